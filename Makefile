@@ -1,0 +1,67 @@
+# Everything that is done with this tree, by one word each; `make help` lists them. Meson does the building.
+# Packages that are missing are installed first, by scripts/install-deps (Debian; sudo where not root).
+
+BUILD ?= build
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 3600
+MAKEFLAGS += --no-print-directory
+SANITIZED = -Dbuildtype=debugoptimized -Db_lundef=false
+
+.PHONY: build help demo test bench soak fuzz lint test-asan test-tsan install clean
+
+build: ## build the command, the library and the tests into build/ (default)
+	@scripts/install-deps build
+	@scripts/build $(BUILD)
+
+help: ## list these targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+demo: ## train on Fashion-MNIST with four ranks
+	@scripts/install-deps build demo
+	@scripts/build $(BUILD)
+	@BANYAN=$(BUILD)/banyan examples/demo.sh $(BUILD)
+
+test: ## run all tests
+	@scripts/install-deps build test demo
+	@scripts/build $(BUILD)
+	@scripts/run-tests $(BUILD)
+
+test-asan: ## the same under AddressSanitizer and UBSan, in build-asan/
+	@scripts/install-deps build test demo
+	@scripts/build build-asan -Db_sanitize=address,undefined $(SANITIZED)
+	@scripts/run-tests build-asan --timeout-multiplier 4
+
+test-tsan: ## those of them with threads under ThreadSanitizer, in build-tsan/
+	@scripts/install-deps build test demo
+	@scripts/build build-tsan -Db_sanitize=thread $(SANITIZED)
+	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite prop --no-suite sim --no-suite fuzz
+
+lint: ## format, layers, warnings of gcc and clang, clang-tidy, cppcheck, shellcheck
+	@scripts/install-deps build demo lint
+	@scripts/lint
+
+bench: ## time AllReduce beside other libraries (QUICK=1: two minutes)
+	@scripts/install-deps build bench
+	@scripts/build $(BUILD)
+	@BANYAN=$(BUILD)/banyan bench/run.sh
+
+fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
+	@scripts/install-deps build fuzz
+	@CC=clang scripts/build build-fuzz -Dfuzzing=true -Db_sanitize=address,undefined $(SANITIZED)
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+
+soak: ## repeat the tests for SOAK_SECONDS (3600), longer and with other random numbers
+	@scripts/install-deps build test demo
+	@scripts/build $(BUILD)
+	@scripts/soak $(BUILD) $(SOAK_SECONDS)
+
+install: ## install below PREFIX (/usr/local), or DESTDIR/PREFIX
+	@scripts/install-deps build
+	@scripts/build $(BUILD)
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+	@if [ -z "$(DESTDIR)" ]; then ldconfig; fi
+
+clean: ## remove everything that was built
+	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-gcc build-clang
