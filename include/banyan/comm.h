@@ -1,0 +1,99 @@
+/* Communicators: the ranks that sum together.
+ * A communicator is created by all its ranks together, used from any thread,
+ * and destroyed by all. Calls on one communicator are matched by their order,
+ * so all ranks must make the same calls in the same order on it. An error of
+ * a member or of the communicator is final: every pending and later call on it
+ * returns it, on every rank, until it is destroyed. */
+#ifndef BANYAN_COMM_H
+#define BANYAN_COMM_H
+
+#include <banyan/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct banyan_comm;
+
+/* How to join. Zero-initialise, then set what should not come from the
+ * environment: a member that is 0 or NULL is read from BANYAN_*, torchrun's,
+ * Slurm's, Open MPI's or PMIx's variables, in this order. Strings are only
+ * read during the call. */
+struct banyan_options {
+  size_t size_of_struct; /* sizeof(struct banyan_options), for later versions; 0: this one */
+  int rank_plus_1;       /* this process's rank + 1 */
+  int size;              /* number of ranks */
+  const char *root;      /* "host:port" where rank 0 listens */
+  const char *key;       /* the job's secret */
+  const char *host;      /* name of this host in messages and plans; default: the machine's */
+  const char *transport; /* "auto" (default), "shm", "tcp" */
+  const char *plan;      /* a built-in's name or a plan file; default: chosen by size */
+  double deadline;       /* seconds for each call; default 600 */
+};
+
+/* Joins the job and returns a communicator over all its ranks. Blocks until
+ * all are there or the deadline passes. `options` may be NULL. A job of one
+ * rank needs no environment. The caller owns *out. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_create(const struct banyan_options *options,
+                                                              struct banyan_comm **out);
+
+/* Ranks with the same colour >= 0 form a new communicator, ordered by key and
+ * then by rank; a negative colour takes part and gets *out = NULL. Collective
+ * over `comm`; blocks. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int key,
+                                                             struct banyan_comm **out);
+/* The same members in the same order, with calls of their own. Collective; blocks. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_duplicate(struct banyan_comm *comm, struct banyan_comm **out);
+
+/* Ends this rank's part. Calls still pending end with BANYAN_ERR_CLOSED.
+ * The connections close when the last communicator of the job is destroyed.
+ * NULL is allowed. */
+BANYAN_API void banyan_comm_destroy(struct banyan_comm *comm);
+
+/* Ends every pending and later call of every rank of the job with
+ * BANYAN_ERR_ABORTED and this reason. Does not block; any thread. */
+BANYAN_API void banyan_comm_abort(struct banyan_comm *comm, const char *reason);
+
+BANYAN_API int banyan_comm_rank(const struct banyan_comm *comm);
+BANYAN_API int banyan_comm_size(const struct banyan_comm *comm);
+/* Name of a rank's host; NULL for no such rank. Lives as long as `comm`. */
+BANYAN_API const char *banyan_comm_host(const struct banyan_comm *comm, int rank);
+/* Ranks of this rank's host, and this rank's place among them. */
+BANYAN_API int banyan_comm_local_size(const struct banyan_comm *comm);
+BANYAN_API int banyan_comm_local_rank(const struct banyan_comm *comm);
+/* BANYAN_OK, or the error that ended the communicator. */
+BANYAN_API enum banyan_status banyan_comm_state(const struct banyan_comm *comm);
+
+/* Seconds that a later call may take in all, before BANYAN_ERR_TIMEOUT. > 0. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_deadline(struct banyan_comm *comm, double seconds);
+/* Plan for later calls: a built-in's name ("ring"), a plan file's path, or
+ * plan JSON (starts with '{'). NULL: the default, chosen by size. Collective:
+ * every rank sets the same plan between the same two calls, or the next call
+ * ends with BANYAN_ERR_MISMATCH. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *plan);
+/* ToS byte (0 to 255, DSCP in the upper six bits) of all connections of the
+ * job from this process, at once and for later ones. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos);
+
+/* Memory that ranks of one host can read in each other without a copy.
+ * Aligned to 4096 bytes, zeroed. Freed by banyan_free, or with the last
+ * communicator of the job. Any buffer works in any call; these are faster. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **out);
+BANYAN_API void banyan_free(struct banyan_comm *comm, void *memory);
+
+/* Counters since the communicator was created; for tests, benches, metrics. */
+struct banyan_counters {
+  uint64_t calls;
+  uint64_t bytes_sent, bytes_received; /* payload, all transports */
+  uint64_t frames_sent, frames_received;
+  uint64_t sleeps;      /* times a wait gave up spinning and blocked */
+  uint64_t wakes_sent;  /* times a sleeping peer was woken */
+  uint64_t allocations; /* made while a call was running */
+  uint64_t links;       /* peers connected */
+};
+BANYAN_API void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

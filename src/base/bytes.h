@@ -1,0 +1,87 @@
+/* Reading and writing control messages over a byte range, bounded: numbers are
+ * little endian, a string or blob is a u32 length and its bytes. A reader that
+ * would run over its end stays there, remembers it in `failed` and gives zeros
+ * from then on, so that a whole message is read first and checked once, with
+ * by_reader_check. A writer likewise. The range belongs to the caller and must
+ * outlive what is borrowed from it. Not for several threads. */
+#ifndef BY_BASE_BYTES_H
+#define BY_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "fail.h"
+
+struct by_reader {
+  const uint8_t *at, *end;
+  bool failed;
+};
+
+void by_reader_init(struct by_reader *reader, const void *data, size_t length);
+/* Bytes not read yet; 0 once failed. */
+size_t by_reader_left(const struct by_reader *reader);
+uint8_t by_read_u8(struct by_reader *reader);
+uint16_t by_read_u16(struct by_reader *reader);
+uint32_t by_read_u32(struct by_reader *reader);
+uint64_t by_read_u64(struct by_reader *reader);
+double by_read_f64(struct by_reader *reader);
+/* n bytes without a length before them, borrowed from the range; NULL when there are fewer. */
+const uint8_t *by_read_bytes(struct by_reader *reader, size_t n);
+/* A blob, borrowed from the range; NULL and *n = 0 on failure. */
+const uint8_t *by_read_blob(struct by_reader *reader, size_t *n);
+/* A string into `out`, which holds `room` > 0 bytes. One that does not fit or
+ * holds a NUL is a failure; `out` is "" then. */
+void by_read_string(struct by_reader *reader, char *out, size_t room);
+/* A string of up to `most` bytes, copied to the arena; NULL on failure. */
+char *by_read_string_in(struct by_reader *reader, struct by_arena *arena, size_t most);
+/* A u32 that counts elements of at least `each` > 0 bytes: more than the range
+ * can still hold is a failure and gives 0, so that it is safe to allocate for. */
+uint32_t by_read_count(struct by_reader *reader, size_t each);
+/* Everything was read and nothing is left; otherwise BANYAN_ERR_PROTOCOL with
+ * `what` (such as "welcome message") in the text. */
+enum banyan_status by_reader_check(const struct by_reader *reader, const char *what);
+
+struct by_writer {
+  uint8_t *data;
+  size_t room;
+  size_t length; /* of all that was written; counts on beyond `room`, so that data NULL and room 0 measure */
+  bool failed;   /* not all of it fitted */
+};
+
+void by_writer_init(struct by_writer *writer, void *data, size_t room);
+void by_write_u8(struct by_writer *writer, uint8_t value);
+void by_write_u16(struct by_writer *writer, uint16_t value);
+void by_write_u32(struct by_writer *writer, uint32_t value);
+void by_write_u64(struct by_writer *writer, uint64_t value);
+void by_write_f64(struct by_writer *writer, double value);
+/* Without a length before them. */
+void by_write_bytes(struct by_writer *writer, const void *bytes, size_t n);
+void by_write_blob(struct by_writer *writer, const void *bytes, size_t n);
+void by_write_string(struct by_writer *writer, const char *text);
+
+/* The same numbers at an address, for fixed layouts. */
+static inline uint16_t by_get_u16(const uint8_t *from) {
+  return (uint16_t)(from[0] | from[1] << 8);
+}
+static inline uint32_t by_get_u32(const uint8_t *from) {
+  return (uint32_t)by_get_u16(from) | (uint32_t)by_get_u16(from + 2) << 16;
+}
+static inline uint64_t by_get_u64(const uint8_t *from) {
+  return (uint64_t)by_get_u32(from) | (uint64_t)by_get_u32(from + 4) << 32;
+}
+static inline void by_put_u16(uint8_t *to, uint16_t value) {
+  to[0] = (uint8_t)value;
+  to[1] = (uint8_t)(value >> 8);
+}
+static inline void by_put_u32(uint8_t *to, uint32_t value) {
+  by_put_u16(to, (uint16_t)value);
+  by_put_u16(to + 2, (uint16_t)(value >> 16));
+}
+static inline void by_put_u64(uint8_t *to, uint64_t value) {
+  by_put_u32(to, (uint32_t)value);
+  by_put_u32(to + 4, (uint32_t)(value >> 32));
+}
+
+#endif

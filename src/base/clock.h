@@ -1,0 +1,25 @@
+/* A clock that is handed in: nanoseconds that never go back. Code that has
+ * deadlines takes one of these, so that tests can turn time themselves. */
+#ifndef BY_BASE_CLOCK_H
+#define BY_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define BY_SECOND 1000000000ull
+#define BY_MILLISECOND 1000000ull
+#define BY_MICROSECOND 1000ull
+
+struct by_clock {
+  uint64_t (*now)(void *context);
+  void *context;
+};
+
+static inline uint64_t by_clock_now(const struct by_clock *clock) {
+  return clock->now(clock->context);
+}
+/* The machine's monotonic clock. */
+extern const struct by_clock by_clock_system;
+/* Seconds to nanoseconds, saturating; negative and NaN give 0. */
+uint64_t by_clock_from_seconds(double seconds);
+
+#endif

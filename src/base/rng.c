@@ -1,0 +1,35 @@
+#include "rng.h"
+
+static uint64_t rotate(uint64_t x, int k) {
+  return (x << k) | (x >> (64 - k));
+}
+
+static uint64_t splitmix(uint64_t *x) {
+  uint64_t z = (*x += 0x9e3779b97f4a7c15ull);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+void by_rng_init(struct by_rng *rng, uint64_t seed) {
+  for (int i = 0; i < 4; i++) rng->s[i] = splitmix(&seed);
+}
+
+uint64_t by_rng_next(struct by_rng *rng) {
+  uint64_t *s = rng->s, result = rotate(s[1] * 5, 7) * 9, t = s[1] << 17;
+  s[2] ^= s[0];
+  s[3] ^= s[1];
+  s[1] ^= s[2];
+  s[0] ^= s[3];
+  s[2] ^= t;
+  s[3] = rotate(s[3], 45);
+  return result;
+}
+
+uint64_t by_rng_below(struct by_rng *rng, uint64_t n) {
+  return (uint64_t)((__extension__(unsigned __int128) by_rng_next(rng) * n) >> 64);
+}
+
+double by_rng_unit(struct by_rng *rng) {
+  return (double)(by_rng_next(rng) >> 11) * 0x1p-53;
+}

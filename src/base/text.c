@@ -1,0 +1,217 @@
+#include "text.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { FIRST_ROOM = 256, PRINT_BYTES = 32 };
+
+/* A program that calls setlocale() must not turn our "1.5" into "1,5". */
+static locale_t c_locale;
+static pthread_once_t locale_made = PTHREAD_ONCE_INIT;
+
+static void make_locale(void) {
+  c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+static locale_t plain_locale(void) {
+  pthread_once(&locale_made, make_locale);
+  return c_locale ? c_locale : LC_GLOBAL_LOCALE;
+}
+
+void by_text_init(struct by_text *text) {
+  *text = (struct by_text){0};
+}
+
+void by_text_fini(struct by_text *text) {
+  free(text->data);
+  by_text_init(text);
+}
+
+const char *by_text_get(const struct by_text *text) {
+  return text->data ? text->data : "";
+}
+
+static void give_up(struct by_text *text) {
+  by_text_fini(text);
+  text->failed = true;
+}
+
+static bool grow(struct by_text *text, size_t need) {
+  size_t room = text->room ? text->room : FIRST_ROOM;
+  while (room < need) room *= 2;
+  if (room == text->room) return true;
+  char *data = realloc(text->data, room);
+  if (!data) return false;
+  text->data = data;
+  text->room = room;
+  return true;
+}
+
+static int print_into(char *out, size_t room, const char *format, va_list args) {
+  locale_t kept = uselocale(plain_locale());
+  int n = vsnprintf(out, room, format, args);
+  uselocale(kept);
+  return n;
+}
+
+void by_text_add(struct by_text *text, const char *format, ...) {
+  if (text->failed) return;
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  size_t left = text->room - text->length;
+  int n = print_into(text->data ? text->data + text->length : NULL, left, format, args);
+  if (n < 0 || !grow(text, text->length + (size_t)n + 1)) {
+    give_up(text);
+  } else {
+    if ((size_t)n >= left) print_into(text->data + text->length, (size_t)n + 1, format, again);
+    text->length += (size_t)n;
+  }
+  va_end(again);
+  va_end(args);
+}
+
+/* A number that is not negative, without the hex, "nan" and spaces that strtod also takes; *end behind it. */
+static bool parse_number(const char *text, double *out, const char **end) {
+  if (!(*text >= '0' && *text <= '9') && *text != '.') return false;
+  char *stop;
+  double value = strtod_l(text, &stop, plain_locale());
+  if (stop == text || !isfinite(value)) return false;
+  if (strspn(text, "0123456789.eE+-") < (size_t)(stop - text)) return false;
+  *out = value;
+  *end = stop;
+  return true;
+}
+
+struct unit {
+  const char *name;
+  double factor;
+};
+
+static bool find_unit(const struct unit *units, const char *name, double *factor) {
+  if (name[0] == ' ' && name[1]) name++;
+  for (; units->name; units++) {
+    if (strcasecmp(units->name, name) == 0) {
+      *factor = units->factor;
+      return true;
+    }
+  }
+  return false;
+}
+
+static const struct unit byte_units[] = {
+    {"", 1},         {"B", 1},       {"K", 0x1p10},   {"KB", 0x1p10},  {"KiB", 0x1p10},
+    {"M", 0x1p20},   {"MB", 0x1p20}, {"MiB", 0x1p20}, {"G", 0x1p30},   {"GB", 0x1p30},
+    {"GiB", 0x1p30}, {"T", 0x1p40},  {"TB", 0x1p40},  {"TiB", 0x1p40}, {NULL, 0},
+};
+static const struct unit rate_units[] = {
+    {"", 1},     {"bit", 1},     {"bit/s", 1},     {"k", 1e3}, {"kbit", 1e3}, {"kbit/s", 1e3},
+    {"m", 1e6},  {"mbit", 1e6},  {"mbit/s", 1e6},  {"g", 1e9}, {"gbit", 1e9}, {"gbit/s", 1e9},
+    {"t", 1e12}, {"tbit", 1e12}, {"tbit/s", 1e12}, {NULL, 0},
+};
+static const struct unit second_units[] = {
+    {"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"h", 3600}, {NULL, 0},
+};
+
+enum banyan_status by_parse_bytes(const char *text, uint64_t *out) {
+  double value, factor;
+  const char *unit;
+  if (!parse_number(text, &value, &unit) || !find_unit(byte_units, unit, &factor))
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a number of bytes such as 4096, 64K or 1.5G", text);
+  if (text + strspn(text, "0123456789") == unit) { /* whole numbers stay exact above 2^53 */
+    errno = 0;
+    uint64_t whole = strtoull(text, NULL, 10);
+    if (errno != ERANGE && !__builtin_mul_overflow(whole, (uint64_t)factor, out)) return BANYAN_OK;
+  } else if (value * factor < 0x1p63) {
+    *out = (uint64_t)(value * factor + 0.5);
+    return BANYAN_OK;
+  }
+  return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too many bytes", text);
+}
+
+enum banyan_status by_parse_rate(const char *text, double *out) {
+  double value, factor;
+  const char *unit;
+  if (!parse_number(text, &value, &unit) || !find_unit(rate_units, unit, &factor))
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a rate in bit/s such as 10g, 200m or 9600", text);
+  if (!isfinite(value * factor)) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too high a rate", text);
+  *out = value * factor;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_parse_seconds(const char *text, double *out) {
+  double value, factor;
+  const char *unit;
+  if (!parse_number(text, &value, &unit) || !find_unit(second_units, unit, &factor))
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a time such as 20ms, 3us, 1.5s or 2min", text);
+  if (!isfinite(value * factor)) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long a time", text);
+  *out = value * factor;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_parse_int(const char *what, const char *text, long least, long most, long *out) {
+  const char *digits = *text == '-' ? text + 1 : text;
+  size_t length = strspn(digits, "0123456789");
+  if (length == 0 || digits[length])
+    return by_fail(BANYAN_ERR_PARSE, "%s: \"%.64s\" is not a whole number", what, text);
+  errno = 0;
+  long value = strtol(text, NULL, 10);
+  if (value < least || value > most || errno == ERANGE)
+    return by_fail(BANYAN_ERR_PARSE, "%s is %.64s, must be %ld to %ld", what, text, least, most);
+  *out = value;
+  return BANYAN_OK;
+}
+
+static void put_number(char *out, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  print_into(out, PRINT_BYTES, format, args);
+  va_end(args);
+}
+
+/* Three digits that matter, without zeros behind the point, and the largest unit that leaves at least 1.
+ * `units` runs from small to large. */
+static const char *print_with_unit(double value, const struct unit *units, double step, char *out) {
+  double size = fabs(value);
+  while (units[1].name && size / units->factor >= step - 0.5) units++;
+  double shown = value / units->factor, magnitude = fabs(shown);
+  int decimals = magnitude >= 99.95 ? 0 : magnitude >= 9.995 ? 1 : 2;
+  if (magnitude < 1e6)
+    put_number(out, "%.*f", decimals, shown);
+  else
+    put_number(out, "%.3g", shown);
+  if (decimals && magnitude < 1e6) {
+    size_t end = strlen(out);
+    while (out[end - 1] == '0') end--;
+    if (out[end - 1] == '.') end--;
+    out[end] = '\0';
+  }
+  size_t length = strlen(out);
+  snprintf(out + length, PRINT_BYTES - length, " %s", units->name);
+  return out;
+}
+
+const char *by_print_bytes(uint64_t bytes, char *out) {
+  static const struct unit units[] = {{"B", 1},        {"KiB", 0x1p10}, {"MiB", 0x1p20},
+                                      {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0}};
+  return print_with_unit((double)bytes, units, 1024, out);
+}
+
+const char *by_print_rate(double bits_per_second, char *out) {
+  static const struct unit units[] = {{"bit/s", 1},    {"kbit/s", 1e3},  {"Mbit/s", 1e6},
+                                      {"Gbit/s", 1e9}, {"Tbit/s", 1e12}, {NULL, 0}};
+  return print_with_unit(bits_per_second, units, 1000, out);
+}
+
+const char *by_print_seconds(double seconds, char *out) {
+  static const struct unit units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {NULL, 0}};
+  if (seconds == 0) return strcpy(out, "0 s");
+  return print_with_unit(seconds, units, 1000, out);
+}

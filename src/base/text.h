@@ -1,0 +1,37 @@
+/* A growing string, and numbers with the units people write.
+ * A text that ran out of memory stays empty and says so in `failed`. */
+#ifndef BY_BASE_TEXT_H
+#define BY_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fail.h"
+
+struct by_text {
+  char *data; /* NUL-terminated; NULL while empty */
+  size_t length, room;
+  bool failed;
+};
+
+void by_text_init(struct by_text *text);
+void by_text_fini(struct by_text *text);
+void by_text_add(struct by_text *text, const char *format, ...) BY_PRINTF(2, 3);
+/* "" while empty; owned by the text. */
+const char *by_text_get(const struct by_text *text);
+
+/* Bytes: "64K" = 65536, "16M", "2G", "1.5K", plain numbers; powers of 1024. */
+enum banyan_status by_parse_bytes(const char *text, uint64_t *out);
+/* bit/s: "10g" = 1e10, "200m", "9600"; powers of 1000. */
+enum banyan_status by_parse_rate(const char *text, double *out);
+/* seconds: "20ms", "3us", "1.5s", "2min", plain seconds. */
+enum banyan_status by_parse_seconds(const char *text, double *out);
+/* A whole decimal number within [least, most]. `what` names it in the error. */
+enum banyan_status by_parse_int(const char *what, const char *text, long least, long most, long *out);
+/* The reverse, for people: "64 KiB", "9.41 Gbit/s", "12.3 us". `out` holds 32. */
+const char *by_print_bytes(uint64_t bytes, char *out);
+const char *by_print_rate(double bits_per_second, char *out);
+const char *by_print_seconds(double seconds, char *out);
+
+#endif

@@ -1,0 +1,98 @@
+#include <banyan/types.h>
+
+#include <string.h>
+
+#include "fail.h"
+
+/* `name` is what we print; `other` is what people also write, or NULL. */
+struct word {
+  const char *name, *other;
+};
+
+static const struct word dtypes[BANYAN_DTYPES] = {
+    [BANYAN_FLOAT32] = {"f32", "float32"}, [BANYAN_FLOAT64] = {"f64", "float64"},
+    [BANYAN_FLOAT16] = {"f16", "float16"}, [BANYAN_BFLOAT16] = {"bf16", "bfloat16"},
+    [BANYAN_INT8] = {"i8", "int8"},        [BANYAN_UINT8] = {"u8", "uint8"},
+    [BANYAN_INT32] = {"i32", "int32"},     [BANYAN_INT64] = {"i64", "int64"},
+};
+
+static const size_t sizes[BANYAN_DTYPES] = {
+    [BANYAN_FLOAT32] = 4, [BANYAN_FLOAT64] = 8, [BANYAN_FLOAT16] = 2, [BANYAN_BFLOAT16] = 2,
+    [BANYAN_INT8] = 1,    [BANYAN_UINT8] = 1,   [BANYAN_INT32] = 4,   [BANYAN_INT64] = 8,
+};
+
+static const struct word ops[BANYAN_OPS] = {
+    [BANYAN_SUM] = {"sum", NULL},      [BANYAN_AVERAGE] = {"avg", "average"},  [BANYAN_MIN] = {"min", "minimum"},
+    [BANYAN_MAX] = {"max", "maximum"}, [BANYAN_PRODUCT] = {"prod", "product"}, [BANYAN_AND] = {"and", NULL},
+    [BANYAN_OR] = {"or", NULL},        [BANYAN_XOR] = {"xor", NULL},
+};
+
+static const struct word collectives[BANYAN_COLLECTIVES] = {
+    [BANYAN_ALLREDUCE] = {"allreduce", "all_reduce"},
+    [BANYAN_REDUCE] = {"reduce", NULL},
+    [BANYAN_BROADCAST] = {"broadcast", "bcast"},
+    [BANYAN_REDUCE_SCATTER] = {"reduce_scatter", "reducescatter"},
+    [BANYAN_ALLGATHER] = {"allgather", "all_gather"},
+    [BANYAN_GATHER] = {"gather", NULL},
+    [BANYAN_SCATTER] = {"scatter", NULL},
+    [BANYAN_ALLTOALL] = {"alltoall", "all_to_all"},
+    [BANYAN_BARRIER] = {"barrier", NULL},
+    [BANYAN_SEND] = {"send", NULL},
+    [BANYAN_RECV] = {"recv", NULL},
+};
+
+static const char *name_of(const struct word *words, size_t n, size_t i) {
+  return i < n ? words[i].name : "?";
+}
+
+static enum banyan_status find(const char *what, const char *text, const struct word *words, size_t n, size_t *out) {
+  for (size_t i = 0; text && i < n; i++) {
+    if (!strcmp(text, words[i].name) || (words[i].other && !strcmp(text, words[i].other))) {
+      *out = i;
+      return BANYAN_OK;
+    }
+  }
+  char known[256] = "";
+  for (size_t i = 0; i < n; i++) {
+    if (i) strcat(known, ", ");
+    strcat(known, words[i].name);
+  }
+  return by_fail(BANYAN_ERR_ARGUMENT, "no %s is called \"%.40s\"; there are %s", what, text ? text : "", known);
+}
+
+size_t banyan_dtype_size(enum banyan_dtype dtype) {
+  return (size_t)dtype < BANYAN_DTYPES ? sizes[dtype] : 0;
+}
+
+const char *banyan_dtype_name(enum banyan_dtype dtype) {
+  return name_of(dtypes, BANYAN_DTYPES, (size_t)dtype);
+}
+
+const char *banyan_op_name(enum banyan_op op) {
+  return name_of(ops, BANYAN_OPS, (size_t)op);
+}
+
+const char *banyan_collective_name(enum banyan_collective collective) {
+  return name_of(collectives, BANYAN_COLLECTIVES, (size_t)collective);
+}
+
+enum banyan_status banyan_dtype_parse(const char *text, enum banyan_dtype *out) {
+  size_t i = 0;
+  BY_TRY(find("element type", text, dtypes, BANYAN_DTYPES, &i));
+  *out = (enum banyan_dtype)i;
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_op_parse(const char *text, enum banyan_op *out) {
+  size_t i = 0;
+  BY_TRY(find("operation", text, ops, BANYAN_OPS, &i));
+  *out = (enum banyan_op)i;
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_collective_parse(const char *text, enum banyan_collective *out) {
+  size_t i = 0;
+  BY_TRY(find("collective", text, collectives, BANYAN_COLLECTIVES, &i));
+  *out = (enum banyan_collective)i;
+  return BANYAN_OK;
+}

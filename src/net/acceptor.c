@@ -1,0 +1,73 @@
+#include "acceptor.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "socket.h"
+
+enum { AT_ONCE = 16 }; /* connections in one round of the loop */
+
+struct by_acceptor {
+  struct by_loop *loop;
+  struct by_watch *watch;
+  struct by_timer rest;
+  int listener;
+  void (*accepted)(void *context, int fd);
+  void *context;
+  bool busy, destroyed; /* inside `accepted`; destroyed there */
+};
+
+static void take_one(struct by_acceptor *acceptor, bool *more) {
+  int fd;
+  if (by_socket_accept(acceptor->listener, &fd, NULL) != BANYAN_OK) {
+    by_warn("net", "no connections are taken for a second: %s", banyan_error_text());
+    by_loop_change(acceptor->watch, 0);
+    by_loop_set_delay(acceptor->loop, &acceptor->rest, BY_SECOND);
+    *more = false;
+    return;
+  }
+  *more = fd >= 0;
+  if (fd >= 0) acceptor->accepted(acceptor->context, fd);
+}
+
+static void ready(void *context, uint32_t events) {
+  struct by_acceptor *acceptor = context;
+  bool more = true;
+  (void)events;
+  acceptor->busy = true;
+  for (int i = 0; i < AT_ONCE && more && !acceptor->destroyed; i++) take_one(acceptor, &more);
+  acceptor->busy = false;
+  if (acceptor->destroyed) free(acceptor);
+}
+
+static void rested(void *context) {
+  struct by_acceptor *acceptor = context;
+  by_loop_change(acceptor->watch, EPOLLIN);
+}
+
+enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (*accepted)(void *context, int fd),
+                                      void *context, struct by_acceptor **out) {
+  struct by_acceptor *acceptor = calloc(1, sizeof *acceptor);
+  if (!acceptor) {
+    close(listener);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a listener");
+  }
+  *acceptor = (struct by_acceptor){.loop = loop, .listener = listener, .accepted = accepted, .context = context};
+  by_timer_init(&acceptor->rest, rested, acceptor);
+  enum banyan_status status = by_loop_watch(loop, listener, EPOLLIN, ready, acceptor, &acceptor->watch);
+  if (status != BANYAN_OK)
+    by_acceptor_destroy(acceptor);
+  else
+    *out = acceptor;
+  return status;
+}
+
+void by_acceptor_destroy(struct by_acceptor *acceptor) {
+  if (!acceptor) return;
+  by_loop_unwatch(acceptor->watch);
+  by_loop_cancel_timer(&acceptor->rest);
+  close(acceptor->listener);
+  acceptor->destroyed = true;
+  if (!acceptor->busy) free(acceptor);
+}

@@ -1,0 +1,19 @@
+/* Takes connections from a listening socket, TCP or local, on a loop. A process
+ * that is out of descriptors leaves the listener alone for a second, instead of
+ * being called for the same connection without end. On the loop's thread. */
+#ifndef BY_NET_ACCEPTOR_H
+#define BY_NET_ACCEPTOR_H
+
+#include "loop.h"
+
+struct by_acceptor;
+
+/* Calls `accepted` with each new connection: non-blocking, closed on exec, the
+ * callee's from then on. It may destroy the acceptor. The listener is the
+ * acceptor's from now on, also on failure; the caller owns *out. */
+enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (*accepted)(void *context, int fd),
+                                      void *context, struct by_acceptor **out) BANYAN_CHECK;
+/* Closes the listener. NULL is allowed. */
+void by_acceptor_destroy(struct by_acceptor *acceptor);
+
+#endif

@@ -1,0 +1,338 @@
+#include "handshake.h"
+
+#include <assert.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+
+/* Everything an attacker may send is checked in step() and check_head(); nothing else reads `in`.
+ * Labels have a fixed size, so that no two MACs are ever over the same bytes. */
+enum { HEAD = 10, AT_VERSION = 6, AT_ROLE = 8, AT_PURPOSE = 9, LABEL = 16, HASH = 32 };
+
+static const char magic[] = "BANYAN";
+static const uint8_t role_bytes[] = {[BY_ROLE_CLIENT] = 'C', [BY_ROLE_SERVER] = 'S'};
+
+static enum banyan_status crypto_failed(void) {
+  return by_fail(BANYAN_ERR_SYSTEM, "OpenSSL failed; is its installation complete?");
+}
+
+static enum banyan_status digest(const void *data, size_t length, uint8_t *out) {
+  return EVP_Digest(data, length, out, NULL, EVP_sha256(), NULL) == 1 ? BANYAN_OK : crypto_failed();
+}
+
+static enum banyan_status mac(const struct by_key *key, const void *data, size_t length, uint8_t *out) {
+  return HMAC(EVP_sha256(), key->bytes, sizeof key->bytes, data, length, out, NULL) ? BANYAN_OK : crypto_failed();
+}
+
+enum banyan_status by_key_derive(const char *text, struct by_key *out) {
+  return digest(text, strlen(text), out->bytes);
+}
+
+enum banyan_status by_key_random(char *out) {
+  uint8_t bytes[(BY_KEY_TEXT - 1) / 2];
+  if (RAND_bytes(bytes, sizeof bytes) != 1) return crypto_failed();
+  for (size_t i = 0; i < sizeof bytes; i++) sprintf(out + 2 * i, "%02x", bytes[i]);
+  OPENSSL_cleanse(bytes, sizeof bytes);
+  return BANYAN_OK;
+}
+
+/* MAC under the job's key over the label and all that both sides know of this connection. */
+static enum banyan_status connection_mac(const struct by_handshake *handshake, const char *label, uint8_t *out) {
+  uint8_t text[LABEL + 2 * BY_NONCE_BYTES + 3] = {0}, *at = text + LABEL;
+  memcpy(text, label, strlen(label));
+  memcpy(at, handshake->client_nonce, BY_NONCE_BYTES);
+  memcpy(at + BY_NONCE_BYTES, handshake->server_nonce, BY_NONCE_BYTES);
+  by_put_u16(at + 2 * BY_NONCE_BYTES, BY_HANDSHAKE_VERSION);
+  at[2 * BY_NONCE_BYTES + 2] = handshake->purpose;
+  return mac(&handshake->key, text, sizeof text, out);
+}
+
+static enum banyan_status proof(const struct by_handshake *handshake, enum by_role of, uint8_t *out) {
+  return connection_mac(handshake, of == BY_ROLE_CLIENT ? "banyan client" : "banyan server", out);
+}
+
+static enum banyan_status hello_mac(const struct by_handshake *handshake, enum by_role of, const void *hello,
+                                    size_t length, uint8_t *out) {
+  const char *label = of == BY_ROLE_CLIENT ? "client hello" : "server hello";
+  uint8_t text[LABEL + 4 + HASH] = {0};
+  memcpy(text, label, strlen(label));
+  by_put_u32(text + LABEL, (uint32_t)length);
+  BY_TRY(digest(hello, length, text + LABEL + 4));
+  return mac(&handshake->session, text, sizeof text, out);
+}
+
+static enum by_role other(enum by_role role) {
+  return role == BY_ROLE_CLIENT ? BY_ROLE_SERVER : BY_ROLE_CLIENT;
+}
+
+static enum banyan_status add_output(struct by_handshake *handshake, const void *data, size_t length) {
+  uint8_t *out = realloc(handshake->out, handshake->out_length + length);
+  if (!out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake");
+  if (length) memcpy(out + handshake->out_length, data, length);
+  handshake->out = out;
+  handshake->out_length += length;
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_head(struct by_handshake *handshake) {
+  uint8_t head[HEAD];
+  memcpy(head, magic, AT_VERSION);
+  by_put_u16(head + AT_VERSION, BY_HANDSHAKE_VERSION);
+  head[AT_ROLE] = role_bytes[handshake->role];
+  head[AT_PURPOSE] = handshake->purpose;
+  return add_output(handshake, head, sizeof head);
+}
+
+static uint8_t *own_nonce(struct by_handshake *handshake) {
+  return handshake->role == BY_ROLE_CLIENT ? handshake->client_nonce : handshake->server_nonce;
+}
+
+static enum banyan_status add_greeting(struct by_handshake *handshake) {
+  BY_TRY(add_head(handshake));
+  return add_output(handshake, own_nonce(handshake), BY_NONCE_BYTES);
+}
+
+static enum banyan_status add_proof(struct by_handshake *handshake) {
+  uint8_t own[BY_MAC_BYTES];
+  BY_TRY(proof(handshake, handshake->role, own));
+  return add_output(handshake, own, sizeof own);
+}
+
+static enum banyan_status add_hello(struct by_handshake *handshake) {
+  uint8_t length[4], own[BY_MAC_BYTES];
+  by_put_u32(length, (uint32_t)handshake->own_hello_length);
+  BY_TRY(hello_mac(handshake, handshake->role, handshake->own_hello, handshake->own_hello_length, own));
+  BY_TRY(add_output(handshake, length, sizeof length));
+  BY_TRY(add_output(handshake, handshake->own_hello, handshake->own_hello_length));
+  return add_output(handshake, own, sizeof own);
+}
+
+static void expect(struct by_handshake *handshake, enum by_handshake_state state, size_t need) {
+  handshake->state = state;
+  handshake->have = 0;
+  handshake->need = need;
+}
+
+enum banyan_status by_handshake_init(struct by_handshake *handshake, const struct by_handshake_options *options) {
+  bool client = options->role == BY_ROLE_CLIENT;
+  if (options->hello_length > BY_HELLO_MOST)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a hello of %zu bytes is above the limit of %d", options->hello_length,
+                   BY_HELLO_MOST);
+  *handshake = (struct by_handshake){.role = options->role,
+                                     .purpose = options->purpose,
+                                     .key = *options->key,
+                                     .own_hello = options->hello,
+                                     .own_hello_length = options->hello_length};
+  if (options->nonce)
+    memcpy(own_nonce(handshake), options->nonce, BY_NONCE_BYTES);
+  else if (RAND_bytes(own_nonce(handshake), BY_NONCE_BYTES) != 1)
+    return crypto_failed();
+  expect(handshake, BY_HANDSHAKE_GREETING, BY_GREETING_BYTES + (client ? BY_MAC_BYTES : 0));
+  enum banyan_status status = client ? add_greeting(handshake) : BANYAN_OK;
+  if (status != BANYAN_OK) by_handshake_fini(handshake);
+  return status;
+}
+
+void by_handshake_fini(struct by_handshake *handshake) {
+  free(handshake->hello);
+  free(handshake->out);
+  OPENSSL_cleanse(handshake, sizeof *handshake);
+}
+
+/* What strangers send, by how it starts. */
+static const char *guess(const uint8_t *data, size_t length) {
+  static const struct {
+    const char *start, *name;
+  } kinds[] = {
+      {"GET ", "an HTTP request"},     {"POST ", "an HTTP request"},    {"HEAD ", "an HTTP request"},
+      {"PUT ", "an HTTP request"},     {"DELETE ", "an HTTP request"},  {"OPTIONS ", "an HTTP request"},
+      {"CONNECT ", "an HTTP request"}, {"PATCH ", "an HTTP request"},   {"PRI * HTT", "an HTTP/2 request"},
+      {"HTTP/", "an HTTP answer"},     {"\x16\x03", "a TLS handshake"}, {"\x15\x03", "a TLS alert"},
+      {"SSH-", "an SSH greeting"},
+  };
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    size_t n = strlen(kinds[i].start);
+    if (n <= length && memcmp(data, kinds[i].start, n) == 0) return kinds[i].name;
+  }
+  return "bytes of no Banyan process";
+}
+
+static enum banyan_status refuse_garbage(const uint8_t *data, size_t length) {
+  char hex[3 * HEAD + 1] = "";
+  if (length > HEAD) length = HEAD;
+  for (size_t i = 0; i < length; i++) sprintf(hex + 3 * i, " %02x", data[i]);
+  return by_fail(BANYAN_ERR_PROTOCOL,
+                 "the peer sent %s (%s ...) where \"%s\" was expected: check that the address and port are this job's",
+                 guess(data, length), hex + 1, magic);
+}
+
+static enum banyan_status refuse_version(struct by_handshake *handshake, unsigned version) {
+  /* one's own head tells the peer which version this is; the client's went out before */
+  if (handshake->role == BY_ROLE_SERVER) BY_TRY(add_head(handshake));
+  return by_fail(BANYAN_ERR_PROTOCOL,
+                 "the peer speaks version %u of the protocol, this process %d: use the same Banyan on all hosts",
+                 version, BY_HANDSHAKE_VERSION);
+}
+
+/* As soon as the first bytes are there, so that strangers and other versions need not say more to be told apart. */
+static enum banyan_status check_head(struct by_handshake *handshake) {
+  const uint8_t *in = handshake->in;
+  if (memcmp(in, magic, AT_VERSION) != 0) return refuse_garbage(in, handshake->have);
+  unsigned version = by_get_u16(in + AT_VERSION);
+  if (version != BY_HANDSHAKE_VERSION) return refuse_version(handshake, version);
+  if (in[AT_ROLE] == role_bytes[handshake->role])
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer acts as %s too: this is a connection to oneself or between two %ss",
+                   handshake->role == BY_ROLE_CLIENT ? "client" : "server",
+                   handshake->role == BY_ROLE_CLIENT ? "client" : "server");
+  if (in[AT_ROLE] != role_bytes[other(handshake->role)])
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer's greeting has role %u, which there is not", in[AT_ROLE]);
+  bool any = handshake->role == BY_ROLE_SERVER && handshake->purpose == 0;
+  if (!any && in[AT_PURPOSE] != handshake->purpose)
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer wants a connection for purpose %u, this end is for %u",
+                   in[AT_PURPOSE], handshake->purpose);
+  handshake->purpose = in[AT_PURPOSE];
+  handshake->head_seen = true;
+  return BANYAN_OK;
+}
+
+static enum banyan_status wrong_key(void) {
+  return by_fail(BANYAN_ERR_AUTH,
+                 "the peer holds another job's key: give all processes of the job the same BANYAN_KEY, "
+                 "and check that the address and port are this job's");
+}
+
+static enum banyan_status check_proof(const struct by_handshake *handshake, const uint8_t *given) {
+  uint8_t expected[BY_MAC_BYTES];
+  BY_TRY(proof(handshake, other(handshake->role), expected));
+  return CRYPTO_memcmp(expected, given, sizeof expected) == 0 ? BANYAN_OK : wrong_key();
+}
+
+/* The peer is what it should be: from here on it may make us allocate. */
+static enum banyan_status accept_peer(struct by_handshake *handshake) {
+  BY_TRY(connection_mac(handshake, "banyan session", handshake->session.bytes));
+  if (handshake->role == BY_ROLE_CLIENT) BY_TRY(add_proof(handshake));
+  BY_TRY(add_hello(handshake));
+  expect(handshake, BY_HANDSHAKE_LENGTH, 4);
+  return BANYAN_OK;
+}
+
+static enum banyan_status client_step_greeting(struct by_handshake *handshake) {
+  static const uint8_t refusal[BY_MAC_BYTES];
+  memcpy(handshake->server_nonce, handshake->in + HEAD, BY_NONCE_BYTES);
+  if (memcmp(handshake->server_nonce, handshake->client_nonce, BY_NONCE_BYTES) == 0)
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer only mirrors what it is sent");
+  enum banyan_status status = check_proof(handshake, handshake->in + BY_GREETING_BYTES);
+  if (status == BANYAN_OK) return accept_peer(handshake);
+  /* a proof that cannot be right lets the server log the same reason; the status stands either way */
+  if (add_output(handshake, refusal, sizeof refusal) != BANYAN_OK) return wrong_key();
+  return status;
+}
+
+static enum banyan_status server_step_greeting(struct by_handshake *handshake) {
+  memcpy(handshake->client_nonce, handshake->in + HEAD, BY_NONCE_BYTES);
+  if (memcmp(handshake->server_nonce, handshake->client_nonce, BY_NONCE_BYTES) == 0)
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer only mirrors what it is sent");
+  BY_TRY(add_greeting(handshake));
+  BY_TRY(add_proof(handshake));
+  expect(handshake, BY_HANDSHAKE_PROOF, BY_MAC_BYTES);
+  return BANYAN_OK;
+}
+
+static enum banyan_status step_length(struct by_handshake *handshake) {
+  size_t length = by_get_u32(handshake->in);
+  if (length > BY_HELLO_MOST)
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer's hello has %zu bytes, the limit is %d", length, BY_HELLO_MOST);
+  handshake->hello = malloc(length + BY_MAC_BYTES);
+  if (!handshake->hello) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a hello of %zu bytes", length);
+  handshake->hello_length = length;
+  expect(handshake, BY_HANDSHAKE_HELLO, length + BY_MAC_BYTES);
+  return BANYAN_OK;
+}
+
+static enum banyan_status step_hello(struct by_handshake *handshake) {
+  uint8_t expected[BY_MAC_BYTES];
+  size_t length = handshake->hello_length;
+  BY_TRY(hello_mac(handshake, other(handshake->role), handshake->hello, length, expected));
+  if (CRYPTO_memcmp(expected, handshake->hello + length, sizeof expected) != 0)
+    return by_fail(BANYAN_ERR_AUTH, "the peer's hello was altered on its way");
+  expect(handshake, BY_HANDSHAKE_DONE, 0);
+  return BANYAN_OK;
+}
+
+static enum banyan_status step(struct by_handshake *handshake) {
+  switch (handshake->state) {
+  case BY_HANDSHAKE_GREETING:
+    return handshake->role == BY_ROLE_CLIENT ? client_step_greeting(handshake) : server_step_greeting(handshake);
+  case BY_HANDSHAKE_PROOF: BY_TRY(check_proof(handshake, handshake->in)); return accept_peer(handshake);
+  case BY_HANDSHAKE_LENGTH: return step_length(handshake);
+  case BY_HANDSHAKE_HELLO: return step_hello(handshake);
+  case BY_HANDSHAKE_DONE:
+  case BY_HANDSHAKE_FAILED: break;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status feed_some(struct by_handshake *handshake, const uint8_t *data, size_t length, size_t *used) {
+  uint8_t *to = handshake->state == BY_HANDSHAKE_HELLO ? handshake->hello : handshake->in;
+  size_t n = handshake->need - handshake->have;
+  if (n > length) n = length;
+  memcpy(to + handshake->have, data, n);
+  handshake->have += n;
+  *used += n;
+  if (handshake->state == BY_HANDSHAKE_GREETING && !handshake->head_seen && handshake->have >= HEAD)
+    BY_TRY(check_head(handshake));
+  return handshake->have == handshake->need ? step(handshake) : BANYAN_OK;
+}
+
+enum banyan_status by_handshake_feed(struct by_handshake *handshake, const void *data, size_t length, size_t *used) {
+  *used = 0;
+  if (handshake->state == BY_HANDSHAKE_FAILED) return by_fail(BANYAN_ERR_PROTOCOL, "the handshake has failed");
+  while (*used < length && handshake->state != BY_HANDSHAKE_DONE) {
+    enum banyan_status status = feed_some(handshake, (const uint8_t *)data + *used, length - *used, used);
+    if (status != BANYAN_OK) {
+      handshake->state = BY_HANDSHAKE_FAILED;
+      return status;
+    }
+  }
+  return BANYAN_OK;
+}
+
+const uint8_t *by_handshake_output(const struct by_handshake *handshake, size_t *length) {
+  *length = handshake->out_length - handshake->out_at;
+  return *length ? handshake->out + handshake->out_at : NULL;
+}
+
+void by_handshake_sent(struct by_handshake *handshake, size_t n) {
+  assert(n <= handshake->out_length - handshake->out_at);
+  handshake->out_at += n;
+}
+
+enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool late) {
+  static const char *const waiting[] = {"its greeting", "the proof of its key", "its hello", "its hello", "", ""};
+  const char *what = late ? "did not send" : "closed the connection before";
+  if (handshake->state == BY_HANDSHAKE_GREETING && !handshake->head_seen && handshake->have &&
+      memcmp(handshake->in, magic, handshake->have < AT_VERSION ? handshake->have : AT_VERSION) != 0)
+    return refuse_garbage(handshake->in, handshake->have);
+  const char *hint = handshake->state == BY_HANDSHAKE_GREETING ? ": is it a Banyan process of this job?" : "";
+  return by_fail(late ? BANYAN_ERR_TIMEOUT : BANYAN_ERR_PROTOCOL, "the peer %s %s%s%s", what, waiting[handshake->state],
+                 late ? " in time" : "", hint);
+}
+
+bool by_handshake_done(const struct by_handshake *handshake) {
+  return handshake->state == BY_HANDSHAKE_DONE;
+}
+
+uint8_t by_handshake_purpose(const struct by_handshake *handshake) {
+  return handshake->purpose;
+}
+
+const uint8_t *by_handshake_hello(const struct by_handshake *handshake, size_t *length) {
+  *length = by_handshake_done(handshake) ? handshake->hello_length : 0;
+  return by_handshake_done(handshake) ? handshake->hello : NULL;
+}

@@ -1,0 +1,106 @@
+/* The mutual proof that both ends of a connection hold the job's key, before
+ * anything else is said. No I/O: fed with what came, asked for what to send.
+ *
+ *   client                                          server
+ *   greeting: version, purpose, nonce          ->
+ *                                              <-   greeting, proof
+ *   proof, hello                               ->
+ *                                              <-   hello
+ *
+ * A proof is an HMAC-SHA256 under the key over the sender's role, both nonces,
+ * version and purpose; a hello is a blob of the caller's under a session key
+ * that depends on key and nonces. So nothing can be forged, replayed or
+ * reflected; what follows is not protected. Before the proof a peer makes us
+ * store at most 74 bytes. Embedded in the caller's struct; not for several threads. */
+#ifndef BY_NET_HANDSHAKE_H
+#define BY_NET_HANDSHAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fail.h"
+
+#define BY_HANDSHAKE_VERSION 1
+#define BY_NONCE_BYTES 32
+#define BY_MAC_BYTES 32
+#define BY_GREETING_BYTES (10 + BY_NONCE_BYTES) /* "BANYAN", version, role, purpose, nonce */
+#define BY_HELLO_MOST 65536
+/* A key as text: 64 hexadecimal digits and a NUL. */
+#define BY_KEY_TEXT 65
+
+struct by_key {
+  uint8_t bytes[32];
+};
+
+/* SHA-256 of a key text of any length; the text's strength is the job's. */
+enum banyan_status by_key_derive(const char *text, struct by_key *out) BANYAN_CHECK;
+/* A new random key text of 256 bits. `out` holds BY_KEY_TEXT. */
+enum banyan_status by_key_random(char *out) BANYAN_CHECK;
+
+enum by_role { BY_ROLE_CLIENT, BY_ROLE_SERVER };
+
+struct by_handshake_options {
+  enum by_role role;
+  uint8_t purpose;          /* what the connection is for; a server that gives 0 takes any */
+  const struct by_key *key; /* copied */
+  const void *hello;        /* borrowed until done or failed */
+  size_t hello_length;      /* up to BY_HELLO_MOST */
+  const uint8_t *nonce;     /* for tests that must repeat; NULL: random */
+};
+
+enum by_handshake_state {
+  BY_HANDSHAKE_GREETING, /* waits for the peer's greeting; the client for the proof with it */
+  BY_HANDSHAKE_PROOF,    /* the server waits for the client's proof */
+  BY_HANDSHAKE_LENGTH,   /* waits for the hello's length */
+  BY_HANDSHAKE_HELLO,
+  BY_HANDSHAKE_DONE,
+  BY_HANDSHAKE_FAILED
+};
+
+/* Members are the handshake's own. */
+struct by_handshake {
+  enum by_handshake_state state;
+  enum by_role role;
+  uint8_t purpose;
+  bool head_seen;
+  struct by_key key, session;
+  uint8_t client_nonce[BY_NONCE_BYTES], server_nonce[BY_NONCE_BYTES];
+  const void *own_hello;
+  size_t own_hello_length;
+  uint8_t in[BY_GREETING_BYTES + BY_MAC_BYTES];
+  size_t have, need;
+  uint8_t *hello; /* the peer's, and its MAC behind */
+  size_t hello_length;
+  uint8_t *out;
+  size_t out_at, out_length;
+};
+
+/* Fails if there is no randomness or memory, or the hello is too long; there is
+ * nothing to fini then. */
+enum banyan_status by_handshake_init(struct by_handshake *handshake,
+                                     const struct by_handshake_options *options) BANYAN_CHECK;
+/* Wipes the keys. */
+void by_handshake_fini(struct by_handshake *handshake);
+
+/* Takes bytes from the peer; *used < length only once done: the rest is not the
+ * handshake's. BANYAN_ERR_AUTH: the peer holds another key. BANYAN_ERR_PROTOCOL:
+ * it is no Banyan, or of another version. After an error there may still be
+ * output, which tells the peer; send it if that needs no waiting, and close. */
+enum banyan_status by_handshake_feed(struct by_handshake *handshake, const void *data, size_t length,
+                                     size_t *used) BANYAN_CHECK;
+/* The bytes to send next, borrowed until the next call; *length = 0: none. */
+const uint8_t *by_handshake_output(const struct by_handshake *handshake, size_t *length);
+/* The first n of them have been sent. */
+void by_handshake_sent(struct by_handshake *handshake, size_t n);
+/* The error to report when the peer closed, or, with `late`, said nothing for too long. */
+enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool late) BANYAN_CHECK;
+
+/* The peer has proved its key and its hello is whole. Output may be left to send. */
+bool by_handshake_done(const struct by_handshake *handshake);
+/* What the client came for; of a server once done. */
+uint8_t by_handshake_purpose(const struct by_handshake *handshake);
+/* The peer's hello, once done; borrowed. */
+const uint8_t *by_handshake_hello(const struct by_handshake *handshake, size_t *length);
+
+#endif

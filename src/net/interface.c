@@ -1,0 +1,197 @@
+#include "interface.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+
+enum { MOST_RULES = 64, MOST_PATTERN = 80 };
+
+struct rule {
+  bool not ;
+  char pattern[MOST_PATTERN]; /* "" for a subnet */
+  struct by_address subnet;
+  int bits;
+};
+
+struct filter {
+  struct rule rule[MOST_RULES];
+  int rules;
+  bool names_some; /* a rule without "!" */
+};
+
+static enum banyan_status parse_rule(struct filter *filter, const char *text, size_t length) {
+  struct rule *rule = &filter->rule[filter->rules];
+  *rule = (struct rule){.not = *text == '!'};
+  if (rule->not ) text++, length--;
+  if (length == 0 || length >= MOST_PATTERN || filter->rules == MOST_RULES - 1)
+    return by_fail(BANYAN_ERR_PARSE, "interface filter: \"%.80s\" is empty, too long or one too many", text);
+  memcpy(rule->pattern, text, length);
+  rule->pattern[length] = '\0';
+  if (strpbrk(rule->pattern, "/:") || by_address_parse_host(rule->pattern, 0, &rule->subnet) == BANYAN_OK) {
+    if (by_subnet_parse(rule->pattern, &rule->subnet, &rule->bits) != BANYAN_OK)
+      return by_fail_within(BANYAN_ERR_PARSE, "interface filter");
+    rule->pattern[0] = '\0';
+  }
+  if (!rule->not ) filter->names_some = true;
+  filter->rules++;
+  return BANYAN_OK;
+}
+
+static enum banyan_status parse_filter(const char *text, struct filter *filter) {
+  filter->rules = 0;
+  filter->names_some = false;
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    if (length) BY_TRY(parse_rule(filter, text, length));
+    text += length;
+    if (*text == ',') text++;
+  }
+  return BANYAN_OK;
+}
+
+static bool rule_matches(const struct rule *rule, const struct by_interface *one) {
+  if (rule->pattern[0]) return fnmatch(rule->pattern, one->name, 0) == 0;
+  return by_address_same_subnet(&rule->subnet, &one->address, rule->bits);
+}
+
+static bool is_container_bridge(const char *name) {
+  static const char *const patterns[] = {"docker*", "virbr*", "podman*",        "lxcbr*",
+                                         "lxdbr*",  "cni*",   "br-????????????" /* docker's own networks */};
+  for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+    if (fnmatch(patterns[i], name, 0) == 0) return true;
+  return false;
+}
+
+/* The place of the first rule that names it; -1 if it is not wanted. Without such rules all places are 0. */
+static int place_in(const struct filter *filter, bool loopback, const struct by_interface *one) {
+  int place = -1;
+  for (int i = filter->rules - 1; i >= 0; i--) {
+    if (!rule_matches(&filter->rule[i], one)) continue;
+    if (filter->rule[i].not ) return -1;
+    place = i;
+  }
+  if (filter->names_some) return place;
+  if (by_address_is_loopback(&one->address)) return loopback ? 0 : -1;
+  return is_container_bridge(one->name) ? -1 : 0;
+}
+
+struct ranked {
+  struct by_interface one;
+  int place;
+};
+
+static int compare(const void *x, const void *y) {
+  const struct ranked *a = x, *b = y;
+  if (a->place != b->place) return a->place - b->place;
+  int difference = by_address_is_link_local(&a->one.address) - by_address_is_link_local(&b->one.address);
+  if (!difference) difference = by_address_is_loopback(&a->one.address) - by_address_is_loopback(&b->one.address);
+  if (!difference) difference = (a->one.speed < b->one.speed) - (a->one.speed > b->one.speed);
+  if (!difference) difference = (a->one.index > b->one.index) - (a->one.index < b->one.index);
+  return difference ? difference : by_address_compare_host(&a->one.address, &b->one.address);
+}
+
+static size_t keep_wanted(const struct filter *filter, bool loopback, const struct by_interface *all, size_t n,
+                          struct ranked *out) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i++) {
+    int place = place_in(filter, loopback, &all[i]);
+    if (place >= 0) out[kept++] = (struct ranked){all[i], place};
+  }
+  return kept;
+}
+
+enum banyan_status by_interface_choose(const char *filter_text, bool loopback, struct by_interface *all, size_t *n) {
+  struct filter filter;
+  BY_TRY(parse_filter(filter_text ? filter_text : "", &filter));
+  struct ranked *ranked = calloc(*n + 1, sizeof *ranked);
+  if (!ranked) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu interfaces", *n);
+  size_t kept = keep_wanted(&filter, loopback, all, *n, ranked);
+  if (kept == 0) kept = keep_wanted(&filter, true, all, *n, ranked);
+  qsort(ranked, kept, sizeof *ranked, compare);
+  for (size_t i = 0; i < kept; i++) all[i] = ranked[i].one;
+  *n = kept;
+  free(ranked);
+  return BANYAN_OK;
+}
+
+static double read_speed(const char *name) {
+  char path[64 + IF_NAMESIZE];
+  double megabits = 0;
+  snprintf(path, sizeof path, "/sys/class/net/%s/speed", name);
+  FILE *file = fopen(path, "re");
+  if (!file) return 0;
+  if (fscanf(file, "%lf", &megabits) != 1 || !(megabits > 0)) megabits = 0; /* -1: the driver does not know */
+  fclose(file);
+  return megabits * 1e6;
+}
+
+static int count_bits(const struct sockaddr *mask, int family) {
+  const uint8_t *bytes;
+  size_t n;
+  int bits = 0;
+  if (!mask) return family == AF_INET ? 32 : 128;
+  if (family == AF_INET)
+    bytes = (const uint8_t *)&((const struct sockaddr_in *)(const void *)mask)->sin_addr, n = 4;
+  else
+    bytes = ((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr.s6_addr, n = 16;
+  for (size_t i = 0; i < n; i++) bits += __builtin_popcount(bytes[i]);
+  return bits;
+}
+
+static bool read_one(const struct ifaddrs *from, struct by_interface *out) {
+  if (!from->ifa_addr || !(from->ifa_flags & IFF_UP) || !(from->ifa_flags & IFF_RUNNING)) return false;
+  int family = from->ifa_addr->sa_family;
+  if (family != AF_INET && family != AF_INET6) return false;
+  memset(out, 0, sizeof *out);
+  snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(from->ifa_name, ":"), from->ifa_name); /* no "eth0:1" */
+  out->index = if_nametoindex(out->name);
+  by_address_set(&out->address, from->ifa_addr,
+                 family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+  out->bits = count_bits(from->ifa_netmask, family);
+  out->speed = read_speed(out->name);
+  return true;
+}
+
+static enum banyan_status choose_some(const char *filter, bool loopback, struct by_interface *all, size_t *n) {
+  struct by_text names;
+  by_text_init(&names);
+  for (size_t i = 0; i < *n; i++) by_text_add(&names, "%s%s", i ? ", " : "", all[i].name);
+  enum banyan_status status = by_interface_choose(filter, loopback, all, n);
+  if (status == BANYAN_OK && *n == 0)
+    status = by_fail(BANYAN_ERR_ARGUMENT, "interface filter \"%s\" leaves no address of this host, which has: %.400s",
+                     filter ? filter : "", names.length ? by_text_get(&names) : "none");
+  by_text_fini(&names);
+  return status;
+}
+
+enum banyan_status by_interface_list(const char *filter, bool loopback, struct by_interface **out, size_t *n) {
+  struct ifaddrs *list;
+  size_t count = 0, room = 0;
+  if (getifaddrs(&list) < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot list this host's interfaces");
+  for (struct ifaddrs *one = list; one; one = one->ifa_next) room++;
+  struct by_interface *all = calloc(room + 1, sizeof *all);
+  for (struct ifaddrs *one = list; all && one; one = one->ifa_next) count += read_one(one, &all[count]);
+  freeifaddrs(list);
+  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu interfaces", room);
+  enum banyan_status status = choose_some(filter, loopback, all, &count);
+  if (status != BANYAN_OK) {
+    free(all);
+    return status;
+  }
+  *out = all;
+  *n = count;
+  return BANYAN_OK;
+}
+
+const struct by_interface *by_interface_towards(const struct by_interface *all, size_t n,
+                                                const struct by_address *address) {
+  for (size_t i = 0; i < n; i++)
+    if (by_address_same_subnet(&all[i].address, address, all[i].bits)) return &all[i];
+  return NULL;
+}

@@ -1,0 +1,38 @@
+/* This host's addresses that peers can use. Plain values; any thread. */
+#ifndef BY_NET_INTERFACE_H
+#define BY_NET_INTERFACE_H
+
+#include <net/if.h>
+
+#include "address.h"
+
+struct by_interface {
+  char name[IF_NAMESIZE];
+  unsigned index;
+  struct by_address address; /* port 0 */
+  int bits;                  /* of the subnet's prefix */
+  double speed;              /* bit/s that the driver claims; 0: unknown. A hint only. */
+};
+
+/* Which addresses are offered, in order:
+ *   filter ""                those of interfaces that are up and running, without the
+ *                            bridges of docker, podman, libvirt, LXC and CNI (which have
+ *                            the same addresses on every host); fastest first, then in
+ *                            the kernel's order, IPv4 before IPv6, link-local last.
+ *                            Loopback only with `loopback` (all ranks on this host), or
+ *                            if there is nothing else.
+ *   filter "eth1,eth0"       only these, in this order, whatever they are
+ *   filter "10.0.0.0/8"      only addresses in this subnet
+ *   filter "eth*,!eth3"      patterns; "!" takes away, also subnets
+ * *out has *n > 0 entries and is freed with free(). BANYAN_ERR_PARSE for a
+ * malformed filter, BANYAN_ERR_ARGUMENT for one that leaves nothing. */
+enum banyan_status by_interface_list(const char *filter, bool loopback, struct by_interface **out,
+                                     size_t *n) BANYAN_CHECK;
+/* The choice alone: keeps and sorts the right ones of `all`; *n may become 0. */
+enum banyan_status by_interface_choose(const char *filter, bool loopback, struct by_interface *all,
+                                       size_t *n) BANYAN_CHECK;
+/* The first interface whose subnet holds `address`; NULL if none does. */
+const struct by_interface *by_interface_towards(const struct by_interface *all, size_t n,
+                                                const struct by_address *address);
+
+#endif

@@ -1,0 +1,151 @@
+#include "localsocket.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { MOST_NAME = 100, KIND = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC };
+
+static enum banyan_status make_name(const char *name, struct sockaddr_un *out, socklen_t *length) {
+  size_t n = strlen(name);
+  if (n == 0 || n > MOST_NAME)
+    return by_fail(BANYAN_ERR_ARGUMENT, "local socket name \"%.128s\" must have 1 to %d bytes", name, MOST_NAME);
+  *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+  memcpy(out->sun_path + 1, name, n);
+  *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+  return BANYAN_OK;
+}
+
+static enum banyan_status give_up(int fd, enum banyan_status status, const char *what, const char *name) {
+  int error = errno;
+  if (fd >= 0) close(fd);
+  return by_fail_errno(status, error, "cannot %s local socket \"%s\"", what, name);
+}
+
+enum banyan_status by_local_listen(const char *name, int *fd) {
+  struct sockaddr_un address;
+  socklen_t length = 0;
+  BY_TRY(make_name(name, &address, &length));
+  int socket_fd = socket(AF_UNIX, KIND, 0);
+  if (socket_fd < 0 || bind(socket_fd, (struct sockaddr *)&address, length) < 0 || listen(socket_fd, SOMAXCONN) < 0)
+    return give_up(socket_fd, BANYAN_ERR_SYSTEM, "listen on", name);
+  *fd = socket_fd;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_local_connect(const char *name, int *fd) {
+  struct sockaddr_un address;
+  socklen_t length = 0;
+  BY_TRY(make_name(name, &address, &length));
+  int socket_fd = socket(AF_UNIX, KIND, 0);
+  if (socket_fd < 0 || connect(socket_fd, (struct sockaddr *)&address, length) < 0)
+    return give_up(socket_fd, BANYAN_ERR_CONNECT, "connect to", name);
+  *fd = socket_fd;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_local_accept(int listener, int *fd) {
+  *fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (*fd >= 0 || errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot accept a local connection");
+}
+
+enum banyan_status by_local_pair(int fd[2]) {
+  if (socketpair(AF_UNIX, KIND, 0, fd) == 0) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pair of local sockets");
+}
+
+enum banyan_status by_local_get_peer(int fd, pid_t *pid, uid_t *uid) {
+  struct ucred peer;
+  socklen_t length = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read who is at the other end of a local socket");
+  *pid = peer.pid;
+  *uid = peer.uid;
+  return BANYAN_OK;
+}
+
+union control {
+  struct cmsghdr align;
+  char bytes[CMSG_SPACE(BY_LOCAL_FDS * sizeof(int))];
+};
+
+static void attach(struct msghdr *message, union control *control, const int *fds, size_t n) {
+  memset(control, 0, sizeof *control);
+  message->msg_control = control->bytes;
+  message->msg_controllen = CMSG_SPACE(n * sizeof(int));
+  struct cmsghdr *header = CMSG_FIRSTHDR(message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(n * sizeof(int));
+  memcpy(CMSG_DATA(header), fds, n * sizeof(int));
+}
+
+enum banyan_status by_local_send(int fd, const void *data, size_t length, const int *fds, size_t n, bool *sent) {
+  union control control;
+  struct iovec part = {.iov_base = (void *)(uintptr_t)data, .iov_len = length};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  ssize_t done;
+  assert(length > 0 && n <= BY_LOCAL_FDS); /* an empty message would read like an end */
+  if (n) attach(&message, &control, fds, n);
+  do done = sendmsg(fd, &message, MSG_NOSIGNAL);
+  while (done < 0 && errno == EINTR);
+  *sent = done >= 0;
+  if (done >= 0 || errno == EAGAIN || errno == EWOULDBLOCK) return BANYAN_OK;
+  if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)
+    return by_fail(BANYAN_ERR_PEER_DEAD, "the other end of a local socket is closed");
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot send %zu bytes and %zu descriptors", length, n);
+}
+
+/* Copies what fits to `fds` and closes the rest; the number that came. */
+static size_t take_fds(struct msghdr *message, int *fds, size_t most) {
+  size_t came = 0;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < n; i++, came++) {
+      int one;
+      memcpy(&one, CMSG_DATA(header) + i * sizeof one, sizeof one);
+      if (came < most)
+        fds[came] = one;
+      else
+        close(one);
+    }
+  }
+  return came;
+}
+
+enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *length, int *fds, size_t most, size_t *n) {
+  union control control;
+  struct iovec part = {.iov_base = data, .iov_len = room};
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+  *length = *n = 0;
+  ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
+  if (got < 0 && errno != ECONNRESET) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot receive");
+  if (got <= 0) return by_fail(BANYAN_ERR_PEER_DEAD, "the other end of a local socket is closed");
+  size_t came = take_fds(&message, fds, most);
+  if (came > most || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+    for (size_t i = 0; i < came && i < most; i++) close(fds[i]);
+    return by_fail(BANYAN_ERR_PROTOCOL, "a local message has more than %zu bytes or %zu descriptors", room, most);
+  }
+  *length = (size_t)got;
+  *n = came;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_pidfd_open(pid_t pid, int *fd) {
+  int result = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (result < 0 && errno == ESRCH) return by_fail(BANYAN_ERR_PEER_DEAD, "process %d has ended", (int)pid);
+  if (result < 0 && errno == ENOSYS) return by_fail(BANYAN_ERR_UNSUPPORTED, "this kernel has no pidfd_open");
+  if (result < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open process %d", (int)pid);
+  *fd = result;
+  return BANYAN_OK;
+}

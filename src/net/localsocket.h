@@ -1,0 +1,44 @@
+/* Between processes of one host: sockets in the abstract AF_UNIX namespace that
+ * carry whole messages (SOCK_SEQPACKET) and file descriptors with them, and a
+ * descriptor that tells when a process ends. Anybody in the same network
+ * namespace can connect: check who it is. Non-blocking and closed on exec;
+ * whoever receives a descriptor closes it. Any thread. */
+#ifndef BY_NET_LOCALSOCKET_H
+#define BY_NET_LOCALSOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "fail.h"
+
+/* Most descriptors in one message. */
+#define BY_LOCAL_FDS 64
+
+/* `name` is up to 100 bytes, without the leading NUL. It is free again when the
+ * last copy of the descriptor is closed; nothing stays in the file system. */
+enum banyan_status by_local_listen(const char *name, int *fd) BANYAN_CHECK;
+enum banyan_status by_local_connect(const char *name, int *fd) BANYAN_CHECK;
+/* *fd = -1: nobody waits. */
+enum banyan_status by_local_accept(int listener, int *fd) BANYAN_CHECK;
+/* Two ends, connected. */
+enum banyan_status by_local_pair(int fd[2]) BANYAN_CHECK;
+/* Process and user at the other end when it connected. */
+enum banyan_status by_local_get_peer(int fd, pid_t *pid, uid_t *uid) BANYAN_CHECK;
+
+/* Sends one message of `length` > 0 bytes with copies of n <= BY_LOCAL_FDS
+ * descriptors, whole or not at all: *sent false if there is no room just now. */
+enum banyan_status by_local_send(int fd, const void *data, size_t length, const int *fds, size_t n,
+                                 bool *sent) BANYAN_CHECK;
+/* Receives one message: *length = 0 if none is there. The caller owns the *n
+ * descriptors in `fds`. A message longer than `room` or with more than `most`
+ * descriptors is BANYAN_ERR_PROTOCOL and nothing of it is left open; a peer that
+ * is gone is BANYAN_ERR_PEER_DEAD. */
+enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *length, int *fds, size_t most,
+                                    size_t *n) BANYAN_CHECK;
+
+/* A descriptor that becomes readable when the process ends. BANYAN_ERR_PEER_DEAD
+ * if it has ended already, BANYAN_ERR_UNSUPPORTED before Linux 5.3. */
+enum banyan_status by_pidfd_open(pid_t pid, int *fd) BANYAN_CHECK;
+
+#endif

@@ -1,0 +1,263 @@
+#include "socket.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "text.h"
+
+#ifndef IP_BIND_ADDRESS_NO_PORT
+#define IP_BIND_ADDRESS_NO_PORT 24
+#endif
+
+enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) {
+  char low[8];
+  const char *dash = strchr(text, '-');
+  size_t length = dash ? (size_t)(dash - text) : strlen(text);
+  long first, last;
+  if (length >= sizeof low) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a port range such as 29500-29600", text);
+  memcpy(low, text, length);
+  low[length] = '\0';
+  BY_TRY(by_parse_int("port range's start", low, dash ? 1 : 0, 65535, &first));
+  last = first;
+  if (dash) BY_TRY(by_parse_int("port range's end", dash + 1, first, 65535, &last));
+  *out = (struct by_port_range){(int)first, (int)last};
+  return BANYAN_OK;
+}
+
+static const struct sockaddr *generic(const struct by_address *address) {
+  return (const struct sockaddr *)&address->storage;
+}
+
+static enum banyan_status set(int fd, int level, int option, int value, const char *what) {
+  if (setsockopt(fd, level, option, &value, sizeof value) == 0) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot set %s to %d", what, value);
+}
+
+static enum banyan_status get(int fd, int level, int option, int *value, const char *what) {
+  socklen_t length = sizeof *value;
+  if (getsockopt(fd, level, option, value, &length) == 0) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s", what);
+}
+
+static int open_socket(int family) {
+  return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* 0 or an errno. A port can turn out to be taken as late as in listen(). */
+static int listen_on(const struct by_address *at, int *out) {
+  int yes = 1, no = 0, error = 0, fd = open_socket(by_address_family(at));
+  if (fd < 0) return errno;
+  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0) error = errno;
+  if (!error && by_address_family(at) == AF_INET6 && by_address_is_any(at) &&
+      setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) < 0)
+    error = errno;
+  if (!error && bind(fd, generic(at), at->length) < 0) error = errno;
+  if (!error && listen(fd, SOMAXCONN) < 0) error = errno;
+  if (error)
+    close(fd);
+  else
+    *out = fd;
+  return error;
+}
+
+static enum banyan_status listen_in_range(struct by_address at, struct by_port_range ports, int *out) {
+  char text[BY_ADDRESS_TEXT];
+  if (ports.low == 0) ports.low = ports.high = by_address_port(&at);
+  int error = EADDRINUSE;
+  for (int port = ports.low; port <= ports.high && error == EADDRINUSE; port++) {
+    by_address_set_port(&at, port);
+    error = listen_on(&at, out);
+  }
+  if (!error) return BANYAN_OK;
+  by_address_print_host(&at, text);
+  if (error == EADDRINUSE && ports.low != ports.high)
+    return by_fail(BANYAN_ERR_SYSTEM, "cannot listen on %s: all ports from %d to %d are in use", text, ports.low,
+                   ports.high);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot listen on %s port %d", text, by_address_port(&at));
+}
+
+static bool has_ipv6(void) {
+  int fd = open_socket(AF_INET6);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_range ports, int *fd,
+                                    struct by_address *bound) {
+  struct by_address any;
+  int socket = -1;
+  if (!at) {
+    by_address_any(&any, has_ipv6() ? AF_INET6 : AF_INET, 0);
+    at = &any;
+  }
+  BY_TRY(listen_in_range(*at, ports, &socket));
+  enum banyan_status status = by_socket_get_local(socket, bound);
+  if (status != BANYAN_OK)
+    close(socket);
+  else
+    *fd = socket;
+  return status;
+}
+
+/* Errors of one connection that died in the queue, not of the listener. */
+static bool is_of_one_connection(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == ECONNABORTED || error == EINTR || error == EPROTO ||
+         error == EPERM || error == ENETDOWN || error == EHOSTDOWN || error == EHOSTUNREACH || error == ENETUNREACH ||
+         error == ENOPROTOOPT || error == ENONET;
+}
+
+enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *peer) {
+  struct sockaddr_storage from;
+  socklen_t length = sizeof from;
+  *fd = accept4(listener, (struct sockaddr *)&from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (*fd < 0 && !is_of_one_connection(errno))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot accept a connection");
+  if (*fd >= 0 && peer) by_address_set(peer, (struct sockaddr *)&from, length);
+  return BANYAN_OK;
+}
+
+static enum banyan_status cannot_connect(const struct by_address *to, int error) {
+  char text[BY_ADDRESS_TEXT];
+  const char *hint = error == ECONNREFUSED ? " (nobody listens there)"
+                     : error == ETIMEDOUT  ? " (no answer; does a firewall drop it?)"
+                                           : "";
+  return by_fail(BANYAN_ERR_CONNECT, "cannot connect to %s: %s%s", by_address_print(to, text), strerror(error), hint);
+}
+
+static enum banyan_status bind_local(int fd, const struct by_address *from) {
+  char text[BY_ADDRESS_TEXT];
+  struct by_address local = *from;
+  int yes = 1;
+  by_address_set_port(&local, 0);
+  /* best effort: without it every connection from here takes a port that no other may use */
+  (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
+  if (bind(fd, generic(&local), local.length) == 0) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_CONNECT, errno, "cannot connect from %s", by_address_print_host(&local, text));
+}
+
+enum banyan_status by_socket_connect_start(const struct by_address *to, const struct by_address *from, int *fd) {
+  enum banyan_status status = BANYAN_OK;
+  int socket = open_socket(by_address_family(to));
+  if (socket < 0) return cannot_connect(to, errno);
+  if (from) status = bind_local(socket, from);
+  if (status == BANYAN_OK && connect(socket, generic(to), to->length) < 0 && errno != EINPROGRESS && errno != EINTR)
+    status = cannot_connect(to, errno);
+  if (status != BANYAN_OK)
+    close(socket);
+  else
+    *fd = socket;
+  return status;
+}
+
+enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to, bool *done) {
+  struct by_address local, peer;
+  int error = 0;
+  *done = false;
+  BY_TRY(get(fd, SOL_SOCKET, SO_ERROR, &error, "a connection's state"));
+  if (error) return cannot_connect(to, error);
+  if (by_socket_get_peer(fd, &peer) != BANYAN_OK) return BANYAN_OK;
+  /* a free local port can, by chance, be the one that is connected to: the socket then talks to itself */
+  if (by_socket_get_local(fd, &local) == BANYAN_OK && by_address_compare(&local, &peer) == 0)
+    return cannot_connect(to, ECONNREFUSED);
+  *done = true;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_socket_get_local(int fd, struct by_address *out) {
+  struct sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  if (getsockname(fd, (struct sockaddr *)&storage, &length) < 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read a socket's own address");
+  by_address_set(out, (struct sockaddr *)&storage, length);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_socket_get_peer(int fd, struct by_address *out) {
+  struct sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  if (getpeername(fd, (struct sockaddr *)&storage, &length) < 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read a socket's peer address");
+  by_address_set(out, (struct sockaddr *)&storage, length);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_socket_set_nodelay(int fd) {
+  return set(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+}
+
+enum banyan_status by_socket_set_unsent(int fd, int bytes) {
+  return bytes ? set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes, "TCP_NOTSENT_LOWAT") : BANYAN_OK;
+}
+
+static void list_congestion(char *out, size_t room) {
+  FILE *file = fopen("/proc/sys/net/ipv4/tcp_allowed_congestion_control", "re");
+  if (!file || !fgets(out, (int)room, file)) snprintf(out, room, "unknown");
+  out[strcspn(out, "\n")] = '\0';
+  if (file) fclose(file);
+}
+
+enum banyan_status by_socket_set_congestion(int fd, const char *name) {
+  char allowed[128];
+  if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0) return BANYAN_OK;
+  int error = errno;
+  list_congestion(allowed, sizeof allowed);
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "congestion control \"%.32s\" cannot be used: %s; allowed here: %s", name,
+                 strerror(error), allowed);
+}
+
+enum banyan_status by_socket_get_congestion(int fd, char *out) {
+  socklen_t length = BY_CONGESTION_TEXT;
+  memset(out, 0, BY_CONGESTION_TEXT);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, out, &length) < 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read the congestion control");
+  out[BY_CONGESTION_TEXT - 1] = '\0';
+  return BANYAN_OK;
+}
+
+/* The privileged form first: it is not bound by the machine's limit. */
+static enum banyan_status set_buffer(int fd, int forced, int plain, int bytes, const char *what) {
+  if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof bytes) == 0) return BANYAN_OK;
+  return set(fd, SOL_SOCKET, plain, bytes, what);
+}
+
+enum banyan_status by_socket_set_buffers(int fd, int send, int receive) {
+  if (send) BY_TRY(set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, send, "the send buffer"));
+  if (receive) BY_TRY(set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, receive, "the receive buffer"));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_socket_get_buffers(int fd, int *send, int *receive) {
+  BY_TRY(get(fd, SOL_SOCKET, SO_SNDBUF, send, "the send buffer"));
+  BY_TRY(get(fd, SOL_SOCKET, SO_RCVBUF, receive, "the receive buffer"));
+  *send /= 2; /* the kernel doubles for its own use */
+  *receive /= 2;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_socket_set_tos(int fd, int tos) {
+  int family = AF_UNSPEC;
+  BY_TRY(get(fd, SOL_SOCKET, SO_DOMAIN, &family, "a socket's family"));
+  if (family != AF_INET6) return set(fd, IPPROTO_IP, IP_TOS, tos, "the ToS byte");
+  /* an IPv6 socket may carry IPv4, which has a byte of its own */
+  (void)setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos);
+  return set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos, "the traffic class");
+}
+
+enum banyan_status by_socket_set_priority(int fd, int priority) {
+  return set(fd, SOL_SOCKET, SO_PRIORITY, priority, "the socket's priority");
+}
+
+enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) {
+  return set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds, "TCP_USER_TIMEOUT");
+}
+
+enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int count) {
+  BY_TRY(set(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle, "TCP_KEEPIDLE"));
+  BY_TRY(set(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval, "TCP_KEEPINTVL"));
+  BY_TRY(set(fd, IPPROTO_TCP, TCP_KEEPCNT, count, "TCP_KEEPCNT"));
+  return set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
+}

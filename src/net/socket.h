@@ -1,0 +1,65 @@
+/* TCP sockets and their options. Every socket made here is non-blocking and
+ * closed on exec; whoever receives it in *fd closes it. Options may be set on
+ * live connections. Nothing here blocks; any thread. */
+#ifndef BY_NET_SOCKET_H
+#define BY_NET_SOCKET_H
+
+#include "address.h"
+
+/* Ports that may be listened on, both ends included; 0, 0: the system's choice. */
+struct by_port_range {
+  int low, high;
+};
+
+/* "29500-29600", "29500", or "0" for any. */
+enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) BANYAN_CHECK;
+
+/* Listens on the first free port of the range, or, if that is 0, on the port of
+ * `at`. `at` NULL or :: takes IPv4 and IPv6 (only IPv4 where there is no IPv6);
+ * *bound is the address with the port that was found. BANYAN_ERR_SYSTEM if no
+ * port is free or the address is not this host's. */
+enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_range ports, int *fd,
+                                    struct by_address *bound) BANYAN_CHECK;
+/* The next waiting connection, or *fd = -1 if there is none. BANYAN_ERR_SYSTEM
+ * when the process is out of descriptors or the like: leave the listener alone
+ * for a while, it stays readable. `peer` may be NULL. */
+enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *peer) BANYAN_CHECK;
+
+/* Begins to connect, from the local host `from` unless that is NULL (its port
+ * is ignored). The socket becomes writable when by_socket_connect_finish has an
+ * answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless. */
+enum banyan_status by_socket_connect_start(const struct by_address *to, const struct by_address *from,
+                                           int *fd) BANYAN_CHECK;
+/* *done false: not yet. BANYAN_ERR_CONNECT: it failed; the caller closes the socket. */
+enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to, bool *done) BANYAN_CHECK;
+
+enum banyan_status by_socket_get_local(int fd, struct by_address *out) BANYAN_CHECK;
+enum banyan_status by_socket_get_peer(int fd, struct by_address *out) BANYAN_CHECK;
+
+enum banyan_status by_socket_set_nodelay(int fd) BANYAN_CHECK;
+/* Holds a congestion control's name. */
+#define BY_CONGESTION_TEXT 16
+/* "cubic", "bbr", ... BANYAN_ERR_UNSUPPORTED if the kernel has no such or does
+ * not allow it; the text lists what it has. */
+enum banyan_status by_socket_set_congestion(int fd, const char *name) BANYAN_CHECK;
+enum banyan_status by_socket_get_congestion(int fd, char *out) BANYAN_CHECK;
+/* Bytes; 0 leaves one as it is (and to the kernel's own tuning, which setting
+ * ends). Windows above 64 KiB need it before connecting or listening. The kernel
+ * may grant less: see what by_socket_get_buffers says. */
+enum banyan_status by_socket_set_buffers(int fd, int send, int receive) BANYAN_CHECK;
+enum banyan_status by_socket_get_buffers(int fd, int *send, int *receive) BANYAN_CHECK;
+/* The ToS or traffic class byte of what is sent from now on. The kernel keeps
+ * the two lowest bits (ECN) of TCP for itself, and sets the priority after an
+ * IPv4 ToS: set the priority behind it. */
+enum banyan_status by_socket_set_tos(int fd, int tos) BANYAN_CHECK;
+/* At most about so many bytes wait here that were not sent yet, so that what is slow does not take more than it can
+ * send soon; 0: the system's default. */
+enum banyan_status by_socket_set_unsent(int fd, int bytes) BANYAN_CHECK;
+/* The queueing priority inside this host, 0 to 6 without privileges. */
+enum banyan_status by_socket_set_priority(int fd, int priority) BANYAN_CHECK;
+/* The connection fails when sent data stays unacknowledged this long; milliseconds, 0: the system's default. */
+enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) BANYAN_CHECK;
+/* Probes a silent peer after `idle` seconds, every `interval` seconds, and fails after `count` without answer. */
+enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int count) BANYAN_CHECK;
+
+#endif

@@ -1,0 +1,355 @@
+#include "stream.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bytes.h"
+#include "log.h"
+#include "socket.h"
+
+/* HEADER: length and type. READS: at most so many in one go, for the loop has others to serve. ROOM: where the
+ * input buffer begins; KEEP: above this it is given back when empty. */
+enum { HEADER = 6, READS = 16, ROOM = 4096, KEEP = 65536 };
+
+enum state { CONNECTING, SHAKING, OPEN, ENDED };
+
+struct buffer {
+  uint8_t *data;
+  size_t at, length, room; /* what lies between at and length is still to be used */
+};
+
+struct by_stream {
+  struct by_stream_options options;
+  enum state state;
+  struct by_address to;
+  struct by_handshake handshake;
+  bool shaking;  /* the handshake is initialised */
+  size_t shaken; /* its bytes in the queue, which do not count against the limit */
+  struct by_watch *watch;
+  struct by_timer deadline;
+  struct buffer in, out;
+  char name[BY_ADDRESS_TEXT];
+  bool broken;              /* nothing can be sent any more; there may still be something to read */
+  bool finishing, finished; /* asked to end our direction; done so */
+  bool busy, destroyed;     /* inside a callback from the loop; destroyed meanwhile */
+};
+
+static void buffer_fini(struct buffer *buffer) {
+  free(buffer->data);
+  *buffer = (struct buffer){0};
+}
+
+/* Room for `more` bytes at the end. */
+static enum banyan_status buffer_reserve(struct buffer *buffer, size_t more) {
+  if (buffer->at) {
+    memmove(buffer->data, buffer->data + buffer->at, buffer->length - buffer->at);
+    buffer->length -= buffer->at;
+    buffer->at = 0;
+  }
+  size_t need = buffer->length + more, room = buffer->room ? buffer->room : ROOM;
+  if (need <= buffer->room) return BANYAN_OK;
+  while (room < need) room *= 2;
+  uint8_t *data = realloc(buffer->data, room);
+  if (!data) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of a stream", room);
+  buffer->data = data;
+  buffer->room = room;
+  return BANYAN_OK;
+}
+
+static void buffer_use(struct buffer *buffer, size_t n) {
+  buffer->at += n;
+  if (buffer->at < buffer->length) return;
+  buffer->at = buffer->length = 0;
+  if (buffer->room > KEEP) buffer_fini(buffer);
+}
+
+static void drop_handshake(struct by_stream *stream) {
+  if (stream->shaking) by_handshake_fini(&stream->handshake);
+  stream->shaking = false;
+}
+
+static void free_stream(struct by_stream *stream) {
+  drop_handshake(stream);
+  buffer_fini(&stream->in);
+  buffer_fini(&stream->out);
+  free(stream);
+}
+
+/* Everything that the loop or the kernel knows of it; a callback may still be using the buffers. */
+static void release(struct by_stream *stream) {
+  if (stream->state == ENDED) return;
+  by_loop_unwatch(stream->watch);
+  by_loop_cancel_timer(&stream->deadline);
+  close(stream->options.fd);
+  stream->options.fd = -1;
+  stream->state = ENDED;
+}
+
+void by_stream_destroy(struct by_stream *stream) {
+  if (!stream) return;
+  release(stream);
+  stream->destroyed = true;
+  if (!stream->busy) free_stream(stream);
+}
+
+/* `status` was made by by_fail: its text is the reason. */
+static void end(struct by_stream *stream, enum banyan_status status) {
+  char reason[1024];
+  bool stranger = stream->state == SHAKING;
+  (void)by_fail_within(status, "%s", stream->name);
+  snprintf(reason, sizeof reason, "%s", banyan_error_text());
+  release(stream);
+  drop_handshake(stream);
+  by_log(stranger ? BY_LOG_WARN : BY_LOG_DEBUG, "net", "%s", reason);
+  stream->options.ended(stream->options.context, status, reason);
+}
+
+static size_t unsent(const struct by_stream *stream) {
+  return stream->out.length - stream->out.at;
+}
+
+static void flush(struct by_stream *stream) {
+  if (stream->state == CONNECTING) return;
+  while (unsent(stream) && !stream->broken) {
+    ssize_t n = send(stream->options.fd, stream->out.data + stream->out.at, unsent(stream), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    /* told as the end only once everything the peer said before is read: it may have said why */
+    if (n < 0) stream->broken = true;
+    if (n > 0) buffer_use(&stream->out, (size_t)n);
+  }
+  if (stream->state != OPEN || !stream->finishing || stream->finished) return;
+  shutdown(stream->options.fd, SHUT_WR);
+  stream->finished = true;
+}
+
+static void update_watch(struct by_stream *stream) {
+  if (stream->state == CONNECTING)
+    by_loop_change(stream->watch, EPOLLOUT);
+  else if (stream->state != ENDED)
+    by_loop_change(stream->watch, EPOLLIN | (unsent(stream) && !stream->broken ? EPOLLOUT : 0u));
+}
+
+static enum banyan_status queue(struct by_stream *stream, const void *data, size_t length) {
+  BY_TRY(buffer_reserve(&stream->out, length));
+  if (length) memcpy(stream->out.data + stream->out.length, data, length);
+  stream->out.length += length;
+  return BANYAN_OK;
+}
+
+/* What the handshake has to say joins the queue; before the peer proved itself that is no more than 74 bytes. */
+static enum banyan_status queue_handshake(struct by_stream *stream) {
+  size_t length;
+  const uint8_t *data = by_handshake_output(&stream->handshake, &length);
+  if (!length) return BANYAN_OK;
+  BY_TRY(queue(stream, data, length));
+  by_handshake_sent(&stream->handshake, length);
+  stream->shaken += length;
+  return BANYAN_OK;
+}
+
+static enum banyan_status deliver(struct by_stream *stream) {
+  struct buffer *in = &stream->in;
+  while (stream->state == OPEN && in->length - in->at >= HEADER) {
+    const uint8_t *at = in->data + in->at;
+    size_t length = by_get_u32(at), have = in->length - in->at - HEADER;
+    uint16_t type = by_get_u16(at + 4);
+    if (length > stream->options.most_frame)
+      return by_fail(BANYAN_ERR_PROTOCOL, "the peer announced a frame of %zu bytes, the limit is %zu", length,
+                     stream->options.most_frame);
+    if (have < length) return buffer_reserve(in, length - have);
+    stream->options.frame(stream->options.context, type, at + HEADER, length);
+    if (stream->state == OPEN) buffer_use(in, HEADER + length);
+  }
+  return BANYAN_OK;
+}
+
+static void open_stream(struct by_stream *stream) {
+  size_t length = 0;
+  const uint8_t *hello = stream->shaking ? by_handshake_hello(&stream->handshake, &length) : NULL;
+  uint8_t purpose = stream->shaking ? by_handshake_purpose(&stream->handshake) : 0;
+  stream->state = OPEN;
+  by_loop_cancel_timer(&stream->deadline);
+  if (stream->options.opened) stream->options.opened(stream->options.context, purpose, hello, length);
+  drop_handshake(stream);
+}
+
+/* Bytes behind the handshake are the first frames. */
+static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, size_t length) {
+  size_t used;
+  enum banyan_status status = by_handshake_feed(&stream->handshake, data, length, &used), queued;
+  if ((queued = queue_handshake(stream)) != BANYAN_OK && status == BANYAN_OK) status = queued;
+  if (status != BANYAN_OK) {
+    flush(stream); /* a refusal tells the peer why; not waited for */
+    return status;
+  }
+  if (!by_handshake_done(&stream->handshake)) return BANYAN_OK;
+  BY_TRY(buffer_reserve(&stream->in, length - used));
+  if (length > used) memcpy(stream->in.data, data + used, length - used);
+  stream->in.length = length - used;
+  open_stream(stream);
+  return stream->state == OPEN ? deliver(stream) : BANYAN_OK;
+}
+
+static enum banyan_status lost(struct by_stream *stream, int error) {
+  if (stream->state == SHAKING) return by_handshake_ended(&stream->handshake, false);
+  if (error) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
+  return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection%s",
+                 stream->in.length > stream->in.at ? " in the middle of a frame" : "");
+}
+
+/* One read. *more false: there is nothing left for now. */
+static enum banyan_status read_once(struct by_stream *stream, bool *more) {
+  uint8_t small[ROOM]; /* all that a peer gets before it is known */
+  uint8_t *to = small;
+  size_t room = sizeof small;
+  if (stream->state == OPEN) {
+    if (stream->in.length == stream->in.room) BY_TRY(buffer_reserve(&stream->in, 1));
+    to = stream->in.data + stream->in.length;
+    room = stream->in.room - stream->in.length;
+  }
+  ssize_t n = recv(stream->options.fd, to, room, 0);
+  *more = n == (ssize_t)room || (n < 0 && errno == EINTR);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
+  if (n <= 0) return lost(stream, n < 0 ? errno : 0);
+  if (stream->state == SHAKING) return shake(stream, small, (size_t)n);
+  stream->in.length += (size_t)n;
+  return deliver(stream);
+}
+
+static enum banyan_status read_all(struct by_stream *stream) {
+  bool more = true;
+  for (int i = 0; i < READS && more && stream->state != ENDED; i++) BY_TRY(read_once(stream, &more));
+  return BANYAN_OK;
+}
+
+static enum banyan_status finish_connecting(struct by_stream *stream) {
+  bool done;
+  BY_TRY(by_socket_connect_finish(stream->options.fd, &stream->to, &done));
+  if (!done) return BANYAN_OK;
+  if (stream->shaking)
+    stream->state = SHAKING;
+  else
+    open_stream(stream);
+  return BANYAN_OK;
+}
+
+static enum banyan_status go_on(struct by_stream *stream, uint32_t events) {
+  if (stream->state == CONNECTING) BY_TRY(finish_connecting(stream));
+  if (stream->state == CONNECTING || stream->state == ENDED) return BANYAN_OK;
+  if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) BY_TRY(read_all(stream));
+  return BANYAN_OK;
+}
+
+/* Every way in from the loop ends here: reports the end, or goes on; and frees what was destroyed meanwhile. */
+static void leave(struct by_stream *stream, enum banyan_status status) {
+  if (status != BANYAN_OK && stream->state != ENDED) end(stream, status);
+  if (stream->state != ENDED) {
+    flush(stream);
+    update_watch(stream);
+  }
+  stream->busy = false;
+  if (stream->destroyed) free_stream(stream);
+}
+
+static void ready(void *context, uint32_t events) {
+  struct by_stream *stream = context;
+  stream->busy = true;
+  leave(stream, go_on(stream, events));
+}
+
+static void too_late(void *context) {
+  struct by_stream *stream = context;
+  stream->busy = true;
+  if (stream->state == CONNECTING)
+    leave(stream, by_fail(BANYAN_ERR_CONNECT, "no connection in time; is the host up, does a firewall drop it?"));
+  else
+    leave(stream, by_handshake_ended(&stream->handshake, true));
+}
+
+static void name_peer(struct by_stream *stream) {
+  struct by_address peer = stream->to;
+  if (!peer.length && by_socket_get_peer(stream->options.fd, &peer) != BANYAN_OK) peer.length = 0;
+  by_address_print(&peer, stream->name);
+  if (!peer.length) strcpy(stream->name, "a local socket");
+}
+
+static enum banyan_status start(struct by_stream *stream) {
+  const struct by_stream_options *options = &stream->options;
+  int yes = 1;
+  if (options->connecting) stream->to = *options->connecting;
+  name_peer(stream);
+  (void)setsockopt(options->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a local socket has none */
+  if (options->handshake) {
+    BY_TRY(by_handshake_init(&stream->handshake, options->handshake));
+    stream->shaking = true;
+    BY_TRY(queue_handshake(stream));
+  }
+  stream->state = options->connecting ? CONNECTING : options->handshake ? SHAKING : OPEN;
+  uint64_t patience = options->patience ? options->patience : BY_STREAM_PATIENCE;
+  if (stream->state != OPEN) by_loop_set_delay(options->loop, &stream->deadline, patience);
+  return by_loop_watch(options->loop, options->fd, EPOLLIN | EPOLLOUT, ready, stream, &stream->watch);
+}
+
+enum banyan_status by_stream_create(const struct by_stream_options *options, struct by_stream **out) {
+  struct by_stream *stream = calloc(1, sizeof *stream);
+  if (!stream) {
+    close(options->fd);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a stream");
+  }
+  stream->options = *options;
+  by_timer_init(&stream->deadline, too_late, stream);
+  enum banyan_status status = start(stream);
+  stream->options.connecting = NULL; /* what the caller lent for this call */
+  stream->options.handshake = NULL;
+  if (status != BANYAN_OK)
+    by_stream_destroy(stream);
+  else
+    *out = stream;
+  return status;
+}
+
+enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload, size_t length) {
+  uint8_t header[HEADER];
+  if (stream->state != OPEN || stream->finishing)
+    return by_fail(BANYAN_ERR_CLOSED, "%s: the stream is %s", stream->name,
+                   stream->state < OPEN ? "not open yet" : "closed");
+  if (length > stream->options.most_frame)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: a frame of %zu bytes is above the limit of %zu", stream->name, length,
+                   stream->options.most_frame);
+  if (unsent(stream) + HEADER + length > stream->options.most_queued + stream->shaken)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "%s: %zu bytes wait to be sent, and the peer does not read", stream->name,
+                   unsent(stream));
+  by_put_u32(header, (uint32_t)length);
+  by_put_u16(header + 4, type);
+  BY_TRY(buffer_reserve(&stream->out, HEADER + length)); /* both parts or none */
+  BY_TRY(queue(stream, header, HEADER));
+  BY_TRY(queue(stream, payload, length));
+  flush(stream);
+  update_watch(stream);
+  return BANYAN_OK;
+}
+
+size_t by_stream_unsent(const struct by_stream *stream) {
+  return unsent(stream);
+}
+
+void by_stream_finish(struct by_stream *stream) {
+  stream->finishing = true;
+  if (stream->state != OPEN) return;
+  flush(stream);
+  update_watch(stream);
+}
+
+int by_stream_get_fd(const struct by_stream *stream) {
+  return stream->options.fd;
+}
+
+const char *by_stream_get_name(const struct by_stream *stream) {
+  return stream->name;
+}

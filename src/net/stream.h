@@ -1,0 +1,65 @@
+/* Framed messages over a non-blocking socket, driven by a loop: a u32 length, a
+ * u16 type, and that many bytes of payload. A stream may begin with finishing a
+ * connect and with the handshake; both must be over within `patience`, and a
+ * peer that fails is closed and logged. What a peer claims is checked before
+ * anything is allocated for it, and what it does not read is bounded.
+ * One stream for each connection, on the loop's thread. Callbacks may do
+ * anything to the stream, destroying it included. */
+#ifndef BY_NET_STREAM_H
+#define BY_NET_STREAM_H
+
+#include "address.h"
+#include "handshake.h"
+#include "loop.h"
+
+#define BY_STREAM_PATIENCE (5 * BY_SECOND)
+
+struct by_stream;
+
+struct by_stream_options {
+  struct by_loop *loop;
+  int fd;                              /* SOCK_STREAM, non-blocking; the stream's from now on */
+  const struct by_address *connecting; /* by_socket_connect_start was called for this; NULL: connected. Copied. */
+  /* Copied, but its hello is borrowed until `opened` or `ended`. NULL: no handshake. */
+  const struct by_handshake_options *handshake;
+  uint64_t patience;  /* ns for connect and handshake; 0: BY_STREAM_PATIENCE */
+  size_t most_frame;  /* bytes of payload in one frame, either way */
+  size_t most_queued; /* bytes that may wait to be sent, frames' headers included */
+
+  /* Connected and shaken hands; not called if there was neither to do. The hello
+   * is gone when this returns. May be NULL. */
+  void (*opened)(void *context, uint8_t purpose, const void *hello, size_t length);
+  /* The payload is gone when this returns, and not aligned. */
+  void (*frame)(void *context, uint16_t type, const void *payload, size_t length);
+  /* The connection ended: once, never from within a call of the owner's, and not
+   * after destroying. The socket is closed; the stream waits to be destroyed.
+   * BANYAN_ERR_PEER_DEAD: the peer closed or its host vanished. _CONNECT, _AUTH,
+   * _PROTOCOL, _TIMEOUT (handshake), _NO_MEMORY. `reason` begins with the address. */
+  void (*ended)(void *context, enum banyan_status status, const char *reason);
+  void *context;
+};
+
+/* On failure the socket is closed and nothing was called. The caller owns *out. */
+enum banyan_status by_stream_create(const struct by_stream_options *options, struct by_stream **out) BANYAN_CHECK;
+/* Closes the socket; what was not sent yet is lost. No callback. NULL is allowed. */
+void by_stream_destroy(struct by_stream *stream);
+
+/* Queues a copy of one frame and sends what goes without waiting; until the
+ * stream is open it only waits. BANYAN_ERR_ARGUMENT: longer than most_frame.
+ * BANYAN_ERR_NO_MEMORY: the queue is full because the peer does not read; the
+ * stream goes on. BANYAN_ERR_CLOSED: ended or finished. */
+enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload,
+                                  size_t length) BANYAN_CHECK;
+/* Bytes that the kernel has not taken yet. */
+size_t by_stream_unsent(const struct by_stream *stream);
+/* Once all is sent, tells the peer that nothing more comes; frames from it are
+ * still delivered, and `ended` is called when it has closed too. No deadline:
+ * destroy the stream when that takes too long. */
+void by_stream_finish(struct by_stream *stream);
+
+/* For options on the live connection; -1 once ended. */
+int by_stream_get_fd(const struct by_stream *stream);
+/* The peer's address as text, or "a local socket". */
+const char *by_stream_get_name(const struct by_stream *stream);
+
+#endif
