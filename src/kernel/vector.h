@@ -1,0 +1,248 @@
+/* One vector at a time, in the compiler's vector types: what a vector level
+ * does with whole vectors, bit for bit what element.h does. Included only by
+ * level_*.c files, which set WIDTH, the bytes of a vector. */
+#ifndef BY_KERNEL_VECTOR_H
+#define BY_KERNEL_VECTOR_H
+
+#include "element.h"
+
+/* Any vector, as bits; cast to what the elements are where that matters. */
+typedef uint32_t vector __attribute__((vector_size(WIDTH)));
+typedef float vector_f32 __attribute__((vector_size(WIDTH)));
+typedef double vector_f64 __attribute__((vector_size(WIDTH)));
+typedef int8_t vector_i8 __attribute__((vector_size(WIDTH)));
+typedef uint8_t vector_u8 __attribute__((vector_size(WIDTH)));
+typedef int32_t vector_i32 __attribute__((vector_size(WIDTH)));
+typedef int64_t vector_i64 __attribute__((vector_size(WIDTH)));
+typedef uint64_t vector_u64 __attribute__((vector_size(WIDTH)));
+
+/* WIDTH bytes of elements as they are computed with. Those of the 16-bit types
+ * are widened, and so fill two vectors; of the others only `a` is used. */
+struct wide {
+  vector a, b;
+};
+
+INLINE bool is_half(enum banyan_dtype type) {
+  return type == BANYAN_FLOAT16 || type == BANYAN_BFLOAT16;
+}
+
+#if WIDTH == 64
+
+typedef __m256i half_vector;
+
+INLINE vector widen_f16_vector(half_vector halves) {
+  return (vector)_mm512_cvtph_ps(halves);
+}
+
+INLINE half_vector narrow_f16_vector(vector v) {
+  return _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT);
+}
+
+/* Any NaN becomes the one. */
+INLINE vector quiet_f32_vector(vector v) {
+  __mmask16 nan = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
+  return (vector)_mm512_mask_set1_epi32((__m512i)v, nan, NAN_F32);
+}
+
+INLINE vector quiet_f64_vector(vector v) {
+  __mmask8 nan = _mm512_cmp_pd_mask((__m512d)v, (__m512d)v, _CMP_UNORD_Q);
+  return (vector)_mm512_mask_set1_epi64((__m512i)v, nan, NAN_F64);
+}
+
+#else
+
+typedef __m128i half_vector;
+
+INLINE vector widen_f16_vector(half_vector halves) {
+  return (vector)_mm256_cvtph_ps(halves);
+}
+
+INLINE half_vector narrow_f16_vector(vector v) {
+  return _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
+}
+
+INLINE vector quiet_f32_vector(vector v) {
+  __m256 nan = _mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q);
+  return (vector)_mm256_blendv_ps((__m256)v, (__m256)_mm256_set1_epi32(NAN_F32), nan);
+}
+
+INLINE vector quiet_f64_vector(vector v) {
+  __m256d nan = _mm256_cmp_pd((__m256d)v, (__m256d)v, _CMP_UNORD_Q);
+  return (vector)_mm256_blendv_pd((__m256d)v, (__m256d)_mm256_set1_epi64x(NAN_F64), nan);
+}
+
+#endif
+
+INLINE vector choose(vector mask, vector yes, vector no) {
+  return (yes & mask) | (no & ~mask);
+}
+
+/* A bfloat16 is the upper half of a float32: the even ones go up to `a`, the odd ones are in place for `b`. */
+INLINE struct wide wide_load(enum banyan_dtype type, const unsigned char *from) {
+  struct wide w = {{0}, {0}};
+  if (type == BANYAN_FLOAT16) {
+    half_vector first, second;
+    memcpy(&first, from, sizeof first);
+    memcpy(&second, from + sizeof first, sizeof second);
+    w.a = widen_f16_vector(first);
+    w.b = widen_f16_vector(second);
+    return w;
+  }
+  memcpy(&w.a, from, sizeof w.a);
+  if (type == BANYAN_BFLOAT16) {
+    w.b = w.a & 0xffff0000;
+    w.a = w.a << 16;
+  }
+  return w;
+}
+
+/* Leaves the rounded upper half, to nearest with ties to even, above what is left of the lower one. */
+INLINE vector round_bf16(vector v) {
+  return v + 0x7fff + (v >> 16 & 1);
+}
+
+INLINE void wide_store(enum banyan_dtype type, unsigned char *to, struct wide w) {
+  if (type == BANYAN_FLOAT64) {
+    w.a = quiet_f64_vector(w.a);
+  } else if (!is_integer(type)) {
+    w.a = quiet_f32_vector(w.a);
+    w.b = quiet_f32_vector(w.b);
+  }
+  if (type == BANYAN_FLOAT16) {
+    half_vector first = narrow_f16_vector(w.a), second = narrow_f16_vector(w.b);
+    memcpy(to, &first, sizeof first);
+    memcpy(to + sizeof first, &second, sizeof second);
+    return;
+  }
+  if (type == BANYAN_BFLOAT16) w.a = round_bf16(w.a) >> 16 | (round_bf16(w.b) & 0xffff0000);
+  memcpy(to, &w.a, sizeof w.a);
+}
+
+/* Of two float vectors, given where each is the wanted one. Equal operands
+ * differ at most in the sign of zero; where nothing else holds there is a NaN. */
+INLINE vector pick(enum banyan_op op, vector a, vector b, vector want_a, vector want_b, vector equal, vector nan) {
+  vector zeros = op == BANYAN_MIN ? a | b : a & b;
+  return choose(want_a, a, choose(want_b, b, choose(equal, zeros, nan)));
+}
+
+INLINE vector combine_f32_vector(enum banyan_op op, vector_f32 a, vector_f32 b) {
+  vector less = (vector)(a < b), more = (vector)(a > b), equal = (vector)(a == b), nan = (vector){0} + NAN_F32;
+  switch (op) {
+  case BANYAN_MIN: return pick(op, (vector)a, (vector)b, less, more, equal, nan);
+  case BANYAN_MAX: return pick(op, (vector)a, (vector)b, more, less, equal, nan);
+  case BANYAN_PRODUCT: return (vector)(a * b);
+  default: return (vector)(a + b);
+  }
+}
+
+INLINE vector combine_f64_vector(enum banyan_op op, vector_f64 a, vector_f64 b) {
+  vector less = (vector)(a < b), more = (vector)(a > b), equal = (vector)(a == b);
+  vector nan = (vector)((vector_u64){0} + NAN_F64);
+  switch (op) {
+  case BANYAN_MIN: return pick(op, (vector)a, (vector)b, less, more, equal, nan);
+  case BANYAN_MAX: return pick(op, (vector)a, (vector)b, more, less, equal, nan);
+  case BANYAN_PRODUCT: return (vector)(a * b);
+  default: return (vector)(a + b);
+  }
+}
+
+INLINE vector sum_of_integers(enum banyan_dtype type, vector a, vector b) {
+  switch (size_of(type)) {
+  case 1: return (vector)((vector_u8)a + (vector_u8)b);
+  case 4: return a + b;
+  default: return (vector)((vector_u64)a + (vector_u64)b);
+  }
+}
+
+INLINE vector product_of_integers(enum banyan_dtype type, vector a, vector b) {
+  switch (size_of(type)) {
+  case 1: return (vector)((vector_u8)a * (vector_u8)b);
+  case 4: return a * b;
+  default: return (vector)((vector_u64)a * (vector_u64)b);
+  }
+}
+
+INLINE vector less_of_integers(enum banyan_dtype type, vector a, vector b) {
+  switch (type) {
+  case BANYAN_INT8: return (vector)((vector_i8)a < (vector_i8)b);
+  case BANYAN_UINT8: return (vector)((vector_u8)a < (vector_u8)b);
+  case BANYAN_INT32: return (vector)((vector_i32)a < (vector_i32)b);
+  default: return (vector)((vector_i64)a < (vector_i64)b);
+  }
+}
+
+INLINE vector combine_integers(enum banyan_dtype type, enum banyan_op op, vector a, vector b) {
+  switch (op) {
+  case BANYAN_MIN: return choose(less_of_integers(type, a, b), a, b);
+  case BANYAN_MAX: return choose(less_of_integers(type, a, b), b, a);
+  case BANYAN_PRODUCT: return product_of_integers(type, a, b);
+  case BANYAN_AND: return a & b;
+  case BANYAN_OR: return a | b;
+  case BANYAN_XOR: return a ^ b;
+  default: return sum_of_integers(type, a, b);
+  }
+}
+
+INLINE vector vector_combine(enum banyan_dtype type, enum banyan_op op, vector a, vector b) {
+  if (is_integer(type)) return combine_integers(type, op, a, b);
+  if (type == BANYAN_FLOAT64) return combine_f64_vector(op, (vector_f64)a, (vector_f64)b);
+  return combine_f32_vector(op, (vector_f32)a, (vector_f32)b);
+}
+
+INLINE struct wide wide_combine(enum banyan_dtype type, enum banyan_op op, struct wide x, struct wide y) {
+  struct wide w = x;
+  w.a = vector_combine(type, op, x.a, y.a);
+  if (is_half(type)) w.b = vector_combine(type, op, x.b, y.b);
+  return w;
+}
+
+enum { UNROLL = 4 };
+
+INLINE void fold_step(enum banyan_dtype type, enum banyan_op op, unsigned char *dst, const unsigned char *const *src,
+                      size_t n, size_t at, size_t vectors) {
+  struct wide sum[UNROLL];
+  _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++) sum[j] = wide_load(type, src[0] + at + j * WIDTH);
+  for (size_t k = 1; k < n; k++) {
+    _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++) sum[j] =
+        wide_combine(type, op, sum[j], wide_load(type, src[k] + at + j * WIDTH));
+  }
+  _Pragma("GCC unroll 4") for (size_t j = 0; j < vectors; j++) wide_store(type, dst + at + j * WIDTH, sum[j]);
+}
+
+/* Bytes up to where dst is aligned, worth a detour once stores that straddle
+ * cache lines would be many; 0 if it is aligned, never is at an element's
+ * begin, or holds small types, whose cost is elsewhere. */
+INLINE size_t head_bytes(enum banyan_dtype type, const unsigned char *dst, size_t bytes) {
+  size_t head = -(uintptr_t)dst % WIDTH;
+  return bytes >= 4096 && size_of(type) >= 4 && head % size_of(type) == 0 ? head : 0;
+}
+
+/* Returns how many bytes were done: all but less than a vector. */
+INLINE size_t fold_vectors(enum banyan_dtype type, enum banyan_op op, unsigned char *dst,
+                           const unsigned char *const *src, size_t n, size_t bytes) {
+  if (bytes < WIDTH) return 0;
+  size_t at = head_bytes(type, dst, bytes);
+  fold_elements(type, op, dst, src, n, 0, at);
+  for (; at + UNROLL * WIDTH <= bytes; at += UNROLL * WIDTH) fold_step(type, op, dst, src, n, at, UNROLL);
+  for (; at + WIDTH <= bytes; at += WIDTH) fold_step(type, op, dst, src, n, at, 1);
+  return at;
+}
+
+INLINE vector map_vector(enum banyan_dtype type, enum map map, vector v, double by) {
+  if (type == BANYAN_FLOAT64) return (vector)(map == SCALE ? (vector_f64)v * by : (vector_f64)v / by);
+  return (vector)(map == SCALE ? (vector_f32)v * (float)by : (vector_f32)v / (float)by);
+}
+
+INLINE size_t map_vectors(enum banyan_dtype type, enum map map, unsigned char *dst, const unsigned char *src, double by,
+                          size_t bytes) {
+  size_t at = 0;
+  for (; at + WIDTH <= bytes; at += WIDTH) {
+    struct wide w = wide_load(type, src + at);
+    w.a = map_vector(type, map, w.a, by);
+    if (is_half(type)) w.b = map_vector(type, map, w.b, by);
+    wide_store(type, dst + at, w);
+  }
+  return at;
+}
+
+#endif
