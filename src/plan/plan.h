@@ -1,0 +1,158 @@
+/* A plan: how a buffer is summed, as weighted aggregation trees.
+ * An immutable value in one arena; made by a parser, a built-in or a planner,
+ * checked by by_plan_validate, read by the schedule compiler. A plan has size
+ * classes (one is usual); a class has groups whose shares sum to 1; a group is
+ * one tree, a tree rotated over an order of vertices, or an exchange. */
+#ifndef BY_PLAN_PLAN_H
+#define BY_PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "fail.h"
+
+enum by_vertex_kind { BY_VERTEX_RANK, BY_VERTEX_HELPER, BY_VERTEX_SWITCH, BY_VERTEX_SERVER };
+
+struct by_vertex {
+  const char *name;
+  enum by_vertex_kind kind;
+  uint32_t rank; /* of a BY_VERTEX_RANK; else UINT32_MAX */
+};
+
+/* A vertex that hangs on another one in every tree of its group: what it has
+ * goes up before anything else, the result comes down after everything else. */
+struct by_twig {
+  uint32_t child, parent; /* vertices; the parent stands in the group's order */
+};
+
+enum by_group_kind {
+  BY_GROUP_TREE,     /* one tree */
+  BY_GROUP_ROTATED,  /* n trees: the template translated to each position; share / n each */
+  BY_GROUP_EXCHANGE, /* n trees over shared bytes: every position ends up with the sum */
+};
+
+/* Positions are numbers 0 .. n - 1; order[] says which vertex stands where.
+ *
+ * Rotation: positions are written as mixed-radix digits (radix[0] the lowest,
+ * product n); tree t has position (u + t digit by digit, without carry) where
+ * the template has u. radix {n} is the cyclic rotation of a ring, {2,2,2} is
+ * XOR. So the template is tree 0, and tree t's root is root + t.
+ *
+ * Exchange: step i sums over all values of digit i among the radix[i]
+ * positions that agree in all other digits, in digit order, everyone with
+ * everyone. {2,2,2} is recursive doubling, {n} one direct exchange. */
+struct by_group {
+  enum by_group_kind kind;
+  double share; /* of the class's buffer, > 0 */
+  uint32_t n;
+  uint32_t *order;
+  uint32_t root;  /* the template's; 0 .. n - 1 */
+  uint32_t *up;   /* parent position on the way up, root: itself; NULL for an exchange */
+  uint32_t *down; /* parent position on the way down: `up` itself, or other edges; NULL for an exchange */
+  uint32_t n_radix;
+  uint32_t *radix; /* each >= 2, so none for n = 1; not for one tree */
+  uint32_t n_twigs;
+  struct by_twig *twigs; /* ascending by child */
+  double rate;           /* bit/s the planner promised; 0: unknown */
+};
+
+struct by_class {
+  uint64_t up_to; /* bytes of the whole buffer, inclusive; UINT64_MAX in the last class */
+  uint32_t n_groups;
+  struct by_group *groups;
+};
+
+/* What a planner said of its plan; 0: nothing. Not part of the hash. */
+struct by_plan_facts {
+  double throughput, bound; /* bit/s of input per rank: promised, and what no plan can exceed */
+  double ratio;             /* throughput / bound */
+  double seconds;           /* the planner took */
+};
+
+struct by_plan {
+  const char *name;
+  uint32_t n_ranks; /* vertices of kind rank, whose numbers are 0 .. n_ranks - 1 */
+  uint32_t n_vertices;
+  struct by_vertex *vertices; /* rank r is vertex r; the others follow, ascending by name (strcmp) */
+  uint32_t n_classes;
+  struct by_class *classes; /* up_to ascending */
+  size_t chunk;             /* bytes per frame and tree; 0: the executor's default */
+  uint32_t version;         /* hash of the contents; equal plans have equal versions on all ranks */
+  struct by_plan_facts facts;
+  struct by_arena arena;
+};
+
+/* Most of what one plan may hold; more is refused before memory is taken. */
+enum {
+  BY_PLAN_MOST_VERTICES = 65536,
+  BY_PLAN_MOST_GROUPS = 4096, /* of all classes together */
+  BY_PLAN_MOST_CLASSES = 64,
+  BY_PLAN_MOST_DIGITS = 16, /* of a radix */
+  BY_PLAN_MOST_NAME = 255,  /* bytes, UTF-8 without control characters */
+  BY_PLAN_MOST_CHUNK = 1 << 30,
+};
+
+/* NULL is allowed. */
+void by_plan_destroy(struct by_plan *plan);
+
+/* Whether the plan can run: every tree spans all ranks, is one tree (no cycle,
+ * no vertex outside), shares are positive and sum to 1 within 1e-6, radices
+ * multiply to n, vertices and twigs are in order, names can be printed. The error
+ * names class, tree and vertex. All ways to make a plan call it. Cost: the plan's size. */
+BANYAN_CHECK enum banyan_status by_plan_validate(const struct by_plan *plan);
+/* Hash of everything but the plan's own name, rates and facts; the same on every machine, never 0. Sets nothing. */
+uint32_t by_plan_hash(const struct by_plan *plan);
+/* The class for a buffer of so many bytes. */
+const struct by_class *by_plan_class(const struct by_plan *plan, uint64_t bytes);
+/* Position u of the template in tree t of a rotated group: u + t digit by digit. */
+uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t);
+/* Its reverse: which template position `position` plays in tree t. */
+uint32_t by_group_untranslate(const struct by_group *group, uint32_t position, uint32_t t);
+
+struct by_text;
+/* Reads JSON as docs/plan-format.md describes it. `source` is the file's name in errors, which say where:
+ * "p.json:3:14: ..." or "p.json: trees[2].up["3"]: ...". The caller owns *out.
+ * BANYAN_ERR_PARSE: not in this format; BANYAN_ERR_PLAN: it is, but the plan cannot run. */
+BANYAN_CHECK enum banyan_status by_plan_parse(const char *source, const char *text, size_t length,
+                                              struct by_plan **out);
+/* The same from a file; also BANYAN_ERR_SYSTEM. */
+BANYAN_CHECK enum banyan_status by_plan_read(const char *path, struct by_plan **out);
+/* Adds the plan as one line of JSON, without a newline; read again it has the same version. */
+void by_plan_print(const struct by_plan *plan, struct by_text *text);
+
+/* Adds a drawing for people: each tree with its share, height and way down, long ones cut short. */
+BANYAN_CHECK enum banyan_status by_plan_draw(const struct by_plan *plan, struct by_text *text);
+
+/* "rank", "helper", "switch", "server"; "tree", "rotated", "exchange": as in JSON. NULL beyond. Static storage. */
+const char *by_vertex_kind_name(enum by_vertex_kind kind);
+const char *by_group_kind_name(enum by_group_kind kind);
+
+/* One of the plans that need no file, over n ranks: "ring", "tree:4" and so
+ * on, see by_plan_builtin_list. The caller owns *out. Memory and time grow
+ * with n only. BANYAN_ERR_ARGUMENT: no such name, or not for this n. */
+BANYAN_CHECK enum banyan_status by_plan_builtin(const char *name, uint32_t n, struct by_plan **out);
+struct by_plan_builtin_entry {
+  const char *name;  /* "tree" */
+  const char *usage; /* "tree[:K]" */
+  const char *help;  /* one line */
+};
+/* The i-th built-in; NULL beyond the last. Static storage. */
+const struct by_plan_builtin_entry *by_plan_builtin_list(uint32_t i);
+/* "star, sharded, ring, ..." for help texts. Static storage. */
+const char *by_plan_builtin_names(void);
+
+/* A plan whose ranks are hosts becomes one over the ranks that run on them: host_of_rank[r] is rank r's host, and every
+ * host has a rank. Ranks of a host combine first. With L ranks on the host that has fewest, each group becomes L
+ * groups of a slice each: in the j-th, the j-th rank of every host takes the host's place and the others are its
+ * twigs. Helpers, switches and servers stay. The caller owns *out. Cost: ranks times groups. */
+BANYAN_CHECK enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank,
+                                               uint32_t n_ranks, struct by_plan **out);
+/* The plan that is used when none is given: built-ins by size, expanded where there are several hosts. Hosts are any
+ * numbers that differ; NULL: all ranks are on one host. `crowded`: ranks share cores, so messages cost more than
+ * steps. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_plan_default(uint32_t n_ranks, const uint32_t *host_of_rank, bool crowded,
+                                                struct by_plan **out);
+
+#endif

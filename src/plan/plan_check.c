@@ -1,0 +1,236 @@
+/* Validation: nothing that passes here can make the compiler or the executor fail for the plan's shape. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+/* Three times 0.333333 is still 1. */
+static const double share_slack = 1.001e-6;
+
+/* Marks are numbers that grow from tree to tree, so that nothing has to be cleared in between. */
+struct check {
+  const struct by_plan *plan;
+  uint32_t class_, tree; /* being looked at */
+  uint32_t stamp;
+  uint32_t *seen;  /* of each vertex: the stamp of the last group that has it */
+  uint32_t *state; /* of each position: a stamp */
+};
+
+#define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
+
+static const char *vertex_name(const struct check *check, uint32_t vertex) {
+  return check->plan->vertices[vertex].name;
+}
+
+static const char *name_at(const struct check *check, const struct by_group *group, uint32_t position) {
+  return vertex_name(check, group->order[position]);
+}
+
+/* The length of the UTF-8 character at `at`, 0 if it is none or a control character (C0, DEL, C1). */
+static size_t character(const unsigned char *at) {
+  static const uint32_t least[] = {0, 0x20, 0xa0, 0x800, 0x10000};
+  size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
+  uint32_t code = length == 1 ? at[0] : at[0] & (0x7fu >> length);
+  if (!length || at[0] == 0x7f) return 0;
+  for (size_t i = 1; i < length; i++) {
+    if (at[i] >> 6 != 2) return 0;
+    code = code << 6 | (at[i] & 0x3fu);
+  }
+  return code < least[length] || code > 0x10ffff || code >> 11 == 0x1b ? 0 : length;
+}
+
+/* `whose` names the owner. */
+static enum banyan_status check_name(const char *name, const char *whose) {
+  const char *at = name;
+  for (size_t length = 1; at && *at && length; at += length) length = character((const unsigned char *)at);
+  if (name && *name && !*at && at - name <= BY_PLAN_MOST_NAME) return BANYAN_OK;
+  return bad("%s must be 1 to %d bytes of UTF-8 without control characters", whose, BY_PLAN_MOST_NAME);
+}
+
+static enum banyan_status check_vertices(const struct by_plan *plan) {
+  for (uint32_t i = 0; i < plan->n_vertices; i++) {
+    const struct by_vertex *vertex = &plan->vertices[i];
+    if (check_name(vertex->name, "its name") != BANYAN_OK)
+      return by_fail_within(BANYAN_ERR_PLAN, "vertex number %u", i);
+    if (i < plan->n_ranks && (vertex->kind != BY_VERTEX_RANK || vertex->rank != i))
+      return bad("vertex number %u (\"%.64s\") must be rank %u", i, vertex->name, i);
+    if (i >= plan->n_ranks && (vertex->kind == BY_VERTEX_RANK || vertex->rank != UINT32_MAX))
+      return bad("vertex number %u (\"%.64s\") must not be a rank: there are %u", i, vertex->name, plan->n_ranks);
+    if (i > plan->n_ranks && strcmp(plan->vertices[i - 1].name, vertex->name) >= 0)
+      return bad("vertices \"%.64s\" and \"%.64s\" are not in ascending order", plan->vertices[i - 1].name,
+                 vertex->name);
+  }
+  return BANYAN_OK;
+}
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* O(n log n) */
+static enum banyan_status check_names_differ(const struct by_plan *plan) {
+  const char **names = calloc(plan->n_vertices, sizeof *names);
+  if (!names) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the plan");
+  for (uint32_t i = 0; i < plan->n_vertices; i++) names[i] = plan->vertices[i].name;
+  qsort(names, plan->n_vertices, sizeof *names, compare_names);
+  uint32_t i = 1;
+  while (i < plan->n_vertices && strcmp(names[i - 1], names[i]) != 0) i++;
+  enum banyan_status status = BANYAN_OK;
+  if (i < plan->n_vertices) status = bad("two vertices are named \"%.64s\"", names[i]);
+  free(names);
+  return status;
+}
+
+static enum banyan_status take_vertex(struct check *check, uint32_t vertex, uint32_t *ranks) {
+  if (vertex >= check->plan->n_vertices) return bad("vertex number %u is not in the plan", vertex);
+  if (check->seen[vertex] == check->stamp)
+    return bad("vertex \"%.64s\" stands in it twice", vertex_name(check, vertex));
+  check->seen[vertex] = check->stamp;
+  *ranks += check->plan->vertices[vertex].kind == BY_VERTEX_RANK;
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_order(struct check *check, const struct by_group *group, uint32_t *ranks) {
+  for (uint32_t i = 0; i < group->n; i++) {
+    BY_TRY(take_vertex(check, group->order[i], ranks));
+    if (group->kind == BY_GROUP_EXCHANGE && check->plan->vertices[group->order[i]].kind != BY_VERTEX_RANK)
+      return bad("vertex \"%.64s\" is no rank and cannot exchange", name_at(check, group, i));
+  }
+  return BANYAN_OK;
+}
+
+/* Parents are looked up while only the order is marked: a twig does not hang on a twig. */
+static enum banyan_status check_twigs(struct check *check, const struct by_group *group, uint32_t *ranks) {
+  uint32_t n = check->plan->n_vertices;
+  for (uint32_t i = 0; i < group->n_twigs; i++) {
+    const struct by_twig *twig = &group->twigs[i];
+    if (twig->child >= n || twig->parent >= n) return bad("twig %u: vertex number not in the plan", i);
+    if (check->seen[twig->parent] != check->stamp)
+      return bad("twig \"%.64s\" hangs on vertex \"%.64s\", which is not in the tree itself",
+                 vertex_name(check, twig->child), vertex_name(check, twig->parent));
+    if (check->plan->vertices[twig->child].kind != BY_VERTEX_RANK)
+      return bad("twig \"%.64s\" is no rank", vertex_name(check, twig->child));
+    if (i > 0 && twig->child <= group->twigs[i - 1].child)
+      return bad("twig \"%.64s\" is out of order", vertex_name(check, twig->child));
+  }
+  for (uint32_t i = 0; i < group->n_twigs; i++) BY_TRY(take_vertex(check, group->twigs[i].child, ranks));
+  return BANYAN_OK;
+}
+
+static enum banyan_status missing_rank(const struct check *check) {
+  for (uint32_t i = 0; i < check->plan->n_vertices; i++)
+    if (check->plan->vertices[i].kind == BY_VERTEX_RANK && check->seen[i] != check->stamp)
+      return bad("vertex \"%.64s\" (rank %u) is missing", vertex_name(check, i), check->plan->vertices[i].rank);
+  return bad("a rank is missing");
+}
+
+/* Every walk along parents ends at the root. `way` is "up" or "down". O(n). */
+static enum banyan_status check_parents(struct check *check, const struct by_group *group, const uint32_t *parent,
+                                        const char *way) {
+  uint32_t root = group->root, on_path = ++check->stamp, good = ++check->stamp;
+  if (!parent) return bad("has no way %s", way);
+  if (parent[root] != root) return bad("way %s: the root \"%.64s\" has a parent", way, name_at(check, group, root));
+  check->state[root] = good;
+  for (uint32_t i = 0; i < group->n; i++) {
+    uint32_t u = i;
+    for (; check->state[u] != good; u = parent[u]) {
+      const char *name = name_at(check, group, u);
+      if (parent[u] >= group->n) return bad("way %s: the parent of vertex \"%.64s\" is not in the tree", way, name);
+      if (parent[u] == u) return bad("way %s: vertex \"%.64s\" is its own parent, but not the root", way, name);
+      if (check->state[u] == on_path) return bad("way %s: vertex \"%.64s\" lies on a cycle", way, name);
+      check->state[u] = on_path;
+    }
+    for (u = i; check->state[u] != good; u = parent[u]) check->state[u] = good;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_radix(const struct by_group *group) {
+  uint64_t product = 1;
+  if (group->n_radix > BY_PLAN_MOST_DIGITS)
+    return bad("%u digits in radix, most are %d", group->n_radix, BY_PLAN_MOST_DIGITS);
+  for (uint32_t i = 0; i < group->n_radix; i++) {
+    if (group->radix[i] < 2) return bad("radix[%u] is %u, must be 2 or more", i, group->radix[i]);
+    product *= group->radix[i];
+    if (product > group->n) break;
+  }
+  if (product != group->n) return bad("the radix must multiply to %u, the number of vertices in order", group->n);
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_shape(struct check *check, const struct by_group *group) {
+  if (group->kind != BY_GROUP_TREE) BY_TRY(check_radix(group));
+  if (group->kind == BY_GROUP_EXCHANGE) return BANYAN_OK;
+  if (group->root >= group->n) return bad("the root is position %u of %u", group->root, group->n);
+  BY_TRY(check_parents(check, group, group->up, "up"));
+  return group->down == group->up ? BANYAN_OK : check_parents(check, group, group->down, "down");
+}
+
+static enum banyan_status check_group(struct check *check, const struct by_group *group) {
+  uint32_t ranks = 0;
+  if (!by_group_kind_name(group->kind)) return bad("its kind is %d", (int)group->kind);
+  if (!(group->share > 0) || !isfinite(group->share)) return bad("share is %g, must be > 0", group->share);
+  if (group->n < 1 || group->n > check->plan->n_vertices) return bad("has %u vertices", group->n);
+  check->stamp++;
+  BY_TRY(check_order(check, group, &ranks));
+  BY_TRY(check_twigs(check, group, &ranks));
+  if (ranks != check->plan->n_ranks) return missing_rank(check);
+  return check_shape(check, group);
+}
+
+static enum banyan_status within(const struct check *check) {
+  if (check->plan->n_classes == 1) return by_fail_within(BANYAN_ERR_PLAN, "tree %u", check->tree);
+  return by_fail_within(BANYAN_ERR_PLAN, "class %u, tree %u", check->class_, check->tree);
+}
+
+static enum banyan_status check_class(struct check *check, const struct by_class *class_) {
+  double sum = 0;
+  for (check->tree = 0; check->tree < class_->n_groups; check->tree++) {
+    if (check_group(check, &class_->groups[check->tree]) != BANYAN_OK) return within(check);
+    sum += class_->groups[check->tree].share;
+  }
+  if (fabs(sum - 1) <= share_slack) return BANYAN_OK;
+  return bad("class %u: the shares of its %u trees sum to %.9g, must be 1", check->class_, class_->n_groups, sum);
+}
+
+static enum banyan_status check_classes(struct check *check) {
+  const struct by_plan *plan = check->plan;
+  uint64_t groups = 0;
+  for (uint32_t i = 0; i < plan->n_classes; i++) {
+    uint64_t up_to = plan->classes[i].up_to;
+    check->class_ = i;
+    groups += plan->classes[i].n_groups;
+    if (groups > BY_PLAN_MOST_GROUPS) return bad("more than %d trees", BY_PLAN_MOST_GROUPS);
+    if (i + 1 == plan->n_classes && up_to != UINT64_MAX) return bad("class %u: the last class must have no limit", i);
+    if (i + 1 < plan->n_classes && up_to > INT64_MAX) return bad("class %u: its limit is too large", i);
+    if (i > 0 && up_to <= plan->classes[i - 1].up_to)
+      return bad("class %u: its limit must be above that of the class before", i);
+    BY_TRY(check_class(check, &plan->classes[i]));
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_validate(const struct by_plan *plan) {
+  if (plan->n_vertices < 1 || plan->n_vertices > BY_PLAN_MOST_VERTICES)
+    return bad("%u vertices, must be 1 to %d", plan->n_vertices, BY_PLAN_MOST_VERTICES);
+  if (plan->n_ranks < 1 || plan->n_ranks > plan->n_vertices)
+    return bad("%u ranks among %u vertices", plan->n_ranks, plan->n_vertices);
+  if (plan->n_classes < 1 || plan->n_classes > BY_PLAN_MOST_CLASSES)
+    return bad("%u size classes, must be 1 to %d", plan->n_classes, BY_PLAN_MOST_CLASSES);
+  if (plan->chunk > BY_PLAN_MOST_CHUNK)
+    return bad("the chunk is %zu bytes, most are %d", plan->chunk, BY_PLAN_MOST_CHUNK);
+  BY_TRY(check_name(plan->name, "the plan's name"));
+  struct check check = {.plan = plan};
+  check.seen = calloc(plan->n_vertices, sizeof *check.seen);
+  check.state = calloc(plan->n_vertices, sizeof *check.state);
+  enum banyan_status status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the plan");
+  if (check.seen && check.state) {
+    status = check_vertices(plan);
+    if (status == BANYAN_OK) status = check_names_differ(plan);
+    if (status == BANYAN_OK) status = check_classes(&check);
+  }
+  free(check.seen);
+  free(check.state);
+  return status;
+}

@@ -1,0 +1,326 @@
+/* Plans for people: trees lie on their side, the root on the left.
+ *
+ *   4 ─┬─ 2 ─┬─ 1        Chains go on in their line. What does not fit in WIDTH
+ *      │     └─ 3        columns or LINES lines is left out and shown as "…". */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+#include "text.h"
+
+enum { WIDTH = 100, LINES = 40, STEP = 6, INDENT = 4 };
+
+struct drawing {
+  const struct by_plan *plan;
+  struct by_text *text;
+};
+
+/* A tree being drawn. */
+struct canvas {
+  const struct drawing *drawing;
+  const struct by_group *group;
+  uint32_t *child, *sibling; /* first child, next sibling; UINT32_MAX: none */
+  uint32_t lines;
+};
+
+static const uint32_t none = UINT32_MAX;
+
+/* UTF-8 characters. */
+static size_t columns(const char *text) {
+  size_t n = 0;
+  for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
+  return n;
+}
+
+/* A vertex as it is shown: "3", "sw (switch)". Cut at a character's end. */
+static void show_vertex(const struct by_plan *plan, uint32_t vertex, char *out, size_t room) {
+  const struct by_vertex *v = &plan->vertices[vertex];
+  if (v->kind == BY_VERTEX_RANK)
+    snprintf(out, room, "%s", v->name);
+  else
+    snprintf(out, room, "%s (%s)", v->name, by_vertex_kind_name(v->kind));
+  size_t length = strlen(out);
+  while (length + 1 == room && length > 0 && ((unsigned char)out[length - 1] & 0x80)) out[--length] = '\0';
+}
+
+/* --- lists that end in "…" where the line ends --- */
+
+struct list {
+  const struct drawing *drawing;
+  size_t column;
+};
+
+static struct list start_list(const struct drawing *drawing, const char *title) {
+  by_text_add(drawing->text, "%*s%s", INDENT, "", title);
+  return (struct list){.drawing = drawing, .column = INDENT + columns(title)};
+}
+
+/* False, and "…" instead of the item: the line is full. */
+static bool add_item(struct list *list, const char *item) {
+  list->column += 1 + columns(item);
+  bool fits = list->column < WIDTH;
+  by_text_add(list->drawing->text, " %s", fits ? item : "…");
+  return fits;
+}
+
+static void end_list(const struct list *list) {
+  by_text_add(list->drawing->text, "\n");
+}
+
+static bool add_vertex(struct list *list, uint32_t vertex) {
+  char shown[64];
+  show_vertex(list->drawing->plan, vertex, shown, sizeof shown);
+  return add_item(list, shown);
+}
+
+/* --- trees --- */
+
+/* Depths of all positions, the largest of which is the height. O(n) */
+static uint32_t height_of(const struct by_group *group, const uint32_t *parent, uint32_t *depth) {
+  uint32_t height = 0;
+  for (uint32_t i = 0; i < group->n; i++) depth[i] = i == group->root ? 0 : none;
+  for (uint32_t i = 0; i < group->n; i++) {
+    uint32_t steps = 0, u = i;
+    for (; depth[u] == none; u = parent[u]) steps++;
+    uint32_t d = depth[u] + steps;
+    if (d > height) height = d;
+    for (u = i; depth[u] == none; u = parent[u]) depth[u] = d--;
+  }
+  return height;
+}
+
+static void link_children(struct canvas *canvas, const uint32_t *parent) {
+  uint32_t n = canvas->group->n;
+  memset(canvas->child, 0xff, n * sizeof *canvas->child);
+  for (uint32_t i = n; i-- > 0;) {
+    if (i == canvas->group->root) continue;
+    canvas->sibling[i] = canvas->child[parent[i]];
+    canvas->child[parent[i]] = i;
+  }
+}
+
+static void end_line(struct canvas *canvas) {
+  by_text_add(canvas->drawing->text, "\n");
+  canvas->lines++;
+}
+
+static void draw_vertex(struct canvas *canvas, uint32_t u, const char *before, size_t column);
+
+/* The children of a vertex whose name has just been written and ends before `column`. */
+static void draw_children(struct canvas *canvas, uint32_t u, const char *before, int width, size_t column) {
+  struct by_text *text = canvas->drawing->text;
+  char below[3 * WIDTH + 64];
+  for (uint32_t child = canvas->child[u]; child != none; child = canvas->sibling[child]) {
+    bool first = child == canvas->child[u], last = canvas->sibling[child] == none;
+    if (first)
+      by_text_add(text, last ? " ─── " : " ─┬─ ");
+    else
+      by_text_add(text, "%s%*s", before, width + 2, "");
+    if (!first && canvas->lines > LINES) {
+      by_text_add(text, "└─ …");
+      end_line(canvas);
+      return;
+    }
+    if (!first) by_text_add(text, last ? "└─ " : "├─ ");
+    snprintf(below, sizeof below, "%s%*s%s", before, width + 2, "", last ? "   " : "│  ");
+    draw_vertex(canvas, child, below, column + STEP - 1);
+  }
+}
+
+/* Draws the subtree of u from `column` on; `before` is what stands left of it in further lines. The depth of the
+ * recursion is at most WIDTH / STEP. */
+static void draw_vertex(struct canvas *canvas, uint32_t u, const char *before, size_t column) {
+  char shown[48];
+  show_vertex(canvas->drawing->plan, canvas->group->order[u], shown, sizeof shown);
+  size_t width = columns(shown);
+  by_text_add(canvas->drawing->text, "%s", shown);
+  column += width;
+  if (canvas->child[u] != none && column + 2 * STEP <= WIDTH) {
+    draw_children(canvas, u, before, (int)width, column);
+    return;
+  }
+  if (canvas->child[u] != none) by_text_add(canvas->drawing->text, " ─ …");
+  end_line(canvas);
+}
+
+static void draw_way(struct canvas *canvas, const uint32_t *parent, const char *title) {
+  char before[INDENT + 16];
+  snprintf(before, sizeof before, "%*s", (int)(INDENT + columns(title)), "");
+  by_text_add(canvas->drawing->text, "%*s%s", INDENT, "", title);
+  canvas->lines = 0;
+  link_children(canvas, parent);
+  draw_vertex(canvas, canvas->group->root, before, strlen(before));
+}
+
+static void draw_ways(struct canvas *canvas) {
+  const struct by_group *group = canvas->group;
+  if (memcmp(group->up, group->down, group->n * sizeof *group->up) == 0) {
+    draw_way(canvas, group->up, "");
+    return;
+  }
+  draw_way(canvas, group->up, "up:   ");
+  draw_way(canvas, group->down, "down: ");
+}
+
+/* --- exchanges --- */
+
+/* The positions that exchange in the step of a digit with this weight, each set by its lowest: "{0 4} {1 5}". */
+static void draw_step(const struct drawing *drawing, const struct by_group *group, uint32_t digit, uint32_t weight) {
+  char title[32];
+  uint32_t radix = group->radix[digit];
+  snprintf(title, sizeof title, "step %u:", digit + 1);
+  struct list list = start_list(drawing, title);
+  bool fits = true;
+  for (uint32_t lowest = 0; fits && lowest < group->n; lowest++) {
+    if (lowest / weight % radix) continue;
+    fits = add_item(&list, "{");
+    for (uint32_t i = 0; fits && i < radix; i++) fits = add_vertex(&list, group->order[lowest + i * weight]);
+    if (fits) by_text_add(drawing->text, " }");
+    list.column += 2;
+  }
+  end_list(&list);
+}
+
+static void draw_exchange(const struct drawing *drawing, const struct by_group *group) {
+  uint32_t weight = 1;
+  for (uint32_t digit = 0; digit < group->n_radix; digit++) {
+    draw_step(drawing, group, digit, weight);
+    weight *= group->radix[digit];
+  }
+}
+
+/* --- groups --- */
+
+static void draw_twigs(const struct drawing *drawing, const struct by_group *group) {
+  if (!group->n_twigs) return;
+  struct list list = start_list(drawing, "first up and last down:");
+  bool fits = true;
+  for (uint32_t i = 0; fits && i < group->n_twigs; i++) {
+    char child[48], parent[48], both[112];
+    show_vertex(drawing->plan, group->twigs[i].child, child, sizeof child);
+    show_vertex(drawing->plan, group->twigs[i].parent, parent, sizeof parent);
+    snprintf(both, sizeof both, "%s→%s", child, parent);
+    fits = add_item(&list, both);
+  }
+  end_list(&list);
+}
+
+static void draw_order(const struct drawing *drawing, const struct by_group *group) {
+  bool usual = true;
+  for (uint32_t i = 0; i < group->n; i++) usual = usual && group->order[i] == i;
+  if (usual) return;
+  struct list list = start_list(drawing, "order:");
+  bool fits = true;
+  for (uint32_t i = 0; fits && i < group->n; i++) fits = add_vertex(&list, group->order[i]);
+  end_list(&list);
+}
+
+/* "rotated over 2 x 2 x 2 positions, 12.5 % each; this is the first" */
+static void add_rotation(struct by_text *text, const struct by_group *group) {
+  by_text_add(text, ", rotated over ");
+  for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(text, "%s%u", i ? " x " : "", group->radix[i]);
+  by_text_add(text, "%s positions, %.3g %% each; the first is", group->n_radix ? "" : "1",
+              100 * group->share / group->n);
+}
+
+static void draw_tree_title(struct canvas *canvas) {
+  struct by_text *text = canvas->drawing->text;
+  const struct by_group *group = canvas->group;
+  uint32_t up = height_of(group, group->up, canvas->sibling), down = height_of(group, group->down, canvas->sibling);
+  by_text_add(text, ", height %u", up);
+  if (up != down) by_text_add(text, " (down %u)", down);
+  if (group->kind == BY_GROUP_ROTATED) add_rotation(text, group);
+  by_text_add(text, "\n");
+}
+
+static enum banyan_status draw_tree(const struct drawing *drawing, const struct by_group *group) {
+  uint32_t *links = calloc(2 * (size_t)group->n, sizeof *links);
+  if (!links) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to draw the plan");
+  struct canvas canvas = {.drawing = drawing, .group = group, .child = links, .sibling = links + group->n};
+  draw_tree_title(&canvas);
+  if (group->kind == BY_GROUP_ROTATED) draw_order(drawing, group);
+  draw_ways(&canvas);
+  free(links);
+  return BANYAN_OK;
+}
+
+static enum banyan_status draw_group(const struct drawing *drawing, const struct by_group *group, uint32_t number) {
+  char rate[32];
+  enum banyan_status status = BANYAN_OK;
+  by_text_add(drawing->text, "  tree %u: %.3g %%", number, 100 * group->share);
+  if (group->rate > 0) by_text_add(drawing->text, ", %s", by_print_rate(group->rate, rate));
+  if (group->kind == BY_GROUP_EXCHANGE) {
+    by_text_add(drawing->text, ", exchange among %u in %u step%s\n", group->n, group->n_radix,
+                group->n_radix == 1 ? "" : "s");
+    if (group->n == 1) draw_order(drawing, group); /* else the steps show it */
+    draw_exchange(drawing, group);
+  } else {
+    status = draw_tree(drawing, group);
+  }
+  draw_twigs(drawing, group);
+  return status;
+}
+
+/* --- the plan --- */
+
+static enum banyan_status draw_class(const struct drawing *drawing, uint32_t number) {
+  const struct by_plan *plan = drawing->plan;
+  const struct by_class *class_ = &plan->classes[number];
+  char bytes[32];
+  bool last = number + 1 == plan->n_classes;
+  by_text_add(drawing->text, "\n%s%s\n",
+              plan->n_classes == 1 ? "all buffers"
+              : last               ? "larger buffers"
+                                   : "buffers up to ",
+              last ? "" : by_print_bytes(class_->up_to, bytes));
+  for (uint32_t i = 0; i < class_->n_groups; i++) {
+    if (i == LINES) {
+      by_text_add(drawing->text, "  … %u more trees\n", class_->n_groups - i);
+      break;
+    }
+    BY_TRY(draw_group(drawing, &class_->groups[i], i));
+  }
+  return BANYAN_OK;
+}
+
+static void draw_head(const struct drawing *drawing) {
+  const struct by_plan *plan = drawing->plan;
+  char number[32];
+  by_text_add(drawing->text, "plan %s: %u rank%s", plan->name, plan->n_ranks, plan->n_ranks == 1 ? "" : "s");
+  if (plan->n_vertices > plan->n_ranks) by_text_add(drawing->text, ", %u others", plan->n_vertices - plan->n_ranks);
+  if (plan->chunk) by_text_add(drawing->text, ", chunks of %s", by_print_bytes(plan->chunk, number));
+  if (plan->facts.throughput > 0)
+    by_text_add(drawing->text, ", planned for %s", by_print_rate(plan->facts.throughput, number));
+  if (plan->facts.bound > 0) by_text_add(drawing->text, " of at most %s", by_print_rate(plan->facts.bound, number));
+  by_text_add(drawing->text, ", version %08" PRIx32 "\n", plan->version);
+}
+
+/* Which name is which rank, if not their numbers. */
+static void draw_names(const struct drawing *drawing) {
+  const struct by_plan *plan = drawing->plan;
+  bool usual = true, fits = true;
+  char shown[80];
+  for (uint32_t r = 0; r < plan->n_ranks && usual; r++) {
+    snprintf(shown, sizeof shown, "%u", r);
+    usual = strcmp(shown, plan->vertices[r].name) == 0;
+  }
+  if (usual) return;
+  struct list list = start_list(drawing, "ranks:");
+  for (uint32_t r = 0; r < plan->n_ranks && fits; r++) {
+    char name[64];
+    show_vertex(plan, r, name, sizeof name);
+    snprintf(shown, sizeof shown, "%s=%u", name, r);
+    fits = add_item(&list, shown);
+  }
+  end_list(&list);
+}
+
+enum banyan_status by_plan_draw(const struct by_plan *plan, struct by_text *text) {
+  struct drawing drawing = {.plan = plan, .text = text};
+  draw_head(&drawing);
+  draw_names(&drawing);
+  for (uint32_t i = 0; i < plan->n_classes; i++) BY_TRY(draw_class(&drawing, i));
+  return BANYAN_OK;
+}

@@ -1,0 +1,285 @@
+/* Plans over hosts become plans over ranks, and the plan that is used when none is given. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+#include "plan_make.h"
+
+/* Which ranks run where: those of host h are rank[start[h]] .. rank[start[h + 1] - 1], ascending. */
+struct hosts {
+  uint32_t n_hosts, n_ranks;
+  uint32_t fewest; /* ranks on a host */
+  uint32_t *start, *rank, *host_of;
+  uint32_t *anchor; /* scratch: the vertex that each host's ranks hang on, itself if it is in the group's order */
+};
+
+static void hosts_fini(struct hosts *hosts) {
+  free(hosts->start);
+}
+
+/* `host_of_rank` has numbers below n_hosts. One piece of memory holds all arrays. */
+static enum banyan_status hosts_init(struct hosts *hosts, const uint32_t *host_of_rank, uint32_t n_ranks,
+                                     uint32_t n_hosts) {
+  *hosts = (struct hosts){.n_hosts = n_hosts, .n_ranks = n_ranks, .fewest = n_ranks};
+  hosts->start = calloc(2 * ((size_t)n_hosts + 1 + n_ranks), sizeof *hosts->start);
+  if (!hosts->start) return by_plan_no_memory();
+  hosts->rank = hosts->start + n_hosts + 2;
+  hosts->host_of = hosts->rank + n_ranks;
+  hosts->anchor = hosts->host_of + n_ranks;
+  for (uint32_t r = 0; r < n_ranks; r++) hosts->start[host_of_rank[r] + 2]++;
+  for (uint32_t h = 0; h < n_hosts; h++) {
+    uint32_t ranks = hosts->start[h + 2];
+    if (ranks < hosts->fewest) hosts->fewest = ranks;
+    hosts->start[h + 2] += hosts->start[h + 1];
+  }
+  for (uint32_t r = 0; r < n_ranks; r++) hosts->rank[hosts->start[host_of_rank[r] + 1]++] = r;
+  memcpy(hosts->host_of, host_of_rank, n_ranks * sizeof *host_of_rank);
+  return BANYAN_OK;
+}
+
+/* What the copies of one group have in common. */
+struct expansion {
+  struct by_plan *plan;
+  const struct hosts *hosts;
+  const struct by_plan *over_hosts;
+  const struct by_group *from;
+  uint32_t leader; /* the leader-th rank of each host leads */
+};
+
+/* The vertex that stands for one of the plan over hosts. */
+static uint32_t map_vertex(const struct expansion *e, uint32_t vertex) {
+  uint32_t n_hosts = e->over_hosts->n_ranks;
+  if (vertex >= n_hosts) return vertex - n_hosts + e->plan->n_ranks;
+  return e->hosts->rank[e->hosts->start[vertex] + e->leader];
+}
+
+static enum banyan_status copy(struct by_plan *plan, const uint32_t *from, uint32_t n, uint32_t **out) {
+  *out = NULL;
+  if (!from) return BANYAN_OK;
+  *out = BY_ARENA_ARRAY(&plan->arena, uint32_t, n);
+  if (!*out) return by_plan_no_memory();
+  memcpy(*out, from, n * sizeof *from);
+  return BANYAN_OK;
+}
+
+/* Everything but what differs between leaders: the copies share these arrays. */
+static enum banyan_status copy_shape(struct expansion *e, uint32_t leaders, struct by_group *to) {
+  const struct by_group *from = e->from;
+  *to = *from;
+  to->share = from->share / leaders;
+  to->rate = from->rate / leaders;
+  BY_TRY(copy(e->plan, from->up, from->n, &to->up));
+  to->down = to->up;
+  if (from->down != from->up) BY_TRY(copy(e->plan, from->down, from->n, &to->down));
+  BY_TRY(copy(e->plan, from->radix, from->n_radix, &to->radix));
+  for (uint32_t i = 0; i < from->n; i++)
+    if (from->order[i] < e->hosts->n_hosts) e->hosts->anchor[from->order[i]] = from->order[i];
+  for (uint32_t i = 0; i < from->n_twigs; i++) e->hosts->anchor[from->twigs[i].child] = from->twigs[i].parent;
+  return BANYAN_OK;
+}
+
+/* The order of leaders, and all other ranks as twigs of the leader of their host. */
+static enum banyan_status add_ranks(const struct expansion *e, struct by_group *to) {
+  struct by_arena *arena = &e->plan->arena;
+  to->order = BY_ARENA_ARRAY(arena, uint32_t, to->n);
+  to->twigs = BY_ARENA_ARRAY(arena, struct by_twig, e->hosts->n_ranks);
+  to->n_twigs = 0;
+  if (!to->order || !to->twigs) return by_plan_no_memory();
+  for (uint32_t i = 0; i < to->n; i++) to->order[i] = map_vertex(e, e->from->order[i]);
+  for (uint32_t r = 0; r < e->hosts->n_ranks; r++) {
+    uint32_t parent = map_vertex(e, e->hosts->anchor[e->hosts->host_of[r]]);
+    if (parent != r) to->twigs[to->n_twigs++] = (struct by_twig){.child = r, .parent = parent};
+  }
+  return BANYAN_OK;
+}
+
+/* Fills a class of `plan` with what `from` of `over_hosts` becomes. */
+static enum banyan_status expand_class(struct by_plan *plan, const struct hosts *hosts,
+                                       const struct by_plan *over_hosts, const struct by_class *from, uint32_t leaders,
+                                       struct by_class *to) {
+  struct expansion e = {.plan = plan, .hosts = hosts, .over_hosts = over_hosts};
+  if ((uint64_t)from->n_groups * leaders > BY_PLAN_MOST_GROUPS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%u trees for each of %u ranks of a host: most are %d", from->n_groups,
+                   leaders, BY_PLAN_MOST_GROUPS);
+  BY_TRY(by_plan_add_groups(plan, to, from->n_groups * leaders));
+  for (uint32_t g = 0; g < from->n_groups; g++) {
+    struct by_group *first = &to->groups[g * leaders];
+    e.from = &from->groups[g];
+    BY_TRY(copy_shape(&e, leaders, first));
+    for (e.leader = 0; e.leader < leaders; e.leader++) {
+      first[e.leader] = first[0];
+      BY_TRY(add_ranks(&e, &first[e.leader]));
+    }
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status copy_vertices(struct by_plan *plan, const struct hosts *hosts,
+                                        const struct by_plan *over_hosts) {
+  uint32_t others = over_hosts->n_vertices - over_hosts->n_ranks;
+  BY_TRY(by_plan_add_vertices(plan, hosts->n_ranks, others));
+  for (uint32_t i = 0; i < others; i++) {
+    struct by_vertex *vertex = &plan->vertices[hosts->n_ranks + i];
+    *vertex = over_hosts->vertices[over_hosts->n_ranks + i];
+    vertex->name = by_arena_string(&plan->arena, vertex->name);
+    if (!vertex->name) return by_plan_no_memory();
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts, const struct by_plan *over_hosts) {
+  plan->chunk = over_hosts->chunk;
+  plan->facts = over_hosts->facts;
+  BY_TRY(copy_vertices(plan, hosts, over_hosts));
+  BY_TRY(by_plan_add_classes(plan, over_hosts->n_classes));
+  for (uint32_t i = 0; i < plan->n_classes; i++) {
+    const struct by_class *from = &over_hosts->classes[i];
+    plan->classes[i].up_to = from->up_to;
+    BY_TRY(expand_class(plan, hosts, over_hosts, from, hosts->fewest, &plan->classes[i]));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_hosts(const uint32_t *host_of_rank, uint32_t n_ranks, uint32_t n_hosts) {
+  if (n_ranks < 1 || n_ranks > BY_PLAN_MOST_VERTICES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u ranks, must be 1 to %d", n_ranks, BY_PLAN_MOST_VERTICES);
+  for (uint32_t r = 0; r < n_ranks; r++)
+    if (host_of_rank[r] >= n_hosts)
+      return by_fail(BANYAN_ERR_ARGUMENT, "rank %u is on host %u, but the plan has %u hosts", r, host_of_rank[r],
+                     n_hosts);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank, uint32_t n_ranks,
+                                  struct by_plan **out) {
+  struct hosts hosts = {0};
+  struct by_plan *plan = NULL;
+  BY_TRY(check_hosts(host_of_rank, n_ranks, over_hosts->n_ranks));
+  BY_TRY(hosts_init(&hosts, host_of_rank, n_ranks, over_hosts->n_ranks));
+  enum banyan_status status = by_plan_create(over_hosts->name, &plan);
+  if (status == BANYAN_OK && !hosts.fewest)
+    status = by_fail(BANYAN_ERR_ARGUMENT, "the plan is for %u hosts, but one of them has no rank", hosts.n_hosts);
+  if (status == BANYAN_OK) status = expand(plan, &hosts, over_hosts);
+  hosts_fini(&hosts);
+  if (status == BANYAN_OK) return by_plan_finish(plan, out);
+  by_plan_destroy(plan);
+  return status;
+}
+
+/* --- the default --- */
+
+/* A built-in for buffers up to a size, over ranks or hosts: one for up to `few` of them and one for more. `split`:
+ * the ranks of a host lead a slice each; otherwise one rank leads, with fewer messages. */
+struct choice {
+  uint64_t up_to;
+  uint32_t few;
+  const char *for_few, *for_more;
+  bool split;
+};
+
+/* Within a host a step costs microseconds and memory is the wire:
+ * - small: fewest steps. Everyone reads everyone's buffer; beyond eight ranks n * n reads cost more than a second step.
+ * - large: a star per rank reads each buffer once and needs two steps; with many ranks its n * n messages
+ *   outweigh the steps of the ring. */
+static const struct choice one_host[] = {
+    {16 << 10, 8, "exchange", "exchange:4", false},
+    {UINT64_MAX, 8, "sharded", "ring", false},
+};
+
+/* Where ranks have to share cores, every message costs a turn on one of them: fewest messages, not fewest steps. */
+static const struct choice one_crowded_host[] = {
+    {16 << 10, 1, "doubling", "doubling", false},
+    {UINT64_MAX, 8, "sharded", "ring", false},
+};
+
+/* Between hosts a step costs tens of microseconds and the wire is the bottleneck:
+ * - small: fewest steps, one rank per host, because slices of a few KiB would only be more messages;
+ * - two hosts send as much in one step as in two: measured up to 512 KiB, 131 to 210 us against 132 to 325 there;
+ * - middle: halving sends as few bytes as the ring in log2 instead of n - 1 steps;
+ * - large: steps no longer matter, and the ring meets each link once, in one direction. */
+static const struct choice several_hosts[] = {
+    {8 << 10, 8, "exchange", "exchange:4", false},
+    {512 << 10, 2, "exchange", "halving", true},
+    {UINT64_MAX, 4, "halving", "ring", true},
+};
+
+/* Several hosts in name, whose ranks share cores: loopback. Measured: 4 ranks on 2 cores, 64 MiB, 96 ms against 119
+ * (sharded) and 122 (ring); 1 KiB, 35 us against 68 (exchange). */
+static const struct choice crowded_hosts[] = {
+    {16 << 10, 1, "doubling", "doubling", false},
+    {UINT64_MAX, 16, "halving", "ring", true},
+};
+
+static const struct choice *const tables[2][2] = {{several_hosts, crowded_hosts}, {one_host, one_crowded_host}};
+static const uint32_t table_lengths[2][2] = {
+    {sizeof several_hosts / sizeof *several_hosts, sizeof crowded_hosts / sizeof *crowded_hosts},
+    {sizeof one_host / sizeof *one_host, sizeof one_crowded_host / sizeof *one_crowded_host},
+};
+
+static enum banyan_status add_choice(struct by_plan *plan, const struct hosts *hosts, const struct choice *choice,
+                                     struct by_class *class_) {
+  struct by_plan *over_hosts = NULL;
+  const char *name = hosts->n_hosts <= choice->few ? choice->for_few : choice->for_more;
+  BY_TRY(by_plan_builtin(name, hosts->n_hosts, &over_hosts));
+  class_->up_to = choice->up_to;
+  enum banyan_status status =
+      expand_class(plan, hosts, over_hosts, over_hosts->classes, choice->split ? hosts->fewest : 1, class_);
+  by_plan_destroy(over_hosts);
+  return status;
+}
+
+static enum banyan_status add_choices(struct by_plan *plan, const struct hosts *hosts, const struct choice *choices,
+                                      uint32_t n_choices) {
+  BY_TRY(by_plan_add_vertices(plan, hosts->n_ranks, 0));
+  BY_TRY(by_plan_add_classes(plan, n_choices));
+  for (uint32_t i = 0; i < n_choices; i++) BY_TRY(add_choice(plan, hosts, &choices[i], &plan->classes[i]));
+  return BANYAN_OK;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Numbers the hosts 0, 1, ... ascending; returns how many there are. `known` is scratch of n numbers. O(n log n) */
+static uint32_t number_hosts(const uint32_t *host_of_rank, uint32_t n, uint32_t *known, uint32_t *out) {
+  uint32_t n_hosts = 0;
+  memcpy(known, host_of_rank, n * sizeof *known);
+  qsort(known, n, sizeof *known, compare_numbers);
+  for (uint32_t i = 0; i < n; i++)
+    if (i == 0 || known[i] != known[n_hosts - 1]) known[n_hosts++] = known[i];
+  for (uint32_t r = 0; r < n; r++) {
+    const uint32_t *found = bsearch(&host_of_rank[r], known, n_hosts, sizeof *known, compare_numbers);
+    out[r] = (uint32_t)(found - known);
+  }
+  return n_hosts;
+}
+
+/* Gives every rank of a single host a host of its own: the plan is over them directly. */
+static enum banyan_status place_ranks(struct hosts *hosts, const uint32_t *host_of_rank, uint32_t n, bool *alone) {
+  uint32_t *number = calloc(2 * (size_t)n, sizeof *number);
+  if (!number) return by_plan_no_memory();
+  uint32_t n_hosts = host_of_rank ? number_hosts(host_of_rank, n, number + n, number) : 1;
+  *alone = n_hosts == 1;
+  for (uint32_t r = 0; r < n && *alone; r++) number[r] = r;
+  enum banyan_status status = hosts_init(hosts, number, n, *alone ? n : n_hosts);
+  free(number);
+  return status;
+}
+
+enum banyan_status by_plan_default(uint32_t n_ranks, const uint32_t *host_of_rank, bool crowded, struct by_plan **out) {
+  struct hosts hosts = {0};
+  struct by_plan *plan = NULL;
+  bool alone = true;
+  if (n_ranks < 1 || n_ranks > BY_PLAN_MOST_VERTICES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u ranks, must be 1 to %d", n_ranks, BY_PLAN_MOST_VERTICES);
+  BY_TRY(place_ranks(&hosts, host_of_rank, n_ranks, &alone));
+  const struct choice *choices = tables[alone][crowded];
+  uint32_t n_choices = table_lengths[alone][crowded];
+  enum banyan_status status = by_plan_create("default", &plan);
+  if (status == BANYAN_OK) status = add_choices(plan, &hosts, choices, n_choices);
+  hosts_fini(&hosts);
+  if (status == BANYAN_OK) return by_plan_finish(plan, out);
+  by_plan_destroy(plan);
+  return status;
+}

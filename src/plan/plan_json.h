@@ -1,0 +1,19 @@
+/* What the two halves of the JSON reader share: the document's (plan_json.c)
+ * and one tree's (plan_json_group.c). */
+#ifndef BY_PLAN_PLAN_JSON_H
+#define BY_PLAN_PLAN_JSON_H
+
+#include "plan.h"
+#include "plan_doc.h"
+
+struct by_plan_reader {
+  struct by_plan *plan; /* its vertices are there */
+  json_t *vertex_of;    /* name -> vertex */
+  uint32_t *position;   /* of each vertex in the tree being read; UINT32_MAX between trees */
+};
+
+/* Reads an element of "trees" into `group`, all zeros before. */
+BANYAN_CHECK enum banyan_status by_plan_read_group(const struct by_plan_reader *reader, const struct by_place *place,
+                                                   const json_t *value, struct by_group *group);
+
+#endif

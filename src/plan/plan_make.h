@@ -1,0 +1,32 @@
+/* Making a plan: create it with its vertices and classes, give each class its
+ * groups and each group its arrays, fill them, finish it. Everything lives in
+ * the plan's arena. For the parser, the built-ins and the planners. */
+#ifndef BY_PLAN_PLAN_MAKE_H
+#define BY_PLAN_PLAN_MAKE_H
+
+#include "plan.h"
+
+/* An empty plan; the caller owns *out and gives it to by_plan_finish or by_plan_destroy. */
+BANYAN_CHECK enum banyan_status by_plan_create(const char *name, struct by_plan **out);
+/* n_ranks vertices named "0", "1", ... for the ranks and behind them n_others helpers without a name. */
+BANYAN_CHECK enum banyan_status by_plan_add_vertices(struct by_plan *plan, uint32_t n_ranks, uint32_t n_others);
+/* n empty classes, the last one without a limit. */
+BANYAN_CHECK enum banyan_status by_plan_add_classes(struct by_plan *plan, uint32_t n);
+BANYAN_CHECK enum banyan_status by_plan_add_groups(struct by_plan *plan, struct by_class *class_, uint32_t n);
+/* The kind and arrays of a group of n positions, which stand for vertices 0 .. n - 1 in this order; parents are
+ * zeroed; an exchange has none. `down` is the same array as `up` unless `other_way_down`. */
+BANYAN_CHECK enum banyan_status by_group_init(struct by_plan *plan, struct by_group *group, enum by_group_kind kind,
+                                              uint32_t n, bool other_way_down);
+/* Copies n_radix digits; digits of 1 are left out. */
+BANYAN_CHECK enum banyan_status by_group_set_radix(struct by_plan *plan, struct by_group *group, const uint32_t *radix,
+                                                   uint32_t n_radix);
+/* Evens out shares whose sum is off by rounding, validates and sets the version. Takes `plan` over: on failure it is
+ * destroyed. */
+BANYAN_CHECK enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out);
+/* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
+static inline enum banyan_status by_plan_no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the plan");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* Writes plans as JSON, the reverse of plan_json.c. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+#include "text.h"
+
+static void add_string(struct by_text *text, const char *string) {
+  by_text_add(text, "\"");
+  for (const char *at = string; *at;) {
+    size_t plain = strcspn(at, "\"\\");
+    by_text_add(text, "%.*s", (int)plain, at);
+    at += plain;
+    if (*at) by_text_add(text, "\\%c", *at++);
+  }
+  by_text_add(text, "\"");
+}
+
+/* The shortest of the usual forms that is read back as the same number. */
+static void add_real(struct by_text *text, double value) {
+  char shorter[32];
+  snprintf(shorter, sizeof shorter, "%.15g", value);
+  by_text_add(text, strtod(shorter, NULL) == value ? "%.15g" : "%.17g", value);
+}
+
+static void add_name(struct by_text *text, const struct by_plan *plan, uint32_t vertex) {
+  add_string(text, plan->vertices[vertex].name);
+}
+
+/* {"child": "parent", ...} without the root. */
+static void add_parents(struct by_text *text, const struct by_plan *plan, const struct by_group *group,
+                        const uint32_t *parent) {
+  const char *between = "";
+  by_text_add(text, "{");
+  for (uint32_t i = 0; i < group->n; i++) {
+    if (i == group->root) continue;
+    by_text_add(text, "%s", between);
+    add_name(text, plan, group->order[i]);
+    by_text_add(text, ": ");
+    add_name(text, plan, group->order[parent[i]]);
+    between = ", ";
+  }
+  by_text_add(text, "}");
+}
+
+/* What the reader takes when there is no order: all ranks, or a tree's vertices, ascending. */
+static bool has_usual_order(const struct by_plan *plan, const struct by_group *group) {
+  if (group->kind != BY_GROUP_TREE && group->n != plan->n_ranks) return false;
+  for (uint32_t i = 0; i < group->n; i++) {
+    if (group->kind != BY_GROUP_TREE && group->order[i] != i) return false;
+    if (i > 0 && group->order[i] <= group->order[i - 1]) return false;
+  }
+  return true;
+}
+
+static void add_order(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
+  if (has_usual_order(plan, group)) return;
+  by_text_add(text, ", \"order\": [");
+  for (uint32_t i = 0; i < group->n; i++) {
+    by_text_add(text, i ? ", " : "");
+    add_name(text, plan, group->order[i]);
+  }
+  by_text_add(text, "]");
+}
+
+static void add_radix(struct by_text *text, const struct by_group *group) {
+  if (group->kind == BY_GROUP_TREE) return;
+  by_text_add(text, ", \"radix\": [");
+  for (uint32_t i = 0; i < group->n_radix; i++) by_text_add(text, "%s%u", i ? ", " : "", group->radix[i]);
+  by_text_add(text, "]");
+}
+
+static void add_ways(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
+  if (group->kind == BY_GROUP_EXCHANGE) return;
+  by_text_add(text, ", \"root\": ");
+  add_name(text, plan, group->order[group->root]);
+  by_text_add(text, ", \"up\": ");
+  add_parents(text, plan, group, group->up);
+  if (memcmp(group->up, group->down, group->n * sizeof *group->up) == 0) return;
+  by_text_add(text, ", \"down\": ");
+  add_parents(text, plan, group, group->down);
+}
+
+static void add_twigs(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
+  if (!group->n_twigs) return;
+  by_text_add(text, ", \"twigs\": {");
+  for (uint32_t i = 0; i < group->n_twigs; i++) {
+    by_text_add(text, i ? ", " : "");
+    add_name(text, plan, group->twigs[i].child);
+    by_text_add(text, ": ");
+    add_name(text, plan, group->twigs[i].parent);
+  }
+  by_text_add(text, "}");
+}
+
+static void add_fact(struct by_text *text, const char *field, double value) {
+  if (!(value > 0)) return;
+  by_text_add(text, ", \"%s\": ", field);
+  add_real(text, value);
+}
+
+static void add_group(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
+  by_text_add(text, "{\"kind\": \"%s\", \"share\": ", by_group_kind_name(group->kind));
+  add_real(text, group->share);
+  add_fact(text, "rate", group->rate);
+  add_order(text, plan, group);
+  add_radix(text, group);
+  add_ways(text, plan, group);
+  add_twigs(text, plan, group);
+  by_text_add(text, "}");
+}
+
+static void add_trees(struct by_text *text, const struct by_plan *plan, const struct by_class *class_) {
+  by_text_add(text, "\"trees\": [");
+  for (uint32_t i = 0; i < class_->n_groups; i++) {
+    by_text_add(text, i ? ", " : "");
+    add_group(text, plan, &class_->groups[i]);
+  }
+  by_text_add(text, "]");
+}
+
+static void add_classes(struct by_text *text, const struct by_plan *plan) {
+  by_text_add(text, ", \"classes\": [");
+  for (uint32_t i = 0; i < plan->n_classes; i++) {
+    const struct by_class *class_ = &plan->classes[i];
+    by_text_add(text, i ? ", {" : "{");
+    if (i + 1 < plan->n_classes) by_text_add(text, "\"up_to\": %" PRIu64 ", ", class_->up_to);
+    add_trees(text, plan, class_);
+    by_text_add(text, "}");
+  }
+  by_text_add(text, "]");
+}
+
+/* Ranks that are named by their number need no entry. */
+static bool is_usual(const struct by_vertex *vertex) {
+  char number[16];
+  snprintf(number, sizeof number, "%u", vertex->rank);
+  return vertex->kind == BY_VERTEX_RANK && strcmp(vertex->name, number) == 0;
+}
+
+static void add_vertices(struct by_text *text, const struct by_plan *plan) {
+  const char *between = ", \"vertices\": {";
+  for (uint32_t i = 0; i < plan->n_vertices; i++) {
+    const struct by_vertex *vertex = &plan->vertices[i];
+    if (is_usual(vertex)) continue;
+    by_text_add(text, "%s", between);
+    add_string(text, vertex->name);
+    by_text_add(text, ": {\"kind\": \"%s\"", by_vertex_kind_name(vertex->kind));
+    if (vertex->kind == BY_VERTEX_RANK) by_text_add(text, ", \"rank\": %u", vertex->rank);
+    by_text_add(text, "}");
+    between = ", ";
+  }
+  if (between[2] == '"') return;
+  by_text_add(text, "}");
+}
+
+void by_plan_print(const struct by_plan *plan, struct by_text *text) {
+  by_text_add(text, "{\"format\": \"banyan-plan 1\", \"name\": ");
+  add_string(text, plan->name);
+  by_text_add(text, ", \"ranks\": %u", plan->n_ranks);
+  add_vertices(text, plan);
+  if (plan->chunk) by_text_add(text, ", \"chunk\": %zu", plan->chunk);
+  add_fact(text, "throughput", plan->facts.throughput);
+  add_fact(text, "bound", plan->facts.bound);
+  add_fact(text, "ratio", plan->facts.ratio);
+  add_fact(text, "seconds", plan->facts.seconds);
+  if (plan->n_classes > 1) {
+    add_classes(text, plan);
+  } else {
+    by_text_add(text, ", ");
+    add_trees(text, plan, plan->classes);
+  }
+  by_text_add(text, "}");
+}

@@ -1,0 +1,137 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedule_compile.h"
+
+enum banyan_status by_schedule_no_memory(void) {
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedule");
+}
+
+bool by_schedule_grow(void **array, uint32_t *room, uint32_t need, size_t size) {
+  if (need <= *room) return true;
+  uint32_t wanted = *room < 32 ? 64 : *room * 2;
+  if (wanted < need) wanted = need;
+  void *grown = realloc(*array, wanted * size);
+  if (!grown) return false;
+  *array = grown;
+  *room = wanted;
+  return true;
+}
+
+bool by_collective_is_everywhere(enum banyan_collective collective) {
+  return collective == BANYAN_ALLREDUCE || collective == BANYAN_BARRIER;
+}
+
+bool by_collective_goes_up(enum banyan_collective collective) {
+  return by_collective_is_everywhere(collective) || collective == BANYAN_REDUCE || collective == BANYAN_REDUCE_SCATTER;
+}
+
+bool by_collective_goes_down(enum banyan_collective collective) {
+  return by_collective_is_everywhere(collective) || collective == BANYAN_BROADCAST || collective == BANYAN_ALLGATHER;
+}
+
+bool by_collective_is_direct(enum banyan_collective collective) {
+  return collective == BANYAN_GATHER || collective == BANYAN_SCATTER || collective == BANYAN_ALLTOALL;
+}
+
+bool by_collective_has_blocks(enum banyan_collective collective) {
+  return by_collective_is_direct(collective) || collective == BANYAN_REDUCE_SCATTER || collective == BANYAN_ALLGATHER;
+}
+
+static bool has_root(enum banyan_collective collective) {
+  return collective == BANYAN_REDUCE || collective == BANYAN_BROADCAST || collective == BANYAN_GATHER ||
+         collective == BANYAN_SCATTER;
+}
+
+static enum banyan_status check_arguments(const struct by_plan *plan, enum banyan_collective collective, uint32_t root,
+                                          uint32_t rank) {
+  if (!by_collective_goes_up(collective) && !by_collective_goes_down(collective) &&
+      !by_collective_is_direct(collective))
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s has no schedule by a plan", banyan_collective_name(collective));
+  if (rank >= plan->n_ranks) return by_fail(BANYAN_ERR_ARGUMENT, "rank is %u, must be below %u", rank, plan->n_ranks);
+  if (has_root(collective) && root >= plan->n_ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "root is %u, must be below %u", root, plan->n_ranks);
+  return BANYAN_OK;
+}
+
+static void fill_lookup(struct by_compile *compile) {
+  struct by_schedule *schedule = compile->schedule;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < compile->n_messages; i++)
+    if (!compile->messages[i].out) schedule->lookup[n++] = compile->messages[i].incoming;
+}
+
+/* The deps the other way round. */
+static void fill_nexts(struct by_schedule *schedule) {
+  for (uint32_t i = 0; i < schedule->n_deps; i++) schedule->steps[schedule->deps[i]].n_next++;
+  uint32_t next = 0;
+  for (uint32_t i = 0; i < schedule->n_steps; i++) {
+    schedule->steps[i].next = next;
+    next += schedule->steps[i].n_next;
+    schedule->steps[i].n_next = 0;
+  }
+  for (uint32_t i = 0; i < schedule->n_steps; i++)
+    for (uint32_t k = 0; k < schedule->steps[i].n_dep; k++) {
+      struct by_step *before = &schedule->steps[schedule->deps[schedule->steps[i].dep + k]];
+      schedule->nexts[before->next + before->n_next++] = i;
+    }
+}
+
+static enum banyan_status freeze(struct by_compile *compile) {
+  struct by_schedule *schedule = compile->schedule;
+  struct by_arena *arena = &schedule->arena;
+  schedule->n_nexts = schedule->n_deps;
+  schedule->steps = BY_ARENA_ARRAY(arena, struct by_step, schedule->n_steps);
+  schedule->lookup = BY_ARENA_ARRAY(arena, uint32_t, schedule->n_incoming);
+  schedule->deps = BY_ARENA_ARRAY(arena, uint32_t, schedule->n_deps);
+  schedule->nexts = BY_ARENA_ARRAY(arena, uint32_t, schedule->n_nexts);
+  if (!schedule->steps || !schedule->lookup || !schedule->deps || !schedule->nexts) return by_schedule_no_memory();
+  memcpy(schedule->steps, compile->steps, schedule->n_steps * sizeof *schedule->steps);
+  if (schedule->n_deps) memcpy(schedule->deps, compile->deps, schedule->n_deps * sizeof *schedule->deps);
+  for (uint32_t i = 0; i < schedule->n_steps; i++)
+    if (schedule->steps[i].from == BY_BUFFER_TMP || schedule->steps[i].to == BY_BUFFER_TMP) schedule->needs_tmp = true;
+  fill_lookup(compile);
+  fill_nexts(schedule);
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill(struct by_compile *compile) {
+  BY_TRY(by_layout_make(compile));
+  BY_TRY(by_routes_list(compile));
+  if (compile->failed) return by_schedule_no_memory();
+  BY_TRY(by_tags_assign(compile));
+  BY_TRY(by_steps_build(compile));
+  return freeze(compile);
+}
+
+enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct by_class *class_,
+                                       enum banyan_collective collective, uint32_t root, uint32_t rank,
+                                       struct by_schedule **out) {
+  BY_TRY(check_arguments(plan, collective, root, rank));
+  struct by_schedule *schedule = calloc(1, sizeof *schedule);
+  if (!schedule) return by_schedule_no_memory();
+  by_arena_init(&schedule->arena);
+  schedule->collective = collective;
+  schedule->n_ranks = plan->n_ranks;
+  schedule->rank = rank;
+  schedule->root = has_root(collective) ? root : 0;
+  schedule->plan_version = plan->version;
+  struct by_compile compile = {.plan = plan, .class_ = class_, .schedule = schedule};
+  by_arena_init(&compile.work);
+  enum banyan_status status = fill(&compile);
+  by_arena_fini(&compile.work);
+  free(compile.messages);
+  free(compile.deps);
+  if (status != BANYAN_OK) {
+    by_schedule_destroy(schedule);
+    return status;
+  }
+  *out = schedule;
+  return BANYAN_OK;
+}
+
+void by_schedule_destroy(struct by_schedule *schedule) {
+  if (!schedule) return;
+  by_arena_fini(&schedule->arena);
+  free(schedule);
+}

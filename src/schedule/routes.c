@@ -1,0 +1,323 @@
+/* Which messages a rank sends and receives: the edges of all trees that touch
+ * it, one record for each edge and piece.
+ *
+ * All tree collectives are one rule. A piece has a tree and in it a root; an
+ * edge carries the piece's partial sum toward the root (up) or its result away
+ * from it (down). Where the root is not the tree's own, the edges on the path
+ * between the two are turned round ("flipped").
+ *
+ *   collective                 piece              root
+ *   allreduce, barrier         part of the whole  the tree's own
+ *   reduce, broadcast          part of the whole  the call's
+ *   reduce_scatter, allgather  rank r's block     r: a rotated group has a tree with that root, a tree is re-rooted
+ *
+ * A twig is an edge that is there in every tree, before all others on the way
+ * up and after them on the way down; a root that is a twig is reached through
+ * its parent, last on the way up and first on the way down. Levels:
+ *
+ *   up     | twigs | tree edges by level | flipped, high levels first | to a root that is a twig |
+ *   down   | from such a root | flipped, low levels first | tree edges, high levels first | twigs | */
+#include "schedule_compile.h"
+#include "tree_view.h"
+
+/* What one piece of the group is summed over. */
+struct instance {
+  uint32_t tree;  /* translation of the template */
+  uint32_t top;   /* template position of the piece's root */
+  uint32_t owner; /* vertex that is the root; a twig's child perhaps */
+  uint32_t piece;
+};
+
+struct route {
+  struct by_compile *compile;
+  const struct by_group *group;
+  uint32_t index;      /* of the group */
+  uint32_t me;         /* vertex */
+  uint32_t position;   /* mine; BY_NOWHERE: a twig's child */
+  uint32_t *positions; /* vertex -> position, a twig's child: of its parent; or BY_NOWHERE */
+  struct by_tree_view up, down;
+  uint32_t twig_levels;        /* 1 if there are twigs */
+  uint32_t flip_up, flip_down; /* levels for what is flipped */
+  uint32_t down_from;          /* first level of the way down */
+  uint32_t down_levels;        /* its tree edges take so many */
+  uint32_t n_instances;
+  struct instance *instances;
+};
+
+/* Adds a piece of a message; to the last message if it goes on there. */
+static void add(struct by_compile *compile, const struct by_message *message) {
+  struct by_message *last = compile->n_messages ? &compile->messages[compile->n_messages - 1] : NULL;
+  if (last && last->peer == message->peer && last->out == message->out && last->phase == message->phase &&
+      last->level == message->level && last->group == message->group && !message->exchange &&
+      last->last == message->first) {
+    last->last = message->last;
+    return;
+  }
+  if (!by_schedule_grow((void **)&compile->messages, &compile->messages_room, compile->n_messages + 1,
+                        sizeof *compile->messages)) {
+    compile->failed = true;
+    return;
+  }
+  compile->messages[compile->n_messages++] = *message;
+}
+
+static uint32_t rank_of(const struct route *route, uint32_t vertex) {
+  return route->compile->plan->vertices[vertex].rank;
+}
+
+static uint32_t translate(const struct route *route, uint32_t u, uint32_t tree) {
+  return tree ? by_group_translate(route->group, u, tree) : u;
+}
+
+static void add_edge(const struct route *route, const struct instance *x, enum by_phase phase, uint32_t level, bool out,
+                     uint32_t other) {
+  uint32_t vertex = route->group->order[translate(route, other, x->tree)];
+  add(route->compile, &(struct by_message){.peer = rank_of(route, vertex),
+                                           .first = x->piece,
+                                           .last = x->piece + 1,
+                                           .level = level,
+                                           .group = route->index,
+                                           .phase = (uint8_t)phase,
+                                           .out = out});
+}
+
+/* The edge between template position c and its parent, one of which is u, this rank's position in the tree. */
+static void edge(const struct route *route, const struct instance *x, enum by_phase phase, uint32_t c, uint32_t u) {
+  const struct by_tree_view *view = phase == BY_PHASE_UP ? &route->up : &route->down;
+  uint32_t p = view->parent[c], level;
+  bool flipped = by_tree_view_holds(view, c, x->top), from_child = (phase == BY_PHASE_UP) != flipped;
+  if (phase == BY_PHASE_UP)
+    level = route->twig_levels + (flipped ? 2 * view->height - 1 - view->level[c] : view->level[c]);
+  else if (flipped)
+    level = route->twig_levels + view->level[c];
+  else
+    level = route->down_from + route->flip_down + view->height - 1 - view->level[c];
+  add_edge(route, x, phase, level, (u == c) == from_child, u == c ? p : c);
+}
+
+/* All edges of one way. Within one tree the pieces of an edge follow each other and are merged on the spot. */
+static void edges(const struct route *route, enum by_phase phase) {
+  const struct by_tree_view *view = phase == BY_PHASE_UP ? &route->up : &route->down;
+  if (route->group->kind == BY_GROUP_TREE) {
+    uint32_t u = route->position;
+    for (uint32_t k = view->first_child[u]; k < view->first_child[u + 1]; k++)
+      for (uint32_t i = 0; i < route->n_instances; i++) edge(route, &route->instances[i], phase, view->child[k], u);
+    for (uint32_t i = 0; u != view->root && i < route->n_instances; i++) edge(route, &route->instances[i], phase, u, u);
+    return;
+  }
+  for (uint32_t i = 0; i < route->n_instances; i++) {
+    const struct instance *x = &route->instances[i];
+    uint32_t u = x->tree ? by_group_untranslate(route->group, route->position, x->tree) : route->position;
+    for (uint32_t k = view->first_child[u]; k < view->first_child[u + 1]; k++) edge(route, x, phase, view->child[k], u);
+    if (u != view->root) edge(route, x, phase, u, u);
+  }
+}
+
+static void twig_edges(const struct route *route, const struct by_twig *twig, enum by_phase phase) {
+  bool mine = twig->child == route->me;
+  struct by_message message = {
+      .peer = rank_of(route, mine ? twig->parent : twig->child), .group = route->index, .phase = (uint8_t)phase};
+  for (uint32_t i = 0; i < route->n_instances; i++) {
+    const struct instance *x = &route->instances[i];
+    bool flipped = x->owner == twig->child, late = flipped == (phase == BY_PHASE_UP);
+    message.first = x->piece;
+    message.last = x->piece + 1;
+    message.out = mine == ((phase == BY_PHASE_UP) != flipped);
+    if (phase == BY_PHASE_UP)
+      message.level = late ? 1 + route->up.height + route->flip_up : 0;
+    else
+      message.level = route->down_from + (late ? route->flip_down + route->down_levels : 0);
+    add(route->compile, &message);
+  }
+}
+
+/* Everyone with everyone that differs in one digit, digit by digit, over the whole piece. */
+static void exchanges(const struct route *route) {
+  const struct by_group *group = route->group;
+  uint32_t weight = 1, u = route->position;
+  for (uint32_t i = 0; i < group->n_radix; weight *= group->radix[i], i++) {
+    uint32_t own = u / weight % group->radix[i];
+    for (uint32_t digit = 0; digit < group->radix[i]; digit++) {
+      if (digit == own) continue;
+      struct by_message message = {.peer = rank_of(route, group->order[u + (digit - own) * weight]),
+                                   .first = route->instances->piece,
+                                   .last = route->instances->piece + 1,
+                                   .level = route->twig_levels + i,
+                                   .group = route->index,
+                                   .place = digit,
+                                   .phase = BY_PHASE_UP,
+                                   .exchange = true};
+      add(route->compile, &message);
+      message.out = true;
+      add(route->compile, &message);
+    }
+  }
+}
+
+/* An exchange as a tree: the highest digit that is not 0 becomes 0, so that messages hold neighbouring pieces. */
+static uint32_t *exchange_parents(const struct by_group *group, struct by_arena *arena) {
+  uint32_t *parent = BY_ARENA_ARRAY(arena, uint32_t, group->n);
+  for (uint32_t u = 1; parent && u < group->n; u++) {
+    uint32_t weight = 1;
+    for (uint32_t i = 0; i < group->n_radix && u / weight >= group->radix[i]; i++) weight *= group->radix[i];
+    parent[u] = u % weight;
+  }
+  return parent;
+}
+
+static enum banyan_status make_views(struct route *route) {
+  const struct by_group *group = route->group;
+  struct by_arena *work = &route->compile->work;
+  bool exchange = group->kind == BY_GROUP_EXCHANGE;
+  const uint32_t *up = exchange ? exchange_parents(group, work) : group->up, *down = exchange ? up : group->down;
+  uint32_t root = exchange ? 0 : group->root;
+  bool aligns = group->kind != BY_GROUP_TREE;
+  if (!up || !by_tree_view_init(&route->up, up, group->n, root, work) ||
+      (aligns && !by_tree_view_align(&route->up, group, work)))
+    return by_schedule_no_memory();
+  route->down = route->up;
+  if (down != up && (!by_tree_view_init(&route->down, down, group->n, root, work) ||
+                     (aligns && !by_tree_view_align(&route->down, group, work))))
+    return by_schedule_no_memory();
+  return BANYAN_OK;
+}
+
+static struct instance share_instance(const struct route *route, uint32_t t) {
+  const struct by_schedule *schedule = route->compile->schedule;
+  uint32_t root = route->up.root;
+  struct instance x = {t, root, BY_NOWHERE, route->compile->base[route->index] + t};
+  if (by_collective_is_everywhere(schedule->collective)) return x;
+  uint32_t at = route->positions[schedule->root];
+  x.owner = schedule->root;
+  if (route->group->kind == BY_GROUP_EXCHANGE)
+    x.tree = at; /* the one whose root this is */
+  else
+    x.top = t ? by_group_untranslate(route->group, at, t) : at;
+  return x;
+}
+
+static struct instance block_instance(const struct route *route, uint32_t rank) {
+  uint32_t at = route->positions[rank], root = route->up.root;
+  struct instance x = {0, at, rank, rank * route->compile->schedule->per_block + route->index};
+  if (route->group->kind == BY_GROUP_TREE) return x;
+  x.tree = by_group_untranslate(route->group, at, root);
+  x.top = root;
+  return x;
+}
+
+static enum banyan_status make_instances(struct route *route) {
+  struct by_compile *compile = route->compile;
+  bool blocks = by_collective_has_blocks(compile->schedule->collective);
+  route->n_instances = blocks ? compile->schedule->n_ranks : compile->trees[route->index];
+  route->instances = BY_ARENA_ARRAY(&compile->work, struct instance, route->n_instances);
+  if (!route->instances) return by_schedule_no_memory();
+  for (uint32_t i = 0; i < route->n_instances; i++)
+    route->instances[i] = blocks ? block_instance(route, i) : share_instance(route, i);
+  return BANYAN_OK;
+}
+
+/* A vertex adds a term of its own. Those that do not need buffers and steps that a rank's schedule does not have. */
+static bool owns_term(const struct by_vertex *vertex) {
+  return vertex->kind == BY_VERTEX_RANK;
+}
+
+static enum banyan_status check_vertex(const struct by_plan *plan, uint32_t index) {
+  const struct by_vertex *vertex = &plan->vertices[index];
+  if (owns_term(vertex)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is not a rank: only plans over ranks alone can run",
+                 vertex->name);
+}
+
+static enum banyan_status find_positions(struct route *route) {
+  const struct by_group *group = route->group;
+  const struct by_plan *plan = route->compile->plan;
+  for (uint32_t v = 0; v < plan->n_vertices; v++) route->positions[v] = BY_NOWHERE;
+  for (uint32_t i = 0; i < group->n; i++) {
+    BY_TRY(check_vertex(plan, group->order[i]));
+    route->positions[group->order[i]] = i;
+  }
+  route->position = route->positions[route->me];
+  for (uint32_t i = 0; i < group->n_twigs; i++) {
+    BY_TRY(check_vertex(plan, group->twigs[i].child));
+    route->positions[group->twigs[i].child] = route->positions[group->twigs[i].parent];
+  }
+  for (uint32_t rank = 0; rank < plan->n_ranks; rank++)
+    if (route->positions[rank] == BY_NOWHERE)
+      return by_fail(BANYAN_ERR_PLAN, "rank %u is in no place of group %u", rank, route->index);
+  return BANYAN_OK;
+}
+
+static void set_levels(struct route *route) {
+  const struct by_schedule *schedule = route->compile->schedule;
+  const struct by_group *group = route->group;
+  bool everywhere = by_collective_is_everywhere(schedule->collective);
+  bool exchange = by_group_exchanges(group, schedule->collective);
+  bool flips = !everywhere && group->kind == BY_GROUP_TREE;
+  if (schedule->collective == BANYAN_REDUCE || schedule->collective == BANYAN_BROADCAST)
+    flips = group->kind != BY_GROUP_EXCHANGE;
+  route->twig_levels = group->n_twigs > 0;
+  route->flip_up = flips ? route->up.height : 0;
+  route->flip_down = (flips ? route->down.height : 0) + (everywhere ? 0 : route->twig_levels);
+  route->down_levels = exchange ? 0 : route->down.height;
+  route->down_from = everywhere ? route->twig_levels + (exchange ? group->n_radix : route->up.height) : 0;
+}
+
+static enum banyan_status list_group(struct route *route) {
+  const struct by_group *group = route->group;
+  enum banyan_collective collective = route->compile->schedule->collective;
+  bool up = by_collective_goes_up(collective), down = by_collective_goes_down(collective);
+  BY_TRY(find_positions(route));
+  BY_TRY(make_views(route));
+  BY_TRY(make_instances(route));
+  set_levels(route);
+  for (uint32_t i = 0; i < group->n_twigs; i++) {
+    if (group->twigs[i].child != route->me && group->twigs[i].parent != route->me) continue;
+    if (up) twig_edges(route, &group->twigs[i], BY_PHASE_UP);
+    if (down) twig_edges(route, &group->twigs[i], BY_PHASE_DOWN);
+  }
+  if (route->position == BY_NOWHERE) return BANYAN_OK;
+  if (by_group_exchanges(group, collective)) {
+    exchanges(route);
+    return BANYAN_OK;
+  }
+  if (up) edges(route, BY_PHASE_UP);
+  if (down) edges(route, BY_PHASE_DOWN);
+  return BANYAN_OK;
+}
+
+/* Gather, scatter, alltoall: blocks between their owner and their user. */
+static void list_direct(struct by_compile *compile) {
+  const struct by_schedule *schedule = compile->schedule;
+  uint32_t rank = schedule->rank, root = schedule->root;
+  enum banyan_collective collective = schedule->collective;
+  for (uint32_t peer = 0; peer < schedule->n_ranks; peer++) {
+    if (peer == rank) continue;
+    bool sends = true, takes = true;
+    if (collective == BANYAN_GATHER) sends = peer == root, takes = rank == root;
+    if (collective == BANYAN_SCATTER) sends = rank == root, takes = peer == root;
+    uint32_t out = collective == BANYAN_GATHER ? rank : peer, in = collective == BANYAN_SCATTER ? rank : peer;
+    struct by_message message = {.peer = peer, .phase = BY_PHASE_DOWN, .first = out, .last = out + 1, .out = true};
+    if (sends) add(compile, &message);
+    message.first = in, message.last = in + 1, message.out = false;
+    if (takes) add(compile, &message);
+  }
+}
+
+enum banyan_status by_routes_list(struct by_compile *compile) {
+  struct by_schedule *schedule = compile->schedule;
+  if (by_collective_is_direct(schedule->collective)) {
+    list_direct(compile);
+    return BANYAN_OK;
+  }
+  uint32_t *positions = BY_ARENA_ARRAY(&compile->work, uint32_t, compile->plan->n_vertices);
+  if (!positions) return by_schedule_no_memory();
+  for (uint32_t i = 0; i < compile->class_->n_groups; i++) {
+    struct route route = {.compile = compile,
+                          .group = &compile->class_->groups[i],
+                          .index = i,
+                          .me = schedule->rank, /* rank r is vertex r */
+                          .positions = positions};
+    BY_TRY(list_group(&route));
+  }
+  return BANYAN_OK;
+}

@@ -1,0 +1,80 @@
+/* Inside the compiler, shared by its files only. A compile makes the layout,
+ * lists this rank's messages, numbers them, and turns them into steps:
+ *
+ *   plan class -- layout.c --> pieces
+ *              -- routes.c --> messages of this rank -- tags.c --> merged, with tags
+ *                                                    -- steps.c --> steps with dependencies
+ *
+ * What is only needed on the way lives in the compile's own arena and arrays.
+ * Memory that runs out is remembered in `failed` and reported once, at the end. */
+#ifndef BY_SCHEDULE_SCHEDULE_COMPILE_H
+#define BY_SCHEDULE_SCHEDULE_COMPILE_H
+
+#include "schedule.h"
+
+#define BY_NOWHERE UINT32_MAX
+
+enum by_phase {
+  BY_PHASE_UP,   /* partial sums, folded by the receiver */
+  BY_PHASE_DOWN, /* results, stored by the receiver */
+};
+
+/* A message of this rank, or before merging, one piece of it. Level, group and
+ * phase are those of the tree's edge, so both ends find the same. */
+struct by_message {
+  uint32_t peer; /* rank */
+  uint32_t first, last;
+  uint32_t level;
+  uint32_t group;
+  uint32_t place; /* exchange: the sender's digit; the order of folding */
+  uint8_t phase;
+  bool out, exchange;
+  uint32_t tag, peer_index; /* set by tags.c, like these by steps.c: */
+  uint32_t fold;            /* level at which it is sent or taken */
+  uint32_t batch;           /* messages that one REDUCE folds share it */
+  uint32_t far;             /* order within a level */
+  uint32_t incoming;        /* index */
+};
+
+struct by_compile {
+  const struct by_plan *plan;
+  const struct by_class *class_;
+  struct by_schedule *schedule; /* carries collective, root, rank and the layout */
+  struct by_arena work;
+  struct by_message *messages;
+  uint32_t n_messages, messages_room;
+  uint32_t *base;        /* n_groups: first piece (share layout) */
+  uint32_t *trees;       /* n_groups: pieces (share layout) */
+  struct by_step *steps; /* in the work arena */
+  uint32_t *deps;
+  uint32_t deps_room;
+  bool failed;
+};
+
+enum banyan_status by_schedule_no_memory(void);
+/* Grows a heap array of `size`-byte elements to hold `need`. False: no memory; the array is as before. */
+bool by_schedule_grow(void **array, uint32_t *room, uint32_t need, size_t size);
+
+/* What a collective does; the rest of the compiler asks these. */
+bool by_collective_goes_up(enum banyan_collective collective);
+bool by_collective_goes_down(enum banyan_collective collective);
+/* Both: every rank gives a term and gets the result. */
+bool by_collective_is_everywhere(enum banyan_collective collective);
+/* Pieces are parts of ranks' blocks. */
+bool by_collective_has_blocks(enum banyan_collective collective);
+/* Between owner and user of a block, without a tree: gather, scatter, alltoall. */
+bool by_collective_is_direct(enum banyan_collective collective);
+/* AllReduce over an exchange that is narrow enough to be folded at once; every other use of an exchange runs over
+ * trees, see routes.c. */
+bool by_group_exchanges(const struct by_group *group, enum banyan_collective collective);
+
+/* layout.c: pieces, cuts and origins. */
+BANYAN_CHECK enum banyan_status by_layout_make(struct by_compile *compile);
+/* routes.c: this rank's messages, piece by piece. */
+BANYAN_CHECK enum banyan_status by_routes_list(struct by_compile *compile);
+/* tags.c: merges the messages, sorts them by peer, in before out, and tag; fills the schedule's peers. */
+BANYAN_CHECK enum banyan_status by_tags_assign(struct by_compile *compile);
+/* steps.c: steps, deps and incoming, in the order of the messages' levels; fills the schedule's numbers of them. */
+BANYAN_CHECK enum banyan_status by_steps_build(struct by_compile *compile);
+
+#endif

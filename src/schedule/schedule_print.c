@@ -1,0 +1,68 @@
+#include "schedule.h"
+
+static const char *const buffer_names[BY_BUFFERS] = {"send", "recv", "tmp"};
+
+static void print_pieces(const char *name, uint32_t first, uint32_t last, struct by_text *text) {
+  if (last == first + 1)
+    by_text_add(text, "%s[%u]", name, first);
+  else
+    by_text_add(text, "%s[%u..%u]", name, first, last - 1);
+}
+
+static void print_in(const struct by_schedule *schedule, uint32_t in, struct by_text *text) {
+  const struct by_incoming *incoming = &schedule->incoming[in];
+  by_text_add(text, "rank %u #%u", schedule->peers[incoming->peer].rank, incoming->tag);
+}
+
+static void print_reduce(const struct by_schedule *schedule, const struct by_step *step, struct by_text *text) {
+  print_pieces(buffer_names[step->to], step->first, step->last, text);
+  for (uint32_t i = 0; i <= step->n_in; i++) {
+    by_text_add(text, i ? " + " : " = ");
+    if (i == step->own)
+      print_pieces(buffer_names[step->from], step->first, step->last, text);
+    else
+      print_in(schedule, step->in + i - (i > step->own), text);
+  }
+}
+
+static void print_step(const struct by_schedule *schedule, const struct by_step *step, struct by_text *text) {
+  static const char *const kinds[] = {"send", "receive", "reduce", "copy"};
+  by_text_add(text, "%4u  %-8s", step->level, kinds[step->kind]);
+  switch (step->kind) {
+  case BY_STEP_SEND:
+    print_pieces(buffer_names[step->from], step->from_first, step->from_first + step->last - step->first, text);
+    by_text_add(text, " to rank %u #%u", schedule->peers[step->peer].rank, step->tag);
+    if (step->copied) by_text_add(text, ", copied");
+    break;
+  case BY_STEP_RECEIVE:
+    print_pieces(buffer_names[step->to], step->first, step->last, text);
+    by_text_add(text, " = ");
+    print_in(schedule, step->in, text);
+    break;
+  case BY_STEP_REDUCE: print_reduce(schedule, step, text); break;
+  case BY_STEP_COPY:
+    if (step->from == step->to && !step->divide) {
+      print_pieces("join ", step->first, step->last, text);
+      break;
+    }
+    print_pieces(buffer_names[step->to], step->first, step->last, text);
+    by_text_add(text, " = ");
+    print_pieces(buffer_names[step->from], step->from_first, step->from_first + step->last - step->first, text);
+    break;
+  }
+  if (step->divide) by_text_add(text, ", divide");
+  for (uint32_t i = 0; i < step->n_dep; i++)
+    by_text_add(text, "%s %u", i ? "," : ", after", schedule->deps[step->dep + i]);
+  by_text_add(text, "\n");
+}
+
+void by_schedule_print(const struct by_schedule *schedule, struct by_text *text) {
+  by_text_add(text, "%s, rank %u of %u: %u pieces, %u peers, %u messages in, %u steps%s\n",
+              banyan_collective_name(schedule->collective), schedule->rank, schedule->n_ranks, schedule->n_pieces,
+              schedule->n_peers, schedule->n_incoming, schedule->n_steps, schedule->needs_tmp ? ", scratch" : "");
+  by_text_add(text, "step level\n");
+  for (uint32_t i = 0; i < schedule->n_steps; i++) {
+    by_text_add(text, "%4u  ", i);
+    print_step(schedule, &schedule->steps[i], text);
+  }
+}

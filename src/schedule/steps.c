@@ -1,0 +1,330 @@
+/* From messages to steps. Messages are taken in the order of their levels,
+ * sends first; for every piece it is remembered whether this rank has written
+ * it yet and in which step, and that gives buffers and dependencies:
+ *
+ *   a piece not written yet is read from SEND, a written one where it was
+ *   written, after the step that wrote it.
+ *
+ * Nothing ever waits for a read to end before it writes, but in an exchange:
+ * elsewhere bytes are overwritten only by results, and no result exists before
+ * everybody has used up this rank's contribution to it. The checker proves it. */
+#include <stdlib.h>
+
+#include "schedule_compile.h"
+
+#define NO_STEP UINT32_MAX
+enum { MOST_WRITERS = 16 };
+
+struct builder {
+  struct by_compile *compile;
+  struct by_schedule *schedule;
+  struct by_message **order; /* the messages as they are sent and taken */
+  uint32_t *writer;          /* by piece: the last step that wrote it here, or NO_STEP */
+  uint32_t *left;            /* by piece: messages still to be folded into it */
+  bool *leaves;              /* by piece: its sum goes on to another rank, the result is not made here */
+  uint32_t *seen;            /* by step: the last step whose deps hold it */
+  uint8_t sums;              /* buffer in which partial sums are kept */
+  uint8_t result;            /* buffer in which a sum ends that is made here */
+};
+
+static int compare(uint32_t a, uint32_t b) {
+  return a < b ? -1 : a > b;
+}
+
+/* Order of folding: what one REDUCE may take stands together. */
+static int by_batch(const void *left, const void *right) {
+  const struct by_message *a = *(struct by_message *const *)left, *b = *(struct by_message *const *)right;
+  if (a->group != b->group) return compare(a->group, b->group);
+  if (a->fold != b->fold) return compare(a->fold, b->fold);
+  if (a->first != b->first) return compare(a->first, b->first);
+  if (a->last != b->last) return compare(a->last, b->last);
+  if (a->place != b->place) return compare(a->place, b->place);
+  if (a->level != b->level) return compare(a->level, b->level);
+  return compare(a->peer, b->peer);
+}
+
+static int by_time(const void *left, const void *right) {
+  const struct by_message *a = *(struct by_message *const *)left, *b = *(struct by_message *const *)right;
+  if (a->fold != b->fold) return compare(a->fold, b->fold);
+  if (a->out != b->out) return compare(b->out, a->out);
+  if (a->far != b->far) return compare(a->far, b->far);
+  if (a->batch != b->batch) return compare(a->batch, b->batch);
+  if (a->group != b->group) return compare(a->group, b->group);
+  if (a->first != b->first) return compare(a->first, b->first);
+  if (a->place != b->place) return compare(a->place, b->place);
+  if (a->level != b->level) return compare(a->level, b->level);
+  return compare(a->peer, b->peer);
+}
+
+static bool same_batch(const struct by_message *a, const struct by_message *b) {
+  return a->group == b->group && a->fold == b->fold && a->first == b->first && a->last == b->last;
+}
+
+/* Numbers batches: messages with the same pieces; in a rotated group of the same level too, in a tree of any, for there
+ * all are awaited before the sum can go on anyway. A batch is due at the level of its last message. */
+static void make_batches(struct builder *b, struct by_message **in, uint32_t n) {
+  const struct by_group *groups = b->compile->class_->groups;
+  for (uint32_t i = 0; i < n; i++) in[i]->fold = groups[in[i]->group].kind == BY_GROUP_TREE ? 0 : in[i]->level;
+  if (n > 1) qsort(in, n, sizeof *in, by_batch);
+  for (uint32_t start = 0, end, batch = 0; start < n; start = end, batch++) {
+    uint32_t level = 0;
+    for (end = start; end < n && end - start < BY_SCHEDULE_MOST_IN && same_batch(in[start], in[end]); end++)
+      if (in[end]->level > level) level = in[end]->level;
+    for (uint32_t i = start; i < end; i++) {
+      in[i]->batch = batch;
+      in[i]->fold = level;
+    }
+  }
+}
+
+/* Sends of one level begin with different peers on every rank. Of what is folded at one level the longest message comes
+ * first, for it finds pieces all unwritten, and the shorter ones find them all written. */
+static void put_in_order(struct builder *b) {
+  const struct by_schedule *schedule = b->schedule;
+  struct by_compile *compile = b->compile;
+  uint32_t n = 0, rank = schedule->rank, ranks = schedule->n_ranks;
+  for (uint32_t i = 0; i < compile->n_messages; i++) {
+    struct by_message *m = &compile->messages[i];
+    bool folded = m->phase == BY_PHASE_UP && !m->out;
+    m->fold = m->level;
+    m->batch = 0;
+    m->far = folded   ? UINT32_MAX - (m->last - m->first)
+             : m->out ? (m->peer + ranks - rank) % ranks
+                      : (rank + ranks - m->peer) % ranks;
+    if (folded) b->order[n++] = m;
+  }
+  make_batches(b, b->order, n);
+  for (uint32_t i = 0; i < compile->n_messages; i++) b->order[i] = &compile->messages[i];
+  if (compile->n_messages > 1) qsort(b->order, compile->n_messages, sizeof(struct by_message *), by_time);
+}
+
+static uint32_t add_step(struct builder *b, enum by_step_kind kind, uint32_t first, uint32_t last, uint32_t level) {
+  uint32_t index = b->schedule->n_steps++;
+  b->seen[index] = NO_STEP;
+  b->compile->steps[index] = (struct by_step){.kind = (uint8_t)kind,
+                                              .level = (uint16_t)(level < UINT16_MAX ? level : UINT16_MAX),
+                                              .first = first,
+                                              .last = last,
+                                              .from_first = first,
+                                              .dep = b->schedule->n_deps};
+  return index;
+}
+
+static void depend(struct builder *b, uint32_t index, uint32_t on) {
+  struct by_compile *compile = b->compile;
+  if (on == NO_STEP || b->seen[on] == index) return;
+  b->seen[on] = index;
+  if (!by_schedule_grow((void **)&compile->deps, &compile->deps_room, b->schedule->n_deps + 1, sizeof *compile->deps)) {
+    compile->failed = true;
+    return;
+  }
+  compile->deps[b->schedule->n_deps++] = on;
+  compile->steps[index].n_dep++;
+}
+
+static void depend_on_writers(struct builder *b, uint32_t index) {
+  const struct by_step *step = &b->compile->steps[index];
+  for (uint32_t i = step->first; i < step->last; i++) depend(b, index, b->writer[i]);
+}
+
+static void wrote(struct builder *b, uint32_t index) {
+  const struct by_step *step = &b->compile->steps[index];
+  for (uint32_t i = step->first; i < step->last; i++) b->writer[i] = index;
+}
+
+static bool unwritten(const struct builder *b, uint32_t piece) {
+  return b->writer[piece] == NO_STEP;
+}
+
+static bool ends_here(const struct builder *b, uint32_t piece) {
+  return !b->left[piece] && !b->leaves[piece];
+}
+
+static uint32_t count(const struct builder *b, uint32_t first, uint32_t last,
+                      bool (*which)(const struct builder *, uint32_t)) {
+  uint32_t n = 0;
+  for (uint32_t i = first; i < last; i++) n += which(b, i);
+  return n;
+}
+
+/* One COPY for each run of such pieces in first .. last. */
+static void copy_runs(struct builder *b, uint32_t first, uint32_t last, uint32_t level, enum by_buffer from,
+                      enum by_buffer to, bool divide, bool (*which)(const struct builder *, uint32_t)) {
+  for (uint32_t start = first, end; start < last; start = end) {
+    end = start + 1;
+    if (!which(b, start)) continue;
+    while (end < last && which(b, end)) end++;
+    uint32_t index = add_step(b, BY_STEP_COPY, start, end, level);
+    struct by_step *step = &b->compile->steps[index];
+    step->from = (uint8_t)from;
+    step->to = (uint8_t)to;
+    step->divide = divide;
+    depend_on_writers(b, index);
+    wrote(b, index);
+  }
+}
+
+/* The buffer where this rank's part of these pieces stands. Where it stands in both, it is brought together. */
+static enum by_buffer bring_together(struct builder *b, uint32_t first, uint32_t last, uint32_t level) {
+  uint32_t n = count(b, first, last, unwritten);
+  if (n == last - first) return BY_BUFFER_SEND;
+  if (n) copy_runs(b, first, last, level, BY_BUFFER_SEND, b->sums, false, unwritten);
+  return b->sums;
+}
+
+/* Where results are sent from. A rank's own block needs not be copied before it may go. */
+static enum by_buffer source_of_result(const struct builder *b, const struct by_message *message) {
+  const struct by_schedule *schedule = b->schedule;
+  if (by_collective_is_direct(schedule->collective)) return BY_BUFFER_SEND;
+  uint32_t own = schedule->rank * schedule->per_block;
+  bool inside = message->first >= own && message->last <= own + schedule->per_block;
+  return schedule->collective == BANYAN_ALLGATHER && inside ? BY_BUFFER_SEND : BY_BUFFER_RECV;
+}
+
+/* A copy onto itself moves nothing, but has a position. Pieces from many steps are first joined by one, or a star's
+ * centre, which sends n pieces to n ranks, would have n squared dependencies. */
+static void join(struct builder *b, uint32_t first, uint32_t last, uint32_t level, enum by_buffer buffer) {
+  uint32_t changes = 1;
+  for (uint32_t i = first + 1; i < last; i++) changes += b->writer[i] != b->writer[i - 1];
+  if (changes <= MOST_WRITERS) return;
+  uint32_t index = add_step(b, BY_STEP_COPY, first, last, level);
+  b->compile->steps[index].from = b->compile->steps[index].to = (uint8_t)buffer;
+  depend_on_writers(b, index);
+  wrote(b, index);
+}
+
+static void send(struct builder *b, const struct by_message *message) {
+  bool up = message->phase == BY_PHASE_UP;
+  enum by_buffer from =
+      up ? bring_together(b, message->first, message->last, message->level) : source_of_result(b, message);
+  if (from != BY_BUFFER_SEND) join(b, message->first, message->last, message->level, from);
+  uint32_t index = add_step(b, BY_STEP_SEND, message->first, message->last, message->level);
+  struct by_step *step = &b->compile->steps[index];
+  step->from = step->to = (uint8_t)from;
+  step->peer = message->peer_index;
+  step->tag = message->tag;
+  step->copied = message->exchange;
+  if (from != BY_BUFFER_SEND) depend_on_writers(b, index);
+}
+
+static void take(struct builder *b, struct by_message *message, uint32_t index) {
+  uint32_t at = message->incoming = b->schedule->n_incoming++;
+  struct by_step *step = &b->compile->steps[index];
+  if (!step->n_in++) step->in = at;
+  b->schedule->incoming[at] = (struct by_incoming){
+      .peer = message->peer_index, .tag = message->tag, .step = index, .first = message->first, .last = message->last};
+}
+
+static void receive(struct builder *b, struct by_message *message) {
+  uint32_t index = add_step(b, BY_STEP_RECEIVE, message->first, message->last, message->level);
+  b->compile->steps[index].from = b->compile->steps[index].to = BY_BUFFER_RECV;
+  take(b, message, index);
+  wrote(b, index);
+}
+
+/* An exchange overwrites what it has just sent: it waits for its sends, which do not wait for their receivers. */
+static void depend_on_sends(struct builder *b, uint32_t index) {
+  const struct by_step *step = &b->compile->steps[index];
+  for (uint32_t i = index; i-- > 0 && b->compile->steps[i].level == step->level;) {
+    const struct by_step *before = &b->compile->steps[i];
+    if (before->kind == BY_STEP_SEND && before->copied && before->first == step->first) depend(b, index, i);
+  }
+}
+
+/* Own operand first; in an exchange at the place of the own digit, so that all who take part add alike. */
+static uint16_t own_place(struct by_message *const *batch, uint32_t n) {
+  uint32_t own = 0;
+  while (batch[0]->exchange && own < n && batch[own]->place == own) own++;
+  return (uint16_t)own;
+}
+
+static void fold(struct builder *b, struct by_message **batch, uint32_t n) {
+  uint32_t first = batch[0]->first, last = batch[0]->last, level = batch[0]->fold;
+  enum by_buffer from = bring_together(b, first, last, level);
+  uint32_t index = add_step(b, BY_STEP_REDUCE, first, last, level);
+  for (uint32_t i = 0; i < n; i++) take(b, batch[i], index);
+  for (uint32_t i = first; i < last; i++) b->left[i] -= n;
+  uint32_t n_ending = count(b, first, last, ends_here);
+  bool all = n_ending == last - first;
+  struct by_step *step = &b->compile->steps[index];
+  step->from = (uint8_t)from;
+  step->to = all ? b->result : b->sums;
+  step->own = own_place(batch, n);
+  step->divide = all;
+  depend_on_writers(b, index);
+  if (batch[0]->exchange) depend_on_sends(b, index);
+  wrote(b, index);
+  if (n_ending && !all) copy_runs(b, first, last, level, b->sums, b->result, true, ends_here);
+}
+
+static void count_folds(struct builder *b) {
+  for (uint32_t i = 0; i < b->schedule->n_pieces; i++) b->writer[i] = NO_STEP;
+  for (uint32_t i = 0; i < b->compile->n_messages; i++) {
+    const struct by_message *m = &b->compile->messages[i];
+    if (m->phase == BY_PHASE_DOWN) continue;
+    for (uint32_t piece = m->first; piece < m->last; piece++) {
+      if (!m->out) b->left[piece]++;
+      if (m->out && !m->exchange) b->leaves[piece] = true;
+    }
+  }
+}
+
+/* Own blocks that arrive without travelling. */
+static void copy_own_block(struct builder *b) {
+  const struct by_schedule *schedule = b->schedule;
+  bool root = schedule->rank == schedule->root;
+  enum banyan_collective collective = schedule->collective;
+  if (collective != BANYAN_ALLGATHER && collective != BANYAN_ALLTOALL && !(root && by_collective_is_direct(collective)))
+    return;
+  uint32_t own = schedule->rank * schedule->per_block;
+  copy_runs(b, own, own + schedule->per_block, 0, BY_BUFFER_SEND, BY_BUFFER_RECV, false, unwritten);
+}
+
+static void build(struct builder *b) {
+  uint32_t n = b->compile->n_messages;
+  put_in_order(b);
+  count_folds(b);
+  copy_own_block(b);
+  for (uint32_t i = 0, end; i < n; i = end) {
+    struct by_message *message = b->order[i];
+    end = i + 1;
+    if (message->out)
+      send(b, message);
+    else if (message->phase == BY_PHASE_DOWN)
+      receive(b, message);
+    else {
+      while (end < n && !b->order[end]->out && b->order[end]->phase == BY_PHASE_UP &&
+             b->order[end]->batch == message->batch)
+        end++;
+      fold(b, &b->order[i], end - i);
+    }
+  }
+  if (by_collective_goes_up(b->schedule->collective) && b->schedule->n_ranks == 1)
+    copy_runs(b, 0, b->schedule->n_pieces, 0, BY_BUFFER_SEND, b->result, false, unwritten);
+}
+
+enum banyan_status by_steps_build(struct by_compile *compile) {
+  struct by_schedule *schedule = compile->schedule;
+  struct by_arena *work = &compile->work;
+  uint32_t pieces = schedule->n_pieces, messages = compile->n_messages;
+  size_t most_steps = 2 * ((size_t)messages + pieces); /* a piece is copied at most twice, a message joined once */
+  bool into_recv = by_collective_is_everywhere(schedule->collective) ||
+                   (schedule->collective == BANYAN_REDUCE && schedule->rank == schedule->root);
+  struct builder b = {.compile = compile,
+                      .schedule = schedule,
+                      .sums = into_recv ? BY_BUFFER_RECV : BY_BUFFER_TMP,
+                      .result = BY_BUFFER_RECV,
+                      .order = BY_ARENA_ARRAY(work, struct by_message *, messages),
+                      .writer = BY_ARENA_ARRAY(work, uint32_t, pieces),
+                      .left = BY_ARENA_ARRAY(work, uint32_t, pieces),
+                      .leaves = BY_ARENA_ARRAY(work, bool, pieces),
+                      .seen = BY_ARENA_ARRAY(work, uint32_t, most_steps)};
+  compile->steps = BY_ARENA_ARRAY(work, struct by_step, most_steps);
+  uint32_t n_incoming = schedule->n_incoming;
+  schedule->incoming = BY_ARENA_ARRAY(&schedule->arena, struct by_incoming, n_incoming);
+  if (!b.order || !b.writer || !b.left || !b.leaves || !b.seen || !compile->steps || !schedule->incoming)
+    return by_schedule_no_memory();
+  schedule->n_incoming = 0;
+  build(&b);
+  return compile->failed ? by_schedule_no_memory() : BANYAN_OK;
+}
