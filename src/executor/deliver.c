@@ -1,0 +1,465 @@
+/* What comes in on a link. A frame belongs to a message of a call that was
+ * made here, or it is kept until the call is made; its payload goes where it
+ * is needed: added straight from the lane's memory if its turn has come, into
+ * the user's buffer if nothing is to be added, else into the message's ring. */
+#include "call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRAME_BYTES = sizeof(struct by_frame), FUTURE_CONTROL = 1 << 16 };
+
+static bool broken(struct by_link *link, const char *what) {
+  char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
+  snprintf(text, sizeof text, "%s sent %s; are all ranks using the same version?",
+           by_engine_name(link->engine, link->process, name), what);
+  by_engine_fail(link->engine, BANYAN_ERR_PROTOCOL, link->process, text);
+  return false;
+}
+
+/* `ours` is what this rank calls, or called, under the same number; NULL: no longer known. */
+static bool differs(struct by_link *link, const struct by_frame *ours, const struct by_frame *frame) {
+  char text[BY_TEXT_BYTES], name[BY_NAME_BYTES], self[BY_NAME_BYTES];
+  const struct by_engine *engine = link->engine;
+  by_engine_differ_text(frame, by_engine_name(engine, link->process, name), ours,
+                        by_engine_name(engine, engine->options.self, self), text, sizeof text);
+  by_engine_fail(link->engine, BANYAN_ERR_MISMATCH, link->process, text);
+  return false;
+}
+
+static bool mismatch(struct by_link *link, const struct by_call *call, const struct by_frame *frame) {
+  return differs(link, &call->stamp, frame);
+}
+
+static bool same_call(const struct by_call *call, const struct by_frame *frame) {
+  const struct by_frame *stamp = &call->stamp;
+  bool kind = call->pair ? frame->dtype_op == stamp->dtype_op : frame->collective == stamp->collective;
+  return kind && frame->dtype_op == stamp->dtype_op && frame->count == stamp->count && frame->plan == stamp->plan &&
+         (call->pair || frame->root == stamp->root);
+}
+
+static const struct by_peer *peer_of(const struct by_call *call, const struct by_link *link) {
+  const struct by_program *program = call->program;
+  uint32_t n = program->schedule->n_peers;
+  if (n <= 8) {
+    for (uint32_t i = 0; i < n; i++)
+      if (program->links[i] == link) return &program->schedule->peers[i];
+    return NULL;
+  }
+  uint32_t rank = call->domain->rank_of[link->process], low = 0;
+  while (n > 1) {
+    uint32_t half = n / 2;
+    if (program->schedule->peers[low + half].rank <= rank) low += half;
+    n -= half;
+  }
+  return program->schedule->peers[low].rank == rank ? &program->schedule->peers[low] : NULL;
+}
+
+/* The message a frame belongs to, or NULL after a failure. */
+static struct by_in *message_in(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
+  const struct by_peer *peer = peer_of(call, link);
+  uint32_t tag = call->pair ? 0 : frame->tag;
+  if (!same_call(call, frame)) return mismatch(link, call, frame), NULL;
+  if (!peer || tag >= peer->n_in) return broken(link, "a message that the schedule does not have"), NULL;
+  return &call->ins[call->schedule->lookup[peer->first_in + tag]];
+}
+
+static struct by_out *message_out(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
+  const struct by_peer *peer = peer_of(call, link);
+  uint32_t tag = call->pair ? 0 : frame->tag;
+  if (!peer || tag >= peer->n_out) return NULL;
+  return &call->outs[call->program->first_out[peer - call->schedule->peers] + tag];
+}
+
+static void took(struct by_link *link, uint32_t size) {
+  link->taken += size + FRAME_BYTES;
+  if (link->taken >= link->engine->options.link_credit / 4) by_link_touch(link);
+}
+
+/* ---- frames for calls that are not made yet */
+
+static void store(struct by_end *end, const struct by_frame *frame) {
+  struct by_link *link = end->link;
+  const struct by_engine_options *options = &link->engine->options;
+  if (link->stored_bytes + frame->size > options->link_credit + FUTURE_CONTROL * 64) {
+    broken(link, "more unasked data than its credit allows");
+    return;
+  }
+  struct by_stored *stored = by_engine_take_stored(link->engine, frame->size);
+  if (!stored) {
+    by_engine_fail(link->engine, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for data of calls not made yet");
+    return;
+  }
+  *stored = (struct by_stored){.frame = *frame};
+  link->stored_bytes += sizeof *stored + frame->size;
+  *link->stored_end = stored;
+  link->stored_end = &stored->next;
+  end->filling = stored;
+}
+
+static bool is_past(const struct by_engine *engine, const struct by_link *link, const struct by_frame *frame) {
+  for (const struct by_domain *d = engine->domains; d; d = d->next) {
+    if (d->id != frame->domain) continue;
+    if (!(frame->flags & BY_FRAME_PAIR)) return (int32_t)(frame->call - d->next_call) < 0;
+    for (const struct by_pair *p = d->pairs; p; p = p->next)
+      if (!p->sends && p->peer == d->rank_of[link->process] && p->tag == frame->tag)
+        return (int32_t)(frame->call - p->number) < 0;
+  }
+  return false;
+}
+
+/* More than this rank's call of that number had to receive. */
+static bool surplus(struct by_link *link, const struct by_frame *frame) {
+  const struct by_frame *ours = NULL;
+  for (const struct by_domain *d = link->engine->domains; d && !(frame->flags & BY_FRAME_PAIR); d = d->next)
+    if (d->id == frame->domain) ours = &d->past[frame->call % BY_PAST];
+  return differs(link, ours && ours->call == frame->call ? ours : NULL, frame);
+}
+
+static struct by_call *find_call(struct by_link *link, const struct by_frame *frame) {
+  for (struct by_domain *d = link->engine->domains; d; d = d->next)
+    if (d->id == frame->domain) return by_domain_find(d, frame, d->rank_of[link->process]);
+  return NULL;
+}
+
+/* ---- frames without data */
+
+static void handle_offer(struct by_link *link, struct by_call *call, const struct by_frame *frame,
+                         const struct by_offer *offer) {
+  struct by_in *in = message_in(link, call, frame);
+  if (!in) return;
+  if (frame->length_check != (uint32_t)in->length || in->source != BY_IN_NOTHING || offer->ready > in->length) {
+    if (frame->length_check != (uint32_t)in->length)
+      mismatch(link, call, frame);
+    else
+      broken(link, "an offer twice");
+    return;
+  }
+  in->offer = *offer;
+  in->mapped = offer->region ? link->lane->ops->map(link->lane, offer, in->length) : NULL;
+  in->source = in->mapped ? BY_IN_MAPPED : BY_IN_PULLED;
+  by_engine_block(call->engine, call->schedule->steps[call->schedule->incoming[in->incoming].step].n_in);
+  in->arrived = offer->ready;
+  by_work_queue(call, call->schedule->incoming[in->incoming].step);
+}
+
+static void handle_more(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
+  struct by_in *in = message_in(link, call, frame);
+  if (!in || (in->source != BY_IN_MAPPED && in->source != BY_IN_PULLED)) return;
+  if (frame->offset < in->arrived || frame->offset > in->length) {
+    broken(link, "an offer that shrinks");
+    return;
+  }
+  in->arrived = frame->offset;
+  by_work_queue(call, call->schedule->incoming[in->incoming].step);
+}
+
+static void handle_answer(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
+  struct by_out *out = message_out(link, call, frame);
+  if (!out || frame->offset > out->length) {
+    broken(link, "an answer to a message that it was not sent");
+    return;
+  }
+  if (frame->type == BY_FRAME_DONE) {
+    if (out->held ? out->settled < out->length : !out->offered) {
+      broken(link, "an answer to what it has not got yet");
+      return;
+    }
+    out->held = false;
+    out->sent = out->settled = out->length;
+    by_work_sent(out);
+    return;
+  }
+  if (frame->type == BY_FRAME_REFUSE && out->offered) {
+    out->by_offer = false;
+    link->refuses = true;
+    out->sent = frame->offset;
+  }
+  if (frame->type == BY_FRAME_GRANT && frame->offset > out->granted) out->granted = frame->offset;
+  if (frame->type == BY_FRAME_GRANT) out->asked = false;
+  if (out->sent < out->length) by_link_queue(out);
+}
+
+static void handle_ask(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
+  struct by_in *in = message_in(link, call, frame);
+  if (!in) return;
+  if (frame->length_check != (uint32_t)in->length) {
+    mismatch(link, call, frame);
+    return;
+  }
+  if (in->arrived == in->length) return; /* other lanes were faster */
+  in->asked = true;
+  by_work_granting(in);
+}
+
+/* ---- messages over several lanes: what comes before its turn */
+
+/* So many bytes from there on belong to the message and are not there yet, nor on their way over another lane. */
+static bool is_missing(const struct by_link *link, const struct by_in *in, uint64_t from, uint64_t n) {
+  uint64_t to = from + n;
+  if (from < in->arrived || from > in->length || n > in->length - from) return false;
+  for (uint32_t i = 0; in->ahead && i < in->ahead->n; i++)
+    if (from < in->ahead->ranges[i].to && in->ahead->ranges[i].from < to) return false;
+  for (uint32_t i = 0; i < link->n_ends; i++) {
+    const struct by_end *end = &link->ends[i];
+    if (end->in == in && from < end->at + end->lane->ops->left(end->lane) && end->at < to) return false;
+  }
+  return true;
+}
+
+static bool has_room(struct by_in *in) {
+  uint32_t room = in->ahead ? in->ahead->room : 0;
+  if (room && in->ahead->n < room) return true;
+  room = room ? room * 2 : 16;
+  struct by_ahead *ahead = realloc(in->ahead, sizeof *ahead + room * sizeof *ahead->ranges);
+  if (!ahead) return false;
+  if (!in->ahead) ahead->n = 0;
+  ahead->room = room;
+  in->ahead = ahead;
+  by_engine_count_allocation(in->call->engine);
+  return true;
+}
+
+/* Notes bytes at .. to, which no range holds yet. They mostly follow what came last. */
+static bool note_ahead(struct by_in *in, uint64_t at, uint64_t to) {
+  struct by_ahead *ahead = in->ahead;
+  uint32_t i = ahead ? ahead->n : 0;
+  while (i && ahead->ranges[i - 1].from > at) i--; /* it belongs before range i */
+  bool after = i && ahead->ranges[i - 1].to == at, before = ahead && i < ahead->n && ahead->ranges[i].from == to;
+  if (after && before) {
+    ahead->ranges[i - 1].to = ahead->ranges[i].to;
+    memmove(&ahead->ranges[i], &ahead->ranges[i + 1], (--ahead->n - i) * sizeof *ahead->ranges);
+  } else if (after) {
+    ahead->ranges[i - 1].to = to;
+  } else if (before) {
+    ahead->ranges[i].from = at;
+  } else {
+    if (!has_room(in)) return false;
+    ahead = in->ahead;
+    memmove(&ahead->ranges[i + 1], &ahead->ranges[i], (ahead->n++ - i) * sizeof *ahead->ranges);
+    ahead->ranges[i] = (struct by_range){at, to};
+  }
+  return true;
+}
+
+/* The bytes in front may have closed the gap to the first range. */
+static void catch_up(struct by_in *in) {
+  struct by_ahead *ahead = in->ahead;
+  if (!ahead->n || ahead->ranges[0].from != in->arrived) return;
+  uint64_t n = ahead->ranges[0].to - in->arrived;
+  memmove(&ahead->ranges[0], &ahead->ranges[1], --ahead->n * sizeof *ahead->ranges);
+  by_work_arrived(in, n);
+}
+
+/* Bytes at .. at + n of a message have been put into their place. */
+static void placed(struct by_in *in, uint64_t at, size_t n) {
+  if (at == in->arrived) {
+    by_work_arrived(in, n);
+    if (in->ahead) catch_up(in);
+  } else if (!note_ahead(in, at, at + n)) {
+    by_engine_fail(in->call->engine, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for the parts of a message");
+  }
+}
+
+/* ---- the payload of a data frame */
+
+/* The message that a data frame fits; NULL after a failure. */
+static struct by_in *data_in(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
+  struct by_in *in = message_in(link, call, frame);
+  uint64_t at = frame->offset;
+  if (!in) return NULL;
+  if (frame->length_check != (uint32_t)in->length) return mismatch(link, call, frame), NULL;
+  bool fits = frame->size <= in->length - in->arrived && at == in->arrived;
+  if (link->n_ends > 1) fits = is_missing(link, in, at, frame->size);
+  if (in->source == BY_IN_NOTHING) in->source = BY_IN_DATA;
+  if (frame->flags & BY_FRAME_HELD) in->held = true;
+  if (!fits || in->source != BY_IN_DATA) return broken(link, "data that does not follow what it sent before"), NULL;
+  const struct by_step *step = &call->schedule->steps[call->schedule->incoming[in->incoming].step];
+  size_t unasked = link->engine->options.unasked;
+  bool free_run = step->kind == BY_STEP_RECEIVE || (step->n_in == 1 && step->n_dep == 0 && link->n_ends == 1);
+  if (!free_run && at + frame->size > in->granted && at + frame->size > unasked && in->granted < in->length)
+    return broken(link, "more than it was granted"), NULL;
+  return in;
+}
+
+static size_t read_streaming(struct by_lane *lane, char *to, size_t most) {
+  const void *bytes;
+  size_t n = lane->ops->view(lane, &bytes);
+  if (n > most) n = most;
+  by_kernel_copy_streaming(to, bytes, n);
+  lane->ops->take(lane, n);
+  return n;
+}
+
+static bool move_into(struct by_end *end, struct by_in *in) {
+  struct by_lane *lane = end->lane;
+  size_t left = lane->ops->left(lane), n = left;
+  struct by_call *call = in->call;
+  bool in_turn = end->at == in->arrived;
+  if (in_turn && call->schedule->steps[call->schedule->incoming[in->incoming].step].kind == BY_STEP_REDUCE) {
+    const void *bytes;
+    size_t have = lane->ops->view(lane, &bytes);
+    size_t used = have ? by_work_direct(in, bytes, have) : 0;
+    if (used) {
+      lane->ops->take(lane, used);
+      end->at += used;
+      if (in->ahead) catch_up(in);
+      return true;
+    }
+    if (have < call->element && have < left) return false; /* wait for a whole element */
+  }
+  char *to = by_work_target(in, end->at, &n);
+  if (!to || !n) return false;
+  n = lane->ops->reads_memory && by_work_streams(in) ? read_streaming(lane, to, n) : lane->ops->read(lane, to, n);
+  if (!n) return false;
+  end->at += n;
+  placed(in, end->at - n, n);
+  return true;
+}
+
+static bool move_stored(struct by_end *end) {
+  struct by_stored *stored = end->filling;
+  size_t n = end->lane->ops->read(end->lane, stored->payload + stored->filled, stored->frame.size - stored->filled);
+  stored->filled += (uint32_t)n;
+  return n > 0;
+}
+
+static bool discard(struct by_end *end) {
+  const void *bytes;
+  size_t n = end->lane->ops->view(end->lane, &bytes);
+  if (n) end->lane->ops->take(end->lane, n);
+  return n > 0;
+}
+
+/* Where the frame that just began goes. False: it cannot be handled yet (its payload is not there) or failed. */
+static bool begin(struct by_end *end, const struct by_frame *frame) {
+  struct by_link *link = end->link;
+  struct by_lane *lane = end->lane;
+  if (frame->type == BY_FRAME_NONE || frame->type >= BY_FRAME_TYPES || frame->size > BY_FRAME_MOST)
+    return broken(link, "a frame of no known type");
+  if (frame->type == BY_FRAME_CREDIT) {
+    link->unasked -= frame->offset < link->unasked ? frame->offset : link->unasked;
+    return true;
+  }
+  if (frame->type == BY_FRAME_GOODBYE) {
+    end->leaving = true;
+    return true;
+  }
+  struct by_call *call = find_call(link, frame);
+  bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
+  if (!call) {
+    if (answers) return true;                                    /* it came too late to matter */
+    bool late = link->n_ends > 1 && frame->flags & BY_FRAME_ASK; /* other lanes were faster */
+    if (is_past(link->engine, link, frame)) return late || surplus(link, frame);
+    if (!link->running) return false; /* nobody needs what comes behind it: it may stay in the lane */
+    store(end, frame);
+    return link->engine->status == BANYAN_OK;
+  }
+  if (frame->type == BY_FRAME_DATA && !(frame->flags & BY_FRAME_ASK)) {
+    struct by_in *in = data_in(link, call, frame);
+    end->in = in;
+    end->at = frame->offset;
+    return in != NULL;
+  }
+  if (frame->type == BY_FRAME_DATA) handle_ask(link, call, frame);
+  if (frame->type == BY_FRAME_MORE) handle_more(link, call, frame);
+  if (answers) handle_answer(link, call, frame);
+  if (frame->type == BY_FRAME_OFFER) {
+    struct by_offer offer;
+    const void *bytes;
+    if (frame->size != sizeof offer) return broken(link, "an offer of the wrong size");
+    if (lane->ops->view(lane, &bytes) < sizeof offer) return false;
+    memcpy(&offer, bytes, sizeof offer);
+    lane->ops->take(lane, sizeof offer);
+    handle_offer(link, call, frame, &offer);
+  }
+  return link->engine->status == BANYAN_OK;
+}
+
+bool by_deliver(struct by_end *end) {
+  struct by_link *link = end->link;
+  struct by_lane *lane = end->lane;
+  const struct by_frame *frame = lane->ops->peek(lane);
+  if (!frame) return false;
+  if (!end->receiving) {
+    if (!begin(end, frame)) return false;
+    end->receiving = true;
+  }
+  bool moved = true;
+  while (moved && lane->ops->left(lane)) {
+    size_t before = lane->ops->left(lane);
+    if (end->in)
+      moved = move_into(end, end->in);
+    else
+      moved = end->filling ? move_stored(end) : discard(end);
+    link->engine->counters.bytes_received += before - lane->ops->left(lane);
+  }
+  if (lane->ops->left(lane)) return false;
+  const struct by_stored *stored = end->filling;
+  if (frame->flags & BY_FRAME_UNASKED && !stored) took(link, frame->size);
+  link->engine->counters.frames_received++;
+  end->receiving = false;
+  end->filling = NULL;
+  end->in = NULL;
+  lane->ops->next(lane);
+  /* its call may have been made while the rest of it arrived */
+  struct by_call *call = stored ? find_call(link, &stored->frame) : NULL;
+  if (call) by_deliver_stored(call, link);
+  return true;
+}
+
+/* ---- what was stored, once its call is made */
+
+static void replay_data(struct by_link *link, struct by_call *call, const struct by_stored *stored) {
+  struct by_in *in = data_in(link, call, &stored->frame);
+  if (!in) return;
+  for (size_t done = 0; done < stored->frame.size;) {
+    size_t n = stored->frame.size - done;
+    uint64_t at = stored->frame.offset + done;
+    char *to = by_work_target(in, at, &n);
+    if (!to || !n) {
+      broken(link, "more unasked data than a message may hold");
+      return;
+    }
+    memcpy(to, stored->payload + done, n);
+    placed(in, at, n);
+    done += n;
+  }
+  if (stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);
+}
+
+static void replay(struct by_link *link, struct by_call *call, const struct by_stored *stored) {
+  const struct by_frame *frame = &stored->frame;
+  if (frame->type == BY_FRAME_OFFER) {
+    struct by_offer offer;
+    if (frame->size != sizeof offer) {
+      broken(link, "an offer of the wrong size");
+      return;
+    }
+    memcpy(&offer, stored->payload, sizeof offer);
+    handle_offer(link, call, frame, &offer);
+  } else if (frame->type == BY_FRAME_MORE) {
+    handle_more(link, call, frame);
+  } else if (frame->flags & BY_FRAME_ASK) {
+    handle_ask(link, call, frame);
+  } else {
+    replay_data(link, call, stored);
+  }
+}
+
+void by_deliver_stored(struct by_call *call, struct by_link *link) {
+  struct by_stored **place = &link->stored;
+  while (*place && link->engine->status == BANYAN_OK) {
+    struct by_stored *stored = *place;
+    if (stored->filled < stored->frame.size || find_call(link, &stored->frame) != call) {
+      place = &stored->next;
+      continue;
+    }
+    *place = stored->next;
+    if (!*place) link->stored_end = place;
+    link->stored_bytes -= sizeof *stored + stored->frame.size;
+    replay(link, call, stored);
+    by_engine_give_stored(link->engine, stored);
+  }
+}

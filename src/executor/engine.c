@@ -1,0 +1,529 @@
+#include "call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+enum { FIRST_WINDOW = 64, FRAMES_A_TURN = 16, WORK_A_TURN = 64, STILL_S = 2, VERDICT_S = 4 };
+
+/* ---- life */
+
+static void set_defaults(struct by_engine_options *options) {
+  if (!options->unasked) options->unasked = 256 << 10;
+  if (options->window < options->unasked) options->window = options->unasked;
+  if (!options->link_credit) options->link_credit = 1 << 20;
+  if (!options->block) options->block = 64 << 10;
+  if (!options->spread) options->spread = 128 << 10;
+  if (!options->clock.now) options->clock = by_clock_system;
+}
+
+enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out) {
+  struct by_engine *engine = calloc(1, sizeof *engine);
+  if (!engine) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the executor");
+  engine->options = *options;
+  set_defaults(&engine->options);
+  engine->ready_end = &engine->ready;
+  engine->dirty_end = &engine->dirty;
+  engine->links = calloc(options->processes, sizeof *engine->links);
+  engine->ends = calloc((size_t)options->processes * BY_LANES, sizeof(struct by_end *));
+  if (!engine->links || !engine->ends) {
+    by_engine_destroy(engine);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", options->processes);
+  }
+  for (uint32_t i = 0; i < options->processes; i++) {
+    struct by_link *link = &engine->links[i];
+    *link = (struct by_link){.engine = engine, .process = i};
+    link->outs_end = &link->outs;
+    link->notes_end = &link->notes;
+    link->stored_end = &link->stored;
+  }
+  *out = engine;
+  return BANYAN_OK;
+}
+
+static void free_spares(struct by_engine *engine);
+
+static void fini_link(struct by_link *link) {
+  while (link->stored) {
+    struct by_stored *stored = link->stored;
+    link->stored = stored->next;
+    free(stored);
+  }
+  for (uint32_t i = 0; i < link->n_ends; i++) link->ends[i].lane->ops->destroy(link->ends[i].lane);
+}
+
+void by_engine_destroy(struct by_engine *engine) {
+  if (!engine) return;
+  by_engine_fail(engine, BANYAN_ERR_CLOSED, UINT32_MAX, "the communicator was destroyed");
+  while (engine->domains) by_domain_destroy(engine->domains);
+  for (uint32_t i = 0; engine->links && i < engine->options.processes; i++) fini_link(&engine->links[i]);
+  for (uint32_t i = 0; i < engine->n_stages; i++) free(engine->stages[i]);
+  free(engine->stages);
+  free_spares(engine);
+  free(engine->blocks);
+  free(engine->sources);
+  free(engine->links);
+  free(engine->ends);
+  free(engine);
+}
+
+/* ---- domains */
+
+enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
+                                    const uint32_t *processes, struct by_domain **out) {
+  for (const struct by_domain *d = engine->domains; d; d = d->next)
+    if (d->id == id)
+      return by_fail(BANYAN_ERR_UNSUPPORTED, "number %u of a new communicator is in use: split again", id);
+  struct by_domain *domain = calloc(1, sizeof *domain);
+  if (!domain) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator");
+  *domain = (struct by_domain){.engine = engine, .id = id, .rank = rank, .n = n, .window_size = FIRST_WINDOW};
+  domain->processes = calloc(n, sizeof *domain->processes);
+  domain->rank_of = calloc(engine->options.processes, sizeof *domain->rank_of);
+  domain->window = calloc(FIRST_WINDOW, sizeof(struct by_call *));
+  domain->next = engine->domains;
+  engine->domains = domain;
+  if (!domain->processes || !domain->rank_of || !domain->window) {
+    by_domain_destroy(domain);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator of %u ranks", n);
+  }
+  memset(domain->rank_of, 0xff, engine->options.processes * sizeof *domain->rank_of);
+  for (uint32_t r = 0; r < n; r++) {
+    domain->processes[r] = processes[r];
+    domain->rank_of[processes[r]] = r;
+  }
+  *out = domain;
+  return BANYAN_OK;
+}
+
+static void end_calls_of(struct by_domain *domain) {
+  struct by_engine *engine = domain->engine;
+  for (struct by_call *call = engine->running; call;) {
+    struct by_call *next = call->next;
+    if (call->domain == domain) by_call_end(call, BANYAN_ERR_CLOSED);
+    call = next;
+  }
+}
+
+/* Calls with notes to tell or on the ready list still refer to the domain. */
+static void forget_calls_of(struct by_domain *domain) {
+  struct by_engine *engine = domain->engine;
+  for (struct by_program *p = domain->programs; p; p = p->next)
+    for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
+      struct by_link *link = p->links[i];
+      for (struct by_in *in = link->notes; in;) {
+        struct by_call *call = in->call;
+        in = in->note_next;
+        if (call->program == p) by_link_drop_call(link, call), in = link->notes;
+      }
+    }
+  struct by_call **place = &engine->ready;
+  while (*place) {
+    if ((*place)->domain == domain)
+      *place = (*place)->ready_next;
+    else
+      place = &(*place)->ready_next;
+  }
+  engine->ready_end = place;
+}
+
+void by_domain_destroy(struct by_domain *domain) {
+  if (!domain) return;
+  struct by_engine *engine = domain->engine;
+  if (engine->status == BANYAN_OK) {
+    for (uint32_t i = 0; i < engine->active; i++) by_link_flush(engine->ends[i]->link);
+  }
+  end_calls_of(domain);
+  forget_calls_of(domain);
+  struct by_domain **place = &engine->domains;
+  while (*place != domain) place = &(*place)->next;
+  *place = domain->next;
+  while (domain->programs) {
+    struct by_program *program = domain->programs;
+    domain->programs = program->next;
+    by_program_destroy(program);
+  }
+  while (domain->pairs) {
+    struct by_pair *pair = domain->pairs;
+    domain->pairs = pair->next;
+    free(pair);
+  }
+  by_plan_destroy(domain->plan);
+  free(domain->processes);
+  free(domain->rank_of);
+  free(domain->window);
+  free(domain);
+}
+
+bool by_domain_owes(const struct by_domain *domain) {
+  for (const struct by_program *p = domain->programs; p; p = p->next)
+    for (const struct by_call *call = p->all; call; call = call->sibling)
+      if (call->taken && call->ended && call->notes) return true;
+  return false;
+}
+
+void by_domain_set_plan(struct by_domain *domain, struct by_plan *plan) {
+  by_programs_retire(domain);
+  by_plan_destroy(domain->plan);
+  domain->plan = plan;
+}
+
+const struct by_plan *by_domain_plan(const struct by_domain *domain) {
+  return domain->plan;
+}
+
+uint32_t by_domain_id(const struct by_domain *domain) {
+  return domain->id;
+}
+
+uint32_t by_domain_rank(const struct by_domain *domain) {
+  return domain->rank;
+}
+
+uint32_t by_domain_size(const struct by_domain *domain) {
+  return domain->n;
+}
+
+/* ---- links */
+
+void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
+  struct by_link *link = &engine->links[process];
+  bool wanted = !link->lane && engine->status == BANYAN_OK;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!wanted || i >= BY_LANES) {
+      lanes[i]->ops->destroy(lanes[i]);
+      continue;
+    }
+    struct by_end *end = &link->ends[link->n_ends++];
+    *end = (struct by_end){.link = link, .lane = lanes[i]};
+    engine->ends[engine->active++] = end;
+  }
+  if (!wanted) return;
+  link->lane = lanes[0];
+  by_link_touch(link);
+  engine->counters.links++;
+}
+
+bool by_engine_attached(const struct by_engine *engine, uint32_t process) {
+  return engine->links[process].lane != NULL;
+}
+
+void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context) {
+  for (uint32_t i = 0; i < engine->active; i++) visit(context, engine->ends[i]->lane);
+}
+
+const char *by_engine_name(const struct by_engine *engine, uint32_t process, char *text) {
+  if (engine->options.name) return engine->options.name(engine->options.context, process);
+  snprintf(text, BY_NAME_BYTES, "rank %u", process);
+  return text;
+}
+
+static bool waits_for(const struct by_engine *engine, const struct by_link *link) {
+  for (const struct by_call *call = engine->running; call; call = call->next) {
+    for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
+      if (call->ins[i].link == link && call->ins[i].consumed < call->ins[i].length) return true;
+    for (uint32_t i = 0; i < call->program->n_outs; i++)
+      if (call->outs[i].link == link && !call->states[call->outs[i].step].done) return true;
+  }
+  return false;
+}
+
+/* Whether the peer closed this lane on purpose and nothing is missing that the others could not still bring. */
+static bool left_in_peace(const struct by_end *end) {
+  if (!end->leaving) return false;
+  for (uint32_t i = 0; i < end->link->n_ends; i++)
+    if (end->link->ends[i].lane->status == BANYAN_OK) return true;
+  return !waits_for(end->link->engine, end->link);
+}
+
+void by_link_failed(struct by_end *end) {
+  struct by_link *link = end->link;
+  struct by_engine *engine = link->engine;
+  const struct by_engine_options *options = &engine->options;
+  if (link->suspected || left_in_peace(end)) return;
+  char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
+  const char *who = by_engine_name(engine, link->process, name);
+  if (end->leaving)
+    snprintf(text, sizeof text, "%s left (it destroyed its communicator or ended) while this rank still waits for it",
+             who);
+  else
+    snprintf(text, sizeof text, "%s is gone: %s", who, end->lane->error);
+  bool dead = end->lane->status == BANYAN_ERR_PEER_DEAD;
+  link->suspected = true;
+  if (dead && options->suspects && options->suspects(options->context, link->process, text)) return;
+  by_engine_fail(engine, end->lane->status, link->process, text);
+}
+
+/* ---- moving */
+
+static void run_ready(struct by_engine *engine) {
+  struct by_call *call = engine->ready;
+  engine->ready = NULL;
+  engine->ready_end = &engine->ready;
+  while (call) {
+    struct by_call *next = call->ready_next;
+    call->ready = false;
+    if (by_work_run(call, WORK_A_TURN)) {
+      uint32_t step = call->work[call->work_first]; /* still has work: list it again */
+      call->states[step].queued = false;
+      call->work_n--;
+      if (++call->work_first == call->schedule->n_steps) call->work_first = 0;
+      by_work_queue(call, step);
+    }
+    by_call_drop(call);
+    call = next;
+  }
+}
+
+/* Flushes the links that were touched; those whose lane is full come again next time. */
+static void flush_dirty(struct by_engine *engine) {
+  struct by_link *link = engine->dirty;
+  engine->dirty = NULL;
+  engine->dirty_end = &engine->dirty;
+  while (link) {
+    struct by_link *next = link->dirty_next;
+    link->dirty = false;
+    if (!by_link_flush(link)) by_link_touch(link);
+    link = next;
+  }
+}
+
+static void send_what_is_ready(struct by_engine *engine) {
+  if (engine->ready) run_ready(engine);
+  if (engine->dirty) flush_dirty(engine);
+}
+
+/* What comes in is passed on frame by frame, so that the peers can go on with it. */
+static void progress_end(struct by_end *end) {
+  struct by_engine *engine = end->link->engine;
+  if (end->lane->status != BANYAN_OK) {
+    by_link_failed(end);
+    return;
+  }
+  for (int i = 0; i < FRAMES_A_TURN && by_deliver(end) && engine->status == BANYAN_OK; i++) {
+    engine->moved = true;
+    send_what_is_ready(engine);
+  }
+}
+
+bool by_engine_progress(struct by_engine *engine) {
+  engine->moved = false;
+  send_what_is_ready(engine);
+  for (uint32_t i = 0; i < engine->active && engine->status == BANYAN_OK; i++) progress_end(engine->ends[i]);
+  send_what_is_ready(engine);
+  return engine->moved;
+}
+
+uint32_t by_engine_pending(const struct by_engine *engine) {
+  return engine->pending;
+}
+
+uint64_t by_engine_ended(const struct by_engine *engine) {
+  return engine->counters.calls - engine->pending;
+}
+
+void by_engine_sleeping(struct by_engine *engine, bool asleep) {
+  if (asleep) engine->counters.sleeps++;
+  for (uint32_t i = 0; i < engine->active; i++) {
+    struct by_lane *lane = engine->ends[i]->lane;
+    if (lane->ops->sleeping) lane->ops->sleeping(lane, asleep);
+  }
+}
+
+bool by_engine_goodbye(struct by_engine *engine) {
+  bool all = true;
+  for (uint32_t i = 0; i < engine->active; i++) {
+    struct by_end *end = engine->ends[i];
+    struct by_link *link = end->link;
+    if (end->lane->status != BANYAN_OK || end->parting) continue;
+    by_link_flush(link);
+    struct by_frame frame = {.type = BY_FRAME_GOODBYE};
+    bool clear = !link->kept && !link->notes && !link->outs;
+    if (clear && end->lane->ops->send(end->lane, &frame, NULL) != BY_LANE_FULL)
+      end->parting = true;
+    else
+      all = false;
+  }
+  for (uint32_t i = 0; i < engine->active; i++) {
+    struct by_lane *lane = engine->ends[i]->lane;
+    if (lane->status == BANYAN_OK && !lane->ops->flush(lane)) all = false;
+  }
+  return all;
+}
+
+/* ---- failing */
+
+void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text) {
+  if (engine->status != BANYAN_OK) return;
+  engine->status = status;
+  snprintf(engine->error, sizeof engine->error, "%s", text);
+  while (engine->running) by_call_end(engine->running, status);
+  if (engine->options.failed && status != BANYAN_ERR_CLOSED)
+    engine->options.failed(engine->options.context, status, process, engine->error);
+}
+
+enum banyan_status by_engine_status(const struct by_engine *engine) {
+  return engine->status;
+}
+
+const char *by_engine_error(const struct by_engine *engine) {
+  return engine->error;
+}
+
+/* Names the peers a call still waits for. */
+static void describe_missing(const struct by_call *call, char *text, size_t room) {
+  size_t used = 0;
+  uint32_t named = 0, culprits = 0;
+  text[0] = 0;
+  for (uint32_t p = 0; p < call->schedule->n_peers; p++) {
+    bool missing = false;
+    for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
+      missing |= call->schedule->incoming[i].peer == p && call->ins[i].arrived < call->ins[i].length;
+    for (uint32_t i = 0; i < call->program->n_outs; i++)
+      missing |= call->schedule->steps[call->outs[i].step].peer == p && !call->states[call->outs[i].step].done;
+    if (!missing || ++culprits > 4) continue;
+    char name[BY_NAME_BYTES];
+    const struct by_link *link = call->program->links[p];
+    int n = snprintf(text + used, room - used, "%s%s", named++ ? ", " : "",
+                     by_engine_name(call->engine, link->process, name));
+    used += n > 0 && (size_t)n < room - used ? (size_t)n : 0;
+  }
+  if (culprits > 4) snprintf(text + used, room - used, " and %u more", culprits - 4);
+}
+
+/* Where nothing ends for a while, ranks may wait for each other because they make different calls. */
+static void ask_if_still(struct by_engine *engine, uint64_t now) {
+  uint64_t ended = by_engine_ended(engine);
+  if (ended != engine->ended_then || !engine->ask_at) {
+    engine->ended_then = ended;
+    engine->ask_after = STILL_S * BY_SECOND;
+    engine->ask_at = now + engine->ask_after;
+  }
+  if (now < engine->ask_at) return;
+  engine->ask_after *= 2;
+  engine->ask_at = now + engine->ask_after;
+  if (engine->options.asks) (void)engine->options.asks(engine->options.context, NULL, NULL);
+}
+
+/* A call's deadline has passed. Whom it waits for may wait for somebody else: others know more. */
+static void is_late(struct by_engine *engine, const struct by_call *call, uint64_t now) {
+  const struct by_engine_options *options = &engine->options;
+  char what[160], who[256], passed[256], text[BY_TEXT_BYTES];
+  if (engine->verdict_at && now < engine->verdict_at) return;
+  describe_missing(call, who, sizeof who);
+  snprintf(passed, sizeof passed, "the deadline of call %u, %s, passed", call->stamp.call,
+           by_call_describe(&call->stamp, what, sizeof what));
+  if (!engine->verdict_at && options->asks && options->asks(options->context, passed, who)) {
+    engine->verdict_at = now + VERDICT_S * BY_SECOND;
+    return;
+  }
+  char name[BY_NAME_BYTES];
+  bool mute = engine->verdict_at != 0;
+  snprintf(text, sizeof text, "%s while waiting for %s; is it slow, or did it not make this call?%s%s%s", passed, who,
+           mute ? " Nor does " : "", mute ? by_engine_name(engine, 0, name) : "",
+           mute ? " answer: is it stopped?" : "");
+  by_engine_fail(engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+}
+
+void by_engine_check_deadlines(struct by_engine *engine) {
+  if (!engine->running) return;
+  uint64_t now = by_clock_now(&engine->options.clock);
+  ask_if_still(engine, now);
+  const struct by_call *late = engine->running;
+  while (late && (!late->deadline || now < late->deadline)) late = late->next;
+  if (late)
+    is_late(engine, late, now);
+  else
+    engine->verdict_at = 0;
+}
+
+/* ---- memory and counters */
+
+char *by_engine_take_stage(struct by_engine *engine) {
+  if (engine->n_stages) return engine->stages[--engine->n_stages];
+  by_engine_count_allocation(engine);
+  return aligned_alloc(64, engine->options.window);
+}
+
+void by_engine_give_stage(struct by_engine *engine, char *stage) {
+  if (engine->n_stages == engine->stages_room) {
+    uint32_t room = engine->stages_room ? engine->stages_room * 2 : 16;
+    char **stages = realloc(engine->stages, room * sizeof *stages);
+    if (!stages) {
+      free(stage);
+      return;
+    }
+    engine->stages = stages;
+    engine->stages_room = room;
+  }
+  engine->stages[engine->n_stages++] = stage;
+}
+
+char *by_engine_block(struct by_engine *engine, uint32_t index) {
+  if (index >= engine->n_blocks) {
+    uint32_t n = index + 4;
+    char *blocks = aligned_alloc(4096, (size_t)n * engine->options.block);
+    if (!blocks) return NULL;
+    if (engine->n_blocks) memcpy(blocks, engine->blocks, (size_t)engine->n_blocks * engine->options.block);
+    free(engine->blocks);
+    engine->blocks = blocks;
+    engine->n_blocks = n;
+    by_engine_count_allocation(engine);
+  }
+  return engine->blocks + (size_t)index * engine->options.block;
+}
+
+/* Powers of two, so that what is given back fits what comes next. */
+static uint32_t spare_class(uint32_t size) {
+  uint32_t class_ = 0;
+  while (((uint32_t)256 << class_) < size) class_++;
+  return class_;
+}
+
+struct by_stored *by_engine_take_stored(struct by_engine *engine, uint32_t size) {
+  uint32_t class_ = spare_class(size);
+  struct by_stored *stored = engine->spare[class_];
+  if (stored) {
+    engine->spare[class_] = stored->next;
+    return stored;
+  }
+  by_engine_count_allocation(engine);
+  return malloc(sizeof *stored + ((size_t)256 << class_));
+}
+
+void by_engine_give_stored(struct by_engine *engine, struct by_stored *stored) {
+  uint32_t class_ = spare_class(stored->frame.size);
+  stored->next = engine->spare[class_];
+  engine->spare[class_] = stored;
+}
+
+static void free_spares(struct by_engine *engine) {
+  for (int i = 0; i < BY_SPARES; i++)
+    while (engine->spare[i]) {
+      struct by_stored *stored = engine->spare[i];
+      engine->spare[i] = stored->next;
+      free(stored);
+    }
+}
+
+enum banyan_status by_engine_need_sources(struct by_engine *engine, uint32_t n) {
+  if (n <= engine->n_sources) return BANYAN_OK;
+  const void **sources = realloc(engine->sources, n * sizeof *sources);
+  if (!sources) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u operands", n);
+  engine->sources = sources;
+  engine->n_sources = n;
+  return BANYAN_OK;
+}
+
+void by_engine_count_allocation(struct by_engine *engine) {
+  engine->counters.allocations++;
+}
+
+void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out) {
+  *out = engine->counters;
+  for (uint32_t i = 0; i < engine->active; i++) {
+    const struct by_lane *lane = engine->ends[i]->lane;
+    if (lane->ops->wakes) out->wakes_sent += lane->ops->wakes(lane);
+  }
+}

@@ -1,0 +1,117 @@
+/* The executor: runs schedules over lanes. One engine per process (or per
+ * simulated rank) holds the links to all peers, the domains (communicators)
+ * and the calls under way. It never blocks, owns no thread and reads no clock
+ * but the one handed in; whoever uses it from several threads locks around it.
+ *
+ *   by_engine_start() makes a call, by_engine_progress() moves bytes until
+ *   by_call_ended(); then by_call_release(). */
+#ifndef BY_EXECUTOR_ENGINE_H
+#define BY_EXECUTOR_ENGINE_H
+
+#include <banyan/collectives.h>
+
+#include "bytes.h"
+#include "clock.h"
+#include "lane.h"
+#include "plan.h"
+#include "schedule.h"
+
+enum { BY_LANES = 8 }; /* most of a link */
+
+struct by_call;
+struct by_domain;
+struct by_engine;
+
+struct by_engine_options {
+  struct by_clock clock;
+  uint32_t processes; /* in the job; links are numbered like them */
+  uint32_t self;
+  size_t unasked;     /* bytes a message may send before it is granted; power of two; 0: 256 KiB */
+  size_t window;      /* bytes of a message that may wait to be added; power of two, >= unasked; 0: unasked */
+  size_t link_credit; /* bytes of unasked data under way on a link; 0: 1 MiB */
+  size_t chunk;       /* most bytes a frame carries; 0: the lane's limit */
+  size_t block;       /* bytes added at a time; 0: 64 KiB */
+  size_t spread;      /* messages from this size on use all lanes of a link; 0: 128 KiB */
+  /* Asked once when a schedule needs a peer without a lane; by_engine_attach answers, now or later. */
+  void (*connect)(void *context, uint32_t process);
+  /* Name of a process in errors, such as "rank 2 (host a)"; may be NULL. */
+  const char *(*name)(void *context, uint32_t process);
+  /* Told once, when the engine fails by itself. */
+  void (*failed)(void *context, enum banyan_status status, uint32_t process, const char *text);
+  /* Told when a peer's lane ended though its calls have not. True: the answer will be a by_engine_fail later;
+   * false or NULL: the engine fails at once. */
+  bool (*suspects)(void *context, uint32_t process, const char *text);
+  /* A call's deadline passed (how the error begins, whom it waits for), or, with NULL, nothing has ended for a while.
+   * True: the answer will be a by_engine_fail soon; false or NULL: a late call fails the engine at once. */
+  bool (*asks)(void *context, const char *late, const char *awaited);
+  /* Where an offered buffer lies in shared memory: fills the region fields; may be NULL. */
+  void (*locate)(void *context, const void *memory, size_t bytes, struct by_offer *offer);
+  void *context;
+};
+
+BANYAN_CHECK enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out);
+/* Destroys domains, calls and lanes with it. */
+void by_engine_destroy(struct by_engine *engine);
+
+/* Gives the lanes to a peer to the engine, which owns them from now on: all 1 .. BY_LANES of them at once and in the
+ * same order as at the peer. Large messages are spread over them. */
+void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n);
+/* Whether a process has a lane. */
+bool by_engine_attached(const struct by_engine *engine, uint32_t process);
+/* Calls `visit` for every lane. */
+void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context);
+
+/* A domain is a communicator: its own ranks (processes[rank]), plan and call
+ * numbers. `id` is the same on all its members and unused so far. The domain
+ * keeps its own copy of the members and borrows the plan until it is replaced. */
+BANYAN_CHECK enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
+                                                 const uint32_t *processes, struct by_domain **out);
+/* Whether peers still wait for a word about what has ended here; by_engine_progress sends it. */
+bool by_domain_owes(const struct by_domain *domain);
+/* Ends what is still pending in it. Calls that were not released stay until they are. */
+void by_domain_destroy(struct by_domain *domain);
+/* Plan for later calls; calls under way keep theirs. Takes the plan over. */
+void by_domain_set_plan(struct by_domain *domain, struct by_plan *plan);
+const struct by_plan *by_domain_plan(const struct by_domain *domain);
+uint32_t by_domain_id(const struct by_domain *domain);
+uint32_t by_domain_rank(const struct by_domain *domain);
+uint32_t by_domain_size(const struct by_domain *domain);
+
+/* Starts a call; checks its arguments first. *out is the caller's until
+ * by_call_release. `deadline` is absolute by the engine's clock, 0: none. */
+BANYAN_CHECK enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan_call *call,
+                                                uint64_t deadline, struct by_call **out);
+bool by_call_ended(const struct by_call *call);
+/* Its status; the thread's error text is set if it is not BANYAN_OK. */
+enum banyan_status by_call_result(const struct by_call *call);
+/* Gives an ended call back; one that has not ended goes on and is freed at its end. */
+void by_call_release(struct by_call *call);
+
+/* Moves what can be moved. True if anything moved. */
+bool by_engine_progress(struct by_engine *engine);
+/* Ends calls whose deadline has passed, and the engine with them, unless it asks first. */
+void by_engine_check_deadlines(struct by_engine *engine);
+enum by_described { BY_DESCRIBED_ENDED, BY_DESCRIBED_RUNNING, BY_DESCRIBED_PAIR };
+/* The last calls and what they wait for: for each domain id, size, first process, number of the next call, then n
+ * calls: number, by_described (u8), collective and dtype_op (u8 each), root, count (u64), plan, n processes awaited. */
+void by_engine_describe(const struct by_engine *engine, struct by_writer *writer);
+/* The error text for two ranks' different calls of one number; `b` may be NULL: it is no longer known. */
+void by_engine_differ_text(const struct by_frame *a, const char *a_name, const struct by_frame *b, const char *b_name,
+                           char *text, size_t room);
+/* Calls started and not ended. */
+uint32_t by_engine_pending(const struct by_engine *engine);
+/* Calls ended so far. */
+uint64_t by_engine_ended(const struct by_engine *engine);
+/* Tells lanes that the owner is about to sleep, or woke. */
+void by_engine_sleeping(struct by_engine *engine, bool asleep);
+/* Says goodbye on all lanes, so that their end is no error to the peers. True when nothing is left to send. */
+bool by_engine_goodbye(struct by_engine *engine);
+
+/* Ends every pending and later call with this status and text. Only the first
+ * failure counts. `process` is the culprit or UINT32_MAX. */
+void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text);
+enum banyan_status by_engine_status(const struct by_engine *engine);
+const char *by_engine_error(const struct by_engine *engine);
+void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out);
+
+#endif

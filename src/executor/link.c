@@ -1,0 +1,308 @@
+/* What goes out on a link: first what messages have to tell their senders,
+ * then data, a chunk of each message in turn. The chunks of large messages go
+ * to whichever lane takes one, everything else to the first lane in order.
+ *
+ * Flow control. Several trees and calls share one ordered stream, so nothing
+ * may be sent that the receiver could be unable to take: a message may send
+ * its first `unasked` bytes freely (within the link's credit: the receiver can
+ * store that much for calls it has not made yet), and the rest as granted. */
+#include "call.h"
+
+enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, FRAME_BYTES = sizeof(struct by_frame) };
+
+enum sent { SENT_MORE, SENT_ALL, SENT_NOT };
+
+void by_link_touch(struct by_link *link) {
+  if (link->dirty) return;
+  link->dirty = true;
+  link->dirty_next = NULL;
+  *link->engine->dirty_end = link;
+  link->engine->dirty_end = &link->dirty_next;
+}
+
+void by_link_queue(struct by_out *out) {
+  struct by_link *link = out->link;
+  if (out->queued) return;
+  by_link_touch(link);
+  out->queued = true;
+  out->next = NULL;
+  *link->outs_end = out;
+  link->outs_end = &out->next;
+}
+
+static void unqueue_first(struct by_link *link) {
+  struct by_out *out = link->outs;
+  link->outs = out->next;
+  if (!link->outs) link->outs_end = &link->outs;
+  out->queued = false;
+}
+
+void by_link_note(struct by_in *in) {
+  struct by_link *link = in->link;
+  if (in->noted) return;
+  by_link_touch(link);
+  in->noted = true;
+  in->call->notes++;
+  in->note_next = NULL;
+  *link->notes_end = in;
+  link->notes_end = &in->note_next;
+}
+
+/* One frame without regard to flow; payloads here are small and copied by the lane. */
+static bool send_small(struct by_link *link, struct by_frame *frame, const void *payload) {
+  if (link->lane->ops->send(link->lane, frame, payload) == BY_LANE_FULL) return false;
+  link->engine->counters.frames_sent++;
+  link->engine->moved = true;
+  return true;
+}
+
+static struct by_frame stamped(const struct by_call *call, enum by_frame_type type, uint32_t tag, uint64_t offset) {
+  struct by_frame frame = call->stamp;
+  frame.type = (uint8_t)type;
+  frame.offset = offset;
+  if (!call->pair) frame.tag = tag;
+  return frame;
+}
+
+static bool tell_one(struct by_in *in, bool *flag, enum by_frame_type type, uint64_t offset) {
+  if (!*flag) return true;
+  uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
+  struct by_frame frame = stamped(in->call, type, tag, offset);
+  if (!send_small(in->link, &frame, NULL)) return false;
+  *flag = false;
+  return true;
+}
+
+static bool tell_notes(struct by_link *link) {
+  while (link->notes) {
+    struct by_in *in = link->notes;
+    if (!tell_one(in, &in->tell_grant, BY_FRAME_GRANT, in->granted) ||
+        !tell_one(in, &in->tell_refuse, BY_FRAME_REFUSE, in->consumed) ||
+        !tell_one(in, &in->tell_done, BY_FRAME_DONE, in->length))
+      return false;
+    link->notes = in->note_next;
+    if (!link->notes) link->notes_end = &link->notes;
+    in->noted = false;
+    in->call->notes--;
+    by_call_drop(in->call);
+  }
+  return true;
+}
+
+static bool report_credit(struct by_link *link) {
+  if (link->taken < link->engine->options.link_credit / 4) return true;
+  struct by_frame frame = {.type = BY_FRAME_CREDIT, .offset = link->taken};
+  if (!send_small(link, &frame, NULL)) return false;
+  link->taken = 0;
+  return true;
+}
+
+/* Whether the receiver shall read the message where it lies. Decided once for each message. */
+bool by_link_offers(struct by_out *out) {
+  const struct by_lane_ops *ops = out->link->lane->ops;
+  const struct by_engine_options *options = &out->link->engine->options;
+  if (out->decided) return out->by_offer;
+  out->decided = true;
+  out->by_offer = false;
+  bool large = out->length >= ops->offer_from || out->length >= ops->offer_shared_from;
+  if (!ops->reads_memory || !large || out->call->schedule->steps[out->step].copied) return false;
+  out->offer = (struct by_offer){.address = (uint64_t)(uintptr_t)out->base};
+  if (options->locate) options->locate(options->context, out->base, out->length, &out->offer);
+  if (out->offer.region)
+    out->by_offer = out->length >= ops->offer_shared_from;
+  else
+    out->by_offer = out->length >= ops->offer_from && !out->link->refuses;
+  return out->by_offer;
+}
+
+static enum sent send_offer(struct by_out *out) {
+  if (!out->offered) {
+    out->offer.ready = out->ready;
+    struct by_frame frame = stamped(out->call, BY_FRAME_OFFER, out->tag, 0);
+    frame.size = sizeof out->offer;
+    frame.length_check = (uint32_t)out->length;
+    if (!send_small(out->link, &frame, &out->offer)) return SENT_NOT;
+    out->offered = true;
+  } else if (out->ready > out->announced && (out->ready == out->length || out->ready - out->announced >= MORE_EVERY)) {
+    struct by_frame frame = stamped(out->call, BY_FRAME_MORE, out->tag, out->ready);
+    if (!send_small(out->link, &frame, NULL)) return SENT_NOT;
+  } else {
+    return SENT_ALL;
+  }
+  out->announced = out->ready;
+  return SENT_ALL;
+}
+
+/* How many bytes may go now, and whether they count against the link's credit. */
+static uint64_t sendable(const struct by_out *out, bool *unasked) {
+  const struct by_engine_options *options = &out->link->engine->options;
+  uint64_t most = out->granted, n;
+  *unasked = out->sent >= out->granted;
+  if (*unasked) {
+    uint64_t used = out->link->unasked + FRAME_BYTES;
+    if (used >= options->link_credit || out->sent >= options->unasked) return 0;
+    most = out->sent + options->link_credit - used;
+    if (most > options->unasked) most = options->unasked;
+  }
+  if (most > out->ready) most = out->ready;
+  n = most > out->sent ? most - out->sent : 0;
+  if (most == out->ready && out->ready < out->length && n < LEAST_FRAME) return 0;
+  return n;
+}
+
+/* Nothing may go: if that is for want of the link's credit, which calls not made yet may hold, ask for a grant. */
+static enum sent ask(struct by_out *out, uint32_t full) {
+  bool within = out->sent >= out->granted && out->sent < out->link->engine->options.unasked;
+  bool worth = out->ready == out->length ? out->sent < out->length : out->ready - out->sent >= LEAST_FRAME;
+  if (out->asked || !within || !worth) return SENT_ALL;
+  if (full & 1) return SENT_NOT;
+  struct by_frame frame = stamped(out->call, BY_FRAME_DATA, out->tag, out->sent);
+  frame.flags |= BY_FRAME_ASK;
+  frame.length_check = (uint32_t)out->length;
+  if (!send_small(out->link, &frame, NULL)) return SENT_NOT;
+  out->asked = true;
+  return SENT_ALL;
+}
+
+/* After bytes were sent, or a lane gave back what it kept. */
+static void settle(struct by_out *out) {
+  const struct by_link *link = out->link;
+  uint64_t settled = out->sent;
+  for (uint32_t i = 0; link->kept && i < link->n_ends; i++)
+    if (link->ends[i].kept == out && link->ends[i].kept_at < settled) settled = link->ends[i].kept_at;
+  if (settled == out->settled) return;
+  out->settled = settled;
+  by_work_sent(out);
+}
+
+static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, struct by_frame *frame) {
+  const char *payload = out->base + out->sent;
+  if (out->sent == 0) out->held = lane->ops->send_in_place && out->length >= lane->ops->in_place_from && !out->copied;
+  if (!out->held) return lane->ops->send(lane, frame, payload);
+  frame->flags |= BY_FRAME_HELD;
+  return lane->ops->send_in_place(lane, frame, payload);
+}
+
+/* Most bytes of the next frame. What is granted bit by bit is cut so that every lane gets a part. */
+static size_t frame_limit(const struct by_out *out) {
+  const struct by_link *link = out->link;
+  const struct by_engine_options *options = &link->engine->options;
+  size_t most = link->lane->ops->frame_bytes;
+  if (options->chunk && options->chunk < most) most = options->chunk;
+  if (link->n_ends == 1 || out->granted >= out->length) return most;
+  size_t part = options->unasked / (2 * link->n_ends);
+  if (part < LEAST_FRAME) part = LEAST_FRAME;
+  return part < most ? part : most;
+}
+
+static enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool unasked) {
+  struct by_link *link = out->link;
+  struct by_frame frame = stamped(out->call, BY_FRAME_DATA, out->tag, out->sent);
+  frame.size = (uint32_t)n;
+  frame.length_check = (uint32_t)out->length;
+  if (unasked) frame.flags |= BY_FRAME_UNASKED;
+  enum by_lane_sent sent = send_payload(out, end->lane, &frame);
+  if (sent == BY_LANE_FULL) return SENT_NOT;
+  link->engine->counters.frames_sent++;
+  link->engine->counters.bytes_sent += n;
+  link->engine->moved = true;
+  if (unasked) link->unasked += n + FRAME_BYTES;
+  if (sent == BY_LANE_KEPT) {
+    end->kept = out;
+    end->kept_at = out->sent;
+    link->kept++;
+  }
+  out->sent += n;
+  settle(out);
+  return out->sent < out->length ? SENT_MORE : SENT_ALL;
+}
+
+/* The lane for the next frame of a large message: they take turns. Not all are full. */
+static __attribute__((noinline)) uint32_t next_lane(struct by_link *link, uint32_t full) {
+  do link->turn = link->turn + 1 < link->n_ends ? link->turn + 1 : 0;
+  while (full & 1u << link->turn);
+  return link->turn;
+}
+
+static enum sent send_data(struct by_out *out, uint32_t *full) {
+  struct by_link *link = out->link;
+  bool unasked;
+  uint64_t n = sendable(out, &unasked);
+  if (!n) return ask(out, *full);
+  size_t most = frame_limit(out);
+  if (n > most) n = most;
+  bool spread = link->n_ends > 1 && out->length >= link->engine->options.spread;
+  uint32_t lane = spread ? next_lane(link, *full) : 0;
+  if (*full & 1u << lane) return SENT_NOT;
+  enum sent sent = send_part(out, &link->ends[lane], n, unasked);
+  if (sent == SENT_NOT || link->ends[lane].kept) *full |= 1u << lane;
+  return sent == SENT_NOT && spread ? SENT_MORE : sent; /* another lane may take it */
+}
+
+/* Goes on with what the lanes still hold; a bit for each that takes no more now. */
+static uint32_t flush_ends(struct by_link *link) {
+  uint32_t full = 0;
+  for (uint32_t i = 0; i < link->n_ends; i++) {
+    struct by_end *end = &link->ends[i];
+    struct by_out *out = end->kept;
+    if (end->lane->status != BANYAN_OK || !end->lane->ops->flush(end->lane)) {
+      full |= 1u << i;
+    } else if (out) {
+      end->kept = NULL;
+      link->kept--;
+      link->engine->moved = true;
+      settle(out);
+    }
+  }
+  return full;
+}
+
+bool by_link_flush(struct by_link *link) {
+  if (!link->lane) return false;
+  if (link->lane->status != BANYAN_OK || link->engine->status != BANYAN_OK) return true;
+  uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
+  if (!(full & 1) && (!tell_notes(link) || !report_credit(link))) full |= 1;
+  const struct by_out *blocked = NULL;
+  while (link->outs && full != all) {
+    struct by_out *out = link->outs;
+    bool by_offer = by_link_offers(out);
+    unqueue_first(link);
+    enum sent sent = SENT_NOT;
+    if (!by_offer)
+      sent = send_data(out, &full);
+    else if (!(full & 1))
+      sent = send_offer(out);
+    if (sent != SENT_ALL) by_link_queue(out);
+    if (sent != SENT_NOT) continue;
+    full |= 1;                 /* large messages behind it may still use the other lanes */
+    if (blocked == out) break; /* round the queue */
+    if (!blocked) blocked = out;
+  }
+  return !full;
+}
+
+void by_link_drop_call(struct by_link *link, const struct by_call *call) {
+  struct by_out **place = &link->outs;
+  while (*place) {
+    if ((*place)->call == call)
+      *place = (*place)->next;
+    else
+      place = &(*place)->next;
+  }
+  link->outs_end = place;
+  struct by_in **note = &link->notes;
+  while (*note) {
+    if ((*note)->call == call)
+      *note = (*note)->note_next;
+    else
+      note = &(*note)->note_next;
+  }
+  link->notes_end = note;
+  for (uint32_t i = 0; i < link->n_ends; i++) {
+    struct by_end *end = &link->ends[i];
+    if (end->in && end->in->call == call) end->in = NULL;
+    if (!end->kept || end->kept->call != call) continue;
+    end->kept = NULL;
+    link->kept--;
+  }
+}

@@ -1,0 +1,408 @@
+/* Starting and ending calls. */
+#include "call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BARRIER_BYTES = 1 };
+
+const char *by_call_describe(const struct by_frame *stamp, char *text, size_t room) {
+  enum banyan_collective collective = (enum banyan_collective)stamp->collective;
+  enum banyan_dtype dtype = (enum banyan_dtype)(stamp->dtype_op >> 4);
+  enum banyan_op op = (enum banyan_op)(stamp->dtype_op & 15);
+  bool rooted = collective == BANYAN_REDUCE || collective == BANYAN_BROADCAST || collective == BANYAN_GATHER ||
+                collective == BANYAN_SCATTER;
+  bool adds = collective == BANYAN_ALLREDUCE || collective == BANYAN_REDUCE || collective == BANYAN_REDUCE_SCATTER;
+  char root[32] = "";
+  if (rooted) snprintf(root, sizeof root, ", root %u", stamp->root);
+  snprintf(text, room, "%s(%llu x %s%s%s%s) under plan %08x", banyan_collective_name(collective),
+           (unsigned long long)stamp->count, banyan_dtype_name(dtype), adds ? ", " : "", adds ? banyan_op_name(op) : "",
+           root, stamp->plan);
+  return text;
+}
+
+struct by_call *by_domain_find(const struct by_domain *domain, const struct by_frame *frame, uint32_t rank) {
+  if (!(frame->flags & BY_FRAME_PAIR)) {
+    struct by_call *call = domain->window[frame->call & (domain->window_size - 1)];
+    return call && call->stamp.call == frame->call ? call : NULL;
+  }
+  bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
+  for (struct by_call *call = domain->pair_calls; call; call = call->ready_next_pair)
+    if (call->stamp.call == frame->call && call->stamp.tag == frame->tag && call->schedule->root == rank &&
+        (call->schedule->collective == BANYAN_SEND) == answers)
+      return call;
+  return NULL;
+}
+
+/* ---- checking what the caller gave */
+
+static bool reduces(enum banyan_collective c) {
+  return c == BANYAN_ALLREDUCE || c == BANYAN_REDUCE || c == BANYAN_REDUCE_SCATTER;
+}
+
+static bool is_rooted(enum banyan_collective c) {
+  return c == BANYAN_REDUCE || c == BANYAN_BROADCAST || c == BANYAN_GATHER || c == BANYAN_SCATTER;
+}
+
+static bool in_blocks(enum banyan_collective c) {
+  return c == BANYAN_REDUCE_SCATTER || c == BANYAN_ALLGATHER || c == BANYAN_GATHER || c == BANYAN_SCATTER ||
+         c == BANYAN_ALLTOALL;
+}
+
+static bool is_pair(enum banyan_collective c) {
+  return c == BANYAN_SEND || c == BANYAN_RECV;
+}
+
+static enum banyan_status check_kinds(const struct by_domain *domain, const struct banyan_call *call) {
+  const char *name = banyan_collective_name(call->collective);
+  if ((unsigned)call->collective >= BANYAN_COLLECTIVES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "there is no collective number %d", (int)call->collective);
+  if (!banyan_dtype_size(call->dtype))
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: there is no dtype number %d", name, (int)call->dtype);
+  if (reduces(call->collective) && !by_kernel_reduce(call->dtype, call->op))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%s: %s is not defined for %s", name, banyan_op_name(call->op),
+                   banyan_dtype_name(call->dtype));
+  bool has_peer = is_rooted(call->collective) || is_pair(call->collective);
+  if (has_peer && (call->root < 0 || (uint32_t)call->root >= domain->n))
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: there is no rank %d among %u", name, call->root, domain->n);
+  if (is_pair(call->collective) && (uint32_t)call->root == domain->rank)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: a rank cannot send to or receive from itself (rank %d)", name, call->root);
+  if (call->counts && (!in_blocks(call->collective) || call->collective == BANYAN_ALLTOALL))
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s takes no counts", name);
+  bool scaled = call->scale != 0 && call->scale != 1;
+  if (scaled && (!reduces(call->collective) || call->dtype > BANYAN_BFLOAT16))
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s of %s takes no scale: it is for sums of floating types", name,
+                   banyan_dtype_name(call->dtype));
+  return BANYAN_OK;
+}
+
+/* Elements of the whole layout; SIZE_MAX if their bytes overflow. */
+static size_t total_count(const struct by_domain *domain, const struct banyan_call *call) {
+  size_t most = (SIZE_MAX / 4) / banyan_dtype_size(call->dtype), total = 0;
+  if (!in_blocks(call->collective)) return call->count > most ? SIZE_MAX : call->count;
+  for (uint32_t r = 0; r < domain->n; r++) {
+    size_t block = call->counts ? call->counts[r] : call->count;
+    if (block > most - total) return SIZE_MAX;
+    total += block;
+  }
+  return total;
+}
+
+static enum banyan_status check_buffers(const struct by_domain *domain, const struct banyan_call *call, size_t total) {
+  const char *name = banyan_collective_name(call->collective);
+  if (total == SIZE_MAX) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the count %zu is too large", name, call->count);
+  if (!total) return BANYAN_OK;
+  bool root = !is_rooted(call->collective) || (uint32_t)call->root == domain->rank;
+  size_t mine = !in_blocks(call->collective) ? total : call->counts ? call->counts[domain->rank] : call->count;
+  bool sends =
+      call->collective != BANYAN_BROADCAST && call->collective != BANYAN_RECV && call->collective != BANYAN_BARRIER;
+  bool receives = call->collective != BANYAN_SEND && call->collective != BANYAN_BARRIER;
+  if (call->collective == BANYAN_SCATTER) sends = root;
+  if (call->collective == BANYAN_GATHER || call->collective == BANYAN_REDUCE) receives = root;
+  if (call->collective == BANYAN_ALLGATHER || call->collective == BANYAN_GATHER) sends = mine > 0;
+  if (call->collective == BANYAN_REDUCE_SCATTER || call->collective == BANYAN_SCATTER) receives = mine > 0;
+  if (sends && !call->send) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the send buffer is NULL", name);
+  if (receives && !call->recv) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the receive buffer is NULL", name);
+  return BANYAN_OK;
+}
+
+/* ---- filling a call */
+
+static uint64_t descriptor_count(const struct by_domain *domain, const struct banyan_call *call) {
+  if (!call->counts) return call->count;
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (uint32_t r = 0; r < domain->n; r++) hash = (hash ^ call->counts[r]) * 0x100000001b3ull;
+  return hash | 1ull << 63;
+}
+
+static void fill_bounds(struct by_call *call, const struct banyan_call *user) {
+  size_t count = user->collective == BANYAN_BARRIER ? BARRIER_BYTES : user->count;
+  if (!user->counts && call->bounds_count == count && call->bounds_element == call->element) return;
+  by_schedule_bounds(call->schedule, count, user->counts, call->element, call->bounds);
+  call->bounds_count = user->counts ? SIZE_MAX : count;
+  call->bounds_element = call->element;
+}
+
+static enum banyan_status need_scratch(struct by_call *call, size_t bytes) {
+  if (call->scratch_bytes >= bytes) return BANYAN_OK;
+  free(call->scratch);
+  call->scratch_bytes = 0;
+  call->scratch = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+  if (!call->scratch) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of scratch", bytes);
+  call->scratch_bytes = bytes;
+  by_engine_count_allocation(call->engine);
+  return BANYAN_OK;
+}
+
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
+}
+
+/* Scratch holds, one after the other, what the schedule's TMP needs, a scaled copy of the send buffer, and the
+ * received block where it would overwrite what is still to be sent. */
+static enum banyan_status set_buffers(struct by_call *call, const struct banyan_call *user) {
+  const struct by_schedule *s = call->schedule;
+  uint64_t whole = call->bounds[s->n_pieces];
+  bool scaled = user->scale != 0 && user->scale != 1;
+  char *send = (char *)(uintptr_t)user->send, *recv = user->recv;
+  uint64_t block = 0, tmp = s->needs_tmp ? (whole + 63) & ~63ull : 0, copy = 0;
+  call->user_bytes = 0;
+  if (s->collective == BANYAN_REDUCE_SCATTER) {
+    block = call->bounds[(s->rank + 1) * s->per_block] - call->bounds[s->rank * s->per_block];
+    if (!overlap(send, whole, recv, block)) block = 0;
+  }
+  bool into_recv = user->collective == BANYAN_ALLREDUCE;
+  if (scaled && !into_recv) copy = (whole + 63) & ~63ull;
+  if (tmp + copy + block) BY_TRY(need_scratch(call, tmp + copy + block));
+  char *scratch = call->scratch;
+  if (scaled) {
+    char *to = into_recv ? recv : scratch + tmp;
+    by_kernel_scale(user->dtype, to, send, user->scale, whole / call->element);
+    send = to;
+  }
+  if (block) {
+    call->user_recv = recv;
+    call->user_bytes = block;
+    recv = scratch + tmp + copy;
+  }
+  if (user->collective == BANYAN_BARRIER) {
+    send = recv = (char *)&call->barrier_byte;
+    call->barrier_byte = 0;
+  }
+  call->buffer[BY_BUFFER_SEND] = send - call->bounds[s->origin[BY_BUFFER_SEND]];
+  call->buffer[BY_BUFFER_RECV] = recv - call->bounds[s->origin[BY_BUFFER_RECV]];
+  call->buffer[BY_BUFFER_TMP] = scratch - call->bounds[s->origin[BY_BUFFER_TMP]];
+  return BANYAN_OK;
+}
+
+static void reset_messages(struct by_call *call) {
+  const struct by_schedule *s = call->schedule;
+  bool in_place = call->buffer[BY_BUFFER_SEND] == call->buffer[BY_BUFFER_RECV];
+  for (uint32_t i = 0; i < call->program->n_outs; i++) {
+    struct by_out *out = &call->outs[i];
+    const struct by_step *step = &s->steps[out->step];
+    out->base = call->buffer[step->from] + call->bounds[step->from_first];
+    out->length = call->bounds[step->last] - call->bounds[step->first];
+    out->copied = step->copied && (step->from != BY_BUFFER_SEND || in_place);
+    out->ready = out->sent = out->settled = out->granted = out->announced = 0;
+    out->queued = out->offered = out->asked = out->decided = out->held = false;
+  }
+  for (uint32_t i = 0; i < s->n_incoming; i++) {
+    struct by_in *in = &call->ins[i];
+    in->length = call->bounds[s->incoming[i].last] - call->bounds[s->incoming[i].first];
+    in->arrived = in->consumed = in->granted = 0;
+    in->source = BY_IN_NOTHING;
+    in->asked = in->held = in->noted = in->tell_done = in->tell_refuse = in->tell_grant = false;
+  }
+}
+
+static void reset(struct by_call *call) {
+  const struct by_schedule *s = call->schedule;
+  call->steps_left = 0;
+  call->work_first = call->work_n = 0;
+  call->notes = 0;
+  call->ended = call->released = call->ready = false;
+  call->status = BANYAN_OK;
+  for (uint32_t i = 0; i < s->n_steps; i++) {
+    struct by_state *state = &call->states[i];
+    state->at = call->bounds[s->steps[i].first];
+    state->end = call->bounds[s->steps[i].last];
+    state->queued = false;
+    state->done = state->at == state->end;
+    if (!state->done) call->steps_left++;
+  }
+  reset_messages(call);
+}
+
+static void set_stamp(struct by_call *call, const struct banyan_call *user, uint32_t number) {
+  const struct by_domain *domain = call->domain;
+  call->pair = is_pair(user->collective);
+  bool adds = reduces(user->collective);
+  call->stamp = (struct by_frame){
+      .collective = (uint8_t)user->collective,
+      .dtype_op = (uint8_t)((unsigned)user->dtype << 4 | (adds ? (unsigned)user->op : 0)),
+      .domain = domain->id,
+      .call = number,
+      .root = is_rooted(user->collective) ? (uint32_t)user->root : 0,
+      .count = descriptor_count(domain, user),
+      .plan = call->pair ? 0 : call->schedule->plan_version,
+      .tag = call->pair ? user->tag : 0,
+      .flags = call->pair ? BY_FRAME_PAIR : 0,
+  };
+}
+
+/* ---- numbers */
+
+static enum banyan_status grow_window(struct by_domain *domain) {
+  uint32_t size = domain->window_size * 2;
+  struct by_call **window = calloc(size, sizeof(struct by_call *));
+  if (!window) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u calls under way", size);
+  for (uint32_t i = 0; i < domain->window_size; i++)
+    if (domain->window[i]) window[domain->window[i]->stamp.call & (size - 1)] = domain->window[i];
+  free(domain->window);
+  domain->window = window;
+  domain->window_size = size;
+  by_engine_count_allocation(domain->engine);
+  return BANYAN_OK;
+}
+
+static enum banyan_status pair_number(struct by_domain *domain, const struct banyan_call *user, uint32_t **out) {
+  bool sends = user->collective == BANYAN_SEND;
+  for (struct by_pair *p = domain->pairs; p; p = p->next)
+    if (p->peer == (uint32_t)user->root && p->tag == user->tag && p->sends == sends) {
+      *out = &p->number;
+      return BANYAN_OK;
+    }
+  struct by_pair *pair = calloc(1, sizeof *pair);
+  if (!pair) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tag");
+  *pair = (struct by_pair){.next = domain->pairs, .peer = (uint32_t)user->root, .tag = user->tag, .sends = sends};
+  domain->pairs = pair;
+  *out = &pair->number;
+  return BANYAN_OK;
+}
+
+/* ---- start and end */
+
+static void list_running(struct by_call *call) {
+  struct by_engine *engine = call->engine;
+  call->next = engine->running;
+  call->back = &engine->running;
+  if (call->next) call->next->back = &call->next;
+  engine->running = call;
+  engine->pending++;
+  engine->counters.calls++;
+}
+
+static void begin(struct by_call *call) {
+  const struct by_schedule *s = call->schedule;
+  list_running(call);
+  for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
+  if (call->pair) {
+    call->ready_next_pair = call->domain->pair_calls;
+    call->domain->pair_calls = call;
+  } else {
+    call->domain->window[call->stamp.call & (call->domain->window_size - 1)] = call;
+  }
+  if (call->steps_left == 0) {
+    by_call_end(call, BANYAN_OK);
+    return;
+  }
+  for (uint32_t i = 0; i < s->n_steps; i++)
+    if (!call->states[i].done && (s->steps[i].kind == BY_STEP_SEND || s->steps[i].kind == BY_STEP_COPY))
+      by_work_queue(call, i);
+  for (uint32_t i = 0; i < s->n_peers && call->engine->status == BANYAN_OK; i++)
+    if (call->program->links[i]->stored) by_deliver_stored(call, call->program->links[i]);
+}
+
+static enum banyan_status get_program(struct by_domain *domain, const struct banyan_call *user, size_t total,
+                                      struct by_program **out) {
+  if (is_pair(user->collective))
+    return by_program_get_pair(domain, user->collective == BANYAN_SEND, (uint32_t)user->root, out);
+  uint64_t bytes = user->collective == BANYAN_BARRIER ? BARRIER_BYTES : total * banyan_dtype_size(user->dtype);
+  uint32_t root = is_rooted(user->collective) ? (uint32_t)user->root : 0;
+  return by_program_get(domain, by_plan_class(domain->plan, bytes), user->collective, root, out);
+}
+
+static enum banyan_status fill(struct by_call *call, const struct banyan_call *user, uint64_t deadline) {
+  bool barrier = user->collective == BANYAN_BARRIER;
+  call->element = barrier ? 1 : banyan_dtype_size(user->dtype);
+  call->reduce = barrier ? by_kernel_reduce(BANYAN_UINT8, BANYAN_OR) : by_kernel_reduce(user->dtype, user->op);
+  call->divisor = reduces(user->collective) && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
+  call->deadline = deadline;
+  fill_bounds(call, user);
+  BY_TRY(set_buffers(call, user));
+  reset(call);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan_call *user, uint64_t deadline,
+                                   struct by_call **out) {
+  struct by_engine *engine = domain->engine;
+  if (engine->status != BANYAN_OK) return by_fail(engine->status, "%s", engine->error);
+  BY_TRY(check_kinds(domain, user));
+  size_t total = total_count(domain, user);
+  BY_TRY(check_buffers(domain, user, total));
+  struct by_program *program = NULL;
+  BY_TRY(get_program(domain, user, total, &program));
+  uint32_t *number = &domain->next_call;
+  if (is_pair(user->collective))
+    BY_TRY(pair_number(domain, user, &number));
+  else
+    while (domain->window[*number & (domain->window_size - 1)]) BY_TRY(grow_window(domain));
+  struct by_call *call = NULL;
+  BY_TRY(by_program_take_call(program, &call));
+  enum banyan_status status = fill(call, user, deadline);
+  if (status != BANYAN_OK) {
+    by_program_give_call(call);
+    return status;
+  }
+  set_stamp(call, user, (*number)++);
+  begin(call);
+  *out = call;
+  return BANYAN_OK;
+}
+
+static void forget(struct by_call *call) {
+  struct by_domain *domain = call->domain;
+  if (!call->pair) {
+    domain->window[call->stamp.call & (domain->window_size - 1)] = NULL;
+    domain->past[call->stamp.call % BY_PAST] = call->stamp;
+    return;
+  }
+  struct by_call **place = &domain->pair_calls;
+  while (*place != call) place = &(*place)->ready_next_pair;
+  *place = call->ready_next_pair;
+}
+
+static void drop_from_links(struct by_call *call) {
+  for (uint32_t i = 0; i < call->schedule->n_peers; i++) by_link_drop_call(call->program->links[i], call);
+  call->notes = 0;
+}
+
+void by_call_end(struct by_call *call, enum banyan_status status) {
+  if (call->ended) return;
+  call->ended = true;
+  call->status = status;
+  *call->back = call->next;
+  if (call->next) call->next->back = call->back;
+  call->engine->pending--;
+  call->engine->moved = true;
+  forget(call);
+  for (uint32_t i = 0; i < call->schedule->n_peers; i++) call->program->links[i]->running--;
+  for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
+    struct by_in *in = &call->ins[i];
+    if (in->stage) by_engine_give_stage(call->engine, in->stage);
+    in->stage = NULL;
+  }
+  if (status == BANYAN_OK && call->user_bytes)
+    memcpy(call->user_recv, call->buffer[BY_BUFFER_RECV] + call->bounds[call->schedule->origin[BY_BUFFER_RECV]],
+           call->user_bytes);
+  if (status != BANYAN_OK) drop_from_links(call);
+}
+
+/* Gives the object back once nobody refers to it. */
+void by_call_drop(struct by_call *call) {
+  if (!call->program) { /* its communicator is gone */
+    if (call->released) by_call_free(call);
+    return;
+  }
+  if (call->ended && call->released && !call->notes && !call->ready) by_program_give_call(call);
+}
+
+bool by_call_ended(const struct by_call *call) {
+  return call->ended;
+}
+
+enum banyan_status by_call_result(const struct by_call *call) {
+  if (call->status == BANYAN_OK) return BANYAN_OK;
+  const struct by_engine *engine = call->engine;
+  bool alone = engine->status == BANYAN_OK;
+  return by_fail(call->status, "%s",
+                 alone ? "the communicator was destroyed while the call was under way" : engine->error);
+}
+
+void by_call_release(struct by_call *call) {
+  call->released = true;
+  by_call_drop(call);
+}

@@ -1,0 +1,81 @@
+/* A lane: one connection to one peer that carries frames, reliably and in
+ * order. The one interface of all transports. A lane never blocks, never
+ * interprets a frame beyond its size, and belongs to one thread at a time.
+ *
+ * Sending: send() until it says BY_LANE_FULL; a kept payload stays untouched
+ * until flush() is true; payloads of up to BY_LANE_SMALL bytes are never kept. Receiving: peek() gives the next frame,
+ * then its payload is taken by view() + take(), or read(); next() ends the frame. The first error ends the lane:
+ * `status` and `error` say what happened, every call then does nothing. */
+#ifndef BY_TRANSPORT_LANE_H
+#define BY_TRANSPORT_LANE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <banyan/status.h>
+
+#include "frame.h"
+
+enum { BY_LANE_SMALL = 512 };
+
+enum by_lane_sent {
+  BY_LANE_SENT, /* taken; the payload may change again */
+  BY_LANE_KEPT, /* taken; the payload must stay until flush() returns true */
+  BY_LANE_FULL, /* not taken; try again later */
+};
+
+struct by_lane {
+  const struct by_lane_ops *ops;
+  enum banyan_status status; /* BANYAN_OK while the lane lives */
+  char error[192];
+  int poll_fd; /* epoll it for readability (edge-triggered IN | OUT) before sleeping; -1: none */
+};
+
+struct by_lane_ops {
+  const char *name;
+  size_t frame_bytes;       /* most payload of a DATA frame */
+  bool reads_memory;        /* map() and pull() work: large messages are offered */
+  size_t offer_from;        /* messages of at least so many bytes are offered, */
+  size_t offer_shared_from; /* or of so many in shared memory */
+
+  size_t in_place_from;
+
+  enum by_lane_sent (*send)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
+  /* Like send(), without copying: the payload must stay untouched until the peer has taken it and said so, even
+   * after flush() is true. NULL: not possible. Worth it for messages of in_place_from bytes. */
+  enum by_lane_sent (*send_in_place)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
+  /* Goes on sending; true when nothing is left in the lane. */
+  bool (*flush)(struct by_lane *lane);
+
+  /* The frame whose payload is being received, or the next one; NULL: none yet. */
+  const struct by_frame *(*peek)(struct by_lane *lane);
+  /* Payload bytes at hand now, in the lane's own memory; may be fewer than are left, 0 if none arrived. */
+  size_t (*view)(struct by_lane *lane, const void **payload);
+  void (*take)(struct by_lane *lane, size_t bytes);
+  /* Moves up to `most` payload bytes to `to`; returns how many. */
+  size_t (*read)(struct by_lane *lane, void *to, size_t most);
+  /* Payload bytes of the current frame neither taken nor read. */
+  size_t (*left)(const struct by_lane *lane);
+  /* Ends the current frame; all of its payload has been taken. */
+  void (*next)(struct by_lane *lane);
+
+  /* The offered memory where this process can see it, or NULL. The mapping lives as long as the lane. */
+  const char *(*map)(struct by_lane *lane, const struct by_offer *offer, uint64_t length);
+  /* Copies bytes at .. at + n of the offered memory; false (and no lane error): not possible here. */
+  bool (*pull)(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n);
+
+  /* Says whether the owner is about to sleep (the peer then wakes it) or has woken up. After sleeping(true) the
+   * owner looks once more before it sleeps. */
+  void (*sleeping)(struct by_lane *lane, bool asleep);
+  /* Wakes sent to the peer so far. */
+  uint64_t (*wakes)(const struct by_lane *lane);
+  /* ToS byte of a live connection; ignored where there is none. */
+  void (*set_tos)(struct by_lane *lane, int tos);
+  void (*destroy)(struct by_lane *lane);
+};
+
+/* Ends a lane with an error text. Always returns `status`. */
+enum banyan_status by_lane_fail(struct by_lane *lane, enum banyan_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

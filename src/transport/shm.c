@@ -1,0 +1,349 @@
+/* A ring holds records of 64-byte lines: a frame of 48 bytes, then its
+ * payload, so that a small frame is one cache line and costs one transfer.
+ * The first word of a record is its payload size + 1, written last; 0 says
+ * that nothing is there yet. A record never wraps: WRAP sends the reader back
+ * to the start.
+ *
+ *   | frame 8 B | frame ............ | frame | 0 ...
+ *     ^ reader                               ^ writer, next word already 0
+ */
+#include "shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "reduce.h"
+
+enum {
+  LINE = 64,
+  RING = 512 << 10,
+  HEADER = sizeof(struct by_frame),
+  FRAME_MOST = 16 << 10,
+  STREAM_FROM = 2 << 10, /* smaller stores fit the store buffer */
+  OFFER_SHARED = 4 << 10,
+  LOOK_EVERY = 4096, /* idle looks at a ring between looks at the socket */
+};
+#define WRAP UINT32_MAX
+
+struct ring {
+  _Alignas(LINE) _Atomic uint32_t asleep;  /* set by the reader before it sleeps */
+  _Alignas(LINE) _Atomic uint64_t freed;   /* bytes the reader has done with, ever growing */
+  _Alignas(LINE) _Atomic uint32_t starved; /* set by the writer when it found no room */
+  _Alignas(LINE) char data[RING];
+};
+
+struct segment {
+  struct ring rings[2];
+};
+
+struct mapping {
+  struct mapping *next;
+  uint32_t region;
+  char *base;
+  size_t bytes;
+};
+
+struct shm {
+  struct by_lane lane;
+  struct by_lane_ops ops; /* own copy: offer_from differs */
+  struct segment *segment;
+  struct ring *tx, *rx;
+  uint64_t written, freed; /* sending: position, and the last `freed` that was read */
+  uint64_t position;       /* receiving */
+  struct by_frame frame;
+  bool in_frame, no_attach;
+  size_t left;
+  char *payload;
+  uint32_t idle;
+  int socket, peer_wake;
+  pid_t peer;
+  uint64_t wakes;
+  struct mapping *mappings;
+};
+
+static struct shm *shm_of(const struct by_lane *lane) {
+  return (struct shm *)(uintptr_t)lane;
+}
+
+static _Atomic uint32_t *word_at(struct ring *ring, uint64_t position) {
+  return (_Atomic uint32_t *)(void *)(ring->data + position % RING);
+}
+
+static uint64_t record_bytes(uint32_t size) {
+  return (HEADER + (uint64_t)size + LINE - 1) & ~(uint64_t)(LINE - 1);
+}
+
+static void wake_peer(struct shm *shm) {
+  uint64_t one = 1;
+  shm->wakes++;
+  if (write(shm->peer_wake, &one, sizeof one) < 0 && errno != EAGAIN)
+    by_lane_fail(&shm->lane, BANYAN_ERR_PEER_DEAD, "waking it failed: %s", strerror(errno));
+}
+
+static void wake_if_asleep(struct shm *shm) {
+  atomic_thread_fence(memory_order_seq_cst);
+  if (atomic_load_explicit(&shm->tx->asleep, memory_order_relaxed) && atomic_exchange(&shm->tx->asleep, 0))
+    wake_peer(shm);
+}
+
+/* ---- sending */
+
+static bool has_room(struct shm *shm, uint64_t bytes) {
+  if (shm->written + bytes - shm->freed <= RING) return true;
+  shm->freed = atomic_load_explicit(&shm->tx->freed, memory_order_acquire);
+  if (shm->written + bytes - shm->freed <= RING) return true;
+  atomic_store(&shm->tx->starved, 1); /* and look again: the reader may have freed just now */
+  shm->freed = atomic_load(&shm->tx->freed);
+  return shm->written + bytes - shm->freed <= RING;
+}
+
+static enum by_lane_sent shm_send(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
+  struct shm *shm = shm_of(lane);
+  struct ring *ring = shm->tx;
+  uint64_t bytes = record_bytes(frame->size), to_end = RING - shm->written % RING;
+  uint64_t skip = to_end < bytes + LINE ? to_end : 0; /* a line stays free behind every record */
+  if (lane->status != BANYAN_OK || !has_room(shm, skip + bytes + LINE)) return BY_LANE_FULL;
+  uint64_t at = shm->written + skip;
+  char *record = ring->data + at % RING;
+  memcpy(record + 4, (const char *)frame + 4, HEADER - 4);
+  if (frame->size >= STREAM_FROM)
+    by_kernel_copy_streaming(record + HEADER, payload, frame->size);
+  else if (frame->size)
+    memcpy(record + HEADER, payload, frame->size);
+  atomic_store_explicit(word_at(ring, at + bytes), 0, memory_order_relaxed);
+  atomic_store_explicit(word_at(ring, at), frame->size + 1, memory_order_release);
+  if (skip) atomic_store_explicit(word_at(ring, shm->written), WRAP, memory_order_release);
+  shm->written = at + bytes;
+  wake_if_asleep(shm);
+  return BY_LANE_SENT;
+}
+
+static bool shm_flush(struct by_lane *lane) {
+  (void)lane;
+  return true;
+}
+
+/* ---- receiving */
+
+static void free_up_to(struct shm *shm, uint64_t position) {
+  shm->position = position;
+  atomic_store_explicit(&shm->rx->freed, position, memory_order_release);
+  if (!atomic_load_explicit(&shm->rx->starved, memory_order_relaxed)) return;
+  atomic_store(&shm->rx->starved, 0);
+  wake_if_asleep(shm);
+}
+
+static void look_at_socket(struct shm *shm) {
+  char byte;
+  shm->idle = 0;
+  ssize_t n = recv(shm->socket, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+  if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(word_at(shm->rx, shm->position), memory_order_acquire) == 0)
+      by_lane_fail(&shm->lane, BANYAN_ERR_PEER_DEAD, "its process ended");
+  }
+}
+
+static const struct by_frame *shm_peek(struct by_lane *lane) {
+  struct shm *shm = shm_of(lane);
+  if (shm->in_frame) return &shm->frame;
+  if (lane->status != BANYAN_OK) return NULL;
+  uint32_t word = atomic_load_explicit(word_at(shm->rx, shm->position), memory_order_acquire);
+  if (word == WRAP) {
+    free_up_to(shm, shm->position + RING - shm->position % RING);
+    word = atomic_load_explicit(word_at(shm->rx, shm->position), memory_order_acquire);
+  }
+  if (word == 0) {
+    if (++shm->idle >= LOOK_EVERY) look_at_socket(shm);
+    return NULL;
+  }
+  uint64_t room = RING - shm->position % RING;
+  if (word - 1 > FRAME_MOST || record_bytes(word - 1) > room) {
+    by_lane_fail(lane, BANYAN_ERR_PROTOCOL, "its shared memory holds a frame of %u bytes", word - 1);
+    return NULL;
+  }
+  char *record = shm->rx->data + shm->position % RING;
+  memcpy(&shm->frame, record, HEADER);
+  shm->frame.size = word - 1;
+  shm->payload = record + HEADER;
+  shm->left = shm->frame.size;
+  shm->in_frame = true;
+  return &shm->frame;
+}
+
+static size_t shm_view(struct by_lane *lane, const void **payload) {
+  *payload = shm_of(lane)->payload;
+  return shm_of(lane)->left;
+}
+
+static void shm_take(struct by_lane *lane, size_t bytes) {
+  shm_of(lane)->payload += bytes;
+  shm_of(lane)->left -= bytes;
+}
+
+static size_t shm_read(struct by_lane *lane, void *to, size_t most) {
+  struct shm *shm = shm_of(lane);
+  if (most > shm->left) most = shm->left;
+  memcpy(to, shm->payload, most);
+  shm_take(lane, most);
+  return most;
+}
+
+static size_t shm_left(const struct by_lane *lane) {
+  return shm_of(lane)->left;
+}
+
+static void shm_next(struct by_lane *lane) {
+  struct shm *shm = shm_of(lane);
+  shm->in_frame = false;
+  free_up_to(shm, shm->position + record_bytes(shm->frame.size));
+}
+
+/* ---- the peer's memory */
+
+static struct mapping *map_region(struct shm *shm, const struct by_offer *offer) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%u", (int)shm->peer, offer->region_fd);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return NULL;
+  void *base = mmap(NULL, offer->region_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+  close(fd);
+  if (base == MAP_FAILED) return NULL;
+  struct mapping *mapping = calloc(1, sizeof *mapping);
+  if (!mapping) {
+    munmap(base, offer->region_size);
+    return NULL;
+  }
+  *mapping = (struct mapping){shm->mappings, offer->region, base, offer->region_size};
+  shm->mappings = mapping;
+  return mapping;
+}
+
+static const char *shm_map(struct by_lane *lane, const struct by_offer *offer, uint64_t length) {
+  struct shm *shm = shm_of(lane);
+  if (offer->region_offset > offer->region_size || length > offer->region_size - offer->region_offset) return NULL;
+  struct mapping *mapping = shm->mappings;
+  while (mapping && mapping->region != offer->region) mapping = mapping->next;
+  if (!mapping) mapping = map_region(shm, offer);
+  return mapping && mapping->bytes == offer->region_size ? mapping->base + offer->region_offset : NULL;
+}
+
+static bool shm_pull(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n) {
+  struct shm *shm = shm_of(lane);
+  if (shm->no_attach) return false;
+  for (size_t done = 0; done < n;) {
+    struct iovec here = {(char *)to + done, n - done};
+    struct iovec there = {(void *)(uintptr_t)(offer->address + at + done), n - done};
+    ssize_t got = process_vm_readv(shm->peer, &here, 1, &there, 1, 0);
+    if (got <= 0) {
+      shm->no_attach = true;
+      return false;
+    }
+    done += (size_t)got;
+  }
+  return true;
+}
+
+/* ---- the rest */
+
+static void shm_sleeping(struct by_lane *lane, bool asleep) {
+  struct shm *shm = shm_of(lane);
+  atomic_store(&shm->rx->asleep, asleep);
+  if (asleep) look_at_socket(shm);
+}
+
+static uint64_t shm_wakes(const struct by_lane *lane) {
+  return shm_of(lane)->wakes;
+}
+
+static void shm_destroy(struct by_lane *lane) {
+  struct shm *shm = shm_of(lane);
+  while (shm->mappings) {
+    struct mapping *mapping = shm->mappings;
+    shm->mappings = mapping->next;
+    munmap(mapping->base, mapping->bytes);
+    free(mapping);
+  }
+  munmap(shm->segment, sizeof *shm->segment);
+  close(shm->socket);
+  close(shm->peer_wake);
+  free(shm);
+}
+
+static const struct by_lane_ops shm_ops = {
+    .name = "shm",
+    .frame_bytes = FRAME_MOST,
+    .reads_memory = true,
+    .offer_from = SIZE_MAX,
+    .offer_shared_from = OFFER_SHARED,
+    .send = shm_send,
+    .flush = shm_flush,
+    .peek = shm_peek,
+    .view = shm_view,
+    .take = shm_take,
+    .read = shm_read,
+    .left = shm_left,
+    .next = shm_next,
+    .map = shm_map,
+    .pull = shm_pull,
+    .sleeping = shm_sleeping,
+    .wakes = shm_wakes,
+    .destroy = shm_destroy,
+};
+
+int by_shm_segment(void) {
+  int fd = memfd_create("banyan-link", MFD_CLOEXEC);
+  if (fd >= 0 && ftruncate(fd, sizeof(struct segment)) == 0) return fd;
+  (void)!by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making %zu bytes of shared memory", sizeof(struct segment));
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane **out) {
+  off_t size = lseek(ends->segment, 0, SEEK_END); /* a shorter file would kill us by SIGBUS */
+  if (size != (off_t)sizeof(struct segment))
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer's shared memory has %lld bytes, not %zu", (long long)size,
+                   sizeof(struct segment));
+  void *memory =
+      mmap(NULL, sizeof(struct segment), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ends->segment, 0);
+  if (memory == MAP_FAILED) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "mapping shared memory");
+  struct shm *shm = aligned_alloc(LINE, (sizeof *shm + LINE - 1) & ~(size_t)(LINE - 1));
+  if (!shm) {
+    munmap(memory, sizeof(struct segment));
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a link");
+  }
+  struct segment *segment = memory;
+  *shm = (struct shm){.lane = {.poll_fd = ends->socket},
+                      .ops = shm_ops,
+                      .segment = segment,
+                      .tx = &segment->rings[!ends->first],
+                      .rx = &segment->rings[ends->first],
+                      .socket = ends->socket,
+                      .peer_wake = ends->peer_wake,
+                      .peer = ends->peer,
+                      .no_attach = !ends->attach_from};
+  shm->lane.ops = &shm->ops;
+  if (ends->attach_from) shm->ops.offer_from = ends->attach_from;
+  *out = &shm->lane;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_shm_create(const struct by_shm_ends *ends, struct by_lane **out) {
+  enum banyan_status status = create(ends, out);
+  close(ends->segment);
+  if (status != BANYAN_OK) {
+    close(ends->socket);
+    close(ends->peer_wake);
+  }
+  return status;
+}

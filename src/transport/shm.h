@@ -1,0 +1,28 @@
+/* Lanes between processes of one host: two rings in shared memory, and large
+ * messages read where they lie: in shared memory (banyan_alloc) without a
+ * copy, elsewhere, if asked for, by cross-memory attach (process_vm_readv);
+ * streaming through a ring measured faster here. A socket between
+ * the two tells when the other side ends; an eventfd each wakes a sleeper. */
+#ifndef BY_TRANSPORT_SHM_H
+#define BY_TRANSPORT_SHM_H
+
+#include <sys/types.h>
+
+#include "lane.h"
+
+/* A new segment for one link, as a descriptor; -1 with the error text set. */
+int by_shm_segment(void);
+
+struct by_shm_ends {
+  int socket;    /* connected; only watched for its end. Taken over. */
+  int segment;   /* from by_shm_segment; closed once it is mapped */
+  int peer_wake; /* the peer's eventfd. Taken over. */
+  pid_t peer;
+  bool first;         /* exactly one side is the first */
+  size_t attach_from; /* ordinary messages of so many bytes are read by cross-memory attach; 0: never */
+};
+
+/* On failure everything handed over is closed. */
+BANYAN_CHECK enum banyan_status by_shm_create(const struct by_shm_ends *ends, struct by_lane **out);
+
+#endif

@@ -1,0 +1,280 @@
+#include "sim.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+#include "rng.h"
+
+struct packet {
+  struct packet *next;
+  uint64_t arrives;
+  struct by_frame frame;
+  size_t visible;       /* bytes of the payload that may be seen */
+  const char *in_place; /* the payload lies in the sender's memory; NULL: it follows */
+  char payload[];
+};
+
+struct sim_lane {
+  struct by_lane lane;
+  struct by_sim *sim;
+  struct sim_lane *peer, *next;
+  struct packet *first, **last; /* on the way to this end */
+  size_t under_way;             /* bytes on the way to this end */
+  uint64_t wire_free, in_order; /* when the wire to this end is free; the last arrival */
+  uint64_t delay;
+  double bandwidth;
+  size_t taken;
+  struct by_frame kept; /* with a payload that was not copied yet; size 0: none */
+  const void *kept_payload;
+  bool kept_in_place, in_frame, dead, deaf; /* this end died; the other end was destroyed */
+};
+
+struct by_sim {
+  struct by_sim_options options;
+  struct by_lane_ops ops;
+  struct by_rng rng;
+  uint64_t now;
+  struct sim_lane *lanes;
+};
+
+static struct sim_lane *sim_of(const struct by_lane *lane) {
+  return (struct sim_lane *)(uintptr_t)lane;
+}
+
+static uint64_t now_of(void *context) {
+  return ((struct by_sim *)context)->now;
+}
+
+struct by_clock by_sim_clock(struct by_sim *sim) {
+  return (struct by_clock){now_of, sim};
+}
+
+static uint64_t arrival(struct by_sim *sim, struct sim_lane *to, size_t bytes) {
+  const struct by_sim_options *o = &sim->options;
+  uint64_t start = to->wire_free > sim->now ? to->wire_free : sim->now;
+  uint64_t lasts = to->bandwidth > 0 ? (uint64_t)((double)bytes * 8e9 / to->bandwidth) : 0;
+  to->wire_free = start + lasts;
+  uint64_t at = start + lasts + to->delay + (o->jitter ? by_rng_below(&sim->rng, o->jitter) : 0);
+  if (o->loss > 0 && by_rng_unit(&sim->rng) < o->loss) at += o->retransmit;
+  if (at < to->in_order) at = to->in_order;
+  to->in_order = at;
+  return at;
+}
+
+static enum by_lane_sent put(struct sim_lane *end, const struct by_frame *frame, const void *payload, bool in_place) {
+  struct sim_lane *to = end->peer;
+  struct by_sim *sim = end->sim;
+  size_t bytes = sizeof *frame + frame->size;
+  if (to->under_way && to->under_way + bytes > sim->options.buffer) return BY_LANE_FULL;
+  struct packet *packet = malloc(sizeof *packet + frame->size);
+  if (!packet) return BY_LANE_FULL;
+  *packet = (struct packet){.frame = *frame, .arrives = arrival(sim, to, bytes)};
+  if (in_place) packet->in_place = payload;
+  if (frame->size && !in_place) memcpy(packet->payload, payload, frame->size);
+  packet->visible = sim->options.split ? by_rng_below(&sim->rng, frame->size + 1) : frame->size;
+  to->under_way += bytes;
+  *to->last = packet;
+  to->last = &packet->next;
+  return BY_LANE_SENT;
+}
+
+static enum by_lane_sent keep_or_put(struct by_lane *lane, const struct by_frame *frame, const void *payload,
+                                     bool in_place) {
+  struct sim_lane *end = sim_of(lane);
+  struct by_sim *sim = end->sim;
+  if (lane->status != BANYAN_OK || end->dead || end->kept.size) return BY_LANE_FULL;
+  if (!end->peer) return BY_LANE_SENT; /* into the void: the failure shows when receiving */
+  bool keeps = frame->size > BY_LANE_SMALL && sim->options.keeps > 0 && by_rng_unit(&sim->rng) < sim->options.keeps;
+  if (!keeps) return put(end, frame, payload, in_place);
+  end->kept = *frame;
+  end->kept_payload = payload;
+  end->kept_in_place = in_place;
+  return BY_LANE_KEPT;
+}
+
+static enum by_lane_sent sim_send(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
+  return keep_or_put(lane, frame, payload, false);
+}
+
+static enum by_lane_sent sim_send_in_place(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
+  return keep_or_put(lane, frame, payload, true);
+}
+
+static bool sim_flush(struct by_lane *lane) {
+  struct sim_lane *end = sim_of(lane);
+  if (!end->kept.size || !end->peer) return true;
+  if (end->dead || by_rng_below(&end->sim->rng, 2)) return false;
+  if (put(end, &end->kept, end->kept_payload, end->kept_in_place) == BY_LANE_FULL) return false;
+  end->kept.size = 0;
+  return true;
+}
+
+static const struct by_frame *sim_peek(struct by_lane *lane) {
+  struct sim_lane *end = sim_of(lane);
+  if (end->dead || lane->status != BANYAN_OK) return NULL;
+  if (end->first && end->first->arrives <= end->sim->now) {
+    if (!end->in_frame) end->taken = 0;
+    end->in_frame = true;
+    return &end->first->frame;
+  }
+  bool over = !end->first && (!end->peer || end->peer->dead);
+  if (over) by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
+  return NULL;
+}
+
+static size_t sim_view(struct by_lane *lane, const void **payload) {
+  struct sim_lane *end = sim_of(lane);
+  struct packet *packet = end->first;
+  *payload = (packet->in_place ? packet->in_place : packet->payload) + end->taken;
+  size_t n = packet->visible - end->taken;
+  if (packet->visible < packet->frame.size)
+    packet->visible += 1 + by_rng_below(&end->sim->rng, packet->frame.size - packet->visible);
+  return n;
+}
+
+static void sim_take(struct by_lane *lane, size_t bytes) {
+  sim_of(lane)->taken += bytes;
+}
+
+static size_t sim_read(struct by_lane *lane, void *to, size_t most) {
+  const void *payload;
+  size_t n = sim_view(lane, &payload);
+  if (n > most) n = most;
+  memcpy(to, payload, n);
+  sim_take(lane, n);
+  return n;
+}
+
+static size_t sim_left(const struct by_lane *lane) {
+  const struct sim_lane *end = sim_of(lane);
+  return end->in_frame ? end->first->frame.size - end->taken : 0;
+}
+
+static void sim_next(struct by_lane *lane) {
+  struct sim_lane *end = sim_of(lane);
+  struct packet *packet = end->first;
+  end->first = packet->next;
+  if (!end->first) end->last = &end->first;
+  end->under_way -= sizeof packet->frame + packet->frame.size;
+  end->in_frame = false;
+  free(packet);
+}
+
+/* All simulated ranks share this process: offered memory is simply there. */
+static const char *sim_map(struct by_lane *lane, const struct by_offer *offer, uint64_t length) {
+  (void)lane;
+  (void)length;
+  return (const char *)(uintptr_t)offer->address;
+}
+
+static bool sim_pull(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n) {
+  struct sim_lane *end = sim_of(lane);
+  if (end->peer == NULL || end->peer->dead) return false;
+  memcpy(to, (const char *)(uintptr_t)offer->address + at, n);
+  return true;
+}
+
+static void sim_destroy(struct by_lane *lane) {
+  struct sim_lane *end = sim_of(lane);
+  struct sim_lane **place = &end->sim->lanes;
+  while (*place != end) place = &(*place)->next;
+  *place = end->next;
+  if (end->peer) end->peer->peer = NULL;
+  while (end->first) {
+    struct packet *packet = end->first;
+    end->first = packet->next;
+    free(packet);
+  }
+  free(end);
+}
+
+static const struct by_lane_ops sim_ops = {
+    .name = "sim",
+    .send = sim_send,
+    .send_in_place = sim_send_in_place,
+    .flush = sim_flush,
+    .peek = sim_peek,
+    .view = sim_view,
+    .take = sim_take,
+    .read = sim_read,
+    .left = sim_left,
+    .next = sim_next,
+    .map = sim_map,
+    .pull = sim_pull,
+    .destroy = sim_destroy,
+};
+
+enum banyan_status by_sim_create(const struct by_sim_options *options, struct by_sim **out) {
+  struct by_sim *sim = calloc(1, sizeof *sim);
+  if (!sim) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a simulated network");
+  sim->options = *options;
+  if (!sim->options.buffer) sim->options.buffer = 64 << 10;
+  if (!sim->options.retransmit) sim->options.retransmit = 200 * BY_MILLISECOND;
+  sim->ops = sim_ops;
+  sim->ops.frame_bytes = options->frame_bytes ? options->frame_bytes : 16 << 10;
+  sim->ops.reads_memory = options->offer_from > 0;
+  sim->ops.offer_from = options->offer_from;
+  sim->ops.in_place_from = options->in_place_from ? options->in_place_from : SIZE_MAX;
+  by_rng_init(&sim->rng, options->seed);
+  *out = sim;
+  return BANYAN_OK;
+}
+
+void by_sim_destroy(struct by_sim *sim) {
+  free(sim);
+}
+
+static struct sim_lane *new_end(struct by_sim *sim) {
+  struct sim_lane *end = calloc(1, sizeof *end);
+  if (!end) return NULL;
+  end->sim = sim;
+  end->lane.ops = &sim->ops;
+  end->lane.poll_fd = -1;
+  end->delay = sim->options.delay;
+  end->bandwidth = sim->options.bandwidth;
+  end->last = &end->first;
+  end->next = sim->lanes;
+  sim->lanes = end;
+  return end;
+}
+
+enum banyan_status by_sim_link(struct by_sim *sim, struct by_lane **a, struct by_lane **b) {
+  struct sim_lane *one = new_end(sim);
+  if (!one) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a simulated link");
+  struct sim_lane *two = new_end(sim);
+  if (!two) {
+    sim_destroy(&one->lane);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a simulated link");
+  }
+  one->peer = two;
+  two->peer = one;
+  *a = &one->lane;
+  *b = &two->lane;
+  return BANYAN_OK;
+}
+
+void by_sim_shape(struct by_lane *lane, uint64_t delay, double bandwidth) {
+  struct sim_lane *end = sim_of(lane);
+  end->delay = end->peer->delay = delay;
+  end->bandwidth = end->peer->bandwidth = bandwidth;
+}
+
+bool by_sim_step(struct by_sim *sim) {
+  uint64_t next = UINT64_MAX;
+  for (const struct sim_lane *lane = sim->lanes; lane; lane = lane->next)
+    if (lane->first && !lane->dead && lane->first->arrives > sim->now && lane->first->arrives < next)
+      next = lane->first->arrives;
+  if (next == UINT64_MAX) return false;
+  sim->now = next;
+  return true;
+}
+
+void by_sim_advance(struct by_sim *sim, uint64_t nanoseconds) {
+  sim->now += nanoseconds;
+}
+
+void by_sim_kill(struct by_lane *lane) {
+  sim_of(lane)->dead = true;
+}
