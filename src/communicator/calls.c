@@ -1,0 +1,109 @@
+/* The public calls: each is started under the lock, and waited for or not. */
+#include <stdlib.h>
+
+#include "context.h"
+
+static uint64_t deadline_of(const struct banyan_comm *comm, const struct banyan_call *call) {
+  uint64_t lasts = call->deadline > 0 ? by_clock_from_seconds(call->deadline) : comm->deadline;
+  return by_clock_now(&by_clock_system) + lasts;
+}
+
+static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_call *call) {
+  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  if (!call) return by_fail(BANYAN_ERR_ARGUMENT, "the call is NULL");
+  if (call->deadline < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call *call) {
+  BY_TRY(check(comm, call));
+  struct by_context *context = comm->context;
+  struct by_call *running = NULL;
+  by_context_lock(context);
+  enum banyan_status status = by_engine_start(comm->domain, call, deadline_of(comm, call), &running);
+  if (status == BANYAN_OK) {
+    by_context_wait(context, running);
+    status = by_call_result(running);
+    by_call_release(running);
+  }
+  by_context_unlock(context);
+  return status;
+}
+
+enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_call *call, struct banyan_request **out) {
+  BY_TRY(check(comm, call));
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the request is NULL");
+  struct banyan_request *request = malloc(sizeof *request);
+  if (!request) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
+  request->context = comm->context;
+  by_context_lock(comm->context);
+  enum banyan_status status = by_engine_start(comm->domain, call, deadline_of(comm, call), &request->call);
+  if (status == BANYAN_OK) comm->context->references++;
+  if (status == BANYAN_OK) by_context_kick(comm->context);
+  by_context_unlock(comm->context);
+  if (status == BANYAN_OK)
+    *out = request;
+  else
+    free(request);
+  return status;
+}
+
+/* A request keeps the job alive, as a communicator does: the last of them ends it. */
+static enum banyan_status finish_and_unlock(struct banyan_request *request) {
+  struct by_context *context = request->context;
+  enum banyan_status status = by_call_result(request->call);
+  by_call_release(request->call);
+  free(request);
+  bool last = --context->references == 0;
+  by_context_unlock(context);
+  if (last) by_context_release(context);
+  return status;
+}
+
+enum banyan_status banyan_wait(struct banyan_request *request) {
+  if (!request) return by_fail(BANYAN_ERR_ARGUMENT, "the request is NULL");
+  struct by_context *context = request->context;
+  by_context_lock(context);
+  by_context_wait(context, request->call);
+  return finish_and_unlock(request);
+}
+
+enum banyan_status banyan_test(struct banyan_request *request, bool *done) {
+  if (!request || !done) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the place for the answer is NULL");
+  struct by_context *context = request->context;
+  by_context_lock(context);
+  if (!by_call_ended(request->call) && context->driver == BY_DRIVER_NONE) by_engine_progress(context->engine);
+  if (!by_call_ended(request->call)) by_engine_check_deadlines(context->engine);
+  *done = by_call_ended(request->call);
+  if (*done) return finish_and_unlock(request);
+  by_context_unlock(context);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_wait_any(struct banyan_request **requests, size_t n, size_t *index) {
+  if ((!requests && n) || !index)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the requests or the place for the index are NULL");
+  struct by_context *context = NULL;
+  for (size_t i = 0; i < n && !context; i++)
+    if (requests[i]) context = requests[i]->context;
+  *index = n;
+  if (!context) return BANYAN_OK;
+  by_context_lock(context);
+  *index = by_context_wait_any(context, requests, n);
+  enum banyan_status status = finish_and_unlock(requests[*index]);
+  requests[*index] = NULL;
+  return status;
+}
+
+enum banyan_status banyan_wait_all(struct banyan_request **requests, size_t n) {
+  if (!requests && n) return by_fail(BANYAN_ERR_ARGUMENT, "the requests are NULL");
+  enum banyan_status first = BANYAN_OK;
+  for (size_t i = 0; i < n; i++) {
+    if (!requests[i]) continue;
+    enum banyan_status status = banyan_wait(requests[i]);
+    if (first == BANYAN_OK) first = status;
+    requests[i] = NULL;
+  }
+  return first;
+}

@@ -1,0 +1,24 @@
+/* Data connections: takes those of higher ranks, makes those to lower ones
+ * when a schedule first needs them. Of a pair, the higher rank connects. Ranks
+ * of one host use shared memory; others try all addresses that the peer
+ * offers, each a little after the one before, and keep the first that answers
+ * and proves the key. On the loop's thread unless said otherwise. */
+#ifndef BY_COMMUNICATOR_CONNECTOR_H
+#define BY_COMMUNICATOR_CONNECTOR_H
+
+#include "context.h"
+#include "handshake.h"
+
+struct by_connector;
+
+/* Listens and fills the own member's `local` and `addresses` (in the context's arena). */
+BANYAN_CHECK enum banyan_status by_connector_create(struct by_context *context, const struct by_key *key,
+                                                    struct by_member *self, struct by_connector **out);
+/* Begins to take connections: once the members are known. */
+BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);
+/* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */
+void by_connector_want(struct by_connector *connector, uint32_t process);
+/* NULL is allowed. The loop no longer runs. */
+void by_connector_destroy(struct by_connector *connector);
+
+#endif

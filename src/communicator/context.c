@@ -1,0 +1,289 @@
+#include "context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "connector.h"
+#include "control.h"
+#include "log.h"
+#include "region.h"
+
+/* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
+enum { GOODBYE_MS = 1000, SPREAD_WINDOW = 4 << 20 };
+
+/* ---- what the engine asks */
+
+static void engine_connect(void *argument, uint32_t process) {
+  struct by_context *context = argument;
+  by_connector_want(context->connector, process);
+}
+
+const char *by_context_name(void *argument, uint32_t process) {
+  struct by_context *context = argument;
+  return process < context->size ? context->names[process] : "a stranger";
+}
+
+static void engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {
+  struct by_context *context = argument;
+  if (context->control) by_control_failed(context->control, status, process, text);
+}
+
+static bool engine_suspects(void *argument, uint32_t process, const char *text) {
+  struct by_context *context = argument;
+  if (!context->control) return false;
+  by_control_suspect(context->control, process, text);
+  return true;
+}
+
+static bool engine_asks(void *argument, const char *late, const char *awaited) {
+  struct by_context *context = argument;
+  return context->control && by_control_ask(context->control, late, awaited);
+}
+
+static void engine_locate(void *argument, const void *memory, size_t bytes, struct by_offer *offer) {
+  (void)argument;
+  by_region_locate(memory, bytes, offer);
+}
+
+void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
+  by_context_lock(context);
+  bool fresh = !by_engine_attached(context->engine, process);
+  for (uint32_t i = 0; i < n && fresh; i++) {
+    int fd = lanes[i]->poll_fd;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.fd = fd};
+    int tos = (int)context->settings.tos; /* here, so that no change of it in another thread is missed */
+    if (tos >= 0 && lanes[i]->ops->set_tos) lanes[i]->ops->set_tos(lanes[i], tos);
+    if (fd >= 0 && epoll_ctl(context->data_poll, EPOLL_CTL_ADD, fd, &event) != 0)
+      by_error("net", "watching the link to %s failed: %s", by_context_name(context, process), strerror(errno));
+  }
+  by_engine_attach(context->engine, process, lanes, n);
+  by_context_unlock(context);
+  by_context_wake(context);
+}
+
+/* ---- making one */
+
+static enum banyan_status init_threads(struct by_context *context) {
+  pthread_mutex_init(&context->lock, NULL);
+  pthread_cond_init(&context->changed, NULL);
+  pthread_cond_init(&context->work, NULL);
+  context->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  context->data_poll = epoll_create1(EPOLL_CLOEXEC);
+  if (context->wake < 0 || context->data_poll < 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making an eventfd and an epoll descriptor");
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = context->wake};
+  if (epoll_ctl(context->data_poll, EPOLL_CTL_ADD, context->wake, &event) != 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching an eventfd");
+  return by_loop_create(&by_clock_system, &context->loop);
+}
+
+static const char *keep(struct by_context *context, const char *text) {
+  return text ? by_arena_string(&context->arena, text) : NULL;
+}
+
+static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
+  struct by_settings *s = &context->settings;
+  BY_TRY(by_settings_read(s));
+  if (options) {
+    if (options->rank_plus_1) s->rank = options->rank_plus_1 - 1;
+    if (options->size) s->size = options->size;
+    if (options->root) s->root = options->root;
+    if (options->key) s->key = options->key;
+    if (options->host) s->host = options->host;
+    if (options->transport) s->transport = options->transport;
+    if (options->plan) s->plan = options->plan;
+    if (options->deadline > 0) s->deadline = options->deadline;
+  }
+  if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
+  if (s->rank < 0 || s->size < 1 || s->rank >= s->size)
+    return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
+                   s->rank, s->size, s->source);
+  s->root = keep(context, s->root);
+  s->key = keep(context, s->key);
+  s->host = keep(context, s->host);
+  s->transport = keep(context, s->transport);
+  s->plan = keep(context, s->plan);
+  context->rank = (uint32_t)s->rank;
+  context->size = (uint32_t)s->size;
+  return BANYAN_OK;
+}
+
+static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
+  char name[BY_MEMBER_STRING] = "localhost";
+  gethostname(name, sizeof name - 1);
+  self->host = context->settings.host ? context->settings.host : keep(context, name);
+  if (self->host && strlen(self->host) > BY_MEMBER_STRING)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the host's name has %zu bytes, at most %d fit: set BANYAN_HOST",
+                   strlen(self->host), BY_MEMBER_STRING);
+  self->machine = by_member_machine(&context->arena);
+  self->local = "";
+  self->pid = (uint32_t)getpid();
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  self->cores = cores > 0 ? (uint32_t)cores : 1;
+  return self->host && self->machine ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
+}
+
+/* Numbers hosts and names ranks. With TCP asked for, every rank counts as a host of its own. */
+static enum banyan_status index_members(struct by_context *context) {
+  bool alone = !strcmp(context->settings.transport, "tcp");
+  context->host_of = BY_ARENA_ARRAY(&context->arena, uint32_t, context->size);
+  context->names = BY_ARENA_ARRAY(&context->arena, const char *, context->size);
+  if (!context->host_of || !context->names) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  for (uint32_t r = 0; r < context->size; r++) {
+    char text[BY_MEMBER_STRING + 32];
+    uint32_t first = 0;
+    while (first < r && (alone || !by_member_same_host(&context->members[first], &context->members[r]))) first++;
+    context->host_of[r] = first < r ? context->host_of[first] : context->n_hosts++;
+    snprintf(text, sizeof text, "rank %u (host %s)", r, context->members[r].host);
+    context->names[r] = by_arena_string(&context->arena, text);
+    if (!context->names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
+  }
+  if (!strcmp(context->settings.transport, "shm") && context->n_hosts > 1)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "transport shm was asked for, but the ranks are on %u hosts",
+                   context->n_hosts);
+  return BANYAN_OK;
+}
+
+/* Whether more ranks than cores share this rank's machine. */
+static bool is_crowded(const struct by_context *context, uint32_t rank) {
+  uint32_t n = 0;
+  for (uint32_t r = 0; r < context->size; r++)
+    n += !strcmp(context->members[r].machine, context->members[rank].machine);
+  return n > context->members[rank].cores;
+}
+
+static enum banyan_status make_engine(struct by_context *context) {
+  const struct by_settings *s = &context->settings;
+  struct by_engine_options options = {.clock = by_clock_system,
+                                      .processes = context->size,
+                                      .self = context->rank,
+                                      .unasked = s->unasked,
+                                      .window = strcmp(s->connections, "1") ? SPREAD_WINDOW : 0,
+                                      .link_credit = s->credit,
+                                      .chunk = s->chunk,
+                                      .block = s->block,
+                                      .connect = engine_connect,
+                                      .name = by_context_name,
+                                      .failed = engine_failed,
+                                      .suspects = engine_suspects,
+                                      .asks = engine_asks,
+                                      .locate = engine_locate,
+                                      .context = context};
+  context->yields = is_crowded(context, context->rank);
+  for (uint32_t r = 0; r < context->size && !context->crowded; r++) context->crowded = is_crowded(context, r);
+  context->spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;
+  return by_engine_create(&options, &context->engine);
+}
+
+static void *loop_main(void *argument) {
+  struct by_context *context = argument;
+  if (by_loop_run(context->loop) != BANYAN_OK) by_error("net", "the control thread ended: %s", banyan_error_text());
+  return NULL;
+}
+
+static enum banyan_status start_thread(struct by_context *context) {
+  sigset_t all, before;
+  sigfillset(&all); /* signals are the application's */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&context->thread, NULL, loop_main, context);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");
+  context->has_thread = true;
+  return BANYAN_OK;
+}
+
+static enum banyan_status join(struct by_context *context) {
+  struct by_member self = {0};
+  struct by_key key;
+  const char *secret = context->settings.key;
+  BY_TRY(describe_self(context, &self));
+  if (context->size == 1) {
+    context->members = BY_ARENA_NEW(&context->arena, struct by_member);
+    if (!context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+    context->members[0] = self;
+    return index_members(context);
+  }
+  if (!secret || !*secret)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "this job has %u ranks but no key: start it with `banyan run`, or set BANYAN_KEY to the same secret "
+                   "on all ranks",
+                   context->size);
+  if (!context->settings.root)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
+                   context->size);
+  BY_TRY(by_key_derive(secret, &key));
+  BY_TRY(by_connector_create(context, &key, &self, &context->connector));
+  BY_TRY(by_control_join(context, &key, &self, &context->control));
+  BY_TRY(index_members(context));
+  return by_connector_open(context->connector);
+}
+
+static void destroy(struct by_context *context) {
+  by_context_stop_progress(context);
+  if (context->has_thread) {
+    by_loop_stop(context->loop);
+    pthread_join(context->thread, NULL);
+  }
+  by_connector_destroy(context->connector);
+  by_control_destroy(context->control);
+  context->control = NULL;
+  by_engine_destroy(context->engine);
+  by_loop_destroy(context->loop);
+  if (context->wake >= 0) close(context->wake);
+  if (context->data_poll >= 0) close(context->data_poll);
+  pthread_mutex_destroy(&context->lock);
+  pthread_cond_destroy(&context->changed);
+  pthread_cond_destroy(&context->work);
+  by_arena_fini(&context->arena);
+  free(context);
+}
+
+enum banyan_status by_context_create(const struct banyan_options *options, struct by_context **out) {
+  struct by_context *context = calloc(1, sizeof *context);
+  if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
+  by_arena_init(&context->arena);
+  context->wake = context->data_poll = -1;
+  enum banyan_status status = init_threads(context);
+  if (status == BANYAN_OK) status = read_options(context, options);
+  if (status == BANYAN_OK) by_log_set_rank(context->size > 1 ? (int)context->rank : -1);
+  if (status == BANYAN_OK) status = join(context);
+  if (status == BANYAN_OK) status = make_engine(context);
+  if (status == BANYAN_OK && context->size > 1) status = start_thread(context);
+  if (status != BANYAN_OK) {
+    char text[1024]; /* destroying may fail in ways of its own */
+    snprintf(text, sizeof text, "%s", banyan_error_text());
+    destroy(context);
+    return by_fail(status, "%s", text);
+  }
+  *out = context;
+  return BANYAN_OK;
+}
+
+/* Lets what is still to be sent go out, so that no peer takes our end for a death. */
+static void say_goodbye(struct by_context *context) {
+  uint64_t until = by_clock_now(&by_clock_system) + GOODBYE_MS * BY_MILLISECOND;
+  if (context->control) by_control_leave(context->control);
+  by_context_lock(context);
+  while (by_engine_status(context->engine) == BANYAN_OK && !by_engine_goodbye(context->engine)) {
+    by_engine_progress(context->engine);
+    if (by_clock_now(&by_clock_system) > until) break;
+    by_context_unlock(context);
+    usleep(100);
+    by_context_lock(context);
+  }
+  by_context_unlock(context);
+}
+
+void by_context_release(struct by_context *context) {
+  if (!context) return;
+  by_context_stop_progress(context);
+  if (context->size > 1) say_goodbye(context);
+  destroy(context);
+}

@@ -1,0 +1,106 @@
+/* A context: this process's part in a job. It holds the engine, the members,
+ * the connections to them, and two threads: one accepts and makes connections
+ * and hears of deaths; the other moves bytes while calls are under way and
+ * nobody waits. All communicators of the job share it; the last one that is
+ * destroyed ends it.
+ *
+ * Threads: `lock` guards the engine and everything marked so. The loop's
+ * thread owns the loop and the control connections. */
+#ifndef BY_COMMUNICATOR_CONTEXT_H
+#define BY_COMMUNICATOR_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <banyan/collectives.h>
+
+#include "engine.h"
+#include "loop.h"
+#include "member.h"
+#include "settings.h"
+
+struct by_control;
+struct by_connector;
+
+struct by_context {
+  struct by_settings settings; /* strings in the arena or the environment */
+  uint32_t rank, size;
+  struct by_member *members;
+  struct by_arena arena;
+  const char **names; /* "rank 2 (host a)" */
+  uint32_t *host_of;  /* rank -> number of its host, 0 .. n_hosts - 1 in order of first rank */
+  uint32_t n_hosts;
+  bool crowded;        /* somewhere more ranks than cores share a machine; the same on all ranks */
+  uint32_t references; /* communicators; under lock */
+
+  pthread_mutex_t lock;
+  _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
+  struct by_engine *engine;
+  /* waiting; under lock: see wait.c */
+  enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
+  bool user_sleeps;       /* a user thread drives and sleeps until an event, without the lock */
+  pthread_cond_t changed; /* for user threads: no user drives any more, or calls have ended */
+  uint32_t idlers;        /* user threads that wait for it */
+  pthread_cond_t work;    /* for the progress thread: calls are under way and nobody drives */
+  pthread_t progress;     /* started with the first call that nobody waits for */
+  bool has_progress, progress_idle;
+  bool yields;   /* more ranks than cores here */
+  uint64_t spin; /* nanoseconds */
+  int data_poll; /* epoll over all lanes and wake */
+  int wake;      /* eventfd: rung by peers on this host and by our own threads */
+
+  struct by_loop *loop;
+  pthread_t thread;
+  bool has_thread;
+  struct by_control *control;
+  struct by_connector *connector;
+  _Atomic bool closing;
+};
+
+struct banyan_comm {
+  struct by_context *context;
+  struct by_domain *domain;
+  uint32_t *processes; /* rank -> rank in the job */
+  uint32_t rank, size;
+  uint32_t local_size, local_rank;
+  uint64_t deadline; /* nanoseconds */
+  _Atomic uint32_t splits;
+};
+
+struct banyan_request {
+  struct by_call *call;
+  struct by_context *context;
+};
+
+/* context.c */
+BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, struct by_context **out);
+void by_context_release(struct by_context *context);
+/* "rank 2 (host a)"; lives as long as the context. */
+const char *by_context_name(void *argument, uint32_t process);
+/* A communicator over these processes; the domain gets the default plan. Under lock. */
+BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
+                                             const uint32_t *processes, struct banyan_comm **out);
+
+/* wait.c */
+void by_context_lock(struct by_context *context);
+void by_context_unlock(struct by_context *context);
+/* Moves the engine until the call has ended. Under lock; lets go of it now and then. */
+void by_context_wait(struct by_context *context, const struct by_call *call);
+/* Like it, until one of them has; the index of the first. */
+size_t by_context_wait_any(struct by_context *context, struct banyan_request *const *requests, size_t n);
+/* After something was started that nobody waits for. Under lock. */
+void by_context_kick(struct by_context *context);
+/* Ends the progress thread. */
+void by_context_stop_progress(struct by_context *context);
+/* Wakes whoever drives, after the engine changed from another thread. */
+void by_context_wake(struct by_context *context);
+/* A peer's lanes: attaches and watches them. Takes the lock. */
+void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n);
+
+/* plans.c */
+BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *context, uint32_t n,
+                                                 const uint32_t *processes, struct by_plan **out);
+BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                               const char *text, struct by_plan **out);
+
+#endif

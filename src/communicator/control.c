@@ -1,0 +1,475 @@
+#include "control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control_parts.h"
+#include "log.h"
+#include "socket.h"
+
+static void frame_came(void *context, uint16_t type, const void *payload, size_t length);
+static void ended(void *context, enum banyan_status status, const char *reason);
+static void opened(void *context, uint8_t purpose, const void *hello, size_t length);
+
+/* ---- ends */
+
+static void give_up(struct by_control *control, enum banyan_status status, const char *text) {
+  if (control->status != BANYAN_OK || control->done) return;
+  control->status = status;
+  snprintf(control->text, sizeof control->text, "%s", text);
+}
+
+static struct end *new_end(struct by_control *control, int fd, const struct by_address *connecting, enum by_role role) {
+  struct end *end = calloc(1, sizeof *end);
+  if (!end) {
+    close(fd);
+    return NULL;
+  }
+  *end = (struct end){.next = control->ends, .control = control, .rank = role == BY_ROLE_CLIENT ? 0 : -1};
+  struct by_handshake_options handshake = {.role = role,
+                                           .purpose = PURPOSE_CONTROL,
+                                           .key = &control->key,
+                                           .hello = control->hello,
+                                           .hello_length = control->hello_length};
+  struct by_stream_options options = {.loop = control->context->loop,
+                                      .fd = fd,
+                                      .connecting = connecting,
+                                      .handshake = &handshake,
+                                      .most_frame = MOST_FRAME,
+                                      .most_queued = MOST_QUEUED,
+                                      .opened = opened,
+                                      .frame = frame_came,
+                                      .ended = ended,
+                                      .context = end};
+  (void)!by_socket_set_nodelay(fd);
+  (void)!by_socket_set_keepalive(fd, 5, 2, 3);
+  if (by_stream_create(&options, &end->stream) != BANYAN_OK) {
+    by_warn("control", "a connection was dropped: %s", banyan_error_text());
+    free(end);
+    return NULL;
+  }
+  control->ends = end;
+  return end;
+}
+
+static void free_end(struct end *end) {
+  by_stream_destroy(end->stream);
+  free(end);
+}
+
+static void drop_end(struct end *end) {
+  struct end **place = &end->control->ends;
+  while (*place != end) place = &(*place)->next;
+  *place = end->next;
+  free_end(end);
+}
+
+static void send_text(struct end *end, enum message type, enum banyan_status status, uint32_t process,
+                      const char *text) {
+  uint8_t bytes[TEXT_MOST + 64];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_write_u32(&writer, (uint32_t)status);
+  by_write_u32(&writer, process);
+  by_write_string(&writer, text);
+  if (writer.failed || end->over) return;
+  if (by_stream_send(end->stream, (uint16_t)type, bytes, writer.length) != BANYAN_OK)
+    by_warn("control", "telling %s failed: %s", by_stream_get_name(end->stream), banyan_error_text());
+}
+
+/* ---- the job's failure */
+
+static void fail_here(struct by_control *control, enum banyan_status status, uint32_t process, const char *text) {
+  struct by_context *context = control->context;
+  if (atomic_load(&control->leaving)) return;
+  if (!context->engine) { /* it came with the word that all have joined */
+    control->status = status;
+    snprintf(control->text, sizeof control->text, "%s", text);
+    return;
+  }
+  by_context_lock(context);
+  by_engine_fail(context->engine, status, process, text);
+  pthread_cond_broadcast(&context->changed);
+  by_context_unlock(context);
+  by_context_wake(context);
+}
+
+/* Rank 0 tells everybody, others tell rank 0; once. */
+static void spread(struct by_control *control, enum banyan_status status, uint32_t process, const char *text) {
+  if (control->told) return;
+  control->told = true;
+  for (struct end *end = control->ends; end; end = end->next)
+    if (end->rank >= 0 && !end->leaving) send_text(end, FAILED, status, process, text);
+}
+
+void by_control_heard_failure(struct by_control *control, enum banyan_status status, uint32_t process,
+                              const char *text) {
+  if (control->context->rank == 0) spread(control, status, process, text);
+  control->told = true;
+  fail_here(control, status, process, text);
+}
+
+static void grace_over(void *context) {
+  struct by_control *control = context;
+  if (control->told) return;
+  spread(control, BANYAN_ERR_PEER_DEAD, control->suspect, control->suspect_text);
+  fail_here(control, BANYAN_ERR_PEER_DEAD, control->suspect, control->suspect_text);
+}
+
+static void suspect(struct by_control *control, uint32_t process, const char *text) {
+  if (control->told || by_timer_is_set(&control->grace)) return;
+  control->suspect = process;
+  snprintf(control->suspect_text, sizeof control->suspect_text, "%s", text);
+  /* rank 0 decides a little sooner than the others would alone */
+  bool root = control->context->rank == 0;
+  if (!root && control->ends) send_text(control->ends, SUSPECT, BANYAN_ERR_PEER_DEAD, process, text);
+  by_loop_set_delay(control->context->loop, &control->grace, (root ? GRACE_MS / 2 : GRACE_MS) * BY_MILLISECOND);
+}
+
+static void rank_died(struct by_control *control, uint32_t rank, const char *reason) {
+  char text[TEXT_MOST];
+  snprintf(text, sizeof text, "%s is gone: %s", by_context_name(control->context, rank), reason);
+  by_control_heard_failure(control, BANYAN_ERR_PEER_DEAD, rank, text);
+}
+
+/* ---- messages */
+
+static void heard_text(struct end *end, uint16_t type, const void *payload, size_t length) {
+  struct by_control *control = end->control;
+  struct by_reader reader;
+  char text[TEXT_MOST];
+  by_reader_init(&reader, payload, length);
+  enum banyan_status status = (enum banyan_status)by_read_u32(&reader);
+  uint32_t process = by_read_u32(&reader);
+  by_read_string(&reader, text, sizeof text);
+  if (by_reader_check(&reader, "a control message") != BANYAN_OK || status == BANYAN_OK) {
+    by_warn("control", "%s: malformed message; ignored", by_stream_get_name(end->stream));
+    return;
+  }
+  if (type == REFUSED) give_up(control, status, text);
+  if (type == FAILED) by_control_heard_failure(control, status, process, text);
+  if (type == SUSPECT && process < control->context->size) suspect(control, process, text);
+}
+
+static enum banyan_status read_members(struct by_context *context, const void *payload, size_t length) {
+  struct by_reader reader;
+  by_reader_init(&reader, payload, length);
+  uint32_t n = by_read_u32(&reader);
+  if (n != context->size) return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 lists %u members, not %u", n, context->size);
+  context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, n);
+  if (!context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", n);
+  for (uint32_t i = 0; i < n; i++) BY_TRY(by_member_read(&reader, &context->arena, &context->members[i]));
+  return by_reader_check(&reader, "the list of members");
+}
+
+static void frame_came(void *context, uint16_t type, const void *payload, size_t length) {
+  struct end *end = context;
+  struct by_control *control = end->control;
+  bool root = control->context->rank == 0;
+  if (type == LEAVING) {
+    end->leaving = true;
+    if (!root) atomic_store(&control->deaf, true);
+  } else if (type == WELCOME && !root && !control->done) {
+    enum banyan_status status = read_members(control->context, payload, length);
+    if (status != BANYAN_OK) give_up(control, status, banyan_error_text());
+    control->done = status == BANYAN_OK;
+  } else if (type == ASK || type == DESCRIBE || type == DESCRIPTION) {
+    if (control->done) by_control_heard_inquiry(end, type, payload, length);
+  } else if (type == REFUSED || type == FAILED || type == SUSPECT) {
+    heard_text(end, type, payload, length);
+  } else {
+    by_warn("control", "%s: message of unknown type %u; ignored", by_stream_get_name(end->stream), type);
+  }
+}
+
+/* ---- meeting at rank 0 */
+
+static void refuse(struct end *end, const char *text) {
+  by_warn("control", "%s: %s", by_stream_get_name(end->stream), text);
+  send_text(end, REFUSED, BANYAN_ERR_ARGUMENT, 0, text);
+  by_stream_finish(end->stream);
+}
+
+/* Two processes that claim the same place are a mistake in the start of the job: everybody hears of it. */
+static void refuse_all(struct by_control *control, const char *text) {
+  for (struct end *end = control->ends; end; end = end->next) send_text(end, REFUSED, BANYAN_ERR_ARGUMENT, 0, text);
+  give_up(control, BANYAN_ERR_ARGUMENT, text);
+}
+
+static void welcome_all(struct by_control *control) {
+  struct by_context *context = control->context;
+  struct by_writer measure, writer;
+  uint8_t *bytes = NULL;
+  by_writer_init(&measure, NULL, 0);
+  by_write_u32(&measure, context->size);
+  for (uint32_t i = 0; i < context->size; i++) by_member_write(&measure, &context->members[i]);
+  bytes = malloc(measure.length);
+  if (!bytes) {
+    give_up(control, BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
+    return;
+  }
+  by_writer_init(&writer, bytes, measure.length);
+  by_write_u32(&writer, context->size);
+  for (uint32_t i = 0; i < context->size; i++) by_member_write(&writer, &context->members[i]);
+  for (uint32_t r = 1; r < context->size; r++)
+    if (by_stream_send(control->of_rank[r]->stream, WELCOME, bytes, writer.length) != BANYAN_OK)
+      give_up(control, BANYAN_ERR_CONNECT, banyan_error_text());
+  free(bytes);
+  control->done = control->status == BANYAN_OK;
+}
+
+static void rank_joins(struct end *end, const void *hello, size_t length) {
+  struct by_control *control = end->control;
+  struct by_context *context = control->context;
+  struct by_reader reader;
+  char text[TEXT_MOST];
+  by_reader_init(&reader, hello, length);
+  uint32_t rank = by_read_u32(&reader), size = by_read_u32(&reader);
+  struct by_member member = {0};
+  if (by_member_read(&reader, &context->arena, &member) != BANYAN_OK ||
+      by_reader_check(&reader, "a hello") != BANYAN_OK) {
+    refuse(end, "a malformed hello");
+    return;
+  }
+  if (size != context->size) {
+    snprintf(text, sizeof text,
+             "a rank on host %s was started with %u ranks, rank 0 with %u: start all with the same number", member.host,
+             size, context->size);
+    refuse_all(control, text);
+    return;
+  }
+  if (rank == 0 || rank >= size || control->of_rank[rank]) {
+    snprintf(text, sizeof text, "rank %u was started twice%s%s: give every process a rank of its own", rank,
+             rank < size && rank ? ", the second time on host " : " (or out of range) on host ", member.host);
+    if (control->done)
+      refuse(end, text);
+    else
+      refuse_all(control, text);
+    return;
+  }
+  end->rank = rank;
+  control->of_rank[rank] = end;
+  context->members[rank] = member;
+  if (++control->joined == size) welcome_all(control);
+}
+
+static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+  struct end *end = context;
+  struct by_control *control = end->control;
+  if (control->context->rank != 0) return;
+  if (purpose != PURPOSE_CONTROL)
+    refuse(end, "a connection that is not for meeting");
+  else
+    rank_joins(end, hello, length);
+}
+
+static void try_root(void *context) {
+  struct by_control *control = context;
+  const struct by_address *to = &control->root[control->next_root++ % control->n_root];
+  int fd = -1;
+  if (by_socket_connect_start(to, NULL, &fd) != BANYAN_OK || !new_end(control, fd, to, BY_ROLE_CLIENT))
+    by_loop_set_delay(control->context->loop, &control->retry, RETRY_MS * BY_MILLISECOND);
+}
+
+static void lost_while_joining(struct end *end, enum banyan_status status, const char *reason) {
+  struct by_control *control = end->control;
+  bool root = control->context->rank == 0;
+  if (root && end->rank > 0) {
+    char text[TEXT_MOST];
+    snprintf(text, sizeof text, "rank %lld (host %s) left while the job was starting: %s", (long long)end->rank,
+             control->context->members[end->rank].host, reason);
+    refuse_all(control, text);
+    control->of_rank[end->rank] = NULL;
+  }
+  bool again =
+      !root && (status == BANYAN_ERR_CONNECT || status == BANYAN_ERR_PEER_DEAD || status == BANYAN_ERR_TIMEOUT);
+  if (!root && !again) give_up(control, status, reason);
+  drop_end(end);
+  if (again) by_loop_set_delay(control->context->loop, &control->retry, RETRY_MS * BY_MILLISECOND);
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  struct end *end = context;
+  struct by_control *control = end->control;
+  end->over = true;
+  if (!control->done) {
+    lost_while_joining(end, status, reason);
+    return;
+  }
+  int64_t rank = end->rank;
+  bool leaving = end->leaving || atomic_load(&control->leaving);
+  if (rank > 0 && control->of_rank && control->of_rank[rank] == end) control->of_rank[rank] = NULL;
+  drop_end(end);
+  if (rank >= 0 && !leaving) rank_died(control, (uint32_t)rank, reason);
+}
+
+static void accept_end(void *context, uint32_t events) {
+  struct by_control *control = context;
+  int fd = -1;
+  (void)events;
+  if (by_socket_accept(control->listener, &fd, NULL) != BANYAN_OK)
+    by_warn("control", "a connection could not be taken: %s", banyan_error_text());
+  else if (fd >= 0)
+    new_end(control, fd, NULL, BY_ROLE_SERVER);
+}
+
+static enum banyan_status open_root(struct by_control *control) {
+  struct by_context *context = control->context;
+  struct by_address at, bound;
+  char host[BY_HOST_TEXT];
+  int port = 0;
+  BY_TRY(by_address_split(context->settings.root, host, &port));
+  by_address_any(&at, AF_INET6, port);
+  enum banyan_status status = by_socket_listen(&at, (struct by_port_range){0, 0}, &control->listener, &bound);
+  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", context->settings.root);
+  control->of_rank = BY_ARENA_ARRAY(&context->arena, struct end *, context->size);
+  context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, context->size);
+  if (!control->of_rank || !context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  control->joined = 1;
+  return by_loop_watch(context->loop, control->listener, EPOLLIN, accept_end, control, &control->watch);
+}
+
+static enum banyan_status reach_root(struct by_control *control) {
+  const char *root = control->context->settings.root;
+  enum banyan_status status = by_address_resolve(root, control->root, 8, &control->n_root);
+  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", root);
+  try_root(control);
+  return BANYAN_OK;
+}
+
+static enum banyan_status too_late(const struct by_control *control) {
+  const struct by_context *context = control->context;
+  if (context->rank != 0)
+    return by_fail(BANYAN_ERR_TIMEOUT,
+                   "rank 0 at %s did not answer within %g s; is it running, and can this host reach it?",
+                   context->settings.root, context->settings.join_deadline);
+  char list[200] = "";
+  size_t used = 0;
+  for (uint32_t r = 1; r < context->size && used < 160; r++)
+    if (!control->of_rank[r]) used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", r);
+  return by_fail(BANYAN_ERR_TIMEOUT, "%u of %u ranks joined within %g s; missing: %s", control->joined, context->size,
+                 context->settings.join_deadline, list);
+}
+
+static enum banyan_status meet(struct by_control *control) {
+  struct by_context *context = control->context;
+  uint64_t until = by_loop_now(context->loop) + by_clock_from_seconds(context->settings.join_deadline);
+  while (!control->done && control->status == BANYAN_OK) {
+    uint64_t now = by_loop_now(context->loop);
+    if (now >= until) return too_late(control);
+    BY_TRY(by_loop_run_once(context->loop, 100 * BY_MILLISECOND));
+  }
+  if (control->status != BANYAN_OK) {
+    for (int i = 0; i < 20 && context->rank == 0; i++) (void)!by_loop_run_once(context->loop, BY_MILLISECOND);
+    return by_fail(control->status, "%s", control->text);
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_control_join(struct by_context *context, const struct by_key *key, const struct by_member *self,
+                                   struct by_control **out) {
+  struct by_control *control = calloc(1, sizeof *control);
+  if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for joining");
+  *control = (struct by_control){.context = context, .key = *key, .listener = -1};
+  by_timer_init(&control->retry, try_root, control);
+  by_timer_init(&control->grace, grace_over, control);
+  by_timer_init(&control->answers, by_control_give_verdict, control);
+  struct by_writer writer;
+  by_writer_init(&writer, control->hello, sizeof control->hello);
+  by_write_u32(&writer, context->rank);
+  by_write_u32(&writer, context->size);
+  by_member_write(&writer, self);
+  control->hello_length = writer.failed ? 0 : writer.length;
+  enum banyan_status status = context->rank == 0 ? open_root(control) : reach_root(control);
+  if (status == BANYAN_OK && context->rank == 0) context->members[0] = *self;
+  if (status == BANYAN_OK) status = meet(control);
+  if (status != BANYAN_OK) {
+    char text[TEXT_MOST];
+    snprintf(text, sizeof text, "%s", banyan_error_text());
+    by_control_destroy(control);
+    return by_fail(status, "%s", text);
+  }
+  *out = control;
+  return BANYAN_OK;
+}
+
+/* ---- from other threads */
+
+struct report {
+  struct by_control *control;
+  enum banyan_status status;
+  uint32_t process;
+  enum { FAILURE, SUSPICION, QUESTION } kind;
+  char text[TEXT_MOST], awaited[TEXT_MOST];
+};
+
+static void handle_report(void *context) {
+  struct report *report = context;
+  if (report->kind == SUSPICION)
+    suspect(report->control, report->process, report->text);
+  else if (report->kind == QUESTION)
+    by_control_ask_here(report->control, report->text, report->awaited);
+  else
+    spread(report->control, report->status, report->process, report->text);
+  free(report);
+}
+
+static bool post(struct by_control *control, const struct report *what, const char *text) {
+  struct report *report = malloc(sizeof *report);
+  if (report) {
+    *report = *what;
+    snprintf(report->text, sizeof report->text, "%s", text);
+    if (by_loop_post(control->context->loop, handle_report, report) == BANYAN_OK) return true;
+  }
+  free(report);
+  by_error("control", "this could not be told to the others: %s", text);
+  return false;
+}
+
+void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text) {
+  struct report report = {.control = control, .status = status, .process = process};
+  post(control, &report, text);
+}
+
+void by_control_suspect(struct by_control *control, uint32_t process, const char *text) {
+  struct report report = {.control = control, .process = process, .kind = SUSPICION};
+  post(control, &report, text);
+}
+
+bool by_control_ask(struct by_control *control, const char *late, const char *awaited) {
+  struct report report = {.control = control, .kind = QUESTION};
+  if (atomic_load(&control->deaf) || atomic_load(&control->leaving)) return false;
+  snprintf(report.awaited, sizeof report.awaited, "%s", awaited ? awaited : "");
+  return post(control, &report, late ? late : "");
+}
+
+static void send_leaving(void *context) {
+  struct by_control *control = context;
+  for (struct end *end = control->ends; end; end = end->next)
+    if (!end->over && end->rank >= 0) (void)!by_stream_send(end->stream, LEAVING, NULL, 0);
+  atomic_store(&control->leaving, true);
+}
+
+void by_control_leave(struct by_control *control) {
+  if (by_loop_post(control->context->loop, send_leaving, control) != BANYAN_OK) return;
+  for (int i = 0; i < 1000 && !atomic_load(&control->leaving); i++) usleep(i < 100 ? 20 : 1000);
+}
+
+void by_control_destroy(struct by_control *control) {
+  if (!control) return;
+  while (control->ends) {
+    struct end *end = control->ends;
+    control->ends = end->next;
+    free_end(end);
+  }
+  by_loop_unwatch(control->watch);
+  by_loop_cancel_timer(&control->retry);
+  by_loop_cancel_timer(&control->grace);
+  by_loop_cancel_timer(&control->answers);
+  by_inquiry_destroy(control->inquiry);
+  if (control->listener >= 0) close(control->listener);
+  free(control);
+}

@@ -1,0 +1,33 @@
+/* The job's control connections: every rank holds one to rank 0. Over them the
+ * ranks meet (rank 0 collects the members and tells everybody) and later hear
+ * of deaths and aborts. No call waits for them. Rank 0 sees a death first, by
+ * the end of that rank's connection, and names it to all, so that everybody
+ * names the rank that died and not one that left because of it.
+ *
+ * On the loop's thread unless said otherwise. */
+#ifndef BY_COMMUNICATOR_CONTROL_H
+#define BY_COMMUNICATOR_CONTROL_H
+
+#include "context.h"
+#include "handshake.h"
+
+struct by_control;
+
+/* Meets the others: fills context->members. Runs the loop itself and blocks
+ * until all have joined or the join deadline passes; errors name who is missing. */
+BANYAN_CHECK enum banyan_status by_control_join(struct by_context *context, const struct by_key *key,
+                                                const struct by_member *self, struct by_control **out);
+/* Any thread: this rank's engine failed; tell the others. */
+void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
+/* Any thread: a lane to this process ended. Rank 0 decides whether it is dead;
+ * if it says nothing for half a second, this rank decides alone. */
+void by_control_suspect(struct by_control *control, uint32_t process, const char *text);
+/* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, whom this rank waits for;
+ * else NULL). Rank 0 asks everybody and fails the job with what it finds. False: it cannot. */
+bool by_control_ask(struct by_control *control, const char *late, const char *awaited);
+/* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */
+void by_control_leave(struct by_control *control);
+/* NULL is allowed. The loop no longer runs. */
+void by_control_destroy(struct by_control *control);
+
+#endif

@@ -1,0 +1,112 @@
+/* Inquiries over the control connections: any rank asks rank 0, rank 0 asks all, all answer, rank 0 decides. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_parts.h"
+#include "log.h"
+
+void by_control_give_verdict(void *context) {
+  struct by_control *control = context;
+  char text[TEXT_MOST];
+  uint32_t culprit = UINT32_MAX;
+  enum banyan_status status = by_inquiry_judge(control->inquiry, &culprit, text, sizeof text);
+  by_loop_cancel_timer(&control->answers);
+  by_inquiry_destroy(control->inquiry);
+  control->inquiry = NULL;
+  if (status != BANYAN_OK) by_control_heard_failure(control, status, culprit, text);
+}
+
+/* What by_engine_describe writes, to be freed, with room for a number before it; NULL: no memory. */
+static uint8_t *describe_self(struct by_context *context, size_t *length) {
+  struct by_writer measure, writer;
+  by_writer_init(&measure, NULL, 0);
+  by_context_lock(context);
+  by_engine_describe(context->engine, &measure);
+  uint8_t *bytes = malloc(sizeof(uint32_t) + measure.length);
+  if (bytes) {
+    by_writer_init(&writer, bytes + sizeof(uint32_t), measure.length);
+    by_engine_describe(context->engine, &writer);
+  }
+  by_context_unlock(context);
+  *length = measure.length;
+  return bytes;
+}
+
+static void tell(struct end *end, enum message type, const void *bytes, size_t length) {
+  if (by_stream_send(end->stream, (uint16_t)type, bytes, length) != BANYAN_OK)
+    by_debug("control", "telling %s failed: %s", by_stream_get_name(end->stream), banyan_error_text());
+}
+
+static void answer_inquiry(struct end *end, const void *payload, size_t length) {
+  size_t n;
+  uint8_t *bytes = length == sizeof(uint32_t) ? describe_self(end->control->context, &n) : NULL;
+  if (!bytes) return;
+  memcpy(bytes, payload, sizeof(uint32_t));
+  tell(end, DESCRIPTION, bytes, sizeof(uint32_t) + n);
+  free(bytes);
+}
+
+static void heard_answer(struct end *end, const uint8_t *payload, size_t length) {
+  struct by_control *control = end->control;
+  size_t skip = sizeof(uint32_t);
+  if (!control->inquiry || end->rank < 0 || length < skip || by_get_u32(payload) != control->inquiries) return;
+  if (by_inquiry_answer(control->inquiry, (uint32_t)end->rank, payload + skip, length - skip))
+    by_control_give_verdict(control);
+}
+
+static void begin_inquiry(struct by_control *control) {
+  uint8_t number[sizeof(uint32_t)];
+  if (by_inquiry_create(control->context, &control->inquiry) != BANYAN_OK) return;
+  by_put_u32(number, ++control->inquiries);
+  for (uint32_t r = 1; r < control->context->size; r++) {
+    struct end *end = control->of_rank[r];
+    if (!end || end->leaving || end->over)
+      by_inquiry_left(control->inquiry, r);
+    else
+      tell(end, DESCRIBE, number, sizeof number);
+  }
+  by_loop_set_delay(control->context->loop, &control->answers, ANSWERS_MS * BY_MILLISECOND);
+}
+
+static void ask_all(struct by_control *control, const char *late, const char *awaited) {
+  bool fresh = !control->inquiry;
+  if (fresh) begin_inquiry(control);
+  if (control->inquiry && *late) by_inquiry_late(control->inquiry, late, awaited);
+  size_t length;
+  uint8_t *own = fresh && control->inquiry ? describe_self(control->context, &length) : NULL;
+  if (own && by_inquiry_answer(control->inquiry, 0, own + sizeof(uint32_t), length)) by_control_give_verdict(control);
+  free(own);
+}
+
+void by_control_ask_here(struct by_control *control, const char *late, const char *awaited) {
+  uint8_t bytes[2 * TEXT_MOST];
+  struct by_writer writer;
+  if (control->told || atomic_load(&control->leaving)) return;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_write_string(&writer, late);
+  by_write_string(&writer, awaited);
+  if (control->context->rank == 0)
+    ask_all(control, late, awaited);
+  else if (control->ends && !writer.failed)
+    tell(control->ends, ASK, bytes, writer.length);
+}
+
+static void heard_ask(struct end *end, const void *payload, size_t length) {
+  struct by_reader reader;
+  char late[TEXT_MOST], awaited[TEXT_MOST];
+  by_reader_init(&reader, payload, length);
+  by_read_string(&reader, late, sizeof late);
+  by_read_string(&reader, awaited, sizeof awaited);
+  if (by_reader_check(&reader, "a question") == BANYAN_OK && end->rank > 0)
+    by_control_ask_here(end->control, late, awaited);
+}
+
+void by_control_heard_inquiry(struct end *end, uint16_t type, const void *payload, size_t length) {
+  bool root = end->control->context->rank == 0;
+  if (type == ASK && root)
+    heard_ask(end, payload, length);
+  else if (type == DESCRIPTION && root)
+    heard_answer(end, payload, length);
+  else if (type == DESCRIBE && !root && end->control->context->engine)
+    answer_inquiry(end, payload, length);
+}

@@ -1,0 +1,64 @@
+/* Inside control: shared by its two files only. Everything on the loop's thread. */
+#ifndef BY_COMMUNICATOR_CONTROL_PARTS_H
+#define BY_COMMUNICATOR_CONTROL_PARTS_H
+
+#include "control.h"
+#include "inquiry.h"
+#include "stream.h"
+
+enum {
+  PURPOSE_CONTROL = 'C',
+  MOST_FRAME = 16 << 20,
+  MOST_QUEUED = 32 << 20,
+  HELLO_MOST = 8192,
+  TEXT_MOST = 512,
+  RETRY_MS = 20,    /* until rank 0 listens */
+  GRACE_MS = 500,   /* for rank 0's word on a death */
+  ANSWERS_MS = 1500 /* for what ranks answer to an inquiry */
+};
+
+enum message { WELCOME = 1, REFUSED = 2, FAILED = 3, SUSPECT = 4, LEAVING = 5, ASK = 6, DESCRIBE = 7, DESCRIPTION = 8 };
+
+/* At rank 0: one for each connection that was made to it. At others: the one to rank 0. */
+struct end {
+  struct end *next;
+  struct by_control *control;
+  struct by_stream *stream;
+  int64_t rank; /* -1: not known yet */
+  bool leaving, over;
+};
+
+struct by_control {
+  struct by_context *context;
+  struct by_key key;
+  uint8_t hello[HELLO_MOST];
+  size_t hello_length;
+  struct end *ends;
+  struct end **of_rank; /* rank 0 only */
+  uint32_t joined;
+  int listener;
+  struct by_watch *watch;
+  struct by_timer retry, grace, answers;
+  struct by_address root[8];
+  size_t n_root, next_root;
+  bool done, told; /* joined; the job's failure has been told */
+  enum banyan_status status;
+  char text[TEXT_MOST];
+  uint32_t suspect;
+  char suspect_text[TEXT_MOST];
+  struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
+  uint32_t inquiries;
+  _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
+};
+
+/* control.c: this fails the job, here and, from rank 0, everywhere. */
+void by_control_heard_failure(struct by_control *control, enum banyan_status status, uint32_t process,
+                              const char *text);
+
+/* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */
+void by_control_ask_here(struct by_control *control, const char *late, const char *awaited);
+void by_control_heard_inquiry(struct end *end, uint16_t type, const void *payload, size_t length);
+/* When all have answered, or the time for that is over. */
+void by_control_give_verdict(void *context);
+
+#endif

@@ -1,0 +1,133 @@
+#include "greet.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct by_greet {
+  struct by_greet_options options;
+  struct by_handshake handshake;
+  struct by_watch *watch;
+  struct by_timer timer;
+  void *hello;
+};
+
+enum { READ_MOST = 4096 };
+
+static void free_greet(struct by_greet *greet, bool keep_fd) {
+  by_loop_unwatch(greet->watch);
+  by_loop_cancel_timer(&greet->timer);
+  by_handshake_fini(&greet->handshake);
+  if (!keep_fd) close(greet->options.fd);
+  free(greet->hello);
+  free(greet);
+}
+
+void by_greet_cancel(struct by_greet *greet) {
+  if (greet) free_greet(greet, false);
+}
+
+static void give_up(struct by_greet *greet, enum banyan_status status) {
+  struct by_greet_options options = greet->options;
+  free_greet(greet, false);
+  options.done(options.context, status, -1, 0, NULL, 0);
+}
+
+static void succeed(struct by_greet *greet) {
+  size_t length;
+  const uint8_t *hello = by_handshake_hello(&greet->handshake, &length);
+  struct by_greet_options options = greet->options;
+  uint8_t purpose = by_handshake_purpose(&greet->handshake), *copy = malloc(length + 1);
+  if (!copy) {
+    give_up(greet, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a hello"));
+    return;
+  }
+  memcpy(copy, hello, length);
+  free_greet(greet, true);
+  options.done(options.context, BANYAN_OK, options.fd, purpose, copy, length);
+  free(copy);
+}
+
+/* Sends what is to be sent. False: the connection broke. */
+static bool send_output(struct by_greet *greet) {
+  for (;;) {
+    size_t length;
+    const uint8_t *bytes = by_handshake_output(&greet->handshake, &length);
+    if (!length) return true;
+    ssize_t n = send(greet->options.fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    by_handshake_sent(&greet->handshake, (size_t)n);
+  }
+}
+
+/* Takes what is there, but not what follows the handshake. */
+static enum banyan_status take_input(struct by_greet *greet, bool *ended) {
+  uint8_t bytes[READ_MOST];
+  size_t used = 0;
+  int peek = greet->options.packets ? 0 : MSG_PEEK;
+  ssize_t n = recv(greet->options.fd, bytes, sizeof bytes, MSG_DONTWAIT | peek);
+  *ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+  if (n <= 0) return BANYAN_OK;
+  enum banyan_status status = by_handshake_feed(&greet->handshake, bytes, (size_t)n, &used);
+  if (!greet->options.packets && used && recv(greet->options.fd, bytes, used, MSG_DONTWAIT) != (ssize_t)used)
+    return by_fail(BANYAN_ERR_PROTOCOL, "the connection lost bytes during the handshake");
+  return status;
+}
+
+static void ready(void *context, uint32_t events) {
+  struct by_greet *greet = context;
+  bool ended = false;
+  enum banyan_status status = BANYAN_OK;
+  if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !by_handshake_done(&greet->handshake))
+    status = take_input(greet, &ended);
+  bool sent = send_output(greet);
+  if (status == BANYAN_OK && (ended || !sent)) status = by_handshake_ended(&greet->handshake, false);
+  size_t left;
+  by_handshake_output(&greet->handshake, &left);
+  if (status != BANYAN_OK)
+    give_up(greet, status);
+  else if (by_handshake_done(&greet->handshake) && !left)
+    succeed(greet);
+  else
+    by_loop_change(greet->watch, EPOLLIN | (left ? EPOLLOUT : 0u));
+}
+
+static void too_late(void *context) {
+  struct by_greet *greet = context;
+  give_up(greet, by_handshake_ended(&greet->handshake, true));
+}
+
+static enum banyan_status start(struct by_greet *greet) {
+  struct by_handshake_options handshake = greet->options.handshake;
+  greet->hello = malloc(handshake.hello_length + 1);
+  if (!greet->hello) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake");
+  memcpy(greet->hello, handshake.hello, handshake.hello_length);
+  handshake.hello = greet->hello;
+  BY_TRY(by_handshake_init(&greet->handshake, &handshake));
+  enum banyan_status status =
+      by_loop_watch(greet->options.loop, greet->options.fd, EPOLLIN | EPOLLOUT, ready, greet, &greet->watch);
+  if (status != BANYAN_OK) by_handshake_fini(&greet->handshake);
+  return status;
+}
+
+enum banyan_status by_greet_start(const struct by_greet_options *options, struct by_greet **out) {
+  struct by_greet *greet = calloc(1, sizeof *greet);
+  if (!greet) {
+    close(options->fd);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake");
+  }
+  greet->options = *options;
+  by_timer_init(&greet->timer, too_late, greet);
+  enum banyan_status status = start(greet);
+  if (status != BANYAN_OK) {
+    free(greet->hello);
+    free(greet);
+    close(options->fd);
+    return status;
+  }
+  by_loop_set_delay(options->loop, &greet->timer, options->patience);
+  *out = greet;
+  return BANYAN_OK;
+}

@@ -1,0 +1,55 @@
+#include "member.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void by_member_write(struct by_writer *writer, const struct by_member *member) {
+  char text[BY_ADDRESS_TEXT];
+  by_write_string(writer, member->host);
+  by_write_string(writer, member->machine);
+  by_write_string(writer, member->local);
+  by_write_u32(writer, member->pid);
+  by_write_u32(writer, member->cores);
+  by_write_u32(writer, member->n_addresses);
+  for (uint32_t i = 0; i < member->n_addresses; i++)
+    by_write_string(writer, by_address_print(&member->addresses[i], text));
+}
+
+enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out) {
+  char text[BY_ADDRESS_TEXT];
+  out->host = by_read_string_in(reader, arena, BY_MEMBER_STRING);
+  out->machine = by_read_string_in(reader, arena, BY_MEMBER_STRING);
+  out->local = by_read_string_in(reader, arena, BY_MEMBER_STRING);
+  out->pid = by_read_u32(reader);
+  out->cores = by_read_u32(reader);
+  out->n_addresses = by_read_count(reader, 4);
+  if (reader->failed || out->n_addresses > BY_MEMBER_ADDRESSES)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed");
+  out->addresses = BY_ARENA_ARRAY(arena, struct by_address, out->n_addresses);
+  if (!out->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
+  for (uint32_t i = 0; i < out->n_addresses; i++) {
+    by_read_string(reader, text, sizeof text);
+    BY_TRY(by_address_parse(text, &out->addresses[i]));
+  }
+  return reader->failed ? by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed") : BANYAN_OK;
+}
+
+static unsigned long long inode_of(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 ? (unsigned long long)status.st_ino : 0;
+}
+
+const char *by_member_machine(struct by_arena *arena) {
+  char boot[64] = "", text[BY_MEMBER_STRING];
+  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+  if (file && fgets(boot, sizeof boot, file)) boot[strcspn(boot, "\n")] = 0;
+  if (file) fclose(file);
+  snprintf(text, sizeof text, "%s net:%llu pid:%llu", boot, inode_of("/proc/self/ns/net"),
+           inode_of("/proc/self/ns/pid"));
+  return by_arena_string(arena, text);
+}
+
+bool by_member_same_host(const struct by_member *a, const struct by_member *b) {
+  return !strcmp(a->host, b->host) && !strcmp(a->machine, b->machine);
+}

@@ -1,0 +1,29 @@
+/* Members: what every rank knows of every other one. Made when joining,
+ * immutable after that; strings lie in the context's arena. */
+#ifndef BY_COMMUNICATOR_MEMBER_H
+#define BY_COMMUNICATOR_MEMBER_H
+
+#include "address.h"
+#include "arena.h"
+#include "bytes.h"
+
+enum { BY_MEMBER_ADDRESSES = 16, BY_MEMBER_STRING = 255 };
+
+struct by_member {
+  const char *host;    /* name for people and plans */
+  const char *machine; /* identity: equal if memory can be shared */
+  const char *local;   /* name of its local socket; "" if it takes no shared-memory links */
+  uint32_t pid, cores; /* cores: of its machine */
+  uint32_t n_addresses;
+  struct by_address *addresses; /* where it takes links, the best first */
+};
+
+/* A member as bytes of a control message, and back into `arena`. */
+void by_member_write(struct by_writer *writer, const struct by_member *member);
+BANYAN_CHECK enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out);
+
+/* This machine's identity: boot id and the namespaces that must be the same to share memory and sockets. */
+const char *by_member_machine(struct by_arena *arena);
+bool by_member_same_host(const struct by_member *a, const struct by_member *b);
+
+#endif

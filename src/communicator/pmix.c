@@ -1,0 +1,131 @@
+/* Meeting through PMIx, which Open MPI's mpirun and Slurm offer. The library
+ * is loaded only in a process that was started under it. */
+#include "launcher.h"
+
+#if defined(BY_HAVE_PMIX)
+#include <dlfcn.h>
+#include <pmix.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "handshake.h"
+#include "interface.h"
+#include "log.h"
+#include "socket.h"
+
+struct library {
+  void *handle;
+  pmix_status_t (*init)(pmix_proc_t *proc, pmix_info_t info[], size_t n);
+  pmix_status_t (*finalize)(const pmix_info_t info[], size_t n);
+  pmix_status_t (*put)(pmix_scope_t scope, const char key[], pmix_value_t *value);
+  pmix_status_t (*commit)(void);
+  pmix_status_t (*fence)(const pmix_proc_t procs[], size_t n, const pmix_info_t info[], size_t n_info);
+  pmix_status_t (*get)(const pmix_proc_t *proc, const char key[], const pmix_info_t info[], size_t n,
+                       pmix_value_t **value);
+};
+
+static bool load(struct library *l) {
+  l->handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (!l->handle) return false;
+  *(void **)&l->init = dlsym(l->handle, "PMIx_Init");
+  *(void **)&l->finalize = dlsym(l->handle, "PMIx_Finalize");
+  *(void **)&l->put = dlsym(l->handle, "PMIx_Put");
+  *(void **)&l->commit = dlsym(l->handle, "PMIx_Commit");
+  *(void **)&l->fence = dlsym(l->handle, "PMIx_Fence");
+  *(void **)&l->get = dlsym(l->handle, "PMIx_Get");
+  return l->init && l->finalize && l->put && l->commit && l->fence && l->get;
+}
+
+/* Rank 0's meeting point: its first usable address and a port that is free now. */
+static enum banyan_status choose(struct by_settings *s, char *out, size_t room) {
+  struct by_interface *all = NULL;
+  struct by_address at, bound = {0};
+  size_t n = 0;
+  int fd = -1;
+  char key[BY_KEY_TEXT], host[BY_ADDRESS_TEXT];
+  BY_TRY(by_interface_list(s->iface, false, &all, &n));
+  at = all[0].address;
+  free(all);
+  BY_TRY(by_socket_listen(&at, (struct by_port_range){0, 0}, &fd, &bound));
+  close(fd);
+  BY_TRY(by_key_random(key));
+  snprintf(out, room, "%s %s", by_address_print(&bound, host), key);
+  return BANYAN_OK;
+}
+
+static enum banyan_status exchange(const struct library *l, struct by_settings *s, const pmix_proc_t *self) {
+  char text[sizeof s->root_text + sizeof s->key_text];
+  pmix_proc_t root = *self;
+  root.rank = 0;
+  if (self->rank == 0) {
+    BY_TRY(choose(s, text, sizeof text));
+    pmix_value_t value = {.type = PMIX_STRING, .data.string = text};
+    if (l->put(PMIX_GLOBAL, "banyan.meet", &value) != PMIX_SUCCESS || l->commit() != PMIX_SUCCESS)
+      return by_fail(BANYAN_ERR_SYSTEM, "PMIx took no meeting point; set BANYAN_ROOT and BANYAN_KEY instead");
+  }
+  bool collect = true;
+  pmix_info_t info;
+  memset(&info, 0, sizeof info);
+  snprintf(info.key, sizeof info.key, "%s", PMIX_COLLECT_DATA);
+  info.value.type = PMIX_BOOL;
+  info.value.data.flag = collect;
+  pmix_value_t *got = NULL;
+  bool ok = l->fence(NULL, 0, &info, 1) == PMIX_SUCCESS && l->get(&root, "banyan.meet", NULL, 0, &got) == PMIX_SUCCESS;
+  if (!ok || !got || got->type != PMIX_STRING)
+    return by_fail(BANYAN_ERR_SYSTEM, "PMIx gave no meeting point; set BANYAN_ROOT and BANYAN_KEY instead");
+  char meet[BY_ADDRESS_TEXT], key[BY_KEY_TEXT];
+  if (sscanf(got->data.string, "%79s %64s", meet, key) != 2)
+    return by_fail(BANYAN_ERR_PARSE, "PMIx gave a malformed meeting point");
+  if (!s->root) snprintf(s->root_text, sizeof s->root_text, "%s", meet), s->root = s->root_text;
+  if (!s->key) snprintf(s->key_text, sizeof s->key_text, "%s", key), s->key = s->key_text;
+  free(got->data.string);
+  free(got);
+  return BANYAN_OK;
+}
+
+/* Once a process: a second job of the same processes meets at the same place. */
+static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+static struct library library;
+static struct by_settings met;
+static bool has_met;
+
+/* Launchers take a process that ends without this for one that failed. */
+static void leave(void) {
+  library.finalize(NULL, 0);
+}
+
+static enum banyan_status meet(const struct by_settings *s) {
+  pmix_proc_t self;
+  if (has_met) return BANYAN_OK;
+  if (!library.handle && !load(&library)) {
+    by_info("communicator", "started under PMIx, but libpmix.so.2 is not there");
+    return BANYAN_OK;
+  }
+  if (library.init(&self, NULL, 0) != PMIX_SUCCESS) return BANYAN_OK;
+  if (atexit(leave) != 0) by_warn("communicator", "PMIx cannot be left in order at exit");
+  met = (struct by_settings){.iface = s->iface};
+  BY_TRY(exchange(&library, &met, &self));
+  by_info("communicator", "met through PMIx at %s", met.root);
+  has_met = true;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_pmix_read(struct by_settings *s) {
+  if (!getenv("PMIX_NAMESPACE") || s->size < 2) return BANYAN_OK;
+  pthread_mutex_lock(&once);
+  enum banyan_status status = meet(s);
+  pthread_mutex_unlock(&once);
+  if (status != BANYAN_OK || !has_met) return status;
+  if (!s->root) s->root = met.root;
+  if (!s->key) s->key = met.key;
+  return BANYAN_OK;
+}
+#else
+enum banyan_status by_pmix_read(struct by_settings *settings) {
+  (void)settings;
+  return BANYAN_OK;
+}
+#endif

@@ -1,0 +1,133 @@
+#include "settings.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "choose.h"
+#include "engine.h"
+#include "launcher.h"
+#include "socket.h"
+
+enum kind { TEXT, NUMBER, BYTES, SECONDS };
+
+struct setting {
+  const char *name;
+  enum kind kind;
+  size_t offset;
+  const char *preset; /* NULL: none */
+  const char *help;
+};
+
+#define AT(member) offsetof(struct by_settings, member)
+
+static const struct setting table[] = {
+    {"BANYAN_RANK", NUMBER, AT(rank), NULL, "this process's rank, 0 to BANYAN_SIZE - 1"},
+    {"BANYAN_SIZE", NUMBER, AT(size), NULL, "number of ranks of the job"},
+    {"BANYAN_ROOT", TEXT, AT(root), NULL, "host:port where rank 0 listens while the job starts"},
+    {"BANYAN_KEY", TEXT, AT(key), NULL, "the job's secret; a rank with another one is refused"},
+    {"BANYAN_HOST", TEXT, AT(host), NULL, "name of this host in messages; default: the machine's"},
+    {"BANYAN_TRANSPORT", TEXT, AT(transport), "auto", "auto, shm (one host only) or tcp"},
+    {"BANYAN_PLAN", TEXT, AT(plan), NULL, "a built-in plan's name or a plan file; default: chosen by size"},
+    {"BANYAN_IFACE", TEXT, AT(iface), "", "interfaces to use: \"eth1\", \"10.0.0.0/8\", \"eth*,!eth3\""},
+    {"BANYAN_PORTS", TEXT, AT(ports), NULL, "range of ports to listen on: \"5000-5100\"; default: any"},
+    {"BANYAN_CONGESTION", TEXT, AT(congestion), NULL,
+     "TCP congestion control: \"cubic\", \"bbr@10.8.0.0/16,cubic\" by peer"},
+    {"BANYAN_DEADLINE", SECONDS, AT(deadline), "600", "time a call may take before it ends with a timeout"},
+    {"BANYAN_JOIN_DEADLINE", SECONDS, AT(join_deadline), "120", "time to wait for all ranks at the start"},
+    {"BANYAN_SOCKET_BUFFER", TEXT, AT(socket_buffer), "0",
+     "socket buffer; 0: the kernel tunes it; may depend on the peer"},
+    {"BANYAN_CONNECTIONS", TEXT, AT(connections), "1", "TCP connections of a link, 1 to 8; may depend on the peer"},
+    {"BANYAN_UNASKED", BYTES, AT(unasked), "256K", "bytes of a message sent before they are asked for; a power of two"},
+    {"BANYAN_CREDIT", BYTES, AT(credit), "1M", "unasked bytes under way on a link"},
+    {"BANYAN_CHUNK", BYTES, AT(chunk), "0", "most bytes in one frame; 0: the transport's choice"},
+    {"BANYAN_BLOCK", BYTES, AT(block), "64K", "bytes added at a time"},
+    {"BANYAN_SPIN", SECONDS, AT(spin), "-1", "time a wait spins before it sleeps; -1: chosen"},
+    {"BANYAN_TOS", NUMBER, AT(tos), "-1", "ToS byte of the links, 0 to 255; -1: leave it"},
+    {"BANYAN_ATTACH", BYTES, AT(attach), "0", "messages from this size on are read by cross-memory attach; 0: never"},
+};
+
+enum { SETTINGS = sizeof table / sizeof *table };
+
+static enum banyan_status parse(const struct setting *s, const char *text, void *to) {
+  switch (s->kind) {
+  case TEXT: *(const char **)to = text; return BANYAN_OK;
+  case NUMBER: BY_TRY(by_parse_int(s->name, text, -1, 1 << 24, (long *)to)); return BANYAN_OK;
+  case BYTES: BY_TRY(by_parse_bytes(text, (uint64_t *)to)); return BANYAN_OK;
+  case SECONDS:
+    if (!strcmp(text, "-1")) {
+      *(double *)to = -1;
+      return BANYAN_OK;
+    }
+    return by_parse_seconds(text, (double *)to);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_table(struct by_settings *out) {
+  for (int i = 0; i < SETTINGS; i++) {
+    const struct setting *s = &table[i];
+    const char *text = getenv(s->name);
+    if (!text || (!*text && s->kind != TEXT)) text = s->preset;
+    if (!text) continue;
+    enum banyan_status status = parse(s, text, (char *)out + s->offset);
+    if (status != BANYAN_OK) return by_fail_within(status, "%s", s->name);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_congestion(const char *value) {
+  if (strlen(value) < BY_CONGESTION_TEXT) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PARSE, "\"%s\" is too long for a congestion control", value);
+}
+
+static enum banyan_status check_buffer(const char *value) {
+  uint64_t bytes;
+  BY_TRY(by_parse_bytes(value, &bytes));
+  return bytes <= 1u << 30 ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "a socket buffer holds at most 1G");
+}
+
+static enum banyan_status check_connections(const char *value) {
+  long n;
+  return by_parse_int("number of connections", value, 1, BY_LANES, &n);
+}
+
+static enum banyan_status check_lists(const struct by_settings *s) {
+  enum banyan_status status = by_choose_check(s->congestion, check_congestion);
+  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_CONGESTION");
+  status = by_choose_check(s->socket_buffer, check_buffer);
+  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_SOCKET_BUFFER");
+  status = by_choose_check(s->connections, check_connections);
+  return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_CONNECTIONS");
+}
+
+static enum banyan_status check(const struct by_settings *s) {
+  if (s->unasked < 4096 || s->unasked > 64u << 20 || s->unasked & (s->unasked - 1))
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_UNASKED must be a power of two from 4K to 64M");
+  if (s->credit < s->unasked) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CREDIT must not be below BANYAN_UNASKED");
+  if (s->block < 4096 || s->block > 16u << 20 || s->block % 64)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_BLOCK must be a multiple of 64 from 4K to 16M");
+  if (s->chunk > 4u << 20) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CHUNK must be at most 4M");
+  BY_TRY(check_lists(s));
+  if (s->tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TOS must be from 0 to 255, or -1");
+  if (!(s->deadline > 0) || !(s->join_deadline > 0))
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_DEADLINE and BANYAN_JOIN_DEADLINE must be > 0");
+  bool known = !strcmp(s->transport, "auto") || !strcmp(s->transport, "shm") || !strcmp(s->transport, "tcp");
+  if (!known)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TRANSPORT is '%s'; there are auto, shm and tcp", s->transport);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_settings_read(struct by_settings *out) {
+  *out = (struct by_settings){.rank = -1, .size = -1, .source = "BANYAN_RANK and BANYAN_SIZE"};
+  BY_TRY(read_table(out));
+  if (out->rank < 0 && out->size < 0) BY_TRY(by_launcher_read(out));
+  return check(out);
+}
+
+void by_settings_print(struct by_text *text) {
+  for (int i = 0; i < SETTINGS; i++)
+    by_text_add(text, "%-22s %-6s %s\n", table[i].name, table[i].preset && *table[i].preset ? table[i].preset : "-",
+                table[i].help);
+}

@@ -1,0 +1,40 @@
+/* Settings: everything that can be set from outside stands in one table, which
+ * makes the environment variables, their help and their documentation. Read
+ * once, when a job is joined. Few on purpose: the planner decides. */
+#ifndef BY_COMMUNICATOR_SETTINGS_H
+#define BY_COMMUNICATOR_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fail.h"
+#include "text.h"
+
+struct by_settings {
+  long rank, size;                    /* -1: unknown */
+  const char *root;                   /* NULL: unknown */
+  const char *key;                    /* NULL: none */
+  const char *host;                   /* NULL: the machine's name */
+  const char *transport;              /* auto, shm, tcp */
+  const char *plan;                   /* NULL: chosen by size */
+  const char *iface;                  /* see by_interface_list */
+  const char *ports;                  /* "low-high", NULL: any */
+  const char *congestion;             /* NULL: the machine's default; this and the next two: see by_choose */
+  const char *socket_buffer;          /* bytes; 0: the kernel tunes it */
+  const char *connections;            /* of a link, 1 .. BY_LANES */
+  const char *source;                 /* where rank and size came from, for messages */
+  double deadline;                    /* seconds */
+  double join_deadline;               /* seconds */
+  char root_text[300], key_text[400]; /* where a launcher's words had to be put together */
+  uint64_t unasked, credit, chunk, block, attach;
+  double spin; /* seconds; negative: chosen */
+  long tos;    /* -1: leave; under the lock of the context once the job runs */
+};
+
+/* Reads the environment: BANYAN_* first, then what torchrun, Slurm, Open MPI
+ * and MPICH set. Strings are borrowed from the environment. */
+BANYAN_CHECK enum banyan_status by_settings_read(struct by_settings *out);
+/* The table as text: a line a variable. */
+void by_settings_print(struct by_text *text);
+
+#endif

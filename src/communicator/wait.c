@@ -1,0 +1,212 @@
+/* Who waits, drives: one thread at a time moves the engine, spinning for a
+ * while and then sleeping on all connections at once. Other user threads sleep
+ * until it is their turn. While nobody waits and calls are under way, the
+ * progress thread drives; a user thread that comes to wait takes over from it
+ * at once, since it looks at `driver` whenever it has the lock back. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "context.h"
+#include "log.h"
+
+enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, SLEEP_MS = 100 };
+
+void by_context_lock(struct by_context *context) {
+  if (pthread_mutex_trylock(&context->lock) == 0) return;
+  atomic_fetch_add(&context->contenders, 1);
+  pthread_mutex_lock(&context->lock);
+  atomic_fetch_sub(&context->contenders, 1);
+}
+
+void by_context_unlock(struct by_context *context) {
+  pthread_mutex_unlock(&context->lock);
+}
+
+void by_context_wake(struct by_context *context) {
+  uint64_t one = 1;
+  while (write(context->wake, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+}
+
+static void pause_a_little(struct by_context *context) {
+  if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) {
+    pthread_mutex_unlock(&context->lock);
+    sched_yield();
+    pthread_mutex_lock(&context->lock);
+  } else if (context->yields) {
+    sched_yield();
+  } else {
+    __builtin_ia32_pause();
+  }
+}
+
+static void wait_for_events(const struct by_context *context) {
+  struct epoll_event events[64];
+  int n = epoll_wait(context->data_poll, events, 64, SLEEP_MS);
+  for (int i = 0; i < n; i++) {
+    uint64_t rings;
+    if (events[i].data.fd != context->wake) continue;
+    while (read(context->wake, &rings, sizeof rings) < 0 && errno == EINTR) {
+    }
+  }
+}
+
+/* Sleeps until a connection has something, a peer rings, or some time has passed. */
+static void sleep_until_event(struct by_context *context) {
+  by_engine_check_deadlines(context->engine);
+  by_engine_sleeping(context->engine, true);
+  if (by_engine_progress(context->engine)) {
+    by_engine_sleeping(context->engine, false);
+    return;
+  }
+  pthread_mutex_unlock(&context->lock);
+  wait_for_events(context);
+  pthread_mutex_lock(&context->lock);
+}
+
+struct spinner {
+  uint64_t since, most; /* when it stopped moving (0: it moves), how long it spins */
+  uint32_t looks;
+};
+
+/* One round of progress. True when it is time to sleep. */
+static bool spin(struct by_context *context, struct spinner *spinner) {
+  bool moved = by_engine_progress(context->engine);
+  spinner->looks++;
+  if (moved) {
+    spinner->since = 0;
+    if (spinner->looks % LET_OTHERS == 0 && atomic_load_explicit(&context->contenders, memory_order_relaxed))
+      pause_a_little(context);
+    return false;
+  }
+  if (spinner->most) pause_a_little(context);
+  if (spinner->most && !context->yields && spinner->looks % LOOKS_AT_CLOCK) return false;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (!spinner->since) spinner->since = now;
+  return now - spinner->since >= spinner->most;
+}
+
+static bool any_ended(struct banyan_request *const *requests, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (requests[i] && by_call_ended(requests[i]->call)) return true;
+  return false;
+}
+
+static bool over(const struct by_call *call, struct banyan_request *const *requests, size_t n) {
+  return call ? by_call_ended(call) : any_ended(requests, n);
+}
+
+static void drive(struct by_context *context, const struct by_call *call, struct banyan_request *const *requests,
+                  size_t n) {
+  struct spinner spinner = {.most = context->spin};
+  uint64_t ended = by_engine_ended(context->engine);
+  if (context->driver == BY_DRIVER_HELPER) by_engine_sleeping(context->engine, false);
+  context->driver = BY_DRIVER_USER;
+  while (!over(call, requests, n)) {
+    bool tired = spin(context, &spinner);
+    if (context->idlers && by_engine_ended(context->engine) != ended) pthread_cond_broadcast(&context->changed);
+    ended = by_engine_ended(context->engine);
+    if (!tired || over(call, requests, n)) continue;
+    context->user_sleeps = true;
+    sleep_until_event(context);
+    context->user_sleeps = false;
+    by_engine_sleeping(context->engine, false);
+    spinner.since = 0;
+  }
+  context->driver = BY_DRIVER_NONE;
+  if (context->idlers) pthread_cond_broadcast(&context->changed);
+  if (by_engine_pending(context->engine)) by_context_kick(context);
+}
+
+static void wait_until_over(struct by_context *context, const struct by_call *call,
+                            struct banyan_request *const *requests, size_t n) {
+  if (context->user_sleeps) by_context_wake(context); /* it has to send what this thread's call brought */
+  while (!over(call, requests, n)) {
+    if (context->driver != BY_DRIVER_USER) {
+      drive(context, call, requests, n);
+      continue;
+    }
+    context->idlers++;
+    pthread_cond_wait(&context->changed, &context->lock);
+    context->idlers--;
+  }
+}
+
+void by_context_wait(struct by_context *context, const struct by_call *call) {
+  wait_until_over(context, call, NULL, 0);
+}
+
+size_t by_context_wait_any(struct by_context *context, struct banyan_request *const *requests, size_t n) {
+  wait_until_over(context, NULL, requests, n);
+  size_t i = 0;
+  while (!requests[i] || !by_call_ended(requests[i]->call)) i++;
+  return i;
+}
+
+/* ---- the progress thread */
+
+static bool wanted(const struct by_context *context) {
+  return by_engine_pending(context->engine) && context->driver != BY_DRIVER_USER;
+}
+
+static void *progress_main(void *argument) {
+  struct by_context *context = argument;
+  pthread_mutex_lock(&context->lock);
+  while (!atomic_load(&context->closing)) {
+    if (!wanted(context)) {
+      context->progress_idle = true;
+      pthread_cond_wait(&context->work, &context->lock);
+      context->progress_idle = false;
+      continue;
+    }
+    context->driver = BY_DRIVER_HELPER;
+    while (by_engine_progress(context->engine)) {
+      if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) pause_a_little(context);
+      if (context->driver != BY_DRIVER_HELPER) break;
+    }
+    if (context->driver == BY_DRIVER_HELPER && by_engine_pending(context->engine)) sleep_until_event(context);
+    if (context->user_sleeps) by_context_wake(context); /* what woke us may have been meant for it */
+    if (context->driver != BY_DRIVER_HELPER) continue;
+    by_engine_sleeping(context->engine, false);
+    context->driver = BY_DRIVER_NONE;
+  }
+  pthread_mutex_unlock(&context->lock);
+  return NULL;
+}
+
+void by_context_kick(struct by_context *context) {
+  if (context->user_sleeps) by_context_wake(context);
+  if (context->driver == BY_DRIVER_USER) return;
+  by_engine_progress(context->engine);
+  if (!by_engine_pending(context->engine)) return;
+  if (!context->has_progress) {
+    sigset_t all, before;
+    sigfillset(&all); /* signals are the application's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&context->progress, NULL, progress_main, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+      by_warn("communicator", "no progress thread could be started (error %d): calls move only while somebody waits",
+              error);
+    context->has_progress = !error;
+    return;
+  }
+  if (context->progress_idle)
+    pthread_cond_signal(&context->work);
+  else
+    by_context_wake(context); /* it may sleep, perhaps since before a user drove, though there is more to do now */
+}
+
+void by_context_stop_progress(struct by_context *context) {
+  if (!context->has_progress) return;
+  pthread_mutex_lock(&context->lock);
+  atomic_store(&context->closing, true);
+  pthread_cond_broadcast(&context->work);
+  pthread_mutex_unlock(&context->lock);
+  by_context_wake(context);
+  pthread_join(context->progress, NULL);
+  context->has_progress = false;
+}
