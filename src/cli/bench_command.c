@@ -1,0 +1,269 @@
+/* `banyan bench`: times one collective over a list of sizes. With -n it starts
+ * its own ranks, which run it again; otherwise it is a rank of the job that its
+ * environment describes. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <unistd.h>
+
+#include "bench_print.h"
+#include "bench_sizes.h"
+#include "commands.h"
+#include "job_environment.h"
+#include "launch.h"
+#include "options.h"
+#include "pin.h"
+#include "settings.h"
+#include "socket.h"
+#include "text.h"
+
+enum { PATH_BYTES = 4096, MOST_OWN_RANKS = 8, PRIORITY = 5, MOST_CALLS = 1000000 };
+
+struct bench_options {
+  long ranks, root, warm_up;
+  int transport, check; /* -1: not given */
+  const char *sizes, *dtype, *op, *plan, *iterations;
+  double budget;
+  bool registered, in_place, barrier, json, counters, pin, realtime, as_rank;
+};
+
+#define AT(member) offsetof(struct bench_options, member)
+
+static const struct by_option options[] = {
+    {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N",
+     "start N ranks here; default: be a rank of the job around, or\nif there is none, start one for each core", 1,
+     BY_MOST_RANKS},
+    {"sizes", 's', BY_OPTION_TEXT, AT(sizes), "LIST",
+     "bytes: \"8,64K,16M\"; \"8..64M\" is every power of two between;\ndefault 8,1K,64K,1M,16M", 0, 0},
+    {"dtype", 'd', BY_OPTION_TEXT, AT(dtype), "TYPE", "f32 (default), f64, f16, bf16, i8, u8, i32, i64", 0, 0},
+    {"op", 0, BY_OPTION_TEXT, AT(op), "OP", "sum (default), avg, min, max, prod, and, or, xor", 0, 0},
+    {"root", 0, BY_OPTION_INT, AT(root), "R", "of reduce, broadcast, gather and scatter; default 0", 0, BY_MOST_RANKS},
+    {"transport", 't', BY_OPTION_CHOICE, AT(transport), "auto|shm|tcp", "how ranks reach each other", 0, 0},
+    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file; default: by size", 0, 0},
+    {"registered", 0, BY_OPTION_FLAG, AT(registered), NULL, "buffers from banyan_alloc", 0, 0},
+    {"in-place", 0, BY_OPTION_FLAG, AT(in_place), NULL, "send and receive in one buffer", 0, 0},
+    {"iterations", 0, BY_OPTION_TEXT, AT(iterations), "auto|N", "timed calls; auto: what the budget allows, 8 to 2000",
+     0, 0},
+    {"warmup", 0, BY_OPTION_INT, AT(warm_up), "N", "calls before them; default: what a fifth of the budget allows", 0,
+     MOST_CALLS},
+    {"budget", 0, BY_OPTION_SECONDS, AT(budget), "TIME", "for the timed calls of a size; default 0.5 s", 0, 0},
+    {"check", 0, BY_OPTION_CHOICE, AT(check), "all|off", "compare every element of one call; default all", 0, 0},
+    {"barrier", 0, BY_OPTION_FLAG, AT(barrier), NULL,
+     "a barrier before every timed call, outside its time: calls\nwith a root otherwise overlap", 0, 0},
+    {"counters", 0, BY_OPTION_FLAG, AT(counters), NULL,
+     "also show frames, sleeps and wake-ups (mean of the ranks)\nand allocations; JSON has them always", 0, 0},
+    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON object a size; rates in bit/s", 0, 0},
+    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, round and round", 0, 0},
+    {"realtime", 0, BY_OPTION_FLAG, AT(realtime), NULL, "try the scheduler's round-robin class, priority 5", 0, 0},
+    {"as-rank", 0, BY_OPTION_FLAG, AT(as_rank), NULL, NULL, 0, 0},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan bench",
+    .usage = "[COLLECTIVE] [-n N] [options]",
+    .about = "Times a collective: allreduce (default), reduce, broadcast, reduce_scatter,\n"
+             "allgather, gather, scatter, alltoall, barrier, or sendrecv (ping-pong, half of\n"
+             "there and back). The time of a call is its slowest rank's; shown are the median,\n"
+             "the least and the greatest. Bytes are those of the largest buffer; bus bandwidth\n"
+             "is algorithm bandwidth times what nccl-tests use. Under `banyan run`, mpirun or\n"
+             "srun it is a rank of that job.\n"
+             "\n"
+             "Returns 0 if every call succeeded and no element was wrong.",
+    .options = options,
+    .most_operands = 1,
+};
+
+static const char *const transports[] = {"auto", "shm", "tcp"};
+
+static enum banyan_status parse_case(const struct bench_options *bench, const struct by_operands *operands,
+                                     struct by_bench_case *out) {
+  *out = (struct by_bench_case){.root = (int)bench->root, .in_place = bench->in_place};
+  BY_TRY(by_bench_parse_collective(operands->count ? operands->items[0] : "allreduce", out));
+  BY_TRY(banyan_dtype_parse(bench->dtype, &out->dtype));
+  BY_TRY(banyan_op_parse(bench->op, &out->op));
+  out->ranks = BY_MOST_RANKS + 1; /* not known yet */
+  return by_bench_check(out);
+}
+
+static enum banyan_status parse_how(const struct bench_options *bench, struct by_bench_how *out) {
+  *out = (struct by_bench_how){.registered = bench->registered,
+                               .check = bench->check <= 0,
+                               .barrier = bench->barrier,
+                               .warm_up = bench->warm_up,
+                               .budget = bench->budget};
+  if (!strcmp(bench->iterations, "auto")) return BANYAN_OK;
+  return by_parse_int("iterations", bench->iterations, 1, MOST_CALLS, &out->calls);
+}
+
+/* ---- starting ranks */
+
+static int usable_cores(void) {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) ? 2 : CPU_COUNT(&allowed);
+}
+
+/* "bench --as-rank" and what was said to us. */
+static char **make_command(char *self, char *const *said, int n) {
+  static char bench[] = "bench", as_rank[] = "--as-rank";
+  char **words = malloc(((size_t)n + 3) * sizeof *words);
+  if (!words) return NULL;
+  words[0] = self;
+  words[1] = bench;
+  words[2] = as_rank;
+  for (int i = 1; i < n; i++) words[2 + i] = said[i];
+  words[2 + n] = NULL;
+  return words;
+}
+
+static enum banyan_status start_ranks(int ranks, char **words, int *exit_code) {
+  struct by_launch_hosts hosts;
+  struct by_job_environment environment;
+  by_hosts_init(&hosts);
+  enum banyan_status status = by_job_environment_init(&environment);
+  if (!status) status = by_hosts_add_self(&hosts, ranks);
+  if (!status) status = by_hosts_place(&hosts, ranks);
+  struct by_job job = {.title = command.name,
+                       .hosts = &hosts,
+                       .ranks = ranks,
+                       .command = words,
+                       .environment = environment.items,
+                       .output = BY_OUTPUT_RANK0,
+                       .grace = 5,
+                       .start = 60};
+  if (!status) *exit_code = by_launch(&job);
+  by_job_environment_fini(&environment);
+  by_hosts_fini(&hosts);
+  return status;
+}
+
+static int launch(const struct bench_options *bench, char *const *said, int n) {
+  char self[PATH_BYTES];
+  int exit_code = 1, ranks = bench->ranks ? (int)bench->ranks : MIN(MAX(usable_cores(), 2), MOST_OWN_RANKS);
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length < 0) return by_options_failure(&command, "cannot find its own program");
+  self[length] = 0;
+  char **words = make_command(self, said, n);
+  if (!words) return by_options_failure(&command, "out of memory");
+  if (start_ranks(ranks, words, &exit_code)) by_options_failure(&command, banyan_error_text());
+  free(words);
+  return exit_code;
+}
+
+/* ---- being a rank */
+
+static int count_hosts(const struct banyan_comm *comm) {
+  int n = 0;
+  for (int rank = 0; rank < banyan_comm_size(comm); rank++) {
+    bool seen = false;
+    for (int k = 0; k < rank && !seen; k++) seen = !strcmp(banyan_comm_host(comm, k), banyan_comm_host(comm, rank));
+    n += !seen;
+  }
+  return n;
+}
+
+/* What a fresh TCP socket gets. */
+static void read_congestion(const struct by_settings *settings, char *out) {
+  struct by_address any;
+  struct by_port_range ports = {0};
+  int fd = -1;
+  snprintf(out, BY_CONGESTION_TEXT, "%s", settings->congestion ? settings->congestion : "unknown");
+  if (settings->congestion || by_socket_listen(NULL, ports, &fd, &any)) return;
+  if (by_socket_get_congestion(fd, out)) strcpy(out, "unknown");
+  close(fd);
+}
+
+/* Before the communicator is made, whose threads inherit it. */
+static void arrange_scheduling(const struct bench_options *bench, const struct by_settings *settings) {
+  struct sched_param priority = {.sched_priority = PRIORITY};
+  int rank = settings->rank > 0 ? (int)settings->rank : 0;
+  if (bench->pin && !by_pin_process(rank)) fprintf(stderr, "banyan bench: cannot bind to a core\n");
+  if (bench->realtime && sched_setscheduler(0, SCHED_RR, &priority) && rank == 0)
+    fprintf(stderr, "banyan bench: no real-time priority: %s\n", strerror(errno));
+}
+
+static enum banyan_status measure_all(struct by_bench_case *c, const struct by_bench_how *how,
+                                      const struct by_bench_setting *setting, const struct by_bench_sizes *sizes,
+                                      struct banyan_comm *comm, uint64_t *wrong) {
+  c->rank = banyan_comm_rank(comm);
+  c->ranks = banyan_comm_size(comm);
+  BY_TRY(by_bench_check(c));
+  size_t n = c->collective == BANYAN_BARRIER ? 1 : sizes->count;
+  if (!c->rank) by_bench_print_head(c, setting);
+  for (size_t i = 0; i < n; i++) {
+    struct by_bench_result result;
+    by_bench_resize(c, sizes->bytes[i]);
+    BY_TRY(by_bench_measure(c, how, comm, &result));
+    if (!c->rank) by_bench_print(c, setting, &result);
+    *wrong += result.wrong;
+  }
+  return BANYAN_OK;
+}
+
+static int report(enum banyan_status status, long rank) {
+  fprintf(stderr, "banyan bench: rank %ld: %s: %s\n", rank, banyan_status_name(status), banyan_error_text());
+  return 1;
+}
+
+static int be_rank(const struct bench_options *bench, const struct by_settings *settings, struct by_bench_case *c,
+                   const struct by_bench_how *how, const struct by_bench_sizes *sizes) {
+  char congestion[BY_CONGESTION_TEXT];
+  const char *transport = bench->transport >= 0 ? transports[bench->transport] : NULL;
+  struct banyan_options wanted = {.transport = transport, .plan = bench->plan};
+  struct banyan_comm *comm = NULL;
+  uint64_t wrong = 0;
+  arrange_scheduling(bench, settings);
+  enum banyan_status status = banyan_comm_create(&wanted, &comm);
+  if (status) return report(status, MAX(settings->rank, 0));
+  read_congestion(settings, congestion);
+  const char *plan = bench->plan ? bench->plan : settings->plan;
+  struct by_bench_setting setting = {.transport = transport ? transport : settings->transport,
+                                     .plan = plan ? plan : "",
+                                     .congestion = congestion,
+                                     .json = bench->json,
+                                     .registered = bench->registered,
+                                     .counters = bench->counters,
+                                     .hosts = count_hosts(comm)};
+  status = measure_all(c, how, &setting, sizes, comm, &wrong);
+  int exit_code = status ? report(status, banyan_comm_rank(comm)) : wrong > 0;
+  banyan_comm_destroy(comm);
+  return exit_code;
+}
+
+static int run(const struct bench_options *bench, const struct by_operands *operands, char *const *said, int n) {
+  struct by_bench_case c;
+  struct by_bench_how how;
+  struct by_bench_sizes sizes;
+  struct by_settings settings;
+  enum banyan_status status = parse_case(bench, operands, &c);
+  if (!status) status = parse_how(bench, &how);
+  if (!status) status = by_bench_parse_sizes(bench->sizes, &sizes);
+  if (!status) status = by_settings_read(&settings);
+  if (status) return by_options_misuse(&command, "%s", banyan_error_text());
+  bool alone = settings.rank < 0 && settings.size < 0;
+  if (!bench->as_rank && (bench->ranks || alone)) return launch(bench, said, n);
+  return be_rank(bench, &settings, &c, &how, &sizes);
+}
+
+int by_cli_bench(int argc, char **argv) {
+  struct bench_options bench = {.transport = -1,
+                                .check = -1,
+                                .warm_up = -1,
+                                .budget = 0.5,
+                                .sizes = "8,1K,64K,1M,16M",
+                                .dtype = "f32",
+                                .op = "sum",
+                                .iterations = "auto"};
+  struct by_operands operands;
+  int exit_code;
+  char **said = malloc(((size_t)argc + 1) * sizeof *said); /* parsing moves the words about */
+  if (!said) return by_options_failure(&command, "out of memory");
+  memcpy(said, argv, ((size_t)argc + 1) * sizeof *said);
+  if (by_options_parse(&command, argc, argv, &bench, &operands, &exit_code))
+    exit_code = run(&bench, &operands, said, argc);
+  free(said);
+  return exit_code;
+}

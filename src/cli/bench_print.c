@@ -1,0 +1,63 @@
+#include "bench_print.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *op_name(const struct by_bench_case *c) {
+  return by_bench_reduces(c) ? banyan_op_name(c->op) : "none";
+}
+
+void by_bench_print_head(const struct by_bench_case *c, const struct by_bench_setting *setting) {
+  if (setting->json) return;
+  printf("# %s, %s, %s; %d ranks on %d host%s; transport %s, plan %s, congestion control %s%s%s\n",
+         by_bench_collective_name(c), banyan_dtype_name(c->dtype), op_name(c), c->ranks, setting->hosts,
+         setting->hosts == 1 ? "" : "s", setting->transport, *setting->plan ? setting->plan : "by size",
+         setting->congestion, setting->registered ? ", registered" : "", c->in_place ? ", in place" : "");
+  printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s\n", "bytes", "calls", "median", "least", "most", "algbw",
+         "busbw", "algbw", "busbw", "wrong", setting->counters ? "   frames   sleeps    wakes  allocs" : "");
+  printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s\n", "", "", "us", "us", "us", "Gbit/s", "Gbit/s", "GB/s",
+         "GB/s", "", setting->counters ? "  /call    /call    /call" : "");
+  fflush(stdout);
+}
+
+static void print_row(const struct by_bench_case *c, const struct by_bench_setting *setting,
+                      const struct by_bench_result *r, double algbw, double busbw) {
+  printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, c->bytes, r->calls, r->median * 1e6,
+         r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
+  if (setting->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
+  printf("\n");
+}
+
+static json_t *describe(const struct by_bench_case *c, const struct by_bench_setting *setting) {
+  return json_pack("{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:s}", "impl", "banyan", "collective",
+                   by_bench_collective_name(c), "bytes", (json_int_t)c->bytes, "dtype", banyan_dtype_name(c->dtype),
+                   "op", op_name(c), "ranks", c->ranks, "transport", setting->transport, "plan", setting->plan,
+                   "registered", setting->registered, "in_place", c->in_place, "cc", setting->congestion);
+}
+
+static void print_json(const struct by_bench_case *c, const struct by_bench_setting *setting,
+                       const struct by_bench_result *r, double algbw, double busbw) {
+  json_t *object = describe(c, setting);
+  json_t *figures =
+      json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I}", "calls", (json_int_t)r->calls, "time_us",
+                r->median * 1e6, "min_us", r->least * 1e6, "max_us", r->most * 1e6, "algbw", algbw, "busbw", busbw,
+                "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
+                "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations);
+  if (object && figures && !json_object_update(object, figures)) {
+    char *text = json_dumps(object, JSON_REAL_PRECISION(8));
+    if (text) puts(text);
+    free(text);
+  }
+  json_decref(figures);
+  json_decref(object);
+}
+
+void by_bench_print(const struct by_bench_case *c, const struct by_bench_setting *setting,
+                    const struct by_bench_result *result) {
+  double algbw = result->median > 0 ? 8 * (double)c->bytes / result->median : 0;
+  double busbw = algbw * by_bench_bus_factor(c);
+  (setting->json ? print_json : print_row)(c, setting, result, algbw, busbw);
+  fflush(stdout);
+}

@@ -1,0 +1,207 @@
+#include "bench_values.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/param.h>
+
+/* Bits that have nothing to do with their arguments (the finisher of splitmix64). */
+static uint64_t mix(uint64_t j, uint64_t rank) {
+  uint64_t z = j * 0x9e3779b97f4a7c15u + rank * 0xd1b54a32d192ed03u + 1;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static bool is_integer(enum banyan_dtype dtype) {
+  return dtype >= BANYAN_INT8;
+}
+
+/* The greatest number up to which the type has all whole numbers. */
+static int64_t limit_of(enum banyan_dtype dtype) {
+  switch (dtype) {
+  case BANYAN_FLOAT16: return 1 << 11;
+  case BANYAN_BFLOAT16: return 1 << 8;
+  case BANYAN_INT8: return INT8_MAX;
+  case BANYAN_UINT8: return UINT8_MAX;
+  case BANYAN_INT32: return INT32_MAX;
+  case BANYAN_INT64: return INT64_MAX;
+  case BANYAN_FLOAT32: return 1 << 24;
+  default: return (int64_t)1 << 53;
+  }
+}
+
+/* j + rank + 1 where the sum over n ranks stays exact (or may wrap), else something smaller. */
+static int64_t summand(const struct by_bench_case *c, int64_t j, int64_t rank) {
+  int64_t n = c->ranks, share = limit_of(c->dtype) / n;
+  if (is_integer(c->dtype) || BY_PERIOD + n <= share) return j + rank + 1;
+  if (share > 0) return (int64_t)(mix((uint64_t)j, (uint64_t)rank) % (uint64_t)(share + 1));
+  int64_t every = n / limit_of(c->dtype) + 1;
+  return rank % every == j % every;
+}
+
+/* Two neighbours are one above and one below the average, which is whole. */
+static int64_t averaged(const struct by_bench_case *c, int64_t j, int64_t rank) {
+  int64_t n = c->ranks, share = limit_of(c->dtype) / n;
+  if (share < 3) return (int64_t)(mix((uint64_t)j, 0) % (uint64_t)(share + 1)); /* of very many ranks: all the same */
+  int64_t average = 1 + (int64_t)(mix((uint64_t)j, 0) % (uint64_t)MIN(share - 2, 1000));
+  if (rank % 2) return average - 1;
+  return rank + 1 < n ? average + 1 : average;
+}
+
+/* At most 8 ranks contribute a 2; integers get 3s, which never wrap to 0. */
+static int64_t factor(const struct by_bench_case *c, int64_t j, int64_t rank) {
+  uint64_t bits = mix((uint64_t)j, (uint64_t)rank);
+  int64_t every = (c->ranks + 7) / 8;
+  if (is_integer(c->dtype)) return bits % 2 ? 3 : 1;
+  if (rank % every == j % every && bits % 3 == 0) return 2;
+  return bits & 4 ? 1 : -1;
+}
+
+static int64_t contribution(const struct by_bench_case *c, int64_t j, int64_t rank) {
+  uint64_t bits = mix((uint64_t)j, (uint64_t)rank), common = mix((uint64_t)j, UINT32_MAX);
+  if (!by_bench_reduces(c)) return (int64_t)(bits % 251);
+  switch (c->op) {
+  case BANYAN_SUM: return summand(c, j, rank);
+  case BANYAN_AVERAGE: return averaged(c, j, rank);
+  case BANYAN_PRODUCT: return factor(c, j, rank);
+  case BANYAN_AND: return (int64_t)(bits | common);
+  case BANYAN_OR: return (int64_t)(bits & common);
+  case BANYAN_XOR: return (int64_t)bits;
+  default: return (int64_t)(bits % 251) - (c->dtype == BANYAN_UINT8 ? 0 : 125);
+  }
+}
+
+static int64_t combine(enum banyan_op op, int64_t a, int64_t b) {
+  switch (op) {
+  case BANYAN_MIN: return MIN(a, b);
+  case BANYAN_MAX: return MAX(a, b);
+  case BANYAN_PRODUCT: return (int64_t)((uint64_t)a * (uint64_t)b);
+  case BANYAN_AND: return a & b;
+  case BANYAN_OR: return a | b;
+  case BANYAN_XOR: return a ^ b;
+  default: return (int64_t)((uint64_t)a + (uint64_t)b);
+  }
+}
+
+/* IEEE binary16 of a whole number of at most 11 bits. */
+static uint16_t half_of(int64_t value) {
+  uint64_t magnitude = (uint64_t)(value < 0 ? -value : value);
+  if (!magnitude) return 0;
+  int exponent = 63 - __builtin_clzll(magnitude);
+  uint64_t mantissa = exponent <= 10 ? magnitude << (10 - exponent) : magnitude >> (exponent - 10);
+  return (uint16_t)((value < 0) << 15 | (exponent + 15) << 10 | (int)(mantissa & 0x3ff));
+}
+
+static uint16_t bfloat_of(int64_t value) {
+  float single = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &single, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+
+static void encode(struct by_pattern *pattern, enum banyan_dtype dtype, int j, int64_t value) {
+  float f32 = (float)value;
+  double f64 = (double)value;
+  uint16_t f16 = half_of(value), bf16 = bfloat_of(value);
+  uint8_t i8 = (uint8_t)value;
+  uint32_t i32 = (uint32_t)value;
+  const void *const from[BANYAN_DTYPES] = {
+      [BANYAN_FLOAT32] = &f32, [BANYAN_FLOAT64] = &f64, [BANYAN_FLOAT16] = &f16, [BANYAN_BFLOAT16] = &bf16,
+      [BANYAN_INT8] = &i8,     [BANYAN_UINT8] = &i8,    [BANYAN_INT32] = &i32,   [BANYAN_INT64] = &value};
+  memcpy(pattern->bytes + (size_t)j * pattern->size, from[dtype], pattern->size);
+}
+
+void by_pattern_of_rank(const struct by_bench_case *c, int rank, struct by_pattern *out) {
+  out->size = banyan_dtype_size(c->dtype);
+  for (int j = 0; j < BY_PERIOD; j++) encode(out, c->dtype, j, contribution(c, j, rank));
+}
+
+void by_pattern_reduced(const struct by_bench_case *c, struct by_pattern *out) {
+  out->size = banyan_dtype_size(c->dtype);
+  for (int j = 0; j < BY_PERIOD; j++) {
+    int64_t result = contribution(c, j, 0);
+    for (int rank = 1; rank < c->ranks; rank++) result = combine(c->op, result, contribution(c, j, rank));
+    encode(out, c->dtype, j, c->op == BANYAN_AVERAGE ? result / c->ranks : result);
+  }
+}
+
+void by_pattern_fill(const struct by_pattern *pattern, void *buffer, size_t count) {
+  for (size_t done = 0; done < count; done += BY_PERIOD)
+    memcpy((char *)buffer + done * pattern->size, pattern->bytes, MIN((size_t)BY_PERIOD, count - done) * pattern->size);
+}
+
+size_t by_pattern_compare(const struct by_pattern *pattern, size_t start, const void *buffer, size_t count,
+                          size_t *first) {
+  size_t wrong = 0, size = pattern->size;
+  for (size_t i = 0, run; i < count; i += run) {
+    size_t j = (start + i) % BY_PERIOD;
+    const char *got = (const char *)buffer + i * size;
+    const unsigned char *wanted = pattern->bytes + j * size;
+    run = MIN(BY_PERIOD - j, count - i);
+    if (!memcmp(got, wanted, run * size)) continue;
+    for (size_t k = 0; k < run; k++)
+      if (memcmp(got + k * size, wanted + k * size, size) && !wrong++) *first = i + k;
+  }
+  return wrong;
+}
+
+/* Compares and says on stderr where the first difference is. */
+static size_t check_part(const struct by_bench_case *c, const char *what, const struct by_pattern *pattern,
+                         size_t start, const void *buffer, size_t at, size_t count) {
+  size_t first = 0;
+  const char *part = (const char *)buffer + at * pattern->size;
+  size_t wrong = by_pattern_compare(pattern, start, part, count, &first);
+  if (wrong)
+    fprintf(stderr, "banyan bench: rank %d: %zu of %zu elements of %s are wrong, the first at %zu\n", c->rank, wrong,
+            count, what, at + first);
+  return wrong;
+}
+
+/* Blocks of all ranks, each rank's from element `start` of what it sent. */
+static size_t check_blocks(const struct by_bench_case *c, size_t start, const void *recv) {
+  struct by_pattern pattern;
+  size_t wrong = 0;
+  for (int rank = 0; rank < c->ranks; rank++) {
+    by_pattern_of_rank(c, rank, &pattern);
+    wrong += check_part(c, "recv", &pattern, start, recv, (size_t)rank * c->count, c->count);
+  }
+  return wrong;
+}
+
+static size_t check_from(const struct by_bench_case *c, int rank, size_t start, const void *recv) {
+  struct by_pattern pattern;
+  if (rank < 0) return 0;
+  by_pattern_of_rank(c, rank, &pattern);
+  return check_part(c, "recv", &pattern, start, recv, 0, c->recv_count);
+}
+
+static size_t check_reduced(const struct by_bench_case *c, size_t start, const void *recv) {
+  struct by_pattern pattern;
+  by_pattern_reduced(c, &pattern);
+  return check_part(c, "recv", &pattern, start, recv, 0, c->recv_count);
+}
+
+static size_t check_received(const struct by_bench_case *c, const void *recv) {
+  size_t own = (size_t)c->rank * c->count; /* where this rank's block starts */
+  switch (c->collective) {
+  case BANYAN_ALLREDUCE: return check_reduced(c, 0, recv);
+  case BANYAN_REDUCE: return c->rank == c->root ? check_reduced(c, 0, recv) : 0;
+  case BANYAN_BROADCAST: return check_from(c, c->root, 0, recv);
+  case BANYAN_REDUCE_SCATTER: return check_reduced(c, own, recv);
+  case BANYAN_ALLGATHER: return check_blocks(c, 0, recv);
+  case BANYAN_GATHER: return c->rank == c->root ? check_blocks(c, 0, recv) : 0;
+  case BANYAN_SCATTER: return check_from(c, c->root, own, recv);
+  case BANYAN_ALLTOALL: return check_blocks(c, own, recv);
+  case BANYAN_SEND: return check_from(c, by_bench_peer(c), 0, recv);
+  default: return 0;
+  }
+}
+
+size_t by_bench_wrong(const struct by_bench_case *c, const void *send, const void *recv) {
+  size_t wrong = check_received(c, recv);
+  if (!send) return wrong;
+  struct by_pattern pattern;
+  by_pattern_of_rank(c, c->rank, &pattern);
+  return wrong + check_part(c, "send", &pattern, 0, send, 0, c->send_count);
+}

@@ -1,0 +1,31 @@
+/* What `banyan doctor` finds. Each check really tries what it speaks of, adds
+ * a line or more, and says how to mend what is not well. */
+#ifndef BY_CLI_DOCTOR_H
+#define BY_CLI_DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "fail.h"
+
+enum by_finding_level { BY_FINDING_OK, BY_FINDING_WARN, BY_FINDING_FAIL };
+
+struct by_findings {
+  bool json;
+  int counts[3]; /* by level */
+};
+
+/* Prints one line: what was looked at, what was found. */
+void by_finding(struct by_findings *findings, enum by_finding_level level, const char *check, const char *mend,
+                const char *format, ...) BY_PRINTF(5, 6);
+
+void by_doctor_kernel(struct by_findings *findings);   /* its features, shared memory, limits */
+void by_doctor_cores(struct by_findings *findings);    /* cores, their instructions, quotas, huge pages, clock */
+void by_doctor_network(struct by_findings *findings);  /* interfaces, names */
+void by_doctor_tcp(struct by_findings *findings);      /* loopback, congestion control, windows */
+void by_doctor_software(struct by_findings *findings); /* libraries, ssh, variables */
+
+/* The first line of a small file without its newline; false if it cannot be read. */
+bool by_read_line(const char *path, char *out, size_t room);
+
+#endif

@@ -1,0 +1,63 @@
+#include "job_environment.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { KEY_BYTES = 32 };
+
+static enum banyan_status append(struct by_job_environment *environment, const char *text, size_t length) {
+  if (environment->count + 1 >= environment->room) {
+    size_t room = environment->room ? 2 * environment->room : 32;
+    const char **items = realloc(environment->items, room * sizeof *items);
+    if (!items) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment");
+    environment->items = items;
+    environment->room = room;
+  }
+  char *copy = by_arena_copy(&environment->arena, text, length);
+  if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment");
+  environment->items[environment->count++] = copy;
+  environment->items[environment->count] = NULL;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value) {
+  char text[1024];
+  if (!value) return BANYAN_OK;
+  size_t length = (size_t)snprintf(text, sizeof text, "%s=%s", name, value);
+  if (length >= sizeof text) return by_fail(BANYAN_ERR_ARGUMENT, "the value for %s is too long", name);
+  return append(environment, text, length);
+}
+
+static enum banyan_status add_key(struct by_job_environment *environment) {
+  unsigned char bytes[KEY_BYTES];
+  char hex[2 * KEY_BYTES + 1];
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for the job's key");
+  for (int i = 0; i < KEY_BYTES; i++) snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+  return by_job_environment_set(environment, "BANYAN_KEY", hex);
+}
+
+enum banyan_status by_job_environment_init(struct by_job_environment *environment) {
+  *environment = (struct by_job_environment){0};
+  by_arena_init(&environment->arena);
+  for (char **e = environ; *e; e++)
+    if (!strncmp(*e, "BANYAN_", 7)) BY_TRY(append(environment, *e, strlen(*e)));
+  return add_key(environment);
+}
+
+enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text) {
+  size_t name = strcspn(text, "=");
+  if (!name || isdigit((unsigned char)*text)) return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is not NAME=VALUE", text);
+  if (text[name]) return append(environment, text, strlen(text));
+  return by_job_environment_set(environment, text, getenv(text));
+}
+
+void by_job_environment_fini(struct by_job_environment *environment) {
+  free(environment->items);
+  by_arena_fini(&environment->arena);
+}

@@ -1,0 +1,432 @@
+#include "launch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "host_job.h"
+#include "launch_link.h"
+#include "launch_output.h"
+#include "launch_report.h"
+#include "text.h"
+
+enum {
+  MOST_REPORTS = 8,
+  EXIT_TIMEOUT = 124,
+  EXIT_PIPE = 128 + SIGPIPE,
+  OUR_FDS = 3,
+  PATH_BYTES = 4096,
+  KILL_SECONDS = 5
+};
+
+enum launch_state {
+  STARTING, /* hosts are being reached */
+  RUNNING,
+  ENDING, /* SIGTERM is out, SIGKILL follows */
+  KILLED, /* what does not end now is given up */
+};
+
+struct launcher {
+  const struct by_job *job;
+  struct by_link *links;
+  size_t n_links;
+  struct by_output output;
+  struct pollfd *polled;
+  struct by_text root; /* host:port of rank 0 */
+  enum launch_state state;
+  uint64_t deadline; /* of the state; UINT64_MAX: none */
+  uint64_t job_end;  /* the timeout's; UINT64_MAX: none */
+  int signals;
+  int forwarded;  /* the last signal we passed on that ends programs; 0: none */
+  int interrupts; /* Ctrl-C so far */
+  int exit_code;  /* of the first failure */
+  int reports;
+  bool given_up;
+  bool quiet; /* nobody reads our output any more */
+};
+
+static uint64_t from_now(double seconds) {
+  return by_clock_now(&by_clock_system) + by_clock_from_seconds(seconds);
+}
+
+static void broadcast_signal(struct launcher *l, int signal_number) {
+  for (size_t i = 0; i < l->n_links; i++)
+    if (l->links[i].pid) by_outbox_frame(&l->links[i].to, BY_LAUNCH_SIGNAL, (uint32_t)signal_number, NULL, 0);
+}
+
+static void enter(struct launcher *l, enum launch_state state) {
+  if (state <= l->state) return;
+  l->state = state;
+  l->deadline = state == RUNNING ? UINT64_MAX : from_now(state == ENDING ? l->job->grace : KILL_SECONDS);
+  if (state == ENDING) broadcast_signal(l, SIGTERM);
+  if (state == KILLED) broadcast_signal(l, SIGKILL);
+}
+
+/* Waits for no rank any more: what still lives ends when the links are closed. */
+static void give_up(struct launcher *l) {
+  l->given_up = true;
+}
+
+/* The job has failed; the first reason counts. */
+static void fail_job(struct launcher *l, int exit_code) {
+  if (!l->exit_code) l->exit_code = exit_code ? exit_code : 1;
+  if (l->state == STARTING)
+    give_up(l); /* no rank runs yet */
+  else
+    enter(l, ENDING);
+}
+
+static void fail_host(struct launcher *l, struct by_link *link, const char *text) {
+  if (l->state < ENDING) by_output_say(&l->output, "%s: host %s: %s", l->job->title, link->host->name, text);
+  fail_job(l, 1);
+}
+
+/* Whether a rank ended by a signal that it got from us. */
+static bool is_our_doing(const struct launcher *l, int status) {
+  if (!WIFSIGNALED(status)) return false;
+  int signal_number = WTERMSIG(status);
+  bool ended_by_us = l->state >= ENDING && (signal_number == SIGTERM || signal_number == SIGKILL);
+  return ended_by_us || signal_number == l->forwarded;
+}
+
+static void report_rank(struct launcher *l, const struct by_link *link, int rank, int status) {
+  char text[96];
+  if (is_our_doing(l, status) || l->quiet || ++l->reports > MOST_REPORTS) return;
+  by_output_say(&l->output, "%s: rank %d on host %s: %s", l->job->title, rank, link->host->name,
+                by_print_wait_status(status, text, sizeof text));
+}
+
+static void rank_ended(struct launcher *l, struct by_link *link, int rank, int status) {
+  by_output_end(&l->output, rank);
+  link->live--;
+  if (status == 0) return;
+  report_rank(l, link, rank, status);
+  fail_job(l, by_wait_exit_code(status));
+}
+
+static void say_start(struct launcher *l, struct by_link *link) {
+  char directory[PATH_BYTES];
+  struct by_text host, root;
+  by_text_init(&host);
+  by_text_init(&root);
+  by_text_add(&host, "BANYAN_HOST=%s", link->host->name);
+  by_text_add(&root, "BANYAN_ROOT=%s", by_text_get(&l->root));
+  size_t n = 0;
+  while (l->job->environment[n]) n++;
+  const char **environment = by_cli_alloc(NULL, (n + 3) * sizeof *environment);
+  memcpy(environment, l->job->environment, n * sizeof *environment);
+  environment[n] = by_text_get(&host);
+  environment[n + 1] = by_text_get(&root);
+  environment[n + 2] = NULL;
+  /* Hosts that are this machine share its cores, so they count on. */
+  struct by_host_job start = {.first = link->host->first,
+                              .ranks = link->host->ranks,
+                              .size = l->job->ranks,
+                              .pin = !l->job->pin        ? -1
+                                     : link->host->local ? link->host->first
+                                                         : 0,
+                              .directory = getcwd(directory, sizeof directory) ? directory : "",
+                              .command = (char **)l->job->command,
+                              .environment = (char **)environment};
+  by_host_job_send(&link->to, &start);
+  free(environment);
+  by_text_fini(&host);
+  by_text_fini(&root);
+}
+
+/* Rank 0's host has found a port: what was missing to start everybody. */
+static void take_port(struct launcher *l, struct by_link *link, const struct by_launch_frame *frame) {
+  char own[256] = "";
+  const char *name = link->host->name;
+  if (l->root.length) return;
+  if (*frame->payload)
+    name = frame->payload;
+  else if (by_hosts_all_local(l->job->hosts))
+    name = "127.0.0.1";
+  else if (link->host->local && !gethostname(own, sizeof own - 1))
+    name = own; /* "localhost" means nothing elsewhere */
+  by_text_add(&l->root, strchr(name, ':') ? "[%s]:%u" : "%s:%u", name, (unsigned)frame->number);
+}
+
+static bool rank_of(const struct by_link *link, const struct by_launch_frame *frame, int *rank) {
+  *rank = (int)frame->number;
+  return frame->number >= (uint32_t)link->host->first &&
+         frame->number < (uint32_t)(link->host->first + link->host->ranks);
+}
+
+static void take_frame(struct launcher *l, struct by_link *link, const struct by_launch_frame *frame) {
+  int rank;
+  bool is_rank = rank_of(link, frame, &rank);
+  if (frame->type == BY_LAUNCH_PORT_IS)
+    take_port(l, link, frame);
+  else if (frame->type == BY_LAUNCH_STDOUT && is_rank)
+    by_output_take(&l->output, rank, 0, frame->payload, frame->length);
+  else if (frame->type == BY_LAUNCH_STDERR && is_rank)
+    by_output_take(&l->output, rank, 1, frame->payload, frame->length);
+  else if (frame->type == BY_LAUNCH_ENDED && is_rank)
+    rank_ended(l, link, rank, atoi(frame->payload));
+  else if (frame->type == BY_LAUNCH_ERROR)
+    fail_host(l, link, frame->payload);
+  else
+    fail_host(l, link, "sent what no host sends");
+}
+
+/* Lines of the host itself: a login script's, ssh's, run-host's. */
+static void say_for_host(struct launcher *l, const struct by_link *link, const char *bytes, size_t length) {
+  while (length) {
+    const char *newline = memchr(bytes, '\n', length);
+    size_t line = newline ? (size_t)(newline - bytes) : length;
+    if (line) by_output_say(&l->output, "[%s] %.*s", link->host->name, (int)MIN(line, 1024), bytes);
+    size_t used = newline ? line + 1 : line;
+    bytes += used;
+    length -= used;
+  }
+}
+
+/* False once nothing more is to be read. */
+static bool hear_errors(struct launcher *l, struct by_link *link) {
+  char bytes[4096];
+  ssize_t n = link->error_fd < 0 ? 0 : read(link->error_fd, bytes, sizeof bytes);
+  if (n > 0) say_for_host(l, link, bytes, (size_t)n);
+  if (n > 0 || (n < 0 && errno == EINTR)) return true;
+  if (n < 0 && errno == EAGAIN) return false;
+  if (link->error_fd >= 0) close(link->error_fd);
+  link->error_fd = -1;
+  return false;
+}
+
+static const char *lost_text(const struct by_link *link, int status) {
+  if (link->ready) return "connection lost";
+  int code = by_wait_exit_code(status);
+  if (code == 126 || code == 127)
+    return "banyan could not be started there: install it, or say where it is (--remote PATH)";
+  return "could not be reached; see what is said above";
+}
+
+/* Its output has ended: with ranks still running there, the host is lost. */
+static void link_ended(struct launcher *l, struct by_link *link) {
+  char text[256], how[96];
+  close(link->from_fd);
+  link->from_fd = -1;
+  if (!link->live) return; /* fini() waits for it */
+  int status = by_link_wait(link);
+  while (hear_errors(l, link)) continue;
+  snprintf(text, sizeof text, "%s (%s)", lost_text(link, status), by_print_wait_status(status, how, sizeof how));
+  fail_host(l, link, text);
+  for (int i = 0; i < link->host->ranks; i++) by_output_end(&l->output, link->host->first + i);
+  link->live = 0;
+}
+
+static void hear_link(struct launcher *l, struct by_link *link) {
+  struct by_launch_frame frame;
+  const char *chatter;
+  size_t length;
+  int found = 0;
+  bool open = by_inbox_fill(&link->from, link->from_fd);
+  if (!link->ready) {
+    by_link_find_hello(link, &chatter, &length);
+    say_for_host(l, link, chatter, length);
+  }
+  while (link->ready && (found = by_inbox_next(&link->from, &frame)) > 0) take_frame(l, link, &frame);
+  if (found < 0) fail_host(l, link, "sent what no host sends");
+  if (!open || found < 0) link_ended(l, link);
+}
+
+static bool all_ready(const struct launcher *l) {
+  for (size_t i = 0; i < l->n_links; i++)
+    if (!l->links[i].ready) return false;
+  return l->root.length > 0;
+}
+
+static int live_ranks(const struct launcher *l) {
+  int sum = 0;
+  for (size_t i = 0; i < l->n_links && !l->given_up; i++) sum += l->links[i].live;
+  return sum;
+}
+
+static void stop_with_ranks(struct launcher *l) {
+  broadcast_signal(l, SIGSTOP);
+  for (size_t i = 0; i < l->n_links; i++) by_outbox_flush(&l->links[i].to);
+  raise(SIGSTOP);
+  broadcast_signal(l, SIGCONT);
+}
+
+static void take_signal(struct launcher *l, int signal_number) {
+  if (signal_number == SIGTSTP) {
+    stop_with_ranks(l);
+    return;
+  }
+  if (signal_number == SIGINT && ++l->interrupts > 1) {
+    if (!l->exit_code) l->exit_code = 128 + SIGINT;
+    enter(l, KILLED);
+    return;
+  }
+  l->forwarded = signal_number;
+  if (l->state == STARTING)
+    fail_job(l, 128 + signal_number);
+  else
+    broadcast_signal(l, signal_number);
+}
+
+static void take_signals(struct launcher *l) {
+  struct signalfd_siginfo info;
+  while (read(l->signals, &info, sizeof info) == sizeof info) take_signal(l, (int)info.ssi_signo);
+}
+
+/* The first host that has not answered; rank 0's if all have, but it found no port. */
+static struct by_link *silent_link(struct launcher *l) {
+  size_t i = 0;
+  while (i < l->n_links && l->links[i].ready) i++;
+  return &l->links[i < l->n_links ? i : 0];
+}
+
+static void pass_deadline(struct launcher *l) {
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (now >= l->job_end && l->state < ENDING) {
+    by_output_say(&l->output, "%s: not done after %g s (--timeout): ending all ranks", l->job->title, l->job->timeout);
+    fail_job(l, EXIT_TIMEOUT);
+  }
+  if (now < l->deadline) return;
+  if (l->state == STARTING)
+    fail_host(l, silent_link(l), "no answer (--start-timeout)");
+  else if (l->state == ENDING)
+    enter(l, KILLED);
+  else
+    give_up(l); /* a host that cannot be reached any more */
+}
+
+static void check_reader(struct launcher *l) {
+  if (l->quiet || !l->output.to[0].closed) return;
+  l->quiet = true;
+  fail_job(l, EXIT_PIPE);
+}
+
+static size_t fill_polled(struct launcher *l) {
+  struct pollfd *p = l->polled;
+  bool full = by_output_full(&l->output);
+  *p++ = (struct pollfd){.fd = l->signals, .events = POLLIN};
+  for (int i = 0; i < 2; i++)
+    *p++ = (struct pollfd){.fd = by_outbox_waiting(&l->output.to[i]) ? l->output.to[i].fd : -1, .events = POLLOUT};
+  for (size_t i = 0; i < l->n_links; i++) {
+    struct by_link *link = &l->links[i];
+    *p++ = (struct pollfd){.fd = full ? -1 : link->from_fd, .events = POLLIN};
+    *p++ = (struct pollfd){.fd = full ? -1 : link->error_fd, .events = POLLIN};
+    *p++ = (struct pollfd){.fd = by_outbox_waiting(&link->to) ? link->to.fd : -1, .events = POLLOUT};
+  }
+  return (size_t)(p - l->polled);
+}
+
+static int milliseconds_left(const struct launcher *l) {
+  uint64_t until = MIN(l->deadline, l->state < ENDING ? l->job_end : UINT64_MAX);
+  if (until == UINT64_MAX) return -1;
+  uint64_t now = by_clock_now(&by_clock_system);
+  return until <= now ? 0 : (int)MIN((until - now) / BY_MILLISECOND + 1, 3600000);
+}
+
+static void serve(struct launcher *l) {
+  size_t n = fill_polled(l);
+  if (poll(l->polled, n, milliseconds_left(l)) < 0) return;
+  const struct pollfd *p = l->polled;
+  for (int i = 0; i < 2; i++)
+    if (p[1 + i].revents) by_outbox_flush(&l->output.to[i]);
+  p += OUR_FDS;
+  for (size_t i = 0; i < l->n_links; i++, p += 3) {
+    if (p[2].revents) by_outbox_flush(&l->links[i].to);
+    if (p[1].revents) hear_errors(l, &l->links[i]);
+    if (p[0].revents) hear_link(l, &l->links[i]);
+  }
+  if (l->polled[0].revents) take_signals(l);
+  check_reader(l);
+  pass_deadline(l);
+}
+
+static void loop(struct launcher *l) {
+  while (live_ranks(l)) {
+    serve(l);
+    if (l->state != STARTING || !all_ready(l)) continue;
+    for (size_t i = 0; i < l->n_links; i++) say_start(l, &l->links[i]);
+    enter(l, RUNNING);
+  }
+}
+
+static void open_signals(struct launcher *l) {
+  static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP};
+  sigset_t set;
+  sigemptyset(&set);
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) sigaddset(&set, wanted[i]);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  l->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static void open_links(struct launcher *l) {
+  const struct by_launch_hosts *hosts = l->job->hosts;
+  l->links = by_cli_alloc(NULL, hosts->count * sizeof *l->links);
+  l->polled = by_cli_alloc(NULL, (OUR_FDS + 3 * hosts->count) * sizeof *l->polled);
+  for (; l->n_links < hosts->count; l->n_links++) {
+    if (by_link_open(l->job, &hosts->items[l->n_links], &l->links[l->n_links]) == BANYAN_OK) continue;
+    by_output_say(&l->output, "%s: host %s: %s", l->job->title, hosts->items[l->n_links].name, banyan_error_text());
+    l->exit_code = 1;
+    give_up(l);
+    return;
+  }
+}
+
+static void ask_port(struct launcher *l) {
+  struct by_outbox ask;
+  const char *ports = l->job->ports ? l->job->ports : "", *interface = l->job->interface ? l->job->interface : "";
+  if (!l->n_links) return;
+  by_outbox_init(&ask, -1, 0);
+  by_outbox_add(&ask, ports, strlen(ports) + 1);
+  by_outbox_add(&ask, interface, strlen(interface) + 1);
+  by_outbox_frame(&l->links[0].to, BY_LAUNCH_PORT, 0, ask.data, by_outbox_waiting(&ask));
+  by_outbox_fini(&ask);
+}
+
+/* All have ended: what is left to say is said, unless nobody listens. */
+static void finish(struct launcher *l) {
+  if (l->reports > MOST_REPORTS) by_output_say(&l->output, "%s: and %d more", l->job->title, l->reports - MOST_REPORTS);
+  if (l->exit_code == 128 + l->forwarded && l->forwarded && !l->quiet)
+    by_output_say(&l->output, "%s: ended by signal %d (%s)", l->job->title, l->forwarded, strsignal(l->forwarded));
+  while (by_output_waiting(&l->output) && l->interrupts < 2) {
+    struct pollfd p[3] = {{.fd = l->signals, .events = POLLIN}};
+    for (int i = 0; i < 2; i++)
+      p[1 + i] = (struct pollfd){.fd = by_outbox_waiting(&l->output.to[i]) ? 1 + i : -1, .events = POLLOUT};
+    if (poll(p, 3, -1) < 0) continue;
+    for (int i = 0; i < 2; i++)
+      if (p[1 + i].revents) by_outbox_flush(&l->output.to[i]);
+    if (p[0].revents) take_signals(l);
+    check_reader(l);
+  }
+}
+
+static void fini(struct launcher *l) {
+  for (size_t i = 0; i < l->n_links; i++) by_link_shut(&l->links[i]);
+  for (size_t i = 0; i < l->n_links; i++) by_link_wait(&l->links[i]);
+  free(l->links);
+  free(l->polled);
+  by_text_fini(&l->root);
+  by_output_fini(&l->output);
+  close(l->signals);
+}
+
+int by_launch(const struct by_job *job) {
+  struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX};
+  if (job->timeout > 0) l.job_end = from_now(job->timeout);
+  by_output_init(&l.output, job->output, job->ranks);
+  by_text_init(&l.root);
+  open_signals(&l);
+  open_links(&l);
+  ask_port(&l);
+  loop(&l);
+  finish(&l);
+  fini(&l);
+  return l.exit_code;
+}

@@ -1,0 +1,199 @@
+#include "launch_hosts.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "text.h"
+
+enum { NAME_BYTES = 256, LINE_BYTES = 1024 };
+
+void by_hosts_init(struct by_launch_hosts *hosts) {
+  *hosts = (struct by_launch_hosts){0};
+  by_arena_init(&hosts->arena);
+}
+
+void by_hosts_fini(struct by_launch_hosts *hosts) {
+  free(hosts->items);
+  by_arena_fini(&hosts->arena);
+}
+
+/* Whether `name` is the address of an interface here. */
+static bool is_own_address(const char *name) {
+  struct ifaddrs *all, *one;
+  bool found = false;
+  if (getifaddrs(&all)) return false;
+  for (one = all; one && !found; one = one->ifa_next) {
+    int family = one->ifa_addr ? one->ifa_addr->sa_family : AF_UNSPEC;
+    if (family != AF_INET && family != AF_INET6) continue;
+    char text[NI_MAXHOST];
+    socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    found = !getnameinfo(one->ifa_addr, length, text, sizeof text, NULL, 0, NI_NUMERICHOST) && !strcmp(text, name);
+  }
+  freeifaddrs(all);
+  return found;
+}
+
+/* Whether a name means this machine. Asks no name server: names that merely
+ * resolve to us are reached through ssh, which works too. */
+static bool is_local(const char *name) {
+  char own[NAME_BYTES] = "";
+  struct in_addr address;
+  if (!strcasecmp(name, "localhost") || !strcmp(name, "::1")) return true;
+  if (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127) return true;
+  gethostname(own, sizeof own - 1);
+  if (!strcasecmp(name, own)) return true;
+  size_t shorter = strcspn(own, "."); /* "node7" is node7.cluster.example */
+  if (shorter && strlen(name) == shorter && !strncasecmp(name, own, shorter)) return true;
+  return is_own_address(name);
+}
+
+/* A new host at the end; NULL with the error's text. */
+static struct by_launch_host *append(struct by_launch_hosts *hosts) {
+  if (hosts->count == hosts->room) {
+    size_t room = hosts->room ? 2 * hosts->room : 16;
+    void *items = room <= BY_MOST_HOSTS ? realloc(hosts->items, room * sizeof *hosts->items) : NULL;
+    if (!items) (void)by_fail(BANYAN_ERR_NO_MEMORY, "no room for more than %zu hosts", hosts->count);
+    if (!items) return NULL;
+    hosts->items = items;
+    hosts->room = room;
+  }
+  struct by_launch_host *host = &hosts->items[hosts->count++];
+  *host = (struct by_launch_host){0};
+  return host;
+}
+
+static struct by_launch_host *find_host(struct by_launch_hosts *hosts, const char *name) {
+  for (size_t i = 0; i < hosts->count; i++)
+    if (strcmp(hosts->items[i].name, name) == 0) return &hosts->items[i];
+  return NULL;
+}
+
+static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
+                                   int slots) {
+  struct by_launch_host *host = find_host(hosts, name);
+  if (host && slots > BY_MOST_RANKS - host->slots) return by_fail(BANYAN_ERR_ARGUMENT, "too many slots on %s", name);
+  if (host) {
+    host->slots += slots;
+    return BANYAN_OK;
+  }
+  char *own_name = by_arena_string(&hosts->arena, name), *own_destination = by_arena_string(&hosts->arena, destination);
+  if (!own_name || !own_destination) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the name of %s", name);
+  host = append(hosts);
+  if (!host) return BANYAN_ERR_NO_MEMORY;
+  *host = (struct by_launch_host){
+      .name = own_name, .destination = own_destination, .slots = slots, .local = is_local(name)};
+  return BANYAN_OK;
+}
+
+/* A name starting with a dash would be an option to ssh. */
+static enum banyan_status check_name(const char *name) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:%@";
+  if (!*name || *name == '-' || name[strspn(name, letters)])
+    return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is not a host", name);
+  return BANYAN_OK;
+}
+
+/* Takes brackets off "user@[::1]" in place: ssh wants the bare address. */
+static void strip_brackets(char *destination) {
+  char *open = strchr(destination, '['), *close = strrchr(destination, ']');
+  if (!open || !close || close < open) return;
+  memmove(close, close + 1, strlen(close));
+  memmove(open, open + 1, strlen(open));
+}
+
+/* Adds "user@name:slots"; `text` is changed. */
+static enum banyan_status parse_host(struct by_launch_hosts *hosts, char *text) {
+  long slots = 1;
+  char *bracket = strchr(text, ']');
+  char *colon = strchr(bracket ? bracket : text, ':');
+  if (colon && !bracket && strchr(colon + 1, ':')) /* more than one colon: a bare IPv6 address */
+    return by_fail(BANYAN_ERR_ARGUMENT, "write the address %.64s in brackets: [%.64s]:slots", text, text);
+  if (colon) {
+    *colon = 0;
+    BY_TRY(by_parse_int("slots", colon + 1, 1, BY_MOST_RANKS, &slots));
+  }
+  strip_brackets(text);
+  char *at = strrchr(text, '@');
+  const char *name = at ? at + 1 : text;
+  BY_TRY(check_name(name));
+  BY_TRY(check_name(text));
+  return add_host(hosts, text, name, (int)slots);
+}
+
+enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list) {
+  char *copy = by_arena_string(&hosts->arena, list), *rest = copy, *item;
+  if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the hosts");
+  while ((item = strsep(&rest, ","))) BY_TRY(parse_host(hosts, item));
+  return BANYAN_OK;
+}
+
+/* "name", "name:4" or "name slots=4"; blank lines and comments are nothing. */
+static enum banyan_status parse_line(struct by_launch_hosts *hosts, char *line) {
+  line[strcspn(line, "#\r\n")] = 0;
+  char *save, *name = strtok_r(line, " \t", &save), *more = name ? strtok_r(NULL, " \t", &save) : NULL;
+  if (!name) return BANYAN_OK;
+  if (!more) return parse_host(hosts, name);
+  if (strncmp(more, "slots=", 6) != 0 || strtok_r(NULL, " \t", &save))
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" after the host is not slots=N", more);
+  char joined[LINE_BYTES];
+  snprintf(joined, sizeof joined, "%s:%s", name, more + 6);
+  return parse_host(hosts, joined);
+}
+
+enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path) {
+  FILE *file = fopen(path, "re");
+  if (!file) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "cannot read the host file %s", path);
+  char line[LINE_BYTES];
+  enum banyan_status status = BANYAN_OK;
+  for (int number = 1; status == BANYAN_OK && fgets(line, sizeof line, file); number++) {
+    if (strlen(line) == sizeof line - 1)
+      status = by_fail(BANYAN_ERR_PARSE, "the line is too long");
+    else
+      status = parse_line(hosts, line);
+    if (status) status = by_fail_within(status, "%s:%d", path, number);
+  }
+  fclose(file);
+  if (!status && !hosts->count) status = by_fail(BANYAN_ERR_PARSE, "%s names no host", path);
+  return status;
+}
+
+enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots) {
+  char own[NAME_BYTES] = "";
+  if (gethostname(own, sizeof own - 1) || !*own) strcpy(own, "localhost");
+  return add_host(hosts, own, own, slots);
+}
+
+int by_hosts_slots(const struct by_launch_hosts *hosts) {
+  int sum = 0;
+  for (size_t i = 0; i < hosts->count && sum < BY_MOST_RANKS; i++) sum += hosts->items[i].slots;
+  return sum;
+}
+
+enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks) {
+  int placed = 0;
+  size_t used = 0;
+  for (; used < hosts->count && placed < ranks; used++) {
+    struct by_launch_host *host = &hosts->items[used];
+    host->first = placed;
+    host->ranks = host->slots < ranks - placed ? host->slots : ranks - placed;
+    placed += host->ranks;
+  }
+  if (placed < ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the hosts hold %d ranks, not %d: give more hosts, or slots as in %s:%d",
+                   placed, ranks, hosts->items[0].name, hosts->items[0].slots + ranks - placed);
+  hosts->count = used;
+  return BANYAN_OK;
+}
+
+bool by_hosts_all_local(const struct by_launch_hosts *hosts) {
+  for (size_t i = 0; i < hosts->count; i++)
+    if (!hosts->items[i].local) return false;
+  return true;
+}

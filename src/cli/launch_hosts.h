@@ -1,0 +1,43 @@
+/* The hosts of a job and which ranks run where.
+ * Hosts are filled in the order given. A host is "name", "name:slots",
+ * "user@name:slots" or "[2001:db8::1]:slots"; a name given twice adds slots. */
+#ifndef BY_CLI_LAUNCH_HOSTS_H
+#define BY_CLI_LAUNCH_HOSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "arena.h"
+#include "fail.h"
+
+enum { BY_MOST_HOSTS = 4096, BY_MOST_RANKS = 65536 };
+
+struct by_launch_host {
+  const char *name;        /* without user and brackets */
+  const char *destination; /* what ssh gets */
+  int slots;
+  int first, ranks; /* set by by_hosts_place */
+  bool local;       /* names this machine */
+};
+
+struct by_launch_hosts {
+  struct by_launch_host *items;
+  size_t count, room;
+  struct by_arena arena;
+};
+
+void by_hosts_init(struct by_launch_hosts *hosts);
+void by_hosts_fini(struct by_launch_hosts *hosts);
+/* Adds "a:2,b:4". */
+enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list);
+/* Adds a file's hosts: one a line, also as "name slots=4"; # starts a comment. */
+enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path);
+/* Adds this machine under its own name. */
+enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
+/* Sum of all slots. */
+int by_hosts_slots(const struct by_launch_hosts *hosts);
+/* Gives every rank a host; hosts that stay empty are dropped. */
+enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks);
+bool by_hosts_all_local(const struct by_launch_hosts *hosts);
+
+#endif

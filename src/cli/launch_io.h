@@ -1,0 +1,72 @@
+/* Bytes in and out without ever blocking, and the frames between `banyan run`
+ * and its `run-host`s: a header of three numbers and a payload. Both ends run
+ * the same program, but a frame is checked before it is believed.
+ * Out of memory ends the program: everything it started ends with it. */
+#ifndef BY_CLI_LAUNCH_IO_H
+#define BY_CLI_LAUNCH_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What waits to be written to a descriptor. */
+struct by_outbox {
+  int fd;
+  size_t at_once; /* most bytes of one write; PIPE_BUF for a blocking fd that poll() says is writable */
+  char *data;
+  size_t start, end, room;
+  bool closed; /* the reader is gone: what is added is dropped */
+};
+
+void by_outbox_init(struct by_outbox *box, int fd, size_t at_once);
+void by_outbox_fini(struct by_outbox *box);
+void by_outbox_add(struct by_outbox *box, const void *bytes, size_t length);
+size_t by_outbox_waiting(const struct by_outbox *box);
+/* Writes what goes now; call when poll() says so. Sets `closed` when nobody reads any more. */
+void by_outbox_flush(struct by_outbox *box);
+
+enum by_launch_frame_type {
+  /* to a host */
+  BY_LAUNCH_PORT = 1, /* payload: range, interface: wants a free port */
+  BY_LAUNCH_START,    /* payload: struct by_host_job, see run_host.h */
+  BY_LAUNCH_SIGNAL,   /* number: for every rank */
+  /* from a host */
+  BY_LAUNCH_PORT_IS, /* number: the port; payload: the interface's address or "" */
+  BY_LAUNCH_STDOUT,  /* number: rank; payload: bytes */
+  BY_LAUNCH_STDERR,
+  BY_LAUNCH_ENDED, /* number: rank; payload: what wait() said, in decimal */
+  BY_LAUNCH_ERROR, /* payload: text; the host gives up */
+};
+
+/* Sent by a host before its first frame; what a login script prints before it is no frame. */
+#define BY_LAUNCH_HELLO "banyan-run-host/1\n"
+
+struct by_launch_frame {
+  enum by_launch_frame_type type;
+  uint32_t number;
+  const char *payload; /* NUL-terminated beyond `length`; valid until the inbox is filled again */
+  size_t length;
+};
+
+void by_outbox_frame(struct by_outbox *box, enum by_launch_frame_type type, uint32_t number, const void *payload,
+                     size_t length);
+
+struct by_inbox {
+  char *data;
+  size_t start, end, room;
+  char kept; /* the byte that the last payload's NUL stands on */
+  bool has_kept;
+};
+
+void by_inbox_fini(struct by_inbox *box);
+/* Reads once. False: the end of the stream, or an error, which is the same. */
+bool by_inbox_fill(struct by_inbox *box, int fd);
+/* 1: *out holds the next frame; 0: not there yet; -1: no frame of ours. */
+int by_inbox_next(struct by_inbox *box, struct by_launch_frame *out);
+
+/* malloc and realloc that end the program when memory is out. */
+void *by_cli_alloc(void *old, size_t bytes);
+/* Makes a descriptor non-blocking. */
+void by_cli_nonblock(int fd);
+
+#endif

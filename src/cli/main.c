@@ -1,0 +1,78 @@
+/* banyan: finds the subcommand and hands it its arguments. */
+#include <stdio.h>
+#include <string.h>
+
+#include <banyan/status.h>
+
+#include "commands.h"
+#include "options.h"
+#include "settings.h"
+#include "suggest.h"
+#include "text.h"
+
+enum { MOST_COMMANDS = 32 };
+
+static int help(int argc, char **argv);
+
+const struct by_subcommand by_subcommands[] = {
+    {"run", by_cli_run, "start the ranks of a job, here or on several hosts"},
+    {"plan", by_cli_plan, "check, draw and print plans and schedules"},
+    {"bench", by_cli_bench, "time a collective"},
+    {"doctor", by_cli_doctor, "check this machine and say how to mend what is wrong"},
+    {"version", by_cli_version, "print versions"},
+    {"help", help, "print this, or the help of a command"},
+    {"run-host", by_cli_run_host, NULL},
+    {NULL, NULL, NULL},
+};
+
+static int print_commands(FILE *out) {
+  fprintf(out, "usage: banyan COMMAND [options]\n\n"
+               "Gradient synchronisation over weighted aggregation trees.\n\ncommands:\n");
+  for (const struct by_subcommand *c = by_subcommands; c->name; c++)
+    if (c->help) fprintf(out, "  %-10s %s\n", c->name, c->help);
+  fprintf(out, "\n`banyan COMMAND --help` says more about each, `banyan help variables` lists the variables.\n");
+  return out == stdout ? 0 : 2;
+}
+
+static int unknown_command(const char *name) {
+  const char *names[MOST_COMMANDS];
+  size_t n = 0;
+  for (const struct by_subcommand *c = by_subcommands; c->name && n < MOST_COMMANDS; c++)
+    if (c->help) names[n++] = c->name;
+  const char *near = by_suggest(name, names, n);
+  fprintf(stderr, "banyan: there is no command \"%s\"%s%s%s\nSee `banyan help`.\n", name,
+          near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+  return 2;
+}
+
+static int dispatch(int argc, char **argv) {
+  for (const struct by_subcommand *c = by_subcommands; c->name; c++)
+    if (!strcmp(c->name, argv[0])) return c->run(argc, argv);
+  return unknown_command(argv[0]);
+}
+
+/* From the table that reads them. */
+static int print_variables(void) {
+  struct by_text text;
+  by_text_init(&text);
+  by_settings_print(&text);
+  printf("Variables that every program which joins a job reads (name, preset, meaning):\n\n%s", by_text_get(&text));
+  printf("%-22s %-6s %s\n", "BANYAN_LOG", "warn", "what is logged on standard error: \"info\", \"warn,plan:debug\"");
+  by_text_fini(&text);
+  return 0;
+}
+
+static int help(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "variables")) return print_variables();
+  if (argc < 2 || argv[1][0] == '-' || !strcmp(argv[1], "help")) return print_commands(stdout);
+  char *asked[] = {argv[1], (char[]){"--help"}, NULL};
+  return dispatch(2, asked);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return print_commands(stderr);
+  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return print_commands(stdout);
+  char version[] = "version";
+  if (!strcmp(argv[1], "--version")) argv[1] = version;
+  return dispatch(argc - 1, argv + 1);
+}

@@ -1,0 +1,184 @@
+#include "options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "suggest.h"
+#include "text.h"
+
+enum { HELP_COLUMN = 28, MOST_OPTIONS = 64 };
+
+/* One pass over the arguments. */
+struct scan {
+  const struct by_command *command;
+  char **argv;
+  int argc, at, kept; /* kept: operands so far, at argv[1 ..] */
+  void *values;
+};
+
+static const struct by_option help_option = {.name = "help", .letter = 'h', .help = "print this help"};
+
+int by_options_misuse(const struct by_command *command, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "%s: ", command->name);
+  vfprintf(stderr, format, args);
+  fprintf(stderr, "\nSee `%s --help`.\n", command->name);
+  va_end(args);
+  return 2;
+}
+
+int by_options_failure(const struct by_command *command, const char *text) {
+  fprintf(stderr, "%s: %s\n", command->name, text);
+  return 1;
+}
+
+static void print_option(const struct by_option *option) {
+  char left[96], letter[8] = "    ";
+  if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
+  int width = snprintf(left, sizeof left, "  %s--%s%s%s", letter, option->name, option->value ? " " : "",
+                       option->value ? option->value : "");
+  printf("%s", left);
+  if (width > HELP_COLUMN - 2)
+    printf("\n%*s", HELP_COLUMN, "");
+  else
+    printf("%*s", HELP_COLUMN - width, "");
+  for (const char *c = option->help; *c; c++) {
+    putchar(*c);
+    if (*c == '\n') printf("%*s", HELP_COLUMN, "");
+  }
+  putchar('\n');
+}
+
+static void print_help(const struct by_command *command) {
+  printf("usage: %s%s%s\n\n%s\n\noptions:\n", command->name, *command->usage ? " " : "", command->usage,
+         command->about);
+  for (const struct by_option *o = command->options; o->name; o++)
+    if (o->help) print_option(o);
+  print_option(&help_option);
+}
+
+/* Place of `text` among the words of "tcp|shm|auto", or -1. */
+static int find_choice(const char *words, const char *text) {
+  size_t length = strlen(text);
+  for (int i = 0;; i++) {
+    size_t word = strcspn(words, "|");
+    if (word == length && !memcmp(words, text, length)) return i;
+    if (!words[word]) return -1;
+    words += word + 1;
+  }
+}
+
+static enum banyan_status store_choice(const struct by_option *option, const char *text, int *out) {
+  int choice = find_choice(option->value, text);
+  if (choice < 0) return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is none of %s", text, option->value);
+  *out = choice;
+  return BANYAN_OK;
+}
+
+static enum banyan_status store_word(const char *text, struct by_words *words) {
+  if (words->count == BY_MOST_WORDS) return by_fail(BANYAN_ERR_ARGUMENT, "given more than %d times", BY_MOST_WORDS);
+  words->items[words->count++] = text;
+  return BANYAN_OK;
+}
+
+static enum banyan_status store(const struct by_option *option, const char *text, void *values) {
+  void *out = (char *)values + option->offset;
+  switch (option->kind) {
+  case BY_OPTION_FLAG: *(bool *)out = true; break;
+  case BY_OPTION_TEXT: *(const char **)out = text; break;
+  case BY_OPTION_INT: return by_parse_int(option->name, text, option->least, option->most, out);
+  case BY_OPTION_BYTES: return by_parse_bytes(text, out);
+  case BY_OPTION_SECONDS: return by_parse_seconds(text, out);
+  case BY_OPTION_CHOICE: return store_choice(option, text, out);
+  case BY_OPTION_WORDS: return store_word(text, out);
+  }
+  return BANYAN_OK;
+}
+
+static const struct by_option *find_option(const struct by_command *command, const char *name, size_t length,
+                                           char letter) {
+  for (const struct by_option *o = command->options; o->name; o++) {
+    if (letter ? o->letter == letter : strlen(o->name) == length && !memcmp(o->name, name, length)) return o;
+  }
+  bool help = letter ? letter == 'h' : length == 4 && !memcmp(name, "help", 4);
+  return help ? &help_option : NULL;
+}
+
+static int unknown_option(const struct by_command *command, const char *argument) {
+  const char *names[MOST_OPTIONS] = {"help"};
+  size_t n = 1;
+  for (const struct by_option *o = command->options; o->name && n < MOST_OPTIONS; o++)
+    if (o->help) names[n++] = o->name;
+  char name[64];
+  snprintf(name, sizeof name, "%.*s", (int)MIN(strcspn(argument, "="), sizeof name - 1), argument);
+  const char *near = !strncmp(name, "--", 2) ? by_suggest(name + 2, names, n) : NULL;
+  if (near) return by_options_misuse(command, "unknown option %s; did you mean --%s?", name, near);
+  return by_options_misuse(command, "unknown option %s", name);
+}
+
+/* Stores one option's value, which follows in the same or the next argument. */
+static int take_option(struct scan *scan, const struct by_option *option, const char *attached) {
+  if (option->kind == BY_OPTION_FLAG) {
+    if (attached) return by_options_misuse(scan->command, "--%s takes no value", option->name);
+  } else if (!attached) {
+    if (scan->at + 1 >= scan->argc)
+      return by_options_misuse(scan->command, "--%s needs a value (%s)", option->name, option->value);
+    attached = scan->argv[++scan->at];
+  }
+  if (store(option, attached, scan->values) == BANYAN_OK) return -1;
+  return by_options_misuse(scan->command, "--%s: %s", option->name, banyan_error_text());
+}
+
+/* Takes an argument that starts with a dash; -1: go on, else the exit code. */
+static int take_dashed(struct scan *scan) {
+  const char *argument = scan->argv[scan->at];
+  bool is_long = argument[1] == '-';
+  const char *name = argument + (is_long ? 2 : 1);
+  const char *equals = strchr(name, '=');
+  size_t length = equals ? (size_t)(equals - name) : strlen(name);
+  const struct by_option *option = find_option(scan->command, name, length, is_long ? 0 : *name);
+  if (!option) return unknown_option(scan->command, argument);
+  if (option == &help_option) {
+    print_help(scan->command);
+    return 0;
+  }
+  const char *attached = is_long ? (equals ? equals + 1 : NULL) : (name[1] ? name + 1 : NULL);
+  return take_option(scan, option, attached);
+}
+
+static void keep_rest(struct scan *scan, int from) {
+  while (from < scan->argc) scan->argv[1 + scan->kept++] = scan->argv[from++];
+  scan->at = scan->argc;
+}
+
+static int check_operands(const struct by_command *command, const struct by_operands *operands) {
+  if (operands->count < command->least_operands)
+    return by_options_misuse(command, "something is missing; usage: %s %s", command->name, command->usage);
+  if (command->most_operands >= 0 && operands->count > command->most_operands)
+    return by_options_misuse(command, "\"%s\" is one argument too many", operands->items[command->most_operands]);
+  return -1;
+}
+
+bool by_options_parse(const struct by_command *command, int argc, char **argv, void *values,
+                      struct by_operands *operands, int *exit_code) {
+  struct scan scan = {.command = command, .argv = argv, .argc = argc, .at = 1, .values = values};
+  *exit_code = -1;
+  for (; scan.at < argc && *exit_code < 0; scan.at++) {
+    const char *argument = argv[scan.at];
+    if (!strcmp(argument, "--"))
+      keep_rest(&scan, scan.at + 1);
+    else if (argument[0] == '-' && argument[1])
+      *exit_code = take_dashed(&scan);
+    else if (command->first_operand_ends)
+      keep_rest(&scan, scan.at);
+    else
+      argv[1 + scan.kept++] = argv[scan.at];
+  }
+  argv[1 + scan.kept] = NULL; /* operands may be handed to exec */
+  *operands = (struct by_operands){.items = argv + 1, .count = scan.kept};
+  if (*exit_code < 0) *exit_code = check_operands(command, operands);
+  return *exit_code < 0;
+}

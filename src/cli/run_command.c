@@ -1,0 +1,148 @@
+/* `banyan run`: its options, and the environment of the ranks. */
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "job_environment.h"
+#include "launch.h"
+#include "options.h"
+#include "socket.h"
+
+enum { PATH_BYTES = 4096 };
+
+struct run_options {
+  long ranks;
+  struct by_words hosts;
+  const char *hostfile, *plan, *transport, *interface, *ports, *ssh, *remote;
+  struct by_words environment;
+  bool pin;
+  double timeout, grace, start;
+  int output;
+};
+
+#define AT(member) offsetof(struct run_options, member)
+
+enum { OUTPUT_AUTO, OUTPUT_PREFIX, OUTPUT_RANK0, OUTPUT_RAW };
+
+static const struct by_option options[] = {
+    {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N", "number of ranks; default: all slots of the hosts", 1, BY_MOST_RANKS},
+    {"hosts", 'H', BY_OPTION_WORDS, AT(hosts), "LIST",
+     "hosts and their slots, \"a:2,b:4\"; filled in this order;\nuser@name is allowed; default: this machine", 0, 0},
+    {"hostfile", 'f', BY_OPTION_TEXT, AT(hostfile), "FILE",
+     "the same from a file: \"name:slots\" or \"name slots=N\" a line", 0, 0},
+    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
+    {"transport", 't', BY_OPTION_TEXT, AT(transport), "NAME", "auto, shm or tcp (BANYAN_TRANSPORT)", 0, 0},
+    {"iface", 'i', BY_OPTION_TEXT, AT(interface), "LIST",
+     "interfaces or subnets to use, \"eth1\", \"10.0.0.0/8\" (BANYAN_IFACE)", 0, 0},
+    {"port-range", 0, BY_OPTION_TEXT, AT(ports), "A-B", "ports to listen on (BANYAN_PORTS)", 0, 0},
+    {"env", 'x', BY_OPTION_WORDS, AT(environment), "NAME[=VALUE]",
+     "a variable for the ranks; hosts reached through ssh get only\nthese and BANYAN_*. May be given several times", 0,
+     0},
+    {"output", 'o', BY_OPTION_CHOICE, AT(output), "auto|prefix|rank0|raw",
+     "prefix: \"[rank] \" before every line; rank0: rank 0's standard\n"
+     "output as it is, all else with a prefix on standard error;\n"
+     "raw: no prefix; auto: rank0 if the command has --json, else\nprefix",
+     0, 0},
+    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r of a host to its r-th core, round and round", 0, 0},
+    {"timeout", 0, BY_OPTION_SECONDS, AT(timeout), "TIME", "end the job after this time, with exit code 124", 0, 0},
+    {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "from SIGTERM to SIGKILL for ranks to be ended; default 5 s", 0,
+     0},
+    {"start-timeout", 0, BY_OPTION_SECONDS, AT(start), "TIME", "in which every host must answer; default 60 s", 0, 0},
+    {"ssh", 0, BY_OPTION_TEXT, AT(ssh), "COMMAND", "how to reach other hosts; default \"ssh\"; split at spaces", 0, 0},
+    {"remote", 0, BY_OPTION_TEXT, AT(remote), "PATH", "the banyan command on other hosts; default: this one's path", 0,
+     0},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan run",
+    .usage = "-n N [options] [--] COMMAND [ARGUMENTS]",
+    .about = "Starts the ranks of a job here, or on several hosts through ssh, shows their\n"
+             "output line by line, passes signals on to them and ends all of them when one\n"
+             "fails. A second Ctrl-C kills at once. The ranks' standard input is empty.\n"
+             "\n"
+             "Returns the exit code of the rank that failed first (128 + signal if it was\n"
+             "killed), 124 after --timeout, 0 if none failed.",
+    .options = options,
+    .least_operands = 1,
+    .most_operands = -1,
+    .first_operand_ends = true,
+};
+
+static enum banyan_status collect_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
+  for (int i = 0; i < run->hosts.count; i++) BY_TRY(by_hosts_parse(hosts, run->hosts.items[i]));
+  if (run->hostfile) BY_TRY(by_hosts_read(hosts, run->hostfile));
+  if (hosts->count) return BANYAN_OK;
+  if (!run->ranks) return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N, or hosts with -H");
+  return by_hosts_add_self(hosts, (int)run->ranks);
+}
+
+static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, int *ranks) {
+  struct by_port_range range;
+  if (!run->ssh[strspn(run->ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
+  if (run->ports) BY_TRY(by_port_range_parse(run->ports, &range));
+  BY_TRY(collect_hosts(run, hosts));
+  *ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
+  return by_hosts_place(hosts, *ranks);
+}
+
+static enum banyan_status fill_environment(const struct run_options *run, struct by_job_environment *environment) {
+  BY_TRY(by_job_environment_init(environment));
+  for (int i = 0; i < run->environment.count; i++)
+    BY_TRY(by_job_environment_add(environment, run->environment.items[i]));
+  BY_TRY(by_job_environment_set(environment, "BANYAN_PLAN", run->plan));
+  BY_TRY(by_job_environment_set(environment, "BANYAN_TRANSPORT", run->transport));
+  BY_TRY(by_job_environment_set(environment, "BANYAN_IFACE", run->interface));
+  return by_job_environment_set(environment, "BANYAN_PORTS", run->ports);
+}
+
+static enum by_output_mode output_mode(int chosen, const struct by_operands *operands) {
+  if (chosen != OUTPUT_AUTO) return (enum by_output_mode)(chosen - OUTPUT_PREFIX);
+  for (int i = 1; i < operands->count; i++)
+    if (!strcmp(operands->items[i], "--json")) return BY_OUTPUT_RANK0;
+  return BY_OUTPUT_PREFIX;
+}
+
+static int launch(const struct run_options *run, const struct by_launch_hosts *hosts, int ranks,
+                  const struct by_operands *operands) {
+  char self[PATH_BYTES] = "banyan";
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length > 0) self[length] = 0;
+  struct by_job_environment environment;
+  if (fill_environment(run, &environment)) {
+    by_job_environment_fini(&environment);
+    return by_options_misuse(&command, "%s", banyan_error_text());
+  }
+  struct by_job job = {.title = command.name,
+                       .hosts = hosts,
+                       .ranks = ranks,
+                       .command = operands->items,
+                       .environment = environment.items,
+                       .output = output_mode(run->output, operands),
+                       .pin = run->pin,
+                       .timeout = run->timeout,
+                       .grace = run->grace,
+                       .start = run->start,
+                       .ssh = run->ssh,
+                       .remote = run->remote ? run->remote : self,
+                       .ports = run->ports,
+                       .interface = run->interface};
+  int exit_code = by_launch(&job);
+  by_job_environment_fini(&environment);
+  return exit_code;
+}
+
+int by_cli_run(int argc, char **argv) {
+  struct run_options run = {.ssh = "ssh", .grace = 5, .start = 60};
+  struct by_operands operands;
+  struct by_launch_hosts hosts;
+  int ranks = 0, exit_code;
+  if (!by_options_parse(&command, argc, argv, &run, &operands, &exit_code)) return exit_code;
+  by_hosts_init(&hosts);
+  if (place(&run, &hosts, &ranks))
+    exit_code = by_options_misuse(&command, "%s", banyan_error_text());
+  else
+    exit_code = launch(&run, &hosts, ranks, &operands);
+  by_hosts_fini(&hosts);
+  return exit_code;
+}

@@ -1,0 +1,251 @@
+/* `banyan run-host`: starts the ranks of one host for `banyan run`, which it
+ * hears on standard input and answers on standard output, in frames. When
+ * standard input ends, so does everything here. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "host_ranks.h"
+#include "interface.h"
+#include "socket.h"
+
+enum { MOST_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
+
+struct host {
+  struct by_inbox in;
+  struct by_outbox out;
+  int signals;
+  char *payload; /* the job's strings */
+  struct by_host_job job;
+  struct by_rank_process *ranks;
+  struct pollfd *polled; /* 3 of our own, then two of each rank */
+  int live;
+  bool started, ending;
+};
+
+/* Carries what a pipe holds; false at its end. */
+static bool carry(struct host *host, int index, int stream) {
+  static char bytes[PIPE_READ];
+  int *fd = &host->ranks[index].pipes[stream];
+  ssize_t n = read(*fd, bytes, sizeof bytes);
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  if (n > 0)
+    by_outbox_frame(&host->out, stream ? BY_LAUNCH_STDERR : BY_LAUNCH_STDOUT, (uint32_t)(host->job.first + index),
+                    bytes, (size_t)n);
+  return n > 0;
+}
+
+static void close_pipe(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+/* What a rank wrote before its end. Bounded: a process that left the rank's
+ * group may hold the pipe and write on. */
+static void drain(struct host *host, int index, int stream) {
+  int *fd = &host->ranks[index].pipes[stream];
+  for (int i = 0; i < DRAIN_READS && *fd >= 0; i++) {
+    size_t before = by_outbox_waiting(&host->out);
+    if (!carry(host, index, stream) || by_outbox_waiting(&host->out) == before) break;
+  }
+  close_pipe(fd);
+}
+
+static void end_rank(struct host *host, int index, int status) {
+  char text[24];
+  drain(host, index, 0);
+  drain(host, index, 1);
+  host->ranks[index].pid = 0;
+  host->live--;
+  by_outbox_frame(&host->out, BY_LAUNCH_ENDED, (uint32_t)(host->job.first + index), text,
+                  (size_t)snprintf(text, sizeof text, "%d", status));
+}
+
+static void reap(struct host *host) {
+  int status;
+  for (pid_t pid; (pid = by_rank_reap(&status));)
+    for (int i = 0; i < host->job.ranks; i++)
+      if (host->ranks[i].pid == pid) end_rank(host, i, status);
+}
+
+static void send_error(struct host *host) {
+  const char *text = banyan_error_text();
+  by_outbox_frame(&host->out, BY_LAUNCH_ERROR, 0, text, strlen(text));
+}
+
+static void signal_ranks(struct host *host, int signal_number) {
+  for (int i = 0; i < host->job.ranks && host->started; i++)
+    if (host->ranks[i].pid) kill(-host->ranks[i].pid, signal_number);
+}
+
+static void enter_directory(const char *directory) {
+  if (*directory && chdir(directory))
+    fprintf(stderr, "cannot enter %s (%s); the ranks start elsewhere\n", directory, strerror(errno));
+}
+
+static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
+  if (host->started) return by_fail(BANYAN_ERR_PROTOCOL, "told to start twice");
+  host->payload = by_cli_alloc(NULL, frame->length + 1);
+  memcpy(host->payload, frame->payload, frame->length + 1);
+  BY_TRY(by_host_job_parse(host->payload, frame->length, &host->job));
+  size_t n = (size_t)host->job.ranks;
+  host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
+  host->polled = by_cli_alloc(host->polled, (3 + 2 * n) * sizeof *host->polled);
+  for (size_t i = 0; i < n; i++) host->ranks[i] = (struct by_rank_process){.pipes = {-1, -1}};
+  host->started = true;
+  enter_directory(host->job.directory);
+  for (int i = 0; i < host->job.ranks; i++, host->live++) BY_TRY(by_rank_start(&host->job, i, &host->ranks[i]));
+  return BANYAN_OK;
+}
+
+/* Jobs that start at the same time should not all try the same port first. */
+static struct by_port_range upper_part(struct by_port_range range) {
+  unsigned number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) number = (unsigned)getpid();
+  range.low += (int)(number % (unsigned)(range.high - range.low + 1));
+  return range;
+}
+
+/* A port that nothing listens on at this moment. */
+static enum banyan_status find_port(const char *text, int *port) {
+  struct by_port_range range = {0};
+  struct by_address bound;
+  int fd = -1;
+  if (*text) BY_TRY(by_port_range_parse(text, &range));
+  if (by_socket_listen(NULL, upper_part(range), &fd, &bound)) BY_TRY(by_socket_listen(NULL, range, &fd, &bound));
+  *port = by_address_port(&bound);
+  close(fd);
+  return BANYAN_OK;
+}
+
+/* The first address that an interface filter leaves. */
+static enum banyan_status find_address(const char *filter, char *out) {
+  struct by_interface *all = NULL;
+  size_t n = 0;
+  BY_TRY(by_interface_list(filter, false, &all, &n));
+  by_address_print_host(&all[0].address, out);
+  free(all);
+  return BANYAN_OK;
+}
+
+static enum banyan_status answer_port(struct host *host, const struct by_launch_frame *frame) {
+  const char *range = frame->payload, *interface = range + strlen(range) + 1;
+  char address[BY_ADDRESS_TEXT] = "";
+  int port = 0;
+  if (interface >= frame->payload + frame->length) interface = "";
+  if (*interface) BY_TRY(find_address(interface, address));
+  BY_TRY(find_port(range, &port));
+  by_outbox_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, address, strlen(address));
+  return BANYAN_OK;
+}
+
+static enum banyan_status obey(struct host *host, const struct by_launch_frame *frame) {
+  switch (frame->type) {
+  case BY_LAUNCH_PORT: return answer_port(host, frame);
+  case BY_LAUNCH_START: return start(host, frame);
+  case BY_LAUNCH_SIGNAL: signal_ranks(host, (int)frame->number); return BANYAN_OK;
+  default: return by_fail(BANYAN_ERR_PROTOCOL, "frame of type %d", (int)frame->type);
+  }
+}
+
+static void hear(struct host *host) {
+  struct by_launch_frame frame;
+  int found;
+  if (!by_inbox_fill(&host->in, STDIN_FILENO)) host->ending = true;
+  while (!host->ending && (found = by_inbox_next(&host->in, &frame))) {
+    if (found > 0 && obey(host, &frame) == BANYAN_OK) continue;
+    if (found < 0) (void)by_fail(BANYAN_ERR_PROTOCOL, "not spoken to by banyan run, which starts this command");
+    send_error(host);
+    host->ending = true;
+  }
+}
+
+static void take_signals(struct host *host) {
+  struct signalfd_siginfo info;
+  while (read(host->signals, &info, sizeof info) == sizeof info)
+    if (info.ssi_signo != SIGCHLD) host->ending = true;
+  reap(host);
+}
+
+static size_t fill_polled(struct host *host) {
+  struct pollfd *p = host->polled;
+  *p++ = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
+  *p++ = (struct pollfd){.fd = host->signals, .events = POLLIN};
+  *p++ = (struct pollfd){.fd = by_outbox_waiting(&host->out) ? STDOUT_FILENO : -1, .events = POLLOUT};
+  bool full = by_outbox_waiting(&host->out) > MOST_WAITING;
+  for (int i = 0; i < host->job.ranks && host->started; i++)
+    for (int stream = 0; stream < 2; stream++)
+      *p++ = (struct pollfd){.fd = full ? -1 : host->ranks[i].pipes[stream], .events = POLLIN};
+  return (size_t)(p - host->polled);
+}
+
+static void carry_all(struct host *host, size_t n_polled) {
+  for (size_t k = 3; k < n_polled; k++) {
+    int index = (int)(k - 3) / 2, stream = (int)(k - 3) % 2;
+    int *fd = &host->ranks[index].pipes[stream];
+    if (!host->polled[k].revents || *fd < 0) continue;
+    if (!carry(host, index, stream)) close_pipe(fd);
+  }
+}
+
+/* Until the last rank has ended and all that is to be said has been said. */
+static void loop(struct host *host) {
+  while (!host->ending && !(host->started && !host->live && !by_outbox_waiting(&host->out))) {
+    size_t n = fill_polled(host);
+    if (poll(host->polled, n, -1) < 0) continue;
+    if (host->polled[2].revents) by_outbox_flush(&host->out);
+    if (host->out.closed) host->ending = true;
+    carry_all(host, n);
+    if (host->polled[1].revents) take_signals(host);
+    if (host->polled[0].revents) hear(host);
+  }
+}
+
+/* The last words of a host that gives up, for at most a second. */
+static void say_rest(struct host *host) {
+  struct pollfd writable = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  while (by_outbox_waiting(&host->out) && poll(&writable, 1, 1000) > 0) by_outbox_flush(&host->out);
+}
+
+static void open_host(struct host *host) {
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaddset(&wanted, signals[i]);
+  sigprocmask(SIG_BLOCK, &wanted, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  host->signals = signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);
+  host->polled = by_cli_alloc(NULL, 3 * sizeof *host->polled);
+  by_cli_nonblock(STDIN_FILENO);
+  by_cli_nonblock(STDOUT_FILENO);
+  by_outbox_init(&host->out, STDOUT_FILENO, SIZE_MAX);
+  by_outbox_add(&host->out, BY_LAUNCH_HELLO, strlen(BY_LAUNCH_HELLO));
+}
+
+int by_cli_run_host(int argc, char **argv) {
+  if (argc > 1 || isatty(STDIN_FILENO)) {
+    fprintf(stderr, "banyan run-host: started by `banyan run` on every host, not by hand\n");
+    return 2;
+  }
+  struct host host = {0};
+  by_ranks_prepare();
+  open_host(&host);
+  loop(&host);
+  by_ranks_sweep();
+  say_rest(&host);
+  close(host.signals);
+  by_inbox_fini(&host.in);
+  by_outbox_fini(&host.out);
+  by_host_job_fini(&host.job);
+  free(host.payload);
+  free(host.ranks);
+  free(host.polled);
+  return 0;
+}
