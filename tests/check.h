@@ -1,0 +1,26 @@
+/* What every cmocka program includes: cmocka with the headers it needs, and
+ * checks of statuses that show the error text when they fail. */
+#ifndef BY_TESTS_CHECK_H
+#define BY_TESTS_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <banyan/status.h>
+
+static inline void check_status(enum banyan_status got, enum banyan_status wanted, const char *expression,
+                                const char *file, int line) {
+  if (got == wanted) return;
+  print_error("%s:%d: %s is \"%s\", not \"%s\"; error text: %s\n", file, line, expression, banyan_status_name(got),
+              banyan_status_name(wanted), banyan_error_text());
+  _fail(file, line);
+}
+
+#define assert_status(expression, wanted) check_status((expression), (wanted), #expression, __FILE__, __LINE__)
+#define assert_ok(expression) assert_status(expression, BANYAN_OK)
+
+#endif

@@ -1,0 +1,72 @@
+#!/bin/bash
+# `banyan bench`: every collective, type and operation with every element checked, by its own ranks and as a rank.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+quick=(--iterations 3 --warmup 1)
+# rows N: $scratch/out holds N JSON objects with all keys, whose figures fit each other, and nothing was wrong.
+rows() {
+  python3 - "$1" "$scratch/out" <<'END' || fail "the JSON is not as promised"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
+assert len(rows) == int(sys.argv[1]), (len(rows), sys.argv[1])
+for row in rows:
+    assert {"impl", "collective", "bytes", "dtype", "op", "ranks", "transport", "plan", "registered", "calls", "time_us",
+            "min_us", "max_us", "algbw", "busbw", "wrong", "sleeps_per_call", "wakes_per_call", "cc"} <= set(row), row
+    assert row["wrong"] == 0 and 0 < row["min_us"] <= row["time_us"] <= row["max_us"], row
+    assert abs(row["algbw"] - 8e6 * row["bytes"] / row["time_us"]) <= 1e-4 * row["algbw"], row
+    n = row["ranks"]
+    factor = {"allreduce": 2 * (n - 1) / n, "reduce": 1, "broadcast": 1, "sendrecv": 1, "barrier": 1}
+    assert abs(row["busbw"] - row["algbw"] * factor.get(row["collective"], (n - 1) / n)) <= 1e-4 * row["busbw"], row
+END
+}
+
+for collective in allreduce reduce broadcast reduce_scatter allgather gather scatter alltoall sendrecv; do
+  wants 0 "$BANYAN" bench "$collective" -n 3 --root 2 --sizes 4,1000,300K --json "${quick[@]}"
+  rows 3
+  shows "\"collective\": \"$collective\"" out
+done
+wants 0 "$BANYAN" bench barrier -n 3 --json "${quick[@]}"
+rows 1
+for collective in allreduce reduce_scatter allgather gather; do
+  wants 0 "$BANYAN" bench "$collective" -n 3 --in-place --root 1 --sizes 1000,300K --json "${quick[@]}"
+  rows 2
+  shows '"in_place": true' out
+done
+for dtype in f64 f16 bf16 i8 u8 i32 i64; do
+  wants 0 "$BANYAN" bench allreduce -n 2 --dtype "$dtype" --sizes 8,100K --json "${quick[@]}"
+  rows 2
+done
+for op in avg min max prod; do wants 0 "$BANYAN" bench allreduce -n 3 --op $op --sizes 5000 --json "${quick[@]}"; done
+for op in and or xor sum avg; do
+  wants 0 "$BANYAN" bench allreduce -n 3 --op $op --dtype i32 --sizes 5000 --json "${quick[@]}"
+  rows 1
+done
+wants 0 "$BANYAN" bench -n 2 --transport tcp --plan ring --registered --pin --sizes 8..64 --check off --json "${quick[@]}"
+rows 4
+shows '"transport": "tcp", "plan": "ring", "registered": true' out
+wants 0 "$BANYAN" bench -n 2 --transport shm --budget 0.01 --sizes 64K --json
+rows 1
+
+# For people.
+wants 0 "$BANYAN" bench -n 2 --sizes 8,1K --counters "${quick[@]}"
+shows '^# allreduce, f32, sum; 2 ranks on 1 host' out
+[ "$(grep -cE '^ +(8|1024) +3 ' "$scratch/out")" -eq 2 ] || fail "rows of the table"
+
+# As ranks of a job, on what look like two hosts.
+wants 0 "$BANYAN" run -H localhost:2,127.0.0.1:1 -- "$BANYAN" bench --sizes 1000 --json "${quick[@]}"
+rows 1
+shows '"ranks": 3' out
+wants 0 "$BANYAN" run -H localhost:1,127.0.0.1:1 -- "$BANYAN" bench --sizes 1000 "${quick[@]}"
+shows '^\[0\] # allreduce, .* 2 ranks on 2 hosts' out
+
+# Misuse is found before anything is started where that is possible.
+wants 2 "$BANYAN" bench alreduce
+shows 'did you mean allreduce' err
+wants 2 "$BANYAN" bench --sizes 0
+wants 2 "$BANYAN" bench --op xor
+wants 2 "$BANYAN" bench --dtype f33
+wants 2 "$BANYAN" bench scatter --in-place
+wants 2 "$BANYAN" bench --transport udp
+wants 1 "$BANYAN" bench -n 2 --plan nonesuch --sizes 8
+shows 'banyan bench: rank [01]: .*nonesuch' err
+wants 1 "$BANYAN" bench reduce -n 2 --root 2 --sizes 8

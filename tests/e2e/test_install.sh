@@ -1,0 +1,48 @@
+#!/bin/bash
+# What `make install` puts down is complete: a program builds against it with pkg-config alone, and runs.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+needed() { readelf -d "$1" | grep -oE 'NEEDED.*\[.*' || true; }
+
+needed "$BANYAN_BUILD/libbanyan.so" | grep -qE 'lib(asan|tsan|ubsan)' && skip "a sanitizer's library needs a sanitizer's program"
+
+wants 0 meson install -C "$BANYAN_BUILD" --no-rebuild --destdir "$scratch/root"
+root=$scratch/root$(meson introspect "$BANYAN_BUILD" --buildoptions | python3 -c '
+import json, sys
+print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')
+library=$(find "$root" -name libbanyan.so)
+[ -n "$library" ] || fail "no libbanyan.so below $root"
+readelf -d "$library" | grep -q 'SONAME.*libbanyan\.so\.0\]' || fail "the soname is not libbanyan.so.0"
+[ -e "$library.0" ] || fail "no libbanyan.so.0 beside libbanyan.so"
+[ -f "$root/include/banyan/banyan.h" ] || fail "no headers"
+[ -s "$root/share/man/man1/banyan.1" ] || fail "no manual page"
+
+# Nothing but the public interface is to be seen from outside.
+nm -D --defined-only "$library" | awk '{print $3}' | grep -vE '^banyan_' >"$scratch/out" &&
+  fail "exported, and not banyan_: $(tr '\n' ' ' <"$scratch/out")"
+
+cat >"$scratch/sum.c" <<'C'
+#include <banyan/banyan.h>
+#include <stdio.h>
+
+int main(void) {
+  struct banyan_comm *comm;
+  float x = 3;
+  if (banyan_comm_create(NULL, &comm) || banyan_allreduce(comm, &x, &x, 1, BANYAN_FLOAT32, BANYAN_SUM)) {
+    fprintf(stderr, "%s\n", banyan_error_text());
+    return 1;
+  }
+  printf("%s %g of %d\n", banyan_version(), x, banyan_comm_size(comm));
+  banyan_comm_destroy(comm);
+  return 0;
+}
+C
+export PKG_CONFIG_PATH=${library%/*}/pkgconfig
+flags=$(pkg-config --define-variable=prefix="$root" --cflags --libs banyan)
+# shellcheck disable=SC2086 # flags are words
+wants 0 "${CC:-cc}" -Wall -Werror -o "$scratch/sum" "$scratch/sum.c" $flags
+export LD_LIBRARY_PATH=${library%/*}
+wants 0 "$scratch/sum"
+shows '^[0-9.]+ 3 of 1$' out
+wants 0 "$root/bin/banyan" run -n 2 -- "$scratch/sum"
+shows ' 6 of 2$' out

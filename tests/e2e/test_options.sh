@@ -1,0 +1,69 @@
+#!/bin/bash
+# The command line: help, unknown names and what is suggested, bad values. Exit code 2 for all misuse.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+wants 0 "$BANYAN" help
+for name in run plan bench doctor version help; do shows "^  $name +[a-z]" out; done
+if grep -q run-host "$scratch/out"; then fail "help lists a command that is not for people"; fi
+wants 0 "$BANYAN" --help
+wants 0 "$BANYAN" version
+shows '^banyan [0-9]+\.[0-9]+\.[0-9]+' out
+wants 0 "$BANYAN" --version
+wants 0 "$BANYAN" version --json
+python3 -c 'import json, sys; print(json.load(sys.stdin)["banyan"])' <"$scratch/out" >/dev/null || fail "version is no JSON"
+
+# Every listed command explains itself, and says the same through help.
+for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
+  wants 0 "$BANYAN" "$name" --help
+  shows '^usage: banyan' out
+  cp "$scratch/out" "$scratch/first"
+  [ "$name" = help ] && continue
+  shows '--help' out
+  wants 0 "$BANYAN" help "$name"
+  cmp -s "$scratch/first" "$scratch/out" || fail "help $name is not $name --help"
+done
+
+wants 0 "$BANYAN" help variables
+for name in RANK SIZE ROOT KEY HOST TRANSPORT PLAN LOG; do shows "^BANYAN_$name +[^ ]+ +[A-Za-z0-9]" out; done
+
+wants 2 "$BANYAN"
+shows '^usage' err
+wants 2 "$BANYAN" rum
+shows 'did you mean "run"' err
+wants 2 "$BANYAN" xyzzy
+shows 'no command "xyzzy"$' err
+
+wants 2 "$BANYAN" run --transprot tcp -n 1 true
+shows 'unknown option --transprot; did you mean --transport\?' err
+wants 2 "$BANYAN" run --time=3 -n 1 true
+shows 'did you mean --timeout' err
+wants 2 "$BANYAN" run --xyzzy
+shows 'unknown option --xyzzy$' err
+wants 2 "$BANYAN" run -Z
+shows 'unknown option -Z' err
+wants 2 "$BANYAN" run -n
+shows '--ranks needs a value \(N\)' err
+wants 2 "$BANYAN" run -n four true
+shows 'four' err
+wants 2 "$BANYAN" run -n 0 true
+wants 2 "$BANYAN" run -n 99999999999999999999 true
+wants 2 "$BANYAN" run -n 1 --timeout soon true
+shows 'soon' err
+wants 2 "$BANYAN" run -n 1 --output loud true
+shows '"loud" is none of auto\|prefix\|rank0\|raw' err
+wants 2 "$BANYAN" run --pin=yes -n 1 true
+shows '--pin takes no value' err
+wants 2 "$BANYAN" run -n 2
+shows 'something is missing' err
+wants 2 "$BANYAN" version surplus
+shows '"surplus" is one argument too many' err
+
+# Values may be attached; options behind the command are the command's; -- ends ours.
+wants 0 "$BANYAN" run -n2 --output=raw echo --pin -n
+[ "$(sort -u "$scratch/out")" = "--pin -n" ] || fail "the command's own options were taken"
+wants 0 "$BANYAN" run -n 1 -o raw -- echo a b
+shows '^a b$' out
+
+# The hidden half is not for terminals, and does not believe what is no frame.
+wants 0 bash -c 'echo nonsense-that-is-long-enough | "$1" run-host' - "$BANYAN"
+shows 'not spoken to by banyan run' out

@@ -1,0 +1,168 @@
+#!/bin/bash
+# `banyan run`: what ranks are told, whose output is whose, how a job ends, and that nothing is left over.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+# A process of this test is known by the number of seconds it sleeps.
+odd=$((100000 + $$))
+# left N: so many of our sleepers live, waiting up to 10 s for that.
+left() {
+  local n i
+  for ((i = 0; i < 100; i++)); do
+    n=$(pgrep -fc "^sleep $odd" || true)
+    [ "$n" -eq "$1" ] && return
+    sleep 0.1
+  done
+  pgrep -fa "sleep $odd" >&2 || true
+  fail "$n processes are there, not $1"
+}
+alive() { left "$1"; }
+
+# --- what ranks are told
+wants 0 "$BANYAN" run -n 3 --plan ring --transport tcp --iface lo --port-range 21000-21999 -- \
+  sh -c 'echo $BANYAN_SIZE $BANYAN_LOCAL_RANK/$BANYAN_LOCAL_SIZE $BANYAN_PLAN $BANYAN_TRANSPORT $BANYAN_IFACE $BANYAN_PORTS $BANYAN_ROOT'
+for r in 0 1 2; do shows "^\[$r\] 3 $r/3 ring tcp lo 21000-21999 127\.0\.0\.1:21[0-9]{3}$" out; done
+wants 0 "$BANYAN" run -n 2 -- sh -c 'echo $BANYAN_KEY $BANYAN_ROOT $BANYAN_HOST'
+[ "$(cut -d' ' -f2- "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail "ranks were told different things"
+shows "^\[1\] [0-9a-f]{64} 127\.0\.0\.1:[0-9]+ $(hostname)$" out
+key=$(awk 'NR == 1 {print $2}' "$scratch/out")
+wants 0 "$BANYAN" run -n 1 -o raw -- sh -c 'echo $BANYAN_KEY'
+[ "$(cat "$scratch/out")" != "$key" ] || fail "two jobs have the same key"
+wants 0 env TOLD=here "$BANYAN" run -n 1 -x MORE=there -o raw -- sh -c 'echo $TOLD $MORE'
+shows '^here there$' out
+
+# --- several hosts that are all this one
+wants 0 "$BANYAN" run -H "localhost:2,127.0.0.1:1,$(hostname):2" -n 4 -- \
+  sh -c 'echo $BANYAN_HOST $BANYAN_LOCAL_RANK $BANYAN_LOCAL_SIZE $BANYAN_ROOT'
+shows '^\[0\] localhost 0 2 127\.0\.0\.1:' out
+shows '^\[1\] localhost 1 2 127\.0\.0\.1:' out
+shows '^\[2\] 127\.0\.0\.1 0 1 127\.0\.0\.1:' out
+shows "^\[3\] $(hostname) 0 1 127\.0\.0\.1:" out
+printf '# two\nlocalhost slots=2\n\n127.0.0.1:3 # more\n' >"$scratch/hosts"
+wants 0 "$BANYAN" run --hostfile "$scratch/hosts" -- sh -c 'echo $BANYAN_HOST'
+[ "$(grep -c 'localhost$' "$scratch/out")/$(grep -c '127.0.0.1$' "$scratch/out")" = 2/3 ] || fail "host file"
+printf 'localhost\nlocalhost slot=2\n' >"$scratch/hosts"
+wants 2 "$BANYAN" run --hostfile "$scratch/hosts" -- true
+shows "hosts:2: \"slot=2\"" err
+wants 2 "$BANYAN" run --hostfile "$scratch/none" -- true
+wants 2 "$BANYAN" run -H localhost:2 -n 3 -- true
+shows 'hold 2 ranks, not 3' err
+wants 2 "$BANYAN" run -H -oProxyCommand=x -- true
+wants 2 "$BANYAN" run -H 'a;b' -- true
+shows '"a;b" is not a host' err
+wants 2 "$BANYAN" run -- true
+shows 'how many ranks' err
+wants 2 "$BANYAN" run -n 1 --port-range 9-3 -- true
+wants 1 "$BANYAN" run -n 1 --iface nonesuch0 -- true
+shows 'nonesuch0' err
+
+# --- output: whole lines, streams apart, last lines without newline, long and binary output
+wants 0 "$BANYAN" run -n 4 -- bash -c 'for i in {1..500}; do printf "%s" "out $BANYAN_RANK "; echo "$i"; echo "err $i" >&2; done; printf end'
+for r in 0 1 2 3; do
+  sed -n "s/^\[$r\] //p" "$scratch/out" >"$scratch/rank"
+  diff <(seq -f "out $r %g" 500; echo end) "$scratch/rank" >/dev/null || fail "lines of rank $r"
+  diff <(seq -f "err %g" 500) <(sed -n "s/^\[$r\] //p" "$scratch/err") >/dev/null || fail "error lines of rank $r"
+done
+[ "$(wc -l <"$scratch/out")" -eq 2004 ] || fail "number of lines"
+wants 0 "$BANYAN" run -n 8 -- sh -c 'head -c 1000000 /dev/zero | tr "\0" "x"; echo; head -c 1000000 /dev/zero >&2'
+[ "$(wc -c <"$scratch/out")" -eq $((8 * (1000000 + 5))) ] || fail "a megabyte from each rank"
+[ "$(sort -u "$scratch/out" | cut -c1-5 | paste -sd,)" = "[0] x,[1] x,[2] x,[3] x,[4] x,[5] x,[6] x,[7] x" ] || fail "mixed lines"
+[ "$(tr -dc '\0' <"$scratch/err" | wc -c)" -eq 8000000 ] || fail "binary output"
+wants 0 "$BANYAN" run -n 2 -o rank0 -- sh -c 'echo "line $BANYAN_RANK"'
+[ "$(cat "$scratch/out")" = "line 0" ] || fail "rank0"
+shows '^\[1\] line 1$' err
+wants 0 "$BANYAN" run -n 2 -- sh -c 'printf "{\"rank\": %d}" $BANYAN_RANK' - --json
+[ "$(cat "$scratch/out")" = '{"rank": 0}' ] || fail "--json does not make rank 0's output bare"
+wants 0 "$BANYAN" run -n 1 -- printf 'one\rtwo\r\nthree'
+[ "$(od -c -An "$scratch/out" | tr -d ' \n')" = '[0]one\r[0]two\r\n[0]three\n' ] || fail "carriage returns"
+
+# --- how a job ends
+wants 0 "$BANYAN" run -n 100 -- /bin/true
+wants 3 "$BANYAN" run -n 3 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
+shows "^banyan run: rank 1 on host $(hostname): exit code 3$" err
+[ "$(wc -l <"$scratch/err")" -eq 1 ] || fail "ranks that we ended are reported"
+left 0
+wants 137 "$BANYAN" run -H localhost:2,127.0.0.1:2 -- sh -c "[ \$BANYAN_RANK = 2 ] && kill -9 \$\$; exec sleep $odd"
+shows '^banyan run: rank 2 on host 127\.0\.0\.1: killed by signal 9 \(Killed\)$' err
+wants 139 "$BANYAN" run -n 2 -- sh -c "ulimit -c 0; [ \$BANYAN_RANK = 0 ] && kill -SEGV \$\$; exec sleep $odd"
+shows 'rank 0 .* killed by signal 11 \(Segmentation fault\)' err
+wants 127 "$BANYAN" run -n 1 -- "$scratch/nonesuch"
+shows "cannot run $scratch/nonesuch: No such file" err
+wants 126 "$BANYAN" run -n 1 -- "$scratch"
+wants 124 "$BANYAN" run -n 2 --timeout 0.3 -- sleep "$odd"
+shows 'not done after 0.3 s' err
+# Who ignores SIGTERM is killed.
+wants 1 "$BANYAN" run -n 2 --grace 0.3 -- sh -c "[ \$BANYAN_RANK = 1 ] && sleep 0.2 && exit 1; trap '' TERM; sleep $odd; sleep $odd"
+left 0
+wants 0 "$BANYAN" run -n 1 -- bash -c "ulimit -n | grep -qx $(ulimit -n)"
+wants 0 "$BANYAN" run -n 2 -- sh -c 'read line || echo nothing'
+[ "$(grep -c nothing "$scratch/out")" -eq 2 ] || fail "standard input is not empty"
+
+# A closed reader ends everything, quietly.
+"$BANYAN" run -n 2 -- sh -c "yes & sleep $odd" 2>"$scratch/err" | head -1 >"$scratch/out" || true
+shows '^\[[01]\] y$' out
+[ ! -s "$scratch/err" ] || fail "a closed reader is reported: $(cat "$scratch/err")"
+left 0
+# A slow reader loses nothing, and keeps neither order nor Ctrl-C waiting.
+"$BANYAN" run -n 4 -- bash -c 'seq 1 40000' | (sleep 0.5; cat) >"$scratch/out"
+awk '{if ($2 != ++n[$1]) exit 1} END {for (r in n) if (n[r] != 40000) exit 1; if (NR != 160000) exit 1}' "$scratch/out" ||
+  fail "a slow reader"
+
+# --- signals
+start() { # starts a job in the background as $job; a job in a script ignores SIGINT, so bash -i's way: through python
+  python3 -c 'import os, signal, sys
+for s in (signal.SIGINT, signal.SIGQUIT): signal.signal(s, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+  job=$!
+}
+ends() { # ends STATUS: the job does so
+  local got=0
+  wait "$job" || got=$?
+  [ "$got" -eq "$1" ] || { cat "$scratch/err" >&2; fail "the job ended with $got, not $1"; }
+}
+start "$BANYAN" run -n 2 -- sleep "$odd"
+alive 2
+kill -INT "$job"
+ends 130
+shows '^banyan run: ended by signal 2 \(Interrupt\)$' err
+start "$BANYAN" run -n 2 -- sleep "$odd"
+alive 2
+kill -TERM "$job"
+ends 143
+# Ranks may handle a signal and end well.
+start "$BANYAN" run -n 2 -- bash -c "trap 'echo got it; kill %1; exit 0' INT USR1; sleep $odd & echo ready; wait; wait"
+alive 2
+until [ "$(grep -c ready "$scratch/out")" -eq 2 ]; do sleep 0.05; done
+kill -USR1 "$job"
+ends 0
+[ "$(grep -c 'got it' "$scratch/out")" -eq 2 ] || fail "SIGUSR1 did not reach both ranks"
+# The second Ctrl-C kills who ignores the first.
+start "$BANYAN" run -n 2 -- sh -c "trap '' INT; echo ready; sleep $odd; sleep $odd"
+alive 2
+kill -INT "$job"
+sleep 0.3
+alive 2
+kill -INT "$job"
+ends 130
+left 0
+
+# --- nothing is left over
+family="sleep $odd & setsid sleep $odd & (setsid sh -c 'sleep $odd; true' &) ; sleep $odd"
+start "$BANYAN" run -n 2 -- bash -c "$family"
+alive 8
+kill -KILL "$job"
+ends 137
+left 0
+start "$BANYAN" run -n 2 -- bash -c "$family"
+alive 8
+kill -TERM "$job"
+wait "$job" || true
+left 0
+wants 0 "$BANYAN" run -n 2 -- bash -c "setsid sleep $odd & sleep $odd & sleep 0.2"
+left 0
+# The helper of a host killed: its ranks die with it and the launcher says so.
+start "$BANYAN" run -n 2 -- sleep "$odd"
+alive 2
+kill -KILL "$(pgrep -P "$job")"
+ends 1
+shows 'connection lost \(killed by signal 9' err
+left 0

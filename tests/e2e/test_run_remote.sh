@@ -1,0 +1,98 @@
+#!/bin/bash
+# `banyan run` through ssh, with a script in ssh's place that runs the command here: starting, a key nobody
+# sees, and ends of all kinds.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+odd=$((200000 + $$))
+left() {
+  local n i
+  for ((i = 0; i < 100; i++)); do
+    n=$(pgrep -fc "^sleep $odd" || true)
+    [ "$n" -eq "$1" ] && return
+    sleep 0.1
+  done
+  fail "$n processes are there, not $1"
+}
+
+cat >"$scratch/ssh" <<'END'
+#!/bin/sh
+# ssh -p 22 HOST COMMAND: as sshd does it, with a clean environment and in the home folder.
+[ "$1 $2" = "-p 22" ] || { echo "called with $*" >&2; exit 255; }
+shift 2
+host=$1
+shift
+[ "$host" = refused ] && { echo "ssh: connect to host refused: Connection refused" >&2; exit 255; }
+[ "$host" = deaf ] && exec sleep 600
+echo "Welcome to $host."
+cd / && exec env -i PATH="$PATH" HOME=/ LOGIN="$host" sh -c "$*"
+END
+chmod +x "$scratch/ssh"
+ssh="$scratch/ssh -p 22"
+
+wants 0 env NOT_SENT=1 SENT=2 BANYAN_LOG=warn "$BANYAN" run --ssh "$ssh" -H a:2,user@b:1,localhost:1 -x SENT -x SPACE='x  y' -- \
+  sh -c 'echo "$BANYAN_RANK/$BANYAN_SIZE $BANYAN_HOST $LOGIN $BANYAN_LOCAL_RANK/$BANYAN_LOCAL_SIZE $PWD .$NOT_SENT.$SENT.$SPACE.$BANYAN_LOG ${BANYAN_ROOT%:*}"' \
+  </dev/null
+shows "^\[0\] 0/4 a a 0/2 $PWD \.\.2\.x  y\.warn a$" out
+shows "^\[1\] 1/4 a a 1/2 $PWD \.\.2\.x  y\.warn a$" out
+shows "^\[2\] 2/4 b user@b 0/1 $PWD \.\.2\.x  y\.warn a$" out
+shows "^\[3\] 3/4 localhost  0/1 $PWD \.1\.2\.x  y\.warn a$" out
+shows '^\[a\] Welcome to a\.$' err
+# "localhost" would mean another machine to the others.
+wants 0 "$BANYAN" run --ssh "$ssh" -H localhost,a -- sh -c 'echo ${BANYAN_ROOT%:*}'
+shows "^\[1\] $(hostname)$" out
+
+# The key is in no command line, and all ranks have the same.
+"$BANYAN" run --ssh "$ssh" -H a:1,b:1 -- sh -c "echo \$BANYAN_KEY; exec sleep $odd" >"$scratch/out" 2>"$scratch/err" &
+job=$!
+left 2
+until [ "$(wc -l <"$scratch/out")" -eq 2 ]; do sleep 0.05; done
+[ "$(cut -d' ' -f2 "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail "different keys"
+key=$(awk 'NR == 1 {print $2}' "$scratch/out")
+[ ${#key} -eq 64 ] || fail "no key"
+seen=0
+for file in /proc/[0-9]*/cmdline; do
+  text=$( (tr '\0' ' ' <"$file") 2>/dev/null || true)
+  case $text in
+  *run-host*) seen=1 ;;
+  esac
+  case $text in
+  *"$key"*) fail "the key is visible: $text" ;;
+  esac
+done
+[ $seen = 1 ] || fail "looked at the wrong processes"
+kill -TERM "$job"
+wait "$job" || true
+left 0
+
+# When the connection goes, so do the ranks; when a rank goes, so do those on other hosts.
+"$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- bash -c "setsid sleep $odd & exec sleep $odd" >"$scratch/out" 2>"$scratch/err" &
+job=$!
+left 8
+kill -KILL "$job"
+wait "$job" || true
+left 0
+wants 137 "$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- sh -c "[ \$BANYAN_RANK = 3 ] && kill -9 \$\$; exec sleep $odd"
+shows '^banyan run: rank 3 on host b: killed by signal 9 \(Killed\)$' err
+left 0
+
+# Hosts that cannot be used are named, and nothing stays behind.
+wants 1 "$BANYAN" run --ssh "$ssh" -H a:2,refused:2 -- sleep "$odd"
+shows '^\[refused\] ssh: connect to host refused: Connection refused$' err
+shows '^banyan run: host refused: could not be reached.*exit code 255' err
+left 0
+wants 1 "$BANYAN" run --ssh "$ssh" -H a:2 --remote "$scratch/no banyan's here" -- sleep "$odd"
+shows '^banyan run: host a: banyan could not be started there.*--remote' err
+wants 1 "$BANYAN" run --ssh "$scratch/no-ssh -v" -H a:2 -- sleep "$odd"
+shows 'cannot run .*/no-ssh: No such file' err
+wants 1 "$BANYAN" run --ssh "$ssh" -H a:1,deaf:1 --start-timeout 0.5 -- sleep "$odd"
+shows 'host deaf: no answer \(--start-timeout\)' err
+left 0
+wants 2 "$BANYAN" run --ssh " " -H a:1 -- true
+# A path that a shell would take apart.
+mkdir "$scratch/it's a folder"
+ln -s "$BANYAN" "$scratch/it's a folder/banyan"
+wants 0 "$BANYAN" run --ssh "$ssh" -H a:1 --remote "$scratch/it's a folder/banyan" -- echo fine
+shows '^\[0\] fine$' out
+# Much output, through frames.
+wants 0 "$BANYAN" run --ssh "$ssh" -H a:2,b:2 -- sh -c 'seq 1 50000'
+awk '{if ($2 != ++n[$1]) exit 1} END {if (NR != 200000) exit 1}' "$scratch/out" || fail "lines"

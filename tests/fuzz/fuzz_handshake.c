@@ -1,0 +1,112 @@
+/* The handshake against an arbitrary peer. The first byte's lowest bit picks our
+ * role, the next bit what the peer is: one that sends the rest of the input
+ * as it stands, or an honest one whose bytes the input alters: pairs of (how
+ * many bytes to leave alone, what to exclusive-or the next one with). Bits 2
+ * to 4 pick how many bytes we are fed at once. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handshake.h"
+
+#undef NDEBUG
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void begin(struct by_handshake *handshake, enum by_role role) {
+  static const struct by_key key = {{1, 2, 3}};
+  uint8_t nonce[BY_NONCE_BYTES]; /* fixed, so that an input always does the same */
+  memset(nonce, role == BY_ROLE_CLIENT ? 'c' : 's', sizeof nonce);
+  struct by_handshake_options options = {
+      .role = role, .purpose = 3, .key = &key, .hello = "hello", .hello_length = 5, .nonce = nonce};
+  if (by_handshake_init(handshake, &options) != BANYAN_OK) abort();
+}
+
+static void check(const struct by_handshake *handshake, enum banyan_status status, size_t used, size_t length) {
+  size_t n;
+  assert(used <= length);
+  assert(status == BANYAN_OK || status == BANYAN_ERR_AUTH || status == BANYAN_ERR_PROTOCOL);
+  assert(used == length || status != BANYAN_OK || by_handshake_done(handshake));
+  assert((by_handshake_hello(handshake, &n) != NULL) == by_handshake_done(handshake));
+  assert(n <= BY_HELLO_MOST);
+  if (handshake->state <= BY_HANDSHAKE_PROOF) /* nobody has proved anything: nothing but the greeting's room */
+    assert(!handshake->hello && handshake->out_length <= BY_GREETING_BYTES + BY_MAC_BYTES);
+  if (!by_handshake_done(handshake)) assert(by_handshake_ended(handshake, false) != BANYAN_OK);
+}
+
+/* Feeds a block of exactly its size, so that a sanitizer sees a read past it. */
+static enum banyan_status feed(struct by_handshake *handshake, const uint8_t *data, size_t length, size_t chunk) {
+  enum banyan_status status = BANYAN_OK;
+  for (size_t at = 0; at < length && status == BANYAN_OK && !by_handshake_done(handshake);) {
+    size_t n = length - at < chunk ? length - at : chunk, used;
+    uint8_t *exact = malloc(n);
+    if (!exact) abort();
+    memcpy(exact, data + at, n);
+    status = by_handshake_feed(handshake, exact, n, &used);
+    free(exact);
+    check(handshake, status, used, n);
+    at += n;
+  }
+  return status;
+}
+
+static void raw_peer(struct by_handshake *we, const uint8_t *data, size_t size, size_t chunk) {
+  (void)!feed(we, data, size, chunk);
+  assert(!by_handshake_done(we)); /* it does not know the key */
+}
+
+/* Alters `n` honest bytes as the input says; whether any changed. */
+static bool alter(uint8_t *bytes, size_t n, const uint8_t **edits, const uint8_t *end, size_t *wait) {
+  bool changed = false;
+  for (size_t i = 0; i < n && *edits + 1 < end; i++) {
+    if (*wait < (*edits)[0]) {
+      ++*wait;
+      continue;
+    }
+    bytes[i] ^= (*edits)[1];
+    changed |= (*edits)[1] != 0;
+    *edits += 2;
+    *wait = 0;
+  }
+  return changed;
+}
+
+static void honest_peer(struct by_handshake *we, struct by_handshake *peer, const uint8_t *data, size_t size,
+                        size_t chunk) {
+  const uint8_t *end = data + size;
+  enum banyan_status status = BANYAN_OK;
+  bool changed = false;
+  size_t wait = 0, n, used;
+  for (int turn = 0; turn < 8 && status == BANYAN_OK; turn++) {
+    uint8_t bytes[256];
+    const uint8_t *out = by_handshake_output(we, &n);
+    if (n && by_handshake_feed(peer, out, n, &used) != BANYAN_OK) break;
+    by_handshake_sent(we, n);
+    out = by_handshake_output(peer, &n);
+    assert(n <= sizeof bytes);
+    if (n) memcpy(bytes, out, n);
+    by_handshake_sent(peer, n);
+    changed |= alter(bytes, n, &data, end, &wait);
+    status = feed(we, bytes, n, chunk);
+  }
+  assert(by_handshake_done(we) == !changed); /* believed exactly if nothing was altered */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const size_t chunks[] = {1, 2, 3, 9, 31, 42, 75, 100000};
+  if (size == 0) return 0;
+  enum by_role role = data[0] & 1 ? BY_ROLE_SERVER : BY_ROLE_CLIENT;
+  size_t chunk = chunks[data[0] >> 2 & 7];
+  struct by_handshake we, peer;
+  begin(&we, role);
+  begin(&peer, role == BY_ROLE_CLIENT ? BY_ROLE_SERVER : BY_ROLE_CLIENT);
+  if (data[0] & 2)
+    honest_peer(&we, &peer, data + 1, size - 1, chunk);
+  else
+    raw_peer(&we, data + 1, size - 1, chunk);
+  by_handshake_fini(&we);
+  by_handshake_fini(&peer);
+  return 0;
+}

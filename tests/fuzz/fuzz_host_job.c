@@ -1,0 +1,56 @@
+/* What `banyan run-host` hears: a stream of frames, and the job inside those
+ * that start one. A job that is understood must say the same when sent again. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host_job.h"
+
+#undef NDEBUG
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { HEADER_BYTES = 12 };
+
+static void check_job(const struct by_launch_frame *frame) {
+  char *payload = malloc(frame->length + 1); /* exactly, so that a sanitizer sees a read past it */
+  struct by_host_job job, again;
+  struct by_outbox box;
+  assert(payload);
+  memcpy(payload, frame->payload, frame->length + 1);
+  if (by_host_job_parse(payload, frame->length, &job) == BANYAN_OK) {
+    by_outbox_init(&box, -1, 0);
+    by_host_job_send(&box, &job);
+    size_t length = by_outbox_waiting(&box) - HEADER_BYTES;
+    char *copy = calloc(1, length + 1);
+    assert(copy);
+    memcpy(copy, box.data + HEADER_BYTES, length);
+    assert(by_host_job_parse(copy, length, &again) == BANYAN_OK);
+    assert(again.first == job.first && again.ranks == job.ranks && again.size == job.size && again.pin == job.pin);
+    assert(!strcmp(again.directory, job.directory));
+    for (size_t i = 0; job.command[i]; i++) assert(!strcmp(again.command[i], job.command[i]));
+    for (size_t i = 0; job.environment[i]; i++) assert(!strcmp(again.environment[i], job.environment[i]));
+    by_host_job_fini(&again);
+    by_host_job_fini(&job);
+    by_outbox_fini(&box);
+    free(copy);
+  }
+  free(payload);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct by_inbox in = {.data = malloc(size + 1), .end = size, .room = size + 1};
+  struct by_launch_frame frame;
+  size_t total = 0;
+  assert(in.data);
+  if (size) memcpy(in.data, data, size);
+  while (by_inbox_next(&in, &frame) > 0) {
+    assert(frame.payload[frame.length] == 0);
+    total += HEADER_BYTES + frame.length;
+    if (frame.type == BY_LAUNCH_START) check_job(&frame);
+  }
+  assert(total <= size);
+  by_inbox_fini(&in);
+  return 0;
+}

@@ -1,0 +1,55 @@
+/* Arbitrary bytes as a plan file: what is read is valid, prints and reads as the same plan, can be drawn, and, if it
+ * is small, compiled. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "plan.h"
+#include "schedule.h"
+#include "text.h"
+
+enum { MOST_COMPILED = 16 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition) {
+  if (!condition) abort();
+}
+
+static void print_and_parse(const struct by_plan *plan) {
+  struct by_plan *again;
+  struct by_text text;
+  by_text_init(&text);
+  by_plan_print(plan, &text);
+  require(!text.failed);
+  require(by_plan_parse("again", by_text_get(&text), text.length, &again) == BANYAN_OK);
+  require(again->version == plan->version);
+  by_plan_destroy(again);
+  by_text_fini(&text);
+}
+
+static void draw(const struct by_plan *plan) {
+  struct by_text text;
+  by_text_init(&text);
+  require(by_plan_draw(plan, &text) == BANYAN_OK && !text.failed);
+  by_text_fini(&text);
+}
+
+static void compile(const struct by_plan *plan) {
+  struct by_schedule *schedule;
+  for (uint32_t i = 0; i < plan->n_classes && plan->n_ranks <= MOST_COMPILED; i++) {
+    if (by_schedule_compile(plan, &plan->classes[i], BANYAN_ALLREDUCE, 0, plan->n_ranks - 1, &schedule) == BANYAN_OK)
+      by_schedule_destroy(schedule);
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct by_plan *plan;
+  if (by_plan_parse("fuzz", (const char *)data, size, &plan) != BANYAN_OK) return 0;
+  require(by_plan_validate(plan) == BANYAN_OK);
+  require(by_plan_hash(plan) == plan->version);
+  print_and_parse(plan);
+  draw(plan);
+  compile(plan);
+  by_plan_destroy(plan);
+  return 0;
+}

@@ -1,0 +1,37 @@
+/* Deeds: calls whose buffers a test fills and whose results it works out by
+ * itself. All ranks make the same deed from the same random numbers; where the
+ * buffers lie (malloc or banyan_alloc) each rank chooses alone. Elements are
+ * small whole numbers that differ by deed, rank and place, so that all results
+ * are exact in every type whatever the order of adding. */
+#ifndef BY_TESTS_NET_DEEDS_H
+#define BY_TESTS_NET_DEEDS_H
+
+#include "job.h"
+
+struct deed {
+  struct banyan_call call; /* deed_prepare fills in the buffers */
+  size_t counts[JOB_RANKS];
+  bool in_place;
+  uint32_t salt; /* other values for every deed */
+  /* of deed_prepare */
+  struct banyan_comm *comm;
+  unsigned char *send, *recv, *before; /* before: what `send` held, if it must not change */
+  size_t send_bytes, recv_bytes;
+  bool send_shared, recv_shared;
+};
+
+/* A random call with at most `most` elements; collective < 0: a random one. */
+void deed_choose(struct by_rng *rng, int ranks, int collective, size_t most, struct deed *deed);
+/* Gives dtype, op, scale, root, counts and in-place some values that fit the collective and count. */
+void deed_vary(struct by_rng *rng, int ranks, struct deed *deed);
+/* Allocates and fills this rank's buffers; `shared` bit 0: send by banyan_alloc, bit 1: recv. */
+void deed_prepare(struct banyan_comm *comm, struct deed *deed, unsigned shared);
+/* Ends the rank if an element is wrong, a send buffer changed or something was written beside a buffer. */
+void deed_check(const struct deed *deed);
+void deed_free(struct deed *deed);
+/* prepare, run, check, free */
+void deed_do(struct banyan_comm *comm, struct deed *deed, unsigned shared);
+/* "allreduce of 12 x f32, sum, ..." */
+const char *deed_print(const struct deed *deed, char *text, size_t room);
+
+#endif

@@ -1,0 +1,303 @@
+/* Ranks that die, hang or give up at any moment: all others end soon, with the right name and the right error. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "deeds.h"
+
+enum { AFTERWARDS = 10 }; /* seconds for the others to end; they take milliseconds */
+
+static const char *const plans[] = {"", "ring", "star", "halving", "double-tree", "exchange", "tree:3", "sharded"};
+enum { PLANS = sizeof plans / sizeof *plans };
+
+struct death {
+  int who, how; /* a signal, or one of those below */
+  const char *plan;
+};
+
+enum { EXIT = 1000, ABORT, LEAVE };
+
+/* ---- what ranks do until something happens */
+
+static enum banyan_status call_once(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
+  struct deed deed;
+  deed_choose(rng, banyan_comm_size(world), -1, by_rng_below(rng, 8) ? 3000 : 300000, &deed);
+  if (by_rng_below(own, 6) == 0) job_doze(own, 400);
+  deed_prepare(world, &deed, (unsigned)by_rng_below(own, 4));
+  enum banyan_status status = banyan_run(world, &deed.call);
+  if (status == BANYAN_OK) deed_check(&deed);
+  deed_free(&deed);
+  return status;
+}
+
+/* Three calls at once, some of which are not even waited for by name. */
+static enum banyan_status call_thrice(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
+  struct deed deeds[3];
+  struct banyan_request *requests[3] = {NULL};
+  enum banyan_status first = BANYAN_OK;
+  char text[JOB_TEXT] = "";
+  for (int i = 0; i < 3; i++) {
+    deed_choose(rng, banyan_comm_size(world), -1, 20000, &deeds[i]);
+    deed_prepare(world, &deeds[i], (unsigned)by_rng_below(own, 4));
+  }
+  for (int i = 0; i < 3; i++) {
+    enum banyan_status status = banyan_start(world, &deeds[i].call, &requests[i]);
+    if (first == BANYAN_OK) first = status;
+  }
+  for (int i = 0; i < 3; i++) {
+    enum banyan_status status = requests[i] ? banyan_wait(requests[i]) : BANYAN_OK;
+    if (first == BANYAN_OK) first = status;
+    if (status != BANYAN_OK) snprintf(text, sizeof text, "%s", banyan_error_text());
+  }
+  for (int i = 0; i < 3; i++) deed_free(&deeds[i]);
+  if (text[0]) must_hold(!strcmp(text, banyan_error_text())); /* they all say the same */
+  return first;
+}
+
+/* Whatever comes later says the same again. */
+static void check_final(struct banyan_comm *world, enum banyan_status status) {
+  char text[JOB_TEXT];
+  snprintf(text, sizeof text, "%s", banyan_error_text());
+  must_fail(status, banyan_barrier(world));
+  must_hold(!strcmp(text, banyan_error_text()));
+  must_fail(status, banyan_comm_state(world));
+  must_hold(!strcmp(text, banyan_error_text()));
+  struct banyan_comm *part = NULL;
+  must_fail(status, banyan_comm_split(world, 0, 0, &part));
+  must_hold(!part);
+}
+
+static void rank_survives(struct job *job, int rank) {
+  const struct death *death = job->argument;
+  struct by_rng rng, own;
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  setenv("BANYAN_PLAN", death->plan, 1);
+  setenv("BANYAN_HOST", "here", 1);
+  struct banyan_comm *world = job_join();
+  job_set_stage(job, rank, 1);
+  enum banyan_status status = BANYAN_OK;
+  uint64_t last = by_rng_below(&own, 200);
+  for (uint64_t i = 0; status == BANYAN_OK; i++) {
+    if (rank == death->who && i == last && death->how == EXIT) _exit(0);
+    if (rank == death->who && i == last && death->how == LEAVE) exit(0);
+    if (rank == death->who && i == last && death->how == ABORT) banyan_comm_abort(world, "the loss is NaN");
+    status = by_rng_below(&rng, 3) ? call_once(world, &rng, &own) : call_thrice(world, &rng, &own);
+  }
+  job_report_status(job, rank, status);
+  check_final(world, status);
+  banyan_comm_destroy(world);
+}
+
+/* The same, but joining may fail too. */
+static void rank_survives_start(struct job *job, int rank) {
+  const struct death *death = job->argument;
+  struct banyan_comm *world = NULL;
+  setenv("BANYAN_PLAN", death->plan, 1);
+  enum banyan_status status = banyan_comm_create(NULL, &world);
+  float in = 1, out = 0;
+  while (status == BANYAN_OK) status = banyan_allreduce(world, &in, &out, 1, BANYAN_FLOAT32, BANYAN_SUM);
+  bool known =
+      status == BANYAN_ERR_PEER_DEAD || (!world && (status == BANYAN_ERR_ARGUMENT || status == BANYAN_ERR_TIMEOUT));
+  if (!known || !banyan_error_text()[0])
+    rank_fail("rank %d ended with %s: %s", rank, banyan_status_name(status), banyan_error_text());
+  banyan_comm_destroy(world);
+}
+
+/* ---- the test's side */
+
+static double worst;
+
+static void check_survivor(struct job *job, int rank, enum banyan_status wanted, const char *name, double since) {
+  const struct job_report *report = &job->reports[rank];
+  job_wait_rank(job, rank);
+  job_check_exit(job, rank);
+  if (report->status != wanted || !strstr(report->text, name))
+    job_fail(job, "rank %d ended with \"%s\" and not with %s, %s", rank, report->text, banyan_status_name(wanted),
+             name);
+  if (report->at - since > worst) worst = report->at - since;
+}
+
+static void check_survivors(struct job *job, int victim, enum banyan_status wanted, double since) {
+  char name[64];
+  snprintf(name, sizeof name, "rank %d (host here)", victim);
+  job->limit = AFTERWARDS;
+  for (int r = 0; r < job->n; r++)
+    if (r != victim) check_survivor(job, r, wanted, name, since);
+}
+
+static void make_death(struct by_rng *rng, int n, int how, struct death *death) {
+  *death =
+      (struct death){.who = (int)by_rng_below(rng, (uint64_t)n), .how = how, .plan = plans[by_rng_below(rng, PLANS)]};
+}
+
+/* A rank is killed from outside at a random moment of its calls. */
+static void kill_one(int seed, int signal) {
+  struct by_rng rng;
+  struct death death;
+  by_rng_init(&rng, (uint64_t)seed);
+  int n = 2 + (int)by_rng_below(&rng, 4);
+  make_death(&rng, n, signal, &death);
+  struct job job = {.n = n,
+                    .run = rank_survives,
+                    .transport = seed % 3 == 0   ? NULL
+                                 : seed % 3 == 1 ? "shm"
+                                                 : "tcp",
+                    .argument = &death,
+                    .seed = (uint64_t)seed};
+  job_start(&job);
+  for (int r = 0; r < n; r++) job_wait_stage(&job, r, 1);
+  job_doze(&rng, by_rng_below(&rng, 2) ? 3000 : 60000);
+  double since = job_now();
+  job_signal(&job, death.who, signal);
+  check_survivors(&job, death.who, BANYAN_ERR_PEER_DEAD, since);
+  job_wait(&job);
+  job_check_killed(&job, death.who, signal);
+  job_end(&job, false);
+}
+
+static void test_killed(void **state) {
+  (void)state;
+  worst = 0;
+  for (int i = 0; i < job_rounds(24); i++) kill_one((int)job_seed(i), SIGKILL);
+  print_message("all others knew after at most %.0f ms\n", 1e3 * worst);
+}
+
+/* A rank is killed while the job starts: all others end, whatever they were at. */
+static void test_killed_early(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(12); i++) {
+    struct by_rng rng;
+    struct death death;
+    by_rng_init(&rng, job_seed(i) + 5000);
+    int n = 2 + (int)by_rng_below(&rng, 4);
+    make_death(&rng, n, 0, &death);
+    setenv("BANYAN_JOIN_DEADLINE", "3", 1);
+    struct job job = {.n = n,
+                      .run = rank_survives_start,
+                      .transport = i % 2 ? "shm" : "tcp",
+                      .argument = &death,
+                      .seed = job_seed(i)};
+    job_start(&job);
+    job_doze(&rng, i % 3 ? 8000 : 30000);
+    job_signal(&job, death.who, SIGKILL);
+    job.limit = AFTERWARDS;
+    job_wait(&job);
+    unsetenv("BANYAN_JOIN_DEADLINE");
+    for (int r = 0; r < n; r++)
+      if (r != death.who) job_check_exit(&job, r);
+    job_end(&job, false);
+  }
+}
+
+static void test_crashed(void **state) {
+  (void)state;
+  worst = 0;
+  for (int i = 0; i < job_rounds(6); i++) kill_one((int)job_seed(100 + i), SIGTERM); /* SIGSEGV without a core file */
+  print_message("all others knew after at most %.0f ms\n", 1e3 * worst);
+}
+
+/* A rank ends by itself: at once, with its C library's goodbye but without ours, or by aborting the job. */
+static void end_one(int seed, int how, enum banyan_status wanted) {
+  struct by_rng rng;
+  struct death death;
+  by_rng_init(&rng, (uint64_t)seed);
+  int n = 2 + (int)by_rng_below(&rng, 4);
+  make_death(&rng, n, how, &death);
+  struct job job = {
+      .n = n, .run = rank_survives, .transport = seed % 2 ? "shm" : "tcp", .argument = &death, .seed = (uint64_t)seed};
+  job_start(&job);
+  job_wait_rank(&job, death.who);
+  check_survivors(&job, death.who, wanted, job_now());
+  for (int r = 0; r < n && wanted == BANYAN_ERR_ABORTED; r++)
+    if (!strstr(job.reports[r].text, "the loss is NaN")) job_fail(&job, "rank %d heard \"%s\"", r, job.reports[r].text);
+  job_end(&job, true);
+}
+
+static void test_exits(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(6); i++) end_one((int)job_seed(200 + i), i % 2 ? EXIT : LEAVE, BANYAN_ERR_PEER_DEAD);
+}
+
+static void test_aborts(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(6); i++) end_one((int)job_seed(300 + i), ABORT, BANYAN_ERR_ABORTED);
+}
+
+/* ---- stopped, not dead */
+
+static void rank_is_patient(struct job *job, int rank) {
+  setenv("BANYAN_HOST", "here", 1);
+  setenv("BANYAN_PLAN", ((const struct death *)job->argument)->plan, 1);
+  struct banyan_comm *world = job_join();
+  float in[4000] = {0}, out[4000];
+  must(banyan_barrier(world));
+  must(banyan_allreduce(world, in, out, 4000, BANYAN_FLOAT32, BANYAN_SUM));
+  must(banyan_comm_set_deadline(world, 2));
+  double since = job_now();
+  enum banyan_status status = BANYAN_OK;
+  job_set_stage(job, rank, 1);
+  while (status == BANYAN_OK) {
+    since = job_now();
+    status = banyan_allreduce(world, in, out, 4000, BANYAN_FLOAT32, BANYAN_SUM);
+  }
+  job_report_status(job, rank, status);
+  job->reports[rank].number = (uint64_t)(1e3 * (job_now() - since));
+  banyan_comm_destroy(world);
+}
+
+static void test_stopped(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(4); i++) {
+    struct death death = {.who = i % 3, .plan = plans[i % PLANS]};
+    struct job job = {.n = 3, .run = rank_is_patient, .transport = i % 2 ? "shm" : "tcp", .argument = &death};
+    job_start(&job);
+    for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
+    usleep(20000);
+    job_signal(&job, death.who, SIGSTOP);
+    double since = job_now();
+    check_survivors(&job, death.who, BANYAN_ERR_TIMEOUT, since);
+    for (int r = 0; r < job.n; r++)
+      if (r != death.who && job.reports[r].number < 1500)
+        job_fail(&job, "rank %d gave up after %d ms already", r, (int)job.reports[r].number);
+    job_signal(&job, death.who, SIGKILL);
+    job_end(&job, false);
+  }
+}
+
+/* A stopped rank that goes on in time was only slow. */
+static void rank_goes_on(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  for (int i = 0; i < 300; i++) {
+    struct deed deed = {.call = {.collective = BANYAN_ALLREDUCE, .count = 5000}, .salt = (uint32_t)i};
+    deed_do(world, &deed, 0);
+    job_set_stage(job, rank, i + 1);
+    usleep(500);
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_goes_on(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 3, .run = rank_goes_on, .transport = i ? "shm" : "tcp"};
+    job_start(&job);
+    job_wait_stage(&job, 2, 20);
+    job_signal(&job, i + 1, SIGSTOP);
+    usleep(1200000);
+    job_signal(&job, i + 1, SIGCONT);
+    job_end(&job, true);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_killed),  cmocka_unit_test(test_killed_early), cmocka_unit_test(test_crashed),
+      cmocka_unit_test(test_exits),   cmocka_unit_test(test_aborts),       cmocka_unit_test(test_stopped),
+      cmocka_unit_test(test_goes_on),
+  };
+  return cmocka_run_group_tests_name("deaths", tests, NULL, NULL);
+}

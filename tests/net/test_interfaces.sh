@@ -1,0 +1,59 @@
+#!/bin/bash
+# Two hosts (namespaces) with two networks of 100 Mbit/s between them: a link of two connections uses both.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+for tool in ip tc; do command -v "$tool" >/dev/null || skip "no $tool here"; done
+one=banyan-1-$$ two=banyan-2-$$
+ip netns add "$one" 2>/dev/null || skip "network namespaces may not be made here"
+trap 'ip netns del "$one" 2>/dev/null || true; ip netns del "$two" 2>/dev/null || true; rm -rf "$scratch"' EXIT
+ip netns add "$two"
+
+shape() { # NAMESPACE DEVICE ADDRESS
+  ip -n "$1" addr add "$3/24" dev "$2"
+  ip -n "$1" link set "$2" up
+  tc -n "$1" qdisc add dev "$2" root tbf rate 100mbit burst 64k latency 50ms 2>"$scratch/err" ||
+    skip "tc cannot shape here: $(cat "$scratch/err")"
+}
+for n in "$one" "$two"; do ip -n "$n" link set lo up; done
+for i in 0 1; do
+  ip link add "eth$i" netns "$one" type veth peer name "eth$i" netns "$two"
+  shape "$one" "eth$i" "10.77.$i.1"
+  shape "$two" "eth$i" "10.77.$i.2"
+done
+
+# sent DEVICE: bytes that it has sent in both namespaces. (Inside, /sys is mounted anew and shows its own devices.)
+sent() {
+  local n sum=0
+  for n in "$one" "$two"; do
+    sum=$((sum + $(ip netns exec "$n" cat "/sys/class/net/$1/statistics/tx_bytes")))
+  done
+  echo "$sum"
+}
+
+# run CONNECTIONS: 8 MiB some times between the two; $a and $b are the bytes that each network carried.
+run() {
+  local at_0 at_1 other
+  at_0=$(sent eth0) at_1=$(sent eth1)
+  export BANYAN_SIZE=2 BANYAN_ROOT=10.77.0.1:29777 BANYAN_KEY=secret BANYAN_CONNECTIONS=$1 BANYAN_JOIN_DEADLINE=30
+  BANYAN_RANK=1 BANYAN_HOST=two timeout 120 ip netns exec "$two" "$BANYAN" bench -s 8M --iterations 2 --warmup 0 \
+    >"$scratch/other" 2>&1 &
+  other=$!
+  BANYAN_RANK=0 BANYAN_HOST=one wants 0 timeout 120 ip netns exec "$one" "$BANYAN" bench -s 8M --iterations 2 --warmup 0
+  wait "$other" || fail "rank 1: $(cat "$scratch/other")"
+  a=$(($(sent eth0) - at_0)) b=$(($(sent eth1) - at_1))
+  [ $((a + b)) -gt $((2 * 8 << 20)) ] || fail "only $a and $b bytes were carried"
+}
+
+run 2
+least=$((a < b ? a : b))
+[ $((4 * least)) -ge $((a + b)) ] ||
+  fail "two connections carried $a bytes over one network and $b over the other"
+run 1
+least=$((a < b ? a : b))
+[ $((20 * least)) -lt $((a + b)) ] ||
+  fail "one connection carried $a bytes over one network and $b over the other"
+
+# A network that swallows everything is not waited for: both connections go over the other one.
+ip -n "$one" route add blackhole 10.77.1.2/32
+run 2
+[ $((20 * b)) -lt $((a + b)) ] || fail "$b of $((a + b)) bytes went over a network that answers nothing"

@@ -1,0 +1,115 @@
+/* Ranks that make different calls: every rank ends with an error that names two ranks and their calls. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "deeds.h"
+
+/* What rank `odd` does instead of what the others do. */
+struct difference {
+  const char *name;
+  struct banyan_call usual, odd;
+  const char *odd_plan;              /* set on rank `odd` only */
+  const char *usual_text, *odd_text; /* what the error must say about the calls */
+};
+
+#define CALL(what, n, type, how, whom)                                                                                 \
+  { .collective = BANYAN_##what, .count = (n), .dtype = BANYAN_##type, .op = BANYAN_##how, .root = (whom) }
+
+static const struct difference differences[] = {
+    {"count", CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 1001, FLOAT32, SUM, 0), NULL,
+     "allreduce(1000 x f32, sum)", "allreduce(1001 x f32, sum)"},
+    {"large count", CALL(ALLREDUCE, 100000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 90000, FLOAT32, SUM, 0), NULL,
+     "allreduce(100000 x f32, sum)", "allreduce(90000 x f32, sum)"},
+    {"count 0", CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 0, FLOAT32, SUM, 0), NULL,
+     "allreduce(1000 x f32, sum)", "allreduce(0 x f32, sum)"},
+    {"dtype", CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 1000, INT32, SUM, 0), NULL,
+     "allreduce(1000 x f32, sum)", "allreduce(1000 x i32, sum)"},
+    {"dtype of another size", CALL(ALLREDUCE, 3000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 3000, FLOAT64, SUM, 0), NULL,
+     "allreduce(3000 x f32, sum)", "allreduce(3000 x f64, sum)"},
+    {"op", CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 1000, FLOAT32, MAX, 0), NULL,
+     "allreduce(1000 x f32, sum)", "allreduce(1000 x f32, max)"},
+    {"root", CALL(BROADCAST, 1000, FLOAT32, SUM, 0), CALL(BROADCAST, 1000, FLOAT32, SUM, 1), NULL,
+     "broadcast(1000 x f32, root 0)", "broadcast(1000 x f32, root 1)"},
+    {"root of a reduce", CALL(REDUCE, 100000, FLOAT32, SUM, 0), CALL(REDUCE, 100000, FLOAT32, SUM, 1), NULL,
+     "reduce(100000 x f32, sum, root 0)", "reduce(100000 x f32, sum, root 1)"},
+    {"collective", CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), CALL(ALLGATHER, 1000, FLOAT32, SUM, 0), NULL,
+     "allreduce(1000 x f32, sum)", "allgather(1000 x f32)"},
+    {"collective and barrier", CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), CALL(BARRIER, 0, UINT8, SUM, 0), NULL,
+     "allreduce(1000 x f32, sum)", "barrier"},
+    {"plan", CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 1000, FLOAT32, SUM, 0), "ring",
+     "allreduce(1000 x f32, sum)", "allreduce(1000 x f32, sum)"},
+    {"plan of a large call", CALL(ALLREDUCE, 100000, FLOAT32, SUM, 0), CALL(ALLREDUCE, 100000, FLOAT32, SUM, 0), "star",
+     "allreduce(100000 x f32, sum)", "allreduce(100000 x f32, sum)"},
+};
+enum { DIFFERENCES = sizeof differences / sizeof *differences, BYTES = 4 << 20 };
+
+struct setup {
+  const struct difference *difference;
+  const char *plan;
+  int odd;
+};
+
+static void rank_differs(struct job *job, int rank) {
+  const struct setup *setup = job->argument;
+  struct banyan_call call = rank == setup->odd ? setup->difference->odd : setup->difference->usual;
+  setenv("BANYAN_HOST", "here", 1);
+  setenv("BANYAN_DEADLINE", "20", 1);
+  struct banyan_comm *world = job_join();
+  must(banyan_comm_set_plan(world, setup->plan));
+  enum banyan_status status = banyan_barrier(world); /* others may be through and at odds already */
+  if (rank == setup->odd && setup->difference->odd_plan) must(banyan_comm_set_plan(world, setup->difference->odd_plan));
+  char *send = calloc(1, BYTES), *recv = calloc(1, BYTES);
+  must_hold(send && recv);
+  call.send = send;
+  call.recv = recv;
+  if (status == BANYAN_OK) status = banyan_run(world, &call);
+  /* a rank that only sends may be through before the others see it; its next call says so */
+  for (int i = 0; i < 3 && status == BANYAN_OK; i++) status = banyan_barrier(world);
+  job_report_status(job, rank, status);
+  must_fail(status, banyan_comm_state(world));
+  banyan_comm_destroy(world);
+  free(send);
+  free(recv);
+}
+
+static void check_report(struct job *job, int rank, const struct setup *setup) {
+  const struct job_report *report = &job->reports[rank];
+  char odd[64];
+  snprintf(odd, sizeof odd, "rank %d (host here) calls %s", setup->odd, setup->difference->odd_text);
+  const char *own = strstr(report->text, odd);
+  const char *other = strstr(report->text, setup->difference->usual_text);
+  bool named = own && other && (other != strstr(own, setup->difference->usual_text) || strstr(own + 20, "rank "));
+  if (report->status != BANYAN_ERR_MISMATCH || !own || !other || !named)
+    job_fail(job, "%s, plan %s, rank %d the odd one: rank %d ended with \"%s\": %s", setup->difference->name,
+             setup->plan ? setup->plan : "by size", setup->odd, rank, banyan_status_name(report->status), report->text);
+}
+
+static void differ(const struct setup *setup, int n, const char *transport) {
+  struct job job = {.n = n, .run = rank_differs, .transport = transport, .argument = setup};
+  job_start(&job);
+  job_wait(&job);
+  for (int r = 0; r < n; r++) job_check_exit(&job, r);
+  for (int r = 0; r < n; r++) check_report(&job, r, setup);
+  job_end(&job, true);
+}
+
+static void test_differences(void **state) {
+  (void)state;
+  static const char *const plans[] = {NULL, "tree:2", "exchange", "chain", "halving"};
+  int turn = 0;
+  for (int d = 0; d < DIFFERENCES; d++)
+    for (int p = 0; p < 5; p++, turn++) {
+      if ((turn + d) % 2 && job_rounds(1) == 1) continue; /* half of them in ordinary runs */
+      struct setup setup = {&differences[d], plans[p], turn % 4};
+      differ(&setup, 4, turn % 3 ? "shm" : "tcp");
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_differences),
+  };
+  return cmocka_run_group_tests_name("different calls", tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/* Many calls under way at once, waited for in any order, beside messages with tags, on ranks that come late, with
+ * the smallest buffers there are: nothing may hang and no element be wrong. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "deeds.h"
+
+enum { AT_ONCE = 64, MESSAGES = 24, MESSAGE_BYTES = 30000 };
+
+/* ---- calls */
+
+static void wait_one_by_one(struct by_rng *own, struct banyan_request **requests, int n) {
+  for (int left = n; left;) {
+    int i = (int)by_rng_below(own, (uint64_t)n);
+    if (!requests[i]) continue;
+    must(banyan_wait(requests[i]));
+    requests[i] = NULL;
+    left--;
+  }
+}
+
+static void wait_by_testing(struct by_rng *own, struct banyan_request **requests, int n) {
+  for (int left = n; left;) {
+    int i = (int)by_rng_below(own, (uint64_t)n);
+    bool done = false;
+    if (requests[i]) must(banyan_test(requests[i], &done));
+    if (!done) continue;
+    requests[i] = NULL;
+    left--;
+  }
+}
+
+static void wait_for_any(struct banyan_request **requests, int n) {
+  for (int left = n; left; left--) {
+    size_t index = 0;
+    must(banyan_wait_any(requests, (size_t)n, &index));
+    must_hold(index < (size_t)n && !requests[index]);
+  }
+  size_t index = 0;
+  must(banyan_wait_any(requests, (size_t)n, &index));
+  must_hold(index == (size_t)n);
+}
+
+static void wait_somehow(struct by_rng *own, struct banyan_request **requests, int n) {
+  switch (by_rng_below(own, 4)) {
+  case 0: wait_one_by_one(own, requests, n); break;
+  case 1: wait_by_testing(own, requests, n); break;
+  case 2: wait_for_any(requests, n); break;
+  default: must(banyan_wait_all(requests, (size_t)n));
+  }
+}
+
+/* ---- messages: each between two ranks, with a tag. Those with the same ends and tag keep their order. */
+
+struct message {
+  int from, to;
+  uint32_t tag;
+  size_t bytes;
+  unsigned char fill;
+  unsigned char *memory;
+};
+
+static void choose_messages(struct by_rng *rng, int ranks, size_t most, struct message *all) {
+  for (int i = 0; i < MESSAGES; i++) {
+    int from = (int)by_rng_below(rng, (uint64_t)ranks), step = 1 + (int)by_rng_below(rng, (uint64_t)ranks - 1);
+    all[i] = (struct message){.from = from,
+                              .to = (from + step) % ranks,
+                              .tag = (uint32_t)by_rng_below(rng, 3),
+                              .bytes = by_rng_below(rng, most),
+                              .fill = (unsigned char)i};
+  }
+}
+
+/* The next one, in an order of this rank's own that keeps those of one pair and tag apart. */
+static int next_message(struct by_rng *own, const struct message *all, bool *begun) {
+  int i = (int)by_rng_below(own, MESSAGES);
+  while (begun[i]) i = (i + 1) % MESSAGES;
+  for (int j = 0; j < i; j++)
+    if (!begun[j] && all[j].from == all[i].from && all[j].to == all[i].to && all[j].tag == all[i].tag) i = j;
+  begun[i] = true;
+  return i;
+}
+
+static int start_messages(struct banyan_comm *world, struct by_rng *own, struct message *all,
+                          struct banyan_request **requests) {
+  int rank = banyan_comm_rank(world), n = 0;
+  bool begun[MESSAGES] = {false};
+  for (int k = 0; k < MESSAGES; k++) {
+    struct message *m = &all[next_message(own, all, begun)];
+    bool sends = m->from == rank;
+    if (!sends && m->to != rank) continue;
+    m->memory = malloc(m->bytes + 1);
+    must_hold(m->memory != NULL);
+    memset(m->memory, sends ? m->fill : 0xee, m->bytes + 1);
+    struct banyan_call call = {.collective = sends ? BANYAN_SEND : BANYAN_RECV,
+                               .dtype = BANYAN_UINT8,
+                               .root = sends ? m->to : m->from,
+                               .send = m->memory,
+                               .recv = m->memory,
+                               .count = m->bytes,
+                               .tag = m->tag};
+    must(banyan_start(world, &call, &requests[n++]));
+  }
+  return n;
+}
+
+static void check_messages(struct message *all, int rank) {
+  for (int i = 0; i < MESSAGES; i++) {
+    if (!all[i].memory) continue;
+    for (size_t b = 0; b < all[i].bytes && all[i].to == rank; b++)
+      if (all[i].memory[b] != all[i].fill) rank_fail("message %d: byte %zu is %d", i, b, all[i].memory[b]);
+    must_hold(all[i].memory[all[i].bytes] == (all[i].to == rank ? 0xee : all[i].fill));
+    free(all[i].memory);
+    all[i].memory = NULL;
+  }
+}
+
+/* ---- rounds */
+
+static void one_round(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own, int calls, unsigned doze,
+                      bool tiny) {
+  static struct deed deeds[AT_ONCE];
+  struct banyan_request *requests[AT_ONCE + MESSAGES] = {NULL};
+  struct message messages[MESSAGES];
+  int n = banyan_comm_size(world), messages_at = (int)by_rng_below(own, (uint64_t)calls), started = 0;
+  size_t most = tiny ? 60 : by_rng_below(rng, 3) ? 2000 : 40000;
+  choose_messages(rng, n, tiny ? 300 : MESSAGE_BYTES, messages);
+  for (int i = 0; i < calls; i++) {
+    deed_choose(rng, n, -1, most, &deeds[i]);
+    deed_prepare(world, &deeds[i], (unsigned)by_rng_below(own, 4));
+  }
+  for (int i = 0; i < calls; i++) {
+    if (doze && by_rng_below(own, 4) == 0) job_doze(own, doze);
+    if (i == messages_at) started += start_messages(world, own, messages, requests + started);
+    must(banyan_start(world, &deeds[i].call, &requests[started++]));
+  }
+  if (doze) job_doze(own, 4 * doze);
+  wait_somehow(own, requests, started);
+  for (int i = 0; i < calls; i++) {
+    deed_check(&deeds[i]);
+    deed_free(&deeds[i]);
+  }
+  check_messages(messages, banyan_comm_rank(world));
+}
+
+static const char *const plans[] = {"", "ring", "star", "halving", "double-tree", "exchange", "chain"};
+
+static void rank_storm(struct job *job, int rank) {
+  struct by_rng rng, own;
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 1000 + (uint64_t)rank);
+  /* With less than 64K, loopback sends 8 KiB in 200 ms, for its segments are larger: small calls then. */
+  bool tiny = by_rng_below(&rng, 4) == 0;
+  if (by_rng_below(&rng, 2)) {
+    setenv("BANYAN_SOCKET_BUFFER", tiny ? "4K" : "64K", 1);
+    setenv("BANYAN_UNASKED", "4K", 1);
+    setenv("BANYAN_CREDIT", by_rng_below(&rng, 2) ? "4K" : "16K", 1);
+    setenv("BANYAN_BLOCK", "4K", 1);
+  }
+  if (by_rng_below(&rng, 3) == 0) setenv("BANYAN_CHUNK", "5000", 1);
+  if (by_rng_below(&rng, 3) == 0) setenv("BANYAN_SPIN", "0", 1);
+  if (by_rng_below(&rng, 4) == 0) setenv("BANYAN_ATTACH", "8K", 1);
+  setenv("BANYAN_PLAN", plans[by_rng_below(&rng, sizeof plans / sizeof *plans)], 1);
+  struct banyan_comm *world = job_join();
+  for (int round = 0; round < 3; round++)
+    one_round(world, &rng, &own, 1 + (int)by_rng_below(&rng, AT_ONCE), by_rng_below(&rng, 2) ? 500 : 0, tiny);
+  one_round(world, &rng, &own, AT_ONCE, 0, tiny);
+  banyan_comm_destroy(world);
+}
+
+static void storms(const char *transport, int usual) {
+  for (int i = 0; i < job_rounds(usual); i++) {
+    struct job job = {.n = 2 + (int)(job_seed(i) % 4), .run = rank_storm, .transport = transport, .seed = job_seed(i)};
+    job_run(&job);
+  }
+}
+
+static void test_shm(void **state) {
+  (void)state;
+  storms("shm", 16);
+}
+
+static void test_tcp(void **state) {
+  (void)state;
+  storms("tcp", 16);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_shm),
+      cmocka_unit_test(test_tcp),
+  };
+  return cmocka_run_group_tests_name("many calls at once", tests, NULL, NULL);
+}

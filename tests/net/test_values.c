@@ -1,0 +1,146 @@
+/* Every collective on every plan with every type, over shared memory and TCP, with real processes. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "deeds.h"
+
+static const char *const plans[] = {NULL,     "star",    "sharded",  "ring",        "chain",
+                                    "tree:3", "halving", "doubling", "double-tree", "exchange"};
+enum { PLANS = sizeof plans / sizeof *plans };
+
+/* One call waited for, one that goes on by itself: both must give the same. */
+static void do_deed(struct banyan_comm *world, struct by_rng *own, struct deed *deed, bool start) {
+  if (!start) {
+    deed_do(world, deed, (unsigned)by_rng_below(own, 4));
+    return;
+  }
+  struct banyan_request *request = NULL;
+  deed_prepare(world, deed, (unsigned)by_rng_below(own, 4));
+  must(banyan_start(world, &deed->call, &request));
+  must(banyan_wait(request));
+  deed_check(deed);
+  deed_free(deed);
+}
+
+/* Every type and count on this plan. */
+static void all_types(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
+  int n = banyan_comm_size(world);
+  const size_t counts[] = {0, 1, (size_t)n - 1, 1003};
+  for (int c = BANYAN_ALLREDUCE; c <= BANYAN_BARRIER; c++)
+    for (int d = 0; d < (c == BANYAN_BARRIER ? 1 : (int)BANYAN_DTYPES); d++)
+      for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        struct deed deed = {.call = {.collective = (enum banyan_collective)c, .dtype = (enum banyan_dtype)d}};
+        deed.call.count = counts[i];
+        deed_vary(rng, n, &deed);
+        do_deed(world, own, &deed, by_rng_below(rng, 2));
+      }
+}
+
+static void large_ones(struct banyan_comm *world, struct by_rng *rng, struct by_rng *own) {
+  for (int c = BANYAN_ALLREDUCE; c < BANYAN_BARRIER; c++) {
+    struct deed deed;
+    deed_choose(rng, banyan_comm_size(world), c, 100000, &deed);
+    deed.call.count = deed.call.count < 1000 ? 100000 : deed.call.count;
+    for (int r = 0; r < banyan_comm_size(world) && deed.call.counts; r++) deed.counts[r] = by_rng_below(rng, 100000);
+    do_deed(world, own, &deed, by_rng_below(rng, 2));
+  }
+}
+
+static void rank_values(struct job *job, int rank) {
+  struct by_rng rng, own; /* the same on all ranks, and this rank's */
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  struct banyan_comm *world = job_join();
+  for (int p = 0; p < PLANS; p++) {
+    must(banyan_comm_set_plan(world, plans[p]));
+    all_types(world, &rng, &own);
+    for (int i = 0; i < job_rounds(1); i++) large_ones(world, &rng, &own);
+  }
+  banyan_comm_destroy(world);
+}
+
+static void values_over(const char *transport) {
+  for (int n = 2; n <= 5; n++) {
+    struct job job = {.n = n, .run = rank_values, .transport = transport, .seed = 100 + (uint64_t)n, .limit = 120};
+    job_run(&job);
+  }
+}
+
+static void test_shm(void **state) {
+  (void)state;
+  values_over("shm");
+}
+
+static void test_tcp(void **state) {
+  (void)state;
+  values_over("tcp");
+}
+
+/* A rank alone: every call is a copy. */
+static void rank_alone(struct job *job, int rank) {
+  (void)rank;
+  struct by_rng rng;
+  by_rng_init(&rng, job->seed);
+  struct banyan_comm *world = job_join();
+  all_types(world, &rng, &rng);
+  large_ones(world, &rng, &rng);
+  banyan_comm_destroy(world);
+}
+
+static void test_alone(void **state) {
+  (void)state;
+  struct job job = {.n = 1, .run = rank_alone};
+  job_run(&job);
+}
+
+/* Random numbers are no whole numbers: the sum depends on the order of adding, and is the same on all ranks. */
+static void rank_bits(struct job *job, int rank) {
+  enum { COUNT = 20011 };
+  float *own = malloc(COUNT * sizeof *own), *all = malloc(COUNT * sizeof *all);
+  uint64_t *sums = malloc((size_t)job->n * sizeof *sums);
+  must_hold(own && all && sums);
+  struct by_rng rng;
+  by_rng_init(&rng, (uint64_t)rank);
+  for (int i = 0; i < COUNT; i++) own[i] = (float)(by_rng_unit(&rng) - 0.5);
+  struct banyan_comm *world = job_join();
+  for (int p = 0; p < PLANS; p++) {
+    must(banyan_comm_set_plan(world, plans[p]));
+    uint64_t first = 0;
+    for (int round = 0; round < 2; round++) {
+      must(banyan_allreduce(world, own, all, COUNT, BANYAN_FLOAT32, BANYAN_AVERAGE));
+      uint64_t hash = 1;
+      for (int i = 0; i < COUNT; i++) {
+        uint32_t bits;
+        __builtin_memcpy(&bits, &all[i], sizeof bits);
+        hash = (hash ^ bits) * 0x100000001b3ull;
+      }
+      if (!round) first = hash;
+      must_hold(hash == first);
+      must(banyan_allgather(world, &hash, sums, 1, BANYAN_INT64));
+      for (int r = 0; r < job->n; r++) must_hold(sums[r] == hash);
+    }
+  }
+  banyan_comm_destroy(world);
+  free(own);
+  free(all);
+  free(sums);
+}
+
+static void test_same_bits(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 5, .run = rank_bits, .transport = i ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_shm),
+      cmocka_unit_test(test_tcp),
+      cmocka_unit_test(test_alone),
+      cmocka_unit_test(test_same_bits),
+  };
+  return cmocka_run_group_tests_name("values", tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/* Plans for the schedule tests: all built-in families, and random ones with
+ * every feature a plan can have. Static functions; include once a program. */
+#ifndef BY_TESTS_SCHEDULE_PLANS_H
+#define BY_TESTS_SCHEDULE_PLANS_H
+
+#include "check.h"
+
+#include "plan.h"
+#include "plan_make.h"
+#include "rng.h"
+
+__attribute__((unused)) static const char *const families[] = {
+    "star",   "star:1",      "sharded", "ring",     "chain",    "tree",       "tree:3",
+    "tree:7", "double-tree", "halving", "doubling", "exchange", "exchange:3", "exchange:5",
+};
+enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+static inline uint32_t below(struct by_rng *rng, uint32_t n) {
+  return (uint32_t)by_rng_below(rng, n);
+}
+
+static inline void shuffle(struct by_rng *rng, uint32_t *items, uint32_t n) {
+  for (uint32_t i = n; i > 1; i--) {
+    uint32_t k = below(rng, i), item = items[i - 1];
+    items[i - 1] = items[k];
+    items[k] = item;
+  }
+}
+
+/* A random tree: positions join in random order, each under one of the last `reach` that joined. */
+static inline void random_tree(struct by_rng *rng, uint32_t *parent, uint32_t n, uint32_t root) {
+  uint32_t joined[64], reach = 1 + below(rng, n);
+  assert_true(n <= 64);
+  for (uint32_t i = 0; i < n; i++) joined[i] = i;
+  shuffle(rng, joined, n);
+  for (uint32_t i = 0; i < n; i++)
+    if (joined[i] == root) {
+      joined[i] = joined[0];
+      joined[0] = root;
+    }
+  parent[root] = root;
+  for (uint32_t i = 1; i < n; i++) parent[joined[i]] = joined[i - 1 - below(rng, i < reach ? i : reach)];
+}
+
+static inline uint32_t random_radix(struct by_rng *rng, uint32_t n, uint32_t *radix) {
+  uint32_t digits = 0;
+  while (n > 1) {
+    uint32_t digit = n;
+    for (int tries = 0; tries < 3; tries++) {
+      uint32_t d = 2 + below(rng, n - 1);
+      if (n % d == 0) digit = d;
+    }
+    radix[digits++] = digit;
+    n /= digit;
+  }
+  return digits;
+}
+
+/* Takes ranks out of the order and hangs them on others as twigs. */
+static inline void random_twigs(struct by_rng *rng, struct by_plan *plan, struct by_group *group) {
+  uint32_t n = plan->n_ranks, n_twigs = below(rng, 2) ? below(rng, n) : 0, taken = 0;
+  shuffle(rng, group->order, n);
+  group->n = n - n_twigs;
+  group->twigs = BY_ARENA_ARRAY(&plan->arena, struct by_twig, n_twigs);
+  group->n_twigs = n_twigs;
+  for (uint32_t vertex = 0; vertex < n; vertex++)
+    for (uint32_t i = group->n; i < n; i++)
+      if (group->order[i] == vertex)
+        group->twigs[taken++] = (struct by_twig){.child = vertex, .parent = group->order[below(rng, group->n)]};
+}
+
+static inline void random_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group) {
+  enum by_group_kind kind = (enum by_group_kind)below(rng, 3);
+  bool other_way_down = below(rng, 2);
+  uint32_t radix[32];
+  assert_ok(by_group_init(plan, group, kind, plan->n_ranks, other_way_down));
+  random_twigs(rng, plan, group);
+  if (kind != BY_GROUP_TREE) assert_ok(by_group_set_radix(plan, group, radix, random_radix(rng, group->n, radix)));
+  if (kind == BY_GROUP_EXCHANGE) return;
+  group->root = below(rng, group->n);
+  random_tree(rng, group->up, group->n, group->root);
+  if (other_way_down) random_tree(rng, group->down, group->n, group->root);
+}
+
+static inline struct by_plan *random_plan(struct by_rng *rng, uint32_t n) {
+  struct by_plan *made, *plan;
+  uint32_t n_groups = 1 + below(rng, 3);
+  double sum = 0;
+  assert_ok(by_plan_create("random", &made));
+  assert_ok(by_plan_add_vertices(made, n, 0));
+  assert_ok(by_plan_add_classes(made, 1));
+  assert_ok(by_plan_add_groups(made, made->classes, n_groups));
+  for (uint32_t i = 0; i < n_groups; i++) {
+    random_group(rng, made, &made->classes->groups[i]);
+    sum += made->classes->groups[i].share = 0.01 + by_rng_unit(rng);
+  }
+  for (uint32_t i = 0; i < n_groups; i++) made->classes->groups[i].share /= sum;
+  assert_ok(by_plan_finish(made, &plan));
+  return plan;
+}
+
+/* A built-in over random hosts of 1 to 4 ranks each. */
+static inline struct by_plan *random_host_plan(struct by_rng *rng, uint32_t n_hosts) {
+  struct by_plan *hosts, *plan;
+  uint32_t host_of[4 * 64], n = 0;
+  for (uint32_t host = 0; host < n_hosts; host++)
+    for (uint32_t k = 1 + below(rng, 4); k > 0; k--) host_of[n++] = host;
+  shuffle(rng, host_of, n);
+  assert_ok(by_plan_builtin(families[below(rng, N_FAMILIES)], n_hosts, &hosts));
+  assert_ok(by_plan_expand(hosts, host_of, n, &plan));
+  by_plan_destroy(hosts);
+  return plan;
+}
+
+#endif

@@ -1,0 +1,293 @@
+/* Schedules run on real buffers in random orders, and the checker against
+ * schedules that were damaged: what it accepts must still run. */
+#include "schedule_plans.h"
+#include "schedule_world.h"
+
+#include "schedule_check.h"
+
+enum { MOST_RANKS = 16 };
+
+struct set {
+  struct by_schedule *schedules[4 * MOST_RANKS];
+  uint32_t n;
+};
+
+static void compile_all(struct set *set, const struct by_plan *plan, enum banyan_collective collective, uint32_t root) {
+  set->n = plan->n_ranks;
+  assert_true(set->n <= 4 * MOST_RANKS);
+  for (uint32_t rank = 0; rank < set->n; rank++)
+    assert_ok(by_schedule_compile(plan, &plan->classes[0], collective, root, rank, &set->schedules[rank]));
+}
+
+static void destroy_all(struct set *set) {
+  for (uint32_t rank = 0; rank < set->n; rank++) by_schedule_destroy(set->schedules[rank]);
+}
+
+static void expect_right(const struct set *set, const char *name, size_t count, const size_t *counts, uint64_t seed) {
+  const char *wrong = world_try(set->schedules, set->n, count, counts, seed);
+  if (!wrong) return;
+  print_error("%s, %s over %u ranks, count %zu, seed %llu: %s\n", name,
+              banyan_collective_name(set->schedules[0]->collective), set->n, count, (unsigned long long)seed, wrong);
+  fail();
+}
+
+/* Nothing, less than a piece each, not divisible, some alignment, and blocks that differ. */
+static void run_counts(const struct set *set, const char *name, struct by_rng *rng) {
+  uint32_t n = set->n;
+  const size_t some[] = {0, 1, n > 1 ? n - 1 : 1, n + 1, 3 * n + 2, 40 * n + 7};
+  enum banyan_collective collective = set->schedules[0]->collective;
+  bool blocks = set->schedules[0]->block_cut != NULL;
+  for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+    expect_right(set, name, blocks ? (some[i] + n - 1) / n : some[i], NULL, by_rng_next(rng));
+  if (!blocks || collective == BANYAN_ALLTOALL) return;
+  size_t counts[4 * MOST_RANKS];
+  for (uint32_t r = 0; r < n; r++) counts[r] = below(rng, 3) ? below(rng, 30) : 0;
+  expect_right(set, name, 0, counts, by_rng_next(rng));
+}
+
+static void run_plan(const struct by_plan *plan, const char *name, struct by_rng *rng) {
+  for (int c = BANYAN_ALLREDUCE; c <= BANYAN_BARRIER; c++) {
+    struct set set;
+    compile_all(&set, plan, (enum banyan_collective)c, below(rng, plan->n_ranks));
+    run_counts(&set, name, rng);
+    destroy_all(&set);
+  }
+}
+
+static void test_families_run(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 3);
+  for (int i = 0; i < N_FAMILIES; i++)
+    for (uint32_t n = 2; n <= MOST_RANKS; n = n < 9 ? n + 1 : n + 3) {
+      struct by_plan *plan;
+      assert_ok(by_plan_builtin(families[i], n, &plan));
+      run_plan(plan, families[i], &rng);
+      by_plan_destroy(plan);
+    }
+}
+
+static void test_random_plans_run(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 4);
+  for (int i = 0; i < 60; i++) {
+    struct by_plan *plan = i % 3 ? random_plan(&rng, 1 + below(&rng, 12)) : random_host_plan(&rng, 2 + below(&rng, 4));
+    run_plan(plan, "random plan", &rng);
+    by_plan_destroy(plan);
+  }
+}
+
+/* ---- damage ---- */
+
+enum damage {
+  LOSE_DEP,     /* a dependency */
+  MOVE_DEP,     /* to another step */
+  LOSE_STEP,    /* becomes a copy onto itself */
+  OTHER_PEER,   /* of a send */
+  SWAP_TAGS,    /* of two sends to one peer */
+  OTHER_PIECES, /* one end of a range moved */
+  OTHER_FROM,   /* buffer */
+  OTHER_TO,     /* buffer */
+  OTHER_OWN,    /* place of the own operand */
+  OTHER_DIVIDE,
+  OTHER_COPIED,
+  SWAP_LOOKUP,  /* two messages from one peer */
+  SWAP_IN,      /* two messages, with their steps */
+  OTHER_CUT,    /* of the layout */
+  OTHER_ORIGIN, /* of a buffer */
+  DAMAGES
+};
+
+static const char *const damage_names[DAMAGES] = {
+    "lose dep",  "move dep",     "lose step",    "other peer",  "swap tags", "other pieces", "other from",  "other to",
+    "other own", "other divide", "other copied", "swap lookup", "swap in",   "other cut",    "other origin"};
+
+static bool damage_dep(struct by_rng *rng, struct by_schedule *schedule, struct by_step *step, bool lose) {
+  uint32_t index = (uint32_t)(step - schedule->steps);
+  if (!step->n_dep) return false;
+  uint32_t *dep = &schedule->deps[step->dep + below(rng, step->n_dep)];
+  if (lose) {
+    *dep = schedule->deps[step->dep + --step->n_dep];
+    return true;
+  }
+  uint32_t other = below(rng, index), was = *dep;
+  *dep = other;
+  /* told of moves by it, so that only the order is wrong */
+  schedule->steps[other].next = schedule->steps[was].next;
+  schedule->steps[other].n_next = schedule->steps[was].n_next;
+  return other != was;
+}
+
+static bool damage_send(struct by_rng *rng, struct by_schedule *schedule, struct by_step *step, enum damage damage) {
+  if (step->kind != BY_STEP_SEND) return false;
+  if (damage == OTHER_PEER) {
+    uint32_t peer = below(rng, schedule->n_peers);
+    bool other = peer != step->peer;
+    step->peer = peer;
+    return other;
+  }
+  if (damage == OTHER_COPIED) {
+    step->copied = !step->copied;
+    return true;
+  }
+  struct by_step *second = &schedule->steps[below(rng, schedule->n_steps)];
+  if (second->kind != BY_STEP_SEND || second == step || second->peer != step->peer) return false;
+  uint32_t tag = step->tag;
+  step->tag = second->tag;
+  second->tag = tag;
+  return true;
+}
+
+static bool damage_buffers(struct by_rng *rng, struct by_step *step, enum damage damage) {
+  uint8_t buffer = (uint8_t)below(rng, BY_BUFFERS), *field = damage == OTHER_FROM ? &step->from : &step->to;
+  bool used = damage == OTHER_FROM ? step->kind != BY_STEP_RECEIVE : step->kind != BY_STEP_SEND;
+  if (!used || buffer == *field) return false;
+  *field = buffer;
+  return true;
+}
+
+static bool damage_sum(struct by_rng *rng, struct by_step *step, enum damage damage) {
+  if (damage == OTHER_DIVIDE) {
+    if (step->kind != BY_STEP_REDUCE && step->kind != BY_STEP_COPY) return false;
+    step->divide = !step->divide;
+    return true;
+  }
+  uint16_t own = (uint16_t)below(rng, step->n_in + 1);
+  if (step->kind != BY_STEP_REDUCE || own == step->own) return false;
+  step->own = own;
+  return true;
+}
+
+static bool damage_incoming(struct by_rng *rng, struct by_schedule *schedule, enum damage damage) {
+  if (damage == SWAP_LOOKUP) {
+    const struct by_peer *peer = schedule->n_peers ? &schedule->peers[below(rng, schedule->n_peers)] : NULL;
+    if (!peer || peer->n_in < 2) return false;
+    uint32_t *a = &schedule->lookup[peer->first_in], *b = a + 1 + below(rng, peer->n_in - 1), in = *a;
+    *a = *b;
+    *b = in;
+    return true;
+  }
+  if (schedule->n_incoming < 2) return false;
+  uint32_t i = below(rng, schedule->n_incoming), k = below(rng, schedule->n_incoming);
+  struct by_incoming *a = &schedule->incoming[i], *b = &schedule->incoming[k];
+  if (a == b) return false;
+  struct by_incoming was = *a;
+  a->peer = b->peer, a->tag = b->tag, b->peer = was.peer, b->tag = was.tag;
+  schedule->lookup[schedule->peers[a->peer].first_in + a->tag] = i;
+  schedule->lookup[schedule->peers[b->peer].first_in + b->tag] = k;
+  return true;
+}
+
+static bool damage_layout(struct by_rng *rng, struct by_schedule *schedule, enum damage damage) {
+  if (damage == OTHER_ORIGIN) {
+    schedule->origin[below(rng, BY_BUFFERS)] += 1;
+    return true;
+  }
+  double *cut = schedule->cut ? schedule->cut : schedule->block_cut;
+  uint32_t n = schedule->cut ? schedule->n_pieces : schedule->per_block;
+  if (n < 2) return false;
+  uint32_t i = 1 + below(rng, n - 1);
+  cut[i] = (cut[i] + cut[i - 1]) / 2;
+  return true;
+}
+
+static bool do_damage(struct by_rng *rng, struct by_schedule *schedule, enum damage damage) {
+  if (!schedule->n_steps) return false;
+  struct by_step *step = &schedule->steps[below(rng, schedule->n_steps)];
+  switch (damage) {
+  case LOSE_DEP:
+  case MOVE_DEP: return damage_dep(rng, schedule, step, damage == LOSE_DEP);
+  case LOSE_STEP:
+    if (step->kind == BY_STEP_SEND) step->to = BY_BUFFER_RECV;
+    step->kind = BY_STEP_COPY;
+    step->from = step->to;
+    step->n_in = 0;
+    step->divide = 0;
+    return true;
+  case OTHER_PEER:
+  case OTHER_COPIED:
+  case SWAP_TAGS: return damage_send(rng, schedule, step, damage);
+  case OTHER_PIECES:
+    if (below(rng, 2))
+      step->first += below(rng, 2) ? 1 : -1u;
+    else
+      step->last += below(rng, 2) ? 1 : -1u;
+    step->from_first = step->first;
+    return true;
+  case OTHER_FROM:
+  case OTHER_TO: return damage_buffers(rng, step, damage);
+  case OTHER_OWN:
+  case OTHER_DIVIDE: return damage_sum(rng, step, damage);
+  case SWAP_LOOKUP:
+  case SWAP_IN: return damage_incoming(rng, schedule, damage);
+  default: return damage_layout(rng, schedule, damage);
+  }
+}
+
+struct tally {
+  uint32_t done, refused, harmless, missed;
+};
+
+static bool runs_right(const struct set *set, struct by_rng *rng) {
+  for (int i = 0; i < 30; i++)
+    if (world_try(set->schedules, set->n, 1 + below(rng, 60), NULL, by_rng_next(rng))) return false;
+  return true;
+}
+
+static void try_damage(struct by_rng *rng, const struct by_plan *plan, struct tally *tally) {
+  struct set set;
+  compile_all(&set, plan, (enum banyan_collective)below(rng, BANYAN_BARRIER), below(rng, plan->n_ranks));
+  enum damage damage = (enum damage)below(rng, DAMAGES);
+  bool done = false;
+  for (int tries = 0; tries < 20 && !done; tries++) done = do_damage(rng, set.schedules[below(rng, set.n)], damage);
+  if (done) {
+    tally += damage;
+    tally->done++;
+    if (by_schedule_check_all(set.schedules, set.n) != BANYAN_OK)
+      tally->refused++;
+    else if (runs_right(&set, rng))
+      tally->harmless++;
+    else {
+      tally->missed++;
+      print_error("accepted but wrong: %s, %s\n", damage_names[damage],
+                  banyan_collective_name(set.schedules[0]->collective));
+    }
+  }
+  destroy_all(&set);
+}
+
+static void test_damage_is_found(void **state) {
+  (void)state;
+  struct tally tally[DAMAGES] = {{0}}, all = {0};
+  struct by_rng rng;
+  by_rng_init(&rng, 5);
+  for (int i = 0; i < 8000; i++) {
+    struct by_plan *plan;
+    uint32_t n = 3 + below(&rng, 6);
+    if (i % 4 == 0)
+      plan = random_plan(&rng, n);
+    else
+      assert_ok(by_plan_builtin(families[below(&rng, N_FAMILIES)], n, &plan));
+    try_damage(&rng, plan, tally);
+    by_plan_destroy(plan);
+  }
+  for (int i = 0; i < DAMAGES; i++) {
+    print_message("%-12s %5u: %5u refused, %4u harmless, %u missed\n", damage_names[i], tally[i].done, tally[i].refused,
+                  tally[i].harmless, tally[i].missed);
+    all.done += tally[i].done;
+    all.refused += tally[i].refused;
+    all.missed += tally[i].missed;
+    assert_true(tally[i].done > 50);
+  }
+  assert_int_equal(all.missed, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_families_run),
+      cmocka_unit_test(test_random_plans_run),
+      cmocka_unit_test(test_damage_is_found),
+  };
+  return cmocka_run_group_tests_name("schedule_run", tests, NULL, NULL);
+}

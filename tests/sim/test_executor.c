@@ -1,0 +1,194 @@
+/* Whole collectives in memory: every family, size and network, many calls at
+ * once, ranks that come late, tiny buffers, and deaths at every point. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "world.h"
+
+static const char *const families[] = {"star",        "sharded", "ring",     "chain",    "tree:2",
+                                       "double-tree", "halving", "doubling", "exchange", "exchange:3"};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static const enum banyan_dtype dtypes[] = {BANYAN_FLOAT32, BANYAN_INT32, BANYAN_INT64, BANYAN_FLOAT64, BANYAN_UINT8};
+
+static void choose_deed(struct world *world, struct deed *deed, size_t most) {
+  struct by_rng *rng = &world->rng;
+  enum banyan_collective collective = (enum banyan_collective)by_rng_below(rng, BANYAN_BARRIER + 1);
+  size_t count = by_rng_below(rng, 4) ? by_rng_below(rng, most) : by_rng_below(rng, 5);
+  bool blocks =
+      collective == BANYAN_REDUCE_SCATTER || (collective >= BANYAN_ALLGATHER && collective <= BANYAN_ALLTOALL);
+  if (blocks) count = count / world->n + by_rng_below(rng, 2);
+  *deed = (struct deed){.call = {.collective = collective, .count = count}};
+  deed->call.dtype = dtypes[by_rng_below(rng, sizeof dtypes / sizeof *dtypes)];
+  static const enum banyan_op ops[] = {BANYAN_SUM, BANYAN_SUM, BANYAN_MIN, BANYAN_MAX, BANYAN_AVERAGE};
+  deed->call.op = ops[by_rng_below(rng, 5)];
+  if (deed->call.dtype == BANYAN_UINT8 || deed->call.dtype == BANYAN_INT32 || deed->call.dtype == BANYAN_INT64) {
+    if (deed->call.op == BANYAN_AVERAGE || deed->call.dtype == BANYAN_UINT8) deed->call.op = BANYAN_SUM;
+  } else if (collective <= BANYAN_REDUCE && deed->call.op == BANYAN_SUM && by_rng_below(rng, 3) == 0) {
+    deed->call.scale = 0.5;
+  }
+  deed->call.root = (int)by_rng_below(rng, world->n);
+  deed->in_place = collective <= BANYAN_REDUCE && by_rng_below(rng, 2);
+  bool variable = blocks && collective != BANYAN_ALLTOALL && by_rng_below(rng, 2);
+  for (uint32_t r = 0; r < world->n && variable; r++) deed->counts[r] = by_rng_below(rng, 2 * count + 2);
+  if (variable) deed->call.counts = deed->counts;
+}
+
+static void run_world(struct world *world, uint64_t seed) {
+  if (!world_run(world)) fail_msg("seed %llu: deadlock with %u ranks", (unsigned long long)seed, world->n);
+  for (uint32_t r = 0; r < world->n; r++)
+    if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)
+      fail_msg("seed %llu: rank %u: %s", (unsigned long long)seed, r, by_engine_error(world->nodes[r].engine));
+  world_check(world);
+}
+
+static void random_options(uint64_t seed, struct by_sim_options *net, struct by_engine_options *engine) {
+  struct by_rng rng;
+  by_rng_init(&rng, seed ^ 0xabcdef);
+  *net = (struct by_sim_options){.delay = by_rng_below(&rng, 3) * 20 * BY_MICROSECOND,
+                                 .jitter = by_rng_below(&rng, 2) * 100 * BY_MICROSECOND,
+                                 .loss = by_rng_below(&rng, 3) ? 0 : 0.02,
+                                 .bandwidth = by_rng_below(&rng, 2) ? 1e9 : 0,
+                                 .buffer = (size_t)256 << by_rng_below(&rng, 9),
+                                 .frame_bytes = (size_t)256 << by_rng_below(&rng, 7),
+                                 .split = by_rng_below(&rng, 2),
+                                 .offer_from = by_rng_below(&rng, 3) ? 0 : 2048,
+                                 .in_place_from = by_rng_below(&rng, 2) ? 0 : 1024,
+                                 .keeps = by_rng_below(&rng, 2) ? 0 : 0.3};
+  *engine = (struct by_engine_options){.unasked = (size_t)4096 << by_rng_below(&rng, 4),
+                                       .block = (size_t)4096 << by_rng_below(&rng, 3)};
+  engine->link_credit = engine->unasked * (1 + by_rng_below(&rng, 4));
+  engine->window = engine->unasked << by_rng_below(&rng, 3);
+  engine->spread = (size_t)512 << by_rng_below(&rng, 5);
+}
+
+static uint32_t random_lanes(struct by_rng *rng) {
+  return by_rng_below(rng, 2) ? 4 : 1;
+}
+
+static void one_seed(uint64_t seed, uint32_t most_ranks, size_t most_count) {
+  struct by_sim_options net;
+  struct by_engine_options engine;
+  random_options(seed, &net, &engine);
+  struct by_rng rng;
+  by_rng_init(&rng, seed);
+  uint32_t n = 1 + (uint32_t)by_rng_below(&rng, most_ranks);
+  struct world *world = calloc(1, sizeof *world);
+  world_init(world, n, families[by_rng_below(&rng, FAMILIES)], &net, &engine, seed);
+  world->most_lanes = random_lanes(&rng);
+  for (int round = 0; round < 2; round++) {
+    world->n_deeds = 1 + (uint32_t)by_rng_below(&rng, 6);
+    for (uint32_t d = 0; d < world->n_deeds; d++) choose_deed(world, &world->deeds[d], most_count);
+    run_world(world, seed);
+    world_clear(world);
+  }
+  world_fini(world);
+  free(world);
+}
+
+static uint64_t seeds(uint64_t usual) {
+  const char *text = getenv("BANYAN_TEST_SEEDS");
+  return text ? strtoull(text, NULL, 10) : usual;
+}
+
+static void test_random_calls(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= seeds(1000); seed++) one_seed(seed, 9, 6000);
+}
+
+static void test_many_ranks(void **state) {
+  (void)state;
+  for (uint64_t seed = 100001; seed <= 100000 + seeds(1000) / 50; seed++) one_seed(seed, 33, 20000);
+}
+
+/* Every family, every collective, with rank counts around powers of two. */
+static void test_all_families(void **state) {
+  (void)state;
+  struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+  struct by_engine_options engine = {0};
+  static const uint32_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9};
+  for (int f = 0; f < FAMILIES; f++)
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+      struct world *world = calloc(1, sizeof *world);
+      world_init(world, sizes[s], families[f], &net, &engine, 7);
+      world->n_deeds = BANYAN_BARRIER + 1;
+      for (uint32_t d = 0; d < world->n_deeds; d++)
+        world->deeds[d] = (struct deed){.call = {.collective = (enum banyan_collective)d,
+                                                 .count = 1003,
+                                                 .dtype = BANYAN_FLOAT32,
+                                                 .root = (int)sizes[s] / 2}};
+      run_world(world, 7);
+      world_fini(world);
+      free(world);
+    }
+}
+
+/* A rank dies at any moment: all others end with its name, none hangs. */
+static void test_deaths(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= seeds(1000); seed++) {
+    struct by_sim_options net;
+    struct by_engine_options engine;
+    random_options(seed, &net, &engine);
+    struct by_rng rng;
+    by_rng_init(&rng, seed);
+    uint32_t n = 2 + (uint32_t)by_rng_below(&rng, 7);
+    struct world *world = calloc(1, sizeof *world);
+    world_init(world, n, families[by_rng_below(&rng, FAMILIES)], &net, &engine, seed);
+    world->most_lanes = random_lanes(&rng);
+    world->n_deeds = 3;
+    for (uint32_t d = 0; d < 3; d++) choose_deed(world, &world->deeds[d], 6000);
+    world->kill_rank = (uint32_t)by_rng_below(&rng, n);
+    world->kill_turn = by_rng_below(&rng, 400);
+    if (!world_run(world)) fail_msg("seed %llu: hangs after a death", (unsigned long long)seed);
+    char name[32];
+    snprintf(name, sizeof name, "rank %u ", world->kill_rank);
+    for (uint32_t r = 0; r < n; r++) {
+      const struct by_engine *e = world->nodes[r].engine;
+      if (world->nodes[r].dead || by_engine_status(e) == BANYAN_OK) continue;
+      assert_int_equal(by_engine_status(e), BANYAN_ERR_PEER_DEAD);
+      assert_non_null(strstr(by_engine_error(e), name));
+    }
+    world_fini(world);
+    free(world);
+  }
+}
+
+/* The second and later calls of a kind allocate nothing. */
+static void test_no_allocation(void **state) {
+  (void)state;
+  struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+  struct by_engine_options engine = {0};
+  for (int f = 0; f < FAMILIES; f++) {
+    struct world *world = calloc(1, sizeof *world);
+    world_init(world, 4, families[f], &net, &engine, 3);
+    struct banyan_counters warm[4], after;
+    for (int round = 0; round < 6; round++) {
+      world->n_deeds = 1;
+      world->deeds[0] =
+          (struct deed){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000, .dtype = BANYAN_FLOAT32}};
+      run_world(world, 3);
+      world_clear(world);
+      for (uint32_t r = 0; r < 4 && round == 4; r++) by_engine_counters(world->nodes[r].engine, &warm[r]);
+    }
+    uint64_t more = 0;
+    for (uint32_t r = 0; r < 4; r++) {
+      by_engine_counters(world->nodes[r].engine, &after);
+      more += after.allocations - warm[r].allocations;
+    }
+    /* data that comes before its call is made is stored: that is not the data path of a call */
+    if (more > 64) fail_msg("%s: %llu allocations in a warm call", families[f], (unsigned long long)more);
+    world_fini(world);
+    free(world);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_all_families), cmocka_unit_test(test_random_calls),  cmocka_unit_test(test_many_ranks),
+      cmocka_unit_test(test_deaths),       cmocka_unit_test(test_no_allocation),
+  };
+  return cmocka_run_group_tests_name("executor over simulated links", tests, NULL, NULL);
+}

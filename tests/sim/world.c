@@ -1,0 +1,282 @@
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "plan.h"
+
+#define MUST(expression)                                                                                               \
+  do {                                                                                                                 \
+    if ((expression) != BANYAN_OK) fail_msg("%s: %s", #expression, banyan_error_text());                               \
+  } while (0)
+
+/* ---- making */
+
+static void connect_nodes(void *context, uint32_t process) {
+  struct node *node = context, *other = &node->world->nodes[process];
+  if (by_engine_attached(node->engine, process)) return;
+  struct world *world = node->world;
+  struct by_lane *here[BY_LANES], *there[BY_LANES];
+  uint32_t n = world->most_lanes > 1 ? 1 + (uint32_t)by_rng_below(&world->rng, world->most_lanes) : 1;
+  for (uint32_t i = 0; i < n; i++) {
+    MUST(by_sim_link(world->sim, &here[i], &there[i]));
+    if (n > 1)
+      by_sim_shape(here[i], by_rng_below(&world->rng, 200) * BY_MICROSECOND,
+                   1e7 * (1 + 100 * by_rng_unit(&world->rng)));
+    if (node->dead) by_sim_kill(here[i]);
+    if (other->dead) by_sim_kill(there[i]);
+  }
+  by_engine_attach(node->engine, process, here, n);
+  by_engine_attach(other->engine, node->rank, there, n);
+}
+
+/* What the control connections do: everybody hears of it. */
+static void tell_all(void *context, enum banyan_status status, uint32_t process, const char *text) {
+  struct node *node = context;
+  char copy[512];
+  snprintf(copy, sizeof copy, "%s", text);
+  for (uint32_t r = 0; r < node->world->n; r++)
+    if (!node->world->nodes[r].dead) by_engine_fail(node->world->nodes[r].engine, status, process, copy);
+}
+
+void world_init(struct world *world, uint32_t n, const char *plan, const struct by_sim_options *net,
+                const struct by_engine_options *engine, uint64_t seed) {
+  memset(world, 0, sizeof *world);
+  world->n = n;
+  world->seed = seed;
+  world->kill_rank = UINT32_MAX;
+  world->most_lanes = 1;
+  by_rng_init(&world->rng, seed);
+  struct by_sim_options net_options = *net;
+  net_options.seed = seed;
+  MUST(by_sim_create(&net_options, &world->sim));
+  uint32_t all[WORLD_MOST];
+  for (uint32_t r = 0; r < n; r++) all[r] = r;
+  for (uint32_t r = 0; r < n; r++) {
+    struct node *node = &world->nodes[r];
+    node->world = world;
+    node->rank = r;
+    struct by_engine_options options = *engine;
+    options.clock = by_sim_clock(world->sim);
+    options.processes = n;
+    options.self = r;
+    options.connect = connect_nodes;
+    options.failed = tell_all;
+    options.context = node;
+    MUST(by_engine_create(&options, &node->engine));
+    struct by_plan *parsed = NULL;
+    MUST(by_plan_builtin(plan, n, &parsed));
+    MUST(by_domain_create(node->engine, 0, r, n, all, &node->domain));
+    by_domain_set_plan(node->domain, parsed);
+  }
+}
+
+void world_clear(struct world *world) {
+  for (uint32_t r = 0; r < world->n; r++) {
+    struct node *node = &world->nodes[r];
+    for (uint32_t d = 0; d < world->n_deeds; d++) {
+      if (node->calls[d]) by_call_release(node->calls[d]);
+      node->calls[d] = NULL;
+      if (node->recv[d] != node->send[d]) free(node->recv[d]);
+      free(node->send[d]);
+      node->send[d] = node->recv[d] = NULL;
+    }
+    node->started = 0;
+  }
+}
+
+void world_fini(struct world *world) {
+  world_clear(world);
+  for (uint32_t r = 0; r < world->n; r++) by_engine_destroy(world->nodes[r].engine);
+  by_sim_destroy(world->sim);
+}
+
+/* ---- values: every (rank, element) has a small number of its own; sums are exact in all types used */
+
+static int value(uint32_t deed, uint32_t rank, size_t element) {
+  uint64_t x = (uint64_t)deed * 1000003u + rank * 7919u + element * 31u;
+  x ^= x >> 7;
+  return (int)(x % 11) - 3;
+}
+
+static void put(enum banyan_dtype dtype, char *at, size_t i, double v) {
+  if (dtype == BANYAN_FLOAT32) ((float *)(void *)at)[i] = (float)v;
+  if (dtype == BANYAN_FLOAT64) ((double *)(void *)at)[i] = v;
+  if (dtype == BANYAN_INT32) ((int32_t *)(void *)at)[i] = (int32_t)v;
+  if (dtype == BANYAN_INT64) ((int64_t *)(void *)at)[i] = (int64_t)v;
+  if (dtype == BANYAN_INT8) ((int8_t *)at)[i] = (int8_t)v;
+  if (dtype == BANYAN_UINT8) ((uint8_t *)at)[i] = (uint8_t)(int)v;
+}
+
+static double get(enum banyan_dtype dtype, const char *at, size_t i) {
+  if (dtype == BANYAN_FLOAT32) return (double)((const float *)(const void *)at)[i];
+  if (dtype == BANYAN_FLOAT64) return ((const double *)(const void *)at)[i];
+  if (dtype == BANYAN_INT32) return ((const int32_t *)(const void *)at)[i];
+  if (dtype == BANYAN_INT64) return (double)((const int64_t *)(const void *)at)[i];
+  if (dtype == BANYAN_INT8) return ((const int8_t *)at)[i];
+  return ((const uint8_t *)at)[i];
+}
+
+static size_t block_of(const struct deed *deed, uint32_t rank) {
+  return deed->call.counts ? deed->counts[rank] : deed->call.count;
+}
+
+static size_t before(const struct deed *deed, uint32_t rank) {
+  size_t sum = 0;
+  for (uint32_t r = 0; r < rank; r++) sum += block_of(deed, r);
+  return sum;
+}
+
+static size_t send_count(const struct world *world, const struct deed *deed, uint32_t rank) {
+  switch (deed->call.collective) {
+  case BANYAN_REDUCE_SCATTER:
+  case BANYAN_ALLTOALL:
+  case BANYAN_SCATTER: return before(deed, world->n);
+  case BANYAN_ALLGATHER:
+  case BANYAN_GATHER: return block_of(deed, rank);
+  default: return deed->call.count;
+  }
+}
+
+static size_t recv_count(const struct world *world, const struct deed *deed, uint32_t rank) {
+  switch (deed->call.collective) {
+  case BANYAN_REDUCE_SCATTER:
+  case BANYAN_SCATTER: return block_of(deed, rank);
+  case BANYAN_ALLTOALL:
+  case BANYAN_ALLGATHER:
+  case BANYAN_GATHER: return before(deed, world->n);
+  default: return deed->call.count;
+  }
+}
+
+static double fold(const struct world *world, const struct deed *deed, uint32_t index, size_t element) {
+  double sum = deed->call.op == BANYAN_MIN ? 1e9 : deed->call.op == BANYAN_MAX ? -1e9 : 0;
+  for (uint32_t r = 0; r < world->n; r++) {
+    double v = value(index, r, element);
+    if (deed->call.op == BANYAN_MIN) sum = v < sum ? v : sum;
+    if (deed->call.op == BANYAN_MAX) sum = v > sum ? v : sum;
+    if (deed->call.op == BANYAN_SUM || deed->call.op == BANYAN_AVERAGE)
+      sum += v * (deed->call.scale ? deed->call.scale : 1);
+  }
+  return deed->call.op == BANYAN_AVERAGE ? sum / world->n : sum;
+}
+
+/* What element i of a rank's result must be; false if this rank gets none. */
+static bool expected(const struct world *world, uint32_t index, uint32_t rank, size_t i, double *out) {
+  const struct deed *deed = &world->deeds[index];
+  uint32_t root = (uint32_t)deed->call.root;
+  uint32_t owner = 0;
+  switch (deed->call.collective) {
+  case BANYAN_REDUCE: *out = fold(world, deed, index, i); return rank == root;
+  case BANYAN_ALLREDUCE: *out = fold(world, deed, index, i); return true;
+  case BANYAN_REDUCE_SCATTER: *out = fold(world, deed, index, before(deed, rank) + i); return true;
+  case BANYAN_BROADCAST: *out = value(index, root, i); return true;
+  case BANYAN_SCATTER: *out = value(index, root, before(deed, rank) + i); return true;
+  case BANYAN_ALLGATHER:
+  case BANYAN_GATHER:
+    while (before(deed, owner + 1) <= i) owner++;
+    *out = value(index, owner, i - before(deed, owner));
+    return deed->call.collective == BANYAN_ALLGATHER || rank == root;
+  case BANYAN_ALLTOALL:
+    owner = (uint32_t)(i / deed->call.count);
+    *out = value(index, owner, rank * deed->call.count + i % deed->call.count);
+    return true;
+  default: return false;
+  }
+}
+
+/* ---- running */
+
+static void start_deed(struct world *world, struct node *node) {
+  uint32_t index = node->started++;
+  struct deed *deed = &world->deeds[index];
+  struct banyan_call call = deed->call;
+  size_t element = banyan_dtype_size(call.dtype), out = send_count(world, deed, node->rank),
+         in = recv_count(world, deed, node->rank);
+  size_t most = out > in ? out : in;
+  node->send[index] = malloc(most * element + 8);
+  node->recv[index] = deed->in_place ? node->send[index] : malloc(most * element + 8);
+  if (!deed->in_place) memset(node->recv[index], 0x5a, most * element + 8);
+  bool broadcast = call.collective == BANYAN_BROADCAST;
+  char *fill = broadcast ? node->recv[index] : node->send[index];
+  for (size_t i = 0; i < out && !(broadcast && (uint32_t)call.root != node->rank); i++)
+    put(call.dtype, fill, i, value(index, node->rank, i));
+  call.send = node->send[index];
+  call.recv = node->recv[index];
+  if (call.counts) call.counts = deed->counts;
+  enum banyan_status status = by_engine_start(node->domain, &call, 0, &node->calls[index]);
+  if (status != BANYAN_OK && by_engine_status(node->engine) == BANYAN_OK)
+    fail_msg("seed %llu: start: %s", (unsigned long long)world->seed, banyan_error_text());
+}
+
+static bool finished(const struct world *world) {
+  for (uint32_t r = 0; r < world->n; r++) {
+    const struct node *node = &world->nodes[r];
+    if (node->dead || by_engine_status(node->engine) != BANYAN_OK) continue;
+    if (node->started < world->n_deeds) return false;
+    for (uint32_t d = 0; d < world->n_deeds; d++)
+      if (node->calls[d] && !by_call_ended(node->calls[d])) return false;
+  }
+  return true;
+}
+
+static void die(void *context, struct by_lane *lane) {
+  (void)context;
+  by_sim_kill(lane);
+}
+
+static bool one_turn(struct world *world, bool eager) {
+  bool moved = false;
+  for (uint32_t i = 0; i < world->n; i++) {
+    struct node *node = &world->nodes[by_rng_below(&world->rng, world->n)];
+    if (node->dead) continue;
+    if (node->started < world->n_deeds && (eager || by_rng_below(&world->rng, 8) == 0)) {
+      start_deed(world, node);
+      moved = true;
+    }
+    moved |= by_engine_progress(node->engine);
+    if (world->turns++ == world->kill_turn && world->kill_rank != UINT32_MAX) {
+      struct node *victim = &world->nodes[world->kill_rank];
+      victim->dead = true;
+      by_engine_lanes(victim->engine, die, NULL);
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+bool world_run(struct world *world) {
+  uint32_t still = 0;
+  while (!finished(world)) {
+    if (one_turn(world, still > 200)) {
+      still = 0;
+      continue;
+    }
+    if (++still < 50) continue;
+    if (by_sim_step(world->sim)) continue;
+    if (still > 2000) return false;
+  }
+  return true;
+}
+
+void world_check(struct world *world) {
+  for (uint32_t r = 0; r < world->n; r++) {
+    struct node *node = &world->nodes[r];
+    for (uint32_t d = 0; d < world->n_deeds; d++) {
+      const struct deed *deed = &world->deeds[d];
+      if (by_call_result(node->calls[d]) != BANYAN_OK) fail_msg("rank %u: %s", r, banyan_error_text());
+      for (size_t i = 0; i < recv_count(world, deed, r); i++) {
+        double want, got = get(deed->call.dtype, node->recv[d], i);
+        if (!expected(world, d, r, i, &want)) break;
+        if (deed->call.dtype == BANYAN_UINT8) want = (double)(uint8_t)(int)want;
+        double error = deed->call.op == BANYAN_AVERAGE || deed->call.scale != 0 ? 1e-5 : 0;
+        if (got - want > error || want - got > error)
+          fail_msg("seed %llu, deed %u (%s), n %u, rank %u: element %zu of %zu is %g, must be %g",
+                   (unsigned long long)world->seed, d, banyan_collective_name(deed->call.collective), world->n, r, i,
+                   recv_count(world, deed, r), got, want);
+      }
+    }
+  }
+}

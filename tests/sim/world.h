@@ -1,0 +1,55 @@
+/* A world of ranks in one thread: an engine each, simulated links, virtual
+ * time. Calls are described by struct deed; every rank does the same deeds in
+ * the same order, each starting them at moments of its own. */
+#ifndef BY_TESTS_SIM_WORLD_H
+#define BY_TESTS_SIM_WORLD_H
+
+#include "engine.h"
+#include "rng.h"
+#include "sim.h"
+
+enum { WORLD_MOST = 40, DEEDS_MOST = 16 };
+
+struct deed {
+  struct banyan_call call; /* buffers are filled in */
+  size_t counts[WORLD_MOST];
+  bool in_place;
+};
+
+struct node {
+  struct world *world;
+  uint32_t rank;
+  struct by_engine *engine;
+  struct by_domain *domain;
+  uint32_t started; /* deeds */
+  struct by_call *calls[DEEDS_MOST];
+  char *send[DEEDS_MOST], *recv[DEEDS_MOST];
+  bool dead;
+};
+
+struct world {
+  struct by_sim *sim;
+  struct by_rng rng;
+  uint64_t seed;
+  uint32_t n, n_deeds;
+  struct deed deeds[DEEDS_MOST];
+  struct node nodes[WORLD_MOST];
+  uint64_t turns;
+  uint32_t
+      most_lanes; /* a link has a random number of them up to this one, each with a speed of its own; 1 after init */
+  uint32_t kill_rank; /* UINT32_MAX: nobody */
+  uint64_t kill_turn;
+};
+
+/* `plan` is a built-in's name. Fails the test on any error. */
+void world_init(struct world *world, uint32_t n, const char *plan, const struct by_sim_options *net,
+                const struct by_engine_options *engine, uint64_t seed);
+void world_fini(struct world *world);
+/* Starts and finishes all deeds on all ranks. False: nothing moves any more although calls are pending. */
+bool world_run(struct world *world);
+/* Compares every element of every rank's result with what it must be. */
+void world_check(struct world *world);
+/* Gives calls and buffers back, so that other deeds can follow. */
+void world_clear(struct world *world);
+
+#endif

@@ -1,0 +1,422 @@
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+
+#include "handshake.h"
+
+static const uint8_t client_nonce[BY_NONCE_BYTES] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                                     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+static const uint8_t server_nonce[BY_NONCE_BYTES] = {100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110,
+                                                     111, 112, 113, 114, 115, 116, 117, 118, 119, 120, 121,
+                                                     122, 123, 124, 125, 126, 127, 128, 129, 130, 131};
+
+static struct by_key key_of(const char *text) {
+  struct by_key key;
+  assert_ok(by_key_derive(text, &key));
+  return key;
+}
+
+struct end {
+  struct by_handshake handshake;
+  enum banyan_status status;
+  uint8_t said[200000]; /* all it sent */
+  size_t said_length;
+};
+
+static void begin(struct end *end, enum by_role role, const char *key_text, uint8_t purpose, const void *hello,
+                  size_t length) {
+  struct by_key key = key_of(key_text);
+  struct by_handshake_options options = {
+      .role = role, .purpose = purpose, .key = &key, .hello = hello, .hello_length = length};
+  end->status = BANYAN_OK;
+  end->said_length = 0;
+  assert_ok(by_handshake_init(&end->handshake, &options));
+}
+
+/* What it has to say, at most `most` bytes at once. */
+static size_t listen_to(struct end *end, size_t most, const uint8_t **out) {
+  size_t n;
+  const uint8_t *from = by_handshake_output(&end->handshake, &n);
+  if (n > most) n = most;
+  if (n) memcpy(end->said + end->said_length, from, n);
+  *out = end->said + end->said_length;
+  end->said_length += n;
+  by_handshake_sent(&end->handshake, n);
+  return n;
+}
+
+static bool carry(struct end *from, struct end *to, size_t most) {
+  const uint8_t *data;
+  size_t n = listen_to(from, most, &data), used;
+  if (n && to->status == BANYAN_OK) {
+    to->status = by_handshake_feed(&to->handshake, data, n, &used);
+    if (to->status == BANYAN_OK) assert_int_equal(used, n);
+  }
+  return n > 0;
+}
+
+static void talk(struct end *a, struct end *b, size_t most) {
+  bool more = true;
+  while (more) {
+    more = carry(a, b, most);
+    more |= carry(b, a, most);
+  }
+}
+
+static void finish(struct end *a, struct end *b) {
+  by_handshake_fini(&a->handshake);
+  by_handshake_fini(&b->handshake);
+}
+
+static struct end client, server;
+
+static void test_both_prove_themselves(void **state) {
+  (void)state;
+  static const size_t chunks[] = {1, 2, 7, 41, 74, 100000};
+  static uint8_t large[BY_HELLO_MOST];
+  memset(large, 'L', sizeof large);
+  for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+    size_t length;
+    begin(&client, BY_ROLE_CLIENT, "k", 3, "rank 1", 6);
+    begin(&server, BY_ROLE_SERVER, "k", 0, large, chunks[i] == 1 ? 0 : sizeof large);
+    assert_false(by_handshake_done(&client.handshake));
+    assert_null(by_handshake_hello(&client.handshake, &length));
+    talk(&client, &server, chunks[i]);
+    assert_ok(client.status);
+    assert_ok(server.status);
+    assert_true(by_handshake_done(&client.handshake));
+    assert_true(by_handshake_done(&server.handshake));
+    assert_int_equal(by_handshake_purpose(&server.handshake), 3);
+    assert_memory_equal(by_handshake_hello(&server.handshake, &length), "rank 1", 6);
+    assert_int_equal(length, 6);
+    const uint8_t *hello = by_handshake_hello(&client.handshake, &length);
+    assert_int_equal(length, chunks[i] == 1 ? 0 : sizeof large);
+    if (length) assert_memory_equal(hello, large, length);
+    finish(&client, &server);
+  }
+}
+
+static void check_digest(const struct end *end, const char *expected) {
+  uint8_t hash[32];
+  char hex[65];
+  assert_int_equal(EVP_Digest(end->said, end->said_length, hash, NULL, EVP_sha256(), NULL), 1);
+  for (int i = 0; i < 32; i++) sprintf(hex + 2 * i, "%02x", hash[i]);
+  assert_string_equal(hex, expected);
+}
+
+/* Computed once by an independent program: what crosses the wire stays as it is while the version is 1. */
+static void test_bytes_on_the_wire(void **state) {
+  (void)state;
+  struct by_key key = key_of("a job's key");
+  struct by_handshake_options options = {
+      .role = BY_ROLE_CLIENT, .purpose = 7, .key = &key, .hello = "rank 1", .hello_length = 6, .nonce = client_nonce};
+  memset(&client, 0, sizeof client);
+  memset(&server, 0, sizeof server);
+  assert_ok(by_handshake_init(&client.handshake, &options));
+  options = (struct by_handshake_options){.role = BY_ROLE_SERVER, .key = &key, .nonce = server_nonce};
+  assert_ok(by_handshake_init(&server.handshake, &options));
+  talk(&client, &server, 1000);
+  assert_int_equal(client.said_length, 116);
+  assert_int_equal(server.said_length, 110);
+  check_digest(&client, "962b421395bf4d01fced02e37f2b652efc17355ff36f3984ce1015295a0afc27");
+  check_digest(&server, "3a65fe4abdb9af44cd3051b6404e11c44e8919a1e4d0312483711acd20426ed3");
+  finish(&client, &server);
+}
+
+static void test_what_follows_is_left_over(void **state) {
+  (void)state;
+  const uint8_t *data;
+  size_t n, used;
+  begin(&client, BY_ROLE_CLIENT, "k", 3, "c", 1);
+  begin(&server, BY_ROLE_SERVER, "k", 0, "s", 1);
+  carry(&client, &server, 1000);
+  carry(&server, &client, 1000);
+  n = listen_to(&client, 1000, &data);
+  memcpy(client.said + client.said_length, "frame", 5);
+  assert_ok(by_handshake_feed(&server.handshake, data, n + 5, &used));
+  assert_int_equal(used, n);
+  assert_true(by_handshake_done(&server.handshake));
+  assert_ok(by_handshake_feed(&server.handshake, "more", 4, &used));
+  assert_int_equal(used, 0);
+  finish(&client, &server);
+}
+
+static void test_another_key(void **state) {
+  (void)state;
+  static const char *const keys[] = {"", "K", "k ", "kk"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    size_t length;
+    begin(&client, BY_ROLE_CLIENT, keys[i], 3, "secret", 6);
+    begin(&server, BY_ROLE_SERVER, "k", 0, "secret", 6);
+    assert_true(carry(&client, &server, 1000));
+    assert_true(carry(&server, &client, 1000));
+    assert_status(client.status, BANYAN_ERR_AUTH);
+    assert_non_null(strstr(banyan_error_text(), "BANYAN_KEY"));
+    assert_true(carry(&client, &server, 1000)); /* the refusal, so that both ends know */
+    assert_status(server.status, BANYAN_ERR_AUTH);
+    assert_false(carry(&server, &client, 1000));
+    assert_null(by_handshake_hello(&server.handshake, &length));
+    for (size_t j = 0; j + 6 <= client.said_length; j++) assert_memory_not_equal(client.said + j, "secret", 6);
+    assert_status(by_handshake_feed(&server.handshake, "x", 1, &length), BANYAN_ERR_PROTOCOL);
+    finish(&client, &server);
+  }
+}
+
+/* A server that skips the proof of its client would be done here; a client that knows nothing guesses. */
+static void test_a_guessed_proof(void **state) {
+  (void)state;
+  uint8_t guess[BY_MAC_BYTES + 4 + BY_MAC_BYTES] = {0};
+  size_t used;
+  begin(&client, BY_ROLE_CLIENT, "another", 3, "", 0);
+  begin(&server, BY_ROLE_SERVER, "k", 0, "", 0);
+  carry(&client, &server, 1000);
+  carry(&server, &client, 1000);
+  memcpy(guess, server.said + BY_GREETING_BYTES, BY_MAC_BYTES); /* the server's own proof, reflected */
+  assert_status(by_handshake_feed(&server.handshake, guess, sizeof guess, &used), BANYAN_ERR_AUTH);
+  finish(&client, &server);
+}
+
+static size_t stored(const struct by_handshake *handshake) {
+  return handshake->out_length + (handshake->hello ? handshake->hello_length : 0);
+}
+
+/* Cut at every byte, in either direction: not done, no error, and an explanation when the peer goes or is late. */
+static void test_cut_at_every_byte(void **state) {
+  (void)state;
+  for (int role = 0; role < 2; role++) {
+    struct end *speaker = role ? &server : &client, *hearer = role ? &client : &server;
+    for (size_t cut = 0;; cut++) {
+      begin(&client, BY_ROLE_CLIENT, "k", 3, "client hello", 12);
+      begin(&server, BY_ROLE_SERVER, "k", 3, "server hello", 12);
+      while (speaker->said_length < cut) {
+        bool more = carry(hearer, speaker, 1000);
+        if (!carry(speaker, hearer, 1) && !more) break;
+      }
+      assert_ok(hearer->status);
+      bool whole = speaker->said_length < cut;
+      assert_int_equal(by_handshake_done(&hearer->handshake), whole || cut == BY_GREETING_BYTES + 32 + 4 + 12 + 32);
+      bool trusted = speaker->said_length >= BY_GREETING_BYTES + 32;
+      if (!trusted) assert_in_range(stored(&hearer->handshake), 0, BY_GREETING_BYTES + BY_MAC_BYTES);
+      if (!by_handshake_done(&hearer->handshake)) {
+        assert_status(by_handshake_ended(&hearer->handshake, false), BANYAN_ERR_PROTOCOL);
+        assert_status(by_handshake_ended(&hearer->handshake, true), BANYAN_ERR_TIMEOUT);
+        assert_non_null(strstr(banyan_error_text(), "in time"));
+      }
+      finish(&client, &server);
+      if (whole) break;
+    }
+  }
+}
+
+/* One bit wrong anywhere in either direction: the hearer never believes. */
+static void test_a_wrong_bit_anywhere(void **state) {
+  (void)state;
+  for (int role = 0; role < 2; role++) {
+    struct end *speaker = role ? &server : &client, *hearer = role ? &client : &server;
+    for (size_t bit = 0; bit < 8 * (BY_GREETING_BYTES + 32 + 4 + 5 + 32); bit++) {
+      begin(&client, BY_ROLE_CLIENT, "k", 3, "hello", 5);
+      begin(&server, BY_ROLE_SERVER, "k", 0, "hello", 5);
+      bool more = true;
+      while (more && hearer->status == BANYAN_OK) {
+        const uint8_t *data;
+        more = carry(hearer, speaker, 1000);
+        size_t at = speaker->said_length, n = listen_to(speaker, 1, &data), used;
+        if (n) speaker->said[at] ^= (uint8_t)(at == bit / 8 ? 1 << bit % 8 : 0);
+        if (n) hearer->status = by_handshake_feed(&hearer->handshake, data, n, &used);
+        more |= n > 0;
+      }
+      assert_false(by_handshake_done(&hearer->handshake));
+      finish(&client, &server);
+    }
+  }
+}
+
+static void test_a_replayed_client(void **state) {
+  (void)state;
+  static uint8_t recorded[1000];
+  size_t n, used;
+  begin(&client, BY_ROLE_CLIENT, "k", 3, "hello", 5);
+  begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
+  talk(&client, &server, 1000);
+  assert_true(by_handshake_done(&server.handshake));
+  memcpy(recorded, client.said, n = client.said_length);
+  finish(&client, &server);
+  begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
+  assert_status(by_handshake_feed(&server.handshake, recorded, n, &used), BANYAN_ERR_AUTH);
+  by_handshake_fini(&server.handshake);
+}
+
+static void test_a_replayed_server(void **state) {
+  (void)state;
+  static uint8_t recorded[1000];
+  size_t n, used;
+  begin(&client, BY_ROLE_CLIENT, "k", 3, "hello", 5);
+  begin(&server, BY_ROLE_SERVER, "k", 3, "hello", 5);
+  talk(&client, &server, 1000);
+  memcpy(recorded, server.said, n = server.said_length);
+  finish(&client, &server);
+  begin(&client, BY_ROLE_CLIENT, "k", 3, "hello", 5);
+  assert_status(by_handshake_feed(&client.handshake, recorded, n, &used), BANYAN_ERR_AUTH);
+  by_handshake_fini(&client.handshake);
+}
+
+static void test_mirrors(void **state) {
+  (void)state;
+  struct end *a = &client, *b = &server;
+  for (int role = 0; role < 2; role++) { /* two of a kind; a connection to oneself looks the same */
+    begin(a, (enum by_role)role, "k", 3, "", 0);
+    begin(b, (enum by_role)role, "k", 3, "", 0);
+    talk(a, b, 1000);
+    if (role == BY_ROLE_CLIENT) {
+      assert_status(a->status, BANYAN_ERR_PROTOCOL);
+      assert_non_null(strstr(banyan_error_text(), "oneself"));
+      assert_status(b->status, BANYAN_ERR_PROTOCOL);
+    }
+    assert_false(by_handshake_done(&a->handshake) || by_handshake_done(&b->handshake));
+    finish(a, b);
+  }
+  /* a mirror that changes the role byte */
+  const uint8_t *data;
+  size_t used, n;
+  begin(a, BY_ROLE_CLIENT, "k", 3, "", 0);
+  n = listen_to(a, 1000, &data);
+  a->said[8] = 'S';
+  memset(a->said + n, 0, 32);
+  assert_status(by_handshake_feed(&a->handshake, a->said, n + 32, &used), BANYAN_ERR_PROTOCOL);
+  assert_non_null(strstr(banyan_error_text(), "mirrors"));
+  by_handshake_fini(&a->handshake);
+  begin(b, BY_ROLE_SERVER, "k", 3, "", 0);
+  begin(a, BY_ROLE_CLIENT, "k", 3, "", 0);
+  carry(a, b, 1000);
+  carry(b, a, 1000);
+  assert_status(by_handshake_feed(&b->handshake, b->said + BY_GREETING_BYTES, 32, &used), BANYAN_ERR_AUTH);
+  finish(a, b);
+}
+
+static void test_strangers(void **state) {
+  (void)state;
+  static const struct {
+    const char *said;
+    size_t length;
+    const char *name;
+  } strangers[] = {
+      {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, "HTTP request"},
+      {"POST /metrics HTTP/1.1\r\n", 24, "HTTP request"},
+      {"HTTP/1.1 400 Bad Request\r\n", 26, "HTTP answer"},
+      {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11, "TLS"},
+      {"SSH-2.0-OpenSSH_9.2\r\n", 21, "SSH"},
+      {"\0\0\0\0\0\0\0\0\0\0\0\0", 12, "no Banyan"},
+      {"BANYAM\1\0C\3", 10, "no Banyan"},
+      {"banyan\1\0C\3", 10, "no Banyan"},
+  };
+  for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+    for (int role = 0; role < 2; role++) {
+      for (size_t chunk = 1; chunk <= 30; chunk += 29) {
+        enum banyan_status status = BANYAN_OK;
+        size_t at = 0, used;
+        begin(&server, (enum by_role)role, "k", 3, "", 0);
+        while (status == BANYAN_OK && at < strangers[i].length) {
+          size_t n = strangers[i].length - at < chunk ? strangers[i].length - at : chunk;
+          status = by_handshake_feed(&server.handshake, strangers[i].said + at, n, &used);
+          at += n;
+        }
+        assert_status(status, BANYAN_ERR_PROTOCOL);
+        assert_non_null(strstr(banyan_error_text(), strangers[i].name));
+        by_handshake_fini(&server.handshake);
+      }
+    }
+  }
+  size_t used; /* one that says little and goes is recognised as well */
+  begin(&server, BY_ROLE_SERVER, "k", 3, "", 0);
+  assert_ok(by_handshake_feed(&server.handshake, "GET /", 5, &used));
+  assert_status(by_handshake_ended(&server.handshake, true), BANYAN_ERR_PROTOCOL);
+  assert_non_null(strstr(banyan_error_text(), "HTTP"));
+  by_handshake_fini(&server.handshake);
+}
+
+static void test_another_version(void **state) {
+  (void)state;
+  size_t used, n;
+  begin(&client, BY_ROLE_CLIENT, "k", 3, "", 0);
+  begin(&server, BY_ROLE_SERVER, "k", 3, "", 0);
+  const uint8_t *data;
+  n = listen_to(&client, 1000, &data);
+  client.said[6] = 2;
+  assert_status(by_handshake_feed(&server.handshake, client.said, n, &used), BANYAN_ERR_PROTOCOL);
+  assert_non_null(strstr(banyan_error_text(), "version 2"));
+  n = listen_to(&server, 1000, &data); /* says which version it is */
+  assert_int_equal(n, 10);
+  server.said[6] = 9; /* as if a version 9 had said so to this version 1 client */
+  assert_status(by_handshake_feed(&client.handshake, data, n, &used), BANYAN_ERR_PROTOCOL);
+  assert_non_null(strstr(banyan_error_text(), "version 9"));
+  finish(&client, &server);
+}
+
+static void test_purposes(void **state) {
+  (void)state;
+  begin(&client, BY_ROLE_CLIENT, "k", 4, "", 0);
+  begin(&server, BY_ROLE_SERVER, "k", 3, "", 0);
+  carry(&client, &server, 1000);
+  assert_status(server.status, BANYAN_ERR_PROTOCOL);
+  assert_non_null(strstr(banyan_error_text(), "purpose 4"));
+  finish(&client, &server);
+}
+
+static void test_hello_sizes(void **state) {
+  (void)state;
+  static uint8_t hello[BY_HELLO_MOST + 1];
+  struct by_key key = key_of("k");
+  struct by_handshake_options options = {.key = &key, .hello = hello, .hello_length = sizeof hello};
+  struct by_handshake handshake;
+  assert_status(by_handshake_init(&handshake, &options), BANYAN_ERR_ARGUMENT);
+  /* a member of the job that claims too much gets nothing allocated */
+  const uint8_t *data;
+  size_t n, used;
+  begin(&client, BY_ROLE_CLIENT, "k", 3, "", 0);
+  begin(&server, BY_ROLE_SERVER, "k", 3, "", 0);
+  carry(&client, &server, 1000);
+  carry(&server, &client, 1000);
+  n = listen_to(&client, 1000, &data);
+  memcpy(client.said + BY_GREETING_BYTES + 32, "\1\0\1\0", 4);
+  assert_status(by_handshake_feed(&server.handshake, data, n, &used), BANYAN_ERR_PROTOCOL);
+  assert_null(server.handshake.hello);
+  finish(&client, &server);
+}
+
+static void test_keys(void **state) {
+  (void)state;
+  static const uint8_t abc[] = {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40,
+                                0xde, 0x5d, 0xae, 0x22, 0x23, 0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17,
+                                0x7a, 0x9c, 0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad};
+  struct by_key key = key_of("abc");
+  assert_memory_equal(key.bytes, abc, sizeof abc);
+  char a[BY_KEY_TEXT], b[BY_KEY_TEXT];
+  assert_ok(by_key_random(a));
+  assert_ok(by_key_random(b));
+  assert_int_equal(strlen(a), 64);
+  assert_int_equal(strspn(a, "0123456789abcdef"), 64);
+  assert_string_not_equal(a, b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_both_prove_themselves),
+      cmocka_unit_test(test_bytes_on_the_wire),
+      cmocka_unit_test(test_what_follows_is_left_over),
+      cmocka_unit_test(test_another_key),
+      cmocka_unit_test(test_a_guessed_proof),
+      cmocka_unit_test(test_cut_at_every_byte),
+      cmocka_unit_test(test_a_wrong_bit_anywhere),
+      cmocka_unit_test(test_a_replayed_client),
+      cmocka_unit_test(test_a_replayed_server),
+      cmocka_unit_test(test_mirrors),
+      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_another_version),
+      cmocka_unit_test(test_purposes),
+      cmocka_unit_test(test_hello_sizes),
+      cmocka_unit_test(test_keys),
+  };
+  return cmocka_run_group_tests_name("handshake", tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#include "localsocket.h"
+
+static int count_fds(void) {
+  int n = 0;
+  for (int fd = 0; fd < 1024; fd++) n += fcntl(fd, F_GETFD) >= 0;
+  return n;
+}
+
+static void test_listen_connect_and_who(void **state) {
+  (void)state;
+  char name[64];
+  int listener, near, far, none;
+  pid_t pid;
+  uid_t uid;
+  snprintf(name, sizeof name, "banyan-test-%d", (int)getpid());
+  assert_status(by_local_connect(name, &near), BANYAN_ERR_CONNECT);
+  assert_ok(by_local_listen(name, &listener));
+  assert_status(by_local_listen(name, &none), BANYAN_ERR_SYSTEM);
+  assert_ok(by_local_accept(listener, &none));
+  assert_int_equal(none, -1);
+  assert_ok(by_local_connect(name, &near));
+  assert_ok(by_local_accept(listener, &far));
+  assert_true(far >= 0);
+  assert_ok(by_local_get_peer(far, &pid, &uid));
+  assert_int_equal(pid, getpid());
+  assert_int_equal(uid, getuid());
+  assert_true(fcntl(near, F_GETFD) & FD_CLOEXEC);
+  assert_true(fcntl(far, F_GETFL) & O_NONBLOCK);
+  close(near);
+  close(far);
+  close(listener);
+  assert_status(by_local_connect(name, &near), BANYAN_ERR_CONNECT);
+}
+
+static void test_bad_names(void **state) {
+  (void)state;
+  char name[200];
+  int fd;
+  memset(name, 'x', sizeof name);
+  name[101] = '\0';
+  assert_status(by_local_listen(name, &fd), BANYAN_ERR_ARGUMENT);
+  assert_status(by_local_connect("", &fd), BANYAN_ERR_ARGUMENT);
+  name[100] = '\0';
+  assert_ok(by_local_listen(name, &fd));
+  close(fd);
+}
+
+static void test_messages_stay_whole(void **state) {
+  (void)state;
+  int pair[2], fds[1];
+  char data[16];
+  size_t length, n;
+  bool sent;
+  assert_ok(by_local_pair(pair));
+  assert_ok(by_local_receive(pair[1], data, sizeof data, &length, fds, 1, &n));
+  assert_int_equal(length, 0);
+  assert_ok(by_local_send(pair[0], "one", 3, NULL, 0, &sent));
+  assert_true(sent);
+  assert_ok(by_local_send(pair[0], "second", 6, NULL, 0, &sent));
+  assert_ok(by_local_receive(pair[1], data, sizeof data, &length, fds, 1, &n));
+  assert_int_equal(length, 3);
+  assert_memory_equal(data, "one", 3);
+  assert_ok(by_local_receive(pair[1], data, sizeof data, &length, fds, 1, &n));
+  assert_int_equal(length, 6);
+  assert_int_equal(n, 0);
+  close(pair[0]);
+  assert_status(by_local_receive(pair[1], data, sizeof data, &length, fds, 1, &n), BANYAN_ERR_PEER_DEAD);
+  assert_status(by_local_send(pair[1], "x", 1, NULL, 0, &sent), BANYAN_ERR_PEER_DEAD);
+  close(pair[1]);
+}
+
+static void test_a_full_socket_sends_nothing(void **state) {
+  (void)state;
+  int pair[2], fds[1];
+  static char data[4096], back[4096];
+  size_t length, n, many = 0, got = 0;
+  bool sent;
+  assert_ok(by_local_pair(pair));
+  for (;;) {
+    data[0] = (char)many;
+    assert_ok(by_local_send(pair[0], data, sizeof data, NULL, 0, &sent));
+    if (!sent) break;
+    many++;
+  }
+  assert_true(many > 0);
+  for (;; got++) {
+    assert_ok(by_local_receive(pair[1], back, sizeof back, &length, fds, 1, &n));
+    if (length == 0) break;
+    assert_int_equal(length, sizeof back);
+    assert_int_equal(back[0], (char)got);
+  }
+  assert_int_equal(got, many);
+  close(pair[0]);
+  close(pair[1]);
+}
+
+static void test_shared_memory_travels(void **state) {
+  (void)state;
+  int pair[2], memory = memfd_create("banyan-test", MFD_CLOEXEC), fds[4];
+  char data[8];
+  size_t length, n;
+  bool sent;
+  struct stat a, b;
+  assert_ok(by_local_pair(pair));
+  assert_int_equal(write(memory, "shared", 6), 6);
+  int both[2] = {memory, memory};
+  assert_ok(by_local_send(pair[0], "m", 1, both, 2, &sent));
+  close(memory);
+  assert_ok(by_local_receive(pair[1], data, sizeof data, &length, fds, 4, &n));
+  assert_int_equal(n, 2);
+  assert_int_equal(fstat(fds[0], &a) + fstat(fds[1], &b), 0);
+  assert_true(a.st_ino == b.st_ino);
+  assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
+  assert_int_equal(pread(fds[1], data, 6, 0), 6);
+  assert_memory_equal(data, "shared", 6);
+  for (int i = 0; i < 2; i++) {
+    close(fds[i]);
+    close(pair[i]);
+  }
+}
+
+static void test_surplus_leaves_nothing_open(void **state) {
+  (void)state;
+  int pair[2], fds[2], three[3] = {0, 1, 2}, most[BY_LOCAL_FDS] = {0};
+  char data[4];
+  size_t length, n;
+  bool sent;
+  assert_ok(by_local_pair(pair));
+  int open_before = count_fds();
+  assert_ok(by_local_send(pair[0], "x", 1, three, 3, &sent)); /* too many descriptors */
+  assert_status(by_local_receive(pair[1], data, sizeof data, &length, fds, 2, &n), BANYAN_ERR_PROTOCOL);
+  assert_int_equal(n, 0);
+  assert_ok(by_local_send(pair[0], "toolong", 7, three, 1, &sent)); /* too many bytes */
+  assert_status(by_local_receive(pair[1], data, sizeof data, &length, fds, 2, &n), BANYAN_ERR_PROTOCOL);
+  assert_ok(by_local_send(pair[0], "x", 1, most, BY_LOCAL_FDS, &sent));
+  assert_status(by_local_receive(pair[1], data, sizeof data, &length, NULL, 0, &n), BANYAN_ERR_PROTOCOL);
+  assert_int_equal(count_fds(), open_before);
+  assert_ok(by_local_send(pair[0], "ok", 2, NULL, 0, &sent)); /* and the connection goes on */
+  assert_ok(by_local_receive(pair[1], data, sizeof data, &length, fds, 2, &n));
+  assert_int_equal(length, 2);
+  close(pair[0]);
+  close(pair[1]);
+}
+
+static void test_pidfd_tells_an_end(void **state) {
+  (void)state;
+  int fd;
+  pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  enum banyan_status status = by_pidfd_open(child, &fd);
+  kill(child, SIGKILL);
+  if (status == BANYAN_OK) {
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&poll_fd, 1, 10000), 1);
+    close(fd);
+  }
+  waitpid(child, NULL, 0);
+  if (status == BANYAN_ERR_UNSUPPORTED) skip();
+  assert_ok(status);
+  assert_status(by_pidfd_open(child, &fd), BANYAN_ERR_PEER_DEAD);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_listen_connect_and_who), cmocka_unit_test(test_bad_names),
+      cmocka_unit_test(test_messages_stay_whole),    cmocka_unit_test(test_a_full_socket_sends_nothing),
+      cmocka_unit_test(test_shared_memory_travels),  cmocka_unit_test(test_surplus_leaves_nothing_open),
+      cmocka_unit_test(test_pidfd_tells_an_end),
+  };
+  return cmocka_run_group_tests_name("localsocket", tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "log.h"
+
+/* Standard error goes into a file while lines are caught. */
+struct catcher {
+  int kept, file;
+};
+
+static void catch_begin(struct catcher *catcher) {
+  char name[] = "/tmp/banyan-test-log-XXXXXX";
+  catcher->kept = dup(STDERR_FILENO);
+  catcher->file = mkstemp(name);
+  assert_true(catcher->file >= 0);
+  unlink(name);
+  assert_int_equal(fcntl(catcher->file, F_SETFL, O_APPEND), 0);
+  dup2(catcher->file, STDERR_FILENO);
+}
+
+static void catch_end(struct catcher *catcher, char *out, size_t room) {
+  dup2(catcher->kept, STDERR_FILENO);
+  close(catcher->kept);
+  ssize_t n = pread(catcher->file, out, room - 1, 0);
+  close(catcher->file);
+  assert_true(n >= 0);
+  out[n] = '\0';
+}
+
+static void test_warn_is_the_default(void **state) {
+  (void)state;
+  assert_true(by_log_wanted(BY_LOG_ERROR, "net"));
+  assert_true(by_log_wanted(BY_LOG_WARN, "net"));
+  assert_false(by_log_wanted(BY_LOG_INFO, "net"));
+}
+
+static void test_levels_by_module(void **state) {
+  (void)state;
+  assert_ok(by_log_configure("info,plan:debug,net:error"));
+  assert_true(by_log_wanted(BY_LOG_INFO, "base"));
+  assert_false(by_log_wanted(BY_LOG_DEBUG, "base"));
+  assert_true(by_log_wanted(BY_LOG_DEBUG, "plan"));
+  assert_false(by_log_wanted(BY_LOG_DEBUG, "planner"));
+  assert_true(by_log_wanted(BY_LOG_ERROR, "net"));
+  assert_false(by_log_wanted(BY_LOG_WARN, "net"));
+  assert_ok(by_log_configure("net:debug,net:error"));
+  assert_false(by_log_wanted(BY_LOG_WARN, "net"));
+  assert_true(by_log_wanted(BY_LOG_WARN, "plan"));
+  assert_ok(by_log_configure(""));
+  assert_false(by_log_wanted(BY_LOG_INFO, "plan"));
+}
+
+static void test_bad_settings_change_nothing(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      "loud", "warn,plan:", ":debug", "plan:debug:x", "warn,infos", "a-module-name-that-is-too-long:info", "WARN"};
+  assert_ok(by_log_configure("plan:debug"));
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_status(by_log_configure(bad[i]), BANYAN_ERR_PARSE);
+    assert_non_null(strstr(banyan_error_text(), "log level"));
+    assert_true(by_log_wanted(BY_LOG_DEBUG, "plan"));
+  }
+  char many[600] = "";
+  for (int i = 0; i < 33; i++) sprintf(many + strlen(many), "m%d:info,", i);
+  assert_status(by_log_configure(many), BANYAN_ERR_PARSE);
+  assert_ok(by_log_configure(NULL));
+}
+
+static void test_lines(void **state) {
+  (void)state;
+  char text[8192], huge[5000];
+  struct catcher catcher;
+  memset(huge, 'x', sizeof huge - 1);
+  huge[sizeof huge - 1] = '\0';
+  catch_begin(&catcher);
+  by_log_set_rank(2);
+  errno = ENOENT;
+  by_warn("net", "lost %s:%d", "host", 7);
+  assert_int_equal(errno, ENOENT);
+  by_info("net", "not wanted");
+  by_debug("net", "nor this");
+  by_log_set_rank(-1);
+  by_error("plan", "two\nlines and \x1b[31mred");
+  by_error("plan", "%s", huge);
+  catch_end(&catcher, text, sizeof text);
+  static const char expected[] = "banyan[rank 2] net: lost host:7\n"
+                                 "banyan plan: two lines and  [31mred\n"
+                                 "banyan plan: xxx";
+  assert_memory_equal(text, expected, sizeof expected - 1);
+  size_t length = strlen(text);
+  assert_string_equal(text + length - 5, "x...\n");
+  assert_true(length < 2500);
+}
+
+/* A process of its own, because the environment is read once: its exit code has a bit for each level wanted. */
+static int levels_with(const char *environment, char *said, size_t room) {
+  struct catcher catcher;
+  int status;
+  catch_begin(&catcher);
+  pid_t child = fork();
+  if (child == 0) {
+    setenv("BANYAN_LOG", environment, 1);
+    execl("/proc/self/exe", "test_log", "levels", (char *)NULL);
+    _exit(99);
+  }
+  waitpid(child, &status, 0);
+  catch_end(&catcher, said, room);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+static int print_levels(void) {
+  int bits = 0;
+  for (int level = 0; level < 4; level++) bits |= by_log_wanted((enum by_log_level)level, "plan") << level;
+  return bits;
+}
+
+static void test_the_environment(void **state) {
+  (void)state;
+  char said[400];
+  assert_int_equal(levels_with("error,plan:debug", said, sizeof said), 15);
+  assert_int_equal(levels_with("error,net:debug", said, sizeof said), 1);
+  assert_string_equal(said, "");
+  assert_int_equal(levels_with("error,plan:loud", said, sizeof said), 3); /* the default */
+  assert_non_null(strstr(said, "BANYAN_LOG is not used"));
+  assert_non_null(strstr(said, "plan:loud"));
+}
+
+static void *chatter(void *argument) {
+  for (int i = 0; i < 500; i++) {
+    by_warn("net", "thread %d says hello", *(int *)argument);
+    if (i % 50 == 0 && by_log_configure("warn,net:info") != BANYAN_OK) abort();
+  }
+  return NULL;
+}
+
+static void test_threads_do_not_mix_lines(void **state) {
+  (void)state;
+  enum { THREADS = 4, ROOM = 1 << 17 };
+  static char text[ROOM];
+  pthread_t thread[THREADS];
+  int number[THREADS], seen[THREADS] = {0};
+  struct catcher catcher;
+  catch_begin(&catcher);
+  for (int i = 0; i < THREADS; i++) {
+    number[i] = i;
+    assert_int_equal(pthread_create(&thread[i], NULL, chatter, &number[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+  catch_end(&catcher, text, sizeof text);
+  char *rest = text, *line;
+  while ((line = strsep(&rest, "\n")) && *line) {
+    int who = -1, end = 0;
+    sscanf(line, "banyan net: thread %d says hello%n", &who, &end);
+    assert_in_range(who, 0, THREADS - 1);
+    assert_int_equal(end, strlen(line));
+    seen[who]++;
+  }
+  for (int i = 0; i < THREADS; i++) assert_int_equal(seen[i], 500);
+}
+
+int main(int argc, char **argv) {
+  (void)argv;
+  if (argc > 1) return print_levels();
+  unsetenv("BANYAN_LOG");
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_warn_is_the_default),         cmocka_unit_test(test_levels_by_module),
+      cmocka_unit_test(test_bad_settings_change_nothing), cmocka_unit_test(test_lines),
+      cmocka_unit_test(test_threads_do_not_mix_lines),    cmocka_unit_test(test_the_environment),
+  };
+  return cmocka_run_group_tests_name("log", tests, NULL, NULL);
+}

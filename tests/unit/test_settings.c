@@ -1,0 +1,253 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "settings.h"
+#include "text.h"
+
+/* Nothing that a job or a launcher may have set around the test. */
+static int clear_environment(void **state) {
+  static const char *const of_launchers[] = {
+      "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",   "PMIX_NAMESPACE",
+      "SLURM_PROCID",         "SLURM_NTASKS",         "RANK",     "WORLD_SIZE", NULL};
+  char name[64];
+  (void)state;
+  for (char **e = environ; *e;) {
+    size_t length = strcspn(*e, "=");
+    bool ours = !strncmp(*e, "BANYAN_", 7) && strncmp(*e, "BANYAN_SOURCE", 13) != 0 && length < sizeof name;
+    if (!ours) {
+      e++;
+      continue;
+    }
+    memcpy(name, *e, length);
+    name[length] = 0;
+    unsetenv(name); /* moves the rest down */
+  }
+  for (int i = 0; of_launchers[i]; i++) unsetenv(of_launchers[i]);
+  return 0;
+}
+
+static void set(const char *name, const char *value) {
+  assert_int_equal(setenv(name, value, 1), 0);
+}
+
+static void test_presets(void **state) {
+  (void)state;
+  struct by_settings s;
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.rank, -1);
+  assert_int_equal(s.size, -1);
+  assert_null(s.root);
+  assert_null(s.key);
+  assert_null(s.host);
+  assert_string_equal(s.transport, "auto");
+  assert_null(s.plan);
+  assert_string_equal(s.iface, "");
+  assert_null(s.ports);
+  assert_null(s.congestion);
+  assert_true(s.deadline == 600);
+  assert_true(s.join_deadline == 120);
+  assert_string_equal(s.socket_buffer, "0");
+  assert_string_equal(s.connections, "1");
+  assert_int_equal(s.unasked, 256 << 10);
+  assert_int_equal(s.credit, 1 << 20);
+  assert_int_equal(s.chunk, 0);
+  assert_int_equal(s.block, 64 << 10);
+  assert_true(s.spin < 0);
+  assert_int_equal(s.tos, -1);
+  assert_int_equal(s.attach, 0);
+}
+
+static void test_every_variable(void **state) {
+  (void)state;
+  static const char *const all[][2] = {
+      {"BANYAN_RANK", "3"},           {"BANYAN_SIZE", "8"},
+      {"BANYAN_ROOT", "alpha:5000"},  {"BANYAN_KEY", "secret"},
+      {"BANYAN_HOST", "beta"},        {"BANYAN_TRANSPORT", "tcp"},
+      {"BANYAN_PLAN", "ring"},        {"BANYAN_IFACE", "eth1"},
+      {"BANYAN_PORTS", "5000-5100"},  {"BANYAN_CONGESTION", "cubic"},
+      {"BANYAN_DEADLINE", "1500ms"},  {"BANYAN_JOIN_DEADLINE", "2min"},
+      {"BANYAN_SOCKET_BUFFER", "8M"}, {"BANYAN_CONNECTIONS", "2@10.0.0.0/8,4"},
+      {"BANYAN_UNASKED", "64K"},      {"BANYAN_CREDIT", "512K"},
+      {"BANYAN_CHUNK", "100K"},       {"BANYAN_BLOCK", "32K"},
+      {"BANYAN_SPIN", "20us"},        {"BANYAN_TOS", "32"},
+      {"BANYAN_ATTACH", "1M"},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) set(all[i][0], all[i][1]);
+  struct by_settings s;
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.rank, 3);
+  assert_int_equal(s.size, 8);
+  assert_string_equal(s.root, "alpha:5000");
+  assert_string_equal(s.key, "secret");
+  assert_string_equal(s.host, "beta");
+  assert_string_equal(s.transport, "tcp");
+  assert_string_equal(s.plan, "ring");
+  assert_string_equal(s.iface, "eth1");
+  assert_string_equal(s.ports, "5000-5100");
+  assert_string_equal(s.congestion, "cubic");
+  assert_true(s.deadline == 1.5);
+  assert_true(s.join_deadline == 120);
+  assert_string_equal(s.socket_buffer, "8M");
+  assert_string_equal(s.connections, "2@10.0.0.0/8,4");
+  assert_int_equal(s.unasked, 64 << 10);
+  assert_int_equal(s.credit, 512 << 10);
+  assert_int_equal(s.chunk, 100 << 10);
+  assert_int_equal(s.block, 32 << 10);
+  assert_true(s.spin > 19.9e-6 && s.spin < 20.1e-6);
+  assert_int_equal(s.tos, 32);
+  assert_int_equal(s.attach, 1 << 20);
+  clear_environment(NULL);
+}
+
+/* A script may write BANYAN_TOS= to mean "not this one". */
+static void test_empty_numbers_are_not_set(void **state) {
+  (void)state;
+  set("BANYAN_TOS", "");
+  set("BANYAN_UNASKED", "");
+  set("BANYAN_DEADLINE", "");
+  set("BANYAN_RANK", "");
+  struct by_settings s;
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.tos, -1);
+  assert_int_equal(s.unasked, 256 << 10);
+  assert_true(s.deadline == 600);
+  assert_int_equal(s.rank, -1);
+  clear_environment(NULL);
+}
+
+/* Each with the value that is wrong; the error names the variable. */
+static void test_errors_name_the_variable(void **state) {
+  (void)state;
+  static const char *const bad[][2] = {
+      {"BANYAN_RANK", "two"},
+      {"BANYAN_RANK", "-2"},
+      {"BANYAN_RANK", "1.5"},
+      {"BANYAN_SIZE", "999999999"},
+      {"BANYAN_DEADLINE", "soon"},
+      {"BANYAN_DEADLINE", "0"},
+      {"BANYAN_DEADLINE", "-1"},
+      {"BANYAN_DEADLINE", "-5"},
+      {"BANYAN_JOIN_DEADLINE", "0s"},
+      {"BANYAN_SOCKET_BUFFER", "8X"},
+      {"BANYAN_SOCKET_BUFFER", "8M@nowhere"},
+      {"BANYAN_CONNECTIONS", "0"},
+      {"BANYAN_CONNECTIONS", "2,9"},
+      {"BANYAN_CONNECTIONS", "many"},
+      {"BANYAN_CONGESTION", "bbr@10.0.0.0/99"},
+      {"BANYAN_UNASKED", "100000"},
+      {"BANYAN_UNASKED", "2K"},
+      {"BANYAN_UNASKED", "128M"},
+      {"BANYAN_UNASKED", "-64K"},
+      {"BANYAN_CREDIT", "128K"},
+      {"BANYAN_CHUNK", "5M"},
+      {"BANYAN_BLOCK", "100"},
+      {"BANYAN_BLOCK", "32M"},
+      {"BANYAN_BLOCK", "4100"},
+      {"BANYAN_SPIN", "-2"},
+      {"BANYAN_SPIN", "fast"},
+      {"BANYAN_TOS", "256"},
+      {"BANYAN_TOS", "-2"},
+      {"BANYAN_TOS", "0x20"},
+      {"BANYAN_ATTACH", "much"},
+      {"BANYAN_TRANSPORT", "udp"},
+      {"BANYAN_TRANSPORT", ""},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    set(bad[i][0], bad[i][1]);
+    struct by_settings s;
+    enum banyan_status status = by_settings_read(&s);
+    if (status == BANYAN_OK) fail_msg("%s=%s is accepted", bad[i][0], bad[i][1]);
+    assert_true(status == BANYAN_ERR_PARSE || status == BANYAN_ERR_ARGUMENT);
+    if (!strstr(banyan_error_text(), bad[i][0])) fail_msg("%s=%s: %s", bad[i][0], bad[i][1], banyan_error_text());
+    clear_environment(NULL);
+  }
+}
+
+/* A bad size is told with the values that there are. */
+static void test_transport_error_lists_transports(void **state) {
+  (void)state;
+  struct by_settings s;
+  set("BANYAN_TRANSPORT", "infiniband");
+  assert_status(by_settings_read(&s), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "infiniband"));
+  assert_non_null(strstr(banyan_error_text(), "auto, shm and tcp"));
+  clear_environment(NULL);
+}
+
+/* A rank without a size is no reason to look at launchers; the error comes when the job is joined. */
+static void test_own_variables_shut_out_launchers(void **state) {
+  (void)state;
+  struct by_settings s;
+  set("BANYAN_RANK", "1");
+  set("OMPI_COMM_WORLD_RANK", "5");
+  set("OMPI_COMM_WORLD_SIZE", "6");
+  assert_ok(by_settings_read(&s));
+  assert_int_equal(s.rank, 1);
+  assert_int_equal(s.size, -1);
+  clear_environment(NULL);
+}
+
+/* ---- docs/settings.md has the same table */
+
+static char *read_page(void) {
+  char path[4096];
+  const char *source = getenv("BANYAN_SOURCE");
+  snprintf(path, sizeof path, "%s/docs/settings.md", source ? source : ".");
+  FILE *file = fopen(path, "re");
+  if (!file) fail_msg("cannot open %s", path);
+  char *page = calloc(1, 1 << 16);
+  assert_non_null(page);
+  size_t n = fread(page, 1, (1 << 16) - 1, file);
+  fclose(file);
+  assert_true(n > 0 && n < (1 << 16) - 1);
+  return page;
+}
+
+static int rows_of(const char *page) {
+  int rows = 0;
+  for (const char *at = page; (at = strstr(at, "\n| `BANYAN_")); at++) rows++;
+  return rows;
+}
+
+/* "NAME   preset meaning", as by_settings_print has it, becomes the page's row. */
+static void check_row(const char *page, const char *line, size_t length) {
+  char name[64], preset[64], row[512];
+  int meaning = 0;
+  assert_int_equal(sscanf(line, "%63s %63s %n", name, preset, &meaning), 2);
+  snprintf(row, sizeof row, "\n| `%s` | %s | %.*s |\n", name, preset, (int)length - meaning, line + meaning);
+  if (!strstr(page, row)) fail_msg("docs/settings.md has no row%s", row);
+}
+
+static void test_page_agrees(void **state) {
+  (void)state;
+  char *page = read_page();
+  struct by_text text;
+  int rows = 0;
+  by_text_init(&text);
+  by_settings_print(&text);
+  for (const char *line = by_text_get(&text); *line; rows++) {
+    size_t length = strcspn(line, "\n");
+    check_row(page, line, length);
+    line += length + 1;
+  }
+  assert_true(rows > 10);
+  assert_int_equal(rows_of(page), rows);
+  by_text_fini(&text);
+  free(page);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_presets),
+      cmocka_unit_test(test_every_variable),
+      cmocka_unit_test(test_empty_numbers_are_not_set),
+      cmocka_unit_test(test_errors_name_the_variable),
+      cmocka_unit_test(test_transport_error_lists_transports),
+      cmocka_unit_test(test_own_variables_shut_out_launchers),
+      cmocka_unit_test(test_page_agrees),
+  };
+  return cmocka_run_group_tests(tests, clear_environment, NULL);
+}

@@ -1,0 +1,185 @@
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "text.h"
+
+static void test_text_grows(void **state) {
+  (void)state;
+  struct by_text text;
+  by_text_init(&text);
+  assert_string_equal(by_text_get(&text), "");
+  char all[20000] = "";
+  for (int i = 0; i < 3000; i++) {
+    by_text_add(&text, "%d,", i);
+    sprintf(all + strlen(all), "%d,", i);
+  }
+  assert_string_equal(by_text_get(&text), all);
+  assert_int_equal(text.length, strlen(all));
+  by_text_add(&text, "%s", all);
+  assert_int_equal(text.length, 2 * strlen(all));
+  assert_false(text.failed);
+  by_text_fini(&text);
+  assert_string_equal(by_text_get(&text), "");
+}
+
+static void test_text_exact_fit(void **state) {
+  (void)state;
+  char piece[600];
+  for (int n = 250; n < 262; n++) { /* around the first room */
+    struct by_text text;
+    by_text_init(&text);
+    memset(piece, 'a', (size_t)n);
+    piece[n] = '\0';
+    by_text_add(&text, "%s", piece);
+    by_text_add(&text, "%s", "");
+    by_text_add(&text, "b");
+    assert_int_equal(strlen(by_text_get(&text)), n + 1);
+    assert_int_equal(text.data[n], 'b');
+    by_text_fini(&text);
+  }
+}
+
+static void test_numbers_ignore_the_locale(void **state) {
+  (void)state;
+  const char *names[] = {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "fr_FR"};
+  for (int i = 0; i < 4 && !setlocale(LC_NUMERIC, names[i]); i++) continue;
+  struct by_text text;
+  by_text_init(&text);
+  by_text_add(&text, "%g", 1.5);
+  assert_string_equal(by_text_get(&text), "1.5");
+  by_text_fini(&text);
+  double seconds;
+  assert_ok(by_parse_seconds("1.5ms", &seconds));
+  assert_float_equal(seconds, 1.5e-3, 1e-12);
+  setlocale(LC_NUMERIC, "C");
+}
+
+static void test_bytes(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint64_t value;
+  } good[] = {
+      {"0", 0},
+      {"4096", 4096},
+      {"64K", 65536},
+      {"64k", 65536},
+      {"16M", 16777216},
+      {"2G", 2147483648u},
+      {"1.5K", 1536},
+      {"64KiB", 65536},
+      {"64 KiB", 65536},
+      {".5K", 512},
+      {"3T", 3298534883328},
+      {"1e3", 1000},
+      {"9007199254740993", 9007199254740993u},
+      {"18446744073709551615", UINT64_MAX},
+  };
+  static const char *const bad[] = {
+      "",    "K",   "-1",   "+1",    " 1",   "1 ",    "0x10",         "nan",
+      "inf", "1Kx", "1  K", "1.2.3", "1,5K", "1e400", "17179869184G", "18446744073709551616",
+      "1s"};
+  uint64_t value;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    assert_ok(by_parse_bytes(good[i].text, &value));
+    assert_int_equal(value, good[i].value);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (by_parse_bytes(bad[i], &value) != BANYAN_ERR_PARSE) fail_msg("\"%s\" was taken", bad[i]);
+}
+
+static void test_rates_and_seconds(void **state) {
+  (void)state;
+  double value;
+  assert_ok(by_parse_rate("10g", &value));
+  assert_true(value == 1e10);
+  assert_ok(by_parse_rate("200m", &value));
+  assert_true(value == 2e8);
+  assert_ok(by_parse_rate("9600", &value));
+  assert_true(value == 9600);
+  assert_ok(by_parse_rate("9.41 Gbit/s", &value));
+  assert_float_equal(value, 9.41e9, 1);
+  assert_status(by_parse_rate("10ms", &value), BANYAN_ERR_PARSE);
+  assert_status(by_parse_rate("1e308t", &value), BANYAN_ERR_PARSE);
+  assert_ok(by_parse_seconds("20ms", &value));
+  assert_float_equal(value, 0.02, 1e-12);
+  assert_ok(by_parse_seconds("3us", &value));
+  assert_float_equal(value, 3e-6, 1e-15);
+  assert_ok(by_parse_seconds("2min", &value));
+  assert_true(value == 120);
+  assert_ok(by_parse_seconds("10", &value));
+  assert_true(value == 10);
+  assert_status(by_parse_seconds("-3s", &value), BANYAN_ERR_PARSE);
+  assert_status(by_parse_seconds("3m", &value), BANYAN_ERR_PARSE);
+}
+
+static void test_int(void **state) {
+  (void)state;
+  long value = 7;
+  assert_ok(by_parse_int("port", "65535", 0, 65535, &value));
+  assert_int_equal(value, 65535);
+  assert_ok(by_parse_int("offset", "-12", -12, 5, &value));
+  assert_int_equal(value, -12);
+  static const char *const bad[] = {"", "-", "1x", "x", " 1", "1 ", "+1", "1.0", "65536", "-1", "99999999999999999999"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_status(by_parse_int("port", bad[i], 0, 65535, &value), BANYAN_ERR_PARSE);
+    assert_non_null(strstr(banyan_error_text(), "port"));
+  }
+  assert_status(by_parse_int("any", "9223372036854775808", INT64_MIN, INT64_MAX, &value), BANYAN_ERR_PARSE);
+  assert_int_equal(value, -12);
+}
+
+static void test_print(void **state) {
+  (void)state;
+  char out[32];
+  assert_string_equal(by_print_bytes(0, out), "0 B");
+  assert_string_equal(by_print_bytes(1023, out), "1023 B");
+  assert_string_equal(by_print_bytes(65536, out), "64 KiB");
+  assert_string_equal(by_print_bytes(1536, out), "1.5 KiB");
+  assert_string_equal(by_print_bytes(1048575, out), "1 MiB");
+  assert_string_equal(by_print_bytes(UINT64_MAX, out), "1.68e+07 TiB");
+  assert_string_equal(by_print_rate(9.41e9, out), "9.41 Gbit/s");
+  assert_string_equal(by_print_rate(999.6e6, out), "1 Gbit/s");
+  assert_string_equal(by_print_rate(100e6, out), "100 Mbit/s");
+  assert_string_equal(by_print_seconds(12.3e-6, out), "12.3 us");
+  assert_string_equal(by_print_seconds(0, out), "0 s");
+  assert_string_equal(by_print_seconds(600, out), "600 s");
+  assert_string_equal(by_print_seconds(-0.0025, out), "-2.5 ms");
+  assert_true(strlen(by_print_seconds(1e300, out)) < 32);
+  assert_non_null(strstr(by_print_seconds((double)NAN, out), "nan"));
+}
+
+static void test_print_reads_back(void **state) {
+  (void)state;
+  char out[32];
+  for (uint64_t bytes = 1; bytes < UINT64_MAX / 3; bytes *= 3) {
+    uint64_t back;
+    assert_ok(by_parse_bytes(by_print_bytes(bytes, out), &back));
+    assert_true(fabs((double)back - (double)bytes) <= 0.005 * (double)bytes);
+  }
+  for (double rate = 1; rate < 1e15; rate *= 1.7) {
+    double back;
+    assert_ok(by_parse_rate(by_print_rate(rate, out), &back));
+    assert_true(fabs(back - rate) <= 0.005 * rate);
+    assert_ok(by_parse_seconds(by_print_seconds(rate * 1e-9, out), &back));
+    assert_true(fabs(back - rate * 1e-9) <= 0.005 * rate * 1e-9);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_text_grows),
+      cmocka_unit_test(test_text_exact_fit),
+      cmocka_unit_test(test_numbers_ignore_the_locale),
+      cmocka_unit_test(test_bytes),
+      cmocka_unit_test(test_rates_and_seconds),
+      cmocka_unit_test(test_int),
+      cmocka_unit_test(test_print),
+      cmocka_unit_test(test_print_reads_back),
+  };
+  return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}
