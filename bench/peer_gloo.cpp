@@ -1,0 +1,174 @@
+/* Times Gloo's AllReduce over its TCP transport on the loopback interface (Gloo has none for shared memory).
+ *
+ * Starts its own ranks (-n) and lets them meet in a temporary directory. Algorithms: ring and bcube of the function
+ * gloo::allreduce; and the older classes class_ring, class_ring_chunked, class_halving_doubling, class_bcube, which
+ * work only in place (peer_call() copies first). A class may have "+sync" (blocking sockets) or "+poll" (busy polling)
+ * after its name.
+ */
+#include "peer_common.h"
+
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_bcube.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/allreduce_ring.h>
+#include <gloo/allreduce_ring_chunked.h>
+#include <gloo/barrier.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+/* Two contexts: pairs that are made synchronous can do nothing but the old classes. */
+struct gloo_state {
+  std::shared_ptr<gloo::rendezvous::Context> timed, control;
+  std::unique_ptr<gloo::Algorithm> algorithm;
+  std::unique_ptr<gloo::AllreduceOptions> options;
+  std::string name;
+};
+
+gloo_state *state_of(struct peer *peer) {
+  return static_cast<gloo_state *>(peer->state);
+}
+
+void barrier(struct peer *peer) {
+  gloo::BarrierOptions options(state_of(peer)->control);
+  gloo::barrier(options);
+}
+
+void prepare_function(gloo_state *state, const float *send, float *recv, size_t count) {
+  auto options = std::make_unique<gloo::AllreduceOptions>(state->timed);
+  if (send != recv) options->setInput(const_cast<float *>(send), count);
+  options->setOutput(recv, count);
+  options->setReduceFunction(static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<float>));
+  options->setAlgorithm(state->name == "bcube" ? gloo::AllreduceOptions::Algorithm::BCUBE
+                                               : gloo::AllreduceOptions::Algorithm::RING);
+  state->options = std::move(options);
+}
+
+void prepare(struct peer *peer, const float *send, float *recv, size_t count) {
+  gloo_state *state = state_of(peer);
+  if (!peer->only_in_place) return prepare_function(state, send, recv, count);
+  std::vector<float *> pointers = {recv};
+  int n = static_cast<int>(count);
+  state->algorithm.reset();
+  if (state->name.find("class_ring_chunked") == 0)
+    state->algorithm = std::make_unique<gloo::AllreduceRingChunked<float>>(state->timed, pointers, n);
+  else if (state->name.find("class_ring") == 0)
+    state->algorithm = std::make_unique<gloo::AllreduceRing<float>>(state->timed, pointers, n);
+  else if (state->name.find("class_halving_doubling") == 0)
+    state->algorithm = std::make_unique<gloo::AllreduceHalvingDoubling<float>>(state->timed, pointers, n);
+  else
+    state->algorithm = std::make_unique<gloo::AllreduceBcube<float>>(state->timed, pointers, n);
+  barrier(peer); /* nobody writes into a rank that has no buffers yet */
+}
+
+void allreduce(struct peer *peer, const float *, float *, size_t) {
+  gloo_state *state = state_of(peer);
+  if (state->algorithm)
+    state->algorithm->run();
+  else
+    gloo::allreduce(*state->options);
+}
+
+void combine(struct peer *peer, double *values, size_t count, gloo::AllreduceOptions::Func function) {
+  gloo::AllreduceOptions options(state_of(peer)->control);
+  options.setOutput(values, count);
+  options.setReduceFunction(function);
+  gloo::allreduce(options);
+}
+
+void max_to_0(struct peer *peer, double *values, size_t count) {
+  combine(peer, values, count, static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::max<double>));
+}
+
+void sum_to_0(struct peer *peer, double *value) {
+  combine(peer, value, 1, static_cast<void (*)(void *, const void *, const void *, size_t)>(&gloo::sum<double>));
+}
+
+void broadcast_from_0(struct peer *peer, long *value) {
+  double mine = peer->rank == 0 ? static_cast<double>(*value) : 0;
+  sum_to_0(peer, &mine);
+  *value = static_cast<long>(mine);
+}
+
+std::shared_ptr<gloo::rendezvous::Context> connect(const std::string &directory, int rank, int ranks) {
+  gloo::transport::tcp::attr attr("127.0.0.1");
+  auto device = gloo::transport::tcp::CreateDevice(attr);
+  auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
+  gloo::rendezvous::FileStore store(directory);
+  context->connectFullMesh(store, device);
+  return context;
+}
+
+int run_rank(const struct peer_options *options, const std::string &directory, int rank) {
+  if (options->pin) peer_pin(rank);
+  gloo_state state;
+  state.name = options->algorithm;
+  state.timed = connect(directory + "/timed", rank, options->ranks);
+  state.control = connect(directory + "/control", rank, options->ranks);
+  struct peer peer = {};
+  peer.impl = "gloo";
+  peer.rank = rank;
+  peer.ranks = options->ranks;
+  peer.state = &state;
+  peer.only_in_place = state.name.find("class_") == 0;
+  peer.prepare = prepare;
+  peer.allreduce = allreduce;
+  peer.barrier = barrier;
+  peer.broadcast_from_0 = broadcast_from_0;
+  peer.max_to_0 = max_to_0;
+  peer.sum_to_0 = sum_to_0;
+  bool poll = state.name.find("+poll") != std::string::npos;
+  if (poll || state.name.find("+sync") != std::string::npos)
+    for (int other = 0; other < options->ranks; other++)
+      if (other != rank) state.timed->getPair(other)->setSync(true, poll);
+  int status = peer_main_loop(&peer, options);
+  barrier(&peer);
+  fflush(stdout);
+  _exit(status); /* tearing synchronous pairs down may throw when the other side went first */
+}
+
+int start_ranks(const struct peer_options *options, const std::string &directory) {
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < options->ranks; rank++) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      _exit(run_rank(options, directory, rank));
+    }
+    ranks.push_back(pid);
+  }
+  int failed = 0;
+  for (size_t left = ranks.size(); left; left--) {
+    int status;
+    wait(&status);
+    if (status && !failed++)
+      for (pid_t pid : ranks) kill(pid, SIGKILL);
+  }
+  return failed != 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  struct peer_options options;
+  peer_parse_options(&options, argc, argv);
+  std::string directory = std::filesystem::temp_directory_path() / "bench-gloo-XXXXXX";
+  if (!mkdtemp(directory.data())) return 1;
+  for (const char *name : {"/timed", "/control"}) std::filesystem::create_directory(directory + name);
+  int status = start_ranks(&options, directory);
+  std::filesystem::remove_all(directory);
+  return status;
+}

@@ -1,0 +1,84 @@
+#!/bin/bash
+# Times AllReduce with Banyan, Open MPI, MPICH and Gloo in one run and prints tables (README.md has the protocol).
+#
+# Environment: BANYAN (the command; default build/banyan, left out if it is not there), QUICK=1 (two minutes), ROUNDS,
+# SIZES, RANKS, TRANSPORTS (lists with commas), IN_PLACE=1, TUNED=1 (also peers' settings beyond their algorithms),
+# EVERY=1 (every variant at every size), REALTIME=0, CONGESTION (default reno), OUT (default bench/out). Everything runs
+# in namespaces of its own where that is permitted, so that nothing of it outlives the run: no process, no shared
+# memory, no change of a setting.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export BENCH_OUT=${OUT:-$here/out}
+export BANYAN=${BANYAN:-$here/../build/banyan}
+BANYAN=$(realpath -m "$BANYAN")
+export CONGESTION=${CONGESTION:-reno}
+
+build_peer() { # PROGRAM SOURCE COMPILER FLAGS...
+  local program=$BENCH_OUT/bin/$1 source=$here/$2
+  shift 2
+  command -v "$1" >/dev/null || { echo "bench: no $1: $(basename "$program") is left out" >&2; return 0; }
+  [ "$program" -nt "$source" ] && [ "$program" -nt "$here/peer_common.h" ] && return 0
+  "$1" -O3 -march=native -o "$program" "$source" "${@:2}" || {
+    echo "bench: $(basename "$program") does not compile and is left out" >&2
+    rm -f "$program"
+  }
+}
+
+build_peers() {
+  mkdir -p "$BENCH_OUT/bin"
+  build_peer core_latency core_latency.c gcc -lpthread
+  build_peer peer_openmpi peer_mpi.c mpicc.openmpi
+  build_peer peer_mpich peer_mpi.c mpicc.mpich
+  build_peer peer_gloo peer_gloo.cpp g++ -std=c++17 -w -lgloo -lpthread
+}
+
+# Inside the namespaces: loopback up, one congestion control for all, a clean /dev/shm and /tmp.
+inside() {
+  mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+  mount -t tmpfs -o mode=1777 tmpfs "$BENCH_TMP"
+  ip link set lo up
+  sysctl -qw "net.ipv4.tcp_congestion_control=$CONGESTION" ||
+    echo "bench: no congestion control '$CONGESTION' here; the tables say what was in force" >&2
+  run
+}
+
+run() {
+  realtime=()
+  if [ "${REALTIME:-1}" = 1 ] && chrt -r 5 true 2>/dev/null; then realtime=(chrt -r 5); fi
+  export BENCH_REALTIME="${realtime[*]}"
+  exec python3 "$here/compare.py"
+}
+
+if [ "${1:-}" = --inside ]; then inside; fi
+
+# A namespace is ended by force: `unshare` ignores the gentle signals, and the kernel ends all that is in it with it.
+finish() {
+  if [ -n "${worker:-}" ]; then
+    kill "-$signal" "$worker" 2>/dev/null || true
+    wait "$worker" 2>/dev/null || true
+  fi
+  rm -rf "$BENCH_TMP"
+}
+
+build_peers
+BENCH_TMP=$(mktemp -d)
+export BENCH_TMP TMPDIR=$BENCH_TMP
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+spaces=(unshare --net --mount --pid --fork --kill-child --mount-proc)
+if ! "${spaces[@]}" true 2>/dev/null; then spaces=(unshare --map-root-user "${spaces[@]:1}"); fi
+if "${spaces[@]}" true 2>/dev/null; then
+  export BENCH_NAMESPACE=own
+  signal=KILL
+  "${spaces[@]}" "${BASH_SOURCE[0]}" --inside &
+else
+  echo "bench: no namespaces permitted here: the congestion control of this machine is used as it is" >&2
+  export BENCH_NAMESPACE=none
+  signal=TERM
+  run &
+fi
+worker=$!
+wait "$worker"
