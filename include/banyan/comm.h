@@ -76,9 +76,13 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_co
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos);
 
 /* Memory that ranks of one host can read in each other without a copy.
- * Aligned to 4096 bytes, zeroed. Freed by banyan_free, or with the last
- * communicator of the job. Any buffer works in any call; these are faster. */
+ * Aligned to 4096 bytes, zeroed. Freed by banyan_free, or when the job ends
+ * here: with its last communicator and request. Any buffer works in any call;
+ * these are faster. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **out);
+/* `comm` is any of the same job's. What a call under way uses is freed once
+ * that call has been waited for. What no banyan_alloc of the job gave out is
+ * left alone; NULL is allowed. */
 BANYAN_API void banyan_free(struct banyan_comm *comm, void *memory);
 
 /* Counters since the communicator was created; for tests, benches, metrics. */

@@ -26,6 +26,7 @@ enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call
     by_context_wait(context, running);
     status = by_call_result(running);
     by_call_release(running);
+    if (context->doomed) by_memory_sweep(context);
   }
   by_context_unlock(context);
   return status;
@@ -55,6 +56,7 @@ static enum banyan_status finish_and_unlock(struct banyan_request *request) {
   enum banyan_status status = by_call_result(request->call);
   by_call_release(request->call);
   free(request);
+  if (context->doomed) by_memory_sweep(context);
   bool last = --context->references == 0;
   by_context_unlock(context);
   if (last) by_context_release(context);

@@ -81,6 +81,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   by_context_lock(context);
   pay_debts(comm);
   by_domain_destroy(comm->domain);
+  if (context->doomed) by_memory_sweep(context);
   bool last = --context->references == 0;
   by_context_unlock(context);
   free(comm->processes);

@@ -12,7 +12,6 @@
 #include "connector.h"
 #include "control.h"
 #include "log.h"
-#include "region.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
 enum { GOODBYE_MS = 1000, SPREAD_WINDOW = 4 << 20 };
@@ -47,8 +46,8 @@ static bool engine_asks(void *argument, const char *late, const char *awaited) {
 }
 
 static void engine_locate(void *argument, const void *memory, size_t bytes, struct by_offer *offer) {
-  (void)argument;
-  by_region_locate(memory, bytes, offer);
+  const struct by_context *context = argument;
+  by_regions_locate(&context->regions, memory, bytes, offer);
 }
 
 void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
@@ -235,6 +234,7 @@ static void destroy(struct by_context *context) {
   by_control_destroy(context->control);
   context->control = NULL;
   by_engine_destroy(context->engine);
+  by_regions_fini(&context->regions);
   by_loop_destroy(context->loop);
   if (context->wake >= 0) close(context->wake);
   if (context->data_poll >= 0) close(context->data_poll);

@@ -17,6 +17,7 @@
 #include "engine.h"
 #include "loop.h"
 #include "member.h"
+#include "region.h"
 #include "settings.h"
 
 struct by_control;
@@ -36,6 +37,8 @@ struct by_context {
   pthread_mutex_t lock;
   _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
   struct by_engine *engine;
+  struct by_regions regions; /* of banyan_alloc; under lock */
+  uint32_t doomed;           /* of them, freed while a call used them */
   /* waiting; under lock: see wait.c */
   enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
   bool user_sleeps;       /* a user thread drives and sleeps until an event, without the lock */
@@ -96,6 +99,9 @@ void by_context_stop_progress(struct by_context *context);
 void by_context_wake(struct by_context *context);
 /* A peer's lanes: attaches and watches them. Takes the lock. */
 void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n);
+
+/* memory.c: frees what was to be freed and is not used any more. Under lock. */
+void by_memory_sweep(struct by_context *context);
 
 /* plans.c */
 BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *context, uint32_t n,

@@ -1,12 +1,42 @@
+/* Shared memory of a job. A region is freed once no call under way uses it,
+ * and the peers that may have mapped it are told; it goes with the job at the
+ * latest. */
 #include "context.h"
-#include "region.h"
 
 enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **out) {
   if (!comm || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator or the place for the memory is NULL");
-  return by_region_alloc(bytes, out);
+  struct by_region *region = NULL;
+  BY_TRY(by_region_create(bytes, &region));
+  *out = region->base;
+  by_context_lock(comm->context);
+  by_regions_add(&comm->context->regions, region);
+  by_context_unlock(comm->context);
+  return BANYAN_OK;
+}
+
+void by_memory_sweep(struct by_context *context) {
+  for (struct by_region **place = &context->regions.first; *place && context->doomed;) {
+    struct by_region *region = *place;
+    if (!region->doomed || by_engine_uses(context->engine, region->base, region->bytes)) {
+      place = &region->next;
+      continue;
+    }
+    *place = region->next;
+    context->doomed--;
+    by_engine_forget_region(context->engine, region->id);
+    by_region_destroy(region);
+  }
 }
 
 void banyan_free(struct banyan_comm *comm, void *memory) {
-  (void)comm;
-  if (memory) (void)by_region_free(memory);
+  if (!comm || !memory) return;
+  struct by_context *context = comm->context;
+  by_context_lock(context);
+  struct by_region *region = by_regions_find(&context->regions, memory);
+  if (region) {
+    region->doomed = true;
+    context->doomed++;
+    by_memory_sweep(context);
+  }
+  by_context_unlock(context);
 }

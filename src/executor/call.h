@@ -146,9 +146,10 @@ struct by_link {
   uint32_t kept;  /* ends that hold a payload */
   struct by_out *outs, **outs_end;
   struct by_in *notes, **notes_end;
-  uint32_t running; /* calls under way that use this link */
-  uint64_t unasked; /* bytes sent beyond grants and not credited */
-  uint64_t taken;   /* unasked bytes of the peer that were taken and not reported */
+  uint32_t running;                           /* calls under way that use this link */
+  uint32_t *forgets, n_forgets, forgets_room; /* regions that were freed here, to be told */
+  uint64_t unasked;                           /* bytes sent beyond grants and not credited */
+  uint64_t taken;                             /* unasked bytes of the peer that were taken and not reported */
   struct by_stored *stored, **stored_end;
   uint64_t stored_bytes;
   struct by_end ends[BY_LANES];
@@ -243,6 +244,8 @@ bool by_link_offers(struct by_out *out);
 bool by_link_flush(struct by_link *link);
 /* Has the link flushed soon. */
 void by_link_touch(struct by_link *link);
+/* Has the peer told that a region of this process is gone. */
+void by_link_forget(struct by_link *link, uint32_t region);
 void by_link_drop_call(struct by_link *link, const struct by_call *call);
 void by_link_failed(struct by_end *end);
 

@@ -332,20 +332,38 @@ static bool discard(struct by_end *end) {
   return n > 0;
 }
 
+/* What the peer told us to read has been read, unless it gave up a call that goes on here. Then the region stays
+ * mapped until the link ends, and that will be soon. */
+static bool still_reads(const struct by_link *link, uint64_t region) {
+  for (const struct by_call *call = link->engine->running; call; call = call->next)
+    for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
+      const struct by_in *in = &call->ins[i];
+      bool reads = in->link == link && in->source == BY_IN_MAPPED && in->offer.region == region;
+      if (reads && in->consumed < in->length) return true;
+    }
+  return false;
+}
+
+/* Frames that belong to no call. */
+static bool of_link(struct by_end *end, const struct by_frame *frame) {
+  struct by_link *link = end->link;
+  const struct by_lane_ops *ops = end->lane->ops;
+  if (frame->type == BY_FRAME_CREDIT)
+    link->unasked -= frame->offset < link->unasked ? frame->offset : link->unasked;
+  else if (frame->type == BY_FRAME_GOODBYE)
+    end->leaving = true;
+  else if (ops->unmap && !still_reads(link, frame->offset))
+    ops->unmap(end->lane, (uint32_t)frame->offset);
+  return true;
+}
+
 /* Where the frame that just began goes. False: it cannot be handled yet (its payload is not there) or failed. */
 static bool begin(struct by_end *end, const struct by_frame *frame) {
   struct by_link *link = end->link;
   struct by_lane *lane = end->lane;
   if (frame->type == BY_FRAME_NONE || frame->type >= BY_FRAME_TYPES || frame->size > BY_FRAME_MOST)
     return broken(link, "a frame of no known type");
-  if (frame->type == BY_FRAME_CREDIT) {
-    link->unasked -= frame->offset < link->unasked ? frame->offset : link->unasked;
-    return true;
-  }
-  if (frame->type == BY_FRAME_GOODBYE) {
-    end->leaving = true;
-    return true;
-  }
+  if (frame->type >= BY_FRAME_CREDIT) return of_link(end, frame);
   struct by_call *call = find_call(link, frame);
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
   if (!call) {

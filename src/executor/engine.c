@@ -51,6 +51,7 @@ static void fini_link(struct by_link *link) {
     link->stored = stored->next;
     free(stored);
   }
+  free(link->forgets);
   for (uint32_t i = 0; i < link->n_ends; i++) link->ends[i].lane->ops->destroy(link->ends[i].lane);
 }
 
@@ -350,6 +351,40 @@ bool by_engine_goodbye(struct by_engine *engine) {
     if (lane->status == BANYAN_OK && !lane->ops->flush(lane)) all = false;
   }
   return all;
+}
+
+/* ---- memory of others */
+
+static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes) {
+  return a < b + b_bytes && b < a + a_bytes;
+}
+
+static bool call_uses(const struct by_call *call, const char *memory, size_t bytes) {
+  const struct by_schedule *s = call->schedule;
+  if (call->user_bytes && overlap(call->user_recv, call->user_bytes, memory, bytes)) return true;
+  for (uint32_t i = 0; i < s->n_steps; i++) {
+    const struct by_step *step = &s->steps[i];
+    uint64_t first = call->bounds[step->first], n = call->bounds[step->last] - first;
+    bool reads = step->kind != BY_STEP_RECEIVE, writes = step->kind != BY_STEP_SEND;
+    uint64_t from = step->kind == BY_STEP_REDUCE ? first : call->bounds[step->from_first];
+    if (reads && overlap(call->buffer[step->from] + from, n, memory, bytes)) return true;
+    if (writes && overlap(call->buffer[step->to] + first, n, memory, bytes)) return true;
+  }
+  return false;
+}
+
+bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t bytes) {
+  for (const struct by_call *call = engine->running; call; call = call->next)
+    if (call_uses(call, memory, bytes)) return true;
+  return false;
+}
+
+void by_engine_forget_region(struct by_engine *engine, uint32_t region) {
+  for (uint32_t i = 0; i < engine->active; i++) {
+    struct by_link *link = engine->ends[i]->link;
+    if (engine->ends[i] == &link->ends[0]) by_link_forget(link, region);
+  }
+  if (engine->status == BANYAN_OK) flush_dirty(engine);
 }
 
 /* ---- failing */

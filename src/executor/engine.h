@@ -102,6 +102,10 @@ void by_engine_differ_text(const struct by_frame *a, const char *a_name, const s
 uint32_t by_engine_pending(const struct by_engine *engine);
 /* Calls ended so far. */
 uint64_t by_engine_ended(const struct by_engine *engine);
+/* Whether a call under way reads or writes there. */
+bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t bytes);
+/* Tells the peers that may have mapped this region of this process that it is gone. No call may use it any more. */
+void by_engine_forget_region(struct by_engine *engine, uint32_t region);
 /* Tells lanes that the owner is about to sleep, or woke. */
 void by_engine_sleeping(struct by_engine *engine, bool asleep);
 /* Says goodbye on all lanes, so that their end is no error to the peers. True when nothing is left to send. */

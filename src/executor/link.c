@@ -8,6 +8,8 @@
  * store that much for calls it has not made yet), and the rest as granted. */
 #include "call.h"
 
+#include <stdlib.h>
+
 enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, FRAME_BYTES = sizeof(struct by_frame) };
 
 enum sent { SENT_MORE, SENT_ALL, SENT_NOT };
@@ -95,6 +97,28 @@ static bool report_credit(struct by_link *link) {
   if (!send_small(link, &frame, NULL)) return false;
   link->taken = 0;
   return true;
+}
+
+static bool tell_forgets(struct by_link *link) {
+  while (link->n_forgets) {
+    struct by_frame frame = {.type = BY_FRAME_FORGET, .offset = link->forgets[link->n_forgets - 1]};
+    if (!send_small(link, &frame, NULL)) return false;
+    link->n_forgets--;
+  }
+  return true;
+}
+
+void by_link_forget(struct by_link *link, uint32_t region) {
+  if (!link->lane || !link->lane->ops->reads_memory) return;
+  if (link->n_forgets == link->forgets_room) {
+    uint32_t room = link->forgets_room ? link->forgets_room * 2 : 16;
+    uint32_t *forgets = realloc(link->forgets, room * sizeof *forgets);
+    if (!forgets) return; /* then it stays mapped there until the link ends */
+    link->forgets = forgets;
+    link->forgets_room = room;
+  }
+  link->forgets[link->n_forgets++] = region;
+  by_link_touch(link);
 }
 
 /* Whether the receiver shall read the message where it lies. Decided once for each message. */
@@ -261,7 +285,7 @@ bool by_link_flush(struct by_link *link) {
   if (!link->lane) return false;
   if (link->lane->status != BANYAN_OK || link->engine->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
-  if (!(full & 1) && (!tell_notes(link) || !report_credit(link))) full |= 1;
+  if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_forgets(link))) full |= 1;
   const struct by_out *blocked = NULL;
   while (link->outs && full != all) {
     struct by_out *out = link->outs;

@@ -59,8 +59,11 @@ struct by_lane_ops {
   /* Ends the current frame; all of its payload has been taken. */
   void (*next)(struct by_lane *lane);
 
-  /* The offered memory where this process can see it, or NULL. The mapping lives as long as the lane. */
+  /* The offered memory where this process can see it, or NULL. The mapping lives until unmap(), or as long as the
+   * lane. */
   const char *(*map)(struct by_lane *lane, const struct by_offer *offer, uint64_t length);
+  /* The peer has freed a region: nothing that map() gave for it is used again. NULL: there is nothing to unmap. */
+  void (*unmap)(struct by_lane *lane, uint32_t region);
   /* Copies bytes at .. at + n of the offered memory; false (and no lane error): not possible here. */
   bool (*pull)(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n);
 

@@ -1,7 +1,6 @@
 #include "region.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,19 +9,7 @@
 
 enum { PAGE = 4096 };
 
-struct region {
-  struct region *next;
-  char *base;
-  size_t bytes;
-  uint32_t id;
-  int fd;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct region *regions;
-static uint32_t next_id = 1;
-
-static enum banyan_status map_region(struct region *region) {
+static enum banyan_status map(struct by_region *region) {
   region->fd = memfd_create("banyan", MFD_CLOEXEC);
   if (region->fd < 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "memfd_create for %zu bytes of shared memory", region->bytes);
@@ -35,53 +22,55 @@ static enum banyan_status map_region(struct region *region) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_region_alloc(size_t bytes, void **out) {
+enum banyan_status by_region_create(size_t bytes, struct by_region **out) {
   if (!bytes) bytes = 1;
   if (bytes > SIZE_MAX / 2) return by_fail(BANYAN_ERR_ARGUMENT, "%zu bytes of shared memory are too many", bytes);
-  struct region *region = calloc(1, sizeof *region);
-  if (!region) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory");
+  struct by_region *region = calloc(1, sizeof *region);
+  if (!region) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for shared memory");
   region->bytes = (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
-  enum banyan_status status = map_region(region);
+  enum banyan_status status = map(region);
   if (status != BANYAN_OK) {
-    if (region->fd >= 0) close(region->fd);
-    free(region);
+    by_region_destroy(region);
     return status;
   }
-  pthread_mutex_lock(&lock);
-  region->id = next_id++;
-  region->next = regions;
-  regions = region;
-  pthread_mutex_unlock(&lock);
-  *out = region->base;
+  *out = region;
   return BANYAN_OK;
 }
 
-bool by_region_free(void *memory) {
-  pthread_mutex_lock(&lock);
-  struct region **place = &regions, *found = NULL;
-  while (*place && (*place)->base != memory) place = &(*place)->next;
-  if (*place) {
-    found = *place;
-    *place = found->next;
-  }
-  pthread_mutex_unlock(&lock);
-  if (!found) return false;
-  munmap(found->base, found->bytes);
-  close(found->fd);
-  free(found);
-  return true;
+void by_region_destroy(struct by_region *region) {
+  if (region->base) munmap(region->base, region->bytes);
+  if (region->fd >= 0) close(region->fd);
+  free(region);
 }
 
-void by_region_locate(const void *memory, size_t bytes, struct by_offer *offer) {
+void by_regions_add(struct by_regions *regions, struct by_region *region) {
+  region->id = ++regions->made;
+  region->next = regions->first;
+  regions->first = region;
+}
+
+struct by_region *by_regions_find(const struct by_regions *regions, const void *memory) {
+  struct by_region *region = regions->first;
+  while (region && (region->base != memory || region->doomed)) region = region->next;
+  return region;
+}
+
+void by_regions_locate(const struct by_regions *regions, const void *memory, size_t bytes, struct by_offer *offer) {
   const char *at = memory;
-  pthread_mutex_lock(&lock);
-  for (const struct region *r = regions; r; r = r->next) {
-    if (at < r->base || at + bytes > r->base + r->bytes) continue;
+  for (const struct by_region *r = regions->first; r; r = r->next) {
+    if (r->doomed || at < r->base || at + bytes > r->base + r->bytes) continue;
     offer->region = r->id;
     offer->region_fd = (uint32_t)r->fd;
     offer->region_offset = (uint64_t)(at - r->base);
     offer->region_size = r->bytes;
-    break;
+    return;
   }
-  pthread_mutex_unlock(&lock);
+}
+
+void by_regions_fini(struct by_regions *regions) {
+  while (regions->first) {
+    struct by_region *region = regions->first;
+    regions->first = region->next;
+    by_region_destroy(region);
+  }
 }

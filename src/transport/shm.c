@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -216,6 +217,11 @@ static struct mapping *map_region(struct shm *shm, const struct by_offer *offer)
   snprintf(path, sizeof path, "/proc/%d/fd/%u", (int)shm->peer, offer->region_fd);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return NULL;
+  struct stat status; /* reading behind the end of a file would kill us by SIGBUS */
+  if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < offer->region_size) {
+    close(fd);
+    return NULL;
+  }
   void *base = mmap(NULL, offer->region_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
   close(fd);
   if (base == MAP_FAILED) return NULL;
@@ -236,6 +242,19 @@ static const char *shm_map(struct by_lane *lane, const struct by_offer *offer, u
   while (mapping && mapping->region != offer->region) mapping = mapping->next;
   if (!mapping) mapping = map_region(shm, offer);
   return mapping && mapping->bytes == offer->region_size ? mapping->base + offer->region_offset : NULL;
+}
+
+static void free_mapping(struct mapping **place) {
+  struct mapping *mapping = *place;
+  *place = mapping->next;
+  munmap(mapping->base, mapping->bytes);
+  free(mapping);
+}
+
+static void shm_unmap(struct by_lane *lane, uint32_t region) {
+  struct mapping **place = &shm_of(lane)->mappings;
+  while (*place && (*place)->region != region) place = &(*place)->next;
+  if (*place) free_mapping(place);
 }
 
 static bool shm_pull(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n) {
@@ -268,12 +287,7 @@ static uint64_t shm_wakes(const struct by_lane *lane) {
 
 static void shm_destroy(struct by_lane *lane) {
   struct shm *shm = shm_of(lane);
-  while (shm->mappings) {
-    struct mapping *mapping = shm->mappings;
-    shm->mappings = mapping->next;
-    munmap(mapping->base, mapping->bytes);
-    free(mapping);
-  }
+  while (shm->mappings) free_mapping(&shm->mappings);
   munmap(shm->segment, sizeof *shm->segment);
   close(shm->socket);
   close(shm->peer_wake);
@@ -295,6 +309,7 @@ static const struct by_lane_ops shm_ops = {
     .left = shm_left,
     .next = shm_next,
     .map = shm_map,
+    .unmap = shm_unmap,
     .pull = shm_pull,
     .sleeping = shm_sleeping,
     .wakes = shm_wakes,

@@ -1,0 +1,140 @@
+/* Memory of banyan_alloc: what is freed goes, here and in the ranks that have mapped it, but not before the calls that
+ * use it have ended. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "job.h"
+
+enum { COUNT = 300000, ROUNDS = 12 };
+
+/* Regions that this process has mapped, its own and those of others. */
+static int count_mapped(void) {
+  char line[512];
+  int n = 0;
+  FILE *maps = fopen("/proc/self/maps", "re");
+  must_hold(maps != NULL);
+  while (fgets(line, sizeof line, maps)) n += strstr(line, "/memfd:banyan (deleted)") != NULL;
+  fclose(maps);
+  return n;
+}
+
+static float *take(struct banyan_comm *world, float value) {
+  void *memory = NULL;
+  must(banyan_alloc(world, COUNT * sizeof(float), &memory));
+  float *floats = memory;
+  for (int i = 0; i < COUNT; i++) floats[i] = value;
+  return floats;
+}
+
+static void check_sum(const float *sum, float wanted) {
+  for (int i = 0; i < COUNT; i++)
+    if (sum[i] != wanted) rank_fail("element %d is %g, not %g", i, (double)sum[i], (double)wanted);
+}
+
+/* A barrier's messages come behind the word that memory was freed. Enough of them reach every pair of ranks. */
+static void settle(struct banyan_comm *world) {
+  must(banyan_comm_set_plan(world, "exchange"));
+  for (int i = 0; i < 3; i++) must(banyan_barrier(world));
+  must(banyan_comm_set_plan(world, NULL));
+}
+
+static void rank_frees(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  float wanted = (float)(job->n * (job->n + 1) / 2);
+  int most = 0;
+  for (int round = 0; round < ROUNDS; round++) {
+    float *send = take(world, (float)(rank + 1)), *recv = take(world, 0);
+    must(banyan_allreduce(world, send, recv, COUNT, BANYAN_FLOAT32, BANYAN_SUM));
+    check_sum(recv, wanted);
+    int mapped = count_mapped();
+    if (mapped > most) most = mapped;
+    banyan_free(world, send);
+    banyan_free(world, recv);
+    settle(world);
+    must_hold(count_mapped() == 0);
+  }
+  must_hold(most > 2); /* that of others was mapped at all */
+  banyan_comm_destroy(world);
+}
+
+static void test_frees(void **state) {
+  (void)state;
+  for (int n = 2; n <= 4; n++) {
+    struct job job = {.n = n, .run = rank_frees, .transport = "shm"};
+    job_run(&job);
+  }
+}
+
+/* Rank 0 frees its buffers while its call waits for rank 1. */
+static void rank_hasty(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  struct banyan_request *request = NULL;
+  float *send = take(world, (float)(rank + 1)), *recv = take(world, 0);
+  struct banyan_call call = {.collective = BANYAN_ALLREDUCE,
+                             .dtype = BANYAN_FLOAT32,
+                             .op = BANYAN_SUM,
+                             .send = send,
+                             .recv = recv,
+                             .count = COUNT};
+  must(banyan_barrier(world));
+  if (rank == 0) {
+    must(banyan_start(world, &call, &request));
+    banyan_free(world, send);
+    banyan_free(world, recv);
+    banyan_free(world, recv);
+    must_hold(count_mapped() == 2);
+    job_set_stage(job, 0, 1);
+    must(banyan_wait(request));
+  } else {
+    while (atomic_load(&job->reports[0].stage) < 1) usleep(1000);
+    must(banyan_run(world, &call));
+    check_sum(recv, 3);
+    banyan_free(world, send);
+    banyan_free(world, recv);
+  }
+  settle(world);
+  must_hold(count_mapped() == 0);
+  banyan_comm_destroy(world);
+}
+
+static void test_hasty(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 2, .run = rank_hasty, .transport = i ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+/* What nobody freed goes with the job, and neither before nor with another communicator of it. */
+static void rank_forgets(struct job *job, int rank) {
+  (void)job;
+  (void)rank;
+  struct banyan_comm *world = job_join(), *other = NULL;
+  must(banyan_comm_duplicate(world, &other));
+  float *kept = take(other, 1);
+  banyan_comm_destroy(other);
+  must(banyan_allreduce(world, kept, kept, COUNT, BANYAN_FLOAT32, BANYAN_SUM));
+  check_sum(kept, 2);
+  banyan_free(world, kept + 1); /* nothing begins there */
+  check_sum(kept, 2);
+  banyan_comm_destroy(world);
+  must_hold(count_mapped() == 0);
+}
+
+static void test_forgets(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_forgets};
+  job_run(&job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_frees),
+      cmocka_unit_test(test_hasty),
+      cmocka_unit_test(test_forgets),
+  };
+  return cmocka_run_group_tests_name("shared memory", tests, NULL, NULL);
+}
