@@ -130,8 +130,8 @@ static void suspect(struct by_control *control, uint32_t process, const char *te
 }
 
 static void rank_died(struct by_control *control, uint32_t rank, const char *reason) {
-  char text[TEXT_MOST];
-  snprintf(text, sizeof text, "%s is gone: %s", by_context_name(control->context, rank), reason);
+  char text[TEXT_MOST]; /* it may come with the word that all have joined, before the context has names for them */
+  snprintf(text, sizeof text, "rank %u (host %s) is gone: %s", rank, control->context->members[rank].host, reason);
   by_control_heard_failure(control, BANYAN_ERR_PEER_DEAD, rank, text);
 }
 
@@ -226,6 +226,10 @@ static void rank_joins(struct end *end, const void *hello, size_t length) {
   struct by_context *context = control->context;
   struct by_reader reader;
   char text[TEXT_MOST];
+  if (control->status != BANYAN_OK) { /* the start has failed already: this one hears of it too */
+    refuse(end, control->text);
+    return;
+  }
   by_reader_init(&reader, hello, length);
   uint32_t rank = by_read_u32(&reader), size = by_read_u32(&reader);
   struct by_member member = {0};
@@ -287,6 +291,7 @@ static void lost_while_joining(struct end *end, enum banyan_status status, const
   bool again =
       !root && (status == BANYAN_ERR_CONNECT || status == BANYAN_ERR_PEER_DEAD || status == BANYAN_ERR_TIMEOUT);
   if (!root && !again) give_up(control, status, reason);
+  if (again) snprintf(control->text, sizeof control->text, "%s", reason);
   drop_end(end);
   if (again) by_loop_set_delay(control->context->loop, &control->retry, RETRY_MS * BY_MILLISECOND);
 }
@@ -343,9 +348,9 @@ static enum banyan_status reach_root(struct by_control *control) {
 static enum banyan_status too_late(const struct by_control *control) {
   const struct by_context *context = control->context;
   if (context->rank != 0)
-    return by_fail(BANYAN_ERR_TIMEOUT,
-                   "rank 0 at %s did not answer within %g s; is it running, and can this host reach it?",
-                   context->settings.root, context->settings.join_deadline);
+    return by_fail(
+        BANYAN_ERR_TIMEOUT, "rank 0 at %s did not answer within %g s; is it running, and can this host reach it?%s%s",
+        context->settings.root, context->settings.join_deadline, *control->text ? " Last: " : "", control->text);
   char list[200] = "";
   size_t used = 0;
   for (uint32_t r = 1; r < context->size && used < 160; r++)

@@ -43,7 +43,7 @@ struct by_control {
   size_t n_root, next_root;
   bool done, told; /* joined; the job's failure has been told */
   enum banyan_status status;
-  char text[TEXT_MOST];
+  char text[TEXT_MOST]; /* why; with status BANYAN_OK: why rank 0 could not be reached last */
   uint32_t suspect;
   char suspect_text[TEXT_MOST];
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */

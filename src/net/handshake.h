@@ -93,7 +93,8 @@ enum banyan_status by_handshake_feed(struct by_handshake *handshake, const void 
 const uint8_t *by_handshake_output(const struct by_handshake *handshake, size_t *length);
 /* The first n of them have been sent. */
 void by_handshake_sent(struct by_handshake *handshake, size_t n);
-/* The error to report when the peer closed, or, with `late`, said nothing for too long. */
+/* The error to report when the peer closed (BANYAN_ERR_PEER_DEAD), or, with `late`, said nothing for too long
+ * (_TIMEOUT); _PROTOCOL where what it said before is no greeting. */
 enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool late) BANYAN_CHECK;
 
 /* The peer has proved its key and its hello is whole. Output may be left to send. */

@@ -200,7 +200,7 @@ static void test_cut_at_every_byte(void **state) {
       bool trusted = speaker->said_length >= BY_GREETING_BYTES + 32;
       if (!trusted) assert_in_range(stored(&hearer->handshake), 0, BY_GREETING_BYTES + BY_MAC_BYTES);
       if (!by_handshake_done(&hearer->handshake)) {
-        assert_status(by_handshake_ended(&hearer->handshake, false), BANYAN_ERR_PROTOCOL);
+        assert_status(by_handshake_ended(&hearer->handshake, false), BANYAN_ERR_PEER_DEAD);
         assert_status(by_handshake_ended(&hearer->handshake, true), BANYAN_ERR_TIMEOUT);
         assert_non_null(strstr(banyan_error_text(), "in time"));
       }

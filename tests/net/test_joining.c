@@ -1,0 +1,185 @@
+/* Ranks that come, stop or die at certain moments of a job's start. A stopped process keeps its connections and hears
+ * of everything at once when it goes on, which makes rare orders of events common. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "handshake.h"
+#include "job.h"
+#include "member.h"
+
+enum { LISTENS = 0x0a, CONNECTED = 0x01 };
+
+/* Sockets of this machine at the job's meeting point, in this state. */
+static int count_sockets(const struct job *job, int state) {
+  static const char *const files[] = {"/proc/net/tcp", "/proc/net/tcp6"};
+  unsigned wanted = (unsigned)atoi(strchr(job->root, ':') + 1), port, is;
+  char line[400];
+  int n = 0;
+  for (int i = 0; i < 2; i++) {
+    FILE *file = fopen(files[i], "re");
+    while (file && fgets(line, sizeof line, file))
+      n += sscanf(line, " %*u: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x", &port, &is) == 2 && port == wanted &&
+           is == (unsigned)state;
+    if (file) fclose(file);
+  }
+  return n;
+}
+
+static void wait_for_sockets(const struct job *job, int state, int wanted) {
+  for (double until = job_now() + 30; count_sockets(job, state) < wanted; usleep(500))
+    if (job_now() > until) job_fail(job, "there are not %d sockets of state %d at %s", wanted, state, job->root);
+}
+
+static void rank_joins(struct job *job, int rank) {
+  struct banyan_comm *world = NULL;
+  float one = 1, sum = 0;
+  setenv("BANYAN_HOST", "here", 1);
+  setenv("BANYAN_JOIN_DEADLINE", job->argument, 1);
+  enum banyan_status status = banyan_comm_create(NULL, &world);
+  if (status == BANYAN_OK) job_set_stage(job, rank, 1);
+  if (status == BANYAN_OK) status = banyan_allreduce(world, &one, &sum, 1, BANYAN_FLOAT32, BANYAN_SUM);
+  if (status == BANYAN_OK) must_hold((int)sum == job->n);
+  job_report_status(job, rank, status);
+  banyan_comm_destroy(world);
+}
+
+/* `other` is a second status that will do. */
+static void check_report(struct job *job, int rank, enum banyan_status wanted, enum banyan_status other,
+                         const char *text) {
+  const struct job_report *report = &job->reports[rank];
+  job_wait_rank(job, rank);
+  job_check_exit(job, rank);
+  if ((report->status != wanted && report->status != other) || !strstr(report->text, text))
+    job_fail(job, "rank %d ended with %s, \"%s\", and not with %s, %s", rank, banyan_status_name(report->status),
+             report->text, banyan_status_name(wanted), text);
+}
+
+/* Rank 0 listens but is stopped, so that rank 1 waits in the middle of its handshake; then it is killed. */
+static void kill_root_shaking_hands(struct job *job) {
+  job_prepare(job);
+  job_start_rank(job, 0);
+  wait_for_sockets(job, LISTENS, 1);
+  job_signal(job, 0, SIGSTOP);
+  job_start_rank(job, 1);
+  wait_for_sockets(job, CONNECTED, 1);
+  usleep(50000); /* until it has seen so itself */
+  job_signal(job, 0, SIGKILL);
+  job_wait_rank(job, 0);
+}
+
+static void test_root_is_replaced(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_joins, .argument = "50"};
+  kill_root_shaking_hands(&job);
+  job_start_rank(&job, 0);
+  job_end(&job, true);
+}
+
+static void test_root_is_lost(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_joins, .argument = "1"};
+  kill_root_shaking_hands(&job);
+  check_report(&job, 1, BANYAN_ERR_TIMEOUT, BANYAN_ERR_TIMEOUT, "did not answer within 1 s");
+  job_end(&job, false);
+}
+
+/* ---- rank 0 hears of two things in one round of its loop */
+
+/* Rank 2 of 3, played by the test so that it can wait before it says its last word. */
+struct player {
+  struct by_handshake handshake;
+  uint8_t hello[500];
+  int fd;
+};
+
+static size_t write_hello(uint8_t *bytes, size_t room) {
+  struct by_writer writer;
+  const struct by_member member = {.host = "here", .machine = "none", .local = "", .pid = 1, .cores = 1};
+  by_writer_init(&writer, bytes, room);
+  by_write_u32(&writer, 2);
+  by_write_u32(&writer, 3);
+  by_member_write(&writer, &member);
+  return writer.length;
+}
+
+static void say(struct player *player) {
+  size_t length;
+  const uint8_t *bytes = by_handshake_output(&player->handshake, &length);
+  assert_int_equal(send(player->fd, bytes, length, MSG_NOSIGNAL), length);
+  by_handshake_sent(&player->handshake, length);
+}
+
+static void hear(struct player *player) {
+  uint8_t bytes[BY_GREETING_BYTES + BY_MAC_BYTES];
+  size_t used;
+  assert_int_equal(recv(player->fd, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+  assert_int_equal(by_handshake_feed(&player->handshake, bytes, sizeof bytes, &used), BANYAN_OK);
+}
+
+static void begin_playing(const struct job *job, struct player *player) {
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strchr(job->root, ':') + 1))};
+  struct by_key key;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  player->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(connect(player->fd, (struct sockaddr *)&to, sizeof to), 0);
+  assert_int_equal(by_key_derive("a secret of this test", &key), BANYAN_OK);
+  struct by_handshake_options options = {.role = BY_ROLE_CLIENT,
+                                         .purpose = 'C',
+                                         .key = &key,
+                                         .hello = player->hello,
+                                         .hello_length = write_hello(player->hello, sizeof player->hello)};
+  assert_int_equal(by_handshake_init(&player->handshake, &options), BANYAN_OK);
+  say(player);
+  hear(player);
+}
+
+/* Rank 1 dies and the last rank joins, in this order or the other. */
+static void root_hears_of_both(bool death_first) {
+  struct player player;
+  struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
+  job_prepare(&job);
+  job_start_rank(&job, 0);
+  wait_for_sockets(&job, LISTENS, 1);
+  job_start_rank(&job, 1);
+  wait_for_sockets(&job, CONNECTED, 1);
+  usleep(200000); /* for its handshake; if that takes longer, less is tested */
+  begin_playing(&job, &player);
+  job_signal(&job, 0, SIGSTOP);
+  if (!death_first) say(&player);
+  job_signal(&job, 1, SIGKILL);
+  job_wait_rank(&job, 1);
+  if (death_first) say(&player);
+  job_signal(&job, 0, SIGCONT);
+  /* having all joined or not: which of the two it hears of first is the kernel's choice in the end */
+  check_report(&job, 0, BANYAN_ERR_ARGUMENT, BANYAN_ERR_PEER_DEAD, "rank 1 (host here)");
+  by_handshake_fini(&player.handshake);
+  close(player.fd);
+  job_end(&job, false);
+}
+
+static void test_death_before_the_last_joins(void **state) {
+  (void)state;
+  root_hears_of_both(true);
+}
+
+static void test_death_when_the_last_has_joined(void **state) {
+  (void)state;
+  root_hears_of_both(false);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_root_is_replaced),
+      cmocka_unit_test(test_root_is_lost),
+      cmocka_unit_test(test_death_before_the_last_joins),
+      cmocka_unit_test(test_death_when_the_last_has_joined),
+  };
+  return cmocka_run_group_tests_name("joining", tests, NULL, NULL);
+}
