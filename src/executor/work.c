@@ -96,11 +96,13 @@ void by_work_granting(struct by_in *in) {
   after_consuming(in);
 }
 
+/* What was read so far stays; the rest comes as data. It has to be granted: so far on, the sender does not ask. */
 static void refuse(struct by_in *in) {
   in->source = BY_IN_NOTHING;
   in->arrived = in->consumed;
   in->tell_refuse = true;
   tell(in);
+  after_consuming(in);
 }
 
 /* Bytes of a message that can be used in one piece at `at`. */

@@ -29,6 +29,7 @@ struct sim_lane {
   struct by_frame kept; /* with a payload that was not copied yet; size 0: none */
   const void *kept_payload;
   bool kept_in_place, in_frame, dead, deaf; /* this end died; the other end was destroyed */
+  bool no_pull;
 };
 
 struct by_sim {
@@ -171,7 +172,9 @@ static const char *sim_map(struct by_lane *lane, const struct by_offer *offer, u
 
 static bool sim_pull(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n) {
   struct sim_lane *end = sim_of(lane);
-  if (end->peer == NULL || end->peer->dead) return false;
+  double fails = end->sim->options.pull_fails;
+  if (fails > 0 && by_rng_unit(&end->sim->rng) < fails) end->no_pull = true;
+  if (end->no_pull || end->peer == NULL || end->peer->dead) return false;
   memcpy(to, (const char *)(uintptr_t)offer->address + at, n);
   return true;
 }

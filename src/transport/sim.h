@@ -22,6 +22,7 @@ struct by_sim_options {
   bool split;             /* payloads become visible in random parts */
   double keeps;           /* probability that a payload is kept until flush() */
   size_t offer_from;      /* 0: memory is not read; else messages from this size on are offered */
+  double pull_fails;      /* probability that this pull, and all later ones at this end, are not permitted */
   size_t in_place_from;   /* 0: never; else messages from this size on are read in the sender's memory on arrival */
 };
 
