@@ -291,7 +291,7 @@ static void begin_exchange(struct visitor *v) {
   bool sent = true;
   enum banyan_status status = BANYAN_OK;
   if (v->ours) {
-    v->segment = by_shm_segment();
+    v->segment = by_shm_segment(context->neighbours, context->members[context->rank].cores);
     int fds[2] = {v->segment, context->wake};
     status = v->segment < 0 ? BANYAN_ERR_SYSTEM : by_local_send(v->fd, "s", 1, fds, 2, &sent);
   }

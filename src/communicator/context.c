@@ -149,12 +149,16 @@ static enum banyan_status index_members(struct by_context *context) {
   return BANYAN_OK;
 }
 
-/* Whether more ranks than cores share this rank's machine. */
-static bool is_crowded(const struct by_context *context, uint32_t rank) {
+static uint32_t ranks_beside(const struct by_context *context, uint32_t rank) {
   uint32_t n = 0;
   for (uint32_t r = 0; r < context->size; r++)
     n += !strcmp(context->members[r].machine, context->members[rank].machine);
-  return n > context->members[rank].cores;
+  return n;
+}
+
+/* Whether more ranks than cores share this rank's machine. */
+static bool is_crowded(const struct by_context *context, uint32_t rank) {
+  return ranks_beside(context, rank) > context->members[rank].cores;
 }
 
 static enum banyan_status make_engine(struct by_context *context) {
@@ -174,6 +178,7 @@ static enum banyan_status make_engine(struct by_context *context) {
                                       .asks = engine_asks,
                                       .locate = engine_locate,
                                       .context = context};
+  context->neighbours = ranks_beside(context, context->rank);
   context->yields = is_crowded(context, context->rank);
   for (uint32_t r = 0; r < context->size && !context->crowded; r++) context->crowded = is_crowded(context, r);
   context->spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;

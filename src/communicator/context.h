@@ -57,6 +57,7 @@ struct by_context {
   bool has_thread;
   struct by_control *control;
   struct by_connector *connector;
+  uint32_t neighbours; /* ranks on this machine, this one too */
   _Atomic bool closing;
 };
 

@@ -129,13 +129,13 @@ static void divide(struct by_call *call, char *bytes, size_t n) {
   by_kernel_divide(dtype, bytes, bytes, call->divisor, n / call->element);
 }
 
-/* Whether a peer reads what this step writes straight from here. */
-static bool is_read_by_peer(struct by_call *call, const struct by_step *step) {
+/* Whether a peer far away reads what this step writes straight from here. */
+static bool is_read_from_far(struct by_call *call, const struct by_step *step) {
   for (uint32_t i = 0; i < step->n_next; i++) {
     uint32_t next = call->schedule->nexts[step->next + i];
     if (call->schedule->steps[next].kind != BY_STEP_SEND) continue;
     struct by_out *out = &call->outs[call->program->out_of_step[next]];
-    if (out->link->lane && by_link_offers(out)) return true;
+    if (out->link->lane && out->link->lane->far && by_link_offers(out)) return true;
   }
   return false;
 }
@@ -145,11 +145,12 @@ static bool is_large_result(const struct by_call *call, const struct by_step *st
   return step->n_next == 0 && call->bounds[step->last] - call->bounds[step->first] >= LARGE;
 }
 
-/* dst = fold of the engine's operands; past the cache if a peer will read it, in parts that stay in the first level. */
+/* dst = fold of the engine's operands; past the cache if a far peer will read it, in parts that stay in the first
+ * level. */
 static void add(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
   const void **sources = call->engine->sources;
   bool divides = step->divide && call->divisor;
-  bool past_cache = n >= STREAM_FROM && (is_read_by_peer(call, step) || is_large_result(call, step));
+  bool past_cache = n >= STREAM_FROM && (is_read_from_far(call, step) || is_large_result(call, step));
   if (!past_cache) {
     call->reduce(to, sources, n_sources, n / call->element);
     if (divides) divide(call, to, n);

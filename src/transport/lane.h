@@ -28,6 +28,7 @@ struct by_lane {
   const struct by_lane_ops *ops;
   enum banyan_status status; /* BANYAN_OK while the lane lives */
   char error[192];
+  bool far;    /* writing memory that the peer has read is slow: better past the cache */
   int poll_fd; /* epoll it for readability (edge-triggered IN | OUT) before sleeping; -1: none */
 };
 

@@ -21,18 +21,27 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
 #include "fail.h"
 #include "reduce.h"
 
 enum {
   LINE = 64,
-  RING = 512 << 10,
+  RING_MOST = 2 << 20, /* bytes */
+  RING_CROWDED = 512 << 10,
+  RING_LEAST = 256 << 10,
+  FEW_RANKS = 4, /* that may have the largest rings */
   HEADER = sizeof(struct by_frame),
   FRAME_MOST = 16 << 10,
   STREAM_FROM = 2 << 10, /* smaller stores fit the store buffer */
   OFFER_SHARED = 4 << 10,
   LOOK_EVERY = 4096, /* idle looks at a ring between looks at the socket */
+  PROBE_EVERY = 8,   /* large frames between looks at how far the peer's core is */
+  FAR_CYCLES = 250,  /* of the time stamp counter for one line: 65 between a cache's cores, 400 beyond */
+  SLOW_MOST = 8,
 };
 #define WRAP UINT32_MAX
 
@@ -40,11 +49,7 @@ struct ring {
   _Alignas(LINE) _Atomic uint32_t asleep;  /* set by the reader before it sleeps */
   _Alignas(LINE) _Atomic uint64_t freed;   /* bytes the reader has done with, ever growing */
   _Alignas(LINE) _Atomic uint32_t starved; /* set by the writer when it found no room */
-  _Alignas(LINE) char data[RING];
-};
-
-struct segment {
-  struct ring rings[2];
+  _Alignas(LINE) char data[];
 };
 
 struct mapping {
@@ -57,15 +62,16 @@ struct mapping {
 struct shm {
   struct by_lane lane;
   struct by_lane_ops ops; /* own copy: offer_from differs */
-  struct segment *segment;
+  char *segment;          /* two rings */
   struct ring *tx, *rx;
+  uint64_t ring;           /* bytes of each one's data, a power of two */
   uint64_t written, freed; /* sending: position, and the last `freed` that was read */
   uint64_t position;       /* receiving */
   struct by_frame frame;
   bool in_frame, no_attach;
   size_t left;
   char *payload;
-  uint32_t idle;
+  uint32_t idle, large, slow; /* slow: how often of late the peer's line took long */
   int socket, peer_wake;
   pid_t peer;
   uint64_t wakes;
@@ -76,8 +82,21 @@ static struct shm *shm_of(const struct by_lane *lane) {
   return (struct shm *)(uintptr_t)lane;
 }
 
-static _Atomic uint32_t *word_at(struct ring *ring, uint64_t position) {
-  return (_Atomic uint32_t *)(void *)(ring->data + position % RING);
+static char *data_at(const struct shm *shm, struct ring *ring, uint64_t position) {
+  return ring->data + (position & (shm->ring - 1));
+}
+
+static _Atomic uint32_t *word_at(const struct shm *shm, struct ring *ring, uint64_t position) {
+  return (_Atomic uint32_t *)(void *)data_at(shm, ring, position);
+}
+
+/* Bytes from there to the ring's end. */
+static uint64_t to_end(const struct shm *shm, uint64_t position) {
+  return shm->ring - (position & (shm->ring - 1));
+}
+
+static size_t segment_bytes(uint64_t ring) {
+  return 2 * (sizeof(struct ring) + ring);
 }
 
 static uint64_t record_bytes(uint32_t size) {
@@ -97,33 +116,69 @@ static void wake_if_asleep(struct shm *shm) {
     wake_peer(shm);
 }
 
+/* ---- how far the peer is */
+
+static uint64_t cycles(void) {
+#if defined(__x86_64__)
+  _mm_lfence();
+  uint64_t now = __rdtsc();
+  _mm_lfence();
+  return now;
+#else
+  return 0; /* nothing is far: stores past the cache are for this processor only */
+#endif
+}
+
+/* Takes the time of fetching a line that the peer has written since. One slow line proves nothing; and a host may move
+ * the cores of a virtual machine at any time, so this goes on. */
+static void probe(struct shm *shm) {
+  uint64_t start = cycles();
+  uint64_t freed = atomic_load_explicit(&shm->tx->freed, memory_order_acquire);
+  bool slow = cycles() - start > FAR_CYCLES;
+  if (freed == shm->freed) return; /* not written, so it was here */
+  shm->freed = freed;
+  if (slow && shm->slow < SLOW_MOST) shm->slow++;
+  if (!slow && shm->slow) shm->slow--;
+  if (shm->slow == 0) shm->lane.far = false;
+  if (shm->slow == SLOW_MOST) shm->lane.far = true;
+}
+
 /* ---- sending */
 
+static void copy_in(struct shm *shm, char *to, const void *payload, uint32_t size) {
+  if (++shm->large % PROBE_EVERY == 0) probe(shm);
+  if (shm->lane.far)
+    by_kernel_copy_streaming(to, payload, size);
+  else
+    memcpy(to, payload, size);
+}
+
 static bool has_room(struct shm *shm, uint64_t bytes) {
-  if (shm->written + bytes - shm->freed <= RING) return true;
+  if (shm->written + bytes - shm->freed <= shm->ring) return true;
   shm->freed = atomic_load_explicit(&shm->tx->freed, memory_order_acquire);
-  if (shm->written + bytes - shm->freed <= RING) return true;
+  if (shm->written + bytes - shm->freed <= shm->ring) return true;
   atomic_store(&shm->tx->starved, 1); /* and look again: the reader may have freed just now */
   shm->freed = atomic_load(&shm->tx->freed);
-  return shm->written + bytes - shm->freed <= RING;
+  return shm->written + bytes - shm->freed <= shm->ring;
 }
 
 static enum by_lane_sent shm_send(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
   struct shm *shm = shm_of(lane);
   struct ring *ring = shm->tx;
-  uint64_t bytes = record_bytes(frame->size), to_end = RING - shm->written % RING;
-  uint64_t skip = to_end < bytes + LINE ? to_end : 0; /* a line stays free behind every record */
+  uint64_t bytes = record_bytes(frame->size), rest = to_end(shm, shm->written);
+  uint64_t skip = rest < bytes + LINE ? rest : 0; /* a line stays free behind every record */
   if (lane->status != BANYAN_OK || !has_room(shm, skip + bytes + LINE)) return BY_LANE_FULL;
   uint64_t at = shm->written + skip;
-  char *record = ring->data + at % RING;
+  char *record = data_at(shm, ring, at);
   memcpy(record + 4, (const char *)frame + 4, HEADER - 4);
+  if (frame->type == BY_FRAME_OFFER && ++shm->large % PROBE_EVERY == 0) probe(shm);
   if (frame->size >= STREAM_FROM)
-    by_kernel_copy_streaming(record + HEADER, payload, frame->size);
+    copy_in(shm, record + HEADER, payload, frame->size);
   else if (frame->size)
     memcpy(record + HEADER, payload, frame->size);
-  atomic_store_explicit(word_at(ring, at + bytes), 0, memory_order_relaxed);
-  atomic_store_explicit(word_at(ring, at), frame->size + 1, memory_order_release);
-  if (skip) atomic_store_explicit(word_at(ring, shm->written), WRAP, memory_order_release);
+  atomic_store_explicit(word_at(shm, ring, at + bytes), 0, memory_order_relaxed);
+  atomic_store_explicit(word_at(shm, ring, at), frame->size + 1, memory_order_release);
+  if (skip) atomic_store_explicit(word_at(shm, ring, shm->written), WRAP, memory_order_release);
   shm->written = at + bytes;
   wake_if_asleep(shm);
   return BY_LANE_SENT;
@@ -150,7 +205,7 @@ static void look_at_socket(struct shm *shm) {
   ssize_t n = recv(shm->socket, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
   if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
     atomic_thread_fence(memory_order_acquire);
-    if (atomic_load_explicit(word_at(shm->rx, shm->position), memory_order_acquire) == 0)
+    if (atomic_load_explicit(word_at(shm, shm->rx, shm->position), memory_order_acquire) == 0)
       by_lane_fail(&shm->lane, BANYAN_ERR_PEER_DEAD, "its process ended");
   }
 }
@@ -159,21 +214,20 @@ static const struct by_frame *shm_peek(struct by_lane *lane) {
   struct shm *shm = shm_of(lane);
   if (shm->in_frame) return &shm->frame;
   if (lane->status != BANYAN_OK) return NULL;
-  uint32_t word = atomic_load_explicit(word_at(shm->rx, shm->position), memory_order_acquire);
+  uint32_t word = atomic_load_explicit(word_at(shm, shm->rx, shm->position), memory_order_acquire);
   if (word == WRAP) {
-    free_up_to(shm, shm->position + RING - shm->position % RING);
-    word = atomic_load_explicit(word_at(shm->rx, shm->position), memory_order_acquire);
+    free_up_to(shm, shm->position + to_end(shm, shm->position));
+    word = atomic_load_explicit(word_at(shm, shm->rx, shm->position), memory_order_acquire);
   }
   if (word == 0) {
     if (++shm->idle >= LOOK_EVERY) look_at_socket(shm);
     return NULL;
   }
-  uint64_t room = RING - shm->position % RING;
-  if (word - 1 > FRAME_MOST || record_bytes(word - 1) > room) {
+  if (word - 1 > FRAME_MOST || record_bytes(word - 1) > to_end(shm, shm->position)) {
     by_lane_fail(lane, BANYAN_ERR_PROTOCOL, "its shared memory holds a frame of %u bytes", word - 1);
     return NULL;
   }
-  char *record = shm->rx->data + shm->position % RING;
+  char *record = data_at(shm, shm->rx, shm->position);
   memcpy(&shm->frame, record, HEADER);
   shm->frame.size = word - 1;
   shm->payload = record + HEADER;
@@ -288,7 +342,7 @@ static uint64_t shm_wakes(const struct by_lane *lane) {
 static void shm_destroy(struct by_lane *lane) {
   struct shm *shm = shm_of(lane);
   while (shm->mappings) free_mapping(&shm->mappings);
-  munmap(shm->segment, sizeof *shm->segment);
+  munmap(shm->segment, segment_bytes(shm->ring));
   close(shm->socket);
   close(shm->peer_wake);
   free(shm);
@@ -316,33 +370,48 @@ static const struct by_lane_ops shm_ops = {
     .destroy = shm_destroy,
 };
 
-int by_shm_segment(void) {
+/* Where ranks take turns on a core the lines are best still in its cache; else best no longer in the peer's. */
+static uint64_t ring_for(uint32_t ranks, uint32_t cores) {
+  uint64_t ring = ranks > cores ? RING_CROWDED : RING_MOST;
+  while (ring > RING_LEAST && ring * ranks > (uint64_t)RING_MOST * FEW_RANKS) ring /= 2;
+  return ring;
+}
+
+int by_shm_segment(uint32_t ranks, uint32_t cores) {
+  uint64_t ring = ring_for(ranks, cores);
   int fd = memfd_create("banyan-link", MFD_CLOEXEC);
-  if (fd >= 0 && ftruncate(fd, sizeof(struct segment)) == 0) return fd;
-  (void)!by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making %zu bytes of shared memory", sizeof(struct segment));
+  if (fd >= 0 && ftruncate(fd, (off_t)segment_bytes(ring)) == 0) return fd;
+  (void)!by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making %zu bytes of shared memory", segment_bytes(ring));
   if (fd >= 0) close(fd);
   return -1;
 }
 
+/* Of a segment that a peer made; 0: it made none. */
+static uint64_t ring_of(off_t bytes) {
+  for (uint64_t ring = RING_LEAST; ring <= RING_MOST; ring *= 2)
+    if (bytes == (off_t)segment_bytes(ring)) return ring;
+  return 0;
+}
+
 static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane **out) {
-  off_t size = lseek(ends->segment, 0, SEEK_END); /* a shorter file would kill us by SIGBUS */
-  if (size != (off_t)sizeof(struct segment))
-    return by_fail(BANYAN_ERR_PROTOCOL, "the peer's shared memory has %lld bytes, not %zu", (long long)size,
-                   sizeof(struct segment));
-  void *memory =
-      mmap(NULL, sizeof(struct segment), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ends->segment, 0);
-  if (memory == MAP_FAILED) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "mapping shared memory");
+  off_t bytes = lseek(ends->segment, 0, SEEK_END); /* a shorter file would kill us by SIGBUS */
+  uint64_t ring = ring_of(bytes);
+  if (!ring)
+    return by_fail(BANYAN_ERR_PROTOCOL, "the peer's shared memory has %lld bytes, which no link has", (long long)bytes);
+  char *segment = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ends->segment, 0);
+  if (segment == MAP_FAILED) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "mapping shared memory");
   struct shm *shm = aligned_alloc(LINE, (sizeof *shm + LINE - 1) & ~(size_t)(LINE - 1));
   if (!shm) {
-    munmap(memory, sizeof(struct segment));
+    munmap(segment, (size_t)bytes);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a link");
   }
-  struct segment *segment = memory;
+  struct ring *rings[2] = {(void *)segment, (void *)(segment + bytes / 2)};
   *shm = (struct shm){.lane = {.poll_fd = ends->socket},
                       .ops = shm_ops,
                       .segment = segment,
-                      .tx = &segment->rings[!ends->first],
-                      .rx = &segment->rings[ends->first],
+                      .ring = ring,
+                      .tx = rings[!ends->first],
+                      .rx = rings[ends->first],
                       .socket = ends->socket,
                       .peer_wake = ends->peer_wake,
                       .peer = ends->peer,

@@ -10,8 +10,9 @@
 
 #include "lane.h"
 
-/* A new segment for one link, as a descriptor; -1 with the error text set. */
-int by_shm_segment(void);
+/* A new segment for one link, as a descriptor; -1 with the error text set. So many ranks run on this machine
+ * and its cores: the more they are, the smaller are the rings, from 2 MiB for each direction down to 256 KiB. */
+int by_shm_segment(uint32_t ranks, uint32_t cores);
 
 struct by_shm_ends {
   int socket;    /* connected; only watched for its end. Taken over. */
