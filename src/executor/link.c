@@ -326,6 +326,7 @@ void by_link_drop_call(struct by_link *link, const struct by_call *call) {
     struct by_end *end = &link->ends[i];
     if (end->in && end->in->call == call) end->in = NULL;
     if (!end->kept || end->kept->call != call) continue;
+    if (link->engine->status == BANYAN_OK) end->lane->ops->let_go(end->lane); /* else nothing is sent any more */
     end->kept = NULL;
     link->kept--;
   }

@@ -47,6 +47,9 @@ struct by_lane_ops {
   enum by_lane_sent (*send_in_place)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
   /* Goes on sending; true when nothing is left in the lane. */
   bool (*flush)(struct by_lane *lane);
+  /* The kept payload is about to go away: the lane makes a copy of what it still has to send, or fails. NULL: it never
+   * keeps any. */
+  void (*let_go)(struct by_lane *lane);
 
   /* The frame whose payload is being received, or the next one; NULL: none yet. */
   const struct by_frame *(*peek)(struct by_lane *lane);

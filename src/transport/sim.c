@@ -28,6 +28,7 @@ struct sim_lane {
   size_t taken;
   struct by_frame kept; /* with a payload that was not copied yet; size 0: none */
   const void *kept_payload;
+  void *own;                                /* a copy of a kept payload that went away */
   bool kept_in_place, in_frame, dead, deaf; /* this end died; the other end was destroyed */
   bool no_pull;
 };
@@ -112,6 +113,20 @@ static bool sim_flush(struct by_lane *lane) {
   return true;
 }
 
+static void sim_let_go(struct by_lane *lane) {
+  struct sim_lane *end = sim_of(lane);
+  if (!end->kept.size) return;
+  free(end->own);
+  end->own = malloc(end->kept.size);
+  if (!end->own) {
+    by_lane_fail(lane, BANYAN_ERR_NO_MEMORY, "out of memory");
+    return;
+  }
+  memcpy(end->own, end->kept_payload, end->kept.size);
+  end->kept_payload = end->own;
+  end->kept_in_place = false;
+}
+
 static const struct by_frame *sim_peek(struct by_lane *lane) {
   struct sim_lane *end = sim_of(lane);
   if (end->dead || lane->status != BANYAN_OK) return NULL;
@@ -190,6 +205,7 @@ static void sim_destroy(struct by_lane *lane) {
     end->first = packet->next;
     free(packet);
   }
+  free(end->own);
   free(end);
 }
 
@@ -198,6 +214,7 @@ static const struct by_lane_ops sim_ops = {
     .send = sim_send,
     .send_in_place = sim_send_in_place,
     .flush = sim_flush,
+    .let_go = sim_let_go,
     .peek = sim_peek,
     .view = sim_view,
     .take = sim_take,

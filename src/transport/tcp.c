@@ -37,6 +37,7 @@ struct tcp {
   size_t small_first, small_left;
   const char *kept;
   size_t kept_left;
+  char *own;       /* a copy of a kept payload that went away */
   int pipe[2];     /* -1: not made yet; -2: cannot be made */
   size_t piped;    /* bytes in it: they go before what is kept */
   uint32_t rest;   /* flushes to leave out: the socket was full just now */
@@ -171,6 +172,27 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
   tcp->kept = (const char *)payload + of_payload;
   tcp->kept_left = frame->size - of_payload;
   return BY_LANE_KEPT;
+}
+
+/* What is in the pipe are the payload's pages, not copies. */
+static void tcp_let_go(struct by_lane *lane) {
+  struct tcp *tcp = tcp_of(lane);
+  size_t bytes = tcp->piped + tcp->kept_left, got = 0;
+  if (!bytes || lane->status != BANYAN_OK) return;
+  char *own = malloc(bytes);
+  for (ssize_t n = 1; own && got < tcp->piped && n > 0; got += n > 0 ? (size_t)n : 0)
+    n = read(tcp->pipe[0], own + got, tcp->piped - got);
+  if (!own || got < tcp->piped) {
+    free(own);
+    by_lane_fail(lane, BANYAN_ERR_NO_MEMORY, "no copy of %zu bytes that are still to be sent could be made", bytes);
+    return;
+  }
+  memcpy(own + got, tcp->kept, tcp->kept_left);
+  free(tcp->own);
+  tcp->own = own;
+  tcp->kept = own;
+  tcp->kept_left = bytes;
+  tcp->piped = 0;
 }
 
 /* A pipe with room for a frame's pages. False: there is none to be had. */
@@ -308,6 +330,7 @@ static void tcp_destroy(struct by_lane *lane) {
     close(tcp->pipe[0]);
     close(tcp->pipe[1]);
   }
+  free(tcp->own);
   free(tcp);
 }
 
@@ -318,6 +341,7 @@ static const struct by_lane_ops tcp_ops = {
     .send = tcp_send,
     .send_in_place = tcp_send_in_place,
     .flush = tcp_flush,
+    .let_go = tcp_let_go,
     .peek = tcp_peek,
     .view = tcp_view,
     .take = tcp_take,
