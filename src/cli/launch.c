@@ -302,10 +302,15 @@ static void pass_deadline(struct launcher *l) {
     give_up(l); /* a host that cannot be reached any more */
 }
 
-static void check_reader(struct launcher *l) {
-  if (l->quiet || !l->output.to[0].closed) return;
+/* A reader that is gone (`| head`) is no news; a full disk is. */
+static void check_output(struct launcher *l) {
+  const struct by_outbox *out = &l->output.to[0];
+  if (l->quiet || !out->closed) return;
   l->quiet = true;
-  fail_job(l, EXIT_PIPE);
+  if (out->reason != EPIPE)
+    by_output_say(&l->output, "%s: cannot write to standard output: %s: ending all ranks", l->job->title,
+                  strerror(out->reason));
+  fail_job(l, out->reason == EPIPE ? EXIT_PIPE : 1);
 }
 
 static size_t fill_polled(struct launcher *l) {
@@ -343,7 +348,7 @@ static void serve(struct launcher *l) {
     if (p[0].revents) hear_link(l, &l->links[i]);
   }
   if (l->polled[0].revents) take_signals(l);
-  check_reader(l);
+  check_output(l);
   pass_deadline(l);
 }
 
@@ -403,7 +408,7 @@ static void finish(struct launcher *l) {
     for (int i = 0; i < 2; i++)
       if (p[1 + i].revents) by_outbox_flush(&l->output.to[i]);
     if (p[0].revents) take_signals(l);
-    check_reader(l);
+    check_output(l);
   }
 }
 

@@ -62,6 +62,7 @@ void by_outbox_flush(struct by_outbox *box) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN) {
       box->closed = true;
+      box->reason = errno;
       box->start = box->end;
     }
     if (n < 0) return;

@@ -15,14 +15,15 @@ struct by_outbox {
   size_t at_once; /* most bytes of one write; PIPE_BUF for a blocking fd that poll() says is writable */
   char *data;
   size_t start, end, room;
-  bool closed; /* the reader is gone: what is added is dropped */
+  bool closed; /* the reader is gone, or the disk is full: what is added is dropped */
+  int reason;  /* then: the error number */
 };
 
 void by_outbox_init(struct by_outbox *box, int fd, size_t at_once);
 void by_outbox_fini(struct by_outbox *box);
 void by_outbox_add(struct by_outbox *box, const void *bytes, size_t length);
 size_t by_outbox_waiting(const struct by_outbox *box);
-/* Writes what goes now; call when poll() says so. Sets `closed` when nobody reads any more. */
+/* Writes what goes now; call when poll() says so. Sets `closed` when nothing can be written any more. */
 void by_outbox_flush(struct by_outbox *box);
 
 enum by_launch_frame_type {

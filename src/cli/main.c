@@ -1,6 +1,9 @@
 /* banyan: finds the subcommand and hands it its arguments. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <banyan/status.h>
 
@@ -69,10 +72,31 @@ static int help(int argc, char **argv) {
   return dispatch(2, asked);
 }
 
-int main(int argc, char **argv) {
+/* Whoever closed one of the three would have a pipe or a socket of ours take its place, and meet our output there. */
+static void open_standard_files(void) {
+  int fd = open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd >= 0) close(fd);
+}
+
+/* What was printed must have arrived: a full disk is a failure. */
+static int end(int exit_code) {
+  bool lost = ferror(stdout) != 0;
+  if (!fflush(stdout) && !lost) return exit_code;
+  fprintf(stderr, "banyan: cannot write to standard output: %s\n",
+          lost ? "not all of it was taken; is the disk full?" : strerror(errno));
+  return exit_code ? exit_code : 1;
+}
+
+static int run(int argc, char **argv) {
   if (argc < 2) return print_commands(stderr);
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return print_commands(stdout);
   char version[] = "version";
   if (!strcmp(argv[1], "--version")) argv[1] = version;
   return dispatch(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv) {
+  open_standard_files();
+  return end(run(argc, argv));
 }

@@ -84,12 +84,18 @@ static enum banyan_status store_word(const char *text, struct by_words *words) {
   return BANYAN_OK;
 }
 
+static enum banyan_status store_int(const struct by_option *option, const char *text, long *out) {
+  char name[64];
+  snprintf(name, sizeof name, "--%s", option->name);
+  return by_parse_int(name, text, option->least, option->most, out);
+}
+
 static enum banyan_status store(const struct by_option *option, const char *text, void *values) {
   void *out = (char *)values + option->offset;
   switch (option->kind) {
   case BY_OPTION_FLAG: *(bool *)out = true; break;
   case BY_OPTION_TEXT: *(const char **)out = text; break;
-  case BY_OPTION_INT: return by_parse_int(option->name, text, option->least, option->most, out);
+  case BY_OPTION_INT: return store_int(option, text, out);
   case BY_OPTION_BYTES: return by_parse_bytes(text, out);
   case BY_OPTION_SECONDS: return by_parse_seconds(text, out);
   case BY_OPTION_CHOICE: return store_choice(option, text, out);
@@ -129,6 +135,7 @@ static int take_option(struct scan *scan, const struct by_option *option, const 
     attached = scan->argv[++scan->at];
   }
   if (store(option, attached, scan->values) == BANYAN_OK) return -1;
+  if (option->kind == BY_OPTION_INT) return by_options_misuse(scan->command, "%s", banyan_error_text());
   return by_options_misuse(scan->command, "--%s: %s", option->name, banyan_error_text());
 }
 

@@ -44,8 +44,11 @@ shows 'unknown option -Z' err
 wants 2 "$BANYAN" run -n
 shows '--ranks needs a value \(N\)' err
 wants 2 "$BANYAN" run -n four true
-shows 'four' err
+shows '^banyan run: --ranks: "four" is not a whole number$' err
 wants 2 "$BANYAN" run -n 0 true
+shows '^banyan run: --ranks is 0, must be 1 to 65536$' err
+wants 2 "$BANYAN" run -n 1 --transport udp true
+shows '"udp" is none of auto\|shm\|tcp' err
 wants 2 "$BANYAN" run -n 99999999999999999999 true
 wants 2 "$BANYAN" run -n 1 --timeout soon true
 shows 'soon' err
@@ -67,3 +70,15 @@ shows '^a b$' out
 # The hidden half is not for terminals, and does not believe what is no frame.
 wants 0 bash -c 'echo nonsense-that-is-long-enough | "$1" run-host' - "$BANYAN"
 shows 'not spoken to by banyan run' out
+
+# What cannot be printed is a failure, of every command; and a closed descriptor is no place for our pipes.
+for command in --help "help variables" version doctor "plan --list" "plan -n 4" "bench -n 2 --sizes 8 --iterations 1" \
+  "run -n 2 -- echo"; do
+  # shellcheck disable=SC2086 # words
+  wants 1 bash -c '"$@" >/dev/full' - "$BANYAN" $command
+  shows 'cannot write to standard output' err
+done
+for closed in '<&-' '>&-' '2>&-' '<&- >&- 2>&-'; do
+  wants 0 timeout 60 bash -c "\"\$@\" $closed" - "$BANYAN" run -n 2 -- "$BANYAN" bench --sizes 8 --iterations 1
+  wants 0 timeout 60 bash -c "\"\$@\" $closed" - "$BANYAN" bench -n 2 --sizes 8 --iterations 1
+done
