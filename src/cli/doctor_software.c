@@ -11,6 +11,7 @@
 #include <banyan/status.h>
 
 #include "doctor.h"
+#include "settings.h"
 #include "text.h"
 
 static void check_libraries(struct by_findings *findings) {
@@ -64,6 +65,15 @@ static void check_ssh(struct by_findings *findings) {
                "not found: `banyan run -H` cannot reach other hosts");
 }
 
+static void report_misspelt(struct by_findings *findings, const char *variable) {
+  const char *near = by_settings_suggest(variable);
+  char mend[96];
+  if (!near) return;
+  snprintf(mend, sizeof mend, "did you mean %s?", near);
+  by_finding(findings, BY_FINDING_WARN, "variables", mend, "%.*s is no variable of Banyan's and has no effect",
+             (int)strcspn(variable, "="), variable);
+}
+
 /* What would act on every program started from here. The key is nobody's business. */
 static void check_variables(struct by_findings *findings) {
   struct by_text text;
@@ -74,6 +84,7 @@ static void check_variables(struct by_findings *findings) {
       by_text_add(&text, " BANYAN_KEY=...");
     else
       by_text_add(&text, " %.200s", *e);
+    report_misspelt(findings, *e);
   }
   const char *found = by_text_get(&text);
   by_finding(findings, BY_FINDING_OK, "variables", NULL, "%s", *found ? found + 1 : "none of BANYAN_* are set");

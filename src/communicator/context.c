@@ -98,11 +98,13 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     if (options->transport) s->transport = options->transport;
     if (options->plan) s->plan = options->plan;
     if (options->deadline > 0) s->deadline = options->deadline;
+    BY_TRY(by_settings_check(s));
   }
   if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
   if (s->rank < 0 || s->size < 1 || s->rank >= s->size)
     return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
                    s->rank, s->size, s->source);
+  if (s->rank == 0) by_settings_warn_of_misspelt();
   s->root = keep(context, s->root);
   s->key = keep(context, s->key);
   s->host = keep(context, s->host);

@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "choose.h"
 #include "engine.h"
 #include "launcher.h"
+#include "log.h"
 #include "socket.h"
+#include "suggest.h"
 
 enum kind { TEXT, NUMBER, BYTES, SECONDS };
 
@@ -69,9 +72,10 @@ static enum banyan_status read_table(struct by_settings *out) {
   for (int i = 0; i < SETTINGS; i++) {
     const struct setting *s = &table[i];
     const char *text = getenv(s->name);
-    if (!text || (!*text && s->kind != TEXT)) text = s->preset;
+    if (!text || !*text) text = s->preset;
     if (!text) continue;
     enum banyan_status status = parse(s, text, (char *)out + s->offset);
+    if (status != BANYAN_OK && s->kind == NUMBER) return status; /* names it already */
     if (status != BANYAN_OK) return by_fail_within(status, "%s", s->name);
   }
   return BANYAN_OK;
@@ -102,7 +106,7 @@ static enum banyan_status check_lists(const struct by_settings *s) {
   return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_CONNECTIONS");
 }
 
-static enum banyan_status check(const struct by_settings *s) {
+enum banyan_status by_settings_check(const struct by_settings *s) {
   if (s->unasked < 4096 || s->unasked > 64u << 20 || s->unasked & (s->unasked - 1))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_UNASKED must be a power of two from 4K to 64M");
   if (s->credit < s->unasked) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CREDIT must not be below BANYAN_UNASKED");
@@ -123,7 +127,35 @@ enum banyan_status by_settings_read(struct by_settings *out) {
   *out = (struct by_settings){.rank = -1, .size = -1, .source = "BANYAN_RANK and BANYAN_SIZE"};
   BY_TRY(read_table(out));
   if (out->rank < 0 && out->size < 0) BY_TRY(by_launcher_read(out));
-  return check(out);
+  return by_settings_check(out);
+}
+
+/* Variables that others read: the log, and programs that choose a device. */
+static const char *const known_elsewhere[] = {"BANYAN_LOG", "BANYAN_LOCAL_RANK", "BANYAN_LOCAL_SIZE"};
+enum { ELSEWHERE = sizeof known_elsewhere / sizeof *known_elsewhere, PREFIX = sizeof "BANYAN_" - 1 };
+
+const char *by_settings_suggest(const char *variable) {
+  const char *names[SETTINGS + ELSEWHERE];
+  char name[64];
+  size_t length = strcspn(variable, "=");
+  if (strncmp(variable, "BANYAN_", PREFIX) != 0 || length >= sizeof name) return NULL;
+  snprintf(name, sizeof name, "%.*s", (int)length, variable);
+  for (int i = 0; i < SETTINGS + ELSEWHERE; i++) {
+    names[i] = i < SETTINGS ? table[i].name : known_elsewhere[i - SETTINGS];
+    if (!strcmp(names[i], name)) return NULL;
+    names[i] += PREFIX; /* what all have in common makes nothing alike */
+  }
+  const char *near = by_suggest(name + PREFIX, names, SETTINGS + ELSEWHERE);
+  return near ? near - PREFIX : NULL;
+}
+
+void by_settings_warn_of_misspelt(void) {
+  for (char **e = environ; *e; e++) {
+    const char *near = by_settings_suggest(*e);
+    if (near)
+      by_warn("communicator", "%.*s is no variable of Banyan's and has no effect; did you mean %s?",
+              (int)strcspn(*e, "="), *e, near);
+  }
 }
 
 void by_settings_print(struct by_text *text) {

@@ -32,8 +32,16 @@ struct by_settings {
 };
 
 /* Reads the environment: BANYAN_* first, then what torchrun, Slurm, Open MPI
- * and MPICH set. Strings are borrowed from the environment. */
+ * and MPICH set. What is set but empty counts as not set. Strings are borrowed
+ * from the environment. */
 BANYAN_CHECK enum banyan_status by_settings_read(struct by_settings *out);
+/* Whether the values are possible. by_settings_read calls it. */
+BANYAN_CHECK enum banyan_status by_settings_check(const struct by_settings *settings);
+/* What a variable of the environment, "BANYAN_NAME=value" or its name alone, was meant to be, if it is none of ours
+ * but near to one; else NULL. */
+const char *by_settings_suggest(const char *variable);
+/* Logs a warning for each variable that has a suggestion. */
+void by_settings_warn_of_misspelt(void);
 /* The table as text: a line a variable. */
 void by_settings_print(struct by_text *text);
 

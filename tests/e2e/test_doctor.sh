@@ -52,6 +52,10 @@ env BANYAN_KEY=deadbeef BANYAN_LOG=warn PATH=/nonexistent "$BANYAN" doctor --jso
 is ssh warn
 shows 'BANYAN_KEY=\.\.\.' out
 shows 'BANYAN_LOG=warn' out
+is variables ok
+env BANYAN_IFCAE=eth0 "$BANYAN" doctor >"$scratch/out" || true
+shows '^warn +variables +BANYAN_IFCAE is no variable' out
+shows '-> did you mean BANYAN_IFACE\?' out
 if grep -q deadbeef "$scratch/out"; then fail "the key is shown"; fi
 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$BANYAN" doctor --json >"$scratch/out" || true
 shows '"cores".*"1 of ' out

@@ -103,8 +103,11 @@ static void test_every_variable(void **state) {
 }
 
 /* A script may write BANYAN_TOS= to mean "not this one". */
-static void test_empty_numbers_are_not_set(void **state) {
+static void test_empty_is_not_set(void **state) {
   (void)state;
+  set("BANYAN_TRANSPORT", "");
+  set("BANYAN_KEY", "");
+  set("BANYAN_HOST", "");
   set("BANYAN_TOS", "");
   set("BANYAN_UNASKED", "");
   set("BANYAN_DEADLINE", "");
@@ -115,7 +118,28 @@ static void test_empty_numbers_are_not_set(void **state) {
   assert_int_equal(s.unasked, 256 << 10);
   assert_true(s.deadline == 600);
   assert_int_equal(s.rank, -1);
+  assert_string_equal(s.transport, "auto");
+  assert_null(s.key);
+  assert_null(s.host);
   clear_environment(NULL);
+}
+
+static void test_suggestions(void **state) {
+  (void)state;
+  static const char *const near[][2] = {
+      {"BANYAN_TRANSPROT=tcp", "BANYAN_TRANSPORT"}, {"BANYAN_IFCAE", "BANYAN_IFACE"},
+      {"BANYAN_DEADLIN=3", "BANYAN_DEADLINE"},      {"BANYAN_LOGS=debug", "BANYAN_LOG"},
+      {"BANYAN_RANKS=3", "BANYAN_RANK"},
+  };
+  for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+    const char *suggested = by_settings_suggest(near[i][0]);
+    if (!suggested || strcmp(suggested, near[i][1]) != 0) fail_msg("%s: %s", near[i][0], suggested);
+  }
+  static const char *const none[] = {"BANYAN_RANK=1",   "BANYAN_LOCAL_SIZE", "BANYAN_LOG=",  "BANYAN_TEST_SEED=4",
+                                     "BANYAN_SOURCE=/", "BANYAN_BUILD=/",    "BANYAN_=",     "BANYAN",
+                                     "BANYANRANKS=3",   "PATH=/bin",         "BANYAN_XYZZY="};
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+    if (by_settings_suggest(none[i])) fail_msg("%s: %s", none[i], by_settings_suggest(none[i]));
 }
 
 /* Each with the value that is wrong; the error names the variable. */
@@ -153,7 +177,6 @@ static void test_errors_name_the_variable(void **state) {
       {"BANYAN_TOS", "0x20"},
       {"BANYAN_ATTACH", "much"},
       {"BANYAN_TRANSPORT", "udp"},
-      {"BANYAN_TRANSPORT", ""},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     set(bad[i][0], bad[i][1]);
@@ -243,7 +266,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_presets),
       cmocka_unit_test(test_every_variable),
-      cmocka_unit_test(test_empty_numbers_are_not_set),
+      cmocka_unit_test(test_empty_is_not_set),
+      cmocka_unit_test(test_suggestions),
       cmocka_unit_test(test_errors_name_the_variable),
       cmocka_unit_test(test_transport_error_lists_transports),
       cmocka_unit_test(test_own_variables_shut_out_launchers),
