@@ -8,6 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "text.h"
+
 enum { KEY_BYTES = 32 };
 
 static enum banyan_status append(struct by_job_environment *environment, const char *text, size_t length) {
@@ -26,11 +28,14 @@ static enum banyan_status append(struct by_job_environment *environment, const c
 }
 
 enum banyan_status by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value) {
-  char text[1024];
+  struct by_text text;
   if (!value) return BANYAN_OK;
-  size_t length = (size_t)snprintf(text, sizeof text, "%s=%s", name, value);
-  if (length >= sizeof text) return by_fail(BANYAN_ERR_ARGUMENT, "the value for %s is too long", name);
-  return append(environment, text, length);
+  by_text_init(&text);
+  by_text_add(&text, "%s=%s", name, value);
+  enum banyan_status status = append(environment, by_text_get(&text), text.length);
+  if (text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment");
+  by_text_fini(&text);
+  return status;
 }
 
 static enum banyan_status add_key(struct by_job_environment *environment) {

@@ -45,6 +45,7 @@ static const struct by_command command = {
              "down. With neither --builtin nor --file it is the plan that is used when none\n"
              "is given, which depends on the size of the buffer.",
     .options = options,
+    .most_operands = 1,
 };
 
 static int list_builtins(void) {
@@ -161,8 +162,7 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
   enum banyan_status status = add_plan(asked, plan, &text);
   if (text.length && text.data[text.length - 1] != '\n') by_text_add(&text, "\n");
   if (status == BANYAN_OK && text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text");
-  if (status == BANYAN_OK && (fputs(by_text_get(&text), stdout) < 0 || fflush(stdout) != 0))
-    status = by_fail(BANYAN_ERR_SYSTEM, "cannot write to standard output");
+  if (status == BANYAN_OK) fputs(by_text_get(&text), stdout);
   by_text_fini(&text);
   by_plan_destroy(plan);
   return status;
@@ -175,6 +175,9 @@ int by_cli_plan(int argc, char **argv) {
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
   if (asked.list) return list_builtins();
+  if (operands.count)
+    return by_options_misuse(&command, "what is \"%s\"? A built-in plan is named with --builtin, a file with --file",
+                             operands.items[0]);
   enum banyan_status status = place(&asked, &placement);
   if (status == BANYAN_OK) status = show(&asked, &placement);
   free(placement.host_of);

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check_plan.h"
 #include "commands.h"
 #include "job_environment.h"
 #include "launch.h"
@@ -13,11 +14,11 @@ enum { PATH_BYTES = 4096 };
 struct run_options {
   long ranks;
   struct by_words hosts;
-  const char *hostfile, *plan, *transport, *interface, *ports, *ssh, *remote;
+  const char *hostfile, *plan, *interface, *ports, *ssh, *remote;
   struct by_words environment;
   bool pin;
   double timeout, grace, start;
-  int output;
+  int output, transport; /* transport -1: not given */
 };
 
 #define AT(member) offsetof(struct run_options, member)
@@ -31,7 +32,8 @@ static const struct by_option options[] = {
     {"hostfile", 'f', BY_OPTION_TEXT, AT(hostfile), "FILE",
      "the same from a file: \"name:slots\" or \"name slots=N\" a line", 0, 0},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
-    {"transport", 't', BY_OPTION_TEXT, AT(transport), "NAME", "auto, shm or tcp (BANYAN_TRANSPORT)", 0, 0},
+    {"transport", 't', BY_OPTION_CHOICE, AT(transport), "auto|shm|tcp", "how ranks reach each other (BANYAN_TRANSPORT)",
+     0, 0},
     {"iface", 'i', BY_OPTION_TEXT, AT(interface), "LIST",
      "interfaces or subnets to use, \"eth1\", \"10.0.0.0/8\" (BANYAN_IFACE)", 0, 0},
     {"port-range", 0, BY_OPTION_TEXT, AT(ports), "A-B", "ports to listen on (BANYAN_PORTS)", 0, 0},
@@ -83,15 +85,22 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
   if (run->ports) BY_TRY(by_port_range_parse(run->ports, &range));
   BY_TRY(collect_hosts(run, hosts));
   *ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
-  return by_hosts_place(hosts, *ranks);
+  if (*ranks > BY_MOST_RANKS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
+                   BY_MOST_RANKS);
+  BY_TRY(by_hosts_place(hosts, *ranks));
+  return by_check_plan(run->plan, *ranks, by_hosts_all_local(hosts));
 }
+
+static const char *const transports[] = {"auto", "shm", "tcp"};
 
 static enum banyan_status fill_environment(const struct run_options *run, struct by_job_environment *environment) {
   BY_TRY(by_job_environment_init(environment));
   for (int i = 0; i < run->environment.count; i++)
     BY_TRY(by_job_environment_add(environment, run->environment.items[i]));
   BY_TRY(by_job_environment_set(environment, "BANYAN_PLAN", run->plan));
-  BY_TRY(by_job_environment_set(environment, "BANYAN_TRANSPORT", run->transport));
+  const char *transport = run->transport >= 0 ? transports[run->transport] : NULL;
+  BY_TRY(by_job_environment_set(environment, "BANYAN_TRANSPORT", transport));
   BY_TRY(by_job_environment_set(environment, "BANYAN_IFACE", run->interface));
   return by_job_environment_set(environment, "BANYAN_PORTS", run->ports);
 }
@@ -133,7 +142,7 @@ static int launch(const struct run_options *run, const struct by_launch_hosts *h
 }
 
 int by_cli_run(int argc, char **argv) {
-  struct run_options run = {.ssh = "ssh", .grace = 5, .start = 60};
+  struct run_options run = {.ssh = "ssh", .grace = 5, .start = 60, .transport = -1};
   struct by_operands operands;
   struct by_launch_hosts hosts;
   int ranks = 0, exit_code;

@@ -1,7 +1,5 @@
 /* Which plan a communicator uses. */
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "context.h"
 
@@ -41,8 +39,8 @@ static enum banyan_status fit(const struct by_context *context, uint32_t n, cons
   else
     n_hosts = number_hosts(context, n, processes, hosts);
   if (status == BANYAN_OK && n_hosts != plan->n_ranks)
-    status = by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks; this communicator has %u ranks on %u hosts",
-                     plan->name, plan->n_ranks, n, n_hosts);
+    status = by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks; this communicator has %u ranks on %u host%s",
+                     plan->name, plan->n_ranks, n, n_hosts, n_hosts == 1 ? "" : "s");
   if (status == BANYAN_OK) status = by_plan_expand(plan, hosts, n, out);
   by_plan_destroy(plan);
   free(hosts);
@@ -53,11 +51,6 @@ enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, 
                                   const char *text, struct by_plan **out) {
   struct by_plan *plan = NULL;
   if (!text || !*text) return by_plans_default(context, n, processes, out);
-  if (*text == '{')
-    BY_TRY(by_plan_parse("plan", text, strlen(text), &plan));
-  else if (strchr(text, '/') || strchr(text, '.') || access(text, R_OK) == 0)
-    BY_TRY(by_plan_read(text, &plan));
-  else
-    return by_plan_builtin(text, n, out);
+  BY_TRY(by_plan_named(text, n, &plan));
   return fit(context, n, processes, plan, out);
 }

@@ -142,6 +142,9 @@ struct by_plan_builtin_entry {
 const struct by_plan_builtin_entry *by_plan_builtin_list(uint32_t i);
 /* "star, sharded, ring, ..." for help texts. Static storage. */
 const char *by_plan_builtin_names(void);
+/* What BANYAN_PLAN may hold: a plan's JSON, a built-in's name, taken over n ranks, or a file, which is what has a "/"
+ * or a "." in it, or is no built-in's name and can be read. */
+BANYAN_CHECK enum banyan_status by_plan_named(const char *text, uint32_t n, struct by_plan **out);
 
 /* A plan whose ranks are hosts becomes one over the ranks that run on them: host_of_rank[r] is rank r's host, and every
  * host has a rank. Ranks of a host combine first. With L ranks on the host that has fewest, each group becomes L

@@ -1,9 +1,11 @@
 /* The plans that need no file. Each is a few lines of arithmetic on positions; rank r stands at position r. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plan.h"
 #include "plan_make.h"
+#include "suggest.h"
 
 /* What stands behind the colon. */
 struct parameter {
@@ -243,10 +245,22 @@ const char *by_plan_builtin_names(void) {
   return "star[:ROOT], sharded, ring, chain, tree[:K], double-tree, halving, doubling, exchange[:K], ring2d:AxB";
 }
 
-static const struct builtin *find(const char *name, size_t length) {
+/* The built-in of "tree" or "tree:4"; NULL: none. */
+static const struct builtin *find(const char *name) {
+  size_t length = strcspn(name, ":");
   for (size_t i = 0; i < N_BUILTINS; i++)
     if (strlen(builtins[i].entry.name) == length && !memcmp(builtins[i].entry.name, name, length)) return &builtins[i];
   return NULL;
+}
+
+static enum banyan_status unknown(const char *name) {
+  const char *names[N_BUILTINS];
+  char word[64];
+  for (size_t i = 0; i < N_BUILTINS; i++) names[i] = builtins[i].entry.name;
+  snprintf(word, sizeof word, "%.*s", (int)strcspn(name, ":"), name);
+  const char *near = by_suggest(word, names, N_BUILTINS);
+  return by_fail(BANYAN_ERR_ARGUMENT, "there is no built-in plan \"%.64s\"; %s%s%s are %s", name,
+                 near ? "did you mean " : "", near ? near : "", near ? "? There" : "there", by_plan_builtin_names());
 }
 
 static enum banyan_status fill(struct by_plan *plan, const struct builtin *builtin, const struct parameter *parameter) {
@@ -259,10 +273,8 @@ static enum banyan_status fill(struct by_plan *plan, const struct builtin *built
 
 enum banyan_status by_plan_builtin(const char *name, uint32_t n, struct by_plan **out) {
   const char *colon = strchr(name, ':');
-  const struct builtin *builtin = find(name, colon ? (size_t)(colon - name) : strlen(name));
-  if (!builtin)
-    return by_fail(BANYAN_ERR_ARGUMENT, "there is no built-in plan \"%.64s\"; there are %s", name,
-                   by_plan_builtin_names());
+  const struct builtin *builtin = find(name);
+  if (!builtin) return unknown(name);
   struct by_plan *plan;
   BY_TRY(by_plan_create(name, &plan));
   enum banyan_status status = fill(plan, builtin, &(struct parameter){.text = colon ? colon + 1 : NULL, .n = n});
@@ -271,4 +283,11 @@ enum banyan_status by_plan_builtin(const char *name, uint32_t n, struct by_plan 
     return by_fail_within(status, "built-in plan %s", builtin->entry.name);
   }
   return by_plan_finish(plan, out);
+}
+
+/* Built-ins first: what lies about in a folder must not change what a name means. */
+enum banyan_status by_plan_named(const char *text, uint32_t n, struct by_plan **out) {
+  if (*text == '{') return by_plan_parse("plan", text, strlen(text), out);
+  if (strpbrk(text, "/.") || (!find(text) && access(text, R_OK) == 0)) return by_plan_read(text, out);
+  return by_plan_builtin(text, n, out);
 }

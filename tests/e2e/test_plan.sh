@@ -42,7 +42,9 @@ refuses() {
   [ ! -s "$scratch/out" ] || fail "$* prints to standard output"
 }
 refuses 2 'how many ranks' --builtin ring
-refuses 2 'there is no built-in plan "rng"; there are star' --builtin rng -n 3
+refuses 2 'there is no built-in plan "rng"; did you mean ring\? There are star' --builtin rng -n 3
+refuses 2 'there is no built-in plan "xyzzy"; there are star' --builtin xyzzy -n 3
+refuses 2 'what is "ring"\? A built-in plan is named with --builtin' ring -n 4
 refuses 2 'must be 0 to 2' --builtin star:3 -n 3
 refuses 2 'neither like 2x4 nor like 4,2' --hosts 2x
 refuses 2 'neither like 2x4 nor like 4,2' --hosts 4,,2

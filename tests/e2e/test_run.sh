@@ -30,6 +30,38 @@ wants 0 "$BANYAN" run -n 1 -o raw -- sh -c 'echo $BANYAN_KEY'
 wants 0 env TOLD=here "$BANYAN" run -n 1 -x MORE=there -o raw -- sh -c 'echo $TOLD $MORE'
 shows '^here there$' out
 
+long=$(printf '%05000d' 7)
+wants 0 env LONG="$long" "$BANYAN" run -n 1 -o raw -x LONG -x COPY="$long" -- sh -c 'echo ${#LONG} ${#COPY}'
+shows '^5000 5000$' out
+
+# --- mistakes that are told once, before anything is started
+hello=$BANYAN_BUILD/examples/hello
+wants 2 "$BANYAN" run -n 2 --plan rnig -- "$hello"
+shows '^banyan run: there is no built-in plan "rnig"; did you mean ring\?' err
+wants 2 "$BANYAN" run -n 2 --plan star:2 -- "$hello"
+shows 'must be 0 to 1' err
+wants 2 "$BANYAN" run -n 2 --plan "$scratch/none.json" -- "$hello"
+shows '^banyan run: cannot open plan' err
+echo '{"format": "banyan-plan 1", "ranks": 2,' >"$scratch/cut.json"
+wants 2 "$BANYAN" run -n 2 --plan "$scratch/cut.json" -- "$hello"
+shows '^banyan run: .*cut.json:2:' err
+# A file that only one rank has in a broken state is told by that rank, and the job ends.
+"$BANYAN" plan --builtin ring -n 3 --json >"$scratch/ring.json"
+wants 1 "$BANYAN" run -n 3 --plan "$scratch/ring.json" -- \
+  sh -c "[ \$BANYAN_RANK = 1 ] && export BANYAN_PLAN=$scratch/cut.json; exec $hello"
+shows '^\[1\] hello: .*cut.json:2:' err
+shows '^banyan run: rank 1 on host' err
+# A built-in's name means the built-in, whatever lies about.
+mkdir "$scratch/folder" "$scratch/folder/ring"
+wants 0 env -C "$scratch/folder" "$BANYAN" run -n 2 --plan ring -- "$hello"
+shows '1 \+ \.\.\. \+ 2 = 3$' out
+# A misspelt variable is told, once; one that is nobody's is let be.
+wants 0 env BANYAN_TRANSPROT=tcp BANYAN_MY_OWN=1 "$BANYAN" run -n 2 -- "$hello"
+shows 'BANYAN_TRANSPROT is no variable .*did you mean BANYAN_TRANSPORT\?$' err
+[ "$(wc -l <"$scratch/err")" -eq 1 ] || fail "more than one line on a misspelt variable"
+wants 2 "$BANYAN" run -H localhost:65000,127.0.0.1:65000 -- true
+shows 'more than 65536 slots' err
+
 # --- several hosts that are all this one
 wants 0 "$BANYAN" run -H "localhost:2,127.0.0.1:1,$(hostname):2" -n 4 -- \
   sh -c 'echo $BANYAN_HOST $BANYAN_LOCAL_RANK $BANYAN_LOCAL_SIZE $BANYAN_ROOT'

@@ -1,0 +1,14 @@
+/* A plan named on a command line is looked at before any rank is started, so
+ * that a mistake is told once and not by every rank. */
+#ifndef BY_CLI_CHECK_PLAN_H
+#define BY_CLI_CHECK_PLAN_H
+
+#include <stdbool.h>
+
+#include "fail.h"
+
+/* Whether `plan` (NULL: none) can be read and is well-formed; whether it fits is for the ranks to say, who know their
+ * hosts. A file that is not there counts only if all ranks run `here`. */
+enum banyan_status by_check_plan(const char *plan, int ranks, bool here);
+
+#endif
