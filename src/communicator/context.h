@@ -47,10 +47,11 @@ struct by_context {
   pthread_cond_t work;    /* for the progress thread: calls are under way and nobody drives */
   pthread_t progress;     /* started with the first call that nobody waits for */
   bool has_progress, progress_idle;
-  bool yields;   /* more ranks than cores here */
-  uint64_t spin; /* nanoseconds */
-  int data_poll; /* epoll over all lanes and wake */
-  int wake;      /* eventfd: rung by peers on this host and by our own threads */
+  bool yields;     /* more ranks than cores here */
+  uint32_t rounds; /* of progress, in whatever thread */
+  uint64_t spin;   /* nanoseconds */
+  int data_poll;   /* epoll over all lanes and wake */
+  int wake;        /* eventfd: rung by peers on this host and by our own threads */
 
   struct by_loop *loop;
   pthread_t thread;

@@ -12,7 +12,7 @@
 #include "context.h"
 #include "log.h"
 
-enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, SLEEP_MS = 100 };
+enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, LOOKS_AT_DEADLINES = 256, SLEEP_MS = 100 };
 
 void by_context_lock(struct by_context *context) {
   if (pthread_mutex_trylock(&context->lock) == 0) return;
@@ -31,6 +31,21 @@ void by_context_wake(struct by_context *context) {
   }
 }
 
+/* Tells the core that this is a loop that waits. */
+static void by_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* Where there is always something that moves nobody sleeps, and a call that does not move would never be late. */
+static bool progress(struct by_context *context) {
+  if (++context->rounds % LOOKS_AT_DEADLINES == 0) by_engine_check_deadlines(context->engine);
+  return by_engine_progress(context->engine);
+}
+
 static void pause_a_little(struct by_context *context) {
   if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) {
     pthread_mutex_unlock(&context->lock);
@@ -39,7 +54,7 @@ static void pause_a_little(struct by_context *context) {
   } else if (context->yields) {
     sched_yield();
   } else {
-    __builtin_ia32_pause();
+    by_pause();
   }
 }
 
@@ -74,7 +89,7 @@ struct spinner {
 
 /* One round of progress. True when it is time to sleep. */
 static bool spin(struct by_context *context, struct spinner *spinner) {
-  bool moved = by_engine_progress(context->engine);
+  bool moved = progress(context);
   spinner->looks++;
   if (moved) {
     spinner->since = 0;
@@ -163,7 +178,7 @@ static void *progress_main(void *argument) {
       continue;
     }
     context->driver = BY_DRIVER_HELPER;
-    while (by_engine_progress(context->engine)) {
+    while (progress(context)) {
       if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) pause_a_little(context);
       if (context->driver != BY_DRIVER_HELPER) break;
     }
