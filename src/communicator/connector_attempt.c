@@ -1,0 +1,188 @@
+/* Attempts: one address of a process, from connecting to the end of the handshake. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "connector_parts.h"
+#include "localsocket.h"
+#include "log.h"
+#include "socket.h"
+
+enum { OTHER_MS = 1000 };
+
+static void free_attempt(struct attempt *attempt) {
+  attempt->target->open--;
+  by_greet_cancel(attempt->greet);
+  by_loop_unwatch(attempt->watch);
+  by_loop_cancel_timer(&attempt->late);
+  if (attempt->fd >= 0) close(attempt->fd);
+  free(attempt);
+}
+
+static void drop_attempt(struct attempt *attempt) {
+  struct attempt **place = &attempt->target->attempts;
+  while (*place != attempt) place = &(*place)->next;
+  *place = attempt->next;
+  free_attempt(attempt);
+}
+
+static void greet_attempt(struct attempt *attempt, bool local);
+
+static void attempt_failed(struct attempt *attempt) {
+  struct target *target = attempt->target;
+  if (attempt->greeted) target->greeting = false;
+  snprintf(target->last_error, sizeof target->last_error, "%s", banyan_error_text());
+  by_debug("net", "trying %s: %s", by_context_name(target->connector->context, target->process), target->last_error);
+  uint32_t lane = attempt->lane;
+  bool at_winner = lane && by_address_compare(&attempt->to, &target->winner) == 0;
+  drop_attempt(attempt);
+  if (lane && at_winner) by_target_fail(target, "the first connection was taken, a further one was not");
+  if (lane && !at_winner) by_attempt_connect_lane(target, lane, &target->winner);
+  if (lane) return;
+  for (struct attempt *other = target->attempts; other && !target->greeting; other = other->next)
+    if (other->connected && !other->greeted) {
+      greet_attempt(other, false);
+      return;
+    }
+  by_target_try_next(target);
+}
+
+/* A connection of the link is there. The first one settles where the others go. */
+static void connected_lane(struct attempt *attempt, int fd) {
+  struct target *target = attempt->target;
+  struct hello ours = {.lane = (uint8_t)attempt->lane, .lanes = (uint8_t)target->lanes};
+  bool first = !attempt->lane;
+  if (first) target->winner = attempt->to;
+  drop_attempt(attempt);
+  while (first && target->attempts) drop_attempt(target->attempts);
+  by_loop_cancel_timer(&target->stagger);
+  if (by_target_add_connection(target, &ours, fd)) {
+    by_target_finish(target);
+    return;
+  }
+  for (uint32_t i = 1; first && i < target->lanes && target->active; i++) {
+    struct by_address to = by_target_address_after(target, i);
+    by_attempt_connect_lane(target, i, &to);
+  }
+}
+
+static void attempt_greeted(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
+                            size_t length) {
+  struct attempt *attempt = context;
+  struct target *target = attempt->target;
+  struct hello theirs = {0};
+  attempt->greet = NULL;
+  attempt->fd = fd;
+  if (status == BANYAN_OK) status = by_hello_read(target->connector->context, hello, length, &theirs);
+  if (status == BANYAN_OK && theirs.from != target->process)
+    status = by_fail(BANYAN_ERR_CONNECT, "rank %u answered there", theirs.from);
+  if (status != BANYAN_OK) {
+    attempt_failed(attempt);
+    return;
+  }
+  attempt->fd = -1;
+  if (purpose == PURPOSE_TCP) {
+    connected_lane(attempt, fd);
+    return;
+  }
+  by_visitor_exchange(target->connector, target->process, fd);
+  by_target_finish(target);
+}
+
+static void greet_attempt(struct attempt *attempt, bool local) {
+  struct by_connector *connector = attempt->target->connector;
+  struct target *target = attempt->target;
+  uint8_t hello[HELLO],
+      lanes = attempt->lane ? (uint8_t)target->lanes : by_connector_lanes_to(connector->context, &attempt->to);
+  attempt->greeted = target->greeting = true;
+  if (!attempt->lane) target->lanes = local ? 1 : lanes;
+  by_hello_write(&(struct hello){.from = connector->context->rank,
+                                 .to = target->process,
+                                 .lane = (uint8_t)attempt->lane,
+                                 .lanes = (uint8_t)target->lanes},
+                 hello);
+  struct by_greet_options options = {.loop = connector->context->loop,
+                                     .fd = attempt->fd,
+                                     .packets = local,
+                                     .patience = GREET_S * BY_SECOND,
+                                     .handshake = {.role = BY_ROLE_CLIENT,
+                                                   .purpose = local ? PURPOSE_LOCAL : PURPOSE_TCP,
+                                                   .key = &connector->key,
+                                                   .hello = hello,
+                                                   .hello_length = sizeof hello},
+                                     .done = attempt_greeted,
+                                     .context = attempt};
+  attempt->fd = -1;
+  if (by_greet_start(&options, &attempt->greet) != BANYAN_OK) attempt_failed(attempt);
+}
+
+static void attempt_writable(void *context, uint32_t events) {
+  struct attempt *attempt = context;
+  bool done = false;
+  (void)events;
+  enum banyan_status status = by_socket_connect_finish(attempt->fd, &attempt->to, &done);
+  if (status == BANYAN_OK && !done) return;
+  by_loop_unwatch(attempt->watch);
+  attempt->watch = NULL;
+  if (status != BANYAN_OK) {
+    attempt_failed(attempt);
+    return;
+  }
+  attempt->connected = true;
+  by_loop_cancel_timer(&attempt->late);
+  if (attempt->lane || !attempt->target->greeting) greet_attempt(attempt, false);
+}
+
+static void attempt_late(void *context) {
+  struct attempt *attempt = context;
+  (void)!by_fail(BANYAN_ERR_CONNECT, "no answer in time");
+  attempt_failed(attempt);
+}
+
+static struct attempt *new_attempt(struct target *target, uint32_t lane) {
+  struct attempt *attempt = calloc(1, sizeof *attempt);
+  if (!attempt) return NULL;
+  *attempt = (struct attempt){.next = target->attempts, .target = target, .fd = -1, .lane = lane};
+  by_timer_init(&attempt->late, attempt_late, attempt);
+  target->attempts = attempt;
+  target->open++;
+  return attempt;
+}
+
+static void connect_attempt(struct attempt *attempt, const struct by_address *to) {
+  struct by_loop *loop = attempt->target->connector->context->loop;
+  attempt->to = *to;
+  if (by_socket_connect_start(to, NULL, &attempt->fd) != BANYAN_OK ||
+      by_loop_watch(loop, attempt->fd, EPOLLOUT, attempt_writable, attempt, &attempt->watch) != BANYAN_OK)
+    attempt_failed(attempt);
+}
+
+void by_attempt_race(struct target *target, const struct by_address *to) {
+  struct attempt *attempt = new_attempt(target, 0);
+  if (attempt) connect_attempt(attempt, to);
+}
+
+void by_attempt_connect_lane(struct target *target, uint32_t lane, const struct by_address *to) {
+  struct attempt *attempt = new_attempt(target, lane);
+  if (!attempt) return;
+  if (by_address_compare(to, &target->winner))
+    by_loop_set_delay(target->connector->context->loop, &attempt->late, OTHER_MS * BY_MILLISECOND);
+  connect_attempt(attempt, to);
+}
+
+void by_attempt_local(struct target *target) {
+  struct attempt *attempt = new_attempt(target, 0);
+  if (!attempt) return;
+  if (by_local_connect(target->connector->context->members[target->process].local, &attempt->fd) != BANYAN_OK)
+    attempt_failed(attempt);
+  else
+    greet_attempt(attempt, true);
+}
+
+void by_attempts_free(struct target *target) {
+  while (target->attempts) {
+    struct attempt *attempt = target->attempts;
+    target->attempts = attempt->next;
+    free_attempt(attempt);
+  }
+}

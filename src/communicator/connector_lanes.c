@@ -1,0 +1,146 @@
+/* What is to be known of a link's connections, and how they become its lanes. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "choose.h"
+#include "connector_parts.h"
+#include "localsocket.h"
+#include "log.h"
+#include "shm.h"
+#include "socket.h"
+#include "tcp.h"
+
+enum { UNSENT = 128 << 10 };
+
+void by_hello_write(const struct hello *hello, uint8_t *out) {
+  struct by_writer writer;
+  by_writer_init(&writer, out, HELLO);
+  by_write_u32(&writer, hello->from);
+  by_write_u32(&writer, hello->to);
+  by_write_u8(&writer, hello->lane);
+  by_write_u8(&writer, hello->lanes);
+}
+
+enum banyan_status by_hello_read(const struct by_context *context, const uint8_t *bytes, size_t length,
+                                 struct hello *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  out->from = by_read_u32(&reader);
+  out->to = by_read_u32(&reader);
+  out->lane = by_read_u8(&reader);
+  out->lanes = by_read_u8(&reader);
+  BY_TRY(by_reader_check(&reader, "a link's hello"));
+  if (out->from >= context->size || out->from == context->rank)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello comes from rank %u", out->from);
+  if (out->to != context->rank && out->to != UINT32_MAX)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is for rank %u, this is rank %u", out->to, context->rank);
+  if (out->lanes < 1 || out->lanes > BY_LANES || out->lane >= out->lanes)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is for connection %u of %u", out->lane, out->lanes);
+  return BANYAN_OK;
+}
+
+/* ---- lanes */
+
+static enum banyan_status tune_to_peer(const struct by_settings *s, int fd, const struct by_address *peer) {
+  char congestion[BY_CHOICE_TEXT], buffer[BY_CHOICE_TEXT];
+  uint64_t bytes = 0;
+  BY_TRY(by_choose(s->congestion, peer, congestion));
+  BY_TRY(by_choose(s->socket_buffer, peer, buffer));
+  if (*buffer) BY_TRY(by_parse_bytes(buffer, &bytes));
+  if (*congestion) BY_TRY(by_socket_set_congestion(fd, congestion));
+  return bytes ? by_socket_set_buffers(fd, (int)bytes, (int)bytes) : BANYAN_OK;
+}
+
+/* No user timeout: it would end a connection whose peer computes, and so reads nothing, for that long. That a host
+ * vanished is seen on the control connections, where somebody always reads. */
+static void tune(const struct by_context *context, int fd, const struct by_address *peer) {
+  const struct by_settings *s = &context->settings;
+  enum banyan_status status = by_socket_set_nodelay(fd);
+  if (status == BANYAN_OK) status = tune_to_peer(s, fd, peer);
+  if (status == BANYAN_OK) status = by_socket_set_keepalive(fd, 5, 2, 3);
+  if (status != BANYAN_OK) by_warn("net", "a link's socket keeps its defaults: %s", banyan_error_text());
+}
+
+uint8_t by_connector_lanes_to(const struct by_context *context, const struct by_address *peer) {
+  char text[BY_CHOICE_TEXT];
+  long n = 1;
+  if (by_choose(context->settings.connections, peer, text) != BANYAN_OK || !*text) return 1;
+  if (by_parse_int("number of connections", text, 1, BY_LANES, &n) != BANYAN_OK) return 1;
+  return (uint8_t)n;
+}
+
+/* Takes the socket over, also on failure. */
+static enum banyan_status make_tcp_lane(struct by_connector *connector, uint32_t process, int fd,
+                                        struct by_lane **out) {
+  struct by_context *context = connector->context;
+  char congestion[BY_CONGESTION_TEXT] = "?", text[BY_ADDRESS_TEXT];
+  struct by_address peer = {0};
+  (void)!by_socket_get_peer(fd, &peer);
+  tune(context, fd, &peer);
+  enum banyan_status status = by_tcp_create(fd, context->settings.chunk, out);
+  if (status != BANYAN_OK) {
+    close(fd);
+    return status;
+  }
+  (void)!by_socket_get_congestion(fd, congestion);
+  by_info("net", "link to %s over TCP, %s, %s", by_context_name(context, process), by_address_print(&peer, text),
+          congestion);
+  return BANYAN_OK;
+}
+
+void by_target_forget_connections(struct target *target) {
+  for (uint32_t i = 0; i < BY_LANES; i++) {
+    if (target->fds[i] >= 0) close(target->fds[i]);
+    target->fds[i] = -1;
+  }
+  target->have = 0;
+}
+
+static void make_tcp_link(struct target *target) {
+  struct by_connector *connector = target->connector;
+  struct by_lane *lanes[BY_LANES];
+  enum banyan_status status = BANYAN_OK;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < target->lanes && status == BANYAN_OK; i++) {
+    (void)!by_socket_set_unsent(target->fds[i], target->lanes > 1 ? UNSENT : 0);
+    status = make_tcp_lane(connector, target->process, target->fds[i], &lanes[i]);
+    target->fds[i] = -1;
+    if (status == BANYAN_OK) n++;
+  }
+  by_target_forget_connections(target);
+  if (status == BANYAN_OK) {
+    by_context_attach(connector->context, target->process, lanes, n);
+    return;
+  }
+  by_error("net", "no link to %s: %s", by_context_name(connector->context, target->process), banyan_error_text());
+  for (uint32_t i = 0; i < n; i++) lanes[i]->ops->destroy(lanes[i]);
+}
+
+bool by_target_add_connection(struct target *target, const struct hello *hello, int fd) {
+  if (hello->lanes != target->lanes) by_target_forget_connections(target); /* the peer starts again */
+  target->lanes = hello->lanes;
+  if (target->fds[hello->lane] >= 0)
+    close(target->fds[hello->lane]);
+  else
+    target->have++;
+  target->fds[hello->lane] = fd;
+  if (target->have < target->lanes) return false;
+  make_tcp_link(target);
+  return true;
+}
+
+void by_connector_make_shm_lane(struct by_connector *connector, uint32_t process, struct by_shm_ends *ends) {
+  struct by_context *context = connector->context;
+  struct by_lane *lane = NULL;
+  uid_t uid;
+  ends->attach_from = context->settings.attach;
+  if (by_local_get_peer(ends->socket, &ends->peer, &uid) != BANYAN_OK)
+    ends->peer = (pid_t)context->members[process].pid;
+  if (by_shm_create(ends, &lane) != BANYAN_OK) {
+    by_error("net", "no shared memory with %s: %s", by_context_name(context, process), banyan_error_text());
+    return;
+  }
+  by_info("net", "link to %s over shared memory", by_context_name(context, process));
+  by_context_attach(context, process, &lane, 1);
+}

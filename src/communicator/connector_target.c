@@ -1,0 +1,117 @@
+/* Targets: all that is tried to reach one process. */
+#include <stdio.h>
+#include <string.h>
+
+#include "connector_parts.h"
+#include "log.h"
+
+enum { STAGGER_MS = 100, VERDICT_MS = 1000 /* longer than control waits for the name of a dead rank */ };
+
+void by_target_finish(struct target *target) {
+  target->done = true;
+  target->active = false;
+  by_loop_cancel_timer(&target->stagger);
+  by_loop_cancel_timer(&target->patience);
+  by_attempts_free(target);
+  if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
+}
+
+static void verdict_due(void *argument) {
+  struct target *target = argument;
+  struct by_context *context = target->connector->context;
+  char text[600];
+  snprintf(text, sizeof text,
+           "cannot connect to %s: %s; check the firewall between the hosts, and set BANYAN_IFACE if the wrong "
+           "interface was used",
+           by_context_name(context, target->process), target->last_error);
+  by_context_lock(context);
+  by_engine_fail(context->engine, BANYAN_ERR_CONNECT, target->process, text);
+  pthread_cond_broadcast(&context->changed);
+  by_context_unlock(context);
+  by_context_wake(context);
+}
+
+/* Perhaps it died, or ended because the job failed: if so, rank 0 says that first. */
+void by_target_fail(struct target *target, const char *why) {
+  if (!target->last_error[0]) snprintf(target->last_error, sizeof target->last_error, "%s", why);
+  by_target_finish(target);
+  by_loop_set_delay(target->connector->context->loop, &target->verdict, VERDICT_MS * BY_MILLISECOND);
+}
+
+static bool usable_from_here(const struct by_context *context, const struct by_member *peer,
+                             const struct by_address *a) {
+  return !by_address_is_loopback(a) || !strcmp(peer->machine, context->members[context->rank].machine);
+}
+
+/* Other interfaces are meant, not other names of the same one: the winner's loopback, and its other families. */
+static bool is_like(const struct by_address *a, const struct by_address *b) {
+  return by_address_family(a) == by_address_family(b) && by_address_is_loopback(a) == by_address_is_loopback(b) &&
+         by_address_is_link_local(a) == by_address_is_link_local(b);
+}
+
+struct by_address by_target_address_after(const struct target *target, uint32_t places) {
+  const struct by_context *context = target->connector->context;
+  const struct by_member *peer = &context->members[target->process];
+  const struct by_address *usable[BY_MEMBER_ADDRESSES];
+  uint32_t n = 0, won = 0;
+  for (uint32_t i = 0; i < peer->n_addresses && n < BY_MEMBER_ADDRESSES; i++) {
+    const struct by_address *a = &peer->addresses[i];
+    if (!usable_from_here(context, peer, a) || !is_like(a, &target->winner)) continue;
+    if (by_address_compare(a, &target->winner) == 0) won = n;
+    usable[n++] = a;
+  }
+  return n ? *usable[(won + places) % n] : target->winner;
+}
+
+void by_target_try_next(struct target *target) {
+  struct by_context *context = target->connector->context;
+  const struct by_member *peer = &context->members[target->process];
+  if (!target->active) return;
+  while (target->next_address < peer->n_addresses &&
+         !usable_from_here(context, peer, &peer->addresses[target->next_address]))
+    target->next_address++;
+  if (target->next_address >= peer->n_addresses) {
+    if (!target->open) by_target_fail(target, "it offers no address that can be used from here");
+    return;
+  }
+  const struct by_address *to = &peer->addresses[target->next_address++];
+  by_loop_set_delay(context->loop, &target->stagger, STAGGER_MS * BY_MILLISECOND);
+  by_attempt_race(target, to);
+}
+
+static void stagger_over(void *context) {
+  by_target_try_next(context);
+}
+
+static void patience_over(void *context) {
+  by_target_fail(context, "nobody answered in time");
+}
+
+void by_target_begin(struct target *target) {
+  const struct by_context *context = target->connector->context;
+  const struct by_member *peer = &context->members[target->process], *self = &context->members[context->rank];
+  if (target->active || target->done) return;
+  target->active = true;
+  by_loop_set_delay(context->loop, &target->patience, PATIENCE_S * BY_SECOND);
+  if (*peer->local && *self->local && by_member_same_host(peer, self)) {
+    target->next_address = UINT32_MAX; /* shared memory or nothing */
+    by_attempt_local(target);
+  } else {
+    by_target_try_next(target);
+  }
+}
+
+void by_target_init(struct target *target, struct by_connector *connector, uint32_t process) {
+  target->connector = connector;
+  target->process = process;
+  memset(target->fds, 0xff, sizeof target->fds);
+  by_timer_init(&target->stagger, stagger_over, target);
+  by_timer_init(&target->patience, patience_over, target);
+  by_timer_init(&target->verdict, verdict_due, target);
+}
+
+void by_target_fini(struct target *target) {
+  by_target_finish(target);
+  by_loop_cancel_timer(&target->verdict);
+  by_target_forget_connections(target);
+}
