@@ -5,53 +5,55 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "acceptor.h"
 #include "connector_parts.h"
 #include "interface.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
 
-static void accept_tcp(void *context, uint32_t events) {
+static void accepted_tcp(void *connector, int fd) {
+  by_visitor_greet(connector, fd, false);
+}
+
+static void accepted_local(void *connector, int fd) {
+  by_visitor_greet(connector, fd, true);
+}
+
+/* ---- wishes */
+
+/* The next process to connect to, or UINT32_MAX: none is left. */
+static uint32_t take_wish(struct by_connector *connector) {
+  uint32_t process = UINT32_MAX;
+  pthread_mutex_lock(&connector->lock);
+  if (connector->taken < connector->n_wishes)
+    process = connector->wishes[connector->taken++];
+  else
+    connector->posted = false;
+  pthread_mutex_unlock(&connector->lock);
+  return process;
+}
+
+static void take_wishes(void *context) {
   struct by_connector *connector = context;
-  (void)events;
-  int fd = -1;
-  if (by_socket_accept(connector->tcp_listener, &fd, NULL) != BANYAN_OK)
-    by_warn("net", "a connection could not be taken: %s", banyan_error_text());
-  else if (fd >= 0)
-    by_visitor_greet(connector, fd, false);
+  for (uint32_t process; (process = take_wish(connector)) != UINT32_MAX;) by_target_begin(&connector->targets[process]);
 }
 
-static void accept_local(void *context, uint32_t events) {
-  struct by_connector *connector = context;
-  (void)events;
-  int fd = -1;
-  if (by_local_accept(connector->local_listener, &fd) != BANYAN_OK)
-    by_warn("net", "a local connection could not be taken: %s", banyan_error_text());
-  else if (fd >= 0)
-    by_visitor_greet(connector, fd, true);
-}
-
-struct wish {
-  struct by_connector *connector;
-  uint32_t process;
-};
-
-static void begin_target(void *context) {
-  struct wish wish = *(struct wish *)context;
-  free(context);
-  by_target_begin(&wish.connector->targets[wish.process]);
-}
-
+/* One task whatever the number of wishes: a first call may need a thousand links, and a loop's queue has an end. */
 void by_connector_want(struct by_connector *connector, uint32_t process) {
   if (process >= connector->context->rank) return; /* it will come to us */
-  struct wish *wish = malloc(sizeof *wish);
-  if (wish) {
-    *wish = (struct wish){connector, process};
-    if (by_loop_post(connector->context->loop, begin_target, wish) == BANYAN_OK) return;
+  pthread_mutex_lock(&connector->lock);
+  struct target *target = &connector->targets[process];
+  if (!target->wished) connector->wishes[connector->n_wishes++] = process;
+  target->wished = true;
+  bool post = !connector->posted;
+  connector->posted = true;
+  if (post && by_loop_post(connector->context->loop, take_wishes, connector) != BANYAN_OK) {
+    connector->posted = false; /* the next wish tries again */
+    by_error("net", "connecting to %s could not begin: %s", by_context_name(connector->context, process),
+             banyan_error_text());
   }
-  free(wish);
-  by_error("net", "connecting to %s could not begin: %s", by_context_name(connector->context, process),
-           banyan_error_text());
+  pthread_mutex_unlock(&connector->lock);
 }
 
 /* ---- life */
@@ -108,6 +110,7 @@ enum banyan_status by_connector_create(struct by_context *context, const struct 
   struct by_connector *connector = calloc(1, sizeof *connector);
   if (!connector) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connections");
   *connector = (struct by_connector){.context = context, .key = *key, .tcp_listener = -1, .local_listener = -1};
+  pthread_mutex_init(&connector->lock, NULL);
   enum banyan_status status = listen_tcp(connector, self);
   if (status == BANYAN_OK) status = listen_local(connector, self);
   if (status != BANYAN_OK) {
@@ -118,25 +121,34 @@ enum banyan_status by_connector_create(struct by_context *context, const struct 
   return BANYAN_OK;
 }
 
+static enum banyan_status take_connections(struct by_connector *connector, int *listener,
+                                           void (*accepted)(void *context, int fd), struct by_acceptor **out) {
+  int fd = *listener;
+  *listener = -1; /* the acceptor's, whatever comes */
+  return fd < 0 ? BANYAN_OK : by_acceptor_create(connector->context->loop, fd, accepted, connector, out);
+}
+
 enum banyan_status by_connector_open(struct by_connector *connector) {
-  struct by_context *context = connector->context;
-  connector->targets = calloc(context->size, sizeof *connector->targets);
-  if (!connector->targets) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", context->size);
-  for (uint32_t i = 0; i < context->size; i++) by_target_init(&connector->targets[i], connector, i);
-  BY_TRY(by_loop_watch(context->loop, connector->tcp_listener, EPOLLIN, accept_tcp, connector, &connector->tcp_watch));
-  if (connector->local_listener < 0) return BANYAN_OK;
-  return by_loop_watch(context->loop, connector->local_listener, EPOLLIN, accept_local, connector,
-                       &connector->local_watch);
+  uint32_t size = connector->context->size;
+  connector->targets = calloc(size, sizeof *connector->targets);
+  connector->wishes = calloc(size, sizeof *connector->wishes);
+  if (!connector->targets || !connector->wishes)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", size);
+  for (uint32_t i = 0; i < size; i++) by_target_init(&connector->targets[i], connector, i);
+  BY_TRY(take_connections(connector, &connector->tcp_listener, accepted_tcp, &connector->tcp));
+  return take_connections(connector, &connector->local_listener, accepted_local, &connector->local);
 }
 
 void by_connector_destroy(struct by_connector *connector) {
   if (!connector) return;
+  by_acceptor_destroy(connector->tcp);
+  by_acceptor_destroy(connector->local);
   by_visitors_free(connector);
   for (uint32_t i = 0; connector->targets && i < connector->context->size; i++) by_target_fini(&connector->targets[i]);
-  by_loop_unwatch(connector->tcp_watch);
-  by_loop_unwatch(connector->local_watch);
   if (connector->tcp_listener >= 0) close(connector->tcp_listener);
   if (connector->local_listener >= 0) close(connector->local_listener);
+  pthread_mutex_destroy(&connector->lock);
   free(connector->targets);
+  free(connector->wishes);
   free(connector);
 }

@@ -28,9 +28,10 @@ static void drop_attempt(struct attempt *attempt) {
 
 static void greet_attempt(struct attempt *attempt, bool local);
 
-static void attempt_failed(struct attempt *attempt) {
+static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
   struct target *target = attempt->target;
   if (attempt->greeted) target->greeting = false;
+  if (attempt->greeted && (status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_PEER_DEAD)) target->again = true;
   snprintf(target->last_error, sizeof target->last_error, "%s", banyan_error_text());
   by_debug("net", "trying %s: %s", by_context_name(target->connector->context, target->process), target->last_error);
   uint32_t lane = attempt->lane;
@@ -77,7 +78,7 @@ static void attempt_greeted(void *context, enum banyan_status status, int fd, ui
   if (status == BANYAN_OK && theirs.from != target->process)
     status = by_fail(BANYAN_ERR_CONNECT, "rank %u answered there", theirs.from);
   if (status != BANYAN_OK) {
-    attempt_failed(attempt);
+    attempt_failed(attempt, status);
     return;
   }
   attempt->fd = -1;
@@ -85,8 +86,8 @@ static void attempt_greeted(void *context, enum banyan_status status, int fd, ui
     connected_lane(attempt, fd);
     return;
   }
-  by_visitor_exchange(target->connector, target->process, fd);
   by_target_finish(target);
+  by_visitor_exchange(target, fd);
 }
 
 static void greet_attempt(struct attempt *attempt, bool local) {
@@ -113,7 +114,8 @@ static void greet_attempt(struct attempt *attempt, bool local) {
                                      .done = attempt_greeted,
                                      .context = attempt};
   attempt->fd = -1;
-  if (by_greet_start(&options, &attempt->greet) != BANYAN_OK) attempt_failed(attempt);
+  enum banyan_status status = by_greet_start(&options, &attempt->greet);
+  if (status != BANYAN_OK) attempt_failed(attempt, status);
 }
 
 static void attempt_writable(void *context, uint32_t events) {
@@ -125,7 +127,7 @@ static void attempt_writable(void *context, uint32_t events) {
   by_loop_unwatch(attempt->watch);
   attempt->watch = NULL;
   if (status != BANYAN_OK) {
-    attempt_failed(attempt);
+    attempt_failed(attempt, status);
     return;
   }
   attempt->connected = true;
@@ -135,13 +137,15 @@ static void attempt_writable(void *context, uint32_t events) {
 
 static void attempt_late(void *context) {
   struct attempt *attempt = context;
-  (void)!by_fail(BANYAN_ERR_CONNECT, "no answer in time");
-  attempt_failed(attempt);
+  attempt_failed(attempt, by_fail(BANYAN_ERR_CONNECT, "no answer in time"));
 }
 
 static struct attempt *new_attempt(struct target *target, uint32_t lane) {
   struct attempt *attempt = calloc(1, sizeof *attempt);
-  if (!attempt) return NULL;
+  if (!attempt) {
+    by_target_broken(target, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory"), "connecting could not begin");
+    return NULL;
+  }
   *attempt = (struct attempt){.next = target->attempts, .target = target, .fd = -1, .lane = lane};
   by_timer_init(&attempt->late, attempt_late, attempt);
   target->attempts = attempt;
@@ -152,9 +156,10 @@ static struct attempt *new_attempt(struct target *target, uint32_t lane) {
 static void connect_attempt(struct attempt *attempt, const struct by_address *to) {
   struct by_loop *loop = attempt->target->connector->context->loop;
   attempt->to = *to;
-  if (by_socket_connect_start(to, NULL, &attempt->fd) != BANYAN_OK ||
-      by_loop_watch(loop, attempt->fd, EPOLLOUT, attempt_writable, attempt, &attempt->watch) != BANYAN_OK)
-    attempt_failed(attempt);
+  enum banyan_status status = by_socket_connect_start(to, NULL, &attempt->fd);
+  if (status == BANYAN_OK)
+    status = by_loop_watch(loop, attempt->fd, EPOLLOUT, attempt_writable, attempt, &attempt->watch);
+  if (status != BANYAN_OK) attempt_failed(attempt, status);
 }
 
 void by_attempt_race(struct target *target, const struct by_address *to) {
@@ -173,8 +178,10 @@ void by_attempt_connect_lane(struct target *target, uint32_t lane, const struct 
 void by_attempt_local(struct target *target) {
   struct attempt *attempt = new_attempt(target, 0);
   if (!attempt) return;
-  if (by_local_connect(target->connector->context->members[target->process].local, &attempt->fd) != BANYAN_OK)
-    attempt_failed(attempt);
+  const char *name = target->connector->context->members[target->process].local;
+  enum banyan_status status = by_local_connect(name, &attempt->fd);
+  if (status != BANYAN_OK)
+    attempt_failed(attempt, status);
   else
     greet_attempt(attempt, true);
 }

@@ -42,24 +42,33 @@ enum banyan_status by_hello_read(const struct by_context *context, const uint8_t
 
 /* ---- lanes */
 
-static enum banyan_status tune_to_peer(const struct by_settings *s, int fd, const struct by_address *peer) {
-  char congestion[BY_CHOICE_TEXT], buffer[BY_CHOICE_TEXT];
+/* Speed is at stake, not the link: what cannot be set is said, and the next option is tried. */
+static void tried(const char *option, enum banyan_status status) {
+  if (status != BANYAN_OK) by_warn("net", "a link's socket keeps its default for %s: %s", option, banyan_error_text());
+}
+
+static enum banyan_status tune_congestion(const struct by_settings *s, int fd, const struct by_address *peer) {
+  char name[BY_CHOICE_TEXT];
+  BY_TRY(by_choose(s->congestion, peer, name));
+  return *name ? by_socket_set_congestion(fd, name) : BANYAN_OK;
+}
+
+static enum banyan_status tune_buffers(const struct by_settings *s, int fd, const struct by_address *peer) {
+  char text[BY_CHOICE_TEXT];
   uint64_t bytes = 0;
-  BY_TRY(by_choose(s->congestion, peer, congestion));
-  BY_TRY(by_choose(s->socket_buffer, peer, buffer));
-  if (*buffer) BY_TRY(by_parse_bytes(buffer, &bytes));
-  if (*congestion) BY_TRY(by_socket_set_congestion(fd, congestion));
+  BY_TRY(by_choose(s->socket_buffer, peer, text));
+  if (*text) BY_TRY(by_parse_bytes(text, &bytes));
   return bytes ? by_socket_set_buffers(fd, (int)bytes, (int)bytes) : BANYAN_OK;
 }
 
 /* No user timeout: it would end a connection whose peer computes, and so reads nothing, for that long. That a host
  * vanished is seen on the control connections, where somebody always reads. */
-static void tune(const struct by_context *context, int fd, const struct by_address *peer) {
-  const struct by_settings *s = &context->settings;
-  enum banyan_status status = by_socket_set_nodelay(fd);
-  if (status == BANYAN_OK) status = tune_to_peer(s, fd, peer);
-  if (status == BANYAN_OK) status = by_socket_set_keepalive(fd, 5, 2, 3);
-  if (status != BANYAN_OK) by_warn("net", "a link's socket keeps its defaults: %s", banyan_error_text());
+static void tune(const struct by_settings *s, int fd, const struct by_address *peer, bool one_of_many) {
+  tried("TCP_NODELAY", by_socket_set_nodelay(fd));
+  tried("BANYAN_CONGESTION", tune_congestion(s, fd, peer));
+  tried("BANYAN_SOCKET_BUFFER", tune_buffers(s, fd, peer));
+  tried("keepalive", by_socket_set_keepalive(fd, 5, 2, 3));
+  if (one_of_many) tried("TCP_NOTSENT_LOWAT", by_socket_set_unsent(fd, UNSENT));
 }
 
 uint8_t by_connector_lanes_to(const struct by_context *context, const struct by_address *peer) {
@@ -71,21 +80,20 @@ uint8_t by_connector_lanes_to(const struct by_context *context, const struct by_
 }
 
 /* Takes the socket over, also on failure. */
-static enum banyan_status make_tcp_lane(struct by_connector *connector, uint32_t process, int fd,
-                                        struct by_lane **out) {
-  struct by_context *context = connector->context;
+static enum banyan_status make_tcp_lane(struct target *target, int fd, struct by_lane **out) {
+  struct by_context *context = target->connector->context;
   char congestion[BY_CONGESTION_TEXT] = "?", text[BY_ADDRESS_TEXT];
   struct by_address peer = {0};
   (void)!by_socket_get_peer(fd, &peer);
-  tune(context, fd, &peer);
+  tune(&context->settings, fd, &peer, target->lanes > 1);
   enum banyan_status status = by_tcp_create(fd, context->settings.chunk, out);
   if (status != BANYAN_OK) {
     close(fd);
     return status;
   }
   (void)!by_socket_get_congestion(fd, congestion);
-  by_info("net", "link to %s over TCP, %s, %s", by_context_name(context, process), by_address_print(&peer, text),
-          congestion);
+  by_info("net", "link to %s over TCP, %s, %s", by_context_name(context, target->process),
+          by_address_print(&peer, text), congestion);
   return BANYAN_OK;
 }
 
@@ -98,22 +106,21 @@ void by_target_forget_connections(struct target *target) {
 }
 
 static void make_tcp_link(struct target *target) {
-  struct by_connector *connector = target->connector;
   struct by_lane *lanes[BY_LANES];
   enum banyan_status status = BANYAN_OK;
   uint32_t n = 0;
   for (uint32_t i = 0; i < target->lanes && status == BANYAN_OK; i++) {
-    (void)!by_socket_set_unsent(target->fds[i], target->lanes > 1 ? UNSENT : 0);
-    status = make_tcp_lane(connector, target->process, target->fds[i], &lanes[i]);
+    int fd = target->fds[i];
     target->fds[i] = -1;
+    status = make_tcp_lane(target, fd, &lanes[n]);
     if (status == BANYAN_OK) n++;
   }
   by_target_forget_connections(target);
   if (status == BANYAN_OK) {
-    by_context_attach(connector->context, target->process, lanes, n);
+    by_context_attach(target->connector->context, target->process, lanes, n);
     return;
   }
-  by_error("net", "no link to %s: %s", by_context_name(connector->context, target->process), banyan_error_text());
+  by_target_broken(target, status, "its connection cannot be used");
   for (uint32_t i = 0; i < n; i++) lanes[i]->ops->destroy(lanes[i]);
 }
 
@@ -130,17 +137,18 @@ bool by_target_add_connection(struct target *target, const struct hello *hello, 
   return true;
 }
 
-void by_connector_make_shm_lane(struct by_connector *connector, uint32_t process, struct by_shm_ends *ends) {
-  struct by_context *context = connector->context;
+void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends) {
+  struct by_context *context = target->connector->context;
   struct by_lane *lane = NULL;
   uid_t uid;
   ends->attach_from = context->settings.attach;
   if (by_local_get_peer(ends->socket, &ends->peer, &uid) != BANYAN_OK)
-    ends->peer = (pid_t)context->members[process].pid;
-  if (by_shm_create(ends, &lane) != BANYAN_OK) {
-    by_error("net", "no shared memory with %s: %s", by_context_name(context, process), banyan_error_text());
+    ends->peer = (pid_t)context->members[target->process].pid;
+  enum banyan_status status = by_shm_create(ends, &lane);
+  if (status != BANYAN_OK) {
+    by_target_broken(target, status, "shared memory cannot be used");
     return;
   }
-  by_info("net", "link to %s over shared memory", by_context_name(context, process));
-  by_context_attach(context, process, &lane, 1);
+  by_info("net", "link to %s over shared memory", by_context_name(context, target->process));
+  by_context_attach(context, target->process, &lane, 1);
 }

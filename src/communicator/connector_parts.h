@@ -12,13 +12,25 @@
 #include "greet.h"
 #include "shm.h"
 
-enum { PURPOSE_TCP = 'D', PURPOSE_LOCAL = 'L', PATIENCE_S = 30, GREET_S = 5, HELLO = 10 };
+enum {
+  PURPOSE_TCP = 'D',
+  PURPOSE_LOCAL = 'L',
+  HELLO = 10,
+  /* For a link, from the wish to its first connection. As long for what takes connections: one that won a race may
+   * wait for its turn to shake hands while others are still at it. */
+  PATIENCE_S = 30,
+  /* For one handshake by who connected: a stranger at one address, who takes connections and says nothing, must leave
+   * time for the addresses behind it. */
+  GREET_S = 5
+};
 
 /* What goes on towards one process. */
 struct target {
   struct by_connector *connector;
   uint32_t process, next_address, open; /* attempts under way */
   bool active, done, greeting;          /* one attempt at a time shakes hands: the other end takes what it finishes */
+  bool wished;                          /* under the connector's lock */
+  bool again;                           /* somebody was there, but slow: all addresses are worth another round */
   struct by_timer stagger, patience, verdict;
   struct attempt *attempts;
   struct by_address winner; /* where the first connection went */
@@ -44,10 +56,15 @@ struct attempt {
 struct by_connector {
   struct by_context *context;
   struct by_key key;
-  int tcp_listener, local_listener;
-  struct by_watch *tcp_watch, *local_watch;
+  int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
+  struct by_acceptor *tcp, *local;
   struct target *targets;
-  struct visitor *visitors;
+  struct visitor *visitors; /* newest first */
+  uint32_t strangers;       /* visitors that have not shaken hands */
+  bool crowded;             /* they were too many, which has been said */
+  pthread_mutex_t lock;     /* of the rest */
+  uint32_t *wishes, n_wishes, taken;
+  bool posted; /* a task that takes them is on its way */
 };
 
 /* Who connects to whom, and which connection of how many of the link. */
@@ -66,13 +83,13 @@ uint8_t by_connector_lanes_to(const struct by_context *context, const struct by_
 bool by_target_add_connection(struct target *target, const struct hello *hello, int fd);
 void by_target_forget_connections(struct target *target);
 /* A link over shared memory: takes segment and wake over, and the socket. */
-void by_connector_make_shm_lane(struct by_connector *connector, uint32_t process, struct by_shm_ends *ends);
+void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends);
 
 /* connector_visitor.c */
 /* A connection was accepted. */
 void by_visitor_greet(struct by_connector *connector, int fd, bool local);
 /* This side made a local connection, and hands were shaken. */
-void by_visitor_exchange(struct by_connector *connector, uint32_t process, int fd);
+void by_visitor_exchange(struct target *target, int fd);
 void by_visitors_free(struct by_connector *connector);
 
 /* connector_attempt.c */
@@ -91,8 +108,13 @@ void by_target_begin(struct target *target);
 void by_target_try_next(struct target *target);
 /* The usable address so many places after the one that won, round and round. */
 struct by_address by_target_address_after(const struct target *target, uint32_t places);
+/* Nothing goes on towards it any more. */
 void by_target_finish(struct target *target);
+/* It cannot be reached; `why` if no attempt has said why. Unless it turns out to have died, the job fails with it. */
 void by_target_fail(struct target *target, const char *why);
+/* It was reached, but this could not be made a link; the thread's error text says why. The same, but at once unless
+ * `status` says that the peer is gone. */
+void by_target_broken(struct target *target, enum banyan_status status, const char *what);
 void by_target_fini(struct target *target);
 
 #endif

@@ -5,7 +5,11 @@
 #include "connector_parts.h"
 #include "log.h"
 
-enum { STAGGER_MS = 100, VERDICT_MS = 1000 /* longer than control waits for the name of a dead rank */ };
+enum {
+  STAGGER_MS = 100,
+  AGAIN_MS = 250,
+  VERDICT_MS = 1000, /* longer than control waits for the name of a dead rank */
+};
 
 void by_target_finish(struct target *target) {
   target->done = true;
@@ -16,26 +20,44 @@ void by_target_finish(struct target *target) {
   if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
 }
 
-static void verdict_due(void *argument) {
+/* Ends the calls here; control then tells all other ranks, the peer among them. */
+static void give_verdict(void *argument) {
   struct target *target = argument;
   struct by_context *context = target->connector->context;
-  char text[600];
-  snprintf(text, sizeof text,
-           "cannot connect to %s: %s; check the firewall between the hosts, and set BANYAN_IFACE if the wrong "
-           "interface was used",
+  char text[900];
+  snprintf(text, sizeof text, "%s has no link to %s: %s", by_context_name(context, context->rank),
            by_context_name(context, target->process), target->last_error);
   by_context_lock(context);
-  by_engine_fail(context->engine, BANYAN_ERR_CONNECT, target->process, text);
+  if (!by_engine_attached(context->engine, target->process))
+    by_engine_fail(context->engine, BANYAN_ERR_CONNECT, target->process, text);
   pthread_cond_broadcast(&context->changed);
   by_context_unlock(context);
   by_context_wake(context);
 }
 
 /* Perhaps it died, or ended because the job failed: if so, rank 0 says that first. */
-void by_target_fail(struct target *target, const char *why) {
-  if (!target->last_error[0]) snprintf(target->last_error, sizeof target->last_error, "%s", why);
+static void await_verdict(struct target *target) {
   by_target_finish(target);
   by_loop_set_delay(target->connector->context->loop, &target->verdict, VERDICT_MS * BY_MILLISECOND);
+}
+
+void by_target_fail(struct target *target, const char *why) {
+  char reason[sizeof target->last_error];
+  snprintf(reason, sizeof reason, "%s", target->last_error[0] ? target->last_error : why);
+  snprintf(target->last_error, sizeof target->last_error,
+           "%.300s; check the firewall between the hosts, and set BANYAN_IFACE if the wrong interface was used",
+           reason);
+  await_verdict(target);
+}
+
+void by_target_broken(struct target *target, enum banyan_status status, const char *what) {
+  snprintf(target->last_error, sizeof target->last_error, "%s: %s", what, banyan_error_text());
+  if (status == BANYAN_ERR_PEER_DEAD) {
+    await_verdict(target);
+  } else {
+    by_target_finish(target);
+    give_verdict(target);
+  }
 }
 
 static bool usable_from_here(const struct by_context *context, const struct by_member *peer,
@@ -63,6 +85,16 @@ struct by_address by_target_address_after(const struct target *target, uint32_t 
   return n ? *usable[(won + places) % n] : target->winner;
 }
 
+/* Every address was tried. Where somebody answered and then did not shake hands in time, it is tried again: a rank
+ * that is held up for a while is not gone. */
+static void end_round(struct target *target) {
+  if (target->open) return;
+  if (target->again)
+    by_loop_set_delay(target->connector->context->loop, &target->stagger, AGAIN_MS * BY_MILLISECOND);
+  else
+    by_target_fail(target, "it offers no address that can be used from here");
+}
+
 void by_target_try_next(struct target *target) {
   struct by_context *context = target->connector->context;
   const struct by_member *peer = &context->members[target->process];
@@ -71,7 +103,7 @@ void by_target_try_next(struct target *target) {
          !usable_from_here(context, peer, &peer->addresses[target->next_address]))
     target->next_address++;
   if (target->next_address >= peer->n_addresses) {
-    if (!target->open) by_target_fail(target, "it offers no address that can be used from here");
+    end_round(target);
     return;
   }
   const struct by_address *to = &peer->addresses[target->next_address++];
@@ -79,20 +111,11 @@ void by_target_try_next(struct target *target) {
   by_attempt_race(target, to);
 }
 
-static void stagger_over(void *context) {
-  by_target_try_next(context);
-}
-
-static void patience_over(void *context) {
-  by_target_fail(context, "nobody answered in time");
-}
-
-void by_target_begin(struct target *target) {
+static void begin_round(struct target *target) {
   const struct by_context *context = target->connector->context;
   const struct by_member *peer = &context->members[target->process], *self = &context->members[context->rank];
-  if (target->active || target->done) return;
-  target->active = true;
-  by_loop_set_delay(context->loop, &target->patience, PATIENCE_S * BY_SECOND);
+  target->again = false;
+  target->next_address = 0;
   if (*peer->local && *self->local && by_member_same_host(peer, self)) {
     target->next_address = UINT32_MAX; /* shared memory or nothing */
     by_attempt_local(target);
@@ -101,13 +124,32 @@ void by_target_begin(struct target *target) {
   }
 }
 
+static void stagger_over(void *context) {
+  struct target *target = context;
+  if (target->again && !target->open)
+    begin_round(target);
+  else
+    by_target_try_next(target);
+}
+
+static void patience_over(void *context) {
+  by_target_fail(context, "nobody answered in time");
+}
+
+void by_target_begin(struct target *target) {
+  if (target->active || target->done) return;
+  target->active = true;
+  by_loop_set_delay(target->connector->context->loop, &target->patience, PATIENCE_S * BY_SECOND);
+  begin_round(target);
+}
+
 void by_target_init(struct target *target, struct by_connector *connector, uint32_t process) {
   target->connector = connector;
   target->process = process;
   memset(target->fds, 0xff, sizeof target->fds);
   by_timer_init(&target->stagger, stagger_over, target);
   by_timer_init(&target->patience, patience_over, target);
-  by_timer_init(&target->verdict, verdict_due, target);
+  by_timer_init(&target->verdict, give_verdict, target);
 }
 
 void by_target_fini(struct target *target) {

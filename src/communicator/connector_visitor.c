@@ -1,44 +1,57 @@
 /* Visitors: accepted connections, and our own local ones after their handshake, until they are lanes. */
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "connector_parts.h"
 #include "localsocket.h"
 #include "log.h"
 
+/* As many may be at the handshake at once as the job can have connections, and some more. Beyond that the oldest goes:
+ * ranks are through with it in no time, strangers who say nothing are not, and they must not take all descriptors. */
+enum { STRANGERS = 64 };
+
 /* A connection that somebody made to us: its handshake, then for local ones the exchange of descriptors. */
 struct visitor {
   struct visitor *next;
   struct by_connector *connector;
-  struct by_greet *greet;
+  struct by_greet *greet; /* NULL: it is over */
   struct by_watch *watch;
   struct by_timer patience;
+  struct target *target; /* once it is known */
   int fd;
-  uint32_t process;
   bool local, ours; /* ours: we connected */
   int segment;      /* ours: the link's memory */
 };
 
-static void free_visitor(struct visitor *v, bool keep_fd) {
+static void free_visitor(struct visitor *v) {
+  if (v->greet) v->connector->strangers--;
   by_greet_cancel(v->greet);
   by_loop_unwatch(v->watch);
   by_loop_cancel_timer(&v->patience);
   if (v->segment >= 0) close(v->segment);
-  if (!keep_fd && v->fd >= 0) close(v->fd);
+  if (v->fd >= 0) close(v->fd);
   free(v);
 }
 
-static void drop_visitor(struct visitor *v, bool keep_fd) {
+static void drop_visitor(struct visitor *v) {
   struct visitor **place = &v->connector->visitors;
   while (*place != v) place = &(*place)->next;
   *place = v->next;
-  free_visitor(v, keep_fd);
+  free_visitor(v);
+}
+
+/* ---- over a local connection: descriptors */
+
+/* It was a rank of the job: without this connection there is no link. */
+static void exchange_failed(struct visitor *v, enum banyan_status status) {
+  struct target *target = v->target;
+  drop_visitor(v);
+  by_target_broken(target, status, "setting up shared memory failed");
 }
 
 static void visitor_late(void *context) {
-  struct visitor *v = context;
-  by_warn("net", "a local connection exchanged no descriptors in time; closed");
-  drop_visitor(v, false);
+  exchange_failed(context, by_fail(BANYAN_ERR_TIMEOUT, "the other side sent no descriptors in time"));
 }
 
 static struct visitor *new_visitor(struct by_connector *connector) {
@@ -50,76 +63,120 @@ static struct visitor *new_visitor(struct by_connector *connector) {
   return v;
 }
 
+static enum banyan_status send_descriptors(struct visitor *v, const char *what, const int *fds, size_t n) {
+  bool sent = true;
+  BY_TRY(by_local_send(v->fd, what, 1, fds, n, &sent));
+  return sent ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "a local socket is full already");
+}
+
+/* *n = 0: they have not come yet. */
+static enum banyan_status receive_descriptors(struct visitor *v, int *fds, size_t wanted, size_t *n) {
+  size_t length;
+  char byte;
+  BY_TRY(by_local_receive(v->fd, &byte, 1, &length, fds, wanted, n));
+  if (!length || *n == wanted) return BANYAN_OK;
+  for (size_t i = 0; i < *n; i++) close(fds[i]);
+  return by_fail(BANYAN_ERR_PROTOCOL, "%zu descriptors came instead of %zu", *n, wanted);
+}
+
+static void make_link(struct visitor *v, int segment, int wake) {
+  struct target *target = v->target;
+  struct by_shm_ends ends = {.socket = v->fd, .segment = segment, .peer_wake = wake, .first = v->ours};
+  by_loop_unwatch(v->watch);
+  v->watch = NULL;
+  v->fd = v->segment = -1;
+  drop_visitor(v);
+  by_target_make_shm_link(target, &ends);
+}
+
 /* The side that connected sends (segment, its wake); the other one answers with its wake. */
 static void exchange_ready(void *context, uint32_t events) {
   struct visitor *v = context;
-  struct by_connector *connector = v->connector;
-  int fds[2] = {-1, -1};
-  size_t n = 0, length = 0, wanted = v->ours ? 1 : 2;
-  char byte;
+  int fds[2];
+  size_t n;
   (void)events;
-  enum banyan_status status = by_local_receive(v->fd, &byte, 1, &length, fds, 2, &n);
-  if (status == BANYAN_OK && !length) return;
-  if (status == BANYAN_OK && n != wanted)
-    status = by_fail(BANYAN_ERR_PROTOCOL, "%zu descriptors instead of %zu", n, wanted);
-  bool sent = true;
-  if (status == BANYAN_OK && !v->ours) status = by_local_send(v->fd, "w", 1, &connector->context->wake, 1, &sent);
-  if (status != BANYAN_OK || !sent) {
-    by_warn("net", "setting up shared memory with %s failed: %s", by_context_name(connector->context, v->process),
-            sent ? banyan_error_text() : "its socket is full");
-    for (size_t i = 0; i < n; i++) close(fds[i]);
-    drop_visitor(v, false);
-    return;
+  enum banyan_status status = receive_descriptors(v, fds, v->ours ? 1 : 2, &n);
+  if (status == BANYAN_OK && !n) return;
+  if (status == BANYAN_OK && !v->ours) {
+    status = send_descriptors(v, "w", &v->connector->context->wake, 1);
+    for (size_t i = 0; status != BANYAN_OK && i < n; i++) close(fds[i]);
   }
-  int segment = v->ours ? v->segment : fds[0], wake = v->ours ? fds[0] : fds[1];
-  by_loop_unwatch(v->watch);
-  v->watch = NULL;
-  v->segment = -1;
-  struct by_shm_ends ends = {.socket = v->fd, .segment = segment, .peer_wake = wake, .first = v->ours};
-  by_connector_make_shm_lane(connector, v->process, &ends);
-  drop_visitor(v, true);
+  if (status != BANYAN_OK)
+    exchange_failed(v, status);
+  else if (v->ours)
+    make_link(v, v->segment, fds[0]);
+  else
+    make_link(v, fds[0], fds[1]);
+}
+
+static enum banyan_status offer_segment(struct visitor *v) {
+  const struct by_context *context = v->connector->context;
+  v->segment = by_shm_segment(context->neighbours, context->members[context->rank].cores);
+  if (v->segment < 0) return BANYAN_ERR_SYSTEM;
+  int fds[2] = {v->segment, context->wake};
+  return send_descriptors(v, "s", fds, 2);
 }
 
 static void begin_exchange(struct visitor *v) {
-  struct by_context *context = v->connector->context;
-  bool sent = true;
-  enum banyan_status status = BANYAN_OK;
-  if (v->ours) {
-    v->segment = by_shm_segment(context->neighbours, context->members[context->rank].cores);
-    int fds[2] = {v->segment, context->wake};
-    status = v->segment < 0 ? BANYAN_ERR_SYSTEM : by_local_send(v->fd, "s", 1, fds, 2, &sent);
-  }
-  if (status == BANYAN_OK && sent) status = by_loop_watch(context->loop, v->fd, EPOLLIN, exchange_ready, v, &v->watch);
-  if (status != BANYAN_OK || !sent) {
-    by_error("net", "setting up shared memory failed: %s", banyan_error_text());
-    drop_visitor(v, false);
-    return;
-  }
-  by_loop_set_delay(context->loop, &v->patience, PATIENCE_S * BY_SECOND);
+  struct by_loop *loop = v->connector->context->loop;
+  enum banyan_status status = v->ours ? offer_segment(v) : BANYAN_OK;
+  if (status == BANYAN_OK) status = by_loop_watch(loop, v->fd, EPOLLIN, exchange_ready, v, &v->watch);
+  if (status != BANYAN_OK)
+    exchange_failed(v, status);
+  else
+    by_loop_set_delay(loop, &v->patience, PATIENCE_S * BY_SECOND);
+}
+
+/* ---- accepted */
+
+static enum banyan_status check_hello(const struct visitor *v, uint8_t purpose, const struct hello *theirs) {
+  const struct by_context *context = v->connector->context;
+  char byte;
+  if (purpose != (v->local ? PURPOSE_LOCAL : PURPOSE_TCP))
+    return by_fail(BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
+  if (theirs->from < context->rank || theirs->to != context->rank)
+    return by_fail(BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from, theirs->to,
+                   context->rank);
+  /* it may have lost patience while this process was held up; a link must not begin with a dead connection */
+  if (recv(v->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+    return by_fail(BANYAN_ERR_PEER_DEAD, "%s closed it again", by_context_name(v->connector->context, theirs->from));
+  return BANYAN_OK;
 }
 
 static void visitor_greeted(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
                             size_t length) {
   struct visitor *v = context;
-  struct by_connector *connector = v->connector;
-  v->greet = NULL;
   struct hello theirs = {0};
-  if (status == BANYAN_OK) {
-    v->fd = fd;
-    status = by_hello_read(connector->context, hello, length, &theirs);
-    v->process = theirs.from;
-    if (status == BANYAN_OK && purpose != (v->local ? PURPOSE_LOCAL : PURPOSE_TCP))
-      status = by_fail(BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
-  }
+  v->greet = NULL;
+  v->fd = fd;
+  v->connector->strangers--;
+  if (status == BANYAN_OK) status = by_hello_read(v->connector->context, hello, length, &theirs);
+  if (status == BANYAN_OK) status = check_hello(v, purpose, &theirs);
   if (status != BANYAN_OK) {
     by_warn("net", "a connection was refused: %s", banyan_error_text());
-    drop_visitor(v, false);
-  } else if (v->local) {
+    drop_visitor(v);
+    return;
+  }
+  v->target = &v->connector->targets[theirs.from];
+  if (v->local) {
     begin_exchange(v);
   } else {
-    by_target_add_connection(&connector->targets[v->process], &theirs, fd);
-    drop_visitor(v, true);
+    struct target *target = v->target;
+    v->fd = -1;
+    drop_visitor(v);
+    by_target_add_connection(target, &theirs, fd);
   }
+}
+
+static void drop_oldest_stranger(struct by_connector *connector) {
+  struct visitor *oldest = NULL;
+  for (struct visitor *v = connector->visitors; v; v = v->next)
+    if (v->greet) oldest = v;
+  if (!oldest) return;
+  by_log(connector->crowded ? BY_LOG_DEBUG : BY_LOG_WARN, "net",
+         "%u connections at once have not shaken hands; the oldest ones are closed", connector->strangers);
+  connector->crowded = true;
+  drop_visitor(oldest);
 }
 
 void by_visitor_greet(struct by_connector *connector, int fd, bool local) {
@@ -135,22 +192,27 @@ void by_visitor_greet(struct by_connector *connector, int fd, bool local) {
       .loop = connector->context->loop,
       .fd = fd,
       .packets = local,
-      .patience = GREET_S * BY_SECOND,
+      .patience = PATIENCE_S * BY_SECOND,
       .handshake = {.role = BY_ROLE_SERVER, .key = &connector->key, .hello = hello, .hello_length = sizeof hello},
       .done = visitor_greeted,
       .context = v};
-  if (by_greet_start(&options, &v->greet) == BANYAN_OK) return;
-  by_warn("net", "a connection was dropped: %s", banyan_error_text());
-  drop_visitor(v, false);
+  if (by_greet_start(&options, &v->greet) != BANYAN_OK) {
+    by_warn("net", "a connection was dropped: %s", banyan_error_text());
+    drop_visitor(v);
+    return;
+  }
+  if (++connector->strangers > STRANGERS + BY_LANES * connector->context->size) drop_oldest_stranger(connector);
 }
-void by_visitor_exchange(struct by_connector *connector, uint32_t process, int fd) {
-  struct visitor *v = new_visitor(connector);
+
+void by_visitor_exchange(struct target *target, int fd) {
+  struct visitor *v = new_visitor(target->connector);
   if (!v) {
     close(fd);
+    by_target_broken(target, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory"), "setting up shared memory failed");
     return;
   }
   v->fd = fd;
-  v->process = process;
+  v->target = target;
   v->local = v->ours = true;
   begin_exchange(v);
 }
@@ -159,6 +221,6 @@ void by_visitors_free(struct by_connector *connector) {
   while (connector->visitors) {
     struct visitor *v = connector->visitors;
     connector->visitors = v->next;
-    free_visitor(v, false);
+    free_visitor(v);
   }
 }

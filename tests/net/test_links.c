@@ -1,0 +1,133 @@
+/* Links that cannot be made, and strangers who get in the way of making them. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "job.h"
+
+static enum banyan_status add_once(struct banyan_comm *world) {
+  float in = 1, out = 0;
+  enum banyan_status status = banyan_allreduce(world, &in, &out, 1, BANYAN_FLOAT32, BANYAN_SUM);
+  if (status == BANYAN_OK) must_hold(out == (float)banyan_comm_size(world));
+  return status;
+}
+
+/* ---- what goes wrong behind the handshake */
+
+/* Leaves this process so many descriptors. */
+static void take_descriptors(int left) {
+  enum { MOST = 128 };
+  int fds[MOST], n = 0;
+  struct rlimit limit = {.rlim_cur = MOST, .rlim_max = MOST};
+  must_hold(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  while ((fds[n] = dup(STDERR_FILENO)) >= 0) n++;
+  must_hold(n >= left);
+  for (int i = 0; i < left; i++) close(fds[i]);
+}
+
+/* The rank in `argument` has a descriptor for the connection, and none for the memory behind it. */
+static void rank_lacks_descriptors(struct job *job, int rank) {
+  setenv("BANYAN_HOST", "here", 1);
+  setenv("BANYAN_DEADLINE", "25", 1);
+  struct banyan_comm *world = job_join();
+  if (rank == *(const int *)job->argument) take_descriptors(1);
+  job_set_stage(job, rank, 1);
+  for (double until = job_now() + 20; atomic_load(&job->reports[!rank].stage) < 1 && job_now() < until;) usleep(100);
+  job_report_status(job, rank, add_once(world));
+  banyan_comm_destroy(world);
+}
+
+static void lacks_descriptors(int who, const char *text) {
+  struct job job = {.n = 2, .run = rank_lacks_descriptors, .transport = "shm", .argument = &who};
+  job_start(&job);
+  job_wait(&job);
+  for (int r = 0; r < job.n; r++)
+    if (job.reports[r].status != BANYAN_ERR_CONNECT || !strstr(job.reports[r].text, text))
+      job_fail(&job, "rank %d ended with %s: %s", r, banyan_status_name(job.reports[r].status), job.reports[r].text);
+  job_end(&job, true);
+}
+
+static void test_no_memory_to_offer(void **state) {
+  (void)state;
+  lacks_descriptors(1, "rank 1 (host here) has no link to rank 0 (host here): setting up shared memory failed");
+}
+
+static void test_no_memory_to_take(void **state) {
+  (void)state;
+  lacks_descriptors(0, "rank 0 (host here) has no link to rank 1 (host here): setting up shared memory failed");
+}
+
+/* ---- options that the machine does not take */
+
+static void rank_untunable(struct job *job, int rank) {
+  (void)job, (void)rank;
+  setenv("BANYAN_CONGESTION", "nosuch", 1);
+  setenv("BANYAN_SOCKET_BUFFER", "64K", 1);
+  struct banyan_comm *world = job_join();
+  must(add_once(world));
+  banyan_comm_destroy(world);
+}
+
+/* What cannot be set is said, once for each end, and nothing else fails for it. */
+static void test_untunable(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_untunable, .transport = "tcp"};
+  job_start(&job);
+  job_wait(&job);
+  job_check_log(&job, "keeps its default for BANYAN_CONGESTION", 2);
+  job_check_log(&job, "keeps its default", 2);
+  job_end(&job, true);
+}
+
+/* ---- strangers */
+
+enum { STRANGERS = 300, MOST_OPEN = 150 };
+
+static void visit(int port) {
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  must_hold(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+}
+
+/* Rank 1 plays them: they connect to both of rank 0's ports and say nothing. */
+static void rank_among_strangers(struct job *job, int rank) {
+  int data_port = *(const int *)job->argument, root_port = atoi(strchr(job->root, ':') + 1);
+  char ports[16];
+  snprintf(ports, sizeof ports, "%d", data_port);
+  if (rank == 0) setenv("BANYAN_PORTS", ports, 1);
+  struct banyan_comm *world = job_join();
+  for (int i = 0; i < STRANGERS && rank == 1; i++) {
+    visit(data_port);
+    visit(root_port);
+  }
+  if (rank == 1) job_set_stage(job, rank, 1);
+  for (double until = job_now() + 20; atomic_load(&job->reports[1].stage) < 1 && job_now() < until;) usleep(100);
+  must(add_once(world));
+  must(add_once(world));
+  if (rank == 0) must_hold(job_count_fds() < 2 * MOST_OPEN);
+  banyan_comm_destroy(world);
+}
+
+static void test_strangers(void **state) {
+  (void)state;
+  int port = job_free_port();
+  struct job job = {.n = 2, .run = rank_among_strangers, .transport = "tcp", .argument = &port};
+  job_run(&job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_no_memory_to_offer),
+      cmocka_unit_test(test_no_memory_to_take),
+      cmocka_unit_test(test_untunable),
+      cmocka_unit_test(test_strangers),
+  };
+  return cmocka_run_group_tests_name("links", tests, NULL, NULL);
+}

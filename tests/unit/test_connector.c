@@ -1,0 +1,119 @@
+#include "connector.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "connector_parts.h"
+#include "socket.h"
+
+enum { MANY = 1500 };
+
+/* A job of many ranks, of which this is the last one. Nobody else is there. */
+struct world {
+  struct by_context context;
+  struct by_connector *connector;
+  int peer; /* listens for the last but one */
+};
+
+static void make_peer(struct world *world, struct by_address *address) {
+  struct by_address at;
+  assert_ok(by_address_parse("127.0.0.1:0", &at));
+  assert_ok(by_socket_listen(&at, (struct by_port_range){0, 0}, &world->peer, address));
+}
+
+static void make_world(struct world *world) {
+  static struct by_address address;
+  struct by_context *c = &world->context;
+  struct by_key key = {{0}};
+  *c = (struct by_context){.rank = MANY - 1, .size = MANY, .wake = eventfd(0, EFD_NONBLOCK)};
+  c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "1", .tos = -1};
+  by_arena_init(&c->arena);
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  assert_ok(by_loop_create(&by_clock_system, &c->loop));
+  struct by_engine_options options = {.processes = MANY, .self = MANY - 1};
+  assert_ok(by_engine_create(&options, &c->engine));
+  make_peer(world, &address);
+  c->members = calloc(MANY, sizeof *c->members);
+  c->names = calloc(MANY, sizeof *c->names);
+  for (uint32_t i = 0; i < MANY; i++) {
+    c->members[i] = (struct by_member){.host = "here", .machine = "this", .local = ""};
+    c->names[i] = "a rank";
+  }
+  c->members[MANY - 2].addresses = &address;
+  c->members[MANY - 2].n_addresses = 1;
+  struct by_member self = {.host = "here", .machine = "this"};
+  assert_ok(by_connector_create(c, &key, &self, &world->connector));
+  assert_ok(by_connector_open(world->connector));
+}
+
+static void free_world(struct world *world) {
+  struct by_context *c = &world->context;
+  by_connector_destroy(world->connector);
+  by_engine_destroy(c->engine);
+  by_loop_destroy(c->loop);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->changed);
+  by_arena_fini(&c->arena);
+  close(c->wake);
+  close(world->peer);
+  free(c->members);
+  free(c->names);
+}
+
+/* More links than a loop's queue has places are wanted at once: the last one is made too. */
+static void test_many_wishes(void **state) {
+  (void)state;
+  struct world world;
+  int fd = -1;
+  make_world(&world);
+  for (uint32_t i = 0; i < MANY - 1; i++) by_connector_want(world.connector, i);
+  for (int i = 0; i < 1000 && fd < 0; i++) {
+    assert_ok(by_loop_run_once(world.context.loop, 10 * BY_MILLISECOND));
+    assert_ok(by_socket_accept(world.peer, &fd, NULL));
+  }
+  assert_true(fd >= 0);
+  close(fd);
+  free_world(&world);
+}
+
+/* ---- hellos */
+
+static enum banyan_status read_hello(struct hello hello, size_t length) {
+  struct by_context context = {.rank = 2, .size = 4};
+  struct hello out;
+  uint8_t bytes[HELLO + 1] = {0};
+  by_hello_write(&hello, bytes);
+  return by_hello_read(&context, bytes, length, &out);
+}
+
+static void test_hello(void **state) {
+  (void)state;
+  struct hello good = {.from = 3, .to = 2, .lane = 1, .lanes = 2}, bad = good;
+  assert_ok(read_hello(good, HELLO));
+  assert_status(read_hello(good, HELLO - 1), BANYAN_ERR_PROTOCOL);
+  assert_status(read_hello(good, HELLO + 1), BANYAN_ERR_PROTOCOL);
+  bad.from = 4;
+  assert_status(read_hello(bad, HELLO), BANYAN_ERR_PROTOCOL);
+  bad.from = 2;
+  assert_status(read_hello(bad, HELLO), BANYAN_ERR_PROTOCOL);
+  bad = good, bad.to = 1;
+  assert_status(read_hello(bad, HELLO), BANYAN_ERR_PROTOCOL);
+  bad = good, bad.lane = 2;
+  assert_status(read_hello(bad, HELLO), BANYAN_ERR_PROTOCOL);
+  bad = good, bad.lanes = BY_LANES + 1;
+  assert_status(read_hello(bad, HELLO), BANYAN_ERR_PROTOCOL);
+  bad = good, bad.lane = bad.lanes = 0;
+  assert_status(read_hello(bad, HELLO), BANYAN_ERR_PROTOCOL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_many_wishes),
+      cmocka_unit_test(test_hello),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
