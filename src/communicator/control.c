@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "acceptor.h"
 #include "control_parts.h"
 #include "log.h"
 #include "socket.h"
@@ -169,6 +170,7 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
   struct end *end = context;
   struct by_control *control = end->control;
   bool root = control->context->rank == 0;
+  if (root && end->rank < 0) return; /* it was refused */
   if (type == LEAVING) {
     end->leaving = true;
     if (!root) atomic_store(&control->deaf, true);
@@ -311,30 +313,38 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   if (rank >= 0 && !leaving) rank_died(control, (uint32_t)rank, reason);
 }
 
-static void accept_end(void *context, uint32_t events) {
+/* Connections that have not said which rank they are: ranks do so at once, strangers never. */
+static void drop_oldest_stranger(struct by_control *control) {
+  uint32_t n = 0;
+  struct end *oldest = NULL;
+  for (struct end *end = control->ends; end; end = end->next)
+    if (end->rank < 0) oldest = end, n++;
+  if (n <= STRANGERS + control->context->size) return;
+  by_log(control->crowded ? BY_LOG_DEBUG : BY_LOG_WARN, "control",
+         "%u connections at once are of no rank; the oldest ones are closed", n);
+  control->crowded = true;
+  drop_end(oldest);
+}
+
+static void accepted(void *context, int fd) {
   struct by_control *control = context;
-  int fd = -1;
-  (void)events;
-  if (by_socket_accept(control->listener, &fd, NULL) != BANYAN_OK)
-    by_warn("control", "a connection could not be taken: %s", banyan_error_text());
-  else if (fd >= 0)
-    new_end(control, fd, NULL, BY_ROLE_SERVER);
+  if (new_end(control, fd, NULL, BY_ROLE_SERVER)) drop_oldest_stranger(control);
 }
 
 static enum banyan_status open_root(struct by_control *control) {
   struct by_context *context = control->context;
-  struct by_address at, bound;
+  struct by_address bound;
   char host[BY_HOST_TEXT];
-  int port = 0;
+  int port = 0, listener;
   BY_TRY(by_address_split(context->settings.root, host, &port));
-  by_address_any(&at, AF_INET6, port);
-  enum banyan_status status = by_socket_listen(&at, (struct by_port_range){0, 0}, &control->listener, &bound);
+  enum banyan_status status = by_socket_listen(NULL, (struct by_port_range){port, port}, &listener, &bound);
+  if (status == BANYAN_OK) status = by_acceptor_create(context->loop, listener, accepted, control, &control->acceptor);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", context->settings.root);
   control->of_rank = BY_ARENA_ARRAY(&context->arena, struct end *, context->size);
   context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, context->size);
   if (!control->of_rank || !context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
   control->joined = 1;
-  return by_loop_watch(context->loop, control->listener, EPOLLIN, accept_end, control, &control->watch);
+  return BANYAN_OK;
 }
 
 static enum banyan_status reach_root(struct by_control *control) {
@@ -378,7 +388,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
                                    struct by_control **out) {
   struct by_control *control = calloc(1, sizeof *control);
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for joining");
-  *control = (struct by_control){.context = context, .key = *key, .listener = -1};
+  *control = (struct by_control){.context = context, .key = *key};
   by_timer_init(&control->retry, try_root, control);
   by_timer_init(&control->grace, grace_over, control);
   by_timer_init(&control->answers, by_control_give_verdict, control);
@@ -470,11 +480,10 @@ void by_control_destroy(struct by_control *control) {
     control->ends = end->next;
     free_end(end);
   }
-  by_loop_unwatch(control->watch);
+  by_acceptor_destroy(control->acceptor);
   by_loop_cancel_timer(&control->retry);
   by_loop_cancel_timer(&control->grace);
   by_loop_cancel_timer(&control->answers);
   by_inquiry_destroy(control->inquiry);
-  if (control->listener >= 0) close(control->listener);
   free(control);
 }

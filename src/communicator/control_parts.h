@@ -12,6 +12,7 @@ enum {
   MOST_QUEUED = 32 << 20,
   HELLO_MOST = 8192,
   TEXT_MOST = 512,
+  STRANGERS = 64,   /* connections beyond the number of ranks */
   RETRY_MS = 20,    /* until rank 0 listens */
   GRACE_MS = 500,   /* for rank 0's word on a death */
   ANSWERS_MS = 1500 /* for what ranks answer to an inquiry */
@@ -36,8 +37,8 @@ struct by_control {
   struct end *ends;
   struct end **of_rank; /* rank 0 only */
   uint32_t joined;
-  int listener;
-  struct by_watch *watch;
+  struct by_acceptor *acceptor; /* rank 0 only */
+  bool crowded;                 /* too many strangers came, which has been said */
   struct by_timer retry, grace, answers;
   struct by_address root[8];
   size_t n_root, next_root;

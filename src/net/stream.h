@@ -33,7 +33,7 @@ struct by_stream_options {
   void (*frame)(void *context, uint16_t type, const void *payload, size_t length);
   /* The connection ended: once, never from within a call of the owner's, and not
    * after destroying. The socket is closed; the stream waits to be destroyed.
-   * BANYAN_ERR_PEER_DEAD: the peer closed or its host vanished. _CONNECT, _AUTH,
+   * BANYAN_ERR_PEER_DEAD: the peer closed, in the handshake too, or its host vanished. _CONNECT, _AUTH,
    * _PROTOCOL, _TIMEOUT (handshake), _NO_MEMORY. `reason` begins with the address. */
   void (*ended)(void *context, enum banyan_status status, const char *reason);
   void *context;

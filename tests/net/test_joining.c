@@ -1,12 +1,18 @@
 /* Ranks that come, stop or die at certain moments of a job's start. A stopped process keeps its connections and hears
  * of everything at once when it goes on, which makes rare orders of events common. */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -174,12 +180,43 @@ static void test_death_when_the_last_has_joined(void **state) {
   root_hears_of_both(false);
 }
 
+/* ---- a machine without IPv6: its kernel makes no such sockets */
+
+static void forbid_ipv6(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+  must_hold(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  must_hold(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+  must_hold(socket(AF_INET6, SOCK_STREAM, 0) < 0 && errno == EAFNOSUPPORT);
+}
+
+static void rank_joins_without_ipv6(struct job *job, int rank) {
+  forbid_ipv6();
+  rank_joins(job, rank);
+}
+
+static void test_without_ipv6(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_joins_without_ipv6, .transport = "tcp", .argument = "50"};
+  job_start(&job);
+  for (int r = 0; r < job.n; r++) check_report(&job, r, BANYAN_OK, BANYAN_OK, "");
+  job_end(&job, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_root_is_replaced),
       cmocka_unit_test(test_root_is_lost),
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
+      cmocka_unit_test(test_without_ipv6),
   };
   return cmocka_run_group_tests_name("joining", tests, NULL, NULL);
 }
