@@ -63,14 +63,14 @@ struct by_program {
   struct by_domain *domain;
   const struct by_class *class_;
   struct by_schedule *schedule;
-  struct by_link **links; /* of the schedule's peers */
-  struct by_call *idle;   /* calls that can be used again */
-  struct by_call *all;    /* every call that was made for it */
-  uint32_t running;       /* calls in use */
-  uint32_t *out_of_step;  /* index into a call's outs */
-  uint32_t *first_out;    /* of each peer: a call's outs are ordered by peer and tag */
-  uint32_t n_outs;
-  bool retired; /* its plan was replaced: freed with its last call */
+  struct by_link **links;    /* of the schedule's peers */
+  struct by_call *idle;      /* calls that can be used again */
+  struct by_call *all;       /* every call that was made for it */
+  uint32_t running;          /* calls in use */
+  uint32_t *out_of_step;     /* index into a call's outs */
+  uint32_t *first_out;       /* of each peer: a call's outs are ordered by peer and tag */
+  uint32_t n_outs, n_staged; /* messages to be added: each may need a ring */
+  bool retired;              /* its plan was replaced: freed with its last call */
 };
 
 struct by_call {
@@ -184,9 +184,10 @@ struct by_engine {
   struct by_domain *domains;
   struct by_call *running; /* not yet ended, newest first */
   uint32_t pending;
-  char **stages; /* free staging rings */
+  char **stages; /* free staging rings, */
   uint32_t n_stages, stages_room;
-  char *blocks; /* scratch for pulled operands: n_blocks x block bytes */
+  uint32_t stages_made, stages_wanted; /* all that were made; what the calls under way could need at once */
+  char *blocks;                        /* scratch for pulled operands: n_blocks x block bytes */
   uint32_t n_blocks;
   const void **sources; /* operands of one addition: as many as any schedule needs */
   uint32_t n_sources;
@@ -258,6 +259,8 @@ void by_deliver_stored(struct by_call *call, struct by_link *link);
 const char *by_engine_name(const struct by_engine *engine, uint32_t process, char *text);
 char *by_engine_take_stage(struct by_engine *engine);
 void by_engine_give_stage(struct by_engine *engine, char *stage);
+/* Makes the rings that are wanted, so that none is made while bytes move. */
+void by_engine_reserve_stages(struct by_engine *engine);
 char *by_engine_block(struct by_engine *engine, uint32_t index);
 enum banyan_status by_engine_need_sources(struct by_engine *engine, uint32_t n);
 /* Memory for a frame that came too early, and back. NULL: none left. */

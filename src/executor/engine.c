@@ -7,6 +7,7 @@
 #include "log.h"
 
 enum { FIRST_WINDOW = 64, FRAMES_A_TURN = 16, WORK_A_TURN = 64, STILL_S = 2, VERDICT_S = 4 };
+enum { RESERVE_MOST = 64 << 20 };
 
 /* ---- life */
 
@@ -477,8 +478,23 @@ void by_engine_check_deadlines(struct by_engine *engine) {
 
 char *by_engine_take_stage(struct by_engine *engine) {
   if (engine->n_stages) return engine->stages[--engine->n_stages];
+  char *stage = aligned_alloc(64, engine->options.window);
+  if (!stage) by_engine_fail(engine, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for data that waits to be added");
+  engine->stages_made += stage != NULL;
   by_engine_count_allocation(engine);
-  return aligned_alloc(64, engine->options.window);
+  return stage;
+}
+
+/* Pages come when they are written: until then a ring is address space, of which RESERVE_MOST is enough. */
+void by_engine_reserve_stages(struct by_engine *engine) {
+  size_t most = RESERVE_MOST / engine->options.window;
+  while (engine->stages_made < engine->stages_wanted && engine->stages_made < most) {
+    char *stage = aligned_alloc(64, engine->options.window);
+    if (!stage) return; /* it may never be needed */
+    engine->stages_made++;
+    by_engine_count_allocation(engine);
+    by_engine_give_stage(engine, stage);
+  }
 }
 
 void by_engine_give_stage(struct by_engine *engine, char *stage) {
@@ -487,6 +503,7 @@ void by_engine_give_stage(struct by_engine *engine, char *stage) {
     char **stages = realloc(engine->stages, room * sizeof *stages);
     if (!stages) {
       free(stage);
+      engine->stages_made--;
       return;
     }
     engine->stages = stages;

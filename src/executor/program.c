@@ -37,6 +37,7 @@ static enum banyan_status index_outs(struct by_program *program) {
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     const struct by_step *step = &schedule->steps[i];
     if (step->kind == BY_STEP_SEND) program->out_of_step[i] = program->first_out[step->peer] + step->tag;
+    if (step->kind == BY_STEP_REDUCE) program->n_staged += step->n_in;
   }
   return BANYAN_OK;
 }

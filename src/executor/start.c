@@ -272,6 +272,8 @@ static void list_running(struct by_call *call) {
   engine->running = call;
   engine->pending++;
   engine->counters.calls++;
+  engine->stages_wanted += call->program->n_staged;
+  if (engine->stages_wanted > engine->stages_made) by_engine_reserve_stages(engine);
 }
 
 static void begin(struct by_call *call) {
@@ -367,6 +369,7 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
   *call->back = call->next;
   if (call->next) call->next->back = call->back;
   call->engine->pending--;
+  call->engine->stages_wanted -= call->program->n_staged;
   call->engine->moved = true;
   forget(call);
   for (uint32_t i = 0; i < call->schedule->n_peers; i++) call->program->links[i]->running--;

@@ -166,21 +166,20 @@ static void test_no_allocation(void **state) {
     struct world *world = calloc(1, sizeof *world);
     world_init(world, 4, families[f], &net, &engine, 3);
     struct banyan_counters warm[4], after;
-    for (int round = 0; round < 6; round++) {
+    for (int round = 0; round < 20; round++) {
       world->n_deeds = 1;
       world->deeds[0] =
           (struct deed){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000, .dtype = BANYAN_FLOAT32}};
       run_world(world, 3);
       world_clear(world);
-      for (uint32_t r = 0; r < 4 && round == 4; r++) by_engine_counters(world->nodes[r].engine, &warm[r]);
+      for (uint32_t r = 0; r < 4 && round == 0; r++) by_engine_counters(world->nodes[r].engine, &warm[r]);
     }
     uint64_t more = 0;
     for (uint32_t r = 0; r < 4; r++) {
       by_engine_counters(world->nodes[r].engine, &after);
       more += after.allocations - warm[r].allocations;
     }
-    /* data that comes before its call is made is stored: that is not the data path of a call */
-    if (more > 64) fail_msg("%s: %llu allocations in a warm call", families[f], (unsigned long long)more);
+    if (more) fail_msg("%s: %llu allocations in a warm call", families[f], (unsigned long long)more);
     world_fini(world);
     free(world);
   }
