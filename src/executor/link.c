@@ -212,7 +212,7 @@ static size_t frame_limit(const struct by_out *out) {
   const struct by_link *link = out->link;
   const struct by_engine_options *options = &link->engine->options;
   size_t most = link->lane->ops->frame_bytes;
-  if (options->chunk && options->chunk < most) most = options->chunk;
+  if (out->call->chunk < most) most = out->call->chunk;
   if (link->n_ends == 1 || out->granted >= out->length) return most;
   size_t part = options->unasked / (2 * link->n_ends);
   if (part < LEAST_FRAME) part = LEAST_FRAME;

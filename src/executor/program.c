@@ -188,6 +188,13 @@ static void wire_messages(struct by_program *program, struct by_call *call) {
     call->ins[i] = (struct by_in){.call = call, .link = program->links[schedule->incoming[i].peer], .incoming = i};
 }
 
+/* The plan's chunk is for what it plans: not for messages of one rank to one other. */
+static size_t chunk_of(const struct by_program *program) {
+  size_t own = program->domain->engine->options.chunk, planned = program->class_ ? program->domain->plan->chunk : 0;
+  size_t most = own ? own : SIZE_MAX;
+  return planned && planned < most ? planned : most;
+}
+
 static struct by_call *new_call(struct by_program *program) {
   const struct by_schedule *s = program->schedule;
   struct by_call *call = calloc(1, sizeof *call);
@@ -206,6 +213,7 @@ static struct by_call *new_call(struct by_program *program) {
   }
   call->domain = program->domain;
   call->engine = program->domain->engine;
+  call->chunk = chunk_of(program);
   call->bounds_count = SIZE_MAX;
   call->sibling = program->all;
   program->all = call;

@@ -78,7 +78,7 @@ struct by_plan {
   struct by_vertex *vertices; /* rank r is vertex r; the others follow, ascending by name (strcmp) */
   uint32_t n_classes;
   struct by_class *classes; /* up_to ascending */
-  size_t chunk;             /* bytes per frame and tree; 0: the executor's default */
+  size_t chunk;             /* most bytes of a message in one frame; 0: the transport's choice */
   uint32_t version;         /* hash of the contents; equal plans have equal versions on all ranks */
   struct by_plan_facts facts;
   struct by_arena arena;

@@ -126,6 +126,36 @@ static void test_all_families(void **state) {
     }
 }
 
+/* A plan's chunk bounds what a frame carries. */
+static void test_chunk(void **state) {
+  (void)state;
+  struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+  struct by_engine_options engine = {0};
+  static const size_t chunks[] = {0, 1000, 3, 1 << 30};
+  for (int i = 0; i < 4; i++) {
+    struct world *world = calloc(1, sizeof *world);
+    world_init(world, 4, "double-tree", &net, &engine, 5);
+    for (uint32_t r = 0; r < 4; r++) {
+      struct by_plan *plan = NULL;
+      assert_int_equal(by_plan_builtin("double-tree", 4, &plan), BANYAN_OK);
+      plan->chunk = chunks[i];
+      by_domain_set_plan(world->nodes[r].domain, plan);
+    }
+    world->n_deeds = 1;
+    world->deeds[0] = (struct deed){.call = {.collective = BANYAN_ALLREDUCE, .count = 3000, .dtype = BANYAN_FLOAT32}};
+    run_world(world, 5);
+    for (uint32_t r = 0; r < 4; r++) {
+      struct banyan_counters counters;
+      by_engine_counters(world->nodes[r].engine, &counters);
+      size_t most = chunks[i] && chunks[i] < 16 << 10 ? chunks[i] : 16 << 10;
+      assert_true(counters.frames_sent * most >= counters.bytes_sent);
+      if (most > 10000) assert_true(counters.frames_sent < 10);
+    }
+    world_fini(world);
+    free(world);
+  }
+}
+
 /* A rank dies at any moment: all others end with its name, none hangs. */
 static void test_deaths(void **state) {
   (void)state;
@@ -187,8 +217,8 @@ static void test_no_allocation(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_families), cmocka_unit_test(test_random_calls),  cmocka_unit_test(test_many_ranks),
-      cmocka_unit_test(test_deaths),       cmocka_unit_test(test_no_allocation),
+      cmocka_unit_test(test_all_families), cmocka_unit_test(test_random_calls), cmocka_unit_test(test_many_ranks),
+      cmocka_unit_test(test_chunk),        cmocka_unit_test(test_deaths),       cmocka_unit_test(test_no_allocation),
   };
   return cmocka_run_group_tests_name("executor over simulated links", tests, NULL, NULL);
 }
