@@ -28,7 +28,9 @@ static void give_verdict(void *argument) {
   snprintf(text, sizeof text, "%s has no link to %s: %s", by_context_name(context, context->rank),
            by_context_name(context, target->process), target->last_error);
   by_context_lock(context);
-  if (!by_engine_attached(context->engine, target->process))
+  if (context->left[target->process])
+    by_engine_left(context->engine, target->process);
+  else if (!by_engine_attached(context->engine, target->process))
     by_engine_fail(context->engine, BANYAN_ERR_CONNECT, target->process, text);
   pthread_cond_broadcast(&context->changed);
   by_context_unlock(context);

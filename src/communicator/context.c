@@ -66,6 +66,13 @@ void by_context_attach(struct by_context *context, uint32_t process, struct by_l
   by_context_wake(context);
 }
 
+/* It connects to lower ranks, so a link to it would be here if it ever had one. To it as a lower one the connector may
+ * still be on its way, to a link that brings what it sent before it left, or to nothing. */
+void by_context_left(struct by_context *context, uint32_t process) {
+  context->left[process] = true;
+  if (process > context->rank) by_engine_left(context->engine, process);
+}
+
 /* ---- making one */
 
 static enum banyan_status init_threads(struct by_context *context) {
@@ -135,7 +142,9 @@ static enum banyan_status index_members(struct by_context *context) {
   bool alone = !strcmp(context->settings.transport, "tcp");
   context->host_of = BY_ARENA_ARRAY(&context->arena, uint32_t, context->size);
   context->names = BY_ARENA_ARRAY(&context->arena, const char *, context->size);
-  if (!context->host_of || !context->names) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  context->left = BY_ARENA_ARRAY(&context->arena, bool, context->size);
+  if (!context->host_of || !context->names || !context->left)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
   for (uint32_t r = 0; r < context->size; r++) {
     char text[BY_MEMBER_STRING + 32];
     uint32_t first = 0;

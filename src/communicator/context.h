@@ -31,6 +31,7 @@ struct by_context {
   const char **names; /* "rank 2 (host a)" */
   uint32_t *host_of;  /* rank -> number of its host, 0 .. n_hosts - 1 in order of first rank */
   uint32_t n_hosts;
+  bool *left;          /* rank -> it has left on purpose; under lock */
   bool crowded;        /* somewhere more ranks than cores share a machine; the same on all ranks */
   uint32_t references; /* communicators; under lock */
 
@@ -82,6 +83,8 @@ BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *o
 void by_context_release(struct by_context *context);
 /* "rank 2 (host a)"; lives as long as the context. */
 const char *by_context_name(void *argument, uint32_t process);
+/* This process has left the job on purpose. Under lock. */
+void by_context_left(struct by_context *context, uint32_t process);
 /* A communicator over these processes; the domain gets the default plan. Under lock. */
 BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);

@@ -174,6 +174,9 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
   if (type == LEAVING) {
     end->leaving = true;
     if (!root) atomic_store(&control->deaf, true);
+    if (end->rank >= 0) by_control_heard_leaving(control, (uint32_t)end->rank);
+  } else if (type == LEFT && !root) {
+    by_control_heard_left(end, payload, length);
   } else if (type == WELCOME && !root && !control->done) {
     enum banyan_status status = read_members(control->context, payload, length);
     if (status != BANYAN_OK) give_up(control, status, banyan_error_text());
@@ -392,6 +395,12 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->retry, try_root, control);
   by_timer_init(&control->grace, grace_over, control);
   by_timer_init(&control->answers, by_control_give_verdict, control);
+  by_timer_init(&control->leavers.due, by_control_leavers_due, control);
+  control->leavers.ranks = calloc(context->size, sizeof *control->leavers.ranks);
+  if (!control->leavers.ranks) {
+    by_control_destroy(control);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for joining");
+  }
   struct by_writer writer;
   by_writer_init(&writer, control->hello, sizeof control->hello);
   by_write_u32(&writer, context->rank);
@@ -461,18 +470,6 @@ bool by_control_ask(struct by_control *control, const char *late, const char *aw
   return post(control, &report, late ? late : "");
 }
 
-static void send_leaving(void *context) {
-  struct by_control *control = context;
-  for (struct end *end = control->ends; end; end = end->next)
-    if (!end->over && end->rank >= 0) (void)!by_stream_send(end->stream, LEAVING, NULL, 0);
-  atomic_store(&control->leaving, true);
-}
-
-void by_control_leave(struct by_control *control) {
-  if (by_loop_post(control->context->loop, send_leaving, control) != BANYAN_OK) return;
-  for (int i = 0; i < 1000 && !atomic_load(&control->leaving); i++) usleep(i < 100 ? 20 : 1000);
-}
-
 void by_control_destroy(struct by_control *control) {
   if (!control) return;
   while (control->ends) {
@@ -484,6 +481,8 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->retry);
   by_loop_cancel_timer(&control->grace);
   by_loop_cancel_timer(&control->answers);
+  by_loop_cancel_timer(&control->leavers.due);
+  free(control->leavers.ranks);
   by_inquiry_destroy(control->inquiry);
   free(control);
 }

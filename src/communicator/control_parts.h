@@ -1,4 +1,4 @@
-/* Inside control: shared by its two files only. Everything on the loop's thread. */
+/* Inside control: shared by its files only. Everything on the loop's thread. */
 #ifndef BY_COMMUNICATOR_CONTROL_PARTS_H
 #define BY_COMMUNICATOR_CONTROL_PARTS_H
 
@@ -18,7 +18,17 @@ enum {
   ANSWERS_MS = 1500 /* for what ranks answer to an inquiry */
 };
 
-enum message { WELCOME = 1, REFUSED = 2, FAILED = 3, SUSPECT = 4, LEAVING = 5, ASK = 6, DESCRIBE = 7, DESCRIPTION = 8 };
+enum message {
+  WELCOME = 1,
+  REFUSED = 2,
+  FAILED = 3,
+  SUSPECT = 4,
+  LEAVING = 5,
+  ASK = 6,
+  DESCRIBE = 7,
+  DESCRIPTION = 8,
+  LEFT = 9 /* rank 0's word that these ranks have left */
+};
 
 /* At rank 0: one for each connection that was made to it. At others: the one to rank 0. */
 struct end {
@@ -27,6 +37,12 @@ struct end {
   struct by_stream *stream;
   int64_t rank; /* -1: not known yet */
   bool leaving, over;
+};
+
+/* Ranks that have left, in the order of hearing of it. */
+struct by_leavers {
+  uint32_t *ranks, n, told; /* the first `told` of them are known to the context, and from rank 0 to all */
+  struct by_timer due;
 };
 
 struct by_control {
@@ -47,6 +63,7 @@ struct by_control {
   char text[TEXT_MOST]; /* why; with status BANYAN_OK: why rank 0 could not be reached last */
   uint32_t suspect;
   char suspect_text[TEXT_MOST];
+  struct by_leavers leavers;
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
   uint32_t inquiries;
   _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
@@ -55,6 +72,11 @@ struct by_control {
 /* control.c: this fails the job, here and, from rank 0, everywhere. */
 void by_control_heard_failure(struct by_control *control, enum banyan_status status, uint32_t process,
                               const char *text);
+
+/* control_leaving.c: this rank said so, or rank 0 says so of these. */
+void by_control_heard_leaving(struct by_control *control, uint32_t rank);
+void by_control_heard_left(struct end *end, const void *payload, size_t length);
+void by_control_leavers_due(void *context);
 
 /* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */
 void by_control_ask_here(struct by_control *control, const char *late, const char *awaited);

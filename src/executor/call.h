@@ -143,6 +143,7 @@ struct by_link {
   bool dirty;
   bool suspected; /* its end has been reported */
   bool wanted;    /* a lane was asked for */
+  bool left;      /* its process is gone on purpose; without a lane there will be none */
   uint32_t turn;  /* end that takes the next part of a large message */
   uint32_t kept;  /* ends that hold a payload */
   struct by_out *outs, **outs_end;
@@ -193,6 +194,7 @@ struct by_engine {
   const void **sources; /* operands of one addition: as many as any schedule needs */
   uint32_t n_sources;
   uint32_t active; /* ends with a lane */
+  uint32_t left;   /* links whose process left */
   struct by_end **ends;
   enum banyan_status status;
   char error[BY_TEXT_BYTES];

@@ -56,6 +56,9 @@ void by_engine_destroy(struct by_engine *engine);
 /* Gives the lanes to a peer to the engine, which owns them from now on: all 1 .. BY_LANES of them at once and in the
  * same order as at the peer. Large messages are spread over them. */
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n);
+/* This process has left on purpose, and no lane to it will come any more: a call that waits for it, now or later,
+ * fails with that. One that has a lane already goes on as the lane says. */
+void by_engine_left(struct by_engine *engine, uint32_t process);
 /* Whether a process has a lane. */
 bool by_engine_attached(const struct by_engine *engine, uint32_t process);
 /* Calls `visit` for every lane. */

@@ -1,12 +1,13 @@
-/* Communicators that are destroyed while calls are under way on them: their memory is the caller's again, and the
- * links, which other communicators use too, go on. */
+/* Ranks that leave, and communicators that are destroyed while calls are under way on them: their memory is the
+ * caller's again, and the links, which other communicators use too, go on. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "check.h"
-#include "job.h"
+#include "deeds.h"
 
 static unsigned char *map_filled(size_t bytes, int value) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -74,9 +75,117 @@ static void test_leaves(void **state) {
   }
 }
 
+/* ---- whole ranks */
+
+struct leaver {
+  int who;
+  const char *plan;
+};
+
+/* One rank leaves before its first call, when there are no links yet. The others hear of it long before their deadline
+ * of 50 s. */
+static void rank_leaves_first(struct job *job, int rank) {
+  const struct leaver *leaver = job->argument;
+  float in = 1, out = 0;
+  setenv("BANYAN_HOST", "here", 1);
+  setenv("BANYAN_PLAN", leaver->plan, 1);
+  struct banyan_comm *world = job_join();
+  if (rank != leaver->who)
+    job_report_status(job, rank, banyan_allreduce(world, &in, &out, 1, BANYAN_FLOAT32, BANYAN_SUM));
+  banyan_comm_destroy(world);
+}
+
+static void check_heard(struct job *job, int who) {
+  char wanted[64];
+  snprintf(wanted, sizeof wanted, "rank %d (host here) left", who);
+  job->limit = 10;
+  job_wait(job);
+  for (int r = 0; r < job->n; r++)
+    if (r != who && (job->reports[r].status != BANYAN_ERR_PEER_DEAD || !strstr(job->reports[r].text, wanted)))
+      job_fail(job, "rank %d heard \"%s\", not that %s", r, job->reports[r].text, wanted);
+}
+
+static void test_leaves_first(void **state) {
+  (void)state;
+  static const char *const plans[] = {"exchange", "chain", "star"};
+  for (int who = 0; who < 4; who++)
+    for (int i = 0; i < 2; i++) {
+      struct leaver leaver = {.who = who, .plan = plans[who ? (who + i) % 3 : 0]};
+      struct job job = {.n = 4, .run = rank_leaves_first, .transport = i ? "shm" : "tcp", .argument = &leaver};
+      job_start(&job);
+      check_heard(&job, who);
+      job_end(&job, true);
+    }
+}
+
+/* One rank has done its part and leaves; the others work on without it, some of whom it never had a link to, though
+ * they asked for one: a call of no elements needs none. */
+static void rank_works_on(struct job *job, int rank) {
+  const struct leaver *leaver = job->argument;
+  struct banyan_comm *world = job_join(), *part = NULL;
+  struct by_rng rng;
+  float nothing = 0;
+  by_rng_init(&rng, job->seed);
+  must(banyan_comm_set_plan(world, "chain"));
+  must(banyan_comm_split(world, rank == leaver->who, 0, &part));
+  must(banyan_comm_set_plan(world, leaver->plan));
+  must(banyan_allreduce(world, &nothing, &nothing, 0, BANYAN_FLOAT32, BANYAN_SUM));
+  for (int i = 0; i < 200 && rank != leaver->who; i++) {
+    struct deed deed;
+    deed_choose(&rng, job->n - 1, BANYAN_ALLREDUCE, 3000, &deed);
+    deed_do(part, &deed, 0);
+    usleep(8000);
+  }
+  banyan_comm_destroy(part);
+  banyan_comm_destroy(world);
+}
+
+static void test_works_on(void **state) {
+  (void)state;
+  for (int who = 0; who < 4; who++) {
+    struct leaver leaver = {.who = who, .plan = "exchange"};
+    struct job job = {.n = 4, .run = rank_works_on, .transport = who % 2 ? "shm" : "tcp", .argument = &leaver};
+    job_run(&job);
+  }
+}
+
+/* The same few calls on all ranks, who come and go at different times: whoever is through has sent all that the others
+ * still need. */
+static void rank_ends_in_order(struct job *job, int rank) {
+  struct by_rng rng, own;
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  struct banyan_comm *world = job_join();
+  must(banyan_comm_set_plan(world, job->argument));
+  for (uint64_t left = 1 + by_rng_below(&rng, 3); left; left--) {
+    struct deed deed;
+    deed_choose(&rng, job->n, -1, 100000, &deed);
+    if (by_rng_below(&own, 2)) job_doze(&own, 150000);
+    deed_do(world, &deed, (unsigned)by_rng_below(&own, 4));
+  }
+  if (by_rng_below(&own, 2)) job_doze(&own, 150000);
+  banyan_comm_destroy(world);
+}
+
+static void test_ends_in_order(void **state) {
+  (void)state;
+  static const char *const plans[] = {"chain", "star", "ring", "double-tree", "exchange"};
+  for (int i = 0; i < job_rounds(20); i++) {
+    struct job job = {.n = 2 + i % 4,
+                      .run = rank_ends_in_order,
+                      .transport = i % 2 ? "shm" : "tcp",
+                      .argument = plans[i % 5],
+                      .seed = job_seed(i)};
+    job_run(&job);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_leaves),
+      cmocka_unit_test(test_leaves_first),
+      cmocka_unit_test(test_works_on),
+      cmocka_unit_test(test_ends_in_order),
   };
   return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
 }
