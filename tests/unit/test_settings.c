@@ -127,8 +127,10 @@ static void test_empty_is_not_set(void **state) {
 static void test_suggestions(void **state) {
   (void)state;
   static const char *const near[][2] = {
-      {"BANYAN_TRANSPROT=tcp", "BANYAN_TRANSPORT"}, {"BANYAN_IFCAE", "BANYAN_IFACE"},
-      {"BANYAN_DEADLIN=3", "BANYAN_DEADLINE"},      {"BANYAN_LOGS=debug", "BANYAN_LOG"},
+      {"BANYAN_TRANSPROT=tcp", "BANYAN_TRANSPORT"},
+      {"BANYAN_IFCAE", "BANYAN_IFACE"},
+      {"BANYAN_DEADLIN=3", "BANYAN_DEADLINE"},
+      {"BANYAN_LOGS=debug", "BANYAN_LOG"},
       {"BANYAN_RANKS=3", "BANYAN_RANK"},
   };
   for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
