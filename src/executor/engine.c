@@ -543,8 +543,8 @@ void by_engine_give_stage(struct by_engine *engine, char *stage) {
 char *by_engine_block(struct by_engine *engine, uint32_t index) {
   if (index >= engine->n_blocks) {
     uint32_t n = index + 4;
-    char *blocks = aligned_alloc(4096, (size_t)n * engine->options.block);
-    if (!blocks) return NULL;
+    void *blocks; /* aligned_alloc would want whole pages */
+    if (posix_memalign(&blocks, 4096, (size_t)n * engine->options.block)) return NULL;
     if (engine->n_blocks) memcpy(blocks, engine->blocks, (size_t)engine->n_blocks * engine->options.block);
     free(engine->blocks);
     engine->blocks = blocks;

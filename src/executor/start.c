@@ -139,6 +139,12 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
   return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
 }
 
+/* Where byte 0 of the layout would be, if it were in this buffer: a place that may be outside of it, and of a buffer
+ * that is not used (NULL). So it is reckoned as a number. */
+static char *origin_of(char *buffer, uint64_t first) {
+  return (char *)((uintptr_t)buffer - first);
+}
+
 /* Scratch holds, one after the other, what the schedule's TMP needs, a scaled copy of the send buffer, and the
  * received block where it would overwrite what is still to be sent. */
 static enum banyan_status set_buffers(struct by_call *call, const struct banyan_call *user) {
@@ -170,9 +176,9 @@ static enum banyan_status set_buffers(struct by_call *call, const struct banyan_
     send = recv = (char *)&call->barrier_byte;
     call->barrier_byte = 0;
   }
-  call->buffer[BY_BUFFER_SEND] = send - call->bounds[s->origin[BY_BUFFER_SEND]];
-  call->buffer[BY_BUFFER_RECV] = recv - call->bounds[s->origin[BY_BUFFER_RECV]];
-  call->buffer[BY_BUFFER_TMP] = scratch - call->bounds[s->origin[BY_BUFFER_TMP]];
+  call->buffer[BY_BUFFER_SEND] = origin_of(send, call->bounds[s->origin[BY_BUFFER_SEND]]);
+  call->buffer[BY_BUFFER_RECV] = origin_of(recv, call->bounds[s->origin[BY_BUFFER_RECV]]);
+  call->buffer[BY_BUFFER_TMP] = origin_of(scratch, call->bounds[s->origin[BY_BUFFER_TMP]]);
   return BANYAN_OK;
 }
 

@@ -1,0 +1,79 @@
+/* What ranks tell each other about themselves: members (of hellos and of the welcome), and the answers to an inquiry.
+ * The input is cut at its first bytes into the answers of three ranks; each is also read as a member. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inquiry.h"
+#include "member.h"
+
+#undef NDEBUG
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { RANKS = 3 };
+
+/* What is read says the same when it is written and read again. */
+static void read_member(const uint8_t *data, size_t size) {
+  struct by_arena arena;
+  struct by_member member = {0}, again = {0};
+  struct by_reader reader;
+  struct by_writer writer;
+  uint8_t bytes[4096];
+  by_arena_init(&arena);
+  by_reader_init(&reader, data, size);
+  if (by_member_read(&reader, &arena, &member) == BANYAN_OK) {
+    assert(member.host && member.machine && member.local && member.n_addresses <= BY_MEMBER_ADDRESSES);
+    by_writer_init(&writer, bytes, sizeof bytes);
+    by_member_write(&writer, &member);
+    assert(!writer.failed);
+    by_reader_init(&reader, bytes, writer.length);
+    assert(by_member_read(&reader, &arena, &again) == BANYAN_OK && by_reader_check(&reader, "it") == BANYAN_OK);
+    assert(!strcmp(member.host, again.host) && member.pid == again.pid && by_member_same_host(&member, &again));
+    for (uint32_t i = 0; i < member.n_addresses; i++)
+      assert(!by_address_compare(&member.addresses[i], &again.addresses[i]));
+  }
+  by_arena_fini(&arena);
+}
+
+static void judge(const struct by_inquiry *inquiry, enum banyan_status expected) {
+  char text[512] = "";
+  uint32_t culprit = UINT32_MAX;
+  enum banyan_status status = by_inquiry_judge(inquiry, &culprit, text, sizeof text);
+  assert(status == BANYAN_ERR_MISMATCH || status == expected);
+  assert(status == BANYAN_OK || (*text && memchr(text, 0, sizeof text)));
+  assert(culprit < RANKS || culprit == UINT32_MAX);
+}
+
+static void inquire(struct by_context *context, const uint8_t *data, size_t size, const uint8_t *cuts) {
+  struct by_inquiry *inquiry;
+  assert(by_inquiry_create(context, &inquiry) == BANYAN_OK);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    size_t n = rank + 1 < RANKS ? cuts[rank] : size;
+    if (n > size) n = size;
+    uint8_t *exact = malloc(n ? n : 1); /* so that a sanitizer sees a read past it, and one of what is gone */
+    assert(exact);
+    if (n) memcpy(exact, data, n);
+    read_member(exact, n);
+    if (cuts[2] & 1u << rank)
+      by_inquiry_left(inquiry, rank);
+    else
+      (void)by_inquiry_answer(inquiry, rank, exact, n);
+    free(exact);
+    data += n;
+    size -= n;
+  }
+  judge(inquiry, BANYAN_OK);
+  by_inquiry_late(inquiry, "the deadline passed", "rank 1");
+  judge(inquiry, BANYAN_ERR_TIMEOUT);
+  by_inquiry_destroy(inquiry);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const char *names[RANKS] = {"rank 0 (host a)", "rank 1 (host a)", "rank 2 (host b)"};
+  struct by_context context = {.size = RANKS, .names = names};
+  if (size < 3) return 0;
+  inquire(&context, data + 3, size - 3, data);
+  return 0;
+}
