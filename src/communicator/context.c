@@ -62,6 +62,7 @@ void by_context_attach(struct by_context *context, uint32_t process, struct by_l
       by_error("net", "watching the link to %s failed: %s", by_context_name(context, process), strerror(errno));
   }
   by_engine_attach(context->engine, process, lanes, n);
+  if (context->parting && by_engine_status(context->engine) == BANYAN_OK) (void)by_engine_goodbye(context->engine);
   by_context_unlock(context);
   by_context_wake(context);
 }
@@ -287,6 +288,7 @@ static void say_goodbye(struct by_context *context) {
   uint64_t until = by_clock_now(&by_clock_system) + GOODBYE_MS * BY_MILLISECOND;
   if (context->control) by_control_leave(context->control);
   by_context_lock(context);
+  context->parting = true;
   while (by_engine_status(context->engine) == BANYAN_OK && !by_engine_goodbye(context->engine)) {
     by_engine_progress(context->engine);
     if (by_clock_now(&by_clock_system) > until) break;

@@ -31,6 +31,7 @@ struct by_context {
   const char **names; /* "rank 2 (host a)" */
   uint32_t *host_of;  /* rank -> number of its host, 0 .. n_hosts - 1 in order of first rank */
   uint32_t n_hosts;
+  bool parting;        /* goodbye is being said, to peers whose link begins only now too; under lock */
   bool *left;          /* rank -> it has left on purpose; under lock */
   bool crowded;        /* somewhere more ranks than cores share a machine; the same on all ranks */
   uint32_t references; /* communicators; under lock */
