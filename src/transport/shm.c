@@ -30,6 +30,7 @@
 
 enum {
   LINE = 64,
+  PAIR = 128, /* processors fetch the other line of a pair too */
   RING_MOST = 2 << 20, /* bytes */
   RING_CROWDED = 512 << 10,
   RING_LEAST = 256 << 10,
@@ -39,17 +40,17 @@ enum {
   STREAM_FROM = 2 << 10, /* smaller stores fit the store buffer */
   OFFER_SHARED = 4 << 10,
   LOOK_EVERY = 4096, /* idle looks at a ring between looks at the socket */
-  PROBE_EVERY = 8,   /* large frames between looks at how far the peer's core is */
+  PROBE_EVERY = 7,   /* large frames between looks at how far the peer's core is */
   FAR_CYCLES = 250,  /* of the time stamp counter for one line: 65 between a cache's cores, 400 beyond */
   SLOW_MOST = 8,
 };
 #define WRAP UINT32_MAX
 
 struct ring {
-  _Alignas(LINE) _Atomic uint32_t asleep;  /* set by the reader before it sleeps */
-  _Alignas(LINE) _Atomic uint64_t freed;   /* bytes the reader has done with, ever growing */
-  _Alignas(LINE) _Atomic uint32_t starved; /* set by the writer when it found no room */
-  _Alignas(LINE) char data[];
+  _Alignas(PAIR) _Atomic uint32_t asleep;  /* set by the reader before it sleeps */
+  _Alignas(PAIR) _Atomic uint64_t freed;   /* bytes the reader has done with, ever growing */
+  _Alignas(PAIR) _Atomic uint32_t starved; /* set by the writer when it found no room */
+  _Alignas(PAIR) char data[];
 };
 
 struct mapping {
