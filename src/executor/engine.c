@@ -417,10 +417,19 @@ void by_engine_forget_region(struct by_engine *engine, uint32_t region) {
 
 /* ---- failing */
 
+/* The callers get their memory back, and use it again, while peers that have not heard may still read it. */
+static void withdraw_offers(struct by_engine *engine) {
+  for (uint32_t i = 0; i < engine->active; i++) {
+    struct by_lane *lane = engine->ends[i]->lane;
+    if (lane->ops->withdraw) lane->ops->withdraw(lane);
+  }
+}
+
 void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text) {
   if (engine->status != BANYAN_OK) return;
   engine->status = status;
   snprintf(engine->error, sizeof engine->error, "%s", text);
+  withdraw_offers(engine);
   while (engine->running) by_call_end(engine->running, status);
   if (engine->options.failed && status != BANYAN_ERR_CLOSED)
     engine->options.failed(engine->options.context, status, process, engine->error);

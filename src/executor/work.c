@@ -124,6 +124,13 @@ static const char *operand(struct by_in *in, uint32_t index, uint64_t at, size_t
   return NULL;
 }
 
+/* Whether what was just read in the sender's memory may have been overwritten meanwhile: then the job has failed, and
+ * the call waits for the word why. */
+static bool is_withdrawn(const struct by_in *in) {
+  const struct by_lane *lane = in->link->lane;
+  return in->source != BY_IN_DATA && lane->ops->withdrawn && lane->ops->withdrawn(lane);
+}
+
 static void divide(struct by_call *call, char *bytes, size_t n) {
   enum banyan_dtype dtype = (enum banyan_dtype)(call->stamp.dtype_op >> 4);
   by_kernel_divide(dtype, bytes, bytes, call->divisor, n / call->element);
@@ -191,6 +198,8 @@ static size_t reduce_block(struct by_call *call, uint32_t index, struct by_in *d
   }
   if (step->own == step->n_in) sources[n_sources++] = own;
   add(call, step, to, n_sources, n);
+  for (uint32_t i = 0; i < step->n_in; i++)
+    if (is_withdrawn(&call->ins[step->in + i])) return 0;
   for (uint32_t i = 0; i < step->n_in; i++) {
     struct by_in *in = &call->ins[step->in + i];
     in->consumed += n;
@@ -233,6 +242,7 @@ static bool receive_block(struct by_call *call, uint32_t index) {
     refuse(in);
     return false;
   }
+  if (is_withdrawn(in)) return false;
   in->consumed += n;
   after_consuming(in);
   move_to(call, index, start_of(call, in) + in->consumed);

@@ -71,6 +71,11 @@ struct by_lane_ops {
   /* Copies bytes at .. at + n of the offered memory; false (and no lane error): not possible here. */
   bool (*pull)(struct by_lane *lane, const struct by_offer *offer, uint64_t at, void *to, size_t n);
 
+  /* What was offered may change from now on though the peer has not said that it is done: this end has failed. */
+  void (*withdraw)(struct by_lane *lane);
+  /* Whether the peer has withdrawn its offers; to be asked after reading, before what was read is used. NULL: never. */
+  bool (*withdrawn)(const struct by_lane *lane);
+
   /* Says whether the owner is about to sleep (the peer then wakes it) or has woken up. After sleeping(true) the
    * owner looks once more before it sleeps. */
   void (*sleeping)(struct by_lane *lane, bool asleep);

@@ -50,6 +50,7 @@ struct ring {
   _Alignas(PAIR) _Atomic uint32_t asleep;  /* set by the reader before it sleeps */
   _Alignas(PAIR) _Atomic uint64_t freed;   /* bytes the reader has done with, ever growing */
   _Alignas(PAIR) _Atomic uint32_t starved; /* set by the writer when it found no room */
+  _Atomic uint32_t withdrawn;              /* by the writer: what it offers is no longer what it was */
   _Alignas(PAIR) char data[];
 };
 
@@ -328,6 +329,17 @@ static bool shm_pull(struct by_lane *lane, const struct by_offer *offer, uint64_
   return true;
 }
 
+static void shm_withdraw(struct by_lane *lane) {
+  atomic_store(&shm_of(lane)->tx->withdrawn, 1);
+}
+
+/* The writer's stores to what it offered come after its store to `withdrawn`: if that is not here yet, none of them
+ * was when the memory was read. */
+static bool shm_withdrawn(const struct by_lane *lane) {
+  atomic_thread_fence(memory_order_acquire);
+  return atomic_load_explicit(&shm_of(lane)->rx->withdrawn, memory_order_relaxed);
+}
+
 /* ---- the rest */
 
 static void shm_sleeping(struct by_lane *lane, bool asleep) {
@@ -366,6 +378,8 @@ static const struct by_lane_ops shm_ops = {
     .map = shm_map,
     .unmap = shm_unmap,
     .pull = shm_pull,
+    .withdraw = shm_withdraw,
+    .withdrawn = shm_withdrawn,
     .sleeping = shm_sleeping,
     .wakes = shm_wakes,
     .destroy = shm_destroy,

@@ -1,5 +1,6 @@
 /* Memory of banyan_alloc: what is freed goes, here and in the ranks that have mapped it, but not before the calls that
  * use it have ended. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,11 +131,55 @@ static void test_forgets(void **state) {
   job_run(&job);
 }
 
+/* Rank 1 sends, aborts the job and uses its memory again while rank 0, which would tell rank 2 of it, is stopped.
+ * Rank 2, which receives, finds other bytes in rank 1's memory and must not take them for the message. */
+static void rank_withdraws(struct job *job, int rank) {
+  enum { BYTES = 1 << 18 };
+  struct banyan_comm *world = job_join();
+  struct banyan_call call = {.root = 3 - rank, .dtype = BANYAN_UINT8, .count = BYTES};
+  struct banyan_request *request = NULL;
+  void *memory = NULL;
+  must(banyan_alloc(world, BYTES, &memory));
+  memset(memory, 1, BYTES);
+  settle(world); /* all links are there */
+  call.send = call.recv = memory;
+  call.collective = rank == 0 ? BANYAN_BARRIER : rank == 1 ? BANYAN_SEND : BANYAN_RECV;
+  job_set_stage(job, rank, 1);
+  while (rank && atomic_load(&job->reports[rank - 1].stage) < 2) usleep(100);
+  must(banyan_start(world, &call, &request));
+  if (rank == 1) {
+    banyan_comm_abort(world, "enough");
+    memset(memory, 2, BYTES);
+    job_set_stage(job, 1, 2);
+  }
+  must_fail(BANYAN_ERR_ABORTED, banyan_wait(request));
+  job_set_stage(job, rank, 3);
+  for (double until = job_now() + 5; rank == 1 && job_now() < until; usleep(100)) /* its memory has to be there */
+    if (atomic_load(&job->reports[2].stage) == 3) break;
+  banyan_free(world, memory);
+  banyan_comm_destroy(world);
+}
+
+static void test_withdrawn(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_withdraws, .transport = "shm"};
+  job_start(&job);
+  for (int r = 0; r < 3; r++) job_wait_stage(&job, r, 1);
+  job_signal(&job, 0, SIGSTOP);
+  usleep(50000); /* for it to stop, or less is tested */
+  job_set_stage(&job, 0, 2);
+  job_wait_stage(&job, 1, 2);
+  usleep(200000); /* for rank 2 to read */
+  job_signal(&job, 0, SIGCONT);
+  job_end(&job, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_frees),
       cmocka_unit_test(test_hasty),
       cmocka_unit_test(test_forgets),
+      cmocka_unit_test(test_withdrawn),
   };
   return cmocka_run_group_tests_name("shared memory", tests, NULL, NULL);
 }
