@@ -89,8 +89,9 @@ enum {
   BY_PLAN_MOST_VERTICES = 65536,
   BY_PLAN_MOST_GROUPS = 4096, /* of all classes together */
   BY_PLAN_MOST_CLASSES = 64,
-  BY_PLAN_MOST_DIGITS = 16, /* of a radix */
-  BY_PLAN_MOST_NAME = 255,  /* bytes, UTF-8 without control characters */
+  BY_PLAN_MOST_DIGITS = 16,      /* of a radix */
+  BY_PLAN_MOST_PLACES = 4 << 20, /* vertices of all trees of a file together */
+  BY_PLAN_MOST_NAME = 255,       /* bytes, UTF-8 without control characters */
   BY_PLAN_MOST_CHUNK = 1 << 30,
 };
 

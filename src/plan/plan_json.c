@@ -214,7 +214,8 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_place 
 }
 
 static enum banyan_status take_plan(struct by_plan *plan, const struct by_place *document, json_t *root) {
-  struct by_plan_reader reader = {.plan = plan, .vertex_of = json_object()};
+  uint64_t places = 0;
+  struct by_plan_reader reader = {.plan = plan, .vertex_of = json_object(), .places = &places};
   enum banyan_status status = reader.vertex_of ? by_doc_fields(document, root, document_fields) : by_plan_no_memory();
   if (status == BANYAN_OK) status = take_head(plan, document, root);
   if (status == BANYAN_OK) status = take_vertices(&reader, document, root);

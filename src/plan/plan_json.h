@@ -10,6 +10,7 @@ struct by_plan_reader {
   struct by_plan *plan; /* its vertices are there */
   json_t *vertex_of;    /* name -> vertex */
   uint32_t *position;   /* of each vertex in the tree being read; UINT32_MAX between trees */
+  uint64_t *places;     /* vertices of the trees read so far */
 };
 
 /* Reads an element of "trees" into `group`, all zeros before. */

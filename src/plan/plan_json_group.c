@@ -110,6 +110,10 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
   }
   if (order) BY_TRY(by_doc_array(&order_place, order, 1, plan->n_vertices));
   size_t n = order ? json_array_size(order) : kind == BY_GROUP_TREE ? 1 + json_object_size(up) : plan->n_ranks;
+  /* A tree need not name its vertices, so that few bytes of text could stand for very many of them. */
+  *part->reader->places += n;
+  if (*part->reader->places > BY_PLAN_MOST_PLACES)
+    return by_doc_fail(part->place, "more than %d vertices in all trees together", BY_PLAN_MOST_PLACES);
   BY_TRY(by_group_init(plan, part->group, kind, (uint32_t)n, json_object_get(part->object, "down") != NULL));
   if (order)
     BY_TRY(take_order(part, order));

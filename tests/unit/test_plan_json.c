@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"
@@ -212,6 +213,21 @@ static void test_limits(void **state) {
   test_free(text);
 }
 
+/* 4096 exchanges over 65536 ranks are 120 KiB of text, and would be a GiB of plan. */
+static void test_trees_that_name_no_vertex(void **state) {
+  (void)state;
+  struct by_plan *plan;
+  enum { TREES = 4096, ROOM = 40 * TREES };
+  char *text = test_malloc(ROOM);
+  size_t length = (size_t)snprintf(text, ROOM, HEAD "\"ranks\": 65536, \"trees\": [");
+  for (int i = 0; i < TREES; i++)
+    length += (size_t)snprintf(text + length, ROOM - length, "%s{\"kind\":\"exchange\",\"share\":1}", i ? "," : "");
+  length += (size_t)snprintf(text + length, ROOM - length, "]}");
+  assert_status(by_plan_parse("p.json", text, length, &plan), BANYAN_ERR_PARSE);
+  assert_non_null(strstr(banyan_error_text(), "p.json: trees[64]: more than 4194304 vertices in all trees"));
+  test_free(text);
+}
+
 static void test_files(void **state) {
   (void)state;
   struct by_plan *plan;
@@ -224,10 +240,15 @@ static void test_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_everything),       cmocka_unit_test(test_ranks_without_names),
-      cmocka_unit_test(test_order_of_members), cmocka_unit_test(test_order_of_a_tree),
-      cmocka_unit_test(test_shares),           cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_limits),           cmocka_unit_test(test_files),
+      cmocka_unit_test(test_everything),
+      cmocka_unit_test(test_ranks_without_names),
+      cmocka_unit_test(test_order_of_members),
+      cmocka_unit_test(test_order_of_a_tree),
+      cmocka_unit_test(test_shares),
+      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_files),
+      cmocka_unit_test(test_trees_that_name_no_vertex),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
