@@ -20,6 +20,20 @@ wants() {
   fail "$* ended with $got, not $wanted"
 }
 
+# A process of a test of launchers is known by the number of seconds it sleeps.
+odd=$((100000 + $$))
+# left N: so many of these sleepers live, waiting up to 10 s for that.
+left() {
+  local n i
+  for ((i = 0; i < 100; i++)); do
+    n=$(pgrep -fc "^sleep $odd" || true)
+    [ "$n" -eq "$1" ] && return
+    sleep 0.1
+  done
+  pgrep -fa "sleep $odd" >&2 || true
+  fail "$n processes are there, not $1"
+}
+
 # shows PATTERN FILE: some line of $scratch/FILE matches.
 shows() {
   grep -qE -- "$1" "$scratch/$2" && return

@@ -26,7 +26,7 @@ static const struct by_option options[] = {
     {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N", "number of ranks", 1, BY_PLAN_MOST_VERTICES},
     {"hosts", 'H', BY_OPTION_TEXT, AT(hosts), "HxR|R,R,...",
      "ranks of each host, \"2x4\" or \"4,2\": the plan is made over\nhosts, and the ranks of each combine first", 0, 0},
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print the plan as JSON", 0, 0},
+    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print the plan, or with --schedule the schedule, as JSON", 0, 0},
     {"list", 'l', BY_OPTION_FLAG, AT(list), NULL, "list the built-in plans", 0, 0},
     {"schedule", 's', BY_OPTION_INT, AT(schedule), "RANK", "print what this rank does, step by step", 0,
      BY_PLAN_MOST_VERTICES - 1},
@@ -142,7 +142,7 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
                    asked->schedule >= (long)plan->n_ranks ? asked->schedule : asked->root, plan->n_ranks);
   BY_TRY(by_schedule_compile(plan, by_plan_class(plan, asked->bytes), collective, (uint32_t)asked->root,
                              (uint32_t)asked->schedule, &schedule));
-  by_schedule_print(schedule, text);
+  (asked->json ? by_schedule_print_json : by_schedule_print)(schedule, text);
   by_schedule_destroy(schedule);
   return BANYAN_OK;
 }

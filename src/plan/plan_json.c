@@ -278,12 +278,16 @@ static enum banyan_status read_file(const char *path, char **text, size_t *lengt
   for (size_t room = 0, n = 1; n > 0 && *length <= MOST_BYTES; *length += n) {
     if (*length == room) {
       char *more = realloc(*text, room = room ? 2 * room : 65536);
-      if (!more) break;
+      if (!more) {
+        free(*text);
+        fclose(file);
+        return by_plan_no_memory();
+      }
       *text = more;
     }
     n = fread(*text + *length, 1, room - *length, file);
   }
-  bool bad = ferror(file) || !*text;
+  bool bad = ferror(file);
   int why = errno;
   fclose(file);
   if (!bad) return BANYAN_OK;

@@ -96,5 +96,7 @@ void by_schedule_bounds(const struct by_schedule *schedule, size_t count, const 
 
 /* For people: one line a step. */
 void by_schedule_print(const struct by_schedule *schedule, struct by_text *text);
+/* The same as one line of JSON, without a newline. */
+void by_schedule_print_json(const struct by_schedule *schedule, struct by_text *text);
 
 #endif

@@ -19,6 +19,32 @@ wants 0 "$BANYAN" plan -n 1
 wants 0 "$BANYAN" plan -b ring -n 3 --schedule 1 --collective reduce --root 2
 shows '^reduce, rank 1 of 3' out
 
+# a schedule as JSON is the one that is drawn
+wants 0 "$BANYAN" plan -b star -n 80 --schedule 0
+cp "$scratch/out" "$scratch/drawn"
+wants 0 "$BANYAN" plan -b star -n 80 --schedule 0 --json
+python3 - "$scratch/out" "$scratch/drawn" <<'EOF' || fail "the schedule's JSON"
+import json, re, sys
+lines = open(sys.argv[1], encoding="utf-8").read().split("\n")
+assert len(lines) == 2 and not lines[1], len(lines)
+schedule = json.loads(lines[0])
+drawn = open(sys.argv[2], encoding="utf-8").read().split("\n")[2:-1]
+assert (schedule["collective"], schedule["rank"], schedule["ranks"], schedule["pieces"]) == ("allreduce", 0, 80, 1)
+assert len(schedule["steps"]) == len(drawn)
+taken = set()
+for number, (step, line) in enumerate(zip(schedule["steps"], drawn)):
+    assert re.match(rf" *{number} +{step['level']}  {step['kind']} ", line), line
+    for rank, tag in step.get("takes", []):
+        assert f"rank {rank} #{tag}" in line, line
+        taken.add(rank)
+    if "after" in step:
+        assert line.endswith("after " + ", ".join(map(str, step["after"]))), line
+    assert ("divide" in line) == step.get("divide", False), line
+    if step["kind"] == "send":
+        assert f"to rank {step['rank']} #{step['tag']}" in line, line
+assert taken == set(range(1, 80))
+EOF
+
 # JSON is one line, and reads back as the same plan
 wants 0 "$BANYAN" plan -b double-tree -n 6 --json
 [ "$(wc -l <"$scratch/out")" -eq 1 ] || fail "--json prints more than a line"

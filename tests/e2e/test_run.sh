@@ -2,19 +2,6 @@
 # `banyan run`: what ranks are told, whose output is whose, how a job ends, and that nothing is left over.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
-# A process of this test is known by the number of seconds it sleeps.
-odd=$((100000 + $$))
-# left N: so many of our sleepers live, waiting up to 10 s for that.
-left() {
-  local n i
-  for ((i = 0; i < 100; i++)); do
-    n=$(pgrep -fc "^sleep $odd" || true)
-    [ "$n" -eq "$1" ] && return
-    sleep 0.1
-  done
-  pgrep -fa "sleep $odd" >&2 || true
-  fail "$n processes are there, not $1"
-}
 alive() { left "$1"; }
 
 # --- what ranks are told
@@ -36,6 +23,8 @@ shows '^5000 5000$' out
 
 # --- mistakes that are told once, before anything is started
 hello=$BANYAN_BUILD/examples/hello
+wants 0 "$BANYAN" run -n 4 -- "$hello"
+grep -qF "It prints \`$(cat "$scratch/out")\`" "$BANYAN_SOURCE/README.md" || fail "the README promises another line"
 wants 2 "$BANYAN" run -n 2 --plan rnig -- "$hello"
 shows '^banyan run: there is no built-in plan "rnig"; did you mean ring\?' err
 wants 2 "$BANYAN" run -n 2 --plan star:2 -- "$hello"

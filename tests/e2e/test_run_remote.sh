@@ -3,17 +3,6 @@
 # sees, and ends of all kinds.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
-odd=$((200000 + $$))
-left() {
-  local n i
-  for ((i = 0; i < 100; i++)); do
-    n=$(pgrep -fc "^sleep $odd" || true)
-    [ "$n" -eq "$1" ] && return
-    sleep 0.1
-  done
-  fail "$n processes are there, not $1"
-}
-
 cat >"$scratch/ssh" <<'END'
 #!/bin/sh
 # ssh -p 22 HOST COMMAND: as sshd does it, with a clean environment and in the home folder.
