@@ -18,6 +18,8 @@ BANYAN_CHECK enum banyan_status by_connector_create(struct by_context *context, 
 BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);
 /* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */
 void by_connector_want(struct by_connector *connector, uint32_t process);
+/* The context knows now that this process has left. */
+void by_connector_left(struct by_connector *connector, uint32_t process);
 /* NULL is allowed. The loop no longer runs. */
 void by_connector_destroy(struct by_connector *connector);
 

@@ -29,7 +29,7 @@ static void give_verdict(void *argument) {
            by_context_name(context, target->process), target->last_error);
   by_context_lock(context);
   if (context->left[target->process])
-    by_engine_left(context->engine, target->process);
+    by_engine_left(context->engine, target->process, true);
   else if (!by_engine_attached(context->engine, target->process))
     by_engine_fail(context->engine, BANYAN_ERR_CONNECT, target->process, text);
   pthread_cond_broadcast(&context->changed);
@@ -37,10 +37,28 @@ static void give_verdict(void *argument) {
   by_context_wake(context);
 }
 
+static bool has_left(const struct target *target) {
+  struct by_context *context = target->connector->context;
+  by_context_lock(context);
+  bool left = context->left[target->process];
+  by_context_unlock(context);
+  return left;
+}
+
 /* Perhaps it died, or ended because the job failed: if so, rank 0 says that first. */
 static void await_verdict(struct target *target) {
   by_target_finish(target);
-  by_loop_set_delay(target->connector->context->loop, &target->verdict, VERDICT_MS * BY_MILLISECOND);
+  if (has_left(target))
+    give_verdict(target);
+  else
+    by_loop_set_delay(target->connector->context->loop, &target->verdict, VERDICT_MS * BY_MILLISECOND);
+}
+
+void by_connector_left(struct by_connector *connector, uint32_t process) {
+  struct target *target = &connector->targets[process];
+  if (!by_timer_is_set(&target->verdict)) return;
+  by_loop_cancel_timer(&target->verdict);
+  give_verdict(target);
 }
 
 void by_target_fail(struct target *target, const char *why) {

@@ -14,7 +14,7 @@
 #include "log.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
-enum { GOODBYE_MS = 1000, SPREAD_WINDOW = 4 << 20 };
+enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20 };
 
 /* ---- what the engine asks */
 
@@ -71,7 +71,7 @@ void by_context_attach(struct by_context *context, uint32_t process, struct by_l
  * still be on its way, to a link that brings what it sent before it left, or to nothing. */
 void by_context_left(struct by_context *context, uint32_t process) {
   context->left[process] = true;
-  if (process > context->rank) by_engine_left(context->engine, process);
+  by_engine_left(context->engine, process, process > context->rank);
 }
 
 /* ---- making one */

@@ -115,7 +115,7 @@ void by_control_heard_failure(struct by_control *control, enum banyan_status sta
 
 static void grace_over(void *context) {
   struct by_control *control = context;
-  if (control->told) return;
+  if (control->told || by_control_has_left(control, control->suspect)) return;
   spread(control, BANYAN_ERR_PEER_DEAD, control->suspect, control->suspect_text);
   fail_here(control, BANYAN_ERR_PEER_DEAD, control->suspect, control->suspect_text);
 }

@@ -3,15 +3,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "connector.h"
 #include "control_parts.h"
 #include "log.h"
 
 enum { TOGETHER_MS = 50 };
 
+bool by_control_has_left(const struct by_control *control, uint32_t rank) {
+  for (uint32_t i = 0; i < control->leavers.n; i++)
+    if (control->leavers.ranks[i] == rank) return true;
+  return false;
+}
+
 void by_control_heard_leaving(struct by_control *control, uint32_t rank) {
   struct by_leavers *leavers = &control->leavers;
-  for (uint32_t i = 0; i < leavers->n; i++)
-    if (leavers->ranks[i] == rank) return;
+  if (by_control_has_left(control, rank)) return;
   leavers->ranks[leavers->n++] = rank;
   if (by_timer_is_set(&leavers->due)) return;
   uint64_t delay = control->context->rank == 0 ? TOGETHER_MS * BY_MILLISECOND : 0;
@@ -56,9 +62,13 @@ void by_control_leavers_due(void *argument) {
     return;
   }
   if (context->rank == 0) tell_leavers(control);
-  by_context_lock(context);
-  for (; leavers->told < leavers->n; leavers->told++) by_context_left(context, leavers->ranks[leavers->told]);
-  by_context_unlock(context);
+  for (; leavers->told < leavers->n; leavers->told++) {
+    uint32_t rank = leavers->ranks[leavers->told];
+    by_context_lock(context);
+    by_context_left(context, rank);
+    by_context_unlock(context);
+    by_connector_left(context->connector, rank);
+  }
   by_context_wake(context);
 }
 

@@ -77,6 +77,7 @@ void by_control_heard_failure(struct by_control *control, enum banyan_status sta
 void by_control_heard_leaving(struct by_control *control, uint32_t rank);
 void by_control_heard_left(struct end *end, const void *payload, size_t length);
 void by_control_leavers_due(void *context);
+bool by_control_has_left(const struct by_control *control, uint32_t rank);
 
 /* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */
 void by_control_ask_here(struct by_control *control, const char *late, const char *awaited);

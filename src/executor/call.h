@@ -141,11 +141,11 @@ struct by_link {
   bool refuses;               /* the peer cannot read this process's ordinary memory */
   struct by_link *dirty_next; /* in the engine's list of links with something to send */
   bool dirty;
-  bool suspected; /* its end has been reported */
-  bool wanted;    /* a lane was asked for */
-  bool left;      /* its process is gone on purpose; without a lane there will be none */
-  uint32_t turn;  /* end that takes the next part of a large message */
-  uint32_t kept;  /* ends that hold a payload */
+  bool suspected;   /* its end has been reported */
+  bool wanted;      /* a lane was asked for */
+  bool left, never; /* its process left on purpose; so that there never will be a lane if there is none */
+  uint32_t turn;    /* end that takes the next part of a large message */
+  uint32_t kept;    /* ends that hold a payload */
   struct by_out *outs, **outs_end;
   struct by_in *notes, **notes_end;
   uint32_t running;                           /* calls under way that use this link */
@@ -194,7 +194,7 @@ struct by_engine {
   const void **sources; /* operands of one addition: as many as any schedule needs */
   uint32_t n_sources;
   uint32_t active; /* ends with a lane */
-  uint32_t left;   /* links whose process left */
+  uint32_t never;  /* links without a lane that never will have one */
   struct by_end **ends;
   enum banyan_status status;
   char error[BY_TEXT_BYTES];

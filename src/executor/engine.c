@@ -233,54 +233,52 @@ static bool waits_for(const struct by_engine *engine, const struct by_link *link
 
 /* Whether the peer closed this lane on purpose and nothing is missing that the others could not still bring. */
 static bool left_in_peace(const struct by_end *end) {
-  if (!end->leaving) return false;
+  if (!end->leaving && !end->link->left) return false;
   for (uint32_t i = 0; i < end->link->n_ends; i++)
     if (end->link->ends[i].lane->status == BANYAN_OK) return true;
   return !waits_for(end->link->engine, end->link);
 }
 
-static void say_left(const struct by_link *link, char *text, size_t room) {
-  char name[BY_NAME_BYTES], self[BY_NAME_BYTES];
-  const struct by_engine *engine = link->engine;
-  snprintf(text, room, "%s left (it destroyed its communicator or ended) while %s still waits for it",
-           by_engine_name(engine, link->process, name), by_engine_name(engine, engine->options.self, self));
-}
-
-static void give_up(struct by_link *link, enum banyan_status status, const char *text) {
+static void fail_for_leaving(const struct by_link *link) {
+  char text[BY_TEXT_BYTES], name[BY_NAME_BYTES], self[BY_NAME_BYTES];
   struct by_engine *engine = link->engine;
-  const struct by_engine_options *options = &engine->options;
-  link->suspected = true;
-  if (status == BANYAN_ERR_PEER_DEAD && options->suspects && options->suspects(options->context, link->process, text))
-    return;
-  by_engine_fail(engine, status, link->process, text);
+  snprintf(text, sizeof text, "%s left (it destroyed its communicator or ended) while %s still waits for it",
+           by_engine_name(engine, link->process, name), by_engine_name(engine, engine->options.self, self));
+  by_engine_fail(engine, BANYAN_ERR_PEER_DEAD, link->process, text);
 }
 
 void by_link_failed(struct by_end *end) {
   struct by_link *link = end->link;
+  struct by_engine *engine = link->engine;
+  const struct by_engine_options *options = &engine->options;
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
   if (link->suspected || left_in_peace(end)) return;
-  if (end->leaving)
-    say_left(link, text, sizeof text);
-  else
-    snprintf(text, sizeof text, "%s is gone: %s", by_engine_name(link->engine, link->process, name), end->lane->error);
-  give_up(link, end->lane->status, text);
+  if (end->leaving || link->left) {
+    fail_for_leaving(link);
+    return;
+  }
+  snprintf(text, sizeof text, "%s is gone: %s", by_engine_name(engine, link->process, name), end->lane->error);
+  bool dead = end->lane->status == BANYAN_ERR_PEER_DEAD;
+  link->suspected = true;
+  if (dead && options->suspects && options->suspects(options->context, link->process, text)) return;
+  by_engine_fail(engine, end->lane->status, link->process, text);
 }
 
 /* Calls that wait for who left before there was a lane. */
 static void look_for_left(struct by_engine *engine) {
-  char text[BY_TEXT_BYTES];
   for (uint32_t i = 0; i < engine->options.processes && engine->status == BANYAN_OK; i++) {
-    struct by_link *link = &engine->links[i];
-    if (!link->left || link->lane || link->suspected || !waits_for(engine, link)) continue;
-    say_left(link, text, sizeof text);
-    give_up(link, BANYAN_ERR_PEER_DEAD, text);
+    const struct by_link *link = &engine->links[i];
+    if (link->never && !link->lane && waits_for(engine, link)) fail_for_leaving(link);
   }
 }
 
-void by_engine_left(struct by_engine *engine, uint32_t process) {
+void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
   struct by_link *link = &engine->links[process];
-  if (!link->left) engine->left++;
+  if (never && !link->never) engine->never++;
   link->left = true;
+  link->never |= never;
+  /* what was said of ends of lanes is looked at again, now that this is known */
+  for (uint32_t i = 0; i < engine->options.processes; i++) engine->links[i].suspected = false;
   look_for_left(engine);
 }
 
@@ -376,7 +374,8 @@ bool by_engine_goodbye(struct by_engine *engine) {
   }
   for (uint32_t i = 0; i < engine->active; i++) {
     struct by_lane *lane = engine->ends[i]->lane;
-    if (lane->status == BANYAN_OK && !lane->ops->flush(lane)) all = false;
+    if (lane->status != BANYAN_OK) continue;
+    if (!lane->ops->flush(lane) || (lane->ops->arrived && !lane->ops->arrived(lane))) all = false;
   }
   return all;
 }
@@ -501,7 +500,7 @@ static void is_late(struct by_engine *engine, const struct by_call *call, uint64
 void by_engine_check_deadlines(struct by_engine *engine) {
   if (!engine->running) return;
   uint64_t now = by_clock_now(&engine->options.clock);
-  if (engine->left) look_for_left(engine);
+  if (engine->never) look_for_left(engine);
   ask_if_still(engine, now);
   const struct by_call *late = engine->running;
   while (late && (!late->deadline || now < late->deadline)) late = late->next;

@@ -56,9 +56,9 @@ void by_engine_destroy(struct by_engine *engine);
 /* Gives the lanes to a peer to the engine, which owns them from now on: all 1 .. BY_LANES of them at once and in the
  * same order as at the peer. Large messages are spread over them. */
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n);
-/* This process has left on purpose, and no lane to it will come any more: a call that waits for it, now or later,
- * fails with that. One that has a lane already goes on as the lane says. */
-void by_engine_left(struct by_engine *engine, uint32_t process);
+/* This process has left on purpose: the end of its lanes is no death. `never`: if it has none now, none will come. A
+ * call that waits for more from it fails, now or later. */
+void by_engine_left(struct by_engine *engine, uint32_t process, bool never);
 /* Whether a process has a lane. */
 bool by_engine_attached(const struct by_engine *engine, uint32_t process);
 /* Calls `visit` for every lane. */
@@ -111,7 +111,8 @@ bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t b
 void by_engine_forget_region(struct by_engine *engine, uint32_t region);
 /* Tells lanes that the owner is about to sleep, or woke. */
 void by_engine_sleeping(struct by_engine *engine, bool asleep);
-/* Says goodbye on all lanes, so that their end is no error to the peers. True when nothing is left to send. */
+/* Says goodbye on all lanes, so that their end is no error to the peers. True when nothing is left to send,
+ * and all has arrived. */
 bool by_engine_goodbye(struct by_engine *engine);
 
 /* Ends every pending and later call with this status and text. Only the first

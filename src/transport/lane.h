@@ -83,6 +83,8 @@ struct by_lane_ops {
   uint64_t (*wakes)(const struct by_lane *lane);
   /* ToS byte of a live connection; ignored where there is none. */
   void (*set_tos)(struct by_lane *lane, int tos);
+  /* Whether all that was sent is at the peer's machine, and destroying loses nothing. NULL: once flush() is true. */
+  bool (*arrived)(const struct by_lane *lane);
   void (*destroy)(struct by_lane *lane);
 };
 

@@ -12,11 +12,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -61,11 +63,18 @@ static void broke(struct tcp *tcp, int error) {
 
 /* ---- sending */
 
+/* A peer that is through closes its end, and may have said before all that is needed from it: that is read to its end,
+ * which is the lane's. */
+static void cannot_send(struct tcp *tcp, int error) {
+  bool full = error == EAGAIN || error == EINTR || error == ENOBUFS, closed = error == EPIPE || error == ECONNRESET;
+  if (!full && !closed) broke(tcp, error);
+}
+
 static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n) {
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = n};
   ssize_t sent = sendmsg(tcp->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent >= 0) return sent;
-  if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS) broke(tcp, errno);
+  cannot_send(tcp, errno);
   return 0;
 }
 
@@ -101,7 +110,7 @@ static bool drain_pipe(struct tcp *tcp) {
   while (tcp->piped) {
     unsigned flags = SPLICE_F_MOVE | SPLICE_F_NONBLOCK | (tcp->kept_left ? SPLICE_F_MORE : 0u);
     ssize_t n = splice_quietly(tcp, flags);
-    if (n < 0 && errno != EAGAIN && errno != EINTR) broke(tcp, errno);
+    if (n < 0) cannot_send(tcp, errno);
     if (n <= 0) return false;
     tcp->piped -= (size_t)n;
   }
@@ -216,7 +225,7 @@ static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by
     return tcp_send(lane, frame, payload);
   }
   ssize_t sent = send(tcp->fd, frame, HEADER, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE);
-  if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) broke(tcp, errno);
+  if (sent < 0) cannot_send(tcp, errno);
   if (sent <= 0) return BY_LANE_FULL;
   memcpy(tcp->small, frame, HEADER);
   tcp->small_first = (size_t)sent;
@@ -323,6 +332,11 @@ static void tcp_set_tos(struct by_lane *lane, int tos) {
   (void)!by_socket_set_tos(tcp_of(lane)->fd, tos);
 }
 
+static bool tcp_arrived(const struct by_lane *lane) {
+  int left = 0;
+  return ioctl(tcp_of(lane)->fd, SIOCOUTQ, &left) != 0 || left == 0;
+}
+
 static void tcp_destroy(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
   close(tcp->fd);
@@ -350,6 +364,7 @@ static const struct by_lane_ops tcp_ops = {
     .next = tcp_next,
     .sleeping = tcp_sleeping,
     .set_tos = tcp_set_tos,
+    .arrived = tcp_arrived,
     .destroy = tcp_destroy,
 };
 

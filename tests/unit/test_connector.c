@@ -39,6 +39,7 @@ static void make_world(struct world *world) {
   make_peer(world, &address);
   c->members = calloc(MANY, sizeof *c->members);
   c->names = calloc(MANY, sizeof *c->names);
+  c->left = calloc(MANY, sizeof *c->left);
   for (uint32_t i = 0; i < MANY; i++) {
     c->members[i] = (struct by_member){.host = "here", .machine = "this", .local = ""};
     c->names[i] = "a rank";
@@ -62,6 +63,7 @@ static void free_world(struct world *world) {
   close(world->peer);
   free(c->members);
   free(c->names);
+  free(c->left);
 }
 
 /* More links than a loop's queue has places are wanted at once: the last one is made too. */
