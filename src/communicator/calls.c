@@ -3,9 +3,11 @@
 
 #include "context.h"
 
+#define COARSE_FROM BY_SECOND /* what is not shorter may end some milliseconds early */
+
 static uint64_t deadline_of(const struct banyan_comm *comm, const struct banyan_call *call) {
   uint64_t lasts = call->deadline > 0 ? by_clock_from_seconds(call->deadline) : comm->deadline;
-  return by_clock_now(&by_clock_system) + lasts;
+  return lasts + (lasts < COARSE_FROM ? by_clock_now(&by_clock_system) : by_clock_coarse());
 }
 
 static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_call *call) {

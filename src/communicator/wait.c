@@ -12,7 +12,7 @@
 #include "context.h"
 #include "log.h"
 
-enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, LOOKS_AT_DEADLINES = 256, SLEEP_MS = 100 };
+enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, LOOKS_AT_DEADLINES = 256, KEEN = 64, SLEEP_MS = 100 };
 
 void by_context_lock(struct by_context *context) {
   if (pthread_mutex_trylock(&context->lock) == 0) return;
@@ -97,7 +97,7 @@ static bool spin(struct by_context *context, struct spinner *spinner) {
       pause_a_little(context);
     return false;
   }
-  if (spinner->most) pause_a_little(context);
+  if (spinner->most && (context->yields || spinner->looks > KEEN)) pause_a_little(context);
   if (spinner->most && !context->yields && spinner->looks % LOOKS_AT_CLOCK) return false;
   uint64_t now = by_clock_now(&by_clock_system);
   if (!spinner->since) spinner->since = now;

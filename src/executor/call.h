@@ -100,7 +100,8 @@ struct by_call {
   uint32_t n_ins;
   uint32_t notes; /* messages that still have to tell their sender something */
   by_kernel_reduce_fn reduce;
-  size_t element;
+  size_t element; /* bytes, a power of two */
+  uint32_t element_shift;
   size_t chunk;     /* most bytes of a frame, by the engine's options and the plan */
   uint32_t divisor; /* 0: no division */
   uint64_t deadline;

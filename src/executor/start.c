@@ -315,6 +315,7 @@ static enum banyan_status get_program(struct by_domain *domain, const struct ban
 static enum banyan_status fill(struct by_call *call, const struct banyan_call *user, uint64_t deadline) {
   bool barrier = user->collective == BANYAN_BARRIER;
   call->element = barrier ? 1 : banyan_dtype_size(user->dtype);
+  call->element_shift = (uint32_t)__builtin_ctzl(call->element);
   call->reduce = barrier ? by_kernel_reduce(BANYAN_UINT8, BANYAN_OR) : by_kernel_reduce(user->dtype, user->op);
   call->divisor = reduces(user->collective) && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
   call->deadline = deadline;

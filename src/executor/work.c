@@ -133,7 +133,7 @@ static bool is_withdrawn(const struct by_in *in) {
 
 static void divide(struct by_call *call, char *bytes, size_t n) {
   enum banyan_dtype dtype = (enum banyan_dtype)(call->stamp.dtype_op >> 4);
-  by_kernel_divide(dtype, bytes, bytes, call->divisor, n / call->element);
+  by_kernel_divide(dtype, bytes, bytes, call->divisor, n >> call->element_shift);
 }
 
 /* Whether a peer far away reads what this step writes straight from here. */
@@ -159,14 +159,14 @@ static void add(struct by_call *call, const struct by_step *step, char *to, uint
   bool divides = step->divide && call->divisor;
   bool past_cache = n >= STREAM_FROM && (is_read_from_far(call, step) || is_large_result(call, step));
   if (!past_cache) {
-    call->reduce(to, sources, n_sources, n / call->element);
+    call->reduce(to, sources, n_sources, n >> call->element_shift);
     if (divides) divide(call, to, n);
     return;
   }
   _Alignas(64) char part[PART];
   for (size_t done = 0; done < n; done += PART) {
     size_t bytes = n - done < PART ? n - done : PART;
-    call->reduce(part, sources, n_sources, bytes / call->element);
+    call->reduce(part, sources, n_sources, bytes >> call->element_shift);
     if (divides) divide(call, part, bytes);
     by_kernel_copy_streaming(to + done, part, bytes);
     for (uint32_t i = 0; i < n_sources; i++) sources[i] = (const char *)sources[i] + bytes;
@@ -184,7 +184,7 @@ static size_t reduce_block(struct by_call *call, uint32_t index, struct by_in *d
     uint64_t can = in == direct ? have : usable(in, at - start);
     if (can < n) n = can;
   }
-  n -= n % call->element;
+  n &= ~(uint64_t)(call->element - 1);
   if (!n) return 0;
   const void **sources = call->engine->sources;
   uint32_t n_sources = 0;
