@@ -172,13 +172,14 @@ static enum by_lane_sent shm_send(struct by_lane *lane, const struct by_frame *f
   if (lane->status != BANYAN_OK || !has_room(shm, skip + bytes + LINE)) return BY_LANE_FULL;
   uint64_t at = shm->written + skip;
   char *record = data_at(shm, ring, at);
+  /* first, so that the record's own stores go out together before the reader's next look takes the line */
+  atomic_store_explicit(word_at(shm, ring, at + bytes), 0, memory_order_relaxed);
   memcpy(record + 4, (const char *)frame + 4, HEADER - 4);
   if (frame->type == BY_FRAME_OFFER && ++shm->large % PROBE_EVERY == 0) probe(shm);
   if (frame->size >= STREAM_FROM)
     copy_in(shm, record + HEADER, payload, frame->size);
   else if (frame->size)
     memcpy(record + HEADER, payload, frame->size);
-  atomic_store_explicit(word_at(shm, ring, at + bytes), 0, memory_order_relaxed);
   atomic_store_explicit(word_at(shm, ring, at), frame->size + 1, memory_order_release);
   if (skip) atomic_store_explicit(word_at(shm, ring, shm->written), WRAP, memory_order_release);
   shm->written = at + bytes;
