@@ -7,7 +7,8 @@
  *
  *   collective      send                        recv
  *   allreduce       count                       count (in place: send == recv)
- *   reduce          count                       count at the root, unused elsewhere
+ *   reduce          count                       count at the root (in place: the same),
+ *                                               unused elsewhere
  *   broadcast       unused                      count; the root's is sent
  *   reduce_scatter  count = sum of all blocks   this rank's block
  *   allgather       this rank's block           all blocks in rank order
@@ -57,7 +58,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_run(struct banyan_comm *comm, 
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_call *call,
                                                         struct banyan_request **out);
 
-/* Blocks until the call has ended and returns its status; frees the request. */
+/* A request is used by one thread at a time.
+ * Blocks until the call has ended and returns its status; frees the request. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait(struct banyan_request *request);
 /* Does not block. If the call has ended, *done is true, its status is returned
  * and the request freed; otherwise *done is false and BANYAN_OK returned. */

@@ -1,9 +1,9 @@
 /* Communicators: the ranks that sum together.
  * A communicator is created by all its ranks together, used from any thread,
  * and destroyed by all. Calls on one communicator are matched by their order,
- * so all ranks must make the same calls in the same order on it. An error of
- * a member or of the communicator is final: every pending and later call on it
- * returns it, on every rank, until it is destroyed. */
+ * so all ranks must make the same calls in the same order on it. An error
+ * that ends a call is final for the job: every pending and later call on every
+ * communicator of it, on every rank, returns it. Then destroy them all. */
 #ifndef BANYAN_COMM_H
 #define BANYAN_COMM_H
 
@@ -16,11 +16,12 @@ extern "C" {
 struct banyan_comm;
 
 /* How to join. Zero-initialise, then set what should not come from the
- * environment: a member that is 0 or NULL is read from BANYAN_*, torchrun's,
- * Slurm's, Open MPI's or PMIx's variables, in this order. Strings are only
- * read during the call. */
+ * environment: a member that is 0 or NULL is read from BANYAN_*; rank, size,
+ * root and key, where that says nothing, from what the launcher set: Open MPI,
+ * MPICH, Slurm, torchrun, PMIx, the first of them that is there. Strings are
+ * only read during the call. */
 struct banyan_options {
-  size_t size_of_struct; /* sizeof(struct banyan_options), for later versions; 0: this one */
+  size_t size_of_struct; /* sizeof(struct banyan_options), for later versions; 0: all of it */
   int rank_plus_1;       /* this process's rank + 1 */
   int size;              /* number of ranks */
   const char *root;      /* "host:port" where rank 0 listens */
@@ -32,8 +33,9 @@ struct banyan_options {
 };
 
 /* Joins the job and returns a communicator over all its ranks. Blocks until
- * all are there or the deadline passes. `options` may be NULL. A job of one
- * rank needs no environment. The caller owns *out. */
+ * all are there, for BANYAN_JOIN_DEADLINE (120 s) at most. `options` may be
+ * NULL. A job of one rank needs no environment. The caller owns *out. An error
+ * leaves nothing behind. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_create(const struct banyan_options *options,
                                                               struct banyan_comm **out);
 
@@ -45,9 +47,12 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_split(struct banyan_comm 
 /* The same members in the same order, with calls of their own. Collective; blocks. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_duplicate(struct banyan_comm *comm, struct banyan_comm **out);
 
-/* Ends this rank's part. Calls still pending end with BANYAN_ERR_CLOSED.
- * The connections close when the last communicator of the job is destroyed.
- * NULL is allowed. */
+/* Ends this rank's part; no thread may use `comm` any more. Calls still
+ * pending end with BANYAN_ERR_CLOSED: their buffers are the caller's again, and
+ * what other ranks get from them is not defined. Their requests still have to
+ * be waited for. The job ends here, and the connections close, with its last
+ * communicator and request. May block for a second, so that the others get
+ * what they wait for. NULL is allowed. */
 BANYAN_API void banyan_comm_destroy(struct banyan_comm *comm);
 
 /* Ends every pending and later call of every rank of the job with
@@ -58,10 +63,11 @@ BANYAN_API int banyan_comm_rank(const struct banyan_comm *comm);
 BANYAN_API int banyan_comm_size(const struct banyan_comm *comm);
 /* Name of a rank's host; NULL for no such rank. Lives as long as `comm`. */
 BANYAN_API const char *banyan_comm_host(const struct banyan_comm *comm, int rank);
-/* Ranks of this rank's host, and this rank's place among them. */
+/* Ranks of this communicator on this rank's host (same machine and same
+ * BANYAN_HOST, whatever the transport), and this rank's place among them. */
 BANYAN_API int banyan_comm_local_size(const struct banyan_comm *comm);
 BANYAN_API int banyan_comm_local_rank(const struct banyan_comm *comm);
-/* BANYAN_OK, or the error that ended the communicator. */
+/* BANYAN_OK, or the error that ended the job. */
 BANYAN_API enum banyan_status banyan_comm_state(const struct banyan_comm *comm);
 
 /* Seconds that a later call may take in all, before BANYAN_ERR_TIMEOUT. > 0. */
@@ -71,8 +77,9 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_deadline(struct banya
  * every rank sets the same plan between the same two calls, or the next call
  * ends with BANYAN_ERR_MISMATCH. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *plan);
-/* ToS byte (0 to 255, DSCP in the upper six bits) of all connections of the
- * job from this process, at once and for later ones. */
+/* ToS byte (0 to 255, DSCP in the upper six bits) of what this process sends
+ * to other ranks over TCP, for all communicators of the job, on live and later
+ * connections. Control connections to rank 0 keep the system's. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos);
 
 /* Memory that ranks of one host can read in each other without a copy.
@@ -85,14 +92,15 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_alloc(struct banyan_comm *comm
  * left alone; NULL is allowed. */
 BANYAN_API void banyan_free(struct banyan_comm *comm, void *memory);
 
-/* Counters since the communicator was created; for tests, benches, metrics. */
+/* Counters since this process joined the job, over all its communicators; for
+ * tests, benches, metrics. */
 struct banyan_counters {
   uint64_t calls;
-  uint64_t bytes_sent, bytes_received; /* payload, all transports */
+  uint64_t bytes_sent, bytes_received; /* payload of frames; not what ranks read in each other's memory */
   uint64_t frames_sent, frames_received;
-  uint64_t sleeps;      /* times a wait gave up spinning and blocked */
+  uint64_t sleeps;      /* times a thread that moved bytes gave up spinning and blocked */
   uint64_t wakes_sent;  /* times a sleeping peer was woken */
-  uint64_t allocations; /* made while a call was running */
+  uint64_t allocations; /* for calls; a warm call makes none, see docs/architecture.md */
   uint64_t links;       /* peers connected */
 };
 BANYAN_API void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out);

@@ -1,7 +1,8 @@
 /* Result codes. Every function that can fail returns one; 0 is success.
- * The code's group says what is broken and so what has to be rebuilt: the
- * request (call again, corrected), a link, a member (another rank is gone or
- * too slow), or the communicator itself. */
+ * The code's group says what is broken: the request (call again, corrected),
+ * a link, a member (another rank is gone or too slow), or the communicator.
+ * What ends a call that was under way ends the job, whatever the group:
+ * banyan_comm_state() tells. */
 #ifndef BANYAN_STATUS_H
 #define BANYAN_STATUS_H
 
@@ -19,7 +20,7 @@ extern "C" {
 
 enum banyan_status {
   BANYAN_OK = 0,
-  /* the request: nothing was started, nothing is broken */
+  /* the request: nothing was started */
   BANYAN_ERR_ARGUMENT = 1,    /* an argument is out of its range */
   BANYAN_ERR_UNSUPPORTED = 2, /* valid, but not possible with this type, plan or machine */
   BANYAN_ERR_NO_MEMORY = 3,
@@ -36,7 +37,8 @@ enum banyan_status {
   BANYAN_ERR_MISMATCH = 66,  /* ranks made different calls under the same number */
   /* the communicator */
   BANYAN_ERR_ABORTED = 96, /* a rank called banyan_comm_abort, or this one did */
-  BANYAN_ERR_CLOSED = 97,  /* the communicator failed earlier; the text repeats why */
+  BANYAN_ERR_CLOSED = 97,  /* the call was pending when its communicator was destroyed. After a failure
+                              all calls return that failure's code and text, not this one */
 };
 
 /* A short name such as "timeout". Static storage; never NULL. */

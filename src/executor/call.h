@@ -252,7 +252,6 @@ void by_link_touch(struct by_link *link);
 /* Has the peer told that a region of this process is gone. */
 void by_link_forget(struct by_link *link, uint32_t region);
 void by_link_drop_call(struct by_link *link, const struct by_call *call);
-void by_link_failed(struct by_end *end);
 
 /* deliver.c */
 bool by_deliver(struct by_end *end);
@@ -260,6 +259,8 @@ bool by_deliver(struct by_end *end);
 void by_deliver_stored(struct by_call *call, struct by_link *link);
 
 /* engine.c */
+/* The end's lane has failed: that is an error unless nobody misses it. */
+void by_link_failed(struct by_end *end);
 const char *by_engine_name(const struct by_engine *engine, uint32_t process, char *text);
 char *by_engine_take_stage(struct by_engine *engine);
 void by_engine_give_stage(struct by_engine *engine, char *stage);

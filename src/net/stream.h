@@ -44,10 +44,10 @@ enum banyan_status by_stream_create(const struct by_stream_options *options, str
 /* Closes the socket; what was not sent yet is lost. No callback. NULL is allowed. */
 void by_stream_destroy(struct by_stream *stream);
 
-/* Queues a copy of one frame and sends what goes without waiting; until the
- * stream is open it only waits. BANYAN_ERR_ARGUMENT: longer than most_frame.
- * BANYAN_ERR_NO_MEMORY: the queue is full because the peer does not read; the
- * stream goes on. BANYAN_ERR_CLOSED: ended or finished. */
+/* Queues a copy of one frame and sends what goes without waiting.
+ * BANYAN_ERR_ARGUMENT: longer than most_frame. BANYAN_ERR_NO_MEMORY: the queue is
+ * full because the peer does not read; the stream goes on. BANYAN_ERR_CLOSED: not
+ * open yet, ended or finished. */
 enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload,
                                   size_t length) BANYAN_CHECK;
 /* Bytes that the kernel has not taken yet. */

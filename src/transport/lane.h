@@ -38,12 +38,11 @@ struct by_lane_ops {
   bool reads_memory;        /* map() and pull() work: large messages are offered */
   size_t offer_from;        /* messages of at least so many bytes are offered, */
   size_t offer_shared_from; /* or of so many in shared memory */
-
-  size_t in_place_from;
+  size_t in_place_from;     /* messages of at least so many bytes are worth send_in_place(); may change */
 
   enum by_lane_sent (*send)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
   /* Like send(), without copying: the payload must stay untouched until the peer has taken it and said so, even
-   * after flush() is true. NULL: not possible. Worth it for messages of in_place_from bytes. */
+   * after flush() is true. NULL: not possible. */
   enum by_lane_sent (*send_in_place)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
   /* Goes on sending; true when nothing is left in the lane. */
   bool (*flush)(struct by_lane *lane);
