@@ -9,10 +9,10 @@
 #include "log.h"
 
 static void count_local(struct banyan_comm *comm) {
-  const struct by_context *context = comm->context;
-  uint32_t host = context->host_of[comm->processes[comm->rank]];
+  const uint32_t *first_here = comm->context->first_here;
+  uint32_t host = first_here[comm->processes[comm->rank]];
   for (uint32_t r = 0; r < comm->size; r++) {
-    if (context->host_of[comm->processes[r]] != host) continue;
+    if (first_here[comm->processes[r]] != host) continue;
     if (r < comm->rank) comm->local_rank++;
     comm->local_size++;
   }

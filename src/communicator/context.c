@@ -94,18 +94,32 @@ static const char *keep(struct by_context *context, const char *text) {
   return text ? by_arena_string(&context->arena, text) : NULL;
 }
 
+/* A program that was built against an earlier version knows fewer members: those it lacks are 0. */
+static enum banyan_status copy_options(const struct banyan_options *options, struct banyan_options *out) {
+  size_t bytes = options->size_of_struct ? options->size_of_struct : sizeof *out;
+  if (bytes > sizeof *out)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "struct banyan_options has %zu bytes, this library knows %zu: the program was built for a later one",
+                   bytes, sizeof *out);
+  *out = (struct banyan_options){0};
+  memcpy(out, options, bytes);
+  return BANYAN_OK;
+}
+
 static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
   struct by_settings *s = &context->settings;
   BY_TRY(by_settings_read(s));
   if (options) {
-    if (options->rank_plus_1) s->rank = options->rank_plus_1 - 1;
-    if (options->size) s->size = options->size;
-    if (options->root) s->root = options->root;
-    if (options->key) s->key = options->key;
-    if (options->host) s->host = options->host;
-    if (options->transport) s->transport = options->transport;
-    if (options->plan) s->plan = options->plan;
-    if (options->deadline > 0) s->deadline = options->deadline;
+    struct banyan_options given;
+    BY_TRY(copy_options(options, &given));
+    if (given.rank_plus_1) s->rank = given.rank_plus_1 - 1;
+    if (given.size) s->size = given.size;
+    if (given.root) s->root = given.root;
+    if (given.key) s->key = given.key;
+    if (given.host) s->host = given.host;
+    if (given.transport) s->transport = given.transport;
+    if (given.plan) s->plan = given.plan;
+    if (given.deadline != 0) s->deadline = given.deadline;
     BY_TRY(by_settings_check(s));
   }
   if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
@@ -138,39 +152,17 @@ static enum banyan_status describe_self(struct by_context *context, struct by_me
   return self->host && self->machine ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
 }
 
-/* Numbers hosts and names ranks. With TCP asked for, every rank counts as a host of its own. */
-static enum banyan_status index_members(struct by_context *context) {
-  bool alone = !strcmp(context->settings.transport, "tcp");
-  context->host_of = BY_ARENA_ARRAY(&context->arena, uint32_t, context->size);
+static enum banyan_status name_members(struct by_context *context) {
   context->names = BY_ARENA_ARRAY(&context->arena, const char *, context->size);
   context->left = BY_ARENA_ARRAY(&context->arena, bool, context->size);
-  if (!context->host_of || !context->names || !context->left)
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  if (!context->names || !context->left) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
   for (uint32_t r = 0; r < context->size; r++) {
     char text[BY_MEMBER_STRING + 32];
-    uint32_t first = 0;
-    while (first < r && (alone || !by_member_same_host(&context->members[first], &context->members[r]))) first++;
-    context->host_of[r] = first < r ? context->host_of[first] : context->n_hosts++;
     snprintf(text, sizeof text, "rank %u (host %s)", r, context->members[r].host);
     context->names[r] = by_arena_string(&context->arena, text);
     if (!context->names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
   }
-  if (!strcmp(context->settings.transport, "shm") && context->n_hosts > 1)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "transport shm was asked for, but the ranks are on %u hosts",
-                   context->n_hosts);
-  return BANYAN_OK;
-}
-
-static uint32_t ranks_beside(const struct by_context *context, uint32_t rank) {
-  uint32_t n = 0;
-  for (uint32_t r = 0; r < context->size; r++)
-    n += !strcmp(context->members[r].machine, context->members[rank].machine);
-  return n;
-}
-
-/* Whether more ranks than cores share this rank's machine. */
-static bool is_crowded(const struct by_context *context, uint32_t rank) {
-  return ranks_beside(context, rank) > context->members[rank].cores;
+  return by_hosts_index(context);
 }
 
 static enum banyan_status make_engine(struct by_context *context) {
@@ -190,9 +182,6 @@ static enum banyan_status make_engine(struct by_context *context) {
                                       .asks = engine_asks,
                                       .locate = engine_locate,
                                       .context = context};
-  context->neighbours = ranks_beside(context, context->rank);
-  context->yields = is_crowded(context, context->rank);
-  for (uint32_t r = 0; r < context->size && !context->crowded; r++) context->crowded = is_crowded(context, r);
   context->spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;
   return by_engine_create(&options, &context->engine);
 }
@@ -223,7 +212,7 @@ static enum banyan_status join(struct by_context *context) {
     context->members = BY_ARENA_NEW(&context->arena, struct by_member);
     if (!context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
     context->members[0] = self;
-    return index_members(context);
+    return name_members(context);
   }
   if (!secret || !*secret)
     return by_fail(BANYAN_ERR_ARGUMENT,
@@ -237,7 +226,7 @@ static enum banyan_status join(struct by_context *context) {
   BY_TRY(by_key_derive(secret, &key));
   BY_TRY(by_connector_create(context, &key, &self, &context->connector));
   BY_TRY(by_control_join(context, &key, &self, &context->control));
-  BY_TRY(index_members(context));
+  BY_TRY(name_members(context));
   return by_connector_open(context->connector);
 }
 

@@ -28,8 +28,9 @@ struct by_context {
   uint32_t rank, size;
   struct by_member *members;
   struct by_arena arena;
-  const char **names; /* "rank 2 (host a)" */
-  uint32_t *host_of;  /* rank -> number of its host, 0 .. n_hosts - 1 in order of first rank */
+  const char **names;   /* "rank 2 (host a)" */
+  uint32_t *host_of;    /* rank -> number of its host for plans, 0 .. n_hosts - 1 in order of first rank */
+  uint32_t *first_here; /* rank -> lowest rank of its host, whatever the transport */
   uint32_t n_hosts;
   bool parting;        /* goodbye is being said, to peers whose link begins only now too; under lock */
   bool *left;          /* rank -> it has left on purpose; under lock */
@@ -108,6 +109,9 @@ void by_context_attach(struct by_context *context, uint32_t process, struct by_l
 
 /* memory.c: frees what was to be freed and is not used any more. Under lock. */
 void by_memory_sweep(struct by_context *context);
+
+/* hosts.c: from `members` fills host_of, first_here, n_hosts, crowded, neighbours and yields. */
+BANYAN_CHECK enum banyan_status by_hosts_index(struct by_context *context);
 
 /* plans.c */
 BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *context, uint32_t n,

@@ -1,23 +1,24 @@
 /* Which plan a communicator uses. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "context.h"
 
-/* Host of each rank of the communicator, numbered in order of appearance. */
+/* Host of each rank of the communicator, numbered in order of appearance. `hosts` has room for n + n_hosts numbers. */
 static uint32_t number_hosts(const struct by_context *context, uint32_t n, const uint32_t *processes, uint32_t *hosts) {
-  uint32_t next = 0;
+  uint32_t next = 0, *number_plus_1 = hosts + n;
+  memset(number_plus_1, 0, context->n_hosts * sizeof *number_plus_1);
   for (uint32_t r = 0; r < n; r++) {
-    uint32_t same = r;
-    for (uint32_t s = 0; s < r && same == r; s++)
-      if (context->host_of[processes[s]] == context->host_of[processes[r]]) same = s;
-    hosts[r] = same == r ? next++ : hosts[same];
+    uint32_t *known = &number_plus_1[context->host_of[processes[r]]];
+    if (!*known) *known = ++next;
+    hosts[r] = *known - 1;
   }
   return next;
 }
 
 enum banyan_status by_plans_default(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                     struct by_plan **out) {
-  uint32_t *hosts = calloc(n, sizeof *hosts);
+  uint32_t *hosts = calloc((size_t)n + context->n_hosts, sizeof *hosts);
   if (!hosts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   number_hosts(context, n, processes, hosts);
   enum banyan_status status = by_plan_default(n, hosts, context->crowded, out);
@@ -32,7 +33,7 @@ static enum banyan_status fit(const struct by_context *context, uint32_t n, cons
     *out = plan;
     return BANYAN_OK;
   }
-  uint32_t *hosts = calloc(n, sizeof *hosts), n_hosts = 0;
+  uint32_t *hosts = calloc((size_t)n + context->n_hosts, sizeof *hosts), n_hosts = 0;
   enum banyan_status status = BANYAN_OK;
   if (!hosts)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");

@@ -1,0 +1,65 @@
+/* Who shares a host, and who a machine: ranks sorted by both. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+
+struct spot {
+  const struct by_member *member;
+  uint32_t rank;
+};
+
+static int by_place(const void *a, const void *b) {
+  const struct spot *x = a, *y = b;
+  int machine = strcmp(x->member->machine, y->member->machine);
+  if (machine) return machine;
+  int host = strcmp(x->member->host, y->member->host);
+  if (host) return host;
+  return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* One machine's ranks, of one host or several. */
+static void note_machine(struct by_context *context, const struct spot *spots, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    bool follows = i && by_member_same_host(spots[i].member, spots[i - 1].member);
+    context->first_here[spots[i].rank] = follows ? context->first_here[spots[i - 1].rank] : spots[i].rank;
+    bool crowded = n > spots[i].member->cores;
+    if (crowded) context->crowded = true;
+    if (spots[i].rank != context->rank) continue;
+    context->neighbours = n;
+    context->yields = crowded;
+  }
+}
+
+/* With TCP asked for, every rank counts as a host of its own. */
+static void number_hosts(struct by_context *context) {
+  bool alone = !strcmp(context->settings.transport, "tcp");
+  for (uint32_t r = 0; r < context->size; r++) {
+    uint32_t first = alone ? r : context->first_here[r];
+    context->host_of[r] = first < r ? context->host_of[first] : context->n_hosts++;
+  }
+}
+
+enum banyan_status by_hosts_index(struct by_context *context) {
+  uint32_t n = context->size;
+  struct spot *spots = calloc(n, sizeof *spots);
+  context->host_of = BY_ARENA_ARRAY(&context->arena, uint32_t, n);
+  context->first_here = BY_ARENA_ARRAY(&context->arena, uint32_t, n);
+  if (!spots || !context->host_of || !context->first_here) {
+    free(spots);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", n);
+  }
+  for (uint32_t r = 0; r < n; r++) spots[r] = (struct spot){&context->members[r], r};
+  qsort(spots, n, sizeof *spots, by_place);
+  for (uint32_t first = 0, end; first < n; first = end) {
+    end = first + 1;
+    while (end < n && !strcmp(spots[end].member->machine, spots[first].member->machine)) end++;
+    note_machine(context, spots + first, end - first);
+  }
+  number_hosts(context);
+  free(spots);
+  if (!strcmp(context->settings.transport, "shm") && context->n_hosts > 1)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "transport shm was asked for, but the ranks are on %u hosts",
+                   context->n_hosts);
+  return BANYAN_OK;
+}

@@ -1,0 +1,80 @@
+#include "context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "rng.h"
+
+enum { MOST = 60 };
+static char machines[MOST][8], hosts[MOST][8];
+
+static void fill(struct by_context *context, struct by_member *members, struct by_rng *rng) {
+  uint32_t kinds = 1 + (uint32_t)by_rng_below(rng, context->size);
+  for (uint32_t r = 0; r < context->size; r++) {
+    uint64_t machine = by_rng_below(rng, kinds);
+    snprintf(machines[r], sizeof machines[r], "m%u", (unsigned)machine);
+    snprintf(hosts[r], sizeof hosts[r], "h%u", (unsigned)by_rng_below(rng, 3));
+    members[r] = (struct by_member){.host = hosts[r], .machine = machines[r], .cores = 1 + (uint32_t)(machine % 5)};
+  }
+  context->members = members;
+}
+
+/* The same in another way: everybody with everybody. */
+static void compare(const struct by_context *context) {
+  uint32_t hosts_seen = 0;
+  bool crowded = false;
+  for (uint32_t r = 0; r < context->size; r++) {
+    uint32_t first = 0, beside = 0;
+    while (!by_member_same_host(&context->members[first], &context->members[r])) first++;
+    for (uint32_t s = 0; s < context->size; s++)
+      beside += !strcmp(context->members[s].machine, context->members[r].machine);
+    crowded |= beside > context->members[r].cores;
+    assert_int_equal(context->first_here[r], first);
+    bool opens = !strcmp(context->settings.transport, "tcp") || first == r;
+    assert_int_equal(context->host_of[r], opens ? hosts_seen : context->host_of[first]);
+    hosts_seen += opens;
+    if (r != context->rank) continue;
+    assert_int_equal(context->neighbours, beside);
+    assert_int_equal(context->yields, beside > context->members[r].cores);
+  }
+  assert_int_equal(context->n_hosts, hosts_seen);
+  assert_int_equal(context->crowded, crowded);
+}
+
+static void test_random_places(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 300; seed++) {
+    struct by_rng rng;
+    struct by_member members[MOST];
+    struct by_context context = {0};
+    by_rng_init(&rng, seed);
+    by_arena_init(&context.arena);
+    context.size = 1 + (uint32_t)by_rng_below(&rng, MOST);
+    context.rank = (uint32_t)by_rng_below(&rng, context.size);
+    context.settings.transport = by_rng_below(&rng, 2) ? "auto" : "tcp";
+    fill(&context, members, &rng);
+    assert_int_equal(by_hosts_index(&context), BANYAN_OK);
+    compare(&context);
+    by_arena_fini(&context.arena);
+  }
+}
+
+static void test_shm_needs_one_host(void **state) {
+  (void)state;
+  struct by_member members[2] = {{.host = "a", .machine = "m", .cores = 2}, {.host = "b", .machine = "m", .cores = 2}};
+  struct by_context context = {.size = 2, .members = members, .settings = {.transport = "shm"}};
+  by_arena_init(&context.arena);
+  assert_int_equal(by_hosts_index(&context), BANYAN_ERR_UNSUPPORTED);
+  assert_non_null(strstr(banyan_error_text(), "on 2 hosts"));
+  by_arena_fini(&context.arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_random_places),
+      cmocka_unit_test(test_shm_needs_one_host),
+  };
+  return cmocka_run_group_tests_name("hosts", tests, NULL, NULL);
+}
