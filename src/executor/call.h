@@ -262,6 +262,9 @@ void by_deliver_stored(struct by_call *call, struct by_link *link);
 /* The end's lane has failed: that is an error unless nobody misses it. */
 void by_link_failed(struct by_end *end);
 const char *by_engine_name(const struct by_engine *engine, uint32_t process, char *text);
+void by_engine_count_allocation(struct by_engine *engine);
+
+/* pool.c */
 char *by_engine_take_stage(struct by_engine *engine);
 void by_engine_give_stage(struct by_engine *engine, char *stage);
 /* Makes the rings that are wanted, so that none is made while bytes move. */
@@ -271,6 +274,6 @@ enum banyan_status by_engine_need_sources(struct by_engine *engine, uint32_t n);
 /* Memory for a frame that came too early, and back. NULL: none left. */
 struct by_stored *by_engine_take_stored(struct by_engine *engine, uint32_t size);
 void by_engine_give_stored(struct by_engine *engine, struct by_stored *stored);
-void by_engine_count_allocation(struct by_engine *engine);
+void by_engine_free_pools(struct by_engine *engine);
 
 #endif
