@@ -139,10 +139,11 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
   return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
 }
 
-/* Where byte 0 of the layout would be, if it were in this buffer: a place that may be outside of it, and of a buffer
- * that is not used (NULL). So it is reckoned as a number. */
+/* Where byte 0 of the layout would be, if it were in this buffer: a place that may be outside of it, so it is reckoned
+ * as a number. A buffer of no bytes may be NULL, to which nothing can be added, not even 0. */
 static char *origin_of(char *buffer, uint64_t first) {
-  return (char *)((uintptr_t)buffer - first);
+  static char nothing;
+  return (char *)((uintptr_t)(buffer ? buffer : &nothing) - first);
 }
 
 /* Scratch holds, one after the other, what the schedule's TMP needs, a scaled copy of the send buffer, and the
