@@ -69,7 +69,8 @@ void report_progress(struct report *report, const struct epoch *so_far, int step
 
 void report_epoch(struct report *report, const struct epoch *epoch, const double *losses, int steps) {
   if (report->losses)
-    for (int i = 0; i < steps; i++) fprintf(report->losses, "%" PRId64 " %.9g\n", (epoch->number - 1) * (int64_t)steps + i, losses[i]);
+    for (int i = 0; i < steps; i++)
+      fprintf(report->losses, "%" PRId64 " %.9g\n", (epoch->number - 1) * (int64_t)steps + i, losses[i]);
   if (report->people && report->options->json) {
     printf("{\"epoch\":%d,\"loss\":%.9g,\"training_accuracy\":%.6g,\"images_per_second\":%.6g,"
            "\"synchronisation_share\":%.4g,\"seconds\":%.6g}\n",

@@ -320,8 +320,8 @@ enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool
       memcmp(handshake->in, magic, handshake->have < AT_VERSION ? handshake->have : AT_VERSION) != 0)
     return refuse_garbage(handshake->in, handshake->have);
   const char *hint = handshake->state == BY_HANDSHAKE_GREETING ? ": is it a Banyan process of this job?" : "";
-  return by_fail(late ? BANYAN_ERR_TIMEOUT : BANYAN_ERR_PEER_DEAD, "the peer %s %s%s%s", what, waiting[handshake->state],
-                 late ? " in time" : "", hint);
+  return by_fail(late ? BANYAN_ERR_TIMEOUT : BANYAN_ERR_PEER_DEAD, "the peer %s %s%s%s", what,
+                 waiting[handshake->state], late ? " in time" : "", hint);
 }
 
 bool by_handshake_done(const struct by_handshake *handshake) {

@@ -30,7 +30,7 @@
 
 enum {
   LINE = 64,
-  PAIR = 128, /* processors fetch the other line of a pair too */
+  PAIR = 128,          /* processors fetch the other line of a pair too */
   RING_MOST = 2 << 20, /* bytes */
   RING_CROWDED = 512 << 10,
   RING_LEAST = 256 << 10,
