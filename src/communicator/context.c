@@ -11,6 +11,7 @@
 
 #include "connector.h"
 #include "control.h"
+#include "launcher.h"
 #include "log.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
@@ -112,6 +113,10 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   if (options) {
     struct banyan_options given;
     BY_TRY(copy_options(options, &given));
+    if (given.rank_plus_1 < 0 || given.size < 0)
+      return by_fail(BANYAN_ERR_ARGUMENT,
+                     "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment",
+                     given.rank_plus_1, given.size);
     if (given.rank_plus_1) s->rank = given.rank_plus_1 - 1;
     if (given.size) s->size = given.size;
     if (given.root) s->root = given.root;
@@ -122,6 +127,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     if (given.deadline != 0) s->deadline = given.deadline;
     BY_TRY(by_settings_check(s));
   }
+  if (s->asks_pmix) BY_TRY(by_pmix_read(s));
   if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
   if (s->rank < 0 || s->size < 1 || s->rank >= s->size)
     return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
@@ -236,6 +242,7 @@ static void destroy(struct by_context *context) {
     by_loop_stop(context->loop);
     pthread_join(context->thread, NULL);
   }
+  if (context->loop) by_loop_close(context->loop); /* its tasks are about the next two */
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
   context->control = NULL;

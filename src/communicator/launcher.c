@@ -6,26 +6,20 @@
 
 #include "log.h"
 
-static const struct {
-  const char *rank, *size, *name;
-} launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun"},
-    {"PMI_RANK", "PMI_SIZE", "MPICH's mpirun"},
-    {"SLURM_PROCID", "SLURM_NTASKS", "Slurm"},
-    {"RANK", "WORLD_SIZE", "torchrun"},
-};
-
+/* Of every bracket the first number, and all that stands around them: "rack[2-3]n[07,09]-ib" is "rack2n07-ib". */
 enum banyan_status by_slurm_first_host(const char *list, char *out, size_t room) {
-  size_t name = strcspn(list, ",["), used = 0;
-  if (!name && *list != '[') return by_fail(BANYAN_ERR_PARSE, "'%s' is no list of hosts", list);
-  const char *number = list[name] == '[' ? list + name + 1 : "";
-  used = strcspn(number, "-,]");
-  if (name + used + 1 > room) return by_fail(BANYAN_ERR_PARSE, "a host name in '%s' is too long", list);
-  memcpy(out, list, name);
-  memcpy(out + name, number, used);
-  out[name + used] = 0;
-  if (*number && !number[used]) return by_fail(BANYAN_ERR_PARSE, "'%s' lacks a ]", list);
-  return BANYAN_OK;
+  size_t used = 0;
+  for (const char *at = list; *at && *at != ','; at++) {
+    size_t n = *at == '[' ? strcspn(++at, "-,]") : 1;
+    if (used + n >= room) return by_fail(BANYAN_ERR_PARSE, "a host name in '%s' is too long", list);
+    memcpy(out + used, at, n);
+    used += n;
+    if (at == list || at[-1] != '[') continue;
+    at = strchr(at, ']');
+    if (!at) return by_fail(BANYAN_ERR_PARSE, "'%s' lacks a ]", list);
+  }
+  out[used] = 0;
+  return used ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "'%s' is no list of hosts", list);
 }
 
 /* torchrun keeps MASTER_PORT for its own store; the next one is ours. */
@@ -52,6 +46,7 @@ static enum banyan_status from_torchrun(struct by_settings *s) {
 static enum banyan_status from_slurm(struct by_settings *s) {
   const char *list = getenv("SLURM_STEP_NODELIST"), *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
   char host[200];
+  s->asks_pmix = true;
   if (!list) list = getenv("SLURM_JOB_NODELIST");
   if (s->root || !list || !job) return BANYAN_OK;
   BY_TRY(by_slurm_first_host(list, host, sizeof host));
@@ -61,16 +56,61 @@ static enum banyan_status from_slurm(struct by_settings *s) {
   return BANYAN_OK;
 }
 
+static bool is_set(const char *name) {
+  const char *text = getenv(name);
+  return text && *text;
+}
+
+static bool is_equal(const char *one, const char *other) {
+  return is_set(one) && is_set(other) && !strcmp(getenv(one), getenv(other));
+}
+
+/* RANK and WORLD_SIZE are words of many: with these two they are meant for ranks that want to meet. */
+static bool is_torch(void) {
+  return is_set("MASTER_ADDR") && is_set("MASTER_PORT");
+}
+
+/* torchrun itself, which other launchers start on every host: what their variables say is about it, not about us. */
+static bool is_torchrun(void) {
+  return is_torch() && is_set("TORCHELASTIC_RUN_ID");
+}
+
+/* `srun --mpi=pmi2` sets the same variables, but knows Slurm's place to meet. */
+static bool is_mpich(void) {
+  return !is_equal("PMI_RANK", "SLURM_PROCID") || !is_equal("PMI_SIZE", "SLURM_NTASKS");
+}
+
+static bool is_any(void) {
+  return true;
+}
+
+static enum banyan_status from_mpi(struct by_settings *s) {
+  s->asks_pmix = true;
+  return BANYAN_OK;
+}
+
+/* In order: the first whose variables are there. */
+static const struct {
+  const char *rank, *size, *name;
+  bool (*is)(void);
+  enum banyan_status (*read)(struct by_settings *s);
+} launchers[] = {
+    {"RANK", "WORLD_SIZE", "torchrun", is_torchrun, from_torchrun},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's mpirun", is_any, from_mpi},
+    {"PMI_RANK", "PMI_SIZE", "MPICH's mpirun", is_mpich, from_mpi},
+    {"RANK", "WORLD_SIZE", "torchrun", is_torch, from_torchrun},
+    {"SLURM_PROCID", "SLURM_NTASKS", "Slurm", is_any, from_slurm},
+    {"RANK", "WORLD_SIZE", "torchrun", is_any, from_torchrun},
+};
+
 enum banyan_status by_launcher_read(struct by_settings *s) {
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
     const char *rank = getenv(launchers[i].rank), *size = getenv(launchers[i].size);
-    if (!rank || !size) continue;
+    if (!rank || !size || !launchers[i].is()) continue;
     BY_TRY(by_parse_int(launchers[i].rank, rank, 0, 1 << 24, &s->rank));
     BY_TRY(by_parse_int(launchers[i].size, size, 1, 1 << 24, &s->size));
     s->source = launchers[i].name;
-    if (!strcmp(s->source, "torchrun")) return from_torchrun(s);
-    if (!strcmp(s->source, "Slurm")) BY_TRY(from_slurm(s));
-    break;
+    return launchers[i].read(s);
   }
-  return s->root && s->key ? BANYAN_OK : by_pmix_read(s);
+  return BANYAN_OK;
 }

@@ -9,10 +9,11 @@
  * known, from the variables of Open MPI, MPICH, Slurm or torchrun. */
 BANYAN_CHECK enum banyan_status by_launcher_read(struct by_settings *settings);
 /* Meets through PMIx, if this process was started under it and libpmix is
- * there: rank 0 chooses a port on `host` and a key, the others learn them. Not
- * being under PMIx is no error: nothing changes. Blocks until all ranks came. */
+ * there: rank 0 chooses a port and a key, the others learn them. Not being
+ * under PMIx is no error, nor is nothing being unknown: nothing changes. Blocks
+ * until all ranks came, or the join deadline passes. */
 BANYAN_CHECK enum banyan_status by_pmix_read(struct by_settings *settings);
-/* The first host of a Slurm node list: "node[07-09,12],gpu3" gives "node07". */
+/* The first host of a Slurm node list: "node[07-09,12]-ib,gpu3" gives "node07-ib". */
 BANYAN_CHECK enum banyan_status by_slurm_first_host(const char *list, char *out, size_t room);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "handshake.h"
@@ -22,7 +23,8 @@ struct library {
   pmix_status_t (*finalize)(const pmix_info_t info[], size_t n);
   pmix_status_t (*put)(pmix_scope_t scope, const char key[], pmix_value_t *value);
   pmix_status_t (*commit)(void);
-  pmix_status_t (*fence)(const pmix_proc_t procs[], size_t n, const pmix_info_t info[], size_t n_info);
+  pmix_status_t (*fence)(const pmix_proc_t procs[], size_t n, const pmix_info_t info[], size_t n_info,
+                         pmix_op_cbfunc_t done, void *context);
   pmix_status_t (*get)(const pmix_proc_t *proc, const char key[], const pmix_info_t info[], size_t n,
                        pmix_value_t **value);
 };
@@ -34,7 +36,7 @@ static bool load(struct library *l) {
   *(void **)&l->finalize = dlsym(l->handle, "PMIx_Finalize");
   *(void **)&l->put = dlsym(l->handle, "PMIx_Put");
   *(void **)&l->commit = dlsym(l->handle, "PMIx_Commit");
-  *(void **)&l->fence = dlsym(l->handle, "PMIx_Fence");
+  *(void **)&l->fence = dlsym(l->handle, "PMIx_Fence_nb");
   *(void **)&l->get = dlsym(l->handle, "PMIx_Get");
   return l->init && l->finalize && l->put && l->commit && l->fence && l->get;
 }
@@ -56,8 +58,76 @@ static enum banyan_status choose(struct by_settings *s, char *out, size_t room) 
   return BANYAN_OK;
 }
 
+/* A fence under way. Static: its end may come after nobody waits for it any more. */
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  bool ended;
+  pmix_status_t status;
+} fence = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void fence_ended(pmix_status_t status, void *context) {
+  (void)context;
+  pthread_mutex_lock(&fence.lock);
+  fence.ended = true;
+  fence.status = status;
+  pthread_cond_broadcast(&fence.changed);
+  pthread_mutex_unlock(&fence.lock);
+}
+
+static enum banyan_status await_fence(double seconds) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += (time_t)seconds + 1;
+  pthread_mutex_lock(&fence.lock);
+  int error = 0;
+  while (!fence.ended && !error) error = pthread_cond_timedwait(&fence.changed, &fence.lock, &until);
+  bool ended = fence.ended, well = ended && fence.status == PMIX_SUCCESS;
+  pthread_mutex_unlock(&fence.lock);
+  if (!ended)
+    return by_fail(BANYAN_ERR_TIMEOUT,
+                   "not all ranks came to meet through PMIx within %g s; were all of them started, without BANYAN_ROOT "
+                   "and BANYAN_KEY?",
+                   seconds);
+  return well ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "PMIx failed; set BANYAN_ROOT and BANYAN_KEY instead");
+}
+
+/* Until all ranks have put what they have to tell, which comes to all with it. */
+static enum banyan_status meet_all(const struct library *l, double seconds) {
+  static pmix_info_t info; /* until the end */
+  snprintf(info.key, sizeof info.key, "%s", PMIX_COLLECT_DATA);
+  info.value.type = PMIX_BOOL;
+  info.value.data.flag = true;
+  pmix_status_t begun = l->fence(NULL, 0, &info, 1, fence_ended, NULL);
+  if (begun == PMIX_OPERATION_SUCCEEDED) return BANYAN_OK;
+  if (begun != PMIX_SUCCESS)
+    return by_fail(BANYAN_ERR_SYSTEM, "PMIx has no fence; set BANYAN_ROOT and BANYAN_KEY instead");
+  return await_fence(seconds);
+}
+
+static enum banyan_status get(const struct library *l, const pmix_proc_t *root, double seconds, struct by_settings *s) {
+  char meet[BY_ADDRESS_TEXT], key[BY_KEY_TEXT];
+  pmix_value_t *got = NULL;
+  pmix_info_t info;
+  memset(&info, 0, sizeof info);
+  snprintf(info.key, sizeof info.key, "%s", PMIX_TIMEOUT);
+  info.value.type = PMIX_INT;
+  info.value.data.integer = (int)seconds + 1;
+  if (l->get(root, "banyan.meet", &info, 1, &got) != PMIX_SUCCESS || !got || got->type != PMIX_STRING)
+    return by_fail(BANYAN_ERR_SYSTEM, "PMIx gave no meeting point; set BANYAN_ROOT and BANYAN_KEY instead");
+  bool whole = sscanf(got->data.string, "%79s %64s", meet, key) == 2;
+  free(got->data.string);
+  free(got);
+  if (!whole) return by_fail(BANYAN_ERR_PARSE, "PMIx gave a malformed meeting point");
+  snprintf(s->root_text, sizeof s->root_text, "%s", meet);
+  snprintf(s->key_text, sizeof s->key_text, "%s", key);
+  s->root = s->root_text;
+  s->key = s->key_text;
+  return BANYAN_OK;
+}
+
 static enum banyan_status exchange(const struct library *l, struct by_settings *s, const pmix_proc_t *self) {
-  char text[sizeof s->root_text + sizeof s->key_text];
+  static char text[sizeof s->root_text + sizeof s->key_text];
   pmix_proc_t root = *self;
   root.rank = 0;
   if (self->rank == 0) {
@@ -66,24 +136,8 @@ static enum banyan_status exchange(const struct library *l, struct by_settings *
     if (l->put(PMIX_GLOBAL, "banyan.meet", &value) != PMIX_SUCCESS || l->commit() != PMIX_SUCCESS)
       return by_fail(BANYAN_ERR_SYSTEM, "PMIx took no meeting point; set BANYAN_ROOT and BANYAN_KEY instead");
   }
-  bool collect = true;
-  pmix_info_t info;
-  memset(&info, 0, sizeof info);
-  snprintf(info.key, sizeof info.key, "%s", PMIX_COLLECT_DATA);
-  info.value.type = PMIX_BOOL;
-  info.value.data.flag = collect;
-  pmix_value_t *got = NULL;
-  bool ok = l->fence(NULL, 0, &info, 1) == PMIX_SUCCESS && l->get(&root, "banyan.meet", NULL, 0, &got) == PMIX_SUCCESS;
-  if (!ok || !got || got->type != PMIX_STRING)
-    return by_fail(BANYAN_ERR_SYSTEM, "PMIx gave no meeting point; set BANYAN_ROOT and BANYAN_KEY instead");
-  char meet[BY_ADDRESS_TEXT], key[BY_KEY_TEXT];
-  if (sscanf(got->data.string, "%79s %64s", meet, key) != 2)
-    return by_fail(BANYAN_ERR_PARSE, "PMIx gave a malformed meeting point");
-  if (!s->root) snprintf(s->root_text, sizeof s->root_text, "%s", meet), s->root = s->root_text;
-  if (!s->key) snprintf(s->key_text, sizeof s->key_text, "%s", key), s->key = s->key_text;
-  free(got->data.string);
-  free(got);
-  return BANYAN_OK;
+  BY_TRY(meet_all(l, s->join_deadline));
+  return get(l, &root, s->join_deadline, s);
 }
 
 /* Once a process: a second job of the same processes meets at the same place. */
@@ -106,7 +160,7 @@ static enum banyan_status meet(const struct by_settings *s) {
   }
   if (library.init(&self, NULL, 0) != PMIX_SUCCESS) return BANYAN_OK;
   if (atexit(leave) != 0) by_warn("communicator", "PMIx cannot be left in order at exit");
-  met = (struct by_settings){.iface = s->iface};
+  met = (struct by_settings){.iface = s->iface, .join_deadline = s->join_deadline};
   BY_TRY(exchange(&library, &met, &self));
   by_info("communicator", "met through PMIx at %s", met.root);
   has_met = true;
@@ -114,7 +168,7 @@ static enum banyan_status meet(const struct by_settings *s) {
 }
 
 enum banyan_status by_pmix_read(struct by_settings *s) {
-  if (!getenv("PMIX_NAMESPACE") || s->size < 2) return BANYAN_OK;
+  if ((s->root && s->key) || !getenv("PMIX_NAMESPACE") || s->size < 2) return BANYAN_OK;
   pthread_mutex_lock(&once);
   enum banyan_status status = meet(s);
   pthread_mutex_unlock(&once);

@@ -23,6 +23,7 @@ struct by_settings {
   const char *socket_buffer;          /* bytes; 0: the kernel tunes it */
   const char *connections;            /* of a link, 1 .. BY_LANES */
   const char *source;                 /* where rank and size came from, for messages */
+  bool asks_pmix;                     /* that launcher may offer PMIx, for what is still unknown then */
   double deadline;                    /* seconds */
   double join_deadline;               /* seconds */
   char root_text[300], key_text[400]; /* where a launcher's words had to be put together */

@@ -180,6 +180,24 @@ static void test_death_when_the_last_has_joined(void **state) {
   root_hears_of_both(false);
 }
 
+/* ---- options that cannot be */
+
+static void check_refused(const struct banyan_options *options, const char *text) {
+  struct banyan_comm *comm = NULL;
+  enum banyan_status status = banyan_comm_create(options, &comm);
+  if (status != BANYAN_ERR_ARGUMENT || !strstr(banyan_error_text(), text))
+    fail_msg("%s, \"%s\"", banyan_status_name(status), banyan_error_text());
+  assert_null(comm);
+}
+
+static void test_impossible_options(void **state) {
+  (void)state;
+  check_refused(&(struct banyan_options){.size = -2}, "size -2");
+  check_refused(&(struct banyan_options){.rank_plus_1 = -1, .size = 2}, "rank_plus_1 -1");
+  check_refused(&(struct banyan_options){.rank_plus_1 = 3, .size = 2}, "rank 2 of 2");
+  check_refused(&(struct banyan_options){.transport = "quic"}, "auto, shm and tcp");
+}
+
 /* ---- a machine without IPv6: its kernel makes no such sockets */
 
 static void forbid_ipv6(void) {
@@ -216,6 +234,7 @@ int main(void) {
       cmocka_unit_test(test_root_is_lost),
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
+      cmocka_unit_test(test_impossible_options),
       cmocka_unit_test(test_without_ipv6),
   };
   return cmocka_run_group_tests_name("joining", tests, NULL, NULL);

@@ -41,6 +41,10 @@ static void test_first_host(void **state) {
   check_first_host("gpu3,node[07-09]", "gpu3");
   check_first_host("10.0.0.7,10.0.0.8", "10.0.0.7");
   check_first_host("a-b-c[001-128]", "a-b-c001");
+  check_first_host("node[1-2]-ib", "node1-ib");
+  check_first_host("node[1,3].cluster,gpu3", "node1.cluster");
+  check_first_host("rack[2-3]n[07,09]-ib,x[1-2]", "rack2n07-ib");
+  check_first_host("[1-2]", "1");
 }
 
 static void test_no_first_host(void **state) {
@@ -230,6 +234,41 @@ static void test_torchrun_bad_port(void **state) {
   }
 }
 
+/* torchrun inside a Slurm step, whatever that step has for MPI: the variables of Slurm are about torchrun itself. */
+static void test_torchrun_inside_slurm(void **state) {
+  (void)state;
+  set_slurm("1234", "0");
+  set_torchrun("3");
+  check_place("torchrun", 3, 4);
+  set("PMI_RANK", "5");
+  set("PMI_SIZE", "8");
+  check_place("torchrun", 3, 4);
+  set("OMPI_COMM_WORLD_RANK", "1");
+  set("OMPI_COMM_WORLD_SIZE", "2");
+  check_place("torchrun", 3, 4);
+  unsetenv("TORCHELASTIC_RUN_ID"); /* set by hand: for ranks that Open MPI starts */
+  check_place("Open MPI's mpirun", 1, 2);
+  unsetenv("OMPI_COMM_WORLD_RANK");
+  check_place("torchrun", 3, 4);
+  unsetenv("MASTER_PORT"); /* then they may be anybody's */
+  check_place("Slurm", 5, 8);
+}
+
+/* srun --mpi=pmi2 has MPICH's variables, and the same in them; MPICH's own mpirun inside a job has others. */
+static void test_pmi2(void **state) {
+  (void)state;
+  struct by_settings s;
+  set_slurm("1234", "0");
+  set("PMI_RANK", "5");
+  set("PMI_SIZE", "8");
+  check_place("Slurm", 5, 8);
+  assert_ok(by_settings_read(&s));
+  assert_memory_equal(s.root, "node07:", 7);
+  set("PMI_SIZE", "2");
+  set("PMI_RANK", "1");
+  check_place("MPICH's mpirun", 1, 2);
+}
+
 /* Without torchrun's agent there is no run id, and so no key: joining says what to set. */
 static void test_no_run_id(void **state) {
   (void)state;
@@ -260,6 +299,8 @@ int main(void) {
       WITH_CLEAN_ENVIRONMENT(test_torchrun_ipv6),
       WITH_CLEAN_ENVIRONMENT(test_torchrun_keeps_what_is_set),
       WITH_CLEAN_ENVIRONMENT(test_torchrun_bad_port),
+      WITH_CLEAN_ENVIRONMENT(test_torchrun_inside_slurm),
+      WITH_CLEAN_ENVIRONMENT(test_pmi2),
       WITH_CLEAN_ENVIRONMENT(test_no_run_id),
   };
   return cmocka_run_group_tests(tests, clear_environment, NULL);
