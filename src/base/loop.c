@@ -96,14 +96,18 @@ static bool take_task(struct by_loop *loop, struct task *out) {
   return found;
 }
 
-void by_loop_destroy(struct by_loop *loop) {
-  if (!loop) return;
+void by_loop_close(struct by_loop *loop) {
+  struct task task;
   assert(!loop->running);
   pthread_mutex_lock(&loop->lock);
   loop->closing = true;
   pthread_mutex_unlock(&loop->lock);
-  struct task task;
   while (take_task(loop, &task)) task.call(task.context);
+}
+
+void by_loop_destroy(struct by_loop *loop) {
+  if (!loop) return;
+  by_loop_close(loop);
   while (loop->timers.after != &loop->timers) by_loop_cancel_timer(loop->timers.after);
   free_list(&loop->watches);
   free_list(&loop->dead);

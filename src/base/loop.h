@@ -21,9 +21,11 @@ struct by_watch; /* one watched file descriptor; belongs to the loop */
 
 /* The clock must outlive the loop. The caller owns *out. */
 enum banyan_status by_loop_create(const struct by_clock *clock, struct by_loop **out) BANYAN_CHECK;
-/* Runs the tasks that are still queued (later ones are refused), then forgets
- * watches and timers without calling them. Files stay open. No thread may run
- * or use the loop any more. NULL is allowed. */
+/* Runs the tasks that are still queued; later ones are refused. For who is about
+ * to free what tasks are about. No thread may run the loop any more. */
+void by_loop_close(struct by_loop *loop);
+/* Closes it, then forgets watches and timers without calling them. Files stay
+ * open. No thread may run or use the loop any more. NULL is allowed. */
 void by_loop_destroy(struct by_loop *loop);
 
 /* Calls `ready(context, events)` whenever `fd` has some of `events` (EPOLLIN,

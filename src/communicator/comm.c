@@ -134,9 +134,9 @@ static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all
   by_context_lock(comm->context);
   uint32_t number = domain_number(by_domain_id(comm->domain), splits, first);
   enum banyan_status status = by_comm_make(comm->context, number, rank, n, processes, out);
+  if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
   by_context_unlock(comm->context);
   free(processes);
-  if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
   return status;
 }
 

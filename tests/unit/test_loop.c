@@ -337,9 +337,29 @@ static void test_stop_and_wake(void **state) {
   by_loop_destroy(loop);
 }
 
+static void count_task(void *context) {
+  ++*(int *)context;
+}
+
+/* What is queued runs at once, while all it is about is still there; nothing is queued any more. */
+static void test_close_runs_what_is_queued(void **state) {
+  (void)state;
+  struct by_loop *loop;
+  int n = 0;
+  assert_ok(by_loop_create(&by_clock_system, &loop));
+  assert_ok(by_loop_post(loop, count_task, &n));
+  assert_ok(by_loop_post(loop, count_task, &n));
+  by_loop_close(loop);
+  assert_int_equal(n, 2);
+  assert_status(by_loop_post(loop, count_task, &n), BANYAN_ERR_NO_MEMORY);
+  by_loop_destroy(loop);
+  assert_int_equal(n, 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_files_are_called_by_their_events),
+      cmocka_unit_test(test_close_runs_what_is_queued),
       cmocka_unit_test(test_a_callback_removes_itself_and_others),
       cmocka_unit_test(test_a_change_counts_within_the_round),
       cmocka_unit_test(test_a_bad_file_is_an_error),
