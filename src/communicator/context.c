@@ -115,8 +115,8 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     BY_TRY(copy_options(options, &given));
     if (given.rank_plus_1 < 0 || given.size < 0)
       return by_fail(BANYAN_ERR_ARGUMENT,
-                     "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment",
-                     given.rank_plus_1, given.size);
+                     "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment", given.rank_plus_1,
+                     given.size);
     if (given.rank_plus_1) s->rank = given.rank_plus_1 - 1;
     if (given.size) s->size = given.size;
     if (given.root) s->root = given.root;

@@ -214,10 +214,17 @@ const char *by_engine_name(const struct by_engine *engine, uint32_t process, cha
   return text;
 }
 
+/* Whether more has to come from the peer: what has come may still wait here for others to be added to, unless it lies
+ * in the peer's memory. */
+static bool is_missing(const struct by_in *in) {
+  bool there = in->source == BY_IN_MAPPED || in->source == BY_IN_PULLED;
+  return in->arrived < in->length || (there && in->consumed < in->length);
+}
+
 static bool waits_for(const struct by_engine *engine, const struct by_link *link) {
   for (const struct by_call *call = engine->running; call; call = call->next) {
     for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
-      if (call->ins[i].link == link && call->ins[i].consumed < call->ins[i].length) return true;
+      if (call->ins[i].link == link && is_missing(&call->ins[i])) return true;
     for (uint32_t i = 0; i < call->program->n_outs; i++)
       if (call->outs[i].link == link && !call->states[call->outs[i].step].done) return true;
   }

@@ -183,12 +183,37 @@ static void test_ends_in_order(void **state) {
   }
 }
 
+/* What one rank has sent waits at rank 0 for what another one brings late, when who sent it has long left. */
+static void rank_brings_late(struct job *job, int rank) {
+  enum { COUNT = 30000 };
+  const struct leaver *leaver = job->argument;
+  static double in[COUNT], out[COUNT];
+  struct banyan_comm *world = job_join();
+  must(banyan_comm_set_plan(world, leaver->plan));
+  must(banyan_barrier(world));
+  for (int i = 0; i < COUNT; i++) in[i] = i;
+  if (rank && rank != leaver->who) usleep(900000);
+  struct banyan_call call = {
+      .collective = BANYAN_REDUCE, .dtype = BANYAN_FLOAT64, .send = in, .recv = out, .count = COUNT};
+  must(banyan_run(world, &call));
+  for (int i = 0; i < COUNT && rank == 0; i++) must_hold(out[i] == 3.0 * i);
+  banyan_comm_destroy(world);
+}
+
+static void test_brings_late(void **state) {
+  (void)state;
+  static const char *const plans[] = {"star", "exchange"};
+  for (int i = 0; i < 8; i++) {
+    struct leaver leaver = {.who = 1 + i % 2, .plan = plans[i / 2 % 2]};
+    struct job job = {.n = 3, .run = rank_brings_late, .transport = i / 4 ? "shm" : "tcp", .argument = &leaver};
+    job_run(&job);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_leaves),
-      cmocka_unit_test(test_leaves_first),
-      cmocka_unit_test(test_works_on),
-      cmocka_unit_test(test_ends_in_order),
+      cmocka_unit_test(test_leaves),        cmocka_unit_test(test_leaves_first), cmocka_unit_test(test_works_on),
+      cmocka_unit_test(test_ends_in_order), cmocka_unit_test(test_brings_late),
   };
   return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
 }
