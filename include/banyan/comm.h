@@ -17,9 +17,9 @@ struct banyan_comm;
 
 /* How to join. Zero-initialise, then set what should not come from the
  * environment: a member that is 0 or NULL is read from BANYAN_*; rank, size,
- * root and key, where that says nothing, from what the launcher set: Open MPI,
- * MPICH, Slurm, torchrun, PMIx, the first of them that is there. Strings are
- * only read during the call. */
+ * root and key, where that says nothing, from what the launcher set: torchrun,
+ * Open MPI, MPICH, Slurm or PMIx; docs/guide.md says whose variables come
+ * first. Strings are only read during the call. */
 struct banyan_options {
   size_t size_of_struct; /* sizeof(struct banyan_options), for later versions; 0: all of it */
   int rank_plus_1;       /* this process's rank + 1 */
