@@ -44,7 +44,8 @@ static void settle(struct banyan_comm *world) {
 
 static void rank_frees(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
-  float wanted = (float)(job->n * (job->n + 1) / 2);
+  int of_all = job->n * (job->n + 1) / 2;
+  float wanted = (float)of_all;
   int most = 0;
   for (int round = 0; round < ROUNDS; round++) {
     float *send = take(world, (float)(rank + 1)), *recv = take(world, 0);
