@@ -76,7 +76,7 @@ void by_control_heard_failure(struct by_control *control, enum banyan_status sta
 /* control_leaving.c: this rank said so, or rank 0 says so of these. */
 void by_control_heard_leaving(struct by_control *control, uint32_t rank);
 void by_control_heard_left(struct end *end, const void *payload, size_t length);
-void by_control_leavers_due(void *context);
+void by_control_leavers_due(void *argument);
 bool by_control_has_left(const struct by_control *control, uint32_t rank);
 
 /* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */
