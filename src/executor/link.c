@@ -53,6 +53,7 @@ void by_link_note(struct by_in *in) {
 /* One frame without regard to flow; payloads here are small and copied by the lane. */
 static bool send_small(struct by_link *link, struct by_frame *frame, const void *payload) {
   if (link->lane->ops->send(link->lane, frame, payload) == BY_LANE_FULL) return false;
+  link->holds = true;
   link->engine->counters.frames_sent++;
   link->engine->moved = true;
   return true;
@@ -301,6 +302,10 @@ bool by_link_flush(struct by_link *link) {
     full |= 1;                 /* large messages behind it may still use the other lanes */
     if (blocked == out) break; /* round the queue */
     if (!blocked) blocked = out;
+  }
+  if (link->holds) {
+    link->holds = false;
+    full |= flush_ends(link);
   }
   return !full;
 }

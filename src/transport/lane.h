@@ -3,9 +3,10 @@
  * interprets a frame beyond its size, and belongs to one thread at a time.
  *
  * Sending: send() until it says BY_LANE_FULL; a kept payload stays untouched
- * until flush() is true; payloads of up to BY_LANE_SMALL bytes are never kept. Receiving: peek() gives the next frame,
- * then its payload is taken by view() + take(), or read(); next() ends the frame. The first error ends the lane:
- * `status` and `error` say what happened, every call then does nothing. */
+ * until flush() is true; payloads of up to BY_LANE_SMALL bytes are never kept; a frame without payload may be held
+ * back until flush(), to go with what follows. Receiving: peek() gives the next frame, then its payload is taken by
+ * view() + take(), or read(); next() ends the frame. The first error ends the lane: `status` and `error` say what
+ * happened, every call then does nothing. */
 #ifndef BY_TRANSPORT_LANE_H
 #define BY_TRANSPORT_LANE_H
 

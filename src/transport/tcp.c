@@ -28,14 +28,15 @@
 #include "socket.h"
 
 enum { RX_BYTES = 128 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
+enum { HELD_MOST = 512 }; /* bytes of frames without payload that wait for what goes with them */
 enum { TIME_FROM = 32 << 10, TIME_EVERY = 64, MAP_FROM = 64 << 10, MAP_ALWAYS = 4 << 20, SLOW_COPYING = 300 };
 
 struct tcp {
   struct by_lane lane;
   struct by_lane_ops ops; /* own copy: frame_bytes differs */
   int fd;
-  /* sending: what is left of a header and of small payloads; then of a kept payload */
-  char small[HEADER + BY_LANE_SMALL];
+  /* sending: frames held back, what is left of a header and of small payloads; then of a kept payload */
+  char small[HELD_MOST + HEADER + BY_LANE_SMALL];
   size_t small_first, small_left;
   const char *kept;
   size_t kept_left;
@@ -70,9 +71,9 @@ static void cannot_send(struct tcp *tcp, int error) {
   if (!full && !closed) broke(tcp, error);
 }
 
-static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n) {
+static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = n};
-  ssize_t sent = sendmsg(tcp->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  ssize_t sent = sendmsg(tcp->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
   if (sent >= 0) return sent;
   cannot_send(tcp, errno);
   return 0;
@@ -117,15 +118,21 @@ static bool drain_pipe(struct tcp *tcp) {
   return true;
 }
 
+/* What went of the parts in front of a payload. Returns how many bytes of it went too. */
+static size_t account_small(struct tcp *tcp, size_t sent) {
+  size_t small = sent < tcp->small_left ? sent : tcp->small_left;
+  tcp->small_left -= small;
+  tcp->small_first = tcp->small_left ? tcp->small_first + small : 0;
+  return sent - small;
+}
+
 static bool tcp_flush(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
   if (!tcp->small_left && !tcp->piped && !tcp->kept_left) return true;
   if (lane->status != BANYAN_OK) return false;
   if (tcp->piped && tcp->small_left) {
     struct iovec part = {tcp->small + tcp->small_first, tcp->small_left};
-    size_t sent = (size_t)push(tcp, &part, 1);
-    tcp->small_first += sent;
-    tcp->small_left -= sent;
+    account_small(tcp, (size_t)push(tcp, &part, 1, 0));
     if (tcp->small_left) return false;
   }
   if (tcp->rest) {
@@ -136,26 +143,38 @@ static bool tcp_flush(struct by_lane *lane) {
     tcp->rest = REST;
     return false;
   }
+  if (!tcp->small_left && !tcp->kept_left) return true;
   struct iovec parts[2] = {{tcp->small + tcp->small_first, tcp->small_left},
                            {(void *)(uintptr_t)tcp->kept, tcp->kept_left}};
-  size_t sent = (size_t)push(tcp, parts, 2);
-  size_t small = sent < tcp->small_left ? sent : tcp->small_left;
-  tcp->small_first += small;
-  tcp->small_left -= small;
-  tcp->kept += sent - small;
-  tcp->kept_left -= sent - small;
+  size_t sent = account_small(tcp, (size_t)push(tcp, parts, 2, 0));
+  tcp->kept += sent;
+  tcp->kept_left -= sent;
   return !tcp->small_left && !tcp->kept_left;
 }
 
+static void append_small(struct tcp *tcp, const void *bytes, size_t n) {
+  if (tcp->small_first) memmove(tcp->small, tcp->small + tcp->small_first, tcp->small_left);
+  tcp->small_first = 0;
+  if (n) memcpy(tcp->small + tcp->small_left, bytes, n);
+  tcp->small_left += n;
+}
+
+/* Sends what is held back and a frame; `sent` counts the frame's bytes. False: not taken, nothing of it went. */
+static bool push_frame(struct tcp *tcp, const struct by_frame *frame, const void *payload, size_t size, int flags,
+                       size_t *sent) {
+  struct iovec parts[3] = {{tcp->small + tcp->small_first, tcp->small_left},
+                           {(void *)(uintptr_t)frame, HEADER},
+                           {(void *)(uintptr_t)payload, size}};
+  bool held = tcp->small_left > 0;
+  *sent = account_small(tcp, (size_t)push(tcp, parts + !held, (size > 0) + 1u + held, flags));
+  return *sent > 0;
+}
+
+/* The rest of a header, and of a payload that is small. */
 static void remember_small(struct tcp *tcp, const struct by_frame *frame, const void *payload, size_t sent) {
-  memcpy(tcp->small, frame, HEADER);
-  size_t size = HEADER;
-  if (frame->size <= BY_LANE_SMALL) {
-    if (frame->size) memcpy(tcp->small + HEADER, payload, frame->size);
-    size += frame->size;
-  }
-  tcp->small_first = sent < size ? sent : size;
-  tcp->small_left = size - tcp->small_first;
+  size_t of_header = sent < HEADER ? sent : HEADER, of_payload = sent - of_header;
+  append_small(tcp, (const char *)frame + of_header, HEADER - of_header);
+  if (frame->size <= BY_LANE_SMALL) append_small(tcp, (const char *)payload + of_payload, frame->size - of_payload);
 }
 
 /* Messages from which on pages are mapped: few while copying is fast. */
@@ -165,16 +184,26 @@ static void note_copying(struct tcp *tcp, uint64_t nanoseconds, size_t bytes) {
   tcp->ops.in_place_from = tcp->copying > SLOW_COPYING ? MAP_FROM : MAP_ALWAYS;
 }
 
+/* Whether the lane takes a frame now: nothing but frames held back, which go with it, is before it. */
+static bool takes(struct tcp *tcp) {
+  if (tcp->lane.status != BANYAN_OK) return false;
+  bool only_held = !tcp->piped && !tcp->kept_left && tcp->small_left <= HELD_MOST - HEADER;
+  return only_held || tcp_flush(&tcp->lane);
+}
+
 static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
   struct tcp *tcp = tcp_of(lane);
-  if (lane->status != BANYAN_OK || !tcp_flush(lane)) return BY_LANE_FULL;
-  struct iovec parts[2] = {{(void *)(uintptr_t)frame, HEADER}, {(void *)(uintptr_t)payload, frame->size}};
+  if (!takes(tcp)) return BY_LANE_FULL;
+  if (!frame->size) {
+    append_small(tcp, frame, HEADER);
+    return BY_LANE_SENT;
+  }
   bool timed = frame->size >= TIME_FROM;
   uint64_t before = timed ? by_clock_now(&by_clock_system) : 0;
-  size_t sent = (size_t)push(tcp, parts, frame->size ? 2 : 1), all = HEADER + (size_t)frame->size;
+  size_t sent = 0, all = HEADER + (size_t)frame->size;
+  if (!push_frame(tcp, frame, payload, frame->size, 0, &sent)) return BY_LANE_FULL;
   if (timed && sent == all) note_copying(tcp, by_clock_now(&by_clock_system) - before, all);
   if (sent == all) return BY_LANE_SENT;
-  if (sent == 0) return BY_LANE_FULL;
   remember_small(tcp, frame, payload, sent);
   if (frame->size <= BY_LANE_SMALL) return BY_LANE_SENT;
   size_t of_payload = sent > HEADER ? sent - HEADER : 0;
@@ -219,17 +248,14 @@ static bool has_pipe(struct tcp *tcp) {
 
 static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by_frame *frame, const void *payload) {
   struct tcp *tcp = tcp_of(lane);
-  if (lane->status != BANYAN_OK || !tcp_flush(lane)) return BY_LANE_FULL;
+  if (!takes(tcp)) return BY_LANE_FULL;
   if (!has_pipe(tcp) || ++tcp->mapped >= TIME_EVERY) {
     tcp->mapped = 0;
     return tcp_send(lane, frame, payload);
   }
-  ssize_t sent = send(tcp->fd, frame, HEADER, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE);
-  if (sent < 0) cannot_send(tcp, errno);
-  if (sent <= 0) return BY_LANE_FULL;
-  memcpy(tcp->small, frame, HEADER);
-  tcp->small_first = (size_t)sent;
-  tcp->small_left = HEADER - (size_t)sent;
+  size_t sent = 0;
+  if (!push_frame(tcp, frame, NULL, 0, MSG_MORE, &sent)) return BY_LANE_FULL;
+  append_small(tcp, (const char *)frame + sent, HEADER - sent);
   struct iovec part = {(void *)(uintptr_t)payload, frame->size};
   ssize_t mapped = vmsplice(tcp->pipe[1], &part, 1, SPLICE_F_NONBLOCK);
   tcp->piped = mapped > 0 ? (size_t)mapped : 0;
