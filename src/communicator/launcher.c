@@ -62,7 +62,8 @@ static bool is_set(const char *name) {
 }
 
 static bool is_equal(const char *one, const char *other) {
-  return is_set(one) && is_set(other) && !strcmp(getenv(one), getenv(other));
+  const char *a = getenv(one), *b = getenv(other);
+  return a && b && *a && !strcmp(a, b);
 }
 
 /* RANK and WORLD_SIZE are words of many: with these two they are meant for ranks that want to meet. */
