@@ -84,6 +84,7 @@ struct by_call {
   struct by_engine *engine;
   struct by_domain *domain;
   struct by_frame stamp; /* descriptor for every frame */
+  uint64_t kind;         /* of the domain's calls, that stamp, bounds and the like were filled for; 0: none */
   char *buffer[BY_BUFFERS];
   const void *user_send; /* scaled calls and in-place blocks: what the caller gave */
   void *user_recv;
@@ -173,6 +174,12 @@ struct by_domain {
   struct by_frame past[BY_PAST]; /* descriptors of the calls that ended last, by number % BY_PAST; for errors */
   struct by_pair *pairs;         /* send/recv counters by (peer, tag, direction) */
   struct by_call *pair_calls;
+  struct by_last {
+    struct by_program *program; /* NULL: nothing is known */
+    struct banyan_call call;    /* all but its buffers and deadline */
+    size_t total;               /* elements */
+    uint64_t kind;              /* grows whenever a call is not like the one before it */
+  } last;                       /* checked and looked up: most calls repeat the one before them */
 };
 
 /* Numbers send/recv pairs. */

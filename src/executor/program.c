@@ -171,6 +171,7 @@ static void sweep(struct by_domain *domain) {
 }
 
 void by_programs_retire(struct by_domain *domain) {
+  domain->last.program = NULL;
   for (struct by_program *p = domain->programs; p; p = p->next)
     if (p->class_) p->retired = true;
   sweep(domain);

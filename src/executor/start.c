@@ -222,7 +222,7 @@ static void reset(struct by_call *call) {
   reset_messages(call);
 }
 
-static void set_stamp(struct by_call *call, const struct banyan_call *user, uint32_t number) {
+static void set_stamp(struct by_call *call, const struct banyan_call *user) {
   const struct by_domain *domain = call->domain;
   call->pair = is_pair(user->collective);
   bool adds = reduces(user->collective);
@@ -230,7 +230,6 @@ static void set_stamp(struct by_call *call, const struct banyan_call *user, uint
       .collective = (uint8_t)user->collective,
       .dtype_op = (uint8_t)((unsigned)user->dtype << 4 | (adds ? (unsigned)user->op : 0)),
       .domain = domain->id,
-      .call = number,
       .root = is_rooted(user->collective) ? (uint32_t)user->root : 0,
       .count = descriptor_count(domain, user),
       .plan = call->pair ? 0 : call->schedule->plan_version,
@@ -313,28 +312,60 @@ static enum banyan_status get_program(struct by_domain *domain, const struct ban
   return by_program_get(domain, by_plan_class(domain->plan, bytes), user->collective, root, out);
 }
 
-static enum banyan_status fill(struct by_call *call, const struct banyan_call *user, uint64_t deadline) {
+/* What depends on nothing but the kind of call. */
+static void fill_kind(struct by_call *call, const struct banyan_call *user) {
   bool barrier = user->collective == BANYAN_BARRIER;
   call->element = barrier ? 1 : banyan_dtype_size(user->dtype);
   call->element_shift = (uint32_t)__builtin_ctzl(call->element);
   call->reduce = barrier ? by_kernel_reduce(BANYAN_UINT8, BANYAN_OR) : by_kernel_reduce(user->dtype, user->op);
   call->divisor = reduces(user->collective) && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
-  call->deadline = deadline;
   fill_bounds(call, user);
+  set_stamp(call, user);
+}
+
+static enum banyan_status fill(struct by_call *call, const struct banyan_call *user, uint64_t kind, uint64_t deadline) {
+  if (!kind || call->kind != kind) fill_kind(call, user);
+  call->kind = kind;
+  call->deadline = deadline;
   BY_TRY(set_buffers(call, user));
   reset(call);
+  return BANYAN_OK;
+}
+
+static bool is_like_last(const struct by_last *last, const struct banyan_call *user) {
+  const struct banyan_call *before = &last->call;
+  return last->program && !user->counts && user->collective == before->collective && user->count == before->count &&
+         user->dtype == before->dtype && user->op == before->op && user->root == before->root &&
+         user->scale == before->scale;
+}
+
+/* Checks a call and finds its program. *kind: what calls like it have in common, 0: nothing. */
+static enum banyan_status look_up(struct by_domain *domain, const struct banyan_call *user, struct by_program **program,
+                                  uint64_t *kind) {
+  struct by_last *last = &domain->last;
+  if (is_like_last(last, user)) {
+    *program = last->program;
+    *kind = last->kind;
+    return check_buffers(domain, user, last->total);
+  }
+  BY_TRY(check_kinds(domain, user));
+  size_t total = total_count(domain, user);
+  BY_TRY(check_buffers(domain, user, total));
+  BY_TRY(get_program(domain, user, total, program));
+  *kind = 0;
+  if (user->counts || is_pair(user->collective)) return BANYAN_OK;
+  *kind = last->kind + 1;
+  *last = (struct by_last){.program = *program, .call = *user, .total = total, .kind = *kind};
   return BANYAN_OK;
 }
 
 enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan_call *user, uint64_t deadline,
                                    struct by_call **out) {
   struct by_engine *engine = domain->engine;
-  if (engine->status != BANYAN_OK) return by_fail(engine->status, "%s", engine->error);
-  BY_TRY(check_kinds(domain, user));
-  size_t total = total_count(domain, user);
-  BY_TRY(check_buffers(domain, user, total));
   struct by_program *program = NULL;
-  BY_TRY(get_program(domain, user, total, &program));
+  uint64_t kind = 0;
+  if (engine->status != BANYAN_OK) return by_fail(engine->status, "%s", engine->error);
+  BY_TRY(look_up(domain, user, &program, &kind));
   uint32_t *number = &domain->next_call;
   if (is_pair(user->collective))
     BY_TRY(pair_number(domain, user, &number));
@@ -342,12 +373,12 @@ enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan
     while (domain->window[*number & (domain->window_size - 1)]) BY_TRY(grow_window(domain));
   struct by_call *call = NULL;
   BY_TRY(by_program_take_call(program, &call));
-  enum banyan_status status = fill(call, user, deadline);
+  enum banyan_status status = fill(call, user, kind, deadline);
   if (status != BANYAN_OK) {
     by_program_give_call(call);
     return status;
   }
-  set_stamp(call, user, (*number)++);
+  call->stamp.call = (*number)++;
   begin(call);
   *out = call;
   return BANYAN_OK;
