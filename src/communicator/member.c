@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "log.h"
+
 void by_member_write(struct by_writer *writer, const struct by_member *member) {
   char text[BY_ADDRESS_TEXT];
   by_write_string(writer, member->host);
@@ -16,22 +18,32 @@ void by_member_write(struct by_writer *writer, const struct by_member *member) {
     by_write_string(writer, by_address_print(&member->addresses[i], text));
 }
 
-enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out) {
+/* What cannot be read is left out, such as a link-local address on an interface whose name this host does not have: it
+ * is of no use here. */
+static void read_addresses(struct by_reader *reader, uint32_t n, struct by_member *out) {
   char text[BY_ADDRESS_TEXT];
+  out->n_addresses = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    by_read_string(reader, text, sizeof text);
+    if (by_address_parse(text, &out->addresses[out->n_addresses]) == BANYAN_OK)
+      out->n_addresses++;
+    else
+      by_debug("communicator", "an address of host %s is left out: %s", out->host, banyan_error_text());
+  }
+}
+
+enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out) {
   out->host = by_read_string_in(reader, arena, BY_MEMBER_STRING);
   out->machine = by_read_string_in(reader, arena, BY_MEMBER_STRING);
   out->local = by_read_string_in(reader, arena, BY_MEMBER_STRING);
   out->pid = by_read_u32(reader);
   out->cores = by_read_u32(reader);
-  out->n_addresses = by_read_count(reader, 4);
-  if (reader->failed || out->n_addresses > BY_MEMBER_ADDRESSES)
+  uint32_t n = by_read_count(reader, 4);
+  if (reader->failed || n > BY_MEMBER_ADDRESSES)
     return by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed");
-  out->addresses = BY_ARENA_ARRAY(arena, struct by_address, out->n_addresses);
+  out->addresses = BY_ARENA_ARRAY(arena, struct by_address, n);
   if (!out->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
-  for (uint32_t i = 0; i < out->n_addresses; i++) {
-    by_read_string(reader, text, sizeof text);
-    BY_TRY(by_address_parse(text, &out->addresses[i]));
-  }
+  read_addresses(reader, n, out);
   return reader->failed ? by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed") : BANYAN_OK;
 }
 

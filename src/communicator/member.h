@@ -18,7 +18,8 @@ struct by_member {
   struct by_address *addresses; /* where it takes links, the best first */
 };
 
-/* A member as bytes of a control message, and back into `arena`. */
+/* A member as bytes of a control message, and back into `arena`, without those of its addresses that mean nothing on
+ * this host. */
 void by_member_write(struct by_writer *writer, const struct by_member *member);
 BANYAN_CHECK enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out);
 

@@ -1,0 +1,101 @@
+#include "member.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+
+static void write_member(struct by_writer *writer, uint32_t n, const char *const *addresses) {
+  by_write_string(writer, "a");
+  by_write_string(writer, "machine of a");
+  by_write_string(writer, "");
+  by_write_u32(writer, 7);
+  by_write_u32(writer, 2);
+  by_write_u32(writer, n);
+  for (uint32_t i = 0; i < n; i++) by_write_string(writer, addresses[i]);
+}
+
+static enum banyan_status read_member(uint32_t n, const char *const *addresses, size_t cut, struct by_arena *arena,
+                                      struct by_member *out) {
+  uint8_t bytes[2000];
+  struct by_writer writer;
+  struct by_reader reader;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  write_member(&writer, n, addresses);
+  assert_false(writer.failed);
+  by_reader_init(&reader, bytes, writer.length - cut);
+  BY_TRY(by_member_read(&reader, arena, out));
+  return by_reader_check(&reader, "a member");
+}
+
+static void check_address(const struct by_member *member, uint32_t i, const char *wanted) {
+  char text[BY_ADDRESS_TEXT];
+  assert_true(i < member->n_addresses);
+  assert_string_equal(by_address_print(&member->addresses[i], text), wanted);
+}
+
+/* Two hosts need not name their interfaces alike. */
+static void test_addresses_of_another_host(void **state) {
+  (void)state;
+  static const char *const addresses[] = {"10.0.0.1:5000", "[fe80::1%nosuchif]:5000", "[fd00::1]:5000",
+                                          "[fe80::1%lo]:5000"};
+  struct by_arena arena;
+  struct by_member member = {0};
+  by_arena_init(&arena);
+  assert_ok(read_member(4, addresses, 0, &arena, &member));
+  assert_int_equal(member.n_addresses, 3);
+  check_address(&member, 0, "10.0.0.1:5000");
+  check_address(&member, 1, "[fd00::1]:5000");
+  check_address(&member, 2, "[fe80::1%lo]:5000");
+  assert_string_equal(member.host, "a");
+  assert_int_equal(member.cores, 2);
+  assert_ok(read_member(1, addresses + 1, 0, &arena, &member));
+  assert_int_equal(member.n_addresses, 0);
+  by_arena_fini(&arena);
+}
+
+static void test_malformed(void **state) {
+  (void)state;
+  const char *addresses[BY_MEMBER_ADDRESSES + 1];
+  struct by_arena arena;
+  struct by_member member = {0};
+  by_arena_init(&arena);
+  for (int i = 0; i < BY_MEMBER_ADDRESSES + 1; i++) addresses[i] = "10.0.0.1:5000";
+  assert_ok(read_member(BY_MEMBER_ADDRESSES, addresses, 0, &arena, &member));
+  assert_status(read_member(BY_MEMBER_ADDRESSES + 1, addresses, 0, &arena, &member), BANYAN_ERR_PROTOCOL);
+  for (size_t cut = 1; cut < 40; cut++)
+    assert_status(read_member(1, addresses, cut, &arena, &member), BANYAN_ERR_PROTOCOL);
+  by_arena_fini(&arena);
+}
+
+static void test_there_and_back(void **state) {
+  (void)state;
+  struct by_address address;
+  struct by_member member = {.host = "b", .machine = "m", .local = "l", .pid = 1, .cores = 3, .n_addresses = 1}, back;
+  uint8_t bytes[200];
+  struct by_writer writer;
+  struct by_reader reader;
+  struct by_arena arena;
+  by_arena_init(&arena);
+  assert_ok(by_address_parse("[::1]:9", &address));
+  member.addresses = &address;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_member_write(&writer, &member);
+  by_reader_init(&reader, bytes, writer.length);
+  assert_ok(by_member_read(&reader, &arena, &back));
+  assert_ok(by_reader_check(&reader, "a member"));
+  assert_true(by_member_same_host(&member, &back));
+  assert_string_equal(back.local, "l");
+  assert_int_equal(back.pid, 1);
+  check_address(&back, 0, "[::1]:9");
+  by_arena_fini(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_addresses_of_another_host),
+      cmocka_unit_test(test_malformed),
+      cmocka_unit_test(test_there_and_back),
+  };
+  return cmocka_run_group_tests_name("member", tests, NULL, NULL);
+}
