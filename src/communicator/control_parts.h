@@ -12,10 +12,11 @@ enum {
   MOST_QUEUED = 32 << 20,
   HELLO_MOST = 8192,
   TEXT_MOST = 512,
-  STRANGERS = 64,   /* connections beyond the number of ranks */
-  RETRY_MS = 20,    /* until rank 0 listens */
-  GRACE_MS = 500,   /* for rank 0's word on a death */
-  ANSWERS_MS = 1500 /* for what ranks answer to an inquiry */
+  STRANGERS = 64,      /* connections beyond the number of ranks */
+  RETRY_MS = 20,       /* until rank 0 listens */
+  VANISHED_MS = 11000, /* without an answer of the other host's kernel; idle connections: 5 + 3 * 2 s */
+  GRACE_MS = 500,      /* for rank 0's word on a death */
+  ANSWERS_MS = 1500    /* for what ranks answer to an inquiry */
 };
 
 enum message {

@@ -57,3 +57,21 @@ least=$((a < b ? a : b))
 ip -n "$one" route add blackhole 10.77.1.2/32
 run 2
 [ $((20 * b)) -lt $((a + b)) ] || fail "$b of $((a + b)) bytes went over a network that answers nothing"
+
+# Rank 1's host vanishes in the middle of a call: rank 0 says so, long before the call's deadline. (An address that was
+# taken away answers nothing, like a host without power. An interface that goes down would tell.)
+export BANYAN_CONNECTIONS=1 BANYAN_DEADLINE=100
+start() { # RANK NAMESPACE HOST
+  BANYAN_RANK=$1 BANYAN_HOST=$3 timeout 120 ip netns exec "$2" "$BANYAN" bench -s 64M --iterations 1000 --warmup 0 \
+    >"$scratch/$3.out" 2>"$scratch/$3.err" &
+}
+at=$(sent 0)
+start 0 "$one" one
+first=$!
+start 1 "$two" two
+other=$!
+for ((i = 0; i < 300 && $(sent 0) - at < 4 << 20; i++)); do sleep 0.1; done
+ip -n "$two" addr del 10.77.0.2/24 dev port0
+if wait "$first"; then fail "rank 0 went on without rank 1"; fi
+wait "$other" || true
+shows 'rank 1 \(host two\) is gone' one.err
