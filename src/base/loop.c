@@ -30,6 +30,7 @@ struct by_loop {
   int epoll, wake;
   bool running;
   struct by_watch *watches, *dead;
+  unsigned n_watches;
   struct by_timer timers, due; /* heads of rings, sorted by time */
   struct by_watch *wake_watch;
   atomic_bool stop;
@@ -131,6 +132,7 @@ enum banyan_status by_loop_watch(struct by_loop *loop, int fd, uint32_t events,
   watch->after = loop->watches;
   if (watch->after) watch->after->before = watch;
   loop->watches = watch;
+  loop->n_watches++;
   *out = watch;
   return BANYAN_OK;
 }
@@ -154,6 +156,7 @@ void by_loop_unwatch(struct by_watch *watch) {
   else
     loop->watches = watch->after;
   if (watch->after) watch->after->before = watch->before;
+  loop->n_watches--;
   watch->dead = true;
   watch->after = loop->dead;
   loop->dead = watch;
@@ -247,8 +250,7 @@ static void call_tasks(struct by_loop *loop) {
 }
 
 /* What is due moves to a ring of its own first: a timer that is set again for now waits for the next round. */
-static void call_timers(struct by_loop *loop) {
-  uint64_t now = by_loop_now(loop);
+static void call_timers(struct by_loop *loop, uint64_t now) {
   struct by_timer *head = &loop->timers, *due = &loop->due;
   while (head->after != head && head->after->at <= now) {
     struct by_timer *timer = head->after;
@@ -265,6 +267,18 @@ static void call_timers(struct by_loop *loop) {
   }
 }
 
+/* A timer that is due says that something has not come. If this thread was held up, it may have come and wait to be
+ * read: each file gets its turn first. The kernel gives those that are ready in turns, so the rounds have an end. */
+static void call_watches_before(struct by_loop *loop, uint64_t now) {
+  struct epoll_event events[MOST_EVENTS];
+  if (loop->timers.after == &loop->timers || loop->timers.after->at > now) return;
+  for (unsigned left = loop->n_watches / MOST_EVENTS + 1; left; left--) {
+    int n = epoll_wait(loop->epoll, events, MOST_EVENTS, 0);
+    call_watches(events, n);
+    if (n < MOST_EVENTS) return;
+  }
+}
+
 enum banyan_status by_loop_run_once(struct by_loop *loop, uint64_t timeout) {
   struct epoll_event events[MOST_EVENTS];
   assert(!loop->running);
@@ -272,8 +286,10 @@ enum banyan_status by_loop_run_once(struct by_loop *loop, uint64_t timeout) {
   if (n < 0 && errno != EINTR) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "epoll_wait");
   loop->running = true;
   call_watches(events, n);
+  uint64_t now = by_loop_now(loop);
+  call_watches_before(loop, now);
   call_tasks(loop);
-  call_timers(loop);
+  call_timers(loop, now);
   loop->running = false;
   free_list(&loop->dead);
   return BANYAN_OK;

@@ -69,7 +69,8 @@ void by_loop_stop(struct by_loop *loop);
 void by_loop_wake(struct by_loop *loop);
 
 /* Waits for at most `timeout` ns (0: not at all; real time, whatever the clock)
- * and calls what is ready: files, then tasks, then timers. Fails only if epoll does. */
+ * and calls what is ready: files, then tasks, then timers. A timer comes after all files that were ready when it was
+ * due, however late that is seen. Fails only if epoll does. */
 enum banyan_status by_loop_run_once(struct by_loop *loop, uint64_t timeout) BANYAN_CHECK;
 /* Until by_loop_stop, which also works in advance: then it returns at once. */
 enum banyan_status by_loop_run(struct by_loop *loop) BANYAN_CHECK;

@@ -209,6 +209,86 @@ static void test_timers_wait_for_their_time(void **state) {
   by_loop_cancel_timer(&b.timer);
 }
 
+/* ---- files before timers: what waits to be read may be what a timer is there to miss */
+
+enum { CROWD = 200 };
+
+struct crowd {
+  struct end ends[CROWD];
+  struct by_timer timer;
+  int seen; /* by the timer, of all ends' calls */
+};
+
+static void count_crowd(void *context) {
+  struct crowd *crowd = context;
+  crowd->seen = 0;
+  for (int i = 0; i < CROWD; i++) crowd->seen += crowd->ends[i].calls;
+}
+
+static void take_byte(void *context, uint32_t events) {
+  struct end *end = context;
+  char byte;
+  count_call(context, events);
+  assert_int_equal(read(end->fd, &byte, 1), 1);
+}
+
+/* More files are ready than one round asks for. */
+static void test_many_files_come_before_a_timer(void **state) {
+  (void)state;
+  struct crowd crowd = {.seen = -1};
+  hand_time = 1000;
+  struct by_loop *loop = make_loop(&hand_clock);
+  by_timer_init(&crowd.timer, count_crowd, &crowd);
+  for (int i = 0; i < CROWD; i += 2) make_pair(loop, &crowd.ends[i], take_byte);
+  for (int i = 0; i < CROWD; i++) assert_int_equal(write(crowd.ends[i].fd, "x", 1), 1);
+  by_loop_set_timer(loop, &crowd.timer, 1000);
+  assert_ok(by_loop_run_once(loop, 0));
+  assert_int_equal(crowd.seen, CROWD);
+  for (int i = 0; i < CROWD; i += 2) close_pair(&crowd.ends[i]);
+  by_loop_destroy(loop);
+}
+
+/* A file that is always ready, of a callback that reads nothing, does not keep a timer away. */
+static void test_busy_files_do_not_starve_a_timer(void **state) {
+  (void)state;
+  struct crowd crowd = {.seen = -1};
+  hand_time = 1000;
+  struct by_loop *loop = make_loop(&hand_clock);
+  by_timer_init(&crowd.timer, count_crowd, &crowd);
+  for (int i = 0; i < CROWD; i += 2) make_pair(loop, &crowd.ends[i], count_call);
+  for (int i = 0; i < CROWD; i++) assert_int_equal(write(crowd.ends[i].fd, "x", 1), 1);
+  by_loop_set_timer(loop, &crowd.timer, 1000);
+  assert_ok(by_loop_run_once(loop, 0));
+  assert_true(crowd.seen >= CROWD);
+  for (int i = 0; i < CROWD; i += 2) close_pair(&crowd.ends[i]);
+  by_loop_destroy(loop);
+}
+
+/* While this callback ran, time went by and somebody wrote. */
+static void be_held_up(void *context, uint32_t events) {
+  struct end *end = context;
+  take_byte(context, events);
+  hand_time += 10 * BY_SECOND;
+  assert_int_equal(write(end->fd, "x", 1), 1);
+}
+
+static void test_what_came_meanwhile_comes_before_a_timer(void **state) {
+  (void)state;
+  struct crowd crowd = {.seen = -1};
+  hand_time = 1000;
+  struct by_loop *loop = make_loop(&hand_clock);
+  by_timer_init(&crowd.timer, count_crowd, &crowd);
+  make_pair(loop, crowd.ends, take_byte);
+  by_loop_unwatch(crowd.ends[0].watch);
+  assert_ok(by_loop_watch(loop, crowd.ends[0].fd, EPOLLIN, be_held_up, &crowd.ends[0], &crowd.ends[0].watch));
+  assert_int_equal(write(crowd.ends[1].fd, "x", 1), 1);
+  by_loop_set_delay(loop, &crowd.timer, 5 * BY_SECOND);
+  assert_ok(by_loop_run_once(loop, 0));
+  assert_int_equal(crowd.seen, 2);
+  close_pair(crowd.ends);
+  by_loop_destroy(loop);
+}
+
 enum { MANY = 50 };
 static uint64_t last_rung;
 
@@ -366,6 +446,9 @@ int main(void) {
       cmocka_unit_test(test_an_epoll_fd_is_a_file),
       cmocka_unit_test(test_timers_wait_for_their_time),
       cmocka_unit_test(test_random_timers),
+      cmocka_unit_test(test_many_files_come_before_a_timer),
+      cmocka_unit_test(test_busy_files_do_not_starve_a_timer),
+      cmocka_unit_test(test_what_came_meanwhile_comes_before_a_timer),
       cmocka_unit_test(test_a_real_timer_ends_the_wait),
       cmocka_unit_test(test_tasks_from_other_threads),
       cmocka_unit_test(test_the_queue_is_bounded),
