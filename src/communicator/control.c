@@ -277,8 +277,23 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
     rank_joins(end, hello, length);
 }
 
+/* Whether an address is known. A name may be one that its network does not know yet: of a container that only starts.
+ * Looking it up blocks; so early, nothing else is to be done here. */
+static bool find_root(struct by_control *control) {
+  if (control->n_root) return true;
+  if (by_address_resolve(control->context->settings.root, control->root, 8, &control->n_root) == BANYAN_OK) return true;
+  control->n_root = 0;
+  if (!*control->text) by_warn("control", "rank 0 is not found yet: %s", banyan_error_text());
+  snprintf(control->text, sizeof control->text, "%s", banyan_error_text());
+  return false;
+}
+
 static void try_root(void *context) {
   struct by_control *control = context;
+  if (!find_root(control)) {
+    by_loop_set_delay(control->context->loop, &control->retry, RESOLVE_MS * BY_MILLISECOND);
+    return;
+  }
   const struct by_address *to = &control->root[control->next_root++ % control->n_root];
   int fd = -1;
   if (by_socket_connect_start(to, NULL, &fd) != BANYAN_OK || !new_end(control, fd, to, BY_ROLE_CLIENT))
@@ -354,7 +369,9 @@ static enum banyan_status open_root(struct by_control *control) {
 
 static enum banyan_status reach_root(struct by_control *control) {
   const char *root = control->context->settings.root;
-  enum banyan_status status = by_address_resolve(root, control->root, 8, &control->n_root);
+  char host[BY_HOST_TEXT];
+  int port;
+  enum banyan_status status = by_address_split(root, host, &port);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", root);
   try_root(control);
   return BANYAN_OK;

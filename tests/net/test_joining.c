@@ -96,6 +96,26 @@ static void test_root_is_lost(void **state) {
   job_end(&job, false);
 }
 
+/* A name that nobody knows may be known a little later: the time for joining decides. */
+static void test_root_has_an_unknown_name(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_joins, .argument = "1", .root = "rank..zero:29500"};
+  job_prepare(&job);
+  job_start_rank(&job, 1);
+  check_report(&job, 1, BANYAN_ERR_TIMEOUT, BANYAN_ERR_TIMEOUT, "did not answer within 1 s");
+  if (!strstr(job.reports[1].text, "cannot be looked up")) job_fail(&job, "rank 1 says \"%s\"", job.reports[1].text);
+  job_end(&job, false);
+}
+
+static void test_root_is_malformed(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_joins, .argument = "50", .root = "no-port"};
+  job_prepare(&job);
+  job_start_rank(&job, 1);
+  check_report(&job, 1, BANYAN_ERR_PARSE, BANYAN_ERR_PARSE, "BANYAN_ROOT is no-port");
+  job_end(&job, false);
+}
+
 /* ---- rank 0 hears of two things in one round of its loop */
 
 /* Rank 2 of 3, played by the test so that it can wait before it says its last word. */
@@ -232,6 +252,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_root_is_replaced),
       cmocka_unit_test(test_root_is_lost),
+      cmocka_unit_test(test_root_has_an_unknown_name),
+      cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
       cmocka_unit_test(test_impossible_options),
