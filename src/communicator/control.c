@@ -200,10 +200,10 @@ static void refuse(struct end *end, const char *text) {
   by_stream_finish(end->stream);
 }
 
-/* Two processes that claim the same place are a mistake in the start of the job: everybody hears of it. */
-static void refuse_all(struct by_control *control, const char *text) {
-  for (struct end *end = control->ends; end; end = end->next) send_text(end, REFUSED, BANYAN_ERR_ARGUMENT, 0, text);
-  give_up(control, BANYAN_ERR_ARGUMENT, text);
+/* The job cannot start, because two processes claim the same place, or one is missing: everybody hears of it. */
+static void refuse_all(struct by_control *control, enum banyan_status status, const char *text) {
+  for (struct end *end = control->ends; end; end = end->next) send_text(end, REFUSED, status, 0, text);
+  give_up(control, status, text);
 }
 
 static void welcome_all(struct by_control *control) {
@@ -249,7 +249,7 @@ static void rank_joins(struct end *end, const void *hello, size_t length) {
     snprintf(text, sizeof text,
              "a rank on host %s was started with %u ranks, rank 0 with %u: start all with the same number", member.host,
              size, context->size);
-    refuse_all(control, text);
+    refuse_all(control, BANYAN_ERR_ARGUMENT, text);
     return;
   }
   if (rank == 0 || rank >= size || control->of_rank[rank]) {
@@ -258,7 +258,7 @@ static void rank_joins(struct end *end, const void *hello, size_t length) {
     if (control->done)
       refuse(end, text);
     else
-      refuse_all(control, text);
+      refuse_all(control, BANYAN_ERR_ARGUMENT, text);
     return;
   }
   end->rank = rank;
@@ -307,7 +307,7 @@ static void lost_while_joining(struct end *end, enum banyan_status status, const
     char text[TEXT_MOST];
     snprintf(text, sizeof text, "rank %lld (host %s) left while the job was starting: %s", (long long)end->rank,
              control->context->members[end->rank].host, reason);
-    refuse_all(control, text);
+    refuse_all(control, BANYAN_ERR_ARGUMENT, text);
     control->of_rank[end->rank] = NULL;
   }
   bool again =
@@ -377,27 +377,36 @@ static enum banyan_status reach_root(struct by_control *control) {
   return BANYAN_OK;
 }
 
-static enum banyan_status too_late(const struct by_control *control) {
+static enum banyan_status root_too_late(const struct by_control *control) {
   const struct by_context *context = control->context;
-  if (context->rank != 0)
-    return by_fail(
-        BANYAN_ERR_TIMEOUT, "rank 0 at %s did not answer within %g s; is it running, and can this host reach it?%s%s",
-        context->settings.root, context->settings.join_deadline, *control->text ? " Last: " : "", control->text);
-  char list[200] = "";
+  return by_fail(
+      BANYAN_ERR_TIMEOUT, "rank 0 at %s did not answer within %g s; is it running, and can this host reach it?%s%s",
+      context->settings.root, context->settings.join_deadline, *control->text ? " Last: " : "", control->text);
+}
+
+static void others_too_late(struct by_control *control) {
+  const struct by_context *context = control->context;
+  char list[200] = "", text[TEXT_MOST];
   size_t used = 0;
   for (uint32_t r = 1; r < context->size && used < 160; r++)
     if (!control->of_rank[r]) used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", r);
-  return by_fail(BANYAN_ERR_TIMEOUT, "%u of %u ranks joined within %g s; missing: %s", control->joined, context->size,
-                 context->settings.join_deadline, list);
+  snprintf(text, sizeof text, "%u of %u ranks joined within %g s; missing: %s", control->joined, context->size,
+           context->settings.join_deadline, list);
+  refuse_all(control, BANYAN_ERR_TIMEOUT, text);
 }
 
+/* Rank 0 has the last word, because it knows who is missing: the others give it a moment more. */
 static enum banyan_status meet(struct by_control *control) {
   struct by_context *context = control->context;
   uint64_t until = by_loop_now(context->loop) + by_clock_from_seconds(context->settings.join_deadline);
+  if (context->rank != 0) until += GRACE_MS * BY_MILLISECOND;
   while (!control->done && control->status == BANYAN_OK) {
-    uint64_t now = by_loop_now(context->loop);
-    if (now >= until) return too_late(control);
-    BY_TRY(by_loop_run_once(context->loop, 100 * BY_MILLISECOND));
+    bool late = by_loop_now(context->loop) >= until;
+    if (late && context->rank != 0) return root_too_late(control);
+    if (late)
+      others_too_late(control);
+    else
+      BY_TRY(by_loop_run_once(context->loop, 100 * BY_MILLISECOND));
   }
   if (control->status != BANYAN_OK) {
     for (int i = 0; i < 20 && context->rank == 0; i++) (void)!by_loop_run_once(context->loop, BY_MILLISECOND);

@@ -16,7 +16,7 @@ enum {
   RETRY_MS = 20,       /* until rank 0 listens */
   RESOLVE_MS = 500,    /* until its name is known */
   VANISHED_MS = 11000, /* without an answer of the other host's kernel; idle connections: 5 + 3 * 2 s */
-  GRACE_MS = 500,      /* for rank 0's word on a death */
+  GRACE_MS = 500,      /* for rank 0's word on a death, and on who is missing */
   ANSWERS_MS = 1500    /* for what ranks answer to an inquiry */
 };
 

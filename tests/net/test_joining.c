@@ -96,6 +96,23 @@ static void test_root_is_lost(void **state) {
   job_end(&job, false);
 }
 
+/* Rank 2 of 3 never comes. Rank 1 would wait much longer, and hears from rank 0 why that is no use. */
+static void rank_waits(struct job *job, int rank) {
+  struct job own = *job;
+  own.argument = rank ? "50" : "2";
+  rank_joins(&own, rank);
+}
+
+static void test_rank_is_missing(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_waits};
+  job_prepare(&job);
+  for (int r = 1; r >= 0; r--) job_start_rank(&job, r);
+  for (int r = 0; r < 2; r++)
+    check_report(&job, r, BANYAN_ERR_TIMEOUT, BANYAN_ERR_TIMEOUT, "2 of 3 ranks joined within 2 s; missing: 2");
+  job_end(&job, false);
+}
+
 /* A name that nobody knows may be known a little later: the time for joining decides. */
 static void test_root_has_an_unknown_name(void **state) {
   (void)state;
@@ -252,6 +269,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_root_is_replaced),
       cmocka_unit_test(test_root_is_lost),
+      cmocka_unit_test(test_rank_is_missing),
       cmocka_unit_test(test_root_has_an_unknown_name),
       cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),
