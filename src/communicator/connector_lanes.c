@@ -141,6 +141,7 @@ void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends) {
   struct by_context *context = target->connector->context;
   struct by_lane *lane = NULL;
   uid_t uid;
+  ends->crowded = context->yields;
   ends->attach_from = context->settings.attach;
   if (by_local_get_peer(ends->socket, &ends->peer, &uid) != BANYAN_OK)
     ends->peer = (pid_t)context->members[target->process].pid;

@@ -40,6 +40,7 @@ enum {
   FRAME_MOST = 16 << 10,
   STREAM_FROM = 2 << 10, /* smaller stores fit the store buffer */
   OFFER_SHARED = 4 << 10,
+  OFFER_CROWDED = 512 << 10,
   LOOK_EVERY = 4096, /* idle looks at a ring between looks at the socket */
   PROBE_EVERY = 7,   /* large frames between looks at how far the peer's core is */
   FAR_CYCLES = 250,  /* of the time stamp counter for one line: 65 between a cache's cores, 400 beyond */
@@ -442,6 +443,7 @@ static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane 
                       .no_attach = !ends->attach_from};
   shm->lane.ops = &shm->ops;
   if (ends->attach_from) shm->ops.offer_from = ends->attach_from;
+  if (ends->crowded) shm->ops.offer_shared_from = OFFER_CROWDED;
   *out = &shm->lane;
   return BANYAN_OK;
 }

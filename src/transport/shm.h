@@ -20,6 +20,7 @@ struct by_shm_ends {
   int peer_wake; /* the peer's eventfd. Taken over. */
   pid_t peer;
   bool first;         /* exactly one side is the first */
+  bool crowded;       /* ranks take turns on the cores: an answer costs a turn, so fewer messages are read in place */
   size_t attach_from; /* ordinary messages of so many bytes are read by cross-memory attach; 0: never */
 };
 
