@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "acceptor.h"
@@ -267,12 +268,21 @@ static void rank_joins(struct end *end, const void *hello, size_t length) {
   if (++control->joined == size) welcome_all(control);
 }
 
+/* It may have lost patience while this process was held up, and come again since. */
+static bool has_closed(const struct end *end) {
+  char byte;
+  ssize_t n = recv(by_stream_get_fd(end->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct end *end = context;
   struct by_control *control = end->control;
   if (control->context->rank != 0) return;
   if (purpose != PURPOSE_CONTROL)
     refuse(end, "a connection that is not for meeting");
+  else if (has_closed(end))
+    by_stream_finish(end->stream);
   else
     rank_joins(end, hello, length);
 }

@@ -217,6 +217,25 @@ static void test_death_when_the_last_has_joined(void **state) {
   root_hears_of_both(false);
 }
 
+/* Rank 2 loses patience with a rank 0 that is held up, and comes again: its first visit counts for nothing. */
+static void test_visit_that_is_over(void **state) {
+  (void)state;
+  struct player player;
+  struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
+  job_prepare(&job);
+  job_start_rank(&job, 0);
+  wait_for_sockets(&job, LISTENS, 1);
+  begin_playing(&job, &player);
+  job_signal(&job, 0, SIGSTOP);
+  say(&player);
+  by_handshake_fini(&player.handshake);
+  close(player.fd);
+  job_signal(&job, 0, SIGCONT);
+  for (int r = 1; r < job.n; r++) job_start_rank(&job, r);
+  for (int r = 0; r < job.n; r++) check_report(&job, r, BANYAN_OK, BANYAN_OK, "");
+  job_end(&job, true);
+}
+
 /* ---- options that cannot be */
 
 static void check_refused(const struct banyan_options *options, const char *text) {
@@ -274,6 +293,7 @@ int main(void) {
       cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
+      cmocka_unit_test(test_visit_that_is_over),
       cmocka_unit_test(test_impossible_options),
       cmocka_unit_test(test_without_ipv6),
   };
