@@ -173,7 +173,9 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
   struct end *end = context;
   struct by_control *control = end->control;
   bool root = control->context->rank == 0;
-  if (root && end->rank < 0) return; /* it was refused */
+  bool starting = type == WELCOME || type == REFUSED;
+  if (root && end->rank < 0) return;                /* it was refused */
+  if (!root && !control->done && !starting) return; /* it is about a job of which this rank is no part */
   if (type == LEAVING) {
     end->leaving = true;
     if (!root) atomic_store(&control->deaf, true);
@@ -229,6 +231,12 @@ static void welcome_all(struct by_control *control) {
   control->done = control->status == BANYAN_OK;
 }
 
+/* Who has left, or died, comes for the next job at this address: its rank 0 will listen here when this one is over. */
+static bool comes_too_early(const struct by_control *control, uint32_t rank) {
+  if (!control->done || rank == 0 || rank >= control->context->size) return false;
+  return !control->of_rank[rank] || control->of_rank[rank]->leaving;
+}
+
 static void rank_joins(struct end *end, const void *hello, size_t length) {
   struct by_control *control = end->control;
   struct by_context *context = control->context;
@@ -241,6 +249,10 @@ static void rank_joins(struct end *end, const void *hello, size_t length) {
   by_reader_init(&reader, hello, length);
   uint32_t rank = by_read_u32(&reader), size = by_read_u32(&reader);
   struct by_member member = {0};
+  if (comes_too_early(control, rank)) {
+    by_stream_finish(end->stream);
+    return;
+  }
   if (by_member_read(&reader, &context->arena, &member) != BANYAN_OK ||
       by_reader_check(&reader, "a hello") != BANYAN_OK) {
     refuse(end, "a malformed hello");
@@ -310,6 +322,13 @@ static void try_root(void *context) {
     by_loop_set_delay(control->context->loop, &control->retry, RETRY_MS * BY_MILLISECOND);
 }
 
+/* Rank 0 may listen any time now. Where it hung up it is at another job still: that may last. */
+static uint64_t pause_after(struct by_control *control, enum banyan_status status) {
+  uint32_t hangups = status == BANYAN_ERR_PEER_DEAD ? control->hangups + 1 : 0;
+  control->hangups = hangups < MOST_HANGUPS ? hangups : MOST_HANGUPS;
+  return (1 + control->hangups) * RETRY_MS * BY_MILLISECOND;
+}
+
 static void lost_while_joining(struct end *end, enum banyan_status status, const char *reason) {
   struct by_control *control = end->control;
   bool root = control->context->rank == 0;
@@ -325,7 +344,7 @@ static void lost_while_joining(struct end *end, enum banyan_status status, const
   if (!root && !again) give_up(control, status, reason);
   if (again) snprintf(control->text, sizeof control->text, "%s", reason);
   drop_end(end);
-  if (again) by_loop_set_delay(control->context->loop, &control->retry, RETRY_MS * BY_MILLISECOND);
+  if (again) by_loop_set_delay(control->context->loop, &control->retry, pause_after(control, status));
 }
 
 static void ended(void *context, enum banyan_status status, const char *reason) {

@@ -14,6 +14,7 @@ enum {
   TEXT_MOST = 512,
   STRANGERS = 64,      /* connections beyond the number of ranks */
   RETRY_MS = 20,       /* until rank 0 listens */
+  MOST_HANGUPS = 24,   /* by so many times that the pause grows where it hangs up */
   RESOLVE_MS = 500,    /* until its name is known */
   VANISHED_MS = 11000, /* without an answer of the other host's kernel; idle connections: 5 + 3 * 2 s */
   GRACE_MS = 500,      /* for rank 0's word on a death, and on who is missing */
@@ -60,7 +61,8 @@ struct by_control {
   struct by_timer retry, grace, answers;
   struct by_address root[8];
   size_t n_root, next_root;
-  bool done, told; /* joined; the job's failure has been told */
+  uint32_t hangups; /* of rank 0, one after the other, before it said welcome */
+  bool done, told;  /* joined; the job's failure has been told */
   enum banyan_status status;
   char text[TEXT_MOST]; /* why; with status BANYAN_OK: why rank 0 could not be reached last */
   uint32_t suspect;

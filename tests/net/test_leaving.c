@@ -210,10 +210,75 @@ static void test_brings_late(void **state) {
   }
 }
 
+/* ---- the next job at the same meeting point */
+
+static void wait_for_stage(struct job *job, int rank, int stage) {
+  while (atomic_load(&job->reports[rank].stage) < stage) usleep(500);
+}
+
+static void check_sum(struct banyan_comm *comm) {
+  float one = 1, sum = 0;
+  must(banyan_allreduce(comm, &one, &sum, 1, BANYAN_FLOAT32, BANYAN_SUM));
+  must_hold((int)sum == banyan_comm_size(comm));
+}
+
+/* Rank 1 comes back while the others are still at the job that it left. That neither takes it in nor hears of it. */
+static void rank_comes_back(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *part = NULL;
+  must(banyan_comm_split(world, rank == 1, 0, &part));
+  if (rank == 1) {
+    banyan_comm_destroy(part);
+    banyan_comm_destroy(world);
+    world = NULL;
+    setenv("BANYAN_JOIN_DEADLINE", "1", 1);
+    must_fail(BANYAN_ERR_TIMEOUT, banyan_comm_create(NULL, &world));
+    setenv("BANYAN_JOIN_DEADLINE", "50", 1);
+    job_set_stage(job, rank, 1);
+  } else {
+    wait_for_stage(job, 1, 1);
+    for (int i = 0; i < 50; i++) check_sum(part);
+    banyan_comm_destroy(part);
+    banyan_comm_destroy(world);
+  }
+  world = job_join();
+  check_sum(world);
+  banyan_comm_destroy(world);
+}
+
+static void test_comes_back(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 3, .run = rank_comes_back, .transport = i ? "shm" : "tcp"};
+    job_run(&job);
+  }
+}
+
+/* Job after job by the same processes, some of which are slower than others to leave and to come again. */
+static void rank_joins_often(struct job *job, int rank) {
+  struct by_rng own;
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  for (int i = 0; i < 8; i++) {
+    struct banyan_comm *world = job_join();
+    check_sum(world);
+    if (by_rng_below(&own, 2)) job_doze(&own, rank ? 10000 : 80000);
+    banyan_comm_destroy(world);
+    if (by_rng_below(&own, 2)) job_doze(&own, 40000);
+  }
+}
+
+static void test_joins_often(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(4); i++) {
+    struct job job = {.n = 2 + i % 3, .run = rank_joins_often, .transport = i % 2 ? "shm" : "tcp", .seed = job_seed(i)};
+    job_run(&job);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_leaves),        cmocka_unit_test(test_leaves_first), cmocka_unit_test(test_works_on),
-      cmocka_unit_test(test_ends_in_order), cmocka_unit_test(test_brings_late),
+      cmocka_unit_test(test_ends_in_order), cmocka_unit_test(test_brings_late),  cmocka_unit_test(test_comes_back),
+      cmocka_unit_test(test_joins_often),
   };
   return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
 }
