@@ -356,7 +356,8 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
     return;
   }
   int64_t rank = end->rank;
-  bool leaving = end->leaving || atomic_load(&control->leaving);
+  bool root = control->context->rank == 0; /* which can still tell the others, while it leaves itself */
+  bool leaving = end->leaving || (!root && atomic_load(&control->leaving));
   if (rank > 0 && control->of_rank && control->of_rank[rank] == end) control->of_rank[rank] = NULL;
   drop_end(end);
   if (rank >= 0 && !leaving) rank_died(control, (uint32_t)rank, reason);
@@ -529,6 +530,7 @@ bool by_control_ask(struct by_control *control, const char *late, const char *aw
 
 void by_control_destroy(struct by_control *control) {
   if (!control) return;
+  by_control_tell_leavers(control);
   while (control->ends) {
     struct end *end = control->ends;
     control->ends = end->next;

@@ -20,7 +20,8 @@ void by_control_heard_leaving(struct by_control *control, uint32_t rank) {
   if (by_control_has_left(control, rank)) return;
   leavers->ranks[leavers->n++] = rank;
   if (by_timer_is_set(&leavers->due)) return;
-  uint64_t delay = control->context->rank == 0 ? TOGETHER_MS * BY_MILLISECOND : 0;
+  bool gathers = control->context->rank == 0 && !atomic_load(&control->leaving); /* else soon nobody will tell */
+  uint64_t delay = gathers ? TOGETHER_MS * BY_MILLISECOND : 0;
   by_loop_set_delay(control->context->loop, &leavers->due, delay);
 }
 
@@ -36,13 +37,12 @@ void by_control_heard_left(struct end *end, const void *payload, size_t length) 
   if (reader.failed) by_warn("control", "%s: malformed list of who left", by_stream_get_name(end->stream));
 }
 
-/* At rank 0: those that the others have not heard of yet. */
-static void tell_leavers(struct by_control *control) {
+void by_control_tell_leavers(struct by_control *control) {
   const struct by_leavers *leavers = &control->leavers;
   struct by_writer writer;
   uint32_t n = leavers->n - leavers->told;
   size_t room = sizeof n * ((size_t)n + 1);
-  uint8_t *bytes = n ? malloc(room) : NULL;
+  uint8_t *bytes = n && control->context->rank == 0 ? malloc(room) : NULL;
   if (!bytes) return;
   by_writer_init(&writer, bytes, room);
   by_write_u32(&writer, n);
@@ -61,7 +61,7 @@ void by_control_leavers_due(void *argument) {
     by_loop_set_delay(context->loop, &leavers->due, TOGETHER_MS * BY_MILLISECOND);
     return;
   }
-  if (context->rank == 0) tell_leavers(control);
+  by_control_tell_leavers(control);
   for (; leavers->told < leavers->n; leavers->told++) {
     uint32_t rank = leavers->ranks[leavers->told];
     by_context_lock(context);
@@ -74,7 +74,7 @@ void by_control_leavers_due(void *argument) {
 
 static void send_leaving(void *context) {
   struct by_control *control = context;
-  if (control->context->rank == 0) tell_leavers(control); /* nobody will after this */
+  by_control_tell_leavers(control); /* nobody will after this */
   for (struct end *end = control->ends; end; end = end->next)
     if (!end->over && end->rank >= 0) (void)!by_stream_send(end->stream, LEAVING, NULL, 0);
   atomic_store(&control->leaving, true);

@@ -81,6 +81,8 @@ void by_control_heard_failure(struct by_control *control, enum banyan_status sta
 void by_control_heard_leaving(struct by_control *control, uint32_t rank);
 void by_control_heard_left(struct end *end, const void *payload, size_t length);
 void by_control_leavers_due(void *argument);
+/* At rank 0: tells those that the others have not heard of yet. */
+void by_control_tell_leavers(struct by_control *control);
 bool by_control_has_left(const struct by_control *control, uint32_t rank);
 
 /* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */

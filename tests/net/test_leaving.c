@@ -1,5 +1,6 @@
 /* Ranks that leave, and communicators that are destroyed while calls are under way on them: their memory is the
  * caller's again, and the links, which other communicators use too, go on. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,11 +211,107 @@ static void test_brings_late(void **state) {
   }
 }
 
-/* ---- the next job at the same meeting point */
+/* ---- rank 0 leaves, and stays in its goodbye while rank 1 does not read */
+
+static void set_small_buffers(void) {
+  setenv("BANYAN_HOST", "here", 1);
+  setenv("BANYAN_SOCKET_BUFFER", "256K", 1);
+  setenv("BANYAN_CHUNK", "4M", 1);
+  setenv("BANYAN_UNASKED", "4M", 1);
+  setenv("BANYAN_CREDIT", "16M", 1);
+}
+
+/* So that there is a link. */
+static void pass_byte(struct banyan_comm *world, int from, int to) {
+  char byte = 0;
+  int rank = banyan_comm_rank(world);
+  struct banyan_call call = message(rank == from ? BANYAN_SEND : BANYAN_RECV, rank == from ? to : from, &byte, 1);
+  if (rank == from || rank == to) must(banyan_run(world, &call));
+}
+
+static void leave_slowly(struct job *job, struct banyan_comm *world) {
+  size_t bytes = 4 << 20;
+  unsigned char *memory = map_filled(bytes, 7);
+  struct banyan_call send = message(BANYAN_SEND, 1, memory, bytes);
+  struct banyan_request *request = NULL;
+  must(banyan_start(world, &send, &request));
+  banyan_comm_destroy(world);
+  job_set_stage(job, 0, 1);
+  must_fail(BANYAN_ERR_CLOSED, banyan_wait(request)); /* the last that there is of the job: it ends here */
+}
+
+/* Rank `from` never sends it. */
+static void receive(struct job *job, int rank, struct banyan_comm *world, int from) {
+  char byte;
+  struct banyan_call call = message(BANYAN_RECV, from, &byte, 1);
+  job_report_status(job, rank, banyan_run(world, &call));
+}
 
 static void wait_for_stage(struct job *job, int rank, int stage) {
   while (atomic_load(&job->reports[rank].stage) < stage) usleep(500);
 }
+
+/* Rank 3 is killed meanwhile, and rank 2, which never had a link to it, waits for it. */
+static void rank_hears_of_death(struct job *job, int rank) {
+  set_small_buffers();
+  struct banyan_comm *world = job_join();
+  pass_byte(world, 1, 0);
+  job_set_stage(job, rank, rank ? 1 : 0);
+  if (rank == 0) {
+    leave_slowly(job, world);
+    return;
+  }
+  if (rank == 1) wait_for_stage(job, 2, 1000);
+  if (rank == 2) receive(job, rank, world, 3);
+  if (rank == 3) pause();
+  banyan_comm_destroy(world);
+}
+
+static void test_death_while_root_leaves(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_hears_of_death, .transport = "tcp"};
+  job_start(&job);
+  for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
+  usleep(300000); /* until it has said that it leaves; if that takes longer, less is tested */
+  job_signal(&job, 3, SIGKILL);
+  job.limit = 10;
+  job_wait(&job);
+  job_check_killed(&job, 3, SIGKILL);
+  const struct job_report *heard = &job.reports[2];
+  if (heard->status != BANYAN_ERR_PEER_DEAD || !strstr(heard->text, "rank 3 (host here) is gone"))
+    job_fail(&job, "rank 2 heard \"%s\"", heard->text);
+  job_end(&job, false);
+}
+
+/* Rank 2 leaves meanwhile. At that moment rank 1 reads, so that rank 0 ends, and waits for rank 2, to which it never
+ * had a link: nobody could tell it any more later on. */
+static void rank_hears_of_leaving(struct job *job, int rank) {
+  set_small_buffers();
+  struct banyan_comm *world = job_join();
+  pass_byte(world, 1, 0);
+  if (rank == 0) {
+    leave_slowly(job, world);
+    return;
+  }
+  wait_for_stage(job, rank == 1 ? 2 : 0, 1);
+  if (rank == 1) receive(job, rank, world, 2);
+  if (rank == 2) usleep(300000); /* as above */
+  banyan_comm_destroy(world);
+  if (rank == 2) job_set_stage(job, rank, 1);
+}
+
+static void test_leaves_while_root_leaves(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_hears_of_leaving, .transport = "tcp", .limit = 20};
+  job_start(&job);
+  job_wait(&job);
+  const struct job_report *heard = &job.reports[1];
+  if (heard->status != BANYAN_ERR_PEER_DEAD || !strstr(heard->text, "rank 2 (host here) left"))
+    job_fail(&job, "rank 1 heard \"%s\"", heard->text);
+  job_end(&job, true);
+}
+
+/* ---- the next job at the same meeting point */
 
 static void check_sum(struct banyan_comm *comm) {
   float one = 1, sum = 0;
@@ -276,8 +373,14 @@ static void test_joins_often(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_leaves),        cmocka_unit_test(test_leaves_first), cmocka_unit_test(test_works_on),
-      cmocka_unit_test(test_ends_in_order), cmocka_unit_test(test_brings_late),  cmocka_unit_test(test_comes_back),
+      cmocka_unit_test(test_leaves),
+      cmocka_unit_test(test_leaves_first),
+      cmocka_unit_test(test_works_on),
+      cmocka_unit_test(test_ends_in_order),
+      cmocka_unit_test(test_brings_late),
+      cmocka_unit_test(test_death_while_root_leaves),
+      cmocka_unit_test(test_leaves_while_root_leaves),
+      cmocka_unit_test(test_comes_back),
       cmocka_unit_test(test_joins_often),
   };
   return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
