@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "acceptor.h"
 #include "connector_parts.h"
 #include "localsocket.h"
 #include "log.h"
@@ -201,7 +202,8 @@ void by_visitor_greet(struct by_connector *connector, int fd, bool local) {
     drop_visitor(v);
     return;
   }
-  if (++connector->strangers > STRANGERS + BY_LANES * connector->context->size) drop_oldest_stranger(connector);
+  uint32_t most = by_acceptor_most_strangers(STRANGERS + BY_LANES * connector->context->size);
+  if (++connector->strangers > most) drop_oldest_stranger(connector);
 }
 
 void by_visitor_exchange(struct target *target, int fd) {

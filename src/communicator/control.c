@@ -369,7 +369,7 @@ static void drop_oldest_stranger(struct by_control *control) {
   struct end *oldest = NULL;
   for (struct end *end = control->ends; end; end = end->next)
     if (end->rank < 0) oldest = end, n++;
-  if (n <= STRANGERS + control->context->size) return;
+  if (n <= by_acceptor_most_strangers(STRANGERS + control->context->size)) return;
   by_log(control->crowded ? BY_LOG_DEBUG : BY_LOG_WARN, "control",
          "%u connections at once are of no rank; the oldest ones are closed", n);
   control->crowded = true;

@@ -1,6 +1,7 @@
 #include "acceptor.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -61,6 +62,12 @@ enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (
   else
     *out = acceptor;
   return status;
+}
+
+uint32_t by_acceptor_most_strangers(uint32_t wanted) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 > wanted) return wanted;
+  return (uint32_t)(limit.rlim_cur / 4);
 }
 
 void by_acceptor_destroy(struct by_acceptor *acceptor) {

@@ -13,6 +13,9 @@ struct by_acceptor;
  * acceptor's from now on, also on failure; the caller owns *out. */
 enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (*accepted)(void *context, int fd),
                                       void *context, struct by_acceptor **out) BANYAN_CHECK;
+/* How many connections may be open at once that have not said who they are, where `wanted` would do: at most a quarter
+ * of the descriptors that this process may have, so that strangers never take them all. Any thread. */
+uint32_t by_acceptor_most_strangers(uint32_t wanted);
 /* Closes the listener. NULL is allowed. */
 void by_acceptor_destroy(struct by_acceptor *acceptor);
 

@@ -87,7 +87,7 @@ static void test_untunable(void **state) {
 
 /* ---- strangers */
 
-enum { STRANGERS = 300, MOST_OPEN = 150 };
+enum { STRANGERS = 300, MOST_OPEN = 300, FEW = 160 };
 
 static void visit(int port) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -96,12 +96,21 @@ static void visit(int port) {
   must_hold(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
 }
 
-/* Rank 1 plays them: they connect to both of rank 0's ports and say nothing. */
+static void allow_descriptors(unsigned most) {
+  struct rlimit limit;
+  must_hold(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  limit.rlim_cur = most;
+  must_hold(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+/* Rank 1 plays them: they connect to both of rank 0's ports and say nothing. The seed is the number of descriptors that
+ * rank 0 may have, unless it is 0. */
 static void rank_among_strangers(struct job *job, int rank) {
   int data_port = *(const int *)job->argument, root_port = atoi(strchr(job->root, ':') + 1);
   char ports[16];
   snprintf(ports, sizeof ports, "%d", data_port);
   if (rank == 0) setenv("BANYAN_PORTS", ports, 1);
+  if (rank == 0 && job->seed) allow_descriptors((unsigned)job->seed);
   struct banyan_comm *world = job_join();
   for (int i = 0; i < STRANGERS && rank == 1; i++) {
     visit(data_port);
@@ -111,7 +120,7 @@ static void rank_among_strangers(struct job *job, int rank) {
   for (double until = job_now() + 20; atomic_load(&job->reports[1].stage) < 1 && job_now() < until;) usleep(100);
   must(add_once(world));
   must(add_once(world));
-  if (rank == 0) must_hold(job_count_fds() < 2 * MOST_OPEN);
+  if (rank == 0) must_hold(job_count_fds() < (job->seed ? (int)job->seed * 3 / 4 : MOST_OPEN));
   banyan_comm_destroy(world);
 }
 
@@ -122,12 +131,20 @@ static void test_strangers(void **state) {
   job_run(&job);
 }
 
+static void test_strangers_with_few_descriptors(void **state) {
+  (void)state;
+  int port = job_free_port();
+  struct job job = {.n = 2, .run = rank_among_strangers, .transport = "tcp", .argument = &port, .seed = FEW};
+  job_run(&job);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_no_memory_to_offer),
       cmocka_unit_test(test_no_memory_to_take),
       cmocka_unit_test(test_untunable),
       cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_strangers_with_few_descriptors),
   };
   return cmocka_run_group_tests_name("links", tests, NULL, NULL);
 }
