@@ -127,13 +127,18 @@ static struct by_call *find_call(struct by_link *link, const struct by_frame *fr
 
 static void handle_offer(struct by_link *link, struct by_call *call, const struct by_frame *frame,
                          const struct by_offer *offer) {
+  if (!link->lane->ops->reads_memory) {
+    broken(link, "an offer of memory that cannot be read here");
+    return;
+  }
   struct by_in *in = message_in(link, call, frame);
   if (!in) return;
-  if (frame->length_check != (uint32_t)in->length || in->source != BY_IN_NOTHING || offer->ready > in->length) {
-    if (frame->length_check != (uint32_t)in->length)
-      mismatch(link, call, frame);
-    else
-      broken(link, "an offer twice");
+  if (frame->length_check != (uint32_t)in->length) {
+    mismatch(link, call, frame);
+    return;
+  }
+  if (in->source != BY_IN_NOTHING || offer->ready < in->consumed || offer->ready > in->length) {
+    broken(link, "an offer twice, or of what it does not have");
     return;
   }
   in->offer = *offer;
@@ -162,7 +167,7 @@ static void handle_answer(struct by_link *link, struct by_call *call, const stru
     return;
   }
   if (frame->type == BY_FRAME_DONE) {
-    if (out->held ? out->settled < out->length : !out->offered) {
+    if (out->held ? out->settled < out->length : !out->by_offer || out->announced < out->length) {
       broken(link, "an answer to what it has not got yet");
       return;
     }
@@ -171,7 +176,7 @@ static void handle_answer(struct by_link *link, struct by_call *call, const stru
     by_work_sent(out);
     return;
   }
-  if (frame->type == BY_FRAME_REFUSE && out->offered) {
+  if (frame->type == BY_FRAME_REFUSE && out->offered && out->by_offer) {
     out->by_offer = false;
     link->refuses = true;
     out->sent = frame->offset;

@@ -235,6 +235,7 @@ enum banyan_status by_sim_create(const struct by_sim_options *options, struct by
   sim->ops = sim_ops;
   sim->ops.frame_bytes = options->frame_bytes ? options->frame_bytes : 16 << 10;
   sim->ops.reads_memory = options->offer_from > 0;
+  if (!sim->ops.reads_memory) sim->ops.map = NULL, sim->ops.pull = NULL;
   sim->ops.offer_from = options->offer_from;
   sim->ops.in_place_from = options->in_place_from ? options->in_place_from : SIZE_MAX;
   by_rng_init(&sim->rng, options->seed);

@@ -161,8 +161,6 @@ static struct by_lane_ops tap_ops = {.name = "tap",
                                      .read = tap_read,
                                      .left = tap_left,
                                      .next = tap_next,
-                                     .map = tap_map,
-                                     .pull = tap_pull,
                                      .destroy = tap_destroy};
 
 static struct by_lane *tap(struct by_lane *inner, struct input *input) {
@@ -172,6 +170,8 @@ static struct by_lane *tap(struct by_lane *inner, struct input *input) {
   tap_ops.reads_memory = inner->ops->reads_memory;
   tap_ops.offer_from = inner->ops->offer_from;
   tap_ops.in_place_from = inner->ops->in_place_from;
+  tap_ops.map = inner->ops->map ? tap_map : NULL;
+  tap_ops.pull = inner->ops->pull ? tap_pull : NULL;
   *tap = (struct tap){.lane = {.ops = &tap_ops, .poll_fd = -1}, .inner = inner, .input = input};
   return &tap->lane;
 }

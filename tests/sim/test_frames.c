@@ -1,0 +1,163 @@
+/* What a peer that follows no rules may send: the peer is the test, frame by frame. The engine must end with
+ * BANYAN_ERR_PROTOCOL, and touch no memory that it has no business with. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "engine.h"
+#include "sim.h"
+
+enum { BYTES = 4096, ROOM = 1 << 20, TURNS = 100 };
+
+struct rank {
+  struct by_sim *sim;
+  struct by_engine *engine;
+  struct by_domain *domain;
+  struct by_lane *peer; /* the other end of its link */
+  struct by_call *call;
+  char *memory, *theirs;
+};
+
+static void make(struct rank *rank, size_t offer_from) {
+  static const uint32_t all[2] = {0, 1};
+  struct by_sim_options net = {.delay = BY_MICROSECOND, .offer_from = offer_from};
+  struct by_lane *lane;
+  struct by_plan *plan;
+  assert_ok(by_sim_create(&net, &rank->sim));
+  assert_ok(by_sim_link(rank->sim, &lane, &rank->peer));
+  struct by_engine_options options = {.processes = 2, .clock = by_sim_clock(rank->sim)};
+  assert_ok(by_engine_create(&options, &rank->engine));
+  assert_ok(by_domain_create(rank->engine, 0, 0, 2, all, &rank->domain));
+  assert_ok(by_plan_builtin("star", 2, &plan));
+  by_domain_set_plan(rank->domain, plan);
+  by_engine_attach(rank->engine, 1, &lane, 1);
+  rank->memory = calloc(1, ROOM);
+  rank->theirs = calloc(1, ROOM);
+  assert_true(rank->memory && rank->theirs);
+}
+
+static void finish(struct rank *rank) {
+  by_call_release(rank->call);
+  by_engine_destroy(rank->engine);
+  rank->peer->ops->destroy(rank->peer);
+  by_sim_destroy(rank->sim);
+  free(rank->memory);
+  free(rank->theirs);
+}
+
+static void start(struct rank *rank, enum banyan_collective what) {
+  struct banyan_call call = {.collective = what, .dtype = BANYAN_UINT8, .count = BYTES, .root = 1, .op = BANYAN_SUM};
+  call.send = call.recv = rank->memory;
+  assert_ok(by_engine_start(rank->domain, &call, 0, &rank->call));
+}
+
+static void run(struct rank *rank) {
+  for (int i = 0; i < TURNS; i++) {
+    by_engine_progress(rank->engine);
+    by_sim_step(rank->sim);
+  }
+}
+
+static void say(struct rank *rank, struct by_frame frame, const void *payload) {
+  assert_int_equal(rank->peer->ops->send(rank->peer, &frame, payload), BY_LANE_SENT);
+}
+
+/* Frames of the rank's only receive from its peer. */
+static struct by_frame of_receive(enum by_frame_type type, uint64_t offset) {
+  return (struct by_frame){.type = (uint8_t)type,
+                           .flags = BY_FRAME_PAIR,
+                           .dtype_op = BANYAN_UINT8 << 4,
+                           .offset = offset,
+                           .count = BYTES,
+                           .length_check = BYTES};
+}
+
+static void offer(struct rank *rank, uint32_t region, uint64_t ready) {
+  struct by_offer offer = {.address = (uint64_t)(uintptr_t)rank->theirs, .region = region, .ready = ready};
+  struct by_frame frame = of_receive(BY_FRAME_OFFER, 0);
+  frame.size = sizeof offer;
+  say(rank, frame, &offer);
+}
+
+static void test_honest_offer(void **state) {
+  (void)state;
+  struct rank rank = {0};
+  make(&rank, 64);
+  memset(rank.theirs, 5, BYTES);
+  start(&rank, BANYAN_RECV);
+  offer(&rank, 0, 1000);
+  say(&rank, of_receive(BY_FRAME_MORE, BYTES), NULL);
+  run(&rank);
+  assert_true(by_call_ended(rank.call));
+  assert_ok(by_call_result(rank.call));
+  assert_memory_equal(rank.memory, rank.theirs, BYTES);
+  finish(&rank);
+}
+
+/* Over a transport that reads no memory. */
+static void test_unreadable_offer(void **state) {
+  (void)state;
+  for (uint32_t region = 0; region < 2; region++) {
+    struct rank rank = {0};
+    make(&rank, 0);
+    start(&rank, BANYAN_RECV);
+    offer(&rank, region, BYTES);
+    run(&rank);
+    assert_status(by_engine_status(rank.engine), BANYAN_ERR_PROTOCOL);
+    finish(&rank);
+  }
+}
+
+/* The first offer cannot be read to its end, and the second has less than was read of the first. */
+static void test_shrunk_offer(void **state) {
+  (void)state;
+  struct rank rank = {0};
+  make(&rank, 64);
+  start(&rank, BANYAN_RECV);
+  offer(&rank, 0, 1000);
+  run(&rank);
+  say(&rank, of_receive(BY_FRAME_MORE, 2000), NULL);
+  offer(&rank, 1, 10);
+  by_sim_kill(rank.peer); /* which makes its memory unreadable, but what it sent arrives */
+  run(&rank);
+  assert_status(by_engine_status(rank.engine), BANYAN_ERR_PROTOCOL);
+  finish(&rank);
+}
+
+/* Of a sum whose first half has come: the rank offers that half of the result, and hears that its peer has all. */
+static void test_early_done(void **state) {
+  (void)state;
+  struct rank rank = {0};
+  make(&rank, 64);
+  start(&rank, BANYAN_ALLREDUCE);
+  struct by_frame frame = {.type = BY_FRAME_DATA,
+                           .size = BYTES / 2,
+                           .collective = BANYAN_ALLREDUCE,
+                           .dtype_op = BANYAN_UINT8 << 4 | BANYAN_SUM,
+                           .count = BYTES,
+                           .plan = by_domain_plan(rank.domain)->version,
+                           .length_check = BYTES};
+  say(&rank, frame, rank.theirs);
+  run(&rank);
+  const struct by_frame *heard = rank.peer->ops->peek(rank.peer);
+  assert_non_null(heard);
+  assert_int_equal(heard->type, BY_FRAME_OFFER);
+  assert_ok(by_engine_status(rank.engine));
+  frame.type = BY_FRAME_DONE;
+  frame.size = 0;
+  frame.offset = BYTES;
+  say(&rank, frame, NULL);
+  run(&rank);
+  assert_status(by_engine_status(rank.engine), BANYAN_ERR_PROTOCOL);
+  finish(&rank);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_honest_offer),
+      cmocka_unit_test(test_unreadable_offer),
+      cmocka_unit_test(test_shrunk_offer),
+      cmocka_unit_test(test_early_done),
+  };
+  return cmocka_run_group_tests_name("what peers must not send", tests, NULL, NULL);
+}
