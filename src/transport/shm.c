@@ -339,8 +339,10 @@ static bool shm_pull(struct by_lane *lane, const struct by_offer *offer, uint64_
   return true;
 }
 
+/* The caller writes to what was offered next: the fence keeps those stores behind this one. */
 static void shm_withdraw(struct by_lane *lane) {
   atomic_store(&shm_of(lane)->tx->withdrawn, 1);
+  atomic_thread_fence(memory_order_seq_cst);
 }
 
 /* The writer's stores to what it offered come after its store to `withdrawn`: if that is not here yet, none of them
@@ -352,10 +354,15 @@ static bool shm_withdrawn(const struct by_lane *lane) {
 
 /* ---- the rest */
 
+/* The fence, as in wake_if_asleep: either the owner's next look at the ring finds what the peer wrote, or the peer
+ * finds that it sleeps. A peer that found no room may have said so just after free_up_to() looked. */
 static void shm_sleeping(struct by_lane *lane, bool asleep) {
   struct shm *shm = shm_of(lane);
   atomic_store(&shm->rx->asleep, asleep);
-  if (asleep) look_at_socket(shm);
+  if (!asleep) return;
+  atomic_thread_fence(memory_order_seq_cst);
+  if (atomic_exchange(&shm->rx->starved, 0)) wake_if_asleep(shm);
+  look_at_socket(shm);
 }
 
 static uint64_t shm_wakes(const struct by_lane *lane) {
