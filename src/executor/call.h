@@ -145,7 +145,7 @@ struct by_link {
   bool dirty;
   bool suspected;   /* its end has been reported */
   bool wanted;      /* a lane was asked for */
-  bool holds;       /* the first lane may hold back small frames until it is flushed */
+  bool holds;       /* lanes may have small frames, or a part of one, until they are flushed */
   bool left, never; /* its process left on purpose; so that there never will be a lane if there is none */
   uint32_t turn;    /* end that takes the next part of a large message */
   uint32_t kept;    /* ends that hold a payload */

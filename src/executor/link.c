@@ -220,6 +220,17 @@ static size_t frame_limit(const struct by_out *out) {
   return part < most ? part : most;
 }
 
+/* After a lane took a frame without sending all of it. */
+static void note_rest(struct by_end *end, struct by_out *out, enum by_lane_sent sent) {
+  if (sent == BY_LANE_REST) {
+    end->link->holds = true;
+    return;
+  }
+  end->kept = out;
+  end->kept_at = out->sent;
+  end->link->kept++;
+}
+
 static enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool unasked) {
   struct by_link *link = out->link;
   struct by_frame frame = stamped(out->call, BY_FRAME_DATA, out->tag, out->sent);
@@ -232,11 +243,7 @@ static enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, b
   link->engine->counters.bytes_sent += n;
   link->engine->moved = true;
   if (unasked) link->unasked += n + FRAME_BYTES;
-  if (sent == BY_LANE_KEPT) {
-    end->kept = out;
-    end->kept_at = out->sent;
-    link->kept++;
-  }
+  if (sent != BY_LANE_SENT) note_rest(end, out, sent);
   out->sent += n;
   settle(out);
   return out->sent < out->length ? SENT_MORE : SENT_ALL;
@@ -283,7 +290,7 @@ static uint32_t flush_ends(struct by_link *link) {
 }
 
 bool by_link_flush(struct by_link *link) {
-  if (!link->lane) return false;
+  if (!link->lane) return true; /* by_engine_attach has it flushed */
   if (link->lane->status != BANYAN_OK || link->engine->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
   if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_forgets(link))) full |= 1;

@@ -21,6 +21,7 @@ enum { BY_LANE_SMALL = 512 };
 
 enum by_lane_sent {
   BY_LANE_SENT, /* taken; the payload may change again */
+  BY_LANE_REST, /* like it, but flush() has to go on with a part of it */
   BY_LANE_KEPT, /* taken; the payload must stay until flush() returns true */
   BY_LANE_FULL, /* not taken; try again later */
 };

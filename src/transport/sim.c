@@ -7,6 +7,8 @@
 #include "fail.h"
 #include "rng.h"
 
+enum { HELD_MOST = 8 };
+
 struct packet {
   struct packet *next;
   uint64_t arrives;
@@ -26,6 +28,11 @@ struct sim_lane {
   uint64_t delay;
   double bandwidth;
   size_t taken;
+  struct held {
+    struct by_frame frame;
+    char payload[BY_LANE_SMALL];
+  } held[HELD_MOST]; /* taken and not on the wire; nothing is kept then */
+  uint32_t n_held;
   struct by_frame kept; /* with a payload that was not copied yet; size 0: none */
   const void *kept_payload;
   void *own;                                /* a copy of a kept payload that went away */
@@ -82,12 +89,33 @@ static enum by_lane_sent put(struct sim_lane *end, const struct by_frame *frame,
   return BY_LANE_SENT;
 }
 
+/* Whether a frame waits for others: as over TCP those without payload do, and small ones of which only a part went. */
+static bool hold(struct sim_lane *end, const struct by_frame *frame, const void *payload) {
+  bool holds = end->sim->options.holds && end->n_held < HELD_MOST && frame->size <= BY_LANE_SMALL;
+  if (!holds || (frame->size && by_rng_below(&end->sim->rng, 4))) return false;
+  struct held *held = &end->held[end->n_held++];
+  held->frame = *frame;
+  if (frame->size) memcpy(held->payload, payload, frame->size);
+  return true;
+}
+
+/* Sends what is held back. False: the wire is full, and some of it still is. */
+static bool put_held(struct sim_lane *end) {
+  uint32_t n = 0;
+  while (n < end->n_held && put(end, &end->held[n].frame, end->held[n].payload, false) != BY_LANE_FULL) n++;
+  end->n_held -= n;
+  memmove(end->held, end->held + n, end->n_held * sizeof *end->held);
+  return end->n_held == 0;
+}
+
 static enum by_lane_sent keep_or_put(struct by_lane *lane, const struct by_frame *frame, const void *payload,
                                      bool in_place) {
   struct sim_lane *end = sim_of(lane);
   struct by_sim *sim = end->sim;
   if (lane->status != BANYAN_OK || end->dead || end->kept.size) return BY_LANE_FULL;
   if (!end->peer) return BY_LANE_SENT; /* into the void: the failure shows when receiving */
+  if (!in_place && hold(end, frame, payload)) return frame->size ? BY_LANE_REST : BY_LANE_SENT;
+  if (!put_held(end)) return BY_LANE_FULL;
   bool keeps = frame->size > BY_LANE_SMALL && sim->options.keeps > 0 && by_rng_unit(&sim->rng) < sim->options.keeps;
   if (!keeps) return put(end, frame, payload, in_place);
   end->kept = *frame;
@@ -106,8 +134,10 @@ static enum by_lane_sent sim_send_in_place(struct by_lane *lane, const struct by
 
 static bool sim_flush(struct by_lane *lane) {
   struct sim_lane *end = sim_of(lane);
-  if (!end->kept.size || !end->peer) return true;
-  if (end->dead || by_rng_below(&end->sim->rng, 2)) return false;
+  if ((!end->kept.size && !end->n_held) || !end->peer) return true;
+  if (end->dead || !put_held(end)) return false;
+  if (!end->kept.size) return true;
+  if (by_rng_below(&end->sim->rng, 2)) return false;
   if (put(end, &end->kept, end->kept_payload, end->kept_in_place) == BY_LANE_FULL) return false;
   end->kept.size = 0;
   return true;

@@ -21,6 +21,7 @@ struct by_sim_options {
   size_t frame_bytes;     /* 0: 16 KiB */
   bool split;             /* payloads become visible in random parts */
   double keeps;           /* probability that a payload is kept until flush() */
+  bool holds;             /* frames without payload, and some small ones, wait for others or for flush() */
   size_t offer_from;      /* 0: memory is not read; else messages from this size on are offered */
   double pull_fails;      /* probability that this pull, and all later ones at this end, are not permitted */
   size_t in_place_from;   /* 0: never; else messages from this size on are read in the sender's memory on arrival */

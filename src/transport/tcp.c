@@ -205,7 +205,7 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
   if (timed && sent == all) note_copying(tcp, by_clock_now(&by_clock_system) - before, all);
   if (sent == all) return BY_LANE_SENT;
   remember_small(tcp, frame, payload, sent);
-  if (frame->size <= BY_LANE_SMALL) return BY_LANE_SENT;
+  if (frame->size <= BY_LANE_SMALL) return BY_LANE_REST;
   size_t of_payload = sent > HEADER ? sent - HEADER : 0;
   tcp->kept = (const char *)payload + of_payload;
   tcp->kept_left = frame->size - of_payload;

@@ -209,6 +209,7 @@ static void open_world(struct world *world, const uint8_t *setup) {
                                .buffer = setup[3] & 4 ? 300 : 0,
                                .frame_bytes = setup[3] & 8 ? 96 : 0,
                                .split = setup[3] & 16,
+                               .holds = setup[3] & 64,
                                .offer_from = offers ? 64 : 0,
                                .in_place_from = in_place ? 64 : 0};
   struct by_engine_options options = {

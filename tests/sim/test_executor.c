@@ -57,7 +57,8 @@ static void random_options(uint64_t seed, struct by_sim_options *net, struct by_
                                  .offer_from = by_rng_below(&rng, 3) ? 0 : 2048,
                                  .in_place_from = by_rng_below(&rng, 2) ? 0 : 1024,
                                  .pull_fails = by_rng_below(&rng, 2) ? 0 : 0.1,
-                                 .keeps = by_rng_below(&rng, 2) ? 0 : 0.3};
+                                 .keeps = by_rng_below(&rng, 2) ? 0 : 0.3,
+                                 .holds = by_rng_below(&rng, 2)};
   *engine = (struct by_engine_options){.unasked = (size_t)4096 << by_rng_below(&rng, 4),
                                        .block = (size_t)4096 << by_rng_below(&rng, 3)};
   engine->link_credit = engine->unasked * (1 + by_rng_below(&rng, 4));
