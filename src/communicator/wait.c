@@ -1,8 +1,9 @@
 /* Who waits, drives: one thread at a time moves the engine, spinning for a
  * while and then sleeping on all connections at once. Other user threads sleep
- * until it is their turn. While nobody waits and calls are under way, the
- * progress thread drives; a user thread that comes to wait takes over from it
- * at once, since it looks at `driver` whenever it has the lock back. */
+ * until it is their turn. While nobody waits and calls are under way, or what
+ * ended calls sent is still in a lane, the progress thread drives; a user
+ * thread that comes to wait takes over from it at once, since it looks at
+ * `driver` whenever it has the lock back. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -104,6 +105,11 @@ static bool spin(struct by_context *context, struct spinner *spinner) {
   return now - spinner->since >= spinner->most;
 }
 
+/* A call may end with the last of what it sent still in a lane that was full. */
+static bool has_work(const struct by_context *context) {
+  return by_engine_pending(context->engine) || by_engine_has_to_send(context->engine);
+}
+
 static bool any_ended(struct banyan_request *const *requests, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (requests[i] && by_call_ended(requests[i]->call)) return true;
@@ -133,7 +139,7 @@ static void drive(struct by_context *context, const struct by_call *call, struct
   }
   context->driver = BY_DRIVER_NONE;
   if (context->idlers) pthread_cond_broadcast(&context->changed);
-  if (by_engine_pending(context->engine)) by_context_kick(context);
+  if (has_work(context)) by_context_kick(context);
 }
 
 static void wait_until_over(struct by_context *context, const struct by_call *call,
@@ -164,7 +170,7 @@ size_t by_context_wait_any(struct by_context *context, struct banyan_request *co
 /* ---- the progress thread */
 
 static bool wanted(const struct by_context *context) {
-  return by_engine_pending(context->engine) && context->driver != BY_DRIVER_USER;
+  return has_work(context) && context->driver != BY_DRIVER_USER;
 }
 
 static void *progress_main(void *argument) {
@@ -182,7 +188,7 @@ static void *progress_main(void *argument) {
       if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) pause_a_little(context);
       if (context->driver != BY_DRIVER_HELPER) break;
     }
-    if (context->driver == BY_DRIVER_HELPER && by_engine_pending(context->engine)) sleep_until_event(context);
+    if (context->driver == BY_DRIVER_HELPER && has_work(context)) sleep_until_event(context);
     if (context->user_sleeps) by_context_wake(context); /* what woke us may have been meant for it */
     if (context->driver != BY_DRIVER_HELPER) continue;
     by_engine_sleeping(context->engine, false);
@@ -196,7 +202,7 @@ void by_context_kick(struct by_context *context) {
   if (context->user_sleeps) by_context_wake(context);
   if (context->driver == BY_DRIVER_USER) return;
   by_engine_progress(context->engine);
-  if (!by_engine_pending(context->engine)) return;
+  if (!has_work(context)) return;
   if (!context->has_progress) {
     sigset_t all, before;
     sigfillset(&all); /* signals are the application's */

@@ -346,6 +346,10 @@ uint32_t by_engine_pending(const struct by_engine *engine) {
   return engine->pending;
 }
 
+bool by_engine_has_to_send(const struct by_engine *engine) {
+  return engine->dirty && engine->status == BANYAN_OK;
+}
+
 uint64_t by_engine_ended(const struct by_engine *engine) {
   return engine->counters.calls - engine->pending;
 }

@@ -103,6 +103,8 @@ void by_engine_differ_text(const struct by_frame *a, const char *a_name, const s
                            char *text, size_t room);
 /* Calls started and not ended. */
 uint32_t by_engine_pending(const struct by_engine *engine);
+/* Whether something is left to send, maybe of calls that have ended; by_engine_progress sends it. */
+bool by_engine_has_to_send(const struct by_engine *engine);
 /* Calls ended so far. */
 uint64_t by_engine_ended(const struct by_engine *engine);
 /* Whether a call under way reads or writes there. */
