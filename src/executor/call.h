@@ -213,6 +213,7 @@ struct by_engine {
   struct by_call *ready, **ready_end;     /* calls with work in their queue */
   uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
   uint64_t verdict_at;                    /* a call is late, and somebody asks why until then; 0: none is */
+  uint32_t *gone, n_gone, gone_room;      /* numbers of domains that were destroyed: peers may still send for them */
   bool moved;
 };
 
@@ -265,6 +266,8 @@ void by_link_drop_call(struct by_link *link, const struct by_call *call);
 bool by_deliver(struct by_end *end);
 /* Hands a new call the frames that came before it. */
 void by_deliver_stored(struct by_call *call, struct by_link *link);
+/* Throws away the frames that came for calls of a domain that will not be made. */
+void by_deliver_forget(struct by_link *link, uint32_t domain);
 
 /* engine.c */
 /* The end's lane has failed: that is an error unless nobody misses it. */

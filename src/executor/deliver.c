@@ -109,6 +109,13 @@ static bool is_past(const struct by_engine *engine, const struct by_link *link, 
   return false;
 }
 
+/* Of a domain that was destroyed here, though peers may not be through with it. */
+static bool is_gone(const struct by_engine *engine, uint32_t domain) {
+  for (uint32_t i = engine->n_gone; i; i--)
+    if (engine->gone[i - 1] == domain) return true;
+  return false;
+}
+
 /* More than this rank's call of that number had to receive. */
 static bool surplus(struct by_link *link, const struct by_frame *frame) {
   const struct by_frame *ours = NULL;
@@ -375,6 +382,7 @@ static bool begin(struct by_end *end, const struct by_frame *frame) {
     if (answers) return true;                                    /* it came too late to matter */
     bool late = link->n_ends > 1 && frame->flags & BY_FRAME_ASK; /* other lanes were faster */
     if (is_past(link->engine, link, frame)) return late || surplus(link, frame);
+    if (is_gone(link->engine, frame->domain)) return true;
     if (!link->running) return false; /* nobody needs what comes behind it: it may stay in the lane */
     store(end, frame);
     return link->engine->status == BANYAN_OK;
@@ -485,4 +493,26 @@ void by_deliver_stored(struct by_call *call, struct by_link *link) {
     replay(link, call, stored);
     by_engine_give_stored(link->engine, stored);
   }
+}
+
+void by_deliver_forget(struct by_link *link, uint32_t domain) {
+  struct by_stored **place = &link->stored;
+  while (*place) {
+    struct by_stored *stored = *place;
+    if (stored->frame.domain != domain) {
+      place = &stored->next;
+      continue;
+    }
+    bool whole = true; /* else the rest of it still comes */
+    for (uint32_t i = 0; i < link->n_ends; i++) {
+      if (link->ends[i].filling != stored) continue;
+      link->ends[i].filling = NULL;
+      whole = false;
+    }
+    *place = stored->next;
+    link->stored_bytes -= sizeof *stored + stored->frame.size;
+    if (whole && stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);
+    by_engine_give_stored(link->engine, stored);
+  }
+  link->stored_end = place;
 }

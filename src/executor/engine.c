@@ -61,10 +61,30 @@ void by_engine_destroy(struct by_engine *engine) {
   by_engine_free_pools(engine);
   free(engine->links);
   free(engine->ends);
+  free(engine->gone);
   free(engine);
 }
 
 /* ---- domains */
+
+/* If there is no memory for it, what peers still send is kept as for a domain to come. */
+static void remember_gone(struct by_engine *engine, uint32_t id) {
+  if (engine->n_gone == engine->gone_room) {
+    uint32_t room = engine->gone_room ? engine->gone_room * 2 : 16;
+    uint32_t *gone = realloc(engine->gone, room * sizeof *gone);
+    if (!gone) return;
+    engine->gone = gone;
+    engine->gone_room = room;
+  }
+  engine->gone[engine->n_gone++] = id;
+}
+
+static void forget_gone(struct by_engine *engine, uint32_t id) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < engine->n_gone; i++)
+    if (engine->gone[i] != id) engine->gone[n++] = engine->gone[i];
+  engine->n_gone = n;
+}
 
 enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
                                     const uint32_t *processes, struct by_domain **out) {
@@ -88,6 +108,7 @@ enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint3
     domain->processes[r] = processes[r];
     domain->rank_of[processes[r]] = r;
   }
+  forget_gone(engine, id);
   *out = domain;
   return BANYAN_OK;
 }
@@ -131,6 +152,8 @@ void by_domain_destroy(struct by_domain *domain) {
   }
   end_calls_of(domain);
   forget_calls_of(domain);
+  for (uint32_t i = 0; i < engine->options.processes; i++) by_deliver_forget(&engine->links[i], domain->id);
+  remember_gone(engine, domain->id);
   struct by_domain **place = &engine->domains;
   while (*place != domain) place = &(*place)->next;
   *place = domain->next;

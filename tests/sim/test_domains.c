@@ -1,0 +1,159 @@
+/* Two ranks with two domains, one of which a rank destroys while its peer still sends for it: the other domain, over
+ * the same link, goes on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "engine.h"
+#include "sim.h"
+
+enum { LARGE = 16 << 20, SMALL = 1000, OTHER = 5, TURNS = 200000, FEW = 50 };
+
+struct pair {
+  struct by_sim *sim;
+  struct by_engine *engines[2];
+  struct by_domain *worlds[2], *others[2];
+  char *memory[2];
+};
+
+static void make(struct pair *pair, const struct by_sim_options *net) {
+  static const uint32_t all[2] = {0, 1};
+  struct by_lane *lanes[2];
+  assert_ok(by_sim_create(net, &pair->sim));
+  assert_ok(by_sim_link(pair->sim, &lanes[0], &lanes[1]));
+  for (uint32_t r = 0; r < 2; r++) {
+    struct by_engine_options options = {.processes = 2, .self = r, .clock = by_sim_clock(pair->sim)};
+    assert_ok(by_engine_create(&options, &pair->engines[r]));
+    assert_ok(by_domain_create(pair->engines[r], 0, r, 2, all, &pair->worlds[r]));
+    assert_ok(by_domain_create(pair->engines[r], OTHER, r, 2, all, &pair->others[r]));
+    by_engine_attach(pair->engines[r], 1 - r, &lanes[r], 1);
+    pair->memory[r] = calloc(1, LARGE);
+    assert_non_null(pair->memory[r]);
+  }
+}
+
+static void finish(struct pair *pair) {
+  for (int r = 0; r < 2; r++) by_engine_destroy(pair->engines[r]);
+  for (int r = 0; r < 2; r++) free(pair->memory[r]);
+  by_sim_destroy(pair->sim);
+}
+
+static struct by_call *start(struct by_domain *domain, enum banyan_collective what, char *memory, size_t bytes) {
+  struct by_call *started = NULL;
+  struct banyan_call call = {.collective = what, .dtype = BANYAN_UINT8, .count = bytes, .send = memory, .recv = memory};
+  call.root = 1 - (int)by_domain_rank(domain);
+  assert_ok(by_engine_start(domain, &call, 0, &started));
+  return started;
+}
+
+/* So many turns, or until both calls have ended. */
+static void run(struct pair *pair, const struct by_call *a, const struct by_call *b, int turns) {
+  for (int i = 0; i < turns; i++) {
+    for (int r = 0; r < 2; r++) {
+      by_engine_progress(pair->engines[r]);
+      assert_string_equal(by_engine_error(pair->engines[r]), "");
+    }
+    if (a && b && by_call_ended(a) && by_call_ended(b)) return;
+    by_sim_step(pair->sim);
+  }
+}
+
+static void exchange(struct pair *pair, int sender) {
+  memset(pair->memory[sender], 7, SMALL);
+  memset(pair->memory[1 - sender], 0, SMALL);
+  struct by_call *send = start(pair->worlds[sender], BANYAN_SEND, pair->memory[sender], SMALL);
+  struct by_call *receive = start(pair->worlds[1 - sender], BANYAN_RECV, pair->memory[1 - sender], SMALL);
+  run(pair, send, receive, TURNS);
+  assert_ok(by_call_result(send));
+  assert_ok(by_call_result(receive));
+  assert_true(by_call_ended(receive));
+  for (int i = 0; i < SMALL; i++) assert_int_equal(pair->memory[1 - sender][i], 7);
+  by_call_release(send);
+  by_call_release(receive);
+}
+
+/* All of a large message is granted when its receiver gives it up. What comes is thrown away, and its sender is through
+ * some time. */
+static void test_gives_up_granted(void **state) {
+  (void)state;
+  static const struct by_sim_options nets[] = {{.delay = BY_MICROSECOND},
+                                               {.delay = BY_MICROSECOND, .split = true, .keeps = 0.3, .holds = true}};
+  for (int i = 0; i < 2; i++) {
+    struct pair pair = {0};
+    make(&pair, &nets[i]);
+    struct by_call *send = start(pair.others[1], BANYAN_SEND, pair.memory[1], LARGE);
+    struct by_call *receive = start(pair.others[0], BANYAN_RECV, pair.memory[0], LARGE);
+    run(&pair, send, receive, FEW);
+    assert_false(by_call_ended(receive));
+    by_domain_destroy(pair.others[0]);
+    assert_true(by_call_ended(receive));
+    by_call_release(receive);
+    exchange(&pair, 0);
+    run(&pair, send, receive = start(pair.worlds[0], BANYAN_RECV, pair.memory[0], SMALL), TURNS / 10);
+    assert_true(by_call_ended(send));
+    assert_ok(by_call_result(send));
+    by_call_release(send);
+    by_call_release(receive);
+    finish(&pair);
+  }
+}
+
+/* Calls that the receiver never makes, and which use up the link's credit: what came for them is thrown away, the rest
+ * of a frame too, and the credit is given back. */
+static void give_up_stored(int turns) {
+  enum { CALLS = 20, MORE = 5, BYTES = 100 << 10 };
+  struct pair pair = {0};
+  struct by_sim_options net = {.seed = (uint64_t)turns, .delay = BY_MICROSECOND, .split = true};
+  struct by_call *sends[CALLS + MORE];
+  make(&pair, &net);
+  struct by_call *receive = start(pair.worlds[0], BANYAN_RECV, pair.memory[0], SMALL); /* or nothing would be kept */
+  for (int i = 0; i < CALLS; i++) sends[i] = start(pair.others[1], BANYAN_SEND, pair.memory[1], BYTES);
+  run(&pair, NULL, NULL, turns);
+  assert_false(by_call_ended(sends[CALLS - 1]));
+  by_domain_destroy(pair.others[0]);
+  run(&pair, NULL, NULL, TURNS / 100);
+  for (int i = CALLS; i < CALLS + MORE; i++) {
+    sends[i] = start(pair.others[1], BANYAN_SEND, pair.memory[1], BYTES);
+    run(&pair, sends[i], sends[i], TURNS / 100);
+    assert_true(by_call_ended(sends[i]));
+  }
+  struct by_call *send = start(pair.worlds[1], BANYAN_SEND, pair.memory[1], SMALL);
+  run(&pair, send, receive, TURNS);
+  assert_true(by_call_ended(receive));
+  assert_ok(by_call_result(receive));
+  by_call_release(send);
+  by_call_release(receive);
+  by_domain_destroy(pair.others[1]);
+  for (int i = 0; i < CALLS + MORE; i++) by_call_release(sends[i]);
+  finish(&pair);
+}
+
+static void test_gives_up_stored(void **state) {
+  (void)state;
+  for (int turns = 1; turns <= FEW; turns++) give_up_stored(turns);
+  give_up_stored(TURNS / 100);
+}
+
+/* Its number may be used again. */
+static void test_number_again(void **state) {
+  (void)state;
+  static const uint32_t all[2] = {0, 1};
+  struct pair pair = {0};
+  struct by_sim_options net = {.delay = BY_MICROSECOND};
+  make(&pair, &net);
+  for (uint32_t r = 0; r < 2; r++) {
+    by_domain_destroy(pair.worlds[r]);
+    assert_ok(by_domain_create(pair.engines[r], 0, r, 2, all, &pair.worlds[r]));
+  }
+  exchange(&pair, 0);
+  finish(&pair);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_gives_up_granted),
+      cmocka_unit_test(test_gives_up_stored),
+      cmocka_unit_test(test_number_again),
+  };
+  return cmocka_run_group_tests_name("domains that go", tests, NULL, NULL);
+}
