@@ -155,6 +155,8 @@ static enum banyan_status describe_self(struct by_context *context, struct by_me
   self->pid = (uint32_t)getpid();
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   self->cores = cores > 0 ? (uint32_t)cores : 1;
+  self->unasked = context->settings.unasked;
+  self->credit = context->settings.credit;
   return self->host && self->machine ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
 }
 

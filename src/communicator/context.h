@@ -110,7 +110,8 @@ void by_context_attach(struct by_context *context, uint32_t process, struct by_l
 /* memory.c: frees what was to be freed and is not used any more. Under lock. */
 void by_memory_sweep(struct by_context *context);
 
-/* hosts.c: from `members` fills host_of, first_here, n_hosts, crowded, neighbours and yields. */
+/* hosts.c: from `members` fills host_of, first_here, n_hosts, crowded, neighbours and yields; fails if they cannot work
+ * together. */
 BANYAN_CHECK enum banyan_status by_hosts_index(struct by_context *context);
 
 /* plans.c */

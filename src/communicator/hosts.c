@@ -40,6 +40,24 @@ static void number_hosts(struct by_context *context) {
   }
 }
 
+static enum banyan_status differ(const struct by_context *context, uint32_t rank) {
+  const struct by_member *zero = &context->members[0], *member = &context->members[rank];
+  char text[4][32];
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "rank %u (host %s) was started with BANYAN_UNASKED %s and BANYAN_CREDIT %s, rank 0 (host %s) with %s "
+                 "and %s: set both alike on all ranks",
+                 rank, member->host, by_print_bytes(member->unasked, text[0]), by_print_bytes(member->credit, text[1]),
+                 zero->host, by_print_bytes(zero->unasked, text[2]), by_print_bytes(zero->credit, text[3]));
+}
+
+/* A rank that sends less unasked than its peer waits for would wait for a grant, and the peer for more. */
+static enum banyan_status check_alike(const struct by_context *context) {
+  const struct by_member *members = context->members;
+  for (uint32_t r = 1; r < context->size; r++)
+    if (members[r].unasked != members[0].unasked || members[r].credit != members[0].credit) return differ(context, r);
+  return BANYAN_OK;
+}
+
 enum banyan_status by_hosts_index(struct by_context *context) {
   uint32_t n = context->size;
   struct spot *spots = calloc(n, sizeof *spots);
@@ -61,5 +79,5 @@ enum banyan_status by_hosts_index(struct by_context *context) {
   if (!strcmp(context->settings.transport, "shm") && context->n_hosts > 1)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "transport shm was asked for, but the ranks are on %u hosts",
                    context->n_hosts);
-  return BANYAN_OK;
+  return check_alike(context);
 }

@@ -13,6 +13,8 @@ void by_member_write(struct by_writer *writer, const struct by_member *member) {
   by_write_string(writer, member->local);
   by_write_u32(writer, member->pid);
   by_write_u32(writer, member->cores);
+  by_write_u64(writer, member->unasked);
+  by_write_u64(writer, member->credit);
   by_write_u32(writer, member->n_addresses);
   for (uint32_t i = 0; i < member->n_addresses; i++)
     by_write_string(writer, by_address_print(&member->addresses[i], text));
@@ -38,6 +40,8 @@ enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *are
   out->local = by_read_string_in(reader, arena, BY_MEMBER_STRING);
   out->pid = by_read_u32(reader);
   out->cores = by_read_u32(reader);
+  out->unasked = by_read_u64(reader);
+  out->credit = by_read_u64(reader);
   uint32_t n = by_read_count(reader, 4);
   if (reader->failed || n > BY_MEMBER_ADDRESSES)
     return by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed");

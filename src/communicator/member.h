@@ -10,10 +10,11 @@
 enum { BY_MEMBER_ADDRESSES = 16, BY_MEMBER_STRING = 255 };
 
 struct by_member {
-  const char *host;    /* name for people and plans */
-  const char *machine; /* identity: equal if memory can be shared */
-  const char *local;   /* name of its local socket; "" if it takes no shared-memory links */
-  uint32_t pid, cores; /* cores: of its machine */
+  const char *host;         /* name for people and plans */
+  const char *machine;      /* identity: equal if memory can be shared */
+  const char *local;        /* name of its local socket; "" if it takes no shared-memory links */
+  uint32_t pid, cores;      /* cores: of its machine */
+  uint64_t unasked, credit; /* of its settings: the same on all ranks, or they do not work together */
   uint32_t n_addresses;
   struct by_address *addresses; /* where it takes links, the best first */
 };

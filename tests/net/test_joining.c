@@ -133,6 +133,27 @@ static void test_root_is_malformed(void **state) {
   job_end(&job, false);
 }
 
+static void rank_has_own_settings(struct job *job, int rank) {
+  const char *const *variable = job->argument;
+  struct job own = *job;
+  own.argument = "50";
+  if (rank == 1) setenv(variable[0], variable[1], 1);
+  rank_joins(&own, rank);
+}
+
+/* What ranks would deadlock over in their first large call. */
+static void test_settings_differ(void **state) {
+  (void)state;
+  static const char *const variables[2][2] = {{"BANYAN_UNASKED", "64K"}, {"BANYAN_CREDIT", "4M"}};
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 3, .run = rank_has_own_settings, .argument = variables[i]};
+    job_start(&job);
+    for (int r = 0; r < 3; r++)
+      check_report(&job, r, BANYAN_ERR_ARGUMENT, BANYAN_ERR_ARGUMENT, "rank 1 (host here) was started with BANYAN_");
+    job_end(&job, false);
+  }
+}
+
 /* ---- rank 0 hears of two things in one round of its loop */
 
 /* Rank 2 of 3, played by the test so that it can wait before it says its last word. */
@@ -144,7 +165,8 @@ struct player {
 
 static size_t write_hello(uint8_t *bytes, size_t room) {
   struct by_writer writer;
-  const struct by_member member = {.host = "here", .machine = "none", .local = "", .pid = 1, .cores = 1};
+  const struct by_member member = {
+      .host = "here", .machine = "none", .local = "", .pid = 1, .cores = 1, .unasked = 256 << 10, .credit = 1 << 20};
   by_writer_init(&writer, bytes, room);
   by_write_u32(&writer, 2);
   by_write_u32(&writer, 3);
@@ -290,6 +312,7 @@ int main(void) {
       cmocka_unit_test(test_root_is_lost),
       cmocka_unit_test(test_rank_is_missing),
       cmocka_unit_test(test_root_has_an_unknown_name),
+      cmocka_unit_test(test_settings_differ),
       cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),

@@ -71,10 +71,31 @@ static void test_shm_needs_one_host(void **state) {
   by_arena_fini(&context.arena);
 }
 
+static void check_differ(struct by_member other) {
+  struct by_member members[3] = {{.host = "a", .machine = "m", .unasked = 65536, .credit = 1 << 20}, {0}, other};
+  struct by_context context = {.size = 3, .members = members, .settings = {.transport = "auto"}};
+  members[1] = members[0];
+  by_arena_init(&context.arena);
+  assert_int_equal(by_hosts_index(&context), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "rank 2 (host b)"));
+  assert_non_null(strstr(banyan_error_text(), "rank 0 (host a)"));
+  members[2] = members[0];
+  context.n_hosts = 0;
+  assert_int_equal(by_hosts_index(&context), BANYAN_OK);
+  by_arena_fini(&context.arena);
+}
+
+static void test_settings_must_be_alike(void **state) {
+  (void)state;
+  check_differ((struct by_member){.host = "b", .machine = "m", .unasked = 32768, .credit = 1 << 20});
+  check_differ((struct by_member){.host = "b", .machine = "m", .unasked = 65536, .credit = 2 << 20});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_places),
       cmocka_unit_test(test_shm_needs_one_host),
+      cmocka_unit_test(test_settings_must_be_alike),
   };
   return cmocka_run_group_tests_name("hosts", tests, NULL, NULL);
 }

@@ -11,6 +11,8 @@ static void write_member(struct by_writer *writer, uint32_t n, const char *const
   by_write_string(writer, "");
   by_write_u32(writer, 7);
   by_write_u32(writer, 2);
+  by_write_u64(writer, 256 << 10);
+  by_write_u64(writer, 1 << 20);
   by_write_u32(writer, n);
   for (uint32_t i = 0; i < n; i++) by_write_string(writer, addresses[i]);
 }
@@ -49,6 +51,8 @@ static void test_addresses_of_another_host(void **state) {
   check_address(&member, 2, "[fe80::1%lo]:5000");
   assert_string_equal(member.host, "a");
   assert_int_equal(member.cores, 2);
+  assert_int_equal(member.unasked, 256 << 10);
+  assert_int_equal(member.credit, 1 << 20);
   assert_ok(read_member(1, addresses + 1, 0, &arena, &member));
   assert_int_equal(member.n_addresses, 0);
   by_arena_fini(&arena);
