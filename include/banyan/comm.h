@@ -3,7 +3,10 @@
  * and destroyed by all. Calls on one communicator are matched by their order,
  * so all ranks must make the same calls in the same order on it. An error
  * that ends a call is final for the job: every pending and later call on every
- * communicator of it, on every rank, returns it. Then destroy them all. */
+ * communicator of it, on every rank, returns it. Then destroy them all. A call
+ * that fails on one rank may end well on another, which over TCP may have got
+ * what the first wrote to its buffers after the failure: a result is certain
+ * once a later call of all ranks has ended well. */
 #ifndef BANYAN_COMM_H
 #define BANYAN_COMM_H
 
