@@ -28,7 +28,8 @@
 #include "socket.h"
 
 enum { RX_BYTES = 128 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
-enum { HELD_MOST = 512 }; /* bytes of frames without payload that wait for what goes with them */
+enum { FRAME_MOST = (1 << 20) - 8192 }; /* with two pages more a pipe of 1 MiB, which everybody may have, is full */
+enum { HELD_MOST = 512 };               /* bytes of frames without payload that wait for what goes with them */
 enum { TIME_FROM = 32 << 10, TIME_EVERY = 64, MAP_FROM = 64 << 10, MAP_ALWAYS = 4 << 20, SLOW_COPYING = 300 };
 
 struct tcp {
@@ -202,7 +203,7 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
   uint64_t before = timed ? by_clock_now(&by_clock_system) : 0;
   size_t sent = 0, all = HEADER + (size_t)frame->size;
   if (!push_frame(tcp, frame, payload, frame->size, 0, &sent)) return BY_LANE_FULL;
-  if (timed && sent == all) note_copying(tcp, by_clock_now(&by_clock_system) - before, all);
+  if (timed && sent >= TIME_FROM) note_copying(tcp, by_clock_now(&by_clock_system) - before, sent);
   if (sent == all) return BY_LANE_SENT;
   remember_small(tcp, frame, payload, sent);
   if (frame->size <= BY_LANE_SMALL) return BY_LANE_REST;
@@ -236,7 +237,7 @@ static void tcp_let_go(struct by_lane *lane) {
 /* A pipe with room for a frame's pages. False: there is none to be had. */
 static bool has_pipe(struct tcp *tcp) {
   if (tcp->pipe[0] != -1) return tcp->pipe[0] >= 0;
-  size_t bytes = tcp->ops.frame_bytes + 8192;
+  size_t bytes = tcp->ops.frame_bytes + 8192; /* it may begin and end within a page */
   if (pipe2(tcp->pipe, O_NONBLOCK | O_CLOEXEC) == 0) {
     if (fcntl(tcp->pipe[0], F_SETPIPE_SZ, (int)bytes) >= (int)bytes) return true;
     close(tcp->pipe[0]);
@@ -376,7 +377,7 @@ static void tcp_destroy(struct by_lane *lane) {
 
 static const struct by_lane_ops tcp_ops = {
     .name = "tcp",
-    .frame_bytes = 256 << 10,
+    .frame_bytes = FRAME_MOST,
     .in_place_from = MAP_ALWAYS,
     .send = tcp_send,
     .send_in_place = tcp_send_in_place,
