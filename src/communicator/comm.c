@@ -83,6 +83,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   by_domain_destroy(comm->domain);
   if (context->doomed) by_memory_sweep(context);
   bool last = --context->references == 0;
+  if (!last) by_context_kick(context); /* it may have left something to send */
   by_context_unlock(context);
   free(comm->processes);
   free(comm);

@@ -151,10 +151,11 @@ struct by_link {
   uint32_t kept;    /* ends that hold a payload */
   struct by_out *outs, **outs_end;
   struct by_in *notes, **notes_end;
-  uint32_t running;                           /* calls under way that use this link */
-  uint32_t *forgets, n_forgets, forgets_room; /* regions that were freed here, to be told */
-  uint64_t unasked;                           /* bytes sent beyond grants and not credited */
-  uint64_t taken;                             /* unasked bytes of the peer that were taken and not reported */
+  uint32_t running;       /* calls under way that use this link */
+  struct by_frame *words; /* to be said, of no call here: which regions were freed, what a domain owed */
+  uint32_t n_words, words_room;
+  uint64_t unasked; /* bytes sent beyond grants and not credited */
+  uint64_t taken;   /* unasked bytes of the peer that were taken and not reported */
   struct by_stored *stored, **stored_end;
   uint64_t stored_bytes;
   struct by_end ends[BY_LANES];
@@ -260,6 +261,8 @@ bool by_link_flush(struct by_link *link);
 void by_link_touch(struct by_link *link);
 /* Has the peer told that a region of this process is gone. */
 void by_link_forget(struct by_link *link, uint32_t region);
+/* Has the sender told that all of a message has been taken, though its call goes away. */
+void by_link_owe(const struct by_in *in);
 void by_link_drop_call(struct by_link *link, const struct by_call *call);
 
 /* deliver.c */

@@ -49,7 +49,7 @@ static void fini_link(struct by_link *link) {
     link->stored = stored->next;
     free(stored);
   }
-  free(link->forgets);
+  free(link->words);
   for (uint32_t i = 0; i < link->n_ends; i++) link->ends[i].lane->ops->destroy(link->ends[i].lane);
 }
 
@@ -128,6 +128,8 @@ static void forget_calls_of(struct by_domain *domain) {
   for (struct by_program *p = domain->programs; p; p = p->next)
     for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
       struct by_link *link = p->links[i];
+      for (const struct by_in *in = link->notes; in; in = in->note_next)
+        if (in->call->program == p && in->tell_done) by_link_owe(in);
       for (struct by_in *in = link->notes; in;) {
         struct by_call *call = in->call;
         in = in->note_next;
@@ -393,7 +395,7 @@ bool by_engine_goodbye(struct by_engine *engine) {
     if (end->lane->status != BANYAN_OK || end->parting) continue;
     by_link_flush(link);
     struct by_frame frame = {.type = BY_FRAME_GOODBYE};
-    bool clear = !link->kept && !link->notes && !link->outs;
+    bool clear = !link->kept && !link->notes && !link->outs && !link->n_words;
     if (clear && end->lane->ops->send(end->lane, &frame, NULL) != BY_LANE_FULL)
       end->parting = true;
     else

@@ -100,26 +100,38 @@ static bool report_credit(struct by_link *link) {
   return true;
 }
 
-static bool tell_forgets(struct by_link *link) {
-  while (link->n_forgets) {
-    struct by_frame frame = {.type = BY_FRAME_FORGET, .offset = link->forgets[link->n_forgets - 1]};
-    if (!send_small(link, &frame, NULL)) return false;
-    link->n_forgets--;
+static bool tell_words(struct by_link *link) {
+  while (link->n_words) {
+    if (!send_small(link, &link->words[link->n_words - 1], NULL)) return false;
+    link->n_words--;
   }
+  return true;
+}
+
+/* False: there is no memory for it. */
+static bool keep_word(struct by_link *link, struct by_frame frame) {
+  if (link->n_words == link->words_room) {
+    uint32_t room = link->words_room ? link->words_room * 2 : 16;
+    struct by_frame *words = realloc(link->words, room * sizeof *words);
+    if (!words) return false;
+    link->words = words;
+    link->words_room = room;
+  }
+  link->words[link->n_words++] = frame;
+  by_link_touch(link);
   return true;
 }
 
 void by_link_forget(struct by_link *link, uint32_t region) {
   if (!link->lane || !link->lane->ops->reads_memory) return;
-  if (link->n_forgets == link->forgets_room) {
-    uint32_t room = link->forgets_room ? link->forgets_room * 2 : 16;
-    uint32_t *forgets = realloc(link->forgets, room * sizeof *forgets);
-    if (!forgets) return; /* then it stays mapped there until the link ends */
-    link->forgets = forgets;
-    link->forgets_room = room;
-  }
-  link->forgets[link->n_forgets++] = region;
-  by_link_touch(link);
+  /* without memory for it, it stays mapped there until the link ends */
+  (void)keep_word(link, (struct by_frame){.type = BY_FRAME_FORGET, .offset = region});
+}
+
+void by_link_owe(const struct by_in *in) {
+  uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
+  /* without memory for it, the sender's call ends with its deadline */
+  (void)keep_word(in->link, stamped(in->call, BY_FRAME_DONE, tag, in->length));
 }
 
 /* Whether the receiver shall read the message where it lies. Decided once for each message. */
@@ -293,7 +305,7 @@ bool by_link_flush(struct by_link *link) {
   if (!link->lane) return true; /* by_engine_attach has it flushed */
   if (link->lane->status != BANYAN_OK || link->engine->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
-  if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_forgets(link))) full |= 1;
+  if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_words(link))) full |= 1;
   const struct by_out *blocked = NULL;
   while (link->outs && full != all) {
     struct by_out *out = link->outs;

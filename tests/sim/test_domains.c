@@ -134,6 +134,36 @@ static void test_gives_up_stored(void **state) {
   give_up_stored(TURNS / 100);
 }
 
+/* A message lies in the sender's memory until it hears that it was taken. That word is still to be sent, behind what
+ * fills the wire, when the receiver's domain goes. */
+static void test_owes_an_answer(void **state) {
+  (void)state;
+  enum { BYTES = 4096 };
+  struct pair pair = {0};
+  struct by_sim_options net = {.delay = BY_MICROSECOND, .buffer = 300, .offer_from = BYTES};
+  make(&pair, &net);
+  memset(pair.memory[1], 5, BYTES);
+  struct by_call *send = start(pair.others[1], BANYAN_SEND, pair.memory[1], BYTES);
+  by_engine_progress(pair.engines[1]);
+  by_sim_step(pair.sim);
+  struct by_call *filler = start(pair.worlds[0], BANYAN_SEND, pair.memory[0] + BYTES, SMALL);
+  struct by_call *receive = start(pair.others[0], BANYAN_RECV, pair.memory[0], BYTES);
+  for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
+  assert_true(by_call_ended(receive));
+  assert_memory_equal(pair.memory[0], pair.memory[1], BYTES);
+  assert_true(by_domain_owes(pair.others[0]));
+  by_domain_destroy(pair.others[0]);
+  by_call_release(receive);
+  receive = start(pair.worlds[1], BANYAN_RECV, pair.memory[1] + BYTES, SMALL);
+  run(&pair, send, receive, TURNS / 10);
+  assert_true(by_call_ended(send));
+  assert_ok(by_call_result(send));
+  by_call_release(send);
+  by_call_release(receive);
+  by_call_release(filler);
+  finish(&pair);
+}
+
 /* Its number may be used again. */
 static void test_number_again(void **state) {
   (void)state;
@@ -153,6 +183,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gives_up_granted),
       cmocka_unit_test(test_gives_up_stored),
+      cmocka_unit_test(test_owes_an_answer),
       cmocka_unit_test(test_number_again),
   };
   return cmocka_run_group_tests_name("domains that go", tests, NULL, NULL);
