@@ -61,7 +61,7 @@ static void begin_inquiry(struct by_control *control) {
   for (uint32_t r = 1; r < control->context->size; r++) {
     struct end *end = control->of_rank[r];
     if (!end || end->leaving || end->over)
-      by_inquiry_left(control->inquiry, r);
+      (void)by_inquiry_left(control->inquiry, r); /* this rank itself is still to answer */
     else
       tell(end, DESCRIBE, number, sizeof number);
   }

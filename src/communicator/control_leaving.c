@@ -19,6 +19,7 @@ void by_control_heard_leaving(struct by_control *control, uint32_t rank) {
   struct by_leavers *leavers = &control->leavers;
   if (by_control_has_left(control, rank)) return;
   leavers->ranks[leavers->n++] = rank;
+  if (control->inquiry && by_inquiry_left(control->inquiry, rank)) by_control_give_verdict(control);
   if (by_timer_is_set(&leavers->due)) return;
   bool gathers = control->context->rank == 0 && !atomic_load(&control->leaving); /* else soon nobody will tell */
   uint64_t delay = gathers ? TOGETHER_MS * BY_MILLISECOND : 0;

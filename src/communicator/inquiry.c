@@ -65,10 +65,10 @@ void by_inquiry_destroy(struct by_inquiry *inquiry) {
   free(inquiry);
 }
 
-void by_inquiry_left(struct by_inquiry *inquiry, uint32_t rank) {
-  if (inquiry->states[rank] != SILENT) return;
-  inquiry->states[rank] = LEFT;
-  inquiry->awaited--;
+bool by_inquiry_left(struct by_inquiry *inquiry, uint32_t rank) {
+  if (inquiry->states[rank] == SILENT) inquiry->awaited--;
+  if (inquiry->states[rank] == SILENT) inquiry->states[rank] = LEFT;
+  return inquiry->awaited == 0;
 }
 
 void by_inquiry_late(struct by_inquiry *inquiry, const char *passed, const char *awaited) {

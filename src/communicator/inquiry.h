@@ -11,8 +11,8 @@
 struct by_inquiry;
 
 BANYAN_CHECK enum banyan_status by_inquiry_create(struct by_context *context, struct by_inquiry **out);
-/* A rank left on purpose: it is not asked. */
-void by_inquiry_left(struct by_inquiry *inquiry, uint32_t rank);
+/* A rank left on purpose: it will not answer. True if nobody is left to answer. */
+bool by_inquiry_left(struct by_inquiry *inquiry, uint32_t rank);
 /* What by_engine_describe wrote there; copied. True if nobody is left to answer. */
 bool by_inquiry_answer(struct by_inquiry *inquiry, uint32_t rank, const void *answer, size_t length);
 /* A rank's deadline has passed: how its error text begins, and whom it waits for itself. The first counts. */

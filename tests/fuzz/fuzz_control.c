@@ -57,7 +57,7 @@ static void inquire(struct by_context *context, const uint8_t *data, size_t size
     if (n) memcpy(exact, data, n);
     read_member(exact, n);
     if (cuts[2] & 1u << rank)
-      by_inquiry_left(inquiry, rank);
+      (void)by_inquiry_left(inquiry, rank);
     else
       (void)by_inquiry_answer(inquiry, rank, exact, n);
     free(exact);

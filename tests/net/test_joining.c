@@ -258,6 +258,77 @@ static void test_visit_that_is_over(void **state) {
   job_end(&job, true);
 }
 
+/* ---- what rank 2, when it has joined, says to rank 0 */
+
+enum { FRAME_HEAD = 6, LEAVING = 5, DESCRIBE = 7 };
+
+static void join_as_player(struct job *job, struct player *player) {
+  uint8_t byte;
+  size_t used;
+  job_prepare(job);
+  job_start_rank(job, 0);
+  wait_for_sockets(job, LISTENS, 1);
+  job_start_rank(job, 1);
+  begin_playing(job, player);
+  say(player);
+  while (!by_handshake_done(&player->handshake)) {
+    assert_int_equal(recv(player->fd, &byte, 1, 0), 1);
+    assert_int_equal(by_handshake_feed(&player->handshake, &byte, 1, &used), BANYAN_OK);
+  }
+  for (int r = 0; r < 2; r++) job_wait_stage(job, r, 1);
+}
+
+static void end_playing(struct player *player) {
+  by_handshake_fini(&player->handshake);
+  close(player->fd);
+}
+
+static void say_frame(const struct player *player, uint16_t type, uint32_t process, const char *text) {
+  uint8_t bytes[500];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes + FRAME_HEAD, sizeof bytes - FRAME_HEAD);
+  if (text) by_write_u32(&writer, BANYAN_ERR_PEER_DEAD);
+  if (text) by_write_u32(&writer, process);
+  if (text) by_write_string(&writer, text);
+  by_put_u32(bytes, (uint32_t)writer.length);
+  by_put_u16(bytes + 4, type);
+  assert_int_equal(send(player->fd, bytes, FRAME_HEAD + writer.length, MSG_NOSIGNAL), FRAME_HEAD + writer.length);
+}
+
+static void wait_for_frame(const struct player *player, uint16_t type) {
+  uint8_t head[FRAME_HEAD], payload[4096];
+  do {
+    assert_int_equal(recv(player->fd, head, sizeof head, MSG_WAITALL), sizeof head);
+    uint32_t length = by_get_u32(head);
+    assert_in_range(length, 0, sizeof payload);
+    if (length) assert_int_equal(recv(player->fd, payload, length, MSG_WAITALL), length);
+  } while (by_get_u16(head + 4) != type);
+}
+
+static void rank_is_late(struct job *job, int rank) {
+  float one = 1, sum = 0;
+  setenv("BANYAN_HOST", "here", 1);
+  setenv("BANYAN_DEADLINE", "1", 1);
+  struct banyan_comm *world = job_join();
+  job_set_stage(job, rank, 1);
+  job_report_status(job, rank, banyan_allreduce(world, &one, &sum, 1, BANYAN_FLOAT32, BANYAN_SUM));
+  banyan_comm_destroy(world);
+}
+
+/* Rank 2 leaves instead of saying what it is at. */
+static void test_leaves_when_asked(void **state) {
+  (void)state;
+  struct player player;
+  struct job job = {.n = 3, .run = rank_is_late, .limit = 15};
+  join_as_player(&job, &player);
+  wait_for_frame(&player, DESCRIBE);
+  say_frame(&player, LEAVING, 0, NULL);
+  for (int r = 0; r < 2; r++)
+    check_report(&job, r, BANYAN_ERR_TIMEOUT, BANYAN_ERR_TIMEOUT, "rank 2 (host here), which has left");
+  end_playing(&player);
+  job_end(&job, false);
+}
+
 /* ---- options that cannot be */
 
 static void check_refused(const struct banyan_options *options, const char *text) {
@@ -317,6 +388,7 @@ int main(void) {
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
       cmocka_unit_test(test_visit_that_is_over),
+      cmocka_unit_test(test_leaves_when_asked),
       cmocka_unit_test(test_impossible_options),
       cmocka_unit_test(test_without_ipv6),
   };
