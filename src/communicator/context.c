@@ -36,9 +36,7 @@ static void engine_failed(void *argument, enum banyan_status status, uint32_t pr
 
 static bool engine_suspects(void *argument, uint32_t process, const char *text) {
   struct by_context *context = argument;
-  if (!context->control) return false;
-  by_control_suspect(context->control, process, text);
-  return true;
+  return context->control && by_control_suspect(context->control, process, text);
 }
 
 static bool engine_asks(void *argument, const char *late, const char *awaited) {

@@ -71,8 +71,8 @@ static void drop_end(struct end *end) {
   free_end(end);
 }
 
-static void send_text(struct end *end, enum message type, enum banyan_status status, uint32_t process,
-                      const char *text) {
+void by_control_send_text(struct end *end, enum message type, enum banyan_status status, uint32_t process,
+                          const char *text) {
   uint8_t bytes[TEXT_MOST + 64];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
@@ -106,7 +106,7 @@ static void spread(struct by_control *control, enum banyan_status status, uint32
   if (control->told) return;
   control->told = true;
   for (struct end *end = control->ends; end; end = end->next)
-    if (end->rank >= 0 && !end->leaving) send_text(end, FAILED, status, process, text);
+    if (end->rank >= 0 && !end->leaving) by_control_send_text(end, FAILED, status, process, text);
 }
 
 void by_control_heard_failure(struct by_control *control, enum banyan_status status, uint32_t process,
@@ -116,21 +116,9 @@ void by_control_heard_failure(struct by_control *control, enum banyan_status sta
   fail_here(control, status, process, text);
 }
 
-static void grace_over(void *context) {
-  struct by_control *control = context;
-  if (control->told || by_control_has_left(control, control->suspect)) return;
-  spread(control, BANYAN_ERR_PEER_DEAD, control->suspect, control->suspect_text);
-  fail_here(control, BANYAN_ERR_PEER_DEAD, control->suspect, control->suspect_text);
-}
-
-static void suspect(struct by_control *control, uint32_t process, const char *text) {
-  if (control->told || by_timer_is_set(&control->grace)) return;
-  control->suspect = process;
-  snprintf(control->suspect_text, sizeof control->suspect_text, "%s", text);
-  /* rank 0 decides a little sooner than the others would alone */
-  bool root = control->context->rank == 0;
-  if (!root && control->ends) send_text(control->ends, SUSPECT, BANYAN_ERR_PEER_DEAD, process, text);
-  by_loop_set_delay(control->context->loop, &control->grace, (root ? GRACE_MS / 2 : GRACE_MS) * BY_MILLISECOND);
+void by_control_fail(struct by_control *control, enum banyan_status status, uint32_t process, const char *text) {
+  spread(control, status, process, text);
+  fail_here(control, status, process, text);
 }
 
 static void rank_died(struct by_control *control, uint32_t rank, const char *reason) {
@@ -155,7 +143,7 @@ static void heard_text(struct end *end, uint16_t type, const void *payload, size
   }
   if (type == REFUSED) give_up(control, status, text);
   if (type == FAILED) by_control_heard_failure(control, status, process, text);
-  if (type == SUSPECT && process < control->context->size) suspect(control, process, text);
+  if (type == SUSPECT && process < control->context->size) by_control_suspect_here(control, process, text);
 }
 
 static enum banyan_status read_members(struct by_context *context, const void *payload, size_t length) {
@@ -199,13 +187,13 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
 
 static void refuse(struct end *end, const char *text) {
   by_warn("control", "%s: %s", by_stream_get_name(end->stream), text);
-  send_text(end, REFUSED, BANYAN_ERR_ARGUMENT, 0, text);
+  by_control_send_text(end, REFUSED, BANYAN_ERR_ARGUMENT, 0, text);
   by_stream_finish(end->stream);
 }
 
 /* The job cannot start, because two processes claim the same place, or one is missing: everybody hears of it. */
 static void refuse_all(struct by_control *control, enum banyan_status status, const char *text) {
-  for (struct end *end = control->ends; end; end = end->next) send_text(end, REFUSED, status, 0, text);
+  for (struct end *end = control->ends; end; end = end->next) by_control_send_text(end, REFUSED, status, 0, text);
   give_up(control, status, text);
 }
 
@@ -451,7 +439,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for joining");
   *control = (struct by_control){.context = context, .key = *key};
   by_timer_init(&control->retry, try_root, control);
-  by_timer_init(&control->grace, grace_over, control);
+  by_timer_init(&control->grace, by_control_grace_over, control);
   by_timer_init(&control->answers, by_control_give_verdict, control);
   by_timer_init(&control->leavers.due, by_control_leavers_due, control);
   control->leavers.ranks = calloc(context->size, sizeof *control->leavers.ranks);
@@ -491,7 +479,7 @@ struct report {
 static void handle_report(void *context) {
   struct report *report = context;
   if (report->kind == SUSPICION)
-    suspect(report->control, report->process, report->text);
+    by_control_suspect_here(report->control, report->process, report->text);
   else if (report->kind == QUESTION)
     by_control_ask_here(report->control, report->text, report->awaited);
   else
@@ -516,9 +504,9 @@ void by_control_failed(struct by_control *control, enum banyan_status status, ui
   post(control, &report, text);
 }
 
-void by_control_suspect(struct by_control *control, uint32_t process, const char *text) {
+bool by_control_suspect(struct by_control *control, uint32_t process, const char *text) {
   struct report report = {.control = control, .process = process, .kind = SUSPICION};
-  post(control, &report, text);
+  return post(control, &report, text);
 }
 
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited) {
@@ -542,6 +530,7 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->answers);
   by_loop_cancel_timer(&control->leavers.due);
   free(control->leavers.ranks);
+  by_control_forget_suspects(control);
   by_inquiry_destroy(control->inquiry);
   free(control);
 }

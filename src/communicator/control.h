@@ -20,8 +20,8 @@ BANYAN_CHECK enum banyan_status by_control_join(struct by_context *context, cons
 /* Any thread: this rank's engine failed; tell the others. */
 void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
 /* Any thread: a lane to this process ended. Rank 0 decides whether it is dead;
- * if it says nothing for half a second, this rank decides alone. */
-void by_control_suspect(struct by_control *control, uint32_t process, const char *text);
+ * if it says nothing for half a second, this rank decides alone. False: that could not be asked for. */
+bool by_control_suspect(struct by_control *control, uint32_t process, const char *text);
 /* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, whom this rank waits for;
  * else NULL). Rank 0 asks everybody and fails the job with what it finds. False: it cannot. */
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited);

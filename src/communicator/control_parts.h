@@ -64,18 +64,28 @@ struct by_control {
   uint32_t hangups; /* of rank 0, one after the other, before it said welcome */
   bool done, told;  /* joined; the job's failure has been told */
   enum banyan_status status;
-  char text[TEXT_MOST]; /* why; with status BANYAN_OK: why rank 0 could not be reached last */
-  uint32_t suspect;
-  char suspect_text[TEXT_MOST];
+  char text[TEXT_MOST];         /* why; with status BANYAN_OK: why rank 0 could not be reached last */
+  struct suspicion *suspicions; /* oldest first: the grace is for that one */
   struct by_leavers leavers;
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
   uint32_t inquiries;
   _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
 };
 
-/* control.c: this fails the job, here and, from rank 0, everywhere. */
+/* control.c: one message with a text; what cannot be sent is logged. */
+void by_control_send_text(struct end *end, enum message type, enum banyan_status status, uint32_t process,
+                          const char *text);
+/* this fails the job, here and, from rank 0, everywhere. */
 void by_control_heard_failure(struct by_control *control, enum banyan_status status, uint32_t process,
                               const char *text);
+
+/* The same, by a verdict of this rank's own: it goes to rank 0. */
+void by_control_fail(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
+
+/* control_suspects.c: a lane to this process ended, here or, at rank 0, elsewhere. */
+void by_control_suspect_here(struct by_control *control, uint32_t process, const char *text);
+void by_control_grace_over(void *context);
+void by_control_forget_suspects(struct by_control *control);
 
 /* control_leaving.c: this rank said so, or rank 0 says so of these. */
 void by_control_heard_leaving(struct by_control *control, uint32_t rank);

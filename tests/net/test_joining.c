@@ -260,7 +260,7 @@ static void test_visit_that_is_over(void **state) {
 
 /* ---- what rank 2, when it has joined, says to rank 0 */
 
-enum { FRAME_HEAD = 6, LEAVING = 5, DESCRIBE = 7 };
+enum { FRAME_HEAD = 6, SUSPECT = 4, LEAVING = 5, DESCRIBE = 7 };
 
 static void join_as_player(struct job *job, struct player *player) {
   uint8_t byte;
@@ -303,6 +303,31 @@ static void wait_for_frame(const struct player *player, uint16_t type) {
     assert_in_range(length, 0, sizeof payload);
     if (length) assert_int_equal(recv(player->fd, payload, length, MSG_WAITALL), length);
   } while (by_get_u16(head + 4) != type);
+}
+
+/* Each of the two waits for the other one. */
+static void rank_receives(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  char byte;
+  struct banyan_call call = {
+      .collective = BANYAN_RECV, .dtype = BANYAN_UINT8, .root = 1 - rank, .recv = &byte, .count = 1};
+  job_set_stage(job, rank, 1);
+  job_report_status(job, rank, banyan_run(world, &call));
+  banyan_comm_destroy(world);
+}
+
+/* The first suspect has left; the second one is dead all the same. */
+static void test_two_suspects(void **state) {
+  (void)state;
+  struct player player;
+  struct job job = {.n = 3, .run = rank_receives, .limit = 15};
+  join_as_player(&job, &player);
+  say_frame(&player, SUSPECT, 2, "rank 2 is gone");
+  say_frame(&player, SUSPECT, 1, "rank 1 is gone");
+  say_frame(&player, LEAVING, 0, NULL);
+  for (int r = 0; r < 2; r++) check_report(&job, r, BANYAN_ERR_PEER_DEAD, BANYAN_ERR_PEER_DEAD, "rank 1 is gone");
+  end_playing(&player);
+  job_end(&job, false);
 }
 
 static void rank_is_late(struct job *job, int rank) {
@@ -388,6 +413,7 @@ int main(void) {
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
       cmocka_unit_test(test_visit_that_is_over),
+      cmocka_unit_test(test_two_suspects),
       cmocka_unit_test(test_leaves_when_asked),
       cmocka_unit_test(test_impossible_options),
       cmocka_unit_test(test_without_ipv6),
