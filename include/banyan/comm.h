@@ -44,7 +44,7 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_create(const struct banya
 
 /* Ranks with the same colour >= 0 form a new communicator, ordered by key and
  * then by rank; a negative colour takes part and gets *out = NULL. Collective
- * over `comm`; blocks. */
+ * over `comm`; blocks. A rank that cannot make its part ends the job. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int key,
                                                              struct banyan_comm **out);
 /* The same members in the same order, with calls of their own. Collective; blocks. */

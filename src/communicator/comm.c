@@ -90,6 +90,14 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   if (last) by_context_release(context);
 }
 
+static void fail_job(struct by_context *context, enum banyan_status status, const char *text) {
+  by_context_lock(context);
+  by_engine_fail(context->engine, status, context->rank, text);
+  pthread_cond_broadcast(&context->changed);
+  by_context_unlock(context);
+  by_context_wake(context);
+}
+
 /* ---- split: everybody tells everybody its colour and key */
 
 struct choice {
@@ -141,6 +149,15 @@ static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all
   return status;
 }
 
+/* The others may have their part already, and wait in its first call. */
+static enum banyan_status fail_split(struct by_context *context, enum banyan_status status) {
+  char text[400];
+  snprintf(text, sizeof text, "%s could not make its part of a split: %s", by_context_name(context, context->rank),
+           banyan_error_text());
+  fail_job(context, status, text);
+  return by_fail(status, "%s", text);
+}
+
 enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int key, struct banyan_comm **out) {
   if (!comm || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator or the place for the new one is NULL");
   *out = NULL;
@@ -149,7 +166,10 @@ enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int k
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a split over %u ranks", comm->size);
   uint32_t splits = atomic_fetch_add(&comm->splits, 1) + 1;
   enum banyan_status status = banyan_allgather(comm, &mine, all, sizeof mine, BANYAN_UINT8);
-  if (status == BANYAN_OK && colour >= 0) status = make_part(comm, all, mine.colour, splits, out);
+  if (status == BANYAN_OK && colour >= 0) {
+    status = make_part(comm, all, mine.colour, splits, out);
+    if (status != BANYAN_OK) status = fail_split(comm->context, status);
+  }
   free(all);
   return status;
 }
@@ -166,11 +186,7 @@ void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
   char text[400];
   snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->rank),
            reason && *reason ? reason : "no reason was given");
-  by_context_lock(context);
-  by_engine_fail(context->engine, BANYAN_ERR_ABORTED, context->rank, text);
-  pthread_cond_broadcast(&context->changed);
-  by_context_unlock(context);
-  by_context_wake(context);
+  fail_job(context, BANYAN_ERR_ABORTED, text);
 }
 
 int banyan_comm_rank(const struct banyan_comm *comm) {

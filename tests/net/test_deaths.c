@@ -293,11 +293,54 @@ static void test_goes_on(void **state) {
   }
 }
 
+/* ---- a split that one rank cannot make */
+
+static void write_plan(const char *path) {
+  FILE *file = fopen(path, "we");
+  must_hold(file != NULL);
+  must_hold(fputs("{\"format\": \"banyan-plan 1\", \"name\": \"chain\", \"ranks\": 2, \"trees\": [{\"kind\": \"tree\", "
+                  "\"share\": 1, \"root\": \"0\", \"up\": {\"1\": \"0\"}}]}",
+                  file) >= 0);
+  must_hold(fclose(file) == 0);
+}
+
+/* Every rank has a plan file of its own; that of rank 1 is gone when it is read again. */
+static void rank_splits(struct job *job, int rank) {
+  char path[64];
+  float in = 1, out = 0;
+  struct banyan_comm *part = NULL;
+  snprintf(path, sizeof path, "/tmp/banyan-test-%d.json", (int)getpid());
+  write_plan(path);
+  setenv("BANYAN_PLAN", path, 1);
+  setenv("BANYAN_HOST", "here", 1);
+  struct banyan_comm *world = job_join();
+  if (rank == 1) unlink(path);
+  enum banyan_status status = banyan_comm_duplicate(world, &part);
+  must_hold((status == BANYAN_OK) == (part != NULL));
+  while (status == BANYAN_OK) status = banyan_allreduce(part, &in, &out, 1, BANYAN_FLOAT32, BANYAN_SUM);
+  job_report_status(job, rank, status);
+  check_final(world, status);
+  banyan_comm_destroy(part);
+  banyan_comm_destroy(world);
+  unlink(path);
+}
+
+static void test_split_fails(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_splits, .limit = AFTERWARDS};
+  job_start(&job);
+  job_wait(&job);
+  for (int r = 0; r < job.n; r++)
+    if (!strstr(job.reports[r].text, "rank 1 (host here) could not make its part of a split"))
+      job_fail(&job, "rank %d heard \"%s\"", r, job.reports[r].text);
+  job_end(&job, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_killed),  cmocka_unit_test(test_killed_early), cmocka_unit_test(test_crashed),
       cmocka_unit_test(test_exits),   cmocka_unit_test(test_aborts),       cmocka_unit_test(test_stopped),
-      cmocka_unit_test(test_goes_on),
+      cmocka_unit_test(test_goes_on), cmocka_unit_test(test_split_fails),
   };
   return cmocka_run_group_tests_name("deaths", tests, NULL, NULL);
 }
