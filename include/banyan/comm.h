@@ -54,8 +54,9 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_duplicate(struct banyan_c
  * pending end with BANYAN_ERR_CLOSED: their buffers are the caller's again, and
  * what other ranks get from them is not defined. Their requests still have to
  * be waited for. The job ends here, and the connections close, with its last
- * communicator and request. May block for a second, so that the others get
- * what they wait for. NULL is allowed. */
+ * communicator and request. So that the others get what they wait for, this
+ * may block: for a second, or for seven where the job ends here. NULL is
+ * allowed. */
 BANYAN_API void banyan_comm_destroy(struct banyan_comm *comm);
 
 /* Ends every pending and later call of every rank of the job with

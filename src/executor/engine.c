@@ -176,10 +176,17 @@ void by_domain_destroy(struct by_domain *domain) {
   free(domain);
 }
 
+/* A peer that is gone hears nothing any more. */
+static bool owes_on(const struct by_link *link, const struct by_domain *domain) {
+  if (!link->lane || link->lane->status != BANYAN_OK) return false;
+  for (const struct by_in *in = link->notes; in; in = in->note_next)
+    if (in->call->domain == domain && in->call->ended) return true;
+  return false;
+}
+
 bool by_domain_owes(const struct by_domain *domain) {
-  for (const struct by_program *p = domain->programs; p; p = p->next)
-    for (const struct by_call *call = p->all; call; call = call->sibling)
-      if (call->taken && call->ended && call->notes) return true;
+  for (uint32_t r = 0; r < domain->n; r++)
+    if (owes_on(&domain->engine->links[domain->processes[r]], domain)) return true;
   return false;
 }
 
