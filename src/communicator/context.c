@@ -49,16 +49,24 @@ static void engine_locate(void *argument, const void *memory, size_t bytes, stru
   by_regions_locate(&context->regions, memory, bytes, offer);
 }
 
+/* Where that fails, who sleeps would not hear of what comes. */
+static void watch_lane(struct by_context *context, uint32_t process, int fd) {
+  struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.fd = fd};
+  char text[400];
+  if (fd < 0 || epoll_ctl(context->data_poll, EPOLL_CTL_ADD, fd, &event) == 0) return;
+  snprintf(text, sizeof text, "%s cannot watch its link to %s: %s", by_context_name(context, context->rank),
+           by_context_name(context, process), strerror(errno));
+  by_engine_fail(context->engine, BANYAN_ERR_SYSTEM, context->rank, text);
+  pthread_cond_broadcast(&context->changed);
+}
+
 void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
   by_context_lock(context);
   bool fresh = !by_engine_attached(context->engine, process);
   for (uint32_t i = 0; i < n && fresh; i++) {
-    int fd = lanes[i]->poll_fd;
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.fd = fd};
     int tos = (int)context->settings.tos; /* here, so that no change of it in another thread is missed */
     if (tos >= 0 && lanes[i]->ops->set_tos) lanes[i]->ops->set_tos(lanes[i], tos);
-    if (fd >= 0 && epoll_ctl(context->data_poll, EPOLL_CTL_ADD, fd, &event) != 0)
-      by_error("net", "watching the link to %s failed: %s", by_context_name(context, process), strerror(errno));
+    watch_lane(context, process, lanes[i]->poll_fd);
   }
   by_engine_attach(context->engine, process, lanes, n);
   if (context->parting && by_engine_status(context->engine) == BANYAN_OK) (void)by_engine_goodbye(context->engine);
