@@ -164,6 +164,37 @@ static void test_owes_an_answer(void **state) {
   finish(&pair);
 }
 
+static void end_lane(void *context, struct by_lane *lane) {
+  (void)context;
+  by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
+}
+
+/* The same word, when who waits for it has left: nothing is owed. */
+static void test_owes_nobody(void **state) {
+  (void)state;
+  enum { BYTES = 4096 };
+  struct pair pair = {0};
+  struct by_sim_options net = {.delay = BY_MICROSECOND, .buffer = 300, .offer_from = BYTES};
+  make(&pair, &net);
+  struct by_call *send = start(pair.others[1], BANYAN_SEND, pair.memory[1], BYTES);
+  by_engine_progress(pair.engines[1]);
+  by_sim_step(pair.sim);
+  struct by_call *filler = start(pair.worlds[0], BANYAN_SEND, pair.memory[0] + BYTES, SMALL);
+  struct by_call *receive = start(pair.others[0], BANYAN_RECV, pair.memory[0], BYTES);
+  for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
+  by_domain_destroy(pair.worlds[0]);
+  assert_true(by_domain_owes(pair.others[0]));
+  by_engine_left(pair.engines[0], 1, false);
+  by_engine_lanes(pair.engines[0], end_lane, NULL);
+  for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
+  assert_string_equal(by_engine_error(pair.engines[0]), "");
+  assert_false(by_domain_owes(pair.others[0]));
+  by_call_release(send);
+  by_call_release(filler);
+  by_call_release(receive);
+  finish(&pair);
+}
+
 /* Its number may be used again. */
 static void test_number_again(void **state) {
   (void)state;
@@ -181,9 +212,8 @@ static void test_number_again(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gives_up_granted),
-      cmocka_unit_test(test_gives_up_stored),
-      cmocka_unit_test(test_owes_an_answer),
+      cmocka_unit_test(test_gives_up_granted), cmocka_unit_test(test_gives_up_stored),
+      cmocka_unit_test(test_owes_an_answer),   cmocka_unit_test(test_owes_nobody),
       cmocka_unit_test(test_number_again),
   };
   return cmocka_run_group_tests_name("domains that go", tests, NULL, NULL);
