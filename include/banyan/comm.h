@@ -60,7 +60,10 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_duplicate(struct banyan_c
 BANYAN_API void banyan_comm_destroy(struct banyan_comm *comm);
 
 /* Ends every pending and later call of every rank of the job with
- * BANYAN_ERR_ABORTED and this reason. Does not block; any thread. */
+ * BANYAN_ERR_ABORTED and this reason. Does not block; any thread. Rank 0 passes
+ * it on: where that has left already, ranks with a link to this one hear that
+ * it is gone, when it has destroyed its communicators, and the others nothing
+ * until the deadline. */
 BANYAN_API void banyan_comm_abort(struct banyan_comm *comm, const char *reason);
 
 BANYAN_API int banyan_comm_rank(const struct banyan_comm *comm);
