@@ -32,11 +32,6 @@ uint8_t by_read_u8(struct by_reader *reader) {
   return from ? *from : 0;
 }
 
-uint16_t by_read_u16(struct by_reader *reader) {
-  const uint8_t *from = by_read_bytes(reader, 2);
-  return from ? by_get_u16(from) : 0;
-}
-
 uint32_t by_read_u32(struct by_reader *reader) {
   const uint8_t *from = by_read_bytes(reader, 4);
   return from ? by_get_u32(from) : 0;
@@ -45,13 +40,6 @@ uint32_t by_read_u32(struct by_reader *reader) {
 uint64_t by_read_u64(struct by_reader *reader) {
   const uint8_t *from = by_read_bytes(reader, 8);
   return from ? by_get_u64(from) : 0;
-}
-
-double by_read_f64(struct by_reader *reader) {
-  uint64_t bits = by_read_u64(reader);
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
 }
 
 const uint8_t *by_read_blob(struct by_reader *reader, size_t *n) {
@@ -116,12 +104,6 @@ void by_write_u8(struct by_writer *writer, uint8_t value) {
   by_write_bytes(writer, &value, 1);
 }
 
-void by_write_u16(struct by_writer *writer, uint16_t value) {
-  uint8_t bytes[2];
-  by_put_u16(bytes, value);
-  by_write_bytes(writer, bytes, sizeof bytes);
-}
-
 void by_write_u32(struct by_writer *writer, uint32_t value) {
   uint8_t bytes[4];
   by_put_u32(bytes, value);
@@ -132,12 +114,6 @@ void by_write_u64(struct by_writer *writer, uint64_t value) {
   uint8_t bytes[8];
   by_put_u64(bytes, value);
   by_write_bytes(writer, bytes, sizeof bytes);
-}
-
-void by_write_f64(struct by_writer *writer, double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  by_write_u64(writer, bits);
 }
 
 void by_write_blob(struct by_writer *writer, const void *bytes, size_t n) {

@@ -23,10 +23,8 @@ void by_reader_init(struct by_reader *reader, const void *data, size_t length);
 /* Bytes not read yet; 0 once failed. */
 size_t by_reader_left(const struct by_reader *reader);
 uint8_t by_read_u8(struct by_reader *reader);
-uint16_t by_read_u16(struct by_reader *reader);
 uint32_t by_read_u32(struct by_reader *reader);
 uint64_t by_read_u64(struct by_reader *reader);
-double by_read_f64(struct by_reader *reader);
 /* n bytes without a length before them, borrowed from the range; NULL when there are fewer. */
 const uint8_t *by_read_bytes(struct by_reader *reader, size_t n);
 /* A blob, borrowed from the range; NULL and *n = 0 on failure. */
@@ -52,10 +50,8 @@ struct by_writer {
 
 void by_writer_init(struct by_writer *writer, void *data, size_t room);
 void by_write_u8(struct by_writer *writer, uint8_t value);
-void by_write_u16(struct by_writer *writer, uint16_t value);
 void by_write_u32(struct by_writer *writer, uint32_t value);
 void by_write_u64(struct by_writer *writer, uint64_t value);
-void by_write_f64(struct by_writer *writer, double value);
 /* Without a length before them. */
 void by_write_bytes(struct by_writer *writer, const void *bytes, size_t n);
 void by_write_blob(struct by_writer *writer, const void *bytes, size_t n);

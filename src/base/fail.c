@@ -49,6 +49,7 @@ const char *banyan_status_name(enum banyan_status status) {
   case BANYAN_ERR_SYSTEM: return "system error";
   case BANYAN_ERR_PARSE: return "parse error";
   case BANYAN_ERR_PLAN: return "bad plan";
+  case BANYAN_ERR_TOPOLOGY: return "bad topology";
   case BANYAN_ERR_CONNECT: return "cannot connect";
   case BANYAN_ERR_AUTH: return "not authenticated";
   case BANYAN_ERR_PROTOCOL: return "protocol error";

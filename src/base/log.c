@@ -16,16 +16,13 @@ struct rule {
   int level;
 };
 
-/* Never changed once published, so that readers need no lock. */
 struct config {
-  struct config *before; /* an older one may still be being read: kept, and reachable */
-  int all, most;         /* level of modules without a rule; the highest level of all */
+  int all, most; /* level of modules without a rule; the highest level of all */
   int rules;
   struct rule rule[MOST_RULES];
 };
 
-static const struct config fallback = {.all = BY_LOG_WARN, .most = BY_LOG_WARN};
-static _Atomic(struct config *) current;
+static struct config config = {.all = BY_LOG_WARN, .most = BY_LOG_WARN};
 static pthread_once_t environment_read = PTHREAD_ONCE_INIT;
 static atomic_int line_rank = -1;
 
@@ -40,81 +37,58 @@ static bool parse_level(const char *text, size_t length, int *out) {
   return false;
 }
 
+static bool refuse(const char *entry, size_t length, const char *why) {
+  dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG is not used: log level \"%.*s\": %s\n",
+          (int)(length > 64 ? 64 : length), entry, why);
+  return false;
+}
+
 /* One entry of the list: "level" or "module:level". */
-static enum banyan_status parse_entry(struct config *config, const char *text, size_t length) {
+static bool parse_entry(struct config *out, const char *text, size_t length) {
   const char *colon = memchr(text, ':', length);
   const char *level = colon ? colon + 1 : text;
   int value;
   if (!parse_level(level, length - (size_t)(level - text), &value))
-    return by_fail(BANYAN_ERR_PARSE, "log level \"%.*s\": write error, warn, info, debug or module:level, with commas",
-                   (int)(length > 64 ? 64 : length), text);
+    return refuse(text, length, "write error, warn, info, debug or module:level, with commas");
   if (!colon) {
-    config->all = value;
-    return BANYAN_OK;
+    out->all = value;
+    return true;
   }
   size_t name = (size_t)(colon - text);
-  if (name == 0 || name >= MOST_NAME || config->rules == MOST_RULES)
-    return by_fail(BANYAN_ERR_PARSE, "log level \"%.*s\": %s", (int)(length > 64 ? 64 : length), text,
-                   config->rules == MOST_RULES ? "too many modules" : "bad module name");
-  struct rule *rule = &config->rule[config->rules++];
+  if (name == 0 || name >= MOST_NAME) return refuse(text, length, "bad module name");
+  if (out->rules == MOST_RULES) return refuse(text, length, "too many modules");
+  struct rule *rule = &out->rule[out->rules++];
   memcpy(rule->module, text, name);
   rule->level = value;
-  return BANYAN_OK;
+  return true;
 }
 
-static enum banyan_status parse_list(struct config *config, const char *text) {
-  config->all = BY_LOG_WARN;
+static bool parse_list(struct config *out, const char *text) {
   while (*text) {
     size_t length = strcspn(text, ",");
-    if (length) BY_TRY(parse_entry(config, text, length));
+    if (length && !parse_entry(out, text, length)) return false;
     text += length;
     if (*text == ',') text++;
   }
-  config->most = config->all;
-  for (int i = 0; i < config->rules; i++)
-    if (config->rule[i].level > config->most) config->most = config->rule[i].level;
-  return BANYAN_OK;
+  out->most = out->all;
+  for (int i = 0; i < out->rules; i++)
+    if (out->rule[i].level > out->most) out->most = out->rule[i].level;
+  return true;
 }
 
-static enum banyan_status publish(const char *text) {
-  struct config *config = calloc(1, sizeof *config);
-  if (!config) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the log's settings");
-  enum banyan_status status = parse_list(config, text);
-  if (status != BANYAN_OK) {
-    free(config);
-    return status;
-  }
-  config->before = atomic_load(&current);
-  while (!atomic_compare_exchange_weak(&current, &config->before, config)) {
-  }
-  return BANYAN_OK;
-}
-
+/* Leaves the thread's error text alone: it may be what is to be logged. */
 static void read_environment(void) {
+  struct config read = config;
   const char *text = getenv("BANYAN_LOG");
-  if (!text || atomic_load(&current)) return;
-  if (publish(text) != BANYAN_OK)
-    dprintf(STDERR_FILENO, "banyan base: BANYAN_LOG is not used: %s\n", banyan_error_text());
-}
-
-static const struct config *settings(void) {
-  const struct config *config = atomic_load_explicit(&current, memory_order_acquire);
-  if (config) return config;
-  pthread_once(&environment_read, read_environment);
-  config = atomic_load_explicit(&current, memory_order_acquire);
-  return config ? config : &fallback;
-}
-
-enum banyan_status by_log_configure(const char *text) {
-  return publish(text ? text : "");
+  if (text && parse_list(&read, text)) config = read;
 }
 
 bool by_log_wanted(enum by_log_level level, const char *module) {
-  const struct config *config = settings();
-  if ((int)level > config->most) return false;
-  for (int i = config->rules - 1; i >= 0; i--) /* the last word counts */
-    if (strcmp(config->rule[i].module, module) == 0) return (int)level <= config->rule[i].level;
-  return (int)level <= config->all;
+  pthread_once(&environment_read, read_environment);
+  if ((int)level > config.most) return false;
+  for (int i = config.rules - 1; i >= 0; i--) /* the last word counts */
+    if (strcmp(config.rule[i].module, module) == 0) return (int)level <= config.rule[i].level;
+  return (int)level <= config.all;
 }
 
 void by_log_set_rank(int rank) {

@@ -1,7 +1,7 @@
 /* The one way to log. Lines go to standard error as
  *   banyan[rank 2] net: text
- * BANYAN_LOG sets the level, in all or by module: "warn,plan:debug". Any
- * thread. The library never prints to standard output. */
+ * BANYAN_LOG, read once, sets the level, in all or by module: "warn,plan:debug".
+ * Any thread. The library never prints to standard output. */
 #ifndef BY_BASE_LOG_H
 #define BY_BASE_LOG_H
 
@@ -16,8 +16,6 @@ void by_log(enum by_log_level level, const char *module, const char *format, ...
 bool by_log_wanted(enum by_log_level level, const char *module);
 /* Shown in every line; -1: none. */
 void by_log_set_rank(int rank);
-/* Replaces what BANYAN_LOG said; for tests and the command line. */
-enum banyan_status by_log_configure(const char *text);
 
 #define by_error(module, ...) by_log(BY_LOG_ERROR, module, __VA_ARGS__)
 #define by_warn(module, ...) by_log(BY_LOG_WARN, module, __VA_ARGS__)

@@ -78,6 +78,37 @@ void by_text_add(struct by_text *text, const char *format, ...) {
   va_end(args);
 }
 
+/* The length of the UTF-8 character at `at`, 0 if it is none or a control character (C0, DEL, C1). */
+static size_t character(const unsigned char *at) {
+  static const uint32_t least[] = {0, 0x20, 0xa0, 0x800, 0x10000};
+  size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
+  uint32_t code = length == 1 ? at[0] : at[0] & (0x7fu >> length);
+  if (!length || at[0] == 0x7f) return 0;
+  for (size_t i = 1; i < length; i++) {
+    if (at[i] >> 6 != 2) return 0;
+    code = code << 6 | (at[i] & 0x3fu);
+  }
+  return code < least[length] || code > 0x10ffff || code >> 11 == 0x1b ? 0 : length;
+}
+
+bool by_is_printable(const char *text, size_t most) {
+  const char *at = text;
+  for (size_t length = 1; *at && length; at += length) length = character((const unsigned char *)at);
+  return !*at && (size_t)(at - text) <= most;
+}
+
+void by_keep_printable(const char *text, char *out, size_t room) {
+  size_t used = 0;
+  while (*text) {
+    size_t length = character((const unsigned char *)text), taken = length ? length : 1;
+    if (taken >= room - used) break;
+    memcpy(out + used, length ? text : "?", taken);
+    used += taken;
+    text += taken;
+  }
+  out[used] = '\0';
+}
+
 /* A number that is not negative, without the hex, "nan" and spaces that strtod also takes; *end behind it. */
 static bool parse_number(const char *text, double *out, const char **end) {
   if (!(*text >= '0' && *text <= '9') && *text != '.') return false;
@@ -153,6 +184,15 @@ enum banyan_status by_parse_seconds(const char *text, double *out) {
     return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a time such as 20ms, 3us, 1.5s or 2min", text);
   if (!isfinite(value * factor)) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long a time", text);
   *out = value * factor;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_parse_number(const char *text, double *out) {
+  const char *end;
+  bool negative = *text == '-';
+  if (!parse_number(text + negative, out, &end) || *end)
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a number", text);
+  if (negative) *out = -*out;
   return BANYAN_OK;
 }
 

@@ -21,12 +21,20 @@ void by_text_add(struct by_text *text, const char *format, ...) BY_PRINTF(2, 3);
 /* "" while empty; owned by the text. */
 const char *by_text_get(const struct by_text *text);
 
+/* Whether a text is UTF-8 without control characters, of at most so many bytes: a name that can be shown anywhere. */
+bool by_is_printable(const char *text, size_t most);
+/* What can be shown of a text, with '?' for every byte that cannot, cut between two characters to fit. `out` holds
+ * `room` > 0 bytes. */
+void by_keep_printable(const char *text, char *out, size_t room);
+
 /* Bytes: "64K" = 65536, "16M", "2G", "1.5K", plain numbers; powers of 1024. */
 enum banyan_status by_parse_bytes(const char *text, uint64_t *out);
 /* bit/s: "10g" = 1e10, "200m", "9600"; powers of 1000. */
 enum banyan_status by_parse_rate(const char *text, double *out);
 /* seconds: "20ms", "3us", "1.5s", "2min", plain seconds. */
 enum banyan_status by_parse_seconds(const char *text, double *out);
+/* A finite decimal number, also a negative one. */
+enum banyan_status by_parse_number(const char *text, double *out);
 /* A whole decimal number within [least, most]. `what` names it in the error. */
 enum banyan_status by_parse_int(const char *what, const char *text, long least, long most, long *out);
 /* The reverse, for people: "64 KiB", "9.41 Gbit/s", "12.3 us". `out` holds 32. */

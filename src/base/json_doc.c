@@ -1,0 +1,188 @@
+#include "json_doc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "suggest.h"
+#include "text.h"
+
+enum { PART_BYTES = 512, MOST_FIELDS = 16 };
+
+static size_t print_place(const struct by_place *place, char *out, size_t room) {
+  if (!place->above) return 0;
+  size_t used = print_place(place->above, out, room);
+  int n = place->field ? snprintf(out + used, room - used, "%s%s", used ? "." : "", place->field)
+          : place->key ? snprintf(out + used, room - used, "[\"%.64s\"]", place->key)
+                       : snprintf(out + used, room - used, "[%zu]", place->index);
+  return used + (size_t)n < room ? used + (size_t)n : room - 1;
+}
+
+/* Names in a document may hold newlines; error texts must not. */
+static void keep_printable(char *text) {
+  for (char *c = text; *c; c++)
+    if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+}
+
+enum banyan_status by_doc_fail(const struct by_place *place, const char *format, ...) {
+  char where[PART_BYTES] = "", what[PART_BYTES];
+  print_place(place, where, sizeof where);
+  va_list args;
+  va_start(args, format);
+  vsnprintf(what, sizeof what, format, args);
+  va_end(args);
+  keep_printable(where);
+  keep_printable(what);
+  while (place->above) place = place->above;
+  return by_fail(BANYAN_ERR_PARSE, "%s: %s%s%s", place->field, where, *where ? ": " : "", what);
+}
+
+static const char *type_name(const json_t *value) {
+  static const char *const names[] = {"an object", "an array", "a string", "a whole number",
+                                      "a number",  "true",     "false",    "null"};
+  return names[json_typeof(value)];
+}
+
+static size_t split(char *fields, const char **out) {
+  char *kept = NULL;
+  size_t n = 0;
+  for (char *word = strtok_r(fields, ", ", &kept); word && n < MOST_FIELDS; word = strtok_r(NULL, ", ", &kept))
+    out[n++] = word;
+  return n;
+}
+
+enum banyan_status by_doc_fields(const struct by_place *place, const json_t *value, const char *fields) {
+  if (!json_is_object(value)) return by_doc_fail(place, "must be an object, is %s", type_name(value));
+  char copy[256];
+  const char *known[MOST_FIELDS], *key;
+  snprintf(copy, sizeof copy, "%s", fields);
+  size_t n = split(copy, known);
+  json_t *member;
+  json_object_foreach((json_t *)value, key, member) {
+    size_t i = 0;
+    while (i < n && strcmp(known[i], key) != 0) i++;
+    if (i < n) continue;
+    const char *near = by_suggest(key, known, n);
+    if (near) return by_doc_fail(place, "unknown field \"%.64s\"; did you mean \"%s\"?", key, near);
+    return by_doc_fail(place, "unknown field \"%.64s\"; there are %s", key, fields);
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_doc_need(const struct by_place *place, const json_t *object, const char *field, json_t **out) {
+  *out = json_object_get(object, field);
+  return *out ? BANYAN_OK : by_doc_fail(place, "the field \"%s\" is missing", field);
+}
+
+enum banyan_status by_doc_array(const struct by_place *place, const json_t *value, size_t least, size_t most) {
+  if (!json_is_array(value)) return by_doc_fail(place, "must be an array, is %s", type_name(value));
+  size_t n = json_array_size(value);
+  if (n >= least && n <= most) return BANYAN_OK;
+  return by_doc_fail(place, "has %zu elements, must have %zu to %zu", n, least, most);
+}
+
+enum banyan_status by_doc_string(const struct by_place *place, const json_t *value, const char **out) {
+  if (json_is_integer(value))
+    return by_doc_fail(place, "must be a string: write \"%lld\"", (long long)json_integer_value(value));
+  if (!json_is_string(value)) return by_doc_fail(place, "must be a string, is %s", type_name(value));
+  *out = json_string_value(value);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_doc_int(const struct by_place *place, const json_t *value, uint64_t least, uint64_t most,
+                              uint64_t *out) {
+  if (!json_is_integer(value)) return by_doc_fail(place, "must be a whole number, is %s", type_name(value));
+  json_int_t number = json_integer_value(value);
+  if (number < 0 || (uint64_t)number < least || (uint64_t)number > most)
+    return by_doc_fail(place, "is %lld, must be %llu to %llu", (long long)number, (unsigned long long)least,
+                       (unsigned long long)most);
+  *out = (uint64_t)number;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_doc_bool(const struct by_place *place, const json_t *value, bool *out) {
+  if (!json_is_boolean(value)) return by_doc_fail(place, "must be true or false, is %s", type_name(value));
+  *out = json_boolean_value(value);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_doc_number(const struct by_place *place, const json_t *value, double *out) {
+  if (!json_is_number(value)) return by_doc_fail(place, "must be a number, is %s", type_name(value));
+  *out = json_number_value(value);
+  return isfinite(*out) ? BANYAN_OK : by_doc_fail(place, "is %g, must be finite", *out);
+}
+
+enum banyan_status by_doc_real(const struct by_place *place, const json_t *value, double *out) {
+  if (!json_is_number(value)) return by_doc_fail(place, "must be a number, is %s", type_name(value));
+  *out = json_number_value(value);
+  if (*out >= 0 && isfinite(*out)) return BANYAN_OK;
+  return by_doc_fail(place, "is %g, must be 0 or more", *out);
+}
+
+enum banyan_status by_doc_bytes(const struct by_place *place, const json_t *value, uint64_t most, uint64_t *out) {
+  if (!json_is_string(value)) return by_doc_int(place, value, 0, most, out);
+  if (by_parse_bytes(json_string_value(value), out) != BANYAN_OK) return by_doc_fail(place, "%s", banyan_error_text());
+  if (*out <= most) return BANYAN_OK;
+  return by_doc_fail(place, "is %s, most is %llu", json_string_value(value), (unsigned long long)most);
+}
+
+enum banyan_status by_doc_rate(const struct by_place *place, const json_t *value, double *out) {
+  if (!json_is_string(value)) return by_doc_real(place, value, out);
+  if (by_parse_rate(json_string_value(value), out) == BANYAN_OK) return BANYAN_OK;
+  return by_doc_fail(place, "%s", banyan_error_text());
+}
+
+enum banyan_status by_doc_seconds(const struct by_place *place, const json_t *value, double *out) {
+  if (!json_is_string(value)) return by_doc_real(place, value, out);
+  if (by_parse_seconds(json_string_value(value), out) == BANYAN_OK) return BANYAN_OK;
+  return by_doc_fail(place, "%s", banyan_error_text());
+}
+
+/* --- the text --- */
+
+/* Counts in strings too, which no real document comes near to. */
+static enum banyan_status check_size(const char *source, const char *text, size_t length,
+                                     const struct by_doc_limits *most) {
+  size_t containers = 0, elements = 0;
+  for (size_t i = 0; i < length && length <= most->bytes; i++) {
+    containers += text[i] == '{' || text[i] == '[';
+    elements += text[i] == ',';
+  }
+  if (length > most->bytes || containers > most->containers || elements > most->elements)
+    return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %zu bytes, %zu objects and arrays, %zu elements", source,
+                   most->bytes, most->containers, most->elements);
+  return BANYAN_OK;
+}
+
+static enum banyan_status syntax_error(const char *source, json_error_t *error) {
+  keep_printable(error->text);
+  return by_fail(BANYAN_ERR_PARSE, "%s:%d:%d: %s", source, error->line, error->column, error->text);
+}
+
+enum banyan_status by_doc_load(const char *source, const char *text, size_t length, const struct by_doc_limits *limits,
+                               json_t **out) {
+  json_error_t error;
+  BY_TRY(check_size(source, text, length, limits));
+  *out = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+  return *out ? BANYAN_OK : syntax_error(source, &error);
+}
+
+static int lines_before(const char *text, size_t at) {
+  int lines = 0;
+  for (size_t i = 0; i < at; i++) lines += text[i] == '\n';
+  return lines;
+}
+
+enum banyan_status by_doc_load_next(const char *source, const char *text, size_t length,
+                                    const struct by_doc_limits *limits, size_t *at, json_t **out) {
+  json_error_t error;
+  if (*at == 0) BY_TRY(check_size(source, text, length, limits));
+  *out = json_loadb(text + *at, length - *at, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &error);
+  if (!*out) {
+    error.line += lines_before(text, *at);
+    return syntax_error(source, &error);
+  }
+  *at += (size_t)error.position; /* so much was read */
+  while (*at < length && strchr(" \t\r\n", text[*at]) && text[*at]) ++*at;
+  return BANYAN_OK;
+}

@@ -1,0 +1,63 @@
+/* Reading values out of a JSON document, with errors that say where:
+ *   p.json: trees[2].up["3"]: must be a vertex's name, is a number
+ * A place is on the caller's stack and points to the one around it; the
+ * outermost one is the file. All errors are BANYAN_ERR_PARSE. */
+#ifndef BY_BASE_JSON_DOC_H
+#define BY_BASE_JSON_DOC_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fail.h"
+
+struct by_place {
+  const struct by_place *above; /* NULL: the document, and `field` is its file */
+  const char *field;            /* a name that the format knows; or NULL: */
+  const char *key;              /* one that the document made up; or NULL: */
+  size_t index;
+};
+
+/* Most that a text may hold, so that what Jansson makes of it stays bounded: it takes up to 300 bytes for a container
+ * and about a hundred for an element. What is in strings is counted too. */
+struct by_doc_limits {
+  size_t bytes, containers, elements;
+};
+
+/* Refuses keys that are given twice. `source` is the file's name in errors. The caller drops *out (json_decref). */
+BANYAN_CHECK enum banyan_status by_doc_load(const char *source, const char *text, size_t length,
+                                            const struct by_doc_limits *limits, json_t **out);
+
+/* The same for one of several documents behind each other: from *at on, which is then where the next begins, behind the
+ * white space. The limits hold for all of them together. Start with 0; there is no more where *at is `length`. */
+BANYAN_CHECK enum banyan_status by_doc_load_next(const char *source, const char *text, size_t length,
+                                                 const struct by_doc_limits *limits, size_t *at, json_t **out);
+
+enum banyan_status by_doc_fail(const struct by_place *place, const char *format, ...) BY_PRINTF(2, 3);
+/* Must be an object without fields other than `fields`, which are separated by ", ". */
+BANYAN_CHECK enum banyan_status by_doc_fields(const struct by_place *place, const json_t *value, const char *fields);
+/* A member that must be there; borrowed. */
+BANYAN_CHECK enum banyan_status by_doc_need(const struct by_place *place, const json_t *object, const char *field,
+                                            json_t **out);
+BANYAN_CHECK enum banyan_status by_doc_array(const struct by_place *place, const json_t *value, size_t least,
+                                             size_t most);
+/* Borrowed. */
+BANYAN_CHECK enum banyan_status by_doc_string(const struct by_place *place, const json_t *value, const char **out);
+BANYAN_CHECK enum banyan_status by_doc_int(const struct by_place *place, const json_t *value, uint64_t least,
+                                           uint64_t most, uint64_t *out);
+BANYAN_CHECK enum banyan_status by_doc_bool(const struct by_place *place, const json_t *value, bool *out);
+/* Any finite number. */
+BANYAN_CHECK enum banyan_status by_doc_number(const struct by_place *place, const json_t *value, double *out);
+/* A number >= 0. */
+BANYAN_CHECK enum banyan_status by_doc_real(const struct by_place *place, const json_t *value, double *out);
+/* Bytes: a whole number, or a text such as "64K". */
+BANYAN_CHECK enum banyan_status by_doc_bytes(const struct by_place *place, const json_t *value, uint64_t most,
+                                             uint64_t *out);
+/* bit/s: a number, or a text such as "10g". */
+BANYAN_CHECK enum banyan_status by_doc_rate(const struct by_place *place, const json_t *value, double *out);
+
+/* Seconds: a number, or a text such as "20ms". */
+BANYAN_CHECK enum banyan_status by_doc_seconds(const struct by_place *place, const json_t *value, double *out);
+
+#endif
