@@ -1,0 +1,285 @@
+#include "survey_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "topology_make.h"
+
+enum { LEAST_TOURNAMENTS = 2, MOST_TOURNAMENTS = 6 };
+
+/* A group that can send and receive so much of what its hosts can is not held up by a link that they share. */
+static const double not_held = 0.9;
+
+/* ---- levels */
+
+static void free_level(struct by_level *level) {
+  free(level->members);
+  free(level->unit_of);
+  free(level->out);
+}
+
+/* n units over all hosts; three arrays hold all that belongs to it. */
+static enum banyan_status make_level(struct by_level *level, uint32_t n, uint32_t n_hosts) {
+  *level = (struct by_level){.n = n};
+  level->members = calloc((size_t)n_hosts + n + 1, sizeof *level->members);
+  level->unit_of = calloc((size_t)n_hosts + n, sizeof *level->unit_of);
+  level->out = calloc((3 * (size_t)n + 2) * n, sizeof *level->out);
+  if (!level->members || !level->unit_of || !level->out) return by_topology_no_memory();
+  level->start = level->members + n_hosts;
+  level->group_of = level->unit_of + n_hosts;
+  level->in = level->out + n;
+  level->sum = level->in + n;
+  level->last = level->sum + (size_t)n * n;
+  level->evidence = level->last + (size_t)n * n;
+  return BANYAN_OK;
+}
+
+/* From `unit_of`. */
+static void index_members(struct by_level *level, uint32_t n_hosts) {
+  uint32_t at = 0;
+  for (uint32_t u = 0; u < level->n; u++) {
+    level->start[u] = at;
+    for (uint32_t h = 0; h < n_hosts; h++)
+      if (level->unit_of[h] == u) level->members[at++] = h;
+  }
+  level->start[level->n] = at;
+}
+
+static struct by_level *top(struct by_survey *survey) {
+  return &survey->levels[survey->n_levels - 1];
+}
+
+static uint32_t size_of(const struct by_level *level, uint32_t unit) {
+  return level->start[unit + 1] - level->start[unit];
+}
+
+/* ---- experiments */
+
+static void add_flows(struct by_survey *survey, uint32_t meeting, uint32_t a, uint32_t b) {
+  survey->meeting[survey->n_flows / 2] = meeting;
+  survey->flows[survey->n_flows++] = (struct by_flow){a, b};
+  survey->flows[survey->n_flows++] = (struct by_flow){b, a};
+}
+
+/* All hosts of one set with all of another, each with as few as will do. */
+static void add_between(struct by_survey *survey, uint32_t meeting, const uint32_t *a, uint32_t n_a, const uint32_t *b,
+                        uint32_t n_b) {
+  for (uint32_t k = 0; k < MAX(n_a, n_b); k++) add_flows(survey, meeting, a[k % n_a], b[k % n_b]);
+}
+
+/* The hosts of a unit with all others, which lie before and behind it. */
+static void make_fan(struct by_survey *survey, const struct by_level *level) {
+  const uint32_t *own = level->members + level->start[survey->at];
+  uint32_t n_own = size_of(level, survey->at), before = level->start[survey->at], others = survey->n - n_own;
+  for (uint32_t k = 0; k < MAX(n_own, others); k++) {
+    uint32_t other = k % others;
+    add_flows(survey, survey->at, own[k % n_own], level->members[other < before ? other : other + n_own]);
+  }
+}
+
+static void make_round(struct by_survey *survey, const struct by_level *level) {
+  const struct by_tournament *t = &survey->tournament;
+  for (uint32_t m = t->first[survey->at]; m < t->first[survey->at + 1]; m++) {
+    uint32_t a = t->meetings[m].a, b = t->meetings[m].b;
+    add_between(survey, m, level->members + level->start[a], size_of(level, a), level->members + level->start[b],
+                size_of(level, b));
+  }
+}
+
+static void make_flows(struct by_survey *survey) {
+  survey->n_flows = 0;
+  if (survey->phase == BY_SURVEY_FANS) make_fan(survey, top(survey));
+  if (survey->phase == BY_SURVEY_PAIRS) make_round(survey, top(survey));
+}
+
+/* ---- what comes next */
+
+static enum banyan_status begin_tournament(struct by_survey *survey) {
+  struct by_level *level = top(survey);
+  bool at_random = level->tournaments % 2 == 0;
+  uint32_t *order = calloc(2 * (size_t)level->n, sizeof *order);
+  if (!order) return by_topology_no_memory();
+  const uint32_t *all_alike = order + level->n;
+  memset(level->last, 0, (size_t)level->n * level->n * sizeof *level->last);
+  for (uint32_t i = 0; i < level->n; i++) {
+    uint32_t j = (uint32_t)by_rng_below(&survey->rng, i + 1);
+    order[i] = order[j];
+    order[j] = i;
+  }
+  by_tournament_fini(&survey->tournament);
+  enum banyan_status status =
+      by_tournament_init(&survey->tournament, level->n, at_random ? all_alike : level->group_of, order);
+  free(order);
+  survey->phase = BY_SURVEY_PAIRS;
+  survey->at = 0;
+  return status;
+}
+
+static enum banyan_status begin_level(struct by_survey *survey) {
+  const struct by_level *below = top(survey);
+  struct by_level *level = &survey->levels[survey->n_levels++];
+  BY_TRY(make_level(level, below->n_groups, survey->n));
+  for (uint32_t h = 0; h < survey->n; h++) level->unit_of[h] = below->group_of[below->unit_of[h]];
+  index_members(level, survey->n);
+  survey->phase = BY_SURVEY_FANS;
+  survey->at = 0;
+  return BANYAN_OK;
+}
+
+/* Two units have met once their fans are done. */
+static void meet_two(struct by_level *level) {
+  level->sum[1] = level->out[0] + level->in[1];
+  level->sum[2] = level->in[0] + level->out[1];
+  level->tournaments = 2;
+  level->n_groups = 1;
+}
+
+/* Whether each unit can send and receive what its parts, or all others, can. */
+static bool holds_nobody(const struct by_survey *survey) {
+  const struct by_level *level = &survey->levels[survey->n_levels - 1], *below = level - 1;
+  double out = 0, in = 0;
+  for (uint32_t p = 0; p < below->n; p++) out += below->out[p], in += below->in[p];
+  for (uint32_t u = 0; u < level->n; u++) {
+    double own_out = 0, own_in = 0;
+    for (uint32_t p = 0; p < below->n; p++)
+      if (below->group_of[p] == u) own_out += below->out[p], own_in += below->in[p];
+    if (level->out[u] < not_held * fmin(own_out, in - own_in)) return false;
+    if (level->in[u] < not_held * fmin(own_in, out - own_out)) return false;
+  }
+  return true;
+}
+
+static void drop_level(struct by_survey *survey) {
+  struct by_level *below = &survey->levels[survey->n_levels - 2];
+  free_level(top(survey));
+  survey->n_levels--;
+  below->n_groups = 1;
+  memset(below->group_of, 0, below->n * sizeof *below->group_of);
+}
+
+static enum banyan_status end_fans(struct by_survey *survey) {
+  struct by_level *level = top(survey);
+  survey->phase = BY_SURVEY_OVER;
+  if (level->n == 2) meet_two(level);
+  if (survey->n_levels > 1 && holds_nobody(survey)) {
+    drop_level(survey);
+    return BANYAN_OK;
+  }
+  return level->n == 2 ? BANYAN_OK : begin_tournament(survey);
+}
+
+static void add_up(struct by_level *level) {
+  level->tournaments++;
+  for (size_t i = 0; i < (size_t)level->n * level->n; i++) level->sum[i] += level->last[i];
+}
+
+static enum banyan_status end_tournament(struct by_survey *survey) {
+  struct by_level *level = top(survey);
+  uint32_t *before = malloc(level->n * sizeof *before);
+  if (!before) return by_topology_no_memory();
+  memcpy(before, level->group_of, level->n * sizeof *before);
+  add_up(level);
+  enum banyan_status status = by_survey_group(level, &survey->rng);
+  bool settled = memcmp(before, level->group_of, level->n * sizeof *before) == 0;
+  free(before);
+  BY_TRY(status);
+  if (level->tournaments < MOST_TOURNAMENTS &&
+      !(settled && level->tournaments >= LEAST_TOURNAMENTS && !level->doubtful))
+    return begin_tournament(survey);
+  survey->phase = BY_SURVEY_OVER;
+  bool on = level->n_groups > 1 && level->n_groups < level->n && survey->n_levels < BY_SURVEY_LEVELS;
+  return on ? begin_level(survey) : BANYAN_OK;
+}
+
+static enum banyan_status move_on(struct by_survey *survey) {
+  const struct by_level *level = top(survey);
+  survey->at++;
+  if (survey->phase == BY_SURVEY_FANS && survey->at == level->n) return end_fans(survey);
+  if (survey->phase == BY_SURVEY_PAIRS && survey->at == survey->tournament.n_rounds) return end_tournament(survey);
+  return BANYAN_OK;
+}
+
+/* ---- results */
+
+static void take_fan(struct by_survey *survey, const double *rates) {
+  struct by_level *level = top(survey);
+  double out = 0, in = 0;
+  for (uint32_t k = 0; k < survey->n_flows; k += 2) out += rates[k], in += rates[k + 1];
+  level->out[survey->at] = out;
+  level->in[survey->at] = in;
+}
+
+static void take_round(struct by_survey *survey, const double *rates) {
+  struct by_level *level = top(survey);
+  for (uint32_t k = 0; k < survey->n_flows; k += 2) {
+    struct by_meeting m = survey->tournament.meetings[survey->meeting[k / 2]];
+    level->last[(size_t)m.a * level->n + m.b] += rates[k];
+    level->last[(size_t)m.b * level->n + m.a] += rates[k + 1];
+  }
+}
+
+enum banyan_status by_survey_record(struct by_survey *survey, const double *rates) {
+  for (uint32_t k = 0; k < survey->n_flows; k++)
+    if (!(rates[k] >= 0 && isfinite(rates[k])))
+      return by_fail(BANYAN_ERR_ARGUMENT, "the flow from host %u to host %u got %g bit/s", survey->flows[k].from,
+                     survey->flows[k].to, rates[k]);
+  if (survey->phase == BY_SURVEY_FANS) take_fan(survey, rates);
+  if (survey->phase == BY_SURVEY_PAIRS) take_round(survey, rates);
+  BY_TRY(move_on(survey));
+  make_flows(survey);
+  return BANYAN_OK;
+}
+
+uint32_t by_survey_next(const struct by_survey *survey, const struct by_flow **flows) {
+  *flows = survey->flows;
+  return survey->n_flows;
+}
+
+const char *by_survey_phase(struct by_survey *survey) {
+  const char *whose = survey->n_levels > 1 ? "group" : "host";
+  if (survey->phase == BY_SURVEY_FANS)
+    snprintf(survey->text, sizeof survey->text, "what each %s sends and receives in all", whose);
+  else
+    snprintf(survey->text, sizeof survey->text, "pairs of %ss, tournament %u", whose, top(survey)->tournaments + 1);
+  return survey->text;
+}
+
+/* ---- life */
+
+enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, struct by_survey **out) {
+  if (n < 2 || n > BY_SURVEY_MOST_HOSTS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a survey is of 2 to %d hosts, not %u", BY_SURVEY_MOST_HOSTS, n);
+  struct by_survey *survey = calloc(1, sizeof *survey);
+  if (!survey) return by_topology_no_memory();
+  survey->n = n;
+  survey->n_levels = 1;
+  survey->delay = malloc((size_t)n * n * sizeof *survey->delay);
+  survey->flows = malloc(2 * (size_t)n * sizeof *survey->flows);
+  survey->meeting = malloc(n * sizeof *survey->meeting);
+  enum banyan_status status = make_level(survey->levels, n, n);
+  if (!survey->delay || !survey->flows || !survey->meeting) status = by_topology_no_memory();
+  if (status != BANYAN_OK) {
+    by_survey_destroy(survey);
+    return status;
+  }
+  memcpy(survey->delay, delay, (size_t)n * n * sizeof *delay);
+  by_rng_init(&survey->rng, seed);
+  for (uint32_t h = 0; h < n; h++) survey->levels[0].unit_of[h] = h;
+  index_members(survey->levels, n);
+  make_flows(survey);
+  *out = survey;
+  return BANYAN_OK;
+}
+
+void by_survey_destroy(struct by_survey *survey) {
+  if (!survey) return;
+  for (uint32_t i = 0; i < survey->n_levels; i++) free_level(&survey->levels[i]);
+  by_tournament_fini(&survey->tournament);
+  free(survey->delay);
+  free(survey->flows);
+  free(survey->meeting);
+  free(survey);
+}

@@ -1,0 +1,253 @@
+/* From what a survey measured to a topology, level by level: each unit is a node, of a group of them a switch becomes
+ * the unit of the next level. Delays are those of the tree: what u is away from its switch is (uv + uw - vw) / 2 for
+ * any v in its group and any w. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "survey_parts.h"
+#include "topology_make.h"
+
+enum { THIRDS = 16 };
+
+static const double equal = 1.06;  /* rates of which none is more times the least count as equal */
+static const double limits = 0.95; /* a unit that does less of what its links can do has a limit of its own */
+
+struct sketch {
+  const struct by_survey *survey;
+  struct by_topology_builder builder;
+  const struct by_level *level;
+  double *out, *in, *rate; /* of the level, made alike; rate as level->sum */
+  double *delay, *away;    /* seconds between units, and from each to its switch */
+  uint32_t *node;          /* that stands for each unit */
+  uint32_t n_switches;
+};
+
+/* ---- numbers */
+
+static int ascending(const void *a, const void *b) {
+  double x = **(double *const *)a, y = **(double *const *)b;
+  return (x > y) - (x < y);
+}
+
+static double three_digits(double value) {
+  if (!(value > 0)) return 0;
+  double unit = pow(10, floor(log10(value)) - 2);
+  return unit < 1 ? round(value / unit) / round(1 / unit) : round(value / unit) * unit;
+}
+
+/* Makes those alike that are nearly so: each run becomes its mean. */
+static enum banyan_status make_alike(double *values, size_t n) {
+  double **sorted = malloc((n + 1) * sizeof *sorted);
+  if (!sorted) return by_topology_no_memory();
+  for (size_t i = 0; i < n; i++) sorted[i] = &values[i];
+  qsort(sorted, n, sizeof *sorted, ascending);
+  for (size_t first = 0, end; first < n; first = end) {
+    double least = *sorted[first], sum = 0;
+    for (end = first; end < n && *sorted[end] <= least * equal; end++) sum += *sorted[end];
+    for (size_t i = first; i < end; i++) *sorted[i] = three_digits(sum / (double)(end - first));
+  }
+  free(sorted);
+  return BANYAN_OK;
+}
+
+/* Rates of the level: what a unit did in all is at least what it did with any one other. */
+static enum banyan_status take_rates(struct sketch *s) {
+  const struct by_level *level = s->level;
+  uint32_t n = level->n;
+  for (uint32_t u = 0; u < n; u++) {
+    s->out[u] = fmax(level->out[u], by_level_most(level, u, false));
+    s->in[u] = fmax(level->in[u], by_level_most(level, u, true));
+    for (uint32_t v = 0; v < n; v++) s->rate[(size_t)u * n + v] = u == v ? 0 : by_level_rate(level, u, v);
+  }
+  BY_TRY(make_alike(s->out, 2 * (size_t)n)); /* `in` lies behind it */
+  return make_alike(s->rate, (size_t)n * n);
+}
+
+/* ---- delays */
+
+/* How far unit u is from where its group meets. */
+static double reckon_away(const struct sketch *s, uint32_t u) {
+  uint32_t n = s->level->n, step = MAX(n / THIRDS, 1), terms = 0;
+  const double *d = s->delay;
+  double sum = 0, most = INFINITY;
+  for (uint32_t v = 0; v < n; v++) {
+    if (v == u || s->level->group_of[v] != s->level->group_of[u]) continue;
+    most = fmin(most, d[(size_t)u * n + v]);
+    for (uint32_t w = (u + v) % step; w < n; w += step) {
+      if (w == u || w == v) continue;
+      sum += (d[(size_t)u * n + v] + d[(size_t)u * n + w] - d[(size_t)v * n + w]) / 2;
+      terms++;
+    }
+  }
+  return terms ? fmin(fmax(sum / terms, 0), most) : isfinite(most) ? most / 2 : 0;
+}
+
+/* Between the groups, into the same memory: no group has a number above that of its first unit. */
+static enum banyan_status raise_delays(struct sketch *s) {
+  const struct by_level *level = s->level;
+  uint32_t n = level->n, m = level->n_groups;
+  double *sum = calloc((size_t)m * m + 1, sizeof *sum);
+  uint32_t *terms = calloc((size_t)m * m + 1, sizeof *terms);
+  for (uint32_t u = 0; sum && terms && u < n; u++)
+    for (uint32_t v = 0; v < n; v++) {
+      size_t place = (size_t)level->group_of[u] * m + level->group_of[v];
+      sum[place] += fmax(s->delay[(size_t)u * n + v] - s->away[u] - s->away[v], 0);
+      terms[place]++;
+    }
+  for (size_t i = 0; sum && terms && i < (size_t)m * m; i++) s->delay[i] = terms[i] ? sum[i] / terms[i] : 0;
+  bool failed = !sum || !terms;
+  free(sum);
+  free(terms);
+  return failed ? by_topology_no_memory() : BANYAN_OK;
+}
+
+/* ---- nodes and links */
+
+/* The first name of that kind that no host has. */
+static enum banyan_status add_switch(struct sketch *s, const char *kind, uint32_t *out) {
+  char name[32];
+  do snprintf(name, sizeof name, "%s%u", kind, s->n_switches++);
+  while (by_topology_builder_find(&s->builder, name) != UINT32_MAX);
+  return by_topology_builder_add_switch(&s->builder, name, out);
+}
+
+static enum banyan_status link_nodes(struct sketch *s, uint32_t a, uint32_t b, double there, double back,
+                                     double delay) {
+  struct by_link *link;
+  if (!(there > 0) || !(back > 0))
+    return by_fail(BANYAN_ERR_TOPOLOGY, "nothing was measured between \"%s\" and \"%s\"",
+                   by_topology_builder_node(&s->builder, a)->name, by_topology_builder_node(&s->builder, b)->name);
+  BY_TRY(by_topology_builder_add_link(&s->builder, a, b, there, three_digits(delay), &link));
+  link->capacity[BY_BA].all = back;
+  return BANYAN_OK;
+}
+
+static enum banyan_status link_pair(struct sketch *s, uint32_t u, uint32_t v) {
+  size_t n = s->level->n;
+  return link_nodes(s, s->node[u], s->node[v], s->rate[u * n + v], s->rate[v * n + u], s->delay[u * n + v]);
+}
+
+/* What unit u can do in all, where that is less than what its links to all units of its mesh can. */
+static enum banyan_status limit_unit(struct sketch *s, uint32_t u, uint32_t group) {
+  uint32_t n = s->level->n;
+  double out = 0, in = 0;
+  for (uint32_t v = 0; v < n; v++)
+    if (group == UINT32_MAX || s->level->group_of[v] == group)
+      out += s->rate[(size_t)u * n + v], in += s->rate[(size_t)v * n + u];
+  if (s->out[u] >= limits * out && s->in[u] >= limits * in) return BANYAN_OK;
+  struct by_node *node = by_topology_builder_node(&s->builder, s->node[u]);
+  if (node->kind == BY_NODE_HOST) {
+    node->out.all = s->out[u];
+    node->in.all = s->in[u];
+    return BANYAN_OK;
+  }
+  uint32_t border;
+  BY_TRY(add_switch(s, "border", &border));
+  BY_TRY(link_nodes(s, s->node[u], border, s->out[u], s->in[u], 0));
+  s->node[u] = border;
+  return BANYAN_OK;
+}
+
+/* A link for each pair of the group; UINT32_MAX: of all units. */
+static enum banyan_status add_mesh(struct sketch *s, uint32_t group) {
+  uint32_t n = s->level->n;
+  const uint32_t *group_of = s->level->group_of;
+  for (uint32_t u = 0; u < n; u++)
+    if (group == UINT32_MAX || group_of[u] == group) BY_TRY(limit_unit(s, u, group));
+  for (uint32_t u = 0; u < n; u++)
+    for (uint32_t v = u + 1; v < n; v++)
+      if (group == UINT32_MAX || (group_of[u] == group && group_of[v] == group)) BY_TRY(link_pair(s, u, v));
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_star(struct sketch *s, uint32_t group, uint32_t *centre) {
+  BY_TRY(add_switch(s, "switch", centre));
+  for (uint32_t u = 0; u < s->level->n; u++)
+    if (s->level->group_of[u] == group) BY_TRY(link_nodes(s, s->node[u], *centre, s->out[u], s->in[u], s->away[u]));
+  return BANYAN_OK;
+}
+
+/* Hosts of a group are named after it. */
+static enum banyan_status name_group(struct sketch *s, uint32_t group) {
+  char text[32];
+  const char *kept;
+  if (s->level != s->survey->levels) return BANYAN_OK;
+  snprintf(text, sizeof text, "group%u", group);
+  BY_TRY(by_topology_builder_keep(&s->builder, text, &kept));
+  for (uint32_t u = 0; u < s->level->n; u++)
+    if (s->level->group_of[u] == group) by_topology_builder_node(&s->builder, s->node[u])->group = kept;
+  return BANYAN_OK;
+}
+
+/* ---- levels */
+
+/* Its groups become the units of the next level. */
+static enum banyan_status join_groups(struct sketch *s) {
+  const struct by_level *level = s->level;
+  for (uint32_t g = 0; g < level->n_groups; g++) {
+    uint32_t size = 0, first = UINT32_MAX, node;
+    for (uint32_t u = 0; u < level->n; u++)
+      if (level->group_of[u] == g && size++ == 0) first = u;
+    node = s->node[first];
+    if (size > 1) {
+      BY_TRY(name_group(s, g));
+      BY_TRY(add_star(s, g, &node));
+      if (by_level_is_mesh(level, g)) BY_TRY(add_mesh(s, g));
+    }
+    s->node[g] = node; /* g is at most the number of its first unit, and units below that are done */
+  }
+  return raise_delays(s);
+}
+
+static enum banyan_status join_all(struct sketch *s) {
+  uint32_t centre;
+  if (s->level->n == 2) return link_pair(s, 0, 1);
+  if (s->level->n_groups > 1 || by_level_is_mesh(s->level, 0)) return add_mesh(s, UINT32_MAX);
+  return add_star(s, 0, &centre);
+}
+
+static enum banyan_status infer(struct sketch *s, const char *const *hosts) {
+  const struct by_survey *survey = s->survey;
+  for (uint32_t h = 0; h < survey->n; h++) BY_TRY(by_topology_builder_add_host(&s->builder, hosts[h], &s->node[h]));
+  for (uint32_t i = 0; i < survey->n_levels; i++) {
+    s->level = &survey->levels[i];
+    s->in = s->out + s->level->n;
+    BY_TRY(take_rates(s));
+    for (uint32_t u = 0; u < s->level->n; u++) s->away[u] = reckon_away(s, u);
+    BY_TRY(i + 1 < survey->n_levels ? join_groups(s) : join_all(s));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status make_room(struct sketch *s) {
+  size_t n = s->survey->n;
+  s->out = malloc((2 * n * n + 3 * n) * sizeof *s->out);
+  s->node = malloc(n * sizeof *s->node);
+  if (!s->out || !s->node) return by_topology_no_memory();
+  s->away = s->out + 2 * n;
+  s->rate = s->away + n;
+  s->delay = s->rate + n * n;
+  for (size_t u = 0; u < n; u++)
+    for (size_t v = 0; v < n; v++)
+      s->delay[u * n + v] = u == v ? 0 : fmin(s->survey->delay[u * n + v], s->survey->delay[v * n + u]);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_survey_infer(const struct by_survey *survey, const char *name, const char *const *hosts,
+                                   struct by_topology **out) {
+  struct sketch s = {.survey = survey};
+  if (survey->phase != BY_SURVEY_OVER)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the survey is not over: there is more to measure");
+  BY_TRY(by_topology_builder_init(&s.builder, name));
+  enum banyan_status status = make_room(&s);
+  if (status == BANYAN_OK) status = infer(&s, hosts);
+  if (status == BANYAN_OK) status = by_topology_builder_finish(&s.builder, out);
+  by_topology_builder_fini(&s.builder);
+  free(s.out);
+  free(s.node);
+  return status;
+}

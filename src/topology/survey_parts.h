@@ -1,0 +1,58 @@
+/* Inside the survey: shared by its files only.
+ *
+ *   survey.c         what is measured next
+ *   survey_groups.c  who belongs together
+ *   survey_infer.c   the topology */
+#ifndef BY_TOPOLOGY_SURVEY_PARTS_H
+#define BY_TOPOLOGY_SURVEY_PARTS_H
+
+#include <stdbool.h>
+
+#include "rng.h"
+#include "survey.h"
+#include "tournament.h"
+
+enum { BY_SURVEY_LEVELS = 4 };
+
+/* What is measured at one level: hosts, then groups of them, then groups of these. Each is a unit here. */
+struct by_level {
+  uint32_t n;
+  uint32_t *members, *start; /* the hosts of unit u: members[start[u]] .. members[start[u + 1]] */
+  uint32_t *unit_of;         /* of each host */
+  double *out, *in;          /* bit/s that unit u sent, and received, in all */
+  double *sum;               /* bit/s from u to v, at u * n + v, summed over the tournaments */
+  double *last;              /* of the last tournament */
+  double *evidence;          /* that u and v belong together, symmetric */
+  uint32_t tournaments;
+  uint32_t *group_of, n_groups; /* of units: the next level's */
+  bool doubtful;                /* some unit would fit another group too */
+};
+
+struct by_survey {
+  uint32_t n;
+  double *delay;
+  struct by_rng rng;
+  struct by_level levels[BY_SURVEY_LEVELS];
+  uint32_t n_levels;
+  enum { BY_SURVEY_FANS, BY_SURVEY_PAIRS, BY_SURVEY_OVER } phase;
+  uint32_t at; /* fan or round */
+  struct by_tournament tournament;
+  struct by_flow *flows;
+  uint32_t *meeting; /* of flows 2 k and 2 k + 1, the way there and back */
+  uint32_t n_flows;
+  char text[64];
+};
+
+/* Mean rate from u to v. */
+static inline double by_level_rate(const struct by_level *level, uint32_t u, uint32_t v) {
+  return level->tournaments ? level->sum[(size_t)u * level->n + v] / level->tournaments : 0;
+}
+/* The most that u sent to, or received from, any one other. Cost: n. */
+double by_level_most(const struct by_level *level, uint32_t u, bool receives);
+/* Whether units of a group reach several others at once much faster than any one: they are joined by more than one
+ * link. */
+bool by_level_is_mesh(const struct by_level *level, uint32_t group);
+/* Fills group_of, with groups numbered in order of their first unit, n_groups and doubtful. Cost: n^3. */
+BANYAN_CHECK enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng);
+
+#endif

@@ -1,0 +1,24 @@
+/* Drawings of topologies for people: as text, and as SVG. Both say how full
+ * links are: by others, or with `load` by a plan. */
+#ifndef BY_TOPOLOGY_TOPOLOGY_DRAW_H
+#define BY_TOPOLOGY_TOPOLOGY_DRAW_H
+
+#include "topology.h"
+
+struct by_draw_options {
+  const char *title;       /* NULL: the topology's name */
+  const double (*load)[2]; /* bit/s in each direction of each link, beside what others use; NULL: none */
+  const char *load_name;   /* such as "plan ring"; with `load` */
+  bool all;                /* text: leave nothing out */
+};
+
+/* A line about the whole, a table of the nodes, one of the links, and a tree of the nodes by the fewest links from the
+ * middle. Long ones are cut short unless all is asked for. */
+BANYAN_CHECK enum banyan_status by_topology_draw(const struct by_topology *topology,
+                                                 const struct by_draw_options *options, struct by_text *text);
+/* A whole SVG document: a link's width says what it can carry, its colour how full it is (each half for the direction
+ * that leaves that end), and the tip that appears over a node or link says it in numbers. */
+BANYAN_CHECK enum banyan_status by_topology_svg(const struct by_topology *topology,
+                                                const struct by_draw_options *options, struct by_text *text);
+
+#endif

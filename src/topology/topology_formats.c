@@ -1,0 +1,152 @@
+#include "topology_formats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "file.h"
+#include "text.h"
+
+enum { MOST_PATH = 4096 };
+
+static bool fits_own(const char *head) {
+  return *head == '{' && (strstr(head, "\"banyan-topology") || strstr(head, "\"nodes\""));
+}
+
+/* Two numbers and nothing else before the first line ends. */
+static bool fits_edges(const char *head) {
+  static const char digits[] = "0123456789";
+  size_t first = strspn(head, digits), gap = strspn(head + first, " \t");
+  size_t second = strspn(head + first + gap, digits), rest = strspn(head + first + gap + second, " \t\r");
+  const char *end = head + first + gap + second + rest;
+  return *head == '#' || (first && gap && second && (!*end || *end == '\n' || *end == '#'));
+}
+
+static bool fits_graphml(const char *head) {
+  return *head == '<' && strstr(head, "<graphml");
+}
+
+static bool fits_nccl(const char *head) {
+  return *head == '<' && strstr(head, "<system");
+}
+
+static bool fits_lldp(const char *head) {
+  return *head == '{' && (strstr(head, "\"lldp\"") || strstr(head, "\"local-chassis\""));
+}
+
+static bool fits_pairs(const char *head) {
+  size_t line = strcspn(head, "\n");
+  const char *from = strstr(head, "src_region"), *to = strstr(head, "dst_region");
+  return from && to && (size_t)(from - head) < line && (size_t)(to - head) < line;
+}
+
+static enum banyan_status without_options(const char *options) {
+  return *options ? by_fail(BANYAN_ERR_ARGUMENT, "there are no options for this format, such as \"%.64s\"", options)
+                  : BANYAN_OK;
+}
+
+static enum banyan_status parse_own(const char *source, const char *text, size_t length, const char *options,
+                                    struct by_topology **out) {
+  BY_TRY(without_options(options));
+  return by_topology_parse(source, text, length, out);
+}
+
+static enum banyan_status parse_edges(const char *source, const char *text, size_t length, const char *options,
+                                      struct by_topology **out) {
+  BY_TRY(without_options(options));
+  return by_topology_parse_edges(source, text, length, out);
+}
+
+static const struct by_topology_format formats[] = {
+    {"json", ".json", "our own, docs/topology-format.md", fits_own, parse_own},
+    {"edges", ".el", "edge list: \"n m\", then \"u v Gbit/s ms\" a line", fits_edges, parse_edges},
+    {"graphml", ".graphml", "GraphML, such as the Internet Topology Zoo's; FILE?rate=RATE,delay=TIME", fits_graphml,
+     by_foreign_graphml},
+    {"pairs", ".csv", "measured pairs of cloud regions, as Skyplane's CSV; FILE?select=REGIONS,limits=NAME=RATE",
+     fits_pairs, by_foreign_pairs},
+    {"lldp", ".lldp",
+     "what `lldpcli -f json0 show neighbors details` prints; FILE?rate=RATE,hosts=NAMES; or a folder of files",
+     fits_lldp, by_foreign_lldp},
+    {"nccl", ".xml", "the inside of GPU servers, as NCCL_TOPO_DUMP_FILE", fits_nccl, by_foreign_nccl},
+};
+
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+const struct by_topology_format *by_topology_format_list(uint32_t i) {
+  return i < N_FORMATS ? &formats[i] : NULL;
+}
+
+static bool ends_in(const char *name, const char *ending) {
+  size_t length = strlen(name), n = ending ? strlen(ending) : 0;
+  return n && length > n && strcmp(name + length - n, ending) == 0;
+}
+
+static const struct by_topology_format *format_of(const char *source, const char *head) {
+  for (size_t i = 0; i < N_FORMATS; i++)
+    if (formats[i].fits(head)) return &formats[i];
+  for (size_t i = 0; i < N_FORMATS; i++)
+    if (ends_in(source, formats[i].ending)) return &formats[i];
+  return NULL;
+}
+
+static void take_head(const char *text, size_t length, char *head) {
+  size_t skip = 0, n = 0;
+  while (skip < length && text[skip] && strchr(" \t\r\n", text[skip])) skip++;
+  for (; n < BY_FORMAT_HEAD && skip + n < length && text[skip + n]; n++) head[n] = text[skip + n];
+  head[n] = '\0';
+}
+
+static enum banyan_status no_format(const char *source, bool empty) {
+  struct by_text list;
+  by_text_init(&list);
+  for (size_t i = 0; i < N_FORMATS; i++) by_text_add(&list, "%s%s", i ? ", " : "", formats[i].name);
+  enum banyan_status status = by_fail(BANYAN_ERR_PARSE, "%s: is %s; topologies are read as %s", source,
+                                      empty ? "empty" : "in no format that is known", by_text_get(&list));
+  by_text_fini(&list);
+  return status;
+}
+
+static enum banyan_status parse_with(const char *source, const char *text, size_t length, const char *options,
+                                     struct by_topology **out) {
+  char head[BY_FORMAT_HEAD + 1];
+  if (length > BY_TOPOLOGY_MOST_FILE)
+    return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %d bytes", source, BY_TOPOLOGY_MOST_FILE);
+  size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of byte order */
+  text += mark;
+  length -= mark;
+  take_head(text, length, head);
+  const struct by_topology_format *format = format_of(source, head);
+  return format ? format->parse(source, text, length, options, out) : no_format(source, !*head);
+}
+
+enum banyan_status by_topology_parse_any(const char *source, const char *text, size_t length,
+                                         struct by_topology **out) {
+  return parse_with(source, text, length, "", out);
+}
+
+static bool is_folder(const char *path) {
+  struct stat about;
+  return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static enum banyan_status read_with(const char *path, const char *options, struct by_topology **out) {
+  char *text;
+  size_t length;
+  if (is_folder(path)) return by_foreign_lldp_folder(path, options, out);
+  BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
+  enum banyan_status status = parse_with(path, text, length, options, out);
+  free(text);
+  return status;
+}
+
+/* A file whose own name holds a question mark is one nevertheless. */
+enum banyan_status by_topology_read(const char *path, struct by_topology **out) {
+  char file[MOST_PATH];
+  const char *mark = strrchr(path, '?');
+  if (!mark || access(path, F_OK) == 0) return read_with(path, "", out);
+  if ((size_t)(mark - path) >= sizeof file) return by_fail(BANYAN_ERR_ARGUMENT, "the file's name is too long");
+  snprintf(file, sizeof file, "%.*s", (int)(mark - path), path);
+  return read_with(file, mark + 1, out);
+}

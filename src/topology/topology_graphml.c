@@ -1,0 +1,289 @@
+/* A graph is drafted first: whether labels are unique, the median speed and the other direction of a directed edge are
+ * only known when all of it has been seen. */
+#include "topology_graphml.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "text.h"
+#include "topology_graphml_draft.h"
+#include "topology_make.h"
+
+/* --- keys: which <data> means what --- */
+
+enum meaning { LABEL, LATITUDE, LONGITUDE, X, Y, KIND, GROUP, SPEED, CAPACITY, DELAY, LOSS, N_MEANINGS };
+enum owner { OF_GRAPH = 1, OF_NODE = 2, OF_EDGE = 4 };
+
+static const struct {
+  const char *name;
+  enum meaning meaning;
+  int owners;
+} known_keys[] = {
+    {"label", LABEL, OF_GRAPH | OF_NODE},
+    {"name", LABEL, OF_GRAPH | OF_NODE},
+    {"latitude", LATITUDE, OF_NODE},
+    {"longitude", LONGITUDE, OF_NODE},
+    {"x", X, OF_NODE},
+    {"y", Y, OF_NODE},
+    {"kind", KIND, OF_NODE},
+    {"group", GROUP, OF_NODE},
+    {"linkspeedraw", SPEED, OF_EDGE},
+    {"capacity", CAPACITY, OF_EDGE},
+    {"delay", DELAY, OF_EDGE},
+    {"loss", LOSS, OF_EDGE},
+};
+
+static int owners_of(const char *text) {
+  static const struct {
+    const char *name;
+    int owners;
+  } known[] = {{"graph", OF_GRAPH}, {"node", OF_NODE}, {"edge", OF_EDGE}, {"all", OF_GRAPH | OF_NODE | OF_EDGE}};
+  for (size_t i = 0; text && i < sizeof known / sizeof *known; i++)
+    if (strcmp(text, known[i].name) == 0) return known[i].owners;
+  return text ? 0 : OF_GRAPH | OF_NODE | OF_EDGE;
+}
+
+static enum banyan_status take_fallback(struct by_graphml *graph, const xmlNode *element, struct by_graphml_key *key) {
+  for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next)) {
+    if (!by_xml_is(child, "default")) continue;
+    key->fallback = by_xml_text(&graph->arena, child);
+    if (!key->fallback) return by_topology_no_memory();
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_key(struct by_graphml *graph, const xmlNode *element) {
+  const char *name = by_xml_attribute(element, "attr.name"), *id;
+  if (!name) return BANYAN_OK; /* another program's, such as a shape to draw */
+  BY_TRY(by_xml_need(&graph->xml, element, "id", &id));
+  int owners = owners_of(by_xml_attribute(element, "for"));
+  for (size_t i = 0; i < sizeof known_keys / sizeof *known_keys; i++) {
+    if (strcasecmp(name, known_keys[i].name) != 0 || !(owners & known_keys[i].owners)) continue;
+    if (graph->n_keys == BY_GRAPHML_MOST_KEYS)
+      return by_xml_fail(&graph->xml, element, "more than %d such keys", BY_GRAPHML_MOST_KEYS);
+    struct by_graphml_key *key = &graph->keys[graph->n_keys++];
+    *key = (struct by_graphml_key){.id = id, .meaning = known_keys[i].meaning, .owners = owners & known_keys[i].owners};
+    return take_fallback(graph, element, key);
+  }
+  return BANYAN_OK;
+}
+
+/* What an element's <data>, or else its keys' defaults, give for each meaning; NULL: nothing. */
+static enum banyan_status take_data(struct by_graphml *graph, const xmlNode *element, enum owner owner,
+                                    const char *values[N_MEANINGS]) {
+  for (size_t i = 0; i < N_MEANINGS; i++) values[i] = NULL;
+  for (size_t i = 0; i < graph->n_keys; i++)
+    if (graph->keys[i].owners & owner) values[graph->keys[i].meaning] = graph->keys[i].fallback;
+  for (const xmlNode *data = by_xml_first(element); data; data = by_xml_next(data->next)) {
+    const char *id = by_xml_is(data, "data") ? by_xml_attribute(data, "key") : NULL;
+    size_t i = 0;
+    while (id && i < graph->n_keys && (strcmp(graph->keys[i].id, id) != 0 || !(graph->keys[i].owners & owner))) i++;
+    if (!id || i == graph->n_keys) continue;
+    const char *text = by_xml_text(&graph->arena, data);
+    if (!text) return by_topology_no_memory();
+    if (*text) values[graph->keys[i].meaning] = text;
+  }
+  return BANYAN_OK;
+}
+
+/* --- nodes --- */
+
+static enum banyan_status take_number(struct by_graphml *graph, const xmlNode *element, const char *what,
+                                      const char *text, double most, double *out) {
+  *out = NAN;
+  if (!text) return BANYAN_OK;
+  if (by_parse_number(text, out) != BANYAN_OK)
+    return by_xml_fail(&graph->xml, element, "its %s: %s", what, banyan_error_text());
+  if (fabs(*out) <= most) return BANYAN_OK;
+  return by_xml_fail(&graph->xml, element, "its %s is %s, must be %g to %g", what, text, -most, most);
+}
+
+static enum banyan_status take_place(struct by_graphml *graph, const xmlNode *element, const char *const *values,
+                                     struct by_graphml_node *out) {
+  BY_TRY(take_number(graph, element, "latitude", values[LATITUDE], 90, &out->latitude));
+  BY_TRY(take_number(graph, element, "longitude", values[LONGITUDE], 360, &out->longitude));
+  BY_TRY(take_number(graph, element, "x", values[X], 1e300, &out->x));
+  BY_TRY(take_number(graph, element, "y", values[Y], 1e300, &out->y));
+  if (isnan(out->latitude) || isnan(out->longitude)) out->latitude = out->longitude = NAN;
+  if (!isnan(out->latitude)) {
+    out->x = out->longitude;
+    out->y = out->latitude;
+  }
+  if (isnan(out->x) || isnan(out->y)) out->x = out->y = NAN;
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_node(struct by_graphml *graph, const xmlNode *element, struct by_graphml_node *out) {
+  const char *values[N_MEANINGS];
+  *out = (struct by_graphml_node){.element = element};
+  for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next))
+    if (by_xml_is(child, "graph")) return by_xml_fail(&graph->xml, child, "a graph inside a node is not read");
+  BY_TRY(by_xml_need(&graph->xml, element, "id", &out->id));
+  BY_TRY(take_data(graph, element, OF_NODE, values));
+  out->label = values[LABEL] ? values[LABEL] : out->id;
+  out->group = values[GROUP] ? values[GROUP] : "";
+  out->is_switch = values[KIND] && strcmp(values[KIND], "switch") == 0;
+  if (values[KIND] && !out->is_switch && strcmp(values[KIND], "host") != 0)
+    return by_xml_fail(&graph->xml, element, "its kind is \"%.40s\", must be host or switch", values[KIND]);
+  return take_place(graph, element, values, out);
+}
+
+static int compare_ids(const void *a, const void *b, void *nodes) {
+  const struct by_graphml_node *first = (const struct by_graphml_node *)nodes + *(const uint32_t *)a;
+  const struct by_graphml_node *second = (const struct by_graphml_node *)nodes + *(const uint32_t *)b;
+  int order = strcmp(first->id, second->id);
+  return order ? order : (first > second) - (first < second);
+}
+
+static int compare_labels(const void *a, const void *b, void *nodes) {
+  return strcmp(((const struct by_graphml_node *)nodes)[*(const uint32_t *)a].label,
+                ((const struct by_graphml_node *)nodes)[*(const uint32_t *)b].label);
+}
+
+static enum banyan_status index_nodes(struct by_graphml *graph) {
+  uint32_t *order = graph->by_id = BY_ARENA_ARRAY(&graph->arena, uint32_t, graph->n_nodes);
+  if (!order) return by_topology_no_memory();
+  for (uint32_t i = 0; i < graph->n_nodes; i++) order[i] = i;
+  qsort_r(order, graph->n_nodes, sizeof *order, compare_labels, graph->nodes);
+  for (uint32_t i = 1; i < graph->n_nodes; i++) {
+    struct by_graphml_node *one = &graph->nodes[order[i - 1]], *other = &graph->nodes[order[i]];
+    if (strcmp(one->label, other->label) == 0) one->shares_label = other->shares_label = true;
+  }
+  qsort_r(order, graph->n_nodes, sizeof *order, compare_ids, graph->nodes);
+  for (uint32_t i = 1; i < graph->n_nodes; i++) {
+    const struct by_graphml_node *one = &graph->nodes[order[i - 1]], *other = &graph->nodes[order[i]];
+    if (strcmp(one->id, other->id) == 0)
+      return by_xml_fail(&graph->xml, other->element, "another node has that id, on line %ld",
+                         by_xml_line(&graph->xml, one->element));
+  }
+  return BANYAN_OK;
+}
+
+/* UINT32_MAX: there is none. */
+static uint32_t find_node(const struct by_graphml *graph, const char *id) {
+  uint32_t low = 0, high = graph->n_nodes;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    int order = strcmp(graph->nodes[graph->by_id[middle]].id, id);
+    if (order == 0) return graph->by_id[middle];
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return UINT32_MAX;
+}
+
+/* --- edges --- */
+
+static enum banyan_status take_end(struct by_graphml *graph, const xmlNode *element, const char *which, uint32_t *out) {
+  const char *id;
+  BY_TRY(by_xml_need(&graph->xml, element, which, &id));
+  *out = find_node(graph, id);
+  if (*out != UINT32_MAX) return BANYAN_OK;
+  return by_xml_fail(&graph->xml, element, "there is no node with the id \"%.64s\"", id);
+}
+
+static enum banyan_status take_rate(struct by_graphml *graph, const xmlNode *element, const char *text, double *out) {
+  *out = NAN;
+  if (!text) return BANYAN_OK;
+  if (by_parse_rate(text, out) != BANYAN_OK)
+    return by_xml_fail(&graph->xml, element, "its capacity: %s", banyan_error_text());
+  return *out > 0 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its capacity is %s, must be more than 0", text);
+}
+
+static enum banyan_status take_qualities(struct by_graphml *graph, const xmlNode *element, const char *const *values,
+                                         struct by_graphml_edge *out) {
+  BY_TRY(take_rate(graph, element, values[CAPACITY] ? values[CAPACITY] : values[SPEED], &out->rate[0]));
+  out->rate[1] = out->rate[0];
+  out->delay = NAN;
+  if (values[DELAY] && by_parse_seconds(values[DELAY], &out->delay) != BANYAN_OK)
+    return by_xml_fail(&graph->xml, element, "its delay: %s", banyan_error_text());
+  BY_TRY(take_number(graph, element, "loss", values[LOSS], 1, &out->loss));
+  if (isnan(out->loss)) out->loss = 0;
+  return out->loss >= 0 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its loss is %g, must be 0 to 1", out->loss);
+}
+
+static enum banyan_status take_edge(struct by_graphml *graph, const xmlNode *element, bool directed,
+                                    struct by_graphml_edge *out) {
+  const char *values[N_MEANINGS], *own = by_xml_attribute(element, "directed");
+  *out = (struct by_graphml_edge){.element = element, .directed = own ? strcmp(own, "true") == 0 : directed};
+  BY_TRY(take_end(graph, element, "source", &out->a));
+  BY_TRY(take_end(graph, element, "target", &out->b));
+  BY_TRY(take_data(graph, element, OF_EDGE, values));
+  return take_qualities(graph, element, values, out);
+}
+
+/* --- the whole --- */
+
+static uint32_t count(const xmlNode *parent, const char *name) {
+  uint32_t n = 0;
+  for (const xmlNode *child = by_xml_first(parent); child; child = by_xml_next(child->next))
+    n += by_xml_is(child, name);
+  return n;
+}
+
+static enum banyan_status find_graph(struct by_graphml *graph) {
+  for (const xmlNode *child = by_xml_first(graph->xml.root); child; child = by_xml_next(child->next)) {
+    if (by_xml_is(child, "key")) BY_TRY(take_key(graph, child));
+    if (!by_xml_is(child, "graph")) continue;
+    if (graph->element) return by_xml_fail(&graph->xml, child, "a second graph; a topology is one");
+    graph->element = child;
+  }
+  return graph->element ? BANYAN_OK : by_xml_fail(&graph->xml, graph->xml.root, "holds no <graph>");
+}
+
+static enum banyan_status take_nodes(struct by_graphml *graph) {
+  uint32_t n = count(graph->element, "node"), i = 0;
+  if (n == 0 || n > BY_TOPOLOGY_MOST_NODES)
+    return by_xml_fail(&graph->xml, graph->element, "has %u nodes, must have 1 to %d", n, BY_TOPOLOGY_MOST_NODES);
+  graph->nodes = BY_ARENA_ARRAY(&graph->arena, struct by_graphml_node, n);
+  if (!graph->nodes) return by_topology_no_memory();
+  graph->n_nodes = n;
+  for (const xmlNode *child = by_xml_first(graph->element); child; child = by_xml_next(child->next))
+    if (by_xml_is(child, "node")) BY_TRY(take_node(graph, child, &graph->nodes[i++]));
+  return index_nodes(graph);
+}
+
+static enum banyan_status take_edges(struct by_graphml *graph) {
+  const char *kind = by_xml_attribute(graph->element, "edgedefault");
+  bool directed = kind && strcmp(kind, "directed") == 0;
+  graph->edges = BY_ARENA_ARRAY(&graph->arena, struct by_graphml_edge, count(graph->element, "edge"));
+  if (!graph->edges) return by_topology_no_memory();
+  for (const xmlNode *child = by_xml_first(graph->element); child; child = by_xml_next(child->next)) {
+    if (by_xml_is(child, "hyperedge")) return by_xml_fail(&graph->xml, child, "is not read; use a node of kind switch");
+    if (!by_xml_is(child, "edge")) continue;
+    struct by_graphml_edge *edge = &graph->edges[graph->n_edges];
+    BY_TRY(take_edge(graph, child, directed, edge));
+    if (edge->a == edge->b)
+      graph->n_loops++;
+    else
+      graph->n_edges++;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_graph(struct by_graphml *graph, struct by_topology **out) {
+  const char *values[N_MEANINGS];
+  BY_TRY(find_graph(graph));
+  BY_TRY(take_data(graph, graph->element, OF_GRAPH, values));
+  graph->name = values[LABEL];
+  BY_TRY(take_nodes(graph));
+  BY_TRY(take_edges(graph));
+  if (graph->n_loops)
+    by_warn("topology", "%s: %u edges lead from a node to itself and are left out", graph->xml.source, graph->n_loops);
+  return by_graphml_make(graph, out);
+}
+
+enum banyan_status by_topology_parse_graphml(const char *source, const char *text, size_t length,
+                                             const struct by_graphml_options *options, struct by_topology **out) {
+  struct by_graphml graph = {.options = options ? *options : (struct by_graphml_options){0}};
+  BY_TRY(by_xml_parse(&graph.xml, source, text, length, "graphml", "GraphML"));
+  by_arena_init(&graph.arena);
+  enum banyan_status status = read_graph(&graph, out);
+  by_arena_fini(&graph.arena);
+  by_xml_fini(&graph.xml);
+  return status;
+}

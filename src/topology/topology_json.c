@@ -1,0 +1,264 @@
+/* Reads topologies from JSON; docs/topology-format.md describes the format. What can be told with its place in the
+ * document is found here; the rest is left to by_topology_validate. */
+#include <math.h>
+#include <string.h>
+
+#include "json_doc.h"
+#include "suggest.h"
+#include "topology_make.h"
+
+/* Jansson takes less than 1 GiB for the largest, and for a real topology far less. */
+static const struct by_doc_limits limits = {.bytes = BY_TOPOLOGY_MOST_FILE, .containers = 1 << 20, .elements = 8 << 20};
+enum { MOST_SUGGESTED = 4096 }; /* names that a misspelt one is compared with */
+
+static const char document_fields[] = "format, name, nodes, links";
+static const char node_fields[] = "name, kind, takes_part, helps, aggregates, memory, group, capacity, used, x, y";
+static const char link_fields[] = "a, b, capacity, used, delay, loss, ports";
+
+/* --- values --- */
+
+static enum banyan_status take_flag(const struct by_place *place, const json_t *object, const char *field, bool *out) {
+  const json_t *value = json_object_get(object, field);
+  return value ? by_doc_bool(&(struct by_place){.above = place, .field = field}, value, out) : BANYAN_OK;
+}
+
+static enum banyan_status take_text(struct by_topology_builder *builder, const struct by_place *place,
+                                    const json_t *object, const char *field, const char **out) {
+  const json_t *value = json_object_get(object, field);
+  if (!value) return BANYAN_OK;
+  BY_TRY(by_doc_string(&(struct by_place){.above = place, .field = field}, value, out));
+  return by_topology_builder_keep(builder, *out, out);
+}
+
+static enum banyan_status take_positive_rate(const struct by_place *place, const json_t *value, double *out) {
+  BY_TRY(by_doc_rate(place, value, out));
+  return *out > 0 ? BANYAN_OK : by_doc_fail(place, "is 0, must be more than 0");
+}
+
+typedef enum banyan_status take_rate(const struct by_place *place, const json_t *value, double *out);
+
+/* One rate for both directions, or an object with one for each of `names`; `both` must be there or may be missing. */
+static enum banyan_status take_directions(const struct by_place *place, const json_t *value, const char *const *names,
+                                          bool both, take_rate *take, double *out[2]) {
+  char fields[16];
+  if (!json_is_object(value)) {
+    BY_TRY(take(place, value, out[0]));
+    *out[1] = *out[0];
+    return BANYAN_OK;
+  }
+  snprintf(fields, sizeof fields, "%s, %s", names[0], names[1]);
+  BY_TRY(by_doc_fields(place, value, fields));
+  for (int i = 0; i < 2; i++) {
+    json_t *member = json_object_get(value, names[i]);
+    if (!member && !both) continue;
+    BY_TRY(by_doc_need(place, value, names[i], &member));
+    BY_TRY(take(&(struct by_place){.above = place, .field = names[i]}, member, out[i]));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_use(const struct by_place *place, const struct by_capacity *capacity) {
+  if (capacity->used <= capacity->all) return BANYAN_OK;
+  return by_doc_fail(place, "is %g, but the capacity is %g", capacity->used, capacity->all);
+}
+
+/* "capacity" and "used" of a node or a link. */
+static enum banyan_status take_capacities(const struct by_place *place, const json_t *object, const char *const *names,
+                                          bool needed, struct by_capacity *first, struct by_capacity *second) {
+  const struct by_place here = {.above = place, .field = "capacity"}, use = {.above = place, .field = "used"};
+  json_t *capacity = json_object_get(object, "capacity"), *used = json_object_get(object, "used");
+  if (needed) BY_TRY(by_doc_need(place, object, "capacity", &capacity));
+  if (capacity)
+    BY_TRY(
+        take_directions(&here, capacity, names, needed, take_positive_rate, (double *[]){&first->all, &second->all}));
+  if (!used) return BANYAN_OK;
+  BY_TRY(take_directions(&use, used, names, false, by_doc_rate, (double *[]){&first->used, &second->used}));
+  BY_TRY(check_use(&use, first));
+  return check_use(&use, second);
+}
+
+/* --- nodes --- */
+
+static enum banyan_status take_kind(const struct by_place *place, const json_t *object, enum by_node_kind *out) {
+  const struct by_place here = {.above = place, .field = "kind"};
+  const json_t *value = json_object_get(object, "kind");
+  const char *name = by_node_kind_name(BY_NODE_HOST);
+  if (value) BY_TRY(by_doc_string(&here, value, &name));
+  for (enum by_node_kind kind = BY_NODE_HOST; by_node_kind_name(kind); kind++) {
+    if (strcmp(name, by_node_kind_name(kind)) != 0) continue;
+    *out = kind;
+    return BANYAN_OK;
+  }
+  return by_doc_fail(&here, "is \"%.64s\", must be host or switch", name);
+}
+
+/* What the one kind has and the other has not. */
+static enum banyan_status check_kind(const struct by_place *place, const json_t *object, enum by_node_kind kind) {
+  static const char *const of_hosts[] = {"takes_part", "helps"}, *const of_switches[] = {"aggregates", "memory"};
+  const char *const *others = kind == BY_NODE_HOST ? of_switches : of_hosts;
+  for (int i = 0; i < 2; i++)
+    if (json_object_get(object, others[i]))
+      return by_doc_fail(&(struct by_place){.above = place, .field = others[i]}, "is not for a %s",
+                         by_node_kind_name(kind));
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_place(const struct by_place *place, const json_t *object, struct by_node *node) {
+  const json_t *x = json_object_get(object, "x"), *y = json_object_get(object, "y");
+  if (!x != !y) return by_doc_fail(place, "has only one of \"x\" and \"y\"");
+  if (!x) return BANYAN_OK;
+  BY_TRY(by_doc_number(&(struct by_place){.above = place, .field = "x"}, x, &node->x));
+  return by_doc_number(&(struct by_place){.above = place, .field = "y"}, y, &node->y);
+}
+
+static enum banyan_status fill_node(struct by_topology_builder *builder, const struct by_place *place,
+                                    const json_t *value, struct by_node *node) {
+  static const char *const ways[] = {"out", "in"};
+  const json_t *memory = json_object_get(value, "memory");
+  BY_TRY(check_kind(place, value, node->kind));
+  BY_TRY(take_flag(place, value, "takes_part", &node->takes_part));
+  BY_TRY(take_flag(place, value, "helps", &node->may_help));
+  BY_TRY(take_flag(place, value, "aggregates", &node->aggregates));
+  if (memory)
+    BY_TRY(by_doc_bytes(&(struct by_place){.above = place, .field = "memory"}, memory, INT64_MAX, &node->memory));
+  BY_TRY(take_text(builder, place, value, "group", &node->group));
+  BY_TRY(take_place(place, value, node));
+  return take_capacities(place, value, ways, false, &node->out, &node->in);
+}
+
+static enum banyan_status add_node(struct by_topology_builder *builder, const struct by_place *of_name,
+                                   const char *name, enum by_node_kind kind, uint32_t *out) {
+  enum banyan_status status = kind == BY_NODE_HOST ? by_topology_builder_add_host(builder, name, out)
+                                                   : by_topology_builder_add_switch(builder, name, out);
+  return status == BANYAN_ERR_TOPOLOGY ? by_doc_fail(of_name, "%s", banyan_error_text()) : status;
+}
+
+/* A host may be written as its name alone. */
+static enum banyan_status take_node(struct by_topology_builder *builder, const struct by_place *place,
+                                    const json_t *value) {
+  const struct by_place of_name = {.above = place, .field = "name"};
+  const char *text;
+  json_t *name;
+  enum by_node_kind kind = BY_NODE_HOST;
+  uint32_t at = 0;
+  if (json_is_string(value)) return add_node(builder, place, json_string_value(value), BY_NODE_HOST, &at);
+  BY_TRY(by_doc_fields(place, value, node_fields));
+  BY_TRY(by_doc_need(place, value, "name", &name));
+  BY_TRY(by_doc_string(&of_name, name, &text));
+  BY_TRY(take_kind(place, value, &kind));
+  BY_TRY(add_node(builder, &of_name, text, kind, &at));
+  return fill_node(builder, place, value, by_topology_builder_node(builder, at));
+}
+
+/* --- links --- */
+
+static const char *nearest_name(const struct by_topology *topology, const char *name) {
+  const char *names[MOST_SUGGESTED];
+  size_t n = 0;
+  for (; n < topology->n_nodes && n < MOST_SUGGESTED; n++) names[n] = topology->nodes[n].name;
+  return by_suggest(name, names, n);
+}
+
+static enum banyan_status take_end(struct by_topology_builder *builder, const struct by_place *place,
+                                   const json_t *object, const char *field, uint32_t *out) {
+  const struct by_place here = {.above = place, .field = field};
+  json_t *value;
+  const char *name;
+  BY_TRY(by_doc_need(place, object, field, &value));
+  BY_TRY(by_doc_string(&here, value, &name));
+  *out = by_topology_builder_find(builder, name);
+  if (*out != UINT32_MAX) return BANYAN_OK;
+  const char *near = nearest_name(builder->topology, name);
+  if (near) return by_doc_fail(&here, "there is no node \"%.64s\"; did you mean \"%.64s\"?", name, near);
+  return by_doc_fail(&here, "there is no node \"%.64s\"", name);
+}
+
+static enum banyan_status take_ports(struct by_topology_builder *builder, const struct by_place *place,
+                                     const json_t *object, struct by_link *link) {
+  const struct by_place here = {.above = place, .field = "ports"};
+  const json_t *ports = json_object_get(object, "ports");
+  if (!ports) return BANYAN_OK;
+  BY_TRY(by_doc_fields(&here, ports, "a, b"));
+  BY_TRY(take_text(builder, &here, ports, "a", &link->port[0]));
+  return take_text(builder, &here, ports, "b", &link->port[1]);
+}
+
+static enum banyan_status fill_link(struct by_topology_builder *builder, const struct by_place *place,
+                                    const json_t *value, struct by_link *link) {
+  static const char *const ways[] = {"ab", "ba"};
+  const struct by_place of_loss = {.above = place, .field = "loss"};
+  const json_t *delay = json_object_get(value, "delay"), *loss = json_object_get(value, "loss");
+  BY_TRY(take_capacities(place, value, ways, true, &link->capacity[BY_AB], &link->capacity[BY_BA]));
+  if (delay) BY_TRY(by_doc_seconds(&(struct by_place){.above = place, .field = "delay"}, delay, &link->delay));
+  if (loss) BY_TRY(by_doc_real(&of_loss, loss, &link->loss));
+  if (link->loss > 1) return by_doc_fail(&of_loss, "is %g, must be 0 to 1", link->loss);
+  return take_ports(builder, place, value, link);
+}
+
+static enum banyan_status take_link(struct by_topology_builder *builder, const struct by_place *place,
+                                    const json_t *value) {
+  uint32_t a, b;
+  struct by_link *link;
+  BY_TRY(by_doc_fields(place, value, link_fields));
+  BY_TRY(take_end(builder, place, value, "a", &a));
+  BY_TRY(take_end(builder, place, value, "b", &b));
+  if (a == b) return by_doc_fail(place, "leads from \"%.64s\" to itself", by_topology_builder_node(builder, a)->name);
+  BY_TRY(by_topology_builder_add_link(builder, a, b, 0, 0, &link));
+  return fill_link(builder, place, value, link);
+}
+
+/* --- the document --- */
+
+typedef enum banyan_status take_element(struct by_topology_builder *builder, const struct by_place *place,
+                                        const json_t *value);
+
+static enum banyan_status take_array(struct by_topology_builder *builder, const struct by_place *document,
+                                     const json_t *root, const char *field, size_t most, take_element *take) {
+  const struct by_place place = {.above = document, .field = field};
+  json_t *array;
+  BY_TRY(by_doc_need(document, root, field, &array));
+  BY_TRY(by_doc_array(&place, array, 0, most));
+  for (size_t i = 0; i < json_array_size(array); i++)
+    BY_TRY(take(builder, &(struct by_place){.above = &place, .index = i}, json_array_get(array, i)));
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_format(const struct by_place *document, const json_t *root) {
+  const struct by_place place = {.above = document, .field = "format"};
+  json_t *format;
+  const char *text;
+  BY_TRY(by_doc_fields(document, root, document_fields));
+  BY_TRY(by_doc_need(document, root, "format", &format));
+  BY_TRY(by_doc_string(&place, format, &text));
+  if (strcmp(text, "banyan-topology 1") == 0) return BANYAN_OK;
+  return by_doc_fail(&place, "is \"%.64s\", this version reads \"banyan-topology 1\"", text);
+}
+
+static enum banyan_status take_document(struct by_topology_builder *builder, const struct by_place *document,
+                                        const json_t *root) {
+  BY_TRY(take_format(document, root));
+  BY_TRY(take_text(builder, document, root, "name", &builder->topology->name));
+  BY_TRY(take_array(builder, document, root, "nodes", BY_TOPOLOGY_MOST_NODES, take_node));
+  return take_array(builder, document, root, "links", BY_TOPOLOGY_MOST_LINKS, take_link);
+}
+
+static enum banyan_status make(const char *source, const json_t *root, struct by_topology **out) {
+  const struct by_place document = {.field = source};
+  struct by_topology_builder builder;
+  BY_TRY(by_topology_builder_init(&builder, ""));
+  enum banyan_status status = take_document(&builder, &document, root);
+  if (status == BANYAN_OK) {
+    status = by_topology_builder_finish(&builder, out);
+    if (status != BANYAN_OK) return by_fail_within(status, "%s", source);
+  }
+  by_topology_builder_fini(&builder);
+  return status;
+}
+
+enum banyan_status by_topology_parse(const char *source, const char *text, size_t length, struct by_topology **out) {
+  json_t *root;
+  BY_TRY(by_doc_load(source, text, length, &limits, &root));
+  enum banyan_status status = make(source, root, out);
+  json_decref(root);
+  return status;
+}

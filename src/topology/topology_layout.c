@@ -1,0 +1,272 @@
+#include "topology_layout.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "topology_make.h"
+#include "topology_paths.h"
+
+enum { MOST_STEPS = 400, MOST_SPRUNG = 4096 };
+static const double most_work = 3e8; /* pairs of nodes looked at for springs */
+static const double pi = 3.14159265358979323846;
+
+/* --- by their places --- */
+
+static bool has_place(const struct by_node *node) {
+  return !isnan(node->x);
+}
+
+static bool is_degrees(const struct by_topology *t, double *middle) {
+  uint32_t odd = 0;
+  *middle = 0;
+  for (uint32_t i = 0; i < t->n_nodes; i++) {
+    const struct by_node *node = &t->nodes[i];
+    if (!has_place(node)) continue;
+    if (fabs(node->x) > 180 || fabs(node->y) > 85) return false;
+    odd += node->x != floor(node->x);
+    *middle += node->y;
+  }
+  *middle /= t->n_nodes;
+  return odd > t->n_nodes / 2; /* a grid has whole numbers */
+}
+
+static bool differ(const struct by_topology *t) {
+  for (uint32_t i = 1; i < t->n_nodes; i++)
+    if (t->nodes[i].x != t->nodes[0].x || t->nodes[i].y != t->nodes[0].y) return true;
+  return false;
+}
+
+/* Nodes without a place go to the middle of their neighbours that have one. */
+static void place_rest(const struct by_topology *t, struct by_spot *out, uint32_t node) {
+  struct by_spot sum = {0, 0};
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < t->n_links; i++) {
+    const struct by_link *link = &t->links[i];
+    if (link->a != node && link->b != node) continue;
+    uint32_t other = link->a == node ? link->b : link->a;
+    if (!has_place(&t->nodes[other])) continue;
+    sum.x += out[other].x;
+    sum.y += out[other].y;
+    n++;
+  }
+  out[node] = n ? (struct by_spot){sum.x / n, sum.y / n} : out[0];
+}
+
+static bool lay_by_places(const struct by_topology *t, struct by_spot *out) {
+  double middle;
+  uint32_t known = 0;
+  for (uint32_t i = 0; i < t->n_nodes; i++) known += has_place(&t->nodes[i]);
+  if (known < t->n_nodes - t->n_nodes / 4 || !differ(t)) return false;
+  double narrow = is_degrees(t, &middle) ? cos(middle * pi / 180) : 1;
+  for (uint32_t i = 0; i < t->n_nodes; i++)
+    if (has_place(&t->nodes[i])) out[i] = (struct by_spot){t->nodes[i].x * narrow, -t->nodes[i].y};
+  for (uint32_t i = 0; i < t->n_nodes; i++)
+    if (!has_place(&t->nodes[i])) place_rest(t, out, i);
+  return true;
+}
+
+/* --- layers --- */
+
+/* What is at the other end of a node's k-th link. */
+static uint32_t far_end(const struct by_paths *g, uint32_t k, uint32_t node) {
+  const struct by_link *link = &g->topology->links[g->links[k]];
+  return link->a == node ? link->b : link->a;
+}
+
+/* Hosts are joined by switches only, and switches are there. */
+static bool has_layers(const struct by_topology *t) {
+  bool switches = false;
+  for (uint32_t i = 0; i < t->n_nodes; i++) switches = switches || t->nodes[i].kind == BY_NODE_SWITCH;
+  for (uint32_t i = 0; i < t->n_links; i++)
+    if (t->nodes[t->links[i].a].kind == BY_NODE_HOST && t->nodes[t->links[i].b].kind == BY_NODE_HOST) return false;
+  return switches;
+}
+
+/* How many links from the nearest host, by breadth. What no host reaches is on the top. `queue` holds n_nodes. */
+static uint32_t find_levels(const struct by_paths *g, uint32_t *level, uint32_t *queue) {
+  const struct by_topology *t = g->topology;
+  uint32_t n = 0, top = 0;
+  for (uint32_t i = 0; i < t->n_nodes; i++) {
+    level[i] = t->nodes[i].kind == BY_NODE_HOST ? 0 : UINT32_MAX;
+    if (level[i] == 0) queue[n++] = i;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = g->first[queue[i]]; k < g->first[queue[i] + 1]; k++) {
+      uint32_t next = far_end(g, k, queue[i]);
+      if (level[next] != UINT32_MAX) continue;
+      top = level[next] = level[queue[i]] + 1;
+      queue[n++] = next;
+    }
+  for (uint32_t i = 0; i < t->n_nodes; i++)
+    if (level[i] == UINT32_MAX) level[i] = top;
+  return top;
+}
+
+/* A spare host at the top of everything is no reason to draw that at the bottom: where a host that does not take part
+ * is the only one at a switch, the switch's level is that of its other neighbours and one more. */
+static void lift(const struct by_paths *g, uint32_t *level, uint32_t *top) {
+  const struct by_topology *t = g->topology;
+  for (uint32_t v = 0; v < t->n_nodes; v++) {
+    uint32_t highest = 0, parts = 0;
+    if (level[v] != 1) continue;
+    for (uint32_t k = g->first[v]; k < g->first[v + 1]; k++) {
+      uint32_t other = far_end(g, k, v);
+      parts += t->nodes[other].takes_part;
+      if (level[other] > highest) highest = level[other];
+    }
+    if (parts || highest != 1) continue;
+    level[v] = 2;
+    if (*top < 2) *top = 2;
+  }
+}
+
+struct order {
+  double key;
+  uint32_t node;
+};
+
+static int compare_orders(const void *a, const void *b) {
+  const struct order *p = a, *q = b;
+  if (p->key != q->key) return p->key < q->key ? -1 : 1;
+  return (p->node > q->node) - (p->node < q->node);
+}
+
+/* The middle of a node's neighbours on a level; the node's own number where there are none. */
+static double middle_of(const struct by_paths *g, const uint32_t *level, const struct by_spot *spots, uint32_t node,
+                        uint32_t wanted) {
+  double sum = 0;
+  uint32_t n = 0;
+  for (uint32_t k = g->first[node]; k < g->first[node + 1]; k++) {
+    uint32_t other = far_end(g, k, node);
+    if (level[other] != wanted) continue;
+    sum += spots[other].x;
+    n++;
+  }
+  return n ? sum / n : NAN;
+}
+
+/* Spreads the nodes of a level evenly over `width`, in the order of their keys. */
+static void spread(struct order *order, uint32_t n, double width, double y, struct by_spot *out) {
+  qsort(order, n, sizeof *order, compare_orders);
+  for (uint32_t i = 0; i < n; i++) out[order[i].node] = (struct by_spot){(i + 0.5) / n * width, y};
+}
+
+/* The first that a host is linked to. */
+static double home_of(const struct by_paths *g, uint32_t host) {
+  return g->first[host] < g->first[host + 1] ? far_end(g, g->first[host], host) : NAN;
+}
+
+/* A host's key is that of the switch it is at, so that hosts of a switch are side by side. */
+static uint32_t gather(const struct by_paths *g, const uint32_t *level, uint32_t wanted, const struct by_spot *spots,
+                       struct order *order) {
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < g->topology->n_nodes; v++) {
+    if (level[v] != wanted) continue;
+    double key = wanted == 0 ? home_of(g, v) : middle_of(g, level, spots, v, wanted - 1);
+    order[n++] = (struct order){isnan(key) ? v : key, v};
+  }
+  return n;
+}
+
+/* Switches whose middles are near each other are drawn above their hosts; where that would lay them on each other, as
+ * spines are, evenly. */
+static bool apart(const struct order *order, uint32_t n, double width) {
+  for (uint32_t i = 1; i < n; i++)
+    if (order[i].key - order[i - 1].key < 0.5 * width / n) return false;
+  return true;
+}
+
+static void lay_level(const struct by_paths *g, const uint32_t *level, uint32_t wanted, double width, uint32_t top,
+                      struct order *order, struct by_spot *out) {
+  uint32_t n = gather(g, level, wanted, out, order);
+  double y = -(double)wanted * width / (top + 1) * 0.5;
+  spread(order, n, width, y, out);
+  if (wanted == 0 || !apart(order, n, width)) return;
+  for (uint32_t i = 0; i < n; i++) out[order[i].node].x = order[i].key;
+}
+
+static enum banyan_status lay_in_layers(const struct by_paths *g, struct by_spot *out) {
+  uint32_t n = g->topology->n_nodes;
+  uint32_t *level = calloc(n, sizeof *level), *queue = calloc(n, sizeof *queue);
+  struct order *order = calloc(n, sizeof *order);
+  enum banyan_status status = level && queue && order ? BANYAN_OK : by_topology_no_memory();
+  if (status == BANYAN_OK) {
+    uint32_t top = find_levels(g, level, queue);
+    lift(g, level, &top);
+    for (uint32_t l = 0; l <= top; l++) lay_level(g, level, l, 100, top, order, out);
+  }
+  free(level);
+  free(queue);
+  free(order);
+  return status;
+}
+
+/* --- springs: Fruchterman and Reingold, "Graph drawing by force-directed placement", 1991, from a circle --- */
+
+static struct by_spot apart_from(struct by_spot a, struct by_spot b) {
+  double x = a.x - b.x, y = a.y - b.y, far = x * x + y * y + 1e-9;
+  return (struct by_spot){x / far, y / far};
+}
+
+static void push(uint32_t n, const struct by_spot *at, struct by_spot *force) {
+  for (uint32_t i = 0; i < n; i++) {
+    force[i] = (struct by_spot){0, 0};
+    for (uint32_t j = 0; j < n; j++) {
+      struct by_spot away = apart_from(at[i], at[j]);
+      force[i].x += away.x;
+      force[i].y += away.y;
+    }
+  }
+}
+
+static void pull(const struct by_paths *g, const struct by_spot *at, struct by_spot *force) {
+  for (uint32_t i = 0; i < g->topology->n_nodes; i++)
+    for (uint32_t k = g->first[i]; k < g->first[i + 1]; k++) {
+      struct by_spot other = at[far_end(g, k, i)];
+      double x = other.x - at[i].x, y = other.y - at[i].y, far = sqrt(x * x + y * y);
+      force[i].x += x * far;
+      force[i].y += y * far;
+    }
+}
+
+static void move(uint32_t n, double most, const struct by_spot *force, struct by_spot *at) {
+  for (uint32_t i = 0; i < n; i++) {
+    double size = sqrt(force[i].x * force[i].x + force[i].y * force[i].y);
+    double step = size > most ? most / size : 1;
+    at[i].x += force[i].x * step;
+    at[i].y += force[i].y * step;
+  }
+}
+
+static enum banyan_status lay_by_springs(const struct by_paths *g, struct by_spot *out) {
+  uint32_t n = g->topology->n_nodes;
+  double radius = sqrt(n) / 2, steps = most_work / ((double)n * n);
+  for (uint32_t i = 0; i < n; i++) {
+    double angle = 2 * pi * i / n;
+    out[i].x = radius * sin(angle);
+    out[i].y = -radius * cos(angle);
+  }
+  if (n > MOST_SPRUNG || n < 3) return BANYAN_OK;
+  struct by_spot *force = calloc(n, sizeof *force);
+  if (!force) return by_topology_no_memory();
+  int count = steps < MOST_STEPS ? (int)steps : MOST_STEPS;
+  for (int i = 0; i < count; i++) {
+    push(n, out, force);
+    pull(g, out, force);
+    move(n, radius * 0.2 * (1 - (double)i / count), force, out);
+  }
+  free(force);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_topology_layout(const struct by_topology *topology, struct by_spot *out,
+                                      enum by_layout_kind *kind) {
+  struct by_paths graph;
+  *kind = BY_LAYOUT_PLACES;
+  if (lay_by_places(topology, out)) return BANYAN_OK;
+  BY_TRY(by_paths_init(&graph, topology));
+  *kind = has_layers(topology) ? BY_LAYOUT_LAYERS : BY_LAYOUT_SPRINGS;
+  enum banyan_status status = *kind == BY_LAYOUT_LAYERS ? lay_in_layers(&graph, out) : lay_by_springs(&graph, out);
+  by_paths_fini(&graph);
+  return status;
+}

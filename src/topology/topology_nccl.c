@@ -1,0 +1,492 @@
+/* The elements are walked four times: to count, to find the GPUs, which come first and in the order of their ranks; for
+ * all that they hang on; and for the links between GPUs, which name their ends by bus ids. An element's node is kept in
+ * the element itself, as number + 1. */
+#include "topology_nccl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "text.h"
+#include "topology_make.h"
+#include "topology_nccl_rates.h"
+#include "topology_xml.h"
+
+enum { MOST_NAME = 200, MOST_HOSTS = 1024, MOST_CPUS = 8192 };
+
+static const double DEFAULT_NET_MEGABITS = 10000;
+
+/* A <pci>. */
+struct device {
+  const xmlNode *element;
+  uint32_t host;
+  const char *bus;
+  bool is_gpu;
+};
+
+struct gpu {
+  const xmlNode *element, *pci; /* element NULL: only the class says that it is one */
+  uint32_t host, cpu, at;       /* at: in the order of the file */
+  long rank;                    /* -1: none */
+};
+
+struct lane {
+  uint32_t from, to;
+  double rate;
+};
+
+struct cpu {
+  const xmlNode *element;
+  uint32_t host, node;
+};
+
+struct nccl {
+  struct by_xml xml;
+  struct by_arena arena;
+  struct by_topology_builder builder;
+  const char *hosts[MOST_HOSTS]; /* their hashes */
+  uint32_t n_hosts;
+  struct cpu *cpus;
+  struct gpu *gpus;
+  struct device *devices; /* sorted by host and bus once all are there */
+  struct lane *lanes;
+  uint32_t n_cpus, n_gpus, n_devices, n_lanes, n_unknown;
+  bool some_gpus, some_ranks; /* there are <gpu> elements; they have ranks */
+  uint32_t nvswitch, network; /* UINT32_MAX: none */
+};
+
+/* --- telling what an element is --- */
+
+static bool has_class(const xmlNode *pci, const char *beginning) {
+  const char *class = by_xml_attribute(pci, "class");
+  return class && strncasecmp(class, beginning, strlen(beginning)) == 0;
+}
+
+static uint32_t count_inside(const xmlNode *element, const char *name) {
+  uint32_t n = 0;
+  for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next))
+    n += by_xml_is(child, name);
+  return n;
+}
+
+static bool holds_pci(const xmlNode *pci) {
+  return count_inside(pci, "pci") > 0;
+}
+
+/* A file that was written by hand may know GPUs by their class only. */
+static bool is_bare_gpu(const struct nccl *nccl, const xmlNode *pci) {
+  return !nccl->some_gpus && (has_class(pci, "0x03") || has_class(pci, "0x12")) && !holds_pci(pci);
+}
+
+static bool is_nic(const xmlNode *pci) {
+  return count_inside(pci, "nic") > 0 || (has_class(pci, "0x02") && !holds_pci(pci));
+}
+
+static void set_node(const xmlNode *element, uint32_t node) {
+  ((xmlNode *)element)->_private = (void *)((uintptr_t)node + 1);
+}
+
+/* UINT32_MAX: it has none. */
+static uint32_t node_of(const xmlNode *element) {
+  return (uint32_t)(uintptr_t)element->_private - 1;
+}
+
+/* --- names --- */
+
+/* "gpu0", and "h1/gpu0" where there are several servers. `bus` tells apart what would be named alike. */
+static enum banyan_status add_named(struct nccl *nccl, const xmlNode *element, uint32_t host, bool is_host,
+                                    const char *name, const char *bus, uint32_t *out) {
+  char full[2 * MOST_NAME + 40], shown[BY_TOPOLOGY_MOST_NAME + 1];
+  int used = nccl->n_hosts > 1 ? snprintf(full, sizeof full, "h%u/", host) : 0;
+  snprintf(full + used, sizeof full - (size_t)used, "%.*s", MOST_NAME, name);
+  by_keep_printable(full, shown, sizeof shown);
+  if (bus && by_topology_builder_find(&nccl->builder, shown) != UINT32_MAX) {
+    snprintf(full + strlen(full), sizeof full - strlen(full), " (%.32s)", bus);
+    by_keep_printable(full, shown, sizeof shown);
+  }
+  enum banyan_status status = is_host ? by_topology_builder_add_host(&nccl->builder, shown, out)
+                                      : by_topology_builder_add_switch(&nccl->builder, shown, out);
+  if (status != BANYAN_OK) return by_xml_fail_within(&nccl->xml, element, status);
+  set_node(element, *out);
+  return BANYAN_OK;
+}
+
+static enum banyan_status link_up(struct nccl *nccl, const xmlNode *element, uint32_t a, uint32_t b, double rate,
+                                  double delay) {
+  enum banyan_status status = by_topology_builder_add_link(&nccl->builder, a, b, rate, delay, NULL);
+  return status == BANYAN_OK ? status : by_xml_fail_within(&nccl->xml, element, status);
+}
+
+/* --- what there is: GPUs, and devices by their bus --- */
+
+static void keep_device(struct nccl *nccl, const xmlNode *element, const char *bus, uint32_t host, bool is_gpu) {
+  nccl->devices[nccl->n_devices++] = (struct device){.element = element, .host = host, .bus = bus, .is_gpu = is_gpu};
+}
+
+static enum banyan_status keep_gpu(struct nccl *nccl, const xmlNode *pci, const xmlNode *element, uint32_t host,
+                                   uint32_t cpu) {
+  struct gpu *gpu = &nccl->gpus[nccl->n_gpus++];
+  *gpu = (struct gpu){.element = element, .pci = pci, .host = host, .cpu = cpu, .at = nccl->n_gpus - 1, .rank = -1};
+  if (element) BY_TRY(by_nccl_number(&nccl->xml, element, "rank", -1, &gpu->rank));
+  nccl->some_ranks = nccl->some_ranks || gpu->rank >= 0;
+  return BANYAN_OK;
+}
+
+static enum banyan_status find_devices(struct nccl *nccl, const xmlNode *parent, uint32_t host, uint32_t cpu) {
+  for (const xmlNode *pci = by_xml_first(parent); pci; pci = by_xml_next(pci->next)) {
+    const char *bus;
+    if (!by_xml_is(pci, "pci")) continue;
+    BY_TRY(by_xml_need(&nccl->xml, pci, "busid", &bus));
+    keep_device(nccl, pci, bus, host, is_bare_gpu(nccl, pci) || count_inside(pci, "gpu"));
+    if (is_bare_gpu(nccl, pci)) BY_TRY(keep_gpu(nccl, pci, NULL, host, cpu));
+    for (const xmlNode *gpu = by_xml_first(pci); gpu; gpu = by_xml_next(gpu->next))
+      if (by_xml_is(gpu, "gpu")) BY_TRY(keep_gpu(nccl, pci, gpu, host, cpu));
+    BY_TRY(find_devices(nccl, pci, host, cpu));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status find_host(struct nccl *nccl, const xmlNode *cpu, uint32_t *out) {
+  const char *hash = by_xml_attribute(cpu, "host_hash");
+  if (!hash) hash = "";
+  for (*out = 0; *out < nccl->n_hosts; ++*out)
+    if (strcmp(nccl->hosts[*out], hash) == 0) return BANYAN_OK;
+  if (nccl->n_hosts == MOST_HOSTS) return by_xml_fail(&nccl->xml, cpu, "more than %d hosts", MOST_HOSTS);
+  nccl->hosts[nccl->n_hosts++] = hash;
+  return BANYAN_OK;
+}
+
+static enum banyan_status find_all(struct nccl *nccl) {
+  for (const xmlNode *cpu = by_xml_first(nccl->xml.root); cpu; cpu = by_xml_next(cpu->next)) {
+    uint32_t host;
+    if (!by_xml_is(cpu, "cpu")) continue;
+    BY_TRY(find_host(nccl, cpu, &host));
+    if (nccl->n_cpus == MOST_CPUS) return by_xml_fail(&nccl->xml, cpu, "more than %d", MOST_CPUS);
+    nccl->cpus[nccl->n_cpus] = (struct cpu){.element = cpu, .host = host};
+    BY_TRY(find_devices(nccl, cpu, host, nccl->n_cpus++));
+  }
+  return nccl->n_cpus ? BANYAN_OK : by_xml_fail(&nccl->xml, nccl->xml.root, "holds no <cpu>");
+}
+
+static int compare_devices(const void *a, const void *b) {
+  const struct device *first = a, *second = b;
+  if (first->host != second->host) return first->host < second->host ? -1 : 1;
+  return strcasecmp(first->bus, second->bus);
+}
+
+static enum banyan_status index_devices(struct nccl *nccl) {
+  qsort(nccl->devices, nccl->n_devices, sizeof *nccl->devices, compare_devices);
+  for (uint32_t i = 1; i < nccl->n_devices; i++)
+    if (compare_devices(&nccl->devices[i - 1], &nccl->devices[i]) == 0)
+      return by_xml_fail(&nccl->xml, nccl->devices[i].element, "two devices have that busid");
+  return BANYAN_OK;
+}
+
+static const struct device *find_device(const struct nccl *nccl, uint32_t host, const char *bus) {
+  struct device wanted = {.host = host, .bus = bus};
+  return bsearch(&wanted, nccl->devices, nccl->n_devices, sizeof *nccl->devices, compare_devices);
+}
+
+/* --- GPUs --- */
+
+/* As they stand in the file (which is how they stand in the array) where ranks do not say. */
+static int compare_gpus(const void *a, const void *b) {
+  const struct gpu *first = a, *second = b;
+  unsigned long one = (unsigned long)first->rank, other = (unsigned long)second->rank; /* none: last */
+  if (one != other) return one < other ? -1 : 1;
+  return (first->at > second->at) - (first->at < second->at);
+}
+
+static enum banyan_status add_gpu(struct nccl *nccl, const struct gpu *gpu, uint32_t i) {
+  const xmlNode *element = gpu->element ? gpu->element : gpu->pci;
+  const char *bus = by_xml_attribute(gpu->pci, "busid");
+  char name[32];
+  uint32_t node;
+  long number;
+  BY_TRY(by_nccl_number(&nccl->xml, element, "dev", i, &number));
+  snprintf(name, sizeof name, "gpu%ld", number);
+  BY_TRY(add_named(nccl, element, gpu->host, true, name, bus, &node));
+  if (!gpu->element || count_inside(gpu->pci, "gpu") == 1) set_node(gpu->pci, node);
+  by_topology_builder_node(&nccl->builder, node)->takes_part = gpu->rank >= 0 || !nccl->some_ranks;
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_gpus(struct nccl *nccl) {
+  if (nccl->n_gpus == 0) return by_xml_fail(&nccl->xml, nccl->xml.root, "holds no GPU");
+  if (nccl->some_ranks) qsort(nccl->gpus, nccl->n_gpus, sizeof *nccl->gpus, compare_gpus);
+  for (uint32_t i = 0; i < nccl->n_gpus; i++) {
+    const struct gpu *gpu = &nccl->gpus[i];
+    if (i && gpu->rank >= 0 && gpu->rank == nccl->gpus[i - 1].rank)
+      return by_xml_fail(&nccl->xml, gpu->element, "another GPU has the rank %ld", gpu->rank);
+    BY_TRY(add_gpu(nccl, gpu, i));
+  }
+  return BANYAN_OK;
+}
+
+/* --- what they hang on --- */
+
+static enum banyan_status add_net(struct nccl *nccl, const xmlNode *net, uint32_t nic, uint32_t host) {
+  const char *name = by_xml_attribute(net, "name"), *dev = by_xml_attribute(net, "dev"), *used;
+  const char *latency = by_xml_attribute(net, "latency");
+  double delay = 0;
+  uint32_t node;
+  long megabits;
+  used = by_xml_attribute(net, "net");
+  if (!dev || (used && strcmp(used, "0") == 0)) return BANYAN_OK; /* part of a virtual one, as NCCL takes it */
+  BY_TRY(by_nccl_number(&nccl->xml, net, "speed", 0, &megabits));
+  if (latency && (by_parse_number(latency, &delay) != BANYAN_OK || delay < 0))
+    return by_xml_fail(&nccl->xml, net, "latency is \"%.40s\", must be microseconds", latency);
+  double rate = (megabits > 0 ? (double)megabits : DEFAULT_NET_MEGABITS) * 1e6;
+  BY_TRY(add_named(nccl, net, host, false, name ? name : "net", dev, &node));
+  BY_TRY(link_up(nccl, net, nic, node, rate, delay * 1e-6));
+  return nccl->network == UINT32_MAX ? BANYAN_OK : link_up(nccl, net, node, nccl->network, rate, 0);
+}
+
+static enum banyan_status add_nets(struct nccl *nccl, const xmlNode *nic, uint32_t node, uint32_t host) {
+  for (const xmlNode *net = by_xml_first(nic); net; net = by_xml_next(net->next))
+    if (by_xml_is(net, "net")) BY_TRY(add_net(nccl, net, node, host));
+  return BANYAN_OK;
+}
+
+/* A switch of Broadcom's shows itself as two levels, though it is one. */
+static bool is_same_switch(const xmlNode *pci, const xmlNode *parent) {
+  static const char *const names[] = {"vendor", "device"};
+  const char *device = by_xml_attribute(pci, "device");
+  if (!device || (strcasecmp(device, "0xc010") != 0 && strcasecmp(device, "0xc030") != 0)) return false;
+  for (int i = 0; i < 2; i++) {
+    const char *own = by_xml_attribute(pci, names[i]), *above = by_xml_attribute(parent, names[i]);
+    if (!own || !above || strcasecmp(own, above) != 0 || (i == 0 && strcasecmp(own, "0x1000") != 0)) return false;
+  }
+  return true;
+}
+
+static enum banyan_status add_pci_node(struct nccl *nccl, const xmlNode *pci, uint32_t host, uint32_t *out) {
+  char name[80];
+  const char *bus = by_xml_attribute(pci, "busid");
+  *out = node_of(pci);
+  if (*out != UINT32_MAX) return BANYAN_OK; /* a GPU */
+  snprintf(name, sizeof name, "%s %.64s", is_nic(pci) ? "nic" : "pci", bus ? bus : "");
+  return add_named(nccl, pci, host, false, name, NULL, out);
+}
+
+static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_t parent, uint32_t host) {
+  uint32_t node;
+  double rate;
+  BY_TRY(by_nccl_pci_rate(&nccl->xml, pci, &rate));
+  BY_TRY(add_pci_node(nccl, pci, host, &node));
+  BY_TRY(link_up(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? by_nccl_rate_inside : rate, 0));
+  for (const xmlNode *child = by_xml_first(pci); child; child = by_xml_next(child->next)) {
+    if (by_xml_is(child, "pci")) BY_TRY(add_pci(nccl, child, node, host));
+    if (by_xml_is(child, "nic")) BY_TRY(add_nets(nccl, child, node, host));
+    if (by_xml_is(child, "gpu") && node_of(child) != node)
+      BY_TRY(link_up(nccl, child, node, node_of(child), by_nccl_rate_inside, 0));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_nic_of_cpu(struct nccl *nccl, const xmlNode *nic, uint32_t cpu, uint32_t host,
+                                         uint32_t i) {
+  char name[BY_TOPOLOGY_MOST_NAME + 16];
+  uint32_t node;
+  snprintf(name, sizeof name, "nic %u of cpu%.40s", i, by_xml_attribute(nic->parent, "numaid"));
+  BY_TRY(add_named(nccl, nic, host, false, name, NULL, &node));
+  BY_TRY(link_up(nccl, nic, cpu, node, by_nccl_rate_inside, 0));
+  return add_nets(nccl, nic, node, host);
+}
+
+static enum banyan_status add_cpu(struct nccl *nccl, struct cpu *cpu) {
+  const char *number;
+  char name[64];
+  uint32_t nics = 0;
+  BY_TRY(by_xml_need(&nccl->xml, cpu->element, "numaid", &number));
+  snprintf(name, sizeof name, "cpu%.40s", number);
+  BY_TRY(add_named(nccl, cpu->element, cpu->host, false, name, NULL, &cpu->node));
+  for (const xmlNode *child = by_xml_first(cpu->element); child; child = by_xml_next(child->next)) {
+    if (by_xml_is(child, "pci")) BY_TRY(add_pci(nccl, child, cpu->node, cpu->host));
+    if (by_xml_is(child, "nic")) BY_TRY(add_nic_of_cpu(nccl, child, cpu->node, cpu->host, nics++));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_cpus(struct nccl *nccl) {
+  if (nccl->n_hosts > 1) BY_TRY(by_topology_builder_add_switch(&nccl->builder, "network", &nccl->network));
+  for (uint32_t i = 0; i < nccl->n_cpus; i++) {
+    struct cpu *cpu = &nccl->cpus[i];
+    BY_TRY(add_cpu(nccl, cpu));
+    for (uint32_t j = 0; j < i; j++) {
+      if (nccl->cpus[j].host != cpu->host) continue;
+      double rate = fmin(by_nccl_cpu_rate(cpu->element), by_nccl_cpu_rate(nccl->cpus[j].element));
+      BY_TRY(link_up(nccl, cpu->element, nccl->cpus[j].node, cpu->node, rate, 0));
+    }
+  }
+  return BANYAN_OK;
+}
+
+/* --- links between GPUs --- */
+
+static enum banyan_status keep_lane(struct nccl *nccl, const xmlNode *element, uint32_t from, uint32_t to,
+                                    double rate) {
+  if (from == to) return by_xml_fail(&nccl->xml, element, "leads from a device to itself");
+  nccl->lanes[nccl->n_lanes++] = (struct lane){from, to, rate};
+  return BANYAN_OK;
+}
+
+static enum banyan_status find_nvswitch(struct nccl *nccl, uint32_t *out) {
+  if (nccl->nvswitch == UINT32_MAX) BY_TRY(by_topology_builder_add_switch(&nccl->builder, "nvswitch", &nccl->nvswitch));
+  *out = nccl->nvswitch;
+  return BANYAN_OK;
+}
+
+/* All NVSwitches of a system are one, which is how they serve: each GPU has links to all of them. *to is UINT32_MAX
+ * where the target is not in the file. */
+static enum banyan_status find_target(struct nccl *nccl, const xmlNode *nvlink, const struct gpu *gpu, uint32_t *to) {
+  const char *target = by_xml_attribute(nvlink, "target"), *class = by_xml_attribute(nvlink, "tclass");
+  const struct device *device = target ? find_device(nccl, gpu->host, target) : NULL;
+  *to = device && device->is_gpu ? node_of(device->element) : UINT32_MAX;
+  if (*to != UINT32_MAX || !class) return BANYAN_OK;
+  if (strcasecmp(class, "0x068001") == 0) *to = nccl->cpus[gpu->cpu].node;
+  return strcasecmp(class, "0x068000") == 0 ? find_nvswitch(nccl, to) : BANYAN_OK;
+}
+
+static enum banyan_status add_nvlink(struct nccl *nccl, const xmlNode *nvlink, const struct gpu *gpu, double rate) {
+  uint32_t to;
+  long n;
+  BY_TRY(by_nccl_number(&nccl->xml, nvlink, "count", 1, &n));
+  if (n < 1 || n > 1024) return by_xml_fail(&nccl->xml, nvlink, "count is %ld, must be 1 to 1024", n);
+  BY_TRY(find_target(nccl, nvlink, gpu, &to));
+  nccl->n_unknown += to == UINT32_MAX;
+  return to == UINT32_MAX ? BANYAN_OK : keep_lane(nccl, nvlink, node_of(gpu->pci), to, (double)n * rate);
+}
+
+/* NVLink from a GPU to the memory of its CPU; `bw` in MB/s. */
+static enum banyan_status add_c2c(struct nccl *nccl, const xmlNode *c2c, const struct gpu *gpu) {
+  long n, megabytes;
+  BY_TRY(by_nccl_number(&nccl->xml, c2c, "count", 1, &n));
+  BY_TRY(by_nccl_number(&nccl->xml, c2c, "bw", 0, &megabytes));
+  if (n < 1 || n > 1024 || megabytes < 1)
+    return by_xml_fail(&nccl->xml, c2c, "count is %ld and bw %ld, must be 1 or more", n, megabytes);
+  return keep_lane(nccl, c2c, node_of(gpu->pci), nccl->cpus[gpu->cpu].node, (double)n * (double)megabytes * 8e6);
+}
+
+/* Several GPUs of one device (parts of it, or ranks that share it) list the same links. */
+static bool is_first_of_pci(const struct gpu *gpu) {
+  const xmlNode *first = by_xml_first(gpu->pci);
+  while (first && !by_xml_is(first, "gpu")) first = by_xml_next(first->next);
+  return first == gpu->element;
+}
+
+static enum banyan_status add_lanes_of(struct nccl *nccl, const struct gpu *gpu) {
+  if (!gpu->element || !is_first_of_pci(gpu)) return BANYAN_OK;
+  for (const xmlNode *link = by_xml_first(gpu->element); link; link = by_xml_next(link->next)) {
+    if (by_xml_is(link, "nvlink")) BY_TRY(add_nvlink(nccl, link, gpu, by_nccl_nvlink_rate(gpu->element)));
+    if (by_xml_is(link, "xgmi")) BY_TRY(add_nvlink(nccl, link, gpu, by_nccl_xgmi_rate(gpu->element)));
+    if (by_xml_is(link, "c2c")) BY_TRY(add_c2c(nccl, link, gpu));
+  }
+  return BANYAN_OK;
+}
+
+/* <pcilink target> inside a PCI switch: a way to another one that is not in the tree. */
+static enum banyan_status add_pci_links(struct nccl *nccl, const struct device *device) {
+  for (const xmlNode *link = by_xml_first(device->element); link; link = by_xml_next(link->next)) {
+    const char *target;
+    if (!by_xml_is(link, "pcilink")) continue;
+    BY_TRY(by_xml_need(&nccl->xml, link, "target", &target));
+    const struct device *other = find_device(nccl, device->host, target);
+    uint32_t to = other ? node_of(other->element) : UINT32_MAX;
+    nccl->n_unknown += to == UINT32_MAX;
+    if (to != UINT32_MAX) BY_TRY(keep_lane(nccl, link, node_of(device->element), to, by_nccl_rate_inside));
+  }
+  return BANYAN_OK;
+}
+
+#define ORDER(x, y) (((x) > (y)) - ((x) < (y)))
+
+static uint32_t lower(const struct lane *lane) {
+  return lane->from < lane->to ? lane->from : lane->to;
+}
+
+static uint32_t upper(const struct lane *lane) {
+  return lane->from < lane->to ? lane->to : lane->from;
+}
+
+static int compare_lanes(const void *a, const void *b) {
+  const struct lane *first = a, *second = b;
+  int order = ORDER(lower(first), lower(second));
+  return order ? order : ORDER(upper(first), upper(second));
+}
+
+/* Both ends list a link, each its way out; what only one end lists goes both ways. */
+static enum banyan_status join_lanes(struct nccl *nccl) {
+  qsort(nccl->lanes, nccl->n_lanes, sizeof *nccl->lanes, compare_lanes);
+  for (uint32_t from = 0, to; from < nccl->n_lanes; from = to) {
+    const struct lane *first = &nccl->lanes[from];
+    double rates[2] = {0, 0};
+    struct by_link *link;
+    for (to = from; to < nccl->n_lanes && compare_lanes(first, &nccl->lanes[to]) == 0; to++)
+      rates[nccl->lanes[to].from == lower(first) ? BY_AB : BY_BA] += nccl->lanes[to].rate;
+    double forth = rates[BY_AB] > 0 ? rates[BY_AB] : rates[BY_BA];
+    BY_TRY(by_topology_builder_add_link(&nccl->builder, lower(first), upper(first), forth, 0, &link));
+    if (rates[BY_BA] > 0) link->capacity[BY_BA].all = rates[BY_BA];
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_lanes(struct nccl *nccl) {
+  for (uint32_t i = 0; i < nccl->n_gpus; i++) BY_TRY(add_lanes_of(nccl, &nccl->gpus[i]));
+  for (uint32_t i = 0; i < nccl->n_devices; i++) BY_TRY(add_pci_links(nccl, &nccl->devices[i]));
+  if (nccl->n_unknown)
+    by_info("topology", "%s: %u links lead to devices that are not in the file; left out", nccl->xml.source,
+            nccl->n_unknown);
+  return join_lanes(nccl);
+}
+
+/* --- the whole --- */
+
+/* An element is at most one of all these. */
+static uint32_t count_below(struct nccl *nccl, const xmlNode *element) {
+  uint32_t n = 1;
+  nccl->some_gpus = nccl->some_gpus || by_xml_is(element, "gpu");
+  for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next))
+    n += count_below(nccl, child);
+  return n;
+}
+
+static enum banyan_status make_arrays(struct nccl *nccl) {
+  uint32_t n = count_below(nccl, nccl->xml.root);
+  nccl->cpus = BY_ARENA_ARRAY(&nccl->arena, struct cpu, count_inside(nccl->xml.root, "cpu"));
+  nccl->gpus = BY_ARENA_ARRAY(&nccl->arena, struct gpu, n);
+  nccl->devices = BY_ARENA_ARRAY(&nccl->arena, struct device, n);
+  nccl->lanes = BY_ARENA_ARRAY(&nccl->arena, struct lane, n);
+  return nccl->cpus && nccl->gpus && nccl->devices && nccl->lanes ? BANYAN_OK : by_topology_no_memory();
+}
+
+static enum banyan_status read_system(struct nccl *nccl, struct by_topology **out) {
+  BY_TRY(make_arrays(nccl));
+  BY_TRY(find_all(nccl));
+  BY_TRY(index_devices(nccl));
+  BY_TRY(add_gpus(nccl));
+  BY_TRY(add_cpus(nccl));
+  BY_TRY(add_lanes(nccl));
+  enum banyan_status status = by_topology_builder_finish(&nccl->builder, out);
+  return status == BANYAN_OK ? status : by_fail_within(status, "%s", nccl->xml.source);
+}
+
+enum banyan_status by_topology_parse_nccl(const char *source, const char *text, size_t length,
+                                          struct by_topology **out) {
+  struct nccl *nccl = calloc(1, sizeof *nccl);
+  if (!nccl) return by_topology_no_memory();
+  nccl->nvswitch = nccl->network = UINT32_MAX;
+  by_arena_init(&nccl->arena);
+  enum banyan_status status = by_xml_parse(&nccl->xml, source, text, length, "system", "NCCL topology XML");
+  if (status == BANYAN_OK) {
+    status = by_topology_builder_init(&nccl->builder, "");
+    if (status == BANYAN_OK) status = read_system(nccl, out);
+    by_topology_builder_fini(&nccl->builder);
+    by_xml_fini(&nccl->xml);
+  }
+  by_arena_fini(&nccl->arena);
+  free(nccl);
+  return status;
+}

@@ -1,0 +1,432 @@
+/* Rows are collected first and then sorted by pair: directions, repeated measurements and what is missing are only
+ * known when all have been seen. */
+#include "topology_pairs.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "text.h"
+#include "topology_csv.h"
+#include "topology_make.h"
+
+enum {
+  MOST_ROWS = BY_TOPOLOGY_MOST_LINKS,
+  FIRST_ROOM = 1024,
+  MOST_PATTERNS = 64,
+  MOST_LIMITS = 16,
+  MOST_OPTION = 1024,
+  MOST_DETOURS = 512 /* nodes, for which detours are looked for */
+};
+
+static const char separators[] = ",+ ";
+static const char default_limits[] = "aws=5g,gcp=7g,azure=16g", default_tier[] = "PREMIUM";
+
+enum column { SOURCE, SOURCE_TIER, TARGET, TARGET_TIER, SENT, RECEIVED, ROUND_TRIP, N_COLUMNS };
+static const char *const column_names[] = {"src_region", "src_tier",     "dst_region", "dst_tier",
+                                           "bps_sent",   "bps_received", "avg_rtt_ms"};
+
+struct measured {
+  uint32_t from, to;
+  double rate, round_trip; /* bit/s; seconds, NAN: not known */
+};
+
+struct pattern {
+  const char *text;
+  bool leaves_out, has_tier, matched;
+};
+
+struct limit {
+  const char *provider;
+  double rate;
+};
+
+struct pairs {
+  struct by_csv csv;
+  int columns[N_COLUMNS]; /* -1: there is none */
+  char select_text[MOST_OPTION], limits_text[MOST_OPTION];
+  struct pattern patterns[MOST_PATTERNS];
+  size_t n_patterns;
+  struct limit limits[MOST_LIMITS];
+  size_t n_limits;
+  struct by_topology_builder seen; /* the regions as they come */
+  struct measured *rows;
+  size_t n_rows, room;
+  size_t n_unmeasured, n_one_way, n_detours, n_medians;
+  double usual; /* delay where nothing is known, seconds */
+};
+
+/* --- options --- */
+
+static enum banyan_status copy_option(const char *what, const char *text, char out[MOST_OPTION]) {
+  if (strlen(text) >= MOST_OPTION)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the %s are longer than %d bytes", what, MOST_OPTION);
+  strcpy(out, text);
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_patterns(struct pairs *pairs, const char *text) {
+  char *kept = NULL;
+  BY_TRY(copy_option("regions to select", text ? text : "", pairs->select_text));
+  for (char *word = strtok_r(pairs->select_text, separators, &kept); word; word = strtok_r(NULL, separators, &kept)) {
+    if (pairs->n_patterns == MOST_PATTERNS)
+      return by_fail(BANYAN_ERR_ARGUMENT, "more than %d regions to select; use patterns such as aws:us-*",
+                     MOST_PATTERNS);
+    bool leaves_out = *word == '!';
+    pairs->patterns[pairs->n_patterns++] =
+        (struct pattern){.text = word + leaves_out, .leaves_out = leaves_out, .has_tier = strchr(word, '/') != NULL};
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_limits(struct pairs *pairs, const char *text) {
+  char *kept = NULL;
+  BY_TRY(copy_option("limits of providers", text ? text : default_limits, pairs->limits_text));
+  for (char *word = strtok_r(pairs->limits_text, separators, &kept); word; word = strtok_r(NULL, separators, &kept)) {
+    char *equals = strchr(word, '=');
+    struct limit *limit = &pairs->limits[pairs->n_limits];
+    if (!equals || pairs->n_limits++ == MOST_LIMITS)
+      return by_fail(BANYAN_ERR_ARGUMENT, "limits must be like %s, at most %d of them, not \"%.64s\"", default_limits,
+                     MOST_LIMITS, word);
+    *equals = '\0';
+    limit->provider = word;
+    BY_TRY(by_parse_rate(equals + 1, &limit->rate));
+    if (!(limit->rate > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "the limit of %.64s is 0, must be more", word);
+  }
+  return BANYAN_OK;
+}
+
+/* Whether a pattern speaks of a region, which is of the premium tier unless it says otherwise. */
+static bool matches(const struct pattern *pattern, const char *region, const char *tier, const char *full) {
+  if (pattern->has_tier) return fnmatch(pattern->text, full, 0) == 0;
+  return (!*tier || strcmp(tier, default_tier) == 0) && fnmatch(pattern->text, region, 0) == 0;
+}
+
+static bool selected(struct pairs *pairs, const char *region, const char *tier) {
+  static const struct pattern everything = {.text = "*"};
+  char full[BY_CSV_MOST_ROW + 2];
+  bool wanted = true;
+  snprintf(full, sizeof full, "%s/%s", region, tier);
+  for (size_t i = 0; i < pairs->n_patterns; i++) wanted = wanted && pairs->patterns[i].leaves_out;
+  wanted = wanted && matches(&everything, region, tier, full); /* none or only such as leave out: all the others */
+  for (size_t i = 0; i < pairs->n_patterns; i++) {
+    struct pattern *pattern = &pairs->patterns[i];
+    if (!matches(pattern, region, tier, full)) continue;
+    pattern->matched = true;
+    wanted = !pattern->leaves_out;
+  }
+  return wanted;
+}
+
+/* --- rows --- */
+
+static enum banyan_status take_columns(struct pairs *pairs) {
+  struct by_csv *csv = &pairs->csv;
+  bool more;
+  BY_TRY(by_csv_next(csv, &more));
+  if (!more) return by_fail(BANYAN_ERR_PARSE, "%s: is empty, must be CSV with a line of column names", csv->source);
+  for (int c = 0; c < N_COLUMNS; c++) {
+    pairs->columns[c] = -1;
+    for (size_t i = 0; i < csv->n_fields; i++) {
+      if (strcmp(csv->fields[i], column_names[c]) != 0) continue;
+      if (pairs->columns[c] >= 0) return by_csv_fail(csv, "two columns are named %s", column_names[c]);
+      pairs->columns[c] = (int)i;
+    }
+  }
+  if (pairs->columns[SOURCE] < 0 || pairs->columns[TARGET] < 0)
+    return by_csv_fail(csv, "the columns must be named, src_region and dst_region among them");
+  if (pairs->columns[RECEIVED] < 0 && pairs->columns[SENT] < 0)
+    return by_csv_fail(csv, "there must be a column bps_received or bps_sent");
+  return BANYAN_OK;
+}
+
+/* "" where there is no such column or the row ends before it. */
+static const char *field(const struct pairs *pairs, enum column column) {
+  int at = pairs->columns[column];
+  return at >= 0 && (size_t)at < pairs->csv.n_fields ? pairs->csv.fields[at] : "";
+}
+
+/* *out is UINT32_MAX if the region is not wanted. */
+static enum banyan_status take_region(struct pairs *pairs, enum column which, enum column which_tier, uint32_t *out) {
+  const char *region = field(pairs, which), *tier = field(pairs, which_tier);
+  char name[BY_CSV_MOST_ROW + 2];
+  *out = UINT32_MAX;
+  if (!*region) return by_csv_fail(&pairs->csv, "%s is empty", column_names[which]);
+  if (!selected(pairs, region, tier)) return BANYAN_OK;
+  bool plain = !*tier || strcmp(tier, default_tier) == 0;
+  snprintf(name, sizeof name, plain ? "%s" : "%s/%s", region, tier);
+  if (!by_is_printable(name, BY_TOPOLOGY_MOST_NAME))
+    return by_csv_fail(&pairs->csv, "%s must be at most %d bytes of UTF-8, is \"%.64s...\"", column_names[which],
+                       BY_TOPOLOGY_MOST_NAME, name);
+  *out = by_topology_builder_find(&pairs->seen, name);
+  if (*out != UINT32_MAX) return BANYAN_OK;
+  enum banyan_status status = by_topology_builder_add_host(&pairs->seen, name, out);
+  return status == BANYAN_OK ? status : by_fail_within(status, "%s:%zu", pairs->csv.source, pairs->csv.line);
+}
+
+static enum banyan_status take_number(struct pairs *pairs, enum column column, double *out) {
+  const char *text = field(pairs, column);
+  *out = NAN;
+  if (!*text) return BANYAN_OK;
+  if (by_parse_number(text, out) != BANYAN_OK)
+    return by_csv_fail(&pairs->csv, "%s: %s", column_names[column], banyan_error_text());
+  return *out > 0 ? BANYAN_OK : by_csv_fail(&pairs->csv, "%s is %s, must be more than 0", column_names[column], text);
+}
+
+static enum banyan_status keep_row(struct pairs *pairs, const struct measured *row) {
+  if (pairs->n_rows == MOST_ROWS) return by_csv_fail(&pairs->csv, "more than %d pairs", MOST_ROWS);
+  if (pairs->n_rows == pairs->room) {
+    size_t room = pairs->room ? 2 * pairs->room : FIRST_ROOM;
+    struct measured *grown = realloc(pairs->rows, room * sizeof *grown);
+    if (!grown) return by_topology_no_memory();
+    pairs->rows = grown;
+    pairs->room = room;
+  }
+  pairs->rows[pairs->n_rows++] = *row;
+  return BANYAN_OK;
+}
+
+/* What arrived counts; what was sent also counts what was still in buffers when the time was over. */
+static enum banyan_status take_row(struct pairs *pairs) {
+  struct measured row;
+  double sent;
+  BY_TRY(take_region(pairs, SOURCE, SOURCE_TIER, &row.from));
+  BY_TRY(take_region(pairs, TARGET, TARGET_TIER, &row.to));
+  BY_TRY(take_number(pairs, SENT, &sent));
+  BY_TRY(take_number(pairs, RECEIVED, &row.rate));
+  BY_TRY(take_number(pairs, ROUND_TRIP, &row.round_trip));
+  row.round_trip /= 1e3;
+  if (row.from == UINT32_MAX || row.to == UINT32_MAX || row.from == row.to) return BANYAN_OK;
+  if (isnan(row.rate)) row.rate = sent;
+  pairs->n_unmeasured += isnan(row.rate);
+  return isnan(row.rate) ? BANYAN_OK : keep_row(pairs, &row);
+}
+
+static enum banyan_status take_rows(struct pairs *pairs) {
+  bool more;
+  for (;;) {
+    BY_TRY(by_csv_next(&pairs->csv, &more));
+    if (!more) break;
+    BY_TRY(take_row(pairs));
+  }
+  for (size_t i = 0; i < pairs->n_patterns; i++)
+    if (!pairs->patterns[i].matched)
+      return by_fail(BANYAN_ERR_ARGUMENT, "%s: no region is like \"%.64s\"", pairs->csv.source,
+                     pairs->patterns[i].text);
+  return pairs->n_rows ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "%s: no pair is measured", pairs->csv.source);
+}
+
+/* --- pairs --- */
+
+#define ORDER(x, y) (((x) > (y)) - ((x) < (y)))
+
+static uint32_t lower(const struct measured *row) {
+  return row->from < row->to ? row->from : row->to;
+}
+
+static uint32_t upper(const struct measured *row) {
+  return row->from < row->to ? row->to : row->from;
+}
+
+/* By pair, the direction up first. */
+static int compare_rows(const void *a, const void *b) {
+  const struct measured *first = a, *second = b;
+  int order = ORDER(lower(first), lower(second));
+  if (!order) order = ORDER(upper(first), upper(second));
+  return order ? order : ORDER(first->from, second->from);
+}
+
+struct pair {
+  uint32_t a, b;
+  double rate[2], delay; /* NAN: not known */
+};
+
+/* Repeated measurements are disturbed from above only: the highest rate and the shortest time count. */
+static size_t merge(const struct measured *rows, size_t n, struct pair *out) {
+  size_t used = 0;
+  double shortest = NAN;
+  *out = (struct pair){.a = lower(rows), .b = upper(rows), .rate = {NAN, NAN}};
+  for (; used < n && lower(&rows[used]) == out->a && upper(&rows[used]) == out->b; used++) {
+    double *rate = &out->rate[rows[used].from == out->a ? BY_AB : BY_BA];
+    *rate = fmax(*rate, rows[used].rate); /* fmax and fmin pass over NAN */
+    shortest = fmin(shortest, rows[used].round_trip);
+  }
+  out->delay = shortest / 2;
+  return used;
+}
+
+/* The pairs take the place of the rows; returns how many. */
+static size_t make_pairs(struct pairs *pairs, struct pair *out) {
+  size_t n = 0;
+  for (size_t at = 0; at < pairs->n_rows; n++) {
+    struct pair *pair = &out[n];
+    at += merge(pairs->rows + at, pairs->n_rows - at, pair);
+    if (isnan(pair->rate[BY_AB]) || isnan(pair->rate[BY_BA])) pairs->n_one_way++;
+    if (isnan(pair->rate[BY_AB])) pair->rate[BY_AB] = pair->rate[BY_BA];
+    if (isnan(pair->rate[BY_BA])) pair->rate[BY_BA] = pair->rate[BY_AB];
+  }
+  return n;
+}
+
+/* --- delays that were not measured --- */
+
+static int compare_numbers(const void *a, const void *b) {
+  return ORDER(*(const double *)a, *(const double *)b);
+}
+
+static enum banyan_status find_usual(struct pairs *pairs, const struct pair *all, size_t n) {
+  double *known = malloc((n ? n : 1) * sizeof *known);
+  size_t n_known = 0;
+  if (!known) return by_topology_no_memory();
+  for (size_t i = 0; i < n; i++)
+    if (!isnan(all[i].delay)) known[n_known++] = all[i].delay;
+  qsort(known, n_known, sizeof *known, compare_numbers);
+  pairs->usual = n_known ? known[n_known / 2] : 0;
+  free(known);
+  return BANYAN_OK;
+}
+
+/* Packets take about the shortest way, so the best detour over a third place is not far from it. */
+static double best_detour(const double *delays, size_t n, uint32_t a, uint32_t b) {
+  double best = NAN;
+  for (size_t by = 0; by < n; by++) best = fmin(best, delays[a * n + by] + delays[by * n + b]);
+  return best;
+}
+
+static enum banyan_status take_detours(struct pairs *pairs, struct pair *all, size_t n) {
+  size_t nodes = pairs->seen.topology->n_nodes;
+  if (nodes > MOST_DETOURS) return BANYAN_OK;
+  double *delays = malloc(nodes * nodes * sizeof *delays);
+  if (!delays) return by_topology_no_memory();
+  for (size_t i = 0; i < nodes * nodes; i++) delays[i] = NAN;
+  for (size_t i = 0; i < n; i++)
+    delays[all[i].a * nodes + all[i].b] = delays[all[i].b * nodes + all[i].a] = all[i].delay;
+  for (size_t i = 0; i < n; i++) {
+    if (!isnan(all[i].delay)) continue;
+    all[i].delay = best_detour(delays, nodes, all[i].a, all[i].b);
+    pairs->n_detours += !isnan(all[i].delay);
+  }
+  free(delays);
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill_delays(struct pairs *pairs, struct pair *all, size_t n) {
+  BY_TRY(find_usual(pairs, all, n));
+  BY_TRY(take_detours(pairs, all, n));
+  for (size_t i = 0; i < n; i++) {
+    if (!isnan(all[i].delay)) continue;
+    all[i].delay = pairs->usual;
+    pairs->n_medians++;
+  }
+  return BANYAN_OK;
+}
+
+static void say(const struct pairs *pairs) {
+  const char *source = pairs->csv.source;
+  char usual[32];
+  if (pairs->n_unmeasured)
+    by_warn("topology", "%s: %zu rows hold no rate and are left out", source, pairs->n_unmeasured);
+  if (pairs->n_one_way)
+    by_warn("topology", "%s: %zu pairs are measured one way only; taken both ways", source, pairs->n_one_way);
+  if (pairs->n_detours)
+    by_info("topology", "%s: %zu pairs have no round-trip time; taken from the best detour", source, pairs->n_detours);
+  if (pairs->n_medians)
+    by_warn("topology", "%s: %zu pairs have no round-trip time; taken as %s one way", source, pairs->n_medians,
+            by_print_seconds(pairs->usual, usual));
+}
+
+/* --- the topology --- */
+
+static int compare_names(const void *a, const void *b, void *nodes) {
+  return strcmp(((const struct by_node *)nodes)[*(const uint32_t *)a].name,
+                ((const struct by_node *)nodes)[*(const uint32_t *)b].name);
+}
+
+static enum banyan_status add_region(struct pairs *pairs, struct by_topology_builder *builder, const char *name,
+                                     uint32_t *out) {
+  BY_TRY(by_topology_builder_add_host(builder, name, out));
+  struct by_node *node = by_topology_builder_node(builder, *out);
+  size_t length = strcspn(name, ":");
+  if (!name[length]) return BANYAN_OK;
+  char provider[BY_TOPOLOGY_MOST_NAME + 1];
+  snprintf(provider, sizeof provider, "%.*s", (int)length, name);
+  for (size_t i = 0; i < pairs->n_limits; i++)
+    if (strcmp(pairs->limits[i].provider, provider) == 0) node->out.all = pairs->limits[i].rate;
+  return by_topology_builder_keep(builder, provider, &node->group);
+}
+
+/* In the order of their names, whatever that of the rows, which then have the new numbers. */
+static enum banyan_status add_regions(struct pairs *pairs, struct by_topology_builder *builder) {
+  const struct by_topology *seen = pairs->seen.topology;
+  uint32_t n = seen->n_nodes, *order = calloc(2 * (size_t)n, sizeof *order);
+  if (!order) return by_topology_no_memory();
+  uint32_t *numbers = order + n;
+  for (uint32_t i = 0; i < n; i++) order[i] = i;
+  qsort_r(order, n, sizeof *order, compare_names, seen->nodes);
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t i = 0; i < n && status == BANYAN_OK; i++)
+    status = add_region(pairs, builder, seen->nodes[order[i]].name, &numbers[order[i]]);
+  for (size_t i = 0; i < pairs->n_rows; i++) {
+    pairs->rows[i].from = numbers[pairs->rows[i].from];
+    pairs->rows[i].to = numbers[pairs->rows[i].to];
+  }
+  free(order);
+  return status;
+}
+
+static enum banyan_status add_pairs(struct by_topology_builder *builder, const struct pair *all, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    struct by_link *link;
+    BY_TRY(by_topology_builder_add_link(builder, all[i].a, all[i].b, all[i].rate[BY_AB], all[i].delay, &link));
+    link->capacity[BY_BA].all = all[i].rate[BY_BA];
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status connect_regions(struct pairs *pairs, struct by_topology_builder *builder) {
+  struct pair *all = calloc(pairs->n_rows, sizeof *all);
+  if (!all) return by_topology_no_memory();
+  qsort(pairs->rows, pairs->n_rows, sizeof *pairs->rows, compare_rows);
+  size_t n = make_pairs(pairs, all);
+  enum banyan_status status = fill_delays(pairs, all, n);
+  if (status == BANYAN_OK) status = add_pairs(builder, all, n);
+  free(all);
+  return status;
+}
+
+static enum banyan_status build(struct pairs *pairs, struct by_topology_builder *builder, struct by_topology **out) {
+  BY_TRY(add_regions(pairs, builder));
+  BY_TRY(connect_regions(pairs, builder));
+  say(pairs);
+  enum banyan_status status = by_topology_builder_finish(builder, out);
+  return status == BANYAN_OK ? status : by_fail_within(status, "%s", pairs->csv.source);
+}
+
+static enum banyan_status read_pairs(struct pairs *pairs, const struct by_pairs_options *options,
+                                     struct by_topology **out) {
+  BY_TRY(take_patterns(pairs, options ? options->select : NULL));
+  BY_TRY(take_limits(pairs, options ? options->limits : NULL));
+  BY_TRY(take_columns(pairs));
+  BY_TRY(take_rows(pairs));
+  struct by_topology_builder builder;
+  BY_TRY(by_topology_builder_init(&builder, ""));
+  enum banyan_status status = build(pairs, &builder, out);
+  by_topology_builder_fini(&builder);
+  return status;
+}
+
+enum banyan_status by_topology_parse_pairs(const char *source, const char *text, size_t length,
+                                           const struct by_pairs_options *options, struct by_topology **out) {
+  struct pairs *pairs = calloc(1, sizeof *pairs);
+  if (!pairs) return by_topology_no_memory();
+  by_csv_init(&pairs->csv, source, text, length);
+  enum banyan_status status = by_topology_builder_init(&pairs->seen, "");
+  if (status == BANYAN_OK) status = read_pairs(pairs, options, out);
+  by_topology_builder_fini(&pairs->seen);
+  free(pairs->rows);
+  free(pairs);
+  return status;
+}

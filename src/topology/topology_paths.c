@@ -1,0 +1,197 @@
+#include "topology_paths.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t *by_node_links(const struct by_topology *t, uint32_t *first) {
+  for (uint32_t i = 0; i < t->n_links; i++) {
+    first[t->links[i].a + 1]++;
+    first[t->links[i].b + 1]++;
+  }
+  for (uint32_t v = 0; v < t->n_nodes; v++) first[v + 1] += first[v];
+  uint32_t *links = calloc(2 * (size_t)t->n_links + 1, sizeof *links), *at = calloc((size_t)t->n_nodes + 1, sizeof *at);
+  for (uint32_t i = 0; links && at && i < t->n_links; i++) {
+    const struct by_link *link = &t->links[i];
+    links[first[link->a] + at[link->a]++] = i;
+    links[first[link->b] + at[link->b]++] = i;
+  }
+  if (!at) {
+    free(links);
+    links = NULL;
+  }
+  free(at);
+  return links;
+}
+
+/* Hosts that take part have turns of their own: it is they who are to be spread. */
+static void deal_turns(const struct by_topology *t, uint32_t *turn) {
+  uint32_t of_ranks = 0, of_others = 0;
+  for (uint32_t v = 0; v < t->n_nodes; v++) turn[v] = t->nodes[v].takes_part ? of_ranks++ : of_others++;
+}
+
+enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topology *topology) {
+  size_t n = topology->n_nodes;
+  uint32_t *first = calloc(n + 2, sizeof *first), *turn = calloc(n + 1, sizeof *turn);
+  uint32_t *links = first && turn ? by_node_links(topology, first) : NULL;
+  *paths = (struct by_paths){.topology = topology, .first = first, .links = links, .turn = turn};
+  if (!first || !turn || !links) {
+    by_paths_fini(paths);
+    (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %zu nodes", n);
+    return BANYAN_ERR_NO_MEMORY;
+  }
+  deal_turns(topology, turn);
+  return BANYAN_OK;
+}
+
+void by_paths_fini(struct by_paths *paths) {
+  free(paths->first);
+  free(paths->links);
+  free(paths->turn);
+  *paths = (struct by_paths){0};
+}
+
+/* Dijkstra's algorithm, backwards from the destination, over (hosts, links, delay). */
+struct search {
+  const struct by_paths *paths;
+  struct by_hop *hops;
+  uint32_t *heap, *place; /* place: where a node is in the heap; UINT32_MAX: not in it */
+  uint32_t n;
+  uint32_t to;
+  uint32_t *done, n_done; /* nodes whose hops are final */
+  const bool *wanted;     /* it ends with the last of these nodes; NULL: when all are reached */
+  uint32_t n_wanted;
+};
+
+static int compare(const struct by_hop *a, const struct by_hop *b) {
+  if (a->hosts != b->hosts) return a->hosts < b->hosts ? -1 : 1;
+  if (a->hops != b->hops) return a->hops < b->hops ? -1 : 1;
+  return (a->delay > b->delay) - (a->delay < b->delay);
+}
+
+static void put(struct search *s, uint32_t at, uint32_t node) {
+  s->heap[at] = node;
+  s->place[node] = at;
+}
+
+static void rise(struct search *s, uint32_t at) {
+  uint32_t node = s->heap[at];
+  for (; at && compare(&s->hops[node], &s->hops[s->heap[(at - 1) / 2]]) < 0; at = (at - 1) / 2)
+    put(s, at, s->heap[(at - 1) / 2]);
+  put(s, at, node);
+}
+
+static uint32_t take_least(struct search *s) {
+  uint32_t least = s->heap[0], node = s->heap[--s->n], at = 0, child;
+  for (; (child = 2 * at + 1) < s->n; at = child) {
+    if (child + 1 < s->n && compare(&s->hops[s->heap[child + 1]], &s->hops[s->heap[child]]) < 0) child++;
+    if (compare(&s->hops[node], &s->hops[s->heap[child]]) <= 0) break;
+    put(s, at, s->heap[child]);
+  }
+  if (s->n) put(s, at, node);
+  s->place[least] = UINT32_MAX;
+  return least;
+}
+
+/* Whether packets may leave `from` by the link. */
+static bool carries(const struct by_link *link, uint32_t from) {
+  return by_residual(link->capacity[from == link->a ? BY_AB : BY_BA]) > 0;
+}
+
+/* The way to the destination that leaves a node over a link to `next`. */
+static struct by_hop over(const struct search *s, uint32_t link, uint32_t next) {
+  const struct by_topology *t = s->paths->topology;
+  const struct by_hop *rest = &s->hops[next];
+  bool relayed = next != s->to && t->nodes[next].kind == BY_NODE_HOST;
+  return (struct by_hop){.link = link,
+                         .next = next,
+                         .hops = rest->hops + 1,
+                         .hosts = rest->hosts + relayed,
+                         .delay = rest->delay + t->links[link].delay};
+}
+
+static void reach(struct search *s, uint32_t node, struct by_hop hop) {
+  if (s->hops[node].hops != UINT32_MAX && compare(&hop, &s->hops[node]) >= 0) return;
+  s->hops[node] = hop;
+  if (s->place[node] == UINT32_MAX) s->place[node] = s->n++;
+  put(s, s->place[node], node);
+  rise(s, s->place[node]);
+}
+
+static void run(struct search *s) {
+  const struct by_paths *p = s->paths;
+  put(s, s->n++, s->to);
+  while (s->n) {
+    uint32_t node = take_least(s);
+    s->done[s->n_done++] = node;
+    if (s->wanted && s->wanted[node] && --s->n_wanted == 0) return;
+    for (uint32_t i = p->first[node]; i < p->first[node + 1]; i++) {
+      const struct by_link *link = &p->topology->links[p->links[i]];
+      uint32_t other = link->a == node ? link->b : link->a;
+      if (carries(link, other)) reach(s, other, over(s, p->links[i], node));
+    }
+  }
+}
+
+/* The next of a node's links, from *i on, that is as good as the one found. */
+static bool next_equal(const struct search *s, uint32_t node, uint32_t *i, struct by_hop *out) {
+  const struct by_paths *p = s->paths;
+  for (; *i < p->first[node + 1]; ++*i) {
+    const struct by_link *link = &p->topology->links[p->links[*i]];
+    uint32_t next = link->a == node ? link->b : link->a;
+    if (!carries(link, node) || s->hops[next].hops == UINT32_MAX) continue;
+    *out = over(s, p->links[*i], next);
+    if (compare(out, &s->hops[node]) != 0) continue;
+    ++*i;
+    return true;
+  }
+  return false;
+}
+
+/* Equal ways keep every cost, so each node may choose for itself. */
+static void choose(struct search *s, uint32_t node) {
+  struct by_hop hop;
+  uint32_t n = 0, i = s->paths->first[node];
+  while (next_equal(s, node, &i, &hop)) n++;
+  if (n < 2) return;
+  uint32_t skip = s->paths->turn[s->to] % n;
+  i = s->paths->first[node];
+  while (next_equal(s, node, &i, &hop) && skip--) continue;
+  s->hops[node] = hop;
+}
+
+static enum banyan_status search(struct search *s) {
+  uint32_t n = s->paths->topology->n_nodes;
+  s->heap = calloc(3 * (size_t)n + 1, sizeof *s->heap);
+  if (!s->heap) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %u nodes", n);
+  s->place = s->heap + n;
+  s->done = s->place + n;
+  for (uint32_t v = 0; v < n; v++) {
+    s->hops[v] = (struct by_hop){.link = UINT32_MAX, .next = UINT32_MAX, .hops = UINT32_MAX};
+    s->place[v] = UINT32_MAX;
+  }
+  s->hops[s->to].hops = 0;
+  run(s);
+  for (uint32_t i = 1; i < s->n_done; i++) choose(s, s->done[i]);
+  free(s->heap);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_hop *out) {
+  struct search s = {.paths = paths, .hops = out, .to = to};
+  return search(&s);
+}
+
+enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, const uint32_t *from, uint32_t n,
+                                    struct by_hop *out) {
+  struct search s = {.paths = paths, .hops = out, .to = to};
+  bool *wanted = calloc((size_t)paths->topology->n_nodes + 1, sizeof *wanted);
+  if (!wanted) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %u nodes", paths->topology->n_nodes);
+  for (uint32_t i = 0; i < n; i++) {
+    s.n_wanted += !wanted[from[i]];
+    wanted[from[i]] = true;
+  }
+  s.wanted = wanted;
+  enum banyan_status status = search(&s);
+  free(wanted);
+  return status;
+}

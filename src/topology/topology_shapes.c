@@ -1,0 +1,257 @@
+/* Shapes of switches and hosts: stars, trees, Clos networks, sites. The others are in topology_grids.c. */
+#include "topology_shapes.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { NAME_BYTES = 48, MOST_DEFAULT_SPINES = 16 };
+
+/* --- for all makers --- */
+
+enum banyan_status by_shape_check(double nodes, double links) {
+  if (nodes <= BY_TOPOLOGY_MOST_NODES && links <= BY_TOPOLOGY_MOST_LINKS) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_TOPOLOGY, "%.0f nodes and %.0f links are too many: most are %d and %d", nodes, links,
+                 BY_TOPOLOGY_MOST_NODES, BY_TOPOLOGY_MOST_LINKS);
+}
+
+static enum banyan_status set_group(struct by_topology_builder *builder, uint32_t node, const char *group) {
+  return by_topology_builder_keep(builder, group, &by_topology_builder_node(builder, node)->group);
+}
+
+enum banyan_status by_shape_host(struct by_topology_builder *builder, const char *group, uint32_t *out,
+                                 const char *format, ...) {
+  char name[NAME_BYTES];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(name, sizeof name, format, args);
+  va_end(args);
+  BY_TRY(by_topology_builder_add_host(builder, name, out));
+  return set_group(builder, *out, group);
+}
+
+enum banyan_status by_shape_helper(struct by_topology_builder *builder, const char *group, uint32_t i, uint32_t *out) {
+  BY_TRY(by_shape_host(builder, group, out, "helper%u", i));
+  struct by_node *node = by_topology_builder_node(builder, *out);
+  node->takes_part = false;
+  node->may_help = true;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_shape_hosts(struct by_topology_builder *builder, const struct by_shape *shape, uint32_t n) {
+  uint32_t at;
+  for (uint32_t i = 0; i < n; i++) BY_TRY(by_shape_host(builder, "", &at, "h%u", i));
+  for (uint32_t i = 0; i < shape->helpers; i++) BY_TRY(by_shape_helper(builder, "", i, &at));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_shape_switch(struct by_topology_builder *builder, const struct by_shape *shape, uint32_t level,
+                                   const char *group, uint32_t *out, const char *format, ...) {
+  char name[NAME_BYTES];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(name, sizeof name, format, args);
+  va_end(args);
+  BY_TRY(by_topology_builder_add_switch(builder, name, out));
+  by_topology_builder_node(builder, *out)->aggregates = (shape->adds & level) != 0;
+  return set_group(builder, *out, group);
+}
+
+static enum banyan_status join(struct by_topology_builder *builder, const struct by_shape *shape, uint32_t a,
+                               uint32_t b, double rate) {
+  return by_topology_builder_add_link(builder, a, b, rate, shape->delay, NULL);
+}
+
+/* --- star --- */
+
+enum banyan_status by_make_star(struct by_topology_builder *builder, const struct by_shape *shape) {
+  uint32_t n = shape->size[0] + shape->helpers, centre;
+  BY_TRY(by_shape_check((double)shape->size[0] + shape->helpers + 1, 0));
+  BY_TRY(by_shape_hosts(builder, shape, shape->size[0]));
+  BY_TRY(by_shape_switch(builder, shape, BY_ADDS_LEAF | BY_ADDS_SPINE, "", &centre, "switch"));
+  for (uint32_t i = 0; i < n; i++) BY_TRY(join(builder, shape, i, centre, by_rate_of(&shape->nic, i)));
+  return BANYAN_OK;
+}
+
+/* --- clos: hosts, leaves, spines ---
+ *
+ *        spine0   spine1
+ *        |  |  \ /  |  |       each leaf has a link to each spine
+ *        |  |  / \  |  |
+ *         leaf0     leaf1
+ *         |...|     |...|
+ */
+
+/* As many as leave a link up at least as fast as a host's. */
+static uint32_t spines_of(const struct by_shape *shape) {
+  double wanted = floor(shape->size[1] / shape->oversub);
+  if (shape->spines) return shape->spines;
+  return wanted < 1 ? 1 : wanted > MOST_DEFAULT_SPINES ? MOST_DEFAULT_SPINES : (uint32_t)wanted;
+}
+
+static enum banyan_status add_racks(struct by_topology_builder *builder, const struct by_shape *shape) {
+  uint32_t racks = shape->size[0], hosts = shape->size[1], at;
+  char group[NAME_BYTES];
+  for (uint32_t i = 0; i < racks * hosts; i++) {
+    snprintf(group, sizeof group, "rack%u", i / hosts);
+    BY_TRY(by_shape_host(builder, group, &at, "r%uh%u", i / hosts, i % hosts));
+  }
+  for (uint32_t i = 0; i < shape->helpers; i++) {
+    snprintf(group, sizeof group, "rack%u", i % racks);
+    BY_TRY(by_shape_helper(builder, group, i, &at));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_layers(struct by_topology_builder *builder, const struct by_shape *shape, uint32_t leaves,
+                                     uint32_t spines) {
+  char group[NAME_BYTES];
+  uint32_t at;
+  for (uint32_t i = 0; i < leaves; i++) {
+    snprintf(group, sizeof group, "rack%u", i);
+    BY_TRY(by_shape_switch(builder, shape, BY_ADDS_LEAF, group, &at, "leaf%u", i));
+  }
+  for (uint32_t i = 0; i < spines; i++) BY_TRY(by_shape_switch(builder, shape, BY_ADDS_SPINE, "", &at, "spine%u", i));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_make_clos(struct by_topology_builder *builder, const struct by_shape *shape) {
+  uint32_t racks = shape->size[0], hosts = shape->size[1], spines = spines_of(shape);
+  double all = (double)racks * hosts + shape->helpers, nic = by_rate_of(&shape->nic, 0);
+  assert(racks > 0 && hosts > 0);
+  BY_TRY(by_shape_check(all + racks + spines, all + (double)racks * spines));
+  uint32_t n = racks * hosts, leaf = n + shape->helpers, spine = leaf + racks;
+  BY_TRY(add_racks(builder, shape));
+  BY_TRY(add_layers(builder, shape, racks, spines));
+  for (uint32_t i = 0; i < leaf; i++)
+    BY_TRY(join(builder, shape, i, leaf + (i < n ? i / hosts : (i - n) % racks), nic));
+  for (uint32_t i = 0; i < racks * spines; i++)
+    BY_TRY(join(builder, shape, leaf + i / spines, spine + i % spines, nic * hosts / shape->oversub / spines));
+  return BANYAN_OK;
+}
+
+/* --- fat tree: k pods of k / 2 edge and k / 2 upper switches; (k / 2)^2 cores --- */
+
+static enum banyan_status add_pod(struct by_topology_builder *builder, const struct by_shape *shape, uint32_t pod) {
+  uint32_t half = shape->size[0] / 2, at;
+  char group[NAME_BYTES];
+  snprintf(group, sizeof group, "pod%u", pod);
+  for (uint32_t i = 0; i < half; i++)
+    BY_TRY(by_shape_switch(builder, shape, BY_ADDS_LEAF, group, &at, "p%ue%u", pod, i));
+  for (uint32_t i = 0; i < half; i++)
+    BY_TRY(by_shape_switch(builder, shape, BY_ADDS_SPINE, group, &at, "p%ua%u", pod, i));
+  return BANYAN_OK;
+}
+
+static enum banyan_status join_pod(struct by_topology_builder *builder, const struct by_shape *shape, uint32_t pod) {
+  uint32_t half = shape->size[0] / 2, hosts = half * half, n = hosts * shape->size[0];
+  uint32_t edge = n + pod * shape->size[0], upper = edge + half, core = n + shape->size[0] * shape->size[0];
+  double nic = by_rate_of(&shape->nic, 0);
+  for (uint32_t i = 0; i < half; i++)
+    for (uint32_t j = 0; j < half; j++) {
+      BY_TRY(join(builder, shape, pod * hosts + i * half + j, edge + i, nic));
+      BY_TRY(join(builder, shape, edge + i, upper + j, nic));
+      BY_TRY(join(builder, shape, upper + i, core + i * half + j, nic));
+    }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_make_fattree(struct by_topology_builder *builder, const struct by_shape *shape) {
+  uint32_t k = shape->size[0], half = k / 2, at;
+  double hosts = (double)k * k * k / 4;
+  char group[NAME_BYTES];
+  if (k % 2) return by_fail(BANYAN_ERR_TOPOLOGY, "the number of ports is %u, must be even", k);
+  BY_TRY(by_shape_check(hosts + 1.25 * k * k, 3 * hosts));
+  for (uint32_t i = 0; i < k * half * half; i++) {
+    uint32_t pod = i / (half * half), edge = i / half % half;
+    snprintf(group, sizeof group, "pod%u", pod);
+    BY_TRY(by_shape_host(builder, group, &at, "p%ue%uh%u", pod, edge, i % half));
+  }
+  for (uint32_t i = 0; i < k; i++) BY_TRY(add_pod(builder, shape, i));
+  for (uint32_t i = 0; i < half * half; i++) BY_TRY(by_shape_switch(builder, shape, BY_ADDS_SPINE, "", &at, "c%u", i));
+  for (uint32_t i = 0; i < k; i++) BY_TRY(join_pod(builder, shape, i));
+  return BANYAN_OK;
+}
+
+/* --- tree: levels of switches, hosts at the last --- */
+
+static double nodes_of_tree(const struct by_shape *shape) {
+  double level = 1, all = 1;
+  for (uint32_t i = 0; i < shape->n_sizes; i++) all += level *= shape->size[i];
+  return all;
+}
+
+/* Switches of level l (the root is 0) come behind those of level l - 1; hosts are first of all. */
+static enum banyan_status add_tree_level(struct by_topology_builder *builder, const struct by_shape *shape,
+                                         uint32_t level, uint32_t n) {
+  uint32_t last = shape->n_sizes - 1, at;
+  char group[NAME_BYTES] = "";
+  for (uint32_t i = 0; i < n; i++) {
+    if (level == last) snprintf(group, sizeof group, "rack%u", i);
+    BY_TRY(
+        by_shape_switch(builder, shape, level == last ? BY_ADDS_LEAF : BY_ADDS_SPINE, group, &at, "s%u-%u", level, i));
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_make_tree(struct by_topology_builder *builder, const struct by_shape *shape) {
+  uint32_t last = shape->n_sizes - 1, hosts = 1, at;
+  char group[NAME_BYTES];
+  double nodes = nodes_of_tree(shape), rate = by_rate_of(&shape->nic, 0);
+  assert(shape->size[last] > 0);
+  BY_TRY(by_shape_check(nodes, nodes));
+  for (uint32_t i = 0; i <= last; i++) hosts *= shape->size[i];
+  for (uint32_t i = 0; i < hosts; i++) {
+    snprintf(group, sizeof group, "rack%u", i / shape->size[last]);
+    BY_TRY(by_shape_host(builder, group, &at, "h%u", i));
+  }
+  for (uint32_t level = 0, n = 1; level <= last; n *= shape->size[level++])
+    BY_TRY(add_tree_level(builder, shape, level, n));
+  uint32_t below = 0, n = hosts, end = (uint32_t)nodes; /* join each level to the one above, from the hosts up */
+  for (uint32_t level = last + 1; level-- > 0;) {
+    uint32_t each = shape->size[level];
+    assert(each > 0);
+    uint32_t above = end - n / each;
+    for (uint32_t i = 0; i < n; i++) BY_TRY(join(builder, shape, below + i, above + i / each, rate));
+    below = end = above;
+    n /= each;
+    rate *= each / shape->oversub;
+  }
+  return BANYAN_OK;
+}
+
+/* --- sites: routers, each with its hosts, all joined --- */
+
+static enum banyan_status add_site_hosts(struct by_topology_builder *builder, const struct by_shape *shape) {
+  uint32_t sites = shape->size[0], hosts = shape->size[1], at;
+  char group[NAME_BYTES];
+  for (uint32_t i = 0; i < sites * hosts; i++) {
+    snprintf(group, sizeof group, "site%u", i / hosts);
+    BY_TRY(by_shape_host(builder, group, &at, "s%uh%u", i / hosts, i % hosts));
+  }
+  for (uint32_t i = 0; i < shape->helpers; i++) {
+    snprintf(group, sizeof group, "site%u", i % sites);
+    BY_TRY(by_shape_helper(builder, group, i, &at));
+  }
+  for (uint32_t i = 0; i < sites; i++) {
+    snprintf(group, sizeof group, "site%u", i);
+    BY_TRY(by_shape_switch(builder, shape, BY_ADDS_LEAF, group, &at, "router%u", i));
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_make_sites(struct by_topology_builder *builder, const struct by_shape *shape) {
+  double sites = shape->size[0], all = sites * shape->size[1] + shape->helpers;
+  BY_TRY(by_shape_check(all + sites, all + sites * (sites - 1) / 2));
+  uint32_t n = shape->size[0] * shape->size[1], router = n + shape->helpers;
+  BY_TRY(add_site_hosts(builder, shape));
+  for (uint32_t i = 0; i < router; i++) {
+    uint32_t site = i < n ? i / shape->size[1] : (i - n) % shape->size[0];
+    BY_TRY(join(builder, shape, i, router + site, shape->lan));
+  }
+  for (uint32_t i = 0; i < shape->size[0]; i++)
+    for (uint32_t j = i + 1; j < shape->size[0]; j++)
+      BY_TRY(by_topology_builder_add_link(builder, router + i, router + j, shape->wan, shape->rtt / 2, NULL));
+  return BANYAN_OK;
+}

@@ -1,0 +1,407 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+#include "topology_draw.h"
+#include "topology_layout.h"
+#include "topology_make.h"
+
+enum { WIDTH = 1000, MARGIN = 60, HEAD = 56, FOOT = 64, LEAST_HEIGHT = 260, MOST_HEIGHT = 1000 };
+enum { MOST_LABELLED_NODES = 160, MOST_LABELLED_LINKS = 64, LABEL_HEIGHT = 12 };
+
+struct drawing {
+  const struct by_topology *topology;
+  const struct by_draw_options *options;
+  struct by_text *text;
+  struct by_spot *spots; /* in pixels */
+  enum by_layout_kind layout;
+  double height, radius;
+  double least, most; /* capacities of links */
+  double shortest;    /* link, in pixels */
+  bool used;          /* something is */
+};
+
+/* A link as it is drawn, for its label. */
+struct curve {
+  struct by_spot a, c, b;
+};
+
+struct box {
+  double x, y, half; /* middle; half the width */
+};
+
+#define add(drawing, ...) by_text_add((drawing)->text, __VA_ARGS__)
+
+static void add_escaped(const struct drawing *d, const char *string) {
+  for (const char *c = string; *c; c++) {
+    if (*c == '&' || *c == '<' || *c == '>' || *c == '"')
+      add(d, "&#%d;", *c);
+    else
+      add(d, "%c", *c);
+  }
+}
+
+/* --- what is shown --- */
+
+static double full(const struct drawing *d, uint32_t link, int way) {
+  struct by_capacity capacity = d->topology->links[link].capacity[way];
+  double load = d->options->load ? d->options->load[link][way] : 0;
+  return (capacity.used + load) / capacity.all;
+}
+
+/* Grey when idle; then from green over amber to red; dark red beyond what there is. */
+static const char *colour(double part, char *out, size_t room) {
+  static const struct {
+    double at, red, green, blue;
+  } stops[] = {{0, 0xa9, 0xd1, 0x8e}, {0.5, 0xf2, 0xc1, 0x4e}, {0.8, 0xe8, 0x7d, 0x3e}, {1, 0xc6, 0x28, 0x28}};
+  if (!(part > 0)) return "#9aa5b1";
+  if (part > 1.000001) return "#6a0f1a";
+  int i = part < 0.5 ? 0 : part < 0.8 ? 1 : 2;
+  double f = (part - stops[i].at) / (stops[i + 1].at - stops[i].at);
+  if (f > 1) f = 1;
+  snprintf(out, room, "#%02x%02x%02x", (unsigned)(stops[i].red + f * (stops[i + 1].red - stops[i].red)),
+           (unsigned)(stops[i].green + f * (stops[i + 1].green - stops[i].green)),
+           (unsigned)(stops[i].blue + f * (stops[i + 1].blue - stops[i].blue)));
+  return out;
+}
+
+static double greater(struct by_capacity a, struct by_capacity b) {
+  return a.all > b.all ? a.all : b.all;
+}
+
+/* By the logarithm of the capacity, from 1.5 to 8 pixels; thinner where there are many. */
+static double width_of(const struct drawing *d, uint32_t link) {
+  const struct by_link *l = &d->topology->links[link];
+  double range = log(d->most) - log(d->least), at = log(greater(l->capacity[0], l->capacity[1])) - log(d->least);
+  double thin = d->topology->n_links > 400 ? 0.4 : d->topology->n_links > 120 ? 0.65 : 1;
+  double most = range < 2.5 ? 1.5 + 2.6 * range : 8;
+  return thin * (range > 1e-9 ? 1.5 + (most - 1.5) * at / range : 3);
+}
+
+/* --- links --- */
+
+static void add_way(const struct drawing *d, uint32_t link, int way) {
+  const struct by_link *l = &d->topology->links[link];
+  char rate[32], used[32];
+  add_escaped(d, d->topology->nodes[way == BY_AB ? l->a : l->b].name);
+  add(d, " to ");
+  add_escaped(d, d->topology->nodes[way == BY_AB ? l->b : l->a].name);
+  add(d, ": %s", by_print_rate(l->capacity[way].all, rate));
+  if (l->capacity[way].used > 0) add(d, ", others use %s", by_print_rate(l->capacity[way].used, used));
+  if (d->options->load) add(d, ", the plan %s", by_print_rate(d->options->load[link][way], used));
+  add(d, ", %.0f %% full&#10;", 100 * full(d, link, way));
+}
+
+static void add_tip(const struct drawing *d, uint32_t link) {
+  char delay[32];
+  add(d, "<title>");
+  add_way(d, link, BY_AB);
+  add_way(d, link, BY_BA);
+  if (d->topology->links[link].delay > 0) add(d, "%s one way", by_print_seconds(d->topology->links[link].delay, delay));
+  add(d, "</title>");
+}
+
+/* How far a link bends: those along a layer or a grid would run through the nodes between, and parallel ones over each
+ * other. */
+static double bend_of(const struct drawing *d, uint32_t link) {
+  const struct by_link *l = &d->topology->links[link];
+  struct by_spot a = d->spots[l->a], b = d->spots[l->b];
+  double bend = 0;
+  if (d->layout == BY_LAYOUT_LAYERS && fabs(a.y - b.y) < 1) bend = -0.12 * (b.x - a.x);
+  bool straight = fabs(a.x - b.x) < 1 || fabs(a.y - b.y) < 1;
+  if (d->layout == BY_LAYOUT_PLACES && straight && hypot(a.x - b.x, a.y - b.y) > 1.5 * d->shortest) bend = 40;
+  for (uint32_t i = link; i-- > 0 && link - i < 16;) {
+    const struct by_link *before = &d->topology->links[i];
+    if ((before->a == l->a && before->b == l->b) || (before->a == l->b && before->b == l->a)) bend += 14;
+  }
+  return bend;
+}
+
+static void add_line(const struct drawing *d, struct by_spot a, struct by_spot c, struct by_spot b, const char *ink,
+                     double width) {
+  add(d, "<path d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\"/>", a.x, a.y, c.x, c.y, b.x,
+      b.y, ink, width);
+}
+
+static struct by_spot between(struct by_spot a, struct by_spot b) {
+  return (struct by_spot){(a.x + b.x) / 2, (a.y + b.y) / 2};
+}
+
+/* A quadratic curve, cut in the middle: each half in the colour of the direction that leaves its end. */
+static struct curve add_curve(const struct drawing *d, uint32_t link) {
+  const struct by_link *l = &d->topology->links[link];
+  struct by_spot a = d->spots[l->a], b = d->spots[l->b], c = between(a, b);
+  double far = hypot(b.x - a.x, b.y - a.y) + 1e-9, bend = bend_of(d, link), width = width_of(d, link);
+  char ink[2][16];
+  c.x -= (b.y - a.y) / far * bend;
+  c.y += (b.x - a.x) / far * bend;
+  struct by_spot ac = between(a, c), cb = between(c, b), middle = between(ac, cb);
+  const char *ab = colour(full(d, link, BY_AB), ink[0], sizeof ink[0]);
+  const char *ba = colour(full(d, link, BY_BA), ink[1], sizeof ink[1]);
+  if (strcmp(ab, ba) == 0) {
+    add_line(d, a, c, b, ab, width);
+  } else {
+    add_line(d, a, ac, middle, ab, width);
+    add_line(d, middle, cb, b, ba, width);
+  }
+  return (struct curve){a, c, b};
+}
+
+static const char *short_rate(double rate, char *out) {
+  by_print_rate(rate, out);
+  char *unit = strchr(out, ' ');
+  if (unit) memmove(unit, unit + 1, strlen(unit));
+  unit = strstr(out, "bit/s");
+  if (unit) *unit = '\0';
+  return out;
+}
+
+static double carried(const struct drawing *d, uint32_t link, int way) {
+  return d->topology->links[link].capacity[way].used + (d->options->load ? d->options->load[link][way] : 0);
+}
+
+/* The capacity, and before it what the fuller direction carries. */
+static void print_label(const struct drawing *d, uint32_t link, char *out, size_t room) {
+  const struct by_link *l = &d->topology->links[link];
+  int way = full(d, link, BY_BA) > full(d, link, BY_AB) ? BY_BA : BY_AB;
+  double load = carried(d, link, way);
+  char used[32], all[32];
+  snprintf(out, room, "%s%s%s", load > 0 ? short_rate(load, used) : "", load > 0 ? " of " : "",
+           short_rate(l->capacity[way].all, all));
+}
+
+static bool is_free(const struct drawing *d, struct box box, const struct box *taken, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (fabs(box.x - taken[i].x) < box.half + taken[i].half && fabs(box.y - taken[i].y) < LABEL_HEIGHT) return false;
+  for (uint32_t i = 0; i < d->topology->n_nodes; i++)
+    if (fabs(box.x - d->spots[i].x) < box.half + 12 && fabs(box.y - d->spots[i].y) < LABEL_HEIGHT + 12) return false;
+  return true;
+}
+
+/* In the middle of its link, or where else on it there is room; else not at all. */
+static uint32_t add_link_label(const struct drawing *d, uint32_t link, const struct curve *curve, struct box *taken,
+                               uint32_t n) {
+  static const double parts[] = {0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78};
+  char label[72];
+  print_label(d, link, label, sizeof label);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    double t = parts[i], u = 1 - t;
+    struct box box = {u * u * curve->a.x + 2 * u * t * curve->c.x + t * t * curve->b.x,
+                      u * u * curve->a.y + 2 * u * t * curve->c.y + t * t * curve->b.y,
+                      2.7 * (double)strlen(label) + 3};
+    if (!is_free(d, box, taken, n)) continue;
+    add(d, "<text class=\"r\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", box.x, box.y + 3, label);
+    taken[n++] = box;
+    break;
+  }
+  return n;
+}
+
+static void add_labels(const struct drawing *d, const struct curve *curves) {
+  struct box taken[MOST_LABELLED_LINKS];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < d->topology->n_links; i++) n = add_link_label(d, i, &curves[i], taken, n);
+}
+
+static void add_links(const struct drawing *d) {
+  const struct by_topology *t = d->topology;
+  struct curve curves[MOST_LABELLED_LINKS];
+  add(d, "<g fill=\"none\">\n");
+  for (uint32_t i = 0; i < t->n_links; i++) {
+    add(d, "<g>");
+    add_tip(d, i);
+    struct curve curve = add_curve(d, i);
+    if (t->n_links <= MOST_LABELLED_LINKS) curves[i] = curve;
+    add(d, "</g>\n");
+  }
+  add(d, "</g>\n");
+  if (t->n_links <= MOST_LABELLED_LINKS && (d->used || d->most > d->least))
+    add_labels(d, curves); /* else the foot says it */
+}
+
+/* --- nodes --- */
+
+static const char *role_of(const struct by_node *node) {
+  if (node->kind == BY_NODE_SWITCH) return node->aggregates ? "switch that adds" : "switch";
+  if (node->takes_part) return node->may_help ? "takes part and helps" : "takes part";
+  return node->may_help ? "helps" : "does not take part";
+}
+
+static const char *class_of(const struct by_node *node) {
+  if (node->kind == BY_NODE_SWITCH) return node->aggregates ? "a" : "s";
+  return node->takes_part ? "h" : node->may_help ? "p" : "i";
+}
+
+static void add_limit(const struct drawing *d, const char *what, struct by_capacity limit) {
+  char rate[32];
+  if (isfinite(limit.all)) add(d, "&#10;%s up to %s", what, by_print_rate(limit.all, rate));
+  if (limit.used > 0) add(d, ", others use %s", by_print_rate(limit.used, rate));
+}
+
+static void add_node_tip(const struct drawing *d, const struct by_node *node) {
+  add(d, "<title>");
+  add_escaped(d, node->name);
+  add(d, ": %s", role_of(node));
+  if (*node->group) {
+    add(d, ", in ");
+    add_escaped(d, node->group);
+  }
+  add_limit(d, "sends", node->out);
+  add_limit(d, "receives", node->in);
+  add(d, "</title>");
+}
+
+/* Below the node; above it for switches in layers, where links to hosts go down. Slanted where hosts stand close. */
+static void add_node_label(const struct drawing *d, uint32_t node, bool slanted) {
+  struct by_spot at = d->spots[node];
+  bool above = d->layout == BY_LAYOUT_LAYERS && d->topology->nodes[node].kind == BY_NODE_SWITCH;
+  double y = at.y + (above ? -d->radius - 6 : d->radius + 13);
+  if (slanted && !above)
+    add(d, "<text class=\"n e\" transform=\"translate(%.1f %.1f) rotate(-60)\">", at.x + 3, at.y + d->radius + 8);
+  else
+    add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", at.x, y);
+  add_escaped(d, d->topology->nodes[node].name);
+  add(d, "</text>");
+}
+
+static void add_shape(const struct drawing *d, const struct by_node *node, struct by_spot at) {
+  double r = d->radius;
+  if (node->kind == BY_NODE_SWITCH)
+    add(d, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2.5\">", class_of(node),
+        at.x - 1.25 * r, at.y - 0.8 * r, 2.5 * r, 1.6 * r);
+  else
+    add(d, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_of(node), at.x, at.y, r);
+  add_node_tip(d, node);
+  add(d, node->kind == BY_NODE_SWITCH ? "</rect>" : "</circle>");
+}
+
+static void add_nodes(const struct drawing *d) {
+  const struct by_topology *t = d->topology;
+  uint32_t hosts = 0;
+  for (uint32_t i = 0; i < t->n_nodes; i++) hosts += t->nodes[i].kind == BY_NODE_HOST;
+  bool slanted = d->layout == BY_LAYOUT_LAYERS && hosts > 16;
+  for (uint32_t i = 0; i < t->n_nodes; i++) {
+    add_shape(d, &t->nodes[i], d->spots[i]);
+    if (t->n_nodes <= MOST_LABELLED_NODES) add_node_label(d, i, slanted);
+    add(d, "\n");
+  }
+}
+
+/* --- the frame --- */
+
+static void add_head(const struct drawing *d) {
+  const struct by_topology *t = d->topology;
+  uint32_t part = 0, helpers = 0, switches = 0;
+  for (uint32_t i = 0; i < t->n_nodes; i++) {
+    part += t->nodes[i].takes_part;
+    helpers += t->nodes[i].may_help && !t->nodes[i].takes_part;
+    switches += t->nodes[i].kind == BY_NODE_SWITCH;
+  }
+  const char *title = d->options->title ? d->options->title : t->name;
+  add(d, "<text class=\"t\" x=\"24\" y=\"30\">");
+  add_escaped(d, *title ? title : "topology");
+  add(d, "</text>\n<text class=\"u\" x=\"24\" y=\"48\">%u host%s take%s part", part, part == 1 ? "" : "s",
+      part == 1 ? "s" : "");
+  if (helpers) add(d, ", %u may help", helpers);
+  if (switches) add(d, ", %u switch%s", switches, switches == 1 ? "" : "es");
+  add(d, ", %u link%s", t->n_links, t->n_links == 1 ? "" : "s");
+  if (d->options->load) {
+    add(d, "; load by ");
+    add_escaped(d, d->options->load_name);
+  }
+  add(d, "</text>\n");
+}
+
+/* What widths and colours mean, where they differ. */
+static void add_foot(const struct drawing *d) {
+  double y = d->height - 26, x = 24;
+  char rate[32], ink[16];
+  if (d->most > d->least) {
+    add(d, "<path d=\"M%.0f %.1fh30\" stroke=\"#9aa5b1\" stroke-width=\"1.5\"/>", x, y);
+    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">%s</text>", x + 36, y + 4, by_print_rate(d->least, rate));
+    add(d, "<path d=\"M%.0f %.1fh30\" stroke=\"#9aa5b1\" stroke-width=\"6\"/>", x + 130, y);
+    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">%s</text>\n", x + 166, y + 4, by_print_rate(d->most, rate));
+    x += 280;
+  } else if (d->topology->n_links) {
+    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">all links: %s</text>\n", x, y + 4, by_print_rate(d->most, rate));
+    x += 200;
+  }
+  for (int i = 0; d->used && i <= 10; i++)
+    add(d, "<rect x=\"%.0f\" y=\"%.1f\" width=\"14\" height=\"8\" fill=\"%s\"/>", x + 30 + 14 * i, y - 4,
+        colour(i / 10.0, ink, sizeof ink));
+  if (d->used)
+    add(d, "<text class=\"k\" x=\"%.0f\" y=\"%.1f\">idle</text><text class=\"k\" x=\"%.0f\" y=\"%.1f\">full</text>\n",
+        x, y + 4, x + 190, y + 4);
+}
+
+static const char style[] = "text{font-family:system-ui,'Segoe UI',Helvetica,Arial,sans-serif;fill:#1f2933}"
+                            ".t{font-size:18px;font-weight:600}.u{font-size:12px;fill:#52606d}"
+                            ".k{font-size:11px;fill:#52606d}.n{font-size:11px;text-anchor:middle;paint-order:stroke;"
+                            "stroke:#fff;stroke-width:3px}.e{text-anchor:end}"
+                            ".r{font-size:9.5px;text-anchor:middle;fill:#52606d;paint-order:stroke;stroke:#fff;"
+                            "stroke-width:3px}.h{fill:#2f6fb0}.p{fill:#fff;stroke:#2f6fb0;stroke-width:2;"
+                            "stroke-dasharray:3 2}.i{fill:#cbd2d9}.s{fill:#3e4c59}.a{fill:#8f5bb5}";
+
+static void add_all(const struct drawing *d) {
+  add(d,
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\">\n"
+      "<style>%s</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+      WIDTH, d->height, WIDTH, d->height, style);
+  add_head(d);
+  add_links(d);
+  add_nodes(d);
+  add_foot(d);
+  add(d, "</svg>\n");
+}
+
+/* --- from the layout to pixels --- */
+
+static void fit(struct drawing *d) {
+  struct by_spot least = {INFINITY, INFINITY}, most = {-INFINITY, -INFINITY};
+  uint32_t n = d->topology->n_nodes;
+  for (uint32_t i = 0; i < n; i++) {
+    least = (struct by_spot){fmin(least.x, d->spots[i].x), fmin(least.y, d->spots[i].y)};
+    most = (struct by_spot){fmax(most.x, d->spots[i].x), fmax(most.y, d->spots[i].y)};
+  }
+  double wide = most.x - least.x, high = most.y - least.y, room = WIDTH - 2 * MARGIN;
+  double scale = fmin(wide > 0 ? room / wide : INFINITY, high > 0 ? (MOST_HEIGHT - HEAD - FOOT) / high : INFINITY);
+  if (isinf(scale)) scale = 1;
+  double drawn = fmax(high * scale, LEAST_HEIGHT - HEAD - FOOT - 2 * MARGIN);
+  d->height = drawn + HEAD + FOOT + 2 * MARGIN;
+  struct by_spot from = {(WIDTH - wide * scale) / 2, HEAD + MARGIN + (drawn - high * scale) / 2};
+  for (uint32_t i = 0; i < n; i++)
+    d->spots[i] =
+        (struct by_spot){from.x + (d->spots[i].x - least.x) * scale, from.y + (d->spots[i].y - least.y) * scale};
+  d->radius = n <= 40 ? 9 : n <= 120 ? 7 : n <= 400 ? 5 : 3;
+}
+
+static void measure(struct drawing *d) {
+  const struct by_topology *t = d->topology;
+  d->least = d->shortest = INFINITY;
+  for (uint32_t i = 0; i < t->n_links; i++) {
+    struct by_spot a = d->spots[t->links[i].a], b = d->spots[t->links[i].b];
+    d->shortest = fmin(d->shortest, hypot(a.x - b.x, a.y - b.y));
+    double capacity = greater(t->links[i].capacity[0], t->links[i].capacity[1]);
+    d->least = fmin(d->least, capacity);
+    d->most = fmax(d->most, capacity);
+    d->used = d->used || full(d, i, BY_AB) > 0 || full(d, i, BY_BA) > 0;
+  }
+}
+
+enum banyan_status by_topology_svg(const struct by_topology *topology, const struct by_draw_options *options,
+                                   struct by_text *text) {
+  struct drawing d = {.topology = topology, .options = options, .text = text};
+  d.spots = calloc(topology->n_nodes, sizeof *d.spots);
+  if (!d.spots) return by_topology_no_memory();
+  enum banyan_status status = by_topology_layout(topology, d.spots, &d.layout);
+  if (status == BANYAN_OK) {
+    fit(&d);
+    measure(&d);
+    add_all(&d);
+    if (text->failed) status = by_topology_no_memory();
+  }
+  free(d.spots);
+  return status;
+}

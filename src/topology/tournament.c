@@ -1,0 +1,117 @@
+#include "tournament.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/param.h>
+
+uint32_t by_tournament_rounds(uint32_t n) {
+  return n < 2 ? 0 : n % 2 ? n : n - 1;
+}
+
+/* All but the last stand in a circle of odd length, which is folded at another place in each round; the one at the
+ * fold meets the last, or nobody where that one is only there to make the number even. */
+uint32_t by_tournament_peer(uint32_t n, uint32_t round, uint32_t player) {
+  uint32_t circle = n % 2 ? n : n - 1;
+  if (player == circle) return round;
+  if (player == round) return n % 2 ? player : circle;
+  return (uint32_t)((2 * (uint64_t)round + circle - player) % circle);
+}
+
+/* The players group by group. */
+struct squads {
+  uint32_t *players, *start, n; /* group g: players[start[g]] .. [start[g + 1]] */
+};
+
+static uint32_t size_of(const struct squads *squads, uint32_t g) {
+  return squads->start[g + 1] - squads->start[g];
+}
+
+static uint32_t largest(const struct squads *squads) {
+  uint32_t most = 0;
+  for (uint32_t g = 0; g < squads->n; g++) most = MAX(most, size_of(squads, g));
+  return most;
+}
+
+/* Groups without players are left out. `memory` holds 3 n + 1 numbers. */
+static void gather(uint32_t n, const uint32_t *group_of, const uint32_t *order, uint32_t *memory, struct squads *out) {
+  uint32_t *number_plus_1 = memory + 2 * n + 1, at = 0;
+  *out = (struct squads){.players = memory, .start = memory + n};
+  for (uint32_t i = 0; i < n; i++)
+    if (!number_plus_1[group_of[order[i]]]) number_plus_1[group_of[order[i]]] = ++out->n;
+  for (uint32_t g = 0; g < out->n; g++) {
+    out->start[g] = at;
+    for (uint32_t i = 0; i < n; i++)
+      if (number_plus_1[group_of[order[i]]] == g + 1) out->players[at++] = order[i];
+  }
+  out->start[out->n] = at;
+}
+
+static void add(struct by_tournament *t, uint32_t *n_meetings, uint32_t a, uint32_t b) {
+  t->meetings[(*n_meetings)++] = (struct by_meeting){MIN(a, b), MAX(a, b)};
+}
+
+static void end_round(struct by_tournament *t, uint32_t n_meetings) {
+  if (n_meetings > t->first[t->n_rounds]) t->first[++t->n_rounds] = n_meetings;
+}
+
+static void meet_inside(struct by_tournament *t, const struct squads *squads, uint32_t *n_meetings) {
+  uint32_t rounds = by_tournament_rounds(largest(squads));
+  for (uint32_t r = 0; r < rounds; r++) {
+    for (uint32_t g = 0; g < squads->n; g++) {
+      const uint32_t *players = squads->players + squads->start[g];
+      uint32_t n = size_of(squads, g);
+      for (uint32_t i = 0; i < n && r < by_tournament_rounds(n); i++) {
+        uint32_t j = by_tournament_peer(n, r, i);
+        if (i < j) add(t, n_meetings, players[i], players[j]);
+      }
+    }
+    end_round(t, *n_meetings);
+  }
+}
+
+/* The turn-th meeting of all members of the smaller group. */
+static void meet_in_turn(struct by_tournament *t, const struct squads *squads, uint32_t large, uint32_t small,
+                         uint32_t turn, uint32_t *n_meetings) {
+  uint32_t n = size_of(squads, large);
+  for (uint32_t i = 0; i < size_of(squads, small) && turn < n; i++)
+    add(t, n_meetings, squads->players[squads->start[small] + i],
+        squads->players[squads->start[large] + (i + turn) % n]);
+}
+
+static void meet_across(struct by_tournament *t, const struct squads *squads, uint32_t *n_meetings) {
+  for (uint32_t r = 0; r < by_tournament_rounds(squads->n); r++)
+    for (uint32_t turn = 0; turn < largest(squads); turn++) {
+      for (uint32_t g = 0; g < squads->n; g++) {
+        uint32_t h = by_tournament_peer(squads->n, r, g);
+        if (h <= g) continue;
+        bool g_is_larger = size_of(squads, g) >= size_of(squads, h);
+        meet_in_turn(t, squads, g_is_larger ? g : h, g_is_larger ? h : g, turn, n_meetings);
+      }
+      end_round(t, *n_meetings);
+    }
+}
+
+enum banyan_status by_tournament_init(struct by_tournament *tournament, uint32_t n, const uint32_t *group_of,
+                                      const uint32_t *order) {
+  uint64_t pairs = (uint64_t)n * (n - 1) / 2;
+  uint32_t *memory = calloc(3 * (size_t)n + 1, sizeof *memory), n_meetings = 0;
+  *tournament = (struct by_tournament){.meetings = malloc(pairs * sizeof *tournament->meetings),
+                                       .first = calloc(pairs + 1, sizeof *tournament->first)};
+  if (!memory || !tournament->meetings || !tournament->first) {
+    free(memory);
+    by_tournament_fini(tournament);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the meetings of %u", n);
+  }
+  struct squads squads;
+  gather(n, group_of, order, memory, &squads);
+  meet_inside(tournament, &squads, &n_meetings);
+  meet_across(tournament, &squads, &n_meetings);
+  free(memory);
+  return BANYAN_OK;
+}
+
+void by_tournament_fini(struct by_tournament *tournament) {
+  free(tournament->meetings);
+  free(tournament->first);
+  *tournament = (struct by_tournament){0};
+}

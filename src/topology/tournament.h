@@ -1,0 +1,34 @@
+/* Who meets whom when everybody meets everybody: rounds of disjoint pairs, each
+ * pair once. Pure arithmetic. */
+#ifndef BY_TOPOLOGY_TOURNAMENT_H
+#define BY_TOPOLOGY_TOURNAMENT_H
+
+#include <stdint.h>
+
+#include "fail.h"
+
+/* How many rounds n players need: n - 1, or n if that is odd; 0 for fewer than two. */
+uint32_t by_tournament_rounds(uint32_t n);
+/* Whom `player` meets in that round; itself: nobody. The circle method (Kirkman 1847). Cost: 1. */
+uint32_t by_tournament_peer(uint32_t n, uint32_t round, uint32_t player);
+
+struct by_meeting {
+  uint32_t a, b;
+};
+
+struct by_tournament {
+  struct by_meeting *meetings;
+  uint32_t *first; /* of round r: meetings first[r] .. first[r + 1] */
+  uint32_t n_rounds;
+};
+
+/* Rounds that go either inside groups or across them, so that what joins the groups is idle or as full as it can get.
+ * Inside: all groups at once. Across: the groups meet each other two by two, and while two groups meet, each member of
+ * the smaller one meets all of the larger one in turn. With one group, or as many as players, it is a plain tournament.
+ * `group_of` has a number below n for each of n >= 2 players; `order`, a permutation, says in which order they are
+ * taken. Cost: pairs. */
+BANYAN_CHECK enum banyan_status by_tournament_init(struct by_tournament *tournament, uint32_t n,
+                                                   const uint32_t *group_of, const uint32_t *order);
+void by_tournament_fini(struct by_tournament *tournament);
+
+#endif
