@@ -153,6 +153,13 @@ BANYAN_CHECK enum banyan_status by_plan_named(const char *text, uint32_t n, stru
  * twigs. Helpers, switches and servers stay. The caller owns *out. Cost: ranks times groups. */
 BANYAN_CHECK enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank,
                                                uint32_t n_ranks, struct by_plan **out);
+/* Whether a vertex of this group is no rank. */
+bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *group);
+/* The same plan, group by group and share by share, with everything taken out that is no rank: who hung below it hangs
+ * in a chain in its place, so that no rank gains more than one child by it. Equal plans give equal ones. The caller
+ * owns *out. BANYAN_ERR_UNSUPPORTED: a rotated tree has such a vertex. Cost: the plan's size, and for each vertex that
+ * is taken out its tree's. */
+BANYAN_CHECK enum banyan_status by_plan_among_ranks(const struct by_plan *plan, struct by_plan **out);
 /* The plan that is used when none is given: built-ins by size, expanded where there are several hosts. Hosts are any
  * numbers that differ; NULL: all ranks are on one host. `crowded`: ranks share cores, so messages cost more than
  * steps. The caller owns *out. */

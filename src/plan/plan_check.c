@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan.h"
+#include "text.h"
 
 /* Three times 0.333333 is still 1. */
 static const double share_slack = 1.001e-6;
@@ -27,24 +28,9 @@ static const char *name_at(const struct check *check, const struct by_group *gro
   return vertex_name(check, group->order[position]);
 }
 
-/* The length of the UTF-8 character at `at`, 0 if it is none or a control character (C0, DEL, C1). */
-static size_t character(const unsigned char *at) {
-  static const uint32_t least[] = {0, 0x20, 0xa0, 0x800, 0x10000};
-  size_t length = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : at[0] >> 3 == 30 ? 4 : 0;
-  uint32_t code = length == 1 ? at[0] : at[0] & (0x7fu >> length);
-  if (!length || at[0] == 0x7f) return 0;
-  for (size_t i = 1; i < length; i++) {
-    if (at[i] >> 6 != 2) return 0;
-    code = code << 6 | (at[i] & 0x3fu);
-  }
-  return code < least[length] || code > 0x10ffff || code >> 11 == 0x1b ? 0 : length;
-}
-
 /* `whose` names the owner. */
 static enum banyan_status check_name(const char *name, const char *whose) {
-  const char *at = name;
-  for (size_t length = 1; at && *at && length; at += length) length = character((const unsigned char *)at);
-  if (name && *name && !*at && at - name <= BY_PLAN_MOST_NAME) return BANYAN_OK;
+  if (name && *name && by_is_printable(name, BY_PLAN_MOST_NAME)) return BANYAN_OK;
   return bad("%s must be 1 to %d bytes of UTF-8 without control characters", whose, BY_PLAN_MOST_NAME);
 }
 
@@ -224,12 +210,11 @@ enum banyan_status by_plan_validate(const struct by_plan *plan) {
   struct check check = {.plan = plan};
   check.seen = calloc(plan->n_vertices, sizeof *check.seen);
   check.state = calloc(plan->n_vertices, sizeof *check.state);
-  enum banyan_status status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the plan");
-  if (check.seen && check.state) {
-    status = check_vertices(plan);
-    if (status == BANYAN_OK) status = check_names_differ(plan);
-    if (status == BANYAN_OK) status = check_classes(&check);
-  }
+  enum banyan_status status = BANYAN_OK;
+  if (!check.seen || !check.state) status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the plan");
+  if (status == BANYAN_OK) status = check_vertices(plan);
+  if (status == BANYAN_OK) status = check_names_differ(plan);
+  if (status == BANYAN_OK) status = check_classes(&check);
   free(check.seen);
   free(check.state);
   return status;

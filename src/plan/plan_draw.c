@@ -1,7 +1,4 @@
-/* Plans for people: trees lie on their side, the root on the left.
- *
- *   4 ─┬─ 2 ─┬─ 1        Chains go on in their line. What does not fit in WIDTH
- *      │     └─ 3        columns or LINES lines is left out and shown as "…". */
+/* Plans for people: lists and trees, tree_draw.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,30 +6,14 @@
 
 #include "plan.h"
 #include "text.h"
-
-enum { WIDTH = 100, LINES = 40, STEP = 6, INDENT = 4 };
+#include "tree_draw.h"
 
 struct drawing {
   const struct by_plan *plan;
   struct by_text *text;
 };
 
-/* A tree being drawn. */
-struct canvas {
-  const struct drawing *drawing;
-  const struct by_group *group;
-  uint32_t *child, *sibling; /* first child, next sibling; UINT32_MAX: none */
-  uint32_t lines;
-};
-
 static const uint32_t none = UINT32_MAX;
-
-/* UTF-8 characters. */
-static size_t columns(const char *text) {
-  size_t n = 0;
-  for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
-  return n;
-}
 
 /* A vertex as it is shown: "3", "sw (switch)". Cut at a character's end. */
 static void show_vertex(const struct by_plan *plan, uint32_t vertex, char *out, size_t room) {
@@ -41,8 +22,7 @@ static void show_vertex(const struct by_plan *plan, uint32_t vertex, char *out, 
     snprintf(out, room, "%s", v->name);
   else
     snprintf(out, room, "%s (%s)", v->name, by_vertex_kind_name(v->kind));
-  size_t length = strlen(out);
-  while (length + 1 == room && length > 0 && ((unsigned char)out[length - 1] & 0x80)) out[--length] = '\0';
+  by_trim_label(out, room);
 }
 
 /* --- lists that end in "…" where the line ends --- */
@@ -53,14 +33,14 @@ struct list {
 };
 
 static struct list start_list(const struct drawing *drawing, const char *title) {
-  by_text_add(drawing->text, "%*s%s", INDENT, "", title);
-  return (struct list){.drawing = drawing, .column = INDENT + columns(title)};
+  by_text_add(drawing->text, "%*s%s", BY_DRAW_INDENT, "", title);
+  return (struct list){.drawing = drawing, .column = BY_DRAW_INDENT + by_columns_of(title)};
 }
 
 /* False, and "…" instead of the item: the line is full. */
 static bool add_item(struct list *list, const char *item) {
-  list->column += 1 + columns(item);
-  bool fits = list->column < WIDTH;
+  list->column += 1 + by_columns_of(item);
+  bool fits = list->column < BY_DRAW_WIDTH;
   by_text_add(list->drawing->text, " %s", fits ? item : "…");
   return fits;
 }
@@ -91,77 +71,27 @@ static uint32_t height_of(const struct by_group *group, const uint32_t *parent, 
   return height;
 }
 
-static void link_children(struct canvas *canvas, const uint32_t *parent) {
-  uint32_t n = canvas->group->n;
-  memset(canvas->child, 0xff, n * sizeof *canvas->child);
-  for (uint32_t i = n; i-- > 0;) {
-    if (i == canvas->group->root) continue;
-    canvas->sibling[i] = canvas->child[parent[i]];
-    canvas->child[parent[i]] = i;
-  }
+/* A group whose tree is drawn. */
+struct subject {
+  const struct by_plan *plan;
+  const struct by_group *group;
+};
+
+static void label_position(const void *owner, uint32_t position, char *out, size_t room) {
+  const struct subject *subject = owner;
+  show_vertex(subject->plan, subject->group->order[position], out, room);
 }
 
-static void end_line(struct canvas *canvas) {
-  by_text_add(canvas->drawing->text, "\n");
-  canvas->lines++;
-}
-
-static void draw_vertex(struct canvas *canvas, uint32_t u, const char *before, size_t column);
-
-/* The children of a vertex whose name has just been written and ends before `column`. */
-static void draw_children(struct canvas *canvas, uint32_t u, const char *before, int width, size_t column) {
-  struct by_text *text = canvas->drawing->text;
-  char below[3 * WIDTH + 64];
-  for (uint32_t child = canvas->child[u]; child != none; child = canvas->sibling[child]) {
-    bool first = child == canvas->child[u], last = canvas->sibling[child] == none;
-    if (first)
-      by_text_add(text, last ? " ─── " : " ─┬─ ");
-    else
-      by_text_add(text, "%s%*s", before, width + 2, "");
-    if (!first && canvas->lines > LINES) {
-      by_text_add(text, "└─ …");
-      end_line(canvas);
-      return;
-    }
-    if (!first) by_text_add(text, last ? "└─ " : "├─ ");
-    snprintf(below, sizeof below, "%s%*s%s", before, width + 2, "", last ? "   " : "│  ");
-    draw_vertex(canvas, child, below, column + STEP - 1);
-  }
-}
-
-/* Draws the subtree of u from `column` on; `before` is what stands left of it in further lines. The depth of the
- * recursion is at most WIDTH / STEP. */
-static void draw_vertex(struct canvas *canvas, uint32_t u, const char *before, size_t column) {
-  char shown[48];
-  show_vertex(canvas->drawing->plan, canvas->group->order[u], shown, sizeof shown);
-  size_t width = columns(shown);
-  by_text_add(canvas->drawing->text, "%s", shown);
-  column += width;
-  if (canvas->child[u] != none && column + 2 * STEP <= WIDTH) {
-    draw_children(canvas, u, before, (int)width, column);
-    return;
-  }
-  if (canvas->child[u] != none) by_text_add(canvas->drawing->text, " ─ …");
-  end_line(canvas);
-}
-
-static void draw_way(struct canvas *canvas, const uint32_t *parent, const char *title) {
-  char before[INDENT + 16];
-  snprintf(before, sizeof before, "%*s", (int)(INDENT + columns(title)), "");
-  by_text_add(canvas->drawing->text, "%*s%s", INDENT, "", title);
-  canvas->lines = 0;
-  link_children(canvas, parent);
-  draw_vertex(canvas, canvas->group->root, before, strlen(before));
-}
-
-static void draw_ways(struct canvas *canvas) {
-  const struct by_group *group = canvas->group;
-  if (memcmp(group->up, group->down, group->n * sizeof *group->up) == 0) {
-    draw_way(canvas, group->up, "");
-    return;
-  }
-  draw_way(canvas, group->up, "up:   ");
-  draw_way(canvas, group->down, "down: ");
+static void draw_ways(const struct drawing *drawing, const struct by_group *group, uint32_t *scratch) {
+  struct subject subject = {.plan = drawing->plan, .group = group};
+  struct by_tree_drawing tree = {.n = group->n, .root = group->root, .label = label_position, .owner = &subject};
+  bool same = memcmp(group->up, group->down, group->n * sizeof *group->up) == 0;
+  tree.child = scratch;
+  tree.sibling = scratch + group->n;
+  tree.parent = group->up;
+  by_tree_draw(&tree, same ? "" : "up:   ", drawing->text);
+  tree.parent = group->down;
+  if (!same) by_tree_draw(&tree, "down: ", drawing->text);
 }
 
 /* --- exchanges --- */
@@ -225,10 +155,8 @@ static void add_rotation(struct by_text *text, const struct by_group *group) {
               100 * group->share / group->n);
 }
 
-static void draw_tree_title(struct canvas *canvas) {
-  struct by_text *text = canvas->drawing->text;
-  const struct by_group *group = canvas->group;
-  uint32_t up = height_of(group, group->up, canvas->sibling), down = height_of(group, group->down, canvas->sibling);
+static void draw_tree_title(struct by_text *text, const struct by_group *group, uint32_t *scratch) {
+  uint32_t up = height_of(group, group->up, scratch), down = height_of(group, group->down, scratch);
   by_text_add(text, ", height %u", up);
   if (up != down) by_text_add(text, " (down %u)", down);
   if (group->kind == BY_GROUP_ROTATED) add_rotation(text, group);
@@ -236,13 +164,12 @@ static void draw_tree_title(struct canvas *canvas) {
 }
 
 static enum banyan_status draw_tree(const struct drawing *drawing, const struct by_group *group) {
-  uint32_t *links = calloc(2 * (size_t)group->n, sizeof *links);
-  if (!links) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to draw the plan");
-  struct canvas canvas = {.drawing = drawing, .group = group, .child = links, .sibling = links + group->n};
-  draw_tree_title(&canvas);
+  uint32_t *scratch = calloc(2 * (size_t)group->n, sizeof *scratch);
+  if (!scratch) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to draw the plan");
+  draw_tree_title(drawing->text, group, scratch);
   if (group->kind == BY_GROUP_ROTATED) draw_order(drawing, group);
-  draw_ways(&canvas);
-  free(links);
+  draw_ways(drawing, group, scratch);
+  free(scratch);
   return BANYAN_OK;
 }
 
@@ -276,7 +203,7 @@ static enum banyan_status draw_class(const struct drawing *drawing, uint32_t num
                                    : "buffers up to ",
               last ? "" : by_print_bytes(class_->up_to, bytes));
   for (uint32_t i = 0; i < class_->n_groups; i++) {
-    if (i == LINES) {
+    if (i == BY_DRAW_LINES) {
       by_text_add(drawing->text, "  … %u more trees\n", class_->n_groups - i);
       break;
     }

@@ -2,16 +2,15 @@
  * with its place in the document; what is wrong with the plan is left to by_plan_validate. */
 #include "plan_json.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "file.h"
 #include "plan_make.h"
 
-/* Jansson takes a few hundred bytes for a container and about a hundred for an element, so a text within these bounds
- * takes less than 1 GiB, and one of a real plan far less. */
-enum { MOST_BYTES = 16 << 20, MOST_CONTAINERS = 200000, MOST_ELEMENTS = 4 << 20 };
+/* Less than 1 GiB, and of a real plan far less. */
+static const struct by_doc_limits limits = {.bytes = 16 << 20, .containers = 200000, .elements = 4 << 20};
 
 static const char document_fields[] =
     "format, name, ranks, vertices, chunk, trees, classes, throughput, bound, ratio, seconds";
@@ -156,23 +155,20 @@ static enum banyan_status take_class(struct by_plan_reader *reader, const struct
   return take_trees(reader, place, value, class_);
 }
 
+/* Size classes, and "trees": those of the last class, or of the only one. */
 static enum banyan_status take_classes(struct by_plan_reader *reader, const struct by_place *document,
                                        const json_t *root) {
   struct by_place place = {.above = document, .field = "classes"};
   const json_t *classes = json_object_get(root, "classes");
-  size_t n = classes ? json_array_size(classes) : 1;
-  if (!classes) {
-    BY_TRY(by_plan_add_classes(reader->plan, 1));
-    return take_trees(reader, document, root, reader->plan->classes);
-  }
-  if (json_object_get(root, "trees")) return by_doc_fail(document, "has both \"trees\" and \"classes\"");
-  BY_TRY(by_doc_array(&place, classes, 1, BY_PLAN_MOST_CLASSES));
+  bool trees = !classes || json_object_get(root, "trees");
+  if (classes) BY_TRY(by_doc_array(&place, classes, 1, BY_PLAN_MOST_CLASSES - trees));
+  size_t listed = json_array_size(classes), n = listed + trees;
   BY_TRY(by_plan_add_classes(reader->plan, (uint32_t)n));
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < listed; i++) {
     struct by_place here = {.above = &place, .index = i};
     BY_TRY(take_class(reader, &here, json_array_get(classes, i), i + 1 == n, &reader->plan->classes[i]));
   }
-  return BANYAN_OK;
+  return trees ? take_trees(reader, document, root, &reader->plan->classes[listed]) : BANYAN_OK;
 }
 
 static enum banyan_status take_facts(struct by_plan *plan, const struct by_place *document, const json_t *root) {
@@ -227,19 +223,6 @@ static enum banyan_status take_plan(struct by_plan *plan, const struct by_place 
 
 /* --- the text --- */
 
-/* Bounds the memory before it is taken. Counts in strings too, which no plan comes near to. */
-static enum banyan_status check_size(const char *source, const char *text, size_t length) {
-  size_t containers = 0, elements = 0;
-  for (size_t i = 0; i < length && length <= MOST_BYTES; i++) {
-    containers += text[i] == '{' || text[i] == '[';
-    elements += text[i] == ',';
-  }
-  if (length > MOST_BYTES || containers > MOST_CONTAINERS || elements > MOST_ELEMENTS)
-    return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %d bytes, %d objects and arrays, %d elements", source,
-                   MOST_BYTES, MOST_CONTAINERS, MOST_ELEMENTS);
-  return BANYAN_OK;
-}
-
 static enum banyan_status make_plan(const char *source, json_t *root, struct by_plan **out) {
   struct by_place document = {.field = source};
   struct by_plan *plan;
@@ -253,52 +236,18 @@ static enum banyan_status make_plan(const char *source, json_t *root, struct by_
   return status == BANYAN_OK ? BANYAN_OK : by_fail_within(status, "%s", source);
 }
 
-static enum banyan_status syntax_error(const char *source, json_error_t *error) {
-  for (char *c = error->text; *c; c++)
-    if ((unsigned char)*c < ' ') *c = '?';
-  return by_fail(BANYAN_ERR_PARSE, "%s:%d:%d: %s", source, error->line, error->column, error->text);
-}
-
 enum banyan_status by_plan_parse(const char *source, const char *text, size_t length, struct by_plan **out) {
-  json_error_t error;
-  BY_TRY(check_size(source, text, length));
-  json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-  if (!root) return syntax_error(source, &error);
+  json_t *root;
+  BY_TRY(by_doc_load(source, text, length, &limits, &root));
   enum banyan_status status = make_plan(source, root, out);
   json_decref(root);
   return status;
 }
 
-/* Up to MOST_BYTES + 1 bytes of a file; the caller frees *text. */
-static enum banyan_status read_file(const char *path, char **text, size_t *length) {
-  FILE *file = fopen(path, "rb");
-  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open plan %s", path);
-  *length = 0;
-  *text = NULL;
-  for (size_t room = 0, n = 1; n > 0 && *length <= MOST_BYTES; *length += n) {
-    if (*length == room) {
-      char *more = realloc(*text, room = room ? 2 * room : 65536);
-      if (!more) {
-        free(*text);
-        fclose(file);
-        return by_plan_no_memory();
-      }
-      *text = more;
-    }
-    n = fread(*text + *length, 1, room - *length, file);
-  }
-  bool bad = ferror(file);
-  int why = errno;
-  fclose(file);
-  if (!bad) return BANYAN_OK;
-  free(*text);
-  return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read plan %s", path);
-}
-
 enum banyan_status by_plan_read(const char *path, struct by_plan **out) {
-  char *text = NULL;
-  size_t length = 0;
-  BY_TRY(read_file(path, &text, &length));
+  char *text;
+  size_t length;
+  BY_TRY(by_read_file("plan", path, limits.bytes, &text, &length));
   enum banyan_status status = by_plan_parse(path, text, length, out);
   free(text);
   return status;

@@ -3,8 +3,8 @@
 #ifndef BY_PLAN_PLAN_JSON_H
 #define BY_PLAN_PLAN_JSON_H
 
+#include "json_doc.h"
 #include "plan.h"
-#include "plan_doc.h"
 
 struct by_plan_reader {
   struct by_plan *plan; /* its vertices are there */

@@ -4,29 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_print.h"
 #include "plan.h"
 #include "text.h"
 
-static void add_string(struct by_text *text, const char *string) {
-  by_text_add(text, "\"");
-  for (const char *at = string; *at;) {
-    size_t plain = strcspn(at, "\"\\");
-    by_text_add(text, "%.*s", (int)plain, at);
-    at += plain;
-    if (*at) by_text_add(text, "\\%c", *at++);
-  }
-  by_text_add(text, "\"");
-}
-
-/* The shortest of the usual forms that is read back as the same number. */
-static void add_real(struct by_text *text, double value) {
-  char shorter[32];
-  snprintf(shorter, sizeof shorter, "%.15g", value);
-  by_text_add(text, strtod(shorter, NULL) == value ? "%.15g" : "%.17g", value);
-}
-
 static void add_name(struct by_text *text, const struct by_plan *plan, uint32_t vertex) {
-  add_string(text, plan->vertices[vertex].name);
+  by_json_add_string(text, plan->vertices[vertex].name);
 }
 
 /* {"child": "parent", ...} without the root. */
@@ -72,13 +55,30 @@ static void add_radix(struct by_text *text, const struct by_group *group) {
   by_text_add(text, "]");
 }
 
+/* Trees of the planner say all about themselves, for readers that know no defaults. */
+static bool is_planned(const struct by_group *group) {
+  return group->kind == BY_GROUP_TREE && group->rate > 0;
+}
+
+/* Hops on the longest way from a leaf to the root. O(n * height) */
+static uint32_t height_of(const struct by_group *group) {
+  uint32_t height = 0;
+  for (uint32_t u = 0; u < group->n; u++) {
+    uint32_t hops = 0;
+    for (uint32_t v = u; v != group->root; v = group->up[v]) hops++;
+    if (hops > height) height = hops;
+  }
+  return height;
+}
+
 static void add_ways(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
   if (group->kind == BY_GROUP_EXCHANGE) return;
   by_text_add(text, ", \"root\": ");
   add_name(text, plan, group->order[group->root]);
+  if (is_planned(group)) by_text_add(text, ", \"height\": %u", height_of(group));
   by_text_add(text, ", \"up\": ");
   add_parents(text, plan, group, group->up);
-  if (memcmp(group->up, group->down, group->n * sizeof *group->up) == 0) return;
+  if (!is_planned(group) && memcmp(group->up, group->down, group->n * sizeof *group->up) == 0) return;
   by_text_add(text, ", \"down\": ");
   add_parents(text, plan, group, group->down);
 }
@@ -98,12 +98,12 @@ static void add_twigs(struct by_text *text, const struct by_plan *plan, const st
 static void add_fact(struct by_text *text, const char *field, double value) {
   if (!(value > 0)) return;
   by_text_add(text, ", \"%s\": ", field);
-  add_real(text, value);
+  by_json_add_real(text, value);
 }
 
 static void add_group(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
   by_text_add(text, "{\"kind\": \"%s\", \"share\": ", by_group_kind_name(group->kind));
-  add_real(text, group->share);
+  by_json_add_real(text, group->share);
   add_fact(text, "rate", group->rate);
   add_order(text, plan, group);
   add_radix(text, group);
@@ -121,12 +121,13 @@ static void add_trees(struct by_text *text, const struct by_plan *plan, const st
   by_text_add(text, "]");
 }
 
+/* All but the last class, whose trees stand by themselves: they are what a plan of one class has. */
 static void add_classes(struct by_text *text, const struct by_plan *plan) {
+  if (plan->n_classes == 1) return;
   by_text_add(text, ", \"classes\": [");
-  for (uint32_t i = 0; i < plan->n_classes; i++) {
+  for (uint32_t i = 0; i + 1 < plan->n_classes; i++) {
     const struct by_class *class_ = &plan->classes[i];
-    by_text_add(text, i ? ", {" : "{");
-    if (i + 1 < plan->n_classes) by_text_add(text, "\"up_to\": %" PRIu64 ", ", class_->up_to);
+    by_text_add(text, "%s{\"up_to\": %" PRIu64 ", ", i ? ", " : "", class_->up_to);
     add_trees(text, plan, class_);
     by_text_add(text, "}");
   }
@@ -146,7 +147,7 @@ static void add_vertices(struct by_text *text, const struct by_plan *plan) {
     const struct by_vertex *vertex = &plan->vertices[i];
     if (is_usual(vertex)) continue;
     by_text_add(text, "%s", between);
-    add_string(text, vertex->name);
+    by_json_add_string(text, vertex->name);
     by_text_add(text, ": {\"kind\": \"%s\"", by_vertex_kind_name(vertex->kind));
     if (vertex->kind == BY_VERTEX_RANK) by_text_add(text, ", \"rank\": %u", vertex->rank);
     by_text_add(text, "}");
@@ -158,7 +159,7 @@ static void add_vertices(struct by_text *text, const struct by_plan *plan) {
 
 void by_plan_print(const struct by_plan *plan, struct by_text *text) {
   by_text_add(text, "{\"format\": \"banyan-plan 1\", \"name\": ");
-  add_string(text, plan->name);
+  by_json_add_string(text, plan->name);
   by_text_add(text, ", \"ranks\": %u", plan->n_ranks);
   add_vertices(text, plan);
   if (plan->chunk) by_text_add(text, ", \"chunk\": %zu", plan->chunk);
@@ -166,11 +167,8 @@ void by_plan_print(const struct by_plan *plan, struct by_text *text) {
   add_fact(text, "bound", plan->facts.bound);
   add_fact(text, "ratio", plan->facts.ratio);
   add_fact(text, "seconds", plan->facts.seconds);
-  if (plan->n_classes > 1) {
-    add_classes(text, plan);
-  } else {
-    by_text_add(text, ", ");
-    add_trees(text, plan, plan->classes);
-  }
+  add_classes(text, plan);
+  by_text_add(text, ", ");
+  add_trees(text, plan, &plan->classes[plan->n_classes - 1]);
   by_text_add(text, "}");
 }

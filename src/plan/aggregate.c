@@ -1,0 +1,166 @@
+#include "aggregate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+
+static enum banyan_status no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory to place aggregation");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+/* --- what a choice needs --- */
+
+double by_flow_theta(const struct by_flow *flow, const bool *adds, uint32_t *out) {
+  uint32_t *sum = out ? out : calloc((size_t)flow->n + 1, sizeof *sum);
+  double theta = 0;
+  if (!sum) return INFINITY;
+  for (uint32_t v = 0; v < flow->n; v++) sum[v] = 0; /* what comes from below */
+  for (uint32_t v = flow->n; v-- > 0;) {
+    uint32_t below = sum[v];
+    sum[v] = v == 0 ? 0 : adds[v] && below + flow->own[v] > 1 ? 1 : below + flow->own[v];
+    theta = fmax(theta, (below + sum[v]) / flow->limit[v]);
+    if (v == 0) continue;
+    theta = fmax(theta, fmax(sum[v] / flow->capacity[v], adds[v] ? flow->hold[v] : 0));
+    sum[flow->parent[v]] += sum[v];
+  }
+  if (!out) free(sum);
+  return theta;
+}
+
+/* --- the fewest for a theta --- */
+
+static const double slack = 1 + 1e-12;
+
+/* For k vertices of the subtree, k = 0 .. most. */
+struct knapsack {
+  uint32_t most;
+  double *below;  /* the least that comes to v, its own with it, while v does not add; children are added one by one */
+  double *out;    /* the least that v sends; INFINITY: not possible */
+  bool *adds;     /* whether v does, for it */
+  uint32_t *part; /* if all of the parent's children so far have k, how many v's subtree has */
+};
+
+struct search {
+  const struct by_flow *flow;
+  double theta;
+  uint32_t most;
+  struct knapsack *sacks;
+  struct by_arena *arena;
+};
+
+static bool may_add(const struct search *s, uint32_t v) {
+  return s->flow->able[v] && s->flow->hold[v] <= s->theta * slack;
+}
+
+/* Whether v may get `below` from its children and send `out`. */
+static bool fits(const struct search *s, uint32_t v, double below, double out) {
+  const struct by_flow *flow = s->flow;
+  return below + out <= s->theta * slack * flow->limit[v] && (!v || out <= s->theta * slack * flow->capacity[v]);
+}
+
+/* What v sends, once all its children are in. */
+static bool close_vertex(struct search *s, uint32_t v) {
+  struct knapsack *sack = &s->sacks[v];
+  double own = s->flow->own[v];
+  uint32_t most = sack->most + (v && may_add(s, v) && sack->most < s->most);
+  sack->out = BY_ARENA_ARRAY(s->arena, double, (size_t)most + 1);
+  sack->adds = BY_ARENA_ARRAY(s->arena, bool, (size_t)most + 1);
+  if (!sack->out || !sack->adds) return false;
+  for (uint32_t k = 0; k <= most; k++) {
+    double all = k <= sack->most ? sack->below[k] : INFINITY;
+    double sent = v ? all : 0;
+    sack->out[k] = isfinite(all) && fits(s, v, all - own, sent) ? sent : INFINITY;
+    if (!v || !k || !may_add(s, v) || !isfinite(sack->below[k - 1])) continue;
+    sack->adds[k] = 1 < sack->out[k] && fits(s, v, sack->below[k - 1] - own, 1);
+    if (sack->adds[k]) sack->out[k] = 1;
+  }
+  sack->most = most;
+  return true;
+}
+
+/* Puts what v sends into its parent's knapsack. */
+static bool put_into_parent(struct search *s, uint32_t v) {
+  struct knapsack *sack = &s->sacks[v], *parent = &s->sacks[s->flow->parent[v]];
+  uint32_t most = parent->most + sack->most < s->most ? parent->most + sack->most : s->most;
+  double *below = BY_ARENA_ARRAY(s->arena, double, (size_t)most + 1);
+  sack->part = BY_ARENA_ARRAY(s->arena, uint32_t, (size_t)most + 1);
+  if (!below || !sack->part) return false;
+  for (uint32_t k = 0; k <= most; k++) below[k] = INFINITY;
+  for (uint32_t i = 0; i <= parent->most; i++)
+    for (uint32_t j = 0; j <= sack->most && i + j <= most; j++) {
+      if (parent->below[i] + sack->out[j] >= below[i + j]) continue;
+      below[i + j] = parent->below[i] + sack->out[j];
+      sack->part[i + j] = j;
+    }
+  parent->below = below;
+  parent->most = most;
+  return true;
+}
+
+static bool fill_sacks(struct search *s) {
+  for (uint32_t v = 0; v < s->flow->n; v++) {
+    s->sacks[v].below = BY_ARENA_ARRAY(s->arena, double, 1);
+    if (!s->sacks[v].below) return false;
+    s->sacks[v].below[0] = s->flow->own[v];
+  }
+  for (uint32_t v = s->flow->n; v-- > 0;)
+    if (!close_vertex(s, v) || (v && !put_into_parent(s, v))) return false;
+  return true;
+}
+
+/* Reads who adds if k do: children have their parts in the reverse of the order in which they came in. */
+static bool read_sacks(const struct search *s, uint32_t k, bool *adds) {
+  uint32_t *rest = BY_ARENA_ARRAY(s->arena, uint32_t, s->flow->n);
+  if (!rest) return false;
+  rest[0] = k;
+  adds[0] = false;
+  for (uint32_t v = 1; v < s->flow->n; v++) {
+    uint32_t *left = &rest[s->flow->parent[v]], part = s->sacks[v].part[*left];
+    *left -= part;
+    adds[v] = s->sacks[v].adds[part];
+    rest[v] = part - adds[v];
+  }
+  return true;
+}
+
+static enum banyan_status search_fewest(struct search *s, bool *adds, bool *found) {
+  s->sacks = BY_ARENA_ARRAY(s->arena, struct knapsack, s->flow->n);
+  if (!s->sacks || !fill_sacks(s)) return no_memory();
+  uint32_t k = 0;
+  while (k <= s->sacks[0].most && !isfinite(s->sacks[0].out[k])) k++;
+  *found = k <= s->sacks[0].most;
+  return !*found || read_sacks(s, k, adds) ? BANYAN_OK : no_memory();
+}
+
+enum banyan_status by_flow_fewest(const struct by_flow *flow, double theta, uint32_t most, bool *adds, bool *found) {
+  struct by_arena arena;
+  struct search s = {.flow = flow, .theta = theta, .most = most, .arena = &arena};
+  by_arena_init(&arena);
+  enum banyan_status status = search_fewest(&s, adds, found);
+  by_arena_fini(&arena);
+  return status;
+}
+
+/* --- the least theta --- */
+
+enum banyan_status by_flow_least(const struct by_flow *flow, uint32_t most, bool *adds, double *theta) {
+  bool found = true, *tried = calloc((size_t)flow->n + 1, sizeof *tried);
+  if (!tried) return no_memory();
+  double low = 0, high = by_flow_theta(flow, tried, NULL);
+  enum banyan_status status = BANYAN_OK;
+  while (status == BANYAN_OK && isfinite(high) && high - low > 1e-12 * high) {
+    double middle = low + (high - low) / 2;
+    status = by_flow_fewest(flow, middle, most, tried, &found);
+    if (found)
+      high = fmin(middle, by_flow_theta(flow, tried, NULL));
+    else
+      low = middle;
+  }
+  if (status == BANYAN_OK) status = by_flow_fewest(flow, high, most, adds, &found);
+  if (status == BANYAN_OK) *theta = by_flow_theta(flow, adds, NULL);
+  free(tried);
+  return status;
+}

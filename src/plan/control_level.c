@@ -1,0 +1,221 @@
+/* A tree from a root, level by level. Ranks of a class are the same, so a level is an assignment between classes: those
+ * of the level above take up to fan-out each, of those left. Members of a class are placed in their order; what of
+ * class c stands on the level above are members above[c] .. placed[c] - 1. */
+#include "control_level.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "assign.h"
+
+enum { STEPS = 32 }; /* that distances are told apart by */
+
+struct build {
+  const struct by_nearness *near;
+  const struct by_control_limits *limits;
+  struct by_control_tree *tree;
+  uint32_t *above, *placed; /* of each class: members placed before the level above, and in all */
+  uint32_t *upto;           /* members placed when the level began */
+  uint32_t *turn;           /* the member of the level above that takes next */
+  uint32_t *supply, *demand;
+  uint32_t *room; /* of each class: children that the level above can still take */
+  struct by_assign_pair *pairs;
+  uint32_t *flow;
+  uint32_t n_pairs, room_pairs;
+  uint32_t left; /* ranks not placed */
+  struct by_arena arena;
+};
+
+static double between(const struct build *b, uint32_t x, uint32_t y) {
+  size_t cell = (size_t)x * b->near->n_classes + y;
+  return b->limits->by_delay ? (double)b->near->delay[cell] : b->near->hops[cell];
+}
+
+static uint32_t size_of(const struct build *b, uint32_t c) {
+  return b->near->first[c + 1] - b->near->first[c];
+}
+
+static uint32_t member(const struct build *b, uint32_t c, uint32_t i) {
+  return b->near->ranks[b->near->first[c] + i];
+}
+
+/* --- one assignment --- */
+
+static bool add_pair(struct build *b, uint32_t from, uint32_t to) {
+  if (b->n_pairs == b->room_pairs) {
+    uint32_t room = b->room_pairs * 2 + 256;
+    struct by_assign_pair *pairs = realloc(b->pairs, room * sizeof *pairs);
+    if (pairs) b->pairs = pairs;
+    uint32_t *flow = pairs ? realloc(b->flow, room * sizeof *flow) : NULL;
+    if (flow) b->flow = flow;
+    if (!flow) return false;
+    b->room_pairs = room;
+  }
+  double steps = b->limits->distance > 0 ? ceil(between(b, from, to) / b->limits->distance * STEPS) : 0;
+  b->pairs[b->n_pairs++] = (struct by_assign_pair){.from = from, .to = to, .cost = (uint32_t)steps};
+  return true;
+}
+
+static bool list_pairs(struct build *b) {
+  b->n_pairs = 0;
+  for (uint32_t from = 0; from < b->near->n_classes; from++)
+    for (uint32_t to = 0; to < b->near->n_classes && b->supply[from]; to++)
+      if (b->demand[to] && between(b, from, to) <= b->limits->distance && !add_pair(b, from, to)) return false;
+  return true;
+}
+
+/* Hangs `n` more ranks of one class on those of another that stand on the level above, in turn. */
+static void hang(struct build *b, uint32_t from, uint32_t to, uint32_t n) {
+  uint32_t parents = b->upto[from] - b->above[from];
+  double distance = between(b, from, to);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t parent = member(b, from, b->above[from] + b->turn[from]++ % parents);
+    b->tree->parent[member(b, to, b->placed[to]++)] = parent;
+  }
+  b->room[from] -= n;
+  b->left -= n;
+  b->tree->sum += distance * n;
+  if (n) b->tree->distance = fmax(b->tree->distance, distance);
+}
+
+/* Places what `demand` asks for as far as it can be had. */
+static enum banyan_status place(struct build *b) {
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->supply[c] = b->room[c];
+  if (!list_pairs(b)) return by_control_no_memory();
+  struct by_assign assign = {.n_from = b->near->n_classes, .n_to = b->near->n_classes, .supply = b->supply};
+  assign.demand = b->demand;
+  assign.n_pairs = b->n_pairs;
+  assign.pairs = b->pairs;
+  if (!b->n_pairs) return BANYAN_OK;
+  BY_TRY(by_assign_solve(&assign, b->flow));
+  for (uint32_t i = 0; i < b->n_pairs; i++) hang(b, b->pairs[i].from, b->pairs[i].to, b->flow[i]);
+  return BANYAN_OK;
+}
+
+/* --- levels --- */
+
+/* Of every class its part of the places that there are, so that those left are near to somebody placed. */
+static void ask_for_parts(struct build *b, uint64_t places) {
+  uint64_t before = 0, asked = 0;
+  for (uint32_t c = 0; c < b->near->n_classes; c++) {
+    before += size_of(b, c) - b->placed[c];
+    uint64_t upto = (2 * before * places + b->left) / (2 * (uint64_t)b->left);
+    b->demand[c] = (uint32_t)(upto - asked);
+    asked = upto;
+  }
+}
+
+static void ask_for_all(struct build *b) {
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->demand[c] = size_of(b, c) - b->placed[c];
+}
+
+static enum banyan_status place_level(struct build *b, bool in_parts) {
+  uint64_t places = 0;
+  for (uint32_t c = 0; c < b->near->n_classes; c++) {
+    b->upto[c] = b->placed[c];
+    b->turn[c] = 0;
+    b->room[c] = (b->upto[c] - b->above[c]) * b->limits->fan_out;
+    places += b->room[c];
+  }
+  if (in_parts && places < b->left) {
+    ask_for_parts(b, places);
+    BY_TRY(place(b));
+  }
+  ask_for_all(b);
+  BY_TRY(place(b));
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->above[c] = b->upto[c];
+  return BANYAN_OK;
+}
+
+static enum banyan_status place_all(struct build *b, uint32_t root_class, bool in_parts) {
+  struct by_control_tree *tree = b->tree;
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->above[c] = b->placed[c] = 0;
+  b->placed[root_class] = 1;
+  b->left = b->near->n_ranks - 1;
+  tree->root = member(b, root_class, 0);
+  tree->parent[tree->root] = tree->root;
+  tree->height = 0;
+  tree->sum = tree->distance = 0;
+  for (uint32_t left = UINT32_MAX; b->left && b->left < left && tree->height < b->limits->height; tree->height++) {
+    left = b->left;
+    BY_TRY(place_level(b, in_parts));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status allocate(struct build *b) {
+  size_t n = b->near->n_classes;
+  uint32_t *numbers = BY_ARENA_ARRAY(&b->arena, uint32_t, 7 * n);
+  if (!numbers) return by_control_no_memory();
+  uint32_t **arrays[] = {&b->above, &b->placed, &b->upto, &b->turn, &b->supply, &b->demand, &b->room};
+  for (size_t i = 0; i < 7; i++) *arrays[i] = numbers + i * n;
+  return BANYAN_OK;
+}
+
+/* Makes the tree; one that does not hold all ranks is destroyed. */
+static enum banyan_status make(struct build *b, uint32_t root_class, bool in_parts, struct by_control_tree **out) {
+  BY_TRY(by_control_tree_create(b->near->n_ranks, &b->tree));
+  enum banyan_status status = place_all(b, root_class, in_parts);
+  bool whole = status == BANYAN_OK && !b->left;
+  *out = whole ? b->tree : NULL;
+  if (!whole) by_control_tree_destroy(b->tree);
+  return status;
+}
+
+static enum banyan_status count_children(struct by_control_tree *tree) {
+  uint32_t *children = calloc(tree->n, sizeof *children);
+  if (!children) return by_control_no_memory();
+  for (uint32_t r = 0; r < tree->n; r++)
+    if (r != tree->root && ++children[tree->parent[r]] > tree->fan_out) tree->fan_out++;
+  free(children);
+  return BANYAN_OK;
+}
+
+/* The better one of two, either of which may be NULL; the other is destroyed. */
+static struct by_control_tree *better(struct by_control_tree *a, struct by_control_tree *b) {
+  bool first = a && (!b || a->sum <= b->sum);
+  by_control_tree_destroy(first ? b : a);
+  return first ? a : b;
+}
+
+enum banyan_status by_control_tree_from(const struct by_nearness *near, const struct by_control_limits *limits,
+                                        uint32_t root_class, struct by_control_tree **out) {
+  struct build b = {.near = near, .limits = limits};
+  struct by_control_tree *in_parts = NULL, *at_will = NULL;
+  by_arena_init(&b.arena);
+  enum banyan_status status = allocate(&b);
+  if (status == BANYAN_OK) status = make(&b, root_class, true, &in_parts);
+  if (status == BANYAN_OK) status = make(&b, root_class, false, &at_will);
+  free(b.pairs);
+  free(b.flow);
+  by_arena_fini(&b.arena);
+  struct by_control_tree *tree = better(in_parts, at_will);
+  if (status == BANYAN_OK && tree) status = count_children(tree);
+  if (status != BANYAN_OK) {
+    by_control_tree_destroy(tree);
+    return status;
+  }
+  *out = tree;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_control_tree_create(uint32_t n, struct by_control_tree **out) {
+  struct by_control_tree *tree = calloc(1, sizeof *tree);
+  if (!tree) return by_control_no_memory();
+  by_arena_init(&tree->arena);
+  tree->n = n;
+  tree->parent = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
+  if (!tree->parent) {
+    by_control_tree_destroy(tree);
+    return by_control_no_memory();
+  }
+  *out = tree;
+  return BANYAN_OK;
+}
+
+void by_control_tree_destroy(struct by_control_tree *tree) {
+  if (!tree) return;
+  struct by_arena arena = tree->arena;
+  free(tree);
+  by_arena_fini(&arena);
+}

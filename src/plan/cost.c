@@ -1,0 +1,173 @@
+#include "cost.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cost_tree.h"
+#include "text.h"
+
+/* Of a frame of Ethernet with 1514 bytes, 1448 are data of TCP. */
+struct by_cost_rates by_cost_defaults(void) {
+  return (struct by_cost_rates){.wire = 1514.0 / 1448,
+                                .call = 5e-6,
+                                .hop = 25e-6,
+                                .link = 2e-6,
+                                .message = 5e-6,
+                                .cores = INFINITY,
+                                .byte = 0.1e-9,
+                                .grain = 32 << 10};
+}
+
+/* --- rates as text --- */
+
+enum kind { SECONDS, BYTES, NUMBER };
+
+static enum banyan_status parse_value(const char *text, enum kind kind, double *out) {
+  uint64_t whole;
+  char *end;
+  if (kind == SECONDS) return by_parse_seconds(text, out);
+  if (kind == BYTES) {
+    BY_TRY(by_parse_bytes(text, &whole));
+    *out = (double)whole;
+    return BANYAN_OK;
+  }
+  double value = strtod(text, &end);
+  if (end == text || *end || !(value >= 1 && value < 1e6))
+    return by_fail(BANYAN_ERR_ARGUMENT, "\"%.32s\" is not a number of 1 or more, such as 1.05", text);
+  *out = value;
+  return BANYAN_OK;
+}
+
+static enum banyan_status set(struct by_cost_rates *rates, const char *name, const char *value) {
+  const struct {
+    const char *name;
+    enum kind kind;
+    double *out;
+  } all[] = {{"wire", NUMBER, &rates->wire},  {"call", SECONDS, &rates->call},       {"hop", SECONDS, &rates->hop},
+             {"link", SECONDS, &rates->link}, {"message", SECONDS, &rates->message}, {"cores", NUMBER, &rates->cores},
+             {"byte", SECONDS, &rates->byte}, {"grain", BYTES, &rates->grain},       {"burst", SECONDS, &rates->burst}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (strcmp(all[i].name, name) != 0) continue;
+    enum banyan_status status = parse_value(value, all[i].kind, all[i].out);
+    return status == BANYAN_OK ? status : by_fail_within(status, "%s", name);
+  }
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "\"%.32s\" has no cost; there are wire, call, hop, link, message, cores, byte, grain and burst", name);
+}
+
+enum banyan_status by_cost_parse(const char *text, struct by_cost_rates *rates) {
+  char *copy = strdup(text), *rest = copy;
+  enum banyan_status status = copy ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for what things cost");
+  for (char *word; status == BANYAN_OK && (word = strsep(&rest, ",")) != NULL;) {
+    char *value = strchr(word, '=');
+    if (!*word) continue;
+    if (!value) {
+      status = by_fail(BANYAN_ERR_ARGUMENT, "\"%.32s\" is not like hop=40us", word);
+      break;
+    }
+    *value++ = '\0';
+    status = set(rates, word, value);
+  }
+  free(copy);
+  return status;
+}
+
+/* --- a class --- */
+
+static void find_busiest(struct by_cost *cost, const struct by_plan *plan) {
+  for (uint32_t v = 0; v < plan->n_vertices; v++) {
+    const double *node = cost->load.node[cost->load.node_of[v]];
+    cost->busy = fmax(cost->busy, node[0] + node[1]);
+  }
+}
+
+enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan, const struct by_class *class_,
+                                const struct by_topology *topology) {
+  *cost = (struct by_cost){.topology = topology};
+  by_arena_init(&cost->arena);
+  enum banyan_status status = by_plan_load_init(&cost->load, plan, class_, topology);
+  if (status == BANYAN_OK) status = by_cost_add_trees(cost, plan, class_);
+  if (status == BANYAN_OK)
+    find_busiest(cost, plan);
+  else
+    by_cost_fini(cost);
+  return status;
+}
+
+void by_cost_fini(struct by_cost *cost) {
+  by_plan_load_fini(&cost->load);
+  by_arena_fini(&cost->arena);
+  *cost = (struct by_cost){0};
+}
+
+/* --- one size --- */
+
+/* Seconds to carry `share` of the buffer over something that has `capacity` left. */
+static double on_wire(const struct by_cost_wave *wave, double share, struct by_capacity capacity) {
+  return share > 0 ? share * wave->bytes * 8 * wave->rates->wire / by_residual(capacity) : 0;
+}
+
+/* How long a link or node takes, with what it idles before the first that sends over it and after the last is done. */
+static double occupied(const struct by_cost_wave *wave, double carrying, double before, double after) {
+  double idle = isinf(before) ? 0 : before + after;
+  return carrying > 0 ? carrying + fmax(0, idle - wave->rates->burst) : 0;
+}
+
+/* The least times of the pairs that cross each direction of a link, and each node; an array for both. */
+static double longest_occupied(const struct by_cost_wave *wave, double *before, double *after) {
+  const struct by_topology *t = wave->cost->topology;
+  const struct by_plan_load *load = &wave->cost->load;
+  uint32_t ways = 2 * t->n_links, all = ways + 2 * t->n_nodes;
+  double longest = 0;
+  for (uint32_t i = 0; i < all; i++) before[i] = after[i] = INFINITY;
+  for (size_t p = 0; p < load->n_pairs; p++)
+    for (uint32_t i = 0; i < load->pairs[p].n_steps; i++) {
+      uint32_t step = load->steps[load->pairs[p].step + i];
+      const struct by_link *link = &t->links[step / 2];
+      uint32_t crossed[] = {step, ways + 2 * (step % 2 ? link->b : link->a),
+                            ways + 1 + 2 * (step % 2 ? link->a : link->b)};
+      for (int k = 0; k < 3; k++) {
+        before[crossed[k]] = fmin(before[crossed[k]], wave->before[p]);
+        after[crossed[k]] = fmin(after[crossed[k]], wave->after[p]);
+      }
+    }
+  for (uint32_t i = 0; i < ways; i++) {
+    double carrying = on_wire(wave, load->link[i / 2][i % 2], t->links[i / 2].capacity[i % 2]);
+    longest = fmax(longest, occupied(wave, carrying, before[i], after[i]));
+  }
+  for (uint32_t i = 0; i < 2 * t->n_nodes; i++) {
+    const struct by_node *node = &t->nodes[i / 2];
+    double carrying = on_wire(wave, load->node[i / 2][i % 2], i % 2 ? node->in : node->out);
+    longest = fmax(longest, occupied(wave, carrying, before[ways + i], after[ways + i]));
+  }
+  return longest;
+}
+
+static double run(struct by_cost_wave *wave, double *before, double *after) {
+  const struct by_cost *cost = wave->cost;
+  const struct by_cost_rates *rates = wave->rates;
+  double longest = 0;
+  for (size_t p = 0; p < cost->load.n_pairs; p++) wave->before[p] = wave->after[p] = INFINITY;
+  for (uint32_t i = 0; i < cost->n_trees; i++) longest = fmax(longest, by_cost_wave_run(wave, &cost->trees[i]));
+  longest = fmax(longest, longest_occupied(wave, before, after));
+  longest = fmax(longest, rates->message * fmax(cost->messages, cost->all_messages / rates->cores));
+  return rates->call + fmax(longest, rates->byte * cost->busy * wave->bytes);
+}
+
+double by_cost_time(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes) {
+  const struct by_topology *t = cost->topology;
+  size_t links = 2 * (size_t)t->n_links, crossed = links + 2 * (size_t)t->n_nodes, pairs = cost->load.n_pairs;
+  size_t vertices = t->n_nodes > cost->load.n_vertices ? t->n_nodes : cost->load.n_vertices;
+  double *memory = malloc((2 * vertices + links + 2 * pairs + 2 * crossed) * sizeof *memory);
+  if (!memory) return NAN;
+  struct by_cost_wave wave = {.cost = cost, .rates = rates, .bytes = bytes, .ready = memory};
+  wave.rest = wave.ready + vertices;
+  wave.passed = wave.rest + vertices;
+  wave.before = wave.passed + links;
+  wave.after = wave.before + pairs;
+  double seconds = run(&wave, wave.after + pairs, wave.after + pairs + crossed);
+  free(memory);
+  return seconds;
+}

@@ -1,0 +1,62 @@
+/* Predicted time of an AllReduce by one class of a plan over a topology.
+ *
+ *   T = call + max(first bytes through the longest tree,
+ *                  max over links and nodes (bytes on it / capacity + what it has to idle),
+ *                  message * (messages at the busiest vertex, or at all / cores),
+ *                  byte * bytes at the busiest vertex)
+ *
+ * The first `grain` bytes of a piece (all, of a small one) pass through a tree
+ * hop by hop: each waits for those before it on its first and its last link,
+ * then takes grain / capacity + delay + hop + link * links, and the vertex `message` more. A
+ * link idles until the first tree that uses it has bytes for it, and after it
+ * has carried the last ones, until the tree that is done soonest after it is.
+ * So one tree pays its whole height beside its bytes, and a ring, in which
+ * every link has work from the first moment to the last, pays it only where it
+ * is longer than its bytes. */
+#ifndef BY_PLAN_COST_H
+#define BY_PLAN_COST_H
+
+#include "plan_load.h"
+
+/* What hosts and links cost; seconds and bytes. See docs/performance.md for where the defaults come from. */
+struct by_cost_rates {
+  double wire;    /* bytes on a link for a byte of data, >= 1 */
+  double call;    /* of every call */
+  double hop;     /* from the last byte's arrival at a vertex to its leaving it, waking up included */
+  double link;    /* of every link on a way: what forwards in between */
+  double message; /* of a vertex for each message it sends or takes */
+  double cores;   /* that all vertices share; INFINITY: each has its own */
+  double byte;    /* of a vertex for each byte it sends or takes: copying, adding */
+  double grain;   /* bytes that a vertex has before it passes them on */
+  double burst;   /* what a link that idled so long lets through at once; 0: nothing (the lab: 1 ms) */
+};
+
+/* A host of its own for each rank, TCP over Ethernet. */
+struct by_cost_rates by_cost_defaults(void);
+/* Changes those that are named: "hop=40us,wire=1.05,grain=64K". BANYAN_ERR_ARGUMENT names what is wrong. */
+BANYAN_CHECK enum banyan_status by_cost_parse(const char *text, struct by_cost_rates *rates);
+
+/* One tree of the class, over the plan's vertices; or an exchange. */
+struct by_cost_tree;
+
+/* Everything but the size. Borrows the topology, not the plan. */
+struct by_cost {
+  const struct by_topology *topology;
+  struct by_plan_load load;
+  uint32_t n_trees;
+  struct by_cost_tree *trees; /* of a rotated group only some, evenly spaced */
+  double messages;            /* that the busiest vertex sends and takes in a call */
+  double all_messages;        /* that all vertices send and take */
+  double busy;                /* bytes that the busiest vertex sends and takes, per byte of input */
+  struct by_arena arena;
+};
+
+/* Free it with by_cost_fini. Errors and cost: by_plan_load_init, and the edges of the trees that are looked at. */
+BANYAN_CHECK enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan,
+                                             const struct by_class *class_, const struct by_topology *topology);
+void by_cost_fini(struct by_cost *cost);
+/* Seconds of a call over so many bytes. NAN: no memory. Cost: edges of the trees that are looked at, links of all ways.
+ */
+double by_cost_time(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes);
+
+#endif

@@ -1,0 +1,75 @@
+/* A job on a shared cluster: which of many ways to sum carry it on what the
+ * other jobs leave, and with which weights. The integer program
+ *
+ *     min theta + penalty * sum y_t   s.t.   sum_t p_t load_t(i) <= theta capacity(i) for all resources i,
+ *                                            sum p_t = 1,  0 <= p_t <= y_t,  sum y_t <= most_trees
+ *
+ * over candidates t: parameter servers, rings, chains, trees, elastic
+ * aggregation trees, trees over helpers and over switches that add, and trees
+ * that the prices of full links ask for (embed_candidate.h). 1 / theta is the
+ * throughput. Candidates are one group of a plan each, so a ring counts once.
+ * Pure: no I/O, no clock. An embedding is immutable and borrows nothing. */
+#ifndef BY_PLAN_EMBED_H
+#define BY_PLAN_EMBED_H
+
+#include "graph_topology.h"
+#include "plan.h"
+#include "topology.h"
+
+struct by_embed_options {
+  struct by_graph_choice choice; /* the workers and the helpers, which may be switches that add */
+  uint32_t most_trees;           /* candidates used, >= 1 */
+  double most_height;            /* of each, hops; INFINITY: any */
+  double least_rate;             /* of each, bit/s */
+  double penalty;                /* for each, part of the least time */
+};
+
+struct by_embedding;
+
+/* 8 of any height and rate, a penalty of 1 %. */
+struct by_embed_options by_embed_defaults(void);
+/* The caller owns *out and gives it to by_embedding_destroy. Errors: those of by_graph_of_topology;
+ * BANYAN_ERR_UNSUPPORTED: CLP is not installed, or more than 2048 vertices; BANYAN_ERR_PLAN: nothing keeps the limits.
+ * Cost: for 64 hosts in 8 racks some hundred candidates of 90 resources, half a second at most. */
+BANYAN_CHECK enum banyan_status by_embed(const struct by_topology *topology, const struct by_embed_options *options,
+                                         struct by_embedding **out);
+/* NULL is allowed. */
+void by_embedding_destroy(struct by_embedding *embedding);
+
+struct by_embed_facts {
+  double throughput; /* bit/s of input: 1 / theta */
+  double bound;      /* no set of trees over these vertices carries more */
+  double any_number; /* what the candidates carry if any number of them may be used */
+  uint32_t n_candidates, n_used;
+};
+struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding);
+/* Vertices and links as trees were packed into; borrowed. */
+const struct by_graph *by_embedding_graph(const struct by_embedding *embedding);
+/* What the best candidate of a kind (enum by_embed_candidate_kind) carries alone, bit/s; 0: there is none. */
+double by_embedding_alone(const struct by_embedding *embedding, int kind);
+
+/* The plan: a group for each candidate that is used. Rank r is the graph's terminal r, under its node's name. The
+ * caller owns *out. */
+BANYAN_CHECK enum banyan_status by_embedding_plan(const struct by_embedding *embedding, const char *name,
+                                                  struct by_plan **out);
+struct by_text;
+/* Adds, in words and numbers: what is used, and what each kind of candidate would have carried alone. */
+void by_embedding_explain(const struct by_embedding *embedding, struct by_text *text);
+
+/* ---- again, when others use more or less */
+
+struct by_embed_change {
+  double before; /* bit/s that the old weights carry on the new topology; 0: they need something that is gone */
+  double after;  /* that the new embedding carries */
+  bool worth_it; /* after > (1 + gain) before */
+};
+/* Plans again for the same workers (by name, in the same order) on a topology whose use by others, helpers or links
+ * have changed, without counting what this job itself uses. The candidates of the old embedding are kept, those that
+ * can still be, so that what pricing found once is not lost. Whoever calls it switches to *out, at the end of an
+ * iteration, only if change->worth_it; a usual gain is 0.05. The caller owns *out. Errors as by_embed;
+ * BANYAN_ERR_ARGUMENT: other workers. */
+BANYAN_CHECK enum banyan_status by_embed_again(const struct by_topology *topology,
+                                               const struct by_embed_options *options, const struct by_embedding *old,
+                                               double gain, struct by_embed_change *change, struct by_embedding **out);
+
+#endif

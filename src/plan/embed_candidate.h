@@ -1,0 +1,84 @@
+/* Candidates: ways to carry a job's whole AllReduce, of which an embedding
+ * chooses some and weights them. A candidate is one group of a plan, a tree or
+ * a tree rotated over an order, with what it loads of every resource. Used by
+ * the files of embed.h alone.
+ *
+ * All go down the way that they go up, so that each edge carries as much in
+ * both directions: the bound on trees of the graph is then one on them too. */
+#ifndef BY_PLAN_EMBED_CANDIDATE_H
+#define BY_PLAN_EMBED_CANDIDATE_H
+
+#include "embed_net.h"
+#include "plan.h"
+
+enum by_embed_candidate_kind {
+  BY_EMBED_STAR,    /* a parameter server on a terminal or helper */
+  BY_EMBED_SHARDED, /* a star at every terminal, or in two layers: a piece for each */
+  BY_EMBED_RING,    /* a chain at every terminal */
+  BY_EMBED_HALVING, /* a binomial tree at every terminal */
+  BY_EMBED_CHAIN,
+  BY_EMBED_TREE,    /* K children each, or binary in order: two of these have each terminal inside once */
+  BY_EMBED_ELASTIC, /* a vertex that adds for each group that is oversubscribed */
+  BY_EMBED_HUBS,    /* helpers that add for what is near them */
+  BY_EMBED_NETWORK, /* switches that add, wherever there are such */
+  BY_EMBED_PACKED,  /* found by the prices of what is full */
+  BY_EMBED_N_KINDS
+};
+
+struct by_embed_candidate {
+  enum by_embed_candidate_kind kind;
+  struct by_group group; /* order[] holds the graph's vertices; its share and rate are 0; down is up */
+  uint32_t height;       /* edges from the root to the furthest leaf */
+  uint32_t width;        /* children of the vertex that has most */
+  double *load;          /* of each resource: bit/s it takes at 1 bit/s of the candidate, over its capacity */
+  double theta;          /* the largest of these: seconds for each bit of the buffer if it carried everything */
+  uint32_t set;          /* several that are known to go well together have the same number; 0: nothing is known */
+};
+
+/* What sets are: few trees of pack_few.h, what an old embedding used, trees over blocks of 2, 4, 8, ... helpers. */
+enum { BY_EMBED_FEW = 1, BY_EMBED_OLD, BY_EMBED_BLOCKS, BY_EMBED_N_SETS = BY_EMBED_BLOCKS + 6 };
+
+struct by_embed_candidates {
+  const struct by_embed_net *net;
+  uint32_t most_height; /* higher ones are left out */
+  uint32_t n, room;
+  struct by_embed_candidate *items;
+  uint32_t *count, *height; /* working memory: of each vertex */
+  double *load;             /* and of each resource */
+  struct by_arena arena;
+};
+
+/* A candidate to be added: vertices at positions, their parents, and the digits of a rotation (none: one tree). */
+struct by_draft {
+  enum by_embed_candidate_kind kind;
+  uint32_t n, root;
+  uint32_t *order, *up; /* room for all vertices */
+  uint32_t n_radix, radix[BY_PLAN_MOST_DIGITS];
+};
+
+/* The net must outlive it. */
+BANYAN_CHECK enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list,
+                                                         const struct by_embed_net *net, uint32_t most_height);
+/* Also of one that is all zeros. */
+void by_embed_candidates_fini(struct by_embed_candidates *list);
+/* Copies a candidate; not one that is too high, that needs an edge which the graph does not have, or that loads
+ * everything as one before it does, which is no higher and no wider. *found: its number, or that of the one before it;
+ * UINT32_MAX: it does not fit; NULL: nobody asks. Cost: its edges; of a rotated one, the edges of its template that are
+ * not translations of each other, times its vertices. */
+BANYAN_CHECK enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, const struct by_draft *draft,
+                                                        uint32_t *found);
+/* Add all of their kinds (embed_shapes.c, embed_elastic.c); the draft lends its memory. Cost: some hundred candidates.
+ */
+BANYAN_CHECK enum banyan_status by_embed_candidates_make_shapes(struct by_embed_candidates *list,
+                                                                struct by_draft *draft);
+BANYAN_CHECK enum banyan_status by_embed_candidates_make_elastic(struct by_embed_candidates *list,
+                                                                 struct by_draft *draft);
+/* "parameter server", "ring", ... Static storage. */
+const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind);
+
+static inline enum banyan_status by_embed_no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the candidates of an embedding");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+#endif

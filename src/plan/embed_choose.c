@@ -1,0 +1,322 @@
+#include "embed_choose.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHORT_LIST = 256, FINEST = 16, SWEEPS = 6, EXCHANGES = 4, TRIED = 12 };
+static const double flat = 0.005; /* part of the time that the height and width of all ranks are taken for */
+static const double better = 1e-9;
+
+struct choosing {
+  struct by_embed_master *master;
+  const struct by_embed_limits *limits;
+  double best;                 /* bit/s of any number of candidates */
+  uint32_t n;                  /* of the short list */
+  uint32_t *listed;            /* candidates, those that cost least at the prices first */
+  double *cost;                /* of each candidate at the prices */
+  double *rate;                /* of each candidate in the whole program */
+  double *load;                /* of the steps */
+  uint32_t *steps;             /* of each on the short list */
+  struct by_embed_pick *trial; /* room for all candidates */
+  uint32_t n_trial;
+  struct by_embed_picks *picks; /* the best so far */
+};
+
+static const struct by_embed_candidate *item(const struct choosing *c, uint32_t candidate) {
+  return &c->master->list->items[candidate];
+}
+
+/* ---- what a set is worth */
+
+double by_embed_score(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n,
+                      double throughput, double best, double penalty) {
+  double most = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct by_embed_candidate *candidate = &list->items[picks[i].candidate];
+    most = fmax(most, (double)candidate->height + candidate->width);
+  }
+  return best / throughput + penalty * n + flat * most / list->net->graph->n_terminals;
+}
+
+static int by_rate(const void *a, const void *b) {
+  const struct by_embed_pick *x = a, *y = b;
+  if (x->rate != y->rate) return x->rate > y->rate ? -1 : 1;
+  return (x->candidate > y->candidate) - (x->candidate < y->candidate);
+}
+
+/* Solves for just the candidates of the trial, and leaves those that have a rate, largest first. */
+static enum banyan_status solve_trial(struct choosing *c) {
+  struct by_embed_master *m = c->master;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < m->list->n; i++) by_embed_master_allow(m, i, false);
+  for (uint32_t i = 0; i < c->n_trial; i++) by_embed_master_allow(m, c->trial[i].candidate, true);
+  BY_TRY(by_embed_master_solve(m));
+  for (uint32_t i = 0; i < c->n_trial; i++) {
+    uint32_t candidate = c->trial[i].candidate;
+    if (m->rate[candidate] > 0) c->trial[kept++] = (struct by_embed_pick){candidate, m->rate[candidate]};
+  }
+  c->n_trial = kept;
+  if (kept) qsort(c->trial, kept, sizeof *c->trial, by_rate);
+  return BANYAN_OK;
+}
+
+/* Keeps the trial, less what the limits do not allow, if it is better than all before. */
+static enum banyan_status consider(struct choosing *c) {
+  struct by_embed_picks *picks = c->picks;
+  for (;;) {
+    BY_TRY(solve_trial(c));
+    if (!c->n_trial) return BANYAN_OK;
+    bool too_small = c->trial[c->n_trial - 1].rate < c->limits->least_rate;
+    if (c->n_trial <= c->limits->most && !too_small) break;
+    c->n_trial -= c->n_trial > c->limits->most ? (c->n_trial - c->limits->most + 3) / 4 : 1;
+  }
+  double score =
+      by_embed_score(c->master->list, c->trial, c->n_trial, c->master->throughput, c->best, c->limits->penalty);
+  if (score >= picks->score - better) return BANYAN_OK;
+  *picks = (struct by_embed_picks){c->n_trial, picks->items, c->master->throughput, score};
+  memcpy(picks->items, c->trial, c->n_trial * sizeof *c->trial);
+  return BANYAN_OK;
+}
+
+/* ---- one alone */
+
+static enum banyan_status try_single(struct choosing *c, struct by_embed_pick *found) {
+  *found = (struct by_embed_pick){0};
+  double least = INFINITY;
+  for (uint32_t i = 0; i < c->master->list->n; i++) {
+    struct by_embed_pick pick = {i, 1 / item(c, i)->theta};
+    double score = by_embed_score(c->master->list, &pick, 1, pick.rate, c->best, c->limits->penalty);
+    if (score >= least) continue;
+    least = score;
+    *found = pick;
+  }
+  c->trial[0] = *found;
+  c->n_trial = 1;
+  return consider(c);
+}
+
+/* ---- weights in steps */
+
+/* A smooth stand-in for the largest load, of `load` and another candidate's step; gives up beyond `most`. */
+static double fullness(const struct choosing *c, const double *step, double part, double most) {
+  uint32_t n = c->master->list->net->graph->n_resources;
+  double sum = 0;
+  for (uint32_t r = 0; r < n && sum < most; r++) {
+    double x = c->load[r] + part * step[r];
+    x *= x;
+    x *= x;
+    x *= x;
+    sum += x * x;
+  }
+  return sum;
+}
+
+static void take_step(struct choosing *c, uint32_t i, double part) {
+  const double *step = item(c, c->listed[i])->load;
+  for (uint32_t r = 0; r < c->master->list->net->graph->n_resources; r++)
+    c->load[r] = fmax(c->load[r] + part * step[r], 0);
+}
+
+/* Takes the step that fills least. Its place on the short list. */
+static uint32_t take_best_step(struct choosing *c, double part) {
+  double least = INFINITY;
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < c->n; i++) {
+    double full = fullness(c, item(c, c->listed[i])->load, part, least);
+    if (full >= least) continue;
+    least = full;
+    found = i;
+  }
+  take_step(c, found, part);
+  c->steps[found]++;
+  return found;
+}
+
+/* Steps in the proportions of the program's rates, as far as they are whole, or none; then the best ones. */
+static void begin_steps(struct choosing *c, uint32_t z, bool from_rates) {
+  uint32_t left = z;
+  memset(c->steps, 0, c->n * sizeof *c->steps);
+  memset(c->load, 0, c->master->list->net->graph->n_resources * sizeof *c->load);
+  for (uint32_t i = 0; from_rates && i < c->n; i++) {
+    uint32_t whole = (uint32_t)(c->rate[c->listed[i]] / c->best * z);
+    c->steps[i] = whole < left ? whole : left;
+    left -= c->steps[i];
+    take_step(c, i, c->best / z * c->steps[i]);
+  }
+  while (left--) (void)take_best_step(c, c->best / z);
+}
+
+/* Each step in turn is taken back and the best one taken instead, until nothing moves. */
+static void move_steps(struct choosing *c, uint32_t z) {
+  bool moved = true;
+  for (int sweep = 0; moved && sweep < SWEEPS; sweep++) {
+    moved = false;
+    for (uint32_t i = 0; i < c->n; i++)
+      for (uint32_t left = c->steps[i]; left > 0; left--) {
+        take_step(c, i, -c->best / z);
+        c->steps[i]--;
+        moved |= take_best_step(c, c->best / z) != i;
+      }
+  }
+}
+
+static enum banyan_status try_steps(struct choosing *c, bool from_rates) {
+  for (uint32_t z = 1; z <= FINEST; z *= 2) {
+    begin_steps(c, z, from_rates);
+    move_steps(c, z);
+    c->n_trial = 0;
+    for (uint32_t i = 0; i < c->n; i++)
+      if (c->steps[i]) c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = c->listed[i]};
+    BY_TRY(consider(c));
+  }
+  return BANYAN_OK;
+}
+
+/* ---- exchange */
+
+static void price_all(struct choosing *c, const double *price) {
+  const struct by_embed_master *m = c->master;
+  for (uint32_t i = 0; i < m->list->n; i++) {
+    c->cost[i] = 0;
+    for (uint32_t r = 0; r < m->list->net->graph->n_resources; r++) c->cost[i] += price[r] * m->list->items[i].load[r];
+  }
+}
+
+static void copy_picks(struct choosing *c) {
+  c->n_trial = c->picks->n;
+  memcpy(c->trial, c->picks->items, c->picks->n * sizeof *c->trial);
+}
+
+static enum banyan_status try_without_each(struct choosing *c) {
+  for (uint32_t i = 0; i < c->picks->n && c->picks->n > 1; i++) {
+    copy_picks(c);
+    c->trial[i] = c->trial[--c->n_trial];
+    BY_TRY(consider(c));
+  }
+  return BANYAN_OK;
+}
+
+static bool is_picked(const struct choosing *c, uint32_t candidate) {
+  for (uint32_t i = 0; i < c->picks->n; i++)
+    if (c->picks->items[i].candidate == candidate) return true;
+  return false;
+}
+
+/* With each of those that are cheapest at the prices of the best set; over the limit the smallest gives way. */
+static enum banyan_status try_with_others(struct choosing *c) {
+  copy_picks(c);
+  BY_TRY(solve_trial(c));
+  price_all(c, c->master->price);
+  for (int i = 0; i < TRIED; i++) {
+    uint32_t cheapest = 0;
+    for (uint32_t j = 1; j < c->n; j++)
+      if (c->cost[c->listed[j]] < c->cost[c->listed[cheapest]]) cheapest = j;
+    c->cost[c->listed[cheapest]] = INFINITY;
+    if (is_picked(c, c->listed[cheapest])) continue;
+    copy_picks(c);
+    c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = c->listed[cheapest]};
+    BY_TRY(consider(c));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status exchange(struct choosing *c) {
+  for (int i = 0; i < EXCHANGES; i++) {
+    double before = c->picks->score;
+    BY_TRY(try_without_each(c));
+    BY_TRY(try_with_others(c));
+    if (c->picks->score >= before) break;
+  }
+  return BANYAN_OK;
+}
+
+/* ---- all of it */
+
+struct listing {
+  double cost;
+  uint32_t candidate;
+};
+
+static int by_cost(const void *a, const void *b) {
+  const struct listing *x = a, *y = b;
+  if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
+  return (x->candidate > y->candidate) - (x->candidate < y->candidate);
+}
+
+/* What the program uses, then what costs least at the fair prices. Trees that pricing found all cost about the same, so
+ * those that it does not use come last. */
+static enum banyan_status make_short_list(struct choosing *c) {
+  uint32_t n = c->master->list->n;
+  struct listing *all = calloc(n, sizeof *all);
+  if (!all) return by_embed_no_memory();
+  price_all(c, c->master->fair);
+  for (uint32_t i = 0; i < n; i++) {
+    bool last = item(c, i)->kind == BY_EMBED_PACKED && !item(c, i)->set;
+    all[i] = (struct listing){c->master->rate[i] > 0 ? -1 : last ? INFINITY : c->cost[i], i};
+  }
+  qsort(all, n, sizeof *all, by_cost);
+  c->n = n < SHORT_LIST ? n : SHORT_LIST;
+  for (uint32_t i = 0; i < c->n; i++) c->listed[i] = all[i].candidate;
+  free(all);
+  return BANYAN_OK;
+}
+
+/* All that have a rate in the whole program; and each set of those that go well together, with the best one alone. */
+static enum banyan_status try_sets(struct choosing *c, struct by_embed_pick single) {
+  for (uint32_t set = 0; set < BY_EMBED_N_SETS; set++) {
+    c->n_trial = 0;
+    for (uint32_t i = 0; i < c->master->list->n; i++)
+      if (set ? item(c, i)->set == set : c->rate[i] > 0)
+        c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = i};
+    if (!c->n_trial) continue;
+    BY_TRY(consider(c));
+    if (!set || item(c, single.candidate)->set == set) continue;
+    c->trial[c->n_trial++] = single;
+    BY_TRY(consider(c));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status choose(struct choosing *c) {
+  uint32_t n = c->master->list->n;
+  struct by_embed_pick single;
+  BY_TRY(make_short_list(c));
+  memcpy(c->rate, c->master->rate, n * sizeof *c->rate);
+  BY_TRY(try_single(c, &single));
+  BY_TRY(try_steps(c, true));
+  BY_TRY(try_steps(c, false));
+  BY_TRY(try_sets(c, single));
+  if (!c->picks->n)
+    return by_fail(BANYAN_ERR_PLAN, "none of the %u candidates carries %.3g bit/s alone, the least rate of a tree", n,
+                   c->limits->least_rate);
+  return exchange(c);
+}
+
+enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_limits *limits,
+                                   struct by_embed_picks *picks) {
+  struct choosing c = {.master = master, .limits = limits, .best = master->throughput, .picks = picks};
+  size_t n = master->list->n;
+  *picks = (struct by_embed_picks){.score = INFINITY, .items = calloc(n + 1, sizeof *picks->items)};
+  c.listed = calloc(n, sizeof *c.listed);
+  c.cost = calloc(n, sizeof *c.cost);
+  c.rate = calloc(n, sizeof *c.rate);
+  c.load = calloc(master->list->net->graph->n_resources, sizeof *c.load);
+  c.steps = calloc(n, sizeof *c.steps);
+  c.trial = calloc(n + 1, sizeof *c.trial);
+  enum banyan_status status = BANYAN_OK;
+  if (picks->items && c.listed && c.cost && c.rate && c.load && c.steps && c.trial)
+    status = choose(&c);
+  else
+    status = by_embed_no_memory();
+  free(c.listed);
+  free(c.cost);
+  free(c.rate);
+  free(c.load);
+  free(c.steps);
+  free(c.trial);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  free(picks->items);
+  *picks = (struct by_embed_picks){0};
+  return status;
+}

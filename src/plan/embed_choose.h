@@ -1,0 +1,41 @@
+/* Choosing few of the candidates: the integer program
+ *
+ *     min theta + penalty * (number of candidates used) + flat * (the highest and widest of them)
+ *
+ * theta being the time with the best weights for those that are used. Used by
+ * the files of embed.h alone. */
+#ifndef BY_PLAN_EMBED_CHOOSE_H
+#define BY_PLAN_EMBED_CHOOSE_H
+
+#include "embed_master.h"
+
+struct by_embed_limits {
+  uint32_t most;     /* candidates, >= 1 */
+  double least_rate; /* of each, bit/s */
+  double penalty;    /* for each, of the least time of any number of them */
+};
+
+struct by_embed_pick {
+  uint32_t candidate;
+  double rate; /* bit/s */
+};
+
+struct by_embed_picks {
+  uint32_t n;
+  struct by_embed_pick *items; /* by rate, largest first */
+  double throughput;           /* bit/s */
+  double score;                /* what is minimised, in parts of the least time */
+};
+
+/* The master must be solved with everything allowed, and is left with what was tried last. Weights in steps of 1/Z, for
+ * Z = 1, 2, 4, 8, 16, cannot use more than Z candidates, so that each Z stands for a number of them without a binary
+ * variable for each; a local search moves one step at a time, and each result is solved as a linear program over just
+ * its candidates. Then single candidates are dropped and exchanged. The caller frees picks->items. BANYAN_ERR_PLAN: no
+ * candidate has the least rate. Cost: some hundred small programs, and 16 * 256 * resources a sweep. */
+BANYAN_CHECK enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_limits *limits,
+                                                struct by_embed_picks *picks);
+/* What is minimised for n candidates that carry so much together; `best` is what all could. */
+double by_embed_score(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n,
+                      double throughput, double best, double penalty);
+
+#endif

@@ -1,0 +1,98 @@
+/* What trees are packed into: vertices, edges a tree may use, and resources
+ * that the edges load. A pure value without names; made from a topology (or by
+ * a test), read by every packing method.
+ *
+ * A tree that carries rate x loads each resource of each of its edges by x,
+ * once for every edge that lists it. That says everything a packing must obey:
+ * a link is a resource of its one edge (its smaller direction, since a tree
+ * carries the sum one way and the result the other); a node limit is a resource
+ * of all edges at the node; an edge that stands for a path over switches lists
+ * every link on it. */
+#ifndef BY_PLAN_GRAPH_H
+#define BY_PLAN_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "fail.h"
+
+struct by_graph_edge {
+  uint32_t a, b;     /* vertices, different; several edges between the same two are allowed */
+  uint32_t first, n; /* its resources: uses[first .. first + n), n >= 1 */
+  double delay;      /* seconds one way */
+};
+
+/* Where a resource comes from, for those who say what limits a plan or draw it. */
+enum by_origin_kind { BY_ORIGIN_NONE, BY_ORIGIN_LINK, BY_ORIGIN_NODE };
+struct by_origin {
+  enum by_origin_kind kind;
+  uint32_t index; /* in the topology; of parallel links, which are one resource, the first */
+};
+
+/* A resource may stand twice in an edge, which then loads it by twice the rate: a path that goes through a node whose
+ * limit is counted takes of it once for the link it comes by and once for the link it leaves by. */
+struct by_graph {
+  uint32_t n_terminals; /* vertices 0 .. n_terminals - 1 are in every tree; >= 2 */
+  uint32_t n_vertices;  /* the others may be: helpers, switches that add */
+  uint32_t n_edges, n_resources, n_uses;
+  struct by_graph_edge *edges;
+  uint32_t *uses;    /* resources of the edges */
+  double *capacity;  /* of each resource, bit/s, > 0 */
+  uint32_t *edge_at; /* edges at vertex v: incident[edge_at[v] .. edge_at[v + 1]), ascending */
+  uint32_t *incident;
+  uint32_t *node;           /* of each vertex: its number in the topology; NULL: made by hand */
+  struct by_origin *origin; /* of each resource; NULL: made by hand */
+  struct by_arena arena;
+};
+
+/* A tree that was packed: the edges of it, and what it carries. */
+struct by_packed {
+  uint32_t n;      /* edges */
+  uint32_t *edges; /* ascending */
+  double rate;     /* bit/s */
+};
+
+struct by_packing {
+  uint32_t n_trees;
+  struct by_packed *trees; /* by rate, largest first */
+  double throughput;       /* the sum of the rates; never more than the resources allow */
+  double bound;            /* certified: no set of trees in this graph exceeds it */
+  double seconds;          /* the method took; 0: nobody measured */
+  struct by_arena arena;
+};
+
+/* Most of what one graph may hold; more is refused before memory is taken. */
+enum { BY_GRAPH_MOST_VERTICES = 65536, BY_GRAPH_MOST_EDGES = 4 << 20, BY_GRAPH_MOST_USES = 32 << 20 };
+
+/* NULL is allowed. */
+void by_graph_destroy(struct by_graph *graph);
+/* Whether trees can be packed into it: two terminals or more, edges between different vertices, capacities and delays
+ * that are numbers, and all terminals can reach each other. Incident lists are not looked at. All ways to make a graph
+ * call it. Cost: the graph's size. */
+BANYAN_CHECK enum banyan_status by_graph_check(const struct by_graph *graph);
+
+/* The end of edge e that is not v. */
+static inline uint32_t by_graph_other_end(const struct by_graph *graph, uint32_t e, uint32_t v) {
+  return graph->edges[e].a ^ graph->edges[e].b ^ v;
+}
+
+/* What is left of every resource while trees are taken out of a graph, which it borrows. */
+struct by_residual {
+  const struct by_graph *graph;
+  double *left;    /* of each resource, bit/s; >= 0 */
+  uint32_t *times; /* scratch, 0 between calls */
+};
+
+BANYAN_CHECK enum banyan_status by_residual_init(struct by_residual *residual, const struct by_graph *graph);
+void by_residual_fini(struct by_residual *residual);
+/* The most that one edge alone may still carry. Cost: its uses. */
+double by_residual_of_edge(const struct by_residual *residual, uint32_t edge);
+/* The most that a tree of these n edges may still carry: what is left of each resource over how often the tree loads
+ * it. INFINITY for n = 0. Cost: uses. */
+double by_residual_of_tree(struct by_residual *residual, const uint32_t *edges, uint32_t n);
+/* Takes `rate` from the resources of n edges; what rounding would make negative becomes 0. */
+void by_residual_take(struct by_residual *residual, const uint32_t *edges, uint32_t n, double rate);
+
+#endif

@@ -1,0 +1,171 @@
+/* Prim's algorithm under a height limit that never gets stuck.
+ *
+ * A plain Prim that refuses edges that lead too deep paints itself into a
+ * corner: the cheap edges use up the height, and what lies further cannot be
+ * attached any more. So a shortest-path tree S from the root is made first:
+ *
+ *     root --- p --- v --- . --- .        below(v) = 2: S goes on for 2 behind v
+ *
+ * A vertex may hang at any depth up to latest(v) = most_height - below(v). Then
+ * some vertex can always be attached: take one whose parent p in S is in the
+ * tree; depth(p) <= latest(p), and latest(v) >= latest(p) + length(p, v). So a
+ * tree is found whenever there is one from this root, and cheap edges are
+ * taken wherever S shows that the height can be kept. */
+#include "grow.h"
+
+#include <math.h>
+
+#include "plan_make.h"
+
+enum { WORD = 64 };
+static const uint32_t none = UINT32_MAX;
+
+static double hop_or_delay(const struct by_graph_edge *edge, bool hops) {
+  return hops ? 1 : edge->delay;
+}
+
+enum banyan_status by_grower_init(struct by_grower *g, const struct by_graph *graph, bool hops) {
+  *g = (struct by_grower){.graph = graph, .hops = hops};
+  by_arena_init(&g->arena);
+  uint32_t n = graph->n_vertices, m = graph->n_edges;
+  double *length = BY_ARENA_ARRAY(&g->arena, double, m);
+  g->allowed = BY_ARENA_ARRAY(&g->arena, bool, n);
+  g->edges = BY_ARENA_ARRAY(&g->arena, uint32_t, n);
+  g->in = BY_ARENA_ARRAY(&g->arena, bool, n);
+  g->via = BY_ARENA_ARRAY(&g->arena, uint32_t, n);
+  g->order = BY_ARENA_ARRAY(&g->arena, uint32_t, n);
+  g->degree = BY_ARENA_ARRAY(&g->arena, uint32_t, n);
+  g->depth = BY_ARENA_ARRAY(&g->arena, double, n);
+  g->latest = BY_ARENA_ARRAY(&g->arena, double, n);
+  g->below = BY_ARENA_ARRAY(&g->arena, double, n);
+  g->around.at = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)n + 2);
+  g->around.edges = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)2 * n);
+  g->chosen = BY_ARENA_ARRAY(&g->arena, uint64_t, m / WORD + 1);
+  g->heap = BY_ARENA_ARRAY(&g->arena, struct by_grow_entry, hops ? 0 : (size_t)2 * m + 1);
+  if (!length || !g->allowed || !g->edges || !g->in || !g->via || !g->order || !g->degree || !g->depth || !g->latest ||
+      !g->below || !g->around.at || !g->around.edges || !g->chosen || !g->heap ||
+      !by_buckets_init(&g->offers, m, &g->arena)) {
+    by_grower_fini(g);
+    return by_plan_no_memory();
+  }
+  for (uint32_t e = 0; e < m; e++) length[e] = hop_or_delay(&graph->edges[e], hops);
+  for (uint32_t v = 0; v < n; v++) g->allowed[v] = v < graph->n_terminals;
+  g->length = length;
+  return BANYAN_OK;
+}
+
+void by_grower_fini(struct by_grower *g) {
+  by_arena_fini(&g->arena);
+}
+
+/* Offers all edges at `vertex` that lead out of the tree and not too deep. */
+static void offer(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
+  const struct by_graph *graph = g->graph;
+  for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1]; i++) {
+    uint32_t edge = graph->incident[i], to = by_graph_other_end(graph, edge, vertex);
+    if (g->in[to] || !g->allowed[to] || g->depth[vertex] + g->length[edge] > g->latest[to]) continue;
+    double cost = price->of(price->context, edge);
+    if (!isinf(cost)) by_buckets_put(&g->offers, edge, cost);
+  }
+}
+
+/* Fills `latest`. False: a terminal is too far away. */
+static bool look_ahead(struct by_grower *g, const struct by_price *price, uint32_t root, double most_height) {
+  uint32_t n = by_grower_nearest_first(g, price, root);
+  for (uint32_t v = 0; v < g->graph->n_vertices; v++) {
+    g->below[v] = v < g->graph->n_terminals ? 0 : -INFINITY;
+    if (v < g->graph->n_terminals && !(g->in[v] && g->depth[v] <= most_height)) return false;
+  }
+  for (uint32_t i = n; i-- > 1;) {
+    uint32_t v = g->order[i], p = by_graph_other_end(g->graph, g->via[v], v);
+    g->below[p] = fmax(g->below[p], g->below[v] + g->length[g->via[v]]);
+  }
+  /* Rounding must not take away what is just possible: distances are sums in another order than depths. */
+  for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->latest[v] = most_height * (1 + 1e-12) - g->below[v];
+  return true;
+}
+
+static void start(struct by_grower *g, const struct by_price *price, uint32_t root) {
+  for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->in[v] = false;
+  g->via[root] = none;
+  g->in[root] = true;
+  g->depth[root] = 0;
+  g->cost = 0;
+  offer(g, price, root);
+}
+
+/* Takes an edge whose price is what it was offered for, or nearly. False: there is none. */
+static bool take_cheapest(struct by_grower *g, const struct by_price *price, uint32_t *from, uint32_t *edge) {
+  while (by_buckets_any(&g->offers)) {
+    *edge = by_buckets_take(&g->offers);
+    const struct by_graph_edge *e = &g->graph->edges[*edge];
+    if (g->in[e->a] && g->in[e->b]) continue;
+    double now = price->of(price->context, *edge);
+    if (isinf(now)) continue;
+    if (by_bucket_of(now) > by_bucket_of(g->offers.key[*edge])) {
+      by_buckets_put(&g->offers, *edge, now);
+      continue;
+    }
+    *from = g->in[e->a] ? e->a : e->b;
+    g->cost += now;
+    return true;
+  }
+  return false;
+}
+
+static bool prim(struct by_grower *g, const struct by_price *price, uint32_t root) {
+  uint32_t missing = g->graph->n_terminals - (root < g->graph->n_terminals), from, edge;
+  start(g, price, root);
+  while (missing > 0 && take_cheapest(g, price, &from, &edge)) {
+    uint32_t to = by_graph_other_end(g->graph, edge, from);
+    g->in[to] = true;
+    g->depth[to] = g->depth[from] + g->length[edge];
+    g->via[to] = edge;
+    missing -= to < g->graph->n_terminals;
+    if (price->take) price->take(price->context, edge);
+    offer(g, price, to);
+  }
+  by_buckets_clear(&g->offers);
+  return missing == 0;
+}
+
+/* Leaves that are no terminals serve nobody. */
+static void prune(struct by_grower *g, uint32_t root) {
+  const struct by_graph *graph = g->graph;
+  uint32_t n = graph->n_vertices, n_free = 0;
+  if (n == graph->n_terminals) return;
+  for (uint32_t v = 0; v < n; v++) g->degree[v] = 0;
+  for (uint32_t v = 0; v < n; v++) {
+    if (!g->in[v] || v == root) continue;
+    g->degree[v]++;
+    g->degree[by_graph_other_end(graph, g->via[v], v)]++;
+  }
+  for (uint32_t v = graph->n_terminals; v < n; v++)
+    if (g->in[v] && v != root && g->degree[v] == 1) g->order[n_free++] = v;
+  while (n_free > 0) {
+    uint32_t v = g->order[--n_free], p = by_graph_other_end(graph, g->via[v], v);
+    g->in[v] = false;
+    if (--g->degree[p] == 1 && p >= graph->n_terminals && p != root) g->order[n_free++] = p;
+  }
+}
+
+static void collect(struct by_grower *g) {
+  const struct by_graph *graph = g->graph;
+  g->n_edges = 0;
+  for (uint32_t v = 0; v < graph->n_vertices; v++)
+    if (g->in[v] && g->via[v] != none) g->chosen[g->via[v] / WORD] |= 1ull << g->via[v] % WORD;
+  for (uint32_t i = 0; i <= graph->n_edges / WORD; i++) {
+    for (uint64_t bits = g->chosen[i]; bits; bits &= bits - 1)
+      g->edges[g->n_edges++] = i * WORD + (uint32_t)__builtin_ctzll(bits);
+    g->chosen[i] = 0;
+  }
+}
+
+bool by_grow(struct by_grower *g, const struct by_price *price, uint32_t root, double most_height) {
+  for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->latest[v] = INFINITY;
+  if (isfinite(most_height) && !look_ahead(g, price, root, most_height)) return false;
+  if (!prim(g, price, root)) return false;
+  prune(g, root);
+  collect(g);
+  return true;
+}

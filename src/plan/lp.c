@@ -1,0 +1,187 @@
+/* CLP is C++ behind a C interface. It is used for what it does best here: the
+ * primal simplex, started from the basis that it still has. New columns enter
+ * at 0, so that basis stays feasible and a solve after a few columns is short.
+ * The library is loaded by the first program of a process: it brings a BLAS with
+ * threads of its own, which ranks that do not plan should not have. */
+#include "lp.h"
+
+#include <Clp_C_Interface.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PIVOTS = 200000, MOST_ROWS = 1 << 24 };
+
+struct library {
+  __typeof__(&Clp_newModel) new_model;
+  __typeof__(&Clp_deleteModel) delete_model;
+  __typeof__(&Clp_setLogLevel) set_log_level;
+  __typeof__(&Clp_loadProblem) load_problem;
+  __typeof__(&Clp_setOptimizationDirection) set_direction;
+  __typeof__(&Clp_setMaximumIterations) set_most_pivots;
+  __typeof__(&Clp_setNumberIterations) set_pivots;
+  __typeof__(&Clp_addColumns) add_columns;
+  __typeof__(&Clp_columnUpper) column_upper;
+  __typeof__(&Clp_primal) primal;
+  __typeof__(&Clp_initialSolve) initial_solve;
+  __typeof__(&Clp_status) status;
+  __typeof__(&Clp_objectiveValue) objective;
+  __typeof__(&Clp_primalColumnSolution) values;
+  __typeof__(&Clp_dualRowSolution) duals;
+};
+
+static const struct {
+  const char *name;
+  size_t at;
+} symbols[] = {
+    {"Clp_newModel", offsetof(struct library, new_model)},
+    {"Clp_deleteModel", offsetof(struct library, delete_model)},
+    {"Clp_setLogLevel", offsetof(struct library, set_log_level)},
+    {"Clp_loadProblem", offsetof(struct library, load_problem)},
+    {"Clp_setOptimizationDirection", offsetof(struct library, set_direction)},
+    {"Clp_setMaximumIterations", offsetof(struct library, set_most_pivots)},
+    {"Clp_setNumberIterations", offsetof(struct library, set_pivots)},
+    {"Clp_addColumns", offsetof(struct library, add_columns)},
+    {"Clp_columnUpper", offsetof(struct library, column_upper)},
+    {"Clp_primal", offsetof(struct library, primal)},
+    {"Clp_initialSolve", offsetof(struct library, initial_solve)},
+    {"Clp_status", offsetof(struct library, status)},
+    {"Clp_objectiveValue", offsetof(struct library, objective)},
+    {"Clp_primalColumnSolution", offsetof(struct library, values)},
+    {"Clp_dualRowSolution", offsetof(struct library, duals)},
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct library clp;
+static char missing[256]; /* why it cannot be used; "" it can */
+
+static void load(void) {
+  void *handle = dlopen("libClp.so.1", RTLD_NOW | RTLD_LOCAL);
+  const char *why = handle ? NULL : dlerror();
+  for (size_t i = 0; handle && i < sizeof symbols / sizeof *symbols; i++) {
+    void *found = dlsym(handle, symbols[i].name);
+    if (!found) why = symbols[i].name;
+    memcpy((char *)&clp + symbols[i].at, &found, sizeof found);
+  }
+  if (why) snprintf(missing, sizeof missing, "%s", why);
+}
+
+/* With CLP or not at all. */
+static enum banyan_status need_library(void) {
+  pthread_once(&once, load);
+  if (!*missing) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED,
+                 "linear programs need CLP (libClp.so.1, Debian package coinor-libclp1), which cannot be loaded: %s",
+                 missing);
+}
+
+struct by_lp {
+  Clp_Simplex *model;
+  uint32_t n_rows, n_columns;
+};
+
+static enum banyan_status no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the linear program");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+static enum banyan_status add_rows(struct by_lp *lp, const double *upper) {
+  double *lower = malloc(((size_t)lp->n_rows + 1) * sizeof *lower);
+  if (!lower) return no_memory();
+  for (uint32_t i = 0; i < lp->n_rows; i++) lower[i] = -INFINITY;
+  static const CoinBigIndex starts[1] = {0};
+  clp.load_problem(lp->model, 0, (int)lp->n_rows, starts, NULL, NULL, NULL, NULL, NULL, lower, upper);
+  free(lower);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, struct by_lp **out) {
+  if (n_rows > MOST_ROWS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a linear program of %u rows is too large; the most is %u", n_rows, MOST_ROWS);
+  for (uint32_t i = 0; i < n_rows; i++)
+    if (!(upper[i] >= 0) || isinf(upper[i]))
+      return by_fail(BANYAN_ERR_ARGUMENT, "the limit of row %u is %g; it must be finite and >= 0", i, upper[i]);
+  BY_TRY(need_library());
+  struct by_lp *lp = calloc(1, sizeof *lp);
+  if (!lp) return no_memory();
+  lp->n_rows = n_rows;
+  lp->model = clp.new_model();
+  enum banyan_status status = lp->model ? BANYAN_OK : no_memory();
+  if (status == BANYAN_OK) {
+    clp.set_log_level(lp->model, 0); /* it would write to standard output */
+    status = add_rows(lp, upper);
+  }
+  if (status != BANYAN_OK) {
+    by_lp_destroy(lp);
+    return status;
+  }
+  clp.set_direction(lp->model, -1);
+  clp.set_most_pivots(lp->model, MOST_PIVOTS);
+  *out = lp;
+  return BANYAN_OK;
+}
+
+void by_lp_destroy(struct by_lp *lp) {
+  if (!lp) return;
+  if (lp->model) clp.delete_model(lp->model);
+  free(lp);
+}
+
+uint32_t by_lp_columns(const struct by_lp *lp) {
+  return lp->n_columns;
+}
+
+enum banyan_status by_lp_add(struct by_lp *lp, double objective, uint32_t n, const uint32_t *rows,
+                             const double *values) {
+  int *index = malloc(((size_t)n + 1) * sizeof *index);
+  if (!index) return no_memory();
+  for (uint32_t i = 0; i < n; i++) index[i] = (int)rows[i];
+  const double lower = 0, upper = INFINITY;
+  const CoinBigIndex starts[2] = {0, (CoinBigIndex)n};
+  clp.add_columns(lp->model, 1, &lower, &upper, &objective, starts, index, values);
+  free(index);
+  lp->n_columns++;
+  return BANYAN_OK;
+}
+
+void by_lp_allow(struct by_lp *lp, uint32_t column, int allowed) {
+  clp.column_upper(lp->model)[column] = allowed ? INFINITY : 0;
+}
+
+/* `status` is CLP's: 0 is optimal. */
+static const char *what_is_wrong(int status) {
+  static const char *const words[] = {"", "it has no solution", "a column has no limit", "it took too many steps",
+                                      "numbers went out of range"};
+  return status > 0 && status < 5 ? words[status] : "it stopped";
+}
+
+enum banyan_status by_lp_solve(struct by_lp *lp) {
+  if (!lp->n_columns) return BANYAN_OK;
+  clp.set_pivots(lp->model, 0);
+  clp.primal(lp->model, 0);
+  int status = clp.status(lp->model);
+  if (status > 2) { /* once more, without the old basis */
+    clp.set_pivots(lp->model, 0);
+    clp.initial_solve(lp->model);
+    status = clp.status(lp->model);
+  }
+  if (status == 0) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PLAN, "the linear program of %u rows and %u trees was not solved: %s", lp->n_rows,
+                 lp->n_columns, what_is_wrong(status));
+}
+
+double by_lp_objective(const struct by_lp *lp) {
+  return lp->n_columns ? clp.objective(lp->model) : 0;
+}
+
+const double *by_lp_values(const struct by_lp *lp) {
+  return clp.values(lp->model);
+}
+
+const double *by_lp_duals(const struct by_lp *lp) {
+  return clp.duals(lp->model);
+}

@@ -1,0 +1,239 @@
+#include "nearness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+struct arc {
+  uint32_t to;
+  double delay;
+};
+
+struct work {
+  struct by_nearness *near;
+  const struct by_topology *topology;
+  uint32_t *first; /* of each node: its arcs, over links that carry something both ways */
+  struct arc *arcs;
+  uint64_t *print; /* of each rank: a hash of its links, the same for all of a class */
+  uint32_t *order; /* ranks, those of a class together; then nodes of a search */
+  uint32_t *hops;  /* of each node in a search */
+  double *delay;
+};
+
+static enum banyan_status no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the distances between ranks");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+static bool carries(const struct by_link *link) {
+  return by_link_carries(link, link->a) && by_link_carries(link, link->b);
+}
+
+/* --- arcs and ranks --- */
+
+static void list_arcs(struct work *w) {
+  const struct by_link *links = w->topology->links;
+  uint32_t *at = w->order;
+  memcpy(at, w->first, w->topology->n_nodes * sizeof *at);
+  for (uint32_t i = 0; i < w->topology->n_links; i++) {
+    if (!carries(&links[i])) continue;
+    w->arcs[at[links[i].a]++] = (struct arc){.to = links[i].b, .delay = links[i].delay};
+    w->arcs[at[links[i].b]++] = (struct arc){.to = links[i].a, .delay = links[i].delay};
+  }
+}
+
+static enum banyan_status find_arcs(struct work *w, struct by_arena *scratch) {
+  const struct by_link *links = w->topology->links;
+  for (uint32_t i = 0; i < w->topology->n_links; i++) {
+    if (!carries(&links[i])) continue;
+    w->first[links[i].a + 1]++;
+    w->first[links[i].b + 1]++;
+  }
+  for (uint32_t v = 0; v < w->topology->n_nodes; v++) w->first[v + 1] += w->first[v];
+  w->arcs = BY_ARENA_ARRAY(scratch, struct arc, w->first[w->topology->n_nodes]);
+  if (!w->arcs) return no_memory();
+  list_arcs(w);
+  return BANYAN_OK;
+}
+
+static uint32_t count_hosts(const struct by_topology *topology) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < topology->n_nodes; i++) n += topology->nodes[i].takes_part;
+  return n;
+}
+
+static enum banyan_status take_ranks(struct work *w, const uint32_t *participants) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < w->near->n_ranks && participants; i++) {
+    if (participants[i] >= w->topology->n_nodes)
+      return by_fail(BANYAN_ERR_ARGUMENT, "node number %u is not in the topology", participants[i]);
+    w->near->node[n++] = participants[i];
+  }
+  for (uint32_t node = 0; node < w->topology->n_nodes && !participants; node++)
+    if (w->topology->nodes[node].takes_part) w->near->node[n++] = node;
+  return BANYAN_OK;
+}
+
+/* --- classes --- */
+
+/* A hash that does not depend on the order of the links (splitmix64's last steps for each, summed). */
+static uint64_t print_of(const struct work *w, uint32_t node) {
+  uint64_t sum = 0;
+  for (uint32_t i = w->first[node]; i < w->first[node + 1]; i++) {
+    uint64_t bits;
+    memcpy(&bits, &w->arcs[i].delay, sizeof bits);
+    bits = (bits ^ w->arcs[i].to) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+    sum += bits ^ bits >> 31;
+  }
+  return sum;
+}
+
+/* Whether every arc of rank a has a twin at rank b. */
+static bool has_arcs_of(const struct work *w, uint32_t a, uint32_t b) {
+  uint32_t x = w->near->node[a], y = w->near->node[b];
+  for (uint32_t i = w->first[x]; i < w->first[x + 1]; i++) {
+    uint32_t j = w->first[y];
+    while (j < w->first[y + 1] && (w->arcs[j].to != w->arcs[i].to || w->arcs[j].delay != w->arcs[i].delay)) j++;
+    if (j == w->first[y + 1]) return false;
+  }
+  return true;
+}
+
+/* Equal hashes are not enough. */
+static bool are_twins(const struct work *w, uint32_t a, uint32_t b) {
+  return w->print[a] == w->print[b] && has_arcs_of(w, a, b) && has_arcs_of(w, b, a);
+}
+
+static int compare_prints(const void *a, const void *b) {
+  const uint64_t *x = a, *y = b;
+  if (x[0] != y[0]) return x[0] < y[0] ? -1 : 1;
+  return (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+/* Of each rank the first of its class: twins have equal hashes, so only neighbours in their order are compared. Ranks
+ * whose hashes are equal by chance may part a class in two, which costs only time. */
+static enum banyan_status find_twins(struct work *w, uint32_t *leader) {
+  uint32_t n = w->near->n_ranks;
+  uint64_t(*keys)[2] = calloc((size_t)n + 1, sizeof *keys);
+  if (!keys) return no_memory();
+  for (uint32_t r = 0; r < n; r++) {
+    w->print[r] = print_of(w, w->near->node[r]);
+    keys[r][0] = w->print[r];
+    keys[r][1] = r;
+  }
+  qsort(keys, n, sizeof *keys, compare_prints);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t r = (uint32_t)keys[i][1], before = i ? leader[keys[i - 1][1]] : r;
+    leader[r] = before != r && are_twins(w, before, r) ? before : r;
+  }
+  free(keys);
+  return BANYAN_OK;
+}
+
+static enum banyan_status make_classes(struct work *w) {
+  struct by_nearness *near = w->near;
+  uint32_t *leader = w->order;
+  BY_TRY(find_twins(w, leader));
+  for (uint32_t r = 0; r < near->n_ranks; r++)
+    near->class_of[r] = leader[r] == r ? near->n_classes++ : near->class_of[leader[r]];
+  for (uint32_t r = 0; r < near->n_ranks; r++) near->first[near->class_of[r] + 1]++;
+  for (uint32_t c = 0; c < near->n_classes; c++) near->first[c + 1] += near->first[c];
+  for (uint32_t r = near->n_ranks; r-- > 0;) near->ranks[--near->first[near->class_of[r] + 1]] = r;
+  for (uint32_t c = 0; c < near->n_classes; c++) near->first[c] = near->first[c + 1];
+  near->first[near->n_classes] = near->n_ranks;
+  return BANYAN_OK;
+}
+
+/* --- distances --- */
+
+/* Breadth first; a node's delay is final before it is passed on, since all nodes before it are nearer. */
+static void search(struct work *w, uint32_t from) {
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < w->topology->n_nodes; v++) w->hops[v] = NONE;
+  w->hops[from] = 0;
+  w->delay[from] = 0;
+  w->order[n++] = from;
+  for (uint32_t done = 0; done < n; done++) {
+    uint32_t v = w->order[done];
+    for (uint32_t i = w->first[v]; i < w->first[v + 1]; i++) {
+      uint32_t to = w->arcs[i].to;
+      double delay = w->delay[v] + w->arcs[i].delay;
+      if (w->hops[to] <= w->hops[v]) continue;
+      if (w->hops[to] == NONE) w->order[n++] = to;
+      if (w->hops[to] == NONE || delay < w->delay[to]) w->delay[to] = delay;
+      w->hops[to] = w->hops[v] + 1;
+    }
+  }
+}
+
+/* From a class to itself: from its first rank to another one, or 0. */
+static enum banyan_status measure(struct work *w, uint32_t from) {
+  struct by_nearness *near = w->near;
+  search(w, near->node[near->ranks[near->first[from]]]);
+  for (uint32_t to = 0; to < near->n_classes; to++) {
+    bool other = to == from && near->first[to + 1] - near->first[to] > 1;
+    uint32_t node = near->node[near->ranks[near->first[to] + other]];
+    if (w->hops[node] > UINT16_MAX)
+      return by_fail(BANYAN_ERR_TOPOLOGY, "\"%.64s\" and \"%.64s\" %s",
+                     w->topology->nodes[near->node[near->ranks[near->first[from]]]].name, w->topology->nodes[node].name,
+                     w->hops[node] == NONE ? "cannot reach each other over links with something left both ways"
+                                           : "are too many links apart");
+    near->hops[(size_t)from * near->n_classes + to] = (uint16_t)w->hops[node];
+    near->delay[(size_t)from * near->n_classes + to] = (float)w->delay[node];
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill(struct work *w) {
+  struct by_nearness *near = w->near;
+  BY_TRY(make_classes(w));
+  size_t cells = (size_t)near->n_classes * near->n_classes;
+  near->hops = BY_ARENA_ARRAY(&near->arena, uint16_t, cells);
+  near->delay = BY_ARENA_ARRAY(&near->arena, float, cells);
+  if (!near->hops || !near->delay) return no_memory();
+  for (uint32_t c = 0; c < near->n_classes; c++) BY_TRY(measure(w, c));
+  return BANYAN_OK;
+}
+
+static enum banyan_status allocate(struct work *w, struct by_arena *scratch) {
+  struct by_nearness *near = w->near;
+  uint32_t n = near->n_ranks, nodes = w->topology->n_nodes;
+  near->node = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
+  near->class_of = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
+  near->first = BY_ARENA_ARRAY(&near->arena, uint32_t, (size_t)n + 1);
+  near->ranks = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
+  w->first = BY_ARENA_ARRAY(scratch, uint32_t, (size_t)nodes + 1);
+  w->print = BY_ARENA_ARRAY(scratch, uint64_t, n);
+  w->order = BY_ARENA_ARRAY(scratch, uint32_t, nodes > n ? nodes : n);
+  w->hops = BY_ARENA_ARRAY(scratch, uint32_t, nodes);
+  w->delay = BY_ARENA_ARRAY(scratch, double, nodes);
+  if (!near->node || !near->class_of || !near->first || !near->ranks) return no_memory();
+  return w->first && w->print && w->order && w->hops && w->delay ? BANYAN_OK : no_memory();
+}
+
+enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct by_topology *topology,
+                                    const uint32_t *participants, uint32_t n) {
+  struct work w = {.near = nearness, .topology = topology};
+  struct by_arena scratch;
+  *nearness = (struct by_nearness){.n_ranks = participants ? n : count_hosts(topology)};
+  if (nearness->n_ranks > BY_NEARNESS_MOST)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "%u ranks are too many for a control tree that heeds the topology; the most is %d",
+                   nearness->n_ranks, BY_NEARNESS_MOST);
+  by_arena_init(&nearness->arena);
+  by_arena_init(&scratch);
+  enum banyan_status status = allocate(&w, &scratch);
+  if (status == BANYAN_OK) status = take_ranks(&w, participants);
+  if (status == BANYAN_OK) status = find_arcs(&w, &scratch);
+  if (status == BANYAN_OK) status = fill(&w);
+  by_arena_fini(&scratch);
+  if (status != BANYAN_OK) by_nearness_fini(nearness);
+  return status;
+}
+
+void by_nearness_fini(struct by_nearness *nearness) {
+  by_arena_fini(&nearness->arena);
+  *nearness = (struct by_nearness){0};
+}

@@ -1,0 +1,373 @@
+#include "pack_few.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "plan_make.h"
+#include "rates.h"
+#include "slots.h"
+
+/* How the search goes: sweeps in which prices get steeper, then rounds in which a linear program sets the shares. */
+enum {
+  ATTEMPTS = 4,
+  MOST_ATTEMPTS = 24,
+  LEAST_SWEEPS = 8,
+  SWEEPS = 24,
+  LOOK_EVERY = 4,
+  PATIENCE = 4,
+  DULL_LOOKS = 3,
+  HEIGHTS = 12
+};
+enum { MOST_ROOTS = 256, ENOUGH_ROOTS = 24 };
+/* Edges that are looked at in all growths together: for the throughput, and with what lowering takes. A second or two,
+ * which only dense graphs of more than a hundred vertices need. */
+static const double most_work = 5e6, most_work_in_all = 1e7;
+static const double work_of_more = 5e5; /* after so much the first attempts must do */
+static const double first_steepness = 4, last_steepness = 200;
+static const double ahead = 1.02;          /* the target, over the best that was seen */
+static const double damping = 0.5;         /* how far shares move to what the program says */
+static const double near_enough = 0.9999;  /* of the bound, at first; */
+static const double gap_in_the_end = 2e-3; /* this is enough after so much work: */
+static const double work_to_the_end = 5e5; /* the last part of a part in thousand is dear in large graphs */
+static const double good_enough = 0.99;    /* of the bound, where an attempt gains nothing */
+static const double worth_an_attempt = 1.001;
+static const double proves_the_bound = 0.992;
+static const double worth_a_round = 1.0003; /* a gain that makes another round worth while */
+static const double hopeless = 0.8;         /* of what is wanted, after annealing: it will not get there */
+static const double worth_a_tree = 1e-3;    /* a smaller part of the throughput is not */
+
+struct search {
+  const struct by_graph *graph;
+  const struct by_few_options *options;
+  struct by_grower grower;
+  struct by_rates best; /* under the height that is being tried */
+  double least_rate, bound;
+  double work;     /* edges that were looked at */
+  uint32_t sweeps; /* of an attempt; half as many rounds */
+  bool tightened;
+  uint32_t luckiest; /* the attempt that gave the best */
+  uint32_t n_reach, n_roots;
+  uint32_t *vertex, *roots; /* from where trees may grow, nearest to everything first; those for one height */
+  double *reach;            /* of each of them */
+  struct by_arena arena;
+};
+
+struct by_few_options by_few_defaults(void) {
+  return (struct by_few_options){
+      .most_trees = 8, .most_height = INFINITY, .tolerance = 0.01, .bound = INFINITY, .seed = 1};
+}
+
+/* --- shares by linear program --- */
+
+static enum banyan_status fill_rates(struct by_rates *rates, const struct by_slots *slots, uint32_t *index) {
+  for (uint32_t i = 0; i < slots->n; i++)
+    BY_TRY(by_rates_add(rates, slots->slots[i].edges, slots->slots[i].n, &index[i]));
+  return BANYAN_OK;
+}
+
+/* A slot whose tree is not wanted gets half of what the largest has, for a tree that is. */
+static void share_out(struct by_slots *slots, uint32_t idle) {
+  uint32_t largest = 0;
+  for (uint32_t i = 1; i < slots->n; i++)
+    if (slots->slots[i].share > slots->slots[largest].share) largest = i;
+  slots->slots[idle].share = slots->slots[largest].share /= 2;
+}
+
+/* Moves the shares towards the rates of the program; index[i] is the tree of slot i. */
+static void move_shares(struct by_slots *slots, const struct by_rates *rates, const uint32_t *index) {
+  double sum = 0;
+  for (uint32_t i = 0; i < slots->n; i++) {
+    uint32_t same = 0; /* slots may hold the same tree */
+    for (uint32_t j = 0; j < slots->n; j++) same += index[j] == index[i];
+    double wanted = rates->rate[index[i]] / rates->throughput / same;
+    slots->slots[i].share += damping * (wanted - slots->slots[i].share);
+  }
+  for (uint32_t i = 0; i < slots->n; i++)
+    if (slots->slots[i].share < 0.02 / slots->n) share_out(slots, i);
+  for (uint32_t i = 0; i < slots->n; i++) sum += slots->slots[i].share;
+  for (uint32_t i = 0; i < slots->n; i++) slots->slots[i].share /= sum;
+}
+
+/* Takes `rates` over: as the best one, or it is freed. */
+static void keep_better(struct search *s, struct by_rates *rates) {
+  struct by_rates worse = *rates;
+  if (rates->throughput > s->best.throughput) {
+    worse = s->best;
+    s->best = *rates;
+  }
+  by_rates_fini(&worse);
+}
+
+static void aim(const struct search *s, struct by_slots *slots) {
+  slots->target = fmin(s->bound, s->best.throughput * ahead);
+  by_slots_recount(slots);
+}
+
+/* The best rates of the slots' trees; and shares after them, if `move`. */
+static enum banyan_status look(struct search *s, struct by_slots *slots, uint32_t *index, bool move) {
+  struct by_rates rates;
+  BY_TRY(by_rates_init(&rates, s->graph));
+  enum banyan_status status = fill_rates(&rates, slots, index);
+  if (status == BANYAN_OK) status = by_rates_keep(&rates, 0, s->least_rate);
+  if (status != BANYAN_OK) {
+    by_rates_fini(&rates);
+    return status;
+  }
+  if (move && rates.throughput > 0) move_shares(slots, &rates, index);
+  keep_better(s, &rates);
+  if (s->best.throughput > 0) aim(s, slots);
+  return BANYAN_OK;
+}
+
+/* --- one attempt --- */
+
+/* wanted = INFINITY: as much as the work is worth. */
+static bool enough(const struct search *s, double wanted) {
+  double gap = fmin(s->work / work_to_the_end, 1) * gap_in_the_end;
+  return s->best.throughput >= (isinf(wanted) ? (near_enough - gap) * s->bound : wanted);
+}
+
+static bool sweep_once(struct search *s, struct by_slots *slots) {
+  s->work += (double)slots->n * s->graph->n_edges;
+  return by_slots_sweep(slots);
+}
+
+/* Prices get steeper from sweep to sweep: at first trees spread, at last the fullest resource alone counts. In large
+ * graphs it ends when nothing has been gained for a while. */
+static enum banyan_status anneal(struct search *s, struct by_slots *slots, uint32_t *index, double wanted) {
+  uint32_t idle = 0, patience = s->work > work_of_more ? DULL_LOOKS : s->sweeps;
+  for (uint32_t sweep = 0; sweep < s->sweeps && idle < patience && !enough(s, wanted); sweep++) {
+    double before = s->best.throughput;
+    slots->steep = first_steepness * pow(last_steepness / first_steepness, (double)sweep / (s->sweeps - 1));
+    if (!sweep_once(s, slots)) return BANYAN_OK;
+    if (sweep % LOOK_EVERY != 0 && sweep + 1 < s->sweeps) continue;
+    BY_TRY(look(s, slots, index, false));
+    idle = s->best.throughput > before * worth_a_round ? 0 : idle + 1;
+  }
+  return BANYAN_OK;
+}
+
+/* Shares and trees in turn, until neither gains. */
+static enum banyan_status polish(struct search *s, struct by_slots *slots, uint32_t *index, double wanted) {
+  for (uint32_t round = 0, idle = 0; round < s->sweeps / 2 && idle < PATIENCE && !enough(s, wanted); round++, idle++) {
+    double before = s->best.throughput;
+    BY_TRY(look(s, slots, index, true));
+    if (s->best.throughput > before * worth_a_round) idle = 0;
+    if (!sweep_once(s, slots)) return BANYAN_OK;
+  }
+  return BANYAN_OK;
+}
+
+/* The K best of what this attempt left and of the best so far, which need not be all of one or the other. */
+static enum banyan_status recombine(struct search *s, const struct by_slots *slots, uint32_t *index) {
+  struct by_rates rates;
+  if (!s->best.pool.n_trees || !slots->slots[slots->n - 1].n) return BANYAN_OK;
+  BY_TRY(by_rates_init(&rates, s->graph));
+  enum banyan_status status = fill_rates(&rates, slots, index);
+  for (uint32_t t = 0; status == BANYAN_OK && t < s->best.pool.n_trees; t++)
+    status = by_rates_add(&rates, by_pool_edges(&s->best.pool, t), by_pool_size(&s->best.pool, t), NULL);
+  if (status == BANYAN_OK) status = by_rates_keep(&rates, s->options->most_trees, s->least_rate);
+  if (status == BANYAN_OK)
+    keep_better(s, &rates);
+  else
+    by_rates_fini(&rates);
+  return status;
+}
+
+/* Shares to begin with: those far apart suit unequal links, one tree over a wide one and others over narrow ones; equal
+ * ones suit equal links. The attempts take turns. */
+static void spread_shares(struct by_slots *slots, uint32_t number) {
+  static const double powers[] = {1, 0, 0.5};
+  double sum = 0;
+  for (uint32_t i = 0; i < slots->n; i++) sum += slots->slots[i].share = pow(i + 1, -powers[number % 3]);
+  for (uint32_t i = 0; i < slots->n; i++) slots->slots[i].share /= sum;
+}
+
+static enum banyan_status attempt(struct search *s, uint32_t number, double most_height, double wanted) {
+  uint32_t k = s->options->most_trees;
+  uint32_t *index = calloc(k, sizeof *index);
+  struct by_slots slots;
+  enum banyan_status status =
+      index ? by_slots_init(&slots, &s->grower, k, s->options->seed + number) : by_plan_no_memory();
+  if (status != BANYAN_OK) {
+    free(index);
+    return status;
+  }
+  slots.most_height = most_height;
+  slots.roots = s->roots;
+  slots.n_roots = s->n_roots;
+  spread_shares(&slots, number);
+  slots.target = isfinite(s->bound) ? s->bound : s->best.unit;
+  status = anneal(s, &slots, index, wanted);
+  bool hopeful = isinf(wanted) || s->best.throughput >= hopeless * wanted;
+  if (status == BANYAN_OK && hopeful) status = polish(s, &slots, index, wanted);
+  if (status == BANYAN_OK && hopeful && !enough(s, wanted)) status = recombine(s, &slots, index);
+  by_slots_fini(&slots);
+  free(index);
+  return status;
+}
+
+/* --- heights --- */
+
+/* Of those that were not looked at, the vertex that may be most central: the least of what they reach at least. */
+static uint32_t most_central(const struct search *s, const double *at_least) {
+  uint32_t found = 0;
+  for (uint32_t v = 1; v < s->graph->n_terminals; v++)
+    if (at_least[v] < at_least[found]) found = v;
+  return found;
+}
+
+/* Looks at the central terminals, and how far everything is from them, until none can be more central than the best
+ * (Takes and Kosters 2013: every search bounds the reach of all others). Usually some dozens are enough. */
+static void find_central(struct search *s, double *at_least) {
+  double least = INFINITY;
+  uint32_t most = s->graph->n_terminals < MOST_ROOTS ? s->graph->n_terminals : MOST_ROOTS;
+  for (s->n_reach = 0; s->n_reach < most;) {
+    uint32_t root = most_central(s, at_least);
+    if (s->n_reach >= ENOUGH_ROOTS && at_least[root] >= least) return;
+    double reach = by_grower_reach(&s->grower, root);
+    for (uint32_t v = 0; v < s->graph->n_terminals; v++)
+      at_least[v] = fmax(at_least[v], fmax(s->grower.depth[v], reach - s->grower.depth[v]));
+    at_least[root] = INFINITY;
+    s->vertex[s->n_reach] = root;
+    s->reach[s->n_reach++] = reach;
+    least = fmin(least, reach);
+  }
+}
+
+static enum banyan_status measure_reach(struct search *s) {
+  s->vertex = BY_ARENA_ARRAY(&s->arena, uint32_t, MOST_ROOTS);
+  s->roots = BY_ARENA_ARRAY(&s->arena, uint32_t, MOST_ROOTS);
+  s->reach = BY_ARENA_ARRAY(&s->arena, double, MOST_ROOTS);
+  double *at_least = BY_ARENA_ARRAY(&s->arena, double, s->graph->n_terminals);
+  if (!s->vertex || !s->roots || !s->reach || !at_least) return by_plan_no_memory();
+  for (uint32_t v = 0; v < s->graph->n_vertices; v++) s->grower.allowed[v] = true;
+  find_central(s, at_least);
+  return BANYAN_OK;
+}
+
+static double least_reach(const struct search *s) {
+  double least = INFINITY;
+  for (uint32_t i = 0; i < s->n_reach; i++) least = fmin(least, s->reach[i]);
+  return least;
+}
+
+static void choose_roots(struct search *s, double most_height) {
+  s->n_roots = 0;
+  for (uint32_t i = 0; i < s->n_reach; i++)
+    if (s->reach[i] <= most_height) s->roots[s->n_roots++] = s->vertex[i];
+}
+
+/* Asks for a better bound, once, where it matters: trees that nearly reach a loose one prove it good, and where they do
+ * not, the search would go on in vain. */
+static enum banyan_status tighten(struct search *s) {
+  const struct by_few_options *o = s->options;
+  if (!o->tighten || s->tightened || s->best.throughput >= proves_the_bound * s->bound) return BANYAN_OK;
+  s->tightened = true;
+  return o->tighten(o->context, &s->bound);
+}
+
+/* The best trees under that height into s->best, which is empty where there are none: from the attempts first .. end
+ * - 1. Stops at `wanted`. */
+static enum banyan_status search_under(struct search *s, double most_height, double wanted, uint32_t first,
+                                       uint32_t end) {
+  BY_TRY(by_rates_init(&s->best, s->graph));
+  choose_roots(s, most_height);
+  for (uint32_t i = first; i < end && s->n_roots && !enough(s, wanted); i++) {
+    if (i > first && s->work > (i < ATTEMPTS ? most_work : work_of_more)) break;
+    double before = s->best.throughput;
+    BY_TRY(attempt(s, i, most_height, wanted));
+    if (isinf(wanted)) BY_TRY(tighten(s));
+    if (s->best.throughput > before) s->luckiest = i;
+    if (i > first && s->best.throughput < before * worth_an_attempt && s->best.throughput >= good_enough * s->bound)
+      break;
+  }
+  return by_rates_keep(&s->best, 0, fmax(s->least_rate, worth_a_tree * s->best.throughput));
+}
+
+static double height_of(struct search *s) {
+  double highest = 0;
+  for (uint32_t t = 0; t < s->best.pool.n_trees; t++) {
+    uint32_t root;
+    double height;
+    if (s->best.rate[t] == 0) continue;
+    by_tree_centre(&s->grower, by_pool_edges(&s->best.pool, t), by_pool_size(&s->best.pool, t), &root, &height);
+    highest = fmax(highest, height);
+  }
+  return highest;
+}
+
+/* The height to try next between one that is too low and one that will do; NAN: none. */
+static double between(const struct search *s, double low, double high) {
+  double exact = s->work > work_of_more ? 0.1 * high : s->options->by_delay ? 0.02 * high : 1;
+  if (s->options->by_delay) return high - low > exact ? (low + high) / 2 : NAN;
+  return high - low > fmax(exact, 1) ? floor((low + high) / 2) : NAN;
+}
+
+/* Bisects for the least height that keeps `wanted`. More height need not give more throughput, since the search is
+ * a search; so the lowest that was seen to do is kept. On return that is s->best. */
+static enum banyan_status lower(struct search *s, double wanted) {
+  double low = least_reach(s), high = height_of(s);
+  const uint32_t lucky = s->luckiest;
+  low -= s->options->by_delay ? 1e-9 * low : 1;
+  for (int i = 0; i < HEIGHTS && s->work < most_work_in_all; i++) {
+    double height = between(s, low, high);
+    if (isnan(height)) break;
+    struct by_rates kept = s->best;
+    enum banyan_status status = search_under(s, height, wanted, lucky, lucky + 1);
+    bool good = status == BANYAN_OK && s->best.throughput >= wanted;
+    if (!good) {
+      by_rates_fini(&s->best);
+      s->best = kept;
+      if (status != BANYAN_OK) return status;
+      low = height;
+      continue;
+    }
+    by_rates_fini(&kept);
+    high = height_of(s);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_options(const struct by_few_options *o) {
+  if (!o->most_trees || o->most_trees > 4096)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u trees were asked for; must be 1 to 4096", o->most_trees);
+  if (!(o->most_height > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "a height of %g; must be > 0", o->most_height);
+  if (!(o->tolerance <= 1)) return by_fail(BANYAN_ERR_ARGUMENT, "a tolerance of %g; must be <= 1", o->tolerance);
+  if (!(o->least_rate >= 0)) return by_fail(BANYAN_ERR_ARGUMENT, "a least rate of %g; must be >= 0", o->least_rate);
+  return o->bound > 0 ? BANYAN_OK : by_fail(BANYAN_ERR_ARGUMENT, "a bound of %g; must be > 0", o->bound);
+}
+
+static enum banyan_status say_nothing_found(const struct search *s) {
+  const char *unit = s->options->by_delay ? " s" : "";
+  if (!s->n_roots)
+    return by_fail(BANYAN_ERR_PLAN, "no tree has a height of %g%s: the least that there is, is %g%s",
+                   s->options->most_height, unit, least_reach(s), unit);
+  return by_fail(BANYAN_ERR_PLAN, "no tree was found that carries %g bit/s; lower the least rate", s->least_rate);
+}
+
+static enum banyan_status run(struct search *s, struct by_packing **out) {
+  const struct by_few_options *o = s->options;
+  s->least_rate = o->least_rate;
+  s->bound = o->bound;
+  s->sweeps = (uint32_t)fmin(SWEEPS, fmax(LEAST_SWEEPS, most_work / 2 / o->most_trees / s->graph->n_edges));
+  BY_TRY(measure_reach(s));
+  BY_TRY(search_under(s, o->most_height, INFINITY, 0, o->attempts ? o->attempts : MOST_ATTEMPTS));
+  if (!(s->best.throughput > 0)) return say_nothing_found(s);
+  double least = (1 - o->tolerance) * (isfinite(s->bound) ? s->bound : s->best.throughput);
+  if (o->tolerance >= 0) BY_TRY(lower(s, fmin(least, s->best.throughput)));
+  return by_rates_packing(&s->best, s->bound, out);
+}
+
+enum banyan_status by_pack_few(const struct by_graph *graph, const struct by_few_options *options,
+                               struct by_packing **out) {
+  BY_TRY(check_options(options));
+  struct search s = {.graph = graph, .options = options};
+  BY_TRY(by_grower_init(&s.grower, graph, !options->by_delay));
+  by_arena_init(&s.arena);
+  enum banyan_status status = run(&s, out);
+  by_rates_fini(&s.best);
+  by_arena_fini(&s.arena);
+  by_grower_fini(&s.grower);
+  return status;
+}

@@ -1,0 +1,268 @@
+/* Every resource has a load, relative to its capacity, and a price that grows exponentially with it. The lightest tree
+ * under the prices gets a rate that raises the load of its narrowest resource by a fraction, the step, of the largest
+ * load. All loads are scaled down together at the end, so what matters is how even they are:
+ *
+ *   load  ^  ____        ____       the price of the full ones is high, trees avoid them, the others catch up;
+ *         | |    |__  __|    |      a small step makes it even, a large one makes it quick and fades what came before
+ *         +--------------------> resources
+ *
+ * So steps start large. When the largest load has grown fourfold, most of the rate is of this phase, and the step is
+ * halved. Garg and Koenemann 1998 keep one step throughout and prove (1 - e) of the optimum after edges * log(edges) /
+ * e^2 trees; phases and the bounds below get there with far fewer.
+ *
+ * Bounds (by_span_certify) come from the prices of every tree; from their running average, which plays against all
+ * trees of some time and evens out what one step makes of equal resources; and from prices that are 1 for loads above a
+ * threshold and 0 below, which are the partitions of Tutte and Nash-Williams where every edge has one resource. */
+#include "pack_weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "packing.h"
+#include "span.h"
+
+enum {
+  FIRST_CHECK = 32,       /* for better bounds after so many trees, and then after an eighth more each time */
+  FIRST_STEINER = 128,    /* with optional vertices they cost more */
+  EDGES_IN_ALL = 1 << 26, /* of trees to look for, unless it is said */
+  LEAST_TREES = 1000,
+  MOST_TREES = 40000,
+  FIRST_ROOM = 64,
+};
+
+static const double first_step = 0.2, last_step = 0x1p-10, growth = 4, usual_goal = 0.995;
+static const double memory = 0.03; /* weight of one tree's prices in their average */
+static const double last_climb = 0x1p-6;
+static const double too_large = 0x1p300; /* of loads: scaled down then */
+static const double negligible = 1e-7;   /* of all rates: of an early tree, say */
+static const double worth_keeping = 0.1; /* of what is missing to the goal */
+
+struct weights {
+  const struct by_graph *graph;
+  struct by_span *span;
+  struct by_pool *pool;
+  double goal;
+  double *load;    /* of each resource, relative to its capacity */
+  double *price;   /* under `load` */
+  double *average; /* of the last prices, each set worth 1 */
+  double *phase;   /* the sum of all prices of this phase, likewise */
+  double *other;   /* prices that are tried */
+  uint32_t *times; /* scratch, 0 between calls */
+  double *rate;    /* of each tree of the pool */
+  double *kept;    /* the rates when they were best */
+  size_t room;     /* of both */
+  uint32_t n_kept;
+  double total, largest; /* of the rates; of the loads */
+  double step, phase_end;
+  double climb;       /* a step multiplies a price by exp(climb) */
+  double best, bound; /* throughput of the kept rates; what is proved */
+};
+
+static enum banyan_status no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory to pack trees");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+static enum banyan_status init(struct weights *w) {
+  size_t n = w->graph->n_resources;
+  BY_TRY(by_span_init(w->span, w->graph));
+  BY_TRY(by_pool_init(w->pool, w->graph));
+  w->load = calloc(n, sizeof *w->load);
+  w->price = calloc(n, sizeof *w->price);
+  w->average = calloc(n, sizeof *w->average);
+  w->phase = calloc(n, sizeof *w->phase);
+  w->other = calloc(n, sizeof *w->other);
+  w->times = calloc(n, sizeof *w->times);
+  w->room = FIRST_ROOM;
+  w->rate = calloc(w->room, sizeof *w->rate);
+  w->kept = calloc(w->room, sizeof *w->kept);
+  bool good = w->load && w->price && w->average && w->phase && w->other && w->times && w->rate && w->kept;
+  return good ? BANYAN_OK : no_memory();
+}
+
+static void fini(struct weights *w) {
+  by_span_fini(w->span);
+  by_pool_fini(w->pool);
+  free(w->load);
+  free(w->price);
+  free(w->average);
+  free(w->phase);
+  free(w->other);
+  free(w->times);
+  free(w->rate);
+  free(w->kept);
+}
+
+/* --- prices and bounds --- */
+
+static void set_prices(struct weights *w) {
+  double sharpness = w->largest > 0 ? w->climb / (w->step * w->largest) : 0;
+  double narrowest = INFINITY; /* keeps prices near 1 */
+  for (uint32_t r = 0; r < w->graph->n_resources; r++) narrowest = fmin(narrowest, w->graph->capacity[r]);
+  for (uint32_t r = 0; r < w->graph->n_resources; r++)
+    w->price[r] = exp(sharpness * (w->load[r] - w->largest)) * narrowest / w->graph->capacity[r];
+}
+
+static double worth(const struct weights *w, const double *price) {
+  double sum = 0;
+  for (uint32_t r = 0; r < w->graph->n_resources; r++) sum += w->graph->capacity[r] * price[r];
+  return sum;
+}
+
+static void average_in(struct weights *w, double rate) {
+  double one = 1 / worth(w, w->price), share = rate / w->total;
+  for (uint32_t r = 0; r < w->graph->n_resources; r++) {
+    w->average[r] += memory * (one * w->price[r] - w->average[r]);
+    w->phase[r] += share * one * w->price[r];
+  }
+}
+
+static void try_bound(struct weights *w, const double *price) {
+  w->bound = fmin(w->bound, by_span_certify(w->span, price));
+}
+
+static void try_threshold(struct weights *w, double threshold) {
+  for (uint32_t r = 0; r < w->graph->n_resources; r++) w->other[r] = w->load[r] >= threshold * w->largest;
+  try_bound(w, w->other);
+}
+
+static void find_bounds(struct weights *w) {
+  const double thresholds[] = {1 - 2 * w->step, 1 - 8 * w->step, 0.9, 0.7, 0.5, 0.2};
+  try_bound(w, w->average);
+  try_bound(w, w->phase);
+  if (w->span->steiner) try_bound(w, w->price);
+  for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) try_threshold(w, thresholds[i]);
+}
+
+/* --- trees --- */
+
+/* Of what rate each of the tree's resources would be just full. */
+static double narrowest_of(struct weights *w) {
+  const struct by_graph *graph = w->graph;
+  double least = INFINITY;
+  for (uint32_t i = 0; i < w->span->n_tree; i++) {
+    const struct by_graph_edge *edge = &graph->edges[w->span->tree[i]];
+    for (uint32_t j = 0; j < edge->n; j++) {
+      uint32_t r = graph->uses[edge->first + j];
+      double most = graph->capacity[r] / ++w->times[r];
+      if (most < least) least = most;
+    }
+  }
+  return least;
+}
+
+/* Also clears `times`. */
+static void add_loads(struct weights *w, double rate) {
+  const struct by_graph *graph = w->graph;
+  for (uint32_t i = 0; i < w->span->n_tree; i++) {
+    const struct by_graph_edge *edge = &graph->edges[w->span->tree[i]];
+    for (uint32_t j = 0; j < edge->n; j++) {
+      uint32_t r = graph->uses[edge->first + j];
+      w->times[r] = 0;
+      w->load[r] += rate / graph->capacity[r];
+      if (w->load[r] > w->largest) w->largest = w->load[r];
+    }
+  }
+}
+
+static enum banyan_status add_rate(struct weights *w, double rate) {
+  uint32_t tree, before = w->pool->n_trees;
+  BY_TRY(by_pool_add(w->pool, w->span->tree, w->span->n_tree, &tree));
+  if (w->pool->n_trees > w->room) {
+    size_t room = 2 * w->room;
+    double *rates = realloc(w->rate, room * sizeof *rates);
+    if (rates) w->rate = rates;
+    double *kept = realloc(w->kept, room * sizeof *kept);
+    if (kept) w->kept = kept;
+    if (!rates || !kept) return no_memory();
+    w->room = room;
+  }
+  if (tree == before) w->rate[tree] = 0;
+  w->rate[tree] += rate;
+  w->total += rate;
+  return BANYAN_OK;
+}
+
+static void scale_down(struct weights *w) {
+  double by = 1 / w->largest;
+  for (uint32_t r = 0; r < w->graph->n_resources; r++) w->load[r] *= by;
+  for (uint32_t t = 0; t < w->pool->n_trees; t++) w->rate[t] *= by;
+  w->total *= by;
+  w->phase_end *= by;
+  w->largest = 1;
+}
+
+/* Loads are uneven in the middle of a round of trees over equal resources, so the best of all times is kept. */
+static void keep_best(struct weights *w) {
+  double now = w->total / w->largest;
+  if (!(now > w->best * (1 + worth_keeping * (1 - w->goal)))) return;
+  w->best = now;
+  w->n_kept = w->pool->n_trees;
+  for (uint32_t t = 0; t < w->n_kept; t++) w->kept[t] = w->rate[t] > negligible * w->total ? w->rate[t] : 0;
+}
+
+/* The bound of a spanning tree comes with the tree; that of a Steiner tree is another search. */
+static enum banyan_status add_tree(struct weights *w) {
+  set_prices(w);
+  by_span_set_prices(w->span, w->price);
+  double weight = by_span_lightest(w->span);
+  if (!w->span->steiner && weight > 0) w->bound = fmin(w->bound, worth(w, w->price) / weight * (1 + 0x1p-36));
+  double rate = narrowest_of(w) * (w->largest > 0 ? w->step * w->largest : 1);
+  BY_TRY(add_rate(w, rate));
+  average_in(w, rate);
+  add_loads(w, rate);
+  keep_best(w);
+  return BANYAN_OK;
+}
+
+static void end_phase(struct weights *w) {
+  if (w->largest > too_large) scale_down(w);
+  if (w->largest < w->phase_end) return;
+  try_bound(w, w->phase);
+  memset(w->phase, 0, w->graph->n_resources * sizeof *w->phase);
+  if (w->step <= last_step)
+    w->climb = fmax(w->climb / 2, last_climb);
+  else if (w->phase_end > 0)
+    w->step = fmax(w->step / 2, last_step);
+  w->phase_end = growth * w->largest;
+}
+
+static bool is_good(const struct weights *w) {
+  return w->best >= w->goal * w->bound;
+}
+
+static enum banyan_status run(struct weights *w, uint32_t most_trees) {
+  uint32_t check = w->span->steiner ? FIRST_STEINER : FIRST_CHECK, least = check;
+  for (uint32_t i = 1; i <= most_trees && !is_good(w); i++) {
+    BY_TRY(add_tree(w));
+    end_phase(w);
+    if (i < check && i < most_trees) continue;
+    find_bounds(w);
+    check = i + (i / 8 > least ? i / 8 : least);
+  }
+  find_bounds(w); /* a good one may be very good */
+  return BANYAN_OK;
+}
+
+static uint32_t usual_trees(const struct by_graph *graph) {
+  double trees = (double)EDGES_IN_ALL / graph->n_edges;
+  return (uint32_t)fmin(fmax(trees, LEAST_TREES), MOST_TREES);
+}
+
+enum banyan_status by_pack_weights(const struct by_graph *graph, const struct by_weights_options *options,
+                                   struct by_packing **out) {
+  uint32_t most = options && options->most_trees ? options->most_trees : usual_trees(graph);
+  struct by_span span = {0};
+  struct by_pool pool = {0};
+  struct weights w = {.graph = graph, .span = &span, .pool = &pool, .step = first_step, .climb = 1, .bound = INFINITY};
+  w.goal = options && options->goal > 0 ? options->goal : usual_goal;
+  enum banyan_status status = init(&w);
+  if (status == BANYAN_OK) status = run(&w, most);
+  if (status == BANYAN_OK) {
+    for (uint32_t t = w.n_kept; t < pool.n_trees; t++) w.kept[t] = 0;
+    status = by_packing_make(&pool, w.kept, w.bound, out);
+  }
+  fini(&w);
+  return status;
+}

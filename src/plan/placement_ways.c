@@ -1,0 +1,203 @@
+/* The ways of workers to servers. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "placement_parts.h"
+#include "topology_paths.h"
+
+#define NONE UINT32_MAX
+
+struct work {
+  struct by_placement_ways *ways;
+  struct by_paths paths;
+  struct by_hop *hops;
+  uint32_t *vertex; /* of each node: its vertex + 1; 0: not on a way */
+  uint32_t *nodes;  /* on ways */
+  uint32_t n;
+};
+
+static const char *name_of(const struct by_placement_ways *ways, uint32_t node) {
+  return ways->topology->nodes[node].name;
+}
+
+/* --- what was asked --- */
+
+static enum banyan_status check_nodes(const struct by_placement_ways *ways, const uint32_t *nodes, uint32_t n,
+                                      const char *what) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (nodes[i] >= ways->topology->n_nodes)
+      return by_fail(BANYAN_ERR_ARGUMENT, "node number %u is not in the topology", nodes[i]);
+    if (ways->topology->nodes[nodes[i]].kind != BY_NODE_HOST)
+      return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is a switch and cannot be a %s", name_of(ways, nodes[i]), what);
+    for (uint32_t j = 0; j < i; j++)
+      if (nodes[i] == nodes[j])
+        return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is a %s twice", name_of(ways, nodes[i]), what);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_job(const struct by_placement_ways *ways, const struct by_placement_job *job) {
+  if (job->n_workers < 1 || job->n_servers < 1) return by_fail(BANYAN_ERR_ARGUMENT, "a job needs workers and a server");
+  if (job->n_workers > BY_PLACEMENT_WORKERS + 1)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers: switches tell at most %d apart in a tree", job->n_workers,
+                   BY_PLACEMENT_WORKERS);
+  if (!(job->weight > 0) || isinf(job->weight))
+    return by_fail(BANYAN_ERR_ARGUMENT, "a job's weight is %g; it must be more than 0", job->weight);
+  BY_TRY(check_nodes(ways, job->workers, job->n_workers, "worker"));
+  return check_nodes(ways, job->servers, job->n_servers, "server");
+}
+
+/* --- one tree --- */
+
+static uint32_t server_of(const struct by_placement_ways *ways, const struct by_way_tree *tree) {
+  return ways->jobs[tree->job].servers[tree->server];
+}
+
+/* Marks a worker's way, from itself on until it meets another one. */
+static enum banyan_status mark_way(struct work *w, uint32_t worker, uint32_t server) {
+  for (uint32_t node = worker; !w->vertex[node]; node = w->hops[node].next) {
+    if (node != server && w->hops[node].link == NONE)
+      return by_fail(BANYAN_ERR_TOPOLOGY, "\"%.64s\" cannot reach the server \"%.64s\"", name_of(w->ways, worker),
+                     name_of(w->ways, server));
+    w->vertex[node] = 1;
+    w->nodes[w->n++] = node;
+    if (node == server) break;
+  }
+  return BANYAN_OK;
+}
+
+/* Packed so that sorting needs no context: hops, then the node. */
+static int compare_keys(const void *a, const void *b) {
+  const uint64_t *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+/* Vertices by their hops to the server, so that parents come before children. */
+static enum banyan_status sort_nodes(struct work *w) {
+  uint64_t *keys = calloc((size_t)w->n + 1, sizeof *keys);
+  if (!keys) return by_placement_no_memory();
+  for (uint32_t i = 0; i < w->n; i++) keys[i] = (uint64_t)w->hops[w->nodes[i]].hops << 32 | w->nodes[i];
+  qsort(keys, w->n, sizeof *keys, compare_keys);
+  for (uint32_t v = 0; v < w->n; v++) {
+    w->nodes[v] = (uint32_t)keys[v];
+    w->vertex[w->nodes[v]] = v + 1;
+  }
+  free(keys);
+  return BANYAN_OK;
+}
+
+static enum banyan_status allocate(struct work *w, struct by_way_tree *tree) {
+  struct by_arena *arena = &w->ways->arena;
+  size_t n = w->n;
+  uint32_t *numbers = BY_ARENA_ARRAY(arena, uint32_t, 5 * n);
+  double *reals = BY_ARENA_ARRAY(arena, double, 3 * n);
+  tree->able = BY_ARENA_ARRAY(arena, bool, n);
+  tree->start = BY_ARENA_ARRAY(arena, uint32_t, w->ways->jobs[tree->job].n_workers);
+  if (!numbers || !reals || !tree->able || !tree->start) return by_placement_no_memory();
+  tree->node = numbers;
+  tree->link = numbers + n;
+  tree->workers = numbers + 2 * n;
+  tree->parent = numbers + 3 * n;
+  tree->own = numbers + 4 * n;
+  tree->capacity = reals;
+  tree->limit = reals + n;
+  tree->hold = reals + 2 * n;
+  tree->flow = (struct by_flow){.n = w->n, .parent = tree->parent, .own = tree->own, .able = tree->able};
+  tree->flow.capacity = tree->capacity;
+  tree->flow.limit = tree->limit;
+  tree->flow.hold = tree->hold;
+  return BANYAN_OK;
+}
+
+static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t v) {
+  const struct by_node *node = &w->ways->topology->nodes[w->nodes[v]];
+  const struct by_hop *hop = &w->hops[w->nodes[v]];
+  tree->node[v] = w->nodes[v];
+  tree->limit[v] = fmin(by_residual(node->out), by_residual(node->in));
+  tree->able[v] = v && node->kind == BY_NODE_SWITCH && node->aggregates;
+  tree->hold[v] = tree->able[v] && node->memory ? tree->round_trip / (8 * (double)node->memory) : 0;
+  tree->link[v] = hop->link;
+  tree->parent[v] = v ? w->vertex[hop->next] - 1 : 0;
+  tree->capacity[v] = INFINITY;
+  if (!v) return;
+  const struct by_link *link = &w->ways->topology->links[hop->link];
+  tree->capacity[v] = fmin(by_residual(link->capacity[BY_AB]), by_residual(link->capacity[BY_BA]));
+}
+
+static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
+  const struct by_placement_job *job = &w->ways->jobs[tree->job];
+  BY_TRY(allocate(w, tree));
+  for (uint32_t v = 0; v < w->n; v++) {
+    fill_vertex(w, tree, v);
+    if (!(tree->capacity[v] > 0) || !(tree->limit[v] > 0))
+      return by_fail(BANYAN_ERR_TOPOLOGY, "\"%.64s\", on the way to the server \"%.64s\", cannot send both ways",
+                     name_of(w->ways, tree->node[v]), name_of(w->ways, server_of(w->ways, tree)));
+  }
+  for (uint32_t i = 0; i < job->n_workers; i++) {
+    tree->start[i] = w->vertex[job->workers[i]] - 1;
+    tree->own[tree->start[i]] = tree->workers[tree->start[i]] = 1;
+  }
+  for (uint32_t v = w->n; v-- > 1;) tree->workers[tree->parent[v]] += tree->workers[v];
+  if (tree->workers[0] - tree->own[0] <= BY_PLACEMENT_WORKERS) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers beside the server: switches tell at most %d apart in a tree",
+                 tree->workers[0] - tree->own[0], BY_PLACEMENT_WORKERS);
+}
+
+static enum banyan_status make_tree(struct work *w, double turnaround, struct by_way_tree *tree) {
+  const struct by_placement_job *job = &w->ways->jobs[tree->job];
+  uint32_t server = server_of(w->ways, tree);
+  double longest = 0;
+  BY_TRY(by_paths_to(&w->paths, server, w->hops));
+  memset(w->vertex, 0, w->ways->topology->n_nodes * sizeof *w->vertex);
+  w->n = 0;
+  BY_TRY(mark_way(w, server, server));
+  for (uint32_t i = 0; i < job->n_workers; i++) {
+    BY_TRY(mark_way(w, job->workers[i], server));
+    longest = fmax(longest, w->hops[job->workers[i]].delay);
+  }
+  tree->round_trip = 2 * longest + turnaround;
+  BY_TRY(sort_nodes(w));
+  return fill_tree(w, tree);
+}
+
+/* --- all trees --- */
+
+static enum banyan_status make_trees(struct work *w, double turnaround) {
+  struct by_placement_ways *ways = w->ways;
+  uint32_t n = 0;
+  for (uint32_t j = 0; j < ways->n_jobs; j++) {
+    BY_TRY(check_job(ways, &ways->jobs[j]));
+    ways->n_trees += ways->jobs[j].n_servers;
+  }
+  ways->trees = BY_ARENA_ARRAY(&ways->arena, struct by_way_tree, ways->n_trees);
+  w->hops = BY_ARENA_ARRAY(&ways->arena, struct by_hop, ways->topology->n_nodes);
+  w->vertex = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
+  w->nodes = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
+  if (!ways->trees || !w->hops || !w->vertex || !w->nodes) return by_placement_no_memory();
+  for (uint32_t j = 0; j < ways->n_jobs; j++)
+    for (uint32_t s = 0; s < ways->jobs[j].n_servers; s++, n++) {
+      ways->trees[n] = (struct by_way_tree){.job = j, .server = s};
+      BY_TRY(make_tree(w, turnaround, &ways->trees[n]));
+    }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_placement_ways_init(struct by_placement_ways *ways, const struct by_topology *topology,
+                                          const struct by_placement_job *jobs, uint32_t n_jobs, double turnaround) {
+  struct work w = {.ways = ways};
+  *ways = (struct by_placement_ways){.topology = topology, .jobs = jobs, .n_jobs = n_jobs};
+  if (n_jobs < 1 || n_jobs > BY_PLACEMENT_MOST_JOBS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%u jobs; 1 to %d can be placed together", n_jobs, BY_PLACEMENT_MOST_JOBS);
+  BY_TRY(by_paths_init(&w.paths, topology));
+  by_arena_init(&ways->arena);
+  enum banyan_status status = make_trees(&w, turnaround);
+  by_paths_fini(&w.paths);
+  if (status != BANYAN_OK) by_placement_ways_fini(ways);
+  return status;
+}
+
+void by_placement_ways_fini(struct by_placement_ways *ways) {
+  by_arena_fini(&ways->arena);
+  *ways = (struct by_placement_ways){0};
+}

@@ -1,0 +1,68 @@
+/* The planner: from a topology to a plan that runs, with a bound that proves
+ * how good it is. It puts together the parts: the graph (graph_topology.h), a
+ * bound (pack_exact.h, pack_weights.h), trees (pack_few.h or those of the
+ * bound), the plan (plan_packed.h); and for each size of buffer weighs those
+ * trees against one low tree, rings and other built-ins by predicted time
+ * (cost.h). Pure: no I/O, no clock, and the same seed gives the same plan. */
+#ifndef BY_PLAN_PLANNER_H
+#define BY_PLAN_PLANNER_H
+
+#include "embed.h"
+#include "graph.h"
+#include "graph_topology.h"
+#include "packing.h"
+#include "plan.h"
+#include "planner_weigh.h"
+#include "topology.h"
+
+enum by_planner_method {
+  BY_PLANNER_FEW,     /* at most K trees, low ones */
+  BY_PLANNER_EXACT,   /* as many trees as the largest throughput needs */
+  BY_PLANNER_WEIGHTS, /* the same nearly, for large graphs */
+  BY_PLANNER_CLUSTER, /* at most K of rings, stars, elastic trees, packed trees and others (embed.h) */
+};
+#define BY_PLANNER_METHODS "few|exact|weights|cluster"
+
+/* What is weighed by predicted time. */
+enum by_planner_weighing {
+  BY_PLANNER_WEIGH_ALL,   /* everything for every size */
+  BY_PLANNER_WEIGH_SMALL, /* the same, but large buffers go along the trees that were asked for */
+  BY_PLANNER_WEIGH_NONE,  /* those trees for every size */
+};
+
+struct by_planner_options {
+  enum by_planner_method method;
+  struct by_graph_choice choice; /* who takes part, who may help */
+  uint32_t most_trees;           /* K, of BY_PLANNER_FEW and _CLUSTER */
+  double most_height;            /* of each tree, of the same; INFINITY: any */
+  bool by_delay;                 /* heights are seconds, else hops */
+  double least_rate;             /* of each tree, bit/s, of the same */
+  double tolerance;              /* of the bound: how much throughput may be lost for less height */
+  uint64_t seed;
+  enum by_planner_weighing weighing;
+  struct by_cost_rates rates; /* for predicted times */
+};
+
+/* What came out; filled by by_planner_run, emptied by by_planned_fini. */
+struct by_planned {
+  struct by_plan *plan;
+  struct by_graph *graph;
+  struct by_packing *packing;     /* the trees that were packed first; NULL: of BY_PLANNER_CLUSTER */
+  struct by_embedding *embedding; /* of BY_PLANNER_CLUSTER; else NULL */
+  struct by_weighed weighed;      /* what the plan was chosen from; the trees of either are the first */
+};
+
+/* few, 8 trees of any height, tolerance 5 %, seed 1; everything is weighed at the usual costs. */
+struct by_planner_options by_planner_defaults(void);
+/* Plans. The name is the plan's. BANYAN_ERR_ARGUMENT, BANYAN_ERR_TOPOLOGY: see by_graph_of_topology; BANYAN_ERR_PLAN:
+ * no trees keep the limits. Cost: that of the parts; a second for 1000 vertices. */
+BANYAN_CHECK enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
+                                               const struct by_planner_options *options, struct by_planned *out);
+void by_planned_fini(struct by_planned *planned);
+
+struct by_text;
+/* Adds, in words and numbers: what the plan reaches of what no plan exceeds, which links and machines limit it, what is
+ * used for which sizes, and what everything that was weighed would give. */
+void by_planned_explain(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text);
+
+#endif

@@ -1,0 +1,118 @@
+/* What limits a plan: the resources that its trees fill. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "planner.h"
+#include "text.h"
+
+enum { NAMED = 8 };
+static const double full = 0.999;
+
+/* The load of each resource under the packing, in bit/s; NULL: no memory. */
+static double *loads_of(const struct by_graph *graph, const struct by_packing *packing) {
+  double *load = calloc(graph->n_resources, sizeof *load);
+  for (uint32_t t = 0; load && t < packing->n_trees; t++)
+    for (uint32_t i = 0; i < packing->trees[t].n; i++) {
+      const struct by_graph_edge *edge = &graph->edges[packing->trees[t].edges[i]];
+      for (uint32_t u = 0; u < edge->n; u++) load[graph->uses[edge->first + u]] += packing->trees[t].rate;
+    }
+  return load;
+}
+
+static void name_resource(const struct by_planned *planned, const struct by_topology *topology, uint32_t resource,
+                          struct by_text *text) {
+  const struct by_origin *origin = &planned->graph->origin[resource];
+  char rate[32];
+  if (origin->kind == BY_ORIGIN_LINK) {
+    const struct by_link *link = &topology->links[origin->index];
+    by_text_add(text, "  link %s - %s", topology->nodes[link->a].name, topology->nodes[link->b].name);
+  } else if (origin->kind == BY_ORIGIN_NODE) {
+    by_text_add(text, "  all links of %s together", topology->nodes[origin->index].name);
+  }
+  by_text_add(text, ": %s left\n", by_print_rate(planned->graph->capacity[resource], rate));
+}
+
+static void add_limits(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
+  const struct by_graph *graph = planned->graph;
+  double *load = loads_of(graph, planned->packing);
+  uint32_t n = 0;
+  for (uint32_t i = 0; load && i < graph->n_resources; i++) {
+    if (load[i] < full * graph->capacity[i]) continue;
+    if (!n++) by_text_add(text, "What they fill to the last:\n");
+    if (n <= NAMED) name_resource(planned, topology, i, text);
+  }
+  if (n > NAMED) by_text_add(text, "  and %u more\n", n - NAMED);
+  free(load);
+}
+
+/* --- what is used when, and what else there is --- */
+
+static const uint64_t shown[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
+enum { N_SHOWN = sizeof shown / sizeof *shown };
+
+static uint32_t place_of(const struct by_weighed *weighed, uint64_t bytes) {
+  uint32_t i = 0;
+  while (i + 1 < BY_WEIGH_SIZES && weighed->sizes[i] < bytes) i++;
+  return i;
+}
+
+static void add_classes(const struct by_weighed *weighed, struct by_text *text) {
+  char bytes[32];
+  for (uint32_t i = 0, end; i < BY_WEIGH_SIZES; i = end) {
+    const char *what = weighed->candidates[weighed->used[i]].what;
+    for (end = i + 1; end < BY_WEIGH_SIZES && weighed->used[end] == weighed->used[i];) end++;
+    if (end < BY_WEIGH_SIZES)
+      by_text_add(text, "%s to %s: %s\n", i ? "  " : "Buffers of up", by_print_bytes(weighed->sizes[end - 1], bytes),
+                  what);
+    else
+      by_text_add(text, "%s: %s\n", i ? "  larger ones" : "Buffers of every size", what);
+  }
+}
+
+static void add_time(struct by_text *text, double seconds, bool used) {
+  char number[32];
+  if (seconds < 1e-3)
+    snprintf(number, sizeof number, "%.0f us", seconds * 1e6);
+  else if (seconds < 1)
+    snprintf(number, sizeof number, "%.*f ms", seconds < 0.1 ? 1 : 0, seconds * 1e3);
+  else
+    snprintf(number, sizeof number, "%.*f s", seconds < 100 ? 2 : 0, seconds);
+  by_text_add(text, "%9s%s", number, used ? "*" : " ");
+}
+
+static void add_table(const struct by_weighed *weighed, struct by_text *text) {
+  char rate[32];
+  by_text_add(text, "What each would give, as predicted (* is used):\n%-28s%14s", "", "rate");
+  for (uint32_t k = 0; k < N_SHOWN; k++) by_text_add(text, "%9s ", by_print_bytes(shown[k], rate));
+  by_text_add(text, "\n");
+  for (uint32_t i = 0; i < weighed->n; i++) {
+    const struct by_candidate *candidate = &weighed->candidates[i];
+    by_text_add(text, "  %-26s%14s", candidate->what, by_print_rate(candidate->rate, rate));
+    for (uint32_t k = 0; k < N_SHOWN; k++) {
+      uint32_t at = place_of(weighed, shown[k]);
+      add_time(text, candidate->seconds[at], weighed->used[at] == i);
+    }
+    by_text_add(text, "\n");
+  }
+}
+
+static void add_packing(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
+  const struct by_packing *packing = planned->packing;
+  uint32_t helpers = planned->plan->n_vertices - planned->plan->n_ranks;
+  char rate[2][32];
+  by_text_add(text, "%u ranks", planned->plan->n_ranks);
+  if (helpers) by_text_add(text, " and %u helpers", helpers);
+  by_text_add(text, ": %u %s %s, %.1f %% of the %s that no set of trees exceeds here.\n", packing->n_trees,
+              packing->n_trees == 1 ? "tree carries" : "trees carry", by_print_rate(packing->throughput, rate[0]),
+              100 * packing->throughput / packing->bound, by_print_rate(packing->bound, rate[1]));
+  add_limits(planned, topology, text);
+}
+
+void by_planned_explain(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
+  if (planned->embedding)
+    by_embedding_explain(planned->embedding, text);
+  else
+    add_packing(planned, topology, text);
+  add_classes(&planned->weighed, text);
+  add_table(&planned->weighed, text);
+}
