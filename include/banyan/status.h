@@ -24,9 +24,10 @@ enum banyan_status {
   BANYAN_ERR_ARGUMENT = 1,    /* an argument is out of its range */
   BANYAN_ERR_UNSUPPORTED = 2, /* valid, but not possible with this type, plan or machine */
   BANYAN_ERR_NO_MEMORY = 3,
-  BANYAN_ERR_SYSTEM = 4, /* the operating system refused; the text has its reason */
-  BANYAN_ERR_PARSE = 5,  /* a file or message is malformed; the text has the place */
-  BANYAN_ERR_PLAN = 6,   /* a plan is well-formed but wrong; the text names tree and vertex */
+  BANYAN_ERR_SYSTEM = 4,   /* the operating system refused; the text has its reason */
+  BANYAN_ERR_PARSE = 5,    /* a file or message is malformed; the text has the place */
+  BANYAN_ERR_PLAN = 6,     /* a plan is well-formed but wrong; the text names tree and vertex */
+  BANYAN_ERR_TOPOLOGY = 7, /* a topology is well-formed but makes no sense; the text names node or link */
   /* a link */
   BANYAN_ERR_CONNECT = 32,  /* no address of the peer could be reached */
   BANYAN_ERR_AUTH = 33,     /* the peer does not hold the job's key */

@@ -58,9 +58,50 @@ struct by_state {
   bool queued, done;
 };
 
+/* A group of a plan with helpers: the versions under which its messages travel. */
+struct by_helped_group {
+  uint32_t version, again; /* through its helpers; among ranks alone. 0: it has no helpers */
+  bool lost;               /* one of its helpers: it goes among ranks alone */
+};
+
+/* A plan with helpers, and what makes up for one that is lost. */
+struct by_helped {
+  struct by_helped *next; /* an older one of the domain */
+  struct by_domain *domain;
+  struct by_plan *plan, *among, *confirm; /* with helpers; among ranks; how all tell all that they have results */
+  uint32_t confirm_version;
+  uint32_t self;                  /* this process's vertex */
+  uint32_t *processes;            /* by vertex; UINT32_MAX: nobody stands there */
+  uint32_t *first;                /* by class: its first group in `groups` */
+  struct by_helped_group *groups; /* of all classes */
+  uint32_t users;                 /* calls under way */
+};
+
+/* One group of a call, run apart from the others so that it can be repeated. */
+struct by_part {
+  uint32_t group;
+  struct by_call *call, *again; /* through helpers, among ranks; NULL: not begun, or given up */
+  bool in, in_again;            /* its result is there */
+  bool direct;                  /* `again` came first: it works in the caller's buffers */
+};
+
+/* A call over a plan with helpers: see joint.c. */
+struct by_joint {
+  struct by_helped *helped;
+  uint32_t class_, n;
+  struct by_part *parts;
+  struct banyan_call user;
+  struct by_call *confirm;
+  bool confirmed;
+  uint8_t *votes, *verdict; /* by part: 1: this rank, any rank, has the result of `again` only */
+  void *kept, *results;     /* contributions that adding in place would destroy; what comes out of `again` */
+  size_t kept_bytes, results_bytes;
+};
+
 struct by_program {
   struct by_program *next;
   struct by_domain *domain;
+  struct by_helped *helped; /* NULL: of a plan without helpers, or of what they have no part in */
   const struct by_class *class_;
   struct by_schedule *schedule;
   struct by_link **links;    /* of the schedule's peers */
@@ -70,6 +111,7 @@ struct by_program {
   uint32_t *out_of_step;     /* index into a call's outs */
   uint32_t *first_out;       /* of each peer: a call's outs are ordered by peer and tag */
   uint32_t n_outs, n_staged; /* messages to be added: each may need a ring */
+  bool joint;                /* its calls have parts */
   bool retired;              /* its plan was replaced: freed with its last call */
 };
 
@@ -109,7 +151,11 @@ struct by_call {
   void *scratch; /* tmp buffer and its size, kept for the next call */
   size_t scratch_bytes;
   enum banyan_status status;
-  bool taken, ended, released, pair, ready;
+  struct by_joint *joint;                             /* a call with parts; */
+  struct by_call *whole;                              /* or the one that this is a part of */
+  struct by_call *due_next;                           /* in the engine's list of calls with all steps done */
+  bool taken, ended, released, pair, ready, aid, due; /* aid: of others, through this helper */
+  bool grants;                                        /* ahead, when it starts */
   uint8_t barrier_byte;
 };
 
@@ -144,6 +190,7 @@ struct by_link {
   struct by_link *dirty_next; /* in the engine's list of links with something to send */
   bool dirty;
   bool suspected;   /* its end has been reported */
+  bool lost;        /* a helper that is gone: nobody misses it any more */
   bool wanted;      /* a lane was asked for */
   bool holds;       /* lanes may have small frames, or a part of one, until they are flushed */
   bool left, never; /* its process left on purpose; so that there never will be a lane if there is none */
@@ -168,6 +215,10 @@ struct by_domain {
   uint32_t *processes;
   uint32_t *rank_of; /* process -> rank, or UINT32_MAX */
   struct by_plan *plan;
+  struct by_helped *helped; /* newest first; the plan's own, where it has helpers, is the first */
+  bool aided;               /* has or had a plan with helpers */
+  struct by_call *aids;     /* of a helper: calls under way, by ready_next_pair */
+  uint64_t *aided_past;     /* those that ended last: number and version; NULL: not a helper's */
   struct by_program *programs;
   uint32_t next_call;
   struct by_call **window; /* running calls by number & (window_size - 1) */
@@ -215,14 +266,28 @@ struct by_engine {
   uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
   uint64_t verdict_at;                    /* a call is late, and somebody asks why until then; 0: none is */
   uint32_t *gone, n_gone, gone_room;      /* numbers of domains that were destroyed: peers may still send for them */
+  struct by_call *due;                    /* calls with all steps done that have parts, are parts, or are aids */
+  bool aids;                              /* this is a helper */
+  bool retry;                             /* frames that were kept may have a call now */
+  size_t aid_bytes;                       /* scratch of aids under way */
   bool moved;
 };
 
-/* program.c */
-enum banyan_status by_program_get(struct by_domain *domain, const struct by_class *class_,
-                                  enum banyan_collective collective, uint32_t root, struct by_program **out);
+static inline bool by_is_aid(const struct by_engine *engine, uint32_t process) {
+  return process >= engine->options.ranks;
+}
+
+/* program.c. For the class of so many bytes. */
+enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,
+                                  uint32_t root, struct by_program **out);
+/* A part of a plan, under a version of its own. `helped` may be NULL. */
+enum banyan_status by_program_get_part(struct by_domain *domain, struct by_helped *helped, const struct by_plan *plan,
+                                       const struct by_class *class_, uint32_t part, uint32_t version,
+                                       enum banyan_collective collective, uint32_t root, struct by_program **out);
 enum banyan_status by_program_get_pair(struct by_domain *domain, bool sends, uint32_t peer, struct by_program **out);
 void by_programs_retire(struct by_domain *domain);
+/* Those of parts of this plan. */
+void by_programs_retire_of(struct by_domain *domain, const struct by_helped *helped);
 void by_program_destroy(struct by_program *program);
 enum banyan_status by_program_take_call(struct by_program *program, struct by_call **out);
 void by_program_give_call(struct by_call *call);
@@ -234,8 +299,56 @@ void by_call_end(struct by_call *call, enum banyan_status status);
 void by_call_drop(struct by_call *call);
 const char *by_call_describe(const struct by_frame *stamp, char *text, size_t room);
 
+/* Fills a call for a user's one: descriptor, bounds, scratch; buffers begin with piece 0. */
+enum banyan_status by_call_prepare(struct by_call *call, const struct banyan_call *user, char *send, char *recv);
+void by_call_begin(struct by_call *call);
+/* All steps are done: that is its end, unless it has parts or is one. */
+void by_call_done(struct by_call *call);
+enum banyan_status by_call_need(struct by_engine *engine, void **memory, size_t *have, size_t bytes);
+
+/* helped.c */
+void by_helped_free(struct by_helped *helped);
+/* Which group of which class travels under this version; false: none. `again`: among ranks alone. */
+bool by_helped_find(const struct by_helped *helped, uint32_t version, uint32_t *class_, uint32_t *group, bool *again);
+bool by_helped_has(const struct by_helped *helped, uint32_t class_);
+struct by_helped_group *by_helped_group(const struct by_helped *helped, uint32_t class_, uint32_t group);
+/* Frees old ones that no call uses. */
+void by_helped_sweep(struct by_domain *domain);
+
+/* joint.c */
+/* What is to become of a frame whose call is not under way. */
+enum by_stray { BY_STRAY_NONE, BY_STRAY_KEEP, BY_STRAY_DROP };
+enum by_stray by_joint_stray(const struct by_domain *domain, const struct by_frame *frame);
+/* The part that a frame is for; NULL: it is not under way. */
+struct by_call *by_joint_find(const struct by_call *whole, const struct by_frame *frame);
+/* Part i of what is under way for a call, from 0; NULL: there are no more. */
+const struct by_call *by_joint_part(const struct by_call *whole, uint32_t i);
+bool by_joint_create(struct by_call *call);
+void by_joint_free(struct by_joint *joint);
+/* Before the call begins; on failure it is as before. */
+enum banyan_status by_joint_prepare(struct by_call *whole, const struct banyan_call *user);
+void by_joint_begin(struct by_call *whole);
+/* Its parts, when it ends. */
+void by_joint_end(struct by_call *whole);
+void by_joint_lost(struct by_call *whole);
+void by_due_add(struct by_call *call);
+void by_due_run(struct by_engine *engine);
+
+/* aid.c: of helpers */
+struct by_call *by_aid_find(const struct by_domain *domain, const struct by_frame *frame);
+/* A frame of no call under way. *call is the one that was made for it; NULL: it is to be kept (`keep`) or dropped. */
+enum banyan_status by_aid_take(struct by_link *link, const struct by_frame *frame, struct by_call **call, bool *keep);
+void by_aid_ended(struct by_call *call);
+void by_aid_forget(struct by_call *call);
+/* Gives up those of groups that are lost. */
+void by_aid_lost(struct by_domain *domain);
+/* Frames that were kept: their plan may be known now, or there may be room. */
+void by_aid_retry(struct by_engine *engine);
+
 /* work.c */
 void by_work_queue(struct by_call *call, uint32_t step);
+/* When a call starts: what can go out goes to its link at once, what can be copied is queued. */
+void by_work_start(struct by_call *call, uint32_t index);
 /* Runs at most `most` units of the call's queue. */
 bool by_work_run(struct by_call *call, uint32_t most);
 /* Bytes of message `in` that lie in a lane's memory: added or copied from there if their turn has come. Returns
@@ -244,6 +357,11 @@ size_t by_work_direct(struct by_in *in, const char *bytes, size_t n);
 void by_work_sent(struct by_out *out);
 /* Grants what may be granted of a message now. */
 void by_work_granting(struct by_in *in);
+/* When a call starts: grants what needs no room. The word goes out in front of the call's own data, so that peers
+ * seldom have to wait for it. Such grants may come before their call is made; so only few calls send them. */
+void by_work_grant_ahead(struct by_call *call);
+/* Whether calls like it have messages that are worth it; bounds and pair are set. */
+bool by_work_may_grant(const struct by_call *call);
 /* Whether a message is so large that it is better stored past the cache. */
 bool by_work_streams(const struct by_in *in);
 /* Where bytes of a message from `at` on go: room for at most *n bytes now. */
@@ -263,6 +381,8 @@ void by_link_touch(struct by_link *link);
 void by_link_forget(struct by_link *link, uint32_t region);
 /* Has the sender told that all of a message has been taken, though its call goes away. */
 void by_link_owe(const struct by_in *in);
+/* Has the sender told to send all of a message, though its call goes away: what comes is thrown away. */
+void by_link_let_come(const struct by_in *in);
 void by_link_drop_call(struct by_link *link, const struct by_call *call);
 
 /* deliver.c */
@@ -271,6 +391,8 @@ bool by_deliver(struct by_end *end);
 void by_deliver_stored(struct by_call *call, struct by_link *link);
 /* Throws away the frames that came for calls of a domain that will not be made. */
 void by_deliver_forget(struct by_link *link, uint32_t domain);
+/* The same for one call, and one version; 0: any. */
+void by_deliver_forget_call(struct by_link *link, uint32_t domain, uint32_t call, uint32_t version);
 
 /* engine.c */
 /* The end's lane has failed: that is an error unless nobody misses it. */

@@ -42,7 +42,7 @@ static bool same_call(const struct by_call *call, const struct by_frame *frame) 
 static const struct by_peer *peer_of(const struct by_call *call, const struct by_link *link) {
   const struct by_program *program = call->program;
   uint32_t n = program->schedule->n_peers;
-  if (n <= 8) {
+  if (n <= 8 || by_is_aid(link->engine, link->process)) { /* helpers have other vertices in other plans */
     for (uint32_t i = 0; i < n; i++)
       if (program->links[i] == link) return &program->schedule->peers[i];
     return NULL;
@@ -74,7 +74,7 @@ static struct by_out *message_out(struct by_link *link, struct by_call *call, co
 
 static void took(struct by_link *link, uint32_t size) {
   link->taken += size + FRAME_BYTES;
-  if (link->taken >= link->engine->options.link_credit / 4) by_link_touch(link);
+  if (link->taken >= link->engine->options.link_credit / 2) by_link_touch(link);
 }
 
 /* ---- frames for calls that are not made yet */
@@ -169,6 +169,10 @@ static void handle_more(struct by_link *link, struct by_call *call, const struct
 
 static void handle_answer(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
   struct by_out *out = message_out(link, call, frame);
+  if (frame->type == BY_FRAME_GRANT && !same_call(call, frame)) {
+    mismatch(link, call, frame);
+    return;
+  }
   if (!out || frame->offset > out->length) {
     broken(link, "an answer to a message that it was not sent");
     return;
@@ -369,6 +373,13 @@ static bool of_link(struct by_end *end, const struct by_frame *frame) {
   return true;
 }
 
+/* Of a plan with helpers: a part that is not under way yet, or no longer. */
+static enum by_stray stray_of(const struct by_engine *engine, const struct by_frame *frame) {
+  for (const struct by_domain *d = engine->domains; d; d = d->next)
+    if (d->id == frame->domain && d->aided && !(frame->flags & BY_FRAME_PAIR)) return by_joint_stray(d, frame);
+  return BY_STRAY_NONE;
+}
+
 /* Where the frame that just began goes. False: it cannot be handled yet (its payload is not there) or failed. */
 static bool begin(struct by_end *end, const struct by_frame *frame) {
   struct by_link *link = end->link;
@@ -378,9 +389,19 @@ static bool begin(struct by_end *end, const struct by_frame *frame) {
   if (frame->type >= BY_FRAME_CREDIT) return of_link(end, frame);
   struct by_call *call = find_call(link, frame);
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
+  if (!call && link->engine->aids) {
+    bool keep = false;
+    if (by_aid_take(link, frame, &call, &keep) != BANYAN_OK) return broken(link, banyan_error_text());
+    if (keep) store(end, frame);
+    if (!call) return link->engine->status == BANYAN_OK;
+  }
   if (!call) {
-    if (answers) return true;                                    /* it came too late to matter */
-    bool late = link->n_ends > 1 && frame->flags & BY_FRAME_ASK; /* other lanes were faster */
+    enum by_stray stray = stray_of(link->engine, frame);
+    if (stray == BY_STRAY_KEEP) store(end, frame);
+    if (stray != BY_STRAY_NONE) return link->engine->status == BANYAN_OK;
+    bool early = frame->type == BY_FRAME_GRANT && !(frame->flags & BY_FRAME_PAIR); /* the peer was faster */
+    if (answers && (!early || is_past(link->engine, link, frame))) return true;    /* it came too late to matter */
+    bool late = link->n_ends > 1 && frame->flags & BY_FRAME_ASK;                   /* other lanes were faster */
     if (is_past(link->engine, link, frame)) return late || surplus(link, frame);
     if (is_gone(link->engine, frame->domain)) return true;
     if (!link->running) return false; /* nobody needs what comes behind it: it may stay in the lane */
@@ -437,6 +458,7 @@ bool by_deliver(struct by_end *end) {
   /* its call may have been made while the rest of it arrived */
   struct by_call *call = stored ? find_call(link, &stored->frame) : NULL;
   if (call) by_deliver_stored(call, link);
+  if (stored && link->engine->aids) link->engine->retry = true; /* what was in its way may be gone */
   return true;
 }
 
@@ -472,6 +494,8 @@ static void replay(struct by_link *link, struct by_call *call, const struct by_s
     handle_offer(link, call, frame, &offer);
   } else if (frame->type == BY_FRAME_MORE) {
     handle_more(link, call, frame);
+  } else if (frame->type == BY_FRAME_GRANT) {
+    handle_answer(link, call, frame);
   } else if (frame->flags & BY_FRAME_ASK) {
     handle_ask(link, call, frame);
   } else {
@@ -495,11 +519,16 @@ void by_deliver_stored(struct by_call *call, struct by_link *link) {
   }
 }
 
-void by_deliver_forget(struct by_link *link, uint32_t domain) {
+static bool is_of(const struct by_frame *frame, uint32_t call, uint32_t version) {
+  return !(frame->flags & BY_FRAME_PAIR) && frame->call == call && (!version || frame->plan == version);
+}
+
+/* `call` NULL: all of the domain. */
+static void forget_stored(struct by_link *link, uint32_t domain, const uint32_t *call, uint32_t version) {
   struct by_stored **place = &link->stored;
   while (*place) {
     struct by_stored *stored = *place;
-    if (stored->frame.domain != domain) {
+    if (stored->frame.domain != domain || (call && !is_of(&stored->frame, *call, version))) {
       place = &stored->next;
       continue;
     }
@@ -515,4 +544,12 @@ void by_deliver_forget(struct by_link *link, uint32_t domain) {
     by_engine_give_stored(link->engine, stored);
   }
   link->stored_end = place;
+}
+
+void by_deliver_forget(struct by_link *link, uint32_t domain) {
+  forget_stored(link, domain, NULL, 0);
+}
+
+void by_deliver_forget_call(struct by_link *link, uint32_t domain, uint32_t call, uint32_t version) {
+  if (link->stored) forget_stored(link, domain, &call, version);
 }

@@ -15,12 +15,22 @@ static bool awaits(const struct by_call *call, uint32_t peer) {
   return false;
 }
 
+/* Of a call and its parts; `writer` NULL: only counts. */
+static uint32_t list_awaited(struct by_writer *writer, const struct by_call *call) {
+  uint32_t n = 0;
+  const struct by_call *part = call;
+  for (uint32_t k = 0; part; part = by_joint_part(call, k++))
+    for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
+      if (!awaits(part, p)) continue;
+      n++;
+      if (writer) by_write_u32(writer, part->program->links[p]->process);
+    }
+  return n;
+}
+
 static void write_awaited(struct by_writer *writer, const struct by_call *call) {
-  uint32_t n = 0, n_peers = call ? call->schedule->n_peers : 0;
-  for (uint32_t p = 0; p < n_peers; p++) n += awaits(call, p);
-  by_write_u32(writer, n);
-  for (uint32_t p = 0; p < n_peers; p++)
-    if (awaits(call, p)) by_write_u32(writer, call->program->links[p]->process);
+  by_write_u32(writer, call ? list_awaited(NULL, call) : 0);
+  if (call) (void)list_awaited(writer, call);
 }
 
 /* `running` NULL: it has ended. */

@@ -11,10 +11,12 @@ enum { FIRST_WINDOW = 64, FRAMES_A_TURN = 16, WORK_A_TURN = 64, STILL_S = 2, VER
 /* ---- life */
 
 static void set_defaults(struct by_engine_options *options) {
-  if (!options->unasked) options->unasked = 256 << 10;
+  if (!options->unasked) options->unasked = 1 << 20;
   if (options->window < options->unasked) options->window = options->unasked;
-  if (!options->link_credit) options->link_credit = 1 << 20;
+  if (!options->link_credit) options->link_credit = 4 << 20;
   if (!options->block) options->block = 64 << 10;
+  if (!options->ranks) options->ranks = options->processes;
+  if (!options->aid_memory) options->aid_memory = (size_t)1 << 30;
   if (!options->spread) options->spread = 128 << 10;
   if (!options->clock.now) options->clock = by_clock_system;
 }
@@ -24,6 +26,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   if (!engine) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the executor");
   engine->options = *options;
   set_defaults(&engine->options);
+  engine->aids = by_is_aid(engine, options->self);
   engine->ready_end = &engine->ready;
   engine->dirty_end = &engine->dirty;
   engine->links = calloc(options->processes, sizeof *engine->links);
@@ -113,12 +116,32 @@ enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint3
   return BANYAN_OK;
 }
 
+struct by_domain *by_engine_domain(const struct by_engine *engine, uint32_t id) {
+  struct by_domain *d = engine->domains;
+  while (d && d->id != id) d = d->next;
+  return d;
+}
+
+/* With a call its parts end. */
 static void end_calls_of(struct by_domain *domain) {
   struct by_engine *engine = domain->engine;
   for (struct by_call *call = engine->running; call;) {
-    struct by_call *next = call->next;
-    if (call->domain == domain) by_call_end(call, BANYAN_ERR_CLOSED);
-    call = next;
+    bool ends = call->domain == domain;
+    for (uint32_t i = 0; ends && i < call->schedule->n_incoming; i++) by_link_let_come(&call->ins[i]);
+    if (ends) by_call_end(call, BANYAN_ERR_CLOSED);
+    call = ends ? engine->running : call->next;
+  }
+}
+
+static void forget_due_of(struct by_domain *domain) {
+  for (struct by_call **place = &domain->engine->due; *place;) {
+    struct by_call *call = *place;
+    if (call->domain == domain) {
+      call->due = false;
+      *place = call->due_next;
+    } else {
+      place = &call->due_next;
+    }
   }
 }
 
@@ -154,6 +177,7 @@ void by_domain_destroy(struct by_domain *domain) {
   }
   end_calls_of(domain);
   forget_calls_of(domain);
+  forget_due_of(domain);
   for (uint32_t i = 0; i < engine->options.processes; i++) by_deliver_forget(&engine->links[i], domain->id);
   remember_gone(engine, domain->id);
   struct by_domain **place = &engine->domains;
@@ -169,7 +193,13 @@ void by_domain_destroy(struct by_domain *domain) {
     domain->pairs = pair->next;
     free(pair);
   }
-  by_plan_destroy(domain->plan);
+  if (!domain->helped || domain->helped->plan != domain->plan) by_plan_destroy(domain->plan);
+  while (domain->helped) {
+    struct by_helped *helped = domain->helped;
+    domain->helped = helped->next;
+    by_helped_free(helped);
+  }
+  free(domain->aided_past);
   free(domain->processes);
   free(domain->rank_of);
   free(domain->window);
@@ -192,8 +222,9 @@ bool by_domain_owes(const struct by_domain *domain) {
 
 void by_domain_set_plan(struct by_domain *domain, struct by_plan *plan) {
   by_programs_retire(domain);
-  by_plan_destroy(domain->plan);
+  if (!domain->helped || domain->helped->plan != domain->plan) by_plan_destroy(domain->plan);
   domain->plan = plan;
+  by_helped_sweep(domain);
 }
 
 const struct by_plan *by_domain_plan(const struct by_domain *domain) {
@@ -279,11 +310,29 @@ static void fail_for_leaving(const struct by_link *link) {
   by_engine_fail(engine, BANYAN_ERR_PEER_DEAD, link->process, text);
 }
 
+/* Whoever knows all processes says whether it is lost. */
+static void fail_for_aid(struct by_end *end) {
+  struct by_link *link = end->link;
+  struct by_engine *engine = link->engine;
+  const struct by_engine_options *options = &engine->options;
+  char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
+  if (link->suspected || link->lost) return;
+  link->suspected = true;
+  snprintf(text, sizeof text, "%s is gone: %s", by_engine_name(engine, link->process, name),
+           end->leaving ? "it left" : end->lane->error);
+  if (options->suspects && options->suspects(options->context, link->process, text)) return;
+  by_engine_fail(engine, BANYAN_ERR_PEER_DEAD, link->process, text);
+}
+
 void by_link_failed(struct by_end *end) {
   struct by_link *link = end->link;
   struct by_engine *engine = link->engine;
   const struct by_engine_options *options = &engine->options;
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
+  if (by_is_aid(engine, link->process)) {
+    fail_for_aid(end);
+    return;
+  }
   if (link->suspected || left_in_peace(end)) return;
   if (end->leaving || link->left) {
     fail_for_leaving(link);
@@ -363,6 +412,7 @@ static void progress_end(struct by_end *end) {
   for (int i = 0; i < FRAMES_A_TURN && by_deliver(end) && engine->status == BANYAN_OK; i++) {
     engine->moved = true;
     send_what_is_ready(engine);
+    if (!engine->pending) return; /* whoever waited can go on; there is another turn for what comes behind */
   }
 }
 
@@ -371,6 +421,7 @@ bool by_engine_progress(struct by_engine *engine) {
   send_what_is_ready(engine);
   for (uint32_t i = 0; i < engine->active && engine->status == BANYAN_OK; i++) progress_end(engine->ends[i]);
   send_what_is_ready(engine);
+  if (engine->due || engine->retry) by_due_run(engine);
   return engine->moved;
 }
 
@@ -424,6 +475,8 @@ static bool overlap(const char *a, uint64_t a_bytes, const char *b, uint64_t b_b
 
 static bool call_uses(const struct by_call *call, const char *memory, size_t bytes) {
   const struct by_schedule *s = call->schedule;
+  for (int b = BY_BUFFER_SEND; call->joint && b <= BY_BUFFER_RECV; b++)
+    if (overlap(call->buffer[b], call->bounds[s->n_pieces], memory, bytes)) return true;
   if (call->user_bytes && overlap(call->user_recv, call->user_bytes, memory, bytes)) return true;
   for (uint32_t i = 0; i < s->n_steps; i++) {
     const struct by_step *step = &s->steps[i];
@@ -478,25 +531,36 @@ const char *by_engine_error(const struct by_engine *engine) {
   return engine->error;
 }
 
-/* Names the peers a call still waits for. */
-static void describe_missing(const struct by_call *call, char *text, size_t room) {
-  size_t used = 0;
-  uint32_t named = 0, culprits = 0;
-  text[0] = 0;
-  for (uint32_t p = 0; p < call->schedule->n_peers; p++) {
-    bool missing = false;
-    for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
-      missing |= call->schedule->incoming[i].peer == p && call->ins[i].arrived < call->ins[i].length;
-    for (uint32_t i = 0; i < call->program->n_outs; i++)
-      missing |= call->schedule->steps[call->outs[i].step].peer == p && !call->states[call->outs[i].step].done;
-    if (!missing || ++culprits > 4) continue;
-    char name[BY_NAME_BYTES];
-    const struct by_link *link = call->program->links[p];
-    int n = snprintf(text + used, room - used, "%s%s", named++ ? ", " : "",
-                     by_engine_name(call->engine, link->process, name));
-    used += n > 0 && (size_t)n < room - used ? (size_t)n : 0;
+static bool misses(const struct by_call *call, uint32_t peer) {
+  for (uint32_t i = 0; i < call->schedule->n_incoming; i++)
+    if (call->schedule->incoming[i].peer == peer && call->ins[i].arrived < call->ins[i].length) return true;
+  for (uint32_t i = 0; i < call->program->n_outs; i++) {
+    uint32_t step = call->outs[i].step;
+    if (call->schedule->steps[step].peer == peer && !call->states[step].done) return true;
   }
-  if (culprits > 4) snprintf(text + used, room - used, " and %u more", culprits - 4);
+  return false;
+}
+
+/* Names the peers a call still waits for, each once. */
+static void describe_missing(const struct by_call *call, char *text, size_t room) {
+  enum { MOST_NAMED = 4 };
+  size_t used = 0;
+  uint32_t named[MOST_NAMED], culprits = 0;
+  text[0] = 0;
+  const struct by_call *part = call;
+  for (uint32_t k = 0; part; part = by_joint_part(call, k++))
+    for (uint32_t p = 0; p < part->schedule->n_peers; p++) {
+      uint32_t process = part->program->links[p]->process;
+      bool known = !misses(part, p);
+      for (uint32_t i = 0; i < culprits && i < MOST_NAMED; i++) known |= named[i] == process;
+      if (known || culprits++ >= MOST_NAMED) continue;
+      named[culprits - 1] = process;
+      char name[BY_NAME_BYTES];
+      int n = snprintf(text + used, room - used, "%s%s", culprits > 1 ? ", " : "",
+                       by_engine_name(call->engine, process, name));
+      used += n > 0 && (size_t)n < room - used ? (size_t)n : 0;
+    }
+  if (culprits > MOST_NAMED) snprintf(text + used, room - used, " and %u more", culprits - MOST_NAMED);
 }
 
 /* Where nothing ends for a while, ranks may wait for each other because they make different calls. */

@@ -25,10 +25,12 @@ struct by_engine;
 struct by_engine_options {
   struct by_clock clock;
   uint32_t processes; /* in the job; links are numbered like them */
+  uint32_t ranks;     /* the first so many; the others are helpers. 0: all */
   uint32_t self;
-  size_t unasked;     /* bytes a message may send before it is granted; power of two; 0: 256 KiB */
+  size_t aid_memory;  /* of a helper: scratch of the calls it has part in; one may be larger. 0: 1 GiB */
+  size_t unasked;     /* bytes a message may send before it is granted; power of two; 0: 1 MiB */
   size_t window;      /* bytes of a message that may wait to be added; power of two, >= unasked; 0: unasked */
-  size_t link_credit; /* bytes of unasked data under way on a link; 0: 1 MiB */
+  size_t link_credit; /* bytes of unasked data under way on a link; 0: 4 MiB */
   size_t chunk;       /* most bytes a frame carries; 0: the lane's limit */
   size_t block;       /* bytes added at a time; 0: 64 KiB */
   size_t spread;      /* messages from this size on use all lanes of a link; 0: 128 KiB */
@@ -69,12 +71,19 @@ void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, stru
  * keeps its own copy of the members and borrows the plan until it is replaced. */
 BANYAN_CHECK enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint32_t rank, uint32_t n,
                                                  const uint32_t *processes, struct by_domain **out);
+/* The one of this id; NULL: there is none. */
+struct by_domain *by_engine_domain(const struct by_engine *engine, uint32_t id);
 /* Whether peers still wait for a word about what has ended here; by_engine_progress sends it. */
 bool by_domain_owes(const struct by_domain *domain);
 /* Ends what is still pending in it. Calls that were not released stay until they are. */
 void by_domain_destroy(struct by_domain *domain);
 /* Plan for later calls; calls under way keep theirs. Takes the plan over. */
 void by_domain_set_plan(struct by_domain *domain, struct by_plan *plan);
+/* The same for a plan with helpers: helpers[i] is the process of its i-th vertex behind the ranks, UINT32_MAX: nobody.
+ * Groups that lack one go among ranks alone, from the start or once by_engine_lost says so. At a helper, older plans
+ * stay known, for calls that others still make. Takes the plan over, also on failure. */
+BANYAN_CHECK enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by_plan *plan,
+                                                          const uint32_t *helpers);
 const struct by_plan *by_domain_plan(const struct by_domain *domain);
 uint32_t by_domain_id(const struct by_domain *domain);
 uint32_t by_domain_rank(const struct by_domain *domain);
@@ -89,6 +98,10 @@ bool by_call_ended(const struct by_call *call);
 enum banyan_status by_call_result(const struct by_call *call);
 /* Gives an ended call back; one that has not ended goes on and is freed at its end. */
 void by_call_release(struct by_call *call);
+
+/* A helper is gone: calls under way repeat what went through it among ranks alone, and later ones do not use it. All
+ * processes are to be told, in any order; not from within by_engine_progress. */
+void by_engine_lost(struct by_engine *engine, uint32_t process);
 
 /* Moves what can be moved. True if anything moved. */
 bool by_engine_progress(struct by_engine *engine);

@@ -1,6 +1,7 @@
 /* What goes out on a link: first what messages have to tell their senders,
- * then data, a chunk of each message in turn. The chunks of large messages go
- * to whichever lane takes one, everything else to the first lane in order.
+ * then data: calls take turns, and the message of a call that is furthest
+ * behind sends a chunk. The chunks of large messages go to whichever lane
+ * takes one, everything else to the first lane in order.
  *
  * Flow control. Several trees and calls share one ordered stream, so nothing
  * may be sent that the receiver could be unable to take: a message may send
@@ -10,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, FRAME_BYTES = sizeof(struct by_frame) };
+enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, MOST_COMPARED = 16, FRAME_BYTES = sizeof(struct by_frame) };
 
 enum sent { SENT_MORE, SENT_ALL, SENT_NOT };
 
@@ -32,11 +33,43 @@ void by_link_queue(struct by_out *out) {
   link->outs_end = &out->next;
 }
 
-static void unqueue_first(struct by_link *link) {
+/* Whether `a` is further behind than `b`: the trees of a plan share a link in proportion to their shares, so that none
+ * of them waits at its end for what another one did not need yet. */
+static bool is_behind(const struct by_out *a, const struct by_out *b) {
+  return (double)a->sent * (double)b->length < (double)b->sent * (double)a->length;
+}
+
+static struct by_out *unqueue_first(struct by_link *link) {
   struct by_out *out = link->outs;
   link->outs = out->next;
   if (!link->outs) link->outs_end = &link->outs;
   out->queued = false;
+  return out;
+}
+
+/* Parts of a call are trees of its plan as well. */
+static bool same_plan(const struct by_call *a, const struct by_call *b) {
+  return a == b || (a->whole && a->whole == b->whole) || a->whole == b || b->whole == a;
+}
+
+/* The next message to send a part of. Calls take turns; the one whose turn it is sends what is furthest behind, and
+ * its first message waits in the place of that. */
+static struct by_out *unqueue_next(struct by_link *link) {
+  struct by_out *first = link->outs, **best = &link->outs, **place = &first->next;
+  for (int i = 1; i < MOST_COMPARED && *place; i++, place = &(*place)->next)
+    if (same_plan((*place)->call, first->call) && is_behind(*place, *best)) best = place;
+  struct by_out *out = *best;
+  if (out == first) return unqueue_first(link);
+  *best = out->next;
+  if (!*best) link->outs_end = best;
+  link->outs = first->next;
+  if (best == &first->next) best = &link->outs;
+  if (link->outs_end == &first->next) link->outs_end = &link->outs;
+  first->next = *best;
+  *best = first;
+  if (link->outs_end == best) link->outs_end = &first->next;
+  out->queued = false;
+  return out;
 }
 
 void by_link_note(struct by_in *in) {
@@ -92,8 +125,10 @@ static bool tell_notes(struct by_link *link) {
   return true;
 }
 
+/* Early where it can go with data. */
 static bool report_credit(struct by_link *link) {
-  if (link->taken < link->engine->options.link_credit / 4) return true;
+  size_t credit = link->engine->options.link_credit;
+  if (link->taken < (link->outs ? credit / 8 : credit / 2)) return true;
   struct by_frame frame = {.type = BY_FRAME_CREDIT, .offset = link->taken};
   if (!send_small(link, &frame, NULL)) return false;
   link->taken = 0;
@@ -126,6 +161,14 @@ void by_link_forget(struct by_link *link, uint32_t region) {
   if (!link->lane || !link->lane->ops->reads_memory) return;
   /* without memory for it, it stays mapped there until the link ends */
   (void)keep_word(link, (struct by_frame){.type = BY_FRAME_FORGET, .offset = region});
+}
+
+void by_link_let_come(const struct by_in *in) {
+  bool read_here = in->source == BY_IN_MAPPED || in->source == BY_IN_PULLED;
+  if (read_here || in->arrived == in->length) return;
+  uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
+  /* without memory for it, the sender's call ends with its deadline */
+  (void)keep_word(in->link, stamped(in->call, BY_FRAME_GRANT, tag, in->length));
 }
 
 void by_link_owe(const struct by_in *in) {
@@ -308,9 +351,8 @@ bool by_link_flush(struct by_link *link) {
   if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_words(link))) full |= 1;
   const struct by_out *blocked = NULL;
   while (link->outs && full != all) {
-    struct by_out *out = link->outs;
+    struct by_out *out = blocked ? unqueue_first(link) : unqueue_next(link);
     bool by_offer = by_link_offers(out);
-    unqueue_first(link);
     enum sent sent = SENT_NOT;
     if (!by_offer)
       sent = send_data(out, &full);

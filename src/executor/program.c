@@ -7,9 +7,9 @@
 
 #include "log.h"
 
-static struct by_link *link_of(struct by_domain *domain, uint32_t rank) {
+static struct by_link *link_of(const struct by_domain *domain, const struct by_helped *helped, uint32_t rank) {
   struct by_engine *engine = domain->engine;
-  struct by_link *link = &engine->links[domain->processes[rank]];
+  struct by_link *link = &engine->links[helped ? helped->processes[rank] : domain->processes[rank]];
   if (!link->lane && !link->wanted && engine->options.connect) {
     link->wanted = true;
     engine->options.connect(engine->options.context, link->process);
@@ -43,20 +43,20 @@ static enum banyan_status index_outs(struct by_program *program) {
 }
 
 /* Takes the schedule over, also on failure. */
-static enum banyan_status make(struct by_domain *domain, const struct by_class *class_, struct by_schedule *schedule,
-                               struct by_program **out) {
+static enum banyan_status make(struct by_domain *domain, struct by_helped *helped, const struct by_class *class_,
+                               struct by_schedule *schedule, struct by_program **out) {
   struct by_program *program = calloc(1, sizeof *program);
   if (!program) {
     by_schedule_destroy(schedule);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a schedule");
   }
-  *program = (struct by_program){.domain = domain, .class_ = class_, .schedule = schedule};
+  *program = (struct by_program){.domain = domain, .helped = helped, .class_ = class_, .schedule = schedule};
   enum banyan_status status = index_outs(program);
   if (status != BANYAN_OK) {
     by_program_destroy(program);
     return status;
   }
-  for (uint32_t i = 0; i < schedule->n_peers; i++) program->links[i] = link_of(domain, schedule->peers[i].rank);
+  for (uint32_t i = 0; i < schedule->n_peers; i++) program->links[i] = link_of(domain, helped, schedule->peers[i].rank);
   program->next = domain->programs;
   domain->programs = program;
   by_engine_count_allocation(domain->engine);
@@ -64,12 +64,12 @@ static enum banyan_status make(struct by_domain *domain, const struct by_class *
   return BANYAN_OK;
 }
 
-static struct by_program *find(struct by_domain *domain, const struct by_class *class_,
+static struct by_program *find(struct by_domain *domain, const struct by_class *class_, uint32_t version,
                                enum banyan_collective collective, uint32_t root) {
   for (struct by_program **place = &domain->programs; *place; place = &(*place)->next) {
     struct by_program *program = *place;
     if (program->retired || program->class_ != class_ || program->schedule->collective != collective ||
-        program->schedule->root != root)
+        program->schedule->root != root || program->schedule->plan_version != version)
       continue;
     *place = program->next; /* the last one used is found first */
     program->next = domain->programs;
@@ -79,15 +79,40 @@ static struct by_program *find(struct by_domain *domain, const struct by_class *
   return NULL;
 }
 
-enum banyan_status by_program_get(struct by_domain *domain, const struct by_class *class_,
-                                  enum banyan_collective collective, uint32_t root, struct by_program **out) {
-  *out = find(domain, class_, collective, root);
+enum banyan_status by_program_get_part(struct by_domain *domain, struct by_helped *helped, const struct by_plan *plan,
+                                       const struct by_class *class_, uint32_t part, uint32_t version,
+                                       enum banyan_collective collective, uint32_t root, struct by_program **out) {
+  *out = find(domain, class_, version, collective, root);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
-  BY_TRY(by_schedule_compile(domain->plan, class_, collective, root, domain->rank, &schedule));
-  by_debug("executor", "compiled %s over plan %s: %u steps, %u peers", banyan_collective_name(collective),
-           domain->plan->name, schedule->n_steps, schedule->n_peers);
-  return make(domain, class_, schedule, out);
+  uint32_t self = helped ? helped->self : domain->rank;
+  BY_TRY(by_schedule_compile_part(plan, class_, part, version, collective, root, self, &schedule));
+  by_debug("executor", "compiled %s over plan %s: %u steps, %u peers", banyan_collective_name(collective), plan->name,
+           schedule->n_steps, schedule->n_peers);
+  return make(domain, helped, class_, schedule, out);
+}
+
+/* Over a plan with helpers: its groups of ranks alone, with the other groups as parts; or all of it, among ranks. */
+static enum banyan_status get_joint(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,
+                                    uint32_t root, struct by_program **out) {
+  struct by_helped *helped = domain->helped;
+  const struct by_plan *plan = helped->plan, *among = helped->among;
+  const struct by_class *class_ = by_plan_class(plan, bytes);
+  uint32_t index = (uint32_t)(class_ - plan->classes);
+  if (!by_collective_takes_helpers(collective) || domain->n == 1 || !by_helped_has(helped, index))
+    return by_program_get_part(domain, helped, among, &among->classes[index], BY_PART_ALL, among->version, collective,
+                               root, out);
+  BY_TRY(by_program_get_part(domain, helped, plan, class_, BY_PART_PLAIN, plan->version, collective, root, out));
+  (*out)->joint = true;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,
+                                  uint32_t root, struct by_program **out) {
+  const struct by_plan *plan = domain->plan;
+  if (domain->helped && domain->helped->plan == plan) return get_joint(domain, bytes, collective, root, out);
+  return by_program_get_part(domain, NULL, plan, by_plan_class(plan, bytes), BY_PART_ALL, plan->version, collective,
+                             root, out);
 }
 
 /* One message to or from one peer. */
@@ -125,11 +150,11 @@ static enum banyan_status compile_pair(const struct by_domain *domain, bool send
 
 enum banyan_status by_program_get_pair(struct by_domain *domain, bool sends, uint32_t peer, struct by_program **out) {
   enum banyan_collective collective = sends ? BANYAN_SEND : BANYAN_RECV;
-  *out = find(domain, NULL, collective, peer);
+  *out = find(domain, NULL, 0, collective, peer);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
   BY_TRY(compile_pair(domain, sends, peer, &schedule));
-  return make(domain, NULL, schedule, out);
+  return make(domain, NULL, NULL, schedule, out);
 }
 
 void by_call_free(struct by_call *call) {
@@ -140,6 +165,7 @@ void by_call_free(struct by_call *call) {
   free(call->ins);
   free(call->work);
   free(call->scratch);
+  by_joint_free(call->joint);
   free(call);
 }
 
@@ -177,6 +203,13 @@ void by_programs_retire(struct by_domain *domain) {
   sweep(domain);
 }
 
+void by_programs_retire_of(struct by_domain *domain, const struct by_helped *helped) {
+  if (domain->last.program && domain->last.program->helped == helped) domain->last.program = NULL;
+  for (struct by_program *p = domain->programs; p; p = p->next)
+    if (p->helped == helped) p->retired = true;
+  sweep(domain);
+}
+
 static void wire_messages(struct by_program *program, struct by_call *call) {
   const struct by_schedule *schedule = program->schedule;
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
@@ -191,7 +224,8 @@ static void wire_messages(struct by_program *program, struct by_call *call) {
 
 /* The plan's chunk is for what it plans: not for messages of one rank to one other. */
 static size_t chunk_of(const struct by_program *program) {
-  size_t own = program->domain->engine->options.chunk, planned = program->class_ ? program->domain->plan->chunk : 0;
+  const struct by_plan *plan = program->helped ? program->helped->plan : program->domain->plan;
+  size_t own = program->domain->engine->options.chunk, planned = program->class_ ? plan->chunk : 0;
   size_t most = own ? own : SIZE_MAX;
   return planned && planned < most ? planned : most;
 }
@@ -215,6 +249,10 @@ static struct by_call *new_call(struct by_program *program) {
   call->domain = program->domain;
   call->engine = program->domain->engine;
   call->chunk = chunk_of(program);
+  if (program->joint && !by_joint_create(call)) {
+    by_call_free(call);
+    return NULL;
+  }
   call->bounds_count = SIZE_MAX;
   call->sibling = program->all;
   program->all = call;

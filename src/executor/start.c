@@ -25,7 +25,8 @@ const char *by_call_describe(const struct by_frame *stamp, char *text, size_t ro
 struct by_call *by_domain_find(const struct by_domain *domain, const struct by_frame *frame, uint32_t rank) {
   if (!(frame->flags & BY_FRAME_PAIR)) {
     struct by_call *call = domain->window[frame->call & (domain->window_size - 1)];
-    return call && call->stamp.call == frame->call ? call : NULL;
+    if (!call || call->stamp.call != frame->call) return domain->aids ? by_aid_find(domain, frame) : NULL;
+    return call->joint ? by_joint_find(call, frame) : call;
   }
   bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
   for (struct by_call *call = domain->pair_calls; call; call = call->ready_next_pair)
@@ -90,6 +91,7 @@ static size_t total_count(const struct by_domain *domain, const struct banyan_ca
 }
 
 static enum banyan_status check_buffers(const struct by_domain *domain, const struct banyan_call *call, size_t total) {
+  if (total != SIZE_MAX && call->send && call->recv) return BANYAN_OK;
   const char *name = banyan_collective_name(call->collective);
   if (total == SIZE_MAX) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the count %zu is too large", name, call->count);
   if (!total) return BANYAN_OK;
@@ -124,15 +126,21 @@ static void fill_bounds(struct by_call *call, const struct banyan_call *user) {
   call->bounds_element = call->element;
 }
 
-static enum banyan_status need_scratch(struct by_call *call, size_t bytes) {
-  if (call->scratch_bytes >= bytes) return BANYAN_OK;
-  free(call->scratch);
-  call->scratch_bytes = 0;
-  call->scratch = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
-  if (!call->scratch) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of scratch", bytes);
-  call->scratch_bytes = bytes;
-  by_engine_count_allocation(call->engine);
+enum banyan_status by_call_need(struct by_engine *engine, void **memory, size_t *have, size_t bytes) {
+  if (*have >= bytes) return BANYAN_OK;
+  free(*memory);
+  *have = 0;
+  *memory = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+  if (!*memory) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of scratch", bytes);
+  *have = bytes;
+  by_engine_count_allocation(engine);
   return BANYAN_OK;
+}
+
+/* What the schedule's TMP needs. */
+static uint64_t scratch_of(const struct by_call *call) {
+  const struct by_schedule *s = call->schedule;
+  return s->needs_tmp ? (call->bounds[s->tmp_last] - call->bounds[s->origin[BY_BUFFER_TMP]] + 63) & ~63ull : 0;
 }
 
 static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
@@ -153,7 +161,7 @@ static enum banyan_status set_buffers(struct by_call *call, const struct banyan_
   uint64_t whole = call->bounds[s->n_pieces];
   bool scaled = user->scale != 0 && user->scale != 1;
   char *send = (char *)(uintptr_t)user->send, *recv = user->recv;
-  uint64_t block = 0, tmp = s->needs_tmp ? (whole + 63) & ~63ull : 0, copy = 0;
+  uint64_t block = 0, tmp = scratch_of(call), copy = 0;
   call->user_bytes = 0;
   if (s->collective == BANYAN_REDUCE_SCATTER) {
     block = call->bounds[(s->rank + 1) * s->per_block] - call->bounds[s->rank * s->per_block];
@@ -161,7 +169,7 @@ static enum banyan_status set_buffers(struct by_call *call, const struct banyan_
   }
   bool into_recv = user->collective == BANYAN_ALLREDUCE;
   if (scaled && !into_recv) copy = (whole + 63) & ~63ull;
-  if (tmp + copy + block) BY_TRY(need_scratch(call, tmp + copy + block));
+  if (tmp + copy + block) BY_TRY(by_call_need(call->engine, &call->scratch, &call->scratch_bytes, tmp + copy + block));
   char *scratch = call->scratch;
   if (scaled) {
     char *to = into_recv ? recv : scratch + tmp;
@@ -276,29 +284,32 @@ static void list_running(struct by_call *call) {
   call->back = &engine->running;
   if (call->next) call->next->back = &call->next;
   engine->running = call;
-  engine->pending++;
-  engine->counters.calls++;
+  if (!call->whole) engine->pending++;
+  if (!call->whole) engine->counters.calls++;
   engine->stages_wanted += call->program->n_staged;
   if (engine->stages_wanted > engine->stages_made) by_engine_reserve_stages(engine);
 }
 
-static void begin(struct by_call *call) {
+void by_call_begin(struct by_call *call) {
   const struct by_schedule *s = call->schedule;
   list_running(call);
   for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
   if (call->pair) {
     call->ready_next_pair = call->domain->pair_calls;
     call->domain->pair_calls = call;
-  } else {
+  } else if (call->aid) {
+    call->ready_next_pair = call->domain->aids;
+    call->domain->aids = call;
+  } else if (!call->whole) {
     call->domain->window[call->stamp.call & (call->domain->window_size - 1)] = call;
   }
   if (call->steps_left == 0) {
-    by_call_end(call, BANYAN_OK);
+    by_call_done(call);
     return;
   }
   for (uint32_t i = 0; i < s->n_steps; i++)
-    if (!call->states[i].done && (s->steps[i].kind == BY_STEP_SEND || s->steps[i].kind == BY_STEP_COPY))
-      by_work_queue(call, i);
+    if (!call->states[i].done) by_work_start(call, i);
+  if (call->grants) by_work_grant_ahead(call);
   for (uint32_t i = 0; i < s->n_peers && call->engine->status == BANYAN_OK; i++)
     if (call->program->links[i]->stored) by_deliver_stored(call, call->program->links[i]);
 }
@@ -309,7 +320,7 @@ static enum banyan_status get_program(struct by_domain *domain, const struct ban
     return by_program_get_pair(domain, user->collective == BANYAN_SEND, (uint32_t)user->root, out);
   uint64_t bytes = user->collective == BANYAN_BARRIER ? BARRIER_BYTES : total * banyan_dtype_size(user->dtype);
   uint32_t root = is_rooted(user->collective) ? (uint32_t)user->root : 0;
-  return by_program_get(domain, by_plan_class(domain->plan, bytes), user->collective, root, out);
+  return by_program_get(domain, bytes, user->collective, root, out);
 }
 
 /* What depends on nothing but the kind of call. */
@@ -321,6 +332,7 @@ static void fill_kind(struct by_call *call, const struct banyan_call *user) {
   call->divisor = reduces(user->collective) && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
   fill_bounds(call, user);
   set_stamp(call, user);
+  call->grants = by_work_may_grant(call);
 }
 
 static enum banyan_status fill(struct by_call *call, const struct banyan_call *user, uint64_t kind, uint64_t deadline) {
@@ -328,6 +340,21 @@ static enum banyan_status fill(struct by_call *call, const struct banyan_call *u
   call->kind = kind;
   call->deadline = deadline;
   BY_TRY(set_buffers(call, user));
+  reset(call);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_call_prepare(struct by_call *call, const struct banyan_call *user, char *send, char *recv) {
+  const struct by_schedule *s = call->schedule;
+  fill_kind(call, user);
+  call->kind = 0;
+  call->deadline = 0;
+  call->user_bytes = 0;
+  uint64_t tmp = scratch_of(call);
+  if (tmp) BY_TRY(by_call_need(call->engine, &call->scratch, &call->scratch_bytes, tmp));
+  call->buffer[BY_BUFFER_SEND] = origin_of(send, 0);
+  call->buffer[BY_BUFFER_RECV] = origin_of(recv, 0);
+  call->buffer[BY_BUFFER_TMP] = origin_of(call->scratch, call->bounds[s->origin[BY_BUFFER_TMP]]);
   reset(call);
   return BANYAN_OK;
 }
@@ -374,18 +401,25 @@ enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan
   struct by_call *call = NULL;
   BY_TRY(by_program_take_call(program, &call));
   enum banyan_status status = fill(call, user, kind, deadline);
+  if (status == BANYAN_OK && call->joint) status = by_joint_prepare(call, user);
   if (status != BANYAN_OK) {
     by_program_give_call(call);
     return status;
   }
   call->stamp.call = (*number)++;
-  begin(call);
+  by_call_begin(call);
+  if (call->joint) by_joint_begin(call);
   *out = call;
   return BANYAN_OK;
 }
 
 static void forget(struct by_call *call) {
   struct by_domain *domain = call->domain;
+  if (call->whole) return;
+  if (call->aid) {
+    by_aid_forget(call);
+    return;
+  }
   if (!call->pair) {
     domain->window[call->stamp.call & (domain->window_size - 1)] = NULL;
     domain->past[call->stamp.call % BY_PAST] = call->stamp;
@@ -407,7 +441,7 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
   call->status = status;
   *call->back = call->next;
   if (call->next) call->next->back = call->back;
-  call->engine->pending--;
+  if (!call->whole) call->engine->pending--;
   call->engine->stages_wanted -= call->program->n_staged;
   call->engine->moved = true;
   forget(call);
@@ -421,6 +455,14 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
     memcpy(call->user_recv, call->buffer[BY_BUFFER_RECV] + call->bounds[call->schedule->origin[BY_BUFFER_RECV]],
            call->user_bytes);
   if (status != BANYAN_OK) drop_from_links(call);
+  if (call->joint) by_joint_end(call);
+}
+
+void by_call_done(struct by_call *call) {
+  if (call->joint || call->whole || call->aid)
+    by_due_add(call);
+  else
+    by_call_end(call, BANYAN_OK);
 }
 
 /* Gives the object back once nobody refers to it. */
@@ -429,7 +471,7 @@ void by_call_drop(struct by_call *call) {
     if (call->released) by_call_free(call);
     return;
   }
-  if (call->ended && call->released && !call->notes && !call->ready) by_program_give_call(call);
+  if (call->ended && call->released && !call->notes && !call->ready && !call->due) by_program_give_call(call);
 }
 
 bool by_call_ended(const struct by_call *call) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { STREAM_FROM = 4 << 10, PART = 4 << 10, LARGE = 4 << 20 };
+enum { AHEAD_CALLS = 64, AHEAD_PART = 8, LEAD = 2 }; /* calls under way; parts and multiples of unasked */
 
 void by_work_queue(struct by_call *call, uint32_t step) {
   struct by_state *state = &call->states[step];
@@ -51,7 +52,7 @@ static void move_to(struct by_call *call, uint32_t index, uint64_t at) {
     call->steps_left--;
   }
   queue_dependents(call, &call->schedule->steps[index]);
-  if (ends && call->steps_left == 0) by_call_end(call, BANYAN_OK);
+  if (ends && call->steps_left == 0) by_call_done(call);
 }
 
 static uint64_t start_of(const struct by_call *call, const struct by_in *in) {
@@ -60,6 +61,21 @@ static uint64_t start_of(const struct by_call *call, const struct by_in *in) {
 
 static void tell(struct by_in *in) {
   by_link_note(in);
+}
+
+/* Whether every byte can be stored or added as it comes. */
+static bool runs_free(const struct by_in *in) {
+  const struct by_step *step = &in->call->schedule->steps[in->call->schedule->incoming[in->incoming].step];
+  bool at_once = step->n_in == 1 && step->n_dep == 0 && in->link->n_ends == 1; /* what runs ahead would have to wait */
+  return step->kind == BY_STEP_RECEIVE || at_once;
+}
+
+/* How far the sender may be ahead of what is consumed. What needs no room here waits in the lane: were it to fill a
+ * socket's buffer, the kernel would drop some of it and wait 200 ms to have it sent again. */
+static uint64_t room_of(const struct by_in *in) {
+  const struct by_engine_options *options = &in->call->engine->options;
+  uint64_t lead = LEAD * options->unasked;
+  return runs_free(in) && lead > options->window ? lead : options->window;
 }
 
 /* After bytes were consumed: more may be sent to us, or the sender may have its memory back. */
@@ -79,14 +95,10 @@ static void after_consuming(struct by_in *in) {
     by_engine_give_stage(call->engine, in->stage);
     in->stage = NULL;
   }
-  size_t unasked = call->engine->options.unasked;
-  if (in->granted >= in->length || (in->length <= unasked && !in->asked)) return;
-  const struct by_step *step = &call->schedule->steps[call->schedule->incoming[in->incoming].step];
-  bool at_once = step->n_in == 1 && step->n_dep == 0 && in->link->n_ends == 1; /* what runs ahead would have to wait */
-  bool free_run = step->kind == BY_STEP_RECEIVE || at_once;
-  uint64_t target = free_run ? in->length : in->consumed + call->engine->options.window;
+  if (in->granted >= in->length || (in->length <= call->engine->options.unasked && !in->asked)) return;
+  uint64_t room = room_of(in), target = in->consumed + room;
   if (target > in->length) target = in->length;
-  if (target <= in->granted || (target < in->length && target - in->granted < unasked / 2)) return;
+  if (target <= in->granted || (target < in->length && target - in->granted < room / 2)) return;
   in->granted = target;
   in->tell_grant = true;
   tell(in);
@@ -94,6 +106,29 @@ static void after_consuming(struct by_in *in) {
 
 void by_work_granting(struct by_in *in) {
   after_consuming(in);
+}
+
+bool by_work_may_grant(const struct by_call *call) {
+  for (uint32_t i = 0; i < call->schedule->n_incoming && !call->pair; i++) {
+    const struct by_incoming *in = &call->schedule->incoming[i];
+    if (call->bounds[in->last] - call->bounds[in->first] >= call->engine->options.unasked / AHEAD_PART) return true;
+  }
+  return false;
+}
+
+void by_work_grant_ahead(struct by_call *call) {
+  if (call->engine->pending > AHEAD_CALLS) return;
+  for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
+    struct by_in *in = &call->ins[i];
+    const struct by_lane *lane = in->link->lane;
+    if (in->length < call->engine->options.unasked / AHEAD_PART || !lane || lane->ops->reads_memory || !runs_free(in))
+      continue;
+    if (by_is_aid(call->engine, in->link->process)) continue; /* it has no call before there is data for it */
+    uint64_t room = room_of(in);
+    in->granted = in->length < room ? in->length : room;
+    in->tell_grant = true;
+    tell(in);
+  }
 }
 
 /* What was read so far stays; the rest comes as data. It has to be granted: so far on, the sender does not ask. */
@@ -256,6 +291,14 @@ static void ready_to_send(struct by_call *call, uint32_t index) {
   if (ready <= out->ready) return;
   out->ready = ready;
   by_link_queue(out);
+}
+
+void by_work_start(struct by_call *call, uint32_t index) {
+  const struct by_step *step = &call->schedule->steps[index];
+  if (step->kind == BY_STEP_SEND && step->n_dep == 0)
+    ready_to_send(call, index);
+  else if (step->kind == BY_STEP_SEND || step->kind == BY_STEP_COPY)
+    by_work_queue(call, index);
 }
 
 static void advance(struct by_call *call, uint32_t index) {

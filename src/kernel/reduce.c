@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -129,15 +128,4 @@ enum banyan_status by_kernel_level_set(enum by_kernel_level level) {
 
 const char *by_kernel_level_name(enum by_kernel_level level) {
   return (unsigned)level < BY_KERNEL_LEVELS ? names[level] : "?";
-}
-
-enum banyan_status by_kernel_level_parse(const char *text, enum by_kernel_level *out) {
-  for (int i = 0; text && i < BY_KERNEL_LEVELS; i++) {
-    if (!strcmp(text, names[i])) {
-      *out = (enum by_kernel_level)i;
-      return BANYAN_OK;
-    }
-  }
-  return by_fail(BANYAN_ERR_ARGUMENT, "no kernel level is called \"%.40s\"; there are scalar, avx2, avx512",
-                 text ? text : "");
 }

@@ -55,6 +55,5 @@ enum by_kernel_level by_kernel_level_get(void);
 BANYAN_CHECK enum banyan_status by_kernel_level_set(enum by_kernel_level level);
 /* "scalar", "avx2", "avx512"; "?" for no level. */
 const char *by_kernel_level_name(enum by_kernel_level level);
-BANYAN_CHECK enum banyan_status by_kernel_level_parse(const char *text, enum by_kernel_level *out);
 
 #endif

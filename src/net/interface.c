@@ -158,10 +158,18 @@ static bool read_one(const struct ifaddrs *from, struct by_interface *out) {
   return true;
 }
 
+/* An interface has an entry for each of its addresses. */
+static bool is_named_before(const struct by_interface *all, size_t i) {
+  for (size_t j = 0; j < i; j++)
+    if (!strcmp(all[j].name, all[i].name)) return true;
+  return false;
+}
+
 static enum banyan_status choose_some(const char *filter, bool loopback, struct by_interface *all, size_t *n) {
   struct by_text names;
   by_text_init(&names);
-  for (size_t i = 0; i < *n; i++) by_text_add(&names, "%s%s", i ? ", " : "", all[i].name);
+  for (size_t i = 0; i < *n; i++)
+    if (!is_named_before(all, i)) by_text_add(&names, "%s%s", i ? ", " : "", all[i].name);
   enum banyan_status status = by_interface_choose(filter, loopback, all, n);
   if (status == BANYAN_OK && *n == 0)
     status = by_fail(BANYAN_ERR_ARGUMENT, "interface filter \"%s\" leaves no address of this host, which has: %.400s",
@@ -187,11 +195,4 @@ enum banyan_status by_interface_list(const char *filter, bool loopback, struct b
   *out = all;
   *n = count;
   return BANYAN_OK;
-}
-
-const struct by_interface *by_interface_towards(const struct by_interface *all, size_t n,
-                                                const struct by_address *address) {
-  for (size_t i = 0; i < n; i++)
-    if (by_address_same_subnet(&all[i].address, address, all[i].bits)) return &all[i];
-  return NULL;
 }

@@ -31,8 +31,5 @@ enum banyan_status by_interface_list(const char *filter, bool loopback, struct b
 /* The choice alone: keeps and sorts the right ones of `all`; *n may become 0. */
 enum banyan_status by_interface_choose(const char *filter, bool loopback, struct by_interface *all,
                                        size_t *n) BANYAN_CHECK;
-/* The first interface whose subnet holds `address`; NULL if none does. */
-const struct by_interface *by_interface_towards(const struct by_interface *all, size_t n,
-                                                const struct by_address *address);
 
 #endif

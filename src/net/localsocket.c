@@ -50,17 +50,6 @@ enum banyan_status by_local_connect(const char *name, int *fd) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_local_accept(int listener, int *fd) {
-  *fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (*fd >= 0 || errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED) return BANYAN_OK;
-  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot accept a local connection");
-}
-
-enum banyan_status by_local_pair(int fd[2]) {
-  if (socketpair(AF_UNIX, KIND, 0, fd) == 0) return BANYAN_OK;
-  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pair of local sockets");
-}
-
 enum banyan_status by_local_get_peer(int fd, pid_t *pid, uid_t *uid) {
   struct ucred peer;
   socklen_t length = sizeof peer;

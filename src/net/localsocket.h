@@ -16,13 +16,10 @@
 #define BY_LOCAL_FDS 64
 
 /* `name` is up to 100 bytes, without the leading NUL. It is free again when the
- * last copy of the descriptor is closed; nothing stays in the file system. */
+ * last copy of the descriptor is closed; nothing stays in the file system.
+ * by_socket_accept takes what comes. */
 enum banyan_status by_local_listen(const char *name, int *fd) BANYAN_CHECK;
 enum banyan_status by_local_connect(const char *name, int *fd) BANYAN_CHECK;
-/* *fd = -1: nobody waits. */
-enum banyan_status by_local_accept(int listener, int *fd) BANYAN_CHECK;
-/* Two ends, connected. */
-enum banyan_status by_local_pair(int fd[2]) BANYAN_CHECK;
 /* Process and user at the other end when it connected. */
 enum banyan_status by_local_get_peer(int fd, pid_t *pid, uid_t *uid) BANYAN_CHECK;
 

@@ -9,10 +9,6 @@
 
 #include "text.h"
 
-#ifndef IP_BIND_ADDRESS_NO_PORT
-#define IP_BIND_ADDRESS_NO_PORT 24
-#endif
-
 enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) {
   char low[8];
   const char *dash = strchr(text, '-');
@@ -128,28 +124,15 @@ static enum banyan_status cannot_connect(const struct by_address *to, int error)
   return by_fail(BANYAN_ERR_CONNECT, "cannot connect to %s: %s%s", by_address_print(to, text), strerror(error), hint);
 }
 
-static enum banyan_status bind_local(int fd, const struct by_address *from) {
-  char text[BY_ADDRESS_TEXT];
-  struct by_address local = *from;
-  int yes = 1;
-  by_address_set_port(&local, 0);
-  /* best effort: without it every connection from here takes a port that no other may use */
-  (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
-  if (bind(fd, generic(&local), local.length) == 0) return BANYAN_OK;
-  return by_fail_errno(BANYAN_ERR_CONNECT, errno, "cannot connect from %s", by_address_print_host(&local, text));
-}
-
-enum banyan_status by_socket_connect_start(const struct by_address *to, const struct by_address *from, int *fd) {
-  enum banyan_status status = BANYAN_OK;
+enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd) {
   int socket = open_socket(by_address_family(to));
   if (socket < 0) return cannot_connect(to, errno);
-  if (from) status = bind_local(socket, from);
-  if (status == BANYAN_OK && connect(socket, generic(to), to->length) < 0 && errno != EINPROGRESS && errno != EINTR)
-    status = cannot_connect(to, errno);
-  if (status != BANYAN_OK)
-    close(socket);
-  else
+  if (connect(socket, generic(to), to->length) == 0 || errno == EINPROGRESS || errno == EINTR) {
     *fd = socket;
+    return BANYAN_OK;
+  }
+  enum banyan_status status = cannot_connect(to, errno);
+  close(socket);
   return status;
 }
 

@@ -25,11 +25,9 @@ enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_
  * for a while, it stays readable. `peer` may be NULL. */
 enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *peer) BANYAN_CHECK;
 
-/* Begins to connect, from the local host `from` unless that is NULL (its port
- * is ignored). The socket becomes writable when by_socket_connect_finish has an
- * answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless. */
-enum banyan_status by_socket_connect_start(const struct by_address *to, const struct by_address *from,
-                                           int *fd) BANYAN_CHECK;
+/* Begins to connect. The socket becomes writable when by_socket_connect_finish has
+ * an answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless. */
+enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd) BANYAN_CHECK;
 /* *done false: not yet. BANYAN_ERR_CONNECT: it failed; the caller closes the socket. */
 enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to, bool *done) BANYAN_CHECK;
 

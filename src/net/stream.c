@@ -101,7 +101,7 @@ void by_stream_destroy(struct by_stream *stream) {
 static void end(struct by_stream *stream, enum banyan_status status) {
   char reason[1024];
   bool stranger = stream->state == SHAKING;
-  (void)by_fail_within(status, "%s", stream->name);
+  if (!strstr(banyan_error_text(), stream->name)) (void)by_fail_within(status, "%s", stream->name);
   snprintf(reason, sizeof reason, "%s", banyan_error_text());
   release(stream);
   drop_handshake(stream);
@@ -333,10 +333,6 @@ enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const
   flush(stream);
   update_watch(stream);
   return BANYAN_OK;
-}
-
-size_t by_stream_unsent(const struct by_stream *stream) {
-  return unsent(stream);
 }
 
 void by_stream_finish(struct by_stream *stream) {

@@ -34,7 +34,7 @@ struct by_stream_options {
   /* The connection ended: once, never from within a call of the owner's, and not
    * after destroying. The socket is closed; the stream waits to be destroyed.
    * BANYAN_ERR_PEER_DEAD: the peer closed, in the handshake too, or its host vanished. _CONNECT, _AUTH,
-   * _PROTOCOL, _TIMEOUT (handshake), _NO_MEMORY. `reason` begins with the address. */
+   * _PROTOCOL, _TIMEOUT (handshake), _NO_MEMORY. `reason` names the address. */
   void (*ended)(void *context, enum banyan_status status, const char *reason);
   void *context;
 };
@@ -50,8 +50,6 @@ void by_stream_destroy(struct by_stream *stream);
  * open yet, ended or finished. */
 enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload,
                                   size_t length) BANYAN_CHECK;
-/* Bytes that the kernel has not taken yet. */
-size_t by_stream_unsent(const struct by_stream *stream);
 /* Once all is sent, tells the peer that nothing more comes; frames from it are
  * still delivered, and `ended` is called when it has closed too. No deadline:
  * destroy the stream when that takes too long. */

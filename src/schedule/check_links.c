@@ -23,7 +23,7 @@ static bool good_cuts(const double *cut, uint32_t n) {
 
 static enum banyan_status check_layout(const struct by_check *check, uint32_t rank) {
   const struct by_schedule *own = check->schedules[rank], *first = check->schedules[0];
-  if (own->n_ranks != check->n || own->rank != rank || own->collective != first->collective ||
+  if (own->n_ranks != first->n_ranks || own->rank != rank || own->collective != first->collective ||
       own->root != first->root || own->n_pieces != first->n_pieces || own->per_block != first->per_block ||
       own->plan_version != first->plan_version)
     return bad(check, rank, "the schedule is of another rank, call or plan");
@@ -78,8 +78,8 @@ static enum banyan_status check_buffers(const struct by_check *check, uint32_t s
   if (s->kind > BY_STEP_COPY) return by_check_wrong(check, step, "there is no such kind of step");
   if (s->first >= s->last || s->last > check->n_pieces || s->from_first != s->first)
     return by_check_wrong(check, step, "pieces %u to %u of %u", s->first, s->last, check->n_pieces);
-  if (s->kind != BY_STEP_RECEIVE && !within(check, rank, s->from, s))
-    return by_check_wrong(check, step, "reads outside of the buffer");
+  bool reads = s->kind != BY_STEP_RECEIVE && (s->kind != BY_STEP_REDUCE || s->own != BY_NO_OWN);
+  if (reads && !within(check, rank, s->from, s)) return by_check_wrong(check, step, "reads outside of the buffer");
   if (s->kind != BY_STEP_SEND && (s->to == BY_BUFFER_SEND || !within(check, rank, s->to, s)))
     return by_check_wrong(check, step, "writes outside of the buffer");
   if (s->divide && s->kind != BY_STEP_REDUCE && s->kind != BY_STEP_COPY)
@@ -96,7 +96,7 @@ static enum banyan_status check_takes(const struct by_check *check, uint32_t ste
   uint32_t most = s->kind == BY_STEP_RECEIVE ? 1 : BY_SCHEDULE_MOST_IN;
   if (s->n_in < 1 || s->n_in > most || s->in > schedule->n_incoming || s->n_in > schedule->n_incoming - s->in)
     return by_check_wrong(check, step, "takes %u messages", s->n_in);
-  if (s->kind == BY_STEP_REDUCE && s->own > s->n_in)
+  if (s->kind == BY_STEP_REDUCE && s->own > s->n_in && s->own != BY_NO_OWN)
     return by_check_wrong(check, step, "its own operand has place %u", s->own);
   for (uint32_t i = s->in; i < s->in + s->n_in; i++) {
     const struct by_incoming *in = &schedule->incoming[i];

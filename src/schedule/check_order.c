@@ -115,7 +115,8 @@ static void list_uses(struct by_slot *slot) {
     uint32_t from = by_slot_place(slot, rank, s->from, piece), to = by_slot_place(slot, rank, s->to, piece);
     if (s->kind == BY_STEP_COPY && from == to && !s->divide) continue; /* touches nothing */
     if (s->kind == BY_STEP_SEND && !s->copied) end = slot->node[check->taken_by[slot->steps[i]]];
-    if (s->kind != BY_STEP_RECEIVE) add_use(slot, from, i, end, false);
+    bool reads = s->kind != BY_STEP_RECEIVE && (s->kind != BY_STEP_REDUCE || s->own != BY_NO_OWN);
+    if (reads) add_use(slot, from, i, end, false);
     if (s->kind != BY_STEP_SEND) add_use(slot, to, i, i, true);
   }
 }

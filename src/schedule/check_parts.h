@@ -8,7 +8,8 @@
 
 struct by_check {
   struct by_schedule *const *schedules;
-  uint32_t n; /* ranks */
+  uint32_t n;       /* schedules: of ranks, and behind them of helpers */
+  uint32_t n_ranks; /* who has terms, and wants results */
   enum banyan_collective collective;
   uint32_t root, n_pieces, per_block;
   bool in_place;        /* SEND and RECV are the same memory, where they overlap */

@@ -45,6 +45,7 @@ static bool put_terms(struct by_slot *slot) {
 static enum banyan_status add(struct by_slot *slot, uint32_t node, struct by_value *sum,
                               const struct by_value *operand) {
   uint32_t step = slot->steps[node];
+  if (!operand->terms) return by_check_wrong(slot->check, step, "piece %u: adds what nobody wrote", slot->piece);
   if (operand->divided) return by_check_wrong(slot->check, step, "piece %u: adds what is divided already", slot->piece);
   for (uint32_t w = 0; w < slot->words; w++) {
     uint64_t twice = sum->terms[w] & operand->terms[w];
@@ -65,7 +66,7 @@ static enum banyan_status reduce(struct by_slot *slot, uint32_t node, const stru
   *sum =
       (struct by_value){.hash = s->n_in, .written = true, .terms = BY_ARENA_ARRAY(&slot->arena, uint64_t, slot->words)};
   if (!sum->terms) return by_check_no_memory();
-  for (uint32_t i = 0; i <= s->n_in; i++) {
+  for (uint32_t i = 0; i < s->n_in + (s->own != BY_NO_OWN); i++) {
     const struct by_value *operand = i == s->own ? own : &slot->sent[slot->node[sent_by[i - (i > s->own)]]];
     BY_TRY(add(slot, node, sum, operand));
   }
@@ -76,10 +77,10 @@ static enum banyan_status run_step(struct by_slot *slot, uint32_t node) {
   const struct by_check *check = slot->check;
   const struct by_step *s = by_slot_step(slot, node);
   uint32_t step = slot->steps[node], rank = check->rank_of[step], piece = by_slot_piece(slot, s);
-  struct by_value value;
+  struct by_value value = {0};
   if (s->kind == BY_STEP_RECEIVE)
     value = slot->sent[slot->node[check->sent_by[check->first_in[rank] + s->in]]];
-  else {
+  else if (s->kind != BY_STEP_REDUCE || s->own != BY_NO_OWN) {
     value = *place_at(slot, rank, s->from, piece);
     if (!value.written) return by_check_wrong(check, step, "piece %u: reads what nobody has written", piece);
   }
@@ -107,11 +108,11 @@ static enum banyan_status wrong_result(const struct by_slot *slot, uint32_t rank
 
 static enum banyan_status check_sum(const struct by_slot *slot, uint32_t rank, const struct by_value *value,
                                     uint64_t *hash) {
-  for (uint32_t other = 0; other < slot->check->n; other++)
+  for (uint32_t other = 0; other < slot->check->n_ranks; other++)
     if (!(value->terms[other / 64] >> other % 64 & 1))
       return by_fail(BANYAN_ERR_PLAN, "%s, rank %u, piece %u: the result lacks the term of rank %u",
                      banyan_collective_name(slot->check->collective), rank, slot->piece, other);
-  if (value->divided != (slot->check->n > 1)) return wrong_result(slot, rank, slot->piece, "is not divided");
+  if (value->divided != (slot->check->n_ranks > 1)) return wrong_result(slot, rank, slot->piece, "is not divided");
   if (*hash && *hash != value->hash)
     return wrong_result(slot, rank, slot->piece, "is added in another order than on other ranks");
   *hash = value->hash;

@@ -38,6 +38,10 @@ bool by_collective_has_blocks(enum banyan_collective collective) {
   return by_collective_is_direct(collective) || collective == BANYAN_REDUCE_SCATTER || collective == BANYAN_ALLGATHER;
 }
 
+bool by_collective_takes_helpers(enum banyan_collective collective) {
+  return by_collective_is_everywhere(collective) || collective == BANYAN_REDUCE || collective == BANYAN_BROADCAST;
+}
+
 static bool has_root(enum banyan_collective collective) {
   return collective == BANYAN_REDUCE || collective == BANYAN_BROADCAST || collective == BANYAN_GATHER ||
          collective == BANYAN_SCATTER;
@@ -48,7 +52,11 @@ static enum banyan_status check_arguments(const struct by_plan *plan, enum banya
   if (!by_collective_goes_up(collective) && !by_collective_goes_down(collective) &&
       !by_collective_is_direct(collective))
     return by_fail(BANYAN_ERR_ARGUMENT, "%s has no schedule by a plan", banyan_collective_name(collective));
-  if (rank >= plan->n_ranks) return by_fail(BANYAN_ERR_ARGUMENT, "rank is %u, must be below %u", rank, plan->n_ranks);
+  bool helper = rank >= plan->n_ranks && rank < plan->n_vertices && plan->vertices[rank].kind == BY_VERTEX_HELPER;
+  if (rank >= plan->n_ranks && !helper)
+    return by_fail(BANYAN_ERR_ARGUMENT, "rank is %u, must be below %u", rank, plan->n_ranks);
+  if (helper && !by_collective_takes_helpers(collective))
+    return by_fail(BANYAN_ERR_ARGUMENT, "helpers have no part in %s", banyan_collective_name(collective));
   if (has_root(collective) && root >= plan->n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "root is %u, must be below %u", root, plan->n_ranks);
   return BANYAN_OK;
@@ -77,6 +85,21 @@ static void fill_nexts(struct by_schedule *schedule) {
     }
 }
 
+/* The pieces that TMP has to hold. */
+static void find_scratch(struct by_schedule *schedule) {
+  uint32_t first = UINT32_MAX, last = 0;
+  for (uint32_t i = 0; i < schedule->n_steps; i++) {
+    const struct by_step *step = &schedule->steps[i];
+    bool reads = step->from == BY_BUFFER_TMP && step->kind != BY_STEP_RECEIVE;
+    if (!reads && step->to != BY_BUFFER_TMP) continue;
+    if (step->first < first) first = step->first;
+    if (step->last > last) last = step->last;
+  }
+  schedule->needs_tmp = last > 0;
+  schedule->origin[BY_BUFFER_TMP] = last ? first : 0;
+  schedule->tmp_last = last;
+}
+
 static enum banyan_status freeze(struct by_compile *compile) {
   struct by_schedule *schedule = compile->schedule;
   struct by_arena *arena = &schedule->arena;
@@ -88,8 +111,7 @@ static enum banyan_status freeze(struct by_compile *compile) {
   if (!schedule->steps || !schedule->lookup || !schedule->deps || !schedule->nexts) return by_schedule_no_memory();
   memcpy(schedule->steps, compile->steps, schedule->n_steps * sizeof *schedule->steps);
   if (schedule->n_deps) memcpy(schedule->deps, compile->deps, schedule->n_deps * sizeof *schedule->deps);
-  for (uint32_t i = 0; i < schedule->n_steps; i++)
-    if (schedule->steps[i].from == BY_BUFFER_TMP || schedule->steps[i].to == BY_BUFFER_TMP) schedule->needs_tmp = true;
+  find_scratch(schedule);
   fill_lookup(compile);
   fill_nexts(schedule);
   return BANYAN_OK;
@@ -104,9 +126,9 @@ static enum banyan_status fill(struct by_compile *compile) {
   return freeze(compile);
 }
 
-enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct by_class *class_,
-                                       enum banyan_collective collective, uint32_t root, uint32_t rank,
-                                       struct by_schedule **out) {
+enum banyan_status by_schedule_compile_part(const struct by_plan *plan, const struct by_class *class_, uint32_t part,
+                                            uint32_t version, enum banyan_collective collective, uint32_t root,
+                                            uint32_t rank, struct by_schedule **out) {
   BY_TRY(check_arguments(plan, collective, root, rank));
   struct by_schedule *schedule = calloc(1, sizeof *schedule);
   if (!schedule) return by_schedule_no_memory();
@@ -115,8 +137,8 @@ enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct 
   schedule->n_ranks = plan->n_ranks;
   schedule->rank = rank;
   schedule->root = has_root(collective) ? root : 0;
-  schedule->plan_version = plan->version;
-  struct by_compile compile = {.plan = plan, .class_ = class_, .schedule = schedule};
+  schedule->plan_version = version;
+  struct by_compile compile = {.plan = plan, .class_ = class_, .part = part, .schedule = schedule};
   by_arena_init(&compile.work);
   enum banyan_status status = fill(&compile);
   by_arena_fini(&compile.work);
@@ -128,6 +150,12 @@ enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct 
   }
   *out = schedule;
   return BANYAN_OK;
+}
+
+enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct by_class *class_,
+                                       enum banyan_collective collective, uint32_t root, uint32_t rank,
+                                       struct by_schedule **out) {
+  return by_schedule_compile_part(plan, class_, BY_PART_ALL, plan->version, collective, root, rank, out);
 }
 
 void by_schedule_destroy(struct by_schedule *schedule) {

@@ -16,7 +16,11 @@
  * its parent, last on the way up and first on the way down. Levels:
  *
  *   up     | twigs | tree edges by level | flipped, high levels first | to a root that is a twig |
- *   down   | from such a root | flipped, low levels first | tree edges, high levels first | twigs | */
+ *   down   | from such a root | flipped, low levels first | tree edges, high levels first | twigs |
+ *
+ * A helper adds and forwards without a term of its own. An edge carries nothing
+ * away from a side of it that has no rank: nothing up, for there are no terms,
+ * and nothing down, for nobody wants the result. */
 #include "schedule_compile.h"
 #include "tree_view.h"
 
@@ -36,10 +40,11 @@ struct route {
   uint32_t position;   /* mine; BY_NOWHERE: a twig's child */
   uint32_t *positions; /* vertex -> position, a twig's child: of its parent; or BY_NOWHERE */
   struct by_tree_view up, down;
-  uint32_t twig_levels;        /* 1 if there are twigs */
-  uint32_t flip_up, flip_down; /* levels for what is flipped */
-  uint32_t down_from;          /* first level of the way down */
-  uint32_t down_levels;        /* its tree edges take so many */
+  uint32_t *ranks_up, *ranks_down; /* by position: ranks in its subtree, twigs too; NULL: ranks stand everywhere */
+  uint32_t twig_levels;            /* 1 if there are twigs */
+  uint32_t flip_up, flip_down;     /* levels for what is flipped */
+  uint32_t down_from;              /* first level of the way down */
+  uint32_t down_levels;            /* its tree edges take so many */
   uint32_t n_instances;
   struct instance *instances;
 };
@@ -61,10 +66,6 @@ static void add(struct by_compile *compile, const struct by_message *message) {
   compile->messages[compile->n_messages++] = *message;
 }
 
-static uint32_t rank_of(const struct route *route, uint32_t vertex) {
-  return route->compile->plan->vertices[vertex].rank;
-}
-
 static uint32_t translate(const struct route *route, uint32_t u, uint32_t tree) {
   return tree ? by_group_translate(route->group, u, tree) : u;
 }
@@ -72,7 +73,7 @@ static uint32_t translate(const struct route *route, uint32_t u, uint32_t tree) 
 static void add_edge(const struct route *route, const struct instance *x, enum by_phase phase, uint32_t level, bool out,
                      uint32_t other) {
   uint32_t vertex = route->group->order[translate(route, other, x->tree)];
-  add(route->compile, &(struct by_message){.peer = rank_of(route, vertex),
+  add(route->compile, &(struct by_message){.peer = vertex, /* rank r is vertex r */
                                            .first = x->piece,
                                            .last = x->piece + 1,
                                            .level = level,
@@ -81,11 +82,18 @@ static void add_edge(const struct route *route, const struct instance *x, enum b
                                            .out = out});
 }
 
+/* Whether there is a rank on the side of an edge that a piece's terms come from, or its result goes to. */
+static bool has_rank_there(const struct route *route, const uint32_t *ranks, uint32_t c, bool flipped) {
+  if (!ranks) return true;
+  return flipped ? ranks[c] < route->compile->schedule->n_ranks : ranks[c] > 0;
+}
+
 /* The edge between template position c and its parent, one of which is u, this rank's position in the tree. */
 static void edge(const struct route *route, const struct instance *x, enum by_phase phase, uint32_t c, uint32_t u) {
   const struct by_tree_view *view = phase == BY_PHASE_UP ? &route->up : &route->down;
   uint32_t p = view->parent[c], level;
   bool flipped = by_tree_view_holds(view, c, x->top), from_child = (phase == BY_PHASE_UP) != flipped;
+  if (!has_rank_there(route, phase == BY_PHASE_UP ? route->ranks_up : route->ranks_down, c, flipped)) return;
   if (phase == BY_PHASE_UP)
     level = route->twig_levels + (flipped ? 2 * view->height - 1 - view->level[c] : view->level[c]);
   else if (flipped)
@@ -116,7 +124,7 @@ static void edges(const struct route *route, enum by_phase phase) {
 static void twig_edges(const struct route *route, const struct by_twig *twig, enum by_phase phase) {
   bool mine = twig->child == route->me;
   struct by_message message = {
-      .peer = rank_of(route, mine ? twig->parent : twig->child), .group = route->index, .phase = (uint8_t)phase};
+      .peer = mine ? twig->parent : twig->child, .group = route->index, .phase = (uint8_t)phase};
   for (uint32_t i = 0; i < route->n_instances; i++) {
     const struct instance *x = &route->instances[i];
     bool flipped = x->owner == twig->child, late = flipped == (phase == BY_PHASE_UP);
@@ -139,7 +147,7 @@ static void exchanges(const struct route *route) {
     uint32_t own = u / weight % group->radix[i];
     for (uint32_t digit = 0; digit < group->radix[i]; digit++) {
       if (digit == own) continue;
-      struct by_message message = {.peer = rank_of(route, group->order[u + (digit - own) * weight]),
+      struct by_message message = {.peer = group->order[u + (digit - own) * weight],
                                    .first = route->instances->piece,
                                    .last = route->instances->piece + 1,
                                    .level = route->twig_levels + i,
@@ -216,16 +224,43 @@ static enum banyan_status make_instances(struct route *route) {
   return BANYAN_OK;
 }
 
-/* A vertex adds a term of its own. Those that do not need buffers and steps that a rank's schedule does not have. */
-static bool owns_term(const struct by_vertex *vertex) {
-  return vertex->kind == BY_VERTEX_RANK;
+static enum banyan_status check_vertex(const struct route *route, uint32_t index) {
+  const struct by_vertex *vertex = &route->compile->plan->vertices[index];
+  enum banyan_collective collective = route->compile->schedule->collective;
+  if (vertex->kind == BY_VERTEX_RANK) return BANYAN_OK;
+  if (vertex->kind != BY_VERTEX_HELPER)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a %s: only plans over ranks and helpers can run",
+                   vertex->name, by_vertex_kind_name(vertex->kind));
+  if (route->group->kind != BY_GROUP_TREE)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a helper in a tree that is rotated, which cannot run",
+                   vertex->name);
+  if (by_collective_takes_helpers(collective)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a helper, and helpers have no part in %s", vertex->name,
+                 banyan_collective_name(collective));
 }
 
-static enum banyan_status check_vertex(const struct by_plan *plan, uint32_t index) {
-  const struct by_vertex *vertex = &plan->vertices[index];
-  if (owns_term(vertex)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is not a rank: only plans over ranks alone can run",
-                 vertex->name);
+/* Ranks in the subtree of every position. Descendants have higher numbers in depth-first order. */
+static uint32_t *count_ranks(const struct route *route, const struct by_tree_view *view) {
+  const struct by_group *group = route->group;
+  uint32_t n_ranks = route->compile->plan->n_ranks;
+  struct by_arena *work = &route->compile->work;
+  uint32_t *ranks = BY_ARENA_ARRAY(work, uint32_t, view->n), *entered = BY_ARENA_ARRAY(work, uint32_t, view->n);
+  if (!ranks || !entered) return NULL;
+  for (uint32_t u = 0; u < view->n; u++) {
+    entered[view->enter[u]] = u;
+    ranks[u] = group->order[u] < n_ranks;
+  }
+  for (uint32_t i = 0; i < group->n_twigs; i++) ranks[route->positions[group->twigs[i].child]]++;
+  for (uint32_t i = view->n; i-- > 1;) ranks[view->parent[entered[i]]] += ranks[entered[i]];
+  return ranks;
+}
+
+static enum banyan_status find_ranks(struct route *route) {
+  const struct by_group *group = route->group;
+  if (!by_group_has_helpers(route->compile->plan, group)) return BANYAN_OK;
+  route->ranks_up = count_ranks(route, &route->up);
+  route->ranks_down = count_ranks(route, &route->down);
+  return route->ranks_up && route->ranks_down ? BANYAN_OK : by_schedule_no_memory();
 }
 
 static enum banyan_status find_positions(struct route *route) {
@@ -233,12 +268,11 @@ static enum banyan_status find_positions(struct route *route) {
   const struct by_plan *plan = route->compile->plan;
   for (uint32_t v = 0; v < plan->n_vertices; v++) route->positions[v] = BY_NOWHERE;
   for (uint32_t i = 0; i < group->n; i++) {
-    BY_TRY(check_vertex(plan, group->order[i]));
+    BY_TRY(check_vertex(route, group->order[i]));
     route->positions[group->order[i]] = i;
   }
   route->position = route->positions[route->me];
   for (uint32_t i = 0; i < group->n_twigs; i++) {
-    BY_TRY(check_vertex(plan, group->twigs[i].child));
     route->positions[group->twigs[i].child] = route->positions[group->twigs[i].parent];
   }
   for (uint32_t rank = 0; rank < plan->n_ranks; rank++)
@@ -268,8 +302,10 @@ static enum banyan_status list_group(struct route *route) {
   bool up = by_collective_goes_up(collective), down = by_collective_goes_down(collective);
   BY_TRY(find_positions(route));
   BY_TRY(make_views(route));
+  BY_TRY(find_ranks(route));
   BY_TRY(make_instances(route));
   set_levels(route);
+  if (route->compile->schedule->n_ranks == 1) return BANYAN_OK; /* nobody to meet */
   for (uint32_t i = 0; i < group->n_twigs; i++) {
     if (group->twigs[i].child != route->me && group->twigs[i].parent != route->me) continue;
     if (up) twig_edges(route, &group->twigs[i], BY_PHASE_UP);
@@ -303,6 +339,12 @@ static void list_direct(struct by_compile *compile) {
   }
 }
 
+static bool is_part(const struct by_compile *compile, uint32_t group) {
+  if (compile->part == BY_PART_ALL) return true;
+  if (compile->part != BY_PART_PLAIN) return compile->part == group;
+  return !by_group_has_helpers(compile->plan, &compile->class_->groups[group]);
+}
+
 enum banyan_status by_routes_list(struct by_compile *compile) {
   struct by_schedule *schedule = compile->schedule;
   if (by_collective_is_direct(schedule->collective)) {
@@ -315,9 +357,9 @@ enum banyan_status by_routes_list(struct by_compile *compile) {
     struct route route = {.compile = compile,
                           .group = &compile->class_->groups[i],
                           .index = i,
-                          .me = schedule->rank, /* rank r is vertex r */
+                          .me = schedule->rank,
                           .positions = positions};
-    BY_TRY(list_group(&route));
+    if (is_part(compile, i)) BY_TRY(list_group(&route));
   }
   return BANYAN_OK;
 }

@@ -24,6 +24,13 @@
 /* Most messages that one REDUCE folds; more children take several steps. */
 enum { BY_SCHEDULE_MOST_IN = 64 };
 
+/* Place of the own operand where there is none: a helper's first sum. */
+#define BY_NO_OWN UINT16_MAX
+
+/* Which groups of a class a schedule is for: all, those of ranks alone, or the one of this number. */
+#define BY_PART_ALL UINT32_MAX
+#define BY_PART_PLAIN (UINT32_MAX - 1)
+
 /* Where bytes live. Byte x of the layout is at buffer + x - bounds[origin[b]]. */
 enum by_buffer { BY_BUFFER_SEND, BY_BUFFER_RECV, BY_BUFFER_TMP, BY_BUFFERS };
 
@@ -38,7 +45,7 @@ struct by_step {
   uint8_t kind, from, to; /* enum by_step_kind, enum by_buffer */
   uint8_t divide;         /* REDUCE, COPY: then divide by the number of ranks if the op is average */
   uint8_t copied;         /* SEND: must end without waiting for the receiver to consume (exchange) */
-  uint16_t own;           /* REDUCE: place of the own operand in the fold, 0 .. n_in */
+  uint16_t own;           /* REDUCE: place of the own operand in the fold, 0 .. n_in, or BY_NO_OWN */
   uint16_t level;         /* for people and for the order: how many messages can stand before this one */
   uint32_t first, last;   /* pieces of the layout */
   uint32_t from_first;    /* SEND and COPY: first piece in `from`; differs from `first` in alltoall only */
@@ -55,20 +62,21 @@ struct by_incoming {
 };
 
 struct by_peer {
-  uint32_t rank;
+  uint32_t rank;           /* or, from n_ranks on, a helper: the number of its vertex */
   uint32_t n_out;          /* messages to it: tags 0 .. n_out - 1 */
   uint32_t first_in, n_in; /* messages from it: lookup[first_in + tag] is the index into incoming */
 };
 
 struct by_schedule {
   enum banyan_collective collective;
-  uint32_t n_ranks, rank, root;
+  uint32_t n_ranks, rank, root; /* rank: of a helper, the number of its vertex */
   uint32_t n_pieces;
   double *cut;        /* n_pieces + 1 fractions 0 .. 1 of the whole (share layout), or NULL: blocks */
   uint32_t per_block; /* block layout: pieces per rank's block */
   double *block_cut;  /* per_block + 1 fractions of a block */
   uint32_t origin[BY_BUFFERS];
-  bool needs_tmp; /* bounds[n_pieces] bytes of scratch */
+  bool needs_tmp; /* scratch for the pieces from origin[BY_BUFFER_TMP] to tmp_last */
+  uint32_t tmp_last;
   uint32_t n_steps, n_incoming, n_peers, n_deps, n_nexts;
   struct by_step *steps; /* every step after the steps it depends on */
   struct by_incoming *incoming;
@@ -79,12 +87,21 @@ struct by_schedule {
   struct by_arena arena;
 };
 
-/* Compiles. `root` matters for reduce, broadcast, gather, scatter. Memory grows
+/* Compiles. `root` matters for reduce, broadcast, gather, scatter. `rank` may be the vertex of a helper. Memory grows
  * with this rank's own messages, time with the pieces in them, not with n squared.
- * BANYAN_ERR_UNSUPPORTED: the plan has vertices that are no ranks. */
+ * BANYAN_ERR_UNSUPPORTED: the plan has a switch or a server, or a helper where the collective has no use for one
+ * (see by_collective_takes_helpers; by_plan_among_ranks makes a plan that always runs). */
 BANYAN_CHECK enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct by_class *class_,
                                                     enum banyan_collective collective, uint32_t root, uint32_t rank,
                                                     struct by_schedule **out);
+/* The same for a part of the class (BY_PART_ALL, ...), whose messages travel under a version of their own. The layout
+ * is that of the whole. */
+BANYAN_CHECK enum banyan_status by_schedule_compile_part(const struct by_plan *plan, const struct by_class *class_,
+                                                         uint32_t part, uint32_t version,
+                                                         enum banyan_collective collective, uint32_t root,
+                                                         uint32_t rank, struct by_schedule **out);
+/* Whether helpers add and forward in it: allreduce, reduce, broadcast and barrier. */
+bool by_collective_takes_helpers(enum banyan_collective collective);
 void by_schedule_destroy(struct by_schedule *schedule);
 
 /* Fills bounds[0 .. n_pieces] in bytes. `count` is the call's (see

@@ -35,11 +35,14 @@ static const uint8_t extents[BANYAN_COLLECTIVES][2] = {
 
 void by_check_extent(const struct by_check *check, uint32_t rank, enum by_buffer buffer, uint32_t *first,
                      uint32_t *last) {
-  enum extent extent = EVERYTHING;
-  if (buffer == BY_BUFFER_TMP)
-    extent = check->schedules[rank]->needs_tmp ? EVERYTHING : NOTHING;
-  else
-    extent = (enum extent)extents[check->collective][buffer];
+  enum extent extent = NOTHING;
+  const struct by_schedule *schedule = check->schedules[rank];
+  if (buffer == BY_BUFFER_TMP) {
+    *first = schedule->needs_tmp ? schedule->origin[BY_BUFFER_TMP] : 0;
+    *last = schedule->needs_tmp ? schedule->tmp_last : 0;
+    return;
+  }
+  if (rank < check->n_ranks) extent = (enum extent)extents[check->collective][buffer];
   if (extent == EVERYTHING_AT_ROOT) extent = rank == check->root ? EVERYTHING : NOTHING;
   *first = extent == OWN_BLOCK ? rank * check->per_block : 0;
   *last = extent == OWN_BLOCK ? *first + check->per_block : extent == EVERYTHING ? check->n_pieces : 0;
@@ -78,10 +81,11 @@ static enum banyan_status run(struct by_check *check) {
 }
 
 enum banyan_status by_schedule_check_all(struct by_schedule *const *schedules, uint32_t n) {
-  if (n == 0) return by_fail(BANYAN_ERR_ARGUMENT, "there is no schedule to check");
+  if (n == 0 || schedules[0]->n_ranks > n) return by_fail(BANYAN_ERR_ARGUMENT, "there is no schedule to check");
   const struct by_schedule *first = schedules[0];
   struct by_check check = {.schedules = schedules,
                            .n = n,
+                           .n_ranks = first->n_ranks,
                            .collective = first->collective,
                            .root = first->root,
                            .n_pieces = first->n_pieces,
@@ -94,7 +98,7 @@ enum banyan_status by_schedule_check_all(struct by_schedule *const *schedules, u
 
 enum banyan_status by_schedule_check(const struct by_plan *plan, const struct by_class *class_,
                                      enum banyan_collective collective, uint32_t root) {
-  uint32_t n = plan->n_ranks, made = 0;
+  uint32_t n = by_collective_takes_helpers(collective) ? plan->n_vertices : plan->n_ranks, made = 0;
   struct by_schedule **schedules = calloc(n ? n : 1, sizeof(struct by_schedule *));
   if (!schedules) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %u schedules", n);
   enum banyan_status status = BANYAN_OK;

@@ -18,7 +18,8 @@
  * the text names rank, step, piece and term. `root` as in by_schedule_compile. */
 BANYAN_CHECK enum banyan_status by_schedule_check(const struct by_plan *plan, const struct by_class *class_,
                                                   enum banyan_collective collective, uint32_t root);
-/* The same for schedules at hand, of ranks 0 .. n - 1. Cost: for each piece, the steps on it squared / 64. */
+/* The same for schedules at hand, of ranks 0 .. n - 1, or of all ranks and the helpers behind them. Cost: for each
+ * piece, the steps on it squared / 64. */
 BANYAN_CHECK enum banyan_status by_schedule_check_all(struct by_schedule *const *schedules, uint32_t n);
 
 #endif

@@ -39,6 +39,7 @@ struct by_message {
 struct by_compile {
   const struct by_plan *plan;
   const struct by_class *class_;
+  uint32_t part;                /* BY_PART_ALL, BY_PART_PLAIN or a group */
   struct by_schedule *schedule; /* carries collective, root, rank and the layout */
   struct by_arena work;
   struct by_message *messages;
@@ -50,6 +51,10 @@ struct by_compile {
   uint32_t deps_room;
   bool failed;
 };
+
+static inline bool by_is_helper(const struct by_schedule *schedule) {
+  return schedule->rank >= schedule->n_ranks;
+}
 
 enum banyan_status by_schedule_no_memory(void);
 /* Grows a heap array of `size`-byte elements to hold `need`. False: no memory; the array is as before. */

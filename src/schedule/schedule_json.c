@@ -28,14 +28,15 @@ static void add_deps(const struct by_schedule *schedule, const struct by_step *s
 static void add_step(const struct by_schedule *schedule, const struct by_step *step, struct by_text *text) {
   static const char *const kinds[] = {"send", "receive", "reduce", "copy"};
   by_text_add(text, "{\"kind\": \"%s\", \"level\": %u", kinds[step->kind], step->level);
-  if (step->kind != BY_STEP_RECEIVE) by_text_add(text, ", \"from\": \"%s\"", buffer_names[step->from]);
+  if (step->kind != BY_STEP_RECEIVE && (step->kind != BY_STEP_REDUCE || step->own != BY_NO_OWN))
+    by_text_add(text, ", \"from\": \"%s\"", buffer_names[step->from]);
   if (step->kind != BY_STEP_SEND) by_text_add(text, ", \"to\": \"%s\"", buffer_names[step->to]);
   add_pieces("pieces", step->first, step->last, text);
   if (step->kind == BY_STEP_SEND)
     by_text_add(text, ", \"rank\": %u, \"tag\": %u", schedule->peers[step->peer].rank, step->tag);
   if (step->copied) by_text_add(text, ", \"copied\": true");
   add_incoming(schedule, step, text);
-  if (step->kind == BY_STEP_REDUCE) by_text_add(text, ", \"own\": %u", step->own);
+  if (step->kind == BY_STEP_REDUCE && step->own != BY_NO_OWN) by_text_add(text, ", \"own\": %u", step->own);
   if (step->divide) by_text_add(text, ", \"divide\": true");
   add_deps(schedule, step, text);
   by_text_add(text, "}");

@@ -9,14 +9,19 @@ static void print_pieces(const char *name, uint32_t first, uint32_t last, struct
     by_text_add(text, "%s[%u..%u]", name, first, last - 1);
 }
 
+static const char *kind_of(const struct by_schedule *schedule, uint32_t rank) {
+  return rank < schedule->n_ranks ? "rank" : "vertex";
+}
+
 static void print_in(const struct by_schedule *schedule, uint32_t in, struct by_text *text) {
   const struct by_incoming *incoming = &schedule->incoming[in];
-  by_text_add(text, "rank %u #%u", schedule->peers[incoming->peer].rank, incoming->tag);
+  uint32_t rank = schedule->peers[incoming->peer].rank;
+  by_text_add(text, "%s %u #%u", kind_of(schedule, rank), rank, incoming->tag);
 }
 
 static void print_reduce(const struct by_schedule *schedule, const struct by_step *step, struct by_text *text) {
   print_pieces(buffer_names[step->to], step->first, step->last, text);
-  for (uint32_t i = 0; i <= step->n_in; i++) {
+  for (uint32_t i = 0; i < step->n_in + (step->own != BY_NO_OWN); i++) {
     by_text_add(text, i ? " + " : " = ");
     if (i == step->own)
       print_pieces(buffer_names[step->from], step->first, step->last, text);
@@ -31,7 +36,8 @@ static void print_step(const struct by_schedule *schedule, const struct by_step 
   switch (step->kind) {
   case BY_STEP_SEND:
     print_pieces(buffer_names[step->from], step->from_first, step->from_first + step->last - step->first, text);
-    by_text_add(text, " to rank %u #%u", schedule->peers[step->peer].rank, step->tag);
+    by_text_add(text, " to %s %u #%u", kind_of(schedule, schedule->peers[step->peer].rank),
+                schedule->peers[step->peer].rank, step->tag);
     if (step->copied) by_text_add(text, ", copied");
     break;
   case BY_STEP_RECEIVE:
@@ -57,9 +63,10 @@ static void print_step(const struct by_schedule *schedule, const struct by_step 
 }
 
 void by_schedule_print(const struct by_schedule *schedule, struct by_text *text) {
-  by_text_add(text, "%s, rank %u of %u: %u pieces, %u peers, %u messages in, %u steps%s\n",
-              banyan_collective_name(schedule->collective), schedule->rank, schedule->n_ranks, schedule->n_pieces,
-              schedule->n_peers, schedule->n_incoming, schedule->n_steps, schedule->needs_tmp ? ", scratch" : "");
+  by_text_add(text, "%s, %s %u of %u: %u pieces, %u peers, %u messages in, %u steps%s\n",
+              banyan_collective_name(schedule->collective), kind_of(schedule, schedule->rank), schedule->rank,
+              schedule->n_ranks, schedule->n_pieces, schedule->n_peers, schedule->n_incoming, schedule->n_steps,
+              schedule->needs_tmp ? ", scratch" : "");
   by_text_add(text, "step level\n");
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     by_text_add(text, "%4u  ", i);

@@ -23,6 +23,7 @@ struct builder {
   uint32_t *left;            /* by piece: messages still to be folded into it */
   bool *leaves;              /* by piece: its sum goes on to another rank, the result is not made here */
   uint32_t *seen;            /* by step: the last step whose deps hold it */
+  bool helper;               /* it has no operand of its own, and no caller's buffers */
   uint8_t sums;              /* buffer in which partial sums are kept */
   uint8_t result;            /* buffer in which a sum ends that is made here */
 };
@@ -82,7 +83,7 @@ static void make_batches(struct builder *b, struct by_message **in, uint32_t n) 
 static void put_in_order(struct builder *b) {
   const struct by_schedule *schedule = b->schedule;
   struct by_compile *compile = b->compile;
-  uint32_t n = 0, rank = schedule->rank, ranks = schedule->n_ranks;
+  uint32_t n = 0, rank = schedule->rank, ranks = compile->plan->n_vertices;
   for (uint32_t i = 0; i < compile->n_messages; i++) {
     struct by_message *m = &compile->messages[i];
     bool folded = m->phase == BY_PHASE_UP && !m->out;
@@ -175,6 +176,7 @@ static enum by_buffer bring_together(struct builder *b, uint32_t first, uint32_t
 /* Where results are sent from. A rank's own block needs not be copied before it may go. */
 static enum by_buffer source_of_result(const struct builder *b, const struct by_message *message) {
   const struct by_schedule *schedule = b->schedule;
+  if (b->helper) return (enum by_buffer)b->result;
   if (by_collective_is_direct(schedule->collective)) return BY_BUFFER_SEND;
   uint32_t own = schedule->rank * schedule->per_block;
   bool inside = message->first >= own && message->last <= own + schedule->per_block;
@@ -217,7 +219,7 @@ static void take(struct builder *b, struct by_message *message, uint32_t index) 
 
 static void receive(struct builder *b, struct by_message *message) {
   uint32_t index = add_step(b, BY_STEP_RECEIVE, message->first, message->last, message->level);
-  b->compile->steps[index].from = b->compile->steps[index].to = BY_BUFFER_RECV;
+  b->compile->steps[index].from = b->compile->steps[index].to = b->result;
   take(b, message, index);
   wrote(b, index);
 }
@@ -240,7 +242,8 @@ static uint16_t own_place(struct by_message *const *batch, uint32_t n) {
 
 static void fold(struct builder *b, struct by_message **batch, uint32_t n) {
   uint32_t first = batch[0]->first, last = batch[0]->last, level = batch[0]->fold;
-  enum by_buffer from = bring_together(b, first, last, level);
+  bool begins = b->helper && unwritten(b, first); /* a helper's message is one piece */
+  enum by_buffer from = begins ? BY_BUFFER_TMP : bring_together(b, first, last, level);
   uint32_t index = add_step(b, BY_STEP_REDUCE, first, last, level);
   for (uint32_t i = 0; i < n; i++) take(b, batch[i], index);
   for (uint32_t i = first; i < last; i++) b->left[i] -= n;
@@ -249,8 +252,10 @@ static void fold(struct builder *b, struct by_message **batch, uint32_t n) {
   struct by_step *step = &b->compile->steps[index];
   step->from = (uint8_t)from;
   step->to = all ? b->result : b->sums;
-  step->own = own_place(batch, n);
+  step->own = begins ? BY_NO_OWN : own_place(batch, n);
   step->divide = all;
+  if (begins && n == 1 && !all) step->kind = BY_STEP_RECEIVE; /* it only forwards */
+  if (step->kind == BY_STEP_RECEIVE) step->own = 0;
   depend_on_writers(b, index);
   if (batch[0]->exchange) depend_on_sends(b, index);
   wrote(b, index);
@@ -273,6 +278,7 @@ static void count_folds(struct builder *b) {
 static void copy_own_block(struct builder *b) {
   const struct by_schedule *schedule = b->schedule;
   bool root = schedule->rank == schedule->root;
+  if (b->helper) return;
   enum banyan_collective collective = schedule->collective;
   if (collective != BANYAN_ALLGATHER && collective != BANYAN_ALLTOALL && !(root && by_collective_is_direct(collective)))
     return;
@@ -299,7 +305,7 @@ static void build(struct builder *b) {
       fold(b, &b->order[i], end - i);
     }
   }
-  if (by_collective_goes_up(b->schedule->collective) && b->schedule->n_ranks == 1)
+  if (by_collective_goes_up(b->schedule->collective) && b->schedule->n_ranks == 1 && !b->helper)
     copy_runs(b, 0, b->schedule->n_pieces, 0, BY_BUFFER_SEND, b->result, false, unwritten);
 }
 
@@ -308,12 +314,14 @@ enum banyan_status by_steps_build(struct by_compile *compile) {
   struct by_arena *work = &compile->work;
   uint32_t pieces = schedule->n_pieces, messages = compile->n_messages;
   size_t most_steps = 2 * ((size_t)messages + pieces); /* a piece is copied at most twice, a message joined once */
-  bool into_recv = by_collective_is_everywhere(schedule->collective) ||
-                   (schedule->collective == BANYAN_REDUCE && schedule->rank == schedule->root);
+  bool helper = by_is_helper(schedule);
+  bool into_recv = !helper && (by_collective_is_everywhere(schedule->collective) ||
+                               (schedule->collective == BANYAN_REDUCE && schedule->rank == schedule->root));
   struct builder b = {.compile = compile,
                       .schedule = schedule,
+                      .helper = helper,
                       .sums = into_recv ? BY_BUFFER_RECV : BY_BUFFER_TMP,
-                      .result = BY_BUFFER_RECV,
+                      .result = helper ? BY_BUFFER_TMP : BY_BUFFER_RECV,
                       .order = BY_ARENA_ARRAY(work, struct by_message *, messages),
                       .writer = BY_ARENA_ARRAY(work, uint32_t, pieces),
                       .left = BY_ARENA_ARRAY(work, uint32_t, pieces),

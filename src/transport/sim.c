@@ -322,10 +322,6 @@ bool by_sim_step(struct by_sim *sim) {
   return true;
 }
 
-void by_sim_advance(struct by_sim *sim, uint64_t nanoseconds) {
-  sim->now += nanoseconds;
-}
-
 void by_sim_kill(struct by_lane *lane) {
   sim_of(lane)->dead = true;
 }

@@ -38,8 +38,6 @@ BANYAN_CHECK enum banyan_status by_sim_link(struct by_sim *sim, struct by_lane *
 void by_sim_shape(struct by_lane *lane, uint64_t delay, double bandwidth);
 /* Moves time to the next arrival; false when nothing is under way. */
 bool by_sim_step(struct by_sim *sim);
-/* Moves time on by so much, whatever is under way. */
-void by_sim_advance(struct by_sim *sim, uint64_t nanoseconds);
 /* The rank at this end dies: what it sent still arrives, then the other end fails. */
 void by_sim_kill(struct by_lane *lane);
 

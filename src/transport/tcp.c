@@ -13,6 +13,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -25,11 +27,12 @@
 
 #include "clock.h"
 #include "fail.h"
+#include "pace.h"
 #include "socket.h"
 
-enum { RX_BYTES = 128 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
-enum { FRAME_MOST = (1 << 20) - 8192 }; /* with two pages more a pipe of 1 MiB, which everybody may have, is full */
-enum { HELD_MOST = 512 };               /* bytes of frames without payload that wait for what goes with them */
+enum { RX_BYTES = 256 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
+enum { FRAME_MOST = 1 << 20 }; /* a pipe of 1 MiB, which everybody may have, takes it if it begins with a page */
+enum { HELD_MOST = 512 };      /* bytes of frames without payload that wait for what goes with them */
 enum { TIME_FROM = 32 << 10, TIME_EVERY = 64, MAP_FROM = 64 << 10, MAP_ALWAYS = 4 << 20, SLOW_COPYING = 300 };
 
 struct tcp {
@@ -47,6 +50,9 @@ struct tcp {
   uint32_t rest;   /* flushes to leave out: the socket was full just now */
   double copying;  /* picoseconds a byte that send() took lately */
   uint32_t mapped; /* frames since it was last timed: one in TIME_EVERY is copied to see */
+  struct by_pace pace;
+  size_t frame_most; /* on a fast link */
+  int unsent_most;   /* TCP_NOTSENT_LOWAT when the lane was made; 0: the system's */
   /* receiving */
   struct by_frame frame;
   bool in_frame, dry; /* dry: the socket had no more when last asked */
@@ -88,12 +94,13 @@ static void hold_sigpipe(sigset_t *before) {
   pthread_sigmask(SIG_BLOCK, &pipe_only, before);
 }
 
-static void release_sigpipe(const sigset_t *before, bool came) {
+/* It may have come whatever splice() returned: that tells what went before the connection was found broken. */
+static void release_sigpipe(const sigset_t *before) {
   sigset_t pipe_only;
   const struct timespec at_once = {0, 0};
   sigemptyset(&pipe_only);
   sigaddset(&pipe_only, SIGPIPE);
-  if (came && !sigismember(before, SIGPIPE)) sigtimedwait(&pipe_only, NULL, &at_once);
+  if (!sigismember(before, SIGPIPE)) sigtimedwait(&pipe_only, NULL, &at_once);
   pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
@@ -102,7 +109,7 @@ static ssize_t splice_quietly(struct tcp *tcp, unsigned flags) {
   hold_sigpipe(&before);
   ssize_t n = splice(tcp->pipe[0], NULL, tcp->fd, NULL, tcp->piped, flags);
   int error = errno;
-  release_sigpipe(&before, n < 0 && error == EPIPE);
+  release_sigpipe(&before);
   errno = error;
   return n;
 }
@@ -127,10 +134,30 @@ static size_t account_small(struct tcp *tcp, size_t sent) {
   return sent - small;
 }
 
-static bool tcp_flush(struct by_lane *lane) {
-  struct tcp *tcp = tcp_of(lane);
-  if (!tcp->small_left && !tcp->piped && !tcp->kept_left) return true;
-  if (lane->status != BANYAN_OK) return false;
+/* Messages from which on pages are mapped: few while copying is fast, and none where the link is slower than both. */
+static void choose_mapping(struct tcp *tcp) {
+  size_t from = tcp->copying > SLOW_COPYING ? MAP_FROM : MAP_ALWAYS;
+  tcp->ops.in_place_from = by_pace_is_slow(&tcp->pace) ? SIZE_MAX : from;
+}
+
+/* What was kept has gone: how fast that was decides what the link is given from now on. */
+static void note_pace(struct tcp *tcp) {
+  bool was_slow = by_pace_is_slow(&tcp->pace);
+  by_pace_drained(&tcp->pace, by_clock_now(&by_clock_system));
+  tcp->ops.frame_bytes = by_pace_frame(&tcp->pace, tcp->frame_most);
+  choose_mapping(tcp);
+  bool slow = by_pace_is_slow(&tcp->pace);
+  int unsent = slow ? BY_PACE_UNSENT : tcp->unsent_most;
+  if (slow != was_slow) (void)setsockopt(tcp->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+}
+
+static enum by_lane_sent keep(struct tcp *tcp) {
+  by_pace_wait(&tcp->pace, tcp->piped + tcp->kept_left, by_clock_now(&by_clock_system));
+  return BY_LANE_KEPT;
+}
+
+/* Small frames and headers, then what is in the pipe, then what is kept. True when all of it went. */
+static bool push_rest(struct tcp *tcp) {
   if (tcp->piped && tcp->small_left) {
     struct iovec part = {tcp->small + tcp->small_first, tcp->small_left};
     account_small(tcp, (size_t)push(tcp, &part, 1, 0));
@@ -151,6 +178,14 @@ static bool tcp_flush(struct by_lane *lane) {
   tcp->kept += sent;
   tcp->kept_left -= sent;
   return !tcp->small_left && !tcp->kept_left;
+}
+
+static bool tcp_flush(struct by_lane *lane) {
+  struct tcp *tcp = tcp_of(lane);
+  if (!tcp->small_left && !tcp->piped && !tcp->kept_left) return true;
+  if (lane->status != BANYAN_OK || !push_rest(tcp)) return false;
+  if (tcp->pace.since) note_pace(tcp);
+  return true;
 }
 
 static void append_small(struct tcp *tcp, const void *bytes, size_t n) {
@@ -178,11 +213,10 @@ static void remember_small(struct tcp *tcp, const struct by_frame *frame, const 
   if (frame->size <= BY_LANE_SMALL) append_small(tcp, (const char *)payload + of_payload, frame->size - of_payload);
 }
 
-/* Messages from which on pages are mapped: few while copying is fast. */
 static void note_copying(struct tcp *tcp, uint64_t nanoseconds, size_t bytes) {
   double now = 1000 * (double)nanoseconds / (double)bytes;
   tcp->copying += (now - tcp->copying) / 4;
-  tcp->ops.in_place_from = tcp->copying > SLOW_COPYING ? MAP_FROM : MAP_ALWAYS;
+  choose_mapping(tcp);
 }
 
 /* Whether the lane takes a frame now: nothing but frames held back, which go with it, is before it. */
@@ -210,7 +244,7 @@ static enum by_lane_sent tcp_send(struct by_lane *lane, const struct by_frame *f
   size_t of_payload = sent > HEADER ? sent - HEADER : 0;
   tcp->kept = (const char *)payload + of_payload;
   tcp->kept_left = frame->size - of_payload;
-  return BY_LANE_KEPT;
+  return keep(tcp);
 }
 
 /* What is in the pipe are the payload's pages, not copies. */
@@ -237,7 +271,7 @@ static void tcp_let_go(struct by_lane *lane) {
 /* A pipe with room for a frame's pages. False: there is none to be had. */
 static bool has_pipe(struct tcp *tcp) {
   if (tcp->pipe[0] != -1) return tcp->pipe[0] >= 0;
-  size_t bytes = tcp->ops.frame_bytes + 8192; /* it may begin and end within a page */
+  size_t bytes = tcp->frame_most;
   if (pipe2(tcp->pipe, O_NONBLOCK | O_CLOEXEC) == 0) {
     if (fcntl(tcp->pipe[0], F_SETPIPE_SZ, (int)bytes) >= (int)bytes) return true;
     close(tcp->pipe[0]);
@@ -262,7 +296,7 @@ static enum by_lane_sent tcp_send_in_place(struct by_lane *lane, const struct by
   tcp->piped = mapped > 0 ? (size_t)mapped : 0;
   tcp->kept = (const char *)payload + tcp->piped; /* what did not fit is copied */
   tcp->kept_left = frame->size - tcp->piped;
-  return tcp_flush(lane) ? BY_LANE_SENT : BY_LANE_KEPT;
+  return tcp_flush(lane) ? BY_LANE_SENT : keep(tcp);
 }
 
 /* ---- receiving */
@@ -402,6 +436,9 @@ enum banyan_status by_tcp_create(int fd, size_t frame_bytes, struct by_lane **ou
   tcp->ops = tcp_ops;
   tcp->pipe[0] = tcp->pipe[1] = -1;
   if (frame_bytes) tcp->ops.frame_bytes = frame_bytes;
+  tcp->frame_most = tcp->ops.frame_bytes;
+  socklen_t length = sizeof tcp->unsent_most;
+  (void)getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &tcp->unsent_most, &length);
   tcp->lane.ops = &tcp->ops;
   tcp->lane.poll_fd = tcp->fd = fd;
   *out = &tcp->lane;

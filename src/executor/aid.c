@@ -1,0 +1,180 @@
+/* What a helper does: it makes no calls of its own, but has part in those of
+ * the ranks. The first frame of a call's part that comes here says everything:
+ * which call, of what, how much, and by its version which tree. So its part
+ * is made then, and ends when all has been passed on.
+ *
+ * Frames of a plan that is not known yet, and those for which there is no room
+ * now, are kept, within the credit of their link. */
+#include "call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAST = 1024 };
+
+struct by_call *by_aid_find(const struct by_domain *domain, const struct by_frame *frame) {
+  for (struct by_call *call = domain->aids; call; call = call->ready_next_pair)
+    if (call->stamp.call == frame->call && call->stamp.plan == frame->plan) return call;
+  return NULL;
+}
+
+static uint64_t key_of(uint32_t call, uint32_t version) {
+  return (uint64_t)version << 32 | call;
+}
+
+/* Answers to what is over, and questions that were overtaken. */
+static bool is_past(const struct by_domain *domain, const struct by_frame *frame) {
+  return domain->aided_past &&
+         domain->aided_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
+}
+
+static void note_past(struct by_domain *domain, const struct by_frame *stamp) {
+  if (!domain->aided_past) domain->aided_past = calloc(PAST, sizeof *domain->aided_past);
+  if (domain->aided_past) domain->aided_past[(stamp->call ^ stamp->plan) % PAST] = key_of(stamp->call, stamp->plan);
+}
+
+void by_aid_forget(struct by_call *call) {
+  struct by_domain *domain = call->domain;
+  struct by_call **place = &domain->aids;
+  while (*place != call) place = &(*place)->ready_next_pair;
+  *place = call->ready_next_pair;
+  note_past(domain, &call->stamp);
+  domain->engine->aid_bytes -= call->scratch_bytes;
+  domain->engine->retry = true;
+  call->program->helped->users--;
+}
+
+void by_aid_ended(struct by_call *call) {
+  by_call_end(call, BANYAN_OK);
+}
+
+void by_aid_lost(struct by_domain *domain) {
+  for (struct by_call *call = domain->aids; call;) {
+    struct by_call *next = call->ready_next_pair;
+    uint32_t class_, group;
+    bool again;
+    const struct by_helped *helped = call->program->helped;
+    if (by_helped_find(helped, call->stamp.plan, &class_, &group, &again) &&
+        by_helped_group(helped, class_, group)->lost) {
+      by_call_end(call, BANYAN_ERR_CLOSED);
+      by_call_drop(call);
+    }
+    call = next;
+  }
+}
+
+/* ---- making one */
+
+static struct by_domain *domain_of(const struct by_engine *engine, const struct by_frame *frame) {
+  for (struct by_domain *d = engine->domains; d; d = d->next)
+    if (d->id == frame->domain) return d;
+  return NULL;
+}
+
+static bool is_sound(const struct by_domain *domain, const struct by_frame *frame) {
+  enum banyan_collective collective = (enum banyan_collective)frame->collective;
+  enum banyan_dtype dtype = (enum banyan_dtype)(frame->dtype_op >> 4);
+  enum banyan_op op = (enum banyan_op)(frame->dtype_op & 15);
+  bool adds = collective == BANYAN_ALLREDUCE || collective == BANYAN_REDUCE;
+  if (!by_collective_takes_helpers(collective) || frame->root >= domain->n) return false;
+  size_t element = banyan_dtype_size(dtype);
+  return element && frame->count <= SIZE_MAX / 4 / element && (!adds || by_kernel_reduce(dtype, op));
+}
+
+static struct banyan_call call_of(const struct by_frame *frame) {
+  return (struct banyan_call){.collective = (enum banyan_collective)frame->collective,
+                              .count = frame->count,
+                              .dtype = (enum banyan_dtype)(frame->dtype_op >> 4),
+                              .op = (enum banyan_op)(frame->dtype_op & 15),
+                              .root = (int)frame->root};
+}
+
+/* Scratch of calls that are not under way. */
+static void free_idle(struct by_engine *engine) {
+  for (struct by_domain *d = engine->domains; d; d = d->next)
+    for (struct by_program *p = d->programs; p; p = p->next)
+      for (struct by_call *call = p->idle; call; call = call->next) {
+        free(call->scratch);
+        call->scratch = NULL;
+        call->scratch_bytes = 0;
+      }
+}
+
+static enum banyan_status make(struct by_domain *domain, struct by_helped *helped, struct by_program *program,
+                               const struct by_frame *frame, struct by_call **out) {
+  struct by_engine *engine = domain->engine;
+  struct banyan_call user = call_of(frame);
+  struct by_call *call = NULL;
+  BY_TRY(by_program_take_call(program, &call));
+  enum banyan_status status = by_call_prepare(call, &user, NULL, NULL);
+  if (status != BANYAN_OK) {
+    by_program_give_call(call);
+    return status;
+  }
+  call->aid = call->released = true; /* nobody waits for it */
+  call->stamp.call = frame->call;
+  engine->aid_bytes += call->scratch_bytes;
+  helped->users++;
+  *out = call;
+  by_call_begin(call);
+  return BANYAN_OK;
+}
+
+/* Room for one more. A call only ever waits for earlier ones: ranks may not make later ones before it has ended. */
+static bool has_room(const struct by_domain *domain, const struct by_frame *frame) {
+  struct by_engine *engine = domain->engine;
+  size_t bytes = frame->count * banyan_dtype_size((enum banyan_dtype)(frame->dtype_op >> 4));
+  if (engine->aid_bytes + bytes <= engine->options.aid_memory) return true;
+  free_idle(engine);
+  for (const struct by_call *call = domain->aids; call; call = call->ready_next_pair)
+    if ((int32_t)(call->stamp.call - frame->call) < 0) return false;
+  return true;
+}
+
+enum banyan_status by_aid_take(struct by_link *link, const struct by_frame *frame, struct by_call **call, bool *keep) {
+  struct by_engine *engine = link->engine;
+  struct by_domain *domain = domain_of(engine, frame);
+  struct by_helped *helped = domain ? domain->helped : NULL;
+  uint32_t class_ = 0, group = 0;
+  bool again = false, begins = frame->type == BY_FRAME_DATA || frame->type == BY_FRAME_OFFER;
+  while (helped && !by_helped_find(helped, frame->plan, &class_, &group, &again)) helped = helped->next;
+  if (helped && (!begins || is_past(domain, frame) || by_helped_group(helped, class_, group)->lost)) return BANYAN_OK;
+  if (frame->flags & BY_FRAME_PAIR || (helped && (again || !is_sound(domain, frame))))
+    return by_fail(BANYAN_ERR_PROTOCOL, "a frame of a call in which helpers have no part");
+  *keep = !helped || !has_room(domain, frame);
+  if (*keep) return BANYAN_OK;
+  struct by_program *program = NULL;
+  BY_TRY(by_program_get_part(domain, helped, helped->plan, &helped->plan->classes[class_], group, frame->plan,
+                             (enum banyan_collective)frame->collective, frame->root, &program));
+  return make(domain, helped, program, frame, call);
+}
+
+/* ---- what was kept */
+
+static bool retry_link(struct by_link *link) {
+  for (struct by_stored *stored = link->stored; stored; stored = stored->next) {
+    struct by_call *call = NULL;
+    bool keep = false;
+    if (stored->filled < stored->frame.size) continue;
+    struct by_domain *domain = domain_of(link->engine, &stored->frame);
+    if (domain) call = by_aid_find(domain, &stored->frame);
+    if (!call && by_aid_take(link, &stored->frame, &call, &keep) != BANYAN_OK) {
+      by_engine_fail(link->engine, BANYAN_ERR_PROTOCOL, link->process, banyan_error_text());
+      return false;
+    }
+    if (keep) continue;
+    if (call)
+      by_deliver_stored(call, link);
+    else
+      by_deliver_forget_call(link, stored->frame.domain, stored->frame.call, stored->frame.plan);
+    return true; /* the list is another one */
+  }
+  return false;
+}
+
+void by_aid_retry(struct by_engine *engine) {
+  engine->retry = false;
+  for (uint32_t i = 0; i < engine->options.processes && engine->status == BANYAN_OK; i++)
+    while (engine->links[i].stored && engine->status == BANYAN_OK && retry_link(&engine->links[i])) {
+    }
+}

@@ -1,0 +1,185 @@
+/* Plans with helpers. Every group that has one is a part of its own in every
+ * call, and travels under a version of its own, which says that group and
+ * whether it goes through its helpers or among ranks alone. So both may be
+ * under way at once, and nobody has to agree on when a helper was lost. */
+#include "call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OLD_PLANS = 64 };
+
+static uint32_t mix(uint32_t version, uint32_t a, uint32_t b) {
+  uint64_t x = (uint64_t)version << 32 ^ (uint64_t)a << 8 ^ b;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+  return (uint32_t)(x >> 32) | 1; /* never 0 */
+}
+
+void by_helped_free(struct by_helped *helped) {
+  if (!helped) return;
+  by_plan_destroy(helped->plan);
+  by_plan_destroy(helped->among);
+  by_plan_destroy(helped->confirm);
+  free(helped->processes);
+  free(helped->first);
+  free(helped->groups);
+  free(helped);
+}
+
+struct by_helped_group *by_helped_group(const struct by_helped *helped, uint32_t class_, uint32_t group) {
+  return &helped->groups[helped->first[class_] + group];
+}
+
+bool by_helped_find(const struct by_helped *helped, uint32_t version, uint32_t *class_, uint32_t *group, bool *again) {
+  for (uint32_t c = 0; c < helped->plan->n_classes; c++)
+    for (uint32_t g = 0; g < helped->plan->classes[c].n_groups; g++) {
+      const struct by_helped_group *at = by_helped_group(helped, c, g);
+      if (!at->version || (at->version != version && at->again != version)) continue;
+      *class_ = c;
+      *group = g;
+      *again = at->again == version;
+      return true;
+    }
+  return false;
+}
+
+bool by_helped_has(const struct by_helped *helped, uint32_t class_) {
+  for (uint32_t g = 0; g < helped->plan->classes[class_].n_groups; g++)
+    if (by_helped_group(helped, class_, g)->version) return true;
+  return false;
+}
+
+static void mark_lost(const struct by_helped *helped, uint32_t class_, uint32_t g, uint32_t process) {
+  const struct by_plan *plan = helped->plan;
+  const struct by_group *group = &plan->classes[class_].groups[g];
+  struct by_helped_group *at = by_helped_group(helped, class_, g);
+  for (uint32_t i = 0; at->version && i < group->n; i++)
+    if (group->order[i] >= plan->n_ranks && helped->processes[group->order[i]] == process) at->lost = true;
+}
+
+static void lose(const struct by_helped *helped, uint32_t process) {
+  for (uint32_t c = 0; c < helped->plan->n_classes; c++)
+    for (uint32_t g = 0; g < helped->plan->classes[c].n_groups; g++) mark_lost(helped, c, g, process);
+}
+
+static enum banyan_status no_memory(void) {
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan with helpers");
+}
+
+static enum banyan_status name_groups(struct by_helped *helped) {
+  const struct by_plan *plan = helped->plan;
+  uint32_t n = 0;
+  helped->first = calloc(plan->n_classes, sizeof *helped->first);
+  if (!helped->first) return no_memory();
+  for (uint32_t c = 0; c < plan->n_classes; c++) {
+    helped->first[c] = n;
+    n += plan->classes[c].n_groups;
+  }
+  helped->groups = calloc(n, sizeof *helped->groups);
+  if (!helped->groups) return no_memory();
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
+      if (!by_group_has_helpers(plan, &plan->classes[c].groups[g])) continue;
+      *by_helped_group(helped, c, g) =
+          (struct by_helped_group){.version = mix(plan->version, c, 2 * g), .again = mix(plan->version, c, 2 * g + 1)};
+    }
+  helped->confirm_version = mix(plan->version, UINT32_MAX >> 8, 0);
+  return BANYAN_OK;
+}
+
+static enum banyan_status place(struct by_helped *helped, const uint32_t *helpers) {
+  const struct by_domain *domain = helped->domain;
+  uint32_t n = helped->plan->n_ranks, n_all = helped->plan->n_vertices;
+  helped->processes = calloc(n_all, sizeof *helped->processes);
+  if (!helped->processes) return no_memory();
+  memcpy(helped->processes, domain->processes, n * sizeof *helped->processes);
+  helped->self = domain->rank;
+  for (uint32_t v = n; v < n_all; v++) {
+    uint32_t process = helped->processes[v] = helpers[v - n];
+    if (process == domain->engine->options.self) helped->self = v;
+    bool lost = process != UINT32_MAX && domain->engine->links[process].lost;
+    if (lost) lose(helped, process);
+  }
+  lose(helped, UINT32_MAX);
+  return BANYAN_OK;
+}
+
+/* Links that calls will need, asked for early: ranks wait for helpers to come to them. */
+static enum banyan_status prepare_aid(struct by_helped *helped) {
+  const struct by_plan *plan = helped->plan;
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
+      const struct by_helped_group *at = by_helped_group(helped, c, g);
+      struct by_program *program = NULL;
+      if (!at->version || at->lost) continue;
+      BY_TRY(by_program_get_part(helped->domain, helped, plan, &plan->classes[c], g, at->version, BANYAN_ALLREDUCE, 0,
+                                 &program));
+    }
+  return BANYAN_OK;
+}
+
+static enum banyan_status make(struct by_domain *domain, struct by_plan *plan, const uint32_t *helpers,
+                               struct by_helped *helped) {
+  const char *confirm = domain->n <= 8 ? "exchange" : "exchange:4";
+  if (plan->n_ranks != domain->n)
+    return by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks, not %u", plan->name, plan->n_ranks, domain->n);
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
+    if (plan->vertices[v].kind != BY_VERTEX_HELPER)
+      return by_fail(BANYAN_ERR_UNSUPPORTED,
+                     "vertex \"%s\" of plan '%s' is a %s: only plans over ranks and helpers run",
+                     plan->vertices[v].name, plan->name, by_vertex_kind_name(plan->vertices[v].kind));
+  BY_TRY(by_plan_among_ranks(plan, &helped->among));
+  BY_TRY(by_plan_builtin(confirm, domain->n, &helped->confirm));
+  BY_TRY(name_groups(helped));
+  return place(helped, helpers);
+}
+
+void by_helped_sweep(struct by_domain *domain) {
+  uint32_t kept = 0, most = domain->engine->aids ? OLD_PLANS : 1;
+  for (struct by_helped **place = &domain->helped; *place;) {
+    struct by_helped *helped = *place;
+    bool current = helped->plan == domain->plan;
+    if (current || helped->users || (domain->engine->aids && kept < most)) {
+      kept++;
+      place = &helped->next;
+      continue;
+    }
+    *place = helped->next;
+    by_programs_retire_of(domain, helped);
+    by_helped_free(helped);
+  }
+}
+
+enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by_plan *plan, const uint32_t *helpers) {
+  struct by_helped *helped = calloc(1, sizeof *helped);
+  if (!helped) {
+    by_plan_destroy(plan);
+    return no_memory();
+  }
+  *helped = (struct by_helped){.domain = domain, .plan = plan};
+  enum banyan_status status = make(domain, plan, helpers, helped);
+  if (status != BANYAN_OK) {
+    by_helped_free(helped);
+    return status;
+  }
+  if (!domain->engine->aids) by_programs_retire(domain);
+  if (!domain->helped || domain->helped->plan != domain->plan) by_plan_destroy(domain->plan);
+  domain->plan = plan;
+  by_helped_sweep(domain);
+  helped->next = domain->helped;
+  domain->helped = helped;
+  domain->aided = true;
+  domain->engine->retry = domain->engine->aids;
+  return domain->engine->aids ? prepare_aid(helped) : BANYAN_OK;
+}
+
+void by_engine_lost(struct by_engine *engine, uint32_t process) {
+  engine->links[process].lost = true;
+  for (struct by_domain *d = engine->domains; d; d = d->next) {
+    for (struct by_helped *helped = d->helped; helped; helped = helped->next) lose(helped, process);
+    if (engine->aids) by_aid_lost(d);
+    for (uint32_t i = 0; engine->status == BANYAN_OK && i < d->window_size; i++)
+      if (d->window[i] && d->window[i]->joint) by_joint_lost(d->window[i]);
+  }
+}

@@ -1,0 +1,358 @@
+/* A call over a plan with helpers has parts: every group that has helpers is
+ * run apart, so that it can be given up and repeated among ranks alone when
+ * one of its helpers is lost. The call itself runs the other groups.
+ *
+ *   its own steps  =========|
+ *   part 0         ======================|          confirm: what each rank has
+ *   part 1         ====x (a helper is lost)         of each part, OR over all
+ *     again             =========================|  ==|
+ *
+ * A rank that ends may change its buffers, and others could then repeat
+ * nothing. So all ranks first confirm to each other that they have results.
+ * Each says for each part which one it has: through helpers (0) or the other
+ * (1). If nobody says 1, all have the first one, and who has begun again gives
+ * that up; else all take the second one: whoever has the first has not ended
+ * either, so it takes part, and puts the other result over its own. So all
+ * have the same bits, whoever hears of the loss when. */
+#include "call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct by_call *alive(struct by_call *call) {
+  return call && !call->ended ? call : NULL;
+}
+
+static const struct by_helped_group *group_of(const struct by_joint *joint, const struct by_part *part) {
+  return by_helped_group(joint->helped, joint->class_, part->group);
+}
+
+struct by_call *by_joint_find(const struct by_call *whole, const struct by_frame *frame) {
+  const struct by_joint *joint = whole->joint;
+  for (uint32_t p = 0; p < joint->n; p++) {
+    const struct by_part *part = &joint->parts[p];
+    const struct by_helped_group *group = group_of(joint, part);
+    if (frame->plan == group->version) return alive(part->call);
+    if (frame->plan == group->again) return alive(part->again);
+  }
+  if (frame->plan == joint->helped->confirm_version) return alive(joint->confirm);
+  return (struct by_call *)whole;
+}
+
+const struct by_call *by_joint_part(const struct by_call *whole, uint32_t i) {
+  const struct by_joint *joint = whole->joint;
+  for (uint32_t p = 0; joint && p < 2 * joint->n + 1; p++) {
+    struct by_call *call = joint->confirm;
+    if (p < 2 * joint->n) call = p % 2 ? joint->parts[p / 2].again : joint->parts[p / 2].call;
+    if (alive(call) && !i--) return call;
+  }
+  return NULL;
+}
+
+static struct by_helped *helped_of(const struct by_domain *domain, uint32_t version) {
+  uint32_t class_, group;
+  bool again;
+  for (struct by_helped *h = domain->helped; h; h = h->next)
+    if (h->confirm_version == version || by_helped_find(h, version, &class_, &group, &again)) return h;
+  return NULL;
+}
+
+static enum by_stray stray_part(const struct by_joint *joint, uint32_t version) {
+  if (version == joint->helped->confirm_version) return joint->confirm ? BY_STRAY_DROP : BY_STRAY_KEEP;
+  for (uint32_t p = 0; p < joint->n; p++) {
+    const struct by_part *part = &joint->parts[p];
+    const struct by_helped_group *group = group_of(joint, part);
+    if (version == group->version) return BY_STRAY_DROP;
+    if (version != group->again) continue;
+    bool unheard = !part->again && !(joint->confirmed && !joint->verdict[p]); /* the loss has not come to us yet */
+    return unheard ? BY_STRAY_KEEP : BY_STRAY_DROP;
+  }
+  return BY_STRAY_NONE;
+}
+
+enum by_stray by_joint_stray(const struct by_domain *domain, const struct by_frame *frame) {
+  const struct by_helped *helped = helped_of(domain, frame->plan);
+  if (!helped) return BY_STRAY_NONE;
+  const struct by_call *whole = domain->window[frame->call & (domain->window_size - 1)];
+  if (!whole || whole->stamp.call != frame->call)
+    return (int32_t)(frame->call - domain->next_call) < 0 ? BY_STRAY_DROP : BY_STRAY_NONE;
+  if (!whole->joint || whole->joint->helped != helped) return BY_STRAY_NONE;
+  return stray_part(whole->joint, frame->plan);
+}
+
+/* ---- making one */
+
+bool by_joint_create(struct by_call *call) {
+  struct by_helped *helped = call->program->helped;
+  const struct by_class *class_ = call->program->class_;
+  uint32_t n = class_->n_groups;
+  struct by_joint *joint = call->joint = calloc(1, sizeof *joint);
+  if (!joint) return false;
+  *joint = (struct by_joint){.helped = helped, .class_ = (uint32_t)(class_ - helped->plan->classes)};
+  joint->parts = calloc(n, sizeof *joint->parts);
+  joint->votes = calloc(n, 1);
+  joint->verdict = calloc(n, 1);
+  if (!joint->parts || !joint->votes || !joint->verdict) return false;
+  for (uint32_t g = 0; g < n; g++)
+    if (by_helped_group(helped, joint->class_, g)->version) joint->parts[joint->n++].group = g;
+  return true;
+}
+
+void by_joint_free(struct by_joint *joint) {
+  if (!joint) return;
+  free(joint->parts);
+  free(joint->votes);
+  free(joint->verdict);
+  free(joint->kept);
+  free(joint->results);
+  free(joint);
+}
+
+/* ---- parts */
+
+static void give_back(struct by_call **place, enum banyan_status status) {
+  struct by_call *call = *place;
+  *place = NULL;
+  if (!call) return;
+  if (!call->ended) by_call_end(call, status == BANYAN_OK ? BANYAN_ERR_CLOSED : status);
+  by_call_release(call);
+}
+
+/* A call object for a part of the whole, filled but not begun: as if it had ended. */
+static enum banyan_status take(struct by_call *whole, struct by_program *program, const struct banyan_call *user,
+                               char *send, char *recv, struct by_call **out) {
+  struct by_call *call = NULL;
+  BY_TRY(by_program_take_call(program, &call));
+  call->whole = whole;
+  enum banyan_status status = by_call_prepare(call, user, send, recv);
+  if (status != BANYAN_OK) {
+    by_program_give_call(call);
+    return status;
+  }
+  call->ended = true;
+  *out = call;
+  return BANYAN_OK;
+}
+
+static void begin(const struct by_call *whole, struct by_call *call) {
+  if (whole->ended) return; /* the job has failed */
+  call->ended = false;
+  call->stamp.call = whole->stamp.call;
+  by_call_begin(call);
+}
+
+static enum banyan_status program_of(const struct by_call *whole, const struct by_part *part, bool again,
+                                     struct by_program **out) {
+  const struct by_joint *joint = whole->joint;
+  struct by_helped *helped = joint->helped;
+  const struct by_plan *plan = again ? helped->among : helped->plan;
+  uint32_t version = again ? group_of(joint, part)->again : group_of(joint, part)->version;
+  return by_program_get_part(whole->domain, helped, plan, &plan->classes[joint->class_], part->group, version,
+                             joint->user.collective, whole->schedule->root, out);
+}
+
+/* The bytes of a part: its group has one piece. */
+static void extent(const struct by_call *part, uint64_t *first, uint64_t *n) {
+  const struct by_schedule *s = part->schedule;
+  *first = s->n_steps ? part->bounds[s->steps[0].first] : 0;
+  *n = s->n_steps ? part->bounds[s->steps[0].last] - *first : 0;
+}
+
+static char *contribution(const struct by_call *whole) {
+  const struct by_joint *joint = whole->joint;
+  return joint->kept_bytes && whole->buffer[BY_BUFFER_SEND] == whole->buffer[BY_BUFFER_RECV]
+             ? joint->kept
+             : whole->buffer[BY_BUFFER_SEND];
+}
+
+static bool adds(const struct by_call *whole) {
+  return whole->schedule->collective != BANYAN_BROADCAST;
+}
+
+/* Adding in place destroys the own term. */
+static enum banyan_status keep(struct by_call *whole, const struct by_call *part) {
+  struct by_joint *joint = whole->joint;
+  uint64_t first, n;
+  extent(part, &first, &n);
+  if (!adds(whole) || whole->buffer[BY_BUFFER_SEND] != whole->buffer[BY_BUFFER_RECV]) return BANYAN_OK;
+  BY_TRY(by_call_need(whole->engine, &joint->kept, &joint->kept_bytes, whole->bounds[whole->schedule->n_pieces]));
+  if (n) memcpy((char *)joint->kept + first, whole->buffer[BY_BUFFER_SEND] + first, n);
+  return BANYAN_OK;
+}
+
+static enum banyan_status prepare_part(struct by_call *whole, struct by_part *part) {
+  struct by_joint *joint = whole->joint;
+  struct by_program *program = NULL;
+  part->direct = group_of(joint, part)->lost;
+  part->in = part->in_again = false;
+  BY_TRY(program_of(whole, part, part->direct, &program));
+  BY_TRY(take(whole, program, &joint->user, whole->buffer[BY_BUFFER_SEND], whole->buffer[BY_BUFFER_RECV],
+              part->direct ? &part->again : &part->call));
+  if (part->direct) return BANYAN_OK;
+  BY_TRY(keep(whole, part->call));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_joint_prepare(struct by_call *whole, const struct banyan_call *user) {
+  struct by_joint *joint = whole->joint;
+  enum banyan_status status = BANYAN_OK;
+  joint->user = *user;
+  joint->confirmed = false;
+  for (uint32_t p = 0; p < joint->n && status == BANYAN_OK; p++) status = prepare_part(whole, &joint->parts[p]);
+  if (status == BANYAN_OK) {
+    joint->helped->users++;
+    return BANYAN_OK;
+  }
+  for (uint32_t p = 0; p < joint->n; p++) {
+    give_back(&joint->parts[p].call, BANYAN_OK);
+    give_back(&joint->parts[p].again, BANYAN_OK);
+  }
+  return status;
+}
+
+void by_joint_begin(struct by_call *whole) {
+  struct by_joint *joint = whole->joint;
+  for (uint32_t p = 0; p < joint->n && !whole->ended; p++)
+    begin(whole, joint->parts[p].direct ? joint->parts[p].again : joint->parts[p].call);
+}
+
+void by_joint_end(struct by_call *whole) {
+  struct by_joint *joint = whole->joint;
+  struct by_engine *engine = whole->engine;
+  for (uint32_t p = 0; p < joint->n; p++) {
+    give_back(&joint->parts[p].call, whole->status);
+    give_back(&joint->parts[p].again, whole->status);
+  }
+  give_back(&joint->confirm, whole->status);
+  joint->helped->users--;
+  for (uint32_t i = 0; engine->status == BANYAN_OK && i < engine->options.processes; i++)
+    by_deliver_forget_call(&engine->links[i], whole->domain->id, whole->stamp.call, 0);
+}
+
+/* ---- repeating */
+
+/* Whether this rank has a place for results. */
+static bool receives(const struct by_call *whole) {
+  const struct by_schedule *s = whole->schedule;
+  if (s->collective == BANYAN_REDUCE) return s->rank == s->root;
+  return s->collective != BANYAN_BROADCAST || s->rank != s->root;
+}
+
+static enum banyan_status repeat(struct by_call *whole, struct by_part *part) {
+  struct by_joint *joint = whole->joint;
+  struct by_program *program = NULL;
+  char *recv = whole->buffer[BY_BUFFER_RECV];
+  BY_TRY(program_of(whole, part, true, &program));
+  if (receives(whole)) {
+    size_t bytes = whole->bounds[whole->schedule->n_pieces];
+    BY_TRY(by_call_need(whole->engine, &joint->results, &joint->results_bytes, bytes));
+    recv = joint->results;
+  }
+  BY_TRY(take(whole, program, &joint->user, contribution(whole), recv, &part->again));
+  begin(whole, part->again);
+  return BANYAN_OK;
+}
+
+static bool has_all(struct by_call *call) {
+  return call && call->steps_left == 0;
+}
+
+static void note_end(struct by_call *call, bool *in) {
+  if (*in || !has_all(call) || call->ended) return;
+  *in = true;
+  by_call_end(call, BANYAN_OK);
+}
+
+void by_joint_lost(struct by_call *whole) {
+  struct by_joint *joint = whole->joint;
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t p = 0; p < joint->n && !whole->ended && status == BANYAN_OK; p++) {
+    struct by_part *part = &joint->parts[p];
+    if (!group_of(joint, part)->lost || part->again) continue;
+    note_end(part->call, &part->in);
+    if (!part->in) give_back(&part->call, BANYAN_ERR_CLOSED);
+    if (joint->confirmed && !joint->verdict[p]) continue;
+    status = repeat(whole, part);
+  }
+  if (status != BANYAN_OK) by_engine_fail(whole->engine, status, UINT32_MAX, banyan_error_text());
+  if (!whole->ended) by_due_add(whole);
+}
+
+/* ---- going on */
+
+static enum banyan_status confirm(struct by_call *whole) {
+  struct by_joint *joint = whole->joint;
+  struct by_helped *helped = joint->helped;
+  struct by_program *program = NULL;
+  struct banyan_call user = {.collective = BANYAN_ALLREDUCE, .count = joint->n, .dtype = BANYAN_UINT8, .op = BANYAN_OR};
+  for (uint32_t p = 0; p < joint->n; p++) joint->votes[p] = !joint->parts[p].in;
+  BY_TRY(by_program_get_part(whole->domain, helped, helped->confirm, helped->confirm->classes, BY_PART_ALL,
+                             helped->confirm_version, BANYAN_ALLREDUCE, 0, &program));
+  BY_TRY(take(whole, program, &user, (char *)joint->votes, (char *)joint->verdict, &joint->confirm));
+  begin(whole, joint->confirm);
+  return BANYAN_OK;
+}
+
+static void take_result(const struct by_call *whole, const struct by_part *part) {
+  uint64_t first, n;
+  if (part->direct || !receives(whole)) return;
+  extent(part->again, &first, &n);
+  if (n) memcpy(whole->buffer[BY_BUFFER_RECV] + first, (const char *)whole->joint->results + first, n);
+}
+
+static void finish(struct by_call *whole) {
+  const struct by_joint *joint = whole->joint;
+  for (uint32_t p = 0; p < joint->n; p++)
+    if (joint->verdict[p] && !joint->parts[p].in_again) return;
+  for (uint32_t p = 0; p < joint->n; p++)
+    if (joint->verdict[p]) take_result(whole, &joint->parts[p]);
+  by_call_end(whole, BANYAN_OK);
+}
+
+static enum banyan_status advance(struct by_call *whole) {
+  struct by_joint *joint = whole->joint;
+  bool all = whole->steps_left == 0;
+  for (uint32_t p = 0; p < joint->n; p++) {
+    struct by_part *part = &joint->parts[p];
+    note_end(part->call, &part->in);
+    note_end(part->again, &part->in_again);
+    all &= part->in || part->in_again;
+  }
+  if (all && !joint->confirm) return confirm(whole);
+  if (joint->confirm) note_end(joint->confirm, &joint->confirmed);
+  if (joint->confirmed) finish(whole);
+  return BANYAN_OK;
+}
+
+/* ---- calls with all steps done: not looked at while bytes move, for what follows begins calls */
+
+void by_due_add(struct by_call *call) {
+  struct by_engine *engine = call->engine;
+  struct by_call *due = call->whole ? call->whole : call;
+  engine->moved = true;
+  if (due->due) return;
+  due->due = true;
+  due->due_next = engine->due;
+  engine->due = due;
+}
+
+void by_due_run(struct by_engine *engine) {
+  while (engine->due) {
+    struct by_call *call = engine->due;
+    struct by_domain *domain = call->domain;
+    engine->due = call->due_next;
+    call->due = false;
+    enum banyan_status status = BANYAN_OK;
+    if (engine->status == BANYAN_OK && !call->ended) {
+      if (call->aid)
+        by_aid_ended(call);
+      else
+        status = advance(call);
+    }
+    if (status != BANYAN_OK) by_engine_fail(engine, status, UINT32_MAX, banyan_error_text());
+    by_call_drop(call);
+    if (domain->helped && (domain->helped->next || domain->helped->plan != domain->plan)) by_helped_sweep(domain);
+  }
+  if (engine->retry && engine->status == BANYAN_OK) by_aid_retry(engine);
+  engine->moved = true;
+}
