@@ -7,6 +7,7 @@
 #include "context.h"
 #include "control.h"
 #include "log.h"
+#include "planning.h"
 
 static void count_local(struct banyan_comm *comm) {
   const uint32_t *first_here = comm->context->first_here;
@@ -35,13 +36,14 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
   enum banyan_status status =
       by_plans_named(context, n, processes, n == context->size ? context->settings.plan : NULL, &plan);
   if (status == BANYAN_OK) status = by_domain_create(context->engine, domain_id, rank, n, processes, &comm->domain);
+  if (status != BANYAN_OK) by_plan_destroy(plan);
+  if (status == BANYAN_OK) status = by_plans_set(context, comm->domain, n, processes, plan);
   if (status != BANYAN_OK) {
-    by_plan_destroy(plan);
+    by_domain_destroy(comm->domain);
     free(copy);
     free(comm);
     return status;
   }
-  by_domain_set_plan(comm->domain, plan);
   context->references++;
   *out = comm;
   return BANYAN_OK;
@@ -50,7 +52,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
 enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
   struct by_context *context = NULL;
-  BY_TRY(by_context_create(options, &context));
+  BY_TRY(by_context_create(options, false, &context));
   uint32_t *all = calloc(context->size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
   by_context_lock(context);
@@ -58,7 +60,15 @@ enum banyan_status banyan_comm_create(const struct banyan_options *options, stru
   if (all) status = by_comm_make(context, 0, context->rank, context->size, all, out);
   by_context_unlock(context);
   free(all);
-  if (status != BANYAN_OK) by_context_release(context);
+  if (status != BANYAN_OK) {
+    by_context_release(context);
+    return status;
+  }
+  status = by_planning_start(*out);
+  if (status != BANYAN_OK) {
+    banyan_comm_destroy(*out);
+    *out = NULL;
+  }
   return status;
 }
 
@@ -90,7 +100,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   if (last) by_context_release(context);
 }
 
-static void fail_job(struct by_context *context, enum banyan_status status, const char *text) {
+void by_context_fail(struct by_context *context, enum banyan_status status, const char *text) {
   by_context_lock(context);
   by_engine_fail(context->engine, status, context->rank, text);
   pthread_cond_broadcast(&context->changed);
@@ -154,7 +164,7 @@ static enum banyan_status fail_split(struct by_context *context, enum banyan_sta
   char text[400];
   snprintf(text, sizeof text, "%s could not make its part of a split: %s", by_context_name(context, context->rank),
            banyan_error_text());
-  fail_job(context, status, text);
+  by_context_fail(context, status, text);
   return by_fail(status, "%s", text);
 }
 
@@ -186,7 +196,7 @@ void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
   char text[400];
   snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->rank),
            reason && *reason ? reason : "no reason was given");
-  fail_job(context, BANYAN_ERR_ABORTED, text);
+  by_context_fail(context, BANYAN_ERR_ABORTED, text);
 }
 
 int banyan_comm_rank(const struct banyan_comm *comm) {
@@ -233,9 +243,9 @@ enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *te
   struct by_plan *plan = NULL;
   BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
   by_context_lock(comm->context);
-  by_domain_set_plan(comm->domain, plan);
+  enum banyan_status status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan);
   by_context_unlock(comm->context);
-  return BANYAN_OK;
+  return status;
 }
 
 static void set_tos(void *tos, struct by_lane *lane) {

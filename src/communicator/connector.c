@@ -129,7 +129,7 @@ static enum banyan_status take_connections(struct by_connector *connector, int *
 }
 
 enum banyan_status by_connector_open(struct by_connector *connector) {
-  uint32_t size = connector->context->size;
+  uint32_t size = connector->context->processes;
   connector->targets = calloc(size, sizeof *connector->targets);
   connector->wishes = calloc(size, sizeof *connector->wishes);
   if (!connector->targets || !connector->wishes)
@@ -144,7 +144,8 @@ void by_connector_destroy(struct by_connector *connector) {
   by_acceptor_destroy(connector->tcp);
   by_acceptor_destroy(connector->local);
   by_visitors_free(connector);
-  for (uint32_t i = 0; connector->targets && i < connector->context->size; i++) by_target_fini(&connector->targets[i]);
+  for (uint32_t i = 0; connector->targets && i < connector->context->processes; i++)
+    by_target_fini(&connector->targets[i]);
   if (connector->tcp_listener >= 0) close(connector->tcp_listener);
   if (connector->local_listener >= 0) close(connector->local_listener);
   pthread_mutex_destroy(&connector->lock);

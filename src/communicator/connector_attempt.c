@@ -156,7 +156,7 @@ static struct attempt *new_attempt(struct target *target, uint32_t lane) {
 static void connect_attempt(struct attempt *attempt, const struct by_address *to) {
   struct by_loop *loop = attempt->target->connector->context->loop;
   attempt->to = *to;
-  enum banyan_status status = by_socket_connect_start(to, NULL, &attempt->fd);
+  enum banyan_status status = by_socket_connect_start(to, &attempt->fd);
   if (status == BANYAN_OK)
     status = by_loop_watch(loop, attempt->fd, EPOLLOUT, attempt_writable, attempt, &attempt->watch);
   if (status != BANYAN_OK) attempt_failed(attempt, status);

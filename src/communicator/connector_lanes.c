@@ -31,7 +31,7 @@ enum banyan_status by_hello_read(const struct by_context *context, const uint8_t
   out->lane = by_read_u8(&reader);
   out->lanes = by_read_u8(&reader);
   BY_TRY(by_reader_check(&reader, "a link's hello"));
-  if (out->from >= context->size || out->from == context->rank)
+  if (out->from >= context->processes || out->from == context->rank)
     return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello comes from rank %u", out->from);
   if (out->to != context->rank && out->to != UINT32_MAX)
     return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is for rank %u, this is rank %u", out->to, context->rank);

@@ -202,7 +202,7 @@ void by_visitor_greet(struct by_connector *connector, int fd, bool local) {
     drop_visitor(v);
     return;
   }
-  uint32_t most = by_acceptor_most_strangers(STRANGERS + BY_LANES * connector->context->size);
+  uint32_t most = by_acceptor_most_strangers(STRANGERS + BY_LANES * connector->context->processes);
   if (++connector->strangers > most) drop_oldest_stranger(connector);
 }
 

@@ -26,7 +26,7 @@ static void engine_connect(void *argument, uint32_t process) {
 
 const char *by_context_name(void *argument, uint32_t process) {
   struct by_context *context = argument;
-  return process < context->size ? context->names[process] : "a stranger";
+  return process < context->processes ? context->names[process] : "a stranger";
 }
 
 static void engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {
@@ -133,19 +133,27 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     if (given.deadline != 0) s->deadline = given.deadline;
     BY_TRY(by_settings_check(s));
   }
-  if (s->asks_pmix) BY_TRY(by_pmix_read(s));
+  if (s->asks_pmix && !context->helper) BY_TRY(by_pmix_read(s));
+  if (context->helper) s->rank = s->size = 0;
   if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
-  if (s->rank < 0 || s->size < 1 || s->rank >= s->size)
+  if (s->rank < 0 || s->size < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the rank and the number of ranks go together, but only %s is given (from %s)",
+                   s->rank < 0 ? "the number" : "the rank", s->source);
+  if (!context->helper && (s->size < 1 || s->rank >= s->size))
     return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
                    s->rank, s->size, s->source);
-  if (s->rank == 0) by_settings_warn_of_misspelt();
+  if (s->rank == 0 && !context->helper) by_settings_warn_of_misspelt();
   s->root = keep(context, s->root);
   s->key = keep(context, s->key);
   s->host = keep(context, s->host);
   s->transport = keep(context, s->transport);
   s->plan = keep(context, s->plan);
+  s->topology = keep(context, s->topology);
   context->rank = (uint32_t)s->rank;
-  context->size = (uint32_t)s->size;
+  context->size = context->processes = context->places = (uint32_t)s->size;
+  if (context->helper) context->rank = UINT32_MAX; /* until rank 0 says which */
+  if (context->rank == 0 && context->size > 1)
+    context->places += s->helpers < 0 ? by_plans_count_helpers(context) : (uint32_t)s->helpers;
   return BANYAN_OK;
 }
 
@@ -167,12 +175,14 @@ static enum banyan_status describe_self(struct by_context *context, struct by_me
 }
 
 static enum banyan_status name_members(struct by_context *context) {
-  context->names = BY_ARENA_ARRAY(&context->arena, const char *, context->size);
-  context->left = BY_ARENA_ARRAY(&context->arena, bool, context->size);
+  context->names = BY_ARENA_ARRAY(&context->arena, const char *, context->processes);
+  context->left = BY_ARENA_ARRAY(&context->arena, bool, context->processes);
   if (!context->names || !context->left) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
-  for (uint32_t r = 0; r < context->size; r++) {
+  for (uint32_t r = 0; r < context->processes; r++) {
     char text[BY_MEMBER_STRING + 32];
-    snprintf(text, sizeof text, "rank %u (host %s)", r, context->members[r].host);
+    bool rank = r < context->size;
+    snprintf(text, sizeof text, "%s %u (host %s)", rank ? "rank" : "helper", rank ? r : r - context->size,
+             context->members[r].host);
     context->names[r] = by_arena_string(&context->arena, text);
     if (!context->names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
   }
@@ -182,7 +192,8 @@ static enum banyan_status name_members(struct by_context *context) {
 static enum banyan_status make_engine(struct by_context *context) {
   const struct by_settings *s = &context->settings;
   struct by_engine_options options = {.clock = by_clock_system,
-                                      .processes = context->size,
+                                      .processes = context->processes,
+                                      .ranks = context->size,
                                       .self = context->rank,
                                       .unasked = s->unasked,
                                       .window = strcmp(s->connections, "1") ? SPREAD_WINDOW : 0,
@@ -266,14 +277,15 @@ static void destroy(struct by_context *context) {
   free(context);
 }
 
-enum banyan_status by_context_create(const struct banyan_options *options, struct by_context **out) {
+enum banyan_status by_context_create(const struct banyan_options *options, bool helper, struct by_context **out) {
   struct by_context *context = calloc(1, sizeof *context);
   if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_arena_init(&context->arena);
   context->wake = context->data_poll = -1;
+  context->helper = helper;
   enum banyan_status status = init_threads(context);
   if (status == BANYAN_OK) status = read_options(context, options);
-  if (status == BANYAN_OK) by_log_set_rank(context->size > 1 ? (int)context->rank : -1);
+  if (status == BANYAN_OK) by_log_set_rank(context->size > 1 && !helper ? (int)context->rank : -1);
   if (status == BANYAN_OK) status = join(context);
   if (status == BANYAN_OK) status = make_engine(context);
   if (status == BANYAN_OK && context->size > 1) status = start_thread(context);

@@ -26,6 +26,9 @@ struct by_connector;
 struct by_context {
   struct by_settings settings; /* strings in the arena or the environment */
   uint32_t rank, size;
+  uint32_t processes; /* ranks, and behind them the helpers that came */
+  uint32_t places;    /* rank 0: room for as many, while the job starts */
+  bool helper;        /* this process is one: `rank` is its number among the processes, known once it has joined */
   struct by_member *members;
   struct by_arena arena;
   const char **names;   /* "rank 2 (host a)" */
@@ -81,7 +84,8 @@ struct banyan_request {
 };
 
 /* context.c */
-BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, struct by_context **out);
+BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, bool helper,
+                                                  struct by_context **out);
 void by_context_release(struct by_context *context);
 /* "rank 2 (host a)"; lives as long as the context. */
 const char *by_context_name(void *argument, uint32_t process);
@@ -107,6 +111,12 @@ void by_context_wake(struct by_context *context);
 /* A peer's lanes: attaches and watches them. Takes the lock. */
 void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n);
 
+/* Moves the engine until `over`. Under lock; lets go of it now and then. */
+void by_context_serve(struct by_context *context, bool (*over)(void *argument), void *argument);
+
+/* comm.c: ends the job on all ranks. Takes the lock. */
+void by_context_fail(struct by_context *context, enum banyan_status status, const char *text);
+
 /* memory.c: frees what was to be freed and is not used any more. Under lock. */
 void by_memory_sweep(struct by_context *context);
 
@@ -117,6 +127,11 @@ BANYAN_CHECK enum banyan_status by_hosts_index(struct by_context *context);
 /* plans.c */
 BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *context, uint32_t n,
                                                  const uint32_t *processes, struct by_plan **out);
+/* How many helpers the plan names that this job was given; 0 also if it cannot be read. */
+uint32_t by_plans_count_helpers(const struct by_context *context);
+/* Gives a domain its plan, and where it has helpers tells these. Takes the plan over. Under lock. */
+BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
+                                             const uint32_t *processes, struct by_plan *plan);
 BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                                const char *text, struct by_plan **out);
 

@@ -25,6 +25,10 @@ bool by_control_suspect(struct by_control *control, uint32_t process, const char
 /* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, whom this rank waits for;
  * else NULL). Rank 0 asks everybody and fails the job with what it finds. False: it cannot. */
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited);
+/* Any thread, rank 0: tells all helpers of a plan; the bytes are copied. */
+void by_control_tell_plan(struct by_control *control, const void *bytes, size_t length);
+/* Any thread, a helper: whether the job is over for it, because rank 0 has left. */
+bool by_control_is_over(const struct by_control *control);
 /* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */
 void by_control_leave(struct by_control *control);
 /* NULL is allowed. The loop no longer runs. */

@@ -30,8 +30,13 @@ enum message {
   ASK = 6,
   DESCRIBE = 7,
   DESCRIPTION = 8,
-  LEFT = 9 /* rank 0's word that these ranks have left */
+  LEFT = 9,  /* rank 0's word that these ranks have left */
+  PLAN = 10, /* rank 0's to helpers: a communicator's plan */
+  LOST = 11  /* rank 0's word that a helper is gone */
 };
+
+/* Instead of a rank in the hello of a helper. */
+#define HELPER_RANK UINT32_MAX
 
 /* At rank 0: one for each connection that was made to it. At others: the one to rank 0. */
 struct end {
@@ -54,8 +59,9 @@ struct by_control {
   uint8_t hello[HELLO_MOST];
   size_t hello_length;
   struct end *ends;
-  struct end **of_rank; /* rank 0 only */
-  uint32_t joined;
+  struct end **of_rank;         /* rank 0 only */
+  uint32_t joined, helpers;     /* ranks, helpers */
+  bool waits_for_helpers;       /* rank 0: all ranks are there */
   struct by_acceptor *acceptor; /* rank 0 only */
   bool crowded;                 /* too many strangers came, which has been said */
   struct by_timer retry, grace, answers;
@@ -69,10 +75,20 @@ struct by_control {
   struct by_leavers leavers;
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
   uint32_t inquiries;
+  bool *lost;                    /* by process: a helper that is gone */
+  struct by_control_word *words; /* came before there was an engine, the oldest first */
+  struct by_timer words_due;
   _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
 };
 
-/* control.c: one message with a text; what cannot be sent is logged. */
+/* control.c: a connection, to be accepted or (`connecting` not NULL) made, with a handshake. NULL: that failed; the
+ * socket is closed. */
+struct end *by_control_new_end(struct by_control *control, int fd, const struct by_address *connecting,
+                               enum by_role role);
+void by_control_drop_end(struct end *end);
+/* There will be no job; the first reason counts. */
+void by_control_give_up(struct by_control *control, enum banyan_status status, const char *text);
+/* One message with a text; what cannot be sent is logged. */
 void by_control_send_text(struct end *end, enum message type, enum banyan_status status, uint32_t process,
                           const char *text);
 /* this fails the job, here and, from rank 0, everywhere. */
@@ -81,6 +97,16 @@ void by_control_heard_failure(struct by_control *control, enum banyan_status sta
 
 /* The same, by a verdict of this rank's own: it goes to rank 0. */
 void by_control_fail(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
+
+/* control_meeting.c: until all have joined, or the deadline for that has passed. */
+enum banyan_status by_control_meet(struct by_control *control, const struct by_member *self) BANYAN_CHECK;
+void by_control_refuse(struct end *end, const char *text);
+/* Rank 0: all have joined who will. */
+void by_control_welcome(struct by_control *control);
+void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t length);
+void by_control_heard_welcome(struct by_control *control, const void *payload, size_t length);
+void by_control_lost_while_joining(struct end *end, enum banyan_status status, const char *reason);
+void by_control_try_root(void *context);
 
 /* control_suspects.c: a lane to this process ended, here or, at rank 0, elsewhere. */
 void by_control_suspect_here(struct by_control *control, uint32_t process, const char *text);
@@ -94,6 +120,19 @@ void by_control_leavers_due(void *argument);
 /* At rank 0: tells those that the others have not heard of yet. */
 void by_control_tell_leavers(struct by_control *control);
 bool by_control_has_left(const struct by_control *control, uint32_t rank);
+
+/* control_helpers.c */
+/* Rank 0: a helper's hello. */
+void by_control_helper_joins(struct end *end, const struct by_member *member);
+/* Rank 0: it left while the job was starting. */
+void by_control_helper_left(struct by_control *control, uint32_t process);
+/* Rank 0: this helper is gone; told to all, once. */
+void by_control_lose(struct by_control *control, uint32_t process, const char *text);
+/* PLAN and LOST. */
+void by_control_heard_word(struct by_control *control, uint16_t type, const void *payload, size_t length);
+void by_control_words_due(void *argument);
+void by_control_forget_words(struct by_control *control);
+bool by_control_is_helper(const struct by_control *control, int64_t process);
 
 /* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */
 void by_control_ask_here(struct by_control *control, const char *late, const char *awaited);

@@ -41,6 +41,13 @@ void by_control_grace_over(void *context) {
 void by_control_suspect_here(struct by_control *control, uint32_t process, const char *text) {
   struct suspicion **last = &control->suspicions;
   if (control->told) return;
+  if (by_control_is_helper(control, process)) { /* nobody dies of it: no need to be sure */
+    if (control->context->rank == 0)
+      by_control_lose(control, process, text);
+    else if (control->ends)
+      by_control_send_text(control->ends, SUSPECT, BANYAN_ERR_PEER_DEAD, process, text);
+    return;
+  }
   while (*last && (*last)->process != process) last = &(*last)->next;
   if (*last) return;
   struct suspicion *suspicion = calloc(1, sizeof *suspicion);

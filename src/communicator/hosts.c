@@ -59,7 +59,7 @@ static enum banyan_status check_alike(const struct by_context *context) {
 }
 
 enum banyan_status by_hosts_index(struct by_context *context) {
-  uint32_t n = context->size;
+  uint32_t n = context->processes; /* helpers too: they share machines with ranks */
   struct spot *spots = calloc(n, sizeof *spots);
   context->host_of = BY_ARENA_ARRAY(&context->arena, uint32_t, n);
   context->first_here = BY_ARENA_ARRAY(&context->arena, uint32_t, n);

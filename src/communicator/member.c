@@ -20,6 +20,13 @@ void by_member_write(struct by_writer *writer, const struct by_member *member) {
     by_write_string(writer, by_address_print(&member->addresses[i], text));
 }
 
+/* Of a link-local address: "%3" for want of a name is the number of an interface there, "%eth0" likely the same network
+ * here. */
+static bool is_numbered_there(const char *address) {
+  const char *scope = strchr(address, '%');
+  return scope && strspn(scope + 1, "0123456789") == strcspn(scope + 1, "]");
+}
+
 /* What cannot be read is left out, such as a link-local address on an interface whose name this host does not have: it
  * is of no use here. */
 static void read_addresses(struct by_reader *reader, uint32_t n, struct by_member *out) {
@@ -27,7 +34,9 @@ static void read_addresses(struct by_reader *reader, uint32_t n, struct by_membe
   out->n_addresses = 0;
   for (uint32_t i = 0; i < n; i++) {
     by_read_string(reader, text, sizeof text);
-    if (by_address_parse(text, &out->addresses[out->n_addresses]) == BANYAN_OK)
+    if (is_numbered_there(text))
+      by_debug("communicator", "an address of host %s is left out: what is %s there?", out->host, text);
+    else if (by_address_parse(text, &out->addresses[out->n_addresses]) == BANYAN_OK)
       out->n_addresses++;
     else
       by_debug("communicator", "an address of host %s is left out: %s", out->host, banyan_error_text());

@@ -33,17 +33,22 @@ static const struct setting table[] = {
     {"BANYAN_HOST", TEXT, AT(host), NULL, "name of this host in messages; default: the machine's"},
     {"BANYAN_TRANSPORT", TEXT, AT(transport), "auto", "auto, shm (one host only) or tcp"},
     {"BANYAN_PLAN", TEXT, AT(plan), NULL, "a built-in plan's name or a plan file; default: chosen by size"},
+    {"BANYAN_TOPOLOGY", TEXT, AT(topology), NULL,
+     "a topology to plan from at the start, or \"measure\"; without a plan"},
     {"BANYAN_IFACE", TEXT, AT(iface), "", "interfaces to use: \"eth1\", \"10.0.0.0/8\", \"eth*,!eth3\""},
     {"BANYAN_PORTS", TEXT, AT(ports), NULL, "range of ports to listen on: \"5000-5100\"; default: any"},
     {"BANYAN_CONGESTION", TEXT, AT(congestion), NULL,
      "TCP congestion control: \"cubic\", \"bbr@10.8.0.0/16,cubic\" by peer"},
     {"BANYAN_DEADLINE", SECONDS, AT(deadline), "600", "time a call may take before it ends with a timeout"},
     {"BANYAN_JOIN_DEADLINE", SECONDS, AT(join_deadline), "120", "time to wait for all ranks at the start"},
+    {"BANYAN_HELPERS", NUMBER, AT(helpers), "-1",
+     "helpers that rank 0 waits for at the start; -1: those the plan names"},
+    {"BANYAN_HELPER_DEADLINE", SECONDS, AT(helper_deadline), "10", "time to wait for them when all ranks have joined"},
     {"BANYAN_SOCKET_BUFFER", TEXT, AT(socket_buffer), "0",
      "socket buffer; 0: the kernel tunes it; may depend on the peer"},
     {"BANYAN_CONNECTIONS", TEXT, AT(connections), "1", "TCP connections of a link, 1 to 8; may depend on the peer"},
-    {"BANYAN_UNASKED", BYTES, AT(unasked), "256K", "bytes of a message sent before they are asked for; a power of two"},
-    {"BANYAN_CREDIT", BYTES, AT(credit), "1M", "unasked bytes under way on a link"},
+    {"BANYAN_UNASKED", BYTES, AT(unasked), "1M", "bytes of a message sent before they are asked for; a power of two"},
+    {"BANYAN_CREDIT", BYTES, AT(credit), "4M", "unasked bytes under way on a link"},
     {"BANYAN_CHUNK", BYTES, AT(chunk), "0", "most bytes in one frame; 0: the transport's choice"},
     {"BANYAN_BLOCK", BYTES, AT(block), "64K", "bytes added at a time"},
     {"BANYAN_SPIN", SECONDS, AT(spin), "-1", "time a wait spins before it sleeps; -1: chosen"},
@@ -106,6 +111,11 @@ static enum banyan_status check_lists(const struct by_settings *s) {
   return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_CONNECTIONS");
 }
 
+const char *by_transport_at(int place) {
+  static const char *const names[] = {"auto", "shm", "tcp"};
+  return place >= 0 && place < (int)(sizeof names / sizeof *names) ? names[place] : NULL;
+}
+
 enum banyan_status by_settings_check(const struct by_settings *s) {
   if (s->unasked < 4096 || s->unasked > 64u << 20 || s->unasked & (s->unasked - 1))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_UNASKED must be a power of two from 4K to 64M");
@@ -115,10 +125,13 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
   if (s->chunk > 4u << 20) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CHUNK must be at most 4M");
   BY_TRY(check_lists(s));
   if (s->tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TOS must be from 0 to 255, or -1");
+  if (s->helpers > 65535 || s->helper_deadline < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_HELPERS must be at most 65535 and BANYAN_HELPER_DEADLINE not below 0");
   if (!(s->deadline > 0) || !(s->join_deadline > 0))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_DEADLINE and BANYAN_JOIN_DEADLINE must be > 0");
-  bool known = !strcmp(s->transport, "auto") || !strcmp(s->transport, "shm") || !strcmp(s->transport, "tcp");
-  if (!known)
+  int place = 0;
+  while (by_transport_at(place) && strcmp(s->transport, by_transport_at(place))) place++;
+  if (!by_transport_at(place))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TRANSPORT is '%s'; there are auto, shm and tcp", s->transport);
   return BANYAN_OK;
 }

@@ -17,6 +17,7 @@ struct by_settings {
   const char *host;                   /* NULL: the machine's name */
   const char *transport;              /* auto, shm, tcp */
   const char *plan;                   /* NULL: chosen by size */
+  const char *topology;               /* to plan from at the start; NULL: none */
   const char *iface;                  /* see by_interface_list */
   const char *ports;                  /* "low-high", NULL: any */
   const char *congestion;             /* NULL: the machine's default; this and the next two: see by_choose */
@@ -26,6 +27,8 @@ struct by_settings {
   bool asks_pmix;                     /* that launcher may offer PMIx, for what is still unknown then */
   double deadline;                    /* seconds */
   double join_deadline;               /* seconds */
+  long helpers;                       /* how many rank 0 waits for; -1: those that the plan names */
+  double helper_deadline;             /* seconds from when all ranks have joined */
   char root_text[300], key_text[400]; /* where a launcher's words had to be put together */
   uint64_t unasked, credit, chunk, block, attach;
   double spin; /* seconds; negative: chosen */
@@ -43,6 +46,9 @@ BANYAN_CHECK enum banyan_status by_settings_check(const struct by_settings *sett
 const char *by_settings_suggest(const char *variable);
 /* Logs a warning for each variable that has a suggestion. */
 void by_settings_warn_of_misspelt(void);
+/* What BANYAN_TRANSPORT may be: as choices of an option, and each by its place among them; NULL: there is none. */
+#define BY_TRANSPORT_CHOICES "auto|shm|tcp"
+const char *by_transport_at(int place);
 /* The table as text: a line a variable. */
 void by_settings_print(struct by_text *text);
 

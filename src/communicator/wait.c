@@ -142,6 +142,20 @@ static void drive(struct by_context *context, const struct by_call *call, struct
   if (has_work(context)) by_context_kick(context);
 }
 
+void by_context_serve(struct by_context *context, bool (*is_over)(void *argument), void *argument) {
+  struct spinner spinner = {.most = context->spin};
+  context->driver = BY_DRIVER_USER;
+  while (!is_over(argument)) {
+    if (!spin(context, &spinner)) continue;
+    context->user_sleeps = true;
+    sleep_until_event(context);
+    context->user_sleeps = false;
+    by_engine_sleeping(context->engine, false);
+    spinner.since = 0;
+  }
+  context->driver = BY_DRIVER_NONE;
+}
+
 static void wait_until_over(struct by_context *context, const struct by_call *call,
                             struct banyan_request *const *requests, size_t n) {
   if (context->user_sleeps) by_context_wake(context); /* it has to send what this thread's call brought */

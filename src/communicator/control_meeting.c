@@ -1,0 +1,307 @@
+/* How the ranks meet: rank 0 collects the members and tells everybody, or tells why there will be no job. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "acceptor.h"
+#include "control_parts.h"
+#include "log.h"
+#include "socket.h"
+
+/* ---- rank 0 */
+
+void by_control_refuse(struct end *end, const char *text) {
+  by_warn("control", "%s: %s", by_stream_get_name(end->stream), text);
+  by_control_send_text(end, REFUSED, BANYAN_ERR_ARGUMENT, 0, text);
+  by_stream_finish(end->stream);
+}
+
+/* The job cannot start, because two processes claim the same place, or one is missing: everybody hears of it. */
+static void refuse_all(struct by_control *control, enum banyan_status status, const char *text) {
+  for (struct end *end = control->ends; end; end = end->next) by_control_send_text(end, REFUSED, status, 0, text);
+  by_control_give_up(control, status, text);
+}
+
+static void write_welcome(const struct by_context *context, struct by_writer *writer, uint32_t process) {
+  by_write_u32(writer, context->size);
+  by_write_u32(writer, process);
+  by_write_u32(writer, context->processes);
+  for (uint32_t i = 0; i < context->processes; i++) by_member_write(writer, &context->members[i]);
+}
+
+void by_control_welcome(struct by_control *control) {
+  struct by_context *context = control->context;
+  struct by_writer measure, writer;
+  uint8_t *bytes = NULL;
+  context->processes = context->size + control->helpers;
+  by_writer_init(&measure, NULL, 0);
+  write_welcome(context, &measure, 0);
+  bytes = malloc(measure.length);
+  if (!bytes) {
+    by_control_give_up(control, BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
+    return;
+  }
+  for (uint32_t p = 1; p < context->processes; p++) {
+    by_writer_init(&writer, bytes, measure.length);
+    write_welcome(context, &writer, p);
+    if (by_stream_send(control->of_rank[p]->stream, WELCOME, bytes, writer.length) != BANYAN_OK)
+      by_control_give_up(control, BANYAN_ERR_CONNECT, banyan_error_text());
+  }
+  free(bytes);
+  control->done = control->status == BANYAN_OK;
+}
+
+/* Who has left, or died, comes for the next job at this address: its rank 0 will listen here when this one is over. */
+static bool comes_too_early(const struct by_control *control, uint32_t rank) {
+  if (!control->done || rank == 0 || rank >= control->context->size) return false;
+  return !control->of_rank[rank] || control->of_rank[rank]->leaving;
+}
+
+/* Rank 0 knows another number of ranks, or has a process of this rank already. `text` holds TEXT_MOST bytes. */
+static bool is_out_of_place(const struct by_control *control, uint32_t rank, uint32_t size, const char *host,
+                            char *text) {
+  uint32_t own = control->context->size;
+  if (size != own) {
+    snprintf(text, TEXT_MOST,
+             "a rank on host %s was started with %u ranks, rank 0 with %u: start all with the same number", host, size,
+             own);
+    return true;
+  }
+  if (rank > 0 && rank < size && !control->of_rank[rank]) return false;
+  snprintf(text, TEXT_MOST, "rank %u was started twice%s%s: give every process a rank of its own", rank,
+           rank < size && rank ? ", the second time on host " : " (or out of range) on host ", host);
+  return true;
+}
+
+static void rank_joins(struct end *end, const void *hello, size_t length) {
+  struct by_control *control = end->control;
+  struct by_context *context = control->context;
+  struct by_reader reader;
+  char text[TEXT_MOST];
+  if (control->status != BANYAN_OK) { /* the start has failed already: this one hears of it too */
+    by_control_refuse(end, control->text);
+    return;
+  }
+  by_reader_init(&reader, hello, length);
+  uint32_t rank = by_read_u32(&reader), size = by_read_u32(&reader);
+  struct by_member member = {0};
+  bool helper = rank == HELPER_RANK;
+  if (!helper && comes_too_early(control, rank)) {
+    by_stream_finish(end->stream);
+  } else if (by_member_read(&reader, &context->arena, &member) != BANYAN_OK ||
+             by_reader_check(&reader, "a hello") != BANYAN_OK) {
+    by_control_refuse(end, "a malformed hello");
+  } else if (helper) {
+    by_control_helper_joins(end, &member);
+  } else if (is_out_of_place(control, rank, size, member.host, text)) {
+    if (control->done)
+      by_control_refuse(end, text);
+    else
+      refuse_all(control, BANYAN_ERR_ARGUMENT, text);
+  } else {
+    end->rank = rank;
+    control->of_rank[rank] = end;
+    context->members[rank] = member;
+    control->waits_for_helpers = ++control->joined == size;
+    if (control->waits_for_helpers && size + control->helpers == context->places) by_control_welcome(control);
+  }
+}
+
+/* It may have lost patience while this process was held up, and come again since. */
+static bool has_closed(const struct end *end) {
+  char byte;
+  ssize_t n = recv(by_stream_get_fd(end->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+  struct end *end = context;
+  struct by_control *control = end->control;
+  if (control->context->rank != 0) return;
+  if (purpose != PURPOSE_CONTROL)
+    by_control_refuse(end, "a connection that is not for meeting");
+  else if (has_closed(end))
+    by_stream_finish(end->stream);
+  else
+    rank_joins(end, hello, length);
+}
+
+/* Connections that have not said which rank they are: ranks do so at once, strangers never. */
+static void drop_oldest_stranger(struct by_control *control) {
+  uint32_t n = 0;
+  struct end *oldest = NULL;
+  for (struct end *end = control->ends; end; end = end->next)
+    if (end->rank < 0) oldest = end, n++;
+  if (n <= by_acceptor_most_strangers(STRANGERS + control->context->size)) return;
+  by_log(control->crowded ? BY_LOG_DEBUG : BY_LOG_WARN, "control",
+         "%u connections at once are of no rank; the oldest ones are closed", n);
+  control->crowded = true;
+  by_control_drop_end(oldest);
+}
+
+static void accepted(void *context, int fd) {
+  struct by_control *control = context;
+  if (by_control_new_end(control, fd, NULL, BY_ROLE_SERVER)) drop_oldest_stranger(control);
+}
+
+static enum banyan_status open_root(struct by_control *control, const struct by_member *self) {
+  struct by_context *context = control->context;
+  struct by_address bound;
+  char host[BY_HOST_TEXT];
+  int port = 0, listener;
+  BY_TRY(by_address_split(context->settings.root, host, &port));
+  enum banyan_status status = by_socket_listen(NULL, (struct by_port_range){port, port}, &listener, &bound);
+  if (status == BANYAN_OK) status = by_acceptor_create(context->loop, listener, accepted, control, &control->acceptor);
+  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", context->settings.root);
+  control->of_rank = BY_ARENA_ARRAY(&context->arena, struct end *, context->places);
+  context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, context->places);
+  if (!control->of_rank || !context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  context->members[0] = *self;
+  control->joined = 1;
+  return BANYAN_OK;
+}
+
+static void others_too_late(struct by_control *control) {
+  const struct by_context *context = control->context;
+  char list[200] = "", text[TEXT_MOST];
+  size_t used = 0;
+  for (uint32_t r = 1; r < context->size && used < 160; r++)
+    if (!control->of_rank[r]) used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", r);
+  snprintf(text, sizeof text, "%u of %u ranks joined within %g s; missing: %s", control->joined, context->size,
+           context->settings.join_deadline, list);
+  refuse_all(control, BANYAN_ERR_TIMEOUT, text);
+}
+
+/* ---- the others */
+
+static enum banyan_status read_members(struct by_context *context, const void *payload, size_t length) {
+  struct by_reader reader;
+  by_reader_init(&reader, payload, length);
+  uint32_t size = by_read_u32(&reader), self = by_read_u32(&reader), n = by_read_count(&reader, 4);
+  bool fits =
+      size <= n && (context->helper ? self >= size && self < n : size == context->size && self == context->rank);
+  if (!fits) return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 lists %u ranks and %u members in all", size, n);
+  context->size = size;
+  context->rank = self;
+  context->processes = n;
+  context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, n);
+  if (!context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u members", n);
+  for (uint32_t i = 0; i < n; i++) BY_TRY(by_member_read(&reader, &context->arena, &context->members[i]));
+  return by_reader_check(&reader, "the list of members");
+}
+
+/* How many processes there are is known only now. */
+static bool make_room(struct by_control *control) {
+  uint32_t n = control->context->processes;
+  free(control->leavers.ranks);
+  free(control->lost);
+  control->leavers.ranks = calloc(n, sizeof *control->leavers.ranks);
+  control->lost = calloc(n, sizeof *control->lost);
+  return control->leavers.ranks && control->lost;
+}
+
+void by_control_heard_welcome(struct by_control *control, const void *payload, size_t length) {
+  enum banyan_status status = read_members(control->context, payload, length);
+  if (status == BANYAN_OK && !make_room(control)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  if (status != BANYAN_OK) by_control_give_up(control, status, banyan_error_text());
+  control->done = status == BANYAN_OK;
+}
+
+/* Whether an address is known. A name may be one that its network does not know yet: of a container that only starts.
+ * Looking it up blocks; so early, nothing else is to be done here. */
+static bool find_root(struct by_control *control) {
+  if (control->n_root) return true;
+  if (by_address_resolve(control->context->settings.root, control->root, 8, &control->n_root) == BANYAN_OK) return true;
+  control->n_root = 0;
+  if (!*control->text) by_warn("control", "rank 0 is not found yet: %s", banyan_error_text());
+  snprintf(control->text, sizeof control->text, "%s", banyan_error_text());
+  return false;
+}
+
+void by_control_try_root(void *context) {
+  struct by_control *control = context;
+  if (!find_root(control)) {
+    by_loop_set_delay(control->context->loop, &control->retry, RESOLVE_MS * BY_MILLISECOND);
+    return;
+  }
+  const struct by_address *to = &control->root[control->next_root++ % control->n_root];
+  int fd = -1;
+  if (by_socket_connect_start(to, &fd) != BANYAN_OK || !by_control_new_end(control, fd, to, BY_ROLE_CLIENT))
+    by_loop_set_delay(control->context->loop, &control->retry, RETRY_MS * BY_MILLISECOND);
+}
+
+/* Rank 0 may listen any time now. Where it hung up it is at another job still: that may last. */
+static uint64_t pause_after(struct by_control *control, enum banyan_status status) {
+  uint32_t hangups = status == BANYAN_ERR_PEER_DEAD ? control->hangups + 1 : 0;
+  control->hangups = hangups < MOST_HANGUPS ? hangups : MOST_HANGUPS;
+  return (1 + control->hangups) * RETRY_MS * BY_MILLISECOND;
+}
+
+static enum banyan_status reach_root(struct by_control *control) {
+  const char *root = control->context->settings.root;
+  char host[BY_HOST_TEXT];
+  int port;
+  enum banyan_status status = by_address_split(root, host, &port);
+  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", root);
+  by_control_try_root(control);
+  return BANYAN_OK;
+}
+
+static enum banyan_status root_too_late(const struct by_control *control) {
+  const struct by_context *context = control->context;
+  return by_fail(
+      BANYAN_ERR_TIMEOUT, "rank 0 at %s did not answer within %g s; is it running, and can this host reach it?%s%s",
+      context->settings.root, context->settings.join_deadline, *control->text ? " Last: " : "", control->text);
+}
+
+/* ---- both */
+
+void by_control_lost_while_joining(struct end *end, enum banyan_status status, const char *reason) {
+  struct by_control *control = end->control;
+  bool root = control->context->rank == 0;
+  if (root && by_control_is_helper(control, end->rank)) { /* another one may come */
+    by_control_helper_left(control, (uint32_t)end->rank);
+  } else if (root && end->rank > 0) {
+    char text[TEXT_MOST];
+    snprintf(text, sizeof text, "rank %lld (host %s) left while the job was starting: %s", (long long)end->rank,
+             control->context->members[end->rank].host, reason);
+    refuse_all(control, BANYAN_ERR_ARGUMENT, text);
+    control->of_rank[end->rank] = NULL;
+  }
+  bool again =
+      !root && (status == BANYAN_ERR_CONNECT || status == BANYAN_ERR_PEER_DEAD || status == BANYAN_ERR_TIMEOUT);
+  if (!root && !again) by_control_give_up(control, status, reason);
+  if (again) snprintf(control->text, sizeof control->text, "%s", reason);
+  by_control_drop_end(end);
+  if (again) by_loop_set_delay(control->context->loop, &control->retry, pause_after(control, status));
+}
+
+/* Rank 0 has the last word, because it knows who is missing: the others give it a moment more. */
+enum banyan_status by_control_meet(struct by_control *control, const struct by_member *self) {
+  struct by_context *context = control->context;
+  BY_TRY(context->rank == 0 ? open_root(control, self) : reach_root(control));
+  uint64_t until = by_loop_now(context->loop) + by_clock_from_seconds(context->settings.join_deadline);
+  if (context->rank != 0) until += GRACE_MS * BY_MILLISECOND;
+  uint64_t helpers_until = 0;
+  while (!control->done && control->status == BANYAN_OK) {
+    uint64_t now = by_loop_now(context->loop);
+    bool late = now >= until && !control->waits_for_helpers;
+    if (control->waits_for_helpers && !helpers_until)
+      helpers_until = now + by_clock_from_seconds(context->settings.helper_deadline);
+    if (helpers_until && now >= helpers_until) {
+      by_control_welcome(control);
+      continue;
+    }
+    if (late && context->rank != 0) return root_too_late(control);
+    if (late)
+      others_too_late(control);
+    else
+      BY_TRY(by_loop_run_once(context->loop, 100 * BY_MILLISECOND));
+  }
+  if (control->status != BANYAN_OK) {
+    for (int i = 0; i < 20 && context->rank == 0; i++) (void)!by_loop_run_once(context->loop, BY_MILLISECOND);
+    return by_fail(control->status, "%s", control->text);
+  }
+  return BANYAN_OK;
+}

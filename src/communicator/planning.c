@@ -1,0 +1,168 @@
+#include "planning.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <banyan/collectives.h>
+#include <banyan/comm.h>
+
+#include "clock.h"
+#include "context.h"
+#include "log.h"
+#include "measure.h"
+#include "planner.h"
+#include "text.h"
+#include "topology_named.h"
+
+/* --- which node each host is --- */
+
+static const char *name_of_host(const struct by_context *context, uint32_t host) {
+  for (uint32_t r = 0; r < context->size; r++)
+    if (context->host_of[r] == host) return context->members[r].host;
+  return "";
+}
+
+static uint32_t find_node(const struct by_topology *topology, const char *host) {
+  char brief[BY_TOPOLOGY_MOST_NAME + 1];
+  uint32_t node = by_topology_find(topology, host);
+  size_t length = strcspn(host, ".");
+  if (node != UINT32_MAX || !host[length] || length >= sizeof brief) return node;
+  memcpy(brief, host, length);
+  brief[length] = '\0';
+  return by_topology_find(topology, brief);
+}
+
+static enum banyan_status take_in_order(const struct by_context *context, const struct by_topology *topology,
+                                        uint32_t *nodes) {
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < topology->n_nodes; v++) {
+    if (!topology->nodes[v].takes_part) continue;
+    if (n < context->n_hosts) nodes[n] = v;
+    n++;
+  }
+  if (n == context->n_hosts) return BANYAN_OK;
+  return by_fail(
+      BANYAN_ERR_TOPOLOGY,
+      "the topology has no node \"%s\", nor one for any other host of the job; and %u hosts take part in it, "
+      "but the job has %u",
+      name_of_host(context, 0), n, context->n_hosts);
+}
+
+static enum banyan_status find_nodes(const struct by_context *context, const struct by_topology *topology,
+                                     uint32_t *nodes) {
+  uint32_t found = 0, missing = 0;
+  for (uint32_t h = 0; h < context->n_hosts; h++) {
+    nodes[h] = find_node(topology, name_of_host(context, h));
+    found += nodes[h] != UINT32_MAX;
+    if (nodes[h] == UINT32_MAX) missing = h;
+  }
+  if (found == context->n_hosts) return BANYAN_OK;
+  if (!found) return take_in_order(context, topology, nodes);
+  return by_fail(BANYAN_ERR_TOPOLOGY, "the topology has no node \"%s\", which is a host of the job",
+                 name_of_host(context, missing));
+}
+
+/* --- rank 0 --- */
+
+/* `in_order`: the h-th host is the h-th node; else by its name. */
+static enum banyan_status plan(const struct by_context *context, const struct by_topology *topology, bool in_order,
+                               struct by_text *text) {
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned;
+  uint32_t *nodes = calloc(context->n_hosts, sizeof *nodes);
+  if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
+  options.choice.participants = nodes;
+  options.choice.n_participants = context->n_hosts;
+  if (context->crowded) options.rates.cores = context->members[0].cores;
+  uint64_t before = by_clock_now(&by_clock_system);
+  enum banyan_status status = in_order ? take_in_order(context, topology, nodes) : find_nodes(context, topology, nodes);
+  if (status == BANYAN_OK)
+    status = by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned);
+  free(nodes);
+  if (status != BANYAN_OK) return status;
+  char rate[2][32];
+  by_plan_print(planned.plan, text);
+  by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
+          (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
+          by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]));
+  by_planned_fini(&planned);
+  return text->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+}
+
+/* --- all ranks --- */
+
+static enum banyan_status set_plan(struct banyan_comm *comm, char *text) {
+  struct by_context *context = comm->context;
+  BY_TRY(banyan_comm_set_plan(comm, text));
+  by_context_lock(context);
+  const char *kept = by_arena_string(&context->arena, text); /* communicators made later use it too */
+  if (kept) context->settings.plan = kept;
+  by_context_unlock(context);
+  return kept ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+}
+
+/* Rank 0's text goes to all, who set it. */
+static enum banyan_status hand_out(struct banyan_comm *comm, const struct by_text *made) {
+  uint64_t length = comm->rank == 0 ? made->length : 0;
+  BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
+  char *text = calloc(1, length + 1);
+  if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan of %zu bytes", (size_t)length);
+  if (comm->rank == 0) memcpy(text, by_text_get(made), length);
+  enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
+  if (status == BANYAN_OK) status = set_plan(comm, text);
+  free(text);
+  return status;
+}
+
+/* The others wait for a plan that does not come: they hear why. */
+static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status status) {
+  char text[400];
+  snprintf(text, sizeof text, "%s could not plan from the topology: %s", by_context_name(comm->context, comm->rank),
+           banyan_error_text());
+  by_context_fail(comm->context, status, text);
+  return by_fail(status, "%s", text);
+}
+
+static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by_topology *topology, bool in_order) {
+  struct by_text text;
+  enum banyan_status status = BANYAN_OK;
+  by_text_init(&text);
+  if (comm->rank == 0) status = plan(comm->context, topology, in_order, &text);
+  status = status == BANYAN_OK ? hand_out(comm, &text) : give_up(comm, status);
+  by_text_fini(&text);
+  return status;
+}
+
+enum banyan_status by_planning_from(struct banyan_comm *comm, const struct by_topology *topology) {
+  return comm->context->n_hosts < 2 ? BANYAN_OK : plan_for_all(comm, topology, false);
+}
+
+static void tell(void *context, const char *text) {
+  by_info("plan", "%s", text);
+}
+
+/* Measured hosts are in the order of the job's. */
+static enum banyan_status measure(struct banyan_comm *comm) {
+  struct by_measure_options options = {.tell = tell};
+  struct by_topology *topology = NULL;
+  BY_TRY(by_measure(comm, &options, &topology));
+  enum banyan_status status = plan_for_all(comm, topology, true);
+  by_topology_destroy(topology);
+  return status;
+}
+
+enum banyan_status by_planning_start(struct banyan_comm *comm) {
+  const struct by_settings *settings = &comm->context->settings;
+  struct by_topology *topology = NULL;
+  if (!settings->topology || (settings->plan && *settings->plan)) return BANYAN_OK;
+  if (comm->context->n_hosts < 2) return BANYAN_OK;
+  if (strcmp(settings->topology, "measure") == 0) return measure(comm);
+  if (comm->rank == 0) {
+    enum banyan_status status = by_topology_named(settings->topology, &topology);
+    if (status != BANYAN_OK) return give_up(comm, status);
+  }
+  enum banyan_status status = by_planning_from(comm, topology);
+  by_topology_destroy(topology);
+  return status;
+}
