@@ -1,0 +1,410 @@
+#include "lab.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "lab_netlink.h"
+#include "lab_relay.h"
+#include "lab_space.h"
+#include "text.h"
+
+enum {
+  LOOPBACK = 1,
+  FIRST_INTERFACE = 1000,
+  MOST_AT_ONCE = 65536,
+  NAME_BYTES = 24,
+  SETTING_BYTES = 256,
+  READY_STEPS = 5000
+};
+
+struct by_lab {
+  const struct by_lab_layout *layout;
+  const struct by_lab_options *options;
+  int home;
+  int *spaces;          /* descriptors; -1: not made */
+  uint32_t *port_first; /* of each space: its ports begin there; a port is 2 * wire + end */
+  uint32_t *ports;
+  uint32_t n_relayed; /* wires with delay or loss */
+  uint32_t *relayed;
+  struct by_relay_link *relay_links; /* of these */
+  uint64_t *relay_lost;              /* shared with the relay: two of each */
+  pid_t relay;                       /* 0: none */
+  struct by_text hosts;              /* what /etc/hosts says inside */
+};
+
+static enum banyan_status no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the lab");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+/* ---- what is known beforehand */
+
+static enum banyan_status list_ports(struct by_lab *lab) {
+  const struct by_lab_layout *l = lab->layout;
+  lab->port_first = calloc(l->n_spaces + 1, sizeof *lab->port_first);
+  lab->ports = calloc(2 * (size_t)l->n_wires + 1, sizeof *lab->ports);
+  if (!lab->port_first || !lab->ports) return no_memory();
+  for (uint32_t s = 0; s < l->n_spaces; s++) lab->port_first[s + 1] = lab->port_first[s] + l->spaces[s].n_wires;
+  for (uint32_t i = 0; i < l->n_wires; i++)
+    for (uint32_t end = 0; end < 2; end++)
+      lab->ports[lab->port_first[l->wires[i].space[end]] + l->wires[i].port[end]] = 2 * i + end;
+  return BANYAN_OK;
+}
+
+static bool is_host_name(const char *name) {
+  const char *c = name;
+  while (isalnum((unsigned char)*c) || *c == '-' || *c == '.' || *c == '_') c++;
+  return *name && !*c;
+}
+
+static enum banyan_status list_hosts(struct by_lab *lab) {
+  const struct by_lab_layout *l = lab->layout;
+  char address[16];
+  by_text_add(&lab->hosts, "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
+  for (uint32_t s = 0; s < l->n_spaces; s++)
+    if (l->spaces[s].address && is_host_name(l->spaces[s].name))
+      by_text_add(&lab->hosts, "%s %s\n", by_lab_print_address(l->spaces[s].address, address), l->spaces[s].name);
+  return lab->hosts.failed ? no_memory() : BANYAN_OK;
+}
+
+/* Two descriptors at a time beside those of the spaces. */
+static void raise_limit(uint32_t spaces) {
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= spaces + 1024) return;
+  files.rlim_cur = spaces + 1024;
+  files.rlim_max = MAX(files.rlim_max, files.rlim_cur);
+  (void)setrlimit(RLIMIT_NOFILE, &files); /* else open() says it */
+}
+
+/* ---- making */
+
+static enum banyan_status set_congestion(const char *name) {
+  if (!*name || !by_space_set("net.ipv4.tcp_congestion_control", name)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_SYSTEM,
+                 "this machine does not let namespaces use \"%.32s\" for TCP: name it in "
+                 "net.ipv4.tcp_allowed_congestion_control, or ask for another, as \"reno\"",
+                 name);
+}
+
+static enum banyan_status set_asked(const char *setting) {
+  char name[SETTING_BYTES];
+  const char *equals = strchr(setting, '=');
+  if (!equals || equals - setting >= (ptrdiff_t)sizeof name)
+    return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is not NAME=VALUE", setting);
+  snprintf(name, sizeof name, "%.*s", (int)(equals - setting), setting);
+  return by_space_set(name, equals + 1);
+}
+
+/* Before there is an interface, so that each gets it from the start. */
+static enum banyan_status set_up(const struct by_lab *lab) {
+  static const struct {
+    const char *name, *value;
+    bool may_lack;
+  } settings[] = {
+      {"net.ipv4.ip_forward", "1", false},
+      {"net.ipv4.ip_default_ttl", "255", false}, /* a way may be long */
+      {"net.ipv4.conf.all.rp_filter", "0", false},
+      {"net.ipv4.conf.default.rp_filter", "0", false},
+      {"net.ipv4.conf.all.send_redirects", "0", false},
+      {"net.ipv4.conf.default.send_redirects", "0", false},
+      {"net.ipv6.conf.default.disable_ipv6", "1", true}, /* its own chatter would be counted */
+  };
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    enum banyan_status status = by_space_set(settings[i].name, settings[i].value);
+    if (status && !settings[i].may_lack) return status;
+  }
+  BY_TRY(set_congestion(lab->options->congestion));
+  for (const char *const *s = lab->options->sysctls; s && *s; s++) BY_TRY(set_asked(*s));
+  return BANYAN_OK;
+}
+
+static enum banyan_status make_spaces(struct by_lab *lab) {
+  uint32_t n = lab->layout->n_spaces;
+  lab->spaces = malloc(((size_t)n + 1) * sizeof *lab->spaces);
+  if (!lab->spaces) return no_memory();
+  for (uint32_t s = 0; s < n; s++) lab->spaces[s] = -1;
+  for (uint32_t s = 0; s < n; s++) {
+    enum banyan_status status = by_space_make(&lab->spaces[s]);
+    if (!status) status = set_up(lab);
+    if (status) return by_fail_within(status, "\"%s\"", lab->layout->spaces[s].name);
+  }
+  return BANYAN_OK;
+}
+
+/* What TCP hands over in one go is not cut before it has passed the queue, so it should not be more than a burst. */
+static uint32_t at_once(const struct by_lab *lab, double rate) {
+  double least = 4 * (double)lab->options->mtu, bytes = lab->options->burst * rate / 8;
+  return (uint32_t)MIN(MAX(bytes, least), MOST_AT_ONCE);
+}
+
+/* A wire's two ends, and the hardware address of both. */
+struct wire_ends {
+  struct by_netlink_end ends[2];
+  char names[2][NAME_BYTES];
+  uint8_t mac[6];
+};
+
+static void describe_ends(const struct by_lab *lab, uint32_t i, struct wire_ends *out) {
+  const struct by_lab_wire *wire = &lab->layout->wires[i];
+  const uint8_t mac[6] = {2, 0, (uint8_t)(i >> 24), (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i};
+  memcpy(out->mac, mac, sizeof mac);
+  for (int end = 0; end < 2; end++) {
+    snprintf(out->names[end], sizeof out->names[end], "eth%u", wire->port[end]);
+    out->ends[end] = (struct by_netlink_end){.name = out->names[end],
+                                             .interface = FIRST_INTERFACE + wire->port[end],
+                                             .namespace_fd = lab->spaces[wire->space[end]],
+                                             .at_once = at_once(lab, wire->rate[end])};
+  }
+}
+
+static bool is_relayed(const struct by_lab_wire *wire) {
+  return wire->delay > 0 || wire->loss > 0;
+}
+
+static enum banyan_status make_pairs(struct by_lab *lab) {
+  struct by_netlink netlink;
+  struct wire_ends ends;
+  BY_TRY(by_netlink_open(&netlink));
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t i = 0; !status && i < lab->layout->n_wires; i++) {
+    if (is_relayed(&lab->layout->wires[i])) continue;
+    describe_ends(lab, i, &ends);
+    status = by_netlink_add_pair(&netlink, ends.ends, ends.mac, lab->options->mtu);
+  }
+  by_netlink_close(&netlink);
+  return status;
+}
+
+/* One end of a wire with delay, made where it is to be. */
+static enum banyan_status make_tap(const struct by_lab *lab, const struct wire_ends *ends, int end, bool whole,
+                                   int *out) {
+  struct by_netlink netlink;
+  const struct by_netlink_end *it = &ends->ends[end];
+  BY_TRY(by_space_go(it->namespace_fd));
+  BY_TRY(by_tap_make(it->name, it->interface, whole, out));
+  BY_TRY(by_netlink_open(&netlink));
+  enum banyan_status status = by_netlink_fit(&netlink, it, ends->mac, lab->options->mtu);
+  by_netlink_close(&netlink);
+  return status;
+}
+
+static enum banyan_status make_relayed(struct by_lab *lab) {
+  struct wire_ends ends;
+  for (uint32_t k = 0; k < lab->n_relayed; k++) {
+    const struct by_lab_wire *wire = &lab->layout->wires[lab->relayed[k]];
+    struct by_relay_link *link = &lab->relay_links[k];
+    *link = (struct by_relay_link){.fds = {-1, -1}, .delay = wire->delay, .loss = wire->loss};
+    describe_ends(lab, lab->relayed[k], &ends);
+    for (int end = 0; end < 2; end++) BY_TRY(make_tap(lab, &ends, end, wire->loss <= 0, &link->fds[end]));
+  }
+  return by_relay_start(lab->relay_links, lab->n_relayed, lab->relay_lost, &lab->relay);
+}
+
+static enum banyan_status list_relayed(struct by_lab *lab) {
+  uint32_t n = lab->layout->n_wires;
+  lab->relayed = calloc((size_t)n + 1, sizeof *lab->relayed);
+  if (!lab->relayed) return no_memory();
+  for (uint32_t i = 0; i < n; i++)
+    if (is_relayed(&lab->layout->wires[i])) lab->relayed[lab->n_relayed++] = i;
+  return BANYAN_OK;
+}
+
+static size_t lost_bytes(const struct by_lab *lab) {
+  return 2 * (size_t)lab->n_relayed * sizeof *lab->relay_lost;
+}
+
+/* Its descriptors are the relay's alone: interfaces are to end with it. */
+static void close_relayed(struct by_lab *lab, uint32_t n) {
+  for (uint32_t k = 0; k < n; k++)
+    for (int end = 0; end < 2; end++)
+      if (lab->relay_links[k].fds[end] >= 0) close(lab->relay_links[k].fds[end]);
+}
+
+static enum banyan_status make_delays(struct by_lab *lab) {
+  BY_TRY(list_relayed(lab));
+  if (!lab->n_relayed) return BANYAN_OK;
+  lab->relay_links = calloc(lab->n_relayed, sizeof *lab->relay_links);
+  void *shared = mmap(NULL, lost_bytes(lab), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) lab->relay_lost = shared;
+  if (!lab->relay_links || !lab->relay_lost) return no_memory();
+  for (uint32_t k = 0; k < lab->n_relayed; k++) lab->relay_links[k] = (struct by_relay_link){.fds = {-1, -1}};
+  enum banyan_status status = make_relayed(lab);
+  close_relayed(lab, lab->n_relayed);
+  return status;
+}
+
+static enum banyan_status shape_port(const struct by_lab *lab, struct by_netlink *netlink, unsigned interface,
+                                     double rate) {
+  const struct by_lab_options *options = lab->options;
+  double least = 8. * (double)options->mtu / rate;
+  if (!(rate > 0)) return BANYAN_OK; /* no route leads there */
+  return by_netlink_shape(netlink, interface,
+                          &(struct by_netlink_shape){.rate = rate,
+                                                     .burst = MAX(options->burst, least),
+                                                     .queue = by_lab_queue_bytes(options, rate),
+                                                     .fifo = options->fifo});
+}
+
+static enum banyan_status furnish_ports(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space) {
+  const struct by_lab_layout *l = lab->layout;
+  BY_TRY(by_netlink_up(netlink, LOOPBACK, true));
+  for (uint32_t k = 0; k < l->spaces[space].n_wires; k++) {
+    uint32_t port = lab->ports[lab->port_first[space] + k];
+    BY_TRY(shape_port(lab, netlink, FIRST_INTERFACE + k, l->wires[port / 2].rate[port % 2]));
+    if (!k && l->spaces[space].address)
+      BY_TRY(by_netlink_add_address(netlink, FIRST_INTERFACE, l->spaces[space].address));
+    BY_TRY(by_netlink_up(netlink, FIRST_INTERFACE + k, false));
+  }
+  return BANYAN_OK;
+}
+
+static unsigned interface_of(const struct by_lab *lab, const struct by_lab_route *route) {
+  const struct by_lab_wire *wire = &lab->layout->wires[route->wire];
+  return FIRST_INTERFACE + wire->port[wire->space[0] == route->space ? 0 : 1];
+}
+
+static enum banyan_status lay_routes(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space,
+                                     uint32_t *next) {
+  const struct by_lab_layout *l = lab->layout;
+  for (; *next < l->n_routes && l->routes[*next].space == space; ++*next) {
+    const struct by_lab_route *route = &l->routes[*next];
+    BY_TRY(by_netlink_add_route(netlink, interface_of(lab, route), route->to, l->spaces[space].address));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status furnish_space(const struct by_lab *lab, uint32_t space, uint32_t *next_route) {
+  struct by_netlink netlink;
+  BY_TRY(by_space_go(lab->spaces[space]));
+  BY_TRY(by_netlink_open(&netlink));
+  enum banyan_status status = furnish_ports(lab, &netlink, space);
+  if (!status) status = lay_routes(lab, &netlink, space, next_route);
+  by_netlink_close(&netlink);
+  if (status) return by_fail_within(status, "\"%s\"", lab->layout->spaces[space].name);
+  return BANYAN_OK;
+}
+
+/* A host whose interfaces are not ready would seem to have no address. */
+static enum banyan_status await_space(const struct by_lab *lab, uint32_t space) {
+  struct by_netlink netlink;
+  static const struct timespec step = {.tv_nsec = 2 * BY_MILLISECOND};
+  unsigned running = 0, wanted = lab->layout->spaces[space].n_wires;
+  BY_TRY(by_space_go(lab->spaces[space]));
+  BY_TRY(by_netlink_open(&netlink));
+  enum banyan_status status = BANYAN_OK;
+  for (int i = 0; i < READY_STEPS && !status; i++) {
+    status = by_netlink_count_running(&netlink, FIRST_INTERFACE, &running);
+    if (running >= wanted) break;
+    nanosleep(&step, NULL);
+  }
+  by_netlink_close(&netlink);
+  if (!status && running < wanted)
+    status = by_fail(BANYAN_ERR_SYSTEM, "\"%s\": only %u of %u interfaces are ready after %d s",
+                     lab->layout->spaces[space].name, running, wanted, READY_STEPS / 500);
+  return status;
+}
+
+static enum banyan_status make(struct by_lab *lab) {
+  uint32_t next_route = 0;
+  BY_TRY(list_ports(lab));
+  BY_TRY(list_hosts(lab));
+  raise_limit(lab->layout->n_spaces);
+  BY_TRY(by_space_here(&lab->home));
+  enum banyan_status status = make_spaces(lab);
+  if (!status) status = make_pairs(lab);
+  if (!status) status = make_delays(lab);
+  for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = furnish_space(lab, s, &next_route);
+  for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = await_space(lab, s);
+  return status;
+}
+
+enum banyan_status by_lab_create(const struct by_lab_layout *layout, const struct by_lab_options *options,
+                                 struct by_lab **out) {
+  struct by_lab *lab = calloc(1, sizeof *lab);
+  if (!lab) return no_memory();
+  *lab = (struct by_lab){.layout = layout, .options = options, .home = -1};
+  by_text_init(&lab->hosts);
+  enum banyan_status status = make(lab);
+  if (lab->home >= 0 && setns(lab->home, CLONE_NEWNET) && !status)
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot return to the network namespace I came from");
+  if (!status) {
+    *out = lab;
+    return BANYAN_OK;
+  }
+  by_lab_destroy(lab);
+  return status;
+}
+
+void by_lab_destroy(struct by_lab *lab) {
+  if (!lab) return;
+  if (lab->relay) by_relay_stop(lab->relay);
+  if (lab->relay_lost) munmap(lab->relay_lost, lost_bytes(lab));
+  free(lab->relay_links);
+  free(lab->relayed);
+  for (uint32_t s = 0; lab->spaces && s < lab->layout->n_spaces; s++)
+    if (lab->spaces[s] >= 0) close(lab->spaces[s]);
+  if (lab->home >= 0) close(lab->home);
+  by_text_fini(&lab->hosts);
+  free(lab->spaces);
+  free(lab->port_first);
+  free(lab->ports);
+  free(lab);
+}
+
+enum banyan_status by_lab_enter(const struct by_lab *lab, uint32_t space) {
+  BY_TRY(by_space_go(lab->spaces[space]));
+  return by_space_furnish(lab->layout->spaces[space].name, by_text_get(&lab->hosts));
+}
+
+/* ---- reading */
+
+static enum banyan_status read_space(const struct by_lab *lab, uint32_t space, struct by_netlink_counters *counters,
+                                     struct by_lab_traffic *out) {
+  struct by_netlink netlink;
+  unsigned n = FIRST_INTERFACE + lab->layout->spaces[space].n_wires;
+  BY_TRY(by_space_go(lab->spaces[space]));
+  BY_TRY(by_netlink_open(&netlink));
+  memset(counters, 0, n * sizeof *counters);
+  enum banyan_status status = by_netlink_read(&netlink, counters, n);
+  by_netlink_close(&netlink);
+  for (uint32_t k = 0; k < lab->layout->spaces[space].n_wires; k++) {
+    const struct by_netlink_counters *c = &counters[FIRST_INTERFACE + k];
+    out[lab->ports[lab->port_first[space] + k]] =
+        (struct by_lab_traffic){.bytes = c->bytes, .packets = c->packets, .drops = c->drops};
+  }
+  return status;
+}
+
+/* What was lost on the way. */
+static enum banyan_status add_relayed(const struct by_lab *lab, struct by_lab_traffic *out) {
+  if (lab->relay && !by_relay_lives(lab->relay))
+    return by_fail(BANYAN_ERR_SYSTEM,
+                   "the process that delays packets has ended; links with delay carried nothing more");
+  for (uint32_t k = 0; k < lab->n_relayed; k++)
+    for (uint32_t end = 0; end < 2; end++) out[2 * lab->relayed[k] + end].drops += lab->relay_lost[2 * k + end];
+  return BANYAN_OK;
+}
+
+enum banyan_status by_lab_read(const struct by_lab *lab, struct by_lab_traffic *out) {
+  uint32_t most = 0;
+  for (uint32_t s = 0; s < lab->layout->n_spaces; s++) most = MAX(most, lab->layout->spaces[s].n_wires);
+  struct by_netlink_counters *counters = calloc(FIRST_INTERFACE + most, sizeof *counters);
+  if (!counters) return no_memory();
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = read_space(lab, s, counters, out);
+  free(counters);
+  if (!status) status = add_relayed(lab, out);
+  if (setns(lab->home, CLONE_NEWNET) && !status)
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot return to the network namespace I came from");
+  return status;
+}

@@ -1,0 +1,81 @@
+/* What a lab is made of, worked out from a topology without touching the
+ * machine: a space (network namespace) for each node, a wire (a pair of
+ * interfaces) for each link, and the routes. A host whose links together could
+ * carry more than the host itself gets a gate: a space in front of it that its
+ * links end at, joined to it by a wire with the host's own rate.
+ *
+ *   host --- gate ===== links        host (no limit of its own) ===== links
+ *
+ * A value in one arena, which points into its topology. */
+#ifndef BY_LAB_LAB_LAYOUT_H
+#define BY_LAB_LAB_LAYOUT_H
+
+#include "topology.h"
+
+enum {
+  BY_LAB_MOST_SPACES = 4096,
+  BY_LAB_MOST_WIRES = 65536,
+  BY_LAB_MOST_ROUTES = 4 << 20,
+  BY_LAB_LEAST_MTU = 576,
+  BY_LAB_MOST_MTU = 65535
+};
+
+/* Addresses of the lab's hosts are in here; no packet leaves the lab. */
+#define BY_LAB_SUBNET "10.77.0.0/16"
+
+struct by_lab_options {
+  double scale;               /* of all rates, > 0 */
+  bool whole;                 /* links carry all their capacity, not what others leave */
+  bool plain;                 /* no delay and no loss, whatever the topology says */
+  long mtu;                   /* bytes of an IP packet */
+  double burst;               /* seconds at full rate that an idle link lets through at once */
+  double queue;               /* seconds at full rate that may wait in front of a link */
+  bool fifo;                  /* acknowledgements do not overtake what waits in front of a link */
+  const char *congestion;     /* control of TCP; "" as the machine has it */
+  const char *const *sysctls; /* "net.ipv4.name=value" for every space; ends with NULL */
+};
+
+struct by_lab_space {
+  const char *name; /* the node's */
+  uint32_t node;
+  bool gate;        /* of the node */
+  uint32_t address; /* IPv4, host byte order; 0: none */
+  uint32_t n_wires; /* that end here; the k-th is its interface eth<k> */
+};
+
+struct by_lab_wire {
+  uint32_t space[2];
+  uint32_t port[2]; /* interface number at each end */
+  double rate[2];   /* bit/s from space[0] and from space[1]; 0: nothing is sent that way */
+  double delay, loss;
+  uint32_t link; /* of the topology; UINT32_MAX: between a host and its gate */
+};
+
+struct by_lab_route {
+  uint32_t space;
+  uint32_t to;   /* a host's address; 0: everything else */
+  uint32_t wire; /* that packets leave by */
+};
+
+struct by_lab_layout {
+  const struct by_topology *topology;
+  uint32_t n_spaces, n_wires, n_routes;
+  struct by_lab_space *spaces; /* spaces[v] is node v's; gates follow */
+  struct by_lab_wire *wires;   /* wires[i] is link i's; those of gates follow */
+  struct by_lab_route *routes; /* by space */
+  struct by_arena arena;
+};
+
+/* What is set where nothing is asked for. */
+struct by_lab_options by_lab_options_default(void);
+/* Fails with BANYAN_ERR_TOPOLOGY for what cannot be built, with the node's or link's name. The caller calls fini, after
+ * a failure too. */
+BANYAN_CHECK enum banyan_status by_lab_layout_make(const struct by_topology *topology,
+                                                   const struct by_lab_options *options, struct by_lab_layout *out);
+void by_lab_layout_fini(struct by_lab_layout *layout);
+/* Bytes that may be in a queue of that rate; bytes of a burst are of the same kind. */
+double by_lab_queue_bytes(const struct by_lab_options *options, double rate);
+/* "10.77.0.1"; `out` holds 16. */
+const char *by_lab_print_address(uint32_t address, char *out);
+
+#endif

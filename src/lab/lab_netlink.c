@@ -1,0 +1,330 @@
+#include "lab_netlink.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/gen_stats.h>
+#include <linux/if_addr.h>
+#include <linux/if_ether.h>
+#include <linux/if_link.h>
+#include <linux/pkt_cls.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+enum {
+  ROOT_HANDLE = 0x10000, /* "1:" */
+  LINK_CLASS = 0x10001,  /* "1:1" */
+  ACK_CLASS = 0x10002,
+  DATA_CLASS = 0x10003,
+  TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */
+  QUANTUM = 60000,       /* of bytes, among classes of one parent; we have but one */
+  READ_BYTES = 1 << 16,
+  RELAY_PACKETS = 4096, /* that may wait to be read by a process */
+};
+
+/* A request that is being put together. */
+struct request {
+  char bytes[1024];
+  struct nlmsghdr *header;
+};
+
+enum banyan_status by_netlink_open(struct by_netlink *netlink) {
+  *netlink = (struct by_netlink){.socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC)};
+  if (!netlink->socket || mnl_socket_bind(netlink->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
+    int reason = errno;
+    by_netlink_close(netlink);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot speak to the kernel's network");
+  }
+  return BANYAN_OK;
+}
+
+void by_netlink_close(struct by_netlink *netlink) {
+  if (netlink->socket) mnl_socket_close(netlink->socket);
+  netlink->socket = NULL;
+}
+
+/* Begins a request; returns its fixed part, zeroed. */
+static void *begin(struct request *request, uint16_t type, uint16_t flags, size_t fixed) {
+  request->header = mnl_nlmsg_put_header(request->bytes);
+  request->header->nlmsg_type = type;
+  request->header->nlmsg_flags = NLM_F_REQUEST | flags;
+  return mnl_nlmsg_put_extra_header(request->header, fixed);
+}
+
+static void put(struct request *request, uint16_t type, const void *data, size_t length) {
+  mnl_attr_put(request->header, type, length, data);
+}
+
+static void put_number(struct request *request, uint16_t type, uint32_t number) {
+  mnl_attr_put_u32(request->header, type, number);
+}
+
+static void put_name(struct request *request, uint16_t type, const char *name) {
+  mnl_attr_put_strz(request->header, type, name);
+}
+
+/* Sends it and hears answers until the last; `take` (or NULL) gets each. Negative: the error's number. */
+static int ask(struct by_netlink *netlink, struct request *request, mnl_cb_t take, void *context) {
+  char answer[READ_BYTES];
+  unsigned port = mnl_socket_get_portid(netlink->socket);
+  request->header->nlmsg_seq = ++netlink->sequence;
+  if (mnl_socket_sendto(netlink->socket, request->header, request->header->nlmsg_len) < 0) return -errno;
+  for (;;) {
+    ssize_t n = mnl_socket_recvfrom(netlink->socket, answer, sizeof answer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -errno;
+    int more = mnl_cb_run(answer, (size_t)n, netlink->sequence, port, take, context);
+    if (more < 0) return -errno;
+    if (more == MNL_CB_STOP) return 0;
+  }
+}
+
+static enum banyan_status tell(struct by_netlink *netlink, struct request *request, const char *what) {
+  request->header->nlmsg_flags |= NLM_F_ACK;
+  int reason = -ask(netlink, request, NULL, NULL);
+  if (!reason) return BANYAN_OK;
+  (void)by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not %s", what);
+  return BANYAN_ERR_SYSTEM;
+}
+
+static void put_end(struct request *request, const struct by_netlink_end *end, const uint8_t mac[6], long mtu) {
+  put_name(request, IFLA_IFNAME, end->name);
+  put_number(request, IFLA_NET_NS_FD, (uint32_t)end->namespace_fd);
+  put(request, IFLA_ADDRESS, mac, 6);
+  put_number(request, IFLA_MTU, (uint32_t)mtu);
+  put_number(request, IFLA_GSO_MAX_SIZE, end->at_once);
+}
+
+enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct by_netlink_end ends[2],
+                                       const uint8_t mac[6], long mtu) {
+  struct request request;
+  struct ifinfomsg *link = begin(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, sizeof *link), *other;
+  link->ifi_index = (int)ends[0].interface;
+  put_end(&request, &ends[0], mac, mtu);
+  struct nlattr *info = mnl_attr_nest_start(request.header, IFLA_LINKINFO);
+  put_name(&request, IFLA_INFO_KIND, "veth");
+  struct nlattr *data = mnl_attr_nest_start(request.header, IFLA_INFO_DATA);
+  struct nlattr *peer = mnl_attr_nest_start(request.header, VETH_INFO_PEER);
+  other = mnl_nlmsg_put_extra_header(request.header, sizeof *other);
+  other->ifi_index = (int)ends[1].interface;
+  put_end(&request, &ends[1], mac, mtu);
+  mnl_attr_nest_end(request.header, peer);
+  mnl_attr_nest_end(request.header, data);
+  mnl_attr_nest_end(request.header, info);
+  return tell(netlink, &request, "make a pair of interfaces (veth)");
+}
+
+enum banyan_status by_netlink_fit(struct by_netlink *netlink, const struct by_netlink_end *end, const uint8_t mac[6],
+                                  long mtu) {
+  struct request request;
+  struct ifinfomsg *link = begin(&request, RTM_NEWLINK, 0, sizeof *link);
+  link->ifi_index = (int)end->interface;
+  put(&request, IFLA_ADDRESS, mac, 6);
+  put_number(&request, IFLA_MTU, (uint32_t)mtu);
+  put_number(&request, IFLA_GSO_MAX_SIZE, end->at_once);
+  put_number(&request, IFLA_TXQLEN, RELAY_PACKETS);
+  return tell(netlink, &request, "change an interface");
+}
+
+enum banyan_status by_netlink_up(struct by_netlink *netlink, unsigned interface, bool resolves) {
+  struct request request;
+  struct ifinfomsg *link = begin(&request, RTM_NEWLINK, 0, sizeof *link);
+  link->ifi_index = (int)interface;
+  link->ifi_change = IFF_UP | (resolves ? 0 : IFF_NOARP);
+  link->ifi_flags = link->ifi_change;
+  return tell(netlink, &request, "put an interface up");
+}
+
+enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned interface, uint32_t address) {
+  struct request request;
+  struct ifaddrmsg *body = begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  uint32_t in_order = htonl(address);
+  body->ifa_family = AF_INET;
+  body->ifa_prefixlen = 32;
+  body->ifa_index = interface;
+  put(&request, IFA_LOCAL, &in_order, sizeof in_order);
+  put(&request, IFA_ADDRESS, &in_order, sizeof in_order);
+  return tell(netlink, &request, "take an address");
+}
+
+enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface, uint32_t to, uint32_t source) {
+  struct request request;
+  struct rtmsg *body = begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  uint32_t to_in_order = htonl(to), source_in_order = htonl(source);
+  body->rtm_family = AF_INET;
+  body->rtm_dst_len = to ? 32 : 0;
+  body->rtm_table = RT_TABLE_MAIN;
+  body->rtm_protocol = RTPROT_STATIC;
+  body->rtm_scope = RT_SCOPE_LINK;
+  body->rtm_type = RTN_UNICAST;
+  if (to) put(&request, RTA_DST, &to_in_order, sizeof to_in_order);
+  if (source) put(&request, RTA_PREFSRC, &source_in_order, sizeof source_in_order);
+  put_number(&request, RTA_OIF, interface);
+  return tell(netlink, &request, "take a route");
+}
+
+static struct tcmsg *begin_queue(struct request *request, uint16_t type, unsigned interface, uint32_t parent,
+                                 uint32_t handle, const char *kind) {
+  struct tcmsg *body = begin(request, type, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  body->tcm_family = AF_UNSPEC;
+  body->tcm_ifindex = (int)interface;
+  body->tcm_parent = parent;
+  body->tcm_handle = handle;
+  put_name(request, TCA_KIND, kind);
+  return body;
+}
+
+/* An htb queue with a class for the link's rate. Two classes borrow all that they send from it, one of which comes
+ * first:
+ *
+ *   1: -- 1:1, the rate -+- 1:2, acknowledgements
+ *                        +- 1:3, everything else, in a bfifo
+ */
+static enum banyan_status add_root(struct by_netlink *netlink, unsigned interface) {
+  struct request request;
+  struct tc_htb_glob glob = {.version = 3, .rate2quantum = 10, .defcls = DATA_CLASS & 0xffff};
+  begin_queue(&request, RTM_NEWQDISC, interface, TC_H_ROOT, ROOT_HANDLE, "htb");
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  put(&request, TCA_HTB_INIT, &glob, sizeof glob);
+  mnl_attr_nest_end(request.header, options);
+  return tell(netlink, &request, "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)");
+}
+
+static uint64_t bytes_per_second(double rate) {
+  return (uint64_t)MAX(rate / 8, 1);
+}
+
+static struct tc_ratespec ratespec(uint64_t rate) {
+  return (struct tc_ratespec){.linklayer = TC_LINKLAYER_ETHERNET, .rate = (uint32_t)MIN(rate, UINT32_MAX)};
+}
+
+/* A class of its own rate, which may send as fast as the link where that has something left. */
+static enum banyan_status add_class(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t handle,
+                                    uint64_t rate, const struct by_netlink_shape *shape) {
+  struct request request;
+  uint64_t ceil = bytes_per_second(shape->rate);
+  uint32_t depth = (uint32_t)MIN(shape->burst * 1e9 / TICK_NANOSECONDS, (double)UINT32_MAX);
+  struct tc_htb_opt opt = {.rate = ratespec(rate),
+                           .ceil = ratespec(ceil),
+                           .buffer = depth,
+                           .cbuffer = depth,
+                           .quantum = QUANTUM,
+                           .prio = handle == DATA_CLASS};
+  begin_queue(&request, RTM_NEWTCLASS, interface, parent, handle, "htb");
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  put(&request, TCA_HTB_PARMS, &opt, sizeof opt);
+  if (rate > UINT32_MAX) put(&request, TCA_HTB_RATE64, &rate, sizeof rate);
+  if (ceil > UINT32_MAX) put(&request, TCA_HTB_CEIL64, &ceil, sizeof ceil);
+  mnl_attr_nest_end(request.header, options);
+  return tell(netlink, &request, "shape a link to its rate");
+}
+
+/* TCP packets of less than 128 bytes with no flag but ACK. What has data and is short has PSH as well, and stays
+ * behind what was sent before it. */
+static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned interface) {
+  struct request request;
+  static const struct tc_u32_sel head = {.flags = TC_U32_TERMINAL, .nkeys = 3};
+  const struct tc_u32_key keys[3] = {
+      {.mask = htonl(0x0f00ff80), .val = htonl(0x05000000)},                  /* a header of 20, the length */
+      {.mask = htonl(0x00ff0000), .val = htonl(IPPROTO_TCP << 16), .off = 8}, /* the protocol */
+      {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 32},       /* the flags */
+  };
+  char match[sizeof head + sizeof keys];
+  memcpy(match, &head, sizeof head);
+  memcpy(match + sizeof head, keys, sizeof keys);
+  struct tcmsg *body = begin_queue(&request, RTM_NEWTFILTER, interface, ROOT_HANDLE, 0, "u32");
+  body->tcm_info = TC_H_MAKE(1 << 16, htons(ETH_P_IP));
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  put_number(&request, TCA_U32_CLASSID, ACK_CLASS);
+  put(&request, TCA_U32_SEL, match, sizeof match);
+  mnl_attr_nest_end(request.header, options);
+  return tell(netlink, &request,
+              "let acknowledgements overtake: it has no u32 filter (CONFIG_NET_CLS_U32); use --fifo");
+}
+
+enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
+                                    const struct by_netlink_shape *shape) {
+  struct request request;
+  struct tc_fifo_qopt limit = {.limit = (uint32_t)shape->queue};
+  BY_TRY(add_root(netlink, interface));
+  BY_TRY(add_class(netlink, interface, ROOT_HANDLE, LINK_CLASS, bytes_per_second(shape->rate), shape));
+  BY_TRY(add_class(netlink, interface, LINK_CLASS, ACK_CLASS, 1, shape));
+  BY_TRY(add_class(netlink, interface, LINK_CLASS, DATA_CLASS, 1, shape));
+  if (!shape->fifo) BY_TRY(let_overtake(netlink, interface));
+  begin_queue(&request, RTM_NEWQDISC, interface, DATA_CLASS, 0, "bfifo");
+  put(&request, TCA_OPTIONS, &limit, sizeof limit);
+  return tell(netlink, &request, "give a link its queue (bfifo)");
+}
+
+/* ---- what there is */
+
+struct running {
+  unsigned first, n;
+};
+
+static int take_interface(const struct nlmsghdr *header, void *context) {
+  struct running *running = context;
+  const struct ifinfomsg *link = mnl_nlmsg_get_payload(header);
+  running->n += (unsigned)link->ifi_index >= running->first && (link->ifi_flags & IFF_RUNNING);
+  return MNL_CB_OK;
+}
+
+enum banyan_status by_netlink_count_running(struct by_netlink *netlink, unsigned first, unsigned *out) {
+  struct request request;
+  struct running running = {.first = first};
+  begin(&request, RTM_GETLINK, NLM_F_DUMP, sizeof(struct ifinfomsg));
+  int reason = -ask(netlink, &request, take_interface, &running);
+  *out = running.n;
+  if (!reason) return BANYAN_OK;
+  (void)by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot list the interfaces of the links");
+  return BANYAN_ERR_SYSTEM;
+}
+
+/* ---- counters */
+
+struct reading {
+  struct by_netlink_counters *out;
+  unsigned n;
+};
+
+/* Copies what the kernel says of `type`, which may be shorter or longer than we know it. */
+static void copy_statistics(const struct nlattr *nest, uint16_t type, void *out, size_t size) {
+  const struct nlattr *attribute;
+  memset(out, 0, size);
+  mnl_attr_for_each_nested(attribute, nest) {
+    if (mnl_attr_get_type(attribute) == type)
+      memcpy(out, mnl_attr_get_payload(attribute), MIN(size, mnl_attr_get_payload_len(attribute)));
+  }
+}
+
+static int take_queue(const struct nlmsghdr *header, void *context) {
+  const struct reading *reading = context;
+  const struct tcmsg *body = mnl_nlmsg_get_payload(header);
+  const struct nlattr *attribute;
+  struct gnet_stats_basic basic;
+  struct gnet_stats_queue queue;
+  if (body->tcm_parent != TC_H_ROOT || (unsigned)body->tcm_ifindex >= reading->n) return MNL_CB_OK;
+  mnl_attr_for_each(attribute, header, sizeof *body) {
+    if (mnl_attr_get_type(attribute) != TCA_STATS2) continue;
+    copy_statistics(attribute, TCA_STATS_BASIC, &basic, sizeof basic);
+    copy_statistics(attribute, TCA_STATS_QUEUE, &queue, sizeof queue);
+    reading->out[body->tcm_ifindex] =
+        (struct by_netlink_counters){.bytes = basic.bytes, .packets = basic.packets, .drops = queue.drops};
+  }
+  return MNL_CB_OK;
+}
+
+enum banyan_status by_netlink_read(struct by_netlink *netlink, struct by_netlink_counters *out, unsigned n) {
+  struct request request;
+  struct reading reading = {.out = out, .n = n};
+  begin(&request, RTM_GETQDISC, NLM_F_DUMP, sizeof(struct tcmsg));
+  int reason = -ask(netlink, &request, take_queue, &reading);
+  if (!reason) return BANYAN_OK;
+  (void)by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot read the counters of the links");
+  return BANYAN_ERR_SYSTEM;
+}

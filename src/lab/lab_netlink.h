@@ -1,0 +1,67 @@
+/* What the lab asks of the kernel's network: interfaces, addresses, routes,
+ * queues and their counters, over rtnetlink. A by_netlink belongs to the
+ * network namespace that it was opened in, whatever the thread enters later.
+ * Blocks for the kernel's answer. Not for several threads. */
+#ifndef BY_LAB_LAB_NETLINK_H
+#define BY_LAB_LAB_NETLINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fail.h"
+
+struct mnl_socket;
+
+struct by_netlink {
+  struct mnl_socket *socket;
+  uint32_t sequence;
+};
+
+/* One end of a pair of interfaces: its name and number, and the namespace that it is made in. */
+struct by_netlink_end {
+  const char *name;
+  unsigned interface;
+  int namespace_fd;
+  uint32_t at_once; /* bytes that TCP may hand to it in one go, to be cut into packets later */
+};
+
+/* What one direction of a link is allowed. */
+struct by_netlink_shape {
+  double rate;  /* bit/s, > 0 */
+  double burst; /* seconds at that rate */
+  double queue; /* bytes */
+  bool fifo;    /* acknowledgements wait like everything else; else they overtake */
+};
+
+struct by_netlink_counters {
+  uint64_t bytes, packets; /* sent, as they were on the wire */
+  uint64_t drops;          /* packets that found the queue full */
+};
+
+BANYAN_CHECK enum banyan_status by_netlink_open(struct by_netlink *netlink);
+void by_netlink_close(struct by_netlink *netlink);
+/* Both ends get the same hardware address: see by_netlink_up. */
+BANYAN_CHECK enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct by_netlink_end ends[2],
+                                                    const uint8_t mac[6], long mtu);
+/* Gives an interface what the two of a pair are made with. */
+BANYAN_CHECK enum banyan_status by_netlink_fit(struct by_netlink *netlink, const struct by_netlink_end *end,
+                                               const uint8_t mac[6], long mtu);
+/* Makes an interface ready without address resolution: what leaves it carries its own hardware address, which is the
+ * other end's too. */
+BANYAN_CHECK enum banyan_status by_netlink_up(struct by_netlink *netlink, unsigned interface, bool resolves);
+/* An address of the interface, without a subnet. */
+BANYAN_CHECK enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned interface,
+                                                       uint32_t address);
+/* Packets to `to` (0: all others) leave by the interface; `source` (or 0) is the sender's address of own ones. */
+BANYAN_CHECK enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface, uint32_t to,
+                                                     uint32_t source);
+/* What leaves the interface keeps to the shape. */
+BANYAN_CHECK enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
+                                                 const struct by_netlink_shape *shape);
+/* How many interfaces from number `first` on are ready to carry packets: the kernel sees to that in the background. */
+BANYAN_CHECK enum banyan_status by_netlink_count_running(struct by_netlink *netlink, unsigned first, unsigned *out);
+/* What has left each interface below `n` so far; out[interface] stays as it is where nothing is shaped. */
+BANYAN_CHECK enum banyan_status by_netlink_read(struct by_netlink *netlink, struct by_netlink_counters *out,
+                                                unsigned n);
+
+#endif

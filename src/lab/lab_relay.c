@@ -1,0 +1,137 @@
+#include "lab_relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "lab_line.h"
+
+enum { MOST_PACKET = 66 << 10, MOST_EVENTS = 64, READS_AT_ONCE = 32, PRIORITY = -15 };
+
+enum banyan_status by_tap_make(const char *name, unsigned interface, bool whole, int *out) {
+  struct ifreq wanted = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+  int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "links with delay need /dev/net/tun (or --plain)");
+  snprintf(wanted.ifr_name, sizeof wanted.ifr_name, "%s", name);
+  unsigned long offload = whole ? TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO_ECN : 0;
+  if (ioctl(fd, TUNSETIFINDEX, &interface) || ioctl(fd, TUNSETIFF, &wanted) || ioctl(fd, TUNSETOFFLOAD, offload)) {
+    int reason = errno;
+    close(fd);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot make a TAP interface, which a link with delay needs");
+  }
+  *out = fd;
+  return BANYAN_OK;
+}
+
+/* ---- the process */
+
+struct direction {
+  int from, to;
+  struct by_delay_line line;
+  uint64_t *lost;
+};
+
+struct relay {
+  struct direction *directions; /* 2 of each link */
+  size_t n;
+  int epoll;
+  unsigned char *packet;
+};
+
+static void take_in(struct relay *relay, struct direction *d) {
+  uint64_t now = by_clock_now(&by_clock_system);
+  for (int i = 0; i < READS_AT_ONCE; i++) {
+    ssize_t n = read(d->from, relay->packet, MOST_PACKET);
+    if (n <= 0) return;
+    if (!by_delay_line_put(&d->line, relay->packet, (size_t)n, now)) ++*d->lost;
+  }
+}
+
+/* Lets out what is due; returns when the next packet of all is. */
+static uint64_t let_out(struct relay *relay) {
+  uint64_t next = UINT64_MAX;
+  for (size_t i = 0; i < relay->n; i++) {
+    struct direction *d = &relay->directions[i];
+    struct by_line_packet *packet;
+    while ((packet = by_delay_line_take(&d->line, by_clock_now(&by_clock_system)))) {
+      if (write(d->to, packet->bytes, packet->length) < 0) ++*d->lost;
+      free(packet);
+    }
+    uint64_t due = by_delay_line_due(&d->line);
+    if (due < next) next = due;
+  }
+  return next;
+}
+
+static void wait_until(struct relay *relay, uint64_t due) {
+  struct epoll_event events[MOST_EVENTS];
+  uint64_t now = by_clock_now(&by_clock_system), left = due > now ? due - now : 0;
+  struct timespec timeout = {.tv_sec = (time_t)(left / BY_SECOND), .tv_nsec = (long)(left % BY_SECOND)};
+  int n = epoll_pwait2(relay->epoll, events, MOST_EVENTS, due == UINT64_MAX ? NULL : &timeout, NULL);
+  for (int i = 0; i < n; i++) take_in(relay, events[i].data.ptr);
+}
+
+static bool open_relay(struct relay *relay, const struct by_relay_link *links, uint32_t n, uint64_t *lost) {
+  relay->n = 2 * (size_t)n;
+  relay->directions = calloc(relay->n, sizeof *relay->directions);
+  relay->packet = malloc(MOST_PACKET);
+  relay->epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (!relay->directions || !relay->packet || relay->epoll < 0) return false;
+  for (size_t i = 0; i < relay->n; i++) {
+    const struct by_relay_link *link = &links[i / 2];
+    struct direction *d = &relay->directions[i];
+    *d = (struct direction){.from = link->fds[i % 2], .to = link->fds[!(i % 2)], .lost = &lost[i]};
+    by_delay_line_init(&d->line, by_clock_from_seconds(link->delay), link->loss, i + 1);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = d};
+    if (epoll_ctl(relay->epoll, EPOLL_CTL_ADD, d->from, &event)) return false;
+  }
+  return true;
+}
+
+/* The terminal's signals are for the lab, which ends this process; nobody is to wait for its output. */
+static void detach(pid_t parent) {
+  int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int i = 0; i <= STDERR_FILENO; i++) dup2(nothing, i);
+  setsid();
+  prctl(PR_SET_NAME, "banyan-relay");
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);            /* it died before prctl took hold */
+  (void)setpriority(PRIO_PROCESS, 0, PRIORITY); /* a relay that waits for a core is delay, too */
+}
+
+static _Noreturn void run(const struct by_relay_link *links, uint32_t n, uint64_t *lost, pid_t parent) {
+  struct relay relay = {.n = 0};
+  detach(parent);
+  if (!open_relay(&relay, links, n, lost)) _exit(1);
+  for (;;) wait_until(&relay, let_out(&relay));
+}
+
+enum banyan_status by_relay_start(const struct by_relay_link *links, uint32_t n, uint64_t *lost, pid_t *out) {
+  pid_t parent = getpid(), pid = fork();
+  if (pid == 0) run(links, n, lost, parent);
+  if (pid < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot start the process that delays packets");
+  *out = pid;
+  return BANYAN_OK;
+}
+
+bool by_relay_lives(pid_t relay) {
+  siginfo_t info = {0};
+  return !waitid(P_PID, (id_t)relay, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid;
+}
+
+void by_relay_stop(pid_t relay) {
+  kill(relay, SIGKILL);
+  waitpid(relay, NULL, 0);
+}

@@ -1,0 +1,32 @@
+/* Who is simulated: one actor for each class of ranks that are alike (often
+ * every rank for itself), their streams, and the network that these share. */
+#ifndef BY_SIMULATE_CAST_H
+#define BY_SIMULATE_CAST_H
+
+#include "fair.h"
+#include "symmetry.h"
+
+struct by_cast_stream {
+  uint32_t actor, peer; /* the sender, and the index of the receiver in its schedule */
+  uint32_t to_actor,
+      to_peer;  /* the receiver, and the index of the sender in its schedule; BY_CAST_NONE: it sends nothing */
+  double delay; /* seconds */
+};
+
+struct by_cast {
+  const struct by_roles *roles;
+  uint32_t n_actors, n_streams;
+  uint32_t *rank, *members; /* of each actor: the first rank of its class, how many there are */
+  uint32_t *first_stream;   /* of each actor: its j-th peer's is first_stream[a] + j */
+  struct by_cast_stream *streams;
+  struct by_fair_net net; /* flows are the streams; resources the classes of resources, in bytes a second */
+  struct by_symmetry symmetry;
+};
+
+#define BY_CAST_NONE UINT32_MAX
+
+/* The roles of `ways` must outlive it. */
+BANYAN_CHECK enum banyan_status by_cast_init(struct by_cast *cast, const struct by_ways *ways);
+void by_cast_fini(struct by_cast *cast);
+
+#endif

@@ -1,0 +1,36 @@
+/* What every rank does in one AllReduce: the schedules that src/schedule
+ * compiles. Where all ranks do the same but turned round an order, as in a
+ * ring, one schedule is kept for all: a ring over 4096 ranks is 2 MB instead
+ * of 9 GB. */
+#ifndef BY_SIMULATE_ROLES_H
+#define BY_SIMULATE_ROLES_H
+
+#include "plan.h"
+#include "schedule.h"
+
+struct by_roles {
+  uint32_t n_ranks;
+  bool turned;                    /* all ranks play schedules[0] */
+  struct by_schedule **schedules; /* n_ranks, or one */
+  uint32_t *order, *position;     /* turned: the rank at each position and the reverse */
+  uint64_t *bounds;               /* bytes at which the pieces start, for all ranks; as many as there are and one */
+  const struct by_class *class_;
+};
+
+/* Compiles. `turn_from`: least ranks from which turning is looked for; 0: the usual. BANYAN_ERR_UNSUPPORTED: what
+ * cannot be compiled, or takes too much memory. The plan must outlive it. Cost: that of compiling; for a turned plan of
+ * compiling a few of them. */
+BANYAN_CHECK enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *plan,
+                                              const struct by_class *class_, uint32_t turn_from);
+void by_roles_fini(struct by_roles *roles);
+/* Sets bounds for a buffer of so many bytes, in elements of 4. */
+void by_roles_cut(struct by_roles *roles, uint64_t bytes);
+static inline const struct by_schedule *by_roles_schedule(const struct by_roles *roles, uint32_t rank) {
+  return roles->schedules[roles->turned ? 0 : rank];
+}
+/* The rank that is the peer of that index in a rank's schedule. */
+uint32_t by_roles_peer(const struct by_roles *roles, uint32_t rank, uint32_t peer);
+/* The index of the peer `other` in a rank's schedule; UINT32_MAX: it is none. Cost: log of the peers. */
+uint32_t by_roles_find_peer(const struct by_roles *roles, uint32_t rank, uint32_t other);
+
+#endif

@@ -1,0 +1,249 @@
+#include "traffic.h"
+
+#include <stdlib.h>
+
+#define NONE BY_CAST_NONE
+#define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the messages under way")
+
+struct by_traffic_step {
+  uint64_t at;   /* position, in the layout's bytes */
+  uint32_t next; /* of a send: behind it in the stream's list */
+  bool queued;   /* of a send: in that list */
+  bool listed;   /* in the work */
+};
+
+static const struct by_schedule *schedule_of(const struct by_traffic *t, uint32_t actor) {
+  return by_roles_schedule(t->cast->roles, t->cast->rank[actor]);
+}
+
+static uint64_t start_of(const struct by_traffic *t, const struct by_step *step) {
+  return t->cast->roles->bounds[step->first];
+}
+
+static uint64_t end_of(const struct by_traffic *t, const struct by_step *step) {
+  return t->cast->roles->bounds[step->last];
+}
+
+static bool left_out(const struct by_traffic *t, const struct by_step *step) {
+  return step->level > t->most_level;
+}
+
+/* --- steps to look at --- */
+
+static void look_at(struct by_traffic *t, uint32_t actor, uint32_t index) {
+  struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
+  if (state->listed) return;
+  if (t->n_work == t->work_room) {
+    size_t room = t->work_room ? 2 * t->work_room : 256;
+    uint64_t *grown = realloc(t->work, room * sizeof *grown);
+    if (!grown) {
+      t->failed = true;
+      return;
+    }
+    t->work = grown;
+    t->work_room = room;
+  }
+  state->listed = true;
+  t->work[t->n_work++] = (uint64_t)actor << 32 | index;
+}
+
+static void moved(struct by_traffic *t, uint32_t actor, const struct by_step *step) {
+  const struct by_schedule *schedule = schedule_of(t, actor);
+  for (uint32_t i = 0; i < step->n_next; i++) look_at(t, actor, schedule->nexts[step->next + i]);
+}
+
+static void move_to(struct by_traffic *t, uint32_t actor, uint32_t index, uint64_t at) {
+  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+  struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
+  if (at <= state->at) return;
+  state->at = at;
+  if (at == end_of(t, step)) t->steps_left--;
+  moved(t, actor, step);
+}
+
+/* How far a step may go, as in the executor: a step before it may still work on lower bytes. */
+static uint64_t limit_of(const struct by_traffic *t, uint32_t actor, const struct by_step *step, uint64_t at) {
+  const struct by_schedule *schedule = schedule_of(t, actor);
+  uint64_t limit = end_of(t, step);
+  for (uint32_t i = 0; i < step->n_dep; i++) {
+    uint32_t on = schedule->deps[step->dep + i];
+    const struct by_step *before = &schedule->steps[on];
+    uint64_t come = t->steps[t->first_step[actor] + on].at;
+    if (come < end_of(t, before) && come < limit) limit = come;
+  }
+  return limit > at ? limit : at;
+}
+
+/* --- streams --- */
+
+static void wake(struct by_traffic *t, uint32_t stream) {
+  struct by_traffic_stream *s = &t->streams[stream];
+  if (s->woken || s->sending != NONE || s->first == NONE) return;
+  s->woken = true;
+  t->woken[t->n_woken++] = stream;
+}
+
+/* Whether a send has a chunk to send now. */
+static bool has_chunk(const struct by_traffic *t, uint32_t actor, const struct by_step *step, uint64_t at) {
+  uint64_t limit = limit_of(t, actor, step, at);
+  return limit > at && (limit - at >= t->chunk || limit == end_of(t, step));
+}
+
+/* Puts a send behind the others of its stream if it has a chunk to send; in front of them if its turn goes on. */
+static void offer(struct by_traffic *t, uint32_t actor, uint32_t index, bool goes_on) {
+  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+  struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
+  struct by_traffic_stream *s = &t->streams[t->cast->first_stream[actor] + step->peer];
+  if (state->queued || s->sending == index || !has_chunk(t, actor, step, state->at)) return;
+  state->queued = true;
+  state->next = goes_on ? s->first : NONE;
+  if (s->first == NONE)
+    s->first = s->last = index;
+  else if (goes_on)
+    s->first = index;
+  else {
+    t->steps[t->first_step[actor] + s->last].next = index;
+    s->last = index;
+  }
+  wake(t, t->cast->first_stream[actor] + step->peer);
+}
+
+uint64_t by_traffic_take(struct by_traffic *t, uint32_t stream) {
+  struct by_traffic_stream *s = &t->streams[stream];
+  uint32_t actor = t->cast->streams[stream].actor, index = s->first;
+  if (s->woken) {
+    s->woken = false;
+    uint32_t place = t->n_woken - 1; /* usually it is the last */
+    while (t->woken[place] != stream) place--;
+    t->woken[place] = t->woken[--t->n_woken];
+  }
+  if (s->sending != NONE || index == NONE) return 0;
+  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+  struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
+  s->first = state->next;
+  state->queued = false;
+  uint64_t ready = limit_of(t, actor, step, state->at) - state->at, bytes = ready < t->chunk ? ready : t->chunk;
+  if (s->last_sent != index) s->turn = 0;
+  s->last_sent = s->sending = index;
+  s->turn += bytes;
+  s->upto = state->at + bytes;
+  t->n_chunks++;
+  return bytes;
+}
+
+/* --- what happens --- */
+
+static uint64_t least_arrived(const struct by_traffic *t, uint32_t actor, const struct by_step *step) {
+  uint64_t least = UINT64_MAX;
+  for (uint32_t i = 0; i < step->n_in; i++) {
+    uint64_t arrived = t->arrived[t->first_in[actor] + step->in + i];
+    if (arrived < least) least = arrived;
+  }
+  return least;
+}
+
+static void advance(struct by_traffic *t, uint32_t actor, uint32_t index) {
+  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+  uint64_t at = t->steps[t->first_step[actor] + index].at;
+  if (left_out(t, step)) return;
+  if (step->kind == BY_STEP_SEND) {
+    offer(t, actor, index, false);
+    return;
+  }
+  uint64_t limit = limit_of(t, actor, step, at);
+  if (step->kind != BY_STEP_COPY) {
+    uint64_t arrived = start_of(t, step) + least_arrived(t, actor, step);
+    if (arrived < limit) limit = arrived;
+  }
+  move_to(t, actor, index, limit);
+}
+
+/* In the order in which things came about, as sends stand in it. */
+static void work_off(struct by_traffic *t) {
+  for (size_t i = 0; i < t->n_work; i++) {
+    uint32_t actor = (uint32_t)(t->work[i] >> 32), index = (uint32_t)t->work[i];
+    t->steps[t->first_step[actor] + index].listed = false;
+    advance(t, actor, index);
+  }
+  t->n_work = 0;
+}
+
+struct by_parcel by_traffic_leave(struct by_traffic *t, uint32_t stream) {
+  struct by_traffic_stream *s = &t->streams[stream];
+  const struct by_cast_stream *way = &t->cast->streams[stream];
+  uint32_t actor = way->actor, index = s->sending;
+  const struct by_step *step = &schedule_of(t, actor)->steps[index];
+  const struct by_schedule *receiver = schedule_of(t, way->to_actor);
+  struct by_parcel parcel = {.actor = way->to_actor,
+                             .in = receiver->lookup[receiver->peers[way->to_peer].first_in + step->tag],
+                             .upto = s->upto - start_of(t, step),
+                             .bytes = s->upto - t->steps[t->first_step[actor] + index].at};
+  s->sending = NONE;
+  move_to(t, actor, index, s->upto);
+  bool goes_on = s->turn < BY_TRAFFIC_FRAME;
+  if (!goes_on) s->last_sent = NONE;
+  offer(t, actor, index, goes_on);
+  work_off(t);
+  wake(t, stream);
+  return parcel;
+}
+
+void by_traffic_arrive(struct by_traffic *t, const struct by_parcel *parcel) {
+  t->arrived[t->first_in[parcel->actor] + parcel->in] = parcel->upto;
+  look_at(t, parcel->actor, schedule_of(t, parcel->actor)->incoming[parcel->in].step);
+  work_off(t);
+}
+
+/* --- life --- */
+
+static void start_actor(struct by_traffic *t, uint32_t actor) {
+  const struct by_schedule *schedule = schedule_of(t, actor);
+  for (uint32_t i = 0; i < schedule->n_steps; i++) {
+    const struct by_step *step = &schedule->steps[i];
+    t->steps[t->first_step[actor] + i].at = start_of(t, step);
+    if (left_out(t, step) || start_of(t, step) == end_of(t, step)) continue;
+    t->steps_left++;
+    if (step->kind == BY_STEP_SEND || step->kind == BY_STEP_COPY) look_at(t, actor, i);
+  }
+}
+
+static enum banyan_status make_room(struct by_traffic *t) {
+  const struct by_cast *cast = t->cast;
+  uint64_t steps = 0, in = 0;
+  t->first_step = BY_ARENA_ARRAY(&t->arena, uint64_t, cast->n_actors);
+  t->first_in = BY_ARENA_ARRAY(&t->arena, uint64_t, cast->n_actors);
+  if (!t->first_step || !t->first_in) return NO_MEMORY;
+  for (uint32_t a = 0; a < cast->n_actors; a++) {
+    t->first_step[a] = steps;
+    t->first_in[a] = in;
+    steps += schedule_of(t, a)->n_steps;
+    in += schedule_of(t, a)->n_incoming;
+  }
+  t->steps = BY_ARENA_ARRAY(&t->arena, struct by_traffic_step, steps);
+  t->arrived = BY_ARENA_ARRAY(&t->arena, uint64_t, in);
+  t->streams = BY_ARENA_ARRAY(&t->arena, struct by_traffic_stream, cast->n_streams);
+  t->woken = BY_ARENA_ARRAY(&t->arena, uint32_t, cast->n_streams);
+  return t->steps && t->arrived && t->streams && t->woken ? BANYAN_OK : NO_MEMORY;
+}
+
+enum banyan_status by_traffic_init(struct by_traffic *t, const struct by_cast *cast, uint64_t chunk,
+                                   uint32_t most_level) {
+  *t = (struct by_traffic){.cast = cast, .chunk = chunk, .most_level = most_level};
+  by_arena_init(&t->arena);
+  enum banyan_status status = make_room(t);
+  if (status != BANYAN_OK) {
+    by_traffic_fini(t);
+    return status;
+  }
+  for (uint32_t s = 0; s < cast->n_streams; s++)
+    t->streams[s] = (struct by_traffic_stream){.first = NONE, .last = NONE, .sending = NONE, .last_sent = NONE};
+  for (uint32_t a = 0; a < cast->n_actors; a++) start_actor(t, a);
+  work_off(t);
+  return BANYAN_OK;
+}
+
+void by_traffic_fini(struct by_traffic *t) {
+  by_arena_fini(&t->arena);
+  free(t->work);
+  *t = (struct by_traffic){0};
+}
