@@ -42,13 +42,14 @@ static const struct by_option options[] = {
     {"dtype", 'd', BY_OPTION_TEXT, AT(dtype), "TYPE", "f32 (default), f64, f16, bf16, i8, u8, i32, i64", 0, 0},
     {"op", 0, BY_OPTION_TEXT, AT(op), "OP", "sum (default), avg, min, max, prod, and, or, xor", 0, 0},
     {"root", 0, BY_OPTION_INT, AT(root), "R", "of reduce, broadcast, gather and scatter; default 0", 0, BY_MOST_RANKS},
-    {"transport", 't', BY_OPTION_CHOICE, AT(transport), "auto|shm|tcp", "how ranks reach each other", 0, 0},
+    {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES, "how ranks reach each other", 0, 0},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file; default: by size", 0, 0},
     {"registered", 0, BY_OPTION_FLAG, AT(registered), NULL, "buffers from banyan_alloc", 0, 0},
     {"in-place", 0, BY_OPTION_FLAG, AT(in_place), NULL, "send and receive in one buffer", 0, 0},
     {"iterations", 0, BY_OPTION_TEXT, AT(iterations), "auto|N", "timed calls; auto: what the budget allows, 8 to 2000",
      0, 0},
-    {"warmup", 0, BY_OPTION_INT, AT(warm_up), "N", "calls before them; default: what a fifth of the budget allows", 0,
+    {"warmup", 0, BY_OPTION_INT, AT(warm_up), "N",
+     "calls before them; default: what a fifth of the budget\nallows; 0: none but two that show how many to time", 0,
      MOST_CALLS},
     {"budget", 0, BY_OPTION_SECONDS, AT(budget), "TIME", "for the timed calls of a size; default 0.5 s", 0, 0},
     {"check", 0, BY_OPTION_CHOICE, AT(check), "all|off", "compare every element of one call; default all", 0, 0},
@@ -78,8 +79,6 @@ static const struct by_command command = {
     .most_operands = 1,
 };
 
-static const char *const transports[] = {"auto", "shm", "tcp"};
-
 static enum banyan_status parse_case(const struct bench_options *bench, const struct by_operands *operands,
                                      struct by_bench_case *out) {
   *out = (struct by_bench_case){.root = (int)bench->root, .in_place = bench->in_place};
@@ -97,7 +96,7 @@ static enum banyan_status parse_how(const struct bench_options *bench, struct by
                                .warm_up = bench->warm_up,
                                .budget = bench->budget};
   if (!strcmp(bench->iterations, "auto")) return BANYAN_OK;
-  return by_parse_int("iterations", bench->iterations, 1, MOST_CALLS, &out->calls);
+  return by_parse_int("--iterations", bench->iterations, 1, MOST_CALLS, &out->calls);
 }
 
 /* ---- starting ranks */
@@ -213,7 +212,7 @@ static int report(enum banyan_status status, long rank) {
 static int be_rank(const struct bench_options *bench, const struct by_settings *settings, struct by_bench_case *c,
                    const struct by_bench_how *how, const struct by_bench_sizes *sizes) {
   char congestion[BY_CONGESTION_TEXT];
-  const char *transport = bench->transport >= 0 ? transports[bench->transport] : NULL;
+  const char *transport = by_transport_at(bench->transport);
   struct banyan_options wanted = {.transport = transport, .plan = bench->plan};
   struct banyan_comm *comm = NULL;
   uint64_t wrong = 0;

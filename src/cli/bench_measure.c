@@ -103,7 +103,7 @@ static enum banyan_status estimate(const struct by_bench_case *c, struct banyan_
   BY_TRY(banyan_barrier(comm));
   uint64_t start = by_clock_now(&by_clock_system);
   for (long k = 0; k < calls; k++) BY_TRY(by_bench_call(c, comm, buffers->send, buffers->recv));
-  *seconds = (double)(by_clock_now(&by_clock_system) - start) * 1e-9 / (double)MAX(calls, 1);
+  *seconds = (double)(by_clock_now(&by_clock_system) - start) * 1e-9 / (double)calls;
   return BANYAN_OK;
 }
 
@@ -113,12 +113,12 @@ static enum banyan_status warm_up(const struct by_bench_case *c, const struct by
   long cap = clamp((double)CALLS_BYTES / (double)MAX(c->bytes, (size_t)1), LEAST_CALLS, MOST_CALLS),
        warm = how->warm_up;
   double each = 0;
+  if (warm < 0 || (warm == 0 && !how->calls)) BY_TRY(estimate(c, comm, buffers, FIRST_CALLS, &each));
   if (warm < 0) {
-    BY_TRY(estimate(c, comm, buffers, FIRST_CALLS, &each));
     warm = clamp(how->budget / 5 / each, 1, MAX(cap / 10, 1));
     BY_TRY(agree(comm, &warm));
   }
-  BY_TRY(estimate(c, comm, buffers, warm, &each));
+  if (warm > 0) BY_TRY(estimate(c, comm, buffers, warm, &each));
   *calls = how->calls ? how->calls : clamp(how->budget / each, LEAST_CALLS, cap);
   return agree(comm, calls);
 }

@@ -16,6 +16,10 @@ extern const struct by_subcommand by_subcommands[];
 
 int by_cli_run(int argc, char **argv);
 int by_cli_plan(int argc, char **argv);
+int by_cli_lab(int argc, char **argv);
+int by_cli_helper(int argc, char **argv);
+int by_cli_topo(int argc, char **argv);
+int by_cli_simulate(int argc, char **argv);
 int by_cli_bench(int argc, char **argv);
 int by_cli_doctor(int argc, char **argv);
 int by_cli_version(int argc, char **argv);

@@ -31,7 +31,7 @@ static enum banyan_status connect_pair(struct pair *pair) {
   bool done = false;
   BY_TRY(by_address_parse("127.0.0.1:0", &any));
   BY_TRY(by_socket_listen(&any, (struct by_port_range){0}, &pair->listener, &at));
-  BY_TRY(by_socket_connect_start(&at, NULL, &pair->client));
+  BY_TRY(by_socket_connect_start(&at, &pair->client));
   BY_TRY(wait_for(pair->listener, POLLIN));
   BY_TRY(by_socket_accept(pair->listener, &pair->server, NULL));
   BY_TRY(wait_for(pair->client, POLLOUT));

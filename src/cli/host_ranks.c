@@ -49,8 +49,12 @@ static void redirect(int in, int out, int err) {
   dup2(err, STDERR_FILENO);
 }
 
-/* In the child: becomes the rank. */
-static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_t parent) {
+static int exit_code_of(int reason) {
+  return reason == ENOENT ? 127 : 126;
+}
+
+/* In the child: becomes the rank, or tells why not. */
+static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_t parent, int failed) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1); /* it died before prctl took hold */
@@ -59,31 +63,55 @@ static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_
   if (job->pin >= 0 && !by_pin_process(job->pin + index)) fprintf(stderr, "banyan run: cannot bind to a core\n");
   set_environment(job, index);
   execvp(job->command[0], job->command);
-  fprintf(stderr, "banyan run: cannot run %s: %s\n", job->command[0], strerror(errno));
-  _exit(errno == ENOENT ? 127 : 126);
+  int reason = errno;
+  if (failed < 0 || write(failed, &reason, sizeof reason) != sizeof reason)
+    fprintf(stderr, "banyan run: cannot run %s: %s\n", job->command[0], strerror(reason));
+  _exit(exit_code_of(reason));
 }
 
-enum banyan_status by_rank_start(const struct by_host_job *job, int index, struct by_rank_process *out) {
-  int ends[2][2] = {{-1, -1}, {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+/* Waits until the child has become the rank, which closes its end, or has told why not. Closes this end. */
+static enum banyan_status hear_failure(const struct by_host_job *job, int failed, int *exit_code) {
+  int reason = 0;
+  ssize_t n;
+  do n = read(failed, &reason, sizeof reason);
+  while (n < 0 && errno == EINTR);
+  close(failed);
+  if (n != sizeof reason) return BANYAN_OK;
+  *exit_code = exit_code_of(reason);
+  return by_fail(BANYAN_ERR_ARGUMENT, "cannot run %s: %s", job->command[0], strerror(reason));
+}
+
+static bool make_pipes(int pipes[3][2], int n) {
+  for (int i = 0; i < n; i++)
+    if (pipe2(pipes[i], O_CLOEXEC)) return false;
+  return true;
+}
+
+static void close_ends(int pipes[3][2], int end) {
+  for (int i = 0; i < 3; i++)
+    if (pipes[i][end] >= 0) close(pipes[i][end]);
+}
+
+enum banyan_status by_rank_start(const struct by_host_job *job, int index, struct by_rank_process *out,
+                                 int *exit_code) {
+  int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   pid_t parent = getpid(), pid = -1;
-  if (nothing >= 0 && !pipe2(ends[0], O_CLOEXEC) && !pipe2(ends[1], O_CLOEXEC)) pid = fork();
+  if (nothing >= 0 && make_pipes(pipes, index == 0 ? 3 : 2)) pid = fork();
   if (pid == 0) {
-    redirect(nothing, ends[0][1], ends[1][1]);
-    become_rank(job, index, parent);
+    redirect(nothing, pipes[0][1], pipes[1][1]);
+    become_rank(job, index, parent, pipes[2][1]);
   }
   int reason = errno;
   close(nothing);
-  for (int i = 0; i < 2; i++) {
-    close(ends[i][1]);
-    if (pid < 0)
-      close(ends[i][0]);
-    else
-      by_cli_nonblock(ends[i][0]);
+  close_ends(pipes, 1);
+  if (pid < 0) {
+    close_ends(pipes, 0);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start rank %d", job->first + index);
   }
-  if (pid < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start rank %d", job->first + index);
   setpgid(pid, pid); /* here as well: a signal to the group may come before the child runs */
-  *out = (struct by_rank_process){.pid = pid, .pipes = {ends[0][0], ends[1][0]}};
-  return BANYAN_OK;
+  for (int i = 0; i < 2; i++) by_cli_nonblock(pipes[i][0]);
+  *out = (struct by_rank_process){.pid = pid, .pipes = {pipes[0][0], pipes[1][0]}};
+  return index == 0 ? hear_failure(job, pipes[2][0], exit_code) : BANYAN_OK;
 }
 
 pid_t by_rank_reap(int *status) {

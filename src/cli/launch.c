@@ -23,7 +23,8 @@ enum {
   EXIT_PIPE = 128 + SIGPIPE,
   OUR_FDS = 3,
   PATH_BYTES = 4096,
-  KILL_SECONDS = 5
+  KILL_SECONDS = 5,
+  WAIT_SECONDS = 3 /* for run-host and ssh to end, all together */
 };
 
 enum launch_state {
@@ -43,6 +44,7 @@ struct launcher {
   enum launch_state state;
   uint64_t deadline; /* of the state; UINT64_MAX: none */
   uint64_t job_end;  /* the timeout's; UINT64_MAX: none */
+  uint64_t patience; /* until then it is waited for what lost hosts leave here, one after the other; 0: none is lost */
   int signals;
   int forwarded;  /* the last signal we passed on that ends programs; 0: none */
   int interrupts; /* Ctrl-C so far */
@@ -83,9 +85,20 @@ static void fail_job(struct launcher *l, int exit_code) {
     enter(l, ENDING);
 }
 
-static void fail_host(struct launcher *l, struct by_link *link, const char *text) {
+static void say_host_failed(struct launcher *l, const struct by_link *link, const char *text) {
   if (l->state < ENDING) by_output_say(&l->output, "%s: host %s: %s", l->job->title, link->host->name, text);
-  fail_job(l, 1);
+}
+
+/* A job does without helpers. */
+static void fail_host(struct launcher *l, const struct by_link *link, const char *text) {
+  say_host_failed(l, link, text);
+  if (!link->host->helper) fail_job(l, 1);
+}
+
+/* In its own words. */
+static void host_gave_up(struct launcher *l, const struct by_link *link, const struct by_launch_frame *frame) {
+  say_host_failed(l, link, frame->payload);
+  if (!link->host->helper) fail_job(l, frame->number <= 127 ? (int)frame->number : 1);
 }
 
 /* Whether a rank ended by a signal that it got from us. */
@@ -99,7 +112,9 @@ static bool is_our_doing(const struct launcher *l, int status) {
 static void report_rank(struct launcher *l, const struct by_link *link, int rank, int status) {
   char text[96];
   if (is_our_doing(l, status) || l->quiet || ++l->reports > MOST_REPORTS) return;
-  by_output_say(&l->output, "%s: rank %d on host %s: %s", l->job->title, rank, link->host->name,
+  bool helper = link->host->helper;
+  by_output_say(&l->output, "%s: %s %d on host %s: %s", l->job->title, helper ? "helper" : "rank",
+                helper ? rank - l->job->ranks : rank, link->host->name,
                 by_print_wait_status(status, text, sizeof text));
 }
 
@@ -108,7 +123,11 @@ static void rank_ended(struct launcher *l, struct by_link *link, int rank, int s
   link->live--;
   if (status == 0) return;
   report_rank(l, link, rank, status);
-  fail_job(l, by_wait_exit_code(status));
+  if (link->host->helper) return;
+  if (!l->job->keep_going || l->state >= ENDING)
+    fail_job(l, by_wait_exit_code(status));
+  else if (!l->exit_code)
+    l->exit_code = by_wait_exit_code(status);
 }
 
 static void say_start(struct launcher *l, struct by_link *link) {
@@ -126,6 +145,7 @@ static void say_start(struct launcher *l, struct by_link *link) {
   environment[n + 1] = by_text_get(&root);
   environment[n + 2] = NULL;
   /* Hosts that are this machine share its cores, so they count on. */
+  char *const help[] = {(char *)(link->host->local ? "/proc/self/exe" : l->job->remote), (char[]){"helper"}, NULL};
   struct by_host_job start = {.first = link->host->first,
                               .ranks = link->host->ranks,
                               .size = l->job->ranks,
@@ -133,7 +153,7 @@ static void say_start(struct launcher *l, struct by_link *link) {
                                      : link->host->local ? link->host->first
                                                          : 0,
                               .directory = getcwd(directory, sizeof directory) ? directory : "",
-                              .command = (char **)l->job->command,
+                              .command = (char **)(link->host->helper ? help : l->job->command),
                               .environment = (char **)environment};
   by_host_job_send(&link->to, &start);
   free(environment);
@@ -173,7 +193,7 @@ static void take_frame(struct launcher *l, struct by_link *link, const struct by
   else if (frame->type == BY_LAUNCH_ENDED && is_rank)
     rank_ended(l, link, rank, atoi(frame->payload));
   else if (frame->type == BY_LAUNCH_ERROR)
-    fail_host(l, link, frame->payload);
+    host_gave_up(l, link, frame);
   else
     fail_host(l, link, "sent what no host sends");
 }
@@ -216,7 +236,8 @@ static void link_ended(struct launcher *l, struct by_link *link) {
   close(link->from_fd);
   link->from_fd = -1;
   if (!link->live) return; /* fini() waits for it */
-  int status = by_link_wait(link);
+  if (!l->patience) l->patience = from_now(WAIT_SECONDS);
+  int status = by_link_wait(link, l->patience);
   while (hear_errors(l, link)) continue;
   snprintf(text, sizeof text, "%s (%s)", lost_text(link, status), by_print_wait_status(status, how, sizeof how));
   fail_host(l, link, text);
@@ -241,13 +262,14 @@ static void hear_link(struct launcher *l, struct by_link *link) {
 
 static bool all_ready(const struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++)
-    if (!l->links[i].ready) return false;
+    if (!l->links[i].ready && !l->links[i].host->helper) return false;
   return l->root.length > 0;
 }
 
 static int live_ranks(const struct launcher *l) {
   int sum = 0;
-  for (size_t i = 0; i < l->n_links && !l->given_up; i++) sum += l->links[i].live;
+  for (size_t i = 0; i < l->n_links && !l->given_up; i++)
+    if (!l->links[i].host->helper) sum += l->links[i].live;
   return sum;
 }
 
@@ -283,7 +305,7 @@ static void take_signals(struct launcher *l) {
 /* The first host that has not answered; rank 0's if all have, but it found no port. */
 static struct by_link *silent_link(struct launcher *l) {
   size_t i = 0;
-  while (i < l->n_links && l->links[i].ready) i++;
+  while (i < l->n_links && (l->links[i].ready || l->links[i].host->helper)) i++;
   return &l->links[i < l->n_links ? i : 0];
 }
 
@@ -352,11 +374,21 @@ static void serve(struct launcher *l) {
   pass_deadline(l);
 }
 
+/* A helper's host may answer later than all others. */
+static void start_ready(struct launcher *l) {
+  for (size_t i = 0; i < l->n_links; i++) {
+    struct by_link *link = &l->links[i];
+    if (!link->ready || link->started || link->from_fd < 0) continue;
+    link->started = true;
+    say_start(l, link);
+  }
+}
+
 static void loop(struct launcher *l) {
   while (live_ranks(l)) {
     serve(l);
-    if (l->state != STARTING || !all_ready(l)) continue;
-    for (size_t i = 0; i < l->n_links; i++) say_start(l, &l->links[i]);
+    if (l->state > RUNNING || (l->state == STARTING && !all_ready(l))) continue;
+    start_ready(l);
     enter(l, RUNNING);
   }
 }
@@ -378,6 +410,7 @@ static void open_links(struct launcher *l) {
   for (; l->n_links < hosts->count; l->n_links++) {
     if (by_link_open(l->job, &hosts->items[l->n_links], &l->links[l->n_links]) == BANYAN_OK) continue;
     by_output_say(&l->output, "%s: host %s: %s", l->job->title, hosts->items[l->n_links].name, banyan_error_text());
+    if (hosts->items[l->n_links].helper) continue;
     l->exit_code = 1;
     give_up(l);
     return;
@@ -414,7 +447,8 @@ static void finish(struct launcher *l) {
 
 static void fini(struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++) by_link_shut(&l->links[i]);
-  for (size_t i = 0; i < l->n_links; i++) by_link_wait(&l->links[i]);
+  uint64_t until = from_now(WAIT_SECONDS);
+  for (size_t i = 0; i < l->n_links; i++) by_link_wait(&l->links[i], until);
   free(l->links);
   free(l->polled);
   by_text_fini(&l->root);
@@ -425,7 +459,7 @@ static void fini(struct launcher *l) {
 int by_launch(const struct by_job *job) {
   struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX};
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
-  by_output_init(&l.output, job->output, job->ranks);
+  by_output_init(&l.output, job->output, job->ranks + job->helpers, job->labels);
   by_text_init(&l.root);
   open_signals(&l);
   open_links(&l);

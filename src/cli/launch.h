@@ -18,16 +18,20 @@ enum by_output_mode {
   BY_OUTPUT_PREFIX, /* every line as "[rank] line" */
   BY_OUTPUT_RANK0,  /* rank 0's stdout as it is; everything else with a prefix to stderr */
   BY_OUTPUT_RAW,    /* lines without prefix */
+  BY_OUTPUT_ERROR,  /* all with a prefix to stderr */
 };
 
 struct by_job {
   const char *title; /* of messages: "banyan run" */
   const struct by_launch_hosts *hosts;
   int ranks;
+  int helpers;                    /* on hosts behind those of the ranks */
   char *const *command;           /* ends with NULL */
   const char *const *environment; /* "NAME=value" for every rank; ends with NULL */
   enum by_output_mode output;
+  const char *const *labels; /* what stands before a rank's lines in place of its number; NULL: the number */
   bool pin;
+  bool keep_going;       /* a rank that fails does not end the others */
   double timeout;        /* seconds for the whole job; 0: none */
   double grace;          /* seconds between SIGTERM and SIGKILL */
   double start;          /* seconds in which every host must answer */

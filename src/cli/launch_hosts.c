@@ -75,6 +75,17 @@ static struct by_launch_host *find_host(struct by_launch_hosts *hosts, const cha
   return NULL;
 }
 
+static enum banyan_status append_named(struct by_launch_hosts *hosts, const char *destination, const char *name,
+                                       struct by_launch_host values) {
+  values.name = by_arena_string(&hosts->arena, name);
+  values.destination = by_arena_string(&hosts->arena, destination);
+  if (!values.name || !values.destination) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the name of %s", name);
+  struct by_launch_host *host = append(hosts);
+  if (!host) return BANYAN_ERR_NO_MEMORY;
+  *host = values;
+  return BANYAN_OK;
+}
+
 static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
                                    int slots) {
   struct by_launch_host *host = find_host(hosts, name);
@@ -83,13 +94,14 @@ static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *de
     host->slots += slots;
     return BANYAN_OK;
   }
-  char *own_name = by_arena_string(&hosts->arena, name), *own_destination = by_arena_string(&hosts->arena, destination);
-  if (!own_name || !own_destination) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the name of %s", name);
-  host = append(hosts);
-  if (!host) return BANYAN_ERR_NO_MEMORY;
-  *host = (struct by_launch_host){
-      .name = own_name, .destination = own_destination, .slots = slots, .local = is_local(name)};
-  return BANYAN_OK;
+  return append_named(hosts, destination, name, (struct by_launch_host){.slots = slots, .local = is_local(name)});
+}
+
+enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
+                                      enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
+                                      void *context) {
+  return append_named(hosts, name, name,
+                      (struct by_launch_host){.slots = slots, .local = true, .enter = enter, .context = context});
 }
 
 /* A name starting with a dash would be an option to ssh. */
@@ -189,6 +201,19 @@ enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks) {
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts hold %d ranks, not %d: give more hosts, or slots as in %s:%d",
                    placed, ranks, hosts->items[0].name, hosts->items[0].slots + ranks - placed);
   hosts->count = used;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_hosts_add_helpers(struct by_launch_hosts *hosts, const struct by_launch_hosts *helpers,
+                                        int ranks) {
+  for (size_t i = 0; i < helpers->count; i++) {
+    struct by_launch_host host = helpers->items[i];
+    host.helper = true;
+    host.first = ranks;
+    host.ranks = host.slots;
+    ranks += host.slots;
+    BY_TRY(append_named(hosts, host.destination, host.name, host));
+  }
   return BANYAN_OK;
 }
 

@@ -18,6 +18,10 @@ struct by_launch_host {
   int slots;
   int first, ranks; /* set by by_hosts_place */
   bool local;       /* names this machine */
+  bool helper;      /* its processes are helpers, numbered behind the ranks */
+  /* Puts the process that is to be this host's run-host in its place, before it starts; NULL: it stays where it is. */
+  enum banyan_status (*enter)(void *context, const struct by_launch_host *host);
+  void *context;
 };
 
 struct by_launch_hosts {
@@ -34,10 +38,17 @@ enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *lis
 enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path);
 /* Adds this machine under its own name. */
 enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
+/* Adds a host that is a place on this machine, whatever its name says. */
+enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
+                                      enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
+                                      void *context);
 /* Sum of all slots. */
 int by_hosts_slots(const struct by_launch_hosts *hosts);
 /* Gives every rank a host; hosts that stay empty are dropped. */
 enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks);
+/* Adds hosts for helpers behind those of `ranks` ranks: all slots of each. Names are copied. */
+enum banyan_status by_hosts_add_helpers(struct by_launch_hosts *hosts, const struct by_launch_hosts *helpers,
+                                        int ranks);
 bool by_hosts_all_local(const struct by_launch_hosts *hosts);
 
 #endif

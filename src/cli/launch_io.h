@@ -29,14 +29,14 @@ void by_outbox_flush(struct by_outbox *box);
 enum by_launch_frame_type {
   /* to a host */
   BY_LAUNCH_PORT = 1, /* payload: range, interface: wants a free port */
-  BY_LAUNCH_START,    /* payload: struct by_host_job, see run_host.h */
+  BY_LAUNCH_START,    /* payload: struct by_host_job, see host_job.h */
   BY_LAUNCH_SIGNAL,   /* number: for every rank */
   /* from a host */
   BY_LAUNCH_PORT_IS, /* number: the port; payload: the interface's address or "" */
   BY_LAUNCH_STDOUT,  /* number: rank; payload: bytes */
   BY_LAUNCH_STDERR,
   BY_LAUNCH_ENDED, /* number: rank; payload: what wait() said, in decimal */
-  BY_LAUNCH_ERROR, /* payload: text; the host gives up */
+  BY_LAUNCH_ERROR, /* payload: text; number: the job's exit code, 0: 1; the host gives up */
 };
 
 /* Sent by a host before its first frame; what a login script prints before it is no frame. */

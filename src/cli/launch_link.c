@@ -14,7 +14,7 @@
 #include "clock.h"
 #include "text.h"
 
-enum { MOST_SSH_WORDS = 62, WAIT_STEPS = 300, MOST_CHATTER = 1 << 16 };
+enum { MOST_SSH_WORDS = 62, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* as ssh says it */ };
 
 /* The command line of ssh: its words, the host, and one word for the shell there. */
 struct ssh_line {
@@ -55,7 +55,7 @@ static void free_ssh_line(struct ssh_line *line) {
 
 /* In the child. A session of its own: the terminal's Ctrl-C goes to the
  * launcher only, and ssh fails rather than waits where it would ask. */
-static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2]) {
+static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2], const struct by_launch_host *host) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
@@ -65,9 +65,13 @@ static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2
   dup2(pipes[0][0], STDIN_FILENO);
   dup2(pipes[1][1], STDOUT_FILENO);
   dup2(pipes[2][1], STDERR_FILENO);
+  if (host->enter && host->enter(host->context, host)) {
+    fprintf(stderr, "%s\n", banyan_error_text());
+    _exit(1);
+  }
   execvp(file, argv);
   fprintf(stderr, "cannot run %s: %s\n", file, strerror(errno));
-  _exit(127);
+  _exit(UNREACHED);
 }
 
 static enum banyan_status start_process(const char *file, char *const *argv, struct by_link *link) {
@@ -76,7 +80,7 @@ static enum banyan_status start_process(const char *file, char *const *argv, str
   bool ok = true;
   for (int i = 0; i < 3 && ok; i++) ok = !pipe2(pipes[i], O_CLOEXEC);
   if (ok) pid = fork();
-  if (pid == 0) become(file, argv, pipes);
+  if (pid == 0) become(file, argv, pipes, link->host);
   int reason = errno, ours[3] = {pipes[0][1], pipes[1][0], pipes[2][0]};
   int theirs[3] = {pipes[0][0], pipes[1][1], pipes[2][1]};
   for (int i = 0; i < 3; i++) {
@@ -115,16 +119,13 @@ static void close_fd(int *fd) {
   *fd = -1;
 }
 
-int by_link_wait(struct by_link *link) {
+int by_link_wait(struct by_link *link, uint64_t until) {
   static const struct timespec step = {.tv_nsec = 10 * BY_MILLISECOND};
   int status = 0;
-  for (int i = 0; link->pid && i < WAIT_STEPS && waitpid(link->pid, &status, WNOHANG) == 0; i++) {
-    if (i == WAIT_STEPS - 1) {
-      kill(link->pid, SIGKILL);
-      waitpid(link->pid, &status, 0);
-    } else {
-      nanosleep(&step, NULL);
-    }
+  if (!link->pid) return 0;
+  while (waitpid(link->pid, &status, WNOHANG) == 0) {
+    if (by_clock_now(&by_clock_system) >= until) kill(link->pid, SIGKILL);
+    nanosleep(&step, NULL);
   }
   link->pid = 0;
   return status;

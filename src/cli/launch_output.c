@@ -10,8 +10,8 @@
 
 enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, SAY_BYTES = 2048 };
 
-void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks) {
-  *output = (struct by_output){.mode = mode, .ranks = ranks};
+void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels) {
+  *output = (struct by_output){.mode = mode, .ranks = ranks, .labels = labels};
   by_outbox_init(&output->to[0], STDOUT_FILENO, PIPE_BUF);
   by_outbox_init(&output->to[1], STDERR_FILENO, PIPE_BUF);
   output->lines = by_cli_alloc(NULL, 2 * (size_t)ranks * sizeof *output->lines);
@@ -31,13 +31,22 @@ static bool has_prefix(const struct by_output *output) {
 
 /* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
 static struct by_outbox *where(struct by_output *output, int rank, int stream) {
+  if (output->mode == BY_OUTPUT_ERROR) return &output->to[1];
   return &output->to[output->mode == BY_OUTPUT_RANK0 && rank ? 1 : stream];
+}
+
+static void add_prefix(const struct by_output *output, struct by_outbox *to, int rank) {
+  char number[16];
+  snprintf(number, sizeof number, "%d", rank);
+  const char *label = output->labels ? output->labels[rank] : number;
+  by_outbox_add(to, "[", 1);
+  by_outbox_add(to, label, strlen(label));
+  by_outbox_add(to, "] ", 2);
 }
 
 static void emit(struct by_output *output, int rank, int stream, const char *bytes, size_t length, bool end_it) {
   struct by_outbox *to = where(output, rank, stream);
-  char prefix[24];
-  if (has_prefix(output)) by_outbox_add(to, prefix, (size_t)snprintf(prefix, sizeof prefix, "[%d] ", rank));
+  if (has_prefix(output)) add_prefix(output, to, rank);
   by_outbox_add(to, bytes, length);
   if (end_it && has_prefix(output)) by_outbox_add(to, "\n", 1);
 }

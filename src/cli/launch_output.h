@@ -1,4 +1,4 @@
-/* The output of many ranks as one: whole lines, each with "[rank] " before it.
+/* The output of many ranks as one: whole lines, each with "[rank] " before it, or another label of the rank.
  * A rank's own lines keep their order within each stream. A line longer than
  * 1 MiB is cut. A line also ends at a carriage return, so that progress bars
  * move. One thread; owns no descriptor. */
@@ -18,9 +18,11 @@ struct by_output {
   struct by_outbox to[2]; /* stdout, stderr */
   struct by_line *lines;  /* what has no end yet: two of each rank */
   int ranks;
+  const char *const *labels; /* one of each rank; NULL: its number */
 };
 
-void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks);
+/* `labels` must outlive the output. */
+void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels);
 void by_output_fini(struct by_output *output);
 /* `stream` is 0 for stdout, 1 for stderr. */
 void by_output_take(struct by_output *output, int rank, int stream, const char *bytes, size_t length);

@@ -20,7 +20,11 @@ static int help(int argc, char **argv);
 const struct by_subcommand by_subcommands[] = {
     {"run", by_cli_run, "start the ranks of a job, here or on several hosts"},
     {"plan", by_cli_plan, "check, draw and print plans and schedules"},
+    {"topo", by_cli_topo, "check, draw and convert topologies"},
+    {"simulate", by_cli_simulate, "predict how long an AllReduce takes on a topology"},
     {"bench", by_cli_bench, "time a collective"},
+    {"lab", by_cli_lab, "run a job on a topology that is built on this machine"},
+    {"helper", by_cli_helper, "add and forward for a job that this host has no rank of"},
     {"doctor", by_cli_doctor, "check this machine and say how to mend what is wrong"},
     {"version", by_cli_version, "print versions"},
     {"help", help, "print this, or the help of a command"},

@@ -179,7 +179,7 @@ bool by_options_parse(const struct by_command *command, int argc, char **argv, v
       keep_rest(&scan, scan.at + 1);
     else if (argument[0] == '-' && argument[1])
       *exit_code = take_dashed(&scan);
-    else if (command->first_operand_ends)
+    else if (scan.kept + 1 == command->last_operand)
       keep_rest(&scan, scan.at);
     else
       argv[1 + scan.kept++] = argv[scan.at];

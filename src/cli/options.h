@@ -41,7 +41,7 @@ struct by_command {
   const char *about;               /* paragraphs, lines within 78 columns */
   const struct by_option *options; /* ends with a row without name */
   int least_operands, most_operands;
-  bool first_operand_ends; /* everything from the first operand on belongs to it */
+  int last_operand; /* everything from this operand on (the first is 1) belongs to it; 0: options may follow each */
 };
 
 struct by_operands {

@@ -1,4 +1,4 @@
-/* `banyan plan`: looks at plans. Shows what every rank would run, without running anything. */
+/* `banyan plan`: makes plans, and looks at them. Shows what every rank would run, without running anything. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +6,9 @@
 #include "commands.h"
 #include "options.h"
 #include "plan.h"
+#include "plan_control.h"
+#include "plan_topology.h"
+#include "planner.h"
 #include "schedule.h"
 #include "text.h"
 
@@ -13,9 +16,13 @@ enum { NO_RANK = -1 };
 
 struct plan_options {
   const char *builtin, *file, *hosts, *collective;
-  long ranks, schedule, root;
+  long schedule, root;
   uint64_t bytes;
   bool json, list;
+  bool control, in_network;
+  struct by_control_request controlled;
+  struct by_in_network_request placed;
+  struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
 };
 
 #define AT(member) offsetof(struct plan_options, member)
@@ -23,9 +30,46 @@ struct plan_options {
 static const struct by_option options[] = {
     {"builtin", 'b', BY_OPTION_TEXT, AT(builtin), "NAME", "a built-in plan, \"ring\" or \"tree:4\"; see --list", 0, 0},
     {"file", 'f', BY_OPTION_TEXT, AT(file), "FILE", "a plan file", 0, 0},
-    {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N", "number of ranks", 1, BY_PLAN_MOST_VERTICES},
+    {"ranks", 'n', BY_OPTION_TEXT, AT(request.ranks), "N|NAME,...",
+     "number of ranks; of a TOPOLOGY: the hosts that take\npart, rank 0 first; default: all it says", 0, 0},
     {"hosts", 'H', BY_OPTION_TEXT, AT(hosts), "HxR|R,R,...",
      "ranks of each host, \"2x4\" or \"4,2\": the plan is made over\nhosts, and the ranks of each combine first", 0, 0},
+    {"trees", 'k', BY_OPTION_INT, AT(request.trees), "K", "of a TOPOLOGY: at most so many trees; default 8", 1, 1024},
+    {"max-height", 0, BY_OPTION_TEXT, AT(request.max_height), "H",
+     "most hops, or seconds, from a tree's root to its leaves", 0, 0},
+    {"height-metric", 0, BY_OPTION_CHOICE, AT(request.metric), "hops|delay", "what heights are; default hops", 0, 0},
+    {"min-rate", 0, BY_OPTION_TEXT, AT(request.min_rate), "RATE", "least rate of a tree, \"100m\"", 0, 0},
+    {"tolerance", 0, BY_OPTION_TEXT, AT(request.tolerance), "PART",
+     "throughput that may be lost for lower trees; default 0.05", 0, 0},
+    {"seed", 0, BY_OPTION_INT, AT(request.seed), "N", "of the search; default 1", 0, 1 << 30},
+    {"helpers", 0, BY_OPTION_TEXT, AT(request.helpers), "NAME,...", "hosts that may add and forward for others", 0, 0},
+    {"method", 0, BY_OPTION_CHOICE, AT(request.method), BY_PLANNER_METHODS,
+     "at most K low trees (default), all that the largest\nthroughput needs, nearly that for large topologies, or "
+     "a\nfew of many ways "
+     "for a job on a shared cluster",
+     0, 0},
+    {"cost", 0, BY_OPTION_TEXT, AT(request.cost), "NAME=VALUE,...",
+     "what predicted times are made of: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; docs/performance.md", 0, 0},
+    {"explain", 0, BY_OPTION_FLAG, AT(request.explain), NULL,
+     "say what limits the plan, what is used for which sizes and\nwhat else there is, on standard error", 0, 0},
+    {"control", 0, BY_OPTION_FLAG, AT(control), NULL,
+     "of a TOPOLOGY: not the plan, but how ranks agree on what\nis ready: the control tree, and a ring if there is one",
+     0, 0},
+    {"fan-out", 0, BY_OPTION_INT, AT(controlled.fan_out), "D",
+     "of --control: most children of a rank; default: as delay\nand costs of messages advise", 1,
+     BY_PLAN_MOST_VERTICES},
+    {"control-height", 0, BY_OPTION_INT, AT(controlled.height), "H",
+     "of --control: most hops to the root; default: the least", 1, BY_PLAN_MOST_VERTICES},
+    {"control-distance", 0, BY_OPTION_TEXT, AT(controlled.distance), "D",
+     "of --control: most links, or seconds, between a rank and\nits parent; default: the least", 0, 0},
+    {"in-network", 0, BY_OPTION_FLAG, AT(in_network), NULL,
+     "of a TOPOLOGY: which switches add gradients on their way\nto a server, and what that gains", 0, 0},
+    {"server", 0, BY_OPTION_TEXT, AT(placed.servers), "NAME,...",
+     "of --in-network: where sums are finished; default: the\nhelper or rank that does best", 0, 0},
+    {"adding", 0, BY_OPTION_INT, AT(placed.most_adding), "K", "of --in-network: at most so many switches of a tree add",
+     0, BY_PLAN_MOST_VERTICES},
+    {"svg", 0, BY_OPTION_TEXT, AT(request.svg), "FILE",
+     "of a TOPOLOGY: draw it into this file, with what the plan\ntakes of each link; \"-\": standard output", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print the plan, or with --schedule the schedule, as JSON", 0, 0},
     {"list", 'l', BY_OPTION_FLAG, AT(list), NULL, "list the built-in plans", 0, 0},
     {"schedule", 's', BY_OPTION_INT, AT(schedule), "RANK", "print what this rank does, step by step", 0,
@@ -34,16 +78,18 @@ static const struct by_option options[] = {
     {"root", 'r', BY_OPTION_INT, AT(root), "RANK", "of --schedule, for collectives that have a root; default 0", 0,
      BY_PLAN_MOST_VERTICES - 1},
     {"bytes", 0, BY_OPTION_BYTES, AT(bytes), "SIZE",
-     "of --schedule: the buffer, which decides the size class; default 64M", 0, 0},
+     "of --schedule and --svg: the buffer, which decides the size\nclass; default 64M", 0, 0},
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan plan",
-    .usage = "[--builtin NAME | --file FILE] [-n N | --hosts HxR] [options]",
-    .about = "Checks a plan and draws it: its trees with their shares, and the way up and\n"
-             "down. With neither --builtin nor --file it is the plan that is used when none\n"
-             "is given, which depends on the size of the buffer.",
+    .usage = "[TOPOLOGY | --builtin NAME | --file FILE] [-n N | --hosts HxR] [options]",
+    .about = "Makes or checks a plan and draws it: its trees with their shares, and the way\n"
+             "up and down. TOPOLOGY is a file or a short text, see `banyan topo`; its plan is\n"
+             "a set of weighted trees in what its links have left. With none of TOPOLOGY,\n"
+             "--builtin and --file it is the plan that is used when none is given, which\n"
+             "depends on the size of the buffer.",
     .options = options,
     .most_operands = 1,
 };
@@ -93,9 +139,12 @@ static enum banyan_status parse_hosts(const char *text, struct placement *placem
 
 static enum banyan_status place(const struct plan_options *asked, struct placement *placement) {
   if (asked->hosts) BY_TRY(parse_hosts(asked->hosts, placement));
-  if (asked->hosts && asked->ranks && (uint32_t)asked->ranks != placement->n_ranks)
-    return by_fail(BANYAN_ERR_ARGUMENT, "-n says %ld ranks, --hosts %u", asked->ranks, placement->n_ranks);
-  if (!asked->hosts) placement->n_ranks = placement->n_hosts = (uint32_t)asked->ranks;
+  long ranks = 0;
+  if (asked->request.topology) return BANYAN_OK;
+  if (asked->request.ranks) BY_TRY(by_parse_int("--ranks", asked->request.ranks, 1, BY_PLAN_MOST_VERTICES, &ranks));
+  if (asked->hosts && ranks && (uint32_t)ranks != placement->n_ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "-n says %ld ranks, --hosts %u", ranks, placement->n_ranks);
+  if (!asked->hosts) placement->n_ranks = placement->n_hosts = (uint32_t)ranks;
   return BANYAN_OK;
 }
 
@@ -118,7 +167,17 @@ static enum banyan_status fit(struct by_plan *plan, const struct placement *plac
 static enum banyan_status make(const struct plan_options *asked, const struct placement *placement,
                                struct by_plan **out) {
   struct by_plan *plan;
-  if (asked->builtin && asked->file) return by_fail(BANYAN_ERR_ARGUMENT, "both --builtin and --file are given");
+  if (!!asked->builtin + !!asked->file + !!asked->request.topology > 1)
+    return by_fail(BANYAN_ERR_ARGUMENT, "TOPOLOGY, --builtin and --file cannot both be given: name one");
+  if (asked->request.svg && !asked->request.topology)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "--svg draws a TOPOLOGY, which is not given; `banyan topo` draws any plan on one");
+  if (asked->request.topology) {
+    struct by_plan_request request = asked->request;
+    request.bytes = asked->bytes;
+    BY_TRY(by_plan_from_topology(&request, &plan));
+    return fit(plan, placement, out);
+  }
   if (!asked->file && placement->n_ranks == 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N or --hosts");
   if (asked->file)
@@ -149,6 +208,7 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
 
 static enum banyan_status add_plan(const struct plan_options *asked, const struct by_plan *plan, struct by_text *text) {
   if (asked->schedule != NO_RANK) return add_schedule(asked, plan, text);
+  if (asked->request.svg && strcmp(asked->request.svg, "-") == 0) return BANYAN_OK; /* it is there already */
   if (!asked->json) return by_plan_draw(plan, text);
   by_plan_print(plan, text);
   return BANYAN_OK;
@@ -168,18 +228,60 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
   return status;
 }
 
+/* --- what is asked for beside the plan --- */
+
+static enum banyan_status show_control(struct plan_options *asked) {
+  struct by_control_request *request = &asked->controlled;
+  request->topology = asked->request.topology;
+  request->ranks = asked->request.ranks;
+  request->seed = asked->request.seed;
+  request->by_delay = asked->request.metric == 1;
+  request->json = asked->json;
+  return by_plan_show_control(request);
+}
+
+static enum banyan_status show_in_network(struct plan_options *asked) {
+  struct by_in_network_request *request = &asked->placed;
+  request->topology = asked->request.topology;
+  request->ranks = asked->request.ranks;
+  request->json = asked->json;
+  return by_plan_show_in_network(request);
+}
+
+static enum banyan_status show_beside(struct plan_options *asked) {
+  if (asked->control && asked->in_network)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--control and --in-network are two questions: ask one");
+  if (!asked->request.topology)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--%s is made for a topology: name one, such as clos:racks=4,hosts=8",
+                   asked->control ? "control" : "in-network");
+  return asked->control ? show_control(asked) : show_in_network(asked);
+}
+
+static bool is_builtin(const char *text) {
+  const struct by_plan_builtin_entry *entry;
+  for (uint32_t i = 0; (entry = by_plan_builtin_list(i)) != NULL; i++)
+    if (strcmp(text, entry->name) == 0) return true;
+  return false;
+}
+
 int by_cli_plan(int argc, char **argv) {
   struct plan_options asked = {.schedule = NO_RANK, .bytes = 64 << 20};
+  asked.placed.most_adding = -1;
+  asked.request = (struct by_plan_request){.metric = -1, .method = -1, .seed = 1};
   struct placement placement = {0};
   struct by_operands operands;
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
   if (asked.list) return list_builtins();
-  if (operands.count)
-    return by_options_misuse(&command, "what is \"%s\"? A built-in plan is named with --builtin, a file with --file",
+  if (operands.count) asked.request.topology = operands.items[0];
+  if (operands.count && is_builtin(operands.items[0]))
+    return by_options_misuse(&command,
+                             "what is \"%s\"? A built-in plan is named with --builtin, a file with --file, and a "
+                             "topology has a size, such as ring:8",
                              operands.items[0]);
-  enum banyan_status status = place(&asked, &placement);
-  if (status == BANYAN_OK) status = show(&asked, &placement);
+  bool beside = asked.control || asked.in_network;
+  enum banyan_status status = beside ? show_beside(&asked) : place(&asked, &placement);
+  if (status == BANYAN_OK && !beside) status = show(&asked, &placement);
   free(placement.host_of);
   if (status == BANYAN_OK) return 0;
   if (status == BANYAN_ERR_ARGUMENT) return by_options_misuse(&command, "%s", banyan_error_text());

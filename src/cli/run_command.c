@@ -1,4 +1,6 @@
 /* `banyan run`: its options, and the environment of the ranks. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -6,16 +8,20 @@
 #include "commands.h"
 #include "job_environment.h"
 #include "launch.h"
+#include "launch_io.h"
 #include "options.h"
+#include "settings.h"
 #include "socket.h"
+#include "text.h"
 
 enum { PATH_BYTES = 4096 };
 
 struct run_options {
   long ranks;
   struct by_words hosts;
-  const char *hostfile, *plan, *interface, *ports, *ssh, *remote;
+  const char *hostfile, *plan, *topology, *interface, *ports, *ssh, *remote;
   struct by_words environment;
+  const char *helpers;
   bool pin;
   double timeout, grace, start;
   int output, transport; /* transport -1: not given */
@@ -31,9 +37,15 @@ static const struct by_option options[] = {
      "hosts and their slots, \"a:2,b:4\"; filled in this order;\nuser@name is allowed; default: this machine", 0, 0},
     {"hostfile", 'f', BY_OPTION_TEXT, AT(hostfile), "FILE",
      "the same from a file: \"name:slots\" or \"name slots=N\" a line", 0, 0},
+    {"helpers", 0, BY_OPTION_TEXT, AT(helpers), "LIST",
+     "hosts that help, as for -H, or how many helpers to start\nhere; see `banyan helper`", 0, 0},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
-    {"transport", 't', BY_OPTION_CHOICE, AT(transport), "auto|shm|tcp", "how ranks reach each other (BANYAN_TRANSPORT)",
+    {"topology", 0, BY_OPTION_TEXT, AT(topology), "TOPOLOGY",
+     "rank 0 plans from this file or short text at the start, or\nfrom what the hosts \"measure\" then "
+     "(BANYAN_TOPOLOGY)",
      0, 0},
+    {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES,
+     "how ranks reach each other (BANYAN_TRANSPORT)", 0, 0},
     {"iface", 'i', BY_OPTION_TEXT, AT(interface), "LIST",
      "interfaces or subnets to use, \"eth1\", \"10.0.0.0/8\" (BANYAN_IFACE)", 0, 0},
     {"port-range", 0, BY_OPTION_TEXT, AT(ports), "A-B", "ports to listen on (BANYAN_PORTS)", 0, 0},
@@ -68,7 +80,7 @@ static const struct by_command command = {
     .options = options,
     .least_operands = 1,
     .most_operands = -1,
-    .first_operand_ends = true,
+    .last_operand = 1,
 };
 
 static enum banyan_status collect_hosts(const struct run_options *run, struct by_launch_hosts *hosts) {
@@ -79,27 +91,65 @@ static enum banyan_status collect_hosts(const struct run_options *run, struct by
   return by_hosts_add_self(hosts, (int)run->ranks);
 }
 
-static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, int *ranks) {
+/* Every rank listens on a port of its own, and rank 0 on one more, where they meet. */
+static enum banyan_status check_ports(const char *text, int ranks, const struct by_launch_hosts *hosts) {
   struct by_port_range range;
+  BY_TRY(by_port_range_parse(text, &range));
+  if (ranks == 1 || !range.low) return BANYAN_OK;
+  for (size_t i = 0; i < hosts->count; i++) {
+    const struct by_launch_host *host = &hosts->items[i];
+    int needed = host->ranks + (i == 0);
+    if (range.high - range.low + 1 < needed)
+      return by_fail(BANYAN_ERR_ARGUMENT,
+                     "--port-range %s has %d ports, but host %s needs %d: one for each of its ranks%s", text,
+                     range.high - range.low + 1, host->name, needed, i ? "" : " and one where they meet");
+  }
+  return BANYAN_OK;
+}
+
+/* A number, or hosts with slots. */
+static enum banyan_status add_helpers(const struct run_options *run, struct by_launch_hosts *hosts, int ranks,
+                                      int *helpers) {
+  struct by_launch_hosts list;
+  const char *text = run->helpers;
+  *helpers = 0;
+  if (!text) return BANYAN_OK;
+  long n = 0;
+  by_hosts_init(&list);
+  bool number = *text && !text[strspn(text, "0123456789")];
+  enum banyan_status status = number ? by_parse_int("--helpers", text, 1, BY_MOST_RANKS, &n) : BANYAN_OK;
+  if (status == BANYAN_OK) status = number ? by_hosts_add_self(&list, (int)n) : by_hosts_parse(&list, text);
+  if (status == BANYAN_OK) status = by_hosts_add_helpers(hosts, &list, ranks);
+  if (status == BANYAN_OK) *helpers = by_hosts_slots(&list);
+  by_hosts_fini(&list);
+  return status;
+}
+
+static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, int *ranks,
+                                int *helpers) {
   if (!run->ssh[strspn(run->ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
-  if (run->ports) BY_TRY(by_port_range_parse(run->ports, &range));
   BY_TRY(collect_hosts(run, hosts));
   *ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
   if (*ranks > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
                    BY_MOST_RANKS);
   BY_TRY(by_hosts_place(hosts, *ranks));
-  return by_check_plan(run->plan, *ranks, by_hosts_all_local(hosts));
+  if (run->ports) BY_TRY(check_ports(run->ports, *ranks, hosts));
+  BY_TRY(by_check_plan(run->plan, *ranks, by_hosts_all_local(hosts)));
+  return add_helpers(run, hosts, *ranks, helpers);
 }
 
-static const char *const transports[] = {"auto", "shm", "tcp"};
-
-static enum banyan_status fill_environment(const struct run_options *run, struct by_job_environment *environment) {
+static enum banyan_status fill_environment(const struct run_options *run, int helpers,
+                                           struct by_job_environment *environment) {
+  char number[16];
   BY_TRY(by_job_environment_init(environment));
+  snprintf(number, sizeof number, "%d", helpers);
+  if (helpers) BY_TRY(by_job_environment_set(environment, "BANYAN_HELPERS", number));
   for (int i = 0; i < run->environment.count; i++)
     BY_TRY(by_job_environment_add(environment, run->environment.items[i]));
   BY_TRY(by_job_environment_set(environment, "BANYAN_PLAN", run->plan));
-  const char *transport = run->transport >= 0 ? transports[run->transport] : NULL;
+  BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", run->topology));
+  const char *transport = by_transport_at(run->transport);
   BY_TRY(by_job_environment_set(environment, "BANYAN_TRANSPORT", transport));
   BY_TRY(by_job_environment_set(environment, "BANYAN_IFACE", run->interface));
   return by_job_environment_set(environment, "BANYAN_PORTS", run->ports);
@@ -112,19 +162,38 @@ static enum by_output_mode output_mode(int chosen, const struct by_operands *ope
   return BY_OUTPUT_PREFIX;
 }
 
-static int launch(const struct run_options *run, const struct by_launch_hosts *hosts, int ranks,
+/* What stands before the lines of ranks and helpers; NULL where there are no helpers: numbers. */
+static char **make_labels(int ranks, int helpers) {
+  enum { LABEL_BYTES = 24 };
+  if (!helpers) return NULL;
+  size_t n = (size_t)ranks + (size_t)helpers;
+  char **labels = by_cli_alloc(NULL, n * (sizeof *labels + LABEL_BYTES)), *text = (char *)(labels + n);
+  for (size_t i = 0; i < n; i++, text += LABEL_BYTES) {
+    labels[i] = text;
+    if (i < (size_t)ranks)
+      snprintf(text, LABEL_BYTES, "%zu", i);
+    else
+      snprintf(text, LABEL_BYTES, "helper %zu", i - (size_t)ranks);
+  }
+  return labels;
+}
+
+static int launch(const struct run_options *run, const struct by_launch_hosts *hosts, int ranks, int helpers,
                   const struct by_operands *operands) {
   char self[PATH_BYTES] = "banyan";
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length > 0) self[length] = 0;
   struct by_job_environment environment;
-  if (fill_environment(run, &environment)) {
+  if (fill_environment(run, helpers, &environment)) {
     by_job_environment_fini(&environment);
     return by_options_misuse(&command, "%s", banyan_error_text());
   }
+  char **labels = make_labels(ranks, helpers);
   struct by_job job = {.title = command.name,
                        .hosts = hosts,
                        .ranks = ranks,
+                       .helpers = helpers,
+                       .labels = (const char *const *)labels,
                        .command = operands->items,
                        .environment = environment.items,
                        .output = output_mode(run->output, operands),
@@ -137,6 +206,7 @@ static int launch(const struct run_options *run, const struct by_launch_hosts *h
                        .ports = run->ports,
                        .interface = run->interface};
   int exit_code = by_launch(&job);
+  free(labels);
   by_job_environment_fini(&environment);
   return exit_code;
 }
@@ -145,13 +215,13 @@ int by_cli_run(int argc, char **argv) {
   struct run_options run = {.ssh = "ssh", .grace = 5, .start = 60, .transport = -1};
   struct by_operands operands;
   struct by_launch_hosts hosts;
-  int ranks = 0, exit_code;
+  int ranks = 0, helpers = 0, exit_code;
   if (!by_options_parse(&command, argc, argv, &run, &operands, &exit_code)) return exit_code;
   by_hosts_init(&hosts);
-  if (place(&run, &hosts, &ranks))
+  if (place(&run, &hosts, &ranks, &helpers))
     exit_code = by_options_misuse(&command, "%s", banyan_error_text());
   else
-    exit_code = launch(&run, &hosts, ranks, &operands);
+    exit_code = launch(&run, &hosts, ranks, helpers, &operands);
   by_hosts_fini(&hosts);
   return exit_code;
 }

@@ -28,6 +28,7 @@ struct host {
   struct pollfd *polled; /* 3 of our own, then two of each rank */
   int live;
   bool started, ending;
+  int exit_code; /* the job's, where a command cannot be run here */
 };
 
 /* Carries what a pipe holds; false at its end. */
@@ -77,7 +78,7 @@ static void reap(struct host *host) {
 
 static void send_error(struct host *host) {
   const char *text = banyan_error_text();
-  by_outbox_frame(&host->out, BY_LAUNCH_ERROR, 0, text, strlen(text));
+  by_outbox_frame(&host->out, BY_LAUNCH_ERROR, (uint32_t)host->exit_code, text, strlen(text));
 }
 
 static void signal_ranks(struct host *host, int signal_number) {
@@ -101,7 +102,8 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   for (size_t i = 0; i < n; i++) host->ranks[i] = (struct by_rank_process){.pipes = {-1, -1}};
   host->started = true;
   enter_directory(host->job.directory);
-  for (int i = 0; i < host->job.ranks; i++, host->live++) BY_TRY(by_rank_start(&host->job, i, &host->ranks[i]));
+  for (int i = 0; i < host->job.ranks; i++, host->live++)
+    BY_TRY(by_rank_start(&host->job, i, &host->ranks[i], &host->exit_code));
   return BANYAN_OK;
 }
 

@@ -1,0 +1,63 @@
+/* `banyan helper`: adds and forwards for a job that this host has no rank of. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "helper.h"
+#include "options.h"
+#include "settings.h"
+
+struct helper_options {
+  const char *root, *name;
+  int transport;
+};
+
+#define AT(member) offsetof(struct helper_options, member)
+
+static const struct by_option options[] = {
+    {"root", 'r', BY_OPTION_TEXT, AT(root), "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)", 0, 0},
+    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME",
+     "this helper's name in the plan, default: the machine's\n(BANYAN_HOST)", 0, 0},
+    {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES,
+     "how the ranks reach it (BANYAN_TRANSPORT)", 0, 0},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan helper",
+    .usage = "[--root HOST:PORT] [--name NAME]",
+    .about = "Joins a job without being one of its ranks: adds and forwards where the plan\n"
+             "sends gradients through this host. Start it when the job starts: rank 0 waits\n"
+             "for the helpers that its plan names, for BANYAN_HELPER_DEADLINE once all ranks\n"
+             "are there, and begins without those that have not come. `banyan run --helpers`\n"
+             "starts helpers together with the ranks.\n"
+             "\n"
+             "Reads the variables that ranks read; BANYAN_KEY must be the job's. Stays until\n"
+             "the job is over, and leaves sooner on SIGTERM or SIGINT: then, as when it is\n"
+             "killed, the ranks repeat what went through it among themselves and go on.\n"
+             "\n"
+             "Returns 0 when the job is over or it was told to leave, 1 when it could not\n"
+             "join, or the job failed.",
+    .options = options,
+};
+
+static volatile sig_atomic_t stop;
+
+static void be_told(int signal_number) {
+  (void)signal_number;
+  stop = 1;
+}
+
+int by_cli_helper(int argc, char **argv) {
+  struct helper_options asked = {.transport = -1};
+  struct by_operands operands;
+  int exit_code;
+  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  struct sigaction action = {.sa_handler = be_told};
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGINT, &action, NULL);
+  struct banyan_options given = {.root = asked.root, .host = asked.name, .transport = by_transport_at(asked.transport)};
+  if (by_helper_run(&given, &stop) == BANYAN_OK) return 0;
+  return by_options_failure(&command, banyan_error_text());
+}

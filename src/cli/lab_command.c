@@ -1,0 +1,312 @@
+/* `banyan lab`: a topology on this machine, and a job's ranks on its hosts. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check_plan.h"
+#include "clock.h"
+#include "commands.h"
+#include "job_environment.h"
+#include "lab.h"
+#include "lab_report.h"
+#include "launch.h"
+#include "launch_io.h"
+#include "options.h"
+#include "text.h"
+#include "topology_named.h"
+
+enum { PATH_BYTES = 4096, MOST_PER_HOST = 1024, LABEL_BYTES = 300 };
+
+/* What this kind of machine may be asked for without being the limit itself. */
+static const double most_rate = 4e9;
+
+struct lab_options {
+  struct by_lab_options lab;
+  const char *scale, *plan;
+  struct by_words environment, sysctls;
+  long per_host;
+  bool pin, keep_going, json, dry_run;
+  double timeout, grace;
+  int output;
+};
+
+#define AT(member) offsetof(struct lab_options, member)
+
+enum { OUTPUT_AUTO, OUTPUT_PREFIX, OUTPUT_RANK0, OUTPUT_RAW };
+
+static const struct by_option options[] = {
+    {"scale", 0, BY_OPTION_TEXT, AT(scale), "F",
+     "multiply all rates by this, \"1/100\": fast networks on a slow machine", 0, 0},
+    {"whole", 0, BY_OPTION_FLAG, AT(lab.whole), NULL,
+     "give links their whole capacity; default: what others leave\nof it", 0, 0},
+    {"plain", 0, BY_OPTION_FLAG, AT(lab.plain), NULL, "leave out delay and loss", 0, 0},
+    {"per-host", 'n', BY_OPTION_INT, AT(per_host), "N", "ranks on each host that takes part; default 1", 1,
+     MOST_PER_HOST},
+    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
+    {"congestion", 0, BY_OPTION_TEXT, AT(lab.congestion), "NAME",
+     "control of TCP on the hosts; default reno, which every machine\nhas; \"\": this machine's own", 0, 0},
+    {"sysctl", 0, BY_OPTION_WORDS, AT(sysctls), "NAME=VALUE", "a net.* setting for every host and switch", 0, 0},
+    {"mtu", 0, BY_OPTION_INT, AT(lab.mtu), "BYTES", "of an IP packet; default 1500", BY_LAB_LEAST_MTU, BY_LAB_MOST_MTU},
+    {"burst", 0, BY_OPTION_SECONDS, AT(lab.burst), "TIME", "what an idle link lets through at once; default 1 ms", 0,
+     0},
+    {"queue", 0, BY_OPTION_SECONDS, AT(lab.queue), "TIME",
+     "what may wait in front of a link, 256 KiB at least;\ndefault 50 ms", 0, 0},
+    {"fifo", 0, BY_OPTION_FLAG, AT(lab.fifo), NULL, "acknowledgements of TCP wait behind data; default: they overtake",
+     0, 0},
+    {"env", 'x', BY_OPTION_WORDS, AT(environment), "NAME[=VALUE]",
+     "a variable for the ranks; may be given several times", 0, 0},
+    {"output", 'o', BY_OPTION_CHOICE, AT(output), "auto|prefix|rank0|raw",
+     "prefix: \"[host] \" before every line; rank0: rank 0's standard\n"
+     "output as it is, all else with a prefix on standard error;\n"
+     "raw: no prefix; auto: rank0 if the command has --json, else\nprefix",
+     0, 0},
+    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, round and round", 0, 0},
+    {"keep-going", 'k', BY_OPTION_FLAG, AT(keep_going), NULL, "a rank that fails does not end the others", 0, 0},
+    {"timeout", 0, BY_OPTION_SECONDS, AT(timeout), "TIME", "end the job after this time, with exit code 124", 0, 0},
+    {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "from SIGTERM to SIGKILL for ranks to be ended; default 5 s", 0,
+     0},
+    {"json", 0, BY_OPTION_FLAG, AT(json), NULL,
+     "report the links' traffic as one line of JSON on standard\noutput, after the command's own", 0, 0},
+    {"dry-run", 0, BY_OPTION_FLAG, AT(dry_run), NULL, "print what would be built, and build nothing", 0, 0},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan lab",
+    .usage = "TOPOLOGY [options] -- COMMAND [ARGUMENTS]",
+    .about = "Builds a topology on this machine, from network namespaces and links shaped to\n"
+             "the topology's rates, runs the command on every host of it that takes part,\n"
+             "each a rank of one job, and reports what crossed each link. Needs root.\n"
+             "TOPOLOGY is a file, or a short text such as \"star:4,nic=500m\".\n"
+             "Nothing of it is left when it ends, however it ends. \"banyan\" as the\n"
+             "command is this one.\n"
+             "\n"
+             "Returns the exit code of the rank that failed first, as `banyan run` does.",
+    .options = options,
+    .least_operands = 1,
+    .most_operands = -1,
+    .last_operand = 2,
+};
+
+/* One `banyan lab` at work. */
+struct session {
+  struct lab_options asked;
+  struct by_operands operands;
+  struct by_topology *topology;
+  struct by_lab_layout layout;
+  struct by_lab *lab;
+  struct by_launch_hosts hosts;
+  uint32_t *spaces; /* of each host that has ranks */
+  char **labels;    /* of each rank */
+  int ranks;
+  int exit_code;
+};
+
+/* ---- what is asked for */
+
+/* "1/100" or "0.01". */
+static enum banyan_status parse_scale(const char *text, double *out) {
+  char *end;
+  double number = strtod(text, &end), divisor = 1;
+  bool ok = end != text;
+  if (ok && *end == '/') {
+    const char *second = end + 1;
+    divisor = strtod(second, &end);
+    ok = end != second;
+  }
+  *out = number / divisor;
+  if (ok && !*end && isfinite(*out) && *out > 0) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "--scale: \"%.64s\" is no factor such as 1/100 or 0.01", text);
+}
+
+static enum banyan_status check(struct session *s) {
+  struct lab_options *asked = &s->asked;
+  if (s->operands.count < 2 && !asked->dry_run)
+    return by_fail(BANYAN_ERR_ARGUMENT, "what shall the hosts run? Give a command behind --");
+  if (asked->scale) BY_TRY(parse_scale(asked->scale, &asked->lab.scale));
+  asked->lab.sysctls = asked->sysctls.items;
+  if (asked->sysctls.count == BY_MOST_WORDS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--sysctl: given more than %d times", BY_MOST_WORDS - 1);
+  BY_TRY(by_topology_named(s->operands.items[0], &s->topology));
+  return by_lab_layout_make(s->topology, &asked->lab, &s->layout);
+}
+
+/* ---- the ranks */
+
+static enum banyan_status enter(void *context, const struct by_launch_host *host) {
+  const struct session *s = context;
+  return by_lab_enter(s->lab, s->spaces[host - s->hosts.items]);
+}
+
+static void label_ranks(struct session *s, const char *host) {
+  for (long i = 0; i < s->asked.per_host; i++) {
+    char *label = by_cli_alloc(NULL, LABEL_BYTES);
+    if (s->asked.per_host == 1)
+      snprintf(label, LABEL_BYTES, "%s", host);
+    else
+      snprintf(label, LABEL_BYTES, "%s:%ld", host, i);
+    s->labels[s->ranks++] = label;
+  }
+}
+
+static enum banyan_status place_ranks(struct session *s) {
+  const struct by_topology *t = s->topology;
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < t->n_nodes; v++) n += t->nodes[v].takes_part;
+  if ((double)n * (double)s->asked.per_host > BY_MOST_RANKS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a job has at most %d ranks", BY_MOST_RANKS);
+  s->spaces = by_cli_alloc(NULL, (n + 1) * sizeof *s->spaces);
+  s->labels = by_cli_alloc(NULL, ((size_t)n * (size_t)s->asked.per_host + 1) * sizeof *s->labels);
+  for (uint32_t v = 0; v < t->n_nodes; v++) {
+    if (!t->nodes[v].takes_part) continue;
+    s->spaces[s->hosts.count] = v;
+    BY_TRY(by_hosts_add_place(&s->hosts, t->nodes[v].name, (int)s->asked.per_host, enter, s));
+    label_ranks(s, t->nodes[v].name);
+  }
+  BY_TRY(by_hosts_place(&s->hosts, s->ranks));
+  return by_check_plan(s->asked.plan, s->ranks, true);
+}
+
+/* Each rank takes the cores for its own, though there are fewer than ranks: one that spins keeps others from working.
+ */
+static const char *spin(const struct session *s) {
+  return !getenv("BANYAN_SPIN") && s->ranks > sysconf(_SC_NPROCESSORS_ONLN) ? "0" : NULL;
+}
+
+static enum banyan_status fill_environment(const struct session *s, struct by_job_environment *environment) {
+  BY_TRY(by_job_environment_init(environment));
+  BY_TRY(by_job_environment_set(environment, "BANYAN_SPIN", spin(s)));
+  for (int i = 0; i < s->asked.environment.count; i++)
+    BY_TRY(by_job_environment_add(environment, s->asked.environment.items[i]));
+  return by_job_environment_set(environment, "BANYAN_PLAN", s->asked.plan);
+}
+
+static enum by_output_mode output_mode(const struct session *s) {
+  if (s->asked.output != OUTPUT_AUTO) return (enum by_output_mode)(s->asked.output - OUTPUT_PREFIX);
+  for (int i = 2; i < s->operands.count; i++)
+    if (!strcmp(s->operands.items[i], "--json")) return BY_OUTPUT_RANK0;
+  return s->asked.json ? BY_OUTPUT_ERROR : BY_OUTPUT_PREFIX;
+}
+
+/* "banyan" is this program, wherever it lies. */
+static void find_self(struct session *s, char *self) {
+  ssize_t length = readlink("/proc/self/exe", self, PATH_BYTES - 1);
+  if (length <= 0 || strcmp(s->operands.items[1], "banyan") != 0) return;
+  self[length] = 0;
+  s->operands.items[1] = self;
+}
+
+static enum banyan_status run_ranks(struct session *s) {
+  char self[PATH_BYTES];
+  struct by_job_environment environment;
+  enum banyan_status status = fill_environment(s, &environment);
+  find_self(s, self);
+  struct by_job job = {.title = command.name,
+                       .hosts = &s->hosts,
+                       .ranks = s->ranks,
+                       .command = s->operands.items + 1,
+                       .environment = environment.items,
+                       .output = output_mode(s),
+                       .labels = (const char *const *)s->labels,
+                       .pin = s->asked.pin,
+                       .keep_going = s->asked.keep_going,
+                       .timeout = s->asked.timeout,
+                       .grace = s->asked.grace,
+                       .start = 60,
+                       .interface = BY_LAB_SUBNET};
+  if (!status) s->exit_code = by_launch(&job);
+  by_job_environment_fini(&environment);
+  return status;
+}
+
+/* ---- the report */
+
+static enum banyan_status report(const struct session *s, const struct by_lab_traffic *before,
+                                 struct by_lab_traffic *traffic, double seconds) {
+  struct by_text text;
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t i = 0; i < 2 * s->layout.n_wires; i++) {
+    traffic[i].bytes -= before[i].bytes;
+    traffic[i].packets -= before[i].packets;
+    traffic[i].drops -= before[i].drops;
+  }
+  by_text_init(&text);
+  if (s->asked.json)
+    status = by_lab_print_json(&s->layout, traffic, seconds, &text);
+  else
+    by_lab_print_traffic(&s->layout, traffic, seconds, &text);
+  if (s->asked.json && !status)
+    printf("%s\n", by_text_get(&text));
+  else if (!status)
+    fprintf(stderr, "%s", by_text_get(&text));
+  by_text_fini(&text);
+  return status;
+}
+
+static enum banyan_status run_and_report(struct session *s) {
+  size_t n = 2 * (size_t)s->layout.n_wires;
+  struct by_lab_traffic *traffic = by_cli_alloc(NULL, 2 * (n + 1) * sizeof *traffic), *before = traffic + n;
+  memset(traffic, 0, 2 * (n + 1) * sizeof *traffic);
+  enum banyan_status status = by_lab_read(s->lab, before);
+  uint64_t start = by_clock_now(&by_clock_system);
+  if (!status) status = run_ranks(s);
+  double seconds = (double)(by_clock_now(&by_clock_system) - start) / 1e9;
+  if (!status) status = by_lab_read(s->lab, traffic);
+  if (!status) status = report(s, before, traffic, seconds);
+  free(traffic);
+  return status;
+}
+
+/* ---- the whole */
+
+static void warn_of_speed(const struct session *s) {
+  double most = 0;
+  char text[2][32];
+  for (uint32_t i = 0; i < s->layout.n_wires; i++)
+    for (int end = 0; end < 2; end++) most = fmax(most, s->layout.wires[i].rate[end]);
+  if (most <= most_rate) return;
+  fprintf(stderr, "%s: links of %s are more than one machine carries with all hosts on it; --scale 1/%.0f makes %s\n",
+          command.name, by_print_rate(most, text[0]), pow(10, ceil(log10(most / most_rate))),
+          by_print_rate(most / pow(10, ceil(log10(most / most_rate))), text[1]));
+}
+
+static enum banyan_status print_plan(const struct session *s) {
+  struct by_text text;
+  by_text_init(&text);
+  by_lab_print_layout(&s->layout, &s->asked.lab, &text);
+  printf("%s", by_text_get(&text));
+  by_text_fini(&text);
+  return BANYAN_OK;
+}
+
+static enum banyan_status work(struct session *s) {
+  if (s->asked.dry_run) return print_plan(s);
+  warn_of_speed(s);
+  BY_TRY(by_lab_create(&s->layout, &s->asked.lab, &s->lab));
+  return run_and_report(s);
+}
+
+static void end_session(struct session *s) {
+  by_lab_destroy(s->lab);
+  for (int i = 0; i < s->ranks; i++) free(s->labels[i]);
+  free(s->labels);
+  free(s->spaces);
+  by_hosts_fini(&s->hosts);
+  by_lab_layout_fini(&s->layout);
+  by_topology_destroy(s->topology);
+}
+
+int by_cli_lab(int argc, char **argv) {
+  struct session s = {.asked = {.lab = by_lab_options_default(), .per_host = 1, .grace = 5}};
+  int exit_code;
+  if (!by_options_parse(&command, argc, argv, &s.asked, &s.operands, &exit_code)) return exit_code;
+  by_hosts_init(&s.hosts);
+  if (check(&s) || place_ranks(&s))
+    s.exit_code = by_options_misuse(&command, "%s", banyan_error_text());
+  else if (work(&s))
+    s.exit_code = by_options_failure(&command, banyan_error_text());
+  end_session(&s);
+  return s.exit_code;
+}

@@ -1,0 +1,137 @@
+#include "plan_topology.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "draw_plan.h"
+#include "planner.h"
+#include "suggest.h"
+#include "text.h"
+#include "topology_named.h"
+
+/* ---- names of hosts */
+
+static enum banyan_status unknown(const struct by_topology *topology, const char *option, const char *name) {
+  return by_fail(BANYAN_ERR_ARGUMENT, "--%s: there is no \"%.64s\" in the topology%s%s", option, name,
+                 topology->n_nodes ? "; its first node is " : "", topology->n_nodes ? topology->nodes[0].name : "");
+}
+
+enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option, const char *names,
+                                      uint32_t **out, uint32_t *n) {
+  char *copy = strdup(names), *rest = copy;
+  uint32_t *nodes = malloc((strlen(names) / 2 + 1) * sizeof *nodes);
+  enum banyan_status status = BANYAN_OK;
+  if (!copy || !nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the names of hosts");
+  *n = 0;
+  for (char *name; status == BANYAN_OK && (name = strsep(&rest, ",")) != NULL;) {
+    if (!*name) continue;
+    uint32_t node = by_topology_find(topology, name);
+    if (node == UINT32_MAX) status = unknown(topology, option, name);
+    if (status == BANYAN_OK) nodes[(*n)++] = node;
+  }
+  free(copy);
+  *out = nodes;
+  if (status != BANYAN_OK) free(nodes);
+  if (status != BANYAN_OK) *out = NULL;
+  return status;
+}
+
+/* ---- numbers */
+
+static enum banyan_status parse_height(const struct by_plan_request *request, struct by_planner_options *options) {
+  options->by_delay = request->metric == 1;
+  if (!request->max_height) return BANYAN_OK;
+  long hops;
+  if (options->by_delay) return by_parse_seconds(request->max_height, &options->most_height);
+  BY_TRY(by_parse_int("--max-height", request->max_height, 1, BY_PLAN_MOST_VERTICES, &hops));
+  options->most_height = (double)hops;
+  return BANYAN_OK;
+}
+
+static enum banyan_status parse_tolerance(const char *text, double *out) {
+  if (!text) return BANYAN_OK;
+  char *end;
+  double value = strtod(text, &end);
+  if (end != text && *end == '%' && !end[1])
+    value /= 100;
+  else if (end == text || *end)
+    value = NAN;
+  if (!(value >= 0 && value < 1))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--tolerance is \"%.32s\"; it is a part of the throughput, such as 0.05 or 5%%",
+                   text);
+  *out = value;
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill(const struct by_plan_request *request, struct by_planner_options *options) {
+  if (request->trees || request->tolerance) options->weighing = BY_PLANNER_WEIGH_SMALL;
+  if (request->method >= 0 || request->max_height || request->min_rate) options->weighing = BY_PLANNER_WEIGH_NONE;
+  if (request->cost) BY_TRY(by_cost_parse(request->cost, &options->rates));
+  if (request->trees) options->most_trees = (uint32_t)request->trees;
+  if (request->method >= 0) options->method = (enum by_planner_method)request->method;
+  options->seed = (uint64_t)request->seed;
+  if (request->min_rate) BY_TRY(by_parse_rate(request->min_rate, &options->least_rate));
+  BY_TRY(parse_tolerance(request->tolerance, &options->tolerance));
+  return parse_height(request, options);
+}
+
+/* ---- planning */
+
+static enum banyan_status explain(const struct by_planned *planned, const struct by_topology *topology) {
+  struct by_text text;
+  by_text_init(&text);
+  by_planned_explain(planned, topology, &text);
+  fputs(by_text_get(&text), stderr);
+  bool failed = text.failed;
+  by_text_fini(&text);
+  return failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the explanation") : BANYAN_OK;
+}
+
+static enum banyan_status run(const struct by_plan_request *request, const struct by_topology *topology,
+                              const struct by_planner_options *options, struct by_plan **out) {
+  struct by_planned planned;
+  uint64_t before = by_clock_now(&by_clock_system);
+  const char *name = topology->name[0] ? topology->name : "trees";
+  BY_TRY(by_planner_run(name, topology, options, &planned));
+  planned.plan->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
+  enum banyan_status status = request->explain ? explain(&planned, topology) : BANYAN_OK;
+  if (status == BANYAN_OK && request->svg) status = by_draw_plan(request->svg, topology, planned.plan, request->bytes);
+  if (status == BANYAN_OK) {
+    *out = planned.plan;
+    planned.plan = NULL;
+  }
+  by_planned_fini(&planned);
+  return status;
+}
+
+static enum banyan_status choose_and_run(const struct by_plan_request *request, const struct by_topology *topology,
+                                         struct by_plan **out) {
+  struct by_planner_options options = by_planner_defaults();
+  struct by_graph_choice *choice = &options.choice;
+  uint32_t *ranks = NULL, *helpers = NULL;
+  enum banyan_status status = fill(request, &options);
+  if (status == BANYAN_OK && request->ranks)
+    status = by_plan_find_nodes(topology, "ranks", request->ranks, &ranks, &choice->n_participants);
+  if (status == BANYAN_OK && request->helpers)
+    status = by_plan_find_nodes(topology, "helpers", request->helpers, &helpers, &choice->n_helpers);
+  choice->participants = ranks;
+  choice->helpers = helpers;
+  if (status == BANYAN_OK) status = run(request, topology, &options, out);
+  free(ranks);
+  free(helpers);
+  return status;
+}
+
+enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out) {
+  struct by_topology *topology;
+  /* CLP brings a BLAS that would start a thread per core, to wait in vain. Unlike a program that links the library,
+   * this process has no other use for it, and no threads yet. */
+  (void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
+  BY_TRY(by_topology_named(request->topology, &topology));
+  enum banyan_status status = choose_and_run(request, topology, out);
+  by_topology_destroy(topology);
+  return status;
+}

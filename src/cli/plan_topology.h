@@ -1,0 +1,31 @@
+/* `banyan plan TOPOLOGY`: what the command line asks of the planner. */
+#ifndef BY_CLI_PLAN_TOPOLOGY_H
+#define BY_CLI_PLAN_TOPOLOGY_H
+
+#include <stdbool.h>
+
+#include "plan.h"
+#include "topology.h"
+
+struct by_plan_request {
+  const char *topology;                          /* as by_topology_named takes it */
+  const char *ranks, *helpers;                   /* names with commas; NULL: those the topology says, none */
+  const char *max_height, *min_rate, *tolerance; /* as typed; NULL: not given */
+  const char *cost;                              /* as by_cost_parse takes it; NULL: the usual */
+  long trees, seed;
+  int metric; /* place among "hops|delay"; -1: not given */
+  int method; /* place among BY_PLANNER_METHODS; -1: not given */
+  bool explain;
+  const char *svg; /* a file; NULL: none */
+  uint64_t bytes;  /* which class is drawn */
+};
+
+/* Plans; prints the explanation on standard error and draws the links' use where that is asked for. The caller owns
+ * *out. */
+BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out);
+
+/* Nodes by their names, which commas part; `option` is the one that names them, for errors. The caller frees *out. */
+BANYAN_CHECK enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option,
+                                                   const char *names, uint32_t **out, uint32_t *n);
+
+#endif

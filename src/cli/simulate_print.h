@@ -1,0 +1,28 @@
+/* What a simulation says: a table and drawings for people, or JSON. */
+#ifndef BY_CLI_SIMULATE_PRINT_H
+#define BY_CLI_SIMULATE_PRINT_H
+
+#include "simulate.h"
+#include "text.h"
+#include "topology.h"
+
+/* What was simulated. */
+struct by_simulate_subject {
+  const struct by_topology *topology;
+  const struct by_plan *plan;
+  double bound; /* bit/s of input that no plan exceeds; 0: not known */
+  bool all;     /* leave nothing out */
+};
+
+void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_text *text);
+/* One line of the table that the head begins. */
+void by_simulate_add_row(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
+                         struct by_text *text);
+/* The links that were busiest, with their use over time. */
+BANYAN_CHECK enum banyan_status by_simulate_add_links(const struct by_simulate_subject *subject,
+                                                      const struct by_simulation *simulation, struct by_text *text);
+/* The same as one line of JSON, with its newline. */
+void by_simulate_add_json(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
+                          struct by_text *text);
+
+#endif

@@ -1,0 +1,222 @@
+/* `banyan topo`: looks at topologies, converts and draws them. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "options.h"
+#include "plan.h"
+#include "plan_load.h"
+#include "text.h"
+#include "topo_measure.h"
+#include "topology_draw.h"
+#include "topology_formats.h"
+#include "topology_named.h"
+#include "topology_synth.h"
+
+enum { LABEL_BYTES = 300 };
+
+struct topo_options {
+  const char *plan, *svg, *title, *output;
+  uint64_t bytes;
+  bool json, all, list, measure;
+};
+
+#define AT(member) offsetof(struct topo_options, member)
+
+static const struct by_option options[] = {
+    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print it as JSON, docs/topology-format.md", 0, 0},
+    {"measure", 'm', BY_OPTION_FLAG, AT(measure), NULL,
+     "in place of TOPOLOGY: measure the network between the hosts\nof the job that this is a rank of; rank 0 prints", 0,
+     0},
+    {"output", 'o', BY_OPTION_TEXT, AT(output), "FILE", "write it into this file as JSON", 0, 0},
+    {"svg", 's', BY_OPTION_TEXT, AT(svg), "FILE", "draw it into this file as SVG; \"-\": standard output", 0, 0},
+    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN",
+     "a built-in plan's name or a plan file: show what an AllReduce\nby it takes of every link", 0, 0},
+    {"bytes", 0, BY_OPTION_BYTES, AT(bytes), "SIZE", "of --plan: the buffer, which decides the size class; default 64M",
+     0, 0},
+    {"title", 't', BY_OPTION_TEXT, AT(title), "TEXT", "above the drawing, instead of the topology's name", 0, 0},
+    {"all", 'a', BY_OPTION_FLAG, AT(all), NULL, "leave nothing out of long tables", 0, 0},
+    {"list", 'l', BY_OPTION_FLAG, AT(list), NULL, "list the short texts and the formats of files", 0, 0},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan topo",
+    .usage = "TOPOLOGY|--measure [options]",
+    .about = "Checks a topology and prints it: tables of its nodes and links, and a drawing.\n"
+             "TOPOLOGY is a file in any known format, or a short text such as star:4,nic=500m\n"
+             "or clos:racks=8,hosts=8,nic=100g,oversub=4; see --list. With --measure it is the\n"
+             "network that is there, as the hosts of a job find it in some seconds:\n"
+             "  banyan run -H alpha,beta,gamma -- banyan topo --measure -o net.json",
+    .options = options,
+    .most_operands = 1,
+};
+
+static int list(void) {
+  const struct by_topology_kind *kind;
+  const struct by_topology_format *format;
+  printf("short texts (sizes first; RATES as 1g/1g/200m; each also takes delay=TIME):\n\n");
+  for (uint32_t i = 0; (kind = by_topology_kind_list(i)) != NULL; i++)
+    printf("  %s\n      %s\n", kind->usage, kind->help);
+  printf("\nformats of files:\n\n");
+  for (uint32_t i = 0; (format = by_topology_format_list(i)) != NULL; i++)
+    printf("  %-10s %s\n", format->name, format->help);
+  return 0;
+}
+
+/* --- the load of a plan --- */
+
+/* What is drawn: a topology and perhaps what a plan asks of it. */
+struct subject {
+  struct by_topology *topology;
+  struct by_plan *plan;
+  struct by_plan_load load;
+  char load_name[LABEL_BYTES];
+  struct by_draw_options draw;
+};
+
+static uint32_t count_ranks(const struct by_topology *topology) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < topology->n_nodes; i++) n += topology->nodes[i].takes_part;
+  return n;
+}
+
+/* Loads become bit/s at the rate at which something is full, so that what is tight stands out. */
+static void scale(struct subject *s) {
+  double rate = isfinite(s->load.rate) ? s->load.rate : 0;
+  for (uint32_t i = 0; i < s->topology->n_links; i++)
+    for (int way = 0; way < 2; way++) s->load.link[i][way] *= rate;
+}
+
+static enum banyan_status load_plan(struct subject *s, const struct topo_options *asked) {
+  BY_TRY(by_plan_named(asked->plan, count_ranks(s->topology), &s->plan));
+  const struct by_class *class_ = by_plan_class(s->plan, asked->bytes);
+  BY_TRY(by_plan_load_init(&s->load, s->plan, class_, s->topology));
+  scale(s);
+  snprintf(s->load_name, sizeof s->load_name, "plan %s", s->plan->name);
+  s->draw.load = (const double(*)[2])s->load.link;
+  s->draw.load_name = s->load_name;
+  return BANYAN_OK;
+}
+
+/* How fast the plan is at best, and what holds it. */
+static void add_verdict(const struct subject *s, struct by_text *text) {
+  const struct by_plan_load *load = &s->load;
+  const struct by_node *nodes = s->topology->nodes;
+  char rate[32];
+  if (!s->draw.load) return;
+  by_text_add(text, "\n  %s: ", s->load_name);
+  if (!isfinite(load->rate)) {
+    by_text_add(text, "sends nothing\n");
+    return;
+  }
+  by_text_add(text, "AllReduce at %s of input at most, limited by ", by_print_rate(load->rate, rate));
+  if (load->tightest_node != UINT32_MAX) {
+    by_text_add(text, "what \"%s\" can %s\n", nodes[load->tightest_node].name, load->tightest_way ? "receive" : "send");
+    return;
+  }
+  const struct by_link *link = &s->topology->links[load->tightest_link];
+  bool back = load->tightest_way == BY_BA;
+  by_text_add(text, "the link from \"%s\" to \"%s\"\n", nodes[back ? link->b : link->a].name,
+              nodes[back ? link->a : link->b].name);
+}
+
+/* --- output --- */
+
+/* Writes it all; "-" is standard output. */
+static enum banyan_status write_file(const char *path, const struct by_text *text) {
+  FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
+  bool wrote = fwrite(by_text_get(text), 1, text->length, file) == text->length;
+  int why = errno;
+  if (file != stdout && fclose(file) != 0) {
+    wrote = false;
+    why = errno;
+  }
+  return wrote ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", path);
+}
+
+static enum banyan_status write_svg(const struct subject *s, const char *path) {
+  struct by_text text;
+  by_text_init(&text);
+  enum banyan_status status = by_topology_svg(s->topology, &s->draw, &text);
+  if (status == BANYAN_OK) status = write_file(path, &text);
+  by_text_fini(&text);
+  return status;
+}
+
+static enum banyan_status write_json(const struct by_topology *topology, const char *path) {
+  struct by_text text;
+  by_text_init(&text);
+  by_topology_print(topology, &text);
+  by_text_add(&text, "\n");
+  enum banyan_status status =
+      text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text") : write_file(path, &text);
+  by_text_fini(&text);
+  return status;
+}
+
+static enum banyan_status add_text(const struct subject *s, const struct topo_options *asked, struct by_text *text) {
+  if (asked->json) {
+    by_topology_print(s->topology, text);
+    by_text_add(text, "\n");
+    return BANYAN_OK;
+  }
+  BY_TRY(by_topology_draw(s->topology, &s->draw, text));
+  add_verdict(s, text);
+  return BANYAN_OK;
+}
+
+static enum banyan_status print(const struct subject *s, const struct topo_options *asked) {
+  struct by_text text;
+  by_text_init(&text);
+  enum banyan_status status = add_text(s, asked, &text);
+  if (status == BANYAN_OK && text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text");
+  if (status == BANYAN_OK) fputs(by_text_get(&text), stdout);
+  by_text_fini(&text);
+  return status;
+}
+
+/* What was asked for goes into files, and what is left to standard output. */
+static enum banyan_status show(struct subject *s, const struct topo_options *asked) {
+  if (asked->plan) BY_TRY(load_plan(s, asked));
+  if (asked->svg) BY_TRY(write_svg(s, asked->svg));
+  if (asked->output) BY_TRY(write_json(s->topology, asked->output));
+  return (asked->svg || asked->output) && !asked->json ? BANYAN_OK : print(s, asked);
+}
+
+static enum banyan_status check(const struct topo_options *asked, const struct by_operands *operands) {
+  bool drawn_to_output = asked->svg && strcmp(asked->svg, "-") == 0;
+  if (drawn_to_output && asked->json)
+    return by_fail(BANYAN_ERR_ARGUMENT, "both --json and --svg - go to standard output");
+  if (asked->measure && operands->count)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--measure finds the topology, and \"%s\" is one: give either",
+                   operands->items[0]);
+  if (!asked->measure && !operands->count)
+    return by_fail(BANYAN_ERR_ARGUMENT, "which topology? A file, or a text such as star:4; see --list");
+  return BANYAN_OK;
+}
+
+int by_cli_topo(int argc, char **argv) {
+  struct topo_options asked = {.bytes = 64 << 20};
+  struct subject subject = {.topology = NULL};
+  struct by_operands operands;
+  int exit_code;
+  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  if (asked.list) return list();
+  subject.draw = (struct by_draw_options){.title = asked.title, .all = asked.all};
+  enum banyan_status status = check(&asked, &operands);
+  if (status == BANYAN_OK)
+    status =
+        asked.measure ? by_topo_measure(&subject.topology) : by_topology_named(operands.items[0], &subject.topology);
+  if (status == BANYAN_OK && subject.topology) status = show(&subject, &asked);
+  by_plan_load_fini(&subject.load);
+  by_plan_destroy(subject.plan);
+  by_topology_destroy(subject.topology);
+  if (status == BANYAN_OK) return 0;
+  if (status == BANYAN_ERR_ARGUMENT) return by_options_misuse(&command, "%s", banyan_error_text());
+  return by_options_failure(&command, banyan_error_text());
+}
