@@ -8,7 +8,7 @@ SOAK_SECONDS ?= 3600
 MAKEFLAGS += --no-print-directory
 SANITIZED = -Dbuildtype=debugoptimized -Db_lundef=false
 
-.PHONY: build help demo test bench soak fuzz lint test-asan test-tsan install clean
+.PHONY: build help demo test bench bench-lab soak fuzz lint test-asan test-tsan install clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -30,7 +30,7 @@ test: ## run all tests
 test-asan: ## the same under AddressSanitizer and UBSan, in build-asan/
 	@scripts/install-deps build test demo
 	@scripts/build build-asan -Db_sanitize=address,undefined $(SANITIZED)
-	@scripts/run-tests build-asan --timeout-multiplier 4
+	@BANYAN_TEST_SEEDS=$${BANYAN_TEST_SEEDS:-150} scripts/run-tests build-asan --timeout-multiplier 4
 
 test-tsan: ## those of them with threads under ThreadSanitizer, in build-tsan/
 	@scripts/install-deps build test demo
@@ -45,6 +45,11 @@ bench: ## time AllReduce beside other libraries (QUICK=1: two minutes)
 	@scripts/install-deps build bench
 	@scripts/build $(BUILD)
 	@BANYAN=$(BUILD)/banyan bench/run.sh
+
+bench-lab: ## the same on networks built by `banyan lab` (as root; 15 minutes)
+	@scripts/install-deps build bench
+	@scripts/build $(BUILD)
+	@BANYAN=$(BUILD)/banyan bench/lab.sh
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
 	@scripts/install-deps build fuzz

@@ -25,7 +25,9 @@ struct peer_options {
   bool pin, in_place;
   const char *algorithm;
   const char *transport;
-  int ranks; /* only for programs that start their own ranks */
+  int ranks;        /* only for programs that start their own ranks */
+  const char *meet; /* the same, started once for each rank: a directory that all of them see; NULL: they are not */
+  long calls;       /* timed ones of a size; 0: as many as the budget allows */
 };
 
 struct peer {
@@ -67,6 +69,10 @@ static inline void peer_parse_sizes(struct peer_options *options, const char *te
   }
 }
 
+static inline long peer_clamp(double value, long low, long high) {
+  return value < (double)low ? low : value > (double)high ? high : (long)value;
+}
+
 static inline void peer_parse_options(struct peer_options *options, int argc, char **argv) {
   memset(options, 0, sizeof *options);
   options->budget = 0.5;
@@ -92,6 +98,10 @@ static inline void peer_parse_options(struct peer_options *options, int argc, ch
       options->budget = atof(value);
     else if (!strcmp(argv[i], "-n"))
       options->ranks = atoi(value);
+    else if (!strcmp(argv[i], "--meet"))
+      options->meet = value;
+    else if (!strcmp(argv[i], "--calls"))
+      options->calls = peer_clamp(atof(value), 1, PEER_MOST_CALLS);
     else {
       fprintf(stderr, "unknown option: %s\n", argv[i]);
       exit(2);
@@ -142,10 +152,6 @@ static inline double peer_check(struct peer *peer, float *send, float *recv, siz
   return wrong;
 }
 
-static inline long peer_clamp(double value, long low, long high) {
-  return value < (double)low ? low : value > (double)high ? high : (long)value;
-}
-
 /* Makes `calls` calls; returns rank 0's seconds for one. */
 static inline double peer_batch(struct peer *peer, long calls, const float *send, float *recv, size_t count) {
   peer->barrier(peer);
@@ -192,6 +198,7 @@ static inline double peer_one_size(struct peer *peer, const struct peer_options 
   if (peer->prepare) peer->prepare(peer, send, recv, count);
   double wrong = peer_check(peer, send, recv, count);
   long calls = peer_warm_up(peer, options->budget, send, recv, count);
+  if (options->calls) calls = options->calls;
   peer->barrier(peer);
   for (long k = 0; k < calls; k++) {
     double start = peer_now();

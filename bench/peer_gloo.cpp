@@ -1,9 +1,10 @@
-/* Times Gloo's AllReduce over its TCP transport on the loopback interface (Gloo has none for shared memory).
+/* Times Gloo's AllReduce over its TCP transport (Gloo has none for shared memory).
  *
- * Starts its own ranks (-n) and lets them meet in a temporary directory. Algorithms: ring and bcube of the function
- * gloo::allreduce; and the older classes class_ring, class_ring_chunked, class_halving_doubling, class_bcube, which
- * work only in place (peer_call() copies first). A class may have "+sync" (blocking sockets) or "+poll" (busy polling)
- * after its name.
+ * Starts its own ranks (-n) on the loopback interface and lets them meet in a temporary directory. With --meet it is
+ * one rank, BANYAN_RANK of BANYAN_SIZE, on a host of its own, whose name has an address. Algorithms: ring and bcube of
+ * the function gloo::allreduce; and the older classes class_ring, class_ring_chunked, class_halving_doubling,
+ * class_bcube, which work only in place (peer_call() copies first). A class may have "+sync" (blocking sockets) or
+ * "+poll" (busy polling) after its name.
  */
 #include "peer_common.h"
 
@@ -103,8 +104,18 @@ void broadcast_from_0(struct peer *peer, long *value) {
   *value = static_cast<long>(mine);
 }
 
-std::shared_ptr<gloo::rendezvous::Context> connect(const std::string &directory, int rank, int ranks) {
-  gloo::transport::tcp::attr attr("127.0.0.1");
+/* Where this rank's peers find it. */
+std::string own_address(const struct peer_options *options) {
+  char name[256] = "";
+  if (!options->meet) return "127.0.0.1";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::shared_ptr<gloo::rendezvous::Context> connect(const struct peer_options *options, const std::string &directory,
+                                                   int rank) {
+  int ranks = options->ranks;
+  gloo::transport::tcp::attr attr(own_address(options).c_str());
   auto device = gloo::transport::tcp::CreateDevice(attr);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   gloo::rendezvous::FileStore store(directory);
@@ -116,8 +127,8 @@ int run_rank(const struct peer_options *options, const std::string &directory, i
   if (options->pin) peer_pin(rank);
   gloo_state state;
   state.name = options->algorithm;
-  state.timed = connect(directory + "/timed", rank, options->ranks);
-  state.control = connect(directory + "/control", rank, options->ranks);
+  state.timed = connect(options, directory + "/timed", rank);
+  state.control = connect(options, directory + "/control", rank);
   struct peer peer = {};
   peer.impl = "gloo";
   peer.rank = rank;
@@ -162,12 +173,29 @@ int start_ranks(const struct peer_options *options, const std::string &directory
 
 } // namespace
 
+void make_stores(const std::string &directory) {
+  for (const char *name : {"/timed", "/control"}) std::filesystem::create_directory(directory + name);
+}
+
+/* One of the ranks that somebody else has started. */
+int be_rank(struct peer_options *options) {
+  const char *rank = getenv("BANYAN_RANK"), *ranks = getenv("BANYAN_SIZE");
+  if (!rank || !ranks) {
+    fprintf(stderr, "--meet: BANYAN_RANK and BANYAN_SIZE are not set\n");
+    return 2;
+  }
+  options->ranks = atoi(ranks);
+  make_stores(options->meet);
+  return run_rank(options, options->meet, atoi(rank));
+}
+
 int main(int argc, char **argv) {
   struct peer_options options;
   peer_parse_options(&options, argc, argv);
+  if (options.meet) return be_rank(&options);
   std::string directory = std::filesystem::temp_directory_path() / "bench-gloo-XXXXXX";
   if (!mkdtemp(directory.data())) return 1;
-  for (const char *name : {"/timed", "/control"}) std::filesystem::create_directory(directory + name);
+  make_stores(directory);
   int status = start_ranks(&options, directory);
   std::filesystem::remove_all(directory);
   return status;
