@@ -47,6 +47,10 @@ shows '"transport": "tcp", "plan": "ring", "registered": true' out
 wants 0 "$BANYAN" bench -n 2 --transport shm --budget 0.01 --sizes 64K --json
 rows 1
 
+# Without warm-up calls it still finds out how many the budget allows: the fewest.
+wants 0 "$BANYAN" bench -n 2 --sizes 1M --warmup 0 --budget 0.00001 --json
+shows '"calls": 8,' out
+
 # For people.
 wants 0 "$BANYAN" bench -n 2 --sizes 8,1K --counters "${quick[@]}"
 shows '^# allreduce, f32, sum; 2 ranks on 1 host' out

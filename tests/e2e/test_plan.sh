@@ -108,3 +108,119 @@ wants 0 "$BANYAN" plan --file "$scratch/example-1.json" --json
 cp "$scratch/out" "$scratch/ring"
 wants 0 "$BANYAN" plan --builtin ring -n 4 --json
 cmp "$scratch/ring" "$scratch/out" || fail "the documentation's ring is not the built-in one"
+
+# plans from topologies
+wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/star-unequal.json" --explain
+shows '^4 ranks: 1 tree carries 200 Mbit/s, 100.0 % of the 200 Mbit/s' err
+shows 'link h3 - switch: 200 Mbit/s left' err
+shows 'tree 0: 100 %, 200 Mbit/s, height 1' out
+wants 0 "$BANYAN" plan torus:3x3 -k 8 --json
+cp "$scratch/out" "$scratch/torus.json"
+python3 - "$scratch/torus.json" <<'EOF' || fail "the planner's JSON"
+import json, sys
+lines = open(sys.argv[1], encoding="utf-8").read().split("\n")
+assert len(lines) == 2 and not lines[1], len(lines)
+plan = json.loads(lines[0])
+assert 0.9 <= plan["ratio"] <= 1 and plan["throughput"] <= plan["bound"] and plan["seconds"] > 0
+assert 1 <= len(plan["trees"]) <= 8
+assert abs(sum(tree["share"] for tree in plan["trees"]) - 1) < 1e-9
+assert abs(sum(tree["rate"] for tree in plan["trees"]) - plan["throughput"]) < 1
+for tree in plan["trees"]:
+    assert len(tree["up"]) == 8 and tree["up"] == tree["down"] and tree["root"] not in tree["up"]
+    def hops(vertex): return 0 if vertex == tree["root"] else 1 + hops(tree["up"][vertex])
+    assert max(hops(vertex) for vertex in tree["up"]) == tree["height"]
+EOF
+wants 0 "$BANYAN" plan --file "$scratch/torus.json"
+wants 0 "$BANYAN" run -n 9 --plan "$scratch/torus.json" -- "$BANYAN" bench allreduce --sizes 100K --iterations 2
+wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/backbone-14.json" --explain --svg "$scratch/use.svg"
+shows '^Buffers of up to ' err
+shows '^  ring  +53.8 Mbit/s ' err
+python3 -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' "$scratch/use.svg" || fail "the SVG is no XML"
+grep -q 'plan a backbone of fourteen cities, 64 MiB' "$scratch/use.svg" || fail "the SVG does not name the plan"
+wants 0 "$BANYAN" plan star:4 --svg -
+shows '^<svg' out
+wants 2 "$BANYAN" plan --builtin ring -n 4 --svg "$scratch/use.svg"
+wants 0 "$BANYAN" plan star:6 --cost hop=1s
+wants 2 "$BANYAN" plan star:6 --cost hops=1s
+shows '"hops" has no cost; there are wire' err
+wants 0 "$BANYAN" plan star:6 --ranks h4,h1,h2
+shows 'ranks: h4=0 h1=1 h2=2' out
+wants 0 "$BANYAN" plan ring:8 --max-height 4 --method few
+wants 0 "$BANYAN" plan clos:racks=2,hosts=4,nic=10g,oversub=4 --method cluster --json
+wants 0 "$BANYAN" plan star:6,nic=1g,helpers=2 --method cluster --helpers helper0,helper1 --explain
+shows '^6 workers and 2 that may help: [0-9]+ of [0-9]+ candidates carry .* that no set of trees exceeds here' err
+shows '^  parameter server +200 Mbit/s +[0-9.]+$' err
+wants 2 "$BANYAN" plan star:6 --method cluster --max-height 1s --height-metric delay
+shows 'in hops only' err
+wants 1 "$BANYAN" plan ring:8 --max-height 3
+wants 2 "$BANYAN" plan star:6 --ranks h4,nobody
+shows 'there is no "nobody"' err
+wants 2 "$BANYAN" plan star:6 --tolerance 7
+wants 2 "$BANYAN" plan star:6 --builtin ring
+wants 1 "$BANYAN" plan nosuch.json
+
+# the control tree, and a ring if there is one
+wants 0 "$BANYAN" plan clos:racks=4,hosts=4 --control
+shows '^control tree: 16 ranks, height 2, at most 4 children, 4 links to a parent at most' out
+shows '^ring: .* round twice$' out
+shows '^faster: the tree$' out
+wants 0 "$BANYAN" plan clos:racks=4,hosts=4 --control --fan-out 15 --json
+python3 - "$scratch/out" <<'EOF' || fail "the control tree's JSON"
+import json, sys
+control = json.loads(open(sys.argv[1], encoding="utf-8").read())
+tree, ring = control["tree"], control["ring"]
+assert (control["ranks"], tree["height"], tree["fan_out"], control["relaxed"]) == (16, 1, 15, [])
+assert set(tree["parent"].values()) == {tree["root"]} and len(tree["parent"]) == 15
+assert ring["answer"] == "yes" and sorted(ring["order"]) == sorted({tree["root"], *tree["parent"]})
+assert control["use"] == ("ring" if ring["seconds"] <= tree["seconds"] else "tree")
+EOF
+wants 0 "$BANYAN" plan line:9 --control --fan-out 2 --control-height 3 --control-distance 1 --ranks h0,h1,h2,h3,h4,h5,h6,h7
+shows 'The distance had to be raised to 2 links' out
+shows '^ring: none: h0 has fewer than two neighbours$' out
+wants 2 "$BANYAN" plan --control
+shows 'is made for a topology' err
+wants 1 "$BANYAN" plan star:4 --control --control-distance far
+
+# aggregation on switches
+wants 0 "$BANYAN" plan star:5,nic=100m,adds=all --in-network --ranks h0,h1,h2,h3 --server h4
+shows '^in-network aggregation: 4 workers, 100 Mbit/s each; 25 Mbit/s with no switch adding, 100 Mbit/s at most$' out
+shows '^  tree to h4: 100 %, 100 Mbit/s, 1 switch adds with cells of' out
+shows 'h4 \(server\) ─── switch adds 4 ─┬─ h0$' out
+wants 0 "$BANYAN" plan clos:racks=3,hosts=3,adds=leaf,oversub=2 --in-network --json
+cp "$scratch/out" "$scratch/placement.json"
+python3 - "$scratch/placement.json" "$scratch" <<'EOF' || fail "the placement's JSON"
+import json, sys
+placement = json.loads(open(sys.argv[1], encoding="utf-8").read())
+assert abs(placement["rate"] - 7.5e9) < 1 and abs(placement["theta"] * placement["rate"] - 1) < 1e-9
+[tree] = placement["trees"]
+assert len(tree["workers"]) == 9 and tree["share"] == 1
+for name, way in tree["workers"].items():
+    assert [hop["switch"] for hop in way["up"]] == [hop["switch"] for hop in reversed(way["down"])]
+    assert (name == tree["server"]) == (not way["up"])
+    for hop in way["up"]:
+        switch = tree["switches"][hop["switch"]]
+        assert hop["adds"] == switch["adds"] and hop["expected"] == switch["expected"] and hop["port"] == switch["port"]
+    if way["down"]:
+        assert way["down"][-1]["port"]["to"] == name
+assert sum(branch["workers"] for branch in tree["switches"]["leaf0"]["branches"]) == 8
+json.dump(placement["plan"], open(sys.argv[2] + "/in-network.json", "w", encoding="utf-8"))
+EOF
+wants 0 "$BANYAN" plan --file "$scratch/in-network.json"
+shows '^plan in-network: 9 ranks, 3 others, planned for 7.5 Gbit/s' out
+wants 0 "$BANYAN" plan clos:racks=3,hosts=3,adds=leaf,oversub=2 --in-network --adding 0
+shows '1.25 Gbit/s each' out
+wants 0 "$BANYAN" plan star:6,nic=1g --in-network --ranks h0,h1,h2,h3 --server h4,h5
+shows '500 Mbit/s each' out
+wants 1 "$BANYAN" plan star:66,adds=all --in-network
+shows 'at most 64' err
+wants 2 "$BANYAN" plan star:6 --in-network --server switch
+shows 'is a switch and cannot be a server' err
+wants 2 "$BANYAN" plan star:6 --in-network --control
+wants 2 "$BANYAN" plan --in-network
+shows 'is made for a topology' err
+
+# racks of different sizes, the last one the smaller
+printf '{"format": "banyan-topology 1", "nodes": [{"name": "a", "group": "x"}, {"name": "b", "group": "x"}, {"name": "c"},
+  {"name": "s", "kind": "switch"}], "links": [{"a": "a", "b": "s", "capacity": "1g"}, {"a": "b", "b": "s", "capacity": "1g"},
+  {"a": "c", "b": "s", "capacity": "1g"}]}' >"$scratch/racks.json"
+wants 0 "$BANYAN" plan "$scratch/racks.json"

@@ -44,12 +44,16 @@ shows '^banyan run: rank 1 on host' err
 mkdir "$scratch/folder" "$scratch/folder/ring"
 wants 0 env -C "$scratch/folder" "$BANYAN" run -n 2 --plan ring -- "$hello"
 shows '1 \+ \.\.\. \+ 2 = 3$' out
+wants 1 env BANYAN_RANK=1 BANYAN_KEY=x "$hello"
+shows '^hello: .* but only the rank is given' err
 # A misspelt variable is told, once; one that is nobody's is let be.
 wants 0 env BANYAN_TRANSPROT=tcp BANYAN_MY_OWN=1 "$BANYAN" run -n 2 -- "$hello"
 shows 'BANYAN_TRANSPROT is no variable .*did you mean BANYAN_TRANSPORT\?$' err
 [ "$(wc -l <"$scratch/err")" -eq 1 ] || fail "more than one line on a misspelt variable"
 wants 2 "$BANYAN" run -H localhost:65000,127.0.0.1:65000 -- true
 shows 'more than 65536 slots' err
+wants 2 "$BANYAN" run -n 2 --port-range 21000-21001 -- true
+shows '21000-21001 has 2 ports, but host .* needs 3' err
 
 # --- several hosts that are all this one
 wants 0 "$BANYAN" run -H "localhost:2,127.0.0.1:1,$(hostname):2" -n 4 -- \
@@ -106,9 +110,13 @@ wants 137 "$BANYAN" run -H localhost:2,127.0.0.1:2 -- sh -c "[ \$BANYAN_RANK = 2
 shows '^banyan run: rank 2 on host 127\.0\.0\.1: killed by signal 9 \(Killed\)$' err
 wants 139 "$BANYAN" run -n 2 -- sh -c "ulimit -c 0; [ \$BANYAN_RANK = 0 ] && kill -SEGV \$\$; exec sleep $odd"
 shows 'rank 0 .* killed by signal 11 \(Segmentation fault\)' err
-wants 127 "$BANYAN" run -n 1 -- "$scratch/nonesuch"
-shows "cannot run $scratch/nonesuch: No such file" err
+for hosts in localhost:3 localhost:2,127.0.0.1:2; do
+  wants 127 "$BANYAN" run -H $hosts -- "$scratch/nonesuch"
+  shows "^banyan run: host [a-z0-9.]+: cannot run $scratch/nonesuch: No such file or directory$" err
+  [ "$(cat "$scratch/out" "$scratch/err" | wc -l)" -eq 1 ] || fail "a command that is not there is said more than once"
+done
 wants 126 "$BANYAN" run -n 1 -- "$scratch"
+shows "cannot run $scratch: Permission denied$" err
 wants 124 "$BANYAN" run -n 2 --timeout 0.3 -- sleep "$odd"
 shows 'not done after 0.3 s' err
 # Who ignores SIGTERM is killed.
@@ -187,3 +195,15 @@ kill -KILL "$(pgrep -P "$job")"
 ends 1
 shows 'connection lost \(killed by signal 9' err
 left 0
+
+# --- planned when it starts
+wants 0 env BANYAN_LOG=info "$BANYAN" run -n 4 --transport tcp --topology star:4,nic=1g -- "$BANYAN" bench -s 8,1M --iterations 2
+shows 'planned from the topology in [0-9.]+ s: 667 Mbit/s of at most 667 Mbit/s' err
+shows ' 1048576 +2 .* 0$' out
+wants 0 env BANYAN_LOG=info "$BANYAN" run -n 4 --transport tcp --topology star:4 --plan ring -- "$BANYAN" bench -s 8 --iterations 2
+! grep -q "planned from the topology" "$scratch/err" || fail "a plan was given, but it planned"
+wants 0 env BANYAN_LOG=info "$BANYAN" run -n 3 --transport tcp --topology measure -- "$BANYAN" bench -s 8,1M --iterations 2
+shows '3 hosts measured, [0-9]+ experiments' err
+shows 'planned from the topology in ' err
+wants 1 "$BANYAN" run -n 3 --transport tcp --topology star:4 -- "$BANYAN" bench -s 8 --iterations 2
+shows 'rank 0 .* could not plan from the topology: .*4 hosts take part in it, but the job has 3' err

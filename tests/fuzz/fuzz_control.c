@@ -72,7 +72,7 @@ static void inquire(struct by_context *context, const uint8_t *data, size_t size
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *names[RANKS] = {"rank 0 (host a)", "rank 1 (host a)", "rank 2 (host b)"};
-  struct by_context context = {.size = RANKS, .names = names};
+  struct by_context context = {.size = RANKS, .processes = RANKS, .names = names};
   if (size < 3) return 0;
   inquire(&context, data + 3, size - 3, data);
   return 0;

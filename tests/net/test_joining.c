@@ -19,6 +19,7 @@
 #include "handshake.h"
 #include "job.h"
 #include "member.h"
+#include "settings.h"
 
 enum { LISTENS = 0x0a, CONNECTED = 0x01 };
 
@@ -144,7 +145,7 @@ static void rank_has_own_settings(struct job *job, int rank) {
 /* What ranks would deadlock over in their first large call. */
 static void test_settings_differ(void **state) {
   (void)state;
-  static const char *const variables[2][2] = {{"BANYAN_UNASKED", "64K"}, {"BANYAN_CREDIT", "4M"}};
+  static const char *const variables[2][2] = {{"BANYAN_UNASKED", "64K"}, {"BANYAN_CREDIT", "8M"}};
   for (int i = 0; i < 2; i++) {
     struct job job = {.n = 3, .run = rank_has_own_settings, .argument = variables[i]};
     job_start(&job);
@@ -165,8 +166,15 @@ struct player {
 
 static size_t write_hello(uint8_t *bytes, size_t room) {
   struct by_writer writer;
-  const struct by_member member = {
-      .host = "here", .machine = "none", .local = "", .pid = 1, .cores = 1, .unasked = 256 << 10, .credit = 1 << 20};
+  struct by_settings settings;
+  assert_ok(by_settings_read(&settings));
+  const struct by_member member = {.host = "here",
+                                   .machine = "none",
+                                   .local = "",
+                                   .pid = 1,
+                                   .cores = 1,
+                                   .unasked = settings.unasked,
+                                   .credit = settings.credit};
   by_writer_init(&writer, bytes, room);
   by_write_u32(&writer, 2);
   by_write_u32(&writer, 3);

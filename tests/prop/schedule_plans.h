@@ -99,6 +99,53 @@ static inline struct by_plan *random_plan(struct by_rng *rng, uint32_t n) {
   return plan;
 }
 
+/* Trees over all ranks and some of the helpers, wherever these stand: root, inner vertex, leaf. */
+static inline void random_helped_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group) {
+  uint32_t n_all = plan->n_vertices, n_ranks = plan->n_ranks, n = 0;
+  bool other_way_down = below(rng, 2);
+  assert_ok(by_group_init(plan, group, BY_GROUP_TREE, n_all, other_way_down));
+  group->twigs = BY_ARENA_ARRAY(&plan->arena, struct by_twig, n_all);
+  for (uint32_t v = 0; v < n_all; v++)
+    if (v < n_ranks || below(rng, 3)) group->order[n++] = v;
+  group->n = n;
+  shuffle(rng, group->order, n);
+  for (uint32_t v = 0; v < n_ranks && below(rng, 2); v++) { /* some of the first ranks become twigs */
+    uint32_t at = 0;
+    while (group->order[at] != v) at++;
+    if (group->n == 1) break;
+    group->order[at] = group->order[--group->n];
+    group->twigs[group->n_twigs++].child = v;
+  }
+  for (uint32_t i = 0; i < group->n_twigs; i++) group->twigs[i].parent = group->order[below(rng, group->n)];
+  group->root = below(rng, group->n);
+  random_tree(rng, group->up, group->n, group->root);
+  if (other_way_down) random_tree(rng, group->down, group->n, group->root);
+}
+
+/* Some groups are of ranks alone. */
+static inline struct by_plan *random_helped_plan(struct by_rng *rng, uint32_t n, uint32_t n_helpers) {
+  static const char *const names[] = {"h0", "h1", "h2", "h3"};
+  struct by_plan *made, *plan;
+  uint32_t n_groups = 1 + below(rng, 4);
+  double sum = 0;
+  assert_ok(by_plan_create("helped", &made));
+  assert_ok(by_plan_add_vertices(made, n, n_helpers));
+  for (uint32_t i = 0; i < n_helpers; i++) made->vertices[n + i].name = names[i];
+  assert_ok(by_plan_add_classes(made, 1));
+  assert_ok(by_plan_add_groups(made, made->classes, n_groups));
+  for (uint32_t i = 0; i < n_groups; i++) {
+    struct by_group *group = &made->classes->groups[i];
+    if (i && below(rng, 3) == 0)
+      random_group(rng, made, group);
+    else
+      random_helped_group(rng, made, group);
+    sum += group->share = 0.01 + by_rng_unit(rng);
+  }
+  for (uint32_t i = 0; i < n_groups; i++) made->classes->groups[i].share /= sum;
+  assert_ok(by_plan_finish(made, &plan));
+  return plan;
+}
+
 /* A built-in over random hosts of 1 to 4 ranks each. */
 static inline struct by_plan *random_host_plan(struct by_rng *rng, uint32_t n_hosts) {
   struct by_plan *hosts, *plan;

@@ -54,9 +54,11 @@ static inline void world_extent(const struct world *world, uint32_t rank, enum b
   bool none = sends ? c == BANYAN_BROADCAST || (c == BANYAN_SCATTER && !root)
                     : (c == BANYAN_REDUCE || c == BANYAN_GATHER) && !root;
   if (buffer == BY_BUFFER_TMP) {
-    own = false;
-    none = !schedule->needs_tmp;
+    *first = schedule->needs_tmp ? bounds[schedule->origin[buffer]] : 0;
+    *last = schedule->needs_tmp ? bounds[schedule->tmp_last] : 0;
+    return;
   }
+  none |= rank >= schedule->n_ranks;
   *first = own ? bounds[rank * schedule->per_block] : 0;
   *last = none ? 0 : own ? bounds[(rank + 1) * schedule->per_block] : bounds[schedule->n_pieces];
 }
@@ -155,7 +157,8 @@ static inline void world_work(struct world *world, struct world_step *state, uin
       state->carried[e - start] = *world_at(world, state->rank, step->from, e);
       continue;
     }
-    uint64_t value = step->kind == BY_STEP_RECEIVE ? 0 : *world_at(world, state->rank, step->from, e);
+    bool reads = step->kind != BY_STEP_RECEIVE && (step->kind != BY_STEP_REDUCE || step->own != BY_NO_OWN);
+    uint64_t value = !reads ? 0 : *world_at(world, state->rank, step->from, e);
     for (uint32_t i = 0; i < step->n_in; i++) value += world_element(world, state->from[i], e - start);
     if (step->divide) value *= WORLD_DIVIDED;
     *world_at(world, state->rank, step->to, e) = value;
@@ -217,8 +220,8 @@ static inline uint64_t world_expected(const struct world *world, uint32_t rank, 
     if (schedule->collective != BANYAN_ALLTOALL) return world_term(owner, element);
     return world_term(owner, element - world->bounds[rank][owner] + world->bounds[rank][rank]);
   default:
-    for (uint32_t other = 0; other < world->n; other++) sum += world_term(other, element);
-    return world->n > 1 ? sum * WORLD_DIVIDED : sum;
+    for (uint32_t other = 0; other < schedule->n_ranks; other++) sum += world_term(other, element);
+    return schedule->n_ranks > 1 ? sum * WORLD_DIVIDED : sum;
   }
 }
 

@@ -100,10 +100,31 @@ static void test_hosts(void **state) {
   }
 }
 
+/* With helpers, and without them once more: the same cuts, and everything that helpers have no part in. */
+static void test_helpers(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 6);
+  for (int i = 0; i < 600; i++) {
+    uint32_t n = 1 + below(&rng, i % 20 ? 9 : 40);
+    struct by_plan *plan = random_helped_plan(&rng, n, 1 + below(&rng, 4)), *among;
+    for (int c = BANYAN_ALLREDUCE; c <= BANYAN_BARRIER; c++)
+      if (by_collective_takes_helpers((enum banyan_collective)c))
+        check_one(plan, (enum banyan_collective)c, below(&rng, n));
+    assert_ok(by_plan_among_ranks(plan, &among));
+    assert_int_equal(among->n_vertices, n);
+    for (uint32_t g = 0; g < plan->classes->n_groups; g++)
+      assert_true(among->classes->groups[g].share == plan->classes->groups[g].share);
+    check_plan(among);
+    by_plan_destroy(among);
+    by_plan_destroy(plan);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_families), cmocka_unit_test(test_grids), cmocka_unit_test(test_large),
-      cmocka_unit_test(test_random),   cmocka_unit_test(test_hosts),
+      cmocka_unit_test(test_random),   cmocka_unit_test(test_hosts), cmocka_unit_test(test_helpers),
   };
   return cmocka_run_group_tests_name("schedule_check", tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ struct set {
 };
 
 static void compile_all(struct set *set, const struct by_plan *plan, enum banyan_collective collective, uint32_t root) {
-  set->n = plan->n_ranks;
+  set->n = by_collective_takes_helpers(collective) ? plan->n_vertices : plan->n_ranks;
   assert_true(set->n <= 4 * MOST_RANKS);
   for (uint32_t rank = 0; rank < set->n; rank++)
     assert_ok(by_schedule_compile(plan, &plan->classes[0], collective, root, rank, &set->schedules[rank]));
@@ -74,6 +74,23 @@ static void test_random_plans_run(void **state) {
   for (int i = 0; i < 60; i++) {
     struct by_plan *plan = i % 3 ? random_plan(&rng, 1 + below(&rng, 12)) : random_host_plan(&rng, 2 + below(&rng, 4));
     run_plan(plan, "random plan", &rng);
+    by_plan_destroy(plan);
+  }
+}
+
+static void test_helped_plans_run(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 7);
+  for (int i = 0; i < 100; i++) {
+    struct by_plan *plan = random_helped_plan(&rng, 1 + below(&rng, 9), 1 + below(&rng, 4));
+    static const enum banyan_collective all[] = {BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST, BANYAN_BARRIER};
+    for (int c = 0; c < 4; c++) {
+      struct set set;
+      compile_all(&set, plan, all[c], below(&rng, plan->n_ranks));
+      run_counts(&set, "plan with helpers", &rng);
+      destroy_all(&set);
+    }
     by_plan_destroy(plan);
   }
 }
@@ -287,6 +304,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_families_run),
       cmocka_unit_test(test_random_plans_run),
+      cmocka_unit_test(test_helped_plans_run),
       cmocka_unit_test(test_damage_is_found),
   };
   return cmocka_run_group_tests_name("schedule_run", tests, NULL, NULL);

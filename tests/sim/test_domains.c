@@ -72,8 +72,8 @@ static void exchange(struct pair *pair, int sender) {
   by_call_release(receive);
 }
 
-/* All of a large message is granted when its receiver gives it up. What comes is thrown away, and its sender is through
- * some time. */
+/* A part of a large message is granted when its receiver gives it up, and then all of it. What comes is thrown away,
+ * and its sender is through some time. */
 static void test_gives_up_granted(void **state) {
   (void)state;
   static const struct by_sim_options nets[] = {{.delay = BY_MICROSECOND},
@@ -101,7 +101,7 @@ static void test_gives_up_granted(void **state) {
 /* Calls that the receiver never makes, and which use up the link's credit: what came for them is thrown away, the rest
  * of a frame too, and the credit is given back. */
 static void give_up_stored(int turns) {
-  enum { CALLS = 20, MORE = 5, BYTES = 100 << 10 };
+  enum { CALLS = 20, MORE = 5, BYTES = 400 << 10 };
   struct pair pair = {0};
   struct by_sim_options net = {.seed = (uint64_t)turns, .delay = BY_MICROSECOND, .split = true};
   struct by_call *sends[CALLS + MORE];

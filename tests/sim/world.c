@@ -41,10 +41,51 @@ static void tell_all(void *context, enum banyan_status status, uint32_t process,
     if (!node->world->nodes[r].dead) by_engine_fail(node->world->nodes[r].engine, status, process, copy);
 }
 
+/* What rank 0's word does: everybody hears of it some time, from outside of the engine. */
+static bool suspect(void *context, uint32_t process, const char *text) {
+  const struct node *node = context;
+  struct world *world = node->world;
+  (void)text;
+  if (process < world->n) return false;
+  for (uint32_t i = 0; i < world->n + world->n_helpers; i++) world->nodes[i].hears[process] = true;
+  return true;
+}
+
+static void make_domain(struct node *node, struct by_plan *plan) {
+  struct world *world = node->world;
+  uint32_t all[WORLD_MOST];
+  for (uint32_t r = 0; r < WORLD_MOST; r++) all[r] = r;
+  MUST(by_domain_create(node->engine, 0, node->rank, world->n, all, &node->domain));
+  if (plan->n_vertices > plan->n_ranks)
+    MUST(by_domain_set_helped_plan(node->domain, plan, all + world->n));
+  else
+    by_domain_set_plan(node->domain, plan);
+}
+
+struct named {
+  const char *name;
+  uint32_t n;
+};
+
+static struct by_plan *make_builtin(void *context) {
+  const struct named *named = context;
+  struct by_plan *plan = NULL;
+  MUST(by_plan_builtin(named->name, named->n, &plan));
+  return plan;
+}
+
 void world_init(struct world *world, uint32_t n, const char *plan, const struct by_sim_options *net,
                 const struct by_engine_options *engine, uint64_t seed) {
+  struct named named = {plan, n};
+  world_init_helped(world, n, 0, make_builtin, &named, net, engine, seed);
+}
+
+void world_init_helped(struct world *world, uint32_t n, uint32_t n_helpers, struct by_plan *(*plan)(void *context),
+                       void *context, const struct by_sim_options *net, const struct by_engine_options *engine,
+                       uint64_t seed) {
   memset(world, 0, sizeof *world);
   world->n = n;
+  world->n_helpers = n_helpers;
   world->seed = seed;
   world->kill_rank = UINT32_MAX;
   world->most_lanes = 1;
@@ -52,25 +93,22 @@ void world_init(struct world *world, uint32_t n, const char *plan, const struct 
   struct by_sim_options net_options = *net;
   net_options.seed = seed;
   MUST(by_sim_create(&net_options, &world->sim));
-  uint32_t all[WORLD_MOST];
-  for (uint32_t r = 0; r < n; r++) all[r] = r;
-  for (uint32_t r = 0; r < n; r++) {
+  for (uint32_t r = 0; r < n + n_helpers; r++) {
     struct node *node = &world->nodes[r];
     node->world = world;
     node->rank = r;
     struct by_engine_options options = *engine;
     options.clock = by_sim_clock(world->sim);
-    options.processes = n;
+    options.processes = n + n_helpers;
+    options.ranks = n;
+    options.suspects = suspect;
     options.self = r;
     options.connect = connect_nodes;
     options.failed = tell_all;
     options.context = node;
     MUST(by_engine_create(&options, &node->engine));
-    struct by_plan *parsed = NULL;
-    MUST(by_plan_builtin(plan, n, &parsed));
-    MUST(by_domain_create(node->engine, 0, r, n, all, &node->domain));
-    by_domain_set_plan(node->domain, parsed);
   }
+  for (uint32_t r = 0; r < n + n_helpers; r++) make_domain(&world->nodes[r], plan(context));
 }
 
 void world_clear(struct world *world) {
@@ -89,7 +127,7 @@ void world_clear(struct world *world) {
 
 void world_fini(struct world *world) {
   world_clear(world);
-  for (uint32_t r = 0; r < world->n; r++) by_engine_destroy(world->nodes[r].engine);
+  for (uint32_t r = 0; r < world->n + world->n_helpers; r++) by_engine_destroy(world->nodes[r].engine);
   by_sim_destroy(world->sim);
 }
 
@@ -117,6 +155,15 @@ static double get(enum banyan_dtype dtype, const char *at, size_t i) {
   if (dtype == BANYAN_INT64) return (double)((const int64_t *)(const void *)at)[i];
   if (dtype == BANYAN_INT8) return ((const int8_t *)at)[i];
   return ((const uint8_t *)at)[i];
+}
+
+/* For values that no floating type holds exactly; whole types cut what is behind the point. */
+static double roughen(const struct world *world, double v) {
+  return world->rough ? v * (1 + 1.0 / 3) : v;
+}
+
+static bool is_float(enum banyan_dtype dtype) {
+  return dtype == BANYAN_FLOAT32 || dtype == BANYAN_FLOAT64;
 }
 
 static size_t block_of(const struct deed *deed, uint32_t rank) {
@@ -202,7 +249,7 @@ static void start_deed(struct world *world, struct node *node) {
   bool broadcast = call.collective == BANYAN_BROADCAST;
   char *fill = broadcast ? node->recv[index] : node->send[index];
   for (size_t i = 0; i < out && !(broadcast && (uint32_t)call.root != node->rank); i++)
-    put(call.dtype, fill, i, value(index, node->rank, i));
+    put(call.dtype, fill, i, roughen(world, value(index, node->rank, i)));
   call.send = node->send[index];
   call.recv = node->recv[index];
   if (call.counts) call.counts = deed->counts;
@@ -227,20 +274,42 @@ static void die(void *context, struct by_lane *lane) {
   by_sim_kill(lane);
 }
 
+static bool hear(struct world *world, struct node *node, bool eager) {
+  bool heard = false;
+  for (uint32_t i = world->n; i < world->n + world->n_helpers; i++) {
+    if (!node->hears[i]) continue;
+    heard = true; /* there is something to be done */
+    if (!eager && by_rng_below(&world->rng, 6)) continue;
+    node->hears[i] = false;
+    by_engine_lost(node->engine, i);
+  }
+  return heard;
+}
+
+static void kill_one(struct world *world) {
+  struct node *victim = &world->nodes[world->kill_rank];
+  victim->dead = true;
+  by_engine_lanes(victim->engine, die, NULL);
+  if (!world->deaths) return;
+  world->deaths--;
+  world->kill_rank = world->n + (uint32_t)by_rng_below(&world->rng, world->n_helpers);
+  world->kill_turn = world->turns + by_rng_below(&world->rng, 200);
+}
+
 static bool one_turn(struct world *world, bool eager) {
   bool moved = false;
-  for (uint32_t i = 0; i < world->n; i++) {
-    struct node *node = &world->nodes[by_rng_below(&world->rng, world->n)];
+  uint32_t all = world->n + world->n_helpers;
+  for (uint32_t i = 0; i < all; i++) {
+    struct node *node = &world->nodes[by_rng_below(&world->rng, all)];
     if (node->dead) continue;
-    if (node->started < world->n_deeds && (eager || by_rng_below(&world->rng, 8) == 0)) {
+    moved |= hear(world, node, eager);
+    if (node->rank < world->n && node->started < world->n_deeds && (eager || by_rng_below(&world->rng, 8) == 0)) {
       start_deed(world, node);
       moved = true;
     }
     moved |= by_engine_progress(node->engine);
     if (world->turns++ == world->kill_turn && world->kill_rank != UINT32_MAX) {
-      struct node *victim = &world->nodes[world->kill_rank];
-      victim->dead = true;
-      by_engine_lanes(victim->engine, die, NULL);
+      kill_one(world);
       moved = true;
     }
   }
@@ -261,7 +330,18 @@ bool world_run(struct world *world) {
   return true;
 }
 
+/* Of what all ranks get. */
+static void check_bits(struct world *world, uint32_t d) {
+  const struct deed *deed = &world->deeds[d];
+  size_t bytes = deed->call.count * banyan_dtype_size(deed->call.dtype);
+  if (deed->call.collective != BANYAN_ALLREDUCE || !is_float(deed->call.dtype)) return;
+  for (uint32_t r = 1; r < world->n; r++)
+    if (memcmp(world->nodes[0].recv[d], world->nodes[r].recv[d], bytes) != 0)
+      fail_msg("seed %llu, deed %u: ranks 0 and %u have other bits", (unsigned long long)world->seed, d, r);
+}
+
 void world_check(struct world *world) {
+  for (uint32_t d = 0; d < world->n_deeds; d++) check_bits(world, d);
   for (uint32_t r = 0; r < world->n; r++) {
     struct node *node = &world->nodes[r];
     for (uint32_t d = 0; d < world->n_deeds; d++) {
@@ -270,8 +350,10 @@ void world_check(struct world *world) {
       for (size_t i = 0; i < recv_count(world, deed, r); i++) {
         double want, got = get(deed->call.dtype, node->recv[d], i);
         if (!expected(world, d, r, i, &want)) break;
+        want = roughen(world, want);
         if (deed->call.dtype == BANYAN_UINT8) want = (double)(uint8_t)(int)want;
         double error = deed->call.op == BANYAN_AVERAGE || deed->call.scale != 0 ? 1e-5 : 0;
+        if (world->rough) error = 1e-3;
         if (got - want > error || want - got > error)
           fail_msg("seed %llu, deed %u (%s), n %u, rank %u: element %zu of %zu is %g, must be %g",
                    (unsigned long long)world->seed, d, banyan_collective_name(deed->call.collective), world->n, r, i,

@@ -10,6 +10,8 @@
 
 enum { WORLD_MOST = 40, DEEDS_MOST = 16 };
 
+struct by_plan;
+
 struct deed {
   struct banyan_call call; /* buffers are filled in */
   size_t counts[WORLD_MOST];
@@ -25,6 +27,7 @@ struct node {
   struct by_call *calls[DEEDS_MOST];
   char *send[DEEDS_MOST], *recv[DEEDS_MOST];
   bool dead;
+  bool hears[WORLD_MOST]; /* that this helper is gone, some time soon */
 };
 
 struct world {
@@ -32,6 +35,8 @@ struct world {
   struct by_rng rng;
   uint64_t seed;
   uint32_t n, n_deeds;
+  uint32_t n_helpers; /* nodes behind the ranks */
+  bool rough;         /* values of floating types are not exact: all ranks must have the same bits */
   struct deed deeds[DEEDS_MOST];
   struct node nodes[WORLD_MOST];
   uint64_t turns;
@@ -39,11 +44,16 @@ struct world {
       most_lanes; /* a link has a random number of them up to this one, each with a speed of its own; 1 after init */
   uint32_t kill_rank; /* UINT32_MAX: nobody */
   uint64_t kill_turn;
+  uint32_t deaths; /* more helpers to be killed, each some time after the one before */
 };
 
 /* `plan` is a built-in's name. Fails the test on any error. */
 void world_init(struct world *world, uint32_t n, const char *plan, const struct by_sim_options *net,
                 const struct by_engine_options *engine, uint64_t seed);
+/* The same with helpers; every node's plan is made by `plan`. */
+void world_init_helped(struct world *world, uint32_t n, uint32_t n_helpers, struct by_plan *(*plan)(void *context),
+                       void *context, const struct by_sim_options *net, const struct by_engine_options *engine,
+                       uint64_t seed);
 void world_fini(struct world *world);
 /* Starts and finishes all deeds on all ranks. False: nothing moves any more although calls are pending. */
 bool world_run(struct world *world);

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -7,7 +8,6 @@
 
 #include "acceptor.h"
 #include "localsocket.h"
-#include "log.h"
 #include "socket.h"
 
 static uint64_t hand_time = 1;
@@ -64,7 +64,7 @@ static void test_tcp(void **state) {
   assert_ok(by_address_parse("127.0.0.1:0", &at));
   assert_ok(by_socket_listen(&at, any, &listener, &bound));
   assert_ok(by_acceptor_create(loop, listener, on_accepted, &owner, &owner.acceptor));
-  for (int i = 0; i < 3; i++) assert_ok(by_socket_connect_start(&bound, NULL, &fd[i]));
+  for (int i = 0; i < 3; i++) assert_ok(by_socket_connect_start(&bound, &fd[i]));
   for (int i = 0; i < 10000 && owner.taken < 3; i++) assert_ok(by_loop_run_once(loop, BY_MILLISECOND));
   assert_int_equal(owner.taken, 3);
   by_acceptor_destroy(owner.acceptor);
@@ -138,7 +138,7 @@ static void test_a_bad_listener(void **state) {
 }
 
 int main(void) {
-  if (by_log_configure("error") != BANYAN_OK) return 1;
+  setenv("BANYAN_LOG", "error", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tcp),
       cmocka_unit_test(test_destroyed_by_its_callback),

@@ -12,13 +12,10 @@ static void test_numbers_are_little_endian(void **state) {
   struct by_writer writer;
   by_writer_init(&writer, data, sizeof data);
   by_write_u8(&writer, 1);
-  by_write_u16(&writer, 0x0302);
-  by_write_u32(&writer, 0x07060504);
-  by_write_u64(&writer, 0x0f0e0d0c0b0a0908u);
-  by_write_f64(&writer, 1.0);
+  by_write_u32(&writer, 0x05040302);
+  by_write_u64(&writer, 0x0d0c0b0a09080706u);
   by_write_string(&writer, "ab");
-  static const uint8_t expected[] = {1, 2, 3, 4, 5, 6, 7,    8,    9, 10, 11, 12, 13,  14, 15,
-                                     0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 2, 0,  0,  0,  'a', 'b'};
+  static const uint8_t expected[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 2, 0, 0, 0, 'a', 'b'};
   assert_false(writer.failed);
   assert_int_equal(writer.length, sizeof expected);
   assert_memory_equal(data, expected, sizeof expected);
@@ -28,10 +25,8 @@ static size_t write_all(void *data, size_t room, bool *failed) {
   struct by_writer writer;
   by_writer_init(&writer, data, room);
   by_write_u8(&writer, 0xff);
-  by_write_u16(&writer, 0xffee);
   by_write_u32(&writer, 0xffeeddcc);
   by_write_u64(&writer, 0xffeeddccbbaa9988u);
-  by_write_f64(&writer, -0.1);
   by_write_string(&writer, "host");
   by_write_blob(&writer, "\0\1\2", 3);
   by_write_string(&writer, "");
@@ -46,10 +41,8 @@ static bool read_all(const void *data, size_t length) {
   size_t n;
   by_reader_init(&reader, data, length);
   bool same = by_read_u8(&reader) == 0xff;
-  same &= by_read_u16(&reader) == 0xffee;
   same &= by_read_u32(&reader) == 0xffeeddcc;
   same &= by_read_u64(&reader) == 0xffeeddccbbaa9988u;
-  same &= by_read_f64(&reader) == -0.1;
   by_read_string(&reader, host, sizeof host);
   same &= strcmp(host, "host") == 0;
   const uint8_t *blob = by_read_blob(&reader, &n);
@@ -176,7 +169,7 @@ static void test_random_reads(void **state) {
       size_t left = by_reader_left(&reader);
       switch (by_rng_below(&rng, 6)) {
       case 0: by_read_u8(&reader); break;
-      case 1: by_read_u16(&reader); break;
+      case 1: by_read_u32(&reader); break;
       case 2: by_read_u64(&reader); break;
       case 3: by_read_blob(&reader, &n); break;
       case 4: by_read_string(&reader, text, sizeof text); break;

@@ -28,7 +28,7 @@ static void make_world(struct world *world) {
   static struct by_address address;
   struct by_context *c = &world->context;
   struct by_key key = {{0}};
-  *c = (struct by_context){.rank = MANY - 1, .size = MANY, .wake = eventfd(0, EFD_NONBLOCK)};
+  *c = (struct by_context){.rank = MANY - 1, .size = MANY, .processes = MANY, .wake = eventfd(0, EFD_NONBLOCK)};
   c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "1", .tos = -1};
   by_arena_init(&c->arena);
   pthread_mutex_init(&c->lock, NULL);
@@ -85,7 +85,7 @@ static void test_many_wishes(void **state) {
 /* ---- hellos */
 
 static enum banyan_status read_hello(struct hello hello, size_t length) {
-  struct by_context context = {.rank = 2, .size = 4};
+  struct by_context context = {.rank = 2, .size = 4, .processes = 4};
   struct hello out;
   uint8_t bytes[HELLO + 1] = {0};
   by_hello_write(&hello, bytes);

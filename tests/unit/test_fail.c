@@ -72,7 +72,7 @@ static void every_status_has_a_name_of_its_own(void **state) {
       BANYAN_OK,           BANYAN_ERR_ARGUMENT, BANYAN_ERR_UNSUPPORTED, BANYAN_ERR_NO_MEMORY,
       BANYAN_ERR_SYSTEM,   BANYAN_ERR_PARSE,    BANYAN_ERR_PLAN,        BANYAN_ERR_CONNECT,
       BANYAN_ERR_AUTH,     BANYAN_ERR_PROTOCOL, BANYAN_ERR_PEER_DEAD,   BANYAN_ERR_TIMEOUT,
-      BANYAN_ERR_MISMATCH, BANYAN_ERR_ABORTED,  BANYAN_ERR_CLOSED};
+      BANYAN_ERR_MISMATCH, BANYAN_ERR_ABORTED,  BANYAN_ERR_CLOSED,      BANYAN_ERR_TOPOLOGY};
   size_t n = sizeof all / sizeof *all;
   for (size_t i = 0; i < n; i++) {
     assert_string_not_equal(banyan_status_name(all[i]), "unknown status");

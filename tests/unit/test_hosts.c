@@ -51,7 +51,7 @@ static void test_random_places(void **state) {
     struct by_context context = {0};
     by_rng_init(&rng, seed);
     by_arena_init(&context.arena);
-    context.size = 1 + (uint32_t)by_rng_below(&rng, MOST);
+    context.size = context.processes = 1 + (uint32_t)by_rng_below(&rng, MOST);
     context.rank = (uint32_t)by_rng_below(&rng, context.size);
     context.settings.transport = by_rng_below(&rng, 2) ? "auto" : "tcp";
     fill(&context, members, &rng);
@@ -64,7 +64,7 @@ static void test_random_places(void **state) {
 static void test_shm_needs_one_host(void **state) {
   (void)state;
   struct by_member members[2] = {{.host = "a", .machine = "m", .cores = 2}, {.host = "b", .machine = "m", .cores = 2}};
-  struct by_context context = {.size = 2, .members = members, .settings = {.transport = "shm"}};
+  struct by_context context = {.size = 2, .processes = 2, .members = members, .settings = {.transport = "shm"}};
   by_arena_init(&context.arena);
   assert_int_equal(by_hosts_index(&context), BANYAN_ERR_UNSUPPORTED);
   assert_non_null(strstr(banyan_error_text(), "on 2 hosts"));
@@ -73,7 +73,7 @@ static void test_shm_needs_one_host(void **state) {
 
 static void check_differ(struct by_member other) {
   struct by_member members[3] = {{.host = "a", .machine = "m", .unasked = 65536, .credit = 1 << 20}, {0}, other};
-  struct by_context context = {.size = 3, .members = members, .settings = {.transport = "auto"}};
+  struct by_context context = {.size = 3, .processes = 3, .members = members, .settings = {.transport = "auto"}};
   members[1] = members[0];
   by_arena_init(&context.arena);
   assert_int_equal(by_hosts_index(&context), BANYAN_ERR_ARGUMENT);

@@ -89,6 +89,9 @@ static void test_bad_filters(void **state) {
   assert_status(by_interface_list(many, false, &out, &n), BANYAN_ERR_PARSE);
   assert_status(by_interface_list("nosuch0", false, &out, &n), BANYAN_ERR_ARGUMENT);
   assert_non_null(strstr(banyan_error_text(), "nosuch0"));
+  const char *lo = strstr(banyan_error_text(), "lo"); /* once, though it may have several addresses */
+  assert_non_null(lo);
+  assert_null(strstr(lo + 1, "lo,"));
 }
 
 static void test_this_host(void **state) {
@@ -107,22 +110,12 @@ static void test_this_host(void **state) {
   free(all);
 }
 
-static void test_towards(void **state) {
-  (void)state;
-  struct by_interface all[16];
-  size_t n = make_host(all, 0, sizeof host / sizeof *host);
-  struct by_address peer;
-  assert_ok(by_address_parse("10.1.77.1:5", &peer));
-  assert_string_equal(by_interface_towards(all, n, &peer)->name, "eth1");
-  assert_ok(by_address_parse("8.8.8.8:5", &peer));
-  assert_null(by_interface_towards(all, n, &peer));
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choice),      cmocka_unit_test(test_loopback_if_there_is_nothing_else),
-      cmocka_unit_test(test_bad_filters), cmocka_unit_test(test_this_host),
-      cmocka_unit_test(test_towards),
+      cmocka_unit_test(test_choice),
+      cmocka_unit_test(test_loopback_if_there_is_nothing_else),
+      cmocka_unit_test(test_bad_filters),
+      cmocka_unit_test(test_this_host),
   };
   return cmocka_run_group_tests_name("interface", tests, NULL, NULL);
 }

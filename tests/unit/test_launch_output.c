@@ -20,7 +20,7 @@ static void take(struct by_output *output, int rank, int stream, const char *tex
 static void test_whole_lines(void **state) {
   (void)state;
   struct by_output output;
-  by_output_init(&output, BY_OUTPUT_PREFIX, 12);
+  by_output_init(&output, BY_OUTPUT_PREFIX, 12, NULL);
   take(&output, 0, 0, "on");
   take(&output, 11, 0, "two\nthree");
   take(&output, 0, 0, "e\n");
@@ -36,7 +36,7 @@ static void test_whole_lines(void **state) {
 static void test_rank0(void **state) {
   (void)state;
   struct by_output output;
-  by_output_init(&output, BY_OUTPUT_RANK0, 2);
+  by_output_init(&output, BY_OUTPUT_RANK0, 2, NULL);
   take(&output, 0, 0, "{\"a\"");
   take(&output, 1, 0, "other\n");
   take(&output, 0, 0, ": 1}\nno end");
@@ -47,10 +47,23 @@ static void test_rank0(void **state) {
   by_output_fini(&output);
 }
 
+static void test_labels_on_standard_error(void **state) {
+  (void)state;
+  static const char *const labels[] = {"oslo", "bergen"};
+  struct by_output output;
+  by_output_init(&output, BY_OUTPUT_ERROR, 2, labels);
+  take(&output, 1, 0, "one\n");
+  take(&output, 0, 0, "two\n");
+  take(&output, 0, 1, "three\n");
+  assert_int_equal(by_outbox_waiting(&output.to[0]), 0);
+  assert_string_equal(waiting(&output, 1), "[bergen] one\n[oslo] two\n[oslo] three\n");
+  by_output_fini(&output);
+}
+
 static void test_raw_adds_nothing(void **state) {
   (void)state;
   struct by_output output;
-  by_output_init(&output, BY_OUTPUT_RAW, 2);
+  by_output_init(&output, BY_OUTPUT_RAW, 2, NULL);
   take(&output, 0, 0, "half");
   take(&output, 1, 0, "line\n");
   by_output_end(&output, 0);
@@ -61,7 +74,7 @@ static void test_raw_adds_nothing(void **state) {
 static void test_carriage_returns(void **state) {
   (void)state;
   struct by_output output;
-  by_output_init(&output, BY_OUTPUT_PREFIX, 1);
+  by_output_init(&output, BY_OUTPUT_PREFIX, 1, NULL);
   take(&output, 0, 1, "10%\r");
   assert_string_equal(waiting(&output, 1), ""); /* may become \r\n */
   take(&output, 0, 1, "20%\r");
@@ -78,7 +91,7 @@ static void test_long_lines_are_cut(void **state) {
   char *text = malloc(LENGTH);
   struct by_output output;
   memset(text, 'x', LENGTH);
-  by_output_init(&output, BY_OUTPUT_PREFIX, 1);
+  by_output_init(&output, BY_OUTPUT_PREFIX, 1, NULL);
   for (int at = 0; at < LENGTH; at += 1 << 16) by_output_take(&output, 0, 0, text + at, 1 << 16);
   assert_true(by_output_full(&output));
   by_output_end(&output, 0);
@@ -100,8 +113,8 @@ static void test_pieces(void **state) {
     char text[200];
     struct by_output whole, pieces;
     for (size_t i = 0; i < sizeof text; i++) text[i] = letters[by_rng_below(&rng, sizeof letters - 1)];
-    by_output_init(&whole, BY_OUTPUT_PREFIX, 1);
-    by_output_init(&pieces, BY_OUTPUT_PREFIX, 1);
+    by_output_init(&whole, BY_OUTPUT_PREFIX, 1, NULL);
+    by_output_init(&pieces, BY_OUTPUT_PREFIX, 1, NULL);
     by_output_take(&whole, 0, 0, text, sizeof text);
     for (size_t at = 0, n; at < sizeof text; at += n) {
       n = 1 + by_rng_below(&rng, sizeof text - at);
@@ -117,9 +130,13 @@ static void test_pieces(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_whole_lines),        cmocka_unit_test(test_rank0),
-      cmocka_unit_test(test_raw_adds_nothing),   cmocka_unit_test(test_carriage_returns),
-      cmocka_unit_test(test_long_lines_are_cut), cmocka_unit_test(test_pieces),
+      cmocka_unit_test(test_whole_lines),
+      cmocka_unit_test(test_rank0),
+      cmocka_unit_test(test_labels_on_standard_error),
+      cmocka_unit_test(test_raw_adds_nothing),
+      cmocka_unit_test(test_carriage_returns),
+      cmocka_unit_test(test_long_lines_are_cut),
+      cmocka_unit_test(test_pieces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "check.h"
 
 #include "localsocket.h"
+#include "socket.h"
 
 static int count_fds(void) {
   int n = 0;
@@ -28,10 +29,10 @@ static void test_listen_connect_and_who(void **state) {
   assert_status(by_local_connect(name, &near), BANYAN_ERR_CONNECT);
   assert_ok(by_local_listen(name, &listener));
   assert_status(by_local_listen(name, &none), BANYAN_ERR_SYSTEM);
-  assert_ok(by_local_accept(listener, &none));
+  assert_ok(by_socket_accept(listener, &none, NULL));
   assert_int_equal(none, -1);
   assert_ok(by_local_connect(name, &near));
-  assert_ok(by_local_accept(listener, &far));
+  assert_ok(by_socket_accept(listener, &far, NULL));
   assert_true(far >= 0);
   assert_ok(by_local_get_peer(far, &pid, &uid));
   assert_int_equal(pid, getpid());
@@ -57,13 +58,17 @@ static void test_bad_names(void **state) {
   close(fd);
 }
 
+static void make_pair(int fd[2]) {
+  assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+}
+
 static void test_messages_stay_whole(void **state) {
   (void)state;
   int pair[2], fds[1];
   char data[16];
   size_t length, n;
   bool sent;
-  assert_ok(by_local_pair(pair));
+  make_pair(pair);
   assert_ok(by_local_receive(pair[1], data, sizeof data, &length, fds, 1, &n));
   assert_int_equal(length, 0);
   assert_ok(by_local_send(pair[0], "one", 3, NULL, 0, &sent));
@@ -87,7 +92,7 @@ static void test_a_full_socket_sends_nothing(void **state) {
   static char data[4096], back[4096];
   size_t length, n, many = 0, got = 0;
   bool sent;
-  assert_ok(by_local_pair(pair));
+  make_pair(pair);
   for (;;) {
     data[0] = (char)many;
     assert_ok(by_local_send(pair[0], data, sizeof data, NULL, 0, &sent));
@@ -113,7 +118,7 @@ static void test_shared_memory_travels(void **state) {
   size_t length, n;
   bool sent;
   struct stat a, b;
-  assert_ok(by_local_pair(pair));
+  make_pair(pair);
   assert_int_equal(write(memory, "shared", 6), 6);
   int both[2] = {memory, memory};
   assert_ok(by_local_send(pair[0], "m", 1, both, 2, &sent));
@@ -137,7 +142,7 @@ static void test_surplus_leaves_nothing_open(void **state) {
   char data[4];
   size_t length, n;
   bool sent;
-  assert_ok(by_local_pair(pair));
+  make_pair(pair);
   int open_before = count_fds();
   assert_ok(by_local_send(pair[0], "x", 1, three, 3, &sent)); /* too many descriptors */
   assert_status(by_local_receive(pair[1], data, sizeof data, &length, fds, 2, &n), BANYAN_ERR_PROTOCOL);

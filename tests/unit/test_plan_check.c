@@ -20,6 +20,16 @@ static void assert_bad(const struct by_plan *plan, const char *error, const char
   reset;                                                                                                               \
   assert_ok(by_plan_validate(plan))
 
+/* The first test, so that no other has left an error text. */
+static void test_a_good_plan_leaves_no_error(void **state) {
+  (void)state;
+  struct by_plan *plan;
+  assert_ok(by_plan_builtin("ring", 4, &plan));
+  assert_ok(by_plan_validate(plan));
+  assert_string_equal(banyan_error_text(), "");
+  by_plan_destroy(plan);
+}
+
 static void test_plan_and_vertices(void **state) {
   (void)state;
   struct by_plan *plan;
@@ -146,6 +156,7 @@ static void test_kinds_of_vertices(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_good_plan_leaves_no_error),
       cmocka_unit_test(test_plan_and_vertices),
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_trees),

@@ -98,6 +98,22 @@ static void test_order_of_members(void **state) {
   by_plan_destroy(two);
 }
 
+/* The trees of the last class may stand by themselves, as they do where there are no classes. */
+static void test_trees_behind_classes(void **state) {
+  (void)state;
+#define ONE_TREE "\"trees\": [{\"share\": 1, \"root\": \"0\", \"up\": {\"1\": \"0\"}}]"
+#define SMALL "{\"up_to\": 100, \"trees\": [{\"kind\": \"exchange\", \"share\": 1}]}"
+  struct by_plan *within = parsed(HEAD "\"ranks\": 2, \"classes\": [" SMALL ", {" ONE_TREE "}]}");
+  struct by_plan *behind = parsed(HEAD "\"ranks\": 2, \"classes\": [" SMALL "], " ONE_TREE "}");
+  assert_int_equal(behind->n_classes, 2);
+  assert_int_equal(behind->classes[0].up_to, 100);
+  assert_int_equal(behind->classes[1].groups[0].kind, BY_GROUP_TREE);
+  assert_int_equal(within->version, behind->version);
+  assert_round_trip(behind);
+  by_plan_destroy(within);
+  by_plan_destroy(behind);
+}
+
 /* An order that is written down decides in which order children are added, so it is part of the plan. */
 static void test_order_of_a_tree(void **state) {
   (void)state;
@@ -145,7 +161,8 @@ static void test_errors(void **state) {
       {HEAD "\"ranks\": 1}", "p.json: the field \"trees\" is missing", 0},
       {HEAD "\"ranks\": 1, \"trees\": []}", "p.json: trees: has 0 elements", 0},
       {HEAD "\"ranks\": 1, \"trees\": [7]}", "p.json: trees[0]: must be an object, is a whole number", 0},
-      {HEAD "\"ranks\": 1, \"trees\": [], \"classes\": []}", "both \"trees\" and \"classes\"", 0},
+      {HEAD "\"ranks\": 1, \"trees\": [], \"classes\": []}", "p.json: classes: has 0 elements", 0},
+      {HEAD "\"ranks\": 1, \"trees\": [], \"classes\": [{\"trees\": []}]}", "classes[0]: the field \"up_to\"", 0},
       {HEAD "\"ranks\": 1, \"chunk\": \"2 parsecs\", \"trees\": []}", "p.json: chunk: \"2 parsecs\" is not", 0},
       {HEAD "\"ranks\": 1, \"chunk\": \"2G\", \"trees\": []}", "p.json: chunk: is 2G, most is", 0},
       {HEAD "\"vertices\": 4}", "p.json: vertices: must be an object", 0},
@@ -243,6 +260,7 @@ int main(void) {
       cmocka_unit_test(test_everything),
       cmocka_unit_test(test_ranks_without_names),
       cmocka_unit_test(test_order_of_members),
+      cmocka_unit_test(test_trees_behind_classes),
       cmocka_unit_test(test_order_of_a_tree),
       cmocka_unit_test(test_shares),
       cmocka_unit_test(test_errors),

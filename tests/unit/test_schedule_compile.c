@@ -223,7 +223,7 @@ static void test_refuses(void **state) {
   by_plan_destroy(plan);
   schedule = NULL;
   assert_ok(by_plan_parse("helper", with_helper, strlen(with_helper), &plan));
-  assert_status(by_schedule_compile(plan, &plan->classes[0], BANYAN_ALLREDUCE, 0, 0, &schedule),
+  assert_status(by_schedule_compile(plan, &plan->classes[0], BANYAN_REDUCE_SCATTER, 0, 0, &schedule),
                 BANYAN_ERR_UNSUPPORTED);
   assert_non_null(strstr(banyan_error_text(), "\"h0\""));
   assert_ok(by_schedule_check(plan, &plan->classes[0], BANYAN_ALLTOALL, 0)); /* takes no tree */

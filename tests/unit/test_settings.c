@@ -51,8 +51,8 @@ static void test_presets(void **state) {
   assert_true(s.join_deadline == 120);
   assert_string_equal(s.socket_buffer, "0");
   assert_string_equal(s.connections, "1");
-  assert_int_equal(s.unasked, 256 << 10);
-  assert_int_equal(s.credit, 1 << 20);
+  assert_int_equal(s.unasked, 1 << 20);
+  assert_int_equal(s.credit, 4 << 20);
   assert_int_equal(s.chunk, 0);
   assert_int_equal(s.block, 64 << 10);
   assert_true(s.spin < 0);
@@ -73,7 +73,7 @@ static void test_every_variable(void **state) {
       {"BANYAN_UNASKED", "64K"},      {"BANYAN_CREDIT", "512K"},
       {"BANYAN_CHUNK", "100K"},       {"BANYAN_BLOCK", "32K"},
       {"BANYAN_SPIN", "20us"},        {"BANYAN_TOS", "32"},
-      {"BANYAN_ATTACH", "1M"},
+      {"BANYAN_ATTACH", "1M"},        {"BANYAN_TOPOLOGY", "ring:8"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) set(all[i][0], all[i][1]);
   struct by_settings s;
@@ -85,6 +85,7 @@ static void test_every_variable(void **state) {
   assert_string_equal(s.host, "beta");
   assert_string_equal(s.transport, "tcp");
   assert_string_equal(s.plan, "ring");
+  assert_string_equal(s.topology, "ring:8");
   assert_string_equal(s.iface, "eth1");
   assert_string_equal(s.ports, "5000-5100");
   assert_string_equal(s.congestion, "cubic");
@@ -115,7 +116,7 @@ static void test_empty_is_not_set(void **state) {
   struct by_settings s;
   assert_ok(by_settings_read(&s));
   assert_int_equal(s.tos, -1);
-  assert_int_equal(s.unasked, 256 << 10);
+  assert_int_equal(s.unasked, 1 << 20);
   assert_true(s.deadline == 600);
   assert_int_equal(s.rank, -1);
   assert_string_equal(s.transport, "auto");

@@ -30,10 +30,10 @@ static int accept_one(int listener, struct by_address *peer) {
   return fd;
 }
 
-static int connect_to(const struct by_address *to, const struct by_address *from) {
+static int connect_to(const struct by_address *to) {
   int fd;
   bool done;
-  assert_ok(by_socket_connect_start(to, from, &fd));
+  assert_ok(by_socket_connect_start(to, &fd));
   wait_for(fd, POLLOUT);
   assert_ok(by_socket_connect_finish(fd, to, &done));
   assert_true(done);
@@ -48,7 +48,7 @@ struct pair {
 static void open_pair(struct pair *pair, const char *text) {
   struct by_address at = address_of(text);
   assert_ok(by_socket_listen(&at, any_port, &pair->listener, &pair->bound));
-  pair->near = connect_to(&pair->bound, NULL);
+  pair->near = connect_to(&pair->bound);
   pair->far = accept_one(pair->listener, NULL);
 }
 
@@ -106,7 +106,7 @@ static void test_any_address_takes_both_families(void **state) {
   assert_ok(by_socket_listen(NULL, any_port, &listener, &bound));
   assert_true(by_address_is_any(&bound));
   by_address_set_port(&to, by_address_port(&bound));
-  int near = connect_to(&to, NULL);
+  int near = connect_to(&to);
   fd = accept_one(listener, &peer);
   assert_int_equal(by_address_family(&peer), AF_INET); /* not ::ffff:127.0.0.1 */
   assert_ok(by_socket_set_tos(fd, 0x20));              /* on an IPv6 socket that carries IPv4 */
@@ -115,28 +115,12 @@ static void test_any_address_takes_both_families(void **state) {
   if (by_address_family(&bound) == AF_INET6) {
     to = address_of("[::1]:1");
     by_address_set_port(&to, by_address_port(&bound));
-    near = connect_to(&to, NULL);
+    near = connect_to(&to);
     fd = accept_one(listener, &peer);
     assert_int_equal(by_address_family(&peer), AF_INET6);
     close(near);
     close(fd);
   }
-  close(listener);
-}
-
-static void test_connect_from_an_address(void **state) {
-  (void)state;
-  struct by_address at = address_of("127.0.0.1:0"), from = address_of("127.0.0.9:1234"), bound, peer;
-  int listener;
-  assert_ok(by_socket_listen(&at, any_port, &listener, &bound));
-  int near = connect_to(&bound, &from), far = accept_one(listener, &peer);
-  assert_int_equal(by_address_compare_host(&peer, &from), 0);
-  assert_int_not_equal(by_address_port(&peer), 1234);
-  struct by_address foreign = address_of("192.0.2.77:0");
-  int fd;
-  assert_status(by_socket_connect_start(&bound, &foreign, &fd), BANYAN_ERR_CONNECT);
-  close(near);
-  close(far);
   close(listener);
 }
 
@@ -147,7 +131,7 @@ static void test_nobody_listens(void **state) {
   bool done;
   assert_ok(by_socket_listen(&at, any_port, &fd, &bound));
   close(fd); /* now the port is known to be free */
-  enum banyan_status status = by_socket_connect_start(&bound, NULL, &fd);
+  enum banyan_status status = by_socket_connect_start(&bound, &fd);
   if (status == BANYAN_OK) {
     wait_for(fd, POLLOUT);
     status = by_socket_connect_finish(fd, &bound, &done);
@@ -301,7 +285,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_connect_and_accept),
       cmocka_unit_test(test_any_address_takes_both_families),
-      cmocka_unit_test(test_connect_from_an_address),
       cmocka_unit_test(test_nobody_listens),
       cmocka_unit_test(test_connected_to_oneself),
       cmocka_unit_test(test_unfinished_is_not_done),

@@ -13,7 +13,7 @@ static void make_lanes(struct by_lane *lanes[2]) {
   bool done = false;
   assert_ok(by_address_parse("127.0.0.1:0", &at));
   assert_ok(by_socket_listen(&at, (struct by_port_range){0, 0}, &listener, &bound));
-  assert_ok(by_socket_connect_start(&bound, NULL, &fds[0]));
+  assert_ok(by_socket_connect_start(&bound, &fds[0]));
   while (fds[1] < 0) assert_ok(by_socket_accept(listener, &fds[1], NULL));
   while (!done) assert_ok(by_socket_connect_finish(fds[0], &bound, &done));
   close(listener);

@@ -170,6 +170,43 @@ static void test_print_reads_back(void **state) {
   }
 }
 
+static void test_printable(void **state) {
+  (void)state;
+  static const char *const good[] = {"", "a b", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8c\xb3", "0123456789"};
+  static const char *const bad[] = {"\n",   "a\x7f",    "\xc2\x85",     "\xc3",
+                                    "\xff", "\xc0\xaf", "\xed\xa0\x80", "01234567890"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_true(by_is_printable(good[i], 10));
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(by_is_printable(bad[i], 10));
+}
+
+static void check_kept(const char *text, size_t room, const char *wanted) {
+  char out[16];
+  by_keep_printable(text, out, room);
+  assert_string_equal(out, wanted);
+}
+
+static void test_keep_printable(void **state) {
+  (void)state;
+  check_kept("", 1, "");
+  check_kept("tree", 16, "tree");
+  check_kept("tree", 4, "tre");
+  check_kept("a\nb\xff", 16, "a?b?");
+  check_kept("\xc3\xa9\xc3\xa9", 5, "\xc3\xa9\xc3\xa9");
+  check_kept("\xc3\xa9\xc3\xa9", 4, "\xc3\xa9"); /* not half a character */
+}
+
+static void test_number(void **state) {
+  (void)state;
+  static const char *const bad[] = {"", "-", "--1", "1x", " 1", "0x10", "nan", "inf", "1e999"};
+  double value;
+  assert_ok(by_parse_number("-12.5", &value));
+  assert_true(value == -12.5);
+  assert_ok(by_parse_number("2.5e9", &value));
+  assert_true(value == 2.5e9);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    assert_status(by_parse_number(bad[i], &value), BANYAN_ERR_PARSE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_text_grows),
@@ -180,6 +217,9 @@ int main(void) {
       cmocka_unit_test(test_int),
       cmocka_unit_test(test_print),
       cmocka_unit_test(test_print_reads_back),
+      cmocka_unit_test(test_printable),
+      cmocka_unit_test(test_keep_printable),
+      cmocka_unit_test(test_number),
   };
   return cmocka_run_group_tests_name("text", tests, NULL, NULL);
 }

@@ -1,0 +1,60 @@
+#!/bin/bash
+# banyan simulate: what it predicts, prints, writes and refuses.
+. "$BANYAN_SOURCE/tests/shell.sh"
+scratch=${scratch:?}
+examples=$BANYAN_SOURCE/examples/topologies
+
+# a ring on an even star: 2 (n - 1) / n of the buffer over each link
+wants 0 "$BANYAN" simulate star:4,nic=1g --builtin ring --sizes 4M
+shows '^plan ring over 4 ranks; no plan exceeds 667 Mbit/s$' out
+shows '^ +4 MiB +50\.3 ms +667 Mbit/s +1 Gbit/s +100\.0 %$' out
+shows '^  h0 +-> switch +6 MiB +100 %  \|█+\|$' out
+
+# a plan of its own, several sizes, links cut short or all
+wants 0 "$BANYAN" simulate "$examples/two-sites.json"
+[ "$(grep -c '%$' "$scratch/out")" -eq 5 ] || fail 'not five sizes'
+shows '^  router-a +-> router-b +64 MiB +100 %' out
+wants 0 "$BANYAN" simulate star:8 --plan tree --size 64K..256K --all --no-bound
+shows '^plan tree over 8 ranks$' out
+[ "$(grep -c ' -> .*|$' "$scratch/out")" -eq 16 ] || fail '--all does not show all'
+
+# a plan file; what it costs to take chunks, and smaller ones
+wants 0 "$BANYAN" plan "$examples/star-unequal.json" --json
+cp "$scratch/out" "$scratch/plan.json"
+wants 0 "$BANYAN" simulate "$examples/star-unequal.json" --plan "$scratch/plan.json" -s 16M
+shows '^ +16 MiB +67[0-9] ms ' out
+wants 0 "$BANYAN" simulate star:5,nic=1g --plan "$scratch/plan.json" -s 1M
+shows '^plan .* over 4 ranks; no plan exceeds 667 Mbit/s$' out
+wants 0 "$BANYAN" simulate star:2,nic=1g -b star -s 64K --chunk 64K --chunk-cost 1ms --no-bound
+shows '^ +64 KiB +3\.05 ms ' out
+
+# JSON, a trace and a drawing
+wants 0 "$BANYAN" simulate star:4 -s 1M,2M --json --trace "$scratch/trace.json" --svg "$scratch/use.svg"
+[ "$(wc -l <"$scratch/out")" -eq 2 ] || fail '--json prints not one line a size'
+shows '"bytes": 2097152, "seconds": 0\.002516' out
+shows '"from": "h0", "to": "switch", "link": 0, "rate": 10000000000, "bytes": 3145728, "use": (1|0.9999)' out
+shows '"name": "h0 -> switch"' trace.json
+shows '"ph": "X", "name": "rank 0 -> rank 1", "pid": 1, ' trace.json
+[ "$(tail -c 3 "$scratch/trace.json")" = ']}' ] || fail 'the trace has no end'
+shows '<svg' use.svg
+if command -v python3 >/dev/null; then
+  python3 -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]; json.load(open(sys.argv[2]))' \
+    "$scratch/out" "$scratch/trace.json" || fail 'no JSON'
+fi
+
+# one rank stands for all, and large rings are quick
+wants 0 "$BANYAN" simulate ring:4096 --builtin ring -s 64M
+shows '^ +64 MiB +107 ms ' out
+shows '^  1 of 4096 ranks simulated' out
+
+# mistakes
+wants 2 "$BANYAN" simulate
+wants 2 "$BANYAN" simulate star:4 --plan ring --builtin ring
+shows 'name one' err
+wants 2 "$BANYAN" simulate star:4 --builtin rng
+wants 2 "$BANYAN" simulate star:4 --sizes x
+wants 1 "$BANYAN" simulate star:3 --plan "$scratch/plan.json"
+shows 'is for 4 ranks, but 3 hosts' err
+wants 1 "$BANYAN" simulate star:4 -s 1M --trace /nowhere/trace.json
+shows 'cannot open /nowhere/trace.json for writing' err
+wants 1 "$BANYAN" simulate star:4 -s 1M --svg /nowhere/use.svg

@@ -1,0 +1,168 @@
+/* Helpers of real jobs: they add and forward; killed at any moment, the ranks go on, with the right sums and the same
+ * bits everywhere. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "deeds.h"
+#include "helper.h"
+
+enum { RANKS = 3 };
+
+/* Behind the ranks stand the helpers. Small buffers need none. */
+static const char one_helper[] =
+    "{\"format\": \"banyan-plan 1\", \"name\": \"one\", \"ranks\": 3, \"vertices\": {\"h\": {\"kind\": \"helper\"}},"
+    "\"classes\": [{\"up_to\": 64, \"trees\": [{\"share\": 1, \"root\": \"0\", \"up\": {\"1\": \"0\", \"2\": \"0\"}}]},"
+    "{\"trees\": [{\"share\": 0.5, \"root\": \"h\", \"up\": {\"0\": \"h\", \"1\": \"h\", \"2\": \"h\"}},"
+    "{\"share\": 0.2, \"root\": \"1\", \"up\": {\"h\": \"1\", \"0\": \"h\", \"2\": \"h\"}},"
+    "{\"share\": 0.3, \"root\": \"2\", \"up\": {\"1\": \"2\", \"0\": \"1\"}}]}]}";
+static const char two_helpers[] =
+    "{\"format\": \"banyan-plan 1\", \"name\": \"two\", \"ranks\": 3,"
+    "\"vertices\": {\"g\": {\"kind\": \"helper\"}, \"h\": {\"kind\": \"helper\"}}, \"trees\": ["
+    "{\"share\": 0.4, \"root\": \"h\", \"up\": {\"0\": \"h\", \"g\": \"h\", \"1\": \"g\", \"2\": \"g\"}},"
+    "{\"share\": 0.6, \"root\": \"g\", \"up\": {\"0\": \"g\", \"1\": \"0\", \"2\": \"g\"}}]}";
+
+struct plot {
+  const char *plan;
+  int helpers;
+  int calls;
+};
+
+static void rank_helps(const struct plot *plot, int number) {
+  volatile sig_atomic_t stop = 0;
+  char name[24];
+  snprintf(name, sizeof name, "helper%d", number);
+  struct banyan_options options = {.host = name};
+  (void)plot;
+  if (by_helper_run(&options, &stop) != BANYAN_OK) rank_fail("helper %d: %s", number, banyan_error_text());
+}
+
+/* Of sums that no float holds exactly, all ranks must have the same bits. */
+static void check_bits(struct banyan_comm *world, const float *sum, size_t n) {
+  uint32_t hash = 2166136261u, least = 0, most = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, &sum[i], sizeof bits);
+    hash = (hash ^ bits) * 16777619u;
+  }
+  int32_t mine = (int32_t)(hash >> 1);
+  must(banyan_allreduce(world, &mine, &least, 1, BANYAN_INT32, BANYAN_MIN));
+  must(banyan_allreduce(world, &mine, &most, 1, BANYAN_INT32, BANYAN_MAX));
+  must_hold(least == most);
+}
+
+static void sum_roughly(struct banyan_comm *world, struct by_rng *rng, int rank) {
+  size_t n = 1 + by_rng_below(rng, 400000);
+  float *values = malloc(n * sizeof *values);
+  must_hold(values != NULL);
+  for (size_t i = 0; i < n; i++) values[i] = (float)(rank + 1) * 0.3f + (float)(i % 1000) * 0.1f;
+  must(banyan_allreduce(world, values, values, n, BANYAN_FLOAT32, BANYAN_SUM));
+  for (size_t i = 0; i < n; i++) {
+    float wanted = 1.8f + 0.3f * (float)(i % 1000);
+    if (values[i] < wanted - 0.01f || values[i] > wanted + 0.01f) rank_fail("element %zu is %g", i, (double)values[i]);
+  }
+  check_bits(world, values, n);
+  free(values);
+}
+
+static void rank_calls(struct job *job, int rank) {
+  const struct plot *plot = job->argument;
+  struct by_rng rng, own;
+  char size[16];
+  snprintf(size, sizeof size, "%d", RANKS);
+  setenv("BANYAN_SIZE", size, 1);
+  setenv("BANYAN_PLAN", plot->plan, 1);
+  if (rank >= RANKS) {
+    rank_helps(plot, rank - RANKS);
+    return;
+  }
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  struct banyan_comm *world = job_join();
+  job_set_stage(job, rank, 1);
+  for (int i = 0; i < plot->calls; i++) {
+    if (by_rng_below(&own, 6) == 0) job_doze(&own, 400);
+    struct deed deed;
+    static const int collectives[] = {BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST, BANYAN_ALLREDUCE};
+    uint64_t kind = by_rng_below(&rng, 6);
+    deed_choose(&rng, RANKS, kind < 4 ? collectives[kind] : -1, by_rng_below(&rng, 4) ? 5000 : 300000, &deed);
+    deed_do(world, &deed, (unsigned)by_rng_below(&own, 4));
+    if (i % 4 == 0) sum_roughly(world, &rng, rank);
+    job_set_stage(job, rank, i + 2);
+  }
+  banyan_comm_destroy(world);
+}
+
+static struct job make_job(const struct plot *plot, int seed) {
+  return (struct job){.n = RANKS + plot->helpers,
+                      .run = rank_calls,
+                      .transport = seed % 2 ? "tcp" : NULL,
+                      .argument = plot,
+                      .seed = (uint64_t)seed};
+}
+
+static void test_help(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(4); i++) {
+    struct plot plot = {.plan = i / 2 % 2 ? two_helpers : one_helper, .helpers = 1 + i / 2 % 2, .calls = 60};
+    struct job job = make_job(&plot, (int)job_seed(i));
+    job_start(&job);
+    job_wait(&job);
+    job_check_log(&job, "is lost", 0);
+    job_end(&job, true);
+  }
+}
+
+/* Every call ends well; the loss is told once. */
+static void kill_helpers(int seed, const struct plot *plot, int deaths, int signal_number) {
+  struct by_rng rng;
+  struct job job = make_job(plot, seed);
+  by_rng_init(&rng, (uint64_t)seed);
+  job_start(&job);
+  job_wait_stage(&job, 0, 1 + (int)by_rng_below(&rng, 12));
+  for (int i = 0; i < deaths; i++) {
+    job_doze(&rng, by_rng_below(&rng, 2) ? 3000 : 20000);
+    job_signal(&job, RANKS + i, signal_number);
+  }
+  job_wait(&job);
+  for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
+  job_check_log(&job, "is lost", deaths);
+  job_check_log(&job, "goes among ranks from here on", deaths);
+  job_end(&job, false);
+}
+
+static void test_killed(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(16); i++) {
+    int helpers = 1 + i % 2;
+    struct plot plot = {.plan = helpers == 2 ? two_helpers : one_helper, .helpers = helpers, .calls = 60};
+    kill_helpers((int)job_seed(50 + i), &plot, 1 + i % 4 / 3, SIGKILL);
+  }
+}
+
+/* A helper that does not come: the job starts without, and says so. */
+static void test_missing(void **state) {
+  (void)state;
+  setenv("BANYAN_HELPER_DEADLINE", "0.3", 1);
+  for (int helpers = 0; helpers < 2; helpers++) {
+    struct plot plot = {.plan = two_helpers, .helpers = helpers, .calls = 20};
+    struct job job = make_job(&plot, 90 + helpers);
+    job_start(&job);
+    job_wait(&job);
+    job_check_log(&job, "is not there", 2 - helpers);
+    job_end(&job, true);
+  }
+  unsetenv("BANYAN_HELPER_DEADLINE");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_help),
+      cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_missing),
+  };
+  return cmocka_run_group_tests_name("helpers", tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+#!/bin/bash
+# `banyan lab`: hosts in network namespaces with links of their own rates; what they see, what is counted, all ways to
+# end, and that nothing is left.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+command -v python3 >/dev/null || skip "no python3 here"
+unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
+
+# topology NAME NODES LINKS: writes $scratch/NAME.json.
+topology() { printf '{"format": "banyan-topology 1", "nodes": [%s], "links": [%s]}\n' "$2" "$3" >"$scratch/$1.json"; }
+star() { # RATE
+  local h links=
+  for h in a b c d; do links+="{\"a\": \"$h\", \"b\": \"s\", \"capacity\": \"$1\"},"; done
+  topology star '"a", "b", "c", "d", {"name": "s", "kind": "switch"}' "${links%,}"
+}
+star 200m
+
+wants 0 "$BANYAN" lab "$scratch/star.json" --dry-run
+shows '^host +c +10\.77\.0\.3 ' out
+shows '^link +s +-> d +200 Mbit/s' out
+wants 2 "$BANYAN" lab "$scratch/star.json"
+shows 'Give a command behind --' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --scale 1/0 -- true
+wants 2 "$BANYAN" lab "$scratch/none.json" -- true
+shows 'none\.json' err
+wants 1 "$BANYAN" lab "$scratch/star.json" --congestion nonesuch -- true
+shows 'nonesuch.*tcp_allowed_congestion_control' err
+
+# What kernels without htb queues say is a reason to skip; anything else is not.
+"$BANYAN" lab "$scratch/star.json" -- true 2>"$scratch/err" || { grep -q 'CONFIG_NET_SCH_HTB' "$scratch/err" &&
+  skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
+
+# Root is asked for by name. (The command may lie where nobody else can read.)
+if setpriv --reuid 65534 --clear-groups "$BANYAN" version >/dev/null 2>&1; then
+  chmod 755 "$scratch"
+  wants 1 setpriv --reuid 65534 --clear-groups "$BANYAN" lab "$scratch/star.json" -- true
+  shows "root's rights: use sudo" err
+fi
+
+# Each host is a host to the command: name, address, names of the others, one rank.
+wants 0 "$BANYAN" lab "$scratch/star.json" -- bash -c \
+  'echo "$BANYAN_RANK/$BANYAN_SIZE $BANYAN_HOST $(hostname) $(getent hosts d) $(ls /sys/class/net | tr "\n" " ")"'
+shows '^\[a\] 0/4 a a 10\.77\.0\.4 +d eth0 lo' out
+shows '^\[d\] 3/4 d d 10\.77\.0\.4 +d eth0 lo' out
+[ "$(hostname)" != d ] || fail "the machine's name was changed"
+
+# Ranks that are more than the cores do not spin, unless they are told to.
+many=$(($(getconf _NPROCESSORS_ONLN) / 4 + 1))
+wants 0 "$BANYAN" lab "$scratch/star.json" -n "$many" -o raw -- sh -c 'echo spin "$BANYAN_SPIN"'
+shows '^spin 0$' out
+wants 0 "$BANYAN" lab "$scratch/star.json" -n "$many" -o raw -x BANYAN_SPIN=1ms -- sh -c 'echo spin "$BANYAN_SPIN"'
+shows '^spin 1ms$' out
+
+wants 0 "$BANYAN" lab "$scratch/star.json" -n 2 -- sh -c 'echo $BANYAN_LOCAL_RANK $BANYAN_RANK'
+shows '^\[c:1\] 1 5$' out
+
+# A job sums over the links; what they carried is what it must be, and no faster than they allow.
+wants 0 "$BANYAN" lab "$scratch/star.json" --json -p ring -- \
+  banyan bench allreduce -s 1M --iterations 4 --warmup 0 --check off --json
+python3 - "$scratch/out" <<'END' || fail "$(cat "$scratch/out")"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert rows[0]["collective"] == "allreduce" and len(rows) == 2, rows
+least = 4 * (1 << 20) * 3 // 2 # a ring sends each byte 2 (n - 1) / n times
+assert len(rows[1]["links"]) == 8
+for link in rows[1]["links"]:
+    assert least < link["bytes"] < 1.3 * least + (1 << 20), link
+    assert link["rate"] == 2e8 and link["packets"] > least // 1500, link
+    assert link["bytes"] * 8 < link["rate"] * (rows[1]["seconds"] + 0.01), (link, rows[1]["seconds"])
+END
+wants 0 "$BANYAN" lab "$scratch/star.json" --scale 1/10 --json -- true
+grep -q '"rate":20000000.0' "$scratch/out" || fail "$(cat "$scratch/out")"
+
+# Switches in a circle, and hosts that reach others only through hosts.
+topology circle '"a", "b", "c", {"name": "x", "kind": "switch"}, {"name": "y", "kind": "switch"}, {"name": "z", "kind": "switch"}' '
+  {"a": "x", "b": "y", "capacity": "1g"}, {"a": "y", "b": "z", "capacity": "1g"}, {"a": "z", "b": "x", "capacity": "1g"},
+  {"a": "a", "b": "x", "capacity": "1g"}, {"a": "b", "b": "y", "capacity": "1g"}, {"a": "c", "b": "z", "capacity": "1g"}'
+wants 0 "$BANYAN" lab "$scratch/circle.json" -- banyan bench alltoall -s 64K --iterations 2
+topology line '"a", "b", "c", "d"' '
+  {"a": "a", "b": "b", "capacity": "1g"}, {"a": "b", "b": "c", "capacity": "1g"}, {"a": "c", "b": "d", "capacity": "1g"}'
+wants 0 "$BANYAN" lab "$scratch/line.json" -- banyan bench alltoall -s 64K --iterations 2
+# When a rank starts, all links are ready: the kernel does that in the background, and a host without is one without an
+# address.
+wants 0 "$BANYAN" lab "mesh:8,link=1g" -- sh -c 'ip -o link | grep DOWN || true'
+[ ! -s "$scratch/out" ] || fail "interfaces are down when ranks start: $(cat "$scratch/out")"
+# A host with a limit of its own below that of its links.
+topology gate '{"name": "a", "capacity": "300m"}, "b", "c"' '
+  {"a": "a", "b": "b", "capacity": "1g"}, {"a": "a", "b": "c", "capacity": "1g"}'
+wants 0 "$BANYAN" lab "$scratch/gate.json" -- banyan bench alltoall -s 64K --iterations 2
+shows '^a +-> \(its links\) +300 Mbit/s' err
+
+# Links with delay and loss: an answer takes the way there and back; what a link loses is counted.
+if [ -c /dev/net/tun ]; then
+  cat >"$scratch/ask.py" <<'END'
+import os, socket, time
+if os.environ["BANYAN_RANK"] == "1":
+    listener = socket.create_server((socket.gethostbyname("b"), 7788))
+    open(os.environ["LISTENS"], "w").close()
+    connection = listener.accept()[0]
+    connection.sendall(connection.recv(1))
+else:
+    while not os.path.exists(os.environ["LISTENS"]):
+        time.sleep(0.01)
+    connection = socket.create_connection(("b", 7788))
+    start = time.monotonic()
+    connection.sendall(b"x")
+    assert connection.recv(1) == b"x" and time.monotonic() - start >= 0.06, time.monotonic() - start
+END
+  topology far '"a", "b"' '{"a": "a", "b": "b", "capacity": "100m", "delay": "30ms"}'
+  LISTENS=$scratch/listens wants 0 "$BANYAN" lab "$scratch/far.json" -- python3 "$scratch/ask.py"
+  topology lossy '"a", "b"' '{"a": "a", "b": "b", "capacity": "100m", "loss": 0.02}'
+  wants 0 "$BANYAN" lab "$scratch/lossy.json" --json -- banyan bench -s 1M --iterations 2 --warmup 0
+  python3 - "$scratch/out" <<'END' || fail "$(cat "$scratch/out")"
+import json, sys
+links = json.loads(open(sys.argv[1]).read())["links"]
+assert sum(link["drops"] for link in links) > 0, links
+END
+fi
+
+# All ways to end; two labs at a time do not see each other.
+wants 3 "$BANYAN" lab "$scratch/star.json" -- sh -c "[ \$BANYAN_RANK = 2 ] && exit 3; exec sleep $odd"
+shows 'rank 2 on host c: exit code 3' err
+left 0
+wants 3 "$BANYAN" lab "$scratch/star.json" --keep-going -- sh -c '[ $BANYAN_RANK = 2 ] && exit 3; sleep 0.3; echo on'
+[ "$(grep -c ' on$' "$scratch/out")" -eq 3 ] || fail "not all went on: $(cat "$scratch/out")"
+wants 124 "$BANYAN" lab "$scratch/star.json" --timeout 0.5 -- sleep "$odd"
+left 0
+links_before=$(ip -o link | cut -d: -f2)
+[ ! -c /dev/net/tun ] || cp "$scratch/far.json" "$scratch/any.json"
+[ -e "$scratch/any.json" ] || topology any '"a", "b"' '{"a": "a", "b": "b", "capacity": "100m"}'
+"$BANYAN" lab "$scratch/any.json" -n 2 -- sleep "$odd" 2>"$scratch/first" &
+first=$!
+"$BANYAN" lab "$scratch/star.json" -- sleep "$odd" 2>"$scratch/second" &
+second=$!
+left 8
+kill -TERM "$second"
+if wait "$second"; then fail "ended by a signal, but with exit code 0"; fi
+left 4
+grep -q 'ended by signal 15' "$scratch/second" || fail "$(cat "$scratch/second")"
+
+# Its namespaces by their inode numbers, as its ranks show them.
+spaces=$(pgrep -f "^sleep $odd" | while read -r pid; do readlink "/proc/$pid/ns/net"; done | sort -u)
+[ "$(wc -l <<<"$spaces")" -eq 2 ] || fail "the ranks are not in two namespaces: $spaces"
+relay=$(pgrep -P "$first" -x banyan-relay || true)
+[ -n "$relay" ] || [ ! -c /dev/net/tun ] || fail "no process delays packets"
+kill -KILL "$first"
+wait "$first" || true
+left 0
+for ((i = 0; i < 100; i++)); do [ -n "$relay" ] && [ -e "/proc/$relay" ] || break; sleep 0.1; done
+[ "$i" -lt 100 ] || fail "the process that delays packets is left"
+for space in $spaces; do
+  for entry in /proc/[0-9]*/ns/net; do
+    [ "$(readlink "$entry" 2>/dev/null)" != "$space" ] || fail "a process is left in $space"
+  done
+done
+[ "$(ip -o link | cut -d: -f2)" = "$links_before" ] || fail "interfaces are left: $(ip -o link)"
+wants 0 "$BANYAN" lab "$scratch/star.json" -- true

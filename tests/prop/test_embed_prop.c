@@ -1,0 +1,174 @@
+/* Embeddings of small random clusters: the candidates that are chosen against all choices, the bound against packings
+ * that another method finds, and plans against what they load. */
+#include <math.h>
+#include <stdio.h>
+
+#include "check.h"
+#include "embed_parts.h"
+#include "pack_exact.h"
+#include "plan_load.h"
+#include "rng.h"
+#include "topology_named.h"
+
+enum { ROUNDS = 40, MOST_HELPERS = 8, MOST_ENUMERATED = 3, ENUMERATED = 24 };
+
+static const char *const networks[] = {
+    "star:4,nic=1g/2g/4g/10g,helpers=2",
+    "clos:racks=2,hosts=2,nic=10g,oversub=2,helpers=2",
+    "clos:racks=2,hosts=3,nic=10g,oversub=3",
+    "clos:racks=3,hosts=2,nic=10g,oversub=2,adds=leaf",
+    "sites:2x2,lan=1g,wan=200m,helpers=1",
+    "star:3,nic=10g,adds=all",
+    "mesh:5,nic=10g,link=4g",
+    "random:6,degree=3,link=1g/2.5g/10g",
+    "fattree:2",
+};
+enum { NETWORKS = sizeof networks / sizeof *networks };
+
+static struct by_topology *topology;
+static struct by_embedding *embedding;
+static struct by_embed_options options;
+static uint32_t helpers[MOST_HELPERS];
+
+/* Others use up to three quarters of each direction of some links. */
+static void use_links(struct by_rng *rng) {
+  for (uint32_t i = 0; i < 2 * topology->n_links; i++) {
+    struct by_capacity *capacity = &topology->links[i / 2].capacity[i % 2];
+    if (by_rng_below(rng, 3) == 0) capacity->used = capacity->all * (double)by_rng_below(rng, 75) / 100;
+  }
+}
+
+static void begin(const char *text, struct by_rng *rng) {
+  assert_ok(by_topology_named(text, &topology));
+  use_links(rng);
+  options = by_embed_defaults();
+  options.most_trees = MOST_ENUMERATED;
+  options.choice.helpers = helpers;
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
+    if (topology->nodes[v].may_help || topology->nodes[v].aggregates) helpers[options.choice.n_helpers++] = v;
+  assert_ok(by_embed(topology, &options, &embedding));
+}
+
+static void end(void) {
+  by_embedding_destroy(embedding);
+  by_topology_destroy(topology);
+}
+
+/* ---- brute force */
+
+struct search {
+  struct by_embed_master master;
+  struct by_embed_pick picks[MOST_ENUMERATED];
+  double best, least; /* bit/s of all; score */
+  uint32_t most;      /* of a set: three of many candidates are too many sets */
+};
+
+static void try_set(struct search *s, uint32_t n) {
+  assert_ok(by_embed_master_solve(&s->master));
+  double score = by_embed_score(&embedding->candidates, s->picks, n, s->master.throughput, s->best, options.penalty);
+  s->least = fmin(s->least, score);
+}
+
+static void enumerate(struct search *s, uint32_t n, uint32_t from) {
+  if (n) try_set(s, n);
+  if (n == s->most || n == MOST_ENUMERATED) return;
+  for (uint32_t i = from; i < embedding->candidates.n; i++) {
+    s->picks[n].candidate = i;
+    by_embed_master_allow(&s->master, i, true);
+    enumerate(s, n + 1, i + 1);
+    by_embed_master_allow(&s->master, i, false);
+  }
+}
+
+static double least_score(uint32_t most) {
+  struct search s = {.best = embedding->any_number, .least = INFINITY, .most = most};
+  assert_ok(by_embed_master_init(&s.master, &embedding->candidates));
+  for (uint32_t i = 0; i < embedding->candidates.n; i++) by_embed_master_allow(&s.master, i, false);
+  enumerate(&s, 0, 0);
+  by_embed_master_fini(&s.master);
+  return s.least;
+}
+
+static void test_choices(void **state) {
+  struct by_rng rng;
+  double sum = 0;
+  (void)state;
+  by_rng_init(&rng, 11);
+  for (int round = 0; round < NETWORKS; round++) {
+    begin(networks[round], &rng);
+    options.most_trees = embedding->candidates.n <= ENUMERATED ? MOST_ENUMERATED : 2;
+    by_embedding_destroy(embedding);
+    assert_ok(by_embed(topology, &options, &embedding));
+    double least = least_score(options.most_trees), got = embedding->picks.score;
+    if (got > 1.05 * least) fail_msg("%s: %g, and %g is possible", networks[round], got, least);
+    assert_true(got > least * (1 - 1e-6));
+    sum += got / least;
+    end();
+  }
+  if (sum / NETWORKS > 1.01) fail_msg("on average %g of the best", sum / NETWORKS);
+}
+
+/* ---- bound and loads */
+
+/* What another method packs is not above the bound, and is about what the candidates reach together. */
+static void check_bound(const char *text) {
+  struct by_exact_options exact = by_exact_defaults();
+  struct by_packing *packing;
+  assert_ok(by_pack_exact(embedding->graph, &exact, &packing));
+  if (packing->throughput > embedding->bound * (1 + 1e-9))
+    fail_msg("%s: %.12g is above the bound %.12g", text, packing->throughput, embedding->bound);
+  if (embedding->any_number < 0.99 * packing->throughput)
+    fail_msg("%s: %g of %g", text, embedding->any_number, packing->throughput);
+  assert_true(embedding->any_number <= packing->bound * (1 + 1e-6));
+  by_packing_destroy(packing);
+}
+
+static void check_load(const char *text) {
+  struct by_plan *plan;
+  struct by_plan_load load;
+  assert_ok(by_embedding_plan(embedding, text, &plan));
+  assert_ok(by_plan_load_init(&load, plan, plan->classes, topology));
+  if (load.rate < plan->facts.throughput * (1 - 1e-6))
+    fail_msg("%s: %g of %g", text, load.rate, plan->facts.throughput);
+  by_plan_load_fini(&load);
+  by_plan_destroy(plan);
+}
+
+static void test_bounds_and_loads(void **state) {
+  struct by_rng rng;
+  (void)state;
+  by_rng_init(&rng, 5);
+  for (int round = 0; round < ROUNDS; round++) {
+    const char *text = networks[round % NETWORKS];
+    begin(text, &rng);
+    check_bound(text);
+    check_load(text);
+    end();
+  }
+}
+
+/* However the use by others changes, planning again is no worse than staying, but for the price of a tree. */
+static void test_again(void **state) {
+  struct by_rng rng;
+  (void)state;
+  by_rng_init(&rng, 6);
+  for (int round = 0; round < ROUNDS; round++) {
+    struct by_embed_change change;
+    struct by_embedding *again;
+    begin(networks[round % NETWORKS], &rng);
+    use_links(&rng);
+    assert_ok(by_embed_again(topology, &options, embedding, 0.05, &change, &again));
+    if (change.after < change.before * (1 - options.penalty * options.most_trees - 0.01))
+      fail_msg("%s: %g after %g", networks[round % NETWORKS], change.after, change.before);
+    by_embedding_destroy(embedding);
+    embedding = again;
+    check_load("again");
+    end();
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_bounds_and_loads),
+                                     cmocka_unit_test(test_again)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

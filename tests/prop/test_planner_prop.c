@@ -1,0 +1,229 @@
+/* Plans from topologies: what the planner promises is what its trees carry, under every limit that it is given. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "plan.h"
+#include "planner.h"
+#include "schedule_check.h"
+#include "text.h"
+#include "topology_named.h"
+
+static const char *const topologies[] = {
+    "star:4,nic=500m",
+    "ring:8",
+    "torus:4x5",
+    "sites:2x3,lan=1g,wan=200m,rtt=20ms",
+    "clos:racks=3,hosts=4,nic=10g,oversub=4",
+    "mesh:9,nic=10g",
+    "random:24,degree=4,seed=3",
+};
+enum { TOPOLOGIES = sizeof topologies / sizeof *topologies };
+
+static struct by_topology *make(const char *text) {
+  struct by_topology *topology;
+  assert_ok(by_topology_named(text, &topology));
+  return topology;
+}
+
+/* Nothing but packed trees. */
+static struct by_planner_options trees_only(void) {
+  struct by_planner_options options = by_planner_defaults();
+  options.weighing = BY_PLANNER_WEIGH_NONE;
+  return options;
+}
+
+static uint32_t height_of(const struct by_group *group) {
+  uint32_t height = 0;
+  for (uint32_t u = 0; u < group->n; u++) {
+    uint32_t hops = 0;
+    for (uint32_t v = u; v != group->root; v = group->up[v]) hops++;
+    if (hops > height) height = hops;
+  }
+  return height;
+}
+
+/* The plan's trees are the packing's, which keeps to what is left of the links. */
+static void check(const struct by_planned *planned, const struct by_topology *topology) {
+  const struct by_plan *plan = planned->plan;
+  const struct by_class *class_ = plan->classes;
+  double sum = 0;
+  assert_ok(by_packing_check(planned->graph, planned->packing));
+  assert_ok(by_plan_validate(plan));
+  assert_int_equal(class_->n_groups, planned->packing->n_trees);
+  for (uint32_t r = 0; r < plan->n_ranks; r++)
+    assert_string_equal(plan->vertices[r].name, topology->nodes[planned->graph->node[r]].name);
+  for (uint32_t t = 0; t < class_->n_groups; t++) {
+    const struct by_group *group = &class_->groups[t];
+    sum += group->rate;
+    assert_true(fabs(group->share - group->rate / planned->packing->throughput) < 1e-6);
+    assert_int_equal(group->n, planned->packing->trees[t].n + 1);
+  }
+  assert_true(fabs(sum - plan->facts.throughput) < 1e-6 * sum);
+  assert_true(plan->facts.throughput <= plan->facts.bound * (1 + 1e-9));
+}
+
+static void test_methods(void **state) {
+  (void)state;
+  for (int i = 0; i < TOPOLOGIES; i++)
+    for (int method = BY_PLANNER_FEW; method <= BY_PLANNER_WEIGHTS; method++) {
+      struct by_topology *topology = make(topologies[i]);
+      struct by_planner_options options = trees_only();
+      struct by_planned planned;
+      options.method = (enum by_planner_method)method;
+      assert_ok(by_planner_run(topologies[i], topology, &options, &planned));
+      check(&planned, topology);
+      if (planned.plan->facts.ratio < 0.9)
+        fail_msg("%s, method %d: %g", topologies[i], method, planned.plan->facts.ratio);
+      by_planned_fini(&planned);
+      by_topology_destroy(topology);
+    }
+}
+
+static void test_heights_and_numbers(void **state) {
+  (void)state;
+  for (uint32_t trees = 1; trees <= 4; trees++)
+    for (uint32_t height = 5; height <= 9; height += 2) {
+      struct by_topology *topology = make("torus:4x5");
+      struct by_planner_options options = trees_only();
+      struct by_planned planned;
+      options.most_trees = trees;
+      options.most_height = height;
+      assert_ok(by_planner_run("torus", topology, &options, &planned));
+      check(&planned, topology);
+      assert_true(planned.packing->n_trees <= trees);
+      for (uint32_t t = 0; t < planned.packing->n_trees; t++)
+        assert_true(height_of(&planned.plan->classes->groups[t]) <= height);
+      by_planned_fini(&planned);
+      by_topology_destroy(topology);
+    }
+}
+
+/* A hub that may help: three ranks round it reach the whole of their links. */
+static void test_helper(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"format\": \"banyan-topology 1\", \"nodes\": [{\"name\": \"a\"}, {\"name\": \"b\"}, {\"name\": \"c\"},"
+      " {\"name\": \"hub\", \"takes_part\": false, \"helps\": true}], \"links\": ["
+      "{\"a\": \"a\", \"b\": \"hub\", \"capacity\": \"1g\"}, {\"a\": \"b\", \"b\": \"hub\", \"capacity\": \"1g\"},"
+      "{\"a\": \"c\", \"b\": \"hub\", \"capacity\": \"1g\"}]}";
+  struct by_topology *topology = make(text);
+  struct by_planner_options options = trees_only();
+  uint32_t hub = by_topology_find(topology, "hub");
+  struct by_planned planned;
+  options.choice.helpers = &hub;
+  options.choice.n_helpers = 1;
+  assert_ok(by_planner_run("hub", topology, &options, &planned));
+  check(&planned, topology);
+  assert_int_equal(planned.plan->n_vertices, 4);
+  assert_int_equal(planned.plan->vertices[3].kind, BY_VERTEX_HELPER);
+  assert_true(fabs(planned.plan->facts.throughput - 1e9) < 1e3);
+  by_planned_fini(&planned);
+  by_topology_destroy(topology);
+}
+
+/* Printed and read again it is the same plan; the same seed gives the same one. */
+static void test_again(void **state) {
+  (void)state;
+  struct by_topology *topology = make("random:24,degree=4,seed=3");
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned[2];
+  struct by_plan *read;
+  struct by_text text;
+  for (int i = 0; i < 2; i++) assert_ok(by_planner_run("again", topology, &options, &planned[i]));
+  assert_int_equal(planned[0].plan->version, planned[1].plan->version);
+  by_text_init(&text);
+  by_plan_print(planned[0].plan, &text);
+  assert_non_null(strstr(by_text_get(&text), "\"height\": "));
+  assert_non_null(strstr(by_text_get(&text), "\"down\": "));
+  assert_ok(by_plan_parse("printed", by_text_get(&text), text.length, &read));
+  assert_int_equal(read->version, planned[0].plan->version);
+  assert_true(read->facts.throughput == planned[0].plan->facts.throughput);
+  by_plan_destroy(read);
+  by_text_fini(&text);
+  for (int i = 0; i < 2; i++) by_planned_fini(&planned[i]);
+  by_topology_destroy(topology);
+}
+
+/* Every class sums, its plan carries what is promised, and nothing that was weighed is much faster anywhere. */
+static void check_weighed(const struct by_planned *planned, const struct by_topology *topology, bool all) {
+  const struct by_weighed *weighed = &planned->weighed;
+  const struct by_plan *plan = planned->plan;
+  struct by_plan_load load;
+  assert_ok(by_plan_validate(plan));
+  for (uint32_t i = 0; i < plan->n_classes; i++)
+    assert_ok(by_schedule_check(plan, &plan->classes[i], BANYAN_ALLREDUCE, 0));
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++)
+    for (uint32_t k = 0; k < weighed->n && (all || i + 1 < BY_WEIGH_SIZES); k++)
+      assert_true(weighed->candidates[weighed->used[i]].seconds[i] <= 1.06 * weighed->candidates[k].seconds[i]);
+  assert_ok(by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], topology));
+  assert_true(fabs(load.rate / plan->facts.throughput - 1) < 1e-6);
+  assert_true(plan->facts.ratio <= 1 && plan->facts.ratio > 0.9);
+  by_plan_load_fini(&load);
+}
+
+static void test_weighing(void **state) {
+  (void)state;
+  for (int i = 0; i < TOPOLOGIES; i++)
+    for (int all = 0; all < 2; all++) {
+      struct by_topology *topology = make(topologies[i]);
+      struct by_planner_options options = by_planner_defaults();
+      struct by_planned planned;
+      if (!all) options.weighing = BY_PLANNER_WEIGH_SMALL;
+      assert_ok(by_planner_run(topologies[i], topology, &options, &planned));
+      check_weighed(&planned, topology, all);
+      if (!all) assert_int_equal(planned.weighed.used[BY_WEIGH_SIZES - 1], 0);
+      by_planned_fini(&planned);
+      by_topology_destroy(topology);
+    }
+}
+
+/* What steps cost decides for small buffers, what links carry for large ones. */
+static void test_costs_decide(void **state) {
+  (void)state;
+  struct by_topology *topology = make("star:8,nic=1g");
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned dear, cheap;
+  options.rates.hop = 1e-2;
+  options.rates.message = 0;
+  assert_ok(by_planner_run("dear", topology, &options, &dear));
+  options.rates.hop = 0;
+  options.rates.message = 1e-3;
+  assert_ok(by_planner_run("cheap", topology, &options, &cheap));
+  const struct by_group *of_dear = dear.plan->classes[0].groups, *of_cheap = cheap.plan->classes[0].groups;
+  assert_true(of_dear->kind == BY_GROUP_EXCHANGE && of_dear->n_radix == 1);    /* one step, seven messages */
+  assert_false(of_cheap->kind == BY_GROUP_EXCHANGE && of_cheap->n_radix == 1); /* more steps of fewer */
+  assert_true(dear.plan->facts.throughput == cheap.plan->facts.throughput);
+  by_planned_fini(&dear);
+  by_planned_fini(&cheap);
+  by_topology_destroy(topology);
+}
+
+static void test_explains(void **state) {
+  (void)state;
+  struct by_topology *topology = make("sites:2x2,lan=1g,wan=200m,rtt=20ms");
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned;
+  struct by_text text;
+  assert_ok(by_planner_run("sites", topology, &options, &planned));
+  by_text_init(&text);
+  by_planned_explain(&planned, topology, &text);
+  assert_non_null(strstr(by_text_get(&text), "carries 200 Mbit/s, 100.0 % of the 200 Mbit/s"));
+  assert_non_null(strstr(by_text_get(&text), ": 200 Mbit/s left"));
+  assert_null(strstr(by_text_get(&text), ": 1 Gbit/s left"));
+  assert_non_null(strstr(by_text_get(&text), "larger ones: 1 packed tree\n"));
+  assert_non_null(strstr(by_text_get(&text), "  ring  "));
+  by_text_fini(&text);
+  by_planned_fini(&planned);
+  by_topology_destroy(topology);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_methods),      cmocka_unit_test(test_heights_and_numbers),
+      cmocka_unit_test(test_helper),       cmocka_unit_test(test_again),
+      cmocka_unit_test(test_explains),     cmocka_unit_test(test_weighing),
+      cmocka_unit_test(test_costs_decide),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

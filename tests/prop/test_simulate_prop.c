@@ -1,0 +1,219 @@
+/* Simulations of random plans on random networks: what is carried is what the
+ * plan asks for, no link carries more than it can, the same comes out again,
+ * and ranks that are alike may stand for each other. And fair shares against
+ * the definition. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "schedule_plans.h"
+
+#include "plan_load.h"
+#include "simulate.h"
+#include "topology_named.h"
+
+/* --- fair shares --- */
+
+enum { MOST_FLOWS = 12, MOST_RESOURCES = 8, MOST_USES = MOST_FLOWS * MOST_RESOURCES };
+
+struct random_net {
+  struct by_fair_net net;
+  uint32_t first[MOST_FLOWS + 1];
+  struct by_fair_use uses[MOST_USES];
+  double capacity[MOST_RESOURCES];
+};
+
+static void make_net(struct by_rng *rng, struct random_net *r) {
+  uint32_t flows = 1 + below(rng, MOST_FLOWS), resources = 1 + below(rng, MOST_RESOURCES), n = 0;
+  for (uint32_t i = 0; i < resources; i++) r->capacity[i] = 1 + below(rng, 20);
+  for (uint32_t f = 0; f < flows; f++) {
+    r->first[f] = n;
+    for (uint32_t i = 0; i < resources; i++)
+      if (below(rng, 3) == 0) r->uses[n++] = (struct by_fair_use){i, 1 + below(rng, 3)};
+    if (n == r->first[f]) r->uses[n++] = (struct by_fair_use){below(rng, resources), 1};
+  }
+  r->first[flows] = n;
+  r->net = (struct by_fair_net){
+      .n_flows = flows, .n_resources = resources, .first = r->first, .uses = r->uses, .capacity = r->capacity};
+}
+
+/* Nothing is too full, and everybody is somewhere where it is full and nobody has more. */
+static bool is_fair(const struct by_fair *fair, const bool *goes) {
+  const struct by_fair_net *net = fair->net;
+  double used[MOST_RESOURCES] = {0}, most[MOST_RESOURCES] = {0};
+  for (uint32_t f = 0; f < net->n_flows; f++)
+    for (uint32_t u = net->first[f]; goes[f] && u < net->first[f + 1]; u++) {
+      used[net->uses[u].resource] += net->uses[u].weight * fair->rate[f];
+      most[net->uses[u].resource] = fmax(most[net->uses[u].resource], fair->rate[f]);
+    }
+  for (uint32_t f = 0; f < net->n_flows; f++) {
+    bool held = !goes[f];
+    for (uint32_t u = net->first[f]; u < net->first[f + 1]; u++) {
+      uint32_t r = net->uses[u].resource;
+      if (used[r] > net->capacity[r] * (1 + 1e-6)) return false;
+      held |= used[r] > net->capacity[r] * (1 - 1e-6) && fair->rate[f] > most[r] * (1 - 1e-6);
+    }
+    if (!held) return false;
+  }
+  return true;
+}
+
+static void test_shares_are_fair(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 11);
+  for (int i = 0; i < 2000; i++) {
+    struct random_net random;
+    struct by_fair fair;
+    bool goes[MOST_FLOWS] = {false};
+    make_net(&rng, &random);
+    assert_ok(by_fair_init(&fair, &random.net));
+    for (int turn = 0; turn < 20; turn++) {
+      for (uint32_t k = 0; k <= below(&rng, 3); k++) {
+        uint32_t f = below(&rng, random.net.n_flows);
+        (goes[f] ? by_fair_stop : by_fair_start)(&fair, f);
+        goes[f] = !goes[f];
+      }
+      by_fair_share(&fair);
+      if (!is_fair(&fair, goes)) fail_msg("net %d, turn %d: shares are not fair", i, turn);
+    }
+    by_fair_fini(&fair);
+  }
+}
+
+/* --- simulations --- */
+
+static struct by_topology *random_network(struct by_rng *rng, uint32_t n) {
+  struct by_topology *topology;
+  char text[256];
+  int at;
+  switch (below(rng, 4)) {
+  case 0:
+    at = snprintf(text, sizeof text, "star:%u,delay=%uus,nic=%ug", n, below(rng, 3) * 200, 1 + below(rng, 9));
+    for (uint32_t i = 1; i < n; i++) at += snprintf(text + at, sizeof text - (size_t)at, "/%ug", 1 + below(rng, 9));
+    break;
+  case 1: snprintf(text, sizeof text, "mesh:%u,nic=%ug,link=1g", n, 1 + below(rng, 4)); break;
+  case 2: snprintf(text, sizeof text, "ring:%u,link=%ug", n, 1 + below(rng, 4)); break;
+  default: snprintf(text, sizeof text, "clos:racks=%u,hosts=2,nic=1g,oversub=%u", n / 2, 1 + below(rng, 3)); break;
+  }
+  assert_ok(by_topology_named(text, &topology));
+  return topology;
+}
+
+static void expect_carried(const struct by_simulator *simulator, const struct by_simulation *got,
+                           const struct by_plan *plan, const struct by_topology *topology) {
+  struct by_plan_load load;
+  double bytes = (double)got->bytes;
+  assert_ok(by_plan_load_init(&load, plan, plan->classes, topology));
+  for (uint32_t i = 0; i < 2 * topology->n_links; i++) {
+    uint32_t class_ = by_simulation_class(got, i);
+    double carried = class_ == UINT32_MAX ? 0 : got->carried[class_], wanted = load.link[i / 2][i % 2] * bytes;
+    /* pieces are whole elements, or begin at multiples of 64 bytes */
+    double slack = 64.0 * 2 * simulator->roles.schedules[0]->n_pieces;
+    if (fabs(carried - wanted) > slack) fail_msg("link %u carried %.9g, not %.9g", i / 2, carried, wanted);
+  }
+  double least = 8 * bytes / load.rate, slack = 1024.0 * plan->n_ranks / bytes + 1e-9;
+  if (got->seconds < least * (1 - slack)) fail_msg("%.9g s, but a link needs %.9g", got->seconds, least);
+  by_plan_load_fini(&load);
+}
+
+static void expect_again(struct by_simulator *simulator, const struct by_simulation *first,
+                         const struct by_simulate_options *how) {
+  struct by_simulation again;
+  assert_ok(by_simulator_run(simulator, first->bytes, how, &again));
+  assert_true(again.seconds == first->seconds);
+  assert_int_equal(again.work, first->work);
+  by_simulation_fini(&again);
+}
+
+static void simulate(struct by_rng *rng, const struct by_plan *plan, const struct by_topology *topology) {
+  struct by_simulator simulator;
+  struct by_simulation got;
+  struct by_simulate_options how = {.chunk = 4096u << below(rng, 6), .chunk_cost = below(rng, 2) * 1e-5};
+  uint64_t bytes = below(rng, 4) ? 1 + below(rng, 4 << 20) : 1 + below(rng, 3000);
+  assert_ok(by_simulator_init(&simulator, plan, plan->classes, topology, 0));
+  assert_ok(by_simulator_run(&simulator, bytes, &how, &got));
+  expect_carried(&simulator, &got, plan, topology);
+  expect_again(&simulator, &got, &how);
+  by_simulation_fini(&got);
+  by_simulator_fini(&simulator);
+}
+
+static void test_what_is_carried(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 12);
+  for (int i = 0; i < 300; i++) {
+    uint32_t n = 4 + 2 * below(&rng, 5);
+    struct by_plan *plan;
+    if (i % 2)
+      plan = random_plan(&rng, n);
+    else
+      assert_ok(by_plan_builtin(families[below(&rng, N_FAMILIES)], n, &plan));
+    struct by_topology *topology = random_network(&rng, n);
+    simulate(&rng, plan, topology);
+    by_topology_destroy(topology);
+    by_plan_destroy(plan);
+  }
+}
+
+/* One schedule for all, and one rank for those that are alike, against everybody with a schedule of its own. */
+static void expect_alike(const char *network, uint32_t n, struct by_rng *order) {
+  struct by_topology *topology;
+  struct by_plan *plan;
+  struct by_simulator turned, alone;
+  struct by_simulation a, b;
+  struct by_simulate_options how = {.chunk = 32 << 10};
+  uint64_t bytes = (uint64_t)n * 6 * (16 << 10);
+  assert_ok(by_topology_named(network, &topology));
+  assert_ok(by_plan_named("ring", n, &plan));
+  if (order) shuffle(order, plan->classes[0].groups[0].order, n);
+  assert_ok(by_simulator_init(&turned, plan, plan->classes, topology, 3));
+  assert_ok(by_simulator_init(&alone, plan, plan->classes, topology, UINT32_MAX));
+  assert_true(turned.roles.turned && !alone.roles.turned);
+  assert_ok(by_simulator_run(&turned, bytes, &how, &a));
+  assert_ok(by_simulator_run(&alone, bytes, &how, &b));
+  assert_int_equal(b.n_actors, n);
+  if (fabs(a.seconds - b.seconds) > 1e-9 * b.seconds)
+    fail_msg("%s: %.12g s by %u of %u ranks, %.12g by all", network, a.seconds, a.n_actors, n, b.seconds);
+  for (uint32_t i = 0; i < 2 * topology->n_links; i++) {
+    uint32_t x = by_simulation_class(&a, i), y = by_simulation_class(&b, i);
+    assert_int_equal(x == UINT32_MAX, y == UINT32_MAX);
+    if (x != UINT32_MAX) assert_true(fabs(a.carried[x] - b.carried[y]) <= 1);
+  }
+  by_simulation_fini(&a);
+  by_simulation_fini(&b);
+  by_simulator_fini(&turned);
+  by_simulator_fini(&alone);
+  by_plan_destroy(plan);
+  by_topology_destroy(topology);
+}
+
+static void test_alike(void **state) {
+  (void)state;
+  const struct {
+    const char *network;
+    uint32_t n;
+  } cases[] = {{"star:16,nic=1g,delay=100us", 16},
+               {"ring:12,link=1g", 12},
+               {"clos:racks=4,hosts=4,nic=1g,oversub=2", 16},
+               {"clos:racks=3,hosts=5,nic=1g", 15},
+               {"star:9,nic=1g/2g/3g/1g", 9},
+               {"sites:2x6,lan=1g,wan=300m", 12},
+               {"torus:4x4,link=1g", 16}};
+  struct by_rng rng;
+  by_rng_init(&rng, 13);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    expect_alike(cases[i].network, cases[i].n, NULL);
+    expect_alike(cases[i].network, cases[i].n, &rng);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_shares_are_fair),
+      cmocka_unit_test(test_what_is_carried),
+      cmocka_unit_test(test_alike),
+  };
+  return cmocka_run_group_tests_name("simulate_prop", tests, NULL, NULL);
+}

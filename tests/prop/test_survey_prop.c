@@ -1,0 +1,171 @@
+/* Surveys of simulated networks: what is inferred must foretell what flows get that were never measured. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "rng.h"
+#include "text.h"
+#include "topology_draw.h"
+#include "topology_fluid.h"
+#include "topology_named.h"
+
+enum { MOST = 64 };
+
+struct world {
+  struct fluid truth;
+  uint32_t host[MOST]; /* of the survey's hosts: they are shuffled */
+  struct by_rng rng;
+  double noise; /* a flow gets up to so much less */
+  uint32_t experiments;
+};
+
+static void play(struct world *w, const struct by_flow *flows, uint32_t n, double *rates) {
+  struct by_flow real[2 * MOST];
+  for (uint32_t k = 0; k < n; k++) real[k] = (struct by_flow){w->host[flows[k].from], w->host[flows[k].to]};
+  fluid_rates(&w->truth, real, n, rates);
+  for (uint32_t k = 0; k < n; k++) rates[k] *= 1 - w->noise * by_rng_unit(&w->rng);
+  w->experiments++;
+}
+
+static void shuffle(struct world *w) {
+  for (uint32_t i = 0; i < w->truth.n_hosts; i++) {
+    uint32_t j = (uint32_t)by_rng_below(&w->rng, i + 1);
+    w->host[i] = w->host[j];
+    w->host[j] = i;
+  }
+}
+
+static struct by_topology *survey(struct world *w) {
+  uint32_t n = w->truth.n_hosts;
+  double delay[MOST * MOST], rates[2 * MOST];
+  char text[MOST][16];
+  const char *names[MOST];
+  struct by_survey *survey;
+  struct by_topology *found;
+  const struct by_flow *flows;
+  for (uint32_t i = 0; i < n; i++) {
+    snprintf(text[i], sizeof text[i], "host%u", i);
+    names[i] = text[i];
+    for (uint32_t j = 0; j < n; j++)
+      delay[i * n + j] = fluid_delay(&w->truth, w->host[i], w->host[j]) + 20e-6 * by_rng_unit(&w->rng);
+  }
+  assert_ok(by_survey_create(n, delay, by_rng_next(&w->rng), &survey));
+  for (uint32_t k; (k = by_survey_next(survey, &flows)) != 0;) {
+    assert_true(k <= 2 * n && strlen(by_survey_phase(survey)) > 10);
+    play(w, flows, k, rates);
+    assert_ok(by_survey_record(survey, rates));
+  }
+  assert_ok(by_survey_infer(survey, "found", names, &found));
+  by_survey_destroy(survey);
+  return found;
+}
+
+static void show(const struct by_topology *topology) {
+  struct by_text text;
+  struct by_draw_options options = {.all = true};
+  by_text_init(&text);
+  assert_ok(by_topology_draw(topology, &options, &text));
+  print_message("%s\n", by_text_get(&text));
+  by_text_fini(&text);
+}
+
+/* Random flows between random hosts; the greatest factor by which a flow's foretold rate is off. */
+static double compare(struct world *w, const struct by_topology *found) {
+  struct fluid guess;
+  double worst = 1;
+  fluid_init(&guess, found);
+  for (int round = 0; round < 50; round++) {
+    struct by_flow here[MOST], there[MOST];
+    double expected[MOST], got[MOST], sum[2] = {0};
+    uint32_t n = w->truth.n_hosts, k = 1 + (uint32_t)by_rng_below(&w->rng, n);
+    for (uint32_t i = 0; i < k; i++) {
+      uint32_t a = (uint32_t)by_rng_below(&w->rng, n), b = (a + 1 + (uint32_t)by_rng_below(&w->rng, n - 1)) % n;
+      here[i] = (struct by_flow){a, b};
+      there[i] = (struct by_flow){w->host[a], w->host[b]};
+    }
+    fluid_rates(&guess, here, k, got);
+    fluid_rates(&w->truth, there, k, expected);
+    for (uint32_t i = 0; i < k; i++) {
+      sum[0] += got[i];
+      sum[1] += expected[i];
+      worst = fmax(worst, fmax(got[i] / expected[i], expected[i] / got[i]));
+    }
+    worst = fmax(worst, fmax(sum[0] / sum[1], sum[1] / sum[0]));
+  }
+  fluid_fini(&guess);
+  return worst;
+}
+
+static const struct known {
+  const char *text;
+  uint32_t nodes, links; /* of what must be found */
+} known[] = {
+    {"star:2,nic=1g", 2, 1},
+    {"star:3,nic=1g", 4, 3},
+    {"star:4,nic=500m", 5, 4},
+    {"star:4,nic=1g/1g/1g/200m", 5, 4},
+    {"star:13,nic=1g/3g/200m/50m/1g", 14, 13},
+    {"sites:2x2,lan=1g,wan=200m,rtt=20ms", 6, 5},
+    {"sites:2x5,lan=1g,wan=200m,rtt=20ms", 12, 11},
+    {"sites:3x3,lan=1g,wan=200m,rtt=20ms", 12, 12},
+    {"sites:4x1,lan=1g,wan=200m,rtt=20ms", 4, 6},
+    {"clos:racks=2,hosts=4,oversub=2,spines=1", 10, 9},
+    {"clos:racks=3,hosts=5,oversub=2,spines=1", 19, 18},
+    {"clos:racks=4,hosts=4,oversub=4,spines=1", 21, 20},
+    {"clos:racks=4,hosts=4,oversub=1,spines=1", 17, 16}, /* nothing slows it: a star */
+    {"clos:racks=8,hosts=8,oversub=4,spines=1", 73, 72},
+    {"tree:2x2x4,oversub=2", 22, 21},
+    {"mesh:5,link=1g", 5, 10},
+    {"mesh:5,nic=2g,link=1g", 5, 10},
+};
+
+/* Whether delays are as in truth, but for what the fastest answers take. */
+static void check_delays(struct world *w, const struct by_topology *found) {
+  struct fluid guess;
+  fluid_init(&guess, found);
+  for (uint32_t i = 0; i < w->truth.n_hosts; i++)
+    for (uint32_t j = 0; j < w->truth.n_hosts; j++)
+      if (i != j) assert_true(fabs(fluid_delay(&guess, i, j) - fluid_delay(&w->truth, w->host[i], w->host[j])) < 60e-6);
+  fluid_fini(&guess);
+}
+
+static void check(const struct known *k, double noise, double most_off, uint64_t seed) {
+  struct world w = {.noise = noise};
+  struct by_topology *truth, *found;
+  assert_ok(by_topology_named(k->text, &truth));
+  fluid_init(&w.truth, truth);
+  by_rng_init(&w.rng, seed);
+  shuffle(&w);
+  found = survey(&w);
+  double off = compare(&w, found);
+  bool right = off <= most_off && found->n_nodes == k->nodes && found->n_links == k->links;
+  if (!right) {
+    print_message("%s, seed %u: off by %.3f after %u experiments\n", k->text, (unsigned)seed, off, w.experiments);
+    show(truth);
+    show(found);
+  }
+  assert_true(right);
+  check_delays(&w, found);
+  by_topology_destroy(truth);
+  by_topology_destroy(found);
+  fluid_fini(&w.truth);
+}
+
+static void test_exact(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) check(&known[i], 0, 1.06, 1);
+}
+
+static void test_noise(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (uint64_t seed = 1; seed <= 4; seed++) check(&known[i], 0.06, 1.12, seed);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_exact),
+      cmocka_unit_test(test_noise),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

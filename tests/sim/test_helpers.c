@@ -1,0 +1,169 @@
+/* Plans with helpers in memory: results, deaths of helpers at any moment, and
+ * the same bits on all ranks whoever hears of them when. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../prop/schedule_plans.h"
+#include "check.h"
+#include "world.h"
+
+struct shape {
+  uint64_t seed;
+  uint32_t n, n_helpers;
+};
+
+static struct by_plan *make_plan(void *context) {
+  const struct shape *shape = context;
+  struct by_rng rng;
+  by_rng_init(&rng, shape->seed);
+  return random_helped_plan(&rng, shape->n, shape->n_helpers);
+}
+
+static void choose_deed(struct world *world, struct deed *deed, size_t most, bool rough) {
+  struct by_rng *rng = &world->rng;
+  static const enum banyan_collective often[] = {BANYAN_ALLREDUCE, BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST,
+                                                 BANYAN_BARRIER};
+  enum banyan_collective collective = often[by_rng_below(rng, 5)];
+  if (by_rng_below(rng, 6) == 0) collective = (enum banyan_collective)by_rng_below(rng, BANYAN_BARRIER + 1);
+  size_t count = by_rng_below(rng, 4) ? by_rng_below(rng, most) : by_rng_below(rng, 5);
+  if (collective >= BANYAN_REDUCE_SCATTER && collective != BANYAN_BARRIER) count /= world->n;
+  *deed = (struct deed){.call = {.collective = collective, .count = count, .root = (int)by_rng_below(rng, world->n)}};
+  static const enum banyan_op ops[] = {BANYAN_SUM, BANYAN_SUM, BANYAN_MAX, BANYAN_AVERAGE};
+  deed->call.op = ops[by_rng_below(rng, 4)];
+  deed->call.dtype = by_rng_below(rng, 2) ? BANYAN_FLOAT32 : BANYAN_FLOAT64;
+  if (!rough && by_rng_below(rng, 3) == 0) deed->call.dtype = BANYAN_INT32;
+  if (deed->call.dtype == BANYAN_INT32) deed->call.op = BANYAN_SUM;
+  if (deed->call.dtype != BANYAN_INT32 && collective <= BANYAN_REDUCE && deed->call.op == BANYAN_SUM &&
+      by_rng_below(rng, 3) == 0)
+    deed->call.scale = 0.5;
+  deed->in_place = collective <= BANYAN_REDUCE && by_rng_below(rng, 2);
+}
+
+static void random_options(uint64_t seed, struct by_sim_options *net, struct by_engine_options *engine) {
+  struct by_rng rng;
+  by_rng_init(&rng, seed ^ 0xabcdef);
+  *net = (struct by_sim_options){.delay = by_rng_below(&rng, 3) * 20 * BY_MICROSECOND,
+                                 .jitter = by_rng_below(&rng, 2) * 100 * BY_MICROSECOND,
+                                 .bandwidth = by_rng_below(&rng, 2) ? 1e9 : 0,
+                                 .buffer = (size_t)256 << by_rng_below(&rng, 9),
+                                 .frame_bytes = (size_t)256 << by_rng_below(&rng, 7),
+                                 .split = by_rng_below(&rng, 2),
+                                 .offer_from = by_rng_below(&rng, 3) ? 0 : 2048,
+                                 .in_place_from = by_rng_below(&rng, 2) ? 0 : 1024,
+                                 .keeps = by_rng_below(&rng, 2) ? 0 : 0.3,
+                                 .holds = by_rng_below(&rng, 2)};
+  *engine = (struct by_engine_options){.unasked = (size_t)4096 << by_rng_below(&rng, 4),
+                                       .block = (size_t)4096 << by_rng_below(&rng, 3)};
+  engine->link_credit = engine->unasked * (1 + by_rng_below(&rng, 4));
+  engine->window = engine->unasked << by_rng_below(&rng, 3);
+  engine->spread = (size_t)512 << by_rng_below(&rng, 5);
+  engine->aid_memory = by_rng_below(&rng, 2) ? 0 : 1 + by_rng_below(&rng, 20000);
+}
+
+/* Helpers keep nothing once the ranks are through. */
+static void check_helpers(struct world *world) {
+  for (int i = 0; i < 100; i++) {
+    for (uint32_t h = world->n; h < world->n + world->n_helpers; h++)
+      if (!world->nodes[h].dead) by_engine_progress(world->nodes[h].engine);
+    for (uint32_t r = 0; r < world->n; r++) by_engine_progress(world->nodes[r].engine);
+    by_sim_step(world->sim);
+  }
+  for (uint32_t h = world->n; h < world->n + world->n_helpers; h++) {
+    const struct by_engine *engine = world->nodes[h].engine;
+    if (world->nodes[h].dead) continue;
+    if (by_engine_status(engine) != BANYAN_OK)
+      fail_msg("seed %llu: helper %u: %s", (unsigned long long)world->seed, h, by_engine_error(engine));
+    if (by_engine_pending(engine)) fail_msg("seed %llu: helper %u still works", (unsigned long long)world->seed, h);
+  }
+}
+
+static void run_world(struct world *world) {
+  unsigned long long seed = world->seed;
+  if (!world_run(world)) fail_msg("seed %llu: deadlock with %u ranks", seed, world->n);
+  for (uint32_t r = 0; r < world->n; r++)
+    if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)
+      fail_msg("seed %llu: rank %u: %s", seed, r, by_engine_error(world->nodes[r].engine));
+  world_check(world);
+}
+
+/* `deaths` of helpers at random moments. */
+static void one_seed(uint64_t seed, uint32_t deaths) {
+  struct by_sim_options net;
+  struct by_engine_options engine;
+  random_options(seed, &net, &engine);
+  struct by_rng rng;
+  by_rng_init(&rng, seed);
+  struct shape shape = {
+      .seed = seed, .n = 1 + (uint32_t)by_rng_below(&rng, 7), .n_helpers = 1 + (uint32_t)by_rng_below(&rng, 3)};
+  struct world *world = calloc(1, sizeof *world);
+  world_init_helped(world, shape.n, shape.n_helpers, make_plan, &shape, &net, &engine, seed);
+  world->most_lanes = by_rng_below(&rng, 2) ? 4 : 1;
+  world->rough = by_rng_below(&rng, 2);
+  world->deaths = deaths ? deaths - 1 : 0;
+  if (deaths) {
+    world->kill_rank = shape.n + (uint32_t)by_rng_below(&rng, shape.n_helpers);
+    world->kill_turn = by_rng_below(&rng, by_rng_below(&rng, 2) ? 100 : 600);
+  }
+  for (int round = 0; round < 3; round++) {
+    world->n_deeds = 1 + (uint32_t)by_rng_below(&rng, 5);
+    for (uint32_t d = 0; d < world->n_deeds; d++) choose_deed(world, &world->deeds[d], 6000, world->rough);
+    run_world(world);
+    if (round == 2) check_helpers(world);
+    world_clear(world);
+  }
+  world_fini(world);
+  free(world);
+}
+
+static uint64_t seeds(uint64_t usual) {
+  const char *text = getenv("BANYAN_TEST_SEEDS");
+  return text ? strtoull(text, NULL, 10) : usual;
+}
+
+static void test_helpers(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= seeds(150); seed++) one_seed(seed, 0);
+}
+
+static void test_deaths(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= seeds(300); seed++) one_seed(seed, 1 + (uint32_t)(seed % 3));
+}
+
+/* Warm calls allocate nothing, on ranks and helpers, but memory for frames that come before their call is made: how
+ * many do depends on timing. */
+static void test_no_allocation(void **state) {
+  (void)state;
+  struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+  struct by_engine_options engine = {0};
+  for (uint64_t seed = 1; seed <= 10; seed++) {
+    struct shape shape = {.seed = seed, .n = 4, .n_helpers = 2};
+    struct world *world = calloc(1, sizeof *world);
+    world_init_helped(world, 4, 2, make_plan, &shape, &net, &engine, seed);
+    struct banyan_counters warm[6], after;
+    for (int round = 0; round < 20; round++) {
+      world->n_deeds = 1;
+      world->deeds[0] = (struct deed){.call = {.collective = BANYAN_ALLREDUCE, .count = 300000}, .in_place = true};
+      run_world(world);
+      world_clear(world);
+      for (uint32_t r = 0; r < 6 && round == 3; r++) by_engine_counters(world->nodes[r].engine, &warm[r]);
+    }
+    for (uint32_t r = 0; r < 6; r++) {
+      by_engine_counters(world->nodes[r].engine, &after);
+      if (after.allocations > warm[r].allocations + 4)
+        fail_msg("seed %llu, node %u: %llu allocations in warm calls", (unsigned long long)seed, r,
+                 (unsigned long long)(after.allocations - warm[r].allocations));
+    }
+    world_fini(world);
+    free(world);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_helpers),
+      cmocka_unit_test(test_deaths),
+      cmocka_unit_test(test_no_allocation),
+  };
+  return cmocka_run_group_tests_name("helpers over simulated links", tests, NULL, NULL);
+}

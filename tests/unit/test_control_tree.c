@@ -1,0 +1,158 @@
+/* Control trees: limits kept, limits relaxed, fan-outs advised, times by hand. */
+#include "control_tree.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "topology_named.h"
+
+static void open_near(const char *text, struct by_topology **topology, struct by_nearness *near) {
+  assert_ok(by_topology_named(text, topology));
+  assert_ok(by_nearness_init(near, *topology, NULL, 0));
+}
+
+/* That it is a tree, and what it says of itself and its limits is true. */
+static void check_tree(const struct by_control_tree *tree, const struct by_nearness *near) {
+  uint32_t height = 0, most = 0;
+  double distance = 0, sum = 0;
+  assert_int_equal(tree->parent[tree->root], tree->root);
+  for (uint32_t r = 0; r < tree->n; r++) {
+    uint32_t depth = 0, children = 0;
+    for (uint32_t v = r; v != tree->root && depth <= tree->n; v = tree->parent[v]) depth++;
+    for (uint32_t c = 0; c < tree->n; c++) children += c != tree->root && tree->parent[c] == r;
+    if (depth > height) height = depth;
+    if (children > most) most = children;
+    double step =
+        tree->kept.by_delay ? by_delay_between(near, r, tree->parent[r]) : by_hops_between(near, r, tree->parent[r]);
+    distance = fmax(distance, step);
+    sum += step;
+  }
+  assert_int_equal(height, tree->height);
+  assert_int_equal(most, tree->fan_out);
+  assert_true(distance == tree->distance);
+  assert_true(fabs(sum - tree->sum) < 1e-9 * (1 + sum));
+  assert_true(height <= tree->kept.height && most <= tree->kept.fan_out && distance <= tree->kept.distance);
+}
+
+static struct by_control_tree *make(const struct by_nearness *near, struct by_control_limits limits) {
+  struct by_control_costs costs = by_control_costs_usual();
+  struct by_control_tree *tree;
+  assert_ok(by_control_tree_make(near, &limits, &costs, &tree));
+  check_tree(tree, near);
+  return tree;
+}
+
+/* One controller a rack: between racks there are as few links as racks less one. */
+static void test_racks(void **state) {
+  (void)state;
+  struct by_topology *topology;
+  struct by_nearness near;
+  open_near("clos:racks=8,hosts=8", &topology, &near);
+  struct by_control_tree *tree = make(&near, (struct by_control_limits){.fan_out = 8});
+  assert_int_equal(tree->height, 2);
+  assert_true(tree->sum == 7 * 4 + 56 * 2);
+  assert_false(tree->farther || tree->higher);
+  by_control_tree_destroy(tree);
+  by_nearness_fini(&near);
+  by_topology_destroy(topology);
+}
+
+static void test_relaxed(void **state) {
+  (void)state;
+  struct by_topology *topology;
+  struct by_nearness near;
+  open_near("line:9", &topology, &near);
+  struct by_control_tree *tree = make(&near, (struct by_control_limits){.fan_out = 2, .height = 4, .distance = 1});
+  assert_int_equal(tree->root, 4); /* 1 does, from the middle */
+  assert_true(tree->distance == 1 && tree->sum == 8 && !tree->farther && !tree->higher);
+  by_control_tree_destroy(tree);
+  tree = make(&near, (struct by_control_limits){.fan_out = 2, .height = 3, .distance = 1});
+  assert_true(tree->farther && !tree->higher && tree->kept.distance == 2);
+  by_control_tree_destroy(tree);
+  tree = make(&near, (struct by_control_limits){.fan_out = 2, .height = 2});
+  assert_true(tree->higher && tree->kept.height == 3);
+  by_control_tree_destroy(tree);
+  tree = make(&near, (struct by_control_limits){.fan_out = 1});
+  assert_int_equal(tree->height, 8);
+  by_control_tree_destroy(tree);
+  by_nearness_fini(&near);
+  by_topology_destroy(topology);
+}
+
+/* Distances as delays: of twelve ranks at two sites three have their parents at the other one. */
+static void test_delays(void **state) {
+  (void)state;
+  struct by_topology *topology;
+  struct by_nearness near;
+  open_near("sites:2x6,rtt=20ms", &topology, &near);
+  struct by_control_tree *tree = make(&near, (struct by_control_limits){.fan_out = 3, .by_delay = true});
+  assert_true(fabs(tree->sum - 0.03) < 1e-6);
+  by_control_tree_destroy(tree);
+  by_nearness_fini(&near);
+  by_topology_destroy(topology);
+}
+
+static void test_one_rank(void **state) {
+  (void)state;
+  struct by_topology *topology;
+  struct by_nearness near;
+  open_near("star:1", &topology, &near);
+  struct by_control_tree *tree = make(&near, (struct by_control_limits){0});
+  assert_true(tree->height == 0 && tree->fan_out == 0 && tree->sum == 0);
+  by_control_tree_destroy(tree);
+  by_nearness_fini(&near);
+  by_topology_destroy(topology);
+}
+
+static void test_fan_out(void **state) {
+  (void)state;
+  struct by_control_costs costs = by_control_costs_usual();
+  assert_int_equal(by_control_fan_out(64, &costs), 8);
+  assert_int_equal(by_control_fan_out(4096, &costs), 8);
+  assert_int_equal(by_control_fan_out(20, &costs), 4); /* of the same height */
+  assert_int_equal(by_control_fan_out(1, &costs), 2);
+  costs.delay = 0.5e-3;
+  assert_int_equal(by_control_fan_out(900, &costs), 30);
+  assert_int_equal(by_control_fan_out(28, &costs), 27);
+  assert_int_equal(by_control_height(1, 8), 0);
+  assert_int_equal(by_control_height(73, 8), 2);
+  assert_int_equal(by_control_height(74, 8), 3);
+  assert_int_equal(by_control_height(5, 1), 4);
+}
+
+static void test_by_number(void **state) {
+  (void)state;
+  struct by_control_limits limits = {.fan_out = 3, .height = 2};
+  struct by_control_costs costs = by_control_costs_usual();
+  struct by_control_tree *tree;
+  assert_ok(by_control_tree_by_number(14, &limits, &costs, &tree));
+  assert_true(tree->root == 0 && tree->height == 3 && tree->fan_out == 3 && tree->higher);
+  for (uint32_t r = 1; r < 14; r++) assert_int_equal(tree->parent[r], (r - 1) / 3);
+  by_control_tree_destroy(tree);
+  assert_status(by_control_tree_by_number(0, &limits, &costs, &tree), BANYAN_ERR_ARGUMENT);
+}
+
+/* Two children of a root: their messages arrive together, one waits; the second is told a message later. */
+static void test_times(void **state) {
+  (void)state;
+  struct by_control_limits limits = {.fan_out = 2};
+  struct by_control_costs costs = {.delay = 10, .wake = 5, .message = 1};
+  struct by_control_tree *tree;
+  double seconds;
+  assert_ok(by_control_tree_by_number(3, &limits, &costs, &tree));
+  assert_ok(by_control_tree_time(tree, NULL, &costs, &seconds));
+  assert_true(seconds == (1 + 15 + 2) + (2 + 15 + 1));
+  by_control_tree_destroy(tree);
+  assert_true(by_control_ring_time((const uint32_t[]){0, 1, 2}, 3, NULL, &costs) == 4 * 17);
+  assert_true(by_control_ring_time((const uint32_t[]){0}, 1, NULL, &costs) == 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_racks),    cmocka_unit_test(test_relaxed), cmocka_unit_test(test_delays),
+      cmocka_unit_test(test_one_rank), cmocka_unit_test(test_fan_out), cmocka_unit_test(test_by_number),
+      cmocka_unit_test(test_times),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,147 @@
+/* Predicted times, against what small cases come to by hand. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "cost.h"
+#include "topology_named.h"
+
+static struct by_cost_rates rates;
+
+/* Nothing costs anything but links; they carry 8 bit/s for a byte a second where the topology says nic=8. */
+static void only_links(void) {
+  rates = (struct by_cost_rates){.wire = 1, .cores = INFINITY, .grain = 1e18};
+}
+
+static double seconds(const char *network, const char *plan_text, uint32_t n, double bytes) {
+  struct by_topology *topology;
+  struct by_plan *plan;
+  struct by_cost cost;
+  assert_ok(by_topology_named(network, &topology));
+  assert_ok(by_plan_named(plan_text, n, &plan));
+  assert_ok(by_cost_init(&cost, plan, by_plan_class(plan, (uint64_t)bytes), topology));
+  double time = by_cost_time(&cost, &rates, bytes);
+  by_cost_fini(&cost);
+  by_plan_destroy(plan);
+  by_topology_destroy(topology);
+  return time;
+}
+
+static void assert_near(double got, double wanted) {
+  if (!(fabs(got - wanted) <= 1e-9 * fabs(wanted) + 1e-15)) fail_msg("%.12g is not %.12g", got, wanted);
+}
+
+/* Without pipelining bytes cross one link after the other; with it a tree pays its height for the first of them. */
+static void test_one_tree(void **state) {
+  (void)state;
+  only_links();
+  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 8 * 100);
+  assert_near(seconds("star:4,nic=8", "star", 4, 100), 6 * 100); /* three come in, three go out */
+  rates.grain = 1;
+  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100 + 7);
+  assert_near(seconds("star:4,nic=8", "star", 4, 100), 300 + 3 + 0); /* the last result leaves as it is made */
+  rates.hop = 2;
+  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100 + 7 + 8 * 2);
+}
+
+/* A ring's links are never idle: it takes what its bytes take, or its steps. */
+static void test_ring(void **state) {
+  (void)state;
+  only_links();
+  assert_near(seconds("star:4,nic=8", "ring", 4, 100), 150);
+  rates.wire = 1.5;
+  assert_near(seconds("star:4,nic=8", "ring", 4, 100), 225);
+  rates.wire = 1;
+  rates.hop = 10;
+  assert_near(seconds("star:4,nic=8", "ring", 4, 100), 6 * (25 + 10));
+  rates.grain = 1;
+  assert_near(seconds("star:4,nic=8", "ring", 4, 100), 150 + 10); /* the last bytes have to be taken */
+  assert_near(seconds("star:4,nic=8", "ring", 4, 4), 6 * 11);
+}
+
+/* Halving sends half, a quarter, ... and back, in 2 log2 n steps; sharded in two. */
+static void test_merged_messages(void **state) {
+  (void)state;
+  only_links();
+  rates.hop = 10;
+  assert_near(seconds("star:8,nic=8", "halving", 8, 80), 2 * (40 + 20 + 10) + 6 * 10);
+  assert_near(seconds("star:8,nic=8", "sharded", 8, 80), 2 * 7 * 10 + 2 * 10);
+  assert_near(seconds("star:8,nic=8", "doubling", 8, 80), 3 * (80 + 10));
+}
+
+static void test_delay(void **state) {
+  (void)state;
+  only_links();
+  assert_near(seconds("ring:3,link=1t,delay=20ms", "chain", 3, 1), 4 * 0.02 + 4 * 8e-12);
+  rates.link = 1; /* two on each way */
+  assert_near(seconds("star:3,nic=1t", "chain", 3, 0), 4 * 2);
+}
+
+static void test_messages(void **state) {
+  (void)state;
+  only_links();
+  rates.message = 1;
+  assert_near(seconds("star:5,nic=1t", "ring", 5, 0), 2 * 8); /* each sends and takes eight */
+  rates.cores = 2;
+  assert_near(seconds("star:5,nic=1t", "ring", 5, 0), 2 * 8 * 5 / 2.0);
+  rates.call = 3;
+  rates.byte = 1;
+  assert_near(seconds("star:5,nic=1t", "ring", 5, 1000), 3 + 2 * 1.6 * 1000);
+}
+
+/* A link that has idled lets through so many seconds' worth at once; waiting for others fills it up again. */
+static void test_bursts(void **state) {
+  (void)state;
+  only_links();
+  rates.hop = 1;
+  rates.burst = 1000;
+  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100); /* calls one behind the other: the wire all the same */
+  rates.burst = 90;
+  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100); /* 8 * (10 + 1) for the way */
+  assert_near(seconds("star:4,nic=8", "star", 4, 100), 2 * (300 - 90 + 1));
+  rates.grain = 1;
+  rates.burst = 5;
+  assert_near(seconds("ring:5,link=8", "chain", 5, 100), 100 + 8 - 5);
+}
+
+/* Ranks on one node are reached at once. */
+static void test_hosts(void **state) {
+  (void)state;
+  only_links();
+  rates.hop = 1;
+  assert_near(seconds("star:2,nic=8",
+                      "{\"format\": \"banyan-plan 1\", \"ranks\": 2, \"trees\": [{\"share\": 1,"
+                      " \"root\": \"0\", \"up\": {}, \"twigs\": {\"1\": \"0\"}}]}",
+                      2, 10),
+              2 * 11);
+}
+
+static void test_text(void **state) {
+  (void)state;
+  rates = by_cost_defaults();
+  assert_ok(by_cost_parse("hop=40us,wire=1.05,,grain=64K,burst=1ms,cores=2", &rates));
+  assert_near(rates.hop, 40e-6);
+  assert_near(rates.wire, 1.05);
+  assert_near(rates.grain, 65536);
+  assert_near(rates.burst, 1e-3);
+  assert_near(rates.cores, 2);
+  const char *const bad[][2] = {{"hops=1s", "\"hops\" has no cost; there are wire"},
+                                {"hop", "\"hop\" is not like hop=40us"},
+                                {"wire=0.5", "wire: \"0.5\" is not a number of 1 or more"},
+                                {"wire=nan", "wire: \"nan\" is not"},
+                                {"grain=many", "grain: "},
+                                {"hop=-1s", "hop: "}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_true(by_cost_parse(bad[i][0], &rates) != BANYAN_OK);
+    if (!strstr(banyan_error_text(), bad[i][1])) fail_msg("%s: %s", bad[i][0], banyan_error_text());
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_one_tree), cmocka_unit_test(test_ring),     cmocka_unit_test(test_merged_messages),
+      cmocka_unit_test(test_delay),    cmocka_unit_test(test_messages), cmocka_unit_test(test_bursts),
+      cmocka_unit_test(test_hosts),    cmocka_unit_test(test_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,219 @@
+/* What a lab is made of: rates, gates, routes, refusals. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "lab_layout.h"
+#include "topology_make.h"
+
+enum { ADDRESS = 0x0a4d0001 };
+
+static struct by_topology_builder builder;
+static struct by_topology *topology;
+static struct by_lab_layout layout;
+static struct by_lab_options options;
+
+static int begin(void **state) {
+  (void)state;
+  options = by_lab_options_default();
+  return by_topology_builder_init(&builder, "") == BANYAN_OK ? 0 : -1;
+}
+
+static int end(void **state) {
+  (void)state;
+  by_lab_layout_fini(&layout);
+  by_topology_destroy(topology);
+  topology = NULL;
+  return 0;
+}
+
+static uint32_t host(const char *name) {
+  uint32_t node;
+  assert_ok(by_topology_builder_add_host(&builder, name, &node));
+  return node;
+}
+
+static uint32_t add_switch(const char *name) {
+  uint32_t node;
+  assert_ok(by_topology_builder_add_switch(&builder, name, &node));
+  return node;
+}
+
+static struct by_link *join(uint32_t a, uint32_t b, double capacity) {
+  struct by_link *link;
+  assert_ok(by_topology_builder_add_link(&builder, a, b, capacity, 0, &link));
+  return link;
+}
+
+static enum banyan_status finish(void) {
+  assert_ok(by_topology_builder_finish(&builder, &topology));
+  return by_lab_layout_make(topology, &options, &layout);
+}
+
+/* Follows the routes from a space to a host's address; the number of wires passed, or -1 if it is not reached. */
+static int walk(uint32_t from, uint32_t to) {
+  uint32_t at = from, address = layout.spaces[to].address;
+  for (int hops = 0; hops <= (int)layout.n_spaces; hops++) {
+    const struct by_lab_route *best = NULL;
+    if (layout.spaces[at].address == address) return hops;
+    for (uint32_t i = 0; i < layout.n_routes; i++) {
+      const struct by_lab_route *route = &layout.routes[i];
+      if (route->space == at && (route->to == address || (!route->to && !best))) best = route;
+    }
+    if (!best) return -1;
+    const struct by_lab_wire *wire = &layout.wires[best->wire];
+    assert_true(wire->space[0] == at || wire->space[1] == at);
+    assert_true(wire->rate[wire->space[0] == at ? 0 : 1] > 0);
+    at = wire->space[wire->space[0] == at ? 1 : 0];
+  }
+  return -1;
+}
+
+static void rates_are_what_is_left_and_scaled(void **state) {
+  (void)state;
+  uint32_t a = host("a"), b = host("b");
+  struct by_link *link = join(a, b, 1e9);
+  link->capacity[BY_BA].used = 4e8;
+  link->delay = 0.01;
+  link->loss = 0.1;
+  options.scale = 0.01;
+  assert_ok(finish());
+  assert_int_equal(layout.n_wires, 1);
+  assert_true(fabs(layout.wires[0].rate[0] - 1e7) < 1);
+  assert_true(fabs(layout.wires[0].rate[1] - 6e6) < 1);
+  assert_true(layout.wires[0].delay == 0.01 && layout.wires[0].loss == 0.1);
+  by_lab_layout_fini(&layout);
+  options.whole = true;
+  options.plain = true;
+  assert_ok(by_lab_layout_make(topology, &options, &layout));
+  assert_true(fabs(layout.wires[0].rate[1] - 1e7) < 1);
+  assert_true(layout.wires[0].delay == 0 && layout.wires[0].loss == 0);
+}
+
+static void one_default_route_will_do_for_a_host_of_a_star(void **state) {
+  (void)state;
+  uint32_t h[3] = {host("a"), host("b"), host("c")}, s = add_switch("s");
+  for (int i = 0; i < 3; i++) join(h[i], s, 1e9);
+  assert_ok(finish());
+  assert_int_equal(layout.n_spaces, 4);
+  int of_hosts = 0;
+  for (uint32_t i = 0; i < layout.n_routes; i++)
+    if (layout.routes[i].space != s) {
+      of_hosts++;
+      assert_int_equal(layout.routes[i].to, 0);
+    }
+  assert_int_equal(of_hosts, 3);
+  for (int i = 0; i < 3; i++)
+    for (int k = 0; k < 3; k++)
+      if (i != k) assert_int_equal(walk(h[i], h[k]), 2);
+  assert_int_equal(layout.spaces[h[1]].address, ADDRESS + 1);
+  assert_int_equal(layout.spaces[s].address, 0);
+}
+
+static void hosts_forward_for_others_in_a_ring_of_hosts(void **state) {
+  (void)state;
+  uint32_t h[6];
+  for (int i = 0; i < 6; i++) h[i] = host((const char *[]){"a", "b", "c", "d", "e", "f"}[i]);
+  for (int i = 0; i < 6; i++) join(h[i], h[(i + 1) % 6], 1e9);
+  assert_ok(finish());
+  for (int i = 0; i < 6; i++)
+    for (int k = 0; k < 6; k++) {
+      int apart = (i - k + 6) % 6;
+      assert_int_equal(walk(h[i], h[k]), apart > 3 ? 6 - apart : apart);
+    }
+}
+
+/* The hub can send 1.5 of the 3 Gbit/s of its links: they end at its gate. */
+static void a_limit_of_a_host_becomes_a_gate(void **state) {
+  (void)state;
+  uint32_t hub = host("hub"), h[3];
+  for (int i = 0; i < 3; i++) {
+    h[i] = host((const char *[]){"a", "b", "c"}[i]);
+    join(hub, h[i], 1e9);
+  }
+  by_topology_builder_node(&builder, hub)->out = (struct by_capacity){.all = 2e9, .used = 5e8};
+  assert_ok(finish());
+  assert_int_equal(layout.n_spaces, 5);
+  assert_int_equal(layout.n_wires, 4);
+  const struct by_lab_wire *own = &layout.wires[3];
+  assert_true(layout.spaces[4].gate && layout.spaces[4].node == hub && !layout.spaces[4].address);
+  assert_int_equal(own->link, UINT32_MAX);
+  assert_int_equal(own->space[0], hub);
+  assert_int_equal(own->space[1], 4);
+  assert_int_equal(own->port[0], 0);
+  assert_true(own->rate[0] == 1.5e9 && own->rate[1] == 3e9);
+  assert_int_equal(layout.spaces[hub].n_wires, 1);
+  assert_int_equal(layout.spaces[4].n_wires, 4);
+  assert_int_equal(walk(h[0], hub), 2);
+  assert_int_equal(walk(hub, h[2]), 2);
+  assert_int_equal(walk(h[0], h[1]), 2); /* forwarded by the gate: it takes nothing from the hub itself */
+}
+
+static void a_limit_of_a_host_with_one_link_is_the_links(void **state) {
+  (void)state;
+  uint32_t a = host("a"), b = host("b");
+  join(a, b, 1e9);
+  by_topology_builder_node(&builder, b)->in = (struct by_capacity){.all = 3e8};
+  assert_ok(finish());
+  assert_int_equal(layout.n_spaces, 2);
+  assert_true(layout.wires[0].rate[0] == 3e8 && layout.wires[0].rate[1] == 1e9);
+}
+
+static void a_limit_above_the_links_changes_nothing(void **state) {
+  (void)state;
+  uint32_t a = host("a"), b = host("b");
+  join(a, b, 1e9);
+  join(a, b, 1e9);
+  by_topology_builder_node(&builder, a)->out = (struct by_capacity){.all = 2e9};
+  assert_ok(finish());
+  assert_int_equal(layout.n_spaces, 2);
+  assert_true(layout.wires[0].rate[0] == 1e9);
+}
+
+static void what_cannot_be_built_is_named(void **state) {
+  (void)state;
+  uint32_t a = host("a"), b = host("b"), s = add_switch("narrow");
+  join(a, s, 1e9);
+  join(b, s, 1e9);
+  by_topology_builder_node(&builder, s)->out = (struct by_capacity){.all = 1e9};
+  assert_status(finish(), BANYAN_ERR_TOPOLOGY);
+  assert_non_null(strstr(banyan_error_text(), "\"narrow\""));
+}
+
+static void too_large_a_lab_is_refused(void **state) {
+  (void)state;
+  char name[16];
+  uint32_t s = add_switch("s");
+  for (int i = 0; i < BY_LAB_MOST_SPACES / 2; i++) {
+    snprintf(name, sizeof name, "h%d", i);
+    join(host(name), s, 1e9);
+  }
+  assert_status(finish(), BANYAN_ERR_TOPOLOGY);
+}
+
+static void queues_have_a_least_size(void **state) {
+  (void)state;
+  options.queue = 0.01;
+  host("a");
+  assert_true(by_lab_queue_bytes(&options, 8e9) == 1e7);
+  assert_true(by_lab_queue_bytes(&options, 8e3) >= 65536); /* what TCP hands over at once must fit */
+  by_topology_builder_fini(&builder);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(rates_are_what_is_left_and_scaled),
+      TEST(one_default_route_will_do_for_a_host_of_a_star),
+      TEST(hosts_forward_for_others_in_a_ring_of_hosts),
+      TEST(a_limit_of_a_host_becomes_a_gate),
+      TEST(a_limit_of_a_host_with_one_link_is_the_links),
+      TEST(a_limit_above_the_links_changes_nothing),
+      TEST(what_cannot_be_built_is_named),
+      TEST(too_large_a_lab_is_refused),
+      TEST(queues_have_a_least_size),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

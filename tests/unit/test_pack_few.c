@@ -1,0 +1,212 @@
+/* Few trees: known optima, limits that hold, options that are refused, runs that repeat. */
+#include "pack_few.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "graph_make.h"
+#include "grow.h"
+#include "packing.h"
+
+enum { SIDE = 8, TORUS = SIDE * SIDE };
+
+static struct by_graph *torus(void) {
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  by_graph_builder_init(&builder, TORUS, TORUS);
+  for (uint32_t v = 0; v < TORUS; v++) {
+    by_graph_add_link(&builder, v, v / SIDE * SIDE + (v + 1) % SIDE, 10, 1e-3);
+    by_graph_add_link(&builder, v, (v + SIDE) % TORUS, 10, 2e-3);
+  }
+  assert_ok(by_graph_finish(&builder, &graph));
+  return graph;
+}
+
+static const double torus_optimum = 10.0 * 2 * TORUS / (TORUS - 1);
+
+/* The largest height of the trees. */
+static double height_of(const struct by_graph *graph, const struct by_packing *packing, bool hops) {
+  struct by_grower grower;
+  double highest = 0;
+  assert_ok(by_grower_init(&grower, graph, hops));
+  for (uint32_t t = 0; t < packing->n_trees; t++) {
+    uint32_t root;
+    double height;
+    by_tree_centre(&grower, packing->trees[t].edges, packing->trees[t].n, &root, &height);
+    highest = fmax(highest, height);
+  }
+  by_grower_fini(&grower);
+  return highest;
+}
+
+static struct by_packing *pack(const struct by_graph *graph, const struct by_few_options *options) {
+  struct by_packing *packing;
+  assert_ok(by_pack_few(graph, options, &packing));
+  assert_ok(by_packing_check(graph, packing));
+  assert_true(packing->n_trees <= options->most_trees);
+  assert_true(height_of(graph, packing, !options->by_delay) <= options->most_height * (1 + 1e-9));
+  for (uint32_t t = 0; t < packing->n_trees; t++)
+    assert_true(packing->trees[t].rate >= options->least_rate * (1 - 1e-9));
+  return packing;
+}
+
+static double throughput(const struct by_graph *graph, const struct by_few_options *options) {
+  struct by_packing *packing = pack(graph, options);
+  double got = packing->throughput;
+  by_packing_destroy(packing);
+  return got;
+}
+
+static void test_torus(void **state) {
+  (void)state;
+  struct by_graph *graph = torus();
+  struct by_few_options options = by_few_defaults();
+  options.bound = torus_optimum;
+  assert_true(throughput(graph, &options) >= 0.98 * torus_optimum); /* two trees without a common edge, at least */
+  options.most_trees = 1;
+  assert_true(fabs(throughput(graph, &options) - 10) < 1e-6);
+  options.bound = INFINITY; /* it finds its own way */
+  options.most_trees = 4;
+  assert_true(throughput(graph, &options) >= 0.9 * torus_optimum);
+  by_graph_destroy(graph);
+}
+
+/* From each vertex the furthest is 4 and 4 hops away: 4 + 8 ms. */
+static void test_heights(void **state) {
+  (void)state;
+  struct by_graph *graph = torus();
+  struct by_few_options options = by_few_defaults();
+  struct by_packing *packing = NULL;
+  options.bound = torus_optimum;
+  options.most_height = 8;
+  assert_true(throughput(graph, &options) >= 10 - 1e-6);
+  options.most_height = 7;
+  assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_PLAN);
+  assert_non_null(strstr(banyan_error_text(), "the least that there is, is 8"));
+  options.by_delay = true;
+  options.most_height = 12e-3;
+  assert_true(throughput(graph, &options) >= 10 - 1e-6);
+  options.most_height = 11.9e-3;
+  assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_PLAN);
+  by_graph_destroy(graph);
+}
+
+/* What may be lost buys height, no more than that is lost, and without tolerance nothing. */
+static void test_tolerance(void **state) {
+  (void)state;
+  struct by_graph *graph = torus();
+  struct by_few_options options = by_few_defaults();
+  struct by_packing *packing;
+  double heights[3];
+  static const double tolerances[] = {-1, 0.1, 0.5};
+  options.bound = torus_optimum;
+  for (int i = 0; i < 3; i++) {
+    options.tolerance = tolerances[i];
+    packing = pack(graph, &options);
+    heights[i] = height_of(graph, packing, true);
+    assert_true(packing->throughput >= (1 - fmax(options.tolerance, 0.02)) * torus_optimum);
+    by_packing_destroy(packing);
+  }
+  assert_true(heights[1] <= heights[0]);
+  assert_true(heights[2] < heights[0]);
+  by_graph_destroy(graph);
+}
+
+static void test_least_rate(void **state) {
+  (void)state;
+  struct by_graph *graph = torus();
+  struct by_few_options options = by_few_defaults();
+  struct by_packing *packing = NULL;
+  options.bound = torus_optimum;
+  options.least_rate = 5;
+  assert_true(throughput(graph, &options) >= 10 - 1e-6);
+  options.least_rate = 10.5; /* no link carries that */
+  assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_PLAN);
+  assert_non_null(strstr(banyan_error_text(), "no tree was found that carries 10.5 bit/s"));
+  by_graph_destroy(graph);
+}
+
+/* 8 hosts and 2 helpers, limited each to 100: a helper is worth having. */
+static void test_helpers(void **state) {
+  (void)state;
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  by_graph_builder_init(&builder, 8, 10);
+  for (uint32_t b = 0; b < 10; b++)
+    for (uint32_t a = 0; a < b && a < 8; a++) by_graph_add_edge(&builder, a, b, 0, NULL, 0);
+  for (uint32_t v = 0; v < 10; v++) by_graph_add_limit(&builder, v, 100);
+  assert_ok(by_graph_finish(&builder, &graph));
+  struct by_few_options options = by_few_defaults();
+  options.bound = 100.0 * (64 + 16 - 4) / (2 * 8 * 7);
+  options.tolerance = -1;
+  assert_true(throughput(graph, &options) >= 0.95 * options.bound); /* 0.84 without helpers */
+  by_graph_destroy(graph);
+}
+
+/* A vertex with one link of 10 and three of 1 at the end of a wide mesh: 13, by trees that are far from equal. */
+static void test_unequal_trees(void **state) {
+  (void)state;
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  by_graph_builder_init(&builder, 8, 8);
+  for (uint32_t v = 1; v < 5; v++) by_graph_add_link(&builder, 0, v, v == 1 ? 10 : 1, 0);
+  for (uint32_t b = 1; b < 8; b++)
+    for (uint32_t a = 1; a < b; a++) by_graph_add_link(&builder, a, b, 7, 0);
+  assert_ok(by_graph_finish(&builder, &graph));
+  struct by_few_options options = by_few_defaults();
+  options.bound = 13;
+  assert_true(throughput(graph, &options) >= 0.99 * options.bound);
+  by_graph_destroy(graph);
+}
+
+static void test_runs_repeat(void **state) {
+  (void)state;
+  struct by_graph *graph = torus();
+  struct by_few_options options = by_few_defaults();
+  options.attempts = 1;
+  struct by_packing *first = pack(graph, &options), *second = pack(graph, &options);
+  assert_int_equal(first->n_trees, second->n_trees);
+  assert_true(first->throughput == second->throughput);
+  for (uint32_t t = 0; t < first->n_trees; t++)
+    assert_memory_equal(first->trees[t].edges, second->trees[t].edges, first->trees[t].n * sizeof(uint32_t));
+  by_packing_destroy(first);
+  by_packing_destroy(second);
+  by_graph_destroy(graph);
+}
+
+static void assert_refused(const struct by_graph *graph, struct by_few_options options, const char *words) {
+  struct by_packing *packing = NULL;
+  assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), words));
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  struct by_graph *graph = torus();
+  struct by_few_options good = by_few_defaults(), bad = good;
+  bad.most_trees = 0;
+  assert_refused(graph, bad, "0 trees");
+  bad = good;
+  bad.most_height = NAN;
+  assert_refused(graph, bad, "height");
+  bad = good;
+  bad.tolerance = 1.1;
+  assert_refused(graph, bad, "tolerance");
+  bad = good;
+  bad.least_rate = -1;
+  assert_refused(graph, bad, "least rate");
+  bad = good;
+  bad.bound = 0;
+  assert_refused(graph, bad, "bound");
+  by_graph_destroy(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_torus),       cmocka_unit_test(test_heights),  cmocka_unit_test(test_tolerance),
+      cmocka_unit_test(test_least_rate),  cmocka_unit_test(test_helpers),  cmocka_unit_test(test_unequal_trees),
+      cmocka_unit_test(test_runs_repeat), cmocka_unit_test(test_refusals),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

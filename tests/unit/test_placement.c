@@ -1,0 +1,266 @@
+/* Where switches add: known answers, stacks, plans, several servers and jobs, short memory, and what is refused. */
+#include "placement.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "text.h"
+#include "topology_named.h"
+
+static struct by_topology *named(const char *text) {
+  struct by_topology *topology;
+  assert_ok(by_topology_named(text, &topology));
+  return topology;
+}
+
+static struct by_topology *example(const char *format, ...) {
+  char text[4096];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return named(text);
+}
+
+static const uint32_t first[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+
+static struct by_placement *place(const struct by_topology *topology, uint32_t n_workers, const uint32_t *servers,
+                                  uint32_t n_servers, uint32_t most) {
+  struct by_placement_job job = {.workers = first, .n_workers = n_workers, .servers = servers, .weight = 1};
+  struct by_placement_options options = by_placement_defaults();
+  struct by_placement *placement;
+  options.most_adding = most;
+  job.n_servers = n_servers;
+  assert_ok(by_placement_make(topology, &job, 1, &options, &placement));
+  return placement;
+}
+
+static void assert_near(double got, double wanted) {
+  if (fabs(got - wanted) > 1e-6 * fabs(wanted)) fail_msg("%.12g, not %.12g", got, wanted);
+}
+
+/* Five hosts at a switch, the last one the server: all of a link for everybody, a quarter of it without. */
+static void test_star(void **state) {
+  (void)state;
+  struct by_topology *topology = named("star:5,nic=100m,adds=all");
+  const uint32_t server = 4;
+  struct by_placement *placement = place(topology, 4, &server, 1, UINT32_MAX);
+  assert_near(placement->rate, 100e6);
+  assert_near(placement->without, 25e6);
+  assert_near(placement->bound, 100e6);
+  assert_int_equal(placement->n_trees, 1);
+  struct by_placed_hop hops[8];
+  assert_int_equal(by_placed_stack(&placement->trees[0], topology, 2, hops), 1);
+  assert_string_equal(topology->nodes[hops[0].node].name, "switch");
+  assert_true(hops[0].adds && hops[0].expected == 4);
+  assert_int_equal(by_link_other(&topology->links[hops[0].up], hops[0].node), server);
+  assert_int_equal(by_link_other(&topology->links[hops[0].down], hops[0].node), 2);
+  by_placement_destroy(placement);
+  placement = place(topology, 5, &server, 1, 0);
+  assert_near(placement->rate, 25e6); /* its own does not travel */
+  assert_near(placement->bound, 100e6);
+  assert_int_equal(by_placed_stack(&placement->trees[0], topology, 4, hops), 0);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+/* Only the spine cannot add: two racks' sums pass it, over links of 15 Gbit/s. With one switch, best is the rack of the
+ * server: six of others come in over 15. */
+static void test_racks(void **state) {
+  (void)state;
+  struct by_topology *topology = named("clos:racks=3,hosts=3,adds=leaf,oversub=2");
+  const uint32_t server = 0;
+  struct by_placement *placement = place(topology, 9, &server, 1, UINT32_MAX);
+  assert_near(placement->rate, 7.5e9);
+  struct by_placed_hop hops[8];
+  assert_int_equal(by_placed_stack(&placement->trees[0], topology, 8, hops), 2);
+  assert_true(hops[0].adds && hops[0].expected == 3 && hops[1].adds && hops[1].expected == 8);
+  by_placement_destroy(placement);
+  placement = place(topology, 9, &server, 1, 1);
+  assert_near(placement->rate, 2.5e9);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+/* A switch that only forwards need not add where links are wide enough: the fewest do. */
+static void test_fewest(void **state) {
+  (void)state;
+  struct by_topology *topology = named("tree:2x4,adds=all,nic=1g");
+  const uint32_t server = 0;
+  struct by_placement *placement = place(topology, 8, &server, 1, UINT32_MAX);
+  uint32_t adding = 0;
+  for (uint32_t v = 0; v < placement->trees[0].n; v++) adding += placement->trees[0].adds[v];
+  assert_near(placement->rate, 1e9);
+  assert_int_equal(adding, 1); /* four of the other rack share 4 Gbit/s */
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+/* Two servers with half a link each: none adds, so both together take all that comes. */
+static void test_servers(void **state) {
+  (void)state;
+  struct by_topology *topology = named("star:6,nic=1g/1g/1g/1g/3g/1g");
+  const uint32_t servers[] = {4, 5};
+  struct by_placement *placement = place(topology, 4, servers, 2, UINT32_MAX);
+  assert_near(placement->rate, 1e9);
+  assert_near(placement->bound, 1e9);
+  assert_int_equal(placement->n_trees, 2);
+  assert_near(placement->trees[0].share, 0.75);
+  assert_int_equal(placement->trees[0].server, 0);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+#define SHORT_MEMORY                                                                                                   \
+  "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", \"c\", {\"name\": \"s\", \"kind\": \"switch\","       \
+  "\"aggregates\": true, \"memory\": %d}], \"links\": [{\"a\": \"a\", \"b\": \"s\", \"capacity\": \"1g\"},"            \
+  "{\"a\": \"b\", \"b\": \"s\", \"capacity\": \"1g\"}, {\"a\": \"s\", \"b\": \"c\", \"capacity\": \"1g\"}]}"
+
+/* Cells for 1 Gbit/s over 100 us are 12500 bytes. With half of them, half of the rate could be added; shares do better:
+ * x added and y not, where x + 2 y fill the link. */
+static void test_short_memory(void **state) {
+  (void)state;
+  const uint32_t server = 2;
+  struct by_topology *topology = example(SHORT_MEMORY, 12500);
+  struct by_placement *placement = place(topology, 2, &server, 1, UINT32_MAX);
+  assert_near(placement->rate, 1e9);
+  assert_int_equal(placement->n_trees, 1);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+  topology = example(SHORT_MEMORY, 6250);
+  placement = place(topology, 2, &server, 1, UINT32_MAX);
+  assert_near(placement->rate, 0.75e9);
+  assert_near(placement->bound, 0.75e9);
+  assert_int_equal(placement->n_trees, 2);
+  assert_near(placement->trees[0].share, 2.0 / 3);
+  by_placement_destroy(placement);
+  placement = place(topology, 2, &server, 1, 1); /* one tree only */
+  assert_near(placement->rate, 0.5e9);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+/* Two jobs on one switch whose memory does for one of them: weights decide. */
+static void test_jobs(void **state) {
+  (void)state;
+  struct by_topology *topology = example(SHORT_MEMORY, 12500);
+  const uint32_t workers[] = {0, 1}, server = 2;
+  struct by_placement_job jobs[2] = {{.workers = workers, .n_workers = 2, .servers = &server}};
+  struct by_placement_options options = by_placement_defaults();
+  struct by_placement *placement;
+  double rates[2] = {0, 0};
+  jobs[0].n_servers = 1;
+  jobs[0].weight = 1;
+  jobs[1] = jobs[0];
+  jobs[1].weight = 3;
+  assert_ok(by_placement_make(topology, jobs, 2, &options, &placement));
+  assert_near(placement->rate, 0.25e9);
+  for (uint32_t t = 0; t < placement->n_trees; t++) rates[placement->trees[t].job] += placement->trees[t].rate;
+  assert_near(rates[1], 0.75e9);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+static void test_plan(void **state) {
+  (void)state;
+  struct by_topology *topology = named("clos:racks=2,hosts=3,adds=leaf");
+  const uint32_t server = 5;
+  struct by_placement_job job = {.workers = first, .n_workers = 5, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_placement *placement = place(topology, 5, &server, 1, UINT32_MAX);
+  struct by_plan *plan;
+  assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
+  assert_int_equal(plan->n_ranks, 5);
+  assert_int_equal(plan->n_vertices, 8);
+  assert_string_equal(plan->vertices[5].name, "leaf0");
+  assert_string_equal(plan->vertices[6].name, "leaf1");
+  assert_int_equal(plan->vertices[6].kind, BY_VERTEX_SWITCH);
+  assert_int_equal(plan->vertices[7].kind, BY_VERTEX_SERVER);
+  const struct by_group *group = &plan->classes[0].groups[0];
+  static const uint32_t up[] = {5, 5, 5, 6, 6, 6, 7, 7};
+  assert_int_equal(group->n, 8);
+  assert_int_equal(group->root, 7);
+  for (uint32_t v = 0; v < 8; v++) assert_int_equal(group->up[v], up[v]);
+  by_plan_destroy(plan);
+  struct by_text text;
+  by_text_init(&text);
+  assert_ok(by_placement_print(placement, topology, &job, &text));
+  assert_non_null(strstr(by_text_get(&text), "\"r0h0\": {\"up\": [{\"switch\": \"leaf0\", \"adds\": true, "
+                                             "\"expected\": 3, \"port\": {\"to\": \"spine"));
+  assert_non_null(strstr(by_text_get(&text), "\"down\": [{\"switch\": \"leaf1\", \"adds\": true, \"port\": "));
+  by_text_fini(&text);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+/* A worker that is the server, and one that forwards for others: their own gradients are theirs. */
+static void test_hosts_on_the_way(void **state) {
+  (void)state;
+  struct by_topology *topology = named("line:4");
+  const uint32_t server = 0;
+  struct by_placement_job job = {.workers = first, .n_workers = 4, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_placement *placement = place(topology, 4, &server, 1, UINT32_MAX);
+  struct by_plan *plan;
+  assert_near(placement->rate, 10e9 / 3);
+  assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
+  assert_int_equal(plan->n_vertices, 4);
+  for (uint32_t v = 0; v < 4; v++) assert_int_equal(plan->classes[0].groups[0].up[v], 0);
+  by_plan_destroy(plan);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+static void test_best_server(void **state) {
+  (void)state;
+  struct by_topology *topology = named("star:4,nic=1g/1g/2g/1g");
+  struct by_placement_options options = by_placement_defaults();
+  uint32_t server = UINT32_MAX;
+  assert_ok(by_placement_best_server(topology, first, 4, &options, &server));
+  assert_int_equal(server, 2);
+  by_topology_destroy(topology);
+  topology = named("star:4,nic=1g/1g/2g/1g,helpers=2");
+  assert_ok(by_placement_best_server(topology, first, 4, &options, &server));
+  assert_true(topology->nodes[server].may_help);
+  by_topology_destroy(topology);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  struct by_topology *topology = named("star:80,adds=all");
+  uint32_t workers[80];
+  for (uint32_t i = 0; i < 80; i++) workers[i] = i;
+  const uint32_t servers[] = {70, 70}, switch_ = 80;
+  struct by_placement_job job = {.workers = workers, .n_workers = 65, .servers = servers, .n_servers = 1, .weight = 1};
+  struct by_placement_options options = by_placement_defaults();
+  struct by_placement *placement;
+  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_UNSUPPORTED);
+  job.n_workers = 64;
+  assert_ok(by_placement_make(topology, &job, 1, &options, &placement));
+  assert_near(placement->rate, 10e9);
+  by_placement_destroy(placement);
+  job.n_servers = 2;
+  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_ARGUMENT);
+  job.servers = &switch_;
+  job.n_servers = 1;
+  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_ARGUMENT);
+  job.servers = workers;
+  job.n_workers = 1;
+  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_ARGUMENT);
+  job.n_workers = 4;
+  job.weight = 0;
+  assert_status(by_placement_make(topology, &job, 1, &options, &placement), BANYAN_ERR_ARGUMENT);
+  by_topology_destroy(topology);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_star),         cmocka_unit_test(test_racks),
+      cmocka_unit_test(test_fewest),       cmocka_unit_test(test_servers),
+      cmocka_unit_test(test_short_memory), cmocka_unit_test(test_jobs),
+      cmocka_unit_test(test_plan),         cmocka_unit_test(test_hosts_on_the_way),
+      cmocka_unit_test(test_best_server),  cmocka_unit_test(test_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/* What built-in plans take of small topologies, against what they are known to take. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "plan_load.h"
+#include "topology_named.h"
+
+static struct by_topology *topology;
+static struct by_plan *plan;
+static struct by_plan_load load;
+
+static void begin(const char *network, const char *plan_text, uint32_t n) {
+  assert_ok(by_topology_named(network, &topology));
+  assert_ok(by_plan_named(plan_text, n, &plan));
+  assert_ok(by_plan_load_init(&load, plan, plan->classes, topology));
+}
+
+static void end(void) {
+  by_plan_load_fini(&load);
+  by_plan_destroy(plan);
+  by_topology_destroy(topology);
+}
+
+static void assert_near(double got, double wanted) {
+  if (!(fabs(got - wanted) <= 1e-9 * fabs(wanted))) fail_msg("%.12g is not %.12g", got, wanted);
+}
+
+static void test_rings(void **state) {
+  (void)state;
+  begin("star:8,nic=1g", "ring", 8); /* 2 (n - 1) / n out of and into each host */
+  for (uint32_t i = 0; i < 8; i++)
+    for (int d = 0; d < 2; d++) assert_near(load.link[i][d], 2 * 7.0 / 8);
+  assert_near(load.node[3][0], 2 * 7.0 / 8);
+  assert_near(load.node[8][1], 2 * 7.0);
+  assert_near(load.rate, 8e9 / 14);
+  end();
+  begin("sites:2x2,lan=1g,wan=200m", "ring", 4);
+  assert_near(load.rate, 200e6 / 1.5); /* the ring crosses the wan once in each direction */
+  assert_int_equal(load.tightest_link, 4);
+  assert_int_equal(load.tightest_node, UINT32_MAX);
+  end();
+}
+
+static void test_trees(void **state) {
+  (void)state;
+  begin("star:4,nic=1g/1g/1g/200m", "star", 4); /* host 0 takes in three and gives out three */
+  assert_near(load.link[0][BY_BA], 3);
+  assert_near(load.link[3][BY_AB], 1);
+  assert_near(load.rate, 200e6);
+  assert_int_equal(load.tightest_link, 3);
+  end();
+  begin("mesh:4,nic=3g,link=3g", "star", 4); /* the node is fuller than its links */
+  assert_near(load.rate, 1e9);
+  assert_int_equal(load.tightest_node, 0);
+  end();
+}
+
+static void test_halving_and_doubling(void **state) {
+  (void)state;
+  begin("star:8", "halving", 8);
+  assert_near(load.node[5][0], 2 * 7.0 / 8);
+  end();
+  begin("star:8", "doubling", 8); /* three exchanges of the whole */
+  assert_near(load.node[5][0], 3);
+  end();
+}
+
+static void test_use_by_others(void **state) {
+  (void)state;
+  begin("{\"format\": \"banyan-topology 1\", \"nodes\": [\"x\", \"y\"], \"links\": [{\"a\": \"x\", \"b\": \"y\","
+        "\"capacity\": 10, \"used\": {\"ab\": 4}}]}",
+        "star", 2);
+  assert_near(load.link[0][BY_AB], 1);
+  assert_near(load.rate, 6);
+  assert_int_equal(load.tightest_way, BY_AB);
+  end();
+}
+
+static const char two_trees[] =
+    "{\"format\": \"banyan-plan 1\", \"vertices\": {\"b\": {\"kind\": \"rank\", \"rank\": 0}, \"a\": {\"kind\": "
+    "\"rank\", \"rank\": 1}, \"spare\": {\"kind\": \"helper\"}}, \"trees\": [{\"share\": 0.75, \"root\": \"spare\", "
+    "\"up\": {\"a\": \"spare\", \"b\": \"spare\"}}, {\"share\": 0.25, \"root\": \"a\", \"up\": {\"b\": \"a\"}}]}";
+static const char three_nodes[] =
+    "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", {\"name\": \"spare\", \"takes_part\": false, "
+    "\"helps\": true}], \"links\": [{\"a\": \"a\", \"b\": \"spare\", \"capacity\": 1}, {\"a\": \"b\", \"b\": "
+    "\"spare\", "
+    "\"capacity\": 1}, {\"a\": \"a\", \"b\": \"b\", \"capacity\": 1}]}";
+
+static void test_vertices_by_name(void **state) {
+  (void)state;
+  begin(three_nodes, two_trees, 2);
+  assert_near(load.link[0][BY_AB], 0.75);
+  assert_near(load.link[1][BY_BA], 0.75);
+  assert_near(load.link[2][BY_AB], 0.25);
+  assert_near(load.rate, 1 / 0.75);
+  end();
+}
+
+static void assert_refused(const char *network, const char *plan_text, uint32_t n, const char *error) {
+  assert_ok(by_topology_named(network, &topology));
+  assert_ok(by_plan_named(plan_text, n, &plan));
+  assert_status(by_plan_load_init(&load, plan, plan->classes, topology), BANYAN_ERR_PLAN);
+  if (!strstr(banyan_error_text(), error)) fail_msg("%s", banyan_error_text());
+  end();
+}
+
+static void test_what_does_not_fit(void **state) {
+  (void)state;
+  assert_refused("star:4", "ring", 5, "plan ring is for 5 ranks, but 4 hosts of the topology take part");
+  assert_refused("star:2", two_trees, 2, "has a helper \"spare\", which is not in the topology");
+}
+
+static void test_alone(void **state) {
+  (void)state;
+  begin("star:1", "ring", 1);
+  assert_true(isinf(load.rate));
+  end();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rings),
+      cmocka_unit_test(test_trees),
+      cmocka_unit_test(test_halving_and_doubling),
+      cmocka_unit_test(test_use_by_others),
+      cmocka_unit_test(test_vertices_by_name),
+      cmocka_unit_test(test_what_does_not_fit),
+      cmocka_unit_test(test_alone),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

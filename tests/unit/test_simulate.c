@@ -1,0 +1,179 @@
+/* Times that are known: bytes over rates, and what pipelines and delays add. */
+#include "simulate.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "check.h"
+#include "topology_named.h"
+
+enum { MIB = 1 << 20, KIB = 1 << 10 };
+
+static struct by_topology *topology;
+static struct by_plan *plan;
+static struct by_simulator simulator;
+static struct by_simulation simulation;
+
+static uint32_t count_ranks(void) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < topology->n_nodes; i++) n += topology->nodes[i].takes_part;
+  return n;
+}
+
+static double run(const char *network, const char *plan_text, uint64_t bytes, const struct by_simulate_options *how) {
+  struct by_simulate_options standard = {.chunk = 64 * KIB};
+  assert_ok(by_topology_named(network, &topology));
+  assert_ok(by_plan_named(plan_text, count_ranks(), &plan));
+  assert_ok(by_simulator_init(&simulator, plan, plan->classes, topology, 0));
+  assert_ok(by_simulator_run(&simulator, bytes, how ? how : &standard, &simulation));
+  return simulation.seconds;
+}
+
+static void end(void) {
+  by_simulation_fini(&simulation);
+  by_simulator_fini(&simulator);
+  by_plan_destroy(plan);
+  by_topology_destroy(topology);
+}
+
+static void assert_near(double got, double wanted, double tolerance) {
+  if (!(fabs(got - wanted) <= tolerance * wanted)) fail_msg("%.12g is not %.12g", got, wanted);
+}
+
+#define EXACT 1e-9
+static const double rate = 1e9 / 8; /* bytes a second of nic=1g */
+
+static void test_one_chunk_there_and_back(void **state) {
+  (void)state;
+  assert_near(run("star:2,nic=1g", "star", 64 * KIB, NULL), 2 * 64 * KIB / rate, EXACT);
+  end();
+  assert_near(run("star:2,nic=1g,delay=3ms", "star", 64 * KIB, NULL), 2 * (64 * KIB / rate + 6e-3), EXACT);
+  end();
+  struct by_simulate_options how = {.chunk = 64 * KIB, .chunk_cost = 1e-3};
+  assert_near(run("star:2,nic=1g", "star", 64 * KIB, &how), 2 * (64 * KIB / rate + 1e-3), EXACT);
+  end();
+}
+
+/* The centre takes three in at a third of its link each, and gives three out. */
+static void test_star_shares_its_centre(void **state) {
+  (void)state;
+  assert_near(run("star:4,nic=1g", "star", 64 * KIB, NULL), 6 * 64 * KIB / rate, EXACT);
+  end();
+}
+
+/* Chunks follow each other through a chain: k of them over h hops take k - 1 + h turns. */
+static void test_chain_is_a_pipeline(void **state) {
+  (void)state;
+  double turn = 64 * KIB / rate;
+  assert_near(run("ring:5,link=1g", "chain", 4 * MIB, NULL), (64 - 1 + 8) * turn, EXACT);
+  end();
+  assert_near(run("ring:5,link=1g,delay=1ms", "chain", 4 * MIB, NULL), (64 - 1 + 8) * turn + 8e-3, EXACT);
+  end();
+  double got = run("star:5,nic=1g", "chain", 4 * MIB, NULL); /* up and down leave a host by one link */
+  assert_true(got >= 2 * 64 * turn && got <= (2 * 64 + 8) * turn);
+  end();
+}
+
+static void test_ring_is_optimal_on_an_even_star(void **state) {
+  (void)state;
+  for (uint32_t n = 3; n <= 9; n += 2) {
+    char network[32];
+    double bytes = (double)n * MIB;
+    snprintf(network, sizeof network, "star:%u,nic=1g", n);
+    assert_near(run(network, "ring", n * MIB, NULL), 2.0 * (n - 1) / n * bytes / rate, 1e-6);
+    end();
+  }
+  /* pieces of one chunk: nothing overlaps the delays of the rounds */
+  assert_near(run("star:4,nic=1g,delay=1ms", "ring", 4 * 64 * KIB, NULL), 6 * (64 * KIB / rate + 2e-3), EXACT);
+  end();
+  /* pieces that take longer than the delay: it is hidden but for the last one's */
+  double last = 64 * KIB / rate + 2e-3, piece = 4 * MIB / rate;
+  double got = run("star:4,nic=1g,delay=1ms", "ring", 16 * MIB, NULL);
+  assert_true(got >= 6 * piece && got <= 6 * piece + last);
+  end();
+}
+
+static void test_shared_links(void **state) {
+  (void)state;
+  /* the ring crosses the wan once in each direction */
+  assert_near(run("sites:2x2,lan=1g,wan=200m", "ring", 16 * MIB, NULL), 1.5 * 16 * MIB / 25e6, 1e-3);
+  end();
+  /* what others use is not there */
+  assert_near(
+      run("{\"format\": \"banyan-topology 1\", \"nodes\": [\"x\", \"y\"], \"links\": [{\"a\": \"x\", \"b\": \"y\","
+          "\"capacity\": 8e6, \"used\": {\"ab\": 4e6}}]}",
+          "star", 64 * KIB, NULL),
+      64 * KIB / 1e6 + 64 * KIB / .5e6, EXACT);
+  end();
+}
+
+/* A doubling over 8 ranks is three exchanges of everything, each of which follows the one before chunk by chunk. */
+static void test_exchange(void **state) {
+  (void)state;
+  double got = run("star:8,nic=1g", "doubling", 4 * MIB, NULL);
+  assert_true(got >= 3.0 * 4 * MIB / rate * (1 - EXACT) && got <= 3.0 * 4 * MIB / rate + 2 * 64 * KIB / rate);
+  end();
+}
+
+static void test_one_rank_and_no_bytes(void **state) {
+  (void)state;
+  assert_true(run("star:1", "star", 64 * KIB, NULL) == 0);
+  end();
+  assert_true(run("star:4", "ring", 0, NULL) == 0);
+  end();
+}
+
+/* One schedule and one rank stand for all where all are alike. */
+static void test_symmetry(void **state) {
+  (void)state;
+  run("ring:4096", "ring", 64 * MIB, NULL);
+  assert_int_equal(simulation.n_actors, 1);
+  assert_near(simulation.seconds, 2.0 * 4095 * 16 * KIB / 1.25e9, EXACT);
+  end();
+  run("clos:racks=8,hosts=16", "ring", 64 * MIB, NULL);
+  assert_int_equal(simulation.n_actors, 16);
+  end();
+}
+
+/* Less work than all of it comes near. */
+static void test_bounded_work(void **state) {
+  (void)state;
+  double exact = run("ring:64", "chain", 4 * MIB, NULL);
+  end();
+  struct by_simulate_options few = {.chunk = 64 * KIB, .most_work = 2500};
+  assert_near(run("ring:64", "chain", 4 * MIB, &few), exact, 1e-6);
+  assert_true(simulation.simulated_chunk > simulation.chunk);
+  end();
+  const char *unequal = "star:64,nic=200m/1g"; /* no two are as far from the slow one */
+  exact = run(unequal, "ring", 4 * MIB, NULL);
+  end();
+  assert_near(run(unequal, "ring", 4 * MIB, &few), exact, 0.02);
+  assert_true(simulation.run < simulation.levels);
+  end();
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  struct by_plan *other;
+  assert_ok(by_topology_named("star:4", &topology));
+  assert_ok(by_plan_named("ring", 5, &other));
+  assert_status(by_simulator_init(&simulator, other, other->classes, topology, 0), BANYAN_ERR_PLAN);
+  by_plan_destroy(other);
+  by_topology_destroy(topology);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_one_chunk_there_and_back),
+      cmocka_unit_test(test_star_shares_its_centre),
+      cmocka_unit_test(test_chain_is_a_pipeline),
+      cmocka_unit_test(test_ring_is_optimal_on_an_even_star),
+      cmocka_unit_test(test_shared_links),
+      cmocka_unit_test(test_exchange),
+      cmocka_unit_test(test_one_rank_and_no_bytes),
+      cmocka_unit_test(test_symmetry),
+      cmocka_unit_test(test_bounded_work),
+      cmocka_unit_test(test_refusals),
+  };
+  return cmocka_run_group_tests_name("simulate", tests, NULL, NULL);
+}

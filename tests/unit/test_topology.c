@@ -1,0 +1,126 @@
+/* by_topology_validate: each way to be wrong, in a topology that is right without it. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "topology_make.h"
+
+/* h0 and h1 take part on either side of switch s; spare is a host at s that does neither. */
+enum { H0, H1, S, SPARE };
+
+static struct by_topology *made(void) {
+  static const char *const names[] = {"h0", "h1", "s", "spare"};
+  struct by_topology_builder builder;
+  struct by_topology *topology = NULL;
+  assert_ok(by_topology_builder_init(&builder, "t"));
+  for (uint32_t i = 0; i < 4; i++)
+    assert_ok((i == S ? by_topology_builder_add_switch : by_topology_builder_add_host)(&builder, names[i], NULL));
+  by_topology_builder_node(&builder, SPARE)->takes_part = false;
+  assert_ok(by_topology_builder_add_link(&builder, H0, S, 1e9, 1e-3, NULL));
+  assert_ok(by_topology_builder_add_link(&builder, H1, S, 1e9, 0, NULL));
+  assert_ok(by_topology_builder_add_link(&builder, SPARE, S, 1e9, 0, NULL));
+  assert_ok(by_topology_builder_finish(&builder, &topology));
+  return topology;
+}
+
+static void refuses(const char *file, int line, struct by_topology *topology, const char *error) {
+  if (by_topology_validate(topology) != BANYAN_ERR_TOPOLOGY || !strstr(banyan_error_text(), error)) {
+    print_error("%s:%d: wanted: %s\n  got: %s\n", file, line, error, banyan_error_text());
+    _fail(file, line);
+  }
+  by_topology_destroy(topology);
+}
+
+#define CASE(change, error)                                                                                            \
+  do {                                                                                                                 \
+    struct by_topology *t = made();                                                                                    \
+    change;                                                                                                            \
+    refuses(__FILE__, __LINE__, t, error);                                                                             \
+  } while (0)
+
+static void test_nodes(void **state) {
+  (void)state;
+  char long_name[BY_TOPOLOGY_MOST_NAME + 2];
+  memset(long_name, 'x', sizeof long_name - 1);
+  long_name[sizeof long_name - 1] = '\0';
+  CASE(t->name = "a\nb", "the topology's name must be 0 to 255 bytes of UTF-8");
+  CASE(t->nodes[H1].name = "", "node number 1: its name must be 1 to 255");
+  CASE(t->nodes[H1].name = long_name, "node number 1: its name must be");
+  CASE(t->nodes[H1].name = "\xff", "node number 1: its name must be");
+  CASE(t->nodes[H1].name = "h0", "two nodes are named \"h0\"");
+  CASE(t->nodes[H1].group = "\x01", "node \"h1\": its group must be 0 to");
+  CASE(t->nodes[H1].kind = (enum by_node_kind)7, "node \"h1\": is neither");
+  CASE(t->nodes[S].takes_part = true, "node \"s\": is a switch");
+  CASE(t->nodes[S].may_help = true, "node \"s\": is a switch");
+  CASE(t->nodes[H0].aggregates = true, "node \"h0\": is a host");
+  CASE(t->nodes[H0].memory = 5, "node \"h0\": is a host");
+  CASE(t->nodes[H0].out.all = 0, "node \"h0\": what it can send is 0 bit/s, must be more than 0");
+  CASE(t->nodes[H0].in.all = -1, "node \"h0\": what it can receive is -1 bit/s");
+  CASE(t->nodes[H0].in.all = NAN, "node \"h0\": what it can receive is nan");
+  CASE(t->nodes[H0].in.used = INFINITY, "of which others use inf");
+  CASE(t->nodes[H0].x = 1, "node \"h0\": its place is (1, nan)");
+  CASE(t->nodes[H0].x = t->nodes[H0].y = INFINITY, "node \"h0\": its place is");
+}
+
+static void test_links(void **state) {
+  (void)state;
+  CASE(t->links[1].a = 4, "link 1: leads to a node that is not there: 4 or 2 of 4");
+  CASE(t->links[1].b = t->links[1].a, "link 1: leads from \"h1\" to itself");
+  CASE(t->links[1].capacity[BY_AB].all = 0, "link 1 (\"h1\" - \"s\"): its capacity from the first to the second is 0");
+  CASE(t->links[1].capacity[BY_BA].all = -5, "its capacity from the second to the first is -5 bit/s, must be more");
+  CASE(t->links[1].capacity[BY_BA].all = NAN, "its capacity from the second to the first is nan");
+  CASE(t->links[1].capacity[BY_BA].all = INFINITY, "its capacity from the second to the first has no limit");
+  CASE(t->links[1].capacity[BY_AB].used = 2e9, "is 1e+09 bit/s, of which others use 2e+09: must be 0 to all of it");
+  CASE(t->links[1].capacity[BY_AB].used = -1, "of which others use -1");
+  CASE(t->links[1].capacity[BY_AB].used = NAN, "of which others use nan");
+  CASE(t->links[0].delay = -1, "link 0 (\"h0\" - \"s\"): its delay is -1 s");
+  CASE(t->links[0].delay = NAN, "its delay is nan");
+  CASE(t->links[0].delay = INFINITY, "its delay is inf");
+  CASE(t->links[0].loss = 1.5, "its loss is 1.5");
+  CASE(t->links[0].loss = NAN, "its loss is nan");
+  CASE(t->links[0].port[0] = "\r", "the port at its first end");
+  CASE(t->links[0].port[1] = NULL, "the port at its second end");
+}
+
+static void test_reach(void **state) {
+  (void)state;
+  CASE(t->nodes[H0].takes_part = t->nodes[H1].takes_part = false, "no host takes part");
+  CASE(t->links[1].capacity[BY_AB].used = 1e9, "\"h0\" and \"h1\" take part but cannot reach each other");
+  CASE(t->links[1].capacity[BY_BA].used = 1e9, "cannot reach each other");
+  CASE((t->nodes[S].in = (struct by_capacity){1e9, 1e9}), "cannot reach each other");
+  CASE(t->n_links = 1, "cannot reach each other");
+}
+
+static void test_what_is_right(void **state) {
+  (void)state;
+  struct by_topology *topology = made();
+  assert_ok(by_topology_validate(topology));
+  topology->links[1].b = SPARE; /* over a host that does nothing else */
+  assert_ok(by_topology_validate(topology));
+  topology->links[1].capacity[BY_AB].used = 0.5e9;
+  topology->nodes[S] = (struct by_node){.name = "\xc3\xa9",
+                                        .kind = BY_NODE_SWITCH,
+                                        .aggregates = true,
+                                        .memory = 1 << 20,
+                                        .group = "rack",
+                                        .out = {1e9, 0},
+                                        .in = {INFINITY, 1e9},
+                                        .x = -5,
+                                        .y = 52};
+  assert_ok(by_topology_validate(topology));
+  topology->nodes[H1].takes_part = false; /* one may be alone */
+  topology->n_links = 0;
+  assert_ok(by_topology_validate(topology));
+  by_topology_destroy(topology);
+  by_topology_destroy(NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_nodes),
+      cmocka_unit_test(test_links),
+      cmocka_unit_test(test_reach),
+      cmocka_unit_test(test_what_is_right),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,294 @@
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "file.h"
+#include "topology_data.h"
+#include "topology_formats.h"
+#include "topology_graphml.h"
+
+#define KEYS                                                                                                           \
+  "<key attr.name=\"label\" for=\"node\" id=\"n\"/><key attr.name=\"Latitude\" for=\"node\" id=\"la\"/>"               \
+  "<key attr.name=\"Longitude\" for=\"node\" id=\"lo\"/><key attr.name=\"LinkSpeedRaw\" for=\"edge\" id=\"s\"/>"       \
+  "<key attr.name=\"capacity\" for=\"edge\" id=\"c\"/><key attr.name=\"delay\" for=\"edge\" id=\"d\"/>"                \
+  "<key attr.name=\"loss\" for=\"edge\" id=\"l\"/><key attr.name=\"kind\" for=\"node\" id=\"k\"/>"                     \
+  "<key attr.name=\"label\" for=\"graph\" id=\"g\"/>\n"
+#define GRAPH(body) "<graphml>" KEYS "<graph edgedefault=\"undirected\">\n" body "</graph></graphml>"
+#define DIRECTED(body) "<graphml>" KEYS "<graph edgedefault=\"directed\">\n" body "</graph></graphml>"
+#define NODES "<node id=\"a\"/><node id=\"b\"/><node id=\"c\"/>\n"
+#define AB "<edge source=\"a\" target=\"b\"><data key=\"s\">2000</data></edge>\n"
+
+static struct by_topology *parsed(const char *text) {
+  struct by_topology *topology;
+  assert_ok(by_topology_parse_graphml("t.graphml", text, strlen(text), NULL, &topology));
+  return topology;
+}
+
+/* The error begins with the source and holds `part`. */
+static void check_refused(const char *text, const char *part) {
+  struct by_topology *topology;
+  enum banyan_status status = by_topology_parse_graphml("t.graphml", text, strlen(text), NULL, &topology);
+  assert_int_not_equal(status, BANYAN_OK);
+  if (!strstr(banyan_error_text(), part) || strncmp(banyan_error_text(), "t.graphml:", 10) != 0)
+    fail_msg("the error is \"%s\", must hold \"%s\"", banyan_error_text(), part);
+}
+
+static void test_zoo(void **state) {
+  (void)state;
+  struct by_topology *topology = parsed(
+      GRAPH("<data key=\"g\">Two</data><node id=\"0\"><data key=\"n\">Amsterdam</data><data key=\"la\">52.37403</data>"
+            "<data key=\"lo\">4.88969</data></node><node id=\"1\"><data key=\"n\">Brussels</data><data key=\"la\">"
+            "50.85045</data><data key=\"lo\">4.34878</data></node><edge source=\"0\" target=\"1\"><data key=\"s\">"
+            "10000000000.0</data></edge>"));
+  assert_string_equal(topology->name, "Two");
+  assert_int_equal(topology->n_nodes, 2);
+  assert_string_equal(topology->nodes[0].name, "Amsterdam");
+  assert_true(topology->nodes[0].kind == BY_NODE_HOST && topology->nodes[0].takes_part);
+  assert_true(topology->nodes[0].x == 4.88969 && topology->nodes[0].y == 52.37403);
+  assert_int_equal(topology->n_links, 1);
+  assert_true(topology->links[0].capacity[BY_AB].all == 1e10 && topology->links[0].capacity[BY_BA].all == 1e10);
+  assert_true(fabs(topology->links[0].delay - 0.8674e-3) < 1e-7); /* 173.5 km */
+  by_topology_destroy(topology);
+}
+
+static void test_names(void **state) {
+  (void)state;
+  struct by_topology *topology = parsed(
+      GRAPH("<node id=\"7\"><data key=\"n\">None</data></node><node id=\"8\"><data key=\"n\"> None\n</data></node>"
+            "<node id=\"9\"/><edge source=\"7\" target=\"8\"/><edge source=\"8\" target=\"9\"/>"));
+  assert_string_equal(topology->nodes[0].name, "None (7)");
+  assert_string_equal(topology->nodes[1].name, "None (8)");
+  assert_string_equal(topology->nodes[2].name, "9");
+  by_topology_destroy(topology);
+}
+
+static void test_missing_speeds(void **state) {
+  (void)state;
+  struct by_topology *topology = parsed(
+      GRAPH(NODES AB "<edge source=\"b\" target=\"c\"/><edge source=\"b\" target=\"c\"><data key=\"s\">10</data></edge>"
+                     "<edge source=\"a\" target=\"c\"><data key=\"s\">3000</data></edge>"));
+  assert_int_equal(topology->n_links, 4); /* parallel ones are kept */
+  assert_true(topology->links[1].capacity[BY_BA].all == 2000);
+  by_topology_destroy(topology);
+  topology = parsed(GRAPH(NODES "<edge source=\"a\" target=\"b\"/><edge source=\"b\" target=\"c\"/>"));
+  assert_true(topology->links[0].capacity[BY_AB].all == 1e9 && topology->links[0].delay == 0);
+  by_topology_destroy(topology);
+}
+
+static void test_options(void **state) {
+  (void)state;
+  static const char text[] = GRAPH(NODES "<edge source=\"a\" target=\"b\"/><edge source=\"b\" target=\"c\"/>");
+  struct by_graphml_options options = {.default_rate = 5e9, .default_delay = 1e-3};
+  struct by_topology *topology;
+  assert_ok(by_topology_parse_graphml("t", text, strlen(text), &options, &topology));
+  assert_true(topology->links[1].capacity[BY_AB].all == 5e9 && topology->links[1].delay == 1e-3);
+  by_topology_destroy(topology);
+}
+
+/* A place in the middle of nowhere: the median of the other links. */
+static void test_missing_places(void **state) {
+  (void)state;
+  struct by_topology *topology =
+      parsed(GRAPH("<node id=\"a\"><data key=\"la\">0</data><data key=\"lo\">0</data></node><node id=\"b\"><data "
+                   "key=\"la\">0</data><data key=\"lo\">-1</data></node><node id=\"c\"><data key=\"la\">3</data></node>"
+                   "<edge source=\"a\" target=\"b\"/><edge source=\"b\" target=\"c\"/>"));
+  assert_true(fabs(topology->links[0].delay - 111.19e3 / 2e8) < 1e-6);
+  assert_true(topology->links[1].delay == topology->links[0].delay);
+  assert_true(isnan(topology->nodes[2].x) && isnan(topology->nodes[2].y));
+  by_topology_destroy(topology);
+}
+
+static void test_generic(void **state) {
+  (void)state;
+  struct by_topology *topology = parsed(
+      GRAPH("<node id=\"a\"/><node id=\"b\"/><node id=\"sw\"><data key=\"k\">switch</data></node><edge source=\"a\" "
+            "target=\"sw\"><data key=\"c\">10g</data><data key=\"d\">20us</data><data key=\"l\">0.01</data></edge>"
+            "<edge source=\"sw\" target=\"b\"><data key=\"c\">200 mbit/s</data><data key=\"d\">0.002</data></edge>"));
+  assert_true(topology->nodes[2].kind == BY_NODE_SWITCH && !topology->nodes[2].takes_part);
+  assert_true(topology->links[0].capacity[BY_AB].all == 1e10 && topology->links[0].loss == 0.01);
+  assert_true(fabs(topology->links[0].delay - 20e-6) < 1e-12 && topology->links[1].delay == 0.002);
+  assert_true(topology->links[1].capacity[BY_BA].all == 2e8);
+  by_topology_destroy(topology);
+}
+
+static void test_key_defaults(void **state) {
+  (void)state;
+  struct by_topology *topology = parsed(
+      "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\"><key id=\"c\" for=\"all\" attr.name=\"Capacity\">"
+      "<default>3g</default></key><graph>" NODES "<edge source=\"a\" target=\"b\"/><edge source=\"b\" "
+      "target=\"c\"><data key=\"c\">1g</data></edge></graph></graphml>");
+  assert_true(topology->links[0].capacity[BY_AB].all == 3e9 && topology->links[1].capacity[BY_AB].all == 1e9);
+  by_topology_destroy(topology);
+}
+
+static void test_directed(void **state) {
+  (void)state;
+#define WAY(from, to, rate) "<edge source=\"" from "\" target=\"" to "\"><data key=\"c\">" rate "</data></edge>"
+  struct by_topology *topology = parsed(DIRECTED(NODES WAY("a", "b", "1g") WAY("c", "b", "2g") WAY("b", "a", "4g") WAY(
+      "a", "b", "8g") "<edge source=\"c\" target=\"a\" directed=\"false\"><data key=\"c\">3g</data></edge>"));
+  assert_int_equal(topology->n_links, 4);
+  assert_true(topology->links[0].capacity[BY_AB].all == 1e9 && topology->links[0].capacity[BY_BA].all == 4e9);
+  assert_true(topology->links[1].capacity[BY_AB].all == 2e9 && topology->links[1].capacity[BY_BA].all == 2e9);
+  assert_true(topology->links[2].capacity[BY_AB].all == 8e9 && topology->links[2].capacity[BY_BA].all == 8e9);
+  assert_true(topology->links[3].capacity[BY_AB].all == 3e9);
+  by_topology_destroy(topology);
+}
+
+static void test_loops_are_left_out(void **state) {
+  (void)state;
+  struct by_topology *topology =
+      parsed(GRAPH("<node id=\"a\"/><node id=\"b\"/>" AB "<edge source=\"a\" target=\"a\"/>"));
+  assert_int_equal(topology->n_links, 1);
+  by_topology_destroy(topology);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"", "is empty"},
+      {"{\"nodes\": []}", "t.graphml:1: not well-formed XML"},
+      {"<graphml><graph>", "not well-formed XML"},
+      {"<system version=\"1\"/>", "t.graphml:1: <system version=\"1\">: not GraphML"},
+      {"<graphml/>", "holds no <graph>"},
+      {"<graphml><graph><node id=\"a\"/></graph><graph/></graphml>", "a second graph"},
+      {GRAPH(""), "t.graphml:2: <graph edgedefault=\"undirected\">: has 0 nodes"},
+      {GRAPH("<node/>"), "t.graphml:3: <node>: the attribute id is missing"},
+      {GRAPH("<node id=\"a\"/>\n<node id=\"a\"/>"),
+       "t.graphml:4: <node id=\"a\">: another node has that id, on line 3"},
+      {GRAPH(NODES "<edge source=\"a\"/>"), "t.graphml:4: <edge source=\"a\">: the attribute target is missing"},
+      {GRAPH(NODES "<edge source=\"a\" target=\"x\"/>"), "there is no node with the id \"x\""},
+      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"s\">-5</data></edge>"),
+       "t.graphml:4: <edge source=\"a\" target=\"b\">: its capacity: \"-5\" is not a rate"},
+      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"c\">0</data></edge>"), "must be more than 0"},
+      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"c\">1e999</data></edge>"), "is not a rate"},
+      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"d\">soon</data></edge>"), "its delay: \"soon\""},
+      {GRAPH(NODES "<edge source=\"a\" target=\"b\"><data key=\"l\">-0.5</data></edge>"), "must be 0 to 1"},
+      {GRAPH("<node id=\"a\"><data key=\"la\">91</data></node>"), "its latitude is 91, must be -90 to 90"},
+      {GRAPH("<node id=\"a\"><data key=\"lo\">west</data></node>"), "its longitude: \"west\" is not a number"},
+      {GRAPH("<node id=\"a\"><data key=\"k\">cat</data></node>"), "its kind is \"cat\", must be host or switch"},
+      {GRAPH("<node id=\"a\"><graph/></node>"), "a graph inside a node"},
+      {GRAPH(NODES "<hyperedge/>"), "<hyperedge>: is not read"},
+      {GRAPH(NODES AB), "\"a\" and \"c\" take part but cannot reach each other"},
+      {"<!DOCTYPE graphml [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;\">]><graphml>&b;</graphml>", "<!DOCTYPE>"},
+      {"<!DOCTYPE graphml [<!ATTLIST node id CDATA \"x\">]>" GRAPH("<node/>"), "<!DOCTYPE>"},
+      {"<!DOCTYPE graphml SYSTEM \"file:///etc/passwd\" [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><graphml/>",
+       "<!DOCTYPE>"},
+      {GRAPH("<node id=\"&who;\"/>"), "not well-formed XML: Entity 'who' not defined"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refused(cases[i][0], cases[i][1]);
+}
+
+/* A type that is only named is neither fetched nor in the way. */
+static void test_named_type(void **state) {
+  (void)state;
+  struct by_topology *topology =
+      parsed("<!DOCTYPE graphml SYSTEM \"http://graphml.graphdrawing.org/dtds/graphml.dtd\">" GRAPH(
+          "<node id=\"a\"/><node id=\"b\"/>" AB));
+  assert_int_equal(topology->n_nodes, 2);
+  by_topology_destroy(topology);
+}
+
+static char *repeated(const char *head, const char *part, size_t n, const char *tail, size_t *length) {
+  size_t step = strlen(part), used = strlen(head);
+  char *text = malloc(used + n * step + strlen(tail) + 1);
+  assert_non_null(text);
+  memcpy(text, head, used);
+  for (size_t i = 0; i < n; i++) memcpy(text + used + i * step, part, step);
+  strcpy(text + used + n * step, tail);
+  *length = used + n * step + strlen(tail);
+  return text;
+}
+
+static void check_huge(const char *head, const char *part, size_t n, const char *tail, const char *wanted) {
+  struct by_topology *topology;
+  size_t length;
+  char *text = repeated(head, part, n, tail, &length);
+  assert_status(by_topology_parse_graphml("t.graphml", text, length, NULL, &topology), BANYAN_ERR_PARSE);
+  if (!strstr(banyan_error_text(), wanted)) fail_msg("the error is \"%s\"", banyan_error_text());
+  free(text);
+}
+
+static void test_huge(void **state) {
+  (void)state;
+  check_huge("<graphml>", "<a/>", 1100000, "</graphml>", "more than 1048576 elements and attributes");
+  check_huge("<graphml>", "<a>", 100000, "", "not well-formed XML");
+  check_huge("<graphml><graph>", "<node id=\"a\"/>", 70000, "</graph></graphml>", "has 70000 nodes");
+  check_huge("<graphml>", "                                ", 1100000, "</graphml>", "bytes, most for GraphML");
+  check_huge("<graphml>", "<key id=\"x\" attr.name=\"x\"/>", 65, "</graphml>", "more than 64 such keys");
+}
+
+static void check_file(const char *folder, const char *name) {
+  char path[2 * DATA_PATH_BYTES], *text;
+  size_t length;
+  struct by_topology *topology;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  assert_ok(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
+  assert_ok(by_topology_parse_graphml(name, text, length, NULL, &topology));
+  for (uint32_t i = 0; i < topology->n_links; i++) assert_true(topology->links[i].delay < 0.1);
+  if (strcmp(name, "Geant2009.graphml") == 0) assert_true(topology->n_nodes == 34 && topology->n_links == 52);
+  if (strcmp(name, "Kdl.graphml") == 0) assert_true(topology->n_nodes == 754 && topology->n_links == 899);
+  by_topology_destroy(topology);
+  for (size_t cut = 0; cut < length; cut += length / 16 + 1)
+    assert_status(by_topology_parse_graphml(name, text, cut, NULL, &topology), BANYAN_ERR_PARSE);
+  free(text);
+}
+
+static void test_zoo_files(void **state) {
+  (void)state;
+  char folder[DATA_PATH_BYTES];
+  if (!data_path("topology-zoo", folder)) return;
+  DIR *files = opendir(folder);
+  size_t n = 0;
+  assert_non_null(files);
+  for (struct dirent *entry; (entry = readdir(files)) != NULL;) {
+    const char *end = strrchr(entry->d_name, '.');
+    if (!end || strcmp(end, ".graphml") != 0) continue;
+    check_file(folder, entry->d_name);
+    n++;
+  }
+  closedir(files);
+  assert_true(n > 0);
+}
+
+/* The same graph as an edge list, which rounds to four digits. */
+static void test_zoo_as_edges(void **state) {
+  (void)state;
+  char path[DATA_PATH_BYTES];
+  struct by_topology *graph, *edges;
+  if (!data_path("edgelists/zoo-Geant2009.el", path)) return;
+  assert_ok(by_topology_read(path, &edges));
+  assert_ok(by_topology_read(data_path("topology-zoo/Geant2009.graphml", path), &graph));
+  assert_int_equal(graph->n_links, edges->n_links);
+  for (uint32_t i = 0; i < graph->n_links; i++) {
+    const struct by_link *link = &graph->links[i], *same = edges->links;
+    while (same->a + same->b != link->a + link->b || (same->a != link->a && same->a != link->b))
+      assert_true(++same < edges->links + edges->n_links);
+    assert_true(fabs(link->capacity[BY_AB].all / same->capacity[BY_AB].all - 1) < 1e-3);
+    assert_true(fabs(link->delay / same->delay - 1) < 1e-3);
+  }
+  by_topology_destroy(graph);
+  by_topology_destroy(edges);
+}
+
+int main(void) {
+  setenv("BANYAN_LOG", "error", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_zoo),
+      cmocka_unit_test(test_names),
+      cmocka_unit_test(test_missing_speeds),
+      cmocka_unit_test(test_options),
+      cmocka_unit_test(test_missing_places),
+      cmocka_unit_test(test_generic),
+      cmocka_unit_test(test_key_defaults),
+      cmocka_unit_test(test_directed),
+      cmocka_unit_test(test_loops_are_left_out),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_named_type),
+      cmocka_unit_test(test_huge),
+      cmocka_unit_test(test_zoo_files),
+      cmocka_unit_test(test_zoo_as_edges),
+  };
+  return cmocka_run_group_tests_name("topology_graphml", tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "file.h"
+#include "topology_data.h"
+#include "topology_formats.h"
+#include "topology_pairs.h"
+
+#define HEAD "src_region,src_tier,src_instance,dst_region,dst_tier,dst_instance,bps_sent,bps_received,avg_rtt_ms\n"
+
+static struct by_topology *parsed(const char *text, const struct by_pairs_options *options) {
+  struct by_topology *topology;
+  assert_ok(by_topology_parse_pairs("t.csv", text, strlen(text), options, &topology));
+  return topology;
+}
+
+static const struct by_link *link_of(const struct by_topology *topology, const char *a, const char *b) {
+  for (uint32_t i = 0; i < topology->n_links; i++) {
+    const struct by_link *link = &topology->links[i];
+    if (strcmp(topology->nodes[link->a].name, a) == 0 && strcmp(topology->nodes[link->b].name, b) == 0) return link;
+  }
+  fail_msg("there is no link from %s to %s", a, b);
+  return NULL;
+}
+
+static void check_link(const struct by_topology *topology, const char *a, const char *b, double forth, double back,
+                       double delay) {
+  const struct by_link *link = link_of(topology, a, b);
+  assert_true(link->capacity[BY_AB].all == forth);
+  assert_true(link->capacity[BY_BA].all == back);
+  assert_true(fabs(link->delay - delay) < 1e-9);
+}
+
+static void test_directions(void **state) {
+  (void)state;
+  struct by_topology *topology = parsed(HEAD "gcp:b,PREMIUM,n2,aws:a,PREMIUM,m5,900,800,20.0\r\n"
+                                             "aws:a,PREMIUM,m5,gcp:b,PREMIUM,n2,700,600,21.0\n"
+                                             "\naws:a,PREMIUM,m5,gcp:b,PREMIUM,n2,700,650,\n" /* again, and better */
+                                             "aws:a,PREMIUM,m5,aws:a,PREMIUM,m5,1,1,1\n",
+                                        NULL);
+  assert_int_equal(topology->n_nodes, 2);
+  assert_int_equal(topology->n_links, 1);
+  assert_string_equal(topology->nodes[0].name, "aws:a"); /* by name, not as they come */
+  assert_string_equal(topology->nodes[0].group, "aws");
+  check_link(topology, "aws:a", "gcp:b", 650, 800, 0.010);
+  by_topology_destroy(topology);
+}
+
+static void test_limits(void **state) {
+  (void)state;
+  static const char text[] =
+      "src_region,dst_region,bps_received\naws:a,gcp:b,1e9\ngcp:b,azure:c,1e9\nplain,gcp:b,1e9\n";
+  struct by_pairs_options own = {.limits = "gcp=100m"}, none = {.limits = ""};
+  struct by_topology *topology = parsed(text, NULL);
+  assert_true(topology->nodes[0].out.all == 5e9 && topology->nodes[1].out.all == 16e9 &&
+              topology->nodes[2].out.all == 7e9 && isinf(topology->nodes[3].out.all));
+  assert_true(isinf(topology->nodes[0].in.all)); /* only what is sent is limited */
+  by_topology_destroy(topology);
+  topology = parsed(text, &own);
+  assert_true(isinf(topology->nodes[0].out.all) && topology->nodes[2].out.all == 1e8);
+  by_topology_destroy(topology);
+  topology = parsed(text, &none);
+  assert_true(isinf(topology->nodes[0].out.all));
+  by_topology_destroy(topology);
+}
+
+#define TIERS                                                                                                          \
+  HEAD "gcp:x,PREMIUM,,aws:y,PREMIUM,,9,8,10\ngcp:x,STANDARD,,aws:y,PREMIUM,,7,6,10\n"                                 \
+       "gcp:z,STANDARD,,aws:y,PREMIUM,,5,4,10\ngcp:x,PREMIUM,,gcp:x,STANDARD,,3,2,10\n"                                \
+       "aws:y,PREMIUM,,azure:v,PREMIUM,,3,2,10\n"
+
+static void check_selected(const char *select, const char *names) {
+  struct by_pairs_options options = {.select = select};
+  struct by_topology *topology = parsed(TIERS, &options);
+  char all[256] = "";
+  for (uint32_t i = 0; i < topology->n_nodes; i++)
+    snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? " " : "", topology->nodes[i].name);
+  assert_string_equal(all, names);
+  by_topology_destroy(topology);
+}
+
+static void test_select(void **state) {
+  (void)state;
+  check_selected(NULL, "aws:y azure:v gcp:x");
+  check_selected("", "aws:y azure:v gcp:x");
+  check_selected("gcp:*,aws:*", "aws:y gcp:x");
+  check_selected("!azure:*", "aws:y gcp:x");
+  check_selected("*,!a*:v", "aws:y gcp:x");
+  check_selected("aws:*, gcp:*/STANDARD", "aws:y gcp:x/STANDARD gcp:z/STANDARD");
+  check_selected("*/*,!azure:*", "aws:y gcp:x gcp:x/STANDARD gcp:z/STANDARD");
+}
+
+static void test_missing_direction(void **state) {
+  (void)state;
+  struct by_topology *topology = parsed("dst_region,src_region,bps_sent\na,b,5\n", NULL);
+  check_link(topology, "a", "b", 5, 5, 0);
+  by_topology_destroy(topology);
+}
+
+/* a - c is not measured: over b it is 10 + 5 ms. Nobody else reaches d, so the usual stands there. */
+static void test_missing_round_trips(void **state) {
+  (void)state;
+  struct by_topology *topology = parsed("src_region,dst_region,bps_received,avg_rtt_ms\na,b,1,20\nb,c,1,10\na,c,1,\n"
+                                        "b,a,1,\nc,d,1,\nb,e,1,200\n",
+                                        NULL);
+  check_link(topology, "a", "b", 1, 1, 0.010);
+  check_link(topology, "a", "c", 1, 1, 0.015);
+  check_link(topology, "c", "d", 1, 1, 0.010);
+  by_topology_destroy(topology);
+}
+
+static void test_quotes(void **state) {
+  (void)state;
+  struct by_topology *topology =
+      parsed("\xef\xbb\xbfsrc_region,\"dst_region\",bps_received\n\"a, \"\"the\"\" first\",b,5\n", NULL);
+  assert_string_equal(topology->nodes[0].name, "a, \"the\" first");
+  assert_int_equal(topology->n_links, 1);
+  by_topology_destroy(topology);
+}
+
+static void check_refused(const char *text, const struct by_pairs_options *options, const char *part) {
+  struct by_topology *topology;
+  enum banyan_status status = by_topology_parse_pairs("t.csv", text, strlen(text), options, &topology);
+  assert_int_not_equal(status, BANYAN_OK);
+  if (!strstr(banyan_error_text(), part)) fail_msg("the error is \"%s\", must hold \"%s\"", banyan_error_text(), part);
+}
+
+#define SHORT "src_region,dst_region,bps_received,avg_rtt_ms\n"
+
+static void test_refusals(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"", "t.csv: is empty"},
+      {"\n\n", "t.csv: is empty"},
+      {"{\"nodes\": []}", "t.csv:1: the columns must be named"},
+      {"src_region,dst_region\na,b\n", "t.csv:1: there must be a column bps_received or bps_sent"},
+      {"src_region,dst_region,src_region,bps_sent\n", "t.csv:1: two columns are named src_region"},
+      {SHORT, "t.csv: no pair is measured"},
+      {SHORT "a,b,,\n", "no pair is measured"},
+      {SHORT "a,b,-5,1\n", "t.csv:2: bps_received is -5, must be more than 0"},
+      {SHORT "a,b,5,1\na,b,0,1\n", "t.csv:3: bps_received is 0"},
+      {SHORT "a,b,fast,1\n", "t.csv:2: bps_received: \"fast\" is not a number"},
+      {SHORT "a,b,5,1e999\n", "t.csv:2: avg_rtt_ms: "},
+      {SHORT "a,b,5,0\n", "t.csv:2: avg_rtt_ms is 0"},
+      {SHORT "a,,5,1\n", "t.csv:2: dst_region is empty"},
+      {SHORT "\"a,b,5,1\n", "t.csv:2: a quote is not closed"},
+      {SHORT "\"a\"b,b,5,1\n", "t.csv:2: text behind a closing quote"},
+      {SHORT "a\tb,c,5,1\n", "t.csv:2: src_region must be at most"},
+      {SHORT "a,b,5,1\nc,d,5,1\n", "t.csv: \"a\" and \"c\" take part but cannot reach each other"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refused(cases[i][0], NULL, cases[i][1]);
+}
+
+static void test_refused_options(void **state) {
+  (void)state;
+  struct by_pairs_options select = {.select = "a,azur:*"}, limits = {.limits = "aws"}, zero = {.limits = "aws=0"},
+                          rate = {.limits = "aws=x"};
+  check_refused(SHORT "a,b,5,1\n", &select, "no region is like \"azur:*\"");
+  check_refused(SHORT "a,b,5,1\n", &limits, "limits must be like aws=5g");
+  check_refused(SHORT "a,b,5,1\n", &zero, "the limit of aws is 0");
+  check_refused(SHORT "a,b,5,1\n", &rate, "\"x\" is not a rate");
+}
+
+static void test_long_rows(void **state) {
+  (void)state;
+  enum { LENGTH = 20000 };
+  char *text = malloc(LENGTH + 1);
+  struct by_topology *topology;
+  assert_non_null(text);
+  memset(text, 'x', LENGTH);
+  assert_status(by_topology_parse_pairs("t.csv", text, LENGTH, NULL, &topology), BANYAN_ERR_PARSE);
+  assert_string_equal(banyan_error_text(), "t.csv:1: is 20000 bytes long, most is 16384");
+  memset(text, ',', LENGTH);
+  assert_status(by_topology_parse_pairs("t.csv", text, 100, NULL, &topology), BANYAN_ERR_PARSE);
+  assert_string_equal(banyan_error_text(), "t.csv:1: more than 64 fields");
+  assert_status(by_topology_parse_pairs("t.csv", "a\0b\n", 4, NULL, &topology), BANYAN_ERR_PARSE);
+  assert_string_equal(banyan_error_text(), "t.csv:1: holds a byte 0; is this a text?");
+  free(text);
+}
+
+/* Every region, and every provider with every tier, of what Skyplane measured. */
+static void test_skyplane(void **state) {
+  (void)state;
+  static const struct {
+    const char *select;
+    uint32_t nodes, links;
+  } cases[] = {{NULL, 63, 63 * 62 / 2}, {"azure:*", 15, 105}, {"aws:*", 21, 210}, {"gcp:*", 27, 351}};
+  char path[DATA_PATH_BYTES], *text;
+  size_t length;
+  struct by_topology *topology;
+  if (!data_path("cloud/skyplane-2022-01.csv", path)) return;
+  assert_ok(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct by_pairs_options options = {.select = cases[i].select};
+    assert_ok(by_topology_parse_pairs("skyplane", text, length, &options, &topology));
+    assert_int_equal(topology->n_nodes, cases[i].nodes);
+    assert_int_equal(topology->n_links, cases[i].links);
+    for (uint32_t l = 0; l < topology->n_links; l++) assert_true(topology->links[l].delay < 0.3);
+    by_topology_destroy(topology);
+  }
+  struct by_pairs_options every = {.select = "*/*"};
+  assert_ok(by_topology_parse_pairs("skyplane", text, length, &every, &topology));
+  assert_true(topology->n_nodes > 63);
+  by_topology_destroy(topology);
+  free(text);
+}
+
+/* The edge list of the same regions, in which the slower direction of a pair counts for both. */
+static void test_skyplane_as_edges(void **state) {
+  (void)state;
+  char path[DATA_PATH_BYTES], with[DATA_PATH_BYTES + 32];
+  struct by_topology *pairs, *edges;
+  if (!data_path("edgelists/cloud-azure.el", path)) return;
+  assert_ok(by_topology_read(path, &edges));
+  snprintf(with, sizeof with, "%s?select=azure:*", data_path("cloud/skyplane-2022-01.csv", path));
+  assert_ok(by_topology_read(with, &pairs));
+  assert_int_equal(pairs->n_links, edges->n_links);
+  for (uint32_t i = 0; i < pairs->n_links; i++) {
+    const struct by_link *link = &pairs->links[i], *same = &edges->links[i];
+    assert_true(link->a == same->a && link->b == same->b);
+    double slower = fmin(link->capacity[BY_AB].all, link->capacity[BY_BA].all);
+    assert_true(fabs(slower / same->capacity[BY_AB].all - 1) < 1e-4);
+  }
+  for (uint32_t i = 0; i < pairs->n_nodes; i++) assert_true(pairs->nodes[i].out.all == edges->nodes[i].out.all);
+  by_topology_destroy(pairs);
+  by_topology_destroy(edges);
+}
+
+int main(void) {
+  setenv("BANYAN_LOG", "error", 1);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_directions),
+      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_select),
+      cmocka_unit_test(test_missing_direction),
+      cmocka_unit_test(test_missing_round_trips),
+      cmocka_unit_test(test_quotes),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_refused_options),
+      cmocka_unit_test(test_long_rows),
+      cmocka_unit_test(test_skyplane),
+      cmocka_unit_test(test_skyplane_as_edges),
+  };
+  return cmocka_run_group_tests_name("topology_pairs", tests, NULL, NULL);
+}
