@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "connector_parts.h"
+#include "control.h"
 #include "log.h"
 
 enum {
@@ -20,7 +21,8 @@ void by_target_finish(struct target *target) {
   if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
 }
 
-/* Ends the calls here; control then tells all other ranks, the peer among them. */
+/* Ends the calls here; control then tells all other ranks, the peer among them. A helper is given up instead, which
+ * changes nothing if it is lost already. */
 static void give_verdict(void *argument) {
   struct target *target = argument;
   struct by_context *context = target->connector->context;
@@ -30,7 +32,11 @@ static void give_verdict(void *argument) {
   by_context_lock(context);
   if (context->left[target->process])
     by_engine_left(context->engine, target->process, true);
-  else if (!by_engine_attached(context->engine, target->process))
+  else if (by_engine_attached(context->engine, target->process))
+    by_debug("net", "a verdict that came too late: %s", text);
+  else if (target->process >= context->size)
+    by_control_suspect(context->control, target->process, text);
+  else
     by_engine_fail(context->engine, BANYAN_ERR_CONNECT, target->process, text);
   pthread_cond_broadcast(&context->changed);
   by_context_unlock(context);
