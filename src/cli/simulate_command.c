@@ -1,5 +1,4 @@
 /* `banyan simulate`: how long an AllReduce takes on a topology, and which links it keeps busy. Sends nothing. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "simulate_trace.h"
 #include "topology_draw.h"
 #include "topology_named.h"
+#include "write.h"
 
 struct simulate_options {
   const char *plan, *builtin, *sizes, *trace, *svg;
@@ -166,18 +166,6 @@ static enum banyan_status flush(struct session *s) {
   return BANYAN_OK;
 }
 
-static enum banyan_status write_file(const char *path, const struct by_text *text) {
-  FILE *file = fopen(path, "we");
-  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
-  bool wrote = fwrite(by_text_get(text), 1, text->length, file) == text->length;
-  int why = errno;
-  if (fclose(file) != 0) {
-    wrote = false;
-    why = errno;
-  }
-  return wrote ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", path);
-}
-
 /* The topology with what its links carried on average. */
 static enum banyan_status write_svg(const struct session *s, const struct by_simulation *simulation) {
   uint32_t n = s->topology->n_links;
@@ -191,12 +179,7 @@ static enum banyan_status write_svg(const struct session *s, const struct by_sim
   }
   snprintf(name, sizeof name, "plan %s, %s, on average", s->plan->name, by_print_bytes(simulation->bytes, size));
   struct by_draw_options draw = {.load = (const double(*)[2])load, .load_name = name};
-  struct by_text text;
-  by_text_init(&text);
-  enum banyan_status status = by_topology_svg(s->topology, &draw, &text);
-  if (status == BANYAN_OK && text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the drawing");
-  if (status == BANYAN_OK) status = write_file(s->asked->svg, &text);
-  by_text_fini(&text);
+  enum banyan_status status = by_write_svg(s->asked->svg, s->topology, &draw);
   free(load);
   return status;
 }

@@ -1,5 +1,4 @@
 /* `banyan topo`: looks at topologies, converts and draws them. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "topology_formats.h"
 #include "topology_named.h"
 #include "topology_synth.h"
+#include "write.h"
 
 enum { LABEL_BYTES = 300 };
 
@@ -127,34 +127,12 @@ static void add_verdict(const struct subject *s, struct by_text *text) {
 /* --- output --- */
 
 /* Writes it all; "-" is standard output. */
-static enum banyan_status write_file(const char *path, const struct by_text *text) {
-  FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
-  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
-  bool wrote = fwrite(by_text_get(text), 1, text->length, file) == text->length;
-  int why = errno;
-  if (file != stdout && fclose(file) != 0) {
-    wrote = false;
-    why = errno;
-  }
-  return wrote ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", path);
-}
-
-static enum banyan_status write_svg(const struct subject *s, const char *path) {
-  struct by_text text;
-  by_text_init(&text);
-  enum banyan_status status = by_topology_svg(s->topology, &s->draw, &text);
-  if (status == BANYAN_OK) status = write_file(path, &text);
-  by_text_fini(&text);
-  return status;
-}
-
 static enum banyan_status write_json(const struct by_topology *topology, const char *path) {
   struct by_text text;
   by_text_init(&text);
   by_topology_print(topology, &text);
   by_text_add(&text, "\n");
-  enum banyan_status status =
-      text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text") : write_file(path, &text);
+  enum banyan_status status = by_write_text(path, &text);
   by_text_fini(&text);
   return status;
 }
@@ -183,7 +161,7 @@ static enum banyan_status print(const struct subject *s, const struct topo_optio
 /* What was asked for goes into files, and what is left to standard output. */
 static enum banyan_status show(struct subject *s, const struct topo_options *asked) {
   if (asked->plan) BY_TRY(load_plan(s, asked));
-  if (asked->svg) BY_TRY(write_svg(s, asked->svg));
+  if (asked->svg) BY_TRY(by_write_svg(asked->svg, s->topology, &s->draw));
   if (asked->output) BY_TRY(write_json(s->topology, asked->output));
   return (asked->svg || asked->output) && !asked->json ? BANYAN_OK : print(s, asked);
 }
