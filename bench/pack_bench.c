@@ -49,23 +49,9 @@ static enum banyan_status pack(const struct by_graph *graph, size_t run, double 
   return by_pack_few(graph, &options, out);
 }
 
-static double highest(const struct by_graph *graph, const struct by_packing *packing) {
-  struct by_grower grower;
-  double highest = 0;
-  if (by_grower_init(&grower, graph, true) != BANYAN_OK) return NAN;
-  for (uint32_t t = 0; t < packing->n_trees; t++) {
-    uint32_t root;
-    double height;
-    by_tree_centre(&grower, packing->trees[t].edges, packing->trees[t].n, &root, &height);
-    highest = fmax(highest, height);
-  }
-  by_grower_fini(&grower);
-  return highest;
-}
-
 /* Runs one method; *bound becomes the best that is known. */
 static enum banyan_status time_run(const char *file, const struct by_graph *graph, size_t run, double *bound) {
-  double least = INFINITY;
+  double least = INFINITY, height;
   struct by_packing *packing = NULL;
   for (int i = 0; i < REPEATS; i++) {
     by_packing_destroy(packing);
@@ -75,10 +61,10 @@ static enum banyan_status time_run(const char *file, const struct by_graph *grap
     if (least > 1) break;
   }
   BY_TRY(by_packing_check(graph, packing));
+  BY_TRY(by_packing_height(graph, packing, true, &height));
   *bound = fmin(*bound, packing->bound);
   printf("%-24s %5u %6u  %-14s %10.5g %7.4f %6u %7g %9.1f\n", file, graph->n_vertices, graph->n_edges, runs[run].name,
-         packing->throughput / 1e9, packing->throughput / *bound, packing->n_trees, highest(graph, packing),
-         1e3 * least);
+         packing->throughput / 1e9, packing->throughput / *bound, packing->n_trees, height, 1e3 * least);
   by_packing_destroy(packing);
   return BANYAN_OK;
 }

@@ -67,5 +67,8 @@ uint32_t by_grower_nearest_first(struct by_grower *grower, const struct by_price
 double by_grower_reach(struct by_grower *grower, uint32_t root);
 /* The vertex of the tree from which the furthest one is nearest, and how far that is. Cost: vertices + edges. */
 void by_tree_centre(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t *root, double *height);
+/* The largest height of a packing's trees when each hangs from its centre; `hops` as above. BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_packing_height(const struct by_graph *graph, const struct by_packing *packing,
+                                                  bool hops, double *height);
 
 #endif

@@ -53,3 +53,18 @@ void by_tree_centre(struct by_grower *g, const uint32_t *edges, uint32_t n_edges
     *height = eccentricity;
   }
 }
+
+enum banyan_status by_packing_height(const struct by_graph *graph, const struct by_packing *packing, bool hops,
+                                     double *height) {
+  struct by_grower grower;
+  *height = 0;
+  BY_TRY(by_grower_init(&grower, graph, hops));
+  for (uint32_t t = 0; t < packing->n_trees; t++) {
+    uint32_t root;
+    double of_tree;
+    by_tree_centre(&grower, packing->trees[t].edges, packing->trees[t].n, &root, &of_tree);
+    if (of_tree > *height) *height = of_tree;
+  }
+  by_grower_fini(&grower);
+  return BANYAN_OK;
+}

@@ -38,20 +38,6 @@ static void test_partitions(void **state) {
   }
 }
 
-static double highest(const struct by_graph *graph, const struct by_packing *packing, bool hops) {
-  struct by_grower grower;
-  double highest = 0;
-  assert_ok(by_grower_init(&grower, graph, hops));
-  for (uint32_t t = 0; t < packing->n_trees; t++) {
-    uint32_t root;
-    double height;
-    by_tree_centre(&grower, packing->trees[t].edges, packing->trees[t].n, &root, &height);
-    highest = fmax(highest, height);
-  }
-  by_grower_fini(&grower);
-  return highest;
-}
-
 static struct by_few_options any_options(struct by_rng *rng, double bound) {
   struct by_few_options options = by_few_defaults();
   options.most_trees = 1 + below(rng, 8);
@@ -75,17 +61,18 @@ static void check_few(const struct by_graph *graph, struct by_rng *rng, const st
     assert_true(isfinite(options.most_height) || options.least_rate > 0);
     return;
   }
+  double height;
   assert_ok(by_packing_check(graph, packing));
+  assert_ok(by_packing_height(graph, packing, true, &height));
   bool good = packing->n_trees <= options.most_trees && packing->throughput <= optimum->bound * (1 + 1e-9) &&
-              highest(graph, packing, true) <= options.most_height;
+              height <= options.most_height;
   for (uint32_t t = 0; t < packing->n_trees; t++) good &= packing->trees[t].rate >= options.least_rate * (1 - 1e-9);
   /* So few vertices: eight trees are nearly always enough. */
   if (options.most_trees == 8 && isinf(options.most_height) && options.least_rate == 0 && options.tolerance < 0)
     good &= packing->throughput >= 0.9 * optimum->throughput;
   if (!good)
     fail_msg("seed %u: %u trees of %u, %g of %g, height %g of %g, least rate %g", seed, packing->n_trees,
-             options.most_trees, packing->throughput, optimum->bound, highest(graph, packing, true),
-             options.most_height, options.least_rate);
+             options.most_trees, packing->throughput, optimum->bound, height, options.most_height, options.least_rate);
   by_packing_destroy(packing);
 }
 
