@@ -139,15 +139,6 @@ static enum banyan_status set_helped(struct by_context *context, struct by_domai
   return status;
 }
 
-static enum banyan_status check_kinds(const struct by_plan *plan) {
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (plan->vertices[v].kind != BY_VERTEX_HELPER)
-      return by_fail(BANYAN_ERR_UNSUPPORTED,
-                     "vertex \"%s\" of plan '%s' is a %s: only plans over ranks and helpers run",
-                     plan->vertices[v].name, plan->name, by_vertex_kind_name(plan->vertices[v].kind));
-  return BANYAN_OK;
-}
-
 enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
                                 const uint32_t *processes, struct by_plan *plan) {
   if (plan->n_vertices == plan->n_ranks) {
@@ -156,7 +147,7 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_domain *do
   }
   uint32_t *helpers = calloc(plan->n_vertices, sizeof *helpers);
   bool *taken = calloc(context->processes, sizeof *taken);
-  enum banyan_status status = check_kinds(plan);
+  enum banyan_status status = by_plan_check_kinds(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   if (status == BANYAN_OK)
     status = set_helped(context, domain, n, processes, plan, helpers, taken);

@@ -124,11 +124,7 @@ static enum banyan_status make(struct by_domain *domain, struct by_plan *plan, c
   const char *confirm = domain->n <= 8 ? "exchange" : "exchange:4";
   if (plan->n_ranks != domain->n)
     return by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks, not %u", plan->name, plan->n_ranks, domain->n);
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (plan->vertices[v].kind != BY_VERTEX_HELPER)
-      return by_fail(BANYAN_ERR_UNSUPPORTED,
-                     "vertex \"%s\" of plan '%s' is a %s: only plans over ranks and helpers run",
-                     plan->vertices[v].name, plan->name, by_vertex_kind_name(plan->vertices[v].kind));
+  BY_TRY(by_plan_check_kinds(plan));
   BY_TRY(by_plan_among_ranks(plan, &helped->among));
   BY_TRY(by_plan_builtin(confirm, domain->n, &helped->confirm));
   BY_TRY(name_groups(helped));
