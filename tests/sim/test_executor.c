@@ -44,28 +44,6 @@ static void run_world(struct world *world, uint64_t seed) {
   world_check(world);
 }
 
-static void random_options(uint64_t seed, struct by_sim_options *net, struct by_engine_options *engine) {
-  struct by_rng rng;
-  by_rng_init(&rng, seed ^ 0xabcdef);
-  *net = (struct by_sim_options){.delay = by_rng_below(&rng, 3) * 20 * BY_MICROSECOND,
-                                 .jitter = by_rng_below(&rng, 2) * 100 * BY_MICROSECOND,
-                                 .loss = by_rng_below(&rng, 3) ? 0 : 0.02,
-                                 .bandwidth = by_rng_below(&rng, 2) ? 1e9 : 0,
-                                 .buffer = (size_t)256 << by_rng_below(&rng, 9),
-                                 .frame_bytes = (size_t)256 << by_rng_below(&rng, 7),
-                                 .split = by_rng_below(&rng, 2),
-                                 .offer_from = by_rng_below(&rng, 3) ? 0 : 2048,
-                                 .in_place_from = by_rng_below(&rng, 2) ? 0 : 1024,
-                                 .pull_fails = by_rng_below(&rng, 2) ? 0 : 0.1,
-                                 .keeps = by_rng_below(&rng, 2) ? 0 : 0.3,
-                                 .holds = by_rng_below(&rng, 2)};
-  *engine = (struct by_engine_options){.unasked = (size_t)4096 << by_rng_below(&rng, 4),
-                                       .block = (size_t)4096 << by_rng_below(&rng, 3)};
-  engine->link_credit = engine->unasked * (1 + by_rng_below(&rng, 4));
-  engine->window = engine->unasked << by_rng_below(&rng, 3);
-  engine->spread = (size_t)512 << by_rng_below(&rng, 5);
-}
-
 static uint32_t random_lanes(struct by_rng *rng) {
   return by_rng_below(rng, 2) ? 4 : 1;
 }
@@ -73,7 +51,7 @@ static uint32_t random_lanes(struct by_rng *rng) {
 static void one_seed(uint64_t seed, uint32_t most_ranks, size_t most_count) {
   struct by_sim_options net;
   struct by_engine_options engine;
-  random_options(seed, &net, &engine);
+  world_options(seed, &net, &engine);
   struct by_rng rng;
   by_rng_init(&rng, seed);
   uint32_t n = 1 + (uint32_t)by_rng_below(&rng, most_ranks);
@@ -90,19 +68,14 @@ static void one_seed(uint64_t seed, uint32_t most_ranks, size_t most_count) {
   free(world);
 }
 
-static uint64_t seeds(uint64_t usual) {
-  const char *text = getenv("BANYAN_TEST_SEEDS");
-  return text ? strtoull(text, NULL, 10) : usual;
-}
-
 static void test_random_calls(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= seeds(1000); seed++) one_seed(seed, 9, 6000);
+  for (uint64_t seed = 1; seed <= world_seeds(1000); seed++) one_seed(seed, 9, 6000);
 }
 
 static void test_many_ranks(void **state) {
   (void)state;
-  for (uint64_t seed = 100001; seed <= 100000 + seeds(1000) / 50; seed++) one_seed(seed, 33, 20000);
+  for (uint64_t seed = 100001; seed <= 100000 + world_seeds(1000) / 50; seed++) one_seed(seed, 33, 20000);
 }
 
 /* Every family, every collective, with rank counts around powers of two. */
@@ -160,10 +133,10 @@ static void test_chunk(void **state) {
 /* A rank dies at any moment: all others end with its name, none hangs. */
 static void test_deaths(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= seeds(1000); seed++) {
+  for (uint64_t seed = 1; seed <= world_seeds(1000); seed++) {
     struct by_sim_options net;
     struct by_engine_options engine;
-    random_options(seed, &net, &engine);
+    world_options(seed, &net, &engine);
     struct by_rng rng;
     by_rng_init(&rng, seed);
     uint32_t n = 2 + (uint32_t)by_rng_below(&rng, 7);

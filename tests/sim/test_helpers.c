@@ -39,27 +39,6 @@ static void choose_deed(struct world *world, struct deed *deed, size_t most, boo
   deed->in_place = collective <= BANYAN_REDUCE && by_rng_below(rng, 2);
 }
 
-static void random_options(uint64_t seed, struct by_sim_options *net, struct by_engine_options *engine) {
-  struct by_rng rng;
-  by_rng_init(&rng, seed ^ 0xabcdef);
-  *net = (struct by_sim_options){.delay = by_rng_below(&rng, 3) * 20 * BY_MICROSECOND,
-                                 .jitter = by_rng_below(&rng, 2) * 100 * BY_MICROSECOND,
-                                 .bandwidth = by_rng_below(&rng, 2) ? 1e9 : 0,
-                                 .buffer = (size_t)256 << by_rng_below(&rng, 9),
-                                 .frame_bytes = (size_t)256 << by_rng_below(&rng, 7),
-                                 .split = by_rng_below(&rng, 2),
-                                 .offer_from = by_rng_below(&rng, 3) ? 0 : 2048,
-                                 .in_place_from = by_rng_below(&rng, 2) ? 0 : 1024,
-                                 .keeps = by_rng_below(&rng, 2) ? 0 : 0.3,
-                                 .holds = by_rng_below(&rng, 2)};
-  *engine = (struct by_engine_options){.unasked = (size_t)4096 << by_rng_below(&rng, 4),
-                                       .block = (size_t)4096 << by_rng_below(&rng, 3)};
-  engine->link_credit = engine->unasked * (1 + by_rng_below(&rng, 4));
-  engine->window = engine->unasked << by_rng_below(&rng, 3);
-  engine->spread = (size_t)512 << by_rng_below(&rng, 5);
-  engine->aid_memory = by_rng_below(&rng, 2) ? 0 : 1 + by_rng_below(&rng, 20000);
-}
-
 /* Helpers keep nothing once the ranks are through. */
 static void check_helpers(struct world *world) {
   for (int i = 0; i < 100; i++) {
@@ -90,9 +69,11 @@ static void run_world(struct world *world) {
 static void one_seed(uint64_t seed, uint32_t deaths) {
   struct by_sim_options net;
   struct by_engine_options engine;
-  random_options(seed, &net, &engine);
   struct by_rng rng;
   by_rng_init(&rng, seed);
+  world_options(seed, &net, &engine);
+  net.pull_fails = 0;
+  engine.aid_memory = by_rng_below(&rng, 2) ? 0 : 1 + by_rng_below(&rng, 20000);
   struct shape shape = {
       .seed = seed, .n = 1 + (uint32_t)by_rng_below(&rng, 7), .n_helpers = 1 + (uint32_t)by_rng_below(&rng, 3)};
   struct world *world = calloc(1, sizeof *world);
@@ -115,19 +96,14 @@ static void one_seed(uint64_t seed, uint32_t deaths) {
   free(world);
 }
 
-static uint64_t seeds(uint64_t usual) {
-  const char *text = getenv("BANYAN_TEST_SEEDS");
-  return text ? strtoull(text, NULL, 10) : usual;
-}
-
 static void test_helpers(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= seeds(150); seed++) one_seed(seed, 0);
+  for (uint64_t seed = 1; seed <= world_seeds(150); seed++) one_seed(seed, 0);
 }
 
 static void test_deaths(void **state) {
   (void)state;
-  for (uint64_t seed = 1; seed <= seeds(300); seed++) one_seed(seed, 1 + (uint32_t)(seed % 3));
+  for (uint64_t seed = 1; seed <= world_seeds(300); seed++) one_seed(seed, 1 + (uint32_t)(seed % 3));
 }
 
 /* Warm calls allocate nothing, on ranks and helpers, but memory for frames that come before their call is made: how

@@ -12,6 +12,35 @@
     if ((expression) != BANYAN_OK) fail_msg("%s: %s", #expression, banyan_error_text());                               \
   } while (0)
 
+/* ---- what to try */
+
+void world_options(uint64_t seed, struct by_sim_options *net, struct by_engine_options *engine) {
+  struct by_rng rng;
+  by_rng_init(&rng, seed ^ 0xabcdef);
+  *net = (struct by_sim_options){.delay = by_rng_below(&rng, 3) * 20 * BY_MICROSECOND,
+                                 .jitter = by_rng_below(&rng, 2) * 100 * BY_MICROSECOND,
+                                 .loss = by_rng_below(&rng, 3) ? 0 : 0.02,
+                                 .bandwidth = by_rng_below(&rng, 2) ? 1e9 : 0,
+                                 .buffer = (size_t)256 << by_rng_below(&rng, 9),
+                                 .frame_bytes = (size_t)256 << by_rng_below(&rng, 7),
+                                 .split = by_rng_below(&rng, 2),
+                                 .offer_from = by_rng_below(&rng, 3) ? 0 : 2048,
+                                 .in_place_from = by_rng_below(&rng, 2) ? 0 : 1024,
+                                 .pull_fails = by_rng_below(&rng, 2) ? 0 : 0.1,
+                                 .keeps = by_rng_below(&rng, 2) ? 0 : 0.3,
+                                 .holds = by_rng_below(&rng, 2)};
+  *engine = (struct by_engine_options){.unasked = (size_t)4096 << by_rng_below(&rng, 4),
+                                       .block = (size_t)4096 << by_rng_below(&rng, 3)};
+  engine->link_credit = engine->unasked * (1 + by_rng_below(&rng, 4));
+  engine->window = engine->unasked << by_rng_below(&rng, 3);
+  engine->spread = (size_t)512 << by_rng_below(&rng, 5);
+}
+
+uint64_t world_seeds(uint64_t usual) {
+  const char *text = getenv("BANYAN_TEST_SEEDS");
+  return text ? strtoull(text, NULL, 10) : usual;
+}
+
 /* ---- making */
 
 static void connect_nodes(void *context, uint32_t process) {

@@ -47,6 +47,10 @@ struct world {
   uint32_t deaths; /* more helpers to be killed, each some time after the one before */
 };
 
+/* How many seeds to try: BANYAN_TEST_SEEDS, or as many as usual. */
+uint64_t world_seeds(uint64_t usual);
+/* Links and engines of any kind, from fine to troublesome. */
+void world_options(uint64_t seed, struct by_sim_options *net, struct by_engine_options *engine);
 /* `plan` is a built-in's name. Fails the test on any error. */
 void world_init(struct world *world, uint32_t n, const char *plan, const struct by_sim_options *net,
                 const struct by_engine_options *engine, uint64_t seed);
