@@ -358,7 +358,10 @@ bool by_link_flush(struct by_link *link) {
       sent = send_data(out, &full);
     else if (!(full & 1))
       sent = send_offer(out);
-    if (sent != SENT_ALL) by_link_queue(out);
+    if (sent != SENT_ALL)
+      by_link_queue(out);
+    else if (blocked == out)
+      blocked = NULL; /* it waits for an answer now: another one ends the round */
     if (sent != SENT_NOT) continue;
     full |= 1;                 /* large messages behind it may still use the other lanes */
     if (blocked == out) break; /* round the queue */
