@@ -131,6 +131,15 @@ static bool has_room(const struct by_domain *domain, const struct by_frame *fram
   return true;
 }
 
+/* What follows an offer says only how much of it is ready: it makes no call, but waits where the offer waits. */
+static bool follows_kept(const struct by_link *link, const struct by_frame *frame) {
+  const struct by_stored *stored = frame->type == BY_FRAME_MORE ? link->stored : NULL;
+  while (stored && (stored->frame.domain != frame->domain || stored->frame.call != frame->call ||
+                    stored->frame.plan != frame->plan))
+    stored = stored->next;
+  return stored != NULL;
+}
+
 enum banyan_status by_aid_take(struct by_link *link, const struct by_frame *frame, struct by_call **call, bool *keep) {
   struct by_engine *engine = link->engine;
   struct by_domain *domain = domain_of(engine, frame);
@@ -138,6 +147,8 @@ enum banyan_status by_aid_take(struct by_link *link, const struct by_frame *fram
   uint32_t class_ = 0, group = 0;
   bool again = false, begins = frame->type == BY_FRAME_DATA || frame->type == BY_FRAME_OFFER;
   while (helped && !by_helped_find(helped, frame->plan, &class_, &group, &again)) helped = helped->next;
+  *keep = follows_kept(link, frame);
+  if (*keep) return BANYAN_OK;
   if (helped && (!begins || is_past(domain, frame) || by_helped_group(helped, class_, group)->lost)) return BANYAN_OK;
   if (frame->flags & BY_FRAME_PAIR || (helped && (again || !is_sound(domain, frame))))
     return by_fail(BANYAN_ERR_PROTOCOL, "a frame of a call in which helpers have no part");
