@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check_plan.h"
 #include "clock.h"
 #include "commands.h"
 #include "job_environment.h"
@@ -14,6 +13,7 @@
 #include "launch.h"
 #include "launch_io.h"
 #include "options.h"
+#include "plan.h"
 #include "text.h"
 #include "topology_named.h"
 
@@ -79,6 +79,7 @@ static const struct by_command command = {
     .about = "Builds a topology on this machine, from network namespaces and links shaped to\n"
              "the topology's rates, runs the command on every host of it that takes part,\n"
              "each a rank of one job, and reports what crossed each link. Needs root.\n"
+             "Where the plan has helpers, their hosts run `banyan helper`.\n"
              "TOPOLOGY is a file, or a short text such as \"star:4,nic=500m\".\n"
              "Nothing of it is left when it ends, however it ends. \"banyan\" as the\n"
              "command is this one.\n"
@@ -98,9 +99,10 @@ struct session {
   struct by_lab_layout layout;
   struct by_lab *lab;
   struct by_launch_hosts hosts;
-  uint32_t *spaces; /* of each host that has ranks */
-  char **labels;    /* of each rank */
-  int ranks;
+  struct by_plan *plan; /* NULL: none was given */
+  uint32_t *spaces;     /* of each host that has ranks or helps */
+  char **labels;        /* of each rank and helper */
+  int ranks, helpers;
   int exit_code;
 };
 
@@ -140,15 +142,14 @@ static enum banyan_status enter(void *context, const struct by_launch_host *host
   return by_lab_enter(s->lab, s->spaces[host - s->hosts.items]);
 }
 
-static void label_ranks(struct session *s, const char *host) {
-  for (long i = 0; i < s->asked.per_host; i++) {
-    char *label = by_cli_alloc(NULL, LABEL_BYTES);
-    if (s->asked.per_host == 1)
-      snprintf(label, LABEL_BYTES, "%s", host);
-    else
-      snprintf(label, LABEL_BYTES, "%s:%ld", host, i);
-    s->labels[s->ranks++] = label;
-  }
+/* Of the i-th of `n` processes of a host. */
+static char *make_label(const char *host, long i, long n) {
+  char *label = by_cli_alloc(NULL, LABEL_BYTES);
+  if (n == 1)
+    snprintf(label, LABEL_BYTES, "%s", host);
+  else
+    snprintf(label, LABEL_BYTES, "%s:%ld", host, i);
+  return label;
 }
 
 static enum banyan_status place_ranks(struct session *s) {
@@ -157,16 +158,42 @@ static enum banyan_status place_ranks(struct session *s) {
   for (uint32_t v = 0; v < t->n_nodes; v++) n += t->nodes[v].takes_part;
   if ((double)n * (double)s->asked.per_host > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "a job has at most %d ranks", BY_MOST_RANKS);
-  s->spaces = by_cli_alloc(NULL, (n + 1) * sizeof *s->spaces);
-  s->labels = by_cli_alloc(NULL, ((size_t)n * (size_t)s->asked.per_host + 1) * sizeof *s->labels);
+  if (s->asked.plan && *s->asked.plan) BY_TRY(by_plan_named(s->asked.plan, n * (uint32_t)s->asked.per_host, &s->plan));
+  size_t helpers = s->plan ? s->plan->n_vertices - s->plan->n_ranks : 0;
+  s->spaces = by_cli_alloc(NULL, (n + helpers + 1) * sizeof *s->spaces);
+  s->labels = by_cli_alloc(NULL, ((size_t)n * (size_t)s->asked.per_host + helpers + 1) * sizeof *s->labels);
   for (uint32_t v = 0; v < t->n_nodes; v++) {
     if (!t->nodes[v].takes_part) continue;
     s->spaces[s->hosts.count] = v;
     BY_TRY(by_hosts_add_place(&s->hosts, t->nodes[v].name, (int)s->asked.per_host, enter, s));
-    label_ranks(s, t->nodes[v].name);
+    for (long i = 0; i < s->asked.per_host; i++)
+      s->labels[s->ranks++] = make_label(t->nodes[v].name, i, s->asked.per_host);
   }
-  BY_TRY(by_hosts_place(&s->hosts, s->ranks));
-  return by_check_plan(s->asked.plan, s->ranks, true);
+  return by_hosts_place(&s->hosts, s->ranks);
+}
+
+static enum banyan_status add_helper(struct session *s, struct by_launch_hosts *helpers, const char *name) {
+  const struct by_topology *t = s->topology;
+  uint32_t node = by_topology_find(t, name);
+  if (node == UINT32_MAX || t->nodes[node].kind != BY_NODE_HOST)
+    return by_fail(BANYAN_ERR_PLAN, "helper \"%s\" of plan '%s' is no host of the topology", name, s->plan->name);
+  s->spaces[s->hosts.count + helpers->count] = node;
+  s->labels[s->ranks + s->helpers++] = make_label(name, 0, 1);
+  return by_hosts_add_place(helpers, name, 1, enter, s);
+}
+
+/* One on each host that the plan has beside those of the ranks. */
+static enum banyan_status place_helpers(struct session *s) {
+  struct by_launch_hosts helpers;
+  if (!s->plan) return BANYAN_OK;
+  BY_TRY(by_plan_check_kinds(s->plan));
+  by_hosts_init(&helpers);
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t v = s->plan->n_ranks; v < s->plan->n_vertices && status == BANYAN_OK; v++)
+    status = add_helper(s, &helpers, s->plan->vertices[v].name);
+  if (status == BANYAN_OK) status = by_hosts_add_helpers(&s->hosts, &helpers, s->ranks);
+  by_hosts_fini(&helpers);
+  return status;
 }
 
 /* Each rank takes the cores for its own, though there are fewer than ranks: one that spins keeps others from working.
@@ -206,6 +233,7 @@ static enum banyan_status run_ranks(struct session *s) {
   struct by_job job = {.title = command.name,
                        .hosts = &s->hosts,
                        .ranks = s->ranks,
+                       .helpers = s->helpers,
                        .command = s->operands.items + 1,
                        .environment = environment.items,
                        .output = output_mode(s),
@@ -290,11 +318,12 @@ static enum banyan_status work(struct session *s) {
 
 static void end_session(struct session *s) {
   by_lab_destroy(s->lab);
-  for (int i = 0; i < s->ranks; i++) free(s->labels[i]);
+  for (int i = 0; i < s->ranks + s->helpers; i++) free(s->labels[i]);
   free(s->labels);
   free(s->spaces);
   by_hosts_fini(&s->hosts);
   by_lab_layout_fini(&s->layout);
+  by_plan_destroy(s->plan);
   by_topology_destroy(s->topology);
 }
 
@@ -303,7 +332,7 @@ int by_cli_lab(int argc, char **argv) {
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &s.asked, &s.operands, &exit_code)) return exit_code;
   by_hosts_init(&s.hosts);
-  if (check(&s) || place_ranks(&s))
+  if (check(&s) || place_ranks(&s) || place_helpers(&s))
     s.exit_code = by_options_misuse(&command, "%s", banyan_error_text());
   else if (work(&s))
     s.exit_code = by_options_failure(&command, banyan_error_text());

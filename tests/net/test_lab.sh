@@ -71,6 +71,21 @@ END
 wants 0 "$BANYAN" lab "$scratch/star.json" --scale 1/10 --json -- true
 grep -q '"rate":20000000.0' "$scratch/out" || fail "$(cat "$scratch/out")"
 
+# Where the plan has helpers, their hosts join the job: gradients pass through them.
+"$BANYAN" plan star:4,nic=200m,helpers=2 --helpers helper0,helper1 --json >"$scratch/helped.json"
+wants 0 "$BANYAN" lab star:4,nic=200m,helpers=2 --json -p "$scratch/helped.json" -- \
+  banyan bench allreduce -s 1M --iterations 2 --warmup 0 --check all
+python3 - "$scratch/out" <<'END' || fail "$(cat "$scratch/out" "$scratch/err")"
+import json, sys
+links = json.loads(open(sys.argv[1]).read().splitlines()[-1])["links"]
+for i in range(2):
+    for link in links:
+        if f"helper{i}" in (link["from"], link["to"]):
+            assert link["bytes"] > 1 << 18, link
+END
+wants 2 "$BANYAN" lab "$scratch/star.json" -p "$scratch/helped.json" -- true
+shows 'helper "helper0" of plan .* is no host of the topology' err
+
 # Switches in a circle, and hosts that reach others only through hosts.
 topology circle '"a", "b", "c", {"name": "x", "kind": "switch"}, {"name": "y", "kind": "switch"}, {"name": "z", "kind": "switch"}' '
   {"a": "x", "b": "y", "capacity": "1g"}, {"a": "y", "b": "z", "capacity": "1g"}, {"a": "z", "b": "x", "capacity": "1g"},
