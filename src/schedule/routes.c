@@ -24,6 +24,8 @@
 #include "schedule_compile.h"
 #include "tree_view.h"
 
+enum { MOST_NEAR = 16 };
+
 /* What one piece of the group is summed over. */
 struct instance {
   uint32_t tree;  /* translation of the template */
@@ -49,15 +51,21 @@ struct route {
   struct instance *instances;
 };
 
-/* Adds a piece of a message; to the last message if it goes on there. */
+/* Whether the message is a part of the one before that goes on there. */
+static bool goes_on(const struct by_message *before, const struct by_message *message) {
+  return before->last == message->first && before->peer == message->peer && before->level == message->level &&
+         before->phase == message->phase && before->out == message->out && before->group == message->group;
+}
+
+/* Adds a piece of a message; to one of the last messages if it goes on there. Those of many trees come by turns, and
+ * tags.c would have them all to sort. */
 static void add(struct by_compile *compile, const struct by_message *message) {
-  struct by_message *last = compile->n_messages ? &compile->messages[compile->n_messages - 1] : NULL;
-  if (last && last->peer == message->peer && last->out == message->out && last->phase == message->phase &&
-      last->level == message->level && last->group == message->group && !message->exchange &&
-      last->last == message->first) {
-    last->last = message->last;
-    return;
-  }
+  uint32_t n = compile->n_messages, near = n < MOST_NEAR ? n : MOST_NEAR;
+  for (uint32_t i = 1; !message->exchange && i <= near; i++)
+    if (goes_on(&compile->messages[n - i], message)) {
+      compile->messages[n - i].last = message->last;
+      return;
+    }
   if (!by_schedule_grow((void **)&compile->messages, &compile->messages_room, compile->n_messages + 1,
                         sizeof *compile->messages)) {
     compile->failed = true;
