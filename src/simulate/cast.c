@@ -1,6 +1,11 @@
 #include "cast.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+/* As over TCP (src/transport/pace.c), where the links on the way are the stream's alone. */
+enum { MOST_FRAME = 1 << 20, LEAST_FRAME = 64 << 10 };
+static const double slow = 1e9 / 8, frame_time = 5e-3; /* bytes a second; seconds */
 
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for who is simulated")
 
@@ -112,13 +117,25 @@ static enum banyan_status make_net(struct by_cast *cast, const struct by_ways *w
   return memory ? BANYAN_OK : NO_MEMORY;
 }
 
+static void set_frames(struct by_cast *cast) {
+  const struct by_fair_net *net = &cast->net;
+  for (uint32_t s = 0; s < cast->n_streams; s++) {
+    double rate = slow;
+    for (uint32_t u = net->first[s]; u < net->first[s + 1]; u++)
+      rate = fmin(rate, net->capacity[net->uses[u].resource]);
+    cast->streams[s].frame = rate < slow ? (uint64_t)fmax(frame_time * rate, LEAST_FRAME) : MOST_FRAME;
+  }
+}
+
 /* --- all of it --- */
 
 static enum banyan_status fill(struct by_cast *cast, const struct by_ways *ways) {
   BY_TRY(by_symmetry_find(&cast->symmetry, ways));
   BY_TRY(list_actors(cast));
   BY_TRY(list_streams(cast, ways));
-  return make_net(cast, ways);
+  BY_TRY(make_net(cast, ways));
+  set_frames(cast);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_cast_init(struct by_cast *cast, const struct by_ways *ways) {

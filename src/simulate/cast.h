@@ -9,8 +9,9 @@
 struct by_cast_stream {
   uint32_t actor, peer; /* the sender, and the index of the receiver in its schedule */
   uint32_t to_actor,
-      to_peer;  /* the receiver, and the index of the sender in its schedule; BY_CAST_NONE: it sends nothing */
-  double delay; /* seconds */
+      to_peer;    /* the receiver, and the index of the sender in its schedule; BY_CAST_NONE: it sends nothing */
+  double delay;   /* seconds */
+  uint64_t frame; /* bytes that it sends of a message before it looks which is furthest behind */
 };
 
 struct by_cast {

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+enum { MOST_COMPARED = 16 }; /* messages of a stream, as in src/executor/link.c */
+
 #define NONE BY_CAST_NONE
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the messages under way")
 
@@ -89,7 +91,7 @@ static bool has_chunk(const struct by_traffic *t, uint32_t actor, const struct b
   return limit > at && (limit - at >= t->chunk || limit == end_of(t, step));
 }
 
-/* Puts a send behind the others of its stream if it has a chunk to send; in front of them if its turn goes on. */
+/* Puts a send behind the others of its stream if it has a chunk to send; in front of them if its frame goes on. */
 static void offer(struct by_traffic *t, uint32_t actor, uint32_t index, bool goes_on) {
   const struct by_step *step = &schedule_of(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
@@ -108,20 +110,60 @@ static void offer(struct by_traffic *t, uint32_t actor, uint32_t index, bool goe
   wake(t, t->cast->first_stream[actor] + step->peer);
 }
 
+/* Whether less of send a than of b has been sent, as a part of each. */
+static bool is_behind(const struct by_traffic *t, uint32_t actor, uint32_t a, uint32_t b) {
+  const struct by_step *steps = schedule_of(t, actor)->steps;
+  const struct by_traffic_step *states = t->steps + t->first_step[actor];
+  uint64_t start_a = start_of(t, &steps[a]), start_b = start_of(t, &steps[b]);
+  return (double)(states[a].at - start_a) * (double)(end_of(t, &steps[b]) - start_b) <
+         (double)(states[b].at - start_b) * (double)(end_of(t, &steps[a]) - start_a);
+}
+
+/* Takes the first off a stream's list. */
+static uint32_t pop(struct by_traffic_stream *s, struct by_traffic_step *states) {
+  uint32_t first = s->first;
+  s->first = states[first].next;
+  states[first].queued = false;
+  return first;
+}
+
+/* Takes the one off that is furthest behind; the first waits in its place, as in the executor. */
+static uint32_t pop_furthest_behind(struct by_traffic *t, struct by_traffic_stream *s, uint32_t actor) {
+  struct by_traffic_step *states = t->steps + t->first_step[actor];
+  uint32_t first = s->first, best = first, before = NONE, at = first;
+  for (int i = 1; i < MOST_COMPARED && states[at].next != NONE; i++, at = states[at].next)
+    if (is_behind(t, actor, states[at].next, best)) {
+      before = at;
+      best = states[at].next;
+    }
+  if (best == first) return pop(s, states);
+  uint32_t second = states[first].next;
+  states[first].next = states[best].next;
+  if (before != first) {
+    states[before].next = first;
+    s->first = second;
+  } else {
+    s->first = first;
+  }
+  if (s->last == best) s->last = first;
+  states[best].queued = false;
+  return best;
+}
+
 uint64_t by_traffic_take(struct by_traffic *t, uint32_t stream) {
   struct by_traffic_stream *s = &t->streams[stream];
-  uint32_t actor = t->cast->streams[stream].actor, index = s->first;
+  uint32_t actor = t->cast->streams[stream].actor;
   if (s->woken) {
     s->woken = false;
     uint32_t place = t->n_woken - 1; /* usually it is the last */
     while (t->woken[place] != stream) place--;
     t->woken[place] = t->woken[--t->n_woken];
   }
-  if (s->sending != NONE || index == NONE) return 0;
+  if (s->sending != NONE || s->first == NONE) return 0;
+  bool goes_on = s->last_sent == s->first;
+  uint32_t index = goes_on ? pop(s, t->steps + t->first_step[actor]) : pop_furthest_behind(t, s, actor);
   const struct by_step *step = &schedule_of(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
-  s->first = state->next;
-  state->queued = false;
   uint64_t ready = limit_of(t, actor, step, state->at) - state->at, bytes = ready < t->chunk ? ready : t->chunk;
   if (s->last_sent != index) s->turn = 0;
   s->last_sent = s->sending = index;
@@ -180,7 +222,7 @@ struct by_parcel by_traffic_leave(struct by_traffic *t, uint32_t stream) {
                              .bytes = s->upto - t->steps[t->first_step[actor] + index].at};
   s->sending = NONE;
   move_to(t, actor, index, s->upto);
-  bool goes_on = s->turn < BY_TRAFFIC_FRAME;
+  bool goes_on = s->turn < way->frame;
   if (!goes_on) s->last_sent = NONE;
   offer(t, actor, index, goes_on);
   work_off(t);

@@ -5,16 +5,14 @@
  *   by_traffic_take -> a chunk is being sent -> by_traffic_leave -> it is on its way -> by_traffic_arrive
  *
  * As in the executor, steps are coupled by their positions: a step goes as far
- * as those have come that it depends on. A stream sends one chunk at a time, of
- * its messages in turn, which changes after a frame's worth of chunks or when
- * a message has no more that is ready. Chunks are sent when they are full or
- * end a message. */
+ * as those have come that it depends on. A stream sends one chunk at a time,
+ * after each frame's worth of chunks of the message that is furthest behind, by
+ * the part of it that has been sent. Chunks are sent when they are full or end
+ * a message. */
 #ifndef BY_SIMULATE_TRAFFIC_H
 #define BY_SIMULATE_TRAFFIC_H
 
 #include "cast.h"
-
-enum { BY_TRAFFIC_FRAME = 1 << 20 }; /* bytes; as over TCP */
 
 /* A chunk on its way: what its receiver has of the message once it is there. */
 struct by_parcel {
@@ -27,8 +25,8 @@ struct by_traffic_stream {
   uint32_t first, last; /* sends that have a chunk ready, as a list; BY_CAST_NONE: none */
   uint32_t sending;     /* the send of the chunk that is being sent; BY_CAST_NONE: none */
   uint64_t upto;        /* where that chunk ends */
-  uint32_t last_sent;   /* the send whose turn it is; BY_CAST_NONE: none */
-  uint64_t turn;        /* bytes that it has sent in this turn */
+  uint32_t last_sent;   /* the send whose frame it is; BY_CAST_NONE: none */
+  uint64_t turn;        /* bytes of that frame that have been sent */
   bool woken;
 };
 
