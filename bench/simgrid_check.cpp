@@ -138,9 +138,9 @@ static std::vector<sg::Host *> build(sg::NetZone *zone, const by_simulator &simu
   const by_ways &ways = simulator.ways;
   std::vector<sg::Host *> hosts;
   std::map<uint32_t, sg::Link *> links;
-  for (uint32_t r = 0; r < ways.roles->n_ranks; r++)
+  for (uint32_t r = 0; r < ways.roles->n; r++)
     hosts.push_back(zone->create_host(prefix + "h" + std::to_string(r), 1e9)->seal());
-  for (uint32_t r = 0; r < ways.roles->n_ranks; r++)
+  for (uint32_t r = 0; r < ways.roles->n; r++)
     for (uint32_t s = ways.first_stream[r]; s < ways.first_stream[r + 1]; s++) {
       std::vector<sg::LinkInRoute> route;
       for (uint32_t i = ways.first[s]; i < ways.first[s + 1]; i++) {

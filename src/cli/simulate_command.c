@@ -84,7 +84,7 @@ static enum banyan_status run_planner(struct session *s, const struct by_graph_c
   const char *name = s->topology->name[0] ? s->topology->name : "trees";
   wanted.choice = *choice;
   BY_TRY(by_planner_run(name, s->topology, &wanted, &planned));
-  s->bound = planned.packing->bound;
+  s->bound = planned.plan->facts.bound;
   if (!s->plan) {
     s->plan = planned.plan;
     planned.plan = NULL;
@@ -138,7 +138,7 @@ static enum banyan_status run_traced(struct session *s, uint64_t bytes, const st
                                      struct by_simulation *out) {
   struct by_trace trace;
   struct by_simulate_options traced = *how;
-  BY_TRY(by_trace_open(&trace, s->asked->trace, s->topology, &s->simulator.ways));
+  BY_TRY(by_trace_open(&trace, s->asked->trace, s->plan, s->topology, &s->simulator.ways));
   traced.transfer = by_trace_transfer;
   traced.context = &trace;
   enum banyan_status status = by_simulator_run(&s->simulator, bytes, &traced, out);

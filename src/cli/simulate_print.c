@@ -20,7 +20,10 @@ static double bus_rate(const struct by_simulate_subject *subject, const struct b
 
 void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_text *text) {
   char rate[32];
-  by_text_add(text, "plan %s over %u ranks", subject->plan->name, subject->plan->n_ranks);
+  const struct by_plan *plan = subject->plan;
+  uint32_t helpers = plan->n_vertices - plan->n_ranks;
+  by_text_add(text, "plan %s over %u ranks", plan->name, plan->n_ranks);
+  if (helpers) by_text_add(text, " and %u helper%s", helpers, helpers == 1 ? "" : "s");
   if (subject->bound > 0) by_text_add(text, "; no plan exceeds %s", by_print_rate(subject->bound, rate));
   by_text_add(text, "\n\n  %10s  %10s  %14s  %14s  %8s\n", "size", "time", "algbw", "busbw", "of bound");
 }
@@ -130,9 +133,9 @@ enum banyan_status by_simulate_add_links(const struct by_simulate_subject *subje
               by_print_seconds(s->use_seconds, time), s->run < s->levels ? " (the rounds simulated)" : "");
   for (uint32_t i = 0; i < shown; i++) add_row(subject->topology, s, &rows[i], text);
   if (shown < n) by_text_add(text, "  ... and %u more; --all shows them\n", n - shown);
-  if (s->n_actors < subject->plan->n_ranks)
+  if (s->n_actors < subject->plan->n_vertices)
     by_text_add(text, "\n  %u of %u ranks simulated; each of the others does what one of these does\n", s->n_actors,
-                subject->plan->n_ranks);
+                subject->plan->n_vertices);
   free(rows);
   return BANYAN_OK;
 }

@@ -9,9 +9,9 @@
 
 enum { MOST_EVENTS = 1 << 20 };
 
-enum banyan_status by_trace_open(struct by_trace *trace, const char *path, const struct by_topology *topology,
-                                 const struct by_ways *ways) {
-  *trace = (struct by_trace){.path = path, .topology = topology, .ways = ways};
+enum banyan_status by_trace_open(struct by_trace *trace, const char *path, const struct by_plan *plan,
+                                 const struct by_topology *topology, const struct by_ways *ways) {
+  *trace = (struct by_trace){.path = path, .plan = plan, .topology = topology, .ways = ways};
   trace->named = calloc((size_t)ways->n_resources + ways->first[ways->n_streams] + 1, sizeof *trace->named);
   if (!trace->named) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the trace");
   trace->file = fopen(path, "we");
@@ -50,14 +50,24 @@ static void name_process(struct by_trace *trace, uint32_t resource) {
   write_name(trace, "process_name", resource + 1, 0, name);
 }
 
+/* `out` has 32 bytes. */
+static const char *name_end(const struct by_trace *trace, uint32_t vertex, char *out) {
+  uint32_t ranks = trace->plan->n_ranks;
+  if (vertex < ranks)
+    snprintf(out, 32, "rank %u", vertex);
+  else
+    snprintf(out, 32, "helper %u", vertex - ranks);
+  return out;
+}
+
 void by_trace_transfer(void *context, const struct by_transfer *transfer) {
   struct by_trace *trace = context;
-  char pair[64];
+  char pair[80], from[32], to[32];
   if (trace->events >= MOST_EVENTS) {
     trace->left_out++;
     return;
   }
-  snprintf(pair, sizeof pair, "rank %u -> rank %u", transfer->from, transfer->to);
+  snprintf(pair, sizeof pair, "%s -> %s", name_end(trace, transfer->from, from), name_end(trace, transfer->to, to));
   for (uint32_t i = 0; i < transfer->n_resources; i++) {
     uint32_t resource = transfer->resources[i], place = (uint32_t)(&transfer->resources[i] - trace->ways->resources);
     name_process(trace, resource);

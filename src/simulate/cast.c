@@ -18,7 +18,7 @@ static enum banyan_status list_actors(struct by_cast *cast) {
   cast->members = calloc(n, sizeof *cast->members);
   cast->first_stream = calloc((size_t)n + 1, sizeof *cast->first_stream);
   if (!cast->rank || !cast->members || !cast->first_stream) return NO_MEMORY;
-  for (uint32_t r = 0; r < roles->n_ranks; r++) {
+  for (uint32_t r = 0; r < roles->n; r++) {
     uint32_t actor = cast->symmetry.rank_class[r];
     if (!cast->members[actor]++) cast->rank[actor] = r;
   }
@@ -68,7 +68,7 @@ static int by_flow(const void *left, const void *right) {
 static uint32_t list_uses(const struct by_cast *cast, const struct by_ways *ways, const uint32_t *first,
                           uint64_t *uses) {
   uint32_t n = 0;
-  for (uint32_t r = 0; r < ways->roles->n_ranks; r++)
+  for (uint32_t r = 0; r < ways->roles->n; r++)
     for (uint32_t s = ways->first_stream[r]; s < ways->first_stream[r + 1]; s++) {
       uint64_t flow = cast->first_stream[cast->symmetry.rank_class[r]] + s - ways->first_stream[r];
       for (uint32_t i = ways->first[s]; i < ways->first[s + 1]; i++) {

@@ -17,7 +17,7 @@ static enum banyan_status compile(const struct by_roles *roles, const struct by_
 
 static enum banyan_status compile_all(struct by_roles *roles, const struct by_plan *plan) {
   uint64_t steps = 0;
-  for (uint32_t r = 0; r < plan->n_ranks; r++) {
+  for (uint32_t r = 0; r < roles->n; r++) {
     BY_TRY(compile(roles, plan, r, &roles->schedules[r]));
     steps += roles->schedules[r]->n_steps;
     if (steps > MOST_STEPS)
@@ -32,12 +32,12 @@ static enum banyan_status compile_all(struct by_roles *roles, const struct by_pl
 /* --- all the same, turned --- */
 
 /* Whether all groups are cycles of one order. */
-static bool may_be_turned(const struct by_class *class_, uint32_t n_ranks) {
+static bool may_be_turned(const struct by_class *class_, uint32_t n) {
   const struct by_group *one = &class_->groups[0];
   for (uint32_t i = 0; i < class_->n_groups; i++) {
     const struct by_group *group = &class_->groups[i];
-    if (group->kind != BY_GROUP_ROTATED || group->n_radix != 1 || group->n_twigs || group->n != n_ranks) return false;
-    if (memcmp(group->order, one->order, n_ranks * sizeof *one->order) != 0) return false;
+    if (group->kind != BY_GROUP_ROTATED || group->n_radix != 1 || group->n_twigs || group->n != n) return false;
+    if (memcmp(group->order, one->order, n * sizeof *one->order) != 0) return false;
   }
   return true;
 }
@@ -45,7 +45,7 @@ static bool may_be_turned(const struct by_class *class_, uint32_t n_ranks) {
 /* Whether rank `peer` is to the rank at position `turn` what peer j of the template is to the one at position 0. */
 static bool same_peer(const struct by_roles *roles, uint32_t j, uint32_t peer, uint32_t turn) {
   uint32_t wanted = roles->position[roles->schedules[0]->peers[j].rank] + turn;
-  return peer == roles->order[wanted % roles->n_ranks];
+  return peer == roles->order[wanted % roles->n];
 }
 
 static bool same_step(const struct by_roles *roles, const struct by_schedule *other, uint32_t index, uint32_t turn) {
@@ -78,7 +78,7 @@ static bool same(const struct by_roles *roles, const struct by_schedule *other, 
 /* The rule that makes the schedules is the same for all ranks; what can differ is the order of ranks' numbers and of
  * pieces, where these go round. So a few ranks show whether all are alike, those next to the ends among them. */
 static enum banyan_status probe(struct by_roles *roles, const struct by_plan *plan) {
-  uint32_t n = roles->n_ranks, turns[MOST_PROBES] = {1, 2, n / 3, n / 2, n - 1};
+  uint32_t n = roles->n, turns[MOST_PROBES] = {1, 2, n / 3, n / 2, n - 1};
   BY_TRY(compile(roles, plan, roles->order[0], &roles->schedules[0]));
   roles->turned = true;
   for (uint32_t i = 0; roles->turned && i < MOST_PROBES; i++) {
@@ -94,7 +94,7 @@ static enum banyan_status probe(struct by_roles *roles, const struct by_plan *pl
 }
 
 static enum banyan_status try_turned(struct by_roles *roles, const struct by_plan *plan) {
-  uint32_t n = plan->n_ranks;
+  uint32_t n = roles->n;
   roles->order = calloc(n, sizeof *roles->order);
   roles->position = calloc(n, sizeof *roles->position);
   if (!roles->order || !roles->position) return NO_MEMORY;
@@ -110,8 +110,8 @@ static void fill_turned_bounds(struct by_roles *roles, uint64_t bytes) {
   const struct by_schedule *schedule = roles->schedules[0];
   roles->bounds[0] = 0;
   for (uint32_t i = 0; i < schedule->n_pieces; i++) {
-    double share = roles->class_->groups[i / roles->n_ranks].share;
-    double exact = share * (double)bytes / roles->n_ranks;
+    double share = roles->class_->groups[i / roles->n].share;
+    double exact = share * (double)bytes / roles->n;
     uint64_t piece = (uint64_t)exact;
     roles->bounds[i + 1] = roles->bounds[i] + piece + ((double)piece < exact);
   }
@@ -126,10 +126,19 @@ void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
 
 /* --- all of it --- */
 
+static enum banyan_status check_kinds(const struct by_plan *plan) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
+    if (plan->vertices[v].kind != BY_VERTEX_HELPER)
+      return by_fail(BANYAN_ERR_UNSUPPORTED, "plan %s: \"%s\" is a %s; only ranks and helpers are simulated",
+                     plan->name, plan->vertices[v].name, by_vertex_kind_name(plan->vertices[v].kind));
+  return BANYAN_OK;
+}
+
 static enum banyan_status fill(struct by_roles *roles, const struct by_plan *plan, uint32_t turn_from) {
-  roles->schedules = calloc(plan->n_ranks, sizeof(struct by_schedule *));
+  BY_TRY(check_kinds(plan));
+  roles->schedules = calloc(roles->n, sizeof(struct by_schedule *));
   if (!roles->schedules) return NO_MEMORY;
-  if (plan->n_ranks >= turn_from && plan->n_ranks > 2 && may_be_turned(roles->class_, plan->n_ranks))
+  if (roles->n == plan->n_ranks && roles->n >= turn_from && roles->n > 2 && may_be_turned(roles->class_, roles->n))
     BY_TRY(try_turned(roles, plan));
   if (!roles->turned) BY_TRY(compile_all(roles, plan));
   assert(roles->schedules[0]); /* a plan has a rank */
@@ -139,14 +148,14 @@ static enum banyan_status fill(struct by_roles *roles, const struct by_plan *pla
 
 enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *plan, const struct by_class *class_,
                                  uint32_t turn_from) {
-  *roles = (struct by_roles){.n_ranks = plan->n_ranks, .class_ = class_};
+  *roles = (struct by_roles){.n = plan->n_vertices, .class_ = class_};
   enum banyan_status status = fill(roles, plan, turn_from ? turn_from : TURN_FROM);
   if (status != BANYAN_OK) by_roles_fini(roles);
   return status;
 }
 
 void by_roles_fini(struct by_roles *roles) {
-  for (uint32_t i = 0; roles->schedules && i < (roles->turned ? 1 : roles->n_ranks); i++)
+  for (uint32_t i = 0; roles->schedules && i < (roles->turned ? 1 : roles->n); i++)
     by_schedule_destroy(roles->schedules[i]);
   free(roles->schedules);
   free(roles->order);
@@ -158,14 +167,13 @@ void by_roles_fini(struct by_roles *roles) {
 uint32_t by_roles_peer(const struct by_roles *roles, uint32_t rank, uint32_t peer) {
   const struct by_schedule *schedule = by_roles_schedule(roles, rank);
   if (!roles->turned) return schedule->peers[peer].rank;
-  return roles->order[(roles->position[schedule->peers[peer].rank] + roles->position[rank]) % roles->n_ranks];
+  return roles->order[(roles->position[schedule->peers[peer].rank] + roles->position[rank]) % roles->n];
 }
 
 uint32_t by_roles_find_peer(const struct by_roles *roles, uint32_t rank, uint32_t other) {
   const struct by_schedule *schedule = by_roles_schedule(roles, rank);
   uint32_t wanted = other, low = 0, high = schedule->n_peers;
-  if (roles->turned)
-    wanted = roles->order[(roles->position[other] + roles->n_ranks - roles->position[rank]) % roles->n_ranks];
+  if (roles->turned) wanted = roles->order[(roles->position[other] + roles->n - roles->position[rank]) % roles->n];
   while (low < high) {
     uint32_t middle = (low + high) / 2;
     if (schedule->peers[middle].rank < wanted)

@@ -53,7 +53,7 @@ static uint64_t count_chunks(const struct by_simulator *s, uint64_t chunk) {
 
 static uint32_t count_levels(const struct by_simulator *s) {
   uint32_t most = 0;
-  for (uint32_t r = 0; r < (s->roles.turned ? 1 : s->roles.n_ranks); r++) {
+  for (uint32_t r = 0; r < (s->roles.turned ? 1 : s->roles.n); r++) {
     const struct by_schedule *schedule = by_roles_schedule(&s->roles, s->roles.turned ? s->cast.rank[0] : r);
     for (uint32_t i = 0; i < schedule->n_steps; i++)
       if (schedule->steps[i].level >= most) most = schedule->steps[i].level + 1u;

@@ -22,7 +22,7 @@ struct by_simulator {
 
 /* A chunk that was carried, told when it has left the sender. */
 struct by_transfer {
-  uint32_t from, to; /* ranks; of several that are alike the first */
+  uint32_t from, to; /* vertices of the plan; of several that are alike the first */
   uint32_t stream;   /* as by_ways numbers them */
   double begin, end; /* seconds; it arrives a delay later */
   uint64_t bytes;
@@ -45,7 +45,7 @@ struct by_simulation {
   uint64_t chunk;             /* most bytes that are sent at a time */
   uint64_t simulated_chunk;   /* where larger: two of more bytes were simulated, and lead to `seconds` */
   uint64_t work;              /* chunks simulated */
-  uint32_t n_actors;          /* ranks simulated; fewer than there are if some are alike */
+  uint32_t n_actors;          /* ranks and helpers simulated; fewer than there are if some are alike */
   uint32_t levels, run;       /* rounds of messages; how many of them were simulated: the rest is extrapolated */
   double use_seconds;         /* how long that took: the time that `use` covers */
   uint32_t n_resources;       /* of the cast's network */
@@ -55,7 +55,7 @@ struct by_simulation {
 };
 
 /* Compiles and finds the ways. Borrows the plan. BANYAN_ERR_PLAN: it does not fit the topology;
- * BANYAN_ERR_UNSUPPORTED: it has vertices that are no ranks, or is too large. */
+ * BANYAN_ERR_UNSUPPORTED: it has switches or servers, or is too large. */
 BANYAN_CHECK enum banyan_status by_simulator_init(struct by_simulator *simulator, const struct by_plan *plan,
                                                   const struct by_class *class_, const struct by_topology *topology,
                                                   uint32_t turn_from);

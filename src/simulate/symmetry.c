@@ -34,7 +34,7 @@ static uint64_t bits_of(double value) {
 
 static void colour_streams(const struct colouring *c) {
   const struct by_ways *w = c->ways;
-  for (uint32_t r = 0; r < w->roles->n_ranks; r++)
+  for (uint32_t r = 0; r < w->roles->n; r++)
     for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++) {
       uint64_t colour = mix(mix(c->rank[r], s - w->first_stream[r]), bits_of(w->delay[s]));
       for (uint32_t i = w->first[s]; i < w->first[s + 1]; i++) colour = mix(colour, c->resource[w->resources[i]]);
@@ -52,7 +52,7 @@ static void colour_resources(const struct colouring *c) {
 
 static void colour_ranks(const struct colouring *c) {
   const struct by_ways *w = c->ways;
-  for (uint32_t r = 0; r < w->roles->n_ranks; r++)
+  for (uint32_t r = 0; r < w->roles->n; r++)
     for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++)
       c->rank[r] = mix(c->rank[r], mix(c->stream[s], c->stream[c->reverse[s]]));
 }
@@ -76,7 +76,7 @@ static uint32_t count_colours(const struct colouring *c, const uint64_t *colours
 /* Until nothing more is told apart. False: that takes long, or there is little to gain. */
 static bool refine(const struct colouring *c) {
   const struct by_ways *w = c->ways;
-  uint32_t n = w->roles->n_ranks, before = 0;
+  uint32_t n = w->roles->n, before = 0;
   for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = bits_of(w->capacity[i]);
   for (int round = 0; round < MOST_ROUNDS; round++) {
     colour_streams(c);
@@ -114,7 +114,7 @@ static uint32_t number(const struct colouring *c, const uint64_t *colours, uint3
 
 static void reverse_streams(const struct colouring *c) {
   const struct by_ways *w = c->ways;
-  for (uint32_t r = 0; r < w->roles->n_ranks; r++)
+  for (uint32_t r = 0; r < w->roles->n; r++)
     for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++) {
       uint32_t peer = by_roles_peer(w->roles, r, s - w->first_stream[r]);
       c->reverse[s] = w->first_stream[peer] + by_roles_find_peer(w->roles, peer, r);
@@ -123,7 +123,7 @@ static void reverse_streams(const struct colouring *c) {
 
 static void nobody_is_alike(const struct colouring *c) {
   const struct by_ways *w = c->ways;
-  for (uint32_t r = 0; r < w->roles->n_ranks; r++) c->rank[r] = r;
+  for (uint32_t r = 0; r < w->roles->n; r++) c->rank[r] = r;
   for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = i;
   memset(c->sums, 0, w->n_resources * sizeof *c->sums);
   for (uint32_t i = 0; i < w->first[w->n_streams]; i++) c->sums[w->resources[i]] = 1;
@@ -133,13 +133,13 @@ static enum banyan_status find(struct by_symmetry *symmetry, const struct colour
   const struct by_ways *w = c->ways;
   if (w->roles->turned) reverse_streams(c);
   if (!w->roles->turned || !refine(c)) nobody_is_alike(c);
-  symmetry->n_rank_classes = number(c, c->rank, w->roles->n_ranks, NULL, symmetry->rank_class);
+  symmetry->n_rank_classes = number(c, c->rank, w->roles->n, NULL, symmetry->rank_class);
   symmetry->n_resource_classes = number(c, c->resource, w->n_resources, c->sums, symmetry->resource_class);
   return symmetry->n_rank_classes != NONE && symmetry->n_resource_classes != NONE ? BANYAN_OK : NO_MEMORY;
 }
 
 enum banyan_status by_symmetry_find(struct by_symmetry *symmetry, const struct by_ways *ways) {
-  size_t ranks = ways->roles->n_ranks, streams = (size_t)ways->n_streams + 1, resources = (size_t)ways->n_resources + 1;
+  size_t ranks = ways->roles->n, streams = (size_t)ways->n_streams + 1, resources = (size_t)ways->n_resources + 1;
   struct colouring c = {.ways = ways,
                         .rank = calloc(ranks, sizeof *c.rank),
                         .stream = calloc(streams, sizeof *c.stream),

@@ -34,9 +34,9 @@ struct walking {
 static enum banyan_status count_streams(struct by_ways *ways) {
   const struct by_roles *roles = ways->roles;
   uint64_t n = 0;
-  ways->first_stream = calloc((size_t)roles->n_ranks + 1, sizeof *ways->first_stream);
+  ways->first_stream = calloc((size_t)roles->n + 1, sizeof *ways->first_stream);
   if (!ways->first_stream) return NO_MEMORY;
-  for (uint32_t r = 0; r < roles->n_ranks; r++) {
+  for (uint32_t r = 0; r < roles->n; r++) {
     ways->first_stream[r] = (uint32_t)n;
     n += by_roles_schedule(roles, r)->n_peers;
     if (n > MOST_STREAMS)
@@ -45,7 +45,7 @@ static enum banyan_status count_streams(struct by_ways *ways) {
                      "memory; simulate it over fewer ranks",
                      MOST_STREAMS);
   }
-  ways->first_stream[roles->n_ranks] = ways->n_streams = (uint32_t)n;
+  ways->first_stream[roles->n] = ways->n_streams = (uint32_t)n;
   return BANYAN_OK;
 }
 
@@ -57,7 +57,7 @@ static int by_destination(const void *left, const void *right) {
 
 static void list_legs(struct walking *w) {
   const struct by_roles *roles = w->out->roles;
-  for (uint32_t r = 0; r < roles->n_ranks; r++) {
+  for (uint32_t r = 0; r < roles->n; r++) {
     const struct by_schedule *schedule = by_roles_schedule(roles, r);
     for (uint32_t j = 0; j < schedule->n_peers; j++) {
       uint32_t from = w->node_of[r], to = w->node_of[by_roles_peer(roles, r, j)];

@@ -28,6 +28,14 @@ shows '^plan .* over 4 ranks; no plan exceeds 667 Mbit/s$' out
 wants 0 "$BANYAN" simulate star:2,nic=1g -b star -s 64K --chunk 64K --chunk-cost 1ms --no-bound
 shows '^ +64 KiB +3\.05 ms ' out
 
+# a plan with a helper
+wants 0 "$BANYAN" plan star:4,nic=1g/1g/1g/1g/4g,helpers=1 --helpers helper0 --json
+cp "$scratch/out" "$scratch/helped.json"
+wants 0 "$BANYAN" simulate star:4,nic=1g/1g/1g/1g/4g,helpers=1 --plan "$scratch/helped.json" -s 64M -t "$scratch/helped"
+shows '^plan .* over 4 ranks and 1 helper; no plan exceeds 1 Gbit/s$' out
+shows '^ +64 MiB +53[78] ms ' out
+shows '"name": "rank 0 -> helper 0"' helped
+
 # JSON, a trace and a drawing
 wants 0 "$BANYAN" simulate star:4 -s 1M,2M --json --trace "$scratch/trace.json" --svg "$scratch/use.svg"
 [ "$(wc -l <"$scratch/out")" -eq 2 ] || fail '--json prints not one line a size'

@@ -152,12 +152,50 @@ static void test_bounded_work(void **state) {
   end();
 }
 
+/* Two trees leave host 0 by one link and part behind it, with what each needs there: a quarter and three quarters. In
+ * equal turns the large one would have half, and be late. */
+static const char *const unequal_net =
+    "{\"format\": \"banyan-topology 1\", \"nodes\": [\"x\", \"y\", \"z\"], \"links\": ["
+    "{\"a\": \"x\", \"b\": \"y\", \"capacity\": 1e9},"
+    "{\"a\": \"y\", \"b\": \"z\", \"capacity\": {\"ab\": 75e7, \"ba\": 1e9}},"
+    "{\"a\": \"z\", \"b\": \"x\", \"capacity\": {\"ab\": 1e9, \"ba\": 25e7}}]}";
+static const char *const unequal_plan =
+    "{\"format\": \"banyan-plan 1\", \"ranks\": 3, \"trees\": ["
+    "{\"share\": 0.25, \"root\": \"1\", \"up\": {\"2\": \"0\", \"0\": \"1\"}, \"down\": {\"0\": \"1\", \"2\": \"0\"}},"
+    "{\"share\": 0.75, \"root\": \"2\", \"up\": {\"0\": \"1\", \"1\": \"2\"}, \"down\": {\"1\": \"2\", \"0\": "
+    "\"1\"}}]}";
+
+static void test_messages_advance_alike(void **state) {
+  (void)state;
+  assert_near(run(unequal_net, unequal_plan, 64 * MIB, NULL), 64 * MIB / rate, 0.03);
+  end();
+}
+
+/* Two ranks behind slow links for half each, and a helper that adds the other half. */
+static void test_helpers(void **state) {
+  (void)state;
+  const char *helped =
+      "{\"format\": \"banyan-plan 1\", \"ranks\": 2, \"vertices\": {\"h0\": {\"kind\": \"rank\","
+      "\"rank\": 0}, \"h1\": {\"kind\": \"rank\", \"rank\": 1}, \"helper0\": {\"kind\": \"helper\"}},"
+      "\"trees\": [{\"share\": 1, \"root\": \"helper0\", \"up\": {\"h0\": \"helper0\", \"h1\": \"helper0\"}}]}";
+  assert_near(run("star:2,nic=1g/1g/2g,helpers=1", helped, 64 * KIB, NULL), 2 * 64 * KIB / rate, EXACT);
+  assert_int_equal(simulation.n_actors, 3);
+  end();
+}
+
 static void test_refusals(void **state) {
   (void)state;
   struct by_plan *other;
   assert_ok(by_topology_named("star:4", &topology));
   assert_ok(by_plan_named("ring", 5, &other));
   assert_status(by_simulator_init(&simulator, other, other->classes, topology, 0), BANYAN_ERR_PLAN);
+  by_plan_destroy(other);
+  const char *switched =
+      "{\"format\": \"banyan-plan 1\", \"ranks\": 4, \"vertices\": {\"s\": {\"kind\": \"switch\"}},"
+      "\"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": \"s\","
+      "\"3\": \"s\"}}]}";
+  assert_ok(by_plan_named(switched, 4, &other));
+  assert_status(by_simulator_init(&simulator, other, other->classes, topology, 0), BANYAN_ERR_UNSUPPORTED);
   by_plan_destroy(other);
   by_topology_destroy(topology);
 }
@@ -173,6 +211,8 @@ int main(void) {
       cmocka_unit_test(test_one_rank_and_no_bytes),
       cmocka_unit_test(test_symmetry),
       cmocka_unit_test(test_bounded_work),
+      cmocka_unit_test(test_messages_advance_alike),
+      cmocka_unit_test(test_helpers),
       cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests_name("simulate", tests, NULL, NULL);
