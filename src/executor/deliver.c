@@ -464,11 +464,26 @@ bool by_deliver(struct by_end *end) {
 
 /* ---- what was stored, once its call is made */
 
+/* The end at which a frame is still coming in; NULL: it is all there. */
+static struct by_end *end_of(struct by_link *link, const struct by_stored *stored) {
+  for (uint32_t i = 0; i < link->n_ends; i++)
+    if (link->ends[i].filling == stored) return &link->ends[i];
+  return NULL;
+}
+
+/* What is still to come of it goes straight to its message: on a slow link a frame takes long, and the call would stand
+ * still until all of it is there. */
 static void replay_data(struct by_link *link, struct by_call *call, const struct by_stored *stored) {
+  struct by_end *end = end_of(link, stored);
   struct by_in *in = data_in(link, call, &stored->frame);
+  if (end) {
+    end->filling = NULL;
+    end->in = in;
+    end->at = stored->frame.offset + stored->filled;
+  }
   if (!in) return;
-  for (size_t done = 0; done < stored->frame.size;) {
-    size_t n = stored->frame.size - done;
+  for (size_t done = 0; done < stored->filled;) {
+    size_t n = stored->filled - done;
     uint64_t at = stored->frame.offset + done;
     char *to = by_work_target(in, at, &n);
     if (!to || !n) {
@@ -479,7 +494,7 @@ static void replay_data(struct by_link *link, struct by_call *call, const struct
     placed(in, at, n);
     done += n;
   }
-  if (stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);
+  if (!end && stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);
 }
 
 static void replay(struct by_link *link, struct by_call *call, const struct by_stored *stored) {
@@ -503,11 +518,17 @@ static void replay(struct by_link *link, struct by_call *call, const struct by_s
   }
 }
 
+/* Of data what has come will do; of anything else all is needed. */
+static bool can_replay(const struct by_stored *stored) {
+  const struct by_frame *frame = &stored->frame;
+  return stored->filled == frame->size || (frame->type == BY_FRAME_DATA && !(frame->flags & BY_FRAME_ASK));
+}
+
 void by_deliver_stored(struct by_call *call, struct by_link *link) {
   struct by_stored **place = &link->stored;
   while (*place && link->engine->status == BANYAN_OK) {
     struct by_stored *stored = *place;
-    if (stored->filled < stored->frame.size || find_call(link, &stored->frame) != call) {
+    if (!can_replay(stored) || find_call(link, &stored->frame) != call) {
       place = &stored->next;
       continue;
     }

@@ -175,8 +175,8 @@ static size_t sim_view(struct by_lane *lane, const void **payload) {
   struct packet *packet = end->first;
   *payload = (packet->in_place ? packet->in_place : packet->payload) + end->taken;
   size_t n = packet->visible - end->taken;
-  if (packet->visible < packet->frame.size)
-    packet->visible += 1 + by_rng_below(&end->sim->rng, packet->frame.size - packet->visible);
+  bool more = packet->visible < packet->frame.size && (!n || by_rng_below(&end->sim->rng, 2));
+  if (more) packet->visible += 1 + by_rng_below(&end->sim->rng, packet->frame.size - packet->visible);
   return n;
 }
 
