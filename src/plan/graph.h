@@ -59,6 +59,8 @@ struct by_packing {
   struct by_packed *trees; /* by rate, largest first */
   double throughput;       /* the sum of the rates; never more than the resources allow */
   double bound;            /* certified: no set of trees in this graph exceeds it */
+  uint32_t most_trees;     /* that were allowed; 0: any number */
+  double limit;            /* certified: no so many trees exceed it; INFINITY: not known */
   double seconds;          /* the method took; 0: nobody measured */
   struct by_arena arena;
 };

@@ -2,7 +2,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "pack_limit.h"
+#include "pack_start.h"
 #include "plan_make.h"
 #include "rates.h"
 #include "slots.h"
@@ -22,7 +25,8 @@ enum { MOST_ROOTS = 256, ENOUGH_ROOTS = 24 };
 /* Edges that are looked at in all growths together: for the throughput, and with what lowering takes. A second or two,
  * which only dense graphs of more than a hundred vertices need. */
 static const double most_work = 5e6, most_work_in_all = 1e7;
-static const double work_of_more = 5e5; /* after so much the first attempts must do */
+static const double work_of_more = 5e5;  /* after so much the first attempts must do */
+static const double work_of_tries = 2e6; /* and after so much the further ones, which begin near the best */
 static const double first_steepness = 4, last_steepness = 200;
 static const double ahead = 1.02;          /* the target, over the best that was seen */
 static const double damping = 0.5;         /* how far shares move to what the program says */
@@ -42,10 +46,12 @@ struct search {
   struct by_grower grower;
   struct by_rates best; /* under the height that is being tried */
   double least_rate, bound;
+  double limit;    /* what so many trees cannot exceed; INFINITY: not known */
   double work;     /* edges that were looked at */
   uint32_t sweeps; /* of an attempt; half as many rounds */
   bool tightened;
-  uint32_t luckiest; /* the attempt that gave the best */
+  uint32_t luckiest;                  /* the attempt that gave the best */
+  struct by_start start, lucky_start; /* of this attempt, and of that one */
   uint32_t n_reach, n_roots;
   uint32_t *vertex, *roots; /* from where trees may grow, nearest to everything first; those for one height */
   double *reach;            /* of each of them */
@@ -55,6 +61,11 @@ struct search {
 struct by_few_options by_few_defaults(void) {
   return (struct by_few_options){
       .most_trees = 8, .most_height = INFINITY, .tolerance = 0.01, .bound = INFINITY, .seed = 1};
+}
+
+/* More than that is not to be had. */
+static double goal(const struct search *s) {
+  return fmin(s->bound, s->limit);
 }
 
 /* --- shares by linear program --- */
@@ -99,7 +110,7 @@ static void keep_better(struct search *s, struct by_rates *rates) {
 }
 
 static void aim(const struct search *s, struct by_slots *slots) {
-  slots->target = fmin(s->bound, s->best.throughput * ahead);
+  slots->target = fmin(goal(s), s->best.throughput * ahead);
   by_slots_recount(slots);
 }
 
@@ -124,7 +135,7 @@ static enum banyan_status look(struct search *s, struct by_slots *slots, uint32_
 /* wanted = INFINITY: as much as the work is worth. */
 static bool enough(const struct search *s, double wanted) {
   double gap = fmin(s->work / work_to_the_end, 1) * gap_in_the_end;
-  return s->best.throughput >= (isinf(wanted) ? (near_enough - gap) * s->bound : wanted);
+  return s->best.throughput >= (isinf(wanted) ? (near_enough - gap) * goal(s) : wanted);
 }
 
 static bool sweep_once(struct search *s, struct by_slots *slots) {
@@ -174,17 +185,25 @@ static enum banyan_status recombine(struct search *s, const struct by_slots *slo
   return status;
 }
 
-/* Shares to begin with: those far apart suit unequal links, one tree over a wide one and others over narrow ones; equal
- * ones suit equal links. The attempts take turns. */
-static void spread_shares(struct by_slots *slots, uint32_t number) {
-  static const double powers[] = {1, 0, 0.5};
-  double sum = 0;
-  for (uint32_t i = 0; i < slots->n; i++) sum += slots->slots[i].share = pow(i + 1, -powers[number % 3]);
-  for (uint32_t i = 0; i < slots->n; i++) slots->slots[i].share /= sum;
+/* The first attempts begin as planned, those after them near the best. Where a height is wanted, the luckiest one is
+ * made again. */
+static void begin(struct search *s, uint32_t number, double wanted, struct by_rng *rng) {
+  const struct by_few_options *o = s->options;
+  if (!isinf(wanted)) {
+    s->start.n = s->lucky_start.n;
+    memcpy(s->start.share, s->lucky_start.share, s->start.n * sizeof *s->start.share);
+  } else if (number < BY_START_PLANNED || !(s->best.throughput > 0)) {
+    by_start_planned(&s->start, s->graph, o->most_trees, goal(s), number % BY_START_PLANNED);
+  } else {
+    by_start_near(&s->start, &s->best, o->most_trees, rng);
+  }
 }
 
 static enum banyan_status attempt(struct search *s, uint32_t number, double most_height, double wanted) {
-  uint32_t k = s->options->most_trees;
+  struct by_rng rng;
+  by_rng_init(&rng, s->options->seed + number);
+  begin(s, number, wanted, &rng);
+  uint32_t k = s->start.n;
   uint32_t *index = calloc(k, sizeof *index);
   struct by_slots slots;
   enum banyan_status status =
@@ -196,8 +215,8 @@ static enum banyan_status attempt(struct search *s, uint32_t number, double most
   slots.most_height = most_height;
   slots.roots = s->roots;
   slots.n_roots = s->n_roots;
-  spread_shares(&slots, number);
-  slots.target = isfinite(s->bound) ? s->bound : s->best.unit;
+  for (uint32_t i = 0; i < k; i++) slots.slots[i].share = s->start.share[i];
+  slots.target = isfinite(goal(s)) ? goal(s) : s->best.unit;
   status = anneal(s, &slots, index, wanted);
   bool hopeful = isinf(wanted) || s->best.throughput >= hopeless * wanted;
   if (status == BANYAN_OK && hopeful) status = polish(s, &slots, index, wanted);
@@ -267,6 +286,13 @@ static enum banyan_status tighten(struct search *s) {
   return o->tighten(o->context, &s->bound);
 }
 
+static void remember_start(struct search *s, uint32_t number) {
+  struct by_start lucky = s->start;
+  s->start = s->lucky_start;
+  s->lucky_start = lucky;
+  s->luckiest = number;
+}
+
 /* The best trees under that height into s->best, which is empty where there are none: from the attempts first .. end
  * - 1. Stops at `wanted`. */
 static enum banyan_status search_under(struct search *s, double most_height, double wanted, uint32_t first,
@@ -274,12 +300,14 @@ static enum banyan_status search_under(struct search *s, double most_height, dou
   BY_TRY(by_rates_init(&s->best, s->graph));
   choose_roots(s, most_height);
   for (uint32_t i = first; i < end && s->n_roots && !enough(s, wanted); i++) {
-    if (i > first && s->work > (i < ATTEMPTS ? most_work : work_of_more)) break;
+    if (i > first && s->work > (i < ATTEMPTS ? most_work : work_of_tries)) break;
     double before = s->best.throughput;
     BY_TRY(attempt(s, i, most_height, wanted));
     if (isinf(wanted)) BY_TRY(tighten(s));
-    if (s->best.throughput > before) s->luckiest = i;
-    if (i > first && s->best.throughput < before * worth_an_attempt && s->best.throughput >= good_enough * s->bound)
+    if (isinf(wanted) && i == first && !enough(s, wanted))
+      BY_TRY(by_limit_of_trees(s->graph, s->options->most_trees, &s->limit));
+    if (isinf(wanted) && s->best.throughput > before) remember_start(s, i);
+    if (i > first && s->best.throughput < before * worth_an_attempt && s->best.throughput >= good_enough * goal(s))
       break;
   }
   return by_rates_keep(&s->best, 0, fmax(s->least_rate, worth_a_tree * s->best.throughput));
@@ -350,13 +378,20 @@ static enum banyan_status run(struct search *s, struct by_packing **out) {
   const struct by_few_options *o = s->options;
   s->least_rate = o->least_rate;
   s->bound = o->bound;
+  s->limit = INFINITY;
+  s->start.share = BY_ARENA_ARRAY(&s->arena, double, o->most_trees);
+  s->lucky_start.share = BY_ARENA_ARRAY(&s->arena, double, o->most_trees);
+  if (!s->start.share || !s->lucky_start.share) return by_plan_no_memory();
   s->sweeps = (uint32_t)fmin(SWEEPS, fmax(LEAST_SWEEPS, most_work / 2 / o->most_trees / s->graph->n_edges));
   BY_TRY(measure_reach(s));
   BY_TRY(search_under(s, o->most_height, INFINITY, 0, o->attempts ? o->attempts : MOST_ATTEMPTS));
   if (!(s->best.throughput > 0)) return say_nothing_found(s);
   double least = (1 - o->tolerance) * (isfinite(s->bound) ? s->bound : s->best.throughput);
   if (o->tolerance >= 0) BY_TRY(lower(s, fmin(least, s->best.throughput)));
-  return by_rates_packing(&s->best, s->bound, out);
+  BY_TRY(by_rates_packing(&s->best, s->bound, out));
+  (*out)->most_trees = o->most_trees;
+  (*out)->limit = s->limit;
+  return BANYAN_OK;
 }
 
 enum banyan_status by_pack_few(const struct by_graph *graph, const struct by_few_options *options,

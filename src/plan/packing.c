@@ -84,6 +84,7 @@ enum banyan_status by_packing_make(const struct by_pool *pool, const double *rat
     return status;
   }
   packing->bound = bound;
+  packing->limit = INFINITY;
   *out = packing;
   return BANYAN_OK;
 }

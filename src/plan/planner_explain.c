@@ -6,7 +6,7 @@
 #include "text.h"
 
 enum { NAMED = 8 };
-static const double full = 0.999;
+static const double full = 0.999, worth_saying = 0.99;
 
 /* The load of each resource under the packing, in bit/s; NULL: no memory. */
 static double *loads_of(const struct by_graph *graph, const struct by_packing *packing) {
@@ -105,6 +105,9 @@ static void add_packing(const struct by_planned *planned, const struct by_topolo
   by_text_add(text, ": %u %s %s, %.1f %% of the %s that no set of trees exceeds here.\n", packing->n_trees,
               packing->n_trees == 1 ? "tree carries" : "trees carry", by_print_rate(packing->throughput, rate[0]),
               100 * packing->throughput / packing->bound, by_print_rate(packing->bound, rate[1]));
+  if (packing->limit < worth_saying * packing->bound)
+    by_text_add(text, "No %u trees exceed %s; allow more of them.\n", packing->most_trees,
+                by_print_rate(packing->limit, rate[0]));
   add_limits(planned, topology, text);
 }
 

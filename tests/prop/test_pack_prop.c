@@ -65,7 +65,7 @@ static void check_few(const struct by_graph *graph, struct by_rng *rng, const st
   assert_ok(by_packing_check(graph, packing));
   assert_ok(by_packing_height(graph, packing, true, &height));
   bool good = packing->n_trees <= options.most_trees && packing->throughput <= optimum->bound * (1 + 1e-9) &&
-              height <= options.most_height;
+              packing->throughput <= packing->limit * (1 + 1e-9) && height <= options.most_height;
   for (uint32_t t = 0; t < packing->n_trees; t++) good &= packing->trees[t].rate >= options.least_rate * (1 - 1e-9);
   /* So few vertices: eight trees are nearly always enough. */
   if (options.most_trees == 8 && isinf(options.most_height) && options.least_rate == 0 && options.tolerance < 0)

@@ -59,6 +59,25 @@ static void test_torus(void **state) {
   by_graph_destroy(graph);
 }
 
+/* 192 links, of which a tree takes 63: eight equal trees would load some link three times; six or three are better. */
+static void test_fewer_than_allowed(void **state) {
+  (void)state;
+  enum { EDGE = 4, N = EDGE * EDGE * EDGE };
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  by_graph_builder_init(&builder, N, N);
+  for (uint32_t v = 0; v < N; v++)
+    for (uint32_t step = 1; step < N; step *= EDGE) {
+      uint32_t block = v / (step * EDGE) * step * EDGE;
+      by_graph_add_link(&builder, v, block + (v - block + step) % (step * EDGE), 10, 0);
+    }
+  assert_ok(by_graph_finish(&builder, &graph));
+  struct by_few_options options = by_few_defaults();
+  options.bound = 192 * 10.0 / 63;
+  assert_true(throughput(graph, &options) >= 0.98 * options.bound);
+  by_graph_destroy(graph);
+}
+
 /* From each vertex the furthest is 4 and 4 hops away: 4 + 8 ms. */
 static void test_heights(void **state) {
   (void)state;
@@ -191,9 +210,9 @@ static void test_refusals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_torus),       cmocka_unit_test(test_heights),  cmocka_unit_test(test_tolerance),
-      cmocka_unit_test(test_least_rate),  cmocka_unit_test(test_helpers),  cmocka_unit_test(test_unequal_trees),
-      cmocka_unit_test(test_runs_repeat), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_torus),         cmocka_unit_test(test_fewer_than_allowed), cmocka_unit_test(test_heights),
+      cmocka_unit_test(test_tolerance),     cmocka_unit_test(test_least_rate),         cmocka_unit_test(test_helpers),
+      cmocka_unit_test(test_unequal_trees), cmocka_unit_test(test_runs_repeat),        cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
