@@ -54,24 +54,28 @@ bool by_hamilton_is_ring(const struct by_adjacency *graph, const uint32_t *order
 /* Paths from the last vertex through sets of the others: best[set * m + v] is the least length of one that goes through
  * all of the set and ends at its member v. */
 struct table {
-  const struct by_adjacency *graph;
-  const float *length;
   uint32_t m; /* vertices without the last */
+  uint32_t beside[BY_HAMILTON_EXACT];
+  float length[BY_HAMILTON_EXACT][BY_HAMILTON_EXACT]; /* INFINITY: no edge */
   float *best;
 };
 
-static float edge(const struct table *t, uint32_t v, uint32_t w) {
-  if (!by_adjacent(t->graph, v, w)) return INFINITY;
-  return t->length ? t->length[(size_t)v * t->graph->n + w] : 1;
+static void list_edges(struct table *t, const struct by_adjacency *graph, const float *length) {
+  for (uint32_t v = 0; v < graph->n; v++)
+    for (uint32_t w = 0; w < graph->n; w++) {
+      bool joined = by_adjacent(graph, v, w);
+      t->beside[v] |= (uint32_t)joined << w;
+      t->length[v][w] = !joined ? INFINITY : length ? length[(size_t)v * graph->n + w] : 1;
+    }
 }
 
-/* The vertex before v on the best path through the set; NONE: v is the first. */
+/* The vertex before v on the best path through the set; NONE: v is the first, or there is no path. */
 static uint32_t best_before(const struct table *t, uint32_t set, uint32_t v, float *length) {
   uint32_t rest = set & ~(1u << v), best = NONE;
-  *length = rest ? INFINITY : edge(t, t->m, v);
-  for (uint32_t u = 0; u < t->m; u++) {
-    if (!(rest >> u & 1)) continue;
-    float through = t->best[(size_t)rest * t->m + u] + edge(t, u, v);
+  *length = rest ? INFINITY : t->length[t->m][v];
+  for (uint32_t left = rest & t->beside[v]; left; left &= left - 1) {
+    uint32_t u = (uint32_t)__builtin_ctz(left);
+    float through = t->best[(size_t)rest * t->m + u] + t->length[u][v];
     if (through >= *length) continue;
     *length = through;
     best = u;
@@ -90,7 +94,7 @@ static bool read_table(const struct table *t, uint32_t *order) {
   uint32_t set = (1u << t->m) - 1, last = NONE;
   float least = INFINITY, length;
   for (uint32_t v = 0; v < t->m; v++) {
-    length = t->best[(size_t)set * t->m + v] + edge(t, v, t->m);
+    length = t->best[(size_t)set * t->m + v] + t->length[v][t->m];
     if (length < least) {
       least = length;
       last = v;
@@ -117,7 +121,8 @@ static void turn_to_first(uint32_t *order, uint32_t n) {
 
 static enum banyan_status find_exactly(const struct by_adjacency *graph, const float *length, uint32_t *order,
                                        struct by_hamilton *out) {
-  struct table t = {.graph = graph, .length = length, .m = graph->n - 1};
+  struct table t = {.m = graph->n - 1};
+  list_edges(&t, graph, length);
   t.best = calloc(((size_t)1 << t.m) * t.m + 1, sizeof *t.best);
   if (!t.best) return no_memory();
   fill_table(&t);
