@@ -1,5 +1,7 @@
 /* A ring holds records of 64-byte lines: a frame of 48 bytes, then its
- * payload, so that a small frame is one cache line and costs one transfer.
+ * payload, in the same line if it fits, so that a small frame costs one
+ * transfer, and else from the next line on, since copies that straddle lines
+ * are slow.
  * The first word of a record is its payload size + 1, written last; 0 says
  * that nothing is there yet. A record never wraps: WRAP sends the reader back
  * to the start.
@@ -103,8 +105,13 @@ static size_t segment_bytes(uint64_t ring) {
   return 2 * (sizeof(struct ring) + ring);
 }
 
+/* Where in a record its payload is. */
+static uint64_t payload_at(uint32_t size) {
+  return size <= LINE - HEADER ? HEADER : LINE;
+}
+
 static uint64_t record_bytes(uint32_t size) {
-  return (HEADER + (uint64_t)size + LINE - 1) & ~(uint64_t)(LINE - 1);
+  return (payload_at(size) + size + LINE - 1) & ~(uint64_t)(LINE - 1);
 }
 
 static void wake_peer(struct shm *shm) {
@@ -195,9 +202,9 @@ static enum by_lane_sent shm_send(struct by_lane *lane, const struct by_frame *f
   memcpy(record + 4, (const char *)frame + 4, HEADER - 4);
   if (frame->type == BY_FRAME_OFFER) probe_sometimes(shm);
   if (frame->size >= STREAM_FROM)
-    copy_in(shm, record + HEADER, payload, frame->size);
+    copy_in(shm, record + LINE, payload, frame->size);
   else if (frame->size)
-    memcpy(record + HEADER, payload, frame->size);
+    memcpy(record + payload_at(frame->size), payload, frame->size);
   atomic_store_explicit(word_at(shm, ring, at), frame->size + 1, memory_order_release);
   if (skip) atomic_store_explicit(word_at(shm, ring, shm->written), WRAP, memory_order_release);
   shm->written = at + bytes;
@@ -258,7 +265,7 @@ static const struct by_frame *shm_peek(struct by_lane *lane) {
   fetch_ahead(record, record_bytes(word - 1));
   memcpy(&shm->frame, record, HEADER);
   shm->frame.size = word - 1;
-  shm->payload = record + HEADER;
+  shm->payload = record + payload_at(shm->frame.size);
   shm->left = shm->frame.size;
   shm->in_frame = true;
   return &shm->frame;
