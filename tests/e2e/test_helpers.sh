@@ -1,0 +1,61 @@
+#!/bin/bash
+# Helpers as a person starts them: a plan through helpers, helpers here and through ssh, and what is said of those that
+# do not come.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+cat >"$scratch/ssh" <<'SSH'
+#!/bin/sh
+# ssh HOST COMMAND, but here; the host "refused" cannot be reached.
+host=$1
+shift
+[ "$host" = refused ] && { echo "ssh: connect to host refused: Connection refused" >&2; exit 255; }
+exec env -i PATH="$PATH" sh -c "$*"
+SSH
+chmod +x "$scratch/ssh"
+
+topology=star:3,nic=1g,helpers=2
+"$BANYAN" plan "$topology" --helpers helper0,helper1 --json >"$scratch/helped.json"
+job() { # the options of a run
+  "$BANYAN" run --transport tcp --plan "$scratch/helped.json" "$@" -- \
+    "$BANYAN" bench allreduce -s 8,1M --iterations 3 --check all
+}
+
+# Here, by number.
+wants 0 job -n 3 --helpers 2
+shows '^\[0\] +1048576 ' out
+! grep -q 'is not there\|is lost' "$scratch/err" || fail "helpers that run were missed: $(cat "$scratch/err")"
+
+# On hosts of the plan's names, through ssh; lines that helpers write have a name.
+BANYAN_LOG=info wants 0 job --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1 --helpers helper1,helper0
+! grep -q 'is not there\|is lost' "$scratch/err" || fail "helpers that run were missed: $(cat "$scratch/err")"
+shows '^\[helper [01]\] ' err
+
+# Too few, none, and hosts that cannot be reached: ranks do what helpers would have done.
+export BANYAN_HELPER_DEADLINE=0.3
+wants 0 job -n 3 --helpers 1
+[ "$(grep -c 'helper "helper[01]" of plan .* is not there' "$scratch/err")" -eq 1 ] || fail "$(cat "$scratch/err")"
+wants 0 job -n 3
+shows 'helper "helper0" of plan .* is not there: its trees go among ranks alone' err
+shows 'helper "helper1" of plan .* is not there: its trees go among ranks alone' err
+wants 0 job --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1 --helpers helper0,refused
+shows '^banyan run: host refused: could not be reached' err
+shows 'helper "helper1" of plan .* is not there' err
+unset BANYAN_HELPER_DEADLINE
+
+# Killed in the middle of calls, the job ends well, with the right sums.
+"$BANYAN" run -n 3 --helpers 2 --transport tcp --plan "$scratch/helped.json" -x BANYAN_SPIN=0 -- \
+  "$BANYAN" bench allreduce -s 4M --iterations 100 --check all >"$scratch/out" 2>"$scratch/err" &
+job=$!
+until grep -q busbw "$scratch/out"; do sleep 0.05; done
+for host in $(pgrep -P "$job"); do pgrep -P "$host" -f ' helper$' || true; done >"$scratch/helpers"
+[ "$(wc -l <"$scratch/helpers")" -eq 2 ] || fail "not two helpers: $(cat "$scratch/helpers")"
+kill -KILL "$(head -1 "$scratch/helpers")"
+wait "$job" || fail "$(cat "$scratch/err")"
+shows 'helper [01] .* is lost .*goes among ranks from here on' err
+shows '^\[0\] +4194304 .* 0$' out
+
+# What cannot be is said.
+wants 2 "$BANYAN" run -n 3 --helpers 0 -- true
+shows 'helpers' err
+wants 1 env BANYAN_JOIN_DEADLINE=0.3 "$BANYAN" helper --root 127.0.0.1:9
+shows '^banyan helper: ' err
