@@ -206,6 +206,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->grace, by_control_grace_over, control);
   by_timer_init(&control->answers, by_control_give_verdict, control);
   by_timer_init(&control->words_due, by_control_words_due, control);
+  by_timer_init(&control->silence, by_control_silence_over, control);
   by_timer_init(&control->leavers.due, by_control_leavers_due, control);
   uint32_t places = context->helper ? 1 : context->places;
   control->leavers.ranks = calloc(places, sizeof *control->leavers.ranks);
@@ -317,6 +318,7 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->answers);
   by_loop_cancel_timer(&control->leavers.due);
   by_loop_cancel_timer(&control->words_due);
+  by_loop_cancel_timer(&control->silence);
   by_control_forget_words(control);
   free(control->lost);
   free(control->leavers.ranks);

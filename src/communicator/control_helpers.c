@@ -94,6 +94,29 @@ void by_control_lose(struct by_control *control, uint32_t process, const char *t
   hear_own(control, process, reason);
 }
 
+/* ---- stopped: the kernel answers for such a process, so its connections stay */
+
+void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length) {
+  const struct by_context *context = control->context;
+  if (by_timer_is_set(&control->silence)) return;
+  for (uint32_t p = context->size; p < context->processes; p++) {
+    struct end *end = control->of_rank[p];
+    if (!end || end->leaving || end->over || control->lost[p]) continue;
+    end->silent = by_stream_send(end->stream, DESCRIBE, number, length) == BANYAN_OK;
+  }
+  by_loop_set_delay(context->loop, &control->silence, SILENCE_MS * BY_MILLISECOND);
+}
+
+void by_control_silence_over(void *argument) {
+  struct by_control *control = argument;
+  const struct by_context *context = control->context;
+  for (uint32_t p = context->size; p < context->processes; p++) {
+    const struct end *end = control->of_rank[p];
+    if (end && end->silent && !end->leaving && !end->over)
+      by_control_lose(control, p, "it does not answer: is it stopped, or its machine overloaded?");
+  }
+}
+
 /* ---- words */
 
 static void heard_lost(struct by_control *control, const void *payload, size_t length) {

@@ -49,6 +49,8 @@ static void answer_inquiry(struct end *end, const void *payload, size_t length) 
 static void heard_answer(struct end *end, const uint8_t *payload, size_t length) {
   struct by_control *control = end->control;
   size_t skip = sizeof(uint32_t);
+  end->silent = false;
+  if (by_control_is_helper(control, end->rank)) return; /* that it answers is all that counts */
   if (!control->inquiry || end->rank < 0 || length < skip || by_get_u32(payload) != control->inquiries) return;
   if (by_inquiry_answer(control->inquiry, (uint32_t)end->rank, payload + skip, length - skip))
     by_control_give_verdict(control);
@@ -65,6 +67,7 @@ static void begin_inquiry(struct by_control *control) {
     else
       tell(end, DESCRIBE, number, sizeof number);
   }
+  by_control_ask_helpers(control, number, sizeof number);
   by_loop_set_delay(control->context->loop, &control->answers, ANSWERS_MS * BY_MILLISECOND);
 }
 

@@ -18,7 +18,8 @@ enum {
   RESOLVE_MS = 500,    /* until its name is known */
   VANISHED_MS = 11000, /* without an answer of the other host's kernel; idle connections: 5 + 3 * 2 s */
   GRACE_MS = 500,      /* for rank 0's word on a death, and on who is missing */
-  ANSWERS_MS = 1500    /* for what ranks answer to an inquiry */
+  ANSWERS_MS = 1500,   /* for what ranks answer to an inquiry, */
+  SILENCE_MS = 5000    /* and for a sign of life of helpers */
 };
 
 enum message {
@@ -45,6 +46,7 @@ struct end {
   struct by_stream *stream;
   int64_t rank; /* -1: not known yet */
   bool leaving, over;
+  bool silent; /* a helper that has not answered yet */
 };
 
 /* Ranks that have left, in the order of hearing of it. */
@@ -77,7 +79,7 @@ struct by_control {
   uint32_t inquiries;
   bool *lost;                    /* by process: a helper that is gone */
   struct by_control_word *words; /* came before there was an engine, the oldest first */
-  struct by_timer words_due;
+  struct by_timer words_due, silence;
   _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
 };
 
@@ -128,6 +130,9 @@ void by_control_helper_joins(struct end *end, const struct by_member *member);
 void by_control_helper_left(struct by_control *control, uint32_t process);
 /* Rank 0: this helper is gone; told to all, once. */
 void by_control_lose(struct by_control *control, uint32_t process, const char *text);
+/* Rank 0: nothing goes on. Asks the helpers too, and gives up those that are silent for SILENCE_MS. */
+void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length);
+void by_control_silence_over(void *argument);
 /* PLAN and LOST. */
 void by_control_heard_word(struct by_control *control, uint16_t type, const void *payload, size_t length);
 void by_control_words_due(void *argument);

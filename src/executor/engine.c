@@ -275,7 +275,7 @@ bool by_engine_goodbye(struct by_engine *engine) {
   for (uint32_t i = 0; i < engine->active; i++) {
     struct by_end *end = engine->ends[i];
     struct by_link *link = end->link;
-    if (end->lane->status != BANYAN_OK || end->parting) continue;
+    if (end->lane->status != BANYAN_OK || end->parting || link->lost) continue;
     by_link_flush(link);
     struct by_frame frame = {.type = BY_FRAME_GOODBYE};
     bool clear = !link->kept && !link->notes && !link->outs && !link->n_words;
@@ -286,7 +286,7 @@ bool by_engine_goodbye(struct by_engine *engine) {
   }
   for (uint32_t i = 0; i < engine->active; i++) {
     struct by_lane *lane = engine->ends[i]->lane;
-    if (lane->status != BANYAN_OK) continue;
+    if (lane->status != BANYAN_OK || engine->ends[i]->link->lost) continue; /* who is stopped takes nothing */
     if (!lane->ops->flush(lane) || (lane->ops->arrived && !lane->ops->arrived(lane))) all = false;
   }
   return all;

@@ -223,11 +223,16 @@ void job_check_killed(struct job *job, int rank, int signal) {
     job_fail(job, "rank %d ended with status %#x, not by signal %d", rank, (unsigned)status, signal);
 }
 
-void job_check_log(const struct job *job, const char *text, int times) {
+int job_count_log(const struct job *job, const char *text) {
   char *log = job_log(job);
   int found = 0;
   for (const char *at = log; at && (at = strstr(at, text)); at++) found++;
   free(log);
+  return found;
+}
+
+void job_check_log(const struct job *job, const char *text, int times) {
+  int found = job_count_log(job, text);
   if (times < 0 ? !found : found != times)
     job_fail(job, "\"%s\" stands %d times in the log, not %d", text, found, times < 0 ? 1 : times);
 }

@@ -59,6 +59,8 @@ void job_check_exit(struct job *job, int rank);
 void job_check_killed(struct job *job, int rank, int signal);
 /* What the ranks wrote to standard error; to be freed. */
 char *job_log(const struct job *job);
+/* How often they wrote it. */
+int job_count_log(const struct job *job, const char *text);
 /* Fails unless the log has the text so many times; -1: at least once. */
 void job_check_log(const struct job *job, const char *text, int times);
 /* Waits, checks that all exits are 0 if `clean`, and gives everything back. */

@@ -143,6 +143,50 @@ static void test_killed(void **state) {
   }
 }
 
+/* While ranks and helpers find each other: each dead one was never there, or is lost, and that is said once. */
+static void test_killed_early(void **state) {
+  (void)state;
+  setenv("BANYAN_HELPER_DEADLINE", "0.3", 1);
+  for (int i = 0; i < job_rounds(16); i++) {
+    struct by_rng rng;
+    int helpers = 1 + i % 2, deaths = 1 + i % 4 / 3;
+    struct plot plot = {.plan = helpers == 2 ? two_helpers : one_helper, .helpers = helpers, .calls = 10};
+    struct job job = make_job(&plot, (int)job_seed(150 + i));
+    by_rng_init(&rng, job.seed);
+    job_start(&job);
+    for (int d = 0; d < deaths; d++) {
+      job_doze(&rng, by_rng_below(&rng, 2) ? 5000 : 50000);
+      job_signal(&job, RANKS + d, SIGKILL);
+    }
+    job_wait(&job);
+    for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
+    int said = job_count_log(&job, "goes among ranks from here on") + job_count_log(&job, "is not there");
+    if (said != deaths) job_fail(&job, "%d helpers were missed, not %d", said, deaths);
+    job_end(&job, false);
+  }
+  unsetenv("BANYAN_HELPER_DEADLINE");
+}
+
+/* One that is stopped still has its connections. Nothing ends meanwhile, so rank 0 asks, and gives it up. */
+static void test_stopped(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(2); i++) {
+    struct by_rng rng;
+    struct plot plot = {.plan = i % 2 ? one_helper : two_helpers, .helpers = 2 - i % 2, .calls = 60};
+    struct job job = make_job(&plot, (int)job_seed(120 + i));
+    by_rng_init(&rng, job.seed);
+    job_start(&job);
+    job_wait_stage(&job, 0, 1 + (int)by_rng_below(&rng, 12));
+    job_signal(&job, RANKS, SIGSTOP);
+    for (int r = 0; r < RANKS; r++) job_wait_rank(&job, r);
+    for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
+    job_check_log(&job, "(host helper0) is lost (it does not answer", 1);
+    job_signal(&job, RANKS, SIGKILL);
+    job_wait(&job);
+    job_end(&job, false);
+  }
+}
+
 /* A helper that does not come: the job starts without, and says so. */
 static void test_missing(void **state) {
   (void)state;
@@ -160,9 +204,8 @@ static void test_missing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_help),
-      cmocka_unit_test(test_killed),
-      cmocka_unit_test(test_missing),
+      cmocka_unit_test(test_help),    cmocka_unit_test(test_killed),  cmocka_unit_test(test_killed_early),
+      cmocka_unit_test(test_stopped), cmocka_unit_test(test_missing),
   };
   return cmocka_run_group_tests_name("helpers", tests, NULL, NULL);
 }
