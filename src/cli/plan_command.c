@@ -40,7 +40,7 @@ static const struct by_option options[] = {
     {"height-metric", 0, BY_OPTION_CHOICE, AT(request.metric), "hops|delay", "what heights are; default hops", 0, 0},
     {"min-rate", 0, BY_OPTION_TEXT, AT(request.min_rate), "RATE", "least rate of a tree, \"100m\"", 0, 0},
     {"tolerance", 0, BY_OPTION_TEXT, AT(request.tolerance), "PART",
-     "throughput that may be lost for lower trees; default 0.05", 0, 0},
+     "throughput that may be lost for lower trees; default\n0.05, of more than 8 trees 0.01", 0, 0},
     {"seed", 0, BY_OPTION_INT, AT(request.seed), "N", "of the search; default 1", 0, 1 << 30},
     {"helpers", 0, BY_OPTION_TEXT, AT(request.helpers), "NAME,...", "hosts that may add and forward for others", 0, 0},
     {"method", 0, BY_OPTION_CHOICE, AT(request.method), BY_PLANNER_METHODS,

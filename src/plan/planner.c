@@ -9,7 +9,7 @@
 #include "plan_packed.h"
 #include "planner_parts.h"
 
-enum { EXACT_VERTICES = 200, EXACT_RESOURCES = 600 };
+enum { FEW_TREES = 8, EXACT_VERTICES = 200, EXACT_RESOURCES = 600 };
 /* Of the bound: more throughput is not looked for. */
 static const double enough = 0.99;
 /* Bounds for few trees: one to begin with, at once and often as good as exact, and one where trees do not reach it. */
@@ -17,7 +17,7 @@ static const struct by_weights_options roughly = {.goal = 0.97, .most_trees = 10
 
 struct by_planner_options by_planner_defaults(void) {
   return (struct by_planner_options){
-      .most_trees = 8, .most_height = INFINITY, .tolerance = 0.05, .seed = 1, .rates = by_cost_defaults()};
+      .most_trees = 8, .most_height = INFINITY, .tolerance = NAN, .seed = 1, .rates = by_cost_defaults()};
 }
 
 /* Column generation solves a program with a row for each resource, again and again. */
@@ -58,6 +58,12 @@ static enum banyan_status begin_with_bound(struct by_graph *graph, struct by_few
   return BANYAN_OK;
 }
 
+/* Who allows many trees wants throughput. */
+static double tolerance_of(const struct by_planner_options *o) {
+  if (!isnan(o->tolerance)) return o->tolerance;
+  return o->most_trees > FEW_TREES ? 0.01 : 0.05;
+}
+
 /* bound = INFINITY: it is not known yet. */
 static enum banyan_status pack_few(struct by_graph *graph, const struct by_planner_options *o, double bound,
                                    struct by_packing **out) {
@@ -65,7 +71,7 @@ static enum banyan_status pack_few(struct by_graph *graph, const struct by_plann
   few.most_trees = o->most_trees;
   few.by_delay = o->by_delay;
   few.most_height = o->most_height;
-  few.tolerance = o->tolerance;
+  few.tolerance = tolerance_of(o);
   few.least_rate = o->least_rate;
   few.seed = o->seed;
   few.bound = bound;
@@ -73,9 +79,22 @@ static enum banyan_status pack_few(struct by_graph *graph, const struct by_plann
   return by_pack_few(graph, &few, out);
 }
 
+/* As many trees as a plan may have. */
+static enum banyan_status pack_weights(const struct by_graph *graph, struct by_packing **out) {
+  static const struct by_weights_options fewer = {.most_trees = BY_PLAN_MOST_GROUPS};
+  struct by_packing *packing;
+  BY_TRY(by_pack_weights(graph, NULL, &packing));
+  if (packing->n_trees > BY_PLAN_MOST_GROUPS) {
+    by_packing_destroy(packing);
+    BY_TRY(by_pack_weights(graph, &fewer, &packing));
+  }
+  *out = packing;
+  return BANYAN_OK;
+}
+
 static enum banyan_status pack(struct by_graph *graph, const struct by_planner_options *o, struct by_packing **out) {
   if (o->method == BY_PLANNER_EXACT) return pack_exact(graph, out);
-  if (o->method == BY_PLANNER_WEIGHTS) return by_pack_weights(graph, NULL, out);
+  if (o->method == BY_PLANNER_WEIGHTS) return pack_weights(graph, out);
   return pack_few(graph, o, INFINITY, out);
 }
 

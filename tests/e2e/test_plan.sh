@@ -156,6 +156,9 @@ wants 1 "$BANYAN" plan ring:8 --max-height 3
 wants 2 "$BANYAN" plan star:6 --ranks h4,nobody
 shows 'there is no "nobody"' err
 wants 2 "$BANYAN" plan star:6 --tolerance 7
+# five parts in a hundred go for lower trees, where many trees are allowed one
+wants 0 "$BANYAN" plan torus:8x8 -k 16 --json
+python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["ratio"] < 0.975)' <"$scratch/out" || fail "-k 16 gave too much away"
 wants 2 "$BANYAN" plan star:6 --builtin ring
 wants 1 "$BANYAN" plan nosuch.json
 

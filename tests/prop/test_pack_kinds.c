@@ -1,0 +1,169 @@
+/* Networks of the kinds that people have, at random: backbones of unequal links, pairs of cloud regions behind limits
+ * of machines, tori, meshes of GPUs. Eight trees reach 0.95 of what is possible, sixteen 0.99 of backbones and clouds;
+ * and heights hold. BANYAN_TEST_SEEDS: how many of each; prints the worst. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "graph_make.h"
+#include "grow.h"
+#include "pack_exact.h"
+#include "pack_few.h"
+#include "packing.h"
+#include "rng.h"
+
+enum { MOST = 64 };
+
+static uint32_t below(struct by_rng *rng, uint32_t n) {
+  return (uint32_t)by_rng_below(rng, n);
+}
+
+static double one_of(struct by_rng *rng, const double *rates, uint32_t n) {
+  return rates[below(rng, n)];
+}
+
+/* Points in the plane: each is joined to the nearest one before it, and then near ones, until there are `more`. */
+static struct by_graph *backbone(struct by_rng *rng) {
+  static const double rates[] = {1, 2.5, 10, 40, 100};
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  uint32_t n = 12 + below(rng, MOST - 12), n_rates = 1 + below(rng, 5);
+  double x[MOST], y[MOST];
+  by_graph_builder_init(&builder, n, n);
+  for (uint32_t v = 0; v < n; v++) {
+    uint32_t nearest = 0;
+    x[v] = by_rng_unit(rng);
+    y[v] = by_rng_unit(rng);
+    for (uint32_t u = 1; u < v; u++)
+      if (hypot(x[u] - x[v], y[u] - y[v]) < hypot(x[nearest] - x[v], y[nearest] - y[v])) nearest = u;
+    if (v) by_graph_add_link(&builder, nearest, v, one_of(rng, rates, n_rates), 1e-3 * by_rng_unit(rng));
+  }
+  for (uint32_t more = n / 4 + below(rng, n); more > 0;) {
+    uint32_t a = below(rng, n), b = below(rng, n);
+    double length = hypot(x[a] - x[b], y[a] - y[b]);
+    if (a == b || by_rng_unit(rng) > exp(-6 * length)) continue;
+    by_graph_add_link(&builder, a, b, one_of(rng, rates, n_rates), 10e-3 * length);
+    more--;
+  }
+  assert_ok(by_graph_finish(&builder, &graph));
+  return graph;
+}
+
+/* All pairs, some slower than the machines at their ends, which limit all pairs together. */
+static struct by_graph *cloud(struct by_rng *rng) {
+  static const double limits[] = {5, 7, 16};
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  uint32_t n = 4 + below(rng, 29);
+  double limit[MOST];
+  by_graph_builder_init(&builder, n, n);
+  for (uint32_t v = 0; v < n; v++) {
+    limit[v] = one_of(rng, limits, 3);
+    by_graph_add_limit(&builder, v, limit[v]);
+    for (uint32_t u = 0; u < v; u++)
+      by_graph_add_link(&builder, u, v, fmin(limit[u], limit[v]) * fmin(1, 0.2 + 1.2 * by_rng_unit(rng)),
+                        0.1 * by_rng_unit(rng));
+  }
+  assert_ok(by_graph_finish(&builder, &graph));
+  return graph;
+}
+
+/* Equal links in two or three directions. */
+static struct by_graph *torus(struct by_rng *rng) {
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  uint32_t side[3] = {3 + below(rng, 6), 3 + below(rng, 6), 1 + 2 * below(rng, 2)}, n = side[0] * side[1] * side[2];
+  by_graph_builder_init(&builder, n, n);
+  for (uint32_t v = 0; v < n; v++)
+    for (uint32_t i = 0, step = 1; i < 3; step *= side[i++]) {
+      uint32_t digit = v / step % side[i];
+      if (side[i] > 1) by_graph_add_link(&builder, v, v - digit * step + (digit + 1) % side[i] * step, 10, 1e-6);
+    }
+  assert_ok(by_graph_finish(&builder, &graph));
+  return graph;
+}
+
+/* Boxes of eight: two full meshes of four and links between them, of one or two lanes each; and between every two boxes
+ * thinner links. */
+static struct by_graph *gpus(struct by_rng *rng) {
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  uint32_t boxes = 1 + below(rng, 4);
+  const double thin[] = {12.5, 25, 50};
+  by_graph_builder_init(&builder, 8 * boxes, 8 * boxes);
+  for (uint32_t v = 0; v < 8 * boxes; v++)
+    for (uint32_t u = v / 8 * 8; u < v; u++)
+      if (u / 4 == v / 4 || v - u == 4) by_graph_add_link(&builder, u, v, 25 * (1 + (u + v) % 2), 1e-6);
+  for (uint32_t a = 0; a < boxes; a++)
+    for (uint32_t b = 0; b < a; b++)
+      for (uint32_t i = 0; i < 8; i += 2) by_graph_add_link(&builder, 8 * a + i, 8 * b + i, one_of(rng, thin, 3), 1e-5);
+  assert_ok(by_graph_finish(&builder, &graph));
+  return graph;
+}
+
+struct kind {
+  const char *name;
+  struct by_graph *(*make)(struct by_rng *rng);
+  double eight, sixteen; /* of the optimum, at least, with so many trees */
+};
+
+/* Of what is possible with so many trees. */
+static double ratio_of(const struct by_graph *graph, double bound, uint32_t most_trees, double most_height,
+                       double *height) {
+  struct by_few_options options = by_few_defaults();
+  struct by_packing *packing;
+  options.most_trees = most_trees;
+  options.most_height = most_height;
+  options.bound = bound;
+  assert_ok(by_pack_few(graph, &options, &packing));
+  assert_ok(by_packing_check(graph, packing));
+  assert_ok(by_packing_height(graph, packing, true, height));
+  assert_true(packing->n_trees <= most_trees && *height <= most_height);
+  double ratio = packing->throughput / fmin(bound, packing->limit);
+  by_packing_destroy(packing);
+  return ratio;
+}
+
+static void check_graph(const struct kind *kind, uint32_t seed, double *eight, double *sixteen) {
+  struct by_rng rng;
+  struct by_packing *exact;
+  double height, lower;
+  by_rng_init(&rng, seed);
+  struct by_graph *graph = kind->make(&rng);
+  const struct by_exact_options options = by_exact_defaults();
+  assert_ok(by_pack_exact(graph, &options, &exact));
+  *eight = ratio_of(graph, exact->bound, 8, INFINITY, &height);
+  *sixteen = ratio_of(graph, exact->bound, 16, INFINITY, &lower);
+  if (*eight < kind->eight || *sixteen < kind->sixteen)
+    fail_msg("%s, seed %u, %u vertices and %u edges: 8 trees reach %.4f, 16 trees %.4f", kind->name, seed,
+             graph->n_vertices, graph->n_edges, *eight, *sixteen);
+  (void)ratio_of(graph, exact->bound, 8, fmin(height, lower), &lower); /* one that is possible */
+  by_packing_destroy(exact);
+  by_graph_destroy(graph);
+}
+
+static void test_kinds(void **state) {
+  (void)state;
+  static const struct kind kinds[] = {{"backbone", backbone, 0.95, 0.99},
+                                      {"cloud", cloud, 0.95, 0.99},
+                                      {"torus", torus, 0.95, 0},
+                                      {"gpus", gpus, 0.95, 0}};
+  const char *rounds = getenv("BANYAN_TEST_SEEDS");
+  uint32_t n = rounds ? (uint32_t)strtoul(rounds, NULL, 10) : 10;
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    double worst_eight = 1, worst_sixteen = 1, eight, sixteen;
+    for (uint32_t seed = 1; seed <= n; seed++) {
+      check_graph(&kinds[k], seed, &eight, &sixteen);
+      worst_eight = fmin(worst_eight, eight);
+      worst_sixteen = fmin(worst_sixteen, sixteen);
+    }
+    print_message("%s: of %u the worst: %.4f with 8 trees, %.4f with 16\n", kinds[k].name, n, worst_eight,
+                  worst_sixteen);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
