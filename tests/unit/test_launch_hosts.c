@@ -87,11 +87,50 @@ static void test_too_many(void **state) {
   by_hosts_fini(&hosts);
 }
 
+static enum banyan_status enter_nowhere(void *context, const struct by_launch_host *host) {
+  (void)context;
+  (void)host;
+  return BANYAN_OK;
+}
+
+/* Numbered behind the ranks, host by host, and kept when the list they came from is gone. */
+static void test_helpers(void **state) {
+  (void)state;
+  int place = 0;
+  struct by_launch_hosts hosts, helpers;
+  by_hosts_init(&hosts);
+  by_hosts_init(&helpers);
+  assert_ok(by_hosts_parse(&hosts, "a:2,b:4,c:4"));
+  assert_ok(by_hosts_place(&hosts, 5)); /* c stays empty */
+  assert_ok(by_hosts_parse(&helpers, "me@x:2,a"));
+  assert_ok(by_hosts_add_place(&helpers, "y", 1, enter_nowhere, &place));
+  assert_ok(by_hosts_add_helpers(&hosts, &helpers, 5));
+  by_hosts_fini(&helpers);
+  static const struct by_launch_host expected[] = {
+      {.name = "a", .destination = "a", .first = 0, .ranks = 2},
+      {.name = "b", .destination = "b", .first = 2, .ranks = 3},
+      {.name = "x", .destination = "me@x", .first = 5, .ranks = 2, .helper = true},
+      {.name = "a", .destination = "a", .first = 7, .ranks = 1, .helper = true},
+      {.name = "y", .destination = "y", .first = 8, .ranks = 1, .helper = true}};
+  assert_int_equal(hosts.count, 5);
+  for (size_t i = 0; i < 5; i++) {
+    assert_string_equal(hosts.items[i].name, expected[i].name);
+    assert_string_equal(hosts.items[i].destination, expected[i].destination);
+    assert_int_equal(hosts.items[i].first, expected[i].first);
+    assert_int_equal(hosts.items[i].ranks, expected[i].ranks);
+    assert_int_equal(hosts.items[i].helper, expected[i].helper);
+  }
+  assert_ptr_equal(hosts.items[4].enter, enter_nowhere);
+  assert_ptr_equal(hosts.items[4].context, &place);
+  assert_true(hosts.items[4].local);
+  by_hosts_fini(&hosts);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_fills_in_order), cmocka_unit_test(test_too_few_slots),
       cmocka_unit_test(test_what_is_local),  cmocka_unit_test(test_what_is_no_host),
-      cmocka_unit_test(test_too_many),
+      cmocka_unit_test(test_too_many),       cmocka_unit_test(test_helpers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
