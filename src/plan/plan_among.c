@@ -133,8 +133,11 @@ static enum banyan_status copy_group(const struct by_plan *from, const struct by
   group->n_twigs = source->n_twigs;
   if (!by_group_has_helpers(from, source)) return BANYAN_OK;
   if (source->kind == BY_GROUP_TREE && group->up && group->down) return cut_down(plan, group);
-  return by_fail(BANYAN_ERR_UNSUPPORTED, "a rotated tree of plan '%s' has a vertex that is no rank, which cannot run",
-                 from->name);
+  return by_fail(
+      BANYAN_ERR_UNSUPPORTED,
+      "plan '%s' has a helper in a group of kind \"rotated\" or \"exchange\", where nobody can be left out if it "
+      "is lost: give it trees of kind \"tree\"",
+      from->name);
 }
 
 static enum banyan_status fill(const struct by_plan *from, struct by_plan *plan) {

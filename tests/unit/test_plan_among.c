@@ -99,12 +99,22 @@ static void test_shares(void **state) {
   by_plan_destroy(after);
 }
 
+/* Without one of its vertices a rotation is none. */
+static void test_rotated(void **state) {
+  (void)state;
+  struct by_plan *out,
+      *plan = parsed(HEAD HELPERS
+                     "\"trees\": [{\"share\": 1, \"kind\": \"rotated\", \"order\": [\"2\", \"0\", \"1\", \"h\"], "
+                     "\"radix\": [4], \"root\": \"2\", \"up\": {\"0\": \"2\", \"1\": \"0\", \"h\": \"1\"}}]}");
+  assert_status(by_plan_among_ranks(plan, &out), BANYAN_ERR_UNSUPPORTED);
+  assert_non_null(strstr(banyan_error_text(), "plan 'p' has a helper in a group of kind"));
+  by_plan_destroy(plan);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_root),
-      cmocka_unit_test(test_inside),
-      cmocka_unit_test(test_both_ways),
-      cmocka_unit_test(test_shares),
+      cmocka_unit_test(test_root),   cmocka_unit_test(test_inside),  cmocka_unit_test(test_both_ways),
+      cmocka_unit_test(test_shares), cmocka_unit_test(test_rotated),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
