@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cost_flow.h"
 #include "cost_tree.h"
 #include "text.h"
 
@@ -17,7 +18,8 @@ struct by_cost_rates by_cost_defaults(void) {
                                 .message = 5e-6,
                                 .cores = INFINITY,
                                 .byte = 0.1e-9,
-                                .grain = 32 << 10};
+
+                                .grain = 64 << 10};
 }
 
 /* --- rates as text --- */
@@ -89,6 +91,7 @@ enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan
   by_arena_init(&cost->arena);
   enum banyan_status status = by_plan_load_init(&cost->load, plan, class_, topology);
   if (status == BANYAN_OK) status = by_cost_add_trees(cost, plan, class_);
+  if (status == BANYAN_OK) status = by_cost_flow_init(cost, class_);
   if (status == BANYAN_OK)
     find_busiest(cost, plan);
   else
@@ -145,18 +148,15 @@ static double longest_occupied(const struct by_cost_wave *wave, double *before, 
   return longest;
 }
 
-static double run(struct by_cost_wave *wave, double *before, double *after) {
+static double wave_time(struct by_cost_wave *wave, double *before, double *after) {
   const struct by_cost *cost = wave->cost;
-  const struct by_cost_rates *rates = wave->rates;
   double longest = 0;
   for (size_t p = 0; p < cost->load.n_pairs; p++) wave->before[p] = wave->after[p] = INFINITY;
   for (uint32_t i = 0; i < cost->n_trees; i++) longest = fmax(longest, by_cost_wave_run(wave, &cost->trees[i]));
-  longest = fmax(longest, longest_occupied(wave, before, after));
-  longest = fmax(longest, rates->message * fmax(cost->messages, cost->all_messages / rates->cores));
-  return rates->call + fmax(longest, rates->byte * cost->busy * wave->bytes);
+  return fmax(longest, longest_occupied(wave, before, after));
 }
 
-double by_cost_time(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes) {
+static double wave_over(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes) {
   const struct by_topology *t = cost->topology;
   size_t links = 2 * (size_t)t->n_links, crossed = links + 2 * (size_t)t->n_nodes, pairs = cost->load.n_pairs;
   size_t vertices = t->n_nodes > cost->load.n_vertices ? t->n_nodes : cost->load.n_vertices;
@@ -167,7 +167,20 @@ double by_cost_time(const struct by_cost *cost, const struct by_cost_rates *rate
   wave.passed = wave.rest + vertices;
   wave.before = wave.passed + links;
   wave.after = wave.before + pairs;
-  double seconds = run(&wave, wave.after + pairs, wave.after + pairs + crossed);
+  double seconds = wave_time(&wave, wave.after + pairs, wave.after + pairs + crossed);
   free(memory);
   return seconds;
+}
+
+/* Calls follow each other, so that no link gains from having idled before one. */
+static double at_rate(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes) {
+  return isinf(cost->load.rate) ? 0 : bytes * 8 * rates->wire / cost->load.rate;
+}
+
+double by_cost_time(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes) {
+  double on_way = cost->flow ? by_cost_flow_time(cost, rates, bytes) : wave_over(cost, rates, bytes);
+  double messages = rates->message * fmax(cost->messages, cost->all_messages / rates->cores);
+  if (isnan(on_way)) return NAN;
+  double longest = fmax(fmax(on_way, at_rate(cost, rates, bytes)), rates->byte * cost->busy * bytes);
+  return rates->call + fmax(longest, messages);
 }

@@ -1,18 +1,18 @@
 /* Predicted time of an AllReduce by one class of a plan over a topology.
  *
- *   T = call + max(first bytes through the longest tree,
- *                  max over links and nodes (bytes on it / capacity + what it has to idle),
+ *   T = call + max(what the way takes,
+ *                  bytes / rate of the plan's load,
  *                  message * (messages at the busiest vertex, or at all / cores),
  *                  byte * bytes at the busiest vertex)
  *
- * The first `grain` bytes of a piece (all, of a small one) pass through a tree
- * hop by hop: each waits for those before it on its first and its last link,
- * then takes grain / capacity + delay + hop + link * links, and the vertex `message` more. A
- * link idles until the first tree that uses it has bytes for it, and after it
- * has carried the last ones, until the tree that is done soonest after it is.
- * So one tree pays its whole height beside its bytes, and a ring, in which
- * every link has work from the first moment to the last, pays it only where it
- * is longer than its bytes. */
+ * Plain trees are followed chunk by chunk, all of a class at once, so that they
+ * wait for each other where they share links (cost_flow.h).
+ *
+ * Of rotated trees and exchanges only the first chunk of a piece is followed: it passes through its tree hop by hop,
+ * waits for those before it on its first and its last link, then takes chunk / capacity + delay + hop + link * links,
+ * and the vertex `message` more. A link idles until the first tree that uses it has bytes for it, and after it has
+ * carried the last ones, until the tree that is done soonest after it is. So a ring, in which every link has work from
+ * the first moment to the last, pays its steps only where they are longer than its bytes. */
 #ifndef BY_PLAN_COST_H
 #define BY_PLAN_COST_H
 
@@ -27,7 +27,7 @@ struct by_cost_rates {
   double message; /* of a vertex for each message it sends or takes */
   double cores;   /* that all vertices share; INFINITY: each has its own */
   double byte;    /* of a vertex for each byte it sends or takes: copying, adding */
-  double grain;   /* bytes that a vertex has before it passes them on */
+  double grain;   /* bytes of a long message that go at a time; of a short one, a quarter of it or of this */
   double burst;   /* what a link that idled so long lets through at once; 0: nothing (the lab: 1 ms) */
 };
 
@@ -38,6 +38,7 @@ BANYAN_CHECK enum banyan_status by_cost_parse(const char *text, struct by_cost_r
 
 /* One tree of the class, over the plan's vertices; or an exchange. */
 struct by_cost_tree;
+struct by_cost_flow;
 
 /* Everything but the size. Borrows the topology, not the plan. */
 struct by_cost {
@@ -45,6 +46,7 @@ struct by_cost {
   struct by_plan_load load;
   uint32_t n_trees;
   struct by_cost_tree *trees; /* of a rotated group only some, evenly spaced */
+  struct by_cost_flow *flow;  /* of plain trees; NULL: there are others, or too many edges */
   double messages;            /* that the busiest vertex sends and takes in a call */
   double all_messages;        /* that all vertices send and take */
   double busy;                /* bytes that the busiest vertex sends and takes, per byte of input */

@@ -3,6 +3,8 @@
 #ifndef BY_PLAN_COST_TREE_H
 #define BY_PLAN_COST_TREE_H
 
+#include <math.h>
+
 #include "cost.h"
 
 struct by_cost_edge {
@@ -29,6 +31,12 @@ struct by_cost_wave {
   double *passed;         /* of each direction of a link: when the last message has passed */
   double *before, *after; /* of each pair: the least time until something goes its way, and from then to the end */
 };
+
+/* Bytes of a message that go at a time. A long one is cut into frames of `grain`; of a short one whoever passes it on
+ * sends what has come, unless it is little. */
+static inline double by_cost_chunk(const struct by_cost_rates *rates, double message) {
+  return fmin(message, fmin(rates->grain, fmax(message, rates->grain) / 4));
+}
 
 /* Adds the class's trees and messages to a cost that has its load. */
 BANYAN_CHECK enum banyan_status by_cost_add_trees(struct by_cost *cost, const struct by_plan *plan,

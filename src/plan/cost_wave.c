@@ -5,7 +5,7 @@
 
 /* Seconds on the wire of what passes an edge before the vertex at its end goes on. */
 static double on_wire(const struct by_cost_wave *wave, const struct by_cost_edge *edge) {
-  double bytes = fmin(wave->rates->grain, edge->share * wave->bytes);
+  double bytes = by_cost_chunk(wave->rates, edge->share * wave->bytes);
   return edge->way ? bytes * 8 * wave->rates->wire / edge->way->capacity : 0;
 }
 
