@@ -10,9 +10,10 @@
 #include "plan_order.h"
 #include "plan_packed.h"
 #include "planner_parts.h"
+#include "ring_search.h"
 
 /* Beyond so many searches over so many links only what is near is weighed, and few roots are tried. */
-enum { MOST_WORK = 1 << 18, ROOTS_TRIED = 32 };
+enum { MOST_WORK = 1 << 18, ROOTS_TRIED = 32, MOST_AS_GIVEN = 64 };
 
 struct weighing {
   const struct by_topology *topology;
@@ -98,6 +99,26 @@ static enum banyan_status add_builtin(struct weighing *w, const char *name, cons
   return status == BANYAN_OK ? add(w, what, ordered) : status;
 }
 
+static bool is_given(const struct weighing *w) {
+  for (uint32_t r = 0; r < w->n; r++)
+    if (w->order[r] != r) return false;
+  return true;
+}
+
+/* In the good order, and where that is another one in the order that the ranks have: what is good for a ring need not
+ * be good for all. */
+static enum banyan_status add_in_orders(struct weighing *w, const char *name, const char *what) {
+  uint32_t before = w->planned->weighed.n;
+  char as_given[64];
+  BY_TRY(add_builtin(w, name, w->order, what));
+  if (w->n > MOST_AS_GIVEN || is_given(w)) return BANYAN_OK;
+  for (uint32_t r = 0; r < w->n; r++) w->other[r] = r;
+  snprintf(as_given, sizeof as_given, "%s, as given", what);
+  BY_TRY(add_builtin(w, name, w->other, as_given));
+  if (w->planned->weighed.n == before + 2) by_weighed_drop_slower(&w->planned->weighed);
+  return BANYAN_OK;
+}
+
 /* In halving the furthest positions exchange most: the bits of positions are turned round, so that these are near. */
 static void turn_bits(const struct weighing *w) {
   uint32_t bits = 0;
@@ -139,7 +160,9 @@ static uint32_t gather_racks(const struct weighing *w) {
 
 static enum banyan_status add_rings(struct weighing *w) {
   char name[32];
-  BY_TRY(add_builtin(w, "ring", w->order, "ring"));
+  for (uint32_t i = 0; i < w->n; i++) w->other[i] = w->order[i];
+  BY_TRY(by_ring_search(w->topology, w->planned->graph, w->other));
+  BY_TRY(add_builtin(w, "ring", w->other, "ring"));
   uint32_t of_rack = gather_racks(w);
   if (!of_rack) return BANYAN_OK;
   snprintf(name, sizeof name, "ring2d:%ux%u", of_rack, w->n / of_rack);
@@ -148,22 +171,22 @@ static enum banyan_status add_rings(struct weighing *w) {
 
 static enum banyan_status add_few_steps(struct weighing *w) {
   if (w->n <= 256) {
-    BY_TRY(add_builtin(w, "halving", w->order, "halving"));
+    BY_TRY(add_in_orders(w, "halving", "halving"));
     if ((w->n & (w->n - 1)) == 0 && w->n > 4) {
       turn_bits(w);
       BY_TRY(add_builtin(w, "halving", w->other, "halving, near ones most"));
     }
-    BY_TRY(add_builtin(w, "doubling", w->order, "doubling"));
+    BY_TRY(add_in_orders(w, "doubling", "doubling"));
   }
   if (w->n <= 64) BY_TRY(add_builtin(w, "sharded", w->order, "sharded"));
-  if (w->n <= 16) BY_TRY(add_builtin(w, "exchange", w->order, "exchange"));
+  if (w->n <= 16) BY_TRY(add_in_orders(w, "exchange", "exchange"));
   return BANYAN_OK;
 }
 
 static enum banyan_status add_trees_by_position(struct weighing *w) {
-  BY_TRY(add_builtin(w, "tree:2", w->order, "tree of two children"));
-  BY_TRY(add_builtin(w, "tree:4", w->order, "tree of four children"));
-  return add_builtin(w, "double-tree", w->order, "double binary tree");
+  BY_TRY(add_in_orders(w, "tree:2", "tree of two children"));
+  BY_TRY(add_in_orders(w, "tree:4", "tree of four children"));
+  return add_in_orders(w, "double-tree", "double binary tree");
 }
 
 static enum banyan_status add_all(struct weighing *w) {

@@ -82,12 +82,12 @@ static void add_time(struct by_text *text, double seconds, bool used) {
 
 static void add_table(const struct by_weighed *weighed, struct by_text *text) {
   char rate[32];
-  by_text_add(text, "What each would give, as predicted (* is used):\n%-28s%14s", "", "rate");
+  by_text_add(text, "What each would give, as predicted (* is used):\n%-34s%13s", "", "rate");
   for (uint32_t k = 0; k < N_SHOWN; k++) by_text_add(text, "%9s ", by_print_bytes(shown[k], rate));
   by_text_add(text, "\n");
   for (uint32_t i = 0; i < weighed->n; i++) {
     const struct by_candidate *candidate = &weighed->candidates[i];
-    by_text_add(text, "  %-26s%14s", candidate->what, by_print_rate(candidate->rate, rate));
+    by_text_add(text, "  %-32s%13s", candidate->what, by_print_rate(candidate->rate, rate));
     for (uint32_t k = 0; k < N_SHOWN; k++) {
       uint32_t at = place_of(weighed, shown[k]);
       add_time(text, candidate->seconds[at], weighed->used[at] == i);

@@ -47,6 +47,25 @@ enum banyan_status by_weighed_add(struct by_weighed *weighed, const char *what, 
   return known ? BANYAN_OK : by_plan_no_memory();
 }
 
+static bool is_ever_faster(const struct by_candidate *a, const struct by_candidate *b) {
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++)
+    if ((1 + nearly) * a->seconds[i] < b->seconds[i]) return true;
+  return false;
+}
+
+void by_weighed_drop_slower(struct by_weighed *weighed) {
+  struct by_candidate *last = &weighed->candidates[weighed->n - 1], *before = last - 1;
+  if (is_ever_faster(last, before)) {
+    if (is_ever_faster(before, last)) return;
+    struct by_candidate dropped = *before;
+    *before = *last;
+    *last = dropped;
+  }
+  by_plan_destroy(last->plan);
+  *last = (struct by_candidate){0};
+  weighed->n--;
+}
+
 /* The first of those that are nearly the fastest. */
 static uint32_t fastest(const struct by_weighed *weighed, uint32_t size) {
   double least = INFINITY;

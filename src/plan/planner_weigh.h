@@ -27,6 +27,8 @@ void by_weighed_fini(struct by_weighed *weighed);
  * (BANYAN_ERR_UNSUPPORTED: too many pairs) is no candidate. */
 BANYAN_CHECK enum banyan_status by_weighed_add(struct by_weighed *weighed, const char *what, struct by_plan *plan,
                                                const struct by_topology *topology, const struct by_cost_rates *rates);
+/* Of the last two candidates, which are one way to sum in two orders, drops the one that is nowhere faster. */
+void by_weighed_drop_slower(struct by_weighed *weighed);
 /* Chooses for every size, from the largest down: what is fastest for the largest, or the first candidate if nothing
  * else is wanted; then another one where it is faster by more than a little, so that classes are few. Of those that are
  * nearly alike the first is taken. */

@@ -178,6 +178,58 @@ static void test_weighing(void **state) {
     }
 }
 
+/* What was chosen is no slower than a built-in plan over the ranks as they stand. */
+static void check_beside(const struct by_planned *planned, const struct by_topology *topology, const char *builtin) {
+  struct by_cost_rates rates = by_cost_defaults();
+  struct by_plan *plan;
+  struct by_cost cost;
+  assert_ok(by_plan_builtin(builtin, planned->plan->n_ranks, &plan));
+  assert_ok(by_cost_init(&cost, plan, plan->classes, topology));
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
+    double given = by_cost_time(&cost, &rates, (double)planned->weighed.sizes[i]);
+    double chosen = planned->weighed.candidates[planned->weighed.used[i]].seconds[i];
+    if (chosen > 1.06 * given) fail_msg("%s: %g s, chosen %g s", builtin, given, chosen);
+  }
+  by_cost_fini(&cost);
+  by_plan_destroy(plan);
+}
+
+static void test_no_builtin_is_faster(void **state) {
+  (void)state;
+  static const char *const builtins[] = {"ring",    "tree:2",   "tree:4",  "double-tree",
+                                         "halving", "doubling", "sharded", "exchange"};
+  for (int i = 0; i < TOPOLOGIES; i++) {
+    struct by_topology *topology = make(topologies[i]);
+    struct by_planner_options options = by_planner_defaults();
+    struct by_planned planned;
+    assert_ok(by_planner_run(topologies[i], topology, &options, &planned));
+    for (size_t k = 0; k < sizeof builtins / sizeof *builtins; k++)
+      if (k < 7 || planned.plan->n_ranks <= 16) check_beside(&planned, topology, builtins[k]);
+    by_planned_fini(&planned);
+    by_topology_destroy(topology);
+  }
+}
+
+/* A ring of links with one that is thin: going round it takes two ways over others, and is faster all the same. */
+static void test_ring_shuns_thin_links(void **state) {
+  (void)state;
+  static const char text[] =
+      "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"], \"links\": ["
+      "{\"a\": \"a\", \"b\": \"b\", \"capacity\": \"1g\"}, {\"a\": \"b\", \"b\": \"c\", \"capacity\": \"1g\"},"
+      "{\"a\": \"c\", \"b\": \"d\", \"capacity\": \"1g\"}, {\"a\": \"d\", \"b\": \"e\", \"capacity\": \"1g\"},"
+      "{\"a\": \"e\", \"b\": \"f\", \"capacity\": \"1g\"}, {\"a\": \"f\", \"b\": \"a\", \"capacity\": \"90m\"}]}";
+  struct by_topology *topology = make(text);
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned;
+  double rate = 0;
+  assert_ok(by_planner_run("thin", topology, &options, &planned));
+  for (uint32_t i = 0; i < planned.weighed.n; i++)
+    if (strcmp(planned.weighed.candidates[i].what, "ring") == 0) rate = planned.weighed.candidates[i].rate;
+  assert_true(rate > 2 * 90e6 / (2 * 5 / 6.0));
+  by_planned_fini(&planned);
+  by_topology_destroy(topology);
+}
+
 /* What steps cost decides for small buffers, what links carry for large ones. */
 static void test_costs_decide(void **state) {
   (void)state;
@@ -220,10 +272,15 @@ static void test_explains(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_methods),      cmocka_unit_test(test_heights_and_numbers),
-      cmocka_unit_test(test_helper),       cmocka_unit_test(test_again),
-      cmocka_unit_test(test_explains),     cmocka_unit_test(test_weighing),
+      cmocka_unit_test(test_methods),
+      cmocka_unit_test(test_heights_and_numbers),
+      cmocka_unit_test(test_helper),
+      cmocka_unit_test(test_again),
+      cmocka_unit_test(test_explains),
+      cmocka_unit_test(test_weighing),
       cmocka_unit_test(test_costs_decide),
+      cmocka_unit_test(test_no_builtin_is_faster),
+      cmocka_unit_test(test_ring_shuns_thin_links),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
