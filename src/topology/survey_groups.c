@@ -15,9 +15,9 @@ enum { RESTARTS = 32 };
 /* What a pair of the same group weighs that was not slowed; from which share of what its ends can do on it was; and
  * what being slowed by that share takes off. */
 static const double together = 0.1, slowed_below = 0.9, penalty = 2;
-static const double doubtful = 0.1;   /* of the pairs across groups, unslowed */
-static const double better = 0.75;    /* what the better of two ways weighs */
-static const double many_ways = 1.25; /* a unit that does so much more with all than with any one */
+static const double doubtful = 0.1;    /* of the pairs across groups, unslowed */
+static const double least_share = 0.4; /* of the slower of two ways: it may have been bad luck */
+static const double many_ways = 1.25;  /* a unit that does so much more with all than with any one */
 
 double by_level_most(const struct by_level *level, uint32_t u, bool receives) {
   double most = 0;
@@ -43,8 +43,9 @@ struct clusters {
   uint32_t *cluster_of;
 };
 
-/* What the last tournament says of a pair: how slow it was against what its ends can do with others. A link that is
- * shared is mostly full both ways, bad luck strikes one: the better way counts more. */
+/* What the last tournament says of a pair: how slow it was against what its ends can do with others. A link may be full
+ * one way only, so both count; but what strikes one flow alone, as a loss that makes it stand still, is not to outweigh
+ * what the others say. */
 static double weigh(const struct clusters *c, const struct by_level *level, uint32_t u, uint32_t v) {
   double share[2];
   for (int way = 0; way < 2; way++) {
@@ -52,7 +53,8 @@ static double weigh(const struct clusters *c, const struct by_level *level, uint
     double able = fmin(c->most[0][from], c->most[1][to]);
     share[way] = able > 0 ? level->last[(size_t)from * level->n + to] / able : 1;
   }
-  double both = better * fmax(share[0], share[1]) + (1 - better) * fmin(share[0], share[1]);
+  double faster = fmax(share[0], share[1]), slower = fmin(share[0], share[1]);
+  double both = (faster + fmax(slower, fmin(faster, least_share))) / 2;
   return together - penalty * fmax(0, slowed_below - both);
 }
 
