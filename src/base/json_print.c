@@ -17,6 +17,7 @@ void by_json_add_string(struct by_text *text, const char *string) {
 
 void by_json_add_real(struct by_text *text, double value) {
   char shorter[32];
+  value += 0.0; /* -0 would be read as the integer 0 */
   snprintf(shorter, sizeof shorter, "%.15g", value);
   by_text_add(text, strtod(shorter, NULL) == value ? "%.15g" : "%.17g", value);
 }
