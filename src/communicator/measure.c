@@ -15,13 +15,16 @@ enum { LEAST_BLOCK = 1 << 10, MOST_BLOCK = 1 << 20, MOST_NAME = 512, MOST_TRIES 
 /* Seconds. What starts at once is let through by shapers and is held in buffers, and TCP takes some round trips to
  * reach its speed: that does not count. */
 static const double warm_up = 0.05, lasts = 0.1, margin = 0.002, most_time = 5;
-static const double warm_up_trips = 8, lasts_trips = 4; /* and so many round trips more */
-static const double block_time = 2e-3;                  /* that a message is to take, or half a round trip */
+static const double warm_up_trips = 8, lasts_trips = 4;      /* and so many round trips more */
+static const double block_time = 2e-3, answered_time = 5e-3; /* that a message is to take, or half a round trip */
+static const double most_off = 3;                            /* times that a pair may be faster than was found so far */
+static const double likely_rate = 5e8; /* of a way with a long round trip, where a short message says little of it */
 static const double call_deadline = 120, whole_deadline = 3600;
 
 /* Rank 0 says, the others do. */
 struct measurement {
   struct banyan_comm *leaders; /* a rank for each host, in the order of hosts */
+  struct banyan_comm *answers; /* the same, for answers */
   const struct by_measure_options *options;
   struct by_pairs_measured pairs; /* at rank 0 */
   double *best;                   /* bit/s from one to another; n x n at rank 0 */
@@ -57,10 +60,28 @@ static uint32_t count_alike(const struct by_flow_order *orders, uint32_t n, cons
   return MAX(out, in);
 }
 
-static uint32_t choose_block(const struct measurement *m, uint32_t n, const struct by_flow_order *order) {
+/* The most that is known of what a host can send to, or receive from, any other. */
+static double most_known(const struct measurement *m, uint32_t host, bool receives) {
+  double most = 0;
+  for (uint32_t other = 0; other < m->n; other++) {
+    size_t pair = receives ? (size_t)other * m->n + host : (size_t)host * m->n + other;
+    most = fmax(most, fmax(m->pairs.rate[pair], m->best[pair]));
+  }
+  return most;
+}
+
+/* Of answered messages as many bytes are under way as fill any link for some time, in which a busy machine may have no
+ * time for one end; a single short message may have been late, so all those of its ends say what that is. Of others
+ * TCP says how many are. */
+static uint32_t choose_block(const struct measurement *m, uint32_t alike, const struct by_flow_order *order) {
   size_t pair = (size_t)order->from * m->n + order->to;
-  double rate = fmax(m->pairs.rate[pair], m->best[pair]) / count_alike(m->orders, n, order);
-  double bytes = rate / 8 * fmax(block_time, round_trip(m, order) / 2);
+  double rate = fmax(m->pairs.rate[pair], m->best[pair]), half_trip = round_trip(m, order) / 2, time = block_time;
+  if (order->answered) {
+    rate = fmin(most_off * rate, fmin(most_known(m, order->from, false), most_known(m, order->to, true)));
+    rate = fmax(rate, half_trip > block_time ? likely_rate : 0);
+    time = answered_time;
+  }
+  double bytes = rate / alike / 8 * fmax(time, half_trip);
   uint32_t block = LEAST_BLOCK;
   while (block < MOST_BLOCK && 2 * block <= bytes) block *= 2;
   return block;
@@ -72,7 +93,9 @@ static void arrange(struct measurement *m, struct by_experiment *out) {
   *out = (struct by_experiment){.n = by_survey_next(m->survey, &flows)};
   for (uint32_t k = 0; k < out->n; k++) m->orders[k] = (struct by_flow_order){.from = flows[k].from, .to = flows[k].to};
   for (uint32_t k = 0; k < out->n; k++) {
-    m->orders[k].block = choose_block(m, out->n, &m->orders[k]);
+    uint32_t alike = count_alike(m->orders, out->n, &m->orders[k]);
+    m->orders[k].answered = alike > 1;
+    m->orders[k].block = choose_block(m, alike, &m->orders[k]);
     out->most_block = MAX(out->most_block, m->orders[k].block);
     trip = fmax(trip, round_trip(m, &m->orders[k]));
   }
@@ -140,7 +163,7 @@ static enum banyan_status measure_all(struct measurement *m, enum banyan_status 
     BY_TRY(agree(m, status, &experiment));
     if (!experiment.n) return status;
     if (leads) tell_phase(m);
-    BY_TRY(by_measure_flows(m->leaders, &experiment, m->orders, m->tried));
+    BY_TRY(by_measure_flows(m->leaders, m->answers, &experiment, m->orders, m->tried));
     if (leads) status = take_results(m, experiment.n);
   }
 }
@@ -234,7 +257,9 @@ static enum banyan_status make_room(struct measurement *m) {
 
 static enum banyan_status measure(struct measurement *m, struct by_topology **out) {
   BY_TRY(make_room(m));
+  BY_TRY(banyan_comm_split(m->leaders, 0, 0, &m->answers));
   BY_TRY(banyan_comm_set_deadline(m->leaders, call_deadline));
+  BY_TRY(banyan_comm_set_deadline(m->answers, call_deadline));
   BY_TRY(by_measure_delays(m->leaders, &m->pairs));
   enum banyan_status status = BANYAN_OK;
   if (!m->leaders->rank) {
@@ -251,6 +276,7 @@ static void measurement_fini(struct measurement *m) {
   free(m->orders);
   free(m->rates);
   free(m->pairs.delay);
+  banyan_comm_destroy(m->answers);
   banyan_comm_destroy(m->leaders);
 }
 

@@ -1,6 +1,8 @@
-/* Each flow is a stream of messages of one size, a few of them under way at any time. The receiver reckons the rate
- * from the messages that arrive while it counts, by its own clock; the sender goes on a little longer. The last DEPTH
- * messages say that they are, as many as the receiver may still wait for then. */
+/* Each flow is a stream of messages of one size, a few of them under way at any time. Where many flows meet, each
+ * message is answered, and the answer lets the next one go: else megabytes would wait in sockets and queues, be lost
+ * there and have to drain. The receiver reckons the rate from the messages that arrive while it counts, by its own
+ * clock; the sender goes on a little longer. The last DEPTH messages say that they are, as many as the receiver may
+ * still wait for then, and have no answer. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,62 +11,79 @@
 #include "log.h"
 #include "measure_parts.h"
 
-enum { DEPTH = 4, GOES_ON = 0, LAST = 1 };
+enum { DEPTH = BY_MEASURE_DEPTH, GOES_ON = 0, LAST = 1 };
 
 static const double still = 0.3; /* of the time: a flow to which nothing comes for so long stands still */
 
 struct stream {
   uint32_t flow; /* its order */
   bool sends;
-  uint32_t lasts;                 /* last messages that were begun */
   char *memory;                   /* of a receiver: DEPTH blocks */
   double from, until, bytes, gap; /* a receiver's time, what came in it, and how long nothing came at most */
 };
 
+/* Of the DEPTH slots of a stream, each is a message or its answer at any time. */
+struct slot {
+  bool answers, over; /* the answer's turn; no more comes behind the message */
+  char answer;
+};
+
 struct session {
-  struct banyan_comm *comm;
+  struct banyan_comm *comm, *answers;
   const struct by_experiment *experiment;
   const struct by_flow_order *orders;
   struct stream *streams;
-  struct banyan_request **requests; /* DEPTH for each stream */
+  struct banyan_request **requests; /* DEPTH for each stream, as slots */
+  struct slot *slots;
   uint32_t n, open;
   char *more, *last; /* what is sent */
   uint64_t start;
 };
 
-static enum banyan_status begin(struct session *s, uint32_t slot) {
-  struct stream *stream = &s->streams[slot / DEPTH];
-  const struct by_flow_order *order = &s->orders[stream->flow];
-  struct banyan_call call = {.dtype = BANYAN_UINT8, .count = order->block};
+static char *memory_of(const struct session *s, uint32_t slot) {
+  const struct stream *stream = &s->streams[slot / DEPTH];
+  return stream->memory + (size_t)(slot % DEPTH) * s->orders[stream->flow].block;
+}
+
+static bool time_is_over(const struct session *s) {
   const struct by_experiment *e = s->experiment;
-  if (stream->sends) {
-    bool ends = s->start && by_seconds_since(s->start) > e->warm_up + e->lasts + e->margin;
-    if (stream->lasts == DEPTH) return BANYAN_OK;
-    stream->lasts += ends;
-    call.collective = BANYAN_SEND;
-    call.root = (int)order->to;
-    call.send = ends ? s->last : s->more;
-  } else {
-    call.collective = BANYAN_RECV;
-    call.root = (int)order->from;
-    call.recv = stream->memory + (size_t)(slot % DEPTH) * order->block;
-  }
-  BY_TRY(banyan_start(s->comm, &call, &s->requests[slot]));
+  return by_seconds_since(s->start) > e->warm_up + e->lasts + e->margin;
+}
+
+/* A message, or its answer. */
+static enum banyan_status begin(struct session *s, uint32_t slot) {
+  const struct stream *stream = &s->streams[slot / DEPTH];
+  const struct by_flow_order *order = &s->orders[stream->flow];
+  struct slot *at = &s->slots[slot];
+  bool sends = stream->sends != at->answers;
+  struct banyan_call call = {.collective = sends ? BANYAN_SEND : BANYAN_RECV,
+                             .dtype = BANYAN_UINT8,
+                             .count = at->answers ? 1 : order->block,
+                             .root = (int)(stream->sends ? order->to : order->from)};
+  if (stream->sends && !at->answers) at->over = time_is_over(s);
+  if (sends)
+    call.send = at->over ? s->last : s->more;
+  else
+    call.recv = at->answers ? &at->answer : memory_of(s, slot);
+  BY_TRY(banyan_start(at->answers ? s->answers : s->comm, &call, &s->requests[slot]));
   s->open++;
   return BANYAN_OK;
 }
 
-/* Whether one more is to be received in this slot: for each that was not one of the last ones. */
-static bool goes_on(const struct session *s, uint32_t slot) {
-  const struct stream *stream = &s->streams[slot / DEPTH];
-  return stream->sends || stream->memory[(size_t)(slot % DEPTH) * s->orders[stream->flow].block] == GOES_ON;
+/* What comes behind what has ended in this slot. */
+static enum banyan_status go_on(struct session *s, uint32_t slot) {
+  struct slot *at = &s->slots[slot];
+  if (!s->streams[slot / DEPTH].sends && !at->answers) at->over = *memory_of(s, slot) == LAST;
+  if (at->over) return BANYAN_OK;
+  at->answers = s->orders[s->streams[slot / DEPTH].flow].answered && !at->answers;
+  return begin(s, slot);
 }
 
 static void count(struct session *s, uint32_t slot) {
   struct stream *stream = &s->streams[slot / DEPTH];
   const struct by_experiment *e = s->experiment;
   double now = by_seconds_since(s->start);
-  if (stream->sends || stream->until > e->warm_up + e->lasts) return;
+  if (stream->sends || s->slots[slot].answers || stream->until > e->warm_up + e->lasts) return;
   if (now < e->warm_up) {
     stream->from = stream->until = now;
     return;
@@ -115,7 +134,7 @@ static enum banyan_status flow(struct session *s) {
   while (s->open) {
     BY_TRY(wait_for_one(s, &slot));
     count(s, slot);
-    if (goes_on(s, slot)) BY_TRY(begin(s, slot));
+    BY_TRY(go_on(s, slot));
   }
   return BANYAN_OK;
 }
@@ -148,8 +167,10 @@ static enum banyan_status session_init(struct session *s) {
   size_t most = s->experiment->n, block = s->experiment->most_block;
   s->streams = calloc(most, sizeof *s->streams);
   s->requests = calloc(most * DEPTH, sizeof(struct banyan_request *));
+  s->slots = calloc(most * DEPTH, sizeof *s->slots);
   s->more = calloc(2, block);
-  if (!s->streams || !s->requests || !s->more) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring flows");
+  if (!s->streams || !s->requests || !s->slots || !s->more)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring flows");
   memset(s->more, GOES_ON, block);
   s->last = s->more + block;
   memset(s->last, LAST, block);
@@ -163,12 +184,14 @@ static void session_fini(struct session *s) {
   for (uint32_t i = 0; i < s->n; i++) free(s->streams[i].memory);
   free(s->streams);
   free(s->requests);
+  free(s->slots);
   free(s->more);
 }
 
-enum banyan_status by_measure_flows(struct banyan_comm *comm, const struct by_experiment *experiment,
-                                    const struct by_flow_order *orders, double *rates) {
-  struct session s = {.comm = comm, .experiment = experiment, .orders = orders};
+enum banyan_status by_measure_flows(struct banyan_comm *comm, struct banyan_comm *answers,
+                                    const struct by_experiment *experiment, const struct by_flow_order *orders,
+                                    double *rates) {
+  struct session s = {.comm = comm, .answers = answers, .experiment = experiment, .orders = orders};
   double *own = calloc(2 * (size_t)experiment->n, sizeof *own);
   enum banyan_status status = own ? session_init(&s) : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring flows");
   if (status == BANYAN_OK) status = flow(&s);

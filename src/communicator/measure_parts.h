@@ -14,9 +14,12 @@ struct by_pairs_measured {
   double *rate;  /* bit/s, roughly */
 };
 
+enum { BY_MEASURE_DEPTH = 8 }; /* messages of a flow that are under way at a time */
+
 /* What one experiment asks of everybody; the same on all ranks. */
 struct by_flow_order {
   uint32_t from, to, block; /* ranks of `comm`; bytes of a message */
+  bool answered;            /* each message is, and lets the next one go then */
 };
 
 struct by_experiment {
@@ -27,9 +30,10 @@ struct by_experiment {
 
 /* Collective over `comm`, whose ranks are on hosts of their own. */
 BANYAN_CHECK enum banyan_status by_measure_delays(struct banyan_comm *comm, struct by_pairs_measured *out);
-/* The same. Rank 0 gets what each of n flows got, in bit/s, and behind that n values > 0 for those that stood still for
- * a good part of the time. */
-BANYAN_CHECK enum banyan_status by_measure_flows(struct banyan_comm *comm, const struct by_experiment *experiment,
+/* The same; `answers` has the same ranks. Rank 0 gets what each of n flows got, in bit/s, and behind that n values > 0
+ * for those that stood still for a good part of the time. */
+BANYAN_CHECK enum banyan_status by_measure_flows(struct banyan_comm *comm, struct banyan_comm *answers,
+                                                 const struct by_experiment *experiment,
                                                  const struct by_flow_order *orders, double *rates);
 
 static inline double by_seconds_since(uint64_t start) {
