@@ -42,11 +42,18 @@ enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const 
 /* ---- numbers */
 
 static enum banyan_status parse_height(const struct by_plan_request *request, struct by_planner_options *options) {
-  options->by_delay = request->metric == 1;
-  if (!request->max_height) return BANYAN_OK;
+  const char *text = request->max_height;
   long hops;
-  if (options->by_delay) return by_parse_seconds(request->max_height, &options->most_height);
-  BY_TRY(by_parse_int("--max-height", request->max_height, 1, BY_PLAN_MOST_VERTICES, &hops));
+  options->by_delay = request->metric == 1;
+  if (!text) return BANYAN_OK;
+  if (options->by_delay) {
+    if (by_parse_seconds(text, &options->most_height) == BANYAN_OK && options->most_height > 0) return BANYAN_OK;
+    return by_fail(BANYAN_ERR_ARGUMENT, "--max-height is \"%.32s\"; by delay it is a time above 0 such as 20ms", text);
+  }
+  if (by_parse_int("--max-height", text, 1, BY_PLAN_MOST_VERTICES, &hops) != BANYAN_OK)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "--max-height is \"%.32s\"; it is a number of hops, 1 to %d, or a time with --height-metric delay",
+                   text, BY_PLAN_MOST_VERTICES);
   options->most_height = (double)hops;
   return BANYAN_OK;
 }
@@ -73,7 +80,9 @@ static enum banyan_status fill(const struct by_plan_request *request, struct by_
   if (request->trees) options->most_trees = (uint32_t)request->trees;
   if (request->method >= 0) options->method = (enum by_planner_method)request->method;
   options->seed = (uint64_t)request->seed;
-  if (request->min_rate) BY_TRY(by_parse_rate(request->min_rate, &options->least_rate));
+  if (request->min_rate && by_parse_rate(request->min_rate, &options->least_rate) != BANYAN_OK)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--min-rate: \"%.32s\" is not a rate in bit/s such as 10g, 200m or 9600",
+                   request->min_rate);
   BY_TRY(parse_tolerance(request->tolerance, &options->tolerance));
   return parse_height(request, options);
 }
@@ -107,6 +116,19 @@ static enum banyan_status run(const struct by_plan_request *request, const struc
   return status;
 }
 
+/* Ranks run on hosts; what helps has to add. */
+static enum banyan_status check_nodes(const struct by_topology *topology, const char *option, const uint32_t *nodes,
+                                      uint32_t n) {
+  bool ranks = strcmp(option, "ranks") == 0;
+  for (uint32_t i = 0; nodes && i < n; i++) {
+    const struct by_node *node = &topology->nodes[nodes[i]];
+    if (node->kind == BY_NODE_HOST || (!ranks && node->aggregates)) continue;
+    return by_fail(BANYAN_ERR_ARGUMENT, "--%s: \"%.64s\" is a switch%s; give hosts", option, node->name,
+                   ranks ? "" : " that does not add");
+  }
+  return BANYAN_OK;
+}
+
 static enum banyan_status choose_and_run(const struct by_plan_request *request, const struct by_topology *topology,
                                          struct by_plan **out) {
   struct by_planner_options options = by_planner_defaults();
@@ -117,6 +139,8 @@ static enum banyan_status choose_and_run(const struct by_plan_request *request, 
     status = by_plan_find_nodes(topology, "ranks", request->ranks, &ranks, &choice->n_participants);
   if (status == BANYAN_OK && request->helpers)
     status = by_plan_find_nodes(topology, "helpers", request->helpers, &helpers, &choice->n_helpers);
+  if (status == BANYAN_OK) status = check_nodes(topology, "ranks", ranks, choice->n_participants);
+  if (status == BANYAN_OK) status = check_nodes(topology, "helpers", helpers, choice->n_helpers);
   choice->participants = ranks;
   choice->helpers = helpers;
   if (status == BANYAN_OK) status = run(request, topology, &options, out);

@@ -239,6 +239,11 @@ static enum banyan_status join(struct by_context *context) {
     context->members[0] = self;
     return name_members(context);
   }
+  if (context->helper && (!secret || !*secret || !context->settings.root))
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "which job to help? Start the helper with `banyan run --helpers`, or set BANYAN_ROOT to host:port of "
+        "the job's rank 0, and BANYAN_KEY to the job's secret");
   if (!secret || !*secret)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this job has %u ranks but no key: start it with `banyan run`, or set BANYAN_KEY to the same secret "

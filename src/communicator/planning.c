@@ -156,9 +156,8 @@ enum banyan_status by_planning_start(struct banyan_comm *comm) {
   const struct by_settings *settings = &comm->context->settings;
   struct by_topology *topology = NULL;
   if (!settings->topology || (settings->plan && *settings->plan)) return BANYAN_OK;
-  if (comm->context->n_hosts < 2) return BANYAN_OK;
-  if (strcmp(settings->topology, "measure") == 0) return measure(comm);
-  if (comm->rank == 0) {
+  if (strcmp(settings->topology, "measure") == 0) return comm->context->n_hosts < 2 ? BANYAN_OK : measure(comm);
+  if (comm->rank == 0) { /* with one host too: a wrong one is to be heard of */
     enum banyan_status status = by_topology_named(settings->topology, &topology);
     if (status != BANYAN_OK) return give_up(comm, status);
   }
