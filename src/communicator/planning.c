@@ -63,6 +63,34 @@ static enum banyan_status find_nodes(const struct by_context *context, const str
                  name_of_host(context, missing));
 }
 
+static bool is_among(const uint32_t *nodes, uint32_t n, uint32_t node) {
+  for (uint32_t i = 0; i < n; i++)
+    if (nodes[i] == node) return true;
+  return false;
+}
+
+static uint32_t next_that_helps(const struct by_topology *topology, const uint32_t *nodes, uint32_t n) {
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
+    if (topology->nodes[v].may_help && !is_among(nodes, n, v)) return v;
+  return UINT32_MAX;
+}
+
+/* Where the helpers that came stand: at the nodes of their names, else at those that may help, one after the other.
+ * Behind the hosts in `nodes`; returns how many do. */
+static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes) {
+  uint32_t n = context->n_hosts;
+  for (uint32_t p = context->size; p < context->processes; p++) {
+    uint32_t node = find_node(topology, context->members[p].host);
+    if (node == UINT32_MAX || is_among(nodes, n, node)) node = next_that_helps(topology, nodes, n);
+    if (node == UINT32_MAX)
+      by_warn("plan", "%s is no node of the topology, and no other may help: the plan goes without it",
+              context->names[p]);
+    else
+      nodes[n++] = node;
+  }
+  return n - context->n_hosts;
+}
+
 /* --- rank 0 --- */
 
 /* `in_order`: the h-th host is the h-th node; else by its name. */
@@ -70,15 +98,18 @@ static enum banyan_status plan(const struct by_context *context, const struct by
                                struct by_text *text) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
-  uint32_t *nodes = calloc(context->n_hosts, sizeof *nodes);
+  uint32_t *nodes = calloc((size_t)context->n_hosts + context->processes, sizeof *nodes);
   if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   options.choice.participants = nodes;
   options.choice.n_participants = context->n_hosts;
   if (context->crowded) options.rates.cores = context->members[0].cores;
   uint64_t before = by_clock_now(&by_clock_system);
   enum banyan_status status = in_order ? take_in_order(context, topology, nodes) : find_nodes(context, topology, nodes);
-  if (status == BANYAN_OK)
+  if (status == BANYAN_OK) {
+    options.choice.helpers = nodes + context->n_hosts;
+    options.choice.n_helpers = find_helpers(context, topology, nodes);
     status = by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned);
+  }
   free(nodes);
   if (status != BANYAN_OK) return status;
   char rate[2][32];

@@ -13,7 +13,8 @@ struct banyan_comm;
 BANYAN_CHECK enum banyan_status by_planning_start(struct banyan_comm *comm);
 /* Plans from a topology that rank 0 has; the others' is not looked at and may be NULL. Hosts of the job are the nodes
  * of their names (up to the first dot, where the whole is none); where no host has such a node, the h-th host is the
- * h-th that takes part. Jobs on one host keep their plan. As above. */
+ * h-th that takes part. Helpers that came are nodes of their names, or else the next that may help. Jobs on one host
+ * keep their plan. As above. */
 BANYAN_CHECK enum banyan_status by_planning_from(struct banyan_comm *comm, const struct by_topology *topology);
 
 #endif

@@ -54,6 +54,18 @@ wait "$job" || fail "$(cat "$scratch/err")"
 shows 'helper [01] .* is lost .*goes among ranks from here on' err
 shows '^\[0\] +4194304 .* 0$' out
 
+# Planned for when the job starts, and one too many.
+planned() { # helpers
+  BANYAN_LOG=info wants 0 "$BANYAN" run -n 3 --helpers "$1" --transport tcp --topology "$topology" -- \
+    "$BANYAN" bench allreduce -s 8,1M --iterations 3 --check all
+  shows '^\[0\] +1048576 .* 0$' out
+}
+planned 2
+shows 'planned from the topology in [0-9.]+ s: 917 Mbit/s of at most 917 Mbit/s' err
+! grep -q 'is not there\|is lost\|goes without' "$scratch/err" || fail "helpers that run were missed: $(cat "$scratch/err")"
+planned 3
+shows 'helper 2 .*: the plan goes without it' err
+
 # What cannot be is said.
 wants 2 "$BANYAN" run -n 3 --helpers 0 -- true
 shows 'helpers' err
