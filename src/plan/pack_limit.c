@@ -6,7 +6,11 @@
  *
  * n trees of rates x_1 >= x_2 >= ...: the first k of them still fit when all are lowered to x_k, so x_k <= e(k), and
  * together they carry at most e(1) + ... + e(n). And they cross n * (p - 1) times where it matters: together they carry
- * at most what the widest n * (p - 1) of the crossing edges do, over p - 1. */
+ * at most what the widest n * (p - 1) of the crossing edges do, over p - 1.
+ *
+ * A tree leaves out as many edges as there are beyond those of a tree. What n trees cannot all leave out is in every
+ * one of them: then they carry no more than its edge does. On a ring fewer trees than vertices carry no more than one.
+ */
 #include "pack_limit.h"
 
 #include <math.h>
@@ -76,10 +80,17 @@ static double widest(double *capacity, uint32_t n, uint64_t most) {
   return sum;
 }
 
+/* `capacity`: of all edges, the widest first. At best it is the widest ones that every tree has. */
+static double limit_by_common(const double *capacity, uint32_t n_edges, uint32_t apart, uint32_t n) {
+  uint64_t left_out = (uint64_t)n * (n_edges - apart);
+  return left_out < n_edges ? capacity[n_edges - left_out - 1] : INFINITY;
+}
+
 static double limit_by_widest(const struct by_graph *graph, uint32_t n, double *capacity) {
   uint32_t apart = graph->n_vertices - 1;
   for (uint32_t e = 0; e < graph->n_edges; e++) capacity[e] = capacity_of(graph, e);
   double least = widest(capacity, graph->n_edges, (uint64_t)n * apart) / apart;
+  least = fmin(least, limit_by_common(capacity, graph->n_edges, apart, n));
   for (uint32_t v = 0; v < graph->n_vertices; v++) {
     uint32_t first = graph->edge_at[v], degree = graph->edge_at[v + 1] - first;
     for (uint32_t i = 0; i < degree; i++) capacity[i] = capacity_of(graph, graph->incident[first + i]);

@@ -61,6 +61,22 @@ static void test_torus(void **state) {
   by_graph_destroy(graph);
 }
 
+/* A tree leaves out one link: some link is in all trees until there is a tree for each. */
+static void test_ring(void **state) {
+  (void)state;
+  for (int narrow = 0; narrow < 2; narrow++) {
+    struct by_graph_builder builder;
+    struct by_graph *graph;
+    by_graph_builder_init(&builder, 16, 16);
+    for (uint32_t v = 0; v < 16; v++) by_graph_add_link(&builder, v, (v + 1) % 16, narrow && !v ? 3 : 10, 0);
+    assert_ok(by_graph_finish(&builder, &graph));
+    assert_limit(graph, 1, 10);
+    assert_limit(graph, 15, 10);
+    assert_limit(graph, 16, (narrow ? 153 : 160) / 15.0);
+    by_graph_destroy(graph);
+  }
+}
+
 /* A vertex by two links of 3 and 1: one tree may carry 3, two trees carry 4 at most, as do more of them. */
 static void test_vertex(void **state) {
   (void)state;
@@ -100,10 +116,8 @@ static void test_not_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_mesh),
-      cmocka_unit_test(test_torus),
-      cmocka_unit_test(test_vertex),
-      cmocka_unit_test(test_not_counted),
+      cmocka_unit_test(test_mesh),   cmocka_unit_test(test_torus),       cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_vertex), cmocka_unit_test(test_not_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
