@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
+
 enum { SHORT_LIST = 256, FINEST = 16, SWEEPS = 6, EXCHANGES = 4, TRIED = 12 };
 static const double flat = 0.005; /* part of the time that the height and width of all ranks are taken for */
 static const double better = 1e-9;
@@ -281,6 +283,7 @@ static enum banyan_status try_sets(struct choosing *c, struct by_embed_pick sing
 static enum banyan_status choose(struct choosing *c) {
   uint32_t n = c->master->list->n;
   struct by_embed_pick single;
+  char rate[32];
   BY_TRY(make_short_list(c));
   memcpy(c->rate, c->master->rate, n * sizeof *c->rate);
   BY_TRY(try_single(c, &single));
@@ -288,8 +291,8 @@ static enum banyan_status choose(struct choosing *c) {
   BY_TRY(try_steps(c, false));
   BY_TRY(try_sets(c, single));
   if (!c->picks->n)
-    return by_fail(BANYAN_ERR_PLAN, "none of the %u candidates carries %.3g bit/s alone, the least rate of a tree", n,
-                   c->limits->least_rate);
+    return by_fail(BANYAN_ERR_PLAN, "none of the %u candidates carries %s alone, the least rate of a tree", n,
+                   by_print_rate(c->limits->least_rate, rate));
   return exchange(c);
 }
 

@@ -9,6 +9,7 @@
 #include "plan_make.h"
 #include "rates.h"
 #include "slots.h"
+#include "text.h"
 
 /* How the search goes: sweeps in which prices get steeper, then rounds in which a linear program sets the shares. */
 enum {
@@ -368,10 +369,12 @@ static enum banyan_status check_options(const struct by_few_options *o) {
 
 static enum banyan_status say_nothing_found(const struct search *s) {
   const char *unit = s->options->by_delay ? " s" : "";
+  char rate[32];
   if (!s->n_roots)
     return by_fail(BANYAN_ERR_PLAN, "no tree has a height of %g%s: the least that there is, is %g%s",
                    s->options->most_height, unit, least_reach(s), unit);
-  return by_fail(BANYAN_ERR_PLAN, "no tree was found that carries %g bit/s; lower the least rate", s->least_rate);
+  return by_fail(BANYAN_ERR_PLAN, "no tree was found that carries %s; lower the least rate",
+                 by_print_rate(s->least_rate, rate));
 }
 
 static enum banyan_status run(struct search *s, struct by_packing **out) {
