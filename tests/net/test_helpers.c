@@ -10,7 +10,7 @@
 #include "deeds.h"
 #include "helper.h"
 
-enum { RANKS = 3 };
+enum { RANKS = 3, LAST_CALLS = 4, DEAD = 1 };
 
 /* Behind the ranks stand the helpers. Small buffers need none. */
 static const char one_helper[] =
@@ -29,6 +29,7 @@ struct plot {
   const char *plan;
   int helpers;
   int calls;
+  int deaths; /* of the first helpers; the last calls come after them */
 };
 
 static void rank_helps(const struct plot *plot, int number) {
@@ -68,6 +69,17 @@ static void sum_roughly(struct banyan_comm *world, struct by_rng *rng, int rank)
   free(values);
 }
 
+/* However slow the test's process is, ranks are still calling when a helper dies. */
+static void wait_for_deaths(struct job *job, struct by_rng *rng, int deaths) {
+  for (int d = 0; d < deaths; d++)
+    while (atomic_load(&job->reports[RANKS + d].stage) != DEAD) job_doze(rng, 1000);
+}
+
+static void kill_helper(struct job *job, int number, int signal_number) {
+  job_signal(job, RANKS + number, signal_number);
+  job_set_stage(job, RANKS + number, DEAD);
+}
+
 static void rank_calls(struct job *job, int rank) {
   const struct plot *plot = job->argument;
   struct by_rng rng, own;
@@ -85,6 +97,7 @@ static void rank_calls(struct job *job, int rank) {
   job_set_stage(job, rank, 1);
   for (int i = 0; i < plot->calls; i++) {
     if (by_rng_below(&own, 6) == 0) job_doze(&own, 400);
+    if (i == plot->calls - LAST_CALLS) wait_for_deaths(job, &own, plot->deaths);
     struct deed deed;
     static const int collectives[] = {BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST, BANYAN_ALLREDUCE};
     uint64_t kind = by_rng_below(&rng, 6);
@@ -117,20 +130,20 @@ static void test_help(void **state) {
 }
 
 /* Every call ends well; the loss is told once. */
-static void kill_helpers(int seed, const struct plot *plot, int deaths, int signal_number) {
+static void kill_helpers(int seed, const struct plot *plot, int signal_number) {
   struct by_rng rng;
   struct job job = make_job(plot, seed);
   by_rng_init(&rng, (uint64_t)seed);
   job_start(&job);
   job_wait_stage(&job, 0, 1 + (int)by_rng_below(&rng, 12));
-  for (int i = 0; i < deaths; i++) {
+  for (int i = 0; i < plot->deaths; i++) {
     job_doze(&rng, by_rng_below(&rng, 2) ? 3000 : 20000);
-    job_signal(&job, RANKS + i, signal_number);
+    kill_helper(&job, i, signal_number);
   }
   job_wait(&job);
   for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
-  job_check_log(&job, "is lost", deaths);
-  job_check_log(&job, "goes among ranks from here on", deaths);
+  job_check_log(&job, "is lost", plot->deaths);
+  job_check_log(&job, "goes among ranks from here on", plot->deaths);
   job_end(&job, false);
 }
 
@@ -138,8 +151,9 @@ static void test_killed(void **state) {
   (void)state;
   for (int i = 0; i < job_rounds(16); i++) {
     int helpers = 1 + i % 2;
-    struct plot plot = {.plan = helpers == 2 ? two_helpers : one_helper, .helpers = helpers, .calls = 60};
-    kill_helpers((int)job_seed(50 + i), &plot, 1 + i % 4 / 3, SIGKILL);
+    const char *plan = helpers == 2 ? two_helpers : one_helper;
+    struct plot plot = {.plan = plan, .helpers = helpers, .calls = 60, .deaths = 1 + i % 4 / 3};
+    kill_helpers((int)job_seed(50 + i), &plot, SIGKILL);
   }
 }
 
@@ -150,13 +164,14 @@ static void test_killed_early(void **state) {
   for (int i = 0; i < job_rounds(16); i++) {
     struct by_rng rng;
     int helpers = 1 + i % 2, deaths = 1 + i % 4 / 3;
-    struct plot plot = {.plan = helpers == 2 ? two_helpers : one_helper, .helpers = helpers, .calls = 10};
+    const char *plan = helpers == 2 ? two_helpers : one_helper;
+    struct plot plot = {.plan = plan, .helpers = helpers, .calls = 10, .deaths = deaths};
     struct job job = make_job(&plot, (int)job_seed(150 + i));
     by_rng_init(&rng, job.seed);
     job_start(&job);
     for (int d = 0; d < deaths; d++) {
       job_doze(&rng, by_rng_below(&rng, 2) ? 5000 : 50000);
-      job_signal(&job, RANKS + d, SIGKILL);
+      kill_helper(&job, d, SIGKILL);
     }
     job_wait(&job);
     for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
