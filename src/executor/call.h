@@ -357,6 +357,8 @@ size_t by_work_direct(struct by_in *in, const char *bytes, size_t n);
 void by_work_sent(struct by_out *out);
 /* Grants what may be granted of a message now. */
 void by_work_granting(struct by_in *in);
+/* Whether every byte of a message can be stored or added as it comes. */
+bool by_work_runs_free(const struct by_in *in);
 /* When a call starts: grants what needs no room. The word goes out in front of the call's own data, so that peers
  * seldom have to wait for it. Such grants may come before their call is made; so only few calls send them. */
 void by_work_grant_ahead(struct by_call *call);

@@ -291,10 +291,9 @@ static struct by_in *data_in(struct by_link *link, struct by_call *call, const s
   if (in->source == BY_IN_NOTHING) in->source = BY_IN_DATA;
   if (frame->flags & BY_FRAME_HELD) in->held = true;
   if (!fits || in->source != BY_IN_DATA) return broken(link, "data that does not follow what it sent before"), NULL;
-  const struct by_step *step = &call->schedule->steps[call->schedule->incoming[in->incoming].step];
   size_t unasked = link->engine->options.unasked;
-  bool free_run = step->kind == BY_STEP_RECEIVE || (step->n_in == 1 && step->n_dep == 0 && link->n_ends == 1);
-  if (!free_run && at + frame->size > in->granted && at + frame->size > unasked && in->granted < in->length)
+  if (!by_work_runs_free(in) && at + frame->size > in->granted && at + frame->size > unasked &&
+      in->granted < in->length)
     return broken(link, "more than it was granted"), NULL;
   return in;
 }

@@ -63,8 +63,7 @@ static void tell(struct by_in *in) {
   by_link_note(in);
 }
 
-/* Whether every byte can be stored or added as it comes. */
-static bool runs_free(const struct by_in *in) {
+bool by_work_runs_free(const struct by_in *in) {
   const struct by_step *step = &in->call->schedule->steps[in->call->schedule->incoming[in->incoming].step];
   bool at_once = step->n_in == 1 && step->n_dep == 0 && in->link->n_ends == 1; /* what runs ahead would have to wait */
   return step->kind == BY_STEP_RECEIVE || at_once;
@@ -75,7 +74,7 @@ static bool runs_free(const struct by_in *in) {
 static uint64_t room_of(const struct by_in *in) {
   const struct by_engine_options *options = &in->call->engine->options;
   uint64_t lead = LEAD * options->unasked;
-  return runs_free(in) && lead > options->window ? lead : options->window;
+  return by_work_runs_free(in) && lead > options->window ? lead : options->window;
 }
 
 /* After bytes were consumed: more may be sent to us, or the sender may have its memory back. */
@@ -121,7 +120,8 @@ void by_work_grant_ahead(struct by_call *call) {
   for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
     struct by_in *in = &call->ins[i];
     const struct by_lane *lane = in->link->lane;
-    if (in->length < call->engine->options.unasked / AHEAD_PART || !lane || lane->ops->reads_memory || !runs_free(in))
+    if (in->length < call->engine->options.unasked / AHEAD_PART || !lane || lane->ops->reads_memory ||
+        !by_work_runs_free(in))
       continue;
     if (by_is_aid(call->engine, in->link->process)) continue; /* it has no call before there is data for it */
     uint64_t room = room_of(in);
