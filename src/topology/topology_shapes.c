@@ -90,15 +90,17 @@ static uint32_t spines_of(const struct by_shape *shape) {
   return wanted < 1 ? 1 : wanted > MOST_DEFAULT_SPINES ? MOST_DEFAULT_SPINES : (uint32_t)wanted;
 }
 
-static enum banyan_status add_racks(struct by_topology_builder *builder, const struct by_shape *shape) {
-  uint32_t racks = shape->size[0], hosts = shape->size[1], at;
+/* size[0] groups of size[1] hosts, and the helpers in turn. Names begin with the kind's first letter. */
+static enum banyan_status add_grouped_hosts(struct by_topology_builder *builder, const struct by_shape *shape,
+                                            const char *kind) {
+  uint32_t groups = shape->size[0], hosts = shape->size[1], at;
   char group[NAME_BYTES];
-  for (uint32_t i = 0; i < racks * hosts; i++) {
-    snprintf(group, sizeof group, "rack%u", i / hosts);
-    BY_TRY(by_shape_host(builder, group, &at, "r%uh%u", i / hosts, i % hosts));
+  for (uint32_t i = 0; i < groups * hosts; i++) {
+    snprintf(group, sizeof group, "%s%u", kind, i / hosts);
+    BY_TRY(by_shape_host(builder, group, &at, "%c%uh%u", kind[0], i / hosts, i % hosts));
   }
   for (uint32_t i = 0; i < shape->helpers; i++) {
-    snprintf(group, sizeof group, "rack%u", i % racks);
+    snprintf(group, sizeof group, "%s%u", kind, i % groups);
     BY_TRY(by_shape_helper(builder, group, i, &at));
   }
   return BANYAN_OK;
@@ -122,7 +124,7 @@ enum banyan_status by_make_clos(struct by_topology_builder *builder, const struc
   assert(racks > 0 && hosts > 0);
   BY_TRY(by_shape_check(all + racks + spines, all + (double)racks * spines));
   uint32_t n = racks * hosts, leaf = n + shape->helpers, spine = leaf + racks;
-  BY_TRY(add_racks(builder, shape));
+  BY_TRY(add_grouped_hosts(builder, shape, "rack"));
   BY_TRY(add_layers(builder, shape, racks, spines));
   for (uint32_t i = 0; i < leaf; i++)
     BY_TRY(join(builder, shape, i, leaf + (i < n ? i / hosts : (i - n) % racks), nic));
@@ -224,16 +226,9 @@ enum banyan_status by_make_tree(struct by_topology_builder *builder, const struc
 /* --- sites: routers, each with its hosts, all joined --- */
 
 static enum banyan_status add_site_hosts(struct by_topology_builder *builder, const struct by_shape *shape) {
-  uint32_t sites = shape->size[0], hosts = shape->size[1], at;
+  uint32_t sites = shape->size[0], at;
   char group[NAME_BYTES];
-  for (uint32_t i = 0; i < sites * hosts; i++) {
-    snprintf(group, sizeof group, "site%u", i / hosts);
-    BY_TRY(by_shape_host(builder, group, &at, "s%uh%u", i / hosts, i % hosts));
-  }
-  for (uint32_t i = 0; i < shape->helpers; i++) {
-    snprintf(group, sizeof group, "site%u", i % sites);
-    BY_TRY(by_shape_helper(builder, group, i, &at));
-  }
+  BY_TRY(add_grouped_hosts(builder, shape, "site"));
   for (uint32_t i = 0; i < sites; i++) {
     snprintf(group, sizeof group, "site%u", i);
     BY_TRY(by_shape_switch(builder, shape, BY_ADDS_LEAF, group, &at, "router%u", i));
