@@ -12,7 +12,7 @@
 
 static const struct by_doc_limits limits = {.bytes = 64 << 20, .containers = 1 << 20, .elements = 4 << 20};
 
-enum { FIRST_ROOM = 64, MOST_REPORTS = 1 << 20 };
+enum { MOST_REPORTS = 1 << 20 };
 
 /* --- JSON --- */
 
@@ -42,16 +42,6 @@ static enum banyan_status take_value(const struct by_place *place, const json_t 
 
 /* --- machines --- */
 
-static enum banyan_status make_room(void **array, uint32_t n, uint32_t *room, size_t size) {
-  if (n < *room) return BANYAN_OK;
-  uint32_t wanted = *room ? *room * 2 : FIRST_ROOM;
-  void *grown = realloc(*array, wanted * size);
-  if (!grown) return by_topology_no_memory();
-  *array = grown;
-  *room = wanted;
-  return BANYAN_OK;
-}
-
 static enum banyan_status add_machine(struct by_lldp *lldp, const char *text, uint32_t *out) {
   char name[BY_TOPOLOGY_MOST_NAME + 1];
   by_keep_printable(text, name, sizeof name);
@@ -59,7 +49,7 @@ static enum banyan_status add_machine(struct by_lldp *lldp, const char *text, ui
   if (*out != UINT32_MAX) return BANYAN_OK;
   void *machines = lldp->machines;
   enum banyan_status status =
-      make_room(&machines, lldp->names.topology->n_nodes, &lldp->machine_room, sizeof *lldp->machines);
+      by_topology_make_room(&machines, lldp->names.topology->n_nodes, &lldp->machine_room, sizeof *lldp->machines);
   lldp->machines = machines;
   BY_TRY(status);
   BY_TRY(by_topology_builder_add_host(&lldp->names, name, out));
@@ -153,7 +143,8 @@ static enum banyan_status keep_report(struct by_lldp *lldp, const struct by_plac
                                       const struct by_lldp_report *report) {
   if (lldp->n_reports == MOST_REPORTS) return by_doc_fail(place, "more than %d neighbors in all", MOST_REPORTS);
   void *reports = lldp->reports;
-  enum banyan_status status = make_room(&reports, lldp->n_reports, &lldp->report_room, sizeof *lldp->reports);
+  enum banyan_status status =
+      by_topology_make_room(&reports, lldp->n_reports, &lldp->report_room, sizeof *lldp->reports);
   lldp->reports = reports;
   BY_TRY(status);
   lldp->reports[lldp->n_reports++] = *report;

@@ -64,8 +64,7 @@ static enum banyan_status index_names(struct by_topology_builder *builder) {
 
 /* --- nodes --- */
 
-/* Room for one more in an array that doubles. */
-static enum banyan_status make_room(void **array, uint32_t n, uint32_t *room, size_t size) {
+enum banyan_status by_topology_make_room(void **array, uint32_t n, uint32_t *room, size_t size) {
   if (n < *room) return BANYAN_OK;
   uint32_t wanted = *room ? *room * 2 : FIRST_ROOM;
   void *grown = realloc(*array, wanted * size);
@@ -79,7 +78,8 @@ static enum banyan_status make_node_room(struct by_topology_builder *builder) {
   struct by_topology *topology = builder->topology;
   uint32_t before = builder->node_room;
   void *nodes = topology->nodes;
-  enum banyan_status status = make_room(&nodes, topology->n_nodes, &builder->node_room, sizeof *topology->nodes);
+  enum banyan_status status =
+      by_topology_make_room(&nodes, topology->n_nodes, &builder->node_room, sizeof *topology->nodes);
   topology->nodes = nodes;
   BY_TRY(status);
   return builder->node_room == before ? BANYAN_OK : index_names(builder);
@@ -124,7 +124,8 @@ enum banyan_status by_topology_builder_add_link(struct by_topology_builder *buil
   if (topology->n_links >= BY_TOPOLOGY_MOST_LINKS)
     return by_fail(BANYAN_ERR_TOPOLOGY, "more than %d links", BY_TOPOLOGY_MOST_LINKS);
   void *links = topology->links;
-  enum banyan_status status = make_room(&links, topology->n_links, &builder->link_room, sizeof *topology->links);
+  enum banyan_status status =
+      by_topology_make_room(&links, topology->n_links, &builder->link_room, sizeof *topology->links);
   topology->links = links;
   BY_TRY(status);
   struct by_link *link = &topology->links[topology->n_links++];

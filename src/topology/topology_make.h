@@ -42,6 +42,9 @@ BANYAN_CHECK enum banyan_status by_topology_builder_keep(struct by_topology_buil
 BANYAN_CHECK enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder,
                                                            struct by_topology **out);
 
+/* Room for one more behind the n elements of an array that doubles. BANYAN_ERR_NO_MEMORY, and nothing has changed. */
+BANYAN_CHECK enum banyan_status by_topology_make_room(void **array, uint32_t n, uint32_t *room, size_t size);
+
 /* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
 static inline enum banyan_status by_topology_no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the topology");
