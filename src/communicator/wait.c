@@ -105,6 +105,15 @@ static bool spin(struct by_context *context, struct spinner *spinner) {
   return now - spinner->since >= spinner->most;
 }
 
+/* A user's thread sleeps, after which it spins again. */
+static void rest(struct by_context *context, struct spinner *spinner) {
+  context->user_sleeps = true;
+  sleep_until_event(context);
+  context->user_sleeps = false;
+  by_engine_sleeping(context->engine, false);
+  spinner->since = 0;
+}
+
 /* A call may end with the last of what it sent still in a lane that was full. */
 static bool has_work(const struct by_context *context) {
   return by_engine_pending(context->engine) || by_engine_has_to_send(context->engine);
@@ -131,11 +140,7 @@ static void drive(struct by_context *context, const struct by_call *call, struct
     if (context->idlers && by_engine_ended(context->engine) != ended) pthread_cond_broadcast(&context->changed);
     ended = by_engine_ended(context->engine);
     if (!tired || over(call, requests, n)) continue;
-    context->user_sleeps = true;
-    sleep_until_event(context);
-    context->user_sleeps = false;
-    by_engine_sleeping(context->engine, false);
-    spinner.since = 0;
+    rest(context, &spinner);
   }
   context->driver = BY_DRIVER_NONE;
   if (context->idlers) pthread_cond_broadcast(&context->changed);
@@ -147,11 +152,7 @@ void by_context_serve(struct by_context *context, bool (*is_over)(void *argument
   context->driver = BY_DRIVER_USER;
   while (!is_over(argument)) {
     if (!spin(context, &spinner)) continue;
-    context->user_sleeps = true;
-    sleep_until_event(context);
-    context->user_sleeps = false;
-    by_engine_sleeping(context->engine, false);
-    spinner.since = 0;
+    rest(context, &spinner);
   }
   context->driver = BY_DRIVER_NONE;
 }
