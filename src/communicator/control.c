@@ -74,9 +74,7 @@ void by_control_send_text(struct end *end, enum message type, enum banyan_status
   uint8_t bytes[TEXT_MOST + 64];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_write_u32(&writer, (uint32_t)status);
-  by_write_u32(&writer, process);
-  by_write_string(&writer, text);
+  by_text_word_write(&writer, status, process, text);
   if (writer.failed || end->over) return;
   if (by_stream_send(end->stream, (uint16_t)type, bytes, writer.length) != BANYAN_OK)
     by_warn("control", "telling %s failed: %s", by_stream_get_name(end->stream), banyan_error_text());
@@ -133,23 +131,19 @@ static void rank_died(struct by_control *control, uint32_t rank, const char *rea
 
 static void heard_text(struct end *end, uint16_t type, const void *payload, size_t length) {
   struct by_control *control = end->control;
-  struct by_reader reader;
-  char text[TEXT_MOST];
-  by_reader_init(&reader, payload, length);
-  enum banyan_status status = (enum banyan_status)by_read_u32(&reader);
-  uint32_t process = by_read_u32(&reader);
-  by_read_string(&reader, text, sizeof text);
-  if (by_reader_check(&reader, "a control message") != BANYAN_OK || status == BANYAN_OK) {
+  struct by_text_word word;
+  if (by_text_word_read(payload, length, &word) != BANYAN_OK) {
     by_warn("control", "%s: malformed message; ignored", by_stream_get_name(end->stream));
     return;
   }
-  if (type == REFUSED) by_control_give_up(control, status, text);
+  if (type == REFUSED) by_control_give_up(control, word.status, word.text);
   bool helper = by_control_is_helper(control, end->rank) && control->context->rank == 0;
-  if (type == FAILED && helper && status != BANYAN_ERR_MISMATCH)
-    by_control_lose(control, (uint32_t)end->rank, text);
+  if (type == FAILED && helper && word.status != BANYAN_ERR_MISMATCH)
+    by_control_lose(control, (uint32_t)end->rank, word.text);
   else if (type == FAILED)
-    by_control_heard_failure(control, status, process, text);
-  if (type == SUSPECT && process < control->context->processes) by_control_suspect_here(control, process, text);
+    by_control_heard_failure(control, word.status, word.process, word.text);
+  if (type == SUSPECT && word.process < control->context->processes)
+    by_control_suspect_here(control, word.process, word.text);
 }
 
 static void frame_came(void *context, uint16_t type, const void *payload, size_t length) {
@@ -217,9 +211,8 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   }
   struct by_writer writer;
   by_writer_init(&writer, control->hello, sizeof control->hello);
-  by_write_u32(&writer, context->helper ? HELPER_RANK : context->rank);
-  by_write_u32(&writer, context->size);
-  by_member_write(&writer, self);
+  struct by_join hello = {.helper = context->helper, .rank = context->rank, .size = context->size, .member = *self};
+  by_join_write(&writer, &hello);
   control->hello_length = writer.failed ? 0 : writer.length;
   enum banyan_status status = by_control_meet(control, self);
   if (status != BANYAN_OK) {

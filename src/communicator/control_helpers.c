@@ -76,9 +76,7 @@ static void hear_own(struct by_control *control, uint32_t process, const char *t
   uint8_t bytes[TEXT_MOST + 64];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_write_u32(&writer, BANYAN_ERR_PEER_DEAD);
-  by_write_u32(&writer, process);
-  by_write_string(&writer, text);
+  by_text_word_write(&writer, BANYAN_ERR_PEER_DEAD, process, text);
   if (!writer.failed) by_control_heard_word(control, LOST, bytes, writer.length);
 }
 
@@ -120,74 +118,29 @@ void by_control_silence_over(void *argument) {
 /* ---- words */
 
 static void heard_lost(struct by_control *control, const void *payload, size_t length) {
-  struct by_reader reader;
-  char text[TEXT_MOST];
-  by_reader_init(&reader, payload, length);
-  (void)by_read_u32(&reader);
-  uint32_t process = by_read_u32(&reader);
-  by_read_string(&reader, text, sizeof text);
-  bool sound = by_reader_check(&reader, "a control message") == BANYAN_OK;
-  if (!sound || !by_control_is_helper(control, process) || process >= control->context->processes)
+  struct by_text_word word;
+  if (by_text_word_read(payload, length, &word) != BANYAN_OK || !by_control_is_helper(control, word.process) ||
+      word.process >= control->context->processes)
     by_warn("control", "a malformed word about a helper; ignored");
   else
-    lose_here(control, process, text);
+    lose_here(control, word.process, word.text);
 }
 
-/* Whether all numbers are of this job. */
-static bool are_processes(const struct by_context *context, const uint32_t *list, uint32_t n, bool may_lack) {
-  for (uint32_t i = 0; i < n; i++)
-    if (list[i] >= context->processes && !(may_lack && list[i] == UINT32_MAX)) return false;
-  return true;
-}
-
-static uint32_t *read_list(struct by_reader *reader, uint32_t *n) {
-  *n = by_read_count(reader, sizeof(uint32_t));
-  uint32_t *list = calloc((size_t)*n + 1, sizeof *list);
-  for (uint32_t i = 0; list && i < *n; i++) list[i] = by_read_u32(reader);
-  return list;
-}
-
-static enum banyan_status set_plan(struct by_context *context, uint32_t id, const uint32_t *processes, uint32_t n,
-                                   const uint32_t *helpers, struct by_plan *plan) {
-  struct by_domain *domain = by_engine_domain(context->engine, id);
-  enum banyan_status status = BANYAN_OK;
-  if (!domain) status = by_domain_create(context->engine, id, n, n, processes, &domain);
-  if (status == BANYAN_OK) return by_domain_set_helped_plan(domain, plan, helpers);
-  by_plan_destroy(plan);
+static enum banyan_status take_plan(const struct by_context *context, const void *payload, size_t length) {
+  struct by_plan_word word;
+  BY_TRY(by_plan_word_read(payload, length, (struct by_roster){context->size, context->processes}, &word));
+  enum banyan_status status = by_plan_word_set(&word, context->engine, context->rank);
+  by_plan_word_fini(&word);
   return status;
-}
-
-static enum banyan_status take_plan(struct by_context *context, struct by_reader *reader, uint32_t id,
-                                    const uint32_t *processes, uint32_t n, const uint32_t *helpers,
-                                    uint32_t n_helpers) {
-  struct by_plan *plan = NULL;
-  uint32_t length = by_read_count(reader, 1);
-  const char *json = (const char *)by_read_bytes(reader, length);
-  BY_TRY(by_reader_check(reader, "a plan for helpers"));
-  if (!processes || !helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  if (!are_processes(context, processes, n, false) || !are_processes(context, helpers, n_helpers, true))
-    return by_fail(BANYAN_ERR_PROTOCOL, "a plan for helpers names processes that do not exist");
-  BY_TRY(by_plan_parse("rank 0's plan", json, length, &plan));
-  if (plan->n_ranks != n || plan->n_vertices - n != n_helpers) {
-    by_plan_destroy(plan);
-    return by_fail(BANYAN_ERR_PROTOCOL, "a plan for helpers that does not fit its ranks");
-  }
-  return set_plan(context, id, processes, n, helpers, plan);
 }
 
 static void heard_plan(struct by_control *control, const void *payload, size_t length) {
   struct by_context *context = control->context;
-  struct by_reader reader;
-  uint32_t n, n_helpers;
-  by_reader_init(&reader, payload, length);
-  uint32_t id = by_read_u32(&reader), *processes = read_list(&reader, &n), *helpers = read_list(&reader, &n_helpers);
   by_context_lock(context);
-  enum banyan_status status = take_plan(context, &reader, id, processes, n, helpers, n_helpers);
+  enum banyan_status status = take_plan(context, payload, length);
   if (status != BANYAN_OK) by_engine_fail(context->engine, status, context->rank, banyan_error_text());
   by_context_unlock(context);
   by_context_wake(context);
-  free(processes);
-  free(helpers);
 }
 
 static void hear(struct by_control *control, uint16_t type, const void *payload, size_t length) {

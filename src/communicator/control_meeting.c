@@ -74,38 +74,38 @@ static bool is_out_of_place(const struct by_control *control, uint32_t rank, uin
   return true;
 }
 
-static void rank_joins(struct end *end, const void *hello, size_t length) {
+static void rank_joins(struct end *end, const struct by_join *hello) {
   struct by_control *control = end->control;
   struct by_context *context = control->context;
-  struct by_reader reader;
+  uint32_t rank = hello->rank;
   char text[TEXT_MOST];
-  if (control->status != BANYAN_OK) { /* the start has failed already: this one hears of it too */
-    by_control_refuse(end, control->text);
-    return;
-  }
-  by_reader_init(&reader, hello, length);
-  uint32_t rank = by_read_u32(&reader), size = by_read_u32(&reader);
-  struct by_member member = {0};
-  bool helper = rank == HELPER_RANK;
-  if (!helper && comes_too_early(control, rank)) {
-    by_stream_finish(end->stream);
-  } else if (by_member_read(&reader, &context->arena, &member) != BANYAN_OK ||
-             by_reader_check(&reader, "a hello") != BANYAN_OK) {
-    by_control_refuse(end, "a malformed hello");
-  } else if (helper) {
-    by_control_helper_joins(end, &member);
-  } else if (is_out_of_place(control, rank, size, member.host, text)) {
+  if (is_out_of_place(control, rank, hello->size, hello->member.host, text)) {
     if (control->done)
       by_control_refuse(end, text);
     else
       refuse_all(control, BANYAN_ERR_ARGUMENT, text);
-  } else {
-    end->rank = rank;
-    control->of_rank[rank] = end;
-    context->members[rank] = member;
-    control->waits_for_helpers = ++control->joined == size;
-    if (control->waits_for_helpers && size + control->helpers == context->places) by_control_welcome(control);
+    return;
   }
+  end->rank = rank;
+  control->of_rank[rank] = end;
+  context->members[rank] = hello->member;
+  control->waits_for_helpers = ++control->joined == context->size;
+  if (control->waits_for_helpers && context->size + control->helpers == context->places) by_control_welcome(control);
+}
+
+static void joins(struct end *end, const void *bytes, size_t length) {
+  struct by_control *control = end->control;
+  struct by_join hello;
+  if (control->status != BANYAN_OK) /* the start has failed already: this one hears of it too */
+    by_control_refuse(end, control->text);
+  else if (by_join_read(bytes, length, &control->context->arena, &hello) != BANYAN_OK)
+    by_control_refuse(end, "a malformed hello");
+  else if (hello.helper)
+    by_control_helper_joins(end, &hello.member);
+  else if (comes_too_early(control, hello.rank))
+    by_stream_finish(end->stream);
+  else
+    rank_joins(end, &hello);
 }
 
 /* It may have lost patience while this process was held up, and come again since. */
@@ -124,7 +124,7 @@ void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t
   else if (has_closed(end))
     by_stream_finish(end->stream);
   else
-    rank_joins(end, hello, length);
+    joins(end, hello, length);
 }
 
 /* Connections that have not said which rank they are: ranks do so at once, strangers never. */

@@ -5,13 +5,14 @@
 #include "control.h"
 #include "inquiry.h"
 #include "stream.h"
+#include "words.h"
 
 enum {
   PURPOSE_CONTROL = 'C',
   MOST_FRAME = 16 << 20,
   MOST_QUEUED = 32 << 20,
   HELLO_MOST = 8192,
-  TEXT_MOST = 512,
+  TEXT_MOST = BY_WORD_TEXT,
   STRANGERS = 64,      /* connections beyond the number of ranks */
   RETRY_MS = 20,       /* until rank 0 listens */
   MOST_HANGUPS = 24,   /* by so many times that the pause grows where it hangs up */
@@ -35,9 +36,6 @@ enum message {
   PLAN = 10, /* rank 0's to helpers: a communicator's plan */
   LOST = 11  /* rank 0's word that a helper is gone */
 };
-
-/* Instead of a rank in the hello of a helper. */
-#define HELPER_RANK UINT32_MAX
 
 /* At rank 0: one for each connection that was made to it. At others: the one to rank 0. */
 struct end {

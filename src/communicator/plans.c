@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
 #include "context.h"
 #include "control.h"
 #include "log.h"
+#include "words.h"
 
 /* Host of each rank of the communicator, numbered in order of appearance. `hosts` has room for n + n_hosts numbers. */
 static uint32_t number_hosts(const struct by_context *context, uint32_t n, const uint32_t *processes, uint32_t *hosts) {
@@ -102,35 +102,22 @@ static void say_who_is_missing(const struct by_context *context, const struct by
 }
 
 /* Rank 0 has all that helpers must know. */
-static void tell_helpers(const struct by_context *context, const struct by_domain *domain, uint32_t n,
-                         const uint32_t *processes, const struct by_plan *plan, const uint32_t *helpers) {
-  struct by_text json;
-  uint32_t n_helpers = plan->n_vertices - plan->n_ranks;
-  by_text_init(&json);
-  by_plan_print(plan, &json);
-  size_t room = 16 + 4 * ((size_t)n + n_helpers) + json.length;
-  uint8_t *bytes = malloc(room);
-  struct by_writer writer;
-  by_writer_init(&writer, bytes, bytes ? room : 0);
-  by_write_u32(&writer, by_domain_id(domain));
-  by_write_u32(&writer, n);
-  for (uint32_t r = 0; r < n; r++) by_write_u32(&writer, processes[r]);
-  by_write_u32(&writer, n_helpers);
-  for (uint32_t i = 0; i < n_helpers; i++) by_write_u32(&writer, helpers[i]);
-  by_write_string(&writer, by_text_get(&json));
-  if (bytes && !writer.failed)
-    by_control_tell_plan(context->control, bytes, writer.length);
+static void tell_helpers(const struct by_context *context, const struct by_domain *domain, const uint32_t *processes,
+                         const struct by_plan *plan, const uint32_t *helpers) {
+  uint8_t *bytes;
+  size_t length;
+  if (by_plan_word_write(by_domain_id(domain), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
+    by_control_tell_plan(context->control, bytes, length);
   else
-    by_error("communicator", "out of memory for what helpers must know of plan '%s'", plan->name);
+    by_error("communicator", "telling helpers failed: %s", banyan_error_text());
   free(bytes);
-  by_text_fini(&json);
 }
 
 static enum banyan_status set_helped(struct by_context *context, struct by_domain *domain, uint32_t n,
                                      const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
   uint32_t placed = n == context->size ? place_helpers(context, plan, helpers, taken) : 0;
   if (n == context->size) say_who_is_missing(context, plan, helpers);
-  if (placed && context->rank == 0) tell_helpers(context, domain, n, processes, plan, helpers);
+  if (placed && context->rank == 0) tell_helpers(context, domain, processes, plan, helpers);
   if (placed) return by_domain_set_helped_plan(domain, plan, helpers);
   struct by_plan *among = NULL;
   enum banyan_status status = by_plan_among_ranks(plan, &among);

@@ -1,0 +1,143 @@
+#include "words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+#include "text.h"
+
+/* ---- hellos */
+
+/* Instead of a rank in the hello of a helper. */
+#define HELPER_RANK UINT32_MAX
+
+void by_join_write(struct by_writer *writer, const struct by_join *hello) {
+  by_write_u32(writer, hello->helper ? HELPER_RANK : hello->rank);
+  by_write_u32(writer, hello->size);
+  by_member_write(writer, &hello->member);
+}
+
+enum banyan_status by_join_read(const void *bytes, size_t length, struct by_arena *arena, struct by_join *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  *out = (struct by_join){.rank = by_read_u32(&reader)};
+  out->size = by_read_u32(&reader);
+  out->helper = out->rank == HELPER_RANK;
+  BY_TRY(by_member_read(&reader, arena, &out->member));
+  return by_reader_check(&reader, "a hello");
+}
+
+/* ---- texts */
+
+void by_text_word_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text) {
+  by_write_u32(writer, (uint32_t)status);
+  by_write_u32(writer, process);
+  by_write_string(writer, text);
+}
+
+enum banyan_status by_text_word_read(const void *bytes, size_t length, struct by_text_word *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  out->status = (enum banyan_status)by_read_u32(&reader);
+  out->process = by_read_u32(&reader);
+  by_read_string(&reader, out->text, sizeof out->text);
+  BY_TRY(by_reader_check(&reader, "a control message"));
+  return out->status == BANYAN_OK ? by_fail(BANYAN_ERR_PROTOCOL, "a control message of no error") : BANYAN_OK;
+}
+
+/* ---- plans */
+
+static void write_list(struct by_writer *writer, const uint32_t *list, uint32_t n) {
+  by_write_u32(writer, n);
+  for (uint32_t i = 0; i < n; i++) by_write_u32(writer, list[i]);
+}
+
+enum banyan_status by_plan_word_write(uint32_t id, const uint32_t *processes, const uint32_t *helpers,
+                                      const struct by_plan *plan, uint8_t **bytes, size_t *length) {
+  struct by_text json;
+  struct by_writer writer;
+  by_text_init(&json);
+  by_plan_print(plan, &json);
+  size_t room = 4 * (4 + (size_t)plan->n_vertices) + json.length;
+  *bytes = json.failed ? NULL : malloc(room);
+  by_writer_init(&writer, *bytes, *bytes ? room : 0);
+  by_write_u32(&writer, id);
+  write_list(&writer, processes, plan->n_ranks);
+  write_list(&writer, helpers, plan->n_vertices - plan->n_ranks);
+  by_write_string(&writer, by_text_get(&json));
+  by_text_fini(&json);
+  *length = writer.length;
+  return *bytes ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for plan '%s'", plan->name);
+}
+
+static enum banyan_status read_list(struct by_reader *reader, uint32_t **list, uint32_t *n) {
+  *n = by_read_count(reader, sizeof(uint32_t));
+  *list = calloc((size_t)*n + 1, sizeof **list);
+  if (!*list) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  for (uint32_t i = 0; i < *n; i++) (*list)[i] = by_read_u32(reader);
+  return BANYAN_OK;
+}
+
+/* Marks those of a list; false: one is out of range, or was there before. */
+static bool take_processes(const uint32_t *list, uint32_t n, uint32_t from, uint32_t below, bool *taken) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (list[i] == UINT32_MAX && from > 0) continue;
+    if (list[i] < from || list[i] >= below || taken[list[i]]) return false;
+    taken[list[i]] = true;
+  }
+  return true;
+}
+
+static enum banyan_status check_processes(const struct by_plan_word *word, struct by_roster roster) {
+  bool *taken = calloc(roster.processes, sizeof *taken);
+  if (!taken) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  bool fits = take_processes(word->processes, word->n, 0, roster.ranks, taken) &&
+              take_processes(word->helpers, word->n_helpers, roster.ranks, roster.processes, taken);
+  free(taken);
+  return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan for helpers names processes that cannot be there");
+}
+
+static enum banyan_status read_plan(struct by_reader *reader, struct by_roster roster, struct by_plan_word *out) {
+  size_t length;
+  out->id = by_read_u32(reader);
+  BY_TRY(read_list(reader, &out->processes, &out->n));
+  BY_TRY(read_list(reader, &out->helpers, &out->n_helpers));
+  const char *json = (const char *)by_read_blob(reader, &length);
+  BY_TRY(by_reader_check(reader, "a plan for helpers"));
+  BY_TRY(check_processes(out, roster));
+  BY_TRY(by_plan_parse("rank 0's plan", json, length, &out->plan));
+  if (out->plan->n_ranks == out->n && out->plan->n_vertices - out->n == out->n_helpers) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "a plan for helpers that does not fit its ranks");
+}
+
+enum banyan_status by_plan_word_read(const void *bytes, size_t length, struct by_roster roster,
+                                     struct by_plan_word *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  *out = (struct by_plan_word){0};
+  enum banyan_status status = read_plan(&reader, roster, out);
+  if (status != BANYAN_OK) by_plan_word_fini(out);
+  return status;
+}
+
+void by_plan_word_fini(struct by_plan_word *word) {
+  free(word->processes);
+  free(word->helpers);
+  by_plan_destroy(word->plan);
+  *word = (struct by_plan_word){0};
+}
+
+static bool is_in(const struct by_plan_word *word, uint32_t process) {
+  for (uint32_t i = 0; i < word->n_helpers; i++)
+    if (word->helpers[i] == process) return true;
+  return false;
+}
+
+enum banyan_status by_plan_word_set(struct by_plan_word *word, struct by_engine *engine, uint32_t self) {
+  struct by_domain *domain = by_engine_domain(engine, word->id);
+  struct by_plan *plan = word->plan;
+  if (!is_in(word, self)) return BANYAN_OK;
+  if (!domain) BY_TRY(by_domain_create(engine, word->id, word->n, word->n, word->processes, &domain));
+  word->plan = NULL;
+  return by_domain_set_helped_plan(domain, plan, word->helpers);
+}

@@ -1,0 +1,112 @@
+/* What comes in on control connections of a job with helpers. The first byte picks: a hello; a text such as LOST's; a
+ * PLAN as it stands; or one that is put together from numbers and, behind them, the plan's JSON. What can be read says
+ * the same when it is written and read again. A plan goes to a helper's engine, which then loses helpers. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "plan.h"
+#include "words.h"
+
+#undef NDEBUG
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
+enum { HELLO, TEXT, PLAN, MADE_PLAN, KINDS };
+
+static void read_hello(const uint8_t *data, size_t size) {
+  struct by_arena arena;
+  struct by_join join, again;
+  struct by_writer writer;
+  uint8_t bytes[8192];
+  by_arena_init(&arena);
+  if (by_join_read(data, size, &arena, &join) == BANYAN_OK) {
+    by_writer_init(&writer, bytes, sizeof bytes);
+    by_join_write(&writer, &join);
+    assert(!writer.failed && by_join_read(bytes, writer.length, &arena, &again) == BANYAN_OK);
+    assert(join.helper == again.helper && join.rank == again.rank && join.size == again.size);
+    assert(by_member_same_host(&join.member, &again.member));
+  }
+  by_arena_fini(&arena);
+}
+
+static void read_text(const uint8_t *data, size_t size) {
+  struct by_text_word word;
+  struct by_writer writer;
+  uint8_t bytes[BY_WORD_TEXT + 64];
+  if (by_text_word_read(data, size, &word) != BANYAN_OK) return;
+  assert(word.status != BANYAN_OK && memchr(word.text, 0, sizeof word.text));
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_text_word_write(&writer, word.status, word.process, word.text);
+  assert(!writer.failed && writer.length == size && !memcmp(bytes, data, size));
+}
+
+/* ---- plans */
+
+static void connect_nobody(void *context, uint32_t process) {
+  (void)context;
+  assert(process < RANKS + HELPERS && process != SELF);
+}
+
+static struct by_engine *make_engine(void) {
+  struct by_engine_options options = {
+      .clock = by_clock_system, .processes = RANKS + HELPERS, .ranks = RANKS, .self = SELF, .connect = connect_nobody};
+  struct by_engine *engine;
+  assert(by_engine_create(&options, &engine) == BANYAN_OK);
+  return engine;
+}
+
+static void check_again(const struct by_plan_word *word) {
+  struct by_plan_word again;
+  uint8_t *bytes;
+  size_t length;
+  assert(by_plan_word_write(word->id, word->processes, word->helpers, word->plan, &bytes, &length) == BANYAN_OK);
+  assert(by_plan_word_read(bytes, length, (struct by_roster){RANKS, RANKS + HELPERS}, &again) == BANYAN_OK);
+  assert(again.id == word->id && again.plan->version == word->plan->version);
+  assert(!memcmp(again.processes, word->processes, word->n * sizeof *word->processes));
+  assert(!memcmp(again.helpers, word->helpers, word->n_helpers * sizeof *word->helpers));
+  by_plan_word_fini(&again);
+  free(bytes);
+}
+
+/* Twice: the second plan replaces the first. */
+static void set_plan(const uint8_t *data, size_t size) {
+  struct by_engine *engine = make_engine();
+  struct by_plan_word word;
+  for (uint32_t lost = RANKS; lost < RANKS + HELPERS; lost++) {
+    if (by_plan_word_read(data, size, (struct by_roster){RANKS, RANKS + HELPERS}, &word) != BANYAN_OK) break;
+    check_again(&word);
+    bool taken = by_plan_word_set(&word, engine, SELF) == BANYAN_OK;
+    by_plan_word_fini(&word);
+    if (!taken) break;
+    by_engine_progress(engine);
+    if (lost != SELF) by_engine_lost(engine, lost);
+    by_engine_progress(engine);
+  }
+  by_engine_destroy(engine);
+}
+
+/* Six bytes say who the members and helpers are, and the seventh how many. */
+static void make_plan(const uint8_t *data, size_t size) {
+  static uint8_t bytes[ROOM];
+  struct by_writer writer;
+  if (size < RANKS + HELPERS + 1) return;
+  uint32_t n = data[RANKS + HELPERS] % (RANKS + 1), n_helpers = data[RANKS + HELPERS] / 16 % (HELPERS + 1);
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_write_u32(&writer, 1);
+  by_write_u32(&writer, n);
+  for (uint32_t i = 0; i < n; i++) by_write_u32(&writer, data[i]);
+  by_write_u32(&writer, n_helpers);
+  for (uint32_t i = 0; i < n_helpers; i++) by_write_u32(&writer, data[RANKS + i] == 255 ? UINT32_MAX : data[RANKS + i]);
+  by_write_blob(&writer, data + RANKS + HELPERS + 1, size - RANKS - HELPERS - 1);
+  if (!writer.failed) set_plan(bytes, writer.length);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {read_hello, read_text, set_plan, make_plan};
+  if (size) kinds[data[0] % KINDS](data + 1, size - 1);
+  return 0;
+}
