@@ -1,0 +1,198 @@
+/* Fragments: what crosses the network where switches add on the way. A UDP
+ * payload is one header of 64 bytes, a cache line, and up to 53 lines of 64
+ * bytes that may be added. Little endian, used as it lies in memory. This file
+ * is compiled three times: for the ends, for the user-space switch and, with
+ * clang -target bpf, for XDP; so it has no libc, no calls, no unbounded loop.
+ * docs/wire.md is the same for people: keep the two together. */
+#ifndef BY_WIRE_FRAGMENT_H
+#define BY_WIRE_FRAGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+  BY_FRAGMENT_MAGIC = 0x5942,
+  BY_FRAGMENT_VERSION = 1,
+  BY_FRAGMENT_PORT = 7612, /* where servers listen unless told otherwise */
+  BY_FRAGMENT_LINE = 64,
+  BY_FRAGMENT_LINES =
+      53, /* most of a fragment: an Ethernet MTU of 3506, veth's with native XDP, has room for no more */
+  BY_FRAGMENT_HOPS = 8,
+  BY_FRAGMENT_WORKERS = 64, /* of a tree through switches */
+  BY_FRAGMENT_PORTS = 64,   /* of a switch */
+};
+
+enum by_fragment_type {
+  BY_FRAGMENT_UP = 1,          /* a term, or a sum of some workers' terms, on its way to the server */
+  BY_FRAGMENT_RESULT = 2,      /* the sum, for one worker, along the stack */
+  BY_FRAGMENT_RESULT_MC = 3,   /* the sum for all workers: each switch sends it to the members of the job's group */
+  BY_FRAGMENT_PROBE = 4,       /* along the stack to the server; each switch writes down what its cell holds */
+  BY_FRAGMENT_PROBE_REPLY = 5, /* the server sends a probe back */
+  BY_FRAGMENT_NACK = 6,        /* the sum failed its check: all are to send their terms unmerged */
+};
+
+enum by_fragment_flags {
+  BY_FRAGMENT_AGGREGATED = 1, /* a switch has added something to it */
+  BY_FRAGMENT_RETX = 2,       /* sent before: what answers it goes to its sender alone */
+  BY_FRAGMENT_ESCALATE = 4,   /* for the server as it is: no switch may merge it */
+  BY_FRAGMENT_STALE = 8,      /* a switch knows that this epoch's sum is finished: the server answers from its store */
+  BY_FRAGMENT_BUSY = 16,      /* a switch could not merge it: no grant, no cell, or a cell that holds something else */
+  BY_FRAGMENT_CE = 32,        /* a queue on the way is filling */
+  BY_FRAGMENT_OVERFLOW = 64,  /* some value did not fit the exponent */
+  BY_FRAGMENT_FLAGS = 127,
+  /* No switch after the one that set it may merge either: the sum is being made elsewhere. */
+  BY_FRAGMENT_UNMERGED = BY_FRAGMENT_ESCALATE | BY_FRAGMENT_STALE | BY_FRAGMENT_BUSY,
+  /* What holds for a term holds for the sum that it is in. */
+  BY_FRAGMENT_STICKY = BY_FRAGMENT_CE | BY_FRAGMENT_OVERFLOW,
+};
+
+/* What the lines hold. Pairs: two int32 as hi * 2^32 + lo, one signed 64-bit number, so that one addition adds both;
+ * lo = (int32) pair, hi = (pair - lo) >> 32. A value is its int32 times 2^exponent. */
+enum by_fragment_dtype { BY_FRAGMENT_PAIRS = 1, BY_FRAGMENT_FLOAT32 = 2 };
+
+/* One switch on the way, in the order of travel. */
+struct by_hop {
+  uint8_t port;    /* to leave by */
+  uint8_t workers; /* up: 0: forward; else add, until so many workers are in. Down: whether the switch has added */
+};
+
+struct by_fragment {
+  uint16_t magic;
+  uint8_t version;
+  uint8_t type;
+  uint16_t flags;
+  uint8_t hops; /* entries of the stack */
+  uint8_t hop;  /* the next of them; with a result for all, how many switches it has passed */
+  uint16_t job; /* a tree of a communicator of a job: what switches grant cells to */
+  uint16_t key; /* key epoch: changes with every new grant */
+  uint16_t slot;
+  uint16_t rank;    /* the worker that sent it, or whose fragment made the switch send the sum: one of `workers` */
+  uint64_t workers; /* whose terms it holds: a bit for each; in a reply, those that the server has */
+  uint64_t check;   /* of the terms, keyed: adds up modulo 2^64 as they do */
+  uint32_t epoch;   /* of the slot; serial numbers. Fragment number = epoch * slots of the job + slot */
+  uint32_t seal;    /* of the header as it is now; made anew by whoever changes it */
+  uint32_t call;    /* what all workers must agree on, hashed: terms of calls that differ are never merged */
+  uint8_t dtype;
+  uint8_t lines; /* of the payload */
+  int16_t exponent;
+  struct by_hop stack[BY_FRAGMENT_HOPS];
+};
+
+_Static_assert(sizeof(struct by_fragment) == BY_FRAGMENT_LINE, "the header is one line without holes");
+
+/* The payload of a probe and of its reply: one for each switch of the stack, zeros from the sender. */
+struct by_probe {
+  uint8_t seen;  /* a switch has written here */
+  uint8_t state; /* of the cell, enum by_cell_state; meaningless without `granted` */
+  uint8_t granted;
+  uint8_t reserved;
+  uint32_t epoch;
+  uint64_t workers;
+};
+
+enum { BY_PROBE_LINES = 2 };
+_Static_assert(sizeof(struct by_probe) * BY_FRAGMENT_HOPS == BY_PROBE_LINES * BY_FRAGMENT_LINE, "one for each hop");
+
+/* Why a packet is no fragment. */
+enum by_fragment_fault {
+  BY_FRAGMENT_SOUND = 0,
+  BY_FRAGMENT_SHORT,   /* shorter than its header or than it says */
+  BY_FRAGMENT_LONG,    /* longer than it says */
+  BY_FRAGMENT_FOREIGN, /* another protocol or version */
+  BY_FRAGMENT_BROKEN,  /* the seal is wrong: changed on the way */
+  BY_FRAGMENT_ABSURD,  /* sealed, but no sender that follows docs/wire.md makes such fields */
+};
+
+static inline uint32_t by_fragment_bytes(const struct by_fragment *fragment) {
+  return (1u + fragment->lines) * BY_FRAGMENT_LINE;
+}
+
+static inline uint64_t by_fragment_number(const struct by_fragment *fragment, uint32_t slots) {
+  return (uint64_t)fragment->epoch * slots + fragment->slot;
+}
+
+/* a - b of epochs, which wrap. */
+static inline int32_t by_epoch_distance(uint32_t a, uint32_t b) {
+  return (int32_t)(a - b);
+}
+
+static inline uint32_t by_worker_count(uint64_t workers) {
+  return (uint32_t)__builtin_popcountll(workers);
+}
+
+/* Each 32-bit word but the seal times a constant of its own: multilinear hashing, whose high half is as good as random
+ * for any change. Against faults of memory and wires, not against forgers. */
+static inline uint32_t by_fragment_seal_of(const struct by_fragment *fragment) {
+  const uint32_t *w = (const uint32_t *)(const void *)fragment;
+  uint64_t a = w[0] * 0x9ae16a3b2f90404full + w[1] * 0xc949c7defee3a6a1ull + w[2] * 0xd6e8feb86659fd93ull +
+               w[3] * 0xe7037ed1a0b428dbull + w[4] * 0x8ebc6af09c88c6e3ull;
+  uint64_t b = w[5] * 0x589965cc75374cc3ull + w[6] * 0x1d8e4e27c47d124full + w[7] * 0xa0761d6478bd642full +
+               w[8] * 0xeb44accab455d165ull + w[10] * 0x2d358dccaa6c78a5ull;
+  uint64_t c = w[11] * 0x8bb84b93962eacc9ull + w[12] * 0x4b33a62ed433d4a3ull + w[13] * 0x4d5a2da51de1aa47ull +
+               w[14] * 0xa3b195354a39b70dull + w[15] * 0x1b03738712fad5c9ull;
+  return (uint32_t)((a + b + c + 0xbf58476d1ce4e5b9ull) >> 32);
+}
+
+static inline void by_fragment_seal(struct by_fragment *fragment) {
+  fragment->seal = by_fragment_seal_of(fragment);
+}
+
+static inline bool by_fragment_is_probe(const struct by_fragment *fragment) {
+  return fragment->type == BY_FRAGMENT_PROBE || fragment->type == BY_FRAGMENT_PROBE_REPLY;
+}
+
+/* Of a kind that carries terms. */
+static inline bool by_fragment_has_terms(const struct by_fragment *fragment) {
+  return fragment->type >= BY_FRAGMENT_UP && fragment->type <= BY_FRAGMENT_RESULT_MC;
+}
+
+static inline bool by_fragment_lines_fit(const struct by_fragment *fragment) {
+  if (by_fragment_is_probe(fragment)) return fragment->lines == BY_PROBE_LINES;
+  if (!by_fragment_has_terms(fragment)) return fragment->lines == 0;
+  return fragment->lines >= 1 && fragment->lines <= BY_FRAGMENT_LINES &&
+         (fragment->dtype == BY_FRAGMENT_PAIRS || fragment->dtype == BY_FRAGMENT_FLOAT32);
+}
+
+/* What a fragment is about includes its own worker; a reply says what the server holds, which may be nothing. Entries
+ * of the stack are checked where they are used. */
+static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
+  return fragment->type >= BY_FRAGMENT_UP && fragment->type <= BY_FRAGMENT_NACK &&
+         !(fragment->flags & ~BY_FRAGMENT_FLAGS) && fragment->hops <= BY_FRAGMENT_HOPS &&
+         fragment->rank < BY_FRAGMENT_WORKERS &&
+         (fragment->workers >> fragment->rank & 1 || fragment->type == BY_FRAGMENT_PROBE_REPLY) &&
+         (fragment->type == BY_FRAGMENT_RESULT_MC ? fragment->hop < BY_FRAGMENT_HOPS && fragment->hops == 0
+                                                  : fragment->hop <= fragment->hops) &&
+         by_fragment_lines_fit(fragment);
+}
+
+/* Whether a UDP payload of `bytes` is a fragment. Where it has 64 bytes or more, those must be readable; the rest is
+ * not looked at. */
+static inline enum by_fragment_fault by_fragment_check(const struct by_fragment *fragment, uint32_t bytes) {
+  if (bytes < sizeof *fragment) return BY_FRAGMENT_SHORT;
+  if (fragment->magic != BY_FRAGMENT_MAGIC || fragment->version != BY_FRAGMENT_VERSION) return BY_FRAGMENT_FOREIGN;
+  if (fragment->seal != by_fragment_seal_of(fragment)) return BY_FRAGMENT_BROKEN;
+  if (!by_fragment_is_sensible(fragment)) return BY_FRAGMENT_ABSURD;
+  if (bytes < by_fragment_bytes(fragment)) return BY_FRAGMENT_SHORT;
+  if (bytes > by_fragment_bytes(fragment)) return BY_FRAGMENT_LONG;
+  return BY_FRAGMENT_SOUND;
+}
+
+/* An empty header of this type for one worker; the caller fills in the rest and seals it last. */
+static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragment_type type, uint16_t rank) {
+  *fragment =
+      (struct by_fragment){.magic = BY_FRAGMENT_MAGIC,
+                           .version = BY_FRAGMENT_VERSION,
+                           .type = (uint8_t)type,
+                           .rank = rank,
+                           .workers = 1ull << (rank & (BY_FRAGMENT_WORKERS - 1)),
+                           .lines = type == BY_FRAGMENT_PROBE || type == BY_FRAGMENT_PROBE_REPLY ? BY_PROBE_LINES : 0};
+}
+
+/* Adds the next switch on the way; false: the stack is full or the numbers are none. */
+static inline bool by_fragment_push(struct by_fragment *fragment, uint32_t port, uint32_t workers) {
+  if (fragment->hops >= BY_FRAGMENT_HOPS || port >= BY_FRAGMENT_PORTS || workers > BY_FRAGMENT_WORKERS) return false;
+  fragment->stack[fragment->hops++] = (struct by_hop){.port = (uint8_t)port, .workers = (uint8_t)workers};
+  return true;
+}
+
+#endif
