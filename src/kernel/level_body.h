@@ -14,6 +14,7 @@
 #else
 #include "element.h"
 #endif
+#include "fixed_body.h"
 
 #define OUT_OF_LINE __attribute__((noinline))
 
@@ -91,6 +92,28 @@ ORDER(u8, BANYAN_UINT8) /* the rest does not know signed bytes from unsigned one
 INTEGER(i32, BANYAN_INT32)
 INTEGER(i64, BANYAN_INT64)
 
+#define FIXED(name, type)                                                                                              \
+  static uint32_t name##_largest(const void *src, size_t count) {                                                      \
+    return largest_all(type, src, count);                                                                              \
+  }                                                                                                                    \
+  static uint64_t name##_quantise(void *dst, const void *src, size_t count, struct by_kernel_factors by,               \
+                                  const int32_t *key) {                                                                \
+    return quantise_all(type, dst, src, count, by, key);                                                               \
+  }                                                                                                                    \
+  static uint64_t name##_dequantise(void *dst, const void *src, size_t count, struct by_kernel_factors by,             \
+                                    const int32_t *key) {                                                              \
+    return dequantise_all(type, dst, src, count, by, key);                                                             \
+  }
+
+FIXED(f32, BANYAN_FLOAT32)
+FIXED(f16, BANYAN_FLOAT16)
+FIXED(bf16, BANYAN_BFLOAT16)
+FIXED(i32, BANYAN_INT32)
+
+static uint64_t check(const void *pairs, size_t count, const int32_t *key) {
+  return check_all(pairs, count, key);
+}
+
 /* A row of the table: who adds and multiplies, who compares, and with BITWISE who does the bits. */
 #define ROW(name, order)                                                                                               \
   [BANYAN_SUM] = name##_sum, [BANYAN_PRODUCT] = name##_product, [BANYAN_MIN] = order##_min, [BANYAN_MAX] = order##_max
@@ -116,4 +139,17 @@ const struct by_kernel_table LEVEL = {
                [BANYAN_FLOAT64] = f64_divide,
                [BANYAN_FLOAT16] = f16_divide,
                [BANYAN_BFLOAT16] = bf16_divide},
+    .largest = {[BANYAN_FLOAT32] = f32_largest,
+                [BANYAN_FLOAT16] = f16_largest,
+                [BANYAN_BFLOAT16] = bf16_largest,
+                [BANYAN_INT32] = i32_largest},
+    .quantise = {[BANYAN_FLOAT32] = f32_quantise,
+                 [BANYAN_FLOAT16] = f16_quantise,
+                 [BANYAN_BFLOAT16] = bf16_quantise,
+                 [BANYAN_INT32] = i32_quantise},
+    .dequantise = {[BANYAN_FLOAT32] = f32_dequantise,
+                   [BANYAN_FLOAT16] = f16_dequantise,
+                   [BANYAN_BFLOAT16] = bf16_dequantise,
+                   [BANYAN_INT32] = i32_dequantise},
+    .check = check,
 };

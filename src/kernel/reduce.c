@@ -60,7 +60,7 @@ static enum by_kernel_level fastest_level(void) {
 /* NULL until first used. Threads that find the level at the same time find the same. */
 static _Atomic(const struct by_kernel_table *) current;
 
-static const struct by_kernel_table *table(void) {
+const struct by_kernel_table *by_kernel_table(void) {
   const struct by_kernel_table *found = atomic_load_explicit(&current, memory_order_relaxed);
   if (found) return found;
   const struct by_kernel_table *fastest = tables[fastest_level()];
@@ -70,12 +70,12 @@ static const struct by_kernel_table *table(void) {
 
 by_kernel_reduce_fn by_kernel_reduce(enum banyan_dtype dtype, enum banyan_op op) {
   if ((unsigned)dtype >= BANYAN_DTYPES || (unsigned)op >= BANYAN_OPS) return NULL;
-  return table()->reduce[dtype][op == BANYAN_AVERAGE ? BANYAN_SUM : op];
+  return by_kernel_table()->reduce[dtype][op == BANYAN_AVERAGE ? BANYAN_SUM : op];
 }
 
 void by_kernel_scale(enum banyan_dtype dtype, void *dst, const void *src, double factor, size_t count) {
   assert((unsigned)dtype < BY_KERNEL_FLOATS);
-  table()->scale[dtype](dst, src, factor, count);
+  by_kernel_table()->scale[dtype](dst, src, factor, count);
 }
 
 /* float64's division is the faster one and good for up to 32 bits: a quotient x / d that is no integer is 1 / d or more
@@ -105,14 +105,14 @@ void by_kernel_divide(enum banyan_dtype dtype, void *dst, const void *src, int64
   if ((unsigned)dtype >= BY_KERNEL_FLOATS) {
     divide_integers(dtype, dst, src, divisor, count);
   } else if (!(divisor & (divisor - 1))) { /* the inverse of a power of two is exact, and so is as good */
-    table()->scale[dtype](dst, src, 1.0 / (double)divisor, count);
+    by_kernel_table()->scale[dtype](dst, src, 1.0 / (double)divisor, count);
   } else {
-    table()->divide[dtype](dst, src, (double)divisor, count);
+    by_kernel_table()->divide[dtype](dst, src, (double)divisor, count);
   }
 }
 
 enum by_kernel_level by_kernel_level_get(void) {
-  const struct by_kernel_table *used = table();
+  const struct by_kernel_table *used = by_kernel_table();
   int level = BY_KERNEL_LEVELS - 1;
   while (level > 0 && tables[level] != used) level--;
   return (enum by_kernel_level)level;
