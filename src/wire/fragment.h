@@ -47,8 +47,16 @@ enum by_fragment_flags {
 };
 
 /* What the lines hold. Pairs: two int32 as hi * 2^32 + lo, one signed 64-bit number, so that one addition adds both;
- * lo = (int32) pair, hi = (pair - lo) >> 32. A value is its int32 times 2^exponent. */
-enum by_fragment_dtype { BY_FRAGMENT_PAIRS = 1, BY_FRAGMENT_FLOAT32 = 2 };
+ * lo = (int32) pair, hi = (pair - lo) >> 32; what they count is for the ends to know, see src/kernel/fixed.h. The last
+ * three are terms that have no fixed point, as they are: only servers add those. */
+enum by_fragment_dtype {
+  BY_FRAGMENT_PAIRS = 1,
+  BY_FRAGMENT_FLOAT32 = 2,
+  BY_FRAGMENT_INT32 = 3,
+  BY_FRAGMENT_FLOAT16 = 4,
+  BY_FRAGMENT_BFLOAT16 = 5,
+  BY_FRAGMENT_DTYPES = 6
+};
 
 /* One switch on the way, in the order of travel. */
 struct by_hop {
@@ -73,8 +81,9 @@ struct by_fragment {
   uint32_t seal;    /* of the header as it is now; made anew by whoever changes it */
   uint32_t call;    /* what all workers must agree on, hashed: terms of calls that differ are never merged */
   uint8_t dtype;
-  uint8_t lines; /* of the payload */
-  int16_t exponent;
+  uint8_t lines;    /* of the payload */
+  uint8_t exponent; /* of pairs: what all terms of this fragment have been scaled by */
+  uint8_t ahead;    /* the largest of the terms' exponents in a later fragment; a sum has the largest of its terms' */
   struct by_hop stack[BY_FRAGMENT_HOPS];
 };
 
@@ -149,8 +158,8 @@ static inline bool by_fragment_has_terms(const struct by_fragment *fragment) {
 static inline bool by_fragment_lines_fit(const struct by_fragment *fragment) {
   if (by_fragment_is_probe(fragment)) return fragment->lines == BY_PROBE_LINES;
   if (!by_fragment_has_terms(fragment)) return fragment->lines == 0;
-  return fragment->lines >= 1 && fragment->lines <= BY_FRAGMENT_LINES &&
-         (fragment->dtype == BY_FRAGMENT_PAIRS || fragment->dtype == BY_FRAGMENT_FLOAT32);
+  return fragment->lines <= BY_FRAGMENT_LINES && fragment->dtype >= BY_FRAGMENT_PAIRS &&
+         fragment->dtype < BY_FRAGMENT_DTYPES;
 }
 
 /* What a fragment is about includes its own worker; a reply says what the server holds, which may be nothing. Entries

@@ -14,7 +14,8 @@ static struct by_fragment term(void) {
   fragment.call = 77;
   fragment.dtype = BY_FRAGMENT_PAIRS;
   fragment.lines = 16;
-  fragment.exponent = -149;
+  fragment.exponent = 149;
+  fragment.ahead = 255;
   assert_true(by_fragment_push(&fragment, 3, 4));
   assert_true(by_fragment_push(&fragment, 63, 0));
   by_fragment_seal(&fragment);
@@ -31,7 +32,7 @@ static void test_layout(void **state) {
   (void)state;
   static const uint8_t wanted[64] = {0x42, 0x59, 1, 1, 0,  0, 2, 0, 0x34, 0x12, 3,    0,    17, 0, 5,  0, 0x20, 0,
                                      0,    0,    0, 0, 0,  0, 8, 7, 6,    5,    4,    3,    2,  1, 9,  0, 0,    0,
-                                     0,    0,    0, 0, 77, 0, 0, 0, 1,    16,   0x6b, 0xff, 3,  4, 63, 0};
+                                     0,    0,    0, 0, 77, 0, 0, 0, 1,    16,   0x95, 0xff, 3,  4, 63, 0};
   struct by_fragment fragment = term();
   assert_int_not_equal(fragment.seal, 0);
   fragment.seal = 0;
@@ -87,6 +88,7 @@ static void test_absurd_fields(void **state) {
   (void)state;
   struct by_fragment changed;
   assert_int_equal(sealed(WITH(lines, BY_FRAGMENT_LINES)), BY_FRAGMENT_SOUND);
+  assert_int_equal(sealed(WITH(lines, 0)), BY_FRAGMENT_SOUND);
   assert_int_equal(sealed(WITH(hop, 2)), BY_FRAGMENT_SOUND);
   absurd(WITH(type, 0));
   absurd(WITH(type, BY_FRAGMENT_NACK + 1));
@@ -97,10 +99,9 @@ static void test_absurd_fields(void **state) {
   absurd(WITH(rank, 64));
   absurd(WITH(rank, 64 + 5));
   absurd(WITH(workers, 0));
-  absurd(WITH(lines, 0));
   absurd(WITH(lines, BY_FRAGMENT_LINES + 1));
   absurd(WITH(dtype, 0));
-  absurd(WITH(dtype, 3));
+  absurd(WITH(dtype, BY_FRAGMENT_DTYPES));
 }
 
 /* Each kind has its size. */
