@@ -169,7 +169,7 @@ static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
          !(fragment->flags & ~BY_FRAGMENT_FLAGS) && fragment->hops <= BY_FRAGMENT_HOPS &&
          fragment->rank < BY_FRAGMENT_WORKERS &&
          (fragment->workers >> fragment->rank & 1 || fragment->type == BY_FRAGMENT_PROBE_REPLY) &&
-         (fragment->type == BY_FRAGMENT_RESULT_MC ? fragment->hop < BY_FRAGMENT_HOPS && fragment->hops == 0
+         (fragment->type == BY_FRAGMENT_RESULT_MC ? fragment->hop <= BY_FRAGMENT_HOPS && fragment->hops == 0
                                                   : fragment->hop <= fragment->hops) &&
          by_fragment_lines_fit(fragment);
 }

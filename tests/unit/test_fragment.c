@@ -126,9 +126,9 @@ static void test_kinds(void **state) {
   fragment.type = BY_FRAGMENT_RESULT_MC;
   absurd(fragment);
   fragment.hops = 0;
-  fragment.hop = 7;
-  assert_int_equal(sealed(fragment), BY_FRAGMENT_SOUND);
   fragment.hop = 8;
+  assert_int_equal(sealed(fragment), BY_FRAGMENT_SOUND);
+  fragment.hop = 9;
   absurd(fragment);
 }
 

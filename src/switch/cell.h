@@ -1,0 +1,314 @@
+/* What a switch does with a fragment: whether it may pass, what it is added to,
+ * where it goes. No I/O, no clock, no memory of its own; compiled for user space
+ * and, with clang -target bpf, for XDP. The caller finds the grant of the packet's
+ * job, calls by_switch_enter and, where that asks for the cell, by_cell_decide and
+ * by_cell_apply under its lock; then it seals the packet again if that is to go
+ * on. Packets have passed by_fragment_check. */
+#ifndef BY_SWITCH_CELL_H
+#define BY_SWITCH_CELL_H
+
+#include "fragment.h"
+
+enum by_cell_state {
+  BY_CELL_FREE = 0,
+  BY_CELL_FILLING = 1,
+  BY_CELL_COMPLETE = 2, /* the sum stays, for those whose packets were lost behind this switch */
+  BY_CELL_RELEASED = 3, /* the epoch is over: without this tombstone, a late packet would look like the first */
+};
+
+/* What all terms in a cell have in common. */
+struct by_shape {
+  uint32_t call;
+  uint8_t dtype;
+  uint8_t lines;
+  int16_t exponent;
+};
+
+/* The sum itself lies beside it: BY_CELL_PAIRS numbers. All zeros: free. */
+struct by_cell {
+  uint64_t workers; /* whose terms are in */
+  uint64_t check;
+  uint32_t epoch;
+  uint16_t job; /* of another job or key: free */
+  uint16_t key;
+  struct by_shape shape;
+  uint16_t flags;   /* the sticky ones of its terms */
+  uint8_t expected; /* workers */
+  uint8_t state;
+};
+
+enum { BY_CELL_PAIRS = BY_FRAGMENT_LINES * 8 };
+
+/* What a job may do here. A new grant has a new key, which frees its cells. */
+struct by_grant {
+  uint64_t below; /* ports towards workers, a bit each */
+  uint64_t above; /* ports towards the server */
+  uint32_t base;  /* its cells: slots 0 to count - 1 */
+  uint32_t count;
+  uint16_t job;
+  uint16_t key;
+  uint16_t group; /* who gets results for all */
+  uint8_t dtype;  /* what its cells hold */
+  uint8_t reserved;
+};
+
+/* What happened to a packet. Each packet is one of these, so that together they count all. */
+enum by_event {
+  BY_EVENT_MALFORMED = 0,  /* no fragment; dropped */
+  BY_EVENT_WRONG_KEY = 1,  /* of an older or invented grant; dropped */
+  BY_EVENT_WRONG_PORT = 2, /* came or wants to leave by a port that the job has not; dropped */
+  BY_EVENT_NO_GRANT = 3,   /* passed unmerged */
+  BY_EVENT_NO_ENTRY = 4,   /* its stack has nothing for this switch; passed as it is */
+  BY_EVENT_NO_CELL = 5,    /* slot outside the grant, or a type that its cells do not hold; unmerged */
+  BY_EVENT_CONFLICT = 6,   /* the cell has some of its terms, or is of another call; unmerged */
+  BY_EVENT_STALE = 7,      /* of an epoch that is over; unmerged */
+  BY_EVENT_UNMERGED = 8,   /* was so when it came */
+  BY_EVENT_FORWARDED = 9,  /* nothing was to be done */
+  BY_EVENT_STORED = 10,    /* the first of its cell; dropped */
+  BY_EVENT_ADDED = 11,     /* dropped */
+  BY_EVENT_COMPLETED = 12, /* the last of its cell; goes on as the sum */
+  BY_EVENT_REPEATED = 13,  /* is in the sum already, which goes on again */
+  BY_EVENT_DUPLICATE = 14, /* is in the cell already, which waits for others; dropped */
+  BY_EVENT_RELEASED = 15,  /* a result that has freed its cell */
+  BY_EVENT_RESULT = 16,    /* a result, with no cell to free */
+  BY_EVENT_PROBED = 17,
+  BY_EVENTS = 18
+};
+
+enum by_verdict_kind {
+  BY_VERDICT_DROP = 0,
+  BY_VERDICT_PASS,      /* to wherever its address leads */
+  BY_VERDICT_FORWARD,   /* by `port` */
+  BY_VERDICT_MULTICAST, /* to the members of the grant's group */
+  BY_VERDICT_CELL,      /* not decided: by_cell_decide with cell base + slot */
+};
+
+struct by_verdict {
+  uint8_t kind;
+  uint8_t port;
+  uint8_t event;
+};
+
+static inline struct by_verdict by_verdict_drop(enum by_event event) {
+  return (struct by_verdict){.kind = BY_VERDICT_DROP, .event = (uint8_t)event};
+}
+
+/* Direction is a matter of ports; only a NACK may go either way. */
+static inline bool by_grant_allows(const struct by_grant *grant, uint32_t type, uint32_t from, uint32_t to) {
+  bool up = type == BY_FRAGMENT_UP || type == BY_FRAGMENT_PROBE || type == BY_FRAGMENT_NACK;
+  bool down = type != BY_FRAGMENT_UP && type != BY_FRAGMENT_PROBE;
+  if (from >= BY_FRAGMENT_PORTS || to >= BY_FRAGMENT_PORTS) return false;
+  return (up && (grant->below >> from & 1) && (grant->above >> to & 1)) ||
+         (down && (grant->above >> from & 1) && (grant->below >> to & 1));
+}
+
+/* No grant: nothing is known of the packet's job, so its address decides where it goes. */
+static inline struct by_verdict by_switch_pass(struct by_fragment *fragment) {
+  if (fragment->type == BY_FRAGMENT_RESULT_MC) return by_verdict_drop(BY_EVENT_NO_GRANT);
+  if (fragment->type == BY_FRAGMENT_UP) fragment->flags |= BY_FRAGMENT_BUSY;
+  if (fragment->hop < fragment->hops) fragment->hop++;
+  return (struct by_verdict){.kind = BY_VERDICT_PASS, .event = BY_EVENT_NO_GRANT};
+}
+
+/* What the job's cells have to do with a fragment that may leave by `port`. */
+static inline struct by_verdict by_switch_route(const struct by_grant *grant, struct by_fragment *fragment,
+                                                uint8_t port, uint8_t workers) {
+  struct by_verdict verdict = {.kind = BY_VERDICT_FORWARD, .port = port, .event = BY_EVENT_FORWARDED};
+  if (fragment->type == BY_FRAGMENT_PROBE) {
+    verdict.event = BY_EVENT_PROBED;
+  } else if (fragment->type == BY_FRAGMENT_RESULT) {
+    verdict.event = BY_EVENT_RESULT;
+  } else if (fragment->type != BY_FRAGMENT_UP) {
+    return verdict;
+  } else if (fragment->flags & BY_FRAGMENT_UNMERGED) {
+    verdict.event = BY_EVENT_UNMERGED;
+    return verdict;
+  }
+  if (!workers) return verdict;
+  if (fragment->slot < grant->count && (fragment->type != BY_FRAGMENT_UP || fragment->dtype == grant->dtype)) {
+    verdict.kind = BY_VERDICT_CELL;
+  } else if (fragment->type == BY_FRAGMENT_UP) {
+    fragment->flags |= BY_FRAGMENT_BUSY;
+    verdict.event = BY_EVENT_NO_CELL;
+  }
+  return verdict;
+}
+
+/* A result for all needs no stack. It may come only from above, and its members were chosen with the grant. */
+static inline struct by_verdict by_switch_spread(const struct by_grant *grant, struct by_fragment *fragment,
+                                                 uint32_t from) {
+  if (from >= BY_FRAGMENT_PORTS || !(grant->above >> from & 1)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
+  if (fragment->hop >= BY_FRAGMENT_HOPS) return by_verdict_drop(BY_EVENT_MALFORMED); /* groups in a circle */
+  fragment->hop++;
+  return (struct by_verdict){.kind = fragment->slot < grant->count ? BY_VERDICT_CELL : BY_VERDICT_MULTICAST,
+                             .event = BY_EVENT_RESULT};
+}
+
+/* A fragment has come in by port `from`; `grant` is its job's, or NULL. */
+static inline struct by_verdict by_switch_enter(const struct by_grant *grant, struct by_fragment *fragment,
+                                                uint32_t from) {
+  if (!grant) return by_switch_pass(fragment);
+  if (grant->key != fragment->key) return by_verdict_drop(BY_EVENT_WRONG_KEY);
+  if (fragment->type == BY_FRAGMENT_RESULT_MC) return by_switch_spread(grant, fragment, from);
+  uint32_t at = fragment->hop;
+  if (at >= fragment->hops || at >= BY_FRAGMENT_HOPS)
+    return (struct by_verdict){.kind = BY_VERDICT_PASS, .event = BY_EVENT_NO_ENTRY};
+  struct by_hop hop = fragment->stack[at];
+  if (hop.workers > BY_FRAGMENT_WORKERS) return by_verdict_drop(BY_EVENT_MALFORMED);
+  if (!by_grant_allows(grant, fragment->type, from, hop.port)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
+  fragment->hop++;
+  return by_switch_route(grant, fragment, hop.port, hop.workers);
+}
+
+/* How many workers this switch waits for, after by_switch_enter. */
+static inline uint8_t by_switch_expected(const struct by_fragment *fragment) {
+  return fragment->stack[(fragment->hop - 1) & (BY_FRAGMENT_HOPS - 1)].workers;
+}
+
+/* What to do with the payload. */
+enum by_cell_action {
+  BY_CELL_LEAVE,    /* nothing */
+  BY_CELL_STORE,    /* the cell becomes the payload */
+  BY_CELL_ADD,      /* the payload is added to the cell */
+  BY_CELL_ADD_EMIT, /* and the sum goes into the packet */
+  BY_CELL_EMIT,     /* the sum goes into the packet */
+};
+
+static inline bool by_cell_is_of(const struct by_cell *cell, const struct by_fragment *fragment) {
+  return cell->state != BY_CELL_FREE && cell->job == fragment->job && cell->key == fragment->key;
+}
+
+static inline bool by_cell_fits(const struct by_cell *cell, const struct by_fragment *fragment) {
+  return cell->shape.call == fragment->call && cell->shape.dtype == fragment->dtype &&
+         cell->shape.lines == fragment->lines && cell->shape.exponent == fragment->exponent &&
+         cell->expected == by_switch_expected(fragment);
+}
+
+/* The header that goes on with the sum: whose packet it was stays. */
+static inline void by_cell_emit(const struct by_cell *cell, struct by_fragment *fragment) {
+  fragment->workers = cell->workers;
+  fragment->check = cell->check;
+  fragment->flags |= (uint16_t)(cell->flags | BY_FRAGMENT_AGGREGATED);
+}
+
+/* Some worker's term is in: the packet is dropped, or goes on with the sum if that was the last. */
+static inline enum by_cell_action by_cell_fill(struct by_cell *cell, struct by_fragment *fragment, bool first,
+                                               struct by_verdict *verdict) {
+  if (by_worker_count(cell->workers) < cell->expected) {
+    verdict->kind = BY_VERDICT_DROP;
+    verdict->event = first ? BY_EVENT_STORED : BY_EVENT_ADDED;
+    return first ? BY_CELL_STORE : BY_CELL_ADD;
+  }
+  cell->state = BY_CELL_COMPLETE;
+  verdict->event = BY_EVENT_COMPLETED;
+  by_cell_emit(cell, fragment);
+  return first ? BY_CELL_STORE : BY_CELL_ADD_EMIT;
+}
+
+static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct by_fragment *fragment,
+                                                    struct by_verdict *verdict) {
+  *cell = (struct by_cell){.workers = fragment->workers,
+                           .check = fragment->check,
+                           .epoch = fragment->epoch,
+                           .job = fragment->job,
+                           .key = fragment->key,
+                           .shape = {fragment->call, fragment->dtype, fragment->lines, fragment->exponent},
+                           .flags = fragment->flags & BY_FRAGMENT_STICKY,
+                           .expected = by_switch_expected(fragment),
+                           .state = BY_CELL_FILLING};
+  return by_cell_fill(cell, fragment, true, verdict);
+}
+
+/* No other switch may merge it either: the server puts it together. */
+static inline enum by_cell_action by_cell_refuse(struct by_fragment *fragment, enum by_fragment_flags flag,
+                                                 enum by_event event, struct by_verdict *verdict) {
+  fragment->flags |= (uint16_t)flag;
+  verdict->event = (uint8_t)event;
+  return BY_CELL_LEAVE;
+}
+
+/* Its term is in the cell already. */
+static inline enum by_cell_action by_cell_repeat(const struct by_cell *cell, struct by_fragment *fragment,
+                                                 struct by_verdict *verdict) {
+  if (cell->state == BY_CELL_COMPLETE) {
+    verdict->event = BY_EVENT_REPEATED;
+    by_cell_emit(cell, fragment);
+    return BY_CELL_EMIT;
+  }
+  *verdict = by_verdict_drop(BY_EVENT_DUPLICATE);
+  return BY_CELL_LEAVE;
+}
+
+/* A term, or a sum of terms from a switch below. */
+static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_fragment *fragment,
+                                                struct by_verdict *verdict) {
+  bool mine = by_cell_is_of(cell, fragment);
+  int32_t ahead = by_epoch_distance(fragment->epoch, cell->epoch);
+  if (mine && (ahead < 0 || (ahead == 0 && cell->state == BY_CELL_RELEASED)))
+    return by_cell_refuse(fragment, BY_FRAGMENT_STALE, BY_EVENT_STALE, verdict);
+  if (!mine || ahead > 0) {
+    if (by_worker_count(fragment->workers) > by_switch_expected(fragment))
+      return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
+    return by_cell_take_over(cell, fragment, verdict);
+  }
+  uint64_t united = cell->workers | fragment->workers;
+  if (!by_cell_fits(cell, fragment)) return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
+  if (united == cell->workers) return by_cell_repeat(cell, fragment, verdict);
+  if ((cell->workers & fragment->workers) || by_worker_count(united) > cell->expected)
+    return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
+  cell->workers = united;
+  cell->check += fragment->check;
+  cell->flags |= fragment->flags & BY_FRAGMENT_STICKY;
+  return by_cell_fill(cell, fragment, false, verdict);
+}
+
+/* A result frees the cell of its own epoch and no other: a late one must not free a newer sum. */
+static inline void by_cell_release(struct by_cell *cell, const struct by_fragment *fragment,
+                                   struct by_verdict *verdict) {
+  verdict->kind = fragment->type == BY_FRAGMENT_RESULT_MC ? BY_VERDICT_MULTICAST : BY_VERDICT_FORWARD;
+  if (!by_cell_is_of(cell, fragment) || cell->epoch != fragment->epoch || cell->state == BY_CELL_RELEASED) return;
+  cell->state = BY_CELL_RELEASED;
+  verdict->event = BY_EVENT_RELEASED;
+}
+
+/* A fragment for which by_switch_enter has asked for its cell: completes the verdict and says what is to be done with
+ * the payload. A probe is looked after by by_probe_write. */
+static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by_fragment *fragment,
+                                                 struct by_verdict *verdict) {
+  verdict->kind = BY_VERDICT_FORWARD;
+  if (fragment->type == BY_FRAGMENT_UP) return by_cell_merge(cell, fragment, verdict);
+  if (fragment->type != BY_FRAGMENT_PROBE) by_cell_release(cell, fragment, verdict);
+  return BY_CELL_LEAVE;
+}
+
+/* A probe passes; `cell` is NULL where there is none for it. `records` holds BY_FRAGMENT_HOPS. */
+static inline void by_probe_write(struct by_probe *records, const struct by_fragment *fragment,
+                                  const struct by_cell *cell) {
+  struct by_probe *record = &records[(fragment->hop - 1) & (BY_FRAGMENT_HOPS - 1)];
+  *record = (struct by_probe){.seen = 1};
+  if (!cell) return;
+  record->granted = 1;
+  if (!by_cell_is_of(cell, fragment)) return;
+  record->state = cell->state;
+  record->epoch = cell->epoch;
+  record->workers = cell->workers;
+}
+
+/* Adds pairs, line by line, as far as `lines` and `end` of the packet let it. The check of `end` is what proves to a
+ * verifier that it stays in the packet. */
+static inline void by_cell_apply(enum by_cell_action action, uint64_t *sum, uint64_t *payload, uint32_t lines,
+                                 const void *end) {
+  for (uint32_t line = 0; line < BY_FRAGMENT_LINES; line++, sum += 8, payload += 8) {
+    if (line >= lines || (const void *)(payload + 8) > end) return;
+    if (action == BY_CELL_STORE)
+      for (int i = 0; i < 8; i++) sum[i] = payload[i];
+    else if (action == BY_CELL_ADD)
+      for (int i = 0; i < 8; i++) sum[i] += payload[i];
+    else if (action == BY_CELL_ADD_EMIT)
+      for (int i = 0; i < 8; i++) payload[i] = sum[i] += payload[i];
+    else if (action == BY_CELL_EMIT)
+      for (int i = 0; i < 8; i++) payload[i] = sum[i];
+  }
+}
+
+#endif
