@@ -21,7 +21,7 @@ struct by_shape {
   uint32_t call;
   uint8_t dtype;
   uint8_t lines;
-  int16_t exponent;
+  uint8_t exponent;
 };
 
 /* The sum itself lies beside it: BY_CELL_PAIRS numbers. All zeros: free. */
@@ -33,6 +33,7 @@ struct by_cell {
   uint16_t key;
   struct by_shape shape;
   uint16_t flags;   /* the sticky ones of its terms */
+  uint8_t ahead;    /* the largest of its terms */
   uint8_t expected; /* workers */
   uint8_t state;
 };
@@ -188,6 +189,7 @@ static inline bool by_cell_fits(const struct by_cell *cell, const struct by_frag
 static inline void by_cell_emit(const struct by_cell *cell, struct by_fragment *fragment) {
   fragment->workers = cell->workers;
   fragment->check = cell->check;
+  fragment->ahead = cell->ahead;
   fragment->flags |= (uint16_t)(cell->flags | BY_FRAGMENT_AGGREGATED);
 }
 
@@ -214,6 +216,7 @@ static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct
                            .key = fragment->key,
                            .shape = {fragment->call, fragment->dtype, fragment->lines, fragment->exponent},
                            .flags = fragment->flags & BY_FRAGMENT_STICKY,
+                           .ahead = fragment->ahead,
                            .expected = by_switch_expected(fragment),
                            .state = BY_CELL_FILLING};
   return by_cell_fill(cell, fragment, true, verdict);
@@ -259,6 +262,7 @@ static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_
   cell->workers = united;
   cell->check += fragment->check;
   cell->flags |= fragment->flags & BY_FRAGMENT_STICKY;
+  if (fragment->ahead > cell->ahead) cell->ahead = fragment->ahead;
   return by_cell_fill(cell, fragment, false, verdict);
 }
 

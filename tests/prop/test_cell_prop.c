@@ -13,6 +13,7 @@ struct model_cell {
   uint64_t epoch;     /* does not wrap */
   uint32_t expected;
   uint16_t sticky;
+  uint8_t ahead;
 };
 
 struct world {
@@ -105,7 +106,8 @@ static uint32_t some_packet(struct world *world, struct packet *packet, uint64_t
   head->epoch = (uint32_t)*epoch;
   head->call = rarely(world);
   head->dtype = rarely(world) ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS;
-  head->exponent = (int16_t)-rarely(world);
+  head->exponent = rarely(world);
+  head->ahead = (uint8_t)pick(world, 256);
   if (by_fragment_has_terms(head)) head->lines = (uint8_t)(1 + rarely(world));
   head->workers = some_workers(world);
   while (!(head->workers >> head->rank & 1)) head->rank++;
@@ -141,6 +143,7 @@ static struct by_verdict send_sum(struct model_cell *cell, struct packet *packet
   for (int i = 0; i < 64; i++)
     if (cell->has[i]) workers |= 1ull << i;
   fill_terms(packet, workers);
+  packet->head.ahead = cell->ahead;
   packet->head.flags |= (uint16_t)(cell->sticky | BY_FRAGMENT_AGGREGATED);
   return say(BY_VERDICT_FORWARD, port, event);
 }
@@ -170,6 +173,7 @@ static struct by_verdict model_up(struct model_cell *cell, struct packet *packet
   if (first) *cell = (struct model_cell){.used = true, .like = *packet, .epoch = epoch, .expected = hop.workers};
   for (int i = 0; i < 64; i++) cell->has[i] |= workers >> i & 1;
   cell->sticky |= packet->head.flags & (BY_FRAGMENT_CE | BY_FRAGMENT_OVERFLOW);
+  cell->ahead = cell->ahead > packet->head.ahead ? cell->ahead : packet->head.ahead;
   cell->complete = contributors(cell->has) == cell->expected;
   if (cell->complete) return send_sum(cell, packet, hop.port, BY_EVENT_COMPLETED);
   return say(BY_VERDICT_DROP, 0, first ? BY_EVENT_STORED : BY_EVENT_ADDED);
