@@ -285,10 +285,11 @@ static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by
   return BY_CELL_LEAVE;
 }
 
-/* A probe passes; `cell` is NULL where there is none for it. `records` holds BY_FRAGMENT_HOPS. */
-static inline void by_probe_write(struct by_probe *records, const struct by_fragment *fragment,
+/* A probe passes; `cell` is NULL where there is none for it. `records` holds BY_FRAGMENT_HOPS, up to `end`. */
+static inline void by_probe_write(struct by_probe *records, const void *end, const struct by_fragment *fragment,
                                   const struct by_cell *cell) {
   struct by_probe *record = &records[(fragment->hop - 1) & (BY_FRAGMENT_HOPS - 1)];
+  if ((const void *)(record + 1) > end) return;
   *record = (struct by_probe){.seen = 1};
   if (!cell) return;
   record->granted = 1;

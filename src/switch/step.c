@@ -17,15 +17,15 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_c
   if (by_fragment_check(packet, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
   struct by_verdict verdict = by_switch_enter(grant, packet, from);
   struct by_cell *cell = NULL;
+  const void *end = (const char *)packet + bytes;
   if (verdict.kind == BY_VERDICT_CELL) {
     cell = find_cell(grant, cells, packet->slot);
     if (!cell) return by_verdict_drop(BY_EVENT_NO_CELL);
     enum by_cell_action action = by_cell_decide(cell, packet, &verdict);
-    const void *end = (const char *)packet + bytes;
     by_cell_apply(action, cells->sums[cell - cells->cells], payload_of(packet), packet->lines, end);
   }
   if (packet->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD)
-    by_probe_write((struct by_probe *)(void *)payload_of(packet), packet, cell);
+    by_probe_write((struct by_probe *)(void *)payload_of(packet), end, packet, cell);
   if (verdict.kind != BY_VERDICT_DROP) by_fragment_seal(packet);
   return verdict;
 }

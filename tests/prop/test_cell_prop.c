@@ -1,11 +1,10 @@
 /* One switch against a model of it that is written apart: the model keeps who has contributed and adds up afresh what
  * it sends. Random packets of two jobs, some absurd, under grants that come, go and change. */
 #include "check.h"
-#include "fragment_terms.h"
-#include "rng.h"
+#include "random_fragments.h"
 #include "step.h"
 
-enum { STEPS = 3000000, JOBS = 2, SLOTS = 4, CELLS = 6, WORKERS = 5 };
+enum { STEPS = 3000000 };
 
 struct model_cell {
   bool used, complete, released, has[64];
@@ -17,105 +16,12 @@ struct model_cell {
 };
 
 struct world {
-  struct by_rng rng;
-  struct by_grant grants[JOBS];
-  bool granted[JOBS];
+  struct source source;
   struct by_cell cells[CELLS];
   uint64_t sums[CELLS][BY_CELL_PAIRS];
   struct model_cell model[JOBS][SLOTS];
-  uint64_t epochs[JOBS][SLOTS];
   uint64_t events[BY_EVENTS];
 };
-
-static uint32_t pick(struct world *world, uint32_t n) {
-  return (uint32_t)by_rng_below(&world->rng, n);
-}
-
-static bool rarely(struct world *world) {
-  return pick(world, 24) == 0;
-}
-
-/* Job 0's workers are at ports 0 and 1, job 1's at 2; both servers are at 3. */
-static void grant(struct world *world, uint32_t job) {
-  struct by_grant *grant = &world->grants[job];
-  world->granted[job] = pick(world, 6) > 0;
-  *grant = (struct by_grant){.below = job ? 4 : 3,
-                             .above = 8,
-                             .base = job * 3,
-                             .count = pick(world, 4),
-                             .job = (uint16_t)job,
-                             .key = (uint16_t)(grant->key + 1),
-                             .dtype = BY_FRAGMENT_PAIRS};
-  memset(world->model[job], 0, sizeof world->model[job]);
-}
-
-static uint64_t some_workers(struct world *world) {
-  uint64_t workers = 1ull << pick(world, WORKERS);
-  while (pick(world, 3) == 0) workers |= 1ull << pick(world, WORKERS);
-  return rarely(world) ? workers | 1ull << pick(world, 64) : workers;
-}
-
-static uint16_t some_flags(struct world *world) {
-  static const uint16_t unmerged[] = {BY_FRAGMENT_ESCALATE, BY_FRAGMENT_STALE, BY_FRAGMENT_BUSY};
-  uint16_t flags = 0;
-  if (pick(world, 8) == 0) flags |= BY_FRAGMENT_RETX;
-  if (pick(world, 8) == 0) flags |= BY_FRAGMENT_CE;
-  if (pick(world, 8) == 0) flags |= BY_FRAGMENT_OVERFLOW;
-  if (rarely(world)) flags |= unmerged[pick(world, 3)];
-  return flags;
-}
-
-static uint8_t some_type(struct world *world) {
-  static const uint8_t types[] = {BY_FRAGMENT_RESULT, BY_FRAGMENT_RESULT_MC, BY_FRAGMENT_PROBE, BY_FRAGMENT_PROBE_REPLY,
-                                  BY_FRAGMENT_NACK};
-  return pick(world, 4) ? BY_FRAGMENT_UP : types[pick(world, 5)];
-}
-
-/* Ports and stack: one or two switches, this one first or second. */
-static uint32_t some_way(struct world *world, struct by_fragment *head, uint32_t job) {
-  uint32_t below = job ? 2 : pick(world, 2), above = 3, from = below, to = above;
-  bool down = head->type == BY_FRAGMENT_RESULT || head->type == BY_FRAGMENT_RESULT_MC ||
-              head->type == BY_FRAGMENT_PROBE_REPLY || (head->type == BY_FRAGMENT_NACK && pick(world, 2));
-  if (down) from = above, to = below;
-  if (rarely(world)) from = pick(world, 70);
-  if (rarely(world)) to = pick(world, 256);
-  if (head->type == BY_FRAGMENT_RESULT_MC) {
-    head->hop = (uint8_t)pick(world, BY_FRAGMENT_HOPS + 1);
-    return from;
-  }
-  uint8_t workers = (uint8_t)(pick(world, 8) ? WORKERS - job : pick(world, 67));
-  head->hop = (uint8_t)pick(world, 2);
-  head->hops = (uint8_t)(head->hop + 1 + pick(world, 2));
-  head->stack[head->hop] = (struct by_hop){.port = (uint8_t)to, .workers = workers};
-  if (rarely(world)) head->hop = head->hops;
-  return from;
-}
-
-static uint32_t some_packet(struct world *world, struct packet *packet, uint64_t *epoch) {
-  struct by_fragment *head = &packet->head;
-  uint32_t job = pick(world, JOBS), slot = pick(world, SLOTS);
-  uint64_t *now = &world->epochs[job][slot];
-  memset(packet, 0, sizeof *packet);
-  by_fragment_begin(head, some_type(world), 0);
-  if (pick(world, 30) == 0) *now += pick(world, 3);
-  *epoch = *now + pick(world, 2) - (pick(world, 12) == 0);
-  head->flags = some_flags(world);
-  head->job = (uint16_t)(rarely(world) ? JOBS : job);
-  head->key = (uint16_t)(world->grants[job].key - rarely(world));
-  head->slot = (uint16_t)slot;
-  head->epoch = (uint32_t)*epoch;
-  head->call = rarely(world);
-  head->dtype = rarely(world) ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS;
-  head->exponent = rarely(world);
-  head->ahead = (uint8_t)pick(world, 256);
-  if (by_fragment_has_terms(head)) head->lines = (uint8_t)(1 + rarely(world));
-  head->workers = some_workers(world);
-  while (!(head->workers >> head->rank & 1)) head->rank++;
-  uint32_t from = some_way(world, head, job);
-  if (by_fragment_has_terms(head)) fill_terms(packet, head->workers);
-  by_fragment_seal(head);
-  return from;
-}
 
 /* What the model says. */
 struct forecast {
@@ -234,29 +140,16 @@ static struct by_verdict model_unknown(struct packet *packet) {
   return say(BY_VERDICT_PASS, 0, BY_EVENT_NO_GRANT);
 }
 
-static const struct by_grant *grant_of(const struct world *world, uint32_t job) {
-  return job < JOBS && world->granted[job] ? &world->grants[job] : NULL;
-}
-
-/* Sometimes the packet is damaged before it comes. */
-static uint32_t spoil(struct world *world, struct packet *packet, uint32_t bytes) {
-  if (pick(world, 2)) {
-    ((uint8_t *)packet)[pick(world, sizeof packet->head)] ^= (uint8_t)(1 << pick(world, 8));
-    return bytes;
-  }
-  return pick(world, 2) ? pick(world, bytes) : bytes + 1 + pick(world, 100);
-}
-
 static void step(struct world *world) {
   static struct packet packet, wanted;
   uint64_t epoch;
-  uint32_t from = some_packet(world, &packet, &epoch), bytes = by_fragment_bytes(&packet.head);
-  const struct by_grant *grant = grant_of(world, packet.head.job);
+  uint32_t from = random_packet(&world->source, &packet, &epoch), bytes = by_fragment_bytes(&packet.head);
+  const struct by_grant *grant = grant_of(&world->source, packet.head.job);
   struct by_cells cells = {world->cells, world->sums, CELLS};
   struct by_verdict expected = say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   wanted = packet;
-  if (rarely(world))
-    bytes = spoil(world, &packet, bytes);
+  if (rarely(&world->source))
+    bytes = spoil(&world->source, &packet, bytes);
   else
     expected = grant ? model_known(world, grant, &wanted, epoch, from) : model_unknown(&wanted);
   struct by_verdict got = by_switch_step(grant, &cells, &packet.head, bytes, from);
@@ -273,14 +166,13 @@ static void step(struct world *world) {
 static void test_against_the_model(void **state) {
   (void)state;
   static struct world world;
-  by_rng_init(&world.rng, 4);
-  for (uint32_t job = 0; job < JOBS; job++) {
-    world.grants[job].key = UINT16_MAX - 3; /* keys and epochs wrap on the way */
-    grant(&world, job);
-    for (uint32_t slot = 0; slot < SLOTS; slot++) world.epochs[job][slot] = (1ull << 32) - 3000;
-  }
+  init_source(&world.source, 4);
   for (uint32_t i = 0; i < STEPS; i++) {
-    if (pick(&world, 500) == 0) grant(&world, pick(&world, JOBS));
+    uint32_t job = pick(&world.source, JOBS);
+    if (pick(&world.source, 500) == 0) {
+      renew_grant(&world.source, job);
+      memset(world.model[job], 0, sizeof world.model[job]);
+    }
     step(&world);
   }
   for (uint32_t event = 0; event < BY_EVENTS; event++) {

@@ -1,0 +1,271 @@
+#include "xdp.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "xdp_object.h"
+
+struct port {
+  char name[IF_NAMESIZE];
+  unsigned interface; /* 0: no such port */
+  uint8_t hardware[6];
+  int link; /* -1: not attached */
+};
+
+struct by_xdp {
+  struct bpf_object *object;
+  uint32_t cells;
+  struct port ports[BY_FRAGMENT_PORTS];
+  struct by_xdp_target targets[BY_XDP_GROUPS][BY_XDP_MEMBERS];
+  uint32_t n_targets[BY_XDP_GROUPS];
+};
+
+static int tell(enum libbpf_print_level level, const char *format, va_list values) {
+  char text[512];
+  vsnprintf(text, sizeof text, format, values);
+  text[strcspn(text, "\n")] = 0;
+  if (level != LIBBPF_DEBUG) by_info("switch", "libbpf: %s", text);
+  return 0;
+}
+
+static int map_fd(const struct by_xdp *xdp, const char *name) {
+  return bpf_object__find_map_fd_by_name(xdp->object, name);
+}
+
+int by_xdp_program(const struct by_xdp *xdp, const char *name) {
+  const struct bpf_program *program = bpf_object__find_program_by_name(xdp->object, name);
+  return program ? bpf_program__fd(program) : -1;
+}
+
+static enum banyan_status put(const struct by_xdp *xdp, const char *map, const void *key, const void *value) {
+  if (bpf_map_update_elem(map_fd(xdp, map), key, value, BPF_ANY) == 0) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot write to the XDP program's map \"%s\"", map);
+}
+
+/* The servers' port is the programs' only constant. */
+static enum banyan_status set_constants(struct bpf_object *object, uint16_t udp_port) {
+  struct bpf_map *map, *constants = NULL;
+  bpf_object__for_each_map(map, object) if (strstr(bpf_map__name(map), ".rodata")) constants = map;
+  if (udp_port == 0 || (constants && bpf_map__set_initial_value(constants, &udp_port, sizeof udp_port) == 0))
+    return BANYAN_OK;
+  return by_fail(BANYAN_ERR_SYSTEM, "switch: the XDP object has no place for the port");
+}
+
+static enum banyan_status load(struct by_xdp *xdp, const struct by_xdp_options *options) {
+  const void *bytes = options->object ? options->object : by_xdp_object;
+  size_t n = options->object ? options->object_bytes : by_xdp_object_bytes;
+  LIBBPF_OPTS(bpf_object_open_opts, open, .object_name = "banyan_switch");
+  libbpf_set_print(tell);
+  if (!(xdp->object = bpf_object__open_mem(bytes, n, &open)))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: libbpf cannot read the XDP object");
+  BY_TRY(set_constants(xdp->object, options->udp_port));
+  struct bpf_map *cells = bpf_object__find_map_by_name(xdp->object, "cells");
+  if (!cells || bpf_map__set_max_entries(cells, options->cells ? options->cells : 1))
+    return by_fail(BANYAN_ERR_SYSTEM, "switch: the XDP object has no cells");
+  int result = bpf_object__load(xdp->object);
+  if (result == -EPERM)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: the kernel does not let this user load XDP programs; run as root");
+  if (result)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, -result,
+                         "switch: the kernel refused the XDP program; BANYAN_LOG=info says why");
+  return BANYAN_OK;
+}
+
+enum banyan_status by_xdp_create(const struct by_xdp_options *options, struct by_xdp **out) {
+  struct by_xdp *xdp = calloc(1, sizeof *xdp);
+  *out = NULL;
+  if (!xdp) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  for (int i = 0; i < BY_FRAGMENT_PORTS; i++) xdp->ports[i].link = -1;
+  xdp->cells = options->cells;
+  enum banyan_status status = load(xdp, options);
+  if (status == BANYAN_OK)
+    *out = xdp;
+  else
+    by_xdp_destroy(xdp);
+  return status;
+}
+
+void by_xdp_destroy(struct by_xdp *xdp) {
+  if (!xdp) return;
+  for (int i = 0; i < BY_FRAGMENT_PORTS; i++)
+    if (xdp->ports[i].link >= 0) close(xdp->ports[i].link);
+  bpf_object__close(xdp->object);
+  free(xdp);
+}
+
+static enum banyan_status get_hardware(const char *interface, uint8_t hardware[6]) {
+  struct ifreq request = {0};
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+  int result = fd < 0 ? -1 : ioctl(fd, SIOCGIFHWADDR, &request);
+  int reason = errno;
+  if (fd >= 0) close(fd);
+  if (result) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: cannot ask for the address of %s", interface);
+  memcpy(hardware, request.ifr_hwaddr.sa_data, 6);
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_port(const struct by_xdp *xdp, uint32_t number) {
+  if (number < BY_FRAGMENT_PORTS && xdp->ports[number].interface) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "switch: there is no port %u", number);
+}
+
+enum banyan_status by_xdp_add_port(struct by_xdp *xdp, uint32_t number, const char *interface) {
+  if (number >= BY_FRAGMENT_PORTS || xdp->ports[number].interface)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: %s cannot be port %u: ports are numbered 0 to %d, each once",
+                   interface, number, BY_FRAGMENT_PORTS - 1);
+  struct port *port = &xdp->ports[number];
+  unsigned index = if_nametoindex(interface);
+  if (!index) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: no interface %s", interface);
+  BY_TRY(get_hardware(interface, port->hardware));
+  struct by_xdp_port value = {.number = number};
+  struct bpf_devmap_val device = {.ifindex = index};
+  BY_TRY(put(xdp, "ports", &index, &value));
+  BY_TRY(put(xdp, "interfaces", &number, &device));
+  snprintf(port->name, sizeof port->name, "%s", interface);
+  port->interface = index;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number) {
+  BY_TRY(check_port(xdp, number));
+  struct port *port = &xdp->ports[number];
+  LIBBPF_OPTS(bpf_link_create_opts, options, .flags = XDP_FLAGS_DRV_MODE);
+  int link = bpf_link_create(by_xdp_program(xdp, "by_xdp_switch"), (int)port->interface, BPF_XDP, &options);
+  if (link == -EOPNOTSUPP || link == -EINVAL)
+    return by_fail_errno(BANYAN_ERR_UNSUPPORTED, -link,
+                         "switch: the driver of %s takes no native XDP program (veth: is its MTU above 3506?); generic "
+                         "mode would lose fragments, use the user-space switch",
+                         port->name);
+  if (link == -EBUSY)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: %s has an XDP program already; detach it: ip link set %s xdp off",
+                   port->name, port->name);
+  if (link < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, -link, "switch: cannot attach to %s", port->name);
+  port->link = link;
+  return BANYAN_OK;
+}
+
+static struct by_xdp_neighbour neighbour_by(const struct port *port, const uint8_t hardware[6]) {
+  struct by_xdp_neighbour neighbour;
+  memcpy(neighbour.to, hardware, 6);
+  memcpy(neighbour.from, port->hardware, 6);
+  return neighbour;
+}
+
+enum banyan_status by_xdp_set_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address,
+                                        const uint8_t hardware[6]) {
+  BY_TRY(check_port(xdp, number));
+  struct by_xdp_next next = {.port = number, .address = address};
+  struct by_xdp_neighbour neighbour = neighbour_by(&xdp->ports[number], hardware);
+  return put(xdp, "neighbours", &next, &neighbour);
+}
+
+enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant) {
+  uint32_t job = grant->job;
+  if (grant->base > xdp->cells || grant->count > xdp->cells - grant->base)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u wants cells %u to %llu; there are %u", job, grant->base,
+                   (unsigned long long)grant->base + grant->count, xdp->cells);
+  if (grant->dtype != BY_FRAGMENT_PAIRS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: job %u wants cells of type %u; XDP adds pairs of int32 only", job,
+                   grant->dtype);
+  if (grant->group >= BY_XDP_GROUPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u names group %u; groups are numbered 0 to %d", job, grant->group,
+                   BY_XDP_GROUPS - 1);
+  return put(xdp, "grants", &job, grant);
+}
+
+enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job) {
+  uint32_t key = job;
+  if (bpf_map_delete_elem(map_fd(xdp, "grants"), &key) == 0) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: job %u has no grant to revoke", key);
+}
+
+/* How many of the targets before this one leave by the same port. */
+static uint32_t twin_of(const struct by_xdp_target *targets, uint32_t at) {
+  uint32_t twin = 0;
+  for (uint32_t i = 0; i < at; i++) twin += targets[i].port == targets[at].port;
+  return twin;
+}
+
+static enum banyan_status check_targets(const struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
+                                        uint32_t n) {
+  if (group >= BY_XDP_GROUPS || n > BY_XDP_MEMBERS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: group %u with %u members; groups are 0 to %d, of at most %d", group, n,
+                   BY_XDP_GROUPS - 1, BY_XDP_MEMBERS);
+  for (uint32_t i = 0; i < n; i++) {
+    BY_TRY(check_port(xdp, targets[i].port));
+    if (twin_of(targets, i) >= BY_XDP_TWINS)
+      return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: group %u has more than %d members by port %u", group,
+                     BY_XDP_TWINS, targets[i].port);
+  }
+  return BANYAN_OK;
+}
+
+static struct by_xdp_member member_key(const struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
+                                       uint32_t i) {
+  return (struct by_xdp_member){
+      .group = group, .interface = xdp->ports[targets[i].port].interface, .twin = twin_of(targets, i)};
+}
+
+static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
+                                     uint32_t i, int devices) {
+  struct by_xdp_member key = member_key(xdp, group, targets, i);
+  struct by_xdp_address address = {.neighbour = neighbour_by(&xdp->ports[targets[i].port], targets[i].hardware),
+                                   .udp_port = targets[i].udp_port,
+                                   .address = targets[i].address};
+  char program[32];
+  snprintf(program, sizeof program, "by_xdp_twin_%u", key.twin);
+  struct bpf_devmap_val device = {.ifindex = key.interface, .bpf_prog.fd = by_xdp_program(xdp, program)};
+  BY_TRY(put(xdp, "members", &key, &address));
+  if (bpf_map_update_elem(devices, &i, &device, BPF_ANY))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot add a member to group %u", group);
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill_group(struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
+                                     uint32_t n, int devices) {
+  for (uint32_t i = 0; i < n; i++) BY_TRY(add_member(xdp, group, targets, i, devices));
+  return put(xdp, "groups", &group, &devices);
+}
+
+enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_xdp_target *targets,
+                                    uint32_t n) {
+  BY_TRY(check_targets(xdp, group, targets, n));
+  for (uint32_t i = 0; i < xdp->n_targets[group]; i++) {
+    struct by_xdp_member key = member_key(xdp, group, xdp->targets[group], i);
+    bpf_map_delete_elem(map_fd(xdp, "members"), &key);
+  }
+  memcpy(xdp->targets[group], targets, n * sizeof *targets);
+  xdp->n_targets[group] = n;
+  int devices = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "group", sizeof(uint32_t), sizeof(struct bpf_devmap_val),
+                               BY_XDP_MEMBERS, NULL);
+  if (devices < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, -devices, "switch: cannot make group %u", group);
+  enum banyan_status status = fill_group(xdp, group, targets, n, devices);
+  close(devices);
+  return status;
+}
+
+enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS]) {
+  int cores = libbpf_num_possible_cpus();
+  if (cores < 1) return by_fail_errno(BANYAN_ERR_SYSTEM, -cores, "switch: cannot tell the number of cores");
+  uint64_t *of_cores = calloc((size_t)cores, sizeof *of_cores);
+  if (!of_cores) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  for (uint32_t event = 0; event < BY_EVENTS; event++) {
+    events[event] = 0;
+    if (bpf_map_lookup_elem(map_fd(xdp, "counters"), &event, of_cores)) continue;
+    for (int i = 0; i < cores; i++) events[event] += of_cores[i];
+  }
+  free(of_cores);
+  return BANYAN_OK;
+}

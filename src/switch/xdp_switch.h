@@ -1,0 +1,228 @@
+/* The switch in XDP: cell.h between an Ethernet frame and a port to leave by.
+ * Included by the programs that are loaded, xdp_switch.bpf.c and that of the
+ * bench; xdp_maps.h says what the loader puts in the maps. */
+#ifndef BY_SWITCH_XDP_SWITCH_H
+#define BY_SWITCH_XDP_SWITCH_H
+
+/* clang-format off */
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+/* clang-format on */
+
+#include "cell.h"
+#include "xdp_maps.h"
+
+const volatile uint16_t udp_port = BY_FRAGMENT_PORT;
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, BY_XDP_GRANTS);
+  __type(key, uint32_t); /* job */
+  __type(value, struct by_grant);
+} grants SEC(".maps");
+
+struct cell_value {
+  struct bpf_spin_lock lock;
+  uint32_t reserved;
+  struct by_cell cell;
+  uint64_t sum[BY_CELL_PAIRS];
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1); /* the loader says how many */
+  __type(key, uint32_t);
+  __type(value, struct cell_value);
+} cells SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, BY_FRAGMENT_PORTS);
+  __type(key, uint32_t); /* index of the interface */
+  __type(value, struct by_xdp_port);
+} ports SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, BY_XDP_NEIGHBOURS);
+  __type(key, struct by_xdp_next);
+  __type(value, struct by_xdp_neighbour);
+} neighbours SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_DEVMAP);
+  __uint(max_entries, BY_FRAGMENT_PORTS);
+  __type(key, uint32_t);
+  __type(value, struct bpf_devmap_val);
+} interfaces SEC(".maps");
+
+struct group {
+  __uint(type, BPF_MAP_TYPE_DEVMAP);
+  __uint(max_entries, BY_XDP_MEMBERS);
+  __type(key, uint32_t);
+  __type(value, struct bpf_devmap_val);
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+  __uint(max_entries, BY_XDP_GROUPS);
+  __type(key, uint32_t);
+  __array(values, struct group);
+} groups SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, BY_XDP_GROUPS *BY_XDP_MEMBERS);
+  __type(key, struct by_xdp_member);
+  __type(value, struct by_xdp_address);
+} members SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, BY_EVENTS);
+  __type(key, uint32_t);
+  __type(value, uint64_t);
+} counters SEC(".maps");
+
+/* Where things lie in a frame: IPv4 without options. Fragments are not aligned there, and need not be: XDP runs where
+ * that costs nothing. */
+enum { IP_AT = ETH_HLEN, UDP_AT = IP_AT + 20, FRAGMENT_AT = UDP_AT + 8, PAYLOAD_AT = FRAGMENT_AT + BY_FRAGMENT_LINE };
+
+static inline void count(uint32_t event) {
+  uint64_t *counter = bpf_map_lookup_elem(&counters, &event);
+  if (counter) *counter += 1;
+}
+
+static inline void *frame_start(const struct xdp_md *ctx) {
+  return (void *)(long)ctx->data;
+}
+
+static inline void *frame_end(const struct xdp_md *ctx) {
+  return (void *)(long)ctx->data_end;
+}
+
+/* A whole IPv4 packet without options that comes from or goes to a server's port. */
+static inline bool is_ours(void *data, const void *end) {
+  const struct ethhdr *eth = data;
+  const struct iphdr *ip = data + IP_AT;
+  const struct udphdr *udp = data + UDP_AT;
+  if ((const void *)(udp + 1) > end) return false;
+  if (eth->h_proto != bpf_htons(ETH_P_IP) || ip->protocol != IPPROTO_UDP) return false;
+  if (ip->version != 4 || ip->ihl != 5 || (ip->frag_off & bpf_htons(0x3fff))) return false;
+  return udp->dest == bpf_htons(udp_port) || udp->source == bpf_htons(udp_port);
+}
+
+/* Bytes of the fragment by the UDP header, or 0 where the frame has less than that. The frame has one. */
+static inline uint32_t fragment_bytes(void *data, const void *end) {
+  const struct udphdr *udp = data + UDP_AT;
+  uint32_t bytes = bpf_ntohs(udp->len);
+  if (bytes < sizeof *udp || bytes > (const char *)end - (const char *)udp) return 0;
+  return bytes - (uint32_t)sizeof *udp;
+}
+
+/* The cell's part. No helper may be called while the lock is held. */
+static inline void visit_cell(struct xdp_md *ctx, struct by_fragment *fragment, struct cell_value *value,
+                              struct by_verdict *verdict) {
+  void *end = frame_end(ctx);
+  uint64_t *payload = frame_start(ctx) + PAYLOAD_AT;
+  bpf_spin_lock(&value->lock);
+  enum by_cell_action action = by_cell_decide(&value->cell, fragment, verdict);
+  if (action == BY_CELL_STORE)
+    by_cell_apply(BY_CELL_STORE, value->sum, payload, fragment->lines, end);
+  else if (action == BY_CELL_ADD)
+    by_cell_apply(BY_CELL_ADD, value->sum, payload, fragment->lines, end);
+  else if (action == BY_CELL_ADD_EMIT)
+    by_cell_apply(BY_CELL_ADD_EMIT, value->sum, payload, fragment->lines, end);
+  else if (action == BY_CELL_EMIT)
+    by_cell_apply(BY_CELL_EMIT, value->sum, payload, fragment->lines, end);
+  else if (fragment->type == BY_FRAGMENT_PROBE)
+    by_probe_write((struct by_probe *)payload, end, fragment, &value->cell);
+  bpf_spin_unlock(&value->lock);
+}
+
+static inline struct by_verdict pass_switch(struct xdp_md *ctx, struct by_fragment *fragment,
+                                            const struct by_grant *grant, uint32_t from) {
+  struct by_verdict verdict = by_switch_enter(grant, fragment, from);
+  if (verdict.kind == BY_VERDICT_CELL) {
+    uint32_t at = grant->base + fragment->slot;
+    struct cell_value *value = bpf_map_lookup_elem(&cells, &at);
+    if (!value) return by_verdict_drop(BY_EVENT_NO_CELL);
+    visit_cell(ctx, fragment, value, &verdict);
+  } else if (fragment->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD) {
+    by_probe_write(frame_start(ctx) + PAYLOAD_AT, frame_end(ctx), fragment, NULL);
+  }
+  return verdict;
+}
+
+/* What the sender's hardware should have filled in as UDP's checksum is wrong by now; none at all is right for IPv4. */
+static inline bool write_header(struct xdp_md *ctx, struct by_fragment *fragment) {
+  void *data = frame_start(ctx);
+  struct udphdr *udp = data + UDP_AT;
+  if (data + PAYLOAD_AT > frame_end(ctx)) return false;
+  by_fragment_seal(fragment);
+  *(struct by_fragment *)(data + FRAGMENT_AT) = *fragment;
+  udp->check = 0;
+  return true;
+}
+
+static inline void write_ethernet(struct ethhdr *eth, const struct by_xdp_neighbour *neighbour) {
+  __builtin_memcpy(eth->h_dest, neighbour->to, ETH_ALEN);
+  __builtin_memcpy(eth->h_source, neighbour->from, ETH_ALEN);
+}
+
+static inline int forward(struct xdp_md *ctx, uint32_t port) {
+  void *data = frame_start(ctx);
+  const struct iphdr *ip = data + IP_AT;
+  if ((const void *)(ip + 1) > frame_end(ctx)) return XDP_DROP;
+  struct by_xdp_next next = {.port = port, .address = ip->daddr};
+  const struct by_xdp_neighbour *neighbour = bpf_map_lookup_elem(&neighbours, &next);
+  next.address = 0;
+  if (!neighbour) neighbour = bpf_map_lookup_elem(&neighbours, &next);
+  if (!neighbour) return XDP_DROP;
+  write_ethernet(data, neighbour);
+  return (int)bpf_redirect_map(&interfaces, port, XDP_DROP);
+}
+
+static inline int spread(uint32_t group) {
+  void *members_of = bpf_map_lookup_elem(&groups, &group);
+  if (!members_of) return XDP_DROP;
+  return (int)bpf_redirect_map(members_of, 0, BPF_F_BROADCAST);
+}
+
+/* Works on a copy of the header on the stack, so that its hops can be indexed. */
+static inline struct by_verdict decide(struct xdp_md *ctx, uint32_t from, uint32_t *group) {
+  void *data = frame_start(ctx);
+  const struct iphdr *ip = data + IP_AT;
+  if (data + PAYLOAD_AT > frame_end(ctx)) return by_verdict_drop(BY_EVENT_MALFORMED);
+  uint32_t bytes = fragment_bytes(data, frame_end(ctx));
+  struct by_fragment fragment = *(struct by_fragment *)(data + FRAGMENT_AT);
+  if (by_fragment_check(&fragment, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
+  if ((ip->tos & 3) == 3) fragment.flags |= BY_FRAGMENT_CE;
+  uint32_t job = fragment.job;
+  const struct by_grant *grant = bpf_map_lookup_elem(&grants, &job);
+  struct by_verdict verdict = pass_switch(ctx, &fragment, grant, from);
+  if (verdict.kind != BY_VERDICT_DROP && !write_header(ctx, &fragment)) verdict.kind = BY_VERDICT_DROP;
+  if (grant) *group = grant->group;
+  return verdict;
+}
+
+static inline int switch_frame(struct xdp_md *ctx) {
+  uint32_t from = ctx->ingress_ifindex, group = 0;
+  if (!is_ours(frame_start(ctx), frame_end(ctx))) return XDP_PASS;
+  const struct by_xdp_port *port = bpf_map_lookup_elem(&ports, &from);
+  if (!port) return XDP_PASS;
+  struct by_verdict verdict = decide(ctx, port->number, &group);
+  count(verdict.event);
+  if (verdict.kind == BY_VERDICT_PASS) return XDP_PASS;
+  if (verdict.kind == BY_VERDICT_FORWARD) return forward(ctx, verdict.port);
+  if (verdict.kind == BY_VERDICT_MULTICAST) return spread(group);
+  return XDP_DROP;
+}
+
+#endif

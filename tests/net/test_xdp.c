@@ -1,0 +1,170 @@
+/* The XDP program and step.c are fed the same random packets and must give the same ones. Skips where XDP programs
+ * cannot be loaded. */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <net/if.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../prop/random_fragments.h"
+#include "check.h"
+#include "step.h"
+#include "xdp.h"
+
+enum { STEPS = 300000, PORTS = 4, HEADERS = 14 + 20 + 8 };
+
+struct frame {
+  uint8_t bytes[HEADERS + sizeof(struct packet) + 128];
+  uint32_t length;
+};
+
+struct world {
+  struct source source;
+  struct by_xdp *xdp;
+  int program;
+  unsigned interfaces[PORTS];
+  struct by_cell cells[CELLS];
+  uint64_t sums[CELLS][BY_CELL_PAIRS];
+  uint64_t events[BY_EVENTS];
+};
+
+static struct by_xdp_target target = {.port = 0, .address = 1, .udp_port = 2, .hardware = {2, 9}};
+
+static void grant(struct world *world, uint32_t job) {
+  renew_grant(&world->source, job);
+  if (world->source.granted[job])
+    assert_ok(by_xdp_grant(world->xdp, &world->source.grants[job]));
+  else
+    (void)!by_xdp_revoke(world->xdp, (uint16_t)job);
+}
+
+/* Port n is p<n>, with the address 2:0:0:0:0:n, and its neighbour is 4:0:0:0:0:n. */
+static void add_port(struct world *world, uint32_t number) {
+  char command[100], name[8];
+  uint8_t neighbour[6] = {4, 0, 0, 0, 0, (uint8_t)number};
+  snprintf(name, sizeof name, "p%u", number);
+  snprintf(command, sizeof command, "ip link add %s address 02:00:00:00:00:%02x type veth peer name q%u", name, number,
+           number);
+  assert_int_equal(system(command), 0); /* NOLINT: the tests' own command */
+  world->interfaces[number] = if_nametoindex(name);
+  assert_ok(by_xdp_add_port(world->xdp, number, name));
+  assert_ok(by_xdp_set_neighbour(world->xdp, number, 0, neighbour));
+}
+
+static void wrap(struct frame *frame, const struct packet *packet, uint32_t bytes, uint32_t claimed) {
+  struct ethhdr *eth = (struct ethhdr *)frame->bytes;
+  struct iphdr ip = {.version = 4, .ihl = 5, .ttl = 9, .protocol = IPPROTO_UDP, .daddr = 0x0100000a};
+  struct udphdr udp = {.dest = htons(BY_FRAGMENT_PORT), .len = htons((uint16_t)(claimed + 8)), .check = 77};
+  *eth = (struct ethhdr){.h_proto = htons(ETH_P_IP)};
+  memcpy(frame->bytes + 14, &ip, sizeof ip);
+  memcpy(frame->bytes + 34, &udp, sizeof udp);
+  memcpy(frame->bytes + HEADERS, packet, bytes < sizeof *packet ? bytes : sizeof *packet);
+  frame->length = HEADERS + bytes;
+}
+
+static uint32_t run(const struct world *world, struct frame *frame, uint32_t from) {
+  struct xdp_md context = {.data_end = frame->length, .ingress_ifindex = world->interfaces[from]};
+  LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame->bytes, .data_size_in = frame->length,
+              .data_out = frame->bytes, .data_size_out = sizeof frame->bytes, .ctx_in = &context,
+              .ctx_size_in = sizeof context);
+  assert_int_equal(bpf_prog_test_run_opts(world->program, &options), 0);
+  assert_int_equal(options.data_size_out, frame->length);
+  return options.retval;
+}
+
+static void check_forwarded(const struct frame *frame, uint32_t port) {
+  uint8_t wanted[12] = {4, 0, 0, 0, 0, (uint8_t)port, 2, 0, 0, 0, 0, (uint8_t)port};
+  assert_memory_equal(frame->bytes, wanted, sizeof wanted);
+}
+
+static void compare(const struct frame *frame, uint32_t action, const struct packet *packet,
+                    struct by_verdict verdict) {
+  static const uint32_t actions[] = {XDP_DROP, XDP_PASS, XDP_REDIRECT, XDP_REDIRECT};
+  assert_int_equal(action, actions[verdict.kind]);
+  if (verdict.kind == BY_VERDICT_DROP) return;
+  if (verdict.kind == BY_VERDICT_FORWARD) check_forwarded(frame, verdict.port);
+  assert_memory_equal(frame->bytes + 40, "\0", 2);
+  assert_memory_equal(frame->bytes + HEADERS, packet, by_fragment_bytes(&packet->head));
+}
+
+static void step(struct world *world) {
+  static struct packet packet;
+  static struct frame frame;
+  uint64_t epoch;
+  uint32_t from = random_packet(&world->source, &packet, &epoch) % PORTS, bytes = by_fragment_bytes(&packet.head);
+  if (rarely(&world->source)) bytes = spoil(&world->source, &packet, bytes);
+  uint32_t claimed = bytes + (rarely(&world->source) ? pick(&world->source, 2000) : 0);
+  wrap(&frame, &packet, bytes, claimed);
+  uint32_t action = run(world, &frame, from);
+  struct by_cells cells = {world->cells, world->sums, CELLS};
+  const struct by_grant *grant = grant_of(&world->source, packet.head.job);
+  struct by_verdict verdict = by_switch_step(grant, &cells, &packet.head, claimed == bytes ? bytes : 0, from);
+  world->events[verdict.event]++;
+  compare(&frame, action, &packet, verdict);
+}
+
+static void test_same_packets(void **state) {
+  (void)state;
+  static struct world world;
+  uint64_t events[BY_EVENTS];
+  struct by_xdp_options options = {.cells = CELLS};
+  if (unshare(CLONE_NEWNET)) skip();
+  enum banyan_status status = by_xdp_create(&options, &world.xdp);
+  if (status == BANYAN_ERR_UNSUPPORTED) print_message("skipped: %s\n", banyan_error_text());
+  if (status == BANYAN_ERR_UNSUPPORTED) skip();
+  assert_ok(status);
+  world.program = by_xdp_program(world.xdp, "by_xdp_switch");
+  for (uint32_t port = 0; port < PORTS; port++) add_port(&world, port);
+  assert_ok(by_xdp_set_group(world.xdp, 0, &target, 1));
+  init_source(&world.source, 6);
+  for (uint32_t job = 0; job < JOBS; job++) grant(&world, job);
+  for (uint32_t i = 0; i < STEPS; i++) {
+    if (pick(&world.source, 500) == 0) grant(&world, pick(&world.source, JOBS));
+    step(&world);
+  }
+  assert_ok(by_xdp_count(world.xdp, events));
+  for (int i = 0; i < BY_EVENTS; i++) {
+    assert_int_equal(events[i], world.events[i]);
+    assert_true(events[i] > 20);
+  }
+  by_xdp_destroy(world.xdp);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  struct by_xdp *xdp;
+  struct by_xdp_options options = {.cells = 10};
+  struct by_grant grant = {.base = 5, .count = 6, .dtype = BY_FRAGMENT_PAIRS};
+  struct by_xdp_target targets[BY_XDP_TWINS + 1] = {{0}};
+  if (by_xdp_create(&options, &xdp) == BANYAN_ERR_UNSUPPORTED) skip();
+  assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_ARGUMENT);
+  grant.base = UINT32_MAX;
+  assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_ARGUMENT);
+  grant = (struct by_grant){.count = 10, .dtype = BY_FRAGMENT_FLOAT32};
+  assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_UNSUPPORTED);
+  grant.dtype = BY_FRAGMENT_PAIRS;
+  assert_ok(by_xdp_grant(xdp, &grant));
+  assert_ok(by_xdp_revoke(xdp, 0));
+  assert_status(by_xdp_revoke(xdp, 0), BANYAN_ERR_ARGUMENT);
+  assert_status(by_xdp_add_port(xdp, 0, "no-such-port"), BANYAN_ERR_ARGUMENT);
+  assert_status(by_xdp_add_port(xdp, BY_FRAGMENT_PORTS, "lo"), BANYAN_ERR_ARGUMENT);
+  assert_status(by_xdp_attach(xdp, 0), BANYAN_ERR_ARGUMENT);
+  assert_status(by_xdp_set_group(xdp, 0, targets, 1), BANYAN_ERR_ARGUMENT);
+  assert_ok(by_xdp_add_port(xdp, 0, "lo"));
+  assert_status(by_xdp_add_port(xdp, 0, "lo"), BANYAN_ERR_ARGUMENT);
+  assert_ok(by_xdp_set_group(xdp, 0, targets, BY_XDP_TWINS));
+  assert_status(by_xdp_set_group(xdp, 0, targets, BY_XDP_TWINS + 1), BANYAN_ERR_UNSUPPORTED);
+  assert_status(by_xdp_set_group(xdp, BY_XDP_GROUPS, targets, 1), BANYAN_ERR_ARGUMENT);
+  assert_status(by_xdp_attach(xdp, 0), BANYAN_ERR_UNSUPPORTED); /* lo does generic XDP only */
+  by_xdp_destroy(xdp);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_packets), cmocka_unit_test(test_refusals)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
