@@ -18,8 +18,7 @@ struct by_cost_rates by_cost_defaults(void) {
                                 .message = 5e-6,
                                 .cores = INFINITY,
                                 .byte = 0.1e-9,
-
-                                .grain = 64 << 10};
+                                .grain = 32 << 10};
 }
 
 /* --- rates as text --- */
@@ -82,16 +81,18 @@ static void find_busiest(struct by_cost *cost, const struct by_plan *plan) {
   for (uint32_t v = 0; v < plan->n_vertices; v++) {
     const double *node = cost->load.node[cost->load.node_of[v]];
     cost->busy = fmax(cost->busy, node[0] + node[1]);
+    cost->all_bytes += node[0] + node[1];
   }
 }
 
 enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan, const struct by_class *class_,
-                                const struct by_topology *topology) {
-  *cost = (struct by_cost){.topology = topology};
+                                const struct by_topology *topology, const struct by_cost_rates *rates) {
+  *cost = (struct by_cost){.topology = topology, .rates = *rates};
   by_arena_init(&cost->arena);
   enum banyan_status status = by_plan_load_init(&cost->load, plan, class_, topology);
   if (status == BANYAN_OK) status = by_cost_add_trees(cost, plan, class_);
   if (status == BANYAN_OK) status = by_cost_flow_init(cost, class_);
+  if (status == BANYAN_OK && cost->flow) status = by_cost_flow_find_pace(cost);
   if (status == BANYAN_OK)
     find_busiest(cost, plan);
   else
@@ -156,13 +157,13 @@ static double wave_time(struct by_cost_wave *wave, double *before, double *after
   return fmax(longest, longest_occupied(wave, before, after));
 }
 
-static double wave_over(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes) {
+static double wave_over(const struct by_cost *cost, double bytes) {
   const struct by_topology *t = cost->topology;
   size_t links = 2 * (size_t)t->n_links, crossed = links + 2 * (size_t)t->n_nodes, pairs = cost->load.n_pairs;
   size_t vertices = t->n_nodes > cost->load.n_vertices ? t->n_nodes : cost->load.n_vertices;
   double *memory = malloc((2 * vertices + links + 2 * pairs + 2 * crossed) * sizeof *memory);
   if (!memory) return NAN;
-  struct by_cost_wave wave = {.cost = cost, .rates = rates, .bytes = bytes, .ready = memory};
+  struct by_cost_wave wave = {.cost = cost, .rates = &cost->rates, .bytes = bytes, .ready = memory};
   wave.rest = wave.ready + vertices;
   wave.passed = wave.rest + vertices;
   wave.before = wave.passed + links;
@@ -173,14 +174,24 @@ static double wave_over(const struct by_cost *cost, const struct by_cost_rates *
 }
 
 /* Calls follow each other, so that no link gains from having idled before one. */
-static double at_rate(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes) {
-  return isinf(cost->load.rate) ? 0 : bytes * 8 * rates->wire / cost->load.rate;
+static double at_rate(const struct by_cost *cost, double bytes) {
+  return isinf(cost->load.rate) ? 0 : bytes * 8 * cost->rates.wire / cost->load.rate;
 }
 
-double by_cost_time(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes) {
-  double on_way = cost->flow ? by_cost_flow_time(cost, rates, bytes) : wave_over(cost, rates, bytes);
-  double messages = rates->message * fmax(cost->messages, cost->all_messages / rates->cores);
+/* Processors' work on everything, where cores are shared: some of it hides behind what links do, not all. */
+static double shared_work(const struct by_cost *cost, double bytes) {
+  const struct by_cost_rates *rates = &cost->rates;
+  if (rates->cores >= cost->load.n_vertices) return 0;
+  return (rates->message * cost->all_messages + rates->byte * cost->all_bytes * bytes) / rates->cores;
+}
+
+double by_cost_time(const struct by_cost *cost, double bytes) {
+  const struct by_cost_rates *rates = &cost->rates;
+  double least = at_rate(cost, bytes);
+  if (cost->flow) return fmax(by_cost_flow_time(cost, bytes), least);
+  double on_way = wave_over(cost, bytes);
   if (isnan(on_way)) return NAN;
-  double longest = fmax(fmax(on_way, at_rate(cost, rates, bytes)), rates->byte * cost->busy * bytes);
-  return rates->call + fmax(longest, messages);
+  double longest = hypot(fmax(on_way, least), shared_work(cost, bytes));
+  double work = fmax(rates->message * cost->messages, rates->byte * cost->busy * bytes);
+  return rates->call + fmax(longest, work);
 }

@@ -1,18 +1,16 @@
-/* Predicted time of an AllReduce by one class of a plan over a topology.
- *
- *   T = call + max(what the way takes,
- *                  bytes / rate of the plan's load,
- *                  message * (messages at the busiest vertex, or at all / cores),
- *                  byte * bytes at the busiest vertex)
+/* Predicted time of an AllReduce by one class of a plan over a topology, where
+ * calls follow each other: from one's end to the next one's.
  *
  * Plain trees are followed chunk by chunk, all of a class at once, so that they
- * wait for each other where they share links (cost_flow.h).
+ * wait for each other where they share links or cores (cost_flow.h). Others:
  *
- * Of rotated trees and exchanges only the first chunk of a piece is followed: it passes through its tree hop by hop,
- * waits for those before it on its first and its last link, then takes chunk / capacity + delay + hop + link * links,
- * and the vertex `message` more. A link idles until the first tree that uses it has bytes for it, and after it has
- * carried the last ones, until the tree that is done soonest after it is. So a ring, in which every link has work from
- * the first moment to the last, pays its steps only where they are longer than its bytes. */
+ *   T = call + max(hypot(max(way, bytes / rate of the plan's load), work of all / cores), work of the busiest vertex)
+ *
+ * where work is message * messages or byte * bytes, and `way` what the first chunk of a piece takes: it passes through
+ * its tree hop by hop, waits for those before it on its first and its last link, then takes chunk / capacity + delay +
+ * hop + link * links, and the vertex `message` more. A link idles until the first tree that uses it has bytes for it,
+ * and after it has carried the last ones, until the tree that is done soonest after it is. So a ring, in which every
+ * link has work from the first moment to the last, pays its steps only where they are longer than its bytes. */
 #ifndef BY_PLAN_COST_H
 #define BY_PLAN_COST_H
 
@@ -24,11 +22,11 @@ struct by_cost_rates {
   double call;    /* of every call */
   double hop;     /* from the last byte's arrival at a vertex to its leaving it, waking up included */
   double link;    /* of every link on a way: what forwards in between */
-  double message; /* of a vertex for each message it sends or takes */
-  double cores;   /* that all vertices share; INFINITY: each has its own */
+  double message; /* of a vertex for each message, or chunk of one, it sends or takes */
+  double cores;   /* that all vertices share; INFINITY, or as many as there are: each has its own */
   double byte;    /* of a vertex for each byte it sends or takes: copying, adding */
-  double grain;   /* bytes of a long message that go at a time; of a short one, a quarter of it or of this */
-  double burst;   /* what a link that idled so long lets through at once; 0: nothing (the lab: 1 ms) */
+  double grain;   /* bytes of a long message that go at a time; of a shorter one a quarter of it, or half of this */
+  double burst; /* what a link that idled so long lets through at once, and a packet's length; 0: nothing (lab: 1 ms) */
 };
 
 /* A host of its own for each rank, TCP over Ethernet. */
@@ -43,6 +41,7 @@ struct by_cost_flow;
 /* Everything but the size. Borrows the topology, not the plan. */
 struct by_cost {
   const struct by_topology *topology;
+  struct by_cost_rates rates;
   struct by_plan_load load;
   uint32_t n_trees;
   struct by_cost_tree *trees; /* of a rotated group only some, evenly spaced */
@@ -50,15 +49,17 @@ struct by_cost {
   double messages;            /* that the busiest vertex sends and takes in a call */
   double all_messages;        /* that all vertices send and take */
   double busy;                /* bytes that the busiest vertex sends and takes, per byte of input */
+  double all_bytes;           /* the same of all vertices */
   struct by_arena arena;
 };
 
 /* Free it with by_cost_fini. Errors and cost: by_plan_load_init, and the edges of the trees that are looked at. */
 BANYAN_CHECK enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan,
-                                             const struct by_class *class_, const struct by_topology *topology);
+                                             const struct by_class *class_, const struct by_topology *topology,
+                                             const struct by_cost_rates *rates);
 void by_cost_fini(struct by_cost *cost);
 /* Seconds of a call over so many bytes. NAN: no memory. Cost: edges of the trees that are looked at, links of all ways.
  */
-double by_cost_time(const struct by_cost *cost, const struct by_cost_rates *rates, double bytes);
+double by_cost_time(const struct by_cost *cost, double bytes);
 
 #endif

@@ -32,10 +32,9 @@ struct by_cost_wave {
   double *before, *after; /* of each pair: the least time until something goes its way, and from then to the end */
 };
 
-/* Bytes of a message that go at a time. A long one is cut into frames of `grain`; of a short one whoever passes it on
- * sends what has come, unless it is little. */
+/* Bytes of a message that go at a time: a quarter of it, but `grain` at most, and half of that at least. */
 static inline double by_cost_chunk(const struct by_cost_rates *rates, double message) {
-  return fmin(message, fmin(rates->grain, fmax(message, rates->grain) / 4));
+  return fmin(message, fmin(rates->grain, fmax(message / 4, rates->grain / 2)));
 }
 
 /* Adds the class's trees and messages to a cost that has its load. */

@@ -30,7 +30,7 @@ enum banyan_status by_weighed_add(struct by_weighed *weighed, const char *what, 
   struct by_candidate *next = &weighed->candidates[weighed->n];
   struct by_cost cost;
   enum banyan_status status =
-      weighed->n < BY_WEIGH_MOST ? by_cost_init(&cost, plan, plan->classes, topology) : BANYAN_ERR_UNSUPPORTED;
+      weighed->n < BY_WEIGH_MOST ? by_cost_init(&cost, plan, plan->classes, topology, rates) : BANYAN_ERR_UNSUPPORTED;
   if (status != BANYAN_OK) {
     by_plan_destroy(plan);
     return status == BANYAN_ERR_UNSUPPORTED ? BANYAN_OK : status;
@@ -39,7 +39,7 @@ enum banyan_status by_weighed_add(struct by_weighed *weighed, const char *what, 
   snprintf(next->what, sizeof next->what, "%s", what);
   bool known = true;
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
-    next->seconds[i] = by_cost_time(&cost, rates, (double)weighed->sizes[i]);
+    next->seconds[i] = by_cost_time(&cost, (double)weighed->sizes[i]);
     known = known && !isnan(next->seconds[i]);
   }
   by_cost_fini(&cost);

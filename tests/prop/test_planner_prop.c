@@ -184,9 +184,9 @@ static void check_beside(const struct by_planned *planned, const struct by_topol
   struct by_plan *plan;
   struct by_cost cost;
   assert_ok(by_plan_builtin(builtin, planned->plan->n_ranks, &plan));
-  assert_ok(by_cost_init(&cost, plan, plan->classes, topology));
+  assert_ok(by_cost_init(&cost, plan, plan->classes, topology, &rates));
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
-    double given = by_cost_time(&cost, &rates, (double)planned->weighed.sizes[i]);
+    double given = by_cost_time(&cost, (double)planned->weighed.sizes[i]);
     double chosen = planned->weighed.candidates[planned->weighed.used[i]].seconds[i];
     if (chosen > 1.06 * given) fail_msg("%s: %g s, chosen %g s", builtin, given, chosen);
   }
