@@ -8,7 +8,7 @@
 #include "plan_make.h"
 
 /* Another class has to be worth it: so much faster, or the plan stays as it is for larger buffers. What is nearly as
- * fast is as good, and comes first if it was added first. */
+ * fast is as good, and better if it is simpler. */
 static const double worth = 0.05, nearly = 0.01;
 
 enum { SMALLEST_SHIFT = 8, STEP_SHIFT = 1 };
@@ -66,13 +66,21 @@ void by_weighed_drop_slower(struct by_weighed *weighed) {
   weighed->n--;
 }
 
-/* The first of those that are nearly the fastest. */
+static uint32_t groups_of(const struct by_candidate *candidate) {
+  return candidate->plan->classes[0].n_groups;
+}
+
+/* Of those that are nearly the fastest the first of the fewest groups: a ring is one. */
 static uint32_t fastest(const struct by_weighed *weighed, uint32_t size) {
   double least = INFINITY;
-  uint32_t first = 0;
+  uint32_t best = UINT32_MAX;
   for (uint32_t i = 0; i < weighed->n; i++) least = fmin(least, weighed->candidates[i].seconds[size]);
-  while (weighed->candidates[first].seconds[size] > (1 + nearly) * least) first++;
-  return first;
+  for (uint32_t i = 0; i < weighed->n; i++) {
+    const struct by_candidate *candidate = &weighed->candidates[i];
+    if (candidate->seconds[size] > (1 + nearly) * least) continue;
+    if (best == UINT32_MAX || groups_of(candidate) < groups_of(&weighed->candidates[best])) best = i;
+  }
+  return best;
 }
 
 void by_weighed_choose(struct by_weighed *weighed, bool any_for_largest) {

@@ -31,7 +31,7 @@ BANYAN_CHECK enum banyan_status by_weighed_add(struct by_weighed *weighed, const
 void by_weighed_drop_slower(struct by_weighed *weighed);
 /* Chooses for every size, from the largest down: what is fastest for the largest, or the first candidate if nothing
  * else is wanted; then another one where it is faster by more than a little, so that classes are few. Of those that are
- * nearly alike the first is taken. */
+ * nearly alike the one of the fewest groups is taken, then the first. */
 void by_weighed_choose(struct by_weighed *weighed, bool any_for_largest);
 /* The plan of what was chosen, neighbouring sizes of one choice as one class. */
 BANYAN_CHECK enum banyan_status by_weighed_plan(const struct by_weighed *weighed, const char *name,

@@ -251,6 +251,19 @@ static void test_costs_decide(void **state) {
   by_topology_destroy(topology);
 }
 
+/* Four trees carry no more than a ring here. */
+static void test_ties_go_to_the_simpler(void **state) {
+  (void)state;
+  struct by_topology *topology = make("star:4,nic=500m");
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned;
+  assert_ok(by_planner_run("star", topology, &options, &planned));
+  assert_int_equal(planned.packing->n_trees, 4);
+  assert_int_equal(planned.plan->classes[planned.plan->n_classes - 1].n_groups, 1);
+  by_planned_fini(&planned);
+  by_topology_destroy(topology);
+}
+
 static void test_explains(void **state) {
   (void)state;
   struct by_topology *topology = make("sites:2x2,lan=1g,wan=200m,rtt=20ms");
@@ -276,6 +289,7 @@ int main(void) {
       cmocka_unit_test(test_heights_and_numbers),
       cmocka_unit_test(test_helper),
       cmocka_unit_test(test_again),
+      cmocka_unit_test(test_ties_go_to_the_simpler),
       cmocka_unit_test(test_explains),
       cmocka_unit_test(test_weighing),
       cmocka_unit_test(test_costs_decide),
