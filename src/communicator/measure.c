@@ -14,10 +14,10 @@ enum { LEAST_BLOCK = 1 << 10, MOST_BLOCK = 1 << 20, MOST_NAME = 512, MOST_TRIES 
 
 /* Seconds. What starts at once is let through by shapers and is held in buffers, and TCP takes some round trips to
  * reach its speed: that does not count. */
-static const double warm_up = 0.05, lasts = 0.1, margin = 0.002, most_time = 5;
-static const double warm_up_trips = 8, lasts_trips = 4;      /* and so many round trips more */
-static const double block_time = 2e-3, answered_time = 5e-3; /* that a message is to take, or half a round trip */
-static const double most_off = 3;                            /* times that a pair may be faster than was found so far */
+static const double warm_up = 0.04, lasts = 0.08, margin = 0.002, most_time = 5;
+static const double warm_up_trips = 8, lasts_trips = 4; /* and so many round trips more */
+static const double block_time = 2.5e-3;                /* that a message is to take, or half a round trip */
+static const double most_off = 3;                       /* times that a pair may be faster than was found so far */
 static const double likely_rate = 5e8; /* of a way with a long round trip, where a short message says little of it */
 static const double call_deadline = 120, whole_deadline = 3600;
 
@@ -28,6 +28,7 @@ struct measurement {
   const struct by_measure_options *options;
   struct by_pairs_measured pairs; /* at rank 0 */
   double *best;                   /* bit/s from one to another; n x n at rank 0 */
+  double *sent, *received;        /* the most that each host did in all; at rank 0 */
   struct by_survey *survey;
   struct by_flow_order *orders;
   double *rates, *tried; /* of the best and of the last try of an experiment */
@@ -60,28 +61,23 @@ static uint32_t count_alike(const struct by_flow_order *orders, uint32_t n, cons
   return MAX(out, in);
 }
 
-/* The most that is known of what a host can send to, or receive from, any other. */
+/* What is known of what a host can send, or receive: single messages may have been late, but not all. */
 static double most_known(const struct measurement *m, uint32_t host, bool receives) {
-  double most = 0;
-  for (uint32_t other = 0; other < m->n; other++) {
-    size_t pair = receives ? (size_t)other * m->n + host : (size_t)host * m->n + other;
-    most = fmax(most, fmax(m->pairs.rate[pair], m->best[pair]));
-  }
+  double most = receives ? m->received[host] : m->sent[host];
+  for (uint32_t other = 0; other < m->n; other++)
+    most = fmax(most, m->pairs.rate[receives ? (size_t)other * m->n + host : (size_t)host * m->n + other]);
   return most;
 }
 
-/* Of answered messages as many bytes are under way as fill any link for some time, in which a busy machine may have no
- * time for one end; a single short message may have been late, so all those of its ends say what that is. Of others
- * TCP says how many are. */
+/* What fills any link for some time when all are under way, in which a busy machine may have no time for one end. The
+ * way between may carry less: then fewer will be. */
 static uint32_t choose_block(const struct measurement *m, uint32_t alike, const struct by_flow_order *order) {
+  double half_trip = round_trip(m, order) / 2;
   size_t pair = (size_t)order->from * m->n + order->to;
-  double rate = fmax(m->pairs.rate[pair], m->best[pair]), half_trip = round_trip(m, order) / 2, time = block_time;
-  if (order->answered) {
-    rate = fmin(most_off * rate, fmin(most_known(m, order->from, false), most_known(m, order->to, true)));
-    rate = fmax(rate, half_trip > block_time ? likely_rate : 0);
-    time = answered_time;
-  }
-  double bytes = rate / alike / 8 * fmax(time, half_trip);
+  double rate = most_off * fmax(m->pairs.rate[pair], m->best[pair]);
+  rate = fmin(rate, fmin(most_known(m, order->from, false), most_known(m, order->to, true)));
+  if (half_trip > block_time) rate = fmax(rate, likely_rate);
+  double bytes = rate / alike / 8 * fmax(block_time, half_trip);
   uint32_t block = LEAST_BLOCK;
   while (block < MOST_BLOCK && 2 * block <= bytes) block *= 2;
   return block;
@@ -94,7 +90,6 @@ static void arrange(struct measurement *m, struct by_experiment *out) {
   for (uint32_t k = 0; k < out->n; k++) m->orders[k] = (struct by_flow_order){.from = flows[k].from, .to = flows[k].to};
   for (uint32_t k = 0; k < out->n; k++) {
     uint32_t alike = count_alike(m->orders, out->n, &m->orders[k]);
-    m->orders[k].answered = alike > 1;
     m->orders[k].block = choose_block(m, alike, &m->orders[k]);
     out->most_block = MAX(out->most_block, m->orders[k].block);
     trip = fmax(trip, round_trip(m, &m->orders[k]));
@@ -102,6 +97,7 @@ static void arrange(struct measurement *m, struct by_experiment *out) {
   out->warm_up = fmin(warm_up + warm_up_trips * trip, most_time);
   out->lasts = fmin(lasts + lasts_trips * trip, most_time);
   out->margin = margin + trip;
+  out->late = BY_MEASURE_DEPTH * block_time + trip;
 }
 
 /* Whether the flow stood still, and with it all that its host sent or received. */
@@ -126,6 +122,18 @@ static bool settles(struct measurement *m, uint32_t n) {
   return m->still == 0 || m->tries == MOST_TRIES;
 }
 
+static void add_up(struct measurement *m, uint32_t n) {
+  for (uint32_t h = 0; h < m->n; h++) {
+    double sent = 0, received = 0;
+    for (uint32_t k = 0; k < n; k++) {
+      if (m->orders[k].from == h) sent += m->rates[k];
+      if (m->orders[k].to == h) received += m->rates[k];
+    }
+    m->sent[h] = fmax(m->sent[h], sent);
+    m->received[h] = fmax(m->received[h], received);
+  }
+}
+
 static enum banyan_status take_results(struct measurement *m, uint32_t n) {
   m->experiments++;
   if (!settles(m, n)) return BANYAN_OK;
@@ -137,6 +145,7 @@ static enum banyan_status take_results(struct measurement *m, uint32_t n) {
              m->rates[k]);
     *best = fmax(*best, m->rates[k]);
   }
+  add_up(m, n);
   return by_survey_record(m->survey, m->rates);
 }
 
@@ -248,9 +257,11 @@ static enum banyan_status make_room(struct measurement *m) {
   m->orders = malloc(2 * n * sizeof *m->orders);
   m->rates = calloc(6 * n, sizeof *m->rates);
   m->tried = m->rates ? m->rates + 2 * n : NULL;
-  if (leads) m->pairs.delay = calloc(3 * n * n, sizeof *m->pairs.delay);
+  if (leads) m->pairs.delay = calloc(3 * n * n + 2 * n, sizeof *m->pairs.delay);
   m->pairs.rate = m->pairs.delay ? m->pairs.delay + n * n : NULL;
   m->best = m->pairs.delay ? m->pairs.rate + n * n : NULL;
+  m->sent = m->pairs.delay ? m->best + n * n : NULL;
+  m->received = m->pairs.delay ? m->sent + n : NULL;
   if (m->orders && m->rates && (m->pairs.delay || !leads)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring %u hosts", m->n);
 }

@@ -14,18 +14,18 @@ struct by_pairs_measured {
   double *rate;  /* bit/s, roughly */
 };
 
-enum { BY_MEASURE_DEPTH = 8 }; /* messages of a flow that are under way at a time */
+enum { BY_MEASURE_DEPTH = 16 }; /* messages of a flow that are under way at most */
 
 /* What one experiment asks of everybody; the same on all ranks. */
 struct by_flow_order {
   uint32_t from, to, block; /* ranks of `comm`; bytes of a message */
-  bool answered;            /* each message is, and lets the next one go then */
 };
 
 struct by_experiment {
   uint32_t n; /* 0: there are no more */
   uint32_t most_block;
   double warm_up, lasts, margin; /* seconds that do not count, that do, and that are sent on for those who are behind */
+  double late;                   /* seconds after which an answer says that too many messages are under way */
 };
 
 /* Collective over `comm`, whose ranks are on hosts of their own. */
