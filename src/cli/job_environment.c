@@ -57,7 +57,9 @@ enum banyan_status by_job_environment_init(struct by_job_environment *environmen
 
 enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text) {
   size_t name = strcspn(text, "=");
-  if (!name || isdigit((unsigned char)*text)) return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is not NAME=VALUE", text);
+  if (!name || isdigit((unsigned char)*text) || strcspn(text, " \t\r\n") < name)
+    return by_fail(BANYAN_ERR_ARGUMENT, "-x: \"%.64s\" is not NAME=VALUE: names have no blanks, and no digit in front",
+                   text);
   if (text[name]) return append(environment, text, strlen(text));
   return by_job_environment_set(environment, text, getenv(text));
 }

@@ -87,6 +87,7 @@ static const struct by_command command = {
              "Returns the exit code of the rank that failed first, as `banyan run` does.",
     .options = options,
     .least_operands = 1,
+    .missing = "which topology? Give a file, or a text such as star:4",
     .most_operands = -1,
     .last_operand = 2,
 };
@@ -332,9 +333,14 @@ int by_cli_lab(int argc, char **argv) {
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &s.asked, &s.operands, &exit_code)) return exit_code;
   by_hosts_init(&s.hosts);
-  if (check(&s) || place_ranks(&s) || place_helpers(&s))
+  enum banyan_status status = check(&s);
+  if (!status) status = place_ranks(&s);
+  if (!status) status = place_helpers(&s);
+  bool misuse = status == BANYAN_ERR_ARGUMENT;
+  if (!status) status = work(&s);
+  if (misuse)
     s.exit_code = by_options_misuse(&command, "%s", banyan_error_text());
-  else if (work(&s))
+  else if (status)
     s.exit_code = by_options_failure(&command, banyan_error_text());
   end_session(&s);
   return s.exit_code;

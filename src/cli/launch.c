@@ -50,6 +50,8 @@ struct launcher {
   int interrupts; /* Ctrl-C so far */
   int exit_code;  /* of the first failure */
   int reports;
+  int early[MOST_REPORTS],
+      n_early; /* ranks that ended well before the first failure; all, of which the first are kept */
   bool given_up;
   bool quiet; /* nobody reads our output any more */
 };
@@ -118,12 +120,28 @@ static void report_rank(struct launcher *l, const struct by_link *link, int rank
                 by_print_wait_status(status, text, sizeof text));
 }
 
+/* Those that others may have waited for. */
+static void report_early(struct launcher *l) {
+  char list[16 * MOST_REPORTS + 8] = "";
+  size_t used = 0;
+  if (!l->n_early || l->quiet) return;
+  for (int i = 0; i < MIN(l->n_early, MOST_REPORTS); i++)
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", i ? ", " : "", l->early[i]);
+  if (l->n_early > MOST_REPORTS) snprintf(list + used, sizeof list - used, ", ...");
+  by_output_say(&l->output, "%s: ended before that, with exit code 0: rank%s %s", l->job->title,
+                l->n_early == 1 ? "" : "s", list);
+  l->n_early = 0;
+}
+
 static void rank_ended(struct launcher *l, struct by_link *link, int rank, int status) {
   by_output_end(&l->output, rank);
   link->live--;
+  if (status == 0 && !link->host->helper && l->state < ENDING && l->n_early++ < MOST_REPORTS)
+    l->early[l->n_early - 1] = rank;
   if (status == 0) return;
   report_rank(l, link, rank, status);
   if (link->host->helper) return;
+  report_early(l);
   if (!l->job->keep_going || l->state >= ENDING)
     fail_job(l, by_wait_exit_code(status));
   else if (!l->exit_code)

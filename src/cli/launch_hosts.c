@@ -129,7 +129,8 @@ static enum banyan_status parse_host(struct by_launch_hosts *hosts, char *text) 
     return by_fail(BANYAN_ERR_ARGUMENT, "write the address %.64s in brackets: [%.64s]:slots", text, text);
   if (colon) {
     *colon = 0;
-    BY_TRY(by_parse_int("slots", colon + 1, 1, BY_MOST_RANKS, &slots));
+    enum banyan_status status = by_parse_int("slots", colon + 1, 1, BY_MOST_RANKS, &slots);
+    if (status != BANYAN_OK) return by_fail_within(status, "host \"%.64s\"", text);
   }
   strip_brackets(text);
   char *at = strrchr(text, '@');

@@ -163,7 +163,7 @@ static void keep_rest(struct scan *scan, int from) {
 
 static int check_operands(const struct by_command *command, const struct by_operands *operands) {
   if (operands->count < command->least_operands)
-    return by_options_misuse(command, "something is missing; usage: %s %s", command->name, command->usage);
+    return by_options_misuse(command, "%s; usage: %s %s", command->missing, command->name, command->usage);
   if (command->most_operands >= 0 && operands->count > command->most_operands)
     return by_options_misuse(command, "\"%s\" is one argument too many", operands->items[command->most_operands]);
   return -1;

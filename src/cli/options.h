@@ -41,7 +41,8 @@ struct by_command {
   const char *about;               /* paragraphs, lines within 78 columns */
   const struct by_option *options; /* ends with a row without name */
   int least_operands, most_operands;
-  int last_operand; /* everything from this operand on (the first is 1) belongs to it; 0: options may follow each */
+  const char *missing; /* what is said if there are fewer */
+  int last_operand;    /* everything from this operand on (the first is 1) belongs to it; 0: options may follow each */
 };
 
 struct by_operands {

@@ -79,6 +79,7 @@ static const struct by_command command = {
              "killed), 124 after --timeout, 0 if none failed.",
     .options = options,
     .least_operands = 1,
+    .missing = "what shall the ranks run? Give a command",
     .most_operands = -1,
     .last_operand = 1,
 };

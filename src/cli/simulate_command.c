@@ -22,6 +22,8 @@ struct simulate_options {
   bool json, all, no_bound;
 };
 
+#define NO_CHUNK UINT64_MAX /* none is asked for */
+
 #define AT(member) offsetof(struct simulate_options, member)
 
 static const struct by_option options[] = {
@@ -54,6 +56,7 @@ static const struct by_command command = {
              "protocols and the machines add is not in it but for --chunk-cost.",
     .options = options,
     .least_operands = 1,
+    .missing = "which topology? Give a file, or a text such as star:4",
     .most_operands = 1,
 };
 
@@ -149,7 +152,7 @@ static enum banyan_status run_traced(struct session *s, uint64_t bytes, const st
 }
 
 static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, struct by_simulation *out) {
-  struct by_simulate_options how = {.chunk = s->asked->chunk ? s->asked->chunk : s->plan->chunk,
+  struct by_simulate_options how = {.chunk = s->asked->chunk != NO_CHUNK ? s->asked->chunk : s->plan->chunk,
                                     .chunk_cost = s->asked->chunk_cost};
   BY_TRY(prepare(s, bytes));
   return traced ? run_traced(s, bytes, &how, out) : by_simulator_run(&s->simulator, bytes, &how, out);
@@ -210,7 +213,7 @@ static enum banyan_status run_sizes(struct session *s, const char *topology, con
 }
 
 int by_cli_simulate(int argc, char **argv) {
-  struct simulate_options asked = {.sizes = "4K,64K,1M,16M,64M"};
+  struct simulate_options asked = {.sizes = "4K,64K,1M,16M,64M", .chunk = NO_CHUNK};
   struct session session = {.asked = &asked};
   struct by_bench_sizes sizes;
   struct by_operands operands;
@@ -218,6 +221,7 @@ int by_cli_simulate(int argc, char **argv) {
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
   if (by_bench_parse_sizes(asked.sizes, &sizes) != BANYAN_OK)
     return by_options_misuse(&command, "--sizes: %s", banyan_error_text());
+  if (asked.chunk == 0) return by_options_misuse(&command, "--chunk is 0, must be 1 byte or more");
   by_text_init(&session.text);
   enum banyan_status status = run_sizes(&session, operands.items[0], &sizes);
   if (session.class_) by_simulator_fini(&session.simulator);

@@ -43,7 +43,9 @@ static enum banyan_status fit(const struct by_context *context, uint32_t n, cons
   else
     n_hosts = number_hosts(context, n, processes, hosts);
   if (status == BANYAN_OK && n_hosts != plan->n_ranks)
-    status = by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks; this communicator has %u ranks on %u host%s",
+    status = by_fail(BANYAN_ERR_PLAN,
+                     "plan '%s' is for %u ranks; this communicator has %u ranks on %u host%s: start as many ranks, or "
+                     "hosts, as it is for, or make another plan",
                      plan->name, plan->n_ranks, n, n_hosts, n_hosts == 1 ? "" : "s");
   if (status == BANYAN_OK) status = by_plan_expand(plan, hosts, n, out);
   by_plan_destroy(plan);

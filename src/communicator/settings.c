@@ -116,19 +116,32 @@ const char *by_transport_at(int place) {
   return place >= 0 && place < (int)(sizeof names / sizeof *names) ? names[place] : NULL;
 }
 
-enum banyan_status by_settings_check(const struct by_settings *s) {
+static enum banyan_status bad_bytes(const char *name, uint64_t bytes, const char *rule) {
+  char text[32];
+  return by_fail(BANYAN_ERR_ARGUMENT, "%s is %s, must be %s", name, by_print_bytes(bytes, text), rule);
+}
+
+static enum banyan_status check_bytes(const struct by_settings *s) {
   if (s->unasked < 4096 || s->unasked > 64u << 20 || s->unasked & (s->unasked - 1))
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_UNASKED must be a power of two from 4K to 64M");
-  if (s->credit < s->unasked) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CREDIT must not be below BANYAN_UNASKED");
+    return bad_bytes("BANYAN_UNASKED", s->unasked, "a power of two from 4K to 64M, such as 1M");
+  if (s->credit < s->unasked) return bad_bytes("BANYAN_CREDIT", s->credit, "at least BANYAN_UNASKED");
   if (s->block < 4096 || s->block > 16u << 20 || s->block % 64)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_BLOCK must be a multiple of 64 from 4K to 16M");
-  if (s->chunk > 4u << 20) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CHUNK must be at most 4M");
+    return bad_bytes("BANYAN_BLOCK", s->block, "a multiple of 64 from 4K to 16M, such as 64K");
+  return s->chunk > 4u << 20 ? bad_bytes("BANYAN_CHUNK", s->chunk, "at most 4M") : BANYAN_OK;
+}
+
+enum banyan_status by_settings_check(const struct by_settings *s) {
+  BY_TRY(check_bytes(s));
   BY_TRY(check_lists(s));
-  if (s->tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TOS must be from 0 to 255, or -1");
-  if (s->helpers > 65535 || s->helper_deadline < 0)
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_HELPERS must be at most 65535 and BANYAN_HELPER_DEADLINE not below 0");
-  if (!(s->deadline > 0) || !(s->join_deadline > 0))
-    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_DEADLINE and BANYAN_JOIN_DEADLINE must be > 0");
+  if (s->tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TOS is %ld, must be 0 to 255, or -1", (long)s->tos);
+  if (s->helpers > 65535)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_HELPERS is %ld, must be at most 65535", (long)s->helpers);
+  if (s->helper_deadline < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_HELPER_DEADLINE is %g s, must not be below 0", s->helper_deadline);
+  if (!(s->deadline > 0))
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_DEADLINE is %g s, must be more than 0", s->deadline);
+  if (!(s->join_deadline > 0))
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_JOIN_DEADLINE is %g s, must be more than 0", s->join_deadline);
   int place = 0;
   while (by_transport_at(place) && strcmp(s->transport, by_transport_at(place))) place++;
   if (!by_transport_at(place))

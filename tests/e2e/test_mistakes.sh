@@ -29,7 +29,12 @@ for command in topo plan simulate; do
   refused 2 'the size is 99999999, must be 1 to 65536' "$command" star:99999999
   refused 2 'nic: "1x" is not a rate in bit/s' "$command" star:4,nic=1x
 done
-refused 2 'cannot open topology nosuch.json: No such file' lab nosuch.json -- true
+refused 1 'cannot open topology nosuch.json: No such file' lab nosuch.json -- true
+refused 1 'zero.json: links\[0\].capacity: is 0, must be more than 0' lab "$scratch/zero.json" -- true
+refused 2 'there is no topology "sta"; did you mean star\?' lab sta:4 -- true
+refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan simulate TOPOLOGY' simulate
+refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan lab TOPOLOGY' lab
+refused 2 '\-\-chunk is 0, must be 1 byte or more' simulate star:4 --chunk 0
 
 # names and numbers of plan
 refused 2 '\-\-ranks: there is no "h9" in the topology; its first node is h0' plan star:4 --ranks h9
@@ -46,3 +51,26 @@ refused 1 'rank 0 .*could not plan from the topology: there is no topology "nosu
 refused 2 '\-\-measure needs a job around it: banyan run -H' topo --measure
 refused 1 'there is no network to measure between them' run -n 2 -- "$BANYAN" topo --measure
 refused 1 'which job to help\? Start the helper with `banyan run --helpers`' helper
+
+# hosts, variables and settings of a job
+refused 2 'what shall the ranks run\? Give a command; usage: banyan run' run -n 4
+refused 2 'host "a": slots: "x" is not a whole number' run -H b:2,a:x true
+refused 2 '\-x: "BAD NAME=1" is not NAME=VALUE: names have no blanks' run -n 1 -x 'BAD NAME=1' true
+refused 2 '\-x: "=1" is not NAME=VALUE' run -n 1 -x =1 true
+wants 0 "$BANYAN" run -n 1 -o raw -x 'GOOD=a b' -- sh -c 'echo $GOOD'
+shows '^a b$' out
+wants 2 env BANYAN_UNASKED=3K "$BANYAN" bench -n 2 -s 8
+shows 'BANYAN_UNASKED is 3 KiB, must be a power of two from 4K to 64M' err
+wants 2 env BANYAN_UNASKED=64K BANYAN_CREDIT=8K "$BANYAN" bench -n 2 -s 8
+shows 'BANYAN_CREDIT is 8 KiB, must be at least BANYAN_UNASKED' err
+wants 2 env BANYAN_DEADLINE=0 "$BANYAN" bench -n 2 -s 8
+shows 'BANYAN_DEADLINE is 0 s, must be more than 0' err
+"$BANYAN" plan --builtin ring -n 4 --json >"$scratch/ring4.json"
+refused 1 "plan 'ring' is for 4 ranks; this communicator has 2 ranks on 1 host: start as many" \
+  run -n 2 --plan "$scratch/ring4.json" -- "$BANYAN" bench -s 8
+
+# a rank that ends before it joins is named, with what the others say
+wants 1 "$BANYAN" run -n 3 -x BANYAN_JOIN_DEADLINE=1 -- \
+  sh -c '[ $BANYAN_RANK = 1 ] || exec "$0" bench -s 8' "$BANYAN"
+shows '2 of 3 ranks joined within 1 s; missing: 1$' err
+shows '^banyan run: ended before that, with exit code 0: rank 1$' err

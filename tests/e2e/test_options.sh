@@ -57,7 +57,7 @@ shows '"loud" is none of auto\|prefix\|rank0\|raw' err
 wants 2 "$BANYAN" run --pin=yes -n 1 true
 shows '--pin takes no value' err
 wants 2 "$BANYAN" run -n 2
-shows 'something is missing' err
+shows 'what shall the ranks run' err
 wants 2 "$BANYAN" version surplus
 shows '"surplus" is one argument too many' err
 
