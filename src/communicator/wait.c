@@ -89,7 +89,7 @@ struct spinner {
 };
 
 /* One round of progress. True when it is time to sleep. */
-static bool spin(struct by_context *context, struct spinner *spinner) {
+static inline bool spin(struct by_context *context, struct spinner *spinner) {
   bool moved = progress(context);
   spinner->looks++;
   if (moved) {
@@ -129,8 +129,8 @@ static bool over(const struct by_call *call, struct banyan_request *const *reque
   return call ? by_call_ended(call) : any_ended(requests, n);
 }
 
-static void drive(struct by_context *context, const struct by_call *call, struct banyan_request *const *requests,
-                  size_t n) {
+static inline void drive(struct by_context *context, const struct by_call *call, struct banyan_request *const *requests,
+                         size_t n) {
   struct spinner spinner = {.most = context->spin};
   uint64_t ended = by_engine_ended(context->engine);
   if (context->driver == BY_DRIVER_HELPER) by_engine_sleeping(context->engine, false);

@@ -57,7 +57,7 @@ static const struct by_peer *peer_of(const struct by_call *call, const struct by
 }
 
 /* The message a frame belongs to, or NULL after a failure. */
-static struct by_in *message_in(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
+static inline struct by_in *message_in(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
   const struct by_peer *peer = peer_of(call, link);
   uint32_t tag = call->pair ? 0 : frame->tag;
   if (!same_call(call, frame)) return mismatch(link, call, frame), NULL;
@@ -72,7 +72,7 @@ static struct by_out *message_out(struct by_link *link, struct by_call *call, co
   return &call->outs[call->program->first_out[peer - call->schedule->peers] + tag];
 }
 
-static void took(struct by_link *link, uint32_t size) {
+static inline void took(struct by_link *link, uint32_t size) {
   link->taken += size + FRAME_BYTES;
   if (link->taken >= link->engine->options.link_credit / 2) by_link_touch(link);
 }
@@ -124,7 +124,7 @@ static bool surplus(struct by_link *link, const struct by_frame *frame) {
   return differs(link, ours && ours->call == frame->call ? ours : NULL, frame);
 }
 
-static struct by_call *find_call(struct by_link *link, const struct by_frame *frame) {
+static inline struct by_call *find_call(struct by_link *link, const struct by_frame *frame) {
   for (struct by_domain *d = link->engine->domains; d; d = d->next)
     if (d->id == frame->domain) return by_domain_find(d, frame, d->rank_of[link->process]);
   return NULL;
@@ -281,7 +281,7 @@ static void placed(struct by_in *in, uint64_t at, size_t n) {
 /* ---- the payload of a data frame */
 
 /* The message that a data frame fits; NULL after a failure. */
-static struct by_in *data_in(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
+static inline struct by_in *data_in(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
   struct by_in *in = message_in(link, call, frame);
   uint64_t at = frame->offset;
   if (!in) return NULL;
@@ -307,7 +307,7 @@ static size_t read_streaming(struct by_lane *lane, char *to, size_t most) {
   return n;
 }
 
-static bool move_into(struct by_end *end, struct by_in *in) {
+static inline bool move_into(struct by_end *end, struct by_in *in) {
   struct by_lane *lane = end->lane;
   size_t left = lane->ops->left(lane), n = left;
   struct by_call *call = in->call;
@@ -380,7 +380,7 @@ static enum by_stray stray_of(const struct by_engine *engine, const struct by_fr
 }
 
 /* Where the frame that just began goes. False: it cannot be handled yet (its payload is not there) or failed. */
-static bool begin(struct by_end *end, const struct by_frame *frame) {
+static inline bool begin(struct by_end *end, const struct by_frame *frame) {
   struct by_link *link = end->link;
   struct by_lane *lane = end->lane;
   if (frame->type == BY_FRAME_NONE || frame->type >= BY_FRAME_TYPES || frame->size > BY_FRAME_MOST)

@@ -190,7 +190,7 @@ void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
 
 /* ---- moving */
 
-static void run_ready(struct by_engine *engine) {
+static inline void run_ready(struct by_engine *engine) {
   struct by_call *call = engine->ready;
   engine->ready = NULL;
   engine->ready_end = &engine->ready;
@@ -210,7 +210,7 @@ static void run_ready(struct by_engine *engine) {
 }
 
 /* Flushes the links that were touched; those whose lane is full come again next time. */
-static void flush_dirty(struct by_engine *engine) {
+static inline void flush_dirty(struct by_engine *engine) {
   struct by_link *link = engine->dirty;
   engine->dirty = NULL;
   engine->dirty_end = &engine->dirty;
@@ -222,13 +222,13 @@ static void flush_dirty(struct by_engine *engine) {
   }
 }
 
-static void send_what_is_ready(struct by_engine *engine) {
+static inline void send_what_is_ready(struct by_engine *engine) {
   if (engine->ready) run_ready(engine);
   if (engine->dirty) flush_dirty(engine);
 }
 
 /* What comes in is passed on frame by frame, so that the peers can go on with it. */
-static void progress_end(struct by_end *end) {
+static inline void progress_end(struct by_end *end) {
   struct by_engine *engine = end->link->engine;
   if (end->lane->status != BANYAN_OK) {
     by_link_failed(end);

@@ -54,7 +54,7 @@ static bool same_plan(const struct by_call *a, const struct by_call *b) {
 
 /* The next message to send a part of. Calls take turns; the one whose turn it is sends what is furthest behind, and
  * its first message waits in the place of that. */
-static struct by_out *unqueue_next(struct by_link *link) {
+static inline struct by_out *unqueue_next(struct by_link *link) {
   struct by_out *first = link->outs, **best = &link->outs, **place = &first->next;
   for (int i = 1; i < MOST_COMPARED && *place; i++, place = &(*place)->next)
     if (same_plan((*place)->call, first->call) && is_behind(*place, *best)) best = place;
@@ -286,7 +286,7 @@ static void note_rest(struct by_end *end, struct by_out *out, enum by_lane_sent 
   end->link->kept++;
 }
 
-static enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool unasked) {
+static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool unasked) {
   struct by_link *link = out->link;
   struct by_frame frame = stamped(out->call, BY_FRAME_DATA, out->tag, out->sent);
   frame.size = (uint32_t)n;
@@ -311,7 +311,7 @@ static __attribute__((noinline)) uint32_t next_lane(struct by_link *link, uint32
   return link->turn;
 }
 
-static enum sent send_data(struct by_out *out, uint32_t *full) {
+static inline enum sent send_data(struct by_out *out, uint32_t *full) {
   struct by_link *link = out->link;
   bool unasked;
   uint64_t n = sendable(out, &unasked);
@@ -327,7 +327,7 @@ static enum sent send_data(struct by_out *out, uint32_t *full) {
 }
 
 /* Goes on with what the lanes still hold; a bit for each that takes no more now. */
-static uint32_t flush_ends(struct by_link *link) {
+static inline uint32_t flush_ends(struct by_link *link) {
   uint32_t full = 0;
   for (uint32_t i = 0; i < link->n_ends; i++) {
     struct by_end *end = &link->ends[i];

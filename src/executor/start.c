@@ -191,7 +191,7 @@ static enum banyan_status set_buffers(struct by_call *call, const struct banyan_
   return BANYAN_OK;
 }
 
-static void reset_messages(struct by_call *call) {
+static inline void reset_messages(struct by_call *call) {
   const struct by_schedule *s = call->schedule;
   bool in_place = call->buffer[BY_BUFFER_SEND] == call->buffer[BY_BUFFER_RECV];
   for (uint32_t i = 0; i < call->program->n_outs; i++) {
@@ -212,7 +212,7 @@ static void reset_messages(struct by_call *call) {
   }
 }
 
-static void reset(struct by_call *call) {
+static inline void reset(struct by_call *call) {
   const struct by_schedule *s = call->schedule;
   call->steps_left = 0;
   call->work_first = call->work_n = 0;
@@ -278,7 +278,7 @@ static enum banyan_status pair_number(struct by_domain *domain, const struct ban
 
 /* ---- start and end */
 
-static void list_running(struct by_call *call) {
+static inline void list_running(struct by_call *call) {
   struct by_engine *engine = call->engine;
   call->next = engine->running;
   call->back = &engine->running;

@@ -27,7 +27,7 @@ void by_work_queue(struct by_call *call, uint32_t step) {
   call->engine->ready_end = &call->ready_next;
 }
 
-static uint64_t limit_of(const struct by_call *call, const struct by_step *step, const struct by_state *state) {
+static inline uint64_t limit_of(const struct by_call *call, const struct by_step *step, const struct by_state *state) {
   uint64_t limit = state->end;
   for (uint32_t i = 0; i < step->n_dep; i++) {
     const struct by_state *before = &call->states[call->schedule->deps[step->dep + i]];
@@ -37,12 +37,12 @@ static uint64_t limit_of(const struct by_call *call, const struct by_step *step,
   return limit;
 }
 
-static void queue_dependents(struct by_call *call, const struct by_step *step) {
+static inline void queue_dependents(struct by_call *call, const struct by_step *step) {
   for (uint32_t i = 0; i < step->n_next; i++) by_work_queue(call, call->schedule->nexts[step->next + i]);
 }
 
 /* Moves a step's position; queues what depends on it; ends the call with its last step. */
-static void move_to(struct by_call *call, uint32_t index, uint64_t at) {
+static inline void move_to(struct by_call *call, uint32_t index, uint64_t at) {
   struct by_state *state = &call->states[index];
   state->at = at;
   call->engine->moved = true;
@@ -78,7 +78,7 @@ static uint64_t room_of(const struct by_in *in) {
 }
 
 /* After bytes were consumed: more may be sent to us, or the sender may have its memory back. */
-static void after_consuming(struct by_in *in) {
+static inline void after_consuming(struct by_in *in) {
   struct by_call *call = in->call;
   if (in->source == BY_IN_MAPPED || in->source == BY_IN_PULLED) {
     if (in->consumed < in->length) return;
@@ -141,7 +141,7 @@ static void refuse(struct by_in *in) {
 }
 
 /* Bytes of a message that can be used in one piece at `at`. */
-static uint64_t usable(const struct by_in *in, uint64_t at) {
+static inline uint64_t usable(const struct by_in *in, uint64_t at) {
   uint64_t n = in->arrived - at;
   if (in->source != BY_IN_DATA) return n;
   uint64_t ring = in->call->engine->options.window, to_edge = ring - (at & (ring - 1));
@@ -149,7 +149,7 @@ static uint64_t usable(const struct by_in *in, uint64_t at) {
 }
 
 /* Bytes at .. at + n of a message where they can be read; NULL after a refusal. */
-static const char *operand(struct by_in *in, uint32_t index, uint64_t at, size_t n) {
+static inline const char *operand(struct by_in *in, uint32_t index, uint64_t at, size_t n) {
   if (in->source == BY_IN_DATA) return in->stage + (at & (in->call->engine->options.window - 1));
   if (in->source == BY_IN_MAPPED) return in->mapped + at;
   struct by_lane *lane = in->link->lane;
@@ -161,7 +161,7 @@ static const char *operand(struct by_in *in, uint32_t index, uint64_t at, size_t
 
 /* Whether what was just read in the sender's memory may have been overwritten meanwhile: then the job has failed, and
  * the call waits for the word why. */
-static bool is_withdrawn(const struct by_in *in) {
+static inline bool is_withdrawn(const struct by_in *in) {
   const struct by_lane *lane = in->link->lane;
   return in->source != BY_IN_DATA && lane->ops->withdrawn && lane->ops->withdrawn(lane);
 }
@@ -189,7 +189,7 @@ static bool is_large_result(const struct by_call *call, const struct by_step *st
 
 /* dst = fold of the engine's operands; past the cache if a far peer will read it, in parts that stay in the first
  * level. */
-static void add(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
+static inline void add(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
   const void **sources = call->engine->sources;
   bool divides = step->divide && call->divisor;
   bool past_cache = n >= STREAM_FROM && (is_read_from_far(call, step) || is_large_result(call, step));
@@ -284,7 +284,7 @@ static bool receive_block(struct by_call *call, uint32_t index) {
   return true;
 }
 
-static void ready_to_send(struct by_call *call, uint32_t index) {
+static inline void ready_to_send(struct by_call *call, uint32_t index) {
   struct by_out *out = &call->outs[call->program->out_of_step[index]];
   const struct by_step *step = &call->schedule->steps[index];
   uint64_t ready = limit_of(call, step, &call->states[index]) - call->bounds[step->first];
