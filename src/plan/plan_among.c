@@ -116,23 +116,9 @@ static enum banyan_status cut_down(struct by_plan *plan, struct by_group *group)
   return BANYAN_OK;
 }
 
-static enum banyan_status copy_group(const struct by_plan *from, const struct by_group *source, struct by_plan *plan,
-                                     struct by_group *group) {
-  bool other_way = source->down != source->up;
-  BY_TRY(by_group_init(plan, group, source->kind, source->n, other_way));
-  memcpy(group->order, source->order, source->n * sizeof *group->order);
-  group->share = source->share;
-  group->rate = source->rate;
-  group->root = source->root;
-  if (group->up) memcpy(group->up, source->up, source->n * sizeof *group->up);
-  if (group->up && other_way) memcpy(group->down, source->down, source->n * sizeof *group->down);
-  if (source->kind != BY_GROUP_TREE) BY_TRY(by_group_set_radix(plan, group, source->radix, source->n_radix));
-  group->twigs = BY_ARENA_ARRAY(&plan->arena, struct by_twig, source->n_twigs);
-  if (!group->twigs) return by_plan_no_memory();
-  if (source->n_twigs) memcpy(group->twigs, source->twigs, source->n_twigs * sizeof *group->twigs);
-  group->n_twigs = source->n_twigs;
-  if (!by_group_has_helpers(from, source)) return BANYAN_OK;
-  if (source->kind == BY_GROUP_TREE && group->up && group->down) return cut_down(plan, group);
+static enum banyan_status without_others(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
+  if (!by_group_has_helpers(from, group)) return BANYAN_OK;
+  if (group->kind == BY_GROUP_TREE && group->up && group->down) return cut_down(plan, group);
   return by_fail(
       BANYAN_ERR_UNSUPPORTED,
       "plan '%s' has a helper in a group of kind \"rotated\" or \"exchange\", where nobody can be left out if it "
@@ -140,42 +126,6 @@ static enum banyan_status copy_group(const struct by_plan *from, const struct by
       from->name);
 }
 
-static enum banyan_status fill(const struct by_plan *from, struct by_plan *plan) {
-  BY_TRY(by_plan_add_vertices(plan, from->n_ranks, 0));
-  for (uint32_t r = 0; r < from->n_ranks; r++) {
-    plan->vertices[r].name = by_arena_string(&plan->arena, from->vertices[r].name);
-    if (!plan->vertices[r].name) return by_plan_no_memory();
-  }
-  plan->chunk = from->chunk;
-  BY_TRY(by_plan_add_classes(plan, from->n_classes));
-  for (uint32_t c = 0; c < from->n_classes; c++) {
-    const struct by_class *source = &from->classes[c];
-    struct by_class *class_ = &plan->classes[c];
-    class_->up_to = source->up_to;
-    BY_TRY(by_plan_add_groups(plan, class_, source->n_groups));
-    for (uint32_t g = 0; g < source->n_groups; g++)
-      BY_TRY(copy_group(from, &source->groups[g], plan, &class_->groups[g]));
-  }
-  return BANYAN_OK;
-}
-
-/* To the last bit, so that both plans cut a buffer at the same places. */
-static void keep_shares(const struct by_plan *from, struct by_plan *plan) {
-  for (uint32_t c = 0; c < plan->n_classes; c++)
-    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
-      plan->classes[c].groups[g].share = from->classes[c].groups[g].share;
-  plan->version = by_plan_hash(plan);
-}
-
 enum banyan_status by_plan_among_ranks(const struct by_plan *plan, struct by_plan **out) {
-  struct by_plan *made = NULL;
-  BY_TRY(by_plan_create(plan->name, &made));
-  enum banyan_status status = fill(plan, made);
-  if (status != BANYAN_OK) {
-    by_plan_destroy(made);
-    return status;
-  }
-  BY_TRY(by_plan_finish(made, out));
-  keep_shares(plan, *out);
-  return BANYAN_OK;
+  return by_plan_rework(plan, plan->n_ranks, without_others, out);
 }

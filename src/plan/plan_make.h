@@ -23,6 +23,12 @@ BANYAN_CHECK enum banyan_status by_group_set_radix(struct by_plan *plan, struct 
 /* Evens out shares whose sum is off by rounding, validates and sets the version. Takes `plan` over: on failure it is
  * destroyed. */
 BANYAN_CHECK enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out);
+/* What becomes of a group, which so far is a copy of that of `from`. */
+typedef enum banyan_status (*by_group_rework)(const struct by_plan *from, struct by_plan *plan, struct by_group *group);
+/* A copy with the first n_vertices and with other groups, whose shares are the same to the last bit, so that both plans
+ * cut a buffer at the same places. */
+BANYAN_CHECK enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertices, by_group_rework rework,
+                                               struct by_plan **out);
 /* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
 static inline enum banyan_status by_plan_no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the plan");
