@@ -13,6 +13,9 @@
 #include "arena.h"
 #include "fail.h"
 
+/* Ranks at the leaves of a tree through switches. */
+enum { BY_PLAN_MOST_WORKERS = 64 };
+
 enum by_vertex_kind { BY_VERTEX_RANK, BY_VERTEX_HELPER, BY_VERTEX_SWITCH, BY_VERTEX_SERVER };
 
 struct by_vertex {
@@ -162,6 +165,16 @@ bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *gro
  * owns *out. BANYAN_ERR_UNSUPPORTED: a rotated tree has such a vertex. Cost: the plan's size, and for each vertex that
  * is taken out its tree's. */
 BANYAN_CHECK enum banyan_status by_plan_among_ranks(const struct by_plan *plan, struct by_plan **out);
+/* Whether a group's root is a server, so that its inner vertices are switches. */
+bool by_group_has_server(const struct by_plan *plan, const struct by_group *group);
+/* Whether trees with a switch or a server can be run: single trees, the same up and down, a server at the root,
+ * switches between, and at most BY_PLAN_MOST_WORKERS ranks at the leaves, each with any number of twigs.
+ * BANYAN_ERR_UNSUPPORTED names group and vertex. */
+BANYAN_CHECK enum banyan_status by_plan_check_switches(const struct by_plan *plan);
+/* The plan as its ranks see it: where it goes through switches they send to the server, which answers. Switches stay as
+ * vertices that are in no tree; groups, shares and the version are the same. The caller owns *out. Fails as
+ * by_plan_check_switches does. */
+BANYAN_CHECK enum banyan_status by_plan_without_switches(const struct by_plan *plan, struct by_plan **out);
 /* The plan that is used when none is given: built-ins by size, expanded where there are several hosts. Hosts are any
  * numbers that differ; NULL: all ranks are on one host. `crowded`: ranks share cores, so messages cost more than
  * steps. The caller owns *out. */

@@ -52,8 +52,8 @@ static enum banyan_status check_arguments(const struct by_plan *plan, enum banya
   if (!by_collective_goes_up(collective) && !by_collective_goes_down(collective) &&
       !by_collective_is_direct(collective))
     return by_fail(BANYAN_ERR_ARGUMENT, "%s has no schedule by a plan", banyan_collective_name(collective));
-  bool helper = rank >= plan->n_ranks && rank < plan->n_vertices && plan->vertices[rank].kind == BY_VERTEX_HELPER;
-  if (rank >= plan->n_ranks && !helper)
+  bool helper = rank >= plan->n_ranks;
+  if (rank >= plan->n_vertices)
     return by_fail(BANYAN_ERR_ARGUMENT, "rank is %u, must be below %u", rank, plan->n_ranks);
   if (helper && !by_collective_takes_helpers(collective))
     return by_fail(BANYAN_ERR_ARGUMENT, "helpers have no part in %s", banyan_collective_name(collective));

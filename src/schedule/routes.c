@@ -18,9 +18,9 @@
  *   up     | twigs | tree edges by level | flipped, high levels first | to a root that is a twig |
  *   down   | from such a root | flipped, low levels first | tree edges, high levels first | twigs |
  *
- * A helper adds and forwards without a term of its own. An edge carries nothing
- * away from a side of it that has no rank: nothing up, for there are no terms,
- * and nothing down, for nobody wants the result. */
+ * A helper adds and forwards without a term of its own; so does a server, at the root of a star. An edge carries
+ * nothing away from a side of it that has no rank: nothing up, for there are no terms, and nothing down, for nobody
+ * wants the result. */
 #include "schedule_compile.h"
 #include "tree_view.h"
 
@@ -235,15 +235,16 @@ static enum banyan_status make_instances(struct route *route) {
 static enum banyan_status check_vertex(const struct route *route, uint32_t index) {
   const struct by_vertex *vertex = &route->compile->plan->vertices[index];
   enum banyan_collective collective = route->compile->schedule->collective;
+  const char *kind = by_vertex_kind_name(vertex->kind);
   if (vertex->kind == BY_VERTEX_RANK) return BANYAN_OK;
-  if (vertex->kind != BY_VERTEX_HELPER)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a %s: only plans over ranks and helpers can run",
-                   vertex->name, by_vertex_kind_name(vertex->kind));
+  if (vertex->kind == BY_VERTEX_SWITCH)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a switch, which has no schedule", vertex->name);
   if (route->group->kind != BY_GROUP_TREE)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a helper in a tree that is rotated, which cannot run",
-                   vertex->name);
-  if (by_collective_takes_helpers(collective)) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a helper, and helpers have no part in %s", vertex->name,
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a %s in a tree that is rotated, which cannot run",
+                   vertex->name, kind);
+  if (vertex->kind == BY_VERTEX_SERVER ? collective == BANYAN_ALLREDUCE : by_collective_takes_helpers(collective))
+    return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a %s, and %ss have no part in %s", vertex->name, kind, kind,
                  banyan_collective_name(collective));
 }
 

@@ -146,6 +146,56 @@ static inline struct by_plan *random_helped_plan(struct by_rng *rng, uint32_t n,
   return plan;
 }
 
+/* A server, the plan's last vertex, above some of the switches, which hang anyhow, and the ranks anywhere below, at
+ * least one at each switch; some ranks are twigs of others. */
+static inline void random_through_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group) {
+  uint32_t n_ranks = plan->n_ranks, server = plan->n_vertices - 1, leaves = 0, n = 1;
+  assert_ok(by_group_init(plan, group, BY_GROUP_TREE, plan->n_vertices, false));
+  group->twigs = BY_ARENA_ARRAY(&plan->arena, struct by_twig, n_ranks);
+  group->order[0] = server;
+  for (uint32_t v = 0; v < n_ranks; v++) leaves += v == 0 || below(rng, 4);
+  for (uint32_t v = n_ranks; v < server && n <= leaves && below(rng, 4); v++) {
+    group->up[n] = below(rng, n);
+    group->order[n++] = v;
+  }
+  uint32_t inner = n;
+  for (uint32_t v = 0; v < leaves; v++) {
+    group->up[n] = v + 1 < inner ? v + 1 : below(rng, inner);
+    group->order[n++] = v;
+  }
+  for (uint32_t v = leaves; v < n_ranks; v++)
+    group->twigs[group->n_twigs++] = (struct by_twig){.child = v, .parent = below(rng, leaves)};
+  group->n = n;
+}
+
+/* Trees through switches, and among ranks. */
+static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n, uint32_t n_switches) {
+  static const char *const names[] = {"s0", "s1", "s2", "s3"};
+  struct by_plan *made, *plan;
+  uint32_t n_groups = 1 + below(rng, 4);
+  double sum = 0;
+  assert_ok(by_plan_create("through", &made));
+  assert_ok(by_plan_add_vertices(made, n, n_switches + 1));
+  for (uint32_t i = 0; i <= n_switches; i++) {
+    struct by_vertex *vertex = &made->vertices[n + i];
+    vertex->name = i < n_switches ? names[i] : "server";
+    vertex->kind = i < n_switches ? BY_VERTEX_SWITCH : BY_VERTEX_SERVER;
+  }
+  assert_ok(by_plan_add_classes(made, 1));
+  assert_ok(by_plan_add_groups(made, made->classes, n_groups));
+  for (uint32_t i = 0; i < n_groups; i++) {
+    struct by_group *group = &made->classes->groups[i];
+    if (i && below(rng, 3) == 0)
+      random_group(rng, made, group);
+    else
+      random_through_group(rng, made, group);
+    sum += group->share = 0.01 + by_rng_unit(rng);
+  }
+  for (uint32_t i = 0; i < n_groups; i++) made->classes->groups[i].share /= sum;
+  assert_ok(by_plan_finish(made, &plan));
+  return plan;
+}
+
 /* A built-in over random hosts of 1 to 4 ranks each. */
 static inline struct by_plan *random_host_plan(struct by_rng *rng, uint32_t n_hosts) {
   struct by_plan *hosts, *plan;

@@ -121,10 +121,44 @@ static void test_helpers(void **state) {
   }
 }
 
+static void check_star(const struct by_plan *plan, const struct by_group *tree, const struct by_group *star) {
+  assert_true(star->share == tree->share);
+  assert_int_equal(star->n_twigs, tree->n_twigs);
+  if (!by_group_has_server(plan, tree)) {
+    assert_int_equal(star->n, tree->n);
+    return;
+  }
+  assert_int_equal(star->order[star->root], plan->n_vertices - 1);
+  assert_int_equal(star->n + star->n_twigs, plan->n_ranks + 1);
+  for (uint32_t u = 0; u < star->n; u++) assert_int_equal(star->up[u], star->root);
+}
+
+/* To their ends, trees through switches are stars; without switches and server they are trees of ranks. */
+static void test_switches(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 7);
+  for (int i = 0; i < 400; i++) {
+    uint32_t n = 1 + below(&rng, i % 20 ? 9 : 40);
+    struct by_plan *plan = random_through_plan(&rng, n, below(&rng, 5)), *stars, *among;
+    assert_ok(by_plan_without_switches(plan, &stars));
+    assert_int_equal(stars->version, plan->version);
+    for (uint32_t g = 0; g < plan->classes->n_groups; g++)
+      check_star(plan, &plan->classes->groups[g], &stars->classes->groups[g]);
+    check_one(stars, BANYAN_ALLREDUCE, 0);
+    assert_ok(by_plan_among_ranks(stars, &among));
+    check_plan(among);
+    by_plan_destroy(among);
+    by_plan_destroy(stars);
+    by_plan_destroy(plan);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_families), cmocka_unit_test(test_grids), cmocka_unit_test(test_large),
       cmocka_unit_test(test_random),   cmocka_unit_test(test_hosts), cmocka_unit_test(test_helpers),
+      cmocka_unit_test(test_switches),
   };
   return cmocka_run_group_tests_name("schedule_check", tests, NULL, NULL);
 }
