@@ -7,6 +7,7 @@
 #include "options.h"
 #include "plan.h"
 #include "plan_control.h"
+#include "plan_fit.h"
 #include "plan_topology.h"
 #include "planner.h"
 #include "schedule.h"
@@ -20,6 +21,7 @@ struct plan_options {
   uint64_t bytes;
   bool json, list;
   bool control, in_network;
+  const char *fit; /* a file; NULL: not asked for */
   struct by_control_request controlled;
   struct by_in_network_request placed;
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
@@ -50,6 +52,11 @@ static const struct by_option options[] = {
      0, 0},
     {"cost", 0, BY_OPTION_TEXT, AT(request.cost), "NAME=VALUE,...",
      "what predicted times are made of: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; docs/performance.md", 0, 0},
+    {"fit", 0, BY_OPTION_TEXT, AT(fit), "FILE",
+     "of a TOPOLOGY: not the plan, but what --cost takes, so that\npredicted times are nearest to those in FILE, lines "
+     "of\n"
+     "`banyan bench --plan PLAN --json`",
+     0, 0},
     {"explain", 0, BY_OPTION_FLAG, AT(request.explain), NULL,
      "say what limits the plan, what is used for which sizes and\nwhat else there is, on standard error", 0, 0},
     {"control", 0, BY_OPTION_FLAG, AT(control), NULL,
@@ -249,11 +256,14 @@ static enum banyan_status show_in_network(struct plan_options *asked) {
 }
 
 static enum banyan_status show_beside(struct plan_options *asked) {
-  if (asked->control && asked->in_network)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--control and --in-network are two questions: ask one");
+  if (asked->control + asked->in_network + !!asked->fit > 1)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--control, --in-network and --fit are different questions: ask one");
   if (!asked->request.topology)
     return by_fail(BANYAN_ERR_ARGUMENT, "--%s is made for a topology: name one, such as clos:racks=4,hosts=8",
-                   asked->control ? "control" : "in-network");
+                   asked->control      ? "control"
+                   : asked->in_network ? "in-network"
+                                       : "fit");
+  if (asked->fit) return by_plan_show_fit(asked->request.topology, asked->request.cost, asked->fit);
   return asked->control ? show_control(asked) : show_in_network(asked);
 }
 
@@ -279,7 +289,7 @@ int by_cli_plan(int argc, char **argv) {
                              "what is \"%s\"? A built-in plan is named with --builtin, a file with --file, and a "
                              "topology has a size, such as ring:8",
                              operands.items[0]);
-  bool beside = asked.control || asked.in_network;
+  bool beside = asked.control || asked.in_network || asked.fit;
   enum banyan_status status = beside ? show_beside(&asked) : place(&asked, &placement);
   if (status == BANYAN_OK && !beside) status = show(&asked, &placement);
   free(placement.host_of);

@@ -87,17 +87,22 @@ static void find_busiest(struct by_cost *cost, const struct by_plan *plan) {
 
 enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan, const struct by_class *class_,
                                 const struct by_topology *topology, const struct by_cost_rates *rates) {
-  *cost = (struct by_cost){.topology = topology, .rates = *rates};
+  *cost = (struct by_cost){.topology = topology};
   by_arena_init(&cost->arena);
   enum banyan_status status = by_plan_load_init(&cost->load, plan, class_, topology);
   if (status == BANYAN_OK) status = by_cost_add_trees(cost, plan, class_);
   if (status == BANYAN_OK) status = by_cost_flow_init(cost, class_);
-  if (status == BANYAN_OK && cost->flow) status = by_cost_flow_find_pace(cost);
+  if (status == BANYAN_OK) status = by_cost_change(cost, rates);
   if (status == BANYAN_OK)
     find_busiest(cost, plan);
   else
     by_cost_fini(cost);
   return status;
+}
+
+enum banyan_status by_cost_change(struct by_cost *cost, const struct by_cost_rates *rates) {
+  cost->rates = *rates;
+  return cost->flow ? by_cost_flow_find_pace(cost) : BANYAN_OK;
 }
 
 void by_cost_fini(struct by_cost *cost) {

@@ -57,6 +57,8 @@ struct by_cost {
 BANYAN_CHECK enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan,
                                              const struct by_class *class_, const struct by_topology *topology,
                                              const struct by_cost_rates *rates);
+/* From now on with other rates. */
+BANYAN_CHECK enum banyan_status by_cost_change(struct by_cost *cost, const struct by_cost_rates *rates);
 void by_cost_fini(struct by_cost *cost);
 /* Seconds of a call over so many bytes. NAN: no memory. Cost: edges of the trees that are looked at, links of all ways.
  */

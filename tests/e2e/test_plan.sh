@@ -143,6 +143,20 @@ wants 2 "$BANYAN" plan --builtin ring -n 4 --svg "$scratch/use.svg"
 wants 0 "$BANYAN" plan star:6 --cost hop=1s
 wants 2 "$BANYAN" plan star:6 --cost hops=1s
 shows '"hops" has no cost; there are wire' err
+cat >"$scratch/times.json" <<'END'
+{"collective": "allreduce", "plan": "ring", "bytes": 1024, "time_us": 900}
+{"collective": "allreduce", "plan": "tree:2", "bytes": 1024, "time_us": 400}
+{"collective": "allreduce", "plan": "tree:2", "bytes": 4194304, "time_us": 8000}
+{"collective": "barrier", "plan": "ring", "bytes": 0, "time_us": 1}
+END
+wants 0 "$BANYAN" plan star:6,nic=100g --cost link=1us --fit "$scratch/times.json"
+shows '^link=1us,call=[0-9.]*us,hop=[0-9.]*us,message=[0-9.]*us,byte=[0-9.]*ns$' out
+shows '^tree:2  *4194304  *8000 ' err
+wants 0 "$BANYAN" plan star:6,nic=100g --cost "$(cat "$scratch/out")" --explain
+echo '{"collective": "allreduce", "plan": "ring", "bytes": 1024, "time_us": 0}' >"$scratch/times.json"
+wants 1 "$BANYAN" plan star:6 --fit "$scratch/times.json"
+shows 'times.json: .*time_us: must be more than 0' err
+wants 2 "$BANYAN" plan --builtin ring -n 4 --fit "$scratch/times.json"
 wants 0 "$BANYAN" plan star:6 --ranks h4,h1,h2
 shows 'ranks: h4=0 h1=1 h2=2' out
 wants 0 "$BANYAN" plan ring:8 --max-height 4 --method few
