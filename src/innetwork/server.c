@@ -1,0 +1,390 @@
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+#include "log.h"
+#include "reduce.h"
+#include "server_parts.h"
+#include "sum_key.h"
+
+/* The sum of one epoch of a slot. */
+struct sum {
+  uint64_t workers; /* whose terms are in */
+  uint64_t asked;   /* who has asked for the result */
+  uint64_t others;  /* who has made another call, `call` */
+  uint32_t call;
+  uint32_t parts; /* the list of them, until it is complete */
+  uint16_t flags; /* the sticky ones */
+  uint8_t ahead;
+  bool shaped;   /* something has come: what all must have in common is in its packet */
+  bool unmerged; /* some terms have come past switches, whose cells may then never fill */
+  bool suspect;  /* its check was wrong once: only single terms with their own check right */
+};
+
+/* Two sums: of `epoch`, and of the one before. */
+struct slot {
+  uint32_t epoch;
+  bool done; /* the one of `epoch` */
+  struct sum sum[2];
+};
+
+/* A worker that has twice asked for more than half of JUDGED results which were multicast gets its own: for the next
+ * DEAF times as many, then twice that, and so on, as it costs much to find out again. */
+enum { JUDGED = 32, DEAF = 64, DEAF_MOST = 1 << 20 };
+
+struct worker {
+  struct by_server_way way;
+  unsigned asked; /* for how many of the results since the last judgement */
+  unsigned deaf;  /* how many judgements more */
+  unsigned next_deaf;
+  bool suspected; /* of being deaf */
+  bool straight;  /* its terms come without a stack, so that is how results reach it */
+};
+
+struct by_server {
+  struct by_server_config config;
+  struct by_sum_key key;
+  struct by_server_counters counters;
+  uint64_t all;
+  struct worker workers[BY_FRAGMENT_WORKERS];
+  struct slot *slots;
+  unsigned char *packets; /* of results: two a slot */
+  size_t stride;
+  struct by_parts parts;
+};
+
+static struct sum *sum_of(struct slot *slot, uint32_t epoch) {
+  return &slot->sum[epoch & 1];
+}
+
+static struct by_fragment *packet_of(const struct by_server *s, uint32_t slot, uint32_t epoch) {
+  return (struct by_fragment *)(void *)(s->packets + (2 * (size_t)slot + (epoch & 1)) * s->stride);
+}
+
+enum banyan_status by_server_create(const struct by_server_config *config, struct by_server **out) {
+  const struct by_server_config *c = config;
+  if (c->workers < 1 || c->workers > BY_FRAGMENT_WORKERS || c->slots < 1 || c->slots > UINT16_MAX || c->lines < 1 ||
+      c->lines > BY_FRAGMENT_LINES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a server of %u workers, %u slots of %u lines: give 1 to %d, %d and %d",
+                   c->workers, c->slots, c->lines, BY_FRAGMENT_WORKERS, UINT16_MAX, BY_FRAGMENT_LINES);
+  struct by_server *s = calloc(1, sizeof *s);
+  if (!s) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server");
+  s->config = *c;
+  s->all = ~0ull >> (64 - c->workers);
+  s->stride = (1 + (size_t)c->lines) * BY_FRAGMENT_LINE;
+  s->slots = calloc(c->slots, sizeof *s->slots);
+  s->packets = aligned_alloc(BY_FRAGMENT_LINE, 2 * c->slots * s->stride);
+  bool parts = by_parts_init(&s->parts, c->parts ? c->parts : c->slots * c->workers, s->stride - BY_FRAGMENT_LINE);
+  enum banyan_status status = BANYAN_OK;
+  if (!s->slots || !s->packets || !parts)
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server of %u slots", c->slots);
+  else
+    status = by_sum_key_init(&s->key, c->secret, c->secret_bytes);
+  if (status) {
+    by_server_destroy(s);
+    return status;
+  }
+  for (unsigned w = 0; w < c->workers; w++) s->workers[w] = (struct worker){.way = c->ways[w], .next_deaf = DEAF};
+  for (unsigned i = 0; i < c->slots; i++)
+    s->slots[i] =
+        (struct slot){.epoch = UINT32_MAX, .done = true, .sum = {{.parts = BY_NO_PART}, {.parts = BY_NO_PART}}};
+  *out = s;
+  return BANYAN_OK;
+}
+
+void by_server_destroy(struct by_server *s) {
+  if (!s) return;
+  by_parts_fini(&s->parts);
+  free(s->slots);
+  free(s->packets);
+  free(s);
+}
+
+/* --- packets out --- */
+
+static void send_to(struct by_server *s, struct by_fragment *packet, unsigned worker) {
+  const struct by_server_way *way = &s->workers[worker].way;
+  packet->rank = (uint16_t)worker;
+  packet->hop = 0;
+  packet->hops = (uint8_t)(s->workers[worker].straight ? 0 : way->hops);
+  memcpy(packet->stack, way->stack, sizeof packet->stack);
+  by_fragment_seal(packet);
+  s->config.emit(s->config.context, packet, (int)worker);
+}
+
+static void send_result(struct by_server *s, struct by_fragment *result, unsigned worker) {
+  result->type = BY_FRAGMENT_RESULT;
+  send_to(s, result, worker);
+}
+
+/* To each worker that multicasts do not reach, and to all others at once. */
+static void send_to_all(struct by_server *s, struct by_fragment *result) {
+  unsigned deaf = 0;
+  for (unsigned w = 0; w < s->config.workers; w++) {
+    if (s->config.multicast && !s->workers[w].deaf) continue;
+    send_result(s, result, w);
+    deaf++;
+  }
+  if (deaf == s->config.workers) return;
+  result->type = BY_FRAGMENT_RESULT_MC;
+  result->rank = 0;
+  result->hop = result->hops = 0;
+  by_fragment_seal(result);
+  s->config.emit(s->config.context, result, BY_SERVER_ALL);
+}
+
+static void judge(struct by_server *s) {
+  for (unsigned w = 0; w < s->config.workers; w++) {
+    struct worker *worker = &s->workers[w];
+    if (worker->deaf) {
+      worker->deaf--;
+    } else if (s->config.multicast && worker->asked > JUDGED / 2 && worker->suspected) {
+      by_warn("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", w, s->config.job);
+      worker->deaf = worker->next_deaf;
+      if (worker->next_deaf < DEAF_MOST) worker->next_deaf *= 2;
+    }
+    worker->suspected = worker->asked > JUDGED / 2;
+    worker->asked = 0;
+  }
+}
+
+/* About the fragment in `packet`, to worker `to`. */
+static struct by_fragment answer(const struct by_fragment *packet, enum by_fragment_type type, unsigned to) {
+  struct by_fragment head;
+  by_fragment_begin(&head, type, (uint16_t)to);
+  head.job = packet->job;
+  head.key = packet->key;
+  head.slot = packet->slot;
+  head.epoch = packet->epoch;
+  head.call = packet->call;
+  return head;
+}
+
+/* Tells worker `to` that the fragment is wrong, or that `others` have made call `call`. */
+static void send_nack(struct by_server *s, const struct by_fragment *about, unsigned to, uint32_t call,
+                      uint64_t others) {
+  struct by_fragment nack = answer(about, BY_FRAGMENT_NACK, to);
+  nack.call = call;
+  nack.workers = others;
+  nack.rank = (uint16_t)__builtin_ctzll(others);
+  by_fragment_seal(&nack);
+  s->config.emit(s->config.context, &nack, (int)to);
+}
+
+static void send_nacks(struct by_server *s, const struct by_fragment *about, uint64_t to, uint32_t call,
+                       uint64_t others) {
+  for (; to; to &= to - 1) send_nack(s, about, (unsigned)__builtin_ctzll(to), call, others);
+}
+
+/* --- a sum is complete --- */
+
+static enum banyan_dtype dtype_of(const struct by_fragment *packet, size_t *count) {
+  size_t bytes = (size_t)packet->lines * BY_FRAGMENT_LINE;
+  switch (packet->dtype) {
+  case BY_FRAGMENT_PAIRS: *count = bytes / 8; return BANYAN_INT64;
+  case BY_FRAGMENT_INT32: *count = bytes / 4; return BANYAN_INT32;
+  case BY_FRAGMENT_FLOAT16: *count = bytes / 2; return BANYAN_FLOAT16;
+  case BY_FRAGMENT_BFLOAT16: *count = bytes / 2; return BANYAN_BFLOAT16;
+  default: *count = bytes / 4; return BANYAN_FLOAT32;
+  }
+}
+
+/* Adds the parts in the order of workers. Of pairs the check is the sum of the parts'; of others it is made anew. */
+static void fold(struct by_server *s, const struct sum *sum, struct by_fragment *result) {
+  const void *sources[BY_FRAGMENT_WORKERS];
+  size_t n = 0, count;
+  result->check = 0;
+  for (uint32_t i = sum->parts; i != BY_NO_PART; i = s->parts.parts[i].next) {
+    sources[n++] = by_parts_payload(&s->parts, i);
+    result->check += s->parts.parts[i].check;
+  }
+  enum banyan_dtype dtype = dtype_of(result, &count);
+  if (result->lines) by_kernel_reduce(dtype, BANYAN_SUM)(result + 1, sources, n, count);
+  if (result->dtype != BY_FRAGMENT_PAIRS) result->check = by_sum_check(&s->key, result, s->all);
+}
+
+/* Something on the way has spoiled a term or a sum: all send theirs again, past the switches. */
+static void start_over(struct by_server *s, struct sum *sum, struct by_fragment *result) {
+  s->counters.failed_checks++;
+  by_debug("innetwork", "tree %u: slot %u epoch %u has a wrong check; asking for its terms again", result->job,
+           result->slot, result->epoch);
+  by_parts_clear(&s->parts, &sum->parts);
+  sum->workers = 0;
+  sum->suspect = true;
+  for (unsigned w = 0; w < s->config.workers; w++) send_nack(s, result, w, result->call, s->all);
+}
+
+static void finish(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result, unsigned last) {
+  fold(s, sum, result);
+  if (result->check != by_sum_check(&s->key, result, s->all)) {
+    start_over(s, sum, result);
+    return;
+  }
+  by_parts_clear(&s->parts, &sum->parts);
+  slot->done = true;
+  result->workers = s->all;
+  result->flags = sum->flags;
+  result->ahead = sum->ahead;
+  if (++s->counters.results % JUDGED == 0) judge(s);
+  s->counters.last[last]++;
+  send_to_all(s, result);
+}
+
+/* --- terms --- */
+
+static bool has_shape_of(const struct by_fragment *a, const struct by_fragment *b) {
+  return a->dtype == b->dtype && a->lines == b->lines && a->exponent == b->exponent;
+}
+
+/* The first that comes says what all must have in common. */
+static void shape(struct sum *sum, struct by_fragment *result, const struct by_fragment *packet) {
+  *sum = (struct sum){.parts = BY_NO_PART, .shaped = true};
+  *result = answer(packet, BY_FRAGMENT_RESULT, 0);
+  result->dtype = packet->dtype;
+  result->lines = packet->lines;
+  result->exponent = packet->exponent;
+}
+
+/* Workers make different calls: all of them are told who the others are. True: it is so. */
+static bool is_mismatch(struct by_server *s, struct sum *sum, const struct by_fragment *result,
+                        const struct by_fragment *packet) {
+  if (packet->call == result->call && !sum->others) return false;
+  if (packet->call == result->call) {
+    send_nacks(s, packet, packet->workers, sum->call, sum->others);
+    sum->workers |= packet->workers; /* to be told, should more come; there will be no result */
+    return true;
+  }
+  s->counters.mismatches++;
+  sum->call = packet->call;
+  sum->others |= packet->workers;
+  send_nacks(s, packet, packet->workers, result->call, sum->workers);
+  send_nacks(s, packet, sum->workers, packet->call, packet->workers);
+  return true;
+}
+
+/* Whether the packet by itself is what it says; what switches have merged shows when the sum is complete. */
+static bool is_credible(const struct by_server *s, const struct sum *sum, const struct by_fragment *packet) {
+  bool single = !(packet->workers & (packet->workers - 1));
+  if (packet->dtype == BY_FRAGMENT_PAIRS && !sum->suspect) return true;
+  return single && packet->check == by_sum_check(&s->key, packet, packet->workers);
+}
+
+static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
+                const struct by_fragment *packet) {
+  if (packet->flags & BY_FRAGMENT_UNMERGED) sum->unmerged = true;
+  switch (by_parts_add(&s->parts, &sum->parts, packet)) {
+  case BY_PARTS_NEW: break;
+  case BY_PARTS_DUPLICATE: s->counters.duplicates++; return;
+  case BY_PARTS_OVERLAPPING:
+    s->counters.overlapping++;
+    sum->unmerged = true;
+    return;
+  default: s->counters.no_room++; return;
+  }
+  s->counters.terms++;
+  if (packet->workers & (packet->workers - 1)) s->counters.merged++;
+  if (packet->flags & BY_FRAGMENT_UNMERGED) s->counters.unmerged++;
+  sum->workers |= packet->workers;
+  sum->flags |= packet->flags & BY_FRAGMENT_STICKY;
+  if (packet->ahead > sum->ahead) sum->ahead = packet->ahead;
+  if (sum->workers == s->all) finish(s, slot, sum, result, packet->rank);
+}
+
+static void take_term(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
+  struct sum *sum = sum_of(slot, packet->epoch);
+  struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
+  if (slot->epoch != packet->epoch) { /* the next one */
+    slot->epoch = packet->epoch;
+    slot->done = false;
+    sum->shaped = false;
+  }
+  if (!sum->shaped) shape(sum, result, packet);
+  if (is_mismatch(s, sum, result, packet)) return;
+  if (!has_shape_of(packet, result) || !is_credible(s, sum, packet)) {
+    s->counters.failed_checks++;
+    if (!sum->workers) sum->shaped = false; /* it may have been this one that was wrong */
+  } else {
+    add(s, slot, sum, result, packet);
+  }
+}
+
+/* --- probes, and what is asked for again --- */
+
+/* `workers`: whose terms the server has. */
+static void reply(struct by_server *s, const struct by_fragment *packet, uint64_t workers, uint16_t flags) {
+  struct {
+    struct by_fragment head;
+    struct by_probe records[BY_FRAGMENT_HOPS];
+  } probe = {.head = answer(packet, BY_FRAGMENT_PROBE_REPLY, packet->rank)};
+  s->counters.probes++;
+  memcpy(probe.records, packet + 1, sizeof probe.records);
+  probe.head.workers = workers;
+  probe.head.flags = flags;
+  by_fragment_seal(&probe.head);
+  s->config.emit(s->config.context, &probe.head, packet->rank);
+}
+
+static void take_probe(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
+  struct sum *sum = sum_of(slot, packet->epoch);
+  bool begun = slot->epoch == packet->epoch && sum->shaped;
+  if (begun && is_mismatch(s, sum, packet_of(s, packet->slot, packet->epoch), packet)) return;
+  bool past = begun && (sum->unmerged || sum->suspect);
+  reply(s, packet, begun ? sum->workers : 0, past ? BY_FRAGMENT_ESCALATE : 0);
+}
+
+/* A finished sum was asked for again, or a packet is late. A mere probe may have met the result on its way. */
+static void repeat(struct by_server *s, const struct by_fragment *packet, struct by_fragment *result) {
+  bool asks = packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
+  if (packet->type == BY_FRAGMENT_PROBE && !asks) {
+    reply(s, packet, s->all, 0);
+    return;
+  }
+  if (!asks) {
+    s->counters.duplicates++;
+    return;
+  }
+  s->counters.repeated++;
+  struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
+  if (!(sum->asked >> packet->rank & 1)) s->workers[packet->rank].asked++;
+  sum->asked |= 1ull << packet->rank;
+  send_result(s, result, packet->rank);
+}
+
+/* --- packets in --- */
+
+static bool is_ours(const struct by_server *s, const struct by_fragment *packet) {
+  return packet->job == s->config.job && packet->key == s->config.key && packet->slot < s->config.slots &&
+         !(packet->workers & ~s->all) && packet->lines <= (packet->type == BY_FRAGMENT_UP ? s->config.lines : 64) &&
+         (packet->type == BY_FRAGMENT_UP || packet->type == BY_FRAGMENT_PROBE);
+}
+
+void by_server_take(struct by_server *s, const struct by_fragment *packet, size_t bytes) {
+  if (by_fragment_check(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes) != BY_FRAGMENT_SOUND) {
+    s->counters.malformed++;
+    return;
+  }
+  if (!is_ours(s, packet)) {
+    s->counters.foreign++;
+    return;
+  }
+  struct slot *slot = &s->slots[packet->slot];
+  int32_t after = by_epoch_distance(packet->epoch, slot->epoch);
+  struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
+  bool over = after == -1 || (after == 0 && slot->done);
+  bool known = sum_of(slot, packet->epoch)->shaped && result->call == packet->call;
+  if (packet->workers == 1ull << packet->rank) s->workers[packet->rank].straight = !packet->hops;
+  if (over && known)
+    repeat(s, packet, result);
+  else if (over || after < 0 || after > 1 || (after == 1 && !slot->done))
+    s->counters.foreign++; /* no worker can be there */
+  else if (packet->type == BY_FRAGMENT_PROBE)
+    take_probe(s, slot, packet);
+  else
+    take_term(s, slot, packet);
+}
+
+const struct by_server_counters *by_server_counters(const struct by_server *s) {
+  return &s->counters;
+}

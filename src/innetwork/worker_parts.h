@@ -1,0 +1,110 @@
+/* What the files of the worker share. */
+#ifndef BY_INNETWORK_WORKER_PARTS_H
+#define BY_INNETWORK_WORKER_PARTS_H
+
+#include "sum_key.h"
+#include "worker.h"
+
+/* A slot that is lucky may be this many epochs ahead of the head. */
+enum { AHEAD = 4 };
+
+enum slot_state { SLOT_DONE = 0, SLOT_READY, SLOT_SENT };
+
+/* One fragment on its way. Its packet is kept, so that dst may be src. */
+struct slot {
+  uint64_t number; /* of the fragment; for SLOT_DONE of the last one */
+  uint64_t sent, deadline;
+  uint32_t before, after; /* in the list of deadlines */
+  uint8_t state;
+  uint8_t timeouts;   /* in a row */
+  uint8_t unanswered; /* probes */
+  uint8_t resent;     /* times */
+};
+
+/* A call has `openings` fragments that only agree on exponents, then `fragments` with elements. */
+struct call {
+  const unsigned char *src;
+  unsigned char *dst;
+  size_t count, available;
+  uint64_t base; /* its first fragment */
+  uint64_t openings, fragments;
+  uint32_t hash;
+  enum banyan_dtype dtype;
+  enum banyan_op op;
+  bool unmerged;        /* to be sent past the switches from now on */
+  bool direct;          /* and without their stack */
+  unsigned escalations; /* more with each, less with each result */
+};
+
+struct by_worker {
+  struct by_worker_config config;
+  struct by_sum_key key;
+  struct by_worker_counters counters;
+  uint64_t all; /* workers */
+  unsigned bits;
+  size_t elements; /* of a full fragment */
+
+  struct slot *slots;
+  unsigned char *packets; /* one for each slot */
+  size_t stride;
+  uint64_t *ready;    /* bits: of fragment numbers modulo AHEAD * slots */
+  uint8_t *exponents; /* of fragment numbers modulo 2 * AHEAD * slots */
+
+  struct call calls[BY_WORKER_CALLS];
+  uint32_t first, next; /* calls under way */
+  uint64_t head;        /* all fragments before it are done */
+  uint64_t end;         /* of the last call */
+
+  uint32_t flying;     /* slots sent, and not yet late */
+  double window;       /* how many may be */
+  uint32_t came, lost; /* results since losses were last judged, and fragments sent again */
+  bool congested;      /* once: no doubling any more */
+  double srtt, rttvar;
+  uint32_t earliest, latest; /* slots, by deadline; NOBODY: none */
+  uint64_t heard;            /* of the server */
+  uint64_t answered;         /* when the latest term was sent that has a result */
+  enum banyan_status status;
+  char text[200];
+};
+
+#define NOBODY UINT32_MAX
+
+/* --- calls (worker_calls.c) --- */
+
+static inline struct slot *slot_of(const struct by_worker *w, uint64_t number) {
+  return &w->slots[number % w->config.slots];
+}
+
+static inline struct by_fragment *packet_of(const struct by_worker *w, uint64_t number) {
+  return (struct by_fragment *)(void *)(w->packets + number % w->config.slots * w->stride);
+}
+
+/* The call that a fragment below `end` belongs to. */
+struct call *by_worker_call_of(struct by_worker *w, uint64_t number);
+/* Marks it as ready to be sent if it is: its slot is free and its exponent agreed on. */
+void by_worker_make_ready(struct by_worker *w, uint64_t number);
+/* The first that is ready, or `end`. */
+uint64_t by_worker_first_ready(const struct by_worker *w);
+/* Whether the elements have come that its packet is made of. */
+bool by_worker_has_elements(const struct call *call, const struct by_worker *w, uint64_t number);
+/* Makes the packet of a fragment. */
+void by_worker_fill(struct by_worker *w, struct call *call, uint64_t number);
+/* Takes a result that belongs to a fragment; false: its check is wrong. */
+bool by_worker_store(struct by_worker *w, struct call *call, const struct by_fragment *result);
+/* A fragment is done: what waited for it becomes ready. */
+void by_worker_finish(struct by_worker *w, struct call *call, uint64_t number, unsigned ahead);
+
+/* --- recovery (worker_recover.c) --- */
+
+/* Sends what is in the slot, with these flags beside. */
+void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now);
+void by_worker_unlink(struct by_worker *w, struct slot *slot);
+/* A result has come after `rtt`; `asked`: after a probe. */
+void by_worker_sample(struct by_worker *w, uint64_t rtt, bool asked);
+void by_worker_expire(struct by_worker *w, uint64_t now);
+void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now);
+void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now);
+/* Past the switches, to the server alone. */
+void by_worker_escalate(struct by_worker *w, struct slot *slot, uint64_t now);
+
+#endif

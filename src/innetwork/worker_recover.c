@@ -1,0 +1,246 @@
+/* What a worker does about results that do not come:
+ *
+ *   time is up, or
+ *   overtaken -----> PROBE ----> reply: my term is at the server, or in a cell
+ *                      |                that still fills: others are late, wait
+ *                      |         the sum is finished: its result got lost, ask
+ *                      |                for it
+ *                      |         my term is nowhere, or in a full cell whose
+ *                      |                sum got lost: send it again
+ *                      |         terms have come past the switches, so cells
+ *                      |                may never fill: send it past them too
+ *                      |
+ *                      +-- no reply, three times: send past the switches, and
+ *                          without their stack, for the rest of the call
+ *
+ * From the third time on without success, the next wait doubles. */
+#include <stdio.h>
+
+#include "clock.h"
+#include "log.h"
+#include "worker_parts.h"
+
+enum { UNANSWERED = 4, RESENT = 3, PATIENT = 3, OVERTAKEN = 8, ESCALATED = 16, UNMERGED = 1024 };
+enum { FILLING = 1 }; /* a cell in a probe's record */
+
+static const double first_wait = 20e6, least_wait = 10e6, most_wait = 200e6, reorder = 1e6; /* ns */
+static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as dead */
+
+/* --- the list of deadlines: doubly linked, sorted; waits are alike, so the place is near its end --- */
+
+void by_worker_unlink(struct by_worker *w, struct slot *slot) {
+  uint32_t me = (uint32_t)(slot - w->slots);
+  if (slot->before == NOBODY && slot->after == NOBODY && w->earliest != me) return;
+  *(slot->before == NOBODY ? &w->earliest : &w->slots[slot->before].after) = slot->after;
+  *(slot->after == NOBODY ? &w->latest : &w->slots[slot->after].before) = slot->before;
+  slot->before = slot->after = NOBODY;
+}
+
+static void link_at(struct by_worker *w, struct slot *slot, uint64_t deadline) {
+  by_worker_unlink(w, slot);
+  uint32_t me = (uint32_t)(slot - w->slots), before = w->latest;
+  slot->deadline = deadline;
+  while (before != NOBODY && w->slots[before].deadline > deadline) before = w->slots[before].before;
+  slot->before = before;
+  slot->after = before == NOBODY ? w->earliest : w->slots[before].after;
+  *(before == NOBODY ? &w->earliest : &w->slots[before].after) = me;
+  *(slot->after == NOBODY ? &w->latest : &w->slots[slot->after].before) = me;
+}
+
+/* The first wait is longer: while the window doubles, so do queues. */
+static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
+  double wait = w->srtt > 0 ? w->srtt + 4 * w->rttvar : first_wait;
+  if (!slot->timeouts) wait += wait < least_wait ? least_wait : w->srtt;
+  unsigned doublings = slot->timeouts < PATIENT ? 0 : slot->timeouts - PATIENT;
+  wait *= (double)(1u << (doublings < 8 ? doublings : 8));
+  if (wait < least_wait) wait = least_wait;
+  return (uint64_t)(wait < most_wait ? wait : most_wait);
+}
+
+/* Smoothed as TCP does (RFC 6298). A worker that computes makes results late, which says nothing of the network. Nor do
+ * many that were asked for, but if all are, the waits are too short: so these count, up to a bit more than usual. */
+void by_worker_sample(struct by_worker *w, uint64_t rtt, bool asked) {
+  double sample = (double)rtt < most_wait / 2 ? (double)rtt : most_wait / 2;
+  if (asked && w->srtt > 0 && sample > w->srtt * 1.5) sample = w->srtt * 1.5;
+  double error = sample > w->srtt ? sample - w->srtt : w->srtt - sample;
+  if (w->srtt > 0) {
+    w->rttvar += (error - w->rttvar) / 4;
+    w->srtt += (sample - w->srtt) / 8;
+  } else {
+    w->srtt = sample;
+    w->rttvar = sample / 2;
+  }
+}
+
+/* --- sending --- */
+
+static void put_stack(struct by_worker *w, const struct call *call, struct by_fragment *packet) {
+  packet->hop = packet->hops = 0;
+  if (call->direct) return;
+  for (unsigned i = 0; i < w->config.hops; i++) packet->stack[i] = w->config.stack[i];
+  packet->hops = (uint8_t)w->config.hops;
+}
+
+void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now) {
+  struct by_fragment *packet = packet_of(w, slot->number);
+  const struct call *call = by_worker_call_of(w, slot->number);
+  put_stack(w, call, packet);
+  packet->flags |= flags | (call->unmerged ? BY_FRAGMENT_ESCALATE : 0);
+  by_fragment_seal(packet);
+  if (flags & BY_FRAGMENT_RETX)
+    w->counters.retransmitted++;
+  else
+    w->counters.sent++;
+  link_at(w, slot, now + wait_of(w, slot));
+  w->config.emit(w->config.context, packet);
+}
+
+void by_worker_escalate(struct by_worker *w, struct slot *slot, uint64_t now) {
+  struct call *call = by_worker_call_of(w, slot->number);
+  w->counters.escalated++;
+  call->escalations += ESCALATED;
+  if (call->escalations >= UNMERGED) call->unmerged = true; /* instead of waiting each time */
+  if (slot->resent < UINT8_MAX) slot->resent++;
+  by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
+}
+
+static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
+  w->lost++;
+  if (slot->resent >= RESENT) {
+    by_worker_escalate(w, slot, now);
+    return;
+  }
+  slot->resent++;
+  by_worker_send(w, slot, BY_FRAGMENT_RETX, now);
+}
+
+/* With RETX it asks for the result. */
+static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now) {
+  struct {
+    struct by_fragment head;
+    struct by_probe records[BY_FRAGMENT_HOPS];
+  } probe = {.records = {{0}}};
+  const struct by_fragment *packet = packet_of(w, slot->number);
+  by_fragment_begin(&probe.head, BY_FRAGMENT_PROBE, packet->rank);
+  probe.head.job = packet->job;
+  probe.head.key = packet->key;
+  probe.head.slot = packet->slot;
+  probe.head.epoch = packet->epoch;
+  probe.head.call = packet->call;
+  probe.head.flags = flags;
+  put_stack(w, by_worker_call_of(w, slot->number), &probe.head);
+  by_fragment_seal(&probe.head);
+  w->counters.probes++;
+  link_at(w, slot, now + wait_of(w, slot));
+  w->config.emit(w->config.context, &probe.head);
+}
+
+/* --- time is up --- */
+
+static void fail(struct by_worker *w, enum banyan_status status, const char *text) {
+  w->status = status;
+  snprintf(w->text, sizeof w->text, "%s", text);
+}
+
+static void give_up(struct by_worker *w, uint64_t now) {
+  char text[sizeof w->text];
+  snprintf(text, sizeof text,
+           "the aggregation server of tree %u has been silent for %.1f s; see whether it runs and can be reached",
+           w->config.job, (double)(now - w->heard) / 1e9);
+  fail(w, BANYAN_ERR_PEER_DEAD, text);
+}
+
+/* Neither the switches nor the server have answered. */
+static void go_straight(struct by_worker *w, struct slot *slot, uint64_t now) {
+  struct call *call = by_worker_call_of(w, slot->number);
+  if (!call->direct)
+    by_warn("innetwork", "worker %u of tree %u: no answer along the switches; sending straight to the server",
+            w->config.rank, w->config.job);
+  call->direct = call->unmerged = true;
+  by_worker_escalate(w, slot, now);
+}
+
+static void expire(struct by_worker *w, struct slot *slot, uint64_t now) {
+  if (now - w->heard > w->config.patience && now > w->heard) {
+    give_up(w, now);
+    return;
+  }
+  if (!slot->timeouts) w->flying--; /* lost or waiting somewhere: it leaves room for others */
+  if (slot->timeouts < UINT8_MAX) slot->timeouts++;
+  if (slot->unanswered >= UNANSWERED && now - w->heard >= silence) {
+    slot->unanswered = 0;
+    go_straight(w, slot, now);
+    return;
+  }
+  if (slot->unanswered < UINT8_MAX) slot->unanswered++;
+  send_probe(w, slot, 0, now);
+}
+
+/* Results come in the order of terms, or nearly so: one whose successors are answered has lost something, or waits for
+ * a worker that has. */
+static bool is_overtaken(const struct by_worker *w, const struct slot *slot) {
+  double margin = w->srtt / 4 > reorder ? w->srtt / 4 : reorder;
+  return !slot->timeouts && slot->sent + (uint64_t)margin < w->answered;
+}
+
+void by_worker_expire(struct by_worker *w, uint64_t now) {
+  while (!w->status && w->earliest != NOBODY && w->slots[w->earliest].deadline <= now)
+    expire(w, &w->slots[w->earliest], now);
+  uint32_t at = w->earliest;
+  for (int i = 0; i < OVERTAKEN && at != NOBODY && !w->status; i++) {
+    struct slot *slot = &w->slots[at];
+    at = slot->after;
+    if (is_overtaken(w, slot)) expire(w, slot, now);
+  }
+}
+
+/* --- what the server says --- */
+
+/* The last switch that knows anything of this worker's term decides. */
+static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot) {
+  const struct by_probe *records = (const struct by_probe *)(const void *)(reply + 1);
+  uint32_t epoch = (uint32_t)(slot->number / w->config.slots);
+  for (unsigned i = w->config.hops; i-- > 0;) {
+    const struct by_probe *r = &records[i];
+    if (r->seen && r->granted && r->epoch == epoch && (r->workers >> w->config.rank & 1)) return r->state == FILLING;
+  }
+  return false;
+}
+
+void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
+  struct slot *slot = &w->slots[reply->slot];
+  slot->unanswered = 0;
+  if (reply->workers == w->all) {
+    send_probe(w, slot, BY_FRAGMENT_RETX, now); /* the sum is done: its result would have come before this reply */
+    return;
+  }
+  if (reply->workers >> w->config.rank & 1) return;
+  if (reply->flags & BY_FRAGMENT_ESCALATE)
+    by_worker_escalate(w, slot, now);
+  else if (!waits_in_a_cell(w, reply, slot))
+    send_again(w, slot, now);
+}
+
+/* "1, 3 and 7"; as many as fit. */
+static void print_workers(char *out, size_t room, uint64_t workers) {
+  size_t at = 0;
+  for (out[0] = 0; workers && at < room; workers &= workers - 1) {
+    const char *gap = !at ? "" : workers & (workers - 1) ? ", " : " and ";
+    at += (size_t)snprintf(out + at, room - at, "%s%d", gap, __builtin_ctzll(workers));
+  }
+}
+
+void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now) {
+  struct slot *slot = &w->slots[nack->slot];
+  if (nack->call == packet_of(w, slot->number)->call) {
+    by_worker_escalate(w, slot, now);
+    return;
+  }
+  char text[sizeof w->text], others[100];
+  const struct call *call = by_worker_call_of(w, slot->number);
+  print_workers(others, sizeof others, nack->workers);
+  snprintf(text, sizeof text, "worker %u sums %zu elements of %s (%s) over tree %u while %s made another call",
+           w->config.rank, call->count, banyan_dtype_name(call->dtype), banyan_op_name(call->op), w->config.job,
+           others);
+  fail(w, BANYAN_ERR_MISMATCH, text);
+}

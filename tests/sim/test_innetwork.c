@@ -1,0 +1,484 @@
+/* Sums through trees of switches, whole, in memory: workers, switches and server over links that lose, double, delay,
+ * reorder and spoil packets, in virtual time. Every element of every worker is compared with what must come out. */
+#include "check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "server.h"
+#include "tree_net.h"
+#include "worker.h"
+
+enum { MOST_CALLS = 12, LONG = 3 << 20 };
+
+struct sum_call {
+  enum banyan_dtype dtype;
+  size_t count;
+  unsigned char *src[NET_WORKERS], *dst[NET_WORKERS];
+  uint32_t number[NET_WORKERS];
+};
+
+struct trial {
+  struct net net;
+  struct by_server *server;
+  struct by_worker *workers[NET_WORKERS];
+  unsigned index[NET_WORKERS]; /* for callbacks */
+  unsigned slots, lines;
+  bool exact, unicast, in_place;
+  bool plain; /* all numbers have fixed point */
+  struct sum_call calls[MOST_CALLS];
+  unsigned n_calls;
+  uint64_t start[NET_WORKERS];         /* when a worker has its elements */
+  uint64_t limit;                      /* of virtual time */
+  void (*meddle)(struct trial *trial); /* before each step */
+  uint64_t ended;
+};
+
+/* --- the ends --- */
+
+static void worker_emits(void *context, const struct by_fragment *packet) {
+  unsigned *index = context;
+  struct trial *trial = (struct trial *)(void *)((char *)(index - *index) - offsetof(struct trial, index));
+  net_from_worker(&trial->net, *index, packet);
+}
+
+static void server_emits(void *context, const struct by_fragment *packet, int to) {
+  struct trial *trial = context;
+  net_from_server(&trial->net, packet, to);
+}
+
+static void comes_to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
+  struct trial *trial = context;
+  by_worker_take(trial->workers[worker], packet, bytes, trial->net.now);
+  by_worker_progress(trial->workers[worker], trial->net.now);
+}
+
+static void comes_to_server(void *context, const struct by_fragment *packet, size_t bytes) {
+  struct trial *trial = context;
+  by_server_take(trial->server, packet, bytes);
+}
+
+static void make_ends(struct trial *trial) {
+  static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
+  struct by_server_way ways[NET_WORKERS];
+  struct net *net = &trial->net;
+  for (unsigned w = 0; w < net->workers; w++) {
+    struct by_worker_config config = {.job = net->job,
+                                      .key = net->key,
+                                      .rank = w,
+                                      .workers = net->workers,
+                                      .slots = trial->slots,
+                                      .lines = trial->lines,
+                                      .exact = trial->exact,
+                                      .patience = 3 * BY_SECOND,
+                                      .emit = worker_emits,
+                                      .context = &trial->index[w]};
+    trial->index[w] = w;
+    config.hops = net_way(net, w, false, config.stack);
+    ways[w].hops = net_way(net, w, true, ways[w].stack);
+    memcpy(config.secret, secret, sizeof secret);
+    assert_ok(by_worker_create(&config, &trial->workers[w]));
+  }
+  struct by_server_config config = {.job = net->job,
+                                    .key = net->key,
+                                    .workers = net->workers,
+                                    .slots = trial->slots,
+                                    .lines = trial->lines,
+                                    .multicast = !trial->unicast,
+                                    .secret = secret,
+                                    .secret_bytes = sizeof secret,
+                                    .ways = ways,
+                                    .emit = server_emits,
+                                    .context = trial};
+  assert_ok(by_server_create(&config, &trial->server));
+  net->context = trial;
+  net->to_worker = comes_to_worker;
+  net->to_server = comes_to_server;
+}
+
+/* --- what is summed --- */
+
+static uint32_t some_float(struct by_rng *rng, unsigned block) {
+  static const float special[] = {INFINITY, -INFINITY, NAN, 0x1.fffffep127F, -0x1.fffffep127F, 0x1p-149F, 0, -0.0F};
+  float value = (float)(by_rng_unit(rng) - 0.5) * ldexpf(1, (int)(block * 7 % 40) - 20);
+  if (block % 13 == 5 && by_rng_below(rng, 100) == 0) value = special[by_rng_below(rng, 8)];
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static void fill(struct by_rng *rng, const struct sum_call *call, bool plain, unsigned char *to) {
+  size_t size = banyan_dtype_size(call->dtype);
+  for (size_t i = 0; i < call->count; i++) {
+    uint32_t bits = some_float(rng, (unsigned)(i / 200));
+    if (call->dtype == BANYAN_BFLOAT16) bits >>= 16;
+    if (call->dtype == BANYAN_FLOAT16) bits = (uint32_t)by_rng_next(rng) & 0xbfff;
+    if (call->dtype == BANYAN_INT32)
+      bits = (uint32_t)((int32_t)by_rng_next(rng) >> (i / 500 % 7 == 3 && !plain ? 0 : 8));
+    memcpy(to + i * size, &bits, size);
+  }
+}
+
+static void add_call(struct trial *trial, enum banyan_dtype dtype, size_t count) {
+  struct sum_call *call = &trial->calls[trial->n_calls++];
+  struct by_rng rng;
+  by_rng_init(&rng, 1000 + trial->n_calls); /* the same in every trial */
+  call->dtype = dtype;
+  call->count = count;
+  for (unsigned w = 0; w < trial->net.workers; w++) {
+    size_t bytes = count * banyan_dtype_size(dtype) + 1;
+    call->src[w] = malloc(bytes);
+    call->dst[w] = trial->in_place ? call->src[w] : calloc(bytes, 1);
+    fill(&rng, call, trial->plain, call->src[w]);
+  }
+}
+
+/* A sum of floats is the double one within what is lost to the quanta of the largest nearby, or where terms are added
+ * as they are, to rounding; or infinite, or NaN, as IEEE says. */
+static void check_floats(const struct trial *trial, const struct sum_call *call, const unsigned char *const *src,
+                         size_t i) {
+  double exact = 0, largest = 0;
+  size_t near = (size_t)trial->lines * 16, block = i / near * near;
+  bool folded = trial->exact;
+  for (unsigned w = 0; w < trial->net.workers; w++) {
+    float value;
+    memcpy(&value, src[w] + i * 4, 4);
+    exact += (double)value;
+    for (size_t k = block; k < block + near && k < call->count; k++) {
+      memcpy(&value, src[w] + k * 4, 4);
+      if (!isfinite(value)) folded = true;
+      if (isfinite(value)) largest = fmax(largest, (double)fabsf(value));
+    }
+  }
+  float got;
+  memcpy(&got, call->dst[0] + i * 4, 4);
+  double allowed = largest * (folded ? 0x1p-22 : 0x1.4p-24) * trial->net.workers + 0x1p-149;
+  if (isnan(exact))
+    assert_true(isnan(got));
+  else if (isinf(got))
+    assert_true(fabs(exact) + allowed >= 0x1.fffffep127 && (got > 0) == (exact > 0));
+  else
+    assert_true(fabs((double)got - exact) <= allowed);
+}
+
+static void check_call(const struct trial *trial, const struct sum_call *call, const unsigned char *const *src) {
+  size_t size = banyan_dtype_size(call->dtype);
+  for (unsigned w = 1; w < trial->net.workers; w++) assert_memory_equal(call->dst[w], call->dst[0], call->count * size);
+  for (size_t i = 0; i < call->count; i++) {
+    if (call->dtype == BANYAN_FLOAT32) check_floats(trial, call, src, i);
+    if (call->dtype != BANYAN_INT32) continue;
+    uint32_t sum = 0, term;
+    for (unsigned w = 0; w < trial->net.workers; w++) {
+      memcpy(&term, src[w] + i * 4, 4);
+      sum += term;
+    }
+    assert_memory_equal(call->dst[0] + i * 4, &sum, 4);
+  }
+}
+
+static uint64_t hash_results(const struct trial *trial) {
+  uint64_t hash = 14695981039346656037u;
+  for (unsigned c = 0; c < trial->n_calls; c++) {
+    const struct sum_call *call = &trial->calls[c];
+    for (size_t i = 0; i < call->count * banyan_dtype_size(call->dtype); i++)
+      hash = (hash ^ call->dst[0][i]) * 1099511628211u;
+  }
+  return hash;
+}
+
+/* --- a run --- */
+
+static bool all_done(const struct trial *trial) {
+  for (unsigned w = 0; w < trial->net.workers; w++)
+    for (unsigned c = 0; c < trial->n_calls; c++)
+      if (by_worker_done(trial->workers[w], trial->calls[c].number[w]) < trial->calls[c].count) return false;
+  return true;
+}
+
+/* The first thing that happens: a packet comes, a deadline passes, a worker has its elements. */
+static void advance(struct trial *trial) {
+  uint64_t next = net_next(&trial->net), due = UINT64_MAX;
+  unsigned who = 0;
+  for (unsigned w = 0; w < trial->net.workers; w++) {
+    uint64_t at = by_worker_deadline(trial->workers[w]);
+    if (trial->start[w] && trial->start[w] < at) at = trial->start[w];
+    if (at < due) due = at, who = w;
+  }
+  if (due == UINT64_MAX && next == UINT64_MAX) fail_msg("nothing is under way, at %g s", (double)trial->net.now / 1e9);
+  if (next <= due) {
+    net_step(&trial->net);
+    return;
+  }
+  if (due > trial->net.now) trial->net.now = due;
+  if (trial->start[who] && trial->start[who] <= trial->net.now) {
+    trial->start[who] = 0;
+    for (unsigned c = 0; c < trial->n_calls; c++)
+      by_worker_advance(trial->workers[who], trial->calls[c].number[who], trial->calls[c].count);
+  }
+  by_worker_progress(trial->workers[who], trial->net.now);
+}
+
+static void run(struct trial *trial) {
+  unsigned char *src[MOST_CALLS][NET_WORKERS];
+  make_ends(trial);
+  for (unsigned c = 0; c < trial->n_calls; c++) {
+    struct sum_call *call = &trial->calls[c];
+    for (unsigned w = 0; w < trial->net.workers; w++) {
+      size_t bytes = call->count * banyan_dtype_size(call->dtype);
+      src[c][w] = malloc(bytes + 1);
+      memcpy(src[c][w], call->src[w], bytes);
+      assert_ok(by_worker_begin(trial->workers[w], call->dtype, BANYAN_SUM, call->src[w], call->dst[w], call->count,
+                                &call->number[w]));
+    }
+  }
+  for (unsigned w = 0; w < trial->net.workers; w++)
+    if (!trial->start[w]) trial->start[w] = 1;
+  while (!all_done(trial)) {
+    if (trial->meddle) trial->meddle(trial);
+    advance(trial);
+    if (trial->net.now > trial->limit) fail_msg("not done at %g s", (double)trial->net.now / 1e9);
+  }
+  trial->ended = trial->net.now;
+  for (unsigned c = 0; c < trial->n_calls; c++) {
+    check_call(trial, &trial->calls[c], (const unsigned char *const *)src[c]);
+    for (unsigned w = 0; w < trial->net.workers; w++) free(src[c][w]);
+  }
+  for (unsigned w = 0; w < trial->net.workers; w++) assert_ok(by_worker_state(trial->workers[w]));
+}
+
+static void destroy(struct trial *trial) {
+  for (unsigned w = 0; w < trial->net.workers; w++) by_worker_destroy(trial->workers[w]);
+  by_server_destroy(trial->server);
+  for (unsigned c = 0; c < trial->n_calls; c++) {
+    for (unsigned w = 0; w < trial->net.workers; w++) {
+      if (!trial->in_place) free(trial->calls[c].dst[w]);
+      free(trial->calls[c].src[w]);
+    }
+  }
+  net_fini(&trial->net);
+  free(trial);
+}
+
+/* --- trees --- */
+
+enum tree { NO_SWITCH, ONE_SWITCH, TWO_LEVELS, THREE_HOPS, TREES };
+
+/* Two levels: two leaves under a root. Three hops: a chain whose middle only forwards, a leaf beside it. */
+static void make_tree(struct net *net, enum tree tree, uint32_t slots) {
+  static const int above[TREES][4] = {{0}, {NET_SERVER}, {NET_SERVER, 0, 0}, {NET_SERVER, 0, 1, 0}};
+  static const unsigned switches[TREES] = {0, 1, 3, 4};
+  net->switches = switches[tree];
+  for (unsigned s = 0; s < net->switches; s++)
+    net->at[s] =
+        (struct net_switch){.above = above[tree][s], .aggregates = tree != THREE_HOPS || s != 1, .slots = slots};
+  for (unsigned w = 0; w < net->workers; w++) {
+    if (tree == NO_SWITCH) net->worker_at[w] = NET_SERVER;
+    if (tree == ONE_SWITCH) net->worker_at[w] = 0;
+    if (tree == TWO_LEVELS) net->worker_at[w] = 1 + (int)(w % 2);
+    if (tree == THREE_HOPS) net->worker_at[w] = 2 + (int)(w % 2);
+  }
+}
+
+static struct trial *make_trial(enum tree tree, unsigned workers, unsigned slots, uint64_t seed) {
+  struct trial *trial = calloc(1, sizeof *trial);
+  assert_non_null(trial);
+  trial->slots = slots;
+  trial->lines = 4;
+  trial->limit = 60 * BY_SECOND;
+  trial->net.workers = workers;
+  trial->net.rate = 1e8;
+  trial->net.delay = 50000;
+  trial->net.queue = 20000000;
+  trial->net.mark = 5000000;
+  trial->net.job = 7;
+  trial->net.key = 3;
+  net_init(&trial->net, seed);
+  make_tree(&trial->net, tree, slots);
+  return trial;
+}
+
+static void add_mixed_calls(struct trial *trial) {
+  static const enum banyan_dtype dtypes[] = {BANYAN_FLOAT32, BANYAN_INT32, BANYAN_BFLOAT16, BANYAN_FLOAT16};
+  static const size_t counts[] = {1, 5000, 64, 0, 20000, 777, 3000, 65, 12000};
+  for (unsigned c = 0; c < 9; c++) add_call(trial, dtypes[(c + c / 4) % 4], counts[c]);
+}
+
+static const struct net_faults every_fault = {.lost = 0.02, .doubled = 0.02, .spoiled = 0.01, .late = 0.02};
+
+/* --- the tests --- */
+
+/* The same bits, whatever the tree and whatever happens on the way. */
+static void test_same_bits_everywhere(void **state) {
+  uint64_t wanted[2] = {0};
+  for (uint64_t seed = 0; seed < 24; seed++) {
+    for (enum tree tree = NO_SWITCH; tree < TREES; tree++) {
+      struct trial *trial = make_trial(tree, 5, seed % 3 ? 32 : 7, seed);
+      trial->exact = seed % 2;
+      trial->unicast = seed % 5 == 2;
+      trial->in_place = seed % 4 == 3;
+      if (seed > 1) trial->net.faults = every_fault;
+      if (seed % 7 == 6) trial->net.at[1].slots = 3; /* fewer cells than slots */
+      add_mixed_calls(trial);
+      run(trial);
+      if (!wanted[seed % 2]) wanted[seed % 2] = hash_results(trial);
+      if (hash_results(trial) != wanted[seed % 2]) fail_msg("other bits: seed %d tree %d", (int)seed, (int)tree);
+      destroy(trial);
+    }
+  }
+}
+
+/* A long sum over two levels; returns the seconds it took. */
+static double long_sum(struct net_faults faults, void (*meddle)(struct trial *), uint64_t start_of_last, bool ordinary,
+                       struct by_worker_counters *counters, struct by_server_counters *served) {
+  struct trial *trial = make_trial(TWO_LEVELS, 4, 256, 99);
+  trial->lines = 22;
+  trial->plain = true;
+  trial->net.faults = faults;
+  trial->meddle = meddle;
+  trial->start[3] = start_of_last;
+  if (ordinary)
+    for (unsigned s = 0; s < trial->net.switches; s++) trial->net.at[s].aggregates = false;
+  add_call(trial, BANYAN_INT32, LONG);
+  run(trial);
+  double seconds = (double)trial->ended / 1e9;
+  if (counters) *counters = *by_worker_counters(trial->workers[0]);
+  if (served) *served = *by_server_counters(trial->server);
+  destroy(trial);
+  return seconds;
+}
+
+static double goodput(double seconds) {
+  return LONG * 4.0 * 8 / seconds / 1e6;
+}
+
+/* 100 Mbit/s links: of them 91.5 could be payload. */
+static void test_goodput(void **state) {
+  struct by_worker_counters counters;
+  struct by_server_counters served;
+  double clean = goodput(long_sum((struct net_faults){0}, NULL, 0, false, &counters, &served));
+  print_message("goodput %.1f Mbit/s\n", clean);
+  assert_true(clean > 84);
+  assert_int_equal(counters.retransmitted, 0);
+  assert_int_equal(served.merged, served.terms); /* the server's link carries one packet for all workers */
+  double alone = goodput(long_sum((struct net_faults){0}, NULL, 0, true, &counters, &served));
+  double lossy = goodput(long_sum((struct net_faults){.dropped = 0.01}, NULL, 0, false, &counters, &served));
+  print_message("without merging %.1f, 1 %% lost at each switch %.1f Mbit/s, %d of %d sent again\n", alone, lossy,
+                (int)counters.retransmitted, (int)counters.sent);
+  assert_true(clean > 3 * alone);
+  assert_true(lossy > 0.8 * clean);
+}
+
+/* A worker that computes is asked for, not flooded. */
+static void test_straggler(void **state) {
+  struct by_worker_counters counters;
+  struct by_server_counters served;
+  double seconds = long_sum((struct net_faults){0}, NULL, 2 * BY_SECOND, false, &counters, &served);
+  assert_true(seconds < 3.4);
+  assert_int_equal(counters.retransmitted, 0);
+  assert_true(counters.probes > 0 && counters.probes < 256 * 20);
+  assert_true(served.last[3] > served.results / 8);
+}
+
+static void restart_at_200_ms(struct trial *trial) {
+  static bool done;
+  if (trial->net.now < 200 * BY_MILLISECOND) done = false;
+  if (trial->net.now < 200 * BY_MILLISECOND || done) return;
+  done = true;
+  for (unsigned s = 0; s < trial->net.switches; s++) net_restart(&trial->net, s);
+}
+
+static void leaf_gone_at_200_ms(struct trial *trial) {
+  trial->net.at[1].ordinary = trial->net.now >= 200 * BY_MILLISECOND;
+}
+
+static void root_gone_at_200_ms(struct trial *trial) {
+  trial->net.at[0].ordinary = trial->net.now >= 200 * BY_MILLISECOND;
+}
+
+static void hole_at_200_ms(struct trial *trial) {
+  trial->net.at[1].hole = trial->net.now >= 200 * BY_MILLISECOND;
+}
+
+static void test_switches_that_go(void **state) {
+  struct by_worker_counters c;
+  struct by_server_counters s;
+  double clean = long_sum((struct net_faults){0}, NULL, 0, false, NULL, NULL);
+  double restarted = long_sum((struct net_faults){0}, restart_at_200_ms, 0, false, NULL, NULL);
+  print_message("clean %.2f s, restarted %.2f s\n", clean, restarted);
+  assert_true(restarted < clean + 1);
+  double leaf = long_sum((struct net_faults){0}, leaf_gone_at_200_ms, 0, false, &c, &s);
+  print_message("leaf gone %.2f s; %d probes %d again %d escalated; %d repeated\n", leaf, (int)c.probes,
+                (int)c.retransmitted, (int)c.escalated, (int)s.repeated);
+  assert_true(leaf < 3 * clean + 2);
+  double root = long_sum((struct net_faults){0}, root_gone_at_200_ms, 0, false, &c, &s);
+  print_message("root gone %.2f s; %d probes %d again %d escalated; %d repeated\n", root, (int)c.probes,
+                (int)c.retransmitted, (int)c.escalated, (int)s.repeated);
+  assert_true(root < 4 * clean + 2);
+  double hole = long_sum((struct net_faults){0}, hole_at_200_ms, 0, false, &c, &s);
+  print_message("hole %.2f s; %d probes %d again %d escalated; %d repeated\n", hole, (int)c.probes,
+                (int)c.retransmitted, (int)c.escalated, (int)s.repeated);
+  assert_true(hole < 4 * clean + 3);
+}
+
+/* Workers that make different calls hear of it, all of them, and which ones. */
+static void test_mismatch(void **state) {
+  for (enum tree tree = NO_SWITCH; tree < TREES; tree++) {
+    struct trial *trial = make_trial(tree, 4, 16, 5);
+    float numbers[4][3000] = {{0}};
+    uint32_t call;
+    make_ends(trial);
+    for (unsigned w = 0; w < 4; w++) {
+      size_t count = w == 2 ? 2999 : 3000;
+      assert_ok(by_worker_begin(trial->workers[w], BANYAN_FLOAT32, BANYAN_SUM, numbers[w], numbers[w], count, &call));
+      by_worker_advance(trial->workers[w], call, count);
+      by_worker_progress(trial->workers[w], 1);
+    }
+    while (net_next(&trial->net) < 2 * BY_SECOND || by_worker_deadline(trial->workers[0]) < 2 * BY_SECOND) {
+      if (net_next(&trial->net) == UINT64_MAX)
+        trial->net.now += BY_MILLISECOND;
+      else
+        net_step(&trial->net);
+      for (unsigned w = 0; w < 4; w++) by_worker_progress(trial->workers[w], trial->net.now);
+    }
+    for (unsigned w = 0; w < 4; w++) assert_status(by_worker_state(trial->workers[w]), BANYAN_ERR_MISMATCH);
+    assert_status(by_worker_state(trial->workers[0]), BANYAN_ERR_MISMATCH);
+    assert_string_equal(banyan_error_text(),
+                        "worker 0 sums 3000 elements of f32 (sum) over tree 7 while 2 made another call");
+    destroy(trial);
+  }
+}
+
+/* A server that says nothing is named. */
+static void test_silent_server(void **state) {
+  struct trial *trial = make_trial(ONE_SWITCH, 2, 8, 5);
+  float numbers[2][100] = {{0}};
+  uint32_t call;
+  make_ends(trial);
+  trial->net.faults.lost = 1;
+  for (unsigned w = 0; w < 2; w++) {
+    assert_ok(by_worker_begin(trial->workers[w], BANYAN_FLOAT32, BANYAN_SUM, numbers[w], numbers[w], 100, &call));
+    by_worker_advance(trial->workers[w], call, 100);
+    by_worker_progress(trial->workers[w], 1);
+    for (uint64_t at; (at = by_worker_deadline(trial->workers[w])) != UINT64_MAX;) {
+      assert_true(at < 4 * BY_SECOND);
+      by_worker_progress(trial->workers[w], at);
+    }
+    assert_status(by_worker_state(trial->workers[w]), BANYAN_ERR_PEER_DEAD);
+  }
+  destroy(trial);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_same_bits_everywhere),
+      cmocka_unit_test(test_goodput),
+      cmocka_unit_test(test_straggler),
+      cmocka_unit_test(test_switches_that_go),
+      cmocka_unit_test(test_mismatch),
+      cmocka_unit_test(test_silent_server),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

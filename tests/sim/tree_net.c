@@ -1,0 +1,243 @@
+#include "tree_net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- packets in the order in which they come --- */
+
+static bool is_before(const struct net_packet *a, const struct net_packet *b) {
+  return a->time != b->time ? a->time < b->time : a->order < b->order;
+}
+
+static void push(struct net *net, struct net_packet *packet) {
+  if (net->length == net->room) {
+    net->room = net->room ? 2 * net->room : 1024;
+    net->heap = realloc(net->heap, net->room * sizeof(struct net_packet *));
+    net->spare = realloc(net->spare, net->room * sizeof(struct net_packet *));
+    if (!net->heap || !net->spare) abort();
+  }
+  size_t at = net->length++;
+  for (; at && is_before(packet, net->heap[(at - 1) / 2]); at = (at - 1) / 2) net->heap[at] = net->heap[(at - 1) / 2];
+  net->heap[at] = packet;
+}
+
+static struct net_packet *pop(struct net *net) {
+  struct net_packet *first = net->heap[0], *last = net->heap[--net->length];
+  size_t at = 0;
+  for (;;) {
+    size_t child = 2 * at + 1;
+    if (child + 1 < net->length && is_before(net->heap[child + 1], net->heap[child])) child++;
+    if (child >= net->length || is_before(last, net->heap[child])) break;
+    net->heap[at] = net->heap[child];
+    at = child;
+  }
+  net->heap[at] = last;
+  return first;
+}
+
+static struct net_packet *take_spare(struct net *net) {
+  struct net_packet *packet = net->spares ? net->spare[--net->spares] : aligned_alloc(64, sizeof *packet);
+  if (!packet) abort();
+  return packet;
+}
+
+static void give_back(struct net *net, struct net_packet *packet) {
+  if (net->spares < net->room)
+    net->spare[net->spares++] = packet;
+  else
+    free(packet);
+}
+
+void net_init(struct net *net, uint64_t seed) {
+  by_rng_init(&net->rng, seed);
+}
+
+void net_fini(struct net *net) {
+  while (net->length) free(pop(net));
+  while (net->spares) free(net->spare[--net->spares]);
+  free(net->heap);
+  free(net->spare);
+}
+
+/* --- who is where --- */
+
+static bool is_below(const struct net *net, int which, int above) {
+  while (which != NET_SERVER && which != above) which = net->at[which].above;
+  return which == above;
+}
+
+/* Port of a switch: NET_UP, or 0 .. switches - 1 to a switch, 16 + w to a worker. */
+static uint32_t port_to(const struct net *net, int which, unsigned worker) {
+  int at = net->worker_at[worker];
+  if (at == which) return 16 + worker;
+  while (net->at[at].above != which) at = net->at[at].above;
+  return (uint32_t)at;
+}
+
+static uint32_t workers_below(const struct net *net, int which) {
+  uint32_t count = 0;
+  for (unsigned w = 0; w < net->workers; w++)
+    count += net->worker_at[w] != NET_SERVER && is_below(net, net->worker_at[w], which);
+  return count;
+}
+
+unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack) {
+  int path[NET_SWITCHES];
+  unsigned n = 0, hops = 0;
+  for (int s = net->worker_at[worker]; s != NET_SERVER; s = net->at[s].above)
+    if (!net->at[s].ordinary) path[n++] = s;
+  for (unsigned i = 0; i < n; i++) {
+    int s = path[down ? n - 1 - i : i];
+    uint8_t workers = net->at[s].aggregates ? (uint8_t)workers_below(net, s) : 0;
+    stack[hops++] = (struct by_hop){.port = (uint8_t)(down ? port_to(net, s, worker) : NET_UP), .workers = workers};
+  }
+  return hops;
+}
+
+/* --- links --- */
+
+static bool happens(struct net *net, double share) {
+  return share > 0 && by_rng_unit(&net->rng) < share;
+}
+
+static void spoil(struct net *net, struct net_packet *packet) {
+  for (int i = 0; i < 3; i++)
+    packet->data[by_rng_below(&net->rng, packet->bytes)] ^= (unsigned char)(1 << by_rng_below(&net->rng, 8));
+}
+
+static void put(struct net *net, const struct net_packet *from, uint64_t time, bool spoiled) {
+  struct net_packet *packet = take_spare(net);
+  memcpy(packet, from, offsetof(struct net_packet, data));
+  memcpy(packet->data, from->data, from->bytes);
+  packet->time = time + (happens(net, net->faults.late) ? by_rng_below(&net->rng, 3000000) : 0);
+  packet->order = net->order++;
+  if (spoiled) spoil(net, packet);
+  push(net, packet);
+}
+
+/* As a switch's queue does: marks what waits long, drops what would wait longer. */
+static void cross(struct net *net, struct net_link *link, struct net_packet *packet) {
+  uint64_t begin = link->busy > net->now ? link->busy : net->now;
+  net->sent++;
+  if (begin - net->now > net->queue || happens(net, net->faults.lost)) return;
+  struct by_fragment *head = (struct by_fragment *)(void *)packet->data;
+  if (begin - net->now > net->mark && by_fragment_check(head, packet->bytes) == BY_FRAGMENT_SOUND) {
+    head->flags |= BY_FRAGMENT_CE;
+    by_fragment_seal(head);
+  }
+  link->bytes += packet->bytes + 66; /* Ethernet, IPv4 and UDP with all that a wire adds */
+  link->busy = begin + (uint64_t)((packet->bytes + 66) * 8 / net->rate * 1e9);
+  put(net, packet, link->busy + net->delay, happens(net, net->faults.spoiled));
+  if (happens(net, net->faults.doubled)) put(net, packet, link->busy + net->delay + 1000, false);
+}
+
+static void go_up(struct net *net, int from, int above, uint32_t port, struct net_packet *packet) {
+  packet->node = above;
+  packet->port = port;
+  cross(net, &net->up[from], packet);
+}
+
+static void go_down(struct net *net, int which, uint32_t port, struct net_packet *packet) {
+  packet->node = port >= 16 ? NET_SWITCHES + (int)port - 16 : (int)port;
+  packet->port = NET_UP;
+  cross(net, &net->down[packet->node], packet);
+}
+
+static void leave_switch(struct net *net, int which, uint32_t port, struct net_packet *packet) {
+  if (port == NET_UP)
+    go_up(net, which, net->at[which].above, (uint32_t)which, packet);
+  else
+    go_down(net, which, port, packet);
+}
+
+/* By its address. */
+static void pass(struct net *net, int which, struct net_packet *packet) {
+  uint32_t port = packet->to == NET_SERVER ? NET_UP : port_to(net, which, (unsigned)packet->to);
+  leave_switch(net, which, port, packet);
+}
+
+static void spread(struct net *net, int which, const struct net_packet *packet) {
+  static struct net_packet copy;
+  for (uint32_t port = 0; port < 16 + net->workers; port++) {
+    bool member = port < 16 ? port < net->switches && net->at[port].above == which && workers_below(net, (int)port)
+                            : net->worker_at[port - 16] == which;
+    if (!member) continue;
+    memcpy(&copy, packet, offsetof(struct net_packet, data) + packet->bytes);
+    go_down(net, which, port, &copy);
+  }
+}
+
+static void come_to_switch(struct net *net, int which, struct net_packet *packet) {
+  const struct net_switch *at = &net->at[which];
+  struct by_fragment *head = (struct by_fragment *)(void *)packet->data;
+  bool all = head->type == BY_FRAGMENT_RESULT_MC;
+  if (happens(net, net->faults.dropped)) return;
+  if (at->hole && (head->hops || all)) return;
+  if (at->ordinary && all) return; /* no router knows such an address */
+  if (at->ordinary || at->hole) {
+    pass(net, which, packet);
+    return;
+  }
+  struct by_grant grant = {.below = ~(1ull << NET_UP),
+                           .above = 1ull << NET_UP,
+                           .count = at->slots,
+                           .job = net->job,
+                           .key = net->key,
+                           .dtype = BY_FRAGMENT_PAIRS};
+  struct by_cells cells = {net->cells[which], net->sums[which], NET_CELLS};
+  struct by_verdict verdict =
+      by_switch_step(head->job == net->job ? &grant : NULL, &cells, head, packet->bytes, packet->port);
+  net->events[verdict.event]++;
+  if (verdict.kind == BY_VERDICT_PASS) pass(net, which, packet);
+  if (verdict.kind == BY_VERDICT_FORWARD) leave_switch(net, which, verdict.port, packet);
+  if (verdict.kind == BY_VERDICT_MULTICAST) spread(net, which, packet);
+}
+
+/* --- ends --- */
+
+static struct net_packet *made(const struct by_fragment *packet, int to) {
+  static struct net_packet out;
+  out.to = to;
+  out.bytes = by_fragment_bytes(packet);
+  memcpy(out.data, packet, out.bytes);
+  return &out;
+}
+
+void net_from_worker(struct net *net, unsigned worker, const struct by_fragment *packet) {
+  go_up(net, NET_SWITCHES + (int)worker, net->worker_at[worker], 16 + worker, made(packet, NET_SERVER));
+}
+
+/* The server's links: to the switches and workers beside it. */
+void net_from_server(struct net *net, const struct by_fragment *packet, int to) {
+  if (to >= 0) {
+    int at = net->worker_at[to];
+    while (at != NET_SERVER && net->at[at].above != NET_SERVER) at = net->at[at].above;
+    go_down(net, NET_SERVER, at == NET_SERVER ? 16 + (uint32_t)to : (uint32_t)at, made(packet, to));
+    return;
+  }
+  for (unsigned s = 0; s < net->switches; s++)
+    if (net->at[s].above == NET_SERVER) go_down(net, NET_SERVER, s, made(packet, NET_SERVER));
+  for (unsigned w = 0; w < net->workers; w++)
+    if (net->worker_at[w] == NET_SERVER) go_down(net, NET_SERVER, 16 + w, made(packet, (int)w));
+}
+
+uint64_t net_next(const struct net *net) {
+  return net->length ? net->heap[0]->time : UINT64_MAX;
+}
+
+void net_step(struct net *net) {
+  struct net_packet *packet = pop(net);
+  const struct by_fragment *head = (const struct by_fragment *)(const void *)packet->data;
+  net->now = packet->time;
+  if (packet->node == NET_SERVER)
+    net->to_server(net->context, head, packet->bytes);
+  else if (packet->node >= NET_SWITCHES)
+    net->to_worker(net->context, (unsigned)(packet->node - NET_SWITCHES), head, packet->bytes);
+  else
+    come_to_switch(net, packet->node, packet);
+  give_back(net, packet);
+}
+
+void net_restart(struct net *net, unsigned which) {
+  memset(net->cells[which], 0, sizeof net->cells[which]);
+}
