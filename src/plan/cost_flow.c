@@ -7,7 +7,7 @@
 #include "plan_make.h"
 
 /* A flow of more edges would have too many events. */
-enum { MOST_EDGES = 4096 };
+enum { MOST_EDGES = 1024 };
 #define NONE UINT32_MAX
 
 /* 0: there is no flow. */

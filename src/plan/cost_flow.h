@@ -35,7 +35,7 @@ struct by_cost_flow {
   double pace;             /* and each byte beyond */
 };
 
-/* Lists the edges of a cost that has its trees. Unless all are plain and their edges are some thousands at most, there
+/* Lists the edges of a cost that has its trees. Unless all are plain and their edges are a thousand at most, there
  * will be no flow. */
 BANYAN_CHECK enum banyan_status by_cost_flow_init(struct by_cost *cost, const struct by_class *class_);
 /* For large buffers: their first chunks are followed, the others come at the pace of the second half of these. */
