@@ -21,11 +21,15 @@ struct port {
   unsigned interface; /* 0: no such port */
   uint8_t hardware[6];
   int link; /* -1: not attached */
+  struct by_xdp_way way;
 };
 
 struct by_xdp {
   struct bpf_object *object;
   uint32_t cells;
+  uint32_t granted[BY_XDP_JOBS]; /* where the job's grant is; 0: it has none */
+  bool taken[BY_XDP_GRANTS];
+  uint32_t last_taken;
   struct port ports[BY_FRAGMENT_PORTS];
   struct by_xdp_target targets[BY_XDP_GROUPS][BY_XDP_MEMBERS];
   uint32_t n_targets[BY_XDP_GROUPS];
@@ -121,6 +125,12 @@ static enum banyan_status check_port(const struct by_xdp *xdp, uint32_t number) 
   return by_fail(BANYAN_ERR_ARGUMENT, "switch: there is no port %u", number);
 }
 
+/* What leaves by the interface passes this program, whichever map it was found in: the kernel asks only the first frame
+ * of a batch for its program. */
+static struct bpf_devmap_val device_of(const struct by_xdp *xdp, unsigned interface) {
+  return (struct bpf_devmap_val){.ifindex = interface, .bpf_prog.fd = by_xdp_program(xdp, "by_xdp_leave")};
+}
+
 enum banyan_status by_xdp_add_port(struct by_xdp *xdp, uint32_t number, const char *interface) {
   if (number >= BY_FRAGMENT_PORTS || xdp->ports[number].interface)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: %s cannot be port %u: ports are numbered 0 to %d, each once",
@@ -128,9 +138,12 @@ enum banyan_status by_xdp_add_port(struct by_xdp *xdp, uint32_t number, const ch
   struct port *port = &xdp->ports[number];
   unsigned index = if_nametoindex(interface);
   if (!index) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: no interface %s", interface);
+  if (index >= BY_XDP_INTERFACES)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: %s is interface %u; only those below %d can be ports", interface,
+                   index, BY_XDP_INTERFACES);
   BY_TRY(get_hardware(interface, port->hardware));
-  struct by_xdp_port value = {.number = number};
-  struct bpf_devmap_val device = {.ifindex = index};
+  struct by_xdp_port value = {.ours = 1, .number = number};
+  struct bpf_devmap_val device = device_of(xdp, index);
   BY_TRY(put(xdp, "ports", &index, &value));
   BY_TRY(put(xdp, "interfaces", &number, &device));
   snprintf(port->name, sizeof port->name, "%s", interface);
@@ -166,9 +179,32 @@ static struct by_xdp_neighbour neighbour_by(const struct port *port, const uint8
 enum banyan_status by_xdp_set_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address,
                                         const uint8_t hardware[6]) {
   BY_TRY(check_port(xdp, number));
+  struct port *port = &xdp->ports[number];
   struct by_xdp_next next = {.port = number, .address = address};
-  struct by_xdp_neighbour neighbour = neighbour_by(&xdp->ports[number], hardware);
-  return put(xdp, "neighbours", &next, &neighbour);
+  struct by_xdp_neighbour neighbour = neighbour_by(port, hardware);
+  if (address) BY_TRY(put(xdp, "neighbours", &next, &neighbour));
+  if (address)
+    port->way.has_named = 1;
+  else
+    port->way.has_other = 1, port->way.other = neighbour;
+  return put(xdp, "ways", &number, &port->way);
+}
+
+/* The place that was left longest ago, so that no packet is still looking at it; 0: none is left. */
+static uint32_t take_place(struct by_xdp *xdp) {
+  for (uint32_t i = 0; i < BY_XDP_GRANTS; i++) {
+    uint32_t place = xdp->last_taken = (xdp->last_taken + 1) % BY_XDP_GRANTS;
+    if (place && !xdp->taken[place]) return place;
+  }
+  return 0;
+}
+
+static enum banyan_status move_grant(struct by_xdp *xdp, uint32_t job, uint32_t place) {
+  BY_TRY(put(xdp, "jobs", &job, &place));
+  xdp->taken[xdp->granted[job]] = false;
+  xdp->taken[place] = place != 0;
+  xdp->granted[job] = place;
+  return BANYAN_OK;
 }
 
 enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant) {
@@ -182,20 +218,22 @@ enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant
   if (grant->group >= BY_XDP_GROUPS)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u names group %u; groups are numbered 0 to %d", job, grant->group,
                    BY_XDP_GROUPS - 1);
-  return put(xdp, "grants", &job, grant);
+  uint32_t place = take_place(xdp);
+  if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
+  BY_TRY(put(xdp, "grants", &place, grant));
+  return move_grant(xdp, job, place);
 }
 
 enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job) {
-  uint32_t key = job;
-  if (bpf_map_delete_elem(map_fd(xdp, "grants"), &key) == 0) return BANYAN_OK;
-  return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: job %u has no grant to revoke", key);
+  if (!xdp->granted[job]) return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has no grant to revoke", job);
+  return move_grant(xdp, job, 0);
 }
 
-/* How many of the targets before this one leave by the same port. */
-static uint32_t twin_of(const struct by_xdp_target *targets, uint32_t at) {
-  uint32_t twin = 0;
-  for (uint32_t i = 0; i < at; i++) twin += targets[i].port == targets[at].port;
-  return twin;
+/* How many of the first `n` targets leave by this port. */
+static uint32_t count_by_port(const struct by_xdp_target *targets, uint32_t n, uint32_t port) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n; i++) count += targets[i].port == port;
+  return count;
 }
 
 static enum banyan_status check_targets(const struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
@@ -203,39 +241,32 @@ static enum banyan_status check_targets(const struct by_xdp *xdp, uint32_t group
   if (group >= BY_XDP_GROUPS || n > BY_XDP_MEMBERS)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: group %u with %u members; groups are 0 to %d, of at most %d", group, n,
                    BY_XDP_GROUPS - 1, BY_XDP_MEMBERS);
-  for (uint32_t i = 0; i < n; i++) {
-    BY_TRY(check_port(xdp, targets[i].port));
-    if (twin_of(targets, i) >= BY_XDP_TWINS)
-      return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: group %u has more than %d members by port %u", group,
-                     BY_XDP_TWINS, targets[i].port);
-  }
+  for (uint32_t i = 0; i < n; i++) BY_TRY(check_port(xdp, targets[i].port));
   return BANYAN_OK;
 }
 
-static struct by_xdp_member member_key(const struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
-                                       uint32_t i) {
-  return (struct by_xdp_member){
-      .group = group, .interface = xdp->ports[targets[i].port].interface, .twin = twin_of(targets, i)};
+static struct by_xdp_member member_key(uint32_t group, const struct by_xdp_target *targets, uint32_t i) {
+  uint32_t port = targets[i].port;
+  return (struct by_xdp_member){.group = group, .port = port, .number = count_by_port(targets, i, port)};
 }
 
-static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
-                                     uint32_t i, int devices) {
-  struct by_xdp_member key = member_key(xdp, group, targets, i);
-  struct by_xdp_address address = {.neighbour = neighbour_by(&xdp->ports[targets[i].port], targets[i].hardware),
-                                   .udp_port = targets[i].udp_port,
-                                   .address = targets[i].address};
-  char program[32];
-  snprintf(program, sizeof program, "by_xdp_twin_%u", key.twin);
-  struct bpf_devmap_val device = {.ifindex = key.interface, .bpf_prog.fd = by_xdp_program(xdp, program)};
+static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, uint32_t i, int devices) {
+  const struct by_xdp_target *targets = xdp->targets[group], *target = &targets[i];
+  struct by_xdp_member key = member_key(group, targets, i);
+  uint32_t members = count_by_port(targets, xdp->n_targets[group], target->port);
+  struct by_xdp_address address = {.neighbour = neighbour_by(&xdp->ports[target->port], target->hardware),
+                                   .udp_port = target->udp_port,
+                                   .members = (uint16_t)members,
+                                   .address = target->address};
+  struct bpf_devmap_val device = device_of(xdp, xdp->ports[target->port].interface);
   BY_TRY(put(xdp, "members", &key, &address));
   if (bpf_map_update_elem(devices, &i, &device, BPF_ANY))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot add a member to group %u", group);
   return BANYAN_OK;
 }
 
-static enum banyan_status fill_group(struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
-                                     uint32_t n, int devices) {
-  for (uint32_t i = 0; i < n; i++) BY_TRY(add_member(xdp, group, targets, i, devices));
+static enum banyan_status fill_group(struct by_xdp *xdp, uint32_t group, int devices) {
+  for (uint32_t i = 0; i < xdp->n_targets[group]; i++) BY_TRY(add_member(xdp, group, i, devices));
   return put(xdp, "groups", &group, &devices);
 }
 
@@ -243,7 +274,7 @@ enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const st
                                     uint32_t n) {
   BY_TRY(check_targets(xdp, group, targets, n));
   for (uint32_t i = 0; i < xdp->n_targets[group]; i++) {
-    struct by_xdp_member key = member_key(xdp, group, xdp->targets[group], i);
+    struct by_xdp_member key = member_key(group, xdp->targets[group], i);
     bpf_map_delete_elem(map_fd(xdp, "members"), &key);
   }
   memcpy(xdp->targets[group], targets, n * sizeof *targets);
@@ -251,7 +282,7 @@ enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const st
   int devices = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "group", sizeof(uint32_t), sizeof(struct bpf_devmap_val),
                                BY_XDP_MEMBERS, NULL);
   if (devices < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, -devices, "switch: cannot make group %u", group);
-  enum banyan_status status = fill_group(xdp, group, targets, n, devices);
+  enum banyan_status status = fill_group(xdp, group, devices);
   close(devices);
   return status;
 }

@@ -44,7 +44,7 @@ enum banyan_status by_xdp_set_neighbour(struct by_xdp *xdp, uint32_t number, uin
 /* Takes the place of what its job had. Its key must be another one if its cells or its group change. */
 enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant);
 enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job);
-/* Takes the place of the group's members. At most BY_XDP_TWINS of them by one port. */
+/* Takes the place of the group's members. */
 enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_xdp_target *targets,
                                     uint32_t n);
 /* Packets since the start, by what happened to them. */

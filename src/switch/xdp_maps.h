@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 enum {
-  BY_XDP_GRANTS = 1024,
+  BY_XDP_JOBS = 1 << 16,
+  BY_XDP_GRANTS = 4096, /* 0 is none */
+  BY_XDP_INTERFACES = 1 << 16,
   BY_XDP_NEIGHBOURS = 1024,
   BY_XDP_GROUPS = 256,
   BY_XDP_MEMBERS = 64,
@@ -14,35 +16,51 @@ enum {
       4, /* most members of a group behind one port: a copy knows its port only, and its program which it is */
 };
 
-/* By index of the interface. */
+/* By number of the interface. */
 struct by_xdp_port {
+  uint32_t ours;
   uint32_t number;
 };
 
-/* Whom a packet to `address` goes to next by this port; address 0: all others. */
-struct by_xdp_next {
-  uint32_t port;
-  uint32_t address;
-};
-
+/* Hardware addresses. */
 struct by_xdp_neighbour {
   uint8_t to[6];
   uint8_t from[6]; /* the port's own */
 };
 
-/* The twin-th member of a group by this interface. */
-struct by_xdp_member {
-  uint32_t group;
-  uint32_t interface;
-  uint32_t twin;
+/* Where packets go that leave by a port: some addresses may be named in a map of their own. */
+struct by_xdp_way {
+  uint16_t has_other;
+  uint16_t has_named;
+  struct by_xdp_neighbour other;
 };
 
-/* Where its copy goes. */
+/* Such an address. */
+struct by_xdp_next {
+  uint32_t port;
+  uint32_t address;
+};
+
+/* The members of a group behind one port are numbered. */
+struct by_xdp_member {
+  uint32_t group;
+  uint32_t port;
+  uint32_t number;
+};
+
+/* Where a member's copy goes. */
 struct by_xdp_address {
   struct by_xdp_neighbour neighbour;
   uint16_t udp_port;
-  uint16_t reserved;
+  uint16_t members; /* of the group, behind this port */
   uint32_t address;
+};
+
+/* The result that left last by a port, and how many copies of it. */
+struct by_xdp_copy {
+  uint32_t seal;
+  uint32_t epoch;
+  uint32_t count;
 };
 
 #endif

@@ -16,18 +16,36 @@ static inline uint16_t ip_checksum(struct iphdr *ip) {
   return (uint16_t)~sum;
 }
 
-/* A copy of a result is about to leave: gives it its member's address. */
-static inline int address_copy(struct xdp_md *ctx, uint32_t twin) {
+/* Which copy of a result this is, of those that leave by one port: they follow each other on one core. */
+static inline uint32_t number_copy(const struct by_fragment *fragment, uint32_t port) {
+  struct by_xdp_copy *last = bpf_map_lookup_elem(&copies, &port);
+  if (!last) return 0;
+  if (last->seal != fragment->seal || last->epoch != fragment->epoch) last->count = 0;
+  last->seal = fragment->seal;
+  last->epoch = fragment->epoch;
+  return last->count++;
+}
+
+static inline const struct by_xdp_address *address_of(const struct by_fragment *fragment, uint32_t interface) {
+  const struct by_xdp_port *port = bpf_map_lookup_elem(&ports, &interface);
+  const struct by_grant *grant = grant_of(fragment->job);
+  if (!port || !grant) return NULL;
+  struct by_xdp_member member = {.group = grant->group, .port = port->number};
+  const struct by_xdp_address *first = bpf_map_lookup_elem(&members, &member);
+  if (!first || first->members < 2) return first;
+  member.number = number_copy(fragment, port->number) % first->members;
+  return bpf_map_lookup_elem(&members, &member);
+}
+
+/* A frame is about to leave. A result for all gets its member's address, others have theirs. */
+SEC("xdp/devmap") int by_xdp_leave(struct xdp_md *ctx) {
   void *data = frame_start(ctx);
   struct iphdr *ip = data + IP_AT;
   struct udphdr *udp = data + UDP_AT;
   const struct by_fragment *fragment = data + FRAGMENT_AT;
   if (data + PAYLOAD_AT > frame_end(ctx)) return XDP_DROP;
-  uint32_t job = fragment->job;
-  const struct by_grant *grant = bpf_map_lookup_elem(&grants, &job);
-  if (!grant) return XDP_DROP;
-  struct by_xdp_member member = {.group = grant->group, .interface = ctx->egress_ifindex, .twin = twin};
-  const struct by_xdp_address *to = bpf_map_lookup_elem(&members, &member);
+  if (fragment->type != BY_FRAGMENT_RESULT_MC) return XDP_PASS;
+  const struct by_xdp_address *to = address_of(fragment, ctx->egress_ifindex);
   if (!to) return XDP_DROP;
   write_ethernet(data, &to->neighbour);
   ip->daddr = to->address;
@@ -35,14 +53,5 @@ static inline int address_copy(struct xdp_md *ctx, uint32_t twin) {
   udp->dest = to->udp_port;
   return XDP_PASS;
 }
-
-#define TWIN(n)                                                                                                        \
-  SEC("xdp/devmap") int by_xdp_twin_##n(struct xdp_md *ctx) {                                                          \
-    return address_copy(ctx, n);                                                                                       \
-  }
-TWIN(0)
-TWIN(1)
-TWIN(2)
-TWIN(3)
 
 const char by_xdp_license[] SEC("license") = "Apache-2.0";

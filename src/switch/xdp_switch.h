@@ -20,10 +20,18 @@
 
 const volatile uint16_t udp_port = BY_FRAGMENT_PORT;
 
+/* Arrays where a packet has to look, since looking there is no call: a hash costs some 20 ns. */
 struct {
-  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, BY_XDP_JOBS);
+  __type(key, uint32_t);
+  __type(value, uint32_t); /* where its grant is; 0: it has none */
+} jobs SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, BY_XDP_GRANTS);
-  __type(key, uint32_t); /* job */
+  __type(key, uint32_t);
   __type(value, struct by_grant);
 } grants SEC(".maps");
 
@@ -42,11 +50,18 @@ struct {
 } cells SEC(".maps");
 
 struct {
-  __uint(type, BPF_MAP_TYPE_HASH);
-  __uint(max_entries, BY_FRAGMENT_PORTS);
-  __type(key, uint32_t); /* index of the interface */
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, BY_XDP_INTERFACES);
+  __type(key, uint32_t); /* number of the interface */
   __type(value, struct by_xdp_port);
 } ports SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, BY_FRAGMENT_PORTS);
+  __type(key, uint32_t);
+  __type(value, struct by_xdp_way);
+} ways SEC(".maps");
 
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
@@ -85,6 +100,13 @@ struct {
 
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, BY_FRAGMENT_PORTS);
+  __type(key, uint32_t);
+  __type(value, struct by_xdp_copy);
+} copies SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, BY_EVENTS);
   __type(key, uint32_t);
   __type(value, uint64_t);
@@ -97,6 +119,11 @@ enum { IP_AT = ETH_HLEN, UDP_AT = IP_AT + 20, FRAGMENT_AT = UDP_AT + 8, PAYLOAD_
 static inline void count(uint32_t event) {
   uint64_t *counter = bpf_map_lookup_elem(&counters, &event);
   if (counter) *counter += 1;
+}
+
+static inline const struct by_grant *grant_of(uint32_t job) {
+  const uint32_t *at = bpf_map_lookup_elem(&jobs, &job);
+  return at && *at ? bpf_map_lookup_elem(&grants, at) : NULL;
 }
 
 static inline void *frame_start(const struct xdp_md *ctx) {
@@ -176,14 +203,21 @@ static inline void write_ethernet(struct ethhdr *eth, const struct by_xdp_neighb
   __builtin_memcpy(eth->h_source, neighbour->from, ETH_ALEN);
 }
 
+/* Whom the packet goes to next by this port; NULL: nobody knows. */
+static inline const struct by_xdp_neighbour *next_by(uint32_t port, uint32_t address) {
+  const struct by_xdp_way *way = bpf_map_lookup_elem(&ways, &port);
+  if (!way) return NULL;
+  struct by_xdp_next next = {.port = port, .address = address};
+  const struct by_xdp_neighbour *neighbour = way->has_named ? bpf_map_lookup_elem(&neighbours, &next) : NULL;
+  if (neighbour) return neighbour;
+  return way->has_other ? &way->other : NULL;
+}
+
 static inline int forward(struct xdp_md *ctx, uint32_t port) {
   void *data = frame_start(ctx);
   const struct iphdr *ip = data + IP_AT;
   if ((const void *)(ip + 1) > frame_end(ctx)) return XDP_DROP;
-  struct by_xdp_next next = {.port = port, .address = ip->daddr};
-  const struct by_xdp_neighbour *neighbour = bpf_map_lookup_elem(&neighbours, &next);
-  next.address = 0;
-  if (!neighbour) neighbour = bpf_map_lookup_elem(&neighbours, &next);
+  const struct by_xdp_neighbour *neighbour = next_by(port, ip->daddr);
   if (!neighbour) return XDP_DROP;
   write_ethernet(data, neighbour);
   return (int)bpf_redirect_map(&interfaces, port, XDP_DROP);
@@ -204,8 +238,7 @@ static inline struct by_verdict decide(struct xdp_md *ctx, uint32_t from, uint32
   struct by_fragment fragment = *(struct by_fragment *)(data + FRAGMENT_AT);
   if (by_fragment_check(&fragment, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
   if ((ip->tos & 3) == 3) fragment.flags |= BY_FRAGMENT_CE;
-  uint32_t job = fragment.job;
-  const struct by_grant *grant = bpf_map_lookup_elem(&grants, &job);
+  const struct by_grant *grant = grant_of(fragment.job);
   struct by_verdict verdict = pass_switch(ctx, &fragment, grant, from);
   if (verdict.kind != BY_VERDICT_DROP && !write_header(ctx, &fragment)) verdict.kind = BY_VERDICT_DROP;
   if (grant) *group = grant->group;
@@ -216,7 +249,7 @@ static inline int switch_frame(struct xdp_md *ctx) {
   uint32_t from = ctx->ingress_ifindex, group = 0;
   if (!is_ours(frame_start(ctx), frame_end(ctx))) return XDP_PASS;
   const struct by_xdp_port *port = bpf_map_lookup_elem(&ports, &from);
-  if (!port) return XDP_PASS;
+  if (!port || !port->ours) return XDP_PASS;
   struct by_verdict verdict = decide(ctx, port->number, &group);
   count(verdict.event);
   if (verdict.kind == BY_VERDICT_PASS) return XDP_PASS;

@@ -1,27 +1,16 @@
 /* The XDP program and step.c are fed the same random packets and must give the same ones. Skips where XDP programs
  * cannot be loaded. */
-#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <net/if.h>
-#include <netinet/ip.h>
-#include <netinet/udp.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "../prop/random_fragments.h"
 #include "check.h"
 #include "step.h"
 #include "xdp.h"
+#include "xdp_frames.h"
 
-enum { STEPS = 300000, PORTS = 4, HEADERS = 14 + 20 + 8 };
-
-struct frame {
-  uint8_t bytes[HEADERS + sizeof(struct packet) + 128];
-  uint32_t length;
-};
+enum { STEPS = 300000, PORTS = 4 };
 
 struct world {
   struct source source;
@@ -45,26 +34,13 @@ static void grant(struct world *world, uint32_t job) {
 
 /* Port n is p<n>, with the address 2:0:0:0:0:n, and its neighbour is 4:0:0:0:0:n. */
 static void add_port(struct world *world, uint32_t number) {
-  char command[100], name[8];
+  char name[8];
   uint8_t neighbour[6] = {4, 0, 0, 0, 0, (uint8_t)number};
   snprintf(name, sizeof name, "p%u", number);
-  snprintf(command, sizeof command, "ip link add %s address 02:00:00:00:00:%02x type veth peer name q%u", name, number,
-           number);
-  assert_int_equal(system(command), 0); /* NOLINT: the tests' own command */
+  assert_true(make_pair(number));
   world->interfaces[number] = if_nametoindex(name);
   assert_ok(by_xdp_add_port(world->xdp, number, name));
   assert_ok(by_xdp_set_neighbour(world->xdp, number, 0, neighbour));
-}
-
-static void wrap(struct frame *frame, const struct packet *packet, uint32_t bytes, uint32_t claimed) {
-  struct ethhdr *eth = (struct ethhdr *)frame->bytes;
-  struct iphdr ip = {.version = 4, .ihl = 5, .ttl = 9, .protocol = IPPROTO_UDP, .daddr = 0x0100000a};
-  struct udphdr udp = {.dest = htons(BY_FRAGMENT_PORT), .len = htons((uint16_t)(claimed + 8)), .check = 77};
-  *eth = (struct ethhdr){.h_proto = htons(ETH_P_IP)};
-  memcpy(frame->bytes + 14, &ip, sizeof ip);
-  memcpy(frame->bytes + 34, &udp, sizeof udp);
-  memcpy(frame->bytes + HEADERS, packet, bytes < sizeof *packet ? bytes : sizeof *packet);
-  frame->length = HEADERS + bytes;
 }
 
 static uint32_t run(const struct world *world, struct frame *frame, uint32_t from) {
@@ -140,7 +116,7 @@ static void test_refusals(void **state) {
   struct by_xdp *xdp;
   struct by_xdp_options options = {.cells = 10};
   struct by_grant grant = {.base = 5, .count = 6, .dtype = BY_FRAGMENT_PAIRS};
-  struct by_xdp_target targets[BY_XDP_TWINS + 1] = {{0}};
+  struct by_xdp_target targets[BY_XDP_MEMBERS + 1] = {{0}};
   if (by_xdp_create(&options, &xdp) == BANYAN_ERR_UNSUPPORTED) skip();
   assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_ARGUMENT);
   grant.base = UINT32_MAX;
@@ -157,8 +133,8 @@ static void test_refusals(void **state) {
   assert_status(by_xdp_set_group(xdp, 0, targets, 1), BANYAN_ERR_ARGUMENT);
   assert_ok(by_xdp_add_port(xdp, 0, "lo"));
   assert_status(by_xdp_add_port(xdp, 0, "lo"), BANYAN_ERR_ARGUMENT);
-  assert_ok(by_xdp_set_group(xdp, 0, targets, BY_XDP_TWINS));
-  assert_status(by_xdp_set_group(xdp, 0, targets, BY_XDP_TWINS + 1), BANYAN_ERR_UNSUPPORTED);
+  assert_ok(by_xdp_set_group(xdp, 0, targets, BY_XDP_MEMBERS));
+  assert_status(by_xdp_set_group(xdp, 0, targets, BY_XDP_MEMBERS + 1), BANYAN_ERR_ARGUMENT);
   assert_status(by_xdp_set_group(xdp, BY_XDP_GROUPS, targets, 1), BANYAN_ERR_ARGUMENT);
   assert_status(by_xdp_attach(xdp, 0), BANYAN_ERR_UNSUPPORTED); /* lo does generic XDP only */
   by_xdp_destroy(xdp);

@@ -1,0 +1,201 @@
+/* The XDP switch between interfaces: workers' terms go in, one sum comes out, one result goes in and a copy for each
+ * worker comes out. And it ends with its process. Skips where XDP programs cannot be loaded. */
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+#include <linux/if_link.h>
+#include <linux/if_packet.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "xdp.h"
+#include "xdp_frames.h"
+
+enum { PORTS = 3, SERVER = 2, WORKERS = 3, PATIENCE = 20000 };
+
+struct wire {
+  struct by_xdp *xdp;
+  int sockets[PORTS]; /* at the far ends */
+};
+
+/* Workers 0 and 1 are behind port 0, worker 2 is behind port 1. */
+static const struct by_xdp_target targets[WORKERS] = {
+    {.port = 0, .address = 0x0100000a, .udp_port = 0x1111, .hardware = {4, 0, 0, 0, 0, 1}},
+    {.port = 0, .address = 0x0200000a, .udp_port = 0x2222, .hardware = {4, 0, 0, 0, 0, 2}},
+    {.port = 1, .address = 0x0300000a, .udp_port = 0x3333, .hardware = {4, 0, 0, 0, 0, 3}},
+};
+static const struct by_grant grant = {
+    .below = 3, .above = 4, .count = 4, .job = 7, .key = 1, .group = 9, .dtype = BY_FRAGMENT_PAIRS};
+
+static bool make_xdp(struct by_xdp **xdp) {
+  struct by_xdp_options options = {.cells = 4};
+  enum banyan_status status = by_xdp_create(&options, xdp);
+  if (status == BANYAN_ERR_UNSUPPORTED) print_message("skipped: %s\n", banyan_error_text());
+  if (status == BANYAN_ERR_UNSUPPORTED) return false;
+  assert_ok(status);
+  return true;
+}
+
+/* Without a program there, a veth drops what XDP sends it. */
+static void let_pass(const char *interface) {
+  const struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS},
+                                  {.code = BPF_JMP | BPF_EXIT}};
+  LIBBPF_OPTS(bpf_link_create_opts, native, .flags = XDP_FLAGS_DRV_MODE);
+  int program = bpf_prog_load(BPF_PROG_TYPE_XDP, "pass", "Apache-2.0", code, 2, NULL);
+  assert_true(program >= 0);
+  assert_true(bpf_link_create(program, (int)if_nametoindex(interface), BPF_XDP, &native) >= 0);
+}
+
+static int listen_at(const char *interface) {
+  struct sockaddr_ll address = {
+      .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP), .sll_ifindex = (int)if_nametoindex(interface)};
+  int fd = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_IP));
+  assert_true(fd >= 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+  return fd;
+}
+
+static void open_port(struct wire *wire, uint32_t number) {
+  char near[8], far[8];
+  const uint8_t server[6] = {4, 0, 0, 0, 0, 9};
+  snprintf(near, sizeof near, "p%u", number);
+  snprintf(far, sizeof far, "q%u", number);
+  assert_true(make_pair(number));
+  let_pass(far);
+  wire->sockets[number] = listen_at(far);
+  assert_ok(by_xdp_add_port(wire->xdp, number, near));
+  assert_ok(by_xdp_attach(wire->xdp, number));
+  if (number == SERVER) assert_ok(by_xdp_set_neighbour(wire->xdp, number, 0, server));
+}
+
+static void send_at(const struct wire *wire, uint32_t port, struct packet *packet) {
+  struct frame frame;
+  by_fragment_seal(&packet->head);
+  wrap(&frame, packet, by_fragment_bytes(&packet->head), by_fragment_bytes(&packet->head));
+  assert_int_equal(send(wire->sockets[port], frame.bytes, frame.length, 0), frame.length);
+}
+
+/* The next frame that comes out there, but for those that went in there. */
+static bool receive_at(const struct wire *wire, uint32_t port, struct frame *frame, int patience) {
+  struct sockaddr_ll from = {0};
+  struct pollfd ready = {.fd = wire->sockets[port], .events = POLLIN};
+  for (;;) {
+    socklen_t length = sizeof from;
+    if (poll(&ready, 1, patience) != 1) return false;
+    ssize_t n = recvfrom(ready.fd, frame->bytes, sizeof frame->bytes, 0, (struct sockaddr *)&from, &length);
+    frame->length = n > 0 ? (uint32_t)n : 0;
+    if (from.sll_pkttype != PACKET_OUTGOING) return n > 0;
+  }
+}
+
+static void fragment_in(const struct frame *frame, struct packet *packet) {
+  memcpy(packet, frame->bytes + HEADERS, frame->length - HEADERS);
+  assert_int_equal(by_fragment_check(&packet->head, frame->length - HEADERS), BY_FRAGMENT_SOUND);
+}
+
+static void send_term(const struct wire *wire, uint16_t rank) {
+  struct packet packet;
+  by_fragment_begin(&packet.head, BY_FRAGMENT_UP, rank);
+  packet.head.job = grant.job;
+  packet.head.key = grant.key;
+  packet.head.epoch = 5;
+  packet.head.dtype = BY_FRAGMENT_PAIRS;
+  packet.head.lines = 16;
+  assert_true(by_fragment_push(&packet.head, SERVER, WORKERS));
+  fill_terms(&packet, 1ull << rank);
+  send_at(wire, targets[rank].port, &packet);
+}
+
+/* One sum of all comes to the server; returned as the result for all. */
+static void expect_sum(const struct wire *wire, struct packet *result) {
+  struct frame frame;
+  assert_true(receive_at(wire, SERVER, &frame, PATIENCE));
+  assert_memory_equal(frame.bytes, "\4\0\0\0\0\11\2\0\0\0\0\2", 12);
+  fragment_in(&frame, result);
+  assert_int_equal(result->head.workers, 7);
+  assert_true(holds_its_terms(result));
+  assert_false(receive_at(wire, SERVER, &frame, 0));
+  result->head.type = BY_FRAGMENT_RESULT_MC;
+  result->head.flags = result->head.hops = result->head.hop = 0;
+}
+
+static uint16_t ip_sum(const uint8_t *ip) {
+  uint32_t sum = 0;
+  for (int i = 0; i < 20; i += 2) sum += (uint32_t)ip[i] << 8 | ip[i + 1];
+  while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+  return (uint16_t)sum;
+}
+
+/* Addressed to this worker, and otherwise what the server sent. */
+static void expect_copy(const struct wire *wire, uint32_t rank, struct packet *result) {
+  struct frame frame;
+  struct packet copy;
+  assert_true(receive_at(wire, targets[rank].port, &frame, PATIENCE));
+  assert_memory_equal(frame.bytes, targets[rank].hardware, 6);
+  assert_memory_equal(frame.bytes + 14 + 16, &targets[rank].address, 4);
+  assert_memory_equal(frame.bytes + 34 + 2, &targets[rank].udp_port, 2);
+  assert_int_equal(ip_sum(frame.bytes + 14), 0xffff);
+  fragment_in(&frame, &copy);
+  result->head.hop = 1;
+  by_fragment_seal(&result->head);
+  assert_memory_equal(&copy, result, by_fragment_bytes(&copy.head));
+}
+
+static void expect_counters(const struct by_xdp *xdp) {
+  uint64_t events[BY_EVENTS];
+  assert_ok(by_xdp_count(xdp, events));
+  assert_int_equal(events[BY_EVENT_STORED], 1);
+  assert_int_equal(events[BY_EVENT_ADDED], 1);
+  assert_int_equal(events[BY_EVENT_COMPLETED], 1);
+  assert_int_equal(events[BY_EVENT_RELEASED], 1);
+}
+
+static void test_sum_and_copies(void **state) {
+  (void)state;
+  struct wire wire;
+  struct packet result;
+  struct frame frame;
+  if (unshare(CLONE_NEWNET) || !make_xdp(&wire.xdp)) skip();
+  for (uint32_t port = 0; port < PORTS; port++) open_port(&wire, port);
+  assert_ok(by_xdp_set_group(wire.xdp, grant.group, targets, WORKERS));
+  assert_ok(by_xdp_grant(wire.xdp, &grant));
+  for (uint16_t rank = 0; rank < WORKERS; rank++) send_term(&wire, rank);
+  expect_sum(&wire, &result);
+  for (int round = 0; round < 2; round++) {
+    result.head.hop = 0;
+    send_at(&wire, SERVER, &result);
+    for (uint32_t rank = 0; rank < WORKERS; rank++) expect_copy(&wire, rank, &result);
+  }
+  for (uint32_t port = 0; port < PORTS; port++) assert_false(receive_at(&wire, port, &frame, 0));
+  expect_counters(wire.xdp);
+  by_xdp_destroy(wire.xdp);
+  for (uint32_t port = 0; port < PORTS; port++) close(wire.sockets[port]);
+}
+
+/* What a switch that was killed had attached is gone, so that the next one can take its place. */
+static void test_killed(void **state) {
+  (void)state;
+  struct by_xdp *xdp;
+  if (unshare(CLONE_NEWNET) || !make_xdp(&xdp)) skip();
+  assert_true(make_pair(0));
+  pid_t child = fork();
+  if (child == 0) {
+    bool attached = by_xdp_add_port(xdp, 0, "p0") == BANYAN_OK && by_xdp_attach(xdp, 0) == BANYAN_OK;
+    (void)raise(attached ? SIGKILL : SIGTERM);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  assert_ok(by_xdp_add_port(xdp, 0, "p0"));
+  assert_ok(by_xdp_attach(xdp, 0));
+  by_xdp_destroy(xdp);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_killed)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
