@@ -1,9 +1,10 @@
 /* Arbitrary bytes as the UDP payload of a fragment, once as they are and once under a right seal: what passes keeps
- * within its bounds and passes again. */
+ * within its bounds and passes again. Then a switch gets it, twice, from below and from above, with a grant for its
+ * job: what it lets through is sound. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "fragment.h"
+#include "step.h"
 
 #undef NDEBUG
 #include <assert.h>
@@ -22,6 +23,29 @@ static void check(const struct by_fragment *fragment, uint32_t bytes) {
   assert(full || by_fragment_check(&copy, bytes) == BY_FRAGMENT_BROKEN);
 }
 
+static void pass_switch(struct by_fragment *fragment, uint32_t bytes) {
+  enum { CELLS = 3 };
+  static struct by_cell memory[CELLS];
+  static uint64_t sums[CELLS][BY_CELL_PAIRS];
+  struct by_cells cells = {memory, sums, CELLS};
+  struct by_grant grant = {.below = 0xf,
+                           .above = 0xf0,
+                           .base = 1,
+                           .count = 2,
+                           .job = fragment->job,
+                           .key = fragment->key,
+                           .dtype = BY_FRAGMENT_PAIRS};
+  memset(memory, 0, sizeof memory);
+  for (uint32_t turn = 0; turn < 4; turn++) {
+    struct by_verdict verdict = by_switch_step(&grant, &cells, fragment, bytes, turn & 1 ? 5 : 0);
+    assert(verdict.event < BY_EVENTS && verdict.kind != BY_VERDICT_CELL);
+    if (verdict.kind == BY_VERDICT_DROP) continue;
+    assert(by_fragment_check(fragment, bytes) == BY_FRAGMENT_SOUND);
+    assert(verdict.kind != BY_VERDICT_FORWARD || verdict.port < 8);
+    if (fragment->hop && turn == 1) fragment->hop--, by_fragment_seal(fragment);
+  }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct by_fragment *packet = malloc(size + 1);
   if (!packet) return 0;
@@ -30,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size >= sizeof *packet) {
     by_fragment_seal(packet);
     check(packet, (uint32_t)size);
+    pass_switch(packet, (uint32_t)size);
   }
   free(packet);
   return 0;
