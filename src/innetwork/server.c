@@ -238,9 +238,9 @@ static bool has_shape_of(const struct by_fragment *a, const struct by_fragment *
   return a->dtype == b->dtype && a->lines == b->lines && a->exponent == b->exponent;
 }
 
-/* The first that comes says what all must have in common. */
+/* The first that comes says what all must have in common; as long as nothing has been kept, the next is the first. */
 static void shape(struct sum *sum, struct by_fragment *result, const struct by_fragment *packet) {
-  *sum = (struct sum){.parts = BY_NO_PART, .shaped = true};
+  *sum = (struct sum){.parts = BY_NO_PART, .shaped = true, .suspect = sum->shaped && sum->suspect};
   *result = answer(packet, BY_FRAGMENT_RESULT, 0);
   result->dtype = packet->dtype;
   result->lines = packet->lines;
@@ -250,7 +250,7 @@ static void shape(struct sum *sum, struct by_fragment *result, const struct by_f
 /* Workers make different calls: all of them are told who the others are. True: it is so. */
 static bool is_mismatch(struct by_server *s, struct sum *sum, const struct by_fragment *result,
                         const struct by_fragment *packet) {
-  if (packet->call == result->call && !sum->others) return false;
+  if (!sum->others && (packet->call == result->call || !sum->workers)) return false;
   if (packet->call == result->call) {
     send_nacks(s, packet, packet->workers, sum->call, sum->others);
     sum->workers |= packet->workers; /* to be told, should more come; there will be no result */
@@ -300,11 +300,10 @@ static void take_term(struct by_server *s, struct slot *slot, const struct by_fr
     slot->done = false;
     sum->shaped = false;
   }
-  if (!sum->shaped) shape(sum, result, packet);
+  if (!sum->shaped || !(sum->workers | sum->others)) shape(sum, result, packet);
   if (is_mismatch(s, sum, result, packet)) return;
   if (!has_shape_of(packet, result) || !is_credible(s, sum, packet)) {
     s->counters.failed_checks++;
-    if (!sum->workers) sum->shaped = false; /* it may have been this one that was wrong */
   } else {
     add(s, slot, sum, result, packet);
   }
