@@ -197,6 +197,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for joining");
   *control = (struct by_control){.context = context, .key = *key};
   by_timer_init(&control->retry, by_control_try_root, control);
+  by_timer_init(&control->absence, by_control_absence_over, control);
   by_timer_init(&control->grace, by_control_grace_over, control);
   by_timer_init(&control->answers, by_control_give_verdict, control);
   by_timer_init(&control->words_due, by_control_words_due, control);
@@ -307,6 +308,7 @@ void by_control_destroy(struct by_control *control) {
   }
   by_acceptor_destroy(control->acceptor);
   by_loop_cancel_timer(&control->retry);
+  by_loop_cancel_timer(&control->absence);
   by_loop_cancel_timer(&control->grace);
   by_loop_cancel_timer(&control->answers);
   by_loop_cancel_timer(&control->leavers.due);

@@ -52,10 +52,20 @@ void by_control_welcome(struct by_control *control) {
   control->done = control->status == BANYAN_OK;
 }
 
-/* Who has left, or died, comes for the next job at this address: its rank 0 will listen here when this one is over. */
+/* It may have lost patience while this process was held up, and come again since. */
+static bool has_closed(const struct end *end) {
+  char byte;
+  ssize_t n = recv(by_stream_get_fd(end->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Who has left, or died, comes for the next job at this address: its rank 0 will listen here when this one is over. One
+ * that has lost patience may be back before its end is noticed. */
 static bool comes_too_early(const struct by_control *control, uint32_t rank) {
-  if (!control->done || rank == 0 || rank >= control->context->size) return false;
-  return !control->of_rank[rank] || control->of_rank[rank]->leaving;
+  if (rank == 0 || rank >= control->context->size) return false;
+  const struct end *before = control->of_rank[rank];
+  if (!control->done) return before && has_closed(before);
+  return !before || before->leaving;
 }
 
 /* Rank 0 knows another number of ranks, or has a process of this rank already. `text` holds TEXT_MOST bytes. */
@@ -106,13 +116,6 @@ static void joins(struct end *end, const void *bytes, size_t length) {
     by_stream_finish(end->stream);
   else
     rank_joins(end, &hello);
-}
-
-/* It may have lost patience while this process was held up, and come again since. */
-static bool has_closed(const struct end *end) {
-  char byte;
-  ssize_t n = recv(by_stream_get_fd(end->stream), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
@@ -257,17 +260,34 @@ static enum banyan_status root_too_late(const struct by_control *control) {
 
 /* ---- both */
 
+/* Rank 0: who lost patience just before hearing that it is in comes again at once, the dead never. */
+static void rank_left(struct by_control *control, uint32_t rank, const char *reason) {
+  bool one_more = by_timer_is_set(&control->absence) && !control->of_rank[control->absent];
+  control->of_rank[rank] = NULL;
+  control->joined--;
+  control->waits_for_helpers = false;
+  if (one_more || control->status != BANYAN_OK) return;
+  control->absent = rank;
+  snprintf(control->text, sizeof control->text, "rank %u (host %s) left while the job was starting: %s", rank,
+           control->context->members[rank].host, reason);
+  by_loop_set_delay(control->context->loop, &control->absence, ABSENCE_MS * BY_MILLISECOND);
+}
+
+void by_control_absence_over(void *argument) {
+  struct by_control *control = argument;
+  char text[TEXT_MOST];
+  if (control->done || control->of_rank[control->absent]) return;
+  snprintf(text, sizeof text, "%s", control->text);
+  refuse_all(control, BANYAN_ERR_ARGUMENT, text);
+}
+
 void by_control_lost_while_joining(struct end *end, enum banyan_status status, const char *reason) {
   struct by_control *control = end->control;
   bool root = control->context->rank == 0;
   if (root && by_control_is_helper(control, end->rank)) { /* another one may come */
     by_control_helper_left(control, (uint32_t)end->rank);
   } else if (root && end->rank > 0) {
-    char text[TEXT_MOST];
-    snprintf(text, sizeof text, "rank %lld (host %s) left while the job was starting: %s", (long long)end->rank,
-             control->context->members[end->rank].host, reason);
-    refuse_all(control, BANYAN_ERR_ARGUMENT, text);
-    control->of_rank[end->rank] = NULL;
+    rank_left(control, (uint32_t)end->rank, reason);
   }
   bool again =
       !root && (status == BANYAN_ERR_CONNECT || status == BANYAN_ERR_PEER_DEAD || status == BANYAN_ERR_TIMEOUT);
@@ -287,7 +307,9 @@ enum banyan_status by_control_meet(struct by_control *control, const struct by_m
   while (!control->done && control->status == BANYAN_OK) {
     uint64_t now = by_loop_now(context->loop);
     bool late = now >= until && !control->waits_for_helpers;
-    if (control->waits_for_helpers && !helpers_until)
+    if (!control->waits_for_helpers)
+      helpers_until = 0;
+    else if (!helpers_until)
       helpers_until = now + by_clock_from_seconds(context->settings.helper_deadline);
     if (helpers_until && now >= helpers_until) {
       by_control_welcome(control);

@@ -18,6 +18,7 @@ enum {
   MOST_HANGUPS = 24,   /* by so many times that the pause grows where it hangs up */
   RESOLVE_MS = 500,    /* until its name is known */
   VANISHED_MS = 11000, /* without an answer of the other host's kernel; idle connections: 5 + 3 * 2 s */
+  ABSENCE_MS = 1000,   /* for a rank to come again that left while the job was starting */
   GRACE_MS = 500,      /* for rank 0's word on a death, and on who is missing */
   ANSWERS_MS = 1500,   /* for what ranks answer to an inquiry, */
   SILENCE_MS = 5000    /* and for a sign of life of helpers */
@@ -61,16 +62,17 @@ struct by_control {
   struct end *ends;
   struct end **of_rank;         /* rank 0 only */
   uint32_t joined, helpers;     /* ranks, helpers */
+  uint32_t absent;              /* rank 0: who left, while `absence` is set */
   bool waits_for_helpers;       /* rank 0: all ranks are there */
   struct by_acceptor *acceptor; /* rank 0 only */
   bool crowded;                 /* too many strangers came, which has been said */
-  struct by_timer retry, grace, answers;
+  struct by_timer retry, grace, answers, absence;
   struct by_address root[8];
   size_t n_root, next_root;
   uint32_t hangups; /* of rank 0, one after the other, before it said welcome */
   bool done, told;  /* joined; the job's failure has been told */
   enum banyan_status status;
-  char text[TEXT_MOST];         /* why; with status BANYAN_OK: why rank 0 could not be reached last */
+  char text[TEXT_MOST];         /* why; with status BANYAN_OK: why rank 0 could not be reached last, who is absent */
   struct suspicion *suspicions; /* oldest first: the grace is for that one */
   struct by_leavers leavers;
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
@@ -107,6 +109,7 @@ void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t
 void by_control_heard_welcome(struct by_control *control, const void *payload, size_t length);
 void by_control_lost_while_joining(struct end *end, enum banyan_status status, const char *reason);
 void by_control_try_root(void *context);
+void by_control_absence_over(void *argument);
 
 /* control_suspects.c: a lane to this process ended, here or, at rank 0, elsewhere. */
 void by_control_suspect_here(struct by_control *control, uint32_t process, const char *text);

@@ -183,7 +183,3 @@ uint32_t by_domain_id(const struct by_domain *domain) {
 uint32_t by_domain_rank(const struct by_domain *domain) {
   return domain->rank;
 }
-
-uint32_t by_domain_size(const struct by_domain *domain) {
-  return domain->n;
-}

@@ -87,7 +87,6 @@ BANYAN_CHECK enum banyan_status by_domain_set_helped_plan(struct by_domain *doma
 const struct by_plan *by_domain_plan(const struct by_domain *domain);
 uint32_t by_domain_id(const struct by_domain *domain);
 uint32_t by_domain_rank(const struct by_domain *domain);
-uint32_t by_domain_size(const struct by_domain *domain);
 
 /* Starts a call; checks its arguments first. *out is the caller's until
  * by_call_release. `deadline` is absolute by the engine's clock, 0: none. */

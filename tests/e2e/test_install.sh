@@ -15,7 +15,13 @@ library=$(find "$root" -name libbanyan.so)
 readelf -d "$library" | grep -q 'SONAME.*libbanyan\.so\.0\]' || fail "the soname is not libbanyan.so.0"
 [ -e "$library.0" ] || fail "no libbanyan.so.0 beside libbanyan.so"
 [ -f "$root/include/banyan/banyan.h" ] || fail "no headers"
-[ -s "$root/share/man/man1/banyan.1" ] || fail "no manual page"
+page=$root/share/man/man1/banyan.1
+[ -s "$page" ] || fail "no manual page"
+for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
+  for option in $("$BANYAN" "$name" --help | grep -oE '^  .{4}--[a-z-]+' | grep -oE '\--[a-z-]+'); do
+    grep -qF -e "${option//-/\\-}" "$page" || fail "the manual page does not have $option of banyan $name"
+  done
+done
 
 # Nothing but the public interface is to be seen from outside.
 nm -D --defined-only "$library" | awk '{print $3}' | grep -vE '^banyan_' >"$scratch/out" &&

@@ -266,23 +266,44 @@ static void test_visit_that_is_over(void **state) {
   job_end(&job, true);
 }
 
-/* ---- what rank 2, when it has joined, says to rank 0 */
-
-enum { FRAME_HEAD = 6, SUSPECT = 4, LEAVING = 5, DESCRIBE = 7 };
-
-static void join_as_player(struct job *job, struct player *player) {
+static void shake_hands(struct player *player) {
   uint8_t byte;
   size_t used;
-  job_prepare(job);
-  job_start_rank(job, 0);
-  wait_for_sockets(job, LISTENS, 1);
-  job_start_rank(job, 1);
-  begin_playing(job, player);
   say(player);
   while (!by_handshake_done(&player->handshake)) {
     assert_int_equal(recv(player->fd, &byte, 1, 0), 1);
     assert_int_equal(by_handshake_feed(&player->handshake, &byte, 1, &used), BANYAN_OK);
   }
+}
+
+/* Rank 0 has taken it in already. */
+static void test_visitor_that_comes_again(void **state) {
+  (void)state;
+  struct player player;
+  struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
+  job_prepare(&job);
+  job_start_rank(&job, 0);
+  wait_for_sockets(&job, LISTENS, 1);
+  begin_playing(&job, &player);
+  shake_hands(&player);
+  by_handshake_fini(&player.handshake);
+  close(player.fd);
+  for (int r = 1; r < job.n; r++) job_start_rank(&job, r);
+  for (int r = 0; r < job.n; r++) check_report(&job, r, BANYAN_OK, BANYAN_OK, "");
+  job_end(&job, true);
+}
+
+/* ---- what rank 2, when it has joined, says to rank 0 */
+
+enum { FRAME_HEAD = 6, SUSPECT = 4, LEAVING = 5, DESCRIBE = 7 };
+
+static void join_as_player(struct job *job, struct player *player) {
+  job_prepare(job);
+  job_start_rank(job, 0);
+  wait_for_sockets(job, LISTENS, 1);
+  job_start_rank(job, 1);
+  begin_playing(job, player);
+  shake_hands(player);
   for (int r = 0; r < 2; r++) job_wait_stage(job, r, 1);
 }
 
@@ -421,6 +442,7 @@ int main(void) {
       cmocka_unit_test(test_death_before_the_last_joins),
       cmocka_unit_test(test_death_when_the_last_has_joined),
       cmocka_unit_test(test_visit_that_is_over),
+      cmocka_unit_test(test_visitor_that_comes_again),
       cmocka_unit_test(test_two_suspects),
       cmocka_unit_test(test_leaves_when_asked),
       cmocka_unit_test(test_impossible_options),
