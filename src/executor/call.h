@@ -26,6 +26,10 @@ struct by_out {
   bool queued, offered, asked, decided, by_offer, held; /* held: sent in place, ends with the peer's DONE */
   bool copied; /* the schedule wants it out of the way, and its memory is written in this call */
   struct by_offer offer;
+  bool begun;                /* a fabric has it: */
+  uint32_t number;           /* its call there, */
+  struct by_in *answer;      /* the sum that comes for it */
+  struct by_out *begun_next; /* in the link's list */
 };
 
 enum by_in_source { BY_IN_NOTHING, BY_IN_DATA, BY_IN_MAPPED, BY_IN_PULLED };
@@ -112,6 +116,7 @@ struct by_program {
   uint32_t *first_out;       /* of each peer: a call's outs are ordered by peer and tag */
   uint32_t n_outs, n_staged; /* messages to be added: each may need a ring */
   bool joint;                /* its calls have parts */
+  bool through;              /* some link goes through switches */
   bool retired;              /* its plan was replaced: freed with its last call */
 };
 
@@ -191,6 +196,7 @@ struct by_link {
   bool dirty;
   bool suspected;   /* its end has been reported */
   bool lost;        /* a helper that is gone: nobody misses it any more */
+  bool through;     /* to a server, through switches: a fabric does it, and there is no lane */
   bool wanted;      /* a lane was asked for */
   bool holds;       /* lanes may have small frames, or a part of one, until they are flushed */
   bool left, never; /* its process left on purpose; so that there never will be a lane if there is none */
@@ -198,8 +204,10 @@ struct by_link {
   uint32_t kept;    /* ends that hold a payload */
   struct by_out *outs, **outs_end;
   struct by_in *notes, **notes_end;
-  uint32_t running;       /* calls under way that use this link */
-  struct by_frame *words; /* to be said, of no call here: which regions were freed, what a domain owed */
+  struct by_fabric *fabric;
+  struct by_out *begun, **begun_end; /* what it has in hand */
+  uint32_t running;                  /* calls under way that use this link */
+  struct by_frame *words;            /* to be said, of no call here: which regions were freed, what a domain owed */
   uint32_t n_words, words_room;
   uint64_t unasked; /* bytes sent beyond grants and not credited */
   uint64_t taken;   /* unasked bytes of the peer that were taken and not reported */
@@ -254,6 +262,8 @@ struct by_engine {
   uint32_t n_blocks;
   const void **sources; /* operands of one addition: as many as any schedule needs */
   uint32_t n_sources;
+  struct by_link **fabrics; /* links that have one */
+  uint32_t n_fabrics;
   uint32_t active; /* ends with a lane */
   uint32_t never;  /* links without a lane that never will have one */
   struct by_end **ends;
@@ -277,9 +287,9 @@ static inline bool by_is_aid(const struct by_engine *engine, uint32_t process) {
   return process >= engine->options.ranks;
 }
 
-/* program.c. For the class of so many bytes. */
+/* program.c. For the class of so many bytes. `through`: switches can add it. */
 enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,
-                                  uint32_t root, struct by_program **out);
+                                  uint32_t root, bool through, struct by_program **out);
 /* A part of a plan, under a version of its own. `helped` may be NULL. */
 enum banyan_status by_program_get_part(struct by_domain *domain, struct by_helped *helped, const struct by_plan *plan,
                                        const struct by_class *class_, uint32_t part, uint32_t version,
@@ -387,6 +397,16 @@ void by_link_owe(const struct by_in *in);
 void by_link_let_come(const struct by_in *in);
 void by_link_drop_call(struct by_link *link, const struct by_call *call);
 
+/* through.c: links to servers */
+/* When a call begins: all that it will give to fabrics, in order. */
+void by_through_begin(struct by_call *call);
+/* Gives the fabric what is new. */
+void by_through_flush(struct by_link *link);
+/* Takes from it what is new. */
+void by_through_progress(struct by_link *link);
+/* The call goes away; if the fabric is still at it, that is the fabric's end. */
+void by_through_drop(struct by_link *link, const struct by_call *call);
+
 /* deliver.c */
 bool by_deliver(struct by_end *end);
 /* Hands a new call the frames that came before it. */
@@ -399,6 +419,8 @@ void by_deliver_forget_call(struct by_link *link, uint32_t domain, uint32_t call
 /* engine.c */
 /* The end's lane has failed: that is an error unless nobody misses it. */
 void by_link_failed(struct by_end *end);
+/* The same for a helper's or server's link, for this reason. */
+void by_link_given_up(struct by_link *link, const char *why);
 const char *by_engine_name(const struct by_engine *engine, uint32_t process, char *text);
 void by_engine_count_allocation(struct by_engine *engine);
 

@@ -31,7 +31,8 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   engine->dirty_end = &engine->dirty;
   engine->links = calloc(options->processes, sizeof *engine->links);
   engine->ends = calloc((size_t)options->processes * BY_LANES, sizeof(struct by_end *));
-  if (!engine->links || !engine->ends) {
+  engine->fabrics = calloc(options->processes, sizeof(struct by_link *));
+  if (!engine->links || !engine->ends || !engine->fabrics) {
     by_engine_destroy(engine);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", options->processes);
   }
@@ -41,6 +42,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
     link->outs_end = &link->outs;
     link->notes_end = &link->notes;
     link->stored_end = &link->stored;
+    link->begun_end = &link->begun;
   }
   *out = engine;
   return BANYAN_OK;
@@ -54,6 +56,7 @@ static void fini_link(struct by_link *link) {
   }
   free(link->words);
   for (uint32_t i = 0; i < link->n_ends; i++) link->ends[i].lane->ops->destroy(link->ends[i].lane);
+  if (link->fabric) link->fabric->ops->destroy(link->fabric);
 }
 
 void by_engine_destroy(struct by_engine *engine) {
@@ -64,6 +67,7 @@ void by_engine_destroy(struct by_engine *engine) {
   by_engine_free_pools(engine);
   free(engine->links);
   free(engine->ends);
+  free(engine->fabrics);
   free(engine->gone);
   free(engine);
 }
@@ -86,6 +90,28 @@ void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane
   link->lane = lanes[0];
   by_link_touch(link);
   engine->counters.links++;
+}
+
+void by_engine_attach_fabric(struct by_engine *engine, uint32_t process, struct by_fabric *fabric) {
+  struct by_link *link = &engine->links[process];
+  if (link->fabric || engine->status != BANYAN_OK) {
+    fabric->ops->destroy(fabric);
+    return;
+  }
+  link->fabric = fabric;
+  link->through = true;
+  engine->fabrics[engine->n_fabrics++] = link;
+  by_link_touch(link);
+}
+
+uint64_t by_engine_deadline(const struct by_engine *engine) {
+  uint64_t first = UINT64_MAX;
+  for (uint32_t i = 0; i < engine->n_fabrics; i++) {
+    const struct by_fabric *fabric = engine->fabrics[i]->fabric;
+    uint64_t at = fabric->status == BANYAN_OK ? fabric->ops->deadline(fabric) : UINT64_MAX;
+    if (at < first) first = at;
+  }
+  return first;
 }
 
 bool by_engine_attached(const struct by_engine *engine, uint32_t process) {
@@ -136,15 +162,13 @@ static void fail_for_leaving(const struct by_link *link) {
 }
 
 /* Whoever knows all processes says whether it is lost. */
-static void fail_for_aid(struct by_end *end) {
-  struct by_link *link = end->link;
+void by_link_given_up(struct by_link *link, const char *why) {
   struct by_engine *engine = link->engine;
   const struct by_engine_options *options = &engine->options;
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
   if (link->suspected || link->lost) return;
   link->suspected = true;
-  snprintf(text, sizeof text, "%s is gone: %s", by_engine_name(engine, link->process, name),
-           end->leaving ? "it left" : end->lane->error);
+  snprintf(text, sizeof text, "%s is gone: %s", by_engine_name(engine, link->process, name), why);
   if (options->suspects && options->suspects(options->context, link->process, text)) return;
   by_engine_fail(engine, BANYAN_ERR_PEER_DEAD, link->process, text);
 }
@@ -155,7 +179,7 @@ void by_link_failed(struct by_end *end) {
   const struct by_engine_options *options = &engine->options;
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
   if (by_is_aid(engine, link->process)) {
-    fail_for_aid(end);
+    by_link_given_up(link, end->leaving ? "it left" : end->lane->error);
     return;
   }
   if (link->suspected || left_in_peace(end)) return;
@@ -245,6 +269,8 @@ bool by_engine_progress(struct by_engine *engine) {
   engine->moved = false;
   send_what_is_ready(engine);
   for (uint32_t i = 0; i < engine->active && engine->status == BANYAN_OK; i++) progress_end(engine->ends[i]);
+  for (uint32_t i = 0; i < engine->n_fabrics && engine->status == BANYAN_OK; i++)
+    by_through_progress(engine->fabrics[i]);
   send_what_is_ready(engine);
   if (engine->due || engine->retry) by_due_run(engine);
   return engine->moved;

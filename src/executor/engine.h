@@ -12,6 +12,7 @@
 
 #include "bytes.h"
 #include "clock.h"
+#include "fabric.h"
 #include "lane.h"
 #include "plan.h"
 #include "schedule.h"
@@ -58,6 +59,11 @@ void by_engine_destroy(struct by_engine *engine);
 /* Gives the lanes to a peer to the engine, which owns them from now on: all 1 .. BY_LANES of them at once and in the
  * same order as at the peer. Large messages are spread over them. */
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n);
+/* Takes over the fabric to this process, a server's; it is destroyed if there is one already. */
+void by_engine_attach_fabric(struct by_engine *engine, uint32_t process, struct by_fabric *fabric);
+/* When by_engine_progress has to be called at the latest though nothing comes, by the engine's clock; UINT64_MAX: as it
+ * likes. */
+uint64_t by_engine_deadline(const struct by_engine *engine);
 /* This process has left on purpose: the end of its lanes is no death. `never`: if it has none now, none will come. A
  * call that waits for more from it fails, now or later. */
 void by_engine_left(struct by_engine *engine, uint32_t process, bool never);

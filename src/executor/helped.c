@@ -98,8 +98,10 @@ static enum banyan_status place(struct by_helped *helped, const uint32_t *helper
   for (uint32_t v = n; v < n_all; v++) {
     uint32_t process = helped->processes[v] = helpers[v - n];
     if (process == domain->engine->options.self) helped->self = v;
-    bool lost = process != UINT32_MAX && domain->engine->links[process].lost;
-    if (lost) lose(helped, process);
+    if (process == UINT32_MAX) continue;
+    struct by_link *link = &domain->engine->links[process];
+    if (helped->plan->vertices[v].kind == BY_VERTEX_SERVER) link->through = true;
+    if (link->lost) lose(helped, process);
   }
   lose(helped, UINT32_MAX);
   return BANYAN_OK;
@@ -124,7 +126,6 @@ static enum banyan_status make(struct by_domain *domain, struct by_plan *plan, c
   const char *confirm = domain->n <= 8 ? "exchange" : "exchange:4";
   if (plan->n_ranks != domain->n)
     return by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks, not %u", plan->name, plan->n_ranks, domain->n);
-  BY_TRY(by_plan_check_kinds(plan));
   BY_TRY(by_plan_among_ranks(plan, &helped->among));
   BY_TRY(by_plan_builtin(confirm, domain->n, &helped->confirm));
   BY_TRY(name_groups(helped));

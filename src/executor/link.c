@@ -345,6 +345,10 @@ static inline uint32_t flush_ends(struct by_link *link) {
 }
 
 bool by_link_flush(struct by_link *link) {
+  if (link->through) {
+    by_through_flush(link);
+    return true; /* what is left waits for what the fabric has in hand, or for the fabric */
+  }
   if (!link->lane) return true; /* by_engine_attach has it flushed */
   if (link->lane->status != BANYAN_OK || link->engine->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
@@ -383,6 +387,7 @@ void by_link_drop_call(struct by_link *link, const struct by_call *call) {
       place = &(*place)->next;
   }
   link->outs_end = place;
+  by_through_drop(link, call);
   struct by_in **note = &link->notes;
   while (*note) {
     if ((*note)->call == call)

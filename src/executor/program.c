@@ -10,7 +10,7 @@
 static struct by_link *link_of(const struct by_domain *domain, const struct by_helped *helped, uint32_t rank) {
   struct by_engine *engine = domain->engine;
   struct by_link *link = &engine->links[helped ? helped->processes[rank] : domain->processes[rank]];
-  if (!link->lane && !link->wanted && engine->options.connect) {
+  if (!link->lane && !link->fabric && !link->wanted && engine->options.connect) {
     link->wanted = true;
     engine->options.connect(engine->options.context, link->process);
   }
@@ -56,7 +56,10 @@ static enum banyan_status make(struct by_domain *domain, struct by_helped *helpe
     by_program_destroy(program);
     return status;
   }
-  for (uint32_t i = 0; i < schedule->n_peers; i++) program->links[i] = link_of(domain, helped, schedule->peers[i].rank);
+  for (uint32_t i = 0; i < schedule->n_peers; i++) {
+    program->links[i] = link_of(domain, helped, schedule->peers[i].rank);
+    program->through |= program->links[i]->through;
+  }
   program->next = domain->programs;
   domain->programs = program;
   by_engine_count_allocation(domain->engine);
@@ -92,14 +95,21 @@ enum banyan_status by_program_get_part(struct by_domain *domain, struct by_helpe
   return make(domain, helped, class_, schedule, out);
 }
 
+static bool has_servers(const struct by_plan *plan, const struct by_class *class_) {
+  for (uint32_t g = 0; g < class_->n_groups; g++)
+    if (by_group_has_server(plan, &class_->groups[g])) return true;
+  return false;
+}
+
 /* Over a plan with helpers: its groups of ranks alone, with the other groups as parts; or all of it, among ranks. */
 static enum banyan_status get_joint(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,
-                                    uint32_t root, struct by_program **out) {
+                                    uint32_t root, bool through, struct by_program **out) {
   struct by_helped *helped = domain->helped;
   const struct by_plan *plan = helped->plan, *among = helped->among;
   const struct by_class *class_ = by_plan_class(plan, bytes);
   uint32_t index = (uint32_t)(class_ - plan->classes);
-  if (!by_collective_takes_helpers(collective) || domain->n == 1 || !by_helped_has(helped, index))
+  bool can = by_collective_takes_helpers(collective) && (through || !has_servers(plan, class_));
+  if (!can || domain->n == 1 || !by_helped_has(helped, index))
     return by_program_get_part(domain, helped, among, &among->classes[index], BY_PART_ALL, among->version, collective,
                                root, out);
   BY_TRY(by_program_get_part(domain, helped, plan, class_, BY_PART_PLAIN, plan->version, collective, root, out));
@@ -108,9 +118,9 @@ static enum banyan_status get_joint(struct by_domain *domain, uint64_t bytes, en
 }
 
 enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,
-                                  uint32_t root, struct by_program **out) {
+                                  uint32_t root, bool through, struct by_program **out) {
   const struct by_plan *plan = domain->plan;
-  if (domain->helped && domain->helped->plan == plan) return get_joint(domain, bytes, collective, root, out);
+  if (domain->helped && domain->helped->plan == plan) return get_joint(domain, bytes, collective, root, through, out);
   return by_program_get_part(domain, NULL, plan, by_plan_class(plan, bytes), BY_PART_ALL, plan->version, collective,
                              root, out);
 }

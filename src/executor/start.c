@@ -201,7 +201,7 @@ static inline void reset_messages(struct by_call *call) {
     out->length = call->bounds[step->last] - call->bounds[step->first];
     out->copied = step->copied && (step->from != BY_BUFFER_SEND || in_place);
     out->ready = out->sent = out->settled = out->granted = out->announced = 0;
-    out->queued = out->offered = out->asked = out->decided = out->held = false;
+    out->queued = out->offered = out->asked = out->decided = out->held = out->begun = false;
   }
   for (uint32_t i = 0; i < s->n_incoming; i++) {
     struct by_in *in = &call->ins[i];
@@ -307,6 +307,7 @@ void by_call_begin(struct by_call *call) {
     by_call_done(call);
     return;
   }
+  if (call->program->through) by_through_begin(call);
   for (uint32_t i = 0; i < s->n_steps; i++)
     if (!call->states[i].done) by_work_start(call, i);
   if (call->grants) by_work_grant_ahead(call);
@@ -320,7 +321,8 @@ static enum banyan_status get_program(struct by_domain *domain, const struct ban
     return by_program_get_pair(domain, user->collective == BANYAN_SEND, (uint32_t)user->root, out);
   uint64_t bytes = user->collective == BANYAN_BARRIER ? BARRIER_BYTES : total * banyan_dtype_size(user->dtype);
   uint32_t root = is_rooted(user->collective) ? (uint32_t)user->root : 0;
-  return by_program_get(domain, bytes, user->collective, root, out);
+  bool through = user->collective == BANYAN_ALLREDUCE && by_fabric_adds(user->dtype, user->op);
+  return by_program_get(domain, bytes, user->collective, root, through, out);
 }
 
 /* What depends on nothing but the kind of call. */

@@ -313,7 +313,11 @@ void by_sim_shape(struct by_lane *lane, uint64_t delay, double bandwidth) {
 }
 
 bool by_sim_step(struct by_sim *sim) {
-  uint64_t next = UINT64_MAX;
+  return by_sim_step_to(sim, UINT64_MAX);
+}
+
+bool by_sim_step_to(struct by_sim *sim, uint64_t most) {
+  uint64_t next = most > sim->now ? most : UINT64_MAX;
   for (const struct sim_lane *lane = sim->lanes; lane; lane = lane->next)
     if (lane->first && !lane->dead && lane->first->arrives > sim->now && lane->first->arrives < next)
       next = lane->first->arrives;

@@ -38,6 +38,8 @@ BANYAN_CHECK enum banyan_status by_sim_link(struct by_sim *sim, struct by_lane *
 void by_sim_shape(struct by_lane *lane, uint64_t delay, double bandwidth);
 /* Moves time to the next arrival; false when nothing is under way. */
 bool by_sim_step(struct by_sim *sim);
+/* The same, or to `most`, when something else happens, if that comes first; UINT64_MAX: nothing else does. */
+bool by_sim_step_to(struct by_sim *sim, uint64_t most);
 /* The rank at this end dies: what it sent still arrives, then the other end fails. */
 void by_sim_kill(struct by_lane *lane);
 

@@ -168,8 +168,8 @@ static inline void random_through_group(struct by_rng *rng, struct by_plan *plan
   group->n = n;
 }
 
-/* Trees through switches, and among ranks. */
-static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n, uint32_t n_switches) {
+/* Trees through switches, at least one (`once`: no more), and among ranks. */
+static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n, uint32_t n_switches, bool once) {
   static const char *const names[] = {"s0", "s1", "s2", "s3"};
   struct by_plan *made, *plan;
   uint32_t n_groups = 1 + below(rng, 4);
@@ -185,7 +185,7 @@ static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n
   assert_ok(by_plan_add_groups(made, made->classes, n_groups));
   for (uint32_t i = 0; i < n_groups; i++) {
     struct by_group *group = &made->classes->groups[i];
-    if (i && below(rng, 3) == 0)
+    if (i && (once || below(rng, 3) == 0))
       random_group(rng, made, group);
     else
       random_through_group(rng, made, group);

@@ -140,7 +140,7 @@ static void test_switches(void **state) {
   by_rng_init(&rng, 7);
   for (int i = 0; i < 400; i++) {
     uint32_t n = 1 + below(&rng, i % 20 ? 9 : 40);
-    struct by_plan *plan = random_through_plan(&rng, n, below(&rng, 5)), *stars, *among;
+    struct by_plan *plan = random_through_plan(&rng, n, below(&rng, 5), false), *stars, *among;
     assert_ok(by_plan_without_switches(plan, &stars));
     assert_int_equal(stars->version, plan->version);
     for (uint32_t g = 0; g < plan->classes->n_groups; g++)

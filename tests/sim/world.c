@@ -47,6 +47,10 @@ static void connect_nodes(void *context, uint32_t process) {
   struct node *node = context, *other = &node->world->nodes[process];
   if (by_engine_attached(node->engine, process)) return;
   struct world *world = node->world;
+  if (world->fabric && process >= world->n) {
+    by_engine_attach_fabric(node->engine, process, world->fabric(world->through, node->rank));
+    return;
+  }
   struct by_lane *here[BY_LANES], *there[BY_LANES];
   uint32_t n = world->most_lanes > 1 ? 1 + (uint32_t)by_rng_below(&world->rng, world->most_lanes) : 1;
   for (uint32_t i = 0; i < n; i++) {
@@ -85,7 +89,9 @@ static void make_domain(struct node *node, struct by_plan *plan) {
   uint32_t all[WORLD_MOST];
   for (uint32_t r = 0; r < WORLD_MOST; r++) all[r] = r;
   MUST(by_domain_create(node->engine, 0, node->rank, world->n, all, &node->domain));
-  if (plan->n_vertices > plan->n_ranks)
+  if (plan->vertices[node->rank].kind == BY_VERTEX_SERVER) /* runs no schedule */
+    by_plan_destroy(plan);
+  else if (plan->n_vertices > plan->n_ranks)
     MUST(by_domain_set_helped_plan(node->domain, plan, all + world->n));
   else
     by_domain_set_plan(node->domain, plan);
@@ -353,8 +359,9 @@ bool world_run(struct world *world) {
       continue;
     }
     if (++still < 50) continue;
-    if (by_sim_step(world->sim)) continue;
-    if (still > 2000) return false;
+    uint64_t next = world->next ? world->next(world->through) : UINT64_MAX;
+    if (by_sim_step_to(world->sim, next)) continue;
+    if (still > (next == UINT64_MAX ? 2000 : 100000)) return false; /* what is due needs its node's turn */
   }
   return true;
 }

@@ -45,6 +45,10 @@ struct world {
   uint32_t kill_rank; /* UINT32_MAX: nobody */
   uint64_t kill_turn;
   uint32_t deaths; /* more helpers to be killed, each some time after the one before */
+  struct by_fabric *(*fabric)(void *through,
+                              uint32_t rank); /* to any process behind the ranks; NULL: there are lanes */
+  uint64_t (*next)(void *through);            /* when something happens there; NULL: nothing ever does */
+  void *through;
 };
 
 /* How many seeds to try: BANYAN_TEST_SEEDS, or as many as usual. */

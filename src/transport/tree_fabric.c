@@ -1,0 +1,119 @@
+#include "tree_fabric.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fail.h"
+
+struct tree_fabric {
+  struct by_fabric fabric;
+  struct by_worker *worker; /* NULL: withdrawn */
+  struct by_tree_io io;
+  struct by_clock clock;
+  uint32_t under_way;             /* begun, and not yet said to be done */
+  size_t counts[BY_WORKER_CALLS]; /* of those, in elements, by number */
+  uint32_t shifts[BY_WORKER_CALLS];
+};
+
+static struct tree_fabric *tree_of(const struct by_fabric *fabric) {
+  return (struct tree_fabric *)(uintptr_t)fabric;
+}
+
+static void fail(struct tree_fabric *tree, enum banyan_status status) {
+  if (tree->fabric.status != BANYAN_OK) return;
+  tree->fabric.status = status;
+  snprintf(tree->fabric.error, sizeof tree->fabric.error, "%s", banyan_error_text());
+}
+
+static bool tree_begin(struct by_fabric *fabric, const struct by_frame *stamp, const void *src, void *dst,
+                       uint64_t bytes, uint32_t *number) {
+  struct tree_fabric *tree = tree_of(fabric);
+  enum banyan_dtype dtype = (enum banyan_dtype)(stamp->dtype_op >> 4);
+  enum banyan_op op = (enum banyan_op)(stamp->dtype_op & 15);
+  uint32_t shift = (uint32_t)__builtin_ctzl(banyan_dtype_size(dtype));
+  if (fabric->status != BANYAN_OK || tree->under_way == BY_WORKER_CALLS) return false;
+  enum banyan_status status = by_worker_begin(tree->worker, dtype, op, src, dst, bytes >> shift, number);
+  if (status != BANYAN_OK) {
+    fail(tree, status);
+    return false;
+  }
+  tree->under_way++;
+  tree->counts[*number % BY_WORKER_CALLS] = bytes >> shift;
+  tree->shifts[*number % BY_WORKER_CALLS] = shift;
+  return true;
+}
+
+static void tree_advance(struct by_fabric *fabric, uint32_t number, uint64_t bytes) {
+  struct tree_fabric *tree = tree_of(fabric);
+  if (fabric->status == BANYAN_OK)
+    by_worker_advance(tree->worker, number, bytes >> tree->shifts[number % BY_WORKER_CALLS]);
+}
+
+static uint64_t tree_done(struct by_fabric *fabric, uint32_t number) {
+  struct tree_fabric *tree = tree_of(fabric);
+  uint32_t at = number % BY_WORKER_CALLS;
+  if (fabric->status != BANYAN_OK) return 0;
+  size_t elements = by_worker_done(tree->worker, number);
+  if (elements == tree->counts[at]) tree->under_way--;
+  return (uint64_t)elements << tree->shifts[at];
+}
+
+static uint64_t packets(const struct by_worker *worker) {
+  const struct by_worker_counters *counters = by_worker_counters(worker);
+  return counters->sent + counters->results;
+}
+
+static bool tree_progress(struct by_fabric *fabric) {
+  struct tree_fabric *tree = tree_of(fabric);
+  if (fabric->status != BANYAN_OK) return false;
+  uint64_t before = packets(tree->worker), now = by_clock_now(&tree->clock);
+  bool came = tree->io.take(tree->io.context, tree->worker, now);
+  by_worker_progress(tree->worker, now);
+  enum banyan_status status = by_worker_state(tree->worker);
+  if (status != BANYAN_OK) fail(tree, status);
+  return came || packets(tree->worker) != before || status != BANYAN_OK;
+}
+
+static uint64_t tree_deadline(const struct by_fabric *fabric) {
+  return fabric->status == BANYAN_OK ? by_worker_deadline(tree_of(fabric)->worker) : UINT64_MAX;
+}
+
+static void tree_withdraw(struct by_fabric *fabric) {
+  struct tree_fabric *tree = tree_of(fabric);
+  (void)by_fail(BANYAN_ERR_CLOSED, "its calls were given up");
+  fail(tree, BANYAN_ERR_CLOSED);
+  by_worker_destroy(tree->worker);
+  tree->worker = NULL;
+}
+
+static void tree_destroy(struct by_fabric *fabric) {
+  struct tree_fabric *tree = tree_of(fabric);
+  by_worker_destroy(tree->worker);
+  if (tree->io.close) tree->io.close(tree->io.context);
+  free(tree);
+}
+
+static const struct by_fabric_ops tree_ops = {
+    .name = "switches",
+    .begin = tree_begin,
+    .advance = tree_advance,
+    .done = tree_done,
+    .progress = tree_progress,
+    .deadline = tree_deadline,
+    .withdraw = tree_withdraw,
+    .destroy = tree_destroy,
+};
+
+enum banyan_status by_tree_fabric_create(const struct by_worker_config *config, const struct by_tree_io *io,
+                                         const struct by_clock *clock, struct by_fabric **out) {
+  struct tree_fabric *tree = calloc(1, sizeof *tree);
+  if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree through switches");
+  *tree = (struct tree_fabric){.fabric = {.ops = &tree_ops, .poll_fd = io->poll_fd}, .io = *io, .clock = *clock};
+  enum banyan_status status = by_worker_create(config, &tree->worker);
+  if (status != BANYAN_OK) {
+    free(tree);
+    return status;
+  }
+  *out = &tree->fabric;
+  return BANYAN_OK;
+}

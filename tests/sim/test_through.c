@@ -1,0 +1,259 @@
+/* Calls over plans that go through switches, whole, in memory: executors, workers, switches and the server, beside
+ * groups that go among ranks. Packets get lost; the server dies at any moment, and the ranks go on without. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../prop/schedule_plans.h"
+#include "check.h"
+#include "server.h"
+#include "tree_fabric.h"
+#include "tree_net.h"
+#include "world.h"
+
+enum { SLOTS = 32, LINES = 4, INBOX = 512 };
+
+/* Packets that have come to a worker and wait until its rank looks. */
+struct inbox {
+  struct rig *rig;
+  unsigned worker;
+  size_t n;
+  struct {
+    size_t bytes;
+    _Alignas(64) unsigned char data[64 + LINES * 64];
+  } packets[INBOX];
+};
+
+/* One tree through switches. */
+struct rig {
+  struct world world;
+  struct net net;
+  struct by_server *server;
+  uint32_t server_process;
+  unsigned worker_of[WORLD_MOST]; /* by rank; NET_WORKERS: a twig */
+  struct inbox inboxes[NET_WORKERS];
+};
+
+/* --- packets --- */
+
+static uint64_t now(const struct rig *rig) {
+  struct by_clock clock = by_sim_clock(rig->world.sim);
+  return by_clock_now(&clock);
+}
+
+/* All that happens on the way up to now. */
+static void catch_up(struct rig *rig) {
+  uint64_t until = now(rig);
+  while (net_next(&rig->net) <= until) net_step(&rig->net);
+  rig->net.now = until;
+}
+
+static void to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
+  struct rig *rig = context;
+  struct inbox *inbox = &rig->inboxes[worker];
+  if (inbox->n == INBOX || bytes > sizeof inbox->packets->data) return; /* a full socket */
+  inbox->packets[inbox->n].bytes = bytes;
+  memcpy(inbox->packets[inbox->n++].data, packet, bytes);
+}
+
+static void to_server(void *context, const struct by_fragment *packet, size_t bytes) {
+  struct rig *rig = context;
+  if (!rig->world.nodes[rig->server_process].dead) by_server_take(rig->server, packet, bytes);
+}
+
+static void worker_emits(void *context, const struct by_fragment *packet) {
+  const struct inbox *inbox = context;
+  catch_up(inbox->rig);
+  net_from_worker(&inbox->rig->net, inbox->worker, packet);
+}
+
+static void server_emits(void *context, const struct by_fragment *packet, int to) {
+  struct rig *rig = context;
+  net_from_server(&rig->net, packet, to);
+}
+
+static bool take(void *context, struct by_worker *worker, uint64_t at) {
+  struct inbox *inbox = context;
+  catch_up(inbox->rig);
+  size_t n = inbox->n;
+  for (size_t i = 0; i < n; i++)
+    by_worker_take(worker, (const struct by_fragment *)(const void *)inbox->packets[i].data, inbox->packets[i].bytes,
+                   at);
+  inbox->n = 0;
+  return n > 0;
+}
+
+static uint64_t next(void *through) {
+  const struct rig *rig = through;
+  uint64_t first = net_next(&rig->net);
+  for (uint32_t r = 0; r < rig->world.n; r++) {
+    uint64_t at = by_engine_deadline(rig->world.nodes[r].engine);
+    if (at < first) first = at;
+  }
+  return first;
+}
+
+/* --- making one --- */
+
+static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
+
+static struct by_fabric *make_fabric(void *through, uint32_t rank) {
+  struct rig *rig = through;
+  unsigned worker = rig->worker_of[rank];
+  struct inbox *inbox = &rig->inboxes[worker];
+  struct by_worker_config config = {.job = 1,
+                                    .key = 1,
+                                    .rank = worker,
+                                    .workers = rig->net.workers,
+                                    .slots = SLOTS,
+                                    .lines = LINES,
+                                    .patience = 200 * BY_MILLISECOND,
+                                    .emit = worker_emits,
+                                    .context = inbox};
+  struct by_tree_io io = {.take = take, .context = inbox, .poll_fd = -1};
+  struct by_clock clock = by_sim_clock(rig->world.sim);
+  struct by_fabric *fabric = NULL;
+  memcpy(config.secret, secret, sizeof secret);
+  config.hops = net_way(&rig->net, worker, false, config.stack);
+  assert_ok(by_tree_fabric_create(&config, &io, &clock, &fabric));
+  return fabric;
+}
+
+/* Switches and workers as the plan's first group has them. */
+static void lay_out(struct rig *rig, const struct by_plan *plan) {
+  const struct by_group *group = &plan->classes->groups[0];
+  struct net *net = &rig->net;
+  for (uint32_t r = 0; r < WORLD_MOST; r++) rig->worker_of[r] = NET_WORKERS;
+  for (uint32_t u = 0; u < group->n; u++) {
+    uint32_t vertex = group->order[u], above = group->order[group->up[u]];
+    int switch_above = plan->vertices[above].kind == BY_VERTEX_SERVER ? NET_SERVER : (int)(above - plan->n_ranks);
+    if (plan->vertices[vertex].kind == BY_VERTEX_SWITCH)
+      net->at[vertex - plan->n_ranks] = (struct net_switch){.above = switch_above, .aggregates = true, .slots = SLOTS};
+    if (plan->vertices[vertex].kind != BY_VERTEX_RANK) continue;
+    rig->worker_of[vertex] = net->workers;
+    net->worker_at[net->workers++] = switch_above;
+  }
+  net->switches = plan->n_vertices - plan->n_ranks - 1;
+  rig->server_process = plan->n_vertices - 1;
+}
+
+static void make_server(struct rig *rig) {
+  struct by_server_way ways[NET_WORKERS];
+  for (unsigned w = 0; w < rig->net.workers; w++) ways[w].hops = net_way(&rig->net, w, true, ways[w].stack);
+  struct by_server_config config = {.job = 1,
+                                    .key = 1,
+                                    .workers = rig->net.workers,
+                                    .slots = SLOTS,
+                                    .lines = LINES,
+                                    .multicast = true,
+                                    .secret = secret,
+                                    .secret_bytes = sizeof secret,
+                                    .ways = ways,
+                                    .emit = server_emits,
+                                    .context = rig};
+  assert_ok(by_server_create(&config, &rig->server));
+}
+
+static struct by_plan *copy_plan(void *context) {
+  const struct by_plan *plan = context;
+  struct by_plan *stars;
+  assert_ok(by_plan_without_switches(plan, &stars));
+  return stars;
+}
+
+static struct rig *make_rig(uint64_t seed, double lost) {
+  struct by_sim_options links;
+  struct by_engine_options engine;
+  struct by_rng rng;
+  struct rig *rig = calloc(1, sizeof *rig);
+  assert_non_null(rig);
+  by_rng_init(&rng, seed);
+  world_options(seed, &links, &engine);
+  uint32_t n = 2 + below(&rng, 7), switches = below(&rng, 5);
+  struct by_plan *plan = random_through_plan(&rng, n, switches, true);
+  rig->net = (struct net){.rate = 1e8, .delay = 20 * BY_MICROSECOND, .queue = 5 * BY_MILLISECOND, .job = 1, .key = 1};
+  rig->net.faults.lost = lost;
+  lay_out(rig, plan);
+  net_init(&rig->net, seed);
+  world_init_helped(&rig->world, n, switches + 1, copy_plan, plan, &links, &engine, seed);
+  make_server(rig);
+  for (unsigned w = 0; w < NET_WORKERS; w++) rig->inboxes[w] = (struct inbox){.rig = rig, .worker = w};
+  rig->net.context = rig;
+  rig->net.to_worker = to_worker;
+  rig->net.to_server = to_server;
+  rig->world.fabric = make_fabric;
+  rig->world.next = next;
+  rig->world.through = rig;
+  by_plan_destroy(plan);
+  return rig;
+}
+
+static void free_rig(struct rig *rig) {
+  world_fini(&rig->world);
+  by_server_destroy(rig->server);
+  net_fini(&rig->net);
+  free(rig);
+}
+
+/* --- calls --- */
+
+static void choose_deed(struct rig *rig, struct deed *deed) {
+  struct by_rng *rng = &rig->world.rng;
+  static const enum banyan_op ops[] = {BANYAN_SUM, BANYAN_SUM, BANYAN_AVERAGE, BANYAN_MAX};
+  enum banyan_collective collective = BANYAN_ALLREDUCE;
+  if (below(rng, 6) == 0) collective = (enum banyan_collective)below(rng, BANYAN_BARRIER + 1);
+  size_t count = below(rng, 4) ? below(rng, 6000) : below(rng, 5);
+  if (collective >= BANYAN_REDUCE_SCATTER && collective != BANYAN_BARRIER) count /= rig->world.n;
+  *deed = (struct deed){.call = {.collective = collective, .count = count, .root = (int)below(rng, rig->world.n)}};
+  deed->call.op = ops[below(rng, 4)];
+  deed->call.dtype = below(rng, 5) ? BANYAN_FLOAT32 : BANYAN_FLOAT64;
+  if (!rig->world.rough && below(rng, 3) == 0) deed->call.dtype = BANYAN_INT32;
+  if (deed->call.dtype == BANYAN_INT32) deed->call.op = BANYAN_SUM;
+  deed->in_place = collective <= BANYAN_REDUCE && below(rng, 2);
+}
+
+static void run_rig(struct rig *rig, uint64_t seed) {
+  struct world *world = &rig->world;
+  for (int round = 0; round < 3; round++) {
+    world->n_deeds = 1 + below(&world->rng, 5);
+    for (uint32_t d = 0; d < world->n_deeds; d++) choose_deed(rig, &world->deeds[d]);
+    if (!world_run(world)) fail_msg("seed %llu: deadlock with %u ranks", (unsigned long long)seed, world->n);
+    for (uint32_t r = 0; r < world->n; r++)
+      if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)
+        fail_msg("seed %llu: rank %u: %s", (unsigned long long)seed, r, by_engine_error(world->nodes[r].engine));
+    world_check(world);
+    world_clear(world);
+  }
+}
+
+static void test_through(void **state) {
+  (void)state;
+  uint64_t terms = 0;
+  for (uint64_t seed = 1; seed <= world_seeds(150); seed++) {
+    struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
+    rig->world.rough = seed % 2;
+    run_rig(rig, seed);
+    terms += by_server_counters(rig->server)->terms;
+    free_rig(rig);
+  }
+  assert_true(terms > 1000); /* they did go through */
+}
+
+static void test_server_dies(void **state) {
+  (void)state;
+  for (uint64_t seed = 1001; seed <= 1000 + world_seeds(150); seed++) {
+    struct rig *rig = make_rig(seed, seed % 3 ? 0 : 0.02);
+    rig->world.rough = seed % 2;
+    rig->world.kill_rank = rig->server_process;
+    rig->world.kill_turn = below(&rig->world.rng, below(&rig->world.rng, 2) ? 100 : 2000);
+    run_rig(rig, seed);
+    free_rig(rig);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_through),
+      cmocka_unit_test(test_server_dies),
+  };
+  return cmocka_run_group_tests_name("through", tests, NULL, NULL);
+}
