@@ -11,8 +11,8 @@
 /* So many chunks of edges are followed at most in a call, and so many of an edge. Of the third call only its beginning
  * counts, while others still wait for the second's end. */
 enum { MOST_FOLLOWED = 1024, MOST_CHUNKS = 16, CALLS = 3 };
-/* So many chunks may be at a vertex that it cannot add yet, till no more are sent there: the executor has more room, but
- * also longer buffers. */
+/* So many chunks may be at a vertex that it cannot add yet, till no more are sent there: the executor has more room,
+ * but also longer buffers. */
 enum { AHEAD = 4 };
 #define NONE UINT32_MAX
 

@@ -89,8 +89,8 @@ struct by_schedule {
 
 /* Compiles. `root` matters for reduce, broadcast, gather, scatter. `rank` may be the vertex of a helper or a server.
  * Memory grows with this rank's own messages, time with the pieces in them, not with n squared.
- * BANYAN_ERR_UNSUPPORTED: a tree goes through a switch (see by_plan_without_switches), or has a helper or a server where
- * the collective has no use for one: servers are for allreduce, for helpers see by_collective_takes_helpers.
+ * BANYAN_ERR_UNSUPPORTED: a tree goes through a switch (see by_plan_without_switches), or has a helper or a server
+ * where the collective has no use for one: servers are for allreduce, for helpers see by_collective_takes_helpers.
  * by_plan_among_ranks makes a plan that always runs. */
 BANYAN_CHECK enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct by_class *class_,
                                                     enum banyan_collective collective, uint32_t root, uint32_t rank,

@@ -29,7 +29,8 @@ struct by_fabric_ops {
                 uint32_t *number);
   /* The first `bytes` of src are final; more than before. */
   void (*advance)(struct by_fabric *fabric, uint32_t number, uint64_t bytes);
-  /* How many of the first bytes of dst are in, and of src are no longer needed. Not to be asked again once it is all. */
+  /* How many of the first bytes of dst are in, and of src are no longer needed. Not to be asked again once it is all.
+   */
   uint64_t (*done)(struct by_fabric *fabric, uint32_t number);
   /* Takes what has come, sends what may be sent or is due. True if anything moved. */
   bool (*progress)(struct by_fabric *fabric);
