@@ -1,0 +1,274 @@
+#include "user.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "step.h"
+#include "user_datagram.h"
+#include "user_hold.h"
+
+enum { PASSING = BY_FRAGMENT_PORTS, OUTBOXES, PIECES = BY_DATAGRAMS * BY_DATAGRAM_SEGMENTS };
+
+struct port {
+  struct by_user *user;
+  uint32_t number;
+  struct by_watch *watch; /* NULL: no such port */
+};
+
+struct group {
+  uint32_t n;
+  struct by_user_target targets[BY_USER_MEMBERS];
+};
+
+/* Fragments that follow each other and go the same way. Their pieces are the last that are taken. */
+struct run {
+  struct by_verdict verdict;
+  uint16_t group;
+  struct by_datagram_way way;
+  unsigned n;
+  uint32_t size, bytes; /* of all but the last; of all */
+};
+
+struct by_user {
+  struct by_loop *loop;
+  uint16_t udp_port;
+  int hold; /* -1: does not take packets yet */
+  struct by_cells cells;
+  struct by_grant *grants[1 << 16]; /* by job */
+  struct group groups[BY_USER_GROUPS];
+  struct port ports[BY_FRAGMENT_PORTS];
+  struct by_outbox outboxes[OUTBOXES]; /* fd -1: no such port */
+  uint64_t events[BY_EVENTS];
+  struct by_user_traffic traffic;
+  struct run run;
+  unsigned taken; /* pieces */
+  struct iovec pieces[PIECES];
+  struct by_inbox inbox;
+};
+
+static void flush(struct by_user *user) {
+  for (int i = 0; i < OUTBOXES; i++)
+    if (user->outboxes[i].length > 0) by_outbox_flush(&user->outboxes[i]);
+}
+
+static void send_run_to(struct by_user *user, uint32_t port, const struct by_datagram_way *way) {
+  const struct run *run = &user->run;
+  if (user->outboxes[port].fd >= 0)
+    by_outbox_add(&user->outboxes[port], way, &user->pieces[user->taken - run->n], run->n);
+  else
+    user->traffic.unsent += run->n;
+}
+
+static void spread_run(struct by_user *user) {
+  const struct group *group = &user->groups[user->run.group];
+  struct by_datagram_way way = user->run.way;
+  for (uint32_t i = 0; i < group->n; i++) {
+    way.to = group->targets[i].address;
+    way.to_port = group->targets[i].udp_port;
+    send_run_to(user, group->targets[i].port, &way);
+  }
+}
+
+static void end_run(struct by_user *user) {
+  struct run *run = &user->run;
+  if (run->n == 0) return;
+  if (run->verdict.kind == BY_VERDICT_MULTICAST)
+    spread_run(user);
+  else
+    send_run_to(user, run->verdict.kind == BY_VERDICT_PASS ? PASSING : run->verdict.port, &run->way);
+  run->n = 0;
+}
+
+static bool same_way(const struct by_datagram_way *a, const struct by_datagram_way *b) {
+  return a->from == b->from && a->to == b->to && a->to_port == b->to_port && a->ttl == b->ttl && a->tos == b->tos;
+}
+
+/* In one datagram all fragments but the last are of one size. */
+static bool continues(const struct run *run, const struct run *next, uint32_t bytes) {
+  return run->n > 0 && run->n < BY_DATAGRAM_SEGMENTS && run->bytes == run->n * run->size && bytes <= run->size &&
+         run->bytes + bytes <= BY_DATAGRAM_MOST && run->verdict.kind == next->verdict.kind &&
+         run->verdict.port == next->verdict.port && run->group == next->group && same_way(&run->way, &next->way);
+}
+
+/* A fragment is to go on. It stays where it was received until that memory is needed again. */
+static void send_on(struct by_user *user, const struct run *next, struct by_fragment *packet, uint32_t bytes) {
+  if (user->taken == PIECES) {
+    end_run(user);
+    flush(user);
+    user->taken = 0;
+  }
+  if (!continues(&user->run, next, bytes)) {
+    end_run(user);
+    user->run = *next;
+    user->run.size = bytes;
+  }
+  user->pieces[user->taken++] = (struct iovec){packet, bytes};
+  user->run.bytes += bytes;
+  user->run.n++;
+}
+
+/* A queue on the way was filling. */
+static void mark_congestion(struct by_fragment *packet, uint32_t bytes) {
+  if (by_fragment_check(packet, bytes) != BY_FRAGMENT_SOUND) return;
+  packet->flags |= BY_FRAGMENT_CE;
+  by_fragment_seal(packet);
+}
+
+static void take_fragment(struct by_user *user, uint32_t from, const struct by_datagram_way *way,
+                          struct by_fragment *packet, uint32_t bytes) {
+  const struct by_grant *grant = bytes < sizeof *packet ? NULL : user->grants[packet->job];
+  if ((way->tos & 3) == 3) mark_congestion(packet, bytes);
+  struct run next = {.verdict = by_switch_step(grant, &user->cells, packet, bytes, from), .way = *way};
+  user->events[next.verdict.event]++;
+  if (next.verdict.kind == BY_VERDICT_DROP) return;
+  if (grant) next.group = grant->group;
+  send_on(user, &next, packet, bytes);
+}
+
+/* Fragments are whole lines, and so aligned one behind the other. Of a datagram that is cut otherwise nothing is one.
+ */
+static void take_datagram(struct by_user *user, uint32_t from, struct by_datagram datagram) {
+  uint32_t n = datagram.size ? (datagram.n + datagram.size - 1) / datagram.size : 1;
+  user->traffic.datagrams++;
+  datagram.way.to_port = htons(user->udp_port);
+  if (datagram.size == 0 || datagram.size % BY_FRAGMENT_LINE) {
+    user->events[BY_EVENT_MALFORMED] += n;
+    return;
+  }
+  if (datagram.way.ttl <= 1) {
+    user->traffic.expired += n;
+    return;
+  }
+  datagram.way.ttl--;
+  for (uint32_t at = 0; at < datagram.n; at += datagram.size) {
+    uint32_t bytes = datagram.n - at < datagram.size ? datagram.n - at : datagram.size;
+    take_fragment(user, from, &datagram.way, (struct by_fragment *)(void *)(datagram.bytes + at), bytes);
+  }
+}
+
+static void port_ready(void *context, uint32_t events) {
+  const struct port *port = context;
+  struct by_user *user = port->user;
+  int n = by_inbox_receive(&user->inbox, user->outboxes[port->number].fd);
+  for (int i = 0; i < n; i++) take_datagram(user, port->number, by_inbox_get(&user->inbox, i));
+  end_run(user);
+  flush(user);
+  user->taken = 0;
+}
+
+static enum banyan_status make(struct by_user *user, const struct by_user_options *options) {
+  uint32_t cells = options->cells ? options->cells : 1;
+  user->cells.cells = calloc(cells, sizeof *user->cells.cells);
+  user->cells.sums = calloc(cells, sizeof *user->cells.sums);
+  if (!user->cells.cells || !user->cells.sums)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "switch: no memory for %u cells", cells);
+  user->cells.count = options->cells;
+  by_inbox_init(&user->inbox);
+  return by_datagram_open(NULL, htonl(INADDR_LOOPBACK), user->udp_port, &user->outboxes[PASSING].fd);
+}
+
+enum banyan_status by_user_create(struct by_loop *loop, const struct by_user_options *options, struct by_user **out) {
+  size_t bytes = (sizeof(struct by_user) + 63) / 64 * 64;
+  struct by_user *user = aligned_alloc(64, bytes);
+  *out = NULL;
+  if (!user) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  memset(user, 0, bytes);
+  user->loop = loop;
+  user->hold = -1;
+  user->udp_port = options->udp_port ? options->udp_port : BY_FRAGMENT_PORT;
+  for (int i = 0; i < OUTBOXES; i++) user->outboxes[i].fd = -1;
+  enum banyan_status status = make(user, options);
+  if (status == BANYAN_OK)
+    *out = user;
+  else
+    by_user_destroy(user);
+  return status;
+}
+
+void by_user_destroy(struct by_user *user) {
+  if (!user) return;
+  if (user->hold >= 0) close(user->hold);
+  for (int i = 0; i < BY_FRAGMENT_PORTS; i++) by_loop_unwatch(user->ports[i].watch);
+  for (int i = 0; i < OUTBOXES; i++)
+    if (user->outboxes[i].fd >= 0) close(user->outboxes[i].fd);
+  for (int i = 0; i < 1 << 16; i++) free(user->grants[i]);
+  free(user->cells.cells);
+  free(user->cells.sums);
+  free(user);
+}
+
+enum banyan_status by_user_add_port(struct by_user *user, uint32_t number, const char *interface) {
+  if (number >= BY_FRAGMENT_PORTS || user->ports[number].watch)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: %s cannot be port %u: ports are numbered 0 to %d, each once",
+                   interface, number, BY_FRAGMENT_PORTS - 1);
+  struct port *port = &user->ports[number];
+  int *fd = &user->outboxes[number].fd;
+  *port = (struct port){.user = user, .number = number};
+  BY_TRY(by_datagram_open(interface, INADDR_ANY, user->udp_port, fd));
+  enum banyan_status status = by_loop_watch(user->loop, *fd, EPOLLIN, port_ready, port, &port->watch);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  close(*fd);
+  *fd = -1;
+  return status;
+}
+
+enum banyan_status by_user_take(struct by_user *user, uint32_t table) {
+  if (user->hold >= 0) return by_fail(BANYAN_ERR_ARGUMENT, "switch: takes packets already");
+  return by_hold_route(table ? table : BY_USER_TABLE, &user->hold);
+}
+
+static enum banyan_status check_grant(const struct by_user *user, const struct by_grant *grant) {
+  if (grant->base > user->cells.count || grant->count > user->cells.count - grant->base)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u wants cells %u to %llu; there are %u", grant->job, grant->base,
+                   (unsigned long long)grant->base + grant->count, user->cells.count);
+  if (grant->dtype != BY_FRAGMENT_PAIRS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: job %u wants cells of type %u; switches add pairs of int32 only",
+                   grant->job, grant->dtype);
+  if (grant->group >= BY_USER_GROUPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u names group %u; groups are numbered 0 to %d", grant->job,
+                   grant->group, BY_USER_GROUPS - 1);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_user_grant(struct by_user *user, const struct by_grant *grant) {
+  BY_TRY(check_grant(user, grant));
+  struct by_grant **place = &user->grants[grant->job];
+  if (!*place && !(*place = malloc(sizeof **place))) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  **place = *grant;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_user_revoke(struct by_user *user, uint16_t job) {
+  if (!user->grants[job]) return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has no grant to revoke", job);
+  free(user->grants[job]);
+  user->grants[job] = NULL;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_user_set_group(struct by_user *user, uint16_t group, const struct by_user_target *targets,
+                                     uint32_t n) {
+  if (group >= BY_USER_GROUPS || n > BY_USER_MEMBERS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: group %u with %u members; groups are 0 to %d, of at most %d", group, n,
+                   BY_USER_GROUPS - 1, BY_USER_MEMBERS);
+  for (uint32_t i = 0; i < n; i++)
+    if (targets[i].port >= BY_FRAGMENT_PORTS || !user->ports[targets[i].port].watch || !targets[i].udp_port)
+      return by_fail(BANYAN_ERR_ARGUMENT, "switch: member %u of group %u: there is no port %u, or UDP port 0", i, group,
+                     targets[i].port);
+  memcpy(user->groups[group].targets, targets, n * sizeof *targets);
+  user->groups[group].n = n;
+  return BANYAN_OK;
+}
+
+void by_user_count(const struct by_user *user, uint64_t events[BY_EVENTS]) {
+  memcpy(events, user->events, sizeof user->events);
+}
+
+void by_user_get_traffic(const struct by_user *user, struct by_user_traffic *traffic) {
+  *traffic = user->traffic;
+  for (int i = 0; i < OUTBOXES; i++) {
+    traffic->sent += user->outboxes[i].sent;
+    traffic->unsent += user->outboxes[i].unsent;
+  }
+}

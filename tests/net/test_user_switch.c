@@ -1,0 +1,463 @@
+/* The user-space switch between hosts: workers' terms go in, one sum comes out, one result goes in and a copy for each
+ * worker comes out; also where many fragments travel as one, and where they cannot. When it is killed, the kernel
+ * forwards. Skips where namespaces, routing rules or TUN devices cannot be made. */
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "../prop/fragment_terms.h"
+#include "check.h"
+#include "user.h"
+#include "user_hosts.h"
+
+enum { HOSTS = 3, SERVER = 2, WORKERS = 3, SLOTS = 60, LINES = 22, PATIENCE = 20000, BYTES = 64 * (1 + LINES) };
+
+static const char *server_address = "10.9.9.2";
+static const char *worker_addresses[WORKERS] = {"10.7.0.2", "10.7.0.3", "10.7.1.2"};
+static const uint32_t worker_ports[WORKERS] = {0, 0, 1};
+static const struct by_grant grant = {
+    .below = 3, .above = 4, .count = SLOTS, .job = 7, .key = 1, .group = 9, .dtype = BY_FRAGMENT_PAIRS};
+
+struct scene {
+  int hosts[HOSTS];
+  int workers[WORKERS], server; /* sockets */
+  struct by_loop *loop;
+  struct by_user *user;
+  uint64_t sent; /* fragments, to this switch */
+};
+
+/* All packets of one call, as they lie in a datagram. */
+struct train {
+  struct by_fragment head;
+  uint64_t pairs[LINES * 8];
+};
+
+_Static_assert(sizeof(struct train) == BYTES, "without holes");
+
+static enum banyan_status start_switch(struct scene *scene) {
+  struct by_user_options options = {.cells = SLOTS};
+  struct by_user_target targets[WORKERS];
+  for (int i = 0; i < WORKERS; i++)
+    targets[i] = (struct by_user_target){
+        .port = worker_ports[i], .address = inet_addr(worker_addresses[i]), .udp_port = htons(BY_FRAGMENT_PORT)};
+  scene->sent = 0;
+  BY_TRY(by_loop_create(&by_clock_system, &scene->loop));
+  BY_TRY(by_user_create(scene->loop, &options, &scene->user));
+  BY_TRY(by_user_add_port(scene->user, 0, "p0"));
+  BY_TRY(by_user_add_port(scene->user, 1, "p1"));
+  BY_TRY(by_user_add_port(scene->user, SERVER, "p2"));
+  BY_TRY(by_user_set_group(scene->user, grant.group, targets, WORKERS));
+  BY_TRY(by_user_grant(scene->user, &grant));
+  return by_user_take(scene->user, 0);
+}
+
+static void stop_switch(struct scene *scene) {
+  by_user_destroy(scene->user);
+  by_loop_destroy(scene->loop);
+  scene->user = NULL;
+  scene->loop = NULL;
+}
+
+/* Hosts and sockets. False: not here. */
+static bool set_scene(struct scene *scene) {
+  if (!become_switch()) return false;
+  for (uint32_t i = 0; i < HOSTS; i++)
+    if ((scene->hosts[i] = make_host(i)) < 0) return false;
+  for (int i = 0; i < WORKERS; i++)
+    assert_true((scene->workers[i] = open_at(scene->hosts[worker_ports[i]], worker_addresses[i], BY_FRAGMENT_PORT)) >=
+                0);
+  assert_true((scene->server = open_at(scene->hosts[SERVER], server_address, BY_FRAGMENT_PORT)) >= 0);
+  return true;
+}
+
+static void clear_scene(struct scene *scene) {
+  for (int i = 0; i < WORKERS; i++) close(scene->workers[i]);
+  for (int i = 0; i < HOSTS; i++) close(scene->hosts[i]);
+  close(scene->server);
+}
+
+static void begin(struct scene *scene) {
+  *scene = (struct scene){0};
+  if (!set_scene(scene)) {
+    print_message("skipped: no namespaces, veth or routing rules here (run as root, with iproute2)\n");
+    skip();
+  }
+  enum banyan_status status = start_switch(scene);
+  if (status == BANYAN_ERR_UNSUPPORTED) {
+    print_message("skipped: %s\n", banyan_error_text());
+    skip();
+  }
+  assert_ok(status);
+}
+
+static void end(struct scene *scene) {
+  stop_switch(scene);
+  clear_scene(scene);
+}
+
+static void fill(struct train *train, uint16_t rank, uint16_t slot, uint64_t workers) {
+  struct packet packet;
+  by_fragment_begin(&packet.head, BY_FRAGMENT_UP, rank);
+  packet.head.job = grant.job;
+  packet.head.key = grant.key;
+  packet.head.slot = slot;
+  packet.head.epoch = 5;
+  packet.head.dtype = BY_FRAGMENT_PAIRS;
+  packet.head.lines = LINES;
+  assert_true(by_fragment_push(&packet.head, SERVER, WORKERS));
+  fill_terms(&packet, workers);
+  by_fragment_seal(&packet.head);
+  memcpy(train, &packet, sizeof *train);
+}
+
+/* `n` slots' terms of this worker, in one datagram if there are several. */
+static void send_terms(struct scene *scene, uint16_t rank, uint16_t n) {
+  struct train trains[SLOTS];
+  scene->sent += n;
+  for (uint16_t slot = 0; slot < n; slot++) fill(&trains[slot], rank, slot, 1ull << rank);
+  for (uint16_t slot = 0; slot < n; slot += 40) {
+    size_t part = n - slot < 40 ? (size_t)(n - slot) : 40;
+    assert_true(send_to(scene->workers[rank], server_address, &trains[slot], part * BYTES, n > 1 ? BYTES : 0));
+  }
+}
+
+/* The next datagram there, which is a fragment from `address`, if that is known; meanwhile the switch works, if it is
+ * in this process. */
+static void receive(struct scene *scene, int fd, const char *address, struct packet *packet) {
+  struct sockaddr_in from;
+  socklen_t length = sizeof from;
+  struct pollfd ready = {.fd = fd, .events = POLLIN};
+  for (int i = 0; i < PATIENCE && poll(&ready, 1, scene->loop ? 0 : 1) == 0; i++)
+    if (scene->loop) assert_ok(by_loop_run_once(scene->loop, BY_MILLISECOND));
+  ssize_t n = recvfrom(fd, packet, sizeof *packet, MSG_DONTWAIT, (struct sockaddr *)&from, &length);
+  assert_true(n >= 0);
+  assert_int_equal(by_fragment_check(&packet->head, (uint32_t)n), BY_FRAGMENT_SOUND);
+  if (address) assert_int_equal(from.sin_addr.s_addr, inet_addr(address));
+  assert_int_equal(from.sin_port, htons(BY_FRAGMENT_PORT));
+}
+
+static uint64_t fragments_seen(const struct scene *scene) {
+  uint64_t events[BY_EVENTS];
+  struct by_user_traffic traffic;
+  by_user_count(scene->user, events);
+  by_user_get_traffic(scene->user, &traffic);
+  for (int i = 0; i < BY_EVENTS; i++) traffic.expired += events[i];
+  return traffic.expired;
+}
+
+/* The switch has seen all that was sent. */
+static void work_off(struct scene *scene) {
+  for (int i = 0; i < PATIENCE && fragments_seen(scene) < scene->sent; i++)
+    assert_ok(by_loop_run_once(scene->loop, BY_MILLISECOND));
+  assert_int_equal(fragments_seen(scene), scene->sent);
+}
+
+/* It has, and nothing waits here. */
+static void expect_silence(struct scene *scene, int fd) {
+  char byte;
+  work_off(scene);
+  assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+}
+
+static void expect_sum(struct scene *scene, uint16_t slot, const char *from, struct packet *sum) {
+  receive(scene, scene->server, from, sum);
+  assert_int_equal(sum->head.slot, slot);
+  assert_int_equal(sum->head.workers, 7);
+  assert_int_equal(sum->head.hop, 1);
+  assert_true(sum->head.flags & BY_FRAGMENT_AGGREGATED);
+  assert_true(holds_its_terms(sum));
+}
+
+static void expect_events(const struct scene *scene, enum by_event event, uint64_t n) {
+  uint64_t events[BY_EVENTS];
+  by_user_count(scene->user, events);
+  assert_int_equal(events[event], n);
+}
+
+/* The server sends results for all, worked out from the sums that have come; each worker gets each once. */
+static void spread_results(struct scene *scene, const struct packet *sums, uint16_t n) {
+  struct train trains[40];
+  struct packet copy;
+  for (uint16_t i = 0; i < n; i++) {
+    memcpy(&trains[i], &sums[i], BYTES);
+    trains[i].head.type = BY_FRAGMENT_RESULT_MC;
+    trains[i].head.flags = trains[i].head.hops = trains[i].head.hop = 0;
+    by_fragment_seal(&trains[i].head);
+  }
+  scene->sent += n;
+  assert_true(send_to(scene->server, "10.7.0.2", trains, (size_t)n * BYTES, n > 1 ? BYTES : 0));
+  for (uint16_t worker = 0; worker < WORKERS; worker++)
+    for (uint16_t i = 0; i < n; i++) {
+      receive(scene, scene->workers[worker], server_address, &copy);
+      trains[i].head.hop = 1;
+      by_fragment_seal(&trains[i].head);
+      assert_memory_equal(&copy, &trains[i], BYTES);
+    }
+  for (uint16_t worker = 0; worker < WORKERS; worker++) expect_silence(scene, scene->workers[worker]);
+}
+
+static void test_sum_and_copies(void **state) {
+  (void)state;
+  struct scene scene;
+  struct packet sum;
+  begin(&scene);
+  for (uint16_t rank = 0; rank < WORKERS; rank++) {
+    expect_silence(&scene, scene.server);
+    send_terms(&scene, rank, 1);
+  }
+  expect_sum(&scene, 0, worker_addresses[WORKERS - 1], &sum);
+  expect_silence(&scene, scene.server);
+  spread_results(&scene, &sum, 1);
+  expect_events(&scene, BY_EVENT_STORED, 1);
+  expect_events(&scene, BY_EVENT_ADDED, 1);
+  expect_events(&scene, BY_EVENT_COMPLETED, 1);
+  expect_events(&scene, BY_EVENT_RELEASED, 1);
+  end(&scene);
+}
+
+/* What is sent as one datagram comes as few, and leaves so. */
+static void test_many_as_one(void **state) {
+  (void)state;
+  struct scene scene;
+  static struct packet sums[SLOTS];
+  struct by_user_traffic traffic;
+  begin(&scene);
+  for (uint16_t rank = 0; rank < WORKERS; rank++) {
+    send_terms(&scene, rank, SLOTS);
+    expect_silence(&scene, scene.workers[0]);
+  }
+  for (uint16_t slot = 0; slot < SLOTS; slot++) expect_sum(&scene, slot, worker_addresses[WORKERS - 1], &sums[slot]);
+  expect_silence(&scene, scene.server);
+  spread_results(&scene, sums, 40);
+  expect_events(&scene, BY_EVENT_COMPLETED, SLOTS);
+  expect_events(&scene, BY_EVENT_RELEASED, 40);
+  by_user_get_traffic(scene.user, &traffic);
+  assert_int_equal(traffic.sent, SLOTS + 40 * WORKERS);
+  assert_int_equal(traffic.unsent + traffic.expired, 0);
+  assert_int_equal(traffic.datagrams, 2 * WORKERS + 1);
+  end(&scene);
+}
+
+/* The way to the server has no room for a whole fragment: they are sent one by one, and cut. */
+static void test_narrow_way(void **state) {
+  (void)state;
+  struct scene scene;
+  struct packet sum;
+  begin(&scene);
+  assert_true(shell("ip link set p2 mtu 1280"));
+  for (int round = 0; round < 2; round++) {
+    for (uint16_t rank = 0; rank < WORKERS; rank++) {
+      send_terms(&scene, rank, SLOTS);
+      work_off(&scene);
+    }
+    for (uint16_t slot = 0; slot < SLOTS; slot++) expect_sum(&scene, slot, "10.7.1.2", &sum);
+    expect_silence(&scene, scene.server);
+    stop_switch(&scene);
+    assert_ok(start_switch(&scene));
+  }
+  end(&scene);
+}
+
+/* Two terms in one datagram, of which the second is short. */
+static void send_uneven(struct scene *scene, uint16_t rank) {
+  struct train trains[2];
+  fill(&trains[0], rank, 0, 1ull << rank);
+  fill(&trains[1], rank, 1, 1ull << rank);
+  trains[1].head.lines = 3;
+  by_fragment_seal(&trains[1].head);
+  assert_true(send_to(scene->workers[rank], server_address, trains, BYTES + by_fragment_bytes(&trains[1].head), BYTES));
+  scene->sent += 2;
+}
+
+/* Datagrams that wait together leave as they came: nothing of one gets into another. */
+static void test_uneven(void **state) {
+  (void)state;
+  struct scene scene;
+  struct packet packet;
+  begin(&scene);
+  assert_ok(by_user_revoke(scene.user, grant.job));
+  for (uint16_t rank = 0; rank < 2; rank++) send_terms(&scene, rank, 1);
+  for (int i = 0; i < 2; i++) receive(&scene, scene.server, worker_addresses[i], &packet);
+  for (int i = 0; i < 4; i++) send_uneven(&scene, (uint16_t)(i / 3));
+  for (int i = 0; i < 8; i++) {
+    receive(&scene, scene.server, worker_addresses[i / 6], &packet);
+    assert_int_equal(packet.head.slot, i % 2);
+    assert_true(holds_its_terms(&packet));
+  }
+  expect_silence(&scene, scene.server);
+  end(&scene);
+}
+
+/* A job without a grant: unmerged, to where its address leads. And what is no fragment goes nowhere. */
+static void test_passes(void **state) {
+  (void)state;
+  struct scene scene;
+  struct packet packet;
+  struct train train;
+  begin(&scene);
+  assert_ok(by_user_revoke(scene.user, grant.job));
+  send_terms(&scene, 0, 1);
+  receive(&scene, scene.server, worker_addresses[0], &packet);
+  assert_int_equal(packet.head.flags, BY_FRAGMENT_BUSY);
+  assert_int_equal(packet.head.hop, 1);
+  expect_events(&scene, BY_EVENT_NO_GRANT, 1);
+  fill(&train, 0, 0, 1);
+  assert_true(send_to(scene.workers[0], server_address, &train, sizeof train - 1, 0));
+  assert_true(send_to(scene.workers[0], server_address, &train, 999, 333));
+  assert_true(send_to(scene.workers[0], server_address, &train, 0, 0));
+  scene.sent += 5;
+  expect_silence(&scene, scene.server);
+  expect_events(&scene, BY_EVENT_MALFORMED, 5);
+  end(&scene);
+}
+
+/* What IP says of a packet: a congestion mark gets into the sum, and one that has come too far goes nowhere. */
+static void test_marks(void **state) {
+  (void)state;
+  struct scene scene;
+  struct packet sum;
+  struct by_user_traffic traffic;
+  int ttl = 1, congestion = 3;
+  begin(&scene);
+  assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TTL, &ttl, sizeof ttl), 0);
+  send_terms(&scene, 0, 1);
+  expect_silence(&scene, scene.server);
+  by_user_get_traffic(scene.user, &traffic);
+  assert_int_equal(traffic.expired, 1);
+  ttl = 2;
+  assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TTL, &ttl, sizeof ttl), 0);
+  assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TOS, &congestion, sizeof congestion), 0);
+  for (uint16_t rank = 0; rank < WORKERS; rank++) {
+    expect_silence(&scene, scene.server);
+    send_terms(&scene, rank, 1);
+  }
+  expect_sum(&scene, 0, worker_addresses[WORKERS - 1], &sum);
+  assert_int_equal(sum.head.flags, BY_FRAGMENT_AGGREGATED | BY_FRAGMENT_CE);
+  end(&scene);
+}
+
+/* A result for one worker, along the stack. */
+static void test_one_result(void **state) {
+  (void)state;
+  struct scene scene;
+  struct packet copy;
+  struct train result;
+  begin(&scene);
+  fill(&result, 1, 0, 7);
+  result.head.type = BY_FRAGMENT_RESULT;
+  result.head.stack[0] = (struct by_hop){.port = 0, .workers = 1};
+  by_fragment_seal(&result.head);
+  scene.sent++;
+  assert_true(send_to(scene.server, worker_addresses[1], &result, sizeof result, 0));
+  receive(&scene, scene.workers[1], server_address, &copy);
+  assert_int_equal(copy.head.hop, 1);
+  assert_true(holds_its_terms(&copy));
+  for (int i = 0; i < WORKERS; i++) expect_silence(&scene, scene.workers[i]);
+  expect_events(&scene, BY_EVENT_RESULT, 1);
+  end(&scene);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  struct scene scene;
+  struct by_user *other;
+  struct by_grant wrong = grant;
+  struct by_user_target target = {.port = 5, .udp_port = 1};
+  begin(&scene);
+  assert_status(by_user_add_port(scene.user, 0, "p0"), BANYAN_ERR_ARGUMENT);
+  assert_status(by_user_add_port(scene.user, BY_FRAGMENT_PORTS, "p0"), BANYAN_ERR_ARGUMENT);
+  assert_status(by_user_add_port(scene.user, 5, "nowhere"), BANYAN_ERR_ARGUMENT);
+  assert_status(by_user_set_group(scene.user, 0, &target, 1), BANYAN_ERR_ARGUMENT);
+  target = (struct by_user_target){.port = 1};
+  assert_status(by_user_set_group(scene.user, 0, &target, 1), BANYAN_ERR_ARGUMENT);
+  assert_status(by_user_set_group(scene.user, BY_USER_GROUPS, NULL, 0), BANYAN_ERR_ARGUMENT);
+  wrong.base = 1;
+  assert_status(by_user_grant(scene.user, &wrong), BANYAN_ERR_ARGUMENT);
+  wrong = grant;
+  wrong.dtype = BY_FRAGMENT_FLOAT32;
+  assert_status(by_user_grant(scene.user, &wrong), BANYAN_ERR_UNSUPPORTED);
+  assert_status(by_user_revoke(scene.user, 8), BANYAN_ERR_ARGUMENT);
+  assert_status(by_user_take(scene.user, 0), BANYAN_ERR_ARGUMENT);
+  assert_ok(by_user_create(scene.loop, &(struct by_user_options){.cells = 0}, &other));
+  assert_status(by_user_take(other, 0), BANYAN_ERR_ARGUMENT);
+  by_user_destroy(other);
+  end(&scene);
+}
+
+/* Runs until killed. */
+static void be_switch(struct scene *scene, int ready) {
+  bool well = start_switch(scene) == BANYAN_OK && write(ready, "!", 1) == 1 && by_loop_run(scene->loop) == BANYAN_OK;
+  _exit(well ? 0 : 1);
+}
+
+static pid_t fork_switch(struct scene *scene) {
+  int ends[2];
+  char byte;
+  assert_int_equal(pipe(ends), 0);
+  pid_t parent = getpid(), child = fork();
+  if (child == 0) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent) be_switch(scene, ends[1]);
+    _exit(1);
+  }
+  assert_true(child > 0);
+  close(ends[1]);
+  assert_int_equal(read(ends[0], &byte, 1), 1);
+  close(ends[0]);
+  return child;
+}
+
+static void kill_switch(pid_t child) {
+  assert_int_equal(kill(child, SIGKILL), 0);
+  assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* Each worker's term arrives as it was sent. */
+static void expect_forwarded(struct scene *scene) {
+  struct packet packet;
+  struct train train;
+  for (uint16_t rank = 0; rank < WORKERS; rank++) {
+    send_terms(scene, rank, 1);
+    receive(scene, scene->server, worker_addresses[rank], &packet);
+    fill(&train, rank, 0, 1ull << rank);
+    assert_memory_equal(&packet, &train, sizeof train);
+  }
+}
+
+static void test_killed(void **state) {
+  (void)state;
+  struct scene scene;
+  struct packet sum;
+  begin(&scene);
+  stop_switch(&scene);
+  expect_forwarded(&scene);
+  for (int round = 0; round < 2; round++) {
+    pid_t child = fork_switch(&scene);
+    for (uint16_t rank = 0; rank < WORKERS; rank++) send_terms(&scene, rank, 1);
+    receive(&scene, scene.server, NULL, &sum);
+    assert_int_equal(sum.head.workers, 7);
+    assert_true(holds_its_terms(&sum));
+    kill_switch(child);
+    expect_forwarded(&scene);
+  }
+  clear_scene(&scene);
+}
+
+/* Packets that are sent on different cores overtake each other. */
+static int stay_here(void **state) {
+  (void)state;
+  cpu_set_t here;
+  int core = sched_getcpu();
+  CPU_ZERO(&here);
+  CPU_SET(core < 0 ? 0 : (unsigned)core, &here);
+  return sched_setaffinity(0, sizeof here, &here);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_sum_and_copies), cmocka_unit_test(test_many_as_one), cmocka_unit_test(test_narrow_way),
+      cmocka_unit_test(test_passes),         cmocka_unit_test(test_uneven),      cmocka_unit_test(test_marks),
+      cmocka_unit_test(test_one_result),     cmocka_unit_test(test_refusals),    cmocka_unit_test(test_killed)};
+  return cmocka_run_group_tests(tests, stay_here, NULL);
+}

@@ -1,0 +1,102 @@
+/* Hosts around a switch, each a network namespace without a name, which ends with the process; the switch's is the one
+ * that the process is in. Port i is the interface p<i> with 10.7.<i>.1; behind it, host i has 10.7.<i>.2, .3 and .4,
+ * and 10.9.9.<i> on its loopback, which is reached by way of .2. */
+#ifndef BY_TESTS_USER_HOSTS_H
+#define BY_TESTS_USER_HOSTS_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fragment.h"
+
+static inline bool shell(const char *command) {
+  return system(command) == 0; /* NOLINT: ours */
+}
+
+/* The calling thread moves to a namespace of its own, a switch that forwards. */
+static inline bool become_switch(void) {
+  if (unshare(CLONE_NEWNET)) return false;
+  return shell("ip link set lo up && echo 1 >/proc/sys/net/ipv4/ip_forward");
+}
+
+static inline bool furnish_host(uint32_t i) {
+  char command[600];
+  snprintf(command, sizeof command,
+           "ip link set lo up && ip addr add 10.9.9.%u/32 dev lo && ip link set q%u up && "
+           "for a in 2 3 4; do ip addr add 10.7.%u.$a/24 dev q%u || exit 1; done && "
+           "ip neigh add 10.7.%u.1 lladdr 2:0:0:0:0:1 dev q%u nud permanent && ip route add default via 10.7.%u.1",
+           i, i, i, i, i, i, i);
+  return shell(command);
+}
+
+/* Neighbours are known from the start: of what waits for them to be found, the kernel drops the first. */
+static inline bool furnish_port(uint32_t i) {
+  char command[600];
+  snprintf(command, sizeof command,
+           "ip addr add 10.7.%u.1/24 dev p%u && ip link set p%u up && "
+           "for a in 2 3 4; do ip neigh add 10.7.%u.$a lladdr 2:0:0:0:0:2 dev p%u nud permanent || exit 1; done && "
+           "ip route add 10.9.9.%u via 10.7.%u.2 && ip rule add iif p%u ipproto udp dport %d lookup 7612",
+           i, i, i, i, i, i, i, i, BY_FRAGMENT_PORT);
+  return shell(command);
+}
+
+/* Until then the kernel drops what is sent. Looks at the end that is in this namespace. */
+static inline bool wait_until_up(char end, uint32_t i) {
+  char command[200];
+  snprintf(command, sizeof command,
+           "for n in $(seq 1000); do ip link show %c%u | grep -q 'state UP' && exit 0; sleep 0.01; done; exit 1", end,
+           i);
+  return shell(command);
+}
+
+/* The namespace of host i, or -1. */
+static inline int make_host(uint32_t i) {
+  char command[200];
+  int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), there = -1;
+  bool well = here >= 0 && unshare(CLONE_NEWNET) == 0;
+  if (well) there = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+  well = well && there >= 0 && setns(here, CLONE_NEWNET) == 0;
+  snprintf(command, sizeof command,
+           "ip link add p%u address 2:0:0:0:0:1 type veth peer name q%u address 2:0:0:0:0:2 netns /proc/%d/fd/%d", i, i,
+           (int)getpid(), there);
+  well = well && shell(command) && setns(there, CLONE_NEWNET) == 0 && furnish_host(i);
+  if (here >= 0 && setns(here, CLONE_NEWNET)) well = false;
+  well = well && furnish_port(i) && wait_until_up('p', i) && setns(there, CLONE_NEWNET) == 0 && wait_until_up('q', i);
+  if (here >= 0 && setns(here, CLONE_NEWNET)) well = false;
+  if (here >= 0) close(here);
+  return well ? there : -1;
+}
+
+/* A UDP socket of that host, or -1. */
+static inline int open_at(int host, const char *address, uint16_t udp_port) {
+  struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(udp_port)};
+  int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), fd = -1, room = 64 << 20;
+  inet_pton(AF_INET, address, &local.sin_addr);
+  if (here >= 0 && setns(host, CLONE_NEWNET) == 0) fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (here < 0 || setns(here, CLONE_NEWNET)) abort();
+  close(here);
+  (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
+  if (fd >= 0 && bind(fd, (struct sockaddr *)&local, sizeof local)) close(fd), fd = -1;
+  return fd;
+}
+
+/* Many fragments of `size` bytes in one datagram; size 0: one. */
+static inline bool send_to(int fd, const char *address, const void *bytes, size_t n, uint16_t size) {
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(BY_FRAGMENT_PORT)};
+  int segment = size;
+  inet_pton(AF_INET, address, &to.sin_addr);
+  if (setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof segment)) return false;
+  return sendto(fd, bytes, n, 0, (struct sockaddr *)&to, sizeof to) == (ssize_t)n;
+}
+
+#endif
