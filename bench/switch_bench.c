@@ -6,7 +6,10 @@
  * test runs (BPF_PROG_TEST_RUN), less the making of the terms; `live` has
  * frames made, dropped, and sums sent over a veth pair to a program that drops
  * them, all on one core; `user` is the same logic as a function, without
- * sockets. The best of several batches, taken in turns. */
+ * sockets. The last rows are the whole switch in user space, from its sockets,
+ * where terms wait in datagrams of 44 or one by one, to the server's socket:
+ * system calls and the way over a veth pair, without what is done until terms
+ * wait there. The best of several batches, taken in turns. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -24,6 +27,7 @@
 #include "clock.h"
 #include "step.h"
 #include "switch_bench_object.h"
+#include "switch_sockets.h"
 #include "xdp.h"
 
 enum { BATCHES = 20, REPEAT = 1 << 16, SLOTS = 64, HEADERS = 14 + 20 + 8 };
@@ -164,5 +168,6 @@ int main(int argc, char **argv) {
   bench.in = if_nametoindex("in");
   for (size_t i = 0; i < sizeof lines; i++) time_size(&bench, lines[i]);
   by_xdp_destroy(bench.xdp);
+  by_bench_sockets(bench.workers);
   return 0;
 }
