@@ -69,7 +69,7 @@ static enum banyan_status set_constants(struct bpf_object *object, uint16_t udp_
 static enum banyan_status load(struct by_xdp *xdp, const struct by_xdp_options *options) {
   const void *bytes = options->object ? options->object : by_xdp_object;
   size_t n = options->object ? options->object_bytes : by_xdp_object_bytes;
-  LIBBPF_OPTS(bpf_object_open_opts, open, .object_name = "banyan_switch");
+  struct bpf_object_open_opts open = {.sz = sizeof open, .object_name = "banyan_switch"};
   libbpf_set_print(tell);
   if (!(xdp->object = bpf_object__open_mem(bytes, n, &open)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: libbpf cannot read the XDP object");
@@ -154,7 +154,7 @@ enum banyan_status by_xdp_add_port(struct by_xdp *xdp, uint32_t number, const ch
 enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number) {
   BY_TRY(check_port(xdp, number));
   struct port *port = &xdp->ports[number];
-  LIBBPF_OPTS(bpf_link_create_opts, options, .flags = XDP_FLAGS_DRV_MODE);
+  struct bpf_link_create_opts options = {.sz = sizeof options, .flags = XDP_FLAGS_DRV_MODE};
   int link = bpf_link_create(by_xdp_program(xdp, "by_xdp_switch"), (int)port->interface, BPF_XDP, &options);
   if (link == -EOPNOTSUPP || link == -EINVAL)
     return by_fail_errno(BANYAN_ERR_UNSUPPORTED, -link,

@@ -44,7 +44,7 @@ static bool make_xdp(struct by_xdp **xdp) {
 static void let_pass(const char *interface) {
   const struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS},
                                   {.code = BPF_JMP | BPF_EXIT}};
-  LIBBPF_OPTS(bpf_link_create_opts, native, .flags = XDP_FLAGS_DRV_MODE);
+  struct bpf_link_create_opts native = {.sz = sizeof native, .flags = XDP_FLAGS_DRV_MODE};
   int program = bpf_prog_load(BPF_PROG_TYPE_XDP, "pass", "Apache-2.0", code, 2, NULL);
   assert_true(program >= 0);
   assert_true(bpf_link_create(program, (int)if_nametoindex(interface), BPF_XDP, &native) >= 0);
@@ -179,7 +179,7 @@ static void test_sum_and_copies(void **state) {
 /* What a switch that was killed had attached is gone, so that the next one can take its place. */
 static void test_killed(void **state) {
   (void)state;
-  struct by_xdp *xdp;
+  struct by_xdp *xdp = NULL;
   if (unshare(CLONE_NEWNET) || !make_xdp(&xdp)) skip();
   assert_true(make_pair(0));
   pid_t child = fork();
