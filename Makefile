@@ -2,6 +2,7 @@
 # Packages that are missing are installed first, by scripts/install-deps (Debian; sudo where not root).
 
 BUILD ?= build
+TRAINED ?= build-trained
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
@@ -41,10 +42,10 @@ lint: ## format, layers, warnings of gcc and clang, clang-tidy, cppcheck, shellc
 	@scripts/install-deps build demo lint
 	@scripts/lint
 
-bench: ## time AllReduce beside other libraries (QUICK=1: two minutes)
+bench: ## time AllReduce, as installed, beside other libraries (QUICK=1: two minutes)
 	@scripts/install-deps build bench
-	@scripts/build $(BUILD)
-	@BANYAN=$(BUILD)/banyan bench/run.sh
+	@scripts/build-trained $(TRAINED)
+	@BANYAN=$(TRAINED)/banyan bench/run.sh
 
 bench-lab: ## the same on networks built by `banyan lab` (as root; 15 minutes)
 	@scripts/install-deps build bench
@@ -61,12 +62,12 @@ soak: ## repeat the tests for SOAK_SECONDS (3600), longer and with other random 
 	@scripts/build $(BUILD)
 	@scripts/soak $(BUILD) $(SOAK_SECONDS)
 
-install: ## install below PREFIX (/usr/local), or DESTDIR/PREFIX
+install: ## build once more, trained on this machine, and install below PREFIX (/usr/local), or DESTDIR/PREFIX
 	@scripts/install-deps build
-	@scripts/build $(BUILD)
-	@meson configure $(BUILD) -Dprefix=$(PREFIX)
-	@DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+	@scripts/build-trained $(TRAINED)
+	@meson configure $(TRAINED) -Dprefix=$(PREFIX)
+	@DESTDIR=$(DESTDIR) meson install -C $(TRAINED)
 	@if [ -z "$(DESTDIR)" ]; then ldconfig; fi
 
 clean: ## remove everything that was built
-	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-gcc build-clang
+	rm -rf $(BUILD) $(TRAINED) build-asan build-tsan build-fuzz build-gcc build-clang
