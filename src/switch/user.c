@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "grant.h"
 #include "step.h"
 #include "user_datagram.h"
 #include "user_hold.h"
@@ -219,21 +220,8 @@ enum banyan_status by_user_take(struct by_user *user, uint32_t table) {
   return by_hold_route(table ? table : BY_USER_TABLE, &user->hold);
 }
 
-static enum banyan_status check_grant(const struct by_user *user, const struct by_grant *grant) {
-  if (grant->base > user->cells.count || grant->count > user->cells.count - grant->base)
-    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u wants cells %u to %llu; there are %u", grant->job, grant->base,
-                   (unsigned long long)grant->base + grant->count, user->cells.count);
-  if (grant->dtype != BY_FRAGMENT_PAIRS)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: job %u wants cells of type %u; switches add pairs of int32 only",
-                   grant->job, grant->dtype);
-  if (grant->group >= BY_USER_GROUPS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u names group %u; groups are numbered 0 to %d", grant->job,
-                   grant->group, BY_USER_GROUPS - 1);
-  return BANYAN_OK;
-}
-
 enum banyan_status by_user_grant(struct by_user *user, const struct by_grant *grant) {
-  BY_TRY(check_grant(user, grant));
+  BY_TRY(by_grant_check(grant, user->cells.count, BY_USER_GROUPS));
   struct by_grant **place = &user->grants[grant->job];
   if (!*place && !(*place = malloc(sizeof **place))) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   **place = *grant;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "grant.h"
 #include "log.h"
 #include "xdp_object.h"
 
@@ -208,20 +209,11 @@ static enum banyan_status move_grant(struct by_xdp *xdp, uint32_t job, uint32_t 
 }
 
 enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant) {
-  uint32_t job = grant->job;
-  if (grant->base > xdp->cells || grant->count > xdp->cells - grant->base)
-    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u wants cells %u to %llu; there are %u", job, grant->base,
-                   (unsigned long long)grant->base + grant->count, xdp->cells);
-  if (grant->dtype != BY_FRAGMENT_PAIRS)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: job %u wants cells of type %u; XDP adds pairs of int32 only", job,
-                   grant->dtype);
-  if (grant->group >= BY_XDP_GROUPS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u names group %u; groups are numbered 0 to %d", job, grant->group,
-                   BY_XDP_GROUPS - 1);
+  BY_TRY(by_grant_check(grant, xdp->cells, BY_XDP_GROUPS));
   uint32_t place = take_place(xdp);
   if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
   BY_TRY(put(xdp, "grants", &place, grant));
-  return move_grant(xdp, job, place);
+  return move_grant(xdp, grant->job, place);
 }
 
 enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job) {
