@@ -1,0 +1,64 @@
+/* A tree through switches as those need it who set it up: which worker has
+ * which bit, which switches stand on the ways, in what order, and by which
+ * interfaces they reach each other. Made from a group of a plan, whose root is a
+ * server; a value in one arena, freed by one call, independent of the plan. Who
+ * the workers' twigs are is for ranks to know and does not stand here.
+ *
+ *          h/0            server: on host h
+ *         /   \
+ *       s1     \          switch, place 0
+ *      /  \     \
+ *     s2   \     \        switch, place 1; its way up is by s1
+ *    /  \   \     \
+ *   0    1   2     3      workers; 3 runs on h, with no switch on its way    */
+#ifndef BY_PLAN_SWITCHED_TREE_H
+#define BY_PLAN_SWITCHED_TREE_H
+
+#include "plan.h"
+
+enum { BY_SWITCHED_NONE = UINT32_MAX };
+
+/* What a switch reaches by one interface towards the workers: a worker, or the next switch. Several of them may stand
+ * behind one interface, where a switch between is none of the plan's. */
+struct by_switched_below {
+  const char *interface;
+  bool is_switch;
+  uint64_t workers; /* behind it, a bit each; the lowest is one whose address leads there */
+};
+
+struct by_switched_switch {
+  uint32_t vertex; /* of the plan */
+  const char *name;
+  bool adds;         /* else it only forwards, and needs no cells */
+  uint32_t place;    /* switches between it and the server: its entry in the stack of each worker below it */
+  uint32_t expected; /* workers below it */
+  uint64_t workers;  /* these, a bit each */
+  uint32_t parent;   /* of `switches`; BY_SWITCHED_NONE: the server */
+  const char *up;    /* the interface towards that */
+  uint32_t n_below;
+  struct by_switched_below *below;
+};
+
+struct by_switched_tree {
+  uint32_t server; /* vertex of the plan */
+  const char *server_name;
+  uint32_t n_workers;
+  uint32_t workers[BY_PLAN_MOST_WORKERS]; /* ranks, ascending; worker w has bit w */
+  uint32_t first[BY_PLAN_MOST_WORKERS];   /* of `switches`: the one right above worker w; BY_SWITCHED_NONE: none */
+  uint32_t n_switches;
+  struct by_switched_switch *switches; /* parents before those below them */
+  struct by_arena arena;
+};
+
+/* Group `group` of class `class_`. The caller owns *out. BANYAN_ERR_UNSUPPORTED: what by_plan_check_switches finds, the
+ * group's root is no server, or the plan does not say ("ports") by which interface a switch reaches a neighbour. Cost:
+ * the square of the tree's size. */
+BANYAN_CHECK enum banyan_status by_switched_tree_make(const struct by_plan *plan, uint32_t class_, uint32_t group,
+                                                      struct by_switched_tree **out);
+/* NULL is allowed. */
+void by_switched_tree_destroy(struct by_switched_tree *tree);
+
+/* How many bytes of a server's name are its host's: what is before the last "/", all without one. */
+size_t by_server_host_bytes(const char *server_name);
+
+#endif
