@@ -1,0 +1,60 @@
+/* A job's end of the control connection to one switch: keeps a set of wishes
+ * granted there. Connects, asks, and asks again every second for what is not
+ * granted: nobody answers there yet, the connection was lost, the switch has
+ * started anew, or it has said no. What was granted stays so for
+ * BY_LEASE_SECONDS after the connection is gone, and may be had again
+ * meanwhile. Nothing blocks, and every wait has a deadline. One client for each
+ * switch, on the loop's thread. docs/wire.md has what is said. */
+#ifndef BY_LEASE_SWITCH_CLIENT_H
+#define BY_LEASE_SWITCH_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "address.h"
+#include "handshake.h"
+#include "loop.h"
+#include "wish.h"
+
+enum {
+  BY_SWITCH_CONTROL_PORT = 7613, /* TCP, unless told otherwise */
+};
+
+/* Why a wish is not granted. */
+enum by_wish_lost {
+  BY_WISH_TAKEN,   /* another has this job's number there: it is not asked for again; choose another number */
+  BY_WISH_REFUSED, /* the switch says no, and is asked again */
+  BY_WISH_SILENT,  /* no connection, another key, no answer in time; tried again */
+};
+
+struct by_switch_client_options {
+  struct by_loop *loop; /* outlives the client */
+  const char *name;     /* of the switch, for texts; copied */
+  struct by_address address;
+  const struct by_key *key; /* that switch and job share; copied. NULL: the switch has none, and listens on loopback */
+  /* From now on the switch has this grant. Comes again after it was lost; slots may be others then. */
+  void (*granted)(void *context, uint16_t job, const struct by_granted *granted);
+  /* What was granted may be no more, or what was wished for is not granted: once for each wish until it is granted or
+   * wished for anew. Sums go on, unmerged there. `text` says what is to be done. */
+  void (*lost)(void *context, uint16_t job, enum by_wish_lost why, const char *text);
+  void *context;
+};
+
+struct by_switch_client;
+
+/* Begins to connect at the first wish. Callbacks come from the loop only, never from within these functions, and may
+ * call them; destroying the client is allowed there too. The caller owns *out. */
+enum banyan_status by_switch_client_create(const struct by_switch_client_options *options,
+                                           struct by_switch_client **out) BANYAN_CHECK;
+/* Gives up its wishes, and tells the switch so if that needs no waiting; else they lapse there. NULL is allowed. */
+void by_switch_client_destroy(struct by_switch_client *client);
+
+/* Copied. Takes the place of this job's wish if there is one: with another key if anything else is another.
+ * BANYAN_ERR_ARGUMENT: see by_wish_check. */
+enum banyan_status by_switch_client_want(struct by_switch_client *client, const struct by_wish *wish) BANYAN_CHECK;
+/* This job has no wish any more; there need not be one. */
+void by_switch_client_drop(struct by_switch_client *client, uint16_t job);
+/* Whether the switch has granted it, as far as is known. */
+bool by_switch_client_has(const struct by_switch_client *client, uint16_t job);
+
+#endif
