@@ -5,12 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "datagram.h"
 #include "grant.h"
 #include "step.h"
-#include "user_datagram.h"
 #include "user_hold.h"
+#include "user_socket.h"
 
-enum { PASSING = BY_FRAGMENT_PORTS, OUTBOXES, PIECES = BY_DATAGRAMS * BY_DATAGRAM_SEGMENTS };
+enum { PASSING = BY_FRAGMENT_PORTS, MAILERS, PIECES = BY_DATAGRAMS * BY_DATAGRAM_SEGMENTS };
 
 struct port {
   struct by_user *user;
@@ -40,24 +41,24 @@ struct by_user {
   struct by_grant *grants[1 << 16]; /* by job */
   struct group groups[BY_USER_GROUPS];
   struct port ports[BY_FRAGMENT_PORTS];
-  struct by_outbox outboxes[OUTBOXES]; /* fd -1: no such port */
+  struct by_mailer mailers[MAILERS]; /* fd -1: no such port */
   uint64_t events[BY_EVENTS];
   struct by_user_traffic traffic;
   struct run run;
   unsigned taken; /* pieces */
   struct iovec pieces[PIECES];
-  struct by_inbox inbox;
+  struct by_mailbox mailbox;
 };
 
 static void flush(struct by_user *user) {
-  for (int i = 0; i < OUTBOXES; i++)
-    if (user->outboxes[i].length > 0) by_outbox_flush(&user->outboxes[i]);
+  for (int i = 0; i < MAILERS; i++)
+    if (user->mailers[i].length > 0) (void)by_mailer_flush(&user->mailers[i]);
 }
 
 static void send_run_to(struct by_user *user, uint32_t port, const struct by_datagram_way *way) {
   const struct run *run = &user->run;
-  if (user->outboxes[port].fd >= 0)
-    by_outbox_add(&user->outboxes[port], way, &user->pieces[user->taken - run->n], run->n);
+  if (user->mailers[port].fd >= 0)
+    by_mailer_add(&user->mailers[port], way, &user->pieces[user->taken - run->n], run->n);
   else
     user->traffic.unsent += run->n;
 }
@@ -110,17 +111,10 @@ static void send_on(struct by_user *user, const struct run *next, struct by_frag
   user->run.n++;
 }
 
-/* A queue on the way was filling. */
-static void mark_congestion(struct by_fragment *packet, uint32_t bytes) {
-  if (by_fragment_check(packet, bytes) != BY_FRAGMENT_SOUND) return;
-  packet->flags |= BY_FRAGMENT_CE;
-  by_fragment_seal(packet);
-}
-
 static void take_fragment(struct by_user *user, uint32_t from, const struct by_datagram_way *way,
                           struct by_fragment *packet, uint32_t bytes) {
   const struct by_grant *grant = bytes < sizeof *packet ? NULL : user->grants[packet->job];
-  if ((way->tos & 3) == 3) mark_congestion(packet, bytes);
+  if ((way->tos & 3) == 3) by_fragment_mark(packet, bytes);
   struct run next = {.verdict = by_switch_step(grant, &user->cells, packet, bytes, from), .way = *way};
   user->events[next.verdict.event]++;
   if (next.verdict.kind == BY_VERDICT_DROP) return;
@@ -152,8 +146,8 @@ static void take_datagram(struct by_user *user, uint32_t from, struct by_datagra
 static void port_ready(void *context, uint32_t events) {
   const struct port *port = context;
   struct by_user *user = port->user;
-  int n = by_inbox_receive(&user->inbox, user->outboxes[port->number].fd);
-  for (int i = 0; i < n; i++) take_datagram(user, port->number, by_inbox_get(&user->inbox, i));
+  int n = by_mailbox_receive(&user->mailbox, user->mailers[port->number].fd);
+  for (int i = 0; i < n; i++) take_datagram(user, port->number, by_mailbox_get(&user->mailbox, i));
   end_run(user);
   flush(user);
   user->taken = 0;
@@ -166,8 +160,8 @@ static enum banyan_status make(struct by_user *user, const struct by_user_option
   if (!user->cells.cells || !user->cells.sums)
     return by_fail(BANYAN_ERR_NO_MEMORY, "switch: no memory for %u cells", cells);
   user->cells.count = options->cells;
-  by_inbox_init(&user->inbox);
-  return by_datagram_open(NULL, htonl(INADDR_LOOPBACK), user->udp_port, &user->outboxes[PASSING].fd);
+  by_mailbox_init(&user->mailbox);
+  return by_user_open(NULL, htonl(INADDR_LOOPBACK), user->udp_port, &user->mailers[PASSING].fd);
 }
 
 enum banyan_status by_user_create(struct by_loop *loop, const struct by_user_options *options, struct by_user **out) {
@@ -179,7 +173,7 @@ enum banyan_status by_user_create(struct by_loop *loop, const struct by_user_opt
   user->loop = loop;
   user->hold = -1;
   user->udp_port = options->udp_port ? options->udp_port : BY_FRAGMENT_PORT;
-  for (int i = 0; i < OUTBOXES; i++) user->outboxes[i].fd = -1;
+  for (int i = 0; i < MAILERS; i++) user->mailers[i].fd = -1;
   enum banyan_status status = make(user, options);
   if (status == BANYAN_OK)
     *out = user;
@@ -192,8 +186,8 @@ void by_user_destroy(struct by_user *user) {
   if (!user) return;
   if (user->hold >= 0) close(user->hold);
   for (int i = 0; i < BY_FRAGMENT_PORTS; i++) by_loop_unwatch(user->ports[i].watch);
-  for (int i = 0; i < OUTBOXES; i++)
-    if (user->outboxes[i].fd >= 0) close(user->outboxes[i].fd);
+  for (int i = 0; i < MAILERS; i++)
+    if (user->mailers[i].fd >= 0) close(user->mailers[i].fd);
   for (int i = 0; i < 1 << 16; i++) free(user->grants[i]);
   free(user->cells.cells);
   free(user->cells.sums);
@@ -205,9 +199,9 @@ enum banyan_status by_user_add_port(struct by_user *user, uint32_t number, const
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: %s cannot be port %u: ports are numbered 0 to %d, each once",
                    interface, number, BY_FRAGMENT_PORTS - 1);
   struct port *port = &user->ports[number];
-  int *fd = &user->outboxes[number].fd;
+  int *fd = &user->mailers[number].fd;
   *port = (struct port){.user = user, .number = number};
-  BY_TRY(by_datagram_open(interface, INADDR_ANY, user->udp_port, fd));
+  BY_TRY(by_user_open(interface, INADDR_ANY, user->udp_port, fd));
   enum banyan_status status = by_loop_watch(user->loop, *fd, EPOLLIN, port_ready, port, &port->watch);
   if (status == BANYAN_OK) return BANYAN_OK;
   close(*fd);
@@ -255,8 +249,8 @@ void by_user_count(const struct by_user *user, uint64_t events[BY_EVENTS]) {
 
 void by_user_get_traffic(const struct by_user *user, struct by_user_traffic *traffic) {
   *traffic = user->traffic;
-  for (int i = 0; i < OUTBOXES; i++) {
-    traffic->sent += user->outboxes[i].sent;
-    traffic->unsent += user->outboxes[i].unsent;
+  for (int i = 0; i < MAILERS; i++) {
+    traffic->sent += user->mailers[i].sent;
+    traffic->unsent += user->mailers[i].unsent;
   }
 }

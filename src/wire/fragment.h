@@ -186,6 +186,13 @@ static inline enum by_fragment_fault by_fragment_check(const struct by_fragment 
   return BY_FRAGMENT_SOUND;
 }
 
+/* A queue on the way was filling, as IP's header or a socket says. */
+static inline void by_fragment_mark(struct by_fragment *fragment, uint32_t bytes) {
+  if (by_fragment_check(fragment, bytes) != BY_FRAGMENT_SOUND) return;
+  fragment->flags |= BY_FRAGMENT_CE;
+  by_fragment_seal(fragment);
+}
+
 /* An empty header of this type for one worker; the caller fills in the rest and seals it last. */
 static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragment_type type, uint16_t rank) {
   *fragment =

@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "datagram.h"
 #include "log.h"
-#include "user_datagram.h"
 
 /* A cmsghdr without room behind it. */
 struct control_head {
@@ -59,55 +59,68 @@ static void address(struct msghdr *head, struct letter *letter, const struct by_
                               outgoing->n > 1 ? sizeof letter->control : offsetof(struct control, segment_head)};
 }
 
-static void send_singly(struct by_outbox *outbox, const struct by_outgoing *outgoing) {
+static void send_singly(struct by_mailer *mailer, const struct by_outgoing *outgoing) {
   for (unsigned i = 0; i < outgoing->n; i++) {
     struct by_outgoing one = {.way = outgoing->way, .pieces = &outgoing->pieces[i], .n = 1};
     struct letter letter;
     struct msghdr head;
     address(&head, &letter, &one);
-    *(sendmsg(outbox->fd, &head, MSG_DONTWAIT) < 0 ? &outbox->unsent : &outbox->sent) += 1;
+    *(sendmsg(mailer->fd, &head, MSG_DONTWAIT) < 0 ? &mailer->unsent : &mailer->sent) += 1;
   }
 }
 
-/* This one could not be sent. The kernel refuses many fragments in one where the way has no room even for one of them,
+/* This one could not be sent. The kernel refuses many pieces in one where the way has no room even for one of them,
  * or transforms packets. If each can go by itself, as it may be cut then, all do from now on. */
-static void give_up(struct by_outbox *outbox, const struct by_outgoing *outgoing, int reason) {
-  uint64_t before = outbox->sent;
+static void give_up(struct by_mailer *mailer, const struct by_outgoing *outgoing, int reason) {
+  uint64_t before = mailer->sent;
   if (outgoing->n == 1 || (reason != EINVAL && reason != EIO && reason != EOPNOTSUPP && reason != EMSGSIZE)) {
-    outbox->unsent += outgoing->n;
+    mailer->unsent += outgoing->n;
     return;
   }
-  send_singly(outbox, outgoing);
-  if (outbox->sent == before || outbox->single) return;
-  outbox->single = true;
-  by_info("switch", "sends fragments one by one: %s", strerror(reason));
+  send_singly(mailer, outgoing);
+  if (mailer->sent == before || mailer->single) return;
+  mailer->single = true;
+  by_info("net", "UDP sends pieces one by one: %s", strerror(reason));
 }
 
-void by_outbox_flush(struct by_outbox *outbox) {
-  struct mmsghdr messages[BY_OUTBOX_LENGTH];
-  struct letter letters[BY_OUTBOX_LENGTH];
-  unsigned n = outbox->length;
-  outbox->length = 0;
-  for (unsigned i = 0; i < n; i++) address(&messages[i].msg_hdr, &letters[i], &outbox->waiting[i]);
+/* The socket is full. */
+static bool keep_rest(struct by_mailer *mailer, unsigned at, unsigned n) {
+  if (mailer->patient) {
+    mailer->length = n - at;
+    memmove(mailer->waiting, mailer->waiting + at, mailer->length * sizeof *mailer->waiting);
+    return false;
+  }
+  for (; at < n; at++) mailer->unsent += mailer->waiting[at].n;
+  return true;
+}
+
+bool by_mailer_flush(struct by_mailer *mailer) {
+  struct mmsghdr messages[BY_MAILER_LENGTH];
+  struct letter letters[BY_MAILER_LENGTH];
+  unsigned n = mailer->length;
+  mailer->length = 0;
+  for (unsigned i = 0; i < n; i++) address(&messages[i].msg_hdr, &letters[i], &mailer->waiting[i]);
   unsigned at = 0;
   while (at < n) {
-    int gone = sendmmsg(outbox->fd, messages + at, n - at, MSG_DONTWAIT);
-    for (int i = 0; i < gone; i++) outbox->sent += outbox->waiting[at++].n;
+    int gone = sendmmsg(mailer->fd, messages + at, n - at, MSG_DONTWAIT);
+    for (int i = 0; i < gone; i++) mailer->sent += mailer->waiting[at++].n;
     if (gone > 0) continue;
-    if (errno == EAGAIN) break;
-    give_up(outbox, &outbox->waiting[at++], errno);
+    if (errno == EAGAIN) return keep_rest(mailer, at, n);
+    give_up(mailer, &mailer->waiting[at++], errno);
   }
-  for (; at < n; at++) outbox->unsent += outbox->waiting[at].n; /* the socket is full */
+  return true;
 }
 
-static void add(struct by_outbox *outbox, const struct by_outgoing *outgoing) {
-  if (outbox->length == BY_OUTBOX_LENGTH) by_outbox_flush(outbox);
-  outbox->waiting[outbox->length++] = *outgoing;
+static void add(struct by_mailer *mailer, const struct by_outgoing *outgoing) {
+  if (mailer->length == BY_MAILER_LENGTH && !by_mailer_flush(mailer) && mailer->length == BY_MAILER_LENGTH)
+    mailer->unsent += outgoing->n;
+  else
+    mailer->waiting[mailer->length++] = *outgoing;
 }
 
-void by_outbox_add(struct by_outbox *outbox, const struct by_datagram_way *way, const struct iovec *pieces,
+void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_way *way, const struct iovec *pieces,
                    unsigned n) {
-  unsigned step = outbox->single ? 1 : n;
+  unsigned step = mailer->single ? 1 : n;
   for (unsigned i = 0; i < n; i += step)
-    add(outbox, &(struct by_outgoing){.way = *way, .pieces = pieces + i, .n = (uint16_t)step});
+    add(mailer, &(struct by_outgoing){.way = *way, .pieces = pieces + i, .n = (uint16_t)step});
 }

@@ -1,0 +1,79 @@
+/* UDP datagrams, many in one system call, and where the kernel can, many pieces
+ * in one datagram (UDP_GRO, UDP_SEGMENT). Addresses and ports as in packets,
+ * IPv4. All memory is there from the start. Nothing here blocks; one thread at a
+ * time. */
+#ifndef BY_NET_DATAGRAM_H
+#define BY_NET_DATAGRAM_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "fail.h"
+
+enum {
+  BY_DATAGRAMS = 16, /* received in one call */
+  BY_DATAGRAM_BYTES = 1 << 16,
+  BY_DATAGRAM_MOST = 65507, /* what UDP over IPv4 can carry */
+  BY_DATAGRAM_SEGMENTS = 64,
+  BY_DATAGRAM_CONTROL = 128,
+  BY_MAILER_LENGTH = 128, /* datagrams */
+};
+
+/* What concerns us of the headers of IP and UDP. */
+struct by_datagram_way {
+  uint32_t from; /* its port is the socket's; sending, 0: what the kernel chooses */
+  uint32_t to;
+  uint16_t to_port;
+  uint8_t ttl;
+  uint8_t tos;
+};
+
+/* Pieces of `size` bytes, but for the last, which may be shorter. */
+struct by_datagram {
+  uint8_t *bytes;
+  uint32_t n, size;
+  struct by_datagram_way way; /* to_port is the caller's to know */
+};
+
+struct by_mailbox {
+  struct mmsghdr messages[BY_DATAGRAMS];
+  struct iovec pieces[BY_DATAGRAMS];
+  struct sockaddr_in from[BY_DATAGRAMS];
+  _Alignas(struct cmsghdr) uint8_t control[BY_DATAGRAMS][BY_DATAGRAM_CONTROL];
+  _Alignas(64) uint8_t bytes[BY_DATAGRAMS][BY_DATAGRAM_BYTES];
+};
+
+/* A socket that tells by_mailbox all it can tell, takes pieces together and has room for many. Not told: `to` and
+ * `ttl`, which IP_PKTINFO and IP_RECVTTL ask for. */
+enum banyan_status by_datagram_prepare(int fd) BANYAN_CHECK;
+void by_mailbox_init(struct by_mailbox *mailbox);
+/* How many datagrams have come; does not wait. They stay until the next call. */
+int by_mailbox_receive(struct by_mailbox *mailbox, int fd);
+/* The i-th of them; one that was cut short is empty. */
+struct by_datagram by_mailbox_get(struct by_mailbox *mailbox, int i);
+
+struct by_outgoing {
+  struct by_datagram_way way;
+  const struct iovec *pieces;
+  uint16_t n;
+};
+
+/* Datagrams that are to leave by one socket. */
+struct by_mailer {
+  int fd;
+  bool patient; /* what finds no room in the socket stays for the next flush; else it is lost */
+  bool single;  /* one piece a datagram: the kernel or the way takes no more */
+  unsigned length;
+  uint64_t sent, unsent; /* pieces */
+  struct by_outgoing waiting[BY_MAILER_LENGTH];
+};
+
+/* Pieces of one size but for the last, which may be shorter; at most BY_DATAGRAM_SEGMENTS of at most BY_DATAGRAM_MOST
+ * bytes together. They and the list of them stay as they are until they have been flushed. */
+void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_way *way, const struct iovec *pieces, unsigned n);
+/* Sends what goes. What finds no route is counted and lost. True: nothing is left. */
+bool by_mailer_flush(struct by_mailer *mailer);
+
+#endif
