@@ -69,6 +69,7 @@ static bool tree_progress(struct by_fabric *fabric) {
   uint64_t before = packets(tree->worker), now = by_clock_now(&tree->clock);
   bool came = tree->io.take(tree->io.context, tree->worker, now);
   by_worker_progress(tree->worker, now);
+  if (tree->io.flush) tree->io.flush(tree->io.context);
   enum banyan_status status = by_worker_state(tree->worker);
   if (status != BANYAN_OK) fail(tree, status);
   return came || packets(tree->worker) != before || status != BANYAN_OK;
@@ -78,18 +79,23 @@ static uint64_t tree_deadline(const struct by_fabric *fabric) {
   return fabric->status == BANYAN_OK ? by_worker_deadline(tree_of(fabric)->worker) : UINT64_MAX;
 }
 
-static void tree_withdraw(struct by_fabric *fabric) {
-  struct tree_fabric *tree = tree_of(fabric);
-  (void)by_fail(BANYAN_ERR_CLOSED, "its calls were given up");
-  fail(tree, BANYAN_ERR_CLOSED);
+static void end(struct tree_fabric *tree) {
+  if (!tree->worker) return;
+  if (tree->io.close) tree->io.close(tree->io.context);
   by_worker_destroy(tree->worker);
   tree->worker = NULL;
 }
 
+static void tree_withdraw(struct by_fabric *fabric) {
+  struct tree_fabric *tree = tree_of(fabric);
+  (void)by_fail(BANYAN_ERR_CLOSED, "its calls were given up");
+  fail(tree, BANYAN_ERR_CLOSED);
+  end(tree);
+}
+
 static void tree_destroy(struct by_fabric *fabric) {
   struct tree_fabric *tree = tree_of(fabric);
-  by_worker_destroy(tree->worker);
-  if (tree->io.close) tree->io.close(tree->io.context);
+  end(tree);
   free(tree);
 }
 

@@ -10,7 +10,9 @@
 struct by_tree_io {
   /* Gives packets that have come to by_worker_take. True if there were any. */
   bool (*take)(void *context, struct by_worker *worker, uint64_t now);
-  /* The fabric is destroyed; may be NULL. */
+  /* All that is to be sent now has been given to the configuration's callback; may be NULL. */
+  void (*flush)(void *context);
+  /* Nothing is sent or taken any more: the fabric was withdrawn, or is destroyed. Once; may be NULL. */
   void (*close)(void *context);
   void *context;
   int poll_fd; /* see by_fabric */

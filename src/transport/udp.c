@@ -1,0 +1,266 @@
+#include "udp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/sock_diag.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "datagram.h"
+#include "fail.h"
+#include "socket.h"
+
+enum {
+  RUNS = 128,        /* datagrams that are being filled, or have found no room in the socket */
+  MOST_ROUNDS = 4,   /* of receiving, before others have their turn */
+  HOPS = 64,         /* IP's time to live */
+  CAN_BE_MARKED = 2, /* IP's ECT(0) */
+  MARKED = 3         /* IP's CE */
+};
+
+/* Fragments for one peer, of one size but for the last. */
+struct run {
+  struct iovec pieces[BY_DATAGRAM_SEGMENTS];
+  uint32_t n, size, bytes;
+  _Alignas(64) unsigned char memory[BY_DATAGRAM_MOST / 64 * 64];
+};
+
+struct by_udp_peer {
+  struct by_udp *udp;
+  struct by_datagram_way way;
+  struct run *run; /* NULL: nothing is collected */
+  uint32_t at;     /* among those that collect */
+};
+
+struct receiver {
+  uint16_t job;
+  by_udp_take take;
+  void *context;
+};
+
+struct by_udp {
+  int fd, port;
+  uint32_t n_receivers, last; /* who had the last packet */
+  struct receiver receivers[BY_UDP_JOBS];
+  uint32_t n_collecting;
+  struct by_udp_peer *collecting[RUNS];
+  uint32_t n_free, n_waiting; /* runs; those that wait are the mailer's */
+  struct run *free[RUNS], *waiting[RUNS];
+  struct by_udp_counters counters;
+  struct by_mailer mailer;
+  struct by_mailbox mailbox;
+  struct run runs[RUNS];
+};
+
+/* --- one socket --- */
+
+static bool bind_to(int fd, int port) {
+  struct sockaddr_in local = {
+      .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_ANY)};
+  return bind(fd, (struct sockaddr *)&local, sizeof local) == 0;
+}
+
+static enum banyan_status open_socket(struct by_udp *udp, int port, bool or_any) {
+  struct by_address local;
+  udp->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (udp->fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket for trees through switches");
+  BY_TRY(by_datagram_prepare(udp->fd));
+  if (!bind_to(udp->fd, port) && !(or_any && errno == EADDRINUSE && bind_to(udp->fd, 0)))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "UDP port %d for trees through switches", port);
+  BY_TRY(by_socket_get_local(udp->fd, &local));
+  udp->port = by_address_port(&local);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
+  /* Most of it is never touched: runs used last are used first. */
+  struct by_udp *udp = aligned_alloc(64, (sizeof *udp + 63) / 64 * 64);
+  if (!udp) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
+  udp->n_receivers = udp->last = udp->n_collecting = udp->n_waiting = 0;
+  udp->counters = (struct by_udp_counters){0};
+  udp->n_free = RUNS;
+  for (uint32_t i = 0; i < RUNS; i++) udp->free[i] = &udp->runs[RUNS - 1 - i];
+  enum banyan_status status = open_socket(udp, port, or_any);
+  if (status != BANYAN_OK) {
+    by_udp_destroy(udp);
+    return status;
+  }
+  udp->mailer.fd = udp->fd;
+  udp->mailer.patient = true;
+  udp->mailer.single = false;
+  udp->mailer.length = 0;
+  udp->mailer.sent = udp->mailer.unsent = 0;
+  by_mailbox_init(&udp->mailbox);
+  *out = udp;
+  return BANYAN_OK;
+}
+
+void by_udp_destroy(struct by_udp *udp) {
+  if (!udp) return;
+  if (udp->fd >= 0) close(udp->fd);
+  free(udp);
+}
+
+int by_udp_port(const struct by_udp *udp) {
+  return udp->port;
+}
+
+int by_udp_fd(const struct by_udp *udp) {
+  return udp->fd;
+}
+
+void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out) {
+  *out = udp->counters;
+  out->sent = udp->mailer.sent;
+  out->unsent += udp->mailer.unsent;
+}
+
+/* --- sending --- */
+
+enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_address *to, struct by_udp_peer **out) {
+  char text[BY_ADDRESS_TEXT];
+  const struct sockaddr_in *ip = (const struct sockaddr_in *)(const void *)&to->storage;
+  if (by_address_family(to) != AF_INET)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%s is no IPv4 address, which trees through switches need",
+                   by_address_print(to, text));
+  struct by_udp_peer *peer = calloc(1, sizeof *peer);
+  if (!peer) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
+  peer->udp = udp;
+  peer->way =
+      (struct by_datagram_way){.to = ip->sin_addr.s_addr, .to_port = ip->sin_port, .ttl = HOPS, .tos = CAN_BE_MARKED};
+  *out = peer;
+  return BANYAN_OK;
+}
+
+/* Its run is complete, and the mailer's. */
+static void end_run(struct by_udp_peer *peer) {
+  struct by_udp *udp = peer->udp;
+  struct by_udp_peer *last = udp->collecting[--udp->n_collecting];
+  udp->collecting[peer->at] = last;
+  last->at = peer->at;
+  udp->waiting[udp->n_waiting++] = peer->run;
+  by_mailer_add(&udp->mailer, &peer->way, peer->run->pieces, peer->run->n);
+  peer->run = NULL;
+}
+
+static bool post(struct by_udp *udp) {
+  if (!by_mailer_flush(&udp->mailer)) return false;
+  while (udp->n_waiting) udp->free[udp->n_free++] = udp->waiting[--udp->n_waiting];
+  return true;
+}
+
+bool by_udp_flush(struct by_udp *udp) {
+  if (!udp->n_collecting && !udp->n_waiting) return true;
+  while (udp->n_collecting) end_run(udp->collecting[udp->n_collecting - 1]);
+  return post(udp);
+}
+
+static bool begin_run(struct by_udp_peer *peer, uint32_t size) {
+  struct by_udp *udp = peer->udp;
+  if (!udp->n_free) (void)by_udp_flush(udp);
+  if (!udp->n_free) return false;
+  peer->run = udp->free[--udp->n_free];
+  peer->run->n = peer->run->bytes = 0;
+  peer->run->size = size;
+  peer->at = udp->n_collecting;
+  udp->collecting[udp->n_collecting++] = peer;
+  return true;
+}
+
+static bool continues(const struct run *run, uint32_t bytes) {
+  return run->bytes == run->n * run->size && bytes <= run->size && run->bytes + bytes <= sizeof run->memory &&
+         run->n < BY_DATAGRAM_SEGMENTS;
+}
+
+void by_udp_send(struct by_udp_peer *peer, const struct by_fragment *packet) {
+  struct by_udp *udp = peer->udp;
+  uint32_t bytes = by_fragment_bytes(packet);
+  if (peer->run && !continues(peer->run, bytes)) end_run(peer);
+  if (!peer->run && !begin_run(peer, bytes)) {
+    udp->counters.unsent++;
+    return;
+  }
+  struct run *run = peer->run;
+  run->pieces[run->n++] = (struct iovec){memcpy(run->memory + run->bytes, packet, bytes), bytes};
+  run->bytes += bytes;
+  if (continues(run, run->size)) return;
+  end_run(peer); /* at once: who takes it can begin, and its memory is still in the cache when it is used again */
+  (void)post(udp);
+}
+
+void by_udp_peer_destroy(struct by_udp_peer *peer) {
+  if (!peer) return;
+  if (peer->run) end_run(peer);
+  free(peer);
+}
+
+/* --- receiving --- */
+
+static struct receiver *find(struct by_udp *udp, uint16_t job) {
+  if (udp->last < udp->n_receivers && udp->receivers[udp->last].job == job) return &udp->receivers[udp->last];
+  for (uint32_t i = 0; i < udp->n_receivers; i++)
+    if (udp->receivers[i].job == job) return &udp->receivers[udp->last = i];
+  return NULL;
+}
+
+enum banyan_status by_udp_listen(struct by_udp *udp, uint16_t job, by_udp_take take, void *context) {
+  if (find(udp, job) || udp->n_receivers == BY_UDP_JOBS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "UDP port %d takes job %u already, or %d others", udp->port, job, BY_UDP_JOBS);
+  udp->receivers[udp->n_receivers++] = (struct receiver){.job = job, .take = take, .context = context};
+  return BANYAN_OK;
+}
+
+void by_udp_forget(struct by_udp *udp, uint16_t job) {
+  struct receiver *receiver = find(udp, job);
+  if (receiver) *receiver = udp->receivers[--udp->n_receivers];
+}
+
+/* More than half of the socket's room is taken: whoever sends should send less. */
+static bool is_filling(const struct by_udp *udp) {
+  uint32_t info[SK_MEMINFO_VARS];
+  socklen_t length = sizeof info;
+  if (getsockopt(udp->fd, SOL_SOCKET, SO_MEMINFO, info, &length) || length <= SK_MEMINFO_RCVBUF * sizeof *info)
+    return false;
+  return info[SK_MEMINFO_RMEM_ALLOC] > info[SK_MEMINFO_RCVBUF] / 2;
+}
+
+static void take_packet(struct by_udp *udp, struct by_fragment *packet, uint32_t bytes, bool mark, uint64_t now) {
+  const struct receiver *receiver = bytes < sizeof *packet ? NULL : find(udp, packet->job);
+  udp->counters.received++;
+  if (!receiver) {
+    udp->counters.strange++;
+    return;
+  }
+  if (mark) by_fragment_mark(packet, bytes);
+  receiver->take(receiver->context, packet, bytes, now);
+}
+
+static void take_datagram(struct by_udp *udp, const struct by_datagram *datagram, bool filling, uint64_t now) {
+  bool mark = filling || (datagram->way.tos & 3) == MARKED;
+  if (datagram->size == 0 || datagram->size % BY_FRAGMENT_LINE) {
+    udp->counters.strange++;
+    return;
+  }
+  for (uint32_t at = 0; at < datagram->n; at += datagram->size) {
+    uint32_t left = datagram->n - at, bytes = left < datagram->size ? left : datagram->size;
+    take_packet(udp, (struct by_fragment *)(void *)(datagram->bytes + at), bytes, mark, now);
+  }
+}
+
+bool by_udp_progress(struct by_udp *udp, uint64_t now) {
+  int rounds = 0, n = BY_DATAGRAMS;
+  while (rounds < MOST_ROUNDS && n == BY_DATAGRAMS) {
+    n = by_mailbox_receive(&udp->mailbox, udp->fd);
+    if (n == 0) break;
+    bool filling = is_filling(udp);
+    for (int i = 0; i < n; i++) {
+      struct by_datagram datagram = by_mailbox_get(&udp->mailbox, i);
+      take_datagram(udp, &datagram, filling, now);
+    }
+    (void)by_udp_flush(udp);
+    rounds++;
+  }
+  if (!rounds) (void)by_udp_flush(udp);
+  return rounds > 0;
+}

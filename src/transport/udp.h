@@ -1,0 +1,59 @@
+/* An end of trees through switches, on UDP: one socket for all trees that this
+ * process has part in, as a worker or as a server. Fragments are collected and
+ * leave together; what comes is handed out by job. IPv4, as switches know no
+ * other. Never blocks; all memory is there from the start. One thread at a time. */
+#ifndef BY_TRANSPORT_UDP_H
+#define BY_TRANSPORT_UDP_H
+
+#include "address.h"
+#include "clock.h"
+#include "fabric.h"
+#include "fragment.h"
+#include "worker.h"
+
+enum { BY_UDP_JOBS = 256 };
+
+struct by_udp;
+struct by_udp_peer; /* one whom fragments are sent to */
+
+typedef void (*by_udp_take)(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now);
+
+struct by_udp_counters {
+  uint64_t sent, unsent; /* fragments; unsent: no route, or no room for too long */
+  uint64_t received;
+  uint64_t strange; /* no fragment, or of a job that nobody takes */
+};
+
+/* On this port of all interfaces, or if it is taken and `or_any` on another one. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out);
+/* Peers and receivers are gone by then. NULL is allowed. */
+void by_udp_destroy(struct by_udp *udp);
+int by_udp_port(const struct by_udp *udp);
+/* Readable when something has come, writable when there is room for what had none. */
+int by_udp_fd(const struct by_udp *udp);
+
+/* Calls `take` with each packet that comes for the job, at an address divisible by 64, marked where queues are filling;
+ * whether it is a fragment otherwise is not looked at. BANYAN_ERR_ARGUMENT: somebody has that job already, or
+ * BY_UDP_JOBS are there. */
+BANYAN_CHECK enum banyan_status by_udp_listen(struct by_udp *udp, uint16_t job, by_udp_take take, void *context);
+void by_udp_forget(struct by_udp *udp, uint16_t job);
+/* Hands out what has come, some megabytes at most, and sends what is collected. True if anything came. */
+bool by_udp_progress(struct by_udp *udp, uint64_t now);
+
+/* To this IPv4 address. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_address *to,
+                                                   struct by_udp_peer **out);
+/* NULL is allowed. */
+void by_udp_peer_destroy(struct by_udp_peer *peer);
+/* A copy of it leaves with the next flush, or before. */
+void by_udp_send(struct by_udp_peer *peer, const struct by_fragment *packet);
+/* Sends what is collected. False: some of it found no room in the socket and stays for the next time. */
+bool by_udp_flush(struct by_udp *udp);
+void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out);
+
+/* A fabric to the server at `to`; `config` but for emit and context. The socket must outlive it. */
+BANYAN_CHECK enum banyan_status by_udp_fabric_create(struct by_udp *udp, const struct by_address *to,
+                                                     const struct by_worker_config *config,
+                                                     const struct by_clock *clock, struct by_fabric **out);
+
+#endif

@@ -1,0 +1,285 @@
+/* The UDP end of trees through switches, over the loopback interface: fragments arrive as they were sent, go to whom
+ * they are for, and workers and a server come to their sums over it. */
+#include <arpa/inet.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "clock.h"
+#include "rng.h"
+#include "server.h"
+#include "udp.h"
+
+enum { WORKERS = 3, SLOTS = 64, LINES = 4 };
+
+struct packet {
+  struct by_fragment head;
+  unsigned char payload[BY_FRAGMENT_LINES * BY_FRAGMENT_LINE];
+};
+
+/* What has come, in order. */
+struct seen {
+  uint32_t n, bytes, marked;
+  uint32_t epochs[4096];
+  unsigned char last;
+};
+
+static void see(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
+  struct seen *seen = context;
+  assert_int_equal(now, 7);
+  assert_int_equal((uintptr_t)packet % 64, 0);
+  assert_int_equal(by_fragment_check(packet, (uint32_t)bytes), BY_FRAGMENT_SOUND);
+  assert_true(seen->n < 4096);
+  seen->epochs[seen->n++] = packet->epoch;
+  seen->bytes += (uint32_t)bytes;
+  seen->marked += (packet->flags & BY_FRAGMENT_CE) != 0;
+  seen->last = ((const unsigned char *)packet)[bytes - 1];
+}
+
+static struct by_udp *open_udp(struct by_address *address) {
+  struct by_udp *udp = NULL;
+  assert_ok(by_udp_create(0, false, &udp));
+  assert_ok(by_address_parse_host("127.0.0.1", by_udp_port(udp), address));
+  return udp;
+}
+
+static void wait_for(struct by_udp *udp) {
+  struct pollfd poll_fd = {.fd = by_udp_fd(udp), .events = POLLIN};
+  assert_int_equal(poll(&poll_fd, 1, 10000), 1);
+}
+
+static void send_packet(struct by_udp_peer *peer, uint16_t job, uint32_t epoch, uint8_t lines) {
+  struct packet packet;
+  by_fragment_begin(&packet.head, BY_FRAGMENT_UP, 1);
+  packet.head.job = job;
+  packet.head.epoch = epoch;
+  packet.head.dtype = BY_FRAGMENT_PAIRS;
+  packet.head.lines = lines;
+  memset(packet.payload, (int)epoch & 255, (size_t)lines * BY_FRAGMENT_LINE);
+  by_fragment_seal(&packet.head);
+  by_udp_send(peer, &packet.head);
+}
+
+static void see_all(struct by_udp *udp, const struct seen *seen, uint32_t n) {
+  while (seen->n < n) {
+    wait_for(udp);
+    assert_true(by_udp_progress(udp, 7));
+  }
+  assert_int_equal(seen->n, n);
+  assert_false(by_udp_progress(udp, 7));
+}
+
+static void test_order(void **state) {
+  (void)state;
+  struct by_address here, there;
+  struct by_udp *a = open_udp(&here), *b = open_udp(&there);
+  struct by_udp_peer *peer;
+  struct by_udp_counters counters;
+  static struct seen seen;
+  struct by_rng rng;
+  uint32_t bytes = 0;
+  by_rng_init(&rng, 5);
+  seen = (struct seen){0};
+  assert_ok(by_udp_peer_create(a, &there, &peer));
+  assert_ok(by_udp_listen(b, 9, see, &seen));
+  for (uint32_t i = 0; i < 500; i++) { /* of one size, and of many */
+    uint8_t lines = i < 200 ? 22 : (uint8_t)by_rng_below(&rng, 12);
+    bytes += 64 * (1u + lines);
+    send_packet(peer, 9, i, lines);
+    if (i % 64 == 63) see_all(b, &seen, by_udp_flush(a) ? i + 1 : 0);
+  }
+  assert_true(by_udp_flush(a));
+  see_all(b, &seen, 500);
+  for (uint32_t i = 0; i < 500; i++) assert_int_equal(seen.epochs[i], i);
+  assert_int_equal(seen.bytes, bytes);
+  by_udp_count(a, &counters);
+  assert_int_equal(counters.sent, 500);
+  assert_int_equal(counters.unsent, 0);
+  by_udp_peer_destroy(peer);
+  by_udp_destroy(a);
+  by_udp_destroy(b);
+}
+
+static void test_jobs(void **state) {
+  (void)state;
+  struct by_address here;
+  struct by_udp *udp = open_udp(&here);
+  struct by_udp_peer *peer, *other;
+  struct by_udp_counters counters;
+  static struct seen first, second;
+  first = second = (struct seen){0};
+  assert_ok(by_udp_peer_create(udp, &here, &peer));
+  assert_ok(by_udp_peer_create(udp, &here, &other));
+  assert_ok(by_udp_listen(udp, 1, see, &first));
+  assert_ok(by_udp_listen(udp, 2, see, &second));
+  assert_status(by_udp_listen(udp, 1, see, &second), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "takes job 1 already"));
+  for (uint32_t i = 0; i < 30; i++) send_packet(i % 2 ? peer : other, (uint16_t)(i % 3), i, (uint8_t)(i % 2));
+  assert_true(by_udp_flush(udp));
+  see_all(udp, &first, 10);
+  assert_int_equal(second.n, 10);
+  by_udp_forget(udp, 1);
+  send_packet(peer, 1, 99, 0);
+  by_udp_peer_destroy(peer); /* what was collected still goes */
+  assert_true(by_udp_flush(udp));
+  wait_for(udp);
+  assert_true(by_udp_progress(udp, 7));
+  assert_int_equal(first.n, 10);
+  by_udp_count(udp, &counters);
+  assert_int_equal(counters.strange, 11);
+  by_udp_peer_destroy(other);
+  by_udp_destroy(udp);
+}
+
+/* What is no row of whole lines is dropped; others' fragments come all the same. */
+static void test_strangers(void **state) {
+  (void)state;
+  struct by_address here;
+  struct by_udp *udp = open_udp(&here);
+  struct by_udp_peer *peer;
+  struct by_udp_counters counters;
+  static struct seen seen;
+  static char junk[3000];
+  int fd = socket(AF_INET, SOCK_DGRAM, 0);
+  seen = (struct seen){0};
+  assert_ok(by_udp_peer_create(udp, &here, &peer));
+  assert_ok(by_udp_listen(udp, 0, see, &seen));
+  for (size_t n = 0; n < sizeof junk; n = 2 * n + 1)
+    if (n % 64) assert_int_equal(sendto(fd, junk, n, 0, (struct sockaddr *)&here.storage, here.length), (ssize_t)n);
+  send_packet(peer, 0, 3, 1);
+  assert_true(by_udp_flush(udp));
+  see_all(udp, &seen, 1);
+  by_udp_count(udp, &counters);
+  assert_true(counters.strange >= 10);
+  close(fd);
+  by_udp_peer_destroy(peer);
+  by_udp_destroy(udp);
+}
+
+static void test_taken_port(void **state) {
+  (void)state;
+  struct by_address here, six;
+  struct by_udp *a = open_udp(&here), *b = NULL;
+  struct by_udp_peer *peer;
+  assert_status(by_udp_create(by_udp_port(a), false, &b), BANYAN_ERR_SYSTEM);
+  assert_non_null(strstr(banyan_error_text(), "UDP port"));
+  assert_ok(by_udp_create(by_udp_port(a), true, &b));
+  assert_true(by_udp_port(b) != by_udp_port(a));
+  assert_ok(by_address_parse("[::1]:7", &six));
+  assert_status(by_udp_peer_create(a, &six, &peer), BANYAN_ERR_UNSUPPORTED);
+  assert_non_null(strstr(banyan_error_text(), "[::1]:7 is no IPv4 address"));
+  by_udp_destroy(a);
+  by_udp_destroy(b);
+}
+
+/* --- a whole tree without switches --- */
+
+static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
+
+struct tree {
+  struct by_udp *at_server, *at_workers; /* two workers share a socket with each other */
+  struct by_server *server;
+  struct by_udp_peer *peers[WORKERS];
+  struct by_fabric *fabrics[WORKERS];
+};
+
+static void from_server(void *context, const struct by_fragment *packet, int to) {
+  const struct tree *tree = context;
+  by_udp_send(tree->peers[to], packet);
+}
+
+static void to_server(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
+  const struct tree *tree = context;
+  (void)now;
+  by_server_take(tree->server, packet, bytes);
+}
+
+static void make_tree(struct tree *tree, struct by_udp **sockets) {
+  struct by_server_way ways[WORKERS] = {{0}};
+  struct by_address server, at;
+  tree->at_server = open_udp(&server);
+  struct by_server_config config = {.job = 4,
+                                    .key = 1,
+                                    .workers = WORKERS,
+                                    .slots = SLOTS,
+                                    .lines = LINES,
+                                    .secret = secret,
+                                    .secret_bytes = sizeof secret,
+                                    .ways = ways,
+                                    .emit = from_server,
+                                    .context = tree};
+  assert_ok(by_server_create(&config, &tree->server));
+  assert_ok(by_udp_listen(tree->at_server, 4, to_server, tree));
+  for (unsigned w = 0; w < WORKERS; w++) {
+    struct by_worker_config worker = {
+        .job = 4, .key = 1, .rank = w, .workers = WORKERS, .slots = SLOTS, .lines = LINES, .patience = 20 * BY_SECOND};
+    memcpy(worker.secret, secret, sizeof secret);
+    sockets[w] = open_udp(&at);
+    assert_ok(by_udp_peer_create(tree->at_server, &at, &tree->peers[w]));
+    assert_ok(by_udp_fabric_create(sockets[w], &server, &worker, &by_clock_system, &tree->fabrics[w]));
+    assert_int_equal(tree->fabrics[w]->poll_fd, by_udp_fd(sockets[w]));
+  }
+}
+
+static float value(unsigned worker, size_t i) {
+  if (i % 1000 == 17) return worker == i / 1000 % WORKERS ? INFINITY : 1;
+  if (i % 1000 == 18) return worker == 1 ? NAN : 2;
+  return (float)(i % 1021 + worker);
+}
+
+static void check_sums(float *const *sums, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    float wanted = 0;
+    for (unsigned w = 0; w < WORKERS; w++) wanted += value(w, i);
+    for (unsigned w = 0; w < WORKERS; w++)
+      if (isnan(wanted) ? !isnan(sums[w][i]) : sums[w][i] != wanted)
+        fail_msg("worker %u, element %zu: %g instead of %g", w, i, (double)sums[w][i], (double)wanted);
+  }
+}
+
+static void test_sums(void **state) {
+  (void)state;
+  enum { COUNT = 100000 };
+  struct tree tree = {0};
+  struct by_udp *sockets[WORKERS];
+  float *values[WORKERS];
+  uint32_t numbers[WORKERS], done = 0;
+  struct by_frame stamp = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
+  make_tree(&tree, sockets);
+  for (unsigned w = 0; w < WORKERS; w++) {
+    values[w] = malloc(COUNT * sizeof(float));
+    for (size_t i = 0; i < COUNT; i++) values[w][i] = value(w, i);
+    const struct by_fabric_ops *ops = tree.fabrics[w]->ops;
+    assert_true(ops->begin(tree.fabrics[w], &stamp, values[w], values[w], COUNT * sizeof(float), &numbers[w]));
+    ops->advance(tree.fabrics[w], numbers[w], COUNT * sizeof(float));
+  }
+  while (done != (1u << WORKERS) - 1) {
+    for (unsigned w = 0; w < WORKERS; w++) {
+      struct by_fabric *fabric = tree.fabrics[w];
+      (void)fabric->ops->progress(fabric);
+      assert_int_equal(fabric->status, BANYAN_OK);
+      if (!(done >> w & 1) && fabric->ops->done(fabric, numbers[w]) == COUNT * sizeof(float)) done |= 1u << w;
+    }
+    (void)by_udp_progress(tree.at_server, 0);
+  }
+  check_sums(values, COUNT);
+  for (unsigned w = 0; w < WORKERS; w++) {
+    tree.fabrics[w]->ops->destroy(tree.fabrics[w]);
+    by_udp_peer_destroy(tree.peers[w]);
+    by_udp_destroy(sockets[w]);
+    free(values[w]);
+  }
+  by_udp_destroy(tree.at_server);
+  by_server_destroy(tree.server);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_order),      cmocka_unit_test(test_jobs), cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_taken_port), cmocka_unit_test(test_sums),
+  };
+  return cmocka_run_group_tests_name("udp", tests, NULL, NULL);
+}
