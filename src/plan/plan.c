@@ -44,6 +44,16 @@ static void mix_array(uint64_t *hash, const uint32_t *items, uint32_t n) {
   for (uint32_t i = 0; items && i < n; i++) mix(hash, items[i]);
 }
 
+/* Most trees have none. */
+static void mix_ports(uint64_t *hash, const struct by_group *group) {
+  if (group->n_forwards) mix_array(hash, group->forwards, group->n_forwards);
+  if (group->n_ports) mix(hash, group->n_ports);
+  for (uint32_t i = 0; i < group->n_ports; i++) {
+    mix(hash, (uint64_t)group->ports[i].at << 32 | group->ports[i].towards);
+    mix_string(hash, group->ports[i].interface);
+  }
+}
+
 static void mix_group(uint64_t *hash, const struct by_group *group) {
   mix(hash, group->kind);
   mix_real(hash, group->share);
@@ -56,6 +66,7 @@ static void mix_group(uint64_t *hash, const struct by_group *group) {
   mix(hash, group->n_twigs);
   for (uint32_t i = 0; i < group->n_twigs; i++)
     mix(hash, (uint64_t)group->twigs[i].child << 32 | group->twigs[i].parent);
+  mix_ports(hash, group);
 }
 
 static void mix_class(uint64_t *hash, const struct by_class *class_) {

@@ -13,8 +13,8 @@
 #include "arena.h"
 #include "fail.h"
 
-/* Ranks at the leaves of a tree through switches. */
-enum { BY_PLAN_MOST_WORKERS = 64 };
+/* Of a tree through switches: ranks at its leaves, and switches on a rank's way. */
+enum { BY_PLAN_MOST_WORKERS = 64, BY_PLAN_MOST_HOPS = 8 };
 
 enum by_vertex_kind { BY_VERTEX_RANK, BY_VERTEX_HELPER, BY_VERTEX_SWITCH, BY_VERTEX_SERVER };
 
@@ -28,6 +28,12 @@ struct by_vertex {
  * goes up before anything else, the result comes down after everything else. */
 struct by_twig {
   uint32_t child, parent; /* vertices; the parent stands in the group's order */
+};
+
+/* The interface of a switch by which it reaches its parent or a child. */
+struct by_group_port {
+  uint32_t at, towards; /* vertices */
+  const char *interface;
 };
 
 enum by_group_kind {
@@ -58,7 +64,11 @@ struct by_group {
   uint32_t *radix; /* each >= 2, so none for n = 1; not for one tree */
   uint32_t n_twigs;
   struct by_twig *twigs; /* ascending by child */
-  double rate;           /* bit/s the planner promised; 0: unknown */
+  uint32_t n_forwards;
+  uint32_t *forwards; /* vertices, ascending: switches that do not add. Of a tree, as are ports */
+  uint32_t n_ports;
+  struct by_group_port *ports; /* ascending by `at`, then `towards`; those that are known */
+  double rate;                 /* bit/s the planner promised; 0: unknown */
 };
 
 struct by_class {
@@ -132,6 +142,10 @@ BANYAN_CHECK enum banyan_status by_plan_draw(const struct by_plan *plan, struct 
 /* "rank", "helper", "switch", "server"; "tree", "rotated", "exchange": as in JSON. NULL beyond. Static storage. */
 const char *by_vertex_kind_name(enum by_vertex_kind kind);
 const char *by_group_kind_name(enum by_group_kind kind);
+/* Whether a switch of the group adds. */
+bool by_group_adds(const struct by_group *group, uint32_t vertex);
+/* The interface of switch `at` towards a neighbour, NULL if the plan does not say; both are vertices. */
+const char *by_group_interface(const struct by_group *group, uint32_t at, uint32_t towards);
 
 /* One of the plans that need no file, over n ranks: "ring", "tree:4" and so
  * on, see by_plan_builtin_list. The caller owns *out. Memory and time grow
@@ -153,7 +167,8 @@ BANYAN_CHECK enum banyan_status by_plan_named(const char *text, uint32_t n, stru
 /* A plan whose ranks are hosts becomes one over the ranks that run on them: host_of_rank[r] is rank r's host, and every
  * host has a rank. Ranks of a host combine first. With L ranks on the host that has fewest, each group becomes L
  * groups of a slice each: in the j-th, the j-th rank of every host takes the host's place and the others are its
- * twigs. Helpers, switches and servers stay. The caller owns *out. Cost: ranks times groups. */
+ * twigs. Helpers and switches stay; a server becomes L servers, one for each of its tree's groups. The caller owns
+ * *out. Cost: ranks times groups. */
 BANYAN_CHECK enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank,
                                                uint32_t n_ranks, struct by_plan **out);
 /* Whether the executor can run all that are no ranks: helpers. BANYAN_ERR_UNSUPPORTED names the first other. */
@@ -167,9 +182,9 @@ bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *gro
 BANYAN_CHECK enum banyan_status by_plan_among_ranks(const struct by_plan *plan, struct by_plan **out);
 /* Whether a group's root is a server, so that its inner vertices are switches. */
 bool by_group_has_server(const struct by_plan *plan, const struct by_group *group);
-/* Whether trees with a switch or a server can be run: single trees, the same up and down, a server at the root,
- * switches between, and at most BY_PLAN_MOST_WORKERS ranks at the leaves, each with any number of twigs.
- * BANYAN_ERR_UNSUPPORTED names group and vertex. */
+/* Whether trees with a switch or a server can be run: single trees, the same up and down, at the root a server that no
+ * other tree has, switches between, at most BY_PLAN_MOST_HOPS on a way, and at most BY_PLAN_MOST_WORKERS ranks at the
+ * leaves, each with any number of twigs. BANYAN_ERR_UNSUPPORTED names group and vertex. */
 BANYAN_CHECK enum banyan_status by_plan_check_switches(const struct by_plan *plan);
 /* The plan as its ranks see it: where it goes through switches they send to the server, which answers. Switches stay as
  * vertices that are in no tree; groups, shares and the version are the same. The caller owns *out. Fails as

@@ -104,6 +104,7 @@ static void renumber(const struct cut *cut, uint32_t *place) {
   }
   group->root = place[group->root];
   group->n = n;
+  group->n_forwards = group->n_ports = 0;
 }
 
 static enum banyan_status cut_down(struct by_plan *plan, struct by_group *group) {

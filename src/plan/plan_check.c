@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan.h"
+#include "plan_make.h"
 #include "text.h"
 
 /* Three times 0.333333 is still 1. */
@@ -14,8 +15,9 @@ struct check {
   const struct by_plan *plan;
   uint32_t class_, tree; /* being looked at */
   uint32_t stamp;
-  uint32_t *seen;  /* of each vertex: the stamp of the last group that has it */
-  uint32_t *state; /* of each position: a stamp */
+  uint32_t *seen;     /* of each vertex: the stamp of the last group that has it */
+  uint32_t *state;    /* of each position: a stamp */
+  uint32_t *position; /* scratch, for each vertex */
 };
 
 #define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
@@ -162,7 +164,8 @@ static enum banyan_status check_group(struct check *check, const struct by_group
   BY_TRY(check_order(check, group, &ranks));
   BY_TRY(check_twigs(check, group, &ranks));
   if (ranks != check->plan->n_ranks) return missing_rank(check);
-  return check_shape(check, group);
+  BY_TRY(check_shape(check, group));
+  return by_group_check_ports(check->plan, group, check->position);
 }
 
 static enum banyan_status within(const struct check *check) {
@@ -210,12 +213,15 @@ enum banyan_status by_plan_validate(const struct by_plan *plan) {
   struct check check = {.plan = plan};
   check.seen = calloc(plan->n_vertices, sizeof *check.seen);
   check.state = calloc(plan->n_vertices, sizeof *check.state);
+  check.position = calloc(plan->n_vertices, sizeof *check.position);
   enum banyan_status status = BANYAN_OK;
-  if (!check.seen || !check.state) status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the plan");
+  if (!check.seen || !check.state || !check.position)
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the plan");
   if (status == BANYAN_OK) status = check_vertices(plan);
   if (status == BANYAN_OK) status = check_names_differ(plan);
   if (status == BANYAN_OK) status = check_classes(&check);
   free(check.seen);
   free(check.state);
+  free(check.position);
   return status;
 }

@@ -42,14 +42,17 @@ struct expansion {
   struct by_plan *plan;
   const struct hosts *hosts;
   const struct by_plan *over_hosts;
+  const uint32_t *others; /* by_plan_add_others */
   const struct by_group *from;
-  uint32_t leader; /* the leader-th rank of each host leads */
+  uint32_t leaders; /* of each host */
+  uint32_t leader;  /* the leader-th rank of each host leads */
 };
 
 /* The vertex that stands for one of the plan over hosts. */
-static uint32_t map_vertex(const struct expansion *e, uint32_t vertex) {
+static uint32_t map_vertex(const void *expansion, uint32_t vertex) {
+  const struct expansion *e = expansion;
   uint32_t n_hosts = e->over_hosts->n_ranks;
-  if (vertex >= n_hosts) return vertex - n_hosts + e->plan->n_ranks;
+  if (vertex >= n_hosts) return e->others[(size_t)(vertex - n_hosts) * e->leaders + e->leader];
   return e->hosts->rank[e->hosts->start[vertex] + e->leader];
 }
 
@@ -90,52 +93,37 @@ static enum banyan_status add_ranks(const struct expansion *e, struct by_group *
     uint32_t parent = map_vertex(e, e->hosts->anchor[e->hosts->host_of[r]]);
     if (parent != r) to->twigs[to->n_twigs++] = (struct by_twig){.child = r, .parent = parent};
   }
-  return BANYAN_OK;
+  return by_group_copy_ports(e->plan, to, e->from, map_vertex, e);
 }
 
-/* Fills a class of `plan` with what `from` of `over_hosts` becomes. */
-static enum banyan_status expand_class(struct by_plan *plan, const struct hosts *hosts,
-                                       const struct by_plan *over_hosts, const struct by_class *from, uint32_t leaders,
-                                       struct by_class *to) {
-  struct expansion e = {.plan = plan, .hosts = hosts, .over_hosts = over_hosts};
+/* Fills a class of the plan with what `from` becomes. */
+static enum banyan_status expand_class(struct expansion *e, const struct by_class *from, struct by_class *to) {
+  uint32_t leaders = e->leaders;
   if ((uint64_t)from->n_groups * leaders > BY_PLAN_MOST_GROUPS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u trees for each of %u ranks of a host: most are %d", from->n_groups,
                    leaders, BY_PLAN_MOST_GROUPS);
-  BY_TRY(by_plan_add_groups(plan, to, from->n_groups * leaders));
+  BY_TRY(by_plan_add_groups(e->plan, to, from->n_groups * leaders));
   for (uint32_t g = 0; g < from->n_groups; g++) {
     struct by_group *first = &to->groups[g * leaders];
-    e.from = &from->groups[g];
-    BY_TRY(copy_shape(&e, leaders, first));
-    for (e.leader = 0; e.leader < leaders; e.leader++) {
-      first[e.leader] = first[0];
-      BY_TRY(add_ranks(&e, &first[e.leader]));
+    e->from = &from->groups[g];
+    BY_TRY(copy_shape(e, leaders, first));
+    for (e->leader = 0; e->leader < leaders; e->leader++) {
+      first[e->leader] = first[0];
+      BY_TRY(add_ranks(e, &first[e->leader]));
     }
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status copy_vertices(struct by_plan *plan, const struct hosts *hosts,
-                                        const struct by_plan *over_hosts) {
-  uint32_t others = over_hosts->n_vertices - over_hosts->n_ranks;
-  BY_TRY(by_plan_add_vertices(plan, hosts->n_ranks, others));
-  for (uint32_t i = 0; i < others; i++) {
-    struct by_vertex *vertex = &plan->vertices[hosts->n_ranks + i];
-    *vertex = over_hosts->vertices[over_hosts->n_ranks + i];
-    vertex->name = by_arena_string(&plan->arena, vertex->name);
-    if (!vertex->name) return by_plan_no_memory();
-  }
-  return BANYAN_OK;
-}
-
 static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts, const struct by_plan *over_hosts) {
+  struct expansion e = {.plan = plan, .hosts = hosts, .over_hosts = over_hosts, .leaders = hosts->fewest};
   plan->chunk = over_hosts->chunk;
   plan->facts = over_hosts->facts;
-  BY_TRY(copy_vertices(plan, hosts, over_hosts));
+  BY_TRY(by_plan_add_others(plan, over_hosts, hosts->n_ranks, hosts->fewest, &e.others));
   BY_TRY(by_plan_add_classes(plan, over_hosts->n_classes));
   for (uint32_t i = 0; i < plan->n_classes; i++) {
-    const struct by_class *from = &over_hosts->classes[i];
-    plan->classes[i].up_to = from->up_to;
-    BY_TRY(expand_class(plan, hosts, over_hosts, from, hosts->fewest, &plan->classes[i]));
+    plan->classes[i].up_to = over_hosts->classes[i].up_to;
+    BY_TRY(expand_class(&e, &over_hosts->classes[i], &plan->classes[i]));
   }
   return BANYAN_OK;
 }
@@ -224,9 +212,10 @@ static enum banyan_status add_choice(struct by_plan *plan, const struct hosts *h
   struct by_plan *over_hosts = NULL;
   const char *name = hosts->n_hosts <= choice->few ? choice->for_few : choice->for_more;
   BY_TRY(by_plan_builtin(name, hosts->n_hosts, &over_hosts));
+  struct expansion e = {
+      .plan = plan, .hosts = hosts, .over_hosts = over_hosts, .leaders = choice->split ? hosts->fewest : 1};
   class_->up_to = choice->up_to;
-  enum banyan_status status =
-      expand_class(plan, hosts, over_hosts, over_hosts->classes, choice->split ? hosts->fewest : 1, class_);
+  enum banyan_status status = expand_class(&e, over_hosts->classes, class_);
   by_plan_destroy(over_hosts);
   return status;
 }

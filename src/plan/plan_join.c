@@ -86,6 +86,10 @@ static enum banyan_status copy_twigs(const struct joining *j, const struct by_gr
   return BANYAN_OK;
 }
 
+static uint32_t joined_vertex(const void *joining, uint32_t vertex) {
+  return ((const struct joining *)joining)->vertex[vertex];
+}
+
 static enum banyan_status copy_group(const struct joining *j, const struct by_group *from, struct by_group *to) {
   *to = *from;
   BY_TRY(copy(j->plan, from->order, from->n, &to->order));
@@ -94,6 +98,7 @@ static enum banyan_status copy_group(const struct joining *j, const struct by_gr
   to->down = to->up;
   if (from->down != from->up) BY_TRY(copy(j->plan, from->down, from->n, &to->down));
   if (from->n_radix) BY_TRY(copy(j->plan, from->radix, from->n_radix, &to->radix));
+  BY_TRY(by_group_copy_ports(j->plan, to, from, joined_vertex, j));
   return copy_twigs(j, from, to);
 }
 

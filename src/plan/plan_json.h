@@ -1,5 +1,5 @@
-/* What the two halves of the JSON reader share: the document's (plan_json.c)
- * and one tree's (plan_json_group.c). */
+/* What the parts of the JSON reader share: the document's (plan_json.c), one
+ * tree's (plan_json_group.c), and its switches' (plan_json_ports.c). */
 #ifndef BY_PLAN_PLAN_JSON_H
 #define BY_PLAN_PLAN_JSON_H
 
@@ -16,5 +16,10 @@ struct by_plan_reader {
 /* Reads an element of "trees" into `group`, all zeros before. */
 BANYAN_CHECK enum banyan_status by_plan_read_group(const struct by_plan_reader *reader, const struct by_place *place,
                                                    const json_t *value, struct by_group *group);
+/* Its "forwards" and "ports", if it has them. */
+BANYAN_CHECK enum banyan_status by_plan_read_ports(const struct by_plan_reader *reader, const struct by_place *place,
+                                                   const json_t *value, struct by_group *group);
+BANYAN_CHECK enum banyan_status by_plan_find_vertex(const struct by_plan_reader *reader, const struct by_place *place,
+                                                    const char *name, uint32_t *out);
 
 #endif

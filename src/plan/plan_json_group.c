@@ -9,7 +9,7 @@ static const uint32_t nowhere = UINT32_MAX;
 
 /* The fields of each kind. */
 static const char *const fields[] = {
-    "kind, share, order, root, up, down, twigs, rate, height",
+    "kind, share, order, root, up, down, twigs, forwards, ports, rate, height",
     "kind, share, order, radix, root, up, down, twigs, rate, height",
     "kind, share, order, radix, twigs, rate, height",
 };
@@ -26,9 +26,9 @@ static const char *name_at(const struct part *part, uint32_t position) {
   return part->reader->plan->vertices[part->group->order[position]].name;
 }
 
-static enum banyan_status find_vertex(const struct part *part, const struct by_place *place, const char *name,
-                                      uint32_t *out) {
-  const json_t *vertex = json_object_get(part->reader->vertex_of, name);
+enum banyan_status by_plan_find_vertex(const struct by_plan_reader *reader, const struct by_place *place,
+                                       const char *name, uint32_t *out) {
+  const json_t *vertex = json_object_get(reader->vertex_of, name);
   if (!vertex) return by_doc_fail(place, "there is no vertex \"%.64s\"", name);
   *out = (uint32_t)json_integer_value(vertex);
   return BANYAN_OK;
@@ -38,13 +38,13 @@ static enum banyan_status take_vertex(const struct part *part, const struct by_p
                                       uint32_t *out) {
   const char *name;
   BY_TRY(by_doc_string(place, value, &name));
-  return find_vertex(part, place, name, out);
+  return by_plan_find_vertex(part->reader, place, name, out);
 }
 
 static enum banyan_status find_position(const struct part *part, const struct by_place *place, const char *name,
                                         uint32_t *out) {
   uint32_t vertex = 0;
-  BY_TRY(find_vertex(part, place, name, &vertex));
+  BY_TRY(by_plan_find_vertex(part->reader, place, name, &vertex));
   *out = part->reader->position[vertex];
   return *out != nowhere ? BANYAN_OK : by_doc_fail(place, "vertex \"%.64s\" is not in this tree", name);
 }
@@ -75,7 +75,7 @@ static enum banyan_status take_members(const struct part *part, const json_t *ro
   json_object_foreach((json_t *)up, key, value) {
     struct by_place here = {.above = &up_place, .key = key};
     if (strcmp(key, json_string_value(root)) == 0) return by_doc_fail(&here, "the root has no parent");
-    BY_TRY(find_vertex(part, &here, key, &part->group->order[i++]));
+    BY_TRY(by_plan_find_vertex(part->reader, &here, key, &part->group->order[i++]));
   }
   qsort(part->group->order, part->group->n, sizeof *part->group->order, compare_numbers);
   return BANYAN_OK;
@@ -170,7 +170,7 @@ static enum banyan_status take_twigs(const struct part *part) {
   json_object_foreach(map, key, value) {
     struct by_place here = {.above = &place, .key = key};
     struct by_twig *twig = &group->twigs[group->n_twigs++];
-    BY_TRY(find_vertex(part, &here, key, &twig->child));
+    BY_TRY(by_plan_find_vertex(part->reader, &here, key, &twig->child));
     BY_TRY(take_vertex(part, &here, value, &twig->parent));
   }
   qsort(group->twigs, group->n_twigs, sizeof *group->twigs, compare_twigs);
@@ -227,6 +227,7 @@ static enum banyan_status take_all(const struct part *part) {
   BY_TRY(take_vertices(part, kind));
   BY_TRY(take_numbers(part));
   BY_TRY(take_twigs(part));
+  BY_TRY(by_plan_read_ports(part->reader, part->place, part->object, part->group));
   if (kind != BY_GROUP_TREE) BY_TRY(take_radix(part));
   return kind == BY_GROUP_EXCHANGE ? BANYAN_OK : take_ways(part);
 }

@@ -95,6 +95,35 @@ static void add_twigs(struct by_text *text, const struct by_plan *plan, const st
   by_text_add(text, "}");
 }
 
+static void add_forwards(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
+  if (!group->n_forwards) return;
+  by_text_add(text, ", \"forwards\": [");
+  for (uint32_t i = 0; i < group->n_forwards; i++) {
+    by_text_add(text, i ? ", " : "");
+    add_name(text, plan, group->forwards[i]);
+  }
+  by_text_add(text, "]");
+}
+
+/* {"switch": {"neighbour": "interface", ...}, ...} */
+static void add_ports(struct by_text *text, const struct by_plan *plan, const struct by_group *group) {
+  if (!group->n_ports) return;
+  by_text_add(text, ", \"ports\": {");
+  for (uint32_t i = 0; i < group->n_ports; i++) {
+    const struct by_group_port *port = &group->ports[i];
+    bool same = i > 0 && port->at == port[-1].at;
+    by_text_add(text, same ? ", " : i ? "}, " : "");
+    if (!same) {
+      add_name(text, plan, port->at);
+      by_text_add(text, ": {");
+    }
+    add_name(text, plan, port->towards);
+    by_text_add(text, ": ");
+    by_json_add_string(text, port->interface);
+  }
+  by_text_add(text, "}}");
+}
+
 static void add_fact(struct by_text *text, const char *field, double value) {
   if (!(value > 0)) return;
   by_text_add(text, ", \"%s\": ", field);
@@ -109,6 +138,8 @@ static void add_group(struct by_text *text, const struct by_plan *plan, const st
   add_radix(text, group);
   add_ways(text, plan, group);
   add_twigs(text, plan, group);
+  add_forwards(text, plan, group);
+  add_ports(text, plan, group);
   by_text_add(text, "}");
 }
 

@@ -11,6 +11,11 @@ static enum banyan_status copy_twigs(const struct by_group *from, struct by_plan
   return BANYAN_OK;
 }
 
+static uint32_t same_vertex(const void *context, uint32_t vertex) {
+  (void)context;
+  return vertex;
+}
+
 static enum banyan_status copy_group(const struct by_group *from, struct by_plan *plan, struct by_group *group) {
   bool other_way = from->down != from->up;
   BY_TRY(by_group_init(plan, group, from->kind, from->n, other_way));
@@ -21,6 +26,7 @@ static enum banyan_status copy_group(const struct by_group *from, struct by_plan
   if (group->up) memcpy(group->up, from->up, from->n * sizeof *group->up);
   if (group->up && other_way) memcpy(group->down, from->down, from->n * sizeof *group->down);
   if (from->kind != BY_GROUP_TREE) BY_TRY(by_group_set_radix(plan, group, from->radix, from->n_radix));
+  BY_TRY(by_group_copy_ports(plan, group, from, same_vertex, NULL));
   return copy_twigs(from, plan, group);
 }
 

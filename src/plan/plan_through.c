@@ -6,7 +6,11 @@
  *       x     y     -->    a b   c d
  *      / \   / \
  *     a   b c   d */
+#include <stdlib.h>
+
 #include "plan_make.h"
+
+_Static_assert(BY_PLAN_MOST_HOPS == 8, "an error below says it");
 
 /* A group that has switches or a server, and where it stands, for errors. */
 struct through {
@@ -28,6 +32,13 @@ static enum banyan_status refuse(const struct through *t, uint32_t u, const char
                  t->class_, t->number, name_at(t, u), by_vertex_kind_name(kind_at(t, u)), why);
 }
 
+/* Switches on the way from a leaf; no more are counted than there may be. */
+static uint32_t switches_above(const struct through *t, uint32_t u) {
+  uint32_t n = 0;
+  for (uint32_t v = t->group->up[u]; v != t->group->root && n <= BY_PLAN_MOST_HOPS; v = t->group->up[v]) n++;
+  return n;
+}
+
 static bool has_child(const struct through *t, uint32_t u) {
   for (uint32_t c = 0; c < t->group->n; c++)
     if (c != u && t->group->up[c] == u) return true;
@@ -39,6 +50,8 @@ static enum banyan_status check_position(const struct through *t, uint32_t u) {
   switch (kind_at(t, u)) {
   case BY_VERTEX_RANK:
     if (inner) return refuse(t, u, " with others below it, in a tree through switches, where ranks are leaves");
+    if (switches_above(t, u) > BY_PLAN_MOST_HOPS)
+      return refuse(t, u, " with more switches on its way than fit into a fragment's stack: most are 8");
     return BANYAN_OK;
   case BY_VERTEX_SERVER:
     if (!root) return refuse(t, u, " below another vertex: a server is the root of its tree");
@@ -81,11 +94,33 @@ bool by_group_has_server(const struct by_plan *plan, const struct by_group *grou
   return group->kind == BY_GROUP_TREE && plan->vertices[group->order[group->root]].kind == BY_VERTEX_SERVER;
 }
 
-enum banyan_status by_plan_check_switches(const struct by_plan *plan) {
-  for (uint32_t c = 0; c < plan->n_classes; c++)
-    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
-      BY_TRY(check_group(&(struct through){plan, &plan->classes[c].groups[g], c, g}));
+/* A server ends one tree: it is a party to the job of that tree alone. `taken`: servers of trees before. */
+static enum banyan_status check_root(const struct through *t, bool *taken) {
+  uint32_t root = t->group->root;
+  if (!by_group_has_server(t->plan, t->group)) return BANYAN_OK;
+  if (taken[t->group->order[root]])
+    return refuse(t, root,
+                  " that is the root of another tree too: give each tree a server of its own, \"HOST/0\", \"HOST/1\"");
+  taken[t->group->order[root]] = true;
   return BANYAN_OK;
+}
+
+static enum banyan_status check_all(const struct by_plan *plan, bool *taken) {
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
+      struct through t = {plan, &plan->classes[c].groups[g], c, g};
+      BY_TRY(check_group(&t));
+      BY_TRY(check_root(&t, taken));
+    }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_check_switches(const struct by_plan *plan) {
+  bool *taken = calloc(plan->n_vertices, sizeof *taken);
+  if (!taken) return by_plan_no_memory();
+  enum banyan_status status = check_all(plan, taken);
+  free(taken);
+  return status;
 }
 
 /* Its leaves, and its root. */
@@ -101,6 +136,7 @@ static enum banyan_status to_star(const struct by_plan *from, struct by_plan *pl
   for (uint32_t u = 0; u < n; u++) group->up[u] = root;
   group->root = root;
   group->n = n;
+  group->n_forwards = group->n_ports = 0;
   return BANYAN_OK;
 }
 

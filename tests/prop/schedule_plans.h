@@ -146,15 +146,16 @@ static inline struct by_plan *random_helped_plan(struct by_rng *rng, uint32_t n,
   return plan;
 }
 
-/* A server, the plan's last vertex, above some of the switches, which hang anyhow, and the ranks anywhere below, at
- * least one at each switch; some ranks are twigs of others. */
-static inline void random_through_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group) {
-  uint32_t n_ranks = plan->n_ranks, server = plan->n_vertices - 1, leaves = 0, n = 1;
+/* A server above some of the first n_switches others, which are switches and hang anyhow, and the ranks anywhere below,
+ * at least one at each switch; some ranks are twigs of others. */
+static inline void random_through_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group,
+                                        uint32_t n_switches, uint32_t server) {
+  uint32_t n_ranks = plan->n_ranks, leaves = 0, n = 1;
   assert_ok(by_group_init(plan, group, BY_GROUP_TREE, plan->n_vertices, false));
   group->twigs = BY_ARENA_ARRAY(&plan->arena, struct by_twig, n_ranks);
   group->order[0] = server;
   for (uint32_t v = 0; v < n_ranks; v++) leaves += v == 0 || below(rng, 4);
-  for (uint32_t v = n_ranks; v < server && n <= leaves && below(rng, 4); v++) {
+  for (uint32_t v = n_ranks; v < n_ranks + n_switches && n <= leaves && below(rng, 4); v++) {
     group->up[n] = below(rng, n);
     group->order[n++] = v;
   }
@@ -170,15 +171,16 @@ static inline void random_through_group(struct by_rng *rng, struct by_plan *plan
 
 /* Trees through switches, at least one (`once`: no more), and among ranks. */
 static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n, uint32_t n_switches, bool once) {
-  static const char *const names[] = {"s0", "s1", "s2", "s3"};
+  static const char *const switches[] = {"s0", "s1", "s2", "s3"};
+  static const char *const servers[] = {"server/0", "server/1", "server/2", "server/3"};
   struct by_plan *made, *plan;
-  uint32_t n_groups = 1 + below(rng, 4);
+  uint32_t n_groups = 1 + below(rng, 4), n_servers = once ? 1 : n_groups;
   double sum = 0;
   assert_ok(by_plan_create("through", &made));
-  assert_ok(by_plan_add_vertices(made, n, n_switches + 1));
-  for (uint32_t i = 0; i <= n_switches; i++) {
+  assert_ok(by_plan_add_vertices(made, n, n_switches + n_servers));
+  for (uint32_t i = 0; i < n_switches + n_servers; i++) {
     struct by_vertex *vertex = &made->vertices[n + i];
-    vertex->name = i < n_switches ? names[i] : "server";
+    vertex->name = i < n_switches ? switches[i] : servers[i - n_switches];
     vertex->kind = i < n_switches ? BY_VERTEX_SWITCH : BY_VERTEX_SERVER;
   }
   assert_ok(by_plan_add_classes(made, 1));
@@ -188,7 +190,7 @@ static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n
     if (i && (once || below(rng, 3) == 0))
       random_group(rng, made, group);
     else
-      random_through_group(rng, made, group);
+      random_through_group(rng, made, group, n_switches, n + n_switches + i);
     sum += group->share = 0.01 + by_rng_unit(rng);
   }
   for (uint32_t i = 0; i < n_groups; i++) made->classes->groups[i].share /= sum;

@@ -61,6 +61,21 @@ static uint32_t random_radix(struct by_rng *rng, uint32_t n, uint32_t *radix) {
   return digits;
 }
 
+/* Some of the switches forward, and some interfaces are known. */
+static void random_ports(struct by_rng *rng, struct by_plan *plan, struct by_group *group) {
+  group->forwards = BY_ARENA_ARRAY(&plan->arena, uint32_t, group->n);
+  group->ports = BY_ARENA_ARRAY(&plan->arena, struct by_group_port, (size_t)group->n * 2);
+  for (uint32_t u = 0; u < group->n; u++) {
+    uint32_t v = group->order[u], above = group->order[group->up[u]];
+    bool here = plan->vertices[v].kind == BY_VERTEX_SWITCH, there = plan->vertices[above].kind == BY_VERTEX_SWITCH;
+    if (here && below(rng, 2)) group->forwards[group->n_forwards++] = v;
+    if (u == group->root || !below(rng, 3)) continue;
+    if (here) group->ports[group->n_ports++] = (struct by_group_port){v, above, "up \"0\""};
+    if (there) group->ports[group->n_ports++] = (struct by_group_port){above, v, "eth1"};
+  }
+  by_group_sort_ports(group);
+}
+
 static void random_group(struct by_rng *rng, struct by_plan *plan, struct by_group *group, double share) {
   enum by_group_kind kind = (enum by_group_kind)below(rng, 3);
   uint32_t twigs = below(rng, 2) ? below(rng, plan->n_ranks) : 0, rank[MOST_RANKS], radix[BY_PLAN_MOST_DIGITS];
@@ -83,6 +98,7 @@ static void random_group(struct by_rng *rng, struct by_plan *plan, struct by_gro
   group->root = below(rng, n);
   random_parents(rng, n, group->root, group->up);
   if (group->down != group->up) random_parents(rng, n, group->root, group->down);
+  if (kind == BY_GROUP_TREE) random_ports(rng, plan, group);
 }
 
 static void random_class(struct by_rng *rng, struct by_plan *plan, struct by_class *class_) {
@@ -246,10 +262,33 @@ static bool twig_on_twig(struct mutation *m, struct by_rng *rng) {
   return true;
 }
 
+static bool rank_forwards(struct mutation *m, struct by_rng *rng) {
+  if (!m->group->n_forwards) return false;
+  m->group->forwards[0] = 0;
+  names_vertex(m, 0);
+  return true;
+}
+
+static bool port_elsewhere(struct mutation *m, struct by_rng *rng) {
+  if (!m->group->n_ports) return false;
+  struct by_group_port *port = &m->group->ports[below(rng, m->group->n_ports)];
+  port->towards = port->at;
+  names_vertex(m, port->at);
+  return true;
+}
+
+static bool port_twice(struct mutation *m, struct by_rng *rng) {
+  if (m->group->n_ports < 2) return false;
+  uint32_t i = 1 + below(rng, m->group->n_ports - 1);
+  m->group->ports[i] = m->group->ports[i - 1];
+  names_vertex(m, m->group->ports[i].at);
+  return true;
+}
+
 typedef bool mutate(struct mutation *m, struct by_rng *rng);
-static mutate *const mutations[] = {drop_vertex,      duplicate_vertex, make_cycle,    own_parent,
-                                    root_with_parent, share_off,        wrong_radix,   share_negative,
-                                    twig_in_tree,     twig_on_twig,     parent_outside};
+static mutate *const mutations[] = {drop_vertex,    duplicate_vertex, make_cycle,     own_parent,   root_with_parent,
+                                    share_off,      wrong_radix,      share_negative, twig_in_tree, twig_on_twig,
+                                    parent_outside, rank_forwards,    port_elsewhere, port_twice};
 enum { N_MUTATIONS = sizeof mutations / sizeof *mutations };
 
 static void assert_refused(const struct mutation *m) {
@@ -270,7 +309,7 @@ static void test_mutations_are_refused(void **state) {
   struct by_rng rng;
   int done[N_MUTATIONS] = {0};
   by_rng_init(&rng, 2);
-  for (int i = 0; i < 10 * PLANS; i++) {
+  for (int i = 0; i < 30 * PLANS; i++) {
     struct mutation m = {.plan = random_plan(&rng)};
     m.class_ = below(&rng, m.plan->n_classes);
     m.tree = below(&rng, m.plan->classes[m.class_].n_groups);

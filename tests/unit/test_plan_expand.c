@@ -76,6 +76,41 @@ static void test_expand_twigs_and_helpers(void **state) {
   by_plan_destroy(plan);
 }
 
+static const char with_servers[] =
+    "{\"format\": \"banyan-plan 1\", \"ranks\": 3, \"vertices\": {\"h/0\": {\"kind\": \"server\"}, "
+    "\"h/10\": {\"kind\": \"server\"}, \"k\": {\"kind\": \"server\"}, \"x\": {\"kind\": \"switch\"}}, \"trees\": ["
+    "{\"share\": 0.5, \"root\": \"h/0\", \"up\": {\"x\": \"h/0\", \"0\": \"x\", \"1\": \"x\", \"2\": \"h/0\"}, "
+    "\"forwards\": [\"x\"], \"ports\": {\"x\": {\"h/0\": \"e0\", \"0\": \"e1\", \"1\": \"e2\"}}},"
+    "{\"share\": 0.25, \"root\": \"h/10\", \"up\": {\"0\": \"h/10\", \"1\": \"h/10\", \"2\": \"h/10\"}},"
+    "{\"share\": 0.25, \"root\": \"k\", \"up\": {\"0\": \"k\", \"1\": \"k\", \"2\": \"k\"}}]}";
+
+/* Each tree of each leader has a server of its own; switches serve all, by the same interfaces. */
+static void test_expand_servers(void **state) {
+  (void)state;
+  const uint32_t host_of[] = {0, 0, 1, 1, 2, 2, 2};
+  const char *servers[] = {"h/0.0", "h/0.1", "h/10.0", "h/10.1", "k/0", "k/1"};
+  struct by_plan *hosts, *plan;
+  assert_ok(by_plan_parse("p", with_servers, strlen(with_servers), &hosts));
+  assert_ok(by_plan_check_switches(hosts));
+  assert_ok(by_plan_expand(hosts, host_of, 7, &plan));
+  by_plan_destroy(hosts);
+  assert_ok(by_plan_check_switches(plan));
+  assert_int_equal(plan->n_vertices, 7 + 6 + 1);
+  for (uint32_t g = 0; g < 6; g++) {
+    const struct by_group *group = &plan->classes[0].groups[g];
+    assert_string_equal(plan->vertices[group->order[group->root]].name, servers[g]);
+    if (g >= 2) assert_true(group->n_forwards == 0 && group->n_ports == 0);
+  }
+  const struct by_group *second = &plan->classes[0].groups[1]; /* led by ranks 1, 3 and 5 */
+  uint32_t x = second->forwards[0];
+  assert_string_equal(plan->vertices[x].name, "x");
+  assert_string_equal(by_group_interface(second, x, 1), "e1");
+  assert_string_equal(by_group_interface(second, x, 3), "e2");
+  assert_string_equal(by_group_interface(second, x, second->order[second->root]), "e0");
+  assert_null(by_group_interface(second, x, 0));
+  by_plan_destroy(plan);
+}
+
 static void test_expand_refuses(void **state) {
   (void)state;
   struct by_plan *hosts, *plan;
@@ -146,9 +181,13 @@ static void test_default_on_several_hosts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_expand_ring),         cmocka_unit_test(test_expand_twigs_and_helpers),
-      cmocka_unit_test(test_expand_refuses),      cmocka_unit_test(test_expand_to_itself),
-      cmocka_unit_test(test_default_on_one_host), cmocka_unit_test(test_default_on_several_hosts),
+      cmocka_unit_test(test_expand_ring),
+      cmocka_unit_test(test_expand_twigs_and_helpers),
+      cmocka_unit_test(test_expand_servers),
+      cmocka_unit_test(test_expand_refuses),
+      cmocka_unit_test(test_expand_to_itself),
+      cmocka_unit_test(test_default_on_one_host),
+      cmocka_unit_test(test_default_on_several_hosts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,31 @@ static void test_ranks_without_names(void **state) {
   by_plan_destroy(plan);
 }
 
+#define SWITCHES                                                                                                       \
+  "\"ranks\": 2, \"vertices\": {\"s\": {\"kind\": \"server\"}, \"x\": {\"kind\": \"switch\"}, \"y\": {\"kind\": "      \
+  "\"switch\"}}, \"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {\"x\": \"s\", \"y\": \"x\", \"0\": \"y\", "      \
+  "\"1\": \"x\"}"
+#define SWITCHED(more) HEAD SWITCHES more "}]}"
+
+static void test_ports(void **state) {
+  (void)state;
+  struct by_plan *without = parsed(SWITCHED(""));
+  struct by_plan *plan = parsed(SWITCHED(", \"forwards\": [\"y\"], \"ports\": {\"y\": {\"0\": \"eth\\u00e9\"}, "
+                                         "\"x\": {\"y\": \"eth3\", \"s\": \"eth0\", \"1\": \"eth3\"}}"));
+  const struct by_group *group = &plan->classes[0].groups[0];
+  assert_int_equal(group->n_ports, 4);
+  assert_string_equal(by_group_interface(group, 3, 4), "eth3");
+  assert_string_equal(by_group_interface(group, 3, 2), "eth0");
+  assert_string_equal(by_group_interface(group, 4, 0), "eth\xc3\xa9");
+  assert_null(by_group_interface(group, 4, 3));
+  assert_true(by_group_adds(group, 3) && !by_group_adds(group, 4));
+  assert_true(by_group_adds(&without->classes[0].groups[0], 4));
+  assert_int_not_equal(plan->version, without->version);
+  assert_round_trip(plan);
+  by_plan_destroy(without);
+  by_plan_destroy(plan);
+}
+
 /* The order of members in a JSON map means nothing. */
 static void test_order_of_members(void **state) {
   (void)state;
@@ -203,6 +228,19 @@ static void test_errors(void **state) {
        BANYAN_ERR_PLAN},
       {TREE(UP ", \"twigs\": {\"2\": \"0\"}"), "tree 0: vertex \"2\" stands in it twice", BANYAN_ERR_PLAN},
       {TREE("\"kind\": \"exchange\", \"radix\": [2]"), "tree 0: the radix must multiply to 3", BANYAN_ERR_PLAN},
+      {SWITCHED(", \"forwards\": [\"w\"]"), "trees[0].forwards[0]: there is no vertex \"w\"", 0},
+      {SWITCHED(", \"forwards\": {}"), "trees[0].forwards: must be an array", 0},
+      {SWITCHED(", \"ports\": []"), "trees[0].ports: must be an object", 0},
+      {SWITCHED(", \"ports\": {\"x\": []}"), "trees[0].ports[\"x\"]: must be an object", 0},
+      {SWITCHED(", \"ports\": {\"w\": {}}"), "trees[0].ports[\"w\"]: there is no vertex", 0},
+      {SWITCHED(", \"ports\": {\"x\": {\"y\": 3}}"), "trees[0].ports[\"x\"][\"y\"]: must be a string", 0},
+      {TREE("\"kind\": \"exchange\", \"ports\": {}"), "p.json: trees[0]: unknown field \"ports\"", 0},
+      {SWITCHED(", \"forwards\": [\"0\"]"), "tree 0: forwards: vertex \"0\" is no switch", BANYAN_ERR_PLAN},
+      {SWITCHED(", \"forwards\": [\"y\", \"y\"]"), "forwards: \"y\" is out of order or stands", BANYAN_ERR_PLAN},
+      {SWITCHED(", \"ports\": {\"y\": {\"s\": \"e\"}}"), "\"s\" is neither parent nor child of \"y\"", BANYAN_ERR_PLAN},
+      {SWITCHED(", \"ports\": {\"0\": {\"y\": \"e\"}}"), "ports: vertex \"0\" is no switch", BANYAN_ERR_PLAN},
+      {SWITCHED(", \"ports\": {\"y\": {\"0\": \"\"}}"), "ports: the interface of \"y\" towards \"0\" must be",
+       BANYAN_ERR_PLAN},
       {HEAD "\"ranks\": 1, \"name\": \"a\\nb\", \"trees\": [{\"share\": 1, \"root\": \"0\", \"up\": {}}]}",
        "the plan's name must be", BANYAN_ERR_PLAN},
   };
@@ -259,6 +297,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_everything),
       cmocka_unit_test(test_ranks_without_names),
+      cmocka_unit_test(test_ports),
       cmocka_unit_test(test_order_of_members),
       cmocka_unit_test(test_trees_behind_classes),
       cmocka_unit_test(test_order_of_a_tree),

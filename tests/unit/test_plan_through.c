@@ -64,6 +64,10 @@ static void test_refused(void **state) {
   refused(TREE("s", "\"x\": \"s\", \"y\": \"x\", \"0\": \"x\", \"1\": \"x\", \"2\": \"x\""),
           "\"y\" is a switch with nothing below it");
   refused(HEAD VERTICES
+          "\"trees\": [{\"share\": 0.5, \"root\": \"s\", \"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": "
+          "\"s\"}}, {\"share\": 0.5, \"root\": \"s\", \"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": \"s\"}}]}",
+          "group 1: vertex \"s\" is a server that is the root of another tree too");
+  refused(HEAD VERTICES
           "\"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": \"s\"}, "
           "\"down\": {\"0\": \"s\", \"1\": \"0\", \"2\": \"s\"}}]}",
           "another than its way up");
@@ -84,12 +88,30 @@ static void test_many_workers(void **state) {
   by_plan_destroy(plan);
 }
 
+/* A chain of nine switches above the ranks; with eight it can run. */
+static void test_many_switches(void **state) {
+  (void)state;
+  for (int n = 8; n <= 9; n++) {
+    char text[2048], *at = text;
+    at += sprintf(at, "{\"format\": \"banyan-plan 1\", \"ranks\": 1, \"vertices\": {\"s\": {\"kind\": \"server\"}");
+    for (int i = 1; i <= n; i++) at += sprintf(at, ", \"x%d\": {\"kind\": \"switch\"}", i);
+    at += sprintf(at, "}, \"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {\"x1\": \"s\"");
+    for (int i = 2; i <= n; i++) at += sprintf(at, ", \"x%d\": \"x%d\"", i, i - 1);
+    sprintf(at, ", \"0\": \"x%d\"}}]}", n);
+    if (n == 9) {
+      refused(text, "\"0\" is a rank with more switches on its way than fit");
+      continue;
+    }
+    struct by_plan *plan = parsed(text);
+    assert_ok(by_plan_check_switches(plan));
+    by_plan_destroy(plan);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_star),
-      cmocka_unit_test(test_plain),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_many_workers),
+      cmocka_unit_test(test_star),         cmocka_unit_test(test_plain),         cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_many_workers), cmocka_unit_test(test_many_switches),
   };
   return cmocka_run_group_tests_name("plan_through", tests, NULL, NULL);
 }
