@@ -5,6 +5,7 @@
 
 #include "plan.h"
 #include "schedule.h"
+#include "switched_tree.h"
 #include "text.h"
 
 enum { MOST_COMPILED = 16 };
@@ -42,6 +43,14 @@ static void compile(const struct by_plan *plan) {
   }
 }
 
+/* Trees through switches; most are refused. */
+static void set_up(const struct by_plan *plan) {
+  struct by_switched_tree *tree;
+  for (uint32_t c = 0; c < plan->n_classes && plan->n_ranks <= MOST_COMPILED; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups && g < MOST_COMPILED; g++)
+      if (by_switched_tree_make(plan, c, g, &tree) == BANYAN_OK) by_switched_tree_destroy(tree);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct by_plan *plan;
   if (by_plan_parse("fuzz", (const char *)data, size, &plan) != BANYAN_OK) return 0;
@@ -50,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   print_and_parse(plan);
   draw(plan);
   compile(plan);
+  set_up(plan);
   by_plan_destroy(plan);
   return 0;
 }
