@@ -14,3 +14,4 @@ void banyan_version_numbers(int *major, int *minor, int *patch) {
   if (minor) *minor = numbers[1];
   if (patch) *patch = numbers[2];
 }
+/* */
