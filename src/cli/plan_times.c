@@ -36,7 +36,7 @@ static enum banyan_status add_sample(struct by_times *times, const char *name, c
 }
 
 static enum banyan_status find_sample(struct by_times *times, const struct by_place *place, const char *name,
-                                      uint64_t bytes, struct by_cost_sample **out) {
+                                      uint64_t bytes, uint32_t *out) {
   struct by_plan *plan;
   uint32_t i = 0;
   enum banyan_status status = by_plan_named(name, times->ranks, &plan);
@@ -48,14 +48,14 @@ static enum banyan_status find_sample(struct by_times *times, const struct by_pl
   else if (i == times->n)
     status = add_sample(times, name, plan, class_);
   by_plan_destroy(plan);
-  *out = &times->samples[i];
+  *out = i;
   return status;
 }
 
 /* One line; what is no AllReduce is passed over. */
 static enum banyan_status read_time(struct by_times *times, const struct by_place *place, const json_t *line) {
   const char *collective = json_string_value(json_object_get(line, "collective")), *name;
-  struct by_cost_sample *sample = NULL;
+  uint32_t at = 0;
   uint64_t bytes;
   double micros;
   json_t *member;
@@ -67,7 +67,8 @@ static enum banyan_status read_time(struct by_times *times, const struct by_plac
   BY_TRY(by_doc_need(place, line, "time_us", &member));
   BY_TRY(by_doc_real(place, member, &micros));
   if (micros * 1e-6 <= 0) return by_doc_fail(place, "time_us: must be more than 0");
-  BY_TRY(find_sample(times, place, name, bytes, &sample));
+  BY_TRY(find_sample(times, place, name, bytes, &at));
+  struct by_cost_sample *sample = &times->samples[at];
   if (sample->n == BY_TIMES_MOST) return by_doc_fail(place, "more than %d times of plan %s", BY_TIMES_MOST, name);
   sample->bytes[sample->n] = (double)bytes;
   sample->seconds[sample->n++] = micros * 1e-6;
