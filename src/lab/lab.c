@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "lab_front.h"
 #include "lab_netlink.h"
 #include "lab_relay.h"
 #include "lab_space.h"
@@ -39,6 +40,7 @@ struct by_lab {
   struct by_relay_link *relay_links; /* of these */
   uint64_t *relay_lost;              /* shared with the relay: two of each */
   pid_t relay;                       /* 0: none */
+  int pass;                          /* the program of fronts; -1: there are none */
   struct by_text hosts;              /* what /etc/hosts says inside */
 };
 
@@ -185,6 +187,41 @@ static enum banyan_status make_pairs(struct by_lab *lab) {
   return status;
 }
 
+/* The number of a front's interface towards its switch. */
+static unsigned inner_interface(const struct by_lab *lab, uint32_t front, uint32_t port) {
+  return FIRST_INTERFACE + lab->layout->spaces[front].n_wires + port;
+}
+
+/* Between a front and its switch, which has the end of the wire's name, number and address. */
+static enum banyan_status make_inner_pair(struct by_lab *lab, struct by_netlink *netlink, uint32_t front,
+                                          uint32_t port) {
+  struct wire_ends ends;
+  char inner[NAME_BYTES];
+  uint32_t wire = lab->ports[lab->port_first[front] + port] / 2;
+  describe_ends(lab, wire, &ends);
+  struct by_netlink_end *outside = &ends.ends[lab->layout->wires[wire].space[0] == front ? 0 : 1];
+  struct by_netlink_end pair[2] = {*outside, *outside};
+  snprintf(inner, sizeof inner, "in%u", port);
+  pair[0].namespace_fd = lab->spaces[lab->layout->spaces[front].node];
+  pair[1].name = inner;
+  pair[1].interface = inner_interface(lab, front, port);
+  return by_netlink_add_pair(netlink, pair, ends.mac, lab->options->mtu);
+}
+
+static enum banyan_status make_fronts(struct by_lab *lab) {
+  const struct by_lab_layout *l = lab->layout;
+  struct by_netlink netlink;
+  enum banyan_status status = BANYAN_OK;
+  if (!lab->options->xdp) return BANYAN_OK;
+  BY_TRY(by_front_load(&lab->pass));
+  BY_TRY(by_netlink_open(&netlink));
+  for (uint32_t s = 0; s < l->n_spaces; s++)
+    for (uint32_t k = 0; l->spaces[s].front && k < l->spaces[s].n_wires && !status; k++)
+      status = make_inner_pair(lab, &netlink, s, k);
+  by_netlink_close(&netlink);
+  return status;
+}
+
 /* One end of a wire with delay, made where it is to be. */
 static enum banyan_status make_tap(const struct by_lab *lab, const struct wire_ends *ends, int end, bool whole,
                                    int *out) {
@@ -255,14 +292,27 @@ static enum banyan_status shape_port(const struct by_lab *lab, struct by_netlink
                                                      .fifo = options->fifo});
 }
 
-static enum banyan_status furnish_ports(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space) {
+/* The space's end of wires, which may be those of a front. */
+static enum banyan_status furnish_wire(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space,
+                                       uint32_t k) {
+  uint32_t port = lab->ports[lab->port_first[space] + k];
+  BY_TRY(shape_port(lab, netlink, FIRST_INTERFACE + k, lab->layout->wires[port / 2].rate[port % 2]));
+  if (!lab->layout->spaces[space].front) return BANYAN_OK;
+  BY_TRY(by_front_carry(netlink, lab->pass, inner_interface(lab, space, k), FIRST_INTERFACE + k));
+  return by_netlink_up(netlink, inner_interface(lab, space, k), false);
+}
+
+static uint32_t count_interfaces(const struct by_lab *lab, uint32_t space) {
   const struct by_lab_layout *l = lab->layout;
+  return l->spaces[l->spaces[space].outside].n_wires;
+}
+
+static enum banyan_status furnish_ports(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space) {
+  const struct by_lab_space *it = &lab->layout->spaces[space];
   BY_TRY(by_netlink_up(netlink, LOOPBACK, true));
-  for (uint32_t k = 0; k < l->spaces[space].n_wires; k++) {
-    uint32_t port = lab->ports[lab->port_first[space] + k];
-    BY_TRY(shape_port(lab, netlink, FIRST_INTERFACE + k, l->wires[port / 2].rate[port % 2]));
-    if (!k && l->spaces[space].address)
-      BY_TRY(by_netlink_add_address(netlink, FIRST_INTERFACE, l->spaces[space].address));
+  for (uint32_t k = 0; k < count_interfaces(lab, space); k++) {
+    if (k < it->n_wires) BY_TRY(furnish_wire(lab, netlink, space, k));
+    if (!k && it->address) BY_TRY(by_netlink_add_address(netlink, FIRST_INTERFACE, it->address));
     BY_TRY(by_netlink_up(netlink, FIRST_INTERFACE + k, false));
   }
   return BANYAN_OK;
@@ -270,7 +320,7 @@ static enum banyan_status furnish_ports(const struct by_lab *lab, struct by_netl
 
 static unsigned interface_of(const struct by_lab *lab, const struct by_lab_route *route) {
   const struct by_lab_wire *wire = &lab->layout->wires[route->wire];
-  return FIRST_INTERFACE + wire->port[wire->space[0] == route->space ? 0 : 1];
+  return FIRST_INTERFACE + wire->port[wire->space[0] == lab->layout->spaces[route->space].outside ? 0 : 1];
 }
 
 static enum banyan_status lay_routes(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space,
@@ -298,7 +348,7 @@ static enum banyan_status furnish_space(const struct by_lab *lab, uint32_t space
 static enum banyan_status await_space(const struct by_lab *lab, uint32_t space) {
   struct by_netlink netlink;
   static const struct timespec step = {.tv_nsec = 2 * BY_MILLISECOND};
-  unsigned running = 0, wanted = lab->layout->spaces[space].n_wires;
+  unsigned running = 0, wanted = count_interfaces(lab, space) * (lab->layout->spaces[space].front ? 2 : 1);
   BY_TRY(by_space_go(lab->spaces[space]));
   BY_TRY(by_netlink_open(&netlink));
   enum banyan_status status = BANYAN_OK;
@@ -323,6 +373,7 @@ static enum banyan_status make(struct by_lab *lab) {
   enum banyan_status status = make_spaces(lab);
   if (!status) status = make_pairs(lab);
   if (!status) status = make_delays(lab);
+  if (!status) status = make_fronts(lab);
   for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = furnish_space(lab, s, &next_route);
   for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = await_space(lab, s);
   return status;
@@ -332,7 +383,7 @@ enum banyan_status by_lab_create(const struct by_lab_layout *layout, const struc
                                  struct by_lab **out) {
   struct by_lab *lab = calloc(1, sizeof *lab);
   if (!lab) return no_memory();
-  *lab = (struct by_lab){.layout = layout, .options = options, .home = -1};
+  *lab = (struct by_lab){.layout = layout, .options = options, .home = -1, .pass = -1};
   by_text_init(&lab->hosts);
   enum banyan_status status = make(lab);
   if (lab->home >= 0 && setns(lab->home, CLONE_NEWNET) && !status)
@@ -354,6 +405,7 @@ void by_lab_destroy(struct by_lab *lab) {
   for (uint32_t s = 0; lab->spaces && s < lab->layout->n_spaces; s++)
     if (lab->spaces[s] >= 0) close(lab->spaces[s]);
   if (lab->home >= 0) close(lab->home);
+  if (lab->pass >= 0) close(lab->pass);
   by_text_fini(&lab->hosts);
   free(lab->spaces);
   free(lab->port_first);

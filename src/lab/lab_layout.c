@@ -51,7 +51,7 @@ static void limit_only_link(struct by_lab_layout *l, uint32_t node, double out, 
 
 static void add_gate(struct by_lab_layout *l, uint32_t node, double out, double in) {
   uint32_t gate = l->n_spaces++;
-  l->spaces[gate] = (struct by_lab_space){.name = l->spaces[node].name, .node = node, .gate = true};
+  l->spaces[gate] = (struct by_lab_space){.name = l->spaces[node].name, .node = node, .gate = true, .outside = gate};
   for (uint32_t i = 0; i < l->topology->n_links; i++)
     for (int end = 0; end < 2; end++)
       if (l->wires[i].space[end] == node) l->wires[i].space[end] = gate;
@@ -82,8 +82,9 @@ static enum banyan_status limit_node(struct by_lab_layout *l, const struct by_la
 static void lay_links(struct by_lab_layout *l, const struct by_lab_options *options) {
   const struct by_topology *t = l->topology;
   for (uint32_t v = 0; v < t->n_nodes; v++) {
-    bool host = t->nodes[v].kind == BY_NODE_HOST;
-    l->spaces[v] = (struct by_lab_space){.name = t->nodes[v].name, .node = v, .address = host ? FIRST_ADDRESS + v : 0};
+    bool host = t->nodes[v].kind == BY_NODE_HOST, spoken_to = host || t->nodes[v].aggregates;
+    l->spaces[v] = (struct by_lab_space){
+        .name = t->nodes[v].name, .node = v, .outside = v, .address = spoken_to ? FIRST_ADDRESS + v : 0};
   }
   for (uint32_t i = 0; i < t->n_links; i++) {
     const struct by_link *link = &t->links[i];
@@ -105,12 +106,28 @@ static void number_ports(struct by_lab_layout *l) {
     for (int end = 0; end < 2; end++) l->wires[i].port[end] = l->spaces[l->wires[i].space[end]].n_wires++;
 }
 
+static void add_front(struct by_lab_layout *l, uint32_t v) {
+  uint32_t front = l->n_spaces++;
+  l->spaces[front] = (struct by_lab_space){
+      .name = l->spaces[v].name, .node = v, .front = true, .outside = front, .n_wires = l->spaces[v].n_wires};
+  l->spaces[v].outside = front;
+  l->spaces[v].n_wires = 0;
+  for (uint32_t i = 0; i < l->n_wires; i++)
+    for (int end = 0; end < 2; end++)
+      if (l->wires[i].space[end] == v) l->wires[i].space[end] = front;
+}
+
+static void add_fronts(struct by_lab_layout *l) {
+  for (uint32_t v = 0; v < l->topology->n_nodes; v++)
+    if (l->topology->nodes[v].kind == BY_NODE_SWITCH && l->topology->nodes[v].aggregates) add_front(l, v);
+}
+
 /* ---- routes */
 
 struct router {
   struct by_lab_layout *layout;
   uint32_t *wire;  /* of space s to the k-th host: wire[k * n_spaces + s]; UINT32_MAX: it has none */
-  uint32_t *hosts; /* nodes */
+  uint32_t *hosts; /* nodes with an address: hosts, and switches that add */
   uint32_t *count; /* of each wire, for one space */
   uint32_t n_hosts;
 };
@@ -214,6 +231,10 @@ enum banyan_status by_lab_layout_make(const struct by_topology *topology, const 
   size_t nodes = topology->n_nodes;
   *out = (struct by_lab_layout){.topology = topology};
   by_arena_init(&out->arena);
+  if (options->xdp && options->mtu > BY_LAB_MOST_XDP_MTU)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "--mtu %ld: interfaces of switches with XDP programs take packets of at most %d", options->mtu,
+                   BY_LAB_MOST_XDP_MTU);
   if (2 * nodes > BY_LAB_MOST_SPACES)
     return by_fail(BANYAN_ERR_TOPOLOGY, "%zu nodes are more than the %d that a lab may have on one machine", nodes,
                    BY_LAB_MOST_SPACES / 2);
@@ -226,7 +247,9 @@ enum banyan_status by_lab_layout_make(const struct by_topology *topology, const 
   lay_links(out, options);
   for (uint32_t v = 0; v < nodes; v++) BY_TRY(limit_node(out, options, v));
   number_ports(out);
-  return lay_routes(out);
+  BY_TRY(lay_routes(out));
+  if (options->xdp) add_fronts(out);
+  return BANYAN_OK;
 }
 
 void by_lab_layout_fini(struct by_lab_layout *layout) {

@@ -2,9 +2,12 @@
  * machine: a space (network namespace) for each node, a wire (a pair of
  * interfaces) for each link, and the routes. A host whose links together could
  * carry more than the host itself gets a gate: a space in front of it that its
- * links end at, joined to it by a wire with the host's own rate.
+ * links end at, joined to it by a wire with the host's own rate. A switch whose
+ * programs send past all queues (XDP) gets a front: its links end there, and each
+ * goes on to the switch by an interface of its own.
  *
  *   host --- gate ===== links        host (no limit of its own) ===== links
+ *   switch ===== front ===== links
  *
  * A value in one arena, which points into its topology. */
 #ifndef BY_LAB_LAB_LAYOUT_H
@@ -17,16 +20,18 @@ enum {
   BY_LAB_MOST_WIRES = 65536,
   BY_LAB_MOST_ROUTES = 4 << 20,
   BY_LAB_LEAST_MTU = 576,
-  BY_LAB_MOST_MTU = 65535
+  BY_LAB_MOST_MTU = 65535,
+  BY_LAB_MOST_XDP_MTU = 3506, /* of a veth that takes XDP programs */
 };
 
-/* Addresses of the lab's hosts are in here; no packet leaves the lab. */
+/* Addresses of the lab's hosts, and of its switches that add, are in here; no packet leaves the lab. */
 #define BY_LAB_SUBNET "10.77.0.0/16"
 
 struct by_lab_options {
   double scale;               /* of all rates, > 0 */
   bool whole;                 /* links carry all their capacity, not what others leave */
   bool plain;                 /* no delay and no loss, whatever the topology says */
+  bool xdp;                   /* switches that add forward by XDP programs */
   long mtu;                   /* bytes of an IP packet */
   double burst;               /* seconds at full rate that an idle link lets through at once */
   double queue;               /* seconds at full rate that may wait in front of a link */
@@ -38,9 +43,10 @@ struct by_lab_options {
 struct by_lab_space {
   const char *name; /* the node's */
   uint32_t node;
-  bool gate;        /* of the node */
+  bool gate, front; /* of the node */
+  uint32_t outside; /* the space that its wires end in: itself, or its front */
   uint32_t address; /* IPv4, host byte order; 0: none */
-  uint32_t n_wires; /* that end here; the k-th is its interface eth<k> */
+  uint32_t n_wires; /* that end here; the k-th is its interface eth<k>, and that of what it is the front of */
 };
 
 struct by_lab_wire {
@@ -53,14 +59,14 @@ struct by_lab_wire {
 
 struct by_lab_route {
   uint32_t space;
-  uint32_t to;   /* a host's address; 0: everything else */
+  uint32_t to;   /* a node's address; 0: everything else */
   uint32_t wire; /* that packets leave by */
 };
 
 struct by_lab_layout {
   const struct by_topology *topology;
   uint32_t n_spaces, n_wires, n_routes;
-  struct by_lab_space *spaces; /* spaces[v] is node v's; gates follow */
+  struct by_lab_space *spaces; /* spaces[v] is node v's; gates follow, then fronts */
   struct by_lab_wire *wires;   /* wires[i] is link i's; those of gates follow */
   struct by_lab_route *routes; /* by space */
   struct by_arena arena;

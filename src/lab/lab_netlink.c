@@ -10,6 +10,7 @@
 #include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
+#include <linux/tc_act/tc_mirred.h>
 #include <linux/veth.h>
 #include <net/if.h>
 #include <stdlib.h>
@@ -259,6 +260,55 @@ enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interfa
   begin_queue(&request, RTM_NEWQDISC, interface, DATA_CLASS, 0, "bfifo");
   put(&request, TCA_OPTIONS, &limit, sizeof limit);
   return tell(netlink, &request, "give a link its queue (bfifo)");
+}
+
+/* ---- past queues */
+
+static enum banyan_status add_ingress(struct by_netlink *netlink, unsigned interface) {
+  struct request request;
+  begin_queue(&request, RTM_NEWQDISC, interface, TC_H_INGRESS, TC_H_MAKE(TC_H_INGRESS, 0), "ingress");
+  return tell(netlink, &request, "look at what comes in (CONFIG_NET_SCH_INGRESS)");
+}
+
+/* The first action of a filter. */
+static void put_mirred(struct request *request, unsigned to) {
+  struct tc_mirred mirred = {.action = TC_ACT_STOLEN, .eaction = TCA_EGRESS_REDIR, .ifindex = to};
+  struct nlattr *actions = mnl_attr_nest_start(request->header, TCA_U32_ACT);
+  struct nlattr *action = mnl_attr_nest_start(request->header, 1);
+  put_name(request, TCA_ACT_KIND, "mirred");
+  struct nlattr *options = mnl_attr_nest_start(request->header, TCA_ACT_OPTIONS);
+  put(request, TCA_MIRRED_PARMS, &mirred, sizeof mirred);
+  mnl_attr_nest_end(request->header, options);
+  mnl_attr_nest_end(request->header, action);
+  mnl_attr_nest_end(request->header, actions);
+}
+
+enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from, unsigned to) {
+  struct request request;
+  static const struct tc_u32_sel head = {.flags = TC_U32_TERMINAL, .nkeys = 1};
+  static const struct tc_u32_key everything; /* no bit has to match */
+  char match[sizeof head + sizeof everything];
+  memcpy(match, &head, sizeof head);
+  memcpy(match + sizeof head, &everything, sizeof everything);
+  BY_TRY(add_ingress(netlink, from));
+  struct tcmsg *body = begin_queue(&request, RTM_NEWTFILTER, from, TC_H_MAKE(TC_H_INGRESS, 0), 0, "u32");
+  body->tcm_info = TC_H_MAKE(1 << 16, htons(ETH_P_ALL));
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  put(&request, TCA_U32_SEL, match, sizeof match);
+  put_mirred(&request, to);
+  mnl_attr_nest_end(request.header, options);
+  return tell(netlink, &request, "carry packets over (CONFIG_NET_CLS_U32, CONFIG_NET_ACT_MIRRED)");
+}
+
+enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interface, int program) {
+  struct request request;
+  struct ifinfomsg *link = begin(&request, RTM_NEWLINK, 0, sizeof *link);
+  link->ifi_index = (int)interface;
+  struct nlattr *xdp = mnl_attr_nest_start(request.header, IFLA_XDP);
+  put_number(&request, IFLA_XDP_FD, (uint32_t)program);
+  put_number(&request, IFLA_XDP_FLAGS, XDP_FLAGS_DRV_MODE);
+  mnl_attr_nest_end(request.header, xdp);
+  return tell(netlink, &request, "let an interface take an XDP program");
 }
 
 /* ---- what there is */

@@ -58,6 +58,10 @@ BANYAN_CHECK enum banyan_status by_netlink_add_route(struct by_netlink *netlink,
 /* What leaves the interface keeps to the shape. */
 BANYAN_CHECK enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
                                                  const struct by_netlink_shape *shape);
+/* What comes in by interface `from` goes out by `to`, as it is. */
+BANYAN_CHECK enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from, unsigned to);
+/* An XDP program in the interface's driver, as long as the interface is there. */
+BANYAN_CHECK enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interface, int program);
 /* How many interfaces from number `first` on are ready to carry packets: the kernel sees to that in the background. */
 BANYAN_CHECK enum banyan_status by_netlink_count_running(struct by_netlink *netlink, unsigned first, unsigned *out);
 /* What has left each interface below `n` so far; out[interface] stays as it is where nothing is shaped. */

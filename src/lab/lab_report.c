@@ -30,10 +30,11 @@ static void print_space(const struct by_lab_layout *l, uint32_t s, int width, st
   const struct by_lab_space *space = &l->spaces[s];
   const struct by_node *node = &l->topology->nodes[space->node];
   char address[16];
-  if (space->gate) return;
-  by_text_add(text, "%-6s %-*s %-15s %u interface%s%s\n", node->kind == BY_NODE_HOST ? "host" : "switch", width,
-              space->name, space->address ? by_lab_print_address(space->address, address) : "-", space->n_wires,
-              space->n_wires == 1 ? "" : "s", node->takes_part ? ", ranks" : "");
+  uint32_t n = l->spaces[space->outside].n_wires;
+  if (space->gate || space->front) return;
+  by_text_add(text, "%-6s %-*s %-15s %u interface%s%s%s\n", node->kind == BY_NODE_HOST ? "host" : "switch", width,
+              space->name, space->address ? by_lab_print_address(space->address, address) : "-", n, n == 1 ? "" : "s",
+              node->takes_part ? ", ranks" : "", node->kind == BY_NODE_SWITCH && node->aggregates ? ", adds" : "");
 }
 
 static void print_wire(const struct by_lab_layout *l, const struct by_lab_options *options, uint32_t i, int width,
@@ -54,7 +55,9 @@ void by_lab_print_layout(const struct by_lab_layout *l, const struct by_lab_opti
   int width = widest_name(l);
   for (uint32_t s = 0; s < l->n_spaces; s++) print_space(l, s, width, text);
   for (uint32_t i = 0; i < l->n_wires; i++) print_wire(l, options, i, width, text);
-  by_text_add(text, "%u network namespaces, %u pairs of interfaces, %u routes\n", l->n_spaces, l->n_wires, l->n_routes);
+  uint32_t pairs = l->n_wires;
+  for (uint32_t s = 0; s < l->n_spaces; s++) pairs += l->spaces[s].front ? l->spaces[s].n_wires : 0;
+  by_text_add(text, "%u network namespaces, %u pairs of interfaces, %u routes\n", l->n_spaces, pairs, l->n_routes);
 }
 
 /* ---- after */

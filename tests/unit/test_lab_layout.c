@@ -124,6 +124,65 @@ static void hosts_forward_for_others_in_a_ring_of_hosts(void **state) {
     }
 }
 
+/* Two hosts, a switch that adds, one that does not, and the server behind that. */
+static void make_switches(uint32_t node[5]) {
+  node[0] = host("a");
+  node[1] = host("b");
+  node[2] = add_switch("adds");
+  node[3] = add_switch("plain");
+  node[4] = host("server");
+  by_topology_builder_node(&builder, node[2])->aggregates = true;
+  join(node[0], node[2], 1e9);
+  join(node[1], node[2], 2e9);
+  join(node[2], node[3], 3e9);
+  join(node[3], node[4], 4e9);
+}
+
+static void switches_that_add_can_be_spoken_to(void **state) {
+  (void)state;
+  uint32_t node[5];
+  make_switches(node);
+  assert_ok(finish());
+  assert_int_equal(layout.n_spaces, 5);
+  assert_int_equal(layout.spaces[node[2]].address, ADDRESS + 2);
+  assert_int_equal(layout.spaces[node[3]].address, 0);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(walk(node[i], node[2]), 1);
+    assert_int_equal(walk(node[2], node[i]), 1);
+    assert_int_equal(walk(node[i], node[4]), 3);
+  }
+  assert_int_equal(walk(node[4], node[2]), 2);
+}
+
+/* Its wires end there, with the numbers that its own interfaces have; nothing else changes. */
+static void a_switch_of_programs_has_a_front(void **state) {
+  (void)state;
+  uint32_t node[5], plain_routes;
+  make_switches(node);
+  assert_ok(finish());
+  plain_routes = layout.n_routes;
+  by_lab_layout_fini(&layout);
+  options.xdp = true;
+  assert_ok(by_lab_layout_make(topology, &options, &layout));
+  assert_int_equal(layout.n_spaces, 6);
+  assert_int_equal(layout.n_routes, plain_routes);
+  assert_true(layout.spaces[5].front && layout.spaces[5].node == node[2] && !layout.spaces[5].address);
+  assert_int_equal(layout.spaces[5].n_wires, 3);
+  assert_int_equal(layout.spaces[5].outside, 5);
+  assert_int_equal(layout.spaces[node[2]].outside, 5);
+  assert_int_equal(layout.spaces[node[2]].n_wires, 0);
+  assert_int_equal(layout.spaces[node[3]].outside, node[3]);
+  for (uint32_t i = 0; i < 3; i++) {
+    const struct by_lab_wire *wire = &layout.wires[i];
+    assert_int_equal(wire->space[i == 2 ? 0 : 1], 5);
+    assert_int_equal(wire->port[i == 2 ? 0 : 1], i);
+    assert_true(wire->rate[0] == (i + 1) * 1e9);
+  }
+  by_lab_layout_fini(&layout);
+  options.mtu = BY_LAB_MOST_XDP_MTU + 1;
+  assert_status(by_lab_layout_make(topology, &options, &layout), BANYAN_ERR_ARGUMENT);
+}
+
 /* The hub can send 1.5 of the 3 Gbit/s of its links: they end at its gate. */
 static void a_limit_of_a_host_becomes_a_gate(void **state) {
   (void)state;
@@ -208,6 +267,8 @@ int main(void) {
       TEST(rates_are_what_is_left_and_scaled),
       TEST(one_default_route_will_do_for_a_host_of_a_star),
       TEST(hosts_forward_for_others_in_a_ring_of_hosts),
+      TEST(switches_that_add_can_be_spoken_to),
+      TEST(a_switch_of_programs_has_a_front),
       TEST(a_limit_of_a_host_becomes_a_gate),
       TEST(a_limit_of_a_host_with_one_link_is_the_links),
       TEST(a_limit_above_the_links_changes_nothing),
