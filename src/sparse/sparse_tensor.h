@@ -1,0 +1,31 @@
+/* What row-sparse tensors must be, and the memory of those that come out of a
+ * call. No I/O, no clock; any thread. */
+#ifndef BY_SPARSE_SPARSE_TENSOR_H
+#define BY_SPARSE_SPARSE_TENSOR_H
+
+#include <banyan/sparse.h>
+
+#include "fail.h"
+
+/* Bytes of one row: its number and its values; 0: more than any memory has. */
+size_t by_sparse_row_bytes(const struct banyan_sparse *tensor);
+/* Types, height and width; not the rows. `what` begins the error. */
+BANYAN_CHECK enum banyan_status by_sparse_check_shape(const char *what, const struct banyan_sparse *tensor);
+/* Count and pointers. */
+BANYAN_CHECK enum banyan_status by_sparse_check_count(const char *what, const struct banyan_sparse *tensor);
+/* Looks at every row. *bad is the place of the first that is out of range, or the count; *ascending: each is larger
+ * than the one before it. */
+void by_sparse_scan(const struct banyan_sparse *tensor, size_t *bad, bool *ascending);
+int64_t by_sparse_row_at(const struct banyan_sparse *tensor, size_t place);
+void by_sparse_put_row(struct banyan_sparse *tensor, size_t place, int64_t row);
+/* All of the above. */
+BANYAN_CHECK enum banyan_status by_sparse_check(const char *what, const struct banyan_sparse *tensor);
+
+/* Gives `out` this shape and room for so many rows, in the memory that it has if that is enough; what it held is lost.
+ * Its count is 0. BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_sparse_make(const struct banyan_sparse *shape, size_t rows,
+                                               struct banyan_sparse *out);
+/* The n rows from `first` on, in the memory of `tensor`. */
+struct banyan_sparse by_sparse_slice(const struct banyan_sparse *tensor, size_t first, size_t n);
+
+#endif
