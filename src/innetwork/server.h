@@ -19,7 +19,7 @@ enum { BY_SERVER_ALL = -1 };
 
 struct by_server;
 
-/* The switches on the way down to a worker. */
+/* The switches on the way down to a worker, from the server on. */
 struct by_server_way {
   unsigned hops;
   struct by_hop stack[BY_FRAGMENT_HOPS];

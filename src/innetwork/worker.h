@@ -32,7 +32,7 @@ struct by_worker_config {
   unsigned slots;
   unsigned lines; /* of a fragment, 1 to BY_FRAGMENT_LINES */
   bool exact;     /* send floats as they are, added in rank order, instead of fixed point */
-  unsigned hops;  /* the switches on the way to the server */
+  unsigned hops;  /* the switches on the way, from the server on */
   struct by_hop stack[BY_FRAGMENT_HOPS];
   unsigned char secret[BY_WORKER_SECRET];
   uint64_t patience; /* ns without a sign of the server before it counts as gone */

@@ -196,11 +196,11 @@ void by_worker_expire(struct by_worker *w, uint64_t now) {
 
 /* --- what the server says --- */
 
-/* The last switch that knows anything of this worker's term decides. */
+/* The switch nearest to the server that knows anything of this worker's term decides. */
 static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot) {
   const struct by_probe *records = (const struct by_probe *)(const void *)(reply + 1);
   uint32_t epoch = (uint32_t)(slot->number / w->config.slots);
-  for (unsigned i = w->config.hops; i-- > 0;) {
+  for (unsigned i = 0; i < w->config.hops; i++) {
     const struct by_probe *r = &records[i];
     if (r->seen && r->granted && r->epoch == epoch && (r->workers >> w->config.rank & 1)) return r->state == FILLING;
   }

@@ -50,7 +50,7 @@ struct by_grant {
   uint16_t key;
   uint16_t group; /* who gets results for all */
   uint8_t dtype;  /* what its cells hold */
-  uint8_t reserved;
+  uint8_t place;  /* switches between this one and the server: its entry in each stack */
 };
 
 /* What happened to a packet. Each packet is one of these, so that together they count all. */
@@ -58,7 +58,7 @@ enum by_event {
   BY_EVENT_MALFORMED = 0,  /* no fragment; dropped */
   BY_EVENT_WRONG_KEY = 1,  /* of an older or invented grant; dropped */
   BY_EVENT_WRONG_PORT = 2, /* came or wants to leave by a port that the job has not; dropped */
-  BY_EVENT_NO_GRANT = 3,   /* passed unmerged */
+  BY_EVENT_NO_GRANT = 3,   /* passed as it is; a result for all is dropped */
   BY_EVENT_NO_ENTRY = 4,   /* its stack has nothing for this switch; passed as it is */
   BY_EVENT_NO_CELL = 5,    /* slot outside the grant, or a type that its cells do not hold; unmerged */
   BY_EVENT_CONFLICT = 6,   /* the cell has some of its terms, or is of another call; unmerged */
@@ -88,6 +88,7 @@ struct by_verdict {
   uint8_t kind;
   uint8_t port;
   uint8_t event;
+  uint8_t workers; /* of its entry: how many this switch waits for */
 };
 
 static inline struct by_verdict by_verdict_drop(enum by_event event) {
@@ -103,18 +104,17 @@ static inline bool by_grant_allows(const struct by_grant *grant, uint32_t type, 
          (down && (grant->above >> from & 1) && (grant->below >> to & 1));
 }
 
-/* No grant: nothing is known of the packet's job, so its address decides where it goes. */
-static inline struct by_verdict by_switch_pass(struct by_fragment *fragment) {
+/* No grant: nothing is known of the packet's job, so it goes where its address leads, as by any router. */
+static inline struct by_verdict by_switch_pass(const struct by_fragment *fragment) {
   if (fragment->type == BY_FRAGMENT_RESULT_MC) return by_verdict_drop(BY_EVENT_NO_GRANT);
-  if (fragment->type == BY_FRAGMENT_UP) fragment->flags |= BY_FRAGMENT_BUSY;
-  if (fragment->hop < fragment->hops) fragment->hop++;
   return (struct by_verdict){.kind = BY_VERDICT_PASS, .event = BY_EVENT_NO_GRANT};
 }
 
-/* What the job's cells have to do with a fragment that may leave by `port`. */
+/* What the job's cells have to do with a fragment that may leave by its entry's port. */
 static inline struct by_verdict by_switch_route(const struct by_grant *grant, struct by_fragment *fragment,
-                                                uint8_t port, uint8_t workers) {
-  struct by_verdict verdict = {.kind = BY_VERDICT_FORWARD, .port = port, .event = BY_EVENT_FORWARDED};
+                                                struct by_hop entry) {
+  struct by_verdict verdict = {
+      .kind = BY_VERDICT_FORWARD, .port = entry.port, .event = BY_EVENT_FORWARDED, .workers = entry.workers};
   if (fragment->type == BY_FRAGMENT_PROBE) {
     verdict.event = BY_EVENT_PROBED;
   } else if (fragment->type == BY_FRAGMENT_RESULT) {
@@ -125,7 +125,7 @@ static inline struct by_verdict by_switch_route(const struct by_grant *grant, st
     verdict.event = BY_EVENT_UNMERGED;
     return verdict;
   }
-  if (!workers) return verdict;
+  if (!entry.workers) return verdict;
   if (fragment->slot < grant->count && (fragment->type != BY_FRAGMENT_UP || fragment->dtype == grant->dtype)) {
     verdict.kind = BY_VERDICT_CELL;
   } else if (fragment->type == BY_FRAGMENT_UP) {
@@ -139,8 +139,6 @@ static inline struct by_verdict by_switch_route(const struct by_grant *grant, st
 static inline struct by_verdict by_switch_spread(const struct by_grant *grant, struct by_fragment *fragment,
                                                  uint32_t from) {
   if (from >= BY_FRAGMENT_PORTS || !(grant->above >> from & 1)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
-  if (fragment->hop >= BY_FRAGMENT_HOPS) return by_verdict_drop(BY_EVENT_MALFORMED); /* groups in a circle */
-  fragment->hop++;
   return (struct by_verdict){.kind = fragment->slot < grant->count ? BY_VERDICT_CELL : BY_VERDICT_MULTICAST,
                              .event = BY_EVENT_RESULT};
 }
@@ -150,20 +148,16 @@ static inline struct by_verdict by_switch_enter(const struct by_grant *grant, st
                                                 uint32_t from) {
   if (!grant) return by_switch_pass(fragment);
   if (grant->key != fragment->key) return by_verdict_drop(BY_EVENT_WRONG_KEY);
+  if (fragment->hop >= BY_FRAGMENT_HOPS) return by_verdict_drop(BY_EVENT_MALFORMED); /* round in circles */
+  fragment->hop++;
   if (fragment->type == BY_FRAGMENT_RESULT_MC) return by_switch_spread(grant, fragment, from);
-  uint32_t at = fragment->hop;
+  uint32_t at = grant->place;
   if (at >= fragment->hops || at >= BY_FRAGMENT_HOPS)
     return (struct by_verdict){.kind = BY_VERDICT_PASS, .event = BY_EVENT_NO_ENTRY};
-  struct by_hop hop = fragment->stack[at];
-  if (hop.workers > BY_FRAGMENT_WORKERS) return by_verdict_drop(BY_EVENT_MALFORMED);
-  if (!by_grant_allows(grant, fragment->type, from, hop.port)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
-  fragment->hop++;
-  return by_switch_route(grant, fragment, hop.port, hop.workers);
-}
-
-/* How many workers this switch waits for, after by_switch_enter. */
-static inline uint8_t by_switch_expected(const struct by_fragment *fragment) {
-  return fragment->stack[(fragment->hop - 1) & (BY_FRAGMENT_HOPS - 1)].workers;
+  struct by_hop entry = fragment->stack[at];
+  if (entry.workers > BY_FRAGMENT_WORKERS) return by_verdict_drop(BY_EVENT_MALFORMED);
+  if (!by_grant_allows(grant, fragment->type, from, entry.port)) return by_verdict_drop(BY_EVENT_WRONG_PORT);
+  return by_switch_route(grant, fragment, entry);
 }
 
 /* What to do with the payload. */
@@ -179,10 +173,10 @@ static inline bool by_cell_is_of(const struct by_cell *cell, const struct by_fra
   return cell->state != BY_CELL_FREE && cell->job == fragment->job && cell->key == fragment->key;
 }
 
-static inline bool by_cell_fits(const struct by_cell *cell, const struct by_fragment *fragment) {
+static inline bool by_cell_fits(const struct by_cell *cell, const struct by_fragment *fragment, uint8_t expected) {
   return cell->shape.call == fragment->call && cell->shape.dtype == fragment->dtype &&
          cell->shape.lines == fragment->lines && cell->shape.exponent == fragment->exponent &&
-         cell->expected == by_switch_expected(fragment);
+         cell->expected == expected;
 }
 
 /* The header that goes on with the sum: whose packet it was stays. */
@@ -217,7 +211,7 @@ static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct
                            .shape = {fragment->call, fragment->dtype, fragment->lines, fragment->exponent},
                            .flags = fragment->flags & BY_FRAGMENT_STICKY,
                            .ahead = fragment->ahead,
-                           .expected = by_switch_expected(fragment),
+                           .expected = verdict->workers,
                            .state = BY_CELL_FILLING};
   return by_cell_fill(cell, fragment, true, verdict);
 }
@@ -250,12 +244,13 @@ static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_
   if (mine && (ahead < 0 || (ahead == 0 && cell->state == BY_CELL_RELEASED)))
     return by_cell_refuse(fragment, BY_FRAGMENT_STALE, BY_EVENT_STALE, verdict);
   if (!mine || ahead > 0) {
-    if (by_worker_count(fragment->workers) > by_switch_expected(fragment))
+    if (by_worker_count(fragment->workers) > verdict->workers)
       return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
     return by_cell_take_over(cell, fragment, verdict);
   }
   uint64_t united = cell->workers | fragment->workers;
-  if (!by_cell_fits(cell, fragment)) return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
+  if (!by_cell_fits(cell, fragment, verdict->workers))
+    return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
   if (united == cell->workers) return by_cell_repeat(cell, fragment, verdict);
   if ((cell->workers & fragment->workers) || by_worker_count(united) > cell->expected)
     return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
@@ -285,10 +280,11 @@ static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by
   return BY_CELL_LEAVE;
 }
 
-/* A probe passes; `cell` is NULL where there is none for it. `records` holds BY_FRAGMENT_HOPS, up to `end`. */
+/* A probe passes the switch at `place`; `cell` is NULL where there is none for it. `records` holds BY_FRAGMENT_HOPS, up
+ * to `end`. */
 static inline void by_probe_write(struct by_probe *records, const void *end, const struct by_fragment *fragment,
-                                  const struct by_cell *cell) {
-  struct by_probe *record = &records[(fragment->hop - 1) & (BY_FRAGMENT_HOPS - 1)];
+                                  uint32_t place, const struct by_cell *cell) {
+  struct by_probe *record = &records[place & (BY_FRAGMENT_HOPS - 1)];
   if ((const void *)(record + 1) > end) return;
   *record = (struct by_probe){.seen = 1};
   if (!cell) return;

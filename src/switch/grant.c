@@ -7,6 +7,9 @@ enum banyan_status by_grant_check(const struct by_grant *grant, uint32_t cells, 
   if (grant->dtype != BY_FRAGMENT_PAIRS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: job %u wants cells of type %u; switches add pairs of int32 only",
                    grant->job, grant->dtype);
+  if (grant->place >= BY_FRAGMENT_HOPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has %u switches between this one and the server; most are %d",
+                   grant->job, grant->place, BY_FRAGMENT_HOPS - 1);
   if (grant->group >= groups)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u names group %u; groups are numbered 0 to %u", grant->job,
                    grant->group, groups - 1);

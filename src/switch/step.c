@@ -25,7 +25,7 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_c
     by_cell_apply(action, cells->sums[cell - cells->cells], payload_of(packet), packet->lines, end);
   }
   if (packet->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD)
-    by_probe_write((struct by_probe *)(void *)payload_of(packet), end, packet, cell);
+    by_probe_write((struct by_probe *)(void *)payload_of(packet), end, packet, grant->place, cell);
   if (verdict.kind != BY_VERDICT_DROP) by_fragment_seal(packet);
   return verdict;
 }

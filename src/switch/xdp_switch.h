@@ -154,8 +154,8 @@ static inline uint32_t fragment_bytes(void *data, const void *end) {
 }
 
 /* The cell's part. No helper may be called while the lock is held. */
-static inline void visit_cell(struct xdp_md *ctx, struct by_fragment *fragment, struct cell_value *value,
-                              struct by_verdict *verdict) {
+static inline void visit_cell(struct xdp_md *ctx, struct by_fragment *fragment, uint32_t place,
+                              struct cell_value *value, struct by_verdict *verdict) {
   void *end = frame_end(ctx);
   uint64_t *payload = frame_start(ctx) + PAYLOAD_AT;
   bpf_spin_lock(&value->lock);
@@ -169,7 +169,7 @@ static inline void visit_cell(struct xdp_md *ctx, struct by_fragment *fragment, 
   else if (action == BY_CELL_EMIT)
     by_cell_apply(BY_CELL_EMIT, value->sum, payload, fragment->lines, end);
   else if (fragment->type == BY_FRAGMENT_PROBE)
-    by_probe_write((struct by_probe *)payload, end, fragment, &value->cell);
+    by_probe_write((struct by_probe *)payload, end, fragment, place, &value->cell);
   bpf_spin_unlock(&value->lock);
 }
 
@@ -180,9 +180,9 @@ static inline struct by_verdict pass_switch(struct xdp_md *ctx, struct by_fragme
     uint32_t at = grant->base + fragment->slot;
     struct cell_value *value = bpf_map_lookup_elem(&cells, &at);
     if (!value) return by_verdict_drop(BY_EVENT_NO_CELL);
-    visit_cell(ctx, fragment, value, &verdict);
+    visit_cell(ctx, fragment, grant->place, value, &verdict);
   } else if (fragment->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD) {
-    by_probe_write(frame_start(ctx) + PAYLOAD_AT, frame_end(ctx), fragment, NULL);
+    by_probe_write(frame_start(ctx) + PAYLOAD_AT, frame_end(ctx), fragment, grant->place, NULL);
   }
   return verdict;
 }

@@ -36,7 +36,7 @@ enum by_fragment_flags {
   BY_FRAGMENT_RETX = 2,       /* sent before: what answers it goes to its sender alone */
   BY_FRAGMENT_ESCALATE = 4,   /* for the server as it is: no switch may merge it */
   BY_FRAGMENT_STALE = 8,      /* a switch knows that this epoch's sum is finished: the server answers from its store */
-  BY_FRAGMENT_BUSY = 16,      /* a switch could not merge it: no grant, no cell, or a cell that holds something else */
+  BY_FRAGMENT_BUSY = 16,      /* a switch could not merge it: no cell, or a cell that holds something else */
   BY_FRAGMENT_CE = 32,        /* a queue on the way is filling */
   BY_FRAGMENT_OVERFLOW = 64,  /* some value did not fit the exponent */
   BY_FRAGMENT_FLAGS = 127,
@@ -58,7 +58,8 @@ enum by_fragment_dtype {
   BY_FRAGMENT_DTYPES = 6
 };
 
-/* One switch on the way, in the order of travel. */
+/* One switch on the way. A stack begins with the switch next to the server, on the way up as on the way down: each
+ * switch knows its place, so one that is not there puts nobody out of step. */
 struct by_hop {
   uint8_t port;    /* to leave by */
   uint8_t workers; /* up: 0: forward; else add, until so many workers are in. Down: whether the switch has added */
@@ -70,7 +71,7 @@ struct by_fragment {
   uint8_t type;
   uint16_t flags;
   uint8_t hops; /* entries of the stack */
-  uint8_t hop;  /* the next of them; with a result for all, how many switches it has passed */
+  uint8_t hop;  /* switches passed that know the job */
   uint16_t job; /* a tree of a communicator of a job: what switches grant cells to */
   uint16_t key; /* key epoch: changes with every new grant */
   uint16_t slot;
@@ -169,8 +170,7 @@ static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
          !(fragment->flags & ~BY_FRAGMENT_FLAGS) && fragment->hops <= BY_FRAGMENT_HOPS &&
          fragment->rank < BY_FRAGMENT_WORKERS &&
          (fragment->workers >> fragment->rank & 1 || fragment->type == BY_FRAGMENT_PROBE_REPLY) &&
-         (fragment->type == BY_FRAGMENT_RESULT_MC ? fragment->hop <= BY_FRAGMENT_HOPS && fragment->hops == 0
-                                                  : fragment->hop <= fragment->hops) &&
+         fragment->hop <= BY_FRAGMENT_HOPS && (fragment->type != BY_FRAGMENT_RESULT_MC || fragment->hops == 0) &&
          by_fragment_lines_fit(fragment);
 }
 
@@ -204,7 +204,7 @@ static inline void by_fragment_begin(struct by_fragment *fragment, enum by_fragm
                            .lines = type == BY_FRAGMENT_PROBE || type == BY_FRAGMENT_PROBE_REPLY ? BY_PROBE_LINES : 0};
 }
 
-/* Adds the next switch on the way; false: the stack is full or the numbers are none. */
+/* Adds the next switch, from the server on; false: the stack is full or the numbers are none. */
 static inline bool by_fragment_push(struct by_fragment *fragment, uint32_t port, uint32_t workers) {
   if (fragment->hops >= BY_FRAGMENT_HOPS || port >= BY_FRAGMENT_PORTS || workers > BY_FRAGMENT_WORKERS) return false;
   fragment->stack[fragment->hops++] = (struct by_hop){.port = (uint8_t)port, .workers = (uint8_t)workers};

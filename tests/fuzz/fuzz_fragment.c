@@ -34,7 +34,8 @@ static void pass_switch(struct by_fragment *fragment, uint32_t bytes) {
                            .count = 2,
                            .job = fragment->job,
                            .key = fragment->key,
-                           .dtype = BY_FRAGMENT_PAIRS};
+                           .dtype = BY_FRAGMENT_PAIRS,
+                           .place = fragment->hop % BY_FRAGMENT_HOPS};
   memset(memory, 0, sizeof memory);
   for (uint32_t turn = 0; turn < 4; turn++) {
     struct by_verdict verdict = by_switch_step(&grant, &cells, fragment, bytes, turn & 1 ? 5 : 0);
@@ -42,7 +43,8 @@ static void pass_switch(struct by_fragment *fragment, uint32_t bytes) {
     if (verdict.kind == BY_VERDICT_DROP) continue;
     assert(by_fragment_check(fragment, bytes) == BY_FRAGMENT_SOUND);
     assert(verdict.kind != BY_VERDICT_FORWARD || verdict.port < 8);
-    if (fragment->hop && turn == 1) fragment->hop--, by_fragment_seal(fragment);
+    fragment->hop = 0;
+    by_fragment_seal(fragment);
   }
 }
 

@@ -128,6 +128,9 @@ static void test_refusals(void **state) {
   grant = (struct by_grant){.count = 10, .dtype = BY_FRAGMENT_FLOAT32};
   assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_UNSUPPORTED);
   grant.dtype = BY_FRAGMENT_PAIRS;
+  grant.place = BY_FRAGMENT_HOPS;
+  assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_ARGUMENT);
+  grant.place = 0;
   assert_ok(by_xdp_grant(xdp, &grant));
   assert_ok(by_xdp_revoke(xdp, 0));
   assert_status(by_xdp_revoke(xdp, 0), BANYAN_ERR_ARGUMENT);

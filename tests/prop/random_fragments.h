@@ -34,7 +34,8 @@ static inline void renew_grant(struct source *source, uint32_t job) {
                              .count = pick(source, 4),
                              .job = (uint16_t)job,
                              .key = (uint16_t)(grant->key + 1),
-                             .dtype = BY_FRAGMENT_PAIRS};
+                             .dtype = BY_FRAGMENT_PAIRS,
+                             .place = (uint8_t)pick(source, BY_FRAGMENT_HOPS)};
 }
 
 static inline uint64_t some_workers(struct source *source) {
@@ -59,7 +60,7 @@ static inline uint8_t some_type(struct source *source) {
   return pick(source, 4) ? BY_FRAGMENT_UP : types[pick(source, 5)];
 }
 
-/* Ports and stack: one or two switches, this one first or second. */
+/* Ports and stack: this switch has its place among any others. */
 static inline uint32_t some_way(struct source *source, struct by_fragment *head, uint32_t job) {
   uint32_t below = job ? 2 : pick(source, 2), above = 3, from = below, to = above;
   bool down = head->type == BY_FRAGMENT_RESULT || head->type == BY_FRAGMENT_RESULT_MC ||
@@ -72,10 +73,13 @@ static inline uint32_t some_way(struct source *source, struct by_fragment *head,
     return from;
   }
   uint8_t workers = (uint8_t)(pick(source, 8) ? WORKERS - job : pick(source, 67));
-  head->hop = (uint8_t)pick(source, 2);
-  head->hops = (uint8_t)(head->hop + 1 + pick(source, 2));
-  head->stack[head->hop] = (struct by_hop){.port = (uint8_t)to, .workers = workers};
-  if (rarely(source)) head->hop = head->hops;
+  uint32_t place = source->grants[job].place;
+  for (int i = 0; i < BY_FRAGMENT_HOPS; i++)
+    head->stack[i] = (struct by_hop){.port = (uint8_t)pick(source, 4), .workers = (uint8_t)pick(source, 6)};
+  head->stack[place] = (struct by_hop){.port = (uint8_t)to, .workers = workers};
+  head->hops = (uint8_t)(place + 1 + pick(source, BY_FRAGMENT_HOPS - place));
+  if (rarely(source)) head->hops = (uint8_t)pick(source, place + 1);
+  head->hop = (uint8_t)(rarely(source) ? BY_FRAGMENT_HOPS : pick(source, BY_FRAGMENT_HOPS));
   return from;
 }
 

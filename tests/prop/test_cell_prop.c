@@ -30,7 +30,7 @@ struct forecast {
 };
 
 static struct by_verdict say(enum by_verdict_kind kind, uint32_t port, enum by_event event) {
-  return (struct by_verdict){(uint8_t)kind, (uint8_t)port, (uint8_t)event};
+  return (struct by_verdict){.kind = (uint8_t)kind, .port = (uint8_t)port, .event = (uint8_t)event};
 }
 
 static struct by_verdict leave_alone(struct packet *packet, uint32_t port, uint32_t flag, enum by_event event) {
@@ -91,8 +91,8 @@ static enum by_event model_result(struct model_cell *cell, uint64_t epoch) {
   return BY_EVENT_RELEASED;
 }
 
-static void model_probe(const struct model_cell *cell, struct packet *packet) {
-  struct by_probe *record = (struct by_probe *)packet->pairs + (packet->head.hop - 1);
+static void model_probe(const struct model_cell *cell, struct packet *packet, uint32_t place) {
+  struct by_probe *record = (struct by_probe *)packet->pairs + place;
   record->seen = 1;
   record->granted = cell != NULL;
   if (!cell || !cell->used) return;
@@ -106,22 +106,21 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
   struct by_fragment *head = &packet->head;
   struct model_cell *cell = head->slot < grant->count ? &world->model[grant->job][head->slot] : NULL;
   if (head->key != grant->key) return say(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_KEY);
+  if (head->hop++ == BY_FRAGMENT_HOPS) return say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   if (head->type == BY_FRAGMENT_RESULT_MC) {
     if (from != 3) return say(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
-    if (head->hop++ == BY_FRAGMENT_HOPS) return say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
     return say(BY_VERDICT_MULTICAST, 0, model_result(cell, epoch));
   }
-  if (head->hop == head->hops) return say(BY_VERDICT_PASS, 0, BY_EVENT_NO_ENTRY);
-  struct by_hop hop = head->stack[head->hop];
+  if (grant->place >= head->hops) return say(BY_VERDICT_PASS, 0, BY_EVENT_NO_ENTRY);
+  struct by_hop hop = head->stack[grant->place];
   if (hop.workers > 64) return say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   bool from_below = from == 2 ? grant->job == 1 : from < 2 && grant->job == 0;
   bool to_below = hop.port == 2 ? grant->job == 1 : hop.port < 2 && grant->job == 0;
   bool up = from_below && hop.port == 3 && head->type != BY_FRAGMENT_RESULT && head->type != BY_FRAGMENT_PROBE_REPLY;
   bool down = from == 3 && to_below && head->type != BY_FRAGMENT_UP && head->type != BY_FRAGMENT_PROBE;
   if (!up && !down) return say(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
-  head->hop++;
   if (!hop.workers) cell = NULL;
-  if (head->type == BY_FRAGMENT_PROBE) model_probe(cell, packet);
+  if (head->type == BY_FRAGMENT_PROBE) model_probe(cell, packet, grant->place);
   if (head->type == BY_FRAGMENT_PROBE) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_PROBED);
   if (head->type == BY_FRAGMENT_RESULT) return say(BY_VERDICT_FORWARD, hop.port, model_result(cell, epoch));
   if (head->type != BY_FRAGMENT_UP) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
@@ -132,11 +131,9 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
   return model_up(cell, packet, epoch, hop);
 }
 
-static struct by_verdict model_unknown(struct packet *packet) {
-  struct by_fragment *head = &packet->head;
+static struct by_verdict model_unknown(const struct packet *packet) {
+  const struct by_fragment *head = &packet->head;
   if (head->type == BY_FRAGMENT_RESULT_MC) return say(BY_VERDICT_DROP, 0, BY_EVENT_NO_GRANT);
-  if (head->type == BY_FRAGMENT_UP) head->flags |= BY_FRAGMENT_BUSY;
-  if (head->hop < head->hops) head->hop++;
   return say(BY_VERDICT_PASS, 0, BY_EVENT_NO_GRANT);
 }
 

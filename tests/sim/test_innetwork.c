@@ -391,11 +391,15 @@ static void restart_at_200_ms(struct trial *trial) {
 }
 
 static void leaf_gone_at_200_ms(struct trial *trial) {
-  trial->net.at[1].ordinary = trial->net.now >= 200 * BY_MILLISECOND;
+  trial->net.at[1].gone = trial->net.now >= 200 * BY_MILLISECOND;
 }
 
 static void root_gone_at_200_ms(struct trial *trial) {
-  trial->net.at[0].ordinary = trial->net.now >= 200 * BY_MILLISECOND;
+  trial->net.at[0].gone = trial->net.now >= 200 * BY_MILLISECOND;
+}
+
+static void leaf_lapsed_at_200_ms(struct trial *trial) {
+  trial->net.at[1].lapsed = trial->net.now >= 200 * BY_MILLISECOND;
 }
 
 static void hole_at_200_ms(struct trial *trial) {
@@ -413,6 +417,10 @@ static void test_switches_that_go(void **state) {
   print_message("leaf gone %.2f s; %d probes %d again %d escalated; %d repeated\n", leaf, (int)c.probes,
                 (int)c.retransmitted, (int)c.escalated, (int)s.repeated);
   assert_true(leaf < 3 * clean + 2);
+  double lapsed = long_sum((struct net_faults){0}, leaf_lapsed_at_200_ms, 0, false, &c, &s);
+  print_message("leaf without a grant %.2f s; %d probes %d again %d escalated; %d repeated\n", lapsed, (int)c.probes,
+                (int)c.retransmitted, (int)c.escalated, (int)s.repeated);
+  assert_true(lapsed < 3 * clean + 2);
   double root = long_sum((struct net_faults){0}, root_gone_at_200_ms, 0, false, &c, &s);
   print_message("root gone %.2f s; %d probes %d again %d escalated; %d repeated\n", root, (int)c.probes,
                 (int)c.retransmitted, (int)c.escalated, (int)s.repeated);

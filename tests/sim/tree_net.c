@@ -84,14 +84,20 @@ static uint32_t workers_below(const struct net *net, int which) {
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack) {
   int path[NET_SWITCHES];
   unsigned n = 0, hops = 0;
-  for (int s = net->worker_at[worker]; s != NET_SERVER; s = net->at[s].above)
-    if (!net->at[s].ordinary) path[n++] = s;
+  for (int s = net->worker_at[worker]; s != NET_SERVER; s = net->at[s].above) path[n++] = s;
   for (unsigned i = 0; i < n; i++) {
-    int s = path[down ? n - 1 - i : i];
+    int s = path[n - 1 - i];
     uint8_t workers = net->at[s].aggregates ? (uint8_t)workers_below(net, s) : 0;
     stack[hops++] = (struct by_hop){.port = (uint8_t)(down ? port_to(net, s, worker) : NET_UP), .workers = workers};
   }
   return hops;
+}
+
+/* Switches between this one and the server. */
+static uint8_t place_of(const struct net *net, int which) {
+  uint8_t place = 0;
+  for (int s = net->at[which].above; s != NET_SERVER; s = net->at[s].above) place++;
+  return place;
 }
 
 /* --- links --- */
@@ -173,8 +179,8 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
   bool all = head->type == BY_FRAGMENT_RESULT_MC;
   if (happens(net, net->faults.dropped)) return;
   if (at->hole && (head->hops || all)) return;
-  if (at->ordinary && all) return; /* no router knows such an address */
-  if (at->ordinary || at->hole) {
+  if (at->gone && all) return; /* no router knows such an address */
+  if (at->gone || at->hole) {
     pass(net, which, packet);
     return;
   }
@@ -183,10 +189,11 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
                            .count = at->slots,
                            .job = net->job,
                            .key = net->key,
-                           .dtype = BY_FRAGMENT_PAIRS};
+                           .dtype = BY_FRAGMENT_PAIRS,
+                           .place = place_of(net, which)};
   struct by_cells cells = {net->cells[which], net->sums[which], NET_CELLS};
   struct by_verdict verdict =
-      by_switch_step(head->job == net->job ? &grant : NULL, &cells, head, packet->bytes, packet->port);
+      by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, &cells, head, packet->bytes, packet->port);
   net->events[verdict.event]++;
   if (verdict.kind == BY_VERDICT_PASS) pass(net, which, packet);
   if (verdict.kind == BY_VERDICT_FORWARD) leave_switch(net, which, verdict.port, packet);

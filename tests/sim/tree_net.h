@@ -23,7 +23,8 @@ struct net_faults {
 struct net_switch {
   int above;       /* the switch above it, or NET_SERVER */
   bool aggregates; /* otherwise it forwards */
-  bool ordinary;   /* knows nothing of fragments: goes by addresses */
+  bool gone;       /* only its host is there: goes by addresses */
+  bool lapsed;     /* its grant */
   bool hole;       /* loses all that has a stack, and what is for all */
   uint32_t slots;  /* granted */
 };
@@ -67,7 +68,7 @@ struct net {
 /* The fields down to `key` are set; the rest is zero. */
 void net_init(struct net *net, uint64_t seed);
 void net_fini(struct net *net);
-/* The stack from a worker to the server, or back; returns the hops. */
+/* The stack of a worker's way to the server, or back; returns the hops. */
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack);
 void net_from_worker(struct net *net, unsigned worker, const struct by_fragment *packet);
 /* `to`: a worker, or -1: all. */

@@ -89,12 +89,12 @@ static void test_absurd_fields(void **state) {
   struct by_fragment changed;
   assert_int_equal(sealed(WITH(lines, BY_FRAGMENT_LINES)), BY_FRAGMENT_SOUND);
   assert_int_equal(sealed(WITH(lines, 0)), BY_FRAGMENT_SOUND);
-  assert_int_equal(sealed(WITH(hop, 2)), BY_FRAGMENT_SOUND);
+  assert_int_equal(sealed(WITH(hop, BY_FRAGMENT_HOPS)), BY_FRAGMENT_SOUND);
   absurd(WITH(type, 0));
   absurd(WITH(type, BY_FRAGMENT_NACK + 1));
   absurd(WITH(flags, 128));
   absurd(WITH(hops, BY_FRAGMENT_HOPS + 1));
-  absurd(WITH(hop, 3));
+  absurd(WITH(hop, BY_FRAGMENT_HOPS + 1));
   absurd(WITH(rank, 6));
   absurd(WITH(rank, 64));
   absurd(WITH(rank, 64 + 5));
