@@ -153,7 +153,21 @@ static enum banyan_status queue_handshake(struct by_stream *stream) {
   return BANYAN_OK;
 }
 
-static enum banyan_status deliver(struct by_stream *stream) {
+static enum banyan_status deliver_lines(struct by_stream *stream) {
+  struct buffer *in = &stream->in;
+  while (stream->state == OPEN && in->length > in->at) {
+    const uint8_t *at = in->data + in->at, *newline = memchr(at, '\n', in->length - in->at);
+    size_t length = newline ? (size_t)(newline - at) : in->length - in->at;
+    if (length > stream->options.most_line)
+      return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent a line of more than %zu bytes", stream->options.most_line);
+    if (!newline) return BANYAN_OK;
+    stream->options.frame(stream->options.context, 0, at, length);
+    if (stream->state == OPEN) buffer_use(in, length + 1);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status deliver_frames(struct by_stream *stream) {
   struct buffer *in = &stream->in;
   while (stream->state == OPEN && in->length - in->at >= HEADER) {
     const uint8_t *at = in->data + in->at;
@@ -167,6 +181,10 @@ static enum banyan_status deliver(struct by_stream *stream) {
     if (stream->state == OPEN) buffer_use(in, HEADER + length);
   }
   return BANYAN_OK;
+}
+
+static enum banyan_status deliver(struct by_stream *stream) {
+  return stream->options.most_line ? deliver_lines(stream) : deliver_frames(stream);
 }
 
 static void open_stream(struct by_stream *stream) {
@@ -316,20 +334,22 @@ enum banyan_status by_stream_create(const struct by_stream_options *options, str
 
 enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload, size_t length) {
   uint8_t header[HEADER];
+  size_t ends = stream->options.most_line ? 1 : HEADER;
   if (stream->state != OPEN || stream->finishing)
     return by_fail(BANYAN_ERR_CLOSED, "%s: the stream is %s", stream->name,
                    stream->state < OPEN ? "not open yet" : "closed");
   if (length > stream->options.most_frame)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: a frame of %zu bytes is above the limit of %zu", stream->name, length,
                    stream->options.most_frame);
-  if (unsent(stream) + HEADER + length > stream->options.most_queued + stream->shaken)
+  if (unsent(stream) + ends + length > stream->options.most_queued + stream->shaken)
     return by_fail(BANYAN_ERR_NO_MEMORY, "%s: %zu bytes wait to be sent, and the peer does not read", stream->name,
                    unsent(stream));
   by_put_u32(header, (uint32_t)length);
   by_put_u16(header + 4, type);
-  BY_TRY(buffer_reserve(&stream->out, HEADER + length)); /* both parts or none */
-  BY_TRY(queue(stream, header, HEADER));
+  BY_TRY(buffer_reserve(&stream->out, ends + length)); /* both parts or none */
+  if (!stream->options.most_line) BY_TRY(queue(stream, header, HEADER));
   BY_TRY(queue(stream, payload, length));
+  if (stream->options.most_line) BY_TRY(queue(stream, "\n", 1));
   flush(stream);
   update_watch(stream);
   return BANYAN_OK;

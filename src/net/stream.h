@@ -1,5 +1,5 @@
 /* Framed messages over a non-blocking socket, driven by a loop: a u32 length, a
- * u16 type, and that many bytes of payload. A stream may begin with finishing a
+ * u16 type, and that many bytes of payload; or lines. A stream may begin with finishing a
  * connect and with the handshake; both must be over within `patience`, and a
  * peer that fails is closed and logged. What a peer claims is checked before
  * anything is allocated for it, and what it does not read is bounded.
@@ -25,6 +25,9 @@ struct by_stream_options {
   uint64_t patience;  /* ns for connect and handshake; 0: BY_STREAM_PATIENCE */
   size_t most_frame;  /* bytes of payload in one frame, either way */
   size_t most_queued; /* bytes that may wait to be sent, frames' headers included */
+  /* Not 0: lines take the place of frames, without a type; those that come have so many bytes at most. Nothing that is
+   * sent may hold a newline, which ends each. */
+  size_t most_line;
 
   /* Connected and shaken hands; not called if there was neither to do. The hello
    * is gone when this returns. May be NULL. */
