@@ -12,6 +12,7 @@ enum {
   BY_LEASE_SECONDS = 30,
   BY_WISH_WORKERS = 64, /* of a tree, and so most that are below */
   BY_WISH_HOPS = 8,     /* switches on the way of a tree */
+  BY_WISH_PORTS = 64,   /* of a switch */
   BY_WISH_SLOTS = 1 << 16,
 };
 
@@ -47,6 +48,8 @@ struct by_granted {
   uint8_t below[BY_WISH_WORKERS]; /* ports, in the order of the wish */
 };
 
+/* Whether both ask for the same. */
+bool by_wish_same(const struct by_wish *a, const struct by_wish *b);
 /* Whether it can be wished for at all; BANYAN_ERR_ARGUMENT says what is wrong. */
 BANYAN_CHECK enum banyan_status by_wish_check(const struct by_wish *wish);
 

@@ -1,0 +1,298 @@
+#include "switch_client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lease_words.h"
+#include "socket.h"
+#include "stream.h"
+
+enum { NAME = 128 };
+
+static const uint64_t again = BY_SECOND;        /* what is not granted is asked for */
+static const uint64_t patience = 5 * BY_SECOND; /* for a reply */
+static const uint64_t alive = 5 * BY_SECOND;    /* between signs of life that are asked for */
+
+enum state { WANTED, ASKED, GRANTED };
+
+struct entry {
+  struct entry *next;
+  struct by_wish wish;
+  enum state state;
+  uint64_t asked; /* when, in ASKED */
+  bool told;      /* that it is not granted */
+  bool due;       /* for being told so, with */
+  enum by_wish_lost why;
+  struct by_granted granted;
+};
+
+struct by_switch_client {
+  struct by_switch_client_options options;
+  struct by_key key;
+  char name[NAME], holder[BY_LEASE_HOLDER + 1];
+  struct entry *entries;
+  struct by_stream *stream;
+  bool open;
+  bool described; /* since it was asked last */
+  uint64_t described_asked;
+  struct by_timer timer;
+  char reason[BY_LEASE_REASON + 200]; /* of what was lost last */
+  bool busy, destroyed;               /* inside a callback from the loop; destroyed meanwhile */
+};
+
+static struct entry *find(const struct by_switch_client *client, uint16_t job) {
+  for (struct entry *e = client->entries; e; e = e->next)
+    if (e->wish.job == job) return e;
+  return NULL;
+}
+
+static void forget(struct by_switch_client *client, const struct entry *entry) {
+  for (struct entry **at = &client->entries; *at; at = &(*at)->next)
+    if (*at == entry) {
+      struct entry *gone = *at;
+      *at = gone->next;
+      free(gone);
+      return;
+    }
+}
+
+static void free_client(struct by_switch_client *client) {
+  while (client->entries) forget(client, client->entries);
+  explicit_bzero(&client->key, sizeof client->key);
+  free(client);
+}
+
+/* ---- what the owner is told */
+
+static bool tell_one(struct by_switch_client *client) {
+  for (struct entry *e = client->entries; e; e = e->next) {
+    if (!e->due) continue;
+    uint16_t job = e->wish.job;
+    enum by_wish_lost why = e->why;
+    char text[sizeof client->reason];
+    e->due = false;
+    e->told = true;
+    memcpy(text, client->reason, sizeof text);
+    if (why == BY_WISH_TAKEN) forget(client, e);
+    client->options.lost(client->options.context, job, why, text);
+    return true;
+  }
+  return false;
+}
+
+/* The owner may change the wishes with each. */
+static void tell(struct by_switch_client *client) {
+  while (!client->destroyed && tell_one(client)) {
+  }
+}
+
+static void lose(struct entry *entry, enum by_wish_lost why) {
+  entry->state = WANTED;
+  entry->why = why;
+  entry->due = !entry->told;
+}
+
+static void keep_reason(struct by_switch_client *client, const char *reason) {
+  char address[BY_ADDRESS_TEXT];
+  snprintf(client->reason, sizeof client->reason, "switch %s (%s): %s", client->name,
+           by_address_print(&client->options.address, address), reason);
+}
+
+/* Nothing is known of what the switch does any more. */
+static void disconnect(struct by_switch_client *client, const char *reason) {
+  by_stream_destroy(client->stream);
+  client->stream = NULL;
+  client->open = false;
+  keep_reason(client, reason);
+  for (struct entry *e = client->entries; e; e = e->next) lose(e, BY_WISH_SILENT);
+}
+
+static void leave(struct by_switch_client *client) {
+  tell(client);
+  client->busy = false;
+  if (client->destroyed) free_client(client);
+}
+
+/* ---- asking */
+
+static bool ask(struct by_switch_client *client, enum by_lease_deed deed, const struct by_wish *wish) {
+  struct by_lease_request request = {.deed = deed};
+  struct by_text text;
+  memcpy(request.holder, client->holder, sizeof request.holder);
+  if (wish) request.wish = *wish;
+  by_text_init(&text);
+  by_lease_print_request(&request, &text);
+  bool well = !text.failed && by_stream_send(client->stream, 0, by_text_get(&text), text.length) == BANYAN_OK;
+  by_text_fini(&text);
+  return well;
+}
+
+static void ask_for_grants(struct by_switch_client *client, uint64_t now) {
+  for (struct entry *e = client->entries; e; e = e->next) {
+    if (e->state != WANTED || !ask(client, BY_LEASE_GRANT, &e->wish)) continue;
+    e->state = ASKED;
+    e->asked = now;
+  }
+}
+
+static void ask_for_life(struct by_switch_client *client, uint64_t now) {
+  if (!client->described || now < client->described_asked + alive) return;
+  if (!ask(client, BY_LEASE_DESCRIBE, NULL)) return;
+  client->described = false;
+  client->described_asked = now;
+}
+
+static bool is_silent(const struct by_switch_client *client, uint64_t now) {
+  if (!client->described && now >= client->described_asked + patience) return true;
+  for (const struct entry *e = client->entries; e; e = e->next)
+    if (e->state == ASKED && now >= e->asked + patience) return true;
+  return false;
+}
+
+static void work(struct by_switch_client *client) {
+  uint64_t now = by_loop_now(client->options.loop);
+  if (!client->open) return;
+  if (is_silent(client, now)) {
+    disconnect(client, "no answer in time; is the host up? It is asked again every second");
+    return;
+  }
+  ask_for_grants(client, now);
+  ask_for_life(client, now);
+}
+
+/* ---- what comes */
+
+static bool same_granted(const struct by_granted *a, const struct by_granted *b) {
+  return a->slots == b->slots && a->up == b->up && a->n_below == b->n_below && !memcmp(a->below, b->below, a->n_below);
+}
+
+static void take_grant(struct by_switch_client *client, const struct by_lease_reply *reply) {
+  struct entry *entry = find(client, reply->job);
+  if (!entry || entry->wish.key != reply->key) return; /* of a wish that was another */
+  if (!reply->well) {
+    keep_reason(client, reply->text);
+    lose(entry, reply->taken ? BY_WISH_TAKEN : BY_WISH_REFUSED);
+    return;
+  }
+  bool news = entry->state != GRANTED || !same_granted(&entry->granted, &reply->granted);
+  entry->state = GRANTED;
+  entry->told = entry->due = false;
+  entry->granted = reply->granted;
+  if (news) client->options.granted(client->options.context, reply->job, &reply->granted);
+}
+
+static void take_reply(void *context, uint16_t type, const void *payload, size_t length) {
+  struct by_switch_client *client = context;
+  struct by_lease_reply reply;
+  client->busy = true;
+  if (by_lease_read_reply(payload, length, &reply) != BANYAN_OK || reply.deed == BY_LEASE_DEEDS)
+    disconnect(client, "answers what cannot be understood; is it a switch of this version, and has it the key "
+                       "(BANYAN_SWITCH_KEY) that the job has?");
+  else if (reply.deed == BY_LEASE_GRANT && (!reply.well || reply.granted.n_below))
+    take_grant(client, &reply);
+  else
+    client->described |= reply.deed == BY_LEASE_DESCRIBE;
+  leave(client);
+}
+
+static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+  struct by_switch_client *client = context;
+  client->open = client->described = true;
+  client->described_asked = 0;
+  by_loop_set_delay(client->options.loop, &client->timer, 0);
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  struct by_switch_client *client = context;
+  char text[BY_LEASE_REASON];
+  snprintf(text, sizeof text, "%s", reason);
+  client->busy = true;
+  disconnect(client, text);
+  leave(client);
+}
+
+/* ---- connecting */
+
+static enum banyan_status start(struct by_switch_client *client) {
+  struct by_handshake_options handshake = {
+      .role = BY_ROLE_CLIENT, .purpose = BY_LEASE_PURPOSE, .key = &client->key, .hello = ""};
+  struct by_stream_options options = {.loop = client->options.loop,
+                                      .connecting = &client->options.address,
+                                      .handshake = client->options.key ? &handshake : NULL,
+                                      .most_frame = BY_LEASE_LINE,
+                                      .most_line = BY_LEASE_REPLY,
+                                      .most_queued = 64 * BY_LEASE_LINE,
+                                      .opened = opened,
+                                      .frame = take_reply,
+                                      .ended = ended,
+                                      .context = client};
+  BY_TRY(by_socket_connect_start(&client->options.address, &options.fd));
+  BY_TRY(by_stream_create(&options, &client->stream));
+  return by_socket_set_user_timeout(options.fd, (int)(patience / BY_MILLISECOND));
+}
+
+static void tick(void *context) {
+  struct by_switch_client *client = context;
+  client->busy = true;
+  if (client->entries) by_loop_set_delay(client->options.loop, &client->timer, again);
+  if (client->stream)
+    work(client);
+  else if (client->entries && start(client) != BANYAN_OK)
+    disconnect(client, banyan_error_text());
+  leave(client);
+}
+
+/* ---- the owner's */
+
+enum banyan_status by_switch_client_create(const struct by_switch_client_options *options,
+                                           struct by_switch_client **out) {
+  char random[BY_KEY_TEXT];
+  BY_TRY(by_key_random(random));
+  struct by_switch_client *client = calloc(1, sizeof *client);
+  *out = client;
+  if (!client) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a connection to switch %s", options->name);
+  client->options = *options;
+  if (options->key) client->key = *options->key;
+  by_keep_printable(options->name, client->name, sizeof client->name);
+  snprintf(client->holder, sizeof client->holder, "%.*s", BY_LEASE_HOLDER, random);
+  by_timer_init(&client->timer, tick, client);
+  return BANYAN_OK;
+}
+
+void by_switch_client_destroy(struct by_switch_client *client) {
+  if (!client) return;
+  while (client->entries) by_switch_client_drop(client, client->entries->wish.job);
+  by_loop_cancel_timer(&client->timer);
+  by_stream_destroy(client->stream);
+  client->stream = NULL;
+  client->destroyed = true;
+  if (!client->busy) free_client(client);
+}
+
+enum banyan_status by_switch_client_want(struct by_switch_client *client, const struct by_wish *wish) {
+  BY_TRY(by_wish_check(wish));
+  struct entry *entry = find(client, wish->job);
+  if (!entry) {
+    if (!(entry = malloc(sizeof *entry)))
+      return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a wish at switch %s", client->name);
+    entry->next = client->entries;
+    client->entries = entry;
+  }
+  *entry = (struct entry){.next = entry->next, .wish = *wish, .state = WANTED};
+  if (client->open || !client->stream) by_loop_set_delay(client->options.loop, &client->timer, 0);
+  return BANYAN_OK;
+}
+
+void by_switch_client_drop(struct by_switch_client *client, uint16_t job) {
+  const struct entry *entry = find(client, job);
+  if (!entry) return;
+  if (client->open && entry->state != WANTED) (void)ask(client, BY_LEASE_REVOKE, &entry->wish);
+  forget(client, entry);
+}
+
+bool by_switch_client_has(const struct by_switch_client *client, uint16_t job) {
+  const struct entry *entry = find(client, job);
+  return entry && entry->state == GRANTED;
+}
