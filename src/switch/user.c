@@ -21,7 +21,7 @@ struct port {
 
 struct group {
   uint32_t n;
-  struct by_user_target targets[BY_USER_MEMBERS];
+  struct by_switch_target targets[BY_USER_MEMBERS];
 };
 
 /* Fragments that follow each other and go the same way. Their pieces are the last that are taken. */
@@ -214,6 +214,14 @@ enum banyan_status by_user_take(struct by_user *user, uint32_t table) {
   return by_hold_route(table ? table : BY_USER_TABLE, &user->hold);
 }
 
+enum banyan_status by_user_clear(struct by_user *user, uint32_t base, uint32_t count) {
+  if (base > user->cells.count || count > user->cells.count - base)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: there are no cells %u to %llu", base,
+                   (unsigned long long)base + count);
+  memset(user->cells.cells + base, 0, count * sizeof *user->cells.cells);
+  return BANYAN_OK;
+}
+
 enum banyan_status by_user_grant(struct by_user *user, const struct by_grant *grant) {
   BY_TRY(by_grant_check(grant, user->cells.count, BY_USER_GROUPS));
   struct by_grant **place = &user->grants[grant->job];
@@ -229,7 +237,7 @@ enum banyan_status by_user_revoke(struct by_user *user, uint16_t job) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_user_set_group(struct by_user *user, uint16_t group, const struct by_user_target *targets,
+enum banyan_status by_user_set_group(struct by_user *user, uint16_t group, const struct by_switch_target *targets,
                                      uint32_t n) {
   if (group >= BY_USER_GROUPS || n > BY_USER_MEMBERS)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: group %u with %u members; groups are 0 to %d, of at most %d", group, n,

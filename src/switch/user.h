@@ -20,6 +20,7 @@
 
 #include "cell.h"
 #include "fail.h"
+#include "grant.h"
 #include "loop.h"
 
 enum { BY_USER_TABLE = 7612, BY_USER_GROUPS = 256, BY_USER_MEMBERS = 64 };
@@ -29,13 +30,6 @@ struct by_user;
 struct by_user_options {
   uint32_t cells;    /* 3.4 KiB each */
   uint16_t udp_port; /* of all ends; 0: BY_FRAGMENT_PORT */
-};
-
-/* One who gets a copy of results for all. */
-struct by_user_target {
-  uint32_t port;
-  uint32_t address; /* as in packets */
-  uint16_t udp_port;
 };
 
 /* What passed, beside what happened to each fragment. */
@@ -57,11 +51,13 @@ enum banyan_status by_user_add_port(struct by_user *user, uint32_t number, const
 /* From now on gets what the host's rules send to this routing table (0: BY_USER_TABLE). After the ports were added:
  * what is taken from an interface that is no port gets lost. */
 enum banyan_status by_user_take(struct by_user *user, uint32_t table) BANYAN_CHECK;
+/* These cells are free, whatever was in them. */
+enum banyan_status by_user_clear(struct by_user *user, uint32_t base, uint32_t count) BANYAN_CHECK;
 /* Takes the place of what its job had. Its key must be another one if its cells or its group change. */
 enum banyan_status by_user_grant(struct by_user *user, const struct by_grant *grant) BANYAN_CHECK;
 enum banyan_status by_user_revoke(struct by_user *user, uint16_t job) BANYAN_CHECK;
 /* Takes the place of the group's members. */
-enum banyan_status by_user_set_group(struct by_user *user, uint16_t group, const struct by_user_target *targets,
+enum banyan_status by_user_set_group(struct by_user *user, uint16_t group, const struct by_switch_target *targets,
                                      uint32_t n) BANYAN_CHECK;
 /* Fragments since the start, by what happened to them. */
 void by_user_count(const struct by_user *user, uint64_t events[BY_EVENTS]);

@@ -57,10 +57,11 @@ static enum banyan_status add_route(const char *device, uint32_t table) {
   int reason = ask(fd, &request);
   close(fd);
   if (reason == EEXIST)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "switch: routing table %u has a default route already; does another switch run? Else name another "
-                   "table",
-                   table);
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "switch: routing table %u has a default route already: another switch of this kind runs here, or other "
+        "software uses the table (ip route show table %u)",
+        table, table);
   if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: no local route in table %u", table);
   return BANYAN_OK;
 }

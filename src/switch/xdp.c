@@ -21,7 +21,8 @@ struct port {
   char name[IF_NAMESIZE];
   unsigned interface; /* 0: no such port */
   uint8_t hardware[6];
-  int link; /* -1: not attached */
+  int link;       /* -1: not attached */
+  uint32_t named; /* neighbours */
   struct by_xdp_way way;
 };
 
@@ -32,7 +33,7 @@ struct by_xdp {
   bool taken[BY_XDP_GRANTS];
   uint32_t last_taken;
   struct port ports[BY_FRAGMENT_PORTS];
-  struct by_xdp_target targets[BY_XDP_GROUPS][BY_XDP_MEMBERS];
+  struct by_switch_target targets[BY_XDP_GROUPS][BY_XDP_MEMBERS];
   uint32_t n_targets[BY_XDP_GROUPS];
 };
 
@@ -163,8 +164,10 @@ enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number) {
                          "mode would lose fragments, use the user-space switch",
                          port->name);
   if (link == -EBUSY)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: %s has an XDP program already; detach it: ip link set %s xdp off",
-                   port->name, port->name);
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "switch: %s has an XDP program already, of another switch or other software; see "
+                   "bpftool net",
+                   port->name);
   if (link < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, -link, "switch: cannot attach to %s", port->name);
   port->link = link;
   return BANYAN_OK;
@@ -177,18 +180,51 @@ static struct by_xdp_neighbour neighbour_by(const struct port *port, const uint8
   return neighbour;
 }
 
+static enum banyan_status write_way(const struct by_xdp *xdp, uint32_t number) {
+  struct by_xdp_way way = xdp->ports[number].way;
+  way.has_named = xdp->ports[number].named > 0;
+  return put(xdp, "ways", &number, &way);
+}
+
+static enum banyan_status name_neighbour(struct by_xdp *xdp, const struct by_xdp_next *next,
+                                         const struct by_xdp_neighbour *neighbour) {
+  struct by_xdp_neighbour before;
+  bool is_new = bpf_map_lookup_elem(map_fd(xdp, "neighbours"), next, &before) != 0;
+  BY_TRY(put(xdp, "neighbours", next, neighbour));
+  xdp->ports[next->port].named += is_new;
+  return BANYAN_OK;
+}
+
 enum banyan_status by_xdp_set_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address,
                                         const uint8_t hardware[6]) {
   BY_TRY(check_port(xdp, number));
   struct port *port = &xdp->ports[number];
   struct by_xdp_next next = {.port = number, .address = address};
   struct by_xdp_neighbour neighbour = neighbour_by(port, hardware);
-  if (address) BY_TRY(put(xdp, "neighbours", &next, &neighbour));
-  if (address)
-    port->way.has_named = 1;
-  else
-    port->way.has_other = 1, port->way.other = neighbour;
-  return put(xdp, "ways", &number, &port->way);
+  if (address) BY_TRY(name_neighbour(xdp, &next, &neighbour));
+  if (!address) port->way.has_other = 1, port->way.other = neighbour;
+  return write_way(xdp, number);
+}
+
+enum banyan_status by_xdp_drop_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address) {
+  BY_TRY(check_port(xdp, number));
+  struct port *port = &xdp->ports[number];
+  struct by_xdp_next next = {.port = number, .address = address};
+  if (!address)
+    port->way.has_other = 0;
+  else if (bpf_map_delete_elem(map_fd(xdp, "neighbours"), &next) == 0)
+    port->named--;
+  return write_way(xdp, number);
+}
+
+enum banyan_status by_xdp_clear(struct by_xdp *xdp, uint32_t base, uint32_t count) {
+  const struct bpf_map *map = bpf_object__find_map_by_name(xdp->object, "cells");
+  void *nothing = calloc(1, bpf_map__value_size(map));
+  enum banyan_status status = BANYAN_OK;
+  if (!nothing) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  for (uint32_t at = base; at < base + count && status == BANYAN_OK; at++) status = put(xdp, "cells", &at, nothing);
+  free(nothing);
+  return status;
 }
 
 /* The place that was left longest ago, so that no packet is still looking at it; 0: none is left. */
@@ -222,14 +258,14 @@ enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job) {
 }
 
 /* How many of the first `n` targets leave by this port. */
-static uint32_t count_by_port(const struct by_xdp_target *targets, uint32_t n, uint32_t port) {
+static uint32_t count_by_port(const struct by_switch_target *targets, uint32_t n, uint32_t port) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < n; i++) count += targets[i].port == port;
   return count;
 }
 
-static enum banyan_status check_targets(const struct by_xdp *xdp, uint32_t group, const struct by_xdp_target *targets,
-                                        uint32_t n) {
+static enum banyan_status check_targets(const struct by_xdp *xdp, uint32_t group,
+                                        const struct by_switch_target *targets, uint32_t n) {
   if (group >= BY_XDP_GROUPS || n > BY_XDP_MEMBERS)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: group %u with %u members; groups are 0 to %d, of at most %d", group, n,
                    BY_XDP_GROUPS - 1, BY_XDP_MEMBERS);
@@ -237,13 +273,13 @@ static enum banyan_status check_targets(const struct by_xdp *xdp, uint32_t group
   return BANYAN_OK;
 }
 
-static struct by_xdp_member member_key(uint32_t group, const struct by_xdp_target *targets, uint32_t i) {
+static struct by_xdp_member member_key(uint32_t group, const struct by_switch_target *targets, uint32_t i) {
   uint32_t port = targets[i].port;
   return (struct by_xdp_member){.group = group, .port = port, .number = count_by_port(targets, i, port)};
 }
 
 static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, uint32_t i, int devices) {
-  const struct by_xdp_target *targets = xdp->targets[group], *target = &targets[i];
+  const struct by_switch_target *targets = xdp->targets[group], *target = &targets[i];
   struct by_xdp_member key = member_key(group, targets, i);
   uint32_t members = count_by_port(targets, xdp->n_targets[group], target->port);
   struct by_xdp_address address = {.neighbour = neighbour_by(&xdp->ports[target->port], target->hardware),
@@ -262,7 +298,7 @@ static enum banyan_status fill_group(struct by_xdp *xdp, uint32_t group, int dev
   return put(xdp, "groups", &group, &devices);
 }
 
-enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_xdp_target *targets,
+enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_switch_target *targets,
                                     uint32_t n) {
   BY_TRY(check_targets(xdp, group, targets, n));
   for (uint32_t i = 0; i < xdp->n_targets[group]; i++) {

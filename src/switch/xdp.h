@@ -12,6 +12,7 @@
 
 #include "cell.h"
 #include "fail.h"
+#include "grant.h"
 #include "xdp_maps.h"
 
 struct by_xdp;
@@ -21,14 +22,6 @@ struct by_xdp_options {
   size_t object_bytes;
   uint32_t cells;    /* 3.4 KiB each */
   uint16_t udp_port; /* of servers; 0: BY_FRAGMENT_PORT */
-};
-
-/* One who gets a copy of results for all. */
-struct by_xdp_target {
-  uint32_t port;
-  uint32_t address; /* as in packets */
-  uint16_t udp_port;
-  uint8_t hardware[6];
 };
 
 enum banyan_status by_xdp_create(const struct by_xdp_options *options, struct by_xdp **out);
@@ -41,11 +34,15 @@ enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number);
 /* Packets to `address` (0: to all that are not named) leave port `number` for this hardware address. */
 enum banyan_status by_xdp_set_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address,
                                         const uint8_t hardware[6]);
+/* They go elsewhere again: to the port's other neighbour, or nowhere. There need not be one. */
+enum banyan_status by_xdp_drop_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address);
+/* These cells are free, whatever was in them. */
+enum banyan_status by_xdp_clear(struct by_xdp *xdp, uint32_t base, uint32_t count);
 /* Takes the place of what its job had. Its key must be another one if its cells or its group change. */
 enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant);
 enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job);
 /* Takes the place of the group's members. */
-enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_xdp_target *targets,
+enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_switch_target *targets,
                                     uint32_t n);
 /* Packets since the start, by what happened to them. */
 enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS]);

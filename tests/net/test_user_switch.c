@@ -38,9 +38,9 @@ _Static_assert(sizeof(struct train) == BYTES, "without holes");
 
 static enum banyan_status start_switch(struct scene *scene) {
   struct by_user_options options = {.cells = SLOTS};
-  struct by_user_target targets[WORKERS];
+  struct by_switch_target targets[WORKERS];
   for (int i = 0; i < WORKERS; i++)
-    targets[i] = (struct by_user_target){
+    targets[i] = (struct by_switch_target){
         .port = worker_ports[i], .address = inet_addr(worker_addresses[i]), .udp_port = htons(BY_FRAGMENT_PORT)};
   scene->sent = 0;
   BY_TRY(by_loop_create(&by_clock_system, &scene->loop));
@@ -363,13 +363,13 @@ static void test_refusals(void **state) {
   struct scene scene;
   struct by_user *other;
   struct by_grant wrong = grant;
-  struct by_user_target target = {.port = 5, .udp_port = 1};
+  struct by_switch_target target = {.port = 5, .udp_port = 1};
   begin(&scene);
   assert_status(by_user_add_port(scene.user, 0, "p0"), BANYAN_ERR_ARGUMENT);
   assert_status(by_user_add_port(scene.user, BY_FRAGMENT_PORTS, "p0"), BANYAN_ERR_ARGUMENT);
   assert_status(by_user_add_port(scene.user, 5, "nowhere"), BANYAN_ERR_ARGUMENT);
   assert_status(by_user_set_group(scene.user, 0, &target, 1), BANYAN_ERR_ARGUMENT);
-  target = (struct by_user_target){.port = 1};
+  target = (struct by_switch_target){.port = 1};
   assert_status(by_user_set_group(scene.user, 0, &target, 1), BANYAN_ERR_ARGUMENT);
   assert_status(by_user_set_group(scene.user, BY_USER_GROUPS, NULL, 0), BANYAN_ERR_ARGUMENT);
   wrong.base = 1;

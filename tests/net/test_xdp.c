@@ -22,7 +22,7 @@ struct world {
   uint64_t events[BY_EVENTS];
 };
 
-static struct by_xdp_target target = {.port = 0, .address = 1, .udp_port = 2, .hardware = {2, 9}};
+static struct by_switch_target target = {.port = 0, .address = 1, .udp_port = 2, .hardware = {2, 9}};
 
 static void grant(struct world *world, uint32_t job) {
   renew_grant(&world->source, job);
@@ -120,7 +120,7 @@ static void test_refusals(void **state) {
   struct by_xdp *xdp;
   struct by_xdp_options options = {.cells = 10};
   struct by_grant grant = {.base = 5, .count = 6, .dtype = BY_FRAGMENT_PAIRS};
-  struct by_xdp_target targets[BY_XDP_MEMBERS + 1] = {{0}};
+  struct by_switch_target targets[BY_XDP_MEMBERS + 1] = {{0}};
   if (by_xdp_create(&options, &xdp) == BANYAN_ERR_UNSUPPORTED) skip();
   assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_ARGUMENT);
   grant.base = UINT32_MAX;

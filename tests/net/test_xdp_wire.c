@@ -23,7 +23,7 @@ struct wire {
 };
 
 /* Workers 0 and 1 are behind port 0, worker 2 is behind port 1. */
-static const struct by_xdp_target targets[WORKERS] = {
+static const struct by_switch_target targets[WORKERS] = {
     {.port = 0, .address = 0x0100000a, .udp_port = 0x1111, .hardware = {4, 0, 0, 0, 0, 1}},
     {.port = 0, .address = 0x0200000a, .udp_port = 0x2222, .hardware = {4, 0, 0, 0, 0, 2}},
     {.port = 1, .address = 0x0300000a, .udp_port = 0x3333, .hardware = {4, 0, 0, 0, 0, 3}},

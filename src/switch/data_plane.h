@@ -1,0 +1,63 @@
+/* What passes packets, whichever kind it is: in XDP, or between sockets. Ports
+ * are interfaces, numbered from 0. Cells, groups and grants are the caller's to
+ * share out. Ends with its process, however that ends. On the loop's thread. */
+#ifndef BY_SWITCH_DATA_PLANE_H
+#define BY_SWITCH_DATA_PLANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cell.h"
+#include "fail.h"
+#include "grant.h"
+#include "loop.h"
+
+enum { BY_PLANE_GROUPS = 256, BY_PLANE_MEMBERS = 64 };
+
+enum by_plane_kind { BY_PLANE_XDP, BY_PLANE_USER };
+
+struct by_plane_options {
+  enum by_plane_kind kind;
+  uint32_t cells;
+  uint16_t udp_port; /* 0: BY_FRAGMENT_PORT */
+};
+
+struct by_plane_counts {
+  uint64_t events[BY_EVENTS]; /* fragments, by what happened to them */
+  bool has_traffic;           /* whether it counts these too: */
+  uint64_t unsent;            /* fragments without room or a route on the way out */
+  uint64_t expired;           /* those that have gone round in circles */
+};
+
+struct by_plane {
+  const struct by_plane_ops *ops;
+  void *self;
+};
+
+struct by_plane_ops {
+  const char *name;
+  bool needs_neighbours; /* next hops have to be given; else the kernel's routes decide */
+  void (*destroy)(void *self);
+  enum banyan_status (*add_port)(void *self, uint32_t number, const char *interface);
+  /* Takes packets from here on, at all of the first n ports. */
+  enum banyan_status (*start)(void *self, uint32_t n);
+  /* Frees these cells. */
+  enum banyan_status (*clear)(void *self, uint32_t base, uint32_t count);
+  enum banyan_status (*grant)(void *self, const struct by_grant *grant);
+  enum banyan_status (*revoke)(void *self, uint16_t job);
+  enum banyan_status (*set_group)(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n);
+  /* Of what leaves by the port for this address, 0: for all others; hardware NULL: none any more. */
+  enum banyan_status (*set_neighbour)(void *self, uint32_t port, uint32_t address, const uint8_t hardware[6]);
+  enum banyan_status (*count)(const void *self, struct by_plane_counts *out);
+};
+
+/* BANYAN_ERR_UNSUPPORTED: this build, kernel or user cannot. The loop must outlive it. */
+BANYAN_CHECK enum banyan_status by_plane_open(struct by_loop *loop, const struct by_plane_options *options,
+                                              struct by_plane *out);
+/* Nothing is attached any more. One that is all zeros is allowed. */
+void by_plane_close(struct by_plane *plane);
+
+/* "malformed", "wrong_key", ... */
+const char *by_event_name(enum by_event event);
+
+#endif
