@@ -1,0 +1,197 @@
+/* `banyan switch`: adds what jobs send through this machine. */
+#include <errno.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "data_plane.h"
+#include "options.h"
+#include "switch_control.h"
+#include "switch_place.h"
+#include "text.h"
+
+enum { CELLS = 4096, MOST_CELLS = 1 << 20 };
+
+struct switch_options {
+  const char *xdp, *user, *secret_file;
+  struct by_words controls;
+  long cells, udp_port;
+};
+
+#define AT(member) offsetof(struct switch_options, member)
+
+static const struct by_option options[] = {
+    {"xdp", 0, BY_OPTION_TEXT, AT(xdp), "IF,IF,...",
+     "in the kernel, on these interfaces: port 0, 1, ...; needs drivers\nwith native XDP", 0, 0},
+    {"user", 0, BY_OPTION_TEXT, AT(user), "IF,IF,...", "in this process, on these interfaces; slower, works anywhere",
+     0, 0},
+    {"cells", 0, BY_OPTION_INT, AT(cells), "N", "sums that may be under way, 3.4 KiB each; default 4096", 1,
+     MOST_CELLS},
+    {"udp-port", 0, BY_OPTION_INT, AT(udp_port), "PORT", "of servers, and with --user of workers; default 7612", 1,
+     65535},
+    {"control", 0, BY_OPTION_WORDS, AT(controls), "WHERE",
+     "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\n"
+     "for this machine; PORT is 7613 unless given. Or PATH: the\n"
+     "socket, in place of " BY_SWITCH_SOCKET "; may be\n"
+     "given several times",
+     0, 0},
+    {"secret-file", 0, BY_OPTION_TEXT, AT(secret_file), "FILE", "holds the secret that jobs need (BANYAN_SWITCH_KEY)",
+     0, 0},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan switch",
+    .usage = "--xdp IF,IF,... | --user IF,IF,... [--control ADDRESS]",
+    .about = "Makes a switch of this machine that adds: jobs whose plans go through it ask it\n"
+             "for cells, and what their workers send to their servers is added on the way.\n"
+             "Everything else, and jobs that got nothing, this machine forwards as before.\n"
+             "\n"
+             "With --user the machine's rules say what is taken, for each interface IF:\n"
+             "  ip rule add iif IF ipproto udp dport 7612 lookup 7612\n"
+             "The other end of a veth pair needs an XDP program of its own with --xdp.\n"
+             "\n"
+             "Says on standard error when it is ready; stays until SIGTERM or SIGINT, and\n"
+             "leaves nothing behind, also when it is killed. Jobs go on meanwhile, their\n"
+             "sums are made by their servers; a switch that is started again gets its jobs\n"
+             "back from those who asked for them.\n"
+             "\n"
+             "Needs root (CAP_NET_ADMIN, with --xdp CAP_BPF). `banyan status` shows what it does.",
+    .options = options,
+};
+
+struct session {
+  struct switch_options asked;
+  const char *interfaces[BY_FRAGMENT_PORTS];
+  char names[BY_FRAGMENT_PORTS * IF_NAMESIZE];
+  uint32_t n;
+  struct by_key key;
+  bool has_key;
+  struct by_loop *loop;
+  struct by_plane plane;
+  struct by_switch_control *control;
+  struct by_text places; /* where it listens, for people */
+};
+
+static struct by_loop *running;
+
+static void be_told(int signal_number) {
+  (void)signal_number;
+  by_loop_stop(running);
+}
+
+/* ---- what was asked */
+
+static enum banyan_status add_interface(struct session *s, const char *name) {
+  for (uint32_t i = 0; i < s->n; i++)
+    if (!strcmp(s->interfaces[i], name))
+      return by_fail(BANYAN_ERR_ARGUMENT, "%s is named twice; each interface is one port", name);
+  if (s->n == BY_FRAGMENT_PORTS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "more than %d interfaces; a switch has no more ports", BY_FRAGMENT_PORTS);
+  if (!if_nametoindex(name)) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "interface \"%s\"", name);
+  s->interfaces[s->n++] = name;
+  return BANYAN_OK;
+}
+
+static enum banyan_status split_interfaces(struct session *s) {
+  const char *list = s->asked.xdp ? s->asked.xdp : s->asked.user;
+  char *rest = s->names, *name;
+  if (!list || (s->asked.xdp && s->asked.user))
+    return by_fail(BANYAN_ERR_ARGUMENT, "name the interfaces that are ports, either with --xdp or with --user");
+  if (strlen(list) >= sizeof s->names) return by_fail(BANYAN_ERR_ARGUMENT, "the list of interfaces is too long");
+  strcpy(s->names, list);
+  while ((name = strsep(&rest, ","))) BY_TRY(add_interface(s, name));
+  return BANYAN_OK;
+}
+
+static enum banyan_status check(struct session *s) {
+  BY_TRY(split_interfaces(s));
+  return by_switch_secret(s->asked.secret_file, &s->key, &s->has_key);
+}
+
+/* ---- doing it */
+
+static enum banyan_status listen_at(struct session *s, const struct by_switch_place *place) {
+  char text[BY_ADDRESS_TEXT];
+  by_text_add(&s->places, "%s%s", s->places.length ? ", " : "",
+              place->path ? place->path : by_address_print(&place->address, text));
+  return place->path ? by_switch_control_listen_at(s->control, place->path)
+                     : by_switch_control_listen(s->control, &place->address);
+}
+
+static enum banyan_status listen_everywhere(struct session *s) {
+  struct by_switch_place usual = {.path = BY_SWITCH_SOCKET};
+  bool has_path = false;
+  for (int i = 0; i < s->asked.controls.count; i++) {
+    struct by_switch_place place;
+    BY_TRY(by_switch_place_parse(s->asked.controls.items[i], &place));
+    BY_TRY(listen_at(s, &place));
+    has_path |= place.path != NULL;
+  }
+  return has_path ? BANYAN_OK : listen_at(s, &usual);
+}
+
+static enum banyan_status make_control(struct session *s) {
+  struct by_switch_control_options of_control = {.loop = s->loop,
+                                                 .plane = &s->plane,
+                                                 .cells = (uint32_t)s->asked.cells,
+                                                 .n_ports = s->n,
+                                                 .ports = s->interfaces,
+                                                 .key = s->has_key ? &s->key : NULL};
+  BY_TRY(by_switch_control_create(&of_control, &s->control));
+  return listen_everywhere(s);
+}
+
+/* Takes packets last: one that cannot be asked would be in the way. */
+static enum banyan_status set_up(struct session *s) {
+  struct by_plane_options of_plane = {.kind = s->asked.xdp ? BY_PLANE_XDP : BY_PLANE_USER,
+                                      .cells = (uint32_t)s->asked.cells,
+                                      .udp_port = (uint16_t)s->asked.udp_port};
+  BY_TRY(by_loop_create(&by_clock_system, &s->loop));
+  BY_TRY(by_plane_open(s->loop, &of_plane, &s->plane));
+  BY_TRY(make_control(s));
+  for (uint32_t i = 0; i < s->n; i++) BY_TRY(s->plane.ops->add_port(s->plane.self, i, s->interfaces[i]));
+  return s->plane.ops->start(s->plane.self, s->n);
+}
+
+static void say_ready(const struct session *s) {
+  fprintf(stderr, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
+  for (uint32_t i = 0; i < s->n; i++) fprintf(stderr, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
+  fprintf(stderr, "; asked at %s\n", by_text_get(&s->places));
+}
+
+static enum banyan_status work(struct session *s) {
+  struct sigaction action = {.sa_handler = be_told};
+  BY_TRY(set_up(s));
+  running = s->loop;
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGINT, &action, NULL);
+  say_ready(s);
+  return by_loop_run(s->loop);
+}
+
+static void end_session(struct session *s) {
+  by_switch_control_destroy(s->control);
+  by_plane_close(&s->plane);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  by_loop_destroy(s->loop);
+  by_text_fini(&s->places);
+  explicit_bzero(&s->key, sizeof s->key);
+}
+
+int by_cli_switch(int argc, char **argv) {
+  struct session s = {.asked = {.cells = CELLS}};
+  struct by_operands operands;
+  int exit_code;
+  if (!by_options_parse(&command, argc, argv, &s.asked, &operands, &exit_code)) return exit_code;
+  by_text_init(&s.places);
+  if (check(&s) != BANYAN_OK)
+    exit_code = by_options_misuse(&command, "%s", banyan_error_text());
+  else
+    exit_code = work(&s) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  end_session(&s);
+  return exit_code;
+}

@@ -1,0 +1,19 @@
+/* Where a switch is asked, as people write it: a path, or an address with or
+ * without a port; and the secret that it shares with jobs. */
+#ifndef BY_CLI_SWITCH_PLACE_H
+#define BY_CLI_SWITCH_PLACE_H
+
+#include "address.h"
+#include "handshake.h"
+
+struct by_switch_place {
+  const char *path; /* NULL: the address */
+  struct by_address address;
+};
+
+/* What holds a slash is a path. Names are looked up, which may take a while. */
+BANYAN_CHECK enum banyan_status by_switch_place_parse(const char *text, struct by_switch_place *out);
+/* From the file, or else from BANYAN_SWITCH_KEY; *has false: there is none. */
+BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, struct by_key *out, bool *has);
+
+#endif

@@ -1,0 +1,36 @@
+/* The next hops that grants need: who is behind which port, asked of the kernel
+ * again and again, and told to the data plane. Where all that leaves a port goes
+ * to one neighbour, the plane is told so once for the port; only others are
+ * named. On the loop's thread. */
+#ifndef BY_SWITCH_NEIGHBOURS_H
+#define BY_SWITCH_NEIGHBOURS_H
+
+#include "data_plane.h"
+#include "next_hop.h"
+
+struct by_neighbour;
+
+struct by_neighbours {
+  const struct by_plane *plane;
+  const unsigned *interfaces; /* by port */
+  struct by_next_hop next_hop;
+  struct by_neighbour *all;
+  uint32_t n, most;
+  bool has_other[BY_FRAGMENT_PORTS]; /* the plane's, for addresses that are not named */
+  uint8_t other[BY_FRAGMENT_PORTS][6];
+};
+
+/* For `most` pairs of port and address. What is given must outlive it. */
+BANYAN_CHECK enum banyan_status by_neighbours_init(struct by_neighbours *neighbours, const struct by_plane *plane,
+                                                   const unsigned *interfaces, uint32_t most);
+void by_neighbours_fini(struct by_neighbours *neighbours);
+/* Wanted once more, and once less. */
+void by_neighbours_add(struct by_neighbours *neighbours, uint32_t port, uint32_t address);
+void by_neighbours_drop(struct by_neighbours *neighbours, uint32_t port, uint32_t address);
+/* Whether the next hop for it is known; where the kernel forwards itself, all are. */
+bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, uint32_t address, uint8_t hardware[6]);
+/* Asks for those that are not known yet, or for all. Whether one is another than it was. An error is the kernel's, or
+ * the plane's. */
+BANYAN_CHECK enum banyan_status by_neighbours_refresh(struct by_neighbours *neighbours, bool all, bool *changed);
+
+#endif
