@@ -8,8 +8,8 @@
 #include "plan.h"
 #include "plan_control.h"
 #include "plan_fit.h"
+#include "plan_in_network.h"
 #include "plan_topology.h"
-#include "planner.h"
 #include "schedule.h"
 #include "text.h"
 
@@ -23,7 +23,6 @@ struct plan_options {
   bool control, in_network;
   const char *fit; /* a file; NULL: not asked for */
   struct by_control_request controlled;
-  struct by_in_network_request placed;
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
 };
 
@@ -45,10 +44,10 @@ static const struct by_option options[] = {
      "throughput that may be lost for lower trees; default\n0.05, of more than 8 trees 0.01", 0, 0},
     {"seed", 0, BY_OPTION_INT, AT(request.seed), "N", "of the search; default 1", 0, 1 << 30},
     {"helpers", 0, BY_OPTION_TEXT, AT(request.helpers), "NAME,...", "hosts that may add and forward for others", 0, 0},
-    {"method", 0, BY_OPTION_CHOICE, AT(request.method), BY_PLANNER_METHODS,
+    {"method", 0, BY_OPTION_CHOICE, AT(request.method), BY_PLAN_METHODS,
      "at most K low trees (default), all that the largest\nthroughput needs, nearly that for large topologies, or "
      "a\nfew of many ways "
-     "for a job on a shared cluster",
+     "for a job on a shared cluster, or trees through\nswitches that add, to servers",
      0, 0},
     {"cost", 0, BY_OPTION_TEXT, AT(request.cost), "NAME=VALUE,...",
      "what predicted times are made of: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; docs/performance.md", 0, 0},
@@ -71,10 +70,10 @@ static const struct by_option options[] = {
      "of --control: most links, or seconds, between a rank and\nits parent; default: the least", 0, 0},
     {"in-network", 0, BY_OPTION_FLAG, AT(in_network), NULL,
      "of a TOPOLOGY: which switches add gradients on their way\nto a server, and what that gains", 0, 0},
-    {"server", 0, BY_OPTION_TEXT, AT(placed.servers), "NAME,...",
-     "of --in-network: where sums are finished; default: the\nhelper or rank that does best", 0, 0},
-    {"adding", 0, BY_OPTION_INT, AT(placed.most_adding), "K", "of --in-network: at most so many switches of a tree add",
-     0, BY_PLAN_MOST_VERTICES},
+    {"server", 0, BY_OPTION_TEXT, AT(request.placed.servers), "NAME,...",
+     "of in-network: where sums are finished; default: the\nhelper or rank that does best", 0, 0},
+    {"adding", 0, BY_OPTION_INT, AT(request.placed.most_adding), "K",
+     "of in-network: at most so many switches of a tree add", 0, BY_PLAN_MOST_VERTICES},
     {"svg", 0, BY_OPTION_TEXT, AT(request.svg), "FILE",
      "of a TOPOLOGY: draw it into this file, with what the plan\ntakes of each link; \"-\": standard output", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print the plan, or with --schedule the schedule, as JSON", 0, 0},
@@ -198,6 +197,13 @@ static enum banyan_status make(const struct plan_options *asked, const struct pl
 
 /* --- what is printed --- */
 
+static bool goes_through_switches(const struct by_plan *plan) {
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
+      if (by_group_has_server(plan, &plan->classes[c].groups[g])) return true;
+  return false;
+}
+
 static enum banyan_status add_schedule(const struct plan_options *asked, const struct by_plan *plan,
                                        struct by_text *text) {
   enum banyan_collective collective = BANYAN_ALLREDUCE;
@@ -213,8 +219,19 @@ static enum banyan_status add_schedule(const struct plan_options *asked, const s
   return BANYAN_OK;
 }
 
+/* Ranks send to the server, whoever is between. */
+static enum banyan_status add_schedule_of_rank(const struct plan_options *asked, const struct by_plan *plan,
+                                               struct by_text *text) {
+  struct by_plan *stars;
+  if (!goes_through_switches(plan)) return add_schedule(asked, plan, text);
+  BY_TRY(by_plan_without_switches(plan, &stars));
+  enum banyan_status status = add_schedule(asked, stars, text);
+  by_plan_destroy(stars);
+  return status;
+}
+
 static enum banyan_status add_plan(const struct plan_options *asked, const struct by_plan *plan, struct by_text *text) {
-  if (asked->schedule != NO_RANK) return add_schedule(asked, plan, text);
+  if (asked->schedule != NO_RANK) return add_schedule_of_rank(asked, plan, text);
   if (asked->request.svg && strcmp(asked->request.svg, "-") == 0) return BANYAN_OK; /* it is there already */
   if (!asked->json) return by_plan_draw(plan, text);
   by_plan_print(plan, text);
@@ -248,11 +265,9 @@ static enum banyan_status show_control(struct plan_options *asked) {
 }
 
 static enum banyan_status show_in_network(struct plan_options *asked) {
-  struct by_in_network_request *request = &asked->placed;
-  request->topology = asked->request.topology;
+  struct by_in_network_request *request = &asked->request.placed;
   request->ranks = asked->request.ranks;
-  request->json = asked->json;
-  return by_plan_show_in_network(request);
+  return by_plan_show_in_network(request, asked->request.topology, asked->json);
 }
 
 static enum banyan_status show_beside(struct plan_options *asked) {
@@ -276,8 +291,7 @@ static bool is_builtin(const char *text) {
 
 int by_cli_plan(int argc, char **argv) {
   struct plan_options asked = {.schedule = NO_RANK, .bytes = 64 << 20};
-  asked.placed.most_adding = -1;
-  asked.request = (struct by_plan_request){.metric = -1, .method = -1, .seed = 1};
+  asked.request = (struct by_plan_request){.metric = -1, .method = -1, .seed = 1, .placed = {.most_adding = -1}};
   struct placement placement = {0};
   struct by_operands operands;
   int exit_code;

@@ -1,4 +1,4 @@
-/* `banyan plan TOPOLOGY --control` and `--in-network`: values of the planner beside the plan. */
+/* `banyan plan TOPOLOGY --control`: a value of the planner beside the plan. */
 #ifndef BY_CLI_PLAN_CONTROL_H
 #define BY_CLI_PLAN_CONTROL_H
 
@@ -17,15 +17,5 @@ struct by_control_request {
 
 /* Makes the control tree and the ring, and prints them on standard output. */
 BANYAN_CHECK enum banyan_status by_plan_show_control(const struct by_control_request *request);
-
-struct by_in_network_request {
-  const char *topology, *ranks; /* as above */
-  const char *servers;          /* names with commas; NULL: the host that does best */
-  long most_adding;             /* switches of a tree that add; -1: any */
-  bool json;
-};
-
-/* Places aggregation on switches, and prints where on standard output. */
-BANYAN_CHECK enum banyan_status by_plan_show_in_network(const struct by_in_network_request *request);
 
 #endif

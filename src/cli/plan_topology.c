@@ -7,7 +7,6 @@
 
 #include "clock.h"
 #include "draw_plan.h"
-#include "planner.h"
 #include "suggest.h"
 #include "text.h"
 #include "topology_named.h"
@@ -89,6 +88,8 @@ static enum banyan_status fill(const struct by_plan_request *request, struct by_
 
 /* ---- planning */
 
+enum { IN_NETWORK = BY_PLANNER_CLUSTER + 1 }; /* of BY_PLAN_METHODS */
+
 static enum banyan_status explain(const struct by_planned *planned, const struct by_topology *topology) {
   struct by_text text;
   by_text_init(&text);
@@ -116,6 +117,23 @@ static enum banyan_status run(const struct by_plan_request *request, const struc
   return status;
 }
 
+static enum banyan_status run_in_network(const struct by_plan_request *request, const struct by_topology *topology,
+                                         struct by_plan **out) {
+  struct by_in_network_request placed = request->placed;
+  uint64_t before = by_clock_now(&by_clock_system);
+  struct by_plan *plan;
+  placed.ranks = request->ranks;
+  BY_TRY(by_plan_in_network(&placed, topology, request->explain, &plan));
+  plan->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
+  enum banyan_status status = by_plan_check_switches(plan);
+  if (status == BANYAN_OK && request->svg) status = by_draw_plan(request->svg, topology, plan, request->bytes);
+  if (status == BANYAN_OK)
+    *out = plan;
+  else
+    by_plan_destroy(plan);
+  return status;
+}
+
 /* Ranks run on hosts; what helps has to add. */
 static enum banyan_status check_nodes(const struct by_topology *topology, const char *option, const uint32_t *nodes,
                                       uint32_t n) {
@@ -129,8 +147,8 @@ static enum banyan_status check_nodes(const struct by_topology *topology, const 
   return BANYAN_OK;
 }
 
-static enum banyan_status choose_and_run(const struct by_plan_request *request, const struct by_topology *topology,
-                                         struct by_plan **out) {
+static enum banyan_status make_trees(const struct by_plan_request *request, const struct by_topology *topology,
+                                     struct by_plan **out) {
   struct by_planner_options options = by_planner_defaults();
   struct by_graph_choice *choice = &options.choice;
   uint32_t *ranks = NULL, *helpers = NULL;
@@ -155,7 +173,7 @@ enum banyan_status by_plan_from_topology(const struct by_plan_request *request, 
    * this process has no other use for it, and no threads yet. */
   (void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
   BY_TRY(by_topology_named(request->topology, &topology));
-  enum banyan_status status = choose_and_run(request, topology, out);
+  enum banyan_status status = (request->method == IN_NETWORK ? run_in_network : make_trees)(request, topology, out);
   by_topology_destroy(topology);
   return status;
 }

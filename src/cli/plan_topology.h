@@ -5,6 +5,8 @@
 #include <stdbool.h>
 
 #include "plan.h"
+#include "plan_in_network.h"
+#include "planner.h"
 #include "topology.h"
 
 struct by_plan_request {
@@ -14,11 +16,14 @@ struct by_plan_request {
   const char *cost;                              /* as by_cost_parse takes it; NULL: the usual */
   long trees, seed;
   int metric; /* place among "hops|delay"; -1: not given */
-  int method; /* place among BY_PLANNER_METHODS; -1: not given */
+  int method; /* place among BY_PLAN_METHODS; -1: not given */
   bool explain;
-  const char *svg; /* a file; NULL: none */
-  uint64_t bytes;  /* which class is drawn */
+  const char *svg;                     /* a file; NULL: none */
+  uint64_t bytes;                      /* which class is drawn */
+  struct by_in_network_request placed; /* but its `ranks` */
 };
+
+#define BY_PLAN_METHODS BY_PLANNER_METHODS "|in-network"
 
 /* Plans; prints the explanation on standard error and draws the links' use where that is asked for. The caller owns
  * *out. */

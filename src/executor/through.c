@@ -11,6 +11,12 @@
 
 #include <assert.h>
 
+#include "fragment.h"
+
+_Static_assert((int)BY_PLAN_MOST_WORKERS == BY_FRAGMENT_WORKERS,
+               "plans and fragments agree on how many may be in a tree");
+_Static_assert((int)BY_PLAN_MOST_HOPS == BY_FRAGMENT_HOPS, "and on how long its ways may be");
+
 void by_through_begin(struct by_call *call) {
   for (uint32_t i = 0; i < call->program->n_outs; i++)
     if (call->outs[i].link->through && call->outs[i].length) by_link_queue(&call->outs[i]);

@@ -17,7 +17,7 @@
 
 struct by_placement_job {
   const uint32_t *workers; /* nodes, different, rank 0 first */
-  uint32_t n_workers;      /* at most BY_PLACEMENT_WORKERS but the server */
+  uint32_t n_workers;      /* at most BY_PLAN_MOST_WORKERS */
   const uint32_t *servers; /* hosts, different; some may be workers */
   uint32_t n_servers;      /* >= 1 */
   double weight;           /* its rate to those of the others, > 0 */
@@ -28,10 +28,7 @@ struct by_placement_options {
   double turnaround;    /* seconds that ends and switches add to a round trip */
 };
 
-enum {
-  BY_PLACEMENT_WORKERS = 64, /* bits of a contributor mask */
-  BY_PLACEMENT_MOST_JOBS = 1024,
-};
+enum { BY_PLACEMENT_MOST_JOBS = 1024 };
 
 /* A tree of ways to a server, with a part of a job. */
 struct by_placed_tree {
@@ -94,8 +91,9 @@ BANYAN_CHECK enum banyan_status by_placement_best_server(const struct by_topolog
  * many there are: 0 for a worker that is the server itself. */
 uint32_t by_placed_stack(const struct by_placed_tree *tree, const struct by_topology *topology, uint32_t worker,
                          struct by_placed_hop *hops);
-/* The plan of one job: its trees over workers, switches that add, and the server, by the names of the topology. Ranks
- * are the workers; a worker that is the server is the root itself. The caller owns *out. */
+/* The plan of one job, which can be run (by_plan_check_switches): ranks are the workers, each tree has a server
+ * "HOST/0", "HOST/1", ... at its root and all programmable switches of its ways, with the interfaces by which they
+ * reach each other (by_topology_interface). A worker on the server's host hangs on the server. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_plan_of_placement(const char *name, const struct by_topology *topology,
                                                      const struct by_placement *placement, uint32_t job,
                                                      const struct by_placement_job *jobs, struct by_plan **out);

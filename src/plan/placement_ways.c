@@ -39,9 +39,9 @@ static enum banyan_status check_nodes(const struct by_placement_ways *ways, cons
 
 static enum banyan_status check_job(const struct by_placement_ways *ways, const struct by_placement_job *job) {
   if (job->n_workers < 1 || job->n_servers < 1) return by_fail(BANYAN_ERR_ARGUMENT, "a job needs workers and a server");
-  if (job->n_workers > BY_PLACEMENT_WORKERS + 1)
+  if (job->n_workers > BY_PLAN_MOST_WORKERS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers: switches tell at most %d apart in a tree", job->n_workers,
-                   BY_PLACEMENT_WORKERS);
+                   BY_PLAN_MOST_WORKERS);
   if (!(job->weight > 0) || isinf(job->weight))
     return by_fail(BANYAN_ERR_ARGUMENT, "a job's weight is %g; it must be more than 0", job->weight);
   BY_TRY(check_nodes(ways, job->workers, job->n_workers, "worker"));
@@ -139,9 +139,7 @@ static enum banyan_status fill_tree(struct work *w, struct by_way_tree *tree) {
     tree->own[tree->start[i]] = tree->workers[tree->start[i]] = 1;
   }
   for (uint32_t v = w->n; v-- > 1;) tree->workers[tree->parent[v]] += tree->workers[v];
-  if (tree->workers[0] - tree->own[0] <= BY_PLACEMENT_WORKERS) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_UNSUPPORTED, "%u workers beside the server: switches tell at most %d apart in a tree",
-                 tree->workers[0] - tree->own[0], BY_PLACEMENT_WORKERS);
+  return BANYAN_OK;
 }
 
 static enum banyan_status make_tree(struct work *w, double turnaround, struct by_way_tree *tree) {

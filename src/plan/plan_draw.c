@@ -79,7 +79,13 @@ struct subject {
 
 static void label_position(const void *owner, uint32_t position, char *out, size_t room) {
   const struct subject *subject = owner;
-  show_vertex(subject->plan, subject->group->order[position], out, room);
+  uint32_t vertex = subject->group->order[position];
+  if (by_group_adds(subject->group, vertex)) {
+    show_vertex(subject->plan, vertex, out, room);
+    return;
+  }
+  snprintf(out, room, "%s (forwards)", subject->plan->vertices[vertex].name);
+  by_trim_label(out, room);
 }
 
 static void draw_ways(const struct drawing *drawing, const struct by_group *group, uint32_t *scratch) {

@@ -150,8 +150,11 @@ static enum banyan_status take_ways(const struct part *part) {
   BY_TRY(by_doc_string(&place, json_object_get(part->object, "root"), &name));
   BY_TRY(find_position(part, &place, name, &part->group->root));
   BY_TRY(take_parents(part, "up", part->group->up));
-  if (part->group->down == part->group->up) return BANYAN_OK;
-  return take_parents(part, "down", part->group->down);
+  struct by_group *group = part->group;
+  if (group->down == group->up) return BANYAN_OK;
+  BY_TRY(take_parents(part, "down", group->down));
+  if (memcmp(group->up, group->down, group->n * sizeof *group->up) == 0) group->down = group->up;
+  return BANYAN_OK;
 }
 
 static int compare_twigs(const void *a, const void *b) {

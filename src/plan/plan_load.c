@@ -1,10 +1,12 @@
 #include "plan_load.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan_pairs.h"
+#include "switched_tree.h"
 #include "topology_paths.h"
 
 struct loading {
@@ -40,11 +42,19 @@ static enum banyan_status place_in_order(const struct by_plan *plan, const struc
                  plan->n_ranks, n);
 }
 
+/* A server is on the host that it is named after. */
+static uint32_t find_other(const struct by_vertex *vertex, const struct by_topology *topology, uint32_t start) {
+  char name[BY_PLAN_MOST_NAME + 1];
+  size_t bytes = vertex->kind == BY_VERTEX_SERVER ? by_server_host_bytes(vertex->name) : strlen(vertex->name);
+  snprintf(name, sizeof name, "%.*s", (int)bytes, vertex->name);
+  return by_topology_find_from(topology, name, start);
+}
+
 enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_topology *topology, uint32_t *node_of) {
   bool named = ranks_are_named(plan, topology);
   if (!named) BY_TRY(place_in_order(plan, topology, node_of));
   for (uint32_t i = named ? 0 : plan->n_ranks; i < plan->n_vertices; i++) {
-    node_of[i] = by_topology_find_from(topology, plan->vertices[i].name, i ? node_of[i - 1] : 0);
+    node_of[i] = find_other(&plan->vertices[i], topology, i ? node_of[i - 1] : 0);
     if (node_of[i] == UINT32_MAX)
       return by_fail(BANYAN_ERR_PLAN, "plan %s has a %s \"%.64s\", which is not in the topology", plan->name,
                      by_vertex_kind_name(plan->vertices[i].kind), plan->vertices[i].name);

@@ -51,10 +51,21 @@ static enum banyan_status add(struct table *table, uint32_t from, uint32_t to, d
   return BANYAN_OK;
 }
 
+/* What u sends up; switches that only forward send it on as it is. */
+static enum banyan_status add_way_up(struct table *table, const struct by_group *group, uint32_t u) {
+  bool on = by_group_adds(group, group->order[u]);
+  for (; on && u != group->root; u = group->up[u]) {
+    BY_TRY(add(table, group->order[u], group->order[group->up[u]], group->share));
+    on = !by_group_adds(group, group->order[group->up[u]]);
+  }
+  return BANYAN_OK;
+}
+
+/* Down, switches make copies. */
 static enum banyan_status add_tree(struct table *table, const struct by_group *group) {
   for (uint32_t u = 0; u < group->n; u++) {
     if (u == group->root) continue;
-    BY_TRY(add(table, group->order[u], group->order[group->up[u]], group->share));
+    BY_TRY(add_way_up(table, group, u));
     BY_TRY(add(table, group->order[group->down[u]], group->order[u], group->share));
   }
   return BANYAN_OK;

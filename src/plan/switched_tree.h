@@ -16,7 +16,7 @@
 
 #include "plan.h"
 
-enum { BY_SWITCHED_NONE = UINT32_MAX };
+#define BY_SWITCHED_NONE UINT32_MAX
 
 /* What a switch reaches by one interface towards the workers: a worker, or the next switch. Several of them may stand
  * behind one interface, where a switch between is none of the plan's. */

@@ -83,6 +83,9 @@ BANYAN_CHECK enum banyan_status by_topology_validate(const struct by_topology *t
 uint32_t by_topology_find(const struct by_topology *topology, const char *name);
 /* The same, looked for from node `start` on and round: for names that come in the order of nodes. */
 uint32_t by_topology_find_from(const struct by_topology *topology, const char *name, uint32_t start);
+/* The name of a node's interface to a link: the port's where it is known, else "ethK" for the K-th of the node's links,
+ * from 0, as the lab names them. Cost: links. */
+void by_topology_interface(const struct by_topology *topology, uint32_t link, uint32_t node, char *out, size_t room);
 /* "host", "switch"; NULL beyond. Static storage. */
 const char *by_node_kind_name(enum by_node_kind kind);
 

@@ -223,7 +223,27 @@ assert sum(branch["workers"] for branch in tree["switches"]["leaf0"]["branches"]
 json.dump(placement["plan"], open(sys.argv[2] + "/in-network.json", "w", encoding="utf-8"))
 EOF
 wants 0 "$BANYAN" plan --file "$scratch/in-network.json"
-shows '^plan in-network: 9 ranks, 3 others, planned for 7.5 Gbit/s' out
+shows '^plan in-network: 9 ranks, 4 others, planned for 7.5 Gbit/s' out
+wants 0 "$BANYAN" plan clos:racks=3,hosts=3,adds=leaf,oversub=2 --method in-network --json
+mv "$scratch/out" "$scratch/method.json"
+wants 0 "$BANYAN" plan --file "$scratch/method.json"
+shows 'r0h0/0 \(server\) ─┬─ r0h0$' out
+shows 'leaf0 \(switch\) ─┬─ r0h1$' out
+python3 - "$scratch/method.json" "$scratch/in-network.json" <<'EOF' || fail "the plan of --method in-network"
+import json, sys
+plan, placed = (json.loads(open(name, encoding="utf-8").read()) for name in sys.argv[1:])
+assert plan["trees"] == placed["trees"] and plan["vertices"] == placed["vertices"] and plan["throughput"] == 7.5e9
+[tree] = plan["trees"]
+edges = [*tree["up"].items(), *((above, below) for below, above in tree["up"].items())]
+assert set(tree["ports"]) == {"leaf0", "leaf1", "leaf2"}
+assert all(set(ports) == {there for here, there in edges if here == switch} for switch, ports in tree["ports"].items())
+EOF
+wants 0 "$BANYAN" plan clos:racks=3,hosts=3,adds=leaf,oversub=2 --method in-network --explain --svg "$scratch/placed.svg"
+shows '^in-network aggregation: 9 workers, 7.5 Gbit/s each' err
+wants 0 "$BANYAN" plan star:6,nic=1g --method in-network --ranks h0,h1,h2,h3 --server h4,h5
+shows 'h5/0 \(server\)' out
+wants 0 "$BANYAN" plan star:5,adds=all --method in-network --hosts 5x2 --schedule 3
+shows 'send\[1\] to rank 2|recv\[1\] to vertex 11' out
 wants 0 "$BANYAN" plan clos:racks=3,hosts=3,adds=leaf,oversub=2 --in-network --adding 0
 shows '1.25 Gbit/s each' out
 wants 0 "$BANYAN" plan star:6,nic=1g --in-network --ranks h0,h1,h2,h3 --server h4,h5

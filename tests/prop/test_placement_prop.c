@@ -8,6 +8,7 @@
 #include "check.h"
 #include "placement.h"
 #include "rng.h"
+#include "switched_tree.h"
 #include "topology_make.h"
 
 enum { FLOWS = 2000, MOST = 11, NETWORKS = 300 };
@@ -220,13 +221,58 @@ static void check_shares(const struct by_placement *placement, const struct by_p
   }
 }
 
+static const char *interface_below(const struct by_switched_switch *at, uint32_t worker) {
+  for (uint32_t i = 0; i < at->n_below; i++)
+    if (at->below[i].workers >> worker & 1) return at->below[i].interface;
+  return "";
+}
+
+/* A worker's way by the plan, beside its way by the placement. */
+static void check_way(const struct by_placed_tree *placed, const struct by_topology *topology,
+                      const struct by_switched_tree *tree, uint32_t worker) {
+  struct by_placed_hop hops[HOSTS + SWITCHES];
+  uint32_t n = by_placed_stack(placed, topology, worker, hops), at = tree->first[worker];
+  char name[64];
+  for (uint32_t i = 0; i < n; i++) {
+    assert_true(at < tree->n_switches);
+    const struct by_switched_switch *here = &tree->switches[at];
+    assert_string_equal(here->name, topology->nodes[hops[i].node].name);
+    assert_true(here->adds == hops[i].adds && here->expected == hops[i].expected && here->place == n - 1 - i);
+    assert_true(here->workers >> worker & 1);
+    by_topology_interface(topology, hops[i].up, hops[i].node, name, sizeof name);
+    assert_string_equal(here->up, name);
+    by_topology_interface(topology, hops[i].down, hops[i].node, name, sizeof name);
+    assert_string_equal(interface_below(here, worker), name);
+    at = here->parent;
+  }
+  assert_int_equal(at, BY_SWITCHED_NONE);
+}
+
+static void check_plan(const struct by_placement *placement, const struct by_topology *topology,
+                       const struct by_placement_job *jobs, uint32_t job) {
+  struct by_plan *plan;
+  assert_ok(by_plan_of_placement("p", topology, placement, job, jobs, &plan));
+  for (uint32_t t = 0, g = 0; t < placement->n_trees; t++) {
+    const struct by_placed_tree *placed = &placement->trees[t];
+    struct by_switched_tree *tree;
+    if (placed->job != job) continue;
+    assert_ok(by_switched_tree_make(plan, 0, g++, &tree));
+    const char *host = topology->nodes[placed->node[0]].name;
+    assert_int_equal(by_server_host_bytes(tree->server_name), strlen(host));
+    assert_memory_equal(tree->server_name, host, strlen(host));
+    assert_int_equal(tree->n_workers, jobs[job].n_workers);
+    for (uint32_t w = 0; w < tree->n_workers; w++) check_way(placed, topology, tree, w);
+    by_switched_tree_destroy(tree);
+  }
+  by_plan_destroy(plan);
+}
+
 static void check_network(struct by_rng *rng) {
   static const uint32_t workers[2][4] = {{0, 1, 2, 3}, {4, 5, 2, 6}}, servers[2][2] = {{7, 3}, {6, 7}};
   struct by_topology *topology = random_network(rng);
   struct by_placement_options options = by_placement_defaults();
   struct by_placement_job jobs[2];
   struct by_placement *placement;
-  struct by_plan *plan;
   uint32_t n_jobs = 1 + below(rng, 2);
   for (uint32_t j = 0; j < 2; j++) {
     jobs[j] = (struct by_placement_job){.workers = workers[j], .n_workers = 2 + below(rng, 3), .servers = servers[j]};
@@ -239,10 +285,7 @@ static void check_network(struct by_rng *rng) {
   assert_true(placement->rate >= placement->without * (1 - 1e-6));
   assert_true(placement->rate <= placement->bound * (1 + 1e-6));
   assert_true(placement->rate >= placement->bound * (1 - 2e-3));
-  for (uint32_t j = 0; j < n_jobs; j++) {
-    assert_ok(by_plan_of_placement("p", topology, placement, j, jobs, &plan));
-    by_plan_destroy(plan);
-  }
+  for (uint32_t j = 0; j < n_jobs; j++) check_plan(placement, topology, jobs, j);
   by_placement_destroy(placement);
   by_topology_destroy(topology);
 }

@@ -173,9 +173,11 @@ static void test_plan(void **state) {
   struct by_plan *plan;
   assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
   assert_int_equal(plan->n_ranks, 5);
+  assert_ok(by_plan_check_switches(plan));
   assert_int_equal(plan->n_vertices, 8);
   assert_string_equal(plan->vertices[5].name, "leaf0");
   assert_string_equal(plan->vertices[6].name, "leaf1");
+  assert_string_equal(plan->vertices[7].name, "r1h2/0");
   assert_int_equal(plan->vertices[6].kind, BY_VERTEX_SWITCH);
   assert_int_equal(plan->vertices[7].kind, BY_VERTEX_SERVER);
   const struct by_group *group = &plan->classes[0].groups[0];
@@ -183,6 +185,13 @@ static void test_plan(void **state) {
   assert_int_equal(group->n, 8);
   assert_int_equal(group->root, 7);
   for (uint32_t v = 0; v < 8; v++) assert_int_equal(group->up[v], up[v]);
+  assert_int_equal(group->n_forwards, 0);
+  assert_int_equal(group->n_ports, 4 + 4);
+  assert_string_equal(by_group_interface(group, 5, 0), "eth0"); /* links are hosts' first, then those to spines */
+  assert_string_equal(by_group_interface(group, 5, 2), "eth2");
+  assert_string_equal(by_group_interface(group, 6, 4), "eth1");
+  assert_string_equal(by_group_interface(group, 6, 7), "eth2");
+  assert_string_equal(by_group_interface(group, 5, 6), by_group_interface(group, 6, 5));
   by_plan_destroy(plan);
   struct by_text text;
   by_text_init(&text);
@@ -205,8 +214,66 @@ static void test_hosts_on_the_way(void **state) {
   struct by_plan *plan;
   assert_near(placement->rate, 10e9 / 3);
   assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
-  assert_int_equal(plan->n_vertices, 4);
-  for (uint32_t v = 0; v < 4; v++) assert_int_equal(plan->classes[0].groups[0].up[v], 0);
+  assert_int_equal(plan->n_vertices, 5);
+  assert_string_equal(plan->vertices[4].name, "h0/0");
+  for (uint32_t v = 0; v < 5; v++) assert_int_equal(plan->classes[0].groups[0].up[v], 4);
+  assert_ok(by_plan_check_switches(plan));
+  by_plan_destroy(plan);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+/* s1 adds, s2 could but need not, s3 cannot; two trees to the host that is a worker too. */
+static void test_everything_on_the_way(void **state) {
+  (void)state;
+  struct by_topology *topology = example(
+      "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", \"c\", {\"name\": \"s1\", \"kind\": \"switch\", "
+      "\"aggregates\": true}, {\"name\": \"s2\", \"kind\": \"switch\", \"aggregates\": true}, {\"name\": \"s3\", "
+      "\"kind\": "
+      "\"switch\"}], \"links\": ["
+      "{\"a\": \"a\", \"b\": \"s3\", \"capacity\": \"2g\"}, {\"a\": \"b\", \"b\": \"s3\", \"capacity\": \"1g\"},"
+      "{\"a\": \"s1\", \"b\": \"s3\", \"capacity\": \"2g\", \"ports\": {\"a\": \"swp7\"}},"
+      "{\"a\": \"s2\", \"b\": \"s1\", \"capacity\": \"1g\"}, {\"a\": \"s2\", \"b\": \"c\", \"capacity\": \"1g\"}]}");
+  const uint32_t workers[] = {2, 1, 0}, server = 2;
+  struct by_placement_job job = {.workers = workers, .n_workers = 3, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_placement_options options = by_placement_defaults();
+  struct by_placement *placement;
+  struct by_plan *plan;
+  assert_ok(by_placement_make(topology, &job, 1, &options, &placement));
+  assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
+  const struct by_group *group = &plan->classes[0].groups[0];
+  assert_ok(by_plan_check_switches(plan));
+  assert_int_equal(plan->n_vertices, 6);
+  static const char *const names[] = {"c", "b", "a", "c/0", "s1", "s2"};
+  for (uint32_t v = 0; v < 6; v++) assert_string_equal(plan->vertices[v].name, names[v]);
+  static const uint32_t up[] = {3, 4, 4, 3, 5, 3};
+  for (uint32_t v = 0; v < 6; v++) assert_int_equal(group->up[v], up[v]);
+  assert_true(by_group_adds(group, 4) && !by_group_adds(group, 5));
+  assert_string_equal(by_group_interface(group, 4, 1), "swp7"); /* both beyond the switch that cannot add */
+  assert_string_equal(by_group_interface(group, 4, 2), "swp7");
+  assert_string_equal(by_group_interface(group, 4, 5), "eth1");
+  assert_string_equal(by_group_interface(group, 5, 4), "eth0");
+  assert_string_equal(by_group_interface(group, 5, 3), "eth1");
+  by_plan_destroy(plan);
+  by_placement_destroy(placement);
+  by_topology_destroy(topology);
+}
+
+/* Where memory is short a server has two trees, and each of them an end of its own there. */
+static void test_servers_of_trees(void **state) {
+  (void)state;
+  const uint32_t server = 2;
+  struct by_topology *topology = example(SHORT_MEMORY, 6250);
+  struct by_placement *placement = place(topology, 2, &server, 1, UINT32_MAX);
+  struct by_placement_job job = {.workers = first, .n_workers = 2, .servers = &server, .n_servers = 1, .weight = 1};
+  struct by_plan *plan;
+  assert_ok(by_plan_of_placement("p", topology, placement, 0, &job, &plan));
+  assert_ok(by_plan_check_switches(plan));
+  assert_int_equal(plan->classes[0].n_groups, 2);
+  const struct by_group *adding = &plan->classes[0].groups[0], *forwarding = &plan->classes[0].groups[1];
+  assert_string_equal(plan->vertices[adding->order[adding->root]].name, "c/0");
+  assert_string_equal(plan->vertices[forwarding->order[forwarding->root]].name, "c/1");
+  assert_true(adding->n_forwards == 0 && forwarding->n_forwards == 1);
   by_plan_destroy(plan);
   by_placement_destroy(placement);
   by_topology_destroy(topology);
@@ -256,11 +323,18 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_star),         cmocka_unit_test(test_racks),
-      cmocka_unit_test(test_fewest),       cmocka_unit_test(test_servers),
-      cmocka_unit_test(test_short_memory), cmocka_unit_test(test_jobs),
-      cmocka_unit_test(test_plan),         cmocka_unit_test(test_hosts_on_the_way),
-      cmocka_unit_test(test_best_server),  cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_star),
+      cmocka_unit_test(test_racks),
+      cmocka_unit_test(test_fewest),
+      cmocka_unit_test(test_servers),
+      cmocka_unit_test(test_short_memory),
+      cmocka_unit_test(test_jobs),
+      cmocka_unit_test(test_plan),
+      cmocka_unit_test(test_hosts_on_the_way),
+      cmocka_unit_test(test_everything_on_the_way),
+      cmocka_unit_test(test_servers_of_trees),
+      cmocka_unit_test(test_best_server),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,10 @@ static void test_ports(void **state) {
   assert_true(by_group_adds(&without->classes[0].groups[0], 4));
   assert_int_not_equal(plan->version, without->version);
   assert_round_trip(plan);
+  struct by_plan *same = parsed(SWITCHED(", \"down\": {\"x\": \"s\", \"y\": \"x\", \"0\": \"y\", \"1\": \"x\"}"));
+  assert_int_equal(same->version, without->version);
+  assert_ok(by_plan_check_switches(same)); /* the way down is the way up, though written down */
+  by_plan_destroy(same);
   by_plan_destroy(without);
   by_plan_destroy(plan);
 }

@@ -56,6 +56,27 @@ static void test_trees(void **state) {
   end();
 }
 
+/* Through two switches, of which the lower one only forwards: its link takes both terms, and the result once. */
+static void test_switches(void **state) {
+  (void)state;
+  begin("{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", \"c\", {\"name\": \"x\", \"kind\": \"switch\"}, "
+        "{\"name\": \"y\", \"kind\": \"switch\"}], \"links\": [{\"a\": \"a\", \"b\": \"y\", \"capacity\": \"1g\"}, "
+        "{\"a\": \"b\", \"b\": \"y\", \"capacity\": \"1g\"}, {\"a\": \"y\", \"b\": \"x\", \"capacity\": \"1g\"}, "
+        "{\"a\": \"x\", \"b\": \"c\", \"capacity\": \"1g\"}]}",
+        "{\"format\": \"banyan-plan 1\", \"ranks\": 3, \"vertices\": {\"a\": {\"kind\": \"rank\", \"rank\": 0}, "
+        "\"b\": {\"kind\": \"rank\", \"rank\": 1}, \"c\": {\"kind\": \"rank\", \"rank\": 2}, \"c/0\": {\"kind\": "
+        "\"server\"}, \"x\": {\"kind\": \"switch\"}, \"y\": {\"kind\": \"switch\"}}, \"trees\": [{\"share\": 1, "
+        "\"root\": \"c/0\", \"up\": {\"x\": \"c/0\", \"y\": \"x\", \"a\": \"y\", \"b\": \"y\", \"c\": \"c/0\"}, "
+        "\"forwards\": [\"y\"]}]}",
+        3);
+  assert_near(load.link[2][BY_AB], 2);
+  assert_near(load.link[2][BY_BA], 1);
+  assert_near(load.link[3][BY_AB], 1);
+  assert_near(load.link[3][BY_BA], 1);
+  assert_near(load.rate, 500e6);
+  end();
+}
+
 static void test_halving_and_doubling(void **state) {
   (void)state;
   begin("star:8", "halving", 8);
@@ -122,6 +143,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rings),
       cmocka_unit_test(test_trees),
+      cmocka_unit_test(test_switches),
       cmocka_unit_test(test_halving_and_doubling),
       cmocka_unit_test(test_use_by_others),
       cmocka_unit_test(test_vertices_by_name),
