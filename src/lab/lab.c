@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "lab_front.h"
 #include "lab_netlink.h"
+#include "lab_programs.h"
 #include "lab_relay.h"
 #include "lab_space.h"
 #include "text.h"
@@ -35,7 +35,7 @@ struct by_lab {
   int *spaces;          /* descriptors; -1: not made */
   uint32_t *port_first; /* of each space: its ports begin there; a port is 2 * wire + end */
   uint32_t *ports;
-  uint32_t n_relayed; /* wires with delay or loss */
+  uint32_t n_relayed; /* wires with delay */
   uint32_t *relayed;
   struct by_relay_link *relay_links; /* of these */
   uint64_t *relay_lost;              /* shared with the relay: two of each */
@@ -165,12 +165,14 @@ static void describe_ends(const struct by_lab *lab, uint32_t i, struct wire_ends
     out->ends[end] = (struct by_netlink_end){.name = out->names[end],
                                              .interface = FIRST_INTERFACE + wire->port[end],
                                              .namespace_fd = lab->spaces[wire->space[end]],
-                                             .at_once = at_once(lab, wire->rate[end])};
+                                             .at_once = at_once(lab, wire->rate[end]),
+                                             .cut = wire->loss > 0};
   }
 }
 
+/* The kernel has no delays for us; losses it can do where there is no delay. */
 static bool is_relayed(const struct by_lab_wire *wire) {
-  return wire->delay > 0 || wire->loss > 0;
+  return wire->delay > 0;
 }
 
 static enum banyan_status make_pairs(struct by_lab *lab) {
@@ -213,7 +215,7 @@ static enum banyan_status make_fronts(struct by_lab *lab) {
   struct by_netlink netlink;
   enum banyan_status status = BANYAN_OK;
   if (!lab->options->xdp) return BANYAN_OK;
-  BY_TRY(by_front_load(&lab->pass));
+  BY_TRY(by_program_pass(&lab->pass));
   BY_TRY(by_netlink_open(&netlink));
   for (uint32_t s = 0; s < l->n_spaces; s++)
     for (uint32_t k = 0; l->spaces[s].front && k < l->spaces[s].n_wires && !status; k++)
@@ -292,14 +294,33 @@ static enum banyan_status shape_port(const struct by_lab *lab, struct by_netlink
                                                      .fifo = options->fifo});
 }
 
-/* The space's end of wires, which may be those of a front. */
+/* What comes from the other end gets lost here. */
+static enum banyan_status lose(struct by_netlink *netlink, unsigned interface, double share) {
+  int program;
+  BY_TRY(by_program_lose(share, &program));
+  enum banyan_status status = by_netlink_lose(netlink, interface, program);
+  close(program);
+  return status;
+}
+
+/* Between a link's end at a front and the switch. What XDP sends into a veth is lost if there is no program at its
+ * other end. */
+static enum banyan_status carry(const struct by_lab *lab, struct by_netlink *netlink, unsigned inner, unsigned outer) {
+  BY_TRY(by_netlink_attach(netlink, inner, lab->pass));
+  BY_TRY(by_netlink_redirect(netlink, inner, outer));
+  BY_TRY(by_netlink_redirect(netlink, outer, inner));
+  return by_netlink_up(netlink, inner, false);
+}
+
+/* The space's end of a wire. */
 static enum banyan_status furnish_wire(const struct by_lab *lab, struct by_netlink *netlink, uint32_t space,
                                        uint32_t k) {
   uint32_t port = lab->ports[lab->port_first[space] + k];
-  BY_TRY(shape_port(lab, netlink, FIRST_INTERFACE + k, lab->layout->wires[port / 2].rate[port % 2]));
+  const struct by_lab_wire *wire = &lab->layout->wires[port / 2];
+  BY_TRY(shape_port(lab, netlink, FIRST_INTERFACE + k, wire->rate[port % 2]));
+  if (wire->loss > 0 && !is_relayed(wire)) BY_TRY(lose(netlink, FIRST_INTERFACE + k, wire->loss));
   if (!lab->layout->spaces[space].front) return BANYAN_OK;
-  BY_TRY(by_front_carry(netlink, lab->pass, inner_interface(lab, space, k), FIRST_INTERFACE + k));
-  return by_netlink_up(netlink, inner_interface(lab, space, k), false);
+  return carry(lab, netlink, inner_interface(lab, space, k), FIRST_INTERFACE + k);
 }
 
 static uint32_t count_interfaces(const struct by_lab *lab, uint32_t space) {
@@ -431,8 +452,11 @@ static enum banyan_status read_space(const struct by_lab *lab, uint32_t space, s
   by_netlink_close(&netlink);
   for (uint32_t k = 0; k < lab->layout->spaces[space].n_wires; k++) {
     const struct by_netlink_counters *c = &counters[FIRST_INTERFACE + k];
-    out[lab->ports[lab->port_first[space] + k]] =
-        (struct by_lab_traffic){.bytes = c->bytes, .packets = c->packets, .drops = c->drops};
+    uint32_t port = lab->ports[lab->port_first[space] + k];
+    out[port].bytes = c->bytes;
+    out[port].packets = c->packets;
+    out[port].drops += c->drops;
+    out[port ^ 1].drops += c->lost; /* on its way here */
   }
   return status;
 }
@@ -453,6 +477,7 @@ enum banyan_status by_lab_read(const struct by_lab *lab, struct by_lab_traffic *
   struct by_netlink_counters *counters = calloc(FIRST_INTERFACE + most, sizeof *counters);
   if (!counters) return no_memory();
   enum banyan_status status = BANYAN_OK;
+  memset(out, 0, 2 * (size_t)lab->layout->n_wires * sizeof *out);
   for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = read_space(lab, s, counters, out);
   free(counters);
   if (!status) status = add_relayed(lab, out);

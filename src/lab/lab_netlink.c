@@ -99,6 +99,7 @@ static void put_end(struct request *request, const struct by_netlink_end *end, c
   put(request, IFLA_ADDRESS, mac, 6);
   put_number(request, IFLA_MTU, (uint32_t)mtu);
   put_number(request, IFLA_GSO_MAX_SIZE, end->at_once);
+  if (end->cut) put_number(request, IFLA_GSO_MAX_SEGS, 1);
 }
 
 enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct by_netlink_end ends[2],
@@ -262,12 +263,26 @@ enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interfa
   return tell(netlink, &request, "give a link its queue (bfifo)");
 }
 
-/* ---- past queues */
+/* ---- what comes in */
 
+/* Which come first. */
+enum { LOSES = 1, REDIRECTS = 2 };
+
+/* There may be one already. */
 static enum banyan_status add_ingress(struct by_netlink *netlink, unsigned interface) {
   struct request request;
   begin_queue(&request, RTM_NEWQDISC, interface, TC_H_INGRESS, TC_H_MAKE(TC_H_INGRESS, 0), "ingress");
-  return tell(netlink, &request, "look at what comes in (CONFIG_NET_SCH_INGRESS)");
+  request.header->nlmsg_flags |= NLM_F_ACK;
+  int reason = -ask(netlink, &request, NULL, NULL);
+  if (!reason || reason == EEXIST) return BANYAN_OK;
+  (void)by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not look at what comes in (CONFIG_NET_SCH_INGRESS)");
+  return BANYAN_ERR_SYSTEM;
+}
+
+/* Of all packets. */
+static void begin_filter(struct request *request, unsigned interface, uint32_t priority, const char *kind) {
+  struct tcmsg *body = begin_queue(request, RTM_NEWTFILTER, interface, TC_H_MAKE(TC_H_INGRESS, 0), 0, kind);
+  body->tcm_info = TC_H_MAKE(priority << 16, htons(ETH_P_ALL));
 }
 
 /* The first action of a filter. */
@@ -291,13 +306,24 @@ enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from
   memcpy(match, &head, sizeof head);
   memcpy(match + sizeof head, &everything, sizeof everything);
   BY_TRY(add_ingress(netlink, from));
-  struct tcmsg *body = begin_queue(&request, RTM_NEWTFILTER, from, TC_H_MAKE(TC_H_INGRESS, 0), 0, "u32");
-  body->tcm_info = TC_H_MAKE(1 << 16, htons(ETH_P_ALL));
+  begin_filter(&request, from, REDIRECTS, "u32");
   struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
   put(&request, TCA_U32_SEL, match, sizeof match);
   put_mirred(&request, to);
   mnl_attr_nest_end(request.header, options);
   return tell(netlink, &request, "carry packets over (CONFIG_NET_CLS_U32, CONFIG_NET_ACT_MIRRED)");
+}
+
+enum banyan_status by_netlink_lose(struct by_netlink *netlink, unsigned interface, int program) {
+  struct request request;
+  BY_TRY(add_ingress(netlink, interface));
+  begin_filter(&request, interface, LOSES, "bpf");
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  put_number(&request, TCA_BPF_FD, (uint32_t)program);
+  put_name(&request, TCA_BPF_NAME, "lose");
+  put_number(&request, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
+  mnl_attr_nest_end(request.header, options);
+  return tell(netlink, &request, "lose packets of a link (CONFIG_NET_CLS_BPF)");
 }
 
 enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interface, int program) {
@@ -358,13 +384,17 @@ static int take_queue(const struct nlmsghdr *header, void *context) {
   const struct nlattr *attribute;
   struct gnet_stats_basic basic;
   struct gnet_stats_queue queue;
-  if (body->tcm_parent != TC_H_ROOT || (unsigned)body->tcm_ifindex >= reading->n) return MNL_CB_OK;
+  bool ingress = body->tcm_parent == TC_H_INGRESS;
+  if ((body->tcm_parent != TC_H_ROOT && !ingress) || (unsigned)body->tcm_ifindex >= reading->n) return MNL_CB_OK;
+  struct by_netlink_counters *out = &reading->out[body->tcm_ifindex];
   mnl_attr_for_each(attribute, header, sizeof *body) {
     if (mnl_attr_get_type(attribute) != TCA_STATS2) continue;
     copy_statistics(attribute, TCA_STATS_BASIC, &basic, sizeof basic);
     copy_statistics(attribute, TCA_STATS_QUEUE, &queue, sizeof queue);
-    reading->out[body->tcm_ifindex] =
-        (struct by_netlink_counters){.bytes = basic.bytes, .packets = basic.packets, .drops = queue.drops};
+    if (ingress)
+      out->lost = queue.drops;
+    else
+      out->bytes = basic.bytes, out->packets = basic.packets, out->drops = queue.drops;
   }
   return MNL_CB_OK;
 }

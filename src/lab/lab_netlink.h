@@ -23,6 +23,7 @@ struct by_netlink_end {
   unsigned interface;
   int namespace_fd;
   uint32_t at_once; /* bytes that TCP may hand to it in one go, to be cut into packets later */
+  bool cut;         /* but what leaves it is single packets */
 };
 
 /* What one direction of a link is allowed. */
@@ -36,6 +37,7 @@ struct by_netlink_shape {
 struct by_netlink_counters {
   uint64_t bytes, packets; /* sent, as they were on the wire */
   uint64_t drops;          /* packets that found the queue full */
+  uint64_t lost;           /* packets that came in and were dropped by by_netlink_lose */
 };
 
 BANYAN_CHECK enum banyan_status by_netlink_open(struct by_netlink *netlink);
@@ -60,11 +62,13 @@ BANYAN_CHECK enum banyan_status by_netlink_shape(struct by_netlink *netlink, uns
                                                  const struct by_netlink_shape *shape);
 /* What comes in by interface `from` goes out by `to`, as it is. */
 BANYAN_CHECK enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from, unsigned to);
+/* The program, a filter's, drops what comes in by the interface if it says so, before anything else happens to it. */
+BANYAN_CHECK enum banyan_status by_netlink_lose(struct by_netlink *netlink, unsigned interface, int program);
 /* An XDP program in the interface's driver, as long as the interface is there. */
 BANYAN_CHECK enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interface, int program);
 /* How many interfaces from number `first` on are ready to carry packets: the kernel sees to that in the background. */
 BANYAN_CHECK enum banyan_status by_netlink_count_running(struct by_netlink *netlink, unsigned first, unsigned *out);
-/* What has left each interface below `n` so far; out[interface] stays as it is where nothing is shaped. */
+/* What has left each interface below `n` so far; out[interface] stays as it is where nothing is shaped or lost. */
 BANYAN_CHECK enum banyan_status by_netlink_read(struct by_netlink *netlink, struct by_netlink_counters *out,
                                                 unsigned n);
 

@@ -1,4 +1,4 @@
-/* Links with delay or loss. Their two ends are TAP interfaces, and a process of
+/* Links with delay. Their two ends are TAP interfaces, and a process of
  * its own carries packets from one to the other through delay lines: kernels
  * do not always have a queue that delays (netem). Rates are kept by the queues
  * of the interfaces, as of all links; a packet arrives here when it has left
