@@ -59,9 +59,19 @@ static void pause_a_little(struct by_context *context) {
   }
 }
 
-static void wait_for_events(const struct by_context *context) {
+/* Milliseconds: fabrics may have to send something though nothing comes. */
+static int how_long(const struct by_context *context) {
+  uint64_t deadline = by_engine_deadline(context->engine);
+  if (deadline == UINT64_MAX) return SLEEP_MS;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (deadline <= now) return 0;
+  uint64_t milliseconds = (deadline - now + BY_MILLISECOND - 1) / BY_MILLISECOND;
+  return milliseconds < SLEEP_MS ? (int)milliseconds : SLEEP_MS;
+}
+
+static void wait_for_events(const struct by_context *context, int milliseconds) {
   struct epoll_event events[64];
-  int n = epoll_wait(context->data_poll, events, 64, SLEEP_MS);
+  int n = epoll_wait(context->data_poll, events, 64, milliseconds);
   for (int i = 0; i < n; i++) {
     uint64_t rings;
     if (events[i].data.fd != context->wake) continue;
@@ -78,8 +88,9 @@ static void sleep_until_event(struct by_context *context) {
     by_engine_sleeping(context->engine, false);
     return;
   }
+  int milliseconds = how_long(context);
   pthread_mutex_unlock(&context->lock);
-  wait_for_events(context);
+  wait_for_events(context, milliseconds);
   pthread_mutex_lock(&context->lock);
 }
 
