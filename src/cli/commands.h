@@ -18,6 +18,7 @@ int by_cli_run(int argc, char **argv);
 int by_cli_plan(int argc, char **argv);
 int by_cli_lab(int argc, char **argv);
 int by_cli_helper(int argc, char **argv);
+int by_cli_server(int argc, char **argv);
 int by_cli_switch(int argc, char **argv);
 int by_cli_status(int argc, char **argv);
 int by_cli_topo(int argc, char **argv);

@@ -192,7 +192,7 @@ static enum banyan_status place_helpers(struct session *s) {
   enum banyan_status status = BANYAN_OK;
   for (uint32_t v = s->plan->n_ranks; v < s->plan->n_vertices && status == BANYAN_OK; v++)
     status = add_helper(s, &helpers, s->plan->vertices[v].name);
-  if (status == BANYAN_OK) status = by_hosts_add_helpers(&s->hosts, &helpers, s->ranks);
+  if (status == BANYAN_OK) status = by_hosts_add_beside(&s->hosts, &helpers, BY_HELPERS, s->ranks);
   by_hosts_fini(&helpers);
   return status;
 }
@@ -234,7 +234,7 @@ static enum banyan_status run_ranks(struct session *s) {
   struct by_job job = {.title = command.name,
                        .hosts = &s->hosts,
                        .ranks = s->ranks,
-                       .helpers = s->helpers,
+                       .beside = s->helpers,
                        .command = s->operands.items + 1,
                        .environment = environment.items,
                        .output = output_mode(s),

@@ -91,16 +91,16 @@ static void say_host_failed(struct launcher *l, const struct by_link *link, cons
   if (l->state < ENDING) by_output_say(&l->output, "%s: host %s: %s", l->job->title, link->host->name, text);
 }
 
-/* A job does without helpers. */
+/* A job does without helpers and servers. */
 static void fail_host(struct launcher *l, const struct by_link *link, const char *text) {
   say_host_failed(l, link, text);
-  if (!link->host->helper) fail_job(l, 1);
+  if (!link->host->beside) fail_job(l, 1);
 }
 
 /* In its own words. */
 static void host_gave_up(struct launcher *l, const struct by_link *link, const struct by_launch_frame *frame) {
   say_host_failed(l, link, frame->payload);
-  if (!link->host->helper) fail_job(l, frame->number <= 127 ? (int)frame->number : 1);
+  if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1);
 }
 
 /* Whether a rank ended by a signal that it got from us. */
@@ -114,10 +114,9 @@ static bool is_our_doing(const struct launcher *l, int status) {
 static void report_rank(struct launcher *l, const struct by_link *link, int rank, int status) {
   char text[96];
   if (is_our_doing(l, status) || l->quiet || ++l->reports > MOST_REPORTS) return;
-  bool helper = link->host->helper;
-  by_output_say(&l->output, "%s: %s %d on host %s: %s", l->job->title, helper ? "helper" : "rank",
-                helper ? rank - l->job->ranks : rank, link->host->name,
-                by_print_wait_status(status, text, sizeof text));
+  int number = link->host->beside ? rank - l->job->ranks : rank;
+  by_output_say(&l->output, "%s: %s %d on host %s: %s", l->job->title, by_beside_name(link->host->beside), number,
+                link->host->name, by_print_wait_status(status, text, sizeof text));
 }
 
 /* Those that others may have waited for. */
@@ -136,11 +135,11 @@ static void report_early(struct launcher *l) {
 static void rank_ended(struct launcher *l, struct by_link *link, int rank, int status) {
   by_output_end(&l->output, rank);
   link->live--;
-  if (status == 0 && !link->host->helper && l->state < ENDING && l->n_early++ < MOST_REPORTS)
+  if (status == 0 && !link->host->beside && l->state < ENDING && l->n_early++ < MOST_REPORTS)
     l->early[l->n_early - 1] = rank;
   if (status == 0) return;
   report_rank(l, link, rank, status);
-  if (link->host->helper) return;
+  if (link->host->beside) return;
   report_early(l);
   if (!l->job->keep_going || l->state >= ENDING)
     fail_job(l, by_wait_exit_code(status));
@@ -163,7 +162,11 @@ static void say_start(struct launcher *l, struct by_link *link) {
   environment[n + 1] = by_text_get(&root);
   environment[n + 2] = NULL;
   /* Hosts that are this machine share its cores, so they count on. */
-  char *const help[] = {(char *)(link->host->local ? "/proc/self/exe" : l->job->remote), (char[]){"helper"}, NULL};
+  char trees[16];
+  snprintf(trees, sizeof trees, "%d", link->host->slots);
+  const char *self = link->host->local ? "/proc/self/exe" : l->job->remote;
+  const char *const help[] = {self, "helper", NULL}, *const serve[] = {self, "server", "--trees", trees, NULL};
+  const char *const *const commands[] = {(const char *const *)l->job->command, help, serve};
   struct by_host_job start = {.first = link->host->first,
                               .ranks = link->host->ranks,
                               .size = l->job->ranks,
@@ -171,7 +174,7 @@ static void say_start(struct launcher *l, struct by_link *link) {
                                      : link->host->local ? link->host->first
                                                          : 0,
                               .directory = getcwd(directory, sizeof directory) ? directory : "",
-                              .command = (char **)(link->host->helper ? help : l->job->command),
+                              .command = (char **)(uintptr_t)commands[link->host->beside],
                               .environment = (char **)environment};
   by_host_job_send(&link->to, &start);
   free(environment);
@@ -280,14 +283,14 @@ static void hear_link(struct launcher *l, struct by_link *link) {
 
 static bool all_ready(const struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++)
-    if (!l->links[i].ready && !l->links[i].host->helper) return false;
+    if (!l->links[i].ready && !l->links[i].host->beside) return false;
   return l->root.length > 0;
 }
 
 static int live_ranks(const struct launcher *l) {
   int sum = 0;
   for (size_t i = 0; i < l->n_links && !l->given_up; i++)
-    if (!l->links[i].host->helper) sum += l->links[i].live;
+    if (!l->links[i].host->beside) sum += l->links[i].live;
   return sum;
 }
 
@@ -323,7 +326,7 @@ static void take_signals(struct launcher *l) {
 /* The first host that has not answered; rank 0's if all have, but it found no port. */
 static struct by_link *silent_link(struct launcher *l) {
   size_t i = 0;
-  while (i < l->n_links && (l->links[i].ready || l->links[i].host->helper)) i++;
+  while (i < l->n_links && (l->links[i].ready || l->links[i].host->beside)) i++;
   return &l->links[i < l->n_links ? i : 0];
 }
 
@@ -392,7 +395,7 @@ static void serve(struct launcher *l) {
   pass_deadline(l);
 }
 
-/* A helper's host may answer later than all others. */
+/* The host of a helper or a server may answer later than all others. */
 static void start_ready(struct launcher *l) {
   for (size_t i = 0; i < l->n_links; i++) {
     struct by_link *link = &l->links[i];
@@ -428,7 +431,7 @@ static void open_links(struct launcher *l) {
   for (; l->n_links < hosts->count; l->n_links++) {
     if (by_link_open(l->job, &hosts->items[l->n_links], &l->links[l->n_links]) == BANYAN_OK) continue;
     by_output_say(&l->output, "%s: host %s: %s", l->job->title, hosts->items[l->n_links].name, banyan_error_text());
-    if (hosts->items[l->n_links].helper) continue;
+    if (hosts->items[l->n_links].beside) continue;
     l->exit_code = 1;
     give_up(l);
     return;
@@ -477,7 +480,7 @@ static void fini(struct launcher *l) {
 int by_launch(const struct by_job *job) {
   struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX};
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
-  by_output_init(&l.output, job->output, job->ranks + job->helpers, job->labels);
+  by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
   by_text_init(&l.root);
   open_signals(&l);
   open_links(&l);

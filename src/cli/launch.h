@@ -25,7 +25,7 @@ struct by_job {
   const char *title; /* of messages: "banyan run" */
   const struct by_launch_hosts *hosts;
   int ranks;
-  int helpers;                    /* on hosts behind those of the ranks */
+  int beside;                     /* helpers and servers, on hosts behind those of the ranks */
   char *const *command;           /* ends with NULL */
   const char *const *environment; /* "NAME=value" for every rank; ends with NULL */
   enum by_output_mode output;

@@ -205,14 +205,19 @@ enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_hosts_add_helpers(struct by_launch_hosts *hosts, const struct by_launch_hosts *helpers,
-                                        int ranks) {
-  for (size_t i = 0; i < helpers->count; i++) {
-    struct by_launch_host host = helpers->items[i];
-    host.helper = true;
-    host.first = ranks;
-    host.ranks = host.slots;
-    ranks += host.slots;
+const char *by_beside_name(enum by_beside beside) {
+  static const char *const names[] = {"rank", "helper", "server"};
+  return names[beside];
+}
+
+enum banyan_status by_hosts_add_beside(struct by_launch_hosts *hosts, const struct by_launch_hosts *more,
+                                       enum by_beside beside, int first) {
+  for (size_t i = 0; i < more->count; i++) {
+    struct by_launch_host host = more->items[i];
+    host.beside = beside;
+    host.first = first;
+    host.ranks = beside == BY_SERVERS ? 1 : host.slots;
+    first += host.ranks;
     BY_TRY(append_named(hosts, host.destination, host.name, host));
   }
   return BANYAN_OK;

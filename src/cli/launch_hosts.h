@@ -18,7 +18,9 @@ struct by_launch_host {
   int slots;
   int first, ranks; /* set by by_hosts_place */
   bool local;       /* names this machine */
-  bool helper;      /* its processes are helpers, numbered behind the ranks */
+  /* What its processes are instead of ranks, behind which they are numbered: BY_HELPERS, one for each slot, or
+   * BY_SERVERS, one for all slots, which are trees. */
+  enum by_beside { BY_RANKS, BY_HELPERS, BY_SERVERS } beside;
   /* Puts the process that is to be this host's run-host in its place, before it starts; NULL: it stays where it is. */
   enum banyan_status (*enter)(void *context, const struct by_launch_host *host);
   void *context;
@@ -46,9 +48,11 @@ enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char 
 int by_hosts_slots(const struct by_launch_hosts *hosts);
 /* Gives every rank a host; hosts that stay empty are dropped. */
 enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks);
-/* Adds hosts for helpers behind those of `ranks` ranks: all slots of each. Names are copied. */
-enum banyan_status by_hosts_add_helpers(struct by_launch_hosts *hosts, const struct by_launch_hosts *helpers,
-                                        int ranks);
+/* Adds hosts of helpers or of servers, all slots of each, for processes numbered from `first` on. Names are copied. */
+enum banyan_status by_hosts_add_beside(struct by_launch_hosts *hosts, const struct by_launch_hosts *more,
+                                       enum by_beside beside, int first);
+/* "rank", "helper", "server". */
+const char *by_beside_name(enum by_beside beside);
 bool by_hosts_all_local(const struct by_launch_hosts *hosts);
 
 #endif

@@ -25,6 +25,7 @@ const struct by_subcommand by_subcommands[] = {
     {"bench", by_cli_bench, "time a collective"},
     {"lab", by_cli_lab, "run a job on a topology that is built on this machine"},
     {"helper", by_cli_helper, "add and forward for a job that this host has no rank of"},
+    {"server", by_cli_server, "finish the sums of trees through switches"},
     {"switch", by_cli_switch, "add what jobs send through this machine"},
     {"status", by_cli_status, "show what a switch does"},
     {"doctor", by_cli_doctor, "check this machine and say how to mend what is wrong"},

@@ -21,7 +21,7 @@ struct run_options {
   struct by_words hosts;
   const char *hostfile, *plan, *topology, *interface, *ports, *ssh, *remote;
   struct by_words environment;
-  const char *helpers;
+  const char *helpers, *servers;
   bool pin;
   double timeout, grace, start;
   int output, transport; /* transport -1: not given */
@@ -39,6 +39,10 @@ static const struct by_option options[] = {
      "the same from a file: \"name:slots\" or \"name slots=N\" a line", 0, 0},
     {"helpers", 0, BY_OPTION_TEXT, AT(helpers), "LIST",
      "hosts that help, as for -H, or how many helpers to start\nhere; see `banyan helper`", 0, 0},
+    {"servers", 0, BY_OPTION_TEXT, AT(servers), "LIST",
+     "hosts that finish sums of trees through switches, each\nwith as many as it has slots, or how many sums to "
+     "finish\nhere; see `banyan server`",
+     0, 0},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
     {"topology", 0, BY_OPTION_TEXT, AT(topology), "TOPOLOGY",
      "rank 0 plans from this file or short text at the start, or\nfrom what the hosts \"measure\" then "
@@ -108,44 +112,55 @@ static enum banyan_status check_ports(const char *text, int ranks, const struct 
   return BANYAN_OK;
 }
 
-/* A number, or hosts with slots. */
-static enum banyan_status add_helpers(const struct run_options *run, struct by_launch_hosts *hosts, int ranks,
-                                      int *helpers) {
+/* A number, or hosts with slots. *n: how many slots; *processes: how many processes before, and with these. */
+static enum banyan_status add_beside(const char *option, const char *text, enum by_beside beside,
+                                     struct by_launch_hosts *hosts, int *n, int *processes) {
   struct by_launch_hosts list;
-  const char *text = run->helpers;
-  *helpers = 0;
+  long number = 0;
   if (!text) return BANYAN_OK;
-  long n = 0;
   by_hosts_init(&list);
-  bool number = *text && !text[strspn(text, "0123456789")];
-  enum banyan_status status = number ? by_parse_int("--helpers", text, 1, BY_MOST_RANKS, &n) : BANYAN_OK;
-  if (status == BANYAN_OK) status = number ? by_hosts_add_self(&list, (int)n) : by_hosts_parse(&list, text);
-  if (status == BANYAN_OK) status = by_hosts_add_helpers(hosts, &list, ranks);
-  if (status == BANYAN_OK) *helpers = by_hosts_slots(&list);
+  bool here = *text && !text[strspn(text, "0123456789")];
+  enum banyan_status status = here ? by_parse_int(option, text, 1, BY_MOST_RANKS, &number) : BANYAN_OK;
+  if (status == BANYAN_OK) status = here ? by_hosts_add_self(&list, (int)number) : by_hosts_parse(&list, text);
+  if (status == BANYAN_OK) status = by_hosts_add_beside(hosts, &list, beside, *processes);
+  if (status == BANYAN_OK) *n = by_hosts_slots(&list);
+  if (status == BANYAN_OK) *processes += beside == BY_SERVERS ? (int)list.count : *n;
   by_hosts_fini(&list);
   return status;
 }
 
-static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, int *ranks,
-                                int *helpers) {
+/* What a job is made of. */
+struct crew {
+  int ranks, helpers, servers;
+  int processes; /* in all; a server process serves several */
+};
+
+static enum banyan_status place(const struct run_options *run, struct by_launch_hosts *hosts, struct crew *crew) {
   if (!run->ssh[strspn(run->ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
   BY_TRY(collect_hosts(run, hosts));
-  *ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
-  if (*ranks > BY_MOST_RANKS)
+  crew->ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
+  if (crew->ranks > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
                    BY_MOST_RANKS);
-  BY_TRY(by_hosts_place(hosts, *ranks));
-  if (run->ports) BY_TRY(check_ports(run->ports, *ranks, hosts));
-  BY_TRY(by_check_plan(run->plan, *ranks, by_hosts_all_local(hosts)));
-  return add_helpers(run, hosts, *ranks, helpers);
+  BY_TRY(by_hosts_place(hosts, crew->ranks));
+  if (run->ports) BY_TRY(check_ports(run->ports, crew->ranks, hosts));
+  BY_TRY(by_check_plan(run->plan, crew->ranks, by_hosts_all_local(hosts)));
+  crew->processes = crew->ranks;
+  BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &crew->helpers, &crew->processes));
+  return add_beside("--servers", run->servers, BY_SERVERS, hosts, &crew->servers, &crew->processes);
 }
 
-static enum banyan_status fill_environment(const struct run_options *run, int helpers,
-                                           struct by_job_environment *environment) {
+static enum banyan_status set_number(struct by_job_environment *environment, const char *name, int n) {
   char number[16];
+  snprintf(number, sizeof number, "%d", n);
+  return n ? by_job_environment_set(environment, name, number) : BANYAN_OK;
+}
+
+static enum banyan_status fill_environment(const struct run_options *run, const struct crew *crew,
+                                           struct by_job_environment *environment) {
   BY_TRY(by_job_environment_init(environment));
-  snprintf(number, sizeof number, "%d", helpers);
-  if (helpers) BY_TRY(by_job_environment_set(environment, "BANYAN_HELPERS", number));
+  BY_TRY(set_number(environment, "BANYAN_HELPERS", crew->helpers));
+  BY_TRY(set_number(environment, "BANYAN_SERVERS", crew->servers));
   for (int i = 0; i < run->environment.count; i++)
     BY_TRY(by_job_environment_add(environment, run->environment.items[i]));
   BY_TRY(by_job_environment_set(environment, "BANYAN_PLAN", run->plan));
@@ -163,37 +178,38 @@ static enum by_output_mode output_mode(int chosen, const struct by_operands *ope
   return BY_OUTPUT_PREFIX;
 }
 
-/* What stands before the lines of ranks and helpers; NULL where there are no helpers: numbers. */
-static char **make_labels(int ranks, int helpers) {
+/* What stands before the lines of ranks and of those beside them; NULL where there are only ranks: numbers. */
+static char **make_labels(const struct crew *crew) {
   enum { LABEL_BYTES = 24 };
-  if (!helpers) return NULL;
-  size_t n = (size_t)ranks + (size_t)helpers;
-  char **labels = by_cli_alloc(NULL, n * (sizeof *labels + LABEL_BYTES)), *text = (char *)(labels + n);
-  for (size_t i = 0; i < n; i++, text += LABEL_BYTES) {
+  int first_server = crew->ranks + crew->helpers;
+  if (crew->processes == crew->ranks) return NULL;
+  char **labels = by_cli_alloc(NULL, (size_t)crew->processes * (sizeof *labels + LABEL_BYTES));
+  char *text = (char *)(labels + crew->processes);
+  for (int i = 0; i < crew->processes; i++, text += LABEL_BYTES) {
     labels[i] = text;
-    if (i < (size_t)ranks)
-      snprintf(text, LABEL_BYTES, "%zu", i);
+    if (i < crew->ranks)
+      snprintf(text, LABEL_BYTES, "%d", i);
     else
-      snprintf(text, LABEL_BYTES, "helper %zu", i - (size_t)ranks);
+      snprintf(text, LABEL_BYTES, "%s %d", by_beside_name(i < first_server ? BY_HELPERS : BY_SERVERS), i - crew->ranks);
   }
   return labels;
 }
 
-static int launch(const struct run_options *run, const struct by_launch_hosts *hosts, int ranks, int helpers,
+static int launch(const struct run_options *run, const struct by_launch_hosts *hosts, const struct crew *crew,
                   const struct by_operands *operands) {
   char self[PATH_BYTES] = "banyan";
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length > 0) self[length] = 0;
   struct by_job_environment environment;
-  if (fill_environment(run, helpers, &environment)) {
+  if (fill_environment(run, crew, &environment)) {
     by_job_environment_fini(&environment);
     return by_options_misuse(&command, "%s", banyan_error_text());
   }
-  char **labels = make_labels(ranks, helpers);
+  char **labels = make_labels(crew);
   struct by_job job = {.title = command.name,
                        .hosts = hosts,
-                       .ranks = ranks,
-                       .helpers = helpers,
+                       .ranks = crew->ranks,
+                       .beside = crew->processes - crew->ranks,
                        .labels = (const char *const *)labels,
                        .command = operands->items,
                        .environment = environment.items,
@@ -216,13 +232,14 @@ int by_cli_run(int argc, char **argv) {
   struct run_options run = {.ssh = "ssh", .grace = 5, .start = 60, .transport = -1};
   struct by_operands operands;
   struct by_launch_hosts hosts;
-  int ranks = 0, helpers = 0, exit_code;
+  struct crew crew = {0};
+  int exit_code;
   if (!by_options_parse(&command, argc, argv, &run, &operands, &exit_code)) return exit_code;
   by_hosts_init(&hosts);
-  if (place(&run, &hosts, &ranks, &helpers))
+  if (place(&run, &hosts, &crew))
     exit_code = by_options_misuse(&command, "%s", banyan_error_text());
   else
-    exit_code = launch(&run, &hosts, ranks, helpers, &operands);
+    exit_code = launch(&run, &hosts, &crew, &operands);
   by_hosts_fini(&hosts);
   return exit_code;
 }

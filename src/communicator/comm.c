@@ -52,7 +52,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
 enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
   struct by_context *context = NULL;
-  BY_TRY(by_context_create(options, false, &context));
+  BY_TRY(by_context_create(options, NULL, &context));
   uint32_t *all = calloc(context->size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
   by_context_lock(context);

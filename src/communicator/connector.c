@@ -72,6 +72,8 @@ static enum banyan_status add_addresses(const struct by_context *context, int po
     if (known) continue;
     self->addresses[self->n_addresses] = all[i].address;
     by_address_set_port(&self->addresses[self->n_addresses++], port);
+    bool first = !self->mtu && !by_address_is_loopback(&all[i].address);
+    if (first && by_address_family(&all[i].address) == AF_INET) self->mtu = by_interface_mtu(all[i].name);
   }
   free(all);
   return BANYAN_OK;

@@ -13,14 +13,17 @@
 #include "control.h"
 #include "launcher.h"
 #include "log.h"
+#include "tree_word.h"
+#include "udp.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
-enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20 };
+enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20, PATIENCE_MS = 5000 /* with silent servers */ };
 
 /* ---- what the engine asks */
 
 static void engine_connect(void *argument, uint32_t process) {
   struct by_context *context = argument;
+  if (context->members[process].kind == BY_MEMBER_SERVER) return; /* its tree is attached when it is set up */
   by_connector_want(context->connector, process);
 }
 
@@ -74,6 +77,38 @@ void by_context_attach(struct by_context *context, uint32_t process, struct by_l
   by_context_wake(context);
 }
 
+static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_word *word,
+                                      struct by_fabric **out) {
+  struct by_worker_config config = {.job = word->job,
+                                    .key = word->key,
+                                    .rank = word->worker,
+                                    .workers = word->workers,
+                                    .slots = word->slots,
+                                    .lines = word->lines,
+                                    .hops = word->ways[0].hops,
+                                    .patience = PATIENCE_MS * BY_MILLISECOND};
+  if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
+  memcpy(config.secret, word->secret, sizeof config.secret);
+  memcpy(config.stack, word->ways[0].stack, sizeof config.stack);
+  return by_udp_fabric_create(context->udp, &word->ways[0].address, &config, &by_clock_system, out);
+}
+
+enum banyan_status by_context_attach_tree(struct by_context *context, const struct by_tree_word *word) {
+  struct by_fabric *fabric = NULL;
+  by_context_lock(context);
+  enum banyan_status status = make_fabric(context, word, &fabric);
+  if (status == BANYAN_OK) {
+    by_info("communicator", "sums over %u switches with %s, as tree %u, %u fragments of %u bytes at once",
+            word->ways[0].hops, by_context_name(context, word->server), word->job, word->slots,
+            word->lines * BY_FRAGMENT_LINE);
+    by_engine_attach_fabric(context->engine, word->server, fabric);
+    by_context_kick(context);
+  }
+  by_context_unlock(context);
+  by_context_wake(context);
+  return status;
+}
+
 /* It connects to lower ranks, so a link to it would be here if it ever had one. To it as a lower one the connector may
  * still be on its way, to a link that brings what it sent before it left, or to nothing. */
 void by_context_left(struct by_context *context, uint32_t process) {
@@ -113,6 +148,14 @@ static enum banyan_status copy_options(const struct banyan_options *options, str
   return BANYAN_OK;
 }
 
+static void count_places(struct by_context *context) {
+  const struct by_settings *s = &context->settings;
+  context->servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER) : (uint32_t)s->servers;
+  if (context->rank != 0) return;
+  context->places += s->helpers < 0 ? by_plans_count(context, BY_VERTEX_HELPER) : (uint32_t)s->helpers;
+  context->places += context->servers;
+}
+
 static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
   struct by_settings *s = &context->settings;
   BY_TRY(by_settings_read(s));
@@ -133,27 +176,29 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     if (given.deadline != 0) s->deadline = given.deadline;
     BY_TRY(by_settings_check(s));
   }
-  if (s->asks_pmix && !context->helper) BY_TRY(by_pmix_read(s));
-  if (context->helper) s->rank = s->size = 0;
+  bool beside = context->seat.kind != BY_MEMBER_RANK;
+  if (s->asks_pmix && !beside) BY_TRY(by_pmix_read(s));
+  if (beside) s->rank = s->size = 0;
   if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
   if (s->rank < 0 || s->size < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "the rank and the number of ranks go together, but only %s is given (from %s)",
                    s->rank < 0 ? "the number" : "the rank", s->source);
-  if (!context->helper && (s->size < 1 || s->rank >= s->size))
+  if (!beside && (s->size < 1 || s->rank >= s->size))
     return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
                    s->rank, s->size, s->source);
-  if (s->rank == 0 && !context->helper) by_settings_warn_of_misspelt();
+  if (s->rank == 0 && !beside) by_settings_warn_of_misspelt();
   s->root = keep(context, s->root);
   s->key = keep(context, s->key);
   s->host = keep(context, s->host);
   s->transport = keep(context, s->transport);
   s->plan = keep(context, s->plan);
   s->topology = keep(context, s->topology);
+  s->switches = keep(context, s->switches);
+  s->switch_key = keep(context, s->switch_key);
   context->rank = (uint32_t)s->rank;
   context->size = context->processes = context->places = (uint32_t)s->size;
-  if (context->helper) context->rank = UINT32_MAX; /* until rank 0 says which */
-  if (context->rank == 0 && context->size > 1)
-    context->places += s->helpers < 0 ? by_plans_count_helpers(context) : (uint32_t)s->helpers;
+  if (beside) context->rank = UINT32_MAX; /* until rank 0 says which */
+  if (!beside && context->size > 1) count_places(context);
   return BANYAN_OK;
 }
 
@@ -164,6 +209,8 @@ static enum banyan_status describe_self(struct by_context *context, struct by_me
   if (self->host && strlen(self->host) > BY_MEMBER_STRING)
     return by_fail(BANYAN_ERR_ARGUMENT, "the host's name has %zu bytes, at most %d fit: set BANYAN_HOST",
                    strlen(self->host), BY_MEMBER_STRING);
+  self->kind = context->seat.kind;
+  self->udp_port = (uint32_t)context->seat.udp_port;
   self->machine = by_member_machine(&context->arena);
   self->local = "";
   self->pid = (uint32_t)getpid();
@@ -180,9 +227,8 @@ static enum banyan_status name_members(struct by_context *context) {
   if (!context->names || !context->left) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
   for (uint32_t r = 0; r < context->processes; r++) {
     char text[BY_MEMBER_STRING + 32];
-    bool rank = r < context->size;
-    snprintf(text, sizeof text, "%s %u (host %s)", rank ? "rank" : "helper", rank ? r : r - context->size,
-             context->members[r].host);
+    snprintf(text, sizeof text, "%s %u (host %s)", by_member_kind_name(context->members[r].kind),
+             r < context->size ? r : r - context->size, context->members[r].host);
     context->names[r] = by_arena_string(&context->arena, text);
     if (!context->names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
   }
@@ -228,6 +274,18 @@ static enum banyan_status start_thread(struct by_context *context) {
   return BANYAN_OK;
 }
 
+/* Switches know one port, which a server on this host needs more than a rank does. */
+static enum banyan_status open_udp(struct by_context *context, struct by_member *self) {
+  int port = by_plans_serve_here(context, self->host) ? 0 : BY_FRAGMENT_PORT;
+  struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+  BY_TRY(by_udp_create(port, true, &context->udp));
+  event.data.fd = by_udp_fd(context->udp);
+  if (epoll_ctl(context->data_poll, EPOLL_CTL_ADD, event.data.fd, &event))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
+  self->udp_port = (uint32_t)by_udp_port(context->udp);
+  return BANYAN_OK;
+}
+
 static enum banyan_status join(struct by_context *context) {
   struct by_member self = {0};
   struct by_key key;
@@ -239,11 +297,12 @@ static enum banyan_status join(struct by_context *context) {
     context->members[0] = self;
     return name_members(context);
   }
-  if (context->helper && (!secret || !*secret || !context->settings.root))
-    return by_fail(
-        BANYAN_ERR_ARGUMENT,
-        "which job to help? Start the helper with `banyan run --helpers`, or set BANYAN_ROOT to host:port of "
-        "the job's rank 0, and BANYAN_KEY to the job's secret");
+  const char *kind = by_member_kind_name(context->seat.kind);
+  if (context->seat.kind != BY_MEMBER_RANK && (!secret || !*secret || !context->settings.root))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "which job to help? Start the %s with `banyan run --%ss`, or set BANYAN_ROOT to host:port of the "
+                   "job's rank 0, and BANYAN_KEY to the job's secret",
+                   kind, kind);
   if (!secret || !*secret)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this job has %u ranks but no key: start it with `banyan run`, or set BANYAN_KEY to the same secret "
@@ -254,6 +313,7 @@ static enum banyan_status join(struct by_context *context) {
                    "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
                    context->size);
   BY_TRY(by_key_derive(secret, &key));
+  if (context->servers) BY_TRY(open_udp(context, &self));
   BY_TRY(by_connector_create(context, &key, &self, &context->connector));
   BY_TRY(by_control_join(context, &key, &self, &context->control));
   BY_TRY(name_members(context));
@@ -271,6 +331,7 @@ static void destroy(struct by_context *context) {
   by_control_destroy(context->control);
   context->control = NULL;
   by_engine_destroy(context->engine);
+  by_udp_destroy(context->udp); /* which fabrics used */
   by_regions_fini(&context->regions);
   by_loop_destroy(context->loop);
   if (context->wake >= 0) close(context->wake);
@@ -282,15 +343,16 @@ static void destroy(struct by_context *context) {
   free(context);
 }
 
-enum banyan_status by_context_create(const struct banyan_options *options, bool helper, struct by_context **out) {
+enum banyan_status by_context_create(const struct banyan_options *options, const struct by_seat *seat,
+                                     struct by_context **out) {
   struct by_context *context = calloc(1, sizeof *context);
   if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_arena_init(&context->arena);
   context->wake = context->data_poll = -1;
-  context->helper = helper;
+  if (seat) context->seat = *seat;
   enum banyan_status status = init_threads(context);
   if (status == BANYAN_OK) status = read_options(context, options);
-  if (status == BANYAN_OK) by_log_set_rank(context->size > 1 && !helper ? (int)context->rank : -1);
+  if (status == BANYAN_OK) by_log_set_rank(context->size > 1 && !seat ? (int)context->rank : -1);
   if (status == BANYAN_OK) status = join(context);
   if (status == BANYAN_OK) status = make_engine(context);
   if (status == BANYAN_OK && context->size > 1) status = start_thread(context);

@@ -22,13 +22,26 @@
 
 struct by_control;
 struct by_connector;
+struct by_tree_word;
+struct by_udp;
+
+/* What this process is in its job. */
+struct by_seat {
+  enum by_member_kind kind;
+  /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, on the loop's thread.
+   * A failure ends its part in the job. */
+  int udp_port;
+  enum banyan_status (*serve)(void *context, const struct by_tree_word *word);
+  void *context;
+};
 
 struct by_context {
   struct by_settings settings; /* strings in the arena or the environment */
   uint32_t rank, size;
-  uint32_t processes; /* ranks, and behind them the helpers that came */
-  uint32_t places;    /* rank 0: room for as many, while the job starts */
-  bool helper;        /* this process is one: `rank` is its number among the processes, known once it has joined */
+  uint32_t processes;  /* ranks, and behind them the helpers and servers that came */
+  uint32_t places;     /* rank 0: room for as many, while the job starts; */
+  uint32_t servers;    /* so many of them for servers. Others: whether there may be any */
+  struct by_seat seat; /* of who is no rank, `rank` is the number among the processes, known once it has joined */
   struct by_member *members;
   struct by_arena arena;
   const char **names;   /* "rank 2 (host a)" */
@@ -64,7 +77,10 @@ struct by_context {
   bool has_thread;
   struct by_control *control;
   struct by_connector *connector;
-  uint32_t neighbours; /* ranks on this machine, this one too */
+  struct by_udp *udp;     /* of a rank in a job that may have trees through switches; else NULL. Under lock */
+  uint32_t served;        /* the plan that has its servers, by version; 0: none. Under lock */
+  uint32_t served_domain; /* whose plan that is */
+  uint32_t neighbours;    /* ranks on this machine, this one too */
   _Atomic bool closing;
 };
 
@@ -84,7 +100,8 @@ struct banyan_request {
 };
 
 /* context.c */
-BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, bool helper,
+/* `seat` NULL: a rank. */
+BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_seat *seat,
                                                   struct by_context **out);
 void by_context_release(struct by_context *context);
 /* "rank 2 (host a)"; lives as long as the context. */
@@ -110,6 +127,8 @@ void by_context_stop_progress(struct by_context *context);
 void by_context_wake(struct by_context *context);
 /* A peer's lanes: attaches and watches them. Takes the lock. */
 void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n);
+/* This rank's part in a tree through switches. Takes the lock. */
+BANYAN_CHECK enum banyan_status by_context_attach_tree(struct by_context *context, const struct by_tree_word *word);
 
 /* Moves the engine until `over`. Under lock; lets go of it now and then. */
 void by_context_serve(struct by_context *context, bool (*over)(void *argument), void *argument);
@@ -127,9 +146,11 @@ BANYAN_CHECK enum banyan_status by_hosts_index(struct by_context *context);
 /* plans.c */
 BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *context, uint32_t n,
                                                  const uint32_t *processes, struct by_plan **out);
-/* How many helpers the plan names that this job was given; 0 also if it cannot be read. */
-uint32_t by_plans_count_helpers(const struct by_context *context);
-/* Gives a domain its plan, and where it has helpers tells these. Takes the plan over. Under lock. */
+/* How many helpers or servers the plan names that this job was given; 0 also if it cannot be read. */
+uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind);
+/* Whether that plan has a server on this host. */
+bool by_plans_serve_here(const struct by_context *context, const char *host);
+/* Gives a domain its plan, and where it has helpers or servers tells these. Takes the plan over. Under lock. */
 BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
                                              const uint32_t *processes, struct by_plan *plan);
 BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,

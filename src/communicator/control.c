@@ -162,7 +162,7 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
       by_control_heard_leaving(control, (uint32_t)end->rank);
   } else if (type == LEFT && !root) {
     by_control_heard_left(end, payload, length);
-  } else if ((type == PLAN || type == LOST) && !root) {
+  } else if ((type == PLAN || type == LOST || type == TREE) && !root) {
     by_control_heard_word(control, type, payload, length);
   } else if (type == WELCOME && !root && !control->done) {
     by_control_heard_welcome(control, payload, length);
@@ -203,7 +203,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->words_due, by_control_words_due, control);
   by_timer_init(&control->silence, by_control_silence_over, control);
   by_timer_init(&control->leavers.due, by_control_leavers_due, control);
-  uint32_t places = context->helper ? 1 : context->places;
+  uint32_t places = context->seat.kind == BY_MEMBER_RANK ? context->places : 1;
   control->leavers.ranks = calloc(places, sizeof *control->leavers.ranks);
   control->lost = calloc(places, sizeof *control->lost);
   if (!control->leavers.ranks || !control->lost) {
@@ -212,7 +212,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   }
   struct by_writer writer;
   by_writer_init(&writer, control->hello, sizeof control->hello);
-  struct by_join hello = {.helper = context->helper, .rank = context->rank, .size = context->size, .member = *self};
+  struct by_join hello = {.rank = context->rank, .size = context->size, .member = *self};
   by_join_write(&writer, &hello);
   control->hello_length = writer.failed ? 0 : writer.length;
   enum banyan_status status = by_control_meet(control, self);
@@ -241,6 +241,7 @@ struct report {
 static void tell_helpers(struct by_control *control, const void *bytes, size_t length) {
   for (struct end *end = control->ends; end; end = end->next)
     if (by_control_is_helper(control, end->rank) && !end->over &&
+        control->context->members[end->rank].kind == BY_MEMBER_HELPER &&
         by_stream_send(end->stream, PLAN, bytes, length) != BANYAN_OK)
       by_control_lose(control, (uint32_t)end->rank, banyan_error_text());
 }
@@ -315,6 +316,7 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->words_due);
   by_loop_cancel_timer(&control->silence);
   by_control_forget_words(control);
+  by_control_forget_trees(control);
   free(control->lost);
   free(control->leavers.ranks);
   by_control_forget_suspects(control);

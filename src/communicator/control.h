@@ -27,7 +27,11 @@ bool by_control_suspect(struct by_control *control, uint32_t process, const char
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited);
 /* Any thread, rank 0: tells all helpers of a plan; the bytes are copied. */
 void by_control_tell_plan(struct by_control *control, const void *bytes, size_t length);
-/* Any thread, a helper: whether the job is over for it, because rank 0 has left. */
+/* Any thread, rank 0, under the context's lock: sets up the trees of a plan that go through switches, and tells their
+ * workers and servers; in the background. Who is at the plan's vertices behind the ranks; UINT32_MAX: nobody. */
+void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
+                            const uint32_t *helpers);
+/* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
 /* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */
 void by_control_leave(struct by_control *control);

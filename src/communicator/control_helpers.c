@@ -5,6 +5,7 @@
 
 #include "control_parts.h"
 #include "log.h"
+#include "tree_word.h"
 
 enum { WORDS_MS = 5 };
 
@@ -22,15 +23,32 @@ bool by_control_is_helper(const struct by_control *control, int64_t process) {
 
 /* ---- joining */
 
+/* Whether rank 0 waits for no more of this kind. */
+static bool has_enough(const struct by_control *control, enum by_member_kind kind) {
+  const struct by_context *context = control->context;
+  uint32_t most = context->servers, n = 0;
+  if (kind == BY_MEMBER_HELPER) most = context->places - context->size - context->servers;
+  for (uint32_t i = 0; i < control->helpers; i++) n += context->members[context->size + i].kind == kind;
+  return n == most;
+}
+
+static void say_enough(struct end *end, enum by_member_kind kind) {
+  char text[TEXT_MOST];
+  const char *name = by_member_kind_name(kind);
+  snprintf(text, sizeof text, "this job has all the %ss it waits for: see BANYAN_%s", name,
+           kind == BY_MEMBER_SERVER ? "SERVERS" : "HELPERS");
+  by_control_refuse(end, text);
+}
+
 void by_control_helper_joins(struct end *end, const struct by_member *member) {
   struct by_control *control = end->control;
   struct by_context *context = control->context;
   const struct by_member *zero = &context->members[0];
   uint32_t place = context->size + control->helpers;
   if (control->done) {
-    by_control_refuse(end, "the job has begun: helpers must come while it starts");
-  } else if (place == context->places) {
-    by_control_refuse(end, "this job has all the helpers it waits for: see BANYAN_HELPERS");
+    by_control_refuse(end, "the job has begun: helpers and servers must come while it starts");
+  } else if (has_enough(control, member->kind)) {
+    say_enough(end, member->kind);
   } else if (member->unasked != zero->unasked || member->credit != zero->credit) {
     by_control_refuse(end, "the ranks have other BANYAN_UNASKED and BANYAN_CREDIT: set both alike");
   } else {
@@ -85,8 +103,9 @@ void by_control_lose(struct by_control *control, uint32_t process, const char *t
   char reason[TEXT_MOST];
   if (control->lost[process] || control->told || atomic_load(&control->leaving)) return;
   control->lost[process] = true;
-  snprintf(reason, sizeof reason, "helper %u (host %s) is lost (%.300s)", process - context->size,
-           context->members[process].host, text);
+  snprintf(reason, sizeof reason, "%s %u (host %s) is lost (%.300s)",
+           by_member_kind_name(context->members[process].kind), process - context->size, context->members[process].host,
+           text);
   by_error("communicator", "%s; what went through it goes among ranks from here on", reason);
   send_lost(control, process, reason);
   hear_own(control, process, reason);
@@ -143,10 +162,39 @@ static void heard_plan(struct by_control *control, const void *payload, size_t l
   by_context_wake(context);
 }
 
+static enum banyan_status take_tree(struct by_context *context, const void *payload, size_t length) {
+  struct by_tree_word word;
+  struct by_roster roster = {context->size, context->processes};
+  BY_TRY(by_tree_word_read(payload, length, roster, &word));
+  if ((word.worker == BY_TREE_FOR_SERVER) != (context->seat.kind == BY_MEMBER_SERVER))
+    return by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches in which this is no such end");
+  if (word.worker != BY_TREE_FOR_SERVER) return by_context_attach_tree(context, &word);
+  return context->seat.serve(context->seat.context, &word);
+}
+
+/* A server fails; a rank for which the tree fails does without its server. */
+static void heard_tree(struct by_control *control, const void *payload, size_t length) {
+  struct by_context *context = control->context;
+  struct by_reader reader;
+  char text[TEXT_MOST];
+  if (take_tree(context, payload, length) == BANYAN_OK) return;
+  snprintf(text, sizeof text, "%s", banyan_error_text());
+  by_reader_init(&reader, payload, length);
+  uint32_t server = by_read_u32(&reader);
+  by_error("control", "a tree through switches cannot be used: %s", text);
+  if (context->seat.kind == BY_MEMBER_SERVER)
+    by_control_fail(control, BANYAN_ERR_PEER_DEAD, context->rank, text);
+  else if (server >= context->size && server < context->processes)
+    by_control_suspect_here(control, server, text);
+}
+
 static void hear(struct by_control *control, uint16_t type, const void *payload, size_t length) {
+  enum by_member_kind kind = control->context->seat.kind;
   if (type == LOST)
     heard_lost(control, payload, length);
-  else if (control->context->helper)
+  else if (type == TREE && kind != BY_MEMBER_HELPER)
+    heard_tree(control, payload, length);
+  else if (type == PLAN && kind == BY_MEMBER_HELPER)
     heard_plan(control, payload, length);
 }
 

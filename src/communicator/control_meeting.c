@@ -110,7 +110,7 @@ static void joins(struct end *end, const void *bytes, size_t length) {
     by_control_refuse(end, control->text);
   else if (by_join_read(bytes, length, &control->context->arena, &hello) != BANYAN_OK)
     by_control_refuse(end, "a malformed hello");
-  else if (hello.helper)
+  else if (hello.member.kind != BY_MEMBER_RANK)
     by_control_helper_joins(end, &hello.member);
   else if (comes_too_early(control, hello.rank))
     by_stream_finish(end->stream);
@@ -182,8 +182,8 @@ static enum banyan_status read_members(struct by_context *context, const void *p
   struct by_reader reader;
   by_reader_init(&reader, payload, length);
   uint32_t size = by_read_u32(&reader), self = by_read_u32(&reader), n = by_read_count(&reader, 4);
-  bool fits =
-      size <= n && (context->helper ? self >= size && self < n : size == context->size && self == context->rank);
+  bool fits = size <= n && (context->seat.kind != BY_MEMBER_RANK ? self >= size && self < n
+                                                                 : size == context->size && self == context->rank);
   if (!fits) return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 lists %u ranks and %u members in all", size, n);
   context->size = size;
   context->rank = self;

@@ -35,7 +35,8 @@ enum message {
   DESCRIPTION = 8,
   LEFT = 9,  /* rank 0's word that these ranks have left */
   PLAN = 10, /* rank 0's to helpers: a communicator's plan */
-  LOST = 11  /* rank 0's word that a helper is gone */
+  LOST = 11, /* rank 0's word that a helper or server is gone */
+  TREE = 12  /* rank 0's to one worker or server of a tree through switches: what it must know */
 };
 
 /* At rank 0: one for each connection that was made to it. At others: the one to rank 0. */
@@ -78,6 +79,7 @@ struct by_control {
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
   uint32_t inquiries;
   bool *lost;                    /* by process: a helper that is gone */
+  struct by_control_tree *trees; /* rank 0: through switches */
   struct by_control_word *words; /* came before there was an engine, the oldest first */
   struct by_timer words_due, silence;
   _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
@@ -124,8 +126,8 @@ void by_control_leavers_due(void *argument);
 void by_control_tell_leavers(struct by_control *control);
 bool by_control_has_left(const struct by_control *control, uint32_t rank);
 
-/* control_helpers.c */
-/* Rank 0: a helper's hello. */
+/* control_helpers.c: helpers and servers */
+/* Rank 0: their hello. */
 void by_control_helper_joins(struct end *end, const struct by_member *member);
 /* Rank 0: it left while the job was starting. */
 void by_control_helper_left(struct by_control *control, uint32_t process);
@@ -134,11 +136,14 @@ void by_control_lose(struct by_control *control, uint32_t process, const char *t
 /* Rank 0: nothing goes on. Asks the helpers too, and gives up those that are silent for SILENCE_MS. */
 void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length);
 void by_control_silence_over(void *argument);
-/* PLAN and LOST. */
+/* PLAN, LOST and TREE. */
 void by_control_heard_word(struct by_control *control, uint16_t type, const void *payload, size_t length);
 void by_control_words_due(void *argument);
 void by_control_forget_words(struct by_control *control);
 bool by_control_is_helper(const struct by_control *control, int64_t process);
+
+/* control_trees.c */
+void by_control_forget_trees(struct by_control *control);
 
 /* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */
 void by_control_ask_here(struct by_control *control, const char *late, const char *awaited);

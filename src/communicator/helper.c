@@ -28,7 +28,7 @@ static bool is_over(void *argument) {
 enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop) {
   struct by_context *context = NULL;
   char text[1024];
-  BY_TRY(by_context_create(options, true, &context));
+  BY_TRY(by_context_create(options, &(struct by_seat){.kind = BY_MEMBER_HELPER}, &context));
   struct service service = {.context = context, .stop = stop};
   by_info("communicator", "%s helps %u ranks", by_context_name(context, context->rank), context->size);
   by_context_lock(context);

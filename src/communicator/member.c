@@ -8,6 +8,7 @@
 
 void by_member_write(struct by_writer *writer, const struct by_member *member) {
   char text[BY_ADDRESS_TEXT];
+  by_write_u32(writer, member->kind);
   by_write_string(writer, member->host);
   by_write_string(writer, member->machine);
   by_write_string(writer, member->local);
@@ -15,6 +16,8 @@ void by_member_write(struct by_writer *writer, const struct by_member *member) {
   by_write_u32(writer, member->cores);
   by_write_u64(writer, member->unasked);
   by_write_u64(writer, member->credit);
+  by_write_u32(writer, member->udp_port);
+  by_write_u32(writer, member->mtu);
   by_write_u32(writer, member->n_addresses);
   for (uint32_t i = 0; i < member->n_addresses; i++)
     by_write_string(writer, by_address_print(&member->addresses[i], text));
@@ -44,6 +47,8 @@ static void read_addresses(struct by_reader *reader, uint32_t n, struct by_membe
 }
 
 enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out) {
+  uint32_t kind = by_read_u32(reader);
+  out->kind = (enum by_member_kind)kind;
   out->host = by_read_string_in(reader, arena, BY_MEMBER_STRING);
   out->machine = by_read_string_in(reader, arena, BY_MEMBER_STRING);
   out->local = by_read_string_in(reader, arena, BY_MEMBER_STRING);
@@ -51,13 +56,20 @@ enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *are
   out->cores = by_read_u32(reader);
   out->unasked = by_read_u64(reader);
   out->credit = by_read_u64(reader);
+  out->udp_port = by_read_u32(reader);
+  out->mtu = by_read_u32(reader);
   uint32_t n = by_read_count(reader, 4);
-  if (reader->failed || n > BY_MEMBER_ADDRESSES)
+  if (reader->failed || n > BY_MEMBER_ADDRESSES || kind >= BY_MEMBER_KINDS || out->udp_port > UINT16_MAX)
     return by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed");
   out->addresses = BY_ARENA_ARRAY(arena, struct by_address, n);
   if (!out->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
   read_addresses(reader, n, out);
   return reader->failed ? by_fail(BANYAN_ERR_PROTOCOL, "a member's description is malformed") : BANYAN_OK;
+}
+
+const char *by_member_kind_name(enum by_member_kind kind) {
+  static const char *const names[BY_MEMBER_KINDS] = {"rank", "helper", "server"};
+  return names[kind];
 }
 
 static unsigned long long inode_of(const char *path) {

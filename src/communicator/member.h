@@ -9,12 +9,17 @@
 
 enum { BY_MEMBER_ADDRESSES = 16, BY_MEMBER_STRING = 255 };
 
+enum by_member_kind { BY_MEMBER_RANK, BY_MEMBER_HELPER, BY_MEMBER_SERVER, BY_MEMBER_KINDS };
+
 struct by_member {
+  enum by_member_kind kind;
   const char *host;         /* name for people and plans */
   const char *machine;      /* identity: equal if memory can be shared */
   const char *local;        /* name of its local socket; "" if it takes no shared-memory links */
   uint32_t pid, cores;      /* cores: of its machine */
   uint64_t unasked, credit; /* of its settings: the same on all ranks, or they do not work together */
+  uint32_t udp_port;        /* where it takes part in trees through switches; 0: it does not */
+  uint32_t mtu;             /* of the interface of its first IPv4 address beyond loopback; 0: unknown */
   uint32_t n_addresses;
   struct by_address *addresses; /* where it takes links, the best first */
 };
@@ -23,6 +28,9 @@ struct by_member {
  * this host. */
 void by_member_write(struct by_writer *writer, const struct by_member *member);
 BANYAN_CHECK enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out);
+
+/* "rank", "helper", "server". */
+const char *by_member_kind_name(enum by_member_kind kind);
 
 /* This machine's identity: boot id and the namespaces that must be the same to share memory and sockets. */
 const char *by_member_machine(struct by_arena *arena);

@@ -80,6 +80,7 @@ static uint32_t next_that_helps(const struct by_topology *topology, const uint32
 static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes) {
   uint32_t n = context->n_hosts;
   for (uint32_t p = context->size; p < context->processes; p++) {
+    if (context->members[p].kind != BY_MEMBER_HELPER) continue;
     uint32_t node = find_node(topology, context->members[p].host);
     if (node == UINT32_MAX || is_among(nodes, n, node)) node = next_that_helps(topology, nodes, n);
     if (node == UINT32_MAX)

@@ -5,6 +5,7 @@
 #include "context.h"
 #include "control.h"
 #include "log.h"
+#include "switched_tree.h"
 #include "words.h"
 
 /* Host of each rank of the communicator, numbered in order of appearance. `hosts` has room for n + n_hosts numbers. */
@@ -61,46 +62,75 @@ enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, 
   return fit(context, n, processes, plan, out);
 }
 
-/* ---- helpers */
+/* ---- helpers and servers */
 
-uint32_t by_plans_count_helpers(const struct by_context *context) {
+/* Of a server that is what is before the last "/". */
+static bool is_on(const struct by_vertex *vertex, const char *host) {
+  size_t length = vertex->kind == BY_VERTEX_SERVER ? by_server_host_bytes(vertex->name) : strlen(vertex->name);
+  return strlen(host) == length && !memcmp(host, vertex->name, length);
+}
+
+/* The plan that this job was given; NULL: none, or it cannot be read. */
+static struct by_plan *given_plan(const struct by_context *context) {
   const char *text = context->settings.plan;
   struct by_plan *plan = NULL;
+  if (!text || !*text || by_plan_named(text, context->size, &plan) != BANYAN_OK) return NULL;
+  return plan;
+}
+
+uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind) {
+  struct by_plan *plan = given_plan(context);
   uint32_t n = 0;
-  if (!text || !*text || by_plan_named(text, context->size, &plan) != BANYAN_OK) return 0;
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) n += plan->vertices[v].kind == BY_VERTEX_HELPER;
+  for (uint32_t v = plan ? plan->n_ranks : 0; plan && v < plan->n_vertices; v++) n += plan->vertices[v].kind == kind;
   by_plan_destroy(plan);
   return n;
 }
 
-/* Who stands where the plan has helpers: first those whose hosts have the vertices' names, then the others in turn. The
- * same on all ranks. Returns how many do. */
+bool by_plans_serve_here(const struct by_context *context, const char *host) {
+  struct by_plan *plan = given_plan(context);
+  bool here = false;
+  for (uint32_t v = plan ? plan->n_ranks : 0; plan && v < plan->n_vertices; v++)
+    here |= plan->vertices[v].kind == BY_VERTEX_SERVER && is_on(&plan->vertices[v], host);
+  by_plan_destroy(plan);
+  return here;
+}
+
+/* Whether this process can stand at a vertex: helpers for helpers, servers for servers, for switches nobody. */
+static bool suits(const struct by_context *context, uint32_t process, const struct by_vertex *vertex) {
+  enum by_member_kind kind = context->members[process].kind;
+  return vertex->kind == BY_VERTEX_HELPER ? kind == BY_MEMBER_HELPER
+                                          : vertex->kind == BY_VERTEX_SERVER && kind == BY_MEMBER_SERVER;
+}
+
+static uint32_t find_one(const struct by_context *context, const struct by_vertex *vertex, bool by_name,
+                         const bool *taken) {
+  for (uint32_t p = context->size; p < context->processes; p++)
+    if (!taken[p] && suits(context, p, vertex) && (!by_name || is_on(vertex, context->members[p].host))) return p;
+  return UINT32_MAX;
+}
+
+/* Who stands where the plan has helpers and servers: first those whose hosts have the vertices' names, then the others
+ * in turn. The same on all ranks. Returns how many do. */
 static uint32_t place_helpers(const struct by_context *context, const struct by_plan *plan, uint32_t *helpers,
                               bool *taken) {
-  uint32_t n = plan->n_vertices - plan->n_ranks, placed = 0, next = context->size;
-  for (uint32_t i = 0; i < n; i++) {
-    helpers[i] = UINT32_MAX;
-    for (uint32_t p = context->size; p < context->processes && helpers[i] == UINT32_MAX; p++)
-      if (!taken[p] && !strcmp(context->members[p].host, plan->vertices[plan->n_ranks + i].name)) helpers[i] = p;
-    if (helpers[i] == UINT32_MAX) continue;
-    taken[helpers[i]] = true;
-    placed++;
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    while (next < context->processes && taken[next]) next++;
-    if (helpers[i] != UINT32_MAX || next >= context->processes) continue;
-    taken[next] = true;
-    helpers[i] = next;
-    placed++;
-  }
+  uint32_t n = plan->n_vertices - plan->n_ranks, placed = 0;
+  for (uint32_t i = 0; i < n; i++) helpers[i] = UINT32_MAX;
+  for (int by_name = 1; by_name >= 0; by_name--)
+    for (uint32_t i = 0; i < n; i++) {
+      if (helpers[i] != UINT32_MAX) continue;
+      helpers[i] = find_one(context, &plan->vertices[plan->n_ranks + i], by_name, taken);
+      if (helpers[i] == UINT32_MAX) continue;
+      taken[helpers[i]] = true;
+      placed++;
+    }
   return placed;
 }
 
 static void say_who_is_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices && context->rank == 0; v++)
-    if (helpers[v - plan->n_ranks] == UINT32_MAX)
-      by_warn("communicator", "helper \"%s\" of plan '%s' is not there: its trees go among ranks alone",
-              plan->vertices[v].name, plan->name);
+    if (helpers[v - plan->n_ranks] == UINT32_MAX && plan->vertices[v].kind != BY_VERTEX_SWITCH)
+      by_warn("communicator", "%s \"%s\" of plan '%s' is not there: its trees go among ranks alone",
+              by_vertex_kind_name(plan->vertices[v].kind), plan->vertices[v].name, plan->name);
 }
 
 /* Rank 0 has all that helpers must know. */
@@ -115,17 +145,56 @@ static void tell_helpers(const struct by_context *context, const struct by_domai
   free(bytes);
 }
 
+/* Trees through switches are one communicator's, with one plan, as their servers add up one row of calls. For others
+ * these servers are not there. */
+static void keep_from_others(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan,
+                             bool *taken) {
+  if (!context->served || (context->served == plan->version && context->served_domain == by_domain_id(domain))) return;
+  for (uint32_t p = context->size; p < context->processes; p++) taken[p] = context->members[p].kind == BY_MEMBER_SERVER;
+}
+
+static bool has_server(const struct by_plan *plan, const uint32_t *helpers) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
+    if (plan->vertices[v].kind == BY_VERTEX_SERVER && helpers[v - plan->n_ranks] != UINT32_MAX) return true;
+  return false;
+}
+
+static void set_up_trees(struct by_context *context, const struct by_domain *domain, const uint32_t *processes,
+                         const struct by_plan *plan, const uint32_t *helpers) {
+  if (context->served || !has_server(plan, helpers)) return;
+  context->served = plan->version;
+  context->served_domain = by_domain_id(domain);
+  if (context->rank == 0) by_control_begin_trees(context->control, plan, processes, helpers);
+}
+
 static enum banyan_status set_helped(struct by_context *context, struct by_domain *domain, uint32_t n,
                                      const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
-  uint32_t placed = n == context->size ? place_helpers(context, plan, helpers, taken) : 0;
-  if (n == context->size) say_who_is_missing(context, plan, helpers);
+  struct by_plan *seen = NULL;
+  uint32_t placed = 0;
+  if (n == context->size) {
+    keep_from_others(context, domain, plan, taken);
+    placed = place_helpers(context, plan, helpers, taken);
+    say_who_is_missing(context, plan, helpers);
+  }
   if (placed && context->rank == 0) tell_helpers(context, domain, processes, plan, helpers);
-  if (placed) return by_domain_set_helped_plan(domain, plan, helpers);
-  struct by_plan *among = NULL;
-  enum banyan_status status = by_plan_among_ranks(plan, &among);
-  by_plan_destroy(plan);
-  if (status == BANYAN_OK) by_domain_set_plan(domain, among);
+  if (placed) set_up_trees(context, domain, processes, plan, helpers);
+  enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
+  if (status == BANYAN_OK && placed) return by_domain_set_helped_plan(domain, seen, helpers);
+  if (status == BANYAN_OK) by_domain_set_plan(domain, seen);
   return status;
+}
+
+/* Whether all that the plan asks for can be set up. */
+static enum banyan_status check(const struct by_plan *plan) {
+  BY_TRY(by_plan_check_switches(plan));
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
+      struct by_switched_tree *tree = NULL;
+      if (!by_group_has_server(plan, &plan->classes[c].groups[g])) continue;
+      BY_TRY(by_switched_tree_make(plan, c, g, &tree));
+      by_switched_tree_destroy(tree);
+    }
+  return BANYAN_OK;
 }
 
 enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
@@ -136,12 +205,10 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_domain *do
   }
   uint32_t *helpers = calloc(plan->n_vertices, sizeof *helpers);
   bool *taken = calloc(context->processes, sizeof *taken);
-  enum banyan_status status = by_plan_check_kinds(plan);
+  enum banyan_status status = check(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  if (status == BANYAN_OK)
-    status = set_helped(context, domain, n, processes, plan, helpers, taken);
-  else
-    by_plan_destroy(plan);
+  if (status == BANYAN_OK) status = set_helped(context, domain, n, processes, plan, helpers, taken);
+  by_plan_destroy(plan);
   free(helpers);
   free(taken);
   return status;

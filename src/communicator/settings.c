@@ -43,7 +43,13 @@ static const struct setting table[] = {
     {"BANYAN_JOIN_DEADLINE", SECONDS, AT(join_deadline), "120", "time to wait for all ranks at the start"},
     {"BANYAN_HELPERS", NUMBER, AT(helpers), "-1",
      "helpers that rank 0 waits for at the start; -1: those the plan names"},
-    {"BANYAN_HELPER_DEADLINE", SECONDS, AT(helper_deadline), "10", "time to wait for them when all ranks have joined"},
+    {"BANYAN_SERVERS", NUMBER, AT(servers), "-1",
+     "trees through switches whose servers rank 0 waits for; -1: those the plan names"},
+    {"BANYAN_HELPER_DEADLINE", SECONDS, AT(helper_deadline), "10",
+     "time to wait for helpers and servers when all ranks have joined"},
+    {"BANYAN_SWITCHES", TEXT, AT(switches), NULL,
+     "where switches are asked for cells, \"s1=10.0.0.1:7613,s2=...\"; default: their names, port 7613"},
+    {"BANYAN_SWITCH_KEY", TEXT, AT(switch_key), NULL, "the secret that switches and jobs share; none: loopback only"},
     {"BANYAN_SOCKET_BUFFER", TEXT, AT(socket_buffer), "0",
      "socket buffer; 0: the kernel tunes it; may depend on the peer"},
     {"BANYAN_CONNECTIONS", TEXT, AT(connections), "1", "TCP connections of a link, 1 to 8; may depend on the peer"},
@@ -136,6 +142,8 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
   if (s->tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TOS is %ld, must be 0 to 255, or -1", (long)s->tos);
   if (s->helpers > 65535)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_HELPERS is %ld, must be at most 65535", (long)s->helpers);
+  if (s->servers > 65535)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_SERVERS is %ld, must be at most 65535", (long)s->servers);
   if (s->helper_deadline < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_HELPER_DEADLINE is %g s, must not be below 0", s->helper_deadline);
   if (!(s->deadline > 0))

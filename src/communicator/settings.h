@@ -18,6 +18,7 @@ struct by_settings {
   const char *transport;              /* auto, shm, tcp */
   const char *plan;                   /* NULL: chosen by size */
   const char *topology;               /* to plan from at the start; NULL: none */
+  const char *switches, *switch_key;  /* where switches take wishes, and with which secret; NULL: none given */
   const char *iface;                  /* see by_interface_list */
   const char *ports;                  /* "low-high", NULL: any */
   const char *congestion;             /* NULL: the machine's default; this and the next two: see by_choose */
@@ -27,7 +28,7 @@ struct by_settings {
   bool asks_pmix;                     /* that launcher may offer PMIx, for what is still unknown then */
   double deadline;                    /* seconds */
   double join_deadline;               /* seconds */
-  long helpers;                       /* how many rank 0 waits for; -1: those that the plan names */
+  long helpers, servers;              /* how many rank 0 waits for; -1: those that the plan names */
   double helper_deadline;             /* seconds from when all ranks have joined */
   char root_text[300], key_text[400]; /* where a launcher's words had to be put together */
   uint64_t unasked, credit, chunk, block, attach;

@@ -8,11 +8,8 @@
 
 /* ---- hellos */
 
-/* Instead of a rank in the hello of a helper. */
-#define HELPER_RANK UINT32_MAX
-
 void by_join_write(struct by_writer *writer, const struct by_join *hello) {
-  by_write_u32(writer, hello->helper ? HELPER_RANK : hello->rank);
+  by_write_u32(writer, hello->rank);
   by_write_u32(writer, hello->size);
   by_member_write(writer, &hello->member);
 }
@@ -22,7 +19,6 @@ enum banyan_status by_join_read(const void *bytes, size_t length, struct by_aren
   by_reader_init(&reader, bytes, length);
   *out = (struct by_join){.rank = by_read_u32(&reader)};
   out->size = by_read_u32(&reader);
-  out->helper = out->rank == HELPER_RANK;
   BY_TRY(by_member_read(&reader, arena, &out->member));
   return by_reader_check(&reader, "a hello");
 }
@@ -139,5 +135,8 @@ enum banyan_status by_plan_word_set(struct by_plan_word *word, struct by_engine 
   if (!is_in(word, self)) return BANYAN_OK;
   if (!domain) BY_TRY(by_domain_create(engine, word->id, word->n, word->n, word->processes, &domain));
   word->plan = NULL;
-  return by_domain_set_helped_plan(domain, plan, word->helpers);
+  struct by_plan *seen;
+  enum banyan_status status = by_plan_without_switches(plan, &seen);
+  by_plan_destroy(plan);
+  return status == BANYAN_OK ? by_domain_set_helped_plan(domain, seen, word->helpers) : status;
 }

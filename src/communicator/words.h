@@ -14,8 +14,7 @@ struct by_roster {
 };
 
 struct by_join {
-  bool helper;
-  uint32_t rank, size; /* rank: not of a helper */
+  uint32_t rank, size; /* rank: only of a rank */
   struct by_member member;
 };
 

@@ -123,7 +123,7 @@ static void send_result(struct by_server *s, struct by_fragment *result, unsigne
 static void send_to_all(struct by_server *s, struct by_fragment *result) {
   unsigned deaf = 0;
   for (unsigned w = 0; w < s->config.workers; w++) {
-    if (s->config.multicast && !s->workers[w].deaf) continue;
+    if (s->config.multicast && !s->workers[w].deaf && !s->workers[w].way.alone) continue;
     send_result(s, result, w);
     deaf++;
   }

@@ -21,6 +21,7 @@ struct by_server;
 
 /* The switches on the way down to a worker, from the server on. */
 struct by_server_way {
+  bool alone; /* what is for all does not get there */
   unsigned hops;
   struct by_hop stack[BY_FRAGMENT_HOPS];
 };

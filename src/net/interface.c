@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "text.h"
 
@@ -195,4 +197,14 @@ enum banyan_status by_interface_list(const char *filter, bool loopback, struct b
   *out = all;
   *n = count;
   return BANYAN_OK;
+}
+
+uint32_t by_interface_mtu(const char *name) {
+  struct ifreq request = {.ifr_mtu = 0};
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+  bool known = ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
+  close(fd);
+  return known ? (uint32_t)request.ifr_mtu : 0;
 }

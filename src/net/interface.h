@@ -32,4 +32,7 @@ enum banyan_status by_interface_list(const char *filter, bool loopback, struct b
 enum banyan_status by_interface_choose(const char *filter, bool loopback, struct by_interface *all,
                                        size_t *n) BANYAN_CHECK;
 
+/* The most bytes of a packet that it sends; 0: unknown. */
+uint32_t by_interface_mtu(const char *name);
+
 #endif

@@ -1,13 +1,17 @@
 /* What comes in on control connections of a job with helpers. The first byte picks: a hello; a text such as LOST's; a
- * PLAN as it stands; or one that is put together from numbers and, behind them, the plan's JSON. What can be read says
- * the same when it is written and read again. A plan goes to a helper's engine, which then loses helpers. */
+ * PLAN as it stands; one that is put together from numbers and, behind them, the plan's JSON; or a TREE. What can be
+ * read says the same when it is written and read again, and makes a worker or a server. A plan goes to a helper's
+ * engine, which then loses helpers. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
 #include "plan.h"
+#include "server.h"
+#include "tree_word.h"
 #include "words.h"
+#include "worker.h"
 
 #undef NDEBUG
 #include <assert.h>
@@ -15,7 +19,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
-enum { HELLO, TEXT, PLAN, MADE_PLAN, KINDS };
+enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, KINDS };
 
 static void read_hello(const uint8_t *data, size_t size) {
   struct by_arena arena;
@@ -27,7 +31,7 @@ static void read_hello(const uint8_t *data, size_t size) {
     by_writer_init(&writer, bytes, sizeof bytes);
     by_join_write(&writer, &join);
     assert(!writer.failed && by_join_read(bytes, writer.length, &arena, &again) == BANYAN_OK);
-    assert(join.helper == again.helper && join.rank == again.rank && join.size == again.size);
+    assert(join.member.kind == again.member.kind && join.rank == again.rank && join.size == again.size);
     assert(by_member_same_host(&join.member, &again.member));
   }
   by_arena_fini(&arena);
@@ -105,8 +109,68 @@ static void make_plan(const uint8_t *data, size_t size) {
   if (!writer.failed) set_plan(bytes, writer.length);
 }
 
+/* ---- trees through switches */
+
+static void emit(void *context, const struct by_fragment *packet) {
+  (void)context;
+  (void)packet;
+}
+
+static void emit_to(void *context, const struct by_fragment *packet, int to) {
+  (void)to;
+  emit(context, packet);
+}
+
+static void make_worker(const struct by_tree_word *word) {
+  struct by_worker_config config = {.rank = word->worker,
+                                    .workers = word->workers,
+                                    .slots = word->slots,
+                                    .lines = word->lines,
+                                    .hops = word->ways[0].hops,
+                                    .emit = emit};
+  struct by_worker *worker = NULL;
+  memcpy(config.stack, word->ways[0].stack, sizeof config.stack);
+  assert(by_worker_create(&config, &worker) == BANYAN_OK);
+  by_worker_destroy(worker);
+}
+
+static void make_server(const struct by_tree_word *word) {
+  struct by_server_way ways[BY_FRAGMENT_WORKERS] = {{0}};
+  struct by_server_config config = {.workers = word->workers,
+                                    .slots = word->slots,
+                                    .lines = word->lines,
+                                    .secret = word->secret,
+                                    .secret_bytes = sizeof word->secret,
+                                    .ways = ways,
+                                    .parts = 1,
+                                    .emit = emit_to};
+  struct by_server *server = NULL;
+  for (uint32_t w = 0; w < word->workers; w++) ways[w].hops = word->ways[w].hops;
+  assert(by_server_create(&config, &server) == BANYAN_OK);
+  by_server_destroy(server);
+}
+
+static void read_tree(const uint8_t *data, size_t size) {
+  static struct by_tree_word word, again;
+  static uint8_t bytes[ROOM];
+  struct by_roster roster = {RANKS, RANKS + HELPERS};
+  struct by_writer writer;
+  if (by_tree_word_read(data, size, roster, &word) != BANYAN_OK) return;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_tree_word_write(&writer, &word);
+  assert(!writer.failed && by_tree_word_read(bytes, writer.length, roster, &again) == BANYAN_OK);
+  assert(again.server == word.server && again.job == word.job && again.spread == word.spread);
+  assert(!by_address_compare(&again.ways[0].address, &word.ways[0].address));
+  assert(!memcmp(again.ways[0].stack, word.ways[0].stack, sizeof word.ways[0].stack));
+  if (word.worker == BY_TREE_FOR_SERVER)
+    make_server(&word);
+  else
+    make_worker(&word);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {read_hello, read_text, set_plan, make_plan};
+  static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {read_hello, read_text, set_plan, make_plan,
+                                                                         read_tree};
   if (size) kinds[data[0] % KINDS](data + 1, size - 1);
   return 0;
 }

@@ -104,21 +104,21 @@ static void test_helpers(void **state) {
   assert_ok(by_hosts_place(&hosts, 5)); /* c stays empty */
   assert_ok(by_hosts_parse(&helpers, "me@x:2,a"));
   assert_ok(by_hosts_add_place(&helpers, "y", 1, enter_nowhere, &place));
-  assert_ok(by_hosts_add_helpers(&hosts, &helpers, 5));
+  assert_ok(by_hosts_add_beside(&hosts, &helpers, BY_HELPERS, 5));
   by_hosts_fini(&helpers);
   static const struct by_launch_host expected[] = {
       {.name = "a", .destination = "a", .first = 0, .ranks = 2},
       {.name = "b", .destination = "b", .first = 2, .ranks = 3},
-      {.name = "x", .destination = "me@x", .first = 5, .ranks = 2, .helper = true},
-      {.name = "a", .destination = "a", .first = 7, .ranks = 1, .helper = true},
-      {.name = "y", .destination = "y", .first = 8, .ranks = 1, .helper = true}};
+      {.name = "x", .destination = "me@x", .first = 5, .ranks = 2, .beside = BY_HELPERS},
+      {.name = "a", .destination = "a", .first = 7, .ranks = 1, .beside = BY_HELPERS},
+      {.name = "y", .destination = "y", .first = 8, .ranks = 1, .beside = BY_HELPERS}};
   assert_int_equal(hosts.count, 5);
   for (size_t i = 0; i < 5; i++) {
     assert_string_equal(hosts.items[i].name, expected[i].name);
     assert_string_equal(hosts.items[i].destination, expected[i].destination);
     assert_int_equal(hosts.items[i].first, expected[i].first);
     assert_int_equal(hosts.items[i].ranks, expected[i].ranks);
-    assert_int_equal(hosts.items[i].helper, expected[i].helper);
+    assert_int_equal(hosts.items[i].beside, expected[i].beside);
   }
   assert_ptr_equal(hosts.items[4].enter, enter_nowhere);
   assert_ptr_equal(hosts.items[4].context, &place);

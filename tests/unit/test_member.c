@@ -6,6 +6,7 @@
 #include "check.h"
 
 static void write_member(struct by_writer *writer, uint32_t n, const char *const *addresses) {
+  by_write_u32(writer, BY_MEMBER_HELPER);
   by_write_string(writer, "a");
   by_write_string(writer, "machine of a");
   by_write_string(writer, "");
@@ -13,6 +14,8 @@ static void write_member(struct by_writer *writer, uint32_t n, const char *const
   by_write_u32(writer, 2);
   by_write_u64(writer, 256 << 10);
   by_write_u64(writer, 1 << 20);
+  by_write_u32(writer, 7612);
+  by_write_u32(writer, 1500);
   by_write_u32(writer, n);
   for (uint32_t i = 0; i < n; i++) by_write_string(writer, addresses[i]);
 }
@@ -53,6 +56,9 @@ static void test_addresses_of_another_host(void **state) {
   assert_int_equal(member.cores, 2);
   assert_int_equal(member.unasked, 256 << 10);
   assert_int_equal(member.credit, 1 << 20);
+  assert_int_equal(member.kind, BY_MEMBER_HELPER);
+  assert_int_equal(member.udp_port, 7612);
+  assert_int_equal(member.mtu, 1500);
   assert_ok(read_member(1, addresses + 1, 0, &arena, &member));
   assert_int_equal(member.n_addresses, 0);
   by_arena_fini(&arena);

@@ -1,0 +1,264 @@
+/* How fast the ends of trees through switches are over UDP: one worker and one server, a core each, beside the same
+ * number of bytes in plain datagrams (UDP_SEGMENT, UDP_GRO), on the loopback interface, in turn, in one run.
+ *
+ *   plain, one way    one thread sends, the other receives
+ *   plain, there and back   the other sends as much back: what a sum costs at least, a term up and a result down
+ *   worker and server  float32 into fixed point, sent, checked and summed by the server, sent back, checked and stored
+ *
+ * Gbit/s of payload one way; the median of all rounds, and the worst and the best. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server.h"
+#include "udp.h"
+
+enum {
+  LINES = 22,
+  PIECE = BY_FRAGMENT_LINE * (1 + LINES),
+  PAYLOAD = BY_FRAGMENT_LINE * LINES,
+  MANY = 65507 / PIECE,
+  FRAGMENTS = MANY * 512, /* of a round: 32 MB */
+  AHEAD = 8,              /* datagrams that may be on their way */
+  SLOTS = 1024,
+  ROUNDS = 5,
+  BATCH = 16
+};
+
+static _Atomic bool stop;
+static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
+
+static void insist(bool well, const char *what) {
+  if (well) return;
+  fprintf(stderr, "udp_bench: %s: %s; %s\n", what, strerror(errno), banyan_error_text());
+  exit(1);
+}
+
+static void pin(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  (void)sched_setaffinity(0, sizeof set, &set); /* where it is not permitted, times vary more */
+}
+
+static double seconds(void) {
+  return (double)by_clock_now(&by_clock_system) * 1e-9;
+}
+
+/* --- plain datagrams --- */
+
+struct plain {
+  int fd, other; /* this end's, the other end's */
+  struct sockaddr_in to;
+  _Atomic uint64_t received; /* bytes, at the other end */
+  bool back;
+};
+
+static int open_plain(struct sockaddr_in *address) {
+  int one = 1, room = 8 << 20, fd = socket(AF_INET, SOCK_DGRAM, 0);
+  socklen_t length = sizeof *address;
+  *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  insist(fd >= 0 && bind(fd, (struct sockaddr *)address, length) == 0, "a socket");
+  insist(getsockname(fd, (struct sockaddr *)address, &length) == 0, "its port");
+  insist(setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one) == 0, "UDP_GRO");
+  (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
+  return fd;
+}
+
+static void send_plain(int fd, const void *bytes) {
+  union {
+    char bytes[CMSG_SPACE(sizeof(uint16_t))];
+    struct cmsghdr align;
+  } control = {{0}};
+  struct iovec piece = {(void *)(uintptr_t)bytes, MANY * PIECE};
+  struct msghdr message = {
+      .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+  uint16_t size = PIECE;
+  *head = (struct cmsghdr){.cmsg_level = SOL_UDP, .cmsg_type = UDP_SEGMENT, .cmsg_len = CMSG_LEN(sizeof size)};
+  memcpy(CMSG_DATA(head), &size, sizeof size);
+  insist(sendmsg(fd, &message, 0) == MANY * PIECE, "sendmsg");
+}
+
+/* What has come, up to a datagram. */
+static size_t receive_plain(int fd, void *room) {
+  ssize_t n = recv(fd, room, 1 << 16, MSG_DONTWAIT);
+  return n > 0 ? (size_t)n : 0;
+}
+
+static void *plain_main(void *argument) {
+  struct plain *plain = argument;
+  unsigned char *room = malloc(1 << 16);
+  insist(room != NULL, "memory");
+  pin(1);
+  while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+    size_t n = receive_plain(plain->other, room);
+    if (n && plain->back) send_plain(plain->other, room);
+    if (n) atomic_fetch_add(&plain->received, n);
+  }
+  free(room);
+  return NULL;
+}
+
+static double round_plain(struct plain *plain, unsigned char *buffer) {
+  uint64_t sent = 0, came = 0, all = (uint64_t)FRAGMENTS * PIECE, start = atomic_load(&plain->received);
+  double began = seconds();
+  while (came < all) {
+    if (sent < all && sent - came < (uint64_t)AHEAD * MANY * PIECE) {
+      send_plain(plain->fd, buffer + sent % ((uint64_t)MANY * PIECE * 64));
+      sent += (uint64_t)MANY * PIECE;
+    }
+    if (plain->back)
+      came += receive_plain(plain->fd, buffer);
+    else
+      came = atomic_load(&plain->received) - start;
+  }
+  return 8e-9 * FRAGMENTS * PAYLOAD / (seconds() - began);
+}
+
+static void time_plain(bool back, double *rates) {
+  struct plain plain = {.back = back};
+  struct sockaddr_in here, there;
+  pthread_t thread;
+  unsigned char *buffer = calloc(64 + 2, (size_t)MANY * PIECE);
+  plain.fd = open_plain(&here);
+  plain.other = open_plain(&there);
+  insist(buffer && connect(plain.fd, (struct sockaddr *)&there, sizeof there) == 0, "connect");
+  insist(connect(plain.other, (struct sockaddr *)&here, sizeof here) == 0, "connect");
+  atomic_store(&stop, false);
+  insist(pthread_create(&thread, NULL, plain_main, &plain) == 0, "a thread");
+  (void)round_plain(&plain, buffer);
+  for (int i = 0; i < BATCH; i++) rates[i] = round_plain(&plain, buffer);
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+  close(plain.fd);
+  close(plain.other);
+  free(buffer);
+}
+
+/* --- worker and server --- */
+
+struct tree {
+  struct by_udp *at_server, *at_worker;
+  struct by_udp_peer *worker;
+  struct by_server *server;
+  struct by_fabric *fabric;
+};
+
+static void emit(void *context, const struct by_fragment *packet, int to) {
+  const struct tree *tree = context;
+  (void)to;
+  by_udp_send(tree->worker, packet);
+}
+
+static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
+  const struct tree *tree = context;
+  (void)now;
+  by_server_take(tree->server, packet, bytes);
+}
+
+static void *server_main(void *argument) {
+  const struct tree *tree = argument;
+  pin(1);
+  while (!atomic_load_explicit(&stop, memory_order_relaxed)) (void)by_udp_progress(tree->at_server, 0);
+  return NULL;
+}
+
+static void make_tree(struct tree *tree) {
+  struct by_address server, worker;
+  struct by_server_way way = {0};
+  insist(by_udp_create(0, false, &tree->at_server) == BANYAN_OK, "server's socket");
+  insist(by_udp_create(0, false, &tree->at_worker) == BANYAN_OK, "worker's socket");
+  insist(by_address_parse_host("127.0.0.1", by_udp_port(tree->at_server), &server) == BANYAN_OK, "address");
+  insist(by_address_parse_host("127.0.0.1", by_udp_port(tree->at_worker), &worker) == BANYAN_OK, "address");
+  insist(by_udp_peer_create(tree->at_server, &worker, &tree->worker) == BANYAN_OK, "peer");
+  struct by_server_config at_server = {.workers = 1,
+                                       .slots = SLOTS,
+                                       .lines = LINES,
+                                       .secret = secret,
+                                       .secret_bytes = sizeof secret,
+                                       .ways = &way,
+                                       .emit = emit,
+                                       .context = tree};
+  insist(by_server_create(&at_server, &tree->server) == BANYAN_OK, "server");
+  insist(by_udp_listen(tree->at_server, 0, take, tree) == BANYAN_OK, "listen");
+  struct by_worker_config at_worker = {.workers = 1, .slots = SLOTS, .lines = LINES, .patience = 5 * BY_SECOND};
+  memcpy(at_worker.secret, secret, sizeof secret);
+  insist(by_udp_fabric_create(tree->at_worker, &server, &at_worker, &by_clock_system, &tree->fabric) == BANYAN_OK,
+         "worker");
+}
+
+static double round_tree(struct tree *tree, const float *src, float *dst) {
+  const struct by_frame stamp = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
+  const uint64_t bytes = (uint64_t)FRAGMENTS * PAYLOAD;
+  const struct by_fabric_ops *ops = tree->fabric->ops;
+  uint32_t number;
+  double began = seconds();
+  insist(ops->begin(tree->fabric, &stamp, src, dst, bytes, &number), "begin");
+  ops->advance(tree->fabric, number, bytes);
+  do (void)ops->progress(tree->fabric);
+  while (tree->fabric->status == BANYAN_OK && ops->done(tree->fabric, number) < bytes);
+  insist(tree->fabric->status == BANYAN_OK, tree->fabric->error);
+  double rate = 8e-9 * (double)bytes / (seconds() - began);
+  for (size_t i = 0; i < bytes / sizeof *dst; i++) insist(dst[i] == src[i], "a wrong sum");
+  return rate;
+}
+
+static void time_tree(double *rates) {
+  struct tree tree = {0};
+  pthread_t thread;
+  size_t n = (size_t)FRAGMENTS * PAYLOAD / sizeof(float);
+  float *src = aligned_alloc(64, n * sizeof *src), *dst = aligned_alloc(64, n * sizeof *dst);
+  insist(src && dst, "memory");
+  for (size_t i = 0; i < n; i++) src[i] = (float)(i % 1021) - 500;
+  make_tree(&tree);
+  atomic_store(&stop, false);
+  insist(pthread_create(&thread, NULL, server_main, &tree) == 0, "a thread");
+  (void)round_tree(&tree, src, dst);
+  for (int i = 0; i < BATCH; i++) rates[i] = round_tree(&tree, src, dst);
+  atomic_store(&stop, true);
+  pthread_join(thread, NULL);
+  tree.fabric->ops->destroy(tree.fabric);
+  by_udp_peer_destroy(tree.worker);
+  by_server_destroy(tree.server);
+  by_udp_destroy(tree.at_server);
+  by_udp_destroy(tree.at_worker);
+  free(src);
+  free(dst);
+}
+
+/* --- */
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double print_row(const char *what, double *rates, int n) {
+  qsort(rates, (size_t)n, sizeof *rates, compare);
+  printf("%-24s %6.1f Gbit/s (%.1f to %.1f)\n", what, rates[n / 2], rates[0], rates[n - 1]);
+  return rates[n / 2];
+}
+
+int main(void) {
+  static double one_way[ROUNDS * BATCH], back[ROUNDS * BATCH], tree[ROUNDS * BATCH];
+  pin(0);
+  for (int i = 0; i < ROUNDS; i++) {
+    time_plain(false, one_way + (ptrdiff_t)i * BATCH);
+    time_plain(true, back + (ptrdiff_t)i * BATCH);
+    time_tree(tree + (ptrdiff_t)i * BATCH);
+  }
+  double plain = print_row("plain, one way", one_way, ROUNDS * BATCH);
+  double there = print_row("plain, there and back", back, ROUNDS * BATCH);
+  double sum = print_row("worker and server", tree, ROUNDS * BATCH);
+  printf("worker and server: %.2f of plain one way, %.2f of plain there and back\n", sum / plain, sum / there);
+  return 0;
+}

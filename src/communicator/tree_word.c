@@ -1,0 +1,86 @@
+#include "tree_word.h"
+
+#include <string.h>
+
+static bool for_server(const struct by_tree_word *word) {
+  return word->worker == BY_TREE_FOR_SERVER;
+}
+
+static uint32_t count_ways(const struct by_tree_word *word) {
+  return for_server(word) ? word->workers : 1;
+}
+
+static void write_way(struct by_writer *writer, const struct by_tree_way *way) {
+  char text[BY_ADDRESS_TEXT];
+  by_write_string(writer, by_address_print(&way->address, text));
+  by_write_u8(writer, way->alone);
+  by_write_u8(writer, (uint8_t)way->hops);
+  for (unsigned i = 0; i < way->hops; i++) {
+    by_write_u8(writer, way->stack[i].port);
+    by_write_u8(writer, way->stack[i].workers);
+  }
+}
+
+void by_tree_word_write(struct by_writer *writer, const struct by_tree_word *word) {
+  by_write_u32(writer, word->server);
+  by_write_u32(writer, word->job);
+  by_write_u32(writer, word->key);
+  by_write_u32(writer, word->slots);
+  by_write_u32(writer, word->lines);
+  by_write_bytes(writer, word->secret, sizeof word->secret);
+  by_write_u32(writer, word->workers);
+  by_write_u32(writer, word->worker);
+  by_write_u64(writer, word->spread);
+  for (uint32_t i = 0; i < count_ways(word); i++) write_way(writer, &word->ways[i]);
+}
+
+static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way *way) {
+  char text[BY_ADDRESS_TEXT];
+  by_read_string(reader, text, sizeof text);
+  way->alone = by_read_u8(reader) != 0;
+  way->hops = by_read_u8(reader);
+  if (way->hops > BY_FRAGMENT_HOPS) return by_fail(BANYAN_ERR_PROTOCOL, "a way over %u switches", way->hops);
+  for (unsigned i = 0; i < way->hops; i++) {
+    way->stack[i].port = by_read_u8(reader);
+    way->stack[i].workers = by_read_u8(reader);
+    if (way->stack[i].port >= BY_FRAGMENT_PORTS || way->stack[i].workers > BY_FRAGMENT_WORKERS)
+      return by_fail(BANYAN_ERR_PROTOCOL, "a way by port %u", way->stack[i].port);
+  }
+  if (by_address_parse(text, &way->address) != BANYAN_OK)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a way to \"%s\", which is no address", text);
+  return BANYAN_OK;
+}
+
+static bool is_sensible(const struct by_tree_word *word, struct by_roster roster, uint32_t job, uint32_t key) {
+  uint64_t all = word->workers - 1 < BY_FRAGMENT_WORKERS ? ~0ull >> (64 - word->workers) : 0;
+  return word->server >= roster.ranks && word->server < roster.processes && job <= UINT16_MAX && key <= UINT16_MAX &&
+         word->slots - 1 < BY_TREE_SLOTS && word->lines - 1 < BY_FRAGMENT_LINES && all && !(word->spread & ~all) &&
+         (for_server(word) || word->worker < word->workers);
+}
+
+static enum banyan_status read_head(struct by_reader *reader, struct by_roster roster, struct by_tree_word *out) {
+  out->server = by_read_u32(reader);
+  uint32_t job = by_read_u32(reader), key = by_read_u32(reader);
+  out->job = (uint16_t)job;
+  out->key = (uint16_t)key;
+  out->slots = by_read_u32(reader);
+  out->lines = by_read_u32(reader);
+  const uint8_t *secret = by_read_bytes(reader, sizeof out->secret);
+  if (secret) memcpy(out->secret, secret, sizeof out->secret);
+  out->workers = by_read_u32(reader);
+  out->worker = by_read_u32(reader);
+  out->spread = by_read_u64(reader);
+  if (reader->failed || !is_sensible(out, roster, job, key))
+    return by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches that cannot be");
+  return BANYAN_OK;
+}
+
+enum banyan_status by_tree_word_read(const void *bytes, size_t length, struct by_roster roster,
+                                     struct by_tree_word *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  *out = (struct by_tree_word){0};
+  BY_TRY(read_head(&reader, roster, out));
+  for (uint32_t i = 0; i < count_ways(out); i++) BY_TRY(read_way(&reader, &out->ways[i]));
+  return by_reader_check(&reader, "a tree through switches");
+}

@@ -1,0 +1,210 @@
+/* Setting up a tree: what switches are asked for and what ends are told, for
+ *
+ *          h/0
+ *         /   \
+ *       s1     3        s1: place 0; 3 runs on h
+ *      /  \
+ *     s2   2            s2: place 1
+ *    /  \
+ *   0    1                                                               */
+#include "tree_setup.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "check.h"
+
+enum { S1, S2 };
+
+static const char text[] =
+    "{\"format\": \"banyan-plan 1\", \"name\": \"p\", \"ranks\": 4, \"vertices\": {\"h/0\": {\"kind\": \"server\"},"
+    "\"s1\": {\"kind\": \"switch\"}, \"s2\": {\"kind\": \"switch\"}}, \"trees\": [{\"share\": 1, \"root\": \"h/0\","
+    "\"up\": {\"s1\": \"h/0\", \"s2\": \"s1\", \"0\": \"s2\", \"1\": \"s2\", \"2\": \"s1\", \"3\": \"h/0\"},"
+    "\"ports\": {\"s1\": {\"h/0\": \"e0\", \"s2\": \"e1\", \"2\": \"e2\"},"
+    "\"s2\": {\"s1\": \"f0\", \"0\": \"f1\", \"1\": \"f2\"}}}]}";
+
+static struct by_switched_tree *make_tree(void) {
+  struct by_plan *plan;
+  struct by_switched_tree *tree;
+  assert_ok(by_plan_parse("it", text, strlen(text), &plan));
+  assert_ok(by_switched_tree_make(plan, 0, 0, &tree));
+  by_plan_destroy(plan);
+  assert_int_equal(tree->n_switches, 2);
+  assert_string_equal(tree->switches[S1].name, "s1");
+  return tree;
+}
+
+static struct by_tree_ends make_ends(void) {
+  struct by_tree_ends ends = {.job = 7, .key = 9, .lines = 22, .secret = "s", .server = 5};
+  assert_ok(by_address_parse("10.0.0.9:7612", &ends.at));
+  for (int w = 0; w < 4; w++) {
+    char host[16] = "10.0.0.0";
+    host[7] = (char)('1' + w);
+    assert_ok(by_address_parse_host(host, 7612 + w, &ends.workers[w]));
+  }
+  return ends;
+}
+
+static void check_end(struct by_udp_end end, const char *address, int port) {
+  assert_int_equal(end.address, inet_addr(address));
+  assert_int_equal(ntohs(end.port), port);
+}
+
+static void test_lines(void **state) {
+  (void)state;
+  assert_int_equal(by_tree_lines(1500), 22);
+  assert_int_equal(by_tree_lines(1500 - 1), 21);
+  assert_int_equal(by_tree_lines(3506), 53);
+  assert_int_equal(by_tree_lines(65535), 53);
+  assert_int_equal(by_tree_lines(0), 1);
+  assert_int_equal(by_tree_lines(100), 1);
+}
+
+static void test_wishes(void **state) {
+  (void)state;
+  struct by_switched_tree *tree = make_tree();
+  struct by_tree_ends ends = make_ends();
+  struct by_wish wish;
+  by_tree_wish(tree, &ends, S1, &wish);
+  assert_int_equal(wish.job, 7);
+  assert_int_equal(wish.key, 9);
+  assert_int_equal(wish.place, 0);
+  assert_int_equal(wish.slots, BY_TREE_WANTED);
+  assert_string_equal(wish.up, "e0");
+  check_end(wish.server, "10.0.0.9", 7612);
+  assert_int_equal(wish.n_below, 2);
+  assert_int_equal(wish.n_workers, 3);
+  for (unsigned b = 0; b < wish.n_below; b++) {
+    const struct by_wish_below *below = &wish.below[b];
+    assert_string_equal(below->interface, below->is_switch ? "e1" : "e2");
+    assert_int_equal(below->n, below->is_switch ? 2 : 1);
+    check_end(wish.workers[below->first], below->is_switch ? "10.0.0.1" : "10.0.0.3", below->is_switch ? 7612 : 7614);
+  }
+  by_tree_wish(tree, &ends, S2, &wish);
+  assert_int_equal(wish.place, 1);
+  assert_string_equal(wish.up, "f0");
+  assert_int_equal(wish.n_workers, 2);
+  by_switched_tree_destroy(tree);
+}
+
+/* Granted as they were asked: ports 10 and 20 up; below it 11, 12 and 21, 22. */
+static void grant_all(const struct by_switched_tree *tree, struct by_tree_answer *answers, const uint32_t *slots) {
+  for (uint32_t s = 0; s < tree->n_switches; s++) {
+    answers[s] = (struct by_tree_answer){
+        .granted = true,
+        .what = {.slots = slots[s], .up = (uint8_t)(10 * s + 10), .n_below = tree->switches[s].n_below}};
+    for (uint32_t b = 0; b < tree->switches[s].n_below; b++) answers[s].what.below[b] = (uint8_t)(10 * s + 11 + b);
+  }
+}
+
+static void check_hop(struct by_hop hop, unsigned port, unsigned workers) {
+  assert_int_equal(hop.port, port);
+  assert_int_equal(hop.workers, workers);
+}
+
+static void test_all_granted(void **state) {
+  (void)state;
+  struct by_switched_tree *tree = make_tree();
+  struct by_tree_ends ends = make_ends();
+  struct by_tree_answer answers[2];
+  struct by_tree_word word;
+  grant_all(tree, answers, (uint32_t[]){300, 200});
+  by_tree_tell(tree, &ends, answers, 1, &word);
+  assert_int_equal(word.server, 5);
+  assert_int_equal(word.workers, 4);
+  assert_int_equal(word.worker, 1);
+  assert_int_equal(word.slots, 200);
+  assert_int_equal(word.lines, 22);
+  assert_int_equal(by_address_compare(&word.ways[0].address, &ends.at), 0);
+  assert_int_equal(word.ways[0].hops, 2);
+  check_hop(word.ways[0].stack[0], 10, 3);
+  check_hop(word.ways[0].stack[1], 20, 2);
+  by_tree_tell(tree, &ends, answers, 3, &word);
+  assert_int_equal(word.ways[0].hops, 0);
+  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &word);
+  assert_int_equal(word.spread, 1); /* one worker behind s1 for all three */
+  assert_true(word.ways[3].alone);
+  assert_false(word.ways[0].alone || word.ways[1].alone || word.ways[2].alone);
+  assert_int_equal(word.ways[1].hops, 2);
+  assert_int_equal(word.ways[1].stack[0].workers, 1);
+  assert_int_equal(word.ways[1].stack[1].port, 22);
+  assert_int_equal(word.ways[2].hops, 1);
+  assert_int_equal(by_address_compare(&word.ways[2].address, &ends.workers[2]), 0);
+  by_switched_tree_destroy(tree);
+}
+
+/* What has not answered is left out; who is behind it gets its own results. */
+static void test_some_granted(void **state) {
+  (void)state;
+  struct by_switched_tree *tree = make_tree();
+  struct by_tree_ends ends = make_ends();
+  struct by_tree_answer answers[2];
+  struct by_tree_word word;
+  grant_all(tree, answers, (uint32_t[]){300, 200});
+  answers[S2].granted = false;
+  by_tree_tell(tree, &ends, answers, 0, &word);
+  assert_int_equal(word.slots, 300);
+  assert_int_equal(word.ways[0].hops, 2);
+  check_hop(word.ways[0].stack[0], 10, 3);
+  check_hop(word.ways[0].stack[1], 0, 0);
+  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &word);
+  assert_true(word.ways[0].alone && word.ways[1].alone && !word.ways[2].alone);
+  assert_int_equal(word.spread, 4);
+  answers[S1].granted = false;
+  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &word);
+  assert_int_equal(word.slots, BY_TREE_WANTED);
+  assert_int_equal(word.spread, 0);
+  by_switched_tree_destroy(tree);
+}
+
+/* Too few cells to be of use: it only forwards, but by its ports. */
+static void test_few_slots(void **state) {
+  (void)state;
+  struct by_switched_tree *tree = make_tree();
+  struct by_tree_ends ends = make_ends();
+  struct by_tree_answer answers[2];
+  struct by_tree_word word;
+  grant_all(tree, answers, (uint32_t[]){BY_TREE_WORTHWHILE - 1, 100});
+  by_tree_tell(tree, &ends, answers, 0, &word);
+  assert_int_equal(word.slots, 100);
+  check_hop(word.ways[0].stack[0], 10, 0);
+  check_hop(word.ways[0].stack[1], 20, 2);
+  by_tree_tell(tree, &ends, answers, BY_TREE_FOR_SERVER, &word);
+  assert_int_equal(word.spread, 1);
+  assert_int_equal(word.ways[0].stack[0].workers, 0);
+  by_switched_tree_destroy(tree);
+}
+
+/* What is told arrives. */
+static void test_carried(void **state) {
+  (void)state;
+  struct by_switched_tree *tree = make_tree();
+  struct by_tree_ends ends = make_ends();
+  struct by_tree_answer answers[2];
+  static struct by_tree_word word, again;
+  uint8_t bytes[4096];
+  grant_all(tree, answers, (uint32_t[]){300, 200});
+  for (uint32_t w = 0; w <= 4; w++) {
+    struct by_writer writer;
+    by_tree_tell(tree, &ends, answers, w < 4 ? w : BY_TREE_FOR_SERVER, &word);
+    by_writer_init(&writer, bytes, sizeof bytes);
+    by_tree_word_write(&writer, &word);
+    assert_false(writer.failed);
+    assert_ok(by_tree_word_read(bytes, writer.length, (struct by_roster){4, 6}, &again));
+    assert_int_equal(again.worker, word.worker);
+    assert_int_equal(again.spread, word.spread);
+    assert_memory_equal(again.secret, word.secret, sizeof word.secret);
+    assert_int_equal(again.ways[w < 4 ? 0 : 3].hops, word.ways[w < 4 ? 0 : 3].hops);
+    assert_status(by_tree_word_read(bytes, writer.length - 1, (struct by_roster){4, 6}, &again), BANYAN_ERR_PROTOCOL);
+    assert_status(by_tree_word_read(bytes, writer.length, (struct by_roster){4, 5}, &again), BANYAN_ERR_PROTOCOL);
+  }
+  by_switched_tree_destroy(tree);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_lines),        cmocka_unit_test(test_wishes),    cmocka_unit_test(test_all_granted),
+      cmocka_unit_test(test_some_granted), cmocka_unit_test(test_few_slots), cmocka_unit_test(test_carried),
+  };
+  return cmocka_run_group_tests_name("tree_setup", tests, NULL, NULL);
+}
