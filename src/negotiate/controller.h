@@ -1,0 +1,138 @@
+/* Negotiation: ranks submit operations by name, each in an order of its own, and
+ * every rank starts each operation once all ranks have submitted it, in one order
+ * that is the same everywhere. One controller for each rank of a communicator;
+ * they stand in a tree. What all below a controller and its own rank have
+ * submitted it tells the one above, and the root tells everybody what starts.
+ *
+ *   upward    an operation by its name; or, once the root has put it into the
+ *             table of operations, as a bit: bits of children and of the own rank
+ *             are combined by AND, and go up when the AND grows
+ *   downward  a log, the same for all: what starts, what enters the table, what
+ *             was refused
+ *
+ * The way down may be another one than the way up. Round a ring, both are the
+ * order of the ring, and the last one is the root: up goes from each to the
+ * next, and down from the root to the first, and on from each to the next.
+ * Letters between two of them arrive in the order in which they were sent.
+ *
+ * No I/O and no clock: letters leave through a callback, and the caller says
+ * what time it is. A controller that nobody tells anything sends nothing. One
+ * thread at a time. docs/negotiation.md describes the protocol. */
+#ifndef BY_NEGOTIATE_CONTROLLER_H
+#define BY_NEGOTIATE_CONTROLLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <banyan/types.h>
+
+#include "fail.h"
+
+enum {
+  BY_OPERATION_NAME = 255,     /* most bytes of a name, UTF-8 without control characters */
+  BY_OPERATIONS_MOST = 131072, /* that a controller keeps */
+  BY_TABLE_MOST = 65536,       /* operations with a bit */
+  BY_LACK_RANGES = 16,         /* told of who lacks an operation */
+};
+
+/* What all ranks must agree on. */
+struct by_operation {
+  uint8_t collective, dtype, op;
+  uint32_t root;
+  uint64_t count; /* elements */
+  uint64_t rest;  /* whatever else must be equal, hashed */
+};
+
+/* Two ranks that have submitted different operations under one name. */
+struct by_refusal {
+  const char *name;
+  uint32_t ranks[2];
+  struct by_operation operations[2];
+};
+
+struct by_rank_range {
+  uint32_t first, last;
+};
+
+/* An operation that has waited for too long. */
+struct by_stall {
+  const char *name;
+  struct by_operation operation;
+  uint32_t top; /* of the smallest subtree that holds all who lack it */
+  uint32_t n_ranges;
+  struct by_rank_range ranges[BY_LACK_RANGES]; /* ascending where the tree is in order */
+  uint32_t more;                               /* further ranks that lack it */
+  uint32_t silent;                             /* ranks whose controllers, or one above them, have not answered */
+};
+
+struct by_controller;
+
+struct by_controller_config {
+  uint32_t rank, ranks;
+  uint32_t up_parent, down_parent; /* of the root: itself */
+  uint32_t n_up_children, n_down_children;
+  const uint32_t *up_children, *down_children; /* copied */
+  /* Of the root: AllReduces of up to so many bytes together start as one (0: each by itself), and nothing more starts
+   * while so many bytes are under way (0: no limit). */
+  uint64_t fuse, window;
+  uint64_t patience; /* ns that an operation waits before somebody asks who lacks it; 0: for ever */
+  void (*send)(void *context, uint32_t to, const void *letter, size_t bytes);
+  /* These start now, as one: all of them were submitted here. The same groups in the same order on all ranks. */
+  void (*start)(void *context, void *const *cookies, uint32_t n);
+  /* This one ends without having started. */
+  void (*refused)(void *context, void *cookie, const struct by_refusal *refusal);
+  /* At the root. */
+  void (*stalled)(void *context, const struct by_stall *stall);
+  void *context;
+};
+
+struct by_controller_counters {
+  uint64_t letters_up, letters_down; /* sent */
+  uint64_t taken;                    /* letters */
+  uint64_t bytes;                    /* sent */
+  uint64_t by_name, by_bit;          /* operations of the own rank, as they were submitted */
+  uint64_t started, groups, refused;
+  uint64_t malformed; /* letters that were refused */
+};
+
+/* Callbacks come from take, flush and check only, and may submit. */
+BANYAN_CHECK enum banyan_status by_controller_create(const struct by_controller_config *config,
+                                                     struct by_controller **out);
+/* What waits is forgotten. NULL is allowed. */
+void by_controller_destroy(struct by_controller *controller);
+
+/* This rank is ready for an operation; `cookie` comes back in start or refused. Of those that wait for the network, the
+ * ones of the highest priority start first, by what the root's rank says; among equals those with a bit, the one that
+ * was first to start in the first iteration last, since gradients come in the reverse order of the layers that need
+ * them. BANYAN_ERR_ARGUMENT: the name is none, or waits here already; BANYAN_ERR_MISMATCH: another rank has submitted
+ * something else under this name, so that nobody starts it. */
+BANYAN_CHECK enum banyan_status by_controller_submit(struct by_controller *controller, const char *name,
+                                                     const struct by_operation *operation, int32_t priority,
+                                                     void *cookie, uint64_t now);
+/* Iteration `i` of the training begins. At the root, from the second one seen on: what has started enters the table.
+ * Without it operations do so that have started three times. */
+void by_controller_step(struct by_controller *controller, uint64_t i);
+/* At the root: of what start has begun, so many bytes are through. */
+void by_controller_ended(struct by_controller *controller, uint64_t bytes);
+
+/* A letter has come. BANYAN_ERR_PROTOCOL: it is none, or nobody who may send it has; nothing has changed then. */
+BANYAN_CHECK enum banyan_status by_controller_take(struct by_controller *controller, uint32_t from, const void *letter,
+                                                   size_t bytes);
+/* Sends what there is to say, at most one letter to each neighbour. To be called after any of the above; one call for
+ * several of them makes fewer letters. BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_controller_flush(struct by_controller *controller);
+
+/* Sees what has waited too long; flush is to follow. */
+void by_controller_check(struct by_controller *controller, uint64_t now);
+/* When check has to be called at the latest; UINT64_MAX: not before something else happens. */
+uint64_t by_controller_deadline(const struct by_controller *controller);
+
+/* Operations submitted here that have not started. */
+uint32_t by_controller_waiting(const struct by_controller *controller);
+/* Operations with a bit; and all whose names are kept. Those without a bit are forgotten some thousand others later. */
+uint32_t by_controller_table(const struct by_controller *controller);
+uint32_t by_controller_known(const struct by_controller *controller);
+const struct by_controller_counters *by_controller_counters(const struct by_controller *controller);
+
+#endif

@@ -1,0 +1,353 @@
+/* Letters that come: first all of one is checked, then it is done. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller_parts.h"
+
+enum { GENERATION = 4096 /* starts by name, after which names that have not come again are forgotten */ };
+
+static enum banyan_status malformed(struct by_controller *c, uint32_t from, const char *what) {
+  c->counters.malformed++;
+  return by_fail(BANYAN_ERR_PROTOCOL, "negotiation: rank %u has got a letter from rank %u %s", c->config.rank, from,
+                 what);
+}
+
+/* ---- upward */
+
+/* Bits, in either form. `visit` is called with each. */
+static void read_bits(struct by_reader *reader, struct by_controller *c, uint32_t child,
+                      void (*visit)(struct by_controller *c, uint32_t child, uint32_t bit, struct by_reader *reader)) {
+  uint8_t in_words = by_read_u8(reader);
+  uint32_t n = by_read_count(reader, in_words ? 8 : 4);
+  if (in_words > 1) reader->failed = true;
+  for (uint32_t i = 0; i < n && !reader->failed; i++) {
+    uint64_t word = in_words ? by_read_u64(reader) : 1;
+    uint32_t first = in_words ? i * 64 : by_read_u32(reader);
+    for (; word; word &= word - 1) visit(c, child, first + (uint32_t)__builtin_ctzll(word), reader);
+  }
+}
+
+static bool is_stale(const struct by_named *named, uint64_t seen) {
+  return named && seen < named->refused_at;
+}
+
+static void check_bit(struct by_controller *c, uint32_t child, uint32_t bit, struct by_reader *reader) {
+  (void)child;
+  if (bit >= c->n_table) reader->failed = true;
+}
+
+/* Everything but whether something is submitted twice. */
+static bool check_up(struct by_controller *c, const void *letter, size_t bytes, uint64_t *seen) {
+  struct by_reader reader;
+  struct by_subject subject;
+  struct by_refusal refusal;
+  struct by_stall stall;
+  by_reader_init(&reader, letter, bytes);
+  if (by_read_u8(&reader) != BY_LETTER_UP) return false;
+  *seen = by_read_u64(&reader);
+  if (*seen > c->place)
+    return false; /* who is above, or before us on a ring, has the log before us only to pass it on */
+  read_bits(&reader, c, 0, check_bit);
+  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) {
+    if (by_read_u32(&reader) >= c->config.ranks) reader.failed = true;
+    by_read_subject(&reader, &subject);
+  }
+  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) {
+    by_read_refusal(&reader, &subject, &refusal);
+    if (refusal.ranks[0] >= c->config.ranks || refusal.ranks[1] >= c->config.ranks) reader.failed = true;
+  }
+  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) by_read_subject(&reader, &subject);
+  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) {
+    by_read_stall(&reader, &subject, &stall);
+    if (stall.top >= c->config.ranks) reader.failed = true;
+  }
+  return by_reader_check(&reader, "letter") == BANYAN_OK;
+}
+
+static void take_bit(struct by_controller *c, uint32_t child, uint32_t bit, struct by_reader *reader) {
+  struct by_variant *variant = c->table[bit];
+  (void)reader;
+  if (c->reading < c->refusal && is_stale(variant->named, c->reading)) return;
+  if (by_controller_note(c, variant, child, c->up_children[child]) != BANYAN_OK) c->twice = true;
+}
+
+static void take_wanted(struct by_controller *c, uint32_t child, struct by_reader *reader) {
+  struct by_subject subject;
+  for (uint32_t n = by_read_u32(reader); n; n--) {
+    uint32_t rank = by_read_u32(reader);
+    by_read_subject(reader, &subject);
+    struct by_variant *variant = by_operations_get(&c->operations, subject.name, &subject.operation);
+    if (!variant)
+      c->failed = true;
+    else if (!is_stale(variant->named, c->reading) && by_controller_note(c, variant, child, rank) != BANYAN_OK)
+      c->twice = true;
+  }
+}
+
+static void take_conflicts(struct by_controller *c, struct by_reader *reader) {
+  struct by_subject subject;
+  struct by_refusal refusal;
+  for (uint32_t n = by_read_u32(reader); n; n--) {
+    by_read_refusal(reader, &subject, &refusal);
+    struct by_variant *variant = by_operations_get(&c->operations, refusal.name, &refusal.operations[0]);
+    if (!variant)
+      c->failed = true;
+    else if (!is_stale(variant->named, c->reading))
+      by_controller_conflict(c, variant->named, &refusal);
+  }
+}
+
+static void take_stalls(struct by_controller *c, uint32_t child, struct by_reader *reader) {
+  struct by_subject subject;
+  struct by_stall lacking;
+  for (uint32_t n = by_read_u32(reader); n; n--) {
+    by_read_subject(reader, &subject);
+    by_controller_stalled(c, subject.name, &subject.operation);
+  }
+  for (uint32_t n = by_read_u32(reader); n; n--) {
+    by_read_stall(reader, &subject, &lacking);
+    by_controller_answer(c, child, &lacking);
+  }
+}
+
+static enum banyan_status take_up(struct by_controller *c, uint32_t child, const void *letter, size_t bytes,
+                                  uint64_t seen) {
+  struct by_reader reader;
+  by_reader_init(&reader, letter, bytes);
+  (void)by_read_bytes(&reader, 9);
+  c->reading = seen;
+  c->twice = false;
+  read_bits(&reader, c, child, take_bit);
+  take_wanted(c, child, &reader);
+  take_conflicts(c, &reader);
+  take_stalls(c, child, &reader);
+  return c->twice ? malformed(c, c->up_children[child], "that submits something twice") : BANYAN_OK;
+}
+
+static enum banyan_status from_child(struct by_controller *c, uint32_t child, const void *letter, size_t bytes) {
+  uint64_t seen;
+  if (!check_up(c, letter, bytes, &seen)) return malformed(c, c->up_children[child], "that makes no sense");
+  return take_up(c, child, letter, bytes, seen);
+}
+
+/* ---- downward */
+
+/* The operation that starts; NULL: unknown. A number that the root has given it now is written down. */
+static struct by_variant *read_started(struct by_controller *c, struct by_reader *reader, uint32_t *id) {
+  struct by_subject subject;
+  bool by_name = by_read_u8(reader) != 0;
+  uint32_t number = by_read_u32(reader);
+  *id = BY_NO_NUMBER;
+  if (!by_name) return number < c->n_table ? c->table[number] : NULL;
+  *id = number;
+  by_read_subject(reader, &subject);
+  return reader->failed ? NULL : by_operations_find(&c->operations, subject.name, &subject.operation);
+}
+
+static bool is_told(const struct by_controller *c, const struct by_variant *variant) {
+  return variant->bit == BY_NO_NUMBER ? !variant->own
+                                      : !by_bit_is_set(by_bits_of(c, c->config.n_up_children), variant->bit);
+}
+
+static void check_groups(struct by_controller *c, struct by_reader *reader) {
+  uint32_t id;
+  for (uint32_t n = by_read_count(reader, 9); n && !reader->failed; n--)
+    for (uint32_t k = by_read_count(reader, 5); k && !reader->failed; k--) {
+      const struct by_variant *variant = read_started(c, reader, &id);
+      if (!variant || !variant->submitted || !is_told(c, variant)) reader->failed = true;
+    }
+}
+
+/* *refuses: whether it refuses anything. */
+static bool check_down(struct by_controller *c, const void *letter, size_t bytes, bool *refuses) {
+  struct by_reader reader;
+  struct by_subject subject;
+  struct by_refusal refusal;
+  by_reader_init(&reader, letter, bytes);
+  if (by_read_u8(&reader) != BY_LETTER_DOWN || by_read_u64(&reader) != c->place + 1) return false;
+  check_groups(c, &reader);
+  uint32_t n_table = by_read_count(&reader, 4);
+  if (n_table > BY_TABLE_MOST - c->n_table) reader.failed = true;
+  for (uint32_t i = 0; i < n_table; i++) by_read_u32(&reader);
+  uint32_t n_refused = by_read_count(&reader, 8);
+  *refuses = n_refused > 0;
+  for (uint32_t n = n_refused; n && !reader.failed; n--) {
+    by_read_refusal(&reader, &subject, &refusal);
+    if (refusal.ranks[0] >= c->config.ranks || refusal.ranks[1] >= c->config.ranks) reader.failed = true;
+  }
+  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) by_read_subject(&reader, &subject);
+  return by_reader_check(&reader, "letter") == BANYAN_OK;
+}
+
+static bool make_room_for_cookies(struct by_controller *c, uint32_t n) {
+  if (n <= c->room_cookies) return true;
+  void **cookies = realloc(c->cookies, (size_t)n * 2 * sizeof(void *));
+  if (!cookies) return false;
+  c->cookies = cookies;
+  c->room_cookies = 2 * n;
+  return true;
+}
+
+static bool start_one(struct by_controller *c, struct by_variant *variant, uint32_t id) {
+  if (id != BY_NO_NUMBER) {
+    c->named_starts++;
+    if (!by_operations_number(&c->operations, variant, id)) return false;
+  }
+  variant->submitted = false;
+  variant->age = c->generation;
+  variant->starts++;
+  if (variant->starts == 3 && variant->bit == BY_NO_NUMBER && !c->stepped) c->renew = true;
+  c->waiting--;
+  c->counters.started++;
+  return true;
+}
+
+static enum banyan_status apply_groups(struct by_controller *c, struct by_reader *reader) {
+  uint32_t id;
+  for (uint32_t n = by_read_u32(reader); n; n--) {
+    uint32_t members = by_read_u32(reader);
+    if (!make_room_for_cookies(c, members)) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
+    for (uint32_t k = 0; k < members; k++) {
+      struct by_variant *variant = read_started(c, reader, &id);
+      if (!variant || !variant->submitted || !start_one(c, variant, id))
+        return malformed(c, c->config.down_parent, "that starts something twice");
+      c->cookies[k] = variant->cookie;
+    }
+    c->counters.groups++;
+    c->config.start(c->config.context, c->cookies, members);
+  }
+  return BANYAN_OK;
+}
+
+/* ---- the table */
+
+/* More words for each row. */
+static bool widen(struct by_controller *c, uint32_t words) {
+  uint32_t rows = c->config.n_up_children + 1;
+  uint64_t *bits = calloc((size_t)rows * words, sizeof *bits), *complete = calloc(words, sizeof *complete);
+  if (!bits || !complete) {
+    free(bits);
+    free(complete);
+    return false;
+  }
+  for (uint32_t row = 0; row < rows && c->words; row++)
+    memcpy(bits + (size_t)row * words, by_bits_of(c, row), c->words * sizeof *bits);
+  if (c->words) memcpy(complete, c->complete, c->words * sizeof *complete);
+  free(c->bits);
+  free(c->complete);
+  c->bits = bits;
+  c->complete = complete;
+  c->words = words;
+  return true;
+}
+
+static bool make_room_in_table(struct by_controller *c) {
+  if (c->n_table < c->room_table) return true;
+  uint32_t room = c->room_table ? 2 * c->room_table : 256;
+  struct by_variant **table = realloc(c->table, room * sizeof(struct by_variant *));
+  if (!table) return false;
+  c->table = table;
+  if (!widen(c, room / 64)) return false;
+  c->room_table = room;
+  return true;
+}
+
+/* From now on it goes by a bit, also what has been submitted of it. */
+static bool give_bit(struct by_controller *c, struct by_variant *variant) {
+  if (!make_room_in_table(c)) return false;
+  bool own = variant->own;
+  variant->bit = c->n_table;
+  c->table[c->n_table++] = variant;
+  uint64_t bit = 1ull << (variant->bit % 64);
+  uint32_t word = variant->bit / 64;
+  for (uint32_t row = 0; row < c->config.n_up_children; row++)
+    if (by_bit_is_set(variant->have, row)) by_bits_of(c, row)[word] |= bit;
+  if (own) by_bits_of(c, c->config.n_up_children)[word] |= bit;
+  variant->own = false;
+  variant->n_have = 0;
+  memset(variant->have, 0, c->operations.have_words * sizeof *variant->have);
+  c->dirty = true;
+  return true;
+}
+
+static enum banyan_status apply_table(struct by_controller *c, struct by_reader *reader) {
+  for (uint32_t n = by_read_u32(reader); n; n--) {
+    struct by_variant *variant = by_operations_id(&c->operations, by_read_u32(reader));
+    if (!variant || variant->bit != BY_NO_NUMBER)
+      return malformed(c, c->config.down_parent, "that puts into the table what is unknown, or there");
+    if (!give_bit(c, variant)) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
+  }
+  return BANYAN_OK;
+}
+
+/* ---- refusals */
+
+static void refuse(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal) {
+  struct by_variant *here = NULL;
+  named->refused_at = c->refusal = c->place;
+  named->conflicts = false;
+  for (struct by_variant *variant = named->variants; variant; variant = variant->next) {
+    by_controller_unnote(c, variant);
+    if (variant->submitted) here = variant;
+  }
+  if (!here) {
+    named->owed++;
+    named->refusal = *refusal;
+    named->refusal.name = named->name;
+    return;
+  }
+  here->submitted = false;
+  c->waiting--;
+  c->counters.refused++;
+  c->config.refused(c->config.context, here->cookie, refusal);
+}
+
+static enum banyan_status apply_refusals(struct by_controller *c, struct by_reader *reader) {
+  struct by_subject subject;
+  struct by_refusal refusal;
+  for (uint32_t n = by_read_u32(reader); n; n--) {
+    by_read_refusal(reader, &subject, &refusal);
+    struct by_variant *variant = by_operations_get(&c->operations, refusal.name, &refusal.operations[0]);
+    if (!variant) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
+    refuse(c, variant->named, &refusal);
+  }
+  return BANYAN_OK;
+}
+
+static void grow_old(struct by_controller *c) {
+  if (c->named_starts < GENERATION) return;
+  c->named_starts = 0;
+  c->generation++;
+  by_operations_forget(&c->operations, c->generation - 1);
+}
+
+enum banyan_status by_controller_apply(struct by_controller *c, const void *letter, size_t bytes) {
+  struct by_reader reader;
+  struct by_subject subject;
+  by_reader_init(&reader, letter, bytes);
+  (void)by_read_bytes(&reader, 9);
+  c->place++;
+  BY_TRY(apply_groups(c, &reader));
+  BY_TRY(apply_table(c, &reader));
+  BY_TRY(apply_refusals(c, &reader));
+  for (uint32_t n = by_read_u32(&reader); n; n--) {
+    by_read_subject(&reader, &subject);
+    by_controller_ask(c, &subject);
+  }
+  grow_old(c);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_controller_take(struct by_controller *c, uint32_t from, const void *letter, size_t bytes) {
+  uint32_t child = by_controller_child(c, from);
+  uint8_t kind = bytes ? *(const uint8_t *)letter : 0;
+  c->counters.taken++;
+  if (kind == BY_LETTER_UP && child != UINT32_MAX) return from_child(c, child, letter, bytes);
+  if (kind != BY_LETTER_DOWN || from != c->config.down_parent || by_is_root(c))
+    return malformed(c, from, "that it does not take from there");
+  bool refuses;
+  if (!check_down(c, letter, bytes, &refuses)) return malformed(c, from, "that makes no sense");
+  if (refuses) BY_TRY(by_controller_flush(c)); /* what is told later is taken for something new */
+  by_controller_send_down(c, letter, bytes);
+  return by_controller_apply(c, letter, bytes);
+}

@@ -1,0 +1,113 @@
+/* What the parts of a controller share. */
+#ifndef BY_NEGOTIATE_CONTROLLER_PARTS_H
+#define BY_NEGOTIATE_CONTROLLER_PARTS_H
+
+#include "letters.h"
+#include "operations.h"
+
+/* Who lacks this operation is being asked of the children. */
+struct by_question {
+  struct by_question *next;
+  struct by_subject subject;
+  struct by_stall stall;
+  uint64_t until;
+  uint32_t n_left, n_lacking; /* children that have not answered; that have answered and lack it */
+  bool *left;
+};
+
+enum { BY_QUESTIONS_MOST = 64 };
+
+/* Every letter's lists. */
+struct by_lists_up {
+  struct by_pile wanted, conflicts, stalled, lacking;
+};
+struct by_lists_down {
+  struct by_pile groups, table, refused, asked;
+};
+
+struct by_controller {
+  struct by_controller_config config;
+  uint32_t *up_children, *down_children;
+  struct by_operations operations;
+  uint64_t place;    /* how far the log is read */
+  uint64_t refusal;  /* place of the last refusal */
+  uint64_t now;      /* as last told */
+  uint64_t deadline; /* see by_controller_deadline */
+  uint32_t waiting;
+  bool dirty;         /* bits have been set since they were last combined */
+  bool failed, twice; /* twice: what is being read submits something that is submitted */
+  uint64_t reading;   /* how far the sender of that has read the log */
+
+  /* The table. Bits: one row for each child, the own rank's after them. */
+  struct by_variant **table;
+  uint32_t n_table, room_table, words;
+  uint64_t *bits, *complete;
+  uint32_t generation, named_starts; /* starts by name in this generation */
+
+  struct by_lists_up up;
+  struct by_lists_down down;
+  struct by_pile letter, told; /* told: bits for the letter up */
+  struct by_question *questions;
+  void **cookies; /* of a group */
+  uint32_t room_cookies;
+
+  /* The root's. */
+  struct by_variant **ready;
+  uint32_t n_ready, room_ready;
+  uint32_t next_id;
+  uint64_t under_way, iteration;
+  bool stepped, renew;
+  struct by_controller_counters counters;
+};
+
+static inline bool by_is_root(const struct by_controller *c) {
+  return c->config.up_parent == c->config.rank;
+}
+
+/* Rows of bits: children, then the own rank. */
+static inline uint64_t *by_bits_of(const struct by_controller *c, uint32_t row) {
+  return c->bits + (size_t)row * c->words;
+}
+
+static inline bool by_bit_is_set(const uint64_t *bits, uint32_t bit) {
+  return bits[bit / 64] >> (bit % 64) & 1;
+}
+
+/* Which child a rank is; UINT32_MAX: none. */
+uint32_t by_controller_child(const struct by_controller *c, uint32_t rank);
+
+/* --- controller.c --- */
+
+/* `row` has submitted it. */
+BANYAN_CHECK enum banyan_status by_controller_note(struct by_controller *c, struct by_variant *variant, uint32_t row,
+                                                   uint32_t witness);
+/* Forgets that it was submitted, by anybody. */
+void by_controller_unnote(struct by_controller *c, struct by_variant *variant);
+/* The root's pool, or the letter up. */
+void by_controller_complete(struct by_controller *c, struct by_variant *variant);
+/* If ranks have submitted different operations under this name, it is told upward, or refused. */
+void by_controller_compare(struct by_controller *c, struct by_named *named);
+void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal);
+
+/* To all below on the way down. */
+void by_controller_send_down(struct by_controller *c, const void *letter, size_t bytes);
+
+/* --- controller_log.c --- */
+
+/* Does what a letter downward says, which has been checked, or is the own one. */
+BANYAN_CHECK enum banyan_status by_controller_apply(struct by_controller *c, const void *letter, size_t bytes);
+
+/* --- controller_root.c --- */
+
+/* Writes what may start now into the lists downward. */
+void by_controller_release(struct by_controller *c);
+void by_controller_renew(struct by_controller *c);
+
+/* --- controller_stall.c --- */
+
+void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation);
+void by_controller_ask(struct by_controller *c, const struct by_subject *subject);
+void by_controller_answer(struct by_controller *c, uint32_t child, const struct by_stall *lacking);
+void by_questions_fini(struct by_controller *c);
+
+#endif

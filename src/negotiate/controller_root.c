@@ -1,0 +1,111 @@
+/* What only the root does: it picks what starts, by priority and as far as the
+ * network has room, fuses small operations, and puts into the table what comes
+ * again. */
+#include "controller_parts.h"
+
+#include <stdlib.h>
+
+#include <banyan/collectives.h>
+
+enum { OFTEN = 3 /* starts after which an operation belongs into the table though no step was told */ };
+
+static uint64_t bytes_of(const struct by_variant *variant) {
+  return variant->operation.count * banyan_dtype_size((enum banyan_dtype)variant->operation.dtype);
+}
+
+static bool fuses(const struct by_variant *a, const struct by_variant *b) {
+  const struct by_operation *x = &a->operation, *y = &b->operation;
+  return x->collective == BANYAN_ALLREDUCE && y->collective == BANYAN_ALLREDUCE && x->dtype == y->dtype &&
+         x->op == y->op && x->rest == y->rest;
+}
+
+/* Whether a starts before b; they are in the order in which they were complete. */
+static bool precedes(const struct by_variant *a, const struct by_variant *b) {
+  if (a->priority != b->priority) return a->priority > b->priority;
+  return a->bit != BY_NO_NUMBER && b->bit != BY_NO_NUMBER && a->bit > b->bit;
+}
+
+/* The next of those that are not picked; NULL: none. With `first`, that can be fused with it. */
+static struct by_variant *next_ready(const struct by_controller *c, const struct by_variant *first, uint64_t room) {
+  struct by_variant *best = NULL;
+  for (uint32_t i = 0; i < c->n_ready; i++) {
+    struct by_variant *variant = c->ready[i];
+    if (variant->picked || (first && (bytes_of(variant) > room || !fuses(first, variant)))) continue;
+    if (!best || precedes(variant, best)) best = variant;
+  }
+  return best;
+}
+
+static void pick(struct by_controller *c, struct by_variant *variant, struct by_pile *group) {
+  if (variant->bit == BY_NO_NUMBER && variant->id == BY_NO_NUMBER &&
+      !by_operations_number(&c->operations, variant, c->next_id++))
+    c->failed = true;
+  by_pile_started(group, variant->bit, variant->id, variant->named->name, &variant->operation);
+  variant->picked = true;
+  c->under_way += bytes_of(variant);
+}
+
+static void forget_picked(struct by_controller *c) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < c->n_ready; i++) {
+    if (!c->ready[i]->picked)
+      c->ready[n++] = c->ready[i];
+    else
+      c->ready[i]->picked = false;
+  }
+  c->n_ready = n;
+}
+
+/* c->told is free at the root. */
+static void release_group(struct by_controller *c, struct by_variant *first) {
+  uint64_t bytes = bytes_of(first), fuse = c->config.fuse;
+  by_pile_clear(&c->told);
+  pick(c, first, &c->told);
+  while (bytes < fuse) {
+    struct by_variant *next = next_ready(c, first, fuse - bytes);
+    if (!next) break;
+    pick(c, next, &c->told);
+    bytes += bytes_of(next);
+  }
+  by_pile_group(&c->down.groups, &c->told);
+}
+
+void by_controller_release(struct by_controller *c) {
+  bool any = false;
+  while (c->n_ready && (!c->config.window || c->under_way < c->config.window)) {
+    struct by_variant *first = next_ready(c, NULL, 0);
+    if (!first) break;
+    release_group(c, first);
+    any = true;
+  }
+  if (any) forget_picked(c);
+}
+
+/* --- the table --- */
+
+static int by_id(const void *a, const void *b) {
+  const struct by_variant *x = *(struct by_variant *const *)a, *y = *(struct by_variant *const *)b;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Everything that the first iteration had, later what has come again. */
+static bool belongs(const struct by_controller *c, const struct by_variant *variant) {
+  uint32_t enough = !c->stepped ? OFTEN : c->n_table ? 2 : 1;
+  return variant->id != BY_NO_NUMBER && variant->bit == BY_NO_NUMBER && variant->starts >= enough;
+}
+
+void by_controller_renew(struct by_controller *c) {
+  if (!c->renew) return;
+  c->renew = false;
+  uint32_t n = 0;
+  struct by_variant **chosen = calloc(HASH_COUNT(c->operations.ids) + 1, sizeof(struct by_variant *));
+  if (!chosen) {
+    c->failed = true;
+    return;
+  }
+  for (struct by_variant *variant = c->operations.ids; variant; variant = variant->hh.next)
+    if (belongs(c, variant)) chosen[n++] = variant;
+  qsort(chosen, n, sizeof *chosen, by_id);
+  for (uint32_t i = 0; i < n && c->n_table + i < BY_TABLE_MOST; i++) by_pile_number(&c->down.table, chosen[i]->id);
+  free(chosen);
+}

@@ -1,0 +1,172 @@
+/* Who lacks an operation that has waited too long: the one that waits tells the
+ * root, the root asks everybody, in the log, and answers come up the tree, each
+ * controller putting together those of its children. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller_parts.h"
+
+/* For an answer of a child. Controllers nearer to the root have asked first, so they wait no longer than those below.
+ */
+static const uint64_t answer_patience = 1000000000;
+
+static bool is_about(const struct by_subject *subject, const char *name, const struct by_operation *operation) {
+  return !strcmp(subject->name, name) && by_operation_equal(&subject->operation, operation);
+}
+
+static struct by_question **find_question(struct by_controller *c, const char *name,
+                                          const struct by_operation *operation) {
+  struct by_question **place = &c->questions;
+  while (*place && !is_about(&(*place)->subject, name, operation)) place = &(*place)->next;
+  return place;
+}
+
+static void free_question(struct by_question *question) {
+  free(question->left);
+  free(question);
+}
+
+void by_questions_fini(struct by_controller *c) {
+  while (c->questions) {
+    struct by_question *next = c->questions->next;
+    free_question(c->questions);
+    c->questions = next;
+  }
+}
+
+void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation) {
+  if (!by_is_root(c)) {
+    by_pile_subject(&c->up.stalled, name, operation);
+    return;
+  }
+  struct by_variant *variant = by_operations_get(&c->operations, name, operation);
+  if (!variant || *find_question(c, name, operation) || c->down.asked.n >= BY_QUESTIONS_MOST) return;
+  if (variant->asked && c->now - variant->asked < c->config.patience) return;
+  variant->asked = c->now;
+  by_pile_subject(&c->down.asked, name, operation);
+}
+
+/* ---- who lacks it */
+
+static void add_range(struct by_stall *stall, struct by_rank_range range) {
+  uint32_t at = 0;
+  while (at < stall->n_ranges && stall->ranges[at].last < range.first) at++;
+  bool follows = at > 0 && stall->ranges[at - 1].last + 1 == range.first;
+  bool precedes = at < stall->n_ranges && range.last + 1 == stall->ranges[at].first;
+  if (follows && precedes) {
+    stall->ranges[at - 1].last = stall->ranges[at].last;
+    stall->n_ranges--;
+    memmove(&stall->ranges[at], &stall->ranges[at + 1], (stall->n_ranges - at) * sizeof *stall->ranges);
+  } else if (follows) {
+    stall->ranges[at - 1].last = range.last;
+  } else if (precedes) {
+    stall->ranges[at].first = range.first;
+  } else if (stall->n_ranges == BY_LACK_RANGES) {
+    stall->more += range.last - range.first + 1;
+  } else {
+    memmove(&stall->ranges[at + 1], &stall->ranges[at], (stall->n_ranges - at) * sizeof *stall->ranges);
+    stall->ranges[at] = range;
+    stall->n_ranges++;
+  }
+}
+
+static void merge(struct by_question *question, uint32_t own, const struct by_stall *lacking) {
+  struct by_stall *stall = &question->stall;
+  if (!lacking->n_ranges && !lacking->more && !lacking->silent) return;
+  stall->top = question->n_lacking++ ? own : lacking->top;
+  stall->more += lacking->more;
+  stall->silent += lacking->silent;
+  for (uint32_t i = 0; i < lacking->n_ranges; i++) add_range(stall, lacking->ranges[i]);
+}
+
+/* Answers, or says so at the root. The question is gone then. */
+static void end_question(struct by_controller *c, struct by_question **place) {
+  struct by_question *question = *place;
+  *place = question->next;
+  question->stall.silent += question->n_left;
+  if (question->n_left) question->stall.top = c->config.rank;
+  if (!by_is_root(c))
+    by_pile_stall(&c->up.lacking, &question->stall);
+  else if (c->config.stalled && (question->stall.n_ranges || question->stall.silent))
+    c->config.stalled(c->config.context, &question->stall);
+  free_question(question);
+}
+
+static struct by_question *make_question(struct by_controller *c, const struct by_subject *subject) {
+  uint32_t n = c->config.n_up_children;
+  struct by_question *question = calloc(1, sizeof *question);
+  bool *left = malloc((n + 1) * sizeof *left);
+  if (!question || !left) {
+    free(question);
+    free(left);
+    return NULL;
+  }
+  memset(left, 1, (n + 1) * sizeof *left);
+  question->subject = *subject;
+  question->stall =
+      (struct by_stall){.name = question->subject.name, .operation = subject->operation, .top = c->config.rank};
+  question->until = c->now + answer_patience;
+  question->n_left = n;
+  question->left = left;
+  return question;
+}
+
+void by_controller_ask(struct by_controller *c, const struct by_subject *subject) {
+  struct by_question **place = find_question(c, subject->name, &subject->operation);
+  if (*place) return; /* the answer to that will do */
+  struct by_question *question = make_question(c, subject);
+  if (!question) {
+    c->failed = true;
+    return;
+  }
+  const struct by_variant *variant = by_operations_find(&c->operations, subject->name, &subject->operation);
+  if (!variant || !variant->submitted) {
+    struct by_stall own = {.top = c->config.rank, .n_ranges = 1, .ranges = {{c->config.rank, c->config.rank}}};
+    merge(question, c->config.rank, &own);
+  }
+  question->next = *place;
+  *place = question;
+  if (question->until < c->deadline) c->deadline = question->until;
+  if (!question->n_left) end_question(c, place);
+}
+
+void by_controller_answer(struct by_controller *c, uint32_t child, const struct by_stall *lacking) {
+  struct by_question **place = find_question(c, lacking->name, &lacking->operation);
+  if (!*place || !(*place)->left[child]) return; /* too late */
+  (*place)->left[child] = false;
+  (*place)->n_left--;
+  merge(*place, c->config.rank, lacking);
+  if (!(*place)->n_left) end_question(c, place);
+}
+
+/* ---- time */
+
+static void check_variant(struct by_controller *c, struct by_variant *variant) {
+  uint64_t since = variant->asked > variant->since ? variant->asked : variant->since;
+  if (!variant->submitted) return;
+  if (c->now - since >= c->config.patience) {
+    by_controller_stalled(c, variant->named->name, &variant->operation);
+    variant->asked = since = c->now;
+  }
+  if (since + c->config.patience < c->deadline) c->deadline = since + c->config.patience;
+}
+
+void by_controller_check(struct by_controller *c, uint64_t now) {
+  c->now = now;
+  c->deadline = UINT64_MAX;
+  for (struct by_question **place = &c->questions; *place;) {
+    if ((*place)->until <= now) {
+      end_question(c, place);
+      continue;
+    }
+    if ((*place)->until < c->deadline) c->deadline = (*place)->until;
+    place = &(*place)->next;
+  }
+  if (!c->config.patience) return;
+  for (struct by_named *named = c->operations.names; named && c->waiting; named = named->hh.next)
+    for (struct by_variant *variant = named->variants; variant; variant = variant->next) check_variant(c, variant);
+}
+
+uint64_t by_controller_deadline(const struct by_controller *c) {
+  return c->deadline;
+}

@@ -1,0 +1,198 @@
+#include "letters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <banyan/collectives.h>
+
+enum { OPERATION_BYTES = 3 + 4 + 8 + 8 };
+
+void by_pile_fini(struct by_pile *pile) {
+  free(pile->data);
+}
+
+void by_pile_clear(struct by_pile *pile) {
+  pile->length = 0;
+  pile->n = 0;
+  pile->failed = false;
+}
+
+/* Room for an entry of at most so many bytes. */
+static bool open_entry(struct by_pile *pile, size_t bytes, struct by_writer *writer) {
+  if (pile->length + bytes > pile->room) {
+    size_t room = 2 * (pile->length + bytes) + 256;
+    uint8_t *data = realloc(pile->data, room);
+    if (!data) {
+      pile->failed = true;
+      return false;
+    }
+    pile->data = data;
+    pile->room = room;
+  }
+  by_writer_init(writer, pile->data + pile->length, bytes);
+  return true;
+}
+
+static void close_entry(struct by_pile *pile, const struct by_writer *writer) {
+  pile->length += writer->length;
+  pile->n++;
+}
+
+/* --- writing --- */
+
+static void write_operation(struct by_writer *writer, const struct by_operation *operation) {
+  by_write_u8(writer, operation->collective);
+  by_write_u8(writer, operation->dtype);
+  by_write_u8(writer, operation->op);
+  by_write_u32(writer, operation->root);
+  by_write_u64(writer, operation->count);
+  by_write_u64(writer, operation->rest);
+}
+
+static size_t subject_bytes(const char *name) {
+  return 4 + strlen(name) + OPERATION_BYTES;
+}
+
+static void write_subject(struct by_writer *writer, const char *name, const struct by_operation *operation) {
+  by_write_string(writer, name);
+  write_operation(writer, operation);
+}
+
+void by_pile_number(struct by_pile *pile, uint32_t number) {
+  struct by_writer writer;
+  if (!open_entry(pile, 4, &writer)) return;
+  by_write_u32(&writer, number);
+  close_entry(pile, &writer);
+}
+
+void by_pile_wanted(struct by_pile *pile, uint32_t rank, const char *name, const struct by_operation *operation) {
+  struct by_writer writer;
+  if (!open_entry(pile, 4 + subject_bytes(name), &writer)) return;
+  by_write_u32(&writer, rank);
+  write_subject(&writer, name, operation);
+  close_entry(pile, &writer);
+}
+
+void by_pile_subject(struct by_pile *pile, const char *name, const struct by_operation *operation) {
+  struct by_writer writer;
+  if (!open_entry(pile, subject_bytes(name), &writer)) return;
+  write_subject(&writer, name, operation);
+  close_entry(pile, &writer);
+}
+
+void by_pile_refusal(struct by_pile *pile, const struct by_refusal *refusal) {
+  struct by_writer writer;
+  if (!open_entry(pile, subject_bytes(refusal->name) + OPERATION_BYTES + 8, &writer)) return;
+  by_write_string(&writer, refusal->name);
+  for (int i = 0; i < 2; i++) {
+    by_write_u32(&writer, refusal->ranks[i]);
+    write_operation(&writer, &refusal->operations[i]);
+  }
+  close_entry(pile, &writer);
+}
+
+void by_pile_stall(struct by_pile *pile, const struct by_stall *stall) {
+  struct by_writer writer;
+  if (!open_entry(pile, subject_bytes(stall->name) + 16 + (size_t)stall->n_ranges * 8, &writer)) return;
+  write_subject(&writer, stall->name, &stall->operation);
+  by_write_u32(&writer, stall->top);
+  by_write_u32(&writer, stall->more);
+  by_write_u32(&writer, stall->silent);
+  by_write_u32(&writer, stall->n_ranges);
+  for (uint32_t i = 0; i < stall->n_ranges; i++) {
+    by_write_u32(&writer, stall->ranges[i].first);
+    by_write_u32(&writer, stall->ranges[i].last);
+  }
+  close_entry(pile, &writer);
+}
+
+void by_pile_started(struct by_pile *pile, uint32_t bit, uint32_t id, const char *name,
+                     const struct by_operation *operation) {
+  struct by_writer writer;
+  if (!open_entry(pile, 5 + subject_bytes(name), &writer)) return;
+  by_write_u8(&writer, bit == UINT32_MAX);
+  by_write_u32(&writer, bit == UINT32_MAX ? id : bit);
+  if (bit == UINT32_MAX) write_subject(&writer, name, operation);
+  close_entry(pile, &writer);
+}
+
+void by_pile_word(struct by_pile *pile, uint64_t word) {
+  struct by_writer writer;
+  if (!open_entry(pile, 8, &writer)) return;
+  by_write_u64(&writer, word);
+  close_entry(pile, &writer);
+}
+
+void by_pile_bytes(struct by_pile *pile, const void *bytes, size_t n) {
+  struct by_writer writer;
+  if (!open_entry(pile, n, &writer)) return;
+  by_write_bytes(&writer, bytes, n);
+  pile->length += writer.length;
+}
+
+void by_pile_list(struct by_pile *pile, const struct by_pile *list) {
+  uint8_t n[4];
+  by_put_u32(n, list->n);
+  by_pile_bytes(pile, n, sizeof n);
+  by_pile_bytes(pile, list->data, list->length);
+  if (list->failed) pile->failed = true;
+}
+
+void by_pile_group(struct by_pile *pile, const struct by_pile *list) {
+  by_pile_list(pile, list);
+  pile->n++;
+}
+
+/* --- reading --- */
+
+bool by_operation_name_fits(const char *name) {
+  size_t length = strnlen(name, BY_OPERATION_NAME + 1);
+  if (length == 0 || length > BY_OPERATION_NAME) return false;
+  for (const char *at = name; *at; at++)
+    if ((unsigned char)*at < ' ' || *at == 127) return false;
+  return true;
+}
+
+static void read_name(struct by_reader *reader, char *name) {
+  by_read_string(reader, name, BY_OPERATION_NAME + 1);
+  if (!by_operation_name_fits(name)) reader->failed = true;
+}
+
+static void read_operation(struct by_reader *reader, struct by_operation *out) {
+  out->collective = by_read_u8(reader);
+  out->dtype = by_read_u8(reader);
+  out->op = by_read_u8(reader);
+  out->root = by_read_u32(reader);
+  out->count = by_read_u64(reader);
+  out->rest = by_read_u64(reader);
+  if (banyan_dtype_size((enum banyan_dtype)out->dtype) == 0) reader->failed = true;
+}
+
+void by_read_subject(struct by_reader *reader, struct by_subject *out) {
+  read_name(reader, out->name);
+  read_operation(reader, &out->operation);
+}
+
+void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refusal *out) {
+  read_name(reader, subject->name);
+  out->name = subject->name;
+  for (int i = 0; i < 2; i++) {
+    out->ranks[i] = by_read_u32(reader);
+    read_operation(reader, &out->operations[i]);
+  }
+}
+
+void by_read_stall(struct by_reader *reader, struct by_subject *subject, struct by_stall *out) {
+  by_read_subject(reader, subject);
+  *out = (struct by_stall){.name = subject->name, .operation = subject->operation};
+  out->top = by_read_u32(reader);
+  out->more = by_read_u32(reader);
+  out->silent = by_read_u32(reader);
+  out->n_ranges = by_read_u32(reader);
+  if (out->n_ranges > BY_LACK_RANGES) reader->failed = true;
+  for (uint32_t i = 0; i < out->n_ranges && !reader->failed; i++) {
+    out->ranges[i].first = by_read_u32(reader);
+    out->ranges[i].last = by_read_u32(reader);
+    if (out->ranges[i].first > out->ranges[i].last) reader->failed = true;
+  }
+}

@@ -1,0 +1,65 @@
+/* What controllers tell each other, as bytes. A letter is a head and lists; all
+ * lists of a kind of letter are there, in this order, each a number of entries
+ * and the entries.
+ *
+ *   upward    1, seen (u64)      how far the sender has read the log
+ *             bits               u8 0: a list of u32; 1: u64 words, from the first
+ *             wanted             rank, name, operation
+ *             conflicts          name, two ranks, two operations
+ *             stalled            name, operation
+ *             lacking            name, operation, who lacks it
+ *   downward  2, place (u64)     in the log
+ *             groups             entries: u8 0: bit; 1: id, name, operation
+ *             table              ids
+ *             refused            as conflicts
+ *             asked              name, operation */
+#ifndef BY_NEGOTIATE_LETTERS_H
+#define BY_NEGOTIATE_LETTERS_H
+
+#include "bytes.h"
+#include "controller.h"
+
+enum { BY_LETTER_UP = 1, BY_LETTER_DOWN = 2 };
+enum { BY_LETTER_MOST = 64 << 20 };
+
+/* Entries of a list while it is written. Keeps its memory. */
+struct by_pile {
+  uint8_t *data;
+  size_t length, room;
+  uint32_t n;
+  bool failed; /* no memory: what is in it counts, the rest is lost */
+};
+
+/* A name and what it stands for. */
+struct by_subject {
+  char name[BY_OPERATION_NAME + 1];
+  struct by_operation operation;
+};
+
+void by_pile_fini(struct by_pile *pile);
+void by_pile_clear(struct by_pile *pile);
+/* Each of these is one entry. */
+void by_pile_number(struct by_pile *pile, uint32_t number);
+void by_pile_wanted(struct by_pile *pile, uint32_t rank, const char *name, const struct by_operation *operation);
+void by_pile_subject(struct by_pile *pile, const char *name, const struct by_operation *operation);
+void by_pile_refusal(struct by_pile *pile, const struct by_refusal *refusal);
+void by_pile_stall(struct by_pile *pile, const struct by_stall *stall);
+void by_pile_started(struct by_pile *pile, uint32_t bit, uint32_t id, const char *name,
+                     const struct by_operation *operation);
+void by_pile_word(struct by_pile *pile, uint64_t word);
+/* A list as an entry. */
+void by_pile_group(struct by_pile *pile, const struct by_pile *list);
+/* These add to no number of entries: bytes, and another pile's list with its number before it. */
+void by_pile_bytes(struct by_pile *pile, const void *bytes, size_t n);
+void by_pile_list(struct by_pile *pile, const struct by_pile *list);
+
+/* Any of these may fail the reader. */
+void by_read_subject(struct by_reader *reader, struct by_subject *out);
+/* The name lies in `subject`. */
+void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refusal *out);
+void by_read_stall(struct by_reader *reader, struct by_subject *subject, struct by_stall *out);
+
+/* Whether the name of an operation is one. */
+bool by_operation_name_fits(const char *name);
+
+#endif

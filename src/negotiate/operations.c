@@ -1,0 +1,137 @@
+#include "operations.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void by_operations_init(struct by_operations *operations, uint32_t children) {
+  *operations = (struct by_operations){.have_words = (children + 63) / 64};
+}
+
+bool by_operation_equal(const struct by_operation *a, const struct by_operation *b) {
+  return a->collective == b->collective && a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
+         a->count == b->count && a->rest == b->rest;
+}
+
+static void drop_variant(struct by_operations *operations, struct by_variant *variant) {
+  if (variant->id != BY_NO_NUMBER && operations->ids) HASH_DELETE(hh, operations->ids, variant);
+  operations->n--;
+  free(variant->have);
+  free(variant);
+}
+
+static void drop_name(struct by_operations *operations, struct by_named *named) {
+  HASH_DELETE(hh, operations->names, named); /* NOLINT(clang-analyzer-unix.Malloc): it takes the list for a circle */
+  free(named);
+}
+
+void by_operations_fini(struct by_operations *operations) {
+  while (operations->names) {
+    struct by_named *named = operations->names;
+    while (named->variants) {
+      struct by_variant *variant = named->variants;
+      named->variants = variant->next;
+      drop_variant(operations, variant);
+    }
+    drop_name(operations, named);
+  }
+}
+
+struct by_named *by_operations_name(const struct by_operations *operations, const char *name) {
+  struct by_named *named;
+  HASH_FIND_STR(operations->names, name, named);
+  return named;
+}
+
+static struct by_variant *variant_of(const struct by_named *named, const struct by_operation *operation) {
+  struct by_variant *variant = named->variants;
+  while (variant && !by_operation_equal(&variant->operation, operation)) variant = variant->next;
+  return variant;
+}
+
+struct by_variant *by_operations_find(const struct by_operations *operations, const char *name,
+                                      const struct by_operation *operation) {
+  const struct by_named *named = by_operations_name(operations, name);
+  return named ? variant_of(named, operation) : NULL;
+}
+
+struct by_variant *by_operations_id(const struct by_operations *operations, uint32_t id) {
+  struct by_variant *variant;
+  HASH_FIND(hh, operations->ids, &id, sizeof id, variant);
+  return variant;
+}
+
+static struct by_named *add_name(struct by_operations *operations, const char *name) {
+  size_t length = strlen(name);
+  struct by_named *named = calloc(1, sizeof *named + length + 1);
+  if (!named) return NULL;
+  memcpy(named->name, name, length + 1);
+  HASH_ADD_STR(operations->names, name, named);
+  if (by_operations_name(operations, name) == named) return named;
+  free(named);
+  return NULL;
+}
+
+static struct by_variant *add_variant(struct by_operations *operations, struct by_named *named,
+                                      const struct by_operation *operation) {
+  struct by_variant *variant = calloc(1, sizeof *variant);
+  uint64_t *have = calloc(operations->have_words + 1, sizeof *have);
+  if (!variant || !have) {
+    free(variant);
+    free(have);
+    return NULL;
+  }
+  *variant = (struct by_variant){.named = named,
+                                 .next = named->variants,
+                                 .operation = *operation,
+                                 .id = BY_NO_NUMBER,
+                                 .bit = BY_NO_NUMBER,
+                                 .have = have};
+  named->variants = variant;
+  operations->n++;
+  return variant;
+}
+
+struct by_variant *by_operations_get(struct by_operations *operations, const char *name,
+                                     const struct by_operation *operation) {
+  struct by_named *named = by_operations_name(operations, name);
+  struct by_variant *variant = named ? variant_of(named, operation) : NULL;
+  if (variant) return variant;
+  if (operations->n >= BY_OPERATIONS_MOST) return NULL;
+  if (!named) named = add_name(operations, name);
+  if (!named) return NULL;
+  variant = add_variant(operations, named, operation);
+  if (!variant && !named->variants) drop_name(operations, named);
+  return variant;
+}
+
+bool by_operations_number(struct by_operations *operations, struct by_variant *variant, uint32_t id) {
+  if (variant->id == id) return true;
+  if (variant->id != BY_NO_NUMBER || id == BY_NO_NUMBER || by_operations_id(operations, id)) return false;
+  variant->id = id;
+  HASH_ADD(hh, operations->ids, id, sizeof variant->id, variant);
+  if (by_operations_id(operations, id) == variant) return true;
+  variant->id = BY_NO_NUMBER;
+  return false;
+}
+
+static bool is_idle(const struct by_variant *variant, uint32_t age) {
+  return variant->bit == BY_NO_NUMBER && !variant->submitted && !variant->own && !variant->n_have && variant->age < age;
+}
+
+void by_operations_forget(struct by_operations *operations, uint32_t age) {
+  struct by_named *next;
+  for (struct by_named *named = operations->names; named; named = next) {
+    next = named->hh.next;
+    struct by_variant **place = &named->variants;
+    while (*place) {
+      struct by_variant *variant = *place;
+      if (is_idle(variant, age)) {
+        *place = variant->next;
+        drop_variant(operations, variant);
+      } else {
+        place = &variant->next;
+      }
+    }
+    if (!named->variants && !named->owed) drop_name(operations, named);
+  }
+}

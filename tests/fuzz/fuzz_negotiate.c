@@ -1,0 +1,92 @@
+/* Letters of other controllers, in the middle of a tree or at its root. The first byte picks where; then moves: a byte,
+ * and for letters two bytes of length and the letter. What starts or is refused was submitted, once. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "controller.h"
+
+#undef NDEBUG
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { RANKS = 4, NAMES = 16, PARENT = 0, SELF = 1, LEFT = 2, RIGHT = 3 };
+enum { FROM_PARENT, FROM_LEFT, FROM_RIGHT, FLUSH, CHECK, STEP, SUBMIT = 16 /* to 47: names, and two shapes of each */ };
+
+static void ignore_letter(void *context, uint32_t to, const void *letter, size_t bytes) {
+  (void)context;
+  assert(to < RANKS && bytes > 9 && letter);
+}
+
+static void end(void *cookie) {
+  bool *waits = cookie;
+  assert(*waits);
+  *waits = false;
+}
+
+static void started(void *context, void *const *cookies, uint32_t n) {
+  (void)context;
+  for (uint32_t i = 0; i < n; i++) end(cookies[i]);
+}
+
+static void refused(void *context, void *cookie, const struct by_refusal *refusal) {
+  (void)context;
+  assert(refusal->ranks[0] < RANKS && refusal->ranks[1] < RANKS);
+  end(cookie);
+}
+
+static void stalled(void *context, const struct by_stall *stall) {
+  (void)context;
+  assert(stall->n_ranges <= BY_LACK_RANGES && stall->top < RANKS);
+}
+
+static void submit(struct by_controller *controller, uint8_t move, uint64_t now, bool *waits) {
+  struct by_operation operation = {.count = 100 + move / NAMES};
+  char name[16];
+  snprintf(name, sizeof name, "gradient %u", move % NAMES);
+  bool *mine = &waits[move % NAMES], before = *mine;
+  *mine = true;
+  if (by_controller_submit(controller, name, &operation, 0, mine, now) != BANYAN_OK) *mine = before;
+}
+
+/* How many bytes a move has taken. */
+static size_t move_once(struct by_controller *controller, const uint8_t *data, size_t size, uint64_t *now,
+                        bool *waits) {
+  static const uint32_t from[] = {PARENT, LEFT, RIGHT};
+  uint8_t move = data[0];
+  if (move >= SUBMIT) submit(controller, move, *now, waits);
+  if (move == FLUSH) assert(by_controller_flush(controller) == BANYAN_OK);
+  if (move == CHECK) by_controller_check(controller, *now += 100000000);
+  if (move == STEP) by_controller_step(controller, ++*now);
+  if (move > FROM_RIGHT || size < 3) return 1;
+  size_t length = data[1] | (size_t)data[2] << 8;
+  if (length > size - 3) length = size - 3;
+  enum banyan_status status = by_controller_take(controller, from[move], data + 3, length);
+  assert(status == BANYAN_OK || status == BANYAN_ERR_PROTOCOL || status == BANYAN_ERR_NO_MEMORY);
+  return 3 + length;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const uint32_t below[] = {LEFT, RIGHT};
+  struct by_controller_config config = {.rank = SELF,
+                                        .ranks = RANKS,
+                                        .n_up_children = 2,
+                                        .n_down_children = 2,
+                                        .up_children = below,
+                                        .down_children = below,
+                                        .patience = 1000000000,
+                                        .send = ignore_letter,
+                                        .start = started,
+                                        .refused = refused,
+                                        .stalled = stalled};
+  struct by_controller *controller;
+  bool waits[NAMES] = {false};
+  uint64_t now = 1;
+  if (!size) return 0;
+  config.up_parent = config.down_parent = data[0] % 2 ? SELF : PARENT;
+  assert(by_controller_create(&config, &controller) == BANYAN_OK);
+  for (size_t at = 1; at < size;) at += move_once(controller, data + at, size - at, &now, waits);
+  by_controller_destroy(controller);
+  return 0;
+}

@@ -1,0 +1,534 @@
+/* Controllers of many ranks, whole, in memory: each rank submits the same operations in an order of its own, letters
+ * take their time, and all ranks must start the same groups in the same order, each operation once all have it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "controller.h"
+#include "rng.h"
+
+enum { MOST_RANKS = 48, MOST_OPERATIONS = 80, MOST_EDGES = 2 * MOST_RANKS, MOST_LOG = 4096, STEPS = 6 };
+enum { WAITS = 1, STARTED, REFUSED };
+
+struct letter {
+  struct letter *next;
+  uint32_t from, to;
+  size_t bytes;
+  unsigned char data[];
+};
+
+/* A rank: what it has submitted, and what has become of it. */
+struct member {
+  struct job *job;
+  uint32_t rank;
+  struct by_controller *controller;
+  uint8_t state[MOST_OPERATIONS];
+  uint32_t n_log;
+  uint64_t log[MOST_LOG]; /* what started: step, operation, end of a group */
+};
+
+struct job {
+  uint32_t n, root;
+  struct member members[MOST_RANKS];
+  struct letter *queues[MOST_RANKS][MOST_RANKS]; /* from, to; in order */
+  uint32_t under_way;
+  uint64_t submitted[MOST_OPERATIONS]; /* ranks that have, in this step */
+  uint64_t handled;                    /* letters that the root has sent or taken */
+  uint64_t now, step;
+  uint32_t stalls;
+  struct by_stall stall;
+  char stalled[BY_OPERATION_NAME + 1];
+  struct by_rng rng;
+};
+
+static uint32_t below(struct job *job, uint64_t n) {
+  return (uint32_t)by_rng_below(&job->rng, n);
+}
+
+static int seeds(int usual) {
+  const char *text = getenv("BANYAN_TEST_SEEDS");
+  return text ? atoi(text) : usual;
+}
+
+/* --- callbacks --- */
+
+static void on_send(void *context, uint32_t to, const void *data, size_t bytes) {
+  struct member *member = context;
+  struct job *job = member->job;
+  struct letter *letter = malloc(sizeof *letter + bytes), **end = &job->queues[member->rank][to];
+  assert_non_null(letter);
+  *letter = (struct letter){.from = member->rank, .to = to, .bytes = bytes};
+  memcpy(letter->data, data, bytes);
+  while (*end) end = &(*end)->next;
+  *end = letter;
+  job->under_way++;
+  if (member->rank == job->root || to == job->root) job->handled++;
+}
+
+static void on_start(void *context, void *const *cookies, uint32_t n) {
+  struct member *member = context;
+  struct job *job = member->job;
+  for (uint32_t i = 0; i < n; i++) {
+    uint8_t *state = cookies[i];
+    uint32_t operation = (uint32_t)(state - member->state);
+    assert_int_equal(*state, WAITS);
+    *state = STARTED;
+    assert_int_equal(job->submitted[operation], (1ull << job->n) - 1); /* all ranks have it */
+    assert_true(member->n_log < MOST_LOG);
+    member->log[member->n_log++] = job->step << 32 | (uint64_t)operation << 1 | (i + 1 == n);
+  }
+}
+
+static void on_refused(void *context, void *cookie, const struct by_refusal *refusal) {
+  struct member *member = context;
+  uint8_t *state = cookie;
+  assert_int_equal(*state, WAITS);
+  assert_int_not_equal(refusal->ranks[0], refusal->ranks[1]);
+  assert_true(memcmp(&refusal->operations[0], &refusal->operations[1], sizeof refusal->operations[0]) != 0);
+  *state = REFUSED;
+  member->job->submitted[state - member->state] &= ~(1ull << member->rank);
+}
+
+static void on_stalled(void *context, const struct by_stall *stall) {
+  struct job *job = ((struct member *)context)->job;
+  job->stalls++;
+  job->stall = *stall;
+  snprintf(job->stalled, sizeof job->stalled, "%s", stall->name);
+}
+
+/* --- jobs --- */
+
+static uint32_t children_of(const uint32_t *parent, uint32_t n, uint32_t rank, uint32_t *out) {
+  uint32_t k = 0;
+  for (uint32_t r = 0; r < n; r++)
+    if (r != rank && parent[r] == rank) out[k++] = r;
+  return k;
+}
+
+static void make_member(struct job *job, uint32_t rank, const uint32_t *up, const uint32_t *down,
+                        const struct by_controller_config *usual) {
+  uint32_t up_children[MOST_RANKS], down_children[MOST_RANKS];
+  struct by_controller_config config = *usual;
+  job->members[rank].job = job;
+  job->members[rank].rank = rank;
+  config.rank = rank;
+  config.ranks = job->n;
+  config.up_parent = up[rank];
+  config.down_parent = down[rank];
+  config.n_up_children = children_of(up, job->n, rank, up_children);
+  config.n_down_children = children_of(down, job->n, rank, down_children);
+  config.up_children = up_children;
+  config.down_children = down_children;
+  config.send = on_send;
+  config.start = on_start;
+  config.refused = on_refused;
+  config.stalled = on_stalled;
+  config.context = &job->members[rank];
+  assert_int_equal(by_controller_create(&config, &job->members[rank].controller), BANYAN_OK);
+}
+
+enum shape { RANDOM_TREE, RING, STAR, SHAPES };
+
+static struct job *make_job(uint64_t seed, uint32_t n, enum shape shape, const struct by_controller_config *usual) {
+  struct job *job = calloc(1, sizeof *job);
+  uint32_t up[MOST_RANKS], down[MOST_RANKS], order[MOST_RANKS];
+  assert_non_null(job);
+  by_rng_init(&job->rng, seed);
+  job->n = n;
+  job->now = 1;
+  for (uint32_t i = 0; i < n; i++) order[i] = i;
+  for (uint32_t i = n; i > 1; i--) {
+    uint32_t j = below(job, i), rank = order[j];
+    order[j] = order[i - 1];
+    order[i - 1] = rank;
+  }
+  job->root = shape == RING ? order[n - 1] : order[0];
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t parent = shape == STAR || !i ? 0 : below(job, i);
+    up[order[i]] = shape == RING ? order[i + 1 < n ? i + 1 : i] : order[parent];
+    down[order[i]] = shape == RING ? order[i + 1 == n ? i : i ? i - 1 : n - 1] : order[parent];
+  }
+  for (uint32_t rank = 0; rank < n; rank++) make_member(job, rank, up, down, usual);
+  return job;
+}
+
+static void free_job(struct job *job) {
+  for (uint32_t i = 0; i < job->n; i++) by_controller_destroy(job->members[i].controller);
+  for (uint32_t i = 0; i < job->n; i++)
+    for (uint32_t k = 0; k < job->n; k++)
+      while (job->queues[i][k]) {
+        struct letter *next = job->queues[i][k]->next;
+        free(job->queues[i][k]);
+        job->queues[i][k] = next;
+      }
+  free(job);
+}
+
+static void flush(struct job *job, uint32_t rank) {
+  assert_int_equal(by_controller_flush(job->members[rank].controller), BANYAN_OK);
+}
+
+/* One letter arrives, from a sender and for a receiver picked at random. */
+static void deliver_one(struct job *job) {
+  uint32_t from = below(job, job->n), to = below(job, job->n);
+  for (uint32_t tried = 0; !job->queues[from][to]; tried++) {
+    assert_true(tried < job->n * job->n);
+    if (++to == job->n) {
+      to = 0;
+      from = (from + 1) % job->n;
+    }
+  }
+  struct letter *letter = job->queues[from][to];
+  job->queues[from][to] = letter->next;
+  job->under_way--;
+  struct by_controller *controller = job->members[to].controller;
+  if (by_controller_take(controller, from, letter->data, letter->bytes) != BANYAN_OK)
+    fail_msg("letter from %u to %u: %s", from, to, banyan_error_text());
+  free(letter);
+  if (below(job, 3)) flush(job, to); /* sometimes several letters are taken before anything is said */
+}
+
+static void settle(struct job *job) {
+  do {
+    while (job->under_way) deliver_one(job);
+    for (uint32_t i = 0; i < job->n; i++) flush(job, i);
+  } while (job->under_way);
+}
+
+static const struct by_operation usual_operation = {.dtype = BANYAN_FLOAT32, .count = 1000};
+
+static enum banyan_status submit(struct job *job, uint32_t rank, uint32_t operation, uint64_t count) {
+  struct by_operation what = usual_operation;
+  char name[32];
+  what.count = count;
+  snprintf(name, sizeof name, "gradient %u", operation);
+  job->members[rank].state[operation] = WAITS;
+  job->submitted[operation] |= 1ull << rank;
+  enum banyan_status status = by_controller_submit(job->members[rank].controller, name, &what, 0,
+                                                   &job->members[rank].state[operation], job->now);
+  if (status == BANYAN_OK) return status;
+  job->members[rank].state[operation] = REFUSED;
+  job->submitted[operation] &= ~(1ull << rank);
+  return status;
+}
+
+static void expect_same_logs(const struct job *job) {
+  for (uint32_t i = 1; i < job->n; i++) {
+    assert_int_equal(job->members[i].n_log, job->members[0].n_log);
+    assert_memory_equal(job->members[i].log, job->members[0].log, job->members[0].n_log * sizeof(uint64_t));
+  }
+}
+
+/* All ranks submit operations first .. last - 1, each in its own order, while letters travel. */
+static void run_step(struct job *job, uint32_t first, uint32_t last, uint64_t count) {
+  uint32_t n = last - first, left = n * job->n;
+  static uint32_t todo[MOST_RANKS][MOST_OPERATIONS];
+  uint32_t n_todo[MOST_RANKS];
+  for (uint32_t i = 0; i < job->n; i++) {
+    n_todo[i] = n;
+    for (uint32_t k = 0; k < n; k++) todo[i][k] = first + k;
+  }
+  for (uint32_t k = first; k < last; k++) job->submitted[k] = 0;
+  while (left) {
+    uint32_t rank = below(job, job->n), moves = below(job, 4);
+    if (n_todo[rank]) {
+      uint32_t pick = below(job, n_todo[rank]), operation = todo[rank][pick];
+      todo[rank][pick] = todo[rank][--n_todo[rank]];
+      assert_int_equal(submit(job, rank, operation, count), BANYAN_OK);
+      left--;
+      if (below(job, 2)) flush(job, rank);
+    }
+    while (moves-- && job->under_way) deliver_one(job);
+  }
+  settle(job);
+  for (uint32_t i = 0; i < job->n; i++) {
+    for (uint32_t k = first; k < last; k++) assert_int_equal(job->members[i].state[k], STARTED);
+    assert_int_equal(by_controller_waiting(job->members[i].controller), 0);
+  }
+  expect_same_logs(job);
+}
+
+/* --- tests --- */
+
+static void test_steps(void **state) {
+  (void)state;
+  for (int seed = 1; seed <= seeds(200); seed++) {
+    struct by_controller_config config = {.fuse = seed % 3 ? 10000 : 0};
+    uint32_t n = 1 + (uint32_t)seed % 40, operations = 5 + (uint32_t)seed % 60;
+    struct job *job = make_job((uint64_t)seed, n, (enum shape)(seed % SHAPES), &config);
+    for (job->step = 0; job->step < STEPS; job->step++) {
+      for (uint32_t i = 0; i < n && seed % 5; i++) by_controller_step(job->members[i].controller, job->step);
+      run_step(job, 0, operations, 1000);
+      /* in the middle of the training there is something new, and later it has another shape */
+      if (job->step >= 2) run_step(job, operations, operations + 3, job->step >= 4 ? 77 : 78);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+      const struct by_controller_counters *counters = by_controller_counters(job->members[i].controller);
+      assert_true(counters->by_bit >= operations * (STEPS - 3));
+      assert_true(by_controller_table(job->members[i].controller) >= operations);
+      assert_int_equal(counters->malformed, 0);
+      if (config.fuse && n > 1) assert_true(counters->groups < counters->started);
+    }
+    free_job(job);
+  }
+}
+
+/* Ranks submit operation 0, the odd ones another of that name, while letters travel; once it is refused, each at once
+ * the right one. */
+static void submit_oddly(struct job *job, uint64_t odd) {
+  bool differ = odd && odd != (1ull << job->n) - 1;
+  uint64_t again = 0;
+  uint32_t left = job->n;
+  for (uint32_t i = 0; i < job->n; i++) job->members[i].state[0] = 0;
+  while (left) {
+    uint32_t rank = below(job, job->n), moves = below(job, 4);
+    uint8_t *state = &job->members[rank].state[0];
+    if (*state == 0) {
+      enum banyan_status status = submit(job, rank, 0, odd >> rank & 1 ? 7 : 1000);
+      assert_true(status == BANYAN_OK || (differ && status == BANYAN_ERR_MISMATCH));
+      left -= !differ;
+    } else if (*state == REFUSED) {
+      assert_int_equal(again >> rank & 1, 0);
+      again |= 1ull << rank;
+      assert_int_equal(submit(job, rank, 0, 1000), BANYAN_OK);
+      left--;
+    }
+    flush(job, rank);
+    while (moves-- && job->under_way) deliver_one(job);
+  }
+}
+
+/* Some ranks submit something else under a name: nobody starts it, everybody hears of it once, and the next time it
+ * works. */
+static void test_mismatch(void **state) {
+  (void)state;
+  uint32_t refused = 0;
+  for (int seed = 1; seed <= seeds(300); seed++) {
+    struct by_controller_config config = {0};
+    uint32_t n = 2 + (uint32_t)seed % 30;
+    struct job *job = make_job((uint64_t)seed, n, (enum shape)(seed % SHAPES), &config);
+    for (job->step = 0; job->step < STEPS; job->step++) {
+      for (uint32_t i = 0; i < n; i++) by_controller_step(job->members[i].controller, job->step);
+      run_step(job, 0, 5, 1000);
+      uint64_t odd = by_rng_next(&job->rng) & ((1ull << n) - 1);
+      job->submitted[0] = 0;
+      submit_oddly(job, odd);
+      settle(job);
+      for (uint32_t i = 0; i < n; i++) assert_int_equal(job->members[i].state[0], STARTED);
+      refused += by_controller_counters(job->members[0].controller)->refused > 0;
+      expect_same_logs(job);
+    }
+    free_job(job);
+  }
+  assert_true(refused > 0);
+}
+
+/* Of what is ready at once, what came last in the first iteration starts first; what is urgent, before that. */
+static void test_order(void **state) {
+  (void)state;
+  struct by_controller_config config = {0};
+  struct job *job = make_job(5, 6, RANDOM_TREE, &config);
+  for (job->step = 0; job->step < 3; job->step++) {
+    uint32_t first = job->members[0].n_log;
+    for (uint32_t i = 0; i < job->n; i++) by_controller_step(job->members[i].controller, job->step);
+    for (uint32_t k = 0; k < 10; k++) {
+      struct by_operation what = usual_operation;
+      char name[32];
+      snprintf(name, sizeof name, "gradient %u", k);
+      job->submitted[k] = (1ull << job->n) - 1;
+      for (uint32_t i = 0; i < job->n; i++) {
+        uint8_t *at = &job->members[i].state[k];
+        *at = WAITS;
+        assert_ok(by_controller_submit(job->members[i].controller, name, &what, job->step == 2 && k == 4, at, 1));
+      }
+    }
+    settle(job);
+    for (uint32_t k = 0; k < 10; k++) {
+      uint32_t reversed = 9 - k, urgent = k == 0 ? 4 : 10 - k <= 4 ? 9 - k : 10 - k;
+      uint32_t wanted = job->step == 0 ? k : job->step == 1 ? reversed : urgent;
+      assert_int_equal(job->members[0].log[first + k] >> 1 & 0x7fffffff, wanted);
+    }
+    expect_same_logs(job);
+  }
+  free_job(job);
+}
+
+/* A rank keeps quiet: the root says which, and what for. */
+static void test_stall(void **state) {
+  (void)state;
+  for (int seed = 1; seed <= seeds(200); seed++) {
+    struct by_controller_config config = {.patience = 1000000000};
+    uint32_t n = 2 + (uint32_t)seed % 40;
+    struct job *job = make_job((uint64_t)seed, n, (enum shape)(seed % SHAPES), &config);
+    uint32_t quiet = below(job, n), also = seed % 2 ? quiet : below(job, n);
+    run_step(job, 0, 5, 1000);
+    job->submitted[3] = 0;
+    for (uint32_t i = 0; i < n; i++)
+      if (i != quiet && i != also) assert_int_equal(submit(job, i, 3, 1000), BANYAN_OK);
+    settle(job);
+    for (uint32_t i = 0; i < n; i++) by_controller_check(job->members[i].controller, job->now + 500000000);
+    settle(job);
+    assert_int_equal(job->stalls, 0);
+    for (uint32_t i = 0; i < n; i++) by_controller_check(job->members[i].controller, job->now + 1000000000);
+    settle(job);
+    assert_int_equal(job->stalls, n > 1 && (n > 2 || quiet == also) ? 1 : 0);
+    if (job->stalls) {
+      assert_string_equal(job->stalled, "gradient 3");
+      uint32_t lacking = 0;
+      for (uint32_t k = 0; k < job->stall.n_ranges; k++) {
+        struct by_rank_range range = job->stall.ranges[k];
+        for (uint32_t r = range.first; r <= range.last; r++, lacking++) assert_true(r == quiet || r == also);
+      }
+      assert_int_equal(lacking, quiet == also ? 1 : 2);
+      assert_int_equal(job->stall.silent, 0);
+      if (quiet == also) assert_int_equal(job->stall.top, quiet);
+    }
+    assert_int_equal(submit(job, quiet, 3, 1000), BANYAN_OK); /* better late than never */
+    if (also != quiet) assert_int_equal(submit(job, also, 3, 1000), BANYAN_OK);
+    settle(job);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(job->members[i].state[3], STARTED);
+    free_job(job);
+  }
+}
+
+/* Controllers at the far end are gone: the root says how many have not answered. */
+static void test_silent(void **state) {
+  (void)state;
+  struct by_controller_config config = {.patience = 1000};
+  struct job *job = make_job(1, 3, STAR, &config);
+  uint32_t quiet = (job->root + 1) % 3, other = (job->root + 2) % 3;
+  assert_int_equal(submit(job, job->root, 0, 1000), BANYAN_OK);
+  assert_int_equal(submit(job, other, 0, 1000), BANYAN_OK);
+  settle(job);
+  by_controller_check(job->members[job->root].controller, 5000);
+  flush(job, job->root);
+  for (struct letter **lost = &job->queues[job->root][quiet]; *lost;) {
+    struct letter *next = (*lost)->next;
+    free(*lost);
+    *lost = next;
+    job->under_way--;
+  }
+  settle(job);
+  assert_int_equal(job->stalls, 0);
+  uint64_t until = by_controller_deadline(job->members[job->root].controller);
+  assert_true(until < UINT64_MAX);
+  by_controller_check(job->members[job->root].controller, 5000 + 1000000000);
+  assert_int_equal(job->stalls, 1);
+  assert_int_equal(job->stall.silent, 1);
+  free_job(job);
+}
+
+/* How much the root has to do, when all are ready at once: a letter from and to each child. And nothing is said when
+ * nobody has anything new. */
+static void test_letters(void **state) {
+  (void)state;
+  struct by_controller_config config = {0};
+  struct job *job = make_job(7, 40, RANDOM_TREE, &config);
+  uint32_t children = 0;
+  for (job->step = 0; job->step < 4; job->step++) {
+    for (uint32_t i = 0; i < job->n; i++) by_controller_step(job->members[i].controller, job->step);
+    for (uint32_t k = 0; k < 60; k++) job->submitted[k] = (1ull << job->n) - 1;
+    job->handled = 0;
+    for (uint32_t i = 0; i < job->n; i++)
+      for (uint32_t k = 0; k < 60; k++) assert_int_equal(submit(job, i, (k * 7 + i) % 60, 1000), BANYAN_OK);
+    /* leaves first, as they would wake each other */
+    settle(job);
+    if (job->step == 0) children = (uint32_t)job->handled;
+    for (uint32_t i = 0; i < job->n; i++) flush(job, i);
+    assert_int_equal(job->under_way, 0);
+  }
+  assert_true(children > 0);
+  for (uint32_t i = 0; i < job->n; i++) {
+    const struct by_controller_counters *counters = by_controller_counters(job->members[i].controller);
+    uint64_t before = counters->letters_up + counters->letters_down;
+    by_controller_check(job->members[i].controller, 1ull << 50);
+    flush(job, i);
+    assert_int_equal(counters->letters_up + counters->letters_down, before);
+  }
+  free_job(job);
+}
+
+/* Names that never come again do not fill the memory. */
+static void test_forgetting(void **state) {
+  (void)state;
+  struct by_controller_config config = {0};
+  struct job *job = make_job(11, 3, STAR, &config);
+  for (uint32_t i = 0; i < 3; i++) by_controller_step(job->members[i].controller, 0);
+  for (uint32_t round = 0; round < 20000; round++) {
+    char name[32];
+    if (round % 100 == 0)
+      for (uint32_t i = 0; i < 3; i++) by_controller_step(job->members[i].controller, 1 + round / 100);
+    snprintf(name, sizeof name, "gradient of step %u", round);
+    job->submitted[0] = 7;
+    for (uint32_t i = 0; i < 3; i++) {
+      job->members[i].state[0] = WAITS;
+      job->members[i].n_log = 0;
+      assert_ok(
+          by_controller_submit(job->members[i].controller, name, &usual_operation, 0, &job->members[i].state[0], 1));
+    }
+    settle(job);
+    assert_int_equal(job->members[0].state[0], STARTED);
+  }
+  for (uint32_t i = 0; i < 3; i++) {
+    assert_in_range(by_controller_known(job->members[i].controller), 1, 12000);
+    assert_in_range(by_controller_table(job->members[i].controller), 0, 100);
+  }
+  free_job(job);
+}
+
+static void test_misuse(void **state) {
+  (void)state;
+  struct by_controller_config config = {0};
+  struct job *job = make_job(3, 2, STAR, &config);
+  struct by_controller *c = job->members[0].controller;
+  char longest[BY_OPERATION_NAME + 2];
+  memset(longest, 'x', sizeof longest);
+  longest[sizeof longest - 1] = 0;
+  assert_int_equal(by_controller_submit(c, "", &usual_operation, 0, NULL, 0), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(by_controller_submit(c, "a\nb", &usual_operation, 0, NULL, 0), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(by_controller_submit(c, longest, &usual_operation, 0, NULL, 0), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(submit(job, 0, 1, 10), BANYAN_OK);
+  assert_int_equal(submit(job, 0, 1, 10), BANYAN_ERR_ARGUMENT);
+  assert_int_equal(submit(job, 0, 1, 11), BANYAN_ERR_ARGUMENT);
+  free_job(job);
+}
+
+/* Every prefix of a letter, and letters with a byte changed, are refused or make sense; none does harm. */
+static void test_letters_broken(void **state) {
+  (void)state;
+  uint64_t refused = 0;
+  for (int seed = 1; seed <= seeds(60); seed++) {
+    struct by_controller_config config = {0};
+    struct job *job = make_job((uint64_t)seed, 4, (enum shape)(seed % SHAPES), &config);
+    run_step(job, 0, 4, 1000);
+    for (uint32_t i = 0; i < job->n; i++)
+      for (uint32_t k = 0; k < 4; k++) {
+        job->submitted[k] = (1ull << job->n) - 1;
+        assert_int_equal(submit(job, i, k, 1000), BANYAN_OK);
+      }
+    for (uint32_t i = 0; i < job->n; i++) flush(job, i);
+    for (uint32_t i = 0; i < job->n; i++)
+      for (uint32_t k = 0; k < job->n; k++) {
+        struct letter *letter = job->queues[i][k];
+        if (!letter) continue;
+        for (size_t cut = 0; cut < letter->bytes; cut++)
+          refused += by_controller_take(job->members[k].controller, i, letter->data, cut) == BANYAN_ERR_PROTOCOL;
+        assert_true(by_controller_counters(job->members[k].controller)->malformed >= letter->bytes);
+      }
+    settle(job); /* what was cut has changed nothing */
+    for (uint32_t i = 0; i < job->n; i++)
+      for (uint32_t k = 0; k < 4; k++) assert_int_equal(job->members[i].state[k], STARTED);
+    free_job(job);
+  }
+  assert_true(refused > 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_steps),  cmocka_unit_test(test_mismatch),   cmocka_unit_test(test_order),
+      cmocka_unit_test(test_stall),  cmocka_unit_test(test_silent),     cmocka_unit_test(test_letters),
+      cmocka_unit_test(test_misuse), cmocka_unit_test(test_forgetting), cmocka_unit_test(test_letters_broken),
+  };
+  return cmocka_run_group_tests_name("negotiate", tests, NULL, NULL);
+}
