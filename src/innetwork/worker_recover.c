@@ -8,7 +8,8 @@
  *                      |         my term is nowhere, or in a full cell whose
  *                      |                sum got lost: send it again
  *                      |         terms have come past the switches, so cells
- *                      |                may never fill: send it past them too
+ *                      |                may never fill: send it past them too;
+ *                      |                so if all terms are somewhere on the way
  *                      |
  *                      +-- no reply, three times: send past the switches, and
  *                          without their stack, for the rest of the call
@@ -25,6 +26,8 @@ enum { FILLING = 1 }; /* a cell in a probe's record */
 
 static const double first_wait = 20e6, least_wait = 10e6, most_wait = 200e6, reorder = 1e6; /* ns */
 static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as dead */
+/* Terms may wait for each other in cells on different ways: who has waited so long does not rely on cells. */
+static const uint64_t torn_after = 3 * BY_SECOND;
 
 /* --- the list of deadlines: doubly linked, sorted; waits are alike, so the place is near its end --- */
 
@@ -207,6 +210,18 @@ static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment 
   return false;
 }
 
+/* Whether nobody's term is missing on this worker's way, though the sum is not done: some are in a cell and wait for
+ * others that went past it, while a switch was away. */
+static bool is_torn(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot) {
+  const struct by_probe *records = (const struct by_probe *)(const void *)(reply + 1);
+  uint32_t epoch = (uint32_t)(slot->number / w->config.slots);
+  uint64_t workers = reply->workers;
+  for (unsigned i = 0; i < w->config.hops; i++)
+    if (records[i].seen && records[i].granted && records[i].epoch == epoch && records[i].state == FILLING)
+      workers |= records[i].workers;
+  return workers == w->all;
+}
+
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
   struct slot *slot = &w->slots[reply->slot];
   slot->unanswered = 0;
@@ -215,8 +230,10 @@ void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, 
     return;
   }
   if (reply->workers >> w->config.rank & 1) return;
-  if (reply->flags & BY_FRAGMENT_ESCALATE)
+  if (reply->flags & BY_FRAGMENT_ESCALATE || is_torn(w, reply, slot))
     by_worker_escalate(w, slot, now);
+  else if (now > slot->sent + torn_after)
+    by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
   else if (!waits_in_a_cell(w, reply, slot))
     send_again(w, slot, now);
 }

@@ -406,6 +406,29 @@ static void hole_at_200_ms(struct trial *trial) {
   trial->net.at[1].hole = trial->net.now >= 200 * BY_MILLISECOND;
 }
 
+/* Which are killed, and started again 100 ms later. */
+static unsigned away;
+
+static void away_at_200_ms(struct trial *trial) {
+  bool gone = trial->net.now >= 200 * BY_MILLISECOND && trial->net.now < 300 * BY_MILLISECOND;
+  for (unsigned s = 0; s < trial->net.switches; s++) {
+    if (!(away >> s & 1) || trial->net.at[s].gone == gone) continue;
+    trial->net.at[s].gone = gone;
+    net_restart(&trial->net, s);
+  }
+}
+
+/* Terms that went past them meanwhile are elsewhere than those that come later, which wait for them in cells. */
+static void test_switches_that_come_back(void **state) {
+  struct by_worker_counters c;
+  for (away = 1; away < 8; away++) {
+    double seconds = long_sum((struct net_faults){0}, away_at_200_ms, 0, false, &c, NULL);
+    print_message("away %u: %.2f s; %d probes %d again %d escalated\n", away, seconds, (int)c.probes,
+                  (int)c.retransmitted, (int)c.escalated);
+    assert_true(seconds < 8);
+  }
+}
+
 static void test_switches_that_go(void **state) {
   struct by_worker_counters c;
   struct by_server_counters s;
@@ -485,6 +508,7 @@ int main(void) {
       cmocka_unit_test(test_goodput),
       cmocka_unit_test(test_straggler),
       cmocka_unit_test(test_switches_that_go),
+      cmocka_unit_test(test_switches_that_come_back),
       cmocka_unit_test(test_mismatch),
       cmocka_unit_test(test_silent_server),
   };
