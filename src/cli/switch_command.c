@@ -168,6 +168,7 @@ static enum banyan_status work(struct session *s) {
   running = s->loop;
   sigaction(SIGTERM, &action, NULL);
   sigaction(SIGINT, &action, NULL);
+  signal(SIGPIPE, SIG_IGN); /* who read what we say may be gone */
   say_ready(s);
   return by_loop_run(s->loop);
 }

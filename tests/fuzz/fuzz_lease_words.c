@@ -1,0 +1,47 @@
+/* Control lines of switches, requests (first byte even) and replies: what can be read says the same when it is printed
+ * and read again. */
+#include <stdint.h>
+#include <string.h>
+
+#include "lease_words.h"
+
+#undef NDEBUG
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_request(const char *line, size_t length) {
+  struct by_lease_request request, again;
+  struct by_text text;
+  if (by_lease_read_request(line, length, &request) != BANYAN_OK) return;
+  by_text_init(&text);
+  by_lease_print_request(&request, &text);
+  assert(!memchr(by_text_get(&text), '\n', text.length));
+  assert(by_lease_read_request(by_text_get(&text), text.length, &again) == BANYAN_OK);
+  assert(again.deed == request.deed && !strcmp(again.holder, request.holder));
+  assert(by_wish_same(&again.wish, &request.wish));
+  by_text_fini(&text);
+}
+
+static void read_reply(const char *line, size_t length) {
+  struct by_lease_reply reply, again;
+  struct by_text text;
+  if (by_lease_read_reply(line, length, &reply) != BANYAN_OK) return;
+  by_text_init(&text);
+  by_lease_print_reply(&reply, &text);
+  assert(!memchr(by_text_get(&text), '\n', text.length));
+  assert(by_lease_read_reply(by_text_get(&text), text.length, &again) == BANYAN_OK);
+  assert(again.deed == reply.deed && again.well == reply.well && again.job == reply.job && again.key == reply.key);
+  assert(again.taken == reply.taken && !strcmp(again.text, reply.text));
+  assert(again.granted.n_below == reply.granted.n_below && again.granted.slots == reply.granted.slots);
+  by_text_fini(&text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size == 0) return 0;
+  if (data[0] % 2)
+    read_reply((const char *)data + 1, size - 1);
+  else
+    read_request((const char *)data + 1, size - 1);
+  return 0;
+}

@@ -1,0 +1,546 @@
+/* `banyan switch`, of the kind that the argument says, between hosts with the real ends of trees: three workers, and a
+ * server. Sums go through it; it is killed and started again while they do; jobs share its cells, get none, and
+ * send what they must not. Skips where namespaces, or switches of this kind, cannot be made. */
+#include <linux/bpf.h>
+#include <linux/if_link.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "check.h"
+#include "server.h"
+#include "switch_client.h"
+#include "udp.h"
+#include "user_hosts.h"
+
+enum { WORKERS = 3, SERVER = 3, HOSTS = 4, LINES = 22, COUNT = 200000, LONG = 40 * COUNT, PATIENCE = 60 };
+
+static const char *kind;
+static char path[64]; /* of its socket */
+static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
+
+/* What the client says of one job. */
+struct said {
+  unsigned granted, lost;
+  enum by_wish_lost why;
+  struct by_granted what;
+  char text[400];
+};
+
+struct scene {
+  int hosts[HOSTS];
+  struct by_udp *sockets[HOSTS];
+  struct by_address addresses[HOSTS];
+  pid_t process;
+  struct by_loop *loop;
+  struct by_switch_client *client;
+  struct said said[4]; /* by job */
+};
+
+/* A job's ends. */
+struct tree {
+  struct scene *scene;
+  uint16_t job;
+  struct by_server *server;
+  struct by_udp_peer *peers[WORKERS];
+  struct by_fabric *fabrics[WORKERS];
+  float *values[WORKERS];
+  uint32_t numbers[WORKERS];
+  size_t n;
+};
+
+/* ---- hosts */
+
+/* Without a program there, a veth drops what XDP sends it. Lives as long as this process. */
+static bool let_pass(int host, uint32_t i) {
+  const struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS},
+                                  {.code = BPF_JMP | BPF_EXIT}};
+  union bpf_attr load = {
+      .prog_type = BPF_PROG_TYPE_XDP, .insns = (uintptr_t)code, .insn_cnt = 2, .license = (uintptr_t) "Apache-2.0"};
+  char interface[8];
+  int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+  int program = (int)syscall(SYS_bpf, BPF_PROG_LOAD, &load, sizeof load), link = -1;
+  snprintf(interface, sizeof interface, "q%u", i);
+  if (here < 0 || setns(host, CLONE_NEWNET)) return false;
+  union bpf_attr attach = {.link_create = {.prog_fd = (uint32_t)program,
+                                           .target_ifindex = if_nametoindex(interface),
+                                           .attach_type = BPF_XDP,
+                                           .flags = XDP_FLAGS_DRV_MODE}};
+  if (program >= 0) link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attach, sizeof attach);
+  if (setns(here, CLONE_NEWNET)) abort();
+  close(here);
+  return link >= 0;
+}
+
+static bool open_socket(struct scene *scene, uint32_t i) {
+  char address[32];
+  int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+  snprintf(address, sizeof address, "10.7.%u.2", i);
+  assert_ok(by_address_parse_host(address, BY_FRAGMENT_PORT, &scene->addresses[i]));
+  if (here < 0 || setns(scene->hosts[i], CLONE_NEWNET)) return false;
+  enum banyan_status status = by_udp_create(BY_FRAGMENT_PORT, false, &scene->sockets[i]);
+  if (setns(here, CLONE_NEWNET)) abort();
+  close(here);
+  return status == BANYAN_OK;
+}
+
+/* The XDP switch has to find the server by itself. */
+static bool set_scene(struct scene *scene) {
+  if (!become_switch()) return false;
+  for (uint32_t i = 0; i < HOSTS; i++) {
+    if ((scene->hosts[i] = make_host(i)) < 0 || !open_socket(scene, i)) return false;
+    if (!strcmp(kind, "--xdp") && !let_pass(scene->hosts[i], i)) return false;
+  }
+  return shell("ip neigh del 10.7.3.2 dev p3");
+}
+
+/* ---- the switch */
+
+static void run_switch(int err, const char *cells, const char *control, const char *address) {
+  const char *ports = "p0,p1,p2,p3";
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (dup2(err, STDERR_FILENO) >= 0)
+    execl(getenv("BANYAN"), "banyan", "switch", kind, ports, "--cells", cells, "--control", control, "--control",
+          address, (char *)NULL);
+  _exit(127);
+}
+
+/* Its first line says that it is ready, or why not. */
+static pid_t start_switch(const char *cells, const char *control, const char *address, char *line, size_t room) {
+  int pipe_fd[2];
+  assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
+  pid_t process = fork();
+  if (process == 0) run_switch(pipe_fd[1], cells, control, address);
+  close(pipe_fd[1]);
+  FILE *err = fdopen(pipe_fd[0], "r");
+  assert_non_null(err);
+  if (!fgets(line, (int)room, err)) line[0] = 0;
+  (void)fclose(err); /* it says nothing more */
+  return process;
+}
+
+static void stop_switch(pid_t process, int signal_number) {
+  int status;
+  assert_int_equal(kill(process, signal_number), 0);
+  assert_int_equal(waitpid(process, &status, 0), process);
+  if (signal_number == SIGTERM) assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void switch_on(struct scene *scene, const char *cells) {
+  char line[600];
+  scene->process = start_switch(cells, path, "127.0.0.1", line, sizeof line);
+  if (!strstr(line, ": ready: ")) fail_msg("no switch: %s", line);
+}
+
+/* A counter of its status. */
+static long long counted(const char *what) {
+  static char text[1 << 16], name[64];
+  char command[400];
+  snprintf(command, sizeof command, "\"$BANYAN\" status --json %s", path);
+  FILE *status = popen(command, "r"); /* NOLINT: ours */
+  assert_non_null(status);
+  size_t n = fread(text, 1, sizeof text - 1, status);
+  assert_int_equal(pclose(status), 0);
+  text[n] = 0;
+  snprintf(name, sizeof name, "\"%s\":", what);
+  const char *at = strstr(text, name);
+  assert_non_null(at);
+  return strtoll(at + strlen(name), NULL, 10);
+}
+
+/* ---- wishes */
+
+static void granted(void *context, uint16_t job, const struct by_granted *what) {
+  struct said *said = &((struct scene *)context)->said[job];
+  said->granted++;
+  said->what = *what;
+}
+
+static void lost(void *context, uint16_t job, enum by_wish_lost why, const char *text) {
+  struct said *said = &((struct scene *)context)->said[job];
+  said->lost++;
+  said->why = why;
+  snprintf(said->text, sizeof said->text, "%s", text);
+}
+
+static struct by_udp_end end_of(const struct by_address *address) {
+  const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&address->storage;
+  return (struct by_udp_end){in->sin_addr.s_addr, in->sin_port};
+}
+
+static struct by_wish wish_of(const struct scene *scene, uint16_t job, uint32_t slots) {
+  struct by_wish wish = {.job = job,
+                         .key = (uint16_t)(job + 100),
+                         .slots = slots,
+                         .up = "p3",
+                         .server = end_of(&scene->addresses[SERVER]),
+                         .n_below = WORKERS,
+                         .n_workers = WORKERS};
+  for (unsigned i = 0; i < WORKERS; i++) {
+    wish.below[i] = (struct by_wish_below){.first = i, .n = 1};
+    snprintf(wish.below[i].interface, sizeof wish.below[i].interface, "p%u", i);
+    wish.workers[i] = end_of(&scene->addresses[i]);
+  }
+  return wish;
+}
+
+static void make_client(struct scene *scene, const char *text, struct by_switch_client **out) {
+  struct by_key key;
+  struct by_switch_client_options options = {
+      .loop = scene->loop, .name = "s", .key = &key, .granted = granted, .lost = lost, .context = scene};
+  assert_ok(by_key_derive(text, &key));
+  assert_ok(by_address_parse_host("127.0.0.1", BY_SWITCH_CONTROL_PORT, &options.address));
+  assert_ok(by_switch_client_create(&options, out));
+}
+
+static void run_until(struct scene *scene, const unsigned *counter, unsigned wanted) {
+  uint64_t end = by_loop_now(scene->loop) + PATIENCE * BY_SECOND;
+  while (*counter < wanted && by_loop_now(scene->loop) < end)
+    assert_ok(by_loop_run_once(scene->loop, 10 * BY_MILLISECOND));
+  assert_true(*counter >= wanted);
+}
+
+/* The job's cells: as many as these. */
+static void wish(struct scene *scene, uint16_t job, uint32_t slots, uint32_t got) {
+  struct by_wish wish = wish_of(scene, job, slots);
+  assert_ok(by_switch_client_want(scene->client, &wish));
+  run_until(scene, &scene->said[job].granted, 1);
+  assert_int_equal(scene->said[job].what.slots, got);
+  assert_true(by_switch_client_has(scene->client, job));
+}
+
+/* ---- sums */
+
+static void to_server(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
+  struct tree *tree = context;
+  by_server_take(tree->server, packet, bytes);
+}
+
+static void from_server(void *context, const struct by_fragment *packet, int to) {
+  struct tree *tree = context;
+  by_udp_send(tree->peers[to == BY_SERVER_ALL ? 0 : to], packet);
+}
+
+static void make_server(struct tree *tree, const struct by_granted *cells, unsigned slots) {
+  struct scene *scene = tree->scene;
+  struct by_server_way ways[WORKERS] = {{0}};
+  struct by_server_config config = {.job = tree->job,
+                                    .key = (uint16_t)(tree->job + 100),
+                                    .workers = WORKERS,
+                                    .slots = slots,
+                                    .lines = LINES,
+                                    .multicast = true,
+                                    .secret = secret,
+                                    .secret_bytes = sizeof secret,
+                                    .ways = ways,
+                                    .emit = from_server,
+                                    .context = tree};
+  for (unsigned w = 0; w < WORKERS; w++) {
+    ways[w].hops = 1;
+    ways[w].stack[0] = (struct by_hop){.port = cells->below[w], .workers = cells->slots ? WORKERS : 0};
+    assert_ok(by_udp_peer_create(scene->sockets[SERVER], &scene->addresses[w], &tree->peers[w]));
+  }
+  assert_ok(by_server_create(&config, &tree->server));
+  assert_ok(by_udp_listen(scene->sockets[SERVER], tree->job, to_server, tree));
+}
+
+static float value(const struct tree *tree, unsigned worker, size_t i) {
+  return (float)(i % 1021 + 10 * worker + tree->job);
+}
+
+static void make_tree(struct scene *scene, uint16_t job, unsigned slots, struct tree *tree) {
+  const struct by_granted *cells = &scene->said[job].what;
+  *tree = (struct tree){.scene = scene, .job = job};
+  make_server(tree, cells, slots);
+  for (unsigned w = 0; w < WORKERS; w++) {
+    struct by_worker_config worker = {.job = job,
+                                      .key = (uint16_t)(job + 100),
+                                      .rank = w,
+                                      .workers = WORKERS,
+                                      .slots = slots,
+                                      .lines = LINES,
+                                      .hops = 1,
+                                      .stack = {{.port = cells->up, .workers = cells->slots ? WORKERS : 0}},
+                                      .patience = PATIENCE * BY_SECOND};
+    memcpy(worker.secret, secret, sizeof secret);
+    assert_ok(by_udp_fabric_create(scene->sockets[w], &scene->addresses[SERVER], &worker, &by_clock_system,
+                                   &tree->fabrics[w]));
+    tree->values[w] = malloc(LONG * sizeof(float));
+  }
+}
+
+static void end_tree(struct tree *tree) {
+  for (unsigned w = 0; w < WORKERS; w++) {
+    tree->fabrics[w]->ops->destroy(tree->fabrics[w]);
+    by_udp_peer_destroy(tree->peers[w]);
+    free(tree->values[w]);
+  }
+  by_udp_forget(tree->scene->sockets[SERVER], tree->job);
+  by_server_destroy(tree->server);
+}
+
+static void begin_sum(struct tree *tree, size_t n) {
+  struct by_frame stamp = {.dtype_op = BANYAN_FLOAT32 << 4 | BANYAN_SUM};
+  tree->n = n;
+  for (unsigned w = 0; w < WORKERS; w++) {
+    struct by_fabric *fabric = tree->fabrics[w];
+    for (size_t i = 0; i < n; i++) tree->values[w][i] = value(tree, w, i);
+    assert_true(
+        fabric->ops->begin(fabric, &stamp, tree->values[w], tree->values[w], n * sizeof(float), &tree->numbers[w]));
+    fabric->ops->advance(fabric, tree->numbers[w], n * sizeof(float));
+  }
+}
+
+/* One round of everything. How many bytes the worker that is last has. */
+static uint64_t move(struct tree *tree, bool done[WORKERS]) {
+  uint64_t least = UINT64_MAX;
+  for (unsigned w = 0; w < WORKERS; w++) {
+    struct by_fabric *fabric = tree->fabrics[w];
+    (void)fabric->ops->progress(fabric);
+    if (fabric->status != BANYAN_OK) fail_msg("worker %u: %s", w, fabric->error);
+    uint64_t bytes = done[w] ? tree->n * sizeof(float) : fabric->ops->done(fabric, tree->numbers[w]);
+    done[w] = bytes == tree->n * sizeof(float);
+    if (bytes < least) least = bytes;
+  }
+  (void)by_udp_progress(tree->scene->sockets[SERVER], 0);
+  assert_ok(by_loop_run_once(tree->scene->loop, 0));
+  return least;
+}
+
+static void check_sum(const struct tree *tree) {
+  for (unsigned w = 0; w < WORKERS; w++)
+    for (size_t i = 0; i < tree->n; i++) {
+      float wanted = value(tree, 0, i) + value(tree, 1, i) + value(tree, 2, i);
+      if (tree->values[w][i] != wanted)
+        fail_msg("job %u, worker %u, element %zu: %g instead of %g", tree->job, w, i, (double)tree->values[w][i],
+                 (double)wanted);
+    }
+}
+
+/* Of several jobs at once; in the middle of the first one's `meddle`, if there is one. */
+static void sum(struct tree *const *trees, int n, size_t count, void (*meddle)(struct scene *scene)) {
+  bool done[4][WORKERS] = {{false}}, all = false;
+  uint64_t end = by_clock_now(&by_clock_system) + PATIENCE * BY_SECOND, bytes = count * sizeof(float);
+  for (int t = 0; t < n; t++) begin_sum(trees[t], count);
+  while (!all) {
+    all = true;
+    for (int t = 0; t < n; t++) {
+      uint64_t least = move(trees[t], done[t]);
+      all = all && least == bytes;
+      if (t || !meddle || least < bytes / 4) continue;
+      meddle(trees[0]->scene);
+      meddle = NULL;
+    }
+    if (by_clock_now(&by_clock_system) > end) fail_msg("no sum within %d s", PATIENCE);
+  }
+  assert_null(meddle);
+  for (int t = 0; t < n; t++) check_sum(trees[t]);
+}
+
+/* ---- tests */
+
+static void begin(struct scene *scene, const char *cells) {
+  *scene = (struct scene){0};
+  if (!set_scene(scene)) {
+    print_message("skipped: no namespaces, veth, routing rules or XDP here (run as root, with iproute2)\n");
+    skip();
+  }
+  switch_on(scene, cells);
+  assert_ok(by_loop_create(&by_clock_system, &scene->loop));
+  make_client(scene, "of all jobs", &scene->client);
+}
+
+static void end(struct scene *scene) {
+  by_switch_client_destroy(scene->client);
+  by_loop_destroy(scene->loop);
+  stop_switch(scene->process, SIGTERM);
+  assert_true(shell("! ip link show p0 | grep -q xdp && ! ip link show | grep -q banyan"));
+  for (int i = 0; i < HOSTS; i++) {
+    by_udp_destroy(scene->sockets[i]);
+    close(scene->hosts[i]);
+  }
+}
+
+static void test_one_job(void **state) {
+  (void)state;
+  struct scene scene;
+  struct tree tree;
+  begin(&scene, "100");
+  wish(&scene, 1, 64, 64);
+  make_tree(&scene, 1, 64, &tree);
+  sum((struct tree *[]){&tree}, 1, COUNT, NULL);
+  const struct by_server_counters *at_server = by_server_counters(tree.server);
+  assert_true(at_server->merged > 0 && at_server->unmerged * 10 < at_server->merged);
+  assert_int_equal(counted("used"), 64);
+  assert_true(counted("completed") * 10 > (long long)at_server->merged * 9);
+  assert_int_equal(scene.said[1].lost, 0);
+  by_switch_client_drop(scene.client, 1);
+  for (int i = 0; i < PATIENCE * 10 && counted("used"); i++) usleep(100000);
+  assert_int_equal(counted("used"), 0);
+  end_tree(&tree);
+  end(&scene);
+}
+
+static void kill_and_start(struct scene *scene) {
+  stop_switch(scene->process, SIGKILL);
+  switch_on(scene, "100");
+}
+
+static void test_killed(void **state) {
+  (void)state;
+  struct scene scene;
+  struct tree tree;
+  begin(&scene, "100");
+  wish(&scene, 1, 64, 64);
+  make_tree(&scene, 1, 64, &tree);
+  sum((struct tree *[]){&tree}, 1, LONG, kill_and_start);
+  run_until(&scene, &scene.said[1].granted, 2);
+  assert_int_equal(scene.said[1].lost, 1);
+  assert_int_equal(scene.said[1].why, BY_WISH_SILENT);
+  long long before = counted("completed");
+  sum((struct tree *[]){&tree}, 1, COUNT, NULL);
+  assert_true(counted("completed") > before);
+  end_tree(&tree);
+  end(&scene);
+}
+
+/* One has what it wants, one what is left, one nothing; all have their sums. */
+static void test_shared(void **state) {
+  (void)state;
+  struct scene scene;
+  struct tree trees[3];
+  begin(&scene, "100");
+  wish(&scene, 1, 64, 64);
+  wish(&scene, 2, 64, 36);
+  wish(&scene, 3, 64, 0);
+  for (uint16_t i = 0; i < 3; i++) make_tree(&scene, (uint16_t)(i + 1), 64, &trees[i]);
+  sum((struct tree *[]){&trees[0], &trees[1], &trees[2]}, 3, COUNT, NULL);
+  assert_true(by_server_counters(trees[0].server)->merged > 0);
+  assert_true(by_server_counters(trees[1].server)->merged > 0);
+  assert_int_equal(by_server_counters(trees[2].server)->merged, 0);
+  assert_int_equal(counted("used"), 100);
+  for (int i = 0; i < 3; i++) end_tree(&trees[i]);
+  end(&scene);
+}
+
+/* From that host, in this job's name. */
+static void forge(struct scene *scene, int from, uint16_t job, uint16_t key, uint16_t rank) {
+  struct {
+    struct by_fragment head;
+    unsigned char payload[BY_FRAGMENT_LINE];
+  } packet = {0};
+  struct by_udp_peer *peer;
+  by_fragment_begin(&packet.head, BY_FRAGMENT_UP, rank);
+  packet.head.job = job;
+  packet.head.key = key;
+  packet.head.dtype = BY_FRAGMENT_PAIRS;
+  packet.head.lines = 1;
+  assert_true(by_fragment_push(&packet.head, scene->said[1].what.up, WORKERS));
+  by_fragment_seal(&packet.head);
+  assert_ok(by_udp_peer_create(scene->sockets[from], &scene->addresses[from == SERVER ? 0 : SERVER], &peer));
+  for (int i = 0; i < 10; i++) by_udp_send(peer, &packet.head);
+  assert_true(by_udp_flush(scene->sockets[from]));
+  by_udp_peer_destroy(peer);
+}
+
+static void forge_all(struct scene *scene) {
+  forge(scene, 0, 1, 7, 0);        /* the wrong key */
+  forge(scene, SERVER, 1, 101, 1); /* from a port above */
+  forge(scene, 1, 2, 102, 1);      /* a job without grant */
+}
+
+static void test_forged(void **state) {
+  (void)state;
+  struct scene scene;
+  struct tree tree;
+  begin(&scene, "100");
+  wish(&scene, 1, 64, 64);
+  make_tree(&scene, 1, 64, &tree);
+  sum((struct tree *[]){&tree}, 1, COUNT, forge_all);
+  assert_int_equal(counted("wrong_key"), 10);
+  assert_int_equal(counted("wrong_port"), 10);
+  assert_true(counted("no_grant") >= 10);
+  end_tree(&tree);
+  end(&scene);
+}
+
+/* Another's job, a port that is not there, an address that nobody has, another's secret. */
+static void test_refused(void **state) {
+  (void)state;
+  struct scene scene;
+  struct by_switch_client *other;
+  begin(&scene, "100");
+  wish(&scene, 1, 64, 64);
+  make_client(&scene, "of all jobs", &other);
+  struct by_wish taken = wish_of(&scene, 1, 64), nowhere = wish_of(&scene, 2, 64), nobody = wish_of(&scene, 3, 64);
+  strcpy(nowhere.up, "p9");
+  nobody.server.address = inet_addr("10.7.3.99");
+  assert_ok(by_switch_client_want(other, &taken));
+  run_until(&scene, &scene.said[1].lost, 1);
+  assert_int_equal(scene.said[1].why, BY_WISH_TAKEN);
+  assert_false(by_switch_client_has(other, 1));
+  assert_ok(by_switch_client_want(other, &nowhere));
+  run_until(&scene, &scene.said[2].lost, 1);
+  assert_int_equal(scene.said[2].why, BY_WISH_REFUSED);
+  assert_non_null(strstr(scene.said[2].text, "no port p9 here, there are p0, p1, p2, p3"));
+  if (!strcmp(kind, "--xdp")) { /* else the kernel will find out */
+    assert_ok(by_switch_client_want(other, &nobody));
+    run_until(&scene, &scene.said[3].lost, 1);
+    assert_non_null(strstr(scene.said[3].text, "nobody answers for 10.7.3.99:7612 by p3"));
+    by_switch_client_drop(other, 3);
+    for (int i = 0; i < PATIENCE * 10 && counted("used") != 64; i++) usleep(100000);
+    assert_int_equal(counted("used"), 64);
+  }
+  by_switch_client_destroy(other);
+  make_client(&scene, "of nobody", &other);
+  scene.said[2] = (struct said){0};
+  assert_ok(by_switch_client_want(other, &nowhere));
+  run_until(&scene, &scene.said[2].lost, 1);
+  assert_int_equal(scene.said[2].why, BY_WISH_SILENT);
+  assert_non_null(strstr(scene.said[2].text, "switch s (127.0.0.1:7613): "));
+  by_switch_client_destroy(other);
+  end(&scene);
+}
+
+static void expect_no_second(const char *control, const char *address, const char *why) {
+  char line[600];
+  int status;
+  pid_t second = start_switch("10", control, address, line, sizeof line);
+  assert_int_equal(waitpid(second, &status, 0), second);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+  if (!strstr(line, why)) fail_msg("says \"%s\" instead of \"%s\"", line, why);
+}
+
+/* Neither where the first is asked nor on its interfaces; and the first goes on. */
+static void test_second_switch(void **state) {
+  (void)state;
+  struct scene scene;
+  struct tree tree;
+  char other[80];
+  begin(&scene, "100");
+  snprintf(other, sizeof other, "%s2", path);
+  expect_no_second(path, "127.0.0.2", "one runs here already");
+  expect_no_second(other, "127.0.0.1", "cannot listen on 127.0.0.1 port 7613");
+  expect_no_second(other, "127.0.0.2",
+                   strcmp(kind, "--xdp") ? "another switch of this kind runs here" : "p0 has an XDP program already");
+  wish(&scene, 1, 64, 64);
+  make_tree(&scene, 1, 64, &tree);
+  sum((struct tree *[]){&tree}, 1, COUNT, NULL);
+  end_tree(&tree);
+  end(&scene);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_job), cmocka_unit_test(test_killed),
+                                     cmocka_unit_test(test_shared),  cmocka_unit_test(test_forged),
+                                     cmocka_unit_test(test_refused), cmocka_unit_test(test_second_switch)};
+  if (argc != 2 || !getenv("BANYAN")) return 2;
+  kind = argv[1];
+  snprintf(path, sizeof path, "/tmp/banyan-switch-%d/sock", (int)getpid());
+  setenv("BANYAN_SWITCH_KEY", "of all jobs", 1);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+/* What jobs have at a switch, over a data plane that only notes what it is told, with a clock that is moved by hand. */
+#include "leases.h"
+
+#include <string.h>
+
+#include "check.h"
+
+enum { CELLS = 100, OWNERS = 3 };
+
+static uint64_t hand_time = 1;
+
+static uint64_t read_hand(void *context) {
+  return hand_time;
+}
+
+static const struct by_clock hand_clock = {read_hand, NULL};
+
+/* The plane: what it has last been told of each job. */
+struct noted {
+  struct by_grant grants[1000]; /* by job; key 0: none */
+  uint32_t cleared, members[BY_PLANE_GROUPS];
+};
+
+static enum banyan_status note_clear(void *self, uint32_t base, uint32_t count) {
+  ((struct noted *)self)->cleared += count;
+  return BANYAN_OK;
+}
+
+static enum banyan_status note_grant(void *self, const struct by_grant *grant) {
+  ((struct noted *)self)->grants[grant->job] = *grant;
+  return BANYAN_OK;
+}
+
+static enum banyan_status note_revoke(void *self, uint16_t job) {
+  struct by_grant *grant = &((struct noted *)self)->grants[job];
+  assert_int_not_equal(grant->key, 0);
+  grant->key = 0;
+  return BANYAN_OK;
+}
+
+static enum banyan_status note_group(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n) {
+  ((struct noted *)self)->members[group] = n;
+  return BANYAN_OK;
+}
+
+static const struct by_plane_ops ops = {
+    .name = "noted", .clear = note_clear, .grant = note_grant, .revoke = note_revoke, .set_group = note_group};
+
+struct bench {
+  struct noted noted;
+  struct by_plane plane;
+  struct by_loop *loop;
+  struct by_leases *leases;
+};
+
+/* What an owner was told last. */
+struct owner {
+  unsigned answers;
+  struct by_lease_reply reply;
+};
+
+static struct owner owners[OWNERS];
+
+static void note_answer(void *owner, const struct by_lease_reply *reply) {
+  struct owner *to = owner;
+  to->answers++;
+  to->reply = *reply;
+}
+
+static void begin(struct bench *bench) {
+  static const char *const ports[] = {"lo"};
+  *bench = (struct bench){.plane = {&ops, &bench->noted}};
+  memset(owners, 0, sizeof owners);
+  assert_ok(by_loop_create(&hand_clock, &bench->loop));
+  struct by_leases_options options = {
+      .loop = bench->loop, .plane = &bench->plane, .cells = CELLS, .n_ports = 1, .ports = ports, .answer = note_answer};
+  assert_ok(by_leases_create(&options, &bench->leases));
+}
+
+static void end(struct bench *bench) {
+  by_leases_destroy(bench->leases);
+  by_loop_destroy(bench->loop);
+}
+
+static void pass(struct bench *bench, uint64_t seconds) {
+  hand_time += seconds * BY_SECOND;
+  assert_ok(by_loop_run_once(bench->loop, 0));
+}
+
+static struct by_lease_request request_of(const char *holder, uint16_t job, uint16_t key, uint32_t slots) {
+  struct by_lease_request request = {.deed = BY_LEASE_GRANT};
+  strcpy(request.holder, holder);
+  request.wish = (struct by_wish){.job = job,
+                                  .key = key,
+                                  .place = 3,
+                                  .slots = slots,
+                                  .up = "lo",
+                                  .server = {1, 1},
+                                  .n_below = 2,
+                                  .n_workers = 3,
+                                  .below = {{"lo", false, 0, 1}, {"lo", true, 1, 2}},
+                                  .workers = {{2, 1}, {3, 1}, {4, 1}}};
+  return request;
+}
+
+/* What the owner is answered. */
+static const struct by_lease_reply *ask(struct bench *bench, int owner, const struct by_lease_request *request) {
+  unsigned before = owners[owner].answers;
+  if (request->deed == BY_LEASE_GRANT)
+    by_leases_grant(bench->leases, request, &owners[owner]);
+  else
+    by_leases_revoke(bench->leases, request, &owners[owner]);
+  assert_int_equal(owners[owner].answers, before + 1);
+  assert_int_equal(owners[owner].reply.job, request->wish.job);
+  return &owners[owner].reply;
+}
+
+static const struct by_lease_reply *grant(struct bench *bench, int owner, const char *holder, uint16_t job,
+                                          uint16_t key, uint32_t slots) {
+  struct by_lease_request request = request_of(holder, job, key, slots);
+  return ask(bench, owner, &request);
+}
+
+static const struct by_lease_reply *revoke(struct bench *bench, int owner, const char *holder, uint16_t job) {
+  struct by_lease_request request = request_of(holder, job, 0, 0);
+  request.deed = BY_LEASE_REVOKE;
+  return ask(bench, owner, &request);
+}
+
+static void test_grants(void **state) {
+  (void)state;
+  struct bench bench;
+  begin(&bench);
+  const struct by_lease_reply *reply = grant(&bench, 0, "a", 7, 5, 60);
+  assert_true(reply->well && reply->key == 5 && reply->granted.slots == 60);
+  const struct by_grant *plane = &bench.noted.grants[7];
+  assert_true(plane->key == 5 && plane->count == 60 && plane->place == 3 && plane->above == 1 && plane->below == 1);
+  assert_int_equal(bench.noted.cleared, 60);
+  assert_int_equal(bench.noted.members[plane->group], 2);
+  reply = grant(&bench, 0, "a", 8, 5, 60); /* what is left */
+  assert_true(reply->well && reply->granted.slots == 40);
+  assert_int_not_equal(bench.noted.grants[8].group, plane->group);
+  reply = grant(&bench, 0, "a", 9, 5, 60); /* nothing is */
+  assert_true(reply->well && reply->granted.slots == 0);
+  reply = grant(&bench, 0, "a", 7, 5, 60); /* again */
+  assert_true(reply->well && reply->granted.slots == 60);
+  assert_int_equal(bench.noted.cleared, 100);
+  reply = grant(&bench, 0, "a", 7, 5, 50); /* something else under the same key */
+  assert_false(reply->well || reply->taken);
+  reply = grant(&bench, 0, "a", 7, 6, 50); /* under another */
+  assert_true(reply->well && reply->granted.slots == 50);
+  assert_int_equal(bench.noted.grants[7].key, 6);
+  end(&bench);
+}
+
+static void test_others(void **state) {
+  (void)state;
+  struct bench bench;
+  begin(&bench);
+  assert_true(grant(&bench, 0, "a", 7, 5, 60)->well);
+  assert_true(grant(&bench, 1, "b", 7, 5, 60)->taken);
+  assert_true(revoke(&bench, 1, "b", 7)->taken);
+  assert_int_equal(bench.noted.grants[7].key, 5);
+  assert_true(revoke(&bench, 0, "a", 7)->well);
+  assert_int_equal(bench.noted.grants[7].key, 0);
+  assert_false(revoke(&bench, 0, "a", 7)->well);
+  assert_true(grant(&bench, 1, "b", 7, 5, 100)->well);
+  assert_int_equal(owners[1].reply.granted.slots, 100);
+  end(&bench);
+}
+
+static void test_lapse(void **state) {
+  (void)state;
+  struct bench bench;
+  begin(&bench);
+  assert_true(grant(&bench, 0, "a", 7, 5, 60)->well);
+  assert_true(grant(&bench, 0, "a", 8, 5, 10)->well);
+  pass(&bench, 1000); /* while it is there */
+  by_leases_leave(bench.leases, &owners[0]);
+  pass(&bench, BY_LEASE_SECONDS - 1);
+  assert_true(grant(&bench, 1, "b", 7, 5, 60)->taken);
+  assert_true(grant(&bench, 2, "a", 8, 5, 10)->well); /* it has come back, for one of them */
+  assert_int_equal(bench.noted.cleared, 70);
+  pass(&bench, 2);
+  assert_int_equal(bench.noted.grants[7].key, 0);
+  assert_int_equal(bench.noted.grants[8].key, 5);
+  assert_true(grant(&bench, 1, "b", 7, 9, 90)->well);
+  assert_int_equal(owners[1].reply.granted.slots, 60); /* the other's are in between */
+  by_leases_leave(bench.leases, &owners[0]);           /* no longer anybody's */
+  pass(&bench, 1000);
+  assert_int_equal(bench.noted.grants[7].key, 9);
+  assert_int_equal(bench.noted.grants[8].key, 5);
+  end(&bench);
+}
+
+static void test_no_port(void **state) {
+  (void)state;
+  struct bench bench;
+  begin(&bench);
+  struct by_lease_request request = request_of("a", 7, 5, 60);
+  strcpy(request.wish.below[1].interface, "eth77");
+  const struct by_lease_reply *reply = ask(&bench, 0, &request);
+  assert_false(reply->well || reply->taken);
+  assert_non_null(strstr(reply->text, "no port eth77 here, there are lo"));
+  assert_true(grant(&bench, 0, "a", 7, 5, CELLS)->well);
+  assert_int_equal(owners[0].reply.granted.slots, CELLS);
+  end(&bench);
+}
+
+/* As many as there are groups, and then no more. */
+static void test_too_many(void **state) {
+  (void)state;
+  struct bench bench;
+  begin(&bench);
+  struct by_text text;
+  for (uint16_t job = 0; job < BY_PLANE_GROUPS; job++) assert_true(grant(&bench, 0, "a", job, 5, 0)->well);
+  assert_false(grant(&bench, 0, "a", 999, 5, 0)->well);
+  assert_non_null(strstr(owners[0].reply.text, "256 jobs already"));
+  assert_true(grant(&bench, 0, "a", 9, 6, 0)->well);
+  by_text_init(&text);
+  by_leases_print(bench.leases, &text);
+  assert_non_null(strstr(by_text_get(&text), "\"job\": 255, \"key\": 5, \"place\": 3, \"wanted\": 0, \"cells\": 0"));
+  by_text_fini(&text);
+  end(&bench);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_grants), cmocka_unit_test(test_others),
+                                     cmocka_unit_test(test_lapse), cmocka_unit_test(test_no_port),
+                                     cmocka_unit_test(test_too_many)};
+  return cmocka_run_group_tests_name("leases", tests, NULL, NULL);
+}

@@ -1,0 +1,306 @@
+/* A switch's control over its Unix socket and TCP: whatever is said there is answered, and what is no line of ours does
+ * no harm. The data plane is one that does nothing. And the client, whose switch comes, goes and changes its key. */
+#include "switch_control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "control_socket.h"
+#include "lease_words.h"
+#include "socket.h"
+#include "switch_client.h"
+
+static enum banyan_status do_range(void *self, uint32_t base, uint32_t count) {
+  return BANYAN_OK;
+}
+
+static enum banyan_status do_grant(void *self, const struct by_grant *grant) {
+  return BANYAN_OK;
+}
+
+static enum banyan_status do_revoke(void *self, uint16_t job) {
+  return BANYAN_OK;
+}
+
+static enum banyan_status do_group(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n) {
+  return BANYAN_OK;
+}
+
+static enum banyan_status do_count(const void *self, struct by_plane_counts *out) {
+  out->events[BY_EVENT_ADDED] = 77;
+  return BANYAN_OK;
+}
+
+static const struct by_plane_ops ops = {.name = "idle",
+                                        .clear = do_range,
+                                        .grant = do_grant,
+                                        .revoke = do_revoke,
+                                        .set_group = do_group,
+                                        .count = do_count};
+static const struct by_plane plane = {.ops = &ops};
+
+static char folder[64], path[96];
+static struct by_loop *loop;
+
+static struct by_switch_control *make_control(const char *secret) {
+  static const char *const ports[] = {"lo"};
+  struct by_key key;
+  struct by_switch_control_options options = {
+      .loop = loop, .plane = &plane, .cells = 10, .n_ports = 1, .ports = ports, .key = secret ? &key : NULL};
+  struct by_switch_control *control;
+  if (secret) assert_ok(by_key_derive(secret, &key));
+  assert_ok(by_switch_control_create(&options, &control));
+  return control;
+}
+
+static void run(int rounds) {
+  for (int i = 0; i < rounds; i++) assert_ok(by_loop_run_once(loop, BY_MILLISECOND));
+}
+
+/* What comes back for these bytes; "" if the other end closes. */
+static void say(int fd, const char *bytes, size_t n, char *answer, size_t room) {
+  size_t have = 0;
+  answer[0] = 0;
+  while (n) {
+    ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
+    if (sent > 0) bytes += sent, n -= (size_t)sent;
+    run(1);
+    if (sent < 0 && send(fd, "", 0, MSG_NOSIGNAL) < 0) break;
+  }
+  for (int i = 0; i < 5000 && have < room - 1; i++) {
+    ssize_t got = recv(fd, answer + have, room - 1 - have, 0);
+    if (got == 0) break;
+    if (got > 0) have += (size_t)got;
+    answer[have] = 0;
+    if (strchr(answer, '\n')) return;
+    run(1);
+  }
+}
+
+static void expect(int fd, const char *line, const char *answer) {
+  char got[4096], sent[400];
+  snprintf(sent, sizeof sent, "%s\n", line);
+  say(fd, sent, strlen(sent), got, sizeof got);
+  if (!strstr(got, answer)) fail_msg("%s: answers %s, without %s", line, got, answer);
+}
+
+static void test_lines(void **state) {
+  (void)state;
+  struct by_switch_control *control = make_control(NULL);
+  static char much[3 * BY_LEASE_LINE];
+  char answer[100];
+  struct stat file;
+  int fd, other;
+  assert_ok(by_switch_control_listen_at(control, path));
+  assert_int_equal(stat(path, &file), 0);
+  assert_int_equal(file.st_mode & 0777, 0600);
+  assert_ok(by_control_socket_connect(path, &fd));
+  assert_ok(by_control_socket_connect(path, &other));
+  expect(fd, "{\"do\": \"describe\"}", "\"kind\": \"idle\"");
+  expect(fd, "what?", "\"text\": \"control line");
+  expect(fd, "", "\"text\"");
+  expect(fd, "{\"do\": \"status\"}", "\"added\": 77");
+  expect(fd, "{\"do\": \"revoke\", \"holder\": \"me\", \"job\": 1}", "job 1 has no grant here");
+  memset(much, 'x', sizeof much);
+  say(other, much, sizeof much, answer, sizeof answer);
+  assert_string_equal(answer, "");
+  expect(fd, "{\"do\": \"describe\"}", "\"kind\": \"idle\"");
+  close(fd);
+  close(other);
+  run(5);
+  by_switch_control_destroy(control);
+  assert_int_equal(access(path, F_OK), -1);
+}
+
+/* One that was killed leaves its socket; one that lives keeps it; a file that is none of ours stays. */
+static void test_places(void **state) {
+  (void)state;
+  struct by_switch_control *control = make_control(NULL), *second = make_control(NULL);
+  struct by_address outside;
+  int left;
+  assert_ok(by_control_socket_listen(path, &left));
+  close(left);
+  assert_int_equal(access(path, F_OK), 0);
+  assert_ok(by_switch_control_listen_at(control, path));
+  assert_status(by_switch_control_listen_at(second, path), BANYAN_ERR_ARGUMENT);
+  by_switch_control_destroy(second);
+  assert_int_equal(access(path, F_OK), 0);
+  assert_ok(by_address_parse("0.0.0.0:0", &outside));
+  assert_status(by_switch_control_listen(control, &outside), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "BANYAN_SWITCH_KEY"));
+  by_switch_control_destroy(control);
+  control = make_control(NULL);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_int_equal(fclose(file), 0);
+  assert_int_not_equal(by_switch_control_listen_at(control, path), BANYAN_OK);
+  assert_int_equal(unlink(path), 0);
+  by_switch_control_destroy(control);
+}
+
+/* ---- the client */
+
+struct said {
+  unsigned granted, lost;
+  enum by_wish_lost why;
+  struct by_granted what;
+  char text[400];
+  struct by_switch_client *destroy; /* when it is told something */
+};
+
+static void granted(void *context, uint16_t job, const struct by_granted *what) {
+  struct said *said = context;
+  said->granted++;
+  said->what = *what;
+}
+
+static void lost(void *context, uint16_t job, enum by_wish_lost why, const char *text) {
+  struct said *said = context;
+  said->lost++;
+  said->why = why;
+  snprintf(said->text, sizeof said->text, "%s", text);
+  by_switch_client_destroy(said->destroy);
+  said->destroy = NULL;
+}
+
+static void wait_for(const unsigned *counter, unsigned wanted) {
+  for (int i = 0; i < 20000 && *counter < wanted; i++) run(1);
+  assert_int_equal(*counter, wanted);
+}
+
+static struct by_address free_place(void) {
+  struct by_address any, bound;
+  int fd;
+  assert_ok(by_address_parse("127.0.0.1:0", &any));
+  assert_ok(by_socket_listen(&any, (struct by_port_range){0, 0}, &fd, &bound));
+  close(fd);
+  return bound;
+}
+
+static struct by_switch_client *make_client(const struct by_address *at, const char *secret, struct said *said) {
+  struct by_key key;
+  struct by_switch_client_options options = {.loop = loop,
+                                             .name = "tor",
+                                             .address = *at,
+                                             .key = secret ? &key : NULL,
+                                             .granted = granted,
+                                             .lost = lost,
+                                             .context = said};
+  struct by_switch_client *client;
+  if (secret) assert_ok(by_key_derive(secret, &key));
+  assert_ok(by_switch_client_create(&options, &client));
+  return client;
+}
+
+static struct by_wish wish_of(uint16_t job, uint32_t slots) {
+  return (struct by_wish){.job = job,
+                          .key = 1,
+                          .slots = slots,
+                          .up = "lo",
+                          .server = {1, 1},
+                          .n_below = 1,
+                          .n_workers = 1,
+                          .below = {{"lo", false, 0, 1}},
+                          .workers = {{2, 1}}};
+}
+
+/* Nobody is there at first; then one; it dies, and another takes its place. */
+static void test_client(void **state) {
+  (void)state;
+  struct said said = {0};
+  struct by_address at = free_place();
+  struct by_switch_client *client = make_client(&at, "secret", &said);
+  struct by_wish wish = wish_of(3, 7), wrong = wish_of(4, 1);
+  wrong.up[0] = 0;
+  assert_status(by_switch_client_want(client, &wrong), BANYAN_ERR_ARGUMENT);
+  assert_ok(by_switch_client_want(client, &wish));
+  wait_for(&said.lost, 1);
+  assert_int_equal(said.why, BY_WISH_SILENT);
+  for (unsigned i = 1; i < 3; i++) {
+    struct by_switch_control *control = make_control("secret");
+    assert_ok(by_switch_control_listen(control, &at));
+    wait_for(&said.granted, i);
+    assert_int_equal(said.what.slots, 7);
+    assert_true(by_switch_client_has(client, 3));
+    assert_int_equal(said.lost, i);
+    by_switch_control_destroy(control);
+    wait_for(&said.lost, i + 1);
+    assert_false(by_switch_client_has(client, 3));
+  }
+  by_switch_client_destroy(client);
+}
+
+/* What another holds is not asked for again; what it gives up may be had. */
+static void test_two_clients(void **state) {
+  (void)state;
+  struct said first = {0}, second = {0};
+  struct by_address at = free_place();
+  struct by_switch_control *control = make_control(NULL);
+  assert_ok(by_switch_control_listen(control, &at));
+  struct by_switch_client *a = make_client(&at, NULL, &first), *b = make_client(&at, NULL, &second);
+  struct by_wish wish = wish_of(3, 7), other = wish_of(4, 7);
+  assert_ok(by_switch_client_want(a, &wish));
+  wait_for(&first.granted, 1);
+  assert_ok(by_switch_client_want(b, &wish));
+  wait_for(&second.lost, 1);
+  assert_int_equal(second.why, BY_WISH_TAKEN);
+  assert_ok(by_switch_client_want(b, &other));
+  wait_for(&second.granted, 1);
+  assert_int_equal(second.what.slots, 3);
+  by_switch_client_drop(a, 3);
+  by_switch_client_drop(b, 4);
+  run(20);
+  assert_ok(by_switch_client_want(b, &wish));
+  wait_for(&second.granted, 2);
+  assert_int_equal(second.what.slots, 7);
+  by_switch_client_destroy(a);
+  by_switch_client_destroy(b);
+  by_switch_control_destroy(control);
+}
+
+/* Another key at the other end, or none at one of them. */
+static void test_keys(void **state) {
+  (void)state;
+  static const char *const keys[][2] = {{"a", "b"}, {"a", NULL}, {NULL, "b"}};
+  for (int i = 0; i < 3; i++) {
+    struct said said = {0};
+    struct by_address at = free_place();
+    struct by_switch_control *control = make_control(keys[i][0]);
+    assert_ok(by_switch_control_listen(control, &at));
+    struct by_switch_client *client = make_client(&at, keys[i][1], &said);
+    struct by_wish wish = wish_of(3, 7);
+    assert_ok(by_switch_client_want(client, &wish));
+    said.destroy = client;
+    wait_for(&said.lost, 1);
+    assert_int_equal(said.why, BY_WISH_SILENT);
+    assert_non_null(strstr(said.text, "switch tor (127.0.0.1:"));
+    assert_int_equal(said.granted, 0);
+    by_switch_control_destroy(control);
+  }
+}
+
+static int set_up(void **state) {
+  strcpy(folder, "/tmp/banyan-control-XXXXXX");
+  if (!mkdtemp(folder)) return 1;
+  snprintf(path, sizeof path, "%s/made/sock", folder);
+  return by_loop_create(&by_clock_system, &loop) != BANYAN_OK;
+}
+
+static int tear_down(void **state) {
+  char made[96];
+  snprintf(made, sizeof made, "%s/made", folder);
+  by_loop_destroy(loop);
+  return rmdir(made) || rmdir(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_places),
+                                     cmocka_unit_test(test_client), cmocka_unit_test(test_two_clients),
+                                     cmocka_unit_test(test_keys)};
+  return cmocka_run_group_tests_name("switch_control", tests, set_up, tear_down);
+}
