@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "context.h"
+#include "sparse_exchange.h"
 
 #define COARSE_FROM BY_SECOND /* what is not shorter may end some milliseconds early */
 
@@ -39,7 +40,7 @@ enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_ca
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the request is NULL");
   struct banyan_request *request = malloc(sizeof *request);
   if (!request) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
-  request->context = comm->context;
+  *request = (struct banyan_request){.context = comm->context};
   by_context_lock(comm->context);
   enum banyan_status status = by_engine_start(comm->domain, call, deadline_of(comm, call), &request->call);
   if (status == BANYAN_OK) comm->context->references++;
@@ -55,8 +56,11 @@ enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_ca
 /* A request keeps the job alive, as a communicator does: the last of them ends it. */
 static enum banyan_status finish_and_unlock(struct banyan_request *request) {
   struct by_context *context = request->context;
-  enum banyan_status status = by_call_result(request->call);
-  by_call_release(request->call);
+  enum banyan_status status = request->call ? by_call_result(request->call) : by_sparse_result(request->sparse);
+  if (request->call)
+    by_call_release(request->call);
+  else
+    by_sparse_release(request->sparse);
   free(request);
   if (context->doomed) by_memory_sweep(context);
   bool last = --context->references == 0;
@@ -69,7 +73,7 @@ enum banyan_status banyan_wait(struct banyan_request *request) {
   if (!request) return by_fail(BANYAN_ERR_ARGUMENT, "the request is NULL");
   struct by_context *context = request->context;
   by_context_lock(context);
-  by_context_wait(context, request->call);
+  by_context_wait_any(context, &request, 1);
   return finish_and_unlock(request);
 }
 
@@ -77,9 +81,9 @@ enum banyan_status banyan_test(struct banyan_request *request, bool *done) {
   if (!request || !done) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the place for the answer is NULL");
   struct by_context *context = request->context;
   by_context_lock(context);
-  if (!by_call_ended(request->call) && context->driver == BY_DRIVER_NONE) by_engine_progress(context->engine);
-  if (!by_call_ended(request->call)) by_engine_check_deadlines(context->engine);
-  *done = by_call_ended(request->call);
+  if (!by_request_ended(request) && context->driver == BY_DRIVER_NONE) by_context_progress(context);
+  if (!by_request_ended(request)) by_engine_check_deadlines(context->engine);
+  *done = by_request_ended(request);
   if (*done) return finish_and_unlock(request);
   by_context_unlock(context);
   return BANYAN_OK;

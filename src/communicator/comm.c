@@ -8,6 +8,7 @@
 #include "control.h"
 #include "log.h"
 #include "planning.h"
+#include "sparse_exchange.h"
 
 static void count_local(struct banyan_comm *comm) {
   const uint32_t *first_here = comm->context->first_here;
@@ -72,11 +73,15 @@ enum banyan_status banyan_comm_create(const struct banyan_options *options, stru
   return status;
 }
 
+static bool owes(const struct banyan_comm *comm) {
+  return by_domain_owes(comm->domain) || (comm->sparse && by_sparse_queue_owes(comm->sparse));
+}
+
 /* Peers may wait for our word that we have their data: it goes out before we forget them. Under lock. */
 static void pay_debts(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
   uint64_t until = by_clock_now(&by_clock_system) + BY_SECOND;
-  while (by_engine_status(context->engine) == BANYAN_OK && by_domain_owes(comm->domain)) {
+  while (by_engine_status(context->engine) == BANYAN_OK && owes(comm)) {
     by_engine_progress(context->engine);
     if (by_clock_now(&by_clock_system) > until) break;
     by_context_unlock(context);
@@ -91,6 +96,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   by_context_lock(context);
   pay_debts(comm);
   by_domain_destroy(comm->domain);
+  by_comm_forget_sparse(comm);
   if (context->doomed) by_memory_sweep(context);
   bool last = --context->references == 0;
   if (!last) by_context_kick(context); /* it may have left something to send */
@@ -124,7 +130,7 @@ static int by_key(const void *a, const void *b) {
 /* A domain's number must be the same on its members and another one than that of any domain that shares two of
  * them, without asking anybody: it is made of the parent's number, how many splits the parent has seen, and the
  * first rank of the part. */
-static uint32_t domain_number(uint32_t parent, uint32_t splits, uint32_t first) {
+uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first) {
   uint64_t x = ((uint64_t)parent << 32) ^ ((uint64_t)splits << 20) ^ first;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
@@ -151,7 +157,7 @@ static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all
     if (all[i].rank < first) first = all[i].rank;
   }
   by_context_lock(comm->context);
-  uint32_t number = domain_number(by_domain_id(comm->domain), splits, first);
+  uint32_t number = by_comm_number(by_domain_id(comm->domain), splits, first);
   enum banyan_status status = by_comm_make(comm->context, number, rank, n, processes, out);
   if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
   by_context_unlock(comm->context);

@@ -22,6 +22,8 @@
 
 struct by_control;
 struct by_connector;
+struct by_sparse_exchange;
+struct by_sparse_queue;
 struct by_tree_word;
 struct by_udp;
 
@@ -56,8 +58,10 @@ struct by_context {
   pthread_mutex_t lock;
   _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
   struct by_engine *engine;
-  struct by_regions regions; /* of banyan_alloc; under lock */
-  uint32_t doomed;           /* of them, freed while a call used them */
+  struct by_regions regions;  /* of banyan_alloc; under lock */
+  uint32_t doomed;            /* of them, freed while a call used them */
+  struct banyan_comm *sparse; /* communicators that have made sparse calls; under lock */
+  uint64_t sparse_seen;       /* calls that had ended when they were last looked at */
   /* waiting; under lock: see wait.c */
   enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
   bool user_sleeps;       /* a user thread drives and sleeps until an event, without the lock */
@@ -92,10 +96,13 @@ struct banyan_comm {
   uint32_t local_size, local_rank;
   uint64_t deadline; /* nanoseconds */
   _Atomic uint32_t splits;
+  struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet; under lock, like the next */
+  struct banyan_comm *next_sparse;
 };
 
 struct banyan_request {
-  struct by_call *call;
+  struct by_call *call;              /* NULL: it is */
+  struct by_sparse_exchange *sparse; /* a sparse one */
   struct by_context *context;
 };
 
@@ -117,7 +124,7 @@ void by_context_lock(struct by_context *context);
 void by_context_unlock(struct by_context *context);
 /* Moves the engine until the call has ended. Under lock; lets go of it now and then. */
 void by_context_wait(struct by_context *context, const struct by_call *call);
-/* Like it, until one of them has; the index of the first. */
+/* Like it, until one of these has; the index of the first. */
 size_t by_context_wait_any(struct by_context *context, struct banyan_request *const *requests, size_t n);
 /* After something was started that nobody waits for. Under lock. */
 void by_context_kick(struct by_context *context);
@@ -133,7 +140,19 @@ BANYAN_CHECK enum banyan_status by_context_attach_tree(struct by_context *contex
 /* Moves the engine until `over`. Under lock; lets go of it now and then. */
 void by_context_serve(struct by_context *context, bool (*over)(void *argument), void *argument);
 
-/* comm.c: ends the job on all ranks. Takes the lock. */
+/* Moves what can be moved. Under lock. */
+bool by_context_progress(struct by_context *context);
+
+/* sparse.c; under lock */
+bool by_request_ended(const struct banyan_request *request);
+/* Goes on with sparse calls whose parts have ended. True if anything was done. */
+bool by_context_advance_sparse(struct by_context *context);
+/* Before its communicator is destroyed, whose domain is gone already. */
+void by_comm_forget_sparse(struct banyan_comm *comm);
+
+/* comm.c: a number for a domain within another one, from how many splits that has seen and the part's first rank. */
+uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first);
+/* Ends the job on all ranks. Takes the lock. */
 void by_context_fail(struct by_context *context, enum banyan_status status, const char *text);
 
 /* memory.c: frees what was to be freed and is not used any more. Under lock. */

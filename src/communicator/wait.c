@@ -41,10 +41,15 @@ static void by_pause(void) {
 #endif
 }
 
+bool by_context_progress(struct by_context *context) {
+  bool moved = by_engine_progress(context->engine);
+  return (context->sparse && by_context_advance_sparse(context)) || moved;
+}
+
 /* Where there is always something that moves nobody sleeps, and a call that does not move would never be late. */
 static bool progress(struct by_context *context) {
   if (++context->rounds % LOOKS_AT_DEADLINES == 0) by_engine_check_deadlines(context->engine);
-  return by_engine_progress(context->engine);
+  return by_context_progress(context);
 }
 
 static void pause_a_little(struct by_context *context) {
@@ -84,7 +89,7 @@ static void wait_for_events(const struct by_context *context, int milliseconds) 
 static void sleep_until_event(struct by_context *context) {
   by_engine_check_deadlines(context->engine);
   by_engine_sleeping(context->engine, true);
-  if (by_engine_progress(context->engine)) {
+  if (by_context_progress(context)) {
     by_engine_sleeping(context->engine, false);
     return;
   }
@@ -132,7 +137,7 @@ static bool has_work(const struct by_context *context) {
 
 static bool any_ended(struct banyan_request *const *requests, size_t n) {
   for (size_t i = 0; i < n; i++)
-    if (requests[i] && by_call_ended(requests[i]->call)) return true;
+    if (requests[i] && by_request_ended(requests[i])) return true;
   return false;
 }
 
@@ -189,7 +194,7 @@ void by_context_wait(struct by_context *context, const struct by_call *call) {
 size_t by_context_wait_any(struct by_context *context, struct banyan_request *const *requests, size_t n) {
   wait_until_over(context, NULL, requests, n);
   size_t i = 0;
-  while (!requests[i] || !by_call_ended(requests[i]->call)) i++;
+  while (!requests[i] || !by_request_ended(requests[i])) i++;
   return i;
 }
 
@@ -227,7 +232,7 @@ static void *progress_main(void *argument) {
 void by_context_kick(struct by_context *context) {
   if (context->user_sleeps) by_context_wake(context);
   if (context->driver == BY_DRIVER_USER) return;
-  by_engine_progress(context->engine);
+  by_context_progress(context);
   if (!has_work(context)) return;
   if (!context->has_progress) {
     sigset_t all, before;

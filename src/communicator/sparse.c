@@ -1,0 +1,113 @@
+/* Sparse calls: each communicator that makes some has a queue of exchanges. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "context.h"
+#include "sparse_exchange.h"
+
+/* Splits are counted from 1, so no part of the communicator has this number. */
+enum { OF_NO_SPLIT = 0, FIRST = 1 };
+
+bool by_request_ended(const struct banyan_request *request) {
+  return request->call ? by_call_ended(request->call) : by_sparse_ended(request->sparse);
+}
+
+bool by_context_advance_sparse(struct by_context *context) {
+  bool moved = false;
+  uint64_t ended = by_engine_ended(context->engine);
+  if (ended == context->sparse_seen) return false;
+  context->sparse_seen = ended;
+  for (struct banyan_comm *comm = context->sparse; comm; comm = comm->next_sparse)
+    moved |= by_sparse_progress(comm->sparse);
+  return moved;
+}
+
+void by_comm_forget_sparse(struct banyan_comm *comm) {
+  struct banyan_comm **place = &comm->context->sparse;
+  while (*place && *place != comm) place = &(*place)->next_sparse;
+  if (*place) *place = comm->next_sparse;
+  by_sparse_queue_destroy(comm->sparse);
+  comm->sparse = NULL;
+}
+
+/* Half of the machine's memory, divided by the ranks on it. */
+static size_t usual_memory(const struct by_context *context) {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  uint32_t ranks = context->neighbours ? context->neighbours : 1;
+  return pages > 0 && page > 0 ? (size_t)pages / 2 / ranks * (size_t)page : SIZE_MAX / 2;
+}
+
+static enum banyan_status need_queue(struct banyan_comm *comm) {
+  struct by_context *context = comm->context;
+  if (comm->sparse) return BANYAN_OK;
+  struct by_sparse_options options = {.engine = context->engine,
+                                      .domain = comm->domain,
+                                      .id = by_comm_number(by_domain_id(comm->domain), OF_NO_SPLIT, FIRST),
+                                      .n = comm->size,
+                                      .processes = comm->processes,
+                                      .memory = usual_memory(context),
+                                      .crowd = (double)context->neighbours / context->members[context->rank].cores};
+  BY_TRY(by_sparse_queue_create(&options, &comm->sparse));
+  comm->next_sparse = context->sparse;
+  context->sparse = comm;
+  return BANYAN_OK;
+}
+
+static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_sparse_call *call) {
+  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  if (!call || !call->in || !call->out || call->in == call->out)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the sparse call or one of its tensors is NULL, or both are the same one");
+  if (call->deadline < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
+  return BANYAN_OK;
+}
+
+static enum banyan_status take(struct banyan_comm *comm, struct by_sparse_exchange **out) {
+  by_context_lock(comm->context);
+  enum banyan_status status = need_queue(comm);
+  *out = status == BANYAN_OK ? by_sparse_take(comm->sparse) : NULL;
+  by_context_unlock(comm->context);
+  if (status == BANYAN_OK && !*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call");
+  return status;
+}
+
+/* `alone`: nobody will wait for it at once. */
+static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
+                                struct banyan_request *request) {
+  *request = (struct banyan_request){.context = comm->context};
+  BY_TRY(take(comm, &request->sparse));
+  by_sparse_prepare(request->sparse, call);
+  by_context_lock(comm->context);
+  uint64_t lasts = call->deadline > 0 ? by_clock_from_seconds(call->deadline) : comm->deadline;
+  enum banyan_status status = by_sparse_start(request->sparse, by_clock_now(&by_clock_system) + lasts);
+  if (status == BANYAN_OK) comm->context->references++;
+  if (status == BANYAN_OK && alone) by_context_kick(comm->context);
+  by_context_unlock(comm->context);
+  return status;
+}
+
+static enum banyan_status make(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
+                               struct banyan_request **out) {
+  struct banyan_request *request = malloc(sizeof *request);
+  if (!request) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
+  enum banyan_status status = begin(comm, call, alone, request);
+  if (status == BANYAN_OK)
+    *out = request;
+  else
+    free(request);
+  return status;
+}
+
+enum banyan_status banyan_sparse_start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
+                                       struct banyan_request **out) {
+  BY_TRY(check(comm, call));
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the request is NULL");
+  return make(comm, call, true, out);
+}
+
+enum banyan_status banyan_sparse_run(struct banyan_comm *comm, const struct banyan_sparse_call *call) {
+  struct banyan_request *request;
+  BY_TRY(check(comm, call));
+  BY_TRY(make(comm, call, false, &request));
+  return banyan_wait(request);
+}

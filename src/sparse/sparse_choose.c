@@ -1,0 +1,42 @@
+/* Which way: the one that is predicted to be fastest. */
+#include <math.h>
+
+#include "log.h"
+#include "sparse_cost.h"
+#include "sparse_parts.h"
+
+/* Measured over shared memory and TCP of one host: docs/performance.md. */
+static const struct by_sparse_rates rates = {
+    .call = 15e-6, .hop = 10e-6, .message = 2e-6, .byte = 0.35e-9, .merge = 0.25e-9, .clear = 0.3e-9};
+
+enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange) {
+  struct by_sparse_queue *queue = exchange->queue;
+  const struct by_plan *plan = by_domain_plan(queue->domain);
+  double bytes = exchange->all.rows * (double)by_sparse_row_bytes(&exchange->in);
+  const struct by_class *class_ = by_plan_class(plan, (uint64_t)bytes);
+  if (queue->trees && queue->trees_version == plan->version && queue->up_to == class_->up_to) return BANYAN_OK;
+  by_sparse_climbs_free(queue);
+  by_sparse_trees_destroy(queue->trees);
+  queue->trees = NULL;
+  BY_TRY(by_sparse_trees_create(plan, class_, &queue->trees));
+  queue->trees_version = plan->version;
+  queue->up_to = class_->up_to;
+  return BANYAN_OK;
+}
+
+enum banyan_sparse_way by_sparse_choose(struct by_sparse_exchange *exchange) {
+  struct by_sparse_case of = {.words = exchange->words, .all = &exchange->all, .rates = rates};
+  enum banyan_sparse_way best = BANYAN_SPARSE_GATHER;
+  double least = INFINITY;
+  if (exchange->call.way != BANYAN_SPARSE_CHOSEN) return exchange->call.way;
+  if (exchange->call.collective == BANYAN_ALLREDUCE && by_sparse_get_trees(exchange) == BANYAN_OK)
+    of.trees = exchange->queue->trees;
+  for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++) {
+    double seconds = by_sparse_cost(&of, (enum banyan_sparse_way)way);
+    by_debug("sparse", "%s: %.0f us", banyan_sparse_way_name((enum banyan_sparse_way)way), seconds * 1e6);
+    if (!(seconds < least)) continue;
+    least = seconds;
+    best = (enum banyan_sparse_way)way;
+  }
+  return best;
+}

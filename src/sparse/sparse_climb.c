@@ -1,0 +1,238 @@
+/* Rows are merged on the way up the plan's trees. Each tree has a range of
+ * rows, cut so that the union is shared out as the plan shares out a buffer.
+ * Three trees over three ranks, each a star:
+ *
+ *   rows        0 ........ 40 ........ 95 ........ height
+ *   tree of     rank 0     rank 1      rank 2
+ *
+ * A vertex takes what its children have, merges it with its own, and sends it
+ * on. At last each root has a range's union; ranges lie in the order of their
+ * roots, so an AllGather of what the roots have is the union in order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sparse_parts.h"
+
+enum { COUNT, ROWS, VALUES, MESSAGES }; /* that go up an edge */
+
+static struct by_sparse_climb *climb_of(struct by_sparse_exchange *exchange, uint32_t strand) {
+  return &exchange->queue->climbs[strand - 1];
+}
+
+static const struct by_sparse_tree *tree_of(const struct by_sparse_exchange *exchange, uint32_t strand) {
+  return &exchange->queue->trees->trees[strand - 1];
+}
+
+/* ---- the places in the trees */
+
+void by_sparse_climbs_free(struct by_sparse_queue *queue) {
+  for (uint32_t t = 0; t < queue->n_climbs; t++) {
+    banyan_sparse_free(&queue->climbs[t].all);
+    banyan_sparse_free(&queue->climbs[t].merged);
+  }
+  by_arena_fini(&queue->climb_arena);
+  by_arena_init(&queue->climb_arena);
+  queue->climbs = NULL;
+  queue->n_climbs = 0;
+}
+
+static enum banyan_status no_memory(const struct by_sparse_trees *trees) {
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u trees", trees->n);
+}
+
+/* `from` and `to`: for each rank how many edges of earlier trees were from it to here, and from here to it. */
+static enum banyan_status find_children(struct by_sparse_queue *queue, uint32_t t, uint32_t *from, uint32_t *to) {
+  const struct by_sparse_tree *tree = &queue->trees->trees[t];
+  struct by_sparse_climb *climb = &queue->climbs[t];
+  uint32_t self = by_domain_rank(queue->domain), n = 0;
+  for (uint32_t r = 0; r < queue->trees->n_ranks; r++) n += r != self && tree->up[r] == self;
+  climb->children = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, n);
+  climb->tags = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, n);
+  climb->counts = BY_ARENA_ARRAY(&queue->climb_arena, uint64_t, n);
+  if (!climb->children || !climb->tags || !climb->counts) return no_memory(queue->trees);
+  for (uint32_t r = 0; r < queue->trees->n_ranks; r++) {
+    if (r == self || tree->up[r] != self) continue;
+    climb->tags[climb->n_children] = from[r]++;
+    climb->children[climb->n_children++] = r;
+  }
+  if (tree->up[self] != self) climb->tag = to[tree->up[self]]++;
+  return BANYAN_OK;
+}
+
+static enum banyan_status make_climbs(struct by_sparse_queue *queue) {
+  if (queue->climbs) return BANYAN_OK;
+  uint32_t n = queue->trees->n_ranks, *edges = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, 2 * (size_t)n);
+  queue->climbs = BY_ARENA_ARRAY(&queue->climb_arena, struct by_sparse_climb, queue->trees->n);
+  if (!queue->climbs || !edges) return no_memory(queue->trees);
+  queue->n_climbs = queue->trees->n;
+  for (uint32_t t = 0; t < queue->n_climbs; t++) BY_TRY(find_children(queue, t, edges, edges + n));
+  return BANYAN_OK;
+}
+
+/* ---- down again: all unions to all ranks */
+
+static enum banyan_status finish(struct by_sparse_exchange *exchange, uint32_t strand) {
+  by_sparse_end(exchange, BANYAN_OK);
+  return BANYAN_OK;
+}
+
+static void copy_pieces(const struct by_sparse_exchange *exchange, size_t first) {
+  const struct by_sparse_queue *queue = exchange->queue;
+  struct banyan_sparse *out = exchange->call.out;
+  for (uint32_t t = 0; t < queue->n_climbs; t++) {
+    const struct banyan_sparse *piece = &queue->climbs[t].piece;
+    if (queue->trees->trees[t].root != by_domain_rank(queue->domain) || !piece->count) continue;
+    struct banyan_sparse to = by_sparse_slice(out, first, piece->count);
+    memcpy(to.rows, piece->rows, piece->count * banyan_dtype_size(piece->row_dtype));
+    memcpy(to.values, piece->values, piece->count * piece->width * banyan_dtype_size(piece->dtype));
+    by_sparse_average(exchange, &to);
+    first += piece->count;
+  }
+}
+
+static enum banyan_status spread(struct by_sparse_exchange *exchange, uint32_t strand) {
+  struct by_sparse_queue *queue = exchange->queue;
+  struct banyan_sparse *out = exchange->call.out;
+  uint64_t total = 0, before = 0;
+  for (uint32_t r = 0; r < queue->options.n; r++) {
+    if (r < by_domain_rank(queue->domain)) before += exchange->union_counts[r];
+    if (exchange->union_counts[r] > exchange->all.total || (total += exchange->union_counts[r]) > exchange->all.total)
+      return by_fail(BANYAN_ERR_PROTOCOL, "rank %u says it has merged %llu rows, more than there are", r,
+                     (unsigned long long)exchange->union_counts[r]);
+  }
+  BY_TRY(by_sparse_make(&exchange->in, total, out));
+  out->count = total;
+  copy_pieces(exchange, before);
+  exchange->strands[0].then = finish;
+  return by_sparse_gather_blocks(exchange, out, exchange->union_counts);
+}
+
+static enum banyan_status tell_union(struct by_sparse_exchange *exchange) {
+  const struct by_sparse_queue *queue = exchange->queue;
+  uint32_t self = by_domain_rank(queue->domain);
+  uint64_t *mine = &exchange->union_counts[self];
+  *mine = 0;
+  for (uint32_t t = 0; t < queue->n_climbs; t++)
+    if (queue->trees->trees[t].root == self) *mine += queue->climbs[t].piece.count;
+  struct banyan_call call = {
+      .collective = BANYAN_ALLGATHER, .dtype = BANYAN_INT64, .send = mine, .recv = exchange->union_counts, .count = 1};
+  exchange->strands[0].then = spread;
+  return by_sparse_call(exchange, 0, &call);
+}
+
+/* ---- up one tree */
+
+static enum banyan_status pass(struct by_sparse_exchange *exchange, uint32_t strand, enum banyan_collective collective,
+                               uint32_t peer, uint32_t tag, uint32_t message, struct banyan_sparse *rows,
+                               uint64_t *count) {
+  struct banyan_call call = {.collective = collective, .root = (int)peer, .tag = tag * MESSAGES + message};
+  void *memory = message == COUNT ? (void *)count : message == ROWS ? rows->rows : rows->values;
+  call.dtype = message == COUNT ? BANYAN_INT64 : message == ROWS ? rows->row_dtype : rows->dtype;
+  call.count = message == COUNT ? 1 : message == ROWS ? rows->count : rows->count * rows->width;
+  if (collective == BANYAN_SEND)
+    call.send = memory;
+  else
+    call.recv = memory;
+  return by_sparse_call(exchange, strand, &call);
+}
+
+static enum banyan_status at_rest(struct by_sparse_exchange *exchange, uint32_t strand) {
+  return --exchange->climbing ? BANYAN_OK : tell_union(exchange);
+}
+
+static enum banyan_status send_up(struct by_sparse_exchange *exchange, uint32_t strand) {
+  struct by_sparse_climb *climb = climb_of(exchange, strand);
+  uint32_t self = by_domain_rank(exchange->queue->domain), up = tree_of(exchange, strand)->up[self];
+  exchange->strands[strand].then = at_rest;
+  if (up == self) return BANYAN_OK;
+  climb->count = climb->piece.count;
+  for (uint32_t m = COUNT; m < (climb->count ? MESSAGES : ROWS); m++)
+    BY_TRY(pass(exchange, strand, BANYAN_SEND, up, climb->tag, m, &climb->piece, &climb->count));
+  return BANYAN_OK;
+}
+
+static enum banyan_status merge(struct by_sparse_exchange *exchange, uint32_t strand) {
+  struct by_sparse_climb *climb = climb_of(exchange, strand);
+  BY_TRY(by_sparse_merge(&climb->all, &exchange->queue->scratch, &climb->merged));
+  climb->piece = climb->merged;
+  return send_up(exchange, strand);
+}
+
+static enum banyan_status take_rows(struct by_sparse_exchange *exchange, uint32_t strand) {
+  struct by_sparse_climb *climb = climb_of(exchange, strand);
+  uint64_t total = climb->own.count;
+  for (uint32_t c = 0; c < climb->n_children; c++)
+    if (climb->counts[c] > exchange->all.total || (total += climb->counts[c]) > exchange->all.total)
+      return by_fail(BANYAN_ERR_PROTOCOL, "rank %u says it has merged %llu rows, more than there are",
+                     climb->children[c], (unsigned long long)climb->counts[c]);
+  if (total == climb->own.count) return send_up(exchange, strand);
+  BY_TRY(by_sparse_make(&climb->own, total, &climb->all));
+  climb->all.count = total;
+  if (climb->own.count) {
+    memcpy(climb->all.rows, climb->own.rows, climb->own.count * banyan_dtype_size(climb->own.row_dtype));
+    memcpy(climb->all.values, climb->own.values,
+           climb->own.count * climb->own.width * banyan_dtype_size(climb->own.dtype));
+  }
+  size_t first = climb->own.count;
+  exchange->strands[strand].then = merge;
+  for (uint32_t c = 0; c < climb->n_children; first += climb->counts[c], c++) {
+    struct banyan_sparse part = by_sparse_slice(&climb->all, first, climb->counts[c]);
+    if (!part.count) continue;
+    BY_TRY(pass(exchange, strand, BANYAN_RECV, climb->children[c], climb->tags[c], ROWS, &part, NULL));
+    BY_TRY(pass(exchange, strand, BANYAN_RECV, climb->children[c], climb->tags[c], VALUES, &part, NULL));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_counts(struct by_sparse_exchange *exchange, uint32_t strand) {
+  struct by_sparse_climb *climb = climb_of(exchange, strand);
+  exchange->strands[strand].then = take_rows;
+  for (uint32_t c = 0; c < climb->n_children; c++)
+    BY_TRY(pass(exchange, strand, BANYAN_RECV, climb->children[c], climb->tags[c], COUNT, NULL, &climb->counts[c]));
+  return BANYAN_OK;
+}
+
+/* ---- beginning */
+
+/* The first place with a row of at least this number. */
+static size_t place_of(const struct banyan_sparse *rows, uint64_t row) {
+  size_t low = 0, high = rows->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((uint64_t)by_sparse_row_at(rows, middle) < row)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static enum banyan_status cut(struct by_sparse_exchange *exchange) {
+  struct by_sparse_queue *queue = exchange->queue;
+  uint32_t n = queue->trees->n;
+  uint64_t *cuts = calloc((size_t)n + 1, sizeof *cuts);
+  if (!cuts) return no_memory(queue->trees);
+  by_sparse_union_cut(&exchange->all, exchange->in.height, queue->trees->upto, n, cuts);
+  for (uint32_t t = 0; t < n; t++) {
+    size_t first = place_of(&exchange->in, cuts[t]), end = place_of(&exchange->in, cuts[t + 1]);
+    queue->climbs[t].own = queue->climbs[t].piece = by_sparse_slice(&exchange->in, first, end - first);
+  }
+  free(cuts);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_sparse_begin_climb(struct by_sparse_exchange *exchange) {
+  struct by_sparse_queue *queue = exchange->queue;
+  BY_TRY(by_sparse_get_trees(exchange));
+  BY_TRY(make_climbs(queue));
+  if (!exchange->ascending) {
+    struct banyan_sparse in = exchange->in;
+    BY_TRY(by_sparse_merge(&in, &exchange->scratch, &exchange->merged));
+    exchange->in = exchange->merged;
+  }
+  BY_TRY(cut(exchange));
+  BY_TRY(by_sparse_need_strands(exchange, 1 + queue->trees->n));
+  exchange->climbing = queue->trees->n;
+  for (uint32_t t = 0; t < queue->trees->n; t++) BY_TRY(take_counts(exchange, 1 + t));
+  return BANYAN_OK;
+}

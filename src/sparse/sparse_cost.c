@@ -1,0 +1,159 @@
+#include "sparse_cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t ranks_of(const struct by_sparse_case *of) {
+  return of->all->n_ranks;
+}
+
+static double row_bytes(const struct by_sparse_case *of) {
+  return (double)(of->words->width * banyan_dtype_size((enum banyan_dtype)of->words->dtype) +
+                  banyan_dtype_size((enum banyan_dtype)of->words->row_dtype));
+}
+
+/* Ranks that share cores work one after the other. */
+static double busy(const struct by_sparse_case *of, double busiest, double mean) {
+  double shared = of->all->crowd * mean;
+  return busiest > shared ? busiest : shared;
+}
+
+/* An AllGather of so many bytes in all, of which the busiest rank has `own` to send to all others. */
+static double gather_work(const struct by_sparse_case *of, double total) {
+  double n = ranks_of(of);
+  return of->rates.byte * 2 * total * (n - 1) / n;
+}
+
+static double gather(const struct by_sparse_case *of, double rows, double calls) {
+  double total = rows * row_bytes(of), merged = of->words->collective == BANYAN_ALLREDUCE;
+  double work = gather_work(of, total) + of->rates.merge * merged * (double)of->all->total * row_bytes(of);
+  return calls * of->rates.call + busy(of, work, work);
+}
+
+static double dense(const struct by_sparse_case *of) {
+  double n = ranks_of(of), height = (double)of->words->height;
+  if (of->words->collective != BANYAN_ALLREDUCE || !by_sparse_dense_fits(of->words, of->all->memory)) return INFINITY;
+  double bytes = height * ((double)(of->words->width * banyan_dtype_size((enum banyan_dtype)of->words->dtype)) + 0.125);
+  double work = 4 * bytes * (n - 1) / n * of->rates.byte + of->rates.clear * bytes;
+  return 2 * of->rates.call + busy(of, work, work);
+}
+
+/* ---- merging on the way */
+
+/* One tree, vertex by vertex from the leaves on. */
+struct climb {
+  const struct by_sparse_case *of;
+  uint32_t *order;   /* ranks, each before the one above it */
+  uint32_t *depth;   /* messages that stand one behind the other up to this rank */
+  uint64_t *have;    /* rank -> which of the range's sample it has, with all below it */
+  double *work;      /* rank -> seconds, of all trees */
+  double *taken;     /* rank -> rows that come from below, in this tree */
+  uint32_t first, n; /* the range's part of the sample */
+  uint32_t words;
+  double scale; /* rows for each of the sample */
+};
+
+static bool has(const struct by_sparse_union *all, uint32_t sample, uint32_t rank) {
+  return all->who[(size_t)sample * all->words + rank / 64] >> rank % 64 & 1;
+}
+
+static void sort_up(const struct by_sparse_tree *tree, struct climb *climb, uint32_t n) {
+  uint32_t *below = climb->depth, done = 0;
+  memset(below, 0, n * sizeof *below);
+  for (uint32_t r = 0; r < n; r++) below[tree->up[r]] += tree->up[r] != r;
+  for (uint32_t r = 0; r < n; r++)
+    if (!below[r]) climb->order[done++] = r;
+  for (uint32_t i = 0; i < done && done < n; i++) {
+    uint32_t up = tree->up[climb->order[i]];
+    if (up != climb->order[i] && !--below[up]) climb->order[done++] = up;
+  }
+  memset(climb->depth, 0, n * sizeof *climb->depth);
+}
+
+static double rows_of(const struct climb *climb, uint32_t rank) {
+  uint32_t n = 0;
+  for (uint32_t w = 0; w < climb->words; w++)
+    n += (uint32_t)__builtin_popcountll(climb->have[(size_t)rank * climb->words + w]);
+  return n * climb->scale;
+}
+
+/* A vertex merges what it has got and sends it up. */
+static void step_up(struct climb *climb, const struct by_sparse_tree *tree, uint32_t rank) {
+  const struct by_sparse_rates *rates = &climb->of->rates;
+  uint32_t up = tree->up[rank];
+  double rows = rows_of(climb, rank), bytes = row_bytes(climb->of);
+  if (climb->taken[rank] > 0) climb->work[rank] += rates->merge * bytes * climb->taken[rank];
+  if (up == rank) return;
+  for (uint32_t w = 0; w < climb->words; w++)
+    climb->have[(size_t)up * climb->words + w] |= climb->have[(size_t)rank * climb->words + w];
+  climb->taken[up] += rows;
+  climb->work[rank] += 3 * rates->message + rates->byte * bytes * rows;
+  climb->work[up] += 3 * rates->message + rates->byte * bytes * rows;
+  if (climb->depth[rank] + 1 > climb->depth[up]) climb->depth[up] = climb->depth[rank] + 1;
+}
+
+/* Its depth. */
+static uint32_t climb_tree(struct climb *climb, const struct by_sparse_tree *tree) {
+  const struct by_sparse_union *all = climb->of->all;
+  uint32_t n = all->n_ranks;
+  climb->words = (climb->n + 63) / 64;
+  memset(climb->have, 0, (size_t)n * climb->words * sizeof *climb->have);
+  memset(climb->taken, 0, n * sizeof *climb->taken);
+  for (uint32_t r = 0; r < n; r++) {
+    for (uint32_t i = 0; i < climb->n; i++)
+      if (has(all, climb->first + i, r)) climb->have[(size_t)r * climb->words + i / 64] |= (uint64_t)1 << i % 64;
+  }
+  sort_up(tree, climb, n);
+  for (uint32_t i = 0; i < n; i++) step_up(climb, tree, climb->order[i]);
+  return climb->depth[tree->root];
+}
+
+static double climb_all(struct climb *climb) {
+  const struct by_sparse_case *of = climb->of;
+  uint32_t depth = 0, n = ranks_of(of);
+  double busiest = 0, sum = 0;
+  climb->scale = of->all->sampled ? of->all->rows / of->all->sampled : 0;
+  climb->first = 0;
+  for (uint32_t t = 0; t < of->trees->n; t++) {
+    uint32_t end = (uint32_t)(of->trees->upto[t] * of->all->sampled + 0.5);
+    climb->n = end - climb->first;
+    uint32_t here = climb_tree(climb, &of->trees->trees[t]);
+    if (here > depth) depth = here;
+    climb->first = end;
+  }
+  for (uint32_t r = 0; r < n; r++) {
+    if (climb->work[r] > busiest) busiest = climb->work[r];
+    sum += climb->work[r];
+  }
+  double down = gather_work(of, of->all->rows * row_bytes(of));
+  return 3 * of->rates.call + depth * of->rates.hop + busy(of, busiest + down, sum / n + down);
+}
+
+static double merge(const struct by_sparse_case *of) {
+  uint32_t n = ranks_of(of);
+  if (!of->trees || of->words->collective != BANYAN_ALLREDUCE) return INFINITY;
+  struct by_arena arena;
+  by_arena_init(&arena);
+  struct climb climb = {.of = of,
+                        .order = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                        .depth = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                        .have = BY_ARENA_ARRAY(&arena, uint64_t, (size_t)n * (of->all->sampled / 64 + 1)),
+                        .work = BY_ARENA_ARRAY(&arena, double, n),
+                        .taken = BY_ARENA_ARRAY(&arena, double, n)};
+  bool good = climb.order && climb.depth && climb.have && climb.work && climb.taken;
+  double seconds = good ? climb_all(&climb) : (double)NAN;
+  by_arena_fini(&arena);
+  return seconds;
+}
+
+double by_sparse_cost(const struct by_sparse_case *of, enum banyan_sparse_way way) {
+  switch (way) {
+  case BANYAN_SPARSE_PADDED: return gather(of, (double)of->all->most * ranks_of(of), 2);
+  case BANYAN_SPARSE_GATHER: return gather(of, (double)of->all->total, 2);
+  case BANYAN_SPARSE_BROADCAST: return gather(of, (double)of->all->total, 2 * ranks_of(of));
+  case BANYAN_SPARSE_MERGE: return merge(of);
+  case BANYAN_SPARSE_DENSE: return dense(of);
+  default: return INFINITY;
+  }
+}

@@ -1,0 +1,316 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce.h"
+#include "sparse_parts.h"
+
+/* ---- queues */
+
+enum banyan_status by_sparse_queue_create(const struct by_sparse_options *options, struct by_sparse_queue **out) {
+  struct by_sparse_queue *queue = calloc(1, sizeof *queue);
+  if (!queue) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for sparse calls");
+  queue->options = *options;
+  queue->last = &queue->first;
+  by_arena_init(&queue->climb_arena);
+  enum banyan_status status = by_domain_create(options->engine, options->id, by_domain_rank(options->domain),
+                                               options->n, options->processes, &queue->domain);
+  if (status == BANYAN_OK)
+    *out = queue;
+  else
+    free(queue);
+  return status;
+}
+
+static void forget_union(struct by_sparse_exchange *exchange) {
+  by_sparse_union_fini(&exchange->all);
+  exchange->all = (struct by_sparse_union){0};
+}
+
+static void release_calls(struct by_sparse_exchange *exchange) {
+  for (uint32_t s = 0; s < exchange->n_strands; s++) {
+    struct by_sparse_strand *strand = &exchange->strands[s];
+    for (uint32_t i = 0; i < strand->n; i++) by_call_release(strand->calls[i]);
+    strand->n = 0;
+    strand->then = NULL;
+  }
+}
+
+static void exchange_free(struct by_sparse_exchange *exchange) {
+  for (uint32_t s = 0; s < exchange->strands_room; s++) free(exchange->strands[s].calls);
+  free(exchange->strands);
+  free(exchange->words);
+  free(exchange->union_counts);
+  free(exchange->counts);
+  by_plan_destroy(exchange->plan);
+  banyan_sparse_free(&exchange->merged);
+  by_sparse_scratch_fini(&exchange->scratch);
+  forget_union(exchange);
+  free(exchange);
+}
+
+static void queue_free(struct by_sparse_queue *queue) {
+  while (queue->spare) {
+    struct by_sparse_exchange *spare = queue->spare;
+    queue->spare = spare->next;
+    exchange_free(spare);
+  }
+  by_sparse_climbs_free(queue);
+  by_sparse_trees_destroy(queue->trees);
+  by_sparse_scratch_fini(&queue->scratch);
+  banyan_sparse_free(&queue->gathered);
+  free(queue->dense);
+  free(queue);
+}
+
+void by_sparse_queue_destroy(struct by_sparse_queue *queue) {
+  if (!queue) return;
+  by_domain_destroy(queue->domain); /* so that all calls have ended */
+  queue->domain = NULL;
+  while (queue->first) {
+    by_fail(BANYAN_ERR_CLOSED, "the communicator was destroyed while a sparse call was under way");
+    by_sparse_end(queue->first, BANYAN_ERR_CLOSED);
+  }
+  if (!queue->taken) queue_free(queue);
+}
+
+bool by_sparse_queue_owes(const struct by_sparse_queue *queue) {
+  return by_domain_owes(queue->domain);
+}
+
+/* ---- exchanges */
+
+struct by_sparse_exchange *by_sparse_take(struct by_sparse_queue *queue) {
+  struct by_sparse_exchange *exchange = queue->spare;
+  if (exchange) {
+    queue->spare = exchange->next;
+    queue->taken++;
+    return exchange;
+  }
+  exchange = calloc(1, sizeof *exchange);
+  if (!exchange) return NULL;
+  exchange->queue = queue;
+  exchange->words = calloc(queue->options.n, sizeof *exchange->words);
+  exchange->union_counts = calloc(queue->options.n, sizeof *exchange->union_counts);
+  exchange->counts = calloc(2 * (size_t)queue->options.n, sizeof *exchange->counts);
+  if (!exchange->words || !exchange->union_counts || !exchange->counts) {
+    exchange_free(exchange);
+    return NULL;
+  }
+  queue->taken++;
+  return exchange;
+}
+
+void by_sparse_release(struct by_sparse_exchange *exchange) {
+  struct by_sparse_queue *queue = exchange->queue;
+  exchange->next = queue->spare;
+  queue->spare = exchange;
+  if (!--queue->taken && !queue->domain) queue_free(queue);
+}
+
+bool by_sparse_ended(const struct by_sparse_exchange *exchange) {
+  return exchange->ended;
+}
+
+enum banyan_status by_sparse_result(const struct by_sparse_exchange *exchange) {
+  return exchange->status == BANYAN_OK ? BANYAN_OK : by_fail(exchange->status, "%s", exchange->error);
+}
+
+/* Its queue's list does not have it any more, and its calls are given back. */
+void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
+  struct by_sparse_queue *queue = exchange->queue;
+  struct by_sparse_exchange **place = &queue->first;
+  while (*place != exchange) place = &(*place)->next;
+  *place = exchange->next;
+  if (!*place) queue->last = place;
+  exchange->next = NULL;
+  exchange->status = status;
+  if (status != BANYAN_OK) snprintf(exchange->error, sizeof exchange->error, "%s", banyan_error_text());
+  if (status == BANYAN_OK && exchange->call.taken) *exchange->call.taken = exchange->way;
+  release_calls(exchange);
+  forget_union(exchange);
+  by_plan_destroy(exchange->plan);
+  exchange->plan = NULL;
+  exchange->ended = true;
+}
+
+uint64_t by_sparse_total(const struct by_sparse_exchange *exchange) {
+  return exchange->all.total;
+}
+
+void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor) {
+  if (exchange->call.op == BANYAN_AVERAGE)
+    by_kernel_divide(tensor->dtype, tensor->values, tensor->values, exchange->queue->options.n,
+                     tensor->count * tensor->width);
+}
+
+/* ---- strands */
+
+enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n) {
+  if (n > exchange->strands_room) {
+    struct by_sparse_strand *strands = realloc(exchange->strands, n * sizeof *strands);
+    if (!strands) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call over %u trees", n);
+    memset(strands + exchange->strands_room, 0, (n - exchange->strands_room) * sizeof *strands);
+    exchange->strands = strands;
+    exchange->strands_room = n;
+  }
+  exchange->n_strands = n;
+  return BANYAN_OK;
+}
+
+static enum banyan_status start(struct by_sparse_exchange *exchange, struct by_domain *domain, uint32_t index,
+                                const struct banyan_call *call) {
+  struct by_sparse_strand *strand = &exchange->strands[index];
+  if (strand->n == strand->room) {
+    uint32_t room = strand->room ? 2 * strand->room : 4;
+    struct by_call **calls = realloc(strand->calls, room * sizeof *calls);
+    if (!calls) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u calls under way", room);
+    strand->calls = calls;
+    strand->room = room;
+  }
+  BY_TRY(by_engine_start(domain, call, exchange->deadline, &strand->calls[strand->n]));
+  strand->n++;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,
+                                  const struct banyan_call *call) {
+  return start(exchange, exchange->queue->domain, strand, call);
+}
+
+/* Whether all calls of a strand have ended; gives them back then. */
+static bool strand_over(struct by_sparse_strand *strand, enum banyan_status *status) {
+  for (uint32_t i = 0; i < strand->n; i++)
+    if (!by_call_ended(strand->calls[i])) return false;
+  for (uint32_t i = 0; i < strand->n; i++) {
+    if (*status == BANYAN_OK) *status = by_call_result(strand->calls[i]);
+    by_call_release(strand->calls[i]);
+  }
+  strand->n = 0;
+  return true;
+}
+
+/* ---- beginning */
+
+void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_sparse_call *call) {
+  struct by_sparse_word *word = &exchange->word;
+  exchange->call = *call;
+  exchange->in = *call->in;
+  exchange->status = BANYAN_OK;
+  exchange->ended = exchange->agreed = exchange->ascending = false;
+  *word = (struct by_sparse_word){.fault = BY_SPARSE_SOUND};
+  bool good = by_sparse_word_scan(word, call->in, &exchange->ascending);
+  if (good && call->collective == BANYAN_ALLREDUCE && !call->in->unique && !exchange->ascending) {
+    if (by_sparse_merge(call->in, &exchange->scratch, &exchange->merged) != BANYAN_OK)
+      word->fault = BY_SPARSE_NO_MEMORY;
+    exchange->in = exchange->merged;
+    exchange->ascending = true;
+  }
+  by_sparse_word_fill(word, call, good && !word->fault ? &exchange->in : NULL);
+}
+
+/* The queue's domain takes the plan that the communicator has now, without helpers and switches, when it is this
+ * exchange's turn. */
+static enum banyan_status note_plan(struct by_sparse_exchange *exchange) {
+  const struct by_sparse_queue *queue = exchange->queue;
+  const struct by_plan *now = by_domain_plan(queue->options.domain);
+  if (now->version == queue->version) return BANYAN_OK;
+  return by_plan_among_ranks(now, &exchange->plan);
+}
+
+static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand);
+
+static enum banyan_status send_word(struct by_sparse_exchange *exchange) {
+  struct by_sparse_queue *queue = exchange->queue;
+  BY_TRY(by_sparse_need_strands(exchange, 1));
+  BY_TRY(note_plan(exchange));
+  struct banyan_call gather = {.collective = BANYAN_ALLGATHER,
+                               .dtype = BANYAN_INT64,
+                               .send = &exchange->word,
+                               .recv = exchange->words,
+                               .count = sizeof exchange->word / sizeof(int64_t)};
+  exchange->strands[0].then = first_words;
+  return start(exchange, queue->options.domain, 0, &gather);
+}
+
+enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t deadline) {
+  struct by_sparse_queue *queue = exchange->queue;
+  const struct by_sparse_options *options = &queue->options;
+  exchange->deadline = deadline;
+  exchange->word.memory = exchange->call.memory ? exchange->call.memory : options->memory;
+  exchange->word.crowd = (uint64_t)(options->crowd * 256);
+  enum banyan_status status = send_word(exchange);
+  if (status != BANYAN_OK) {
+    by_plan_destroy(exchange->plan);
+    exchange->plan = NULL;
+    by_sparse_release(exchange);
+    return status;
+  }
+  queue->version = by_domain_plan(options->domain)->version;
+  exchange->next = NULL;
+  *queue->last = exchange;
+  queue->last = &exchange->next;
+  return BANYAN_OK;
+}
+
+/* ---- what follows from the words */
+
+static enum banyan_status begin(struct by_sparse_exchange *exchange) {
+  static enum banyan_status (*const begins[BANYAN_SPARSE_WAYS])(struct by_sparse_exchange * exchange) = {
+      [BANYAN_SPARSE_PADDED] = by_sparse_begin_padded,       [BANYAN_SPARSE_GATHER] = by_sparse_begin_gather,
+      [BANYAN_SPARSE_BROADCAST] = by_sparse_begin_broadcast, [BANYAN_SPARSE_MERGE] = by_sparse_begin_climb,
+      [BANYAN_SPARSE_DENSE] = by_sparse_begin_dense,
+  };
+  return begins[exchange->way](exchange);
+}
+
+static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint32_t strand) {
+  struct by_sparse_queue *queue = exchange->queue;
+  uint32_t n = queue->options.n;
+  if (exchange->plan) by_domain_set_plan(queue->domain, exchange->plan);
+  exchange->plan = NULL;
+  exchange->agreed = true;
+  BY_TRY(by_sparse_words_check(exchange->words, n));
+  exchange->agreed = false;
+  for (uint32_t r = 0; r < n && exchange->call.counts && exchange->call.collective == BANYAN_ALLGATHER; r++)
+    exchange->call.counts[r] = exchange->words[r].count;
+  BY_TRY(by_sparse_union_init(&exchange->all, exchange->words, n));
+  exchange->way = by_sparse_choose(exchange);
+  return begin(exchange);
+}
+
+/* What the others do not know of ends the job: they would wait for this rank. */
+static void fail_here(struct by_sparse_exchange *exchange, enum banyan_status status) {
+  struct by_engine *engine = exchange->queue->options.engine;
+  if (!exchange->agreed && by_engine_status(engine) == BANYAN_OK) {
+    char text[512];
+    snprintf(text, sizeof text, "rank %u could not go on with a sparse call: %s",
+             by_domain_rank(exchange->queue->options.domain), banyan_error_text());
+    by_engine_fail(engine, status, UINT32_MAX, text);
+    status = by_fail(status, "%s", text);
+  }
+  by_sparse_end(exchange, status);
+}
+
+/* One strand, as far as it goes. */
+static bool advance(struct by_sparse_exchange *exchange, uint32_t index) {
+  struct by_sparse_strand *strand = &exchange->strands[index];
+  enum banyan_status status = BANYAN_OK;
+  if (!strand->then || !strand_over(strand, &status)) return false;
+  enum banyan_status (*then)(struct by_sparse_exchange * exchange, uint32_t strand) = strand->then;
+  strand->then = NULL;
+  if (status == BANYAN_OK) status = then(exchange, index);
+  if (status != BANYAN_OK) fail_here(exchange, status);
+  return true;
+}
+
+bool by_sparse_progress(struct by_sparse_queue *queue) {
+  bool moved = false;
+  for (struct by_sparse_exchange *exchange = queue->first; exchange; exchange = queue->first) {
+    bool again = false;
+    for (uint32_t s = 0; !exchange->ended && s < exchange->n_strands; s++) again |= advance(exchange, s);
+    moved |= again;
+    if (!again) break;
+  }
+  return moved;
+}

@@ -1,0 +1,102 @@
+/* Inside of an exchange. It consists of strands: each is a call or several that
+ * are under way, and what follows when all of them have ended. There is one for
+ * the exchange itself, and while rows are merged on the way one for each tree,
+ * since a rank is far in one tree and still waits in another. */
+#ifndef BY_SPARSE_SPARSE_PARTS_H
+#define BY_SPARSE_SPARSE_PARTS_H
+
+#include "sparse_exchange.h"
+#include "sparse_merge.h"
+#include "sparse_trees.h"
+#include "sparse_word.h"
+
+struct by_sparse_strand {
+  struct by_call **calls;
+  uint32_t n, room;
+  /* Starts calls and says what follows, or ends the exchange. */
+  enum banyan_status (*then)(struct by_sparse_exchange *exchange, uint32_t strand);
+};
+
+/* A rank's part in one tree. */
+struct by_sparse_climb {
+  struct banyan_sparse own;   /* this rank's rows of the tree's range, */
+  struct banyan_sparse all;   /* and those of its children behind them, */
+  struct banyan_sparse piece; /* merged: memory of `merged`, or none of its own */
+  struct banyan_sparse merged;
+  uint64_t *counts; /* the children's */
+  uint32_t *children, n_children;
+  uint32_t *tags, tag; /* of what comes from them and of what goes up: how many edges of earlier trees are the same */
+  uint64_t count;      /* of the piece, as it is sent */
+};
+
+struct by_sparse_queue {
+  struct by_sparse_options options;
+  struct by_domain *domain; /* NULL: the communicator is gone */
+  struct by_sparse_exchange *first, **last, *spare;
+  uint32_t taken; /* exchanges that have not been given back */
+  /* what the first one uses, kept for the next */
+  struct by_sparse_scratch scratch;
+  struct banyan_sparse gathered;
+  uint32_t version;              /* of the communicator's plan when the last exchange began */
+  struct by_sparse_trees *trees; /* of this plan of the queue's domain, and class */
+  uint32_t trees_version;
+  uint64_t up_to;
+  struct by_sparse_climb *climbs;
+  uint32_t n_climbs;
+  struct by_arena climb_arena;
+  void *dense;
+  size_t dense_bytes;
+};
+
+struct by_sparse_exchange {
+  struct by_sparse_queue *queue;
+  struct by_sparse_exchange *next;
+  struct banyan_sparse_call call;
+  struct banyan_sparse in; /* what is sent: the caller's or `merged` */
+  struct banyan_sparse merged;
+  struct by_sparse_scratch scratch;
+  bool ascending;
+  struct by_sparse_word word, *words; /* words: of all ranks */
+  struct by_plan *plan;               /* from this exchange on; NULL: as before */
+  uint64_t deadline;
+  enum banyan_sparse_way way;
+  struct by_sparse_union all;
+  struct by_sparse_strand *strands; /* 0: its own; 1 + t: tree t's */
+  uint32_t n_strands, strands_room;
+  uint32_t climbing; /* trees whose strands have not come to their end */
+  uint64_t *union_counts;
+  size_t *counts; /* of blocks that are gathered: rows, and behind them elements */
+  bool ended;
+  bool agreed; /* the error is the same on all ranks: the job goes on */
+  enum banyan_status status;
+  char error[512];
+};
+
+/* Starts a call as a part of a strand. */
+BANYAN_CHECK enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,
+                                               const struct banyan_call *call);
+void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status);
+/* Divides a sum where it is to be an average. */
+void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor);
+/* More strands, up to n in all. */
+BANYAN_CHECK enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n);
+uint64_t by_sparse_total(const struct by_sparse_exchange *exchange);
+
+/* sparse_gather.c, sparse_climb.c, sparse_dense.c: the ways' beginnings, all words being known */
+enum banyan_status by_sparse_begin_padded(struct by_sparse_exchange *exchange);
+enum banyan_status by_sparse_begin_gather(struct by_sparse_exchange *exchange);
+enum banyan_status by_sparse_begin_broadcast(struct by_sparse_exchange *exchange);
+enum banyan_status by_sparse_begin_climb(struct by_sparse_exchange *exchange);
+enum banyan_status by_sparse_begin_dense(struct by_sparse_exchange *exchange);
+/* The blocks of all ranks, in place: *counts[r]* rows each. Two calls of strand 0. */
+BANYAN_CHECK enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchange *exchange, struct banyan_sparse *into,
+                                                        const uint64_t *counts);
+void by_sparse_climbs_free(struct by_sparse_queue *queue);
+
+/* sparse_choose.c */
+/* The trees of the plan's class for the estimated union. */
+BANYAN_CHECK enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange);
+/* The way that is predicted to be fastest; the one that is forced, if one is. */
+enum banyan_sparse_way by_sparse_choose(struct by_sparse_exchange *exchange);
+
+#endif

@@ -1,0 +1,350 @@
+/* Sparse calls between real processes: every kind of rows by every way, over shared memory and TCP, waited for or not,
+ * and calls that do not fit together. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "job.h"
+#include "sparse_case.h"
+
+struct setup {
+  const char *plan;
+  int rounds;
+};
+
+static void check_out(const struct sparse_case *c, const struct banyan_sparse *out) {
+  const char *wrong = sparse_case_check(c, out);
+  if (wrong) rank_fail("%s", wrong);
+}
+
+/* The same on all ranks, bit by bit. */
+static void check_bits(struct banyan_comm *comm, const struct banyan_sparse *out) {
+  uint64_t hash[2] = {0xcbf29ce484222325ull, out->count}, most[2];
+  const unsigned char *bytes = out->values;
+  for (size_t i = 0; i < out->count * out->width * banyan_dtype_size(out->dtype); i++)
+    hash[0] = (hash[0] ^ bytes[i]) * 0x100000001b3ull;
+  hash[0] >>= 1;
+  must(banyan_allreduce(comm, hash, most, 2, BANYAN_INT64, BANYAN_MAX));
+  must_hold(most[0] == hash[0] && most[1] == hash[1]);
+}
+
+static void do_case(struct banyan_comm *comm, const struct sparse_case *c, struct banyan_sparse *out) {
+  struct banyan_sparse in = sparse_case_input(c, (uint32_t)banyan_comm_rank(comm));
+  struct banyan_sparse_call call = sparse_case_call(c, &in, out);
+  enum banyan_sparse_way taken = BANYAN_SPARSE_CHOSEN;
+  size_t counts[JOB_RANKS];
+  call.taken = &taken;
+  call.counts = counts;
+  must(banyan_sparse_run(comm, &call));
+  must_hold(taken != BANYAN_SPARSE_CHOSEN && (c->way == BANYAN_SPARSE_CHOSEN || taken == c->way));
+  if (c->collective == BANYAN_ALLGATHER) must_hold(counts[banyan_comm_rank(comm)] == in.count);
+  check_out(c, out);
+  check_bits(comm, out);
+  free(in.rows);
+  free(in.values);
+}
+
+static void rank_cases(struct job *job, int rank) {
+  const struct setup *setup = job->argument;
+  struct banyan_comm *world = job_join();
+  struct banyan_sparse out = {0};
+  struct by_rng rng;
+  must(banyan_comm_set_plan(world, setup->plan));
+  by_rng_init(&rng, job->seed);
+  for (int i = 0; i < setup->rounds; i++) {
+    struct sparse_case c;
+    sparse_case_choose(&rng, (uint32_t)job->n, (enum sparse_case_kind)(i % (SPARSE_CASE_KINDS + 1)), &c);
+    do_case(world, &c, &out);
+  }
+  banyan_sparse_free(&out);
+  banyan_comm_destroy(world);
+}
+
+static void run_cases(const char *transport, int n, const char *plan, int rounds) {
+  struct setup setup = {.plan = plan, .rounds = job_rounds(rounds)};
+  struct job job = {
+      .n = n, .run = rank_cases, .transport = transport, .argument = &setup, .seed = job_seed(n), .limit = 120};
+  job_run(&job);
+}
+
+static void test_values_shm(void **state) {
+  (void)state;
+  run_cases("shm", 1, NULL, 60);
+  run_cases("shm", 2, NULL, 200);
+  run_cases("shm", 5, NULL, 150);
+  run_cases("shm", 8, NULL, 60);
+}
+
+static void test_values_tcp(void **state) {
+  (void)state;
+  run_cases("tcp", 3, NULL, 150);
+  run_cases("tcp", 4, "ring", 100);
+}
+
+static void test_plans(void **state) {
+  (void)state;
+  static const char *const plans[] = {"star", "sharded", "tree:2", "ring", "halving", "doubling"};
+  for (size_t p = 0; p < sizeof plans / sizeof plans[0]; p++) run_cases(NULL, 4, plans[p], 60);
+}
+
+/* ---- several at once, among other calls */
+
+enum { AT_ONCE = 12 };
+
+static void rank_at_once(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *other;
+  struct sparse_case cases[AT_ONCE];
+  struct banyan_sparse ins[AT_ONCE], outs[AT_ONCE] = {{0}};
+  struct banyan_request *requests[2 * AT_ONCE];
+  struct by_rng rng, own;
+  static float sums[AT_ONCE][100];
+  must(banyan_comm_duplicate(world, &other));
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed + 100 + (uint64_t)rank);
+  for (int round = 0; round < job_rounds(20); round++) {
+    if (round % 5 == 2) must(banyan_comm_set_plan(world, round % 2 ? "ring" : "tree:2"));
+    for (int i = 0; i < AT_ONCE; i++) {
+      sparse_case_choose(&rng, (uint32_t)job->n, SPARSE_CASE_KINDS, &cases[i]);
+      if (i == 6 && round % 4 == 1) must(banyan_comm_set_plan(world, NULL));
+      ins[i] = sparse_case_input(&cases[i], (uint32_t)rank);
+      struct banyan_sparse_call call = sparse_case_call(&cases[i], &ins[i], &outs[i]);
+      for (int k = 0; k < 100; k++) sums[i][k] = (float)(i + k);
+      struct banyan_call dense = {
+          .collective = BANYAN_ALLREDUCE, .dtype = BANYAN_FLOAT32, .send = sums[i], .recv = sums[i], .count = 100};
+      must(banyan_sparse_start(i % 3 ? world : other, &call, &requests[2 * i]));
+      must(banyan_start(world, &dense, &requests[2 * i + 1]));
+      job_doze(&own, 300);
+    }
+    for (size_t left = 2 * AT_ONCE; left; left--) {
+      size_t index;
+      bool done = false;
+      if (left % 3 == 0 && requests[0]) {
+        while (!done) must(banyan_test(requests[0], &done));
+        requests[0] = NULL;
+        continue;
+      }
+      must(banyan_wait_any(requests, 2 * AT_ONCE, &index));
+    }
+    for (int i = 0; i < AT_ONCE; i++) {
+      check_out(&cases[i], &outs[i]);
+      for (int k = 0; k < 100; k++) must_hold(sums[i][k] == (float)(job->n * (i + k)));
+      free(ins[i].rows);
+      free(ins[i].values);
+    }
+  }
+  for (int i = 0; i < AT_ONCE; i++) banyan_sparse_free(&outs[i]);
+  banyan_comm_destroy(other);
+  banyan_comm_destroy(world);
+}
+
+static void test_at_once(void **state) {
+  (void)state;
+  for (int n = 2; n <= 4; n++) {
+    struct job job = {
+        .n = n, .run = rank_at_once, .transport = n == 3 ? "tcp" : "shm", .seed = job_seed(n), .limit = 120};
+    job_run(&job);
+  }
+}
+
+/* ---- calls that do not fit together */
+
+enum { ODD = 1 }; /* the rank that differs */
+
+struct mistake {
+  const char *name, *text; /* what the error must say, on all ranks */
+  enum banyan_status status;
+  void (*make)(struct banyan_sparse_call *call, struct banyan_sparse *in);
+};
+
+static void row_out_of_range(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  ((int32_t *)in->rows)[2] = 10;
+}
+static void negative_row(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  ((int32_t *)in->rows)[0] = -7;
+}
+static void negative_count(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  in->count = (size_t)-4;
+}
+static void other_width(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  in->width = 1;
+}
+static void other_height(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  in->height = 11;
+}
+static void other_way(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  call->way = BANYAN_SPARSE_MERGE;
+}
+static void other_op(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  call->op = BANYAN_AVERAGE;
+}
+static void no_values(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  in->values = NULL;
+}
+static void bad_dtype(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  in->dtype = (enum banyan_dtype)55;
+}
+static void no_such_op(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  call->op = BANYAN_MAX;
+}
+static void too_little_memory(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  call->memory = 100;
+}
+static void merged_allgather(struct banyan_sparse_call *call, struct banyan_sparse *in) {
+  call->collective = BANYAN_ALLGATHER;
+  call->way = BANYAN_SPARSE_DENSE;
+}
+
+static const struct mistake mistakes[] = {
+    {"row out of range", "rank 1: sparse allreduce: row 10, at place 2 of 3, is not from 0 to 9", BANYAN_ERR_ARGUMENT,
+     row_out_of_range},
+    {"negative row", "rank 1: sparse allreduce: row -7, at place 0 of 3", BANYAN_ERR_ARGUMENT, negative_row},
+    {"negative count", "rank 1: sparse allreduce: the count is -4, must not be negative", BANYAN_ERR_ARGUMENT,
+     negative_count},
+    {"width", "rank 1 sparse allreduce (sum, chosen) of 10 rows of 1 x f32", BANYAN_ERR_MISMATCH, other_width},
+    {"height", "rank 0 sparse allreduce (sum, chosen) of 10 rows of 2 x f32", BANYAN_ERR_MISMATCH, other_height},
+    {"way", "rank 1 sparse allreduce (sum, merge)", BANYAN_ERR_MISMATCH, other_way},
+    {"operation", "rank 1 sparse allreduce (avg, chosen)", BANYAN_ERR_MISMATCH, other_op},
+    {"NULL", "rank 1: sparse allreduce: rows or values are NULL, though the count is 3", BANYAN_ERR_ARGUMENT,
+     no_values},
+    {"dtype", "rank 1: sparse allreduce: there is no dtype number 55", BANYAN_ERR_ARGUMENT, bad_dtype},
+    {"max", "rank 1: sparse allreduce: the operation is max", BANYAN_ERR_UNSUPPORTED, no_such_op},
+    {"memory", "rank 0 alone 3 of them: too many for rank 1, which gives 100 bytes", BANYAN_ERR_NO_MEMORY,
+     too_little_memory},
+    {"merged allgather", "rank 1: sparse allgather: the way \"dense\" merges rows", BANYAN_ERR_UNSUPPORTED,
+     merged_allgather},
+};
+
+static void rank_mistakes(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  struct banyan_sparse out = {0};
+  for (size_t m = 0; m < sizeof mistakes / sizeof mistakes[0]; m++) {
+    int32_t rows[] = {4, 1, 4};
+    float values[6] = {1, 2, 3, 4, 5, 6};
+    struct banyan_sparse in = {.dtype = BANYAN_FLOAT32,
+                               .row_dtype = BANYAN_INT32,
+                               .height = 10,
+                               .width = 2,
+                               .count = 3,
+                               .rows = rows,
+                               .values = values};
+    in.unique = mistakes[m].make == too_little_memory; /* so that there are three to be told of */
+    struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = &in, .out = &out};
+    if (rank == ODD) mistakes[m].make(&call, &in);
+    must_fail(mistakes[m].status, banyan_sparse_run(world, &call));
+    if (!strstr(banyan_error_text(), mistakes[m].text))
+      rank_fail("%s: the error is \"%s\", not \"%s\"", mistakes[m].name, banyan_error_text(), mistakes[m].text);
+    must(banyan_comm_state(world)); /* the job goes on */
+  }
+  banyan_sparse_free(&out);
+  banyan_comm_destroy(world);
+}
+
+static void test_mistakes(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_mistakes};
+  job_run(&job);
+}
+
+/* A count that no memory holds: refused everywhere, before any is taken. */
+static void rank_boasts(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  struct banyan_sparse out = {0};
+  static const size_t counts[] = {(size_t)1 << 40, (size_t)1 << 58, SIZE_MAX / 2};
+  static const char *const texts[] = {"too many for rank", "fit in no memory", "fit in no memory"};
+  for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    struct banyan_sparse in = {
+        .dtype = BANYAN_FLOAT64, .row_dtype = BANYAN_INT64, .height = (size_t)1 << 62, .width = 8, .unique = true};
+    struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = &in, .out = &out};
+    int64_t row = 1;
+    double values[8] = {0};
+    in.rows = &row, in.values = values, in.count = 1;
+    if (i == 0) {
+      call.memory = 200;
+      in.count = 1;
+    } else if (rank == ODD) {
+      in.count = counts[i];
+    }
+    must_fail(i ? BANYAN_ERR_ARGUMENT : BANYAN_ERR_NO_MEMORY, banyan_sparse_run(world, &call));
+    if (!strstr(banyan_error_text(), texts[i])) rank_fail("the error is \"%s\"", banyan_error_text());
+    must_hold(out.room == 0);
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_boasting(void **state) {
+  (void)state;
+  struct job job = {.n = 4, .run = rank_boasts};
+  job_run(&job);
+}
+
+/* ---- ends that come too early */
+
+static void rank_leaves(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *part;
+  struct banyan_sparse out = {0};
+  struct banyan_request *request;
+  int32_t row = 3;
+  float value = 1;
+  struct banyan_sparse in = {.dtype = BANYAN_FLOAT32,
+                             .row_dtype = BANYAN_INT32,
+                             .height = 10,
+                             .width = 1,
+                             .count = 1,
+                             .rows = &row,
+                             .values = &value};
+  struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = &in, .out = &out};
+  must(banyan_comm_duplicate(world, &part));
+  if (rank == 0) { /* nobody else makes this call */
+    must(banyan_sparse_start(part, &call, &request));
+    banyan_comm_destroy(part);
+    must_fail(BANYAN_ERR_CLOSED, banyan_wait(request));
+  } else {
+    banyan_comm_destroy(part);
+  }
+  must(banyan_sparse_run(world, &call));
+  must_hold(out.count == 1 && *(float *)out.values == (float)job->n);
+  banyan_sparse_free(&out);
+  banyan_comm_destroy(world);
+}
+
+static void test_leaving(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_leaves};
+  job_run(&job);
+}
+
+static void rank_misses(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  struct banyan_sparse out = {0};
+  int32_t row = 3;
+  float value = 1;
+  struct banyan_sparse in = {.dtype = BANYAN_FLOAT32,
+                             .row_dtype = BANYAN_INT32,
+                             .height = 10,
+                             .width = 1,
+                             .count = 1,
+                             .rows = &row,
+                             .values = &value};
+  struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = &in, .out = &out, .deadline = 0.5};
+  if (rank) must_fail(BANYAN_ERR_TIMEOUT, banyan_sparse_run(world, &call));
+  if (rank) must_hold(strstr(banyan_error_text(), "deadline") != NULL);
+  if (rank) must_hold(banyan_comm_state(world) == BANYAN_ERR_TIMEOUT);
+  while (!rank && banyan_comm_state(world) == BANYAN_OK) job_doze(&(struct by_rng){{1, 2, 3, 4}}, 1000);
+  banyan_comm_destroy(world);
+}
+
+static void test_deadline(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_misses};
+  job_run(&job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_values_shm), cmocka_unit_test(test_values_tcp), cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_at_once),    cmocka_unit_test(test_mistakes),   cmocka_unit_test(test_boasting),
+      cmocka_unit_test(test_leaving),    cmocka_unit_test(test_deadline),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
