@@ -7,13 +7,17 @@
 
 #include "clock.h"
 #include "commands.h"
+#include "handshake.h"
 #include "job_environment.h"
 #include "lab.h"
+#include "lab_placed.h"
 #include "lab_report.h"
+#include "lab_switches.h"
 #include "launch.h"
 #include "launch_io.h"
 #include "options.h"
 #include "plan.h"
+#include "switched_tree.h"
 #include "text.h"
 #include "topology_named.h"
 
@@ -24,7 +28,8 @@ static const double most_rate = 4e9;
 
 struct lab_options {
   struct by_lab_options lab;
-  const char *scale, *plan;
+  const char *scale, *plan, *servers;
+  int switches; /* place among "none|user|xdp"; -1: not given */
   struct by_words environment, sysctls;
   long per_host;
   bool pin, keep_going, json, dry_run;
@@ -45,6 +50,13 @@ static const struct by_option options[] = {
     {"per-host", 'n', BY_OPTION_INT, AT(per_host), "N", "ranks on each host that takes part; default 1", 1,
      MOST_PER_HOST},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
+    {"switches", 0, BY_OPTION_CHOICE, AT(switches), "none|user|xdp",
+     "sum in switches: those that add run `banyan switch`, in user\n"
+     "space or in XDP, or do without (none); without --plan, the\n"
+     "plan is the best placement of sums on the topology",
+     0, 0},
+    {"server", 0, BY_OPTION_TEXT, AT(servers), "HOST,...",
+     "with --switches: where sums are finished; default: where\nthat is best", 0, 0},
     {"congestion", 0, BY_OPTION_TEXT, AT(lab.congestion), "NAME",
      "control of TCP on the hosts; default reno, which every machine\nhas; \"\": this machine's own", 0, 0},
     {"sysctl", 0, BY_OPTION_WORDS, AT(sysctls), "NAME=VALUE", "a net.* setting for every host and switch", 0, 0},
@@ -79,7 +91,8 @@ static const struct by_command command = {
     .about = "Builds a topology on this machine, from network namespaces and links shaped to\n"
              "the topology's rates, runs the command on every host of it that takes part,\n"
              "each a rank of one job, and reports what crossed each link. Needs root.\n"
-             "Where the plan has helpers, their hosts run `banyan helper`.\n"
+             "Where the plan has helpers, their hosts run `banyan helper`, where it has\n"
+             "servers, `banyan server`.\n"
              "TOPOLOGY is a file, or a short text such as \"star:4,nic=500m\".\n"
              "Nothing of it is left when it ends, however it ends. \"banyan\" as the\n"
              "command is this one.\n"
@@ -100,10 +113,13 @@ struct session {
   struct by_lab_layout layout;
   struct by_lab *lab;
   struct by_launch_hosts hosts;
+  struct by_lab_switches *switches;
   struct by_plan *plan; /* NULL: none was given */
-  uint32_t *spaces;     /* of each host that has ranks or helps */
-  char **labels;        /* of each rank and helper */
-  int ranks, helpers;
+  int plan_file;        /* of a plan that was made here; -1: none */
+  char plan_path[64];
+  uint32_t *spaces; /* of each host that has ranks, helps or serves */
+  char **labels;    /* of each rank, helper and server */
+  int ranks, beside;
   int exit_code;
 };
 
@@ -124,6 +140,21 @@ static enum banyan_status parse_scale(const char *text, double *out) {
   return by_fail(BANYAN_ERR_ARGUMENT, "--scale: \"%.64s\" is no factor such as 1/100 or 0.01", text);
 }
 
+static enum banyan_status check_switches(struct session *s) {
+  struct lab_options *asked = &s->asked;
+  const struct by_topology *t = s->topology;
+  bool adds = false;
+  if (asked->servers && (asked->switches < 0 || asked->plan))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--server says where the plan's servers are to be that --switches makes%s",
+                   asked->plan ? "; yours has its own" : "");
+  for (uint32_t v = 0; v < t->n_nodes; v++) adds |= t->nodes[v].kind == BY_NODE_SWITCH && t->nodes[v].aggregates;
+  if (asked->switches >= 0 && !adds)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--switches: no switch of the topology adds; give those that do "
+                                        "\"aggregates\": true");
+  asked->lab.xdp = asked->switches == BY_LAB_SWITCHES_XDP;
+  return BANYAN_OK;
+}
+
 static enum banyan_status check(struct session *s) {
   struct lab_options *asked = &s->asked;
   if (s->operands.count < 2 && !asked->dry_run)
@@ -133,6 +164,7 @@ static enum banyan_status check(struct session *s) {
   if (asked->sysctls.count == BY_MOST_WORDS)
     return by_fail(BANYAN_ERR_ARGUMENT, "--sysctl: given more than %d times", BY_MOST_WORDS - 1);
   BY_TRY(by_topology_named(s->operands.items[0], &s->topology));
+  BY_TRY(check_switches(s));
   return by_lab_layout_make(s->topology, &asked->lab, &s->layout);
 }
 
@@ -153,16 +185,38 @@ static char *make_label(const char *host, long i, long n) {
   return label;
 }
 
-static enum banyan_status place_ranks(struct session *s) {
-  const struct by_topology *t = s->topology;
+static char *make_label_of(const char *host, const char *what) {
+  char *label = by_cli_alloc(NULL, LABEL_BYTES);
+  snprintf(label, LABEL_BYTES, "%s/%s", host, what);
+  return label;
+}
+
+static uint32_t count_hosts(const struct by_topology *t) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < t->n_nodes; v++) n += t->nodes[v].takes_part;
+  return n;
+}
+
+/* The plan that was asked for, or the placement of sums in switches. */
+static enum banyan_status find_plan(struct session *s) {
+  uint32_t ranks = count_hosts(s->topology) * (uint32_t)s->asked.per_host;
+  if (s->asked.plan && *s->asked.plan) return by_plan_named(s->asked.plan, ranks, &s->plan);
+  if (s->asked.switches < 0) return BANYAN_OK;
+  BY_TRY(by_lab_place(s->topology, s->asked.servers, &s->plan));
+  BY_TRY(by_lab_write_plan(s->plan, &s->plan_file, s->plan_path));
+  s->asked.plan = s->plan_path;
+  return BANYAN_OK;
+}
+
+static enum banyan_status place_ranks(struct session *s) {
+  const struct by_topology *t = s->topology;
+  uint32_t n = count_hosts(t);
   if ((double)n * (double)s->asked.per_host > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "a job has at most %d ranks", BY_MOST_RANKS);
-  if (s->asked.plan && *s->asked.plan) BY_TRY(by_plan_named(s->asked.plan, n * (uint32_t)s->asked.per_host, &s->plan));
-  size_t helpers = s->plan ? s->plan->n_vertices - s->plan->n_ranks : 0;
-  s->spaces = by_cli_alloc(NULL, (n + helpers + 1) * sizeof *s->spaces);
-  s->labels = by_cli_alloc(NULL, ((size_t)n * (size_t)s->asked.per_host + helpers + 1) * sizeof *s->labels);
+  BY_TRY(find_plan(s));
+  size_t others = s->plan ? s->plan->n_vertices - s->plan->n_ranks : 0;
+  s->spaces = by_cli_alloc(NULL, (n + others + 1) * sizeof *s->spaces);
+  s->labels = by_cli_alloc(NULL, ((size_t)n * (size_t)s->asked.per_host + others + 1) * sizeof *s->labels);
   for (uint32_t v = 0; v < t->n_nodes; v++) {
     if (!t->nodes[v].takes_part) continue;
     s->spaces[s->hosts.count] = v;
@@ -173,28 +227,48 @@ static enum banyan_status place_ranks(struct session *s) {
   return by_hosts_place(&s->hosts, s->ranks);
 }
 
-static enum banyan_status add_helper(struct session *s, struct by_launch_hosts *helpers, const char *name) {
+/* The plan's vertex of a helper, or of a server, is to run on host `name`. A host serves all its trees as one. */
+static enum banyan_status add_beside(struct session *s, struct by_launch_hosts *list, enum by_beside beside,
+                                     const char *name) {
   const struct by_topology *t = s->topology;
   uint32_t node = by_topology_find(t, name);
+  const char *what = by_beside_name(beside);
   if (node == UINT32_MAX || t->nodes[node].kind != BY_NODE_HOST)
-    return by_fail(BANYAN_ERR_PLAN, "helper \"%s\" of plan '%s' is no host of the topology", name, s->plan->name);
-  s->spaces[s->hosts.count + helpers->count] = node;
-  s->labels[s->ranks + s->helpers++] = make_label(name, 0, 1);
-  return by_hosts_add_place(helpers, name, 1, enter, s);
+    return by_fail(BANYAN_ERR_PLAN, "%s \"%s\" of plan '%s' is no host of the topology", what, name, s->plan->name);
+  for (size_t i = 0; i < list->count; i++) {
+    if (strcmp(list->items[i].name, name) != 0) continue;
+    list->items[i].slots++;
+    return BANYAN_OK;
+  }
+  s->spaces[s->hosts.count + list->count] = node;
+  s->labels[s->ranks + s->beside++] = t->nodes[node].takes_part ? make_label_of(name, what) : make_label(name, 0, 1);
+  return by_hosts_add_place(list, name, 1, enter, s);
 }
 
-/* One on each host that the plan has beside those of the ranks. */
-static enum banyan_status place_helpers(struct session *s) {
-  struct by_launch_hosts helpers;
-  if (!s->plan) return BANYAN_OK;
-  BY_TRY(by_plan_check_kinds(s->plan));
-  by_hosts_init(&helpers);
+/* Those of one kind. */
+static enum banyan_status place_beside(struct session *s, enum by_vertex_kind kind, enum by_beside beside) {
+  struct by_launch_hosts list;
+  char name[BY_TOPOLOGY_MOST_NAME + 1];
+  int first = s->ranks + s->beside;
+  by_hosts_init(&list);
   enum banyan_status status = BANYAN_OK;
-  for (uint32_t v = s->plan->n_ranks; v < s->plan->n_vertices && status == BANYAN_OK; v++)
-    status = add_helper(s, &helpers, s->plan->vertices[v].name);
-  if (status == BANYAN_OK) status = by_hosts_add_beside(&s->hosts, &helpers, BY_HELPERS, s->ranks);
-  by_hosts_fini(&helpers);
+  for (uint32_t v = s->plan->n_ranks; v < s->plan->n_vertices && status == BANYAN_OK; v++) {
+    const struct by_vertex *vertex = &s->plan->vertices[v];
+    if (vertex->kind != kind) continue;
+    size_t length = kind == BY_VERTEX_SERVER ? by_server_host_bytes(vertex->name) : strlen(vertex->name);
+    snprintf(name, sizeof name, "%.*s", (int)length, vertex->name);
+    status = add_beside(s, &list, beside, name);
+  }
+  if (status == BANYAN_OK) status = by_hosts_add_beside(&s->hosts, &list, beside, first);
+  by_hosts_fini(&list);
   return status;
+}
+
+/* One helper on each host that the plan has beside those of the ranks, one server for all trees of a host. */
+static enum banyan_status place_others(struct session *s) {
+  if (!s->plan) return BANYAN_OK;
+  BY_TRY(place_beside(s, BY_VERTEX_HELPER, BY_HELPERS));
+  return place_beside(s, BY_VERTEX_SERVER, BY_SERVERS);
 }
 
 /* Each rank takes the cores for its own, though there are fewer than ranks: one that spins keeps others from working.
@@ -234,7 +308,7 @@ static enum banyan_status run_ranks(struct session *s) {
   struct by_job job = {.title = command.name,
                        .hosts = &s->hosts,
                        .ranks = s->ranks,
-                       .beside = s->helpers,
+                       .beside = s->beside,
                        .command = s->operands.items + 1,
                        .environment = environment.items,
                        .output = output_mode(s),
@@ -310,16 +384,28 @@ static enum banyan_status print_plan(const struct session *s) {
   return BANYAN_OK;
 }
 
+/* Under a key that ranks find, too. */
+static enum banyan_status start_switches(struct session *s) {
+  char key[BY_KEY_TEXT];
+  if (s->asked.switches < 0) return BANYAN_OK;
+  BY_TRY(by_key_random(key));
+  if (setenv("BANYAN_SWITCH_KEY", key, 0)) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the switches' key");
+  return by_lab_switches_start(s->lab, &s->layout, (enum by_lab_switch_kind)s->asked.switches, &s->switches);
+}
+
 static enum banyan_status work(struct session *s) {
   if (s->asked.dry_run) return print_plan(s);
   warn_of_speed(s);
   BY_TRY(by_lab_create(&s->layout, &s->asked.lab, &s->lab));
+  BY_TRY(start_switches(s));
   return run_and_report(s);
 }
 
 static void end_session(struct session *s) {
+  by_lab_switches_stop(s->switches);
   by_lab_destroy(s->lab);
-  for (int i = 0; i < s->ranks + s->helpers; i++) free(s->labels[i]);
+  if (s->plan_file >= 0) close(s->plan_file);
+  for (int i = 0; i < s->ranks + s->beside; i++) free(s->labels[i]);
   free(s->labels);
   free(s->spaces);
   by_hosts_fini(&s->hosts);
@@ -329,13 +415,14 @@ static void end_session(struct session *s) {
 }
 
 int by_cli_lab(int argc, char **argv) {
-  struct session s = {.asked = {.lab = by_lab_options_default(), .per_host = 1, .grace = 5}};
+  struct session s = {.asked = {.lab = by_lab_options_default(), .per_host = 1, .grace = 5, .switches = -1},
+                      .plan_file = -1};
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &s.asked, &s.operands, &exit_code)) return exit_code;
   by_hosts_init(&s.hosts);
   enum banyan_status status = check(&s);
   if (!status) status = place_ranks(&s);
-  if (!status) status = place_helpers(&s);
+  if (!status) status = place_others(&s);
   bool misuse = status == BANYAN_ERR_ARGUMENT;
   if (!status) status = work(&s);
   if (misuse)

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <libmnl/libmnl.h>
+#include <linux/fib_rules.h>
 #include <linux/gen_stats.h>
 #include <linux/if_addr.h>
 #include <linux/if_ether.h>
@@ -168,6 +169,20 @@ enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned int
   if (source) put(&request, RTA_PREFSRC, &source_in_order, sizeof source_in_order);
   put_number(&request, RTA_OIF, interface);
   return tell(netlink, &request, "take a route");
+}
+
+enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *interface, uint8_t protocol,
+                                       uint16_t port, uint32_t table) {
+  struct request request;
+  struct fib_rule_hdr *body = begin(&request, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  struct fib_rule_port_range ports = {.start = port, .end = port};
+  body->family = AF_INET;
+  body->action = FR_ACT_TO_TBL;
+  put_name(&request, FRA_IIFNAME, interface);
+  mnl_attr_put_u8(request.header, FRA_IP_PROTO, protocol);
+  put(&request, FRA_DPORT_RANGE, &ports, sizeof ports);
+  put_number(&request, FRA_TABLE, table);
+  return tell(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
 }
 
 static struct tcmsg *begin_queue(struct request *request, uint16_t type, unsigned interface, uint32_t parent,

@@ -1,0 +1,64 @@
+#include "lab_placed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "placement.h"
+#include "plan_topology.h"
+#include "text.h"
+
+enum { PATH_BYTES = 64 };
+
+static enum banyan_status place(const struct by_topology *topology, const struct by_placement_job *job,
+                                struct by_plan **out) {
+  struct by_placement_options options = by_placement_defaults();
+  struct by_placement *placement;
+  BY_TRY(by_placement_make(topology, job, 1, &options, &placement));
+  const char *name = topology->name[0] ? topology->name : "lab";
+  enum banyan_status status = by_plan_of_placement(name, topology, placement, 0, job, out);
+  by_placement_destroy(placement);
+  return status;
+}
+
+/* By the names that were given, else the best one. */
+static enum banyan_status find_servers(const struct by_topology *topology, const char *names,
+                                       const struct by_placement_job *job, uint32_t **out, uint32_t *n) {
+  struct by_placement_options options = by_placement_defaults();
+  if (names) return by_plan_find_nodes(topology, "server", names, out, n);
+  *n = 1;
+  *out = calloc(1, sizeof **out);
+  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server");
+  return by_placement_best_server(topology, job->workers, job->n_workers, &options, *out);
+}
+
+enum banyan_status by_lab_place(struct by_topology *topology, const char *servers, struct by_plan **out) {
+  uint32_t *workers = malloc((topology->n_nodes + 1) * sizeof *workers), *nodes = NULL;
+  struct by_placement_job job = {.workers = workers, .weight = 1};
+  if (!workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the job's hosts");
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
+    if (topology->nodes[v].takes_part) workers[job.n_workers++] = v;
+  for (uint32_t i = 0; i < topology->n_links; i++) topology->links[i].port[0] = topology->links[i].port[1] = "";
+  enum banyan_status status = find_servers(topology, servers, &job, &nodes, &job.n_servers);
+  job.servers = nodes;
+  if (status == BANYAN_OK) status = place(topology, &job, out);
+  free(workers);
+  free(nodes);
+  return status;
+}
+
+enum banyan_status by_lab_write_plan(const struct by_plan *plan, int *fd, char *path) {
+  struct by_text text;
+  by_text_init(&text);
+  by_plan_print(plan, &text);
+  *fd = memfd_create("banyan-plan", MFD_CLOEXEC);
+  int reason = errno;
+  bool written = *fd >= 0 && write(*fd, by_text_get(&text), text.length) == (ssize_t)text.length;
+  bool failed = text.failed;
+  by_text_fini(&text);
+  snprintf(path, PATH_BYTES, "/proc/%d/fd/%d", (int)getpid(), *fd);
+  if (failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the text of the plan");
+  return written ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep the plan in memory");
+}

@@ -1,0 +1,17 @@
+/* The plan of a lab's job where switches add: the planner's placement on the
+ * lab's topology, and a file of it that needs no name. */
+#ifndef BY_CLI_LAB_PLACED_H
+#define BY_CLI_LAB_PLACED_H
+
+#include "plan.h"
+#include "topology.h"
+
+/* All hosts that take part are workers; `servers` are names of hosts with commas, NULL: the best one. Interfaces are
+ * those of the lab, eth0, eth1, ..., whatever the topology calls them: its names are forgotten. The caller owns *out.
+ */
+BANYAN_CHECK enum banyan_status by_lab_place(struct by_topology *topology, const char *servers, struct by_plan **out);
+/* A file of the plan, which is there as long as this process and the descriptor; the caller closes *fd. `path` holds
+ * 64. */
+BANYAN_CHECK enum banyan_status by_lab_write_plan(const struct by_plan *plan, int *fd, char *path);
+
+#endif

@@ -1,0 +1,73 @@
+#!/bin/bash
+# Sums through switches in labs: right, and added on the way (which the links' bytes say), through one, two and three
+# switches, in XDP and in user space; without cells, and with switches that end in the middle. Two jobs at one switch.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+command -v python3 >/dev/null || skip "no python3 here"
+unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
+examples=$BANYAN_SOURCE/examples/topologies
+
+wants 2 "$BANYAN" lab star:4 --switches user -- true
+shows 'no switch of the topology adds' err
+wants 2 "$BANYAN" lab "$examples/adding-1.json" --server w0 -- true
+shows '--server says where' err
+wants 2 "$BANYAN" lab "$examples/adding-1.json" --switches user --server s0 -- true
+shows 'there is no "s0"' err
+wants 2 "$BANYAN" lab "$examples/adding-1.json" --switches xdp --mtu 9000 -- true
+shows 'packets of at most 3506' err
+wants 0 "$BANYAN" lab "$examples/adding-2.json" --switches xdp --dry-run
+shows '^switch +root +10\.77\.0\.10 +3 interfaces, adds' out
+shows '^13 network namespaces, 20 pairs' out
+
+"$BANYAN" lab "$examples/adding-1.json" --switches none -- true 2>"$scratch/err" || {
+  grep -qE 'CONFIG_NET|rights' "$scratch/err" && skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
+
+# What a rank finds: the switch's name, and a plan with its tree.
+wants 0 "$BANYAN" lab "$examples/adding-1.json" --switches none -- sh -c 'getent hosts s; grep -c "\"switch\"" "$BANYAN_PLAN"'
+shows '^\[w3\] 10\.77\.0\.6 +s' out
+shows '^\[w0\] 1$' out
+
+# sums WAY TOPOLOGY WORKERS merged|apart [OPTION...]: three calls of 256 KiB, one of which is checked, are right. What comes into
+# the server for each byte that a worker has is about one byte, or one from each worker. (Short calls send a header more for each
+# packet of data.)
+sums() {
+  local way=$1 topology=$2 workers=$3 how=$4
+  shift 4
+  wants 0 "$BANYAN" lab "$topology" --switches "$way" --json -o rank0 --scale 3 "$@" -- \
+    banyan bench allreduce -s 256K --iterations 2 --warmup 0 --json
+  python3 - "$scratch/out" "$workers" "$how" <<'END' || fail "$way $topology: $(cat "$scratch/out" "$scratch/err")"
+import json, sys
+row, lab = [json.loads(line) for line in open(sys.argv[1])]
+workers, merged = int(sys.argv[2]), sys.argv[3] == "merged"
+assert row["wrong"] == 0 and row["ranks"] == workers, row
+into = sum(link["bytes"] for link in lab["links"] if link["to"] == "server") / (3 * row["bytes"])
+assert into < 2 if merged else into > 0.9 * workers, into
+END
+}
+
+ways=user
+"$BANYAN" lab "$examples/adding-1.json" --switches xdp -- true 2>"$scratch/err" && ways="user xdp"
+[ "$ways" != user ] || grep -vE '^\[' "$scratch/err" >&2
+# Switches start, and start again.
+for way in $ways; do
+  "$BANYAN" lab "$examples/adding-2.json" --switches "$way" -- sleep "$odd" 2>"$scratch/said" &
+  lab=$!
+  left 6
+  keeper=$(sed -n 's/^banyan lab: switch leaf1: kill -HUP \([0-9]*\) .*/\1/p' "$scratch/said")
+  asks() { nsenter -m -n -u -t "$keeper" "$BANYAN" status 2>&1; }
+  [ "$(nsenter -u -t "$keeper" hostname)" = leaf1 ] || fail "the keeper is not in its switch's place: $(cat "$scratch/said")"
+  asks | grep -q "$way" || fail "$(asks)"
+  kill -KILL "$(pgrep -P "$keeper")"
+  for ((i = 0; i < 100; i++)); do asks >"$scratch/out" || break; sleep 0.1; done
+  kill -HUP "$keeper"
+  for ((i = 0; i < 100; i++)); do asks >"$scratch/out" && break; sleep 0.1; done
+  grep -q "$way" "$scratch/out" || fail "$(cat "$scratch/out" "$scratch/said")"
+  kill -TERM "$lab"
+  wait "$lab" || true
+  [ ! -e "/proc/$keeper" ] || fail "the keeper is left"
+done
+
+# Nobody adds, or nobody can: all of it comes to the server.
+sums none "$examples/adding-2.json" 6 apart
+sed 's/"aggregates": true/"aggregates": true, "memory": 1/' "$examples/adding-1.json" >"$scratch/poor.json"
+for way in $ways; do sums "$way" "$scratch/poor.json" 4 apart; done
