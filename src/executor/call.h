@@ -182,7 +182,8 @@ struct by_end {
   bool receiving;
   struct by_in *in;          /* goes to this message, */
   uint64_t at;               /* its next byte here, */
-  struct by_stored *filling; /* or is kept for a later call */
+  struct by_stored *filling; /* or is kept for a later call, */
+  bool letter;               /* or is a part of a letter */
 };
 
 /* All lanes to one process. The first carries all frames but those of large messages, in order. */
@@ -205,9 +206,12 @@ struct by_link {
   struct by_out *outs, **outs_end;
   struct by_in *notes, **notes_end;
   struct by_fabric *fabric;
-  struct by_out *begun, **begun_end; /* what it has in hand */
-  uint32_t running;                  /* calls under way that use this link */
-  struct by_frame *words;            /* to be said, of no call here: which regions were freed, what a domain owed */
+  struct by_out *begun, **begun_end;        /* what it has in hand */
+  uint32_t running;                         /* calls under way that use this link */
+  struct by_letter *letters, **letters_end; /* to be sent */
+  struct by_letter *arriving;               /* whose parts are coming in; NULL: none */
+  bool lettered;                            /* letters are to be expected here */
+  struct by_frame *words; /* to be said, of no call here: which regions were freed, what a domain owed */
   uint32_t n_words, words_room;
   uint64_t unasked; /* bytes sent beyond grants and not credited */
   uint64_t taken;   /* unasked bytes of the peer that were taken and not reported */
@@ -262,7 +266,8 @@ struct by_engine {
   uint32_t n_blocks;
   const void **sources; /* operands of one addition: as many as any schedule needs */
   uint32_t n_sources;
-  struct by_link **fabrics; /* links that have one */
+  struct by_letter *letters, **letters_end; /* that have come */
+  struct by_link **fabrics;                 /* links that have one */
   uint32_t n_fabrics;
   uint32_t active; /* ends with a lane */
   uint32_t never;  /* links without a lane that never will have one */
@@ -387,6 +392,10 @@ void by_link_note(struct by_in *in);
 bool by_link_offers(struct by_out *out);
 /* Sends what can be sent; false: something is left that the lane does not take now. */
 bool by_link_flush(struct by_link *link);
+/* Asks for a lane, once. */
+void by_link_want(struct by_link *link);
+/* One frame without regard to flow; the payload is small and copied by the lane. False: not now. */
+bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload);
 /* Has the link flushed soon. */
 void by_link_touch(struct by_link *link);
 /* Has the peer told that a region of this process is gone. */
@@ -406,6 +415,18 @@ void by_through_flush(struct by_link *link);
 void by_through_progress(struct by_link *link);
 /* The call goes away; if the fabric is still at it, that is the fabric's end. */
 void by_through_drop(struct by_link *link, const struct by_call *call);
+
+/* letter.c */
+/* Sends what letters there are; false: the lane takes no more now. */
+bool by_letters_send(struct by_link *link);
+/* A part of one begins; what is wrong with it, or NULL. */
+const char *by_letter_begin(struct by_link *link, const struct by_frame *frame);
+/* Reads more of it; false: there is none. */
+bool by_letter_receive(struct by_end *end);
+/* All of the part is here. */
+void by_letter_end(struct by_link *link);
+void by_letters_fini_link(struct by_link *link);
+void by_letters_fini(struct by_engine *engine);
 
 /* deliver.c */
 bool by_deliver(struct by_end *end);

@@ -363,6 +363,12 @@ static bool still_reads(const struct by_link *link, uint64_t region) {
 static bool of_link(struct by_end *end, const struct by_frame *frame) {
   struct by_link *link = end->link;
   const struct by_lane_ops *ops = end->lane->ops;
+  if (frame->type == BY_FRAME_LETTER) {
+    const char *wrong = by_letter_begin(link, frame);
+    if (wrong) return broken(link, wrong);
+    end->letter = true;
+    return true;
+  }
   if (frame->type == BY_FRAME_CREDIT)
     link->unasked -= frame->offset < link->unasked ? frame->offset : link->unasked;
   else if (frame->type == BY_FRAME_GOODBYE)
@@ -403,7 +409,8 @@ static inline bool begin(struct by_end *end, const struct by_frame *frame) {
     bool late = link->n_ends > 1 && frame->flags & BY_FRAME_ASK;                   /* other lanes were faster */
     if (is_past(link->engine, link, frame)) return late || surplus(link, frame);
     if (is_gone(link->engine, frame->domain)) return true;
-    if (!link->running) return false; /* nobody needs what comes behind it: it may stay in the lane */
+    if (!link->running && !link->lettered)
+      return false; /* nobody needs what comes behind it: it may stay in the lane */
     store(end, frame);
     return link->engine->status == BANYAN_OK;
   }
@@ -443,14 +450,16 @@ bool by_deliver(struct by_end *end) {
     if (end->in)
       moved = move_into(end, end->in);
     else
-      moved = end->filling ? move_stored(end) : discard(end);
+      moved = end->filling ? move_stored(end) : end->letter ? by_letter_receive(end) : discard(end);
     link->engine->counters.bytes_received += before - lane->ops->left(lane);
   }
   if (lane->ops->left(lane)) return false;
   const struct by_stored *stored = end->filling;
   if (frame->flags & BY_FRAME_UNASKED && !stored) took(link, frame->size);
   link->engine->counters.frames_received++;
+  if (end->letter) by_letter_end(link);
   end->receiving = false;
+  end->letter = false;
   end->filling = NULL;
   end->in = NULL;
   lane->ops->next(lane);

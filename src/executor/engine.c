@@ -29,6 +29,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   engine->aids = by_is_aid(engine, options->self);
   engine->ready_end = &engine->ready;
   engine->dirty_end = &engine->dirty;
+  engine->letters_end = &engine->letters;
   engine->links = calloc(options->processes, sizeof *engine->links);
   engine->ends = calloc((size_t)options->processes * BY_LANES, sizeof(struct by_end *));
   engine->fabrics = calloc(options->processes, sizeof(struct by_link *));
@@ -43,6 +44,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
     link->notes_end = &link->notes;
     link->stored_end = &link->stored;
     link->begun_end = &link->begun;
+    link->letters_end = &link->letters;
   }
   *out = engine;
   return BANYAN_OK;
@@ -55,6 +57,7 @@ static void fini_link(struct by_link *link) {
     free(stored);
   }
   free(link->words);
+  by_letters_fini_link(link);
   for (uint32_t i = 0; i < link->n_ends; i++) link->ends[i].lane->ops->destroy(link->ends[i].lane);
   if (link->fabric) link->fabric->ops->destroy(link->fabric);
 }
@@ -65,6 +68,7 @@ void by_engine_destroy(struct by_engine *engine) {
   while (engine->domains) by_domain_destroy(engine->domains);
   for (uint32_t i = 0; engine->links && i < engine->options.processes; i++) fini_link(&engine->links[i]);
   by_engine_free_pools(engine);
+  by_letters_fini(engine);
   free(engine->links);
   free(engine->ends);
   free(engine->fabrics);
@@ -304,7 +308,7 @@ bool by_engine_goodbye(struct by_engine *engine) {
     if (end->lane->status != BANYAN_OK || end->parting || link->lost) continue;
     by_link_flush(link);
     struct by_frame frame = {.type = BY_FRAME_GOODBYE};
-    bool clear = !link->kept && !link->notes && !link->outs && !link->n_words;
+    bool clear = !link->kept && !link->notes && !link->outs && !link->n_words && !link->letters;
     if (clear && end->lane->ops->send(end->lane, &frame, NULL) != BY_LANE_FULL)
       end->parting = true;
     else

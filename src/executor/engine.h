@@ -72,6 +72,25 @@ bool by_engine_attached(const struct by_engine *engine, uint32_t process);
 /* Calls `visit` for every lane. */
 void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context);
 
+/* A letter: bytes that belong to no call. */
+enum { BY_LETTER_BYTES = 16 << 20 };
+struct by_letter {
+  struct by_letter *next;
+  uint32_t process, domain; /* of a received one: who sent it */
+  size_t bytes, done;
+  unsigned char data[];
+};
+
+/* Letters come from this process, or go to it: it gets a lane, and frames of calls that are not made here yet do not
+ * hold them up. */
+void by_engine_expect_letters(struct by_engine *engine, uint32_t process);
+/* Sends a copy, in order with other letters to this process; `domain` is any number. BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t domain,
+                                                const void *bytes, size_t n);
+/* The next one that has come, which is the caller's; NULL: none. */
+struct by_letter *by_engine_read(struct by_engine *engine);
+void by_letter_free(struct by_letter *letter);
+
 /* A domain is a communicator: its own ranks (processes[rank]), plan and call
  * numbers. `id` is the same on all its members and unused so far. The domain
  * keeps its own copy of the members and borrows the plan until it is replaced. */

@@ -23,6 +23,13 @@ void by_link_touch(struct by_link *link) {
   link->engine->dirty_end = &link->dirty_next;
 }
 
+void by_link_want(struct by_link *link) {
+  struct by_engine *engine = link->engine;
+  if (link->lane || link->fabric || link->wanted || !engine->options.connect) return;
+  link->wanted = true;
+  engine->options.connect(engine->options.context, link->process);
+}
+
 void by_link_queue(struct by_out *out) {
   struct by_link *link = out->link;
   if (out->queued) return;
@@ -83,8 +90,7 @@ void by_link_note(struct by_in *in) {
   link->notes_end = &in->note_next;
 }
 
-/* One frame without regard to flow; payloads here are small and copied by the lane. */
-static bool send_small(struct by_link *link, struct by_frame *frame, const void *payload) {
+bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload) {
   if (link->lane->ops->send(link->lane, frame, payload) == BY_LANE_FULL) return false;
   link->holds = true;
   link->engine->counters.frames_sent++;
@@ -104,7 +110,7 @@ static bool tell_one(struct by_in *in, bool *flag, enum by_frame_type type, uint
   if (!*flag) return true;
   uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
   struct by_frame frame = stamped(in->call, type, tag, offset);
-  if (!send_small(in->link, &frame, NULL)) return false;
+  if (!by_link_send_small(in->link, &frame, NULL)) return false;
   *flag = false;
   return true;
 }
@@ -130,14 +136,14 @@ static bool report_credit(struct by_link *link) {
   size_t credit = link->engine->options.link_credit;
   if (link->taken < (link->outs ? credit / 8 : credit / 2)) return true;
   struct by_frame frame = {.type = BY_FRAME_CREDIT, .offset = link->taken};
-  if (!send_small(link, &frame, NULL)) return false;
+  if (!by_link_send_small(link, &frame, NULL)) return false;
   link->taken = 0;
   return true;
 }
 
 static bool tell_words(struct by_link *link) {
   while (link->n_words) {
-    if (!send_small(link, &link->words[link->n_words - 1], NULL)) return false;
+    if (!by_link_send_small(link, &link->words[link->n_words - 1], NULL)) return false;
     link->n_words--;
   }
   return true;
@@ -201,11 +207,11 @@ static enum sent send_offer(struct by_out *out) {
     struct by_frame frame = stamped(out->call, BY_FRAME_OFFER, out->tag, 0);
     frame.size = sizeof out->offer;
     frame.length_check = (uint32_t)out->length;
-    if (!send_small(out->link, &frame, &out->offer)) return SENT_NOT;
+    if (!by_link_send_small(out->link, &frame, &out->offer)) return SENT_NOT;
     out->offered = true;
   } else if (out->ready > out->announced && (out->ready == out->length || out->ready - out->announced >= MORE_EVERY)) {
     struct by_frame frame = stamped(out->call, BY_FRAME_MORE, out->tag, out->ready);
-    if (!send_small(out->link, &frame, NULL)) return SENT_NOT;
+    if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
   } else {
     return SENT_ALL;
   }
@@ -239,7 +245,7 @@ static enum sent ask(struct by_out *out, uint32_t full) {
   struct by_frame frame = stamped(out->call, BY_FRAME_DATA, out->tag, out->sent);
   frame.flags |= BY_FRAME_ASK;
   frame.length_check = (uint32_t)out->length;
-  if (!send_small(out->link, &frame, NULL)) return SENT_NOT;
+  if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
   out->asked = true;
   return SENT_ALL;
 }
@@ -352,7 +358,8 @@ bool by_link_flush(struct by_link *link) {
   if (!link->lane) return true; /* by_engine_attach has it flushed */
   if (link->lane->status != BANYAN_OK || link->engine->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
-  if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_words(link))) full |= 1;
+  if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_words(link) || !by_letters_send(link)))
+    full |= 1;
   const struct by_out *blocked = NULL;
   while (link->outs && full != all) {
     struct by_out *out = blocked ? unqueue_first(link) : unqueue_next(link);

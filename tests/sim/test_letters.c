@@ -1,0 +1,159 @@
+/* Letters beside calls, over links of any kind: each comes once, whole, and in the order in which its sender wrote. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "world.h"
+
+enum { LETTERS = 12, MOST_BYTES = 3000 };
+
+struct post {
+  struct world world;
+  uint32_t to_write[WORLD_MOST];              /* letters */
+  uint32_t written[WORLD_MOST][WORLD_MOST];   /* from, to */
+  uint32_t delivered[WORLD_MOST][WORLD_MOST]; /* the same */
+  uint32_t left;                              /* letters to be delivered */
+};
+
+static unsigned char byte_of(uint32_t from, uint32_t to, uint32_t number, size_t at) {
+  return (unsigned char)(from * 31 + to * 17 + number * 7 + at + (at >> 8) * 3);
+}
+
+static size_t length_of(uint32_t from, uint32_t to, uint32_t number) {
+  size_t hash = from * 7919u + to * 104729u + number * 1299709u;
+  return hash % 5 ? 1 + hash % 100 : 1 + hash % MOST_BYTES;
+}
+
+static void write_one(struct post *post, const struct node *node) {
+  uint32_t from = node->rank, to = (uint32_t)by_rng_below(&post->world.rng, post->world.n);
+  unsigned char bytes[MOST_BYTES];
+  if (to == from) return;
+  uint32_t number = post->written[from][to]++;
+  size_t n = length_of(from, to, number);
+  for (size_t i = 0; i < n; i++) bytes[i] = byte_of(from, to, number, i);
+  assert_ok(by_engine_write(node->engine, to, from + 100, bytes, n));
+  post->to_write[from]--;
+}
+
+static void check_letter(struct post *post, uint32_t to, const struct by_letter *letter) {
+  uint32_t from = letter->process, number = post->delivered[from][to]++;
+  assert_int_equal(letter->domain, from + 100);
+  assert_int_equal(letter->bytes, length_of(from, to, number));
+  for (size_t i = 0; i < letter->bytes; i++) assert_int_equal(letter->data[i], byte_of(from, to, number, i));
+  post->left--;
+}
+
+static bool visit(void *visitor, struct node *node) {
+  struct post *post = visitor;
+  struct by_letter *letter;
+  bool moved = false;
+  if (post->to_write[node->rank] && by_rng_below(&post->world.rng, 3) == 0) {
+    write_one(post, node);
+    moved = true;
+  }
+  while ((letter = by_engine_read(node->engine))) {
+    check_letter(post, node->rank, letter);
+    by_letter_free(letter);
+    moved = true;
+  }
+  return moved;
+}
+
+/* Until all letters are there, too. */
+static void run(struct post *post, uint64_t seed) {
+  struct world *world = &post->world;
+  if (!world_run(world)) fail_msg("seed %llu: deadlock", (unsigned long long)seed);
+  for (int still = 0; post->left; still++) {
+    for (uint32_t i = 0; i < world->n; i++)
+      if (by_engine_progress(world->nodes[i].engine) | visit(post, &world->nodes[i])) still = 0;
+    if (still > 20 && !by_sim_step(world->sim) && still > 1000)
+      fail_msg("seed %llu: %u letters did not come", (unsigned long long)seed, post->left);
+  }
+  for (uint32_t i = 0; i < world->n; i++) assert_ok(by_engine_status(world->nodes[i].engine));
+  world_check(world);
+}
+
+static struct post *make_post(uint32_t n, uint64_t seed, const struct by_sim_options *net,
+                              const struct by_engine_options *engine) {
+  struct post *post = calloc(1, sizeof *post);
+  assert_non_null(post);
+  world_init(&post->world, n, seed % 2 ? "ring" : "double-tree", net, engine, seed);
+  post->world.visit = visit;
+  post->world.visitor = post;
+  post->left = n * LETTERS;
+  for (uint32_t i = 0; i < n; i++) post->to_write[i] = LETTERS;
+  return post;
+}
+
+static void free_post(struct post *post) {
+  world_fini(&post->world);
+  free(post);
+}
+
+static void test_letters(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= world_seeds(300); seed++) {
+    struct by_sim_options net;
+    struct by_engine_options engine;
+    world_options(seed, &net, &engine);
+    struct post *post = make_post(2 + (uint32_t)seed % 8, seed, &net, &engine);
+    post->world.most_lanes = seed % 3 ? 1 : 4;
+    post->world.n_deeds = 4;
+    for (uint32_t d = 0; d < 4; d++)
+      post->world.deeds[d] = (struct deed){
+          .call = {.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .op = BANYAN_SUM, .count = 5000 * d + 7}};
+    run(post, seed);
+    free_post(post);
+  }
+}
+
+/* Data for a call that the other rank has not made does not hold up letters behind it. */
+static void test_letters_overtake(void **state) {
+  (void)state;
+  struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
+  struct by_engine_options engine = {0};
+  struct post *post = make_post(2, 1, &net, &engine);
+  struct node *first = &post->world.nodes[0], *second = &post->world.nodes[1];
+  int32_t values[64] = {0};
+  struct banyan_call call = {
+      .collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .send = values, .recv = values, .count = 64};
+  struct by_call *started;
+  struct by_letter *letter = NULL;
+  by_engine_expect_letters(second->engine, 0);
+  assert_ok(by_engine_start(first->domain, &call, 0, &started));
+  by_engine_progress(first->engine); /* what it has to send is on its way */
+  assert_ok(by_engine_write(first->engine, 1, 5, "after", 6));
+  for (int turn = 0; turn < 1000 && !letter; turn++) {
+    by_engine_progress(first->engine);
+    by_engine_progress(second->engine);
+    by_sim_step(post->world.sim);
+    letter = by_engine_read(second->engine);
+  }
+  assert_non_null(letter);
+  assert_string_equal(letter->data, "after");
+  by_letter_free(letter);
+  by_call_release(started);
+  free_post(post);
+}
+
+static void test_misuse(void **state) {
+  (void)state;
+  struct by_sim_options net = {0};
+  struct by_engine_options engine = {0};
+  struct post *post = make_post(2, 2, &net, &engine);
+  assert_status(by_engine_write(post->world.nodes[0].engine, 1, 0, "x", 0), BANYAN_ERR_ARGUMENT);
+  assert_status(by_engine_write(post->world.nodes[0].engine, 1, 0, "x", BY_LETTER_BYTES + (size_t)1),
+                BANYAN_ERR_ARGUMENT);
+  assert_null(by_engine_read(post->world.nodes[0].engine));
+  assert_ok(by_engine_write(post->world.nodes[0].engine, 1, 0, "never sent", 11)); /* is freed with its engine */
+  free_post(post);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_letters),
+      cmocka_unit_test(test_letters_overtake),
+      cmocka_unit_test(test_misuse),
+  };
+  return cmocka_run_group_tests_name("letters", tests, NULL, NULL);
+}
