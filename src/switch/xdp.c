@@ -1,7 +1,5 @@
 #include "xdp.h"
 
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/if_link.h>
 #include <net/if.h>
@@ -14,6 +12,7 @@
 #include <unistd.h>
 
 #include "grant.h"
+#include "libbpf.h"
 #include "log.h"
 #include "xdp_object.h"
 
@@ -37,6 +36,8 @@ struct by_xdp {
   uint32_t n_targets[BY_XDP_GROUPS];
 };
 
+static const struct by_libbpf *bpf; /* there as soon as there is a switch */
+
 static int tell(enum libbpf_print_level level, const char *format, va_list values) {
   char text[512];
   vsnprintf(text, sizeof text, format, values);
@@ -46,24 +47,25 @@ static int tell(enum libbpf_print_level level, const char *format, va_list value
 }
 
 static int map_fd(const struct by_xdp *xdp, const char *name) {
-  return bpf_object__find_map_fd_by_name(xdp->object, name);
+  return bpf->bpf_object__find_map_fd_by_name(xdp->object, name);
 }
 
 int by_xdp_program(const struct by_xdp *xdp, const char *name) {
-  const struct bpf_program *program = bpf_object__find_program_by_name(xdp->object, name);
-  return program ? bpf_program__fd(program) : -1;
+  const struct bpf_program *program = bpf->bpf_object__find_program_by_name(xdp->object, name);
+  return program ? bpf->bpf_program__fd(program) : -1;
 }
 
 static enum banyan_status put(const struct by_xdp *xdp, const char *map, const void *key, const void *value) {
-  if (bpf_map_update_elem(map_fd(xdp, map), key, value, BPF_ANY) == 0) return BANYAN_OK;
+  if (bpf->bpf_map_update_elem(map_fd(xdp, map), key, value, BPF_ANY) == 0) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot write to the XDP program's map \"%s\"", map);
 }
 
 /* The servers' port is the programs' only constant. */
 static enum banyan_status set_constants(struct bpf_object *object, uint16_t udp_port) {
-  struct bpf_map *map, *constants = NULL;
-  bpf_object__for_each_map(map, object) if (strstr(bpf_map__name(map), ".rodata")) constants = map;
-  if (udp_port == 0 || (constants && bpf_map__set_initial_value(constants, &udp_port, sizeof udp_port) == 0))
+  struct bpf_map *constants = NULL;
+  for (struct bpf_map *map = bpf->bpf_object__next_map(object, NULL); map; map = bpf->bpf_object__next_map(object, map))
+    if (strstr(bpf->bpf_map__name(map), ".rodata")) constants = map;
+  if (udp_port == 0 || (constants && bpf->bpf_map__set_initial_value(constants, &udp_port, sizeof udp_port) == 0))
     return BANYAN_OK;
   return by_fail(BANYAN_ERR_SYSTEM, "switch: the XDP object has no place for the port");
 }
@@ -72,14 +74,14 @@ static enum banyan_status load(struct by_xdp *xdp, const struct by_xdp_options *
   const void *bytes = options->object ? options->object : by_xdp_object;
   size_t n = options->object ? options->object_bytes : by_xdp_object_bytes;
   struct bpf_object_open_opts open = {.sz = sizeof open, .object_name = "banyan_switch"};
-  libbpf_set_print(tell);
-  if (!(xdp->object = bpf_object__open_mem(bytes, n, &open)))
+  bpf->libbpf_set_print(tell);
+  if (!(xdp->object = bpf->bpf_object__open_mem(bytes, n, &open)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: libbpf cannot read the XDP object");
   BY_TRY(set_constants(xdp->object, options->udp_port));
-  struct bpf_map *cells = bpf_object__find_map_by_name(xdp->object, "cells");
-  if (!cells || bpf_map__set_max_entries(cells, options->cells ? options->cells : 1))
+  struct bpf_map *cells = bpf->bpf_object__find_map_by_name(xdp->object, "cells");
+  if (!cells || bpf->bpf_map__set_max_entries(cells, options->cells ? options->cells : 1))
     return by_fail(BANYAN_ERR_SYSTEM, "switch: the XDP object has no cells");
-  int result = bpf_object__load(xdp->object);
+  int result = bpf->bpf_object__load(xdp->object);
   if (result == -EPERM)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: the kernel does not let this user load XDP programs; run as root");
   if (result)
@@ -89,8 +91,9 @@ static enum banyan_status load(struct by_xdp *xdp, const struct by_xdp_options *
 }
 
 enum banyan_status by_xdp_create(const struct by_xdp_options *options, struct by_xdp **out) {
-  struct by_xdp *xdp = calloc(1, sizeof *xdp);
   *out = NULL;
+  BY_TRY(by_libbpf_load(&bpf));
+  struct by_xdp *xdp = calloc(1, sizeof *xdp);
   if (!xdp) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   for (int i = 0; i < BY_FRAGMENT_PORTS; i++) xdp->ports[i].link = -1;
   xdp->cells = options->cells;
@@ -106,7 +109,7 @@ void by_xdp_destroy(struct by_xdp *xdp) {
   if (!xdp) return;
   for (int i = 0; i < BY_FRAGMENT_PORTS; i++)
     if (xdp->ports[i].link >= 0) close(xdp->ports[i].link);
-  bpf_object__close(xdp->object);
+  bpf->bpf_object__close(xdp->object);
   free(xdp);
 }
 
@@ -157,7 +160,7 @@ enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number) {
   BY_TRY(check_port(xdp, number));
   struct port *port = &xdp->ports[number];
   struct bpf_link_create_opts options = {.sz = sizeof options, .flags = XDP_FLAGS_DRV_MODE};
-  int link = bpf_link_create(by_xdp_program(xdp, "by_xdp_switch"), (int)port->interface, BPF_XDP, &options);
+  int link = bpf->bpf_link_create(by_xdp_program(xdp, "by_xdp_switch"), (int)port->interface, BPF_XDP, &options);
   if (link == -EOPNOTSUPP || link == -EINVAL)
     return by_fail_errno(BANYAN_ERR_UNSUPPORTED, -link,
                          "switch: the driver of %s takes no native XDP program (veth: is its MTU above 3506?); generic "
@@ -189,7 +192,7 @@ static enum banyan_status write_way(const struct by_xdp *xdp, uint32_t number) {
 static enum banyan_status name_neighbour(struct by_xdp *xdp, const struct by_xdp_next *next,
                                          const struct by_xdp_neighbour *neighbour) {
   struct by_xdp_neighbour before;
-  bool is_new = bpf_map_lookup_elem(map_fd(xdp, "neighbours"), next, &before) != 0;
+  bool is_new = bpf->bpf_map_lookup_elem(map_fd(xdp, "neighbours"), next, &before) != 0;
   BY_TRY(put(xdp, "neighbours", next, neighbour));
   xdp->ports[next->port].named += is_new;
   return BANYAN_OK;
@@ -212,14 +215,14 @@ enum banyan_status by_xdp_drop_neighbour(struct by_xdp *xdp, uint32_t number, ui
   struct by_xdp_next next = {.port = number, .address = address};
   if (!address)
     port->way.has_other = 0;
-  else if (bpf_map_delete_elem(map_fd(xdp, "neighbours"), &next) == 0)
+  else if (bpf->bpf_map_delete_elem(map_fd(xdp, "neighbours"), &next) == 0)
     port->named--;
   return write_way(xdp, number);
 }
 
 enum banyan_status by_xdp_clear(struct by_xdp *xdp, uint32_t base, uint32_t count) {
-  const struct bpf_map *map = bpf_object__find_map_by_name(xdp->object, "cells");
-  void *nothing = calloc(1, bpf_map__value_size(map));
+  const struct bpf_map *map = bpf->bpf_object__find_map_by_name(xdp->object, "cells");
+  void *nothing = calloc(1, bpf->bpf_map__value_size(map));
   enum banyan_status status = BANYAN_OK;
   if (!nothing) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   for (uint32_t at = base; at < base + count && status == BANYAN_OK; at++) status = put(xdp, "cells", &at, nothing);
@@ -288,7 +291,7 @@ static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, uint32_
                                    .address = target->address};
   struct bpf_devmap_val device = device_of(xdp, xdp->ports[target->port].interface);
   BY_TRY(put(xdp, "members", &key, &address));
-  if (bpf_map_update_elem(devices, &i, &device, BPF_ANY))
+  if (bpf->bpf_map_update_elem(devices, &i, &device, BPF_ANY))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot add a member to group %u", group);
   return BANYAN_OK;
 }
@@ -303,12 +306,12 @@ enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const st
   BY_TRY(check_targets(xdp, group, targets, n));
   for (uint32_t i = 0; i < xdp->n_targets[group]; i++) {
     struct by_xdp_member key = member_key(group, xdp->targets[group], i);
-    bpf_map_delete_elem(map_fd(xdp, "members"), &key);
+    bpf->bpf_map_delete_elem(map_fd(xdp, "members"), &key);
   }
   memcpy(xdp->targets[group], targets, n * sizeof *targets);
   xdp->n_targets[group] = n;
-  int devices = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "group", sizeof(uint32_t), sizeof(struct bpf_devmap_val),
-                               BY_XDP_MEMBERS, NULL);
+  int devices = bpf->bpf_map_create(BPF_MAP_TYPE_DEVMAP, "group", sizeof(uint32_t), sizeof(struct bpf_devmap_val),
+                                    BY_XDP_MEMBERS, NULL);
   if (devices < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, -devices, "switch: cannot make group %u", group);
   enum banyan_status status = fill_group(xdp, group, devices);
   close(devices);
@@ -316,13 +319,13 @@ enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const st
 }
 
 enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS]) {
-  int cores = libbpf_num_possible_cpus();
+  int cores = bpf->libbpf_num_possible_cpus();
   if (cores < 1) return by_fail_errno(BANYAN_ERR_SYSTEM, -cores, "switch: cannot tell the number of cores");
   uint64_t *of_cores = calloc((size_t)cores, sizeof *of_cores);
   if (!of_cores) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   for (uint32_t event = 0; event < BY_EVENTS; event++) {
     events[event] = 0;
-    if (bpf_map_lookup_elem(map_fd(xdp, "counters"), &event, of_cores)) continue;
+    if (bpf->bpf_map_lookup_elem(map_fd(xdp, "counters"), &event, of_cores)) continue;
     for (int i = 0; i < cores; i++) events[event] += of_cores[i];
   }
   free(of_cores);
