@@ -63,7 +63,7 @@ static void comes_to_server(void *context, const struct by_fragment *packet, siz
 
 static void make_ends(struct trial *trial) {
   static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
-  struct by_server_way ways[NET_WORKERS];
+  struct by_server_way ways[NET_WORKERS] = {{0}};
   struct net *net = &trial->net;
   for (unsigned w = 0; w < net->workers; w++) {
     struct by_worker_config config = {.job = net->job,

@@ -137,7 +137,7 @@ static void lay_out(struct rig *rig, const struct by_plan *plan) {
 }
 
 static void make_server(struct rig *rig) {
-  struct by_server_way ways[NET_WORKERS];
+  struct by_server_way ways[NET_WORKERS] = {{0}};
   for (unsigned w = 0; w < rig->net.workers; w++) ways[w].hops = net_way(&rig->net, w, true, ways[w].stack);
   struct by_server_config config = {.job = 1,
                                     .key = 1,
