@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "acceptor.h"
-#include "control_parts.h"
+#include "control_trees.h"
 #include "log.h"
 #include "socket.h"
 
@@ -202,6 +202,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->answers, by_control_give_verdict, control);
   by_timer_init(&control->words_due, by_control_words_due, control);
   by_timer_init(&control->silence, by_control_silence_over, control);
+  by_timer_init(&control->switches_due, by_control_switches_due, control);
   by_timer_init(&control->leavers.due, by_control_leavers_due, control);
   uint32_t places = context->seat.kind == BY_MEMBER_RANK ? context->places : 1;
   control->leavers.ranks = calloc(places, sizeof *control->leavers.ranks);

@@ -78,9 +78,11 @@ struct by_control {
   struct by_leavers leavers;
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
   uint32_t inquiries;
-  bool *lost;                    /* by process: a helper that is gone */
-  struct by_control_tree *trees; /* rank 0: through switches */
-  struct by_control_word *words; /* came before there was an engine, the oldest first */
+  bool *lost;                         /* by process: a helper that is gone */
+  struct by_control_tree *trees;      /* rank 0: through switches, */
+  struct by_control_switch *switches; /* which are asked; */
+  struct by_timer switches_due;       /* while a tree waits for them */
+  struct by_control_word *words;      /* came before there was an engine, the oldest first */
   struct by_timer words_due, silence;
   _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
 };

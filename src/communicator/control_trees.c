@@ -6,28 +6,21 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "control_parts.h"
+#include "control_trees.h"
 #include "log.h"
-#include "tree_setup.h"
 
-enum { IPV4_HEADERS = 1500, WORD_MOST = 16 << 10 };
-
-struct by_control_tree {
-  struct by_control_tree *next;
-  struct by_control *control;
-  struct by_switched_tree *tree;
-  struct by_tree_ends ends;
-  struct by_tree_answer *answers; /* one for each switch */
-  uint32_t processes[BY_FRAGMENT_WORKERS];
-};
+enum { IPV4_MTU = 1500, WORD_MOST = 16 << 10 };
 
 static void free_tree(struct by_control_tree *tree) {
   by_switched_tree_destroy(tree->tree);
   free(tree->answers);
+  free(tree->asked);
+  free(tree->refused);
   free(tree);
 }
 
 void by_control_forget_trees(struct by_control *control) {
+  by_control_forget_switches(control);
   while (control->trees) {
     struct by_control_tree *tree = control->trees;
     control->trees = tree->next;
@@ -68,7 +61,7 @@ static enum banyan_status find_address(const struct by_member *member, bool insi
 }
 
 static void narrow(uint32_t *mtu, const struct by_member *member) {
-  uint32_t own = member->mtu ? member->mtu : IPV4_HEADERS;
+  uint32_t own = member->mtu ? member->mtu : IPV4_MTU;
   if (own < *mtu) *mtu = own;
 }
 
@@ -104,7 +97,8 @@ static enum banyan_status tell(struct by_control_tree *tree, uint32_t worker, ui
   return by_stream_send(end->stream, TREE, bytes, writer.length);
 }
 
-static void tell_all(struct by_control_tree *tree) {
+void by_control_tell_tree(struct by_control_tree *tree) {
+  tree->told = true;
   enum banyan_status status = tell(tree, BY_TREE_FOR_SERVER, tree->ends.server);
   for (uint32_t w = 0; w < tree->tree->n_workers && status == BANYAN_OK; w++)
     status = tell(tree, w, tree->processes[w]);
@@ -118,22 +112,25 @@ static void begin(void *context) {
   struct by_control_tree *tree = context;
   tree->next = tree->control->trees;
   tree->control->trees = tree;
-  if (find_ends(tree) != BANYAN_OK)
+  enum banyan_status status = find_ends(tree);
+  if (status == BANYAN_OK && tree->tree->n_switches) status = by_control_ask_switches(tree);
+  tree->told = status != BANYAN_OK;
+  if (status != BANYAN_OK)
     by_control_lose(tree->control, tree->ends.server, banyan_error_text());
-  else
-    tell_all(tree);
+  else if (!tree->tree->n_switches)
+    by_control_tell_tree(tree);
 }
 
-static enum banyan_status choose_numbers(struct by_tree_ends *ends) {
+enum banyan_status by_control_choose_numbers(struct by_control_tree *tree) {
   struct {
     uint16_t job, key;
     unsigned char secret[BY_TREE_SECRET];
   } random;
   if (getrandom(&random, sizeof random, 0) != sizeof random)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for a tree through switches");
-  ends->job = random.job;
-  ends->key = random.key;
-  memcpy(ends->secret, random.secret, sizeof ends->secret);
+  tree->ends.job = random.job;
+  tree->ends.key = random.key;
+  memcpy(tree->ends.secret, random.secret, sizeof tree->ends.secret);
   return BANYAN_OK;
 }
 
@@ -141,9 +138,13 @@ static enum banyan_status make(struct by_control *control, const struct by_plan 
                                const uint32_t *processes, const uint32_t *helpers, struct by_control_tree *tree) {
   tree->control = control;
   BY_TRY(by_switched_tree_make(plan, class_, group, &tree->tree));
-  BY_TRY(choose_numbers(&tree->ends));
-  tree->answers = calloc(tree->tree->n_switches + 1, sizeof *tree->answers);
-  if (!tree->answers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
+  BY_TRY(by_control_choose_numbers(tree));
+  size_t n = tree->tree->n_switches + 1;
+  tree->answers = calloc(n, sizeof *tree->answers);
+  tree->asked = calloc(n, sizeof *tree->asked);
+  tree->refused = calloc(n, sizeof *tree->refused);
+  if (!tree->answers || !tree->asked || !tree->refused)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
   tree->ends.server = helpers[tree->tree->server - plan->n_ranks];
   for (uint32_t w = 0; w < tree->tree->n_workers; w++) tree->processes[w] = processes[tree->tree->workers[w]];
   if (tree->ends.server == UINT32_MAX) return by_fail(BANYAN_ERR_PEER_DEAD, "its server has not come");

@@ -1,0 +1,67 @@
+#include "resolve.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct by_resolving {
+  _Atomic int holders; /* the thread, and who started it */
+  _Atomic bool done;
+  struct by_address address; /* these once it is done */
+  enum banyan_status status;
+  char error[256];
+  char text[];
+};
+
+static void let_go(struct by_resolving *resolving) {
+  if (atomic_fetch_sub(&resolving->holders, 1) == 1) free(resolving);
+}
+
+static void *look_up(void *argument) {
+  struct by_resolving *resolving = argument;
+  size_t n = 0;
+  resolving->status = by_address_resolve(resolving->text, &resolving->address, 1, &n);
+  if (resolving->status != BANYAN_OK) snprintf(resolving->error, sizeof resolving->error, "%s", banyan_error_text());
+  atomic_store(&resolving->done, true);
+  let_go(resolving);
+  return NULL;
+}
+
+static int start_thread(struct by_resolving *resolving) {
+  sigset_t all, before;
+  pthread_t thread;
+  sigfillset(&all); /* signals are the application's */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&thread, NULL, look_up, resolving);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!error) pthread_detach(thread);
+  return error;
+}
+
+enum banyan_status by_resolving_start(const char *text, struct by_resolving **out) {
+  struct by_resolving *resolving = calloc(1, sizeof *resolving + strlen(text) + 1);
+  if (!resolving) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for looking up %s", text);
+  strcpy(resolving->text, text);
+  atomic_store(&resolving->holders, 2);
+  int error = start_thread(resolving);
+  if (error) {
+    free(resolving);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting a thread to look up %s", text);
+  }
+  *out = resolving;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, bool *done) {
+  *done = atomic_load(&resolving->done);
+  if (!*done) return BANYAN_OK;
+  *out = resolving->address;
+  return resolving->status == BANYAN_OK ? BANYAN_OK : by_fail(resolving->status, "%s", resolving->error);
+}
+
+void by_resolving_destroy(struct by_resolving *resolving) {
+  if (resolving) let_go(resolving);
+}

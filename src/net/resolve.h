@@ -1,0 +1,17 @@
+/* Looking up a name without waiting for it: a thread of its own asks the
+ * system's resolver, and may go on asking after it is no longer wanted. */
+#ifndef BY_NET_RESOLVE_H
+#define BY_NET_RESOLVE_H
+
+#include "address.h"
+
+struct by_resolving;
+
+/* Begins with what by_address_resolve takes. */
+enum banyan_status by_resolving_start(const char *text, struct by_resolving **out) BANYAN_CHECK;
+/* *done false: not yet. Else the first address, or why there is none. */
+enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, bool *done) BANYAN_CHECK;
+/* NULL is allowed. Does not wait. */
+void by_resolving_destroy(struct by_resolving *resolving);
+
+#endif

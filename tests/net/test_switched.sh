@@ -1,0 +1,128 @@
+#!/bin/bash
+# Jobs whose trees go through a switch: five namespaces, hosts a, b, c and the server's h around s1. With the switch in
+# user space, and in XDP where this machine can: sums are right and made at the switch. Killed and started again it gets its
+# part back; with the switch gone for good, or never there, the job goes on without.
+. "$BANYAN_SOURCE/tests/shell.sh"
+scratch=${scratch:?}
+
+unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
+unshare -n ip tuntap add dev t0 mode tun 2>/dev/null || skip "no TUN device may be made here"
+export BANYAN_SWITCH_KEY=test
+id=by$$
+hosts=(a b c h)
+switch=
+
+clean() {
+  [ -z "$switch" ] || kill -KILL "$switch" 2>/dev/null || true
+  for name in s "${hosts[@]}"; do ip netns del "$id$name" 2>/dev/null || true; done
+  rm -rf "$scratch"
+}
+trap clean EXIT
+
+at() { ip netns exec "$id$1" "${@:2}"; }
+ip netns add "${id}s"
+at s sysctl -qw net.ipv4.ip_forward=1
+at s ip link set lo up
+for i in "${!hosts[@]}"; do
+  name=${hosts[i]}
+  ip netns add "$id$name"
+  ip link add "p$i" netns "${id}s" type veth peer name "q$i" netns "$id$name"
+  at s ip addr add "10.7.$i.1/24" dev "p$i"
+  at s ip link set "p$i" up
+  at s ip rule add iif "p$i" ipproto udp dport 7612 lookup 7612
+  at "$name" ip link set lo up
+  at "$name" ip addr add "10.7.$i.2/24" dev "q$i"
+  at "$name" ip link set "q$i" up
+  at "$name" ip route add default via "10.7.$i.1"
+  # An end that merges packets can also take what XDP sends to it.
+  at "$name" ethtool -K "q$i" gro on 2>/dev/null || true
+done
+for i in "${!hosts[@]}"; do
+  until at "${hosts[i]}" ip link show "q$i" | grep -q 'state UP'; do sleep 0.01; done
+done
+
+cat >"$scratch/ssh" <<SSH
+#!/bin/sh
+# ssh HOST COMMAND, but in the host's namespace.
+host=\$1
+shift
+exec ip netns exec $id\$host env -i PATH="$PATH" sh -c "\$*"
+SSH
+chmod +x "$scratch/ssh"
+cat >"$scratch/plan.json" <<'PLAN'
+{"format": "banyan-plan 1", "name": "switched", "ranks": 3,
+ "vertices": {"h/0": {"kind": "server"}, "s1": {"kind": "switch"}},
+ "trees": [{"share": 0.7, "root": "h/0", "up": {"s1": "h/0", "0": "s1", "1": "s1", "2": "s1"},
+            "ports": {"s1": {"h/0": "p3", "0": "p0", "1": "p1", "2": "p2"}}},
+           {"share": 0.3, "root": "1", "up": {"0": "1", "2": "1"}}]}
+PLAN
+job() { # the options of a bench
+  BANYAN_SWITCHES=s1=10.7.0.1:7613 at a "$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" -i 10.7.0.0/16 -H a:1,b:1,c:1 \
+    --servers h:1 --plan "$scratch/plan.json" -x BANYAN_SPIN=0 -- "$BANYAN" bench allreduce --check all "$@"
+}
+start_switch() { # --user or --xdp
+  ip netns exec "${id}s" "$BANYAN" switch "$1" p0,p1,p2,p3 --control 10.7.0.1 --control "$scratch/sock" 2>"$scratch/switch" &
+  switch=$!
+  until grep -q ready "$scratch/switch"; do
+    kill -0 "$switch" 2>/dev/null || return 1
+    sleep 0.05
+  done
+}
+merged() { # how many sums the switch has made
+  at s "$BANYAN" status "$scratch/sock" --json >"$scratch/status"
+  python3 -c 'import json, sys; print(sum(j["events"].get("completed", 0) for j in map(json.loads, open(sys.argv[1])) if "events" in j))' \
+    "$scratch/status"
+}
+until_merged() { # more than so many more
+  local before i
+  before=$(merged)
+  for ((i = 0; i < 1000; i++)); do
+    [ "$(merged)" -gt $((before + $1)) ] && return
+    sleep 0.05
+  done
+  fail "the switch adds nothing: $(cat "$scratch/err")"
+}
+stop_switch() { # signal
+  kill "-$1" "$switch"
+  wait "$switch" || true
+  switch=
+}
+
+adds() {
+  wants 0 job -s 8,64K,2M --iterations 5
+  shows '^\[0\] +2097152 .* 0$' out
+  ! grep -q 'no part\|is lost\|is not there' "$scratch/err" || fail "$(cat "$scratch/err")"
+  [ "$(merged)" -gt 1000 ] || fail "the switch has added little: $(cat "$scratch/status")"
+  wants 0 job -s 100K -d i32 --iterations 5
+}
+
+killed() { # in mid-call, and started again a moment later
+  job -s 2M --iterations 100 >"$scratch/out" 2>"$scratch/err" &
+  local job=$!
+  until_merged 500
+  stop_switch KILL
+  start_switch --user || fail "$(cat "$scratch/switch")"
+  wait "$job" || fail "$(cat "$scratch/err")"
+  shows '^\[0\] +2097152 .* 0$' out
+}
+
+gone() { # for good
+  job -s 2M --iterations 40 >"$scratch/out" 2>"$scratch/err" &
+  local job=$!
+  until_merged 500
+  stop_switch KILL
+  wait "$job" || fail "$(cat "$scratch/err")"
+  shows '^\[0\] +2097152 .* 0$' out
+  shows 'switch s1 is lost to tree' err
+}
+
+# Never there.
+wants 0 job -s 8,1M --iterations 3
+shows '^\[0\] +1048576 .* 0$' out
+shows 'switch s1 has no part in tree' err
+
+start_switch --user || fail "$(cat "$scratch/switch")"
+adds
+killed
+gone
+if start_switch --xdp; then adds; else echo "without XDP: $(cat "$scratch/switch")"; fi
