@@ -1,5 +1,6 @@
 /* Sparse calls: each communicator that makes some has a queue of exchanges. */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "context.h"
@@ -46,6 +47,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
                                       .n = comm->size,
                                       .processes = comm->processes,
                                       .memory = usual_memory(context),
+                                      .far = context->n_hosts > 1 || !strcmp(context->settings.transport, "tcp"),
                                       .crowd = (double)context->neighbours / context->members[context->rank].cores};
   BY_TRY(by_sparse_queue_create(&options, &comm->sparse));
   comm->next_sparse = context->sparse;

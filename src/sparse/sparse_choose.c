@@ -5,9 +5,11 @@
 #include "sparse_cost.h"
 #include "sparse_parts.h"
 
-/* Measured over shared memory and TCP of one host: docs/performance.md. */
-static const struct by_sparse_rates rates = {
-    .call = 15e-6, .hop = 10e-6, .message = 2e-6, .byte = 0.35e-9, .merge = 0.25e-9, .clear = 0.3e-9};
+/* Of shared memory, and of TCP where it costs least, between ranks of one host: docs/performance.md. */
+static const struct by_sparse_rates near_rates = {
+    .call = 10e-6, .hop = 10e-6, .message = 1e-6, .byte = 0.1e-9, .merge = 0.12e-9, .clear = 0.1e-9};
+static const struct by_sparse_rates far_rates = {
+    .call = 40e-6, .hop = 30e-6, .message = 3e-6, .byte = 0.4e-9, .merge = 0.12e-9, .clear = 0.1e-9};
 
 enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
@@ -25,7 +27,8 @@ enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange) {
 }
 
 enum banyan_sparse_way by_sparse_choose(struct by_sparse_exchange *exchange) {
-  struct by_sparse_case of = {.words = exchange->words, .all = &exchange->all, .rates = rates};
+  struct by_sparse_case of = {
+      .words = exchange->words, .all = &exchange->all, .rates = exchange->all.far ? far_rates : near_rates};
   enum banyan_sparse_way best = BANYAN_SPARSE_GATHER;
   double least = INFINITY;
   if (exchange->call.way != BANYAN_SPARSE_CHOSEN) return exchange->call.way;

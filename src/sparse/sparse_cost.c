@@ -48,7 +48,7 @@ struct climb {
   uint32_t *depth;   /* messages that stand one behind the other up to this rank */
   uint64_t *have;    /* rank -> which of the range's sample it has, with all below it */
   double *work;      /* rank -> seconds, of all trees */
-  double *taken;     /* rank -> rows that come from below, in this tree */
+  double *taken;     /* rank -> rows of its own, and what came from below, in this tree */
   uint32_t first, n; /* the range's part of the sample */
   uint32_t words;
   double scale; /* rows for each of the sample */
@@ -56,6 +56,13 @@ struct climb {
 
 static bool has(const struct by_sparse_union *all, uint32_t sample, uint32_t rank) {
   return all->who[(size_t)sample * all->words + rank / 64] >> rank % 64 & 1;
+}
+
+static double rows_of(const struct climb *climb, uint32_t rank) {
+  uint32_t n = 0;
+  for (uint32_t w = 0; w < climb->words; w++)
+    n += (uint32_t)__builtin_popcountll(climb->have[(size_t)rank * climb->words + w]);
+  return n * climb->scale;
 }
 
 static void sort_up(const struct by_sparse_tree *tree, struct climb *climb, uint32_t n) {
@@ -71,19 +78,12 @@ static void sort_up(const struct by_sparse_tree *tree, struct climb *climb, uint
   memset(climb->depth, 0, n * sizeof *climb->depth);
 }
 
-static double rows_of(const struct climb *climb, uint32_t rank) {
-  uint32_t n = 0;
-  for (uint32_t w = 0; w < climb->words; w++)
-    n += (uint32_t)__builtin_popcountll(climb->have[(size_t)rank * climb->words + w]);
-  return n * climb->scale;
-}
-
 /* A vertex merges what it has got and sends it up. */
 static void step_up(struct climb *climb, const struct by_sparse_tree *tree, uint32_t rank) {
   const struct by_sparse_rates *rates = &climb->of->rates;
   uint32_t up = tree->up[rank];
   double rows = rows_of(climb, rank), bytes = row_bytes(climb->of);
-  if (climb->taken[rank] > 0) climb->work[rank] += rates->merge * bytes * climb->taken[rank];
+  if (climb->depth[rank]) climb->work[rank] += rates->merge * bytes * climb->taken[rank];
   if (up == rank) return;
   for (uint32_t w = 0; w < climb->words; w++)
     climb->have[(size_t)up * climb->words + w] |= climb->have[(size_t)rank * climb->words + w];
@@ -99,10 +99,10 @@ static uint32_t climb_tree(struct climb *climb, const struct by_sparse_tree *tre
   uint32_t n = all->n_ranks;
   climb->words = (climb->n + 63) / 64;
   memset(climb->have, 0, (size_t)n * climb->words * sizeof *climb->have);
-  memset(climb->taken, 0, n * sizeof *climb->taken);
   for (uint32_t r = 0; r < n; r++) {
     for (uint32_t i = 0; i < climb->n; i++)
       if (has(all, climb->first + i, r)) climb->have[(size_t)r * climb->words + i / 64] |= (uint64_t)1 << i % 64;
+    climb->taken[r] = rows_of(climb, r);
   }
   sort_up(tree, climb, n);
   for (uint32_t i = 0; i < n; i++) step_up(climb, tree, climb->order[i]);

@@ -238,6 +238,7 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
   const struct by_sparse_options *options = &queue->options;
   exchange->deadline = deadline;
   exchange->word.memory = exchange->call.memory ? exchange->call.memory : options->memory;
+  exchange->word.far = options->far;
   exchange->word.crowd = (uint64_t)(options->crowd * 256);
   enum banyan_status status = send_word(exchange);
   if (status != BANYAN_OK) {

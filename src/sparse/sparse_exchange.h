@@ -28,6 +28,7 @@ struct by_sparse_options {
   const uint32_t *processes;
   size_t memory; /* bytes for a call that says nothing else */
   double crowd;  /* ranks for each core of this machine */
+  bool far;      /* some ranks are reached otherwise than through shared memory */
 };
 
 BANYAN_CHECK enum banyan_status by_sparse_queue_create(const struct by_sparse_options *options,

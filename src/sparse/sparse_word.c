@@ -217,6 +217,7 @@ static void count(struct by_sparse_union *all, const struct by_sparse_word *word
     if (words[r].count > all->most) all->most = words[r].count;
     if (words[r].count < all->fewest) all->fewest = words[r].count;
     if (words[r].memory < all->memory) all->memory = words[r].memory;
+    all->far |= words[r].far != 0;
     if ((double)words[r].crowd / 256 > all->crowd) all->crowd = (double)words[r].crowd / 256;
   }
 }

@@ -24,11 +24,12 @@ struct by_sparse_word {
   uint64_t height, width, count;
   uint64_t memory;  /* bytes this rank can take */
   uint64_t crowd;   /* 256 times the ranks for each core of its machine */
+  uint64_t far;     /* 1: its links are slower than shared memory */
   uint64_t sampled; /* rows told */
   int64_t sample[BY_SPARSE_SAMPLE];
 };
 
-/* Fills all but the fault, `memory` and `crowd`; `rows` is what will be sent; NULL: nothing can be. */
+/* Fills all but the fault, `memory`, `crowd` and `far`; `rows` is what will be sent; NULL: nothing can be. */
 void by_sparse_word_fill(struct by_sparse_word *word, const struct banyan_sparse_call *call,
                          const struct banyan_sparse *rows);
 /* Looks at what a call has. False: it cannot be sent; the word has the fault, or others will see it from the shape. */
@@ -40,6 +41,7 @@ struct by_sparse_union {
   uint64_t memory;              /* that every rank gives */
   double rows;                  /* estimated, of the union */
   double crowd;                 /* ranks for each core, where that is most */
+  bool far;                     /* for some rank */
   uint32_t sampled;
   int64_t *sample; /* ascending */
   uint64_t *who;   /* sampled x words: bit r % 64 of word r / 64 is set if rank r has this row */
