@@ -25,8 +25,8 @@ struct switch_options {
 static const struct by_option options[] = {
     {"xdp", 0, BY_OPTION_TEXT, AT(xdp), "IF,IF,...",
      "in the kernel, on these interfaces: port 0, 1, ...; needs drivers\nwith native XDP", 0, 0},
-    {"user", 0, BY_OPTION_TEXT, AT(user), "IF,IF,...", "in this process, on these interfaces; slower, works anywhere",
-     0, 0},
+    {"user", 0, BY_OPTION_TEXT, AT(user), "IF,IF,...", "in this process, on these interfaces; works with any driver", 0,
+     0},
     {"cells", 0, BY_OPTION_INT, AT(cells), "N", "sums that may be under way, 3.4 KiB each; default 4096", 1,
      MOST_CELLS},
     {"udp-port", 0, BY_OPTION_INT, AT(udp_port), "PORT", "of servers, and with --user of workers; default 7612", 1,
