@@ -13,6 +13,8 @@
 struct sum {
   uint64_t workers; /* whose terms are in */
   uint64_t asked;   /* who has asked for the result */
+  uint64_t without; /* who has looked for it since it was last multicast */
+  uint64_t spared;  /* whose next wish that multicast has fulfilled */
   uint64_t others;  /* who has made another call, `call` */
   uint32_t call;
   uint32_t parts; /* the list of them, until it is complete */
@@ -21,6 +23,7 @@ struct sum {
   bool shaped;   /* something has come: what all must have in common is in its packet */
   bool unmerged; /* some terms have come past switches, whose cells may then never fill */
   bool suspect;  /* its check was wrong once: only single terms with their own check right */
+  bool again;    /* it was multicast a second time */
 };
 
 /* Two sums: of `epoch`, and of the one before. */
@@ -33,6 +36,9 @@ struct slot {
 /* A worker that has twice asked for more than half of JUDGED results which were multicast gets its own: for the next
  * DEAF times as many, then twice that, and so on, as it costs much to find out again. */
 enum { JUDGED = 32, DEAF = 64, DEAF_MOST = 1 << 20 };
+
+/* How many of JUDGED results are multicast again; should they need it more often, multicasts do not arrive. */
+enum { AGAIN = 4 };
 
 struct worker {
   struct by_server_way way;
@@ -48,6 +54,7 @@ struct by_server {
   struct by_sum_key key;
   struct by_server_counters counters;
   uint64_t all;
+  unsigned again; /* multicast since the last judgement, of results that had been */
   struct worker workers[BY_FRAGMENT_WORKERS];
   struct slot *slots;
   unsigned char *packets; /* of results: two a slot */
@@ -119,15 +126,7 @@ static void send_result(struct by_server *s, struct by_fragment *result, unsigne
   send_to(s, result, worker);
 }
 
-/* To each worker that multicasts do not reach, and to all others at once. */
-static void send_to_all(struct by_server *s, struct by_fragment *result) {
-  unsigned deaf = 0;
-  for (unsigned w = 0; w < s->config.workers; w++) {
-    if (s->config.multicast && !s->workers[w].deaf && !s->workers[w].way.alone) continue;
-    send_result(s, result, w);
-    deaf++;
-  }
-  if (deaf == s->config.workers) return;
+static void send_multicast(struct by_server *s, struct by_fragment *result) {
   result->type = BY_FRAGMENT_RESULT_MC;
   result->rank = 0;
   result->hop = result->hops = 0;
@@ -135,12 +134,27 @@ static void send_to_all(struct by_server *s, struct by_fragment *result) {
   s->config.emit(s->config.context, result, BY_SERVER_ALL);
 }
 
+static bool hears_multicasts(const struct by_server *s, unsigned worker) {
+  return s->config.multicast && !s->workers[worker].deaf && !s->workers[worker].way.alone;
+}
+
+/* To each worker that multicasts do not reach, and to all others at once. */
+static void send_to_all(struct by_server *s, struct by_fragment *result) {
+  unsigned deaf = 0;
+  for (unsigned w = 0; w < s->config.workers; w++) {
+    if (hears_multicasts(s, w)) continue;
+    send_result(s, result, w);
+    deaf++;
+  }
+  if (deaf < s->config.workers) send_multicast(s, result);
+}
+
 static void judge(struct by_server *s) {
   for (unsigned w = 0; w < s->config.workers; w++) {
     struct worker *worker = &s->workers[w];
     if (worker->deaf) {
       worker->deaf--;
-    } else if (s->config.multicast && worker->asked > JUDGED / 2 && worker->suspected) {
+    } else if (hears_multicasts(s, w) && worker->asked > JUDGED / 2 && worker->suspected) {
       by_warn("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", w, s->config.job);
       worker->deaf = worker->next_deaf;
       if (worker->next_deaf < DEAF_MOST) worker->next_deaf *= 2;
@@ -148,6 +162,7 @@ static void judge(struct by_server *s) {
     worker->suspected = worker->asked > JUDGED / 2;
     worker->asked = 0;
   }
+  s->again = 0;
 }
 
 /* About the fragment in `packet`, to worker `to`. */
@@ -333,9 +348,37 @@ static void take_probe(struct by_server *s, struct slot *slot, const struct by_f
   reply(s, packet, begun ? sum->workers : 0, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
+/* Who lacks the result and can be reached by multicast. */
+static uint64_t reached_without(const struct by_server *s, const struct sum *sum) {
+  uint64_t reached = 0;
+  for (unsigned w = 0; w < s->config.workers; w++)
+    if (hears_multicasts(s, w)) reached |= 1ull << w;
+  return sum->without & reached;
+}
+
+/* A worker lacks the result. If others have looked for it too, they will ask as well before they get anything: one
+ * packet does for all. */
+static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result, unsigned worker) {
+  uint64_t without = reached_without(s, sum), me = 1ull << worker;
+  s->counters.repeated++;
+  if (sum->again) s->again = AGAIN; /* in vain */
+  if (s->again == AGAIN || !(without & me) || without == me) {
+    send_result(s, result, worker);
+    return;
+  }
+  s->again++;
+  sum->again = true;
+  sum->spared = without & ~me;
+  sum->without = 0;
+  send_multicast(s, result);
+}
+
 /* A finished sum was asked for again, or a packet is late. A mere probe may have met the result on its way. */
 static void repeat(struct by_server *s, const struct by_fragment *packet, struct by_fragment *result) {
   bool asks = packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
+  struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
+  uint64_t who = 1ull << packet->rank;
+  if (asks || packet->type == BY_FRAGMENT_PROBE) sum->without |= who;
   if (packet->type == BY_FRAGMENT_PROBE && !asks) {
     reply(s, packet, s->all, 0);
     return;
@@ -344,11 +387,12 @@ static void repeat(struct by_server *s, const struct by_fragment *packet, struct
     s->counters.duplicates++;
     return;
   }
-  s->counters.repeated++;
-  struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
-  if (!(sum->asked >> packet->rank & 1)) s->workers[packet->rank].asked++;
-  sum->asked |= 1ull << packet->rank;
-  send_result(s, result, packet->rank);
+  if (!(sum->asked & who)) s->workers[packet->rank].asked++;
+  sum->asked |= who;
+  if (sum->spared & who)
+    sum->spared &= ~who;
+  else
+    send_again(s, sum, result, packet->rank);
 }
 
 /* --- packets in --- */
