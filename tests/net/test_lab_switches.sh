@@ -67,7 +67,56 @@ for way in $ways; do
   [ ! -e "/proc/$keeper" ] || fail "the keeper is left"
 done
 
+# Through one, two and three switches, also with one in between that only forwards.
+for way in $ways; do
+  sums "$way" "$examples/adding-1.json" 4 merged
+  sums "$way" "$examples/adding-2.json" 6 merged
+  sums "$way" "$examples/adding-3.json" 8 merged
+done
+
 # Nobody adds, or nobody can: all of it comes to the server.
 sums none "$examples/adding-2.json" 6 apart
 sed 's/"aggregates": true/"aggregates": true, "memory": 1/' "$examples/adding-1.json" >"$scratch/poor.json"
 for way in $ways; do sums "$way" "$scratch/poor.json" 4 apart; done
+
+# A job that the switches do not know: they do not add for it.
+for way in $ways; do sums "$way" "$examples/adding-1.json" 4 apart -x BANYAN_SWITCH_KEY=wrong; done
+
+# Two jobs at one switch at the same time: neither gets anything of the other's, and both are added for.
+python3 - "$scratch" <<'END'
+import json, sys
+def write(name, ours):
+    nodes = [{"name": h, "takes_part": h in ours, "helps": h == ours[-1]} for h in ("a0", "a1", "as", "b0", "b1", "bs")]
+    for node in nodes:
+        node["takes_part"] &= not node["helps"]
+    links = [{"a": node["name"], "b": "s", "capacity": "300m"} for node in nodes]
+    nodes.append({"name": "s", "kind": "switch", "aggregates": True})
+    with open(f"{sys.argv[1]}/{name}.json", "w") as file:
+        json.dump({"format": "banyan-topology 1", "nodes": nodes, "links": links}, file)
+write("job-a", ["a0", "a1", "as"])
+write("job-b", ["b0", "b1", "bs"])
+write("both", ["a0", "a1", "as", "b0", "b1", "bs", ""])
+END
+for job in a b; do "$BANYAN" plan "$scratch/job-$job.json" --method in-network --json >"$scratch/plan-$job.json"; done
+cat >"$scratch/role" <<'END'
+#!/bin/sh
+job=${BANYAN_HOST%?}
+export BANYAN_ROOT="${job}0:7700" BANYAN_PLAN="$SCRATCH/plan-$job.json" BANYAN_SIZE=2 BANYAN_LOCAL_RANK=0 BANYAN_LOCAL_SIZE=1
+[ "$BANYAN_HOST" != "${job}s" ] || exec "$BANYAN_COMMAND" server
+export BANYAN_RANK="${BANYAN_HOST#?}"
+exec "$BANYAN_COMMAND" bench allreduce -s 1M --iterations 4 --warmup 0 --json
+END
+chmod +x "$scratch/role"
+for way in $ways; do
+  wants 0 "$BANYAN" lab "$scratch/both.json" --switches "$way" -p ring --json -o raw -x SCRATCH="$scratch" \
+    -x BANYAN_COMMAND="$BANYAN" -- "$scratch/role"
+  python3 - "$scratch/out" <<'END' || fail "$(cat "$scratch/out" "$scratch/err")"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1]) if line.startswith("{")]
+lab, jobs = rows[-1], [row for row in rows if "wrong" in row]
+assert len(jobs) == 2 and all(job["wrong"] == 0 and job["ranks"] == 2 for job in jobs), jobs
+for server in ("as", "bs"):
+    into = sum(link["bytes"] for link in lab["links"] if link["to"] == server) / (5 << 20)
+    assert into < 1.7, into
+END
+done
