@@ -9,7 +9,7 @@ SOAK_SECONDS ?= 3600
 MAKEFLAGS += --no-print-directory
 SANITIZED = -Dbuildtype=debugoptimized -Db_lundef=false
 
-.PHONY: build help demo test bench bench-lab soak fuzz lint test-asan test-tsan install clean
+.PHONY: build help demo test bench bench-lab bench-switches soak fuzz lint test-asan test-tsan install clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -51,6 +51,11 @@ bench-lab: ## the same on networks built by `banyan lab` (as root; 15 minutes)
 	@scripts/install-deps build bench
 	@scripts/build $(BUILD)
 	@BANYAN=$(BUILD)/banyan bench/lab.sh
+
+bench-switches: ## time sums through switches that add, in labs (as root; 20 minutes)
+	@scripts/install-deps build bench
+	@scripts/build $(BUILD)
+	@BANYAN=$(BUILD)/banyan bench/switches.sh
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
 	@scripts/install-deps build fuzz
