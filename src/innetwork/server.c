@@ -33,9 +33,10 @@ struct slot {
   struct sum sum[2];
 };
 
-/* A worker that has twice asked for more than half of JUDGED results which were multicast gets its own: for the next
- * DEAF times as many, then twice that, and so on, as it costs much to find out again. */
-enum { JUDGED = 32, DEAF = 64, DEAF_MOST = 1 << 20 };
+/* A worker that has twice asked for nearly all of JUDGED results which were multicast gets its own: for the next DEAF
+ * times as many, then twice that, and so on, as it costs much to find out again. A full queue loses many as well, and
+ * would lose more if each were sent to each. */
+enum { JUDGED = 32, NEARLY_ALL = 20, DEAF = 64, DEAF_MOST = 1 << 20 };
 
 /* How many of JUDGED results are multicast again; should they need it more often, multicasts do not arrive. */
 enum { AGAIN = 4 };
@@ -154,12 +155,12 @@ static void judge(struct by_server *s) {
     struct worker *worker = &s->workers[w];
     if (worker->deaf) {
       worker->deaf--;
-    } else if (hears_multicasts(s, w) && worker->asked > JUDGED / 2 && worker->suspected) {
+    } else if (hears_multicasts(s, w) && worker->asked >= NEARLY_ALL && worker->suspected) {
       by_warn("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", w, s->config.job);
       worker->deaf = worker->next_deaf;
       if (worker->next_deaf < DEAF_MOST) worker->next_deaf *= 2;
     }
-    worker->suspected = worker->asked > JUDGED / 2;
+    worker->suspected = worker->asked >= NEARLY_ALL;
     worker->asked = 0;
   }
   s->again = 0;

@@ -8,6 +8,9 @@
 
 enum { FIRST_WINDOW = 32, LEAST_WINDOW = 2, JUDGED = 64 };
 
+/* How long what is under way may wait in queues that do not mark, and how often it is measured what comes through. */
+static const double queued = 10e6, measured_every = 10e6; /* ns */
+
 static void *zeroed(size_t count, size_t size, bool *failed) {
   void *memory = calloc(count, size);
   if (!memory) *failed = true;
@@ -122,13 +125,34 @@ static void adjust_window(struct by_worker *w, bool marked) {
   if (w->window > w->config.slots) w->window = w->config.slots;
 }
 
+/* Most switches mark nothing, and XDP does not see queues. So the window is not larger than what has come through in
+ * the least round trip and a little more: queues get no longer than that. What is idle, or waits for a worker that
+ * computes, says nothing of what the network can carry, so the most that was measured fades slowly. */
+static double limit_window(struct by_worker *w, const struct slot *slot, uint64_t now) {
+  double rtt = (double)(now - slot->sent), lasted = (double)(now - w->since);
+  if (!slot->resent && !slot->timeouts) w->least = w->least > 0 && w->least * 1.001 < rtt ? w->least * 1.001 : rtt;
+  w->counted++;
+  if (lasted >= measured_every) {
+    double pace = (double)w->counted / lasted;
+    w->pace = pace > w->pace * 0.98 ? pace : w->pace * 0.98;
+    w->counted = 0;
+    w->since = now;
+  }
+  if (!(w->pace > 0) || !(w->least > 0)) return (double)w->config.slots;
+  double most = w->pace * (w->least + queued);
+  return most > FIRST_WINDOW ? most : FIRST_WINDOW;
+}
+
 static void count_result(struct by_worker *w, const struct slot *slot, const struct by_fragment *result, uint64_t now) {
   bool marked = result->flags & BY_FRAGMENT_CE;
   w->counters.results++;
   w->counters.marked += marked;
   if (!slot->timeouts && slot->sent > w->answered) w->answered = slot->sent;
   if (!slot->resent) by_worker_sample(w, now - slot->sent, slot->timeouts > 0);
-  if (result->lines) adjust_window(w, marked); /* others say nothing of what the network can carry */
+  if (!result->lines) return; /* which says nothing of what the network can carry */
+  adjust_window(w, marked);
+  double most = limit_window(w, slot, now);
+  if (w->window > most) w->window = most;
 }
 
 /* --- packets that come --- */

@@ -60,6 +60,10 @@ struct by_worker {
   uint32_t came, lost; /* results since losses were last judged, and fragments sent again */
   bool congested;      /* once: no doubling any more */
   double srtt, rttvar;
+  double least;     /* round trip, ns; 0: none has been seen */
+  double pace;      /* most results a nanosecond that have come lately; 0: not known */
+  uint64_t counted; /* results since `since` */
+  uint64_t since;
   uint32_t earliest, latest; /* slots, by deadline; NOBODY: none */
   uint64_t heard;            /* of the server */
   uint64_t answered;         /* when the latest term was sent that has a result */
