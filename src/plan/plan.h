@@ -171,8 +171,6 @@ BANYAN_CHECK enum banyan_status by_plan_named(const char *text, uint32_t n, stru
  * *out. Cost: ranks times groups. */
 BANYAN_CHECK enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32_t *host_of_rank,
                                                uint32_t n_ranks, struct by_plan **out);
-/* Whether the executor can run all that are no ranks: helpers. BANYAN_ERR_UNSUPPORTED names the first other. */
-BANYAN_CHECK enum banyan_status by_plan_check_kinds(const struct by_plan *plan);
 /* Whether a vertex of this group is no rank. */
 bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *group);
 /* The same plan, group by group and share by share, with everything taken out that is no rank: who hung below it hangs

@@ -12,15 +12,6 @@
 
 #define GONE UINT32_MAX
 
-enum banyan_status by_plan_check_kinds(const struct by_plan *plan) {
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (plan->vertices[v].kind != BY_VERTEX_HELPER)
-      return by_fail(BANYAN_ERR_UNSUPPORTED,
-                     "vertex \"%s\" of plan '%s' is a %s: only plans over ranks and helpers run",
-                     plan->vertices[v].name, plan->name, by_vertex_kind_name(plan->vertices[v].kind));
-  return BANYAN_OK;
-}
-
 bool by_group_has_helpers(const struct by_plan *plan, const struct by_group *group) {
   for (uint32_t i = 0; i < group->n; i++)
     if (group->order[i] >= plan->n_ranks) return true;
