@@ -64,8 +64,10 @@ static void run(struct post *post, uint64_t seed) {
   struct world *world = &post->world;
   if (!world_run(world)) fail_msg("seed %llu: deadlock", (unsigned long long)seed);
   for (int still = 0; post->left; still++) {
-    for (uint32_t i = 0; i < world->n; i++)
-      if (by_engine_progress(world->nodes[i].engine) | visit(post, &world->nodes[i])) still = 0;
+    for (uint32_t i = 0; i < world->n; i++) {
+      bool moved = by_engine_progress(world->nodes[i].engine);
+      if (visit(post, &world->nodes[i]) || moved) still = 0;
+    }
     if (still > 20 && !by_sim_step(world->sim) && still > 1000)
       fail_msg("seed %llu: %u letters did not come", (unsigned long long)seed, post->left);
   }
