@@ -33,10 +33,10 @@ struct slot {
   struct sum sum[2];
 };
 
-/* A worker that has twice asked for nearly all of JUDGED results which were multicast gets its own: for the next DEAF
- * times as many, then twice that, and so on, as it costs much to find out again. A full queue loses many as well, and
- * would lose more if each were sent to each. */
-enum { JUDGED = 32, NEARLY_ALL = 20, DEAF = 64, DEAF_MOST = 1 << 20 };
+/* A worker that has twice asked for NEARLY_ALL of JUDGED results which were multicast gets its own: for the next DEAF
+ * times as many, then twice that, and so on, as it costs much to find out again; half of that for each time that it
+ * lacked FEW. A full queue loses many in a row as well, for a moment. */
+enum { JUDGED = 32, NEARLY_ALL = 20, FEW = 4, DEAF = 4, DEAF_MOST = 1 << 20 };
 
 /* How many of JUDGED results are multicast again; should they need it more often, multicasts do not arrive. */
 enum { AGAIN = 4 };
@@ -159,6 +159,8 @@ static void judge(struct by_server *s) {
       by_warn("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", w, s->config.job);
       worker->deaf = worker->next_deaf;
       if (worker->next_deaf < DEAF_MOST) worker->next_deaf *= 2;
+    } else if (worker->asked < FEW && worker->next_deaf > DEAF) {
+      worker->next_deaf /= 2;
     }
     worker->suspected = worker->asked >= NEARLY_ALL;
     worker->asked = 0;
