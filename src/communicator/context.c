@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "control.h"
 #include "launcher.h"
 #include "log.h"
+#include "thread.h"
 #include "tree_word.h"
 #include "udp.h"
 
@@ -264,11 +264,7 @@ static void *loop_main(void *argument) {
 }
 
 static enum banyan_status start_thread(struct by_context *context) {
-  sigset_t all, before;
-  sigfillset(&all); /* signals are the application's */
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = pthread_create(&context->thread, NULL, loop_main, context);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  int error = by_thread_start(&context->thread, loop_main, context);
   if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");
   context->has_thread = true;
   return BANYAN_OK;

@@ -6,12 +6,12 @@
  * `driver` whenever it has the lock back. */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "context.h"
 #include "log.h"
+#include "thread.h"
 
 enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, LOOKS_AT_DEADLINES = 256, KEEN = 64, SLEEP_MS = 100 };
 
@@ -235,11 +235,7 @@ void by_context_kick(struct by_context *context) {
   by_context_progress(context);
   if (!has_work(context)) return;
   if (!context->has_progress) {
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the application's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&context->progress, NULL, progress_main, context);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = by_thread_start(&context->progress, progress_main, context);
     if (error)
       by_warn("communicator", "no progress thread could be started (error %d): calls move only while somebody waits",
               error);

@@ -1,11 +1,11 @@
 #include "resolve.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "thread.h"
 
 struct by_resolving {
   _Atomic int holders; /* the thread, and who started it */
@@ -31,12 +31,8 @@ static void *look_up(void *argument) {
 }
 
 static int start_thread(struct by_resolving *resolving) {
-  sigset_t all, before;
   pthread_t thread;
-  sigfillset(&all); /* signals are the application's */
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = pthread_create(&thread, NULL, look_up, resolving);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  int error = by_thread_start(&thread, look_up, resolving);
   if (!error) pthread_detach(thread);
   return error;
 }
