@@ -1,5 +1,4 @@
 /* `banyan helper`: adds and forwards for a job that this host has no rank of. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +6,7 @@
 #include "helper.h"
 #include "options.h"
 #include "settings.h"
+#include "stop.h"
 
 struct helper_options {
   const char *root, *name;
@@ -42,22 +42,12 @@ static const struct by_command command = {
     .options = options,
 };
 
-static volatile sig_atomic_t stop;
-
-static void be_told(int signal_number) {
-  (void)signal_number;
-  stop = 1;
-}
-
 int by_cli_helper(int argc, char **argv) {
   struct helper_options asked = {.transport = -1};
   struct by_operands operands;
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
-  struct sigaction action = {.sa_handler = be_told};
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGINT, &action, NULL);
   struct banyan_options given = {.root = asked.root, .host = asked.name, .transport = by_transport_at(asked.transport)};
-  if (by_helper_run(&given, &stop) == BANYAN_OK) return 0;
+  if (by_helper_run(&given, by_stop_on_signals()) == BANYAN_OK) return 0;
   return by_options_failure(&command, banyan_error_text());
 }

@@ -1,5 +1,4 @@
 /* `banyan server`: finishes the sums of trees through switches. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "options.h"
 #include "serve.h"
 #include "settings.h"
+#include "stop.h"
 
 struct server_options {
   const char *root, *name;
@@ -47,23 +47,13 @@ static const struct by_command command = {
     .options = options,
 };
 
-static volatile sig_atomic_t stop;
-
-static void be_told(int signal_number) {
-  (void)signal_number;
-  stop = 1;
-}
-
 int by_cli_server(int argc, char **argv) {
   struct server_options asked = {.trees = 1, .port = BY_FRAGMENT_PORT};
   struct by_operands operands;
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
-  struct sigaction action = {.sa_handler = be_told};
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGINT, &action, NULL);
   struct by_serve_options given = {
       .joining = {.root = asked.root, .host = asked.name}, .trees = (unsigned)asked.trees, .udp_port = (int)asked.port};
-  if (by_serve(&given, &stop) == BANYAN_OK) return 0;
+  if (by_serve(&given, by_stop_on_signals()) == BANYAN_OK) return 0;
   return by_options_failure(&command, banyan_error_text());
 }
