@@ -62,9 +62,7 @@ uint32_t by_controller_child(const struct by_controller *c, uint32_t rank) {
 /* --- who has submitted what --- */
 
 static void tell_by_name(struct by_controller *c, struct by_variant *variant) {
-  variant->own = false;
-  variant->n_have = 0;
-  memset(variant->have, 0, c->operations.have_words * sizeof *variant->have);
+  by_operations_clear(&c->operations, variant);
   by_controller_complete(c, variant);
 }
 
@@ -95,9 +93,7 @@ enum banyan_status by_controller_note(struct by_controller *c, struct by_variant
 }
 
 void by_controller_unnote(struct by_controller *c, struct by_variant *variant) {
-  variant->own = false;
-  variant->n_have = 0;
-  memset(variant->have, 0, c->operations.have_words * sizeof *variant->have);
+  by_operations_clear(&c->operations, variant);
   if (variant->bit == BY_NO_NUMBER) return;
   for (uint32_t row = 0; row <= c->config.n_up_children; row++)
     by_bits_of(c, row)[variant->bit / 64] &= ~(1ull << (variant->bit % 64));

@@ -36,11 +36,27 @@ static void check_bit(struct by_controller *c, uint32_t child, uint32_t bit, str
   if (bit >= c->n_table) reader->failed = true;
 }
 
+/* Returns how many there are. */
+static uint32_t check_refusals(const struct by_controller *c, struct by_reader *reader) {
+  struct by_subject subject;
+  struct by_refusal refusal;
+  uint32_t all = by_read_count(reader, 8);
+  for (uint32_t n = all; n && !reader->failed; n--) {
+    by_read_refusal(reader, &subject, &refusal);
+    if (refusal.ranks[0] >= c->config.ranks || refusal.ranks[1] >= c->config.ranks) reader->failed = true;
+  }
+  return all;
+}
+
+static void check_subjects(struct by_reader *reader) {
+  struct by_subject subject;
+  for (uint32_t n = by_read_count(reader, 8); n && !reader->failed; n--) by_read_subject(reader, &subject);
+}
+
 /* Everything but whether something is submitted twice. */
 static bool check_up(struct by_controller *c, const void *letter, size_t bytes, uint64_t *seen) {
   struct by_reader reader;
   struct by_subject subject;
-  struct by_refusal refusal;
   struct by_stall stall;
   by_reader_init(&reader, letter, bytes);
   if (by_read_u8(&reader) != BY_LETTER_UP) return false;
@@ -52,11 +68,8 @@ static bool check_up(struct by_controller *c, const void *letter, size_t bytes, 
     if (by_read_u32(&reader) >= c->config.ranks) reader.failed = true;
     by_read_subject(&reader, &subject);
   }
-  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) {
-    by_read_refusal(&reader, &subject, &refusal);
-    if (refusal.ranks[0] >= c->config.ranks || refusal.ranks[1] >= c->config.ranks) reader.failed = true;
-  }
-  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) by_read_subject(&reader, &subject);
+  (void)check_refusals(c, &reader);
+  check_subjects(&reader);
   for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) {
     by_read_stall(&reader, &subject, &stall);
     if (stall.top >= c->config.ranks) reader.failed = true;
@@ -161,21 +174,14 @@ static void check_groups(struct by_controller *c, struct by_reader *reader) {
 /* *refuses: whether it refuses anything. */
 static bool check_down(struct by_controller *c, const void *letter, size_t bytes, bool *refuses) {
   struct by_reader reader;
-  struct by_subject subject;
-  struct by_refusal refusal;
   by_reader_init(&reader, letter, bytes);
   if (by_read_u8(&reader) != BY_LETTER_DOWN || by_read_u64(&reader) != c->place + 1) return false;
   check_groups(c, &reader);
   uint32_t n_table = by_read_count(&reader, 4);
   if (n_table > BY_TABLE_MOST - c->n_table) reader.failed = true;
   for (uint32_t i = 0; i < n_table; i++) by_read_u32(&reader);
-  uint32_t n_refused = by_read_count(&reader, 8);
-  *refuses = n_refused > 0;
-  for (uint32_t n = n_refused; n && !reader.failed; n--) {
-    by_read_refusal(&reader, &subject, &refusal);
-    if (refusal.ranks[0] >= c->config.ranks || refusal.ranks[1] >= c->config.ranks) reader.failed = true;
-  }
-  for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) by_read_subject(&reader, &subject);
+  *refuses = check_refusals(c, &reader) > 0;
+  check_subjects(&reader);
   return by_reader_check(&reader, "letter") == BANYAN_OK;
 }
 
@@ -255,17 +261,14 @@ static bool make_room_in_table(struct by_controller *c) {
 /* From now on it goes by a bit, also what has been submitted of it. */
 static bool give_bit(struct by_controller *c, struct by_variant *variant) {
   if (!make_room_in_table(c)) return false;
-  bool own = variant->own;
   variant->bit = c->n_table;
   c->table[c->n_table++] = variant;
   uint64_t bit = 1ull << (variant->bit % 64);
   uint32_t word = variant->bit / 64;
   for (uint32_t row = 0; row < c->config.n_up_children; row++)
     if (by_bit_is_set(variant->have, row)) by_bits_of(c, row)[word] |= bit;
-  if (own) by_bits_of(c, c->config.n_up_children)[word] |= bit;
-  variant->own = false;
-  variant->n_have = 0;
-  memset(variant->have, 0, c->operations.have_words * sizeof *variant->have);
+  if (variant->own) by_bits_of(c, c->config.n_up_children)[word] |= bit;
+  by_operations_clear(&c->operations, variant);
   c->dirty = true;
   return true;
 }

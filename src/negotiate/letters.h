@@ -20,7 +20,6 @@
 #include "controller.h"
 
 enum { BY_LETTER_UP = 1, BY_LETTER_DOWN = 2 };
-enum { BY_LETTER_MOST = 64 << 20 };
 
 /* Entries of a list while it is written. Keeps its memory. */
 struct by_pile {

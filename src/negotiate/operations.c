@@ -114,6 +114,12 @@ bool by_operations_number(struct by_operations *operations, struct by_variant *v
   return false;
 }
 
+void by_operations_clear(const struct by_operations *operations, struct by_variant *variant) {
+  variant->own = false;
+  variant->n_have = 0;
+  memset(variant->have, 0, operations->have_words * sizeof *variant->have);
+}
+
 static bool is_idle(const struct by_variant *variant, uint32_t age) {
   return variant->bit == BY_NO_NUMBER && !variant->submitted && !variant->own && !variant->n_have && variant->age < age;
 }

@@ -61,6 +61,8 @@ struct by_variant *by_operations_get(struct by_operations *operations, const cha
                                      const struct by_operation *operation);
 /* The root has given it this number. False: it has another one, another has this one, or no memory. */
 bool by_operations_number(struct by_operations *operations, struct by_variant *variant, uint32_t id);
+/* Nobody has submitted it by name any more. */
+void by_operations_clear(const struct by_operations *operations, struct by_variant *variant);
 /* Drops what has no bit, waits for nothing, and has not started since this generation. */
 void by_operations_forget(struct by_operations *operations, uint32_t age);
 
