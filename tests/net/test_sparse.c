@@ -259,12 +259,10 @@ static void rank_boasts(struct job *job, int rank) {
     int64_t row = 1;
     double values[8] = {0};
     in.rows = &row, in.values = values, in.count = 1;
-    if (i == 0) {
+    if (i == 0)
       call.memory = 200;
-      in.count = 1;
-    } else if (rank == ODD) {
+    else if (rank == ODD)
       in.count = counts[i];
-    }
     must_fail(i ? BANYAN_ERR_ARGUMENT : BANYAN_ERR_NO_MEMORY, banyan_sparse_run(world, &call));
     if (!strstr(banyan_error_text(), texts[i])) rank_fail("the error is \"%s\"", banyan_error_text());
     must_hold(out.room == 0);
@@ -280,19 +278,23 @@ static void test_boasting(void **state) {
 
 /* ---- ends that come too early */
 
+static struct banyan_sparse one_row(int32_t *row, float *value) {
+  return (struct banyan_sparse){.dtype = BANYAN_FLOAT32,
+                                .row_dtype = BANYAN_INT32,
+                                .height = 10,
+                                .width = 1,
+                                .count = 1,
+                                .rows = row,
+                                .values = value};
+}
+
 static void rank_leaves(struct job *job, int rank) {
   struct banyan_comm *world = job_join(), *part;
   struct banyan_sparse out = {0};
   struct banyan_request *request;
   int32_t row = 3;
   float value = 1;
-  struct banyan_sparse in = {.dtype = BANYAN_FLOAT32,
-                             .row_dtype = BANYAN_INT32,
-                             .height = 10,
-                             .width = 1,
-                             .count = 1,
-                             .rows = &row,
-                             .values = &value};
+  struct banyan_sparse in = one_row(&row, &value);
   struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = &in, .out = &out};
   must(banyan_comm_duplicate(world, &part));
   if (rank == 0) { /* nobody else makes this call */
@@ -319,13 +321,7 @@ static void rank_misses(struct job *job, int rank) {
   struct banyan_sparse out = {0};
   int32_t row = 3;
   float value = 1;
-  struct banyan_sparse in = {.dtype = BANYAN_FLOAT32,
-                             .row_dtype = BANYAN_INT32,
-                             .height = 10,
-                             .width = 1,
-                             .count = 1,
-                             .rows = &row,
-                             .values = &value};
+  struct banyan_sparse in = one_row(&row, &value);
   struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .in = &in, .out = &out, .deadline = 0.5};
   if (rank) must_fail(BANYAN_ERR_TIMEOUT, banyan_sparse_run(world, &call));
   if (rank) must_hold(strstr(banyan_error_text(), "deadline") != NULL);
