@@ -45,6 +45,8 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
     free(comm);
     return status;
   }
+  comm->next = context->comms;
+  context->comms = comm;
   context->references++;
   *out = comm;
   return BANYAN_OK;
@@ -90,6 +92,12 @@ static void pay_debts(struct banyan_comm *comm) {
   }
 }
 
+static void unlist(const struct banyan_comm *comm) {
+  struct banyan_comm **place = &comm->context->comms;
+  while (*place != comm) place = &(*place)->next;
+  *place = comm->next;
+}
+
 void banyan_comm_destroy(struct banyan_comm *comm) {
   if (!comm) return;
   struct by_context *context = comm->context;
@@ -97,6 +105,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   pay_debts(comm);
   by_domain_destroy(comm->domain);
   by_comm_forget_sparse(comm);
+  unlist(comm);
   if (context->doomed) by_memory_sweep(context);
   bool last = --context->references == 0;
   if (!last) by_context_kick(context); /* it may have left something to send */

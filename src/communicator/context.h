@@ -58,10 +58,11 @@ struct by_context {
   pthread_mutex_t lock;
   _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
   struct by_engine *engine;
-  struct by_regions regions;  /* of banyan_alloc; under lock */
-  uint32_t doomed;            /* of them, freed while a call used them */
-  struct banyan_comm *sparse; /* communicators that have made sparse calls; under lock */
-  uint64_t sparse_seen;       /* calls that had ended when they were last looked at */
+  struct by_regions regions; /* of banyan_alloc; under lock */
+  uint32_t doomed;           /* of them, freed while a call used them */
+  struct banyan_comm *comms; /* all of the job; under lock */
+  uint32_t sparse;           /* of them, those that have made sparse calls; under lock */
+  uint64_t sparse_seen;      /* calls that had ended when they were last looked at */
   /* waiting; under lock: see wait.c */
   enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
   bool user_sleeps;       /* a user thread drives and sleeps until an event, without the lock */
@@ -90,14 +91,14 @@ struct by_context {
 
 struct banyan_comm {
   struct by_context *context;
+  struct banyan_comm *next; /* of the context's */
   struct by_domain *domain;
   uint32_t *processes; /* rank -> rank in the job */
   uint32_t rank, size;
   uint32_t local_size, local_rank;
   uint64_t deadline; /* nanoseconds */
   _Atomic uint32_t splits;
-  struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet; under lock, like the next */
-  struct banyan_comm *next_sparse;
+  struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet; under lock */
 };
 
 struct banyan_request {

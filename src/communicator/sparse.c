@@ -18,15 +18,14 @@ bool by_context_advance_sparse(struct by_context *context) {
   uint64_t ended = by_engine_ended(context->engine);
   if (ended == context->sparse_seen) return false;
   context->sparse_seen = ended;
-  for (struct banyan_comm *comm = context->sparse; comm; comm = comm->next_sparse)
-    moved |= by_sparse_progress(comm->sparse);
+  for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+    moved |= comm->sparse && by_sparse_progress(comm->sparse);
   return moved;
 }
 
 void by_comm_forget_sparse(struct banyan_comm *comm) {
-  struct banyan_comm **place = &comm->context->sparse;
-  while (*place && *place != comm) place = &(*place)->next_sparse;
-  if (*place) *place = comm->next_sparse;
+  if (!comm->sparse) return;
+  comm->context->sparse--;
   by_sparse_queue_destroy(comm->sparse);
   comm->sparse = NULL;
 }
@@ -50,8 +49,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
                                       .far = context->n_hosts > 1 || !strcmp(context->settings.transport, "tcp"),
                                       .crowd = (double)context->neighbours / context->members[context->rank].cores};
   BY_TRY(by_sparse_queue_create(&options, &comm->sparse));
-  comm->next_sparse = context->sparse;
-  context->sparse = comm;
+  context->sparse++;
   return BANYAN_OK;
 }
 
