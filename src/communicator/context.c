@@ -252,6 +252,7 @@ static enum banyan_status make_engine(struct by_context *context) {
                                       .suspects = engine_suspects,
                                       .asks = engine_asks,
                                       .locate = engine_locate,
+                                      .tracer = &context->tracer,
                                       .context = context};
   context->spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;
   return by_engine_create(&options, &context->engine);
@@ -328,6 +329,7 @@ static void destroy(struct by_context *context) {
   context->control = NULL;
   by_engine_destroy(context->engine);
   by_udp_destroy(context->udp); /* which fabrics used */
+  by_tracer_fini(&context->tracer);
   by_regions_fini(&context->regions);
   by_loop_destroy(context->loop);
   if (context->wake >= 0) close(context->wake);

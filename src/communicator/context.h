@@ -19,6 +19,7 @@
 #include "member.h"
 #include "region.h"
 #include "settings.h"
+#include "trace.h"
 
 struct by_control;
 struct by_connector;
@@ -58,6 +59,7 @@ struct by_context {
   pthread_mutex_t lock;
   _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
   struct by_engine *engine;
+  struct by_tracer tracer;
   struct by_regions regions; /* of banyan_alloc; under lock */
   uint32_t doomed;           /* of them, freed while a call used them */
   struct banyan_comm *comms; /* all of the job; under lock */

@@ -153,7 +153,8 @@ struct by_call {
   size_t chunk;     /* most bytes of a frame, by the engine's options and the plan */
   uint32_t divisor; /* 0: no division */
   uint64_t deadline;
-  void *scratch; /* tmp buffer and its size, kept for the next call */
+  uint64_t trace; /* its record in the tracer, or its whole's; 0: none */
+  void *scratch;  /* tmp buffer and its size, kept for the next call */
   size_t scratch_bytes;
   enum banyan_status status;
   struct by_joint *joint;                             /* a call with parts; */
@@ -161,6 +162,7 @@ struct by_call {
   struct by_call *due_next;                           /* in the engine's list of calls with all steps done */
   bool taken, ended, released, pair, ready, aid, due; /* aid: of others, through this helper */
   bool grants;                                        /* ahead, when it starts */
+  bool wired;                                         /* bytes have gone or come, which has been noted */
   uint8_t barrier_byte;
 };
 
@@ -290,6 +292,13 @@ struct by_engine {
 
 static inline bool by_is_aid(const struct by_engine *engine, uint32_t process) {
   return process >= engine->options.ranks;
+}
+
+/* Bytes of it go or come. */
+static inline void by_call_wire(struct by_call *call) {
+  if (!call->trace || call->wired) return;
+  call->wired = true;
+  by_trace(call->engine->options.tracer, call->trace, BY_TRACE_WIRE);
 }
 
 /* program.c. For the class of so many bytes. `through`: switches can add it. */

@@ -153,6 +153,7 @@ static void handle_offer(struct by_link *link, struct by_call *call, const struc
   in->source = in->mapped ? BY_IN_MAPPED : BY_IN_PULLED;
   by_engine_block(call->engine, call->schedule->steps[call->schedule->incoming[in->incoming].step].n_in);
   in->arrived = offer->ready;
+  by_call_wire(call);
   by_work_queue(call, call->schedule->incoming[in->incoming].step);
 }
 

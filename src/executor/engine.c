@@ -18,6 +18,7 @@ static void set_defaults(struct by_engine_options *options) {
   if (!options->ranks) options->ranks = options->processes;
   if (!options->aid_memory) options->aid_memory = (size_t)1 << 30;
   if (!options->spread) options->spread = 128 << 10;
+  if (!options->tracer) options->tracer = &by_tracer_off;
   if (!options->clock.now) options->clock = by_clock_system;
 }
 

@@ -16,6 +16,7 @@
 #include "lane.h"
 #include "plan.h"
 #include "schedule.h"
+#include "trace.h"
 
 enum { BY_LANES = 8 }; /* most of a link */
 
@@ -50,6 +51,7 @@ struct by_engine_options {
   /* Where an offered buffer lies in shared memory: fills the region fields; may be NULL. */
   void (*locate)(void *context, const void *memory, size_t bytes, struct by_offer *offer);
   void *context;
+  struct by_tracer *tracer; /* calls are noted there while it is on; may be NULL */
 };
 
 BANYAN_CHECK enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out);
@@ -118,6 +120,8 @@ uint32_t by_domain_rank(const struct by_domain *domain);
 BANYAN_CHECK enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan_call *call,
                                                 uint64_t deadline, struct by_call **out);
 bool by_call_ended(const struct by_call *call);
+/* Its record in the tracer; 0: it has none. */
+uint64_t by_call_trace(const struct by_call *call);
 /* Its status; the thread's error text is set if it is not BANYAN_OK. */
 enum banyan_status by_call_result(const struct by_call *call);
 /* Gives an ended call back; one that has not ended goes on and is freed at its end. */

@@ -209,6 +209,7 @@ static enum sent send_offer(struct by_out *out) {
     frame.length_check = (uint32_t)out->length;
     if (!by_link_send_small(out->link, &frame, &out->offer)) return SENT_NOT;
     out->offered = true;
+    by_call_wire(out->call);
   } else if (out->ready > out->announced && (out->ready == out->length || out->ready - out->announced >= MORE_EVERY)) {
     struct by_frame frame = stamped(out->call, BY_FRAME_MORE, out->tag, out->ready);
     if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
@@ -300,6 +301,7 @@ static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64
   if (unasked) frame.flags |= BY_FRAME_UNASKED;
   enum by_lane_sent sent = send_payload(out, end->lane, &frame);
   if (sent == BY_LANE_FULL) return SENT_NOT;
+  by_call_wire(out->call);
   link->engine->counters.frames_sent++;
   link->engine->counters.bytes_sent += n;
   link->engine->moved = true;

@@ -290,9 +290,20 @@ static inline void list_running(struct by_call *call) {
   if (engine->stages_wanted > engine->stages_made) by_engine_reserve_stages(engine);
 }
 
+static inline uint64_t begin_trace(const struct by_call *call) {
+  if (call->whole) return call->whole->trace;
+  struct by_traced what = {.bytes = call->bounds[call->schedule->n_pieces],
+                           .domain = call->domain->id,
+                           .call = call->stamp.call,
+                           .collective = call->stamp.collective};
+  return by_trace_begin(call->engine->options.tracer, &what, BY_TRACE_QUEUED);
+}
+
 void by_call_begin(struct by_call *call) {
   const struct by_schedule *s = call->schedule;
   list_running(call);
+  call->trace = begin_trace(call);
+  call->wired = false;
   for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
   if (call->pair) {
     call->ready_next_pair = call->domain->pair_calls;
@@ -457,6 +468,7 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
     memcpy(call->user_recv, call->buffer[BY_BUFFER_RECV] + call->bounds[call->schedule->origin[BY_BUFFER_RECV]],
            call->user_bytes);
   if (status != BANYAN_OK) drop_from_links(call);
+  if (!call->whole) by_trace_ended(call->engine->options.tracer, call->trace, status);
   if (call->joint) by_joint_end(call);
 }
 
@@ -478,6 +490,10 @@ void by_call_drop(struct by_call *call) {
 
 bool by_call_ended(const struct by_call *call) {
   return call->ended;
+}
+
+uint64_t by_call_trace(const struct by_call *call) {
+  return call->trace;
 }
 
 enum banyan_status by_call_result(const struct by_call *call) {

@@ -189,7 +189,7 @@ static bool is_large_result(const struct by_call *call, const struct by_step *st
 
 /* dst = fold of the engine's operands; past the cache if a far peer will read it, in parts that stay in the first
  * level. */
-static inline void add(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
+static inline void add_all(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
   const void **sources = call->engine->sources;
   bool divides = step->divide && call->divisor;
   bool past_cache = n >= STREAM_FROM && (is_read_from_far(call, step) || is_large_result(call, step));
@@ -206,6 +206,21 @@ static inline void add(struct by_call *call, const struct by_step *step, char *t
     by_kernel_copy_streaming(to + done, part, bytes);
     for (uint32_t i = 0; i < n_sources; i++) sources[i] = (const char *)sources[i] + bytes;
   }
+}
+
+static __attribute__((noinline)) void add_traced(struct by_call *call, const struct by_step *step, char *to,
+                                                 uint32_t n_sources, size_t n) {
+  uint64_t since = by_clock_now(&by_clock_system);
+  by_call_wire(call);
+  add_all(call, step, to, n_sources, n);
+  by_trace_added(call->engine->options.tracer, call->trace, since);
+}
+
+static inline void add(struct by_call *call, const struct by_step *step, char *to, uint32_t n_sources, size_t n) {
+  if (call->trace)
+    add_traced(call, step, to, n_sources, n);
+  else
+    add_all(call, step, to, n_sources, n);
 }
 
 /* Adds one block; `direct` (may be NULL) is a message whose next bytes lie at `bytes`. Returns how many bytes. */
@@ -355,6 +370,7 @@ void by_work_arrived(struct by_in *in, size_t n) {
   struct by_call *call = in->call;
   uint32_t index = call->schedule->incoming[in->incoming].step;
   in->arrived += n;
+  by_call_wire(call);
   if (call->schedule->steps[index].kind == BY_STEP_REDUCE) {
     by_work_queue(call, index);
     return;

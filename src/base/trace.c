@@ -1,0 +1,249 @@
+#include "trace.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAMES = 1 << 14, NAME_BYTES = 1 << 20, NO_NAME = 0, OTHER_NAME = 1 };
+
+struct note {
+  uint64_t id, through, bytes, added, adding;
+  uint64_t at[BY_TRACE_STATES];
+  uint32_t name, domain, call;
+  uint8_t collective, status;
+  bool told; /* by the operations that it did */
+};
+
+/* Names are kept once, one after the other in `text`; `places` finds them by hash. */
+struct by_tracer_ring {
+  pthread_mutex_t lock;
+  uint64_t first, next; /* ids since it was last started */
+  struct by_trace_totals totals[BY_TRACE_STATES];
+  uint32_t places[NAMES], n_names;
+  uint32_t text_used;
+  char text[NAME_BYTES];
+  struct note notes[BY_TRACE_RECORDS];
+};
+
+struct by_tracer by_tracer_off;
+
+const char *by_trace_state_name(enum by_trace_state state) {
+  static const char *const names[] = {"submitted", "negotiated", "queued", "on the wire", "adding", "done"};
+  return names[state];
+}
+
+static struct note *find(struct by_tracer_ring *ring, uint64_t id) {
+  struct note *note = &ring->notes[id % BY_TRACE_RECORDS];
+  return id >= ring->first && note->id == id ? note : NULL;
+}
+
+/* --- names --- */
+
+static uint32_t hash_of(const char *name) {
+  uint32_t hash = 2166136261u;
+  for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
+  return hash;
+}
+
+static uint32_t add_text(struct by_tracer_ring *ring, const char *name) {
+  size_t length = strnlen(name, BY_TRACE_NAME);
+  if (length + 1 > NAME_BYTES - ring->text_used) return OTHER_NAME;
+  uint32_t at = ring->text_used;
+  memcpy(ring->text + at, name, length);
+  ring->text[at + length] = 0;
+  ring->text_used += (uint32_t)length + 1;
+  return at;
+}
+
+/* Where its text begins. Those that find no room share one. */
+static uint32_t keep_name(struct by_tracer_ring *ring, const char *name) {
+  if (!name) return NO_NAME;
+  uint32_t place = hash_of(name) % NAMES;
+  while (ring->places[place]) {
+    if (strncmp(ring->text + ring->places[place], name, BY_TRACE_NAME) == 0) return ring->places[place];
+    place = (place + 1) % NAMES;
+  }
+  if (ring->n_names == NAMES / 2) return OTHER_NAME;
+  uint32_t at = add_text(ring, name);
+  if (at == OTHER_NAME) return at;
+  ring->n_names++;
+  return ring->places[place] = at;
+}
+
+static void clear_names(struct by_tracer_ring *ring) {
+  static const char other[] = "(a name too many)";
+  memset(ring->places, 0, sizeof ring->places);
+  ring->n_names = 0;
+  memcpy(ring->text + OTHER_NAME, other, sizeof other);
+  ring->text[NO_NAME] = 0;
+  ring->text_used = OTHER_NAME + sizeof other;
+}
+
+/* --- on and off --- */
+
+enum banyan_status by_tracer_start(struct by_tracer *tracer) {
+  if (atomic_load(&tracer->on)) return BANYAN_OK;
+  struct by_tracer_ring *ring = tracer->ring;
+  if (!ring) {
+    ring = calloc(1, sizeof *ring); /* pages that no record uses take no memory */
+    if (!ring) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline of %d records", BY_TRACE_RECORDS);
+    pthread_mutex_init(&ring->lock, NULL);
+    ring->next = 1;
+    tracer->ring = ring;
+  }
+  pthread_mutex_lock(&ring->lock);
+  clear_names(ring);
+  ring->first = ring->next;
+  pthread_mutex_unlock(&ring->lock);
+  atomic_store_explicit(&tracer->on, true, memory_order_release);
+  return BANYAN_OK;
+}
+
+void by_tracer_stop(struct by_tracer *tracer) {
+  atomic_store(&tracer->on, false);
+}
+
+void by_tracer_fini(struct by_tracer *tracer) {
+  by_tracer_stop(tracer);
+  if (!tracer->ring) return;
+  pthread_mutex_destroy(&tracer->ring->lock);
+  free(tracer->ring);
+  tracer->ring = NULL;
+}
+
+/* --- noting --- */
+
+uint64_t by_tracer_begin(struct by_tracer *tracer, const struct by_traced *what, enum by_trace_state state) {
+  if (!atomic_load_explicit(&tracer->on, memory_order_acquire)) return 0; /* once more: so the ring is seen */
+  struct by_tracer_ring *ring = tracer->ring;
+  uint64_t now = by_clock_now(&by_clock_system);
+  pthread_mutex_lock(&ring->lock);
+  uint64_t id = ring->next++;
+  struct note *note = &ring->notes[id % BY_TRACE_RECORDS];
+  *note = (struct note){.id = id,
+                        .bytes = what->bytes,
+                        .name = keep_name(ring, what->name),
+                        .domain = what->domain,
+                        .call = what->call,
+                        .collective = what->collective};
+  note->at[state] = now;
+  pthread_mutex_unlock(&ring->lock);
+  return id;
+}
+
+static void left(struct by_tracer_ring *ring, const struct note *note, enum by_trace_state state, uint64_t ns) {
+  struct by_trace_totals *totals = &ring->totals[state];
+  totals->n++;
+  totals->bytes += note->bytes;
+  totals->ns += ns;
+}
+
+void by_tracer_mark(struct by_tracer *tracer, uint64_t id, enum by_trace_state state) {
+  struct by_tracer_ring *ring = tracer->ring;
+  pthread_mutex_lock(&ring->lock);
+  struct note *note = find(ring, id);
+  if (note && !note->at[state]) {
+    note->at[state] = by_clock_now(&by_clock_system);
+    if (state == BY_TRACE_NEGOTIATED)
+      left(ring, note, BY_TRACE_SUBMITTED, note->at[state] - note->at[BY_TRACE_SUBMITTED]);
+  }
+  pthread_mutex_unlock(&ring->lock);
+}
+
+void by_tracer_through(struct by_tracer *tracer, uint64_t id, uint64_t call) {
+  struct by_tracer_ring *ring = tracer->ring;
+  pthread_mutex_lock(&ring->lock);
+  struct note *note = find(ring, id), *other = find(ring, call);
+  if (note && other) {
+    note->through = call;
+    other->told = true;
+    left(ring, note, BY_TRACE_NEGOTIATED, other->at[BY_TRACE_QUEUED] - note->at[BY_TRACE_NEGOTIATED]);
+  }
+  pthread_mutex_unlock(&ring->lock);
+}
+
+void by_tracer_added(struct by_tracer *tracer, uint64_t id, uint64_t since) {
+  struct by_tracer_ring *ring = tracer->ring;
+  uint64_t now = by_clock_now(&by_clock_system);
+  pthread_mutex_lock(&ring->lock);
+  struct note *note = find(ring, id);
+  if (note) {
+    if (!note->at[BY_TRACE_ADDING]) note->at[BY_TRACE_ADDING] = since;
+    note->added = now;
+    note->adding += now - since;
+  }
+  pthread_mutex_unlock(&ring->lock);
+}
+
+static void count_call(struct by_tracer_ring *ring, const struct note *note) {
+  uint64_t wire = note->at[BY_TRACE_WIRE], done = note->at[BY_TRACE_DONE];
+  if (!note->at[BY_TRACE_QUEUED]) return;
+  left(ring, note, BY_TRACE_QUEUED, (wire ? wire : done) - note->at[BY_TRACE_QUEUED]);
+  if (wire) left(ring, note, BY_TRACE_WIRE, done - wire);
+  if (note->added) left(ring, note, BY_TRACE_ADDING, note->adding);
+  left(ring, note, BY_TRACE_DONE, 0);
+}
+
+void by_tracer_ended(struct by_tracer *tracer, uint64_t id, enum banyan_status status) {
+  struct by_tracer_ring *ring = tracer->ring;
+  pthread_mutex_lock(&ring->lock);
+  struct note *note = find(ring, id);
+  if (note && !note->at[BY_TRACE_DONE]) {
+    note->at[BY_TRACE_DONE] = by_clock_now(&by_clock_system);
+    note->status = (uint8_t)status;
+    count_call(ring, note);
+  }
+  pthread_mutex_unlock(&ring->lock);
+}
+
+/* --- reading --- */
+
+void by_tracer_range(struct by_tracer *tracer, uint64_t *first, uint64_t *next, uint64_t *dropped) {
+  struct by_tracer_ring *ring = tracer->ring;
+  *first = *next = *dropped = 0;
+  if (!ring) return;
+  pthread_mutex_lock(&ring->lock);
+  uint64_t n = ring->next - ring->first;
+  *dropped = n > BY_TRACE_RECORDS ? n - BY_TRACE_RECORDS : 0;
+  *first = ring->first + *dropped;
+  *next = ring->next;
+  pthread_mutex_unlock(&ring->lock);
+}
+
+static void take_call(struct by_trace_record *record, const struct note *note) {
+  for (int s = BY_TRACE_QUEUED; s <= BY_TRACE_DONE; s++) record->at[s] = note->at[s];
+  record->added = note->added;
+  record->adding = note->adding;
+  record->domain = note->domain;
+  record->call = note->call;
+  record->status = note->status;
+  record->has_call = true;
+}
+
+static bool read(struct by_tracer_ring *ring, uint64_t id, struct by_trace_record *out) {
+  const struct note *note = find(ring, id);
+  if (!note || note->told) return false;
+  *out = (struct by_trace_record){.id = id, .bytes = note->bytes, .collective = note->collective};
+  memcpy(out->at, note->at, sizeof out->at);
+  strcpy(out->name, ring->text + note->name);
+  out->status = note->status;
+  const struct note *call = note->at[BY_TRACE_QUEUED] ? note : note->through ? find(ring, note->through) : NULL;
+  if (call) take_call(out, call);
+  return true;
+}
+
+bool by_tracer_read(struct by_tracer *tracer, uint64_t id, struct by_trace_record *out) {
+  struct by_tracer_ring *ring = tracer->ring;
+  pthread_mutex_lock(&ring->lock);
+  bool there = read(ring, id, out);
+  pthread_mutex_unlock(&ring->lock);
+  return there;
+}
+
+void by_tracer_totals(struct by_tracer *tracer, struct by_trace_totals out[BY_TRACE_STATES]) {
+  memset(out, 0, BY_TRACE_STATES * sizeof *out);
+  if (!tracer->ring) return;
+  pthread_mutex_lock(&tracer->ring->lock);
+  memcpy(out, tracer->ring->totals, sizeof tracer->ring->totals);
+  pthread_mutex_unlock(&tracer->ring->lock);
+}
