@@ -57,6 +57,11 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_run(struct banyan_comm *comm, 
  * owns *out and gives it back through a wait or a test that reports the end. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_call *call,
                                                         struct banyan_request **out);
+/* Starts a recv from whichever rank's message with this tag comes first and no other recv takes; `root` is not read.
+ * The sender's rank is in *source when the request has ended well. Messages of no elements have to be received by
+ * rank: BANYAN_ERR_UNSUPPORTED. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan_call *call,
+                                                           int *source, struct banyan_request **out);
 
 /* A request is used by one thread at a time.
  * Blocks until the call has ended and returns its status; frees the request. */
@@ -70,6 +75,13 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_test(struct banyan_request *re
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait_any(struct banyan_request **requests, size_t n, size_t *index);
 /* Waits for all; returns the first error. Every entry is freed and NULL. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait_all(struct banyan_request **requests, size_t n);
+/* Gives the request away: `then` is called once, when its call has ended, with the status and the error's text ("" if
+ * it is BANYAN_OK), from a thread of Banyan's, from one that waits, or from this one before it returns. Meanwhile that
+ * thread moves nothing else. `then` may start calls and give requests away, but neither wait nor destroy. Before
+ * banyan_comm_destroy() returns, it has been called for all of the communicator's. */
+BANYAN_API BANYAN_CHECK enum banyan_status
+banyan_then(struct banyan_request *request, void (*then)(void *argument, enum banyan_status status, const char *text),
+            void *argument);
 
 static inline enum banyan_status banyan_allreduce(struct banyan_comm *comm, const void *send, void *recv, size_t count,
                                                   enum banyan_dtype dtype, enum banyan_op op) {

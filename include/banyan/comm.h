@@ -50,6 +50,12 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_split(struct banyan_comm 
 /* The same members in the same order, with calls of their own. Collective; blocks. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_duplicate(struct banyan_comm *comm, struct banyan_comm **out);
 
+/* These n ranks of `comm`, which this one is among, in this order. Made by the members alone and without a word between
+ * them; does not block. `number` and the order are the same on all members, and no two subsets of `comm` have had the
+ * same number and first rank. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks, int n,
+                                                              uint32_t number, struct banyan_comm **out);
+
 /* Ends this rank's part; no thread may use `comm` any more. Calls still
  * pending end with BANYAN_ERR_CLOSED: their buffers are the caller's again, and
  * what other ranks get from them is not defined. Their requests still have to

@@ -53,16 +53,27 @@ enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_ca
   return status;
 }
 
+enum banyan_status by_request_finish(struct banyan_request *request) {
+  struct by_context *context = request->context;
+  enum banyan_status status;
+  if (request->any) {
+    status = by_any_finish(context, request->any);
+  } else if (request->call) {
+    status = by_call_result(request->call);
+    by_call_release(request->call);
+  } else {
+    status = by_sparse_result(request->sparse);
+    by_sparse_release(request->sparse);
+  }
+  free(request);
+  if (context->doomed) by_memory_sweep(context);
+  return status;
+}
+
 /* A request keeps the job alive, as a communicator does: the last of them ends it. */
 static enum banyan_status finish_and_unlock(struct banyan_request *request) {
   struct by_context *context = request->context;
-  enum banyan_status status = request->call ? by_call_result(request->call) : by_sparse_result(request->sparse);
-  if (request->call)
-    by_call_release(request->call);
-  else
-    by_sparse_release(request->sparse);
-  free(request);
-  if (context->doomed) by_memory_sweep(context);
+  enum banyan_status status = by_request_finish(request);
   bool last = --context->references == 0;
   by_context_unlock(context);
   if (last) by_context_release(context);

@@ -103,9 +103,11 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
   by_context_lock(context);
   pay_debts(comm);
+  by_comm_forget_any(comm);
   by_domain_destroy(comm->domain);
   by_comm_forget_sparse(comm);
   unlist(comm);
+  by_context_tell_all(context);
   if (context->doomed) by_memory_sweep(context);
   bool last = --context->references == 0;
   if (!last) by_context_kick(context); /* it may have left something to send */

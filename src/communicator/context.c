@@ -347,6 +347,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_arena_init(&context->arena);
   context->wake = context->data_poll = -1;
+  context->given_end = &context->given;
   if (seat) context->seat = *seat;
   enum banyan_status status = init_threads(context);
   if (status == BANYAN_OK) status = read_options(context, options);

@@ -21,6 +21,7 @@
 #include "settings.h"
 #include "trace.h"
 
+struct by_any;
 struct by_control;
 struct by_connector;
 struct by_sparse_exchange;
@@ -65,6 +66,10 @@ struct by_context {
   struct banyan_comm *comms; /* all of the job; under lock */
   uint32_t sparse;           /* of them, those that have made sparse calls; under lock */
   uint64_t sparse_seen;      /* calls that had ended when they were last looked at */
+  struct by_any *anys;       /* receives from any rank that have none yet; under lock */
+  /* requests whose end somebody is to be told, oldest first, and how many are being told; under lock: see then.c */
+  struct banyan_request *given, **given_end;
+  uint32_t telling;
   /* waiting; under lock: see wait.c */
   enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
   bool user_sleeps;       /* a user thread drives and sleeps until an event, without the lock */
@@ -106,7 +111,11 @@ struct banyan_comm {
 struct banyan_request {
   struct by_call *call;              /* NULL: it is */
   struct by_sparse_exchange *sparse; /* a sparse one */
+  struct by_any *any;                /* or one that nobody has sent a message for yet */
   struct by_context *context;
+  void (*then)(void *argument, enum banyan_status status, const char *text); /* of one that was given away */
+  void *argument;
+  struct banyan_request *next;
 };
 
 /* context.c */
@@ -145,6 +154,23 @@ void by_context_serve(struct by_context *context, bool (*over)(void *argument), 
 
 /* Moves what can be moved. Under lock. */
 bool by_context_progress(struct by_context *context);
+
+/* calls.c: the status of a request that has ended, which is freed; its reference to the job stays. Under lock. */
+enum banyan_status by_request_finish(struct banyan_request *request);
+
+/* then.c: calls back for given requests that have ended, letting go of the lock meanwhile; whether there are any; and
+ * until all that others tell have been told. Under lock. */
+void by_context_tell(struct by_context *context);
+bool by_context_has_to_tell(const struct by_context *context);
+void by_context_tell_all(struct by_context *context);
+
+/* any.c; under lock. Gives receives from any rank the messages that have come. True if one got its own. */
+bool by_context_advance_any(struct by_context *context);
+bool by_any_ended(const struct by_any *any);
+/* Frees it. */
+enum banyan_status by_any_finish(struct by_context *context, struct by_any *any);
+/* Before its domain is destroyed. */
+void by_comm_forget_any(struct banyan_comm *comm);
 
 /* sparse.c; under lock */
 bool by_request_ended(const struct banyan_request *request);

@@ -10,6 +10,7 @@
 enum { OF_NO_SPLIT = 0, FIRST = 1 };
 
 bool by_request_ended(const struct banyan_request *request) {
+  if (request->any) return by_any_ended(request->any);
   return request->call ? by_call_ended(request->call) : by_sparse_ended(request->sparse);
 }
 

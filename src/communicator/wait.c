@@ -43,13 +43,16 @@ static void by_pause(void) {
 
 bool by_context_progress(struct by_context *context) {
   bool moved = by_engine_progress(context->engine);
+  if (context->anys && by_context_advance_any(context)) moved = true;
   return (context->sparse && by_context_advance_sparse(context)) || moved;
 }
 
 /* Where there is always something that moves nobody sleeps, and a call that does not move would never be late. */
 static bool progress(struct by_context *context) {
   if (++context->rounds % LOOKS_AT_DEADLINES == 0) by_engine_check_deadlines(context->engine);
-  return by_context_progress(context);
+  bool moved = by_context_progress(context);
+  if (context->given) by_context_tell(context);
+  return moved;
 }
 
 static void pause_a_little(struct by_context *context) {
@@ -132,7 +135,8 @@ static void rest(struct by_context *context, struct spinner *spinner) {
 
 /* A call may end with the last of what it sent still in a lane that was full. */
 static bool has_work(const struct by_context *context) {
-  return by_engine_pending(context->engine) || by_engine_has_to_send(context->engine);
+  return by_engine_pending(context->engine) || by_engine_has_to_send(context->engine) || context->anys ||
+         by_context_has_to_tell(context);
 }
 
 static bool any_ended(struct banyan_request *const *requests, size_t n) {

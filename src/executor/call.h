@@ -209,7 +209,7 @@ struct by_link {
   struct by_in *notes, **notes_end;
   struct by_fabric *fabric;
   struct by_out *begun, **begun_end;        /* what it has in hand */
-  uint32_t running;                         /* calls under way that use this link */
+  uint32_t running;                         /* calls under way that use this link, and receives from any rank */
   struct by_letter *letters, **letters_end; /* to be sent */
   struct by_letter *arriving;               /* whose parts are coming in; NULL: none */
   bool lettered;                            /* letters are to be expected here */
