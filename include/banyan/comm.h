@@ -90,6 +90,15 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_deadline(struct banya
  * every rank sets the same plan between the same two calls, or the next call
  * ends with BANYAN_ERR_MISMATCH. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *plan);
+/* Proposes a plan (as above) while calls go on: in the background all ranks
+ * prepare it and agree on a collective call, or sparse one, of `comm` from which on it is
+ * used; calls under way are not touched, and no rank need do anything for it. A
+ * rank that comes to that call before the word that it is the one waits for
+ * that, a round trip to rank 0 as a rule. Only at rank 0 of the job, in any
+ * thread; does not block. Of several proposals that are not decided on, the
+ * latest counts. A plan that some rank cannot use is not used, which rank 0
+ * logs as a warning; `moves` in the counters tells how many came into use. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan);
 /* ToS byte (0 to 255, DSCP in the upper six bits) of what this process sends
  * to other ranks over TCP, for all communicators of the job, on live and later
  * connections. Control connections to rank 0 keep the system's. */
@@ -115,6 +124,7 @@ struct banyan_counters {
   uint64_t wakes_sent;  /* times a sleeping peer was woken */
   uint64_t allocations; /* for calls; a warm call makes none, see docs/architecture.md */
   uint64_t links;       /* peers connected */
+  uint64_t moves;       /* to plans that were proposed while calls went on */
 };
 BANYAN_API void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out);
 

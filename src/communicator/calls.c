@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "context.h"
+#include "moves.h"
 #include "sparse_exchange.h"
 
 #define COARSE_FROM BY_SECOND /* what is not shorter may end some milliseconds early */
@@ -19,12 +20,22 @@ static enum banyan_status check(const struct banyan_comm *comm, const struct ban
   return BANYAN_OK;
 }
 
+/* Under lock. */
+static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_call *call, struct by_call **out) {
+  uint64_t deadline = deadline_of(comm, call);
+  bool counts = call->collective != BANYAN_SEND && call->collective != BANYAN_RECV;
+  if (counts && comm->move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
+  BY_TRY(by_engine_start(comm->domain, call, deadline, out));
+  comm->started += counts;
+  return BANYAN_OK;
+}
+
 enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call *call) {
   BY_TRY(check(comm, call));
   struct by_context *context = comm->context;
   struct by_call *running = NULL;
   by_context_lock(context);
-  enum banyan_status status = by_engine_start(comm->domain, call, deadline_of(comm, call), &running);
+  enum banyan_status status = begin(comm, call, &running);
   if (status == BANYAN_OK) {
     by_context_wait(context, running);
     status = by_call_result(running);
@@ -42,7 +53,7 @@ enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_ca
   if (!request) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
   *request = (struct banyan_request){.context = comm->context};
   by_context_lock(comm->context);
-  enum banyan_status status = by_engine_start(comm->domain, call, deadline_of(comm, call), &request->call);
+  enum banyan_status status = begin(comm, call, &request->call);
   if (status == BANYAN_OK) comm->context->references++;
   if (status == BANYAN_OK) by_context_kick(comm->context);
   by_context_unlock(comm->context);

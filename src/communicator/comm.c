@@ -7,6 +7,7 @@
 #include "context.h"
 #include "control.h"
 #include "log.h"
+#include "moves.h"
 #include "planning.h"
 #include "sparse_exchange.h"
 
@@ -106,6 +107,7 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   by_comm_forget_any(comm);
   by_domain_destroy(comm->domain);
   by_comm_forget_sparse(comm);
+  by_moves_forget(comm);
   unlist(comm);
   by_context_tell_all(context);
   if (context->doomed) by_memory_sweep(context);
@@ -284,5 +286,6 @@ void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters
   if (!comm) return;
   by_context_lock(comm->context);
   by_engine_counters(comm->context->engine, out);
+  out->moves = comm->context->moves;
   by_context_unlock(comm->context);
 }

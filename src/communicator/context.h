@@ -17,6 +17,7 @@
 #include "engine.h"
 #include "loop.h"
 #include "member.h"
+#include "move.h"
 #include "region.h"
 #include "settings.h"
 #include "trace.h"
@@ -63,6 +64,7 @@ struct by_context {
   struct by_tracer tracer;
   struct by_regions regions; /* of banyan_alloc; under lock */
   uint32_t doomed;           /* of them, freed while a call used them */
+  uint64_t moves;            /* to other plans while calls went on; under lock */
   struct banyan_comm *comms; /* all of the job; under lock */
   uint32_t sparse;           /* of them, those that have made sparse calls; under lock */
   uint64_t sparse_seen;      /* calls that had ended when they were last looked at */
@@ -105,7 +107,10 @@ struct banyan_comm {
   uint32_t local_size, local_rank;
   uint64_t deadline; /* nanoseconds */
   _Atomic uint32_t splits;
-  struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet; under lock */
+  uint64_t started;               /* collective calls, sparse ones too; under lock, as all that follows */
+  struct by_move move;            /* to another plan; */
+  struct by_plan *next_plan;      /* that is it */
+  struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet */
 };
 
 struct banyan_request {
@@ -135,7 +140,7 @@ BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_
 void by_context_lock(struct by_context *context);
 void by_context_unlock(struct by_context *context);
 /* Moves the engine until the call has ended. Under lock; lets go of it now and then. */
-void by_context_wait(struct by_context *context, const struct by_call *call);
+void by_context_wait(struct by_context *context, struct by_call *call);
 /* Like it, until one of these has; the index of the first. */
 size_t by_context_wait_any(struct by_context *context, struct banyan_request *const *requests, size_t n);
 /* After something was started that nobody waits for. Under lock. */
@@ -149,8 +154,9 @@ void by_context_attach(struct by_context *context, uint32_t process, struct by_l
 /* This rank's part in a tree through switches. Takes the lock. */
 BANYAN_CHECK enum banyan_status by_context_attach_tree(struct by_context *context, const struct by_tree_word *word);
 
-/* Moves the engine until `over`. Under lock; lets go of it now and then. */
-void by_context_serve(struct by_context *context, bool (*over)(void *argument), void *argument);
+/* Moves the engine until `over`, or lets others do it. What makes it true is followed by a broadcast of `changed` and
+ * by_context_wake. Under lock; lets go of it now and then. */
+void by_context_wait_until(struct by_context *context, bool (*over)(void *argument), void *argument);
 
 /* Moves what can be moved. Under lock. */
 bool by_context_progress(struct by_context *context);
@@ -198,6 +204,8 @@ BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *contex
 uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind);
 /* Whether that plan has a server on this host. */
 bool by_plans_serve_here(const struct by_context *context, const char *host);
+/* Whether all that the plan asks for can be set up. */
+BANYAN_CHECK enum banyan_status by_plans_check(const struct by_plan *plan);
 /* Gives a domain its plan, and where it has helpers or servers tells these. Takes the plan over. Under lock. */
 BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
                                              const uint32_t *processes, struct by_plan *plan);

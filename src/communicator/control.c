@@ -164,6 +164,8 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
     by_control_heard_left(end, payload, length);
   } else if ((type == PLAN || type == LOST || type == TREE) && !root) {
     by_control_heard_word(control, type, payload, length);
+  } else if (type == MOVE) {
+    by_control_heard_move(end, payload, length);
   } else if (type == WELCOME && !root && !control->done) {
     by_control_heard_welcome(control, payload, length);
   } else if (type == ASK || type == DESCRIBE || type == DESCRIPTION) {
@@ -188,6 +190,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   bool leaving = end->leaving || (!root && atomic_load(&control->leaving));
   if (rank > 0 && control->of_rank && control->of_rank[rank] == end) control->of_rank[rank] = NULL;
   by_control_drop_end(end);
+  if (rank > 0 && root) by_control_drop_moves_with(control, (uint32_t)rank);
   if (rank >= 0 && !leaving) rank_died(control, (uint32_t)rank, reason);
 }
 
@@ -203,6 +206,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->words_due, by_control_words_due, control);
   by_timer_init(&control->silence, by_control_silence_over, control);
   by_timer_init(&control->switches_due, by_control_switches_due, control);
+  by_timer_init(&control->moves_due, by_control_moves_due, control);
   by_timer_init(&control->leavers.due, by_control_leavers_due, control);
   uint32_t places = context->seat.kind == BY_MEMBER_RANK ? context->places : 1;
   control->leavers.ranks = calloc(places, sizeof *control->leavers.ranks);
@@ -316,6 +320,8 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->leavers.due);
   by_loop_cancel_timer(&control->words_due);
   by_loop_cancel_timer(&control->silence);
+  by_loop_cancel_timer(&control->moves_due);
+  by_control_forget_moves(control);
   by_control_forget_words(control);
   by_control_forget_trees(control);
   free(control->lost);

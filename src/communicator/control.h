@@ -31,6 +31,10 @@ void by_control_tell_plan(struct by_control *control, const void *bytes, size_t 
  * workers and servers; in the background. Who is at the plan's vertices behind the ranks; UINT32_MAX: nobody. */
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
                             const uint32_t *helpers);
+/* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
+ * for a communicator counts. The text is copied, and is JSON. */
+BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, uint32_t comm, uint32_t n,
+                                                   const uint32_t *processes, const char *text, size_t length);
 /* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
 /* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */

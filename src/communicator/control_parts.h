@@ -36,7 +36,8 @@ enum message {
   LEFT = 9,  /* rank 0's word that these ranks have left */
   PLAN = 10, /* rank 0's to helpers: a communicator's plan */
   LOST = 11, /* rank 0's word that a helper or server is gone */
-  TREE = 12  /* rank 0's to one worker or server of a tree through switches: what it must know */
+  TREE = 12, /* rank 0's to one worker or server of a tree through switches: what it must know */
+  MOVE = 13  /* to another plan: see move.h */
 };
 
 /* At rank 0: one for each connection that was made to it. At others: the one to rank 0. */
@@ -84,6 +85,9 @@ struct by_control {
   struct by_timer switches_due;       /* while a tree waits for them */
   struct by_control_word *words;      /* came before there was an engine, the oldest first */
   struct by_timer words_due, silence;
+  struct by_control_move *moves; /* rank 0: to other plans, not yet decided on */
+  uint32_t n_moves;              /* that there have been */
+  struct by_timer moves_due;
   _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
 };
 
@@ -146,6 +150,14 @@ bool by_control_is_helper(const struct by_control *control, int64_t process);
 
 /* control_trees.c */
 void by_control_forget_trees(struct by_control *control);
+
+/* control_moves.c: MOVE */
+void by_control_heard_move(struct end *end, const void *payload, size_t length);
+/* Those that were put off. */
+void by_control_moves_due(void *argument);
+/* This rank takes part in nothing more. */
+void by_control_drop_moves_with(struct by_control *control, uint32_t rank);
+void by_control_forget_moves(struct by_control *control);
 
 /* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */
 void by_control_ask_here(struct by_control *control, const char *late, const char *awaited);

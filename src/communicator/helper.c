@@ -32,7 +32,7 @@ enum banyan_status by_helper_run(const struct banyan_options *options, volatile 
   struct service service = {.context = context, .stop = stop};
   by_info("communicator", "%s helps %u ranks", by_context_name(context, context->rank), context->size);
   by_context_lock(context);
-  by_context_serve(context, is_over, &service);
+  by_context_wait_until(context, is_over, &service);
   enum banyan_status status = by_engine_status(context->engine);
   snprintf(text, sizeof text, "%s", by_engine_error(context->engine));
   by_context_unlock(context);

@@ -184,8 +184,7 @@ static enum banyan_status set_helped(struct by_context *context, struct by_domai
   return status;
 }
 
-/* Whether all that the plan asks for can be set up. */
-static enum banyan_status check(const struct by_plan *plan) {
+enum banyan_status by_plans_check(const struct by_plan *plan) {
   BY_TRY(by_plan_check_switches(plan));
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
@@ -205,7 +204,7 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_domain *do
   }
   uint32_t *helpers = calloc(plan->n_vertices, sizeof *helpers);
   bool *taken = calloc(context->processes, sizeof *taken);
-  enum banyan_status status = check(plan);
+  enum banyan_status status = by_plans_check(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   if (status == BANYAN_OK) status = set_helped(context, domain, n, processes, plan, helpers, taken);
   by_plan_destroy(plan);

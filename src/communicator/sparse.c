@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "context.h"
+#include "moves.h"
 #include "sparse_exchange.h"
 
 /* Splits are counted from 1, so no part of the communicator has this number. */
@@ -72,6 +73,17 @@ static enum banyan_status take(struct banyan_comm *comm, struct by_sparse_exchan
   return status;
 }
 
+/* Under lock. */
+static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
+                                struct by_sparse_exchange *exchange) {
+  uint64_t lasts = call->deadline > 0 ? by_clock_from_seconds(call->deadline) : comm->deadline;
+  uint64_t deadline = by_clock_now(&by_clock_system) + lasts;
+  if (comm->move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
+  BY_TRY(by_sparse_start(exchange, deadline));
+  comm->started++;
+  return BANYAN_OK;
+}
+
 /* `alone`: nobody will wait for it at once. */
 static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
                                 struct banyan_request *request) {
@@ -79,8 +91,7 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_sp
   BY_TRY(take(comm, &request->sparse));
   by_sparse_prepare(request->sparse, call);
   by_context_lock(comm->context);
-  uint64_t lasts = call->deadline > 0 ? by_clock_from_seconds(call->deadline) : comm->deadline;
-  enum banyan_status status = by_sparse_start(request->sparse, by_clock_now(&by_clock_system) + lasts);
+  enum banyan_status status = start(comm, call, request->sparse);
   if (status == BANYAN_OK) comm->context->references++;
   if (status == BANYAN_OK && alone) by_context_kick(comm->context);
   by_context_unlock(comm->context);

@@ -139,27 +139,18 @@ static bool has_work(const struct by_context *context) {
          by_context_has_to_tell(context);
 }
 
-static bool any_ended(struct banyan_request *const *requests, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    if (requests[i] && by_request_ended(requests[i])) return true;
-  return false;
-}
-
-static bool over(const struct by_call *call, struct banyan_request *const *requests, size_t n) {
-  return call ? by_call_ended(call) : any_ended(requests, n);
-}
-
-static inline void drive(struct by_context *context, const struct by_call *call, struct banyan_request *const *requests,
-                         size_t n) {
+/* Inlined, with what says that it is over, since small calls are a few rounds. */
+__attribute__((always_inline)) static inline void drive(struct by_context *context, bool (*over)(void *argument),
+                                                        void *argument) {
   struct spinner spinner = {.most = context->spin};
   uint64_t ended = by_engine_ended(context->engine);
   if (context->driver == BY_DRIVER_HELPER) by_engine_sleeping(context->engine, false);
   context->driver = BY_DRIVER_USER;
-  while (!over(call, requests, n)) {
+  while (!over(argument)) {
     bool tired = spin(context, &spinner);
     if (context->idlers && by_engine_ended(context->engine) != ended) pthread_cond_broadcast(&context->changed);
     ended = by_engine_ended(context->engine);
-    if (!tired || over(call, requests, n)) continue;
+    if (!tired || over(argument)) continue;
     rest(context, &spinner);
   }
   context->driver = BY_DRIVER_NONE;
@@ -167,22 +158,12 @@ static inline void drive(struct by_context *context, const struct by_call *call,
   if (has_work(context)) by_context_kick(context);
 }
 
-void by_context_serve(struct by_context *context, bool (*is_over)(void *argument), void *argument) {
-  struct spinner spinner = {.most = context->spin};
-  context->driver = BY_DRIVER_USER;
-  while (!is_over(argument)) {
-    if (!spin(context, &spinner)) continue;
-    rest(context, &spinner);
-  }
-  context->driver = BY_DRIVER_NONE;
-}
-
-static void wait_until_over(struct by_context *context, const struct by_call *call,
-                            struct banyan_request *const *requests, size_t n) {
+__attribute__((always_inline)) static inline void wait_until(struct by_context *context, bool (*over)(void *argument),
+                                                             void *argument) {
   if (context->user_sleeps) by_context_wake(context); /* it has to send what this thread's call brought */
-  while (!over(call, requests, n)) {
+  while (!over(argument)) {
     if (context->driver != BY_DRIVER_USER) {
-      drive(context, call, requests, n);
+      drive(context, over, argument);
       continue;
     }
     context->idlers++;
@@ -191,12 +172,33 @@ static void wait_until_over(struct by_context *context, const struct by_call *ca
   }
 }
 
-void by_context_wait(struct by_context *context, const struct by_call *call) {
-  wait_until_over(context, call, NULL, 0);
+void by_context_wait_until(struct by_context *context, bool (*over)(void *argument), void *argument) {
+  wait_until(context, over, argument);
+}
+
+static bool call_ended(void *call) {
+  return by_call_ended(call);
+}
+
+void by_context_wait(struct by_context *context, struct by_call *call) {
+  wait_until(context, call_ended, call);
+}
+
+struct any_of {
+  struct banyan_request *const *requests;
+  size_t n;
+};
+
+static bool any_ended(void *argument) {
+  const struct any_of *any = argument;
+  for (size_t i = 0; i < any->n; i++)
+    if (any->requests[i] && by_request_ended(any->requests[i])) return true;
+  return false;
 }
 
 size_t by_context_wait_any(struct by_context *context, struct banyan_request *const *requests, size_t n) {
-  wait_until_over(context, NULL, requests, n);
+  struct any_of any = {requests, n};
+  wait_until(context, any_ended, &any);
   size_t i = 0;
   while (!requests[i] || !by_request_ended(requests[i])) i++;
   return i;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OLD_PLANS = 64 };
+enum { OLD_AT_HELPERS = 64, OLD_AT_RANKS = 4 }; /* for calls, and for what comes late, under older plans */
 
 static uint32_t mix(uint32_t version, uint32_t a, uint32_t b) {
   uint64_t x = (uint64_t)version << 32 ^ (uint64_t)a << 8 ^ b;
@@ -133,11 +133,11 @@ static enum banyan_status make(struct by_domain *domain, struct by_plan *plan, c
 }
 
 void by_helped_sweep(struct by_domain *domain) {
-  uint32_t kept = 0, most = domain->engine->aids ? OLD_PLANS : 1;
+  uint32_t kept = 0, most = domain->engine->aids ? OLD_AT_HELPERS : OLD_AT_RANKS;
   for (struct by_helped **place = &domain->helped; *place;) {
     struct by_helped *helped = *place;
     bool current = helped->plan == domain->plan;
-    if (current || helped->users || (domain->engine->aids && kept < most)) {
+    if (current || helped->users || kept < most) {
       kept++;
       place = &helped->next;
       continue;

@@ -49,12 +49,16 @@ const struct by_call *by_joint_part(const struct by_call *whole, uint32_t i) {
   return NULL;
 }
 
-static struct by_helped *helped_of(const struct by_domain *domain, uint32_t version) {
+static bool knows(const struct by_helped *helped, uint32_t version) {
   uint32_t class_, group;
   bool again;
-  for (struct by_helped *h = domain->helped; h; h = h->next)
-    if (h->confirm_version == version || by_helped_find(h, version, &class_, &group, &again)) return h;
-  return NULL;
+  return helped->confirm_version == version || by_helped_find(helped, version, &class_, &group, &again);
+}
+
+static bool is_known(const struct by_domain *domain, uint32_t version) {
+  const struct by_helped *helped = domain->helped;
+  while (helped && !knows(helped, version)) helped = helped->next;
+  return helped;
 }
 
 static enum by_stray stray_part(const struct by_joint *joint, uint32_t version) {
@@ -70,14 +74,14 @@ static enum by_stray stray_part(const struct by_joint *joint, uint32_t version) 
   return BY_STRAY_NONE;
 }
 
+/* The domain may have the same plan twice, and a call the older one. */
 enum by_stray by_joint_stray(const struct by_domain *domain, const struct by_frame *frame) {
-  const struct by_helped *helped = helped_of(domain, frame->plan);
-  if (!helped) return BY_STRAY_NONE;
   const struct by_call *whole = domain->window[frame->call & (domain->window_size - 1)];
-  if (!whole || whole->stamp.call != frame->call)
-    return (int32_t)(frame->call - domain->next_call) < 0 ? BY_STRAY_DROP : BY_STRAY_NONE;
-  if (!whole->joint || whole->joint->helped != helped) return BY_STRAY_NONE;
-  return stray_part(whole->joint, frame->plan);
+  if (whole && whole->stamp.call == frame->call)
+    return whole->joint && knows(whole->joint->helped, frame->plan) ? stray_part(whole->joint, frame->plan)
+                                                                    : BY_STRAY_NONE;
+  bool past = (int32_t)(frame->call - domain->next_call) < 0;
+  return past && is_known(domain, frame->plan) ? BY_STRAY_DROP : BY_STRAY_NONE;
 }
 
 /* ---- making one */

@@ -1,12 +1,13 @@
 /* What comes in on control connections of a job with helpers. The first byte picks: a hello; a text such as LOST's; a
- * PLAN as it stands; one that is put together from numbers and, behind them, the plan's JSON; or a TREE. What can be
- * read says the same when it is written and read again, and makes a worker or a server. A plan goes to a helper's
- * engine, which then loses helpers. */
+ * PLAN as it stands; one that is put together from numbers and, behind them, the plan's JSON; a TREE; or MOVE words.
+ * What can be read says the same when it is written and read again, and makes a worker or a server. A plan goes to a
+ * helper's engine, which then loses helpers. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
+#include "move.h"
 #include "plan.h"
 #include "server.h"
 #include "tree_word.h"
@@ -19,7 +20,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
-enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, KINDS };
+enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, MOVES, KINDS };
 
 static void read_hello(const uint8_t *data, size_t size) {
   struct by_arena arena;
@@ -168,9 +169,38 @@ static void read_tree(const uint8_t *data, size_t size) {
     make_worker(&word);
 }
 
+/* ---- new plans */
+
+static void hear_move(struct by_move *move, const struct by_move_word *word) {
+  if (word->kind == BY_MOVE_PROPOSE) (void)by_move_prepare(move, word->number);
+  if (word->kind == BY_MOVE_FIX) (void)by_move_fix(move, word->number, word->at);
+  if (word->kind == BY_MOVE_TAKE) (void)by_move_take(move, word->number);
+  if (word->kind == BY_MOVE_DROP) (void)by_move_drop(move, word->number);
+  assert(by_move_next(move, word->at + 1) == BY_MOVE_GOES_ON || move->at == word->at + 1);
+}
+
+/* As many words as there are, each of the bytes before the next 255. */
+static void read_moves(const uint8_t *data, size_t size) {
+  struct by_agreement agreement;
+  struct by_move move = {0};
+  by_agreement_init(&agreement, 2);
+  for (size_t from = 0, to = 0; from < size; from = to + 1) {
+    struct by_move_word word;
+    struct by_writer writer;
+    uint8_t bytes[256];
+    for (to = from; to < size && data[to] != 255;) to++;
+    if (by_move_word_read(data + from, to - from, &word) != BANYAN_OK) continue;
+    by_writer_init(&writer, bytes, sizeof bytes);
+    by_move_word_write(&writer, &word);
+    assert(writer.length == to - from && (writer.failed || !memcmp(bytes, data + from, writer.length)));
+    hear_move(&move, &word);
+    if (by_move_is_answer(word.kind)) (void)by_agreement_hear(&agreement, word.at, 1);
+  }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {read_hello, read_text, set_plan, make_plan,
-                                                                         read_tree};
+  static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {read_hello, read_text, set_plan,
+                                                                         make_plan,  read_tree, read_moves};
   if (size) kinds[data[0] % KINDS](data + 1, size - 1);
   return 0;
 }

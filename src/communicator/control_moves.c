@@ -1,0 +1,249 @@
+/* Moves to other plans, at the control connections: rank 0 asks and decides, the others answer. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_parts.h"
+#include "log.h"
+#include "moves.h"
+
+enum { AGAIN_MS = 50, MOST_AGAIN = 200, WORD_MORE = 32 };
+
+/* Rank 0: one that is not decided on. */
+struct by_control_move {
+  struct by_control_move *next;
+  struct by_control *control;
+  uint32_t comm, number;
+  struct by_agreement agreement;
+  uint64_t started; /* calls of this rank, when it was proposed */
+  uint32_t tries;
+  bool waits; /* until it is proposed again: somebody does not have the communicator yet */
+  uint32_t n;
+  uint32_t *processes;
+  bool *answered;
+  size_t length;
+  char text[];
+};
+
+static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word);
+
+static void free_move(struct by_control_move *move) {
+  free(move->processes);
+  free(move->answered);
+  free(move);
+}
+
+static void unlist(struct by_control_move *move) {
+  struct by_control_move **place = &move->control->moves;
+  while (*place != move) place = &(*place)->next;
+  *place = move->next;
+}
+
+/* ---- sending */
+
+/* What cannot be sent ends with the connection. */
+static void send_word(const struct end *end, const struct by_move_word *word) {
+  size_t room = word->length + WORD_MORE;
+  uint8_t *bytes = malloc(room);
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, bytes ? room : 0);
+  by_move_word_write(&writer, word);
+  if (!end->over && (writer.failed || by_stream_send(end->stream, MOVE, bytes, writer.length) != BANYAN_OK))
+    by_warn("control", "telling %s of a new plan failed", by_stream_get_name(end->stream));
+  free(bytes);
+}
+
+static struct by_move_word word_of(const struct by_control_move *move, enum by_move_kind kind) {
+  return (struct by_move_word){
+      .kind = kind, .comm = move->comm, .number = move->number, .at = move->agreement.at, .text = ""};
+}
+
+static void tell_others(const struct by_control_move *move, const struct by_move_word *word) {
+  for (uint32_t i = 0; i < move->n; i++) {
+    const struct end *end = move->processes[i] ? move->control->of_rank[move->processes[i]] : NULL;
+    if (end) send_word(end, word);
+  }
+}
+
+/* TAKE and DROP. */
+static void tell_all(const struct by_control_move *move, const struct by_move_word *word) {
+  struct by_move_word none;
+  char text[TEXT_MOST];
+  tell_others(move, word);
+  (void)by_moves_hear(move->control->context, word, &none, text, sizeof text);
+}
+
+/* PROPOSE and FIX. Rank 0 answers at once, which may decide: the move may be gone after it. */
+static void ask(struct by_control_move *move, const struct by_move_word *word) {
+  struct by_move_word answer;
+  char text[TEXT_MOST];
+  memset(move->answered, 0, move->n * sizeof *move->answered);
+  tell_others(move, word);
+  if (by_moves_hear(move->control->context, word, &answer, text, sizeof text)) hear_answer(move, 0, &answer);
+}
+
+/* ---- beginning, and again */
+
+static void propose(struct by_control_move *move) {
+  move->waits = false;
+  move->number = ++move->control->n_moves;
+  by_agreement_init(&move->agreement, move->n);
+  move->started = by_moves_started(move->control->context, move->comm);
+  struct by_move_word word = word_of(move, BY_MOVE_PROPOSE);
+  word.text = move->text;
+  word.length = move->length;
+  ask(move, &word);
+}
+
+static void drop(const struct by_control_move *move, const char *why, size_t length) {
+  struct by_move_word word = word_of(move, BY_MOVE_DROP);
+  word.text = why;
+  word.length = length;
+  tell_all(move, &word);
+}
+
+static void give_up(struct by_control_move *move, const char *why, size_t length) {
+  by_warn("plan", "the new plan is not used: %.*s", (int)length, why);
+  unlist(move);
+  drop(move, why, length);
+  free_move(move);
+}
+
+/* A communicator is made on one rank before another. */
+static void put_off(struct by_control_move *move, uint32_t process) {
+  char text[TEXT_MOST];
+  struct by_control *control = move->control;
+  if (++move->tries > MOST_AGAIN || move->agreement.fixing) {
+    snprintf(text, sizeof text, "rank %u has no such communicator", process);
+    give_up(move, text, strlen(text));
+    return;
+  }
+  move->waits = true;
+  drop(move, "", 0);
+  if (!by_timer_is_set(&control->moves_due))
+    by_loop_set_delay(control->context->loop, &control->moves_due, AGAIN_MS * BY_MILLISECOND);
+}
+
+void by_control_moves_due(void *argument) {
+  struct by_control *control = argument;
+  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+    next = move->next; /* a move ends no other one */
+    if (move->waits) propose(move);
+  }
+}
+
+/* ---- answers */
+
+static void decide(struct by_control_move *move) {
+  struct by_move_word word = word_of(move, BY_MOVE_TAKE);
+  unlist(move);
+  tell_all(move, &word);
+  free_move(move);
+}
+
+static void heard_started(struct by_control_move *move, uint32_t member, const struct by_move_word *word) {
+  enum by_move_kind awaited = move->agreement.fixing ? BY_MOVE_FIXED : BY_MOVE_PREPARED;
+  if (word->kind != awaited || move->answered[member]) return;
+  move->answered[member] = true;
+  uint64_t lead = by_moves_started(move->control->context, move->comm) - move->started;
+  enum by_agreement_next next = by_agreement_hear(&move->agreement, word->at, lead);
+  struct by_move_word fix = word_of(move, BY_MOVE_FIX);
+  if (next == BY_AGREEMENT_TAKE) decide(move);
+  if (next == BY_AGREEMENT_FIX) ask(move, &fix);
+}
+
+static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
+  uint32_t member = 0;
+  while (member < move->n && move->processes[member] != process) member++;
+  if (member == move->n || move->waits) return;
+  if (word->kind == BY_MOVE_REFUSED)
+    give_up(move, word->text, word->length);
+  else if (word->kind == BY_MOVE_ABSENT)
+    put_off(move, process);
+  else
+    heard_started(move, member, word);
+}
+
+static struct by_control_move *find(const struct by_control *control, const struct by_move_word *word) {
+  struct by_control_move *move = control->moves;
+  while (move && (move->comm != word->comm || move->number != word->number)) move = move->next;
+  return move;
+}
+
+static void answer_root(struct end *end, const struct by_move_word *word) {
+  struct by_move_word answer;
+  char text[TEXT_MOST];
+  if (by_moves_hear(end->control->context, word, &answer, text, sizeof text)) send_word(end, &answer);
+}
+
+void by_control_heard_move(struct end *end, const void *payload, size_t length) {
+  struct by_control *control = end->control;
+  bool root = control->context->rank == 0;
+  struct by_move_word word;
+  bool fits = by_move_word_read(payload, length, &word) == BANYAN_OK && root == by_move_is_answer(word.kind);
+  if (!fits || (root && by_control_is_helper(control, end->rank))) {
+    by_warn("control", "%s: a malformed word about a new plan; ignored", by_stream_get_name(end->stream));
+    return;
+  }
+  struct by_control_move *move = root ? find(control, &word) : NULL;
+  if (move) hear_answer(move, (uint32_t)end->rank, &word);
+  if (!root && control->context->seat.kind == BY_MEMBER_RANK) answer_root(end, &word);
+}
+
+/* ---- the end */
+
+static bool has_member(const struct by_control_move *move, uint32_t process) {
+  for (uint32_t i = 0; i < move->n; i++)
+    if (move->processes[i] == process) return true;
+  return false;
+}
+
+void by_control_drop_moves_with(struct by_control *control, uint32_t rank) {
+  static const char why[] = "a rank has left";
+  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+    next = move->next;
+    if (has_member(move, rank)) give_up(move, why, strlen(why));
+  }
+}
+
+void by_control_forget_moves(struct by_control *control) {
+  while (control->moves) {
+    struct by_control_move *move = control->moves;
+    control->moves = move->next;
+    free_move(move);
+  }
+}
+
+/* ---- from other threads */
+
+static void begin(void *argument) {
+  struct by_control_move *move = argument, *before;
+  struct by_control *control = move->control;
+  for (before = control->moves; before && before->comm != move->comm;) before = before->next;
+  if (before) {
+    static const char why[] = "another one was proposed";
+    give_up(before, why, strlen(why));
+  }
+  move->next = control->moves;
+  control->moves = move;
+  propose(move);
+}
+
+enum banyan_status by_control_propose(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes,
+                                      const char *text, size_t length) {
+  if (length > MOST_FRAME - WORD_MORE)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan is %zu bytes of JSON; at most %d can be proposed", length,
+                   MOST_FRAME - WORD_MORE);
+  struct by_control_move *move = calloc(1, sizeof *move + length);
+  if (!move) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+  *move = (struct by_control_move){.control = control, .comm = comm, .n = n, .length = length};
+  memcpy(move->text, text, length);
+  move->processes = calloc(n, sizeof *move->processes);
+  move->answered = calloc(n, sizeof *move->answered);
+  enum banyan_status status =
+      move->processes && move->answered ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+  if (status == BANYAN_OK) memcpy(move->processes, processes, n * sizeof *processes);
+  if (status == BANYAN_OK) status = by_loop_post(control->context->loop, begin, move);
+  if (status != BANYAN_OK) free_move(move);
+  return status;
+}

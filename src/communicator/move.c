@@ -1,0 +1,94 @@
+#include "move.h"
+
+/* ---- words */
+
+void by_move_word_write(struct by_writer *writer, const struct by_move_word *word) {
+  by_write_u8(writer, (uint8_t)word->kind);
+  by_write_u32(writer, word->comm);
+  by_write_u32(writer, word->number);
+  by_write_u64(writer, word->at);
+  by_write_blob(writer, word->text, word->length);
+}
+
+enum banyan_status by_move_word_read(const void *bytes, size_t length, struct by_move_word *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  *out = (struct by_move_word){.kind = (enum by_move_kind)by_read_u8(&reader)};
+  out->comm = by_read_u32(&reader);
+  out->number = by_read_u32(&reader);
+  out->at = by_read_u64(&reader);
+  out->text = (const char *)by_read_blob(&reader, &out->length);
+  BY_TRY(by_reader_check(&reader, "a word about a new plan"));
+  if (out->kind >= BY_MOVE_PROPOSE && out->kind <= BY_MOVE_ABSENT) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "a word about a new plan, of unknown kind %d", (int)out->kind);
+}
+
+bool by_move_is_answer(enum by_move_kind kind) {
+  return kind >= BY_MOVE_PREPARED;
+}
+
+/* ---- the leader */
+
+void by_agreement_init(struct by_agreement *agreement, uint32_t members) {
+  *agreement = (struct by_agreement){.members = members, .missing = members};
+}
+
+static enum by_agreement_next ask(struct by_agreement *agreement) {
+  agreement->missing = agreement->members;
+  agreement->fixing = true;
+  agreement->passed = false;
+  agreement->at = agreement->most + agreement->lead;
+  return BY_AGREEMENT_FIX;
+}
+
+enum by_agreement_next by_agreement_hear(struct by_agreement *agreement, uint64_t started, uint64_t lead) {
+  if (!agreement->missing) return BY_AGREEMENT_WAITS;
+  if (started > agreement->most) agreement->most = started;
+  agreement->passed |= agreement->fixing && started > agreement->at;
+  if (--agreement->missing) return BY_AGREEMENT_WAITS;
+  if (agreement->fixing && !agreement->passed) return BY_AGREEMENT_TAKE;
+  agreement->lead = agreement->fixing ? 2 * agreement->lead + 1 : lead;
+  return ask(agreement);
+}
+
+/* ---- members */
+
+/* One that nobody decided on is forgotten: its leader has begun another one. */
+bool by_move_prepare(struct by_move *move, uint32_t number) {
+  if (move->state == BY_MOVE_IS_TAKEN) return false;
+  *move = (struct by_move){.state = BY_MOVE_IS_PREPARED, .number = number};
+  return true;
+}
+
+static bool is_this(const struct by_move *move, uint32_t number) {
+  return (move->state == BY_MOVE_IS_PREPARED || move->state == BY_MOVE_IS_FIXED) && move->number == number;
+}
+
+bool by_move_fix(struct by_move *move, uint32_t number, uint64_t at) {
+  if (!is_this(move, number)) return false;
+  move->state = BY_MOVE_IS_FIXED;
+  move->at = at;
+  return true;
+}
+
+bool by_move_take(struct by_move *move, uint32_t number) {
+  if (!is_this(move, number) || move->state != BY_MOVE_IS_FIXED) return false;
+  move->state = BY_MOVE_IS_TAKEN;
+  return true;
+}
+
+bool by_move_drop(struct by_move *move, uint32_t number) {
+  if (!is_this(move, number)) return false;
+  move->state = BY_MOVE_NONE;
+  return true;
+}
+
+enum by_move_next by_move_next(const struct by_move *move, uint64_t started) {
+  if (started != move->at) return BY_MOVE_GOES_ON;
+  if (move->state == BY_MOVE_IS_FIXED) return BY_MOVE_WAITS;
+  return move->state == BY_MOVE_IS_TAKEN ? BY_MOVE_CHANGES : BY_MOVE_GOES_ON;
+}
+
+void by_move_end(struct by_move *move) {
+  move->state = BY_MOVE_NONE;
+}

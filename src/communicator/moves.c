@@ -1,0 +1,207 @@
+#include "moves.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <banyan/comm.h>
+
+#include "control.h"
+#include "log.h"
+#include "text.h"
+
+static struct banyan_comm *find(const struct by_context *context, uint32_t id) {
+  struct banyan_comm *comm = context->comms;
+  while (comm && by_domain_id(comm->domain) != id) comm = comm->next;
+  return comm;
+}
+
+void by_moves_forget(struct banyan_comm *comm) {
+  by_plan_destroy(comm->next_plan);
+  comm->next_plan = NULL;
+}
+
+/* ---- changing */
+
+static enum banyan_status set_plan(struct banyan_comm *comm) {
+  struct by_plan *plan = comm->next_plan;
+  comm->next_plan = NULL;
+  by_move_end(&comm->move);
+  BY_TRY(by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan));
+  comm->context->moves++;
+  by_info("plan", "plan '%s' from call %llu on", by_domain_plan(comm->domain)->name, (unsigned long long)comm->started);
+  return BANYAN_OK;
+}
+
+/* The others have it, so that going on with the old plan cannot end well. */
+static enum banyan_status change(struct banyan_comm *comm) {
+  enum banyan_status status = set_plan(comm);
+  if (status != BANYAN_OK) by_engine_fail(comm->context->engine, status, comm->context->rank, banyan_error_text());
+  return status;
+}
+
+struct wait {
+  struct banyan_comm *comm;
+  uint64_t deadline;
+};
+
+static enum by_move_next next(const struct banyan_comm *comm) {
+  return by_move_next(&comm->move, comm->started);
+}
+
+static bool is_over(void *argument) {
+  const struct wait *wait = argument;
+  return next(wait->comm) != BY_MOVE_WAITS || by_engine_status(wait->comm->context->engine) != BANYAN_OK ||
+         by_clock_now(&by_clock_system) > wait->deadline;
+}
+
+enum banyan_status by_moves_pass(struct banyan_comm *comm, uint64_t deadline) {
+  struct wait wait = {comm, deadline};
+  struct by_engine *engine = comm->context->engine;
+  if (next(comm) == BY_MOVE_WAITS) by_context_wait_until(comm->context, is_over, &wait);
+  if (next(comm) == BY_MOVE_CHANGES) return change(comm);
+  if (next(comm) == BY_MOVE_GOES_ON) return BANYAN_OK;
+  if (by_engine_status(engine) != BANYAN_OK) return by_fail(by_engine_status(engine), "%s", by_engine_error(engine));
+  return by_fail(BANYAN_ERR_TIMEOUT,
+                 "call %llu waited in vain for rank 0's word whether it is made under another plan: is rank 0 stopped?",
+                 (unsigned long long)comm->started);
+}
+
+/* ---- words */
+
+/* Without the lock: reading a large plan takes a while, and the communicator may go meanwhile. */
+static enum banyan_status make_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
+                                    const struct by_move_word *word, struct by_plan **out) {
+  char *text = strndup(word->text ? word->text : "", word->length);
+  if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  enum banyan_status status = by_plans_named(context, n, processes, text, out);
+  free(text);
+  if (status != BANYAN_OK) return status;
+  status = by_plans_check(*out);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  by_plan_destroy(*out);
+  return status;
+}
+
+/* The members, copied. */
+static enum banyan_status get_members(struct by_context *context, uint32_t id, uint32_t *n, uint32_t **processes) {
+  *n = 0;
+  *processes = NULL;
+  if (!context->engine) return BANYAN_OK;
+  by_context_lock(context);
+  const struct banyan_comm *comm = find(context, id);
+  *processes = comm ? calloc(comm->size, sizeof **processes) : NULL;
+  if (*processes) memcpy(*processes, comm->processes, comm->size * sizeof **processes);
+  if (comm) *n = comm->size;
+  by_context_unlock(context);
+  return !*n || *processes ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+}
+
+static enum by_move_kind keep(struct by_context *context, const struct by_move_word *word, struct by_plan *plan,
+                              uint64_t *started) {
+  enum by_move_kind kind = BY_MOVE_ABSENT;
+  by_context_lock(context);
+  struct banyan_comm *comm = find(context, word->comm);
+  if (comm) kind = by_move_prepare(&comm->move, word->number) ? BY_MOVE_PREPARED : BY_MOVE_REFUSED;
+  if (kind == BY_MOVE_PREPARED) {
+    by_plan_destroy(comm->next_plan);
+    comm->next_plan = plan;
+    *started = comm->started;
+  } else {
+    by_plan_destroy(plan);
+  }
+  by_context_unlock(context);
+  return kind;
+}
+
+/* A failure's text becomes the answer's. */
+static enum banyan_status prepare(struct by_context *context, const struct by_move_word *word,
+                                  struct by_move_word *answer) {
+  struct by_plan *plan = NULL;
+  uint32_t n, *processes;
+  answer->kind = BY_MOVE_ABSENT;
+  BY_TRY(get_members(context, word->comm, &n, &processes));
+  if (!n) return BANYAN_OK;
+  enum banyan_status status = make_plan(context, n, processes, word, &plan);
+  free(processes);
+  if (status != BANYAN_OK) return status;
+  answer->kind = keep(context, word, plan, &answer->at);
+  return answer->kind == BY_MOVE_REFUSED
+             ? by_fail(BANYAN_ERR_UNSUPPORTED, "the plan that was agreed on before has not been used yet: "
+                                               "its first call has not been made")
+             : BANYAN_OK;
+}
+
+static void refuse(const struct by_context *context, struct by_move_word *answer, char *text, size_t room) {
+  snprintf(text, room, "%s: %s", context->names[context->rank], banyan_error_text());
+  answer->kind = BY_MOVE_REFUSED;
+  answer->text = text;
+  answer->length = strlen(text);
+}
+
+/* Of one that waits for this word, too. */
+static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_move_word *word) {
+  if (word->kind == BY_MOVE_DROP && by_move_drop(&comm->move, word->number)) by_moves_forget(comm);
+  if (word->kind == BY_MOVE_TAKE && by_move_take(&comm->move, word->number) && next(comm) == BY_MOVE_CHANGES)
+    (void)!change(comm);
+  pthread_cond_broadcast(&context->changed);
+}
+
+/* FIX, TAKE and DROP. */
+static bool follow(struct by_context *context, const struct by_move_word *word, struct by_move_word *answer) {
+  if (!context->engine) return false;
+  by_context_lock(context);
+  struct banyan_comm *comm = find(context, word->comm);
+  bool fixed = comm && word->kind == BY_MOVE_FIX && by_move_fix(&comm->move, word->number, word->at);
+  if (fixed) answer->at = comm->started;
+  if (comm && word->kind != BY_MOVE_FIX) decide(context, comm, word);
+  by_context_unlock(context);
+  by_context_wake(context);
+  answer->kind = comm ? BY_MOVE_FIXED : BY_MOVE_ABSENT;
+  return fixed || (!comm && word->kind == BY_MOVE_FIX);
+}
+
+bool by_moves_hear(struct by_context *context, const struct by_move_word *word, struct by_move_word *answer, char *text,
+                   size_t room) {
+  *answer = (struct by_move_word){.comm = word->comm, .number = word->number};
+  if (word->kind != BY_MOVE_PROPOSE) return follow(context, word, answer);
+  if (prepare(context, word, answer) != BANYAN_OK) refuse(context, answer, text, room);
+  return true;
+}
+
+/* ---- the caller */
+
+/* Fitted to the communicator, so that all read the same. */
+static enum banyan_status print(const struct banyan_comm *comm, const char *name, struct by_text *text) {
+  struct by_plan *plan = NULL;
+  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, name, &plan));
+  enum banyan_status status = by_plans_check(plan);
+  if (status == BANYAN_OK) by_plan_print(plan, text);
+  by_plan_destroy(plan);
+  if (status != BANYAN_OK) return status;
+  return text->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+}
+
+enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan) {
+  struct by_text text;
+  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  if (comm->context->rank != 0)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is %s",
+                   comm->context->names[comm->context->rank]);
+  if (comm->context->size == 1) return banyan_comm_set_plan(comm, plan);
+  by_text_init(&text);
+  enum banyan_status status = print(comm, plan, &text);
+  if (status == BANYAN_OK)
+    status = by_control_propose(comm->context->control, by_domain_id(comm->domain), comm->size, comm->processes,
+                                by_text_get(&text), text.length);
+  by_text_fini(&text);
+  return status;
+}
+
+uint64_t by_moves_started(struct by_context *context, uint32_t id) {
+  by_context_lock(context);
+  const struct banyan_comm *comm = find(context, id);
+  uint64_t started = comm ? comm->started : 0;
+  by_context_unlock(context);
+  return started;
+}

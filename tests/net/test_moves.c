@@ -1,0 +1,262 @@
+/* New plans while calls go on: proposed by rank 0 at any time, from the thread that calls or from another, used by all
+ * ranks from the same call on, with nothing lost. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "deeds.h"
+#include "helper.h"
+
+static const char *const plans[] = {"ring", "tree", "tree:3", NULL, "halving", "doubling"};
+
+enum { PLANS = sizeof plans / sizeof *plans, RANKS = 4 };
+
+struct plot {
+  int ranks, calls;
+  bool apart; /* a thread of its own proposes */
+};
+
+/* ---- who proposes */
+
+struct proposer {
+  struct banyan_comm *comms[2];
+  uint64_t seed;
+  _Atomic bool stop;
+};
+
+static void *propose_on(void *argument) {
+  struct proposer *proposer = argument;
+  struct by_rng rng;
+  by_rng_init(&rng, proposer->seed);
+  while (!atomic_load(&proposer->stop)) {
+    must(banyan_comm_propose_plan(proposer->comms[by_rng_below(&rng, 2)], plans[by_rng_below(&rng, PLANS)]));
+    job_doze(&rng, by_rng_below(&rng, 2) ? 500 : 20000);
+  }
+  return NULL;
+}
+
+/* ---- calls of all kinds */
+
+static void make_sparse(struct banyan_comm *comm, int rank) {
+  int64_t rows[2] = {rank, 7};
+  float values[2] = {1, 2};
+  struct banyan_sparse in = {.rows = rows,
+                             .values = values,
+                             .count = 2,
+                             .height = 9,
+                             .width = 1,
+                             .row_dtype = BANYAN_INT64,
+                             .dtype = BANYAN_FLOAT32},
+                       out = {0};
+  struct banyan_sparse_call call = {.in = &in, .out = &out};
+  must(banyan_sparse_run(comm, &call));
+  int n = banyan_comm_size(comm);
+  must_hold(out.count == (size_t)n + 1 && ((float *)out.values)[n] == 2.0f * (float)n);
+  banyan_sparse_free(&out);
+}
+
+static void make_call(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own, int rank) {
+  struct banyan_request *requests[3] = {NULL};
+  struct deed deeds[3];
+  uint64_t kind = by_rng_below(rng, 12);
+  if (kind == 0) {
+    make_sparse(comm, rank);
+    return;
+  }
+  int n = kind < 8 ? 1 : 3;
+  for (int i = 0; i < n; i++) {
+    deed_choose(rng, banyan_comm_size(comm), kind < 4 ? BANYAN_ALLREDUCE : -1, by_rng_below(rng, 6) ? 5000 : 200000,
+                &deeds[i]);
+    deed_prepare(comm, &deeds[i], (unsigned)by_rng_below(own, 4));
+    if (n == 1)
+      must(banyan_run(comm, &deeds[i].call));
+    else
+      must(banyan_start(comm, &deeds[i].call, &requests[i]));
+  }
+  must(banyan_wait_all(requests, 3));
+  for (int i = 0; i < n; i++) {
+    deed_check(&deeds[i]);
+    deed_free(&deeds[i]);
+  }
+}
+
+static uint64_t count_moves(const struct banyan_comm *comm) {
+  struct banyan_counters counters;
+  banyan_comm_counters(comm, &counters);
+  return counters.moves;
+}
+
+/* Once nothing is on the way any more, all have made as many. */
+static uint64_t compare_moves(struct banyan_comm *world) {
+  int64_t least, most;
+  for (int tries = 0; tries < 400; tries++) {
+    int64_t mine = (int64_t)count_moves(world);
+    must(banyan_allreduce(world, &mine, &least, 1, BANYAN_INT64, BANYAN_MIN));
+    must(banyan_allreduce(world, &mine, &most, 1, BANYAN_INT64, BANYAN_MAX));
+    if (least == most && tries > 50) return (uint64_t)least;
+    usleep(2000);
+  }
+  rank_fail("some ranks have made %lld moves, others %lld", (long long)least, (long long)most);
+}
+
+static void rank_moves(struct job *job, int rank) {
+  const struct plot *plot = job->argument;
+  struct by_rng rng, own;
+  pthread_t thread;
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  struct proposer proposer = {.seed = job->seed};
+  struct banyan_comm *world = proposer.comms[0] = job_join();
+  must(banyan_comm_split(world, 0, -rank, &proposer.comms[1]));
+  bool apart = plot->apart && rank == 0;
+  if (apart) must_hold(!pthread_create(&thread, NULL, propose_on, &proposer));
+  for (int i = 0; i < plot->calls; i++) {
+    if (by_rng_below(&own, 8) == 0) job_doze(&own, 2000);
+    uint64_t which = by_rng_below(&rng, 3) ? 0 : 1;
+    if (rank == 0 && !apart && by_rng_below(&own, 4) == 0)
+      must(banyan_comm_propose_plan(proposer.comms[which], plans[by_rng_below(&own, PLANS)]));
+    make_call(proposer.comms[which], &rng, &own, rank);
+  }
+  atomic_store(&proposer.stop, true);
+  if (apart) must_hold(!pthread_join(thread, NULL));
+  uint64_t moves = compare_moves(world);
+  if (rank == 0) job->reports[0].number = moves;
+  banyan_comm_destroy(proposer.comms[1]);
+  banyan_comm_destroy(world);
+}
+
+static void test_move(void **state) {
+  (void)state;
+  uint64_t moves = 0;
+  for (int i = 0; i < job_rounds(6); i++) {
+    struct plot plot = {.ranks = 1 + i % RANKS, .calls = 120, .apart = i / 2 % 2};
+    struct job job = {
+        .n = plot.ranks, .run = rank_moves, .transport = i % 2 ? "tcp" : NULL, .argument = &plot, .seed = job_seed(i)};
+    job_start(&job);
+    job_wait(&job);
+    if (plot.ranks > 1) moves += job.reports[0].number;
+    job_end(&job, true);
+  }
+  assert_true(moves > 20);
+}
+
+/* ---- with a helper, which dies */
+
+static const char helped[] =
+    "{\"format\": \"banyan-plan 1\", \"name\": \"helped\", \"ranks\": 3, \"vertices\": {\"h\": {\"kind\": \"helper\"}},"
+    "\"trees\": [{\"share\": 0.6, \"root\": \"h\", \"up\": {\"0\": \"h\", \"1\": \"h\", \"2\": \"h\"}},"
+    "{\"share\": 0.4, \"root\": \"2\", \"up\": {\"1\": \"2\", \"0\": \"1\"}}]}";
+
+static void rank_helped(struct job *job, int rank) {
+  volatile sig_atomic_t stop = 0;
+  struct by_rng rng, own;
+  setenv("BANYAN_SIZE", "3", 1);
+  setenv("BANYAN_PLAN", helped, 1);
+  if (rank == 3) {
+    struct banyan_options options = {.host = "helper"};
+    must(by_helper_run(&options, &stop));
+    return;
+  }
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  struct banyan_comm *world = job_join();
+  for (int i = 0; i < 150; i++) {
+    if (rank == 0 && by_rng_below(&own, 3) == 0)
+      must(banyan_comm_propose_plan(world, by_rng_below(&own, 2) ? helped : "ring"));
+    make_call(world, &rng, &own, rank);
+    job_set_stage(job, rank, i + 1);
+  }
+  uint64_t moves = compare_moves(world);
+  if (rank == 0) job->reports[0].number = moves;
+  banyan_comm_destroy(world);
+}
+
+static void test_helper(void **state) {
+  uint64_t moves = 0;
+  (void)state;
+  for (int i = 0; i < job_rounds(4); i++) {
+    struct job job = {
+        .n = 4, .run = rank_helped, .transport = i % 2 ? "tcp" : NULL, .argument = NULL, .seed = job_seed(i)};
+    job_start(&job);
+    job_wait_stage(&job, 0, 20 + 10 * i);
+    if (i >= 2) job_signal(&job, 3, SIGKILL);
+    job_wait(&job);
+    for (int r = 0; r < 3; r++) job_check_exit(&job, r);
+    moves += job.reports[0].number;
+    job_end(&job, i < 2);
+  }
+  assert_true(moves > 10);
+}
+
+/* ---- deaths and refusals */
+
+static void rank_proposes_on(struct job *job, int rank) {
+  struct by_rng rng;
+  by_rng_init(&rng, job->seed * 100 + (uint64_t)rank);
+  struct banyan_comm *world = job_join();
+  enum banyan_status status = BANYAN_OK;
+  for (int i = 0; status == BANYAN_OK; i++) {
+    float value = 1;
+    if (rank == 0) must(banyan_comm_propose_plan(world, plans[i % PLANS]));
+    job_set_stage(job, rank, i + 1);
+    status = banyan_allreduce(world, &value, &value, 1, BANYAN_FLOAT32, BANYAN_SUM);
+  }
+  job_report_status(job, rank, status);
+  banyan_comm_destroy(world);
+}
+
+static void test_death(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(6); i++) {
+    struct job job = {.n = 4, .run = rank_proposes_on, .transport = i % 2 ? "tcp" : NULL, .seed = job_seed(i)};
+    int victim = 1 + i % 3;
+    job_start(&job);
+    job_wait_stage(&job, victim, 10 + 7 * i);
+    job_signal(&job, victim, SIGKILL);
+    job_wait(&job);
+    for (int r = 0; r < 4; r++) {
+      char name[16];
+      snprintf(name, sizeof name, "rank %d ", victim);
+      if (r == victim) continue;
+      job_check_exit(&job, r);
+      assert_int_equal(job.reports[r].status, BANYAN_ERR_PEER_DEAD);
+      assert_non_null(strstr(job.reports[r].text, name));
+    }
+    job_end(&job, false);
+  }
+}
+
+/* What cannot be used is refused at once; a communicator that only some still have lets nobody hang. */
+static void rank_refuses(struct job *job, int rank) {
+  struct by_rng own;
+  struct banyan_comm *world = job_join(), *part;
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  must_fail(rank ? BANYAN_ERR_UNSUPPORTED : BANYAN_ERR_PLAN, banyan_comm_propose_plan(world, helped));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_comm_propose_plan(NULL, "ring"));
+  if (rank == 0) must_hold(banyan_comm_propose_plan(world, "no such plan") != BANYAN_OK);
+  for (int i = 0; i < 20; i++) {
+    must(banyan_comm_split(world, 0, rank, &part));
+    if (rank == 0) must(banyan_comm_propose_plan(part, "ring"));
+    if (by_rng_below(&own, 2)) job_doze(&own, 3000);
+    if (i % 2) must(banyan_barrier(part));
+    banyan_comm_destroy(part);
+  }
+  must(banyan_barrier(world));
+  banyan_comm_destroy(world);
+}
+
+static void test_refuse(void **state) {
+  struct job job = {.n = 2, .run = rank_refuses, .seed = 1};
+  (void)state;
+  job_run(&job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_move), cmocka_unit_test(test_helper),
+                                     cmocka_unit_test(test_death), cmocka_unit_test(test_refuse)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

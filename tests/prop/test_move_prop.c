@@ -1,0 +1,218 @@
+/* Agreeing on a new plan: whatever the words' delays and the members' pace, all change at the same call, nobody makes a
+ * call of which it is not known yet, and everybody comes to the end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "move.h"
+#include "rng.h"
+
+enum { MEMBERS = 6, MOVES = 4, LAST = 200, WORDS = 4096 };
+
+struct letter {
+  uint32_t member; /* to it, or from it */
+  bool answers;
+  struct by_move_word word;
+  int due;
+};
+
+struct member {
+  struct by_move move;
+  uint64_t started;
+  uint64_t changed[MOVES]; /* before which call each move came into use; LAST + 1: not at all */
+  uint32_t n_changed, waits;
+  int pace; /* one call in so many turns */
+};
+
+struct world {
+  struct by_rng rng;
+  struct member members[MEMBERS];
+  uint32_t n;
+  struct by_agreement agreement;
+  bool moving;
+  uint32_t number, taken;
+  uint64_t own_then, at[MOVES];
+  struct letter letters[WORDS];
+  uint32_t n_letters;
+  int now, delay;
+};
+
+static void send(struct world *world, uint32_t member, bool answers, struct by_move_word word) {
+  int due = world->now + 1 + (int)by_rng_below(&world->rng, (uint64_t)world->delay);
+  assert_true(world->n_letters < WORDS);
+  for (uint32_t i = 0; i < world->n_letters; i++) { /* in order, over each connection */
+    const struct letter *other = &world->letters[i];
+    if (other->member == member && other->answers == answers && other->due > due) due = other->due;
+  }
+  world->letters[world->n_letters++] = (struct letter){member, answers, word, due};
+}
+
+static void tell_all(struct world *world, enum by_move_kind kind) {
+  for (uint32_t m = 0; m < world->n; m++)
+    send(world, m, false,
+         (struct by_move_word){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
+}
+
+static void propose(struct world *world) {
+  world->moving = true;
+  world->number++;
+  by_agreement_init(&world->agreement, world->n);
+  world->own_then = world->members[0].started;
+  tell_all(world, BY_MOVE_PROPOSE);
+}
+
+static void lead(struct world *world, const struct by_move_word *word) {
+  if (word->kind == BY_MOVE_REFUSED) {
+    if (word->number == world->number) world->moving = false;
+    return;
+  }
+  if (!world->moving || word->number != world->number) return;
+  switch (by_agreement_hear(&world->agreement, word->at, world->members[0].started - world->own_then)) {
+  case BY_AGREEMENT_FIX: tell_all(world, BY_MOVE_FIX); break;
+  case BY_AGREEMENT_TAKE:
+    world->at[world->taken++] = world->agreement.at;
+    world->moving = false;
+    tell_all(world, BY_MOVE_TAKE);
+    break;
+  default: break;
+  }
+}
+
+static void change(struct member *member) {
+  by_move_end(&member->move);
+  assert_true(member->n_changed < MOVES);
+  member->changed[member->n_changed++] = member->started;
+}
+
+static void follow(struct world *world, uint32_t m, const struct by_move_word *word) {
+  struct member *member = &world->members[m];
+  struct by_move_word answer = {.number = word->number, .at = member->started};
+  if (word->kind == BY_MOVE_PROPOSE)
+    answer.kind = by_move_prepare(&member->move, word->number) ? BY_MOVE_PREPARED : BY_MOVE_REFUSED;
+  else if (word->kind == BY_MOVE_FIX && by_move_fix(&member->move, word->number, word->at))
+    answer.kind = BY_MOVE_FIXED;
+  else if (word->kind == BY_MOVE_TAKE && by_move_take(&member->move, word->number) &&
+           by_move_next(&member->move, member->started) == BY_MOVE_CHANGES)
+    change(member);
+  if (answer.kind) send(world, m, true, answer);
+}
+
+static void deliver(struct world *world) {
+  for (uint32_t i = 0; i < world->n_letters;) {
+    struct letter letter = world->letters[i];
+    if (letter.due > world->now) {
+      i++;
+      continue;
+    }
+    world->n_letters--;
+    memmove(&world->letters[i], &world->letters[i + 1], (world->n_letters - i) * sizeof *world->letters);
+    if (letter.answers)
+      lead(world, &letter.word);
+    else
+      follow(world, letter.member, &letter.word);
+  }
+}
+
+/* A collective call needs the others: nobody is further than one call behind who makes a barrier, and any number
+ * behind who broadcasts. */
+static bool may_start(const struct world *world, const struct member *member, uint64_t ahead) {
+  uint64_t least = UINT64_MAX;
+  for (uint32_t m = 0; m < world->n; m++)
+    if (world->members[m].started < least) least = world->members[m].started;
+  return member->started < LAST && member->started < least + ahead;
+}
+
+static void call(struct world *world, struct member *member, uint64_t ahead) {
+  if (by_rng_below(&world->rng, (uint64_t)member->pace) || !may_start(world, member, ahead)) return;
+  enum by_move_next next = by_move_next(&member->move, member->started);
+  if (next == BY_MOVE_CHANGES) change(member);
+  if (next == BY_MOVE_WAITS)
+    member->waits++;
+  else
+    member->started++;
+}
+
+static bool all_done(const struct world *world) {
+  if (world->moving || world->n_letters) return false;
+  for (uint32_t m = 0; m < world->n; m++)
+    if (world->members[m].started < LAST) return false;
+  return true;
+}
+
+static void check(const struct world *world) {
+  for (uint32_t m = 0; m < world->n; m++) {
+    const struct member *member = &world->members[m];
+    assert_true(member->n_changed <= world->taken);
+    for (uint32_t i = 0; i < member->n_changed; i++) assert_int_equal(member->changed[i], world->at[i]);
+    /* decided on, not reached: only what lies behind the last call */
+    for (uint32_t i = member->n_changed; i < world->taken; i++) assert_true(world->at[i] > LAST);
+  }
+}
+
+static uint32_t run(uint64_t seed) {
+  static struct world world;
+  memset(&world, 0, sizeof world);
+  by_rng_init(&world.rng, seed);
+  world.n = 1 + (uint32_t)by_rng_below(&world.rng, MEMBERS);
+  world.delay = 1 + (int)by_rng_below(&world.rng, 60);
+  uint64_t ahead = 1 + by_rng_below(&world.rng, 2) * by_rng_below(&world.rng, 30);
+  for (uint32_t m = 0; m < world.n; m++) world.members[m].pace = 1 + (int)by_rng_below(&world.rng, 40);
+  for (world.now = 0; !all_done(&world); world.now++) {
+    assert_true(world.now < 1000000);
+    deliver(&world);
+    for (uint32_t m = 0; m < world.n; m++) call(&world, &world.members[m], ahead);
+    /* a new one while another is under way drops that, as its leader does */
+    if (world.taken < MOVES - 1 && !world.moving && by_rng_below(&world.rng, 100) == 0) propose(&world);
+  }
+  check(&world);
+  return world.taken;
+}
+
+static void test_agree(void **state) {
+  uint32_t taken = 0;
+  (void)state;
+  for (uint64_t seed = 1; seed <= 3000; seed++) taken += run(seed);
+  assert_true(taken > 3000);
+}
+
+/* Where nobody calls anything, the move is made all the same. */
+static void test_idle(void **state) {
+  struct by_agreement agreement;
+  struct by_move move = {0};
+  (void)state;
+  by_agreement_init(&agreement, 2);
+  assert_true(by_move_prepare(&move, 1));
+  assert_int_equal(by_agreement_hear(&agreement, 7, 0), BY_AGREEMENT_WAITS);
+  assert_int_equal(by_agreement_hear(&agreement, 7, 0), BY_AGREEMENT_FIX);
+  assert_int_equal(agreement.at, 7);
+  assert_true(by_move_fix(&move, 1, 7));
+  assert_int_equal(by_move_next(&move, 7), BY_MOVE_WAITS);
+  assert_int_equal(by_agreement_hear(&agreement, 7, 0), BY_AGREEMENT_WAITS);
+  assert_int_equal(by_agreement_hear(&agreement, 7, 0), BY_AGREEMENT_TAKE);
+  assert_true(by_move_take(&move, 1));
+  assert_int_equal(by_move_next(&move, 7), BY_MOVE_CHANGES);
+  by_move_end(&move);
+  assert_int_equal(by_move_next(&move, 7), BY_MOVE_GOES_ON);
+}
+
+/* Words of other moves change nothing, and one that is decided on stays. */
+static void test_strays(void **state) {
+  struct by_move move = {0};
+  (void)state;
+  assert_false(by_move_fix(&move, 1, 3) || by_move_take(&move, 1) || by_move_drop(&move, 1));
+  assert_true(by_move_prepare(&move, 1) && by_move_prepare(&move, 2));
+  assert_false(by_move_fix(&move, 1, 3));
+  assert_false(by_move_take(&move, 2)); /* not fixed */
+  assert_true(by_move_fix(&move, 2, 3) && by_move_fix(&move, 2, 5));
+  assert_int_equal(by_move_next(&move, 3), BY_MOVE_GOES_ON);
+  assert_true(by_move_take(&move, 2));
+  assert_false(by_move_prepare(&move, 3) || by_move_drop(&move, 2));
+  assert_int_equal(by_move_next(&move, 4), BY_MOVE_GOES_ON);
+  assert_int_equal(by_move_next(&move, 5), BY_MOVE_CHANGES);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_agree), cmocka_unit_test(test_idle),
+                                     cmocka_unit_test(test_strays)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
