@@ -4,6 +4,7 @@
 #include "context.h"
 #include "moves.h"
 #include "sparse_exchange.h"
+#include "submitter.h"
 
 #define COARSE_FROM BY_SECOND /* what is not shorter may end some milliseconds early */
 
@@ -64,10 +65,20 @@ enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_ca
   return status;
 }
 
+bool by_request_ended(const struct banyan_request *request) {
+  if (request->call) return by_call_ended(request->call);
+  if (request->submitted) return request->submitted->state == BY_SUBMITTED_ENDED;
+  return request->any ? by_any_ended(request->any) : by_sparse_ended(request->sparse);
+}
+
 enum banyan_status by_request_finish(struct banyan_request *request) {
   struct by_context *context = request->context;
   enum banyan_status status;
-  if (request->any) {
+  if (request->submitted) {
+    status = by_submitted_result(request->submitted);
+    by_submitted_release(request->submitted);
+    request = NULL; /* it lies in that */
+  } else if (request->any) {
     status = by_any_finish(context, request->any);
   } else if (request->call) {
     status = by_call_result(request->call);
@@ -104,7 +115,7 @@ enum banyan_status banyan_test(struct banyan_request *request, bool *done) {
   struct by_context *context = request->context;
   by_context_lock(context);
   if (!by_request_ended(request) && context->driver == BY_DRIVER_NONE) by_context_progress(context);
-  if (!by_request_ended(request)) by_engine_check_deadlines(context->engine);
+  if (!by_request_ended(request)) by_context_check_deadlines(context);
   *done = by_request_ended(request);
   if (*done) return finish_and_unlock(request);
   by_context_unlock(context);

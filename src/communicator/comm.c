@@ -48,6 +48,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
   }
   comm->next = context->comms;
   context->comms = comm;
+  if (context->letters) by_context_deliver_kept(context);
   context->references++;
   *out = comm;
   return BANYAN_OK;
@@ -99,23 +100,39 @@ static void unlist(const struct banyan_comm *comm) {
   *place = comm->next;
 }
 
-void banyan_comm_destroy(struct banyan_comm *comm) {
-  if (!comm) return;
-  struct by_context *context = comm->context;
-  by_context_lock(context);
+static void forget(struct banyan_comm *comm) {
   pay_debts(comm);
+  by_comm_forget_submitter(comm);
   by_comm_forget_any(comm);
   by_domain_destroy(comm->domain);
   by_comm_forget_sparse(comm);
   by_moves_forget(comm);
   unlist(comm);
+  comm->context->references--;
+}
+
+static void comm_free(struct banyan_comm *comm) {
+  free(comm->processes);
+  free(comm);
+}
+
+void by_comm_end(struct banyan_comm *comm) {
+  forget(comm);
+  comm_free(comm);
+}
+
+void banyan_comm_destroy(struct banyan_comm *comm) {
+  if (!comm) return;
+  struct by_context *context = comm->context;
+  by_context_lock(context);
+  context->references++; /* until all is told */
+  forget(comm);
   by_context_tell_all(context);
   if (context->doomed) by_memory_sweep(context);
   bool last = --context->references == 0;
   if (!last) by_context_kick(context); /* it may have left something to send */
   by_context_unlock(context);
-  free(comm->processes);
-  free(comm);
+  comm_free(comm);
   if (last) by_context_release(context);
 }
 
@@ -262,7 +279,11 @@ enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *te
   struct by_plan *plan = NULL;
   BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
   by_context_lock(comm->context);
-  enum banyan_status status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan);
+  enum banyan_status status = by_comm_set_inner_plan(comm, text);
+  if (status == BANYAN_OK)
+    status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan);
+  else
+    by_plan_destroy(plan);
   by_context_unlock(comm->context);
   return status;
 }

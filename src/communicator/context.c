@@ -121,7 +121,11 @@ void by_context_left(struct by_context *context, uint32_t process) {
 static enum banyan_status init_threads(struct by_context *context) {
   pthread_mutex_init(&context->lock, NULL);
   pthread_cond_init(&context->changed, NULL);
-  pthread_cond_init(&context->work, NULL);
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&context->work, &attributes);
+  pthread_condattr_destroy(&attributes);
   context->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   context->data_poll = epoll_create1(EPOLL_CLOEXEC);
   if (context->wake < 0 || context->data_poll < 0)
@@ -327,6 +331,10 @@ static void destroy(struct by_context *context) {
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
   context->control = NULL;
+  for (struct by_letter *next; context->letters; context->letters = next) {
+    next = context->letters->next;
+    by_letter_free(context->engine, context->letters);
+  }
   by_engine_destroy(context->engine);
   by_udp_destroy(context->udp); /* which fabrics used */
   by_tracer_fini(&context->tracer);

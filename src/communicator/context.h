@@ -27,6 +27,8 @@ struct by_control;
 struct by_connector;
 struct by_sparse_exchange;
 struct by_sparse_queue;
+struct by_submitted;
+struct by_submitter;
 struct by_tree_word;
 struct by_udp;
 
@@ -72,6 +74,16 @@ struct by_context {
   /* requests whose end somebody is to be told, oldest first, and how many are being told; under lock: see then.c */
   struct banyan_request *given, **given_end;
   uint32_t telling;
+  /* submitting; under lock */
+  uint32_t submitters;        /* communicators that have one */
+  bool listens;               /* there are controllers: letters may come at any time */
+  bool listening;             /* the progress thread sleeps until some do */
+  uint32_t submitted;         /* operations that have not ended, */
+  uint64_t submissions_ended; /* and those that have */
+  uint64_t submit_seen;       /* as sparse_seen */
+  struct by_letter *letters;  /* for communicators that are not made yet */
+  uint32_t n_letters;
+  uint32_t *control_up, *control_down; /* parents of hosts, by a topology; NULL: none is known */
   /* waiting; under lock: see wait.c */
   enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
   bool user_sleeps;       /* a user thread drives and sleeps until an event, without the lock */
@@ -111,10 +123,13 @@ struct banyan_comm {
   struct by_move move;            /* to another plan; */
   struct by_plan *next_plan;      /* that is it */
   struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet */
+  struct by_submitter *submitter; /* NULL: nothing has been submitted yet */
+  bool hidden;                    /* another one's, for what is submitted to that */
 };
 
 struct banyan_request {
   struct by_call *call;              /* NULL: it is */
+  struct by_submitted *submitted;    /* an operation, in which this lies; or */
   struct by_sparse_exchange *sparse; /* a sparse one */
   struct by_any *any;                /* or one that nobody has sent a message for yet */
   struct by_context *context;
@@ -158,6 +173,9 @@ BANYAN_CHECK enum banyan_status by_context_attach_tree(struct by_context *contex
  * by_context_wake. Under lock; lets go of it now and then. */
 void by_context_wait_until(struct by_context *context, bool (*over)(void *argument), void *argument);
 
+/* Ends what is too late. Under lock. */
+void by_context_check_deadlines(struct by_context *context);
+
 /* Moves what can be moved. Under lock. */
 bool by_context_progress(struct by_context *context);
 
@@ -178,13 +196,36 @@ enum banyan_status by_any_finish(struct by_context *context, struct by_any *any)
 /* Before its domain is destroyed. */
 void by_comm_forget_any(struct banyan_comm *comm);
 
-/* sparse.c; under lock */
+/* calls.c; under lock */
 bool by_request_ended(const struct banyan_request *request);
+
+/* sparse.c; under lock */
 /* Goes on with sparse calls whose parts have ended. True if anything was done. */
 bool by_context_advance_sparse(struct by_context *context);
 /* Before its communicator is destroyed, whose domain is gone already. */
 void by_comm_forget_sparse(struct banyan_comm *comm);
 
+/* An exchange for by_sparse_prepare. */
+BANYAN_CHECK enum banyan_status by_comm_take_exchange(struct banyan_comm *comm, struct by_sparse_exchange **out);
+struct banyan_sparse_call;
+BANYAN_CHECK enum banyan_status by_sparse_call_check(const struct banyan_comm *comm,
+                                                     const struct banyan_sparse_call *call);
+
+/* submit_letters.c; under lock */
+/* Takes letters, goes on with submitted operations, and tells what there is to tell. True if anything was done. */
+bool by_context_advance_submitted(struct by_context *context);
+/* When by_context_check_submitted has to be called at the latest; UINT64_MAX: not before something else happens. */
+uint64_t by_context_submit_deadline(const struct by_context *context);
+void by_context_check_submitted(struct by_context *context);
+/* Letters that came before their communicator was made. */
+void by_context_deliver_kept(struct by_context *context);
+/* Before a communicator is destroyed. */
+void by_comm_forget_submitter(struct banyan_comm *comm);
+/* submit.c: what it submits uses this plan too. Under lock. */
+BANYAN_CHECK enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const char *text);
+
+/* comm.c; under lock. Frees a communicator, which is not the last of the job. */
+void by_comm_end(struct banyan_comm *comm);
 /* comm.c: a number for a domain within another one, from how many splits that has seen and the part's first rank. */
 uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first);
 /* Ends the job on all ranks. Takes the lock. */

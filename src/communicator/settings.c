@@ -50,6 +50,13 @@ static const struct setting table[] = {
     {"BANYAN_SWITCHES", TEXT, AT(switches), NULL,
      "where switches are asked for cells, \"s1=10.0.0.1:7613,s2=...\"; default: their names, port 7613"},
     {"BANYAN_SWITCH_KEY", TEXT, AT(switch_key), NULL, "the secret that switches and jobs share; none: loopback only"},
+    {"BANYAN_FUSION", BYTES, AT(fusion), "1M",
+     "submitted AllReduces of up to so much together travel as one; 0: none do"},
+    {"BANYAN_STALL", SECONDS, AT(stall), "60",
+     "time after which an operation that some ranks lack is reported; 0: never"},
+    {"BANYAN_STALL_ABORT", SECONDS, AT(stall_abort), "0",
+     "time after which such an operation ends the job; 0: only its deadline does"},
+    {"BANYAN_CONTROL", TEXT, AT(control), "auto", "who tells whom what is submitted: auto, tree, tree:K, ring or star"},
     {"BANYAN_SOCKET_BUFFER", TEXT, AT(socket_buffer), "0",
      "socket buffer; 0: the kernel tunes it; may depend on the peer"},
     {"BANYAN_CONNECTIONS", TEXT, AT(connections), "1", "TCP connections of a link, 1 to 8; may depend on the peer"},
@@ -136,9 +143,36 @@ static enum banyan_status check_bytes(const struct by_settings *s) {
   return s->chunk > 4u << 20 ? bad_bytes("BANYAN_CHUNK", s->chunk, "at most 4M") : BANYAN_OK;
 }
 
+enum banyan_status by_control_choice_parse(const char *text, struct by_control_choice *out) {
+  long fan_out = 0;
+  *out = (struct by_control_choice){0};
+  if (!strcmp(text, "auto")) return BANYAN_OK;
+  if (!strncmp(text, "tree:", 5)) BY_TRY(by_parse_int("BANYAN_CONTROL's fan-out", text + 5, 1, 65536, &fan_out));
+  out->fan_out = (uint32_t)fan_out;
+  if (fan_out || !strcmp(text, "tree"))
+    out->kind = BY_CONTROL_TREE;
+  else if (!strcmp(text, "ring"))
+    out->kind = BY_CONTROL_RING;
+  else if (!strcmp(text, "star"))
+    out->kind = BY_CONTROL_STAR;
+  else
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CONTROL is '%s'; there are auto, tree, tree:K, ring and star", text);
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_negotiation(const struct by_settings *s) {
+  struct by_control_choice choice;
+  if (s->fusion > 1u << 30) return bad_bytes("BANYAN_FUSION", s->fusion, "at most 1G");
+  if (s->stall < 0) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_STALL is %g s, must not be below 0", s->stall);
+  if (s->stall_abort < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_STALL_ABORT is %g s, must not be below 0", s->stall_abort);
+  return by_control_choice_parse(s->control, &choice);
+}
+
 enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_bytes(s));
   BY_TRY(check_lists(s));
+  BY_TRY(check_negotiation(s));
   if (s->tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TOS is %ld, must be 0 to 255, or -1", (long)s->tos);
   if (s->helpers > 65535)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_HELPERS is %ld, must be at most 65535", (long)s->helpers);

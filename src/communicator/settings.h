@@ -10,6 +10,12 @@
 #include "fail.h"
 #include "text.h"
 
+/* Who tells whom what has been submitted. */
+struct by_control_choice {
+  enum { BY_CONTROL_AUTO, BY_CONTROL_TREE, BY_CONTROL_RING, BY_CONTROL_STAR } kind;
+  uint32_t fan_out; /* 0: chosen */
+};
+
 struct by_settings {
   long rank, size;                    /* -1: unknown */
   const char *root;                   /* NULL: unknown */
@@ -32,8 +38,11 @@ struct by_settings {
   double helper_deadline;             /* seconds from when all ranks have joined */
   char root_text[300], key_text[400]; /* where a launcher's words had to be put together */
   uint64_t unasked, credit, chunk, block, attach;
-  double spin; /* seconds; negative: chosen */
-  long tos;    /* -1: leave; under the lock of the context once the job runs */
+  uint64_t fusion;           /* bytes; 0: none */
+  double stall, stall_abort; /* seconds; 0: never */
+  const char *control;       /* see by_control_choice_parse */
+  double spin;               /* seconds; negative: chosen */
+  long tos;                  /* -1: leave; under the lock of the context once the job runs */
 };
 
 /* Reads the environment: BANYAN_* first, then what torchrun, Slurm, Open MPI
@@ -42,6 +51,8 @@ struct by_settings {
 BANYAN_CHECK enum banyan_status by_settings_read(struct by_settings *out);
 /* Whether the values are possible. by_settings_read calls it. */
 BANYAN_CHECK enum banyan_status by_settings_check(const struct by_settings *settings);
+/* "auto", "tree", "tree:4", "ring" or "star". */
+BANYAN_CHECK enum banyan_status by_control_choice_parse(const char *text, struct by_control_choice *out);
 /* What a variable of the environment, "BANYAN_NAME=value" or its name alone, was meant to be, if it is none of ours
  * but near to one; else NULL. */
 const char *by_settings_suggest(const char *variable);

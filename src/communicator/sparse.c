@@ -10,11 +10,6 @@
 /* Splits are counted from 1, so no part of the communicator has this number. */
 enum { OF_NO_SPLIT = 0, FIRST = 1 };
 
-bool by_request_ended(const struct banyan_request *request) {
-  if (request->any) return by_any_ended(request->any);
-  return request->call ? by_call_ended(request->call) : by_sparse_ended(request->sparse);
-}
-
 bool by_context_advance_sparse(struct by_context *context) {
   bool moved = false;
   uint64_t ended = by_engine_ended(context->engine);
@@ -55,7 +50,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
   return BANYAN_OK;
 }
 
-static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_sparse_call *call) {
+enum banyan_status by_sparse_call_check(const struct banyan_comm *comm, const struct banyan_sparse_call *call) {
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
   if (!call || !call->in || !call->out || call->in == call->out)
     return by_fail(BANYAN_ERR_ARGUMENT, "the sparse call or one of its tensors is NULL, or both are the same one");
@@ -64,12 +59,16 @@ static enum banyan_status check(const struct banyan_comm *comm, const struct ban
   return BANYAN_OK;
 }
 
+enum banyan_status by_comm_take_exchange(struct banyan_comm *comm, struct by_sparse_exchange **out) {
+  BY_TRY(need_queue(comm));
+  *out = by_sparse_take(comm->sparse);
+  return *out ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call");
+}
+
 static enum banyan_status take(struct banyan_comm *comm, struct by_sparse_exchange **out) {
   by_context_lock(comm->context);
-  enum banyan_status status = need_queue(comm);
-  *out = status == BANYAN_OK ? by_sparse_take(comm->sparse) : NULL;
+  enum banyan_status status = by_comm_take_exchange(comm, out);
   by_context_unlock(comm->context);
-  if (status == BANYAN_OK && !*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call");
   return status;
 }
 
@@ -112,14 +111,14 @@ static enum banyan_status make(struct banyan_comm *comm, const struct banyan_spa
 
 enum banyan_status banyan_sparse_start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
                                        struct banyan_request **out) {
-  BY_TRY(check(comm, call));
+  BY_TRY(by_sparse_call_check(comm, call));
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the request is NULL");
   return make(comm, call, true, out);
 }
 
 enum banyan_status banyan_sparse_run(struct banyan_comm *comm, const struct banyan_sparse_call *call) {
   struct banyan_request *request;
-  BY_TRY(check(comm, call));
+  BY_TRY(by_sparse_call_check(comm, call));
   BY_TRY(make(comm, call, false, &request));
   return banyan_wait(request);
 }

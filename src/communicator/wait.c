@@ -3,17 +3,21 @@
  * until it is their turn. While nobody waits and calls are under way, or what
  * ended calls sent is still in a lane, the progress thread drives; a user
  * thread that comes to wait takes over from it at once, since it looks at
- * `driver` whenever it has the lock back. */
+ * `driver` whenever it has the lock back. Where operations are submitted,
+ * letters may come at any time: once nobody has driven for a while, the
+ * progress thread sleeps on the connections, without an end. */
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "context.h"
 #include "log.h"
 #include "thread.h"
 
-enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, LOOKS_AT_DEADLINES = 256, KEEN = 64, SLEEP_MS = 100 };
+enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, LOOKS_AT_DEADLINES = 256, KEEN = 64, SLEEP_MS = 100, QUIET_MS = 50 };
 
 void by_context_lock(struct by_context *context) {
   if (pthread_mutex_trylock(&context->lock) == 0) return;
@@ -44,12 +48,18 @@ static void by_pause(void) {
 bool by_context_progress(struct by_context *context) {
   bool moved = by_engine_progress(context->engine);
   if (context->anys && by_context_advance_any(context)) moved = true;
-  return (context->sparse && by_context_advance_sparse(context)) || moved;
+  if (context->sparse && by_context_advance_sparse(context)) moved = true;
+  return by_context_advance_submitted(context) || moved;
+}
+
+void by_context_check_deadlines(struct by_context *context) {
+  by_engine_check_deadlines(context->engine);
+  by_context_check_submitted(context);
 }
 
 /* Where there is always something that moves nobody sleeps, and a call that does not move would never be late. */
 static bool progress(struct by_context *context) {
-  if (++context->rounds % LOOKS_AT_DEADLINES == 0) by_engine_check_deadlines(context->engine);
+  if (++context->rounds % LOOKS_AT_DEADLINES == 0) by_context_check_deadlines(context);
   bool moved = by_context_progress(context);
   if (context->given) by_context_tell(context);
   return moved;
@@ -67,14 +77,16 @@ static void pause_a_little(struct by_context *context) {
   }
 }
 
-/* Milliseconds: fabrics may have to send something though nothing comes. */
-static int how_long(const struct by_context *context) {
-  uint64_t deadline = by_engine_deadline(context->engine);
-  if (deadline == UINT64_MAX) return SLEEP_MS;
+/* Milliseconds, `most` (-1: no end): fabrics may have to send something though nothing comes, and controllers ask. */
+static int how_long(const struct by_context *context, int most) {
+  uint64_t deadline = by_engine_deadline(context->engine), asks = by_context_submit_deadline(context);
+  if (asks < deadline) deadline = asks;
+  if (deadline == UINT64_MAX) return most;
   uint64_t now = by_clock_now(&by_clock_system);
   if (deadline <= now) return 0;
   uint64_t milliseconds = (deadline - now + BY_MILLISECOND - 1) / BY_MILLISECOND;
-  return milliseconds < SLEEP_MS ? (int)milliseconds : SLEEP_MS;
+  if (most >= 0 && milliseconds > (uint64_t)most) return most;
+  return milliseconds < INT_MAX ? (int)milliseconds : INT_MAX;
 }
 
 static void wait_for_events(const struct by_context *context, int milliseconds) {
@@ -89,14 +101,14 @@ static void wait_for_events(const struct by_context *context, int milliseconds) 
 }
 
 /* Sleeps until a connection has something, a peer rings, or some time has passed. */
-static void sleep_until_event(struct by_context *context) {
-  by_engine_check_deadlines(context->engine);
+static void sleep_until_event(struct by_context *context, int most) {
+  by_context_check_deadlines(context);
   by_engine_sleeping(context->engine, true);
   if (by_context_progress(context)) {
     by_engine_sleeping(context->engine, false);
     return;
   }
-  int milliseconds = how_long(context);
+  int milliseconds = how_long(context, most);
   pthread_mutex_unlock(&context->lock);
   wait_for_events(context, milliseconds);
   pthread_mutex_lock(&context->lock);
@@ -127,7 +139,7 @@ static inline bool spin(struct by_context *context, struct spinner *spinner) {
 /* A user's thread sleeps, after which it spins again. */
 static void rest(struct by_context *context, struct spinner *spinner) {
   context->user_sleeps = true;
-  sleep_until_event(context);
+  sleep_until_event(context, SLEEP_MS);
   context->user_sleeps = false;
   by_engine_sleeping(context->engine, false);
   spinner->since = 0;
@@ -136,26 +148,32 @@ static void rest(struct by_context *context, struct spinner *spinner) {
 /* A call may end with the last of what it sent still in a lane that was full. */
 static bool has_work(const struct by_context *context) {
   return by_engine_pending(context->engine) || by_engine_has_to_send(context->engine) || context->anys ||
-         by_context_has_to_tell(context);
+         context->submitted || by_context_has_to_tell(context);
+}
+
+/* Calls and submitted operations. */
+static uint64_t ended_so_far(const struct by_context *context) {
+  return by_engine_ended(context->engine) + context->submissions_ended;
 }
 
 /* Inlined, with what says that it is over, since small calls are a few rounds. */
 __attribute__((always_inline)) static inline void drive(struct by_context *context, bool (*over)(void *argument),
                                                         void *argument) {
   struct spinner spinner = {.most = context->spin};
-  uint64_t ended = by_engine_ended(context->engine);
+  uint64_t ended = ended_so_far(context);
+  if (context->listening) by_context_wake(context); /* what comes from now on is for this thread */
   if (context->driver == BY_DRIVER_HELPER) by_engine_sleeping(context->engine, false);
   context->driver = BY_DRIVER_USER;
   while (!over(argument)) {
     bool tired = spin(context, &spinner);
-    if (context->idlers && by_engine_ended(context->engine) != ended) pthread_cond_broadcast(&context->changed);
-    ended = by_engine_ended(context->engine);
+    if (context->idlers && ended_so_far(context) != ended) pthread_cond_broadcast(&context->changed);
+    ended = ended_so_far(context);
     if (!tired || over(argument)) continue;
     rest(context, &spinner);
   }
   context->driver = BY_DRIVER_NONE;
   if (context->idlers) pthread_cond_broadcast(&context->changed);
-  if (has_work(context)) by_context_kick(context);
+  if (has_work(context) || (context->listens && !context->has_progress)) by_context_kick(context);
 }
 
 __attribute__((always_inline)) static inline void wait_until(struct by_context *context, bool (*over)(void *argument),
@@ -210,44 +228,82 @@ static bool wanted(const struct by_context *context) {
   return has_work(context) && context->driver != BY_DRIVER_USER;
 }
 
+/* Drives while something moves, then sleeps. */
+static void help(struct by_context *context) {
+  context->driver = BY_DRIVER_HELPER;
+  while (progress(context)) {
+    if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) pause_a_little(context);
+    if (context->driver != BY_DRIVER_HELPER) break;
+  }
+  if (context->driver == BY_DRIVER_HELPER && has_work(context)) sleep_until_event(context, SLEEP_MS);
+}
+
+/* Sleeps until letters come, if need be for ever. */
+static void hear(struct by_context *context) {
+  context->driver = BY_DRIVER_HELPER;
+  context->listening = true;
+  sleep_until_event(context, -1);
+  context->listening = false;
+}
+
+static void hand_over(struct by_context *context) {
+  if (context->user_sleeps) by_context_wake(context); /* what woke us may have been meant for it */
+  if (context->driver != BY_DRIVER_HELPER) return;
+  by_engine_sleeping(context->engine, false);
+  context->driver = BY_DRIVER_NONE;
+}
+
+/* Until there is work, or nobody has driven for a while though letters may come. True: that is so. */
+static bool idle(struct by_context *context) {
+  uint32_t rounds = context->rounds;
+  struct timespec until;
+  context->progress_idle = true;
+  if (!context->listens) {
+    pthread_cond_wait(&context->work, &context->lock);
+  } else {
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += QUIET_MS * (long)BY_MILLISECOND;
+    until.tv_sec += until.tv_nsec / (long)BY_SECOND;
+    until.tv_nsec %= (long)BY_SECOND;
+    pthread_cond_timedwait(&context->work, &context->lock, &until);
+  }
+  context->progress_idle = false;
+  return context->listens && context->driver == BY_DRIVER_NONE && context->rounds == rounds;
+}
+
 static void *progress_main(void *argument) {
   struct by_context *context = argument;
   pthread_mutex_lock(&context->lock);
   while (!atomic_load(&context->closing)) {
-    if (!wanted(context)) {
-      context->progress_idle = true;
-      pthread_cond_wait(&context->work, &context->lock);
-      context->progress_idle = false;
-      continue;
+    if (wanted(context)) {
+      help(context);
+      hand_over(context);
+    } else if (idle(context) && !wanted(context) && !atomic_load(&context->closing)) {
+      hear(context);
+      hand_over(context);
     }
-    context->driver = BY_DRIVER_HELPER;
-    while (progress(context)) {
-      if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) pause_a_little(context);
-      if (context->driver != BY_DRIVER_HELPER) break;
-    }
-    if (context->driver == BY_DRIVER_HELPER && has_work(context)) sleep_until_event(context);
-    if (context->user_sleeps) by_context_wake(context); /* what woke us may have been meant for it */
-    if (context->driver != BY_DRIVER_HELPER) continue;
-    by_engine_sleeping(context->engine, false);
-    context->driver = BY_DRIVER_NONE;
   }
   pthread_mutex_unlock(&context->lock);
   return NULL;
+}
+
+static void start_progress(struct by_context *context) {
+  int error = by_thread_start(&context->progress, progress_main, context);
+  if (error)
+    by_warn("communicator", "no progress thread could be started (error %d): calls move only while somebody waits",
+            error);
+  context->has_progress = !error;
 }
 
 void by_context_kick(struct by_context *context) {
   if (context->user_sleeps) by_context_wake(context);
   if (context->driver == BY_DRIVER_USER) return;
   by_context_progress(context);
-  if (!has_work(context)) return;
-  if (!context->has_progress) {
-    int error = by_thread_start(&context->progress, progress_main, context);
-    if (error)
-      by_warn("communicator", "no progress thread could be started (error %d): calls move only while somebody waits",
-              error);
-    context->has_progress = !error;
+  if (!context->has_progress && (has_work(context) || context->listens)) {
+    start_progress(context);
     return;
   }
+  if (!has_work(context)) return;
   if (context->progress_idle)
     pthread_cond_signal(&context->work);
   else

@@ -269,7 +269,9 @@ struct by_engine {
   const void **sources; /* operands of one addition: as many as any schedule needs */
   uint32_t n_sources;
   struct by_letter *letters, **letters_end; /* that have come */
-  struct by_link **fabrics;                 /* links that have one */
+  struct by_letter *spare_letters;          /* to be used again */
+  uint32_t n_spare_letters;
+  struct by_link **fabrics; /* links that have one */
   uint32_t n_fabrics;
   uint32_t active; /* ends with a lane */
   uint32_t never;  /* links without a lane that never will have one */

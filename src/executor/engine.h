@@ -79,7 +79,7 @@ enum { BY_LETTER_BYTES = 16 << 20 };
 struct by_letter {
   struct by_letter *next;
   uint32_t process, domain; /* of a received one: who sent it */
-  size_t bytes, done;
+  size_t bytes, done, room;
   unsigned char data[];
 };
 
@@ -91,7 +91,7 @@ BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32
                                                 const void *bytes, size_t n);
 /* The next one that has come, which is the caller's; NULL: none. */
 struct by_letter *by_engine_read(struct by_engine *engine);
-void by_letter_free(struct by_letter *letter);
+void by_letter_free(struct by_engine *engine, struct by_letter *letter);
 
 /* A domain is a communicator: its own ranks (processes[rank]), plan and call
  * numbers. `id` is the same on all its members and unused so far. The domain
@@ -115,6 +115,8 @@ const struct by_plan *by_domain_plan(const struct by_domain *domain);
 uint32_t by_domain_id(const struct by_domain *domain);
 uint32_t by_domain_rank(const struct by_domain *domain);
 
+/* Whether a call makes sense on this domain; by_engine_start says the same. */
+BANYAN_CHECK enum banyan_status by_engine_check_call(const struct by_domain *domain, const struct banyan_call *call);
 /* Starts a call; checks its arguments first. *out is the caller's until
  * by_call_release. `deadline` is absolute by the engine's clock, 0: none. */
 BANYAN_CHECK enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan_call *call,

@@ -5,9 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct by_letter *make(uint32_t process, uint32_t domain, size_t bytes) {
-  struct by_letter *letter = malloc(sizeof *letter + bytes);
-  if (letter) *letter = (struct by_letter){.process = process, .domain = domain, .bytes = bytes};
+enum { LEAST_ROOM = 256, MOST_ROOM = 16 << 10, MOST_SPARE = 256 };
+
+/* Letters that are as small as most are used again. */
+static struct by_letter *take_spare(struct by_engine *engine, size_t bytes) {
+  for (struct by_letter **place = &engine->spare_letters; *place; place = &(*place)->next) {
+    struct by_letter *letter = *place;
+    if (letter->room < bytes) continue;
+    *place = letter->next;
+    engine->n_spare_letters--;
+    return letter;
+  }
+  return NULL;
+}
+
+static struct by_letter *make(struct by_engine *engine, uint32_t process, uint32_t domain, size_t bytes) {
+  struct by_letter *letter = take_spare(engine, bytes);
+  size_t room = letter ? letter->room : LEAST_ROOM;
+  while (room < bytes) room *= 2;
+  if (!letter) {
+    letter = malloc(sizeof *letter + room);
+    if (!letter) return NULL;
+    by_engine_count_allocation(engine);
+  }
+  *letter = (struct by_letter){.process = process, .domain = domain, .bytes = bytes, .room = room};
   return letter;
 }
 
@@ -30,7 +51,7 @@ enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, u
   struct by_link *link = &engine->links[process];
   if (n == 0 || n > BY_LETTER_BYTES)
     return by_fail(BANYAN_ERR_ARGUMENT, "a letter of %zu bytes; there must be 1 to %d", n, BY_LETTER_BYTES);
-  struct by_letter *letter = make(process, domain, n);
+  struct by_letter *letter = make(link->engine, process, domain, n);
   if (!letter) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a letter of %zu bytes", n);
   memcpy(letter->data, bytes, n);
   *link->letters_end = letter;
@@ -48,8 +69,14 @@ struct by_letter *by_engine_read(struct by_engine *engine) {
   return letter;
 }
 
-void by_letter_free(struct by_letter *letter) {
-  free(letter);
+void by_letter_free(struct by_engine *engine, struct by_letter *letter) {
+  if (letter->room > MOST_ROOM || engine->n_spare_letters == MOST_SPARE) {
+    free(letter);
+    return;
+  }
+  letter->next = engine->spare_letters;
+  engine->spare_letters = letter;
+  engine->n_spare_letters++;
 }
 
 bool by_letters_send(struct by_link *link) {
@@ -66,7 +93,7 @@ bool by_letters_send(struct by_link *link) {
     if (letter->done < letter->bytes) continue;
     link->letters = letter->next;
     if (!link->letters) link->letters_end = &link->letters;
-    free(letter);
+    by_letter_free(link->engine, letter);
   }
   return true;
 }
@@ -79,7 +106,7 @@ const char *by_letter_begin(struct by_link *link, const struct by_frame *frame) 
   if (letter ? frame->offset != letter->done || frame->count != letter->bytes || frame->domain != letter->domain
              : frame->offset != 0)
     return "a part of a letter that does not follow the one before it";
-  if (!letter) link->arriving = make(link->process, frame->domain, frame->count);
+  if (!letter) link->arriving = make(link->engine, link->process, frame->domain, frame->count);
   return link->arriving ? NULL : "a letter for which there is no memory";
 }
 
@@ -107,4 +134,5 @@ void by_letters_fini_link(struct by_link *link) {
 
 void by_letters_fini(struct by_engine *engine) {
   free_all(engine->letters);
+  free_all(engine->spare_letters);
 }

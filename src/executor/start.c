@@ -109,6 +109,11 @@ static enum banyan_status check_buffers(const struct by_domain *domain, const st
   return BANYAN_OK;
 }
 
+enum banyan_status by_engine_check_call(const struct by_domain *domain, const struct banyan_call *call) {
+  BY_TRY(check_kinds(domain, call));
+  return check_buffers(domain, call, total_count(domain, call));
+}
+
 /* ---- filling a call */
 
 static uint64_t descriptor_count(const struct by_domain *domain, const struct banyan_call *call) {

@@ -48,6 +48,7 @@ void by_controller_destroy(struct by_controller *c) {
   free(c->bits);
   free(c->complete);
   free(c->ready);
+  free(c->group);
   free(c->cookies);
   free(c->up_children);
   free(c->down_children);
@@ -169,9 +170,13 @@ void by_controller_complete(struct by_controller *c, struct by_variant *variant)
 /* --- submitting --- */
 
 static enum banyan_status owed_refusal(struct by_named *named) {
+  const struct by_refusal *refusal = &named->refusal;
+  char text[2][BY_OPERATION_TEXT];
   named->owed--;
-  return by_fail(BANYAN_ERR_MISMATCH, "operation \"%s\": ranks %u and %u have submitted different ones", named->name,
-                 named->refusal.ranks[0], named->refusal.ranks[1]);
+  return by_fail(BANYAN_ERR_MISMATCH,
+                 "operation \"%s\": rank %u has submitted %s, rank %u %s: all ranks must submit the same", named->name,
+                 refusal->ranks[0], by_operation_describe(&refusal->operations[0], text[0]), refusal->ranks[1],
+                 by_operation_describe(&refusal->operations[1], text[1]));
 }
 
 static bool waits_here(const struct by_named *named) {
@@ -314,10 +319,6 @@ enum banyan_status by_controller_flush(struct by_controller *c) {
 }
 
 /* --- small things --- */
-
-void by_controller_ended(struct by_controller *c, uint64_t bytes) {
-  c->under_way -= bytes < c->under_way ? bytes : c->under_way;
-}
 
 void by_controller_step(struct by_controller *c, uint64_t i) {
   if (c->stepped && i != c->iteration) c->renew = true;

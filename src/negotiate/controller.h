@@ -36,7 +36,13 @@ enum {
   BY_LACK_RANGES = 16,         /* told of who lacks an operation */
 };
 
-/* What all ranks must agree on. */
+/* What `collective` may say beside enum banyan_collective. */
+enum {
+  BY_OPERATION_SPARSE = 64, /* added to it: of sparse rows; count and root are height and width of the table */
+  BY_OPERATION_GROUP = 128, /* several calls; root says how many, count their bytes */
+};
+
+/* What all ranks must agree on. AllReduces of one type and operation that start together are a single one. */
 struct by_operation {
   uint8_t collective, dtype, op;
   uint32_t root;
@@ -74,12 +80,14 @@ struct by_controller_config {
   uint32_t n_up_children, n_down_children;
   const uint32_t *up_children, *down_children; /* copied */
   /* Of the root: AllReduces of up to so many bytes together start as one (0: each by itself), and nothing more starts
-   * while so many bytes are under way (0: no limit). */
+   * while so many bytes are under way (0: no limit), where a group counts as a quarter of that at least. */
   uint64_t fuse, window;
   uint64_t patience; /* ns that an operation waits before somebody asks who lacks it; 0: for ever */
   void (*send)(void *context, uint32_t to, const void *letter, size_t bytes);
   /* These start now, as one: all of them were submitted here. The same groups in the same order on all ranks. */
   void (*start)(void *context, void *const *cookies, uint32_t n);
+  /* At the root: whether a comes before b among what starts as one. NULL: as they would start one by one. */
+  bool (*before)(const void *a_cookie, const void *b_cookie);
   /* This one ends without having started. */
   void (*refused)(void *context, void *cookie, const struct by_refusal *refusal);
   /* At the root. */
@@ -113,7 +121,7 @@ BANYAN_CHECK enum banyan_status by_controller_submit(struct by_controller *contr
 /* Iteration `i` of the training begins. At the root, from the second one seen on: what has started enters the table.
  * Without it operations do so that have started three times. */
 void by_controller_step(struct by_controller *controller, uint64_t i);
-/* At the root: of what start has begun, so many bytes are through. */
+/* At the root: a group that start has begun is through, of so many bytes together. */
 void by_controller_ended(struct by_controller *controller, uint64_t bytes);
 
 /* A letter has come. BANYAN_ERR_PROTOCOL: it is none, or nobody who may send it has; nothing has changed then. */
@@ -134,5 +142,11 @@ uint32_t by_controller_waiting(const struct by_controller *controller);
 uint32_t by_controller_table(const struct by_controller *controller);
 uint32_t by_controller_known(const struct by_controller *controller);
 const struct by_controller_counters *by_controller_counters(const struct by_controller *controller);
+
+/* Bytes that an operation moves, as far as it says. */
+uint64_t by_operation_bytes(const struct by_operation *operation);
+/* For people: "allreduce of 1000 f32, sum". Returns `text`. */
+enum { BY_OPERATION_TEXT = 96 };
+const char *by_operation_describe(const struct by_operation *operation, char text[BY_OPERATION_TEXT]);
 
 #endif

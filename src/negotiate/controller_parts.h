@@ -54,6 +54,8 @@ struct by_controller {
   /* The root's. */
   struct by_variant **ready;
   uint32_t n_ready, room_ready;
+  struct by_variant **group; /* that is being put together */
+  uint32_t n_group, room_group;
   uint32_t next_id;
   uint64_t under_way, iteration;
   bool stepped, renew;

@@ -10,13 +10,19 @@
 enum { OFTEN = 3 /* starts after which an operation belongs into the table though no step was told */ };
 
 static uint64_t bytes_of(const struct by_variant *variant) {
-  return variant->operation.count * banyan_dtype_size((enum banyan_dtype)variant->operation.dtype);
+  return by_operation_bytes(&variant->operation);
+}
+
+/* Many small groups under way would leave nothing to be fused. */
+static uint64_t charge_of(const struct by_controller *c, uint64_t bytes) {
+  uint64_t least = c->config.window / 4;
+  return bytes > least ? bytes : least;
 }
 
 static bool fuses(const struct by_variant *a, const struct by_variant *b) {
   const struct by_operation *x = &a->operation, *y = &b->operation;
   return x->collective == BANYAN_ALLREDUCE && y->collective == BANYAN_ALLREDUCE && x->dtype == y->dtype &&
-         x->op == y->op && x->rest == y->rest;
+         x->op == y->op;
 }
 
 /* Whether a starts before b; they are in the order in which they were complete. */
@@ -36,13 +42,34 @@ static struct by_variant *next_ready(const struct by_controller *c, const struct
   return best;
 }
 
-static void pick(struct by_controller *c, struct by_variant *variant, struct by_pile *group) {
+static bool make_room_in_group(struct by_controller *c) {
+  if (c->n_group < c->room_group) return true;
+  uint32_t room = 2 * c->room_group + 16;
+  struct by_variant **group = realloc(c->group, room * sizeof(struct by_variant *));
+  if (!group) return false;
+  c->group = group;
+  c->room_group = room;
+  return true;
+}
+
+/* Into the group, at its place. */
+static void pick(struct by_controller *c, struct by_variant *variant) {
+  if (!make_room_in_group(c)) {
+    c->failed = true;
+    return;
+  }
+  uint32_t at = c->n_group++;
+  for (; at && c->config.before && c->config.before(variant->cookie, c->group[at - 1]->cookie); at--)
+    c->group[at] = c->group[at - 1];
+  c->group[at] = variant;
+  variant->picked = true;
+}
+
+static void tell_started(struct by_controller *c, struct by_variant *variant) {
   if (variant->bit == BY_NO_NUMBER && variant->id == BY_NO_NUMBER &&
       !by_operations_number(&c->operations, variant, c->next_id++))
     c->failed = true;
-  by_pile_started(group, variant->bit, variant->id, variant->named->name, &variant->operation);
-  variant->picked = true;
-  c->under_way += bytes_of(variant);
+  by_pile_started(&c->told, variant->bit, variant->id, variant->named->name, &variant->operation);
 }
 
 static void forget_picked(struct by_controller *c) {
@@ -59,26 +86,34 @@ static void forget_picked(struct by_controller *c) {
 /* c->told is free at the root. */
 static void release_group(struct by_controller *c, struct by_variant *first) {
   uint64_t bytes = bytes_of(first), fuse = c->config.fuse;
-  by_pile_clear(&c->told);
-  pick(c, first, &c->told);
-  while (bytes < fuse) {
+  c->n_group = 0;
+  pick(c, first);
+  while (bytes < fuse && !c->failed) {
     struct by_variant *next = next_ready(c, first, fuse - bytes);
     if (!next) break;
-    pick(c, next, &c->told);
+    pick(c, next);
     bytes += bytes_of(next);
   }
+  by_pile_clear(&c->told);
+  for (uint32_t i = 0; i < c->n_group; i++) tell_started(c, c->group[i]);
   by_pile_group(&c->down.groups, &c->told);
+  c->under_way += charge_of(c, bytes);
 }
 
 void by_controller_release(struct by_controller *c) {
   bool any = false;
-  while (c->n_ready && (!c->config.window || c->under_way < c->config.window)) {
+  while (c->n_ready && !c->failed && (!c->config.window || c->under_way < c->config.window)) {
     struct by_variant *first = next_ready(c, NULL, 0);
     if (!first) break;
     release_group(c, first);
     any = true;
   }
   if (any) forget_picked(c);
+}
+
+void by_controller_ended(struct by_controller *c, uint64_t bytes) {
+  uint64_t charge = charge_of(c, bytes);
+  c->under_way -= charge < c->under_way ? charge : c->under_way;
 }
 
 /* --- the table --- */

@@ -1,7 +1,10 @@
 #include "operations.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <banyan/collectives.h>
 
 void by_operations_init(struct by_operations *operations, uint32_t children) {
   *operations = (struct by_operations){.have_words = (children + 63) / 64};
@@ -10,6 +13,34 @@ void by_operations_init(struct by_operations *operations, uint32_t children) {
 bool by_operation_equal(const struct by_operation *a, const struct by_operation *b) {
   return a->collective == b->collective && a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
          a->count == b->count && a->rest == b->rest;
+}
+
+uint64_t by_operation_bytes(const struct by_operation *operation) {
+  size_t each = banyan_dtype_size((enum banyan_dtype)operation->dtype);
+  return operation->collective & BY_OPERATION_GROUP ? operation->count : operation->count * each;
+}
+
+static bool is_rooted(enum banyan_collective c) {
+  return c == BANYAN_REDUCE || c == BANYAN_BROADCAST || c == BANYAN_GATHER || c == BANYAN_SCATTER;
+}
+
+const char *by_operation_describe(const struct by_operation *o, char text[BY_OPERATION_TEXT]) {
+  enum banyan_collective c = (enum banyan_collective)(o->collective & ~BY_OPERATION_SPARSE);
+  const char *name = banyan_collective_name(c), *dtype = banyan_dtype_name((enum banyan_dtype)o->dtype);
+  bool adds = c == BANYAN_ALLREDUCE || c == BANYAN_REDUCE || c == BANYAN_REDUCE_SCATTER;
+  unsigned long long count = o->count;
+  char op[16] = "", root[24] = "";
+  if (adds) snprintf(op, sizeof op, ", %s", banyan_op_name((enum banyan_op)o->op));
+  if (is_rooted(c)) snprintf(root, sizeof root, ", root %u", o->root);
+  if (o->collective & BY_OPERATION_GROUP)
+    snprintf(text, BY_OPERATION_TEXT, "%u calls of %llu bytes", o->root, count);
+  else if (o->collective & BY_OPERATION_SPARSE)
+    snprintf(text, BY_OPERATION_TEXT, "sparse %s of a table of %llu x %u %s%s", name, count, o->root, dtype, op);
+  else if (c == BANYAN_BARRIER)
+    snprintf(text, BY_OPERATION_TEXT, "%s", name);
+  else
+    snprintf(text, BY_OPERATION_TEXT, "%s of %llu %s%s%s%s", name, count, dtype, op, root, o->rest ? " in parts" : "");
+  return text;
 }
 
 static void drop_variant(struct by_operations *operations, struct by_variant *variant) {

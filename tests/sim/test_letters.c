@@ -53,7 +53,7 @@ static bool visit(void *visitor, struct node *node) {
   }
   while ((letter = by_engine_read(node->engine))) {
     check_letter(post, node->rank, letter);
-    by_letter_free(letter);
+    by_letter_free(node->engine, letter);
     moved = true;
   }
   return moved;
@@ -133,7 +133,7 @@ static void test_letters_overtake(void **state) {
   }
   assert_non_null(letter);
   assert_string_equal(letter->data, "after");
-  by_letter_free(letter);
+  by_letter_free(second->engine, letter);
   by_call_release(started);
   free_post(post);
 }

@@ -1,0 +1,152 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "sparse_exchange.h"
+#include "submitter.h"
+
+enum { MOST_CALLS = 65536 };
+
+/* ---- the inner communicator */
+
+/* With the plan that the outer one has now. */
+static enum banyan_status copy_plan(const struct by_submitter *owner) {
+  const struct by_plan *plan = by_domain_plan(owner->comm->domain);
+  struct by_plan *copy = NULL;
+  if (plan->n_vertices == plan->n_ranks)
+    BY_TRY(by_plan_among_ranks(plan, &copy));
+  else
+    BY_TRY(by_plan_without_switches(plan, &copy));
+  return by_plans_set(owner->context, owner->inner->domain, owner->inner->size, owner->inner->processes, copy);
+}
+
+static enum banyan_status need_inner(struct by_submitter *owner) {
+  const struct banyan_comm *comm = owner->comm;
+  if (owner->inner) return BANYAN_OK;
+  BY_TRY(by_comm_make(owner->context, owner->id, comm->rank, comm->size, comm->processes, &owner->inner));
+  owner->inner->hidden = true;
+  enum banyan_status status = copy_plan(owner);
+  if (status == BANYAN_OK) return status;
+  by_comm_end(owner->inner);
+  owner->inner = NULL;
+  return status;
+}
+
+enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const char *text) {
+  struct by_plan *plan = NULL;
+  const struct by_submitter *owner = comm->submitter;
+  if (!owner || !owner->inner) return BANYAN_OK;
+  if (owner->open)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "operation \"%s\" has been submitted and has not ended: wait for it before the plan is set",
+                   owner->open->name);
+  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
+  return by_plans_set(comm->context, owner->inner->domain, comm->size, comm->processes, plan);
+}
+
+/* ---- submitting */
+
+/* A program that was built against an earlier version knows fewer members. */
+static enum banyan_status copy_submission(const struct banyan_submission *from, struct banyan_submission *to) {
+  size_t bytes = from->size_of_struct ? from->size_of_struct : sizeof *to;
+  if (bytes > sizeof *to)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "struct banyan_submission has %zu bytes, this library knows %zu: the program was built for a later "
+                   "one",
+                   bytes, sizeof *to);
+  *to = (struct banyan_submission){0};
+  memcpy(to, from, bytes);
+  size_t n = to->n_calls + to->n_sparse;
+  if (n == 0 || to->n_calls > MOST_CALLS || to->n_sparse > MOST_CALLS || (to->n_calls && !to->calls) ||
+      (to->n_sparse && !to->sparse))
+    return by_fail(BANYAN_ERR_ARGUMENT, "an operation has 1 to %d calls; %zu and %zu sparse ones are given", MOST_CALLS,
+                   to->n_calls, to->n_sparse);
+  return BANYAN_OK;
+}
+
+static enum banyan_status begin(struct banyan_comm *comm, const char *name, const struct banyan_submission *what,
+                                struct by_submitted **out) {
+  struct by_submitter *owner;
+  BY_TRY(by_submitter_need(comm, &owner));
+  BY_TRY(need_inner(owner));
+  *out = by_submitted_take(owner);
+  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an operation");
+  return by_submitted_fill(*out, name, what, comm->deadline);
+}
+
+/* What can be merged is merged now, without the lock, since all ranks wait for the last one. */
+static void prepare(struct by_submitted *s, const struct banyan_submission *what) {
+  if (!what->n_sparse) return;
+  by_context_unlock(s->request.context);
+  for (size_t i = 0; i < what->n_sparse; i++) by_sparse_prepare(s->exchanges[i], &what->sparse[i]);
+  by_context_lock(s->request.context);
+}
+
+static enum banyan_status offer(struct by_submitted *s, const char *name, int priority) {
+  struct by_context *context = s->request.context;
+  enum banyan_status status = by_engine_status(context->engine);
+  if (status != BANYAN_OK) return by_fail(status, "%s", by_engine_error(context->engine));
+  BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, priority, s, by_clock_now(&by_clock_system)));
+  struct by_traced traced = {.name = s->name,
+                             .bytes = by_operation_bytes(&s->operation),
+                             .domain = s->owner->id,
+                             .collective = s->operation.collective};
+  s->trace = by_trace_begin(&context->tracer, &traced, BY_TRACE_SUBMITTED);
+  by_submitted_open(s);
+  by_context_kick(context);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_submit(struct banyan_comm *comm, const char *name, const struct banyan_submission *submission,
+                                 struct banyan_request **out) {
+  struct banyan_submission what;
+  struct by_submitted *s = NULL;
+  if (!comm || !name || !submission || !out)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "the communicator, the name, the operation or the place for the request is NULL");
+  BY_TRY(copy_submission(submission, &what));
+  by_context_lock(comm->context);
+  enum banyan_status status = begin(comm, name, &what, &s);
+  if (status == BANYAN_OK) {
+    prepare(s, &what);
+    status = offer(s, name, what.priority);
+  }
+  if (status == BANYAN_OK)
+    *out = &s->request;
+  else if (s)
+    by_submitted_release(s);
+  by_context_unlock(comm->context);
+  return status;
+}
+
+enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
+  struct by_submitter *owner;
+  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  by_context_lock(comm->context);
+  enum banyan_status status = by_submitter_need(comm, &owner);
+  if (status == BANYAN_OK) {
+    by_controller_step(owner->controller, i);
+    owner->dirty = true;
+    by_context_kick(comm->context);
+  }
+  by_context_unlock(comm->context);
+  return status;
+}
+
+void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negotiation *out) {
+  *out = (struct banyan_negotiation){0};
+  if (!comm) return;
+  by_context_lock(comm->context);
+  const struct by_submitter *owner = comm->submitter;
+  if (owner) {
+    const struct by_controller_counters *c = by_controller_counters(owner->controller);
+    *out = owner->counts;
+    out->submitted = c->by_name + c->by_bit;
+    out->by_bit = c->by_bit;
+    out->refused = c->refused;
+    out->letters = c->letters_up + c->letters_down;
+    out->taken = c->taken;
+    out->bytes = c->bytes;
+    out->malformed = c->malformed;
+  }
+  by_context_unlock(comm->context);
+}

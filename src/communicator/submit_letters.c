@@ -1,0 +1,287 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "log.h"
+#include "sparse_exchange.h"
+#include "submitter.h"
+
+/* Splits are counted from 1, so no part of the communicator has this number, and its sparse calls have the first. */
+enum { OF_NO_SPLIT = 0, SECOND = 2, MOST_KEPT = 4096 };
+
+static uint32_t number_of(const struct banyan_comm *comm) {
+  return by_comm_number(by_domain_id(comm->domain), OF_NO_SPLIT, SECOND);
+}
+
+void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, const char *what) {
+  struct by_context *context = owner->context;
+  char text[BY_REPORT_TEXT];
+  snprintf(text, sizeof text, "%s: %s: %s", by_context_name(context, context->rank), what, banyan_error_text());
+  by_engine_fail(context->engine, status, context->rank, text);
+}
+
+/* ---- what controllers ask for */
+
+static void on_send(void *argument, uint32_t to, const void *letter, size_t bytes) {
+  struct by_submitter *owner = argument;
+  uint32_t process = owner->comm->processes[to];
+  enum banyan_status status = by_engine_write(owner->context->engine, process, owner->id, letter, bytes);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
+}
+
+static void on_start(void *argument, void *const *cookies, uint32_t n) {
+  by_submit_start(argument, cookies, n);
+}
+
+static void on_refused(void *argument, void *cookie, const struct by_refusal *refusal) {
+  const struct by_submitter *owner = argument;
+  char text[BY_REPORT_TEXT];
+  by_report_refusal(owner->comm, refusal, text);
+  by_submitted_end(cookie, BANYAN_ERR_MISMATCH, text);
+}
+
+static void on_stalled(void *argument, const struct by_stall *stall) {
+  const struct by_submitter *owner = argument;
+  char text[BY_REPORT_TEXT];
+  by_report_stall(owner->comm, stall, text);
+  by_warn("negotiate", "%s", text);
+}
+
+/* Neighbours in this rank's memory shall be neighbours in a call. */
+static bool comes_before(const void *a, const void *b) {
+  const struct by_submitted *x = a, *y = b;
+  return (uintptr_t)x->calls[0].recv < (uintptr_t)y->calls[0].recv;
+}
+
+/* ---- making one */
+
+static enum banyan_status note_neighbours(struct by_submitter *owner, const struct by_control_place *place) {
+  owner->neighbours = calloc((size_t)place->n_up + 1, sizeof *owner->neighbours);
+  if (!owner->neighbours) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
+  for (uint32_t i = 0; i < place->n_up; i++) owner->neighbours[owner->n_neighbours++].rank = place->up_children[i];
+  if (!owner->root) owner->neighbours[owner->n_neighbours++].rank = place->down;
+  for (uint32_t i = 0; i < owner->n_neighbours; i++) {
+    owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
+    by_engine_expect_letters(owner->context->engine, owner->neighbours[i].process);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status make_controller(struct by_submitter *owner, const struct by_control_place *place) {
+  const struct by_settings *settings = &owner->context->settings;
+  struct by_controller_config config = {.rank = owner->comm->rank,
+                                        .ranks = owner->comm->size,
+                                        .up_parent = place->up,
+                                        .down_parent = place->down,
+                                        .n_up_children = place->n_up,
+                                        .n_down_children = place->n_down,
+                                        .up_children = place->up_children,
+                                        .down_children = place->down_children,
+                                        .fuse = settings->fusion,
+                                        .window = 4 * settings->fusion,
+                                        .patience = by_clock_from_seconds(settings->stall),
+                                        .send = on_send,
+                                        .start = on_start,
+                                        .before = comes_before,
+                                        .refused = on_refused,
+                                        .stalled = on_stalled,
+                                        .context = owner};
+  return by_controller_create(&config, &owner->controller);
+}
+
+enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out) {
+  struct by_control_place place;
+  *out = comm->submitter;
+  if (*out) return BANYAN_OK;
+  struct by_submitter *owner = calloc(1, sizeof *owner);
+  if (!owner) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for submitting operations");
+  *owner = (struct by_submitter){.comm = comm, .context = comm->context, .id = number_of(comm), .deadline = UINT64_MAX};
+  enum banyan_status status = by_control_place_find(comm, &place);
+  owner->root = status == BANYAN_OK && place.up == comm->rank;
+  if (status == BANYAN_OK) status = note_neighbours(owner, &place);
+  if (status == BANYAN_OK) status = make_controller(owner, &place);
+  by_control_place_fini(&place);
+  if (status != BANYAN_OK) {
+    by_submitter_free(owner);
+    return status;
+  }
+  comm->submitter = owner;
+  comm->context->submitters++;
+  *out = owner;
+  if (comm->size > 1) comm->context->listens = true;
+  return BANYAN_OK;
+}
+
+void by_comm_forget_submitter(struct banyan_comm *comm) {
+  struct by_submitter *owner = comm->submitter;
+  char text[BY_OPERATION_NAME + 128];
+  if (!owner) return;
+  if (owner->inner) by_comm_end(owner->inner);
+  by_submit_collect(owner);
+  while (owner->open) {
+    snprintf(text, sizeof text, "the communicator was destroyed while operation \"%s\" waited for other ranks",
+             owner->open->name);
+    by_submitted_end(owner->open, BANYAN_ERR_CLOSED, text);
+  }
+  by_fuse_buffers_free(owner);
+  comm->submitter = NULL;
+  owner->context->submitters--;
+  owner->comm = owner->inner = NULL;
+  if (!owner->taken) by_submitter_free(owner);
+}
+
+/* ---- letters */
+
+static uint32_t sender_of(const struct by_submitter *owner, uint32_t process) {
+  for (uint32_t i = 0; i < owner->n_neighbours; i++)
+    if (owner->neighbours[i].process == process) return owner->neighbours[i].rank;
+  return UINT32_MAX;
+}
+
+static void take_letter(struct by_submitter *owner, const struct by_letter *letter) {
+  uint32_t from = sender_of(owner, letter->process);
+  enum banyan_status status = by_controller_take(owner->controller, from, letter->data, letter->bytes);
+  owner->dirty = true;
+  if (status == BANYAN_ERR_PROTOCOL)
+    by_warn("negotiate", "a letter from %s was refused: %s", by_context_name(owner->context, letter->process),
+            banyan_error_text());
+  else if (status != BANYAN_OK)
+    by_submitter_fail(owner, status, "negotiating");
+}
+
+static struct banyan_comm *find_comm(const struct by_context *context, uint32_t id) {
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+    if (!comm->hidden && number_of(comm) == id) return comm;
+  return NULL;
+}
+
+/* A letter for a communicator that is not made here yet waits for that. */
+static void keep(struct by_context *context, struct by_letter *letter) {
+  struct by_letter **end = &context->letters;
+  while (*end) end = &(*end)->next;
+  if (context->n_letters == MOST_KEPT) {
+    struct by_letter *oldest = context->letters;
+    context->letters = oldest->next;
+    by_letter_free(context->engine, oldest);
+    context->n_letters--;
+  }
+  letter->next = NULL;
+  *end = letter;
+  context->n_letters++;
+}
+
+static void deliver(struct by_context *context, struct by_letter *letter) {
+  struct by_submitter *owner;
+  struct banyan_comm *comm = find_comm(context, letter->domain);
+  if (!comm) {
+    keep(context, letter);
+    return;
+  }
+  enum banyan_status status = by_submitter_need(comm, &owner);
+  if (status == BANYAN_OK)
+    take_letter(owner, letter);
+  else
+    by_engine_fail(context->engine, status, context->rank, banyan_error_text());
+  by_letter_free(context->engine, letter);
+}
+
+void by_context_deliver_kept(struct by_context *context) {
+  struct by_letter *letters = context->letters;
+  context->letters = NULL;
+  context->n_letters = 0;
+  while (letters) {
+    struct by_letter *next = letters->next;
+    deliver(context, letters);
+    letters = next;
+  }
+}
+
+static bool read_letters(struct by_context *context) {
+  bool any = false;
+  for (struct by_letter *letter; (letter = by_engine_read(context->engine)); any = true) deliver(context, letter);
+  return any;
+}
+
+/* ---- going on */
+
+static void flush(struct by_submitter *owner) {
+  owner->dirty = false;
+  enum banyan_status status = by_controller_flush(owner->controller);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
+}
+
+static void end_all(struct by_submitter *owner) {
+  const struct by_engine *engine = owner->context->engine;
+  by_submit_collect(owner);
+  while (owner->open) by_submitted_end(owner->open, by_engine_status(engine), by_engine_error(engine));
+}
+
+static bool advance(struct by_submitter *owner, bool ended) {
+  bool any = false;
+  if (ended) any = by_submit_collect(owner);
+  if (by_engine_status(owner->context->engine) != BANYAN_OK) {
+    any |= owner->open != NULL;
+    end_all(owner);
+    owner->dirty = false;
+  }
+  if (!owner->dirty) return any;
+  flush(owner);
+  return true;
+}
+
+bool by_context_advance_submitted(struct by_context *context) {
+  bool moved = read_letters(context), again = context->submitters > 0;
+  while (again) {
+    uint64_t now = by_engine_ended(context->engine);
+    bool ended = now != context->submit_seen;
+    context->submit_seen = now;
+    again = false;
+    for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+      if (comm->submitter) again |= advance(comm->submitter, ended);
+    again &= by_engine_status(context->engine) == BANYAN_OK;
+    moved |= again;
+  }
+  return moved;
+}
+
+/* ---- time */
+
+static void end_late(struct by_submitter *owner, uint64_t now) {
+  struct by_context *context = owner->context;
+  char text[BY_REPORT_TEXT];
+  owner->deadline = UINT64_MAX;
+  for (struct by_submitted *s = owner->open; s; s = s->next) {
+    if (s->state != BY_SUBMITTED_WAITS) continue;
+    if (s->deadline < owner->deadline) owner->deadline = s->deadline;
+    if (s->deadline > now) continue;
+    snprintf(text, sizeof text, "operation \"%s\" of %s was not submitted by all ranks before its deadline", s->name,
+             by_context_name(context, context->rank));
+    by_engine_fail(context->engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+    return;
+  }
+}
+
+uint64_t by_context_submit_deadline(const struct by_context *context) {
+  uint64_t least = UINT64_MAX;
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+    if (!comm->submitter) continue;
+    uint64_t own = by_controller_deadline(comm->submitter->controller);
+    if (comm->submitter->deadline < own) own = comm->submitter->deadline;
+    if (own < least) least = own;
+  }
+  return least;
+}
+
+void by_context_check_submitted(struct by_context *context) {
+  if (!context->submitters) return;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (by_context_submit_deadline(context) > now) return;
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+    struct by_submitter *owner = comm->submitter;
+    if (!owner) continue;
+    if (by_controller_deadline(owner->controller) <= now) {
+      by_controller_check(owner->controller, now);
+      owner->dirty = true;
+    }
+    if (owner->deadline <= now) end_late(owner, now);
+  }
+}

@@ -1,0 +1,145 @@
+/* The control tree of a communicator: hosts hang on each other, by a topology that is known or else by their numbers,
+ * and on each host's first rank its others. All ranks make the same one without asking each other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_tree.h"
+#include "submitter.h"
+
+/* All ranks' places, by rank of the communicator. */
+struct ways {
+  uint32_t n, hosts;
+  uint32_t *up, *down;
+  uint32_t *host_of; /* of each rank, numbered by first ranks; */
+  uint32_t *first;   /* and of each host its first rank, */
+  uint32_t *sorted;  /* ranks by host, */
+  uint32_t *offset;  /* where each host's begin, */
+  uint32_t *seen;    /* and how many there are so far */
+  uint32_t *known;   /* a host's number in the job -> here, and 1 */
+};
+
+static void ways_fini(struct ways *w) {
+  free(w->up);
+  free(w->down);
+  free(w->host_of);
+  free(w->first);
+  free(w->sorted);
+  free(w->offset);
+  free(w->seen);
+  free(w->known);
+}
+
+static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways *w) {
+  uint32_t n = comm->size;
+  *w = (struct ways){.n = n};
+  w->up = calloc(n, sizeof *w->up);
+  w->down = calloc(n, sizeof *w->down);
+  w->host_of = calloc(n, sizeof *w->host_of);
+  w->first = calloc(n, sizeof *w->first);
+  w->sorted = calloc(n, sizeof *w->sorted);
+  w->offset = calloc((size_t)n + 1, sizeof *w->offset);
+  w->seen = calloc(n, sizeof *w->seen);
+  w->known = calloc(comm->context->n_hosts, sizeof *w->known);
+  if (!w->up || !w->down || !w->host_of || !w->first || !w->sorted || !w->offset || !w->seen || !w->known) {
+    ways_fini(w);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", n);
+  }
+  for (uint32_t r = 0; r < n; r++) {
+    uint32_t *known = &w->known[comm->context->host_of[comm->processes[r]]];
+    if (!*known) {
+      *known = w->hosts + 1;
+      w->first[w->hosts++] = r;
+    }
+    w->host_of[r] = *known - 1;
+    w->offset[*known]++;
+  }
+  for (uint32_t h = 0; h < w->hosts; h++) w->offset[h + 1] += w->offset[h];
+  return BANYAN_OK;
+}
+
+/* The last of `n` hosts is the root; each tells the next, and is told by the one before it. */
+static uint32_t ring_up(uint32_t h, uint32_t n) {
+  return h + 1 < n ? h + 1 : h;
+}
+
+static uint32_t ring_down(uint32_t h, uint32_t n) {
+  return h + 1 == n ? h : h ? h - 1 : n - 1;
+}
+
+static uint32_t above(uint32_t i, uint32_t fan_out) {
+  return i ? (i - 1) / fan_out : 0;
+}
+
+static void hang_hosts(const struct banyan_comm *comm, const struct by_control_choice *choice, struct ways *w) {
+  const struct by_context *context = comm->context;
+  struct by_control_costs costs = by_control_costs_usual();
+  uint32_t fan_out = choice->fan_out ? choice->fan_out : by_control_fan_out(w->hosts, &costs);
+  bool planned = context->control_up && choice->kind == BY_CONTROL_AUTO && comm->size == context->size;
+  for (uint32_t h = 0; h < w->hosts; h++) {
+    uint32_t up = above(h, fan_out), down = up, r = w->first[h];
+    if (choice->kind == BY_CONTROL_RING) {
+      up = ring_up(h, w->hosts);
+      down = ring_down(h, w->hosts);
+    } else if (planned) { /* by numbers of the job's hosts */
+      uint32_t own = context->host_of[comm->processes[r]];
+      up = w->known[context->control_up[own]] - 1;
+      down = w->known[context->control_down[own]] - 1;
+    }
+    w->up[r] = w->first[up];
+    w->down[r] = w->first[down];
+  }
+}
+
+/* The others of each host, by their numbers there. */
+static void hang_ranks(const struct by_control_choice *choice, struct ways *w) {
+  struct by_control_costs costs = by_control_costs_usual();
+  uint32_t fan_out = choice->fan_out ? choice->fan_out : by_control_fan_out(w->n, &costs);
+  for (uint32_t r = 0; r < w->n; r++) {
+    uint32_t host = w->host_of[r], nth = w->seen[host]++;
+    uint32_t *own = w->sorted + w->offset[host];
+    own[nth] = r;
+    if (nth) w->up[r] = w->down[r] = own[above(nth, fan_out)];
+  }
+}
+
+static enum banyan_status make_ways(const struct banyan_comm *comm, struct ways *w) {
+  struct by_control_choice choice;
+  BY_TRY(by_control_choice_parse(comm->context->settings.control, &choice));
+  if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
+  hang_hosts(comm, &choice, w);
+  hang_ranks(&choice, w);
+  return BANYAN_OK;
+}
+
+static uint32_t *children_of(const uint32_t *parent, uint32_t n, uint32_t rank, uint32_t *count) {
+  for (uint32_t r = 0; r < n; r++) *count += r != rank && parent[r] == rank;
+  uint32_t *children = calloc((size_t)*count + 1, sizeof *children), k = 0;
+  for (uint32_t r = 0; r < n && children; r++)
+    if (r != rank && parent[r] == rank) children[k++] = r;
+  return children;
+}
+
+enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct by_control_place *out) {
+  struct ways w;
+  *out = (struct by_control_place){0};
+  BY_TRY(ways_init(comm, &w));
+  enum banyan_status status = make_ways(comm, &w);
+  if (status != BANYAN_OK) {
+    ways_fini(&w);
+    return status;
+  }
+  out->up = w.up[comm->rank];
+  out->down = w.down[comm->rank];
+  out->up_children = children_of(w.up, w.n, comm->rank, &out->n_up);
+  out->down_children = children_of(w.down, w.n, comm->rank, &out->n_down);
+  ways_fini(&w);
+  if (out->up_children && out->down_children) return BANYAN_OK;
+  by_control_place_fini(out);
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", comm->size);
+}
+
+void by_control_place_fini(struct by_control_place *place) {
+  free(place->up_children);
+  free(place->down_children);
+  *place = (struct by_control_place){0};
+}
