@@ -4,11 +4,20 @@
 
 #include "level.h"
 
+/* -126 to 127 */
+static float power_of_two(int power) {
+  union {
+    uint32_t bits;
+    float number;
+  } f = {.bits = (uint32_t)(power + 127) << 23};
+  return f.number;
+}
+
 /* 2^power as two factors that are normal float32s; |power| <= 252. The first carries all of a negative power, so that
  * only numbers which vanish anyway are rounded twice. */
 static struct by_kernel_factors factors_of(int power) {
   int a = power < -126 ? -126 : power > 127 ? 127 : power;
-  return (struct by_kernel_factors){.a = __builtin_ldexpf(1, a), .b = __builtin_ldexpf(1, power - a)};
+  return (struct by_kernel_factors){.a = power_of_two(a), .b = power_of_two(power - a)};
 }
 
 static int power_of(unsigned exponent, unsigned bits) {

@@ -43,7 +43,7 @@ static void write_control(struct control *control, const struct by_outgoing *out
                               .tos_head = {CMSG_LEN(sizeof control->tos), SOL_IP, IP_TOS},
                               .tos = outgoing->way.tos,
                               .segment_head = {CMSG_LEN(sizeof control->segment), SOL_UDP, UDP_SEGMENT},
-                              .segment = (uint16_t)outgoing->pieces[0].iov_len};
+                              .segment = outgoing->size};
 }
 
 static void address(struct msghdr *head, struct letter *letter, const struct by_outgoing *outgoing) {
@@ -52,16 +52,36 @@ static void address(struct msghdr *head, struct letter *letter, const struct by_
   write_control(&letter->control, outgoing);
   *head = (struct msghdr){.msg_name = &letter->to,
                           .msg_namelen = sizeof letter->to,
-                          .msg_iov = (struct iovec *)outgoing->pieces,
+                          .msg_iov = (struct iovec *)(outgoing->ranges ? outgoing->ranges : &outgoing->own),
                           .msg_iovlen = outgoing->n,
                           .msg_control = &letter->control,
                           .msg_controllen =
-                              outgoing->n > 1 ? sizeof letter->control : offsetof(struct control, segment_head)};
+                              outgoing->pieces > 1 ? sizeof letter->control : offsetof(struct control, segment_head)};
+}
+
+/* The piece at `*at` in range `*range`, by itself; false: there is none. Moves on to the next. */
+static bool next_piece(const struct by_outgoing *outgoing, unsigned *range, size_t *at, struct by_outgoing *one) {
+  const struct iovec *ranges = outgoing->ranges ? outgoing->ranges : &outgoing->own;
+  if (*range == outgoing->n) return false;
+  size_t left = ranges[*range].iov_len - *at, bytes = left < outgoing->size ? left : outgoing->size;
+  *one = (struct by_outgoing){.way = outgoing->way,
+                              .own = {(char *)ranges[*range].iov_base + *at, bytes},
+                              .n = 1,
+                              .size = (uint16_t)bytes,
+                              .pieces = 1};
+  *at += bytes;
+  if (left == bytes) {
+    *at = 0;
+    ++*range;
+  }
+  return true;
 }
 
 static void send_singly(struct by_mailer *mailer, const struct by_outgoing *outgoing) {
-  for (unsigned i = 0; i < outgoing->n; i++) {
-    struct by_outgoing one = {.way = outgoing->way, .pieces = &outgoing->pieces[i], .n = 1};
+  struct by_outgoing one;
+  unsigned range = 0;
+  size_t at = 0;
+  while (next_piece(outgoing, &range, &at, &one)) {
     struct letter letter;
     struct msghdr head;
     address(&head, &letter, &one);
@@ -73,8 +93,8 @@ static void send_singly(struct by_mailer *mailer, const struct by_outgoing *outg
  * or transforms packets. If each can go by itself, as it may be cut then, all do from now on. */
 static void give_up(struct by_mailer *mailer, const struct by_outgoing *outgoing, int reason) {
   uint64_t before = mailer->sent;
-  if (outgoing->n == 1 || (reason != EINVAL && reason != EIO && reason != EOPNOTSUPP && reason != EMSGSIZE)) {
-    mailer->unsent += outgoing->n;
+  if (outgoing->pieces == 1 || (reason != EINVAL && reason != EIO && reason != EOPNOTSUPP && reason != EMSGSIZE)) {
+    mailer->unsent += outgoing->pieces;
     return;
   }
   send_singly(mailer, outgoing);
@@ -90,7 +110,7 @@ static bool keep_rest(struct by_mailer *mailer, unsigned at, unsigned n) {
     memmove(mailer->waiting, mailer->waiting + at, mailer->length * sizeof *mailer->waiting);
     return false;
   }
-  for (; at < n; at++) mailer->unsent += mailer->waiting[at].n;
+  for (; at < n; at++) mailer->unsent += mailer->waiting[at].pieces;
   return true;
 }
 
@@ -103,7 +123,7 @@ bool by_mailer_flush(struct by_mailer *mailer) {
   unsigned at = 0;
   while (at < n) {
     int gone = sendmmsg(mailer->fd, messages + at, n - at, MSG_DONTWAIT);
-    for (int i = 0; i < gone; i++) mailer->sent += mailer->waiting[at++].n;
+    for (int i = 0; i < gone; i++) mailer->sent += mailer->waiting[at++].pieces;
     if (gone > 0) continue;
     if (errno == EAGAIN) return keep_rest(mailer, at, n);
     give_up(mailer, &mailer->waiting[at++], errno);
@@ -111,16 +131,27 @@ bool by_mailer_flush(struct by_mailer *mailer) {
   return true;
 }
 
+void by_mailer_drop(struct by_mailer *mailer) {
+  for (unsigned i = 0; i < mailer->length; i++) mailer->unsent += mailer->waiting[i].pieces;
+  mailer->length = 0;
+}
+
 static void add(struct by_mailer *mailer, const struct by_outgoing *outgoing) {
   if (mailer->length == BY_MAILER_LENGTH && !by_mailer_flush(mailer) && mailer->length == BY_MAILER_LENGTH)
-    mailer->unsent += outgoing->n;
+    mailer->unsent += outgoing->pieces;
   else
     mailer->waiting[mailer->length++] = *outgoing;
 }
 
-void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_way *way, const struct iovec *pieces,
-                   unsigned n) {
-  unsigned step = mailer->single ? 1 : n;
-  for (unsigned i = 0; i < n; i += step)
-    add(mailer, &(struct by_outgoing){.way = *way, .pieces = pieces + i, .n = (uint16_t)step});
+void by_mailer_add(struct by_mailer *mailer, const struct by_datagram_way *way, const struct iovec *ranges, unsigned n,
+                   uint32_t size) {
+  struct by_outgoing one, all = {.way = *way, .ranges = ranges, .n = (uint16_t)n, .size = (uint16_t)size};
+  for (unsigned i = 0; i < n; i++) all.pieces += (uint16_t)((ranges[i].iov_len + size - 1) / size);
+  if (!mailer->single) {
+    add(mailer, &all);
+    return;
+  }
+  unsigned range = 0;
+  size_t at = 0;
+  while (next_piece(&all, &range, &at, &one)) add(mailer, &one);
 }

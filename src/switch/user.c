@@ -11,7 +11,7 @@
 #include "user_hold.h"
 #include "user_socket.h"
 
-enum { PASSING = BY_FRAGMENT_PORTS, MAILERS, PIECES = BY_DATAGRAMS * BY_DATAGRAM_SEGMENTS };
+enum { PASSING = BY_FRAGMENT_PORTS, MAILERS, RANGES = BY_DATAGRAMS * BY_DATAGRAM_SEGMENTS };
 
 struct port {
   struct by_user *user;
@@ -24,12 +24,12 @@ struct group {
   struct by_switch_target targets[BY_USER_MEMBERS];
 };
 
-/* Fragments that follow each other and go the same way. Their pieces are the last that are taken. */
+/* Fragments that follow each other and go the same way. Their ranges are the last that are taken. */
 struct run {
   struct by_verdict verdict;
   uint16_t group;
   struct by_datagram_way way;
-  unsigned n;
+  unsigned n, n_ranges;
   uint32_t size, bytes; /* of all but the last; of all */
 };
 
@@ -45,8 +45,8 @@ struct by_user {
   uint64_t events[BY_EVENTS];
   struct by_user_traffic traffic;
   struct run run;
-  unsigned taken; /* pieces */
-  struct iovec pieces[PIECES];
+  unsigned taken; /* ranges */
+  struct iovec ranges[RANGES];
   struct by_mailbox mailbox;
 };
 
@@ -58,7 +58,7 @@ static void flush(struct by_user *user) {
 static void send_run_to(struct by_user *user, uint32_t port, const struct by_datagram_way *way) {
   const struct run *run = &user->run;
   if (user->mailers[port].fd >= 0)
-    by_mailer_add(&user->mailers[port], way, &user->pieces[user->taken - run->n], run->n);
+    by_mailer_add(&user->mailers[port], way, &user->ranges[user->taken - run->n_ranges], run->n_ranges, run->size);
   else
     user->traffic.unsent += run->n;
 }
@@ -96,7 +96,7 @@ static bool continues(const struct run *run, const struct run *next, uint32_t by
 
 /* A fragment is to go on. It stays where it was received until that memory is needed again. */
 static void send_on(struct by_user *user, const struct run *next, struct by_fragment *packet, uint32_t bytes) {
-  if (user->taken == PIECES) {
+  if (user->taken == RANGES) {
     end_run(user);
     flush(user);
     user->taken = 0;
@@ -106,9 +106,12 @@ static void send_on(struct by_user *user, const struct run *next, struct by_frag
     user->run = *next;
     user->run.size = bytes;
   }
-  user->pieces[user->taken++] = (struct iovec){packet, bytes};
-  user->run.bytes += bytes;
-  user->run.n++;
+  struct run *run = &user->run;
+  unsigned before = run->n_ranges;
+  run->n_ranges = by_ranges_append(&user->ranges[user->taken - before], before, packet, bytes);
+  user->taken += run->n_ranges - before;
+  run->bytes += bytes;
+  run->n++;
 }
 
 static void take_fragment(struct by_user *user, uint32_t from, const struct by_datagram_way *way,

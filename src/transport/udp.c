@@ -21,8 +21,9 @@ enum {
 
 /* Fragments for one peer, of one size but for the last. */
 struct run {
-  struct iovec pieces[BY_DATAGRAM_SEGMENTS];
-  uint32_t n, size, bytes;
+  struct iovec ranges[BY_DATAGRAM_SEGMENTS];
+  uint32_t n_ranges, n, size, bytes;
+  uint32_t copied; /* bytes of `memory` */
   _Alignas(64) unsigned char memory[BY_DATAGRAM_MOST / 64 * 64];
 };
 
@@ -44,8 +45,8 @@ struct by_udp {
   uint32_t n_receivers, last; /* who had the last packet */
   struct receiver receivers[BY_UDP_JOBS];
   uint32_t n_collecting;
-  struct by_udp_peer *collecting[RUNS];
-  uint32_t n_free, n_waiting; /* runs; those that wait are the mailer's */
+  struct by_udp_peer *collecting[RUNS]; /* in the order in which their runs were begun */
+  uint32_t n_free, n_waiting;           /* runs; those that wait are the mailer's */
   struct run *free[RUNS], *waiting[RUNS];
   struct by_udp_counters counters;
   struct by_mailer mailer;
@@ -134,25 +135,38 @@ enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_addres
 }
 
 /* Its run is complete, and the mailer's. */
+static void pass_on(struct by_udp_peer *peer) {
+  struct by_udp *udp = peer->udp;
+  const struct run *run = peer->run;
+  udp->waiting[udp->n_waiting++] = peer->run;
+  peer->run = NULL;
+  by_mailer_add(&udp->mailer, &peer->way, run->ranges, run->n_ranges, run->size);
+}
+
 static void end_run(struct by_udp_peer *peer) {
   struct by_udp *udp = peer->udp;
-  struct by_udp_peer *last = udp->collecting[--udp->n_collecting];
-  udp->collecting[peer->at] = last;
-  last->at = peer->at;
-  udp->waiting[udp->n_waiting++] = peer->run;
-  by_mailer_add(&udp->mailer, &peer->way, peer->run->pieces, peer->run->n);
-  peer->run = NULL;
+  udp->n_collecting--;
+  for (uint32_t i = peer->at; i < udp->n_collecting; i++) {
+    udp->collecting[i] = udp->collecting[i + 1];
+    udp->collecting[i]->at = i;
+  }
+  pass_on(peer);
+}
+
+static void free_runs(struct by_udp *udp) {
+  while (udp->n_waiting) udp->free[udp->n_free++] = udp->waiting[--udp->n_waiting];
 }
 
 static bool post(struct by_udp *udp) {
   if (!by_mailer_flush(&udp->mailer)) return false;
-  while (udp->n_waiting) udp->free[udp->n_free++] = udp->waiting[--udp->n_waiting];
+  free_runs(udp);
   return true;
 }
 
 bool by_udp_flush(struct by_udp *udp) {
   if (!udp->n_collecting && !udp->n_waiting) return true;
-  while (udp->n_collecting) end_run(udp->collecting[udp->n_collecting - 1]);
+  for (uint32_t i = 0; i < udp->n_collecting; i++) pass_on(udp->collecting[i]);
+  udp->n_collecting = 0;
   return post(udp);
 }
 
@@ -161,7 +175,7 @@ static bool begin_run(struct by_udp_peer *peer, uint32_t size) {
   if (!udp->n_free) (void)by_udp_flush(udp);
   if (!udp->n_free) return false;
   peer->run = udp->free[--udp->n_free];
-  peer->run->n = peer->run->bytes = 0;
+  peer->run->n_ranges = peer->run->n = peer->run->bytes = peer->run->copied = 0;
   peer->run->size = size;
   peer->at = udp->n_collecting;
   udp->collecting[udp->n_collecting++] = peer;
@@ -173,25 +187,44 @@ static bool continues(const struct run *run, uint32_t bytes) {
          run->n < BY_DATAGRAM_SEGMENTS;
 }
 
-void by_udp_send(struct by_udp_peer *peer, const struct by_fragment *packet) {
-  struct by_udp *udp = peer->udp;
-  uint32_t bytes = by_fragment_bytes(packet);
+/* The run that takes so many bytes next; NULL: there is no room. */
+static struct run *run_for(struct by_udp_peer *peer, uint32_t bytes) {
   if (peer->run && !continues(peer->run, bytes)) end_run(peer);
-  if (!peer->run && !begin_run(peer, bytes)) {
-    udp->counters.unsent++;
-    return;
-  }
+  if (peer->run || begin_run(peer, bytes)) return peer->run;
+  peer->udp->counters.unsent++;
+  return NULL;
+}
+
+static void append(struct by_udp_peer *peer, void *packet, uint32_t bytes) {
   struct run *run = peer->run;
-  run->pieces[run->n++] = (struct iovec){memcpy(run->memory + run->bytes, packet, bytes), bytes};
+  run->n_ranges = by_ranges_append(run->ranges, run->n_ranges, packet, bytes);
+  run->n++;
   run->bytes += bytes;
   if (continues(run, run->size)) return;
   end_run(peer); /* at once: who takes it can begin, and its memory is still in the cache when it is used again */
-  (void)post(udp);
+  (void)post(peer->udp);
+}
+
+void by_udp_send(struct by_udp_peer *peer, const struct by_fragment *packet) {
+  uint32_t bytes = by_fragment_bytes(packet);
+  struct run *run = run_for(peer, bytes);
+  if (!run) return;
+  void *copy = memcpy(run->memory + run->copied, packet, bytes);
+  run->copied += bytes;
+  append(peer, copy, bytes);
+}
+
+void by_udp_lend(struct by_udp_peer *peer, const struct by_fragment *packet) {
+  uint32_t bytes = by_fragment_bytes(packet);
+  if (run_for(peer, bytes)) append(peer, (void *)(uintptr_t)packet, bytes);
 }
 
 void by_udp_peer_destroy(struct by_udp_peer *peer) {
   if (!peer) return;
-  if (peer->run) end_run(peer);
+  if (!by_udp_flush(peer->udp)) { /* what it was lent ends with it */
+    by_mailer_drop(&peer->udp->mailer);
+    free_runs(peer->udp);
+  }
   free(peer);
 }
 

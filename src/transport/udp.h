@@ -47,6 +47,9 @@ BANYAN_CHECK enum banyan_status by_udp_peer_create(struct by_udp *udp, const str
 void by_udp_peer_destroy(struct by_udp_peer *peer);
 /* A copy of it leaves with the next flush, or before. */
 void by_udp_send(struct by_udp_peer *peer, const struct by_fragment *packet);
+/* The same without a copy: the packet stays where it is until the next flush that returns true, or the peer is gone. It
+ * may become another packet meanwhile, which is then sent in its place, or arrives as something malformed. */
+void by_udp_lend(struct by_udp_peer *peer, const struct by_fragment *packet);
 /* Sends what is collected. False: some of it found no room in the socket and stays for the next time. */
 bool by_udp_flush(struct by_udp *udp);
 void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out);

@@ -14,7 +14,10 @@ struct udp_tree {
 
 static void emit(void *context, const struct by_fragment *packet) {
   const struct udp_tree *tree = context;
-  by_udp_send(tree->server, packet);
+  if (packet->type == BY_FRAGMENT_UP)
+    by_udp_lend(tree->server, packet);
+  else
+    by_udp_send(tree->server, packet);
 }
 
 static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {

@@ -103,6 +103,63 @@ static void test_order(void **state) {
   by_udp_destroy(b);
 }
 
+/* Runs leave in the order in which they were begun, whoever they are for. */
+static void test_order_of_peers(void **state) {
+  (void)state;
+  struct by_address here;
+  struct by_udp *udp = open_udp(&here);
+  struct by_udp_peer *peers[5];
+  static struct seen seen;
+  seen = (struct seen){0};
+  assert_ok(by_udp_listen(udp, 0, see, &seen));
+  for (int i = 0; i < 5; i++) assert_ok(by_udp_peer_create(udp, &here, &peers[i]));
+  for (uint32_t i = 0; i < 10; i++) send_packet(peers[i % 5], 0, i % 5 * 2 + i / 5, 1);
+  send_packet(peers[1], 0, 10, 2); /* longer: what its run has goes before */
+  send_packet(peers[3], 0, 11, 2);
+  assert_true(by_udp_flush(udp));
+  see_all(udp, &seen, 12);
+  static const uint32_t order[12] = {2, 3, 6, 7, 0, 1, 4, 5, 8, 9, 10, 11};
+  assert_memory_equal(seen.epochs, order, sizeof order);
+  for (int i = 0; i < 5; i++) by_udp_peer_destroy(peers[i]);
+  by_udp_destroy(udp);
+}
+
+/* Lent packets are sent from where they are, as they are then, beside copied ones and in order. */
+static void test_lent(void **state) {
+  (void)state;
+  struct by_address here;
+  struct by_udp *udp = open_udp(&here);
+  struct by_udp_peer *peer;
+  static struct seen seen;
+  static struct {
+    struct by_fragment head;
+    unsigned char payload[2 * BY_FRAGMENT_LINE];
+  } packets[40];
+  seen = (struct seen){0};
+  assert_ok(by_udp_peer_create(udp, &here, &peer));
+  assert_ok(by_udp_listen(udp, 0, see, &seen));
+  for (uint32_t i = 0; i < 40; i++) {
+    by_fragment_begin(&packets[i].head, BY_FRAGMENT_UP, 1);
+    packets[i].head.dtype = BY_FRAGMENT_PAIRS;
+    packets[i].head.lines = 2;
+    packets[i].head.epoch = i;
+    by_fragment_seal(&packets[i].head);
+    if (i % 8 == 5)
+      send_packet(peer, 0, 100 + i, 2);
+    else
+      by_udp_lend(peer, &packets[i].head);
+  }
+  packets[39].head.epoch = 77;
+  by_fragment_seal(&packets[39].head);
+  assert_true(by_udp_flush(udp));
+  see_all(udp, &seen, 40);
+  assert_int_equal(seen.bytes, 40 * 192);
+  for (uint32_t i = 0; i < 39; i++) assert_int_equal(seen.epochs[i], i % 8 == 5 ? 100 + i : i);
+  assert_int_equal(seen.epochs[39], 77);
+  by_udp_peer_destroy(peer);
+  by_udp_destroy(udp);
+}
+
 static void test_jobs(void **state) {
   (void)state;
   struct by_address here;
@@ -278,8 +335,9 @@ static void test_sums(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order),      cmocka_unit_test(test_jobs), cmocka_unit_test(test_strangers),
-      cmocka_unit_test(test_taken_port), cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_order), cmocka_unit_test(test_order_of_peers), cmocka_unit_test(test_lent),
+      cmocka_unit_test(test_jobs),  cmocka_unit_test(test_strangers),      cmocka_unit_test(test_taken_port),
+      cmocka_unit_test(test_sums),
   };
   return cmocka_run_group_tests_name("udp", tests, NULL, NULL);
 }
