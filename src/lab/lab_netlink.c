@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <libmnl/libmnl.h>
 #include <linux/fib_rules.h>
 #include <linux/gen_stats.h>
 #include <linux/if_addr.h>
@@ -25,76 +24,23 @@ enum {
   DATA_CLASS = 0x10003,
   TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */
   QUANTUM = 60000,       /* of bytes, among classes of one parent; we have but one */
-  READ_BYTES = 1 << 16,
-  RELAY_PACKETS = 4096, /* that may wait to be read by a process */
+  RELAY_PACKETS = 4096,  /* that may wait to be read by a process */
 };
 
-/* A request that is being put together. */
-struct request {
-  char bytes[1024];
-  struct nlmsghdr *header;
-};
-
-enum banyan_status by_netlink_open(struct by_netlink *netlink) {
-  *netlink = (struct by_netlink){.socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC)};
-  if (!netlink->socket || mnl_socket_bind(netlink->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
-    int reason = errno;
-    by_netlink_close(netlink);
-    return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot speak to the kernel's network");
-  }
-  return BANYAN_OK;
-}
-
-void by_netlink_close(struct by_netlink *netlink) {
-  if (netlink->socket) mnl_socket_close(netlink->socket);
-  netlink->socket = NULL;
-}
-
-/* Begins a request; returns its fixed part, zeroed. */
-static void *begin(struct request *request, uint16_t type, uint16_t flags, size_t fixed) {
-  request->header = mnl_nlmsg_put_header(request->bytes);
-  request->header->nlmsg_type = type;
-  request->header->nlmsg_flags = NLM_F_REQUEST | flags;
-  return mnl_nlmsg_put_extra_header(request->header, fixed);
-}
-
-static void put(struct request *request, uint16_t type, const void *data, size_t length) {
+static void put(struct by_netlink_request *request, uint16_t type, const void *data, size_t length) {
   mnl_attr_put(request->header, type, length, data);
 }
 
-static void put_number(struct request *request, uint16_t type, uint32_t number) {
+static void put_number(struct by_netlink_request *request, uint16_t type, uint32_t number) {
   mnl_attr_put_u32(request->header, type, number);
 }
 
-static void put_name(struct request *request, uint16_t type, const char *name) {
+static void put_name(struct by_netlink_request *request, uint16_t type, const char *name) {
   mnl_attr_put_strz(request->header, type, name);
 }
 
-/* Sends it and hears answers until the last; `take` (or NULL) gets each. Negative: the error's number. */
-static int ask(struct by_netlink *netlink, struct request *request, mnl_cb_t take, void *context) {
-  char answer[READ_BYTES];
-  unsigned port = mnl_socket_get_portid(netlink->socket);
-  request->header->nlmsg_seq = ++netlink->sequence;
-  if (mnl_socket_sendto(netlink->socket, request->header, request->header->nlmsg_len) < 0) return -errno;
-  for (;;) {
-    ssize_t n = mnl_socket_recvfrom(netlink->socket, answer, sizeof answer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return -errno;
-    int more = mnl_cb_run(answer, (size_t)n, netlink->sequence, port, take, context);
-    if (more < 0) return -errno;
-    if (more == MNL_CB_STOP) return 0;
-  }
-}
-
-static enum banyan_status tell(struct by_netlink *netlink, struct request *request, const char *what) {
-  request->header->nlmsg_flags |= NLM_F_ACK;
-  int reason = -ask(netlink, request, NULL, NULL);
-  if (!reason) return BANYAN_OK;
-  (void)by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not %s", what);
-  return BANYAN_ERR_SYSTEM;
-}
-
-static void put_end(struct request *request, const struct by_netlink_end *end, const uint8_t mac[6], long mtu) {
+static void put_end(struct by_netlink_request *request, const struct by_netlink_end *end, const uint8_t mac[6],
+                    long mtu) {
   put_name(request, IFLA_IFNAME, end->name);
   put_number(request, IFLA_NET_NS_FD, (uint32_t)end->namespace_fd);
   put(request, IFLA_ADDRESS, mac, 6);
@@ -105,8 +51,8 @@ static void put_end(struct request *request, const struct by_netlink_end *end, c
 
 enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct by_netlink_end ends[2],
                                        const uint8_t mac[6], long mtu) {
-  struct request request;
-  struct ifinfomsg *link = begin(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, sizeof *link), *other;
+  struct by_netlink_request request;
+  struct ifinfomsg *link = by_netlink_begin(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, sizeof *link), *other;
   link->ifi_index = (int)ends[0].interface;
   put_end(&request, &ends[0], mac, mtu);
   struct nlattr *info = mnl_attr_nest_start(request.header, IFLA_LINKINFO);
@@ -119,45 +65,45 @@ enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct 
   mnl_attr_nest_end(request.header, peer);
   mnl_attr_nest_end(request.header, data);
   mnl_attr_nest_end(request.header, info);
-  return tell(netlink, &request, "make a pair of interfaces (veth)");
+  return by_netlink_tell(netlink, &request, "make a pair of interfaces (veth)");
 }
 
 enum banyan_status by_netlink_fit(struct by_netlink *netlink, const struct by_netlink_end *end, const uint8_t mac[6],
                                   long mtu) {
-  struct request request;
-  struct ifinfomsg *link = begin(&request, RTM_NEWLINK, 0, sizeof *link);
+  struct by_netlink_request request;
+  struct ifinfomsg *link = by_netlink_begin(&request, RTM_NEWLINK, 0, sizeof *link);
   link->ifi_index = (int)end->interface;
   put(&request, IFLA_ADDRESS, mac, 6);
   put_number(&request, IFLA_MTU, (uint32_t)mtu);
   put_number(&request, IFLA_GSO_MAX_SIZE, end->at_once);
   put_number(&request, IFLA_TXQLEN, RELAY_PACKETS);
-  return tell(netlink, &request, "change an interface");
+  return by_netlink_tell(netlink, &request, "change an interface");
 }
 
 enum banyan_status by_netlink_up(struct by_netlink *netlink, unsigned interface, bool resolves) {
-  struct request request;
-  struct ifinfomsg *link = begin(&request, RTM_NEWLINK, 0, sizeof *link);
+  struct by_netlink_request request;
+  struct ifinfomsg *link = by_netlink_begin(&request, RTM_NEWLINK, 0, sizeof *link);
   link->ifi_index = (int)interface;
   link->ifi_change = IFF_UP | (resolves ? 0 : IFF_NOARP);
   link->ifi_flags = link->ifi_change;
-  return tell(netlink, &request, "put an interface up");
+  return by_netlink_tell(netlink, &request, "put an interface up");
 }
 
 enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned interface, uint32_t address) {
-  struct request request;
-  struct ifaddrmsg *body = begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  struct by_netlink_request request;
+  struct ifaddrmsg *body = by_netlink_begin(&request, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
   uint32_t in_order = htonl(address);
   body->ifa_family = AF_INET;
   body->ifa_prefixlen = 32;
   body->ifa_index = interface;
   put(&request, IFA_LOCAL, &in_order, sizeof in_order);
   put(&request, IFA_ADDRESS, &in_order, sizeof in_order);
-  return tell(netlink, &request, "take an address");
+  return by_netlink_tell(netlink, &request, "take an address");
 }
 
 enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned interface, uint32_t to, uint32_t source) {
-  struct request request;
-  struct rtmsg *body = begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  struct by_netlink_request request;
+  struct rtmsg *body = by_netlink_begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
   uint32_t to_in_order = htonl(to), source_in_order = htonl(source);
   body->rtm_family = AF_INET;
   body->rtm_dst_len = to ? 32 : 0;
@@ -168,13 +114,13 @@ enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned int
   if (to) put(&request, RTA_DST, &to_in_order, sizeof to_in_order);
   if (source) put(&request, RTA_PREFSRC, &source_in_order, sizeof source_in_order);
   put_number(&request, RTA_OIF, interface);
-  return tell(netlink, &request, "take a route");
+  return by_netlink_tell(netlink, &request, "take a route");
 }
 
 enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *interface, uint8_t protocol,
                                        uint16_t port, uint32_t table) {
-  struct request request;
-  struct fib_rule_hdr *body = begin(&request, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  struct by_netlink_request request;
+  struct fib_rule_hdr *body = by_netlink_begin(&request, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
   struct fib_rule_port_range ports = {.start = port, .end = port};
   body->family = AF_INET;
   body->action = FR_ACT_TO_TBL;
@@ -182,12 +128,12 @@ enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *i
   mnl_attr_put_u8(request.header, FRA_IP_PROTO, protocol);
   put(&request, FRA_DPORT_RANGE, &ports, sizeof ports);
   put_number(&request, FRA_TABLE, table);
-  return tell(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
+  return by_netlink_tell(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
 }
 
-static struct tcmsg *begin_queue(struct request *request, uint16_t type, unsigned interface, uint32_t parent,
+static struct tcmsg *begin_queue(struct by_netlink_request *request, uint16_t type, unsigned interface, uint32_t parent,
                                  uint32_t handle, const char *kind) {
-  struct tcmsg *body = begin(request, type, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  struct tcmsg *body = by_netlink_begin(request, type, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
   body->tcm_family = AF_UNSPEC;
   body->tcm_ifindex = (int)interface;
   body->tcm_parent = parent;
@@ -203,13 +149,13 @@ static struct tcmsg *begin_queue(struct request *request, uint16_t type, unsigne
  *                        +- 1:3, everything else, in a bfifo
  */
 static enum banyan_status add_root(struct by_netlink *netlink, unsigned interface) {
-  struct request request;
+  struct by_netlink_request request;
   struct tc_htb_glob glob = {.version = 3, .rate2quantum = 10, .defcls = DATA_CLASS & 0xffff};
   begin_queue(&request, RTM_NEWQDISC, interface, TC_H_ROOT, ROOT_HANDLE, "htb");
   struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
   put(&request, TCA_HTB_INIT, &glob, sizeof glob);
   mnl_attr_nest_end(request.header, options);
-  return tell(netlink, &request, "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)");
+  return by_netlink_tell(netlink, &request, "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)");
 }
 
 static uint64_t bytes_per_second(double rate) {
@@ -223,7 +169,7 @@ static struct tc_ratespec ratespec(uint64_t rate) {
 /* A class of its own rate, which may send as fast as the link where that has something left. */
 static enum banyan_status add_class(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t handle,
                                     uint64_t rate, const struct by_netlink_shape *shape) {
-  struct request request;
+  struct by_netlink_request request;
   uint64_t ceil = bytes_per_second(shape->rate);
   uint32_t depth = (uint32_t)MIN(shape->burst * 1e9 / TICK_NANOSECONDS, (double)UINT32_MAX);
   struct tc_htb_opt opt = {.rate = ratespec(rate),
@@ -238,13 +184,13 @@ static enum banyan_status add_class(struct by_netlink *netlink, unsigned interfa
   if (rate > UINT32_MAX) put(&request, TCA_HTB_RATE64, &rate, sizeof rate);
   if (ceil > UINT32_MAX) put(&request, TCA_HTB_CEIL64, &ceil, sizeof ceil);
   mnl_attr_nest_end(request.header, options);
-  return tell(netlink, &request, "shape a link to its rate");
+  return by_netlink_tell(netlink, &request, "shape a link to its rate");
 }
 
 /* TCP packets of less than 128 bytes with no flag but ACK. What has data and is short has PSH as well, and stays
  * behind what was sent before it. */
 static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned interface) {
-  struct request request;
+  struct by_netlink_request request;
   static const struct tc_u32_sel head = {.flags = TC_U32_TERMINAL, .nkeys = 3};
   const struct tc_u32_key keys[3] = {
       {.mask = htonl(0x0f00ff80), .val = htonl(0x05000000)},                  /* a header of 20, the length */
@@ -260,13 +206,13 @@ static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned inte
   put_number(&request, TCA_U32_CLASSID, ACK_CLASS);
   put(&request, TCA_U32_SEL, match, sizeof match);
   mnl_attr_nest_end(request.header, options);
-  return tell(netlink, &request,
-              "let acknowledgements overtake: it has no u32 filter (CONFIG_NET_CLS_U32); use --fifo");
+  return by_netlink_tell(netlink, &request,
+                         "let acknowledgements overtake: it has no u32 filter (CONFIG_NET_CLS_U32); use --fifo");
 }
 
 enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
                                     const struct by_netlink_shape *shape) {
-  struct request request;
+  struct by_netlink_request request;
   struct tc_fifo_qopt limit = {.limit = (uint32_t)shape->queue};
   BY_TRY(add_root(netlink, interface));
   BY_TRY(add_class(netlink, interface, ROOT_HANDLE, LINK_CLASS, bytes_per_second(shape->rate), shape));
@@ -275,7 +221,7 @@ enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interfa
   if (!shape->fifo) BY_TRY(let_overtake(netlink, interface));
   begin_queue(&request, RTM_NEWQDISC, interface, DATA_CLASS, 0, "bfifo");
   put(&request, TCA_OPTIONS, &limit, sizeof limit);
-  return tell(netlink, &request, "give a link its queue (bfifo)");
+  return by_netlink_tell(netlink, &request, "give a link its queue (bfifo)");
 }
 
 /* ---- what comes in */
@@ -285,23 +231,21 @@ enum { LOSES = 1, REDIRECTS = 2 };
 
 /* There may be one already. */
 static enum banyan_status add_ingress(struct by_netlink *netlink, unsigned interface) {
-  struct request request;
+  struct by_netlink_request request;
   begin_queue(&request, RTM_NEWQDISC, interface, TC_H_INGRESS, TC_H_MAKE(TC_H_INGRESS, 0), "ingress");
-  request.header->nlmsg_flags |= NLM_F_ACK;
-  int reason = -ask(netlink, &request, NULL, NULL);
+  int reason = by_netlink_ask(netlink, &request, NULL, NULL);
   if (!reason || reason == EEXIST) return BANYAN_OK;
-  (void)by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not look at what comes in (CONFIG_NET_SCH_INGRESS)");
-  return BANYAN_ERR_SYSTEM;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not look at what comes in (CONFIG_NET_SCH_INGRESS)");
 }
 
 /* Of all packets. */
-static void begin_filter(struct request *request, unsigned interface, uint32_t priority, const char *kind) {
+static void begin_filter(struct by_netlink_request *request, unsigned interface, uint32_t priority, const char *kind) {
   struct tcmsg *body = begin_queue(request, RTM_NEWTFILTER, interface, TC_H_MAKE(TC_H_INGRESS, 0), 0, kind);
   body->tcm_info = TC_H_MAKE(priority << 16, htons(ETH_P_ALL));
 }
 
 /* The first action of a filter. */
-static void put_mirred(struct request *request, unsigned to) {
+static void put_mirred(struct by_netlink_request *request, unsigned to) {
   struct tc_mirred mirred = {.action = TC_ACT_STOLEN, .eaction = TCA_EGRESS_REDIR, .ifindex = to};
   struct nlattr *actions = mnl_attr_nest_start(request->header, TCA_U32_ACT);
   struct nlattr *action = mnl_attr_nest_start(request->header, 1);
@@ -314,7 +258,7 @@ static void put_mirred(struct request *request, unsigned to) {
 }
 
 enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from, unsigned to) {
-  struct request request;
+  struct by_netlink_request request;
   static const struct tc_u32_sel head = {.flags = TC_U32_TERMINAL, .nkeys = 1};
   static const struct tc_u32_key everything; /* no bit has to match */
   char match[sizeof head + sizeof everything];
@@ -326,11 +270,11 @@ enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from
   put(&request, TCA_U32_SEL, match, sizeof match);
   put_mirred(&request, to);
   mnl_attr_nest_end(request.header, options);
-  return tell(netlink, &request, "carry packets over (CONFIG_NET_CLS_U32, CONFIG_NET_ACT_MIRRED)");
+  return by_netlink_tell(netlink, &request, "carry packets over (CONFIG_NET_CLS_U32, CONFIG_NET_ACT_MIRRED)");
 }
 
 enum banyan_status by_netlink_lose(struct by_netlink *netlink, unsigned interface, int program) {
-  struct request request;
+  struct by_netlink_request request;
   BY_TRY(add_ingress(netlink, interface));
   begin_filter(&request, interface, LOSES, "bpf");
   struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
@@ -338,18 +282,18 @@ enum banyan_status by_netlink_lose(struct by_netlink *netlink, unsigned interfac
   put_name(&request, TCA_BPF_NAME, "lose");
   put_number(&request, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
   mnl_attr_nest_end(request.header, options);
-  return tell(netlink, &request, "lose packets of a link (CONFIG_NET_CLS_BPF)");
+  return by_netlink_tell(netlink, &request, "lose packets of a link (CONFIG_NET_CLS_BPF)");
 }
 
 enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interface, int program) {
-  struct request request;
-  struct ifinfomsg *link = begin(&request, RTM_NEWLINK, 0, sizeof *link);
+  struct by_netlink_request request;
+  struct ifinfomsg *link = by_netlink_begin(&request, RTM_NEWLINK, 0, sizeof *link);
   link->ifi_index = (int)interface;
   struct nlattr *xdp = mnl_attr_nest_start(request.header, IFLA_XDP);
   put_number(&request, IFLA_XDP_FD, (uint32_t)program);
   put_number(&request, IFLA_XDP_FLAGS, XDP_FLAGS_DRV_MODE);
   mnl_attr_nest_end(request.header, xdp);
-  return tell(netlink, &request, "let an interface take an XDP program");
+  return by_netlink_tell(netlink, &request, "let an interface take an XDP program");
 }
 
 /* ---- what there is */
@@ -366,14 +310,10 @@ static int take_interface(const struct nlmsghdr *header, void *context) {
 }
 
 enum banyan_status by_netlink_count_running(struct by_netlink *netlink, unsigned first, unsigned *out) {
-  struct request request;
   struct running running = {.first = first};
-  begin(&request, RTM_GETLINK, NLM_F_DUMP, sizeof(struct ifinfomsg));
-  int reason = -ask(netlink, &request, take_interface, &running);
+  int reason = by_netlink_list(netlink, RTM_GETLINK, sizeof(struct ifinfomsg), take_interface, &running);
   *out = running.n;
-  if (!reason) return BANYAN_OK;
-  (void)by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot list the interfaces of the links");
-  return BANYAN_ERR_SYSTEM;
+  return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot list the interfaces of the links") : BANYAN_OK;
 }
 
 /* ---- counters */
@@ -415,11 +355,7 @@ static int take_queue(const struct nlmsghdr *header, void *context) {
 }
 
 enum banyan_status by_netlink_read(struct by_netlink *netlink, struct by_netlink_counters *out, unsigned n) {
-  struct request request;
   struct reading reading = {.out = out, .n = n};
-  begin(&request, RTM_GETQDISC, NLM_F_DUMP, sizeof(struct tcmsg));
-  int reason = -ask(netlink, &request, take_queue, &reading);
-  if (!reason) return BANYAN_OK;
-  (void)by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot read the counters of the links");
-  return BANYAN_ERR_SYSTEM;
+  int reason = by_netlink_list(netlink, RTM_GETQDISC, sizeof(struct tcmsg), take_queue, &reading);
+  return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot read the counters of the links") : BANYAN_OK;
 }

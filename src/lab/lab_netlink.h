@@ -1,21 +1,12 @@
 /* What the lab asks of the kernel's network: interfaces, addresses, routes,
- * queues and their counters, over rtnetlink. A by_netlink belongs to the
- * network namespace that it was opened in, whatever the thread enters later.
- * Blocks for the kernel's answer. Not for several threads. */
+ * queues and their counters. */
 #ifndef BY_LAB_LAB_NETLINK_H
 #define BY_LAB_LAB_NETLINK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fail.h"
-
-struct mnl_socket;
-
-struct by_netlink {
-  struct mnl_socket *socket;
-  uint32_t sequence;
-};
+#include "netlink.h"
 
 /* One end of a pair of interfaces: its name and number, and the namespace that it is made in. */
 struct by_netlink_end {
@@ -40,8 +31,6 @@ struct by_netlink_counters {
   uint64_t lost;           /* packets that came in and were dropped by by_netlink_lose */
 };
 
-BANYAN_CHECK enum banyan_status by_netlink_open(struct by_netlink *netlink);
-void by_netlink_close(struct by_netlink *netlink);
 /* Both ends get the same hardware address: see by_netlink_up. */
 BANYAN_CHECK enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct by_netlink_end ends[2],
                                                     const uint8_t mac[6], long mtu);

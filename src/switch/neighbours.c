@@ -17,11 +17,11 @@ enum banyan_status by_neighbours_init(struct by_neighbours *neighbours, const st
   *neighbours = (struct by_neighbours){.plane = plane, .interfaces = interfaces, .most = most};
   if (!(neighbours->all = calloc(most, sizeof *neighbours->all)))
     return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
-  return plane->ops->needs_neighbours ? by_next_hop_open(&neighbours->next_hop) : BANYAN_OK;
+  return plane->ops->needs_neighbours ? by_netlink_open(&neighbours->netlink) : BANYAN_OK;
 }
 
 void by_neighbours_fini(struct by_neighbours *neighbours) {
-  by_next_hop_close(&neighbours->next_hop);
+  by_netlink_close(&neighbours->netlink);
   free(neighbours->all);
 }
 
@@ -114,7 +114,7 @@ bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, u
 static enum banyan_status look_up(struct by_neighbours *neighbours, struct by_neighbour *neighbour, bool *changed) {
   uint8_t hardware[6];
   bool found;
-  BY_TRY(by_next_hop_find(&neighbours->next_hop, neighbours->interfaces[neighbour->port], neighbour->address, hardware,
+  BY_TRY(by_next_hop_find(&neighbours->netlink, neighbours->interfaces[neighbour->port], neighbour->address, hardware,
                           &found));
   /* One that does not answer may be back in a moment: it is kept. */
   if (!found || (neighbour->known && !memcmp(neighbour->hardware, hardware, 6))) return BANYAN_OK;

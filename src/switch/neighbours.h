@@ -13,7 +13,7 @@ struct by_neighbour;
 struct by_neighbours {
   const struct by_plane *plane;
   const unsigned *interfaces; /* by port */
-  struct by_next_hop next_hop;
+  struct by_netlink netlink;
   struct by_neighbour *all;
   uint32_t n, most;
   bool has_other[BY_FRAGMENT_PORTS]; /* the plane's, for addresses that are not named */

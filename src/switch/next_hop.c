@@ -1,7 +1,6 @@
 #include "next_hop.h"
 
 #include <errno.h>
-#include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -9,44 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { ANSWER = 1 << 14, NUD_VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY };
-
-struct request {
-  char bytes[256];
-  struct nlmsghdr *header;
-};
-
-static void *begin(struct request *request, uint16_t type, uint16_t flags, size_t fixed) {
-  memset(request->bytes, 0, sizeof request->bytes);
-  request->header = mnl_nlmsg_put_header(request->bytes);
-  request->header->nlmsg_type = type;
-  request->header->nlmsg_flags = NLM_F_REQUEST | flags;
-  return mnl_nlmsg_put_extra_header(request->header, fixed);
-}
-
-/* Sends it and hears the one answer; `take` gets it. 0, or errno. */
-static int ask(struct by_next_hop *next_hop, struct request *request, mnl_cb_t take, void *context) {
-  char answer[ANSWER];
-  unsigned port = mnl_socket_get_portid(next_hop->socket);
-  request->header->nlmsg_seq = ++next_hop->sequence;
-  if (mnl_socket_sendto(next_hop->socket, request->header, request->header->nlmsg_len) < 0) return errno;
-  ssize_t n = mnl_socket_recvfrom(next_hop->socket, answer, sizeof answer);
-  if (n < 0) return errno;
-  return mnl_cb_run(answer, (size_t)n, next_hop->sequence, port, take, context) < 0 ? errno : 0;
-}
-
-enum banyan_status by_next_hop_open(struct by_next_hop *next_hop) {
-  *next_hop = (struct by_next_hop){.socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC)};
-  if (next_hop->socket && mnl_socket_bind(next_hop->socket, 0, MNL_SOCKET_AUTOPID) >= 0) return BANYAN_OK;
-  int reason = errno;
-  by_next_hop_close(next_hop);
-  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: cannot ask the kernel for routes");
-}
-
-void by_next_hop_close(struct by_next_hop *next_hop) {
-  if (next_hop->socket) mnl_socket_close(next_hop->socket);
-  next_hop->socket = NULL;
-}
+enum { NUD_VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY };
 
 /* ---- the interface */
 
@@ -69,12 +31,12 @@ static int take_device(const struct nlmsghdr *header, void *context) {
   return MNL_CB_OK;
 }
 
-static enum banyan_status look_at(struct by_next_hop *next_hop, unsigned interface, struct device *device) {
-  struct request request;
-  struct ifinfomsg *link = begin(&request, RTM_GETLINK, 0, sizeof *link);
+static enum banyan_status look_at(struct by_netlink *netlink, unsigned interface, struct device *device) {
+  struct by_netlink_request request;
+  struct ifinfomsg *link = by_netlink_begin(&request, RTM_GETLINK, 0, sizeof *link);
   link->ifi_index = (int)interface;
   *device = (struct device){0};
-  int reason = ask(next_hop, &request, take_device, device);
+  int reason = by_netlink_ask(netlink, &request, take_device, device);
   if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: interface %u", interface);
   if (!device->is_ethernet)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: interface %u has no Ethernet address", interface);
@@ -94,16 +56,16 @@ static int take_route(const struct nlmsghdr *header, void *context) {
 }
 
 /* The gateway, or the address itself where it is on the link. */
-static enum banyan_status find_gateway(struct by_next_hop *next_hop, unsigned interface, uint32_t address,
+static enum banyan_status find_gateway(struct by_netlink *netlink, unsigned interface, uint32_t address,
                                        uint32_t *gateway) {
-  struct request request;
-  struct rtmsg *route = begin(&request, RTM_GETROUTE, 0, sizeof *route);
+  struct by_netlink_request request;
+  struct rtmsg *route = by_netlink_begin(&request, RTM_GETROUTE, 0, sizeof *route);
   route->rtm_family = AF_INET;
   route->rtm_dst_len = 32;
   mnl_attr_put_u32(request.header, RTA_DST, address);
   mnl_attr_put_u32(request.header, RTA_OIF, interface);
   *gateway = address;
-  int reason = ask(next_hop, &request, take_route, gateway);
+  int reason = by_netlink_ask(netlink, &request, take_route, gateway);
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: no route") : BANYAN_OK;
 }
 
@@ -128,9 +90,9 @@ static int take_neighbour(const struct nlmsghdr *header, void *context) {
   return MNL_CB_OK;
 }
 
-static struct ndmsg *begin_neighbour(struct request *request, uint16_t type, uint16_t flags, unsigned interface,
-                                     uint32_t address) {
-  struct ndmsg *body = begin(request, type, flags, sizeof *body);
+static struct ndmsg *begin_neighbour(struct by_netlink_request *request, uint16_t type, uint16_t flags,
+                                     unsigned interface, uint32_t address) {
+  struct ndmsg *body = by_netlink_begin(request, type, flags, sizeof *body);
   body->ndm_family = AF_INET;
   body->ndm_ifindex = (int)interface;
   mnl_attr_put_u32(request->header, NDA_DST, address);
@@ -138,34 +100,34 @@ static struct ndmsg *begin_neighbour(struct request *request, uint16_t type, uin
 }
 
 /* As if a packet were to be sent there: finds it, or sees whether it is still there. */
-static void use(struct by_next_hop *next_hop, unsigned interface, uint32_t address) {
-  struct request request;
-  struct ndmsg *body = begin_neighbour(&request, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, interface, address);
+static void use(struct by_netlink *netlink, unsigned interface, uint32_t address) {
+  struct by_netlink_request request;
+  struct ndmsg *body = begin_neighbour(&request, RTM_NEWNEIGH, NLM_F_CREATE, interface, address);
   body->ndm_flags = NTF_USE;
-  (void)ask(next_hop, &request, NULL, NULL);
+  (void)by_netlink_ask(netlink, &request, NULL, NULL);
 }
 
-static bool find_neighbour(struct by_next_hop *next_hop, unsigned interface, uint32_t address, uint8_t hardware[6]) {
-  struct request request;
+static bool find_neighbour(struct by_netlink *netlink, unsigned interface, uint32_t address, uint8_t hardware[6]) {
+  struct by_netlink_request request;
   struct neighbour neighbour = {0};
   begin_neighbour(&request, RTM_GETNEIGH, 0, interface, address);
-  int reason = ask(next_hop, &request, take_neighbour, &neighbour);
-  if (reason || !(neighbour.state & (NUD_PERMANENT | NUD_REACHABLE))) use(next_hop, interface, address);
+  int reason = by_netlink_ask(netlink, &request, take_neighbour, &neighbour);
+  if (reason || !(neighbour.state & (NUD_PERMANENT | NUD_REACHABLE))) use(netlink, interface, address);
   if (reason || !(neighbour.state & NUD_VALID) || !neighbour.has_hardware) return false;
   memcpy(hardware, neighbour.hardware, 6);
   return true;
 }
 
-enum banyan_status by_next_hop_find(struct by_next_hop *next_hop, unsigned interface, uint32_t address,
+enum banyan_status by_next_hop_find(struct by_netlink *netlink, unsigned interface, uint32_t address,
                                     uint8_t hardware[6], bool *found) {
   struct device device;
   uint32_t gateway;
   *found = true;
-  BY_TRY(look_at(next_hop, interface, &device));
+  BY_TRY(look_at(netlink, interface, &device));
   /* Without address resolution both ends of a link have one address. */
   if (device.flags & IFF_NOARP) memcpy(hardware, device.hardware, 6);
   if (device.flags & IFF_NOARP) return BANYAN_OK;
-  BY_TRY(find_gateway(next_hop, interface, address, &gateway));
-  *found = find_neighbour(next_hop, interface, gateway, hardware);
+  BY_TRY(find_gateway(netlink, interface, address, &gateway));
+  *found = find_neighbour(netlink, interface, gateway, hardware);
   return BANYAN_OK;
 }

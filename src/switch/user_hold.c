@@ -10,52 +10,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct number {
-  struct rtattr attribute;
-  uint32_t value;
-};
-
-struct request {
-  struct nlmsghdr head;
-  struct rtmsg route;
-  struct number device, table;
-};
-
-struct answer {
-  struct nlmsghdr head;
-  struct nlmsgerr error;
-  char rest[sizeof(struct request)];
-};
-
-static struct number number_of(unsigned short type, uint32_t value) {
-  return (struct number){{.rta_len = sizeof(struct number), .rta_type = type}, value};
-}
-
-/* What errno would be, or 0. */
-static int ask(int fd, const struct request *request) {
-  struct answer answer;
-  if (send(fd, request, sizeof *request, 0) != (ssize_t)sizeof *request) return errno;
-  ssize_t n = recv(fd, &answer, sizeof answer, 0);
-  if (n < 0) return errno;
-  if (n < (ssize_t)(sizeof answer.head + sizeof answer.error) || answer.head.nlmsg_type != NLMSG_ERROR) return EPROTO;
-  return -answer.error.error;
-}
+#include "netlink.h"
 
 /* local default dev DEVICE table TABLE */
 static enum banyan_status add_route(const char *device, uint32_t table) {
-  struct request request = {.head = {.nlmsg_len = sizeof request,
-                                     .nlmsg_type = RTM_NEWROUTE,
-                                     .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL},
-                            .route = {.rtm_family = AF_INET,
-                                      .rtm_protocol = RTPROT_STATIC,
-                                      .rtm_scope = RT_SCOPE_HOST,
-                                      .rtm_type = RTN_LOCAL},
-                            .device = number_of(RTA_OIF, if_nametoindex(device)),
-                            .table = number_of(RTA_TABLE, table)};
-  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot ask for a route");
-  int reason = ask(fd, &request);
-  close(fd);
+  struct by_netlink netlink;
+  struct by_netlink_request request;
+  struct rtmsg *route = by_netlink_begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *route);
+  route->rtm_family = AF_INET;
+  route->rtm_protocol = RTPROT_STATIC;
+  route->rtm_scope = RT_SCOPE_HOST;
+  route->rtm_type = RTN_LOCAL;
+  mnl_attr_put_u32(request.header, RTA_OIF, if_nametoindex(device));
+  mnl_attr_put_u32(request.header, RTA_TABLE, table);
+  BY_TRY(by_netlink_open(&netlink));
+  int reason = by_netlink_ask(&netlink, &request, NULL, NULL);
+  by_netlink_close(&netlink);
   if (reason == EEXIST)
     return by_fail(
         BANYAN_ERR_ARGUMENT,
