@@ -14,6 +14,7 @@
 #include <banyan/sparse.h>
 #include <banyan/status.h>
 #include <banyan/submit.h>
+#include <banyan/timeline.h>
 #include <banyan/types.h>
 
 #endif

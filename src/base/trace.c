@@ -81,7 +81,7 @@ static void clear_names(struct by_tracer_ring *ring) {
 
 /* --- on and off --- */
 
-enum banyan_status by_tracer_start(struct by_tracer *tracer) {
+static enum banyan_status start(struct by_tracer *tracer) {
   if (atomic_load(&tracer->on)) return BANYAN_OK;
   struct by_tracer_ring *ring = tracer->ring;
   if (!ring) {
@@ -97,6 +97,15 @@ enum banyan_status by_tracer_start(struct by_tracer *tracer) {
   pthread_mutex_unlock(&ring->lock);
   atomic_store_explicit(&tracer->on, true, memory_order_release);
   return BANYAN_OK;
+}
+
+enum banyan_status by_tracer_start(struct by_tracer *tracer) {
+  static pthread_mutex_t starting =
+      PTHREAD_MUTEX_INITIALIZER; /* by the program and by rank 0's word at the same time */
+  pthread_mutex_lock(&starting);
+  enum banyan_status status = start(tracer);
+  pthread_mutex_unlock(&starting);
+  return status;
 }
 
 void by_tracer_stop(struct by_tracer *tracer) {

@@ -13,6 +13,7 @@
 #include "launcher.h"
 #include "log.h"
 #include "thread.h"
+#include "timeline_parts.h"
 #include "tree_word.h"
 #include "udp.h"
 
@@ -197,6 +198,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   s->transport = keep(context, s->transport);
   s->plan = keep(context, s->plan);
   s->topology = keep(context, s->topology);
+  s->timeline = keep(context, s->timeline);
   s->switches = keep(context, s->switches);
   s->switch_key = keep(context, s->switch_key);
   context->rank = (uint32_t)s->rank;
@@ -349,6 +351,22 @@ static void destroy(struct by_context *context) {
   free(context);
 }
 
+static enum banyan_status make_timeline(struct by_context *context) {
+  struct by_timeline *timeline = context->timeline = BY_ARENA_NEW(&context->arena, struct by_timeline);
+  return timeline ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
+}
+
+/* Other ranks need not wait for rank 0's word before they note. */
+static enum banyan_status begin_timeline(struct by_context *context) {
+  const char *path = context->settings.timeline;
+  context->timeline->told = BY_ARENA_ARRAY(&context->arena, bool, context->processes);
+  if (!context->timeline->told) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
+  if (!path || !*path || context->seat.kind != BY_MEMBER_RANK) return BANYAN_OK;
+  if (context->rank != 0) return by_tracer_start(&context->tracer);
+  enum banyan_status status = by_timeline_begin(context, path);
+  return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_TIMELINE");
+}
+
 enum banyan_status by_context_create(const struct banyan_options *options, const struct by_seat *seat,
                                      struct by_context **out) {
   struct by_context *context = calloc(1, sizeof *context);
@@ -360,9 +378,11 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   enum banyan_status status = init_threads(context);
   if (status == BANYAN_OK) status = read_options(context, options);
   if (status == BANYAN_OK) by_log_set_rank(context->size > 1 && !seat ? (int)context->rank : -1);
+  if (status == BANYAN_OK) status = make_timeline(context);
   if (status == BANYAN_OK) status = join(context);
   if (status == BANYAN_OK) status = make_engine(context);
   if (status == BANYAN_OK && context->size > 1) status = start_thread(context);
+  if (status == BANYAN_OK) status = begin_timeline(context);
   if (status != BANYAN_OK) {
     char text[1024]; /* destroying may fail in ways of its own */
     snprintf(text, sizeof text, "%s", banyan_error_text());
@@ -392,6 +412,7 @@ static void say_goodbye(struct by_context *context) {
 void by_context_release(struct by_context *context) {
   if (!context) return;
   by_context_stop_progress(context);
+  by_timeline_leave(context);
   if (context->size > 1) say_goodbye(context);
   destroy(context);
 }

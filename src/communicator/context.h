@@ -29,6 +29,7 @@ struct by_sparse_exchange;
 struct by_sparse_queue;
 struct by_submitted;
 struct by_submitter;
+struct by_timeline;
 struct by_tree_word;
 struct by_udp;
 
@@ -64,6 +65,7 @@ struct by_context {
   _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
   struct by_engine *engine;
   struct by_tracer tracer;
+  struct by_timeline *timeline;
   struct by_regions regions; /* of banyan_alloc; under lock */
   uint32_t doomed;           /* of them, freed while a call used them */
   uint64_t moves;            /* to other plans while calls went on; under lock */

@@ -160,6 +160,7 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
       by_control_lose(control, (uint32_t)end->rank, "it left");
     else if (end->rank >= 0)
       by_control_heard_leaving(control, (uint32_t)end->rank);
+    by_control_timeline_lost(control);
   } else if (type == LEFT && !root) {
     by_control_heard_left(end, payload, length);
   } else if ((type == PLAN || type == LOST || type == TREE) && !root) {
@@ -170,6 +171,8 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
     by_control_heard_welcome(control, payload, length);
   } else if (type == ASK || type == DESCRIBE || type == DESCRIPTION) {
     if (control->done) by_control_heard_inquiry(end, type, payload, length);
+  } else if (type == TIMELINE) {
+    if (control->done) by_control_heard_timeline(end, payload, length);
   } else if (type == REFUSED || type == FAILED || type == SUSPECT) {
     heard_text(end, type, payload, length);
   } else {
@@ -191,6 +194,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   if (rank > 0 && control->of_rank && control->of_rank[rank] == end) control->of_rank[rank] = NULL;
   by_control_drop_end(end);
   if (rank > 0 && root) by_control_drop_moves_with(control, (uint32_t)rank);
+  by_control_timeline_lost(control);
   if (rank >= 0 && !leaving) rank_died(control, (uint32_t)rank, reason);
 }
 
@@ -205,6 +209,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->answers, by_control_give_verdict, control);
   by_timer_init(&control->words_due, by_control_words_due, control);
   by_timer_init(&control->silence, by_control_silence_over, control);
+  by_timer_init(&control->timeline_late, by_control_timeline_late, control);
   by_timer_init(&control->switches_due, by_control_switches_due, control);
   by_timer_init(&control->moves_due, by_control_moves_due, control);
   by_timer_init(&control->leavers.due, by_control_leavers_due, control);
@@ -322,6 +327,7 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->silence);
   by_loop_cancel_timer(&control->moves_due);
   by_control_forget_moves(control);
+  by_loop_cancel_timer(&control->timeline_late);
   by_control_forget_words(control);
   by_control_forget_trees(control);
   free(control->lost);

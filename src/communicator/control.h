@@ -35,6 +35,10 @@ void by_control_begin_trees(struct by_control *control, const struct by_plan *pl
  * for a communicator counts. The text is copied, and is JSON. */
 BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, uint32_t comm, uint32_t n,
                                                    const uint32_t *processes, const char *text, size_t length);
+/* Any thread: a timeline begins, by rank 0's word; or ends. At others than rank 0: what this one has noted goes to it.
+ */
+BANYAN_CHECK enum banyan_status by_control_timeline_on(struct by_control *control);
+BANYAN_CHECK enum banyan_status by_control_timeline_off(struct by_control *control);
 /* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
 /* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */

@@ -33,11 +33,12 @@ enum message {
   ASK = 6,
   DESCRIBE = 7,
   DESCRIPTION = 8,
-  LEFT = 9,  /* rank 0's word that these ranks have left */
-  PLAN = 10, /* rank 0's to helpers: a communicator's plan */
-  LOST = 11, /* rank 0's word that a helper or server is gone */
-  TREE = 12, /* rank 0's to one worker or server of a tree through switches: what it must know */
-  MOVE = 13  /* to another plan: see move.h */
+  LEFT = 9,     /* rank 0's word that these ranks have left */
+  PLAN = 10,    /* rank 0's to helpers: a communicator's plan */
+  LOST = 11,    /* rank 0's word that a helper or server is gone */
+  TREE = 12,    /* rank 0's to one worker or server of a tree through switches: what it must know */
+  MOVE = 13,    /* to another plan: see move.h */
+  TIMELINE = 20 /* see timeline_word.h */
 };
 
 /* At rank 0: one for each connection that was made to it. At others: the one to rank 0. */
@@ -84,7 +85,7 @@ struct by_control {
   struct by_control_switch *switches; /* which are asked; */
   struct by_timer switches_due;       /* while a tree waits for them */
   struct by_control_word *words;      /* came before there was an engine, the oldest first */
-  struct by_timer words_due, silence;
+  struct by_timer words_due, silence, timeline_late;
   struct by_control_move *moves; /* rank 0: to other plans, not yet decided on */
   uint32_t n_moves;              /* that there have been */
   struct by_timer moves_due;
@@ -164,5 +165,11 @@ void by_control_ask_here(struct by_control *control, const char *late, const cha
 void by_control_heard_inquiry(struct end *end, uint16_t type, const void *payload, size_t length);
 /* When all have answered, or the time for that is over. */
 void by_control_give_verdict(void *context);
+
+/* control_timeline.c */
+void by_control_heard_timeline(struct end *end, const void *payload, size_t length);
+/* An end is gone, or leaves: rank 0 waits for it no more. */
+void by_control_timeline_lost(struct by_control *control);
+void by_control_timeline_late(void *argument);
 
 #endif

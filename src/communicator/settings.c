@@ -35,6 +35,7 @@ static const struct setting table[] = {
     {"BANYAN_PLAN", TEXT, AT(plan), NULL, "a built-in plan's name or a plan file; default: chosen by size"},
     {"BANYAN_TOPOLOGY", TEXT, AT(topology), NULL,
      "a topology to plan from at the start, or \"measure\"; without a plan"},
+    {"BANYAN_TIMELINE", TEXT, AT(timeline), NULL, "file for a timeline of all ranks, which rank 0 writes at the end"},
     {"BANYAN_IFACE", TEXT, AT(iface), "", "interfaces to use: \"eth1\", \"10.0.0.0/8\", \"eth*,!eth3\""},
     {"BANYAN_PORTS", TEXT, AT(ports), NULL, "range of ports to listen on: \"5000-5100\"; default: any"},
     {"BANYAN_CONGESTION", TEXT, AT(congestion), NULL,

@@ -23,6 +23,7 @@ struct by_settings {
   const char *host;                   /* NULL: the machine's name */
   const char *transport;              /* auto, shm, tcp */
   const char *plan;                   /* NULL: chosen by size */
+  const char *timeline;               /* file that rank 0 writes; NULL: none */
   const char *topology;               /* to plan from at the start; NULL: none */
   const char *switches, *switch_key;  /* where switches take wishes, and with which secret; NULL: none given */
   const char *iface;                  /* see by_interface_list */

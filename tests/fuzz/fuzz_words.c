@@ -1,5 +1,6 @@
 /* What comes in on control connections of a job with helpers. The first byte picks: a hello; a text such as LOST's; a
- * PLAN as it stands; one that is put together from numbers and, behind them, the plan's JSON; a TREE; or MOVE words.
+ * PLAN as it stands; one that is put together from numbers and, behind them, the plan's JSON; a TREE; MOVE words; or a
+ * TIMELINE.
  * What can be read says the same when it is written and read again, and makes a worker or a server. A plan goes to a
  * helper's engine, which then loses helpers. */
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include "move.h"
 #include "plan.h"
 #include "server.h"
+#include "timeline_word.h"
 #include "tree_word.h"
 #include "words.h"
 #include "worker.h"
@@ -20,7 +22,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 3, HELPERS = 3, SELF = RANKS, ROOM = 1 << 16 };
-enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, MOVES, KINDS };
+enum { HELLO, TEXT, PLAN, MADE_PLAN, TREE, MOVES, TIMELINE, KINDS };
 
 static void read_hello(const uint8_t *data, size_t size) {
   struct by_arena arena;
@@ -198,9 +200,26 @@ static void read_moves(const uint8_t *data, size_t size) {
   }
 }
 
+/* ---- timelines */
+
+static void read_timeline(const uint8_t *data, size_t size) {
+  static uint8_t bytes[ROOM];
+  struct by_timeline_word word;
+  struct by_trace_record record;
+  struct by_reader reader;
+  struct by_writer writer;
+  by_reader_init(&reader, data, size);
+  if (by_timeline_read(&reader, &word) != BANYAN_OK) return;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_timeline_write(&writer, &word);
+  assert(!writer.failed && !memcmp(bytes, data, writer.length));
+  for (uint32_t i = 0; i < word.n && by_timeline_read_record(&reader, &record); i++)
+    assert(memchr(record.name, 0, sizeof record.name));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {read_hello, read_text, set_plan,
-                                                                         make_plan,  read_tree, read_moves};
+  static void (*const kinds[KINDS])(const uint8_t *data, size_t size) = {
+      read_hello, read_text, set_plan, make_plan, read_tree, read_moves, read_timeline};
   if (size) kinds[data[0] % KINDS](data + 1, size - 1);
   return 0;
 }

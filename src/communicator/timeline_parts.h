@@ -1,0 +1,79 @@
+/* A context's timeline: when it is on, what its records are worth in rank 0's
+ * time, and, at rank 0, the file. Words about it travel on the control
+ * connections (control_timeline.c), those of rank 0 to all and of all to it:
+ *
+ *   rank 0              another
+ *   ON      ----------> notes from now on; then measures the clocks, by
+ *           <---------- PING, eight times
+ *   PONG    ---------->
+ *   ...
+ *   OFF     ----------> notes no more, measures the clocks again, and sends
+ *           <---------- RECORDS ..., END
+ *   TAKEN   ---------->
+ *
+ * Who leaves before OFF does as if it had come. What rank 0 hears goes to the
+ * file at once, so that it keeps none of it. */
+#ifndef BY_COMMUNICATOR_TIMELINE_PARTS_H
+#define BY_COMMUNICATOR_TIMELINE_PARTS_H
+
+#include "timeline_file.h"
+#include "timeline_word.h"
+
+struct by_context;
+
+enum { BY_TIMELINE_PINGS = 8 };
+
+/* The clocks' difference, as measured at one time. */
+struct by_clock_point {
+  uint64_t at;     /* this process's time; 0: not measured */
+  uint64_t offset; /* rank 0's time less this process's, modulo 2^64 */
+  uint64_t error;  /* ns that it may be off */
+};
+
+enum by_timeline_phase {
+  BY_TIMELINE_IDLE,    /* none is kept */
+  BY_TIMELINE_KEPT,    /* it is on */
+  BY_TIMELINE_CLOSING, /* rank 0: waits for others; others: measure once more */
+  BY_TIMELINE_SENT     /* others: rank 0 has not said yet that it has all */
+};
+
+struct by_timeline {
+  _Atomic int phase; /* changed on the loop's thread, but by a start */
+  uint64_t most;     /* records that rank 0 takes from each */
+  /* others */
+  struct by_clock_point points[2];
+  uint32_t point, pings, looks;
+  /* rank 0 */
+  struct by_timeline_file *file;
+  bool *told;                /* by process: all of it has come */
+  enum banyan_status status; /* of the file */
+  char text[512];
+};
+
+/* A measurement more: the point keeps the one that took least. */
+void by_clock_point_add(struct by_clock_point *point, uint64_t sent, uint64_t theirs, uint64_t now);
+/* Whether both have the same clock is known: then a difference that is no larger than its error is none. */
+void by_clock_point_same(struct by_clock_point *point);
+/* Rank 0's time at this one: between two points as if the difference grew evenly. */
+uint64_t by_clock_points_apply(const struct by_clock_point points[2], uint64_t at);
+
+/* The context's records in rank 0's time, so many of the newest, by frames of `room` bytes. */
+struct by_timeline_reel {
+  struct by_tracer *tracer;
+  const struct by_clock_point *points; /* two; NULL: it is rank 0's time */
+  uint64_t next, end, missing;
+};
+void by_timeline_reel_begin(struct by_timeline_reel *reel, struct by_tracer *tracer,
+                            const struct by_clock_point *points, uint64_t most);
+/* False: that was all. */
+bool by_timeline_reel_next(struct by_timeline_reel *reel, struct by_trace_record *out);
+
+/* Any thread, rank 0: begins one, or ends it and waits until it is written. */
+BANYAN_CHECK enum banyan_status by_timeline_begin(struct by_context *context, const char *path);
+BANYAN_CHECK enum banyan_status by_timeline_end(struct by_context *context);
+/* Before this process leaves the job: what it has noted goes to rank 0, or into the file. */
+void by_timeline_leave(struct by_context *context);
+/* Rank 0, on the loop's thread or where there is none: puts its own records into the file and closes it. */
+void by_timeline_finish(struct by_context *context);
+
+#endif
