@@ -115,6 +115,7 @@ enum banyan_status by_context_attach_tree(struct by_context *context, const stru
 void by_context_left(struct by_context *context, uint32_t process) {
   context->left[process] = true;
   by_engine_left(context->engine, process, process > context->rank);
+  by_context_submitted_left(context);
 }
 
 /* ---- making one */

@@ -219,6 +219,8 @@ bool by_context_advance_submitted(struct by_context *context);
 /* When by_context_check_submitted has to be called at the latest; UINT64_MAX: not before something else happens. */
 uint64_t by_context_submit_deadline(const struct by_context *context);
 void by_context_check_submitted(struct by_context *context);
+/* A process has left: what waits for it will not start. What has started somewhere is still told to all. */
+void by_context_submitted_left(struct by_context *context);
 /* Letters that came before their communicator was made. */
 void by_context_deliver_kept(struct by_context *context);
 /* Before a communicator is destroyed. */

@@ -25,6 +25,8 @@ bool by_control_suspect(struct by_control *control, uint32_t process, const char
 /* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, whom this rank waits for;
  * else NULL). Rank 0 asks everybody and fails the job with what it finds. False: it cannot. */
 bool by_control_ask(struct by_control *control, const char *late, const char *awaited);
+/* Any thread: has all ranks read letters, also those that do nothing. */
+void by_control_have_listen(struct by_control *control);
 /* Any thread, rank 0: tells all helpers of a plan; the bytes are copied. */
 void by_control_tell_plan(struct by_control *control, const void *bytes, size_t length);
 /* Any thread, rank 0, under the context's lock: sets up the trees of a plan that go through switches, and tells their

@@ -38,6 +38,7 @@ enum message {
   LOST = 11,    /* rank 0's word that a helper or server is gone */
   TREE = 12,    /* rank 0's to one worker or server of a tree through switches: what it must know */
   MOVE = 13,    /* to another plan: see move.h */
+  LISTEN = 14,  /* others have submitted what this rank has not */
   TIMELINE = 20 /* see timeline_word.h */
 };
 
@@ -89,6 +90,7 @@ struct by_control {
   struct by_control_move *moves; /* rank 0: to other plans, not yet decided on */
   uint32_t n_moves;              /* that there have been */
   struct by_timer moves_due;
+  bool listens;               /* LISTEN has been sent */
   _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
 };
 
@@ -159,6 +161,9 @@ void by_control_moves_due(void *argument);
 /* This rank takes part in nothing more. */
 void by_control_drop_moves_with(struct by_control *control, uint32_t rank);
 void by_control_forget_moves(struct by_control *control);
+
+/* control_listen.c: LISTEN */
+void by_control_heard_listen(struct by_control *control);
 
 /* control_inquiry.c. `late` "": nothing is late, but nothing goes on either. */
 void by_control_ask_here(struct by_control *control, const char *late, const char *awaited);

@@ -1,12 +1,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "control.h"
 #include "log.h"
 #include "sparse_exchange.h"
 #include "submitter.h"
 
 /* Splits are counted from 1, so no part of the communicator has this number, and its sparse calls have the first. */
-enum { OF_NO_SPLIT = 0, SECOND = 2, MOST_KEPT = 4096 };
+enum { OF_NO_SPLIT = 0, SECOND = 2, MOST_KEPT = 4096, WORD_SECONDS = 5 /* for the root's word of who is late */ };
 
 static uint32_t number_of(const struct banyan_comm *comm) {
   return by_comm_number(by_domain_id(comm->domain), OF_NO_SPLIT, SECOND);
@@ -43,7 +44,10 @@ static void on_stalled(void *argument, const struct by_stall *stall) {
   const struct by_submitter *owner = argument;
   char text[BY_REPORT_TEXT];
   by_report_stall(owner->comm, stall, text);
-  by_warn("negotiate", "%s", text);
+  if (stall->late)
+    by_engine_fail(owner->context->engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+  else
+    by_warn("negotiate", "%s", text);
 }
 
 /* Neighbours in this rank's memory shall be neighbours in a call. */
@@ -156,14 +160,13 @@ static struct banyan_comm *find_comm(const struct by_context *context, uint32_t 
 
 /* A letter for a communicator that is not made here yet waits for that. */
 static void keep(struct by_context *context, struct by_letter *letter) {
-  struct by_letter **end = &context->letters;
-  while (*end) end = &(*end)->next;
-  if (context->n_letters == MOST_KEPT) {
-    struct by_letter *oldest = context->letters;
+  struct by_letter *oldest = context->letters, **end = &context->letters;
+  if (oldest && context->n_letters == MOST_KEPT) {
     context->letters = oldest->next;
-    by_letter_free(context->engine, oldest);
     context->n_letters--;
+    by_letter_free(context->engine, oldest);
   }
+  while (*end) end = &(*end)->next;
   letter->next = NULL;
   *end = letter;
   context->n_letters++;
@@ -245,18 +248,40 @@ bool by_context_advance_submitted(struct by_context *context) {
 
 /* ---- time */
 
-static void end_late(struct by_submitter *owner, uint64_t now) {
-  struct by_context *context = owner->context;
+/* The root finds out who lacks it and ends the job; if it does not, this rank does. */
+static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t now) {
+  const struct by_context *context = owner->context;
   char text[BY_REPORT_TEXT];
+  if (!s->late) {
+    s->late = true;
+    s->limit = now + WORD_SECONDS * BY_SECOND;
+    if (context->control) by_control_have_listen(context->control);
+    by_controller_late(owner->controller, s->name, &s->operation);
+    owner->dirty = true;
+    return;
+  }
+  snprintf(text, sizeof text, "%s has waited too long for other ranks to submit operation \"%s\"",
+           by_context_name(owner->context, context->rank), s->name);
+  by_report_left(owner->comm, text);
+  by_engine_fail(context->engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+}
+
+void by_context_submitted_left(struct by_context *context) {
+  uint64_t soon = by_clock_now(&by_clock_system) + WORD_SECONDS * BY_SECOND;
+  for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+    struct by_submitter *owner = comm->submitter;
+    for (struct by_submitted *s = owner ? owner->open : NULL; s; s = s->next)
+      if (s->limit > soon) s->limit = soon;
+    if (owner && owner->open && owner->deadline > soon) owner->deadline = soon;
+  }
+}
+
+static void end_late(struct by_submitter *owner, uint64_t now) {
   owner->deadline = UINT64_MAX;
   for (struct by_submitted *s = owner->open; s; s = s->next) {
     if (s->state != BY_SUBMITTED_WAITS) continue;
-    if (s->deadline < owner->deadline) owner->deadline = s->deadline;
-    if (s->deadline > now) continue;
-    snprintf(text, sizeof text, "operation \"%s\" of %s was not submitted by all ranks before its deadline", s->name,
-             by_context_name(context, context->rank));
-    by_engine_fail(context->engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
-    return;
+    if (s->limit <= now) give_up(owner, s, now);
+    if (s->limit < owner->deadline) owner->deadline = s->limit;
   }
 }
 
@@ -279,6 +304,7 @@ void by_context_check_submitted(struct by_context *context) {
     struct by_submitter *owner = comm->submitter;
     if (!owner) continue;
     if (by_controller_deadline(owner->controller) <= now) {
+      if (context->control) by_control_have_listen(context->control);
       by_controller_check(owner->controller, now);
       owner->dirty = true;
     }

@@ -26,6 +26,7 @@ struct by_submitted *by_submitted_take(struct by_submitter *owner) {
   s->owner = owner;
   s->next = NULL;
   s->state = BY_SUBMITTED_WAITS;
+  s->late = false;
   s->n_calls = s->n_sparse = s->left = 0;
   s->group = UINT64_MAX;
   s->status = BANYAN_OK;
@@ -209,6 +210,7 @@ static uint64_t lasts(const struct banyan_submission *what, uint64_t usual) {
 
 enum banyan_status by_submitted_fill(struct by_submitted *s, const char *name, const struct banyan_submission *what,
                                      uint64_t deadline) {
+  const struct by_settings *settings = &s->owner->context->settings;
   uint32_t ranks = s->owner->comm->size;
   BY_TRY(check_calls(s->owner, what));
   BY_TRY(copy_calls(s, what));
@@ -217,10 +219,12 @@ enum banyan_status by_submitted_fill(struct by_submitted *s, const char *name, c
   memcpy(s->name, name, length);
   s->name[length] = '\0';
   if (what->n_calls + what->n_sparse > 1)
-    s->operation = of_several(what, ranks, s->owner->context->settings.fusion);
+    s->operation = of_several(what, ranks, settings->fusion);
   else
     s->operation = what->n_calls ? of_call(&what->calls[0], ranks) : of_sparse(&what->sparse[0]);
-  s->deadline = by_clock_now(&by_clock_system) + lasts(what, deadline);
+  uint64_t now = by_clock_now(&by_clock_system), abort = by_clock_from_seconds(settings->stall_abort);
+  s->deadline = now + lasts(what, deadline);
+  s->limit = abort && now + abort < s->deadline ? now + abort : s->deadline;
   return BANYAN_OK;
 }
 
@@ -234,7 +238,7 @@ void by_submitted_open(struct by_submitted *s) {
   owner->open = s;
   owner->context->submitted++;
   owner->context->references++;
-  if (s->deadline < owner->deadline) owner->deadline = s->deadline;
+  if (s->limit < owner->deadline) owner->deadline = s->limit;
   owner->dirty = true;
 }
 

@@ -44,7 +44,7 @@ static void add_ranks(const struct by_stall *stall, char *text, size_t room) {
 /* The host that all of them are on; NULL: there is none, or not all of them are known. */
 static const char *shared_host(const struct banyan_comm *comm, const struct by_stall *stall) {
   const char *host = NULL;
-  if (stall->more || stall->silent) return NULL;
+  if (stall->more) return NULL;
   for (uint32_t i = 0; i < stall->n_ranges; i++)
     for (uint32_t r = stall->ranges[i].first; r <= stall->ranges[i].last && r < comm->size; r++) {
       const char *own = comm->context->members[comm->processes[r]].host;
@@ -61,20 +61,27 @@ static void add_place(const struct banyan_comm *comm, const struct by_stall *sta
   add(text, room, host ? ")" : " in the control tree");
 }
 
+void by_report_left(const struct banyan_comm *comm, char text[BY_REPORT_TEXT]) {
+  for (uint32_t r = 0; r < comm->size; r++) {
+    if (!comm->context->left[comm->processes[r]]) continue;
+    add(text, BY_REPORT_TEXT, "; ");
+    add(text, BY_REPORT_TEXT, name_of(comm, r));
+    add(text, BY_REPORT_TEXT, " has left the job");
+    return;
+  }
+}
+
 void by_report_stall(const struct banyan_comm *comm, const struct by_stall *stall, char text[BY_REPORT_TEXT]) {
   char what[BY_OPERATION_TEXT], part[128];
   uint32_t n = count_lacking(stall);
   snprintf(text, BY_REPORT_TEXT, "operation \"%s\" (%s) waits for", stall->name,
            by_operation_describe(&stall->operation, what));
-  if (n) {
-    snprintf(part, sizeof part, " %u of %u ranks, which have not submitted it: ", n, comm->size);
-    add(text, BY_REPORT_TEXT, part);
-    add_ranks(stall, text, BY_REPORT_TEXT);
-  }
-  if (stall->silent) {
-    snprintf(part, sizeof part, "%s %u rank%s whose controllers do not answer, or those below them", n ? ", and" : "",
-             stall->silent, stall->silent == 1 ? "" : "s");
-    add(text, BY_REPORT_TEXT, part);
-  }
+  snprintf(part, sizeof part, " %u of %u ranks, which have not submitted it: ", n, comm->size);
+  add(text, BY_REPORT_TEXT, part);
+  add_ranks(stall, text, BY_REPORT_TEXT);
   add_place(comm, stall, text, BY_REPORT_TEXT);
+  snprintf(part, sizeof part, "; %u of them do%s not answer, nor do those below", stall->silent,
+           stall->silent == 1 ? "es" : "");
+  if (stall->silent) add(text, BY_REPORT_TEXT, part);
+  by_report_left(comm, text);
 }

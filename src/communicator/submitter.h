@@ -31,6 +31,8 @@ struct by_submitted {
   struct by_operation operation;
   enum by_submitted_state state;
   uint64_t deadline;
+  uint64_t limit;            /* until when it waits for others at most */
+  bool late;                 /* the root has been told that this is over */
   uint64_t trace;            /* its record in the tracer; 0: none */
   struct banyan_call *calls; /* copied, with their counts */
   size_t n_calls, calls_room;
@@ -78,7 +80,7 @@ struct by_submitter {
   uint32_t id;                    /* the inner communicator's number, which its letters carry too */
   bool root;
   bool dirty;        /* the controller may have something to say */
-  uint64_t deadline; /* no operation's is before it */
+  uint64_t deadline; /* no operation's limit is before it */
   struct banyan_negotiation counts;
 };
 
@@ -141,6 +143,8 @@ void by_control_place_fini(struct by_control_place *place);
 enum { BY_REPORT_TEXT = 1024 };
 /* Why nobody starts an operation that ranks have submitted differently. */
 void by_report_refusal(const struct banyan_comm *comm, const struct by_refusal *refusal, char text[BY_REPORT_TEXT]);
+/* Adds whether a rank has left, so that it will never submit anything. */
+void by_report_left(const struct banyan_comm *comm, char text[BY_REPORT_TEXT]);
 /* Who lacks an operation, and what they have in common. */
 void by_report_stall(const struct banyan_comm *comm, const struct by_stall *stall, char text[BY_REPORT_TEXT]);
 

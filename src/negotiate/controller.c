@@ -39,8 +39,9 @@ enum banyan_status by_controller_create(const struct by_controller_config *confi
 
 void by_controller_destroy(struct by_controller *c) {
   if (!c) return;
-  struct by_pile *piles[] = {&c->up.wanted,  &c->up.conflicts, &c->up.stalled, &c->up.lacking, &c->down.groups,
-                             &c->down.table, &c->down.refused, &c->down.asked, &c->letter,     &c->told};
+  struct by_pile *piles[] = {&c->up.wanted,   &c->up.conflicts, &c->up.stalled,   &c->up.lacking,
+                             &c->down.groups, &c->down.table,   &c->down.refused, &c->down.asked,
+                             &c->down.notes,  &c->letter,       &c->told};
   for (size_t i = 0; i < sizeof piles / sizeof *piles; i++) by_pile_fini(piles[i]);
   by_questions_fini(c);
   by_operations_fini(&c->operations);
@@ -283,6 +284,7 @@ static enum banyan_status send_down(struct by_controller *c) {
   add_list(c, &c->down.table);
   add_list(c, &c->down.refused);
   add_list(c, &c->down.asked);
+  add_list(c, &c->down.notes);
   if (c->letter.failed) {
     c->failed = true;
     return BANYAN_OK;
@@ -293,7 +295,7 @@ static enum banyan_status send_down(struct by_controller *c) {
 
 static bool has_to_say(const struct by_controller *c) {
   return !is_empty(&c->down.groups) || !is_empty(&c->down.table) || !is_empty(&c->down.refused) ||
-         !is_empty(&c->down.asked);
+         !is_empty(&c->down.asked) || !is_empty(&c->down.notes);
 }
 
 /* What starts may bring new submissions. */
@@ -319,6 +321,10 @@ enum banyan_status by_controller_flush(struct by_controller *c) {
 }
 
 /* --- small things --- */
+
+void by_controller_announce(struct by_controller *c, uint32_t note) {
+  if (by_is_root(c)) by_pile_number(&c->down.notes, note);
+}
 
 void by_controller_step(struct by_controller *c, uint64_t i) {
   if (c->stepped && i != c->iteration) c->renew = true;

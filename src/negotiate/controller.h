@@ -69,7 +69,8 @@ struct by_stall {
   uint32_t n_ranges;
   struct by_rank_range ranges[BY_LACK_RANGES]; /* ascending where the tree is in order */
   uint32_t more;                               /* further ranks that lack it */
-  uint32_t silent;                             /* ranks whose controllers, or one above them, have not answered */
+  bool late;                                   /* some rank said that it waits no longer; only at the root */
+  uint32_t silent; /* of the ranks above: have not answered, so that nothing is known of those below them */
 };
 
 struct by_controller;
@@ -90,6 +91,8 @@ struct by_controller_config {
   bool (*before)(const void *a_cookie, const void *b_cookie);
   /* This one ends without having started. */
   void (*refused)(void *context, void *cookie, const struct by_refusal *refusal);
+  /* A note of the root's: with regard to starts, in the same place on all ranks. May be NULL. */
+  void (*noted)(void *context, uint32_t note);
   /* At the root. */
   void (*stalled)(void *context, const struct by_stall *stall);
   void *context;
@@ -123,6 +126,11 @@ BANYAN_CHECK enum banyan_status by_controller_submit(struct by_controller *contr
 void by_controller_step(struct by_controller *controller, uint64_t i);
 /* At the root: a group that start has begun is through, of so many bytes together. */
 void by_controller_ended(struct by_controller *controller, uint64_t bytes);
+
+/* At the root: puts a note into the log. */
+void by_controller_announce(struct by_controller *controller, uint32_t note);
+/* What is submitted here waits no longer: the root is to find out at once who lacks it, and say so. */
+void by_controller_late(struct by_controller *controller, const char *name, const struct by_operation *operation);
 
 /* A letter has come. BANYAN_ERR_PROTOCOL: it is none, or nobody who may send it has; nothing has changed then. */
 BANYAN_CHECK enum banyan_status by_controller_take(struct by_controller *controller, uint32_t from, const void *letter,

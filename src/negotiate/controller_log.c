@@ -69,7 +69,7 @@ static bool check_up(struct by_controller *c, const void *letter, size_t bytes, 
     by_read_subject(&reader, &subject);
   }
   (void)check_refusals(c, &reader);
-  check_subjects(&reader);
+  for (uint32_t n = by_read_count(&reader, 9); n && !reader.failed; n--) (void)by_read_stalled(&reader, &subject);
   for (uint32_t n = by_read_count(&reader, 8); n && !reader.failed; n--) {
     by_read_stall(&reader, &subject, &stall);
     if (stall.top >= c->config.ranks) reader.failed = true;
@@ -114,8 +114,8 @@ static void take_stalls(struct by_controller *c, uint32_t child, struct by_reade
   struct by_subject subject;
   struct by_stall lacking;
   for (uint32_t n = by_read_u32(reader); n; n--) {
-    by_read_subject(reader, &subject);
-    by_controller_stalled(c, subject.name, &subject.operation);
+    bool late = by_read_stalled(reader, &subject);
+    by_controller_stalled(c, subject.name, &subject.operation, late);
   }
   for (uint32_t n = by_read_u32(reader); n; n--) {
     by_read_stall(reader, &subject, &lacking);
@@ -157,7 +157,7 @@ static struct by_variant *read_started(struct by_controller *c, struct by_reader
   return reader->failed ? NULL : by_operations_find(&c->operations, subject.name, &subject.operation);
 }
 
-static bool is_told(const struct by_controller *c, const struct by_variant *variant) {
+bool by_controller_told(const struct by_controller *c, const struct by_variant *variant) {
   return variant->bit == BY_NO_NUMBER ? !variant->own
                                       : !by_bit_is_set(by_bits_of(c, c->config.n_up_children), variant->bit);
 }
@@ -167,7 +167,7 @@ static void check_groups(struct by_controller *c, struct by_reader *reader) {
   for (uint32_t n = by_read_count(reader, 9); n && !reader->failed; n--)
     for (uint32_t k = by_read_count(reader, 5); k && !reader->failed; k--) {
       const struct by_variant *variant = read_started(c, reader, &id);
-      if (!variant || !variant->submitted || !is_told(c, variant)) reader->failed = true;
+      if (!variant || !variant->submitted || !by_controller_told(c, variant)) reader->failed = true;
     }
 }
 
@@ -182,6 +182,7 @@ static bool check_down(struct by_controller *c, const void *letter, size_t bytes
   for (uint32_t i = 0; i < n_table; i++) by_read_u32(&reader);
   *refuses = check_refusals(c, &reader) > 0;
   check_subjects(&reader);
+  for (uint32_t n = by_read_count(&reader, 4); n && !reader.failed; n--) by_read_u32(&reader);
   return by_reader_check(&reader, "letter") == BANYAN_OK;
 }
 
@@ -199,7 +200,7 @@ static bool start_one(struct by_controller *c, struct by_variant *variant, uint3
     c->named_starts++;
     if (!by_operations_number(&c->operations, variant, id)) return false;
   }
-  variant->submitted = false;
+  variant->submitted = variant->late = false;
   variant->age = c->generation;
   variant->starts++;
   if (variant->starts == 3 && variant->bit == BY_NO_NUMBER && !c->stepped) c->renew = true;
@@ -299,7 +300,7 @@ static void refuse(struct by_controller *c, struct by_named *named, const struct
     named->refusal.name = named->name;
     return;
   }
-  here->submitted = false;
+  here->submitted = here->late = false;
   c->waiting--;
   c->counters.refused++;
   c->config.refused(c->config.context, here->cookie, refusal);
@@ -336,6 +337,10 @@ enum banyan_status by_controller_apply(struct by_controller *c, const void *lett
   for (uint32_t n = by_read_u32(&reader); n; n--) {
     by_read_subject(&reader, &subject);
     by_controller_ask(c, &subject);
+  }
+  for (uint32_t n = by_read_u32(&reader); n; n--) {
+    uint32_t note = by_read_u32(&reader);
+    if (c->config.noted) c->config.noted(c->config.context, note);
   }
   grow_old(c);
   return BANYAN_OK;

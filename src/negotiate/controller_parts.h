@@ -22,7 +22,7 @@ struct by_lists_up {
   struct by_pile wanted, conflicts, stalled, lacking;
 };
 struct by_lists_down {
-  struct by_pile groups, table, refused, asked;
+  struct by_pile groups, table, refused, asked, notes;
 };
 
 struct by_controller {
@@ -99,6 +99,9 @@ void by_controller_send_down(struct by_controller *c, const void *letter, size_t
 /* Does what a letter downward says, which has been checked, or is the own one. */
 BANYAN_CHECK enum banyan_status by_controller_apply(struct by_controller *c, const void *letter, size_t bytes);
 
+/* Of what is submitted here: whether all below have it too, and that has been told upward. */
+bool by_controller_told(const struct by_controller *c, const struct by_variant *variant);
+
 /* --- controller_root.c --- */
 
 /* Writes what may start now into the lists downward. */
@@ -107,7 +110,8 @@ void by_controller_renew(struct by_controller *c);
 
 /* --- controller_stall.c --- */
 
-void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation);
+/* `late`: somebody waits no longer. */
+void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation, bool late);
 void by_controller_ask(struct by_controller *c, const struct by_subject *subject);
 void by_controller_answer(struct by_controller *c, uint32_t child, const struct by_stall *lacking);
 void by_questions_fini(struct by_controller *c);

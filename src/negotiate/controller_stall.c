@@ -34,14 +34,17 @@ void by_questions_fini(struct by_controller *c) {
   }
 }
 
-void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation) {
+void by_controller_stalled(struct by_controller *c, const char *name, const struct by_operation *operation, bool late) {
   if (!by_is_root(c)) {
-    by_pile_subject(&c->up.stalled, name, operation);
+    by_pile_stalled(&c->up.stalled, name, operation, late);
     return;
   }
   struct by_variant *variant = by_operations_get(&c->operations, name, operation);
-  if (!variant || *find_question(c, name, operation) || c->down.asked.n >= BY_QUESTIONS_MOST) return;
-  if (variant->asked && c->now - variant->asked < c->config.patience) return;
+  struct by_question *asked = *find_question(c, name, operation);
+  if (variant) variant->late |= late;
+  if (asked) asked->stall.late |= late;
+  if (!variant || asked || c->down.asked.n >= BY_QUESTIONS_MOST) return;
+  if (!late && variant->asked && c->now - variant->asked < c->config.patience) return;
   variant->asked = c->now;
   by_pile_subject(&c->down.asked, name, operation);
 }
@@ -79,12 +82,30 @@ static void merge(struct by_question *question, uint32_t own, const struct by_st
   for (uint32_t i = 0; i < lacking->n_ranges; i++) add_range(stall, lacking->ranges[i]);
 }
 
+/* Whether all below a child have it, as far as is known here. */
+static bool child_has(const struct by_controller *c, const struct by_variant *variant, uint32_t row) {
+  if (!variant) return false;
+  if (variant->submitted && by_controller_told(c, variant)) return true; /* all have it, and that is told upward */
+  return variant->bit == BY_NO_NUMBER ? by_bit_is_set(variant->have, row)
+                                      : by_bit_is_set(by_bits_of(c, row), variant->bit);
+}
+
+/* Who has not answered lacks it too, unless it is known to have it. */
+static void count_silent(const struct by_controller *c, struct by_question *question) {
+  const struct by_subject *subject = &question->subject;
+  const struct by_variant *variant = by_operations_find(&c->operations, subject->name, &subject->operation);
+  for (uint32_t row = 0; row < c->config.n_up_children; row++) {
+    uint32_t rank = c->up_children[row];
+    struct by_stall silent = {.top = rank, .n_ranges = 1, .ranges = {{rank, rank}}, .silent = 1};
+    if (question->left[row] && !child_has(c, variant, row)) merge(question, c->config.rank, &silent);
+  }
+}
+
 /* Answers, or says so at the root. The question is gone then. */
 static void end_question(struct by_controller *c, struct by_question **place) {
   struct by_question *question = *place;
   *place = question->next;
-  question->stall.silent += question->n_left;
-  if (question->n_left) question->stall.top = c->config.rank;
+  if (question->n_left) count_silent(c, question);
   if (!by_is_root(c))
     by_pile_stall(&c->up.lacking, &question->stall);
   else if (c->config.stalled && (question->stall.n_ranges || question->stall.silent))
@@ -124,6 +145,7 @@ void by_controller_ask(struct by_controller *c, const struct by_subject *subject
     struct by_stall own = {.top = c->config.rank, .n_ranges = 1, .ranges = {{c->config.rank, c->config.rank}}};
     merge(question, c->config.rank, &own);
   }
+  question->stall.late = variant && variant->late;
   question->next = *place;
   *place = question;
   if (question->until < c->deadline) c->deadline = question->until;
@@ -139,13 +161,17 @@ void by_controller_answer(struct by_controller *c, uint32_t child, const struct 
   if (!(*place)->n_left) end_question(c, place);
 }
 
+void by_controller_late(struct by_controller *c, const char *name, const struct by_operation *operation) {
+  by_controller_stalled(c, name, operation, true);
+}
+
 /* ---- time */
 
 static void check_variant(struct by_controller *c, struct by_variant *variant) {
   uint64_t since = variant->asked > variant->since ? variant->asked : variant->since;
   if (!variant->submitted) return;
   if (c->now - since >= c->config.patience) {
-    by_controller_stalled(c, variant->named->name, &variant->operation);
+    by_controller_stalled(c, variant->named->name, &variant->operation, false);
     variant->asked = since = c->now;
   }
   if (since + c->config.patience < c->deadline) c->deadline = since + c->config.patience;

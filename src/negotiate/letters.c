@@ -80,6 +80,14 @@ void by_pile_subject(struct by_pile *pile, const char *name, const struct by_ope
   close_entry(pile, &writer);
 }
 
+void by_pile_stalled(struct by_pile *pile, const char *name, const struct by_operation *operation, bool late) {
+  struct by_writer writer;
+  if (!open_entry(pile, 1 + subject_bytes(name), &writer)) return;
+  by_write_u8(&writer, late);
+  write_subject(&writer, name, operation);
+  close_entry(pile, &writer);
+}
+
 void by_pile_refusal(struct by_pile *pile, const struct by_refusal *refusal) {
   struct by_writer writer;
   if (!open_entry(pile, subject_bytes(refusal->name) + OPERATION_BYTES + 8, &writer)) return;
@@ -171,6 +179,13 @@ static void read_operation(struct by_reader *reader, struct by_operation *out) {
 void by_read_subject(struct by_reader *reader, struct by_subject *out) {
   read_name(reader, out->name);
   read_operation(reader, &out->operation);
+}
+
+bool by_read_stalled(struct by_reader *reader, struct by_subject *out) {
+  uint8_t late = by_read_u8(reader);
+  if (late > 1) reader->failed = true;
+  by_read_subject(reader, out);
+  return late != 0;
 }
 
 void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refusal *out) {

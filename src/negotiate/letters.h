@@ -6,13 +6,14 @@
  *             bits               u8 0: a list of u32; 1: u64 words, from the first
  *             wanted             rank, name, operation
  *             conflicts          name, two ranks, two operations
- *             stalled            name, operation
+ *             stalled            u8 1: too late for its rank, name, operation
  *             lacking            name, operation, who lacks it
  *   downward  2, place (u64)     in the log
  *             groups             entries: u8 0: bit; 1: id, name, operation
  *             table              ids
  *             refused            as conflicts
- *             asked              name, operation */
+ *             asked              name, operation
+ *             notes              numbers */
 #ifndef BY_NEGOTIATE_LETTERS_H
 #define BY_NEGOTIATE_LETTERS_H
 
@@ -41,6 +42,7 @@ void by_pile_clear(struct by_pile *pile);
 void by_pile_number(struct by_pile *pile, uint32_t number);
 void by_pile_wanted(struct by_pile *pile, uint32_t rank, const char *name, const struct by_operation *operation);
 void by_pile_subject(struct by_pile *pile, const char *name, const struct by_operation *operation);
+void by_pile_stalled(struct by_pile *pile, const char *name, const struct by_operation *operation, bool late);
 void by_pile_refusal(struct by_pile *pile, const struct by_refusal *refusal);
 void by_pile_stall(struct by_pile *pile, const struct by_stall *stall);
 void by_pile_started(struct by_pile *pile, uint32_t bit, uint32_t id, const char *name,
@@ -54,6 +56,8 @@ void by_pile_list(struct by_pile *pile, const struct by_pile *list);
 
 /* Any of these may fail the reader. */
 void by_read_subject(struct by_reader *reader, struct by_subject *out);
+/* Returns whether it is late. */
+bool by_read_stalled(struct by_reader *reader, struct by_subject *out);
 /* The name lies in `subject`. */
 void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refusal *out);
 void by_read_stall(struct by_reader *reader, struct by_subject *subject, struct by_stall *out);

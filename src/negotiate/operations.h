@@ -25,6 +25,7 @@ struct by_variant {
   int32_t priority;
   bool submitted; /* here, and not started */
   bool own;       /* submitted here, and not yet told upward; by name */
+  bool late;      /* at the root: some rank waits no longer */
   bool picked;    /* by who looks through a list */
   uint32_t n_have;
   uint64_t *have; /* children that have told it by name, a bit each */

@@ -416,6 +416,9 @@ static void test_silent(void **state) {
   by_controller_check(job->members[job->root].controller, 5000 + 1000000000);
   assert_int_equal(job->stalls, 1);
   assert_int_equal(job->stall.silent, 1);
+  assert_int_equal(job->stall.n_ranges, 1);
+  assert_int_equal(job->stall.ranges[0].first, quiet);
+  assert_int_equal(job->stall.ranges[0].last, quiet);
   free_job(job);
 }
 

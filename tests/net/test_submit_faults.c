@@ -1,0 +1,416 @@
+/* What goes wrong with named operations: ranks that submit something else, late or never, die or leave, and letters
+ * that are none. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "context.h"
+#include "job.h"
+#include "submitter.h"
+
+enum { MOST = 1000, NEVER = 1 << 20 };
+
+static float values[64][MOST];
+
+static enum banyan_status submit(struct banyan_comm *comm, const char *name, float *at, size_t count,
+                                 struct banyan_request **out) {
+  return banyan_submit_allreduce(comm, name, at, at, count, BANYAN_FLOAT32, BANYAN_SUM, out);
+}
+
+static enum banyan_status submit_and_wait(struct banyan_comm *comm, const char *name, size_t count) {
+  struct banyan_request *request = NULL;
+  enum banyan_status status = submit(comm, name, values[0], count, &request);
+  return status == BANYAN_OK ? banyan_wait(request) : status;
+}
+
+static void must_say(const char *part) {
+  if (!strstr(banyan_error_text(), part)) rank_fail("'%s' is not in '%s'", part, banyan_error_text());
+}
+
+static void wait_for_stage(const struct job *job, int rank, int stage) {
+  for (double until = job_now() + 30; atomic_load(&job->reports[rank].stage) < stage; usleep(1000))
+    must_hold(job_now() < until);
+}
+
+/* ---- other operations under one name */
+
+static void rank_differs(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  bool odd = rank == job->n - 1;
+  char name[32];
+  for (int i = 0; i < 20; i++) {
+    if (odd == i % 2) usleep(2000); /* sometimes the first one, sometimes the last */
+    snprintf(name, sizeof name, "gradient %d", i % 3);
+    must_fail(BANYAN_ERR_MISMATCH, submit_and_wait(world, name, odd ? 11 : 10));
+    must_say(name);
+    must_say("allreduce of 10 f32, sum");
+    must_say("allreduce of 11 f32, sum");
+    must(submit_and_wait(world, "other", 10)); /* the job goes on, */
+    must(submit_and_wait(world, name, 12));    /* and the name is free again */
+  }
+  struct banyan_negotiation counts;
+  banyan_comm_negotiation(world, &counts);
+  must_hold(counts.refused <= 20);
+  banyan_comm_destroy(world);
+}
+
+static void test_differ(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    struct job job = {.n = 2 + i, .run = rank_differs, .transport = i % 2 ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+/* ---- what makes no sense */
+
+static void rank_errs(struct job *job, int rank) {
+  (void)job;
+  struct banyan_comm *world = job_join();
+  struct banyan_request *request = NULL, *again = NULL;
+  struct banyan_call call = {.collective = BANYAN_SEND, .send = values, .count = 1, .root = !rank};
+  struct banyan_submission none = {0}, pair = {.calls = &call, .n_calls = 1}, late = {.size_of_struct = 1000};
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_submit(world, "none", &none, &request));
+  must_fail(BANYAN_ERR_UNSUPPORTED, banyan_submit(world, "pair", &pair, &request));
+  must_fail(BANYAN_ERR_UNSUPPORTED, banyan_submit(world, "late", &late, &request));
+  must_fail(BANYAN_ERR_ARGUMENT, banyan_submit(world, NULL, &pair, &request));
+  must_fail(BANYAN_ERR_ARGUMENT, submit(world, "", values[0], 1, &request));
+  must_fail(BANYAN_ERR_ARGUMENT, submit(world, "no buffer", NULL, 1, &request));
+  must(submit(world, "twice", values[0], 1, &request));
+  if (rank) {
+    must_fail(BANYAN_ERR_ARGUMENT, submit(world, "twice", values[1], 1, &again));
+    must_say("twice");
+    must_fail(BANYAN_ERR_ARGUMENT, banyan_comm_set_plan(world, "ring"));
+    must_say("twice");
+    job_set_stage(job, 1, 1);
+  } else {
+    must(banyan_wait(request));
+  }
+  if (rank) must(banyan_wait(request));
+  must(banyan_comm_set_plan(world, "ring"));
+  must(submit_and_wait(world, "round the ring", 100));
+  banyan_comm_destroy(world);
+}
+
+static void rank_errs_in_turn(struct job *job, int rank) {
+  if (!rank) {
+    struct banyan_comm *world = job_join();
+    wait_for_stage(job, 1, 1);
+    must(submit_and_wait(world, "twice", 1));
+    must(banyan_comm_set_plan(world, "ring"));
+    must(submit_and_wait(world, "round the ring", 100));
+    banyan_comm_destroy(world);
+  } else {
+    rank_errs(job, rank);
+  }
+}
+
+static void test_errors(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_errs_in_turn};
+  job_run(&job);
+}
+
+/* ---- ranks that keep others waiting */
+
+/* The last one comes when the test says so. */
+static void rank_waits(struct job *job, int rank) {
+  setenv("BANYAN_STALL", "0.2", 1);
+  setenv("BANYAN_HOST", rank == job->n - 1 ? "slow" : "quick", 1);
+  struct banyan_comm *world = job_join();
+  must(submit_and_wait(world, "first", 10));
+  if (rank == job->n - 1) wait_for_stage(job, 0, 7);
+  must(submit_and_wait(world, "layer.3/weight", 10));
+  banyan_comm_destroy(world);
+}
+
+static void test_stall(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    char text[200];
+    struct job job = {.n = 2 + i, .run = rank_waits, .transport = "tcp"};
+    job_start(&job);
+    snprintf(
+        text, sizeof text,
+        "operation \"layer.3/weight\" (allreduce of 10 f32, sum) waits for 1 of %d ranks, which have not submitted "
+        "it: %d (host slow)",
+        job.n, job.n - 1);
+    for (double until = job_now() + 30; !job_count_log(&job, text) && job_now() < until; usleep(10000)) {
+    }
+    atomic_store(&job.reports[0].stage, 7);
+    job_wait(&job);
+    job_check_log(&job, text, -1);
+    job_end(&job, true);
+  }
+}
+
+/* The first or the last rank never comes. */
+static void rank_never_comes(struct job *job, int rank) {
+  const char *setting = job->argument;
+  int quiet = job->seed % 2 ? 0 : job->n - 1;
+  char text[64];
+  setenv(setting, "0.4", 1);
+  struct banyan_comm *world = job_join();
+  if (rank == quiet) {
+    for (double until = job_now() + 30; banyan_comm_state(world) == BANYAN_OK && job_now() < until;) usleep(1000);
+    must_fail(BANYAN_ERR_TIMEOUT, submit_and_wait(world, "lost", 10));
+  } else {
+    must_fail(BANYAN_ERR_TIMEOUT, submit_and_wait(world, "lost", 10));
+  }
+  snprintf(text, sizeof text, "1 of %d ranks, which have not submitted it: %d (host", job->n, quiet);
+  must_say("operation \"lost\"");
+  must_say(text);
+  banyan_comm_destroy(world);
+}
+
+static void test_never(void **state) {
+  (void)state;
+  for (int i = 0; i < 6; i++) {
+    struct job job = {.n = 2 + i / 2,
+                      .run = rank_never_comes,
+                      .transport = i % 2 ? "tcp" : "shm",
+                      .seed = (uint64_t)i,
+                      .argument = i % 3 ? "BANYAN_DEADLINE" : "BANYAN_STALL_ABORT"};
+    job_run(&job);
+  }
+}
+
+/* ---- ends */
+
+static void rank_destroys(struct job *job, int rank) {
+  struct banyan_comm *world = job_join(), *other = NULL;
+  struct banyan_request *requests[3] = {NULL};
+  must(banyan_comm_duplicate(world, &other));
+  for (int i = 0; i < 3; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "only of rank %d, %d", rank, i);
+    must(submit(other, name, values[i], 10, &requests[i]));
+  }
+  must(banyan_barrier(world));
+  banyan_comm_destroy(other);
+  for (int i = 0; i < 3; i++) {
+    must_fail(BANYAN_ERR_CLOSED, banyan_wait(requests[i]));
+    must_say("was destroyed while operation \"only of rank");
+  }
+  must(banyan_barrier(world));
+  must(submit_and_wait(world, "afterwards", 10));
+  banyan_comm_destroy(world);
+  (void)job;
+}
+
+static void test_destroy(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    struct job job = {.n = 2 + i, .run = rank_destroys, .transport = i % 2 ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+/* A rank leaves the job on purpose; what the others submit cannot start. */
+static void rank_leaves(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  must(submit_and_wait(world, "first", 10));
+  if (rank != job->n - 1) {
+    enum banyan_status status = submit_and_wait(world, "second", 10);
+    must_hold(status != BANYAN_OK);
+    must_say("left the job");
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_leave(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 3 + i, .run = rank_leaves, .transport = i % 2 ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+/* ---- deaths */
+
+/* Each in an order of its own, over and over; some operations only some ranks submit in a step, the others in the next.
+ */
+static enum banyan_status go_on(struct banyan_comm *world, struct by_rng *own, uint64_t step) {
+  enum { N = 12 };
+  struct banyan_request *requests[N] = {NULL};
+  enum banyan_status first = banyan_step(world, step);
+  uint32_t shift = (uint32_t)by_rng_below(own, N);
+  for (uint32_t i = 0; i < N && first == BANYAN_OK; i++) {
+    uint32_t k = (i * 5 + shift) % N;
+    char name[32];
+    snprintf(name, sizeof name, "gradient %u", k);
+    if (by_rng_below(own, 20) == 0) job_doze(own, 500);
+    first = submit(world, name, values[k], k % 4 ? 10 * k : MOST, &requests[k]);
+  }
+  for (uint32_t k = 0; k < N; k++) {
+    enum banyan_status status = requests[k] ? banyan_wait(requests[k]) : BANYAN_OK;
+    if (first == BANYAN_OK) first = status;
+  }
+  return first;
+}
+
+static void rank_survives(struct job *job, int rank) {
+  int mode = *(const int *)job->argument;
+  struct by_rng own;
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  struct banyan_comm *world = job_join();
+  job_set_stage(job, rank, 1);
+  enum banyan_status status = BANYAN_OK;
+  if (mode == 1 && rank == (int)(job->seed % (uint64_t)job->n)) pause(); /* dies before it has submitted anything */
+  for (uint64_t step = 0; status == BANYAN_OK && step < NEVER; step++) {
+    if (mode == 2 && step == 3) { /* all but the victim wait for something that it lacks */
+      if (rank == (int)(job->seed % (uint64_t)job->n)) pause();
+      status = submit_and_wait(world, "what the victim lacks", 10);
+    }
+    if (status == BANYAN_OK) status = go_on(world, &own, step);
+  }
+  job_report_status(job, rank, status);
+  must_fail(status, submit_and_wait(world, "after the end", 10));
+  banyan_comm_destroy(world);
+}
+
+static void check_survivor(const struct job *job, int rank, int victim) {
+  char name[32];
+  const struct job_report *report = &job->reports[rank];
+  snprintf(name, sizeof name, "rank %d (host", victim);
+  if (report->status != BANYAN_ERR_PEER_DEAD || !strstr(report->text, name))
+    job_fail(job, "rank %d: %s: %s", rank, banyan_status_name(report->status), report->text);
+}
+
+static void test_deaths(void **state) {
+  (void)state;
+  static const char *const controls[] = {"auto", "ring", "star", "tree:1"};
+  for (int i = 0; i < job_rounds(15); i++) {
+    int mode = i % 3, n = 2 + i % 5;
+    struct job job = {
+        .n = n, .run = rank_survives, .transport = i % 2 ? "tcp" : "shm", .seed = job_seed(i), .argument = &mode};
+    int victim = (int)(job.seed % (uint64_t)n);
+    struct by_rng rng;
+    by_rng_init(&rng, job.seed);
+    setenv("BANYAN_CONTROL", controls[i % 4], 1);
+    job_start(&job);
+    for (int r = 0; r < n; r++) job_wait_stage(&job, r, 1);
+    usleep((unsigned)(mode ? 100000 : by_rng_below(&rng, 50000)));
+    job_signal(&job, victim, SIGKILL);
+    job_wait(&job);
+    for (int r = 0; r < n; r++) {
+      if (r == victim) continue;
+      job_check_exit(&job, r);
+      check_survivor(&job, r, victim);
+    }
+    job_end(&job, false);
+  }
+  unsetenv("BANYAN_CONTROL");
+}
+
+static void rank_aborts(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  struct banyan_request *request = NULL;
+  must(submit_and_wait(world, "first", 10));
+  if (rank == job->n - 1) {
+    banyan_comm_abort(world, "enough");
+  } else {
+    if (submit(world, "second", values[0], 10, &request) == BANYAN_OK)
+      must_fail(BANYAN_ERR_ABORTED, banyan_wait(request));
+    must_say("enough");
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_abort(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    struct job job = {.n = 2 + i, .run = rank_aborts, .transport = i % 2 ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+/* ---- letters */
+
+static void write_letter(struct banyan_comm *comm, uint32_t to, const void *bytes, size_t n) {
+  by_context_lock(comm->context);
+  must(by_engine_write(comm->context->engine, to, comm->submitter->id, bytes, n));
+  by_context_kick(comm->context);
+  by_context_unlock(comm->context);
+}
+
+/* Rank 1 sends nonsense to rank 0, which counts it, and all goes on. */
+static void rank_babbles(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  struct banyan_negotiation counts;
+  unsigned char bytes[300];
+  struct by_rng rng;
+  by_rng_init(&rng, 1);
+  must(submit_and_wait(world, "first", 10));
+  for (int i = 0; i < 100; i++) {
+    for (size_t k = 0; k < sizeof bytes; k++) bytes[k] = (unsigned char)by_rng_next(&rng);
+    bytes[0] = (unsigned char)(i % 4);
+    if (rank == 1) write_letter(world, 0, bytes, 1 + by_rng_below(&rng, sizeof bytes));
+    if (i % 10 == 0) must(submit_and_wait(world, "meanwhile", 10));
+  }
+  must(submit_and_wait(world, "last", 10));
+  banyan_comm_negotiation(world, &counts);
+  must_hold(counts.malformed == (rank ? 0 : 100));
+  banyan_comm_destroy(world);
+  (void)job;
+}
+
+static void test_letters(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 3, .run = rank_babbles, .transport = i % 2 ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+/* ---- silence */
+
+static long switches(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nvcsw;
+}
+
+/* Nobody submits anything: nothing is sent, and no thread wakes. */
+static void rank_idles(struct job *job, int rank) {
+  struct banyan_counters before, after;
+  struct banyan_comm *world = job_join();
+  for (int i = 0; i < 5; i++) must(submit_and_wait(world, "gradient", 10));
+  job_set_stage(job, rank, 1);
+  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 1);
+  usleep(500000); /* until all sleep */
+  banyan_comm_counters(world, &before);
+  long then = switches();
+  usleep(1000000);
+  long now = switches();
+  banyan_comm_counters(world, &after);
+  must_hold(after.frames_sent == before.frames_sent && after.frames_received == before.frames_received);
+  must_hold(after.sleeps == before.sleeps && after.wakes_sent == before.wakes_sent);
+  if (now - then > 3) rank_fail("threads woke %ld times", now - then); /* this one did, to say so */
+  must(submit_and_wait(world, "gradient", 10));
+  job_set_stage(job, rank, 2);
+  for (int r = 0; r < job->n; r++) wait_for_stage(job, r, 2);
+  banyan_comm_destroy(world);
+}
+
+static void test_idle(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 3, .run = rank_idles, .transport = i % 2 ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_differ), cmocka_unit_test(test_errors),  cmocka_unit_test(test_stall),
+      cmocka_unit_test(test_never),  cmocka_unit_test(test_destroy), cmocka_unit_test(test_leave),
+      cmocka_unit_test(test_abort),  cmocka_unit_test(test_letters), cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_deaths),
+  };
+  return cmocka_run_group_tests_name("faults of submitted operations", tests, NULL, NULL);
+}
