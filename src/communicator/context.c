@@ -91,6 +91,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
   if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
   memcpy(config.secret, word->secret, sizeof config.secret);
   memcpy(config.stack, word->ways[0].stack, sizeof config.stack);
+  memcpy(config.below, word->ways[0].below, sizeof config.below);
   return by_udp_fabric_create(context->udp, &word->ways[0].address, &config, &by_clock_system, out);
 }
 

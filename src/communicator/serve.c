@@ -1,5 +1,6 @@
 #include "serve.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -126,8 +127,21 @@ static enum banyan_status told(void *context, const struct by_tree_word *word) {
   return by_loop_post(seat->service->loop, begin, seat);
 }
 
+static void report(const struct seat *seat) {
+  const struct by_server_counters *c = by_server_counters(seat->server);
+  by_info("innetwork",
+          "server of tree %u: %" PRIu64 " results, %" PRIu64 " asked for again, %" PRIu64 " probes; %" PRIu64
+          " terms, of them %" PRIu64 " sums, %" PRIu64 " unmerged; %" PRIu64 " twice, %" PRIu64 " overlapping, %" PRIu64
+          " wrong",
+          seat->word.job, c->results, c->repeated, c->probes, c->terms, c->merged, c->unmerged, c->duplicates,
+          c->overlapping, c->failed_checks);
+}
+
 static void end_seat(struct seat *seat) {
-  if (seat->server) by_udp_forget(seat->service->udp, seat->word.job);
+  if (seat->server) {
+    by_udp_forget(seat->service->udp, seat->word.job);
+    report(seat);
+  }
   by_context_release(seat->context);
   by_server_destroy(seat->server);
   for (uint32_t w = 0; w < BY_FRAGMENT_WORKERS; w++) by_udp_peer_destroy(seat->workers[w]);

@@ -76,6 +76,7 @@ static void lay_way(const struct by_switched_tree *tree, const struct by_tree_an
   for (; s != BY_SWITCHED_NONE; s = tree->switches[s].parent) {
     if (!answers[s].granted) way->alone = true;
     way->stack[tree->switches[s].place] = entry(&tree->switches[s], &answers[s], worker, down);
+    way->below[tree->switches[s].place] = tree->switches[s].workers;
   }
 }
 

@@ -10,7 +10,7 @@ static uint32_t count_ways(const struct by_tree_word *word) {
   return for_server(word) ? word->workers : 1;
 }
 
-static void write_way(struct by_writer *writer, const struct by_tree_way *way) {
+static void write_way(struct by_writer *writer, const struct by_tree_way *way, bool below) {
   char text[BY_ADDRESS_TEXT];
   by_write_string(writer, by_address_print(&way->address, text));
   by_write_u8(writer, way->alone);
@@ -18,6 +18,7 @@ static void write_way(struct by_writer *writer, const struct by_tree_way *way) {
   for (unsigned i = 0; i < way->hops; i++) {
     by_write_u8(writer, way->stack[i].port);
     by_write_u8(writer, way->stack[i].workers);
+    if (below) by_write_u64(writer, way->below[i]);
   }
 }
 
@@ -31,10 +32,10 @@ void by_tree_word_write(struct by_writer *writer, const struct by_tree_word *wor
   by_write_u32(writer, word->workers);
   by_write_u32(writer, word->worker);
   by_write_u64(writer, word->spread);
-  for (uint32_t i = 0; i < count_ways(word); i++) write_way(writer, &word->ways[i]);
+  for (uint32_t i = 0; i < count_ways(word); i++) write_way(writer, &word->ways[i], !for_server(word));
 }
 
-static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way *way) {
+static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way *way, bool below) {
   char text[BY_ADDRESS_TEXT];
   by_read_string(reader, text, sizeof text);
   way->alone = by_read_u8(reader) != 0;
@@ -43,6 +44,7 @@ static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way 
   for (unsigned i = 0; i < way->hops; i++) {
     way->stack[i].port = by_read_u8(reader);
     way->stack[i].workers = by_read_u8(reader);
+    if (below) way->below[i] = by_read_u64(reader);
     if (way->stack[i].port >= BY_FRAGMENT_PORTS || way->stack[i].workers > BY_FRAGMENT_WORKERS)
       return by_fail(BANYAN_ERR_PROTOCOL, "a way by port %u", way->stack[i].port);
   }
@@ -81,6 +83,6 @@ enum banyan_status by_tree_word_read(const void *bytes, size_t length, struct by
   by_reader_init(&reader, bytes, length);
   *out = (struct by_tree_word){0};
   BY_TRY(read_head(&reader, roster, out));
-  for (uint32_t i = 0; i < count_ways(out); i++) BY_TRY(read_way(&reader, &out->ways[i]));
+  for (uint32_t i = 0; i < count_ways(out); i++) BY_TRY(read_way(&reader, &out->ways[i], !for_server(out)));
   return by_reader_check(&reader, "a tree through switches");
 }

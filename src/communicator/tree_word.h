@@ -15,6 +15,7 @@ struct by_tree_way {
   bool alone;                /* results that are for all do not get there */
   unsigned hops;
   struct by_hop stack[BY_FRAGMENT_HOPS];
+  uint64_t below[BY_FRAGMENT_HOPS]; /* for a worker: those whose way leads over each of the switches */
 };
 
 struct by_tree_word {

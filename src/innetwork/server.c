@@ -12,9 +12,7 @@
 /* The sum of one epoch of a slot. */
 struct sum {
   uint64_t workers; /* whose terms are in */
-  uint64_t asked;   /* who has asked for the result */
-  uint64_t without; /* who has looked for it since it was last multicast */
-  uint64_t spared;  /* whose next wish that multicast has fulfilled */
+  uint64_t asked;   /* who has asked for the result more than once */
   uint64_t others;  /* who has made another call, `call` */
   uint32_t call;
   uint32_t parts; /* the list of them, until it is complete */
@@ -24,6 +22,10 @@ struct sum {
   bool unmerged; /* some terms have come past switches, whose cells may then never fill */
   bool suspect;  /* its check was wrong once: only single terms with their own check right */
   bool again;    /* it was multicast a second time */
+  bool trial;
+  bool troubled; /* a term that switches can add was sent past them, and not because workers were told to */
+  bool past;     /* they were */
+  bool tells_past;
 };
 
 /* Two sums: of `epoch`, and of the one before. */
@@ -33,21 +35,21 @@ struct slot {
   struct sum sum[2];
 };
 
-/* A worker that has twice asked for NEARLY_ALL of JUDGED results which were multicast gets its own: for the next DEAF
- * times as many, then twice that, and so on, as it costs much to find out again; half of that for each time that it
- * lacked FEW. A full queue loses many in a row as well, for a moment. */
-enum { JUDGED = 32, NEARLY_ALL = 20, FEW = 4, DEAF = 4, DEAF_MOST = 1 << 20 };
+/* A worker to which NEARLY_ALL of JUDGED results did not come by multicast, nor by a second one, gets its own, for DEAF
+ * times as many. One of JUDGED is a trial, which is multicast only: so it shows whether multicasts arrive again. */
+enum { JUDGED = 32, NEARLY_ALL = 20, DEAF = 8 };
 
-/* How many of JUDGED results are multicast again; should they need it more often, multicasts do not arrive. */
-enum { AGAIN = 4 };
+/* When there have been more results than slots whose terms had to be asked for past switches, three for each other one,
+ * switches are no help: the next PAST results tell workers not to wait for that, but to send what follows in these
+ * slots past them at once. Twice as many the next time, up to PAST_MOST, if that is not much later. */
+enum { PAST = 512, PAST_MOST = 1 << 15, UNTROUBLED = 3 };
 
 struct worker {
   struct by_server_way way;
-  unsigned asked; /* for how many of the results since the last judgement */
-  unsigned deaf;  /* how many judgements more */
-  unsigned next_deaf;
-  bool suspected; /* of being deaf */
-  bool straight;  /* its terms come without a stack, so that is how results reach it */
+  unsigned asked;  /* twice, for how many of the results since the last judgement */
+  unsigned deaf;   /* for so many judgements more; 0: it is not */
+  unsigned missed; /* trials, since it is deaf */
+  bool straight;   /* its terms come without a stack, so that is how results reach it */
 };
 
 struct by_server {
@@ -55,8 +57,11 @@ struct by_server {
   struct by_sum_key key;
   struct by_server_counters counters;
   uint64_t all;
-  unsigned again; /* multicast since the last judgement, of results that had been */
   struct worker workers[BY_FRAGMENT_WORKERS];
+  unsigned trouble;    /* with switches */
+  unsigned past;       /* results more that tell workers to send past them */
+  unsigned past_next;  /* so many the next time */
+  uint64_t past_ended; /* with that result */
   struct slot *slots;
   unsigned char *packets; /* of results: two a slot */
   size_t stride;
@@ -94,7 +99,7 @@ enum banyan_status by_server_create(const struct by_server_config *config, struc
     by_server_destroy(s);
     return status;
   }
-  for (unsigned w = 0; w < c->workers; w++) s->workers[w] = (struct worker){.way = c->ways[w], .next_deaf = DEAF};
+  for (unsigned w = 0; w < c->workers; w++) s->workers[w] = (struct worker){.way = c->ways[w]};
   for (unsigned i = 0; i < c->slots; i++)
     s->slots[i] =
         (struct slot){.epoch = UINT32_MAX, .done = true, .sum = {{.parts = BY_NO_PART}, {.parts = BY_NO_PART}}};
@@ -135,37 +140,36 @@ static void send_multicast(struct by_server *s, struct by_fragment *result) {
   s->config.emit(s->config.context, result, BY_SERVER_ALL);
 }
 
-static bool hears_multicasts(const struct by_server *s, unsigned worker) {
-  return s->config.multicast && !s->workers[worker].deaf && !s->workers[worker].way.alone;
+static bool may_hear(const struct by_server *s, unsigned worker) {
+  return s->config.multicast && !s->workers[worker].way.alone;
 }
 
-/* To each worker that multicasts do not reach, and to all others at once. */
-static void send_to_all(struct by_server *s, struct by_fragment *result) {
-  unsigned deaf = 0;
+static bool hears_multicasts(const struct by_server *s, unsigned worker) {
+  return may_hear(s, worker) && !s->workers[worker].deaf;
+}
+
+/* To each worker that multicasts do not reach, and to all others at once. A trial goes to the deaf as well, but not to
+ * them alone. */
+static void send_to_all(struct by_server *s, struct by_fragment *result, bool trial) {
+  bool multicast = false;
   for (unsigned w = 0; w < s->config.workers; w++) {
-    if (hears_multicasts(s, w)) continue;
-    send_result(s, result, w);
-    deaf++;
+    if (hears_multicasts(s, w) || (trial && may_hear(s, w)))
+      multicast = true;
+    else
+      send_result(s, result, w);
   }
-  if (deaf < s->config.workers) send_multicast(s, result);
+  if (multicast) send_multicast(s, result);
 }
 
 static void judge(struct by_server *s) {
   for (unsigned w = 0; w < s->config.workers; w++) {
     struct worker *worker = &s->workers[w];
-    if (worker->deaf) {
-      worker->deaf--;
-    } else if (hears_multicasts(s, w) && worker->asked >= NEARLY_ALL && worker->suspected) {
-      by_warn("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", w, s->config.job);
-      worker->deaf = worker->next_deaf;
-      if (worker->next_deaf < DEAF_MOST) worker->next_deaf *= 2;
-    } else if (worker->asked < FEW && worker->next_deaf > DEAF) {
-      worker->next_deaf /= 2;
-    }
-    worker->suspected = worker->asked >= NEARLY_ALL;
-    worker->asked = 0;
+    if (worker->deaf && --worker->deaf) continue;
+    if (worker->missed < DEAF / 2 && worker->asked >= NEARLY_ALL)
+      by_info("innetwork", "worker %u of tree %u: multicasts do not arrive; it gets its own results", w, s->config.job);
+    if (worker->missed >= DEAF / 2 || worker->asked >= NEARLY_ALL) worker->deaf = DEAF;
+    worker->asked = worker->missed = 0;
   }
-  s->again = 0;
 }
 
 /* About the fragment in `packet`, to worker `to`. */
@@ -209,6 +213,23 @@ static enum banyan_dtype dtype_of(const struct by_fragment *packet, size_t *coun
   }
 }
 
+/* Whether workers are to send the slot's next terms past switches. The sum before this one has said so of this one's.
+ */
+static bool tell_past(struct by_server *s, const struct sum *sum) {
+  if (!sum->past) s->trouble = sum->troubled ? s->trouble + 1 : s->trouble > UNTROUBLED ? s->trouble - UNTROUBLED : 0;
+  if (s->trouble > s->config.slots) {
+    bool soon = s->past_next && s->counters.results - s->past_ended < 4 * (uint64_t)s->past_next;
+    s->past_next = !soon ? PAST : s->past_next < PAST_MOST ? 2 * s->past_next : PAST_MOST;
+    s->past = s->past_next;
+    s->past_ended = s->counters.results + s->past;
+    s->trouble = 0;
+    by_info("innetwork", "tree %u: switches do not help; the next %u terms go past them", s->config.job, s->past);
+  }
+  if (!s->past) return false;
+  s->past--;
+  return true;
+}
+
 /* Adds the parts in the order of workers. Of pairs the check is the sum of the parts'; of others it is made anew. */
 static void fold(struct by_server *s, const struct sum *sum, struct by_fragment *result) {
   const void *sources[BY_FRAGMENT_WORKERS];
@@ -243,11 +264,14 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
   by_parts_clear(&s->parts, &sum->parts);
   slot->done = true;
   result->workers = s->all;
-  result->flags = sum->flags;
+  sum->tells_past = tell_past(s, sum);
+  result->flags = (uint16_t)(sum->flags | (sum->tells_past ? BY_FRAGMENT_ESCALATE : 0));
   result->ahead = sum->ahead;
-  if (++s->counters.results % JUDGED == 0) judge(s);
   s->counters.last[last]++;
-  send_to_all(s, result);
+  s->counters.results++;
+  sum->trial = s->counters.results % JUDGED == 0;
+  if (sum->trial) judge(s);
+  send_to_all(s, result, sum->trial);
 }
 
 /* --- terms --- */
@@ -257,8 +281,8 @@ static bool has_shape_of(const struct by_fragment *a, const struct by_fragment *
 }
 
 /* The first that comes says what all must have in common; as long as nothing has been kept, the next is the first. */
-static void shape(struct sum *sum, struct by_fragment *result, const struct by_fragment *packet) {
-  *sum = (struct sum){.parts = BY_NO_PART, .shaped = true, .suspect = sum->shaped && sum->suspect};
+static void shape(struct sum *sum, bool past, struct by_fragment *result, const struct by_fragment *packet) {
+  *sum = (struct sum){.parts = BY_NO_PART, .shaped = true, .suspect = sum->shaped && sum->suspect, .past = past};
   *result = answer(packet, BY_FRAGMENT_RESULT, 0);
   result->dtype = packet->dtype;
   result->lines = packet->lines;
@@ -304,6 +328,7 @@ static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct 
   s->counters.terms++;
   if (packet->workers & (packet->workers - 1)) s->counters.merged++;
   if (packet->flags & BY_FRAGMENT_UNMERGED) s->counters.unmerged++;
+  if (packet->flags & BY_FRAGMENT_ESCALATE && packet->dtype == BY_FRAGMENT_PAIRS) sum->troubled = true;
   sum->workers |= packet->workers;
   sum->flags |= packet->flags & BY_FRAGMENT_STICKY;
   if (packet->ahead > sum->ahead) sum->ahead = packet->ahead;
@@ -318,7 +343,8 @@ static void take_term(struct by_server *s, struct slot *slot, const struct by_fr
     slot->done = false;
     sum->shaped = false;
   }
-  if (!sum->shaped || !(sum->workers | sum->others)) shape(sum, result, packet);
+  if (!sum->shaped || !(sum->workers | sum->others))
+    shape(sum, sum_of(slot, packet->epoch - 1)->tells_past, result, packet);
   if (is_mismatch(s, sum, result, packet)) return;
   if (!has_shape_of(packet, result) || !is_credible(s, sum, packet)) {
     s->counters.failed_checks++;
@@ -343,59 +369,55 @@ static void reply(struct by_server *s, const struct by_fragment *packet, uint64_
   s->config.emit(s->config.context, &probe.head, packet->rank);
 }
 
+static bool asks(const struct by_fragment *packet) {
+  return packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
+}
+
+/* Who only asks for the result, and whose term is here, need not hear that others are late. */
 static void take_probe(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   bool begun = slot->epoch == packet->epoch && sum->shaped;
   if (begun && is_mismatch(s, sum, packet_of(s, packet->slot, packet->epoch), packet)) return;
+  if (begun && asks(packet) && sum->workers >> packet->rank & 1) return;
   bool past = begun && (sum->unmerged || sum->suspect);
   reply(s, packet, begun ? sum->workers : 0, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
-/* Who lacks the result and can be reached by multicast. */
-static uint64_t reached_without(const struct by_server *s, const struct sum *sum) {
-  uint64_t reached = 0;
-  for (unsigned w = 0; w < s->config.workers; w++)
-    if (hears_multicasts(s, w)) reached |= 1ull << w;
-  return sum->without & reached;
+/* What a worker's second wish for a result says of multicasts, and the first of one whose other results are its own. */
+static void note_missed(struct by_server *s, struct sum *sum, struct worker *worker, uint64_t who, bool insists) {
+  if (sum->asked & who || (!insists && !worker->deaf)) return;
+  sum->asked |= who;
+  if (!worker->deaf)
+    worker->asked++;
+  else if (sum->trial)
+    worker->missed++;
 }
 
-/* A worker lacks the result. If others have looked for it too, they will ask as well before they get anything: one
- * packet does for all. */
-static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result, unsigned worker) {
-  uint64_t without = reached_without(s, sum), me = 1ull << worker;
-  s->counters.repeated++;
-  if (sum->again) s->again = AGAIN; /* in vain */
-  if (s->again == AGAIN || !(without & me) || without == me) {
-    send_result(s, result, worker);
-    return;
+/* A worker lacks the result. The first one's wish is fulfilled for all, since others may lack it too; after that each
+ * has to ask twice, and gets its own. */
+static void send_again(struct by_server *s, struct sum *sum, struct by_fragment *result,
+                       const struct by_fragment *wish) {
+  bool insists = wish->type == BY_FRAGMENT_PROBE && wish->flags & BY_FRAGMENT_ESCALATE;
+  note_missed(s, sum, &s->workers[wish->rank], 1ull << wish->rank, insists);
+  if (insists || !hears_multicasts(s, wish->rank)) {
+    s->counters.repeated++;
+    send_result(s, result, wish->rank);
+  } else if (!sum->again) {
+    s->counters.repeated++;
+    sum->again = true;
+    send_multicast(s, result);
   }
-  s->again++;
-  sum->again = true;
-  sum->spared = without & ~me;
-  sum->without = 0;
-  send_multicast(s, result);
 }
 
 /* A finished sum was asked for again, or a packet is late. A mere probe may have met the result on its way. */
 static void repeat(struct by_server *s, const struct by_fragment *packet, struct by_fragment *result) {
-  bool asks = packet->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED);
   struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
-  uint64_t who = 1ull << packet->rank;
-  if (asks || packet->type == BY_FRAGMENT_PROBE) sum->without |= who;
-  if (packet->type == BY_FRAGMENT_PROBE && !asks) {
+  if (asks(packet))
+    send_again(s, sum, result, packet);
+  else if (packet->type == BY_FRAGMENT_PROBE)
     reply(s, packet, s->all, 0);
-    return;
-  }
-  if (!asks) {
-    s->counters.duplicates++;
-    return;
-  }
-  if (!(sum->asked & who)) s->workers[packet->rank].asked++;
-  sum->asked |= who;
-  if (sum->spared & who)
-    sum->spared &= ~who;
   else
-    send_again(s, sum, result, packet->rank);
+    s->counters.duplicates++;
 }
 
 /* --- packets in --- */

@@ -6,10 +6,10 @@
 #include "fixed.h"
 #include "worker_parts.h"
 
-enum { FIRST_WINDOW = 32, LEAST_WINDOW = 2, JUDGED = 64 };
+/* Losses alone leave a window of LOSSY_WINDOW, so that those that are found late do not find each other in turn. */
+enum { FIRST_WINDOW = 32, LEAST_WINDOW = 2, LOSSY_WINDOW = 16, JUDGED = 64 };
 
-/* How long what is under way may wait in queues that do not mark, and how often it is measured what comes through. */
-static const double queued = 10e6, measured_every = 10e6; /* ns */
+static const double measured_every = 10e6; /* ns: what comes through */
 
 static void *zeroed(size_t count, size_t size, bool *failed) {
   void *memory = calloc(count, size);
@@ -46,6 +46,7 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   w->ready = zeroed(AHEAD * slots / 64 + 1, sizeof *w->ready, &failed);
   w->exponents = zeroed(2 * AHEAD * slots, 1, &failed);
   w->earliest = w->latest = NOBODY;
+  w->questions = QUESTIONS;
   w->window = slots < FIRST_WINDOW ? (double)slots : FIRST_WINDOW;
   enum banyan_status status = BANYAN_OK;
   if (failed || !w->packets)
@@ -76,7 +77,8 @@ static void send_first(struct by_worker *w, struct call *call, uint64_t number, 
   uint64_t bit = number % (AHEAD * (uint64_t)w->config.slots);
   w->ready[bit / 64] &= ~(1ull << bit % 64);
   struct slot *slot = slot_of(w, number);
-  *slot = (struct slot){.number = number, .state = SLOT_SENT, .sent = now, .before = NOBODY, .after = NOBODY};
+  *slot = (struct slot){
+      .number = number, .state = SLOT_SENT, .past = slot->past, .sent = now, .before = NOBODY, .after = NOBODY};
   by_worker_fill(w, call, number);
   if (w->earliest == NOBODY && w->heard < now) w->heard = now; /* nothing was expected until now */
   w->flying++;
@@ -107,7 +109,7 @@ void by_worker_progress(struct by_worker *w, uint64_t now) {
  * less for a marked one, a share of one more for another. So windows stay alike. Were it a share less, smaller windows,
  * which are adjusted more often, would vanish beside larger ones, and the workers with these would wait for those. A
  * few losses are the wires'; many are a queue's that does not mark. */
-static void adjust_window(struct by_worker *w, bool marked) {
+static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
   if (marked) {
     w->window -= 0.5;
     w->congested = true;
@@ -116,8 +118,9 @@ static void adjust_window(struct by_worker *w, bool marked) {
   }
   if (++w->came == JUDGED) {
     if (w->lost * 8 > JUDGED) {
-      w->window /= 2;
+      if (w->window > LOSSY_WINDOW) w->window = w->window > 2 * LOSSY_WINDOW ? w->window / 2 : LOSSY_WINDOW;
       w->congested = true;
+      w->halved = now;
     }
     w->came = w->lost = 0;
   }
@@ -139,7 +142,7 @@ static double limit_window(struct by_worker *w, const struct slot *slot, uint64_
     w->since = now;
   }
   if (!(w->pace > 0) || !(w->least > 0)) return (double)w->config.slots;
-  double most = w->pace * (w->least + queued);
+  double most = w->pace * (w->least + BY_WORKER_QUEUED);
   return most > FIRST_WINDOW ? most : FIRST_WINDOW;
 }
 
@@ -148,9 +151,9 @@ static void count_result(struct by_worker *w, const struct slot *slot, const str
   w->counters.results++;
   w->counters.marked += marked;
   if (!slot->timeouts && slot->sent > w->answered) w->answered = slot->sent;
-  if (!slot->resent) by_worker_sample(w, now - slot->sent, slot->timeouts > 0);
+  if (!slot->resent && !slot->timeouts) by_worker_sample(w, now - slot->sent);
   if (!result->lines) return; /* which says nothing of what the network can carry */
-  adjust_window(w, marked);
+  adjust_window(w, marked, now);
   double most = limit_window(w, slot, now);
   if (w->window > most) w->window = most;
 }
@@ -186,8 +189,9 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
   }
   by_worker_unlink(w, slot);
   if (!slot->timeouts) w->flying--;
-  if (call->escalations) call->escalations--;
+  by_worker_answered(w, slot);
   count_result(w, slot, result, now);
+  slot->past = result->flags & BY_FRAGMENT_ESCALATE;
   by_worker_finish(w, call, slot->number, result->ahead);
 }
 

@@ -34,6 +34,7 @@ struct by_worker_config {
   bool exact;     /* send floats as they are, added in rank order, instead of fixed point */
   unsigned hops;  /* the switches on the way, from the server on */
   struct by_hop stack[BY_FRAGMENT_HOPS];
+  uint64_t below[BY_FRAGMENT_HOPS]; /* the workers whose way leads over each of them */
   unsigned char secret[BY_WORKER_SECRET];
   uint64_t patience; /* ns without a sign of the server before it counts as gone */
   /* A packet for the server. It is the worker's, and unchanged until the next call into it; one of type UP stays where

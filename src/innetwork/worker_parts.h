@@ -8,17 +8,28 @@
 /* A slot that is lucky may be this many epochs ahead of the head. */
 enum { AHEAD = 4 };
 
+/* How long what is under way may wait in queues that do not mark, ns. */
+#define BY_WORKER_QUEUED 10e6
+
+/* As many slots at least may be asked about at once. */
+enum { QUESTIONS = 4 };
+
 enum slot_state { SLOT_DONE = 0, SLOT_READY, SLOT_SENT };
 
 /* One fragment on its way. Its packet is kept, so that dst may be src. */
 struct slot {
   uint64_t number; /* of the fragment; for SLOT_DONE of the last one */
-  uint64_t sent, deadline;
+  uint64_t sent, probed, deadline;
   uint32_t before, after; /* in the list of deadlines */
   uint8_t state;
   uint8_t timeouts;   /* in a row */
   uint8_t unanswered; /* probes */
   uint8_t resent;     /* times */
+  uint8_t asked;      /* times, for the result */
+  bool finished;      /* the server has the sum */
+  bool questioned;    /* a probe is under way that is to be answered */
+  bool straight;      /* was sent without a stack */
+  bool past;          /* to be sent past switches, as the last result in this slot has told all workers */
 };
 
 /* A call has `openings` fragments that only agree on exponents, then `fragments` with elements. */
@@ -31,9 +42,7 @@ struct call {
   uint32_t hash;
   enum banyan_dtype dtype;
   enum banyan_op op;
-  bool unmerged;        /* to be sent past the switches from now on */
-  bool direct;          /* and without their stack */
-  unsigned escalations; /* more with each, less with each result */
+  bool direct; /* past the switches, without their stack */
 };
 
 struct by_worker {
@@ -57,8 +66,11 @@ struct by_worker {
 
   uint32_t flying;     /* slots sent, and not yet late */
   double window;       /* how many may be */
-  uint32_t came, lost; /* results since losses were last judged, and fragments sent again */
+  uint32_t came, lost; /* results since losses were last judged, and what was lost, of what was sent after `halved` */
+  uint64_t halved;     /* when the window was */
   bool congested;      /* once: no doubling any more */
+  uint32_t questioned; /* slots */
+  double questions;    /* how many may be */
   double srtt, rttvar;
   double least;     /* round trip, ns; 0: none has been seen */
   double pace;      /* most results a nanosecond that have come lately; 0: not known */
@@ -103,8 +115,10 @@ void by_worker_finish(struct by_worker *w, struct call *call, uint64_t number, u
 /* Sends what is in the slot, with these flags beside. */
 void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now);
 void by_worker_unlink(struct by_worker *w, struct slot *slot);
-/* A result has come after `rtt`; `asked`: after a probe. */
-void by_worker_sample(struct by_worker *w, uint64_t rtt, bool asked);
+/* An answer to a question has come, or is not needed any more. */
+void by_worker_answered(struct by_worker *w, struct slot *slot);
+/* A result or a reply has come after `rtt`. */
+void by_worker_sample(struct by_worker *w, uint64_t rtt);
 void by_worker_expire(struct by_worker *w, uint64_t now);
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now);
 void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now);

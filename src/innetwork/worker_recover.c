@@ -1,30 +1,33 @@
 /* What a worker does about results that do not come:
  *
- *   time is up, or
- *   overtaken -----> PROBE ----> reply: my term is at the server, or in a cell
- *                      |                that still fills: others are late, wait
- *                      |         the sum is finished: its result got lost, ask
- *                      |                for it
- *                      |         my term is nowhere, or in a full cell whose
- *                      |                sum got lost: send it again
- *                      |         terms have come past the switches, so cells
- *                      |                may never fill: send it past them too;
- *                      |                so if all terms are somewhere on the way
- *                      |
- *                      +-- no reply, three times: send past the switches, and
- *                          without their stack, for the rest of the call
+ *   overtaken by later ones, or the last: PROBE with RETX, which asks for the
+ *          result if there is one; a cell in which the term waits for others
+ *          swallows it, otherwise there is a reply
+ *   time is up -> PROBE -> reply: my term is at the server, or in a cell that
+ *                                still fills: others are late, wait
+ *                         the sum is finished: if its result does not come
+ *                                after all, ask for it
+ *                         my term is nowhere, or in a full cell whose sum got
+ *                                lost: send it again
+ *                         terms have come past the switches, so cells may
+ *                                never fill: send it past them too; so if what
+ *                                my cell waits for is further up
+ *                         no reply, four times: send past the switches, and
+ *                                without their stack, for the rest of the call
  *
- * From the third time on without success, the next wait doubles. */
+ * While most say "wait", few are asked about at once. From the third time on
+ * without success, the next wait doubles. */
 #include <stdio.h>
 
 #include "clock.h"
 #include "log.h"
 #include "worker_parts.h"
 
-enum { UNANSWERED = 4, RESENT = 3, PATIENT = 3, OVERTAKEN = 8, ESCALATED = 16, UNMERGED = 1024 };
-enum { FILLING = 1 }; /* a cell in a probe's record */
+enum { UNANSWERED = 4, RESENT = 3, PATIENT = 3, OVERTAKEN = 8 };
+enum { FILLING = 1, RELEASED = 3 }; /* cells in a probe's records */
 
 static const double first_wait = 20e6, least_wait = 10e6, most_wait = 200e6, reorder = 1e6; /* ns */
+static const uint64_t moment = BY_MILLISECOND;        /* in which a result comes that was sent beside a reply */
 static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as dead */
 /* Terms may wait for each other in cells on different ways: who has waited so long does not rely on cells. */
 static const uint64_t torn_after = 3 * BY_SECOND;
@@ -50,9 +53,17 @@ static void link_at(struct by_worker *w, struct slot *slot, uint64_t deadline) {
   *(slot->after == NOBODY ? &w->latest : &w->slots[slot->after].before) = me;
 }
 
-/* The first wait is longer: while the window doubles, so do queues. */
+/* Too few will be sent after it to overtake it. */
+static bool is_last(const struct by_worker *w, const struct slot *slot) {
+  return slot->number + (uint64_t)(w->window / 2) + 1 >= w->end;
+}
+
+/* The first wait is longer: while the window doubles, so do queues. Round trips that were long because others waited
+ * for something that was lost must not make this worker wait as long for what it has lost itself. */
 static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
   double wait = w->srtt > 0 ? w->srtt + 4 * w->rttvar : first_wait;
+  if (w->least > 0 && wait > 2 * (w->least + BY_WORKER_QUEUED)) wait = 2 * (w->least + BY_WORKER_QUEUED);
+  if (!slot->timeouts && is_last(w, slot) && w->srtt > 0) return (uint64_t)(w->srtt + 2 * w->rttvar + reorder);
   if (!slot->timeouts) wait += wait < least_wait ? least_wait : w->srtt;
   unsigned doublings = slot->timeouts < PATIENT ? 0 : slot->timeouts - PATIENT;
   wait *= (double)(1u << (doublings < 8 ? doublings : 8));
@@ -60,11 +71,10 @@ static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
   return (uint64_t)(wait < most_wait ? wait : most_wait);
 }
 
-/* Smoothed as TCP does (RFC 6298). A worker that computes makes results late, which says nothing of the network. Nor do
- * many that were asked for, but if all are, the waits are too short: so these count, up to a bit more than usual. */
-void by_worker_sample(struct by_worker *w, uint64_t rtt, bool asked) {
+/* Smoothed as TCP does (RFC 6298). A result that has let others wait says nothing of the network, but the reply to a
+ * probe does. */
+void by_worker_sample(struct by_worker *w, uint64_t rtt) {
   double sample = (double)rtt < most_wait / 2 ? (double)rtt : most_wait / 2;
-  if (asked && w->srtt > 0 && sample > w->srtt * 1.5) sample = w->srtt * 1.5;
   double error = sample > w->srtt ? sample - w->srtt : w->srtt - sample;
   if (w->srtt > 0) {
     w->rttvar += (error - w->rttvar) / 4;
@@ -88,8 +98,10 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint
   struct by_fragment *packet = packet_of(w, slot->number);
   const struct call *call = by_worker_call_of(w, slot->number);
   put_stack(w, call, packet);
-  packet->flags |= flags | (call->unmerged ? BY_FRAGMENT_ESCALATE : 0);
+  slot->straight = call->direct;
+  packet->flags |= flags | (call->direct || slot->past ? BY_FRAGMENT_ESCALATE : 0);
   by_fragment_seal(packet);
+  by_worker_answered(w, slot);
   if (flags & BY_FRAGMENT_RETX)
     w->counters.retransmitted++;
   else
@@ -99,16 +111,17 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint
 }
 
 void by_worker_escalate(struct by_worker *w, struct slot *slot, uint64_t now) {
-  struct call *call = by_worker_call_of(w, slot->number);
   w->counters.escalated++;
-  call->escalations += ESCALATED;
-  if (call->escalations >= UNMERGED) call->unmerged = true; /* instead of waiting each time */
   if (slot->resent < UINT8_MAX) slot->resent++;
   by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
 }
 
+static void count_lost(struct by_worker *w, const struct slot *slot) {
+  if (slot->sent > w->halved) w->lost++;
+}
+
 static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
-  w->lost++;
+  count_lost(w, slot);
   if (slot->resent >= RESENT) {
     by_worker_escalate(w, slot, now);
     return;
@@ -117,7 +130,14 @@ static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
   by_worker_send(w, slot, BY_FRAGMENT_RETX, now);
 }
 
-/* With RETX it asks for the result. */
+/* --- questions --- */
+
+void by_worker_answered(struct by_worker *w, struct slot *slot) {
+  if (slot->questioned) w->questioned--;
+  slot->questioned = false;
+}
+
+/* With RETX it asks for the result, with STALE one that is known to be there, with ESCALATE for this worker alone. */
 static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now) {
   struct {
     struct by_fragment head;
@@ -134,6 +154,7 @@ static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, u
   put_stack(w, by_worker_call_of(w, slot->number), &probe.head);
   by_fragment_seal(&probe.head);
   w->counters.probes++;
+  slot->probed = now;
   link_at(w, slot, now + wait_of(w, slot));
   w->config.emit(w->config.context, &probe.head);
 }
@@ -159,24 +180,48 @@ static void go_straight(struct by_worker *w, struct slot *slot, uint64_t now) {
   if (!call->direct)
     by_warn("innetwork", "worker %u of tree %u: no answer along the switches; sending straight to the server",
             w->config.rank, w->config.job);
-  call->direct = call->unmerged = true;
+  call->direct = true;
+  slot->unanswered = 0;
   by_worker_escalate(w, slot, now);
 }
 
-static void expire(struct by_worker *w, struct slot *slot, uint64_t now) {
+/* If there is a result, several workers may lack it: the first time the answer is for all. */
+static void ask_for_result(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now) {
+  if (slot->asked) flags |= BY_FRAGMENT_ESCALATE;
+  if (slot->asked < UINT8_MAX) slot->asked++;
+  send_probe(w, slot, BY_FRAGMENT_RETX | flags, now);
+}
+
+static void ask_what_happened(struct by_worker *w, struct slot *slot, uint64_t now) {
+  if (!slot->questioned && w->questioned >= (uint32_t)w->questions) {
+    link_at(w, slot, now + wait_of(w, slot));
+    return;
+  }
+  w->questioned += !slot->questioned;
+  slot->questioned = true;
+  if (slot->unanswered < UINT8_MAX) slot->unanswered++;
+  send_probe(w, slot, 0, now);
+}
+
+static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t now) {
   if (now - w->heard > w->config.patience && now > w->heard) {
     give_up(w, now);
     return;
   }
   if (!slot->timeouts) w->flying--; /* lost or waiting somewhere: it leaves room for others */
   if (slot->timeouts < UINT8_MAX) slot->timeouts++;
-  if (slot->unanswered >= UNANSWERED && now - w->heard >= silence) {
-    slot->unanswered = 0;
+  if ((slot->unanswered >= UNANSWERED && now - w->heard >= silence) ||
+      (by_worker_call_of(w, slot->number)->direct && !slot->straight)) {
     go_straight(w, slot, now);
-    return;
+  } else if (slot->finished) {
+    if (slot->unanswered < UINT8_MAX) slot->unanswered++;
+    if (!slot->asked) count_lost(w, slot);
+    ask_for_result(w, slot, BY_FRAGMENT_STALE, now);
+  } else if (last) {
+    ask_for_result(w, slot, 0, now);
+  } else {
+    ask_what_happened(w, slot, now);
   }
-  if (slot->unanswered < UINT8_MAX) slot->unanswered++;
-  send_probe(w, slot, 0, now);
 }
 
 /* Results come in the order of terms, or nearly so: one whose successors are answered has lost something, or waits for
@@ -187,13 +232,15 @@ static bool is_overtaken(const struct by_worker *w, const struct slot *slot) {
 }
 
 void by_worker_expire(struct by_worker *w, uint64_t now) {
-  while (!w->status && w->earliest != NOBODY && w->slots[w->earliest].deadline <= now)
-    expire(w, &w->slots[w->earliest], now);
+  while (!w->status && w->earliest != NOBODY && w->slots[w->earliest].deadline <= now) {
+    struct slot *slot = &w->slots[w->earliest];
+    expire(w, slot, !slot->timeouts && is_last(w, slot), now);
+  }
   uint32_t at = w->earliest;
   for (int i = 0; i < OVERTAKEN && at != NOBODY && !w->status; i++) {
     struct slot *slot = &w->slots[at];
     at = slot->after;
-    if (is_overtaken(w, slot)) expire(w, slot, now);
+    if (is_overtaken(w, slot)) expire(w, slot, true, now);
   }
 }
 
@@ -210,31 +257,50 @@ static bool waits_in_a_cell(const struct by_worker *w, const struct by_fragment 
   return false;
 }
 
-/* Whether nobody's term is missing on this worker's way, though the sum is not done: some are in a cell and wait for
- * others that went past it, while a switch was away. */
+/* Whether a cell on the way waits for terms that are further up already: they went past it, while a switch was away. */
 static bool is_torn(const struct by_worker *w, const struct by_fragment *reply, const struct slot *slot) {
   const struct by_probe *records = (const struct by_probe *)(const void *)(reply + 1);
   uint32_t epoch = (uint32_t)(slot->number / w->config.slots);
-  uint64_t workers = reply->workers;
-  for (unsigned i = 0; i < w->config.hops; i++)
-    if (records[i].seen && records[i].granted && records[i].epoch == epoch && records[i].state == FILLING)
-      workers |= records[i].workers;
-  return workers == w->all;
+  uint64_t above = reply->workers;
+  for (unsigned i = 0; i < w->config.hops; i++) {
+    const struct by_probe *r = &records[i];
+    if (!r->seen || !r->granted || r->epoch != epoch || r->state == RELEASED) continue;
+    if (r->state == FILLING && (w->config.below[i] & ~r->workers & above)) return true;
+    above |= r->workers;
+  }
+  return false;
+}
+
+/* The more terms and results turn out to be lost, the more questions are asked. */
+static void learn(struct by_worker *w, bool lost) {
+  w->questions = lost ? 2 * w->questions : w->questions * 3 / 4;
+  if (w->questions < QUESTIONS) w->questions = QUESTIONS;
+  if (w->questions > w->config.slots) w->questions = w->config.slots;
 }
 
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now) {
   struct slot *slot = &w->slots[reply->slot];
   slot->unanswered = 0;
+  by_worker_answered(w, slot);
+  if (slot->probed) by_worker_sample(w, now - slot->probed);
+  slot->probed = 0;
   if (reply->workers == w->all) {
-    send_probe(w, slot, BY_FRAGMENT_RETX, now); /* the sum is done: its result would have come before this reply */
+    learn(w, true);
+    slot->finished = true;
+    link_at(w, slot, now + moment);
     return;
   }
-  if (reply->workers >> w->config.rank & 1) return;
-  if (reply->flags & BY_FRAGMENT_ESCALATE || is_torn(w, reply, slot))
+  if (reply->workers >> w->config.rank & 1) {
+    learn(w, false);
+    return;
+  }
+  bool waits = waits_in_a_cell(w, reply, slot), past = reply->flags & BY_FRAGMENT_ESCALATE || is_torn(w, reply, slot);
+  learn(w, !waits || past);
+  if (past)
     by_worker_escalate(w, slot, now);
   else if (now > slot->sent + torn_after)
     by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
-  else if (!waits_in_a_cell(w, reply, slot))
+  else if (!waits)
     send_again(w, slot, now);
 }
 
@@ -249,6 +315,7 @@ static void print_workers(char *out, size_t room, uint64_t workers) {
 
 void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now) {
   struct slot *slot = &w->slots[nack->slot];
+  by_worker_answered(w, slot);
   if (nack->call == packet_of(w, slot->number)->call) {
     by_worker_escalate(w, slot, now);
     return;

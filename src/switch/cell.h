@@ -69,7 +69,7 @@ enum by_event {
   BY_EVENT_ADDED = 11,     /* dropped */
   BY_EVENT_COMPLETED = 12, /* the last of its cell; goes on as the sum */
   BY_EVENT_REPEATED = 13,  /* is in the sum already, which goes on again */
-  BY_EVENT_DUPLICATE = 14, /* is in the cell already, which waits for others; dropped */
+  BY_EVENT_DUPLICATE = 14, /* is in the cell already, which waits for others, or asks for what it waits for; dropped */
   BY_EVENT_RELEASED = 15,  /* a result that has freed its cell */
   BY_EVENT_RESULT = 16,    /* a result, with no cell to free */
   BY_EVENT_PROBED = 17,
@@ -270,13 +270,23 @@ static inline void by_cell_release(struct by_cell *cell, const struct by_fragmen
   verdict->event = BY_EVENT_RELEASED;
 }
 
+/* A worker looks for a result, not knowing whether there is one yet: as long as its term is here and others are not,
+ * nobody above needs to hear of it. */
+static inline bool by_cell_answers(const struct by_cell *cell, const struct by_fragment *probe) {
+  return (probe->flags & (BY_FRAGMENT_RETX | BY_FRAGMENT_UNMERGED)) == BY_FRAGMENT_RETX && by_cell_is_of(cell, probe) &&
+         cell->epoch == probe->epoch && cell->state == BY_CELL_FILLING && !(probe->workers & ~cell->workers);
+}
+
 /* A fragment for which by_switch_enter has asked for its cell: completes the verdict and says what is to be done with
  * the payload. A probe is looked after by by_probe_write. */
 static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by_fragment *fragment,
                                                  struct by_verdict *verdict) {
   verdict->kind = BY_VERDICT_FORWARD;
   if (fragment->type == BY_FRAGMENT_UP) return by_cell_merge(cell, fragment, verdict);
-  if (fragment->type != BY_FRAGMENT_PROBE) by_cell_release(cell, fragment, verdict);
+  if (fragment->type != BY_FRAGMENT_PROBE)
+    by_cell_release(cell, fragment, verdict);
+  else if (by_cell_answers(cell, fragment))
+    *verdict = by_verdict_drop(BY_EVENT_DUPLICATE);
   return BY_CELL_LEAVE;
 }
 

@@ -1,13 +1,16 @@
 #include "tree_fabric.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "fail.h"
+#include "log.h"
 
 struct tree_fabric {
   struct by_fabric fabric;
   struct by_worker *worker; /* NULL: withdrawn */
+  unsigned rank, job;
   struct by_tree_io io;
   struct by_clock clock;
   uint32_t under_way;             /* begun, and not yet said to be done */
@@ -79,8 +82,18 @@ static uint64_t tree_deadline(const struct by_fabric *fabric) {
   return fabric->status == BANYAN_OK ? by_worker_deadline(tree_of(fabric)->worker) : UINT64_MAX;
 }
 
+static void report(const struct tree_fabric *tree) {
+  const struct by_worker_counters *c = by_worker_counters(tree->worker);
+  by_info("innetwork",
+          "worker %u of tree %u: %" PRIu64 " fragments, %" PRIu64 " probes, %" PRIu64 " sent again, of them %" PRIu64
+          " past switches; %" PRIu64 " results, %" PRIu64 " late, %" PRIu64 " marked, %" PRIu64 " wrong",
+          tree->rank, tree->job, c->sent, c->probes, c->retransmitted, c->escalated, c->results, c->late, c->marked,
+          c->failed_checks);
+}
+
 static void end(struct tree_fabric *tree) {
   if (!tree->worker) return;
+  report(tree);
   if (tree->io.close) tree->io.close(tree->io.context);
   by_worker_destroy(tree->worker);
   tree->worker = NULL;
@@ -114,7 +127,11 @@ enum banyan_status by_tree_fabric_create(const struct by_worker_config *config, 
                                          const struct by_clock *clock, struct by_fabric **out) {
   struct tree_fabric *tree = calloc(1, sizeof *tree);
   if (!tree) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a tree through switches");
-  *tree = (struct tree_fabric){.fabric = {.ops = &tree_ops, .poll_fd = io->poll_fd}, .io = *io, .clock = *clock};
+  *tree = (struct tree_fabric){.fabric = {.ops = &tree_ops, .poll_fd = io->poll_fd},
+                               .rank = config->rank,
+                               .job = config->job,
+                               .io = *io,
+                               .clock = *clock};
   enum banyan_status status = by_worker_create(config, &tree->worker);
   if (status != BANYAN_OK) {
     free(tree);

@@ -101,6 +101,15 @@ static void model_probe(const struct model_cell *cell, struct packet *packet, ui
   for (int i = 0; i < 64; i++) record->workers |= (uint64_t)cell->has[i] << i;
 }
 
+/* It only asks for the result, and all its workers' terms wait here. */
+static bool model_keeps(const struct model_cell *cell, const struct by_fragment *probe, uint64_t epoch) {
+  if (!cell || !cell->used || cell->released || cell->complete || cell->epoch != epoch) return false;
+  if (!(probe->flags & BY_FRAGMENT_RETX) || probe->flags & BY_FRAGMENT_UNMERGED) return false;
+  for (int i = 0; i < 64; i++)
+    if (probe->workers >> i & 1 && !cell->has[i]) return false;
+  return true;
+}
+
 static struct by_verdict model_known(struct world *world, const struct by_grant *grant, struct packet *packet,
                                      uint64_t epoch, uint32_t from) {
   struct by_fragment *head = &packet->head;
@@ -121,6 +130,8 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
   if (!up && !down) return say(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
   if (!hop.workers) cell = NULL;
   if (head->type == BY_FRAGMENT_PROBE) model_probe(cell, packet, grant->place);
+  if (head->type == BY_FRAGMENT_PROBE && model_keeps(cell, head, epoch))
+    return say(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
   if (head->type == BY_FRAGMENT_PROBE) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_PROBED);
   if (head->type == BY_FRAGMENT_RESULT) return say(BY_VERDICT_FORWARD, hop.port, model_result(cell, epoch));
   if (head->type != BY_FRAGMENT_UP) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);

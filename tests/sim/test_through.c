@@ -114,6 +114,7 @@ static struct by_fabric *make_fabric(void *through, uint32_t rank) {
   struct by_fabric *fabric = NULL;
   memcpy(config.secret, secret, sizeof secret);
   config.hops = net_way(&rig->net, worker, false, config.stack);
+  net_below(&rig->net, worker, config.below);
   assert_ok(by_tree_fabric_create(&config, &io, &clock, &fabric));
   return fabric;
 }

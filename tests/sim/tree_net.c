@@ -74,23 +74,39 @@ static uint32_t port_to(const struct net *net, int which, unsigned worker) {
   return (uint32_t)at;
 }
 
-static uint32_t workers_below(const struct net *net, int which) {
-  uint32_t count = 0;
+static uint64_t those_below(const struct net *net, int which) {
+  uint64_t below = 0;
   for (unsigned w = 0; w < net->workers; w++)
-    count += net->worker_at[w] != NET_SERVER && is_below(net, net->worker_at[w], which);
-  return count;
+    if (net->worker_at[w] != NET_SERVER && is_below(net, net->worker_at[w], which)) below |= 1ull << w;
+  return below;
+}
+
+static uint32_t workers_below(const struct net *net, int which) {
+  return by_worker_count(those_below(net, which));
+}
+
+/* A worker's switches, from the server on. */
+static unsigned path_of(const struct net *net, unsigned worker, int *path) {
+  unsigned n = 0, at = 0;
+  for (int s = net->worker_at[worker]; s != NET_SERVER; s = net->at[s].above) n++;
+  for (int s = net->worker_at[worker]; s != NET_SERVER; s = net->at[s].above) path[n - ++at] = s;
+  return n;
 }
 
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack) {
   int path[NET_SWITCHES];
-  unsigned n = 0, hops = 0;
-  for (int s = net->worker_at[worker]; s != NET_SERVER; s = net->at[s].above) path[n++] = s;
+  unsigned n = path_of(net, worker, path);
   for (unsigned i = 0; i < n; i++) {
-    int s = path[n - 1 - i];
-    uint8_t workers = net->at[s].aggregates ? (uint8_t)workers_below(net, s) : 0;
-    stack[hops++] = (struct by_hop){.port = (uint8_t)(down ? port_to(net, s, worker) : NET_UP), .workers = workers};
+    uint8_t workers = net->at[path[i]].aggregates ? (uint8_t)workers_below(net, path[i]) : 0;
+    stack[i] = (struct by_hop){.port = (uint8_t)(down ? port_to(net, path[i], worker) : NET_UP), .workers = workers};
   }
-  return hops;
+  return n;
+}
+
+void net_below(const struct net *net, unsigned worker, uint64_t *below) {
+  int path[NET_SWITCHES];
+  unsigned n = path_of(net, worker, path);
+  for (unsigned i = 0; i < n; i++) below[i] = those_below(net, path[i]);
 }
 
 /* Switches between this one and the server. */

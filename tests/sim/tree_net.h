@@ -70,6 +70,8 @@ void net_init(struct net *net, uint64_t seed);
 void net_fini(struct net *net);
 /* The stack of a worker's way to the server, or back; returns the hops. */
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack);
+/* The workers below each of its switches. */
+void net_below(const struct net *net, unsigned worker, uint64_t *below);
 void net_from_worker(struct net *net, unsigned worker, const struct by_fragment *packet);
 /* `to`: a worker, or -1: all. */
 void net_from_server(struct net *net, const struct by_fragment *packet, int to);
