@@ -58,7 +58,7 @@ def star(n, scale=1):
 class Start:
     """One lab, with a job in it. `switches`: none, user, xdp, or None for a lab without them."""
 
-    def __init__(self, network, switches, arguments, environment=()):
+    def __init__(self, network, switches, arguments, environment=(), sysctls=()):
         self.topology = tempfile.NamedTemporaryFile("w", suffix=".json", delete=False)
         with self.topology as file:
             json.dump(network.value, file)
@@ -67,6 +67,8 @@ class Start:
         words += ["--switches", switches] if switches else []
         for variable in environment:
             words += ["--env", variable]
+        for setting in sysctls:
+            words += ["--sysctl", setting]
         self.process = subprocess.Popen([*words, "--", "banyan", "bench", "allreduce", "--json", *arguments],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.keepers, self.said = {}, []
