@@ -14,7 +14,7 @@
 #include "rng.h"
 #include "sparse_merge.h"
 
-enum { HEIGHT = 1 << 20, MOST_VALUES = 1 << 24, MOST_ROWS = 1 << 18, ROUNDS = 7 };
+enum { HEIGHT = 1 << 20, MOST_VALUES = 1 << 24, MOST_ROWS = 1 << 18, ROUNDS = 60 };
 
 static int64_t even(struct by_rng *rng, size_t i) {
   return (int64_t)by_rng_below(rng, HEIGHT);

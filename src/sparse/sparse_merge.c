@@ -20,8 +20,7 @@ void by_sparse_scratch_fini(struct by_sparse_scratch *scratch) {
 
 /* Room for the places, twice. */
 static struct by_sparse_place *need(struct by_sparse_scratch *scratch, size_t n) {
-  size_t bytes;
-  if (__builtin_mul_overflow(n, 2 * sizeof(struct by_sparse_place), &bytes)) return NULL;
+  size_t bytes = n * 2 * sizeof(struct by_sparse_place);
   if (bytes > scratch->bytes) {
     by_sparse_scratch_fini(scratch);
     scratch->memory = malloc(bytes);
@@ -30,20 +29,7 @@ static struct by_sparse_place *need(struct by_sparse_scratch *scratch, size_t n)
   return scratch->memory;
 }
 
-static void fill(const struct banyan_sparse *in, struct by_sparse_place *places) {
-  if (in->row_dtype == BANYAN_INT32)
-    for (size_t i = 0; i < in->count; i++)
-      places[i] = (struct by_sparse_place){(uint64_t)((const int32_t *)in->rows)[i], i};
-  else
-    for (size_t i = 0; i < in->count; i++)
-      places[i] = (struct by_sparse_place){(uint64_t)((const int64_t *)in->rows)[i], i};
-}
-
-static size_t count_rows(const struct by_sparse_place *places, size_t n) {
-  size_t rows = n > 0;
-  for (size_t i = 1; i < n; i++) rows += places[i].row != places[i - 1].row;
-  return rows;
-}
+/* ---- rows of several elements */
 
 struct adder {
   by_kernel_reduce_fn add;
@@ -69,29 +55,58 @@ static void add_run(const struct adder *adder, const struct by_sparse_place *pla
   }
 }
 
-static inline void copy_row(char *to, const char *from, size_t bytes) {
-  if (bytes == 4)
-    memcpy(to, from, 4);
-  else if (bytes == 8)
-    memcpy(to, from, 8);
-  else
-    memcpy(to, from, bytes);
-}
-
-static void add_runs(const struct adder *adder, const struct by_sparse_place *places, size_t n,
-                     struct banyan_sparse *out) {
-  char *to = out->values;
-  size_t row = 0;
-  for (size_t i = 0, run; i < n; i += run, row++, to += adder->bytes) {
-    for (run = 1; i + run < n && places[i + run].row == places[i].row;) run++;
+static void add_runs(const struct adder *adder, const struct by_sparse_place *places, size_t n, char *to) {
+  for (size_t i = 0, run; i < n; i += run, to += adder->bytes) {
+    for (run = 1; i + run < n && places[i + run].key == places[i].key;) run++;
     for (size_t k = i; k < i + run && k + AHEAD < n; k++) fetch(adder, &places[k + AHEAD]);
-    by_sparse_put_row(out, row, (int64_t)places[i].row);
     if (run == 1)
-      copy_row(to, adder->values + places[i].at * adder->bytes, adder->bytes);
+      memcpy(to, adder->values + places[i].at * adder->bytes, adder->bytes);
     else
       add_run(adder, &places[i], run, to);
   }
-  out->count = row;
+}
+
+static void add_rows(const struct banyan_sparse *in, const struct by_sparse_place *places, struct banyan_sparse *out) {
+  struct adder adder = {.add = by_kernel_reduce(in->dtype, BANYAN_SUM),
+                        .values = in->values,
+                        .width = in->width,
+                        .bytes = in->width * banyan_dtype_size(in->dtype)};
+  add_runs(&adder, places, in->count, out->values);
+}
+
+/* ---- rows of one: adding costs less than finding out whether there is something to add */
+
+#define ADD_ONES(name, type)                                                                                           \
+  static void name(const struct by_sparse_place *places, size_t n, const void *from, void *to) {                       \
+    const type *values = from;                                                                                         \
+    uint32_t before = UINT32_MAX;                                                                                      \
+    type sum = 0;                                                                                                      \
+    for (size_t i = 0; i < n; i++) {                                                                                   \
+      type value = values[places[i].at], more = (type)(sum + value);                                                   \
+      sum = places[i].key == before ? more : value;                                                                    \
+      before = places[i].key;                                                                                          \
+      ((type *)to)[before] = sum;                                                                                      \
+    }                                                                                                                  \
+  }
+
+ADD_ONES(add_f32, float)
+ADD_ONES(add_f64, double)
+ADD_ONES(add_32, uint32_t)
+ADD_ONES(add_64, uint64_t)
+
+static void (*const add_ones[BANYAN_DTYPES])(const struct by_sparse_place *places, size_t n, const void *from,
+                                             void *to) = {
+    [BANYAN_FLOAT32] = add_f32, [BANYAN_FLOAT64] = add_f64, [BANYAN_INT32] = add_32, [BANYAN_INT64] = add_64};
+
+/* ---- all of it */
+
+static void put_rows(const struct banyan_sparse *in, const struct by_sparse_place *places, struct banyan_sparse *out) {
+  if (in->row_dtype == BANYAN_INT32)
+    for (size_t i = 0; i < in->count; i++)
+      ((int32_t *)out->rows)[places[i].key] = ((const int32_t *)in->rows)[places[i].at];
+  else
+    for (size_t i = 0; i < in->count; i++)
+      ((int64_t *)out->rows)[places[i].key] = ((const int64_t *)in->rows)[places[i].at];
 }
 
 static enum banyan_status copy(const struct banyan_sparse *in, struct banyan_sparse *out) {
@@ -104,20 +119,21 @@ static enum banyan_status copy(const struct banyan_sparse *in, struct banyan_spa
 
 enum banyan_status by_sparse_merge(const struct banyan_sparse *in, struct by_sparse_scratch *scratch,
                                    struct banyan_sparse *out) {
-  size_t bad;
-  bool ascending;
-  by_sparse_scan(in, &bad, &ascending);
-  if (ascending) return copy(in, out);
+  struct by_sparse_range range = by_sparse_scan(in);
+  if (range.ascending) return copy(in, out);
+  if (in->count > BY_SPARSE_MOST_ROWS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%zu rows are too many to merge at once, at most %llu are possible",
+                   in->count, (unsigned long long)BY_SPARSE_MOST_ROWS);
   struct by_sparse_place *places = need(scratch, in->count);
   if (!places) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for merging %zu rows", in->count);
-  fill(in, places);
-  places = by_sparse_sort(places, places + in->count, in->count);
-  BY_TRY(by_sparse_make(in, count_rows(places, in->count), out));
-  struct adder adder = {.add = by_kernel_reduce(in->dtype, BANYAN_SUM),
-                        .values = in->values,
-                        .width = in->width,
-                        .bytes = in->width * banyan_dtype_size(in->dtype)};
-  add_runs(&adder, places, in->count, out);
+  size_t rows = by_sparse_sort(in, &range, places, places + in->count);
+  BY_TRY(by_sparse_make(in, rows, out));
+  out->count = rows;
+  put_rows(in, places, out);
+  if (in->width == 1 && add_ones[in->dtype])
+    add_ones[in->dtype](places, in->count, in->values, out->values);
+  else
+    add_rows(in, places, out);
   return BANYAN_OK;
 }
 

@@ -52,23 +52,46 @@ void by_sparse_put_row(struct banyan_sparse *tensor, size_t place, int64_t row) 
     ((int64_t *)tensor->rows)[place] = row;
 }
 
-void by_sparse_scan(const struct banyan_sparse *tensor, size_t *bad, bool *ascending) {
-  int64_t before = -1;
-  *ascending = true;
-  for (*bad = 0; *bad < tensor->count; ++*bad) {
-    int64_t row = by_sparse_row_at(tensor, *bad);
-    if (row < 0 || (uint64_t)row >= tensor->height) return;
-    if (row <= before) *ascending = false;
-    before = row;
+static bool is_bad(int64_t row, size_t height) {
+  return row < 0 || (uint64_t)row >= height;
+}
+
+/* Without branches: it is one of few passes over rows that merging takes. */
+#define SCAN(name, type)                                                                                               \
+  static void name(const type *rows, size_t n, struct by_sparse_range *range) {                                        \
+    size_t falls = 0, rises = 0;                                                                                       \
+    type least = n ? rows[0] : 0, most = least;                                                                        \
+    for (size_t i = 1; i < n; i++) {                                                                                   \
+      least = rows[i] < least ? rows[i] : least;                                                                       \
+      most = rows[i] > most ? rows[i] : most;                                                                          \
+      falls += rows[i] < rows[i - 1];                                                                                  \
+      rises += rows[i] > rows[i - 1];                                                                                  \
+    }                                                                                                                  \
+    range->least = (uint64_t)(int64_t)least;                                                                           \
+    range->most = (uint64_t)(int64_t)most;                                                                             \
+    range->ascending = !n || rises == n - 1;                                                                           \
+    range->descending = !n || falls == n - 1;                                                                          \
   }
+
+SCAN(scan_narrow, int32_t)
+SCAN(scan_wide, int64_t)
+
+struct by_sparse_range by_sparse_scan(const struct banyan_sparse *tensor) {
+  struct by_sparse_range range = {.bad = tensor->count};
+  if (tensor->row_dtype == BANYAN_INT32)
+    scan_narrow(tensor->rows, tensor->count, &range);
+  else
+    scan_wide(tensor->rows, tensor->count, &range);
+  if (!tensor->count || (!is_bad((int64_t)range.least, tensor->height) && !is_bad((int64_t)range.most, tensor->height)))
+    return range;
+  for (range.bad = 0; !is_bad(by_sparse_row_at(tensor, range.bad), tensor->height);) range.bad++;
+  return range;
 }
 
 enum banyan_status by_sparse_check(const char *what, const struct banyan_sparse *tensor) {
-  size_t bad;
-  bool ascending;
   BY_TRY(by_sparse_check_shape(what, tensor));
   BY_TRY(by_sparse_check_count(what, tensor));
-  by_sparse_scan(tensor, &bad, &ascending);
+  size_t bad = by_sparse_scan(tensor).bad;
   if (bad == tensor->count) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "%s: row %lld, at place %zu of %zu, is not from 0 to %zu", what,
                  (long long)by_sparse_row_at(tensor, bad), bad, tensor->count, tensor->height - 1);

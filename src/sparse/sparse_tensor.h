@@ -13,9 +13,15 @@ size_t by_sparse_row_bytes(const struct banyan_sparse *tensor);
 BANYAN_CHECK enum banyan_status by_sparse_check_shape(const char *what, const struct banyan_sparse *tensor);
 /* Count and pointers. */
 BANYAN_CHECK enum banyan_status by_sparse_check_count(const char *what, const struct banyan_sparse *tensor);
-/* Looks at every row. *bad is the place of the first that is out of range, or the count; *ascending: each is larger
- * than the one before it. */
-void by_sparse_scan(const struct banyan_sparse *tensor, size_t *bad, bool *ascending);
+/* What rows are like. */
+struct by_sparse_range {
+  uint64_t least, most; /* rows; of none, or where one is out of range, anything */
+  size_t bad;           /* place of the first that is out of range, or the count */
+  bool ascending;       /* each is larger than the one before it, */
+  bool descending;      /* or smaller */
+};
+/* Looks at every row. */
+struct by_sparse_range by_sparse_scan(const struct banyan_sparse *tensor);
 int64_t by_sparse_row_at(const struct banyan_sparse *tensor, size_t place);
 void by_sparse_put_row(struct banyan_sparse *tensor, size_t place, int64_t row);
 /* All of the above. */

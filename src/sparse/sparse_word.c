@@ -53,17 +53,17 @@ void by_sparse_word_fill(struct by_sparse_word *word, const struct banyan_sparse
 }
 
 bool by_sparse_word_scan(struct by_sparse_word *word, const struct banyan_sparse *in, bool *ascending) {
-  size_t bad;
   if (by_sparse_check_shape("", in)) return false;
   if (by_sparse_check_count("", in)) {
     if (in->count <= (size_t)INT64_MAX && (!in->rows || !in->values)) word->fault = BY_SPARSE_NO_POINTER;
     return false;
   }
-  by_sparse_scan(in, &bad, ascending);
-  if (bad == in->count) return true;
+  struct by_sparse_range range = by_sparse_scan(in);
+  *ascending = range.ascending;
+  if (range.bad == in->count) return true;
   word->fault = BY_SPARSE_BAD_ROW;
-  word->place = bad;
-  word->row = (uint64_t)by_sparse_row_at(in, bad);
+  word->place = range.bad;
+  word->row = (uint64_t)by_sparse_row_at(in, range.bad);
   return false;
 }
 

@@ -64,18 +64,16 @@ static void test_negative_row(void **state) {
 static void test_scan_tells_order(void **state) {
   (void)state;
   struct banyan_sparse tensor = good();
-  size_t bad;
-  bool ascending;
-  by_sparse_scan(&tensor, &bad, &ascending);
-  assert_int_equal(bad, 3);
-  assert_false(ascending);
+  struct by_sparse_range range = by_sparse_scan(&tensor);
+  assert_int_equal(range.bad, 3);
+  assert_int_equal(range.least, 1);
+  assert_int_equal(range.most, 5);
+  assert_false(range.ascending);
   tensor.count = 2;
-  by_sparse_scan(&tensor, &bad, &ascending);
-  assert_true(ascending);
+  assert_true(by_sparse_scan(&tensor).ascending);
   int32_t twice[] = {4, 4};
   tensor.rows = twice;
-  by_sparse_scan(&tensor, &bad, &ascending);
-  assert_false(ascending);
+  assert_false(by_sparse_scan(&tensor).ascending);
 }
 
 static void test_memory_is_used_again(void **state) {
