@@ -9,7 +9,7 @@ SOAK_SECONDS ?= 3600
 MAKEFLAGS += --no-print-directory
 SANITIZED = -Dbuildtype=debugoptimized -Db_lundef=false
 
-.PHONY: build help demo test bench bench-lab bench-switches soak fuzz lint test-asan test-tsan install clean
+.PHONY: build help demo test bench bench-lab bench-switches bench-sparse soak fuzz lint test-asan test-tsan install clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -56,6 +56,12 @@ bench-switches: ## time sums through switches that add, in labs (as root; 20 min
 	@scripts/install-deps build bench
 	@scripts/build $(BUILD)
 	@BANYAN=$(BUILD)/banyan bench/switches.sh
+
+bench-sparse: ## time sparse AllReduce, every way, and beside PyTorch over Gloo (6 minutes)
+	@scripts/install-deps build bench
+	@scripts/build $(BUILD)
+	@ninja -C $(BUILD) sparse_bench >/dev/null
+	@BUILD=$(BUILD) bench/sparse.sh
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
 	@scripts/install-deps build fuzz

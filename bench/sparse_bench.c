@@ -1,12 +1,16 @@
 /* Times every way of exchanging sparse rows, on batches of a real text:
  *
- *   banyan run -n 8 --transport tcp -- sparse_bench TEXT [WIDTH [TOKENS]]
+ *   banyan run -n 8 --transport tcp -- sparse_bench TEXT [WIDTH [TOKENS [FOLDER]]]
  *
  * Each rank has the gradient of a batch of word vectors (examples/wordvec), of
- * another part of the text. All ways take turns in every round; for each the
- * median of the rounds, of the slowest rank, and the bytes that all ranks sent.
- * "float" is what a dense AllReduce takes that knows the table to be there
- * already: the same table, without clearing it and looking for rows. */
+ * another part of the text. All ways take turns in every round, in an order
+ * that is drawn anew, since each finds the caches as the one before left them.
+ * For each the median of the rounds, of the slowest rank, and the bytes that
+ * all ranks sent. "float" is what a dense AllReduce takes that knows the table
+ * to be there already: the same table, without clearing it and looking for
+ * rows. With FOLDER each rank writes its batch to batch-RANK there, for
+ * sparse_torch.py: count, height and width (64 bits each), rows as they come
+ * (32 bits), values. */
 #include <banyan/banyan.h>
 
 #include <stdio.h>
@@ -16,7 +20,7 @@
 
 #include "../examples/wordvec/model.h"
 
-enum { ROUNDS = 11, WAYS = BANYAN_SPARSE_WAYS + 1, FLOAT = BANYAN_SPARSE_WAYS };
+enum { ROUNDS = 41, WAYS = BANYAN_SPARSE_WAYS + 1, FLOAT = BANYAN_SPARSE_WAYS };
 
 static void check(enum banyan_status status) {
   if (status == BANYAN_OK) return;
@@ -71,6 +75,41 @@ static void measure(struct bench *bench, int way, int round) {
   bench->seconds[way][round] = sum_over_ranks(bench->comm, seconds, BANYAN_MAX);
 }
 
+/* The same on all ranks. */
+static void shuffle(int *ways, uint64_t *random) {
+  for (int i = WAYS - 1; i > 0; i--) {
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    int j = (int)((*random >> 33) % (uint64_t)(i + 1)), way = ways[i];
+    ways[i] = ways[j];
+    ways[j] = way;
+  }
+}
+
+static void measure_all(struct bench *bench) {
+  int ways[WAYS];
+  uint64_t random = 1;
+  for (int way = 0; way < WAYS; way++) ways[way] = way;
+  for (int way = 0; way < WAYS; way++) once(bench, way);
+  for (int round = 0; round < ROUNDS; round++) {
+    shuffle(ways, &random);
+    for (int i = 0; i < WAYS; i++) measure(bench, ways[i], round);
+  }
+}
+
+static void write_batch(const char *folder, int rank, const struct banyan_sparse *batch) {
+  uint64_t shape[] = {batch->count, batch->height, batch->width};
+  char path[4096];
+  snprintf(path, sizeof path, "%s/batch-%d", folder, rank);
+  FILE *file = fopen(path, "wb");
+  bool good = file && fwrite(shape, sizeof shape, 1, file) == 1 &&
+              fwrite(batch->rows, sizeof(int32_t), batch->count, file) == batch->count &&
+              fwrite(batch->values, sizeof(float) * batch->width, batch->count, file) == batch->count;
+  if ((file && fclose(file)) || !good) {
+    perror(path);
+    exit(1);
+  }
+}
+
 static int by_size(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return x < y ? -1 : x > y;
@@ -101,7 +140,7 @@ int main(int argc, char **argv) {
   struct model model;
   struct text text;
   if (argc < 2) {
-    fprintf(stderr, "usage: banyan run -n N -- sparse_bench TEXT [WIDTH [TOKENS]]\n");
+    fprintf(stderr, "usage: banyan run -n N -- sparse_bench TEXT [WIDTH [TOKENS [FOLDER]]]\n");
     return 2;
   }
   size_t width = argc > 2 ? strtoul(argv[2], NULL, 10) : 64, tokens = argc > 3 ? strtoul(argv[3], NULL, 10) : 512;
@@ -113,9 +152,8 @@ int main(int argc, char **argv) {
   model_batch(&model, text.n_tokens / (size_t)ranks * (size_t)rank, tokens, &random, &batch);
   check(banyan_sparse_merge(&batch.gradient, &bench.merged));
   bench.table = model.squares; /* zeros */
-  for (int way = 0; way < WAYS; way++) once(&bench, way);
-  for (int round = 0; round < ROUNDS; round++)
-    for (int way = 0; way < WAYS; way++) measure(&bench, way, round);
+  if (argc > 4) write_batch(argv[4], rank, &batch.gradient);
+  measure_all(&bench);
   print(&bench);
   banyan_sparse_free(&bench.merged);
   banyan_sparse_free(&bench.out);
