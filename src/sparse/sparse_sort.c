@@ -44,11 +44,12 @@ static void choose_digits(uint64_t least, uint64_t most, size_t n, struct digits
   digits->least = least;
   digits->shift = bits - taken;
   digits->passes = taken > DIGIT ? (taken + DIGIT - 1) / DIGIT : 1;
-  for (unsigned p = 0; p < MOST_PASSES; p++) digits->from[p] = taken * p / digits->passes;
-  for (unsigned p = 0; p < MOST_PASSES; p++)
-    digits->mask[p] = p < digits->passes ? (1u << (taken * (p + 1) / digits->passes - digits->from[p])) - 1 : 0;
-  for (unsigned p = 0; p < digits->passes; p++)
+  for (unsigned p = 0; p < MOST_PASSES; p++) {
+    unsigned from = taken * p / digits->passes, end = taken * (p + 1) / digits->passes;
+    digits->from[p] = from;
+    digits->mask[p] = p < digits->passes ? (1u << (end - from)) - 1 : 0;
     memset(digits->starts[p], 0, (digits->mask[p] + (size_t)1) * sizeof(uint32_t));
+  }
 }
 
 /* Keys of n places into `to`, and how often each digit stands there. `from` NULL: those of the rows as they stand. */
