@@ -151,21 +151,10 @@ static bool has_told_bits(const struct by_controller *c) {
 }
 
 void by_controller_complete(struct by_controller *c, struct by_variant *variant) {
-  if (!by_is_root(c)) {
+  if (!by_is_root(c))
     by_pile_wanted(&c->up.wanted, variant->witness, variant->named->name, &variant->operation);
-    return;
-  }
-  if (c->n_ready == c->room_ready) {
-    uint32_t room = 2 * c->room_ready + 64;
-    struct by_variant **ready = realloc(c->ready, room * sizeof(struct by_variant *));
-    if (!ready) {
-      c->failed = true;
-      return;
-    }
-    c->ready = ready;
-    c->room_ready = room;
-  }
-  c->ready[c->n_ready++] = variant;
+  else if (!by_controller_make_ready(c, variant))
+    c->failed = true;
 }
 
 /* --- submitting --- */

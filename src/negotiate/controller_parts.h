@@ -52,7 +52,7 @@ struct by_controller {
   uint32_t room_cookies;
 
   /* The root's. */
-  struct by_variant **ready;
+  struct by_variant **ready; /* the most urgent first */
   uint32_t n_ready, room_ready;
   struct by_variant **group; /* that is being put together */
   uint32_t n_group, room_group;
@@ -104,6 +104,8 @@ bool by_controller_told(const struct by_controller *c, const struct by_variant *
 
 /* --- controller_root.c --- */
 
+/* All ranks have it: it waits to start, behind what is more urgent. False: no memory. */
+bool by_controller_make_ready(struct by_controller *c, struct by_variant *variant);
 /* Writes what may start now into the lists downward. */
 void by_controller_release(struct by_controller *c);
 void by_controller_renew(struct by_controller *c);

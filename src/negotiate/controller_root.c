@@ -4,6 +4,7 @@
 #include "controller_parts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <banyan/collectives.h>
 
@@ -25,21 +26,34 @@ static bool fuses(const struct by_variant *a, const struct by_variant *b) {
          x->op == y->op;
 }
 
-/* Whether a starts before b; they are in the order in which they were complete. */
-static bool precedes(const struct by_variant *a, const struct by_variant *b) {
-  if (a->priority != b->priority) return a->priority > b->priority;
-  return a->bit != BY_NO_NUMBER && b->bit != BY_NO_NUMBER && a->bit > b->bit;
+/* The larger, the earlier it starts: by priority, then those with a bit, the last one first; then the others, all
+ * alike. */
+static uint64_t urgency_of(const struct by_variant *variant) {
+  uint64_t priority = (uint32_t)variant->priority ^ 1u << 31;
+  return priority << 32 | (variant->bit == BY_NO_NUMBER ? 0 : variant->bit + 1);
 }
 
-/* The next of those that are not picked; NULL: none. With `first`, that can be fused with it. */
-static struct by_variant *next_ready(const struct by_controller *c, const struct by_variant *first, uint64_t room) {
-  struct by_variant *best = NULL;
-  for (uint32_t i = 0; i < c->n_ready; i++) {
-    struct by_variant *variant = c->ready[i];
-    if (variant->picked || (first && (bytes_of(variant) > room || !fuses(first, variant)))) continue;
-    if (!best || precedes(variant, best)) best = variant;
+bool by_controller_make_ready(struct by_controller *c, struct by_variant *variant) {
+  uint64_t urgency = urgency_of(variant);
+  uint32_t from = 0, to = c->n_ready;
+  if (c->n_ready == c->room_ready) {
+    uint32_t room = 2 * c->room_ready + 64;
+    struct by_variant **ready = realloc(c->ready, room * sizeof(struct by_variant *));
+    if (!ready) return false;
+    c->ready = ready;
+    c->room_ready = room;
   }
-  return best;
+  while (from < to) { /* behind those that are alike */
+    uint32_t middle = (from + to) / 2;
+    if (urgency_of(c->ready[middle]) >= urgency)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  memmove(c->ready + from + 1, c->ready + from, (c->n_ready - from) * sizeof *c->ready);
+  c->ready[from] = variant;
+  c->n_ready++;
+  return true;
 }
 
 static bool make_room_in_group(struct by_controller *c) {
@@ -83,14 +97,15 @@ static void forget_picked(struct by_controller *c) {
   c->n_ready = n;
 }
 
-/* c->told is free at the root. */
-static void release_group(struct by_controller *c, struct by_variant *first) {
-  uint64_t bytes = bytes_of(first), fuse = c->config.fuse;
+/* The first of those that are ready that is not picked, and with it the next ones that are like it, as far as they
+ * fit. c->told is free at the root. */
+static void release_group(struct by_controller *c, uint32_t first) {
+  uint64_t bytes = bytes_of(c->ready[first]), fuse = c->config.fuse;
   c->n_group = 0;
-  pick(c, first);
-  while (bytes < fuse && !c->failed) {
-    struct by_variant *next = next_ready(c, first, fuse - bytes);
-    if (!next) break;
+  pick(c, c->ready[first]);
+  for (uint32_t i = first + 1; i < c->n_ready && bytes < fuse && !c->failed; i++) {
+    struct by_variant *next = c->ready[i];
+    if (next->picked || bytes_of(next) > fuse - bytes || !fuses(c->ready[first], next)) continue;
     pick(c, next);
     bytes += bytes_of(next);
   }
@@ -102,10 +117,10 @@ static void release_group(struct by_controller *c, struct by_variant *first) {
 
 void by_controller_release(struct by_controller *c) {
   bool any = false;
-  while (c->n_ready && !c->failed && (!c->config.window || c->under_way < c->config.window)) {
-    struct by_variant *first = next_ready(c, NULL, 0);
-    if (!first) break;
-    release_group(c, first);
+  for (uint32_t i = 0; i < c->n_ready && !c->failed; i++) {
+    if (c->ready[i]->picked) continue;
+    if (c->config.window && c->under_way >= c->config.window) break;
+    release_group(c, i);
     any = true;
   }
   if (any) forget_picked(c);
