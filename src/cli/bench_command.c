@@ -72,7 +72,8 @@ static const struct by_command command = {
              "there and back). The time of a call is its slowest rank's; shown are the median,\n"
              "the least and the greatest. Bytes are those of the largest buffer; bus bandwidth\n"
              "is algorithm bandwidth times what nccl-tests use. Under `banyan run`, mpirun or\n"
-             "srun it is a rank of that job.\n"
+             "srun it is a rank of that job. `banyan bench negotiate --help`: operations that\n"
+             "are submitted by name.\n"
              "\n"
              "Returns 0 if every call succeeded and no element was wrong.",
     .options = options,
@@ -260,6 +261,7 @@ int by_cli_bench(int argc, char **argv) {
                                 .iterations = "auto"};
   struct by_operands operands;
   int exit_code;
+  if (argc > 1 && !strcmp(argv[1], "negotiate")) return by_cli_bench_negotiate(argc - 1, argv + 1);
   char **said = malloc(((size_t)argc + 1) * sizeof *said); /* parsing moves the words about */
   if (!said) return by_options_failure(&command, "out of memory");
   memcpy(said, argv, ((size_t)argc + 1) * sizeof *said);

@@ -1,0 +1,107 @@
+/* `banyan bench negotiate`: what it takes the ranks to agree on what starts, along a tree of controllers and, beside
+ * it, with all of them at one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "control_tree.h"
+#include "negotiate_ranks.h"
+#include "options.h"
+#include "text.h"
+
+enum { MOST_RANKS = 1 << 20, MOST_ROUNDS = 100000 };
+
+struct negotiate_options {
+  long ranks, operations, rounds, fan_out;
+  double idle, delay;
+  bool simulated, json;
+};
+
+#define AT(member) offsetof(struct negotiate_options, member)
+
+static const struct by_option options[] = {
+    {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N", "ranks, each a process; default 64", 2, MOST_RANKS},
+    {"operations", 0, BY_OPTION_INT, AT(operations), "N", "that each rank submits in a round; default 160", 1,
+     BY_NEGOTIATE_OPERATIONS},
+    {"rounds", 0, BY_OPTION_INT, AT(rounds), "N", "negotiations of all of them; default 20", BY_NEGOTIATE_COLD + 1,
+     MOST_ROUNDS},
+    {"fan-out", 0, BY_OPTION_INT, AT(fan_out), "N", "children of a controller; 0 (default): what costs advise", 0,
+     MOST_RANKS},
+    {"idle", 0, BY_OPTION_SECONDS, AT(idle), "TIME", "to count letters in after the last round; default 0.5 s", 0, 0},
+    {"simulated", 0, BY_OPTION_FLAG, AT(simulated), NULL,
+     "all ranks in this process, in a model of time: letters\ncost what they cost here and travel for --delay", 0, 0},
+    {"delay", 0, BY_OPTION_SECONDS, AT(delay), "TIME", "of the simulated network; default 10 us", 0, 0},
+    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON object a shape; times in seconds", 0, 0},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan bench negotiate",
+    .usage = "[-n N] [options]",
+    .about = "Times negotiations: every rank submits the same operations by name, each in\n"
+             "an order of its own, and learns in which order they start. Along a tree, and\n"
+             "along a star, in which the root is everybody's parent. The first round is\n"
+             "cold, by names; from the third on a rank tells a bit for each operation.\n"
+             "Shown are the root's CPU time, its submissions included, the letters that it\n"
+             "sends and takes in a round, those of all ranks, and a round's time.",
+    .options = options,
+};
+
+static void print_head(const struct negotiate_options *given) {
+  printf("# %ld %s, %ld operations, %ld rounds\n", given->ranks, given->simulated ? "simulated ranks" : "processes",
+         given->operations, given->rounds);
+  printf("%-6s %8s %10s %10s %10s %14s %12s %8s\n", "shape", "children", "cold", "by bits", "round", "root's letters",
+         "all letters", "idle");
+}
+
+static void print_row(const char *shape, const struct by_negotiate_result *r) {
+  char cold[32], by_bits[32], round[32];
+  printf("%-6s %8u %10s %10s %10s %14.1f %12.1f %8llu\n", shape, r->children, by_print_seconds(r->cold, cold),
+         by_print_seconds(r->by_bits, by_bits), by_print_seconds(r->round, round), r->handled, r->letters,
+         (unsigned long long)r->idle);
+}
+
+static void print_json(const char *shape, const struct negotiate_options *given, const struct by_negotiate_result *r) {
+  printf(
+      "{\"shape\": \"%s\", \"ranks\": %ld, \"operations\": %ld, \"simulated\": %s, \"children\": %u, \"cold\": %.9f, "
+      "\"by_bits\": %.9f, \"round\": %.9f, \"root_letters\": %.3f, \"letters\": %.3f, \"idle\": %llu, "
+      "\"message\": %.9f}\n",
+      shape, given->ranks, given->operations, given->simulated ? "true" : "false", r->children, r->cold, r->by_bits,
+      r->round, r->handled, r->letters, (unsigned long long)r->idle, r->message);
+}
+
+static enum banyan_status run_shape(const struct negotiate_options *given, const char *shape, uint32_t fan_out) {
+  struct by_negotiate_case c = {.ranks = (uint32_t)given->ranks,
+                                .operations = (uint32_t)given->operations,
+                                .rounds = (uint32_t)given->rounds,
+                                .fan_out = fan_out,
+                                .idle = given->idle,
+                                .delay = given->delay};
+  struct by_negotiate_result result;
+  BY_TRY(given->simulated ? by_negotiate_simulated(&c, &result) : by_negotiate_processes(&c, &result));
+  if (given->json)
+    print_json(shape, given, &result);
+  else
+    print_row(shape, &result);
+  fflush(stdout);
+  return BANYAN_OK;
+}
+
+static int run(const struct negotiate_options *given) {
+  struct by_control_costs costs = by_control_costs_usual();
+  uint32_t ranks = (uint32_t)given->ranks;
+  uint32_t fan_out = given->fan_out ? (uint32_t)given->fan_out : by_control_fan_out(ranks, &costs);
+  if (!given->json) print_head(given);
+  fflush(stdout);
+  enum banyan_status status = run_shape(given, "tree", fan_out);
+  if (status == BANYAN_OK) status = run_shape(given, "star", ranks - 1);
+  return status == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+}
+
+int by_cli_bench_negotiate(int argc, char **argv) {
+  struct negotiate_options given = {.ranks = 64, .operations = 160, .rounds = 20, .idle = 0.5, .delay = 10e-6};
+  struct by_operands operands;
+  int exit_code;
+  if (!by_options_parse(&command, argc, argv, &given, &operands, &exit_code)) return exit_code;
+  return run(&given);
+}

@@ -1,0 +1,218 @@
+#include "negotiate_ranks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+struct post {
+  double at; /* when it arrives */
+  uint64_t number;
+  uint32_t from, to;
+  size_t bytes;
+  unsigned char data[];
+};
+
+struct world {
+  const struct by_negotiate_case *c;
+  struct node {
+    struct world *world;
+    struct by_controller *controller;
+    double free; /* when it has done what it was at */
+    uint32_t rank, started;
+  } * nodes;
+  struct post **heap; /* by time of arrival, then by number */
+  uint32_t n, room;
+  uint64_t sent, handled;
+  double sending, taking; /* seconds of a letter, in the kernel */
+  double clock;           /* of the node that is at work: when it sends */
+  double root;            /* that the root has worked */
+  uint32_t through;       /* ranks that have all of the round */
+  double last;            /* when the last of them had */
+  uint32_t round;
+  bool failed;
+};
+
+/* --- what a letter costs --- */
+
+/* This thread's, so that what others do meanwhile costs nothing. */
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The mean over many, one at a time, over a local socket. */
+static enum banyan_status measure_letters(struct world *world) {
+  enum { ROUNDS = 20000, BYTES = 64 };
+  char bytes[BYTES] = {0};
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making a pair of sockets");
+  bool failed = false;
+  for (int i = 0; i < ROUNDS; i++) {
+    double a = now();
+    failed |= send(ends[0], bytes, BYTES, 0) != BYTES;
+    double b = now();
+    failed |= recv(ends[1], bytes, BYTES, 0) != BYTES;
+    world->sending += b - a;
+    world->taking += now() - b;
+  }
+  world->sending /= ROUNDS;
+  world->taking /= ROUNDS;
+  close(ends[0]);
+  close(ends[1]);
+  return failed ? by_fail(BANYAN_ERR_SYSTEM, "a pair of sockets does not work") : BANYAN_OK;
+}
+
+/* --- letters on their way --- */
+
+static bool is_before(const struct post *a, const struct post *b) {
+  return a->at < b->at || (a->at == b->at && a->number < b->number);
+}
+
+static void push(struct world *world, struct post *post) {
+  if (world->n == world->room) {
+    uint32_t room = 2 * world->room + 1024;
+    struct post **heap = realloc(world->heap, room * sizeof(struct post *));
+    if (!heap) {
+      world->failed = true;
+      free(post);
+      return;
+    }
+    world->heap = heap;
+    world->room = room;
+  }
+  uint32_t i = world->n++;
+  for (; i && is_before(post, world->heap[(i - 1) / 2]); i = (i - 1) / 2) world->heap[i] = world->heap[(i - 1) / 2];
+  world->heap[i] = post;
+}
+
+static struct post *pop(struct world *world) {
+  struct post *first = world->heap[0], *last = world->heap[--world->n];
+  uint32_t i = 0;
+  for (uint32_t child = 1; child < world->n; child = 2 * i + 1) {
+    if (child + 1 < world->n && is_before(world->heap[child + 1], world->heap[child])) child++;
+    if (!is_before(world->heap[child], last)) break;
+    world->heap[i] = world->heap[child];
+    i = child;
+  }
+  world->heap[i] = last;
+  return first;
+}
+
+/* --- nodes --- */
+
+static void on_send(void *context, uint32_t to, const void *letter, size_t bytes) {
+  const struct node *node = context;
+  struct world *world = node->world;
+  struct post *post = malloc(sizeof *post + bytes);
+  if (!post) {
+    world->failed = true;
+    return;
+  }
+  world->clock += world->sending;
+  *post = (struct post){
+      .at = world->clock + world->c->delay, .number = world->sent++, .from = node->rank, .to = to, .bytes = bytes};
+  memcpy(post->data, letter, bytes);
+  world->handled += node->rank == 0 || to == 0;
+  push(world, post);
+}
+
+static void on_start(void *context, void *const *cookies, uint32_t n) {
+  struct node *node = context;
+  struct world *world = node->world;
+  (void)cookies;
+  node->started += n;
+  if (node->started != world->c->operations * (world->round + 1)) return;
+  world->through++;
+  if (world->clock > world->last) world->last = world->clock;
+}
+
+/* The node works from `at` on, or when it is free: `post`, or what it has submitted, then says what there is to say.
+ * Letters leave when the work before them is done. */
+static void work(struct world *world, struct node *node, double at, const struct post *post) {
+  double from = at > node->free ? at : node->free;
+  double began = now();
+  world->clock = from + (post ? world->taking : 0);
+  if (post && by_controller_take(node->controller, post->from, post->data, post->bytes) != BANYAN_OK)
+    world->failed = true;
+  world->clock += now() - began;
+  began = now();
+  double letters = world->clock;
+  if (by_controller_flush(node->controller) != BANYAN_OK) world->failed = true;
+  double took = now() - began;
+  node->free = (world->clock > letters ? world->clock : letters) + took;
+  if (node->rank == 0) world->root += node->free - from;
+}
+
+/* All ranks have submitted everything at time 0: that is not what is timed, but from then on. */
+static enum banyan_status submit_all(struct world *world, struct by_rng *rng) {
+  world->through = 0;
+  world->last = 0;
+  for (uint32_t r = 0; r < world->c->ranks; r++) {
+    struct node *node = &world->nodes[r];
+    node->free = 0;
+    by_controller_step(node->controller, world->round);
+    BY_TRY(by_negotiate_submit(world->c, node->controller, rng));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status run_round(struct world *world, struct by_rng *rng) {
+  BY_TRY(submit_all(world, rng));
+  for (uint32_t r = 0; r < world->c->ranks; r++) work(world, &world->nodes[r], 0, NULL);
+  while (world->n && !world->failed) {
+    struct post *post = pop(world);
+    work(world, &world->nodes[post->to], post->at, post);
+    free(post);
+  }
+  if (world->failed || world->through != world->c->ranks)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "the simulated negotiation did not end: %s", banyan_error_text());
+  return BANYAN_OK;
+}
+
+static enum banyan_status run_rounds(struct world *world, struct by_negotiate_result *out) {
+  const struct by_negotiate_case *c = world->c;
+  double rounds = c->rounds - BY_NEGOTIATE_COLD;
+  uint64_t sent = 0, handled = 0;
+  struct by_rng rng;
+  by_rng_init(&rng, 1);
+  BY_TRY(measure_letters(world));
+  for (world->round = 0; world->round < c->rounds; world->round++) {
+    if (world->round == BY_NEGOTIATE_COLD) {
+      world->root = 0;
+      sent = world->sent;
+      handled = world->handled;
+    }
+    BY_TRY(run_round(world, &rng));
+    if (world->round == 0) out->cold = world->root;
+    if (world->round >= BY_NEGOTIATE_COLD) out->round += world->last / rounds;
+  }
+  out->by_bits = world->root / rounds;
+  out->handled = (double)(world->handled - handled) / rounds;
+  out->letters = (double)(world->sent - sent) / rounds;
+  out->message = world->sending + world->taking;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_negotiate_simulated(const struct by_negotiate_case *c, struct by_negotiate_result *out) {
+  struct world world = {.c = c};
+  uint32_t first;
+  *out = (struct by_negotiate_result){.children = by_negotiate_children(c, 0, &first)};
+  world.nodes = calloc(c->ranks, sizeof *world.nodes);
+  enum banyan_status status = world.nodes ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for ranks");
+  for (uint32_t r = 0; r < c->ranks && status == BANYAN_OK; r++) {
+    struct by_controller_config config = {.send = on_send, .start = on_start, .context = &world.nodes[r]};
+    world.nodes[r] = (struct node){.world = &world, .rank = r};
+    status = by_negotiate_join(c, r, &config, &world.nodes[r].controller);
+  }
+  if (status == BANYAN_OK) status = run_rounds(&world, out);
+  while (world.n) free(world.heap[--world.n]);
+  for (uint32_t r = 0; world.nodes && r < c->ranks; r++) by_controller_destroy(world.nodes[r].controller);
+  free(world.nodes);
+  free(world.heap);
+  return status;
+}

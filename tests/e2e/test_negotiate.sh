@@ -1,0 +1,24 @@
+#!/bin/bash
+# `banyan bench negotiate`: what goes where, which does not depend on time.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+# check CHILDREN: of the first JSON line a tree's, of the second a star's figures.
+check() {
+  python3 - "$scratch/out" "$1" <<'END' || fail "the figures are not as promised"
+import json, sys
+tree, star = [json.loads(line) for line in open(sys.argv[1])]
+n, children = tree["ranks"], int(sys.argv[2])
+assert tree["children"] == children and star["children"] == n - 1, (tree, star)
+assert tree["root_letters"] == 2 * children, tree
+assert star["root_letters"] == 2 * (n - 1), star
+assert tree["idle"] == star["idle"] == 0, (tree, star)
+assert 0 < tree["by_bits"] and 0 < tree["cold"] and 0 < tree["round"], tree
+END
+}
+
+wants 0 "$BANYAN" bench negotiate -n 20 --operations 30 --rounds 6 --fan-out 4 --idle 0.1 --json
+check 4
+wants 0 "$BANYAN" bench negotiate -n 300 --operations 30 --rounds 5 --fan-out 7 --simulated --json
+check 7
+wants 2 "$BANYAN" bench negotiate -n 1
+wants 2 "$BANYAN" bench negotiate --rounds 2
