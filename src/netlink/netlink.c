@@ -25,7 +25,7 @@ void *by_netlink_begin(struct by_netlink_request *request, uint16_t type, uint16
   return mnl_nlmsg_put_extra_header(request->header, fixed);
 }
 
-static int talk(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context) {
+int by_netlink_hear(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context) {
   char answer[READ_BYTES];
   unsigned port = mnl_socket_get_portid(netlink->socket);
   request->header->nlmsg_seq = ++netlink->sequence;
@@ -42,7 +42,7 @@ static int talk(struct by_netlink *netlink, struct by_netlink_request *request, 
 
 int by_netlink_ask(struct by_netlink *netlink, struct by_netlink_request *request, mnl_cb_t take, void *context) {
   request->header->nlmsg_flags |= NLM_F_ACK;
-  return talk(netlink, request, take, context);
+  return by_netlink_hear(netlink, request, take, context);
 }
 
 enum banyan_status by_netlink_tell(struct by_netlink *netlink, struct by_netlink_request *request, const char *what) {
@@ -53,5 +53,5 @@ enum banyan_status by_netlink_tell(struct by_netlink *netlink, struct by_netlink
 int by_netlink_list(struct by_netlink *netlink, uint16_t type, size_t fixed, mnl_cb_t take, void *context) {
   struct by_netlink_request request;
   by_netlink_begin(&request, type, NLM_F_DUMP, fixed);
-  return talk(netlink, &request, take, context);
+  return by_netlink_hear(netlink, &request, take, context);
 }
