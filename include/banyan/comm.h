@@ -91,13 +91,14 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_deadline(struct banya
  * ends with BANYAN_ERR_MISMATCH. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *plan);
 /* Proposes a plan (as above) while calls go on: in the background all ranks
- * prepare it and agree on a collective call, or sparse one, of `comm` from which on it is
- * used; calls under way are not touched, and no rank need do anything for it. A
- * rank that comes to that call before the word that it is the one waits for
- * that, a round trip to rank 0 as a rule. Only at rank 0 of the job, in any
- * thread; does not block. Of several proposals that are not decided on, the
- * latest counts. A plan that some rank cannot use is not used, which rank 0
- * logs as a warning; `moves` in the counters tells how many came into use. */
+ * prepare it and agree on a collective call of `comm`, sparse ones too, and on
+ * a submitted operation, from which on it is used. Calls under way are not
+ * touched, and no rank need do anything for it. A rank that comes to that call
+ * before the word that it is the one waits for that, a round trip to rank 0 as
+ * a rule. Only at rank 0 of the job, in any thread; does not block. Of several
+ * proposals that are not decided on, the latest counts. A plan that some rank
+ * cannot use is not used, which rank 0 logs as a warning; `moves` in the
+ * counters tells how many came into use. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan);
 /* ToS byte (0 to 255, DSCP in the upper six bits) of what this process sends
  * to other ranks over TCP, for all communicators of the job, on live and later

@@ -27,7 +27,7 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   bool counts = call->collective != BANYAN_SEND && call->collective != BANYAN_RECV;
   if (counts && comm->move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
   BY_TRY(by_engine_start(comm->domain, call, deadline, out));
-  comm->started += counts;
+  if (counts) by_moves_count(comm);
   return BANYAN_OK;
 }
 

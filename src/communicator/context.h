@@ -112,6 +112,12 @@ struct by_context {
   _Atomic bool closing;
 };
 
+/* Of a move to another plan. */
+struct by_kept_plan {
+  uint32_t number;
+  struct by_plan *plan;
+};
+
 struct banyan_comm {
   struct by_context *context;
   struct banyan_comm *next; /* of the context's */
@@ -121,9 +127,12 @@ struct banyan_comm {
   uint32_t local_size, local_rank;
   uint64_t deadline; /* nanoseconds */
   _Atomic uint32_t splits;
-  uint64_t started;               /* collective calls, sparse ones too; under lock, as all that follows */
-  struct by_move move;            /* to another plan; */
-  struct by_plan *next_plan;      /* that is it */
+  uint64_t started;            /* collective calls, sparse ones too; under lock, as all that follows */
+  struct by_move move;         /* to another plan; */
+  struct by_plan *next_plan;   /* that is it */
+  uint32_t moved, noted;       /* the last one that was decided on, and that the log of submitted operations has */
+  struct by_kept_plan kept[3]; /* plans of the last ones for submitted operations, oldest first */
+  uint32_t n_kept;
   struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet */
   struct by_submitter *submitter; /* NULL: nothing has been submitted yet */
   bool hidden;                    /* another one's, for what is submitted to that */

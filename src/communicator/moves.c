@@ -16,9 +16,14 @@ static struct banyan_comm *find(const struct by_context *context, uint32_t id) {
   return comm;
 }
 
-void by_moves_forget(struct banyan_comm *comm) {
+static void forget_next(struct banyan_comm *comm) {
   by_plan_destroy(comm->next_plan);
   comm->next_plan = NULL;
+}
+
+void by_moves_forget(struct banyan_comm *comm) {
+  forget_next(comm);
+  by_moves_let_all_go(comm);
 }
 
 /* ---- changing */
@@ -67,6 +72,10 @@ enum banyan_status by_moves_pass(struct banyan_comm *comm, uint64_t deadline) {
                  (unsigned long long)comm->started);
 }
 
+void by_moves_started_one(struct banyan_comm *comm) {
+  if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
+}
+
 /* ---- words */
 
 /* Without the lock: reading a large plan takes a while, and the communicator may go meanwhile. */
@@ -97,39 +106,55 @@ static enum banyan_status get_members(struct by_context *context, uint32_t id, u
   return !*n || *processes ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
 }
 
-static enum by_move_kind keep(struct by_context *context, const struct by_move_word *word, struct by_plan *plan,
-                              uint64_t *started) {
-  enum by_move_kind kind = BY_MOVE_ABSENT;
-  by_context_lock(context);
-  struct banyan_comm *comm = find(context, word->comm);
-  if (comm) kind = by_move_prepare(&comm->move, word->number) ? BY_MOVE_PREPARED : BY_MOVE_REFUSED;
-  if (kind == BY_MOVE_PREPARED) {
-    by_plan_destroy(comm->next_plan);
-    comm->next_plan = plan;
-    *started = comm->started;
-  } else {
-    by_plan_destroy(plan);
-  }
-  by_context_unlock(context);
-  return kind;
+struct plans {
+  struct by_plan *own, *submitted; /* one for the communicator, one for what is submitted */
+};
+
+static void drop_plans(struct plans *plans) {
+  by_plan_destroy(plans->own);
+  by_plan_destroy(plans->submitted);
+}
+
+/* Under lock. */
+static enum by_move_kind keep(struct banyan_comm *comm, uint32_t number, struct plans *plans) {
+  if (comm->move.state == BY_MOVE_IS_TAKEN || !by_moves_keep(comm, number, plans->submitted)) return BY_MOVE_REFUSED;
+  (void)by_move_prepare(&comm->move, number);
+  by_plan_destroy(comm->next_plan);
+  comm->next_plan = plans->own;
+  *plans = (struct plans){NULL, NULL};
+  return BY_MOVE_PREPARED;
+}
+
+static enum banyan_status make_plans(struct by_context *context, const struct by_move_word *word, bool *present,
+                                     struct plans *out) {
+  uint32_t n, *processes;
+  BY_TRY(get_members(context, word->comm, &n, &processes));
+  *present = n > 0;
+  if (!n) return BANYAN_OK;
+  enum banyan_status status = make_plan(context, n, processes, word, &out->own);
+  if (status == BANYAN_OK) status = make_plan(context, n, processes, word, &out->submitted);
+  free(processes);
+  return status;
 }
 
 /* A failure's text becomes the answer's. */
 static enum banyan_status prepare(struct by_context *context, const struct by_move_word *word,
                                   struct by_move_word *answer) {
-  struct by_plan *plan = NULL;
-  uint32_t n, *processes;
+  struct plans plans = {NULL, NULL};
+  bool present = false;
+  enum banyan_status status = make_plans(context, word, &present, &plans);
   answer->kind = BY_MOVE_ABSENT;
-  BY_TRY(get_members(context, word->comm, &n, &processes));
-  if (!n) return BANYAN_OK;
-  enum banyan_status status = make_plan(context, n, processes, word, &plan);
-  free(processes);
-  if (status != BANYAN_OK) return status;
-  answer->kind = keep(context, word, plan, &answer->at);
-  return answer->kind == BY_MOVE_REFUSED
-             ? by_fail(BANYAN_ERR_UNSUPPORTED, "the plan that was agreed on before has not been used yet: "
-                                               "its first call has not been made")
-             : BANYAN_OK;
+  if (status == BANYAN_OK && present) {
+    by_context_lock(context);
+    struct banyan_comm *comm = find(context, word->comm);
+    if (comm) answer->kind = keep(comm, word->number, &plans);
+    if (comm) answer->at = comm->started;
+    by_context_unlock(context);
+  }
+  drop_plans(&plans);
+  if (status != BANYAN_OK || answer->kind != BY_MOVE_REFUSED) return status;
+  return by_fail(BANYAN_ERR_UNSUPPORTED,
+                 "the plan that was agreed on before is not in use yet: its first call has not been made");
 }
 
 static void refuse(const struct by_context *context, struct by_move_word *answer, char *text, size_t room) {
@@ -141,9 +166,15 @@ static void refuse(const struct by_context *context, struct by_move_word *answer
 
 /* Of one that waits for this word, too. */
 static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_move_word *word) {
-  if (word->kind == BY_MOVE_DROP && by_move_drop(&comm->move, word->number)) by_moves_forget(comm);
-  if (word->kind == BY_MOVE_TAKE && by_move_take(&comm->move, word->number) && next(comm) == BY_MOVE_CHANGES)
-    (void)!change(comm);
+  if (word->kind == BY_MOVE_DROP && by_move_drop(&comm->move, word->number)) {
+    forget_next(comm);
+    by_moves_let_go(comm, word->number);
+  }
+  if (word->kind == BY_MOVE_TAKE && by_move_take(&comm->move, word->number)) {
+    comm->moved = word->number;
+    by_moves_announce(comm);
+    if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
+  }
   pthread_cond_broadcast(&context->changed);
 }
 
@@ -182,13 +213,23 @@ static enum banyan_status print(const struct banyan_comm *comm, const char *name
   return text->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
 }
 
+/* Nobody else is there; what is submitted by one rank goes nowhere. */
+static enum banyan_status set_alone(struct banyan_comm *comm, const char *name) {
+  struct by_plan *plan = NULL;
+  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, name, &plan));
+  by_context_lock(comm->context);
+  enum banyan_status status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan);
+  by_context_unlock(comm->context);
+  return status;
+}
+
 enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan) {
   struct by_text text;
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
   if (comm->context->rank != 0)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is %s",
                    comm->context->names[comm->context->rank]);
-  if (comm->context->size == 1) return banyan_comm_set_plan(comm, plan);
+  if (comm->context->size == 1) return set_alone(comm, plan);
   by_text_init(&text);
   enum banyan_status status = print(comm, plan, &text);
   if (status == BANYAN_OK)

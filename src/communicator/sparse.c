@@ -79,7 +79,7 @@ static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sp
   uint64_t deadline = by_clock_now(&by_clock_system) + lasts;
   if (comm->move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
   BY_TRY(by_sparse_start(exchange, deadline));
-  comm->started++;
+  by_moves_count(comm);
   return BANYAN_OK;
 }
 

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "moves.h"
 #include "sparse_exchange.h"
 #include "submitter.h"
 
@@ -8,13 +9,13 @@ enum { MOST_CALLS = 65536 };
 
 /* ---- the inner communicator */
 
-/* With the plan that the outer one has now. */
+/* With the plan that the log has noted, or else that the outer one has now. */
 static enum banyan_status copy_plan(const struct by_submitter *owner) {
   const struct by_plan *plan = by_domain_plan(owner->comm->domain);
-  struct by_plan *copy = NULL;
-  if (plan->n_vertices == plan->n_ranks)
+  struct by_plan *copy = by_moves_take_noted(owner->comm);
+  if (!copy && plan->n_vertices == plan->n_ranks)
     BY_TRY(by_plan_among_ranks(plan, &copy));
-  else
+  else if (!copy)
     BY_TRY(by_plan_without_switches(plan, &copy));
   return by_plans_set(owner->context, owner->inner->domain, owner->inner->size, owner->inner->processes, copy);
 }

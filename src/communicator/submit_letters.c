@@ -3,6 +3,7 @@
 
 #include "control.h"
 #include "log.h"
+#include "moves.h"
 #include "sparse_exchange.h"
 #include "submitter.h"
 
@@ -50,6 +51,12 @@ static void on_stalled(void *argument, const struct by_stall *stall) {
     by_warn("negotiate", "%s", text);
 }
 
+static void on_noted(void *argument, uint32_t note) {
+  struct by_submitter *owner = argument;
+  enum banyan_status status = by_moves_noted(owner->comm, note);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "taking a new plan");
+}
+
 /* Neighbours in this rank's memory shall be neighbours in a call. */
 static bool comes_before(const void *a, const void *b) {
   const struct by_submitted *x = a, *y = b;
@@ -87,6 +94,7 @@ static enum banyan_status make_controller(struct by_submitter *owner, const stru
                                         .start = on_start,
                                         .before = comes_before,
                                         .refused = on_refused,
+                                        .noted = on_noted,
                                         .stalled = on_stalled,
                                         .context = owner};
   return by_controller_create(&config, &owner->controller);
@@ -112,6 +120,7 @@ enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitt
   comm->context->submitters++;
   *out = owner;
   if (comm->size > 1) comm->context->listens = true;
+  by_moves_announce(comm);
   return BANYAN_OK;
 }
 

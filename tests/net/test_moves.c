@@ -59,6 +59,44 @@ static void make_sparse(struct banyan_comm *comm, int rank) {
   banyan_sparse_free(&out);
 }
 
+/* ---- what is submitted, in another order on every rank, and waited for some calls later */
+
+enum { NAMES = 5, MOST = 3000 };
+
+struct bundle {
+  struct banyan_comm *comm;
+  struct banyan_request *requests[NAMES];
+  int32_t values[NAMES][MOST];
+  size_t counts[NAMES];
+};
+
+static void submit_all(struct bundle *bundle, struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
+  static const char *const names[NAMES] = {"a", "b", "c", "d", "e"};
+  int32_t mine = banyan_comm_rank(comm) + 1;
+  bool done[NAMES] = {false};
+  bundle->comm = comm;
+  for (int i = 0; i < NAMES; i++) bundle->counts[i] = 1 + by_rng_below(rng, by_rng_below(rng, 2) ? 10 : MOST);
+  for (int left = NAMES; left; left--) {
+    uint64_t i = by_rng_below(own, NAMES);
+    while (done[i]) i = (i + 1) % NAMES;
+    done[i] = true;
+    for (size_t k = 0; k < bundle->counts[i]; k++) bundle->values[i][k] = mine * (int32_t)(k + 1);
+    must(banyan_submit_allreduce(comm, names[i], bundle->values[i], bundle->values[i], bundle->counts[i], BANYAN_INT32,
+                                 BANYAN_SUM, &bundle->requests[i]));
+    if (by_rng_below(own, 6) == 0) job_doze(own, 500);
+  }
+}
+
+static void finish_all(struct bundle *bundle) {
+  int32_t n = bundle->comm ? banyan_comm_size(bundle->comm) : 0;
+  for (int i = 0; bundle->comm && i < NAMES; i++) {
+    must(banyan_wait(bundle->requests[i]));
+    for (size_t k = 0; k < bundle->counts[i]; k++)
+      must_hold(bundle->values[i][k] == n * (n + 1) / 2 * (int32_t)(k + 1));
+  }
+  bundle->comm = NULL;
+}
+
 static void make_call(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own, int rank) {
   struct banyan_request *requests[3] = {NULL};
   struct deed deeds[3];
@@ -112,7 +150,9 @@ static void rank_moves(struct job *job, int rank) {
   struct proposer proposer = {.seed = job->seed};
   struct banyan_comm *world = proposer.comms[0] = job_join();
   must(banyan_comm_split(world, 0, -rank, &proposer.comms[1]));
+  static struct bundle bundle;
   bool apart = plot->apart && rank == 0;
+  int submits_from = (int)by_rng_below(&rng, (uint64_t)plot->calls); /* not before: ranks may be late with it */
   if (apart) must_hold(!pthread_create(&thread, NULL, propose_on, &proposer));
   for (int i = 0; i < plot->calls; i++) {
     if (by_rng_below(&own, 8) == 0) job_doze(&own, 2000);
@@ -120,7 +160,12 @@ static void rank_moves(struct job *job, int rank) {
     if (rank == 0 && !apart && by_rng_below(&own, 4) == 0)
       must(banyan_comm_propose_plan(proposer.comms[which], plans[by_rng_below(&own, PLANS)]));
     make_call(proposer.comms[which], &rng, &own, rank);
+    if (i >= submits_from && by_rng_below(&rng, 3) == 0) {
+      finish_all(&bundle);
+      submit_all(&bundle, proposer.comms[by_rng_below(&rng, 2)], &rng, &own);
+    }
   }
+  finish_all(&bundle);
   atomic_store(&proposer.stop, true);
   if (apart) must_hold(!pthread_join(thread, NULL));
   uint64_t moves = compare_moves(world);

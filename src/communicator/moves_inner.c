@@ -1,0 +1,70 @@
+/* Submitted operations run in a communicator of their own, and start where the log of their root says so. So does its
+ * new plan: the root notes the number of a move there once that is decided on, and what starts behind the note is made
+ * under the plan. Ranks may be late in making the inner communicator, and in reading the log, so each keeps the plans
+ * of the last moves: the root has noted a move before the one after the next can be prepared, since it has heard of
+ * its end by then. */
+#include "log.h"
+#include "moves.h"
+#include "submitter.h"
+
+enum { KEPT = sizeof((struct banyan_comm *)0)->kept / sizeof(struct by_kept_plan) };
+
+static struct by_kept_plan *find(struct banyan_comm *comm, uint32_t number) {
+  for (uint32_t i = 0; i < comm->n_kept; i++)
+    if (comm->kept[i].number == number) return &comm->kept[i];
+  return NULL;
+}
+
+static void remove_kept(struct banyan_comm *comm, struct by_kept_plan *kept) {
+  by_plan_destroy(kept->plan);
+  comm->n_kept--;
+  for (uint32_t i = (uint32_t)(kept - comm->kept); i < comm->n_kept; i++) comm->kept[i] = comm->kept[i + 1];
+}
+
+static bool has_inner(const struct banyan_comm *comm) {
+  return comm->submitter && comm->submitter->inner;
+}
+
+bool by_moves_keep(struct banyan_comm *comm, uint32_t number, struct by_plan *plan) {
+  if (comm->n_kept == KEPT && has_inner(comm)) return false;
+  if (comm->n_kept == KEPT) remove_kept(comm, &comm->kept[0]);
+  comm->kept[comm->n_kept++] = (struct by_kept_plan){number, plan};
+  return true;
+}
+
+void by_moves_let_go(struct banyan_comm *comm, uint32_t number) {
+  struct by_kept_plan *kept = find(comm, number);
+  if (kept) remove_kept(comm, kept);
+}
+
+void by_moves_let_all_go(struct banyan_comm *comm) {
+  while (comm->n_kept) remove_kept(comm, &comm->kept[0]);
+}
+
+void by_moves_announce(struct banyan_comm *comm) {
+  struct by_submitter *owner = comm->submitter;
+  if (!owner || !owner->root || !comm->moved) return;
+  by_controller_announce(owner->controller, comm->moved);
+  owner->dirty = true;
+  by_context_kick(comm->context);
+}
+
+struct by_plan *by_moves_take_noted(struct banyan_comm *comm) {
+  struct by_kept_plan *kept = find(comm, comm->noted);
+  if (!kept) return NULL;
+  struct by_plan *plan = kept->plan;
+  kept->plan = NULL;
+  remove_kept(comm, kept);
+  return plan;
+}
+
+/* Without an inner communicator the plan waits for that. Those before it are of no use any more. */
+enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number) {
+  comm->noted = number;
+  while (comm->n_kept && comm->kept[0].number != number && find(comm, number)) remove_kept(comm, &comm->kept[0]);
+  if (!has_inner(comm)) return BANYAN_OK;
+  const struct banyan_comm *inner = comm->submitter->inner;
+  struct by_plan *plan = by_moves_take_noted(comm);
+  if (!plan) return BANYAN_OK; /* it was made under this plan */
+  return by_plans_set(comm->context, inner->domain, inner->size, inner->processes, plan);
+}
