@@ -38,7 +38,7 @@ test-tsan: ## those of them with threads under ThreadSanitizer, in build-tsan/
 	@scripts/build build-tsan -Db_sanitize=thread $(SANITIZED)
 	@scripts/run-tests build-tsan --timeout-multiplier 6 --no-suite prop --no-suite sim --no-suite fuzz
 
-lint: ## format, layers, warnings of gcc and clang, clang-tidy, cppcheck, shellcheck
+lint: ## format, layers, warnings of gcc and clang, clang-tidy, cppcheck, shellcheck, pyflakes, mypy
 	@scripts/install-deps build demo lint
 	@scripts/lint
 

@@ -1,0 +1,19 @@
+"""Banyan: gradient synchronisation over weighted aggregation trees.
+
+    import banyan, numpy
+
+    with banyan.Communicator() as comm:              # started as `banyan run -n 4 -- python3 train.py`
+        gradient = numpy.ones(1000, numpy.float32)
+        comm.allreduce(gradient, op="average")       # or comm.start.allreduce(...), which returns a Request
+
+`import banyan.torch` makes it a backend of torch.distributed.
+"""
+from .comm import Communicator, Named, Starter
+from .errors import Aborted, Error, LinkError, Mismatch, PeerDead, RequestError, Timeout
+from .library import lib as _lib
+from .request import Request
+from .sparse import SparseResult
+
+__version__: str = _lib.banyan_version().decode()
+__all__ = ["Aborted", "Communicator", "Error", "LinkError", "Mismatch", "Named", "PeerDead", "Request", "RequestError",
+           "SparseResult", "Starter", "Timeout"]

@@ -1,0 +1,259 @@
+"""Communicators: the ranks that sum together."""
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import weakref
+from ctypes import byref, c_int, c_void_p
+from typing import Any, Dict, List, Optional, Sequence
+
+from .buffers import memory
+from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, op_number
+from .errors import RequestError
+from .library import Call, Counters, Options, Submission, check, lib
+from .request import Request
+from .sparse import Exchange, SparseResult
+
+_open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
+
+
+def _text(value: Optional[str]) -> Optional[bytes]:
+    return value.encode() if value is not None else None
+
+
+class _Started(Calls[Request]):
+    """Calls that go on by themselves; each returns a Request."""
+
+    def __init__(self, comm: "Communicator") -> None:
+        self._comm, self.rank, self.size = comm, comm.rank, comm.size
+
+    def _make_sparse(self, exchange: Exchange) -> Request:
+        raise NotImplementedError
+
+    def sparse_allreduce(self, rows: Any, values: Any, height: int, op: str = "sum", way: str = "chosen",
+                         unique: bool = False, deadline: float = 0) -> Request:
+        """See Communicator.sparse_allreduce."""
+        return self._make_sparse(
+            Exchange(ALLREDUCE, op_number(op), rows, values, height, way, unique, self.size, deadline))
+
+    def sparse_allgather(self, rows: Any, values: Any, height: int, way: str = "chosen", deadline: float = 0) -> Request:
+        """See Communicator.sparse_allgather."""
+        return self._make_sparse(Exchange(ALLGATHER, 0, rows, values, height, way, False, self.size, deadline))
+
+
+class Named(_Started):
+    """Communicator.named(...): the same calls under a name. Ranks may submit them in any order; each starts when all
+    ranks have submitted it. All but send and recv."""
+
+    def __init__(self, comm: "Communicator", name: str, priority: int) -> None:
+        super().__init__(comm)
+        self._name, self._priority = name.encode(), priority
+
+    def _submit(self, submission: Submission, result: Any, keep: Any, finish: Any = None) -> Request:
+        handle = c_void_p()
+        check(lib.banyan_submit(self._comm.handle, self._name, byref(submission), byref(handle)))
+        return Request(handle, result, keep, finish)
+
+    def _make(self, call: Call, result: Any, keep: Any) -> Request:
+        submission = Submission(ctypes.sizeof(Submission), ctypes.pointer(call), 1, None, 0, self._priority)
+        return self._submit(submission, result, (call, keep))
+
+    def _make_sparse(self, exchange: Exchange) -> Request:
+        submission = Submission(ctypes.sizeof(Submission), None, 0, ctypes.pointer(exchange.call), 1, self._priority)
+        return self._submit(submission, None, exchange, exchange.finish)
+
+
+class Starter(_Started):
+    """Communicator.start: the calls of a communicator, which go on by themselves."""
+
+    def _make(self, call: Call, result: Any, keep: Any) -> Request:
+        handle = c_void_p()
+        check(lib.banyan_start(self._comm.handle, byref(call), byref(handle)))
+        return Request(handle, result, keep)
+
+    def recv_any(self, buffer: Any, tag: int = 0, dtype: Optional[str] = None, deadline: float = 0) -> Request:
+        """Receives the first message with this tag, whoever sends it; wait() returns the sender's rank."""
+        to = memory(buffer, dtype, True, "recv_any")
+        call = Call(collective=RECV, dtype=to.dtype, recv=to.address, count=to.n, tag=tag, deadline=deadline)
+        handle, source = c_void_p(), c_int(-1)
+        check(lib.banyan_recv_any(self._comm.handle, byref(call), byref(source), byref(handle)))
+        return Request(handle, None, (to, source), lambda: source.value)
+
+    def _make_sparse(self, exchange: Exchange) -> Request:
+        handle = c_void_p()
+        check(lib.banyan_sparse_start(self._comm.handle, byref(exchange.call), byref(handle)))
+        return Request(handle, None, exchange, exchange.finish)
+
+
+class Communicator(Calls[Any]):
+    """Joins the job: blocks until all ranks are there. What is not given comes from the environment, as `banyan run`,
+    torchrun, Slurm and others set it; a program that nobody started so is a job of one rank.
+
+    Use it as a context manager, or call close(): a process that just ends is taken for one that died.
+    """
+
+    def __init__(self, rank: Optional[int] = None, size: Optional[int] = None, root: Optional[str] = None,
+                 key: Optional[str] = None, host: Optional[str] = None, transport: Optional[str] = None,
+                 plan: Optional[str] = None, deadline: float = 0) -> None:
+        options = Options(ctypes.sizeof(Options), 0 if rank is None else rank + 1, size or 0, _text(root), _text(key),
+                          _text(host), _text(transport), _text(plan), deadline)
+        handle = c_void_p()
+        check(lib.banyan_comm_create(byref(options), byref(handle)))
+        self._take(handle)
+
+    def _take(self, handle: c_void_p, owned: bool = True) -> None:
+        self._handle: Optional[c_void_p] = handle
+        self._owned, self._pid = owned, os.getpid()
+        self.rank, self.size = lib.banyan_comm_rank(handle), lib.banyan_comm_size(handle)
+        self.start = Starter(self)
+        if owned:
+            _open.add(self)
+
+    @classmethod
+    def _of(cls, handle: c_void_p, owned: bool = True) -> "Communicator":
+        comm = cls.__new__(cls)
+        comm._take(handle, owned)
+        return comm
+
+    @property
+    def handle(self) -> c_void_p:
+        """The library's struct banyan_comm *."""
+        if self._handle is None:
+            raise RequestError("the communicator is closed")
+        if self._pid != os.getpid():
+            raise RequestError("a process that was made by fork() cannot use its parent's communicator")
+        return self._handle
+
+    def _make(self, call: Call, result: Any, keep: Any) -> Any:
+        status = lib.banyan_run(self._handle or self.handle, byref(call))
+        if status:
+            check(status)
+        return result
+
+    def recv_any(self, buffer: Any, tag: int = 0, dtype: Optional[str] = None, deadline: float = 0) -> int:
+        """Receives the first message with this tag, whoever sends it; returns the sender's rank."""
+        return int(self.start.recv_any(buffer, tag, dtype, deadline).wait())
+
+    def sparse_allreduce(self, rows: Any, values: Any, height: int, op: str = "sum", way: str = "chosen",
+                         unique: bool = False, deadline: float = 0) -> SparseResult:
+        """Sums tables of `height` rows of which each rank has some: `rows` are numbers (int32 or int64, in any order,
+        several times), values[i] the row of rows[i]. Every rank gets all rows that any has, ascending, each once.
+        `op` is sum or average; `unique` promises that no row stands twice; `way` forces how they travel."""
+        result: SparseResult = self.start.sparse_allreduce(rows, values, height, op, way, unique, deadline).wait()
+        return result
+
+    def sparse_allgather(self, rows: Any, values: Any, height: int, way: str = "chosen",
+                         deadline: float = 0) -> SparseResult:
+        """All ranks' rows as they are, one rank's behind another's."""
+        result: SparseResult = self.start.sparse_allgather(rows, values, height, way, deadline).wait()
+        return result
+
+    def named(self, name: str, priority: int = 0) -> Named:
+        """For calls that ranks make in different orders: comm.named("layer1").allreduce(gradient) starts when all ranks
+        have submitted the name. Of what is ready at once the highest priority goes first."""
+        return Named(self, name, priority)
+
+    def step(self, i: int) -> None:
+        """Iteration i of the training begins here: said by all ranks or none, it makes negotiating cheap sooner."""
+        check(lib.banyan_step(self.handle, i))
+
+    # ---- other communicators
+
+    def split(self, colour: int, key: int = 0) -> Optional["Communicator"]:
+        """The ranks that give the same colour, ordered by key, then by rank; None for a negative one. All ranks call it."""
+        handle = c_void_p()
+        check(lib.banyan_comm_split(self.handle, colour, key, byref(handle)))
+        return self._of(handle) if handle.value else None
+
+    def duplicate(self) -> "Communicator":
+        """The same ranks, with calls of their own. All ranks call it."""
+        handle = c_void_p()
+        check(lib.banyan_comm_duplicate(self.handle, byref(handle)))
+        return self._of(handle)
+
+    def subset(self, ranks: Sequence[int], number: int) -> "Communicator":
+        """These ranks, which alone call it, with the same number; no two subsets have the same number and first rank."""
+        handle = c_void_p()
+        check(lib.banyan_comm_subset(self.handle, (c_int * len(ranks))(*ranks), len(ranks), number, byref(handle)))
+        return self._of(handle)
+
+    # ---- what it is, and settings
+
+    @property
+    def local_rank(self) -> int:
+        """This rank's place among those of its host."""
+        return int(lib.banyan_comm_local_rank(self.handle))
+
+    @property
+    def local_size(self) -> int:
+        """How many ranks are on this host."""
+        return int(lib.banyan_comm_local_size(self.handle))
+
+    @property
+    def hosts(self) -> List[str]:
+        """The name of each rank's host."""
+        return [lib.banyan_comm_host(self.handle, rank).decode() for rank in range(self.size)]
+
+    def set_plan(self, plan: Optional[str]) -> None:
+        """Plan for later calls: a built-in's name, a file, or JSON; None: the default. All ranks set the same one between
+        the same two calls."""
+        check(lib.banyan_comm_set_plan(self.handle, _text(plan)))
+
+    def set_deadline(self, seconds: float) -> None:
+        """How long a later call may take."""
+        check(lib.banyan_comm_set_deadline(self.handle, seconds))
+
+    def set_tos(self, tos: int) -> None:
+        """The ToS byte of what this process sends over TCP."""
+        check(lib.banyan_comm_set_tos(self.handle, tos))
+
+    def check(self) -> None:
+        """Raises the error that ended the job, if one has."""
+        check(lib.banyan_comm_state(self.handle))
+
+    def counters(self) -> Dict[str, int]:
+        """What this process has sent and received since it joined the job, and more: see struct banyan_counters."""
+        counters = Counters()
+        lib.banyan_comm_counters(self.handle, byref(counters))
+        return {name: int(getattr(counters, name)) for name, _ in Counters._fields_}
+
+    def empty(self, shape: Any, dtype: Any = "float32") -> Any:
+        """A NumPy array of zeros in memory that ranks of one host read in each other without a copy. It is valid until
+        the job ends here, and its memory goes with the job."""
+        import numpy
+
+        bytes_ = int(numpy.prod(shape, dtype=int)) * numpy.dtype(dtype).itemsize
+        address = c_void_p()
+        check(lib.banyan_alloc(self.handle, max(bytes_, 1), byref(address)))
+        pages: Any = (ctypes.c_char * bytes_).from_address(address.value or 0)
+        return numpy.frombuffer(pages, dtype).reshape(shape)
+
+    # ---- the end
+
+    def abort(self, reason: str) -> None:
+        """Ends every call of every rank of the job with this reason."""
+        lib.banyan_comm_abort(self.handle, reason.encode())
+
+    def close(self) -> None:
+        """Ends this rank's part. What is under way ends with an error; may block for some seconds, so that the others
+        get what they wait for."""
+        handle, self._handle = self._handle, None
+        _open.discard(self)
+        if handle is not None and self._owned and self._pid == os.getpid():
+            lib.banyan_comm_destroy(handle)
+
+    def __enter__(self) -> "Communicator":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<banyan.Communicator rank {self.rank} of {self.size}{'' if self._handle else ', closed'}>"
+
+
+@atexit.register
+def _close_all() -> None:
+    for comm in list(_open):
+        comm.close()

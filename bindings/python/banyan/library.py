@@ -1,0 +1,132 @@
+"""libbanyan.so as ctypes sees it: its structs, its functions, and where it is found."""
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Iterator
+
+from .errors import Error, from_status
+
+NAME = "libbanyan.so.0"
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size_of_struct", c_size_t), ("rank_plus_1", c_int), ("size", c_int), ("root", c_char_p),
+                ("key", c_char_p), ("host", c_char_p), ("transport", c_char_p), ("plan", c_char_p),
+                ("deadline", c_double)]
+
+
+class Call(ctypes.Structure):
+    _fields_ = [("collective", c_int), ("dtype", c_int), ("op", c_int), ("root", c_int), ("send", c_void_p),
+                ("recv", c_void_p), ("count", c_size_t), ("counts", POINTER(c_size_t)), ("scale", c_double),
+                ("deadline", c_double), ("tag", c_uint32)]
+
+
+class Sparse(ctypes.Structure):
+    _fields_ = [("dtype", c_int), ("row_dtype", c_int), ("height", c_size_t), ("width", c_size_t),
+                ("count", c_size_t), ("rows", c_void_p), ("values", c_void_p), ("unique", c_bool),
+                ("memory", c_void_p), ("room", c_size_t)]
+
+
+class SparseCall(ctypes.Structure):
+    _fields_ = [("collective", c_int), ("op", c_int), ("way", c_int), ("in_", POINTER(Sparse)),
+                ("out", POINTER(Sparse)), ("counts", POINTER(c_size_t)), ("taken", POINTER(c_int)),
+                ("memory", c_size_t), ("deadline", c_double)]
+
+
+class Submission(ctypes.Structure):
+    _fields_ = [("size_of_struct", c_size_t), ("calls", POINTER(Call)), ("n_calls", c_size_t),
+                ("sparse", POINTER(SparseCall)), ("n_sparse", c_size_t), ("priority", c_int)]
+
+
+class Counters(ctypes.Structure):
+    _fields_ = [(name, c_uint64) for name in ("calls", "bytes_sent", "bytes_received", "frames_sent",
+                                              "frames_received", "sleeps", "wakes_sent", "allocations", "links")]
+
+
+# name: result, arguments. c_int stands for enum banyan_status where check() is to look at it.
+_STATUS = c_int
+_FUNCTIONS = {
+    "banyan_error_text": (c_char_p, []),
+    "banyan_version": (c_char_p, []),
+    "banyan_comm_create": (_STATUS, [POINTER(Options), POINTER(c_void_p)]),
+    "banyan_comm_split": (_STATUS, [c_void_p, c_int, c_int, POINTER(c_void_p)]),
+    "banyan_comm_duplicate": (_STATUS, [c_void_p, POINTER(c_void_p)]),
+    "banyan_comm_subset": (_STATUS, [c_void_p, POINTER(c_int), c_int, c_uint32, POINTER(c_void_p)]),
+    "banyan_comm_destroy": (None, [c_void_p]),
+    "banyan_comm_abort": (None, [c_void_p, c_char_p]),
+    "banyan_comm_rank": (c_int, [c_void_p]),
+    "banyan_comm_size": (c_int, [c_void_p]),
+    "banyan_comm_host": (c_char_p, [c_void_p, c_int]),
+    "banyan_comm_local_size": (c_int, [c_void_p]),
+    "banyan_comm_local_rank": (c_int, [c_void_p]),
+    "banyan_comm_state": (_STATUS, [c_void_p]),
+    "banyan_comm_set_deadline": (_STATUS, [c_void_p, c_double]),
+    "banyan_comm_set_plan": (_STATUS, [c_void_p, c_char_p]),
+    "banyan_comm_set_tos": (_STATUS, [c_void_p, c_int]),
+    "banyan_comm_counters": (None, [c_void_p, POINTER(Counters)]),
+    "banyan_alloc": (_STATUS, [c_void_p, c_size_t, POINTER(c_void_p)]),
+    "banyan_free": (None, [c_void_p, c_void_p]),
+    "banyan_run": (_STATUS, [c_void_p, POINTER(Call)]),
+    "banyan_start": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_void_p)]),
+    "banyan_recv_any": (_STATUS, [c_void_p, POINTER(Call), POINTER(c_int), POINTER(c_void_p)]),
+    "banyan_wait": (_STATUS, [c_void_p]),
+    "banyan_test": (_STATUS, [c_void_p, POINTER(c_bool)]),
+    "banyan_submit": (_STATUS, [c_void_p, c_char_p, POINTER(Submission), POINTER(c_void_p)]),
+    "banyan_step": (_STATUS, [c_void_p, c_uint64]),
+    "banyan_sparse_start": (_STATUS, [c_void_p, POINTER(SparseCall), POINTER(c_void_p)]),
+    "banyan_sparse_run": (_STATUS, [c_void_p, POINTER(SparseCall)]),
+    "banyan_sparse_free": (None, [POINTER(Sparse)]),
+}
+
+
+def _candidates() -> Iterator[str]:
+    if os.environ.get("BANYAN_LIBRARY"):
+        yield os.environ["BANYAN_LIBRARY"]
+        return
+    yield str(Path(__file__).parent / "lib" / NAME)
+    yield NAME
+    yield f"/usr/local/lib/x86_64-linux-gnu/{NAME}"
+
+
+def _load() -> ctypes.CDLL:
+    reasons = []
+    for path in _candidates():
+        try:
+            found = ctypes.CDLL(path)
+        except OSError as error:
+            reasons.append(str(error))
+            continue
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(found, name, None)
+            if function is None:
+                raise ImportError(f"{path} lacks {name}: it is older than this package; install both from one version")
+            function.restype, function.argtypes = result, arguments
+        return found
+    raise ImportError(f"{NAME} was not found ({'; '.join(reasons)}): `sudo make install` in Banyan's sources, or set "
+                      "BANYAN_LIBRARY to its path")
+
+
+lib = _load()
+
+
+def path() -> str:
+    """Where the library that is loaded lies."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            if "libbanyan.so" in line:
+                return line.split(maxsplit=5)[5].strip()
+    raise ImportError("libbanyan.so is not among the loaded libraries")
+
+
+def error(status: int) -> Error:
+    """The exception for a call of this thread that has just ended with this status."""
+    return from_status(status, lib.banyan_error_text().decode(errors="replace"))
+
+
+def check(status: int) -> None:
+    """Raises it, unless all is well."""
+    if status:
+        raise error(status)

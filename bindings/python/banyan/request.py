@@ -1,0 +1,53 @@
+"""Calls that nobody waits for yet."""
+from __future__ import annotations
+
+from ctypes import byref, c_bool, c_void_p
+from typing import Any, Callable, Optional
+
+from .library import check, lib
+
+
+class Request:
+    """A call that goes on by itself. It keeps its buffers alive; wait() returns what the call returns."""
+
+    def __init__(self, handle: c_void_p, result: Any, keep: Any, finish: Optional[Callable[[], Any]] = None) -> None:
+        self._handle: Optional[c_void_p] = handle
+        self._result, self._keep, self._finish = result, keep, finish
+        self._error: Optional[BaseException] = None
+
+    def _end(self, status: int) -> None:
+        self._handle = None
+        try:
+            check(status)
+            if self._finish:
+                self._result = self._finish()
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            self._keep = self._finish = None
+
+    def wait(self) -> Any:
+        """Blocks until the call has ended, moving its bytes meanwhile. Raises what it ended with."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            self._end(lib.banyan_wait(handle))
+        if self._error:
+            raise self._error
+        return self._result
+
+    def done(self) -> bool:
+        """Whether it has ended. Raises if it ended with an error."""
+        if self._handle is not None:
+            ended = c_bool(False)
+            status = lib.banyan_test(self._handle, byref(ended))
+            if ended.value:
+                self._end(status)
+        if self._error:
+            raise self._error
+        return self._handle is None
+
+    def __del__(self) -> None:
+        if self._handle is not None:  # its buffers are in use until it has ended
+            handle, self._handle = self._handle, None
+            lib.banyan_wait(handle)

@@ -1,0 +1,57 @@
+"""Jobs of a few ranks for tests of the Python package: each rank runs a function in a process of its own."""
+import importlib.util
+import multiprocessing
+import os
+import secrets
+import socket
+import sys
+import time
+import traceback
+
+LIMIT = 60  # seconds for all ranks
+
+
+def need(*modules):
+    """Skips the test where it cannot run, with a reason."""
+    if os.environ.get("BANYAN_SANITIZED", "none") != "none":
+        print("skipped: the library has a sanitizer in it, which Python lacks")
+        sys.exit(77)
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            print(f"skipped: {sys.executable} has no module {module} (apt-get install python3-{module})")
+            sys.exit(77)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _rank(function, rank, size, root, key, arguments):
+    os.environ.update(BANYAN_RANK=str(rank), BANYAN_SIZE=str(size), BANYAN_ROOT=root, BANYAN_KEY=key)
+    try:
+        function(*arguments)
+    except BaseException:
+        print(f"rank {rank}:", file=sys.stderr)
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def run(size, function, *arguments, expected=None):
+    """Runs function(*arguments) on so many ranks and waits. Fails unless all exit with 0, or with what `expected` says."""
+    context = multiprocessing.get_context("fork")
+    root, key = f"127.0.0.1:{free_port()}", secrets.token_hex(8)
+    ranks = [context.Process(target=_rank, args=(function, r, size, root, key, arguments)) for r in range(size)]
+    for process in ranks:
+        process.start()
+    until = time.monotonic() + LIMIT
+    for process in ranks:
+        process.join(max(0.1, until - time.monotonic()))
+    late = [r for r, process in enumerate(ranks) if process.is_alive()]
+    for process in ranks:
+        process.kill()
+    exits = [process.exitcode for process in ranks]
+    assert not late, f"{function.__name__}: ranks {late} did not end within {LIMIT} s"
+    assert exits == (expected or [0] * size), f"{function.__name__}: the ranks exited with {exits}"

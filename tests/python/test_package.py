@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""The package banyan: every collective with its right result, NumPy and other buffers, requests, names, sparse rows, and
+errors that name rank and host."""
+import array
+import os
+import signal
+import sys
+import time
+import unittest
+
+import ranks
+
+ranks.need("numpy")
+import numpy  # noqa: E402
+
+import banyan  # noqa: E402
+
+
+def everything(dtype, transport):
+    with banyan.Communicator(transport=transport) as comm:
+        n, rank, count = comm.size, comm.rank, 1000
+        total = n * (n + 1) // 2
+        mine = numpy.full(count, rank + 1, dtype)
+        result = numpy.empty(count, dtype)
+        assert comm.allreduce(mine, result) is result and (result == total).all() and (mine == rank + 1).all()
+        comm.allreduce(mine, op="max")
+        assert (mine == n).all()
+        mine[:] = rank + 1
+        comm.reduce(mine, root=n - 1)
+        assert (mine == (total if rank == n - 1 else rank + 1)).all()
+        mine[:] = rank + 1
+        comm.broadcast(mine, root=1)
+        assert (mine == 2).all()
+        mine[:] = rank + 1
+        blocks = numpy.empty(count * n, dtype)
+        comm.allgather(mine, blocks)
+        assert (blocks.reshape(n, count) == numpy.arange(1, n + 1)[:, None]).all()
+        comm.reduce_scatter(blocks, mine)
+        assert (mine == n * (rank + 1)).all()
+        comm.scatter(blocks if rank == 0 else None, mine)
+        assert (mine == rank + 1).all()
+        blocks[:] = 0
+        comm.gather(mine, blocks if rank == 1 else None, root=1)
+        assert rank != 1 or (blocks.reshape(n, count) == numpy.arange(1, n + 1)[:, None]).all()
+        other = numpy.repeat(numpy.arange(n) + 10 * rank, 5).astype(dtype)
+        got = numpy.empty_like(other)
+        comm.alltoall(other, got)
+        assert (got == numpy.repeat(10 * numpy.arange(n) + rank, 5)).all()
+        counts = [r + 1 for r in range(n)]
+        ragged = numpy.empty(sum(counts), dtype)
+        comm.allgather(numpy.full(rank + 1, rank, dtype), ragged, counts=counts)
+        assert (ragged == numpy.repeat(numpy.arange(n), counts)).all()
+        comm.barrier()
+
+
+def requests():
+    with banyan.Communicator() as comm:
+        arrays = [numpy.full(5000, comm.rank + i, numpy.float32) for i in range(8)]
+        started = [comm.start.allreduce(a, scale=0.5) for a in arrays]
+        for i, request in enumerate(started):
+            result = request.wait()
+            assert result is arrays[i] and (result == 0.5 * (3 + 3 * i)).all()
+            assert request.done() and request.wait() is result
+        del request, started
+        comm.start.allreduce(arrays[0])  # nobody waits for it: it ends all the same
+        if comm.rank == 0:
+            comm.send(b"hello", to=2, tag=7)
+        if comm.rank == 2:
+            letters = bytearray(5)
+            assert comm.recv_any(letters, tag=7) == 0 and letters == b"hello"
+        while not comm.start.barrier().done():
+            break
+        numbers = array.array("d", [comm.rank] * 3)
+        comm.allreduce(numbers)
+        assert list(numbers) == [3, 3, 3]
+        shared = comm.empty((10, 10))
+        shared[:] = 1
+        assert (comm.allreduce(shared) == 3).all()
+        half = numpy.full(4, 0x3F80, numpy.uint16)  # 1 as bfloat16
+        comm.allreduce(half, dtype="bfloat16")
+        assert (half == 0x4040).all()
+        empty = numpy.empty(0, numpy.float32)
+        comm.allreduce(empty)
+
+
+def names():
+    with banyan.Communicator() as comm:
+        for step in range(3):
+            comm.step(step)
+            order = [0, 1, 2] if comm.rank % 2 else [2, 0, 1]
+            arrays = {i: numpy.full(100, i, numpy.float32) for i in order}
+            waiting = [comm.named(f"layer{i}").allreduce(arrays[i]) for i in order]
+            for request in waiting:
+                request.wait()
+            assert all((arrays[i] == i * comm.size).all() for i in order)
+
+
+def sparse():
+    with banyan.Communicator() as comm:
+        rows = numpy.array([5, comm.rank, 5], numpy.int64)
+        values = numpy.ones((3, 4), numpy.float32)
+        result = comm.sparse_allreduce(rows, values, height=10)
+        assert result.rows.tolist() == [0, 1, 2, 5] and result.values[:, 0].tolist() == [1, 1, 1, 6], result
+        every = comm.start.sparse_allgather(rows, values, height=10).wait()
+        assert every.counts == (3, 3, 3) and every.rows.tolist() == [5, 0, 5, 5, 1, 5, 5, 2, 5]
+        try:
+            comm.sparse_allreduce(numpy.array([10]), numpy.ones((1, 4), numpy.float32), height=10)
+        except banyan.RequestError as error:
+            assert "10" in str(error)
+        else:
+            raise AssertionError("a row that is out of range was taken")
+        comm.barrier()  # the job goes on
+
+
+def groups():
+    with banyan.Communicator() as comm:
+        value = numpy.array([comm.rank], numpy.int32)
+        part = comm.split(comm.rank % 2)
+        assert part.allreduce(value.copy())[0] == sum(r for r in range(comm.size) if r % 2 == comm.rank % 2)
+        if comm.rank < 2:
+            assert comm.subset([1, 0], 3).allreduce(value.copy())[0] == 1
+        assert comm.split(-1) is None and comm.duplicate().allreduce(value.copy())[0] == 6
+        assert len(comm.hosts) == 4 and comm.local_size == 4 and comm.local_rank == comm.rank
+        comm.set_plan("ring")
+        comm.set_deadline(20)
+        assert comm.allreduce(value)[0] == 6 and comm.counters()["calls"] > 3
+
+
+def death():
+    comm = banyan.Communicator()
+    comm.barrier()
+    if comm.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        comm.allreduce(numpy.ones(10, numpy.float32))
+    except banyan.PeerDead as error:
+        assert error.rank == 1 and error.host and "rank 1" in str(error)
+    else:
+        raise AssertionError("a dead rank was not missed")
+    comm.close()
+
+
+def late():
+    comm = banyan.Communicator()
+    try:
+        if comm.rank == 0:
+            comm.allreduce(numpy.ones(10, numpy.float32), deadline=0.2)
+        else:
+            time.sleep(0.6)
+            comm.barrier()
+    except banyan.Timeout as error:
+        assert comm.rank == 1 or error.rank == 1, error
+    else:
+        raise AssertionError("nobody was late")
+    comm.close()
+
+
+def refused():
+    with banyan.Communicator() as comm:
+        good = numpy.ones((4, 4), numpy.float32)
+        wrong = [
+            ("one piece", lambda: comm.allreduce(good[:, 1])),
+            ("type", lambda: comm.allreduce(numpy.ones(4, numpy.complex64))),
+            ("read-only", lambda: comm.allreduce(numpy.broadcast_to(numpy.float32(1), 1))),
+            ("no operation", lambda: comm.allreduce(good, op="plus")),
+            ("differ", lambda: comm.allreduce(good, numpy.ones(4, numpy.float32))),
+            ("bytes-like", lambda: comm.allreduce(3)),
+            ("not defined for f32", lambda: comm.allreduce(good, op="and")),
+            ("no rank 9", lambda: comm.broadcast(good, root=9)),
+            ("needed", lambda: comm.allgather(good, good)),
+        ]
+        for text, call in wrong:
+            try:
+                call()
+            except banyan.RequestError as error:
+                assert text in str(error), f"{error} does not say {text!r}"
+            else:
+                raise AssertionError(f"nothing was said of {text!r}")
+        comm.barrier()
+        comm.close()
+        try:
+            comm.barrier()
+        except banyan.RequestError as error:
+            assert "closed" in str(error)
+
+
+class Package(unittest.TestCase):
+    def test_everything(self):
+        for dtype in ("float32", "float64", "int32", "int64", "float16"):
+            with self.subTest(dtype):
+                ranks.run(3, everything, dtype, "tcp" if dtype == "float64" else "auto")
+
+    def test_requests(self):
+        ranks.run(3, requests)
+
+    def test_names(self):
+        ranks.run(3, names)
+
+    def test_sparse(self):
+        ranks.run(3, sparse)
+
+    def test_groups(self):
+        ranks.run(4, groups)
+
+    def test_death(self):
+        ranks.run(3, death, expected=[0, -signal.SIGKILL, 0])
+
+    def test_late(self):
+        ranks.run(2, late)
+
+    def test_refused(self):
+        ranks.run(2, refused)
+
+    def test_alone(self):
+        ranks.run(1, everything_alone)
+
+
+def everything_alone():
+    with banyan.Communicator() as comm:
+        assert (comm.size, comm.rank) == (1, 0) and comm.allreduce(numpy.ones(3))[0] == 1
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
