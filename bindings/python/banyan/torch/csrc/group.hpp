@@ -1,0 +1,93 @@
+// Banyan as a backend of torch.distributed: c10d::ProcessGroup's subclass in PyTorch 1.13, c10d::Backend's in 2.x.
+// Calls begin in the thread that makes them and go on by themselves; all ranks of a group make them in one order.
+#pragma once
+
+#include <atomic>
+
+#include <torch/csrc/api/include/torch/version.h>
+#if TORCH_VERSION_MAJOR >= 2
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#else
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#endif
+
+#include "tensors.hpp"
+#include "work.hpp"
+
+namespace banyan {
+
+#if TORCH_VERSION_MAJOR >= 2
+using Base = c10d::Backend;
+#else
+using Base = c10d::ProcessGroup;
+#endif
+using Made = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+
+class Group : public Base {
+public:
+  // Takes the communicator over.
+  explicit Group(struct banyan_comm *comm);
+  ~Group() override;
+
+  const std::string getBackendName() const override {
+    return "banyan";
+  }
+  struct banyan_comm *comm() const {
+    return comm_;
+  }
+  // Leaves the job, so that the others take the end of this process for no death. Later calls fail.
+  void leave();
+
+  Made broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;
+  Made allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) override;
+  Made allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) override;
+  Made reduce(Tensors &tensors, const c10d::ReduceOptions &options) override;
+  Made allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
+  Made _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) override;
+  Made allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
+                           const c10d::AllgatherOptions &options) override;
+  Made gather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::GatherOptions &options) override;
+  Made scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ScatterOptions &options) override;
+  Made reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                      const c10d::ReduceScatterOptions &options) override;
+  Made _reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &options) override;
+  Made alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
+                     std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &options) override;
+  Made alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) override;
+  Made send(Tensors &tensors, int rank, int tag) override;
+  Made recv(Tensors &tensors, int rank, int tag) override;
+  Made recvAnysource(Tensors &tensors, int tag) override;
+  Made barrier(const c10d::BarrierOptions &options) override;
+#if TORCH_VERSION_MAJOR >= 2
+  Made allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) override;
+  Made allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                       const c10d::AllgatherOptions &options) override;
+  Made reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                       const c10d::ReduceScatterOptions &options) override;
+#endif
+  // Counts this group's collectives, which is the same on all ranks while they make the same calls.
+  void setSequenceNumberForGroup() override {
+    calls_ = 0;
+  }
+  uint64_t getSequenceNumberForGroup() override {
+    return calls_;
+  }
+
+private:
+  Made start(c10d::OpType type, const char *title, const Tensors &inputs, const struct banyan_call &call,
+             Work::Parts parts, std::chrono::milliseconds timeout);
+  struct banyan_request *begin(struct banyan_call call, std::chrono::milliseconds timeout);
+  Made sparse(at::Tensor &tensor, const c10d::ReduceOp &op, std::chrono::milliseconds timeout);
+  Made exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs, Work::Parts parts,
+                std::chrono::milliseconds timeout);
+  bool is_root(int64_t root) const {
+    return root == getRank();
+  }
+
+  struct banyan_comm *comm_;
+  const int pid_;
+  std::atomic<uint64_t> calls_{0};
+};
+
+} // namespace banyan

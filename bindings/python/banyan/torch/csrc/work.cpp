@@ -1,0 +1,208 @@
+#include "work.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include <ATen/core/jit_type.h>
+
+namespace banyan {
+
+Error::Error(enum banyan_status status, const std::string &text)
+    : std::runtime_error(status == BANYAN_ERR_TIMEOUT ? "banyan: timeout : " + text : "banyan: " + text),
+      status(status) {}
+
+void check(enum banyan_status status) {
+  if (status != BANYAN_OK) throw Error(status, banyan_error_text());
+}
+
+Work::Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs, Parts parts,
+           std::vector<struct banyan_request *> requests)
+    : c10d::Work(rank, type, title, inputs), parts_(std::move(parts)), requests_(std::move(requests)),
+      left_(requests_.size()) {
+  if (requests_.empty()) complete();
+}
+
+namespace {
+
+// What is left of a work that nobody waited for: its memory is in use until the calls have ended.
+struct Remains {
+  Work::Parts parts;
+  std::atomic<size_t> left;
+};
+
+void bury(void *argument, enum banyan_status status, const char *) {
+  auto *remains = static_cast<Remains *>(argument);
+  if (--remains->left) return;
+  if (status == BANYAN_OK && remains->parts.finish) remains->parts.finish();
+  delete remains;
+}
+
+} // namespace
+
+Work::~Work() {
+  if (state_ != State::held || requests_.empty()) return;
+  if (recordFunctionEndCallback_) recordFunctionEndCallback_();
+  auto *remains = new Remains{std::move(parts_), {requests_.size()}};
+  for (auto *request : requests_) (void)!banyan_then(request, bury, remains);
+}
+
+// ---- the end
+
+// With mutex_ locked, but in the constructor.
+void Work::complete() {
+  if (!error_ && parts_.finish) {
+    try {
+      parts_.finish();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+  parts_.finish = nullptr;
+  parts_.held.clear();
+  requests_.clear();
+  state_ = State::done;
+  completed_ = true;
+  exception_ = error_;
+  if (recordFunctionEndCallback_) {
+    recordFunctionEndCallback_();
+    recordFunctionEndCallback_ = nullptr;
+  }
+  cv_.notify_all();
+}
+
+// One of the requests has ended. Without mutex_.
+void Work::ended(enum banyan_status status, const std::string &text) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (status != BANYAN_OK && !error_) error_ = std::make_exception_ptr(Error(status, text));
+    if (--left_) return;
+    complete();
+  }
+  answer();
+}
+
+// Completes the future, which calls what others hung to it: without mutex_.
+void Work::answer() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!future_ || state_ != State::done || answered_) return;
+    answered_ = true;
+  }
+  if (error_)
+    future_->setError(error_);
+  else
+    future_->markCompleted(c10::IValue(parts_.outputs));
+}
+
+void Work::then(void *argument, enum banyan_status status, const char *text) {
+  // The reference that give() took; it goes with the last request.
+  auto *work = static_cast<Work *>(argument);
+  auto self = c10::intrusive_ptr<Work>::reclaim(work);
+  work->ended(status, text);
+}
+
+// Without mutex_, once, by who changed the state to `given`.
+void Work::give() {
+  std::vector<struct banyan_request *> requests = requests_;
+  for (auto *request : requests) {
+    auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+    check(banyan_then(request, then, self.release()));
+  }
+}
+
+// ---- asking and waiting
+
+bool Work::isCompleted() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (state_ != State::held) return state_ == State::done;
+  bool all = true;
+  for (auto *&request : requests_) {
+    bool done = false;
+    if (!request) continue;
+    enum banyan_status status = banyan_test(request, &done);
+    if (!done) {
+      all = false;
+      continue;
+    }
+    request = nullptr;
+    left_--;
+    if (status != BANYAN_OK && !error_) error_ = std::make_exception_ptr(Error(status, banyan_error_text()));
+  }
+  if (all) complete();
+  if (!all) requests_.erase(std::remove(requests_.begin(), requests_.end(), nullptr), requests_.end());
+  lock.unlock();
+  if (all) answer();
+  return all;
+}
+
+bool Work::isSuccess() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return state_ == State::done && !error_;
+}
+
+std::exception_ptr Work::exception() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return error_;
+}
+
+std::vector<at::Tensor> Work::result() {
+  return parts_.outputs;
+}
+
+int Work::sourceRank() const {
+  return parts_.source ? *parts_.source : -1;
+}
+
+void Work::synchronize() {
+  rethrow();
+}
+
+void Work::rethrow() {
+  std::exception_ptr error = exception();
+  if (error) std::rethrow_exception(error);
+}
+
+bool Work::wait(std::chrono::milliseconds timeout) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (state_ == State::held && timeout == kNoTimeout) {
+    state_ = State::waited;
+    std::vector<struct banyan_request *> requests = requests_;
+    lock.unlock();
+    for (auto *request : requests) {
+      enum banyan_status status = banyan_wait(request);
+      ended(status, status == BANYAN_OK ? "" : banyan_error_text());
+    }
+    rethrow();
+    return true;
+  }
+  bool mine = state_ == State::held;
+  if (mine) state_ = State::given;
+  lock.unlock();
+  if (mine) give();
+  lock.lock();
+  auto over = [this] { return state_ == State::done; };
+  if (timeout == kNoTimeout)
+    cv_.wait(lock, over);
+  else if (!cv_.wait_for(lock, timeout, over))
+    throw Error(BANYAN_ERR_TIMEOUT, "waited " + std::to_string(timeout.count()) + " ms for a call that has not ended");
+  lock.unlock();
+  rethrow();
+  return true;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
+  bool mine = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!future_) future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    mine = state_ == State::held;
+    if (mine) state_ = State::given;
+  }
+  if (mine)
+    give();
+  else
+    answer();
+  return future_;
+}
+
+} // namespace banyan

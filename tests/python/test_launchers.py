@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The backend as a user starts it: by `banyan run`, by torchrun, and by mp.spawn with each kind of store; Ctrl-C."""
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+import ranks
+
+ranks.need("numpy", "torch")
+import torch.multiprocessing as mp  # noqa: E402
+
+BANYAN = os.environ.get("BANYAN", "banyan")
+PROGRAM = textwrap.dedent("""
+    import sys, torch, torch.distributed as dist, banyan.torch
+    dist.init_process_group("banyan")
+    value = torch.tensor([dist.get_rank() + 1])
+    dist.all_reduce(value)
+    part = dist.new_group([0, 1])
+    if dist.get_rank() < 2: dist.barrier(group=part)
+    print("sum", value.item(), "of", dist.get_world_size(), flush=True)
+    while "endless" in sys.argv: dist.all_reduce(value)
+    dist.destroy_process_group()
+""")
+
+
+def spawned(rank, method, size):
+    import torch
+    import torch.distributed as dist
+
+    importlib.import_module("banyan.torch")
+
+    dist.init_process_group("banyan", init_method=method, rank=rank, world_size=size)
+    value = torch.tensor([rank + 1])
+    dist.all_reduce(value)
+    assert value.item() == size * (size + 1) // 2
+    dist.destroy_process_group()
+
+
+class Launchers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.program = os.path.join(folder.name, "program.py")
+        self.folder = folder.name
+        with open(self.program, "w", encoding="utf-8") as file:
+            file.write(PROGRAM)
+
+    def start(self, *command):
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    def check(self, done, size):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.count(f"sum {size * (size + 1) // 2} of {size}")
+        self.assertEqual(lines, size, done.stdout + done.stderr)
+
+    def test_banyan_run(self):
+        self.check(self.start(BANYAN, "run", "-n", "3", "--", sys.executable, self.program), 3)
+
+    def test_torchrun(self):
+        self.check(self.start(sys.executable, "-m", "torch.distributed.run", "--redirects", "1", "--tee", "1",
+                              "--nproc_per_node", "2", "--master_port", str(ranks.free_port()), self.program), 2)
+
+    def test_stores(self):
+        for method in (f"tcp://127.0.0.1:{ranks.free_port()}", f"file://{self.folder}/store"):
+            with self.subTest(method):
+                mp.spawn(spawned, (method, 2), nprocs=2)
+
+    def test_interrupt(self):
+        run = subprocess.Popen([BANYAN, "run", "-n", "2", "--", sys.executable, self.program, "endless"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        self.assertIn("sum 3", run.stdout.readline())
+        time.sleep(0.5)
+        begun = time.monotonic()
+        os.killpg(run.pid, signal.SIGINT)
+        run.communicate(timeout=30)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertLess(time.monotonic() - begun, 20)
+        left = subprocess.run(["pgrep", "-f", self.program], capture_output=True, text=True, check=False)
+        self.assertEqual(left.stdout, "")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""The backend of torch.distributed, beyond what PyTorch's own tests look at: calls that Gloo lacks, tensors of every kind,
+groups, DDP with sparse gradients, overlap, errors, death, and memory."""
+import atexit
+import gc
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import unittest
+from datetime import timedelta
+
+import ranks
+
+ranks.need("numpy", "torch")
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+import banyan.torch  # noqa: E402
+
+
+def world(**options):
+    banyan.torch.rendezvous.set_environment()  # which import did before this was a rank
+    dist.init_process_group("banyan", **options)
+    return dist.get_rank(), dist.get_world_size()
+
+
+def leave():
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def forms():
+    rank, n = world()
+    mine = torch.full((6,), float(rank))
+    gathered = torch.empty(6 * n)
+    dist.all_gather_into_tensor(gathered, mine)
+    assert gathered.tolist() == [float(r) for r in range(n) for _ in range(6)]
+    part = torch.empty(6)
+    dist.reduce_scatter_tensor(part, gathered)
+    assert part.tolist() == [float(rank * n)] * 6
+    dist.reduce_scatter(part, [torch.full((6,), float(rank + r)) for r in range(n)], op=dist.ReduceOp.MAX)
+    assert part.tolist() == [float(n - 1 + rank)] * 6
+    own = gathered[6 * rank:6 * rank + 6]
+    own.fill_(rank + 5)
+    dist.all_gather_into_tensor(gathered, own)  # in place
+    assert gathered.tolist() == [float(r + 5) for r in range(n) for _ in range(6)]
+    average = torch.tensor([float(rank)])
+    dist.all_reduce(average, op=dist.ReduceOp.AVG)
+    assert average.item() == (n - 1) / 2
+    ragged = [torch.full((r + 1,), rank) for r in range(n)]
+    got = [torch.empty(rank + 1, dtype=torch.int64) for _ in range(n)]
+    dist.all_to_all(got, ragged)
+    assert [g.tolist() for g in got] == [[r] * (rank + 1) for r in range(n)]
+    leave()
+
+
+def kinds():
+    rank, n = world()
+    total = n * (n + 1) // 2
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
+                  torch.int64):
+        tensor = torch.full((33,), rank + 1, dtype=dtype)
+        dist.all_reduce(tensor)
+        assert (tensor == total).all(), dtype
+    for dtype in (torch.int16, torch.complex64, torch.bool, torch.complex128):
+        tensor = torch.ones(5, dtype=dtype) if rank == 1 else torch.zeros(5, dtype=dtype)
+        dist.broadcast(tensor, 1)
+        assert (tensor == 1).all(), dtype
+    truth = torch.tensor([True, False, rank == 1])
+    dist.all_reduce(truth)
+    assert truth.tolist() == [True, False, True]
+    columns = torch.arange(12.0).reshape(3, 4).t()
+    dist.all_reduce(columns)
+    assert torch.equal(columns, n * torch.arange(12.0).reshape(3, 4).t())
+    table = torch.zeros(4, 4)
+    dist.broadcast(table[:, 1] if rank else table[:, 1].fill_(7), 0)
+    assert (table[:, 1] == 7).all() and table.sum() == 28
+    dist.all_reduce(torch.empty(0))
+    dist.all_reduce(torch.empty(3, 0, 2, dtype=torch.int64))
+    dist.all_gather([torch.empty(0) for _ in range(n)], torch.empty(0))
+    scalar = torch.tensor(2.0)
+    dist.all_reduce(scalar)
+    assert scalar.item() == 2 * n
+    leave()
+
+
+def refusals():
+    rank, n = world()
+    wrong = [
+        ("is not possible", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int16))),
+        ("whole numbers", lambda: dist.all_reduce(torch.ones(3), op=dist.ReduceOp.BAND)),
+        ("share memory", lambda: dist.all_reduce(torch.ones(1).expand(5))),
+        ("elements", lambda: dist.all_gather([torch.empty(2) for _ in range(n)], torch.ones(3))),
+        ("different dtypes", lambda: dist.all_gather([torch.empty(3, dtype=torch.int32) for _ in range(n)], torch.ones(3))),
+        ("times the input", lambda: dist.all_gather_into_tensor(torch.empty(5), torch.ones(3))),
+        ("cannot send to or receive from itself", lambda: dist.isend(torch.ones(1), rank)),
+        ("Meta", lambda: dist.group.WORLD.allreduce([torch.empty(3, device="meta")])),
+    ]
+    for text, call in wrong:
+        try:
+            call()
+        except (RuntimeError, ValueError) as error:
+            assert text in str(error), f"{error} does not say {text!r}"
+        else:
+            raise AssertionError(f"nothing was said of {text!r}")
+    leave()
+
+
+def groups():
+    rank, n = world()
+    made = [dist.new_group([a, a + 1]) for a in range(n - 1)]
+    for a, group in enumerate(made):
+        if rank in (a, a + 1):
+            value = torch.tensor([rank])
+            dist.all_reduce(value, group=group)
+            assert value.item() == 2 * a + 1
+    objects = [None] * n
+    dist.all_gather_object(objects, {"rank": rank})
+    assert [o["rank"] for o in objects] == list(range(n))
+    comm = banyan.torch.communicator()
+    assert comm.size == n and len(comm.hosts) == n
+    comm.set_plan("ring")
+    dist.all_reduce(value)
+    leave()
+
+
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 8, sparse=True)
+        self.out = torch.nn.Linear(8, 2)
+
+    def forward(self, words):
+        return self.out(self.table(words).mean(1))
+
+
+def train(backend, store, as_view, sparse, result):
+    """Some steps of DDP; the parameters at the end are the test of them."""
+    rank = int(os.environ["BANYAN_RANK"])
+    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=int(os.environ["BANYAN_SIZE"]))
+    torch.manual_seed(1)
+    net = Words() if sparse else torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
+    model = DistributedDataParallel(net, gradient_as_bucket_view=as_view, bucket_cap_mb=1)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    draw = torch.Generator().manual_seed(rank)
+    for step in range(6):
+        data = torch.randint(50, (4, 3), generator=draw) if sparse else torch.randn(4, 8, generator=draw)
+        if step == 2 and not sparse:
+            with model.no_sync():
+                model(data).pow(2).sum().backward()
+        model(data).pow(2).sum().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    every = [torch.empty_like(weights) for _ in range(dist.get_world_size())]
+    dist.all_gather(every, weights)
+    assert all(torch.equal(every[0], other) for other in every)
+    if rank == 0:
+        torch.save(weights, result)
+    leave()
+
+
+def overlap():
+    """Calls end while the program computes with the interpreter's lock held, and futures call back."""
+    rank, n = world()
+    tensors = [torch.ones(100000) for _ in range(5)]
+    works = [dist.all_reduce(t, async_op=True) for t in tensors]
+    called = []
+    futures = [work.get_future().then(lambda done: called.append(done.value()[0].sum().item())) for work in works]
+    for future in futures:
+        future.wait()
+    assert called == [100000.0 * n] * 5
+    del works, futures
+    works = [dist.all_reduce(t, async_op=True) for t in tensors]
+    until = time.monotonic() + 20
+    while not all(work.is_completed() for work in works) and time.monotonic() < until:
+        sum(range(1000))
+    assert all(work.is_completed() for work in works)
+    for tensor in tensors:
+        dist.all_reduce(tensor, async_op=True)  # nobody keeps the work
+    leave()
+
+
+def dies():
+    rank, n = world(timeout=timedelta(seconds=30))
+    model = DistributedDataParallel(torch.nn.Linear(1000, 1000))
+    for step in range(100):
+        if rank == 1 and step == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            model(torch.ones(2, 1000)).sum().backward()
+        except RuntimeError as error:
+            assert "rank 1" in str(error), error
+            assert step >= 5
+            return
+    raise AssertionError("a dead rank was not missed")
+
+
+def late():
+    rank, _ = world(timeout=timedelta(seconds=1))
+    try:
+        if rank == 0:
+            dist.all_reduce(torch.ones(1))
+        else:
+            time.sleep(3)
+            dist.all_reduce(torch.ones(1))
+    except banyan.Timeout as error:
+        assert "rank 1" in str(error)
+    else:
+        raise AssertionError("nobody was late")
+
+
+def leaves_without_a_word():
+    """Neither destroys its group, nor waits for the others: that is no death."""
+    rank, _ = world()
+    dist.all_reduce(torch.ones(1))
+    if rank == 0:
+        time.sleep(0.5)
+    atexit._run_exitfuncs()  # as at the end of a program
+    os._exit(0)
+
+
+def stays_flat(steps):
+    rank, n = world()
+    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 8)))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.001)
+    data, most = torch.ones(4, 64), 0
+    for step in range(steps):
+        optimiser.zero_grad()
+        model(data).sum().backward()
+        optimiser.step()
+        dist.all_reduce(torch.ones(100))
+        if step == steps // 5:
+            gc.collect()
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most
+    print(f"rank {rank}: {steps} steps, {grown} KiB more than after {steps // 5}", file=sys.stderr)
+    assert grown < 2048
+    leave()
+
+
+class Backend(unittest.TestCase):
+    def test_forms(self):
+        ranks.run(3, forms)
+
+    def test_kinds(self):
+        ranks.run(3, kinds)
+
+    def test_refusals(self):
+        ranks.run(2, refusals)
+
+    def test_groups(self):
+        ranks.run(4, groups)
+
+    def test_overlap(self):
+        ranks.run(2, overlap)
+
+    def test_training_is_that_of_gloo(self):
+        for sparse, as_view in ((False, False), (False, True), (True, False)):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(sparse=sparse, as_view=as_view):
+                for backend in ("banyan", "gloo"):
+                    ranks.run(2, train, backend, f"{folder}/{backend}.store", as_view, sparse, f"{folder}/{backend}")
+                ours, theirs = torch.load(f"{folder}/banyan"), torch.load(f"{folder}/gloo")
+                self.assertTrue(torch.allclose(ours, theirs, rtol=1e-6, atol=1e-7), (ours - theirs).abs().max())
+
+    def test_death(self):
+        ranks.run(3, dies, expected=[0, -signal.SIGKILL, 0])
+
+    def test_late(self):
+        ranks.run(2, late)
+
+    def test_leaving(self):
+        ranks.run(3, leaves_without_a_word)
+
+    def test_memory(self):
+        ranks.run(2, stays_flat, int(os.environ.get("BANYAN_TEST_STEPS", "1000")))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
