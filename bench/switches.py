@@ -19,7 +19,7 @@ OUT = os.environ.get("BENCH_OUT") or os.path.join(HERE, "out")
 SIZE = int(os.environ.get("MIB") or 8) << 20
 STARTS = int(os.environ.get("STARTS") or 4)
 CALLS = int(os.environ.get("CALLS") or 5)
-PARTS = (os.environ.get("PARTS") or "sums,many,hops,loss,killed,late").split(",")
+PARTS = (os.environ.get("PARTS") or "sums,many,hops1,hops2,hops3,loss,killed,late").split(",")
 # What ranks say to each other at the end of a call is one packet over TCP. If it is lost Linux waits 200 ms, which is no
 # matter of switches.
 SHORT_TIMEOUT = ["net.ipv4.tcp_rto_min_us=5000"]
@@ -82,13 +82,21 @@ class Bench:
         """Workers are added."""
         for n in (6, 8):
             self.run("many", star(n), "xdp")
-        self.run("many", star(4, 3), "xdp")
 
-    def hops(self):
-        for name in ("adding-2", "adding-3"):
-            for scale in (1, 3):
-                self.run("hops", example(name, scale), "xdp")
-            self.run("hops", example(name), "user")
+    def over(self, part, network):
+        """Over so many switches, at both rates, both kinds."""
+        for scale in (1, 3):
+            for way in ("xdp", "user"):
+                self.run(part, network(scale), way)
+
+    def hops1(self):
+        self.over("hops1", lambda scale: star(4, scale))
+
+    def hops2(self):
+        self.over("hops2", lambda scale: example("adding-2", scale))
+
+    def hops3(self):
+        self.over("hops3", lambda scale: example("adding-3", scale))
 
     def loss(self):
         for network in (star(4), example("adding-2")):
@@ -144,16 +152,17 @@ def rows_of(records, parts):
 
 
 def table(records):
-    yield ("| network | way | Mbit/s a worker | calls | slowest call | least slow | into the server, of all that was "
+    yield ("| network | way | Mbit/s a worker | starts: worst, best | calls | slowest call | least slow | into the server, of all that was "
            "summed | wrong |")
-    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for (network, way), good, n in rows_of(records, ("sums", "many", "hops", "loss")):
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for (network, way), good, n in rows_of(records, ("sums", "many", "hops1", "hops2", "hops3", "loss")):
         if not good:
-            yield f"| {network} | {way} | failed | | | | | |"
+            yield f"| {network} | {way} | failed | | | | | | |"
             continue
+        rates = sorted(map(goodput, good))
         calls = sum(r["calls"] for r in good)
         share = statistics.median(r["into_server"] / ((r["calls"] + 2) * r["bytes"] * r["workers"]) for r in good)
-        yield (f"| {network} | {way} | {statistics.median(map(goodput, good)):.1f} | {calls} "
+        yield (f"| {network} | {way} | {statistics.median(rates):.1f} | {rates[0]:.1f}, {rates[-1]:.1f} | {calls} "
                f"| {1e3 * max(r['most'] for r in good):.0f} ms | {1e3 * min(r['least'] for r in good):.0f} ms "
                f"| {'-' if way == 'ring' else f'{share:.3f}'} | {sum(r['wrong'] for r in good)}"
                f"{'' if len(good) == n else f', {n - len(good)} starts failed'} |")

@@ -74,6 +74,36 @@ for way in $ways; do
   sums "$way" "$examples/adding-3.json" 8 merged
 done
 
+# NaN, infinities, values near FLT_MAX and denormals come out as IEEE addition gives them.
+for way in $ways none; do
+  wants 0 "$BANYAN" lab "$examples/adding-2.json" --switches "$way" --scale 3 -- "$BANYAN_BUILD/tests/net/special_values"
+  [ "$(grep -c '\] 0 wrong$' "$scratch/out")" = 6 ] || fail "$way: $(cat "$scratch/out" "$scratch/err")"
+done
+
+# A switch that is killed in mid-call and started again, or replaced: sums are right, and made on the way again.
+for way in $ways; do
+  : >"$scratch/said"
+  "$BANYAN" lab "$examples/adding-2.json" --switches "$way" --json -o rank0 -- \
+    banyan bench allreduce -s 4M --iterations 8 --warmup 0 --check all --json >"$scratch/out" 2>"$scratch/said" &
+  lab=$!
+  until grep -q 'switch root: .*goes there' "$scratch/said"; do kill -0 "$lab" || fail "$(cat "$scratch/said")"; sleep 0.1; done
+  keeper=$(sed -n 's/^banyan lab: switch root: kill -HUP \([0-9]*\) .*/\1/p' "$scratch/said")
+  sleep 1.5
+  kill -KILL "$(pgrep -P "$keeper")"
+  sleep 0.3
+  kill -HUP "$keeper"
+  sleep 1
+  kill -HUP "$keeper"
+  wait "$lab" || fail "$way: $(cat "$scratch/out" "$scratch/said")"
+  python3 - "$scratch/out" <<'END' || fail "$way: $(cat "$scratch/out" "$scratch/said")"
+import json, sys
+row, lab = [json.loads(line) for line in open(sys.argv[1])]
+assert row["wrong"] == 0 and row["ranks"] == 6, row
+into = sum(link["bytes"] for link in lab["links"] if link["to"] == "server") / (9 * row["bytes"])
+assert into < 4, into
+END
+done
+
 # Nobody adds, or nobody can: all of it comes to the server.
 sums none "$examples/adding-2.json" 6 apart
 sed 's/"aggregates": true/"aggregates": true, "memory": 1/' "$examples/adding-1.json" >"$scratch/poor.json"

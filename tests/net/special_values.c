@@ -1,0 +1,59 @@
+/* What a rank of test_lab_switches.sh runs: AllReduce of floats among which are NaN, infinities, values near FLT_MAX
+ * and denormals, in blocks that are longer than fragments. Every element must be what IEEE addition gives. Ends with 1
+ * and says where it is not so. */
+#include <banyan/banyan.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BLOCK = 5 * 352, KINDS = 9, COUNT = BLOCK * KINDS };
+
+/* All in a block but every 97th element are ordinary. */
+static float term(int kind, int i, int rank, int ranks) {
+  if (i % 97) return kind == 6 ? 0 : (float)((i + rank) % 5);
+  switch (kind) {
+  case 0: return rank == 1 ? NAN : 1;
+  case 1: return rank == 0 ? INFINITY : -3;
+  case 2: return rank == 0 ? INFINITY : rank == ranks - 1 ? -INFINITY : 2;
+  case 3: return FLT_MAX; /* too much for a float together */
+  case 4: return rank == 0 ? FLT_MAX : rank == 1 ? -FLT_MAX : 0;
+  case 5: return FLT_MAX / 16;
+  case 6: return (float)(rank + 1) * 0x1p-149f; /* denormal, among zeros */
+  case 7: return rank == ranks - 1 ? -INFINITY : FLT_MAX / 16;
+  default: return rank % 2 ? -0.0f : 0.0f;
+  }
+}
+
+static int is_right(int kind, int i, float got, int ranks) {
+  double sum = 0, most = 0;
+  for (int r = 0; r < ranks; r++) {
+    sum += (double)term(kind, i, r, ranks);
+    for (int k = 0; k < 97; k += 96) most = fmax(most, fabs((double)term(kind, i / 97 * 97 + k, r, ranks)));
+  }
+  if (isnan(sum)) return isnan(got);
+  if (fabs(sum) > (double)FLT_MAX) return isinf(got) && (got > 0) == (sum > 0);
+  return fabs((double)got - sum) <= (isfinite(most) ? most : 4) * ranks * 0x1p-22;
+}
+
+int main(void) {
+  static float numbers[COUNT];
+  struct banyan_comm *comm;
+  if (banyan_comm_create(NULL, &comm) != BANYAN_OK) goto failed;
+  int rank = banyan_comm_rank(comm), ranks = banyan_comm_size(comm), wrong = 0;
+  for (int round = 0; round < 4; round++) {
+    for (int i = 0; i < COUNT; i++) numbers[i] = term(i / BLOCK, i % BLOCK, rank, ranks);
+    if (banyan_allreduce(comm, numbers, numbers, COUNT, BANYAN_FLOAT32, BANYAN_SUM) != BANYAN_OK) goto failed;
+    for (int i = 0; i < COUNT; i++) {
+      if (is_right(i / BLOCK, i % BLOCK, numbers[i], ranks)) continue;
+      if (!wrong++) fprintf(stderr, "kind %d, element %d: %g\n", i / BLOCK, i % BLOCK, (double)numbers[i]);
+    }
+  }
+  banyan_comm_destroy(comm);
+  printf("%d wrong\n", wrong);
+  return wrong > 0;
+failed:
+  fprintf(stderr, "%s\n", banyan_error_text());
+  return 1;
+}
