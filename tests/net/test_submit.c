@@ -99,9 +99,257 @@ static void test_orders(void **state) {
   unsetenv("BANYAN_CONTROL");
 }
 
+/* ---- several calls of one name */
+
+/* Calls of all kinds, which start together; the whole ends with the last of them. */
+static void rank_groups(struct job *job, int rank) {
+  enum { GROUPS = 6, MEMBERS = 7 };
+  struct banyan_comm *world = job_join();
+  struct by_rng rng, own;
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  for (int round = 0; round < 3; round++) {
+    struct deed deeds[GROUPS][MEMBERS];
+    struct banyan_request *requests[GROUPS] = {NULL};
+    uint32_t order[GROUPS];
+    for (int g = 0; g < GROUPS; g++)
+      for (int k = 0; k < MEMBERS; k++) {
+        if (g % 2)
+          deeds[g][k] = (struct deed){.call = {.collective = BANYAN_ALLREDUCE,
+                                               .dtype = BANYAN_FLOAT32,
+                                               .count = (size_t)k * 1000 * (g == 3 ? 200 : 1)}};
+        else
+          choose(&rng, job->n, &deeds[g][k]);
+        deed_prepare(world, &deeds[g][k], (unsigned)by_rng_below(&own, 4));
+      }
+    shuffle(&own, order, GROUPS);
+    for (int i = 0; i < GROUPS; i++) {
+      struct banyan_call calls[MEMBERS];
+      char name[32];
+      for (int k = 0; k < MEMBERS; k++) calls[k] = deeds[order[i]][k].call;
+      snprintf(name, sizeof name, "group %u", order[i]);
+      struct banyan_submission what = {.size_of_struct = sizeof what, .calls = calls, .n_calls = MEMBERS};
+      must(banyan_submit(world, name, &what, &requests[order[i]]));
+    }
+    must(banyan_wait_all(requests, GROUPS));
+    for (int g = 0; g < GROUPS; g++)
+      for (int k = 0; k < MEMBERS; k++) {
+        deed_check(&deeds[g][k]);
+        deed_free(&deeds[g][k]);
+      }
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_groups(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(4); i++) {
+    struct job job = {.n = 1 + i, .run = rank_groups, .transport = i % 2 ? "tcp" : "shm", .seed = job_seed(i)};
+    job_run(&job);
+  }
+}
+
+/* A group of which one call differs is none that all ranks have submitted. */
+static void rank_groups_differ(struct job *job, int rank) {
+  float values[4][10] = {{0}};
+  struct banyan_call calls[4];
+  struct banyan_request *request = NULL;
+  struct banyan_comm *world = job_join();
+  for (int k = 0; k < 4; k++)
+    calls[k] = (struct banyan_call){
+        .collective = BANYAN_ALLREDUCE, .dtype = BANYAN_FLOAT32, .send = values[k], .recv = values[k], .count = 5};
+  if (rank == 1) calls[1].count = 6, calls[2].count = 4; /* as many in all */
+  struct banyan_submission what = {.calls = calls, .n_calls = 4};
+  enum banyan_status status = banyan_submit(world, "group", &what, &request);
+  must_fail(BANYAN_ERR_MISMATCH, status == BANYAN_OK ? banyan_wait(request) : status);
+  calls[1].count = calls[2].count = 5;
+  must(banyan_submit(world, "group", &what, &request));
+  must(banyan_wait(request));
+  banyan_comm_destroy(world);
+  (void)job;
+}
+
+static void test_groups_differ(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_groups_differ};
+  job_run(&job);
+}
+
+/* ---- as one call */
+
+enum { PARTS = 30, PART = 100 };
+
+/* All parts are ready at once, as one group that the root may fuse with nothing else: so it is one call. */
+static void sum_parts(struct banyan_comm *world, float *const *send, float *const *recv,
+                      struct banyan_negotiation *out) {
+  struct banyan_negotiation before;
+  struct banyan_call calls[PARTS];
+  struct banyan_request *request = NULL;
+  int n = banyan_comm_size(world), rank = banyan_comm_rank(world);
+  banyan_comm_negotiation(world, &before);
+  for (int k = 0; k < PARTS; k++) {
+    for (int i = 0; i < PART; i++) send[k][i] = (float)(rank + k * i);
+    calls[k] = (struct banyan_call){.collective = BANYAN_ALLREDUCE,
+                                    .dtype = BANYAN_FLOAT32,
+                                    .send = send[k],
+                                    .recv = recv[k],
+                                    .scale = k % 2 && send[k] != recv[k] ? 2 : 0,
+                                    .count = PART};
+  }
+  struct banyan_submission what = {.calls = calls, .n_calls = PARTS};
+  must(banyan_submit(world, "parts", &what, &request));
+  must(banyan_wait(request));
+  for (int k = 0; k < PARTS; k++)
+    for (int i = 0; i < PART; i++) {
+      float sum = (float)(n * (n - 1) / 2 + n * k * i);
+      must_hold(recv[k][i] == (k % 2 && send[k] != recv[k] ? 2 * sum : sum));
+    }
+  banyan_comm_negotiation(world, out);
+  out->calls -= before.calls;
+  out->copied -= before.copied;
+}
+
+static void rank_fuses(struct job *job, int rank) {
+  struct banyan_comm *world = job_join();
+  struct banyan_negotiation counts;
+  float *memory = calloc(4 * PARTS * PART, sizeof *memory), *together[PARTS], *apart[PARTS], *other[PARTS];
+  must_hold(memory != NULL);
+  for (int k = 0; k < PARTS; k++) {
+    together[k] = memory + (ptrdiff_t)k * PART;
+    apart[k] = memory + (ptrdiff_t)PARTS * PART + (ptrdiff_t)2 * (PARTS - 1 - k) * PART;
+    other[k] = memory + (ptrdiff_t)3 * PARTS * PART + (ptrdiff_t)k * PART;
+  }
+  sum_parts(world, together, together, &counts);
+  must_hold(counts.calls == 1 && counts.copied == 0);
+  sum_parts(world, apart, apart, &counts); /* there and back */
+  must_hold(counts.calls == 1 && counts.copied == 2 * PARTS * PART * sizeof *memory);
+  sum_parts(world, apart, other, &counts); /* to where the results belong */
+  must_hold(counts.calls == 1 && counts.copied == PARTS * PART * sizeof *memory);
+  sum_parts(world, rank ? together : apart, rank ? apart : other, &counts); /* each as it likes */
+  must_hold(counts.calls == 1);
+  free(memory);
+  banyan_comm_destroy(world);
+  (void)job;
+}
+
+static void test_fusion(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    struct job job = {.n = 1 + i, .run = rank_fuses, .transport = i % 2 ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+/* ---- sparse rows */
+
+/* Row r of rank q has value q + r; ranks have every row but those that they divide. */
+static void rank_submits_rows(struct job *job, int rank) {
+  enum { ROWS = 50, WIDTH = 3, TABLES = 5 };
+  struct banyan_comm *world = job_join();
+  for (int round = 0; round < 3; round++) {
+    int32_t rows[TABLES][ROWS];
+    float values[TABLES][ROWS][WIDTH];
+    struct banyan_sparse in[TABLES], out[TABLES] = {{.dtype = BANYAN_FLOAT32}};
+    struct banyan_request *requests[TABLES + 1] = {NULL};
+    float dense[10] = {1, 1, 1};
+    for (int t = 0; t < TABLES; t++) {
+      size_t count = 0;
+      for (int r = 0; r < ROWS; r++) {
+        if (r % (rank + 2 + t) == 0) continue;
+        for (int i = 0; i < WIDTH; i++) values[t][count][i] = (float)(rank + r);
+        rows[t][count++] = r;
+      }
+      in[t] = (struct banyan_sparse){.dtype = BANYAN_FLOAT32,
+                                     .row_dtype = BANYAN_INT32,
+                                     .height = ROWS,
+                                     .width = WIDTH,
+                                     .count = count,
+                                     .rows = rows[t],
+                                     .values = values[t]};
+    }
+    must(banyan_submit_allreduce(world, "dense", dense, dense, 10, BANYAN_FLOAT32, BANYAN_SUM, &requests[TABLES]));
+    for (int i = 0; i < TABLES; i++) {
+      int t = (i + rank) % TABLES;
+      char name[32];
+      snprintf(name, sizeof name, "table %d", t);
+      struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .op = BANYAN_SUM, .in = &in[t], .out = &out[t]};
+      struct banyan_submission what = {.sparse = &call, .n_sparse = 1};
+      must(banyan_submit(world, name, &what, &requests[t]));
+    }
+    must(banyan_wait_all(requests, TABLES + 1));
+    must_hold(dense[0] == (float)job->n);
+    for (int t = 0; t < TABLES; t++) {
+      for (size_t k = 0; k < out[t].count; k++) {
+        int32_t r = ((const int32_t *)out[t].rows)[k];
+        float sum = 0;
+        for (int q = 0; q < job->n; q++) sum += r % (q + 2 + t) ? (float)(q + r) : 0;
+        must_hold(((const float *)out[t].values)[k * WIDTH] == sum);
+      }
+      must_hold(out[t].count > 0 || job->n == 0);
+      banyan_sparse_free(&out[t]);
+    }
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_sparse(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    struct job job = {.n = 1 + i, .run = rank_submits_rows, .transport = i % 2 ? "tcp" : "shm"};
+    job_run(&job);
+  }
+}
+
+/* ---- memory */
+
+static uint64_t allocations(const struct banyan_comm *comm) {
+  struct banyan_counters counters;
+  struct banyan_negotiation counts;
+  banyan_comm_counters(comm, &counters);
+  banyan_comm_negotiation(comm, &counts);
+  return counters.allocations + counts.allocations;
+}
+
+/* The same operations in every step, in an order of each rank's own: from some step on nothing is allocated. */
+static void rank_repeats(struct job *job, int rank) {
+  enum { N = 60, WARM = 30, ROUNDS = 30 };
+  static float values[N][300];
+  struct banyan_comm *world = job_join();
+  struct by_rng own;
+  uint64_t warm = 0, late = 0;
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  for (uint64_t step = 0; step < WARM + ROUNDS; step++) {
+    struct banyan_request *requests[N] = {NULL};
+    uint32_t order[N];
+    must(banyan_step(world, step));
+    shuffle(&own, order, N);
+    for (int i = 0; i < N; i++) {
+      char name[32];
+      uint32_t k = order[i];
+      snprintf(name, sizeof name, "gradient %u", k);
+      must(banyan_submit_allreduce(world, name, values[k], values[k], 3 + 4 * k, BANYAN_FLOAT32, BANYAN_SUM,
+                                   &requests[k]));
+    }
+    must(banyan_wait_all(requests, N));
+    if (step + 1 == WARM) warm = allocations(world);
+  }
+  late = allocations(world) - warm;
+  if (late > N / 10) rank_fail("%d allocations in %d warm operations", (int)late, N * ROUNDS);
+  banyan_comm_destroy(world);
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct job job = {.n = 2, .run = rank_repeats, .transport = i % 2 ? "tcp" : "shm", .seed = job_seed(i)};
+    job_run(&job);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_orders),
+      cmocka_unit_test(test_orders), cmocka_unit_test(test_groups), cmocka_unit_test(test_groups_differ),
+      cmocka_unit_test(test_fusion), cmocka_unit_test(test_sparse), cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests_name("submit", tests, NULL, NULL);
 }
