@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "context.h"
+#include "control_ways.h"
 #include "log.h"
 #include "measure.h"
 #include "planner.h"
@@ -94,9 +95,35 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
 
 /* --- rank 0 --- */
 
+/* What rank 0 makes of a topology. */
+struct made {
+  struct by_text text; /* the plan */
+  uint32_t *up, *down; /* who tells which host what is submitted; up[0] UINT32_MAX: that is not known */
+};
+
+static enum banyan_status made_init(struct made *made, uint32_t hosts) {
+  by_text_init(&made->text);
+  made->up = calloc(2 * (size_t)hosts, sizeof *made->up);
+  made->down = made->up ? made->up + hosts : NULL;
+  return made->up ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", hosts);
+}
+
+static void made_fini(struct made *made) {
+  by_text_fini(&made->text);
+  free(made->up);
+}
+
+/* The job can do without. */
+static void find_ways(const struct by_context *context, const struct by_topology *topology, const uint32_t *nodes,
+                      struct made *made) {
+  if (by_control_ways_make(topology, nodes, context->n_hosts, made->up, made->down) == BANYAN_OK) return;
+  by_warn("plan", "controllers go by the numbers of their hosts: %s", banyan_error_text());
+  made->up[0] = UINT32_MAX;
+}
+
 /* `in_order`: the h-th host is the h-th node; else by its name. */
 static enum banyan_status plan(const struct by_context *context, const struct by_topology *topology, bool in_order,
-                               struct by_text *text) {
+                               struct made *made) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
   uint32_t *nodes = calloc((size_t)context->n_hosts + context->processes, sizeof *nodes);
@@ -111,15 +138,16 @@ static enum banyan_status plan(const struct by_context *context, const struct by
     options.choice.n_helpers = find_helpers(context, topology, nodes);
     status = by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned);
   }
+  if (status == BANYAN_OK) find_ways(context, topology, nodes, made);
   free(nodes);
   if (status != BANYAN_OK) return status;
   char rate[2][32];
-  by_plan_print(planned.plan, text);
+  by_plan_print(planned.plan, &made->text);
   by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
           (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
           by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]));
   by_planned_fini(&planned);
-  return text->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+  return made->text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
 }
 
 /* --- all ranks --- */
@@ -134,17 +162,36 @@ static enum banyan_status set_plan(struct banyan_comm *comm, char *text) {
   return kept ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
 }
 
-/* Rank 0's text goes to all, who set it. */
-static enum banyan_status hand_out(struct banyan_comm *comm, const struct by_text *made) {
-  uint64_t length = comm->rank == 0 ? made->length : 0;
+static enum banyan_status set_ways(struct by_context *context, const struct made *made) {
+  size_t bytes = context->n_hosts * sizeof *made->up;
+  uint32_t *up = NULL, *down = NULL;
+  if (made->up[0] == UINT32_MAX) return BANYAN_OK;
+  by_context_lock(context);
+  up = BY_ARENA_ARRAY(&context->arena, uint32_t, context->n_hosts);
+  down = BY_ARENA_ARRAY(&context->arena, uint32_t, context->n_hosts);
+  if (up && down) {
+    memcpy(up, made->up, bytes);
+    memcpy(down, made->down, bytes);
+    context->control_up = up;
+    context->control_down = down;
+  }
+  by_context_unlock(context);
+  return up && down ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the ways of controllers");
+}
+
+/* Rank 0's goes to all, who set it. */
+static enum banyan_status hand_out(struct banyan_comm *comm, struct made *made) {
+  uint64_t length = comm->rank == 0 ? made->text.length : 0;
   BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
   char *text = calloc(1, length + 1);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan of %zu bytes", (size_t)length);
-  if (comm->rank == 0) memcpy(text, by_text_get(made), length);
+  if (comm->rank == 0) memcpy(text, by_text_get(&made->text), length);
   enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
   if (status == BANYAN_OK) status = set_plan(comm, text);
   free(text);
-  return status;
+  if (status != BANYAN_OK) return status;
+  BY_TRY(banyan_broadcast(comm, made->up, 2 * (size_t)comm->context->n_hosts, BANYAN_INT32, 0));
+  return set_ways(comm->context, made);
 }
 
 /* The others wait for a plan that does not come: they hear why. */
@@ -157,12 +204,11 @@ static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status s
 }
 
 static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by_topology *topology, bool in_order) {
-  struct by_text text;
-  enum banyan_status status = BANYAN_OK;
-  by_text_init(&text);
-  if (comm->rank == 0) status = plan(comm->context, topology, in_order, &text);
-  status = status == BANYAN_OK ? hand_out(comm, &text) : give_up(comm, status);
-  by_text_fini(&text);
+  struct made made;
+  enum banyan_status status = made_init(&made, comm->context->n_hosts);
+  if (status == BANYAN_OK && comm->rank == 0) status = plan(comm->context, topology, in_order, &made);
+  status = status == BANYAN_OK ? hand_out(comm, &made) : give_up(comm, status);
+  made_fini(&made);
   return status;
 }
 

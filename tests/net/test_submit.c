@@ -99,6 +99,15 @@ static void test_orders(void **state) {
   unsetenv("BANYAN_CONTROL");
 }
 
+/* Controllers stand as the topology says. */
+static void test_topology(void **state) {
+  (void)state;
+  setenv("BANYAN_TOPOLOGY", "clos:racks=2,hosts=3", 1);
+  struct job job = {.n = 6, .run = rank_shuffles, .transport = "tcp", .seed = 1};
+  job_run(&job);
+  unsetenv("BANYAN_TOPOLOGY");
+}
+
 /* ---- several calls of one name */
 
 /* Calls of all kinds, which start together; the whole ends with the last of them. */
@@ -348,8 +357,9 @@ static void test_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_orders), cmocka_unit_test(test_groups), cmocka_unit_test(test_groups_differ),
-      cmocka_unit_test(test_fusion), cmocka_unit_test(test_sparse), cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_orders),        cmocka_unit_test(test_topology), cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_groups_differ), cmocka_unit_test(test_fusion),   cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests_name("submit", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Rings through real shapes of networks, which way is taken, and what is printed. */
 #include "control_plan.h"
+#include "control_ways.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,6 +102,33 @@ static void test_printed(void **state) {
   shut(&it);
 }
 
+/* Upward all come to one root; downward the root's word comes to all. */
+static void check_ways(const char *text, uint32_t hosts) {
+  enum { HOSTS = 16 };
+  struct by_topology *topology;
+  uint32_t nodes[HOSTS], up[HOSTS], down[HOSTS], n = 0, root = 0;
+  assert_ok(by_topology_named(text, &topology));
+  for (uint32_t v = 0; v < topology->n_nodes && n < HOSTS; v++)
+    if (topology->nodes[v].takes_part) nodes[n++] = v;
+  assert_int_equal(n, hosts);
+  assert_ok(by_control_ways_make(topology, nodes, n, up, down));
+  while (up[root] != root) root = up[root];
+  assert_int_equal(down[root], root);
+  for (uint32_t r = 0; r < n; r++) {
+    uint32_t above = r, told_by = r;
+    for (uint32_t i = 0; i < n; i++) above = up[above], told_by = down[told_by];
+    assert_true(above == root && told_by == root);
+  }
+  by_topology_destroy(topology);
+}
+
+static void test_ways(void **state) {
+  (void)state;
+  check_ways("clos:racks=4,hosts=4", 16);
+  check_ways("star:16", 16);
+  check_ways("star:2", 2); /* a ring */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_answers),
@@ -108,6 +136,7 @@ int main(void) {
       cmocka_unit_test(test_rank_between_switches),
       cmocka_unit_test(test_choice),
       cmocka_unit_test(test_printed),
+      cmocka_unit_test(test_ways),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
