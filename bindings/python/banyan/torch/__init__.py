@@ -13,7 +13,7 @@ import atexit
 import ctypes
 import zlib
 from datetime import timedelta
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
@@ -24,7 +24,6 @@ from .extension import load
 
 _extension = load()
 _world: Optional[Any] = None
-_subsets: Dict[str, int] = {}
 
 
 def _seconds(timeout: Any) -> float:
@@ -36,10 +35,6 @@ def _join(store: Any, rank: int, size: int, timeout: Any) -> Any:
     if size > 1 and not rendezvous.of_launcher(rank, size):
         root, key = rendezvous.meet(store, rank, size, timeout)
     return _extension.join(rank, size, root, key, _seconds(timeout))
-
-
-def _is_world(ranks: Any, size: int) -> bool:
-    return not ranks or not dist.is_initialized() or list(ranks) == list(range(size)) and _world is None
 
 
 def _create(options: Any, _group_options: Any = None) -> Any:
