@@ -84,7 +84,7 @@ static double run_here(struct bench *bench, uint8_t n) {
   static uint64_t memory[512];
   uint8_t frame[4096];
   struct by_fragment *packet = (struct by_fragment *)(void *)memory;
-  struct by_cells cells = {bench->cells, bench->sums, SLOTS};
+  struct by_cells cells = {bench->cells, bench->sums, SLOTS, NULL};
   uint32_t bytes = make_frame(frame, n, bench->workers) - HEADERS;
   memcpy(packet, frame + HEADERS, sizeof *packet);
   uint64_t start = by_clock_now(&by_clock_system);

@@ -86,6 +86,7 @@ static enum banyan_status make_fabric(const struct by_context *context, const st
                                     .workers = word->workers,
                                     .slots = word->slots,
                                     .lines = word->lines,
+                                    .exact = word->exact,
                                     .hops = word->ways[0].hops,
                                     .patience = PATIENCE_MS * BY_MILLISECOND};
   if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");

@@ -75,6 +75,7 @@ static enum banyan_status find_ends(struct by_control_tree *tree) {
     if (!inside) narrow(&mtu, worker_of(tree, w));
   }
   tree->ends.lines = by_tree_lines(mtu);
+  tree->ends.exact = strcmp(tree->control->context->settings.sums, "float32") == 0;
   return BANYAN_OK;
 }
 

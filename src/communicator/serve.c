@@ -98,11 +98,14 @@ static enum banyan_status make_server(struct seat *seat, struct by_server **out)
                                     .slots = word->slots,
                                     .lines = word->lines,
                                     .multicast = word->spread != 0,
+                                    .exact = word->exact,
+                                    .n_sets = word->n_sets,
                                     .secret = word->secret,
                                     .secret_bytes = sizeof word->secret,
                                     .ways = ways,
                                     .emit = emit,
                                     .context = seat};
+  memcpy(config.sets, word->sets, sizeof config.sets);
   return by_server_create(&config, out);
 }
 

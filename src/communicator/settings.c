@@ -51,6 +51,8 @@ static const struct setting table[] = {
     {"BANYAN_SWITCHES", TEXT, AT(switches), NULL,
      "where switches are asked for cells, \"s1=10.0.0.1:7613,s2=...\"; default: their names, port 7613"},
     {"BANYAN_SWITCH_KEY", TEXT, AT(switch_key), NULL, "the secret that switches and jobs share; none: loopback only"},
+    {"BANYAN_SUMS", TEXT, AT(sums), "fixed",
+     "how switches add: fixed (point) or float32, which only those in user space can"},
     {"BANYAN_FUSION", BYTES, AT(fusion), "1M",
      "submitted AllReduces of up to so much together travel as one; 0: none do"},
     {"BANYAN_STALL", SECONDS, AT(stall), "60",
@@ -189,6 +191,8 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
   while (by_transport_at(place) && strcmp(s->transport, by_transport_at(place))) place++;
   if (!by_transport_at(place))
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TRANSPORT is '%s'; there are auto, shm and tcp", s->transport);
+  if (strcmp(s->sums, "fixed") != 0 && strcmp(s->sums, "float32") != 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_SUMS is '%s'; there are fixed and float32", s->sums);
   return BANYAN_OK;
 }
 

@@ -26,6 +26,7 @@ struct by_settings {
   const char *timeline;               /* file that rank 0 writes; NULL: none */
   const char *topology;               /* to plan from at the start; NULL: none */
   const char *switches, *switch_key;  /* where switches take wishes, and with which secret; NULL: none given */
+  const char *sums;                   /* in switches: fixed, float32 */
   const char *iface;                  /* see by_interface_list */
   const char *ports;                  /* "low-high", NULL: any */
   const char *congestion;             /* NULL: the machine's default; this and the next two: see by_choose */

@@ -25,6 +25,7 @@ void by_tree_wish(const struct by_switched_tree *tree, const struct by_tree_ends
   *out = (struct by_wish){.job = ends->job,
                           .key = ends->key,
                           .place = (uint8_t)at->place,
+                          .float32 = ends->exact,
                           .slots = at->adds ? BY_TREE_WANTED : 0,
                           .server = end_of(&ends->at),
                           .n_below = at->n_below};
@@ -96,6 +97,23 @@ static uint64_t find_spread(const struct by_switched_tree *tree, const struct by
   return spread;
 }
 
+/* By size, each once. */
+static void add_set(struct by_tree_word *word, uint64_t set) {
+  uint32_t at = 0;
+  while (at < word->n_sets && word->sets[at] != set && by_worker_count(word->sets[at]) <= by_worker_count(set)) at++;
+  if (at < word->n_sets && word->sets[at] == set) return;
+  memmove(&word->sets[at + 1], &word->sets[at], (word->n_sets++ - at) * sizeof *word->sets);
+  word->sets[at] = set;
+}
+
+static void find_sets(const struct by_switched_tree *tree, const struct by_tree_answer *answers,
+                      struct by_tree_word *word) {
+  for (uint32_t s = 0; s < tree->n_switches; s++) {
+    uint64_t set = tree->switches[s].workers;
+    if (merges(&tree->switches[s], &answers[s]) && by_worker_count(set) > 1) add_set(word, set);
+  }
+}
+
 void by_tree_tell(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
                   const struct by_tree_answer *answers, uint32_t worker, struct by_tree_word *out) {
   *out = (struct by_tree_word){.server = ends->server,
@@ -103,6 +121,7 @@ void by_tree_tell(const struct by_switched_tree *tree, const struct by_tree_ends
                                .key = ends->key,
                                .slots = least_slots(tree, answers),
                                .lines = ends->lines,
+                               .exact = ends->exact,
                                .workers = tree->n_workers,
                                .worker = worker};
   memcpy(out->secret, ends->secret, sizeof out->secret);
@@ -116,4 +135,5 @@ void by_tree_tell(const struct by_switched_tree *tree, const struct by_tree_ends
     out->ways[w].address = ends->workers[w];
   }
   out->spread = find_spread(tree, out);
+  if (ends->exact) find_sets(tree, answers, out);
 }

@@ -21,6 +21,7 @@ enum {
 struct by_tree_ends {
   uint16_t job, key;
   uint32_t lines;
+  bool exact; /* numbers travel as they are, and switches that can add float32 */
   unsigned char secret[BY_TREE_SECRET];
   uint32_t server;      /* the process */
   struct by_address at; /* its address; all of them IPv4 */

@@ -29,9 +29,12 @@ void by_tree_word_write(struct by_writer *writer, const struct by_tree_word *wor
   by_write_u32(writer, word->slots);
   by_write_u32(writer, word->lines);
   by_write_bytes(writer, word->secret, sizeof word->secret);
+  by_write_u8(writer, word->exact);
   by_write_u32(writer, word->workers);
   by_write_u32(writer, word->worker);
   by_write_u64(writer, word->spread);
+  by_write_u32(writer, word->n_sets);
+  for (uint32_t i = 0; i < word->n_sets; i++) by_write_u64(writer, word->sets[i]);
   for (uint32_t i = 0; i < count_ways(word); i++) write_way(writer, &word->ways[i], !for_server(word));
 }
 
@@ -56,7 +59,8 @@ static enum banyan_status read_way(struct by_reader *reader, struct by_tree_way 
 static bool is_sensible(const struct by_tree_word *word, struct by_roster roster, uint32_t job, uint32_t key) {
   uint64_t all = word->workers - 1 < BY_FRAGMENT_WORKERS ? ~0ull >> (64 - word->workers) : 0;
   return word->server >= roster.ranks && word->server < roster.processes && job <= UINT16_MAX && key <= UINT16_MAX &&
-         word->slots - 1 < BY_TREE_SLOTS && word->lines - 1 < BY_FRAGMENT_LINES && all && !(word->spread & ~all) &&
+         word->slots - 1 < BY_TREE_SLOTS && word->lines - 1 < BY_FRAGMENT_LINES &&
+         word->n_sets <= BY_FRAGMENT_WORKERS && all && !(word->spread & ~all) &&
          (for_server(word) || word->worker < word->workers);
 }
 
@@ -69,9 +73,12 @@ static enum banyan_status read_head(struct by_reader *reader, struct by_roster r
   out->lines = by_read_u32(reader);
   const uint8_t *secret = by_read_bytes(reader, sizeof out->secret);
   if (secret) memcpy(out->secret, secret, sizeof out->secret);
+  out->exact = by_read_u8(reader) != 0;
   out->workers = by_read_u32(reader);
   out->worker = by_read_u32(reader);
   out->spread = by_read_u64(reader);
+  out->n_sets = by_read_u32(reader);
+  for (uint32_t i = 0; i < out->n_sets && i < BY_FRAGMENT_WORKERS; i++) out->sets[i] = by_read_u64(reader);
   if (reader->failed || !is_sensible(out, roster, job, key))
     return by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches that cannot be");
   return BANYAN_OK;

@@ -23,9 +23,12 @@ struct by_tree_word {
   uint16_t job, key;
   uint32_t slots, lines;
   unsigned char secret[BY_TREE_SECRET];
+  bool exact; /* numbers travel as they are */
   uint32_t workers;
   uint32_t worker; /* which of them it is for, BY_TREE_FOR_SERVER: the server */
   uint64_t spread; /* for the server: workers whose addresses lead results for all to where they are copied */
+  uint32_t n_sets; /* for the server, in exact mode: whose terms switches add, see by_server_config */
+  uint64_t sets[BY_FRAGMENT_WORKERS];
   struct by_tree_way ways[BY_FRAGMENT_WORKERS]; /* for the server: by worker; for a worker: the first is its own */
 };
 

@@ -54,7 +54,7 @@ struct worker {
 
 struct by_server {
   struct by_server_config config;
-  struct by_sum_key key;
+  struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
   struct by_server_counters counters;
   uint64_t all;
   struct worker workers[BY_FRAGMENT_WORKERS];
@@ -95,6 +95,7 @@ enum banyan_status by_server_create(const struct by_server_config *config, struc
     status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server of %u slots", c->slots);
   else
     status = by_sum_key_init(&s->key, c->secret, c->secret_bytes);
+  if (status == BANYAN_OK && c->exact) status = by_sum_key_init_open(&s->open);
   if (status) {
     by_server_destroy(s);
     return status;
@@ -230,16 +231,19 @@ static bool tell_past(struct by_server *s, const struct sum *sum) {
   return true;
 }
 
-/* Adds the parts in the order of workers. Of pairs the check is the sum of the parts'; of others it is made anew. */
-static void fold(struct by_server *s, const struct sum *sum, struct by_fragment *result) {
+/* In exact mode what switches would have added, had it come to them, is added first, as they do. Of pairs the check is
+ * the sum of the parts'; of others it is made anew. */
+static void fold(struct by_server *s, struct sum *sum, struct by_fragment *result) {
   const void *sources[BY_FRAGMENT_WORKERS];
   size_t n = 0, count;
+  enum banyan_dtype dtype = dtype_of(result, &count);
   result->check = 0;
+  for (unsigned i = 0; s->config.exact && i < s->config.n_sets; i++)
+    by_parts_fold(&s->parts, &sum->parts, s->config.sets[i], dtype, count);
   for (uint32_t i = sum->parts; i != BY_NO_PART; i = s->parts.parts[i].next) {
     sources[n++] = by_parts_payload(&s->parts, i);
     result->check += s->parts.parts[i].check;
   }
-  enum banyan_dtype dtype = dtype_of(result, &count);
   if (result->lines) by_kernel_reduce(dtype, BANYAN_SUM)(result + 1, sources, n, count);
   if (result->dtype != BY_FRAGMENT_PAIRS) result->check = by_sum_check(&s->key, result, s->all);
 }
@@ -309,6 +313,7 @@ static bool is_mismatch(struct by_server *s, struct sum *sum, const struct by_fr
 /* Whether the packet by itself is what it says; what switches have merged shows when the sum is complete. */
 static bool is_credible(const struct by_server *s, const struct sum *sum, const struct by_fragment *packet) {
   bool single = !(packet->workers & (packet->workers - 1));
+  if (s->config.exact) return packet->check == by_sum_check(&s->open, packet, packet->workers);
   if (packet->dtype == BY_FRAGMENT_PAIRS && !sum->suspect) return true;
   return single && packet->check == by_sum_check(&s->key, packet, packet->workers);
 }

@@ -34,7 +34,12 @@ struct by_server_config {
   const void *secret; /* as the workers', see by_worker_config */
   size_t secret_bytes;
   const struct by_server_way *ways; /* one for each worker, copied */
-  unsigned parts;                   /* packets kept of unfinished sums; 0: as many as there can be */
+  /* As the workers'. `sets`: whose terms switches add, for each that adds those of several, the smaller before the
+   * larger that they are in. */
+  bool exact;
+  unsigned n_sets;
+  uint64_t sets[BY_FRAGMENT_WORKERS];
+  unsigned parts; /* packets kept of unfinished sums; 0: as many as there can be */
   /* A packet for worker `to`, or for BY_SERVER_ALL. It is the server's. Must not call back. */
   void (*emit)(void *context, const struct by_fragment *packet, int to);
   void *context;

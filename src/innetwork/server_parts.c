@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reduce.h"
+
 bool by_parts_init(struct by_parts *p, uint32_t count, size_t stride) {
   *p = (struct by_parts){.stride = stride, .free = BY_NO_PART};
   p->parts = malloc(count * sizeof *p->parts);
@@ -65,4 +67,26 @@ enum by_parts_added by_parts_add(struct by_parts *p, uint32_t *first, const stru
   *link = part;
   memcpy(p->payloads + part * p->stride, packet + 1, (size_t)packet->lines * BY_FRAGMENT_LINE);
   return BY_PARTS_NEW;
+}
+
+void by_parts_fold(struct by_parts *p, uint32_t *first, uint64_t workers, enum banyan_dtype dtype, size_t count) {
+  const void *sources[BY_FRAGMENT_WORKERS];
+  uint32_t sum = BY_NO_PART;
+  size_t n = 0;
+  for (uint32_t *link = first; *link != BY_NO_PART;) {
+    struct by_part *part = &p->parts[*link];
+    if (part->workers & ~workers) {
+      link = &part->next;
+      continue;
+    }
+    sources[n++] = by_parts_payload(p, *link);
+    if (sum == BY_NO_PART) {
+      sum = *link;
+      link = &part->next;
+    } else {
+      p->parts[sum].workers |= part->workers;
+      release(p, link); /* nothing takes its place before it is read */
+    }
+  }
+  if (n > 1) by_kernel_reduce(dtype, BANYAN_SUM)(p->payloads + sum * p->stride, sources, n, count);
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <banyan/types.h>
+
 #include "fragment.h"
 
 #define BY_NO_PART UINT32_MAX
@@ -40,6 +42,8 @@ enum by_parts_added {
 /* Adds a copy of the packet's payload to the list at *first, in the place of those that it covers. Lists are in the
  * order of their lowest workers. */
 enum by_parts_added by_parts_add(struct by_parts *parts, uint32_t *first, const struct by_fragment *packet);
+/* Adds up what the list has of `workers` alone, `count` numbers each, in the order of workers: one part remains. */
+void by_parts_fold(struct by_parts *parts, uint32_t *first, uint64_t workers, enum banyan_dtype dtype, size_t count);
 /* Frees a list. */
 void by_parts_clear(struct by_parts *parts, uint32_t *first);
 

@@ -25,6 +25,9 @@ struct by_sum_key {
 /* All ends of a job give the same secret. */
 BANYAN_CHECK enum banyan_status by_sum_key_init(struct by_sum_key *key, const void *secret, size_t bytes);
 
+/* The key of checks that switches verify and make anew, where sums cannot be checked from end to end; known to all. */
+BANYAN_CHECK enum banyan_status by_sum_key_init_open(struct by_sum_key *key);
+
 /* The tags of `workers` in this fragment: depends on job, key epoch, slot, epoch, call, dtype, lines and exponent. */
 uint64_t by_sum_tag(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers);
 

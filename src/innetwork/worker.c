@@ -53,6 +53,7 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
     status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a worker of %zu slots", slots);
   else
     status = by_sum_key_init(&w->key, config->secret, sizeof config->secret);
+  if (status == BANYAN_OK && config->exact) status = by_sum_key_init_open(&w->open);
   if (status) {
     by_worker_destroy(w);
     return status;

@@ -31,7 +31,7 @@ struct by_worker_config {
   unsigned workers;
   unsigned slots;
   unsigned lines; /* of a fragment, 1 to BY_FRAGMENT_LINES */
-  bool exact;     /* send floats as they are, added in rank order, instead of fixed point */
+  bool exact;     /* send numbers as they are, added in rank order or as switches do, instead of fixed point */
   unsigned hops;  /* the switches on the way, from the server on */
   struct by_hop stack[BY_FRAGMENT_HOPS];
   uint64_t below[BY_FRAGMENT_HOPS]; /* the workers whose way leads over each of them */

@@ -131,7 +131,7 @@ static void fill_elements(struct by_worker *w, const struct call *call, uint64_t
   if (call->openings) packet->flags |= BY_FRAGMENT_ESCALATE;
   round_up(packet, bytes);
   memcpy(packet + 1, source_of(w, call, index), bytes);
-  packet->check = by_sum_check(&w->key, packet, packet->workers);
+  packet->check = by_sum_check(w->config.exact ? &w->open : &w->key, packet, packet->workers);
 }
 
 void by_worker_fill(struct by_worker *w, struct call *call, uint64_t number) {

@@ -47,7 +47,7 @@ struct call {
 
 struct by_worker {
   struct by_worker_config config;
-  struct by_sum_key key;
+  struct by_sum_key key, open; /* of results and terms; of terms in exact mode */
   struct by_worker_counters counters;
   uint64_t all; /* workers */
   unsigned bits;

@@ -9,7 +9,7 @@
 #include "json_print.h"
 
 static const char *const deeds[] = {"describe", "status", "grant", "revoke", ""};
-static const char *const fields[] = {"do", "do", "do, holder, job, key, place, slots, up, server, below",
+static const char *const fields[] = {"do", "do", "do, holder, job, key, place, slots, float32, up, server, below",
                                      "do, holder, job"};
 
 static const struct by_place root = {.field = "control line"};
@@ -96,7 +96,7 @@ static enum banyan_status take_below(const json_t *object, struct by_wish *wish)
 }
 
 static enum banyan_status take_wish(const json_t *object, struct by_wish *wish) {
-  struct by_place server = {.above = &root, .field = "server"};
+  struct by_place server = {.above = &root, .field = "server"}, float32 = {.above = &root, .field = "float32"};
   uint64_t key, place, slots;
   json_t *value;
   BY_TRY(take_int(&root, object, "key", UINT16_MAX, &key));
@@ -105,6 +105,8 @@ static enum banyan_status take_wish(const json_t *object, struct by_wish *wish) 
   wish->key = (uint16_t)key;
   wish->place = (uint8_t)place;
   wish->slots = (uint32_t)slots;
+  value = json_object_get(object, "float32");
+  if (value) BY_TRY(by_doc_bool(&float32, value, &wish->float32));
   BY_TRY(take_text(&root, object, "up", IF_NAMESIZE - 1, wish->up));
   BY_TRY(by_doc_need(&root, object, "server", &value));
   BY_TRY(take_end(&server, value, &wish->server));
@@ -159,7 +161,8 @@ static void print_below(const struct by_wish *wish, const struct by_wish_below *
 
 static void print_wish(const struct by_wish *wish, struct by_text *text) {
   char end[BY_UDP_END_TEXT];
-  by_text_add(text, ", \"key\": %u, \"place\": %u, \"slots\": %u, \"up\": ", wish->key, wish->place, wish->slots);
+  by_text_add(text, ", \"key\": %u, \"place\": %u, \"slots\": %u, ", wish->key, wish->place, wish->slots);
+  by_text_add(text, "%s\"up\": ", wish->float32 ? "\"float32\": true, " : "");
   by_json_add_string(text, wish->up);
   by_text_add(text, ", \"server\": \"%s\", \"below\": [", by_udp_end_print(&wish->server, end));
   for (unsigned i = 0; i < wish->n_below; i++) {

@@ -52,8 +52,9 @@ static bool same_below(const struct by_wish_below *a, const struct by_wish_below
 }
 
 bool by_wish_same(const struct by_wish *a, const struct by_wish *b) {
-  if (a->job != b->job || a->key != b->key || a->place != b->place || a->slots != b->slots || strcmp(a->up, b->up) ||
-      a->n_below != b->n_below || a->n_workers != b->n_workers || !same_end(&a->server, &b->server))
+  if (a->job != b->job || a->key != b->key || a->place != b->place || a->slots != b->slots ||
+      a->float32 != b->float32 || strcmp(a->up, b->up) || a->n_below != b->n_below || a->n_workers != b->n_workers ||
+      !same_end(&a->server, &b->server))
     return false;
   for (unsigned i = 0; i < a->n_below; i++)
     if (!same_below(&a->below[i], &b->below[i])) return false;

@@ -33,6 +33,7 @@ struct by_wish_below {
 struct by_wish {
   uint16_t job, key;
   uint8_t place;  /* in stacks: how many switches are between this one and the server */
+  bool float32;   /* cells that add float32; else pairs */
   uint32_t slots; /* wanted; 0 where it only forwards */
   char up[IF_NAMESIZE];
   struct by_udp_end server;

@@ -146,7 +146,7 @@ static enum banyan_status activate(struct lease *lease) {
                            .job = lease->wish.job,
                            .key = lease->wish.key,
                            .group = group_of(lease),
-                           .dtype = BY_FRAGMENT_PAIRS,
+                           .dtype = lease->wish.float32 ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS,
                            .place = lease->wish.place};
   for (unsigned i = 0; i < lease->wish.n_below; i++) grant.below |= 1ull << lease->granted.below[i];
   BY_TRY(plane->ops->clear(plane->self, grant.base, grant.count));

@@ -21,8 +21,13 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_c
   if (verdict.kind == BY_VERDICT_CELL) {
     cell = find_cell(grant, cells, packet->slot);
     if (!cell) return by_verdict_drop(BY_EVENT_NO_CELL);
-    enum by_cell_action action = by_cell_decide(cell, packet, &verdict);
-    by_cell_apply(action, cells->sums[cell - cells->cells], payload_of(packet), packet->lines, end);
+    uint32_t at = (uint32_t)(cell - cells->cells);
+    if (cells->floats && packet->type == BY_FRAGMENT_UP && packet->dtype == BY_FRAGMENT_FLOAT32) {
+      by_float_sums_take(cells->floats, grant, cell, at, cells->sums[at], packet, &verdict);
+    } else {
+      enum by_cell_action action = by_cell_decide(cell, packet, &verdict);
+      by_cell_apply(action, cells->sums[at], payload_of(packet), packet->lines, end);
+    }
   }
   if (packet->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD)
     by_probe_write((struct by_probe *)(void *)payload_of(packet), end, packet, grant->place, cell);

@@ -4,11 +4,13 @@
 #define BY_SWITCH_STEP_H
 
 #include "cell.h"
+#include "float_sums.h"
 
 struct by_cells {
   struct by_cell *cells;
   uint64_t (*sums)[BY_CELL_PAIRS];
   uint32_t count;
+  struct by_float_sums *floats; /* NULL: no grant is for float32 */
 };
 
 /* A UDP payload of `bytes` has come in by port `from`; `grant` is the one of its job, or NULL. Changes the packet, all

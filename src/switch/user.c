@@ -38,6 +38,7 @@ struct by_user {
   uint16_t udp_port;
   int hold; /* -1: does not take packets yet */
   struct by_cells cells;
+  struct by_float_sums floats;      /* from the first grant for them on */
   struct by_grant *grants[1 << 16]; /* by job */
   struct group groups[BY_USER_GROUPS];
   struct port ports[BY_FRAGMENT_PORTS];
@@ -192,6 +193,7 @@ void by_user_destroy(struct by_user *user) {
   for (int i = 0; i < MAILERS; i++)
     if (user->mailers[i].fd >= 0) close(user->mailers[i].fd);
   for (int i = 0; i < 1 << 16; i++) free(user->grants[i]);
+  by_float_sums_fini(&user->floats);
   free(user->cells.cells);
   free(user->cells.sums);
   free(user);
@@ -222,11 +224,24 @@ enum banyan_status by_user_clear(struct by_user *user, uint32_t base, uint32_t c
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: there are no cells %u to %llu", base,
                    (unsigned long long)base + count);
   memset(user->cells.cells + base, 0, count * sizeof *user->cells.cells);
+  if (user->cells.floats) by_float_sums_clear(user->cells.floats, base, count);
   return BANYAN_OK;
+}
+
+static enum banyan_status prepare_floats(struct by_user *user) {
+  enum banyan_status status = by_float_sums_init(&user->floats, user->cells.count);
+  if (status == BANYAN_OK) {
+    user->cells.floats = &user->floats;
+    return BANYAN_OK;
+  }
+  by_float_sums_fini(&user->floats);
+  user->floats = (struct by_float_sums){0};
+  return status;
 }
 
 enum banyan_status by_user_grant(struct by_user *user, const struct by_grant *grant) {
   BY_TRY(by_grant_check(grant, user->cells.count, BY_USER_GROUPS));
+  if (grant->dtype == BY_FRAGMENT_FLOAT32 && !user->cells.floats) BY_TRY(prepare_floats(user));
   struct by_grant **place = &user->grants[grant->job];
   if (!*place && !(*place = malloc(sizeof **place))) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   **place = *grant;

@@ -249,6 +249,11 @@ static enum banyan_status move_grant(struct by_xdp *xdp, uint32_t job, uint32_t 
 
 enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant) {
   BY_TRY(by_grant_check(grant, xdp->cells, BY_XDP_GROUPS));
+  if (grant->dtype != BY_FRAGMENT_PAIRS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "switch: job %u wants float32 added, which XDP cannot; run it with --user, or leave BANYAN_SUMS "
+                   "at fixed",
+                   grant->job);
   uint32_t place = take_place(xdp);
   if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: there are %d grants already", BY_XDP_GRANTS - 1);
   BY_TRY(put(xdp, "grants", &place, grant));

@@ -27,7 +27,7 @@ static void pass_switch(struct by_fragment *fragment, uint32_t bytes) {
   enum { CELLS = 3 };
   static struct by_cell memory[CELLS];
   static uint64_t sums[CELLS][BY_CELL_PAIRS];
-  struct by_cells cells = {memory, sums, CELLS};
+  struct by_cells cells = {memory, sums, CELLS, NULL};
   struct by_grant grant = {.below = 0xf,
                            .above = 0xf0,
                            .base = 1,

@@ -106,6 +106,16 @@ killed() { # in mid-call, and started again a moment later
   shows '^\[0\] +2097152 .* 0$' out
 }
 
+floats() { # added as float32 by the switch, in the order of ranks
+  export BANYAN_SUMS=float32
+  wants 0 job -s 8,64K,2M --iterations 5
+  shows '^\[0\] +2097152 .* 0$' out
+  [ "$1" = --xdp ] || ! grep -q 'no part\|is lost\|is not there' "$scratch/err" || fail "$(cat "$scratch/err")"
+  [ "$1" = --xdp ] || [ "$(merged)" -gt "$2" ] || fail "the switch has added little: $(cat "$scratch/status")"
+  [ "$1" = --user ] || shows 'XDP cannot' err
+  unset BANYAN_SUMS
+}
+
 gone() { # for good
   job -s 2M --iterations 40 >"$scratch/out" 2>"$scratch/err" &
   local job=$!
@@ -123,6 +133,7 @@ shows 'switch s1 has no part in tree' err
 
 start_switch --user || fail "$(cat "$scratch/switch")"
 adds
+floats --user $(($(merged) + 1000))
 killed
 gone
-if start_switch --xdp; then adds; else echo "without XDP: $(cat "$scratch/switch")"; fi
+if start_switch --xdp; then adds && floats --xdp; else echo "without XDP: $(cat "$scratch/switch")"; fi

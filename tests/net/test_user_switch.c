@@ -375,7 +375,7 @@ static void test_refusals(void **state) {
   wrong.base = 1;
   assert_status(by_user_grant(scene.user, &wrong), BANYAN_ERR_ARGUMENT);
   wrong = grant;
-  wrong.dtype = BY_FRAGMENT_FLOAT32;
+  wrong.dtype = BY_FRAGMENT_INT32;
   assert_status(by_user_grant(scene.user, &wrong), BANYAN_ERR_UNSUPPORTED);
   assert_status(by_user_revoke(scene.user, 8), BANYAN_ERR_ARGUMENT);
   assert_status(by_user_take(scene.user, 0), BANYAN_ERR_ARGUMENT);

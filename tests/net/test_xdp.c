@@ -81,7 +81,7 @@ static void step(struct world *world) {
   uint32_t claimed = bytes + (rarely(&world->source) ? pick(&world->source, 2000) : 0);
   wrap(&frame, &packet, bytes, claimed);
   uint32_t action = run(world, &frame, from);
-  struct by_cells cells = {world->cells, world->sums, CELLS};
+  struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
   const struct by_grant *grant = grant_of(&world->source, packet.head.job);
   struct by_verdict verdict = by_switch_step(grant, &cells, &packet.head, claimed == bytes ? bytes : 0, from);
   world->events[verdict.event]++;

@@ -153,7 +153,7 @@ static void step(struct world *world) {
   uint64_t epoch;
   uint32_t from = random_packet(&world->source, &packet, &epoch), bytes = by_fragment_bytes(&packet.head);
   const struct by_grant *grant = grant_of(&world->source, packet.head.job);
-  struct by_cells cells = {world->cells, world->sums, CELLS};
+  struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
   struct by_verdict expected = say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   wanted = packet;
   if (rarely(&world->source))

@@ -1,5 +1,7 @@
 #include "tree_net.h"
 
+#include "check.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +57,7 @@ void net_init(struct net *net, uint64_t seed) {
 void net_fini(struct net *net) {
   while (net->length) free(pop(net));
   while (net->spares) free(net->spare[--net->spares]);
+  for (int s = 0; s < NET_SWITCHES; s++) by_float_sums_fini(&net->float_sums[s]);
   free(net->heap);
   free(net->spare);
 }
@@ -205,15 +208,58 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
                            .count = at->slots,
                            .job = net->job,
                            .key = net->key,
-                           .dtype = BY_FRAGMENT_PAIRS,
+                           .dtype = net->floats ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS,
                            .place = place_of(net, which)};
-  struct by_cells cells = {net->cells[which], net->sums[which], NET_CELLS};
+  struct by_float_sums *floats = &net->float_sums[which];
+  if (net->floats && !floats->first) assert_ok(by_float_sums_init(floats, NET_CELLS));
+  struct by_cells cells = {net->cells[which], net->sums[which], NET_CELLS, net->floats ? floats : NULL};
   struct by_verdict verdict =
       by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, &cells, head, packet->bytes, packet->port);
   net->events[verdict.event]++;
   if (verdict.kind == BY_VERDICT_PASS) pass(net, which, packet);
   if (verdict.kind == BY_VERDICT_FORWARD) leave_switch(net, which, verdict.port, packet);
   if (verdict.kind == BY_VERDICT_MULTICAST) spread(net, which, packet);
+}
+
+/* --- what must come out of floats --- */
+
+static uint64_t mask_below(const struct net *net, int which) {
+  uint64_t below = 0;
+  for (unsigned w = 0; w < net->workers; w++)
+    if (is_below(net, net->worker_at[w], which)) below |= 1ull << w;
+  return below;
+}
+
+unsigned net_sets(const struct net *net, uint64_t *sets) {
+  unsigned n = 0;
+  for (unsigned size = 2; size <= net->workers; size++)
+    for (unsigned s = 0; s < net->switches; s++)
+      if (net->at[s].aggregates && by_worker_count(mask_below(net, (int)s)) == size)
+        sets[n++] = mask_below(net, (int)s);
+  return n;
+}
+
+/* The adding switch next to `at` on the way to the worker; NET_SERVER: there is none. */
+static int next_adding(const struct net *net, unsigned worker, int at) {
+  int next = NET_SERVER;
+  for (int s = net->worker_at[worker]; s != at; s = net->at[s].above)
+    if (net->floats && net->at[s].aggregates) next = s;
+  return next;
+}
+
+float net_sum(const struct net *net, const float *terms, int at) {
+  float sum = 0;
+  bool begun = false, seen[NET_SWITCHES] = {false};
+  for (unsigned w = 0; w < net->workers; w++) {
+    if (at != NET_SERVER && !is_below(net, net->worker_at[w], at)) continue;
+    int next = next_adding(net, w, at);
+    if (next != NET_SERVER && seen[next]) continue;
+    if (next != NET_SERVER) seen[next] = true;
+    float term = next == NET_SERVER ? terms[w] : net_sum(net, terms, next);
+    sum = begun ? sum + term : term;
+    begun = true;
+  }
+  return sum;
 }
 
 /* --- ends --- */
@@ -263,4 +309,5 @@ void net_step(struct net *net) {
 
 void net_restart(struct net *net, unsigned which) {
   memset(net->cells[which], 0, sizeof net->cells[which]);
+  if (net->float_sums[which].first) by_float_sums_clear(&net->float_sums[which], 0, NET_CELLS);
 }

@@ -50,12 +50,14 @@ struct net {
   struct net_faults faults;
   double rate;                 /* bit/s of each link and direction */
   uint64_t delay, queue, mark; /* ns */
+  bool floats;                 /* cells are for float32 */
   uint16_t job, key;
 
   uint64_t now, sent, order;
   struct by_rng rng;
   struct by_cell cells[NET_SWITCHES][NET_CELLS];
   uint64_t sums[NET_SWITCHES][NET_CELLS][BY_CELL_PAIRS];
+  struct by_float_sums float_sums[NET_SWITCHES];
   struct net_link up[NET_SWITCHES + NET_WORKERS], down[NET_SWITCHES + NET_WORKERS]; /* of each but the server */
   struct net_packet **heap, **spare;
   size_t length, room, spares;
@@ -72,6 +74,10 @@ void net_fini(struct net *net);
 unsigned net_way(const struct net *net, unsigned worker, bool down, struct by_hop *stack);
 /* The workers below each of its switches. */
 void net_below(const struct net *net, unsigned worker, uint64_t *below);
+/* Whose terms switches add, the smaller before the larger; how many sets. */
+unsigned net_sets(const struct net *net, uint64_t *sets);
+/* What switches and server make of the workers' terms: each adds in the order of workers. `at`: NET_SERVER. */
+float net_sum(const struct net *net, const float *terms, int at);
 void net_from_worker(struct net *net, unsigned worker, const struct by_fragment *packet);
 /* `to`: a worker, or -1: all. */
 void net_from_server(struct net *net, const struct by_fragment *packet, int to);

@@ -37,6 +37,8 @@ static void test_requests(void **state) {
   assert_int_equal(again.deed, BY_LEASE_GRANT);
   assert_string_equal(again.holder, request.holder);
   assert_true(by_wish_same(&again.wish, &request.wish));
+  request.wish.float32 = true;
+  assert_false(by_wish_same(&again.wish, &request.wish));
   request.wish.n_below = 1;
   request.wish.below[0] = (struct by_wish_below){.interface = "a", .is_switch = true, .n = 64};
   assert_ok(read_again(&request, &again));
