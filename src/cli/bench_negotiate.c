@@ -42,32 +42,34 @@ static const struct by_command command = {
              "an order of its own, and learns in which order they start. Along a tree, and\n"
              "along a star, in which the root is everybody's parent. The first round is\n"
              "cold, by names; from the third on a rank tells a bit for each operation.\n"
-             "Shown are the root's CPU time, its submissions included, the letters that it\n"
-             "sends and takes in a round, those of all ranks, and a round's time.",
+             "Shown are the root's CPU time, apart from that what its own submissions take,\n"
+             "a round's time, the letters that the root sends and takes in a round, and those\n"
+             "of all ranks.",
     .options = options,
 };
 
 static void print_head(const struct negotiate_options *given) {
   printf("# %ld %s, %ld operations, %ld rounds\n", given->ranks, given->simulated ? "simulated ranks" : "processes",
          given->operations, given->rounds);
-  printf("%-6s %8s %10s %10s %10s %14s %12s %8s\n", "shape", "children", "cold", "by bits", "round", "root's letters",
-         "all letters", "idle");
+  printf("%-6s %8s %10s %10s %10s %10s %14s %12s %8s\n", "shape", "children", "cold", "by bits", "submitting", "round",
+         "root's letters", "all letters", "idle");
 }
 
 static void print_row(const char *shape, const struct by_negotiate_result *r) {
-  char cold[32], by_bits[32], round[32];
-  printf("%-6s %8u %10s %10s %10s %14.1f %12.1f %8llu\n", shape, r->children, by_print_seconds(r->cold, cold),
-         by_print_seconds(r->by_bits, by_bits), by_print_seconds(r->round, round), r->handled, r->letters,
-         (unsigned long long)r->idle);
+  char cold[32], by_bits[32], submitting[32], round[32];
+  printf("%-6s %8u %10s %10s %10s %10s %14.1f %12.1f %8llu\n", shape, r->children, by_print_seconds(r->cold, cold),
+         by_print_seconds(r->by_bits, by_bits), by_print_seconds(r->submitting, submitting),
+         by_print_seconds(r->round, round), r->handled, r->letters, (unsigned long long)r->idle);
 }
 
 static void print_json(const char *shape, const struct negotiate_options *given, const struct by_negotiate_result *r) {
   printf(
       "{\"shape\": \"%s\", \"ranks\": %ld, \"operations\": %ld, \"simulated\": %s, \"children\": %u, \"cold\": %.9f, "
-      "\"by_bits\": %.9f, \"round\": %.9f, \"root_letters\": %.3f, \"letters\": %.3f, \"idle\": %llu, "
+      "\"by_bits\": %.9f, \"submitting\": %.9f, \"round\": %.9f, \"root_letters\": %.3f, \"letters\": %.3f, \"idle\": "
+      "%llu, "
       "\"message\": %.9f}\n",
       shape, given->ranks, given->operations, given->simulated ? "true" : "false", r->children, r->cold, r->by_bits,
-      r->round, r->handled, r->letters, (unsigned long long)r->idle, r->message);
+      r->submitting, r->round, r->handled, r->letters, (unsigned long long)r->idle, r->message);
 }
 
 static enum banyan_status run_shape(const struct negotiate_options *given, const char *shape, uint32_t fan_out) {

@@ -19,7 +19,8 @@ enum { BY_NEGOTIATE_COLD = 2, BY_NEGOTIATE_OPERATIONS = 4096 /* most */ };
 struct by_negotiate_result {
   uint32_t children; /* of the root */
   double cold;       /* seconds of the root's CPU for the first round, */
-  double by_bits;    /* and for a later one, the mean; its own submissions are in both */
+  double by_bits;    /* and for a later one, the mean, */
+  double submitting; /* without what its own submissions take, which is this much in a later one; 0 where simulated */
   double round;      /* seconds that a later round takes */
   double handled;    /* letters that the root sends and takes in a later one, */
   double letters;    /* and that all send */
