@@ -5,7 +5,7 @@
  *   fixed   each in the order of the layers, by a call that waits
  *   one     all at the end, as one buffer
  *
- *   banyan run -n 4 --transport tcp -- build/step_bench resnet50|bert [STEPS [SECONDS]]
+ *   banyan run -n 4 --transport tcp -- build/step_bench resnet50|bert|single [STEPS [SECONDS [WAY]]]
  *
  * SECONDS is how long a step computes. A line for each way: milliseconds a step, the median over the steps of the
  * slowest rank's time. */
@@ -187,8 +187,9 @@ int main(int argc, char **argv) {
   double seconds = argc > 3 ? atof(argv[3]) : 0.1;
   if (argc > 1 && !strcmp(argv[1], "resnet50")) make_resnet50(&model);
   if (argc > 1 && !strcmp(argv[1], "bert")) make_bert(&model);
+  if (argc > 1 && !strcmp(argv[1], "single")) add(&model, 1); /* all but nothing to add: negotiating is left */
   if (!model.n || steps < 1 || !(seconds >= 0)) {
-    fprintf(stderr, "step_bench resnet50|bert [STEPS [SECONDS]]\n");
+    fprintf(stderr, "step_bench resnet50|bert|single [STEPS [SECONDS [WAY]]]\n");
     return 2;
   }
   check(banyan_comm_create(NULL, &world), "joining");
@@ -199,6 +200,7 @@ int main(int argc, char **argv) {
     printf("# %s: %zu gradients, %.1f MB, %d ranks, %g ms of computing a step\n", argv[1], model.n,
            (double)model.total * 4e-6, banyan_comm_size(world), seconds * 1e3);
   for (int way = 0; way < 3; way++) {
+    if (argc > 4 && strcmp(argv[4], names[way]) != 0) continue;
     double took = time_way(&model, way, steps, seconds, values);
     if (says) printf("%-8s %8.1f ms\n", names[way], took * 1e3);
   }

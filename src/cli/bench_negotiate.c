@@ -23,7 +23,7 @@ static const struct by_option options[] = {
     {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N", "ranks, each a process; default 64", 2, MOST_RANKS},
     {"operations", 0, BY_OPTION_INT, AT(operations), "N", "that each rank submits in a round; default 160", 1,
      BY_NEGOTIATE_OPERATIONS},
-    {"rounds", 0, BY_OPTION_INT, AT(rounds), "N", "negotiations of all of them; default 20", BY_NEGOTIATE_COLD + 1,
+    {"rounds", 0, BY_OPTION_INT, AT(rounds), "N", "negotiations of all of them; default 20", BY_NEGOTIATE_COLD + 2,
      MOST_ROUNDS},
     {"fan-out", 0, BY_OPTION_INT, AT(fan_out), "N", "children of a controller; 0 (default): what costs advise", 0,
      MOST_RANKS},

@@ -15,6 +15,9 @@ struct post {
   unsigned char data[];
 };
 
+/* What a controller does at a time: its own rank has submitted; a letter has come from below, or from above. */
+enum work { OWN, UPWARD, DOWNWARD, WORKS };
+
 struct world {
   const struct by_negotiate_case *c;
   struct node {
@@ -22,9 +25,12 @@ struct world {
     struct by_controller *controller;
     double free; /* when it has done what it was at */
     uint32_t rank, started;
+    bool through; /* it has all of the round */
   } * nodes;
   struct post **heap; /* by time of arrival, then by number */
   uint32_t n, room;
+  struct post **fresh; /* that the node at work sends */
+  uint32_t n_fresh, room_fresh;
   uint64_t sent, handled;
   double sending, taking; /* seconds of a letter, in the kernel */
   double clock;           /* of the node that is at work: when it sends */
@@ -32,6 +38,8 @@ struct world {
   uint32_t through;       /* ranks that have all of the round */
   double last;            /* when the last of them had */
   uint32_t round;
+  double spent[WORKS]; /* seconds, in the round that is measured; */
+  uint64_t times[WORKS];
   bool failed;
 };
 
@@ -105,46 +113,71 @@ static struct post *pop(struct world *world) {
 
 /* --- nodes --- */
 
+static bool make_room(struct world *world) {
+  if (world->n_fresh < world->room_fresh) return true;
+  uint32_t room = 2 * world->room_fresh + 64;
+  struct post **fresh = realloc(world->fresh, room * sizeof(struct post *));
+  if (!fresh) return false;
+  world->fresh = fresh;
+  world->room_fresh = room;
+  return true;
+}
+
 static void on_send(void *context, uint32_t to, const void *letter, size_t bytes) {
   const struct node *node = context;
   struct world *world = node->world;
   struct post *post = malloc(sizeof *post + bytes);
-  if (!post) {
+  if (!post || !make_room(world)) {
     world->failed = true;
+    free(post);
     return;
   }
-  world->clock += world->sending;
-  *post = (struct post){
-      .at = world->clock + world->c->delay, .number = world->sent++, .from = node->rank, .to = to, .bytes = bytes};
+  *post = (struct post){.number = world->sent++, .from = node->rank, .to = to, .bytes = bytes};
   memcpy(post->data, letter, bytes);
   world->handled += node->rank == 0 || to == 0;
+  world->fresh[world->n_fresh++] = post;
+}
+
+static void send_off(struct world *world, struct post *post) {
+  world->clock += world->sending;
+  post->at = world->clock + world->c->delay;
   push(world, post);
 }
 
 static void on_start(void *context, void *const *cookies, uint32_t n) {
   struct node *node = context;
-  struct world *world = node->world;
   (void)cookies;
   node->started += n;
-  if (node->started != world->c->operations * (world->round + 1)) return;
-  world->through++;
-  if (world->clock > world->last) world->last = world->clock;
+}
+
+/* How long it took here; in later rounds than the one that is measured, the mean of that one, since the longest way
+ * through so many controllers would else be made of whatever disturbed this machine. */
+static double cost_of(struct world *world, enum work kind, double took) {
+  if (world->round > BY_NEGOTIATE_COLD) return world->spent[kind] / (double)world->times[kind];
+  if (world->round == BY_NEGOTIATE_COLD) {
+    world->spent[kind] += took;
+    world->times[kind]++;
+  }
+  return took;
 }
 
 /* The node works from `at` on, or when it is free: `post`, or what it has submitted, then says what there is to say.
- * Letters leave when the work before them is done. */
+ * What it does comes before its letters. */
 static void work(struct world *world, struct node *node, double at, const struct post *post) {
-  double from = at > node->free ? at : node->free;
-  double began = now();
-  world->clock = from + (post ? world->taking : 0);
+  enum work kind = !post ? OWN : post->from > node->rank ? UPWARD : DOWNWARD;
+  uint32_t first = world->n_fresh = 0;
+  double from = at > node->free ? at : node->free, began = now();
   if (post && by_controller_take(node->controller, post->from, post->data, post->bytes) != BANYAN_OK)
     world->failed = true;
-  world->clock += now() - began;
-  began = now();
-  double letters = world->clock;
   if (by_controller_flush(node->controller) != BANYAN_OK) world->failed = true;
-  double took = now() - began;
-  node->free = (world->clock > letters ? world->clock : letters) + took;
+  world->clock = from + (post ? world->taking : 0) + cost_of(world, kind, now() - began);
+  for (; first < world->n_fresh; first++) send_off(world, world->fresh[first]);
+  if (node->started == world->c->operations * (world->round + 1) && !node->through) {
+    node->through = true;
+    world->through++;
+    if (world->clock > world->last) world->last = world->clock;
+  }
+  node->free = world->clock;
   if (node->rank == 0) world->root += node->free - from;
 }
 
@@ -155,6 +188,7 @@ static enum banyan_status submit_all(struct world *world, struct by_rng *rng) {
   for (uint32_t r = 0; r < world->c->ranks; r++) {
     struct node *node = &world->nodes[r];
     node->free = 0;
+    node->through = false;
     by_controller_step(node->controller, world->round);
     BY_TRY(by_negotiate_submit(world->c, node->controller, rng));
   }
@@ -176,20 +210,20 @@ static enum banyan_status run_round(struct world *world, struct by_rng *rng) {
 
 static enum banyan_status run_rounds(struct world *world, struct by_negotiate_result *out) {
   const struct by_negotiate_case *c = world->c;
-  double rounds = c->rounds - BY_NEGOTIATE_COLD;
+  double rounds = c->rounds - BY_NEGOTIATE_COLD - 1;
   uint64_t sent = 0, handled = 0;
   struct by_rng rng;
   by_rng_init(&rng, 1);
   BY_TRY(measure_letters(world));
   for (world->round = 0; world->round < c->rounds; world->round++) {
-    if (world->round == BY_NEGOTIATE_COLD) {
+    if (world->round == BY_NEGOTIATE_COLD + 1) {
       world->root = 0;
       sent = world->sent;
       handled = world->handled;
     }
     BY_TRY(run_round(world, &rng));
     if (world->round == 0) out->cold = world->root;
-    if (world->round >= BY_NEGOTIATE_COLD) out->round += world->last / rounds;
+    if (world->round > BY_NEGOTIATE_COLD) out->round += world->last / rounds;
   }
   out->by_bits = world->root / rounds;
   out->handled = (double)(world->handled - handled) / rounds;
@@ -214,5 +248,6 @@ enum banyan_status by_negotiate_simulated(const struct by_negotiate_case *c, str
   for (uint32_t r = 0; world.nodes && r < c->ranks; r++) by_controller_destroy(world.nodes[r].controller);
   free(world.nodes);
   free(world.heap);
+  free(world.fresh);
   return status;
 }

@@ -21,4 +21,4 @@ check 4
 wants 0 "$BANYAN" bench negotiate -n 300 --operations 30 --rounds 5 --fan-out 7 --simulated --json
 check 7
 wants 2 "$BANYAN" bench negotiate -n 1
-wants 2 "$BANYAN" bench negotiate --rounds 2
+wants 2 "$BANYAN" bench negotiate --rounds 3
