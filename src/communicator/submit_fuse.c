@@ -11,19 +11,22 @@ static size_t bytes_of(const struct banyan_call *call) {
   return call->count * banyan_dtype_size(call->dtype);
 }
 
+static bool fuses(const struct banyan_call *call, const struct banyan_call *first) {
+  return call->collective == BANYAN_ALLREDUCE && call->dtype == first->dtype && call->op == first->op &&
+         bytes_of(call) <= BY_FUSE_EACH;
+}
+
 static double scale_of(const struct banyan_call *call) {
   return call->scale == 0 ? 1 : call->scale;
 }
 
 size_t by_fuse_run(const struct by_submitted *s, size_t first, uint64_t most) {
-  const struct banyan_call *calls = s->calls;
-  uint64_t bytes = bytes_of(&calls[first]);
+  const struct banyan_call *calls = &s->calls[first];
+  uint64_t bytes = bytes_of(&calls[0]);
   size_t n = 1;
-  if (calls[first].collective != BANYAN_ALLREDUCE) return 1;
-  for (; first + n < s->n_calls; n++) {
-    const struct banyan_call *next = &calls[first + n];
-    if (next->collective != BANYAN_ALLREDUCE || next->dtype != calls[first].dtype || next->op != calls[first].op) break;
-    bytes += bytes_of(next);
+  if (!fuses(&calls[0], &calls[0])) return 1;
+  for (; first + n < s->n_calls && fuses(&calls[n], &calls[0]); n++) {
+    bytes += bytes_of(&calls[n]);
     if (bytes > most) break;
   }
   return n;

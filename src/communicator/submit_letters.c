@@ -88,6 +88,7 @@ static enum banyan_status make_controller(struct by_submitter *owner, const stru
                                         .up_children = place->up_children,
                                         .down_children = place->down_children,
                                         .fuse = settings->fusion,
+                                        .fuse_each = BY_FUSE_EACH,
                                         .window = 4 * settings->fusion,
                                         .patience = by_clock_from_seconds(settings->stall),
                                         .send = on_send,

@@ -20,6 +20,10 @@
 #include "context.h"
 #include "controller.h"
 
+/* What is larger than this starts by itself: a call of its own costs less than copying it in and out. The same on all
+ * ranks. */
+enum { BY_FUSE_EACH = 64 << 10 };
+
 enum by_submitted_state { BY_SUBMITTED_WAITS, BY_SUBMITTED_RUNS, BY_SUBMITTED_ENDED };
 
 /* An operation. Objects are used again. */

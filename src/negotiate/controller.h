@@ -80,9 +80,10 @@ struct by_controller_config {
   uint32_t up_parent, down_parent; /* of the root: itself */
   uint32_t n_up_children, n_down_children;
   const uint32_t *up_children, *down_children; /* copied */
-  /* Of the root: AllReduces of up to so many bytes together start as one (0: each by itself), and nothing more starts
-   * while so many bytes are under way (0: no limit), where a group counts as a quarter of that at least. */
-  uint64_t fuse, window;
+  /* Of the root: AllReduces of up to so many bytes together start as one (0: each by itself), of up to so many each (0:
+   * any), and nothing more starts while so many bytes are under way (0: no limit), where a group counts as a quarter
+   * of that at least. */
+  uint64_t fuse, fuse_each, window;
   uint64_t patience; /* ns that an operation waits before somebody asks who lacks it; 0: for ever */
   void (*send)(void *context, uint32_t to, const void *letter, size_t bytes);
   /* These start now, as one: all of them were submitted here. The same groups in the same order on all ranks. */

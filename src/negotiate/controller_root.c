@@ -20,10 +20,14 @@ static uint64_t charge_of(const struct by_controller *c, uint64_t bytes) {
   return bytes > least ? bytes : least;
 }
 
-static bool fuses(const struct by_variant *a, const struct by_variant *b) {
+static bool is_small(const struct by_controller *c, const struct by_variant *variant) {
+  return !c->config.fuse_each || bytes_of(variant) <= c->config.fuse_each;
+}
+
+static bool fuses(const struct by_controller *c, const struct by_variant *a, const struct by_variant *b) {
   const struct by_operation *x = &a->operation, *y = &b->operation;
-  return x->collective == BANYAN_ALLREDUCE && y->collective == BANYAN_ALLREDUCE && x->dtype == y->dtype &&
-         x->op == y->op;
+  return is_small(c, a) && is_small(c, b) && x->collective == BANYAN_ALLREDUCE && y->collective == BANYAN_ALLREDUCE &&
+         x->dtype == y->dtype && x->op == y->op;
 }
 
 /* The larger, the earlier it starts: by priority, then those with a bit, the last one first; then the others, all
@@ -105,7 +109,7 @@ static void release_group(struct by_controller *c, uint32_t first) {
   pick(c, c->ready[first]);
   for (uint32_t i = first + 1; i < c->n_ready && bytes < fuse && !c->failed; i++) {
     struct by_variant *next = c->ready[i];
-    if (next->picked || bytes_of(next) > fuse - bytes || !fuses(c->ready[first], next)) continue;
+    if (next->picked || bytes_of(next) > fuse - bytes || !fuses(c, c->ready[first], next)) continue;
     pick(c, next);
     bytes += bytes_of(next);
   }

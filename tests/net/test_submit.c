@@ -218,6 +218,28 @@ static void sum_parts(struct banyan_comm *world, float *const *send, float *cons
   out->copied -= before.copied;
 }
 
+/* Small ones on both sides of one that is better off by itself. */
+static void sum_unlike(struct banyan_comm *world) {
+  enum { LARGE = 20000, SMALL = 50 };
+  static float values[LARGE + 4 * SMALL];
+  static const size_t counts[] = {SMALL, SMALL, LARGE, SMALL, SMALL};
+  struct banyan_call calls[5];
+  struct banyan_negotiation before, after;
+  struct banyan_request *request = NULL;
+  float *at = values;
+  banyan_comm_negotiation(world, &before);
+  for (int k = 0; k < 5; at += counts[k++])
+    calls[k] = (struct banyan_call){
+        .collective = BANYAN_ALLREDUCE, .dtype = BANYAN_FLOAT32, .send = at, .recv = at, .count = counts[k]};
+  for (int i = 0; i < LARGE + 4 * SMALL; i++) values[i] = (float)i;
+  struct banyan_submission what = {.calls = calls, .n_calls = 5};
+  must(banyan_submit(world, "unlike", &what, &request));
+  must(banyan_wait(request));
+  for (int i = 0; i < LARGE + 4 * SMALL; i++) must_hold(values[i] == (float)(i * banyan_comm_size(world)));
+  banyan_comm_negotiation(world, &after);
+  must_hold(after.calls - before.calls == 3);
+}
+
 static void rank_fuses(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   struct banyan_negotiation counts;
@@ -236,6 +258,7 @@ static void rank_fuses(struct job *job, int rank) {
   must_hold(counts.calls == 1 && counts.copied == PARTS * PART * sizeof *memory);
   sum_parts(world, rank ? together : apart, rank ? apart : other, &counts); /* each as it likes */
   must_hold(counts.calls == 1);
+  sum_unlike(world);
   free(memory);
   banyan_comm_destroy(world);
   (void)job;
