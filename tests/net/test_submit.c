@@ -210,7 +210,8 @@ static void sum_parts(struct banyan_comm *world, float *const *send, float *cons
   must(banyan_wait(request));
   for (int k = 0; k < PARTS; k++)
     for (int i = 0; i < PART; i++) {
-      float sum = (float)(n * (n - 1) / 2 + n * k * i);
+      int sum_of_ranks = n * (n - 1) / 2;
+      float sum = (float)(sum_of_ranks + n * k * i);
       must_hold(recv[k][i] == (k % 2 && send[k] != recv[k] ? 2 * sum : sum));
     }
   banyan_comm_negotiation(world, out);

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "controller.h"
+#include "operations.h"
 #include "rng.h"
 
 enum { MOST_RANKS = 48, MOST_OPERATIONS = 80, MOST_EDGES = 2 * MOST_RANKS, MOST_LOG = 4096, STEPS = 6 };
@@ -85,7 +86,7 @@ static void on_refused(void *context, void *cookie, const struct by_refusal *ref
   uint8_t *state = cookie;
   assert_int_equal(*state, WAITS);
   assert_int_not_equal(refusal->ranks[0], refusal->ranks[1]);
-  assert_true(memcmp(&refusal->operations[0], &refusal->operations[1], sizeof refusal->operations[0]) != 0);
+  assert_false(by_operation_equal(&refusal->operations[0], &refusal->operations[1]));
   *state = REFUSED;
   member->job->submitted[state - member->state] &= ~(1ull << member->rank);
 }
