@@ -370,6 +370,17 @@ static enum banyan_status begin_timeline(struct by_context *context) {
   return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_TIMELINE");
 }
 
+/* The others have joined: they hear why this rank does not stay. */
+static enum banyan_status begin_or_tell(struct by_context *context) {
+  char text[600];
+  enum banyan_status status = begin_timeline(context);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  snprintf(text, sizeof text, "%s cannot take part: %.400s", by_context_name(context, context->rank),
+           banyan_error_text());
+  by_context_fail(context, status, text);
+  return by_fail(status, "%s", text);
+}
+
 enum banyan_status by_context_create(const struct banyan_options *options, const struct by_seat *seat,
                                      struct by_context **out) {
   struct by_context *context = calloc(1, sizeof *context);
@@ -385,7 +396,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   if (status == BANYAN_OK) status = join(context);
   if (status == BANYAN_OK) status = make_engine(context);
   if (status == BANYAN_OK && context->size > 1) status = start_thread(context);
-  if (status == BANYAN_OK) status = begin_timeline(context);
+  if (status == BANYAN_OK) status = begin_or_tell(context);
   if (status != BANYAN_OK) {
     char text[1024]; /* destroying may fail in ways of its own */
     snprintf(text, sizeof text, "%s", banyan_error_text());

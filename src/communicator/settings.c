@@ -54,7 +54,7 @@ static const struct setting table[] = {
     {"BANYAN_SUMS", TEXT, AT(sums), "fixed",
      "how switches add: fixed (point) or float32, which only those in user space can"},
     {"BANYAN_FUSION", BYTES, AT(fusion), "1M",
-     "submitted AllReduces of up to so much together travel as one; 0: none do"},
+     "submitted AllReduces of at most 64 KiB each, and of up to so much together, travel as one; 0: none do"},
     {"BANYAN_STALL", SECONDS, AT(stall), "60",
      "time after which an operation that some ranks lack is reported; 0: never"},
     {"BANYAN_STALL_ABORT", SECONDS, AT(stall_abort), "0",
