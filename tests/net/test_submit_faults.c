@@ -1,7 +1,6 @@
 /* What goes wrong with named operations: ranks that submit something else, late or never, die or leave, and letters
  * that are none. */
 #include <limits.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
