@@ -126,6 +126,19 @@ def groups():
         assert comm.allreduce(value)[0] == 6 and comm.counters()["calls"] > 3
 
 
+def forgotten():
+    """A rank that closes its communicator and drops a part of it has left: the others go on."""
+    with banyan.Communicator() as comm:
+        comm.duplicate()
+        part, rest = comm.split(0), comm.subset([1, 2], 1) if comm.rank else None
+        pages = part.empty((4,))
+        del part
+        if comm.rank:
+            time.sleep(0.3)  # rank 0 has left by now
+            assert rest.allreduce(numpy.ones(1))[0] == 2
+        pages[:] = 1
+
+
 def death():
     comm = banyan.Communicator()
     comm.barrier()
@@ -201,6 +214,9 @@ class Package(unittest.TestCase):
 
     def test_groups(self):
         ranks.run(4, groups)
+
+    def test_forgotten(self):
+        ranks.run(3, forgotten)
 
     def test_death(self):
         ranks.run(3, death, expected=[0, -signal.SIGKILL, 0])

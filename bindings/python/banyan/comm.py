@@ -90,7 +90,8 @@ class Communicator(Calls[Any]):
     """Joins the job: blocks until all ranks are there. What is not given comes from the environment, as `banyan run`,
     torchrun, Slurm and others set it; a program that nobody started so is a job of one rank.
 
-    Use it as a context manager, or call close(): a process that just ends is taken for one that died.
+    Use it as a context manager, or call close(): a process that just ends is taken for one that died. One that nobody
+    holds any more is closed.
     """
 
     def __init__(self, rank: Optional[int] = None, size: Optional[int] = None, root: Optional[str] = None,
@@ -106,7 +107,6 @@ class Communicator(Calls[Any]):
         self._handle: Optional[c_void_p] = handle
         self._owned, self._pid = owned, os.getpid()
         self.rank, self.size = lib.banyan_comm_rank(handle), lib.banyan_comm_size(handle)
-        self.start = Starter(self)
         if owned:
             _open.add(self)
 
@@ -115,6 +115,11 @@ class Communicator(Calls[Any]):
         comm = cls.__new__(cls)
         comm._take(handle, owned)
         return comm
+
+    @property
+    def start(self) -> "Starter":
+        """The same calls, not waited for: each returns a Request."""
+        return Starter(self)
 
     @property
     def handle(self) -> c_void_p:
@@ -227,6 +232,7 @@ class Communicator(Calls[Any]):
         address = c_void_p()
         check(lib.banyan_alloc(self.handle, max(bytes_, 1), byref(address)))
         pages: Any = (ctypes.c_char * bytes_).from_address(address.value or 0)
+        pages.comm = self  # whose memory it is
         return numpy.frombuffer(pages, dtype).reshape(shape)
 
     # ---- the end
@@ -242,6 +248,10 @@ class Communicator(Calls[Any]):
         _open.discard(self)
         if handle is not None and self._owned and self._pid == os.getpid():
             lib.banyan_comm_destroy(handle)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
 
     def __enter__(self) -> "Communicator":
         return self
