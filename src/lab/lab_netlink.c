@@ -17,14 +17,15 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "tc.h"
+
 enum {
   ROOT_HANDLE = 0x10000, /* "1:" */
   LINK_CLASS = 0x10001,  /* "1:1" */
   ACK_CLASS = 0x10002,
   DATA_CLASS = 0x10003,
-  TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */
-  QUANTUM = 60000,       /* of bytes, among classes of one parent; we have but one */
-  RELAY_PACKETS = 4096,  /* that may wait to be read by a process */
+  QUANTUM = 60000,      /* of bytes, among classes of one parent; we have but one */
+  RELAY_PACKETS = 4096, /* that may wait to be read by a process */
 };
 
 static void put(struct by_netlink_request *request, uint16_t type, const void *data, size_t length) {
@@ -131,17 +132,6 @@ enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *i
   return by_netlink_tell(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
 }
 
-static struct tcmsg *begin_queue(struct by_netlink_request *request, uint16_t type, unsigned interface, uint32_t parent,
-                                 uint32_t handle, const char *kind) {
-  struct tcmsg *body = by_netlink_begin(request, type, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
-  body->tcm_family = AF_UNSPEC;
-  body->tcm_ifindex = (int)interface;
-  body->tcm_parent = parent;
-  body->tcm_handle = handle;
-  put_name(request, TCA_KIND, kind);
-  return body;
-}
-
 /* An htb queue with a class for the link's rate. Two classes borrow all that they send from it, one of which comes
  * first:
  *
@@ -149,62 +139,37 @@ static struct tcmsg *begin_queue(struct by_netlink_request *request, uint16_t ty
  *                        +- 1:3, everything else, in a bfifo
  */
 static enum banyan_status add_root(struct by_netlink *netlink, unsigned interface) {
-  struct by_netlink_request request;
-  struct tc_htb_glob glob = {.version = 3, .rate2quantum = 10, .defcls = DATA_CLASS & 0xffff};
-  begin_queue(&request, RTM_NEWQDISC, interface, TC_H_ROOT, ROOT_HANDLE, "htb");
-  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
-  put(&request, TCA_HTB_INIT, &glob, sizeof glob);
-  mnl_attr_nest_end(request.header, options);
-  return by_netlink_tell(netlink, &request, "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)");
-}
-
-static uint64_t bytes_per_second(double rate) {
-  return (uint64_t)MAX(rate / 8, 1);
-}
-
-static struct tc_ratespec ratespec(uint64_t rate) {
-  return (struct tc_ratespec){.linklayer = TC_LINKLAYER_ETHERNET, .rate = (uint32_t)MIN(rate, UINT32_MAX)};
+  int reason = by_tc_add_htb(netlink, interface, ROOT_HANDLE, DATA_CLASS & 0xffff);
+  return by_netlink_told(reason, "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)");
 }
 
 /* A class of its own rate, which may send as fast as the link where that has something left. */
 static enum banyan_status add_class(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t handle,
                                     uint64_t rate, const struct by_netlink_shape *shape) {
-  struct by_netlink_request request;
-  uint64_t ceil = bytes_per_second(shape->rate);
-  uint32_t depth = (uint32_t)MIN(shape->burst * 1e9 / TICK_NANOSECONDS, (double)UINT32_MAX);
-  struct tc_htb_opt opt = {.rate = ratespec(rate),
-                           .ceil = ratespec(ceil),
-                           .buffer = depth,
-                           .cbuffer = depth,
-                           .quantum = QUANTUM,
-                           .prio = handle == DATA_CLASS};
-  begin_queue(&request, RTM_NEWTCLASS, interface, parent, handle, "htb");
-  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
-  put(&request, TCA_HTB_PARMS, &opt, sizeof opt);
-  if (rate > UINT32_MAX) put(&request, TCA_HTB_RATE64, &rate, sizeof rate);
-  if (ceil > UINT32_MAX) put(&request, TCA_HTB_CEIL64, &ceil, sizeof ceil);
-  mnl_attr_nest_end(request.header, options);
-  return by_netlink_tell(netlink, &request, "shape a link to its rate");
+  struct by_tc_class class_ = {.parent = parent,
+                               .handle = handle,
+                               .rate = rate,
+                               .ceil = by_tc_bytes(shape->rate),
+                               .burst = shape->burst,
+                               .quantum = QUANTUM,
+                               .early = handle == DATA_CLASS};
+  return by_netlink_told(by_tc_add_class(netlink, interface, &class_), "shape a link to its rate");
 }
 
 /* TCP packets of less than 128 bytes with no flag but ACK. What has data and is short has PSH as well, and stays
  * behind what was sent before it. */
 static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned interface) {
   struct by_netlink_request request;
-  static const struct tc_u32_sel head = {.flags = TC_U32_TERMINAL, .nkeys = 3};
   const struct tc_u32_key keys[3] = {
       {.mask = htonl(0x0f00ff80), .val = htonl(0x05000000)},                  /* a header of 20, the length */
       {.mask = htonl(0x00ff0000), .val = htonl(IPPROTO_TCP << 16), .off = 8}, /* the protocol */
       {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 32},       /* the flags */
   };
-  char match[sizeof head + sizeof keys];
-  memcpy(match, &head, sizeof head);
-  memcpy(match + sizeof head, keys, sizeof keys);
-  struct tcmsg *body = begin_queue(&request, RTM_NEWTFILTER, interface, ROOT_HANDLE, 0, "u32");
+  struct tcmsg *body = by_tc_begin(&request, RTM_NEWTFILTER, interface, ROOT_HANDLE, 0, "u32");
   body->tcm_info = TC_H_MAKE(1 << 16, htons(ETH_P_IP));
   struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
   put_number(&request, TCA_U32_CLASSID, ACK_CLASS);
-  put(&request, TCA_U32_SEL, match, sizeof match);
+  by_tc_put_keys(&request, keys, 3);
   mnl_attr_nest_end(request.header, options);
   return by_netlink_tell(netlink, &request,
                          "let acknowledgements overtake: it has no u32 filter (CONFIG_NET_CLS_U32); use --fifo");
@@ -215,11 +180,11 @@ enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interfa
   struct by_netlink_request request;
   struct tc_fifo_qopt limit = {.limit = (uint32_t)shape->queue};
   BY_TRY(add_root(netlink, interface));
-  BY_TRY(add_class(netlink, interface, ROOT_HANDLE, LINK_CLASS, bytes_per_second(shape->rate), shape));
+  BY_TRY(add_class(netlink, interface, ROOT_HANDLE, LINK_CLASS, by_tc_bytes(shape->rate), shape));
   BY_TRY(add_class(netlink, interface, LINK_CLASS, ACK_CLASS, 1, shape));
   BY_TRY(add_class(netlink, interface, LINK_CLASS, DATA_CLASS, 1, shape));
   if (!shape->fifo) BY_TRY(let_overtake(netlink, interface));
-  begin_queue(&request, RTM_NEWQDISC, interface, DATA_CLASS, 0, "bfifo");
+  by_tc_begin(&request, RTM_NEWQDISC, interface, DATA_CLASS, 0, "bfifo");
   put(&request, TCA_OPTIONS, &limit, sizeof limit);
   return by_netlink_tell(netlink, &request, "give a link its queue (bfifo)");
 }
@@ -232,7 +197,7 @@ enum { LOSES = 1, REDIRECTS = 2 };
 /* There may be one already. */
 static enum banyan_status add_ingress(struct by_netlink *netlink, unsigned interface) {
   struct by_netlink_request request;
-  begin_queue(&request, RTM_NEWQDISC, interface, TC_H_INGRESS, TC_H_MAKE(TC_H_INGRESS, 0), "ingress");
+  by_tc_begin(&request, RTM_NEWQDISC, interface, TC_H_INGRESS, TC_H_MAKE(TC_H_INGRESS, 0), "ingress");
   int reason = by_netlink_ask(netlink, &request, NULL, NULL);
   if (!reason || reason == EEXIST) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not look at what comes in (CONFIG_NET_SCH_INGRESS)");
@@ -240,7 +205,7 @@ static enum banyan_status add_ingress(struct by_netlink *netlink, unsigned inter
 
 /* Of all packets. */
 static void begin_filter(struct by_netlink_request *request, unsigned interface, uint32_t priority, const char *kind) {
-  struct tcmsg *body = begin_queue(request, RTM_NEWTFILTER, interface, TC_H_MAKE(TC_H_INGRESS, 0), 0, kind);
+  struct tcmsg *body = by_tc_begin(request, RTM_NEWTFILTER, interface, TC_H_MAKE(TC_H_INGRESS, 0), 0, kind);
   body->tcm_info = TC_H_MAKE(priority << 16, htons(ETH_P_ALL));
 }
 
@@ -259,15 +224,11 @@ static void put_mirred(struct by_netlink_request *request, unsigned to) {
 
 enum banyan_status by_netlink_redirect(struct by_netlink *netlink, unsigned from, unsigned to) {
   struct by_netlink_request request;
-  static const struct tc_u32_sel head = {.flags = TC_U32_TERMINAL, .nkeys = 1};
   static const struct tc_u32_key everything; /* no bit has to match */
-  char match[sizeof head + sizeof everything];
-  memcpy(match, &head, sizeof head);
-  memcpy(match + sizeof head, &everything, sizeof everything);
   BY_TRY(add_ingress(netlink, from));
   begin_filter(&request, from, REDIRECTS, "u32");
   struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
-  put(&request, TCA_U32_SEL, match, sizeof match);
+  by_tc_put_keys(&request, &everything, 1);
   put_mirred(&request, to);
   mnl_attr_nest_end(request.header, options);
   return by_netlink_tell(netlink, &request, "carry packets over (CONFIG_NET_CLS_U32, CONFIG_NET_ACT_MIRRED)");
@@ -323,16 +284,6 @@ struct reading {
   unsigned n;
 };
 
-/* Copies what the kernel says of `type`, which may be shorter or longer than we know it. */
-static void copy_statistics(const struct nlattr *nest, uint16_t type, void *out, size_t size) {
-  const struct nlattr *attribute;
-  memset(out, 0, size);
-  mnl_attr_for_each_nested(attribute, nest) {
-    if (mnl_attr_get_type(attribute) == type)
-      memcpy(out, mnl_attr_get_payload(attribute), MIN(size, mnl_attr_get_payload_len(attribute)));
-  }
-}
-
 static int take_queue(const struct nlmsghdr *header, void *context) {
   const struct reading *reading = context;
   const struct tcmsg *body = mnl_nlmsg_get_payload(header);
@@ -344,8 +295,7 @@ static int take_queue(const struct nlmsghdr *header, void *context) {
   struct by_netlink_counters *out = &reading->out[body->tcm_ifindex];
   mnl_attr_for_each(attribute, header, sizeof *body) {
     if (mnl_attr_get_type(attribute) != TCA_STATS2) continue;
-    copy_statistics(attribute, TCA_STATS_BASIC, &basic, sizeof basic);
-    copy_statistics(attribute, TCA_STATS_QUEUE, &queue, sizeof queue);
+    by_tc_read(attribute, &basic, &queue);
     if (ingress)
       out->lost = queue.drops;
     else

@@ -46,7 +46,10 @@ int by_netlink_ask(struct by_netlink *netlink, struct by_netlink_request *reques
 }
 
 enum banyan_status by_netlink_tell(struct by_netlink *netlink, struct by_netlink_request *request, const char *what) {
-  int reason = by_netlink_ask(netlink, request, NULL, NULL);
+  return by_netlink_told(by_netlink_ask(netlink, request, NULL, NULL), what);
+}
+
+enum banyan_status by_netlink_told(int reason, const char *what) {
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not %s", what) : BANYAN_OK;
 }
 
