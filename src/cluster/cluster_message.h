@@ -1,0 +1,109 @@
+/* What ranks, agents and the manager say to each other: JSON, one object a
+ * line, whose member "say" is its kind. The same upward on both hops, from a
+ * rank to the agent of its host and from there to the manager, and back.
+ * Numbers are in bytes, seconds and bit/s. Reading and printing only, no I/O:
+ * unknown members are passed over, all else that is not as it must be is
+ * refused. */
+#ifndef BY_CLUSTER_CLUSTER_MESSAGE_H
+#define BY_CLUSTER_CLUSTER_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "text.h"
+
+enum {
+  BY_CLUSTER_VERSION = 1,
+  BY_CLUSTER_LINE_UP = 1 << 20, /* most bytes of a line, without its end */
+  BY_CLUSTER_LINE_DOWN = 1 << 22,
+  BY_CLUSTER_JOB_ID = 32,   /* hexadecimal digits, lower case */
+  BY_CLUSTER_NAME = 255,    /* most bytes of a host's or job's name, of an address with its port, */
+  BY_CLUSTER_KEY = 1024,    /* of a job's key, */
+  BY_CLUSTER_REASON = 1024, /* of a reason; longer ones are cut */
+  BY_CLUSTER_RANKS = 65536,
+  BY_CLUSTER_JOBS = 4096,
+  BY_CLUSTER_INTERFACES = 256,
+  BY_CLUSTER_SIZES = 64
+};
+
+enum by_cluster_say {
+  /* up */
+  BY_SAY_HELLO,   /* host, version, interfaces (name, address, rate), may_help; a rank: job, rank */
+  BY_SAY_JOB,     /* job, name, hosts, root, key */
+  BY_SAY_REPORT,  /* interfaces, jobs */
+  BY_SAY_LEFT,    /* job, rank */
+  BY_SAY_MOVED,   /* job, number, at */
+  BY_SAY_KEPT,    /* job, number, why */
+  BY_SAY_HELPING, /* job, helper, joined, why */
+  BY_SAY_STATUS,  /* to an agent, which answers with one line for people and ends the connection */
+  /* down */
+  BY_SAY_WELCOME, /* version, interval, rate */
+  BY_SAY_CLASSES, /* jobs (job, class) */
+  BY_SAY_PLAN,    /* job, number, plan */
+  BY_SAY_HELP,    /* job, root, key, helper */
+  BY_SAY_REST,    /* job */
+  BY_SAY_REFUSED, /* why */
+  BY_SAY_KINDS
+};
+
+struct by_cluster_interface {
+  const char *name, *address;                      /* address: in hello, "" if it has none */
+  double rate;                                     /* bit/s of the link, 0: not known */
+  double sent, received, ours_sent, ours_received; /* bit/s, in a report; ours: of jobs */
+};
+
+struct by_cluster_size {
+  uint32_t log2; /* calls of 2^log2 bytes up to twice as many */
+  uint64_t calls;
+};
+
+/* Of one job: in a report, or which class it is in. Counts since the job began. */
+struct by_cluster_job {
+  const char *job;
+  uint32_t class_;
+  uint32_t n_ranks, n_sizes;
+  const uint32_t *ranks; /* of this host */
+  const struct by_cluster_size *sizes;
+  uint64_t iterations, calls;
+  uint64_t sent, input; /* bytes: that those ranks sent; of one rank's calls */
+  double iteration_time;
+};
+
+/* Who makes one to print it fills in what its kind says, and lends what it points to. One that was read owns it. */
+struct by_cluster_message {
+  enum by_cluster_say say;
+  uint32_t version;
+  const char *host;
+  bool may_help;
+  const char *job; /* NULL in an agent's hello */
+  uint32_t rank;
+  const char *name, *root, *key; /* key: NULL where helpers may not join; always there in help */
+  uint32_t n_hosts;              /* = ranks of the job */
+  const char *const *hosts;
+  uint32_t n_interfaces, n_jobs;
+  const struct by_cluster_interface *interfaces;
+  const struct by_cluster_job *jobs;
+  uint64_t number, at; /* of a plan; the call from which on it is run */
+  const char *why, *helper;
+  bool joined;
+  double interval, rate; /* rate: 0 if the manager does not know it */
+  const char *plan;      /* as JSON */
+  struct by_arena arena;
+};
+
+const char *by_cluster_say_name(enum by_cluster_say say);
+/* Whether a rank or an agent says it, and not an agent or the manager. */
+bool by_cluster_say_is_up(enum by_cluster_say say);
+
+/* One line without its end. Only on success *out must be given back, with by_cluster_message_fini. BANYAN_ERR_PARSE
+ * says what is wrong, BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_cluster_message_read(const char *line, size_t length,
+                                                        struct by_cluster_message *out);
+/* Adds one line without its end. Texts in it must be printable (by_is_printable). */
+void by_cluster_message_print(const struct by_cluster_message *message, struct by_text *text);
+/* One that was made to be printed, too. */
+void by_cluster_message_fini(struct by_cluster_message *message);
+
+#endif

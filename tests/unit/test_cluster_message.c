@@ -1,0 +1,243 @@
+/* What ranks, agents and the manager say is read as it was meant, and what cannot be meant says why. */
+#include "cluster_message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+#define JOB "0123456789abcdef0123456789abcdef"
+
+static void read_text(const struct by_text *text, struct by_cluster_message *out) {
+  assert_false(text->failed);
+  assert_null(strchr(by_text_get(text), '\n'));
+  assert_ok(by_cluster_message_read(by_text_get(text), text->length, out));
+}
+
+/* As printed and read again; the caller gives it back. */
+static struct by_cluster_message again(const struct by_cluster_message *message) {
+  struct by_cluster_message out;
+  struct by_text text;
+  by_text_init(&text);
+  by_cluster_message_print(message, &text);
+  read_text(&text, &out);
+  by_text_fini(&text);
+  assert_int_equal(out.say, message->say);
+  return out;
+}
+
+static void test_hello(void **state) {
+  static const struct by_cluster_interface interfaces[] = {{.name = "eth0", .address = "10.0.0.1", .rate = 1e9},
+                                                           {.name = "eth1", .address = ""}};
+  struct by_cluster_message hello = {.say = BY_SAY_HELLO,
+                                     .version = 7,
+                                     .host = "h\"1\\",
+                                     .may_help = true,
+                                     .n_interfaces = 2,
+                                     .interfaces = interfaces};
+  (void)state;
+  struct by_cluster_message out = again(&hello);
+  assert_int_equal(out.version, 7);
+  assert_string_equal(out.host, "h\"1\\");
+  assert_true(out.may_help);
+  assert_null(out.job);
+  assert_int_equal(out.n_interfaces, 2);
+  assert_string_equal(out.interfaces[0].name, "eth0");
+  assert_string_equal(out.interfaces[0].address, "10.0.0.1");
+  assert_true(out.interfaces[0].rate == 1e9);
+  assert_string_equal(out.interfaces[1].address, "");
+  by_cluster_message_fini(&out);
+  hello = (struct by_cluster_message){.say = BY_SAY_HELLO, .version = 1, .host = "h", .job = JOB, .rank = 65535};
+  out = again(&hello);
+  assert_string_equal(out.job, JOB);
+  assert_int_equal(out.rank, 65535);
+  assert_int_equal(out.n_interfaces, 0);
+  assert_false(out.may_help);
+  by_cluster_message_fini(&out);
+}
+
+static void test_job(void **state) {
+  static const char *const hosts[] = {"a", "b", "a"};
+  struct by_cluster_message job = {.say = BY_SAY_JOB,
+                                   .job = JOB,
+                                   .name = "train",
+                                   .root = "[fd00::1]:7000",
+                                   .key = "s",
+                                   .n_hosts = 3,
+                                   .hosts = hosts};
+  (void)state;
+  struct by_cluster_message out = again(&job);
+  assert_string_equal(out.job, JOB);
+  assert_string_equal(out.name, "train");
+  assert_string_equal(out.root, "[fd00::1]:7000");
+  assert_string_equal(out.key, "s");
+  assert_int_equal(out.n_hosts, 3);
+  assert_string_equal(out.hosts[2], "a");
+  by_cluster_message_fini(&out);
+  job.key = NULL;
+  out = again(&job);
+  assert_null(out.key);
+  by_cluster_message_fini(&out);
+}
+
+static void test_report(void **state) {
+  static const struct by_cluster_interface interfaces[] = {
+      {.name = "eth0", .rate = 1e9, .sent = 5e8, .received = 0.1, .ours_sent = 4, .ours_received = 3}};
+  static const uint32_t ranks[] = {0, 3};
+  static const struct by_cluster_size sizes[] = {{20, 8}, {63, 1ull << 62}};
+  static const struct by_cluster_job jobs[] = {{.job = JOB,
+                                                .n_ranks = 2,
+                                                .ranks = ranks,
+                                                .n_sizes = 2,
+                                                .sizes = sizes,
+                                                .iterations = 7,
+                                                .iteration_time = 0.25,
+                                                .sent = INT64_MAX,
+                                                .input = 4096,
+                                                .calls = 9}};
+  struct by_cluster_message report = {
+      .say = BY_SAY_REPORT, .n_interfaces = 1, .interfaces = interfaces, .n_jobs = 1, .jobs = jobs};
+  (void)state;
+  struct by_cluster_message out = again(&report);
+  assert_int_equal(out.n_interfaces, 1);
+  assert_true(out.interfaces[0].received == 0.1 && out.interfaces[0].ours_received == 3);
+  assert_int_equal(out.n_jobs, 1);
+  assert_int_equal(out.jobs[0].n_ranks, 2);
+  assert_int_equal(out.jobs[0].ranks[1], 3);
+  assert_int_equal(out.jobs[0].sent, INT64_MAX);
+  assert_true(out.jobs[0].iteration_time == 0.25);
+  assert_int_equal(out.jobs[0].sizes[1].log2, 63);
+  assert_int_equal(out.jobs[0].sizes[1].calls, 1ull << 62);
+  by_cluster_message_fini(&out);
+}
+
+static void test_of_a_job(void **state) {
+  struct by_cluster_message message = {.job = JOB,
+                                       .rank = 5,
+                                       .number = 3,
+                                       .at = 1ull << 60,
+                                       .why = "so",
+                                       .helper = "h9",
+                                       .joined = true,
+                                       .root = "h:1",
+                                       .key = "k",
+                                       .plan = "{\"a\":\n  [1]\n}\n"};
+  static const enum by_cluster_say kinds[] = {BY_SAY_LEFT, BY_SAY_MOVED, BY_SAY_KEPT, BY_SAY_HELPING,
+                                              BY_SAY_PLAN, BY_SAY_HELP,  BY_SAY_REST};
+  (void)state;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    message.say = kinds[i];
+    struct by_cluster_message out = again(&message);
+    assert_string_equal(out.job, JOB);
+    if (out.say == BY_SAY_LEFT) assert_int_equal(out.rank, 5);
+    if (out.say == BY_SAY_MOVED) assert_int_equal(out.at, 1ull << 60);
+    if (out.say == BY_SAY_MOVED || out.say == BY_SAY_KEPT || out.say == BY_SAY_PLAN) assert_int_equal(out.number, 3);
+    if (out.say == BY_SAY_KEPT || out.say == BY_SAY_HELPING) assert_string_equal(out.why, "so");
+    if (out.say == BY_SAY_HELPING) assert_true(out.joined);
+    if (out.say == BY_SAY_HELPING || out.say == BY_SAY_HELP) assert_string_equal(out.helper, "h9");
+    if (out.say == BY_SAY_HELP) assert_string_equal(out.key, "k");
+    if (out.say == BY_SAY_PLAN) assert_string_equal(out.plan, "{\"a\":[1]}");
+    by_cluster_message_fini(&out);
+  }
+}
+
+static void test_down(void **state) {
+  static const struct by_cluster_job classes[] = {{.job = JOB, .class_ = 3}};
+  struct by_cluster_message message = {.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = classes};
+  (void)state;
+  struct by_cluster_message out = again(&message);
+  assert_int_equal(out.jobs[0].class_, 3);
+  by_cluster_message_fini(&out);
+  message = (struct by_cluster_message){.say = BY_SAY_WELCOME, .version = 1, .interval = 2.5, .rate = 1e10};
+  out = again(&message);
+  assert_true(out.interval == 2.5 && out.rate == 1e10);
+  by_cluster_message_fini(&out);
+  message = (struct by_cluster_message){.say = BY_SAY_REFUSED, .why = "no"};
+  out = again(&message);
+  assert_string_equal(out.why, "no");
+  by_cluster_message_fini(&out);
+  message = (struct by_cluster_message){.say = BY_SAY_STATUS};
+  out = again(&message);
+  by_cluster_message_fini(&out);
+}
+
+static void test_mistakes(void **state) {
+  static const struct {
+    const char *line, *why;
+  } cases[] = {
+      {"", "expected"},
+      {"[]", "must be an object"},
+      {"{}", "\"say\" is missing"},
+      {"{\"say\":3}", "say: must be a string"},
+      {"{\"say\":\"dance\"}", "no kind of message"},
+      {"{\"say\":\"rest\",\"job\":\"" JOB "\",\"job\":\"" JOB "\"}", "duplicate"},
+      {"{\"say\":\"rest\",\"job\":\"0123456789ABCDEF0123456789abcdef\"}", "32 hexadecimal digits"},
+      {"{\"say\":\"rest\",\"job\":\"" JOB "0\"}", "32 hexadecimal digits"},
+      {"{\"say\":\"hello\",\"version\":1,\"host\":\"\"}", "host: must be a text"},
+      {"{\"say\":\"hello\",\"version\":-1,\"host\":\"h\"}", "version"},
+      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB "\"}", "\"rank\" is missing"},
+      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"rate\":-1}]}",
+       "interfaces[0].rate"},
+      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\\n\"}", "control characters"},
+      {"{\"say\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":2,\"hosts\":[\"a\"],\"root\":\"r\"}",
+       "names the hosts of 1 ranks, the job has 2"},
+      {"{\"say\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":0,\"hosts\":[],\"root\":\"r\"}", "hosts"},
+      {"{\"say\":\"report\"}", "\"jobs\" is missing"},
+      {"{\"say\":\"report\",\"jobs\":[7]}", "jobs[0]: must be an object"},
+      {"{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[65536]}]}", "jobs[0].ranks[0]"},
+      {"{\"say\":\"left\",\"job\":\"" JOB "\",\"rank\":65536}", "rank"},
+      {"{\"say\":\"welcome\",\"version\":1,\"interval\":0,\"rate\":0}", "interval"},
+      {"{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB "\",\"class\":4}]}", "class"},
+      {"{\"say\":\"plan\",\"job\":\"" JOB "\",\"number\":1,\"plan\":\"ring\"}", "plan: must be an object"},
+      {"{\"say\":\"help\",\"job\":\"" JOB "\",\"root\":\"r\",\"helper\":\"h\"}", "\"key\" is missing"},
+      {"{\"say\":\"kept\",\"job\":\"" JOB "\",\"number\":1.5,\"why\":\"\"}", "whole number"},
+  };
+  struct by_cluster_message out;
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_status(by_cluster_message_read(cases[i].line, strlen(cases[i].line), &out), BANYAN_ERR_PARSE);
+    if (!strstr(banyan_error_text(), cases[i].why)) fail_msg("\"%s\": says \"%s\"", cases[i].line, banyan_error_text());
+  }
+}
+
+/* A line of so many bytes: what is said, and blanks. */
+static enum banyan_status read_padded(const char *line, size_t length) {
+  struct by_cluster_message out;
+  char *padded = malloc(length + 1);
+  assert_non_null(padded);
+  snprintf(padded, length + 1, "%-*s", (int)length, line);
+  enum banyan_status status = by_cluster_message_read(padded, length, &out);
+  if (status == BANYAN_OK) by_cluster_message_fini(&out);
+  free(padded);
+  return status;
+}
+
+static void test_sizes(void **state) {
+  static const char up[] = "{\"say\":\"status\"}", down[] = "{\"say\":\"refused\",\"why\":\"\"}";
+  (void)state;
+  assert_ok(read_padded(up, BY_CLUSTER_LINE_UP));
+  assert_status(read_padded(up, BY_CLUSTER_LINE_UP + 1), BANYAN_ERR_PARSE);
+  assert_ok(read_padded(down, BY_CLUSTER_LINE_DOWN));
+  assert_status(read_padded(down, BY_CLUSTER_LINE_DOWN + 1), BANYAN_ERR_PARSE);
+}
+
+/* Reasons are for people and never refused. */
+static void test_reasons(void **state) {
+  char line[3000];
+  struct by_cluster_message out;
+  (void)state;
+  int n = snprintf(line, sizeof line, "{\"say\":\"refused\",\"why\":\"a\\nb%02000d\"}", 7);
+  assert_ok(by_cluster_message_read(line, (size_t)n, &out));
+  assert_int_equal(strlen(out.why), BY_CLUSTER_REASON);
+  assert_memory_equal(out.why, "a?b0", 4);
+  by_cluster_message_fini(&out);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_hello),  cmocka_unit_test(test_job),
+                                     cmocka_unit_test(test_report), cmocka_unit_test(test_of_a_job),
+                                     cmocka_unit_test(test_down),   cmocka_unit_test(test_mistakes),
+                                     cmocka_unit_test(test_sizes),  cmocka_unit_test(test_reasons)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
