@@ -6,10 +6,10 @@
 
 #include "clock.h"
 #include "commands.h"
-#include "control_socket.h"
 #include "lease_words.h"
 #include "loop.h"
 #include "options.h"
+#include "path_socket.h"
 #include "socket.h"
 #include "stream.h"
 #include "switch_control.h"
@@ -79,7 +79,7 @@ static void too_late(void *context) {
 }
 
 static enum banyan_status connect_to(const struct by_switch_place *place, int *fd) {
-  return place->path ? by_control_socket_connect(place->path, fd) : by_socket_connect_start(&place->address, fd);
+  return place->path ? by_path_socket_connect(place->path, "switch", fd) : by_socket_connect_start(&place->address, fd);
 }
 
 static enum banyan_status begin(struct question *q, const struct by_switch_place *place, const struct by_key *key) {

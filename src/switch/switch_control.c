@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "acceptor.h"
-#include "control_socket.h"
 #include "json_print.h"
 #include "leases.h"
 #include "log.h"
+#include "path_socket.h"
 #include "socket.h"
 #include "stream.h"
 
@@ -27,7 +27,7 @@ struct listener {
   struct by_switch_control *control;
   struct by_acceptor *acceptor;
   bool is_local;
-  char path[BY_CONTROL_PATH];
+  char path[BY_PATH_SOCKET];
 };
 
 struct by_switch_control {
@@ -172,9 +172,10 @@ static enum banyan_status check_room(const struct by_switch_control *control) {
 }
 
 enum banyan_status by_switch_control_listen_at(struct by_switch_control *control, const char *path) {
+  struct by_path_socket place = {.path = path, .who = "switch", .option = "--control PATH", .mode = 0600};
   int fd;
   BY_TRY(check_room(control));
-  BY_TRY(by_control_socket_listen(path, &fd));
+  BY_TRY(by_path_socket_listen(&place, &fd));
   struct listener *listener = &control->listeners[control->n_listeners];
   BY_TRY(add_listener(control, fd, true));
   snprintf(listener->path, sizeof listener->path, "%s", path);

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "control_socket.h"
 #include "lease_words.h"
+#include "path_socket.h"
 #include "socket.h"
 #include "switch_client.h"
 
@@ -99,8 +99,8 @@ static void test_lines(void **state) {
   assert_ok(by_switch_control_listen_at(control, path));
   assert_int_equal(stat(path, &file), 0);
   assert_int_equal(file.st_mode & 0777, 0600);
-  assert_ok(by_control_socket_connect(path, &fd));
-  assert_ok(by_control_socket_connect(path, &other));
+  assert_ok(by_path_socket_connect(path, "switch", &fd));
+  assert_ok(by_path_socket_connect(path, "switch", &other));
   expect(fd, "{\"do\": \"describe\"}", "\"kind\": \"idle\"");
   expect(fd, "what?", "\"text\": \"control line");
   expect(fd, "", "\"text\"");
@@ -121,9 +121,10 @@ static void test_lines(void **state) {
 static void test_places(void **state) {
   (void)state;
   struct by_switch_control *control = make_control(NULL), *second = make_control(NULL);
+  const struct by_path_socket dead = {.path = path, .who = "switch", .option = "--control PATH", .mode = 0666};
   struct by_address outside;
   int left;
-  assert_ok(by_control_socket_listen(path, &left));
+  assert_ok(by_path_socket_listen(&dead, &left));
   close(left);
   assert_int_equal(access(path, F_OK), 0);
   assert_ok(by_switch_control_listen_at(control, path));
