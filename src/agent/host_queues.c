@@ -85,32 +85,15 @@ static enum banyan_status add_class(struct by_netlink *netlink, unsigned interfa
   return told(by_tc_add_class(netlink, interface, &class_), interface, "makes no class of an htb queue");
 }
 
-/* What has the class's mark in its first word goes to it. */
-static enum banyan_status add_mark(struct by_netlink *netlink, unsigned interface, uint16_t protocol, uint32_t mask,
-                                   uint32_t value, uint32_t minor) {
-  struct by_netlink_request request;
-  const struct tc_u32_key key = {.mask = htonl(mask), .val = htonl(value)};
-  /* filters of one priority are of one protocol */
-  by_tc_begin(&request, RTM_NEWTFILTER, interface, id(0), 0, "u32")->tcm_info =
-      TC_H_MAKE((protocol == ETH_P_IP ? 1u : 2u) << 16, htons(protocol));
-  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
-  mnl_attr_put_u32(request.header, TCA_U32_CLASSID, id(minor));
-  by_tc_put_keys(&request, &key, 1);
-  mnl_attr_nest_end(request.header, options);
-  return told(by_netlink_ask(netlink, &request, NULL, NULL), interface,
-              "makes no filter by marks (CONFIG_NET_CLS_U32)");
-}
-
 static enum banyan_status add_all(struct by_netlink *netlink, unsigned interface, const struct by_host_queues *queues) {
   double rate = queues->rate, least = rate * queues->guarantee;
   BY_TRY(add_root(netlink, interface));
   BY_TRY(add_class(netlink, interface, id(0), LINK, rate, rate, 0));
   BY_TRY(add_class(netlink, interface, id(LINK), OTHERS, least, rate, 0));
   for (uint32_t c = 0; c < BY_PRIORITY_CLASSES; c++) {
-    uint32_t mark = by_priority_tos(c) & 0xfcu;
     BY_TRY(add_class(netlink, interface, id(LINK), FIRST + c, least, rate, c));
-    BY_TRY(add_mark(netlink, interface, ETH_P_IP, 0x00fc0000, mark << 16, FIRST + c));
-    BY_TRY(add_mark(netlink, interface, ETH_P_IPV6, 0x0fc00000, mark << 20, FIRST + c));
+    BY_TRY(told(by_tc_add_mark(netlink, interface, id(0), id(FIRST + c), 1, by_priority_tos(c)), interface,
+                "makes no filter by marks (CONFIG_NET_CLS_U32)"));
   }
   return BANYAN_OK;
 }

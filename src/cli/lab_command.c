@@ -67,6 +67,10 @@ static const struct by_option options[] = {
      "what may wait in front of a link, 256 KiB at least;\ndefault 50 ms", 0, 0},
     {"fifo", 0, BY_OPTION_FLAG, AT(lab.fifo), NULL, "acknowledgements of TCP wait behind data; default: they overtake",
      0, 0},
+    {"tos", 0, BY_OPTION_FLAG, AT(lab.by_tos), NULL,
+     "links sort what waits by ToS, as hosts under `banyan agent` do and\nswitches can: higher classes first, 5 % for "
+     "each",
+     0, 0},
     {"env", 'x', BY_OPTION_WORDS, AT(environment), "NAME[=VALUE]",
      "a variable for the ranks; may be given several times", 0, 0},
     {"output", 'o', BY_OPTION_CHOICE, AT(output), "auto|prefix|rank0|raw",

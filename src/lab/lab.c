@@ -291,7 +291,8 @@ static enum banyan_status shape_port(const struct by_lab *lab, struct by_netlink
                           &(struct by_netlink_shape){.rate = rate,
                                                      .burst = MAX(options->burst, least),
                                                      .queue = by_lab_queue_bytes(options, rate),
-                                                     .fifo = options->fifo});
+                                                     .fifo = options->fifo,
+                                                     .by_tos = options->by_tos});
 }
 
 /* What comes from the other end gets lost here. */

@@ -36,6 +36,7 @@ struct by_lab_options {
   double burst;               /* seconds at full rate that an idle link lets through at once */
   double queue;               /* seconds at full rate that may wait in front of a link */
   bool fifo;                  /* acknowledgements do not overtake what waits in front of a link */
+  bool by_tos;                /* links sort what waits in front of them by its ToS */
   const char *congestion;     /* control of TCP; "" as the machine has it */
   const char *const *sysctls; /* "net.ipv4.name=value" for every space; ends with NULL */
 };

@@ -19,14 +19,7 @@
 
 #include "tc.h"
 
-enum {
-  ROOT_HANDLE = 0x10000, /* "1:" */
-  LINK_CLASS = 0x10001,  /* "1:1" */
-  ACK_CLASS = 0x10002,
-  DATA_CLASS = 0x10003,
-  QUANTUM = 60000,      /* of bytes, among classes of one parent; we have but one */
-  RELAY_PACKETS = 4096, /* that may wait to be read by a process */
-};
+enum { RELAY_PACKETS = 4096 /* that may wait to be read by a process */ };
 
 static void put(struct by_netlink_request *request, uint16_t type, const void *data, size_t length) {
   mnl_attr_put(request->header, type, length, data);
@@ -130,63 +123,6 @@ enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *i
   put(&request, FRA_DPORT_RANGE, &ports, sizeof ports);
   put_number(&request, FRA_TABLE, table);
   return by_netlink_tell(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
-}
-
-/* An htb queue with a class for the link's rate. Two classes borrow all that they send from it, one of which comes
- * first:
- *
- *   1: -- 1:1, the rate -+- 1:2, acknowledgements
- *                        +- 1:3, everything else, in a bfifo
- */
-static enum banyan_status add_root(struct by_netlink *netlink, unsigned interface) {
-  int reason = by_tc_add_htb(netlink, interface, ROOT_HANDLE, DATA_CLASS & 0xffff);
-  return by_netlink_told(reason, "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)");
-}
-
-/* A class of its own rate, which may send as fast as the link where that has something left. */
-static enum banyan_status add_class(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t handle,
-                                    uint64_t rate, const struct by_netlink_shape *shape) {
-  struct by_tc_class class_ = {.parent = parent,
-                               .handle = handle,
-                               .rate = rate,
-                               .ceil = by_tc_bytes(shape->rate),
-                               .burst = shape->burst,
-                               .quantum = QUANTUM,
-                               .early = handle == DATA_CLASS};
-  return by_netlink_told(by_tc_add_class(netlink, interface, &class_), "shape a link to its rate");
-}
-
-/* TCP packets of less than 128 bytes with no flag but ACK. What has data and is short has PSH as well, and stays
- * behind what was sent before it. */
-static enum banyan_status let_overtake(struct by_netlink *netlink, unsigned interface) {
-  struct by_netlink_request request;
-  const struct tc_u32_key keys[3] = {
-      {.mask = htonl(0x0f00ff80), .val = htonl(0x05000000)},                  /* a header of 20, the length */
-      {.mask = htonl(0x00ff0000), .val = htonl(IPPROTO_TCP << 16), .off = 8}, /* the protocol */
-      {.mask = htonl(0x00ff0000), .val = htonl(0x00100000), .off = 32},       /* the flags */
-  };
-  struct tcmsg *body = by_tc_begin(&request, RTM_NEWTFILTER, interface, ROOT_HANDLE, 0, "u32");
-  body->tcm_info = TC_H_MAKE(1 << 16, htons(ETH_P_IP));
-  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
-  put_number(&request, TCA_U32_CLASSID, ACK_CLASS);
-  by_tc_put_keys(&request, keys, 3);
-  mnl_attr_nest_end(request.header, options);
-  return by_netlink_tell(netlink, &request,
-                         "let acknowledgements overtake: it has no u32 filter (CONFIG_NET_CLS_U32); use --fifo");
-}
-
-enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
-                                    const struct by_netlink_shape *shape) {
-  struct by_netlink_request request;
-  struct tc_fifo_qopt limit = {.limit = (uint32_t)shape->queue};
-  BY_TRY(add_root(netlink, interface));
-  BY_TRY(add_class(netlink, interface, ROOT_HANDLE, LINK_CLASS, by_tc_bytes(shape->rate), shape));
-  BY_TRY(add_class(netlink, interface, LINK_CLASS, ACK_CLASS, 1, shape));
-  BY_TRY(add_class(netlink, interface, LINK_CLASS, DATA_CLASS, 1, shape));
-  if (!shape->fifo) BY_TRY(let_overtake(netlink, interface));
-  by_tc_begin(&request, RTM_NEWQDISC, interface, DATA_CLASS, 0, "bfifo");
-  put(&request, TCA_OPTIONS, &limit, sizeof limit);
-  return by_netlink_tell(netlink, &request, "give a link its queue (bfifo)");
 }
 
 /* ---- what comes in */

@@ -1,5 +1,6 @@
 #include "tc.h"
 
+#include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_sched.h>
 #include <string.h>
@@ -24,6 +25,30 @@ void by_tc_put_keys(struct by_netlink_request *request, const struct tc_u32_key 
   memcpy(match, &head, sizeof head);
   memcpy(match + sizeof head, keys, n * sizeof *keys);
   mnl_attr_put(request->header, TCA_U32_SEL, sizeof head + n * sizeof *keys, match);
+}
+
+int by_tc_add_filter(struct by_netlink *netlink, unsigned interface, const struct by_tc_filter *filter) {
+  struct by_netlink_request request;
+  struct tcmsg *body = by_tc_begin(&request, RTM_NEWTFILTER, interface, filter->parent, 0, "u32");
+  body->tcm_info = TC_H_MAKE((uint32_t)filter->priority << 16, htons(filter->protocol));
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  mnl_attr_put_u32(request.header, TCA_U32_CLASSID, filter->class_);
+  by_tc_put_keys(&request, filter->keys, filter->n);
+  mnl_attr_nest_end(request.header, options);
+  return by_netlink_ask(netlink, &request, NULL, NULL);
+}
+
+/* Both headers have it in their first word. */
+int by_tc_add_mark(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t class_, uint16_t priority,
+                   uint8_t tos) {
+  uint32_t mark = tos & 0xfcu;
+  const struct tc_u32_key four = {.mask = htonl(0xfcu << 16), .val = htonl(mark << 16)};
+  const struct tc_u32_key six = {.mask = htonl(0xfcu << 20), .val = htonl(mark << 20)};
+  int reason =
+      by_tc_add_filter(netlink, interface, &(struct by_tc_filter){parent, class_, priority, ETH_P_IP, &four, 1});
+  if (reason) return reason;
+  return by_tc_add_filter(netlink, interface,
+                          &(struct by_tc_filter){parent, class_, (uint16_t)(priority + 1), ETH_P_IPV6, &six, 1});
 }
 
 int by_tc_add_htb(struct by_netlink *netlink, unsigned interface, uint32_t handle, uint16_t others) {

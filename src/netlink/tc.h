@@ -14,7 +14,22 @@ struct tcmsg *by_tc_begin(struct by_netlink_request *request, uint16_t type, uns
 /* What a u32 filter looks for, inside its options: all of these, up to 3. */
 void by_tc_put_keys(struct by_netlink_request *request, const struct tc_u32_key *keys, uint8_t n);
 
-/* An htb queue at the interface's root; what no filter takes goes to class `others`. 0, or errno, like the next. */
+/* Which packets go to a class of an htb queue. */
+struct by_tc_filter {
+  uint32_t parent, class_;     /* handles */
+  uint16_t priority, protocol; /* filters of one priority are of one protocol (ETH_P_IP, ...); a lower one goes first */
+  const struct tc_u32_key *keys; /* what all must match */
+  uint8_t n;
+};
+
+/* 0, or errno, like the next ones. */
+int by_tc_add_filter(struct by_netlink *netlink, unsigned interface, const struct by_tc_filter *filter);
+/* What has this ToS byte (IPv4) or traffic class (IPv6) but for its lower two bits, by filters of `priority` and of
+ * the next one. */
+int by_tc_add_mark(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t class_, uint16_t priority,
+                   uint8_t tos);
+
+/* An htb queue at the interface's root; what no filter takes goes to class `others`. */
 int by_tc_add_htb(struct by_netlink *netlink, unsigned interface, uint32_t handle, uint16_t others);
 
 struct by_tc_class {

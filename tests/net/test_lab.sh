@@ -138,6 +138,26 @@ assert all(0 < link["drops"] < 0.1 * link["packets"] for link in links), links
 END
 done
 
+# Sorted by ToS: each class has its own queue, at hosts and at switches, and so has what nobody marked.
+cat >"$scratch/mark.py" <<'END'
+import os, socket, subprocess, sys
+if os.environ["BANYAN_RANK"] == "0":
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for tos, packets in (0x80, 10), (0x20, 20), (0, 30):
+        out.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+        for _ in range(packets):
+            out.sendto(bytes(1000), ("b", 9))
+    shown = subprocess.run(["tc", "-s", "class", "show", "dev", "eth0"], capture_output=True, text=True).stdout
+    sent, words = {}, shown.split()
+    for i, word in enumerate(words):
+        if word == "htb":
+            name = words[i + 1]
+        elif word == "Sent":
+            sent[name] = int(words[i + 1])
+    assert (sent["1:4"], sent["1:5"], sent["1:7"], sent["1:3"]) == (10 * 1042, 0, 20 * 1042, 30 * 1042), sent
+END
+wants 0 "$BANYAN" lab "$scratch/star.json" --tos -- python3 "$scratch/mark.py"
+
 # All ways to end; two labs at a time do not see each other.
 wants 3 "$BANYAN" lab "$scratch/star.json" -- sh -c "[ \$BANYAN_RANK = 2 ] && exit 3; exec sleep $odd"
 shows 'rank 2 on host c: exit code 3' err
