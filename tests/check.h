@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -22,5 +23,20 @@ static inline void check_status(enum banyan_status got, enum banyan_status wante
 
 #define assert_status(expression, wanted) check_status((expression), (wanted), #expression, __FILE__, __LINE__)
 #define assert_ok(expression) assert_status(expression, BANYAN_OK)
+
+static inline uint64_t check_number(const char *variable, uint64_t usual) {
+  const char *text = getenv(variable);
+  return text ? strtoull(text, NULL, 10) : usual;
+}
+
+/* The first of the seeds to try: 1, or BANYAN_TEST_SEED, to repeat what failed or to try others; */
+static inline uint64_t check_first_seed(void) {
+  return check_number("BANYAN_TEST_SEED", 1);
+}
+
+/* and how many: `usual`, or BANYAN_TEST_SEEDS; times BANYAN_TEST_LONGER. */
+static inline uint64_t check_seeds(uint64_t usual) {
+  return check_number("BANYAN_TEST_SEEDS", usual) * check_number("BANYAN_TEST_LONGER", 1);
+}
 
 #endif

@@ -1,0 +1,68 @@
+/* Controllers of many ranks, whole, in memory: letters take their time and come in any order but that of their pair.
+ * What starts on each rank is written down. */
+#ifndef BY_TESTS_SIM_CONTROLLERS_H
+#define BY_TESTS_SIM_CONTROLLERS_H
+
+#include "controller.h"
+#include "operations.h"
+#include "rng.h"
+
+enum { MOST_RANKS = 48, MOST_OPERATIONS = 80, MOST_LOG = 4096 };
+enum { WAITS = 1, STARTED, REFUSED };
+
+struct letter {
+  struct letter *next;
+  uint32_t from, to;
+  size_t bytes;
+  unsigned char data[];
+};
+
+/* A rank: what it has submitted, and what has become of it. */
+struct member {
+  struct job *job;
+  uint32_t rank;
+  struct by_controller *controller;
+  uint8_t state[MOST_OPERATIONS];
+  uint32_t n_log;
+  uint64_t log[MOST_LOG]; /* what started: step, operation, end of a group; or NOTED and a note */
+};
+
+struct job {
+  uint32_t n, root;
+  struct member members[MOST_RANKS];
+  struct letter *queues[MOST_RANKS][MOST_RANKS]; /* from, to; in order */
+  uint32_t under_way;
+  uint64_t submitted[MOST_OPERATIONS]; /* ranks that have, in this step */
+  uint64_t handled;                    /* letters that the root has sent or taken */
+  bool holds;                          /* the root says nothing, whatever it hears */
+  uint64_t now, step;
+  uint32_t stalls;
+  struct by_stall stall;
+  char stalled[BY_OPERATION_NAME + 1];
+  struct by_rng rng;
+};
+
+#define NOTED (1ull << 63)
+
+enum shape { RANDOM_TREE, RING, STAR, SHAPES };
+
+static const struct by_operation usual_operation = {.dtype = BANYAN_FLOAT32, .count = 1000};
+
+/* Less than n. */
+uint32_t below(struct job *job, uint64_t n);
+/* The configuration's ranks and callbacks are filled in, but for `before`. */
+struct job *make_job(uint64_t seed, uint32_t n, enum shape shape, const struct by_controller_config *usual);
+void free_job(struct job *job);
+/* One letter arrives, from a sender and for a receiver picked at random; mostly that one goes on. */
+void deliver_one(struct job *job);
+void flush(struct job *job, uint32_t rank);
+/* Until nobody has anything to say. */
+void settle(struct job *job);
+/* "gradient 5". */
+enum banyan_status submit_as(struct job *job, uint32_t rank, uint32_t operation, const struct by_operation *what,
+                             int32_t priority);
+/* The usual one of so many elements. */
+enum banyan_status submit(struct job *job, uint32_t rank, uint32_t operation, uint64_t count);
+void expect_same_logs(const struct job *job);
+
+#endif
