@@ -1,0 +1,495 @@
+/* What programs submit, in whole jobs in one thread: communicators with their controllers, letters and calls over links
+ * of any kind. Ranks submit in orders of their own, some late, run ahead of each other by iterations, change what they
+ * submit and differ now and then; plans change meanwhile. Each operation ends exactly once on every rank, with the
+ * right values, and all ranks make the same calls of the same operations in the same order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "moves.h"
+#include "plan.h"
+#include "submitter.h"
+#include "world.h"
+
+enum { RANKS = 6, COMMS = 3, OPERATIONS = 12, ITERATIONS = 5, CALLS = 3, COUNT = 500, MOVES = 4, FIRST_ID = 1 };
+
+/* What an operation is in an iteration, the same on all ranks. */
+struct kind {
+  bool present;
+  uint32_t n_calls, counts[CALLS];
+  enum banyan_collective collectives[CALLS];
+  uint32_t root;
+  int priority;
+  uint32_t odd;   /* a rank that submits another one; RANKS: none */
+  uint64_t have;  /* ranks that have submitted it */
+  uint32_t ended; /* ranks */
+  struct by_trace_record call;
+};
+
+struct operation {
+  struct banyan_request *request;
+  uint32_t iteration;
+  uint64_t trace;
+  int32_t *send, *recv;
+};
+
+/* A rank's part in a communicator. */
+struct member {
+  struct banyan_comm *comm; /* NULL: not made here yet */
+  uint32_t rank;            /* in it */
+  uint32_t iteration, n_todo, todo[OPERATIONS];
+  struct operation operations[OPERATIONS];
+  bool told; /* that the last move is decided on */
+};
+
+struct team {
+  uint32_t n, processes[RANKS];
+  struct kind kinds[ITERATIONS][OPERATIONS];
+  uint32_t move; /* the last one that was kept everywhere */
+  const char *plan;
+};
+
+struct job {
+  struct world world;
+  uint64_t seed;
+  bool steps;
+  uint32_t n_teams;
+  struct team teams[COMMS];
+  struct rank {
+    struct by_context context;
+    uint32_t asleep; /* turns */
+    struct member members[COMMS];
+    int32_t *memory;
+  } ranks[RANKS];
+};
+
+static struct by_tracer tracer;
+
+static uint32_t below(struct job *job, uint64_t n) {
+  return (uint32_t)by_rng_below(&job->world.rng, n);
+}
+
+static int32_t value(uint32_t operation, uint32_t iteration, uint32_t call, uint32_t rank, uint32_t i) {
+  uint32_t x = operation * 7919u + iteration * 104729u + call * 31u + rank * 1299709u + i * 17u;
+  return (int32_t)((x ^ x >> 9) % 1000);
+}
+
+/* ---- making a job */
+
+static void choose_kind(struct job *job, const struct team *team, struct kind *kind, const struct kind *before) {
+  if (before && below(job, 8)) {
+    *kind = (struct kind){.priority = before->priority, .n_calls = before->n_calls, .root = before->root};
+    memcpy(kind->counts, before->counts, sizeof kind->counts);
+    memcpy(kind->collectives, before->collectives, sizeof kind->collectives);
+  } else {
+    *kind = (struct kind){.priority = (int)below(job, 3) - 1, .root = below(job, team->n)};
+    kind->n_calls = below(job, 4) ? 1 : 1 + below(job, CALLS);
+    for (uint32_t c = 0; c < kind->n_calls; c++) {
+      kind->counts[c] = below(job, 5) ? 1 + below(job, 40) : below(job, COUNT);
+      kind->collectives[c] = below(job, 6) ? BANYAN_ALLREDUCE : BANYAN_BROADCAST;
+    }
+  }
+  kind->present = below(job, 6) > 0;
+  kind->odd = team->n > 1 && below(job, 25) == 0 ? below(job, team->n) : RANKS;
+}
+
+/* All ranks, some of them, one. */
+static void choose_team(struct job *job, struct team *team, bool all) {
+  uint32_t n = job->world.n;
+  for (uint32_t r = 0; r < n; r++)
+    if (all || below(job, 2)) team->processes[team->n++] = r;
+  if (!team->n) team->processes[team->n++] = below(job, n);
+  for (uint32_t i = 0; i < ITERATIONS; i++)
+    for (uint32_t k = 0; k < OPERATIONS; k++)
+      choose_kind(job, team, &team->kinds[i][k], i ? &team->kinds[i - 1][k] : NULL);
+}
+
+static void name_member(struct by_context *context, struct by_member *member, uint32_t rank, uint32_t hosts) {
+  char text[32];
+  snprintf(text, sizeof text, "host %u", rank % hosts);
+  *member = (struct by_member){.cores = 64};
+  member->host = member->machine = by_arena_string(&context->arena, text);
+  member->local = "";
+  snprintf(text, sizeof text, "rank %u", rank);
+  context->names[rank] = by_arena_string(&context->arena, text);
+}
+
+/* What joining makes of a process, without sockets and threads: the test drives. */
+static void make_context(struct job *job, uint32_t rank, const char *control, uint64_t fusion) {
+  struct by_context *context = &job->ranks[rank].context;
+  uint32_t n = job->world.n;
+  by_arena_init(&context->arena);
+  assert_ok(by_settings_read(&context->settings));
+  context->settings.control = control;
+  context->settings.fusion = fusion;
+  context->settings.stall = context->settings.stall_abort = 0;
+  context->rank = rank;
+  context->size = context->processes = n;
+  context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, n);
+  context->names = BY_ARENA_ARRAY(&context->arena, const char *, n);
+  context->left = BY_ARENA_ARRAY(&context->arena, bool, n);
+  for (uint32_t r = 0; r < n; r++) name_member(context, &context->members[r], r, 1 + (uint32_t)job->seed % n);
+  assert_ok(by_hosts_index(context));
+  pthread_mutex_init(&context->lock, NULL);
+  pthread_cond_init(&context->changed, NULL);
+  context->wake = context->data_poll = -1;
+  context->driver = BY_DRIVER_USER;
+  context->given_end = &context->given;
+  context->engine = job->world.nodes[rank].engine;
+  context->tracer = tracer;
+}
+
+/* Elements that it needs at most. */
+static uint32_t room_of(const struct team *team, uint32_t k) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < ITERATIONS; i++) {
+    const struct kind *kind = &team->kinds[i][k];
+    if (kind->n_calls > 1) return CALLS * COUNT;
+    if (kind->counts[0] > most) most = kind->counts[0];
+  }
+  return most;
+}
+
+/* Some ranks' gradients lie one behind the other, those of others do not. */
+static void place_operations(struct job *job, struct rank *rank, struct member *member, uint32_t team) {
+  bool together = below(job, 2), in_place = below(job, 2);
+  size_t room = (size_t)OPERATIONS * COUNT * CALLS;
+  int32_t *at = rank->memory + team * 2 * room;
+  for (uint32_t k = 0; k < OPERATIONS; k++) {
+    struct operation *o = &member->operations[k];
+    o->send = at;
+    o->recv = at + (in_place ? 0 : room);
+    at += together ? room_of(&job->teams[team], k) : COUNT * CALLS;
+  }
+}
+
+static struct job *make_job(uint64_t seed) {
+  static const char *const controls[] = {"auto", "ring", "star", "tree:1", "tree:2"};
+  struct job *job = calloc(1, sizeof *job);
+  struct by_sim_options net;
+  struct by_engine_options engine;
+  assert_non_null(job);
+  world_options(seed, &net, &engine);
+  engine.tracer = &tracer;
+  world_init(&job->world, 1 + (uint32_t)(seed % RANKS), "ring", &net, &engine, seed);
+  job->seed = seed;
+  job->steps = below(job, 4) > 0;
+  job->n_teams = 1 + below(job, COMMS);
+  for (uint32_t t = 0; t < job->n_teams; t++) choose_team(job, &job->teams[t], t == 0 || below(job, 2));
+  uint64_t fusion = below(job, 5) ? 64u << below(job, 8) : 0;
+  for (uint32_t r = 0; r < job->world.n; r++) {
+    struct rank *rank = &job->ranks[r];
+    make_context(job, r, controls[seed / RANKS % 5], fusion);
+    rank->asleep = below(job, 4) ? 0 : below(job, 400);
+    rank->memory = calloc((size_t)COMMS * 2 * OPERATIONS * COUNT * CALLS, sizeof *rank->memory);
+    assert_non_null(rank->memory);
+    for (uint32_t t = 0; t < job->n_teams; t++) place_operations(job, rank, &rank->members[t], t);
+  }
+  return job;
+}
+
+static void free_job(struct job *job) {
+  for (uint32_t r = 0; r < job->world.n; r++) {
+    struct by_context *context = &job->ranks[r].context;
+    assert_null(context->letters);
+    while (context->comms) {
+      struct banyan_comm *comm = context->comms;
+      while (comm->hidden) comm = comm->next;
+      by_comm_end(comm);
+    }
+  }
+  uint32_t n = job->world.n;
+  world_fini(&job->world);
+  for (uint32_t r = 0; r < n; r++) {
+    struct by_context *context = &job->ranks[r].context;
+    by_regions_fini(&context->regions);
+    by_arena_fini(&context->arena);
+    pthread_mutex_destroy(&context->lock);
+    pthread_cond_destroy(&context->changed);
+    free(job->ranks[r].memory);
+  }
+  free(job);
+}
+
+/* ---- what a rank does */
+
+static void begin_iteration(struct job *job, struct member *member, const struct team *team) {
+  member->n_todo = 0;
+  for (uint32_t k = 0; k < OPERATIONS; k++)
+    if (team->kinds[member->iteration][k].present) member->todo[member->n_todo++] = k;
+  if (job->steps) assert_ok(banyan_step(member->comm, member->iteration));
+}
+
+static void make_comm(struct job *job, uint32_t r, uint32_t t) {
+  struct team *team = &job->teams[t];
+  struct member *member = &job->ranks[r].members[t];
+  while (team->processes[member->rank] != r) member->rank++;
+  by_context_lock(&job->ranks[r].context);
+  assert_ok(by_comm_make(&job->ranks[r].context, FIRST_ID + t, member->rank, team->n, team->processes, &member->comm));
+  by_context_unlock(&job->ranks[r].context);
+  begin_iteration(job, member, team);
+}
+
+static void fill(const struct kind *kind, const struct operation *o, uint32_t k, uint32_t iteration, uint32_t rank) {
+  for (uint32_t c = 0; c < kind->n_calls; c++)
+    for (uint32_t i = 0; i < kind->counts[c]; i++) {
+      bool sends = kind->collectives[c] != BANYAN_BROADCAST || rank == kind->root;
+      int32_t *at = kind->collectives[c] == BANYAN_BROADCAST ? o->recv : o->send;
+      at[c * COUNT + i] = sends ? value(k, iteration, c, rank, i) : -1;
+    }
+}
+
+static void end_operation(struct kind *kind, uint32_t n, bool differs) {
+  kind->ended++;
+  assert_true(kind->ended <= n);
+  if (!differs) assert_int_equal(kind->have, (1ull << n) - 1); /* nobody ends it before all have it */
+}
+
+static void submit(struct job *job, struct member *member, struct team *team, uint32_t k) {
+  struct operation *o = &member->operations[k];
+  struct kind *kind = &team->kinds[member->iteration][k];
+  struct banyan_call calls[CALLS];
+  char name[32];
+  snprintf(name, sizeof name, "gradient %u", k);
+  fill(kind, o, k, member->iteration, member->rank);
+  for (uint32_t c = 0; c < kind->n_calls; c++)
+    calls[c] = (struct banyan_call){.collective = kind->collectives[c],
+                                    .dtype = BANYAN_INT32,
+                                    .op = BANYAN_SUM,
+                                    .send = o->send + c * COUNT,
+                                    .recv = o->recv + c * COUNT,
+                                    .root = (int)kind->root,
+                                    .count = kind->counts[c] + (kind->odd == member->rank)};
+  struct banyan_submission what = {.calls = calls, .n_calls = kind->n_calls, .priority = kind->priority};
+  o->iteration = member->iteration;
+  assert_false(kind->have >> member->rank & 1);
+  kind->have |= 1ull << member->rank;
+  enum banyan_status status = banyan_submit(member->comm, name, &what, &o->request);
+  if (status == BANYAN_OK) {
+    o->trace = o->request->submitted->trace;
+    return;
+  }
+  o->request = NULL;
+  if (status != BANYAN_ERR_MISMATCH || kind->odd == RANKS)
+    fail_msg("seed %llu: %s", (unsigned long long)job->seed, banyan_error_text());
+  end_operation(kind, team->n, true);
+}
+
+/* One whose last iteration has ended here, if there is one. */
+static bool submit_some(struct job *job, struct member *member, struct team *team) {
+  if (!member->n_todo && member->iteration + 1 < ITERATIONS) {
+    member->iteration++;
+    begin_iteration(job, member, team);
+    return true;
+  }
+  uint32_t first = member->n_todo ? below(job, member->n_todo) : 0;
+  for (uint32_t i = 0; i < member->n_todo; i++) {
+    uint32_t *place = &member->todo[(first + i) % member->n_todo], k = *place;
+    if (member->operations[k].request) continue;
+    *place = member->todo[--member->n_todo];
+    submit(job, member, team, k);
+    return true;
+  }
+  return false;
+}
+
+static int32_t expected(const struct kind *kind, const struct team *team, uint32_t k, uint32_t iteration, uint32_t c,
+                        uint32_t i) {
+  if (kind->collectives[c] == BANYAN_BROADCAST) return value(k, iteration, c, kind->root, i);
+  int32_t sum = 0;
+  for (uint32_t r = 0; r < team->n; r++) sum += value(k, iteration, c, r, i);
+  return sum;
+}
+
+static void check_values(struct job *job, const struct team *team, const struct operation *o, uint32_t k) {
+  const struct kind *kind = &team->kinds[o->iteration][k];
+  for (uint32_t c = 0; c < kind->n_calls; c++)
+    for (uint32_t i = 0; i < kind->counts[c]; i++) {
+      int32_t want = expected(kind, team, k, o->iteration, c, i), got = o->recv[c * COUNT + i];
+      if (got != want)
+        fail_msg("seed %llu: operation %u, iteration %u, call %u: element %u is %d, must be %d",
+                 (unsigned long long)job->seed, k, o->iteration, c, i, got, want);
+    }
+}
+
+/* The same place among the calls as on the other ranks. */
+static void check_place(struct job *job, struct kind *kind, const struct operation *o, uint32_t k) {
+  struct by_trace_record record;
+  assert_true(by_tracer_read(&tracer, o->trace, &record) && record.has_call);
+  if (!kind->call.has_call) kind->call = record;
+  if (record.domain != kind->call.domain || record.call != kind->call.call)
+    fail_msg("seed %llu: operation %u, iteration %u is call %u here, call %u elsewhere", (unsigned long long)job->seed,
+             k, o->iteration, record.call, kind->call.call);
+}
+
+static bool collect(struct job *job, struct member *member, struct team *team) {
+  bool any = false;
+  for (uint32_t k = 0; k < OPERATIONS; k++) {
+    struct operation *o = &member->operations[k];
+    struct kind *kind = &team->kinds[o->iteration][k];
+    bool done = false, differs = kind->odd != RANKS;
+    if (!o->request) continue;
+    enum banyan_status status = banyan_test(o->request, &done);
+    if (!done) continue;
+    any = true;
+    o->request = NULL;
+    if (status != (differs ? BANYAN_ERR_MISMATCH : BANYAN_OK))
+      fail_msg("seed %llu: operation %u: %s", (unsigned long long)job->seed, k, banyan_error_text());
+    end_operation(kind, team->n, differs);
+    if (differs) continue;
+    check_values(job, team, o, k);
+    check_place(job, kind, o, k);
+  }
+  return any;
+}
+
+/* ---- other plans */
+
+static bool may_move(const struct job *job, uint32_t t) {
+  const struct team *team = &job->teams[t];
+  for (uint32_t i = 0; i < team->n; i++) {
+    const struct member *member = &job->ranks[team->processes[i]].members[t];
+    if (!member->comm || (team->move && !member->told) || team->move == MOVES) return false;
+  }
+  return true;
+}
+
+/* All keep the plan, or none does. */
+static void prepare_move(struct job *job, uint32_t t) {
+  static const char *const plans[] = {"ring", "sharded", "double-tree"};
+  struct team *team = &job->teams[t];
+  const char *name = plans[below(job, 3)];
+  uint32_t kept = 0, number = team->move + 1;
+  for (; kept < team->n; kept++) {
+    struct by_plan *plan = NULL;
+    assert_ok(by_plan_builtin(name, team->n, &plan));
+    if (by_moves_keep(job->ranks[team->processes[kept]].members[t].comm, number, plan)) continue;
+    by_plan_destroy(plan);
+    break;
+  }
+  bool all = kept == team->n;
+  for (uint32_t i = 0; i < kept; i++) {
+    struct member *member = &job->ranks[team->processes[i]].members[t];
+    if (!all) by_moves_let_go(member->comm, number);
+    if (all) member->told = false;
+  }
+  if (!all) return;
+  team->move = number;
+  team->plan = name;
+}
+
+/* The word that it is decided on. */
+static bool hear_of_move(const struct team *team, struct member *member) {
+  if (!team->move || member->told) return false;
+  by_context_lock(member->comm->context);
+  member->comm->moved = team->move;
+  by_moves_announce(member->comm);
+  by_context_unlock(member->comm->context);
+  return member->told = true;
+}
+
+static void check_plans(const struct job *job, uint32_t t) {
+  const struct team *team = &job->teams[t];
+  for (uint32_t i = 0; i < team->n; i++) {
+    const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
+    if (!team->move || !comm->submitter || !comm->submitter->inner) continue;
+    assert_int_equal(comm->noted, team->move);
+    assert_string_equal(by_domain_plan(comm->submitter->inner->domain)->name, team->plan);
+  }
+}
+
+/* ---- running */
+
+static bool act_in(struct job *job, uint32_t r, uint32_t t, bool eager) {
+  struct team *team = &job->teams[t];
+  struct member *member = &job->ranks[r].members[t];
+  uint32_t place = 0;
+  while (place < team->n && team->processes[place] != r) place++;
+  if (place == team->n) return false;
+  if (!member->comm) {
+    if (!eager && below(job, 10)) return false;
+    make_comm(job, r, t);
+    return true;
+  }
+  bool moved = collect(job, member, team);
+  if (eager || below(job, 20) == 0) moved |= hear_of_move(team, member);
+  if (!eager && below(job, 500) == 0 && may_move(job, t)) prepare_move(job, t);
+  for (uint32_t more = below(job, 4) ? below(job, 2) : OPERATIONS; more || eager; more--) {
+    if (!submit_some(job, member, team)) break;
+    moved = true;
+  }
+  return moved;
+}
+
+static bool act(struct job *job, uint32_t r, bool eager) {
+  struct rank *rank = &job->ranks[r];
+  bool moved = false;
+  if (rank->asleep && !eager) {
+    rank->asleep--;
+    return false;
+  }
+  if (!eager && below(job, 300) == 0) rank->asleep = below(job, 100);
+  for (uint32_t t = 0; t < job->n_teams; t++) moved |= act_in(job, r, t, eager);
+  by_context_lock(&rank->context);
+  moved |= by_context_progress(&rank->context);
+  by_context_unlock(&rank->context);
+  assert_ok(by_engine_status(rank->context.engine));
+  return moved;
+}
+
+static bool is_over(const struct job *job) {
+  for (uint32_t t = 0; t < job->n_teams; t++)
+    for (uint32_t i = 0; i < ITERATIONS; i++)
+      for (uint32_t k = 0; k < OPERATIONS; k++) {
+        const struct kind *kind = &job->teams[t].kinds[i][k];
+        if (kind->present && kind->ended < job->teams[t].n) return false;
+      }
+  return true;
+}
+
+static void run(struct job *job) {
+  uint32_t n = job->world.n;
+  for (uint32_t still = 0; still < 3000;) {
+    still = act(job, below(job, n), still > 100) ? 0 : still + 1;
+    if (still > 2 + below(job, 4ull * n) && by_sim_step(job->world.sim)) still = 0;
+  }
+  if (!is_over(job)) fail_msg("seed %llu: operations wait for ever", (unsigned long long)job->seed);
+}
+
+static void check_counts(const struct job *job, uint32_t t) {
+  const struct team *team = &job->teams[t];
+  for (uint32_t i = 0; i < team->n; i++) {
+    const struct member *member = &job->ranks[team->processes[i]].members[t];
+    struct banyan_negotiation counts;
+    banyan_comm_negotiation(member->comm, &counts);
+    assert_int_equal(counts.started + counts.refused, counts.submitted);
+    assert_int_equal(counts.malformed, 0);
+    assert_int_equal(by_controller_waiting(member->comm->submitter->controller), 0);
+  }
+}
+
+static void test_any_order(void **state) {
+  (void)state;
+  for (uint64_t seed = check_first_seed(), n = check_seeds(500); n; seed++, n--) {
+    struct job *job = make_job(seed);
+    run(job);
+    for (uint32_t t = 0; t < job->n_teams; t++) {
+      check_plans(job, t);
+      check_counts(job, t);
+    }
+    free_job(job);
+    by_tracer_stop(&tracer);
+    assert_ok(by_tracer_start(&tracer));
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_any_order),
+  };
+  if (by_tracer_start(&tracer) != BANYAN_OK) return 1;
+  int failed = cmocka_run_group_tests_name("submitter", tests, NULL, NULL);
+  by_tracer_fini(&tracer);
+  return failed;
+}
