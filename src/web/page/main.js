@@ -1,0 +1,297 @@
+// Asks the manager each second and shows what it says.
+import {element, setText, setAttribute, rate, bytes, seconds, age, count, percent, clock, plural, part, useClass} from "/units.js";
+import {Network, treesOf, helpersOf, TREE_COLOURS} from "/topology.js";
+import {Table, Past, makeSpark, drawSpark, makeBar, drawBar} from "/tables.js";
+
+const POLL = 1000; // ms
+const PATIENCE = 5000; // ms that an answer may take
+const PAST = 180; // iteration times kept a job
+
+const at = (id) => document.getElementById(id);
+const network = new Network(at("drawing"));
+const past = new Past(PAST);
+let state = null; // the last answer
+let known = ""; // the topology that is drawn
+let answered = 0; // when the last answer came, ms
+let away = 0; // since when there is none, ms
+
+// --- jobs ---
+
+const chosenId = () => new URLSearchParams(location.hash.slice(1)).get("job");
+const chosenJob = () => state?.jobs.find((job) => job.id === chosenId()) || null;
+
+function choose(id) {
+  history.replaceState(null, "", id ? `#job=${id}` : location.pathname);
+  showJobs();
+  showJob();
+}
+
+function nameButton(job) {
+  const button = element("button", {type: "button", class: "choose"});
+  button.addEventListener("click", () => choose(chosenId() === job.id ? null : job.id));
+  return button;
+}
+
+function changeName(button, job) {
+  setText(button, job.name || job.id.slice(0, 8));
+  setAttribute(button, "aria-pressed", job.id === chosenId());
+  setAttribute(button, "title", `job ${job.id}`);
+}
+
+const stateRank = {moving: 0, running: 1, waiting: 2, left: 3};
+
+function changeState(node, job) {
+  setText(node, job.state);
+  setAttribute(node, "class", `state ${job.state}`);
+}
+
+const jobName = {name: "Job", value: (j) => j.name, make: nameButton, change: changeName};
+const jobState = {name: "State", value: (j) => stateRank[j.state] ?? 4, make: () => element("span"), change: changeState};
+const jobColumns = [
+  jobName,
+  jobState,
+  {name: "Class", title: "0 goes first", number: true, value: (j) => j.class, text: (j) => String(j.class)},
+  {name: "Ranks", number: true, value: (j) => j.size, text: (j) => String(j.size)},
+  {name: "Hosts", number: true, value: (j) => new Set(j.hosts).size, text: (j) => String(new Set(j.hosts).size)},
+  {name: "Iterations", number: true, value: (j) => j.iterations, text: (j) => count(j.iterations)},
+  {name: "An iteration", number: true, value: (j) => j.iteration_time, text: (j) => seconds(j.iteration_time)},
+  {name: "Last minutes", title: "time of an iteration, as this page has seen it", value: (j) => j.iteration_time,
+    make: makeSpark, change: (node, j) => drawSpark(node, past.get(j.id), PAST)},
+  {name: "Sent", number: true, value: (j) => j.sent, text: (j) => bytes(j.sent)},
+  {name: "Input", title: "bytes of input summed, of one rank", number: true, value: (j) => j.input_rate, text: (j) => rate(j.input_rate)},
+  {name: "Plan", number: true, value: (j) => j.plan?.number || 0, text: (j) => (j.plan ? `${j.plan.number}` : "–")},
+  {name: "Planned for", title: "what the plan can carry", number: true, value: (j) => j.plan?.throughput || 0,
+    text: (j) => (j.plan ? rate(j.plan.throughput) : "–")},
+  {name: "Helpers", number: true, value: (j) => helpersOf(j.plan?.plan).length, text: (j) => String(helpersOf(j.plan?.plan).length)},
+  {name: "Since", number: true, value: (j) => j.since, text: (j) => age(state.time - j.since)},
+];
+
+const jobTable = new Table(at("job-table"), jobColumns, {
+  key: (job) => job.id, order: {column: jobState, down: false}, count: at("job-count"), all: at("job-all"),
+  chosen: (job) => job.id === chosenId(), empty: "No jobs.",
+});
+
+function matches(job, words) {
+  const text = `${job.name} ${job.id} ${job.hosts.join(" ")}`.toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+const wordsOf = (id) => at(id).value.toLowerCase().split(/\s+/).filter(Boolean);
+
+function showJobs() {
+  if (!state) return;
+  const words = wordsOf("job-filter"), wanted = at("job-state").value;
+  jobTable.show(state.jobs.filter((j) => (!wanted || j.state === wanted) && matches(j, words)), state.jobs.length);
+}
+
+// --- the chosen job ---
+
+const historyColumns = [
+  {name: "Plan", number: true, value: (h) => h.number, text: (h) => String(h.number)},
+  {name: "At", value: (h) => h.time, text: (h) => clock(h.time)},
+  {name: "Why", value: (h) => h.why, text: (h) => h.why},
+  {name: "Before", number: true, value: (h) => h.before, text: (h) => (h.before > 0 ? rate(h.before) : "–")},
+  {name: "After", number: true, value: (h) => h.after, text: (h) => rate(h.after)},
+];
+const historyTable = new Table(at("history"), historyColumns,
+  {key: (h) => String(h.number), order: {column: historyColumns[0], down: true}});
+
+function showFacts(list, facts) {
+  while (list.children.length < 2 * facts.length) list.append(element("dt"), element("dd"));
+  while (list.children.length > 2 * facts.length) list.lastChild.remove();
+  facts.forEach(([name, value], i) => {
+    setText(list.children[2 * i], name);
+    setText(list.children[2 * i + 1], value);
+  });
+}
+
+function treeText(tree) {
+  const kind = tree.kind && tree.kind !== "tree" ? `${tree.kind}, ` : "";
+  const at = tree.root ? `root ${tree.root}` : "everyone with everyone";
+  return `${percent(tree.share)} ${kind}${at}${tree.rate ? `, ${rate(tree.rate)}` : ""}`;
+}
+
+function showTrees(job) {
+  const trees = treesOf(job.plan?.plan);
+  const key = `${job.id} ${job.plan?.number}`;
+  if (at("trees").dataset.key === key) return;
+  at("trees").dataset.key = key;
+  const rows = trees.map((tree, i) => element("li", {},
+    element("span", {class: `swatch tree-${i % TREE_COLOURS}`, "aria-hidden": "true"}), treeText(tree)));
+  const helpers = helpersOf(job.plan?.plan);
+  if (helpers.length) {
+    rows.push(element("li", {}, element("span", {class: "swatch helper", "aria-hidden": "true"}), `helped by ${helpers.join(", ")}`));
+  }
+  if (!trees.length) rows.push(element("li", {}, "It has no plan from the manager yet."));
+  at("trees").replaceChildren(...rows);
+}
+
+function hostsText(hosts) {
+  const names = [...new Set(hosts)];
+  return names.length <= 12 ? names.join(", ") : `${names.slice(0, 10).join(", ")} and ${names.length - 10} more`;
+}
+
+function showJob() {
+  const job = chosenJob();
+  network.choose(job);
+  at("job-none").hidden = Boolean(job);
+  at("job-body").hidden = at("unchoose").hidden = !job;
+  setText(at("job-title"), job ? job.name || job.id : "Chosen job");
+  if (!job) return;
+  showFacts(at("job-facts"), [
+    ["State", `${job.state}, class ${job.class}`],
+    ["Hosts", hostsText(job.hosts)],
+    ["An iteration", seconds(job.iteration_time)],
+    ["Plan", job.plan ? `${job.plan.number}, for ${rate(job.plan.throughput)}, made at ${clock(job.plan.made)}` : "none yet"],
+    ["Id", job.id],
+  ]);
+  showTrees(job);
+  historyTable.show(job.history, job.history.length);
+}
+
+// --- hosts, links, counters ---
+
+const usedBy = (i) => Math.max(part(i.sent, i.rate), part(i.received, i.rate));
+const useOf = (host) => Math.max(0, ...host.interfaces.map(usedBy));
+const sum = (host, field) => host.interfaces.reduce((total, i) => total + (Number(i[field]) || 0), 0);
+
+function roleOf(host) {
+  if (!host.connected) return "no agent";
+  if (host.helping.length) return `helps ${plural(host.helping.length, "job")}`;
+  return host.may_help ? "may help" : "there";
+}
+
+const hostName = {name: "Host", value: (h) => h.name, text: (h) => h.name};
+const hostColumns = [
+  hostName,
+  {name: "Agent", value: roleOf, text: roleOf},
+  {name: "Interfaces", value: (h) => h.interfaces.length, text: (h) => h.interfaces.map((i) => i.name).join(", ") || "–"},
+  {name: "In use", value: useOf, make: makeBar, change: (node, h) => drawBar(node, useOf(h), useClass(useOf(h)), percent(useOf(h)))},
+  {name: "Sends", number: true, value: (h) => sum(h, "sent"), text: (h) => rate(sum(h, "sent"))},
+  {name: "Of that ours", number: true, value: (h) => sum(h, "ours_sent"), text: (h) => rate(sum(h, "ours_sent"))},
+  {name: "Receives", number: true, value: (h) => sum(h, "received"), text: (h) => rate(sum(h, "received"))},
+  {name: "Of that ours", number: true, value: (h) => sum(h, "ours_received"), text: (h) => rate(sum(h, "ours_received"))},
+  {name: "Rate", number: true, value: (h) => sum(h, "rate"), text: (h) => rate(sum(h, "rate"))},
+];
+const hostTable = new Table(at("host-table"), hostColumns, {
+  key: (host) => host.name, order: {column: hostName, down: false}, count: at("host-count"), all: at("host-all"),
+  empty: "No hosts.",
+});
+
+function showHosts() {
+  if (!state) return;
+  const words = wordsOf("host-filter");
+  hostTable.show(state.hosts.filter((h) => words.every((word) => h.name.toLowerCase().includes(word))), state.hosts.length);
+}
+
+const linkUse = (link) => part(link.ours + link.others, link.capacity);
+const linkColumns = [
+  {name: "From", value: (l) => l.from, text: (l) => l.from},
+  {name: "To", value: (l) => l.to, text: (l) => l.to},
+  {name: "In use", value: linkUse, make: makeBar, change: (node, l) => drawBar(node, linkUse(l), useClass(linkUse(l)), percent(linkUse(l)))},
+  {name: "Ours", number: true, value: (l) => l.ours, text: (l) => rate(l.ours)},
+  {name: "Others", number: true, value: (l) => l.others, text: (l) => rate(l.others)},
+  {name: "Capacity", number: true, value: (l) => l.capacity, text: (l) => rate(l.capacity)},
+];
+const linkTable = new Table(at("link-table"), linkColumns,
+  {key: (l) => `${l.from} ${l.to}`, order: {column: linkColumns[2], down: true}});
+
+function showLinks() {
+  linkTable.show([...state.links].sort((a, b) => linkUse(b) - linkUse(a)).slice(0, 8), state.links.length);
+}
+
+function showSummary() {
+  const running = state.jobs.filter((j) => j.state === "running" || j.state === "moving").length;
+  const connected = state.hosts.filter((h) => h.connected).length;
+  const helping = state.hosts.filter((h) => h.helping.length).length;
+  const full = Math.max(0, ...state.links.map(linkUse));
+  const items = [`${count(running)} of ${plural(state.jobs.length, "job")} running`,
+    `${count(connected)} of ${plural(state.hosts.length, "host")} connected`,
+    helping ? `${plural(helping, "host")} helping` : "", `busiest link ${percent(full)}`].filter(Boolean);
+  const list = at("summary");
+  while (list.children.length < items.length) list.append(element("li"));
+  while (list.children.length > items.length) list.lastChild.remove();
+  items.forEach((text, i) => setText(list.children[i], text));
+  showFacts(at("counts"), [...Object.entries(state.counters).map(([name, value]) => [name, count(value)]),
+    ["version", state.version]]);
+}
+
+function showLegend() {
+  const steps = Array.from({length: 10}, (_, i) => element("span", {class: `step use-${i}`}));
+  at("legend").replaceChildren(element("span", {}, "idle"), ...steps, element("span", {}, "full; each direction on its right"));
+}
+
+// --- asking ---
+
+async function ask(path) {
+  const response = await fetch(path, {signal: AbortSignal.timeout(PATIENCE), cache: "no-store"});
+  if (response.status === 401) throw new Error("token");
+  if (!response.ok) throw new Error(`the manager answers ${response.status}`);
+  return response.json();
+}
+
+// Positions come with the first state, and again when the topology is another.
+async function drawTopology() {
+  const key = JSON.stringify(state.topology);
+  if (key === known) return;
+  network.setTopology(state.topology, await ask("/layout"));
+  setText(at("cluster"), state.topology.name || "");
+  known = key;
+}
+
+function show() {
+  for (const job of state.jobs) past.note(job.id, job.iteration_time);
+  past.keep(new Set(state.jobs.map((job) => job.id)));
+  network.update(state);
+  showSummary();
+  showJobs();
+  showJob();
+  showLinks();
+  showHosts();
+}
+
+function showTrouble(why) {
+  const trouble = at("trouble");
+  document.body.classList.toggle("stale", Boolean(why));
+  if (!why) {
+    trouble.hidden = true;
+    setText(at("live"), "Live");
+    return;
+  }
+  const shown = state ? ` What is shown is from ${clock(answered / 1000)}.` : "";
+  trouble.hidden = false;
+  setText(at("live"), `Not live, for ${age((Date.now() - away) / 1000)}`);
+  if (why === "token") {
+    trouble.replaceChildren("The manager does not take the token any more. ", element("a", {href: "/"}, "Give it another."));
+  } else {
+    setText(trouble, `The manager does not answer since ${clock(away / 1000)}.${shown} Trying again.`);
+  }
+}
+
+async function poll() {
+  const began = Date.now();
+  try {
+    state = await ask("/state");
+    await drawTopology();
+    answered = Date.now();
+    away = 0;
+    show();
+    showTrouble(null);
+  } catch (error) {
+    away = away || Date.now();
+    showTrouble(error.message);
+    if (error.name !== "TypeError" && error.name !== "TimeoutError" && error.message !== "token") console.error(error);
+  }
+  const took = Date.now() - began; // large clusters are asked less often
+  setTimeout(poll, Math.max(POLL - took, away ? POLL : 2 * took, document.hidden ? 5 * POLL : 0));
+}
+
+at("job-filter").addEventListener("input", showJobs);
+at("job-state").addEventListener("change", showJobs);
+at("host-filter").addEventListener("input", showHosts);
+at("unchoose").addEventListener("click", () => choose(null));
+for (const form of ["job-tools", "host-tools"]) at(form).addEventListener("submit", (event) => event.preventDefault());
+addEventListener("hashchange", () => { showJobs(); showJob(); });
+addEventListener("keydown", (event) => { if (event.key === "Escape" && chosenId()) choose(null); });
+showLegend();
+poll();

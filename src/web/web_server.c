@@ -1,0 +1,141 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "acceptor.h"
+#include "log.h"
+#include "socket.h"
+#include "web_parts.h"
+
+enum {
+  MOST_CONNECTIONS = 128,
+  MOST_HEAD = 16384, /* bytes of memory for a connection: its request's line and headers fit, or it is refused */
+};
+
+/* --- libmicrohttpd on the loop --- */
+
+/* All that is ready; then again when libmicrohttpd wants to be called for what no descriptor tells: it does not say so
+ * when a connection has gone, but only looks for those that wait for room when it is called. */
+static void run(void *context) {
+  struct by_web *web = context;
+  MHD_UNSIGNED_LONG_LONG milliseconds;
+  web->has_room = false;
+  if (web->mhd.MHD_run(web->daemon) != MHD_YES) by_warn("web", "the page's server failed once");
+  if (web->has_room)
+    by_loop_set_delay(web->options.loop, &web->timer, 0);
+  else if (web->mhd.MHD_get_timeout(web->daemon, &milliseconds) == MHD_YES)
+    by_loop_set_delay(web->options.loop, &web->timer, milliseconds * BY_MILLISECOND);
+  else
+    by_loop_cancel_timer(&web->timer);
+}
+
+static void ready(void *context, uint32_t events) {
+  run(context);
+}
+
+__attribute__((format(printf, 2, 0))) static void log_text(void *context, const char *format, va_list arguments) {
+  char line[256];
+  vsnprintf(line, sizeof line, format, arguments);
+  line[strcspn(line, "\n")] = '\0';
+  by_debug("web", "%s", line);
+}
+
+/* --- connections --- */
+
+/* libmicrohttpd hears of it as if the peer had closed. */
+static void end_visit(void *context) {
+  const struct by_web_visitor *visitor = context;
+  shutdown(visitor->fd, SHUT_RDWR);
+}
+
+static void begin_visit(struct by_web *web, int fd, void **of_connection) {
+  struct by_web_visitor *visitor = calloc(1, sizeof *visitor);
+  *of_connection = visitor;
+  if (!visitor) {
+    shutdown(fd, SHUT_RDWR);
+    return;
+  }
+  visitor->fd = fd;
+  visitor->came = by_loop_now(web->options.loop);
+  by_timer_init(&visitor->end, end_visit, visitor);
+  by_loop_set_delay(web->options.loop, &visitor->end, BY_WEB_MOST_AGE);
+}
+
+static void visited(void *context, struct MHD_Connection *connection, void **of_connection,
+                    enum MHD_ConnectionNotificationCode code) {
+  struct by_web *web = context;
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    begin_visit(web, web->mhd.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+                of_connection);
+    return;
+  }
+  struct by_web_visitor *visitor = *of_connection;
+  web->has_room = true;
+  if (visitor) by_loop_cancel_timer(&visitor->end);
+  free(visitor);
+}
+
+/* --- made and gone --- */
+
+static enum banyan_status start(struct by_web *web, int listener) {
+  const struct by_web_options *o = &web->options;
+  struct MHD_OptionItem with_tls[] = {
+      {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)o->key},
+      {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)o->certificate},
+      {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+      {MHD_OPTION_END, 0, NULL},
+  };
+  unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG | (o->key ? MHD_USE_TLS : 0);
+  errno = 0;
+  web->daemon = web->mhd.MHD_start_daemon(
+      flags, 0, NULL, NULL, by_web_answer, web, MHD_OPTION_EXTERNAL_LOGGER, log_text, web, MHD_OPTION_LISTEN_SOCKET,
+      listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)by_acceptor_most_strangers(MOST_CONNECTIONS),
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MOST_HEAD, MHD_OPTION_NOTIFY_CONNECTION, visited, web,
+      MHD_OPTION_ARRAY, o->key ? with_tls : &with_tls[3], MHD_OPTION_END);
+  if (web->daemon) return BANYAN_OK;
+  close(listener);
+  return o->key ? by_fail(BANYAN_ERR_ARGUMENT, "the page's server does not start: do its key and certificate belong "
+                                               "together, and are both PEM? (BANYAN_LOG=web:debug says more)")
+                : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "the page's server does not start");
+}
+
+static enum banyan_status open_server(struct by_web *web) {
+  int listener;
+  BY_TRY(by_microhttpd_load(&web->mhd));
+  BY_TRY(by_socket_listen(&web->options.at, (struct by_port_range){0}, &listener, &web->bound));
+  BY_TRY(start(web, listener));
+  int epoll = web->mhd.MHD_get_daemon_info(web->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+  return by_loop_watch(web->options.loop, epoll, EPOLLIN, ready, web, &web->watch);
+}
+
+enum banyan_status by_web_create(const struct by_web_options *options, struct by_web **out) {
+  struct by_web *web = calloc(1, sizeof *web);
+  if (!web) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the page's server");
+  web->options = *options;
+  web->token = *options->token;
+  by_timer_init(&web->timer, run, web);
+  enum banyan_status status = open_server(web);
+  if (status != BANYAN_OK) {
+    by_web_destroy(web);
+    return status;
+  }
+  *out = web;
+  return BANYAN_OK;
+}
+
+void by_web_destroy(struct by_web *web) {
+  if (!web) return;
+  by_loop_unwatch(web->watch);
+  by_loop_cancel_timer(&web->timer);
+  if (web->daemon) web->mhd.MHD_stop_daemon(web->daemon);
+  for (size_t i = 0; i < web->options.n_routes; i++) by_text_fini(&web->kept[i].text);
+  explicit_bzero(&web->token, sizeof web->token);
+  free(web);
+}
+
+const struct by_address *by_web_get_address(const struct by_web *web) {
+  return &web->bound;
+}

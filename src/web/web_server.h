@@ -1,0 +1,49 @@
+/* Serves a few read-only texts and the page that shows them over HTTP, on a
+ * loop; no thread of its own. It knows nothing of what the texts say: each is
+ * printed by a function when it is asked for. On the loop's thread. */
+#ifndef BY_WEB_WEB_SERVER_H
+#define BY_WEB_WEB_SERVER_H
+
+#include "address.h"
+#include "loop.h"
+#include "text.h"
+#include "web_token.h"
+
+struct by_web;
+
+/* A text that is made when it is asked for. */
+struct by_web_route {
+  const char *path; /* "/state" */
+  const char *type; /* "application/json" */
+  bool open;        /* to everybody, without the token */
+  /* Fills the empty `out`; returns the HTTP status, 200 or 503. */
+  unsigned (*print)(void *context, struct by_text *out);
+  void *context;
+};
+
+struct by_web_options {
+  struct by_loop *loop;
+  struct by_address at;         /* port 0: the system's choice */
+  const struct by_token *token; /* for the page and all that is not open; copied */
+  /* PEM, both or neither (HTTP): the caller keeps them while the server lives. */
+  const char *certificate, *key;
+  const struct by_web_route *routes; /* kept by the caller while the server lives */
+  size_t n_routes;                   /* BY_WEB_MOST_ROUTES at most */
+};
+
+enum { BY_WEB_MOST_ROUTES = 8 };
+
+/* A connection is told to close with the first answer after the half of this time, and closed when it is over: so that
+ * who reads or writes a byte now and then keeps nobody out. */
+#define BY_WEB_MOST_AGE (60 * BY_SECOND)
+/* A text is used again for so long: many who look cost no more than one. */
+#define BY_WEB_FRESH (BY_SECOND / 2)
+
+/* BANYAN_ERR_SYSTEM if it cannot listen there; BANYAN_ERR_UNSUPPORTED without libmicrohttpd. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_web_create(const struct by_web_options *options, struct by_web **out);
+/* Closes all connections. NULL is allowed. */
+void by_web_destroy(struct by_web *web);
+/* With the port that was found. */
+const struct by_address *by_web_get_address(const struct by_web *web);
+
+#endif
