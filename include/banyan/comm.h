@@ -101,8 +101,9 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_co
  * counters tells how many came into use. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan);
 /* ToS byte (0 to 255, DSCP in the upper six bits) of what this process sends
- * to other ranks over TCP, for all communicators of the job, on live and later
- * connections. Control connections to rank 0 keep the system's. */
+ * to other ranks over TCP and to switches, for all communicators of the job, on
+ * live and later connections. Control connections to rank 0 keep the system's.
+ * From now on no manager changes it. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos);
 
 /* Memory that ranks of one host can read in each other without a copy.

@@ -21,3 +21,8 @@ uint8_t by_priority_tos(uint32_t class_) {
   static const uint8_t marks[BY_PRIORITY_CLASSES] = {0x80, 0x60, 0x40, 0x20};
   return marks[class_ < BY_PRIORITY_CLASSES ? class_ : BY_PRIORITY_CLASSES - 1];
 }
+
+int by_priority_socket(uint32_t class_) {
+  static const int priorities[BY_PRIORITY_CLASSES] = {6, 4, 0, 2}; /* their bands: 0, 1, 1, 2 */
+  return priorities[class_ < BY_PRIORITY_CLASSES ? class_ : BY_PRIORITY_CLASSES - 1];
+}

@@ -22,5 +22,7 @@ uint32_t by_priority_class(const struct by_priority_rules *rules, uint64_t itera
 /* ToS byte that marks a class: CS4 (0x80) for the highest, then CS3, CS2, and CS1, which networks take for what may
  * wait. */
 uint8_t by_priority_tos(uint32_t class_);
+/* The priority of its sockets inside the host: so that the kernel's usual queues (pfifo_fast, prio) keep the order. */
+int by_priority_socket(uint32_t class_);
 
 #endif

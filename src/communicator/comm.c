@@ -288,16 +288,12 @@ enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *te
   return status;
 }
 
-static void set_tos(void *tos, struct by_lane *lane) {
-  if (lane->ops->set_tos) lane->ops->set_tos(lane, *(const int *)tos);
-}
-
 enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos) {
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
   if (tos < 0 || tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "the ToS is %d, must be from 0 to 255", tos);
   by_context_lock(comm->context);
   comm->context->settings.tos = tos;
-  by_engine_lanes(comm->context->engine, set_tos, &tos);
+  by_engine_set_mark(comm->context->engine, &(struct by_mark){tos, -1});
   by_context_unlock(comm->context);
   return BANYAN_OK;
 }

@@ -67,11 +67,7 @@ static void watch_lane(struct by_context *context, uint32_t process, int fd) {
 void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
   by_context_lock(context);
   bool fresh = !by_engine_attached(context->engine, process);
-  for (uint32_t i = 0; i < n && fresh; i++) {
-    int tos = (int)context->settings.tos; /* here, so that no change of it in another thread is missed */
-    if (tos >= 0 && lanes[i]->ops->set_tos) lanes[i]->ops->set_tos(lanes[i], tos);
-    watch_lane(context, process, lanes[i]->poll_fd);
-  }
+  for (uint32_t i = 0; i < n && fresh; i++) watch_lane(context, process, lanes[i]->poll_fd);
   by_engine_attach(context->engine, process, lanes, n);
   if (context->parting && by_engine_status(context->engine) == BANYAN_OK) (void)by_engine_goodbye(context->engine);
   by_context_unlock(context);
@@ -264,7 +260,9 @@ static enum banyan_status make_engine(struct by_context *context) {
                                       .tracer = &context->tracer,
                                       .context = context};
   context->spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;
-  return by_engine_create(&options, &context->engine);
+  BY_TRY(by_engine_create(&options, &context->engine));
+  by_context_mark_first(context);
+  return BANYAN_OK;
 }
 
 static void *loop_main(void *argument) {
@@ -387,6 +385,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_arena_init(&context->arena);
   context->wake = context->data_poll = -1;
+  context->class_ = -1;
   context->given_end = &context->given;
   if (seat) context->seat = *seat;
   enum banyan_status status = init_threads(context);

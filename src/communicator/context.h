@@ -40,6 +40,8 @@ struct by_seat {
    * A failure ends its part in the job. */
   int udp_port;
   enum banyan_status (*serve)(void *context, const struct by_tree_word *word);
+  /* And with how it is to mark what it sends. */
+  void (*mark)(void *context, const struct by_mark *mark);
   void *context;
 };
 
@@ -56,10 +58,12 @@ struct by_context {
   uint32_t *host_of;    /* rank -> number of its host for plans, 0 .. n_hosts - 1 in order of first rank */
   uint32_t *first_here; /* rank -> lowest rank of its host, whatever the transport */
   uint32_t n_hosts;
-  bool parting;        /* goodbye is being said, to peers whose link begins only now too; under lock */
-  bool *left;          /* rank -> it has left on purpose; under lock */
-  bool crowded;        /* somewhere more ranks than cores share a machine; the same on all ranks */
-  uint32_t references; /* communicators; under lock */
+  bool parting;           /* goodbye is being said, to peers whose link begins only now too; under lock */
+  bool *left;             /* rank -> it has left on purpose; under lock */
+  long class_;            /* in which what this process sends is marked; -1: none. Under lock, as */
+  uint64_t class_changes; /* by word from outside */
+  bool crowded;           /* somewhere more ranks than cores share a machine; the same on all ranks */
+  uint32_t references;    /* communicators; under lock */
 
   pthread_mutex_t lock;
   _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
@@ -246,6 +250,11 @@ void by_context_fail(struct by_context *context, enum banyan_status status, cons
 
 /* memory.c: frees what was to be freed and is not used any more. Under lock. */
 void by_memory_sweep(struct by_context *context);
+
+/* class.c: how sending begins, by the settings. */
+void by_context_mark_first(struct by_context *context);
+/* Another class, on live connections too, unless somebody has set one by hand, or a ToS. Takes the lock. */
+void by_context_set_class(struct by_context *context, uint32_t class_);
 
 /* hosts.c: from `members` fills host_of, first_here, n_hosts, crowded, neighbours and yields; fails if they cannot work
  * together. */

@@ -167,6 +167,8 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
     by_control_heard_word(control, type, payload, length);
   } else if (type == LISTEN) {
     if (control->done) by_control_heard_listen(control);
+  } else if (type == CLASS && !root) {
+    by_control_heard_class(control, payload, length);
   } else if (type == MOVE) {
     by_control_heard_move(end, payload, length);
   } else if (type == WELCOME && !root && !control->done) {

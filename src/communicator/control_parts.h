@@ -39,6 +39,7 @@ enum message {
   TREE = 12,    /* rank 0's to one worker or server of a tree through switches: what it must know */
   MOVE = 13,    /* to another plan: see move.h */
   LISTEN = 14,  /* others have submitted what this rank has not */
+  CLASS = 15,   /* rank 0's: in which this process is to send */
   TIMELINE = 20 /* see timeline_word.h */
 };
 
@@ -90,8 +91,10 @@ struct by_control {
   struct by_control_move *moves; /* rank 0: to other plans, not yet decided on */
   uint32_t n_moves;              /* that there have been */
   struct by_timer moves_due;
-  bool listens;               /* LISTEN has been sent */
-  _Atomic bool leaving, deaf; /* deaf: rank 0 has left */
+  bool listens;                    /* LISTEN has been sent */
+  uint32_t class_;                 /* rank 0: that was told to helpers and servers, */
+  bool has_class, class_for_ranks; /* if one was; and to ranks */
+  _Atomic bool leaving, deaf;      /* deaf: rank 0 has left */
 };
 
 /* control.c: a connection, to be accepted or (`connecting` not NULL) made, with a handshake. NULL: that failed; the
@@ -161,6 +164,11 @@ void by_control_moves_due(void *argument);
 /* This rank takes part in nothing more. */
 void by_control_drop_moves_with(struct by_control *control, uint32_t rank);
 void by_control_forget_moves(struct by_control *control);
+
+/* control_class.c: CLASS. `ranks`: they have it from no agents. The second: to one that has come later. */
+void by_control_tell_class(struct by_control *control, uint32_t class_, bool ranks);
+void by_control_tell_class_to(struct end *end);
+void by_control_heard_class(struct by_control *control, const void *payload, size_t length);
 
 /* control_listen.c: LISTEN */
 void by_control_heard_listen(struct by_control *control);

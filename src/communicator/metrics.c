@@ -26,6 +26,16 @@ static void add_counters(struct by_text *text, const struct banyan_comm *comm) {
                 comm->context->rank, (unsigned long long)rows[i].value);
 }
 
+static void add_class(struct by_text *text, struct by_context *context) {
+  by_context_lock(context);
+  long class_ = context->class_;
+  unsigned long long changes = context->class_changes;
+  by_context_unlock(context);
+  by_text_add(text, "# TYPE banyan_class gauge\nbanyan_class{rank=\"%u\"} %ld\n", context->rank, class_);
+  by_text_add(text, "# TYPE banyan_class_changes_total counter\nbanyan_class_changes_total{rank=\"%u\"} %llu\n",
+              context->rank, changes);
+}
+
 static void add_state(struct by_text *text, const char *what, uint32_t rank, enum by_trace_state state, double value) {
   by_text_add(text, "banyan_state_%s_total{rank=\"%u\",state=\"%s\"} %.15g\n", what, rank, by_trace_state_name(state),
               value);
@@ -49,6 +59,7 @@ size_t banyan_comm_metrics(const struct banyan_comm *comm, char *out, size_t roo
   if (!comm) return 0;
   by_text_init(&text);
   add_counters(&text, comm);
+  add_class(&text, comm->context);
   add_states(&text, comm->context);
   size_t length = text.length;
   if (out && room) {

@@ -27,6 +27,7 @@ struct seat {
   struct by_context *context; /* NULL: could not join */
   enum banyan_status status;
   char text[1024];
+  _Atomic int tos; /* -1: the system's */
   struct by_tree_word word;
   struct by_server *server; /* NULL: nobody has said which tree */
   struct by_udp_peer *workers[BY_FRAGMENT_WORKERS];
@@ -130,6 +131,20 @@ static enum banyan_status told(void *context, const struct by_tree_word *word) {
   return by_loop_post(seat->service->loop, begin, seat);
 }
 
+/* On the thread that moves fragments. */
+static void mark(void *context) {
+  struct seat *seat = context;
+  by_udp_set_mark(seat->service->udp, &(struct by_mark){atomic_load(&seat->tos), -1});
+}
+
+/* While it joins, or on the control thread. */
+static void marked(void *context, const struct by_mark *how) {
+  struct seat *seat = context;
+  if (atomic_exchange(&seat->tos, how->tos) == how->tos) return;
+  if (by_loop_post(seat->service->loop, mark, seat) != BANYAN_OK)
+    by_warn("communicator", "what this server sends keeps its ToS: %s", banyan_error_text());
+}
+
 static void report(const struct seat *seat) {
   const struct by_server_counters *c = by_server_counters(seat->server);
   by_info("innetwork",
@@ -157,7 +172,7 @@ static void *join_main(void *argument) {
   struct seat *seat = argument;
   struct service *service = seat->service;
   struct by_seat part = {
-      .kind = BY_MEMBER_SERVER, .udp_port = by_udp_port(service->udp), .serve = told, .context = seat};
+      .kind = BY_MEMBER_SERVER, .udp_port = by_udp_port(service->udp), .serve = told, .mark = marked, .context = seat};
   seat->status = by_context_create(&service->options->joining, &part, &seat->context);
   snprintf(seat->text, sizeof seat->text, "%s", banyan_error_text());
   atomic_store(&seat->joined, true);
@@ -216,7 +231,10 @@ static enum banyan_status open_service(struct service *service) {
             by_udp_port(service->udp));
   by_timer_init(&service->again, due, service);
   service->n = service->options->trees;
-  for (unsigned i = 0; i < service->n; i++) service->seats[i].service = service;
+  for (unsigned i = 0; i < service->n; i++) {
+    service->seats[i].service = service;
+    atomic_init(&service->seats[i].tos, -1);
+  }
   return BANYAN_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "launcher.h"
 #include "log.h"
+#include "priority.h"
 #include "socket.h"
 #include "suggest.h"
 
@@ -69,6 +70,8 @@ static const struct setting table[] = {
     {"BANYAN_BLOCK", BYTES, AT(block), "64K", "bytes added at a time"},
     {"BANYAN_SPIN", SECONDS, AT(spin), "-1", "time a wait spins before it sleeps; -1: chosen"},
     {"BANYAN_TOS", NUMBER, AT(tos), "-1", "ToS byte of the links, 0 to 255; -1: leave it"},
+    {"BANYAN_CLASS", NUMBER, AT(class_), "-1",
+     "class in which the job sends, 0 (first) to 3; -1: by word of an agent or manager, else none"},
     {"BANYAN_ATTACH", BYTES, AT(attach), "0", "messages from this size on are read by cross-memory attach; 0: never"},
 };
 
@@ -176,6 +179,9 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_bytes(s));
   BY_TRY(check_lists(s));
   BY_TRY(check_negotiation(s));
+  if (s->class_ >= BY_PRIORITY_CLASSES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CLASS is %ld, must be 0 to %d, or -1", s->class_,
+                   BY_PRIORITY_CLASSES - 1);
   if (s->tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_TOS is %ld, must be 0 to 255, or -1", (long)s->tos);
   if (s->helpers > 65535)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_HELPERS is %ld, must be at most 65535", (long)s->helpers);

@@ -44,6 +44,7 @@ struct by_settings {
   double stall, stall_abort; /* seconds; 0: never */
   const char *control;       /* see by_control_choice_parse */
   double spin;               /* seconds; negative: chosen */
+  long class_;               /* -1: by word from outside */
   long tos;                  /* -1: leave; under the lock of the context once the job runs */
 };
 

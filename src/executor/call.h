@@ -273,6 +273,7 @@ struct by_engine {
   uint32_t n_spare_letters;
   struct by_link **fabrics; /* links that have one */
   uint32_t n_fabrics;
+  struct by_mark mark;
   uint32_t active; /* ends with a lane */
   uint32_t never;  /* links without a lane that never will have one */
   struct by_end **ends;
@@ -291,6 +292,10 @@ struct by_engine {
   size_t aid_bytes;                       /* scratch of aids under way */
   bool moved;
 };
+
+/* outlets.c: one that is attached. */
+void by_engine_mark_lane(const struct by_engine *engine, struct by_lane *lane);
+void by_engine_mark_fabric(const struct by_engine *engine, struct by_fabric *fabric);
 
 static inline bool by_is_aid(const struct by_engine *engine, uint32_t process) {
   return process >= engine->options.ranks;

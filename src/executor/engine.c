@@ -26,6 +26,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   struct by_engine *engine = calloc(1, sizeof *engine);
   if (!engine) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the executor");
   engine->options = *options;
+  engine->mark = (struct by_mark){-1, -1};
   set_defaults(&engine->options);
   engine->aids = by_is_aid(engine, options->self);
   engine->ready_end = &engine->ready;
@@ -90,6 +91,7 @@ void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane
     struct by_end *end = &link->ends[link->n_ends++];
     *end = (struct by_end){.link = link, .lane = lanes[i]};
     engine->ends[engine->active++] = end;
+    by_engine_mark_lane(engine, end->lane);
   }
   if (!wanted) return;
   link->lane = lanes[0];
@@ -106,6 +108,7 @@ void by_engine_attach_fabric(struct by_engine *engine, uint32_t process, struct 
   link->fabric = fabric;
   link->through = true;
   engine->fabrics[engine->n_fabrics++] = link;
+  by_engine_mark_fabric(engine, fabric);
   by_link_touch(link);
 }
 
@@ -121,10 +124,6 @@ uint64_t by_engine_deadline(const struct by_engine *engine) {
 
 bool by_engine_attached(const struct by_engine *engine, uint32_t process) {
   return engine->links[process].lane != NULL;
-}
-
-void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context) {
-  for (uint32_t i = 0; i < engine->active; i++) visit(context, engine->ends[i]->lane);
 }
 
 const char *by_engine_name(const struct by_engine *engine, uint32_t process, char *text) {
@@ -470,12 +469,4 @@ void by_engine_check_deadlines(struct by_engine *engine) {
 
 void by_engine_count_allocation(struct by_engine *engine) {
   engine->counters.allocations++;
-}
-
-void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out) {
-  *out = engine->counters;
-  for (uint32_t i = 0; i < engine->active; i++) {
-    const struct by_lane *lane = engine->ends[i]->lane;
-    if (lane->ops->wakes) out->wakes_sent += lane->ops->wakes(lane);
-  }
 }

@@ -73,6 +73,10 @@ void by_engine_left(struct by_engine *engine, uint32_t process, bool never);
 bool by_engine_attached(const struct by_engine *engine, uint32_t process);
 /* Calls `visit` for every lane. */
 void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context);
+/* Marks what all lanes and fabrics send from now on, later ones too. */
+void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark);
+/* Bytes given to the network so far, headers included: not those in memory that is shared. */
+uint64_t by_engine_sent(const struct by_engine *engine);
 
 /* A letter: bytes that belong to no call. */
 enum { BY_LETTER_BYTES = 16 << 20 };

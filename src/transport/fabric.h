@@ -12,6 +12,7 @@
 #include <banyan/types.h>
 
 #include "frame.h"
+#include "mark.h"
 
 struct by_fabric {
   const struct by_fabric_ops *ops;
@@ -36,6 +37,10 @@ struct by_fabric_ops {
   bool (*progress)(struct by_fabric *fabric);
   /* When progress has to be made at the latest though nothing comes, by the engine's clock; UINT64_MAX: never. */
   uint64_t (*deadline)(const struct by_fabric *fabric);
+  /* What is sent from now on. */
+  void (*set_mark)(struct by_fabric *fabric, const struct by_mark *mark);
+  /* Bytes given to the network so far. */
+  uint64_t (*sent)(const struct by_fabric *fabric);
   /* The memory of calls under way is no longer used; the fabric has failed. */
   void (*withdraw)(struct by_fabric *fabric);
   void (*destroy)(struct by_fabric *fabric);

@@ -16,6 +16,7 @@
 #include <banyan/status.h>
 
 #include "frame.h"
+#include "mark.h"
 
 enum { BY_LANE_SMALL = 512 };
 
@@ -82,8 +83,10 @@ struct by_lane_ops {
   void (*sleeping)(struct by_lane *lane, bool asleep);
   /* Wakes sent to the peer so far. */
   uint64_t (*wakes)(const struct by_lane *lane);
-  /* ToS byte of a live connection; ignored where there is none. */
-  void (*set_tos)(struct by_lane *lane, int tos);
+  /* What is sent from now on over the live connection. NULL: there is none. */
+  void (*set_mark)(struct by_lane *lane, const struct by_mark *mark);
+  /* Bytes given to the network so far. NULL: it uses none. */
+  uint64_t (*sent)(const struct by_lane *lane);
   /* Whether all that was sent is at the peer's machine, and destroying loses nothing. NULL: once flush() is true. */
   bool (*arrived)(const struct by_lane *lane);
   void (*destroy)(struct by_lane *lane);

@@ -53,6 +53,7 @@ struct tcp {
   struct by_pace pace;
   size_t frame_most; /* on a fast link */
   int unsent_most;   /* TCP_NOTSENT_LOWAT when the lane was made; 0: the system's */
+  uint64_t sent;
   /* receiving */
   struct by_frame frame;
   bool in_frame, dry; /* dry: the socket had no more when last asked */
@@ -81,7 +82,10 @@ static void cannot_send(struct tcp *tcp, int error) {
 static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = n};
   ssize_t sent = sendmsg(tcp->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
-  if (sent >= 0) return sent;
+  if (sent >= 0) {
+    tcp->sent += (uint64_t)sent;
+    return sent;
+  }
   cannot_send(tcp, errno);
   return 0;
 }
@@ -122,6 +126,7 @@ static bool drain_pipe(struct tcp *tcp) {
     if (n < 0) cannot_send(tcp, errno);
     if (n <= 0) return false;
     tcp->piped -= (size_t)n;
+    tcp->sent += (uint64_t)n;
   }
   return true;
 }
@@ -389,8 +394,15 @@ static void tcp_sleeping(struct by_lane *lane, bool asleep) {
   tcp_of(lane)->rest = 0;
 }
 
-static void tcp_set_tos(struct by_lane *lane, int tos) {
-  (void)!by_socket_set_tos(tcp_of(lane)->fd, tos);
+/* What the kernel refuses leaves the connection as it is. */
+static void tcp_set_mark(struct by_lane *lane, const struct by_mark *mark) {
+  int fd = tcp_of(lane)->fd;
+  if (mark->tos >= 0) (void)!by_socket_set_tos(fd, mark->tos);
+  if (mark->priority >= 0) (void)!by_socket_set_priority(fd, mark->priority);
+}
+
+static uint64_t tcp_sent(const struct by_lane *lane) {
+  return tcp_of(lane)->sent;
 }
 
 static bool tcp_arrived(const struct by_lane *lane) {
@@ -424,7 +436,8 @@ static const struct by_lane_ops tcp_ops = {
     .left = tcp_left,
     .next = tcp_next,
     .sleeping = tcp_sleeping,
-    .set_tos = tcp_set_tos,
+    .set_mark = tcp_set_mark,
+    .sent = tcp_sent,
     .arrived = tcp_arrived,
     .destroy = tcp_destroy,
 };

@@ -16,6 +16,8 @@ struct tree_fabric {
   uint32_t under_way;             /* begun, and not yet said to be done */
   size_t counts[BY_WORKER_CALLS]; /* of those, in elements, by number */
   uint32_t shifts[BY_WORKER_CALLS];
+  uint32_t fragment; /* bytes that each carries */
+  uint64_t sent;     /* once there is no worker any more */
 };
 
 static struct tree_fabric *tree_of(const struct by_fabric *fabric) {
@@ -82,6 +84,18 @@ static uint64_t tree_deadline(const struct by_fabric *fabric) {
   return fabric->status == BANYAN_OK ? by_worker_deadline(tree_of(fabric)->worker) : UINT64_MAX;
 }
 
+static void tree_set_mark(struct by_fabric *fabric, const struct by_mark *mark) {
+  struct tree_fabric *tree = tree_of(fabric);
+  if (tree->io.set_mark && tree->worker) tree->io.set_mark(tree->io.context, mark);
+}
+
+static uint64_t tree_sent(const struct by_fabric *fabric) {
+  const struct tree_fabric *tree = tree_of(fabric);
+  if (!tree->worker) return tree->sent;
+  const struct by_worker_counters *c = by_worker_counters(tree->worker);
+  return (c->sent + c->retransmitted) * tree->fragment;
+}
+
 static void report(const struct tree_fabric *tree) {
   const struct by_worker_counters *c = by_worker_counters(tree->worker);
   by_info("innetwork",
@@ -94,6 +108,7 @@ static void report(const struct tree_fabric *tree) {
 static void end(struct tree_fabric *tree) {
   if (!tree->worker) return;
   report(tree);
+  tree->sent = tree_sent(&tree->fabric);
   if (tree->io.close) tree->io.close(tree->io.context);
   by_worker_destroy(tree->worker);
   tree->worker = NULL;
@@ -119,6 +134,8 @@ static const struct by_fabric_ops tree_ops = {
     .done = tree_done,
     .progress = tree_progress,
     .deadline = tree_deadline,
+    .set_mark = tree_set_mark,
+    .sent = tree_sent,
     .withdraw = tree_withdraw,
     .destroy = tree_destroy,
 };
@@ -130,6 +147,7 @@ enum banyan_status by_tree_fabric_create(const struct by_worker_config *config, 
   *tree = (struct tree_fabric){.fabric = {.ops = &tree_ops, .poll_fd = io->poll_fd},
                                .rank = config->rank,
                                .job = config->job,
+                               .fragment = config->lines * BY_FRAGMENT_LINE,
                                .io = *io,
                                .clock = *clock};
   enum banyan_status status = by_worker_create(config, &tree->worker);

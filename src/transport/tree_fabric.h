@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "fabric.h"
+#include "mark.h"
 #include "worker.h"
 
 struct by_tree_io {
@@ -12,6 +13,8 @@ struct by_tree_io {
   bool (*take)(void *context, struct by_worker *worker, uint64_t now);
   /* All that is to be sent now has been given to the configuration's callback; may be NULL. */
   void (*flush)(void *context);
+  /* May be NULL. */
+  void (*set_mark)(void *context, const struct by_mark *mark);
   /* Nothing is sent or taken any more: the fabric was withdrawn, or is destroyed. Once; may be NULL. */
   void (*close)(void *context);
   void *context;

@@ -16,7 +16,8 @@ enum {
   MOST_ROUNDS = 4,   /* of receiving, before others have their turn */
   HOPS = 64,         /* IP's time to live */
   CAN_BE_MARKED = 2, /* IP's ECT(0) */
-  MARKED = 3         /* IP's CE */
+  MARKED = 3,        /* IP's CE */
+  ECN = 3            /* the bits of these */
 };
 
 /* Fragments for one peer, of one size but for the last. */
@@ -44,6 +45,7 @@ struct by_udp {
   int fd, port;
   uint32_t n_receivers, last; /* who had the last packet */
   struct receiver receivers[BY_UDP_JOBS];
+  uint8_t tos;
   uint32_t n_collecting;
   struct by_udp_peer *collecting[RUNS]; /* in the order in which their runs were begun */
   uint32_t n_free, n_waiting;           /* runs; those that wait are the mailer's */
@@ -80,6 +82,7 @@ enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
   if (!udp) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
   udp->n_receivers = udp->last = udp->n_collecting = udp->n_waiting = 0;
   udp->counters = (struct by_udp_counters){0};
+  udp->tos = CAN_BE_MARKED;
   udp->n_free = RUNS;
   for (uint32_t i = 0; i < RUNS; i++) udp->free[i] = &udp->runs[RUNS - 1 - i];
   enum banyan_status status = open_socket(udp, port, or_any);
@@ -119,6 +122,10 @@ void by_udp_count(const struct by_udp *udp, struct by_udp_counters *out) {
 
 /* --- sending --- */
 
+void by_udp_set_mark(struct by_udp *udp, const struct by_mark *mark) {
+  if (mark->tos >= 0) udp->tos = (uint8_t)((mark->tos & ~ECN) | CAN_BE_MARKED);
+}
+
 enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_address *to, struct by_udp_peer **out) {
   char text[BY_ADDRESS_TEXT];
   const struct sockaddr_in *ip = (const struct sockaddr_in *)(const void *)&to->storage;
@@ -128,8 +135,7 @@ enum banyan_status by_udp_peer_create(struct by_udp *udp, const struct by_addres
   struct by_udp_peer *peer = calloc(1, sizeof *peer);
   if (!peer) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
   peer->udp = udp;
-  peer->way =
-      (struct by_datagram_way){.to = ip->sin_addr.s_addr, .to_port = ip->sin_port, .ttl = HOPS, .tos = CAN_BE_MARKED};
+  peer->way = (struct by_datagram_way){.to = ip->sin_addr.s_addr, .to_port = ip->sin_port, .ttl = HOPS};
   *out = peer;
   return BANYAN_OK;
 }
@@ -140,6 +146,7 @@ static void pass_on(struct by_udp_peer *peer) {
   const struct run *run = peer->run;
   udp->waiting[udp->n_waiting++] = peer->run;
   peer->run = NULL;
+  peer->way.tos = udp->tos;
   by_mailer_add(&udp->mailer, &peer->way, run->ranges, run->n_ranges, run->size);
 }
 

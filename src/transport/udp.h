@@ -9,6 +9,7 @@
 #include "clock.h"
 #include "fabric.h"
 #include "fragment.h"
+#include "mark.h"
 #include "worker.h"
 
 enum { BY_UDP_JOBS = 256 };
@@ -37,6 +38,8 @@ int by_udp_fd(const struct by_udp *udp);
  * BY_UDP_JOBS are there. */
 BANYAN_CHECK enum banyan_status by_udp_listen(struct by_udp *udp, uint16_t job, by_udp_take take, void *context);
 void by_udp_forget(struct by_udp *udp, uint16_t job);
+/* Of what is sent from now on, the ToS byte: as it goes with each datagram, the kernel takes their priority from it. */
+void by_udp_set_mark(struct by_udp *udp, const struct by_mark *mark);
 /* Hands out what has come, some megabytes at most, and sends what is collected. True if anything came. */
 bool by_udp_progress(struct by_udp *udp, uint64_t now);
 

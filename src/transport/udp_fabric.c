@@ -37,6 +37,10 @@ static void flush(void *context) {
   (void)by_udp_flush(tree->udp);
 }
 
+static void set_mark(void *context, const struct by_mark *mark) {
+  by_udp_set_mark(((const struct udp_tree *)context)->udp, mark);
+}
+
 static void close_tree(void *context) {
   struct udp_tree *tree = context;
   by_udp_forget(tree->udp, tree->job);
@@ -47,8 +51,12 @@ static void close_tree(void *context) {
 static enum banyan_status make(struct udp_tree *tree, const struct by_address *to,
                                const struct by_worker_config *config, const struct by_clock *clock,
                                struct by_fabric **out) {
-  struct by_tree_io io = {
-      .take = take_all, .flush = flush, .close = close_tree, .context = tree, .poll_fd = by_udp_fd(tree->udp)};
+  struct by_tree_io io = {.take = take_all,
+                          .flush = flush,
+                          .set_mark = set_mark,
+                          .close = close_tree,
+                          .context = tree,
+                          .poll_fd = by_udp_fd(tree->udp)};
   struct by_worker_config own = *config;
   own.emit = emit;
   own.context = tree;

@@ -1,6 +1,8 @@
 #include "tcp.h"
 
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -59,9 +61,36 @@ static void test_last_words(void **state) {
   lanes[0]->ops->destroy(lanes[0]);
 }
 
+static int option(const struct by_lane *lane, int level, int name) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  assert_int_equal(getsockopt(lane->poll_fd, level, name, &value, &length), 0);
+  return value;
+}
+
+/* On the live connection, each part alone too; and bytes are counted as they go to the network. */
+static void test_marks(void **state) {
+  (void)state;
+  struct by_lane *lanes[2];
+  make_lanes(lanes);
+  lanes[0]->ops->set_mark(lanes[0], &(struct by_mark){0x60, 4});
+  assert_int_equal(option(lanes[0], IPPROTO_IP, IP_TOS), 0x60);
+  assert_int_equal(option(lanes[0], SOL_SOCKET, SO_PRIORITY), 4);
+  lanes[0]->ops->set_mark(lanes[0], &(struct by_mark){-1, -1});
+  lanes[0]->ops->set_mark(lanes[0], &(struct by_mark){-1, 2});
+  assert_int_equal(option(lanes[0], IPPROTO_IP, IP_TOS), 0x60);
+  assert_int_equal(option(lanes[0], SOL_SOCKET, SO_PRIORITY), 2);
+  assert_int_equal(option(lanes[1], IPPROTO_IP, IP_TOS), 0);
+  assert_int_equal(lanes[0]->ops->sent(lanes[0]), 0);
+  say(lanes[0], "bye");
+  assert_int_equal(lanes[0]->ops->sent(lanes[0]), sizeof(struct by_frame) + 3);
+  for (int i = 0; i < 2; i++) lanes[i]->ops->destroy(lanes[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_last_words),
+      cmocka_unit_test(test_marks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,47 @@ static void test_jobs(void **state) {
   by_udp_destroy(udp);
 }
 
+/* The ToS byte of one datagram. */
+static int receive_tos(int fd) {
+  char byte, room[256];
+  struct iovec part = {&byte, 1};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+  struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+  assert_int_equal(poll(&poll_fd, 1, 10000), 1);
+  assert_true(recvmsg(fd, &message, 0) > 0);
+  const struct cmsghdr *first = CMSG_FIRSTHDR(&message);
+  assert_non_null(first);
+  assert_int_equal(first->cmsg_type, IP_TOS);
+  return *CMSG_DATA(first);
+}
+
+/* From one fragment to the next, with the bits in which switches say that queues fill. */
+static void test_marks(void **state) {
+  (void)state;
+  struct by_address here, there;
+  struct by_udp *udp = open_udp(&here);
+  struct by_udp_peer *peer;
+  struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof local;
+  int fd = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+  assert_int_equal(bind(fd, (struct sockaddr *)&local, length), 0);
+  assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof on), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&local, &length), 0);
+  by_address_set(&there, (struct sockaddr *)&local, length);
+  assert_ok(by_udp_peer_create(udp, &there, &peer));
+  static const int tos[] = {-1, 0x60, -1, 0x23};
+  static const int wanted[] = {2, 0x62, 0x62, 0x22};
+  for (uint32_t i = 0; i < 4; i++) {
+    by_udp_set_mark(udp, &(struct by_mark){tos[i], 6});
+    send_packet(peer, 0, i, 1);
+    assert_true(by_udp_flush(udp));
+    assert_int_equal(receive_tos(fd), wanted[i]);
+  }
+  close(fd);
+  by_udp_peer_destroy(peer);
+  by_udp_destroy(udp);
+}
+
 /* What is no row of whole lines is dropped; others' fragments come all the same. */
 static void test_strangers(void **state) {
   (void)state;
@@ -337,7 +378,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_order), cmocka_unit_test(test_order_of_peers), cmocka_unit_test(test_lent),
       cmocka_unit_test(test_jobs),  cmocka_unit_test(test_strangers),      cmocka_unit_test(test_taken_port),
-      cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_marks), cmocka_unit_test(test_sums),
   };
   return cmocka_run_group_tests_name("udp", tests, NULL, NULL);
 }

@@ -1,0 +1,39 @@
+/* All lanes and fabrics of an engine at once. */
+#include "call.h"
+
+void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context) {
+  for (uint32_t i = 0; i < engine->active; i++) visit(context, engine->ends[i]->lane);
+}
+
+void by_engine_mark_lane(const struct by_engine *engine, struct by_lane *lane) {
+  if (lane->ops->set_mark) lane->ops->set_mark(lane, &engine->mark);
+}
+
+void by_engine_mark_fabric(const struct by_engine *engine, struct by_fabric *fabric) {
+  if (fabric->status == BANYAN_OK) fabric->ops->set_mark(fabric, &engine->mark);
+}
+
+void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark) {
+  engine->mark = *mark;
+  for (uint32_t i = 0; i < engine->active; i++) by_engine_mark_lane(engine, engine->ends[i]->lane);
+  for (uint32_t i = 0; i < engine->n_fabrics; i++) by_engine_mark_fabric(engine, engine->fabrics[i]->fabric);
+}
+
+uint64_t by_engine_sent(const struct by_engine *engine) {
+  uint64_t sent = 0;
+  for (uint32_t i = 0; i < engine->active; i++) {
+    const struct by_lane *lane = engine->ends[i]->lane;
+    if (lane->ops->sent) sent += lane->ops->sent(lane);
+  }
+  for (uint32_t i = 0; i < engine->n_fabrics; i++)
+    sent += engine->fabrics[i]->fabric->ops->sent(engine->fabrics[i]->fabric);
+  return sent;
+}
+
+void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out) {
+  *out = engine->counters;
+  for (uint32_t i = 0; i < engine->active; i++) {
+    const struct by_lane *lane = engine->ends[i]->lane;
+    if (lane->ops->wakes) out->wakes_sent += lane->ops->wakes(lane);
+  }
+}
