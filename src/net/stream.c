@@ -1,11 +1,13 @@
 #include "stream.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "bytes.h"
@@ -13,8 +15,8 @@
 #include "socket.h"
 
 /* HEADER: length and type. READS: at most so many in one go, for the loop has others to serve. ROOM: where the
- * input buffer begins; KEEP: above this it is given back when empty. */
-enum { HEADER = 6, READS = 16, ROOM = 4096, KEEP = 65536 };
+ * input buffer begins; KEEP: above this it is given back when empty. RECORD: what TLS sends at once. */
+enum { HEADER = 6, READS = 16, ROOM = 4096, KEEP = 65536, RECORD = 16384 };
 
 enum state { CONNECTING, SHAKING, OPEN, ENDED };
 
@@ -28,8 +30,10 @@ struct by_stream {
   enum state state;
   struct by_address to;
   struct by_handshake handshake;
+  struct by_tls tls;
   bool shaking;  /* the handshake is initialised */
-  size_t shaken; /* its bytes in the queue, which do not count against the limit */
+  bool secured;  /* the same of tls, through which everything goes */
+  size_t shaken; /* bytes of either in the queue, which do not count against the limit */
   struct by_watch *watch;
   struct by_timer deadline;
   struct buffer in, out;
@@ -75,6 +79,7 @@ static void drop_handshake(struct by_stream *stream) {
 
 static void free_stream(struct by_stream *stream) {
   drop_handshake(stream);
+  if (stream->secured) by_tls_fini(&stream->tls);
   buffer_fini(&stream->in);
   buffer_fini(&stream->out);
   free(stream);
@@ -100,7 +105,7 @@ void by_stream_destroy(struct by_stream *stream) {
 /* `status` was made by by_fail: its text is the reason. */
 static void end(struct by_stream *stream, enum banyan_status status) {
   char reason[1024];
-  bool stranger = stream->state == SHAKING;
+  bool stranger = stream->state == SHAKING || status == BANYAN_ERR_AUTH;
   if (!strstr(banyan_error_text(), stream->name)) (void)by_fail_within(status, "%s", stream->name);
   snprintf(reason, sizeof reason, "%s", banyan_error_text());
   release(stream);
@@ -113,8 +118,28 @@ static size_t unsent(const struct by_stream *stream) {
   return stream->out.length - stream->out.at;
 }
 
-static void flush(struct by_stream *stream) {
-  if (stream->state == CONNECTING) return;
+static enum banyan_status queue(struct by_stream *stream, const void *data, size_t length) {
+  BY_TRY(buffer_reserve(&stream->out, length));
+  if (length) memcpy(stream->out.data + stream->out.length, data, length);
+  stream->out.length += length;
+  return BANYAN_OK;
+}
+
+/* What TLS has to say joins the queue. */
+static enum banyan_status queue_secured(struct by_stream *stream) {
+  size_t length = by_tls_pending(&stream->tls);
+  if (!length) return BANYAN_OK;
+  BY_TRY(buffer_reserve(&stream->out, length));
+  stream->out.length += by_tls_take(&stream->tls, stream->out.data + stream->out.length, length);
+  return BANYAN_OK;
+}
+
+static enum banyan_status say_goodbye(struct by_stream *stream) {
+  by_tls_finish(&stream->tls);
+  return queue_secured(stream);
+}
+
+static void send_queued(struct by_stream *stream) {
   while (unsent(stream) && !stream->broken) {
     ssize_t n = send(stream->options.fd, stream->out.data + stream->out.at, unsent(stream), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
@@ -123,7 +148,14 @@ static void flush(struct by_stream *stream) {
     if (n < 0) stream->broken = true;
     if (n > 0) buffer_use(&stream->out, (size_t)n);
   }
+}
+
+static void flush(struct by_stream *stream) {
+  if (stream->state == CONNECTING) return;
+  send_queued(stream);
   if (stream->state != OPEN || !stream->finishing || stream->finished) return;
+  if (stream->secured && say_goodbye(stream) == BANYAN_OK) send_queued(stream);
+  if (unsent(stream) && !stream->broken) return;
   shutdown(stream->options.fd, SHUT_WR);
   stream->finished = true;
 }
@@ -135,16 +167,14 @@ static void update_watch(struct by_stream *stream) {
     by_loop_change(stream->watch, EPOLLIN | (unsent(stream) && !stream->broken ? EPOLLOUT : 0u));
 }
 
-static enum banyan_status queue(struct by_stream *stream, const void *data, size_t length) {
-  BY_TRY(buffer_reserve(&stream->out, length));
-  if (length) memcpy(stream->out.data + stream->out.length, data, length);
-  stream->out.length += length;
-  return BANYAN_OK;
-}
-
-/* What the handshake has to say joins the queue; before the peer proved itself that is no more than 74 bytes. */
+/* What the handshake has to say joins the queue; before the peer proved itself that is no more than 74 bytes, or what
+ * TLS answers to BY_TLS_STRANGER. */
 static enum banyan_status queue_handshake(struct by_stream *stream) {
   size_t length;
+  if (stream->secured) {
+    stream->shaken += by_tls_pending(&stream->tls);
+    return queue_secured(stream);
+  }
   const uint8_t *data = by_handshake_output(&stream->handshake, &length);
   if (!length) return BANYAN_OK;
   BY_TRY(queue(stream, data, length));
@@ -187,14 +217,69 @@ static enum banyan_status deliver(struct by_stream *stream) {
   return stream->options.most_line ? deliver_lines(stream) : deliver_frames(stream);
 }
 
-static void open_stream(struct by_stream *stream) {
+static void tell_opened(struct by_stream *stream) {
   size_t length = 0;
-  const uint8_t *hello = stream->shaking ? by_handshake_hello(&stream->handshake, &length) : NULL;
-  uint8_t purpose = stream->shaking ? by_handshake_purpose(&stream->handshake) : 0;
+  const void *hello = NULL;
+  uint8_t purpose = 0;
+  if (stream->shaking) {
+    hello = by_handshake_hello(&stream->handshake, &length);
+    purpose = by_handshake_purpose(&stream->handshake);
+  } else if (stream->secured) {
+    const struct by_tls_who *who = by_tls_peer(&stream->tls);
+    hello = who->name;
+    length = strlen(who->name);
+    purpose = (uint8_t)who->role;
+  }
+  stream->options.opened(stream->options.context, purpose, hello, length);
+}
+
+static void open_stream(struct by_stream *stream) {
   stream->state = OPEN;
   by_loop_cancel_timer(&stream->deadline);
-  if (stream->options.opened) stream->options.opened(stream->options.context, purpose, hello, length);
+  if (stream->options.opened) tell_opened(stream);
   drop_handshake(stream);
+}
+
+static enum banyan_status give_up(const struct by_stream *stream, bool late) {
+  return stream->secured ? by_tls_ended(&stream->tls, late) : by_handshake_ended(&stream->handshake, late);
+}
+
+static enum banyan_status lost(struct by_stream *stream, int error) {
+  if (stream->state == SHAKING) return give_up(stream, false);
+  if (error) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
+  return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection%s",
+                 stream->in.length > stream->in.at ? " in the middle of a frame" : "");
+}
+
+/* Decrypts what was fed, a room at a time, and delivers it at once: no more waits than without TLS. */
+static enum banyan_status deliver_secured(struct by_stream *stream) {
+  struct buffer *in = &stream->in;
+  while (stream->state == OPEN) {
+    size_t n;
+    if (in->length == in->room) BY_TRY(buffer_reserve(in, 1));
+    BY_TRY(by_tls_read(&stream->tls, in->data + in->length, in->room - in->length, &n));
+    if (n == 0) return by_tls_closed(&stream->tls) ? lost(stream, 0) : BANYAN_OK;
+    in->length += n;
+    BY_TRY(deliver(stream));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status shake_secured(struct by_stream *stream, enum banyan_status status) {
+  enum banyan_status queued = queue_handshake(stream);
+  if (status == BANYAN_OK) status = queued;
+  if (status == BANYAN_OK && by_tls_done(&stream->tls)) open_stream(stream);
+  return status;
+}
+
+/* What came through TLS: its handshake, and what is behind that. An error leaves a last word for the peer. */
+static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *data, size_t length) {
+  enum banyan_status status = by_tls_feed(&stream->tls, data, length);
+  if (stream->state == SHAKING) status = shake_secured(stream, status);
+  if (status == BANYAN_OK && stream->state == OPEN) status = deliver_secured(stream);
+  if (stream->state == ENDED) return status;
+  if (queue_secured(stream) == BANYAN_OK && status != BANYAN_OK) flush(stream);
+  return status;
 }
 
 /* Bytes behind the handshake are the first frames. */
@@ -214,19 +299,12 @@ static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, s
   return stream->state == OPEN ? deliver(stream) : BANYAN_OK;
 }
 
-static enum banyan_status lost(struct by_stream *stream, int error) {
-  if (stream->state == SHAKING) return by_handshake_ended(&stream->handshake, false);
-  if (error) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
-  return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection%s",
-                 stream->in.length > stream->in.at ? " in the middle of a frame" : "");
-}
-
 /* One read. *more false: there is nothing left for now. */
 static enum banyan_status read_once(struct by_stream *stream, bool *more) {
-  uint8_t small[ROOM]; /* all that a peer gets before it is known */
+  uint8_t small[ROOM]; /* all that a peer gets before it is known, and what is to be decrypted */
   uint8_t *to = small;
   size_t room = sizeof small;
-  if (stream->state == OPEN) {
+  if (stream->state == OPEN && !stream->secured) {
     if (stream->in.length == stream->in.room) BY_TRY(buffer_reserve(&stream->in, 1));
     to = stream->in.data + stream->in.length;
     room = stream->in.room - stream->in.length;
@@ -235,6 +313,7 @@ static enum banyan_status read_once(struct by_stream *stream, bool *more) {
   *more = n == (ssize_t)room || (n < 0 && errno == EINTR);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
   if (n <= 0) return lost(stream, n < 0 ? errno : 0);
+  if (stream->secured) return take_secured(stream, small, (size_t)n);
   if (stream->state == SHAKING) return shake(stream, small, (size_t)n);
   stream->in.length += (size_t)n;
   return deliver(stream);
@@ -250,7 +329,7 @@ static enum banyan_status finish_connecting(struct by_stream *stream) {
   bool done;
   BY_TRY(by_socket_connect_finish(stream->options.fd, &stream->to, &done));
   if (!done) return BANYAN_OK;
-  if (stream->shaking)
+  if (stream->shaking || stream->secured)
     stream->state = SHAKING;
   else
     open_stream(stream);
@@ -287,7 +366,7 @@ static void too_late(void *context) {
   if (stream->state == CONNECTING)
     leave(stream, by_fail(BANYAN_ERR_CONNECT, "no connection in time; is the host up, does a firewall drop it?"));
   else
-    leave(stream, by_handshake_ended(&stream->handshake, true));
+    leave(stream, give_up(stream, true));
 }
 
 static void name_peer(struct by_stream *stream) {
@@ -299,6 +378,7 @@ static void name_peer(struct by_stream *stream) {
 
 static enum banyan_status start(struct by_stream *stream) {
   const struct by_stream_options *options = &stream->options;
+  assert(!options->handshake || !options->tls);
   int yes = 1;
   if (options->connecting) stream->to = *options->connecting;
   name_peer(stream);
@@ -306,9 +386,14 @@ static enum banyan_status start(struct by_stream *stream) {
   if (options->handshake) {
     BY_TRY(by_handshake_init(&stream->handshake, options->handshake));
     stream->shaking = true;
-    BY_TRY(queue_handshake(stream));
   }
-  stream->state = options->connecting ? CONNECTING : options->handshake ? SHAKING : OPEN;
+  if (options->tls) {
+    BY_TRY(by_tls_init(&stream->tls, options->tls));
+    stream->secured = true;
+  }
+  bool shakes = stream->shaking || stream->secured;
+  if (shakes) BY_TRY(queue_handshake(stream));
+  stream->state = options->connecting ? CONNECTING : shakes ? SHAKING : OPEN;
   uint64_t patience = options->patience ? options->patience : BY_STREAM_PATIENCE;
   if (stream->state != OPEN) by_loop_set_delay(options->loop, &stream->deadline, patience);
   return by_loop_watch(options->loop, options->fd, EPOLLIN | EPOLLOUT, ready, stream, &stream->watch);
@@ -325,11 +410,48 @@ enum banyan_status by_stream_create(const struct by_stream_options *options, str
   enum banyan_status status = start(stream);
   stream->options.connecting = NULL; /* what the caller lent for this call */
   stream->options.handshake = NULL;
+  stream->options.tls = NULL;
   if (status != BANYAN_OK)
     by_stream_destroy(stream);
   else
     *out = stream;
   return status;
+}
+
+static enum banyan_status encrypt(struct by_stream *stream, const uint8_t *record, size_t length) {
+  BY_TRY(by_tls_write(&stream->tls, record, length));
+  return queue_secured(stream);
+}
+
+/* A record at a time, so that OpenSSL keeps no room for more. */
+static enum banyan_status encrypt_all(struct by_stream *stream, const struct iovec *parts, int count) {
+  uint8_t record[RECORD];
+  size_t filled = 0, n;
+  for (int i = 0; i < count; i++) {
+    for (size_t at = 0; at < parts[i].iov_len; at += n) {
+      n = parts[i].iov_len - at < RECORD - filled ? parts[i].iov_len - at : RECORD - filled;
+      memcpy(record + filled, (const uint8_t *)parts[i].iov_base + at, n);
+      filled += n;
+      if (filled < RECORD) continue;
+      BY_TRY(encrypt(stream, record, filled));
+      filled = 0;
+    }
+  }
+  return filled ? encrypt(stream, record, filled) : BANYAN_OK;
+}
+
+/* All parts or none; but with TLS, what is half said cannot be taken back, and the loop hears of the end. */
+static enum banyan_status queue_all(struct by_stream *stream, const struct iovec *parts, int count) {
+  size_t length = 0;
+  for (int i = 0; i < count; i++) length += parts[i].iov_len;
+  BY_TRY(buffer_reserve(&stream->out, length));
+  if (stream->secured) {
+    enum banyan_status status = encrypt_all(stream, parts, count);
+    if (status != BANYAN_OK) shutdown(stream->options.fd, SHUT_RDWR);
+    return status;
+  }
+  for (int i = 0; i < count; i++) BY_TRY(queue(stream, parts[i].iov_base, parts[i].iov_len));
+  return BANYAN_OK;
 }
 
 enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload, size_t length) {
@@ -346,10 +468,9 @@ enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const
                    unsent(stream));
   by_put_u32(header, (uint32_t)length);
   by_put_u16(header + 4, type);
-  BY_TRY(buffer_reserve(&stream->out, ends + length)); /* both parts or none */
-  if (!stream->options.most_line) BY_TRY(queue(stream, header, HEADER));
-  BY_TRY(queue(stream, payload, length));
-  if (stream->options.most_line) BY_TRY(queue(stream, "\n", 1));
+  struct iovec frame[] = {{header, HEADER}, {(void *)(uintptr_t)payload, length}};
+  struct iovec line[] = {{(void *)(uintptr_t)payload, length}, {(char[]){"\n"}, 1}};
+  BY_TRY(queue_all(stream, stream->options.most_line ? line : frame, 2));
   flush(stream);
   update_watch(stream);
   return BANYAN_OK;
@@ -368,4 +489,8 @@ int by_stream_get_fd(const struct by_stream *stream) {
 
 const char *by_stream_get_name(const struct by_stream *stream) {
   return stream->name;
+}
+
+const struct by_tls_who *by_stream_get_who(const struct by_stream *stream) {
+  return stream->secured && by_tls_done(&stream->tls) ? by_tls_peer(&stream->tls) : NULL;
 }

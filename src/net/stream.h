@@ -1,6 +1,6 @@
 /* Framed messages over a non-blocking socket, driven by a loop: a u32 length, a
  * u16 type, and that many bytes of payload; or lines. A stream may begin with finishing a
- * connect and with the handshake; both must be over within `patience`, and a
+ * connect and with the handshake of a job or of TLS; both must be over within `patience`, and a
  * peer that fails is closed and logged. What a peer claims is checked before
  * anything is allocated for it, and what it does not read is bounded.
  * One stream for each connection, on the loop's thread. Callbacks may do
@@ -11,6 +11,7 @@
 #include "address.h"
 #include "handshake.h"
 #include "loop.h"
+#include "tls.h"
 
 #define BY_STREAM_PATIENCE (5 * BY_SECOND)
 
@@ -22,15 +23,20 @@ struct by_stream_options {
   const struct by_address *connecting; /* by_socket_connect_start was called for this; NULL: connected. Copied. */
   /* Copied, but its hello is borrowed until `opened` or `ended`. NULL: no handshake. */
   const struct by_handshake_options *handshake;
+  /* Everything goes through TLS, in place of that handshake. Copied, the identity borrowed during the call. NULL: not.
+   */
+  const struct by_tls_options *tls;
   uint64_t patience;  /* ns for connect and handshake; 0: BY_STREAM_PATIENCE */
   size_t most_frame;  /* bytes of payload in one frame, either way */
-  size_t most_queued; /* bytes that may wait to be sent, frames' headers included */
+  size_t most_queued; /* bytes that may wait to be sent, frames' headers (and what TLS adds) included */
   /* Not 0: lines take the place of frames, without a type; those that come have so many bytes at most. Nothing that is
    * sent may hold a newline, which ends each. */
   size_t most_line;
 
   /* Connected and shaken hands; not called if there was neither to do. The hello
-   * is gone when this returns. May be NULL. */
+   * is gone when this returns. With TLS `purpose` is the peer's role (enum by_tls_role) and the hello its name, without
+   * a NUL; a server may still refuse a client's certificate then, which ends the stream with BANYAN_ERR_AUTH. May be
+   * NULL. */
   void (*opened)(void *context, uint8_t purpose, const void *hello, size_t length);
   /* The payload is gone when this returns, and not aligned. */
   void (*frame)(void *context, uint16_t type, const void *payload, size_t length);
@@ -62,5 +68,7 @@ void by_stream_finish(struct by_stream *stream);
 int by_stream_get_fd(const struct by_stream *stream);
 /* The peer's address as text, or "a local socket". */
 const char *by_stream_get_name(const struct by_stream *stream);
+/* Who proved itself to be there; NULL without TLS, or before `opened`. Borrowed from the stream. */
+const struct by_tls_who *by_stream_get_who(const struct by_stream *stream);
 
 #endif

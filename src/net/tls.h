@@ -1,0 +1,69 @@
+/* One end of a TLS 1.3 connection in which both sides prove, with certificates
+ * of the cluster's authority, what role and name they have. No I/O: fed with
+ * what came, asked for what to send. No tickets, no older version, nothing to
+ * choose. A client is done before the server has looked at its certificate: a
+ * refusal comes as an error of the first read after that.
+ * Before the peer has proved itself it is heard for BY_TLS_STRANGER bytes.
+ * Embedded in the caller's struct, which must not move; not for several threads. */
+#ifndef BY_NET_TLS_H
+#define BY_NET_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tls_identity.h"
+
+#define BY_TLS_STRANGER 32768
+
+struct by_tls_options {
+  const struct by_tls_identity *identity; /* borrowed during the call */
+  bool server;                            /* the peer connected to us */
+  unsigned peers;                         /* the roles that are talked with, bits of enum by_tls_role */
+  const char *name; /* the peer's certificate must have it, as name or address; NULL: any. Copied. */
+  int64_t time;     /* for tests: when certificates are judged, s since 1970; 0: now */
+};
+
+/* Members are the connection's own. */
+struct by_tls {
+  struct ssl_st *ssl;
+  struct bio_st *in, *out; /* the connection's */
+  bool server, done, closed, failed;
+  unsigned peers;
+  size_t heard; /* bytes, before the peer was proved */
+  char name[256];
+  struct by_tls_who own, peer;
+  char why[512]; /* what is wrong with the peer's certificate */
+};
+
+/* Fails if memory is out; there is nothing to fini then. */
+enum banyan_status by_tls_init(struct by_tls *tls, const struct by_tls_options *options) BANYAN_CHECK;
+void by_tls_fini(struct by_tls *tls);
+
+/* Takes all bytes, which came from the peer. BANYAN_ERR_AUTH: one side refuses the other's certificate; the text says
+ * which and what to do. BANYAN_ERR_PROTOCOL: the peer speaks something else. After an error there may still be output,
+ * which tells the peer; send it if that needs no waiting, and close. */
+enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t length) BANYAN_CHECK;
+/* The next bytes of what the peer says, at most `room` > 0; *n = 0: none until more is fed. Only once done. Errors as
+ * above: what was fed is judged here. */
+enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t *n) BANYAN_CHECK;
+/* Makes output of all bytes. Only once done. After an error the connection is lost. */
+enum banyan_status by_tls_write(struct by_tls *tls, const void *data, size_t length) BANYAN_CHECK;
+/* Tells the peer that nothing more comes, once. Reading goes on. */
+void by_tls_finish(struct by_tls *tls);
+/* Output that waits to be sent, and taking up to `room` bytes of it. */
+size_t by_tls_pending(const struct by_tls *tls);
+size_t by_tls_take(struct by_tls *tls, void *to, size_t room);
+
+/* The error to report when the connection closed before it was done (BANYAN_ERR_PEER_DEAD) or, with `late`, took too
+ * long (_TIMEOUT). */
+enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) BANYAN_CHECK;
+
+/* The peer has proved itself. */
+bool by_tls_done(const struct by_tls *tls);
+/* The peer has said that nothing more comes. */
+bool by_tls_closed(const struct by_tls *tls);
+/* Who it is, once done. */
+const struct by_tls_who *by_tls_peer(const struct by_tls *tls);
+
+#endif

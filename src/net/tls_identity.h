@@ -1,0 +1,58 @@
+/* Whom one is in a cluster, and whom one believes: a certificate with its key,
+ * and the cluster's own authority, from the files that `banyan keys` makes. A
+ * certificate's subject says role (OU) and name (CN). Loading reads files;
+ * nothing changes afterwards, so threads may share an identity. Connections
+ * made with it keep what they need of it. */
+#ifndef BY_NET_TLS_IDENTITY_H
+#define BY_NET_TLS_IDENTITY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fail.h"
+
+/* Where keys are looked for when nothing else is said. */
+#define BY_TLS_FOLDER "/etc/banyan/keys"
+#define BY_TLS_AUTHORITY "ca.crt"
+
+/* Bits, so that several may be allowed at once. */
+enum by_tls_role { BY_TLS_MANAGER = 1, BY_TLS_AGENT = 2, BY_TLS_JOB = 4, BY_TLS_CLIENT = 8 };
+
+enum { BY_TLS_NAME = 65 }; /* a name and its NUL */
+
+struct by_tls_who {
+  enum by_tls_role role;
+  char name[BY_TLS_NAME]; /* printable */
+  int64_t expires;        /* s since 1970 */
+};
+
+struct by_tls_identity;
+struct x509_st;
+struct ssl_ctx_st;
+
+/* "agent"; NULL if it is none. */
+const char *by_tls_role_name(enum by_tls_role role);
+/* 0: there is no such role. */
+unsigned by_tls_role_parse(const char *text);
+/* Where keys are: $BANYAN_KEYS, or BY_TLS_FOLDER. Borrowed. */
+const char *by_tls_folder(void);
+
+/* Reads FOLDER/ca.crt and FOLDER/ROLE-NAME.pem. `folder` NULL: by_tls_folder(). `name` NULL: the only certificate of
+ * that role there. BANYAN_ERR_SYSTEM: a file cannot be read. BANYAN_ERR_AUTH: it can be read by others, or is no
+ * certificate with its key from that authority for this role and name. The caller destroys *out. */
+enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
+                                        struct by_tls_identity **out) BANYAN_CHECK;
+/* The same from texts in PEM: one or more certificates of authorities; a certificate and its key. */
+enum banyan_status by_tls_identity_make(const char *authority, const char *own,
+                                        struct by_tls_identity **out) BANYAN_CHECK;
+/* NULL is allowed. */
+void by_tls_identity_destroy(struct by_tls_identity *identity);
+
+const struct by_tls_who *by_tls_identity_who(const struct by_tls_identity *identity);
+
+/* What a certificate says of its owner. BANYAN_ERR_AUTH: no role, or no name. */
+enum banyan_status by_tls_who_read(const struct x509_st *certificate, struct by_tls_who *out) BANYAN_CHECK;
+/* For connections: what they are made from. */
+struct ssl_ctx_st *by_tls_identity_context(const struct by_tls_identity *identity);
+
+#endif
