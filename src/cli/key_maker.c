@@ -1,0 +1,261 @@
+#include "key_maker.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <openssl/asn1.h>
+#include <openssl/bn.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* SKEW: a certificate begins so much before it is made, for clocks that are behind. */
+enum { SKEW = 60 * 60, DAY = 24 * 60 * 60, SERIAL_BYTES = 16 };
+
+static enum banyan_status failed(const char *what) {
+  const char *reason = ERR_reason_error_string(ERR_peek_error());
+  ERR_clear_error();
+  return by_fail(BANYAN_ERR_SYSTEM, "cannot %s: %s", what, reason ? reason : "OpenSSL says no more");
+}
+
+static bool is_plain(const char *text, const char *others) {
+  if (!isalnum((unsigned char)*text)) return false;
+  for (; *text; text++)
+    if (!isalnum((unsigned char)*text) && !strchr(others, *text)) return false;
+  return true;
+}
+
+enum banyan_status by_key_maker_check_name(const char *name) {
+  if (strlen(name) < BY_TLS_NAME && is_plain(name, ".-_")) return BANYAN_OK;
+  return by_fail(
+      BANYAN_ERR_ARGUMENT,
+      "\"%s\" cannot be a name: at most %d letters, digits, '.', '-' and '_', beginning with a letter or digit", name,
+      BY_TLS_NAME - 1);
+}
+
+static bool is_address(const char *text) {
+  uint8_t address[16];
+  return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
+}
+
+/* "DNS:h1,IP:10.0.0.1"; whatever could mean something to OpenSSL's parser is refused. */
+static enum banyan_status print_names(const struct by_key_wish *wish, struct by_text *out) {
+  by_text_add(out, "DNS:%s", wish->name);
+  for (int i = 0; i < wish->address_count; i++) {
+    const char *address = wish->addresses[i];
+    bool numeric = is_address(address);
+    if (!numeric && (strlen(address) > 253 || !is_plain(address, ".-_")))
+      return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is neither an IP address nor a host's name", address);
+    if (strcmp(address, wish->name) != 0) by_text_add(out, ",%s:%s", numeric ? "IP" : "DNS", address);
+  }
+  return out->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a certificate") : BANYAN_OK;
+}
+
+static bool extend(X509 *certificate, X509 *issuer, int nid, const char *value) {
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, issuer, certificate, NULL, NULL, 0);
+  X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
+  bool added = extension && X509_add_ext(certificate, extension, -1) == 1;
+  X509_EXTENSION_free(extension);
+  return added;
+}
+
+static bool number(X509 *certificate) {
+  unsigned char bytes[SERIAL_BYTES];
+  if (RAND_bytes(bytes, sizeof bytes) != 1) return false;
+  bytes[0] &= 0x7f;
+  BIGNUM *serial = BN_bin2bn(bytes, sizeof bytes, NULL);
+  bool done = serial && BN_to_ASN1_INTEGER(serial, X509_get_serialNumber(certificate));
+  BN_free(serial);
+  return done;
+}
+
+/* Everything that both kinds have but the subject. */
+static bool begin(X509 *certificate, EVP_PKEY *key, int64_t from, int64_t until) {
+  return X509_set_version(certificate, X509_VERSION_3) == 1 && number(certificate) &&
+         ASN1_TIME_set(X509_getm_notBefore(certificate), (time_t)from) &&
+         ASN1_TIME_set(X509_getm_notAfter(certificate), (time_t)until) && X509_set_pubkey(certificate, key) == 1;
+}
+
+static bool name_part(X509 *certificate, const char *part, const char *value) {
+  return X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), part, MBSTRING_UTF8,
+                                    (const unsigned char *)value, -1, -1, 0) == 1;
+}
+
+static bool append(BIO *bio, struct by_text *out) {
+  char *data;
+  long length = BIO_get_mem_data(bio, &data);
+  by_text_add(out, "%.*s", (int)length, data);
+  return length > 0 && !out->failed;
+}
+
+static bool print_certificate(X509 *certificate, struct by_text *out) {
+  BIO *bio = BIO_new(BIO_s_mem());
+  bool done = bio && PEM_write_bio_X509(bio, certificate) == 1 && append(bio, out);
+  BIO_free(bio);
+  return done;
+}
+
+static bool print_key(EVP_PKEY *key, struct by_text *out) {
+  BIO *bio = BIO_new(BIO_s_secmem());
+  bool done = bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1 && append(bio, out);
+  BIO_free(bio);
+  return done;
+}
+
+static X509 *parse_certificate(const char *text) {
+  BIO *bio = BIO_new_mem_buf(text, -1);
+  X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+  BIO_free(bio);
+  return certificate;
+}
+
+/* Nobody is asked for a password. */
+static int no_password(char *buffer, int size, int writing, void *context) {
+  (void)buffer, (void)size, (void)writing, (void)context;
+  return -1;
+}
+
+static EVP_PKEY *parse_key(const char *text) {
+  BIO *bio = BIO_new_mem_buf(text, -1);
+  EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+  BIO_free(bio);
+  return key;
+}
+
+/* A name of its own for each authority, so that one is never taken for another. */
+static bool name_authority(X509 *certificate, const X509 *old) {
+  unsigned char bytes[4];
+  char name[64];
+  if (old) return X509_set_subject_name(certificate, X509_get_subject_name(old)) == 1;
+  if (RAND_bytes(bytes, sizeof bytes) != 1) return false;
+  snprintf(name, sizeof name, "Banyan cluster %02x%02x%02x%02x", bytes[0], bytes[1], bytes[2], bytes[3]);
+  return name_part(certificate, "CN", name);
+}
+
+static bool sign_authority(X509 *certificate, EVP_PKEY *key, const X509 *old, int64_t now, long days) {
+  return begin(certificate, key, now - SKEW, now + days * DAY) && name_authority(certificate, old) &&
+         X509_set_issuer_name(certificate, X509_get_subject_name(certificate)) == 1 &&
+         extend(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+         extend(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+         extend(certificate, certificate, NID_subject_key_identifier, "hash") &&
+         X509_sign(certificate, key, EVP_sha256()) > 0;
+}
+
+enum banyan_status by_key_maker_authority(const struct by_key_authority *old, int64_t now, long days,
+                                          struct by_key_authority *out) {
+  ERR_clear_error();
+  X509 *before = old ? parse_certificate(by_text_get(&old->certificate)) : NULL, *certificate = X509_new();
+  EVP_PKEY *key = old ? parse_key(by_text_get(&old->key)) : EVP_EC_gen("P-256");
+  bool there = certificate && key && (before || !old);
+  by_text_init(&out->certificate);
+  by_text_init(&out->key);
+  bool done = there && sign_authority(certificate, key, before, now, days) &&
+              print_certificate(certificate, &out->certificate) && print_key(key, &out->key);
+  X509_free(before);
+  X509_free(certificate);
+  EVP_PKEY_free(key);
+  return done ? BANYAN_OK : failed("make an authority");
+}
+
+static bool sign(X509 *certificate, const struct by_key_wish *wish, const char *names, X509 *issuer, EVP_PKEY *by) {
+  return name_part(certificate, "OU", by_tls_role_name(wish->role)) && name_part(certificate, "CN", wish->name) &&
+         X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1 &&
+         extend(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+         extend(certificate, issuer, NID_key_usage, "critical,digitalSignature") &&
+         extend(certificate, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
+         extend(certificate, issuer, NID_subject_alt_name, names) &&
+         extend(certificate, issuer, NID_subject_key_identifier, "hash") &&
+         extend(certificate, issuer, NID_authority_key_identifier, "keyid:always") &&
+         X509_sign(certificate, by, EVP_sha256()) > 0;
+}
+
+static int64_t seconds(const ASN1_TIME *at) {
+  struct tm tm;
+  return ASN1_TIME_to_tm(at, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct by_key_wish *wish, const char *names,
+                                      struct by_text *out) {
+  int64_t last = seconds(X509_get0_notAfter(issuer)), until = wish->now + wish->days * DAY;
+  if (last <= wish->now)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the authority has expired; `banyan keys renew` gives it a new certificate");
+  X509 *certificate = X509_new();
+  EVP_PKEY *key = EVP_EC_gen("P-256");
+  bool done = certificate && key && begin(certificate, key, wish->now - SKEW, until < last ? until : last) &&
+              sign(certificate, wish, names, issuer, by) && print_certificate(certificate, out) && print_key(key, out);
+  X509_free(certificate);
+  EVP_PKEY_free(key);
+  return done ? BANYAN_OK : failed("make a certificate");
+}
+
+enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_wish *wish,
+                                     struct by_text *out) {
+  struct by_text names;
+  by_text_init(out);
+  BY_TRY(by_key_maker_check_name(wish->name));
+  ERR_clear_error();
+  by_text_init(&names);
+  X509 *issuer = parse_certificate(by_text_get(&authority->certificate));
+  EVP_PKEY *by = parse_key(by_text_get(&authority->key));
+  enum banyan_status status = print_names(wish, &names);
+  if (status == BANYAN_OK && (!issuer || !by)) status = failed("read the authority");
+  if (status == BANYAN_OK && X509_check_private_key(issuer, by) != 1)
+    status = by_fail(BANYAN_ERR_ARGUMENT, "the authority's certificate and key do not belong together");
+  if (status == BANYAN_OK) status = make_signed(issuer, by, wish, by_text_get(&names), out);
+  ERR_clear_error();
+  X509_free(issuer);
+  EVP_PKEY_free(by);
+  by_text_fini(&names);
+  return status;
+}
+
+static void add_name(struct by_text *out, const char *own, const GENERAL_NAME *name) {
+  char text[256] = "";
+  if (name->type != GEN_DNS && name->type != GEN_IPADD) return;
+  const ASN1_STRING *value = GENERAL_NAME_get0_value(name, NULL);
+  const unsigned char *data = ASN1_STRING_get0_data(value);
+  int length = ASN1_STRING_length(value);
+  if (name->type == GEN_DNS)
+    snprintf(text, sizeof text, "%.*s", length, (const char *)data);
+  else if (length == 4 || length == 16)
+    inet_ntop(length == 4 ? AF_INET : AF_INET6, data, text, sizeof text);
+  bool known = is_plain(text, ".-_") || is_address(text);
+  if (known && strcmp(text, own) != 0) by_text_add(out, "%s%s", out->length ? " " : "", text);
+}
+
+static void read_names(const X509 *certificate, struct by_key_facts *out) {
+  GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+  for (int i = 0; i < sk_GENERAL_NAME_num(names); i++)
+    add_name(&out->addresses, out->who.name, sk_GENERAL_NAME_value(names, i));
+  GENERAL_NAMES_free(names);
+}
+
+enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out) {
+  *out = (struct by_key_facts){0};
+  ERR_clear_error();
+  X509 *certificate = parse_certificate(text);
+  ERR_clear_error();
+  if (!certificate) return by_fail(BANYAN_ERR_PARSE, "there is no certificate in it");
+  out->authority = X509_check_ca(certificate) > 0;
+  enum banyan_status status = by_tls_who_read(certificate, &out->who);
+  if (out->authority) status = BANYAN_OK;
+  out->begins = seconds(X509_get0_notBefore(certificate));
+  read_names(certificate, out);
+  X509_free(certificate);
+  return status == BANYAN_OK ? status : by_fail_within(BANYAN_ERR_PARSE, "not of a cluster");
+}
+
+void by_key_maker_wipe(struct by_text *text) {
+  if (text->data) OPENSSL_cleanse(text->data, text->room);
+  by_text_fini(text);
+}
+
+void by_key_authority_fini(struct by_key_authority *authority) {
+  by_key_maker_wipe(&authority->certificate);
+  by_key_maker_wipe(&authority->key);
+}

@@ -1,0 +1,50 @@
+/* Certificates for tests of TLS, made when they are needed. Static functions; include once a program. */
+#ifndef BY_TESTS_TLS_KEYS_H
+#define BY_TESTS_TLS_KEYS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "key_maker.h"
+#include "tls.h"
+
+enum { TEST_DAYS = 10, TEST_DAY = 24 * 60 * 60 };
+
+static struct by_key_authority authorities[2]; /* two clusters */
+static int64_t keys_made;                      /* when all were made */
+
+/* For programs without cmocka too. */
+static inline void must(enum banyan_status status) {
+  if (status == BANYAN_OK) return;
+  fprintf(stderr, "%s\n", banyan_error_text());
+  abort();
+}
+
+static inline void make_authorities(void) {
+  keys_made = time(NULL);
+  for (int i = 0; i < 2; i++) must(by_key_maker_authority(NULL, keys_made, 2L * TEST_DAYS, &authorities[i]));
+}
+
+static inline void drop_authorities(void) {
+  for (int i = 0; i < 2; i++) by_key_authority_fini(&authorities[i]);
+}
+
+/* Of cluster 0 or 1. */
+static inline struct by_tls_identity *identity_of(int cluster, enum by_tls_role role, const char *name) {
+  static const char *const addresses[] = {"10.0.0.7", "manager.example"};
+  struct by_key_wish wish = {.role = role,
+                             .name = name,
+                             .addresses = addresses,
+                             .address_count = role == BY_TLS_MANAGER ? 2 : 0,
+                             .now = keys_made,
+                             .days = TEST_DAYS};
+  struct by_text own;
+  struct by_tls_identity *identity;
+  must(by_key_maker_make(&authorities[cluster], &wish, &own));
+  must(by_tls_identity_make(by_text_get(&authorities[cluster].certificate), by_text_get(&own), &identity));
+  by_key_maker_wipe(&own);
+  return identity;
+}
+
+#endif
