@@ -1,0 +1,80 @@
+/* The manager of a cluster: knows hosts, jobs and what they put on which link,
+ * gives each job a plan for what the others leave, and a class. Driven from
+ * outside: no I/O, no clock, no thread. Messages come by by_manager_hear and
+ * leave by `send`; what must outlive the process leaves by `keep`
+ * (manager_rows.h). Time is in seconds since 1970 and never goes back. One
+ * thread at a time; only by_plan_wish_run may run beside. */
+#ifndef BY_MANAGER_MANAGER_H
+#define BY_MANAGER_MANAGER_H
+
+#include "cluster_message.h"
+#include "manager_rows.h"
+#include "plan_wish.h"
+#include "priority.h"
+#include "topology.h"
+
+struct by_manager;
+struct by_manager_peer; /* an agent, or a rank 0 without one */
+
+struct by_manager_options {
+  const struct by_topology *topology; /* must outlive the manager */
+  struct by_priority_rules rules;
+  double interval;            /* s between reports, told to agents */
+  double replan;              /* s after which a job is planned again */
+  uint64_t replan_iterations; /* and iterations of it; 0: however many */
+  double gain;                /* a job moves for so much more */
+  const char *helpers;        /* "all", "none", or names of hosts with commas */
+  /* To the connection that by_manager_joined was given. May not call the manager. */
+  void (*send)(void *context, void *connection, const struct by_cluster_message *message);
+  /* A row to keep, borrowed. NULL: nothing is kept. */
+  void (*keep)(void *context, const struct by_manager_row *row);
+  void *context;
+};
+
+/* Every 2 s, again after 60 s, for 5 %, all hosts that offer it may help; the usual priorities. */
+struct by_manager_options by_manager_defaults(void);
+/* The caller owns *out. BANYAN_ERR_ARGUMENT: a helper is not in the topology. */
+BANYAN_CHECK enum banyan_status by_manager_create(const struct by_manager_options *options, double now,
+                                                  struct by_manager **out);
+/* NULL is allowed. */
+void by_manager_destroy(struct by_manager *manager);
+/* Rows that were kept, in the order in which they were first kept, before anybody has joined. A row that does not fit
+ * what came before is left out and logged. */
+void by_manager_restore(struct by_manager *manager, const struct by_manager_row *row, double now);
+
+/* ---- peers */
+
+/* What a certificate says of who speaks. */
+enum by_manager_role { BY_ROLE_ANY, BY_ROLE_AGENT, BY_ROLE_JOB }; /* ANY: without certificates */
+
+/* A connection. `name` is the certificate's, NULL if there is none. */
+BANYAN_CHECK enum banyan_status by_manager_joined(struct by_manager *manager, void *connection,
+                                                  enum by_manager_role role, const char *name, double now,
+                                                  struct by_manager_peer **out);
+/* What it said. An error says why it is refused: it is to be told and the connection ended. */
+BANYAN_CHECK enum banyan_status by_manager_hear(struct by_manager *manager, struct by_manager_peer *peer,
+                                                const struct by_cluster_message *message, double now);
+/* The connection has ended; the peer is freed, and nothing more is sent to it. */
+void by_manager_gone(struct by_manager *manager, struct by_manager_peer *peer, double now);
+/* A message or connection that was refused before the manager saw it. */
+void by_manager_count_refused(struct by_manager *manager);
+
+/* ---- time, plans */
+
+/* Deadlines, classes, who is to be planned for. Call it a few times in each interval. */
+void by_manager_tick(struct by_manager *manager, double now);
+/* The job that is to be planned next, the one that lost most first. False: none. The caller runs *out and gives it to
+ * by_manager_planned, which frees it. */
+bool by_manager_next(struct by_manager *manager, double now, struct by_plan_wish **out);
+void by_manager_planned(struct by_manager *manager, struct by_plan_wish *wish, double now);
+
+/* ---- to see it */
+
+/* Adds one line of JSON, see docs/cluster.md. */
+void by_manager_state(const struct by_manager *manager, double now, struct by_text *text);
+struct by_manager_counters {
+  uint64_t reports, refused, plans, moves, kept;
+};
+struct by_manager_counters by_manager_get_counters(const struct by_manager *manager);
+
+#endif

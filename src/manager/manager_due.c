@@ -1,0 +1,178 @@
+/* Which jobs are to be planned for, and which first. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "manager_parts.h"
+
+static const double much = 0.1; /* of what a plan carried: it has lost that */
+
+void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) {
+  if (due >= job->due && job->due != BY_DUE_NONE) return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(job->reason, sizeof job->reason, format, arguments);
+  va_end(arguments);
+  job->due = due;
+}
+
+static bool share_a_step(const struct by_link_shares *a, const struct by_link_shares *b) {
+  uint32_t i = 0, j = 0;
+  while (i < a->n && j < b->n && a->items[i].step != b->items[j].step)
+    if (a->items[i].step < b->items[j].step)
+      i++;
+    else
+      j++;
+  return i < a->n && j < b->n;
+}
+
+void by_due_mark_sharers(struct by_manager *m, const struct by_link_shares *shares, const char *why) {
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (!job->left && share_a_step(by_use_shares(job), shares)) by_due_mark(job, BY_DUE_CHANGE, "%s", why);
+}
+
+void by_due_mark_all(struct by_manager *m, const char *format, ...) {
+  char why[BY_MANAGER_WHY];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, sizeof why, format, arguments);
+  va_end(arguments);
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (!job->left) by_due_mark(job, BY_DUE_CHANGE, "%s", why);
+}
+
+/* ---- looking */
+
+static void look_at_rate(struct by_manager *m, struct by_manager_job *job) {
+  char before[32], now[32];
+  double rate = by_use_rate(m, job, &job->plan->shares);
+  job->worse = job->rate_then / rate;
+  if (rate < (1 - much) * job->rate_then)
+    by_due_mark(job, BY_DUE_LESS, "its trees carry %s, no longer %s", by_print_rate(rate, now),
+                by_print_rate(job->rate_then, before));
+}
+
+static void look_at(struct by_manager *m, struct by_manager_job *job) {
+  const struct by_manager_options *o = &m->options;
+  if (!job->plan) {
+    by_due_mark(job, BY_DUE_NEW, job->planned > 0 ? "it has no plan yet" : "the job is new");
+    return;
+  }
+  look_at_rate(m, job);
+  if (m->now - job->planned >= o->replan) by_due_mark(job, BY_DUE_TIME, "%.0f s have passed", o->replan);
+  if (o->replan_iterations && job->iterations >= job->planned_at + o->replan_iterations)
+    by_due_mark(job, BY_DUE_TIME, "%llu iterations have passed", (unsigned long long)o->replan_iterations);
+}
+
+static bool can_be_planned(const struct by_manager_job *job) {
+  bool waits = job->proposed && !job->late;
+  return !job->left && job->placed && job->n_hosts > 1 && job->peer && !job->planning && !waits;
+}
+
+void by_due_look(struct by_manager *m) {
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (can_be_planned(job)) look_at(m, job);
+}
+
+/* ---- choosing */
+
+/* What comes by itself waits until an interval has passed; what was refused, until then. */
+static bool is_ripe(const struct by_manager *m, const struct by_manager_job *job) {
+  if (job->due == BY_DUE_NONE || !can_be_planned(job) || m->now < job->not_before) return false;
+  return job->due <= BY_DUE_HELPER || m->now - job->planned >= m->options.interval;
+}
+
+static bool goes_before(const struct by_manager_job *a, const struct by_manager_job *b) {
+  return a->due != b->due ? a->due < b->due : a->worse > b->worse;
+}
+
+/* ---- who may help it */
+
+enum { HELPERS = 4, HELPED = 3 };   /* most; fewest hosts that gain by one */
+static const double to_spare = 0.5; /* of its link, in both directions */
+
+struct candidate {
+  uint32_t node;
+  double left;
+};
+
+/* Of its links together, in the direction that has less; and what there would be if nobody used them. */
+static double spare(const struct by_topology *t, uint32_t node, double *all) {
+  double left[2] = {0, 0}, most[2] = {0, 0};
+  for (uint32_t l = 0; l < t->n_links; l++) {
+    const struct by_link *link = &t->links[l];
+    if (link->a != node && link->b != node) continue;
+    for (int way = 0; way < 2; way++) {
+      left[way == (link->a == node)] += by_residual(link->capacity[way]);
+      most[way == (link->a == node)] += link->capacity[way].all;
+    }
+  }
+  *all = fmin(most[0], most[1]);
+  return fmin(left[0], left[1]);
+}
+
+static bool is_in(const struct by_manager_job *job, uint32_t node) {
+  for (uint32_t h = 0; h < job->n_hosts; h++)
+    if (job->nodes[h] == node) return true;
+  return false;
+}
+
+static bool is_barred(const struct by_manager_job *job, uint32_t node) {
+  for (uint32_t i = 0; i < job->n_helpers; i++)
+    if (job->helpers[i].host == node) return job->helpers[i].state == BY_HELPER_BARRED;
+  return false;
+}
+
+/* Those with most to spare, the first of equals. Helpers take seconds to come, so a job's first plan does without. */
+static uint32_t find_helpers(const struct by_manager *m, const struct by_manager_job *job,
+                             const struct by_topology *left, uint32_t *out) {
+  struct candidate best[HELPERS];
+  uint32_t n = 0;
+  bool some = job->plan && job->key && job->n_hosts >= HELPED;
+  for (uint32_t v = 0; some && v < m->topology->n_nodes; v++) {
+    const struct by_manager_host *host = &m->hosts[v];
+    if (!host->agent || !host->may_help || is_in(job, v) || is_barred(job, v)) continue;
+    double all, rate = spare(left, v, &all);
+    if (rate < to_spare * all) continue;
+    uint32_t at = n < HELPERS ? n++ : HELPERS;
+    for (; at > 0 && best[at - 1].left < rate; at--)
+      if (at < HELPERS) best[at] = best[at - 1];
+    if (at < HELPERS) best[at] = (struct candidate){v, rate};
+  }
+  for (uint32_t i = 0; i < n; i++) out[i] = best[i].node;
+  return n;
+}
+
+/* ---- the snapshot */
+
+static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job, struct by_plan_wish *wish) {
+  BY_TRY(by_use_residual(m, job, &wish->residual));
+  wish->nodes = calloc(job->n_hosts, sizeof *wish->nodes);
+  wish->helpers = calloc(HELPERS, sizeof *wish->helpers);
+  if (!wish->nodes || !wish->helpers) return by_manager_no_memory();
+  for (uint32_t h = 0; h < job->n_hosts; h++) wish->nodes[wish->n_nodes++] = job->nodes[h];
+  wish->n_helpers = find_helpers(m, job, &wish->residual, wish->helpers);
+  wish->job = job;
+  if (!job->plan) return BANYAN_OK;
+  wish->current = job->plan->plan;
+  wish->old = job->plan->embedding;
+  job->plan->embedding = NULL;
+  return BANYAN_OK;
+}
+
+bool by_manager_next(struct by_manager *m, double now, struct by_plan_wish **out) {
+  struct by_manager_job *first = NULL;
+  m->now = now;
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (is_ripe(m, job) && (!first || goes_before(job, first))) first = job;
+  struct by_plan_wish *wish = first ? calloc(1, sizeof *wish) : NULL;
+  if (!wish) return false;
+  if (fill(m, first, wish) != BANYAN_OK) {
+    by_plan_wish_destroy(wish);
+    return false;
+  }
+  first->planning = true;
+  *out = wish;
+  return true;
+}

@@ -1,0 +1,156 @@
+/* What agents, and ranks without one, say. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "manager_parts.h"
+
+#define refuse(...) by_fail(BANYAN_ERR_PROTOCOL, __VA_ARGS__)
+
+/* ---- hello */
+
+static bool is_alive(const struct by_manager *m, const struct by_manager_peer *peer) {
+  return m->now - peer->heard < 3 * m->options.interval;
+}
+
+static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_peer *peer,
+                                      const struct by_cluster_message *said) {
+  uint32_t index;
+  if (peer->role == BY_ROLE_JOB)
+    return by_fail(BANYAN_ERR_AUTH,
+                   "the certificate of \"%.64s\" is a job's: an agent needs one of `banyan keys agent`",
+                   peer->name ? peer->name : "");
+  if (peer->name && strcmp(peer->name, said->host) != 0)
+    return by_fail(BANYAN_ERR_AUTH, "the certificate is for host \"%.64s\", not for \"%.64s\": make one for it",
+                   peer->name, said->host);
+  BY_TRY(by_hosts_find_or_add(m, said->host, &index));
+  struct by_manager_host *host = &m->hosts[index];
+  if (host->agent && is_alive(m, host->agent))
+    return refuse("host \"%.64s\" has an agent already: stop one of them, or name this host otherwise", said->host);
+  peer->index = index;
+  host->agent = peer;
+  host->offers = said->may_help;
+  host->may_help = said->may_help && host->node != BY_NOWHERE && m->allowed[host->node];
+  return by_hosts_report(m, index, said->interfaces, said->n_interfaces);
+}
+
+static enum banyan_status greet_rank(struct by_manager_peer *peer, const struct by_cluster_message *said) {
+  if (peer->role == BY_ROLE_AGENT)
+    return by_fail(BANYAN_ERR_AUTH, "the certificate of \"%.64s\" is an agent's: a job needs one of `banyan keys job`",
+                   peer->name ? peer->name : "");
+  if (said->rank != 0) return refuse("rank %u speaks to the manager: only rank 0 may", said->rank);
+  memcpy(peer->job, said->job, sizeof peer->job);
+  return BANYAN_OK;
+}
+
+static enum banyan_status hear_hello(struct by_manager *m, struct by_manager_peer *peer,
+                                     const struct by_cluster_message *said) {
+  if (peer->welcome) return refuse("hello was said already");
+  if (said->version != BY_CLUSTER_VERSION)
+    return refuse("version %u is spoken there and %d here: install the same Banyan on both", said->version,
+                  BY_CLUSTER_VERSION);
+  if (!(peer->host = strdup(said->host))) return by_manager_no_memory();
+  BY_TRY(said->job ? greet_rank(peer, said) : greet_agent(m, peer, said));
+  peer->welcome = true;
+  uint32_t host = peer->index != BY_NOWHERE ? peer->index : by_hosts_find(m, said->host);
+  by_manager_send_to(m, peer,
+                     &(struct by_cluster_message){.say = BY_SAY_WELCOME,
+                                                  .version = BY_CLUSTER_VERSION,
+                                                  .interval = m->options.interval,
+                                                  .rate = host == BY_NOWHERE ? 0 : by_hosts_rate(m, host)});
+  return BANYAN_OK;
+}
+
+/* ---- about jobs */
+
+/* A rank speaks for its job alone. */
+static enum banyan_status may_speak(const struct by_manager_peer *peer, const char *job) {
+  if (!*peer->job || !strcmp(peer->job, job)) return BANYAN_OK;
+  return refuse("job %.32s speaks for job %.32s", peer->job, job);
+}
+
+static enum banyan_status hear_job(struct by_manager *m, struct by_manager_peer *peer,
+                                   const struct by_cluster_message *said) {
+  struct by_manager_job *job;
+  BY_TRY(may_speak(peer, said->job));
+  if (!*peer->job && strcmp(peer->host, said->hosts[0]) != 0)
+    return refuse("the agent of \"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host,
+                  said->hosts[0]);
+  BY_TRY(by_jobs_begin(m, said, &job));
+  job->peer = peer;
+  return BANYAN_OK;
+}
+
+/* Jobs of rank 0 on an agent's host which it has had an interval to name, and did not, are over. */
+static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
+                       const struct by_cluster_message *said) {
+  if (peer->index == BY_NOWHERE || m->now - peer->joined < m->options.interval) return;
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (job->left || job->peer == peer || strcmp(job->hosts[0], peer->host) != 0) continue;
+    uint32_t i = 0;
+    while (i < said->n_jobs && strcmp(said->jobs[i].job, job->id) != 0) i++;
+    if (i == said->n_jobs && (!job->peer || *job->peer->job == 0)) by_jobs_leave(m, job, "its agent does not know it");
+  }
+}
+
+static enum banyan_status hear_report(struct by_manager *m, struct by_manager_peer *peer,
+                                      const struct by_cluster_message *said) {
+  m->counters.reports++;
+  if (peer->index != BY_NOWHERE) BY_TRY(by_hosts_report(m, peer->index, said->interfaces, said->n_interfaces));
+  for (uint32_t i = 0; i < said->n_jobs; i++) {
+    BY_TRY(may_speak(peer, said->jobs[i].job));
+    struct by_manager_job *job = by_jobs_find(m, said->jobs[i].job);
+    if (job && !job->left) by_jobs_report(m, job, peer, &said->jobs[i]);
+  }
+  end_unsaid(m, peer, said);
+  return BANYAN_OK;
+}
+
+static enum banyan_status hear_of_job(struct by_manager *m, struct by_manager_peer *peer,
+                                      const struct by_cluster_message *said) {
+  struct by_manager_job *job = by_jobs_find(m, said->job);
+  BY_TRY(may_speak(peer, said->job));
+  if (!job || job->left) return BANYAN_OK; /* it has left meanwhile */
+  if (said->say == BY_SAY_HELPING) {
+    uint32_t host = by_hosts_find(m, said->helper);
+    if (host != BY_NOWHERE) by_plans_helping(m, job, host, said->joined, said->why);
+    return BANYAN_OK;
+  }
+  bool speaks_for_root = job->peer == peer;
+  if (said->say == BY_SAY_LEFT) {
+    if (said->rank == 0 && speaks_for_root) by_jobs_leave(m, job, "it ended");
+    return BANYAN_OK;
+  }
+  if (!speaks_for_root)
+    return refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, said->job);
+  if (said->say == BY_SAY_MOVED)
+    by_plans_moved(m, job, said->number);
+  else
+    by_plans_kept(m, job, said->number, said->why);
+  return BANYAN_OK;
+}
+
+static enum banyan_status hear(struct by_manager *m, struct by_manager_peer *peer,
+                               const struct by_cluster_message *said) {
+  if (said->say != BY_SAY_HELLO && !peer->welcome)
+    return refuse("\"%s\" was said before hello", by_cluster_say_name(said->say));
+  switch (said->say) {
+  case BY_SAY_HELLO: return hear_hello(m, peer, said);
+  case BY_SAY_JOB: return hear_job(m, peer, said);
+  case BY_SAY_REPORT: return hear_report(m, peer, said);
+  case BY_SAY_LEFT:
+  case BY_SAY_MOVED:
+  case BY_SAY_KEPT:
+  case BY_SAY_HELPING: return hear_of_job(m, peer, said);
+  default: return refuse("\"%s\" is not for a manager", by_cluster_say_name(said->say));
+  }
+}
+
+enum banyan_status by_manager_hear(struct by_manager *m, struct by_manager_peer *peer,
+                                   const struct by_cluster_message *said, double now) {
+  m->now = now;
+  peer->heard = now;
+  enum banyan_status status = hear(m, peer, said);
+  if (status != BANYAN_OK) m->counters.refused++;
+  return status;
+}

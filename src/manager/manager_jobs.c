@@ -1,0 +1,321 @@
+/* Jobs: who they are, what their hosts report of them, their class. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_print.h"
+#include "log.h"
+#include "manager_parts.h"
+
+static const double settled = 0.02; /* of a rate: smaller changes are none */
+
+struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id) {
+  struct by_manager_job *job = m->jobs;
+  while (job && strcmp(job->id, id) != 0) job = job->next;
+  return job;
+}
+
+/* ---- making and freeing */
+
+static void free_parts(struct by_manager_job *job) {
+  for (struct by_manager_part *part = job->parts, *next; part; part = next) {
+    next = part->next;
+    free(part->host);
+    free(part);
+  }
+  job->parts = NULL;
+}
+
+static void free_job(struct by_manager_job *job) {
+  free_parts(job);
+  by_plans_free(job->plan);
+  by_plans_free(job->proposed);
+  by_plans_free(job->retired);
+  for (uint32_t h = 0; h < job->n_hosts; h++) free(job->hosts[h]);
+  free(job->hosts);
+  free(job->nodes);
+  free(job->of_rank);
+  free(job->helpers);
+  free(job->ring.items);
+  free(job->name);
+  free(job->root);
+  free(job->key);
+  free(job);
+}
+
+void by_jobs_free_all(struct by_manager *m) {
+  for (struct by_manager_job *job = m->jobs, *next; job; job = next) {
+    next = job->next;
+    free_job(job);
+  }
+  m->jobs = NULL;
+}
+
+/* The host of rank r among the different ones, which it may join. */
+static enum banyan_status add_host(struct by_manager_job *job, uint32_t r, const char *name) {
+  uint32_t h = r ? job->of_rank[r - 1] : 0; /* ranks of a host mostly follow each other */
+  for (uint32_t tried = 0; tried < job->n_hosts; tried++, h = (h + 1) % job->n_hosts)
+    if (!strcmp(job->hosts[h], name)) {
+      job->of_rank[r] = h;
+      return BANYAN_OK;
+    }
+  job->of_rank[r] = job->n_hosts;
+  job->hosts[job->n_hosts] = strdup(name);
+  return job->hosts[job->n_hosts++] ? BANYAN_OK : by_manager_no_memory();
+}
+
+static enum banyan_status place(const struct by_manager *m, struct by_manager_job *job,
+                                const struct by_cluster_message *said) {
+  const char *lost = NULL;
+  job->hosts = calloc(said->n_hosts, sizeof *job->hosts);
+  job->nodes = calloc(said->n_hosts, sizeof *job->nodes);
+  job->of_rank = calloc(said->n_hosts, sizeof *job->of_rank);
+  if (!job->hosts || !job->nodes || !job->of_rank) return by_manager_no_memory();
+  for (uint32_t r = 0; r < said->n_hosts; r++) BY_TRY(add_host(job, r, said->hosts[r]));
+  job->n_ranks = said->n_hosts;
+  for (uint32_t h = 0; h < job->n_hosts; h++) {
+    job->nodes[h] = by_hosts_find(m, job->hosts[h]);
+    if (job->nodes[h] == BY_NOWHERE && !lost) lost = job->hosts[h];
+  }
+  job->placed = !lost;
+  if (lost)
+    snprintf(job->trouble, sizeof job->trouble, "host \"%.64s\" is not in the manager's topology: add it there", lost);
+  return BANYAN_OK;
+}
+
+static enum banyan_status copy_texts(struct by_manager_job *job, const struct by_cluster_message *said) {
+  char *name = strdup(said->name), *root = strdup(said->root), *key = said->key ? strdup(said->key) : NULL;
+  free(job->name);
+  free(job->root);
+  free(job->key);
+  job->name = name;
+  job->root = root;
+  job->key = key;
+  return name && root && (key || !said->key) ? BANYAN_OK : by_manager_no_memory();
+}
+
+static enum banyan_status create(struct by_manager *m, const struct by_cluster_message *said,
+                                 struct by_manager_job **out) {
+  struct by_manager_job *job = calloc(1, sizeof *job);
+  if (!job) return by_manager_no_memory();
+  snprintf(job->id, sizeof job->id, "%s", said->job);
+  job->since = job->seen = job->rated = m->now;
+  job->due = BY_DUE_NONE;
+  enum banyan_status status = copy_texts(job, said);
+  if (status == BANYAN_OK) status = place(m, job, said);
+  if (status != BANYAN_OK) {
+    free_job(job);
+    return status;
+  }
+  struct by_manager_job **at = &m->jobs;
+  while (*at) at = &(*at)->next;
+  *at = *out = job;
+  by_due_mark(job, BY_DUE_NEW, "the job is new");
+  return BANYAN_OK;
+}
+
+/* ---- beginning */
+
+static bool same_hosts(const struct by_manager_job *job, const struct by_cluster_message *said) {
+  if (job->n_ranks != said->n_hosts) return false;
+  for (uint32_t r = 0; r < job->n_ranks; r++)
+    if (strcmp(job->hosts[job->of_rank[r]], said->hosts[r]) != 0) return false;
+  return true;
+}
+
+static uint32_t count_jobs(const struct by_manager *m) {
+  uint32_t n = 0;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) n += !job->left;
+  return n;
+}
+
+/* An ID comes back where a root and a key do, as those of a job that is started again by a script. */
+static void forget(struct by_manager *m, struct by_manager_job *job) {
+  struct by_manager_job **at = &m->jobs;
+  while (*at != job) at = &(*at)->next;
+  *at = job->next;
+  free_job(job);
+  m->stale = true;
+}
+
+enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *said,
+                                 struct by_manager_job **out) {
+  struct by_manager_job *job = by_jobs_find(m, said->job);
+  if (job && !job->left && same_hosts(job, said)) {
+    job->seen = m->now;
+    *out = job;
+    return copy_texts(job, said);
+  }
+  if (job && job->planning)
+    return by_fail(BANYAN_ERR_PROTOCOL, "job %s is being planned with other hosts: say it again later", said->job);
+  if (job) {
+    if (!job->left) by_jobs_leave(m, job, "it began again on other hosts");
+    forget(m, job);
+  }
+  if (count_jobs(m) == BY_MANAGER_JOBS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", BY_MANAGER_JOBS);
+  BY_TRY(create(m, said, out));
+  by_jobs_keep(m, *out);
+  by_info("manager", "job %s (%s): %u ranks on %u hosts", (*out)->id, (*out)->name, (*out)->n_ranks, (*out)->n_hosts);
+  return BANYAN_OK;
+}
+
+/* ---- leaving */
+
+void by_jobs_leave(struct by_manager *m, struct by_manager_job *job, const char *why) {
+  by_info("manager", "job %s (%s) has left: %s", job->id, job->name, why);
+  by_plans_rest_all(m, job);
+  job->left = true;
+  job->gone_at = m->now;
+  job->peer = NULL;
+  snprintf(job->trouble, sizeof job->trouble, "%s", why);
+  by_due_mark_sharers(m, by_use_shares(job), "a job has ended");
+  m->stale = true;
+  by_jobs_keep(m, job);
+}
+
+void by_jobs_forget_peer(struct by_manager *m, struct by_manager_peer *peer) {
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (job->peer == peer) job->peer = NULL;
+    for (struct by_manager_part *part = job->parts; part; part = part->next)
+      if (part->peer == peer) part->peer = NULL;
+  }
+}
+
+/* ---- reports */
+
+static struct by_manager_part *part_of(struct by_manager_job *job, const char *host) {
+  struct by_manager_part *part = job->parts;
+  while (part && strcmp(part->host, host) != 0) part = part->next;
+  if (part) return part;
+  if (!(part = calloc(1, sizeof *part))) return NULL;
+  if (!(part->host = strdup(host))) {
+    free(part);
+    return NULL;
+  }
+  part->next = job->parts;
+  return job->parts = part;
+}
+
+static void tell_class(struct by_manager *m, struct by_manager_peer *peer, const struct by_manager_job *job) {
+  struct by_cluster_job of_job = {.job = job->id, .class_ = job->class_};
+  by_manager_send_to(m, peer, &(struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = &of_job});
+}
+
+/* Counts never go back, also where a manager that began again has not heard of all hosts yet. */
+static void add_up(struct by_manager_job *job) {
+  uint64_t sent = 0;
+  for (const struct by_manager_part *part = job->parts; part; part = part->next) {
+    sent += part->sent;
+    if (part->iterations > job->iterations) job->iterations = part->iterations;
+    if (part->input > job->input) job->input = part->input;
+    if (part->iteration_time > 0) job->iteration_time = part->iteration_time;
+  }
+  if (sent > job->sent) job->sent = sent;
+}
+
+void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
+                    const struct by_cluster_job *said) {
+  struct by_manager_part *part = part_of(job, peer->host);
+  if (!part) return; /* the next report may find memory */
+  if (part->peer != peer) tell_class(m, peer, job);
+  part->peer = peer;
+  part->n_ranks = said->n_ranks;
+  part->iterations = said->iterations;
+  part->sent = said->sent;
+  part->input = said->input;
+  part->calls = said->calls;
+  part->iteration_time = said->iteration_time;
+  job->seen = m->now;
+  add_up(job);
+}
+
+/* ---- time */
+
+static void rate(struct by_manager *m, struct by_manager_job *job) {
+  double passed = m->now - job->rated;
+  if (passed < m->options.interval) return;
+  double fresh = job->input > job->rated_input ? 8.0 * (double)(job->input - job->rated_input) / passed : 0;
+  double now = job->input_rate > 0 ? (job->input_rate + fresh) / 2 : fresh;
+  if (!job->rated_input && job->input && job->since < job->rated) now = 0; /* all of it, since long ago */
+  m->stale |= fabs(now - job->input_rate) > settled * job->input_rate;
+  job->input_rate = now;
+  job->rated = m->now;
+  job->rated_input = job->input;
+}
+
+static void sort_into_class(struct by_manager *m, struct by_manager_job *job) {
+  uint32_t class_ = by_priority_class(&m->options.rules, job->iterations, job->sent);
+  if (class_ == job->class_) return;
+  by_debug("manager", "job %s (%s) is in class %u from now on", job->id, job->name, class_);
+  job->class_ = class_;
+  m->stale = true;
+  for (const struct by_manager_part *part = job->parts; part; part = part->next) tell_class(m, part->peer, job);
+  by_jobs_keep(m, job);
+}
+
+/* The oldest of those that have left are forgotten. */
+static void forget_left(struct by_manager *m) {
+  uint32_t n = 0;
+  struct by_manager_job *oldest = NULL;
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (!job->left) continue;
+    n++;
+    if (!job->planning && (!oldest || job->gone_at < oldest->gone_at)) oldest = job;
+  }
+  if (n > BY_MANAGER_LEFT && oldest) forget(m, oldest);
+}
+
+void by_jobs_tick(struct by_manager *m) {
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (job->left) continue;
+    if (m->now - job->seen > by_manager_patience(m)) {
+      by_jobs_leave(m, job, "nobody has spoken for it for a while");
+      continue;
+    }
+    rate(m, job);
+    sort_into_class(m, job);
+    by_plans_advance(m, job);
+  }
+  forget_left(m);
+  by_use_sum(m);
+}
+
+/* ---- kept */
+
+void by_jobs_keep(struct by_manager *m, const struct by_manager_job *job) {
+  struct by_text hosts;
+  by_text_init(&hosts);
+  for (uint32_t r = 0; r < job->n_ranks; r++) {
+    by_text_add(&hosts, r ? "," : "[");
+    by_json_add_string(&hosts, job->hosts[job->of_rank[r]]);
+  }
+  by_text_add(&hosts, "]");
+  struct by_manager_row row = {.table = BY_ROW_JOB, .job = job->id, .name = job->name};
+  row.of_job.hosts = by_text_get(&hosts);
+  row.of_job.root = job->root;
+  row.of_job.since = job->since;
+  row.of_job.iterations = job->iterations;
+  row.of_job.sent = job->sent;
+  row.of_job.numbers = job->numbers;
+  row.of_job.class_ = job->class_;
+  row.of_job.left = job->left;
+  if (!hosts.failed) by_manager_keep_row(m, &row);
+  by_text_fini(&hosts);
+}
+
+void by_jobs_add_event(struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event,
+                       bool keep) {
+  if (job->n_history == BY_MANAGER_HISTORY)
+    memmove(job->history, job->history + 1, --job->n_history * sizeof *job->history);
+  job->history[job->n_history++] = *event;
+  if (!keep) return;
+  struct by_manager_row row = {.table = BY_ROW_HISTORY, .job = job->id};
+  row.history.number = event->number;
+  row.history.time = event->time;
+  row.history.before = event->before;
+  row.history.after = event->after;
+  row.history.why = event->why;
+  by_manager_keep_row(m, &row);
+}

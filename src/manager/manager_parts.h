@@ -1,0 +1,224 @@
+/* What the files of manager.h share: hosts, peers, jobs, the use of links. */
+#ifndef BY_MANAGER_MANAGER_PARTS_H
+#define BY_MANAGER_MANAGER_PARTS_H
+
+#include "manager.h"
+
+enum {
+  BY_MANAGER_HISTORY = 32,     /* rows of a job that are shown */
+  BY_MANAGER_STRANGERS = 1024, /* hosts that are not in the topology */
+  BY_MANAGER_JOBS = 4096,
+  BY_MANAGER_LEFT = 64, /* jobs that have left and are still shown */
+  BY_MANAGER_WHY = 256,
+};
+#define BY_NOWHERE UINT32_MAX
+
+struct by_manager_interface {
+  char *name;
+  double rate, sent, received, ours_sent, ours_received;
+  uint32_t link; /* of the topology; BY_NOWHERE: not known */
+};
+
+/* A node of the topology, or a stranger: a machine that is not in it. */
+struct by_manager_host {
+  const char *name; /* a stranger's is its own */
+  uint32_t node;    /* BY_NOWHERE: a stranger */
+  struct by_manager_peer *agent;
+  bool offers, may_help; /* says the agent; and the manager allows it */
+  uint32_t n_interfaces;
+  struct by_manager_interface *interfaces;
+};
+
+struct by_manager_peer {
+  struct by_manager_peer *before, *after; /* in a ring of all */
+  void *connection;
+  enum by_manager_role role;
+  char *name; /* the certificate's; NULL: none */
+  bool welcome;
+  char *host;
+  uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
+  char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
+  double joined, heard;
+};
+
+/* What one host, or rank without an agent, last said of its ranks of a job. */
+struct by_manager_part {
+  char *host;
+  struct by_manager_peer *peer; /* NULL: it has gone */
+  struct by_manager_part *next;
+  uint32_t n_ranks;
+  uint64_t iterations, sent, input, calls;
+  double iteration_time;
+};
+
+enum by_helper_state { BY_HELPER_ASKED, BY_HELPER_JOINED, BY_HELPER_BARRED };
+struct by_manager_helper {
+  uint32_t host;
+  enum by_helper_state state;
+  double until; /* of ASKED and BARRED */
+};
+
+struct by_manager_plan {
+  uint64_t number;
+  struct by_plan *plan;
+  struct by_embedding *embedding; /* NULL: not known any more */
+  struct by_link_shares shares;
+  double rate, made; /* bit/s that it was to carry */
+  double before;     /* what the one before would have; 0: nothing was known */
+  char why[BY_MANAGER_WHY];
+};
+
+struct by_manager_event {
+  uint64_t number;
+  double time, before, after;
+  char why[BY_MANAGER_WHY];
+};
+
+/* What makes a job due, the most urgent first. */
+enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_TIME, BY_DUE_NONE };
+
+struct by_manager_job {
+  struct by_manager_job *next;
+  char id[BY_CLUSTER_JOB_ID + 1];
+  char *name, *root, *key; /* key: NULL where helpers may not join */
+  uint32_t n_ranks, n_hosts;
+  char **hosts;                 /* different ones, by their first rank */
+  uint32_t *nodes;              /* in the topology; BY_NOWHERE: not there */
+  uint32_t *of_rank;            /* which of these each rank is on */
+  bool placed;                  /* all are there */
+  struct by_manager_peer *peer; /* who speaks for rank 0 */
+  struct by_manager_part *parts;
+  double since, seen; /* seen: when somebody last spoke for it */
+  bool left;
+  double gone_at;
+
+  uint64_t iterations, sent, input;
+  double iteration_time;
+  double input_rate; /* bit/s; smoothed */
+  double rated;      /* when `input` was last looked at */
+  uint64_t rated_input;
+  uint32_t class_;
+
+  uint64_t numbers; /* the last one that a plan got */
+  struct by_manager_plan *plan, *proposed;
+  struct by_manager_plan *retired; /* what the job had when its planning began, and has no more */
+  bool asked;                      /* the proposed one was sent */
+  bool late;                       /* and not answered in time: it may still come */
+  double deadline;                 /* of the answer, or of the helpers */
+  bool planning;
+  double planned;      /* when it last was; 0: never */
+  uint64_t planned_at; /* iterations then */
+  double rate_then;    /* what its plan carried then */
+  double not_before;   /* after a refusal */
+  enum by_job_due due;
+  char reason[BY_MANAGER_WHY];  /* of being due */
+  double worse;                 /* rate_then over what its plan carries now */
+  char trouble[BY_MANAGER_WHY]; /* why there is no plan, or no better one; "" */
+  struct by_link_shares ring;   /* what it is taken to put on links without a plan */
+
+  uint32_t n_helpers;
+  struct by_manager_helper *helpers;
+  uint32_t n_history;
+  struct by_manager_event history[BY_MANAGER_HISTORY]; /* the last ones, the oldest first */
+};
+
+struct by_manager {
+  struct by_manager_options options;
+  const struct by_topology *topology;
+  double now;
+  bool restoring; /* what is told to be kept is kept already */
+  bool *allowed;  /* to help, of each node */
+
+  uint32_t n_hosts;              /* nodes first, then strangers */
+  struct by_manager_host *hosts; /* room for all */
+  uint32_t *by_name;             /* nodes in the order of their names */
+
+  struct by_manager_peer peers;
+  struct by_manager_job *jobs;
+
+  /* The network, by step (plan_wish.h). */
+  uint32_t n_steps;
+  double *all;                       /* what it carries: the topology's, or less, as hosts say */
+  double *others[2];                 /* others' use: as the sending end says, as the receiving one does */
+  double *ours[BY_PRIORITY_CLASSES]; /* of jobs, by class */
+  bool stale;                        /* ours is to be summed again */
+  double looked;                     /* when it was last looked for who is due */
+  struct by_manager_counters counters;
+};
+
+/* ---- manager_hosts.c */
+BANYAN_CHECK enum banyan_status by_hosts_init(struct by_manager *m);
+void by_hosts_fini(struct by_manager *m);
+/* BY_NOWHERE: no such node. */
+uint32_t by_hosts_find(const struct by_manager *m, const char *name);
+/* A stranger becomes one of the hosts. BANYAN_ERR_REFUSED: too many. */
+BANYAN_CHECK enum banyan_status by_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
+/* What an agent says of its machine. */
+BANYAN_CHECK enum banyan_status by_hosts_report(struct by_manager *m, uint32_t host,
+                                                const struct by_cluster_interface *interfaces, uint32_t n);
+/* The agent has gone: its use of links is not known any more. */
+void by_hosts_forget(struct by_manager *m, uint32_t host);
+/* bit/s of a host's links by the topology; 0: not known. */
+double by_hosts_rate(const struct by_manager *m, uint32_t host);
+
+/* ---- link_use.c */
+/* Sums what jobs put on each step, if anything has changed. */
+void by_use_sum(struct by_manager *m);
+/* What is left of a step for a job; a twentieth of it at least. */
+double by_use_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own);
+/* bit/s of input that these shares can carry for a job now. INFINITY: they need nothing. */
+double by_use_rate(const struct by_manager *m, const struct by_manager_job *job, const struct by_link_shares *shares);
+/* The network as a job sees it. Nodes and links are to be freed. */
+BANYAN_CHECK enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager_job *job,
+                                                struct by_topology *out);
+/* What a job puts on the network: by its plan, or the ring that it is taken to have. */
+const struct by_link_shares *by_use_shares(const struct by_manager_job *job);
+/* Others' use of a step. */
+double by_use_others(const struct by_manager *m, uint32_t step);
+/* What the topology says a step carries. */
+double by_use_given(const struct by_topology *topology, uint32_t step);
+
+/* ---- manager_jobs.c */
+struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id);
+/* A job as rank 0 says it; hosts: of each rank. One of the same ID on other hosts leaves. */
+BANYAN_CHECK enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *message,
+                                              struct by_manager_job **out);
+void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
+                    const struct by_cluster_job *said);
+void by_jobs_leave(struct by_manager *m, struct by_manager_job *job, const char *why);
+void by_jobs_forget_peer(struct by_manager *m, struct by_manager_peer *peer);
+/* Rates, classes, and those that nobody speaks for any more. */
+void by_jobs_tick(struct by_manager *m);
+void by_jobs_free_all(struct by_manager *m);
+void by_jobs_keep(struct by_manager *m, const struct by_manager_job *job);
+void by_jobs_add_event(struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event,
+                       bool keep);
+
+/* ---- manager_due.c */
+void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) BY_PRINTF(3, 4);
+/* All jobs that share a step with these shares. */
+void by_due_mark_sharers(struct by_manager *m, const struct by_link_shares *shares, const char *why);
+void by_due_mark_all(struct by_manager *m, const char *format, ...) BY_PRINTF(2, 3);
+/* Looks for who is due. */
+void by_due_look(struct by_manager *m);
+
+/* ---- manager_plans.c */
+void by_plans_free(struct by_manager_plan *plan);
+/* Sends a proposal whose helpers are there, gives up one that takes too long. */
+void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
+void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t number);
+void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
+void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool joined, const char *why);
+/* All of its helpers may rest. */
+void by_plans_rest_all(struct by_manager *m, struct by_manager_job *job);
+void by_plans_keep(struct by_manager *m, const struct by_manager_job *job, const struct by_manager_plan *plan,
+                   bool moved);
+
+/* ---- manager.c */
+void by_manager_send_to(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *message);
+void by_manager_keep_row(struct by_manager *m, const struct by_manager_row *row);
+/* Seconds after which somebody who says nothing is taken for gone. */
+double by_manager_patience(const struct by_manager *m);
+enum banyan_status by_manager_no_memory(void);
+
+#endif

@@ -1,0 +1,176 @@
+/* What the manager knows, as JSON for people's programs: docs/cluster.md. */
+#include <math.h>
+
+#include "json_print.h"
+#include "manager_parts.h"
+
+static void add_field(struct by_text *text, const char *name, const char *value) {
+  by_text_add(text, "\"%s\":", name);
+  by_json_add_string(text, value);
+}
+
+static void add_number(struct by_text *text, const char *name, double value) {
+  by_text_add(text, "\"%s\":", name);
+  by_json_add_real(text, isfinite(value) ? value : 0);
+}
+
+/* ---- hosts */
+
+static void add_interfaces(const struct by_manager_host *host, struct by_text *text) {
+  for (uint32_t i = 0; i < host->n_interfaces; i++) {
+    const struct by_manager_interface *of = &host->interfaces[i];
+    by_text_add(text, i ? ",{" : "{");
+    add_field(text, "name", of->name);
+    const struct {
+      const char *name;
+      double value;
+    } numbers[] = {{"rate", of->rate},
+                   {"sent", of->sent},
+                   {"received", of->received},
+                   {"ours_sent", of->ours_sent},
+                   {"ours_received", of->ours_received}};
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+      by_text_add(text, ",");
+      add_number(text, numbers[n].name, numbers[n].value);
+    }
+    by_text_add(text, "}");
+  }
+}
+
+static void add_helped(const struct by_manager *m, uint32_t host, struct by_text *text) {
+  const char *between = "";
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next)
+    for (uint32_t i = 0; i < job->n_helpers; i++)
+      if (job->helpers[i].host == host && job->helpers[i].state == BY_HELPER_JOINED) {
+        by_text_add(text, "%s\"%s\"", between, job->id);
+        between = ",";
+      }
+}
+
+static void add_hosts(const struct by_manager *m, struct by_text *text) {
+  const char *between = "";
+  for (uint32_t h = 0; h < m->n_hosts; h++) {
+    const struct by_manager_host *host = &m->hosts[h];
+    if (host->node != BY_NOWHERE && m->topology->nodes[h].kind != BY_NODE_HOST && !host->agent) continue;
+    by_text_add(text, "%s{", between);
+    add_field(text, "name", host->name);
+    by_text_add(text, ",\"connected\":%s,\"in_topology\":%s,\"may_help\":%s,\"helping\":[",
+                host->agent ? "true" : "false", host->node != BY_NOWHERE ? "true" : "false",
+                host->agent && host->may_help ? "true" : "false");
+    add_helped(m, h, text);
+    by_text_add(text, "],\"interfaces\":[");
+    add_interfaces(host, text);
+    by_text_add(text, "]}");
+    between = ",";
+  }
+}
+
+/* ---- links */
+
+static void add_links(const struct by_manager *m, struct by_text *text) {
+  const struct by_topology *t = m->topology;
+  for (uint32_t s = 0; s < 2 * t->n_links; s++) {
+    const struct by_link *link = &t->links[s / 2];
+    double ours = 0;
+    for (int c = 0; c < BY_PRIORITY_CLASSES; c++) ours += m->ours[c][s];
+    by_text_add(text, s ? ",{" : "{");
+    add_field(text, "from", t->nodes[s % 2 ? link->b : link->a].name);
+    by_text_add(text, ",");
+    add_field(text, "to", t->nodes[s % 2 ? link->a : link->b].name);
+    by_text_add(text, ",");
+    add_number(text, "capacity", m->all[s]);
+    by_text_add(text, ",");
+    add_number(text, "ours", ours);
+    by_text_add(text, ",");
+    add_number(text, "others", by_use_others(m, s));
+    by_text_add(text, "}");
+  }
+}
+
+/* ---- jobs */
+
+static const char *state_of(const struct by_manager_job *job) {
+  if (job->left) return "left";
+  if (job->proposed && !job->late) return "moving";
+  return job->plan || job->n_hosts == 1 ? "running" : "waiting";
+}
+
+static void add_plan(const struct by_manager_plan *plan, struct by_text *text) {
+  by_text_add(text, ",\"plan\":");
+  if (!plan) {
+    by_text_add(text, "null");
+    return;
+  }
+  by_text_add(text, "{\"number\":%llu,", (unsigned long long)plan->number);
+  add_number(text, "throughput", plan->rate);
+  by_text_add(text, ",");
+  add_number(text, "made", plan->made);
+  by_text_add(text, ",\"plan\":");
+  by_plan_print(plan->plan, text);
+  by_text_add(text, "}");
+}
+
+static void add_history(const struct by_manager_job *job, struct by_text *text) {
+  by_text_add(text, ",\"history\":[");
+  for (uint32_t i = 0; i < job->n_history; i++) {
+    const struct by_manager_event *event = &job->history[i];
+    by_text_add(text, "%s{\"number\":%llu,", i ? "," : "", (unsigned long long)event->number);
+    add_number(text, "time", event->time);
+    by_text_add(text, ",");
+    add_field(text, "why", event->why);
+    by_text_add(text, ",");
+    add_number(text, "before", event->before);
+    by_text_add(text, ",");
+    add_number(text, "after", event->after);
+    by_text_add(text, "}");
+  }
+  by_text_add(text, "]");
+}
+
+static void add_job(const struct by_manager_job *job, struct by_text *text) {
+  by_text_add(text, "{\"id\":\"%s\",", job->id);
+  add_field(text, "name", job->name);
+  by_text_add(text, ",\"size\":%u,\"hosts\":[", job->n_ranks);
+  for (uint32_t h = 0; h < job->n_hosts; h++) {
+    by_text_add(text, h ? "," : "");
+    by_json_add_string(text, job->hosts[h]);
+  }
+  by_text_add(text, "],\"state\":\"%s\",\"connected\":%s,\"class\":%u,\"iterations\":%llu,", state_of(job),
+              job->peer ? "true" : "false", job->class_, (unsigned long long)job->iterations);
+  add_field(text, "why", job->trouble);
+  by_text_add(text, ",");
+  add_number(text, "iteration_time", job->iteration_time);
+  by_text_add(text, ",\"sent\":%llu,", (unsigned long long)job->sent);
+  add_number(text, "input_rate", job->left ? 0 : job->input_rate);
+  by_text_add(text, ",");
+  add_number(text, "since", job->since);
+  add_plan(job->plan, text);
+  add_history(job, text);
+  by_text_add(text, "}");
+}
+
+/* ---- all of it */
+
+void by_manager_state(const struct by_manager *m, double now, struct by_text *text) {
+  by_text_add(text, "{");
+  add_number(text, "time", now);
+  by_text_add(text, ",");
+  add_field(text, "version", BANYAN_VERSION);
+  by_text_add(text, ",");
+  add_number(text, "interval", m->options.interval);
+  by_text_add(text, ",\"topology\":");
+  by_topology_print(m->topology, text);
+  by_text_add(text, ",\"hosts\":[");
+  add_hosts(m, text);
+  by_text_add(text, "],\"links\":[");
+  add_links(m, text);
+  by_text_add(text, "],\"jobs\":[");
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (job != m->jobs) by_text_add(text, ",");
+    add_job(job, text);
+  }
+  const struct by_manager_counters *c = &m->counters;
+  by_text_add(text, "],\"counters\":{\"reports\":%llu,\"refused\":%llu,\"plans\":%llu,\"moves\":%llu,\"kept\":%llu}}",
+              (unsigned long long)c->reports, (unsigned long long)c->refused, (unsigned long long)c->plans,
+              (unsigned long long)c->moves, (unsigned long long)c->kept);
+}

@@ -1,0 +1,107 @@
+#include "plan_wish.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_load.h"
+
+/* ---- what a plan puts on the network */
+
+static uint32_t count_shares(const struct by_plan_load *load, const struct by_topology *t) {
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < 2 * t->n_links; s++) n += load->link[s / 2][s % 2] > 0;
+  for (uint32_t s = 0; s < 2 * t->n_nodes; s++)
+    n += load->node[s / 2][s % 2] > 0 && isfinite(s % 2 ? t->nodes[s / 2].in.all : t->nodes[s / 2].out.all);
+  return n;
+}
+
+static void list_shares(const struct by_plan_load *load, const struct by_topology *t, struct by_link_shares *out) {
+  for (uint32_t s = 0; s < 2 * t->n_links; s++)
+    if (load->link[s / 2][s % 2] > 0) out->items[out->n++] = (struct by_link_share){s, load->link[s / 2][s % 2]};
+  for (uint32_t s = 0; s < 2 * t->n_nodes; s++) {
+    double limit = s % 2 ? t->nodes[s / 2].in.all : t->nodes[s / 2].out.all, part = load->node[s / 2][s % 2];
+    if (part > 0 && isfinite(limit)) out->items[out->n++] = (struct by_link_share){2 * t->n_links + s, part};
+  }
+}
+
+/* Also says what the topology lets it carry. */
+static enum banyan_status find(const struct by_plan *plan, const struct by_topology *topology,
+                               struct by_link_shares *out, double *rate) {
+  struct by_plan_load load;
+  *out = (struct by_link_shares){0};
+  BY_TRY(by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], topology));
+  out->items = calloc((size_t)count_shares(&load, topology) + 1, sizeof *out->items);
+  if (out->items) list_shares(&load, topology, out);
+  if (rate) *rate = load.rate;
+  by_plan_load_fini(&load);
+  return out->items ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the load of a plan");
+}
+
+enum banyan_status by_link_shares_find(const struct by_plan *plan, const struct by_topology *topology,
+                                       struct by_link_shares *out) {
+  return find(plan, topology, out, NULL);
+}
+
+enum banyan_status by_plan_ring_over(const struct by_topology *topology, const uint32_t *nodes, uint32_t n,
+                                     struct by_plan **out) {
+  struct by_plan *plan;
+  BY_TRY(by_plan_builtin("ring", n, &plan));
+  for (uint32_t r = 0; r < n; r++) {
+    plan->vertices[r].name = by_arena_string(&plan->arena, topology->nodes[nodes[r]].name);
+    if (plan->vertices[r].name) continue;
+    by_plan_destroy(plan);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a ring");
+  }
+  *out = plan;
+  return BANYAN_OK;
+}
+
+/* ---- running it */
+
+static enum banyan_status weigh_current(struct by_plan_wish *wish) {
+  struct by_plan *ring = NULL;
+  if (!wish->current) BY_TRY(by_plan_ring_over(&wish->residual, wish->nodes, wish->n_nodes, &ring));
+  enum banyan_status status =
+      find(wish->current ? wish->current : ring, &wish->residual, &wish->before, &wish->rate_before);
+  by_plan_destroy(ring);
+  return status;
+}
+
+static enum banyan_status embed(struct by_plan_wish *wish) {
+  struct by_embed_options options = by_embed_defaults();
+  options.choice = (struct by_graph_choice){.participants = wish->nodes,
+                                            .n_participants = wish->n_nodes,
+                                            .helpers = wish->helpers,
+                                            .n_helpers = wish->n_helpers};
+  if (!wish->old) return by_embed(&wish->residual, &options, &wish->embedding);
+  struct by_embed_change change;
+  return by_embed_again(&wish->residual, &options, wish->old, 0, &change, &wish->embedding);
+}
+
+static enum banyan_status run(struct by_plan_wish *wish) {
+  BY_TRY(weigh_current(wish));
+  BY_TRY(embed(wish));
+  BY_TRY(by_embedding_plan(wish->embedding, "cluster", &wish->plan));
+  return find(wish->plan, &wish->residual, &wish->shares, &wish->rate);
+}
+
+void by_plan_wish_run(struct by_plan_wish *wish) {
+  wish->status = run(wish);
+  if (wish->status != BANYAN_OK) snprintf(wish->why, sizeof wish->why, "%s", banyan_error_text());
+}
+
+void by_plan_wish_destroy(struct by_plan_wish *wish) {
+  if (!wish) return;
+  free(wish->residual.nodes);
+  free(wish->residual.links);
+  free(wish->nodes);
+  free(wish->helpers);
+  free(wish->shares.items);
+  free(wish->before.items);
+  by_embedding_destroy(wish->old);
+  by_embedding_destroy(wish->embedding);
+  by_plan_destroy(wish->plan);
+  free(wish);
+}

@@ -1,0 +1,232 @@
+/* A manager in memory, with agents whose answers the test decides on and a
+ * planner that runs at once. */
+#ifndef BY_TESTS_MANAGER_WORLD_H
+#define BY_TESTS_MANAGER_WORLD_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "manager.h"
+#include "topology_named.h"
+
+enum { WORLD_HOSTS = 64, WORLD_JOBS = 16 };
+
+struct world_host {
+  char name[32];
+  struct by_manager_peer *peer; /* NULL: away */
+  bool refused;
+};
+
+struct world_job {
+  char id[BY_CLUSTER_JOB_ID + 1];
+  uint32_t n, hosts[WORLD_HOSTS]; /* a rank on each */
+  bool runs;
+  bool silent;     /* does not answer to plans */
+  uint64_t asked;  /* number of the plan it was asked to run last; 0: none */
+  uint64_t number; /* of the plan it runs; 0: none */
+  char *plan;      /* the one it was asked to run */
+  uint64_t iterations, sent, input;
+  uint32_t class_; /* that host 0 was told */
+};
+
+struct world {
+  double now;
+  struct by_topology *topology;
+  struct by_manager_options options;
+  struct by_manager *manager;
+  uint32_t n_hosts, n_jobs;
+  struct world_host hosts[WORLD_HOSTS];
+  struct world_job jobs[WORLD_JOBS];
+  unsigned plans, helps, rests, classes; /* messages that were sent */
+  bool helpers_come;
+  uint32_t n_asked; /* helpers that were asked and have not answered */
+  struct {
+    uint32_t host;
+    char job[BY_CLUSTER_JOB_ID + 1];
+  } asked[WORLD_HOSTS];
+};
+
+static struct world_job *world_find(struct world *w, const char *id) {
+  for (uint32_t j = 0; j < w->n_jobs; j++)
+    if (!strcmp(w->jobs[j].id, id)) return &w->jobs[j];
+  fail_msg("job %s was never begun", id);
+  return NULL;
+}
+
+static void world_send(void *context, void *connection, const struct by_cluster_message *message) {
+  struct world *w = context;
+  struct world_host *host = connection;
+  switch (message->say) {
+  case BY_SAY_PLAN: {
+    struct world_job *job = world_find(w, message->job);
+    assert_ptr_equal(&w->hosts[job->hosts[0]], host);
+    assert_true(message->number > job->asked);
+    job->asked = message->number;
+    free(job->plan);
+    job->plan = strdup(message->plan);
+    w->plans++;
+    break;
+  }
+  case BY_SAY_CLASSES:
+    for (uint32_t i = 0; i < message->n_jobs; i++) {
+      struct world_job *job = world_find(w, message->jobs[i].job);
+      if (&w->hosts[job->hosts[0]] == host) job->class_ = message->jobs[i].class_;
+    }
+    w->classes++;
+    break;
+  case BY_SAY_HELP:
+    assert_string_equal(message->key, "secret");
+    w->asked[w->n_asked].host = (uint32_t)(host - w->hosts);
+    memcpy(w->asked[w->n_asked++].job, message->job, sizeof w->asked->job);
+    w->helps++;
+    break;
+  case BY_SAY_REST: w->rests++; break;
+  default: break;
+  }
+}
+
+/* The topology's hosts in its order, without agents yet. */
+static inline void world_begin(struct world *w, const char *topology) {
+  memset(w, 0, sizeof *w);
+  w->now = 1000;
+  assert_ok(by_topology_named(topology, &w->topology));
+  for (uint32_t v = 0; v < w->topology->n_nodes; v++) {
+    if (w->topology->nodes[v].kind != BY_NODE_HOST) continue;
+    assert_true(w->n_hosts < WORLD_HOSTS);
+    snprintf(w->hosts[w->n_hosts++].name, 32, "%s", w->topology->nodes[v].name);
+  }
+  w->options = by_manager_defaults();
+  w->options.topology = w->topology;
+  w->options.send = world_send;
+  w->options.context = w;
+  assert_ok(by_manager_create(&w->options, w->now, &w->manager));
+}
+
+static inline void world_end(struct world *w) {
+  by_manager_destroy(w->manager);
+  for (uint32_t j = 0; j < w->n_jobs; j++) free(w->jobs[j].plan);
+  by_topology_destroy(w->topology);
+}
+
+/* Another interface's rate than the topology's; 0: not known. */
+static inline enum banyan_status world_report(struct world *w, uint32_t h, double rate, double others) {
+  struct by_cluster_interface eth0 = {.name = "eth0", .rate = rate, .sent = others, .received = others};
+  struct by_cluster_message report = {.say = BY_SAY_REPORT, .interfaces = &eth0, .n_interfaces = 1};
+  struct by_cluster_job said[WORLD_JOBS];
+  uint32_t ranks[WORLD_JOBS];
+  for (uint32_t j = 0; j < w->n_jobs; j++) {
+    const struct world_job *job = &w->jobs[j];
+    for (uint32_t r = 0; r < job->n && job->runs; r++) {
+      if (job->hosts[r] != h) continue;
+      ranks[j] = r;
+      said[report.n_jobs++] = (struct by_cluster_job){.job = job->id,
+                                                      .n_ranks = 1,
+                                                      .ranks = &ranks[j],
+                                                      .iterations = job->iterations,
+                                                      .iteration_time = 1,
+                                                      .sent = job->sent / job->n,
+                                                      .input = job->input,
+                                                      .calls = job->iterations};
+    }
+  }
+  report.jobs = said;
+  return by_manager_hear(w->manager, w->hosts[h].peer, &report, w->now);
+}
+
+static inline void world_say_job(struct world *w, const struct world_job *job) {
+  const char *hosts[WORLD_HOSTS];
+  for (uint32_t r = 0; r < job->n; r++) hosts[r] = w->hosts[job->hosts[r]].name;
+  struct by_cluster_message said = {.say = BY_SAY_JOB,
+                                    .job = job->id,
+                                    .name = "train",
+                                    .root = "10.0.0.1:5000",
+                                    .key = "secret",
+                                    .n_hosts = job->n,
+                                    .hosts = hosts};
+  assert_ok(by_manager_hear(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
+}
+
+static inline void world_say(struct world *w, const struct world_job *job, enum by_cluster_say say, uint64_t number) {
+  struct by_cluster_message said = {.say = say, .job = job->id, .number = number, .why = "it would not"};
+  assert_ok(by_manager_hear(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
+}
+
+/* An agent comes, with what it says at once. */
+static inline void world_join(struct world *w, uint32_t h) {
+  struct by_cluster_interface eth0 = {.name = "eth0", .address = "10.0.0.1"};
+  struct by_cluster_message hello = {.say = BY_SAY_HELLO,
+                                     .version = BY_CLUSTER_VERSION,
+                                     .host = w->hosts[h].name,
+                                     .may_help = true,
+                                     .interfaces = &eth0,
+                                     .n_interfaces = 1};
+  assert_ok(by_manager_joined(w->manager, &w->hosts[h], BY_ROLE_ANY, NULL, w->now, &w->hosts[h].peer));
+  assert_ok(by_manager_hear(w->manager, w->hosts[h].peer, &hello, w->now));
+  for (uint32_t j = 0; j < w->n_jobs; j++) {
+    if (!w->jobs[j].runs || w->jobs[j].hosts[0] != h) continue;
+    world_say_job(w, &w->jobs[j]);
+    if (w->jobs[j].number) world_say(w, &w->jobs[j], BY_SAY_MOVED, w->jobs[j].number);
+  }
+  assert_ok(world_report(w, h, 0, 0));
+}
+
+static inline void world_part(struct world *w, uint32_t h) {
+  by_manager_gone(w->manager, w->hosts[h].peer, w->now);
+  w->hosts[h].peer = NULL;
+}
+
+/* n hosts from `first` on, `step` apart. */
+static inline struct world_job *world_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
+  struct world_job *job = &w->jobs[w->n_jobs];
+  *job = (struct world_job){.n = n, .runs = true};
+  snprintf(job->id, sizeof job->id, "%032x", ++w->n_jobs);
+  for (uint32_t r = 0; r < n; r++) job->hosts[r] = (first + r * step) % w->n_hosts;
+  if (w->hosts[job->hosts[0]].peer) world_say_job(w, job);
+  return job;
+}
+
+static inline void world_say_helping(struct world *w, uint32_t h, const char *job, bool joined) {
+  struct by_cluster_message said = {
+      .say = BY_SAY_HELPING, .job = job, .helper = w->hosts[h].name, .joined = joined, .why = "it was told to"};
+  assert_ok(by_manager_hear(w->manager, w->hosts[h].peer, &said, w->now));
+}
+
+/* Makes every plan that is due, has helpers join and jobs that are asked move. */
+static inline unsigned world_plan(struct world *w) {
+  struct by_plan_wish *wish;
+  unsigned n = 0;
+  by_manager_tick(w->manager, w->now);
+  for (; by_manager_next(w->manager, w->now, &wish); n++) {
+    by_plan_wish_run(wish);
+    by_manager_planned(w->manager, wish, w->now);
+    assert_true(n < 1000);
+  }
+  uint32_t asked = w->n_asked;
+  w->n_asked = 0;
+  for (uint32_t i = 0; i < asked && w->helpers_come; i++)
+    if (w->hosts[w->asked[i].host].peer) world_say_helping(w, w->asked[i].host, w->asked[i].job, true);
+  for (uint32_t j = 0; j < w->n_jobs; j++) {
+    struct world_job *job = &w->jobs[j];
+    if (!job->runs || job->silent || job->asked <= job->number || !w->hosts[job->hosts[0]].peer) continue;
+    job->number = job->asked;
+    world_say(w, job, BY_SAY_MOVED, job->number);
+  }
+  return n;
+}
+
+/* An interval passes in which jobs take so many bytes of input each, and all that are there report. */
+static inline void world_pass(struct world *w, uint64_t input) {
+  w->now += w->options.interval;
+  for (uint32_t j = 0; j < w->n_jobs; j++) {
+    if (!w->jobs[j].runs) continue;
+    w->jobs[j].iterations++;
+    w->jobs[j].input += input;
+    w->jobs[j].sent += 2 * input * w->jobs[j].n;
+  }
+  for (uint32_t h = 0; h < w->n_hosts; h++)
+    if (w->hosts[h].peer) assert_ok(world_report(w, h, 0, 0));
+}
+
+#endif
