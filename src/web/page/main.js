@@ -43,6 +43,7 @@ const stateRank = {moving: 0, running: 1, waiting: 2, left: 3};
 function changeState(node, job) {
   setText(node, job.state);
   setAttribute(node, "class", `state ${job.state}`);
+  setAttribute(node, "title", job.why || "");
 }
 
 const jobName = {name: "Job", value: (j) => j.name, make: nameButton, change: changeName};
@@ -68,7 +69,7 @@ const jobColumns = [
 
 const jobTable = new Table(at("job-table"), jobColumns, {
   key: (job) => job.id, order: {column: jobState, down: false}, count: at("job-count"), all: at("job-all"),
-  chosen: (job) => job.id === chosenId(), empty: "No jobs.",
+  chosen: (job) => job.id === chosenId(), what: "job",
 });
 
 function matches(job, words) {
@@ -139,7 +140,7 @@ function showJob() {
   setText(at("job-title"), job ? job.name || job.id : "Chosen job");
   if (!job) return;
   showFacts(at("job-facts"), [
-    ["State", `${job.state}, class ${job.class}`],
+    ["State", `${job.state}, class ${job.class}${job.why ? `: ${job.why}` : ""}`],
     ["Hosts", hostsText(job.hosts)],
     ["An iteration", seconds(job.iteration_time)],
     ["Plan", job.plan ? `${job.plan.number}, for ${rate(job.plan.throughput)}, made at ${clock(job.plan.made)}` : "none yet"],
@@ -158,7 +159,7 @@ const sum = (host, field) => host.interfaces.reduce((total, i) => total + (Numbe
 function roleOf(host) {
   if (!host.connected) return "no agent";
   if (host.helping.length) return `helps ${plural(host.helping.length, "job")}`;
-  return host.may_help ? "may help" : "there";
+  return host.may_help ? "connected, may help" : "connected";
 }
 
 const hostName = {name: "Host", value: (h) => h.name, text: (h) => h.name};
@@ -175,7 +176,7 @@ const hostColumns = [
 ];
 const hostTable = new Table(at("host-table"), hostColumns, {
   key: (host) => host.name, order: {column: hostName, down: false}, count: at("host-count"), all: at("host-all"),
-  empty: "No hosts.",
+  what: "host",
 });
 
 function showHosts() {

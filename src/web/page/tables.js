@@ -1,5 +1,5 @@
 // Tables whose rows stay while their values change: sorted by a click on a column, filtered, at most so many at once.
-import {element, shape, setText, setAttribute} from "/units.js";
+import {element, shape, setText, setAttribute, plural} from "/units.js";
 
 const FIRST_ROWS = 100;
 const SPARK_WIDTH = 110, SPARK_HEIGHT = 20;
@@ -13,7 +13,7 @@ export class Table {
     this.count = options.count; // where it says how many are shown
     this.all = options.all; // the button that shows the rest
     this.chosen = options.chosen || (() => false);
-    this.empty = options.empty;
+    this.what = options.what; // "job"
     this.rows = new Map();
     this.showAll = false;
     this.head = element("tr");
@@ -45,6 +45,10 @@ export class Table {
     const shown = this.showAll ? sorted : sorted.slice(0, FIRST_ROWS);
     this.fill(shown);
     this.say(shown.length, rows.length, total);
+  }
+
+  none(total) {
+    return total ? `None of ${plural(total, this.what)} matches.` : `No ${this.what}s.`;
   }
 
   markOrder() {
@@ -99,8 +103,8 @@ export class Table {
 
   say(shown, left, total) {
     if (!this.count) return;
-    const filtered = left < total ? ` of ${total}` : "";
-    setText(this.count, left === 0 ? this.empty : shown < left ? `${shown} of ${left}${left < total ? ` that match, of ${total}` : ""}` : `${left}${filtered}`);
+    const matching = left < total ? ` that match, of ${total}` : "";
+    setText(this.count, left === 0 ? this.none(total) : `${shown < left ? `${shown} of ` : ""}${plural(left, this.what)}${matching}`);
     this.all.hidden = left <= FIRST_ROWS;
     setText(this.all, this.showAll ? `Show ${FIRST_ROWS}` : `Show all ${left}`);
   }

@@ -121,17 +121,24 @@ export class Network {
     this.nodes = shape("g", {class: "nodes"});
     if (racks) racks.forEach((rack) => this.addRack(rack, (this.width - 2 * MARGIN) / racks.length - 4));
     const most = Math.max(...links.map((link) => this.capacity(link)));
+    this.thick = racks || links.length > 150 ? 0.8 : 3;
     for (const link of links) this.addLink(link, most, racks !== null);
     this.addNodes(racks !== null);
-    const below = racks ? Math.max(...racks.map((rack) => rack.height)) + 8 : this.slanted ? 52 : 26;
+    const below = racks ? Math.max(...racks.map((rack) => rack.height)) + 8 : this.slanted ? 52 : 32;
     this.hostFloor = this.places.floor + below;
-    this.height = this.hostFloor + (this.places.layered ? ARCS : MARGIN);
-    setAttribute(this.svg, "viewBox", `0 0 ${this.width} ${this.height}`);
-    setAttribute(this.svg, "width", this.width);
-    setAttribute(this.svg, "height", this.height);
     this.svg.replaceChildren(this.lines, this.nodes, this.arcs);
+    this.makeRoom();
     if (this.state) this.update(this.state);
     this.choose(this.job, true);
+  }
+
+  // Below the hosts there is room for trees as long as there are jobs, so that choosing one moves nothing.
+  makeRoom() {
+    const arcs = this.places.layered && this.state?.jobs.length ? ARCS : 8;
+    const height = this.hostFloor + arcs;
+    setAttribute(this.svg, "viewBox", `0 0 ${this.width} ${height}`);
+    setAttribute(this.svg, "width", this.width);
+    setAttribute(this.svg, "height", height);
   }
 
   capacity(link) {
@@ -143,7 +150,7 @@ export class Network {
   addLink(link, most, gathered) {
     const a = this.places.spots.get(link.a), b = this.places.spots.get(link.b);
     if (!a || !b || (gathered && (this.hosts.has(link.a) || this.hosts.has(link.b)))) return;
-    const width = 1.5 + 3 * Math.sqrt(this.capacity(link) / most);
+    const width = 1.2 + this.thick * Math.sqrt(this.capacity(link) / most);
     const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
     const aside = {x: (-(b.y - a.y) / length) * (width / 2 + 0.6), y: ((b.x - a.x) / length) * (width / 2 + 0.6)};
     this.addWay(link.a, link.b, a, b, aside, 1, width);
@@ -218,6 +225,7 @@ export class Network {
 
   update(state) {
     this.state = state;
+    this.makeRoom();
     let busiest = null;
     for (const link of state.links) {
       const use = part(link.ours + link.others, link.capacity);

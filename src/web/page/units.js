@@ -53,8 +53,12 @@ export function percent(part) {
   return `${Math.round(100 * part)} %`;
 }
 
+// With the day, where it was another.
 export function clock(time) {
-  return new Date(1000 * time).toLocaleTimeString([], {hour12: false});
+  const then = new Date(1000 * time);
+  const hour = then.toLocaleTimeString([], {hour12: false});
+  const day = then.toLocaleDateString("sv"); // as 2026-01-31
+  return day === new Date().toLocaleDateString("sv") ? hour : `${day} ${hour}`;
 }
 
 export function plural(n, one, many = `${one}s`) {

@@ -1,0 +1,134 @@
+#include "manager_page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+#include "log.h"
+#include "web_server.h"
+#include "web_texts.h"
+
+enum { N_ROUTES = 4, MOST_PEM = 1 << 20 };
+
+struct by_manager_page {
+  void (*state)(void *context, struct by_text *out);
+  void *context;
+  struct by_text layout;
+  char *certificate, *key;
+  struct by_web_route routes[N_ROUTES];
+  struct by_web *web;
+  char url[BY_ADDRESS_TEXT + 16];
+};
+
+static unsigned print_state(void *context, struct by_text *out) {
+  const struct by_manager_page *page = context;
+  page->state(page->context, out);
+  return 200;
+}
+
+static unsigned print_layout(void *context, struct by_text *out) {
+  const struct by_manager_page *page = context;
+  by_text_add(out, "%s", by_text_get(&page->layout));
+  return 200;
+}
+
+/* From the state, so that both always say the same. */
+static unsigned print_metrics(void *context, struct by_text *out) {
+  const struct by_manager_page *page = context;
+  struct by_text text;
+  by_text_init(&text);
+  page->state(page->context, &text);
+  json_t *state = json_loadb(by_text_get(&text), text.length, 0, NULL);
+  by_text_fini(&text);
+  if (state) by_web_metrics_print(state, out);
+  json_decref(state);
+  return state ? 200 : 503;
+}
+
+/* A loop that answers is well. */
+static unsigned print_health(void *context, struct by_text *out) {
+  by_text_add(out, "ok\n");
+  return 200;
+}
+
+static enum banyan_status read_pem(const char *path, char **out) {
+  size_t length;
+  char *text;
+  BY_TRY(by_read_file("PEM file", path, MOST_PEM, &text, &length));
+  *out = strndup(text, length);
+  explicit_bzero(text, length);
+  free(text);
+  return *out ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %s", path);
+}
+
+static enum banyan_status read_certificate(struct by_manager_page *page, const struct by_manager_page_options *o) {
+  if (!o->certificate && !o->key) return BANYAN_OK;
+  if (!o->certificate || !o->key)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the page over HTTPS needs a certificate and its key, not one of them");
+  BY_TRY(read_pem(o->certificate, &page->certificate));
+  return read_pem(o->key, &page->key);
+}
+
+static void warn_of_listeners(const struct by_address *at, const struct by_manager_page *page) {
+  if (by_address_is_loopback(at) || page->key) return;
+  by_warn("web",
+          "%s: the token and all that the page shows cross the network as they are; give it a certificate and "
+          "a key, or listen on 127.0.0.1 and reach it through ssh -L",
+          page->url);
+}
+
+static enum banyan_status serve(struct by_manager_page *page, const struct by_manager_page_options *o) {
+  const struct by_web_route routes[N_ROUTES] = {
+      {"/state", "application/json", false, print_state, page},
+      {"/layout", "application/json", false, print_layout, page},
+      {"/metrics", BY_WEB_METRICS_TYPE, true, print_metrics, page},
+      {"/healthz", "text/plain; charset=utf-8", true, print_health, page},
+  };
+  struct by_token token;
+  struct by_web_options of_web = {.loop = o->loop, .token = &token, .routes = page->routes, .n_routes = N_ROUTES};
+  char address[BY_ADDRESS_TEXT];
+  size_t n;
+  memcpy(page->routes, routes, sizeof routes);
+  BY_TRY(by_address_resolve(o->at, &of_web.at, 1, &n));
+  BY_TRY(by_web_layout_print(o->topology, &page->layout));
+  BY_TRY(read_certificate(page, o));
+  BY_TRY(by_token_read_or_make(o->token_file, &token));
+  of_web.certificate = page->certificate;
+  of_web.key = page->key;
+  enum banyan_status status = by_web_create(&of_web, &page->web);
+  explicit_bzero(&token, sizeof token);
+  BY_TRY(status);
+  snprintf(page->url, sizeof page->url, "http%s://%s/", page->key ? "s" : "",
+           by_address_print(by_web_get_address(page->web), address));
+  warn_of_listeners(&of_web.at, page);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_manager_page_create(const struct by_manager_page_options *options, struct by_manager_page **out) {
+  struct by_manager_page *page = calloc(1, sizeof *page);
+  if (!page) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the page");
+  page->state = options->state;
+  page->context = options->context;
+  by_text_init(&page->layout);
+  enum banyan_status status = serve(page, options);
+  if (status == BANYAN_OK)
+    *out = page;
+  else
+    by_manager_page_destroy(page);
+  return status;
+}
+
+void by_manager_page_destroy(struct by_manager_page *page) {
+  if (!page) return;
+  by_web_destroy(page->web);
+  by_text_fini(&page->layout);
+  free(page->certificate);
+  if (page->key) explicit_bzero(page->key, strlen(page->key));
+  free(page->key);
+  free(page);
+}
+
+const char *by_manager_page_get_url(const struct by_manager_page *page) {
+  return page->url;
+}
