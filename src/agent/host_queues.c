@@ -13,7 +13,6 @@
 #include "tc.h"
 
 enum {
-  OURS = 0xba11,
   LINK = 1,       /* the class of the link's rate; */
   OTHERS = 2,     /* of what nobody marked, */
   FIRST = 3,      /* of class 0 and so on */
@@ -22,7 +21,7 @@ enum {
 };
 
 static uint32_t id(uint32_t minor) {
-  return (uint32_t)OURS << 16 | minor;
+  return (uint32_t)BY_HOST_QUEUES_MAJOR << 16 | minor;
 }
 
 /* ---- what is there */

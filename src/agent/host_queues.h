@@ -15,6 +15,9 @@
 #include "netlink.h"
 #include "priority.h"
 
+/* Major number of the queue and its classes, by which an agent knows its own. */
+enum { BY_HOST_QUEUES_MAJOR = 0xba11 };
+
 struct by_host_queues {
   double rate;      /* bit/s of the link, > 0 */
   double guarantee; /* share of it that each class gets at least; > 0, at most 0.15 */

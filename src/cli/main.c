@@ -27,6 +27,7 @@ const struct by_subcommand by_subcommands[] = {
     {"helper", by_cli_helper, "add and forward for a job that this host has no rank of"},
     {"server", by_cli_server, "finish the sums of trees through switches"},
     {"switch", by_cli_switch, "add what jobs send through this machine"},
+    {"agent", by_cli_agent, "stand for this host in a cluster"},
     {"status", by_cli_status, "show what a switch does"},
     {"doctor", by_cli_doctor, "check this machine and say how to mend what is wrong"},
     {"version", by_cli_version, "print versions"},

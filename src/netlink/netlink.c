@@ -5,12 +5,34 @@
 
 enum { READ_BYTES = 1 << 16 };
 
-enum banyan_status by_netlink_open(struct by_netlink *netlink) {
-  *netlink = (struct by_netlink){.socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC)};
-  if (netlink->socket && mnl_socket_bind(netlink->socket, 0, MNL_SOCKET_AUTOPID) >= 0) return BANYAN_OK;
+static enum banyan_status open_for(struct by_netlink *netlink, int flags, uint32_t groups) {
+  *netlink = (struct by_netlink){.socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | flags)};
+  if (netlink->socket && mnl_socket_bind(netlink->socket, groups, MNL_SOCKET_AUTOPID) >= 0) return BANYAN_OK;
   int reason = errno;
   by_netlink_close(netlink);
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot speak to the kernel's network");
+}
+
+enum banyan_status by_netlink_open(struct by_netlink *netlink) {
+  return open_for(netlink, 0, 0);
+}
+
+enum banyan_status by_netlink_open_news(struct by_netlink *netlink, uint32_t groups) {
+  return open_for(netlink, SOCK_NONBLOCK, groups);
+}
+
+int by_netlink_get_fd(const struct by_netlink *netlink) {
+  return mnl_socket_get_fd(netlink->socket);
+}
+
+bool by_netlink_look(struct by_netlink *netlink) {
+  char news[READ_BYTES];
+  bool any = false;
+  for (;;) {
+    ssize_t n = mnl_socket_recvfrom(netlink->socket, news, sizeof news);
+    if (n < 0 && errno != EINTR && errno != ENOBUFS && errno != ENOSPC) return any;
+    any = true;
+  }
 }
 
 void by_netlink_close(struct by_netlink *netlink) {

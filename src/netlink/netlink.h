@@ -5,6 +5,7 @@
 #define BY_NETLINK_NETLINK_H
 
 #include <libmnl/libmnl.h>
+#include <stdbool.h>
 
 #include "fail.h"
 
@@ -20,6 +21,12 @@ struct by_netlink_request {
 };
 
 BANYAN_CHECK enum banyan_status by_netlink_open(struct by_netlink *netlink);
+/* For by_netlink_look alone: the kernel tells of changes in `groups` (RTMGRP_...). */
+BANYAN_CHECK enum banyan_status by_netlink_open_news(struct by_netlink *netlink, uint32_t groups);
+/* To wait for them with. */
+int by_netlink_get_fd(const struct by_netlink *netlink);
+/* Takes all that has come, without waiting; whether there was any. Some may be lost: look at what they are about. */
+bool by_netlink_look(struct by_netlink *netlink);
 /* One that could not be opened, too. */
 void by_netlink_close(struct by_netlink *netlink);
 

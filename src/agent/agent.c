@@ -1,0 +1,125 @@
+#include "agent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_parts.h"
+#include "log.h"
+
+static const uint64_t soon = 50 * BY_MILLISECOND; /* changes that come together are reported together */
+
+struct by_agent_job *by_agent_find_job(const struct by_agent *agent, const char *id) {
+  for (struct by_agent_job *job = agent->jobs; job; job = job->next)
+    if (!strcmp(job->id, id)) return job;
+  return NULL;
+}
+
+void by_agent_note_change(struct by_agent *agent, uint64_t now) {
+  if (agent->change_at == UINT64_MAX) agent->change_at = now + soon;
+}
+
+void by_agent_links_changed(struct by_agent *agent, uint64_t now) {
+  by_agent_note_change(agent, now);
+}
+
+char *by_agent_copy_text(const char *text) {
+  char *copy = strdup(text);
+  if (!copy) by_error("agent", "out of memory; what was said is lost");
+  return copy;
+}
+
+/* ---- time */
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+uint64_t by_agent_next(const struct by_agent *agent) {
+  uint64_t next = earlier(agent->report_at, agent->change_at);
+  return agent->link == BY_AGENT_LINK_WAITING ? earlier(next, agent->connect_at) : next;
+}
+
+/* Without a manager that has said it, the host decides by what it sees. */
+static void set_classes(struct by_agent *agent) {
+  struct by_agent_deeds deeds;
+  for (struct by_agent_job *job = agent->jobs; job; job = job->next) {
+    if (job->managed) continue;
+    by_agent_merge(agent, job, &deeds);
+    uint32_t class_ = by_priority_class(&agent->options.rules, deeds.iterations, deeds.sent);
+    if (class_ != job->class_) by_agent_set_class(agent, job, class_);
+  }
+}
+
+void by_agent_tick(struct by_agent *agent, uint64_t now) {
+  by_agent_tick_link(agent, now);
+  if (now < agent->report_at && now < agent->change_at) return;
+  if (now >= agent->report_at) agent->report_at = now + by_clock_from_seconds(agent->interval);
+  agent->change_at = UINT64_MAX;
+  by_agent_count(agent, now);
+  by_agent_renew_link(agent, now);
+  set_classes(agent);
+  by_agent_report(agent, now);
+}
+
+/* ---- helpers */
+
+static struct by_agent_helper **find_helper(struct by_agent *agent, const char *job) {
+  struct by_agent_helper **at = &agent->helpers;
+  while (*at && strcmp((*at)->job, job) != 0) at = &(*at)->next;
+  return at;
+}
+
+static void drop_helper(struct by_agent *agent, struct by_agent_helper **at) {
+  struct by_agent_helper *helper = *at;
+  *at = helper->next;
+  agent->n_helpers--;
+  free(helper->name);
+  free(helper);
+}
+
+static void tell_helping(struct by_agent *agent, const struct by_agent_helper *helper, bool joined, const char *why,
+                         uint64_t now) {
+  struct by_cluster_message message = {
+      .say = BY_SAY_HELPING, .job = helper->job, .helper = helper->name, .joined = joined, .why = why};
+  by_agent_tell_manager(agent, &message, now);
+}
+
+void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now) {
+  struct by_agent_helper *helper = *find_helper(agent, job);
+  if (!helper) return;
+  helper->joined = true;
+  tell_helping(agent, helper, true, NULL, now);
+}
+
+void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now) {
+  struct by_agent_helper **at = find_helper(agent, job);
+  if (!*at) return;
+  tell_helping(agent, *at, false, why, now);
+  drop_helper(agent, at);
+}
+
+/* ---- all */
+
+enum banyan_status by_agent_create(const struct by_agent_options *options, uint64_t now, struct by_agent **out) {
+  struct by_agent *agent = calloc(1, sizeof *agent);
+  *out = agent;
+  if (!agent) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  agent->options = *options;
+  agent->interval = options->interval;
+  agent->started = agent->link_since = now;
+  agent->report_at = now + by_clock_from_seconds(agent->interval);
+  agent->change_at = UINT64_MAX;
+  agent->link = options->manager ? BY_AGENT_LINK_WAITING : BY_AGENT_LINK_NONE;
+  agent->connect_at = now;
+  by_rng_init(&agent->rng, options->seed);
+  by_agent_count(agent, now);
+  return BANYAN_OK;
+}
+
+void by_agent_destroy(struct by_agent *agent) {
+  if (!agent) return;
+  while (agent->ranks) by_agent_drop_rank(agent, agent->ranks);
+  while (agent->jobs) by_agent_drop_job(agent, agent->jobs);
+  while (agent->helpers) drop_helper(agent, &agent->helpers);
+  free(agent);
+}

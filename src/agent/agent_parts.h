@@ -1,0 +1,121 @@
+/* What the parts of an agent share: its memory. See agent.h. */
+#ifndef BY_AGENT_AGENT_PARTS_H
+#define BY_AGENT_AGENT_PARTS_H
+
+#include "agent.h"
+#include "clock.h"
+#include "rng.h"
+
+/* What a rank has done since its job began. */
+struct by_agent_deeds {
+  uint64_t iterations, calls, sent, input;
+  double iteration_time;
+  uint64_t sizes[BY_CLUSTER_SIZES]; /* calls, by log2 of their bytes */
+};
+
+struct by_agent_job {
+  struct by_agent_job *next;
+  char id[BY_CLUSTER_JOB_ID + 1];
+  unsigned uid;   /* whose it is */
+  char *name;     /* NULL: rank 0 is not here, or has not said it yet; so is: */
+  char *said;     /* the line of its "job", which is said on every new connection */
+  char *verdict;  /* the same of its last "moved" or "kept"; NULL: none */
+  uint32_t ranks; /* that are here */
+  uint32_t class_;
+  bool managed; /* the manager has said the class */
+};
+
+struct by_agent_rank {
+  struct by_agent_rank *next;
+  void *connection;
+  unsigned uid;
+  struct by_agent_job *job; /* NULL: no hello yet */
+  uint32_t rank;
+  struct by_agent_deeds deeds;
+  uint64_t rated_at, rated_sent; /* from where on its rate is measured */
+  double rate;                   /* bit/s that it sends */
+};
+
+struct by_agent_helper {
+  struct by_agent_helper *next;
+  char job[BY_CLUSTER_JOB_ID + 1];
+  char *name;
+  bool joined;
+};
+
+struct by_agent_interface {
+  struct by_agent_counter counter; /* when it was last looked at */
+  double sent, received, marked;   /* bit/s before that */
+};
+
+enum by_agent_link { BY_AGENT_LINK_NONE, BY_AGENT_LINK_WAITING, BY_AGENT_LINK_CONNECTING, BY_AGENT_LINK_OPEN };
+
+struct by_agent {
+  struct by_agent_options options;
+  struct by_rng rng;
+  uint64_t started;
+  struct by_agent_job *jobs;
+  struct by_agent_rank *ranks;
+  struct by_agent_helper *helpers;
+  uint32_t n_jobs, n_ranks, n_helpers;
+
+  double interval;    /* seconds */
+  uint64_t report_at; /* the next report, changes or not */
+  uint64_t change_at; /* one because of a change; UINT64_MAX: none */
+  uint64_t counted_at;
+  uint32_t n_interfaces;
+  struct by_agent_interface interfaces[BY_AGENT_INTERFACES];
+  bool renew; /* there is one that the last hello did not name */
+
+  enum by_agent_link link;
+  bool welcome;            /* since the link is open */
+  uint64_t connect_at;     /* in WAITING */
+  double delay;            /* seconds before the next attempt but one */
+  uint64_t link_since;     /* open, or closed */
+  double manager_rate;     /* bit/s of the host's link; 0: not known */
+  char why[BY_AGENT_TEXT]; /* the link is not there; "" while it is */
+
+  uint64_t reports, refused; /* said; lines that were not taken */
+};
+
+/* ---- agent.c */
+
+struct by_agent_job *by_agent_find_job(const struct by_agent *agent, const char *id);
+/* A report is due soon. */
+void by_agent_note_change(struct by_agent *agent, uint64_t now);
+/* NULL when memory is out, which is logged. */
+char *by_agent_copy_text(const char *text);
+
+/* ---- agent_ranks.c */
+
+void by_agent_drop_rank(struct by_agent *agent, struct by_agent_rank *rank);
+void by_agent_drop_job(struct by_agent *agent, struct by_agent_job *job);
+void by_agent_tell_rank(const struct by_agent *agent, const struct by_agent_rank *rank,
+                        const struct by_cluster_message *message);
+/* To all ranks of it here; the class is given to the job too. */
+void by_agent_set_class(struct by_agent *agent, struct by_agent_job *job, uint32_t class_);
+/* What its ranks here have done together, in `*out`. */
+void by_agent_merge(const struct by_agent *agent, const struct by_agent_job *job, struct by_agent_deeds *out);
+
+/* ---- agent_manager.c */
+
+/* Where the link is open; else it is forgotten: what counts is said again on a new connection. */
+void by_agent_tell_manager(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now);
+/* The same of what was printed before. */
+void by_agent_tell_line(struct by_agent *agent, const char *line, uint64_t now);
+void by_agent_tick_link(struct by_agent *agent, uint64_t now);
+/* Ends it, to say hello anew, where interfaces have come. */
+void by_agent_renew_link(struct by_agent *agent, uint64_t now);
+
+/* ---- agent_report.c */
+
+/* Reads the interfaces' counters where that is due. */
+void by_agent_count(struct by_agent *agent, uint64_t now);
+void by_agent_report(struct by_agent *agent, uint64_t now);
+/* All jobs, in the order of the list; they lie in the arena. */
+BANYAN_CHECK enum banyan_status by_agent_describe(const struct by_agent *agent, struct by_arena *arena,
+                                                  struct by_cluster_job **out);
+/* The interfaces with what jobs send and receive over each. */
+void by_agent_share_ours(const struct by_agent *agent, struct by_cluster_interface *out);
+
+#endif

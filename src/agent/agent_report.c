@@ -1,0 +1,167 @@
+/* Reports: what the ranks of a job have done, made one; how the interfaces are used. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_parts.h"
+#include "log.h"
+
+/* ---- interfaces */
+
+static double rate_of(uint64_t before, uint64_t after, double seconds) {
+  return after >= before ? 8 * (double)(after - before) / seconds : 0; /* one that was made anew counts anew */
+}
+
+static const struct by_agent_interface *find(const struct by_agent_interface *all, uint32_t n, const char *name) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!strcmp(all[i].counter.name, name)) return &all[i];
+  return NULL;
+}
+
+/* Of a time too short the rates of before stay, and are measured on from there. */
+static struct by_agent_interface follow(const struct by_agent_interface *before, const struct by_agent_counter *counter,
+                                        double seconds, bool measure) {
+  struct by_agent_interface next = {.counter = *counter};
+  if (!before) return next;
+  next.sent = before->sent;
+  next.received = before->received;
+  next.marked = before->marked;
+  if (measure) {
+    next.sent = rate_of(before->counter.sent, counter->sent, seconds);
+    next.received = rate_of(before->counter.received, counter->received, seconds);
+    next.marked = rate_of(before->counter.marked, counter->marked, seconds);
+  } else {
+    next.counter.sent = before->counter.sent;
+    next.counter.received = before->counter.received;
+    next.counter.marked = before->counter.marked;
+  }
+  return next;
+}
+
+void by_agent_count(struct by_agent *agent, uint64_t now) {
+  struct by_agent_counter counters[BY_AGENT_INTERFACES];
+  struct by_agent_interface next[BY_AGENT_INTERFACES] = {0};
+  double seconds = (double)(now - agent->counted_at) / 1e9;
+  bool measure = seconds >= agent->interval / 4;
+  size_t n = agent->options.calls->count(agent->options.context, counters);
+  for (size_t i = 0; i < n; i++) {
+    const struct by_agent_interface *before = find(agent->interfaces, agent->n_interfaces, counters[i].name);
+    agent->renew |= !before || strcmp(before->counter.address, counters[i].address) != 0;
+    next[i] = follow(before, &counters[i], seconds, measure);
+  }
+  memcpy(agent->interfaces, next, n * sizeof *next);
+  agent->n_interfaces = (uint32_t)n;
+  if (measure || !agent->counted_at) agent->counted_at = now;
+}
+
+/* ---- whose traffic it is */
+
+static double of_ranks(const struct by_agent *agent) {
+  double all = 0;
+  for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next) all += rank->rate;
+  return all;
+}
+
+static double sent_unmarked(const struct by_agent *agent) {
+  double all = 0;
+  for (uint32_t i = 0; i < agent->n_interfaces; i++)
+    if (!agent->interfaces[i].counter.queues) all += agent->interfaces[i].sent;
+  return all;
+}
+
+static double sent_marked(const struct by_agent *agent) {
+  double all = 0;
+  for (uint32_t i = 0; i < agent->n_interfaces; i++)
+    if (agent->interfaces[i].counter.queues) all += agent->interfaces[i].marked;
+  return all;
+}
+
+/* Where queues sort by marks, they have counted. Elsewhere the ranks' own word counts, for what is left of it; over
+ * several interfaces as everything is spread over them. As much comes as goes: on every link of a tree what is summed
+ * goes one way, and the sum comes back. */
+void by_agent_share_ours(const struct by_agent *agent, struct by_cluster_interface *out) {
+  double left = fmax(0, of_ranks(agent) - sent_marked(agent)), all = sent_unmarked(agent);
+  for (uint32_t i = 0; i < agent->n_interfaces; i++) {
+    const struct by_agent_interface *interface = &agent->interfaces[i];
+    double ours = interface->counter.queues ? interface->marked : all > 0 ? left * interface->sent / all : 0;
+    out[i] = (struct by_cluster_interface){.name = interface->counter.name,
+                                           .address = interface->counter.address,
+                                           .rate = interface->counter.rate,
+                                           .sent = interface->sent,
+                                           .received = interface->received,
+                                           .ours_sent = fmin(ours, interface->sent),
+                                           .ours_received = fmin(ours, interface->received)};
+  }
+}
+
+/* ---- jobs */
+
+static int compare_ranks(const void *a, const void *b) {
+  const uint32_t *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+static uint32_t list_ranks(const struct by_agent *agent, const struct by_agent_job *job, uint32_t *out) {
+  uint32_t n = 0;
+  for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next)
+    if (rank->job == job) out[n++] = rank->rank;
+  qsort(out, n, sizeof *out, compare_ranks);
+  return n;
+}
+
+static uint32_t list_sizes(const struct by_agent_deeds *deeds, struct by_cluster_size *out) {
+  uint32_t n = 0;
+  for (uint32_t log2 = 0; log2 < BY_CLUSTER_SIZES; log2++)
+    if (deeds->sizes[log2]) out[n++] = (struct by_cluster_size){log2, deeds->sizes[log2]};
+  return n;
+}
+
+static struct by_cluster_job describe(const struct by_agent *agent, const struct by_agent_job *job, uint32_t *ranks,
+                                      struct by_cluster_size *sizes) {
+  struct by_agent_deeds deeds;
+  by_agent_merge(agent, job, &deeds);
+  return (struct by_cluster_job){.job = job->id,
+                                 .class_ = job->class_,
+                                 .n_ranks = list_ranks(agent, job, ranks),
+                                 .ranks = ranks,
+                                 .n_sizes = list_sizes(&deeds, sizes),
+                                 .sizes = sizes,
+                                 .iterations = deeds.iterations,
+                                 .iteration_time = deeds.iteration_time,
+                                 .calls = deeds.calls,
+                                 .sent = deeds.sent,
+                                 .input = deeds.input};
+}
+
+enum banyan_status by_agent_describe(const struct by_agent *agent, struct by_arena *arena,
+                                     struct by_cluster_job **out) {
+  uint32_t *ranks = BY_ARENA_ARRAY(arena, uint32_t, agent->n_ranks);
+  struct by_cluster_job *jobs = BY_ARENA_ARRAY(arena, struct by_cluster_job, agent->n_jobs);
+  *out = jobs;
+  if (!ranks || !jobs) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  for (const struct by_agent_job *job = agent->jobs; job; job = job->next) {
+    struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
+    if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+    *jobs = describe(agent, job, ranks, sizes);
+    ranks += jobs++->n_ranks;
+  }
+  return BANYAN_OK;
+}
+
+void by_agent_report(struct by_agent *agent, uint64_t now) {
+  struct by_cluster_interface interfaces[BY_AGENT_INTERFACES];
+  struct by_cluster_message report = {
+      .say = BY_SAY_REPORT, .n_interfaces = agent->n_interfaces, .interfaces = interfaces, .n_jobs = agent->n_jobs};
+  struct by_cluster_job *jobs;
+  if (agent->link != BY_AGENT_LINK_OPEN) return;
+  by_arena_init(&report.arena);
+  by_agent_share_ours(agent, interfaces);
+  if (by_agent_describe(agent, &report.arena, &jobs) == BANYAN_OK) {
+    report.jobs = jobs;
+    agent->reports++;
+    by_agent_tell_manager(agent, &report, now);
+  } else {
+    by_error("agent", "%s", banyan_error_text());
+  }
+  by_cluster_message_fini(&report);
+}

@@ -1,0 +1,212 @@
+#include "helper_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "localsocket.h"
+#include "log.h"
+
+enum { LINE = 512, KEY = BY_CLUSTER_KEY + sizeof "BANYAN_KEY=" };
+
+static const uint64_t patience = 10 * BY_SECOND;
+
+/* What it writes, of which the first and the last whole line count. */
+struct output {
+  struct by_helper_process *process;
+  int fd;
+  struct by_watch *watch;
+  char line[LINE]; /* that is under way */
+  size_t length;
+  char last[LINE];
+};
+
+struct by_helper_process {
+  struct by_helper_process_options options;
+  char job[BY_CLUSTER_JOB_ID + 1];
+  pid_t pid;
+  int pidfd;
+  struct by_watch *end;
+  struct output out, err;
+  bool joined, resting;
+  struct by_timer deadline;
+};
+
+const char *by_helper_process_get_job(const struct by_helper_process *process) {
+  return process->job;
+}
+
+/* ---- what it says */
+
+/* On standard output: "NAME helps N ranks". */
+static void take_line(struct output *output) {
+  struct by_helper_process *process = output->process;
+  output->line[output->length] = '\0';
+  by_keep_printable(output->line, output->last, sizeof output->last);
+  output->length = 0;
+  if (output != &process->out || process->joined || !strstr(output->last, " helps ")) return;
+  process->joined = true;
+  process->options.joined(process->options.context, process->job);
+}
+
+static void take_bytes(struct output *output, const char *bytes, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (bytes[i] == '\n')
+      take_line(output);
+    else if (output->length < LINE - 1)
+      output->line[output->length++] = bytes[i];
+  }
+}
+
+static void close_output(struct output *output) {
+  by_loop_unwatch(output->watch);
+  output->watch = NULL;
+  if (output->fd >= 0) close(output->fd);
+  output->fd = -1;
+}
+
+/* Without waiting; what it wrote before it died is there. */
+static void read_output(struct output *output) {
+  char bytes[4096];
+  while (output->fd >= 0) {
+    ssize_t n = read(output->fd, bytes, sizeof bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n <= 0) {
+      close_output(output);
+      return;
+    }
+    take_bytes(output, bytes, (size_t)n);
+  }
+}
+
+static void readable(void *context, uint32_t events) {
+  (void)events;
+  read_output(context);
+}
+
+/* ---- its end */
+
+static void describe_end(const struct by_helper_process *process, int status, char why[LINE]) {
+  const char *last = process->err.last;
+  if (WIFSIGNALED(status))
+    snprintf(why, LINE, "the helper was killed by signal %d", WTERMSIG(status));
+  else if (WEXITSTATUS(status) == 0)
+    snprintf(why, LINE, "%s", process->resting ? "it was told to rest" : "the job is over");
+  else
+    snprintf(why, LINE, "the helper ended with %d: %.400s", WEXITSTATUS(status), *last ? last : "without a word");
+}
+
+static void has_ended(void *context, uint32_t events) {
+  struct by_helper_process *process = context;
+  char why[LINE];
+  int status = 0;
+  (void)events;
+  if (waitpid(process->pid, &status, WNOHANG) == 0) return;
+  process->pid = 0;
+  by_loop_unwatch(process->end);
+  process->end = NULL;
+  read_output(&process->out);
+  read_output(&process->err);
+  describe_end(process, status, why);
+  process->options.ended(process->options.context, process->job, why);
+}
+
+static void too_late(void *context) {
+  const struct by_helper_process *process = context;
+  by_warn("agent", "the helper of job %s does not leave; it is killed", process->job);
+  if (process->pid > 0) kill(process->pid, SIGKILL);
+}
+
+void by_helper_process_rest(struct by_helper_process *process) {
+  if (process->resting || process->pid <= 0) return;
+  process->resting = true;
+  kill(process->pid, SIGTERM);
+  by_loop_set_delay(process->options.loop, &process->deadline, patience);
+}
+
+/* ---- its start */
+
+/* In the child. The key is in the environment, which others cannot read, unlike the command line. */
+static _Noreturn void become_helper(const char *program, const struct by_cluster_message *help, char *key, pid_t parent,
+                                    const int ends[2]) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  signal(SIGPIPE, SIG_DFL);
+  dup2(ends[0], STDOUT_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  putenv(key);
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
+    execl(program, "banyan", "helper", "--root", help->root, "--name", help->helper, (char *)NULL);
+  dprintf(STDERR_FILENO, "cannot run %s: %s\n", program, strerror(errno));
+  _exit(127);
+}
+
+static enum banyan_status spawn(struct by_helper_process *process, const struct by_cluster_message *help) {
+  int out[2] = {-1, -1}, err[2] = {-1, -1};
+  char key[KEY];
+  pid_t parent = getpid();
+  snprintf(key, sizeof key, "BANYAN_KEY=%s", help->key);
+  process->pid = pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC) ? -1 : fork();
+  if (process->pid == 0) become_helper(process->options.program, help, key, parent, (int[]){out[1], err[1]});
+  int reason = errno;
+  explicit_bzero(key, sizeof key);
+  if (out[1] >= 0) close(out[1]);
+  if (err[1] >= 0) close(err[1]);
+  process->out.fd = out[0];
+  process->err.fd = err[0];
+  return process->pid > 0 ? BANYAN_OK
+                          : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start a helper for job %s", help->job);
+}
+
+static enum banyan_status watch_output(struct by_helper_process *process, struct output *output) {
+  output->process = process;
+  if (fcntl(output->fd, F_SETFL, O_NONBLOCK))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read what a helper says");
+  return by_loop_watch(process->options.loop, output->fd, EPOLLIN, readable, output, &output->watch);
+}
+
+static enum banyan_status start(struct by_helper_process *process, const struct by_cluster_message *help) {
+  BY_TRY(spawn(process, help));
+  BY_TRY(watch_output(process, &process->out));
+  BY_TRY(watch_output(process, &process->err));
+  BY_TRY(by_pidfd_open(process->pid, &process->pidfd));
+  return by_loop_watch(process->options.loop, process->pidfd, EPOLLIN, has_ended, process, &process->end);
+}
+
+enum banyan_status by_helper_process_start(const struct by_helper_process_options *options,
+                                           const struct by_cluster_message *help, struct by_helper_process **out) {
+  struct by_helper_process *process = calloc(1, sizeof *process);
+  *out = NULL;
+  if (!process) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a helper");
+  process->options = *options;
+  process->out.fd = process->err.fd = process->pidfd = -1;
+  snprintf(process->job, sizeof process->job, "%s", help->job);
+  by_timer_init(&process->deadline, too_late, process);
+  enum banyan_status status = start(process, help);
+  if (status != BANYAN_OK) {
+    by_helper_process_destroy(process);
+    return status;
+  }
+  *out = process;
+  return BANYAN_OK;
+}
+
+void by_helper_process_destroy(struct by_helper_process *process) {
+  if (!process) return;
+  if (process->pid > 0 && !kill(process->pid, SIGKILL)) waitpid(process->pid, NULL, 0);
+  by_loop_cancel_timer(&process->deadline);
+  by_loop_unwatch(process->end);
+  if (process->pidfd >= 0) close(process->pidfd);
+  close_output(&process->out);
+  close_output(&process->err);
+  free(process);
+}

@@ -1,0 +1,31 @@
+/* A helper as a child of the agent: `banyan helper`, with the job's key in its
+ * environment, where only its user can read it. It dies with the agent. On the
+ * loop's thread. */
+#ifndef BY_AGENT_HELPER_PROCESS_H
+#define BY_AGENT_HELPER_PROCESS_H
+
+#include "cluster_message.h"
+#include "loop.h"
+
+struct by_helper_process;
+
+struct by_helper_process_options {
+  struct by_loop *loop;
+  const char *program; /* the command `banyan` */
+  /* Rank 0 has admitted it. */
+  void (*joined)(void *context, const char *job);
+  /* It has ended and why; last. The process is to be destroyed, which may be done in here. */
+  void (*ended)(void *context, const char *job, const char *why);
+  void *context;
+};
+
+BANYAN_CHECK enum banyan_status by_helper_process_start(const struct by_helper_process_options *options,
+                                                        const struct by_cluster_message *help,
+                                                        struct by_helper_process **out);
+const char *by_helper_process_get_job(const struct by_helper_process *process);
+/* It is to leave the job; `ended` comes when it has, or was killed because it did not within 10 s. */
+void by_helper_process_rest(struct by_helper_process *process);
+/* Kills it if it has not ended. NULL is allowed. */
+void by_helper_process_destroy(struct by_helper_process *process);
+
+#endif

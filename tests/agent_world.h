@@ -1,0 +1,185 @@
+/* An agent in memory: what it says is kept, its clock is turned by hand. Static
+ * functions; include once a program. */
+#ifndef BY_TESTS_AGENT_WORLD_H
+#define BY_TESTS_AGENT_WORLD_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+#include "agent.h"
+#include "clock.h"
+
+#define JOB_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define JOB_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+enum { WORLD_LINES = 256, WORLD_INTERVAL = 4 /* seconds */ };
+
+/* What was said to one, oldest first. */
+struct heard {
+  char *lines[WORLD_LINES];
+  int n;
+  bool ended;
+};
+
+static struct world {
+  struct by_agent *agent;
+  uint64_t now;
+  struct heard manager;
+  int connects, disconnects, helps, rests;
+  bool no_connection, no_reading, no_helping;
+  double rate;
+  size_t n_counters;
+  struct by_agent_counter counters[4];
+} world;
+
+static inline void keep_line(struct heard *heard, const char *line, size_t length) {
+  assert_true(heard->n < WORLD_LINES);
+  assert_null(memchr(line, '\n', length));
+  heard->lines[heard->n++] = strndup(line, length);
+}
+
+static inline void forget(struct heard *heard) {
+  for (int i = 0; i < heard->n; i++) free(heard->lines[i]);
+  *heard = (struct heard){.n = 0};
+}
+
+/* The last that holds a text; fails if there is none. */
+static inline const char *last_with(const struct heard *heard, const char *text) {
+  for (int i = heard->n; i-- > 0;)
+    if (strstr(heard->lines[i], text)) return heard->lines[i];
+  fail_msg("nothing said holds %s", text);
+  return "";
+}
+
+static inline int count_with(const struct heard *heard, const char *text) {
+  int n = 0;
+  for (int i = 0; i < heard->n; i++) n += strstr(heard->lines[i], text) != NULL;
+  return n;
+}
+
+static inline void must_hold(const char *line, const char *text) {
+  if (!strstr(line, text)) fail_msg("%s does not hold %s", line, text);
+}
+
+static inline bool on_say_manager(void *context, const char *line, size_t length) {
+  (void)context;
+  if (world.no_reading) return false;
+  keep_line(&world.manager, line, length);
+  return true;
+}
+
+static inline enum banyan_status on_connect(void *context) {
+  (void)context;
+  world.connects++;
+  return world.no_connection ? by_fail(BANYAN_ERR_CONNECT, "nobody is there") : BANYAN_OK;
+}
+
+static inline void on_disconnect(void *context) {
+  (void)context;
+  world.disconnects++;
+}
+
+static inline void on_say_rank(void *context, void *connection, const char *line, size_t length) {
+  (void)context;
+  keep_line(connection, line, length);
+}
+
+static inline void on_end_rank(void *context, void *connection) {
+  struct heard *heard = connection;
+  (void)context;
+  heard->ended = true;
+}
+
+static inline size_t on_count(void *context, struct by_agent_counter *out) {
+  (void)context;
+  memcpy(out, world.counters, world.n_counters * sizeof *out);
+  return world.n_counters;
+}
+
+static inline void on_rate(void *context, double rate) {
+  (void)context;
+  world.rate = rate;
+}
+
+static inline enum banyan_status on_help(void *context, const struct by_cluster_message *help) {
+  (void)context;
+  (void)help;
+  world.helps++;
+  return world.no_helping ? by_fail(BANYAN_ERR_SYSTEM, "no more processes") : BANYAN_OK;
+}
+
+static inline void on_rest(void *context, const char *job) {
+  (void)context;
+  (void)job;
+  world.rests++;
+}
+
+static inline void make_world(const char *manager, bool may_help) {
+  static const struct by_agent_calls calls = {on_say_manager, on_connect, on_disconnect, on_say_rank, on_end_rank,
+                                              on_count,       on_rate,    on_help,       on_rest};
+  struct by_agent_options options = {.host = "h1",
+                                     .manager = manager,
+                                     .may_help = may_help,
+                                     .interval = WORLD_INTERVAL,
+                                     .rules = {.iterations = 10, .threshold = 1000},
+                                     .seed = 1,
+                                     .calls = &calls};
+  world = (struct world){.now = BY_SECOND, .n_counters = 1};
+  world.counters[0] = (struct by_agent_counter){.name = "eth0", .address = "10.0.0.1", .rate = 1e9};
+  assert_ok(by_agent_create(&options, world.now, &world.agent));
+}
+
+static inline void drop_world(void) {
+  by_agent_destroy(world.agent);
+  forget(&world.manager);
+}
+
+/* Lets time go by, stopping wherever the agent wants to do something. */
+static inline void pass(double seconds) {
+  uint64_t end = world.now + by_clock_from_seconds(seconds);
+  while (by_agent_next(world.agent) <= end) {
+    if (by_agent_next(world.agent) > world.now) world.now = by_agent_next(world.agent);
+    by_agent_tick(world.agent, world.now);
+  }
+  world.now = end;
+}
+
+static inline bool say(struct by_agent_rank *rank, const char *line) {
+  return by_agent_rank_hear(world.agent, rank, line, strlen(line), world.now);
+}
+
+static inline void manager_says(const char *line) {
+  by_agent_manager_hear(world.agent, line, strlen(line), world.now);
+}
+
+static inline struct by_agent_rank *come(struct heard *heard, unsigned uid) {
+  struct by_agent_rank *rank;
+  *heard = (struct heard){.n = 0};
+  assert_ok(by_agent_rank_came(world.agent, heard, uid, &rank));
+  return rank;
+}
+
+/* Connects and says hello. */
+static inline struct by_agent_rank *join(struct heard *heard, const char *job, unsigned number) {
+  char line[200];
+  struct by_agent_rank *rank = come(heard, 1000);
+  snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}", job,
+           number);
+  assert_true(say(rank, line));
+  return rank;
+}
+
+static inline bool report(struct by_agent_rank *rank, const char *job, unsigned number, unsigned iterations,
+                          unsigned long long sent) {
+  char line[400];
+  snprintf(line, sizeof line,
+           "{\"say\":\"report\",\"jobs\":[{\"job\":\"%s\",\"ranks\":[%u],\"iterations\":%u,\"iteration_time\":0.5,"
+           "\"sent\":%llu,\"input\":%u,\"calls\":%u,\"sizes\":[[20,%u]]}]}",
+           job, number, iterations, sent, 7 * iterations, 2 * iterations, iterations);
+  return say(rank, line);
+}
+
+#endif

@@ -1,0 +1,404 @@
+/* An agent hears ranks and the manager, over years that take no time. */
+#include "agent_world.h"
+
+#define WELCOME "{\"say\":\"welcome\",\"version\":1,\"interval\":4,\"rate\":5e8}"
+#define JOB_LINE(job)                                                                                                  \
+  "{\"say\":\"job\",\"job\":\"" job "\",\"name\":\"train\",\"size\":2,\"hosts\":[\"h1\",\"h1\"],\"root\":\"h1:5\","    \
+  "\"key\":\"k\"}"
+
+static struct heard zero, one, other;
+
+static void drop_all(void) {
+  drop_world();
+  forget(&zero);
+  forget(&one);
+  forget(&other);
+}
+
+static void connect_manager(void) {
+  pass(0);
+  assert_int_equal(world.connects, 1);
+  by_agent_manager_came(world.agent, world.now);
+  manager_says(WELCOME);
+}
+
+/* ---- without a manager */
+
+static void test_classes_alone(void **state) {
+  (void)state;
+  make_world(NULL, true);
+  struct by_agent_rank *a = join(&zero, JOB_A, 0), *b = join(&one, JOB_A, 1), *c = join(&other, JOB_B, 0);
+  must_hold(zero.lines[0], "\"say\":\"welcome\"");
+  must_hold(zero.lines[1], "\"class\":0");
+  assert_true(report(a, JOB_A, 0, 5, 100000) && report(c, JOB_B, 0, 20, 100));
+  pass(WORLD_INTERVAL);
+  assert_int_equal(zero.n, 2); /* its first iterations */
+  assert_true(report(a, JOB_A, 0, 10, 700) && report(b, JOB_A, 1, 10, 700));
+  pass(WORLD_INTERVAL);
+  assert_int_equal(zero.n, 3); /* 1400 bytes on this host */
+  must_hold(zero.lines[2], "\"" JOB_A "\",\"class\":1");
+  must_hold(one.lines[2], "\"class\":1");
+  assert_int_equal(other.n, 2);
+  assert_true(report(a, JOB_A, 0, 11, 20000));
+  pass(WORLD_INTERVAL);
+  must_hold(one.lines[3], "\"class\":3");
+  assert_int_equal(world.manager.n + world.connects, 0);
+  drop_all();
+}
+
+static void test_refusals(void **state) {
+  static const struct {
+    const char *lines[2], *why;
+  } cases[] = {
+      {{"what?"}, "cluster message"},
+      {{"{\"say\":\"report\",\"jobs\":[]}"}, "before hello"},
+      {{"{\"say\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"}, "version 2"},
+      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\"}"}, "names no job"},
+      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_A "\",\"rank\":1}"}, "is of user 1000"},
+      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":1}", JOB_LINE(JOB_B)},
+       "is for rank 0"},
+      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", JOB_LINE(JOB_A)},
+       "of its own job"},
+      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
+        "{\"say\":\"report\",\"jobs\":[]}"},
+       "more or less than itself"},
+      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}", WELCOME},
+       "not for a rank to say"},
+      {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}",
+        "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"},
+       "hello twice"},
+  };
+  (void)state;
+  make_world(NULL, true);
+  join(&zero, JOB_A, 0);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct by_agent_rank *rank = come(&one, 1001);
+    bool goes_on = say(rank, cases[i].lines[0]);
+    if (cases[i].lines[1]) {
+      assert_true(goes_on);
+      goes_on = say(rank, cases[i].lines[1]);
+    }
+    assert_false(goes_on);
+    must_hold(one.lines[one.n - 1], "\"say\":\"refused\"");
+    must_hold(one.lines[one.n - 1], cases[i].why);
+    forget(&one);
+  }
+  struct by_text text;
+  by_text_init(&text);
+  by_agent_print(world.agent, world.now, &text);
+  must_hold(by_text_get(&text), "\"refused\":10");
+  must_hold(by_text_get(&text), "\"ranks\":[0]"); /* the other is as it was */
+  by_text_fini(&text);
+  drop_all();
+}
+
+static void test_status(void **state) {
+  (void)state;
+  make_world(NULL, true);
+  struct by_agent_rank *asks = come(&one, 77);
+  join(&zero, JOB_A, 3);
+  assert_false(say(asks, "{\"say\":\"status\"}"));
+  assert_int_equal(one.n, 1);
+  must_hold(one.lines[0], "\"host\":\"h1\"");
+  must_hold(one.lines[0], "\"classed_by\":\"agent\",\"ranks\":[3]");
+  drop_all();
+}
+
+/* One that was cut off and is here again takes its place. */
+static void test_rank_again(void **state) {
+  (void)state;
+  make_world(NULL, true);
+  struct by_agent_rank *old = join(&zero, JOB_A, 0);
+  assert_true(say(old, JOB_LINE(JOB_A)));
+  struct by_agent_rank *new = join(&one, JOB_A, 0);
+  assert_true(zero.ended);
+  must_hold(last_with(&zero, "refused"), "connected once more");
+  assert_true(report(new, JOB_A, 0, 50, 2000));
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&one, "classes"), "\"class\":1");
+  by_agent_rank_gone(world.agent, new, world.now);
+  drop_all();
+}
+
+/* ---- with one */
+
+static void test_says_all(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  struct by_agent_rank *rank = join(&zero, JOB_A, 0);
+  assert_true(say(rank, JOB_LINE(JOB_A)));
+  assert_true(say(rank, "{\"say\":\"kept\",\"job\":\"" JOB_A "\",\"number\":1,\"why\":\"no\"}"));
+  assert_true(say(rank, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":2,\"at\":9}"));
+  connect_manager();
+  assert_int_equal(world.manager.n, 4);
+  must_hold(world.manager.lines[0],
+            "\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"interfaces\":[{\"name\":\"eth0\","
+            "\"address\":\"10.0.0.1\",\"rate\":1000000000}],\"may_help\":true");
+  must_hold(world.manager.lines[1], "\"say\":\"job\"");
+  must_hold(world.manager.lines[1], "\"key\":\"k\"");
+  must_hold(world.manager.lines[2], "\"say\":\"moved\"");
+  must_hold(world.manager.lines[3], "\"ranks\":[0]");
+  assert_true(world.rate == 5e8);
+  must_hold(last_with(&zero, "welcome"), "\"rate\":500000000");
+  forget(&world.manager);
+  by_agent_manager_gone(world.agent, "it has died", world.now);
+  pass(1);
+  assert_int_equal(world.connects, 2);
+  by_agent_manager_came(world.agent, world.now);
+  assert_int_equal(world.manager.n, 4);
+  must_hold(world.manager.lines[2], "\"number\":2");
+  drop_all();
+}
+
+static void test_reports(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  forget(&world.manager);
+  pass(10 * WORLD_INTERVAL);
+  assert_int_equal(world.manager.n, 10);
+  forget(&world.manager);
+  struct by_agent_rank *a = join(&zero, JOB_A, 4), *b = join(&one, JOB_A, 2);
+  pass(0.1);
+  assert_int_equal(count_with(&world.manager, "report"), 1); /* of both */
+  must_hold(world.manager.lines[0], "\"ranks\":[2,4],\"iterations\":0");
+  assert_true(report(a, JOB_A, 4, 3, 100) && report(b, JOB_A, 2, 4, 200));
+  pass(0.1);
+  must_hold(world.manager.lines[1],
+            "\"iterations\":4,\"iteration_time\":0.5,\"sent\":300,\"input\":28,\"calls\":8,\"sizes\":[[20,4]]");
+  forget(&world.manager);
+  by_agent_rank_gone(world.agent, a, world.now);
+  must_hold(world.manager.lines[0], "\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":4");
+  pass(0.1);
+  must_hold(world.manager.lines[1], "\"ranks\":[2]");
+  by_agent_rank_gone(world.agent, b, world.now);
+  pass(0.1);
+  must_hold(last_with(&world.manager, "report"), "\"jobs\":[]");
+  drop_all();
+}
+
+static void test_classes_by_manager(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  struct by_agent_rank *rank = join(&zero, JOB_A, 0);
+  manager_says("{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":2},{\"job\":\"" JOB_B
+               "\",\"class\":1}]}");
+  must_hold(last_with(&zero, "classes"), "\"class\":2");
+  join(&one, JOB_A, 1);
+  must_hold(last_with(&one, "classes"), "\"class\":2");
+  by_agent_manager_gone(world.agent, "away", world.now);
+  world.no_connection = true;
+  int told = zero.n;
+  assert_true(report(rank, JOB_A, 0, 100, 1000000));
+  pass(10 * WORLD_INTERVAL);
+  assert_int_equal(zero.n, told); /* as it was given */
+  struct by_agent_rank *alone = join(&other, JOB_B, 0);
+  assert_true(report(alone, JOB_B, 0, 100, 1000000));
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&other, "classes"), "\"class\":3"); /* nobody else does */
+  drop_all();
+}
+
+static void test_plans(void **state) {
+  static const char plan[] = "{\"say\":\"plan\",\"job\":\"" JOB_A "\",\"number\":3,\"plan\":{\"trees\":[]}}";
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  join(&one, JOB_A, 1);
+  manager_says(plan);
+  must_hold(last_with(&world.manager, "kept"), "\"number\":3,\"why\":\"rank 0");
+  assert_int_equal(count_with(&one, "plan"), 0);
+  struct by_agent_rank *rank = join(&zero, JOB_A, 0);
+  manager_says(plan);
+  assert_string_equal(last_with(&zero, "plan"), plan);
+  assert_true(say(rank, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":3,\"at\":17}"));
+  must_hold(world.manager.lines[world.manager.n - 1], "\"say\":\"moved\"");
+  drop_all();
+}
+
+/* The delays grow to half the interval, and begin anew once the manager was there. */
+static void test_connecting(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  world.no_connection = true;
+  pass(0.5);
+  assert_in_range(world.connects, 3, 5);
+  pass(100 * WORLD_INTERVAL);
+  assert_in_range(world.connects, 200, 410);
+  world.no_connection = false;
+  int before = world.connects;
+  pass(WORLD_INTERVAL / 2.0);
+  assert_int_equal(world.connects, before + 1);
+  pass(100); /* it is the owner's to say how that went */
+  assert_int_equal(world.connects, before + 1);
+  by_agent_manager_came(world.agent, world.now);
+  manager_says(WELCOME);
+  by_agent_manager_gone(world.agent, "died", world.now);
+  pass(0.1);
+  assert_int_equal(world.connects, before + 2);
+  drop_all();
+}
+
+static void test_bad_managers(void **state) {
+  static const char *const lines[] = {"{\"say\":\"refused\",\"why\":\"another agent is h1\"}", "hello",
+                                      "{\"say\":\"dance\"}", "{\"say\":\"hello\",\"version\":1,\"host\":\"h\"}"};
+  struct by_text text;
+  (void)state;
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    make_world("m:1", true);
+    connect_manager();
+    manager_says(lines[i]);
+    assert_int_equal(world.disconnects, 1);
+    pass(0.9); /* not at once again */
+    assert_int_equal(world.connects, 1);
+    by_text_init(&text);
+    by_agent_print(world.agent, world.now, &text);
+    must_hold(by_text_get(&text), "\"connected\":false");
+    must_hold(by_text_get(&text), i == 0 ? "another agent is h1" : "what no manager says");
+    by_text_fini(&text);
+    drop_all();
+  }
+}
+
+/* One that does not read is connected to anew, and told everything. */
+static void test_full_link(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  join(&zero, JOB_A, 0);
+  world.no_reading = true;
+  pass(0.06);
+  assert_int_equal(world.disconnects, 1);
+  world.no_reading = false;
+  forget(&world.manager);
+  pass(1);
+  assert_int_equal(world.connects, 2);
+  by_agent_manager_came(world.agent, world.now);
+  must_hold(world.manager.lines[0], "hello");
+  must_hold(world.manager.lines[1], "\"ranks\":[0]");
+  drop_all();
+}
+
+/* ---- interfaces */
+
+static void test_use(void **state) {
+  struct by_agent_counter *eth0 = &world.counters[0];
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  struct by_agent_rank *rank = join(&zero, JOB_A, 0);
+  pass(WORLD_INTERVAL);
+  for (unsigned i = 1; i < 4; i++) { /* 2 Mbit/s, of which 1 Mbit/s is the rank's */
+    eth0->sent += 2000000 * WORLD_INTERVAL / 8;
+    eth0->received += 500000 * WORLD_INTERVAL / 8;
+    assert_true(report(rank, JOB_A, 0, i, (unsigned long long)i * 1000000 * WORLD_INTERVAL / 8));
+    pass(WORLD_INTERVAL);
+  }
+  must_hold(last_with(&world.manager, "report"),
+            "\"sent\":2000000,\"received\":500000,\"ours_sent\":1000000,\"ours_received\":500000");
+  eth0->queues = true; /* from here on what is marked counts */
+  eth0->marked = 5000;
+  pass(WORLD_INTERVAL);
+  eth0->sent += 2000000 * WORLD_INTERVAL / 8;
+  eth0->marked += 1500000 * WORLD_INTERVAL / 8;
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&world.manager, "report"),
+            "\"sent\":2000000,\"received\":0,\"ours_sent\":1500000,\"ours_received\":0");
+  eth0->sent = 7; /* made anew */
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&world.manager, "report"), "\"sent\":0,");
+  drop_all();
+}
+
+static void test_interfaces_change(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  world.counters[1] = (struct by_agent_counter){.name = "eth1", .address = "10.0.1.1"};
+  world.n_counters = 2;
+  forget(&world.manager);
+  by_agent_links_changed(world.agent, world.now);
+  pass(0.1);
+  assert_int_equal(world.disconnects, 1);
+  assert_int_equal(world.connects, 2);
+  by_agent_manager_came(world.agent, world.now);
+  must_hold(world.manager.lines[0], "\"eth1\"");
+  world.n_counters = 1; /* one that goes is missing from the report */
+  by_agent_links_changed(world.agent, world.now);
+  pass(0.1);
+  assert_int_equal(world.disconnects, 1);
+  assert_null(strstr(last_with(&world.manager, "report"), "eth1"));
+  drop_all();
+}
+
+/* ---- helpers */
+
+static void test_helpers(void **state) {
+  static const char ask[] =
+      "{\"say\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h2:5\",\"key\":\"k\",\"helper\":\"h1\"}";
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  manager_says(ask);
+  assert_int_equal(world.helps, 1);
+  assert_int_equal(count_with(&world.manager, "helping"), 0);
+  by_agent_helper_joined(world.agent, JOB_A, world.now);
+  must_hold(last_with(&world.manager, "helping"), "\"helper\":\"h1\",\"joined\":true");
+  manager_says(ask); /* it was started again, and asks once more */
+  assert_int_equal(world.helps, 1);
+  assert_int_equal(count_with(&world.manager, "\"joined\":true"), 2);
+  by_agent_manager_gone(world.agent, "away", world.now);
+  forget(&world.manager);
+  pass(1);
+  by_agent_manager_came(world.agent, world.now);
+  assert_int_equal(count_with(&world.manager, "\"joined\":true"), 1);
+  manager_says("{\"say\":\"rest\",\"job\":\"" JOB_A "\"}");
+  assert_int_equal(world.rests, 1);
+  by_agent_helper_ended(world.agent, JOB_A, "it was told to rest", world.now);
+  must_hold(last_with(&world.manager, "helping"), "\"joined\":false,\"why\":\"it was told to rest\"");
+  world.no_helping = true;
+  manager_says(ask);
+  must_hold(last_with(&world.manager, "helping"), "no more processes");
+  drop_all();
+  make_world("m:1", false);
+  connect_manager();
+  must_hold(last_with(&world.manager, "hello"), "\"may_help\":false");
+  manager_says(ask);
+  assert_int_equal(world.helps, 0);
+  must_hold(last_with(&world.manager, "helping"), "--no-helpers");
+  drop_all();
+}
+
+/* ---- bounds */
+
+static void test_bounds(void **state) {
+  static struct heard many[BY_AGENT_RANKS];
+  struct by_agent_rank *last, *more;
+  char line[200];
+  (void)state;
+  make_world(NULL, true);
+  for (unsigned i = 0; i < BY_AGENT_RANKS; i++) last = come(&many[i], 1);
+  assert_status(by_agent_rank_came(world.agent, NULL, 1, &more), BANYAN_ERR_UNSUPPORTED);
+  by_agent_rank_gone(world.agent, last, world.now);
+  assert_ok(by_agent_rank_came(world.agent, &many[0], 1, &more));
+  drop_world();
+  make_world(NULL, true);
+  for (unsigned i = 0; i <= BY_AGENT_JOBS; i++) {
+    snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%032x\",\"rank\":0}", i);
+    assert_int_equal(say(come(&many[i], 1), line), i < BY_AGENT_JOBS);
+  }
+  must_hold(last_with(&many[BY_AGENT_JOBS], "refused"), "512 jobs already");
+  drop_world();
+  for (unsigned i = 0; i < BY_AGENT_RANKS; i++) forget(&many[i]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_classes_alone),      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_status),
+      cmocka_unit_test(test_rank_again),         cmocka_unit_test(test_says_all),  cmocka_unit_test(test_reports),
+      cmocka_unit_test(test_classes_by_manager), cmocka_unit_test(test_plans),     cmocka_unit_test(test_connecting),
+      cmocka_unit_test(test_bad_managers),       cmocka_unit_test(test_full_link), cmocka_unit_test(test_use),
+      cmocka_unit_test(test_interfaces_change),  cmocka_unit_test(test_helpers),   cmocka_unit_test(test_bounds)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
