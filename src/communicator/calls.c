@@ -8,9 +8,16 @@
 
 #define COARSE_FROM BY_SECOND /* what is not shorter may end some milliseconds early */
 
-static uint64_t deadline_of(const struct banyan_comm *comm, const struct banyan_call *call) {
+static uint64_t deadline_of(const struct banyan_comm *comm, const struct banyan_call *call, uint64_t *now) {
   uint64_t lasts = call->deadline > 0 ? by_clock_from_seconds(call->deadline) : comm->deadline;
-  return lasts + (lasts < COARSE_FROM ? by_clock_now(&by_clock_system) : by_clock_coarse());
+  *now = lasts < COARSE_FROM ? by_clock_now(&by_clock_system) : by_clock_coarse();
+  return *now + lasts;
+}
+
+/* Of the collectives with blocks, one block counts. */
+static void observe(struct by_observation *observed, const struct banyan_call *call, uint64_t now) {
+  uint64_t bytes = (uint64_t)call->count * banyan_dtype_size(call->dtype);
+  by_observe(observed, by_call_key(call->collective, bytes), bytes, now);
 }
 
 static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_call *call) {
@@ -23,11 +30,12 @@ static enum banyan_status check(const struct banyan_comm *comm, const struct ban
 
 /* Under lock. */
 static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_call *call, struct by_call **out) {
-  uint64_t deadline = deadline_of(comm, call);
+  uint64_t now, deadline = deadline_of(comm, call, &now);
   bool counts = call->collective != BANYAN_SEND && call->collective != BANYAN_RECV;
   if (counts && comm->move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
   BY_TRY(by_engine_start(comm->domain, call, deadline, out));
   if (counts) by_moves_count(comm);
+  if (counts && comm->context->observed.on) observe(&comm->context->observed, call, now);
   return BANYAN_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "cluster_link.h"
 #include "connector.h"
 #include "control.h"
 #include "launcher.h"
@@ -199,6 +200,10 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   s->topology = keep(context, s->topology);
   s->timeline = keep(context, s->timeline);
   s->switches = keep(context, s->switches);
+  s->agent = keep(context, s->agent);
+  s->manager = keep(context, s->manager);
+  s->keys = keep(context, s->keys);
+  s->job = keep(context, s->job);
   s->switch_key = keep(context, s->switch_key);
   context->rank = (uint32_t)s->rank;
   context->size = context->processes = context->places = (uint32_t)s->size;
@@ -334,6 +339,7 @@ static void destroy(struct by_context *context) {
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
   context->control = NULL;
+  by_cluster_link_destroy(context->cluster);
   for (struct by_letter *next; context->letters; context->letters = next) {
     next = context->letters->next;
     by_letter_free(context->engine, context->letters);
@@ -396,6 +402,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   if (status == BANYAN_OK) status = make_engine(context);
   if (status == BANYAN_OK && context->size > 1) status = start_thread(context);
   if (status == BANYAN_OK) status = begin_or_tell(context);
+  if (status == BANYAN_OK && context->size > 1 && !seat) by_cluster_link_create(context, &context->cluster);
   if (status != BANYAN_OK) {
     char text[1024]; /* destroying may fail in ways of its own */
     snprintf(text, sizeof text, "%s", banyan_error_text());

@@ -18,11 +18,13 @@
 #include "loop.h"
 #include "member.h"
 #include "move.h"
+#include "observe.h"
 #include "region.h"
 #include "settings.h"
 #include "trace.h"
 
 struct by_any;
+struct by_cluster_link;
 struct by_control;
 struct by_connector;
 struct by_sparse_exchange;
@@ -58,12 +60,13 @@ struct by_context {
   uint32_t *host_of;    /* rank -> number of its host for plans, 0 .. n_hosts - 1 in order of first rank */
   uint32_t *first_here; /* rank -> lowest rank of its host, whatever the transport */
   uint32_t n_hosts;
-  bool parting;           /* goodbye is being said, to peers whose link begins only now too; under lock */
-  bool *left;             /* rank -> it has left on purpose; under lock */
-  long class_;            /* in which what this process sends is marked; -1: none. Under lock, as */
-  uint64_t class_changes; /* by word from outside */
-  bool crowded;           /* somewhere more ranks than cores share a machine; the same on all ranks */
-  uint32_t references;    /* communicators; under lock */
+  bool parting;                   /* goodbye is being said, to peers whose link begins only now too; under lock */
+  bool *left;                     /* rank -> it has left on purpose; under lock */
+  long class_;                    /* in which what this process sends is marked; -1: none. Under lock, as */
+  uint64_t class_changes;         /* by word from outside */
+  struct by_observation observed; /* under lock */
+  bool crowded;                   /* somewhere more ranks than cores share a machine; the same on all ranks */
+  uint32_t references;            /* communicators; under lock */
 
   pthread_mutex_t lock;
   _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
@@ -109,10 +112,11 @@ struct by_context {
   bool has_thread;
   struct by_control *control;
   struct by_connector *connector;
-  struct by_udp *udp;     /* of a rank in a job that may have trees through switches; else NULL. Under lock */
-  uint32_t served;        /* the plan that has its servers, by version; 0: none. Under lock */
-  uint32_t served_domain; /* whose plan that is */
-  uint32_t neighbours;    /* ranks on this machine, this one too */
+  struct by_cluster_link *cluster; /* to an agent or manager; NULL: there is none */
+  struct by_udp *udp;              /* of a rank in a job that may have trees through switches; else NULL. Under lock */
+  uint32_t served;                 /* the plan that has its servers, by version; 0: none. Under lock */
+  uint32_t served_domain;          /* whose plan that is */
+  uint32_t neighbours;             /* ranks on this machine, this one too */
   _Atomic bool closing;
 };
 

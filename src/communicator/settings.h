@@ -44,6 +44,11 @@ struct by_settings {
   double stall, stall_abort; /* seconds; 0: never */
   const char *control;       /* see by_control_choice_parse */
   double spin;               /* seconds; negative: chosen */
+  const char *agent;         /* path, or "off"; NULL: the usual one, if it is there */
+  const char *manager;       /* host:port; NULL: none */
+  const char *keys;          /* folder; NULL: the usual one */
+  const char *job;           /* its name for people; NULL: the program's */
+  long share_key;            /* 1: with agent and manager */
   long class_;               /* -1: by word from outside */
   long tos;                  /* -1: leave; under the lock of the context once the job runs */
 };

@@ -9,6 +9,7 @@
 
 /* Splits are counted from 1, so no part of the communicator has this number. */
 enum { OF_NO_SPLIT = 0, FIRST = 1 };
+enum { SPARSE = 2 << 16 /* a kind of call of its own */ };
 
 bool by_context_advance_sparse(struct by_context *context) {
   bool moved = false;
@@ -72,14 +73,21 @@ static enum banyan_status take(struct banyan_comm *comm, struct by_sparse_exchan
   return status;
 }
 
+/* Rows differ from one iteration to the next; their width does not. */
+static void observe(struct by_observation *observed, const struct banyan_sparse_call *call, uint64_t now) {
+  uint64_t row = (uint64_t)call->in->width * banyan_dtype_size(call->in->dtype);
+  by_observe(observed, by_call_key(SPARSE + call->collective, row), call->in->count * row, now);
+}
+
 /* Under lock. */
 static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
                                 struct by_sparse_exchange *exchange) {
   uint64_t lasts = call->deadline > 0 ? by_clock_from_seconds(call->deadline) : comm->deadline;
-  uint64_t deadline = by_clock_now(&by_clock_system) + lasts;
+  uint64_t now = by_clock_now(&by_clock_system), deadline = now + lasts;
   if (comm->move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
   BY_TRY(by_sparse_start(exchange, deadline));
   by_moves_count(comm);
+  if (comm->context->observed.on) observe(&comm->context->observed, call, now);
   return BANYAN_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "sparse_exchange.h"
 #include "submitter.h"
 
-enum { MOST_CALLS = 65536 };
+enum { MOST_CALLS = 65536, SUBMITTED = 1 << 16 /* a kind of call of its own */ };
 
 /* ---- the inner communicator */
 
@@ -82,11 +82,18 @@ static void prepare(struct by_submitted *s, const struct banyan_submission *what
   by_context_lock(s->request.context);
 }
 
+static void observe(struct by_observation *observed, const struct by_operation *operation, uint64_t now) {
+  uint64_t bytes = by_operation_bytes(operation);
+  by_observe(observed, by_call_key(SUBMITTED + operation->collective, bytes), bytes, now);
+}
+
 static enum banyan_status offer(struct by_submitted *s, const char *name, int priority) {
   struct by_context *context = s->request.context;
   enum banyan_status status = by_engine_status(context->engine);
   if (status != BANYAN_OK) return by_fail(status, "%s", by_engine_error(context->engine));
-  BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, priority, s, by_clock_now(&by_clock_system)));
+  uint64_t now = by_clock_now(&by_clock_system);
+  BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, priority, s, now));
+  if (context->observed.on) observe(&context->observed, &s->operation, now);
   struct by_traced traced = {.name = s->name,
                              .bytes = by_operation_bytes(&s->operation),
                              .domain = s->owner->id,
@@ -126,6 +133,7 @@ enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
   enum banyan_status status = by_submitter_need(comm, &owner);
   if (status == BANYAN_OK) {
     by_controller_step(owner->controller, i);
+    by_observe_step(&comm->context->observed, i, by_clock_now(&by_clock_system));
     owner->dirty = true;
     by_context_kick(comm->context);
   }

@@ -117,6 +117,7 @@ static _Noreturn void be_rank(struct job *job, int rank, pid_t parent) {
   setenv("BANYAN_KEY", "a secret of this test", 1);
   setenv("BANYAN_DEADLINE", "50", 0);
   setenv("BANYAN_JOIN_DEADLINE", "50", 0);
+  setenv("BANYAN_AGENT", "off", 0);
   if (job->transport) setenv("BANYAN_TRANSPORT", job->transport, 1);
   job->run(job, rank);
   exit(0);

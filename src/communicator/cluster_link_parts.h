@@ -1,0 +1,55 @@
+/* Inside a rank's connection to an agent or manager: shared by its files only. Everything on the loop's thread.
+ *
+ *   cluster_link.c       life: connecting, and again when it is lost
+ *   cluster_link_say.c   what goes up
+ *   cluster_link_hear.c  what comes down
+ *   cluster_link_plan.c  of that, plans */
+#ifndef BY_COMMUNICATOR_CLUSTER_LINK_PARTS_H
+#define BY_COMMUNICATOR_CLUSTER_LINK_PARTS_H
+
+#include "cluster_link.h"
+#include "cluster_message.h"
+#include "observe.h"
+#include "resolve.h"
+#include "stream.h"
+
+struct by_cluster_link {
+  struct by_context *context;
+  const char *agent;   /* path; NULL: */
+  const char *manager; /* host:port, */
+  struct by_tls_identity *identity;
+  struct by_resolving *resolving; /* NULL: its name is not being looked up */
+  char job[BY_CLUSTER_JOB_ID + 1];
+  struct by_stream *stream; /* NULL: there is no connection */
+  bool welcome;             /* the other end has said so */
+  bool missed;              /* that it is away has been logged */
+  uint64_t delay;           /* until the next attempt */
+  struct by_timer retry;    /* or, while there is a connection without a welcome, how long to wait for that */
+  struct by_timer report;
+  uint64_t interval, reported_at;
+  struct by_observed reported; /* last, on this connection, */
+  uint64_t reported_sent;
+  uint64_t number, at;                   /* of the manager's plan that the job runs; 0: it runs none */
+  struct by_cluster_proposal *proposals; /* that are not decided on */
+};
+
+/* cluster_link.c: the other end knows this rank. */
+void by_cluster_link_welcomed(struct by_cluster_link *link);
+/* The connection is of no use; tries again later. `status` as by_stream's; the text says what is wrong. */
+void by_cluster_link_lose(struct by_cluster_link *link, const char *why);
+/* Not before the longest delay. */
+void by_cluster_link_lose_for_long(struct by_cluster_link *link, const char *why);
+
+/* cluster_link_say.c: who this is, and, from rank 0, all about the job. */
+void by_cluster_link_introduce(struct by_cluster_link *link);
+void by_cluster_link_report(void *link);
+void by_cluster_link_say(struct by_cluster_link *link, const struct by_cluster_message *message);
+
+/* cluster_link_plan.c: proposes it to the ranks, and tells what becomes of it. */
+void by_cluster_link_take_plan(struct by_cluster_link *link, const struct by_cluster_message *message);
+void by_cluster_link_forget_plans(struct by_cluster_link *link);
+
+/* cluster_link_hear.c: one line. */
+void by_cluster_link_heard(struct by_cluster_link *link, const char *line, size_t length);
+
+#endif

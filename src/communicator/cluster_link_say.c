@@ -1,0 +1,118 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster_link_parts.h"
+#include "log.h"
+
+void by_cluster_link_say(struct by_cluster_link *link, const struct by_cluster_message *message) {
+  struct by_text text;
+  by_text_init(&text);
+  by_cluster_message_print(message, &text);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory") : BANYAN_OK;
+  if (status == BANYAN_OK && link->stream) status = by_stream_send(link->stream, 0, by_text_get(&text), text.length);
+  if (status != BANYAN_OK)
+    by_info("cluster", "\"%s\" is not said: %s", by_cluster_say_name(message->say), banyan_error_text());
+  by_text_fini(&text);
+}
+
+/* ---- who this is */
+
+static void say_job(struct by_cluster_link *link) {
+  const struct by_context *context = link->context;
+  const struct by_settings *settings = &context->settings;
+  const char **hosts = calloc(context->size, sizeof *hosts);
+  char name[BY_CLUSTER_NAME + 1];
+  by_keep_printable(settings->job ? settings->job : program_invocation_short_name, name, sizeof name);
+  for (uint32_t r = 0; hosts && r < context->size; r++) hosts[r] = context->members[r].host;
+  if (hosts)
+    by_cluster_link_say(link, &(struct by_cluster_message){.say = BY_SAY_JOB,
+                                                           .job = link->job,
+                                                           .name = name,
+                                                           .n_hosts = context->size,
+                                                           .hosts = hosts,
+                                                           .root = settings->root,
+                                                           .key = settings->share_key > 0 ? settings->key : NULL});
+  free(hosts);
+}
+
+void by_cluster_link_introduce(struct by_cluster_link *link) {
+  const struct by_context *context = link->context;
+  by_cluster_link_say(link, &(struct by_cluster_message){.say = BY_SAY_HELLO,
+                                                         .version = BY_CLUSTER_VERSION,
+                                                         .host = context->members[context->rank].host,
+                                                         .job = link->job,
+                                                         .rank = context->rank});
+  if (context->rank != 0) return;
+  say_job(link);
+  if (link->number)
+    by_cluster_link_say(link, &(struct by_cluster_message){
+                                  .say = BY_SAY_MOVED, .job = link->job, .number = link->number, .at = link->at});
+}
+
+/* ---- reports */
+
+struct report {
+  struct by_observed observed;
+  uint64_t sent;
+  struct by_cluster_size sizes[BY_CLUSTER_SIZES];
+  uint32_t n_sizes;
+};
+
+static void resume(void *context) {
+  struct by_cluster_link *link = context;
+  if (!link->welcome || by_timer_is_set(&link->report)) return;
+  by_loop_set_timer(link->context->loop, &link->report, link->reported_at + link->interval);
+}
+
+/* Under lock, in any thread: the first call after a time in which there was nothing to tell. */
+static void awake(void *context) {
+  struct by_cluster_link *link = context;
+  if (by_loop_post(link->context->loop, resume, link) != BANYAN_OK) link->context->observed.awake = awake;
+}
+
+static void fill(const struct by_context *context, struct report *report) {
+  report->n_sizes = 0;
+  for (uint32_t i = 0; i < BY_CLUSTER_SIZES; i++)
+    if (context->observed.sizes[i])
+      report->sizes[report->n_sizes++] = (struct by_cluster_size){i, context->observed.sizes[i]};
+}
+
+/* False: nothing has changed. Then nothing is looked at before a call is made. */
+static bool take_report(struct by_cluster_link *link, struct report *report) {
+  struct by_context *context = link->context;
+  by_context_lock(context);
+  by_observe_look(&context->observed, &report->observed);
+  report->sent = by_engine_sent(context->engine);
+  bool changed = report->observed.calls != link->reported.calls ||
+                 report->observed.iterations != link->reported.iterations || report->sent != link->reported_sent;
+  if (changed) {
+    fill(context, report);
+  } else {
+    context->observed.awake = awake;
+    context->observed.context = link;
+  }
+  by_context_unlock(context);
+  return changed;
+}
+
+void by_cluster_link_report(void *argument) {
+  struct by_cluster_link *link = argument;
+  struct report report;
+  if (!take_report(link, &report)) return;
+  struct by_cluster_job job = {.job = link->job,
+                               .n_ranks = 1,
+                               .ranks = &link->context->rank,
+                               .n_sizes = report.n_sizes,
+                               .sizes = report.sizes,
+                               .iterations = report.observed.iterations,
+                               .iteration_time = report.observed.iteration_time,
+                               .calls = report.observed.calls,
+                               .sent = report.sent,
+                               .input = report.observed.input};
+  link->reported = report.observed;
+  link->reported_sent = report.sent;
+  link->reported_at = by_loop_now(link->context->loop);
+  by_cluster_link_say(link, &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job});
+  by_loop_set_delay(link->context->loop, &link->report, link->interval);
+}

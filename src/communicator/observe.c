@@ -1,0 +1,54 @@
+#include "observe.h"
+
+#include <string.h>
+
+void by_observe_begin(struct by_observation *observation) {
+  observation->on = true;
+  by_call_period_init(&observation->period);
+}
+
+void by_observe_wake(struct by_observation *observation) {
+  void (*awake)(void *context) = observation->awake;
+  observation->awake = NULL;
+  awake(observation->context);
+}
+
+void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t now) {
+  if (!observation->on || (observation->steps && step == observation->step)) return;
+  observation->steps++;
+  observation->step = step;
+  observation->turned = now;
+  if (observation->awake) by_observe_wake(observation);
+}
+
+/* ---- times */
+
+static double median(const double *times, uint32_t n) {
+  double sorted[BY_OBSERVED_TIMES];
+  for (uint32_t i = 0, at; i < n; i++) {
+    for (at = i; at && sorted[at - 1] > times[i]; at--) sorted[at] = sorted[at - 1];
+    sorted[at] = times[i];
+  }
+  return n ? sorted[n / 2] : 0;
+}
+
+/* Several at once, which evens out how coarse the clock is. */
+static void add_time(struct by_observation *o, uint64_t iterations, uint64_t at) {
+  if (o->counted && iterations > o->counted && at > o->counted_at)
+    o->times[o->n_times++ % BY_OBSERVED_TIMES] =
+        1e-9 * (double)(at - o->counted_at) / (double)(iterations - o->counted);
+  o->counted = iterations;
+  o->counted_at = at;
+}
+
+void by_observe_look(struct by_observation *observation, struct by_observed *out) {
+  bool stepped = observation->steps > 0, alike = observation->period.state == BY_CALLS_ALIKE;
+  uint64_t iterations = stepped ? observation->steps - 1 : by_call_period_iterations(&observation->period);
+  if (iterations != observation->counted)
+    add_time(observation, iterations, alike && !stepped ? observation->last : observation->turned);
+  uint32_t n = observation->n_times < BY_OBSERVED_TIMES ? observation->n_times : BY_OBSERVED_TIMES;
+  *out = (struct by_observed){.calls = observation->calls,
+                              .input = observation->input,
+                              .iterations = iterations,
+                              .iteration_time = median(observation->times, n)};
+}

@@ -1,0 +1,447 @@
+/* Jobs and the agent of their host, which the test plays: what ranks tell it, what they do at its word, and that
+ * nothing of the job depends on it, whether it dies, says nonsense, or does nothing at all. */
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "cluster_message.h"
+#include "job.h"
+#include "path_socket.h"
+#include "priority.h"
+#include "socket.h"
+
+enum { RANKS = 3, LINE = 1 << 20, PATIENCE_MS = 20000, COUNT = 5000, BUCKETS = 3 };
+
+/* What ranks are told through their stages. */
+enum { GO_ON, CHECK_CLASS, END, CHECKED /* the answer */ };
+
+/* ---- the ranks */
+
+static uint32_t count_sockets(int tos, int priority) {
+  uint32_t n = 0;
+  for (int fd = 3; fd < 1024; fd++) {
+    int has[3] = {-1, -1, -1}; /* protocol, ToS, priority */
+    static const int levels[3] = {SOL_SOCKET, IPPROTO_IP, SOL_SOCKET}, names[3] = {SO_PROTOCOL, IP_TOS, SO_PRIORITY};
+    for (int i = 0; i < 3; i++) {
+      socklen_t length = sizeof has[i];
+      if (getsockopt(fd, levels[i], names[i], &has[i], &length) != 0) has[i] = -1;
+    }
+    n += has[0] == IPPROTO_TCP && has[1] == tos && has[2] == priority;
+  }
+  return n;
+}
+
+/* All links are marked; the control connections and what listens are not marked. */
+static void check_class(struct banyan_comm *world, int class_) {
+  char metrics[16384], wanted[64];
+  banyan_comm_metrics(world, metrics, sizeof metrics);
+  snprintf(wanted, sizeof wanted, "banyan_class{rank=\"%d\"} %d\n", banyan_comm_rank(world), class_);
+  must_hold(strstr(metrics, wanted) != NULL);
+  int tos = by_priority_tos((uint32_t)class_), priority = by_priority_socket((uint32_t)class_);
+  struct banyan_counters counters;
+  banyan_comm_counters(world, &counters);
+  must_hold(counters.links >= 1 && count_sockets(tos, priority) == counters.links);
+  must_hold(count_sockets(0, 0) >= 1);
+}
+
+/* A few sums, as of a model's gradients. */
+static void iterate(struct banyan_comm *world, int rank, float *values) {
+  for (int b = 0; b < BUCKETS; b++) {
+    size_t count = COUNT + 100 * (size_t)b;
+    for (size_t i = 0; i < count; i++) values[i] = (float)(rank + 1 + (int)(i % 7));
+    must(banyan_allreduce(world, values, values, count, BANYAN_FLOAT32, BANYAN_SUM));
+    for (size_t i = 0; i < count; i++) must_hold(values[i] == (float)(6 + RANKS * (int)(i % 7)));
+  }
+}
+
+/* All hear the word of rank 0's stage in the same iteration. */
+static int listen_to_test(struct job *job, struct banyan_comm *world) {
+  int32_t word = atomic_load(&job->reports[0].stage);
+  must(banyan_broadcast(world, &word, 1, BANYAN_INT32, 0));
+  return word;
+}
+
+static void rank_trains(struct job *job, int rank) {
+  float *values = calloc(COUNT + 100 * BUCKETS, sizeof *values);
+  char host[8];
+  int checked = 0;
+  snprintf(host, sizeof host, "h%d", rank);
+  setenv("BANYAN_HOST", host, 1);
+  struct banyan_comm *world = job_join();
+  must_hold(values != NULL);
+  for (int word = GO_ON; word != END; word = listen_to_test(job, world)) {
+    iterate(world, rank, values);
+    usleep(2000);
+    if (word != CHECK_CLASS || checked++) continue;
+    check_class(world, 2);
+    if (rank) job_set_stage(job, rank, CHECKED);
+  }
+  banyan_comm_destroy(world);
+  free(values);
+}
+
+/* ---- the agent */
+
+struct peer {
+  int fd; /* -1: gone */
+  uint32_t rank;
+  size_t length;
+  char line[LINE];
+};
+
+struct agent {
+  char path[64];
+  int listener;
+  struct peer *peers[RANKS];
+  char job[BY_CLUSTER_JOB_ID + 1];
+};
+
+/* The second time at the same place. */
+static void open_agent(struct agent *agent) {
+  static int opened;
+  struct by_path_socket place = {.path = agent->path, .who = "agent", .option = "", .mode = 0600};
+  if (!agent->path[0])
+    snprintf(agent->path, sizeof agent->path, "/tmp/banyan-test-agent-%d-%d", (int)getpid(), ++opened);
+  assert_ok(by_path_socket_listen(&place, &agent->listener));
+  setenv("BANYAN_AGENT", agent->path, 1);
+  setenv("BANYAN_JOB", "a test's job", 1);
+}
+
+static void hang_up(struct agent *agent) {
+  for (int i = 0; i < RANKS; i++) {
+    if (!agent->peers[i]) continue;
+    if (agent->peers[i]->fd >= 0) close(agent->peers[i]->fd);
+    free(agent->peers[i]);
+    agent->peers[i] = NULL;
+  }
+}
+
+static void close_agent(struct agent *agent) {
+  hang_up(agent);
+  close(agent->listener);
+  unlink(agent->path);
+}
+
+static void wait_for(int fd) {
+  struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+  if (poll(&poll_fd, 1, PATIENCE_MS) != 1) fail_msg("the ranks say nothing");
+}
+
+/* The next message; false: the rank has hung up. */
+static bool hear(struct peer *peer, struct by_cluster_message *message) {
+  char *end;
+  while (!(end = memchr(peer->line, '\n', peer->length))) {
+    wait_for(peer->fd);
+    ssize_t n = read(peer->fd, peer->line + peer->length, sizeof peer->line - peer->length);
+    if (n <= 0) return false;
+    peer->length += (size_t)n;
+  }
+  size_t length = (size_t)(end - peer->line);
+  assert_ok(by_cluster_message_read(peer->line, length, message));
+  assert_true(by_cluster_say_is_up(message->say));
+  peer->length -= length + 1;
+  memmove(peer->line, end + 1, peer->length);
+  return true;
+}
+
+/* The next one of this kind; those before it are thrown away. */
+static void hear_only(struct peer *peer, enum by_cluster_say say, struct by_cluster_message *message) {
+  for (;;) {
+    assert_true(hear(peer, message));
+    if (message->say == say) return;
+    by_cluster_message_fini(message);
+  }
+}
+
+static void say_text(const struct peer *peer, const char *text) {
+  assert_int_equal(write(peer->fd, text, strlen(text)), strlen(text));
+}
+
+static void say(const struct peer *peer, const struct by_cluster_message *message) {
+  struct by_text text;
+  by_text_init(&text);
+  by_cluster_message_print(message, &text);
+  by_text_add(&text, "\n");
+  say_text(peer, by_text_get(&text));
+  by_text_fini(&text);
+}
+
+static void hear_job(struct agent *agent, struct peer *peer) {
+  struct by_cluster_message message;
+  char host[8];
+  assert_true(hear(peer, &message));
+  assert_int_equal(message.say, BY_SAY_JOB);
+  assert_string_equal(message.job, agent->job);
+  assert_string_equal(message.name, "a test's job");
+  assert_int_equal(message.n_hosts, RANKS);
+  for (int i = 0; i < RANKS; i++) {
+    snprintf(host, sizeof host, "h%d", i);
+    assert_string_equal(message.hosts[i], host);
+  }
+  assert_null(message.key);
+  by_cluster_message_fini(&message);
+}
+
+/* Its hello, and from rank 0 the job. */
+static void accept_one(struct agent *agent) {
+  struct by_cluster_message message;
+  struct peer *peer = calloc(1, sizeof *peer);
+  assert_non_null(peer);
+  wait_for(agent->listener);
+  peer->fd = accept(agent->listener, NULL, NULL);
+  assert_true(peer->fd >= 0);
+  assert_true(hear(peer, &message));
+  assert_int_equal(message.say, BY_SAY_HELLO);
+  assert_in_range(message.rank, 0, RANKS - 1);
+  assert_int_equal(strlen(message.job), BY_CLUSTER_JOB_ID);
+  if (agent->job[0]) assert_string_equal(agent->job, message.job);
+  snprintf(agent->job, sizeof agent->job, "%s", message.job);
+  assert_null(agent->peers[message.rank]);
+  agent->peers[message.rank] = peer;
+  peer->rank = message.rank;
+  by_cluster_message_fini(&message);
+  if (peer->rank == 0) hear_job(agent, peer);
+}
+
+static void accept_all(struct agent *agent) {
+  for (int i = 0; i < RANKS; i++) accept_one(agent);
+}
+
+static void welcome_all(const struct agent *agent, double interval) {
+  for (int i = 0; i < RANKS; i++)
+    say(agent->peers[i],
+        &(struct by_cluster_message){.say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .interval = interval});
+}
+
+static void set_class(const struct agent *agent, uint32_t class_) {
+  struct by_cluster_job job = {.job = agent->job, .class_ = class_};
+  for (int i = 0; i < RANKS; i++)
+    say(agent->peers[i], &(struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = &job});
+}
+
+static void begin(struct agent *agent, struct job *job) {
+  *agent = (struct agent){0};
+  open_agent(agent);
+  *job = (struct job){.n = RANKS, .run = rank_trains, .transport = "tcp"};
+  job_start(job);
+}
+
+static void end(struct agent *agent, struct job *job) {
+  job_set_stage(job, 0, END);
+  job_end(job, true);
+  close_agent(agent);
+  unsetenv("BANYAN_AGENT");
+}
+
+/* ---- what is told */
+
+static uint64_t count_sizes(const struct by_cluster_job *job) {
+  uint64_t calls = 0;
+  for (uint32_t i = 0; i < job->n_sizes; i++) calls += job->sizes[i].calls;
+  return calls;
+}
+
+/* An iteration is the sums and the broadcast. */
+static void check_reports(struct peer *peer) {
+  struct by_cluster_message message;
+  uint64_t iterations = 0, calls = 0;
+  double time = 0;
+  for (int i = 0; i < 1000 && (iterations < 40 || !(time > 0)); i++) {
+    hear_only(peer, BY_SAY_REPORT, &message);
+    assert_int_equal(message.n_jobs, 1);
+    const struct by_cluster_job *job = &message.jobs[0];
+    assert_int_equal(job->n_ranks, 1);
+    assert_int_equal(job->ranks[0], peer->rank);
+    assert_true(job->calls > calls && job->iterations >= iterations);
+    assert_int_equal(count_sizes(job), job->calls);
+    assert_in_range(job->iterations * (BUCKETS + 1), 0, job->calls);
+    assert_true(job->input >= job->calls / (BUCKETS + 1) * BUCKETS * COUNT * sizeof(float));
+    calls = job->calls;
+    iterations = job->iterations;
+    time = job->iteration_time;
+    assert_true(job->sent > 0 || calls < BUCKETS);
+    by_cluster_message_fini(&message);
+  }
+  assert_true(iterations >= 40 && time > 0.001);
+  assert_in_range(calls - iterations * (BUCKETS + 1), 0, 3 * (BUCKETS + 1));
+}
+
+static void test_reports(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct job job;
+  begin(&agent, &job);
+  accept_all(&agent);
+  welcome_all(&agent, 0.02);
+  for (int i = 0; i < RANKS; i++) check_reports(agent.peers[i]);
+  set_class(&agent, 3);
+  set_class(&agent, 2);
+  usleep(200000);
+  job_set_stage(&job, 0, CHECK_CLASS);
+  for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, CHECKED);
+  end(&agent, &job);
+}
+
+/* ---- plans */
+
+#define TREES ", \"trees\": [{\"share\": 1, \"root\": \"h0\", \"up\": {\"h1\": \"h0\", \"h2\": \"h1\"}}]}"
+#define PLAN(a, b, c)                                                                                                  \
+  "{\"format\": \"banyan-plan 1\", \"name\": \"hosts\", \"ranks\": 3, \"vertices\": {\"" a                             \
+  "\": {\"kind\": \"rank\", \"rank\": 0}, \"" b "\": {\"kind\": \"rank\", \"rank\": 1}, \"" c                          \
+  "\": {\"kind\": \"rank\", \"rank\": 2}}" TREES
+
+static void send_plan(const struct agent *agent, uint64_t number, const char *plan) {
+  say(agent->peers[0],
+      &(struct by_cluster_message){.say = BY_SAY_PLAN, .job = agent->job, .number = number, .plan = plan});
+}
+
+/* A plan whose ranks are other hosts is not used, nor is one that is none. */
+static void test_plans(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct by_cluster_message message;
+  struct job job;
+  begin(&agent, &job);
+  accept_all(&agent);
+  welcome_all(&agent, 10);
+  send_plan(&agent, 1, PLAN("h0", "h2", "h1"));
+  hear_only(agent.peers[0], BY_SAY_KEPT, &message);
+  assert_int_equal(message.number, 1);
+  assert_non_null(strstr(message.why, "host 1 of the job is \"h1\", of plan 'hosts' it is \"h2\""));
+  by_cluster_message_fini(&message);
+  send_plan(&agent, 2, "{\"format\": \"banyan-plan 1\"}");
+  hear_only(agent.peers[0], BY_SAY_KEPT, &message);
+  assert_int_equal(message.number, 2);
+  by_cluster_message_fini(&message);
+  end(&agent, &job);
+}
+
+/* ---- faults */
+
+/* It is told everything again, and one line is logged. */
+static void test_agent_comes_back(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct job job;
+  begin(&agent, &job);
+  accept_all(&agent);
+  welcome_all(&agent, 0.05);
+  check_reports(agent.peers[1]);
+  close_agent(&agent);
+  usleep(300000);
+  open_agent(&agent);
+  accept_all(&agent);
+  welcome_all(&agent, 0.05);
+  for (int i = 0; i < RANKS; i++) check_reports(agent.peers[i]);
+  job_check_log(&job, "the job goes on without it", 1);
+  end(&agent, &job);
+}
+
+/* What is nonsense ends the connection, and nothing else. */
+static void test_nonsense(void **state) {
+  (void)state;
+  static struct agent agent;
+  static const char *const lines[RANKS] = {"hello\n", "{\"say\": \"classes\"}\n",
+                                           "{\"say\": \"refused\", \"why\": \"no room\"}\n"};
+  struct job job;
+  begin(&agent, &job);
+  accept_all(&agent);
+  welcome_all(&agent, 0.05);
+  for (int i = 0; i < RANKS; i++) {
+    struct by_cluster_message message;
+    say_text(agent.peers[i], lines[i]);
+    while (hear(agent.peers[i], &message)) by_cluster_message_fini(&message);
+  }
+  end(&agent, &job);
+}
+
+/* It takes connections and does not read, or reads and says nothing, or is not there. */
+static void test_silence(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct job job;
+  begin(&agent, &job);
+  accept_all(&agent);
+  say(agent.peers[0],
+      &(struct by_cluster_message){.say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 0.0001});
+  usleep(500000);
+  end(&agent, &job);
+  job = (struct job){.n = RANKS, .run = rank_trains, .transport = "tcp"};
+  setenv("BANYAN_AGENT", "/tmp/there is no such agent", 1);
+  job_start(&job);
+  usleep(300000);
+  job_set_stage(&job, 0, END);
+  job_end(&job, true);
+  unsetenv("BANYAN_AGENT");
+}
+
+/* ---- idle */
+
+static long switches(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nvcsw;
+}
+
+#ifdef __SANITIZE_THREAD__
+enum { MOST_SWITCHES = 1 << 30 }; /* a thread of the sanitizer's wakes all the time */
+#else
+enum { MOST_SWITCHES = 3 }; /* this thread wakes too, to say so */
+#endif
+
+/* Nothing changes: nothing is told, and no thread wakes. The next call is. */
+static void rank_idles(struct job *job, int rank) {
+  char host[8];
+  int32_t one = 1;
+  snprintf(host, sizeof host, "h%d", rank);
+  setenv("BANYAN_HOST", host, 1);
+  struct banyan_comm *world = job_join();
+  must(banyan_allreduce(world, &one, &one, 1, BANYAN_INT32, BANYAN_SUM));
+  job_set_stage(job, rank, 1);
+  while (atomic_load(&job->reports[rank].stage) < 2) usleep(1000);
+  long then = switches();
+  usleep(500000);
+  long now = switches();
+  if (now - then > MOST_SWITCHES) rank_fail("threads woke %ld times", now - then);
+  must(banyan_allreduce(world, &one, &one, 1, BANYAN_INT32, BANYAN_SUM));
+  while (atomic_load(&job->reports[rank].stage) < 3) usleep(1000);
+  banyan_comm_destroy(world);
+}
+
+static void test_idle(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct by_cluster_message message;
+  struct job job;
+  agent = (struct agent){0};
+  open_agent(&agent);
+  job = (struct job){.n = RANKS, .run = rank_idles, .transport = "tcp"};
+  job_start(&job);
+  accept_all(&agent);
+  welcome_all(&agent, 0.01);
+  for (int r = 0; r < RANKS; r++) job_wait_stage(&job, r, 1);
+  usleep(300000);
+  for (int r = 0; r < RANKS; r++) job_set_stage(&job, r, 2);
+  for (uint64_t calls = 0; calls < 2;) {
+    hear_only(agent.peers[1], BY_SAY_REPORT, &message);
+    calls = message.jobs[0].calls;
+    by_cluster_message_fini(&message);
+  }
+  for (int r = 0; r < RANKS; r++) job_set_stage(&job, r, 3);
+  job_end(&job, true);
+  close_agent(&agent);
+  unsetenv("BANYAN_AGENT");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_reports),  cmocka_unit_test(test_plans),   cmocka_unit_test(test_agent_comes_back),
+      cmocka_unit_test(test_nonsense), cmocka_unit_test(test_silence), cmocka_unit_test(test_idle),
+  };
+  return cmocka_run_group_tests_name("ranks and their agent", tests, NULL, NULL);
+}
