@@ -1,4 +1,4 @@
-/* `banyan status`: what a switch does. */
+/* `banyan status`: what a switch does, or a manager. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "lease_words.h"
 #include "loop.h"
+#include "manager_watch.h"
 #include "options.h"
 #include "path_socket.h"
 #include "socket.h"
@@ -17,7 +18,7 @@
 #include "switch_status.h"
 
 struct status_options {
-  const char *secret_file;
+  const char *secret_file, *manager, *token_file, *ca_file;
   bool json, watch;
 };
 
@@ -28,17 +29,24 @@ static const struct by_option options[] = {
     {"watch", 'w', BY_OPTION_FLAG, AT(watch), NULL, "again every second, with what came since, until it is interrupted",
      0, 0},
     {"secret-file", 0, BY_OPTION_TEXT, AT(secret_file), "FILE", "holds the switch's secret (BANYAN_SWITCH_KEY)", 0, 0},
+    {"manager", 'm', BY_OPTION_TEXT, AT(manager), "URL",
+     "of a manager's page: shows its jobs, plans, links and hosts instead", 0, 0},
+    {"token-file", 0, BY_OPTION_TEXT, AT(token_file), "FILE", "holds the token of the manager's page", 0, 0},
+    {"ca-file", 0, BY_OPTION_TEXT, AT(ca_file), "FILE", "certificates of who signed the manager's, for https", 0, 0},
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan status",
-    .usage = "[ADDRESS[:PORT] | PATH]",
+    .usage = "[ADDRESS[:PORT] | PATH | --manager URL]",
     .about = "Shows what a switch (`banyan switch`) does: which jobs have cells there, and what\n"
              "happened to the fragments that came. Without an operand the one of this machine.\n"
              "A switch that is asked over the network wants its secret.\n"
              "\n"
-             "Returns 0, or 1 if no switch answers within 5 s.",
+             "With --manager what a manager (`banyan manager --http`) does with its cluster,\n"
+             "in as many columns as the terminal has.\n"
+             "\n"
+             "Returns 0, or 1 if nobody answers within 5 s.",
     .options = options,
     .most_operands = 1,
 };
@@ -145,6 +153,10 @@ int by_cli_status(int argc, char **argv) {
   bool has_key;
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  if (asked.manager) {
+    struct by_manager_watch watch = {{asked.manager, asked.token_file, asked.ca_file}, asked.json, asked.watch};
+    return by_manager_watch_run(&watch) ? by_options_failure(&command, banyan_error_text()) : 0;
+  }
   enum banyan_status status = by_switch_secret(asked.secret_file, &key, &has_key);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
   if (!status) status = show(&asked, &place, has_key ? &key : NULL);

@@ -157,6 +157,7 @@ const useOf = (host) => Math.max(0, ...host.interfaces.map(usedBy));
 const sum = (host, field) => host.interfaces.reduce((total, i) => total + (Number(i[field]) || 0), 0);
 
 function roleOf(host) {
+  if (host.in_topology === false) return "not in the topology";
   if (!host.connected) return "no agent";
   if (host.helping.length) return `helps ${plural(host.helping.length, "job")}`;
   return host.may_help ? "connected, may help" : "connected";

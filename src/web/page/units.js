@@ -53,12 +53,12 @@ export function percent(part) {
   return `${Math.round(100 * part)} %`;
 }
 
-// With the day, where it was another.
+// With month and day, where it was another.
 export function clock(time) {
   const then = new Date(1000 * time);
   const hour = then.toLocaleTimeString([], {hour12: false});
   const day = then.toLocaleDateString("sv"); // as 2026-01-31
-  return day === new Date().toLocaleDateString("sv") ? hour : `${day} ${hour}`;
+  return day === new Date().toLocaleDateString("sv") ? hour : `${day.slice(5)} ${hour.slice(0, 5)}`;
 }
 
 export function plural(n, one, many = `${one}s`) {

@@ -1,0 +1,91 @@
+#include "columns.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { GAP = 2 };
+
+void by_columns_init(struct by_columns *table, const struct by_column *columns, unsigned n) {
+  *table = (struct by_columns){.columns = columns, .n = n};
+  by_text_init(&table->cells);
+}
+
+void by_columns_fini(struct by_columns *table) {
+  by_text_fini(&table->cells);
+}
+
+void by_columns_add(struct by_columns *table, const char *format, ...) {
+  char text[256], shown[BY_MOST_CELL + 1];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  by_keep_printable(text, shown, sizeof shown);
+  by_text_add(&table->cells, "%s%c", shown, '\0');
+  table->n_cells++;
+}
+
+/* Characters of UTF-8, as many as a terminal shows places for all but wide ones. */
+static unsigned width_of(const char *text) {
+  unsigned width = 0;
+  for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
+  return width;
+}
+
+static void measure(const struct by_columns *table, unsigned *widths) {
+  const char *cell = by_text_get(&table->cells);
+  assert(table->n > 0);
+  for (unsigned c = 0; c < table->n; c++) widths[c] = width_of(table->columns[c].name);
+  for (unsigned i = 0; i < table->n_cells; i++, cell += strlen(cell) + 1) {
+    unsigned width = width_of(cell), *most = &widths[i % table->n];
+    if (width > *most) *most = width;
+  }
+}
+
+static unsigned sum_of(const unsigned *widths, unsigned n) {
+  unsigned sum = 0;
+  for (unsigned c = 0; c < n; c++) sum += widths[c] ? widths[c] + GAP : 0;
+  return sum ? sum - GAP : 0;
+}
+
+/* Columns that are left out have no width. */
+static void leave_out(const struct by_columns *table, unsigned *widths, unsigned room) {
+  while (sum_of(widths, table->n) > room) {
+    unsigned least = table->n;
+    for (unsigned c = 0; c < table->n; c++)
+      if (widths[c] && table->columns[c].spare &&
+          (least == table->n || table->columns[c].spare > table->columns[least].spare))
+        least = c;
+    if (least == table->n) return;
+    widths[least] = 0;
+  }
+}
+
+static void add_cell(const struct by_column *column, const char *text, unsigned width, bool last, struct by_text *out) {
+  int blank = (int)(width - width_of(text));
+  if (column->number)
+    by_text_add(out, "%*s%s", blank, "", text);
+  else
+    by_text_add(out, "%s%*s", text, last ? 0 : blank, "");
+  by_text_add(out, "%s", last ? "\n" : "  ");
+}
+
+void by_columns_print(const struct by_columns *table, unsigned indent, unsigned width, struct by_text *out) {
+  unsigned widths[BY_MOST_COLUMNS], last = 0;
+  const char *cell = by_text_get(&table->cells);
+  if (table->cells.failed) return;
+  assert(table->n > 0 && table->n <= BY_MOST_COLUMNS);
+  measure(table, widths);
+  if (width) leave_out(table, widths, width > indent ? width - indent : 0);
+  for (unsigned c = 0; c < table->n; c++)
+    if (widths[c]) last = c;
+  for (unsigned i = 0; i < table->n + table->n_cells; i++) {
+    unsigned c = i % table->n;
+    if (c == 0) by_text_add(out, "%*s", (int)indent, "");
+    if (widths[c])
+      add_cell(&table->columns[c], i < table->n ? table->columns[c].name : cell, widths[c], c == last, out);
+    if (i >= table->n) cell += strlen(cell) + 1;
+  }
+}

@@ -1,0 +1,221 @@
+#include "manager_status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "columns.h"
+
+enum {
+  MOST_LINKS = 8,
+  HEADINGS = 9, /* lines that are no rows: the head, and for each table its name, its columns and an empty line */
+};
+
+static json_t *get(const json_t *object, const char *field) {
+  return json_object_get(object, field);
+}
+
+static double number(const json_t *object, const char *field) {
+  double value = json_number_value(get(object, field));
+  return isfinite(value) ? value : 0;
+}
+
+static const char *string(const json_t *object, const char *field) {
+  const char *value = json_string_value(get(object, field));
+  return value ? value : "";
+}
+
+/* "9.41 Gbit/s" as "9.41G". */
+static const char *short_rate(double rate, char *out) {
+  if (rate < 0.5) return "0";
+  by_print_rate(rate, out);
+  char *blank = strchr(out, ' ');
+  if (blank) memmove(blank, blank + 1, strlen(blank));
+  char *unit = strstr(out, "bit/s");
+  if (unit) *unit = '\0';
+  return out;
+}
+
+static double part(double used, double all) {
+  return all > 0 ? fmin(1, fmax(0, used / all)) : 0;
+}
+
+static double link_use(const json_t *link) {
+  return part(number(link, "ours") + number(link, "others"), number(link, "capacity"));
+}
+
+/* --- the head --- */
+
+static size_t count_equal(const json_t *jobs, const char *state) {
+  const json_t *job;
+  size_t i, n = 0;
+  json_array_foreach(jobs, i, job) {
+    n += !strcmp(string(job, "state"), state);
+  }
+  return n;
+}
+
+static size_t count_true(const json_t *hosts, const char *field) {
+  const json_t *host;
+  size_t i, n = 0;
+  json_array_foreach(hosts, i, host) {
+    n += json_is_true(get(host, field));
+  }
+  return n;
+}
+
+static void add_head(const json_t *state, struct by_text *out) {
+  const json_t *jobs = get(state, "jobs"), *hosts = get(state, "hosts"), *counters = get(state, "counters");
+  char version[32];
+  by_keep_printable(string(state, "version"), version, sizeof version);
+  by_text_add(out, "manager %s: %zu of %zu hosts connected; %zu jobs run, %zu wait, %zu move\n", version,
+              count_true(hosts, "connected"), json_array_size(hosts), count_equal(jobs, "running"),
+              count_equal(jobs, "waiting"), count_equal(jobs, "moving"));
+  by_text_add(out, "%.0f reports, %.0f refused; %.0f plans, %.0f moves, %.0f kept\n", number(counters, "reports"),
+              number(counters, "refused"), number(counters, "plans"), number(counters, "moves"),
+              number(counters, "kept"));
+}
+
+/* --- tables --- */
+
+static size_t count_helpers(const json_t *plan) {
+  const char *name;
+  json_t *vertex;
+  size_t n = 0;
+  json_object_foreach(json_object_get(plan, "vertices"), name, vertex) {
+    n += !strcmp(string(vertex, "kind"), "helper");
+  }
+  return n;
+}
+
+static void add_job(const json_t *job, struct by_columns *table) {
+  const json_t *plan = get(job, "plan");
+  char text[32];
+  by_columns_add(table, "%.20s", string(job, "name"));
+  by_columns_add(table, "%s", string(job, "state"));
+  by_columns_add(table, "%.0f", number(job, "class"));
+  by_columns_add(table, "%.0f", number(job, "size"));
+  by_columns_add(table, "%.0f", number(job, "iterations"));
+  double iteration = number(job, "iteration_time");
+  by_columns_add(table, "%s", iteration > 0 ? by_print_seconds(iteration, text) : "-");
+  by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, number(job, "sent")), text));
+  by_columns_add(table, "%s", short_rate(number(job, "input_rate"), text));
+  by_columns_add(table, "%.0f", number(plan, "number"));
+  by_columns_add(table, "%s", short_rate(number(plan, "throughput"), text));
+  by_columns_add(table, "%zu", count_helpers(get(plan, "plan")));
+  by_columns_add(table, "%s", string(job, "id"));
+}
+
+static void add_link(const json_t *link, struct by_columns *table) {
+  char text[32];
+  by_columns_add(table, "%s", string(link, "from"));
+  by_columns_add(table, "%s", string(link, "to"));
+  by_columns_add(table, "%.0f %%", 100 * link_use(link));
+  by_columns_add(table, "%s", short_rate(number(link, "ours"), text));
+  by_columns_add(table, "%s", short_rate(number(link, "others"), text));
+  by_columns_add(table, "%s", short_rate(number(link, "capacity"), text));
+}
+
+static double sum_of(const json_t *host, const char *field) {
+  const json_t *interface;
+  double sum = 0;
+  size_t i;
+  json_array_foreach(get(host, "interfaces"), i, interface) {
+    sum += number(interface, field);
+  }
+  return sum;
+}
+
+static void add_host(const json_t *host, struct by_columns *table) {
+  char text[32];
+  by_columns_add(table, "%s", string(host, "name"));
+  by_columns_add(table, "%s", json_is_true(get(host, "connected")) ? "connected" : "no agent");
+  by_columns_add(table, "%zu", json_array_size(get(host, "helping")));
+  by_columns_add(table, "%s", short_rate(sum_of(host, "sent"), text));
+  by_columns_add(table, "%s", short_rate(sum_of(host, "ours_sent"), text));
+  by_columns_add(table, "%s", short_rate(sum_of(host, "received"), text));
+  by_columns_add(table, "%s", short_rate(sum_of(host, "ours_received"), text));
+  by_columns_add(table, "%s", short_rate(sum_of(host, "rate"), text));
+}
+
+static const struct by_column job_columns[] = {
+    {"job", false, 0},       {"state", false, 0},    {"class", true, 0},   {"ranks", true, 3},
+    {"iterations", true, 6}, {"iteration", true, 0}, {"sent", true, 4},    {"input", true, 0},
+    {"plan", true, 0},       {"carries", true, 0},   {"helpers", true, 2}, {"id", false, 7},
+};
+static const struct by_column link_columns[] = {
+    {"from", false, 0}, {"to", false, 0},    {"in use", true, 0},
+    {"ours", true, 0},  {"others", true, 0}, {"capacity", true, 0},
+};
+static const struct by_column host_columns[] = {
+    {"host", false, 0}, {"agent", false, 0},   {"helps jobs", true, 1}, {"sends", true, 0},
+    {"ours", true, 0},  {"receives", true, 0}, {"ours", true, 0},       {"capacity", true, 2},
+};
+
+struct kind {
+  const char *name;
+  const struct by_column *columns;
+  unsigned n_columns;
+  void (*add)(const json_t *row, struct by_columns *table);
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static void add_table(const struct kind *kind, const json_t *const *rows, size_t n, size_t most, unsigned width,
+                      struct by_text *out) {
+  struct by_columns table;
+  by_text_add(out, "\n%s\n", kind->name);
+  by_columns_init(&table, kind->columns, kind->n_columns);
+  for (size_t i = 0; i < n && i < most; i++) kind->add(rows[i], &table);
+  if (n == 0)
+    by_text_add(out, "  none\n");
+  else
+    by_columns_print(&table, 2, width, out);
+  if (n > most) by_text_add(out, "  and %zu more\n", n - most);
+  by_columns_fini(&table);
+}
+
+/* --- order --- */
+
+/* Those that run or shall, then those that have left; among them the newest first. */
+static int compare_jobs(const void *a, const void *b) {
+  const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
+  int gone = !strcmp(string(x, "state"), "left") - !strcmp(string(y, "state"), "left");
+  double since = number(y, "since") - number(x, "since");
+  return gone ? gone : (since > 0) - (since < 0);
+}
+
+static int compare_links(const void *a, const void *b) {
+  double more = link_use(*(const json_t *const *)b) - link_use(*(const json_t *const *)a);
+  return (more > 0) - (more < 0);
+}
+
+static void add_sorted(const struct kind *kind, const json_t *array, int (*compare)(const void *, const void *),
+                       size_t most, unsigned width, struct by_text *out) {
+  size_t n = json_array_size(array);
+  const json_t **rows = malloc((n + 1) * sizeof *rows);
+  if (!rows) return;
+  for (size_t i = 0; i < n; i++) rows[i] = json_array_get(array, i);
+  if (compare) qsort(rows, n, sizeof *rows, compare);
+  add_table(kind, rows, n, most, width, out);
+  free(rows);
+}
+
+/* On a screen the jobs have the most room. */
+void by_manager_status_print(const json_t *state, struct by_screen screen, struct by_text *out) {
+  static const struct kind jobs = {"jobs (rates in bit/s)", job_columns, COUNT(job_columns), add_job};
+  static const struct kind links = {"links, the busiest", link_columns, COUNT(link_columns), add_link};
+  static const struct kind hosts = {"hosts", host_columns, COUNT(host_columns), add_host};
+  size_t n_jobs = json_array_size(get(state, "jobs")), n_hosts = json_array_size(get(state, "hosts"));
+  size_t n_links = MOST_LINKS;
+  if (screen.height) {
+    size_t room = screen.height > HEADINGS + 3 + 6 ? screen.height - HEADINGS - 3 : 6;
+    n_links = room / 4;
+    n_hosts = n_hosts < room / 4 ? n_hosts : room / 4;
+    n_jobs = room - n_links - n_hosts;
+  }
+  add_head(state, out);
+  add_sorted(&jobs, get(state, "jobs"), compare_jobs, n_jobs, screen.width, out);
+  add_sorted(&links, get(state, "links"), compare_links, n_links, screen.width, out);
+  add_sorted(&hosts, get(state, "hosts"), NULL, n_hosts, screen.width, out);
+}

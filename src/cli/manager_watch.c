@@ -1,0 +1,81 @@
+#include "manager_watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "manager_status.h"
+
+/* To the left upper corner; what is left of the line, and of the screen, is wiped as it is written over. */
+#define HOME "\033[H"
+#define WIPE_LINE "\033[K"
+#define WIPE_REST "\033[J"
+
+static struct by_screen find_screen(bool again) {
+  struct winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return (struct by_screen){0};
+  return (struct by_screen){.width = size.ws_col < 80 ? 80 : size.ws_col, .height = again ? size.ws_row : 0};
+}
+
+static void print_json(const json_t *state) {
+  char *text = json_dumps(state, JSON_COMPACT | JSON_PRESERVE_ORDER);
+  if (text) printf("%s\n", text);
+  free(text);
+}
+
+/* Line by line, so that nothing flickers. */
+static void print_in_place(const char *text) {
+  fputs(HOME, stdout);
+  for (; *text; text++) {
+    if (*text == '\n') fputs(WIPE_LINE, stdout);
+    putchar(*text);
+  }
+  fputs(WIPE_REST, stdout);
+}
+
+static void print_tables(const json_t *state, bool again) {
+  struct by_text text;
+  struct by_screen screen = find_screen(again);
+  by_text_init(&text);
+  by_manager_status_print(state, screen, &text);
+  if (screen.height)
+    print_in_place(by_text_get(&text));
+  else
+    printf("%s%s", by_text_get(&text), again ? "\n" : "");
+  by_text_fini(&text);
+}
+
+static enum banyan_status show(struct by_manager_client *client, const struct by_manager_watch *watch) {
+  json_t *state;
+  BY_TRY(by_manager_client_get(client, &state));
+  if (watch->json)
+    print_json(state);
+  else
+    print_tables(state, watch->again);
+  json_decref(state);
+  fflush(stdout);
+  return BANYAN_OK;
+}
+
+static void say_away(void) {
+  char clock[16] = "";
+  time_t now = time(NULL);
+  struct tm at;
+  if (localtime_r(&now, &at)) strftime(clock, sizeof clock, "%T", &at);
+  fprintf(stderr, "%s%s: %s; trying again\n", isatty(STDERR_FILENO) ? "\r" WIPE_LINE : "", clock, banyan_error_text());
+}
+
+enum banyan_status by_manager_watch_run(const struct by_manager_watch *watch) {
+  struct by_manager_client *client;
+  BY_TRY(by_manager_client_create(&watch->client, &client));
+  if (watch->again && find_screen(true).height && !watch->json) fputs(HOME WIPE_REST, stdout);
+  enum banyan_status status = show(client, watch);
+  while (watch->again && status == BANYAN_OK && !ferror(stdout)) {
+    sleep(1);
+    if (show(client, watch) != BANYAN_OK) say_away();
+  }
+  by_manager_client_destroy(client);
+  return status;
+}

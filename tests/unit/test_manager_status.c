@@ -1,0 +1,83 @@
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager_status.h"
+
+/* The caller frees it. */
+static char *print(const json_t *state, unsigned width, unsigned height) {
+  struct by_text out;
+  by_text_init(&out);
+  by_manager_status_print(state, (struct by_screen){width, height}, &out);
+  assert_false(out.failed);
+  char *text = strdup(by_text_get(&out));
+  assert_non_null(text);
+  by_text_fini(&out);
+  return text;
+}
+
+static json_t *example(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/tests/data/manager_state.json", getenv("BANYAN_SOURCE"));
+  json_t *state = json_load_file(path, 0, NULL);
+  assert_non_null(state);
+  return state;
+}
+
+static void check_shown(const char *text, const char *part) {
+  if (!strstr(text, part)) fail_msg("no \"%s\" in:\n%s", part, text);
+}
+
+static void shows_jobs_links_and_hosts(void **state) {
+  json_t *manager = example();
+  char *text = print(manager, 0, 0);
+  check_shown(text, ": 7 of 8 hosts connected; 2 jobs run, 0 wait, 1 move\n");
+  check_shown(text, "  train  running      0      4          12        1 s  5.36 GiB   240M     8     461M        2  "
+                    "00000000000000000000000000000001\n");
+  check_shown(text, "\n  leaf0   spine0    86 %  857M       0        1G\n");
+  check_shown(text, "\n  r1h3  no agent   ");
+  assert_true(strstr(text, "  running  ") < strstr(text, "  left  "));
+  free(text);
+  json_decref(manager);
+}
+
+static void keeps_to_the_screen(void **state) {
+  json_t *manager = example(), *jobs = json_object_get(manager, "jobs");
+  for (int i = 0; i < 200; i++) json_array_append(jobs, json_array_get(jobs, 0));
+  char *text = print(manager, 80, 30), *rest, *line = strtok_r(text, "\n", &rest);
+  unsigned lines = 0;
+  for (; line; line = strtok_r(NULL, "\n", &rest), lines++) assert_true(strlen(line) <= 80);
+  assert_in_range(lines, 20, 30);
+  free(text);
+  json_decref(manager);
+}
+
+/* It comes from elsewhere. */
+static void lives_with_anything(void **state) {
+  static const char *const texts[] = {
+      "{}",
+      "[]",
+      "{\"jobs\":7,\"hosts\":{\"a\":1},\"links\":null,\"version\":[]}",
+      "{\"jobs\":[1,null,{\"name\":7,\"plan\":[],\"sent\":-1e300,\"class\":\"x\"}],\"hosts\":[{\"interfaces\":4}],"
+      "\"links\":[{},{\"capacity\":-1}]}",
+      "{\"jobs\":[{\"name\":\"\\u001b[2Jevil\",\"state\":\"\\n\\n\"}]}",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    json_t *manager = json_loads(texts[i], 0, NULL);
+    assert_non_null(manager);
+    char *text = print(manager, 80, 24);
+    assert_null(strchr(text, '\033'));
+    free(text);
+    json_decref(manager);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(shows_jobs_links_and_hosts),
+      cmocka_unit_test(keeps_to_the_screen),
+      cmocka_unit_test(lives_with_anything),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
