@@ -80,8 +80,7 @@ static enum banyan_status set_options(struct by_manager_client *client, const st
   CURLcode code = curl->curl_easy_setopt(client->handle, CURLOPT_CURLU, client->place);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_PROTOCOLS_STR, "http,https");
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_HTTPHEADER, client->headers);
-  if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_CONNECTTIMEOUT, 5L);
-  if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_TIMEOUT, 10L);
+  if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_TIMEOUT, 5L);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_NOSIGNAL, 1L);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_WRITEFUNCTION, take);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_WRITEDATA, client);

@@ -19,7 +19,7 @@ BANYAN_CHECK enum banyan_status by_manager_client_create(const struct by_manager
                                                          struct by_manager_client **out);
 /* NULL is allowed. */
 void by_manager_client_destroy(struct by_manager_client *client);
-/* The state; *out is the caller's. Blocks, for 10 s at most. BANYAN_ERR_CONNECT, _TIMEOUT, _AUTH (the token),
+/* The state; *out is the caller's. Blocks, for 5 s at most. BANYAN_ERR_CONNECT, _TIMEOUT, _AUTH (the token),
  * _PROTOCOL (no manager). */
 BANYAN_CHECK enum banyan_status by_manager_client_get(struct by_manager_client *client, json_t **out);
 
