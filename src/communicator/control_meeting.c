@@ -23,11 +23,16 @@ static void refuse_all(struct by_control *control, enum banyan_status status, co
   by_control_give_up(control, status, text);
 }
 
-static void write_welcome(const struct by_context *context, struct by_writer *writer, uint32_t process) {
+/* For all but one number the same for each process, which it begins with: of many, the list takes a while to write. */
+static void write_members(const struct by_context *context, struct by_writer *writer) {
   by_write_u32(writer, context->size);
-  by_write_u32(writer, process);
+  by_write_u32(writer, 0); /* the receiver's number: set_receiver */
   by_write_u32(writer, context->processes);
   for (uint32_t i = 0; i < context->processes; i++) by_member_write(writer, &context->members[i]);
+}
+
+static void set_receiver(uint8_t *bytes, uint32_t process) {
+  by_put_u32(bytes + 4, process);
 }
 
 void by_control_welcome(struct by_control *control) {
@@ -36,15 +41,16 @@ void by_control_welcome(struct by_control *control) {
   uint8_t *bytes = NULL;
   context->processes = context->size + control->helpers;
   by_writer_init(&measure, NULL, 0);
-  write_welcome(context, &measure, 0);
+  write_members(context, &measure);
   bytes = malloc(measure.length);
   if (!bytes) {
     by_control_give_up(control, BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
     return;
   }
+  by_writer_init(&writer, bytes, measure.length);
+  write_members(context, &writer);
   for (uint32_t p = 1; p < context->processes; p++) {
-    by_writer_init(&writer, bytes, measure.length);
-    write_welcome(context, &writer, p);
+    set_receiver(bytes, p);
     if (by_stream_send(control->of_rank[p]->stream, WELCOME, bytes, writer.length) != BANYAN_OK)
       by_control_give_up(control, BANYAN_ERR_CONNECT, banyan_error_text());
   }
@@ -100,7 +106,6 @@ static void rank_joins(struct end *end, const struct by_join *hello) {
   control->of_rank[rank] = end;
   context->members[rank] = hello->member;
   control->waits_for_helpers = ++control->joined == context->size;
-  if (control->waits_for_helpers && context->size + control->helpers == context->places) by_control_welcome(control);
 }
 
 static void joins(struct end *end, const void *bytes, size_t length) {
@@ -297,7 +302,12 @@ void by_control_lost_while_joining(struct end *end, enum banyan_status status, c
   if (again) by_loop_set_delay(control->context->loop, &control->retry, pause_after(control, status));
 }
 
-/* Rank 0 has the last word, because it knows who is missing: the others give it a moment more. */
+static bool has_all(const struct by_control *control) {
+  return control->waits_for_helpers && control->context->size + control->helpers == control->context->places;
+}
+
+/* Rank 0 has the last word, because it knows who is missing: the others give it a moment more. The last one that joined
+ * is greeted before all are told, which can take longer than its patience where they are many. */
 enum banyan_status by_control_meet(struct by_control *control, const struct by_member *self) {
   struct by_context *context = control->context;
   BY_TRY(context->rank == 0 ? open_root(control, self) : reach_root(control));
@@ -311,7 +321,7 @@ enum banyan_status by_control_meet(struct by_control *control, const struct by_m
       helpers_until = 0;
     else if (!helpers_until)
       helpers_until = now + by_clock_from_seconds(context->settings.helper_deadline);
-    if (helpers_until && now >= helpers_until) {
+    if (has_all(control) || (helpers_until && now >= helpers_until)) {
       by_control_welcome(control);
       continue;
     }
