@@ -18,7 +18,7 @@
 #include "log.h"
 #include "text.h"
 
-enum { MOST_FILE = 1 << 20, PATH = 512, SOON_DAYS = 14, DAY = 24 * 60 * 60 };
+enum { MOST_FILE = 1 << 20, PATH = 512, DAY = 24 * 60 * 60 };
 
 struct by_tls_identity {
   SSL_CTX *context;
@@ -192,7 +192,7 @@ SSL_CTX *by_tls_identity_context(const struct by_tls_identity *identity) {
 /* A file as a text with a NUL. */
 static enum banyan_status read_text(const char *path, char **text) {
   size_t length;
-  BY_TRY(by_read_file("certificate", path, MOST_FILE - 1, text, &length));
+  BY_TRY(by_read_file("the file", path, MOST_FILE - 1, text, &length));
   char *whole = realloc(*text, length + 1);
   if (whole) {
     *text = whole;
@@ -201,16 +201,21 @@ static enum banyan_status read_text(const char *path, char **text) {
   }
   free(*text);
   *text = NULL;
-  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for certificate %s", path);
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s", path);
 }
 
 static enum banyan_status check_private(const char *path) {
   struct stat file;
   if (stat(path, &file) || !(file.st_mode & 077)) return BANYAN_OK; /* one that is not there fails when it is read */
   return by_fail(BANYAN_ERR_AUTH,
-                 "%s holds a private key, and others may read it (mode %03o); make a new one if they "
-                 "could have, and `chmod 600` it",
+                 "%s holds a private key, and others may read it (mode %03o); make a new one if they could have, and "
+                 "`chmod 600` it",
                  path, (unsigned)file.st_mode & 0777);
+}
+
+enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) {
+  if (private_key) BY_TRY(check_private(path));
+  return read_text(path, text);
 }
 
 /* Whether a file's name is ROLE-NAME.pem. */
@@ -259,17 +264,17 @@ static enum banyan_status check_who(const struct by_tls_who *who, enum by_tls_ro
 static void warn_of_end(const char *path, int64_t end) {
   int64_t left = end - (int64_t)time(NULL);
   if (left < 0)
-    by_warn("net", "%s: the certificate has expired, and will be refused; make a new one with `banyan keys`", path);
-  else if (left < SOON_DAYS * DAY)
-    by_warn("net", "%s: the certificate expires in %d days; make a new one with `banyan keys`", path,
+    by_warn("net", "%s: the certificate has expired, and will be refused; `banyan keys renew` makes a new one", path);
+  else if (left < BY_TLS_SOON * DAY)
+    by_warn("net", "%s: the certificate expires in %d days; `banyan keys renew` makes a new one", path,
             (int)(left / DAY));
 }
 
 static enum banyan_status load(const char *authority, const char *path, enum by_tls_role role, const char *name,
                                struct by_tls_identity **out) {
   char *believed = NULL, *own = NULL;
-  enum banyan_status status = read_text(authority, &believed);
-  if (status == BANYAN_OK) status = read_text(path, &own);
+  enum banyan_status status = by_tls_file_read(authority, false, &believed);
+  if (status == BANYAN_OK) status = by_tls_file_read(path, true, &own);
   if (status == BANYAN_OK) {
     status = by_tls_identity_make(believed, own, out);
     OPENSSL_cleanse(own, strlen(own));
@@ -291,7 +296,6 @@ enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role rol
   if (strlen(folder) + (name ? strlen(name) : 0) + 300 > PATH)
     return by_fail(BANYAN_ERR_ARGUMENT, "the name of the folder of keys is too long: %s", folder);
   BY_TRY(find_file(folder, by_tls_role_name(role), name, path));
-  BY_TRY(check_private(path));
   snprintf(authority, sizeof authority, "%s/" BY_TLS_AUTHORITY, folder);
   BY_TRY(load(authority, path, role, name, out));
   warn_of_end(path, (*out)->who.expires);

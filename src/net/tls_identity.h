@@ -6,6 +6,7 @@
 #ifndef BY_NET_TLS_IDENTITY_H
 #define BY_NET_TLS_IDENTITY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +19,10 @@
 /* Bits, so that several may be allowed at once. */
 enum by_tls_role { BY_TLS_MANAGER = 1, BY_TLS_AGENT = 2, BY_TLS_JOB = 4, BY_TLS_CLIENT = 8 };
 
-enum { BY_TLS_NAME = 65 }; /* a name and its NUL */
+enum {
+  BY_TLS_NAME = 65, /* a name and its NUL */
+  BY_TLS_SOON = 30  /* days before its end from which on a certificate is warned of */
+};
 
 struct by_tls_who {
   enum by_tls_role role;
@@ -45,6 +49,9 @@ enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role rol
 /* The same from texts in PEM: one or more certificates of authorities; a certificate and its key. */
 enum banyan_status by_tls_identity_make(const char *authority, const char *own,
                                         struct by_tls_identity **out) BANYAN_CHECK;
+/* A file of keys as a text; one with a private key must not be open to others (BANYAN_ERR_AUTH). The caller frees it.
+ */
+enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) BANYAN_CHECK;
 /* NULL is allowed. */
 void by_tls_identity_destroy(struct by_tls_identity *identity);
 

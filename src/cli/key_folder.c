@@ -1,0 +1,124 @@
+#include "key_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum banyan_status by_key_path(const char *folder, const char *file, char *out) {
+  if (snprintf(out, BY_KEY_PATH, "%s/%s", folder, file) < BY_KEY_PATH) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "the name of the folder of keys is too long: %.100s...", folder);
+}
+
+enum banyan_status by_key_path_of(const char *folder, enum by_tls_role role, const char *name, char *out) {
+  char file[BY_TLS_NAME + 32];
+  snprintf(file, sizeof file, "%s-%s.pem", by_tls_role_name(role), name);
+  return by_key_path(folder, file, out);
+}
+
+static enum banyan_status read_part(const char *folder, const char *file, bool private_key, struct by_text *out) {
+  char path[BY_KEY_PATH], *text;
+  struct stat there;
+  BY_TRY(by_key_path(folder, file, path));
+  if (stat(path, &there) && errno == ENOENT)
+    return by_fail(BANYAN_ERR_SYSTEM,
+                   "there is no %s; `banyan keys init` makes an authority, once for a cluster; "
+                   "--keys DIR or BANYAN_KEYS says where it is",
+                   path);
+  BY_TRY(by_tls_file_read(path, private_key, &text));
+  by_text_add(out, "%s", text);
+  OPENSSL_cleanse(text, strlen(text));
+  free(text);
+  return out->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s", path) : BANYAN_OK;
+}
+
+enum banyan_status by_key_folder_read(const char *folder, struct by_key_authority *out) {
+  *out = (struct by_key_authority){0};
+  BY_TRY(read_part(folder, BY_TLS_AUTHORITY, false, &out->certificate));
+  return read_part(folder, BY_KEY_SIGNING, true, &out->key);
+}
+
+static bool write_all(int fd, const struct by_text *text) {
+  for (size_t at = 0; at < text->length;) {
+    ssize_t n = write(fd, text->data + at, text->length - at);
+    if (n < 0 && errno != EINTR) return false;
+    if (n > 0) at += (size_t)n;
+  }
+  return true;
+}
+
+/* What is written under another name takes its place only when it is on the disk. */
+static bool put_in_place(const char *draft, const char *path, bool replace) {
+  if (replace) return rename(draft, path) == 0;
+  if (link(draft, path)) return false;
+  unlink(draft);
+  return true;
+}
+
+enum banyan_status by_key_file_write(const char *path, const struct by_text *text, unsigned mode, bool replace) {
+  char draft[BY_KEY_PATH + 16];
+  if (text->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %s", path);
+  snprintf(draft, sizeof draft, "%s.XXXXXX", path);
+  int fd = mkostemp(draft, O_CLOEXEC);
+  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot write %s", path);
+  bool written = write_all(fd, text) && fchmod(fd, (mode_t)mode) == 0 && fsync(fd) == 0;
+  int why = errno;
+  if (close(fd) && written) {
+    written = false;
+    why = errno;
+  }
+  if (written && put_in_place(draft, path, replace)) return BANYAN_OK;
+  if (written) why = errno;
+  unlink(draft);
+  if (why == EEXIST) return by_fail(BANYAN_ERR_ARGUMENT, "there is a %s already; --force replaces it", path);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", path);
+}
+
+enum banyan_status by_key_folder_write(const char *folder, const struct by_key_authority *authority, bool replace) {
+  char certificate[BY_KEY_PATH], key[BY_KEY_PATH];
+  BY_TRY(by_key_path(folder, BY_TLS_AUTHORITY, certificate));
+  BY_TRY(by_key_path(folder, BY_KEY_SIGNING, key));
+  if (!replace && access(certificate, F_OK) == 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "there is a %s already; --force replaces it", certificate);
+  BY_TRY(by_key_file_write(key, &authority->key, 0600, replace));
+  enum banyan_status status = by_key_file_write(certificate, &authority->certificate, 0644, replace);
+  if (status != BANYAN_OK && !replace) unlink(key); /* a half would be in the way of the next attempt */
+  return status;
+}
+
+static int is_certificate(const struct dirent *entry) {
+  const char *dash = strchr(entry->d_name, '-'), *end = strrchr(entry->d_name, '.');
+  if (!dash || !end || end < dash || strcmp(end, ".pem") != 0) return 0;
+  char role[16];
+  snprintf(role, sizeof role, "%.*s", (int)(dash - entry->d_name), entry->d_name);
+  return by_tls_role_parse(role) != 0;
+}
+
+enum banyan_status by_key_folder_list(const char *folder, struct by_key_files *out) {
+  struct dirent **entries;
+  *out = (struct by_key_files){0};
+  int n = scandir(folder, &entries, is_certificate, alphasort);
+  if (n < 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno,
+                         "cannot open the folder of keys %s; --keys DIR or BANYAN_KEYS names another", folder);
+  out->paths = calloc((size_t)n + 1, sizeof *out->paths);
+  for (int i = 0; i < n; i++) {
+    if (out->paths && asprintf(&out->paths[out->count], "%s/%s", folder, entries[i]->d_name) >= 0) out->count++;
+    free(entries[i]);
+  }
+  free(entries);
+  if (out->paths && out->count == (size_t)n) return BANYAN_OK;
+  by_key_files_fini(out);
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of keys");
+}
+
+void by_key_files_fini(struct by_key_files *files) {
+  for (size_t i = 0; files->paths && i < files->count; i++) free(files->paths[i]);
+  free(files->paths);
+  *files = (struct by_key_files){0};
+}

@@ -1,0 +1,35 @@
+/* The folder that `banyan keys` works in: ca.crt and ca.key, the authority;
+ * ROLE-NAME.pem, certificates with their keys. A file is there whole or not at
+ * all. Every function fails with a text that names the file. */
+#ifndef BY_CLI_KEY_FOLDER_H
+#define BY_CLI_KEY_FOLDER_H
+
+#include "key_maker.h"
+
+#define BY_KEY_SIGNING "ca.key"
+
+enum { BY_KEY_PATH = 512 };
+
+/* One ROLE-NAME.pem; `path` is owned by the list. */
+struct by_key_files {
+  char **paths;
+  size_t count;
+};
+
+/* FOLDER/FILE; `out` holds BY_KEY_PATH. */
+enum banyan_status by_key_path(const char *folder, const char *file, char *out) BANYAN_CHECK;
+/* With the same name as by_tls_identity_load looks for. */
+enum banyan_status by_key_path_of(const char *folder, enum by_tls_role role, const char *name, char *out) BANYAN_CHECK;
+/* BANYAN_ERR_SYSTEM: there is none, or no right to read it. The caller finishes *out, also after a failure. */
+enum banyan_status by_key_folder_read(const char *folder, struct by_key_authority *out) BANYAN_CHECK;
+/* Writes both files of an authority. */
+enum banyan_status by_key_folder_write(const char *folder, const struct by_key_authority *authority,
+                                       bool replace) BANYAN_CHECK;
+/* Writes a file of that mode. Without `replace` BANYAN_ERR_ARGUMENT if there is one already. */
+enum banyan_status by_key_file_write(const char *path, const struct by_text *text, unsigned mode,
+                                     bool replace) BANYAN_CHECK;
+/* All certificates, by name. The caller finishes *out. */
+enum banyan_status by_key_folder_list(const char *folder, struct by_key_files *out) BANYAN_CHECK;
+void by_key_files_fini(struct by_key_files *files);
+
+#endif

@@ -1,0 +1,272 @@
+/* `banyan keys`: a cluster's own authority, and the certificates it signs. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "commands.h"
+#include "key_folder.h"
+#include "keys_show.h"
+#include "options.h"
+#include "suggest.h"
+
+enum { DAYS_OF_AUTHORITY = 3650, DAYS_OF_CERTIFICATE = 365, MOST_DAYS = 36500, DAY = 24 * 60 * 60 };
+
+struct keys_options {
+  const char *folder;
+  struct by_words addresses;
+  long days, within; /* -1: not given */
+  bool force;
+};
+
+#define AT(member) offsetof(struct keys_options, member)
+
+static const struct by_option options[] = {
+    {"keys", 'k', BY_OPTION_TEXT, AT(folder), "DIR", "where keys are, default: /etc/banyan/keys (BANYAN_KEYS)", 0, 0},
+    {"address", 'a', BY_OPTION_WORDS, AT(addresses), "A",
+     "with make: a name or IP address that the host is reached by,\nbeside NAME; may be repeated", 0, 0},
+    {"days", 0, BY_OPTION_INT, AT(days), "N",
+     "how long what is made holds; default: 365, and 3650 for\nan authority, which nothing outlives", 1, MOST_DAYS},
+    {"within", 0, BY_OPTION_INT, AT(within), "N", "with renew: what expires within N days; default 30", 0, MOST_DAYS},
+    {"force", 'f', BY_OPTION_FLAG, AT(force), NULL, "with init and make: replace what is there", 0, 0},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan keys",
+    .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew",
+    .about = "Makes the certificates by which manager, agents, jobs and people of a cluster\n"
+             "know each other. Nobody without one gets an answer.\n"
+             "\n"
+             "  init    a new authority: ca.crt, which every host needs, and ca.key, which\n"
+             "          signs, and should lie on one machine only\n"
+             "  make    a certificate with its key, in one file ROLE-NAME.pem that only its\n"
+             "          owner can read. ROLE is manager, agent, job or client; NAME is the\n"
+             "          host's, for a client any. Copy it with ca.crt to the folder of keys on\n"
+             "          that host. A manager needs an --address for each name by which it is\n"
+             "          reached other than NAME\n"
+             "  show    what is there, and until when it holds\n"
+             "  renew   new certificates and keys for what expires soon, the authority's\n"
+             "          certificate too; copy them as before\n"
+             "\n"
+             "Nothing is replaced without --force, and no file is ever half written. A new\n"
+             "authority (init --force) makes all certificates of the old one useless.\n"
+             "\n"
+             "Returns 0; 1 if something failed, and of `show`, if something expires within\n"
+             "30 days or would be refused.",
+    .options = options,
+    .least_operands = 1,
+    .most_operands = 3,
+    .missing = "say what to do: init, make, show or renew",
+};
+
+/* With those above it. */
+static enum banyan_status make_folder(const char *folder) {
+  char path[BY_KEY_PATH];
+  BY_TRY(by_key_path(folder, "", path)); /* ends with a slash */
+  for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+    *slash = '\0';
+    if (mkdir(path, 0755) && errno != EEXIST)
+      return by_fail_errno(BANYAN_ERR_SYSTEM, errno,
+                           "cannot make the folder %s; name another with `banyan keys init DIR`", path);
+    *slash = '/';
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status init(const struct keys_options *asked, char **operands) {
+  struct by_key_authority authority;
+  const char *folder = operands[0] ? operands[0] : asked->folder;
+  BY_TRY(make_folder(folder));
+  enum banyan_status status =
+      by_key_maker_authority(NULL, time(NULL), asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY, &authority);
+  if (status == BANYAN_OK) status = by_key_folder_write(folder, &authority, asked->force);
+  by_key_authority_fini(&authority);
+  BY_TRY(status);
+  printf("%s/" BY_TLS_AUTHORITY ": the new authority; every host of the cluster needs it\n"
+         "%s/" BY_KEY_SIGNING ": signs certificates; keep it here\n",
+         folder, folder);
+  return BANYAN_OK;
+}
+
+/* Makes a certificate and writes it; says until when it holds. */
+static enum banyan_status issue(const struct by_key_authority *authority, const struct by_key_wish *wish,
+                                const char *path, bool replace) {
+  struct by_text text;
+  struct by_key_facts facts = {0};
+  char until[16];
+  enum banyan_status status = by_key_maker_make(authority, wish, &text);
+  if (status == BANYAN_OK) status = by_key_maker_read(by_text_get(&text), &facts);
+  if (status == BANYAN_OK) status = by_key_file_write(path, &text, 0600, replace);
+  if (status == BANYAN_OK) {
+    by_keys_print_day(facts.who.expires, until);
+    printf("%s: %s %s, until %s\n", path, by_tls_role_name(wish->role), wish->name, until);
+  }
+  by_text_fini(&facts.addresses);
+  by_key_maker_wipe(&text);
+  return status;
+}
+
+static enum banyan_status parse_role(const char *text, enum by_tls_role *out) {
+  static const char *const names[] = {"manager", "agent", "job", "client"};
+  *out = (enum by_tls_role)by_tls_role_parse(text);
+  if (*out) return BANYAN_OK;
+  const char *near = by_suggest(text, names, sizeof names / sizeof *names);
+  return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is no role; there are manager, agent, job and client%s%s%s", text,
+                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+static enum banyan_status make(const struct keys_options *asked, char **operands) {
+  struct by_key_authority authority;
+  struct by_key_wish wish = {.name = operands[1],
+                             .addresses = asked->addresses.items,
+                             .address_count = asked->addresses.count,
+                             .now = time(NULL),
+                             .days = asked->days > 0 ? asked->days : DAYS_OF_CERTIFICATE};
+  char path[BY_KEY_PATH];
+  BY_TRY(parse_role(operands[0], &wish.role));
+  BY_TRY(by_key_maker_check_name(wish.name));
+  BY_TRY(by_key_path_of(asked->folder, wish.role, wish.name, path));
+  enum banyan_status status = by_key_folder_read(asked->folder, &authority);
+  if (status == BANYAN_OK) status = issue(&authority, &wish, path, asked->force);
+  by_key_authority_fini(&authority);
+  return status;
+}
+
+static enum banyan_status show(const struct keys_options *asked, char **operands) {
+  int bad;
+  (void)operands;
+  BY_TRY(by_keys_show(asked->folder, time(NULL), &bad));
+  if (!bad) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_AUTH, "files there that need a hand: %d; `banyan keys renew` renews what expires", bad);
+}
+
+static enum banyan_status renew_authority(const struct keys_options *asked, int64_t now, int64_t until,
+                                          struct by_key_authority *authority) {
+  struct by_key_authority made = {0};
+  struct by_key_facts facts;
+  char path[BY_KEY_PATH], day[16];
+  BY_TRY(by_key_path(asked->folder, BY_TLS_AUTHORITY, path));
+  enum banyan_status status = by_key_maker_read(by_text_get(&authority->certificate), &facts);
+  by_text_fini(&facts.addresses);
+  if (status != BANYAN_OK || facts.who.expires > until) return status;
+  status = by_key_maker_authority(authority, now, asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY, &made);
+  if (status == BANYAN_OK) status = by_key_file_write(path, &made.certificate, 0644, true);
+  if (status != BANYAN_OK) {
+    by_key_authority_fini(&made);
+    return status;
+  }
+  by_key_authority_fini(authority);
+  *authority = made;
+  by_keys_print_day(now + (asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY) * DAY, day);
+  printf("%s: the authority, until %s\n", path, day);
+  return BANYAN_OK;
+}
+
+/* For the same role, name and addresses. */
+static enum banyan_status renew_as(const struct keys_options *asked, const struct by_key_authority *authority,
+                                   const char *path, int64_t now, struct by_key_facts *facts) {
+  const char *addresses[BY_MOST_WORDS];
+  struct by_key_wish wish = {.role = facts->who.role,
+                             .name = facts->who.name,
+                             .addresses = addresses,
+                             .now = now,
+                             .days = asked->days > 0 ? asked->days : DAYS_OF_CERTIFICATE};
+  char *rest = facts->addresses.data;
+  for (char *at; rest && (at = strsep(&rest, " ")) && wish.address_count < BY_MOST_WORDS;)
+    addresses[wish.address_count++] = at;
+  return issue(authority, &wish, path, true);
+}
+
+static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,
+                                     const char *path, int64_t now, int64_t until) {
+  struct by_key_facts facts = {0};
+  char *text;
+  BY_TRY(by_tls_file_read(path, false, &text));
+  enum banyan_status status = by_key_maker_read(text, &facts);
+  if (status != BANYAN_OK) status = by_fail_within(status, "%s", path);
+  if (status == BANYAN_OK && facts.who.expires <= until) status = renew_as(asked, authority, path, now, &facts);
+  by_text_fini(&facts.addresses);
+  explicit_bzero(text, strlen(text));
+  free(text);
+  return status;
+}
+
+static enum banyan_status renew(const struct keys_options *asked, char **operands) {
+  struct by_key_authority authority;
+  struct by_key_files files = {0};
+  int64_t now = time(NULL), until = now + (asked->within >= 0 ? asked->within : BY_TLS_SOON) * DAY;
+  (void)operands;
+  enum banyan_status status = by_key_folder_read(asked->folder, &authority);
+  if (status == BANYAN_OK) status = by_key_folder_list(asked->folder, &files);
+  if (status == BANYAN_OK) status = renew_authority(asked, now, until, &authority);
+  for (size_t i = 0; i < files.count && status == BANYAN_OK; i++)
+    status = renew_file(asked, &authority, files.paths[i], now, until);
+  by_key_files_fini(&files);
+  by_key_authority_fini(&authority);
+  return status;
+}
+
+static const struct action {
+  const char *name;
+  enum banyan_status (*run)(const struct keys_options *asked, char **operands);
+  int least, most; /* operands behind the name */
+  bool addresses, days, within, force;
+  const char *missing;
+} actions[] = {
+    {.name = "init", .run = init, .most = 1, .days = true, .force = true},
+    {.name = "make",
+     .run = make,
+     .least = 2,
+     .most = 2,
+     .addresses = true,
+     .days = true,
+     .force = true,
+     .missing = "make wants a role and a name, such as `banyan keys make agent host7`"},
+    {.name = "show", .run = show},
+    {.name = "renew", .run = renew, .days = true, .within = true},
+};
+
+enum { ACTIONS = sizeof actions / sizeof *actions };
+
+static const struct action *find_action(const char *name) {
+  for (int i = 0; i < ACTIONS; i++)
+    if (!strcmp(actions[i].name, name)) return &actions[i];
+  return NULL;
+}
+
+static int unknown_action(const char *name) {
+  const char *names[ACTIONS];
+  for (int i = 0; i < ACTIONS; i++) names[i] = actions[i].name;
+  const char *near = by_suggest(name, names, ACTIONS);
+  return by_options_misuse(&command, "\"%s\" is none of init, make, show and renew%s%s%s", name,
+                           near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+/* The name of an option that was given and means nothing here. */
+static const char *stray_option(const struct action *action, const struct keys_options *asked) {
+  if (asked->addresses.count && !action->addresses) return "address";
+  if (asked->days >= 0 && !action->days) return "days";
+  if (asked->within >= 0 && !action->within) return "within";
+  return asked->force && !action->force ? "force" : NULL;
+}
+
+int by_cli_keys(int argc, char **argv) {
+  struct keys_options asked = {.days = -1, .within = -1};
+  struct by_operands operands;
+  int exit_code;
+  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  const struct action *action = find_action(operands.items[0]);
+  if (!action) return unknown_action(operands.items[0]);
+  int given = operands.count - 1;
+  if (given < action->least) return by_options_misuse(&command, "%s", action->missing);
+  if (given > action->most)
+    return by_options_misuse(&command, "%s does not take \"%s\"", action->name, operands.items[1 + action->most]);
+  const char *stray = stray_option(action, &asked);
+  if (stray) return by_options_misuse(&command, "--%s means nothing to %s", stray, action->name);
+  if (!asked.folder) asked.folder = by_tls_folder();
+  char *rest[] = {given > 0 ? operands.items[1] : NULL, given > 1 ? operands.items[2] : NULL};
+  return action->run(&asked, rest) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+}

@@ -1,0 +1,109 @@
+#!/bin/bash
+# banyan keys: an authority, certificates, what is there and renewing it; and what people get wrong with them.
+. "$BANYAN_SOURCE/tests/shell.sh"
+scratch=${scratch:?}
+keys=$scratch/etc/banyan/keys
+export BANYAN_KEYS=$keys
+
+mode() { stat -c %a "$keys/$1"; }
+# refused CODE TEXT ARGUMENTS...: that is how it ends, saying so
+refused() {
+  wants "$1" "$BANYAN" keys "${@:3}"
+  shows "$2" err
+}
+
+# nothing is there yet
+refused 1 "there is no $keys/ca.crt; \`banyan keys init\` makes an authority" make agent h1
+refused 1 "cannot open the folder of keys $keys; --keys DIR or BANYAN_KEYS names another: No such file" show
+
+# an authority; a second one does not take its place by mistake
+wants 0 "$BANYAN" keys init
+[ "$(mode ca.key) $(mode ca.crt)" = "600 644" ] || fail "modes of the authority: $(mode ca.key) $(mode ca.crt)"
+cp "$keys/ca.crt" "$scratch/first.crt"
+refused 1 "there is a $keys/ca.crt already; --force replaces it" init
+cmp "$scratch/first.crt" "$keys/ca.crt" || fail "init changed the authority without --force"
+
+# certificates for every role, whatever the umask
+(umask 000 && wants 0 "$BANYAN" keys make manager m0 --address 10.0.0.1 --address manager.example -a fd00::1)
+shows "^$keys/manager-m0.pem: manager m0, until 20[0-9-]+$" out
+for role in agent job client; do wants 0 "$BANYAN" keys make $role h1; done
+for file in manager-m0 agent-h1 job-h1 client-h1; do [ "$(mode $file.pem)" = 600 ] || fail "$file.pem: $(mode $file.pem)"; done
+cp "$keys/agent-h1.pem" "$scratch/agent.pem"
+refused 1 "there is a $keys/agent-h1.pem already; --force replaces it" make agent h1
+cmp "$scratch/agent.pem" "$keys/agent-h1.pem" || fail "make changed a certificate without --force"
+wants 0 "$BANYAN" keys make agent h1 --force
+cmp -s "$scratch/agent.pem" "$keys/agent-h1.pem" && fail "--force made nothing new"
+[ "$(find "$keys" -type f | wc -l)" -eq 6 ] || fail "more files than there should be: $(ls -A "$keys")"
+wants 0 "$BANYAN" keys show
+shows '^ca.crt +the authority +until 20[0-9-]+ +3650 days$' out
+shows '^ca.key +signs certificates; keep it on one machine$' out
+shows '^manager-m0.pem +manager m0 10.0.0.1 manager.example fd00::1 until 20[0-9-]+ +365 days$' out
+
+# others think so too
+if command -v openssl >/dev/null; then
+  for use in sslserver sslclient; do
+    wants 0 openssl verify -x509_strict -purpose $use -CAfile "$keys/ca.crt" -verify_hostname manager.example \
+      "$keys/manager-m0.pem"
+  done
+  wants 0 openssl verify -x509_strict -purpose sslserver -CAfile "$keys/ca.crt" -verify_ip 10.0.0.1 "$keys/manager-m0.pem"
+  wants 2 openssl verify -CAfile "$keys/ca.crt" -verify_hostname other.example "$keys/manager-m0.pem"
+fi
+
+# what expires soon is shown and renewed, with the same names; the rest is left alone
+wants 0 "$BANYAN" keys make manager m0 --force --days 20 -a 10.0.0.1 -a manager.example
+cp "$keys/agent-h1.pem" "$scratch/agent.pem"
+wants 1 "$BANYAN" keys show
+shows '^manager-m0.pem .* 20 days$' out
+shows 'files there that need a hand: 1; `banyan keys renew`' err
+wants 0 "$BANYAN" keys renew --within 10
+[ ! -s "$scratch/out" ] || fail "renewed what holds for 20 days"
+wants 0 "$BANYAN" keys renew
+shows "^$keys/manager-m0.pem: manager m0, until 20[0-9-]+$" out
+[ "$(wc -l <"$scratch/out")" -eq 1 ] || fail "renewed more than it should: $(cat "$scratch/out")"
+cmp "$scratch/agent.pem" "$keys/agent-h1.pem" || fail "renewed what holds for a year"
+wants 0 "$BANYAN" keys show
+shows '^manager-m0.pem +manager m0 10.0.0.1 manager.example until .* 365 days$' out
+
+# an authority that is renewed keeps what it has signed; nothing outlives its authority
+short=$scratch/short
+wants 0 "$BANYAN" keys init "$short" --days 10
+wants 0 "$BANYAN" keys make job h1 --keys "$short"
+wants 1 "$BANYAN" keys show --keys "$short"
+shows '^job-h1.pem .* 10 days$' out
+cp "$short/job-h1.pem" "$scratch/job.pem"
+wants 0 "$BANYAN" keys renew --keys "$short"
+shows "^$short/ca.crt: the authority, until" out
+mv "$scratch/job.pem" "$short/job-h1.pem"
+wants 1 "$BANYAN" keys show --keys "$short"
+shows '^ca.crt .* 3650 days$' out
+shows '^job-h1.pem .* 10 days$' out
+
+# what would be refused is said
+chmod 640 "$keys/agent-h1.pem"
+cp -p "$keys/client-h1.pem" "$keys/client-h2.pem"
+cp "$short/job-h1.pem" "$keys/job-h9.pem"
+head -c 300 "$keys/job-h1.pem" >"$keys/job-h8.pem"
+wants 1 "$BANYAN" keys show
+shows '^agent-h1.pem .* REFUSED: others may read it \(mode 640\)$' out
+shows "^client-h2.pem .* REFUSED: the file's name is not that of its owner\$" out
+shows '^job-h9.pem .* REFUSED: it is not from the authority in ca.crt beside it' out
+shows '^job-h8.pem +there is no certificate in it$' out
+shows 'files there that need a hand: 4;' err
+chmod 644 "$keys/ca.key"
+refused 1 "$keys/ca.key holds a private key, and others may read it \(mode 644\)" make agent h2
+chmod 600 "$keys/ca.key"
+cp "$short/ca.key" "$keys/ca.key"
+refused 1 "the authority's certificate and key do not belong together" make agent h2
+[ ! -e "$keys/agent-h2.pem" ] || fail "a certificate of a broken authority"
+
+# what people type
+refused 2 'say what to do: init, make, show or renew'
+refused 2 '"shw" is none of init, make, show and renew; did you mean "show"\?' shw
+refused 2 'make wants a role and a name, such as `banyan keys make agent host7`' make agent
+refused 1 '"agnt" is no role; .* did you mean "agent"\?' make agnt h1
+refused 1 '"../h1" cannot be a name: ' make agent ../h1
+refused 1 '"-h1" cannot be a name: ' make agent -- -h1
+refused 1 '"a,IP:1.2.3.4" is neither an IP address nor a host' make agent h1 --force -a a,IP:1.2.3.4
+refused 2 'show does not take "h1"' show h1
+refused 2 '\-\-force means nothing to show' show --force
+refused 2 '\-\-days is 0, must be' make agent h1 --days 0
