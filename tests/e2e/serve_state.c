@@ -46,27 +46,27 @@ static unsigned print_metrics(void *context, struct by_text *out) {
   return 200;
 }
 
-static enum banyan_status serve(char *path, const char *token_file) {
+static enum banyan_status serve(char *path, const char *token_file, const char *at) {
   struct by_web_route routes[] = {{"/state", "application/json", false, print_state, path},
                                   {"/layout", "application/json", false, print_layout, path},
                                   {"/metrics", BY_WEB_METRICS_TYPE, true, print_metrics, path}};
   struct by_token token;
   struct by_web_options options = {.token = &token, .routes = routes, .n_routes = 3};
   struct by_web *web;
-  char at[BY_ADDRESS_TEXT];
+  char bound[BY_ADDRESS_TEXT];
   BY_TRY(by_token_read_or_make(token_file, &token));
-  BY_TRY(by_address_parse("127.0.0.1:0", &options.at));
+  BY_TRY(by_address_parse(at, &options.at));
   BY_TRY(by_loop_create(&by_clock_system, &options.loop));
   BY_TRY(by_web_create(&options, &web));
-  printf("http://%s/?token=%s\n", by_address_print(by_web_get_address(web), at), token.text);
+  printf("http://%s/?token=%s\n", by_address_print(by_web_get_address(web), bound), token.text);
   fflush(stdout);
   return by_loop_run(options.loop);
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   alarm(120);
-  enum banyan_status status = serve(argv[1], argv[2]);
+  enum banyan_status status = serve(argv[1], argv[2], argc > 3 ? argv[3] : "127.0.0.1:0");
   fprintf(stderr, "serve_state: %s\n", banyan_error_text());
   return status == BANYAN_OK ? 0 : 1;
 }

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""page_in_browser SERVE-STATE BANYAN FOLDER: opens the page as a person would, and checks what is seen."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import cluster_state
+from browser import Browser
+
+NOW = 1800000000
+
+
+def check(well, what):
+    if not well:
+        raise SystemExit(f"failed: {what}")
+
+
+class World:
+    def __init__(self, server, banyan, folder):
+        self.server, self.banyan, self.folder = server, banyan, Path(folder)
+        self.process, self.address = None, "127.0.0.1:0"
+        self.browser = None
+
+    def put(self, racks, hosts, jobs, now=NOW):
+        """The state that is served from now on."""
+        state = cluster_state.make(racks, hosts, jobs, now, 1)
+        new = self.folder / "new"
+        new.write_text(json.dumps(state))
+        os.replace(new, self.folder / "state")
+        return state
+
+    def start(self):
+        """The page's address, with the token; the same after the first time."""
+        self.process = subprocess.Popen([self.server, self.folder / "state", self.folder / "token", self.address],
+                                        stdout=subprocess.PIPE, text=True)
+        url = self.process.stdout.readline().strip()
+        check(url.startswith("http://"), "the server says where it is")
+        self.address = url.split("/")[2]
+        return url
+
+    def stop(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+            self.process = None
+
+
+def check_token(world, url):
+    b = world.browser
+    plain = url.split("?")[0]
+    b.open(plain)
+    check("Token" in b.text("body") and b.count("#jobs") == 0, "who has no token is asked for it")
+    b.type("#token", url.split("token=")[1] + "\n")
+    b.wait("the token is taken", lambda: b.count("#jobs") == 1)
+    check(b.run("return location.href") == plain, "the token is gone from the address")
+    check(b.run("return document.cookie") == "", "no script can read the cookie")
+    b.wait("the page is live", lambda: b.text("#live") == "Live")
+
+
+def check_jobs(world, state):
+    b = world.browser
+    b.wait("there is a row for each job", lambda: b.count("#job-table tbody tr") == len(state["jobs"]))
+    shown = b.text("#job-table")
+    for job in state["jobs"]:
+        check(job["name"] in shown, f"{job['name']} is shown")
+    check("8 hosts" in b.text("#summary"), "the summary counts the hosts")
+    check(b.count("#drawing circle.host, #drawing rect.switch") == 8 + 4, "all hosts and switches are drawn")
+    check(b.count("#drawing .links line") == 2 * len(state["topology"]["links"]), "both ways of all links are drawn")
+    check(b.count("#drawing .links line:not(.use-0)") > 0, "links in use have another colour")
+    title = b.run("return document.querySelector('#drawing .links line title').textContent")
+    check("ours" in title and "others" in title, "a link says what is ours")
+
+
+def check_choice(world, state):
+    b, job = world.browser, state["jobs"][1]
+    b.run("document.querySelector(arguments[0]).focus()", f"#job-table button[title='job {job['id']}']")
+    b.call("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": [
+        {"type": "keyDown", "value": "\ue007"}, {"type": "keyUp", "value": "\ue007"}]}]})
+    b.wait("Enter chooses a job", lambda: b.text("#job-title") == job["name"])
+    trees = job["plan"]["plan"]["trees"]
+    check(b.count("#drawing .tree") == len(trees), "each tree is drawn")
+    check(b.count("#drawing .tree path.arrow") == sum(len(t["up"]) for t in trees), "each tree has all its edges")
+    check(b.count("#history tbody tr") == len(job["history"]), "all its plans are listed")
+    check(b.run("return document.querySelector('.choose[aria-pressed=true]').textContent") == job["name"],
+          "the row says that it is chosen")
+    check(job["id"] in b.run("return location.hash"), "the address says which job is chosen")
+    b.call("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": [
+        {"type": "keyDown", "value": "\ue00c"}, {"type": "keyUp", "value": "\ue00c"}]}]})
+    b.wait("Escape chooses none", lambda: b.count("#drawing .tree") == 0)
+
+
+def check_filter(world):
+    b = world.browser
+    b.type("#job-filter", "whisper")
+    b.wait("the filter leaves one", lambda: b.count("#job-table tbody tr") == 1)
+    b.run("const f = document.querySelector('#job-filter'); f.value = ''; f.dispatchEvent(new Event('input'))")
+    b.click("#job-table th:nth-child(1) button")
+    names = "return [...document.querySelectorAll('#job-table tbody th')].map((th) => th.innerText)"
+    check(b.run(names) == sorted(b.run(names)), "a click on the first column sorts by it")
+    b.click("#job-table th:nth-child(1) button")
+    check(b.run(names) == sorted(b.run(names), reverse=True), "a second click turns that round")
+
+
+def check_live(world):
+    b = world.browser
+    b.run("document.querySelector('#job-table tbody tr').marked = true")
+    world.put(2, 4, 3, NOW + 50)
+    b.wait("new figures come by themselves", lambda: "350" in b.text("#counts"))
+    check(b.run("return document.querySelector('#job-table tbody tr').marked === true"), "rows stay the same")
+    check(b.complaints() == [], "the console says nothing")
+
+
+def check_away(world):
+    b = world.browser
+    world.stop()
+    b.wait("it says that the manager is away", lambda: "does not answer since" in b.text("#trouble"))
+    check(b.run("return document.querySelector('#trouble').getAttribute('role')") == "alert", "as an alert")
+    check(b.count("#job-table tbody tr") == 3, "what was there is still shown")
+    world.start()
+    b.wait("it goes on when the manager is back", lambda: b.text("#live") == "Live")
+    check(b.run("return document.querySelector('#trouble').hidden"), "the alert is gone")
+    b.complaints()
+
+
+def check_large(world):
+    b = world.browser
+    world.put(32, 32, 200)
+    b.wait("200 jobs come", lambda: "of 200 jobs" in b.text("#job-count"))
+    check(b.count("#job-table tbody tr") == 100, "a hundred rows at first")
+    check(b.count("#drawing .cell") == 1024, "each host has its place")
+    b.click("#job-all")
+    b.wait("the rest is shown", lambda: b.count("#job-table tbody tr") == 200)
+    world.put(1, 1, 0)
+    b.wait("one host and no job", lambda: b.text("#job-count") == "No jobs.")
+    check(b.count("#drawing circle.host") == 1, "the topology is drawn anew")
+    check(b.complaints() == [], "the console says nothing")
+
+
+def check_narrow(world):
+    b = world.browser
+    world.put(2, 4, 3)
+    b.resize(500, 900)
+    b.wait("three jobs again", lambda: b.count("#job-table tbody tr") == 3)
+    b.wait("nothing is wider than a narrow screen",
+           lambda: b.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+
+
+def check_terminal(world, url):
+    command = [world.banyan, "status", "--manager", url, "--token-file", world.folder / "token"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    check("resnet50-0" in shown and "links, the busiest" in shown, "banyan status shows the same")
+    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=60).stdout
+    check(json.loads(told)["jobs"][0]["name"] == "resnet50-0", "banyan status --json is the state")
+    (world.folder / "wrong").write_text("0123456789abcdef0123\n")
+    bad = subprocess.run([*command[:-1], world.folder / "wrong"], capture_output=True, text=True, timeout=60)
+    check(bad.returncode == 1 and "wants another token" in bad.stderr, "a wrong token is said to be")
+
+
+def main():
+    world = World(*sys.argv[1:])
+    state = world.put(2, 4, 3)
+    try:
+        url = world.start()
+        check_terminal(world, url)
+        world.browser = Browser(world.folder / "browser")
+        check_token(world, url)
+        world.browser.complaints()  # 401 is one
+        check_jobs(world, state)
+        check_choice(world, state)
+        check_filter(world)
+        check_live(world)
+        check_away(world)
+        check_large(world)
+        check_narrow(world)
+    finally:
+        if world.browser:
+            world.browser.close()
+        world.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+#!/bin/bash
+# The page of a manager in a real browser, with states that are made up, and the same in a terminal.
+. "$BANYAN_SOURCE/tests/shell.sh"
+for program in chromedriver chromium; do
+  command -v "$program" >/dev/null || skip "there is no $program (Debian packages chromium, chromium-driver)"
+done
+python3 "$BANYAN_SOURCE/tests/e2e/page_in_browser.py" "$BANYAN_BUILD/tests/e2e/serve_state" "$BANYAN" "$scratch"
