@@ -193,3 +193,19 @@ bool by_call_period_look(struct by_call_period *period, uint64_t key) {
   }
   return false;
 }
+
+bool by_call_period_hear_many(struct by_call_period *period, uint64_t key, uint64_t n) {
+  bool turned = false;
+  while (n) {
+    uint64_t step = 1;
+    if (period->state == BY_CALLS_ALIKE) { /* up to the end of the block */
+      step = period->look_at - period->now.calls;
+      if (step > n) step = n;
+      period->now.sum += (step - 1) * key;
+      period->now.calls += step - 1;
+    }
+    turned |= by_call_period_hear(period, key);
+    n -= step;
+  }
+  return turned;
+}

@@ -14,12 +14,6 @@ static uint64_t deadline_of(const struct banyan_comm *comm, const struct banyan_
   return *now + lasts;
 }
 
-/* Of the collectives with blocks, one block counts. */
-static void observe(struct by_observation *observed, const struct banyan_call *call, uint64_t now) {
-  uint64_t bytes = (uint64_t)call->count * banyan_dtype_size(call->dtype);
-  by_observe(observed, by_call_key(call->collective, bytes), bytes, now);
-}
-
 static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_call *call) {
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
   if (!call) return by_fail(BANYAN_ERR_ARGUMENT, "the call is NULL");
@@ -35,7 +29,8 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   if (counts && comm->move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
   BY_TRY(by_engine_start(comm->domain, call, deadline, out));
   if (counts) by_moves_count(comm);
-  if (counts && comm->context->observed.on) observe(&comm->context->observed, call, now);
+  if (counts && comm->context->observed.on)
+    by_observe(&comm->context->observed, call->collective, call->dtype, call->count, now);
   return BANYAN_OK;
 }
 

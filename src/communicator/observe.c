@@ -13,6 +13,32 @@ void by_observe_wake(struct by_observation *observation) {
   awake(observation->context);
 }
 
+static void count(struct by_observation *o, uint64_t key, uint64_t bytes, uint64_t n) {
+  o->calls += n;
+  o->input += n * bytes;
+  o->sizes[63 - __builtin_clzll(bytes | 1)] += n;
+  if (by_call_period_hear_many(&o->period, key, n)) o->turned = o->last;
+}
+
+/* Of the collectives with blocks, one block counts. */
+static void count_repeated(struct by_observation *o) {
+  uint64_t n = o->n_repeated, bytes = (o->repeated >> 8) * banyan_dtype_size((enum banyan_dtype)(o->repeated & 15));
+  o->n_repeated = 0;
+  if (n) count(o, by_call_key(o->repeated >> 4 & 15, bytes), bytes, n);
+}
+
+void by_observe_other(struct by_observation *observation, uint64_t call) {
+  count_repeated(observation);
+  observation->repeated = call;
+}
+
+void by_observe_odd(struct by_observation *observation, uint32_t kind, uint64_t shape, uint64_t bytes, uint64_t now) {
+  count_repeated(observation);
+  observation->last = now;
+  count(observation, by_call_key(kind, shape), bytes, 1);
+  if (observation->awake) by_observe_wake(observation);
+}
+
 void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t now) {
   if (!observation->on || (observation->steps && step == observation->step)) return;
   observation->steps++;
@@ -42,6 +68,7 @@ static void add_time(struct by_observation *o, uint64_t iterations, uint64_t at)
 }
 
 void by_observe_look(struct by_observation *observation, struct by_observed *out) {
+  count_repeated(observation);
   bool stepped = observation->steps > 0, alike = observation->period.state == BY_CALLS_ALIKE;
   uint64_t iterations = stepped ? observation->steps - 1 : by_call_period_iterations(&observation->period);
   if (iterations != observation->counted)

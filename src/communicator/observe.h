@@ -14,6 +14,7 @@ enum { BY_OBSERVED_SIZES = 64, BY_OBSERVED_TIMES = 7 };
 
 struct by_observation {
   bool on;
+  uint64_t repeated, n_repeated;     /* the last call, as calls.c has it, and how often it came; counted later */
   uint64_t calls, input;             /* bytes */
   uint64_t sizes[BY_OBSERVED_SIZES]; /* calls of 2^i bytes up to twice as many; of none: with those of 1 */
   struct by_call_period period;
@@ -35,18 +36,21 @@ struct by_observed {
 };
 
 void by_observe_begin(struct by_observation *observation);
-/* Not to be called but by by_observe. */
+/* Not to be called but by the two below. */
+void by_observe_other(struct by_observation *observation, uint64_t call);
 void by_observe_wake(struct by_observation *observation);
 
-/* A call begins, while this is on. `key`: which call of an iteration it is, see by_call_key. */
-static inline void by_observe(struct by_observation *o, uint64_t key, uint64_t bytes, uint64_t now) {
-  o->calls++;
-  o->input += bytes;
-  o->sizes[63 - __builtin_clzll(bytes | 1)]++;
+/* A call of a collective begins, while this is on. Small calls often come many times in a row: then that is counted. */
+static inline void by_observe(struct by_observation *o, enum banyan_collective collective, enum banyan_dtype dtype,
+                              uint64_t count, uint64_t now) {
+  uint64_t call = count << 8 | (uint64_t)collective << 4 | (uint64_t)dtype;
   o->last = now;
-  if (by_call_period_hear(&o->period, key)) o->turned = now;
+  if (call != o->repeated) by_observe_other(o, call);
+  o->n_repeated++;
   if (o->awake) by_observe_wake(o);
 }
+/* One of another sort. `shape`: what is the same of it in each iteration. */
+void by_observe_odd(struct by_observation *observation, uint32_t kind, uint64_t shape, uint64_t bytes, uint64_t now);
 
 /* Iteration `step` begins. */
 void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t now);

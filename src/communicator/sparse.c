@@ -76,7 +76,7 @@ static enum banyan_status take(struct banyan_comm *comm, struct by_sparse_exchan
 /* Rows differ from one iteration to the next; their width does not. */
 static void observe(struct by_observation *observed, const struct banyan_sparse_call *call, uint64_t now) {
   uint64_t row = (uint64_t)call->in->width * banyan_dtype_size(call->in->dtype);
-  by_observe(observed, by_call_key(SPARSE + call->collective, row), call->in->count * row, now);
+  by_observe_odd(observed, SPARSE + call->collective, row, call->in->count * row, now);
 }
 
 /* Under lock. */

@@ -84,7 +84,7 @@ static void prepare(struct by_submitted *s, const struct banyan_submission *what
 
 static void observe(struct by_observation *observed, const struct by_operation *operation, uint64_t now) {
   uint64_t bytes = by_operation_bytes(operation);
-  by_observe(observed, by_call_key(SUBMITTED + operation->collective, bytes), bytes, now);
+  by_observe_odd(observed, SUBMITTED + operation->collective, bytes, bytes, now);
 }
 
 static enum banyan_status offer(struct by_submitted *s, const char *name, int priority) {

@@ -175,12 +175,31 @@ static void test_never_fewer(void **state) {
   }
 }
 
+/* Calls in a row, told at once. */
+static void test_many(void **state) {
+  (void)state;
+  struct by_call_period one, many;
+  struct by_rng rng;
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    by_rng_init(&rng, seed);
+    by_call_period_init(&one);
+    by_call_period_init(&many);
+    for (int i = 0; i < 200; i++) {
+      uint64_t n = 1 + by_rng_below(&rng, i % 3 ? 5 : 500), key = by_call_key(1, by_rng_below(&rng, 10) ? 8 : 16);
+      bool turned = false;
+      for (uint64_t k = 0; k < n; k++) turned |= by_call_period_hear(&one, key);
+      assert_int_equal(by_call_period_hear_many(&many, key, n), turned);
+      assert_memory_equal(&one, &many, sizeof one);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_plain),       cmocka_unit_test(test_buckets), cmocka_unit_test(test_long),
       cmocka_unit_test(test_odd_calls),   cmocka_unit_test(test_alike),   cmocka_unit_test(test_shuffled),
       cmocka_unit_test(test_disorder),    cmocka_unit_test(test_changes), cmocka_unit_test(test_turns),
-      cmocka_unit_test(test_never_fewer),
+      cmocka_unit_test(test_never_fewer), cmocka_unit_test(test_many),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
