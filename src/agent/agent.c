@@ -39,14 +39,15 @@ uint64_t by_agent_next(const struct by_agent *agent) {
   return agent->link == BY_AGENT_LINK_WAITING ? earlier(next, agent->connect_at) : next;
 }
 
-/* Without a manager that has said it, the host decides by what it sees. */
+/* Without a manager that has said it, the host decides by what it sees. A job never rises: ranks that leave take what
+ * they have sent with them. */
 static void set_classes(struct by_agent *agent) {
   struct by_agent_deeds deeds;
   for (struct by_agent_job *job = agent->jobs; job; job = job->next) {
     if (job->managed) continue;
     by_agent_merge(agent, job, &deeds);
     uint32_t class_ = by_priority_class(&agent->options.rules, deeds.iterations, deeds.sent);
-    if (class_ != job->class_) by_agent_set_class(agent, job, class_);
+    if (class_ > job->class_) by_agent_set_class(agent, job, class_);
   }
 }
 

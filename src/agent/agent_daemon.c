@@ -303,6 +303,8 @@ static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
 static enum banyan_status start(struct by_agent_daemon *daemon) {
   struct by_manager_link_options of_link = {.loop = daemon->options.loop,
                                             .manager = daemon->options.agent.manager,
+                                            .keys = daemon->options.keys,
+                                            .host = daemon->options.agent.host,
                                             .came = manager_came,
                                             .heard = manager_heard,
                                             .gone = manager_gone,

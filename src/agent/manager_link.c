@@ -40,10 +40,17 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   link->options.gone(link->options.context, reason);
 }
 
+static enum banyan_status load_identity(const struct by_manager_link_options *options, struct by_tls_identity **out) {
+  return by_tls_identity_load(options->keys, BY_TLS_AGENT, options->host, out);
+}
+
 /* A manager whose host vanished is noticed too. */
-static enum banyan_status connect_to(struct by_manager_link *link, const struct by_address *address) {
+static enum banyan_status connect_as(struct by_manager_link *link, const struct by_tls_identity *identity,
+                                     const struct by_address *address) {
+  struct by_tls_options tls = {.identity = identity, .peers = BY_TLS_MANAGER};
   struct by_stream_options options = {.loop = link->options.loop,
                                       .connecting = address,
+                                      .tls = &tls,
                                       .patience = patience,
                                       .most_frame = BY_CLUSTER_LINE_UP,
                                       .most_line = BY_CLUSTER_LINE_DOWN,
@@ -56,6 +63,14 @@ static enum banyan_status connect_to(struct by_manager_link *link, const struct 
   (void)!by_socket_set_keepalive(options.fd, 5, 5, 2);
   (void)!by_socket_set_user_timeout(options.fd, SILENT_MS);
   return by_stream_create(&options, &link->stream);
+}
+
+static enum banyan_status connect_to(struct by_manager_link *link, const struct by_address *address) {
+  struct by_tls_identity *identity;
+  BY_TRY(load_identity(&link->options, &identity));
+  enum banyan_status status = connect_as(link, identity, address);
+  by_tls_identity_destroy(identity);
+  return status;
 }
 
 static void look(void *context) {
@@ -100,7 +115,10 @@ enum banyan_status by_manager_link_create(const struct by_manager_link_options *
   char host[BY_HOST_TEXT];
   int port;
   *out = NULL;
+  struct by_tls_identity *identity;
   BY_TRY(by_address_split(options->manager, host, &port));
+  BY_TRY(load_identity(options, &identity));
+  by_tls_identity_destroy(identity);
   struct by_manager_link *link = calloc(1, sizeof *link);
   if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   link->options = *options;

@@ -14,7 +14,9 @@ struct by_manager_link;
 
 struct by_manager_link_options {
   struct by_loop *loop;
-  const char *manager; /* HOST:PORT; borrowed */
+  const char *manager; /* HOST:PORT; borrowed, like the next */
+  const char *keys;    /* folder with this agent's certificate; NULL: by_tls_folder() */
+  const char *host;    /* whose it is */
   void (*came)(void *context);
   void (*heard)(void *context, const char *line, size_t length);
   /* It could not be made, or has ended. Not from within a call of the owner's. */
@@ -22,6 +24,7 @@ struct by_manager_link_options {
   void *context;
 };
 
+/* The certificate must be there; it is read again for each connection, since it may be renewed. */
 BANYAN_CHECK enum banyan_status by_manager_link_create(const struct by_manager_link_options *options,
                                                        struct by_manager_link **out);
 /* NULL is allowed. */

@@ -13,11 +13,12 @@
 #include "commands.h"
 #include "loop.h"
 #include "options.h"
+#include "tls_identity.h"
 
 #define AGENT_SOCKET "/run/banyan/agent.sock"
 
 struct agent_options {
-  const char *socket, *group, *manager, *name, *interfaces, *rate, *queues;
+  const char *socket, *group, *manager, *name, *interfaces, *rate, *queues, *keys;
   double interval;
   bool no_helpers, json;
 };
@@ -27,6 +28,8 @@ struct agent_options {
 static const struct by_option options[] = {
     {"manager", 'm', BY_OPTION_TEXT, AT(manager), "HOST:PORT", "the cluster's manager (BANYAN_MANAGER); default: none",
      0, 0},
+    {"keys", 0, BY_OPTION_TEXT, AT(keys), "FOLDER",
+     "this agent's certificate and the authority's (BANYAN_KEYS), default\n" BY_TLS_FOLDER, 0, 0},
     {"socket", 0, BY_OPTION_TEXT, AT(socket), "PATH", "where ranks connect (BANYAN_AGENT), default\n" AGENT_SOCKET, 0,
      0},
     {"group", 0, BY_OPTION_TEXT, AT(group), "NAME", "only this group's users may connect; default: everybody", 0, 0},
@@ -131,6 +134,7 @@ static enum banyan_status run(const struct agent_options *asked, const struct wa
                 .interval = asked->interval,
                 .rules = by_priority_usual()},
       .links = {.filter = asked->interfaces, .queues = asked->queues, .rate = wanted->rate},
+      .keys = asked->keys,
       .program = "/proc/self/exe"};
   struct sigaction action = {.sa_handler = be_told};
   BY_TRY(by_agent_daemon_create(&of_daemon, &daemon));

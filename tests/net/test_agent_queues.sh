@@ -1,0 +1,105 @@
+#!/bin/bash
+# An agent's queues and what it sees of interfaces, in a network namespace of its own: set, taken over from one that was
+# killed, removed; and what it says where it may not.
+. "$BANYAN_SOURCE/tests/shell.sh"
+
+if [ "${1:-}" != inside ]; then
+  unshare -n true 2>/dev/null || skip "no network namespace without privileges"
+  exec unshare -n "$0" inside
+fi
+
+ip link add p type veth peer name q
+ip link set lo up
+ip link set p up
+ip link set q up
+ip addr add 10.9.0.1/24 dev p
+socket=$scratch/agent.sock
+agent=0
+trap '[ "$agent" = 0 ] || kill -9 "$agent" 2>/dev/null; rm -rf "$scratch"' EXIT
+
+# start OPTION...: until its socket is there.
+start() {
+  "$@" "$BANYAN" agent --socket "$socket" --name h1 --interfaces p --interval 100ms "${options[@]}" 2>"$scratch/err" &
+  agent=$!
+  for ((i = 0; i < 200; i++)); do
+    "$BANYAN" agent status --json --socket "$socket" >/dev/null 2>&1 && return
+    sleep 0.05
+  done
+  fail "the agent did not start: $(cat "$scratch/err")"
+}
+
+# status_has TEXT: sooner or later.
+status_has() {
+  for ((i = 0; i < 100; i++)); do
+    "$BANYAN" agent status --json --socket "$socket" >"$scratch/out"
+    grep -qF -- "$1" "$scratch/out" && return
+    sleep 0.05
+  done
+  fail "status does not show $1: $(cat "$scratch/out")"
+}
+
+ends() {
+  kill "-$1" "$agent"
+  wait "$agent" 2>/dev/null || true
+  agent=0
+}
+
+# has_queues N: so many classes of the agent's.
+has_queues() {
+  local n
+  n=$(tc class show dev p | grep -c 'htb ba11:' || true)
+  [ "$n" -eq "$1" ] || fail "there are $n classes, not $1"
+}
+
+options=(--queues p --rate 1g)
+start env
+status_has '"name":"p","address":"10.9.0.1","rate":1000000000'
+status_has '"queues":true'
+has_queues 6
+
+wants 1 "$BANYAN" agent --socket "$socket" --queues p --rate 2g
+shows 'one runs here already' err
+has_queues 6
+
+ends KILL
+has_queues 6
+start env # takes queues and socket over
+status_has '"queues":true'
+ip link set p down
+status_has '"interfaces":[]'
+ip link set p up
+status_has '"name":"p"'
+ends TERM
+has_queues 0
+[ ! -e "$socket" ] || fail "the socket is left"
+
+# Somebody else's queue stays, and says what the link's rate is.
+tc qdisc add dev p root tbf rate 50mbit burst 32k latency 10ms
+start env
+status_has '"rate":50000000'
+grep -q 'somebody else has made one there' "$scratch/err" || fail "it does not say that it leaves others' queues alone"
+tc qdisc replace dev p root tbf rate 20mbit burst 32k latency 10ms
+status_has '"rate":20000000'
+ends TERM
+tc qdisc show dev p | grep -q tbf || fail "it removed somebody else's queue"
+tc qdisc del dev p root
+tc qdisc add dev p root handle 1: htb default 3
+tc class add dev p parent 1: classid 1:1 htb rate 30mbit
+tc class add dev p parent 1:1 classid 1:3 htb rate 1mbit ceil 30mbit
+start env
+status_has '"rate":30000000'
+ends TERM
+tc qdisc del dev p root
+
+# Without the right it says so and goes on.
+start setpriv --bounding-set -net_admin --inh-caps -net_admin --
+status_has '"queues":false'
+grep -q 'CAP_NET_ADMIN' "$scratch/err" || fail "it does not say what right it lacks: $(cat "$scratch/err")"
+has_queues 0
+ends TERM
+
+options=(--queues none --rate 1g)
+start env
+status_has '"queues":false'
+has_queues 0
+ends TERM
