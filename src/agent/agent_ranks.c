@@ -249,18 +249,23 @@ static enum banyan_status hear(struct by_agent *agent, struct by_agent_rank *ran
   }
 }
 
+static bool says_goodbye(const struct by_agent_rank *rank, const struct by_cluster_message *message) {
+  return message->say == BY_SAY_LEFT && rank->job && !strcmp(rank->job->id, message->job) &&
+         rank->rank == message->rank;
+}
+
+/* Who asks has been answered, and who leaves has gone: either ends the connection. */
 bool by_agent_rank_hear(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
                         uint64_t now) {
   struct by_cluster_message message;
   enum banyan_status status = by_cluster_message_read(line, length, &message);
   bool asks = status == BANYAN_OK && message.say == BY_SAY_STATUS && !rank->job;
-  if (asks)
-    say_status(agent, rank, now);
-  else if (status == BANYAN_OK)
-    status = hear(agent, rank, &message, now);
+  bool ends = asks || (status == BANYAN_OK && says_goodbye(rank, &message));
+  if (asks) say_status(agent, rank, now);
+  if (status == BANYAN_OK && !ends) status = hear(agent, rank, &message, now);
   if (status != BANYAN_OK) refuse(agent, rank, banyan_error_text());
   by_cluster_message_fini(&message);
-  if (status == BANYAN_OK && !asks) return true;
+  if (status == BANYAN_OK && !ends) return true;
   by_agent_rank_gone(agent, rank, now);
   return false;
 }

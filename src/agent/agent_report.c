@@ -6,6 +6,8 @@
 #include "agent_parts.h"
 #include "log.h"
 
+enum { FRESH = 2 /* intervals; so long a rank's rate counts */ };
+
 /* ---- interfaces */
 
 static double rate_of(uint64_t before, uint64_t after, double seconds) {
@@ -56,9 +58,12 @@ void by_agent_count(struct by_agent *agent, uint64_t now) {
 
 /* ---- whose traffic it is */
 
+/* One that has nothing new says nothing. */
 static double of_ranks(const struct by_agent *agent) {
+  uint64_t fresh = by_clock_from_seconds(FRESH * agent->interval);
   double all = 0;
-  for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next) all += rank->rate;
+  for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next)
+    if (rank->rated_at + fresh >= agent->counted_at) all += rank->rate;
   return all;
 }
 

@@ -16,7 +16,7 @@
 
 enum { LINE = 512, KEY = BY_CLUSTER_KEY + sizeof "BANYAN_KEY=" };
 
-static const uint64_t patience = 10 * BY_SECOND;
+static const uint64_t patience = 2 * BY_SECOND;
 
 /* What it writes, of which the first and the last whole line count. */
 struct output {

@@ -23,7 +23,7 @@ BANYAN_CHECK enum banyan_status by_helper_process_start(const struct by_helper_p
                                                         const struct by_cluster_message *help,
                                                         struct by_helper_process **out);
 const char *by_helper_process_get_job(const struct by_helper_process *process);
-/* It is to leave the job; `ended` comes when it has, or was killed because it did not within 10 s. */
+/* It is to leave the job; `ended` comes when it has, or was killed because it did not within 2 s. */
 void by_helper_process_rest(struct by_helper_process *process);
 /* Kills it if it has not ended. NULL is allowed. */
 void by_helper_process_destroy(struct by_helper_process *process);

@@ -171,7 +171,10 @@ static void test_reports(void **state) {
   must_hold(world.manager.lines[0], "\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":4");
   pass(0.1);
   must_hold(world.manager.lines[1], "\"ranks\":[2]");
-  by_agent_rank_gone(world.agent, b, world.now);
+  forget(&world.manager);
+  assert_false(say(b, "{\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":2}"));
+  assert_int_equal(count_with(&one, "refused"), 0);
+  assert_int_equal(count_with(&world.manager, "\"left\""), 1);
   pass(0.1);
   must_hold(last_with(&world.manager, "report"), "\"jobs\":[]");
   drop_all();
@@ -297,6 +300,11 @@ static void test_use(void **state) {
   }
   must_hold(last_with(&world.manager, "report"),
             "\"sent\":2000000,\"received\":500000,\"ours_sent\":1000000,\"ours_received\":500000");
+  for (int i = 0; i < 3; i++) { /* the rank has nothing to say any more */
+    eth0->sent += 2000000 * WORLD_INTERVAL / 8;
+    pass(WORLD_INTERVAL);
+  }
+  must_hold(last_with(&world.manager, "report"), "\"sent\":2000000,\"received\":0,\"ours_sent\":0,");
   eth0->queues = true; /* from here on what is marked counts */
   eth0->marked = 5000;
   pass(WORLD_INTERVAL);
