@@ -6,7 +6,9 @@
 #include "agent_parts.h"
 #include "log.h"
 
-static const uint64_t soon = 50 * BY_MILLISECOND; /* changes that come together are reported together */
+/* Changes that come together are reported together, and those that never end a tenth of an interval apart. */
+static const uint64_t soon = 50 * BY_MILLISECOND;
+static const double apart = 0.1;
 
 struct by_agent_job *by_agent_find_job(const struct by_agent *agent, const char *id) {
   for (struct by_agent_job *job = agent->jobs; job; job = job->next)
@@ -15,7 +17,8 @@ struct by_agent_job *by_agent_find_job(const struct by_agent *agent, const char 
 }
 
 void by_agent_note_change(struct by_agent *agent, uint64_t now) {
-  if (agent->change_at == UINT64_MAX) agent->change_at = now + soon;
+  uint64_t earliest = agent->ticked_at + by_clock_from_seconds(apart * agent->interval);
+  if (agent->change_at == UINT64_MAX) agent->change_at = now + soon > earliest ? now + soon : earliest;
 }
 
 void by_agent_links_changed(struct by_agent *agent, uint64_t now) {
@@ -56,6 +59,7 @@ void by_agent_tick(struct by_agent *agent, uint64_t now) {
   if (now < agent->report_at && now < agent->change_at) return;
   if (now >= agent->report_at) agent->report_at = now + by_clock_from_seconds(agent->interval);
   agent->change_at = UINT64_MAX;
+  agent->ticked_at = now;
   by_agent_count(agent, now);
   by_agent_renew_link(agent, now);
   set_classes(agent);

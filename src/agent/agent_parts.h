@@ -62,6 +62,7 @@ struct by_agent {
   double interval;    /* seconds */
   uint64_t report_at; /* the next report, changes or not */
   uint64_t change_at; /* one because of a change; UINT64_MAX: none */
+  uint64_t ticked_at; /* the last report was due */
   uint64_t counted_at;
   uint32_t n_interfaces;
   struct by_agent_interface interfaces[BY_AGENT_INTERFACES];

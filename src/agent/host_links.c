@@ -25,6 +25,7 @@ struct by_host_links {
   struct by_host_links_options options;
   struct by_netlink netlink, news;
   double manager_rate;
+  bool lost;      /* there was none when they were listed last */
   bool in_charge; /* of the queues: a second agent that is refused must leave them */
   uint32_t n_queued;
   struct queued queued[BY_AGENT_INTERFACES];
@@ -39,13 +40,13 @@ static bool is_named_before(const struct by_interface *all, size_t n, const char
 }
 
 /* One entry for each interface, with its first address, the fastest first. */
-static size_t list_interfaces(const struct by_host_links *links, struct by_interface out[BY_AGENT_INTERFACES]) {
+static size_t list_interfaces(struct by_host_links *links, struct by_interface out[BY_AGENT_INTERFACES]) {
   struct by_interface *all;
   size_t n, kept = 0;
-  if (by_interface_list(links->options.filter, false, &all, &n) != BANYAN_OK) {
-    by_warn("agent", "%s", banyan_error_text());
-    return 0;
-  }
+  bool lost = by_interface_list(links->options.filter, false, &all, &n) != BANYAN_OK;
+  if (lost && !links->lost) by_warn("agent", "%s", banyan_error_text());
+  links->lost = lost;
+  if (lost) return 0;
   for (size_t i = 0; i < n && kept < BY_AGENT_INTERFACES; i++)
     if (!is_named_before(out, kept, all[i].name)) out[kept++] = all[i];
   free(all);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "address.h"
@@ -151,8 +152,17 @@ static enum banyan_status run(const struct agent_options *asked, const struct wa
   return status;
 }
 
+/* One for each rank of this host, and some. */
+static void allow_files(void) {
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files)) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static enum banyan_status work(const struct agent_options *asked, const struct wanted *wanted) {
   struct by_loop *loop;
+  allow_files();
   BY_TRY(by_loop_create(&by_clock_system, &loop));
   enum banyan_status status = run(asked, wanted, loop);
   by_loop_destroy(loop);

@@ -202,7 +202,7 @@ class Manager:
 def make_keys(folder):
     keys = folder / "keys"
     env = {**os.environ, "BANYAN_KEYS": str(keys)}
-    for command in (["init", str(keys)], ["make", "agent", "h1"], ["make", "manager", "m"]):
+    for command in (["init", str(keys)], ["make", "agent", "h1"], ["make", "manager", "m", "-a", "127.0.0.1"]):
         subprocess.run([BANYAN, "keys", *command], check=True, env=env, stdout=subprocess.DEVNULL, timeout=PATIENCE)
     return keys
 
@@ -245,7 +245,8 @@ def test_manager(folder):
     assert link.hear("nothing") is None
     status = agent.status_has(lambda status: not status["manager"]["connected"])
     assert "I do not like it" in status["manager"]["why"], status
-    manager.welcome().say("junk")
+    link = manager.welcome()
+    link.say("junk")
     agent.status_has(lambda status: "what no manager says" in status["manager"].get("why", ""))
     assert agent.end() == 0
     manager.close()

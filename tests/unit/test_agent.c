@@ -159,23 +159,23 @@ static void test_reports(void **state) {
   assert_int_equal(world.manager.n, 10);
   forget(&world.manager);
   struct by_agent_rank *a = join(&zero, JOB_A, 4), *b = join(&one, JOB_A, 2);
-  pass(0.1);
+  pass(0.5);
   assert_int_equal(count_with(&world.manager, "report"), 1); /* of both */
   must_hold(world.manager.lines[0], "\"ranks\":[2,4],\"iterations\":0");
   assert_true(report(a, JOB_A, 4, 3, 100) && report(b, JOB_A, 2, 4, 200));
-  pass(0.1);
+  pass(0.5);
   must_hold(world.manager.lines[1],
             "\"iterations\":4,\"iteration_time\":0.5,\"sent\":300,\"input\":28,\"calls\":8,\"sizes\":[[20,4]]");
   forget(&world.manager);
   by_agent_rank_gone(world.agent, a, world.now);
   must_hold(world.manager.lines[0], "\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":4");
-  pass(0.1);
+  pass(0.5);
   must_hold(world.manager.lines[1], "\"ranks\":[2]");
   forget(&world.manager);
   assert_false(say(b, "{\"say\":\"left\",\"job\":\"" JOB_A "\",\"rank\":2}"));
   assert_int_equal(count_with(&one, "refused"), 0);
   assert_int_equal(count_with(&world.manager, "\"left\""), 1);
-  pass(0.1);
+  pass(0.5);
   must_hold(last_with(&world.manager, "report"), "\"jobs\":[]");
   drop_all();
 }
@@ -238,7 +238,7 @@ static void test_connecting(void **state) {
   by_agent_manager_came(world.agent, world.now);
   manager_says(WELCOME);
   by_agent_manager_gone(world.agent, "died", world.now);
-  pass(0.1);
+  pass(0.5);
   assert_int_equal(world.connects, before + 2);
   drop_all();
 }
@@ -271,7 +271,7 @@ static void test_full_link(void **state) {
   connect_manager();
   join(&zero, JOB_A, 0);
   world.no_reading = true;
-  pass(0.06);
+  pass(0.5);
   assert_int_equal(world.disconnects, 1);
   world.no_reading = false;
   forget(&world.manager);
@@ -327,14 +327,14 @@ static void test_interfaces_change(void **state) {
   world.n_counters = 2;
   forget(&world.manager);
   by_agent_links_changed(world.agent, world.now);
-  pass(0.1);
+  pass(0.5);
   assert_int_equal(world.disconnects, 1);
   assert_int_equal(world.connects, 2);
   by_agent_manager_came(world.agent, world.now);
   must_hold(world.manager.lines[0], "\"eth1\"");
   world.n_counters = 1; /* one that goes is missing from the report */
   by_agent_links_changed(world.agent, world.now);
-  pass(0.1);
+  pass(0.5);
   assert_int_equal(world.disconnects, 1);
   assert_null(strstr(last_with(&world.manager, "report"), "eth1"));
   drop_all();
@@ -402,6 +402,7 @@ static void test_bounds(void **state) {
 }
 
 int main(void) {
+  setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_classes_alone),      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_status),
       cmocka_unit_test(test_rank_again),         cmocka_unit_test(test_says_all),  cmocka_unit_test(test_reports),

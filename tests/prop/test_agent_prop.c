@@ -1,0 +1,249 @@
+/* Ranks, the manager and time do as they like, hundreds of times over, nonsense included. Whatever happened: all that
+ * an agent says can be read, is meant for who hears it, and is said to none that is not there; and a manager that comes
+ * then hears of exactly the ranks that are there, with what they have done. */
+#include "agent_world.h"
+
+#include "rng.h"
+
+enum { ROUNDS = 300, STEPS = 120, VISITORS = 12, JOBS = 3, RANKS = 4 };
+
+struct visitor {
+  struct by_agent_rank *rank; /* NULL: nobody */
+  struct heard heard;
+  bool joined;
+  int job;
+  unsigned number, iterations;
+  uint64_t sent;
+  uint32_t class_;
+};
+
+static struct visitor visitors[VISITORS];
+static struct by_rng rng;
+static bool open; /* the link to the manager */
+static int answered, ended;
+
+static unsigned draw(unsigned n) {
+  return (unsigned)by_rng_below(&rng, n);
+}
+
+static const char *id_of(int job) {
+  static const char *const ids[JOBS] = {JOB_A, JOB_B, "0123456789abcdef0123456789abcdef"};
+  return ids[job];
+}
+
+/* ---- what was said */
+
+static void read_all(struct heard *heard, bool up, uint32_t *class_) {
+  struct by_cluster_message message;
+  for (int i = 0; i < heard->n; i++) {
+    assert_ok(by_cluster_message_read(heard->lines[i], strlen(heard->lines[i]), &message));
+    assert_true(by_cluster_say_is_up(message.say) == up);
+    if (class_ && message.say == BY_SAY_CLASSES) *class_ = message.jobs[0].class_;
+    by_cluster_message_fini(&message);
+  }
+  bool end = heard->ended;
+  forget(heard);
+  heard->ended = end;
+}
+
+static void read_everything(void) {
+  assert_true(open || world.manager.n == 0 || world.disconnects > ended);
+  read_all(&world.manager, true, NULL);
+  for (int i = 0; i < VISITORS; i++) {
+    read_all(&visitors[i].heard, false, &visitors[i].class_);
+    if (visitors[i].heard.ended) visitors[i] = (struct visitor){.rank = NULL};
+  }
+  if (world.disconnects > ended) open = false;
+  ended = world.disconnects;
+}
+
+/* ---- what may happen */
+
+static struct visitor *draw_visitor(void) {
+  return &visitors[draw(VISITORS)];
+}
+
+static void let_come(void) {
+  struct visitor *visitor = draw_visitor();
+  if (visitor->rank) return;
+  *visitor = (struct visitor){.job = (int)draw(JOBS), .number = draw(RANKS)};
+  visitor->rank = come(&visitor->heard, 5);
+}
+
+static void let_say(struct visitor *visitor, const char *line) {
+  if (!say(visitor->rank, line)) visitor->rank = NULL, visitor->heard.ended = true;
+}
+
+static void let_join(void) {
+  struct visitor *visitor = draw_visitor();
+  char line[200];
+  if (!visitor->rank || visitor->joined) return;
+  snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"%s\",\"rank\":%u}",
+           id_of(visitor->job), visitor->number);
+  visitor->joined = true;
+  let_say(visitor, line);
+}
+
+static void let_report(void) {
+  struct visitor *visitor = draw_visitor();
+  if (!visitor->joined) return;
+  visitor->iterations += draw(10);
+  visitor->sent += draw(2000);
+  assert_true(report(visitor->rank, id_of(visitor->job), visitor->number, visitor->iterations, visitor->sent));
+}
+
+static void let_err(void) {
+  static const char *const lines[] = {"", "{}", "{\"say\":\"welcome\",\"version\":1,\"interval\":1,\"rate\":0}",
+                                      "{\"say\":\"plan\",\"job\":\"x\"}", "{\"say\":\"status\"}"};
+  struct visitor *visitor = draw_visitor();
+  struct by_text text;
+  if (!visitor->rank || draw(4)) return;
+  unsigned i = draw(5);
+  if (i == 4 && !visitor->joined) { /* for people, who read it otherwise */
+    by_text_init(&text);
+    by_agent_print(world.agent, world.now, &text);
+    assert_false(text.failed);
+    by_text_fini(&text);
+    return;
+  }
+  let_say(visitor, lines[i]);
+}
+
+static void let_go(void) {
+  struct visitor *visitor = draw_visitor();
+  if (!visitor->rank || draw(3)) return;
+  by_agent_rank_gone(world.agent, visitor->rank, world.now);
+  visitor->heard.ended = true;
+}
+
+static void let_manager_answer(void) {
+  if (world.connects == answered || open) return;
+  answered = world.connects;
+  open = draw(3) > 0;
+  if (open)
+    by_agent_manager_came(world.agent, world.now);
+  else
+    by_agent_manager_gone(world.agent, "it does not answer", world.now);
+}
+
+static void let_manager_say(void) {
+  static const char *const lines[] = {
+      "{\"say\":\"welcome\",\"version\":1,\"interval\":4,\"rate\":0}",
+      "{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB_A "\",\"class\":3},{\"job\":\"" JOB_B "\",\"class\":1}]}",
+      "{\"say\":\"plan\",\"job\":\"" JOB_B "\",\"number\":2,\"plan\":{}}",
+      "{\"say\":\"help\",\"job\":\"" JOB_A "\",\"root\":\"h:1\",\"key\":\"k\",\"helper\":\"x\"}",
+      "{\"say\":\"rest\",\"job\":\"" JOB_A "\"}",
+      "{\"say\":\"refused\",\"why\":\"so\"}",
+      "nonsense"};
+  unsigned i = draw(20);
+  if (open) manager_says(lines[i < 14 ? i % 5 : i == 14 ? 5 : i == 15 ? 6 : 0]);
+}
+
+static void let_manager_go(void) {
+  if (!open || draw(4)) return;
+  open = false;
+  by_agent_manager_gone(world.agent, "it has died", world.now);
+}
+
+static void let_helper_end(void) {
+  if (draw(2))
+    by_agent_helper_joined(world.agent, JOB_A, world.now);
+  else
+    by_agent_helper_ended(world.agent, JOB_A, "it has died", world.now);
+}
+
+static void let_interfaces_change(void) {
+  if (draw(4)) return;
+  world.n_counters = draw(3);
+  world.counters[1] = (struct by_agent_counter){.name = "eth1", .address = "10.0.1.1", .sent = draw(1000)};
+  by_agent_links_changed(world.agent, world.now);
+}
+
+static void let_time_pass(void) {
+  world.no_reading = draw(30) == 0;
+  pass(draw(100) * 0.05);
+  world.no_reading = false;
+}
+
+/* ---- what must be so then */
+
+static void expect_job(const struct by_cluster_job *job) {
+  unsigned seen = 0, iterations = 0;
+  uint64_t sent = 0;
+  for (int i = 0; i < VISITORS; i++) {
+    const struct visitor *visitor = &visitors[i];
+    if (!visitor->joined || strcmp(id_of(visitor->job), job->job) != 0) continue;
+    bool listed = false;
+    for (uint32_t r = 0; r < job->n_ranks; r++) listed |= job->ranks[r] == visitor->number;
+    assert_true(listed);
+    seen++;
+    sent += visitor->sent;
+    if (visitor->iterations > iterations) iterations = visitor->iterations;
+  }
+  assert_int_equal(seen, job->n_ranks);
+  assert_int_equal(sent, job->sent);
+  assert_int_equal(iterations, job->iterations);
+}
+
+static void expect_all(void) {
+  struct by_cluster_message message;
+  unsigned ranks = 0, jobs = 0;
+  bool here[JOBS] = {false};
+  if (open) by_agent_manager_gone(world.agent, "it has died", world.now);
+  pass(WORLD_INTERVAL);
+  read_everything();
+  by_agent_manager_came(world.agent, world.now);
+  const char *last = last_with(&world.manager, "report");
+  assert_non_null(strstr(world.manager.lines[0], "hello"));
+  assert_ok(by_cluster_message_read(last, strlen(last), &message));
+  for (uint32_t i = 0; i < message.n_jobs; i++) {
+    expect_job(&message.jobs[i]);
+    ranks += message.jobs[i].n_ranks;
+  }
+  for (int i = 0; i < VISITORS; i++) {
+    if (!visitors[i].joined) continue;
+    ranks--;
+    jobs += !here[visitors[i].job];
+    here[visitors[i].job] = true;
+  }
+  assert_int_equal(ranks, 0);
+  assert_int_equal(jobs, message.n_jobs);
+  by_cluster_message_fini(&message);
+  read_all(&world.manager, true, NULL);
+}
+
+/* All ranks of a job hear the same class. */
+static void expect_classes(void) {
+  for (int i = 0; i < VISITORS; i++)
+    for (int j = 0; j < i; j++)
+      if (visitors[i].joined && visitors[j].joined && visitors[i].job == visitors[j].job)
+        assert_int_equal(visitors[i].class_, visitors[j].class_);
+}
+
+static void test_anything(void **state) {
+  static void (*const deeds[])(void) = {let_come,        let_join,       let_join,       let_report,
+                                        let_err,         let_go,         let_report,     let_manager_answer,
+                                        let_manager_say, let_manager_go, let_helper_end, let_interfaces_change,
+                                        let_time_pass,   let_time_pass};
+  (void)state;
+  for (unsigned round = 0; round < ROUNDS; round++) {
+    by_rng_init(&rng, round);
+    memset(visitors, 0, sizeof visitors);
+    open = false;
+    answered = ended = 0;
+    make_world("m:1", true);
+    for (int step = 0; step < STEPS; step++) {
+      deeds[draw(sizeof deeds / sizeof *deeds)]();
+      read_everything();
+      expect_classes();
+    }
+    expect_all();
+    drop_world();
+  }
+}
+
+int main(void) {
+  setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_anything)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
