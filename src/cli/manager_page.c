@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
 #include "log.h"
+#include "tls_identity.h"
 #include "web_server.h"
 #include "web_texts.h"
 
-enum { N_ROUTES = 4, MOST_PEM = 1 << 20 };
+enum { N_ROUTES = 4 };
 
 struct by_manager_page {
   void (*state)(void *context, struct by_text *out);
@@ -52,22 +52,12 @@ static unsigned print_health(void *context, struct by_text *out) {
   return 200;
 }
 
-static enum banyan_status read_pem(const char *path, char **out) {
-  size_t length;
-  char *text;
-  BY_TRY(by_read_file("PEM file", path, MOST_PEM, &text, &length));
-  *out = strndup(text, length);
-  explicit_bzero(text, length);
-  free(text);
-  return *out ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %s", path);
-}
-
 static enum banyan_status read_certificate(struct by_manager_page *page, const struct by_manager_page_options *o) {
   if (!o->certificate && !o->key) return BANYAN_OK;
   if (!o->certificate || !o->key)
     return by_fail(BANYAN_ERR_ARGUMENT, "the page over HTTPS needs a certificate and its key, not one of them");
-  BY_TRY(read_pem(o->certificate, &page->certificate));
-  return read_pem(o->key, &page->key);
+  BY_TRY(by_tls_file_read(o->certificate, false, &page->certificate));
+  return by_tls_file_read(o->key, true, &page->key);
 }
 
 static void warn_of_listeners(const struct by_address *at, const struct by_manager_page *page) {

@@ -13,7 +13,7 @@ struct by_manager_page_options {
   struct by_loop *loop;
   const char *at;                /* "127.0.0.1:8420"; names are looked up */
   const char *token_file;        /* made if it is not there */
-  const char *certificate, *key; /* PEM files for HTTPS; both NULL: HTTP */
+  const char *certificate, *key; /* PEM files for HTTPS, the same one if it holds both; both NULL: HTTP */
   const struct by_topology *topology;
   /* Adds the state as JSON (docs/cluster.md). */
   void (*state)(void *context, struct by_text *out);

@@ -23,6 +23,18 @@ for name in $("$BANYAN" help | sed -n 's/^  \([a-z-]*\) .*/\1/p'); do
   done
 done
 
+# The services' units say nothing that systemd does not know.
+if [ -d /lib/systemd/system ]; then
+  for unit in banyan-agent banyan-manager; do
+    file=$root/lib/systemd/system/$unit.service
+    grep -q "^ExecStart=/[^ ]*/bin/banyan ${unit#banyan-} " "$file" || fail "$file does not start banyan ${unit#banyan-}"
+    sed "s#^ExecStart=[^ ]*#ExecStart=$root/bin/banyan#" "$file" >"$scratch/$unit.service"
+    command -v systemd-analyze >/dev/null || continue
+    wants 0 systemd-analyze verify --man=no "$scratch/$unit.service"
+    [ ! -s "$scratch/err" ] || fail "$unit.service: $(cat "$scratch/err")"
+  done
+fi
+
 # Nothing but the public interface is to be seen from outside.
 nm -D --defined-only "$library" | awk '{print $3}' | grep -vE '^banyan_' >"$scratch/out" &&
   fail "exported, and not banyan_: $(tr '\n' ' ' <"$scratch/out")"
