@@ -39,7 +39,7 @@ enum banyan_status by_manager_create(const struct by_manager_options *options, d
   m->now = now;
   m->peers.before = m->peers.after = &m->peers;
   enum banyan_status status = take_steps(m);
-  if (status == BANYAN_OK) status = by_hosts_init(m);
+  if (status == BANYAN_OK) status = by_manager_hosts_init(m);
   if (status == BANYAN_OK)
     *out = m;
   else
@@ -59,7 +59,7 @@ void by_manager_destroy(struct by_manager *m) {
   if (!m) return;
   by_jobs_free_all(m);
   while (m->peers.after != &m->peers) free_peer(m->peers.after);
-  by_hosts_fini(m);
+  by_manager_hosts_fini(m);
   free(m->all);
   for (int i = 0; i < 2; i++) free(m->others[i]);
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++) free(m->ours[i]);
@@ -114,7 +114,7 @@ enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enu
 void by_manager_gone(struct by_manager *m, struct by_manager_peer *peer, double now) {
   m->now = now;
   by_jobs_forget_peer(m, peer);
-  if (peer->index != BY_NOWHERE && m->hosts[peer->index].agent == peer) by_hosts_forget(m, peer->index);
+  if (peer->index != BY_NOWHERE && m->hosts[peer->index].agent == peer) by_manager_hosts_forget(m, peer->index);
   free_peer(peer);
 }
 

@@ -42,6 +42,9 @@ void by_manager_destroy(struct by_manager *manager);
  * what came before is left out and logged. */
 void by_manager_restore(struct by_manager *manager, const struct by_manager_row *row, double now);
 
+/* Has all rows but the history kept again, as they are now. */
+void by_manager_keep_all(struct by_manager *manager);
+
 /* ---- peers */
 
 /* What a certificate says of who speaks. */
@@ -74,6 +77,7 @@ void by_manager_planned(struct by_manager *manager, struct by_plan_wish *wish, d
 void by_manager_state(const struct by_manager *manager, double now, struct by_text *text);
 struct by_manager_counters {
   uint64_t reports, refused, plans, moves, kept;
+  uint64_t planned; /* times that a job was planned for; `plans` were proposed */
 };
 struct by_manager_counters by_manager_get_counters(const struct by_manager *manager);
 

@@ -23,7 +23,7 @@ static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_pe
   if (peer->name && strcmp(peer->name, said->host) != 0)
     return by_fail(BANYAN_ERR_AUTH, "the certificate is for host \"%.64s\", not for \"%.64s\": make one for it",
                    peer->name, said->host);
-  BY_TRY(by_hosts_find_or_add(m, said->host, &index));
+  BY_TRY(by_manager_hosts_find_or_add(m, said->host, &index));
   struct by_manager_host *host = &m->hosts[index];
   if (host->agent && is_alive(m, host->agent))
     return refuse("host \"%.64s\" has an agent already: stop one of them, or name this host otherwise", said->host);
@@ -31,7 +31,7 @@ static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_pe
   host->agent = peer;
   host->offers = said->may_help;
   host->may_help = said->may_help && host->node != BY_NOWHERE && m->allowed[host->node];
-  return by_hosts_report(m, index, said->interfaces, said->n_interfaces);
+  return by_manager_hosts_report(m, index, said->interfaces, said->n_interfaces);
 }
 
 static enum banyan_status greet_rank(struct by_manager_peer *peer, const struct by_cluster_message *said) {
@@ -52,12 +52,12 @@ static enum banyan_status hear_hello(struct by_manager *m, struct by_manager_pee
   if (!(peer->host = strdup(said->host))) return by_manager_no_memory();
   BY_TRY(said->job ? greet_rank(peer, said) : greet_agent(m, peer, said));
   peer->welcome = true;
-  uint32_t host = peer->index != BY_NOWHERE ? peer->index : by_hosts_find(m, said->host);
+  uint32_t host = peer->index != BY_NOWHERE ? peer->index : by_manager_hosts_find(m, said->host);
   by_manager_send_to(m, peer,
                      &(struct by_cluster_message){.say = BY_SAY_WELCOME,
                                                   .version = BY_CLUSTER_VERSION,
                                                   .interval = m->options.interval,
-                                                  .rate = host == BY_NOWHERE ? 0 : by_hosts_rate(m, host)});
+                                                  .rate = host == BY_NOWHERE ? 0 : by_manager_hosts_rate(m, host)});
   return BANYAN_OK;
 }
 
@@ -96,7 +96,7 @@ static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
 static enum banyan_status hear_report(struct by_manager *m, struct by_manager_peer *peer,
                                       const struct by_cluster_message *said) {
   m->counters.reports++;
-  if (peer->index != BY_NOWHERE) BY_TRY(by_hosts_report(m, peer->index, said->interfaces, said->n_interfaces));
+  if (peer->index != BY_NOWHERE) BY_TRY(by_manager_hosts_report(m, peer->index, said->interfaces, said->n_interfaces));
   for (uint32_t i = 0; i < said->n_jobs; i++) {
     BY_TRY(may_speak(peer, said->jobs[i].job));
     struct by_manager_job *job = by_jobs_find(m, said->jobs[i].job);
@@ -112,7 +112,7 @@ static enum banyan_status hear_of_job(struct by_manager *m, struct by_manager_pe
   BY_TRY(may_speak(peer, said->job));
   if (!job || job->left) return BANYAN_OK; /* it has left meanwhile */
   if (said->say == BY_SAY_HELPING) {
-    uint32_t host = by_hosts_find(m, said->helper);
+    uint32_t host = by_manager_hosts_find(m, said->helper);
     if (host != BY_NOWHERE) by_plans_helping(m, job, host, said->joined, said->why);
     return BANYAN_OK;
   }

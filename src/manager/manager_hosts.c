@@ -19,7 +19,7 @@ static int compare_names(const void *a, const void *b, void *context) {
   return strcmp(t->nodes[*(const uint32_t *)a].name, t->nodes[*(const uint32_t *)b].name);
 }
 
-uint32_t by_hosts_find(const struct by_manager *m, const char *name) {
+uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name) {
   uint32_t low = 0, high = m->topology->n_nodes;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
@@ -33,8 +33,8 @@ uint32_t by_hosts_find(const struct by_manager *m, const char *name) {
   return BY_NOWHERE;
 }
 
-enum banyan_status by_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out) {
-  *out = by_hosts_find(m, name);
+enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out) {
+  *out = by_manager_hosts_find(m, name);
   for (uint32_t h = m->topology->n_nodes; *out == BY_NOWHERE && h < m->n_hosts; h++)
     if (!strcmp(m->hosts[h].name, name)) *out = h;
   if (*out != BY_NOWHERE) return BANYAN_OK;
@@ -60,7 +60,7 @@ static enum banyan_status allow(struct by_manager *m, const char *names) {
     size_t length = strcspn(names, ",");
     char name[BY_CLUSTER_NAME + 1];
     snprintf(name, sizeof name, "%.*s", (int)length, names);
-    uint32_t node = by_hosts_find(m, name);
+    uint32_t node = by_manager_hosts_find(m, name);
     if (node == BY_NOWHERE)
       return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is to help, but is not in the topology", name);
     m->allowed[node] = true;
@@ -69,7 +69,7 @@ static enum banyan_status allow(struct by_manager *m, const char *names) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_hosts_init(struct by_manager *m) {
+enum banyan_status by_manager_hosts_init(struct by_manager *m) {
   uint32_t n = m->topology->n_nodes;
   m->n_hosts = n;
   m->hosts = calloc((size_t)n + BY_MANAGER_STRANGERS, sizeof *m->hosts);
@@ -91,7 +91,7 @@ static void free_interfaces(struct by_manager_host *host) {
   host->n_interfaces = 0;
 }
 
-void by_hosts_fini(struct by_manager *m) {
+void by_manager_hosts_fini(struct by_manager *m) {
   for (uint32_t h = 0; m->hosts && h < m->n_hosts; h++) {
     free_interfaces(&m->hosts[h]);
     if (m->hosts[h].node == BY_NOWHERE) free((char *)m->hosts[h].name);
@@ -203,8 +203,8 @@ static enum banyan_status list_interfaces(struct by_manager *m, struct by_manage
   return BANYAN_OK;
 }
 
-enum banyan_status by_hosts_report(struct by_manager *m, uint32_t index, const struct by_cluster_interface *said,
-                                   uint32_t n) {
+enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
+                                           const struct by_cluster_interface *said, uint32_t n) {
   struct by_manager_host *host = &m->hosts[index];
   bool fresh = !same_interfaces(host, said, n);
   if (fresh) BY_TRY(list_interfaces(m, host, said, n));
@@ -222,7 +222,7 @@ enum banyan_status by_hosts_report(struct by_manager *m, uint32_t index, const s
   return BANYAN_OK;
 }
 
-void by_hosts_forget(struct by_manager *m, uint32_t index) {
+void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
   struct by_manager_host *host = &m->hosts[index];
   host->agent = NULL;
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
@@ -234,7 +234,7 @@ void by_hosts_forget(struct by_manager *m, uint32_t index) {
   }
 }
 
-double by_hosts_rate(const struct by_manager *m, uint32_t index) {
+double by_manager_hosts_rate(const struct by_manager *m, uint32_t index) {
   uint32_t node = m->hosts[index].node;
   double most = 0;
   if (node == BY_NOWHERE) return 0;

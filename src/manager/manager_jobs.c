@@ -75,7 +75,7 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
   for (uint32_t r = 0; r < said->n_hosts; r++) BY_TRY(add_host(job, r, said->hosts[r]));
   job->n_ranks = said->n_hosts;
   for (uint32_t h = 0; h < job->n_hosts; h++) {
-    job->nodes[h] = by_hosts_find(m, job->hosts[h]);
+    job->nodes[h] = by_manager_hosts_find(m, job->hosts[h]);
     if (job->nodes[h] == BY_NOWHERE && !lost) lost = job->hosts[h];
   }
   job->placed = !lost;
@@ -133,6 +133,7 @@ static uint32_t count_jobs(const struct by_manager *m) {
 /* An ID comes back where a root and a key do, as those of a job that is started again by a script. */
 static void forget(struct by_manager *m, struct by_manager_job *job) {
   struct by_manager_job **at = &m->jobs;
+  by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_JOB, .gone = true, .job = job->id});
   while (*at != job) at = &(*at)->next;
   *at = job->next;
   free_job(job);
@@ -165,7 +166,7 @@ enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_m
 
 void by_jobs_leave(struct by_manager *m, struct by_manager_job *job, const char *why) {
   by_info("manager", "job %s (%s) has left: %s", job->id, job->name, why);
-  by_plans_rest_all(m, job);
+  by_plans_end(m, job);
   job->left = true;
   job->gone_at = m->now;
   job->peer = NULL;

@@ -147,19 +147,19 @@ struct by_manager {
 };
 
 /* ---- manager_hosts.c */
-BANYAN_CHECK enum banyan_status by_hosts_init(struct by_manager *m);
-void by_hosts_fini(struct by_manager *m);
+BANYAN_CHECK enum banyan_status by_manager_hosts_init(struct by_manager *m);
+void by_manager_hosts_fini(struct by_manager *m);
 /* BY_NOWHERE: no such node. */
-uint32_t by_hosts_find(const struct by_manager *m, const char *name);
+uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name);
 /* A stranger becomes one of the hosts. BANYAN_ERR_REFUSED: too many. */
-BANYAN_CHECK enum banyan_status by_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
+BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
 /* What an agent says of its machine. */
-BANYAN_CHECK enum banyan_status by_hosts_report(struct by_manager *m, uint32_t host,
-                                                const struct by_cluster_interface *interfaces, uint32_t n);
+BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t host,
+                                                        const struct by_cluster_interface *interfaces, uint32_t n);
 /* The agent has gone: its use of links is not known any more. */
-void by_hosts_forget(struct by_manager *m, uint32_t host);
+void by_manager_hosts_forget(struct by_manager *m, uint32_t host);
 /* bit/s of a host's links by the topology; 0: not known. */
-double by_hosts_rate(const struct by_manager *m, uint32_t host);
+double by_manager_hosts_rate(const struct by_manager *m, uint32_t host);
 
 /* ---- link_use.c */
 /* Sums what jobs put on each step, if anything has changed. */
@@ -209,10 +209,8 @@ void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
 void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t number);
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
 void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool joined, const char *why);
-/* All of its helpers may rest. */
-void by_plans_rest_all(struct by_manager *m, struct by_manager_job *job);
-void by_plans_keep(struct by_manager *m, const struct by_manager_job *job, const struct by_manager_plan *plan,
-                   bool moved);
+/* The job leaves: all of its helpers may rest, its plans need not be kept. */
+void by_plans_end(struct by_manager *m, struct by_manager_job *job);
 
 /* ---- manager.c */
 void by_manager_send_to(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *message);

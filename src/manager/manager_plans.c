@@ -28,8 +28,8 @@ void by_plans_free(struct by_manager_plan *plan) {
 
 /* ---- kept rows */
 
-void by_plans_keep(struct by_manager *m, const struct by_manager_job *job, const struct by_manager_plan *plan,
-                   bool moved) {
+static void keep_plan(struct by_manager *m, const struct by_manager_job *job, const struct by_manager_plan *plan,
+                      bool moved) {
   struct by_text text;
   by_text_init(&text);
   by_plan_print(plan->plan, &text);
@@ -55,6 +55,16 @@ static void keep_helper(struct by_manager *m, const struct by_manager_job *job, 
       .table = BY_ROW_HELPER, .gone = gone, .job = job->id, .name = m->hosts[helper->host].name};
   row.helper.joined = helper->state == BY_HELPER_JOINED;
   by_manager_keep_row(m, &row);
+}
+
+void by_manager_keep_all(struct by_manager *m) {
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
+    by_jobs_keep(m, job);
+    if (job->left) continue;
+    if (job->plan) keep_plan(m, job, job->plan, true);
+    if (job->proposed) keep_plan(m, job, job->proposed, false);
+    for (uint32_t i = 0; i < job->n_helpers; i++) keep_helper(m, job, &job->helpers[i], false);
+  }
 }
 
 /* ---- helpers */
@@ -98,8 +108,10 @@ static void rest(struct by_manager *m, struct by_manager_job *job, bool all) {
   job->n_helpers = kept;
 }
 
-void by_plans_rest_all(struct by_manager *m, struct by_manager_job *job) {
+void by_plans_end(struct by_manager *m, struct by_manager_job *job) {
   rest(m, job, true);
+  if (job->plan) forget_row(m, job, job->plan);
+  if (job->proposed) forget_row(m, job, job->proposed);
 }
 
 static bool ask(struct by_manager *m, struct by_manager_job *job, uint32_t host) {
@@ -229,10 +241,10 @@ static void propose(struct by_manager *m, struct by_manager_job *job, struct by_
   job->asked = job->late = false;
   m->counters.plans++;
   by_jobs_keep(m, job); /* the number, before anybody hears of it */
-  by_plans_keep(m, job, job->proposed, false);
+  keep_plan(m, job, job->proposed, false);
   const struct by_plan *plan = job->proposed->plan;
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
-    uint32_t host = by_hosts_find(m, plan->vertices[v].name);
+    uint32_t host = by_manager_hosts_find(m, plan->vertices[v].name);
     if (host == BY_NOWHERE || !ask(m, job, host)) {
       drop(m, job);
       return;
@@ -277,6 +289,7 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
 void by_manager_planned(struct by_manager *m, struct by_plan_wish *wish, double now) {
   struct by_manager_job *job = wish->job;
   m->now = now;
+  m->counters.planned++;
   if (!take_back(m, job, wish)) {
     by_plan_wish_destroy(wish);
     return;
@@ -319,7 +332,7 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
   *job->trouble = 0;
   m->stale = true;
   m->counters.moves++;
-  by_plans_keep(m, job, job->plan, true);
+  keep_plan(m, job, job->plan, true);
   rest(m, job, false);
 }
 

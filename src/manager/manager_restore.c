@@ -27,10 +27,6 @@ static enum banyan_status restore_job(struct by_manager *m, const struct by_mana
   const char **hosts = calloc(BY_CLUSTER_RANKS, sizeof *hosts);
   struct by_manager_job *job;
   json_t *doc;
-  if (row->of_job.left) {
-    free(hosts);
-    return BANYAN_OK;
-  }
   if (!hosts) return by_manager_no_memory();
   said.hosts = hosts;
   enum banyan_status status = read_hosts(row->of_job.hosts, &doc, hosts, &said.n_hosts);
@@ -45,6 +41,8 @@ static enum banyan_status restore_job(struct by_manager *m, const struct by_mana
   job->sent = row->of_job.sent;
   job->numbers = row->of_job.numbers;
   job->class_ = row->of_job.class_;
+  job->left = row->of_job.left;
+  job->gone_at = m->now;
   return BANYAN_OK;
 }
 
@@ -94,7 +92,7 @@ static enum banyan_status restore_event(struct by_manager *m, struct by_manager_
 
 static enum banyan_status restore_helper(struct by_manager *m, struct by_manager_job *job,
                                          const struct by_manager_row *row) {
-  uint32_t host = by_hosts_find(m, row->name);
+  uint32_t host = by_manager_hosts_find(m, row->name);
   if (host == BY_NOWHERE || !row->helper.joined) return BANYAN_OK;
   struct by_manager_helper *grown = realloc(job->helpers, (job->n_helpers + 1) * sizeof *grown);
   if (!grown) return by_manager_no_memory();
@@ -106,7 +104,7 @@ static enum banyan_status restore_helper(struct by_manager *m, struct by_manager
 static enum banyan_status restore(struct by_manager *m, const struct by_manager_row *row) {
   struct by_manager_job *job = by_jobs_find(m, row->job);
   if (row->table == BY_ROW_JOB) return restore_job(m, row);
-  if (!job) return BANYAN_OK; /* it has left */
+  if (!job) return BANYAN_OK;
   switch (row->table) {
   case BY_ROW_PLAN: return restore_plan(m, job, row);
   case BY_ROW_HISTORY: return restore_event(m, job, row);

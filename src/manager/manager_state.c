@@ -170,7 +170,13 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
     add_job(job, text);
   }
   const struct by_manager_counters *c = &m->counters;
-  by_text_add(text, "],\"counters\":{\"reports\":%llu,\"refused\":%llu,\"plans\":%llu,\"moves\":%llu,\"kept\":%llu}}",
-              (unsigned long long)c->reports, (unsigned long long)c->refused, (unsigned long long)c->plans,
-              (unsigned long long)c->moves, (unsigned long long)c->kept);
+  const struct {
+    const char *name;
+    uint64_t value;
+  } counters[] = {{"reports", c->reports}, {"refused", c->refused}, {"planned", c->planned},
+                  {"plans", c->plans},     {"moves", c->moves},     {"kept", c->kept}};
+  by_text_add(text, "],\"counters\":{");
+  for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+    by_text_add(text, "%s\"%s\":%llu", i ? "," : "", counters[i].name, (unsigned long long)counters[i].value);
+  by_text_add(text, "}}");
 }

@@ -1,0 +1,303 @@
+#include "manager_server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "acceptor.h"
+#include "log.h"
+#include "manager_store.h"
+#include "plan_workers.h"
+#include "socket.h"
+#include "stream.h"
+
+enum {
+  TICKS = 4,          /* in an interval */
+  CONNECTIONS = 4096, /* that have said who they are */
+  STRANGERS = 256,    /* that have not */
+  QUEUED = 2 * BY_CLUSTER_LINE_DOWN,
+};
+/* What a connection may say: so much at once, and so much a second. */
+static const double lines_at_once = 8192, lines_a_second = 100;
+static const double bytes_at_once = 8 << 20, bytes_a_second = 1 << 20;
+static const double goodbye = 2;      /* s to read why it was refused */
+static const double tried_again = 10; /* s after which the state's file is tried again */
+
+struct connection {
+  struct connection *before, *after;
+  struct by_manager_server *server;
+  struct by_stream *stream;
+  struct by_manager_peer *peer; /* NULL: not proven yet, or refused */
+  double closes;                /* when it is closed; 0: not */
+  double lines, bytes, filled;
+};
+
+struct by_manager_server {
+  struct by_manager_server_options options;
+  struct by_loop *loop;
+  struct by_manager *manager;
+  struct by_manager_store *store;
+  struct by_plan_workers *workers;
+  struct by_acceptor *acceptor;
+  struct by_address bound;
+  struct by_timer tick;
+  double began; /* s since 1970 at 0 of the loop's clock */
+  double renewed;
+  struct connection connections; /* the ring's head */
+  uint32_t n_connections, n_strangers;
+};
+
+static double now_of(const struct by_manager_server *server) {
+  return server->began + (double)by_loop_now(server->loop) / BY_SECOND;
+}
+
+/* ---- connections */
+
+static void end_connection(struct connection *c) {
+  struct by_manager_server *server = c->server;
+  if (c->peer) by_manager_gone(server->manager, c->peer, now_of(server));
+  server->n_connections--;
+  c->before->after = c->after;
+  c->after->before = c->before;
+  by_stream_destroy(c->stream);
+  free(c);
+}
+
+/* At the next tick: whoever is in the middle of a call may have more to say to it. */
+static void close_soon(struct connection *c, double wait) {
+  if (!c->closes) c->closes = now_of(c->server) + wait;
+}
+
+static void send_line(struct connection *c, const struct by_cluster_message *message) {
+  struct by_text line;
+  by_text_init(&line);
+  by_cluster_message_print(message, &line);
+  if (line.failed || by_stream_send(c->stream, 0, by_text_get(&line), line.length) != BANYAN_OK) {
+    by_warn("manager", "%s is let go: %s", by_stream_get_name(c->stream), banyan_error_text());
+    close_soon(c, 0);
+  }
+  by_text_fini(&line);
+}
+
+/* A proposal is kept before its job hears of it: its number is never given twice. */
+static void send_message(void *context, void *connection, const struct by_cluster_message *message) {
+  struct by_manager_server *server = context;
+  if (message->say == BY_SAY_PLAN && server->store) by_manager_store_commit(server->store);
+  send_line(connection, message);
+}
+
+static void keep_row(void *context, const struct by_manager_row *row) {
+  struct by_manager_server *server = context;
+  if (server->store) by_manager_store_keep(server->store, row);
+}
+
+static void refuse(struct connection *c, const char *why) {
+  char said[BY_CLUSTER_REASON];
+  by_keep_printable(why, said, sizeof said);
+  by_warn("manager", "%s is refused: %s", by_stream_get_name(c->stream), said);
+  send_line(c, &(struct by_cluster_message){.say = BY_SAY_REFUSED, .why = said});
+  if (c->peer) by_manager_gone(c->server->manager, c->peer, now_of(c->server));
+  c->peer = NULL;
+  by_stream_finish(c->stream);
+  close_soon(c, goodbye);
+}
+
+/* Two leaky buckets. */
+static bool may_speak(struct connection *c, size_t length) {
+  double now = now_of(c->server), passed = now - c->filled;
+  c->filled = now;
+  c->lines = c->lines + passed * lines_a_second;
+  c->bytes = c->bytes + passed * bytes_a_second;
+  if (c->lines > lines_at_once) c->lines = lines_at_once;
+  if (c->bytes > bytes_at_once) c->bytes = bytes_at_once;
+  c->lines -= 1;
+  c->bytes -= (double)length;
+  return c->lines >= 0 && c->bytes >= 0;
+}
+
+static enum banyan_status hear_line(struct connection *c, const void *line, size_t length) {
+  struct by_cluster_message message;
+  if (!may_speak(c, length)) {
+    by_manager_count_refused(c->server->manager);
+    return by_fail(BANYAN_ERR_PROTOCOL, "more is said than %.0f lines or %.0f bytes a second", lines_a_second,
+                   bytes_a_second);
+  }
+  enum banyan_status status = by_cluster_message_read(line, length, &message);
+  if (status != BANYAN_OK) {
+    by_manager_count_refused(c->server->manager);
+    return status;
+  }
+  status = by_manager_hear(c->server->manager, c->peer, &message, now_of(c->server));
+  by_cluster_message_fini(&message);
+  return status;
+}
+
+static void heard(void *context, uint16_t type, const void *line, size_t length) {
+  struct connection *c = context;
+  (void)type;
+  if (c->peer && hear_line(c, line, length) != BANYAN_OK) refuse(c, banyan_error_text());
+}
+
+static void opened(void *context, uint8_t role, const void *name, size_t length) {
+  struct connection *c = context;
+  const struct by_tls_who *who = by_stream_get_who(c->stream);
+  (void)name;
+  (void)length;
+  c->server->n_strangers--;
+  enum by_manager_role as = role == BY_TLS_AGENT ? BY_ROLE_AGENT : BY_ROLE_JOB;
+  if (by_manager_joined(c->server->manager, c, as, who->name, now_of(c->server), &c->peer) != BANYAN_OK)
+    close_soon(c, 0);
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  struct connection *c = context;
+  if (!by_stream_get_who(c->stream)) { /* it never proved itself */
+    c->server->n_strangers--;
+    by_manager_count_refused(c->server->manager);
+  }
+  if (status != BANYAN_ERR_PEER_DEAD) by_warn("manager", "%s", reason);
+  end_connection(c);
+}
+
+static void accepted(void *context, int fd) {
+  struct by_manager_server *server = context;
+  struct connection *c = calloc(1, sizeof *c);
+  struct by_tls_options tls = {
+      .identity = server->options.identity, .server = true, .peers = BY_TLS_AGENT | BY_TLS_JOB};
+  struct by_stream_options of_stream = {.loop = server->loop,
+                                        .fd = fd,
+                                        .tls = &tls,
+                                        .most_frame = BY_CLUSTER_LINE_DOWN,
+                                        .most_queued = QUEUED,
+                                        .most_line = BY_CLUSTER_LINE_UP,
+                                        .opened = opened,
+                                        .frame = heard,
+                                        .ended = ended,
+                                        .context = c};
+  bool full = server->n_strangers >= by_acceptor_most_strangers(STRANGERS) || server->n_connections >= CONNECTIONS;
+  if (!c || full) {
+    by_manager_count_refused(server->manager);
+    free(c);
+    close(fd);
+    return;
+  }
+  *c = (struct connection){.server = server,
+                           .lines = lines_at_once,
+                           .bytes = bytes_at_once,
+                           .filled = now_of(server),
+                           .before = server->connections.before,
+                           .after = &server->connections};
+  if (by_stream_create(&of_stream, &c->stream) != BANYAN_OK) {
+    by_warn("manager", "a connection is refused: %s", banyan_error_text());
+    free(c);
+    return;
+  }
+  c->before->after = c->after->before = c;
+  server->n_connections++;
+  server->n_strangers++;
+}
+
+/* ---- time */
+
+static void renew_store(struct by_manager_server *server, double now) {
+  if (!server->store || !by_manager_store_lost(server->store) || now - server->renewed < tried_again) return;
+  server->renewed = now;
+  by_manager_store_renew(server->store);
+  by_manager_keep_all(server->manager);
+  by_manager_store_commit(server->store);
+  if (!by_manager_store_lost(server->store)) by_info("manager", "the state is kept again");
+}
+
+static void tick(void *context) {
+  struct by_manager_server *server = context;
+  double now = now_of(server);
+  for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
+    next = c->after;
+    if (c->closes && now >= c->closes) end_connection(c);
+  }
+  by_manager_tick(server->manager, now);
+  by_plan_workers_look(server->workers);
+  if (server->store) by_manager_store_commit(server->store);
+  renew_store(server, now);
+  by_loop_set_delay(server->loop, &server->tick, by_clock_from_seconds(server->options.manager.interval / TICKS));
+}
+
+static bool next_wish(void *context, struct by_plan_wish **out) {
+  struct by_manager_server *server = context;
+  return by_manager_next(server->manager, now_of(server), out);
+}
+
+static void planned(void *context, struct by_plan_wish *wish) {
+  struct by_manager_server *server = context;
+  by_manager_planned(server->manager, wish, now_of(server));
+}
+
+/* ---- beginning and end */
+
+static void restore(void *context, const struct by_manager_row *row) {
+  struct by_manager_server *server = context;
+  by_manager_restore(server->manager, row, now_of(server));
+}
+
+static enum banyan_status listen_at(struct by_manager_server *server) {
+  int listener;
+  BY_TRY(by_socket_listen(&server->options.at, (struct by_port_range){0, 0}, &listener, &server->bound));
+  return by_acceptor_create(server->loop, listener, accepted, server, &server->acceptor);
+}
+
+static enum banyan_status set_up(struct by_manager_server *server) {
+  struct by_manager_server_options *o = &server->options;
+  struct by_plan_workers_options of_workers = {
+      .loop = server->loop, .n = o->threads, .next = next_wish, .done = planned, .context = server};
+  struct timespec wall;
+  clock_gettime(CLOCK_REALTIME, &wall);
+  server->began = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9 - (double)by_loop_now(server->loop) / BY_SECOND;
+  o->manager.send = send_message;
+  o->manager.keep = keep_row;
+  o->manager.context = server;
+  BY_TRY(by_manager_create(&o->manager, now_of(server), &server->manager));
+  if (o->state) {
+    BY_TRY(by_manager_store_open(o->state, &server->store));
+    BY_TRY(by_manager_store_load(server->store, restore, server));
+  }
+  BY_TRY(by_plan_workers_create(&of_workers, &server->workers));
+  return listen_at(server);
+}
+
+enum banyan_status by_manager_server_create(const struct by_manager_server_options *options,
+                                            struct by_manager_server **out) {
+  struct by_manager_server *server = calloc(1, sizeof *server);
+  if (!server) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the manager");
+  server->options = *options;
+  server->loop = options->loop;
+  server->connections.before = server->connections.after = &server->connections;
+  by_timer_init(&server->tick, tick, server);
+  enum banyan_status status = set_up(server);
+  if (status != BANYAN_OK) {
+    by_manager_server_destroy(server);
+    return status;
+  }
+  by_loop_set_delay(server->loop, &server->tick, 0);
+  *out = server;
+  return BANYAN_OK;
+}
+
+void by_manager_server_destroy(struct by_manager_server *server) {
+  if (!server) return;
+  by_loop_cancel_timer(&server->tick);
+  by_acceptor_destroy(server->acceptor);
+  by_plan_workers_destroy(server->workers);
+  while (server->connections.after != &server->connections) end_connection(server->connections.after);
+  by_manager_destroy(server->manager);
+  by_manager_store_close(server->store);
+  free(server);
+}
+
+struct by_address by_manager_server_get_address(const struct by_manager_server *server) {
+  return server->bound;
+}
+
+void by_manager_server_state(const struct by_manager_server *server, struct by_text *text) {
+  by_manager_state(server->manager, now_of(server), text);
+}

@@ -1,0 +1,35 @@
+/* A manager that listens: connections of agents and ranks, with TLS, limits on
+ * what each may ask, threads that plan, and a file that keeps its state. On the
+ * loop's thread; nothing blocks but creating and destroying. */
+#ifndef BY_MANAGER_MANAGER_SERVER_H
+#define BY_MANAGER_MANAGER_SERVER_H
+
+#include "address.h"
+#include "loop.h"
+#include "manager.h"
+#include "tls_identity.h"
+
+enum { BY_MANAGER_PORT = 7614 };
+
+struct by_manager_server;
+
+struct by_manager_server_options {
+  struct by_loop *loop;
+  struct by_address at;                   /* to listen at; port 0: any */
+  const struct by_tls_identity *identity; /* must outlive it */
+  struct by_manager_options manager;      /* but what is for the server itself: send, keep, context */
+  const char *state;                      /* a file, manager_store.h; NULL: nothing is kept */
+  unsigned threads;                       /* that plan */
+};
+
+/* The caller owns *out. Errors of by_manager_create, by_manager_store_open, by_socket_listen. */
+BANYAN_CHECK enum banyan_status by_manager_server_create(const struct by_manager_server_options *options,
+                                                         struct by_manager_server **out);
+/* Keeps what is not kept yet. NULL is allowed. */
+void by_manager_server_destroy(struct by_manager_server *server);
+
+struct by_address by_manager_server_get_address(const struct by_manager_server *server);
+/* by_manager_state of it. */
+void by_manager_server_state(const struct by_manager_server *server, struct by_text *text);
+
+#endif

@@ -1,0 +1,28 @@
+/* Threads that make plans, so that a loop does not wait for them. A wish goes
+ * to a thread and comes back on the loop. On the loop's thread. */
+#ifndef BY_MANAGER_PLAN_WORKERS_H
+#define BY_MANAGER_PLAN_WORKERS_H
+
+#include "loop.h"
+#include "plan_wish.h"
+
+struct by_plan_workers;
+
+struct by_plan_workers_options {
+  struct by_loop *loop;
+  unsigned n;
+  /* The next wish, or false; called when a thread has nothing to do. */
+  bool (*next)(void *context, struct by_plan_wish **out);
+  /* One that was run, the receiver's from now on. */
+  void (*done)(void *context, struct by_plan_wish *wish);
+  void *context;
+};
+
+BANYAN_CHECK enum banyan_status by_plan_workers_create(const struct by_plan_workers_options *options,
+                                                       struct by_plan_workers **out);
+/* There may be wishes: asks for as many as there are idle threads. */
+void by_plan_workers_look(struct by_plan_workers *workers);
+/* Waits for the plans that are being made, which are thrown away, and closes the loop. NULL is allowed. */
+void by_plan_workers_destroy(struct by_plan_workers *workers);
+
+#endif
