@@ -21,6 +21,7 @@ int by_cli_helper(int argc, char **argv);
 int by_cli_server(int argc, char **argv);
 int by_cli_keys(int argc, char **argv);
 int by_cli_switch(int argc, char **argv);
+int by_cli_manager(int argc, char **argv);
 int by_cli_status(int argc, char **argv);
 int by_cli_agent(int argc, char **argv);
 int by_cli_topo(int argc, char **argv);

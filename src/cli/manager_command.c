@@ -1,0 +1,195 @@
+/* `banyan manager`: one for a cluster. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "manager_page.h"
+#include "manager_server.h"
+#include "options.h"
+#include "text.h"
+#include "topology_named.h"
+
+#define STATE_FILE "/var/lib/banyan/manager.db"
+#define TOKEN_FILE "/var/lib/banyan/token"
+
+struct manager_options {
+  const char *listen, *keys, *name, *state, *helpers;
+  const char *http, *token, *certificate, *key;
+  double interval, replan;
+  long iterations, gain, first, threads;
+  uint64_t threshold;
+};
+
+#define AT(member) offsetof(struct manager_options, member)
+
+static const struct by_option options[] = {
+    {"listen", 'l', BY_OPTION_TEXT, AT(listen), "ADDRESS:PORT",
+     "where agents and ranks connect; default: port 7614 of\nall addresses", 0, 0},
+    {"keys", 'k', BY_OPTION_TEXT, AT(keys), "FOLDER",
+     "with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`", 0, 0},
+    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME", "of the certificate, where the folder has several managers'", 0, 0},
+    {"state", 0, BY_OPTION_TEXT, AT(state), "FILE", "what it knows, for when it starts again; default\n" STATE_FILE, 0,
+     0},
+    {"interval", 0, BY_OPTION_SECONDS, AT(interval), "TIME", "between reports of an agent; default 2 s", 0, 0},
+    {"replan", 0, BY_OPTION_SECONDS, AT(replan), "TIME", "after which each job is planned again; default 60 s", 0, 0},
+    {"replan-iterations", 0, BY_OPTION_INT, AT(iterations), "N",
+     "and after so many iterations of it; default: no matter", 0, 1L << 40},
+    {"gain", 0, BY_OPTION_INT, AT(gain), "PERCENT", "a job moves for so much more throughput; default 5", 0, 1000},
+    {"helpers", 0, BY_OPTION_TEXT, AT(helpers), "HOST,HOST,...",
+     "who may help jobs that they have no rank of, of those that\noffer it: names, none, or all (default)", 0, 0},
+    {"first-iterations", 0, BY_OPTION_INT, AT(first), "N", "of a job are in the highest class; default 10", 0,
+     1L << 40},
+    {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
+     "that a job sends in the highest class beyond them; each\nlower one takes 4 times as many; default 10 GB", 0, 0},
+    {"http", 0, BY_OPTION_TEXT, AT(http), "ADDRESS:PORT",
+     "serves the page, the state and metrics there, such as\n127.0.0.1:8420; default: nowhere", 0, 0},
+    {"token-file", 0, BY_OPTION_TEXT, AT(token), "FILE",
+     "holds the page's token, made if it is not there; default\n" TOKEN_FILE, 0, 0},
+    {"http-certificate", 0, BY_OPTION_TEXT, AT(certificate), "FILE", "PEM, for HTTPS; with --http-key", 0, 0},
+    {"http-key", 0, BY_OPTION_TEXT, AT(key), "FILE", "its key", 0, 0},
+    {"threads", 0, BY_OPTION_INT, AT(threads), "N", "that plan; default 2", 1, 64},
+    {.name = NULL},
+};
+
+static const struct by_command command = {
+    .name = "banyan manager",
+    .usage = "TOPOLOGY [--listen ADDRESS:PORT] [--keys FOLDER] [--state FILE]",
+    .about = "Manages a cluster: hears from the agents of its hosts (`banyan agent`) which jobs\n"
+             "run and who uses which link, gives each job trees that fit what the others\n"
+             "leave, and a class of priority that is the same on all its hosts.\n"
+             "\n"
+             "TOPOLOGY is a file or a short text, as `banyan topo` takes it; agents are known\n"
+             "by the names of its hosts. Without a certificate of the cluster nobody is heard.\n"
+             "\n"
+             "Stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away they go\n"
+             "on with what they have, and once it is back it agrees with their agents within\n"
+             "an interval, also when it was killed.\n"
+             "\n"
+             "Returns 0 when it was told to end, 1 when it could not start.",
+    .options = options,
+    .least_operands = 1,
+    .most_operands = 1,
+    .missing = "which network? name a topology, such as net.json or clos:racks=8,hosts=8",
+};
+
+struct session {
+  struct manager_options asked;
+  struct by_topology *topology;
+  struct by_tls_identity *identity;
+  struct by_loop *loop;
+  struct by_manager_server *server;
+  struct by_manager_page *page;
+};
+
+static struct by_loop *running;
+
+static void be_told(int signal_number) {
+  (void)signal_number;
+  by_loop_stop(running);
+}
+
+static enum banyan_status check(const struct manager_options *asked) {
+  if (!(asked->interval >= 0.01 && asked->interval <= 3600))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--interval must be 10ms to 3600 s, is %g s", asked->interval);
+  if (!(asked->replan >= asked->interval))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--replan must be --interval at least, %g s, is %g s", asked->interval,
+                   asked->replan);
+  return BANYAN_OK;
+}
+
+static enum banyan_status find_address(const char *text, struct by_address *out) {
+  size_t n;
+  by_address_any(out, AF_INET6, BY_MANAGER_PORT);
+  return text ? by_address_resolve(text, out, 1, &n) : BANYAN_OK;
+}
+
+static enum banyan_status set_up(struct session *s, const char *topology) {
+  const struct manager_options *asked = &s->asked;
+  struct by_manager_server_options of_server = {
+      .state = asked->state, .threads = (unsigned)asked->threads, .manager = by_manager_defaults()};
+  BY_TRY(by_topology_named(topology, &s->topology));
+  BY_TRY(by_tls_identity_load(asked->keys, BY_TLS_MANAGER, asked->name, &s->identity));
+  BY_TRY(find_address(asked->listen, &of_server.at));
+  BY_TRY(by_loop_create(&by_clock_system, &s->loop));
+  of_server.loop = s->loop;
+  of_server.identity = s->identity;
+  of_server.manager.topology = s->topology;
+  of_server.manager.interval = asked->interval;
+  of_server.manager.replan = asked->replan;
+  of_server.manager.replan_iterations = (uint64_t)asked->iterations;
+  of_server.manager.gain = (double)asked->gain / 100;
+  of_server.manager.helpers = asked->helpers;
+  of_server.manager.rules =
+      (struct by_priority_rules){.iterations = (uint64_t)asked->first, .threshold = asked->threshold};
+  return by_manager_server_create(&of_server, &s->server);
+}
+
+static void print_state(void *context, struct by_text *out) {
+  by_manager_server_state(context, out);
+}
+
+static enum banyan_status serve_page(struct session *s) {
+  struct by_manager_page_options of_page = {.loop = s->loop,
+                                            .at = s->asked.http,
+                                            .token_file = s->asked.token,
+                                            .certificate = s->asked.certificate,
+                                            .key = s->asked.key,
+                                            .topology = s->topology,
+                                            .state = print_state,
+                                            .context = s->server};
+  return s->asked.http ? by_manager_page_create(&of_page, &s->page) : BANYAN_OK;
+}
+
+static void say_ready(const struct session *s) {
+  char text[BY_ADDRESS_TEXT];
+  struct by_address at = by_manager_server_get_address(s->server);
+  fprintf(stderr, "%s: ready at %s, %u nodes and %u links", command.name, by_address_print(&at, text),
+          s->topology->n_nodes, s->topology->n_links);
+  fprintf(stderr, "%s%s\n", s->page ? "; page at " : "", s->page ? by_manager_page_get_url(s->page) : "");
+}
+
+static enum banyan_status work(struct session *s, const char *topology) {
+  struct sigaction action = {.sa_handler = be_told};
+  BY_TRY(set_up(s, topology));
+  BY_TRY(serve_page(s));
+  running = s->loop;
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGINT, &action, NULL);
+  signal(SIGPIPE, SIG_IGN); /* who read what we say may be gone */
+  say_ready(s);
+  return by_loop_run(s->loop);
+}
+
+static void end_session(struct session *s) {
+  by_manager_page_destroy(s->page);
+  by_manager_server_destroy(s->server);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  by_loop_destroy(s->loop);
+  by_tls_identity_destroy(s->identity);
+  by_topology_destroy(s->topology);
+}
+
+int by_cli_manager(int argc, char **argv) {
+  struct by_manager_options usual = by_manager_defaults();
+  struct session s = {.asked = {.state = STATE_FILE,
+                                .token = TOKEN_FILE,
+                                .helpers = usual.helpers,
+                                .interval = usual.interval,
+                                .replan = usual.replan,
+                                .gain = (long)(usual.gain * 100 + 0.5),
+                                .first = (long)usual.rules.iterations,
+                                .threshold = usual.rules.threshold,
+                                .threads = 2}};
+  struct by_operands operands;
+  int exit_code;
+  if (!by_options_parse(&command, argc, argv, &s.asked, &operands, &exit_code)) return exit_code;
+  if (check(&s.asked) != BANYAN_OK)
+    exit_code = by_options_misuse(&command, "%s", banyan_error_text());
+  else
+    exit_code = work(&s, operands.items[0]) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  end_session(&s);
+  return exit_code;
+}
