@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""A job on a host without an agent: rank 0 speaks with the manager, which is played here, over TLS, and passes its class
+on to the others."""
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+BANYAN = os.environ["BANYAN"]
+PATIENCE = 30
+RANKS = 3
+started = []  # jobs, which end with the test
+
+
+def make_keys(folder):
+    keys = folder / "keys"
+    env = {**os.environ, "BANYAN_KEYS": str(keys)}
+    for command in (["init", str(keys)], ["make", "job", "h1"], ["make", "manager", "m", "-a", "127.0.0.1"]):
+        subprocess.run([BANYAN, "keys", *command], check=True, env=env, stdout=subprocess.DEVNULL, timeout=PATIENCE)
+    return keys
+
+
+class Manager:
+    def __init__(self, keys):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(keys / "manager-m.pem")
+        self.context.load_verify_locations(keys / "ca.crt")
+        self.context.verify_mode = ssl.CERT_REQUIRED
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(PATIENCE)
+        self.port = self.listener.getsockname()[1]
+
+    def meet(self):
+        connection, _ = self.listener.accept()
+        connection.settimeout(PATIENCE)
+        self.connection = self.context.wrap_socket(connection, server_side=True)
+        self.file = self.connection.makefile("rb")
+
+    def say(self, what):
+        self.connection.sendall(json.dumps(what).encode() + b"\n")
+
+    def hear(self, kind):
+        while line := self.file.readline():
+            said = json.loads(line)
+            if said["say"] == kind:
+                return said
+        raise AssertionError(f"no {kind}")
+
+    def hang_up(self):
+        self.file.close()
+        self.connection.close()
+
+
+def start_job(folder, manager, keys, iterations):
+    log = open(folder / "log", "w+", encoding="utf-8")
+    env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"localhost:{manager.port}", "BANYAN_KEYS": str(keys),
+           "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_LOG": "warn,cluster:debug"}
+    command = [BANYAN, "run", "-n", str(RANKS), "--transport", "tcp", "--", BANYAN, "bench", "-s", "256K",
+               "--iterations", str(iterations), "--check", "off"]
+    started.append(subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+    return started[-1], log
+
+
+def said(log):
+    log.seek(0)
+    return log.read()
+
+
+def wait_for(log, text, times):
+    until = time.monotonic() + PATIENCE
+    while said(log).count(text) < times:
+        assert time.monotonic() < until, said(log)
+        time.sleep(0.02)
+
+
+def greet(manager):
+    manager.meet()
+    hello = manager.hear("hello")
+    assert hello["rank"] == 0 and not hello.get("interfaces") and not hello.get("may_help"), hello
+    job = manager.hear("job")
+    assert job["job"] == hello["job"] and job["name"] == "sums" and job["size"] == len(job["hosts"]) == RANKS, job
+    assert job["hosts"] == [hello["host"]] * RANKS and job["key"] and ":" in job["root"], job
+    manager.say({"say": "welcome", "version": 1, "interval": 0.05, "rate": 0})
+    return job["job"]
+
+
+def test_class_and_end(folder):
+    keys = make_keys(folder)
+    manager = Manager(keys)
+    run, log = start_job(folder, manager, keys, 1500)
+    name = greet(manager)
+    report = manager.hear("report")["jobs"][0]
+    assert report["job"] == name and report["ranks"] == [0] and report["calls"] > 0, report
+    manager.say({"say": "classes", "jobs": [{"job": name, "class": 2}]})
+    wait_for(log, "sends in class 2 from now on", RANKS)
+    manager.hang_up()
+    assert greet(manager) == name  # again, and all of it
+    manager.say({"say": "classes", "jobs": [{"job": name, "class": 1}]})
+    wait_for(log, "sends in class 1 from now on", RANKS)
+    assert manager.hear("left") == {"say": "left", "job": name, "rank": 0}
+    assert run.wait(PATIENCE) == 0, said(log)
+    assert said(log).count("goes on without it") == 1, said(log)
+
+
+def test_no_certificate(folder):
+    """The job goes on, and says what is missing."""
+    keys = make_keys(folder)
+    (keys / "job-h1.pem").unlink()
+    run, log = start_job(folder, Manager(keys), keys, 3)
+    assert run.wait(PATIENCE) == 0, said(log)
+    assert said(log).count("no agent or manager hears of this job") == 1, said(log)
+
+
+def main():
+    for test in (test_class_and_end, test_no_certificate):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(Path(folder))
+            finally:
+                for job in started:
+                    job.terminate()
+        print(f"{test.__name__}: ok")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
