@@ -5,7 +5,7 @@ import {Table, Past, makeSpark, drawSpark, makeBar, drawBar} from "/tables.js";
 
 const POLL = 1000; // ms
 const PATIENCE = 5000; // ms that an answer may take
-const PAST = 180; // iteration times kept a job
+const PAST = 120; // iteration times kept a job
 
 const at = (id) => document.getElementById(id);
 const network = new Network(at("drawing"));
@@ -87,12 +87,19 @@ function showJobs() {
 
 // --- the chosen job ---
 
+// "7.1 → 9.8 Gbit/s", the unit once where it is the same.
+function gainText(plan) {
+  if (!(plan.before > 0)) return rate(plan.after);
+  const [before, unit] = rate(plan.before).split(" ");
+  const after = rate(plan.after);
+  return after.endsWith(` ${unit}`) ? `${before} → ${after}` : `${before} ${unit} → ${after}`;
+}
+
 const historyColumns = [
   {name: "Plan", number: true, value: (h) => h.number, text: (h) => String(h.number)},
   {name: "At", value: (h) => h.time, text: (h) => clock(h.time)},
   {name: "Why", value: (h) => h.why, text: (h) => h.why},
-  {name: "Before", number: true, value: (h) => h.before, text: (h) => (h.before > 0 ? rate(h.before) : "–")},
-  {name: "After", number: true, value: (h) => h.after, text: (h) => rate(h.after)},
+  {name: "Throughput", number: true, value: (h) => h.after, text: gainText},
 ];
 const historyTable = new Table(at("history"), historyColumns,
   {key: (h) => String(h.number), order: {column: historyColumns[0], down: true}});

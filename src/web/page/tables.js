@@ -2,6 +2,7 @@
 import {element, shape, setText, setAttribute, plural} from "/units.js";
 
 const FIRST_ROWS = 100;
+const collator = new Intl.Collator("en", {numeric: true}); // localeCompare makes one for each pair
 const SPARK_WIDTH = 110, SPARK_HEIGHT = 20;
 
 // A column: {name, title, number (right-aligned), value(row) to sort by, text(row), make() and change(node, row) where it is more than text}
@@ -61,8 +62,8 @@ export class Table {
   compare(a, b) {
     const {column, down} = this.order;
     const x = column.value(a), y = column.value(b);
-    const way = typeof x === "string" ? x.localeCompare(y, "en", {numeric: true}) : x - y;
-    return (down ? -way : way) || this.key(a).localeCompare(this.key(b), "en", {numeric: true});
+    const way = typeof x === "string" ? collator.compare(x, y) : x - y;
+    return (down ? -way : way) || collator.compare(this.key(a), this.key(b));
   }
 
   // Moves only the rows that are out of place.

@@ -1,5 +1,6 @@
 // Numbers with the units people write, and small pieces of the document.
 
+const digits = new Intl.NumberFormat("en");
 const powers = ["", "k", "M", "G", "T", "P"];
 
 // Three digits: 9.41, 12.3, 640.
@@ -46,7 +47,7 @@ export function age(value) {
 }
 
 export function count(value) {
-  return (Number(value) || 0).toLocaleString("en").replaceAll(",", "\u202f");
+  return digits.format(Number(value) || 0).replaceAll(",", "\u202f");
 }
 
 export function percent(part) {
