@@ -1,0 +1,406 @@
+/* A cluster in memory: agents and the manager as they are, lines between them, ranks and time played. Whoever is killed
+ * and comes back: every line is taken, all agree within an interval, and a job's ranks hear one class and its plans. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+#include "agent.h"
+#include "clock.h"
+#include "manager.h"
+#include "topology_named.h"
+
+#define JOB "0123456789abcdef0123456789abcdef"
+
+enum { HOSTS = 4, RANKS = 2 * HOSTS, LINES = 256 };
+
+static const double interval = 2, begin = 1e9; /* s; begin: since 1970 */
+
+struct line {
+  bool up;
+  char *text;
+};
+
+struct rank {
+  struct by_agent_rank *rank; /* NULL: not connected */
+  unsigned number, host;
+  uint32_t class_;
+  uint64_t plan, ran, iterations, sent; /* plan: number that rank 0 was asked to run; ran: that it does */
+};
+
+struct host {
+  char name[32];
+  struct by_agent *agent;
+  struct by_manager_peer *peer; /* NULL: not linked */
+  bool connecting;
+  struct line lines[LINES]; /* under way on its link */
+  int n;
+};
+
+static struct {
+  uint64_t now; /* ns */
+  struct by_topology *topology;
+  struct by_manager *manager; /* NULL: dead */
+  struct host hosts[HOSTS];
+  struct rank ranks[RANKS];
+} w;
+
+static double seconds(void) {
+  return begin + (double)w.now / 1e9;
+}
+
+/* ---- the wires */
+
+static void put(struct host *host, bool up, const char *text, size_t length) {
+  assert_true(host->n < LINES);
+  host->lines[host->n++] = (struct line){up, strndup(text, length)};
+}
+
+static void drop_lines(struct host *host) {
+  for (int i = 0; i < host->n; i++) free(host->lines[i].text);
+  host->n = 0;
+}
+
+static void unlink_host(struct host *host) {
+  if (host->peer && w.manager) by_manager_gone(w.manager, host->peer, seconds());
+  host->peer = NULL;
+  drop_lines(host);
+}
+
+static void carry_up(const struct host *host, const char *text) {
+  struct by_cluster_message message;
+  assert_ok(by_cluster_message_read(text, strlen(text), &message));
+  assert_ok(by_manager_hear(w.manager, host->peer, &message, seconds()));
+  by_cluster_message_fini(&message);
+}
+
+static void carry(struct host *host) {
+  struct line line = host->lines[0];
+  memmove(host->lines, host->lines + 1, (size_t)--host->n * sizeof *host->lines);
+  if (line.up)
+    carry_up(host, line.text);
+  else
+    by_agent_manager_hear(host->agent, line.text, strlen(line.text), w.now);
+  free(line.text);
+}
+
+/* ---- an agent's world */
+
+static bool say_manager(void *context, const char *line, size_t length) {
+  put(context, true, line, length);
+  return true;
+}
+
+static enum banyan_status let_connect(void *context) {
+  struct host *host = context;
+  host->connecting = true;
+  return BANYAN_OK;
+}
+
+static void disconnect(void *context) {
+  (void)context;
+  fail_msg("an agent breaks with the manager");
+}
+
+static void say_rank(void *context, void *connection, const char *text, size_t length) {
+  struct rank *rank = connection;
+  struct by_cluster_message message;
+  (void)context;
+  assert_ok(by_cluster_message_read(text, length, &message));
+  assert_int_not_equal(message.say, BY_SAY_REFUSED);
+  if (message.say == BY_SAY_CLASSES) rank->class_ = message.jobs[0].class_;
+  if (message.say == BY_SAY_PLAN) rank->plan = message.number;
+  by_cluster_message_fini(&message);
+}
+
+static void end_rank(void *context, void *connection) {
+  (void)context;
+  (void)connection;
+}
+
+static size_t count(void *context, struct by_agent_counter *out) {
+  (void)context;
+  *out = (struct by_agent_counter){.name = "eth0", .address = "10.0.0.1"};
+  return 1;
+}
+
+static void take_rate(void *context, double rate) {
+  (void)context;
+  assert_true(rate > 0); /* of the topology */
+}
+
+static enum banyan_status help(void *context, const struct by_cluster_message *message) {
+  (void)context;
+  (void)message;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "nobody helps here");
+}
+
+static void rest(void *context, const char *job) {
+  (void)context;
+  (void)job;
+}
+
+static void start_agent(struct host *host) {
+  static const struct by_agent_calls calls = {say_manager, let_connect, disconnect, say_rank, end_rank,
+                                              count,       take_rate,   help,       rest};
+  struct by_agent_options options = {.host = host->name,
+                                     .manager = "m:1",
+                                     .interval = interval,
+                                     .rules = by_priority_usual(),
+                                     .seed = (uint64_t)(host - w.hosts),
+                                     .calls = &calls,
+                                     .context = host};
+  assert_ok(by_agent_create(&options, w.now, &host->agent));
+}
+
+static void kill_agent(struct host *host) {
+  unlink_host(host);
+  by_agent_destroy(host->agent);
+  host->agent = NULL;
+  host->connecting = false;
+  for (int i = 0; i < RANKS; i++)
+    if (&w.hosts[w.ranks[i].host] == host) w.ranks[i].rank = NULL;
+}
+
+/* ---- the manager's */
+
+static void send_down(void *context, void *connection, const struct by_cluster_message *message) {
+  struct by_text text;
+  (void)context;
+  by_text_init(&text);
+  by_cluster_message_print(message, &text);
+  put(connection, false, by_text_get(&text), text.length);
+  by_text_fini(&text);
+}
+
+static void start_manager(void) {
+  struct by_manager_options options = by_manager_defaults();
+  options.topology = w.topology;
+  options.interval = interval;
+  options.send = send_down;
+  assert_ok(by_manager_create(&options, seconds(), &w.manager));
+}
+
+static void kill_manager(void) {
+  by_manager_destroy(w.manager);
+  w.manager = NULL;
+  for (int h = 0; h < HOSTS; h++) {
+    bool linked = w.hosts[h].peer != NULL;
+    unlink_host(&w.hosts[h]);
+    if (linked) by_agent_manager_gone(w.hosts[h].agent, "the peer closed the connection", w.now);
+  }
+}
+
+static void plan_all(void) {
+  struct by_plan_wish *wish;
+  by_manager_tick(w.manager, seconds());
+  while (by_manager_next(w.manager, seconds(), &wish)) {
+    by_plan_wish_run(wish);
+    by_manager_planned(w.manager, wish, seconds());
+  }
+}
+
+/* ---- ranks */
+
+static void say(const struct rank *rank, const char *line) {
+  assert_true(by_agent_rank_hear(w.hosts[rank->host].agent, rank->rank, line, strlen(line), w.now));
+}
+
+/* As it does whenever it has connected. */
+static void connect_rank(struct rank *rank) {
+  char line[400];
+  assert_ok(by_agent_rank_came(w.hosts[rank->host].agent, rank, 1000, &rank->rank));
+  snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"%s\",\"job\":\"" JOB "\",\"rank\":%u}",
+           w.hosts[rank->host].name, rank->number);
+  say(rank, line);
+  if (rank->number > 0) return;
+  int n = snprintf(
+      line, sizeof line,
+      "{\"say\":\"job\",\"job\":\"" JOB "\",\"name\":\"train\",\"size\":%d,\"root\":\"10.0.0.1:7\",\"hosts\":[", RANKS);
+  for (int i = 0; i < RANKS; i++)
+    n += snprintf(line + n, sizeof line - (size_t)n, "%s\"%s\"", i ? "," : "", w.hosts[w.ranks[i].host].name);
+  snprintf(line + n, sizeof line - (size_t)n, "]}");
+  say(rank, line);
+}
+
+static void report(const struct rank *rank) {
+  char line[400];
+  snprintf(line, sizeof line,
+           "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB
+           "\",\"ranks\":[%u],\"iterations\":%llu,\"iteration_time\":0.5,"
+           "\"sent\":%llu,\"input\":%llu,\"calls\":%llu,\"sizes\":[]}]}",
+           rank->number, (unsigned long long)rank->iterations, (unsigned long long)rank->sent,
+           (unsigned long long)rank->sent / 2, (unsigned long long)rank->iterations);
+  say(rank, line);
+}
+
+static void answer_plan(struct rank *rank) {
+  char line[200];
+  if (rank->plan == rank->ran) return;
+  rank->ran = rank->plan;
+  snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB "\",\"number\":%llu,\"at\":%llu}",
+           (unsigned long long)rank->ran, (unsigned long long)rank->iterations);
+  say(rank, line);
+}
+
+/* Each makes so many iterations, and sends so many bytes. */
+static void train(unsigned iterations, uint64_t bytes) {
+  for (int i = 0; i < RANKS; i++) {
+    w.ranks[i].iterations += iterations;
+    w.ranks[i].sent += bytes;
+    if (w.ranks[i].rank) report(&w.ranks[i]);
+  }
+}
+
+/* ---- time */
+
+static void serve(struct host *host) {
+  if (!host->agent) return;
+  if (by_agent_next(host->agent) <= w.now) by_agent_tick(host->agent, w.now);
+  if (host->connecting) {
+    host->connecting = false;
+    if (w.manager) {
+      assert_ok(by_manager_joined(w.manager, host, BY_ROLE_AGENT, host->name, seconds(), &host->peer));
+      by_agent_manager_came(host->agent, w.now);
+    } else {
+      by_agent_manager_gone(host->agent, "connection refused", w.now);
+    }
+  }
+  while (host->n) carry(host);
+}
+
+static void pass(double time) {
+  for (uint64_t end = w.now + by_clock_from_seconds(time); w.now < end; w.now += 50 * BY_MILLISECOND) {
+    for (int h = 0; h < HOSTS; h++) serve(&w.hosts[h]);
+    if (w.manager) plan_all();
+    for (int h = 0; h < HOSTS; h++) serve(&w.hosts[h]);
+    if (w.ranks[0].rank) answer_plan(&w.ranks[0]);
+  }
+}
+
+/* ---- what is so */
+
+static json_t *state(void) {
+  struct by_text text;
+  by_text_init(&text);
+  by_manager_state(w.manager, seconds(), &text);
+  json_t *read = json_loads(by_text_get(&text), 0, NULL);
+  by_text_fini(&text);
+  assert_non_null(read);
+  return read;
+}
+
+static void expect_job(const char *wanted, uint64_t iterations) {
+  json_t *all = state(), *job = json_array_get(json_object_get(all, "jobs"), 0);
+  uint64_t plan = (uint64_t)json_integer_value(json_object_get(json_object_get(job, "plan"), "number"));
+  assert_string_equal(json_string_value(json_object_get(job, "id")), JOB);
+  assert_string_equal(json_string_value(json_object_get(job, "state")), wanted);
+  assert_int_equal(json_integer_value(json_object_get(job, "iterations")), iterations);
+  assert_int_equal(json_integer_value(json_object_get(json_object_get(all, "counters"), "refused")), 0);
+  if (!strcmp(wanted, "running")) assert_int_equal(plan, w.ranks[0].ran);
+  json_decref(all);
+}
+
+static void expect_class(uint32_t class_) {
+  for (int i = 0; i < RANKS; i++)
+    if (w.ranks[i].rank && w.ranks[i].class_ != class_)
+      fail_msg("at %.1f s rank %d is in class %u, not %u", seconds() - begin, i, w.ranks[i].class_, class_);
+}
+
+static int make_cluster(void **state) {
+  unsigned h = 0;
+  (void)state;
+  memset(&w, 0, sizeof w);
+  w.now = BY_SECOND;
+  assert_ok(by_topology_named("clos:racks=2,hosts=2", &w.topology));
+  for (uint32_t v = 0; v < w.topology->n_nodes && h < HOSTS; v++)
+    if (w.topology->nodes[v].kind == BY_NODE_HOST)
+      snprintf(w.hosts[h++].name, sizeof w.hosts->name, "%s", w.topology->nodes[v].name);
+  assert_int_equal(h, HOSTS);
+  start_manager();
+  for (unsigned i = 0; i < HOSTS; i++) start_agent(&w.hosts[i]);
+  for (unsigned i = 0; i < RANKS; i++) w.ranks[i] = (struct rank){.number = i, .host = i % HOSTS};
+  pass(1);
+  for (unsigned i = 0; i < RANKS; i++) connect_rank(&w.ranks[i]);
+  pass(1);
+  train(1, 1000);
+  pass(interval);
+  return 0;
+}
+
+static int drop_cluster(void **state) {
+  (void)state;
+  for (int h = 0; h < HOSTS; h++) {
+    drop_lines(&w.hosts[h]);
+    by_agent_destroy(w.hosts[h].agent);
+  }
+  by_manager_destroy(w.manager);
+  by_topology_destroy(w.topology);
+  return 0;
+}
+
+static void test_runs(void **state) {
+  (void)state;
+  expect_job("running", 1);
+  assert_true(w.ranks[0].ran > 0);
+  expect_class(0);
+  for (int i = 0; i < 20; i++) {
+    train(1, 10000000000ull / RANKS);
+    pass(interval);
+  }
+  expect_job("running", 21);
+  expect_class(3); /* 200 GB */
+}
+
+static void test_manager_dies(void **state) {
+  (void)state;
+  for (int i = 0; i < 12; i++) {
+    train(1, 10000000000ull / RANKS);
+    pass(interval);
+  }
+  kill_manager();
+  pass(10 * interval);
+  train(5, 0);
+  expect_class(2);
+  start_manager(); /* which knows nothing */
+  pass(interval);
+  expect_job("running", 18);
+  pass(interval); /* it sums up what the hosts have sent as they come back */
+  expect_class(2);
+}
+
+static void test_agent_dies(void **state) {
+  (void)state;
+  for (unsigned h = 0; h < HOSTS; h++) {
+    kill_agent(&w.hosts[h]);
+    pass(0.3);
+    start_agent(&w.hosts[h]);
+    pass(0.2);
+    for (int i = 0; i < RANKS; i++)
+      if (w.ranks[i].host == h) connect_rank(&w.ranks[i]);
+    train(1, 1000);
+    pass(interval);
+    expect_job("running", h + 2);
+  }
+}
+
+static void test_ends(void **state) {
+  (void)state;
+  for (int i = RANKS; i-- > 0;) {
+    by_agent_rank_gone(w.hosts[w.ranks[i].host].agent, w.ranks[i].rank, w.now);
+    w.ranks[i].rank = NULL;
+  }
+  pass(0.2);
+  expect_job("left", 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_runs, make_cluster, drop_cluster),
+                                     cmocka_unit_test_setup_teardown(test_manager_dies, make_cluster, drop_cluster),
+                                     cmocka_unit_test_setup_teardown(test_agent_dies, make_cluster, drop_cluster),
+                                     cmocka_unit_test_setup_teardown(test_ends, make_cluster, drop_cluster)};
+  setenv("BANYAN_LOG", "error", 0);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
