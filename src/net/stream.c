@@ -13,17 +13,14 @@
 #include "bytes.h"
 #include "log.h"
 #include "socket.h"
+#include "stream_buffer.h"
+#include "stream_secure.h"
 
-/* HEADER: length and type. READS: at most so many in one go, for the loop has others to serve. ROOM: where the
- * input buffer begins; KEEP: above this it is given back when empty. RECORD: what TLS sends at once. */
-enum { HEADER = 6, READS = 16, ROOM = 4096, KEEP = 65536, RECORD = 16384 };
+/* HEADER: length and type. READS: at most so many in one go, for the loop has others to serve. AT_ONCE: bytes read from
+ * a peer that is not known, or to be decrypted. */
+enum { HEADER = 6, READS = 16, AT_ONCE = 4096 };
 
 enum state { CONNECTING, SHAKING, OPEN, ENDED };
-
-struct buffer {
-  uint8_t *data;
-  size_t at, length, room; /* what lies between at and length is still to be used */
-};
 
 struct by_stream {
   struct by_stream_options options;
@@ -36,41 +33,12 @@ struct by_stream {
   size_t shaken; /* bytes of either in the queue, which do not count against the limit */
   struct by_watch *watch;
   struct by_timer deadline;
-  struct buffer in, out;
+  struct by_stream_buffer in, out;
   char name[BY_ADDRESS_TEXT];
   bool broken;              /* nothing can be sent any more; there may still be something to read */
   bool finishing, finished; /* asked to end our direction; done so */
   bool busy, destroyed;     /* inside a callback from the loop; destroyed meanwhile */
 };
-
-static void buffer_fini(struct buffer *buffer) {
-  free(buffer->data);
-  *buffer = (struct buffer){0};
-}
-
-/* Room for `more` bytes at the end. */
-static enum banyan_status buffer_reserve(struct buffer *buffer, size_t more) {
-  if (buffer->at) {
-    memmove(buffer->data, buffer->data + buffer->at, buffer->length - buffer->at);
-    buffer->length -= buffer->at;
-    buffer->at = 0;
-  }
-  size_t need = buffer->length + more, room = buffer->room ? buffer->room : ROOM;
-  if (need <= buffer->room) return BANYAN_OK;
-  while (room < need) room *= 2;
-  uint8_t *data = realloc(buffer->data, room);
-  if (!data) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of a stream", room);
-  buffer->data = data;
-  buffer->room = room;
-  return BANYAN_OK;
-}
-
-static void buffer_use(struct buffer *buffer, size_t n) {
-  buffer->at += n;
-  if (buffer->at < buffer->length) return;
-  buffer->at = buffer->length = 0;
-  if (buffer->room > KEEP) buffer_fini(buffer);
-}
 
 static void drop_handshake(struct by_stream *stream) {
   if (stream->shaking) by_handshake_fini(&stream->handshake);
@@ -80,8 +48,8 @@ static void drop_handshake(struct by_stream *stream) {
 static void free_stream(struct by_stream *stream) {
   drop_handshake(stream);
   if (stream->secured) by_tls_fini(&stream->tls);
-  buffer_fini(&stream->in);
-  buffer_fini(&stream->out);
+  by_stream_buffer_fini(&stream->in);
+  by_stream_buffer_fini(&stream->out);
   free(stream);
 }
 
@@ -118,25 +86,9 @@ static size_t unsent(const struct by_stream *stream) {
   return stream->out.length - stream->out.at;
 }
 
-static enum banyan_status queue(struct by_stream *stream, const void *data, size_t length) {
-  BY_TRY(buffer_reserve(&stream->out, length));
-  if (length) memcpy(stream->out.data + stream->out.length, data, length);
-  stream->out.length += length;
-  return BANYAN_OK;
-}
-
-/* What TLS has to say joins the queue. */
-static enum banyan_status queue_secured(struct by_stream *stream) {
-  size_t length = by_tls_pending(&stream->tls);
-  if (!length) return BANYAN_OK;
-  BY_TRY(buffer_reserve(&stream->out, length));
-  stream->out.length += by_tls_take(&stream->tls, stream->out.data + stream->out.length, length);
-  return BANYAN_OK;
-}
-
 static enum banyan_status say_goodbye(struct by_stream *stream) {
   by_tls_finish(&stream->tls);
-  return queue_secured(stream);
+  return by_stream_take_secured(&stream->tls, &stream->out);
 }
 
 static void send_queued(struct by_stream *stream) {
@@ -146,7 +98,7 @@ static void send_queued(struct by_stream *stream) {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     /* told as the end only once everything the peer said before is read: it may have said why */
     if (n < 0) stream->broken = true;
-    if (n > 0) buffer_use(&stream->out, (size_t)n);
+    if (n > 0) by_stream_buffer_use(&stream->out, (size_t)n);
   }
 }
 
@@ -173,18 +125,18 @@ static enum banyan_status queue_handshake(struct by_stream *stream) {
   size_t length;
   if (stream->secured) {
     stream->shaken += by_tls_pending(&stream->tls);
-    return queue_secured(stream);
+    return by_stream_take_secured(&stream->tls, &stream->out);
   }
   const uint8_t *data = by_handshake_output(&stream->handshake, &length);
   if (!length) return BANYAN_OK;
-  BY_TRY(queue(stream, data, length));
+  BY_TRY(by_stream_buffer_add(&stream->out, data, length));
   by_handshake_sent(&stream->handshake, length);
   stream->shaken += length;
   return BANYAN_OK;
 }
 
 static enum banyan_status deliver_lines(struct by_stream *stream) {
-  struct buffer *in = &stream->in;
+  struct by_stream_buffer *in = &stream->in;
   while (stream->state == OPEN && in->length > in->at) {
     const uint8_t *at = in->data + in->at, *newline = memchr(at, '\n', in->length - in->at);
     size_t length = newline ? (size_t)(newline - at) : in->length - in->at;
@@ -192,13 +144,13 @@ static enum banyan_status deliver_lines(struct by_stream *stream) {
       return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent a line of more than %zu bytes", stream->options.most_line);
     if (!newline) return BANYAN_OK;
     stream->options.frame(stream->options.context, 0, at, length);
-    if (stream->state == OPEN) buffer_use(in, length + 1);
+    if (stream->state == OPEN) by_stream_buffer_use(in, length + 1);
   }
   return BANYAN_OK;
 }
 
 static enum banyan_status deliver_frames(struct by_stream *stream) {
-  struct buffer *in = &stream->in;
+  struct by_stream_buffer *in = &stream->in;
   while (stream->state == OPEN && in->length - in->at >= HEADER) {
     const uint8_t *at = in->data + in->at;
     size_t length = by_get_u32(at), have = in->length - in->at - HEADER;
@@ -206,9 +158,9 @@ static enum banyan_status deliver_frames(struct by_stream *stream) {
     if (length > stream->options.most_frame)
       return by_fail(BANYAN_ERR_PROTOCOL, "the peer announced a frame of %zu bytes, the limit is %zu", length,
                      stream->options.most_frame);
-    if (have < length) return buffer_reserve(in, length - have);
+    if (have < length) return by_stream_buffer_reserve(in, length - have);
     stream->options.frame(stream->options.context, type, at + HEADER, length);
-    if (stream->state == OPEN) buffer_use(in, HEADER + length);
+    if (stream->state == OPEN) by_stream_buffer_use(in, HEADER + length);
   }
   return BANYAN_OK;
 }
@@ -253,10 +205,10 @@ static enum banyan_status lost(struct by_stream *stream, int error) {
 
 /* Decrypts what was fed, a room at a time, and delivers it at once: no more waits than without TLS. */
 static enum banyan_status deliver_secured(struct by_stream *stream) {
-  struct buffer *in = &stream->in;
+  struct by_stream_buffer *in = &stream->in;
   while (stream->state == OPEN) {
     size_t n;
-    if (in->length == in->room) BY_TRY(buffer_reserve(in, 1));
+    if (in->length == in->room) BY_TRY(by_stream_buffer_reserve(in, 1));
     BY_TRY(by_tls_read(&stream->tls, in->data + in->length, in->room - in->length, &n));
     if (n == 0) return by_tls_closed(&stream->tls) ? lost(stream, 0) : BANYAN_OK;
     in->length += n;
@@ -278,7 +230,7 @@ static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *
   if (stream->state == SHAKING) status = shake_secured(stream, status);
   if (status == BANYAN_OK && stream->state == OPEN) status = deliver_secured(stream);
   if (stream->state == ENDED) return status;
-  if (queue_secured(stream) == BANYAN_OK && status != BANYAN_OK) flush(stream);
+  if (by_stream_take_secured(&stream->tls, &stream->out) == BANYAN_OK && status != BANYAN_OK) flush(stream);
   return status;
 }
 
@@ -292,7 +244,7 @@ static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, s
     return status;
   }
   if (!by_handshake_done(&stream->handshake)) return BANYAN_OK;
-  BY_TRY(buffer_reserve(&stream->in, length - used));
+  BY_TRY(by_stream_buffer_reserve(&stream->in, length - used));
   if (length > used) memcpy(stream->in.data, data + used, length - used);
   stream->in.length = length - used;
   open_stream(stream);
@@ -301,11 +253,11 @@ static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, s
 
 /* One read. *more false: there is nothing left for now. */
 static enum banyan_status read_once(struct by_stream *stream, bool *more) {
-  uint8_t small[ROOM]; /* all that a peer gets before it is known, and what is to be decrypted */
+  uint8_t small[AT_ONCE]; /* all that a peer gets before it is known, and what is to be decrypted */
   uint8_t *to = small;
   size_t room = sizeof small;
   if (stream->state == OPEN && !stream->secured) {
-    if (stream->in.length == stream->in.room) BY_TRY(buffer_reserve(&stream->in, 1));
+    if (stream->in.length == stream->in.room) BY_TRY(by_stream_buffer_reserve(&stream->in, 1));
     to = stream->in.data + stream->in.length;
     room = stream->in.room - stream->in.length;
   }
@@ -418,39 +370,17 @@ enum banyan_status by_stream_create(const struct by_stream_options *options, str
   return status;
 }
 
-static enum banyan_status encrypt(struct by_stream *stream, const uint8_t *record, size_t length) {
-  BY_TRY(by_tls_write(&stream->tls, record, length));
-  return queue_secured(stream);
-}
-
-/* A record at a time, so that OpenSSL keeps no room for more. */
-static enum banyan_status encrypt_all(struct by_stream *stream, const struct iovec *parts, int count) {
-  uint8_t record[RECORD];
-  size_t filled = 0, n;
-  for (int i = 0; i < count; i++) {
-    for (size_t at = 0; at < parts[i].iov_len; at += n) {
-      n = parts[i].iov_len - at < RECORD - filled ? parts[i].iov_len - at : RECORD - filled;
-      memcpy(record + filled, (const uint8_t *)parts[i].iov_base + at, n);
-      filled += n;
-      if (filled < RECORD) continue;
-      BY_TRY(encrypt(stream, record, filled));
-      filled = 0;
-    }
-  }
-  return filled ? encrypt(stream, record, filled) : BANYAN_OK;
-}
-
 /* All parts or none; but with TLS, what is half said cannot be taken back, and the loop hears of the end. */
 static enum banyan_status queue_all(struct by_stream *stream, const struct iovec *parts, int count) {
   size_t length = 0;
   for (int i = 0; i < count; i++) length += parts[i].iov_len;
-  BY_TRY(buffer_reserve(&stream->out, length));
+  BY_TRY(by_stream_buffer_reserve(&stream->out, length));
   if (stream->secured) {
-    enum banyan_status status = encrypt_all(stream, parts, count);
+    enum banyan_status status = by_stream_encrypt(&stream->tls, parts, count, &stream->out);
     if (status != BANYAN_OK) shutdown(stream->options.fd, SHUT_RDWR);
     return status;
   }
-  for (int i = 0; i < count; i++) BY_TRY(queue(stream, parts[i].iov_base, parts[i].iov_len));
+  for (int i = 0; i < count; i++) BY_TRY(by_stream_buffer_add(&stream->out, parts[i].iov_base, parts[i].iov_len));
   return BANYAN_OK;
 }
 
