@@ -234,6 +234,23 @@ static void test_finish(void **state) {
   by_stream_destroy(client.stream);
 }
 
+/* What is asked before the peer is known is done when it is. */
+static void test_finish_while_it_opens(void **state) {
+  (void)state;
+  struct seen client, server;
+  int fd[2];
+  make_pair(fd);
+  start_client(&client, fd[0], LINES);
+  start_server(&server, fd[1], LINES);
+  by_stream_finish(client.stream);
+  run_until(&server.ended, 1);
+  assert_int_equal(client.opened + server.opened, 2);
+  assert_non_null(strstr(server.reason, "closed the connection"));
+  by_stream_destroy(server.stream);
+  run_until(&client.ended, 1);
+  by_stream_destroy(client.stream);
+}
+
 static void test_the_queue_is_bounded(void **state) {
   (void)state;
   static uint8_t data[30000];
@@ -388,6 +405,7 @@ int main(void) {
       cmocka_unit_test(test_a_line_that_is_too_long),
       cmocka_unit_test(test_a_broken_record),
       cmocka_unit_test(test_finish),
+      cmocka_unit_test(test_finish_while_it_opens),
       cmocka_unit_test(test_the_queue_is_bounded),
       cmocka_unit_test(test_strangers),
       cmocka_unit_test(test_silent_and_slow_peers),

@@ -113,6 +113,22 @@ static void test_both_know_the_other(void **state) {
   }
 }
 
+/* A server that has believed the client says nothing more: no session can be taken up again. */
+static void test_no_tickets(void **state) {
+  (void)state;
+  static struct pair pair;
+  struct by_tls_options client = {.identity = agent, .peers = BY_TLS_MANAGER};
+  struct by_tls_options server = {.identity = manager, .server = true, .peers = BY_TLS_AGENT};
+  begin(&pair, &client, &server);
+  for (int i = 0; i < 10 && !by_tls_done(&pair.end[1]); i++) {
+    carry(&pair, 1, 4096);
+    carry(&pair, 0, 4096);
+  }
+  assert_open(&pair);
+  assert_int_equal(by_tls_pending(&pair.end[1]), 0);
+  finish(&pair);
+}
+
 /* More than a record each way, with ends of records anywhere. */
 static void test_data_in_random_cuts(void **state) {
   (void)state;
@@ -399,15 +415,11 @@ static void test_ended(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_both_know_the_other),
-      cmocka_unit_test(test_data_in_random_cuts),
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_names_and_addresses),
-      cmocka_unit_test(test_foreign_peers),
-      cmocka_unit_test(test_no_TLS_at_all),
-      cmocka_unit_test(test_a_stranger_is_not_heard_for_long),
-      cmocka_unit_test(test_changed_bytes),
-      cmocka_unit_test(test_ended),
+      cmocka_unit_test(test_both_know_the_other), cmocka_unit_test(test_no_tickets),
+      cmocka_unit_test(test_data_in_random_cuts), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_names_and_addresses), cmocka_unit_test(test_foreign_peers),
+      cmocka_unit_test(test_no_TLS_at_all),       cmocka_unit_test(test_a_stranger_is_not_heard_for_long),
+      cmocka_unit_test(test_changed_bytes),       cmocka_unit_test(test_ended),
   };
   return cmocka_run_group_tests_name("tls", tests, make_keys, drop_keys);
 }

@@ -1,5 +1,6 @@
 #include "tls_identity.h"
 
+#include <openssl/x509.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -134,6 +135,45 @@ static void test_roles(void **state) {
   assert_int_equal(by_tls_role_parse("Agent"), 0);
 }
 
+/* A part of a subject; of UTF-8, and it may hold anything. */
+struct part {
+  const char *kind, *value;
+  int length;
+};
+
+static enum banyan_status read_subject(const struct part *parts, size_t n, struct by_tls_who *out) {
+  X509 *certificate = X509_new();
+  X509_NAME *subject = X509_get_subject_name(certificate);
+  for (size_t i = 0; i < n && parts[i].kind; i++)
+    assert_int_equal(X509_NAME_add_entry_by_txt(subject, parts[i].kind, MBSTRING_UTF8,
+                                                (const unsigned char *)parts[i].value, parts[i].length, -1, 0),
+                     1);
+  enum banyan_status status = by_tls_who_read(certificate, out);
+  X509_free(certificate);
+  return status;
+}
+
+static void test_odd_subjects(void **state) {
+  (void)state;
+  static const struct part good[] = {{"O", "Company", 7}, {"OU", "agent", 5}, {"CN", "h\xc3\xa4user", 7}};
+  static const struct part odd[][3] = {
+      {{"OU", "agent", 5}},
+      {{"CN", "h1", 2}},
+      {{"OU", "AGENT", 5}, {"CN", "h1", 2}},
+      {{"OU", "agent\0", 6}, {"CN", "h1", 2}},
+      {{"OU", "agent", 5}, {"CN", "h1\0.example", 11}},
+      {{"OU", "agent", 5}, {"CN", "h1\n", 3}},
+      {{"OU", "agent", 5}, {"CN", "\x1b[2J", 4}},
+      {{"OU", "agent", 5}, {"CN", "h1", 2}, {"CN", "h2", 2}},
+      {{"OU", "job", 3}, {"OU", "manager", 7}, {"CN", "h1", 2}},
+  };
+  struct by_tls_who who;
+  assert_ok(read_subject(good, 3, &who));
+  assert_int_equal(who.role, BY_TLS_AGENT);
+  assert_string_equal(who.name, "h\xc3\xa4user");
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) assert_status(read_subject(odd[i], 3, &who), BANYAN_ERR_AUTH);
+}
+
 int main(void) {
   setenv("BANYAN_LOG", "error", 1); /* what expires soon is warned of */
   const struct CMUnitTest tests[] = {
@@ -141,6 +181,7 @@ int main(void) {
       cmocka_unit_test(test_files_that_are_refused),
       cmocka_unit_test(test_keys_that_others_can_read),
       cmocka_unit_test(test_two_authorities),
+      cmocka_unit_test(test_odd_subjects),
       cmocka_unit_test(test_roles),
   };
   return cmocka_run_group_tests_name("tls_identity", tests, make_folder, drop_folder);
