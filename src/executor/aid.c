@@ -185,7 +185,7 @@ static bool retry_link(struct by_link *link) {
 
 void by_aid_retry(struct by_engine *engine) {
   engine->retry = false;
-  for (uint32_t i = 0; i < engine->options.processes && engine->status == BANYAN_OK; i++)
-    while (engine->links[i].stored && engine->status == BANYAN_OK && retry_link(&engine->links[i])) {
+  for (uint32_t i = 0; i < engine->processes && engine->status == BANYAN_OK; i++)
+    while (engine->links[i]->stored && engine->status == BANYAN_OK && retry_link(engine->links[i])) {
     }
 }

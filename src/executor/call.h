@@ -257,7 +257,8 @@ struct by_pair {
 
 struct by_engine {
   struct by_engine_options options;
-  struct by_link *links;
+  struct by_link **links;
+  uint32_t processes; /* links */
   struct by_domain *domains;
   struct by_call *running; /* not yet ended, newest first */
   uint32_t pending;
@@ -307,6 +308,10 @@ static inline void by_call_wire(struct by_call *call) {
   call->wired = true;
   by_trace(call->engine->options.tracer, call->trace, BY_TRACE_WIRE);
 }
+
+/* roster.c. Room for so many processes in all. */
+enum banyan_status by_links_grow(struct by_engine *engine, uint32_t n);
+void by_links_free(struct by_engine *engine);
 
 /* program.c. For the class of so many bytes. `through`: switches can add it. */
 enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,

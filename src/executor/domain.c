@@ -35,7 +35,7 @@ enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint3
   if (!domain) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator");
   *domain = (struct by_domain){.engine = engine, .id = id, .rank = rank, .n = n, .window_size = FIRST_WINDOW};
   domain->processes = calloc(n, sizeof *domain->processes);
-  domain->rank_of = calloc(engine->options.processes, sizeof *domain->rank_of);
+  domain->rank_of = calloc(engine->processes, sizeof *domain->rank_of);
   domain->window = calloc(FIRST_WINDOW, sizeof(struct by_call *));
   domain->next = engine->domains;
   engine->domains = domain;
@@ -43,7 +43,7 @@ enum banyan_status by_domain_create(struct by_engine *engine, uint32_t id, uint3
     by_domain_destroy(domain);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator of %u ranks", n);
   }
-  memset(domain->rank_of, 0xff, engine->options.processes * sizeof *domain->rank_of);
+  memset(domain->rank_of, 0xff, engine->processes * sizeof *domain->rank_of);
   for (uint32_t r = 0; r < n; r++) {
     domain->processes[r] = processes[r];
     domain->rank_of[processes[r]] = r;
@@ -145,7 +145,7 @@ void by_domain_destroy(struct by_domain *domain) {
   end_calls_of(domain);
   forget_calls_of(domain);
   forget_due_of(domain);
-  for (uint32_t i = 0; i < engine->options.processes; i++) by_deliver_forget(&engine->links[i], domain->id);
+  for (uint32_t i = 0; i < engine->processes; i++) by_deliver_forget(engine->links[i], domain->id);
   remember_gone(engine, domain->id);
   unlist(domain);
   free_domain(domain);
@@ -161,7 +161,7 @@ static bool owes_on(const struct by_link *link, const struct by_domain *domain) 
 
 bool by_domain_owes(const struct by_domain *domain) {
   for (uint32_t r = 0; r < domain->n; r++)
-    if (owes_on(&domain->engine->links[domain->processes[r]], domain)) return true;
+    if (owes_on(domain->engine->links[domain->processes[r]], domain)) return true;
   return false;
 }
 
@@ -174,6 +174,11 @@ void by_domain_set_plan(struct by_domain *domain, struct by_plan *plan) {
 
 const struct by_plan *by_domain_plan(const struct by_domain *domain) {
   return domain->plan;
+}
+
+const uint32_t *by_domain_helpers(const struct by_domain *domain) {
+  const struct by_helped *helped = domain->helped;
+  return helped && helped->plan == domain->plan ? helped->processes + domain->n : NULL;
 }
 
 uint32_t by_domain_id(const struct by_domain *domain) {

@@ -32,48 +32,22 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   engine->ready_end = &engine->ready;
   engine->dirty_end = &engine->dirty;
   engine->letters_end = &engine->letters;
-  engine->links = calloc(options->processes, sizeof *engine->links);
-  engine->ends = calloc((size_t)options->processes * BY_LANES, sizeof(struct by_end *));
-  engine->fabrics = calloc(options->processes, sizeof(struct by_link *));
-  if (!engine->links || !engine->ends || !engine->fabrics) {
+  enum banyan_status status = by_links_grow(engine, options->processes);
+  if (status != BANYAN_OK) {
     by_engine_destroy(engine);
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", options->processes);
-  }
-  for (uint32_t i = 0; i < options->processes; i++) {
-    struct by_link *link = &engine->links[i];
-    *link = (struct by_link){.engine = engine, .process = i};
-    link->outs_end = &link->outs;
-    link->notes_end = &link->notes;
-    link->stored_end = &link->stored;
-    link->begun_end = &link->begun;
-    link->letters_end = &link->letters;
+    return status;
   }
   *out = engine;
   return BANYAN_OK;
-}
-
-static void fini_link(struct by_link *link) {
-  while (link->stored) {
-    struct by_stored *stored = link->stored;
-    link->stored = stored->next;
-    free(stored);
-  }
-  free(link->words);
-  by_letters_fini_link(link);
-  for (uint32_t i = 0; i < link->n_ends; i++) link->ends[i].lane->ops->destroy(link->ends[i].lane);
-  if (link->fabric) link->fabric->ops->destroy(link->fabric);
 }
 
 void by_engine_destroy(struct by_engine *engine) {
   if (!engine) return;
   by_engine_fail(engine, BANYAN_ERR_CLOSED, UINT32_MAX, "the communicator was destroyed");
   while (engine->domains) by_domain_destroy(engine->domains);
-  for (uint32_t i = 0; engine->links && i < engine->options.processes; i++) fini_link(&engine->links[i]);
+  by_links_free(engine);
   by_engine_free_pools(engine);
   by_letters_fini(engine);
-  free(engine->links);
-  free(engine->ends);
-  free(engine->fabrics);
   free(engine->gone);
   free(engine);
 }
@@ -81,7 +55,7 @@ void by_engine_destroy(struct by_engine *engine) {
 /* ---- links */
 
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
-  struct by_link *link = &engine->links[process];
+  struct by_link *link = engine->links[process];
   bool wanted = !link->lane && engine->status == BANYAN_OK;
   for (uint32_t i = 0; i < n; i++) {
     if (!wanted || i >= BY_LANES) {
@@ -100,7 +74,7 @@ void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane
 }
 
 void by_engine_attach_fabric(struct by_engine *engine, uint32_t process, struct by_fabric *fabric) {
-  struct by_link *link = &engine->links[process];
+  struct by_link *link = engine->links[process];
   if (link->fabric || engine->status != BANYAN_OK) {
     fabric->ops->destroy(fabric);
     return;
@@ -123,7 +97,7 @@ uint64_t by_engine_deadline(const struct by_engine *engine) {
 }
 
 bool by_engine_attached(const struct by_engine *engine, uint32_t process) {
-  return engine->links[process].lane != NULL;
+  return engine->links[process]->lane != NULL;
 }
 
 const char *by_engine_name(const struct by_engine *engine, uint32_t process, char *text) {
@@ -200,19 +174,19 @@ void by_link_failed(struct by_end *end) {
 
 /* Calls that wait for who left before there was a lane. */
 static void look_for_left(struct by_engine *engine) {
-  for (uint32_t i = 0; i < engine->options.processes && engine->status == BANYAN_OK; i++) {
-    const struct by_link *link = &engine->links[i];
+  for (uint32_t i = 0; i < engine->processes && engine->status == BANYAN_OK; i++) {
+    const struct by_link *link = engine->links[i];
     if (link->never && !link->lane && waits_for(engine, link)) fail_for_leaving(link);
   }
 }
 
 void by_engine_left(struct by_engine *engine, uint32_t process, bool never) {
-  struct by_link *link = &engine->links[process];
+  struct by_link *link = engine->links[process];
   if (never && !link->never) engine->never++;
   link->left = true;
   link->never |= never;
   /* what was said of ends of lanes is looked at again, now that this is known */
-  for (uint32_t i = 0; i < engine->options.processes; i++) engine->links[i].suspected = false;
+  for (uint32_t i = 0; i < engine->processes; i++) engine->links[i]->suspected = false;
   look_for_left(engine);
 }
 

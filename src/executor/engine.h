@@ -26,7 +26,7 @@ struct by_engine;
 
 struct by_engine_options {
   struct by_clock clock;
-  uint32_t processes; /* in the job; links are numbered like them */
+  uint32_t processes; /* in the job when it starts; links are numbered like them */
   uint32_t ranks;     /* the first so many; the others are helpers. 0: all */
   uint32_t self;
   size_t aid_memory;  /* of a helper: scratch of the calls it has part in; one may be larger. 0: 1 GiB */
@@ -57,6 +57,10 @@ struct by_engine_options {
 BANYAN_CHECK enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out);
 /* Destroys domains, calls and lanes with it. */
 void by_engine_destroy(struct by_engine *engine);
+
+/* One more process, a helper that came later: it has the next number, and all processes know it before it has part in
+ * anything. What is under way goes on. BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_engine_add(struct by_engine *engine);
 
 /* Gives the lanes to a peer to the engine, which owns them from now on: all 1 .. BY_LANES of them at once and in the
  * same order as at the peer. Large messages are spread over them. */
@@ -116,6 +120,8 @@ void by_domain_set_plan(struct by_domain *domain, struct by_plan *plan);
 BANYAN_CHECK enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by_plan *plan,
                                                           const uint32_t *helpers);
 const struct by_plan *by_domain_plan(const struct by_domain *domain);
+/* Who is at that plan's vertices behind the ranks; NULL: it has no helpers here. */
+const uint32_t *by_domain_helpers(const struct by_domain *domain);
 uint32_t by_domain_id(const struct by_domain *domain);
 uint32_t by_domain_rank(const struct by_domain *domain);
 
@@ -136,6 +142,7 @@ void by_call_release(struct by_call *call);
 /* A helper is gone: calls under way repeat what went through it among ranks alone, and later ones do not use it. All
  * processes are to be told, in any order; not from within by_engine_progress. */
 void by_engine_lost(struct by_engine *engine, uint32_t process);
+bool by_engine_has_lost(const struct by_engine *engine, uint32_t process);
 
 /* Moves what can be moved. True if anything moved. */
 bool by_engine_progress(struct by_engine *engine);

@@ -67,9 +67,17 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan with helpers");
 }
 
-static enum banyan_status name_groups(struct by_helped *helped) {
+/* The same plan with others at its vertices travels under other versions: what comes late of calls in which a helper
+ * died must not be taken for one of the helper that came in its place. */
+static uint32_t version_of(const struct by_plan *plan, const uint32_t *helpers) {
+  uint32_t version = plan->version;
+  for (uint32_t i = 0; i < plan->n_vertices - plan->n_ranks; i++) version = mix(version, helpers[i], 0);
+  return version;
+}
+
+static enum banyan_status name_groups(struct by_helped *helped, const uint32_t *helpers) {
   const struct by_plan *plan = helped->plan;
-  uint32_t n = 0;
+  uint32_t n = 0, version = version_of(plan, helpers);
   helped->first = calloc(plan->n_classes, sizeof *helped->first);
   if (!helped->first) return no_memory();
   for (uint32_t c = 0; c < plan->n_classes; c++) {
@@ -82,9 +90,9 @@ static enum banyan_status name_groups(struct by_helped *helped) {
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
       if (!by_group_has_helpers(plan, &plan->classes[c].groups[g])) continue;
       *by_helped_group(helped, c, g) =
-          (struct by_helped_group){.version = mix(plan->version, c, 2 * g), .again = mix(plan->version, c, 2 * g + 1)};
+          (struct by_helped_group){.version = mix(version, c, 2 * g), .again = mix(version, c, 2 * g + 1)};
     }
-  helped->confirm_version = mix(plan->version, UINT32_MAX >> 8, 0);
+  helped->confirm_version = mix(version, UINT32_MAX >> 8, 0);
   return BANYAN_OK;
 }
 
@@ -99,7 +107,7 @@ static enum banyan_status place(struct by_helped *helped, const uint32_t *helper
     uint32_t process = helped->processes[v] = helpers[v - n];
     if (process == domain->engine->options.self) helped->self = v;
     if (process == UINT32_MAX) continue;
-    struct by_link *link = &domain->engine->links[process];
+    struct by_link *link = domain->engine->links[process];
     if (helped->plan->vertices[v].kind == BY_VERTEX_SERVER) link->through = true;
     if (link->lost) lose(helped, process);
   }
@@ -128,7 +136,7 @@ static enum banyan_status make(struct by_domain *domain, struct by_plan *plan, c
     return by_fail(BANYAN_ERR_PLAN, "plan '%s' is for %u ranks, not %u", plan->name, plan->n_ranks, domain->n);
   BY_TRY(by_plan_among_ranks(plan, &helped->among));
   BY_TRY(by_plan_builtin(confirm, domain->n, &helped->confirm));
-  BY_TRY(name_groups(helped));
+  BY_TRY(name_groups(helped, helpers));
   return place(helped, helpers);
 }
 
@@ -172,11 +180,15 @@ enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by
 }
 
 void by_engine_lost(struct by_engine *engine, uint32_t process) {
-  engine->links[process].lost = true;
+  engine->links[process]->lost = true;
   for (struct by_domain *d = engine->domains; d; d = d->next) {
     for (struct by_helped *helped = d->helped; helped; helped = helped->next) lose(helped, process);
     if (engine->aids) by_aid_lost(d);
     for (uint32_t i = 0; engine->status == BANYAN_OK && i < d->window_size; i++)
       if (d->window[i] && d->window[i]->joint) by_joint_lost(d->window[i]);
   }
+}
+
+bool by_engine_has_lost(const struct by_engine *engine, uint32_t process) {
+  return engine->links[process]->lost;
 }

@@ -229,8 +229,8 @@ void by_joint_end(struct by_call *whole) {
   }
   give_back(&joint->confirm, whole->status);
   joint->helped->users--;
-  for (uint32_t i = 0; engine->status == BANYAN_OK && i < engine->options.processes; i++)
-    by_deliver_forget_call(&engine->links[i], whole->domain->id, whole->stamp.call, 0);
+  for (uint32_t i = 0; engine->status == BANYAN_OK && i < engine->processes; i++)
+    by_deliver_forget_call(engine->links[i], whole->domain->id, whole->stamp.call, 0);
 }
 
 /* ---- repeating */

@@ -41,14 +41,14 @@ static void free_all(struct by_letter *letters) {
 }
 
 void by_engine_expect_letters(struct by_engine *engine, uint32_t process) {
-  struct by_link *link = &engine->links[process];
+  struct by_link *link = engine->links[process];
   link->lettered = true;
   by_link_want(link);
 }
 
 enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t domain, const void *bytes,
                                    size_t n) {
-  struct by_link *link = &engine->links[process];
+  struct by_link *link = engine->links[process];
   if (n == 0 || n > BY_LETTER_BYTES)
     return by_fail(BANYAN_ERR_ARGUMENT, "a letter of %zu bytes; there must be 1 to %d", n, BY_LETTER_BYTES);
   struct by_letter *letter = make(link->engine, process, domain, n);

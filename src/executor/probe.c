@@ -21,7 +21,7 @@ static bool has_next(const struct by_link *link, const struct by_domain *domain,
 
 static void count(const struct by_domain *domain, int more) {
   for (uint32_t r = 0; r < domain->n; r++) {
-    struct by_link *link = &domain->engine->links[domain->processes[r]];
+    struct by_link *link = domain->engine->links[domain->processes[r]];
     if (r == domain->rank) continue;
     link->running += (uint32_t)more;
     if (more > 0) by_link_want(link);
@@ -38,8 +38,8 @@ void by_domain_expect_no_more(const struct by_domain *domain) {
 
 bool by_domain_probe(const struct by_domain *domain, uint32_t tag, uint32_t *rank) {
   for (uint32_t r = 0; r < domain->n; r++) {
-    if (!domain->engine->links[domain->processes[r]].stored) continue;
-    if (!has_next(&domain->engine->links[domain->processes[r]], domain, r, tag)) continue;
+    if (!domain->engine->links[domain->processes[r]]->stored) continue;
+    if (!has_next(domain->engine->links[domain->processes[r]], domain, r, tag)) continue;
     *rank = r;
     return true;
   }

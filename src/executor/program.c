@@ -9,7 +9,7 @@
 
 static struct by_link *link_of(const struct by_domain *domain, const struct by_helped *helped, uint32_t rank) {
   struct by_engine *engine = domain->engine;
-  struct by_link *link = &engine->links[helped ? helped->processes[rank] : domain->processes[rank]];
+  struct by_link *link = engine->links[helped ? helped->processes[rank] : domain->processes[rank]];
   by_link_want(link);
   return link;
 }

@@ -1,0 +1,71 @@
+/* The links to all processes of the job, which may become more: helpers come at any time. */
+#include <stdlib.h>
+
+#include "call.h"
+
+static struct by_link *make_link(struct by_engine *engine, uint32_t process) {
+  struct by_link *link = calloc(1, sizeof *link);
+  if (!link) return NULL;
+  *link = (struct by_link){.engine = engine, .process = process};
+  link->outs_end = &link->outs;
+  link->notes_end = &link->notes;
+  link->stored_end = &link->stored;
+  link->begun_end = &link->begun;
+  link->letters_end = &link->letters;
+  return link;
+}
+
+static void free_link(struct by_link *link) {
+  while (link->stored) {
+    struct by_stored *stored = link->stored;
+    link->stored = stored->next;
+    free(stored);
+  }
+  free(link->words);
+  by_letters_fini_link(link);
+  for (uint32_t i = 0; i < link->n_ends; i++) link->ends[i].lane->ops->destroy(link->ends[i].lane);
+  if (link->fabric) link->fabric->ops->destroy(link->fabric);
+  free(link);
+}
+
+/* A longer list with what is in it; where there is no memory, the one that there is. */
+static void *extend(void *list, size_t n, size_t each, bool *room) {
+  void *longer = realloc(list, n * each);
+  if (longer) return longer;
+  *room = false;
+  return list;
+}
+
+static bool make_room(struct by_engine *engine, uint32_t n) {
+  bool room = true;
+  engine->links = extend(engine->links, n, sizeof *engine->links, &room);
+  engine->ends = extend(engine->ends, (size_t)n * BY_LANES, sizeof *engine->ends, &room);
+  engine->fabrics = extend(engine->fabrics, n, sizeof *engine->fabrics, &room);
+  for (struct by_domain *d = engine->domains; d; d = d->next)
+    d->rank_of = extend(d->rank_of, n, sizeof *d->rank_of, &room);
+  return room;
+}
+
+/* Links stay where they are: calls point to them. */
+enum banyan_status by_links_grow(struct by_engine *engine, uint32_t n) {
+  bool room = make_room(engine, n);
+  while (room && engine->processes < n) {
+    struct by_link *link = make_link(engine, engine->processes);
+    if (!link) break;
+    for (struct by_domain *d = engine->domains; d; d = d->next) d->rank_of[engine->processes] = UINT32_MAX;
+    engine->links[engine->processes++] = link;
+  }
+  if (engine->processes == n) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", n);
+}
+
+void by_links_free(struct by_engine *engine) {
+  for (uint32_t i = 0; i < engine->processes; i++) free_link(engine->links[i]);
+  free(engine->links);
+  free(engine->ends);
+  free(engine->fabrics);
+}
+
+enum banyan_status by_engine_add(struct by_engine *engine) {
+  return by_links_grow(engine, engine->processes + 1);
+}
