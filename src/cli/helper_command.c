@@ -28,12 +28,15 @@ static const struct by_command command = {
     .name = "banyan helper",
     .usage = "[--root HOST:PORT] [--name NAME]",
     .about = "Joins a job without being one of its ranks: adds and forwards where the plan\n"
-             "sends gradients through this host. Start it when the job starts: rank 0 waits\n"
-             "for the helpers that its plan names, for BANYAN_HELPER_DEADLINE once all ranks\n"
-             "are there, and begins without those that have not come. `banyan run --helpers`\n"
-             "starts helpers together with the ranks.\n"
+             "sends gradients through this host. It may come at any time. While the job\n"
+             "starts rank 0 waits for the helpers that its plan names, for\n"
+             "BANYAN_HELPER_DEADLINE once all ranks are there, and begins without those that\n"
+             "have not come. One that comes later helps in plans that are proposed while the\n"
+             "job runs and name it. `banyan run --helpers` starts helpers together with the\n"
+             "ranks.\n"
              "\n"
-             "Reads the variables that ranks read; BANYAN_KEY must be the job's. Stays until\n"
+             "Reads the variables that ranks read; BANYAN_KEY must be the job's. With --root\n"
+             "says on standard output when it has joined: \"NAME helps 8 ranks\". Stays until\n"
              "the job is over, and leaves sooner on SIGTERM or SIGINT: then, as when it is\n"
              "killed, the ranks repeat what went through it among themselves and go on.\n"
              "\n"
@@ -42,12 +45,17 @@ static const struct by_command command = {
     .options = options,
 };
 
+static void say_joined(const char *name, uint32_t ranks) {
+  printf("%s helps %u ranks\n", name, ranks);
+  (void)fflush(stdout);
+}
+
 int by_cli_helper(int argc, char **argv) {
   struct helper_options asked = {.transport = -1};
   struct by_operands operands;
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
   struct banyan_options given = {.root = asked.root, .host = asked.name, .transport = by_transport_at(asked.transport)};
-  if (by_helper_run(&given, by_stop_on_signals()) == BANYAN_OK) return 0;
+  if (by_helper_run(&given, by_stop_on_signals(), asked.root ? say_joined : NULL) == BANYAN_OK) return 0;
   return by_options_failure(&command, banyan_error_text());
 }

@@ -39,7 +39,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
       by_plans_named(context, n, processes, n == context->size ? context->settings.plan : NULL, &plan);
   if (status == BANYAN_OK) status = by_domain_create(context->engine, domain_id, rank, n, processes, &comm->domain);
   if (status != BANYAN_OK) by_plan_destroy(plan);
-  if (status == BANYAN_OK) status = by_plans_set(context, comm->domain, n, processes, plan);
+  if (status == BANYAN_OK) status = by_plans_set(context, comm->domain, n, processes, plan, NULL);
   if (status != BANYAN_OK) {
     by_domain_destroy(comm->domain);
     free(copy);
@@ -245,7 +245,10 @@ int banyan_comm_size(const struct banyan_comm *comm) {
 
 const char *banyan_comm_host(const struct banyan_comm *comm, int rank) {
   if (!comm || rank < 0 || (uint32_t)rank >= comm->size) return NULL;
-  return comm->context->members[comm->processes[rank]].host;
+  by_context_lock(comm->context);
+  const char *host = comm->context->members[comm->processes[rank]].host;
+  by_context_unlock(comm->context);
+  return host;
 }
 
 int banyan_comm_local_size(const struct banyan_comm *comm) {
@@ -281,7 +284,7 @@ enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *te
   by_context_lock(comm->context);
   enum banyan_status status = by_comm_set_inner_plan(comm, text);
   if (status == BANYAN_OK)
-    status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan);
+    status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan, NULL);
   else
     by_plan_destroy(plan);
   by_context_unlock(comm->context);

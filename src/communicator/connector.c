@@ -36,14 +36,14 @@ static uint32_t take_wish(struct by_connector *connector) {
 
 static void take_wishes(void *context) {
   struct by_connector *connector = context;
-  for (uint32_t process; (process = take_wish(connector)) != UINT32_MAX;) by_target_begin(&connector->targets[process]);
+  for (uint32_t process; (process = take_wish(connector)) != UINT32_MAX;) by_target_begin(connector->targets[process]);
 }
 
 /* One task whatever the number of wishes: a first call may need a thousand links, and a loop's queue has an end. */
 void by_connector_want(struct by_connector *connector, uint32_t process) {
   if (process >= connector->context->rank) return; /* it will come to us */
   pthread_mutex_lock(&connector->lock);
-  struct target *target = &connector->targets[process];
+  struct target *target = connector->targets[process];
   if (!target->wished) connector->wishes[connector->n_wishes++] = process;
   target->wished = true;
   bool post = !connector->posted;
@@ -130,13 +130,35 @@ static enum banyan_status take_connections(struct by_connector *connector, int *
   return fd < 0 ? BANYAN_OK : by_acceptor_create(connector->context->loop, fd, accepted, connector, out);
 }
 
+/* Targets stay where they are. Each process is wished for once. */
+static bool make_room(struct by_connector *connector, uint32_t n) {
+  struct target **targets = realloc(connector->targets, n * sizeof *targets);
+  if (targets) connector->targets = targets;
+  uint32_t *wishes = realloc(connector->wishes, n * sizeof *wishes);
+  if (wishes) connector->wishes = wishes;
+  return targets && wishes;
+}
+
+static enum banyan_status grow(struct by_connector *connector, uint32_t n) {
+  pthread_mutex_lock(&connector->lock);
+  bool room = make_room(connector, n);
+  while (room && connector->n_targets < n) {
+    struct target *target = calloc(1, sizeof *target);
+    if (!target) break;
+    by_target_init(target, connector, connector->n_targets);
+    connector->targets[connector->n_targets++] = target;
+  }
+  room = connector->n_targets == n;
+  pthread_mutex_unlock(&connector->lock);
+  return room ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", n);
+}
+
+enum banyan_status by_connector_add(struct by_connector *connector) {
+  return grow(connector, connector->n_targets + 1);
+}
+
 enum banyan_status by_connector_open(struct by_connector *connector) {
-  uint32_t size = connector->context->processes;
-  connector->targets = calloc(size, sizeof *connector->targets);
-  connector->wishes = calloc(size, sizeof *connector->wishes);
-  if (!connector->targets || !connector->wishes)
-    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", size);
-  for (uint32_t i = 0; i < size; i++) by_target_init(&connector->targets[i], connector, i);
+  BY_TRY(grow(connector, connector->context->processes));
   BY_TRY(take_connections(connector, &connector->tcp_listener, accepted_tcp, &connector->tcp));
   return take_connections(connector, &connector->local_listener, accepted_local, &connector->local);
 }
@@ -146,8 +168,10 @@ void by_connector_destroy(struct by_connector *connector) {
   by_acceptor_destroy(connector->tcp);
   by_acceptor_destroy(connector->local);
   by_visitors_free(connector);
-  for (uint32_t i = 0; connector->targets && i < connector->context->processes; i++)
-    by_target_fini(&connector->targets[i]);
+  for (uint32_t i = 0; i < connector->n_targets; i++) {
+    by_target_fini(connector->targets[i]);
+    free(connector->targets[i]);
+  }
   if (connector->tcp_listener >= 0) close(connector->tcp_listener);
   if (connector->local_listener >= 0) close(connector->local_listener);
   pthread_mutex_destroy(&connector->lock);

@@ -58,7 +58,8 @@ struct by_connector {
   struct by_key key;
   int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
   struct by_acceptor *tcp, *local;
-  struct target *targets;
+  struct target **targets; /* by process; more of them under the lock, too */
+  uint32_t n_targets;
   struct visitor *visitors; /* newest first */
   uint32_t strangers;       /* visitors that have not shaken hands */
   bool crowded;             /* they were too many, which has been said */

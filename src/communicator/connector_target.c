@@ -61,7 +61,7 @@ static void await_verdict(struct target *target) {
 }
 
 void by_connector_left(struct by_connector *connector, uint32_t process) {
-  struct target *target = &connector->targets[process];
+  struct target *target = connector->targets[process];
   if (!by_timer_is_set(&target->verdict)) return;
   by_loop_cancel_timer(&target->verdict);
   give_verdict(target);

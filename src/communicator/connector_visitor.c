@@ -158,7 +158,7 @@ static void visitor_greeted(void *context, enum banyan_status status, int fd, ui
     drop_visitor(v);
     return;
   }
-  v->target = &v->connector->targets[theirs.from];
+  v->target = v->connector->targets[theirs.from];
   if (v->local) {
     begin_exchange(v);
   } else {

@@ -235,11 +235,9 @@ static enum banyan_status name_members(struct by_context *context) {
   context->names = BY_ARENA_ARRAY(&context->arena, const char *, context->processes);
   context->left = BY_ARENA_ARRAY(&context->arena, bool, context->processes);
   if (!context->names || !context->left) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  context->founders = context->room = context->processes;
   for (uint32_t r = 0; r < context->processes; r++) {
-    char text[BY_MEMBER_STRING + 32];
-    snprintf(text, sizeof text, "%s %u (host %s)", by_member_kind_name(context->members[r].kind),
-             r < context->size ? r : r - context->size, context->members[r].host);
-    context->names[r] = by_arena_string(&context->arena, text);
+    context->names[r] = by_context_name_member(context, r);
     if (!context->names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
   }
   return by_hosts_index(context);
@@ -247,13 +245,14 @@ static enum banyan_status name_members(struct by_context *context) {
 
 static enum banyan_status make_engine(struct by_context *context) {
   const struct by_settings *s = &context->settings;
+  const struct by_member *zero = &context->members[0]; /* ranks are like it, helpers need not know */
   struct by_engine_options options = {.clock = by_clock_system,
                                       .processes = context->processes,
                                       .ranks = context->size,
                                       .self = context->rank,
-                                      .unasked = s->unasked,
+                                      .unasked = zero->unasked,
                                       .window = strcmp(s->connections, "1") ? SPREAD_WINDOW : 0,
-                                      .link_credit = s->credit,
+                                      .link_credit = zero->credit,
                                       .chunk = s->chunk,
                                       .block = s->block,
                                       .connect = engine_connect,
@@ -366,7 +365,7 @@ static enum banyan_status make_timeline(struct by_context *context) {
 /* Other ranks need not wait for rank 0's word before they note. */
 static enum banyan_status begin_timeline(struct by_context *context) {
   const char *path = context->settings.timeline;
-  context->timeline->told = BY_ARENA_ARRAY(&context->arena, bool, context->processes);
+  context->timeline->told = BY_ARENA_ARRAY(&context->arena, bool, context->founders);
   if (!context->timeline->told) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   if (!path || !*path || context->seat.kind != BY_MEMBER_RANK) return BANYAN_OK;
   if (context->rank != 0) return by_tracer_start(&context->tracer);

@@ -50,7 +50,11 @@ struct by_seat {
 struct by_context {
   struct by_settings settings; /* strings in the arena or the environment */
   uint32_t rank, size;
-  uint32_t processes;  /* ranks, and behind them the helpers and servers that came */
+  /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
+   * names and left: see newcomer.c. */
+  uint32_t processes;
+  uint32_t founders;   /* of them, those with which the job started: the same on all ranks */
+  uint32_t room;       /* in members, names and left */
   uint32_t places;     /* rank 0: room for as many, while the job starts; */
   uint32_t servers;    /* so many of them for servers. Others: whether there may be any */
   struct by_seat seat; /* of who is no rank, `rank` is the number among the processes, known once it has joined */
@@ -124,6 +128,7 @@ struct by_context {
 struct by_kept_plan {
   uint32_t number;
   struct by_plan *plan;
+  uint32_t *helpers; /* see by_plans_set; in the plan's arena, as everywhere here */
 };
 
 struct banyan_comm {
@@ -135,11 +140,15 @@ struct banyan_comm {
   uint32_t local_size, local_rank;
   uint64_t deadline; /* nanoseconds */
   _Atomic uint32_t splits;
-  uint64_t started;            /* collective calls, sparse ones too; under lock, as all that follows */
-  struct by_move move;         /* to another plan; */
-  struct by_plan *next_plan;   /* that is it */
-  uint32_t moved, noted;       /* the last one that was decided on, and that the log of submitted operations has */
-  struct by_kept_plan kept[3]; /* plans of the last ones for submitted operations, oldest first */
+  uint64_t started;              /* collective calls, sparse ones too; under lock, as all that follows */
+  struct by_move move;           /* to another plan; */
+  struct by_kept_plan next_plan; /* that is it */
+  struct by_marks marks;         /* where its iterations begin */
+  bool announces;                /* a note in that log waits for the next iteration, */
+  uint64_t marked;               /* by how many operations had been submitted at the last mark, */
+  uint64_t each;                 /* and in the iteration before it */
+  uint32_t moved, noted;         /* the last one that was decided on, and that the log of submitted operations has */
+  struct by_kept_plan kept[3];   /* plans of the last ones for submitted operations, oldest first */
   uint32_t n_kept;
   struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet */
   struct by_submitter *submitter; /* NULL: nothing has been submitted yet */
@@ -245,6 +254,12 @@ void by_comm_forget_submitter(struct banyan_comm *comm);
 /* submit.c: what it submits uses this plan too. Under lock. */
 BANYAN_CHECK enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const char *text);
 
+/* newcomer.c; on the loop's thread: a helper that comes while the job runs, with its number and what describes it, as
+ * rank 0 tells all. Takes the lock. BANYAN_ERR_PROTOCOL: that is not the next number. */
+BANYAN_CHECK enum banyan_status by_context_add(struct by_context *context, const void *bytes, size_t length);
+/* Its name for messages, in the arena; NULL: out of memory. Under lock. */
+const char *by_context_name_member(struct by_context *context, uint32_t process);
+
 /* comm.c; under lock. Frees a communicator, which is not the last of the job. */
 void by_comm_end(struct banyan_comm *comm);
 /* comm.c: a number for a domain within another one, from how many splits that has seen and the part's first rank. */
@@ -273,9 +288,18 @@ uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind ki
 bool by_plans_serve_here(const struct by_context *context, const char *host);
 /* Whether all that the plan asks for can be set up. */
 BANYAN_CHECK enum banyan_status by_plans_check(const struct by_plan *plan);
-/* Gives a domain its plan, and where it has helpers or servers tells these. Takes the plan over. Under lock. */
+/* Gives a domain its plan, and where it has helpers or servers tells these. `named`: who is at its vertices behind the
+ * ranks, UINT32_MAX: who was there when the job started and fits, as everywhere if it is NULL. Takes the plan over.
+ * Under lock. */
 BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
-                                             const uint32_t *processes, struct by_plan *plan);
+                                             const uint32_t *processes, struct by_plan *plan, const uint32_t *named);
+/* Rank 0: the helpers that a plan names, by vertex behind the ranks; UINT32_MAX for servers and switches. Under lock.
+ * BANYAN_ERR_PLAN: one is not here. */
+BANYAN_CHECK enum banyan_status by_plans_find_helpers(const struct by_context *context, const struct by_plan *plan,
+                                                      uint32_t *helpers);
+/* Whether this is such a list. Under lock. */
+BANYAN_CHECK enum banyan_status by_plans_check_helpers(const struct by_context *context, const struct by_plan *plan,
+                                                       const uint32_t *helpers, size_t n);
 BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                                const char *text, struct by_plan **out);
 

@@ -66,6 +66,7 @@ void by_control_drop_end(struct end *end) {
   struct end **place = &end->control->ends;
   while (*place != end) place = &(*place)->next;
   *place = end->next;
+  by_control_newcomer_lost(end);
   free_end(end);
 }
 
@@ -155,6 +156,7 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
   if (!root && !control->done && !starting) return; /* it is about a job of which this rank is no part */
   if (type == LEAVING) {
     end->leaving = true;
+    by_control_newcomer_lost(end);
     if (!root) atomic_store(&control->deaf, true);
     if (root && by_control_is_helper(control, end->rank))
       by_control_lose(control, (uint32_t)end->rank, "it left");
@@ -163,8 +165,10 @@ static void frame_came(void *context, uint16_t type, const void *payload, size_t
     by_control_timeline_lost(control);
   } else if (type == LEFT && !root) {
     by_control_heard_left(end, payload, length);
-  } else if ((type == PLAN || type == LOST || type == TREE) && !root) {
+  } else if ((type == PLAN || type == LOST || type == TREE || type == JOINED) && !root) {
     by_control_heard_word(control, type, payload, length);
+  } else if (type == KNOWN && root) {
+    by_control_heard_known(end);
   } else if (type == LISTEN) {
     if (control->done) by_control_heard_listen(control);
   } else if (type == CLASS && !root) {
@@ -216,6 +220,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->timeline_late, by_control_timeline_late, control);
   by_timer_init(&control->switches_due, by_control_switches_due, control);
   by_timer_init(&control->moves_due, by_control_moves_due, control);
+  by_timer_init(&control->links_due, by_control_links_due, control);
   by_timer_init(&control->leavers.due, by_control_leavers_due, control);
   uint32_t places = context->seat.kind == BY_MEMBER_RANK ? context->places : 1;
   control->leavers.ranks = calloc(places, sizeof *control->leavers.ranks);
@@ -330,10 +335,14 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->words_due);
   by_loop_cancel_timer(&control->silence);
   by_loop_cancel_timer(&control->moves_due);
+  by_loop_cancel_timer(&control->links_due);
+  by_control_forget_links(control);
   by_control_forget_moves(control);
+  by_control_forget_newcomers(control);
   by_loop_cancel_timer(&control->timeline_late);
   by_control_forget_words(control);
   by_control_forget_trees(control);
+  free(control->of_rank);
   free(control->lost);
   free(control->leavers.ranks);
   by_control_forget_suspects(control);

@@ -10,6 +10,7 @@
 
 #include "context.h"
 #include "handshake.h"
+#include "moves.h"
 
 struct by_control;
 
@@ -33,10 +34,17 @@ void by_control_tell_plan(struct by_control *control, const void *bytes, size_t 
  * workers and servers; in the background. Who is at the plan's vertices behind the ranks; UINT32_MAX: nobody. */
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
                             const uint32_t *helpers);
+/* A plan for a communicator, and who is at its vertices behind the ranks. */
+struct by_proposal {
+  uint32_t comm, n;
+  const uint32_t *processes; /* by rank */
+  struct by_plan *plan;
+  uint32_t *helpers; /* see by_plans_find_helpers; in the plan's arena */
+  struct by_told_move tell;
+};
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
- * for a communicator counts. The text is copied, and is JSON. */
-BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, uint32_t comm, uint32_t n,
-                                                   const uint32_t *processes, const char *text, size_t length);
+ * for a communicator counts. Copied. */
+BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal);
 /* Any thread: a timeline begins, by rank 0's word; or ends. At others than rank 0: what this one has noted goes to it.
  */
 BANYAN_CHECK enum banyan_status by_control_timeline_on(struct by_control *control);

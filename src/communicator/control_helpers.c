@@ -32,25 +32,24 @@ static bool has_enough(const struct by_control *control, enum by_member_kind kin
   return n == most;
 }
 
+/* A helper comes again, and joins when the job has begun. */
 static void say_enough(struct end *end, enum by_member_kind kind) {
-  char text[TEXT_MOST];
-  const char *name = by_member_kind_name(kind);
-  snprintf(text, sizeof text, "this job has all the %ss it waits for: see BANYAN_%s", name,
-           kind == BY_MEMBER_SERVER ? "SERVERS" : "HELPERS");
-  by_control_refuse(end, text);
+  if (kind == BY_MEMBER_SERVER)
+    by_control_refuse(end, "this job has all the servers it waits for: see BANYAN_SERVERS");
+  else
+    by_stream_finish(end->stream);
 }
 
 void by_control_helper_joins(struct end *end, const struct by_member *member) {
   struct by_control *control = end->control;
   struct by_context *context = control->context;
-  const struct by_member *zero = &context->members[0];
   uint32_t place = context->size + control->helpers;
-  if (control->done) {
-    by_control_refuse(end, "the job has begun: helpers and servers must come while it starts");
+  if (control->done && member->kind == BY_MEMBER_HELPER) {
+    by_control_newcomer_joins(end, member);
+  } else if (control->done) {
+    by_control_refuse(end, "the job has begun: servers must come while it starts");
   } else if (has_enough(control, member->kind)) {
     say_enough(end, member->kind);
-  } else if (member->unasked != zero->unasked || member->credit != zero->credit) {
-    by_control_refuse(end, "the ranks have other BANYAN_UNASKED and BANYAN_CREDIT: set both alike");
   } else {
     end->rank = place;
     control->of_rank[place] = end;
@@ -109,6 +108,7 @@ void by_control_lose(struct by_control *control, uint32_t process, const char *t
   by_error("communicator", "%s; what went through it goes among ranks from here on", reason);
   send_lost(control, process, reason);
   hear_own(control, process, reason);
+  by_control_drop_moves_with(control, process);
 }
 
 /* ---- stopped: the kernel answers for such a process, so its connections stay */
@@ -192,6 +192,8 @@ static void hear(struct by_control *control, uint16_t type, const void *payload,
   enum by_member_kind kind = control->context->seat.kind;
   if (type == LOST)
     heard_lost(control, payload, length);
+  else if (type == JOINED)
+    by_control_heard_joined(control, payload, length);
   else if (type == TREE && kind != BY_MEMBER_HELPER)
     heard_tree(control, payload, length);
   else if (type == PLAN && kind == BY_MEMBER_HELPER)

@@ -35,26 +35,44 @@ static void set_receiver(uint8_t *bytes, uint32_t process) {
   by_put_u32(bytes + 4, process);
 }
 
-void by_control_welcome(struct by_control *control) {
-  struct by_context *context = control->context;
+/* Receiver 0 in the list, which is set for each. The caller frees *out. */
+static enum banyan_status list_members(const struct by_context *context, uint8_t **out, size_t *length) {
   struct by_writer measure, writer;
-  uint8_t *bytes = NULL;
-  context->processes = context->size + control->helpers;
   by_writer_init(&measure, NULL, 0);
   write_members(context, &measure);
-  bytes = malloc(measure.length);
-  if (!bytes) {
-    by_control_give_up(control, BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
-    return;
-  }
-  by_writer_init(&writer, bytes, measure.length);
+  *out = malloc(measure.length);
+  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the list of members");
+  by_writer_init(&writer, *out, measure.length);
   write_members(context, &writer);
-  for (uint32_t p = 1; p < context->processes; p++) {
-    set_receiver(bytes, p);
-    if (by_stream_send(control->of_rank[p]->stream, WELCOME, bytes, writer.length) != BANYAN_OK)
-      by_control_give_up(control, BANYAN_ERR_CONNECT, banyan_error_text());
-  }
+  *length = writer.length;
+  return BANYAN_OK;
+}
+
+static enum banyan_status send_members(const struct by_control *control, uint32_t process, uint8_t *bytes,
+                                       size_t length) {
+  set_receiver(bytes, process);
+  return by_stream_send(control->of_rank[process]->stream, WELCOME, bytes, length);
+}
+
+enum banyan_status by_control_send_welcome(struct by_control *control, uint32_t process) {
+  uint8_t *bytes = NULL;
+  size_t length;
+  enum banyan_status status = list_members(control->context, &bytes, &length);
+  if (status == BANYAN_OK) status = send_members(control, process, bytes, length);
   free(bytes);
+  return status;
+}
+
+void by_control_welcome(struct by_control *control) {
+  struct by_context *context = control->context;
+  uint8_t *bytes = NULL;
+  size_t length;
+  context->processes = context->size + control->helpers;
+  enum banyan_status status = list_members(context, &bytes, &length);
+  for (uint32_t p = 1; p < context->processes && status == BANYAN_OK; p++)
+    status = send_members(control, p, bytes, length);
+  free(bytes);
+  if (status != BANYAN_OK) by_control_give_up(control, status, banyan_error_text());
   control->done = control->status == BANYAN_OK;
 }
 
@@ -108,19 +126,29 @@ static void rank_joins(struct end *end, const struct by_join *hello) {
   control->waits_for_helpers = ++control->joined == context->size;
 }
 
-static void joins(struct end *end, const void *bytes, size_t length) {
+static void joins(struct end *end, const struct by_join *hello) {
   struct by_control *control = end->control;
-  struct by_join hello;
-  if (control->status != BANYAN_OK) /* the start has failed already: this one hears of it too */
-    by_control_refuse(end, control->text);
-  else if (by_join_read(bytes, length, &control->context->arena, &hello) != BANYAN_OK)
-    by_control_refuse(end, "a malformed hello");
-  else if (hello.member.kind != BY_MEMBER_RANK)
-    by_control_helper_joins(end, &hello.member);
-  else if (comes_too_early(control, hello.rank))
+  if (hello->member.kind != BY_MEMBER_RANK)
+    by_control_helper_joins(end, &hello->member);
+  else if (comes_too_early(control, hello->rank))
     by_stream_finish(end->stream);
   else
-    rank_joins(end, &hello);
+    rank_joins(end, hello);
+}
+
+/* Once the job has begun, the context's arena is for others, too, and nothing of who comes is kept. */
+static void heard_hello(struct end *end, const void *bytes, size_t length) {
+  struct by_control *control = end->control;
+  struct by_arena scratch;
+  struct by_join hello;
+  by_arena_init(&scratch);
+  if (control->status != BANYAN_OK) /* the start has failed already: this one hears of it too */
+    by_control_refuse(end, control->text);
+  else if (by_join_read(bytes, length, control->done ? &scratch : &control->context->arena, &hello) != BANYAN_OK)
+    by_control_refuse(end, "a malformed hello");
+  else
+    joins(end, &hello);
+  by_arena_fini(&scratch);
 }
 
 void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
@@ -132,7 +160,7 @@ void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t
   else if (has_closed(end))
     by_stream_finish(end->stream);
   else
-    joins(end, hello, length);
+    heard_hello(end, hello, length);
 }
 
 /* Connections that have not said which rank they are: ranks do so at once, strangers never. */
@@ -162,7 +190,7 @@ static enum banyan_status open_root(struct by_control *control, const struct by_
   enum banyan_status status = by_socket_listen(NULL, (struct by_port_range){port, port}, &listener, &bound);
   if (status == BANYAN_OK) status = by_acceptor_create(context->loop, listener, accepted, control, &control->acceptor);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", context->settings.root);
-  control->of_rank = BY_ARENA_ARRAY(&context->arena, struct end *, context->places);
+  control->of_rank = calloc(context->places, sizeof(struct end *));
   context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, context->places);
   if (!control->of_rank || !context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
   context->members[0] = *self;

@@ -3,33 +3,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control_parts.h"
+#include "control_moves.h"
 #include "log.h"
 #include "moves.h"
 
-enum { AGAIN_MS = 50, MOST_AGAIN = 200, WORD_MORE = 32 };
-
-/* Rank 0: one that is not decided on. */
-struct by_control_move {
-  struct by_control_move *next;
-  struct by_control *control;
-  uint32_t comm, number;
-  struct by_agreement agreement;
-  uint64_t started; /* calls of this rank, when it was proposed */
-  uint32_t tries;
-  bool waits; /* until it is proposed again: somebody does not have the communicator yet */
-  uint32_t n;
-  uint32_t *processes;
-  bool *answered;
-  size_t length;
-  char text[];
+enum {
+  AGAIN_MS = 50,
+  MOST_AGAIN = 200,
+  WORD_MORE = 64,
+  LINKS_S = 45 /* for links: longer than a helper tries to make one */
 };
+
+static const char lost[] = "a helper that it names is lost";
 
 static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word);
 
 static void free_move(struct by_control_move *move) {
+  by_loop_cancel_timer(&move->late);
+  by_helper_links_fini(move);
   free(move->processes);
   free(move->answered);
+  free(move->places);
+  free(move->text);
   free(move);
 }
 
@@ -41,9 +36,8 @@ static void unlist(struct by_control_move *move) {
 
 /* ---- sending */
 
-/* What cannot be sent ends with the connection. */
-static void send_word(const struct end *end, const struct by_move_word *word) {
-  size_t room = word->length + WORD_MORE;
+void by_control_send_move(const struct end *end, const struct by_move_word *word) {
+  size_t room = word->length + 4 * word->n_processes + WORD_MORE;
   uint8_t *bytes = malloc(room);
   struct by_writer writer;
   by_writer_init(&writer, bytes, bytes ? room : 0);
@@ -61,7 +55,14 @@ static struct by_move_word word_of(const struct by_control_move *move, enum by_m
 static void tell_others(const struct by_control_move *move, const struct by_move_word *word) {
   for (uint32_t i = 0; i < move->n; i++) {
     const struct end *end = move->processes[i] ? move->control->of_rank[move->processes[i]] : NULL;
-    if (end) send_word(end, word);
+    if (end) by_control_send_move(end, word);
+  }
+}
+
+static void tell_helpers(const struct by_control_move *move, const struct by_move_word *word) {
+  for (uint32_t i = 0; i < move->n_helpers; i++) {
+    const struct end *end = move->control->of_rank[move->helpers[i].helper];
+    if (end) by_control_send_move(end, word);
   }
 }
 
@@ -84,14 +85,16 @@ static void ask(struct by_control_move *move, const struct by_move_word *word) {
 
 /* ---- beginning, and again */
 
+/* Of a plan without helpers, or one whose helpers are linked. */
 static void propose(struct by_control_move *move) {
   move->waits = false;
-  move->number = ++move->control->n_moves;
   by_agreement_init(&move->agreement, move->n);
   move->started = by_moves_started(move->control->context, move->comm);
   struct by_move_word word = word_of(move, BY_MOVE_PROPOSE);
   word.text = move->text;
   word.length = move->length;
+  word.processes = move->places;
+  word.n_processes = move->n_places;
   ask(move, &word);
 }
 
@@ -99,13 +102,19 @@ static void drop(const struct by_control_move *move, const char *why, size_t len
   struct by_move_word word = word_of(move, BY_MOVE_DROP);
   word.text = why;
   word.length = length;
-  tell_all(move, &word);
+  if (move->links)
+    tell_helpers(move, &word);
+  else
+    tell_all(move, &word);
 }
 
 static void give_up(struct by_control_move *move, const char *why, size_t length) {
   by_warn("plan", "the new plan is not used: %.*s", (int)length, why);
+  char text[TEXT_MOST];
+  snprintf(text, sizeof text, "%.*s", (int)length, why);
   unlist(move);
-  drop(move, why, length);
+  drop(move, text, strlen(text));
+  if (move->tell.told) move->tell.told(move->tell.context, 0, text);
   free_move(move);
 }
 
@@ -128,7 +137,9 @@ void by_control_moves_due(void *argument) {
   struct by_control *control = argument;
   for (struct by_control_move *move = control->moves, *next; move; move = next) {
     next = move->next; /* a move ends no other one */
-    if (move->waits) propose(move);
+    if (!move->waits) continue;
+    move->number = ++control->n_moves;
+    propose(move);
   }
 }
 
@@ -138,6 +149,7 @@ static void decide(struct by_control_move *move) {
   struct by_move_word word = word_of(move, BY_MOVE_TAKE);
   unlist(move);
   tell_all(move, &word);
+  if (move->tell.told) move->tell.told(move->tell.context, move->agreement.at, NULL);
   free_move(move);
 }
 
@@ -146,7 +158,7 @@ static void heard_started(struct by_control_move *move, uint32_t member, const s
   if (word->kind != awaited || move->answered[member]) return;
   move->answered[member] = true;
   uint64_t lead = by_moves_started(move->control->context, move->comm) - move->started;
-  enum by_agreement_next next = by_agreement_hear(&move->agreement, word->at, lead);
+  enum by_agreement_next next = by_agreement_hear(&move->agreement, word->at, &word->beat, lead);
   struct by_move_word fix = word_of(move, BY_MOVE_FIX);
   if (next == BY_AGREEMENT_TAKE) decide(move);
   if (next == BY_AGREEMENT_FIX) ask(move, &fix);
@@ -155,13 +167,19 @@ static void heard_started(struct by_control_move *move, uint32_t member, const s
 static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
   uint32_t member = 0;
   while (member < move->n && move->processes[member] != process) member++;
-  if (member == move->n || move->waits) return;
+  if (member == move->n || move->waits || move->links) return;
   if (word->kind == BY_MOVE_REFUSED)
     give_up(move, word->text, word->length);
   else if (word->kind == BY_MOVE_ABSENT)
     put_off(move, process);
   else
     heard_started(move, member, word);
+}
+
+static void heard_linked(struct by_control_move *move, uint32_t helper) {
+  if (!by_helper_links_made(move, helper)) return;
+  by_loop_cancel_timer(&move->late);
+  propose(move);
 }
 
 static struct by_control_move *find(const struct by_control *control, const struct by_move_word *word) {
@@ -173,7 +191,7 @@ static struct by_control_move *find(const struct by_control *control, const stru
 static void answer_root(struct end *end, const struct by_move_word *word) {
   struct by_move_word answer;
   char text[TEXT_MOST];
-  if (by_moves_hear(end->control->context, word, &answer, text, sizeof text)) send_word(end, &answer);
+  if (by_moves_hear(end->control->context, word, &answer, text, sizeof text)) by_control_send_move(end, &answer);
 }
 
 void by_control_heard_move(struct end *end, const void *payload, size_t length) {
@@ -181,13 +199,18 @@ void by_control_heard_move(struct end *end, const void *payload, size_t length) 
   bool root = control->context->rank == 0;
   struct by_move_word word;
   bool fits = by_move_word_read(payload, length, &word) == BANYAN_OK && root == by_move_is_answer(word.kind);
-  if (!fits || (root && by_control_is_helper(control, end->rank))) {
+  bool linked = fits && word.kind == BY_MOVE_LINKED;
+  if (!fits || (root && by_control_is_helper(control, end->rank) != linked)) {
     by_warn("control", "%s: a malformed word about a new plan; ignored", by_stream_get_name(end->stream));
     return;
   }
   struct by_control_move *move = root ? find(control, &word) : NULL;
-  if (move) hear_answer(move, (uint32_t)end->rank, &word);
+  if (move && linked)
+    heard_linked(move, (uint32_t)end->rank);
+  else if (move)
+    hear_answer(move, (uint32_t)end->rank, &word);
   if (!root && control->context->seat.kind == BY_MEMBER_RANK) answer_root(end, &word);
+  if (!root && control->context->seat.kind == BY_MEMBER_HELPER) by_control_heard_links(end, &word);
 }
 
 /* ---- the end */
@@ -195,14 +218,14 @@ void by_control_heard_move(struct end *end, const void *payload, size_t length) 
 static bool has_member(const struct by_control_move *move, uint32_t process) {
   for (uint32_t i = 0; i < move->n; i++)
     if (move->processes[i] == process) return true;
-  return false;
+  return by_helper_links_has(move, process);
 }
 
-void by_control_drop_moves_with(struct by_control *control, uint32_t rank) {
-  static const char why[] = "a rank has left";
+void by_control_drop_moves_with(struct by_control *control, uint32_t process) {
+  const char *why = by_control_is_helper(control, process) ? lost : "a rank has left";
   for (struct by_control_move *move = control->moves, *next; move; move = next) {
     next = move->next;
-    if (has_member(move, rank)) give_up(move, why, strlen(why));
+    if (has_member(move, process)) give_up(move, why, strlen(why));
   }
 }
 
@@ -216,6 +239,11 @@ void by_control_forget_moves(struct by_control *control) {
 
 /* ---- from other threads */
 
+static void links_late(void *argument) {
+  static const char why[] = "its helpers have not made their links: are they stopped, or kept apart by a firewall?";
+  give_up(argument, why, strlen(why));
+}
+
 static void begin(void *argument) {
   struct by_control_move *move = argument, *before;
   struct by_control *control = move->control;
@@ -226,23 +254,45 @@ static void begin(void *argument) {
   }
   move->next = control->moves;
   control->moves = move;
-  propose(move);
+  move->number = ++control->n_moves;
+  if (!by_helper_links_ask(move))
+    give_up(move, lost, strlen(lost));
+  else if (!move->links)
+    propose(move);
+  else
+    by_loop_set_delay(control->context->loop, &move->late, LINKS_S * BY_SECOND);
 }
 
-enum banyan_status by_control_propose(struct by_control *control, uint32_t comm, uint32_t n, const uint32_t *processes,
-                                      const char *text, size_t length) {
-  if (length > MOST_FRAME - WORD_MORE)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan is %zu bytes of JSON; at most %d can be proposed", length,
-                   MOST_FRAME - WORD_MORE);
-  struct by_control_move *move = calloc(1, sizeof *move + length);
+static enum banyan_status copy(struct by_control_move *move, const struct by_proposal *proposal) {
+  const struct by_plan *plan = proposal->plan;
+  struct by_text text;
+  struct by_writer writer;
+  move->n_places = plan->n_vertices - plan->n_ranks;
+  move->places = malloc(4 * move->n_places + 1);
+  move->processes = calloc(move->n, sizeof *move->processes);
+  move->answered = calloc(move->n, sizeof *move->answered);
+  by_text_init(&text);
+  by_plan_print(plan, &text);
+  move->text = text.data;
+  move->length = text.length;
+  if (!move->places || !move->processes || !move->answered || text.failed)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+  by_writer_init(&writer, move->places, 4 * move->n_places);
+  for (size_t i = 0; i < move->n_places; i++) by_write_u32(&writer, proposal->helpers[i]);
+  memcpy(move->processes, proposal->processes, move->n * sizeof *move->processes);
+  size_t bytes = move->length + 4 * move->n_places;
+  if (bytes <= MOST_FRAME - WORD_MORE) return by_helper_links_find(move, proposal);
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan is %zu bytes of JSON; at most %d can be proposed", bytes,
+                 MOST_FRAME - WORD_MORE);
+}
+
+enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {
+  struct by_control_move *move = calloc(1, sizeof *move);
   if (!move) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
-  *move = (struct by_control_move){.control = control, .comm = comm, .n = n, .length = length};
-  memcpy(move->text, text, length);
-  move->processes = calloc(n, sizeof *move->processes);
-  move->answered = calloc(n, sizeof *move->answered);
-  enum banyan_status status =
-      move->processes && move->answered ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
-  if (status == BANYAN_OK) memcpy(move->processes, processes, n * sizeof *processes);
+  *move =
+      (struct by_control_move){.control = control, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
+  by_timer_init(&move->late, links_late, move);
+  enum banyan_status status = copy(move, proposal);
   if (status == BANYAN_OK) status = by_loop_post(control->context->loop, begin, move);
   if (status != BANYAN_OK) free_move(move);
   return status;

@@ -40,6 +40,8 @@ enum message {
   MOVE = 13,    /* to another plan: see move.h */
   LISTEN = 14,  /* others have submitted what this rank has not */
   CLASS = 15,   /* rank 0's: in which this process is to send */
+  JOINED = 16,  /* rank 0's word that a helper comes */
+  KNOWN = 17,   /* the answer: this process knows it */
   TIMELINE = 20 /* see timeline_word.h */
 };
 
@@ -51,6 +53,7 @@ struct end {
   int64_t rank; /* -1: not known yet */
   bool leaving, over;
   bool silent; /* a helper that has not answered yet */
+  bool asked;  /* whether it knows the helper that comes */
 };
 
 /* Ranks that have left, in the order of hearing of it. */
@@ -65,7 +68,7 @@ struct by_control {
   uint8_t hello[HELLO_MOST];
   size_t hello_length;
   struct end *ends;
-  struct end **of_rank;         /* rank 0 only */
+  struct end **of_rank;         /* rank 0 only; by process */
   uint32_t joined, helpers;     /* ranks, helpers */
   uint32_t absent;              /* rank 0: who left, while `absence` is set */
   bool waits_for_helpers;       /* rank 0: all ranks are there */
@@ -83,6 +86,7 @@ struct by_control {
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
   uint32_t inquiries;
   bool *lost;                         /* by process: a helper that is gone */
+  struct by_newcomer *newcomers;      /* rank 0: helpers that come; the first one is being made known */
   struct by_control_tree *trees;      /* rank 0: through switches, */
   struct by_control_switch *switches; /* which are asked; */
   struct by_timer switches_due;       /* while a tree waits for them */
@@ -90,6 +94,8 @@ struct by_control {
   struct by_timer words_due, silence, timeline_late;
   struct by_control_move *moves; /* rank 0: to other plans, not yet decided on */
   uint32_t n_moves;              /* that there have been */
+  struct by_wanted_links *links; /* of a helper: for moves, asked for by rank 0 */
+  struct by_timer links_due;
   struct by_timer moves_due;
   bool listens;                    /* LISTEN has been sent */
   uint32_t class_;                 /* rank 0: that was told to helpers and servers, */
@@ -119,6 +125,8 @@ enum banyan_status by_control_meet(struct by_control *control, const struct by_m
 void by_control_refuse(struct end *end, const char *text);
 /* Rank 0: all have joined who will. */
 void by_control_welcome(struct by_control *control);
+/* Rank 0: the list of members, as this process is to have it. */
+BANYAN_CHECK enum banyan_status by_control_send_welcome(struct by_control *control, uint32_t process);
 void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t length);
 void by_control_heard_welcome(struct by_control *control, const void *payload, size_t length);
 void by_control_lost_while_joining(struct end *end, enum banyan_status status, const char *reason);
@@ -154,6 +162,15 @@ void by_control_words_due(void *argument);
 void by_control_forget_words(struct by_control *control);
 bool by_control_is_helper(const struct by_control *control, int64_t process);
 
+/* control_newcomers.c: helpers that come while the job runs. At rank 0: */
+void by_control_newcomer_joins(struct end *end, const struct by_member *member);
+void by_control_heard_known(struct end *end);
+/* It will say nothing more. */
+void by_control_newcomer_lost(struct end *end);
+void by_control_forget_newcomers(struct by_control *control);
+/* JOINED, at the others. */
+void by_control_heard_joined(struct by_control *control, const void *payload, size_t length);
+
 /* control_trees.c */
 void by_control_forget_trees(struct by_control *control);
 
@@ -161,14 +178,18 @@ void by_control_forget_trees(struct by_control *control);
 void by_control_heard_move(struct end *end, const void *payload, size_t length);
 /* Those that were put off. */
 void by_control_moves_due(void *argument);
-/* This rank takes part in nothing more. */
-void by_control_drop_moves_with(struct by_control *control, uint32_t rank);
+/* This process takes part in nothing more. */
+void by_control_drop_moves_with(struct by_control *control, uint32_t process);
 void by_control_forget_moves(struct by_control *control);
 
 /* control_class.c: CLASS. `ranks`: they have it from no agents. The second: to one that has come later. */
 void by_control_tell_class(struct by_control *control, uint32_t class_, bool ranks);
 void by_control_tell_class_to(struct end *end);
 void by_control_heard_class(struct by_control *control, const void *payload, size_t length);
+
+/* control_links.c: what helpers do about LINK and DROP */
+void by_control_links_due(void *argument);
+void by_control_forget_links(struct by_control *control);
 
 /* control_listen.c: LISTEN */
 void by_control_heard_listen(struct by_control *control);

@@ -25,8 +25,13 @@ static bool say(struct end *end, const struct by_timeline_word *word) {
 
 /* --- rank 0 --- */
 
+/* Helpers that came later are in no timeline: it has a place for each process from its start. */
+static bool is_noted(const struct by_control *control, const struct end *end) {
+  return end->rank > 0 && end->rank < (int64_t)control->context->founders;
+}
+
 static bool is_awaited(const struct by_control *control, const struct end *end) {
-  return end->rank > 0 && !end->over && !end->leaving && !timeline_of(control)->told[end->rank];
+  return is_noted(control, end) && !end->over && !end->leaving && !timeline_of(control)->told[end->rank];
 }
 
 static void finish_if_all(struct by_control *control) {
@@ -52,13 +57,13 @@ static void others_are_late(struct by_control *control) {
 static void tell_all(struct by_control *control, enum by_timeline_kind kind) {
   struct by_timeline_word word = {.kind = kind, .most = timeline_of(control)->most};
   for (struct end *end = control->ends; end; end = end->next)
-    if (end->rank > 0 && !end->leaving) (void)say(end, &word);
+    if (is_noted(control, end) && !end->leaving) (void)say(end, &word);
 }
 
 static void begin_here(void *context) {
   struct by_control *control = context;
   const struct by_timeline *timeline = timeline_of(control);
-  memset(timeline->told, 0, control->context->processes * sizeof *timeline->told);
+  memset(timeline->told, 0, control->context->founders * sizeof *timeline->told);
   tell_all(control, BY_TIMELINE_ON);
 }
 
@@ -241,10 +246,10 @@ void by_control_heard_timeline(struct end *end, const void *payload, size_t leng
   by_reader_init(&reader, payload, length);
   if (by_timeline_read(&reader, &word) != BANYAN_OK)
     by_warn("timeline", "%s: malformed message; ignored", by_stream_get_name(end->stream));
-  else if (control->context->rank == 0)
-    heard_at_rank_0(end, &word, &reader);
-  else
+  else if (control->context->rank != 0)
     heard_from_rank_0(control, &word);
+  else if (is_noted(control, end))
+    heard_at_rank_0(end, &word, &reader);
 }
 
 void by_control_timeline_lost(struct by_control *control) {

@@ -25,13 +25,15 @@ static bool is_over(void *argument) {
   return !by_engine_pending(context->engine) || now >= service->until;
 }
 
-enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop) {
+enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
+                                 void (*joined)(const char *name, uint32_t ranks)) {
   struct by_context *context = NULL;
   char text[1024];
   BY_TRY(by_context_create(options, &(struct by_seat){.kind = BY_MEMBER_HELPER}, &context));
   struct service service = {.context = context, .stop = stop};
-  by_info("communicator", "%s helps %u ranks", by_context_name(context, context->rank), context->size);
   by_context_lock(context);
+  by_info("communicator", "%s helps %u ranks", by_context_name(context, context->rank), context->size);
+  if (joined) joined(context->members[context->rank].host, context->size);
   by_context_wait_until(context, is_over, &service);
   enum banyan_status status = by_engine_status(context->engine);
   snprintf(text, sizeof text, "%s", by_engine_error(context->engine));

@@ -7,6 +7,9 @@ void by_move_word_write(struct by_writer *writer, const struct by_move_word *wor
   by_write_u32(writer, word->comm);
   by_write_u32(writer, word->number);
   by_write_u64(writer, word->at);
+  by_write_u64(writer, word->beat.began);
+  by_write_u64(writer, word->beat.period);
+  by_write_blob(writer, word->processes, 4 * word->n_processes);
   by_write_blob(writer, word->text, word->length);
 }
 
@@ -17,17 +20,39 @@ enum banyan_status by_move_word_read(const void *bytes, size_t length, struct by
   out->comm = by_read_u32(&reader);
   out->number = by_read_u32(&reader);
   out->at = by_read_u64(&reader);
+  out->beat.began = by_read_u64(&reader);
+  out->beat.period = by_read_u64(&reader);
+  size_t room;
+  out->processes = by_read_blob(&reader, &room);
+  out->n_processes = room / 4;
   out->text = (const char *)by_read_blob(&reader, &out->length);
   BY_TRY(by_reader_check(&reader, "a word about a new plan"));
-  if (out->kind >= BY_MOVE_PROPOSE && out->kind <= BY_MOVE_ABSENT) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_PROTOCOL, "a word about a new plan, of unknown kind %d", (int)out->kind);
+  bool fits = out->kind >= BY_MOVE_PROPOSE && out->kind <= BY_MOVE_LINKED && room % 4 == 0;
+  if (fits) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "a word about a new plan that makes no sense, of kind %d", (int)out->kind);
 }
 
 bool by_move_is_answer(enum by_move_kind kind) {
   return kind >= BY_MOVE_PREPARED;
 }
 
+uint32_t by_move_word_process(const struct by_move_word *word, size_t i) {
+  return by_get_u32(word->processes + 4 * i);
+}
+
 /* ---- the leader */
+
+static void hear_beat(struct by_agreement *agreement, const struct by_beat *beat) {
+  struct by_beat *all = &agreement->beat;
+  if (agreement->missing == agreement->members) *all = *beat;
+  if (all->period && (all->period != beat->period || all->began % all->period != beat->began % beat->period))
+    all->period = 0;
+}
+
+/* The first call of an iteration, from this one on. */
+static uint64_t next_iteration(const struct by_beat *beat, uint64_t at) {
+  return beat->period ? at + (beat->period - (at - beat->began) % beat->period) % beat->period : at;
+}
 
 void by_agreement_init(struct by_agreement *agreement, uint32_t members) {
   *agreement = (struct by_agreement){.members = members, .missing = members};
@@ -37,12 +62,14 @@ static enum by_agreement_next ask(struct by_agreement *agreement) {
   agreement->missing = agreement->members;
   agreement->fixing = true;
   agreement->passed = false;
-  agreement->at = agreement->most + agreement->lead;
+  agreement->at = next_iteration(&agreement->beat, agreement->most + agreement->lead);
   return BY_AGREEMENT_FIX;
 }
 
-enum by_agreement_next by_agreement_hear(struct by_agreement *agreement, uint64_t started, uint64_t lead) {
+enum by_agreement_next by_agreement_hear(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
+                                         uint64_t lead) {
   if (!agreement->missing) return BY_AGREEMENT_WAITS;
+  hear_beat(agreement, beat);
   if (started > agreement->most) agreement->most = started;
   agreement->passed |= agreement->fixing && started > agreement->at;
   if (--agreement->missing) return BY_AGREEMENT_WAITS;
@@ -91,4 +118,20 @@ enum by_move_next by_move_next(const struct by_move *move, uint64_t started) {
 
 void by_move_end(struct by_move *move) {
   move->state = BY_MOVE_NONE;
+}
+
+/* ---- iterations */
+
+void by_marks_add(struct by_marks *marks, uint64_t started) {
+  uint64_t calls = started - marks->at;
+  if (marks->n && !calls) return;
+  marks->even = marks->n > 1 && calls == marks->calls;
+  marks->calls = calls;
+  marks->at = started;
+  marks->n += marks->n < 2;
+}
+
+struct by_beat by_marks_beat(const struct by_marks *marks, uint64_t started) {
+  bool goes_on = marks->even && started - marks->at <= marks->calls;
+  return (struct by_beat){marks->at, goes_on ? marks->calls : 0};
 }

@@ -2,25 +2,35 @@
  * it gets there before the word that says so. As values, without I/O; control_moves.c carries the words, moves.c does
  * what they say.
  *
- * Rank 0 of the job leads. PROPOSE brings the plan, and everybody answers PREPARED with how many calls it has started.
- * FIX names a call that nobody should have reached; from then on who gets there waits. FIXED says again how many calls
- * were started: where somebody was faster, FIX names a later one. TAKE: that call, and those after it, use the
- * plan. DROP: there will be no move. */
+ * Rank 0 of the job leads. Helpers that the plan names are asked by LINK to make the links that it needs, and answer
+ * LINKED. PROPOSE brings the plan, and every rank answers PREPARED with how many calls it has started. FIX names a call
+ * that nobody should have reached; from then on who gets there waits. FIXED says again how many calls were started:
+ * where somebody was faster, FIX names a later one. TAKE: that call, and those after it, use the plan. DROP: there will
+ * be no move. */
 #ifndef BY_COMMUNICATOR_MOVE_H
 #define BY_COMMUNICATOR_MOVE_H
 
 #include "bytes.h"
 
 enum by_move_kind {
-  BY_MOVE_PROPOSE = 1, /* text: the plan, as JSON */
+  BY_MOVE_PROPOSE = 1, /* text: the plan, as JSON; processes: who is at its vertices behind the ranks, UINT32_MAX:
+                          nobody that the plan names; servers are found by each rank */
   BY_MOVE_FIX,         /* at */
   BY_MOVE_TAKE,
   BY_MOVE_DROP, /* text: why */
+  BY_MOVE_LINK, /* processes: to these, of a helper */
   /* answers */
-  BY_MOVE_PREPARED, /* at: calls started */
+  BY_MOVE_PREPARED, /* at: calls started; beat */
   BY_MOVE_FIXED,    /* the same */
   BY_MOVE_REFUSED,  /* text: why */
-  BY_MOVE_ABSENT    /* there is no such communicator here, perhaps not yet */
+  BY_MOVE_ABSENT,   /* there is no such communicator here, perhaps not yet */
+  BY_MOVE_LINKED
+};
+
+/* How a communicator's calls come, by its marks of iterations: one of them began at call `began`, and each has `period`
+ * calls. 0: that is not known. */
+struct by_beat {
+  uint64_t began, period;
 };
 
 struct by_move_word {
@@ -28,20 +38,25 @@ struct by_move_word {
   uint32_t comm;   /* id of the communicator's domain */
   uint32_t number; /* of the move; counts up */
   uint64_t at;
+  struct by_beat beat;
+  const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_move_word_process */
+  size_t n_processes;
   const char *text; /* borrowed; `length` bytes without an end */
   size_t length;
 };
 
 void by_move_word_write(struct by_writer *writer, const struct by_move_word *word);
-/* `text` is borrowed from the bytes. */
+/* `text` and `processes` are borrowed from the bytes. */
 BANYAN_CHECK enum banyan_status by_move_word_read(const void *bytes, size_t length, struct by_move_word *out);
 bool by_move_is_answer(enum by_move_kind kind);
+uint32_t by_move_word_process(const struct by_move_word *word, size_t i);
 
 /* What the leader knows of a move. */
 struct by_agreement {
   uint32_t members, missing; /* answers */
   uint64_t most, lead;       /* calls that a member has started; how far beyond them to look */
   uint64_t at;
+  struct by_beat beat; /* of all that have answered this question; period 0: they differ, or do not know */
   bool fixing, passed; /* what was asked; somebody was faster */
 };
 
@@ -50,8 +65,21 @@ enum by_agreement_next { BY_AGREEMENT_WAITS, BY_AGREEMENT_FIX, BY_AGREEMENT_TAKE
 void by_agreement_init(struct by_agreement *agreement, uint32_t members);
 /* One member's PREPARED or FIXED; each member answers each question once. `lead`: calls that are usually started while
  * a question is answered; looked at when all have prepared. Where calls are so rare that it is 0, nobody need start
- * another call for the move. */
-enum by_agreement_next by_agreement_hear(struct by_agreement *agreement, uint64_t started, uint64_t lead);
+ * another call for the move. Where all have the same beat, the call is the first one of an iteration. */
+enum by_agreement_next by_agreement_hear(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
+                                         uint64_t lead);
+
+/* A member's marks of where iterations begin, and what follows from them. */
+struct by_marks {
+  uint64_t at, calls; /* of the last one; how many calls the iteration before it had */
+  uint32_t n;         /* marks, of which none is counted before which there was no call */
+  bool even;          /* the last two iterations had as many */
+};
+
+/* An iteration begins, after so many calls. */
+void by_marks_add(struct by_marks *marks, uint64_t started);
+/* Period 0: iterations differ, or the last mark is too long ago. */
+struct by_beat by_marks_beat(const struct by_marks *marks, uint64_t started);
 
 /* What a member knows of a move. */
 struct by_move {

@@ -8,7 +8,6 @@
 
 #include "control.h"
 #include "log.h"
-#include "text.h"
 
 static struct banyan_comm *find(const struct by_context *context, uint32_t id) {
   struct banyan_comm *comm = context->comms;
@@ -17,8 +16,8 @@ static struct banyan_comm *find(const struct by_context *context, uint32_t id) {
 }
 
 static void forget_next(struct banyan_comm *comm) {
-  by_plan_destroy(comm->next_plan);
-  comm->next_plan = NULL;
+  by_plan_destroy(comm->next_plan.plan);
+  comm->next_plan = (struct by_kept_plan){0};
 }
 
 void by_moves_forget(struct banyan_comm *comm) {
@@ -29,10 +28,10 @@ void by_moves_forget(struct banyan_comm *comm) {
 /* ---- changing */
 
 static enum banyan_status set_plan(struct banyan_comm *comm) {
-  struct by_plan *plan = comm->next_plan;
-  comm->next_plan = NULL;
+  struct by_kept_plan next = comm->next_plan;
+  comm->next_plan = (struct by_kept_plan){0};
   by_move_end(&comm->move);
-  BY_TRY(by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan));
+  BY_TRY(by_plans_set(comm->context, comm->domain, comm->size, comm->processes, next.plan, next.helpers));
   comm->context->moves++;
   by_info("plan", "plan '%s' from call %llu on", by_domain_plan(comm->domain)->name, (unsigned long long)comm->started);
   return BANYAN_OK;
@@ -78,18 +77,27 @@ void by_moves_started_one(struct banyan_comm *comm) {
 
 /* ---- words */
 
+static enum banyan_status read_helpers(struct by_context *context, const struct by_move_word *word,
+                                       struct by_kept_plan *kept) {
+  kept->helpers = BY_ARENA_ARRAY(&kept->plan->arena, uint32_t, word->n_processes + 1);
+  if (!kept->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  for (size_t i = 0; i < word->n_processes; i++) kept->helpers[i] = by_move_word_process(word, i);
+  by_context_lock(context);
+  enum banyan_status status = by_plans_check_helpers(context, kept->plan, kept->helpers, word->n_processes);
+  by_context_unlock(context);
+  return status;
+}
+
 /* Without the lock: reading a large plan takes a while, and the communicator may go meanwhile. */
 static enum banyan_status make_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
-                                    const struct by_move_word *word, struct by_plan **out) {
+                                    const struct by_move_word *word, struct by_kept_plan *out) {
   char *text = strndup(word->text ? word->text : "", word->length);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  enum banyan_status status = by_plans_named(context, n, processes, text, out);
+  out->number = word->number;
+  enum banyan_status status = by_plans_named(context, n, processes, text, &out->plan);
   free(text);
-  if (status != BANYAN_OK) return status;
-  status = by_plans_check(*out);
-  if (status == BANYAN_OK) return BANYAN_OK;
-  by_plan_destroy(*out);
-  return status;
+  if (status == BANYAN_OK) status = by_plans_check(out->plan);
+  return status == BANYAN_OK ? read_helpers(context, word, out) : status;
 }
 
 /* The members, copied. */
@@ -107,21 +115,21 @@ static enum banyan_status get_members(struct by_context *context, uint32_t id, u
 }
 
 struct plans {
-  struct by_plan *own, *submitted; /* one for the communicator, one for what is submitted */
+  struct by_kept_plan own, submitted; /* one for the communicator, one for what is submitted */
 };
 
 static void drop_plans(struct plans *plans) {
-  by_plan_destroy(plans->own);
-  by_plan_destroy(plans->submitted);
+  by_plan_destroy(plans->own.plan);
+  by_plan_destroy(plans->submitted.plan);
 }
 
 /* Under lock. */
 static enum by_move_kind keep(struct banyan_comm *comm, uint32_t number, struct plans *plans) {
-  if (comm->move.state == BY_MOVE_IS_TAKEN || !by_moves_keep(comm, number, plans->submitted)) return BY_MOVE_REFUSED;
+  if (comm->move.state == BY_MOVE_IS_TAKEN || !by_moves_keep(comm, &plans->submitted)) return BY_MOVE_REFUSED;
   (void)by_move_prepare(&comm->move, number);
-  by_plan_destroy(comm->next_plan);
+  by_plan_destroy(comm->next_plan.plan);
   comm->next_plan = plans->own;
-  *plans = (struct plans){NULL, NULL};
+  *plans = (struct plans){0};
   return BY_MOVE_PREPARED;
 }
 
@@ -137,10 +145,15 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
   return status;
 }
 
+static void say_started(const struct banyan_comm *comm, struct by_move_word *answer) {
+  answer->at = comm->started;
+  answer->beat = by_marks_beat(&comm->marks, comm->started);
+}
+
 /* A failure's text becomes the answer's. */
 static enum banyan_status prepare(struct by_context *context, const struct by_move_word *word,
                                   struct by_move_word *answer) {
-  struct plans plans = {NULL, NULL};
+  struct plans plans = {0};
   bool present = false;
   enum banyan_status status = make_plans(context, word, &present, &plans);
   answer->kind = BY_MOVE_ABSENT;
@@ -148,7 +161,7 @@ static enum banyan_status prepare(struct by_context *context, const struct by_mo
     by_context_lock(context);
     struct banyan_comm *comm = find(context, word->comm);
     if (comm) answer->kind = keep(comm, word->number, &plans);
-    if (comm) answer->at = comm->started;
+    if (comm) say_started(comm, answer);
     by_context_unlock(context);
   }
   drop_plans(&plans);
@@ -184,7 +197,7 @@ static bool follow(struct by_context *context, const struct by_move_word *word, 
   by_context_lock(context);
   struct banyan_comm *comm = find(context, word->comm);
   bool fixed = comm && word->kind == BY_MOVE_FIX && by_move_fix(&comm->move, word->number, word->at);
-  if (fixed) answer->at = comm->started;
+  if (fixed) say_started(comm, answer);
   if (comm && word->kind != BY_MOVE_FIX) decide(context, comm, word);
   by_context_unlock(context);
   by_context_wake(context);
@@ -203,14 +216,25 @@ bool by_moves_hear(struct by_context *context, const struct by_move_word *word, 
 /* ---- the caller */
 
 /* Fitted to the communicator, so that all read the same. */
-static enum banyan_status print(const struct banyan_comm *comm, const char *name, struct by_text *text) {
-  struct by_plan *plan = NULL;
-  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, name, &plan));
-  enum banyan_status status = by_plans_check(plan);
-  if (status == BANYAN_OK) by_plan_print(plan, text);
-  by_plan_destroy(plan);
-  if (status != BANYAN_OK) return status;
-  return text->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+static enum banyan_status make_proposal(struct by_context *context, const char *name, struct by_proposal *out) {
+  BY_TRY(by_plans_named(context, out->n, out->processes, name, &out->plan));
+  BY_TRY(by_plans_check(out->plan));
+  out->helpers = BY_ARENA_ARRAY(&out->plan->arena, uint32_t, out->plan->n_vertices);
+  if (!out->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  by_context_lock(context);
+  enum banyan_status status = by_plans_find_helpers(context, out->plan, out->helpers);
+  by_context_unlock(context);
+  return status;
+}
+
+enum banyan_status by_moves_propose(struct by_context *context, uint32_t id, uint32_t n, const uint32_t *processes,
+                                    const char *plan, const struct by_told_move *tell) {
+  struct by_proposal proposal = {.comm = id, .n = n, .processes = processes};
+  if (tell) proposal.tell = *tell;
+  enum banyan_status status = make_proposal(context, plan, &proposal);
+  if (status == BANYAN_OK) status = by_control_propose(context->control, &proposal);
+  by_plan_destroy(proposal.plan);
+  return status;
 }
 
 /* Nobody else is there; what is submitted by one rank goes nowhere. */
@@ -218,25 +242,18 @@ static enum banyan_status set_alone(struct banyan_comm *comm, const char *name) 
   struct by_plan *plan = NULL;
   BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, name, &plan));
   by_context_lock(comm->context);
-  enum banyan_status status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan);
+  enum banyan_status status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan, NULL);
   by_context_unlock(comm->context);
   return status;
 }
 
 enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan) {
-  struct by_text text;
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
-  if (comm->context->rank != 0)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is %s",
-                   comm->context->names[comm->context->rank]);
-  if (comm->context->size == 1) return set_alone(comm, plan);
-  by_text_init(&text);
-  enum banyan_status status = print(comm, plan, &text);
-  if (status == BANYAN_OK)
-    status = by_control_propose(comm->context->control, by_domain_id(comm->domain), comm->size, comm->processes,
-                                by_text_get(&text), text.length);
-  by_text_fini(&text);
-  return status;
+  const struct by_context *context = comm->context;
+  if (context->rank != 0)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u", context->rank);
+  if (context->size == 1) return set_alone(comm, plan);
+  return by_moves_propose(comm->context, by_domain_id(comm->domain), comm->size, comm->processes, plan, NULL);
 }
 
 uint64_t by_moves_started(struct by_context *context, uint32_t id) {

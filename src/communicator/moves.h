@@ -18,6 +18,18 @@ static inline void by_moves_count(struct banyan_comm *comm) {
   comm->started++;
   if (comm->move.state != BY_MOVE_NONE) by_moves_started_one(comm);
 }
+/* Rank 0 of the job, any thread, without the lock: as banyan_comm_propose_plan, for the communicator of this id, if it
+ * is there once all are asked, of these n members. Tells once what came of it, on the loop's thread, unless the job
+ * ends before: `why` NULL: all ranks use it from call `at` on; else why the plan stays. `tell` may be NULL. */
+struct by_told_move {
+  void (*told)(void *context, uint64_t at, const char *why);
+  void *context;
+};
+BANYAN_CHECK enum banyan_status by_moves_propose(struct by_context *context, uint32_t id, uint32_t n,
+                                                 const uint32_t *processes, const char *plan,
+                                                 const struct by_told_move *tell);
+/* An iteration begins on this rank. */
+void by_moves_mark(struct by_context *context);
 /* Collective calls that it has started; 0 if there is none of this id. Takes the lock. */
 uint64_t by_moves_started(struct by_context *context, uint32_t id);
 /* Before the communicator goes. */
@@ -25,15 +37,18 @@ void by_moves_forget(struct banyan_comm *comm);
 
 /* moves_inner.c: what submitted operations run under.
  * Keeps a move's plan, which is taken over. False: the operations have not come to the moves before it yet. */
-bool by_moves_keep(struct banyan_comm *comm, uint32_t number, struct by_plan *plan);
+bool by_moves_keep(struct banyan_comm *comm, const struct by_kept_plan *kept);
 /* That move is none. */
 void by_moves_let_go(struct banyan_comm *comm, uint32_t number);
 void by_moves_let_all_go(struct banyan_comm *comm);
-/* The last move is decided on, or there is a log only now: where its root is here, it notes the move. */
+/* The last move is decided on, or there is a log only now: where its root is here, it notes the move. Where iterations
+ * are marked and one is under way, it does so when the next one begins; */
 void by_moves_announce(struct banyan_comm *comm);
+/* or, after one more submission, when that is overdue. */
+void by_moves_announce_late(struct banyan_comm *comm);
 /* The log notes a move. */
 BANYAN_CHECK enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number);
-/* The plan that the log has noted, for an inner communicator that is made now; the caller's. NULL: the outer one's. */
-struct by_plan *by_moves_take_noted(struct banyan_comm *comm);
+/* The plan that the log has noted, for an inner communicator that is made now; the caller's. None: the outer one's. */
+struct by_kept_plan by_moves_take_noted(struct banyan_comm *comm);
 
 #endif

@@ -25,10 +25,10 @@ static bool has_inner(const struct banyan_comm *comm) {
   return comm->submitter && comm->submitter->inner;
 }
 
-bool by_moves_keep(struct banyan_comm *comm, uint32_t number, struct by_plan *plan) {
+bool by_moves_keep(struct banyan_comm *comm, const struct by_kept_plan *kept) {
   if (comm->n_kept == KEPT && has_inner(comm)) return false;
   if (comm->n_kept == KEPT) remove_kept(comm, &comm->kept[0]);
-  comm->kept[comm->n_kept++] = (struct by_kept_plan){number, plan};
+  comm->kept[comm->n_kept++] = *kept;
   return true;
 }
 
@@ -41,21 +41,59 @@ void by_moves_let_all_go(struct banyan_comm *comm) {
   while (comm->n_kept) remove_kept(comm, &comm->kept[0]);
 }
 
-void by_moves_announce(struct banyan_comm *comm) {
+/* ---- the note, at the log's root */
+
+static uint64_t count_submitted(const struct by_submitter *owner) {
+  const struct by_controller_counters *counters = by_controller_counters(owner->controller);
+  return counters->by_name + counters->by_bit;
+}
+
+static void announce(struct banyan_comm *comm) {
   struct by_submitter *owner = comm->submitter;
-  if (!owner || !owner->root || !comm->moved) return;
+  comm->announces = false;
   by_controller_announce(owner->controller, comm->moved);
   owner->dirty = true;
   by_context_kick(comm->context);
 }
 
-struct by_plan *by_moves_take_noted(struct banyan_comm *comm) {
-  struct by_kept_plan *kept = find(comm, comm->noted);
-  if (!kept) return NULL;
-  struct by_plan *plan = kept->plan;
+/* Between two marks an iteration is under way. */
+void by_moves_announce(struct banyan_comm *comm) {
+  const struct by_submitter *owner = comm->submitter;
+  if (!owner || !owner->root || !comm->moved) return;
+  comm->announces = comm->each && count_submitted(owner) > comm->marked;
+  if (!comm->announces) announce(comm);
+}
+
+/* No mark has come for twice as long as usual: perhaps none comes any more. */
+void by_moves_announce_late(struct banyan_comm *comm) {
+  if (count_submitted(comm->submitter) - comm->marked > 2 * comm->each) announce(comm);
+}
+
+static void mark(struct banyan_comm *comm) {
+  const struct by_submitter *owner = comm->submitter;
+  by_marks_add(&comm->marks, comm->started);
+  if (!owner) return;
+  uint64_t submitted = count_submitted(owner);
+  if (submitted > comm->marked) comm->each = submitted - comm->marked;
+  comm->marked = submitted;
+  if (comm->announces) announce(comm);
+}
+
+/* Of the rank, so of all its communicators. */
+void by_moves_mark(struct by_context *context) {
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+    if (!comm->hidden) mark(comm);
+}
+
+/* ---- what is noted */
+
+struct by_kept_plan by_moves_take_noted(struct banyan_comm *comm) {
+  struct by_kept_plan *kept = find(comm, comm->noted), taken = {0};
+  if (!kept) return taken;
+  taken = *kept;
   kept->plan = NULL;
   remove_kept(comm, kept);
-  return plan;
+  return taken;
 }
 
 /* Without an inner communicator the plan waits for that. Those before it are of no use any more. */
@@ -64,7 +102,7 @@ enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number) {
   while (comm->n_kept && comm->kept[0].number != number && find(comm, number)) remove_kept(comm, &comm->kept[0]);
   if (!has_inner(comm)) return BANYAN_OK;
   const struct banyan_comm *inner = comm->submitter->inner;
-  struct by_plan *plan = by_moves_take_noted(comm);
-  if (!plan) return BANYAN_OK; /* it was made under this plan */
-  return by_plans_set(comm->context, inner->domain, inner->size, inner->processes, plan);
+  struct by_kept_plan kept = by_moves_take_noted(comm);
+  if (!kept.plan) return BANYAN_OK; /* it was made under this plan */
+  return by_plans_set(comm->context, inner->domain, inner->size, inner->processes, kept.plan, kept.helpers);
 }

@@ -80,7 +80,7 @@ static uint32_t next_that_helps(const struct by_topology *topology, const uint32
  * Behind the hosts in `nodes`; returns how many do. */
 static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes) {
   uint32_t n = context->n_hosts;
-  for (uint32_t p = context->size; p < context->processes; p++) {
+  for (uint32_t p = context->size; p < context->founders; p++) {
     if (context->members[p].kind != BY_MEMBER_HELPER) continue;
     uint32_t node = find_node(topology, context->members[p].host);
     if (node == UINT32_MAX || is_among(nodes, n, node)) node = next_that_helps(topology, nodes, n);
@@ -126,7 +126,7 @@ static enum banyan_status plan(const struct by_context *context, const struct by
                                struct made *made) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
-  uint32_t *nodes = calloc((size_t)context->n_hosts + context->processes, sizeof *nodes);
+  uint32_t *nodes = calloc((size_t)context->n_hosts + context->founders, sizeof *nodes);
   if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   options.choice.participants = nodes;
   options.choice.n_participants = context->n_hosts;

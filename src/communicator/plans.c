@@ -104,26 +104,68 @@ static bool suits(const struct by_context *context, uint32_t process, const stru
 
 static uint32_t find_one(const struct by_context *context, const struct by_vertex *vertex, bool by_name,
                          const bool *taken) {
-  for (uint32_t p = context->size; p < context->processes; p++)
+  for (uint32_t p = context->size; p < context->founders; p++)
     if (!taken[p] && suits(context, p, vertex) && (!by_name || is_on(vertex, context->members[p].host))) return p;
   return UINT32_MAX;
 }
 
 /* Who stands where the plan has helpers and servers: first those whose hosts have the vertices' names, then the others
- * in turn. The same on all ranks. Returns how many do. */
-static uint32_t place_helpers(const struct by_context *context, const struct by_plan *plan, uint32_t *helpers,
-                              bool *taken) {
-  uint32_t n = plan->n_vertices - plan->n_ranks, placed = 0;
-  for (uint32_t i = 0; i < n; i++) helpers[i] = UINT32_MAX;
+ * in turn, of who was there when the job started. The same on all ranks. Places that are not UINT32_MAX stay. */
+static void place_helpers(const struct by_context *context, const struct by_plan *plan, uint32_t *helpers,
+                          bool *taken) {
+  uint32_t n = plan->n_vertices - plan->n_ranks;
+  for (uint32_t i = 0; i < n; i++)
+    if (helpers[i] != UINT32_MAX) taken[helpers[i]] = true;
   for (int by_name = 1; by_name >= 0; by_name--)
     for (uint32_t i = 0; i < n; i++) {
       if (helpers[i] != UINT32_MAX) continue;
       helpers[i] = find_one(context, &plan->vertices[plan->n_ranks + i], by_name, taken);
-      if (helpers[i] == UINT32_MAX) continue;
-      taken[helpers[i]] = true;
-      placed++;
+      if (helpers[i] != UINT32_MAX) taken[helpers[i]] = true;
     }
-  return placed;
+}
+
+static bool is_anybody_placed(const struct by_plan *plan, const uint32_t *helpers) {
+  for (uint32_t i = 0; i < plan->n_vertices - plan->n_ranks; i++)
+    if (helpers[i] != UINT32_MAX) return true;
+  return false;
+}
+
+/* Of a plan that was agreed on while the job runs: helpers by name alone, the one that came last. Under lock. */
+static uint32_t find_helper(const struct by_context *context, const char *name) {
+  for (uint32_t p = context->processes; p-- > context->size;)
+    if (context->members[p].kind == BY_MEMBER_HELPER && !strcmp(context->members[p].host, name) &&
+        !by_engine_has_lost(context->engine, p))
+      return p;
+  return UINT32_MAX;
+}
+
+enum banyan_status by_plans_find_helpers(const struct by_context *context, const struct by_plan *plan,
+                                         uint32_t *helpers) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
+    const struct by_vertex *vertex = &plan->vertices[v];
+    bool helps = vertex->kind == BY_VERTEX_HELPER;
+    uint32_t process = helpers[v - plan->n_ranks] = helps ? find_helper(context, vertex->name) : UINT32_MAX;
+    if (helps && process == UINT32_MAX)
+      return by_fail(BANYAN_ERR_PLAN,
+                     "helper \"%.64s\" of plan '%.64s' is not here: start it with `banyan helper --name`, or propose a "
+                     "plan without it",
+                     vertex->name, plan->name);
+  }
+  return BANYAN_OK;
+}
+
+/* Found by rank 0; this process knows them all, as rank 0 has made sure before it admitted them. Under lock. */
+enum banyan_status by_plans_check_helpers(const struct by_context *context, const struct by_plan *plan,
+                                          const uint32_t *helpers, size_t n) {
+  bool fits = n == plan->n_vertices - plan->n_ranks;
+  for (size_t i = 0; fits && i < n; i++) {
+    bool helps = plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER;
+    fits = helps ? helpers[i] >= context->size && helpers[i] < context->processes &&
+                       context->members[helpers[i]].kind == BY_MEMBER_HELPER
+                 : helpers[i] == UINT32_MAX;
+    for (size_t j = 0; helps && fits && j < i; j++) fits = helpers[j] != helpers[i];
+  }
+  return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan names helpers that are not known here");
 }
 
 static void say_who_is_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
@@ -150,7 +192,7 @@ static void tell_helpers(const struct by_context *context, const struct by_domai
 static void keep_from_others(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan,
                              bool *taken) {
   if (!context->served || (context->served == plan->version && context->served_domain == by_domain_id(domain))) return;
-  for (uint32_t p = context->size; p < context->processes; p++) taken[p] = context->members[p].kind == BY_MEMBER_SERVER;
+  for (uint32_t p = context->size; p < context->founders; p++) taken[p] = context->members[p].kind == BY_MEMBER_SERVER;
 }
 
 static bool has_server(const struct by_plan *plan, const uint32_t *helpers) {
@@ -170,12 +212,12 @@ static void set_up_trees(struct by_context *context, const struct by_domain *dom
 static enum banyan_status set_helped(struct by_context *context, struct by_domain *domain, uint32_t n,
                                      const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
   struct by_plan *seen = NULL;
-  uint32_t placed = 0;
   if (n == context->size) {
     keep_from_others(context, domain, plan, taken);
-    placed = place_helpers(context, plan, helpers, taken);
+    place_helpers(context, plan, helpers, taken);
     say_who_is_missing(context, plan, helpers);
   }
+  bool placed = is_anybody_placed(plan, helpers);
   if (placed && context->rank == 0) tell_helpers(context, domain, processes, plan, helpers);
   if (placed) set_up_trees(context, domain, processes, plan, helpers);
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
@@ -196,13 +238,23 @@ enum banyan_status by_plans_check(const struct by_plan *plan) {
   return BANYAN_OK;
 }
 
+/* Of those that are named, the helpers. */
+static uint32_t *copy_places(const struct by_plan *plan, const uint32_t *named) {
+  uint32_t n = plan->n_vertices - plan->n_ranks, *places = calloc(n, sizeof *places);
+  for (uint32_t i = 0; places && i < n; i++) {
+    bool helps = plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER;
+    places[i] = named && helps ? named[i] : UINT32_MAX;
+  }
+  return places;
+}
+
 enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
-                                const uint32_t *processes, struct by_plan *plan) {
+                                const uint32_t *processes, struct by_plan *plan, const uint32_t *named) {
   if (plan->n_vertices == plan->n_ranks) {
     by_domain_set_plan(domain, plan);
     return BANYAN_OK;
   }
-  uint32_t *helpers = calloc(plan->n_vertices, sizeof *helpers);
+  uint32_t *helpers = copy_places(plan, named);
   bool *taken = calloc(context->processes, sizeof *taken);
   enum banyan_status status = by_plans_check(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");

@@ -12,12 +12,17 @@ enum { MOST_CALLS = 65536, SUBMITTED = 1 << 16 /* a kind of call of its own */ }
 /* With the plan that the log has noted, or else that the outer one has now. */
 static enum banyan_status copy_plan(const struct by_submitter *owner) {
   const struct by_plan *plan = by_domain_plan(owner->comm->domain);
-  struct by_plan *copy = by_moves_take_noted(owner->comm);
-  if (!copy && plan->n_vertices == plan->n_ranks)
+  const struct banyan_comm *inner = owner->inner;
+  struct by_kept_plan kept = by_moves_take_noted(owner->comm);
+  if (kept.plan)
+    return by_plans_set(owner->context, inner->domain, inner->size, inner->processes, kept.plan, kept.helpers);
+  struct by_plan *copy = NULL;
+  if (plan->n_vertices == plan->n_ranks)
     BY_TRY(by_plan_among_ranks(plan, &copy));
-  else if (!copy)
+  else
     BY_TRY(by_plan_without_switches(plan, &copy));
-  return by_plans_set(owner->context, owner->inner->domain, owner->inner->size, owner->inner->processes, copy);
+  return by_plans_set(owner->context, inner->domain, inner->size, inner->processes, copy,
+                      by_domain_helpers(owner->comm->domain));
 }
 
 static enum banyan_status need_inner(struct by_submitter *owner) {
@@ -41,7 +46,7 @@ enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const char *
                    "operation \"%s\" has been submitted and has not ended: wait for it before the plan is set",
                    owner->open->name);
   BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
-  return by_plans_set(comm->context, owner->inner->domain, comm->size, comm->processes, plan);
+  return by_plans_set(comm->context, owner->inner->domain, comm->size, comm->processes, plan, NULL);
 }
 
 /* ---- submitting */
@@ -100,6 +105,7 @@ static enum banyan_status offer(struct by_submitted *s, const char *name, int pr
                              .collective = s->operation.collective};
   s->trace = by_trace_begin(&context->tracer, &traced, BY_TRACE_SUBMITTED);
   by_submitted_open(s);
+  if (s->owner->comm->announces) by_moves_announce_late(s->owner->comm);
   by_context_kick(context);
   return BANYAN_OK;
 }
@@ -134,6 +140,7 @@ enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
   if (status == BANYAN_OK) {
     by_controller_step(owner->controller, i);
     by_observe_step(&comm->context->observed, i, by_clock_now(&by_clock_system));
+    by_moves_mark(comm->context);
     owner->dirty = true;
     by_context_kick(comm->context);
   }

@@ -65,9 +65,9 @@ static enum banyan_status open_file(struct by_context *context, const char *path
   struct by_timeline *timeline = context->timeline;
   BY_TRY(by_tracer_start(&context->tracer));
   BY_TRY(by_timeline_file_open(path, &timeline->file));
-  for (uint32_t p = 0; p < context->processes; p++)
+  for (uint32_t p = 0; p < context->founders; p++)
     by_timeline_file_name(timeline->file, p, by_context_name(context, p));
-  timeline->most = context->processes ? MOST_TOGETHER / context->processes : 0;
+  timeline->most = context->founders ? MOST_TOGETHER / context->founders : 0;
   if (timeline->most < LEAST_EACH) timeline->most = LEAST_EACH;
   return context->control ? by_control_timeline_on(context->control) : BANYAN_OK;
 }

@@ -287,8 +287,9 @@ static bool has_to_say(const struct by_controller *c) {
          !is_empty(&c->down.asked) || !is_empty(&c->down.notes);
 }
 
-/* What starts may bring new submissions. */
+/* A note stands before what starts after it was made. What starts may bring new submissions. */
 static enum banyan_status flush_root(struct by_controller *c) {
+  if (!is_empty(&c->down.notes)) BY_TRY(send_down(c));
   for (bool again = true; again && !c->failed;) {
     if (c->dirty) combine(c);
     by_controller_release(c);

@@ -38,7 +38,7 @@ static void rank_helps(const struct plot *plot, int number) {
   snprintf(name, sizeof name, "helper%d", number);
   struct banyan_options options = {.host = name};
   (void)plot;
-  if (by_helper_run(&options, &stop) != BANYAN_OK) rank_fail("helper %d: %s", number, banyan_error_text());
+  if (by_helper_run(&options, &stop, NULL) != BANYAN_OK) rank_fail("helper %d: %s", number, banyan_error_text());
 }
 
 /* Of sums that no float holds exactly, all ranks must have the same bits. */

@@ -67,7 +67,7 @@ static void lead(struct world *world, const struct by_move_word *word) {
     return;
   }
   if (!world->moving || word->number != world->number) return;
-  switch (by_agreement_hear(&world->agreement, word->at, world->members[0].started - world->own_then)) {
+  switch (by_agreement_hear(&world->agreement, word->at, &word->beat, world->members[0].started - world->own_then)) {
   case BY_AGREEMENT_FIX: tell_all(world, BY_MOVE_FIX); break;
   case BY_AGREEMENT_TAKE:
     world->at[world->taken++] = world->agreement.at;
@@ -182,13 +182,13 @@ static void test_idle(void **state) {
   (void)state;
   by_agreement_init(&agreement, 2);
   assert_true(by_move_prepare(&move, 1));
-  assert_int_equal(by_agreement_hear(&agreement, 7, 0), BY_AGREEMENT_WAITS);
-  assert_int_equal(by_agreement_hear(&agreement, 7, 0), BY_AGREEMENT_FIX);
+  assert_int_equal(by_agreement_hear(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_WAITS);
+  assert_int_equal(by_agreement_hear(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_FIX);
   assert_int_equal(agreement.at, 7);
   assert_true(by_move_fix(&move, 1, 7));
   assert_int_equal(by_move_next(&move, 7), BY_MOVE_WAITS);
-  assert_int_equal(by_agreement_hear(&agreement, 7, 0), BY_AGREEMENT_WAITS);
-  assert_int_equal(by_agreement_hear(&agreement, 7, 0), BY_AGREEMENT_TAKE);
+  assert_int_equal(by_agreement_hear(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_WAITS);
+  assert_int_equal(by_agreement_hear(&agreement, 7, &(struct by_beat){0}, 0), BY_AGREEMENT_TAKE);
   assert_true(by_move_take(&move, 1));
   assert_int_equal(by_move_next(&move, 7), BY_MOVE_CHANGES);
   by_move_end(&move);

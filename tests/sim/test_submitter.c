@@ -364,7 +364,8 @@ static void prepare_move(struct job *job, uint32_t t) {
   for (; kept < team->n; kept++) {
     struct by_plan *plan = NULL;
     assert_ok(by_plan_builtin(name, team->n, &plan));
-    if (by_moves_keep(job->ranks[team->processes[kept]].members[t].comm, number, plan)) continue;
+    struct by_kept_plan next = {.number = number, .plan = plan};
+    if (by_moves_keep(job->ranks[team->processes[kept]].members[t].comm, &next)) continue;
     by_plan_destroy(plan);
     break;
   }
@@ -389,8 +390,17 @@ static bool hear_of_move(const struct team *team, struct member *member) {
   return member->told = true;
 }
 
+/* The last move waits for an iteration that does not come any more. */
+static bool is_in_vain(const struct job *job, uint32_t t) {
+  bool announces = false;
+  for (uint32_t i = 0; i < job->teams[t].n; i++)
+    announces |= job->ranks[job->teams[t].processes[i]].members[t].comm->announces;
+  return announces;
+}
+
 static void check_plans(const struct job *job, uint32_t t) {
   const struct team *team = &job->teams[t];
+  if (is_in_vain(job, t)) return;
   for (uint32_t i = 0; i < team->n; i++) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
     if (!team->move || !comm->submitter || !comm->submitter->inner) continue;

@@ -1,0 +1,158 @@
+/* Helpers that come to running jobs, and go: none was known at the start. Plans that name them come into use while
+ * calls go on; killed in the middle of calls, or told to leave, the job goes on without them, with the right sums. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "context.h"
+#include "deeds.h"
+#include "helper.h"
+
+enum { RANKS = 3, TEST = 7 /* the report that nobody has, for what rank 0 is to do */, LAST = 99 };
+
+#define HEAD(name, vertices)                                                                                           \
+  "{\"format\": \"banyan-plan 1\", \"name\": \"" name "\", \"ranks\": 3, \"vertices\": {" vertices "}, \"trees\": ["
+#define HELPER(name) "\"" name "\": {\"kind\": \"helper\"}"
+
+static const char one[] =
+    HEAD("one", HELPER("g")) "{\"share\": 0.7, \"root\": \"g\", \"up\": {\"0\": \"g\", \"1\": \"g\", "
+                             "\"2\": \"g\"}}, {\"share\": 0.3, \"root\": \"2\", \"up\": "
+                             "{\"1\": \"2\", \"0\": \"1\"}}]}";
+static const char two[] = HEAD("two", HELPER("g") ", " HELPER("h")) //
+    "{\"share\": 0.5, \"root\": \"h\", \"up\": {\"0\": \"h\", \"g\": \"h\", \"1\": \"g\", \"2\": \"g\"}},"
+    "{\"share\": 0.5, \"root\": \"g\", \"up\": {\"0\": \"g\", \"1\": \"0\", \"2\": \"g\"}}]}";
+
+/* Rank 0 proposes it until it is used, or, where it is to be refused, is told why. */
+struct wish {
+  const char *plan;
+  bool refused;
+};
+
+static const struct wish wishes[] = {{NULL, false}, {one, false},    {one, true}, {two, false},
+                                     {two, true},   {"ring", false}, {one, false}};
+
+static const char *const names[] = {"g", "g", "h", "g"}; /* of the helpers, in the order of their starts */
+
+static volatile sig_atomic_t stop;
+
+static void leave(int signal_number) {
+  (void)signal_number;
+  stop = 1;
+}
+
+static void rank_helps(int number) {
+  signal(SIGTERM, leave);
+  struct banyan_options options = {.host = names[number]};
+  if (by_helper_run(&options, &stop, NULL) != BANYAN_OK) rank_fail("helper %d: %s", number, banyan_error_text());
+}
+
+static bool uses(struct banyan_comm *comm, const char *plan) {
+  struct by_plan *wanted = NULL;
+  must(by_plan_named(plan, RANKS, &wanted));
+  by_context_lock(comm->context);
+  bool same = by_domain_plan(comm->domain)->version == wanted->version;
+  by_context_unlock(comm->context);
+  by_plan_destroy(wanted);
+  return same;
+}
+
+/* Whether what the test wishes for has come. */
+static bool pursue(struct banyan_comm *comm, const struct wish *wish) {
+  if (!wish->plan || (!wish->refused && uses(comm, wish->plan))) return true;
+  enum banyan_status status = banyan_comm_propose_plan(comm, wish->plan);
+  if (status == BANYAN_OK) return false;
+  must_hold(status == BANYAN_ERR_PLAN && strstr(banyan_error_text(), "is not here"));
+  return wish->refused;
+}
+
+static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
+  static const int often[] = {BANYAN_ALLREDUCE, BANYAN_REDUCE, BANYAN_BROADCAST, BANYAN_ALLREDUCE};
+  struct deed deed;
+  uint64_t kind = by_rng_below(rng, 6);
+  deed_choose(rng, RANKS, kind < 4 ? often[kind] : -1, by_rng_below(rng, 6) ? 5000 : 300000, &deed);
+  deed_do(comm, &deed, (unsigned)by_rng_below(own, 4));
+}
+
+/* Whether to go on. */
+static bool ask_test(struct job *job, struct banyan_comm *world, struct banyan_comm *other) {
+  int32_t wish = 0;
+  if (banyan_comm_rank(world) == 0) {
+    wish = atomic_load(&job->reports[TEST].stage);
+    bool come = wish < LAST && pursue(world, &wishes[wish]);
+    if (come && pursue(other, &wishes[wish])) job_set_stage(job, 0, wish);
+  }
+  must(banyan_broadcast(world, &wish, 1, BANYAN_INT32, 0));
+  return wish != LAST;
+}
+
+static void rank_runs(struct job *job, int rank) {
+  struct by_rng rng, own;
+  char size[16];
+  snprintf(size, sizeof size, "%d", RANKS);
+  setenv("BANYAN_SIZE", size, 1);
+  if (rank >= RANKS) {
+    rank_helps(rank - RANKS);
+    return;
+  }
+  by_rng_init(&rng, job->seed);
+  by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
+  struct banyan_comm *world = job_join(), *other = NULL;
+  must(banyan_comm_split(world, 0, -rank, &other));
+  while (ask_test(job, world, other)) {
+    if (by_rng_below(&own, 8) == 0) job_doze(&own, 400);
+    make_calls(by_rng_below(&rng, 3) ? world : other, &rng, &own);
+  }
+  banyan_comm_destroy(other);
+  banyan_comm_destroy(world);
+}
+
+static void wish(struct job *job, int number) {
+  job_set_stage(job, TEST, number);
+  if (number != LAST) job_wait_stage(job, 0, number);
+}
+
+static void one_job(int seed) {
+  struct by_rng rng;
+  by_rng_init(&rng, (uint64_t)seed);
+  struct job job = {.n = RANKS + 4, .run = rank_runs, .transport = seed % 2 ? "tcp" : NULL, .seed = (uint64_t)seed};
+  job_prepare(&job);
+  for (int r = 0; r < RANKS; r++) job_start_rank(&job, r);
+  if (seed % 3) job_doze(&rng, 20000);
+  job_start_rank(&job, RANKS); /* g, perhaps while the job starts */
+  wish(&job, 1);
+  job_doze(&rng, 20000);
+  job_signal(&job, RANKS, SIGKILL);
+  wish(&job, 2);
+  job_start_rank(&job, RANKS + 1); /* g again; it leaves with the job */
+  job_start_rank(&job, RANKS + 2); /* h */
+  wish(&job, 3);
+  job_doze(&rng, 20000);
+  job_signal(&job, RANKS + 2, by_rng_below(&rng, 2) ? SIGKILL : SIGTERM);
+  wish(&job, 4);
+  wish(&job, 5);
+  wish(&job, 6);
+  job_start_rank(&job, RANKS + 3); /* g, though there is one; perhaps too late */
+  wish(&job, LAST);
+  for (int r = 0; r < RANKS; r++) job_wait_rank(&job, r);
+  for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
+  job_wait_rank(&job, RANKS + 1);
+  job_check_exit(&job, RANKS + 1);
+  job_signal(&job, RANKS + 3, SIGKILL);
+  job_wait(&job);
+  job_check_log(&job, "(host g) is lost", 1);
+  job_check_log(&job, "(host h) is lost", 1);
+  job_end(&job, false);
+}
+
+static void test_newcomers(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(4); i++) one_job((int)job_seed(i));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_newcomers)};
+  return cmocka_run_group_tests_name("newcomers", tests, NULL, NULL);
+}
