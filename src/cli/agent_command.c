@@ -21,6 +21,8 @@
 struct agent_options {
   const char *socket, *group, *manager, *name, *interfaces, *rate, *queues, *keys;
   double interval;
+  long iterations;
+  uint64_t threshold;
   bool no_helpers, json;
 };
 
@@ -43,6 +45,12 @@ static const struct by_option options[] = {
      "which get queues by class: names, none, or auto (default):\nthe fastest, once its rate is known", 0, 0},
     {"interval", 0, BY_OPTION_SECONDS, AT(interval), "TIME",
      "between reports, until the manager says another; default 5 s", 0, 0},
+    {"first-iterations", 0, BY_OPTION_INT, AT(iterations), "N",
+     "without a manager: of a job are in the highest class;\ndefault 10", 0, 1000000000},
+    {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
+     "without a manager: that a job sends from here in the\nhighest class beyond them; each lower one takes 4 "
+     "times\nas many; default 10 GB",
+     0, 0},
     {"no-helpers", 0, BY_OPTION_FLAG, AT(no_helpers), NULL, "this host helps no jobs that it has no rank of", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "with status: one JSON value", 0, 0},
     {.name = NULL},
@@ -133,7 +141,7 @@ static enum banyan_status run(const struct agent_options *asked, const struct wa
                 .manager = asked->manager,
                 .may_help = !asked->no_helpers,
                 .interval = asked->interval,
-                .rules = by_priority_usual()},
+                .rules = {.iterations = (uint64_t)asked->iterations, .threshold = asked->threshold}},
       .links = {.filter = asked->interfaces, .queues = asked->queues, .rate = wanted->rate},
       .keys = asked->keys,
       .program = "/proc/self/exe"};
@@ -170,7 +178,8 @@ static enum banyan_status work(const struct agent_options *asked, const struct w
 }
 
 int by_cli_agent(int argc, char **argv) {
-  struct agent_options asked = {.interval = 5};
+  struct by_priority_rules usual = by_priority_usual();
+  struct agent_options asked = {.interval = 5, .iterations = (long)usual.iterations, .threshold = usual.threshold};
   struct by_operands operands;
   struct wanted wanted = {0};
   int exit_code;

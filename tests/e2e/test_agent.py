@@ -171,6 +171,18 @@ def test_group(folder):
     assert agent.end() == 0
 
 
+def test_rules(folder):
+    agent = Agent(folder, "--first-iterations", "2", "--threshold", "1K")
+    rank = agent.rank(0)
+    rank.say(report(0, 1, 5000))
+    agent.status_has(lambda status: status["jobs"][0]["iterations"] == 1)
+    time.sleep(0.2)  # two intervals
+    assert agent.status()["jobs"][0]["class"] == 0
+    rank.say(report(0, 2, 5000))
+    assert rank.hear("classes")["jobs"] == [{"job": JOB, "class": 2}]
+    assert agent.end() == 0
+
+
 class Manager:
     """Listens with TLS, for agents of the cluster's authority."""
 
@@ -321,7 +333,7 @@ def run(test):
 
 
 def main():
-    for test in (test_ranks, test_group, test_manager, test_helpers, test_certificates):
+    for test in (test_ranks, test_group, test_rules, test_manager, test_helpers, test_certificates):
         if test is not test_group or os.geteuid() == 0:
             run(test)
     return 0
