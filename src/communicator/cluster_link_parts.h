@@ -43,6 +43,7 @@ void by_cluster_link_lose_for_long(struct by_cluster_link *link, const char *why
 /* cluster_link_say.c: who this is, and, from rank 0, all about the job. */
 void by_cluster_link_introduce(struct by_cluster_link *link);
 void by_cluster_link_report(void *link);
+void by_cluster_link_say_moved(struct by_cluster_link *link);
 void by_cluster_link_say(struct by_cluster_link *link, const struct by_cluster_message *message);
 
 /* cluster_link_plan.c: proposes it to the ranks, and tells what becomes of it. */

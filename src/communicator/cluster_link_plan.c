@@ -1,12 +1,20 @@
 /* Plans of the manager: over hosts, proposed to the ranks as a plan by hand would be. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster_link_parts.h"
-#include "log.h"
+#include "moves.h"
 #include "plan.h"
 #include "plan_make.h"
+
+enum { WORLD = 0 }; /* the first communicator's id */
+
+/* One that is not decided on. */
+struct by_cluster_proposal {
+  struct by_cluster_proposal *next;
+  struct by_cluster_link *link;
+  uint64_t number;
+};
 
 static void say_kept(struct by_cluster_link *link, uint64_t number, const char *why) {
   char text[BY_CLUSTER_REASON + 1];
@@ -15,28 +23,79 @@ static void say_kept(struct by_cluster_link *link, uint64_t number, const char *
       link, &(struct by_cluster_message){.say = BY_SAY_KEPT, .job = link->job, .number = number, .why = text});
 }
 
-/* Its h-th rank must be the h-th host, or it would be another one that each tree goes over. */
-static enum banyan_status check_hosts(const struct by_context *context, const char *text) {
-  struct by_plan *plan = NULL;
-  enum banyan_status status = BANYAN_OK;
-  BY_TRY(by_plan_named(text, context->size, &plan));
-  for (uint32_t r = 0, h = 0; r < context->size && status == BANYAN_OK; r++) {
+/* ---- what becomes of it */
+
+static void remove_proposal(struct by_cluster_proposal *proposal) {
+  struct by_cluster_proposal **place = &proposal->link->proposals;
+  while (*place != proposal) place = &(*place)->next;
+  *place = proposal->next;
+  free(proposal);
+}
+
+static void told(void *context, uint64_t at, const char *why) {
+  struct by_cluster_proposal *proposal = context;
+  struct by_cluster_link *link = proposal->link;
+  uint64_t number = proposal->number;
+  remove_proposal(proposal);
+  if (why) {
+    say_kept(link, number, why);
+    return;
+  }
+  link->number = number;
+  link->at = at;
+  by_cluster_link_say_moved(link);
+}
+
+void by_cluster_link_forget_plans(struct by_cluster_link *link) {
+  while (link->proposals) remove_proposal(link->proposals);
+}
+
+/* ---- proposing it */
+
+/* Its h-th rank must be the h-th host: others would be the ones that its trees go over. */
+static enum banyan_status check_hosts(const struct by_context *context, const struct by_plan *plan) {
+  for (uint32_t r = 0, h = 0; r < context->size; r++) {
     const char *host = context->members[r].host;
     if (context->host_of[r] != h) continue;
-    if (h >= plan->n_ranks || strcmp(plan->vertices[h].name, host) != 0)
-      status = by_fail(BANYAN_ERR_PLAN, "host %u of the job is \"%.64s\", of plan '%.64s' it is \"%.64s\"", h, host,
-                       plan->name, h < plan->n_ranks ? plan->vertices[h].name : "none");
+    const char *name = h < plan->n_ranks ? plan->vertices[h].name : "missing";
+    if (strcmp(name, host) != 0)
+      return by_fail(BANYAN_ERR_PLAN, "host %u of the job is \"%.64s\", of plan '%.64s' it is \"%.64s\"", h, host,
+                     plan->name, name);
     h++;
   }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check(const struct by_context *context, const char *text) {
+  struct by_plan *plan = NULL;
+  BY_TRY(by_plan_named(text, context->size, &plan));
+  enum banyan_status status = check_hosts(context, plan);
   by_plan_destroy(plan);
   return status;
 }
 
-void by_cluster_link_take_plan(struct by_cluster_link *link, const struct by_cluster_message *message) {
-  enum banyan_status status = check_hosts(link->context, message->plan);
-  say_kept(link, message->number, status == BANYAN_OK ? "this version takes no plans yet" : banyan_error_text());
+static enum banyan_status propose(struct by_cluster_proposal *proposal, const char *text) {
+  struct by_context *context = proposal->link->context;
+  struct by_told_move tell = {told, proposal};
+  uint32_t *all = calloc(context->size, sizeof *all);
+  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  for (uint32_t r = 0; r < context->size; r++) all[r] = r;
+  enum banyan_status status = by_moves_propose(context, WORLD, context->size, all, text, &tell);
+  free(all);
+  return status;
 }
 
-void by_cluster_link_forget_plans(struct by_cluster_link *link) {
-  (void)link;
+static enum banyan_status take(struct by_cluster_link *link, const struct by_cluster_message *message) {
+  BY_TRY(check(link->context, message->plan));
+  struct by_cluster_proposal *proposal = calloc(1, sizeof *proposal);
+  if (!proposal) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  *proposal = (struct by_cluster_proposal){.next = link->proposals, .link = link, .number = message->number};
+  link->proposals = proposal;
+  enum banyan_status status = propose(proposal, message->plan);
+  if (status != BANYAN_OK) remove_proposal(proposal);
+  return status;
+}
+
+void by_cluster_link_take_plan(struct by_cluster_link *link, const struct by_cluster_message *message) {
+  if (take(link, message) != BANYAN_OK) say_kept(link, message->number, banyan_error_text());
 }

@@ -36,6 +36,11 @@ static void say_job(struct by_cluster_link *link) {
   free(hosts);
 }
 
+void by_cluster_link_say_moved(struct by_cluster_link *link) {
+  by_cluster_link_say(link, &(struct by_cluster_message){
+                                .say = BY_SAY_MOVED, .job = link->job, .number = link->number, .at = link->at});
+}
+
 void by_cluster_link_introduce(struct by_cluster_link *link) {
   const struct by_context *context = link->context;
   by_cluster_link_say(link, &(struct by_cluster_message){.say = BY_SAY_HELLO,
@@ -45,9 +50,7 @@ void by_cluster_link_introduce(struct by_cluster_link *link) {
                                                          .rank = context->rank});
   if (context->rank != 0) return;
   say_job(link);
-  if (link->number)
-    by_cluster_link_say(link, &(struct by_cluster_message){
-                                  .say = BY_SAY_MOVED, .job = link->job, .number = link->number, .at = link->at});
+  if (link->number) by_cluster_link_say_moved(link);
 }
 
 /* ---- reports */

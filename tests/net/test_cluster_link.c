@@ -18,7 +18,7 @@
 enum { RANKS = 3, LINE = 1 << 20, PATIENCE_MS = 20000, COUNT = 5000, BUCKETS = 3 };
 
 /* What ranks are told through their stages. */
-enum { GO_ON, CHECK_CLASS, END, CHECKED /* the answer */ };
+enum { GO_ON, CHECK_CLASS, CHECK_MOVES, END, CHECKED /* the answer */ };
 
 /* ---- the ranks */
 
@@ -68,6 +68,7 @@ static int listen_to_test(struct job *job, struct banyan_comm *world) {
 
 static void rank_trains(struct job *job, int rank) {
   float *values = calloc(COUNT + 100 * BUCKETS, sizeof *values);
+  struct banyan_counters counters;
   char host[8];
   int checked = 0;
   snprintf(host, sizeof host, "h%d", rank);
@@ -77,8 +78,10 @@ static void rank_trains(struct job *job, int rank) {
   for (int word = GO_ON; word != END; word = listen_to_test(job, world)) {
     iterate(world, rank, values);
     usleep(2000);
-    if (word != CHECK_CLASS || checked++) continue;
-    check_class(world, 2);
+    if ((word != CHECK_CLASS && word != CHECK_MOVES) || checked++) continue;
+    if (word == CHECK_CLASS) check_class(world, 2);
+    banyan_comm_counters(world, &counters);
+    must_hold(counters.moves == (word == CHECK_MOVES ? 2 : 0));
     if (rank) job_set_stage(job, rank, CHECKED);
   }
   banyan_comm_destroy(world);
@@ -149,11 +152,12 @@ static bool hear(struct peer *peer, struct by_cluster_message *message) {
   return true;
 }
 
-/* The next one of this kind; those before it are thrown away. */
+/* The next one of this kind; reports before it are thrown away. */
 static void hear_only(struct peer *peer, enum by_cluster_say say, struct by_cluster_message *message) {
   for (;;) {
     assert_true(hear(peer, message));
     if (message->say == say) return;
+    if (message->say != BY_SAY_REPORT) fail_msg("\"%s\": %s", by_cluster_say_name(message->say), message->why);
     by_cluster_message_fini(message);
   }
 }
@@ -300,6 +304,39 @@ static void send_plan(const struct agent *agent, uint64_t number, const char *pl
       &(struct by_cluster_message){.say = BY_SAY_PLAN, .job = agent->job, .number = number, .plan = plan});
 }
 
+static void hear_moved(struct peer *peer, uint64_t number) {
+  struct by_cluster_message message;
+  hear_only(peer, BY_SAY_MOVED, &message);
+  assert_int_equal(message.number, number);
+  assert_true(message.at > 0);
+  by_cluster_message_fini(&message);
+}
+
+/* While calls go on, whose sums stay right, with the counters as a witness; and it is told again to an agent that
+ * comes later. */
+static void test_moves(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct job job;
+  begin(&agent, &job);
+  accept_all(&agent);
+  welcome_all(&agent, 0.05);
+  check_reports(agent.peers[0]);
+  send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
+  hear_moved(agent.peers[0], 1);
+  usleep(200000); /* until that call has been made */
+  send_plan(&agent, 7, PLAN("h0", "h1", "h2"));
+  hear_moved(agent.peers[0], 7);
+  check_reports(agent.peers[2]);
+  job_set_stage(&job, 0, CHECK_MOVES);
+  for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, CHECKED);
+  close_agent(&agent);
+  open_agent(&agent);
+  accept_all(&agent);
+  hear_moved(agent.peers[0], 7);
+  end(&agent, &job);
+}
+
 /* A plan whose ranks are other hosts is not used, nor is one that is none. */
 static void test_plans(void **state) {
   (void)state;
@@ -440,8 +477,10 @@ static void test_idle(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reports),  cmocka_unit_test(test_plans),   cmocka_unit_test(test_agent_comes_back),
-      cmocka_unit_test(test_nonsense), cmocka_unit_test(test_silence), cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_reports),  cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_moves),    cmocka_unit_test(test_agent_comes_back),
+      cmocka_unit_test(test_nonsense), cmocka_unit_test(test_silence),
+      cmocka_unit_test(test_idle),
   };
   return cmocka_run_group_tests_name("ranks and their agent", tests, NULL, NULL);
 }
