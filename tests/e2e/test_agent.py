@@ -302,6 +302,46 @@ def test_helpers(folder):
     manager.close()
 
 
+def test_job(folder):
+    """A real job: it is found, reported, helped while it runs, and goes on when agent and helper are killed."""
+    keys = make_keys(folder)
+    manager = Manager(keys)
+    options = ("--manager", f"127.0.0.1:{manager.port}", "--keys", str(keys))
+    agent = Agent(folder, *options)
+    link = manager.welcome()
+    env = {**os.environ, "BANYAN_AGENT": agent.socket, "BANYAN_SHARE_KEY": "1", "BANYAN_JOB": "a job"}
+    job = subprocess.Popen([BANYAN, "run", "-n", "2", "--transport", "tcp", "--", BANYAN, "bench", "--sizes", "64K",
+                            "--iterations", "1000000", "--warmup", "0", "--check", "off"], env=env,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    started.append(job)
+    said = link.hear("job")
+    assert said["name"] == "a job" and said["size"] == 2 and said["key"], said
+    link.say({"say": "help", "job": said["job"], "root": said["root"], "key": said["key"], "helper": "h1"})
+    helping = link.hear("helping")
+    assert helping == {"say": "helping", "job": said["job"], "helper": "h1", "joined": True}, helping
+    link.say({"say": "rest", "job": said["job"]})
+    helping = link.hear("helping")
+    assert not helping["joined"] and helping["why"] == "it was told to rest", helping
+    link.say({"say": "help", "job": said["job"], "root": said["root"], "key": said["key"], "helper": "h1"})
+    assert link.hear("helping")["joined"]
+    agent.end(signal.SIGKILL)  # and its helper
+    link.close()
+    agent = Agent(folder, *options)
+    link = manager.welcome()
+    while len((report := link.hear("report"))["jobs"]) == 0 or len(report["jobs"][0]["ranks"]) < 2:
+        pass
+    assert report["jobs"][0]["job"] == said["job"] and report["jobs"][0]["ranks"] == [0, 1], report
+    calls = report["jobs"][0]["calls"]
+    while (report := link.hear("report"))["jobs"][0]["calls"] <= calls:
+        pass
+    assert job.poll() is None
+    job.terminate()
+    job.wait(PATIENCE)
+    assert {link.hear("left")["rank"], link.hear("left")["rank"]} == {0, 1}
+    assert agent.end() == 0
+    manager.close()
+
+
 def test_certificates(folder):
     """Without a certificate it does not start; one of another cluster is told apart."""
     keys = make_keys(folder)
@@ -333,7 +373,7 @@ def run(test):
 
 
 def main():
-    for test in (test_ranks, test_group, test_rules, test_manager, test_helpers, test_certificates):
+    for test in (test_ranks, test_group, test_rules, test_manager, test_helpers, test_job, test_certificates):
         if test is not test_group or os.geteuid() == 0:
             run(test)
     return 0
