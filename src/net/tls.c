@@ -40,8 +40,9 @@ static int verify(int good, X509_STORE_CTX *chain) {
   SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
   struct by_tls *tls = SSL_get_app_data(ssl);
   X509 *certificate = X509_STORE_CTX_get_current_cert(chain);
-  if (!good) by_tls_explain_certificate(tls, certificate, X509_STORE_CTX_get_error(chain));
-  if (!good || X509_STORE_CTX_get_error_depth(chain) > 0) return good;
+  bool authority = X509_STORE_CTX_get_error_depth(chain) > 0;
+  if (!good) by_tls_explain_certificate(tls, certificate, X509_STORE_CTX_get_error(chain), authority);
+  if (!good || authority) return good;
   int judged = judge(tls, certificate);
   X509_STORE_CTX_set_error(chain, judged);
   return judged == X509_V_OK;

@@ -27,23 +27,23 @@ static void print_time(const ASN1_TIME *at, char *out, size_t room) {
     snprintf(out, room, "an unknown time");
 }
 
-void by_tls_explain_certificate(struct by_tls *tls, const X509 *certificate, int why) {
-  char who[200], when[64];
+void by_tls_explain_certificate(struct by_tls *tls, const X509 *certificate, int why, bool authority) {
+  char who[200], whose[300], when[64];
   describe(certificate, who, sizeof who);
+  if (authority)
+    snprintf(whose, sizeof whose, "the authority's certificate in " BY_TLS_AUTHORITY);
+  else
+    snprintf(whose, sizeof whose, "the peer's certificate (%s)", who);
   switch (why) {
   case X509_V_ERR_CERT_HAS_EXPIRED:
     print_time(certificate ? X509_get0_notAfter(certificate) : NULL, when, sizeof when);
-    snprintf(
-        tls->why, sizeof tls->why,
-        "the peer's certificate (%s) expired on %s; make a new one with `banyan keys`, if this host's clock is right",
-        who, when);
+    snprintf(tls->why, sizeof tls->why,
+             "%s expired on %s; `banyan keys renew` makes a new one, if this host's clock is right", whose, when);
     return;
   case X509_V_ERR_CERT_NOT_YET_VALID:
     print_time(certificate ? X509_get0_notBefore(certificate) : NULL, when, sizeof when);
     snprintf(tls->why, sizeof tls->why,
-             "the peer's certificate (%s) begins only on %s; compare this host's clock with that of the host where it "
-             "was made",
-             who, when);
+             "%s begins only on %s; compare this host's clock with that of the host where it was made", whose, when);
     return;
   case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
   case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
@@ -58,8 +58,8 @@ void by_tls_explain_certificate(struct by_tls *tls, const X509 *certificate, int
         who);
     return;
   default:
-    snprintf(tls->why, sizeof tls->why, "the peer's certificate (%s) is not valid: %s; make one with `banyan keys`",
-             who, X509_verify_cert_error_string(why));
+    snprintf(tls->why, sizeof tls->why, "%s is not valid: %s; make one with `banyan keys`", whose,
+             X509_verify_cert_error_string(why));
   }
 }
 

@@ -195,10 +195,11 @@ static void test_refusals(void **state) {
   struct by_tls_options client = {.identity = agent, .peers = BY_TLS_MANAGER, .time = keys_made};
   struct by_tls_options server = {
       .identity = manager, .server = true, .peers = BY_TLS_AGENT | BY_TLS_CLIENT, .time = keys_made};
-  struct by_tls_options late_client = client, late_server = server, early_server = server, other_client = client,
-                        other_server = server, as_job = client, named = client, wants_agent = client,
-                        named_server = server;
+  struct by_tls_options late_client = client, late_server = server, late_all = server, early_server = server,
+                        other_client = client, other_server = server, as_job = client, named = client,
+                        wants_agent = client, named_server = server;
   late_client.time = late_server.time = late;
+  late_all.time = late + TEST_DAYS * TEST_DAY;
   early_server.time = early;
   other_client.identity = other_server.identity = stranger;
   other_server.peers |= BY_TLS_MANAGER;
@@ -209,9 +210,10 @@ static void test_refusals(void **state) {
   const struct refusal refusals[] = {
       {"an expired client", client, late_server, 1, "certificate (agent h1) expired on ",
        "our certificate (agent h1) has expired"},
+      {"an expired authority", client, late_all, 1, "certificate in ca.crt expired on ", "(agent h1) has expired"},
       {"an expired server", late_client, server, 0, "certificate (manager m0) expired on ",
        "our certificate (manager m0) has expired"},
-      {"a client of tomorrow", client, early_server, 1, ") begins only on ", "its clock is behind"},
+      {"a client of tomorrow", client, early_server, 1, "in ca.crt begins only on ", "its clock is behind"},
       {"another authority's client", other_client, server, 0, "(manager m0) is of another authority",
        "another authority than that of our certificate (manager m0)"},
       {"another authority's server", client, other_server, 0, "(agent h1) is of another authority",
