@@ -13,6 +13,7 @@ enum {
   FIRST_MS = 100, /* before trying again; twice as long each time, up to */
   LAST_MS = 5000,
   WELCOME_MS = 10000, /* for a welcome */
+  QUIET_S = 60,       /* between lines in the log */
   RESOLVE_MS = 50,    /* looking whether the manager's name is known */
   MOST_QUEUED = 4 << 20
 };
@@ -35,13 +36,16 @@ static void drop(struct by_cluster_link *link) {
   by_context_unlock(link->context);
 }
 
-/* One line, from one rank, for however many attempts. */
+/* One line, from one rank, for however many attempts; few for one who comes and goes. */
 static void miss(struct by_cluster_link *link, const char *why) {
   enum by_log_level level = link->context->rank == 0 ? BY_LOG_WARN : BY_LOG_INFO;
-  if (!link->missed)
-    by_log(level, "cluster", "%s at %s is away: %s; the job goes on without it, and it is tried again",
-           link->agent ? "the agent" : "the manager", whom(link), why);
+  uint64_t now = by_loop_now(link->context->loop);
+  bool quiet = link->missed || (link->missed_at && now - link->missed_at < QUIET_S * BY_SECOND);
   link->missed = true;
+  if (quiet) return;
+  link->missed_at = now;
+  by_log(level, "cluster", "%s at %s is away: %s; the job goes on without it, and it is tried again",
+         link->agent ? "the agent" : "the manager", whom(link), why);
 }
 
 void by_cluster_link_lose(struct by_cluster_link *link, const char *why) {

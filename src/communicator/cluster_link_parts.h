@@ -22,7 +22,8 @@ struct by_cluster_link {
   char job[BY_CLUSTER_JOB_ID + 1];
   struct by_stream *stream; /* NULL: there is no connection */
   bool welcome;             /* the other end has said so */
-  bool missed;              /* that it is away has been logged */
+  bool missed;              /* it is away, which is known; */
+  uint64_t missed_at;       /* logged last */
   uint64_t delay;           /* until the next attempt */
   struct by_timer retry;    /* or, while there is a connection without a welcome, how long to wait for that */
   struct by_timer report;

@@ -146,8 +146,10 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
 }
 
 static void say_started(const struct banyan_comm *comm, struct by_move_word *answer) {
+  struct by_beat *beat = &answer->beat;
   answer->at = comm->started;
-  answer->beat = by_marks_beat(&comm->marks, comm->started);
+  *beat = by_marks_beat(&comm->marks, comm->started);
+  if (!comm->marks.n) (void)by_observe_beat(&comm->context->observed, comm->started, &beat->began, &beat->period);
 }
 
 /* A failure's text becomes the answer's. */

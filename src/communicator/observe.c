@@ -47,6 +47,15 @@ void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t
   if (observation->awake) by_observe_wake(observation);
 }
 
+bool by_observe_beat(struct by_observation *observation, uint64_t started, uint64_t *began, uint64_t *period) {
+  const struct by_call_period *found = &observation->period;
+  count_repeated(observation);
+  if (!observation->on || found->state != BY_CALLS_FOUND || found->now.calls != started) return false;
+  *began = found->begun.calls;
+  *period = found->length;
+  return true;
+}
+
 /* ---- times */
 
 static double median(const double *times, uint32_t n) {

@@ -54,6 +54,9 @@ void by_observe_odd(struct by_observation *observation, uint32_t kind, uint64_t 
 
 /* Iteration `step` begins. */
 void by_observe_step(struct by_observation *observation, uint64_t step, uint64_t now);
+/* Where iterations are found in calls that are all of one communicator, which has started so many: calls of one, and
+ * after how many the last one began, always at the same place of it. False: they are not. */
+bool by_observe_beat(struct by_observation *observation, uint64_t started, uint64_t *began, uint64_t *period);
 /* How it stands; the time of the iterations since this was last asked enters the median. */
 void by_observe_look(struct by_observation *observation, struct by_observed *out);
 

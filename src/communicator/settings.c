@@ -186,6 +186,8 @@ enum banyan_status by_settings_check(const struct by_settings *s) {
   BY_TRY(check_bytes(s));
   BY_TRY(check_lists(s));
   BY_TRY(check_negotiation(s));
+  if (s->share_key < 0 || s->share_key > 1)
+    return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_SHARE_KEY is %ld, must be 0 or 1", s->share_key);
   if (s->class_ >= BY_PRIORITY_CLASSES)
     return by_fail(BANYAN_ERR_ARGUMENT, "BANYAN_CLASS is %ld, must be 0 to %d, or -1", s->class_,
                    BY_PRIORITY_CLASSES - 1);

@@ -304,16 +304,18 @@ static void send_plan(const struct agent *agent, uint64_t number, const char *pl
       &(struct by_cluster_message){.say = BY_SAY_PLAN, .job = agent->job, .number = number, .plan = plan});
 }
 
-static void hear_moved(struct peer *peer, uint64_t number) {
+static uint64_t hear_moved(struct peer *peer, uint64_t number) {
   struct by_cluster_message message;
   hear_only(peer, BY_SAY_MOVED, &message);
   assert_int_equal(message.number, number);
-  assert_true(message.at > 0);
+  uint64_t at = message.at;
+  assert_true(at > 0);
   by_cluster_message_fini(&message);
+  return at;
 }
 
-/* While calls go on, whose sums stay right, with the counters as a witness; and it is told again to an agent that
- * comes later. */
+/* While calls go on, whose sums stay right, at one place of an iteration each time; and it is told again to an agent
+ * that comes later. */
 static void test_moves(void **state) {
   (void)state;
   static struct agent agent;
@@ -323,17 +325,18 @@ static void test_moves(void **state) {
   welcome_all(&agent, 0.05);
   check_reports(agent.peers[0]);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
-  hear_moved(agent.peers[0], 1);
+  uint64_t first = hear_moved(agent.peers[0], 1);
   usleep(200000); /* until that call has been made */
   send_plan(&agent, 7, PLAN("h0", "h1", "h2"));
-  hear_moved(agent.peers[0], 7);
+  uint64_t second = hear_moved(agent.peers[0], 7);
+  assert_int_equal((second - first) % (BUCKETS + 1), 0);
   check_reports(agent.peers[2]);
   job_set_stage(&job, 0, CHECK_MOVES);
   for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, CHECKED);
   close_agent(&agent);
   open_agent(&agent);
   accept_all(&agent);
-  hear_moved(agent.peers[0], 7);
+  assert_int_equal(hear_moved(agent.peers[0], 7), second);
   end(&agent, &job);
 }
 
