@@ -249,7 +249,7 @@ async function drawTopology() {
 }
 
 function show() {
-  for (const job of state.jobs) past.note(job.id, job.iteration_time);
+  for (const job of state.jobs) if (job.iteration_time > 0) past.note(job.id, job.iteration_time);
   past.keep(new Set(state.jobs.map((job) => job.id)));
   network.update(state);
   showSummary();
