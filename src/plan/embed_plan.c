@@ -73,13 +73,15 @@ static enum banyan_status add_group(struct planning *p, const struct by_group *f
 static enum banyan_status add_groups(struct planning *p, uint32_t *position) {
   const struct by_embedding *e = p->embedding;
   struct by_plan *plan = p->plan;
+  double sum = 0; /* of those that are used: the program may have left a trace of rate on others */
+  for (uint32_t i = 0; i < e->picks.n; i++) sum += e->picks.items[i].rate;
   BY_TRY(by_plan_add_classes(plan, 1));
   BY_TRY(by_plan_add_groups(plan, plan->classes, e->picks.n));
   for (uint32_t i = 0; i < e->picks.n; i++) {
     struct by_group *group = &plan->classes->groups[i];
     BY_TRY(add_group(p, &e->candidates.items[e->picks.items[i].candidate].group, position, group));
     group->rate = e->picks.items[i].rate;
-    group->share = group->rate / e->picks.throughput;
+    group->share = group->rate / sum;
   }
   plan->facts = (struct by_plan_facts){
       .throughput = e->picks.throughput, .bound = e->bound, .ratio = e->picks.throughput / e->bound};
