@@ -26,7 +26,7 @@ struct manager_options {
 
 static const struct by_option options[] = {
     {"listen", 'l', BY_OPTION_TEXT, AT(listen), "ADDRESS:PORT",
-     "where agents and ranks connect; default: port 7614 of\nall addresses", 0, 0},
+     "where agents and ranks connect; default: port 7650 of\nall addresses", 0, 0},
     {"keys", 'k', BY_OPTION_TEXT, AT(keys), "FOLDER",
      "with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`", 0, 0},
     {"name", 0, BY_OPTION_TEXT, AT(name), "NAME", "of the certificate, where the folder has several managers'", 0, 0},

@@ -36,7 +36,7 @@ enum banyan_status by_manager_create(const struct by_manager_options *options, d
   if (!m) return by_manager_no_memory();
   m->options = *options;
   m->topology = options->topology;
-  m->now = now;
+  m->now = m->began = now;
   m->peers.before = m->peers.after = &m->peers;
   enum banyan_status status = take_steps(m);
   if (status == BANYAN_OK) status = by_manager_hosts_init(m);

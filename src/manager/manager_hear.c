@@ -5,6 +5,8 @@
 #include "log.h"
 #include "manager_parts.h"
 
+static const double found_again = 6; /* s in which ranks find an agent that was started again */
+
 #define refuse(...) by_fail(BANYAN_ERR_PROTOCOL, __VA_ARGS__)
 
 /* ---- hello */
@@ -81,10 +83,17 @@ static enum banyan_status hear_job(struct by_manager *m, struct by_manager_peer 
   return BANYAN_OK;
 }
 
-/* Jobs of rank 0 on an agent's host which it has had an interval to name, and did not, are over. */
+/* An agent says what there is before its first report. One that comes anew, though, may have been killed, and its ranks
+ * take some seconds to find the next one. */
+static bool may_not_know_all(const struct by_manager *m, const struct by_manager_peer *peer) {
+  bool since_i_began = peer->joined - m->began < by_manager_patience(m);
+  return !since_i_began && m->now - peer->joined < found_again;
+}
+
+/* Jobs of rank 0 on an agent's host that it does not name are over. */
 static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
                        const struct by_cluster_message *said) {
-  if (peer->index == BY_NOWHERE || m->now - peer->joined < m->options.interval) return;
+  if (peer->index == BY_NOWHERE || may_not_know_all(m, peer)) return;
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (job->left || job->peer == peer || strcmp(job->hosts[0], peer->host) != 0) continue;
     uint32_t i = 0;

@@ -271,6 +271,7 @@ static void forget_left(struct by_manager *m) {
 void by_jobs_tick(struct by_manager *m) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (job->left) continue;
+    if (job->peer && *job->peer->job) job->seen = m->now; /* a rank that has nothing new says nothing */
     if (m->now - job->seen > by_manager_patience(m)) {
       by_jobs_leave(m, job, "nobody has spoken for it for a while");
       continue;

@@ -125,7 +125,7 @@ struct by_manager_job {
 struct by_manager {
   struct by_manager_options options;
   const struct by_topology *topology;
-  double now;
+  double now, began;
   bool restoring; /* what is told to be kept is kept already */
   bool *allowed;  /* to help, of each node */
 

@@ -286,6 +286,17 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
   return !job->left;
 }
 
+/* Its plan names a helper that is not there: ranks repeat such trees among themselves, whatever the network carries. */
+static bool misses_helper(const struct by_manager *m, const struct by_manager_job *job) {
+  for (uint32_t i = 0; i < job->n_helpers; i++)
+    if (job->helpers[i].state == BY_HELPER_BARRED && uses_helper(m, job->plan, job->helpers[i].host)) return true;
+  return false;
+}
+
+static bool is_worth_it(const struct by_manager *m, const struct by_manager_job *job, const struct by_plan_wish *wish) {
+  return !job->plan || misses_helper(m, job) || wish->rate > (1 + m->options.gain) * wish->rate_before;
+}
+
 void by_manager_planned(struct by_manager *m, struct by_plan_wish *wish, double now) {
   struct by_manager_job *job = wish->job;
   m->now = now;
@@ -300,7 +311,7 @@ void by_manager_planned(struct by_manager *m, struct by_plan_wish *wish, double 
     job->not_before = now + m->options.replan;
   } else {
     *job->trouble = 0;
-    if (!job->plan || wish->rate > (1 + m->options.gain) * wish->rate_before) propose(m, job, wish);
+    if (is_worth_it(m, job, wish)) propose(m, job, wish);
   }
   by_plan_wish_destroy(wish);
 }

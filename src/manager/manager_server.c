@@ -155,8 +155,8 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   if (!by_stream_get_who(c->stream)) { /* it never proved itself */
     c->server->n_strangers--;
     by_manager_count_refused(c->server->manager);
-  }
-  if (status != BANYAN_ERR_PEER_DEAD) by_warn("manager", "%s", reason);
+  } else if (status != BANYAN_ERR_PEER_DEAD)
+    by_warn("manager", "%s", reason);
   end_connection(c);
 }
 

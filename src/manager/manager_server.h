@@ -9,7 +9,7 @@
 #include "manager.h"
 #include "tls_identity.h"
 
-enum { BY_MANAGER_PORT = 7614 };
+enum { BY_MANAGER_PORT = 7650 };
 
 struct by_manager_server;
 

@@ -1,3 +1,4 @@
+/* What the manager decides, with clock, agents and planner in the test's hands. */
 #include "../manager_world.h"
 
 #include "json_doc.h"
@@ -8,6 +9,8 @@ static void begin(const char *topology) {
   world_begin(&world, topology);
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
 }
+
+/* ---- what it says of a job */
 
 static json_t *get_state(void) {
   static const struct by_doc_limits limits = {.bytes = 1 << 24, .containers = 1 << 20, .elements = 1 << 20};
@@ -32,26 +35,298 @@ static double throughput_of(uint32_t j) {
   return rate;
 }
 
-static void assert_text(uint32_t j, const char *field, const char *wanted) {
+static void assert_state(uint32_t j, const char *wanted) {
   json_t *state = get_state();
-  assert_string_equal(json_string_value(json_object_get(job_of(state, j), field)), wanted);
+  assert_string_equal(json_string_value(json_object_get(job_of(state, j), "state")), wanted);
   json_decref(state);
 }
+
+static void assert_trouble(uint32_t j, const char *part) {
+  json_t *state = get_state();
+  const char *why = json_string_value(json_object_get(job_of(state, j), "why"));
+  if (!strstr(why, part)) fail_msg("\"%s\" is not in \"%s\"", part, why);
+  json_decref(state);
+}
+
+static void pass_and_plan(unsigned intervals, uint64_t input) {
+  while (intervals--) {
+    world_pass(&world, input);
+    world_plan(&world);
+  }
+}
+
+/* ---- plans */
 
 /* Four hosts at one switch: T* = nB / (2(n - 1)). */
 static void test_first_plan(void **state) {
   (void)state;
   begin("star:4,nic=1g");
   world_run(&world, 0, 1, 4);
-  assert_text(0, "state", "waiting");
+  assert_state(0, "waiting");
   world_plan(&world);
   assert_int_equal(world.plans, 1);
-  assert_text(0, "state", "running");
+  assert_state(0, "running");
   assert_float_equal(throughput_of(0) / 1e9, 4.0 / 6, 1e-3);
   world_end(&world);
 }
 
+/* Two jobs over both racks share the links between these, 1 Gbit/s each way. A ring over two racks puts 2 (n - 1) / n
+ * on each of these; with half of them taken by the other job half as much is left for the second. */
+static void test_two_jobs_share(void **state) {
+  (void)state;
+  begin("clos:racks=2,hosts=4,nic=1g,oversub=4");
+  world_run(&world, 0, 2, 4);
+  world_plan(&world);
+  assert_float_equal(throughput_of(0) / 1e9, 2.0 / 3, 1e-3);
+  /* 83.3 MB in 2 s are 333 Mbit/s of input: half of what the links between the racks carry. */
+  pass_and_plan(4, 83333333);
+  world_run(&world, 1, 2, 4);
+  world_plan(&world);
+  assert_true(throughput_of(1) > 0.3e9);
+  assert_true(throughput_of(1) < 0.55e9);
+  world_end(&world);
+}
+
+static void test_no_move_without_gain(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  unsigned plans = world.plans;
+  for (int i = 0; i < 10; i++) {
+    world.now += world.options.replan;
+    pass_and_plan(1, 1000000);
+  }
+  assert_int_equal(world.plans, plans);
+  assert_true(by_manager_get_counters(world.manager).planned >= 10);
+  world_end(&world);
+}
+
+/* A host's link drops to a fifth: planned again at once, most affected first. */
+static void test_slower_link(void **state) {
+  (void)state;
+  begin("mesh:4,nic=10g,link=1g");
+  world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  double before = throughput_of(0);
+  unsigned plans = world.plans;
+  pass_and_plan(2, 1000000);
+  world_pass(&world, 1000000);
+  struct by_cluster_interface slow[] = {{.name = "eth0", .rate = 0.2e9}, {.name = "eth1"}, {.name = "eth2"}};
+  struct by_cluster_message report = {.say = BY_SAY_REPORT, .interfaces = slow, .n_interfaces = 3};
+  assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &report, world.now));
+  world_plan(&world);
+  assert_int_equal(world.plans, plans + 1);
+  assert_true(throughput_of(0) > 0.5 * before);
+  world_end(&world);
+}
+
+/* ---- answers */
+
+static void test_no_answer(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  job->silent = true;
+  world_plan(&world);
+  assert_state(0, "moving");
+  pass_and_plan(16, 0); /* 32 s; 20 iterations of 1 s are less than the least wait */
+  assert_state(0, "waiting");
+  assert_trouble(0, "not answered");
+  job->number = job->asked; /* it moved after all, and says so late */
+  world_say(&world, job, BY_SAY_MOVED, job->asked);
+  assert_state(0, "running");
+  world_end(&world);
+}
+
+static void test_kept(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  job->silent = true;
+  world_plan(&world);
+  world_say(&world, job, BY_SAY_KEPT, job->asked);
+  assert_state(0, "waiting");
+  assert_trouble(0, "it would not");
+  uint64_t asked = job->asked;
+  world_plan(&world);
+  assert_int_equal(job->asked, asked); /* not at once */
+  job->silent = false;
+  pass_and_plan(2, 0);
+  assert_true(job->asked > asked);
+  assert_state(0, "running");
+  world_end(&world);
+}
+
+static void test_unknown_number(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  world_say(&world, job, BY_SAY_MOVED, 7); /* of a manager whose state was lost */
+  world_plan(&world);
+  assert_int_equal(job->asked, 8);
+  assert_state(0, "running");
+  world_end(&world);
+}
+
+/* ---- helpers */
+
+static void test_helpers(void **state) {
+  (void)state;
+  begin("star:6,nic=1g");
+  world.helpers_come = true;
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  assert_int_equal(world.helps, 0); /* the first plan does not wait for anybody */
+  double without = throughput_of(0);
+  pass_and_plan(3, 1000000);
+  assert_int_equal(world.helps, 2);
+  /* 2n(n-1) / (n^2 + kn - 2k) for n = 4, k = 2 */
+  assert_true(throughput_of(0) > 1.05 * without);
+  assert_float_equal(throughput_of(0) / 1e9, 20.0 / 24, 0.05);
+  double with = throughput_of(0);
+  world_part(&world, 5);
+  world_join(&world, 5);
+  world_say_helping(&world, 5, job->id, false);
+  pass_and_plan(2, 1000000);
+  assert_true(throughput_of(0) < with);
+  job->runs = false;
+  world_pass(&world, 0);
+  world_say(&world, job, BY_SAY_LEFT, 0);
+  assert_int_equal(world.rests, 1); /* the one that was left */
+  world_end(&world);
+}
+
+static void test_helper_does_not_come(void **state) {
+  (void)state;
+  begin("star:5,nic=1g");
+  world_run(&world, 0, 1, 4);
+  pass_and_plan(2, 1000000);
+  unsigned plans = world.plans;
+  assert_int_equal(world.helps, 1);
+  pass_and_plan(20, 1000000);
+  assert_int_equal(world.plans, plans); /* that one was never sent, */
+  assert_int_equal(world.helps, 1);     /* and nobody is asked again for a while */
+  assert_state(0, "running");
+  world_end(&world);
+}
+
+/* ---- who comes and goes */
+
+static void test_strangers(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  snprintf(world.hosts[world.n_hosts].name, 32, "elsewhere");
+  world_join(&world, world.n_hosts++);
+  world_run(&world, 2, 1, 3);
+  pass_and_plan(2, 0);
+  assert_int_equal(world.plans, 0);
+  assert_state(0, "waiting");
+  assert_trouble(0, "\"elsewhere\" is not in the manager's topology");
+  world_end(&world);
+}
+
+static enum banyan_status hello(const char *host, uint32_t version, enum by_manager_role role, const char *name,
+                                struct by_manager_peer **peer) {
+  struct by_cluster_message said = {.say = BY_SAY_HELLO, .version = version, .host = host};
+  assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], role, name, world.now, peer));
+  return by_manager_hear(world.manager, *peer, &said, world.now);
+}
+
+static void test_refused(void **state) {
+  struct by_manager_peer *peer;
+  (void)state;
+  begin("star:4,nic=1g");
+  world_part(&world, 3);
+  assert_status(hello("h0", 1, BY_ROLE_AGENT, "h0", &peer), BANYAN_ERR_PROTOCOL); /* a second one */
+  by_manager_gone(world.manager, peer, world.now);
+  assert_status(hello("h3", 1, BY_ROLE_AGENT, "h1", &peer), BANYAN_ERR_AUTH);
+  by_manager_gone(world.manager, peer, world.now);
+  assert_status(hello("h3", 1, BY_ROLE_JOB, "h3", &peer), BANYAN_ERR_AUTH);
+  by_manager_gone(world.manager, peer, world.now);
+  assert_status(hello("h3", 2, BY_ROLE_AGENT, "h3", &peer), BANYAN_ERR_PROTOCOL);
+  by_manager_gone(world.manager, peer, world.now);
+  assert_ok(hello("h3", 1, BY_ROLE_AGENT, "h3", &peer));
+  const char *hosts[] = {"h0", "h1"};
+  struct by_cluster_message job = {.say = BY_SAY_JOB,
+                                   .job = "0123456789abcdef0123456789abcdef",
+                                   .name = "n",
+                                   .root = "10.0.0.1:1",
+                                   .hosts = hosts,
+                                   .n_hosts = 2};
+  assert_status(by_manager_hear(world.manager, peer, &job, world.now), BANYAN_ERR_PROTOCOL); /* of another host */
+  by_manager_gone(world.manager, peer, world.now);
+  assert_int_equal(by_manager_get_counters(world.manager).refused, 5);
+  world_end(&world);
+}
+
+static void test_silent_agent_gives_way(void **state) {
+  struct by_manager_peer *peer;
+  (void)state;
+  begin("star:2,nic=1g");
+  world.now += 100; /* its host lost power: nothing was closed */
+  assert_ok(hello("h0", 1, BY_ROLE_AGENT, "h0", &peer));
+  world_part(&world, 0);
+  by_manager_gone(world.manager, peer, world.now);
+  world_end(&world);
+}
+
+static void test_agent_comes_back(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  pass_and_plan(2, 1000000);
+  uint64_t number = job->number;
+  world_part(&world, 0);
+  pass_and_plan(3, 1000000);
+  assert_state(0, "running");
+  world_join(&world, 0);
+  pass_and_plan(2, 1000000);
+  assert_state(0, "running");
+  assert_int_equal(job->number, number);
+  world_part(&world, 0);
+  job->runs = false; /* it ended while its agent was away */
+  world.now += 100; /* the manager has long been there: the agent may be a new one, whose ranks have yet to find it */
+  world_join(&world, 0);
+  assert_state(0, "running");
+  pass_and_plan(4, 0);
+  assert_state(0, "left");
+  world_end(&world);
+}
+
+/* ---- classes */
+
+static void test_classes(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  pass_and_plan(9, 500000000); /* 4 GB each time from all ranks together */
+  assert_int_equal(job->class_, 0);
+  pass_and_plan(2, 500000000);
+  assert_int_equal(job->class_, 2); /* 44 GB: beyond 10, and 40, after 10 iterations */
+  world_part(&world, 0);
+  job->class_ = 0;
+  world_join(&world, 0);
+  assert_int_equal(job->class_, 2); /* told anew */
+  world_end(&world);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_plan)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_first_plan),
+      cmocka_unit_test(test_two_jobs_share),
+      cmocka_unit_test(test_no_move_without_gain),
+      cmocka_unit_test(test_slower_link),
+      cmocka_unit_test(test_no_answer),
+      cmocka_unit_test(test_kept),
+      cmocka_unit_test(test_unknown_number),
+      cmocka_unit_test(test_helpers),
+      cmocka_unit_test(test_helper_does_not_come),
+      cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_silent_agent_gives_way),
+      cmocka_unit_test(test_agent_comes_back),
+      cmocka_unit_test(test_classes),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,239 @@
+/* Random days of a cluster: jobs come and go, agents vanish and return, others use links, and the manager is killed at
+ * any moment and begins again with its file. After each: what must always hold. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../manager_world.h"
+
+#include "manager_store.h"
+#include "rng.h"
+
+enum { DAYS = 6, EVENTS = 40, KILLS = 10 };
+
+static struct world world;
+static struct by_manager_store *store;
+static char path[] = "/tmp/manager_prop.XXXXXX";
+
+static void keep(void *context, const struct by_manager_row *row) {
+  (void)context;
+  by_manager_store_keep(store, row);
+}
+
+static void restore(void *context, const struct by_manager_row *row) {
+  (void)context;
+  by_manager_restore(world.manager, row, world.now);
+}
+
+static void remove_file(void) {
+  static const char *const endings[] = {"", "-wal", "-journal"};
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", path, endings[i]);
+    unlink(name);
+  }
+}
+
+static void begin(const char *topology) {
+  remove_file();
+  world_begin(&world, topology);
+  world.helpers_come = true;
+  by_manager_destroy(world.manager);
+  world.options.keep = keep;
+  assert_ok(by_manager_store_open(path, &store));
+  assert_ok(by_manager_create(&world.options, world.now, &world.manager));
+}
+
+static void end(void) {
+  world_end(&world);
+  by_manager_store_close(store);
+  remove_file();
+}
+
+/* As after kill -9: what was committed is there, connections are not. */
+static void kill_manager(void) {
+  bool was_there[WORLD_HOSTS];
+  for (uint32_t h = 0; h < world.n_hosts; h++) {
+    was_there[h] = world.hosts[h].peer;
+    world.hosts[h].peer = NULL;
+  }
+  by_manager_destroy(world.manager);
+  by_manager_store_close(store);
+  assert_ok(by_manager_store_open(path, &store));
+  assert_ok(by_manager_create(&world.options, world.now, &world.manager));
+  assert_ok(by_manager_store_load(store, restore, NULL));
+  for (uint32_t h = 0; h < world.n_hosts; h++)
+    if (was_there[h]) world_join(&world, h);
+}
+
+static void use_links(struct by_rng *rng) {
+  uint32_t h = (uint32_t)by_rng_below(rng, world.n_hosts);
+  double rate = by_rng_below(rng, 3) ? 0 : 0.2e9, others = (double)by_rng_below(rng, 4) * 0.2e9;
+  if (world.hosts[h].peer) assert_ok(world_report(&world, h, rate, others));
+}
+
+static void end_job(struct by_rng *rng) {
+  if (!world.n_jobs) return;
+  struct world_job *job = &world.jobs[by_rng_below(rng, world.n_jobs)];
+  if (!job->runs) return;
+  job->runs = false;
+  if (world.hosts[job->hosts[0]].peer && by_rng_below(rng, 2)) world_say(&world, job, BY_SAY_LEFT, 0);
+}
+
+static void happen(struct by_rng *rng) {
+  uint32_t h = (uint32_t)by_rng_below(rng, world.n_hosts);
+  switch (by_rng_below(rng, 8)) {
+  case 0:
+  case 1:
+    if (world.n_jobs < WORLD_JOBS)
+      world_run(&world, h, 1 + (uint32_t)by_rng_below(rng, 2), 2 + (uint32_t)by_rng_below(rng, 3));
+    break;
+  case 2: end_job(rng); break;
+  case 3:
+    if (world.hosts[h].peer)
+      world_part(&world, h);
+    else
+      world_join(&world, h);
+    break;
+  case 4: use_links(rng); break;
+  case 5: kill_manager(); break;
+  default: world_pass(&world, by_rng_below(rng, 100000000));
+  }
+  world_plan(&world);
+  by_manager_store_commit(store);
+}
+
+/* Once all agents are there and some intervals have passed, manager and agents agree: every job that runs has the plan
+ * that it says it has, none that ended is left, and classes are the same everywhere. */
+static void check_agreement(void) {
+  for (uint32_t h = 0; h < world.n_hosts; h++)
+    if (!world.hosts[h].peer) world_join(&world, h);
+  for (int i = 0; i < 20; i++) {
+    world_pass(&world, 0);
+    world_plan(&world);
+  }
+  for (uint32_t j = 0; j < world.n_jobs; j++) {
+    struct by_text text;
+    char wanted[128];
+    by_text_init(&text);
+    by_manager_state(world.manager, world.now, &text);
+    snprintf(wanted, sizeof wanted, "\"id\":\"%s\"", world.jobs[j].id);
+    const char *at = strstr(by_text_get(&text), wanted);
+    if (world.jobs[j].runs) {
+      assert_non_null(at);
+      if (!strstr(at, "\"state\":\"running\"")) fail_msg("%.300s", at);
+      snprintf(wanted, sizeof wanted, "\"plan\":{\"number\":%llu,", (unsigned long long)world.jobs[j].number);
+      const char *plan = strstr(at, "\"plan\":");
+      if (strncmp(plan, wanted, strlen(wanted)) != 0) fail_msg("%s is not in %.100s", wanted, plan);
+    } else if (at) {
+      const char *state = strstr(at, "\"state\":");
+      assert_true(!strncmp(state, "\"state\":\"left\"", 14));
+    }
+    by_text_fini(&text);
+  }
+}
+
+static void test_days(void **state) {
+  static const char *const networks[] = {"star:6,nic=1g", "clos:racks=2,hosts=3,nic=1g,oversub=3", "mesh:5,nic=2g"};
+  struct by_rng rng;
+  (void)state;
+  by_rng_init(&rng, 3);
+  for (int day = 0; day < DAYS; day++) {
+    begin(networks[day % 3]);
+    for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+    for (int i = 0; i < EVENTS; i++) happen(&rng);
+    check_agreement();
+    end();
+  }
+}
+
+/* ---- the file alone, written by a process that is killed */
+
+/* Plan n is there if and only if job row says that number n was given, since both are committed together. */
+static void write_until_killed(int told) {
+  for (uint64_t n = 1;; n++) {
+    struct by_manager_row job = {.table = BY_ROW_JOB, .job = "j", .name = "n"};
+    struct by_manager_row plan = {.table = BY_ROW_PLAN, .job = "j"};
+    struct by_manager_row old = {.table = BY_ROW_PLAN, .job = "j", .gone = true};
+    job.of_job.hosts = "[]";
+    job.of_job.root = "";
+    job.of_job.numbers = plan.plan.number = n;
+    plan.plan.plan = "{}";
+    old.plan.number = n - 1;
+    by_manager_store_keep(store, &job);
+    by_manager_store_keep(store, &plan);
+    by_manager_store_keep(store, &old);
+    by_manager_store_commit(store);
+    if (write(told, &n, sizeof n) != sizeof n) _exit(0);
+  }
+}
+
+struct found {
+  unsigned jobs, plans;
+  uint64_t numbers, number;
+};
+
+static void count(void *context, const struct by_manager_row *row) {
+  struct found *found = context;
+  if (row->table == BY_ROW_JOB) found->jobs++, found->numbers = row->of_job.numbers;
+  if (row->table == BY_ROW_PLAN) found->plans++, found->number = row->plan.number;
+}
+
+static void test_killed(void **state) {
+  struct by_rng rng;
+  (void)state;
+  by_rng_init(&rng, 4);
+  for (int i = 0; i < KILLS; i++) {
+    int told[2];
+    uint64_t last = 0, upto = 1 + by_rng_below(&rng, 200);
+    struct found found = {0};
+    remove_file();
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    if (!pid) {
+      if (by_manager_store_open(path, &store) != BANYAN_OK) _exit(1);
+      write_until_killed(told[1]);
+    }
+    close(told[1]);
+    while (last < upto && read(told[0], &last, sizeof last) == sizeof last) continue;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    while (read(told[0], &last, sizeof last) == sizeof last) continue;
+    close(told[0]);
+    assert_ok(by_manager_store_open(path, &store));
+    assert_ok(by_manager_store_load(store, count, &found));
+    by_manager_store_close(store);
+    assert_int_equal(found.jobs, 1);
+    assert_int_equal(found.plans, 1);
+    assert_int_equal(found.numbers, found.number);
+    assert_true(found.number >= last); /* nothing that was committed is lost */
+  }
+  remove_file();
+}
+
+static void test_other_files(void **state) {
+  struct by_manager_store *second;
+  (void)state;
+  remove_file();
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs("this is a text of somebody, which nobody wants to lose, and it is long enough to be looked at", file);
+  fclose(file);
+  assert_status(by_manager_store_open(path, &store), BANYAN_ERR_PARSE);
+  assert_non_null(strstr(banyan_error_text(), "not a manager's state"));
+  remove_file();
+  assert_ok(by_manager_store_open(path, &store));
+  assert_status(by_manager_store_open(path, &second), BANYAN_ERR_SYSTEM);
+  assert_non_null(strstr(banyan_error_text(), "in use by another manager"));
+  by_manager_store_close(store);
+  assert_status(by_manager_store_open("/nowhere/manager.db", &store), BANYAN_ERR_SYSTEM);
+  remove_file();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_days), cmocka_unit_test(test_killed),
+                                     cmocka_unit_test(test_other_files)};
+  int file = mkstemp(path);
+  if (file < 0) return 1;
+  close(file);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
