@@ -286,7 +286,7 @@ static void test_agent_comes_back(void **state) {
   assert_int_equal(job->number, number);
   world_part(&world, 0);
   job->runs = false; /* it ended while its agent was away */
-  world.now += 100; /* the manager has long been there: the agent may be a new one, whose ranks have yet to find it */
+  world.now += 100;  /* the manager has long been there: the agent may be a new one, whose ranks have yet to find it */
   world_join(&world, 0);
   assert_state(0, "running");
   pass_and_plan(4, 0);
