@@ -37,8 +37,8 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan keys",
     .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew",
-    .about = "Makes the certificates by which manager, agents, jobs and people of a cluster\n"
-             "know each other. Nobody without one gets an answer.\n"
+    .about = "Makes the certificates by which manager, agents and jobs of a cluster know each\n"
+             "other. Nobody without one gets an answer.\n"
              "\n"
              "  init    a new authority: ca.crt, which every host needs, and ca.key, which\n"
              "          signs, and should lie on one machine only\n"
