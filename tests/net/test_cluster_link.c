@@ -291,6 +291,23 @@ static void test_reports(void **state) {
   end(&agent, &job);
 }
 
+/* What was set by hand stays. */
+static void test_class_by_hand(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct job job;
+  setenv("BANYAN_CLASS", "2", 1);
+  begin(&agent, &job);
+  accept_all(&agent);
+  welcome_all(&agent, 10);
+  set_class(&agent, 3);
+  usleep(200000);
+  job_set_stage(&job, 0, CHECK_CLASS);
+  for (int r = 1; r < RANKS; r++) job_wait_stage(&job, r, CHECKED);
+  end(&agent, &job);
+  unsetenv("BANYAN_CLASS");
+}
+
 /* ---- plans */
 
 #define TREES ", \"trees\": [{\"share\": 1, \"root\": \"h0\", \"up\": {\"h1\": \"h0\", \"h2\": \"h1\"}}]}"
@@ -480,9 +497,13 @@ static void test_idle(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reports),  cmocka_unit_test(test_plans),
-      cmocka_unit_test(test_moves),    cmocka_unit_test(test_agent_comes_back),
-      cmocka_unit_test(test_nonsense), cmocka_unit_test(test_silence),
+      cmocka_unit_test(test_reports),
+      cmocka_unit_test(test_class_by_hand),
+      cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_agent_comes_back),
+      cmocka_unit_test(test_nonsense),
+      cmocka_unit_test(test_silence),
       cmocka_unit_test(test_idle),
   };
   return cmocka_run_group_tests_name("ranks and their agent", tests, NULL, NULL);
