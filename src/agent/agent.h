@@ -31,8 +31,9 @@ struct by_agent_counter {
   char name[32], address[BY_AGENT_TEXT]; /* address: "" without one */
   double rate;                           /* bit/s, 0: not known */
   uint64_t sent, received;
-  bool queues;     /* the agent has set some, and: */
-  uint64_t marked; /* what left marked as of a job */
+  bool queues;                           /* the agent has set some, and: */
+  uint64_t marked;                       /* what left marked as of a job */
+  uint64_t helped_sent, helped_received; /* by this host's helpers */
 };
 
 /* None of these may call back. */

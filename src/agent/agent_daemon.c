@@ -14,6 +14,7 @@
 #include "log.h"
 #include "loop.h"
 #include "manager_link.h"
+#include "process_traffic.h"
 #include "stream.h"
 
 enum { RANK_QUEUED = 2 * BY_CLUSTER_LINE_DOWN };
@@ -39,6 +40,7 @@ struct by_agent_daemon {
   struct by_agent_daemon_options options;
   struct by_agent *agent;
   struct by_host_links *links;
+  struct by_netlink sockets;       /* to ask about those of helpers */
   struct by_manager_link *manager; /* NULL: none */
   struct by_acceptor *acceptor;
   struct by_watch *news;
@@ -203,7 +205,10 @@ static void manager_gone(void *context, const char *why) {
 
 static size_t count(void *context, struct by_agent_counter *out) {
   struct by_agent_daemon *daemon = context;
-  return by_host_links_count(daemon->links, out);
+  size_t n = by_host_links_count(daemon->links, out);
+  for (const struct child *child = daemon->children; child; child = child->next)
+    by_process_traffic_add(&daemon->sockets, by_helper_process_get_pid(child->process), out, n);
+  return n;
 }
 
 static void take_rate(void *context, double rate) {
@@ -310,6 +315,7 @@ static enum banyan_status start(struct by_agent_daemon *daemon) {
                                             .gone = manager_gone,
                                             .context = daemon};
   BY_TRY(by_host_links_create(&daemon->options.links, &daemon->links));
+  BY_TRY(by_netlink_open_sockets(&daemon->sockets));
   if (of_link.manager) BY_TRY(by_manager_link_create(&of_link, &daemon->manager));
   BY_TRY(make_agent(daemon));
   BY_TRY(listen_for_ranks(daemon)); /* another agent is found here, before its queues are touched */
@@ -347,6 +353,7 @@ void by_agent_daemon_destroy(struct by_agent_daemon *daemon) {
   by_loop_cancel_timer(&daemon->tick);
   by_loop_unwatch(daemon->news);
   by_host_links_destroy(daemon->links);
+  by_netlink_close(&daemon->sockets);
   by_agent_destroy(daemon->agent);
   free(daemon);
 }

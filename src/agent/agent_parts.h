@@ -44,8 +44,8 @@ struct by_agent_helper {
 };
 
 struct by_agent_interface {
-  struct by_agent_counter counter; /* when it was last looked at */
-  double sent, received, marked;   /* bit/s before that */
+  struct by_agent_counter counter;                             /* when it was last looked at */
+  double sent, received, marked, helped_sent, helped_received; /* bit/s before that */
 };
 
 enum by_agent_link { BY_AGENT_LINK_NONE, BY_AGENT_LINK_WAITING, BY_AGENT_LINK_CONNECTING, BY_AGENT_LINK_OPEN };

@@ -25,18 +25,19 @@ static struct by_agent_interface follow(const struct by_agent_interface *before,
                                         double seconds, bool measure) {
   struct by_agent_interface next = {.counter = *counter};
   if (!before) return next;
-  next.sent = before->sent;
-  next.received = before->received;
-  next.marked = before->marked;
-  if (measure) {
-    next.sent = rate_of(before->counter.sent, counter->sent, seconds);
-    next.received = rate_of(before->counter.received, counter->received, seconds);
-    next.marked = rate_of(before->counter.marked, counter->marked, seconds);
-  } else {
-    next.counter.sent = before->counter.sent;
-    next.counter.received = before->counter.received;
-    next.counter.marked = before->counter.marked;
+  const struct by_agent_counter *then = &before->counter;
+  if (!measure) {
+    next = *before;
+    next.counter.rate = counter->rate;
+    next.counter.queues = counter->queues;
+    memcpy(next.counter.address, counter->address, sizeof next.counter.address);
+    return next;
   }
+  next.sent = rate_of(then->sent, counter->sent, seconds);
+  next.received = rate_of(then->received, counter->received, seconds);
+  next.marked = rate_of(then->marked, counter->marked, seconds);
+  next.helped_sent = rate_of(then->helped_sent, counter->helped_sent, seconds);
+  next.helped_received = rate_of(then->helped_received, counter->helped_received, seconds);
   return next;
 }
 
@@ -82,20 +83,22 @@ static double sent_marked(const struct by_agent *agent) {
 }
 
 /* Where queues sort by marks, they have counted. Elsewhere the ranks' own word counts, for what is left of it; over
- * several interfaces as everything is spread over them. As much comes as goes: on every link of a tree what is summed
- * goes one way, and the sum comes back. */
+ * several interfaces as everything is spread over them; and what helpers' sockets have carried. As much comes as goes:
+ * on every link of a tree what is summed goes one way, and the sum comes back. */
 void by_agent_share_ours(const struct by_agent *agent, struct by_cluster_interface *out) {
   double left = fmax(0, of_ranks(agent) - sent_marked(agent)), all = sent_unmarked(agent);
   for (uint32_t i = 0; i < agent->n_interfaces; i++) {
     const struct by_agent_interface *interface = &agent->interfaces[i];
-    double ours = interface->counter.queues ? interface->marked : all > 0 ? left * interface->sent / all : 0;
+    double of_here = interface->counter.queues || !(all > 0) ? 0 : left * interface->sent / all;
+    double ours = interface->counter.queues ? interface->marked : of_here + interface->helped_sent;
+    double back = interface->counter.queues ? interface->marked : of_here + interface->helped_received;
     out[i] = (struct by_cluster_interface){.name = interface->counter.name,
                                            .address = interface->counter.address,
                                            .rate = interface->counter.rate,
                                            .sent = interface->sent,
                                            .received = interface->received,
                                            .ours_sent = fmin(ours, interface->sent),
-                                           .ours_received = fmin(ours, interface->received)};
+                                           .ours_received = fmin(back, interface->received)};
   }
 }
 

@@ -39,6 +39,10 @@ struct by_helper_process {
   struct by_timer deadline;
 };
 
+pid_t by_helper_process_get_pid(const struct by_helper_process *process) {
+  return process->pid;
+}
+
 const char *by_helper_process_get_job(const struct by_helper_process *process) {
   return process->job;
 }

@@ -4,6 +4,8 @@
 #ifndef BY_AGENT_HELPER_PROCESS_H
 #define BY_AGENT_HELPER_PROCESS_H
 
+#include <sys/types.h>
+
 #include "cluster_message.h"
 #include "loop.h"
 
@@ -22,6 +24,8 @@ struct by_helper_process_options {
 BANYAN_CHECK enum banyan_status by_helper_process_start(const struct by_helper_process_options *options,
                                                         const struct by_cluster_message *help,
                                                         struct by_helper_process **out);
+/* 0 once it has ended. */
+pid_t by_helper_process_get_pid(const struct by_helper_process *process);
 const char *by_helper_process_get_job(const struct by_helper_process *process);
 /* It is to leave the job; `ended` comes when it has, or was killed because it did not within 2 s. */
 void by_helper_process_rest(struct by_helper_process *process);

@@ -5,8 +5,8 @@
 
 enum { READ_BYTES = 1 << 16 };
 
-static enum banyan_status open_for(struct by_netlink *netlink, int flags, uint32_t groups) {
-  *netlink = (struct by_netlink){.socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | flags)};
+static enum banyan_status open_for(struct by_netlink *netlink, int bus, int flags, uint32_t groups) {
+  *netlink = (struct by_netlink){.socket = mnl_socket_open2(bus, SOCK_CLOEXEC | flags)};
   if (netlink->socket && mnl_socket_bind(netlink->socket, groups, MNL_SOCKET_AUTOPID) >= 0) return BANYAN_OK;
   int reason = errno;
   by_netlink_close(netlink);
@@ -14,11 +14,15 @@ static enum banyan_status open_for(struct by_netlink *netlink, int flags, uint32
 }
 
 enum banyan_status by_netlink_open(struct by_netlink *netlink) {
-  return open_for(netlink, 0, 0);
+  return open_for(netlink, NETLINK_ROUTE, 0, 0);
+}
+
+enum banyan_status by_netlink_open_sockets(struct by_netlink *netlink) {
+  return open_for(netlink, NETLINK_SOCK_DIAG, 0, 0);
 }
 
 enum banyan_status by_netlink_open_news(struct by_netlink *netlink, uint32_t groups) {
-  return open_for(netlink, SOCK_NONBLOCK, groups);
+  return open_for(netlink, NETLINK_ROUTE, SOCK_NONBLOCK, groups);
 }
 
 int by_netlink_get_fd(const struct by_netlink *netlink) {

@@ -21,6 +21,8 @@ struct by_netlink_request {
 };
 
 BANYAN_CHECK enum banyan_status by_netlink_open(struct by_netlink *netlink);
+/* To ask about sockets (sock_diag), not links. */
+BANYAN_CHECK enum banyan_status by_netlink_open_sockets(struct by_netlink *netlink);
 /* For by_netlink_look alone: the kernel tells of changes in `groups` (RTMGRP_...). */
 BANYAN_CHECK enum banyan_status by_netlink_open_news(struct by_netlink *netlink, uint32_t groups);
 /* To wait for them with. */

@@ -313,6 +313,15 @@ static void test_use(void **state) {
   pass(WORLD_INTERVAL);
   must_hold(last_with(&world.manager, "report"),
             "\"sent\":2000000,\"received\":0,\"ours_sent\":1500000,\"ours_received\":0");
+  eth0->queues = false;
+  for (int i = 0; i < 2; i++) { /* without queues, what helpers carry is ours too */
+    eth0->sent += 2000000 * WORLD_INTERVAL / 8;
+    eth0->received += 2000000 * WORLD_INTERVAL / 8;
+    eth0->helped_sent += 700000 * WORLD_INTERVAL / 8;
+    eth0->helped_received += 300000 * WORLD_INTERVAL / 8;
+    pass(WORLD_INTERVAL);
+  }
+  must_hold(last_with(&world.manager, "report"), "\"ours_sent\":700000,\"ours_received\":300000");
   eth0->sent = 7; /* made anew */
   pass(WORLD_INTERVAL);
   must_hold(last_with(&world.manager, "report"), "\"sent\":0,");
