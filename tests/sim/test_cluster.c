@@ -208,6 +208,19 @@ static void say(const struct rank *rank, const char *line) {
   assert_true(by_agent_rank_hear(w.hosts[rank->host].agent, rank->rank, line, strlen(line), w.now));
 }
 
+static void say_moved(const struct rank *rank) {
+  char line[200];
+  snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB "\",\"number\":%llu,\"at\":%llu}",
+           (unsigned long long)rank->ran, (unsigned long long)rank->iterations);
+  say(rank, line);
+}
+
+static void answer_plan(struct rank *rank) {
+  if (rank->plan == rank->ran) return;
+  rank->ran = rank->plan;
+  say_moved(rank);
+}
+
 /* As it does whenever it has connected. */
 static void connect_rank(struct rank *rank) {
   char line[400];
@@ -223,6 +236,7 @@ static void connect_rank(struct rank *rank) {
     n += snprintf(line + n, sizeof line - (size_t)n, "%s\"%s\"", i ? "," : "", w.hosts[w.ranks[i].host].name);
   snprintf(line + n, sizeof line - (size_t)n, "]}");
   say(rank, line);
+  if (rank->ran) say_moved(rank);
 }
 
 static void report(const struct rank *rank) {
@@ -233,15 +247,6 @@ static void report(const struct rank *rank) {
            "\"sent\":%llu,\"input\":%llu,\"calls\":%llu,\"sizes\":[]}]}",
            rank->number, (unsigned long long)rank->iterations, (unsigned long long)rank->sent,
            (unsigned long long)rank->sent / 2, (unsigned long long)rank->iterations);
-  say(rank, line);
-}
-
-static void answer_plan(struct rank *rank) {
-  char line[200];
-  if (rank->plan == rank->ran) return;
-  rank->ran = rank->plan;
-  snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB "\",\"number\":%llu,\"at\":%llu}",
-           (unsigned long long)rank->ran, (unsigned long long)rank->iterations);
   say(rank, line);
 }
 
@@ -292,7 +297,17 @@ static json_t *state(void) {
   return read;
 }
 
+static bool is_moving(void) {
+  json_t *all = state(), *job = json_array_get(json_object_get(all, "jobs"), 0);
+  const char *is = json_string_value(json_object_get(job, "state"));
+  bool moving = is && !strcmp(is, "moving");
+  json_decref(all);
+  return moving;
+}
+
+/* A plan that has just been sent is answered first. */
 static void expect_job(const char *wanted, uint64_t iterations) {
+  for (int i = 0; i < 10 && is_moving(); i++) pass(0.1);
   json_t *all = state(), *job = json_array_get(json_object_get(all, "jobs"), 0);
   uint64_t plan = (uint64_t)json_integer_value(json_object_get(json_object_get(job, "plan"), "number"));
   assert_string_equal(json_string_value(json_object_get(job, "id")), JOB);
