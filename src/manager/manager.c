@@ -7,11 +7,6 @@
 static const double least_patience = 30; /* s */
 enum { PATIENCE = 10 };                  /* intervals */
 
-enum banyan_status by_manager_no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the cluster's hosts and jobs");
-  return BANYAN_ERR_NO_MEMORY;
-}
-
 struct by_manager_options by_manager_defaults(void) {
   return (struct by_manager_options){
       .rules = by_priority_usual(), .interval = 2, .replan = 60, .gain = 0.05, .helpers = "all"};
@@ -58,7 +53,10 @@ static void free_peer(struct by_manager_peer *peer) {
 void by_manager_destroy(struct by_manager *m) {
   if (!m) return;
   by_jobs_free_all(m);
-  while (m->peers.after != &m->peers) free_peer(m->peers.after);
+  for (struct by_manager_peer *peer = m->peers.after, *next; peer && peer != &m->peers; peer = next) {
+    next = peer->after;
+    free_peer(peer);
+  }
   by_manager_hosts_fini(m);
   free(m->all);
   for (int i = 0; i < 2; i++) free(m->others[i]);

@@ -146,6 +146,12 @@ struct by_manager {
   struct by_manager_counters counters;
 };
 
+/* Inline, so that analysers see that it is never BANYAN_OK. */
+static inline enum banyan_status by_manager_no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the cluster's hosts and jobs");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
 /* ---- manager_hosts.c */
 BANYAN_CHECK enum banyan_status by_manager_hosts_init(struct by_manager *m);
 void by_manager_hosts_fini(struct by_manager *m);
@@ -154,12 +160,12 @@ uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name);
 /* A stranger becomes one of the hosts. BANYAN_ERR_REFUSED: too many. */
 BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
 /* What an agent says of its machine. */
-BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t host,
-                                                        const struct by_cluster_interface *interfaces, uint32_t n);
+BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
+                                                        const struct by_cluster_interface *said, uint32_t n);
 /* The agent has gone: its use of links is not known any more. */
-void by_manager_hosts_forget(struct by_manager *m, uint32_t host);
+void by_manager_hosts_forget(struct by_manager *m, uint32_t index);
 /* bit/s of a host's links by the topology; 0: not known. */
-double by_manager_hosts_rate(const struct by_manager *m, uint32_t host);
+double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
 
 /* ---- link_use.c */
 /* Sums what jobs put on each step, if anything has changed. */
@@ -217,6 +223,5 @@ void by_manager_send_to(struct by_manager *m, struct by_manager_peer *peer, cons
 void by_manager_keep_row(struct by_manager *m, const struct by_manager_row *row);
 /* Seconds after which somebody who says nothing is taken for gone. */
 double by_manager_patience(const struct by_manager *m);
-enum banyan_status by_manager_no_memory(void);
 
 #endif

@@ -288,7 +288,10 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   by_loop_cancel_timer(&server->tick);
   by_acceptor_destroy(server->acceptor);
   by_plan_workers_destroy(server->workers);
-  while (server->connections.after != &server->connections) end_connection(server->connections.after);
+  for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
+    next = c->after;
+    end_connection(c);
+  }
   by_manager_destroy(server->manager);
   by_manager_store_close(server->store);
   free(server);

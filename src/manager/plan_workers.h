@@ -21,8 +21,8 @@ struct by_plan_workers_options {
 BANYAN_CHECK enum banyan_status by_plan_workers_create(const struct by_plan_workers_options *options,
                                                        struct by_plan_workers **out);
 /* There may be wishes: asks for as many as there are idle threads. */
-void by_plan_workers_look(struct by_plan_workers *workers);
+void by_plan_workers_look(struct by_plan_workers *all);
 /* Waits for the plans that are being made, which are thrown away, and closes the loop. NULL is allowed. */
-void by_plan_workers_destroy(struct by_plan_workers *workers);
+void by_plan_workers_destroy(struct by_plan_workers *all);
 
 #endif
