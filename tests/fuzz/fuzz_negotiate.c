@@ -1,5 +1,6 @@
-/* Letters of other controllers, in the middle of a tree or at its root. The first byte picks where; then moves: a byte,
- * and for letters two bytes of length and the letter. What starts or is refused was submitted, once. */
+/* Letters of other controllers, in the middle of a tree or at its root. The first byte picks where, and what the root
+ * makes of it; then moves: a byte, and for letters two bytes of length and the letter. What starts or is refused was
+ * submitted, once; a root notes what it was told to. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,19 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RANKS = 4, NAMES = 16, PARENT = 0, SELF = 1, LEFT = 2, RIGHT = 3 };
-enum { FROM_PARENT, FROM_LEFT, FROM_RIGHT, FLUSH, CHECK, STEP, SUBMIT = 16 /* to 47: names, and two shapes of each */ };
+enum {
+  FROM_PARENT,
+  FROM_LEFT,
+  FROM_RIGHT,
+  FLUSH,
+  CHECK,
+  STEP,
+  END,
+  ANNOUNCE,
+  SUBMIT = 16, /* a name, and one of some shapes */
+  LATE = 224   /* the same */
+};
+enum { AT_ROOT = 1, FUSES = 2, SMALL_ONLY = 4, HAS_WINDOW = 8, HAS_PLACES = 16 };
 
 static void ignore_letter(void *context, uint32_t to, const void *letter, size_t bytes) {
   (void)context;
@@ -41,6 +54,24 @@ static void stalled(void *context, const struct by_stall *stall) {
   assert(stall->n_ranges <= BY_LACK_RANGES && stall->top < RANKS);
 }
 
+static uint32_t announced, heard; /* notes */
+
+static void noted(void *context, uint32_t note) {
+  const uint8_t *where = context;
+  if (*where & AT_ROOT) assert(note == ++heard && note <= announced);
+}
+
+static bool comes_before(const void *a, const void *b) {
+  return a < b;
+}
+
+static void be_late(struct by_controller *controller, uint8_t move) {
+  struct by_operation operation = {.count = 100 + move / NAMES};
+  char name[16];
+  snprintf(name, sizeof name, "gradient %u", move % NAMES);
+  by_controller_late(controller, name, &operation);
+}
+
 static void submit(struct by_controller *controller, uint8_t move, uint64_t now, bool *waits) {
   struct by_operation operation = {.count = 100 + move / NAMES};
   char name[16];
@@ -55,10 +86,15 @@ static size_t move_once(struct by_controller *controller, const uint8_t *data, s
                         bool *waits) {
   static const uint32_t from[] = {PARENT, LEFT, RIGHT};
   uint8_t move = data[0];
-  if (move >= SUBMIT) submit(controller, move, *now, waits);
+  if (move >= LATE)
+    be_late(controller, move - (LATE - SUBMIT));
+  else if (move >= SUBMIT)
+    submit(controller, move, *now, waits);
   if (move == FLUSH) assert(by_controller_flush(controller) == BANYAN_OK);
   if (move == CHECK) by_controller_check(controller, *now += 100000000);
   if (move == STEP) by_controller_step(controller, ++*now);
+  if (move == END) by_controller_ended(controller, 400);
+  if (move == ANNOUNCE) by_controller_announce(controller, ++announced);
   if (move > FROM_RIGHT || size < 3) return 1;
   size_t length = data[1] | (size_t)data[2] << 8;
   if (length > size - 3) length = size - 3;
@@ -79,12 +115,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                         .send = ignore_letter,
                                         .start = started,
                                         .refused = refused,
-                                        .stalled = stalled};
+                                        .noted = noted,
+                                        .stalled = stalled,
+                                        .context = (void *)(uintptr_t)data};
   struct by_controller *controller;
   bool waits[NAMES] = {false};
   uint64_t now = 1;
   if (!size) return 0;
-  config.up_parent = config.down_parent = data[0] % 2 ? SELF : PARENT;
+  announced = heard = 0;
+  config.up_parent = config.down_parent = data[0] & AT_ROOT ? SELF : PARENT;
+  if (data[0] & FUSES) config.fuse = 1000;
+  if (data[0] & SMALL_ONLY) config.fuse_each = 410;
+  if (data[0] & HAS_WINDOW) config.window = 1600;
+  if (data[0] & HAS_PLACES) config.before = comes_before;
   assert(by_controller_create(&config, &controller) == BANYAN_OK);
   for (size_t at = 1; at < size;) at += move_once(controller, data + at, size - at, &now, waits);
   by_controller_destroy(controller);
