@@ -334,6 +334,7 @@ static void destroy(struct by_context *context) {
     by_loop_stop(context->loop);
     pthread_join(context->thread, NULL);
   }
+  by_timeline_signal_close(context);
   if (context->loop) by_loop_close(context->loop); /* its tasks are about the next two */
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
@@ -368,6 +369,7 @@ static enum banyan_status begin_timeline(struct by_context *context) {
   context->timeline->told = BY_ARENA_ARRAY(&context->arena, bool, context->founders);
   if (!context->timeline->told) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   if (!path || !*path || context->seat.kind != BY_MEMBER_RANK) return BANYAN_OK;
+  if (context->settings.timeline_signal > 0) return by_timeline_signal_open(context);
   if (context->rank != 0) return by_tracer_start(&context->tracer);
   enum banyan_status status = by_timeline_begin(context, path);
   return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_TIMELINE");

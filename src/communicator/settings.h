@@ -24,6 +24,7 @@ struct by_settings {
   const char *transport;              /* auto, shm, tcp */
   const char *plan;                   /* NULL: chosen by size */
   const char *timeline;               /* file that rank 0 writes; NULL: none */
+  long timeline_signal;               /* that begins and ends it; 0: it is kept from the start to the end */
   const char *topology;               /* to plan from at the start; NULL: none */
   const char *switches, *switch_key;  /* where switches take wishes, and with which secret; NULL: none given */
   const char *sums;                   /* in switches: fixed, float32 */

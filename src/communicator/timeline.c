@@ -92,7 +92,7 @@ static bool wait_until_idle(struct by_timeline *timeline, int milliseconds) {
   return false;
 }
 
-enum banyan_status by_timeline_end(struct by_context *context) {
+enum banyan_status by_timeline_close(struct by_context *context) {
   struct by_timeline *timeline = context->timeline;
   int kept = BY_TIMELINE_KEPT;
   if (!atomic_compare_exchange_strong(&timeline->phase, &kept, BY_TIMELINE_CLOSING))
@@ -102,6 +102,12 @@ enum banyan_status by_timeline_end(struct by_context *context) {
     by_timeline_finish(context);
   else
     BY_TRY(by_control_timeline_off(context->control));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_timeline_end(struct by_context *context) {
+  struct by_timeline *timeline = context->timeline;
+  BY_TRY(by_timeline_close(context));
   wait_until_idle(timeline, -1); /* rank 0's patience ends it */
   return timeline->status == BANYAN_OK ? BANYAN_OK : by_fail(timeline->status, "%s", timeline->text);
 }

@@ -20,6 +20,7 @@
 #include "timeline_word.h"
 
 struct by_context;
+struct by_watch;
 
 enum { BY_TIMELINE_PINGS = 8 };
 
@@ -48,6 +49,8 @@ struct by_timeline {
   bool *told;                /* by process: all of it has come */
   enum banyan_status status; /* of the file */
   char text[512];
+  int bell;                    /* rings when a signal comes, see timeline_signal.c; */
+  struct by_watch *bell_watch; /* NULL: none is waited for */
 };
 
 /* A measurement more: the point keeps the one that took least. */
@@ -71,9 +74,16 @@ bool by_timeline_reel_next(struct by_timeline_reel *reel, struct by_trace_record
 /* Any thread, rank 0: begins one, or ends it and waits until it is written. */
 BANYAN_CHECK enum banyan_status by_timeline_begin(struct by_context *context, const char *path);
 BANYAN_CHECK enum banyan_status by_timeline_end(struct by_context *context);
+/* The same without waiting for it. */
+BANYAN_CHECK enum banyan_status by_timeline_close(struct by_context *context);
 /* Before this process leaves the job: what it has noted goes to rank 0, or into the file. */
 void by_timeline_leave(struct by_context *context);
 /* Rank 0, on the loop's thread or where there is none: puts its own records into the file and closes it. */
 void by_timeline_finish(struct by_context *context);
+
+/* timeline_signal.c; rank 0, where BANYAN_TIMELINE_SIGNAL asks for it. Before the loop's thread begins, and after it
+ * has ended. */
+BANYAN_CHECK enum banyan_status by_timeline_signal_open(struct by_context *context);
+void by_timeline_signal_close(struct by_context *context);
 
 #endif
