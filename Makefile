@@ -9,7 +9,7 @@ SOAK_SECONDS ?= 3600
 MAKEFLAGS += --no-print-directory
 SANITIZED = -Dbuildtype=debugoptimized -Db_lundef=false
 
-.PHONY: build help demo test bench bench-lab bench-switches bench-sparse soak fuzz lint test-asan test-tsan install clean
+.PHONY: build help demo test bench bench-lab bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan install clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -62,6 +62,12 @@ bench-sparse: ## time sparse AllReduce, every way, and beside PyTorch over Gloo 
 	@scripts/build $(BUILD)
 	@ninja -C $(BUILD) sparse_bench >/dev/null
 	@BUILD=$(BUILD) bench/sparse.sh
+
+bench-steps: ## time steps of models: gradients by name, one by one and all at once (5 minutes; links of a lab as root)
+	@scripts/install-deps build bench
+	@scripts/build $(BUILD)
+	@ninja -C $(BUILD) step_bench >/dev/null
+	@BUILD=$(BUILD) bench/steps.sh
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS (60), in build-fuzz/
 	@scripts/install-deps build fuzz

@@ -14,7 +14,7 @@ enum { MOST_RANKS = 1 << 20, MOST_ROUNDS = 100000 };
 struct negotiate_options {
   long ranks, operations, rounds, fan_out;
   double idle, delay;
-  bool simulated, json;
+  bool simulated, job, json;
 };
 
 #define AT(member) offsetof(struct negotiate_options, member)
@@ -30,6 +30,10 @@ static const struct by_option options[] = {
     {"idle", 0, BY_OPTION_SECONDS, AT(idle), "TIME", "to count letters in after the last round; default 0.5 s", 0, 0},
     {"simulated", 0, BY_OPTION_FLAG, AT(simulated), NULL,
      "all ranks in this process, in a model of time: letters\ncost what they cost here and travel for --delay", 0, 0},
+    {"job", 0, BY_OPTION_FLAG, AT(job), NULL,
+     "the ranks of a job, whole, with the calls that\noperations become: banyan run -n N -- banyan bench negotiate "
+     "--job",
+     0, 0},
     {"delay", 0, BY_OPTION_SECONDS, AT(delay), "TIME", "of the simulated network; default 10 us", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON object a shape; times in seconds", 0, 0},
     {.name = NULL},
@@ -49,7 +53,10 @@ static const struct by_command command = {
 };
 
 static void print_head(const struct negotiate_options *given) {
-  printf("# %ld %s, %ld operations, %ld rounds\n", given->ranks, given->simulated ? "simulated ranks" : "processes",
+  printf("# %ld %s, %ld operations, %ld rounds\n", given->ranks,
+         given->simulated ? "simulated ranks"
+         : given->job     ? "ranks of a job"
+                          : "processes",
          given->operations, given->rounds);
   printf("%-6s %8s %10s %10s %10s %10s %14s %12s %8s\n", "shape", "children", "cold", "by bits", "submitting", "round",
          "root's letters", "all letters", "idle");
@@ -89,6 +96,24 @@ static enum banyan_status run_shape(const struct negotiate_options *given, const
   return BANYAN_OK;
 }
 
+/* One line of it, by rank 0. */
+static enum banyan_status run_in_job(struct negotiate_options *given) {
+  struct by_negotiate_case c = {
+      .operations = (uint32_t)given->operations, .rounds = (uint32_t)given->rounds, .idle = given->idle};
+  struct by_negotiate_result result;
+  bool says;
+  BY_TRY(by_negotiate_in_job(&c, &result, &says));
+  given->ranks = c.ranks;
+  if (!says) return BANYAN_OK;
+  if (given->json) {
+    print_json("job", given, &result);
+    return BANYAN_OK;
+  }
+  print_head(given);
+  print_row("job", &result);
+  return BANYAN_OK;
+}
+
 static int run(const struct negotiate_options *given) {
   struct by_control_costs costs = by_control_costs_usual();
   uint32_t ranks = (uint32_t)given->ranks;
@@ -105,5 +130,6 @@ int by_cli_bench_negotiate(int argc, char **argv) {
   struct by_operands operands;
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &given, &operands, &exit_code)) return exit_code;
-  return run(&given);
+  if (!given.job) return run(&given);
+  return run_in_job(&given) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
 }

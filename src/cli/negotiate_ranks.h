@@ -43,5 +43,10 @@ BANYAN_CHECK enum banyan_status by_negotiate_processes(const struct by_negotiate
  * as long as sending and taking one over a local socket does here; it travels for `delay`. */
 BANYAN_CHECK enum banyan_status by_negotiate_simulated(const struct by_negotiate_case *c,
                                                        struct by_negotiate_result *out);
+/* This process is a rank of a job, and so are the others: the library's own, with all that it does for them, which make
+ * a call of what they submit. Fills in how many ranks there are. *says: this is rank 0, whose figures these are. `idle`
+ * counts whatever ranks send each other meanwhile. */
+BANYAN_CHECK enum banyan_status by_negotiate_in_job(struct by_negotiate_case *c, struct by_negotiate_result *out,
+                                                    bool *says);
 
 #endif

@@ -20,5 +20,8 @@ wants 0 "$BANYAN" bench negotiate -n 20 --operations 30 --rounds 6 --fan-out 4 -
 check 4
 wants 0 "$BANYAN" bench negotiate -n 300 --operations 30 --rounds 5 --fan-out 7 --simulated --json
 check 7
+wants 0 "$BANYAN" run -n 3 --output rank0 -- "$BANYAN" bench negotiate --job --operations 20 --rounds 5 --idle 1 --json
+grep -q '"shape": "job", "ranks": 3, "operations": 20, .*"children": 2, .*"idle": 0, ' "$scratch/out" ||
+  fail "a job's figures are not as promised"
 wants 2 "$BANYAN" bench negotiate -n 1
 wants 2 "$BANYAN" bench negotiate --rounds 3

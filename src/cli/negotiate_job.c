@@ -1,0 +1,111 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <banyan/banyan.h>
+
+#include "negotiate_ranks.h"
+#include "submitter.h"
+
+/* What all ranks' figures are made of, at one moment. */
+struct tally {
+  int64_t letters, frames; /* sent by this rank; frames and wake-ups of any kind */
+  double cpu, wall;
+  uint64_t handled; /* letters, by this rank */
+};
+
+static double seconds_of(clockid_t which) {
+  struct timespec t;
+  clock_gettime(which, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static struct tally look(const struct banyan_comm *world) {
+  struct banyan_negotiation negotiation;
+  struct banyan_counters counters;
+  banyan_comm_negotiation(world, &negotiation);
+  banyan_comm_counters(world, &counters);
+  return (struct tally){.letters = (int64_t)negotiation.letters,
+                        .frames = (int64_t)(counters.frames_sent + counters.wakes_sent),
+                        .cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID),
+                        .wall = seconds_of(CLOCK_MONOTONIC),
+                        .handled = negotiation.letters + negotiation.taken};
+}
+
+/* Sums of one element each, in an order of this rank's own. */
+static enum banyan_status run_round(struct banyan_comm *world, uint32_t n, uint32_t round, struct by_rng *rng,
+                                    float *values, struct banyan_request **requests) {
+  char name[32];
+  BY_TRY(banyan_step(world, round));
+  for (uint32_t k = 0; k < n; k++) requests[k] = NULL;
+  for (uint32_t left = n; left; left--) {
+    uint32_t k = (uint32_t)by_rng_below(rng, n);
+    while (requests[k]) k = (k + 1) % n;
+    snprintf(name, sizeof name, "model.layer%u.weight", k);
+    BY_TRY(
+        banyan_submit_allreduce(world, name, &values[k], &values[k], 1, BANYAN_FLOAT32, BANYAN_AVERAGE, &requests[k]));
+  }
+  return banyan_wait_all(requests, n);
+}
+
+static enum banyan_status sum(struct banyan_comm *world, int64_t value, int64_t *out) {
+  return banyan_allreduce(world, &value, out, 1, BANYAN_INT64, BANYAN_SUM);
+}
+
+/* Between two pauses, in which the last ones fall asleep, and after which the first ones go on. */
+static enum banyan_status stay_idle(struct banyan_comm *world, double seconds, uint64_t *out) {
+  useconds_t pause = (useconds_t)fmin(1e9, seconds * 1e6);
+  int64_t all;
+  BY_TRY(banyan_barrier(world));
+  usleep(pause);
+  struct tally before = look(world);
+  usleep(pause);
+  struct tally after = look(world);
+  usleep(pause);
+  BY_TRY(sum(world, after.frames - before.frames + after.letters - before.letters, &all));
+  *out = (uint64_t)all;
+  return BANYAN_OK;
+}
+
+static enum banyan_status measure(struct banyan_comm *world, const struct by_negotiate_case *c, float *values,
+                                  struct banyan_request **requests, struct by_negotiate_result *out) {
+  struct by_rng rng;
+  struct tally first = look(world), then = first;
+  double rounds = c->rounds - BY_NEGOTIATE_COLD;
+  int64_t letters;
+  by_rng_init(&rng, (uint64_t)banyan_comm_rank(world) + 1);
+  for (uint32_t round = 0; round < c->rounds; round++) {
+    if (round == BY_NEGOTIATE_COLD) then = look(world);
+    BY_TRY(run_round(world, c->operations, round, &rng, values, requests));
+    if (round == 0) out->cold = look(world).cpu - first.cpu;
+  }
+  struct tally last = look(world);
+  out->by_bits = (last.cpu - then.cpu) / rounds;
+  out->round = (last.wall - then.wall) / rounds;
+  out->handled = (double)(last.handled - then.handled) / rounds;
+  BY_TRY(sum(world, last.letters - then.letters, &letters));
+  out->letters = (double)letters / rounds;
+  out->children = world->submitter->n_neighbours;
+  return stay_idle(world, c->idle, &out->idle);
+}
+
+enum banyan_status by_negotiate_in_job(struct by_negotiate_case *c, struct by_negotiate_result *out, bool *says) {
+  struct banyan_comm *world = NULL;
+  *out = (struct by_negotiate_result){0};
+  BY_TRY(banyan_comm_create(NULL, &world));
+  c->ranks = (uint32_t)banyan_comm_size(world);
+  *says = banyan_comm_rank(world) == 0;
+  float *values = calloc(c->operations, sizeof *values);
+  struct banyan_request **requests = calloc(c->operations, sizeof(struct banyan_request *));
+  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
+  if (values && requests)
+    status = measure(world, c, values, requests, out);
+  else
+    status = by_fail(status, "out of memory for operations");
+  free(values);
+  free(requests);
+  banyan_comm_destroy(world);
+  return status;
+}
