@@ -204,7 +204,7 @@ int main(int argc, char **argv) {
   for (int way = 0; way < 3; way++) {
     if (argc > 4 && strcmp(argv[4], names[way]) != 0) continue;
     double took = time_way(&model, way, steps, seconds, values);
-    if (says) printf("%-8s %9.3f ms\n", names[way], took * 1e3);
+    if (says) printf("%-8s %10.4f ms\n", names[way], took * 1e3);
   }
   struct banyan_negotiation n;
   banyan_comm_negotiation(world, &n);
