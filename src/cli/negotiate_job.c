@@ -37,7 +37,7 @@ static struct tally look(const struct banyan_comm *world) {
 /* Sums of one element each, in an order of this rank's own. */
 static enum banyan_status run_round(struct banyan_comm *world, uint32_t n, uint32_t round, struct by_rng *rng,
                                     float *values, struct banyan_request **requests) {
-  char name[32];
+  char name[BY_OPERATION_NAME + 1];
   BY_TRY(banyan_step(world, round));
   for (uint32_t k = 0; k < n; k++) requests[k] = NULL;
   for (uint32_t left = n; left; left--) {
