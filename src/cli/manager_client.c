@@ -119,8 +119,8 @@ static enum banyan_status judge(struct by_manager_client *client, CURLcode code)
     return by_fail(BANYAN_ERR_TIMEOUT, "the manager at %s does not answer: %s", client->url, why);
   if (code == CURLE_PEER_FAILED_VERIFICATION)
     return by_fail(BANYAN_ERR_AUTH,
-                   "the manager at %s is not trusted: %s; --ca-file names who signed its certificate, and the address must "
-                   "be one of those it was made for",
+                   "the manager at %s is not trusted: %s; --ca-file names who signed its certificate, and the "
+                   "address must be one of those it was made for",
                    client->url, why);
   return by_fail(BANYAN_ERR_CONNECT, "cannot ask the manager at %s: %s", client->url, why);
 }
