@@ -49,8 +49,8 @@ static void miss(struct by_cluster_link *link, const char *why) {
 }
 
 void by_cluster_link_lose(struct by_cluster_link *link, const char *why) {
-  drop(link);
   miss(link, why);
+  drop(link);
   by_loop_set_delay(link->context->loop, &link->retry, link->delay);
   link->delay *= 2;
   if (link->delay > LAST_MS * BY_MILLISECOND) link->delay = LAST_MS * BY_MILLISECOND;
@@ -154,7 +154,7 @@ static const char *find_agent(const struct by_settings *settings) {
 /* The same at all ranks, and nobody who has no key of the job makes one up. */
 static enum banyan_status name_job(const struct by_settings *settings, char *out) {
   char text[4096];
-  struct by_key digest;
+  struct by_key digest = {0};
   int length = snprintf(text, sizeof text, "a job's id\n%s\n%s", settings->root, settings->key);
   if (length >= (int)sizeof text) return by_fail(BANYAN_ERR_UNSUPPORTED, "the job's key or root is too long");
   enum banyan_status status = by_key_derive(text, &digest);
@@ -167,33 +167,39 @@ static enum banyan_status choose_peer(struct by_cluster_link *link) {
   const struct by_settings *settings = &link->context->settings;
   link->agent = find_agent(settings);
   if (!link->agent && link->context->rank == 0) link->manager = settings->manager;
-  if (link->manager) BY_TRY(by_tls_identity_load(settings->keys, BY_TLS_JOB, NULL, &link->identity));
-  return name_job(settings, link->job);
+  if (link->manager) return by_tls_identity_load(settings->keys, BY_TLS_JOB, NULL, &link->identity);
+  return BANYAN_OK;
+}
+
+static enum banyan_status begin(struct by_cluster_link *link) {
+  struct by_context *context = link->context;
+  BY_TRY(name_job(&context->settings, link->job));
+  by_context_lock(context);
+  by_observe_begin(&context->observed);
+  by_context_unlock(context);
+  return by_loop_post(context->loop, due, link);
+}
+
+static enum banyan_status make(struct by_context *context, struct by_cluster_link **out) {
+  struct by_cluster_link *link = calloc(1, sizeof *link);
+  if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
+  *link = (struct by_cluster_link){.context = context, .delay = FIRST_MS * BY_MILLISECOND};
+  by_timer_init(&link->retry, due, link);
+  by_timer_init(&link->report, by_cluster_link_report, link);
+  enum banyan_status status = choose_peer(link);
+  bool wanted = link->agent || link->manager;
+  if (status == BANYAN_OK && wanted) status = begin(link);
+  if (status == BANYAN_OK && wanted)
+    *out = link;
+  else
+    by_cluster_link_destroy(link);
+  return status;
 }
 
 void by_cluster_link_create(struct by_context *context, struct by_cluster_link **out) {
   *out = NULL;
-  struct by_cluster_link *link = calloc(1, sizeof *link);
-  enum banyan_status status =
-      link ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
-  if (link) {
-    *link = (struct by_cluster_link){.context = context, .delay = FIRST_MS * BY_MILLISECOND};
-    by_timer_init(&link->retry, due, link);
-    by_timer_init(&link->report, by_cluster_link_report, link);
-    status = choose_peer(link);
-  }
-  bool wanted = status == BANYAN_OK && (link->agent || link->manager);
-  if (wanted) {
-    by_context_lock(context);
-    by_observe_begin(&context->observed);
-    by_context_unlock(context);
-    status = by_loop_post(context->loop, due, link);
-  }
-  if (status != BANYAN_OK) by_warn("cluster", "no agent or manager hears of this job: %s", banyan_error_text());
-  if (wanted && status == BANYAN_OK)
-    *out = link;
-  else
-    by_cluster_link_destroy(link);
+  if (make(context, out) != BANYAN_OK)
+    by_warn("cluster", "no agent or manager hears of this job: %s", banyan_error_text());
 }
 
 void by_cluster_link_destroy(struct by_cluster_link *link) {

@@ -15,8 +15,8 @@
 
 struct by_cluster_link {
   struct by_context *context;
-  const char *agent;   /* path; NULL: */
-  const char *manager; /* host:port, */
+  const char *agent;   /* path; NULL: it speaks with the */
+  const char *manager; /* host:port, as this: */
   struct by_tls_identity *identity;
   struct by_resolving *resolving; /* NULL: its name is not being looked up */
   char job[BY_CLUSTER_JOB_ID + 1];
@@ -28,7 +28,7 @@ struct by_cluster_link {
   struct by_timer retry;    /* or, while there is a connection without a welcome, how long to wait for that */
   struct by_timer report;
   uint64_t interval, reported_at;
-  struct by_observed reported; /* last, on this connection, */
+  struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
   uint64_t reported_sent;
   uint64_t number, at;                   /* of the manager's plan that the job runs; 0: it runs none */
   struct by_cluster_proposal *proposals; /* that are not decided on */
@@ -36,14 +36,14 @@ struct by_cluster_link {
 
 /* cluster_link.c: the other end knows this rank. */
 void by_cluster_link_welcomed(struct by_cluster_link *link);
-/* The connection is of no use; tries again later. `status` as by_stream's; the text says what is wrong. */
+/* The connection is of no use, or there is none; tries again later. */
 void by_cluster_link_lose(struct by_cluster_link *link, const char *why);
 /* Not before the longest delay. */
 void by_cluster_link_lose_for_long(struct by_cluster_link *link, const char *why);
 
 /* cluster_link_say.c: who this is, and, from rank 0, all about the job. */
 void by_cluster_link_introduce(struct by_cluster_link *link);
-void by_cluster_link_report(void *link);
+void by_cluster_link_report(void *argument);
 void by_cluster_link_say_moved(struct by_cluster_link *link);
 void by_cluster_link_say(struct by_cluster_link *link, const struct by_cluster_message *message);
 
