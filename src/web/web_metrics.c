@@ -53,7 +53,8 @@ static void add_counters(const json_t *counters, struct by_text *out) {
   } rows[] = {
       {"reports", "reports_total", "Reports that agents sent."},
       {"refused", "refused_total", "Messages and connections that were refused."},
-      {"plans", "plans_total", "Plans that were made."},
+      {"planned", "planned_total", "Times that a job was planned for."},
+      {"plans", "plans_total", "Plans that were proposed to jobs."},
       {"moves", "moves_total", "Moves of jobs to another plan."},
       {"kept", "kept_total", "Plans that jobs did not move to."},
   };

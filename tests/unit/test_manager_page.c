@@ -26,7 +26,7 @@ static const char state_text[] =
     "\"plan\":{\"number\":3,\"throughput\":9e8,\"made\":0,\"plan\":{}},\"history\":[]},"
     "{\"id\":\"j2\",\"name\":\"gone\",\"state\":\"left\",\"plan\":null},"
     "{\"id\":\"j3\",\"name\":\"new\",\"state\":\"waiting\",\"plan\":null}],"
-    "\"counters\":{\"reports\":10,\"refused\":1,\"plans\":3,\"moves\":2,\"kept\":1}}";
+    "\"counters\":{\"reports\":10,\"refused\":1,\"planned\":7,\"plans\":3,\"moves\":2,\"kept\":1}}";
 
 struct world {
   char folder[64], token_file[80];
@@ -182,6 +182,7 @@ static void prints_metrics_that_can_be_read(void **state) {
   static const char *const lines[] = {
       "\nbanyan_manager_info{version=\"0.1.0\"} 1",
       "\nbanyan_reports_total 10\n",
+      "\nbanyan_planned_total 7\n",
       "\nbanyan_host_connected{host=\"a\\\"\\\\\\n\"} 1",
       "\nbanyan_host_connected{host=\"b\"} 0",
       "\nbanyan_interface_ours_sent_bits_per_second{host=\"a\\\"\\\\\\n\",interface=\"eth0\"} 400000000",
@@ -201,8 +202,8 @@ static void prints_metrics_that_can_be_read(void **state) {
   assert_null(strstr(metrics, "plan_number{job=\"j3\"")); /* it has none */
   char copy[65536];
   strcpy(copy, metrics);
-  /* 1 version, 5 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2 of a plan. */
-  assert_int_equal(count_samples(copy), 1 + 5 + 4 + 5 + 3 + 4 + 12 + 2);
+  /* 1 version, 6 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2 of a plan. */
+  assert_int_equal(count_samples(copy), 1 + 6 + 4 + 5 + 3 + 4 + 12 + 2);
 }
 
 static void refuses_half_a_certificate(void **state) {
