@@ -93,7 +93,9 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_co
 /* Proposes a plan (as above) while calls go on: in the background all ranks
  * prepare it and agree on a collective call of `comm`, sparse ones too, and on
  * a submitted operation, from which on it is used. Calls under way are not
- * touched, and no rank need do anything for it. A rank that comes to that call
+ * touched, and no rank need do anything for it. Where banyan_step marks
+ * iterations, and all ranks do so alike, it is the first call of one. Helpers
+ * that the plan names must be here (BANYAN_ERR_PLAN), and are linked first. A rank that comes to that call
  * before the word that it is the one waits for that, a round trip to rank 0 as
  * a rule. Only at rank 0 of the job, in any thread; does not block. Of several
  * proposals that are not decided on, the latest counts. A plan that some rank

@@ -22,6 +22,8 @@ struct member {
   uint64_t changed[MOVES]; /* before which call each move came into use; LAST + 1: not at all */
   uint32_t n_changed, waits;
   int pace; /* one call in so many turns */
+  struct by_marks marks;
+  uint64_t period, phase; /* of its iterations, which it marks; 0: it does not */
 };
 
 struct world {
@@ -32,6 +34,8 @@ struct world {
   bool moving;
   uint32_t number, taken;
   uint64_t own_then, at[MOVES];
+  bool known; /* all had marked enough iterations when the move was proposed, and alike */
+  uint32_t cut;
   struct letter letters[WORDS];
   uint32_t n_letters;
   int now, delay;
@@ -53,8 +57,20 @@ static void tell_all(struct world *world, enum by_move_kind kind) {
          (struct by_move_word){.kind = kind, .number = world->number, .at = world->agreement.at, .text = ""});
 }
 
+static bool is_beat_known(const struct world *world) {
+  const struct member *first = &world->members[0];
+  bool known = first->period > 0;
+  for (uint32_t m = 0; m < world->n; m++) {
+    const struct member *member = &world->members[m];
+    known &= member->period == first->period && member->phase == first->phase &&
+             member->started > 3 * member->period + member->phase;
+  }
+  return known;
+}
+
 static void propose(struct world *world) {
   world->moving = true;
+  world->known = is_beat_known(world);
   world->number++;
   by_agreement_init(&world->agreement, world->n);
   world->own_then = world->members[0].started;
@@ -71,6 +87,7 @@ static void lead(struct world *world, const struct by_move_word *word) {
   case BY_AGREEMENT_FIX: tell_all(world, BY_MOVE_FIX); break;
   case BY_AGREEMENT_TAKE:
     world->at[world->taken++] = world->agreement.at;
+    if (world->known && world->agreement.at % world->members[0].period != world->members[0].phase) world->cut++;
     world->moving = false;
     tell_all(world, BY_MOVE_TAKE);
     break;
@@ -86,7 +103,8 @@ static void change(struct member *member) {
 
 static void follow(struct world *world, uint32_t m, const struct by_move_word *word) {
   struct member *member = &world->members[m];
-  struct by_move_word answer = {.number = word->number, .at = member->started};
+  struct by_move_word answer = {
+      .number = word->number, .at = member->started, .beat = by_marks_beat(&member->marks, member->started)};
   if (word->kind == BY_MOVE_PROPOSE)
     answer.kind = by_move_prepare(&member->move, word->number) ? BY_MOVE_PREPARED : BY_MOVE_REFUSED;
   else if (word->kind == BY_MOVE_FIX && by_move_fix(&member->move, word->number, word->at))
@@ -124,6 +142,8 @@ static bool may_start(const struct world *world, const struct member *member, ui
 
 static void call(struct world *world, struct member *member, uint64_t ahead) {
   if (by_rng_below(&world->rng, (uint64_t)member->pace) || !may_start(world, member, ahead)) return;
+  if (member->period && member->started % member->period == member->phase)
+    by_marks_add(&member->marks, member->started);
   enum by_move_next next = by_move_next(&member->move, member->started);
   if (next == BY_MOVE_CHANGES) change(member);
   if (next == BY_MOVE_WAITS)
@@ -139,7 +159,19 @@ static bool all_done(const struct world *world) {
   return true;
 }
 
+/* Half of the worlds mark iterations; in half of those one member does so elsewhere, which costs nobody a move. */
+static void choose_iterations(struct world *world) {
+  uint64_t period = by_rng_below(&world->rng, 2) * (1 + by_rng_below(&world->rng, 12));
+  uint64_t phase = period ? by_rng_below(&world->rng, period) : 0;
+  for (uint32_t m = 0; m < world->n; m++) {
+    world->members[m].period = period;
+    world->members[m].phase = phase;
+  }
+  if (period && by_rng_below(&world->rng, 2)) world->members[by_rng_below(&world->rng, world->n)].phase = 0;
+}
+
 static void check(const struct world *world) {
+  assert_int_equal(world->cut, 0);
   for (uint32_t m = 0; m < world->n; m++) {
     const struct member *member = &world->members[m];
     assert_true(member->n_changed <= world->taken);
@@ -157,6 +189,7 @@ static uint32_t run(uint64_t seed) {
   world.delay = 1 + (int)by_rng_below(&world.rng, 60);
   uint64_t ahead = 1 + by_rng_below(&world.rng, 2) * by_rng_below(&world.rng, 30);
   for (uint32_t m = 0; m < world.n; m++) world.members[m].pace = 1 + (int)by_rng_below(&world.rng, 40);
+  choose_iterations(&world);
   for (world.now = 0; !all_done(&world); world.now++) {
     assert_true(world.now < 1000000);
     deliver(&world);
@@ -195,6 +228,22 @@ static void test_idle(void **state) {
   assert_int_equal(by_move_next(&move, 7), BY_MOVE_GOES_ON);
 }
 
+/* Iterations are known once two in a row had as many calls, until one has more. */
+static void test_marks(void **state) {
+  static const uint64_t marks[] = {4, 9, 14, 14, 19};
+  struct by_marks known = {0};
+  (void)state;
+  for (size_t i = 0; i < 5; i++) {
+    by_marks_add(&known, marks[i]);
+    assert_int_equal(by_marks_beat(&known, marks[i]).period, i < 2 ? 0 : 5);
+  }
+  assert_int_equal(by_marks_beat(&known, 24).began, 19);
+  assert_int_equal(by_marks_beat(&known, 24).period, 5);
+  assert_int_equal(by_marks_beat(&known, 25).period, 0);
+  by_marks_add(&known, 25);
+  assert_int_equal(by_marks_beat(&known, 25).period, 0);
+}
+
 /* Words of other moves change nothing, and one that is decided on stays. */
 static void test_strays(void **state) {
   struct by_move move = {0};
@@ -213,6 +262,6 @@ static void test_strays(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_agree), cmocka_unit_test(test_idle),
-                                     cmocka_unit_test(test_strays)};
+                                     cmocka_unit_test(test_marks), cmocka_unit_test(test_strays)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
