@@ -33,6 +33,8 @@ struct banyan_options {
   const char *transport; /* "auto" (default), "shm", "tcp" */
   const char *plan;      /* a built-in's name or a plan file; default: chosen by size */
   double deadline;       /* seconds for each call; default 600 */
+  const char *topology;  /* to plan from at the start, or "measure"; without a plan */
+  const char *timeline;  /* file for a timeline of all ranks, which rank 0 writes at the end */
 };
 
 /* Joins the job and returns a communicator over all its ranks. Blocks until

@@ -178,6 +178,8 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     if (given.host) s->host = given.host;
     if (given.transport) s->transport = given.transport;
     if (given.plan) s->plan = given.plan;
+    if (given.topology) s->topology = given.topology;
+    if (given.timeline) s->timeline = given.timeline;
     if (given.deadline != 0) s->deadline = given.deadline;
     BY_TRY(by_settings_check(s));
   }

@@ -2,11 +2,16 @@
 """The package banyan: every collective with its right result, NumPy and other buffers, requests, names, sparse rows, and
 errors that name rank and host."""
 import array
+import ctypes
+import json
 import os
+import re
 import signal
 import sys
+import tempfile
 import time
 import unittest
+from pathlib import Path
 
 import ranks
 
@@ -14,6 +19,9 @@ ranks.need("numpy")
 import numpy  # noqa: E402
 
 import banyan  # noqa: E402
+from banyan import library  # noqa: E402
+
+HEADERS = Path(__file__).resolve().parents[2] / "include" / "banyan"
 
 
 def everything(dtype, transport):
@@ -197,7 +205,66 @@ def refused():
             assert "closed" in str(error)
 
 
+def options(timeline):
+    """Plan, topology and timeline, given to one job of three hosts by name."""
+    host = f"h{os.environ['BANYAN_RANK']}"
+    with banyan.Communicator(host=host, topology="star:3,nic=1g", timeline=timeline) as comm:
+        ones = numpy.ones(1000, numpy.float32)
+        assert (comm.allreduce(ones) == 3).all() and comm.hosts == ["h0", "h1", "h2"]
+        if comm.rank == 0:
+            comm.propose_plan("ring")
+        until = time.monotonic() + 30
+        while comm.counters()["moves"] == 0 and time.monotonic() < until:
+            comm.allreduce(ones)
+        assert comm.counters()["moves"] == 1
+        assert "banyan_" in comm.metrics()
+    try:
+        banyan.Communicator(host=host, topology="star:nonsense")
+    except banyan.Error as error:
+        assert "nonsense" in str(error), error
+    else:
+        raise AssertionError("a topology that makes no sense was taken")
+
+
+def timelines(path):
+    with banyan.Communicator(plan="ring") as comm:
+        comm.start_timeline(path)
+        comm.allreduce(numpy.ones(10, numpy.float32))
+        comm.barrier()
+        if comm.rank == 0:
+            comm.stop_timeline()
+
+
+def members(header, name):
+    """The members of a struct as the header has them: name and bytes."""
+    text = re.sub(r"/\*.*?\*/", "", (HEADERS / header).read_text(encoding="utf-8"), flags=re.DOTALL)
+    body = re.search(rf"struct {name} {{(.*?)}};", text, re.DOTALL).group(1)
+    sizes = {"int": 4, "uint32_t": 4, "bool": 1, "double": 8, "size_t": 8, "uint64_t": 8}
+    for declaration in filter(None, (line.strip() for line in body.split(";"))):
+        kind, names = re.match(r"(?:const )?((?:enum |struct )?\w+) (.*)", declaration, re.DOTALL).groups()
+        for one in names.split(","):
+            size = 8 if "*" in one else 4 if kind.startswith("enum ") else sizes[kind]
+            yield one.strip(" *\n"), size
+
+
 class Package(unittest.TestCase):
+    def test_structs(self):
+        """Python has the members of C's structs, all of them and in their order."""
+        for header, name, ours in (("comm.h", "banyan_options", library.Options), ("comm.h", "banyan_counters", library.Counters),
+                                   ("collectives.h", "banyan_call", library.Call), ("sparse.h", "banyan_sparse", library.Sparse),
+                                   ("sparse.h", "banyan_sparse_call", library.SparseCall),
+                                   ("submit.h", "banyan_submission", library.Submission)):
+            mine = [(field.rstrip("_"), ctypes.sizeof(kind)) for field, kind in ours._fields_]
+            self.assertEqual(mine, list(members(header, name)), name)
+
+    def test_options(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for function in (options, timelines):
+                path = os.path.join(folder, function.__name__)
+                ranks.run(3, function, path)
+                with open(path, encoding="utf-8") as file:
+                    self.assertIn("allreduce", json.dumps(json.load(file)))
+
     def test_everything(self):
         for dtype in ("float32", "float64", "int32", "int64", "float16"):
             with self.subTest(dtype):

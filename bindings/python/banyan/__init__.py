@@ -10,10 +10,10 @@
 """
 from .comm import Communicator, Named, Starter
 from .errors import Aborted, Error, LinkError, Mismatch, PeerDead, RequestError, Timeout
-from .library import lib as _lib
+from .library import version as _version
 from .request import Request
 from .sparse import SparseResult
 
-__version__: str = _lib.banyan_version().decode()
+__version__ = _version()
 __all__ = ["Aborted", "Communicator", "Error", "LinkError", "Mismatch", "Named", "PeerDead", "Request", "RequestError",
            "SparseResult", "Starter", "Timeout"]

@@ -96,9 +96,12 @@ class Communicator(Calls[Any]):
 
     def __init__(self, rank: Optional[int] = None, size: Optional[int] = None, root: Optional[str] = None,
                  key: Optional[str] = None, host: Optional[str] = None, transport: Optional[str] = None,
-                 plan: Optional[str] = None, deadline: float = 0) -> None:
+                 plan: Optional[str] = None, deadline: float = 0, topology: Optional[str] = None,
+                 timeline: Optional[str] = None) -> None:
+        """`plan` is a built-in's name, a file, or JSON; `topology` what to plan from where there is no plan, a file, a
+        short text ("star:4,nic=1g") or "measure"; `timeline` a file that rank 0 writes at the end."""
         options = Options(ctypes.sizeof(Options), 0 if rank is None else rank + 1, size or 0, _text(root), _text(key),
-                          _text(host), _text(transport), _text(plan), deadline)
+                          _text(host), _text(transport), _text(plan), deadline, _text(topology), _text(timeline))
         handle = c_void_p()
         check(lib.banyan_comm_create(byref(options), byref(handle)))
         self._take(handle)
@@ -205,6 +208,11 @@ class Communicator(Calls[Any]):
         the same two calls."""
         check(lib.banyan_comm_set_plan(self.handle, _text(plan)))
 
+    def propose_plan(self, plan: Optional[str]) -> None:
+        """A plan to be used while calls go on, from a call on which all ranks agree by themselves. Rank 0 alone says it;
+        counters()["moves"] counts those that came into use."""
+        check(lib.banyan_comm_propose_plan(self.handle, _text(plan)))
+
     def set_deadline(self, seconds: float) -> None:
         """How long a later call may take."""
         check(lib.banyan_comm_set_deadline(self.handle, seconds))
@@ -222,6 +230,24 @@ class Communicator(Calls[Any]):
         counters = Counters()
         lib.banyan_comm_counters(self.handle, byref(counters))
         return {name: int(getattr(counters, name)) for name, _ in Counters._fields_}
+
+    def metrics(self) -> str:
+        """The counters, and times of operations while timelines are kept, in the text format of Prometheus."""
+        text = ctypes.create_string_buffer(1 << 16)
+        bytes_ = lib.banyan_comm_metrics(self.handle, text, len(text))
+        if bytes_ >= len(text):
+            text = ctypes.create_string_buffer(bytes_ + 4096)
+            lib.banyan_comm_metrics(self.handle, text, len(text))
+        return text.value.decode()
+
+    def start_timeline(self, path: str) -> None:
+        """From now on all ranks note what happens to every operation; rank 0 will write it to `path`, for Perfetto. Rank 0
+        alone may call it, or all."""
+        check(lib.banyan_timeline_start(self.handle, path.encode()))
+
+    def stop_timeline(self) -> None:
+        """Rank 0 collects and writes the timeline; on other ranks nothing happens. The end of the job does so too."""
+        check(lib.banyan_timeline_stop(self.handle))
 
     def empty(self, shape: Any, dtype: Any = "float32") -> Any:
         """A NumPy array of zeros in memory that ranks of one host read in each other without a copy. It is valid until

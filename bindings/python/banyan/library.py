@@ -15,7 +15,7 @@ NAME = "libbanyan.so.0"
 class Options(ctypes.Structure):
     _fields_ = [("size_of_struct", c_size_t), ("rank_plus_1", c_int), ("size", c_int), ("root", c_char_p),
                 ("key", c_char_p), ("host", c_char_p), ("transport", c_char_p), ("plan", c_char_p),
-                ("deadline", c_double)]
+                ("deadline", c_double), ("topology", c_char_p), ("timeline", c_char_p)]
 
 
 class Call(ctypes.Structure):
@@ -43,7 +43,8 @@ class Submission(ctypes.Structure):
 
 class Counters(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("calls", "bytes_sent", "bytes_received", "frames_sent",
-                                              "frames_received", "sleeps", "wakes_sent", "allocations", "links")]
+                                              "frames_received", "sleeps", "wakes_sent", "allocations", "links",
+                                              "moves")]
 
 
 # name: result, arguments. c_int stands for enum banyan_status where check() is to look at it.
@@ -65,8 +66,12 @@ _FUNCTIONS = {
     "banyan_comm_state": (_STATUS, [c_void_p]),
     "banyan_comm_set_deadline": (_STATUS, [c_void_p, c_double]),
     "banyan_comm_set_plan": (_STATUS, [c_void_p, c_char_p]),
+    "banyan_comm_propose_plan": (_STATUS, [c_void_p, c_char_p]),
     "banyan_comm_set_tos": (_STATUS, [c_void_p, c_int]),
     "banyan_comm_counters": (None, [c_void_p, POINTER(Counters)]),
+    "banyan_comm_metrics": (c_size_t, [c_void_p, c_char_p, c_size_t]),
+    "banyan_timeline_start": (_STATUS, [c_void_p, c_char_p]),
+    "banyan_timeline_stop": (_STATUS, [c_void_p]),
     "banyan_alloc": (_STATUS, [c_void_p, c_size_t, POINTER(c_void_p)]),
     "banyan_free": (None, [c_void_p, c_void_p]),
     "banyan_run": (_STATUS, [c_void_p, POINTER(Call)]),
@@ -86,7 +91,10 @@ def _candidates() -> Iterator[str]:
     if os.environ.get("BANYAN_LIBRARY"):
         yield os.environ["BANYAN_LIBRARY"]
         return
-    yield str(Path(__file__).parent / "lib" / NAME)
+    for prefix in list(Path(__file__).resolve().parents)[:-1]:  # where both are installed below one
+        beside = prefix / "lib" / "x86_64-linux-gnu" / NAME
+        if beside.is_file():
+            yield str(beside)
     yield NAME
     yield f"/usr/local/lib/x86_64-linux-gnu/{NAME}"
 
@@ -119,6 +127,11 @@ def path() -> str:
             if "libbanyan.so" in line:
                 return line.split(maxsplit=5)[5].strip()
     raise ImportError("libbanyan.so is not among the loaded libraries")
+
+
+def version() -> str:
+    """The library's, "1.2.3"."""
+    return str(lib.banyan_version().decode())
 
 
 def error(status: int) -> Error:
