@@ -1,4 +1,5 @@
 """Jobs of a few ranks for tests of the Python package: each rank runs a function in a process of its own."""
+import importlib
 import importlib.util
 import multiprocessing
 import os
@@ -22,10 +23,35 @@ def need(*modules):
             sys.exit(77)
 
 
-def free_port():
+def need_torch():
+    """The same for what uses banyan.torch, which a machine without a compiler or PyTorch's headers cannot compile."""
+    need("numpy", "torch")
+    try:
+        importlib.import_module("banyan.torch")
+    except ImportError as error:
+        if "has to be compiled" not in str(error):
+            raise
+        print(f"skipped: {error}")
+        sys.exit(77)
+
+
+def _is_free(port):
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port():
+    """A port below those that kernels give to connections, so that none takes it meanwhile; the next one is free as well,
+    which is where PyTorch's ranks meet under `banyan run`."""
+    draw = secrets.SystemRandom()
+    while True:
+        port = draw.randrange(18000, 32000)
+        if _is_free(port) and _is_free(port + 1):
+            return port
 
 
 def _rank(function, rank, size, root, key, arguments):

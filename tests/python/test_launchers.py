@@ -12,7 +12,7 @@ import unittest
 
 import ranks
 
-ranks.need("numpy", "torch")
+ranks.need_torch()
 import torch.multiprocessing as mp  # noqa: E402
 
 BANYAN = os.environ.get("BANYAN", "banyan")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ranks
 
-ranks.need("numpy", "torch")
+ranks.need_torch()
 
 FOLDER = Path(__file__).parent / "suite"
 

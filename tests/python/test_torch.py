@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The backend of torch.distributed, beyond what PyTorch's own tests look at: calls that Gloo lacks, tensors of every kind,
-groups, DDP with sparse gradients, overlap, errors, death, and memory."""
+groups, overlap, errors, death, and memory."""
 import atexit
 import gc
 import os
@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import ranks
 
-ranks.need("numpy", "torch")
+ranks.need_torch()
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
@@ -128,39 +128,19 @@ def groups():
     leave()
 
 
-class Words(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table = torch.nn.Embedding(50, 8, sparse=True)
-        self.out = torch.nn.Linear(8, 2)
-
-    def forward(self, words):
-        return self.out(self.table(words).mean(1))
-
-
-def train(backend, store, as_view, sparse, result):
-    """Some steps of DDP; the parameters at the end are the test of them."""
-    rank = int(os.environ["BANYAN_RANK"])
-    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=int(os.environ["BANYAN_SIZE"]))
-    torch.manual_seed(1)
-    net = Words() if sparse else torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
-    model = DistributedDataParallel(net, gradient_as_bucket_view=as_view, bucket_cap_mb=1)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-    draw = torch.Generator().manual_seed(rank)
-    for step in range(6):
-        data = torch.randint(50, (4, 3), generator=draw) if sparse else torch.randn(4, 8, generator=draw)
-        if step == 2 and not sparse:
-            with model.no_sync():
-                model(data).pow(2).sum().backward()
-        model(data).pow(2).sum().backward()
-        optimiser.step()
-        optimiser.zero_grad()
-    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-    every = [torch.empty_like(weights) for _ in range(dist.get_world_size())]
-    dist.all_gather(every, weights)
-    assert all(torch.equal(every[0], other) for other in every)
-    if rank == 0:
-        torch.save(weights, result)
+def options(timeline):
+    for wrong, kind in ((3, TypeError), (banyan.torch.Options(plan="nonsense"), banyan.Error)):
+        try:
+            world(pg_options=wrong)
+        except kind as error:
+            assert "banyan.torch.Options" in str(error) or "nonsense" in str(error), error
+        else:
+            raise AssertionError(f"{wrong} was taken")
+    rank, n = world(pg_options=banyan.torch.Options(plan="ring", timeline=timeline, transport="tcp"))
+    value = torch.ones(1000)
+    dist.all_reduce(value)
+    dist.all_reduce(value, group=dist.new_group(range(n), pg_options=banyan.torch.Options(plan="sharded")))
+    assert (value == n * n).all()
     leave()
 
 
@@ -256,16 +236,14 @@ class Backend(unittest.TestCase):
     def test_groups(self):
         ranks.run(4, groups)
 
+    def test_options(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks.run(2, options, os.path.join(folder, "timeline"))
+            with open(os.path.join(folder, "timeline"), encoding="utf-8") as file:
+                self.assertIn("allreduce", file.read())
+
     def test_overlap(self):
         ranks.run(2, overlap)
-
-    def test_training_is_that_of_gloo(self):
-        for sparse, as_view in ((False, False), (False, True), (True, False)):
-            with tempfile.TemporaryDirectory() as folder, self.subTest(sparse=sparse, as_view=as_view):
-                for backend in ("banyan", "gloo"):
-                    ranks.run(2, train, backend, f"{folder}/{backend}.store", as_view, sparse, f"{folder}/{backend}")
-                ours, theirs = torch.load(f"{folder}/banyan"), torch.load(f"{folder}/gloo")
-                self.assertTrue(torch.allclose(ours, theirs, rtol=1e-6, atol=1e-7), (ours - theirs).abs().max())
 
     def test_death(self):
         ranks.run(3, dies, expected=[0, -signal.SIGKILL, 0])

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import dataclasses
 import zlib
 from datetime import timedelta
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 import torch
 import torch.distributed as dist
@@ -23,48 +24,68 @@ from . import rendezvous
 from .extension import load
 
 _extension = load()
-_world: Optional[Any] = None
 
 
 def _seconds(timeout: Any) -> float:
     return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 
 
-def _join(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    root = key = ""
+@dataclasses.dataclass
+class Options:
+    """For the argument pg_options of init_process_group. What is not given comes from the environment; of all but `plan`,
+    new_group has what the first group has.
+
+    plan: a built-in's name, a plan file, or JSON.
+    topology: what to plan from at the start where there is no plan: a file, a short text, or "measure".
+    timeline: a file of what happened to every operation on all ranks, which rank 0 writes at the end.
+    transport: "auto", "shm" or "tcp".
+    """
+
+    plan: Optional[str] = None
+    topology: Optional[str] = None
+    timeline: Optional[str] = None
+    transport: Optional[str] = None
+
+
+def _given(options: Optional[Options]) -> Dict[str, str]:
+    if options is None:
+        return {}
+    if not isinstance(options, Options):
+        raise TypeError(f"pg_options of a group of banyan is a banyan.torch.Options, not a {type(options).__name__}")
+    return {name: value for name, value in dataclasses.asdict(options).items() if value is not None}
+
+
+def _join(store: Any, rank: int, size: int, timeout: Any, given: Dict[str, str]) -> Any:
     if size > 1 and not rendezvous.of_launcher(rank, size):
-        root, key = rendezvous.meet(store, rank, size, timeout)
-    return _extension.join(rank, size, root, key, _seconds(timeout))
-
-
-def _create(options: Any, _group_options: Any = None) -> Any:
-    """What torch.distributed calls for each new group, on its members only."""
-    global _world
-    rank, size, ranks = options.group_rank, options.group_size, list(options.global_ranks_in_group)
-    world = None if _world is None else _world()
-    if world is not None and not _extension.address(world):
-        world = None
-    if not dist.is_initialized() or not ranks or world is None:
-        group = _join(options.store, rank, size, options.timeout)
-        if not dist.is_initialized():
-            _world = _reference(group)
-        return group
-    return _extension.subset(world, ranks, zlib.crc32(options.group_id.encode()), _seconds(options.timeout))
-
-
-def _reference(group: Any) -> Any:
-    import weakref
-
-    try:
-        return weakref.ref(group)
-    except TypeError:
-        return lambda: group
+        given["root"], given["key"] = rendezvous.meet(store, rank, size, timeout)
+    return _extension.join(rank, size, _seconds(timeout), given)
 
 
 def _backend_of(group: Any) -> Any:
     group = dist.group.WORLD if group is None else group
     get = getattr(group, "_get_backend", None)
     return get(torch.device("cpu")) if get else group
+
+
+def _world() -> Optional[Any]:
+    """The first group's backend, where there is one and it is Banyan's."""
+    if not dist.is_initialized():
+        return None
+    try:
+        backend = _backend_of(None)
+    except RuntimeError:  # it has none for tensors in the host's memory
+        return None
+    return backend if _extension.address(backend) else None
+
+
+def _create(options: Any, group_options: Optional[Options] = None) -> Any:
+    """What torch.distributed calls for each new group, on its members only."""
+    given = _given(group_options)
+    rank, size, ranks = options.group_rank, options.group_size, list(options.global_ranks_in_group)
+    world = _world()
+    if world is None or not ranks:
+        return _join(options.store, rank, size, options.timeout, given)
+    return _extension.subset(world, ranks, zlib.crc32(options.group_id.encode()), _seconds(options.timeout), given)
 
 
 def communicator(group: Any = None) -> Communicator:

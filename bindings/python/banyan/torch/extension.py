@@ -1,7 +1,7 @@
 """The C++ part of the backend, which is compiled against the PyTorch that is installed, once, and kept.
 
 It lies in BANYAN_TORCH_CACHE (~/.cache/banyan), in a folder named after all that it depends on, so that another version of
-PyTorch, Python or Banyan gets its own. `python3 -m banyan.torch.extension` compiles it ahead of the first import.
+PyTorch, Python or Banyan gets its own. `python3 -m banyan.torch` compiles it ahead of the first import.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import os
 import platform
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import List
@@ -22,6 +23,7 @@ from .. import library
 
 _NAME = "banyan_torch"
 _SOURCES = Path(__file__).parent / "csrc"
+_FLAGS = ("-O2", "-g0", "-std=c++17", "-fvisibility=hidden", "-Wall", "-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO")
 
 
 def _headers() -> List[str]:
@@ -33,10 +35,21 @@ def _headers() -> List[str]:
     return [str(place) for place in places if (place / "banyan" / "banyan.h").is_file()][:1]
 
 
+def _build_of_torch() -> bytes:
+    """What tells two builds of one version of PyTorch apart: the first page of its library has its sizes and its build's
+    number. Its headers may be missing where what another machine compiled is used."""
+    made = Path(torch.__file__).parent / "lib" / "libtorch_python.so"
+    if not made.exists():
+        return b""
+    with open(made, "rb") as file:
+        return file.read(4096)
+
+
 def _key(library_path: str) -> str:
-    digest = hashlib.sha256()
-    for text in (torch.__version__, sys.version, platform.machine(), library_path):
-        digest.update(text.encode())
+    """Of all that the module is made of: its sources, the headers of Banyan and PyTorch, and where the library lies."""
+    digest = hashlib.sha256(_build_of_torch())
+    for text in (torch.__version__, sys.version, platform.machine(), library_path, library.version(), *_FLAGS):
+        digest.update(text.encode() + b"\0")
     headers = [path for folder in _headers() for path in sorted(Path(folder, "banyan").glob("*.h"))]
     for path in [*sorted(_SOURCES.iterdir()), *headers]:
         digest.update(path.read_bytes())
@@ -49,7 +62,8 @@ def _folder(library_path: str) -> Path:
 
 
 def _check_tools() -> None:
-    missing = [tool for tool in ("c++", "ninja") if not shutil.which(tool)]
+    compiler = os.environ.get("CXX", "c++")
+    missing = [tool for tool in (compiler, "ninja") if not shutil.which(tool)]
     if not (Path(torch.__file__).parent / "include" / "torch" / "csrc" / "distributed" / "c10d" / "Work.hpp").exists():
         missing.append("PyTorch's headers (Debian: libtorch-dev)")
     if not _headers():
@@ -64,11 +78,9 @@ def _compile(folder: Path, library_path: str) -> None:
 
     _check_tools()
     print(f"banyan.torch: compiling for PyTorch {torch.__version__}, once, into {folder}", file=sys.stderr)
-    work = folder / f"work.{os.getpid()}"
-    work.mkdir()
+    work = Path(tempfile.mkdtemp(prefix="work.", dir=folder))
     try:
-        flags = ["-O2", "-g0", "-std=c++17", "-fvisibility=hidden", "-Wall", "-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO",
-                 *(f"-isystem{place}" for place in _headers())]
+        flags = [*_FLAGS, *(f"-isystem{place}" for place in _headers())]
         linked = Path(library_path)
         cpp_extension.load(_NAME, [str(path) for path in sorted(_SOURCES.glob("*.cpp"))], extra_cflags=flags,
                            extra_ldflags=[str(linked), f"-Wl,-rpath,{linked.parent}"], build_directory=str(work),
@@ -99,7 +111,3 @@ def load() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-if __name__ == "__main__":
-    print(load().__file__)

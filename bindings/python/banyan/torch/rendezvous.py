@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from typing import Any, List, Tuple
+from typing import Any, Tuple
 
 _LOWEST, _HIGHEST = 18000, 32000  # below the ports that kernels give to connections
 
@@ -67,19 +67,15 @@ def _own_address() -> str:
     return socket.gethostname()
 
 
-def _wait_for(store: Any, keys: List[str], timeout: Any) -> None:
-    store.wait(keys, timeout)
-
-
 def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, str]:
     """Address and secret of the job, by the store of the group. Blocks until rank 0 has said them."""
     store.set(f"banyan/machine/{rank}", _machine())
     if rank == 0:
         keys = [f"banyan/machine/{other}" for other in range(size)]
-        _wait_for(store, keys, timeout)
+        store.wait(keys, timeout)
         alone = len({store.get(key) for key in keys}) == 1
         host = "127.0.0.1" if alone else _own_address()
         store.set("banyan/root", f"{host}:{_free_port()} {secrets.token_hex(32)}")
-    _wait_for(store, ["banyan/root"], timeout)
+    store.wait(["banyan/root"], timeout)
     root, key = store.get("banyan/root").decode().split(" ")
     return root, key

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <set>
 
+#include "callbacks.hpp"
+
 namespace banyan {
 
 namespace {
@@ -94,7 +96,7 @@ void leave_all() {
     Group *group = nullptr;
     {
       std::lock_guard<std::mutex> lock(groups_lock);
-      if (groups.empty()) return;
+      if (groups.empty()) return finish_callbacks();
       group = *groups.begin();
     }
     group->leave();

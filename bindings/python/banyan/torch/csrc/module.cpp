@@ -1,6 +1,8 @@
 // What Python sees of the backend.
 #include <torch/csrc/utils/pybind.h>
 
+#include <map>
+
 #include "group.hpp"
 
 namespace banyan {
@@ -16,24 +18,38 @@ struct banyan_comm *world_of(const c10::intrusive_ptr<banyan::Base> &base) {
 
 using Created = c10::intrusive_ptr<banyan::Base>;
 
-Created join(int rank, int size, const std::string &root, const std::string &key, double deadline) {
+using Texts = std::map<std::string, std::string>;
+
+const char *text_of(const Texts &texts, const char *name) {
+  auto found = texts.find(name);
+  return found == texts.end() ? nullptr : found->second.c_str();
+}
+
+Created join(int rank, int size, double deadline, const Texts &given) {
   struct banyan_options options = {};
   struct banyan_comm *comm = nullptr;
   options.size_of_struct = sizeof options;
   options.rank_plus_1 = rank + 1;
   options.size = size;
-  options.root = root.empty() ? nullptr : root.c_str();
-  options.key = key.empty() ? nullptr : key.c_str();
+  options.root = text_of(given, "root");
+  options.key = text_of(given, "key");
+  options.transport = text_of(given, "transport");
+  options.plan = text_of(given, "plan");
+  options.topology = text_of(given, "topology");
+  options.timeline = text_of(given, "timeline");
   options.deadline = deadline;
   banyan::check(banyan_comm_create(&options, &comm));
   return c10::make_intrusive<banyan::Group>(comm);
 }
 
-Created subset(const Created &base, const std::vector<int> &ranks, uint32_t number, double deadline) {
+Created subset(const Created &base, const std::vector<int> &ranks, uint32_t number, double deadline,
+               const Texts &given) {
   struct banyan_comm *world = world_of(base), *comm = nullptr;
   TORCH_CHECK(world, "banyan: the group that this is to be a part of is no group of Banyan's, or has left");
   banyan::check(banyan_comm_subset(world, ranks.data(), static_cast<int>(ranks.size()), number, &comm));
   enum banyan_status status = banyan_comm_set_deadline(comm, deadline);
+  const char *plan = text_of(given, "plan");
+  if (status == BANYAN_OK && plan) status = banyan_comm_set_plan(comm, plan);
   if (status != BANYAN_OK) banyan_comm_destroy(comm);
   banyan::check(status);
   return c10::make_intrusive<banyan::Group>(comm);

@@ -1,9 +1,13 @@
 #include "work.hpp"
 
+#include <Python.h>
+
 #include <algorithm>
 #include <atomic>
 
 #include <ATen/core/jit_type.h>
+
+#include "callbacks.hpp"
 
 namespace banyan {
 
@@ -73,7 +77,7 @@ void Work::complete() {
 // One of the requests has ended. Without mutex_.
 void Work::ended(enum banyan_status status, const std::string &text) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard lock(mutex_);
     if (status != BANYAN_OK && !error_) error_ = std::make_exception_ptr(Error(status, text));
     if (--left_) return;
     complete();
@@ -81,13 +85,22 @@ void Work::ended(enum banyan_status status, const std::string &text) {
   answer();
 }
 
-// Completes the future, which calls what others hung to it: without mutex_.
+// Sees to it that the future is completed, if there is one: without mutex_.
 void Work::answer() {
+  bool elsewhere;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard lock(mutex_);
     if (!future_ || state_ != State::done || answered_) return;
     answered_ = true;
+    elsewhere = for_python_;
   }
+  if (!elsewhere) return complete_future();
+  auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+  call_back([self] { self->complete_future(); });
+}
+
+// Which calls what others hung to it.
+void Work::complete_future() {
   if (error_)
     future_->setError(error_);
   else
@@ -113,7 +126,7 @@ void Work::give() {
 // ---- asking and waiting
 
 bool Work::isCompleted() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (state_ != State::held) return state_ == State::done;
   bool all = true;
   for (auto *&request : requests_) {
@@ -136,12 +149,12 @@ bool Work::isCompleted() {
 }
 
 bool Work::isSuccess() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard lock(mutex_);
   return state_ == State::done && !error_;
 }
 
 std::exception_ptr Work::exception() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard lock(mutex_);
   return error_;
 }
 
@@ -163,7 +176,7 @@ void Work::rethrow() {
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (state_ == State::held && timeout == kNoTimeout) {
     state_ = State::waited;
     std::vector<struct banyan_request *> requests = requests_;
@@ -193,8 +206,9 @@ bool Work::wait(std::chrono::milliseconds timeout) {
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   bool mine = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard lock(mutex_);
     if (!future_) future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    if (state_ != State::done && PyGILState_Check()) for_python_ = true;
     mine = state_ == State::held;
     if (mine) state_ = State::given;
   }

@@ -1,7 +1,7 @@
 // A call of Banyan's as PyTorch's Work.
 // Whoever waits for it moves the bytes itself, like banyan_wait. Once somebody asks for its future, the request is
-// given to Banyan, and the thread that sees its end completes the future; no thread of this module is between, and none
-// of this holds the interpreter's lock.
+// given to Banyan, and the thread that sees its end completes the future; a future that Python has asked for is
+// completed by a thread of callbacks.hpp. None of this holds the interpreter's lock.
 #pragma once
 
 #include <banyan/banyan.h>
@@ -59,6 +59,7 @@ private:
   void ended(enum banyan_status status, const std::string &text);
   void complete();
   void answer();
+  void complete_future();
   void rethrow();
 
   State state_ = State::held; // under mutex_, like what follows
@@ -68,6 +69,7 @@ private:
   std::exception_ptr error_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   bool answered_ = false;
+  bool for_python_ = false; // asked for the future
 };
 
 } // namespace banyan

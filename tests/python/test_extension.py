@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""How the C++ part of banyan.torch is compiled and kept: what its folder is named after, two processes at once, and what is
+said where it cannot be compiled."""
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import ranks
+
+ranks.need_torch()
+
+import torch  # noqa: E402
+
+from banyan import library  # noqa: E402
+from banyan.torch import extension  # noqa: E402
+
+MADE = extension._folder(library.path()) / "banyan_torch.so"
+
+
+def compiles(folder, library_path, made, log):
+    """Stands in for the compiler: slow, and notes that it was called."""
+    with open(log, "a", encoding="utf-8") as file:
+        file.write("compiled\n")
+    time.sleep(0.5)
+    shutil.copy(made, folder / "banyan_torch.so")
+
+
+def loads(made, log):
+    with mock.patch.object(extension, "_compile", lambda folder, path: compiles(folder, path, made, log)):
+        assert hasattr(extension.load(), "join")
+
+
+def fails_at_first(log):
+    """As if the compiler were killed: the next process compiles."""
+    def compile_(folder, _path):
+        Path(folder / "work.left").mkdir()
+        os._exit(9)
+    with mock.patch.object(extension, "_compile", compile_):
+        extension.load()
+
+
+class Extension(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.made = MADE
+        patch = mock.patch.dict(os.environ, {"BANYAN_TORCH_CACHE": str(self.folder / "cache")})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def start(self, function, *arguments):
+        process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+        process.start()
+        return process
+
+    def test_one_compiles(self):
+        log = self.folder / "log"
+        self.start(fails_at_first, log).join(60)
+        processes = [self.start(loads, self.made, log) for _ in range(4)]
+        for process in processes:
+            process.join(60)
+        self.assertEqual([process.exitcode for process in processes], [0] * 4)
+        self.assertEqual(log.read_text(encoding="utf-8"), "compiled\n")
+
+    def test_key(self):
+        """A change of anything that the module is made of gives another folder."""
+        path = library.path()
+        headers = self.folder / "banyan"
+        shutil.copytree(Path(extension._headers()[0]) / "banyan", headers)
+        sources = self.folder / "csrc"
+        shutil.copytree(extension._SOURCES, sources)
+        with mock.patch.dict(os.environ, {"BANYAN_INCLUDE": str(self.folder)}), \
+                mock.patch.object(extension, "_SOURCES", sources):
+            keys = [extension._key(path)]
+            self.assertEqual(keys, [extension._key(path)])
+            for changed in [*headers.glob("*.h"), *sources.iterdir()]:
+                text = changed.read_text(encoding="utf-8")
+                changed.write_text(text + "\n", encoding="utf-8")
+                keys.append(extension._key(path))
+                changed.write_text(text, encoding="utf-8")
+            keys.append(extension._key(path + "2"))
+            for what, name, value in ((library, "version", lambda: "9.9.9"), (torch, "__version__", "9.9.9"),
+                                      (extension, "_build_of_torch", lambda: b"another"), (extension, "_FLAGS", ("-O3",))):
+                with mock.patch.object(what, name, value):
+                    keys.append(extension._key(path))
+        self.assertEqual(len(set(keys)), len(keys))
+
+    def test_without_tools(self):
+        empty = self.folder / "bin"
+        empty.mkdir()
+        done = subprocess.run([sys.executable, "-c", "import banyan.torch"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": str(empty), "CXX": "c++"})
+        self.assertNotEqual(done.returncode, 0)
+        for text in ("ImportError: banyan.torch has to be compiled", "no c++", "no ninja", "apt-get install g++"):
+            self.assertIn(text, done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
