@@ -4,12 +4,13 @@
 BUILD ?= build
 TRAINED ?= build-trained
 PREFIX ?= /usr/local
+PYTHON ?= /usr/bin/python3
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 MAKEFLAGS += --no-print-directory
 SANITIZED = -Dbuildtype=debugoptimized -Db_lundef=false
 
-.PHONY: build help demo test bench bench-lab bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan install clean
+.PHONY: build help demo test bench bench-lab bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan install install-python clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -85,6 +86,11 @@ install: ## build once more, trained on this machine, and install below PREFIX (
 	@meson configure $(TRAINED) -Dprefix=$(PREFIX)
 	@DESTDIR=$(DESTDIR) meson install -C $(TRAINED)
 	@if [ -z "$(DESTDIR)" ]; then ldconfig; fi
+
+install-python: ## install the package banyan for PYTHON (/usr/bin/python3); PREFIX as for install
+	@scripts/install-deps python
+	@$(PYTHON) -m pip install --no-build-isolation --no-deps --break-system-packages --no-warn-script-location \
+	  $(if $(DESTDIR),--root $(DESTDIR)) $(if $(filter /usr/local,$(PREFIX)),,--prefix $(PREFIX)) ./bindings/python
 
 clean: ## remove everything that was built
 	rm -rf $(BUILD) $(TRAINED) build-asan build-tsan build-fuzz build-gcc build-clang

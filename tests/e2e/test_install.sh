@@ -64,3 +64,24 @@ wants 0 "$scratch/sum"
 shows '^[0-9.]+ 3 of 1$' out
 wants 0 "$root/bin/banyan" run -n 2 -- "$scratch/sum"
 shows ' 6 of 2$' out
+
+# The package for Python finds the library below the same prefix, and is of the same version.
+unset LD_LIBRARY_PATH BANYAN_LIBRARY PYTHONPATH
+python=/usr/bin/python3
+"$python" -c 'import pip, numpy, setuptools' 2>/dev/null || { echo "not looked at: the package for Python, for want of pip, NumPy or setuptools"; exit 0; }
+wants 0 make -C "$BANYAN_SOURCE" install-python PREFIX="$root"
+place=$(find "$root" -type d -path '*-packages/banyan')
+[ -d "$place" ] || fail "no package for Python below $root"
+[ -f "$place/include/banyan/banyan.h" ] || fail "the package has no headers, which banyan.torch is compiled with"
+cat >"$scratch/sum.py" <<'PYTHON'
+import importlib.metadata, sys
+import banyan, numpy
+from banyan import library
+assert library.path().startswith(sys.argv[1]), library.path()
+assert importlib.metadata.version("banyan") == banyan.__version__
+with banyan.Communicator() as comm:
+    print(comm.allreduce(numpy.ones(1) * 3)[0], "of", comm.size)
+PYTHON
+export PYTHONPATH=${place%/banyan}
+wants 0 "$root/bin/banyan" run -n 2 -- "$python" "$scratch/sum.py" "$(realpath "$root")"
+shows '6.0 of 2$' out
