@@ -62,6 +62,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64, help="images of a rank and step")
     parser.add_argument("--limit", type=int, default=60000, help="images to train with")
+    parser.add_argument("--rate", type=float, default=0.08, help="of learning, at the start; it falls to 0 by the end")
     parser.add_argument("--data", default=IMAGES)
     options = parser.parse_args()
     torch.manual_seed(1)
@@ -70,15 +71,18 @@ def main():
     torch.set_num_threads(1)
     pixels, labels = images(options.data, "train")
     model = DistributedDataParallel(network(options.model), gradient_as_bucket_view=True)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimiser = torch.optim.SGD(model.parameters(), lr=options.rate, momentum=0.9)
+    per_epoch = options.limit // size // options.batch
+    falling = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / (options.epochs * per_epoch))
     for epoch in range(options.epochs):
         order = torch.randperm(options.limit, generator=torch.Generator().manual_seed(epoch))[rank::size]
-        begun, steps = time.monotonic(), order.split(options.batch)[:options.limit // size // options.batch]
+        begun, steps = time.monotonic(), order.split(options.batch)[:per_epoch]
         for batch in steps:
             loss = nn.functional.cross_entropy(model(pixels[batch]), labels[batch])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
+            falling.step()
         took = (time.monotonic() - begun) / len(steps)
         reached = accuracy(model.module, *images(options.data, "t10k"))
         if rank == 0:
