@@ -68,7 +68,7 @@ shows ' 6 of 2$' out
 # The package for Python finds the library below the same prefix, and is of the same version.
 unset LD_LIBRARY_PATH BANYAN_LIBRARY PYTHONPATH
 python=/usr/bin/python3
-"$python" -c 'import pip, numpy, setuptools' 2>/dev/null || { echo "not looked at: the package for Python, for want of pip, NumPy or setuptools"; exit 0; }
+"$python" -c 'import setuptools, pip, numpy' 2>/dev/null || { echo "not looked at: the package for Python, for want of pip, NumPy or setuptools"; exit 0; }
 wants 0 make -C "$BANYAN_SOURCE" install-python PREFIX="$root"
 place=$(find "$root" -type d -path '*-packages/banyan')
 [ -d "$place" ] || fail "no package for Python below $root"

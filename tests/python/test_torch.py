@@ -131,7 +131,7 @@ def groups():
 def options(timeline):
     for wrong, kind in ((3, TypeError), (banyan.torch.Options(plan="nonsense"), banyan.Error)):
         try:
-            world(pg_options=wrong)
+            dist.init_process_group("banyan", store=dist.HashStore(), rank=0, world_size=1, pg_options=wrong)
         except kind as error:
             assert "banyan.torch.Options" in str(error) or "nonsense" in str(error), error
         else:
