@@ -25,6 +25,7 @@ PROGRAM = textwrap.dedent("""
     if dist.get_rank() < 2: dist.barrier(group=part)
     print("sum", value.item(), "of", dist.get_world_size(), flush=True)
     while "endless" in sys.argv: dist.all_reduce(value)
+    dist.barrier()  # rank 0 holds the store, which the others may still ask
     dist.destroy_process_group()
 """)
 
