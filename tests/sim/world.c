@@ -109,6 +109,31 @@ static struct by_plan *make_builtin(void *context) {
   return plan;
 }
 
+static void make_node(struct world *world, uint32_t r, const struct by_engine_options *engine) {
+  struct node *node = &world->nodes[r];
+  node->world = world;
+  node->rank = r;
+  struct by_engine_options options = *engine;
+  options.clock = by_sim_clock(world->sim);
+  options.processes = world->n + world->n_helpers;
+  options.ranks = world->n;
+  options.suspects = suspect;
+  options.self = r;
+  options.connect = connect_nodes;
+  options.failed = tell_all;
+  options.context = node;
+  MUST(by_engine_create(&options, &node->engine));
+}
+
+uint32_t world_add_helper(struct world *world, const struct by_engine_options *engine) {
+  uint32_t ranks[WORLD_MOST], helper = world->n + world->n_helpers++;
+  for (uint32_t r = 0; r < world->n; r++) ranks[r] = r;
+  for (uint32_t r = 0; r < helper; r++) MUST(by_engine_add(world->nodes[r].engine));
+  make_node(world, helper, engine);
+  MUST(by_domain_create(world->nodes[helper].engine, 0, helper, world->n, ranks, &world->nodes[helper].domain));
+  return helper;
+}
+
 void world_init(struct world *world, uint32_t n, const char *plan, const struct by_sim_options *net,
                 const struct by_engine_options *engine, uint64_t seed) {
   struct named named = {plan, n};
@@ -128,21 +153,7 @@ void world_init_helped(struct world *world, uint32_t n, uint32_t n_helpers, stru
   struct by_sim_options net_options = *net;
   net_options.seed = seed;
   MUST(by_sim_create(&net_options, &world->sim));
-  for (uint32_t r = 0; r < n + n_helpers; r++) {
-    struct node *node = &world->nodes[r];
-    node->world = world;
-    node->rank = r;
-    struct by_engine_options options = *engine;
-    options.clock = by_sim_clock(world->sim);
-    options.processes = n + n_helpers;
-    options.ranks = n;
-    options.suspects = suspect;
-    options.self = r;
-    options.connect = connect_nodes;
-    options.failed = tell_all;
-    options.context = node;
-    MUST(by_engine_create(&options, &node->engine));
-  }
+  for (uint32_t r = 0; r < n + n_helpers; r++) make_node(world, r, engine);
   for (uint32_t r = 0; r < n + n_helpers; r++) make_domain(&world->nodes[r], plan(context));
 }
 

@@ -64,6 +64,8 @@ void world_init(struct world *world, uint32_t n, const char *plan, const struct 
 void world_init_helped(struct world *world, uint32_t n, uint32_t n_helpers, struct by_plan *(*plan)(void *context),
                        void *context, const struct by_sim_options *net, const struct by_engine_options *engine,
                        uint64_t seed);
+/* One that comes later, behind those that are there, dead ones too: its node. It knows no plan yet. */
+uint32_t world_add_helper(struct world *world, const struct by_engine_options *engine);
 void world_fini(struct world *world);
 /* Starts and finishes all deeds on all ranks. False: nothing moves any more although calls are pending. */
 bool world_run(struct world *world);
