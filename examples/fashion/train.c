@@ -155,6 +155,7 @@ static void run_epoch(struct trainer *t, int epoch, double *sums) {
   t->waiting = 0;
   data_shuffle(t->options.seed, epoch, t->order, t->training.count);
   for (int step = 0; step < t->steps; step++) {
+    check(t, banyan_step(t->comm, (uint64_t)epoch * (uint64_t)t->steps + (uint64_t)step)); /* for who manages jobs */
     const uint32_t *order = t->order + (size_t)step * (size_t)t->options.batch;
     sums[step] = take_step(t, order, batch_size(t, step), learning_rate(t, epoch, step), &correct);
     loss += sums[step];

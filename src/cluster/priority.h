@@ -17,7 +17,8 @@ struct by_priority_rules {
 
 /* 10 iterations, 10 GB. */
 struct by_priority_rules by_priority_usual(void);
-/* Of a job that has made so many iterations, all ranks of it having sent so many bytes. */
+/* Of a job that has made so many iterations (0: none, or it is not known), all ranks of it having sent so many bytes.
+ * A job whose iterations nobody can tell apart is not first for ever. */
 uint32_t by_priority_class(const struct by_priority_rules *rules, uint64_t iterations, uint64_t bytes);
 /* ToS byte that marks a class: CS4 (0x80) for the highest, then CS3, CS2, and CS1, which networks take for what may
  * wait. */

@@ -5,7 +5,9 @@
 static void test_first_iterations(void **state) {
   struct by_priority_rules rules = {.iterations = 5, .threshold = 100};
   (void)state;
-  for (uint64_t i = 0; i < 5; i++) assert_int_equal(by_priority_class(&rules, i, 1000000), 0);
+  for (uint64_t i = 1; i < 5; i++) assert_int_equal(by_priority_class(&rules, i, 1000000), 0);
+  assert_int_equal(by_priority_class(&rules, 0, 99), 0);
+  assert_int_equal(by_priority_class(&rules, 0, 1000000), BY_PRIORITY_CLASSES - 1);
   assert_int_equal(by_priority_class(&rules, 5, 1000000), BY_PRIORITY_CLASSES - 1);
   assert_int_equal(by_priority_class(&rules, 5, 99), 0);
 }
