@@ -32,17 +32,25 @@ const struct by_link_shares *by_use_shares(const struct by_manager_job *job) {
 void by_use_sum(struct by_manager *m) {
   if (!m->stale) return;
   m->stale = false;
-  for (int c = 0; c < BY_PRIORITY_CLASSES; c++) memset(m->ours[c], 0, m->n_steps * sizeof *m->ours[c]);
+  for (int c = 0; c < BY_PRIORITY_CLASSES; c++) {
+    memset(m->ours[c], 0, m->n_steps * sizeof *m->ours[c]);
+    memset(m->jobs_on[c], 0, m->n_steps * sizeof *m->jobs_on[c]);
+  }
   for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
     const struct by_link_shares *shares = by_use_shares(job);
-    for (uint32_t i = 0; !job->left && i < shares->n; i++)
+    for (uint32_t i = 0; !job->left && job->input_rate > 0 && i < shares->n; i++) {
       m->ours[job->class_][shares->items[i].step] += job->input_rate * shares->items[i].load;
+      m->jobs_on[job->class_][shares->items[i].step]++;
+    }
   }
 }
 
+/* Streams of one class share a link evenly: a job that comes to it gets its part, however full the link is. */
 double by_use_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own) {
-  double left = m->all[step] - by_use_others(m, step) + own;
-  for (uint32_t c = 0; c <= job->class_; c++) left -= m->ours[c][step];
+  double left = m->all[step] - by_use_others(m, step);
+  for (uint32_t c = 0; c < job->class_; c++) left -= m->ours[c][step];
+  uint32_t sharers = m->jobs_on[job->class_][step] + (own > 0 ? 0 : 1);
+  left = fmax(left - (m->ours[job->class_][step] - own), left / (double)(sharers ? sharers : 1));
   return fmax(left, always * m->all[step]);
 }
 

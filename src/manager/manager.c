@@ -20,7 +20,8 @@ static enum banyan_status take_steps(struct by_manager *m) {
   bool all = m->all;
   for (int i = 0; i < 2; i++) all &= (m->others[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL;
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++)
-    all &= (m->ours[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL;
+    all &= (m->ours[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL &&
+           (m->jobs_on[i] = calloc((size_t)m->n_steps + 1, sizeof(uint32_t))) != NULL;
   if (!all) return by_manager_no_memory();
   for (uint32_t s = 0; s < m->n_steps; s++) m->all[s] = by_use_given(m->topology, s);
   return BANYAN_OK;
@@ -60,7 +61,7 @@ void by_manager_destroy(struct by_manager *m) {
   by_manager_hosts_fini(m);
   free(m->all);
   for (int i = 0; i < 2; i++) free(m->others[i]);
-  for (int i = 0; i < BY_PRIORITY_CLASSES; i++) free(m->ours[i]);
+  for (int i = 0; i < BY_PRIORITY_CLASSES; i++) free(m->ours[i]), free(m->jobs_on[i]);
   free(m);
 }
 

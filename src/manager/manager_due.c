@@ -6,7 +6,9 @@
 
 #include "manager_parts.h"
 
-static const double much = 0.1; /* of what a plan carried: it has lost that */
+static const double much = 0.1;   /* of what a plan carried: it has lost that */
+static const double dwelling = 5; /* intervals with a plan, before another is looked for; */
+static const double awful = 2;    /* but not where the old one carried so many times as much */
 
 void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) {
   if (due >= job->due && job->due != BY_DUE_NONE) return;
@@ -77,9 +79,15 @@ void by_due_look(struct by_manager *m) {
 
 /* ---- choosing */
 
+/* A new plan shows what it is worth when the rates of late are its own. */
+static bool dwells(const struct by_manager *m, const struct by_manager_job *job) {
+  return job->plan && job->due > BY_DUE_HELPER && job->worse < awful &&
+         m->now - job->plan->made < dwelling * m->options.interval;
+}
+
 /* What comes by itself waits until an interval has passed; what was refused, until then. */
 static bool is_ripe(const struct by_manager *m, const struct by_manager_job *job) {
-  if (job->due == BY_DUE_NONE || !can_be_planned(job) || m->now < job->not_before) return false;
+  if (job->due == BY_DUE_NONE || !can_be_planned(job) || m->now < job->not_before || dwells(m, job)) return false;
   return job->due <= BY_DUE_HELPER || m->now - job->planned >= m->options.interval;
 }
 

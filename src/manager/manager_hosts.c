@@ -7,10 +7,11 @@
 #include "log.h"
 #include "manager_parts.h"
 
-static const double much_less = 0.9;  /* of what the topology says: the link is slower than that */
-static const double changed = 0.05;   /* of a capacity */
-static const double overhead = 0.1;   /* headers and answers, of what jobs send */
-static const double of_a_dead = 0.01; /* capacity that a link keeps which is down, so that numbers stay numbers */
+static const double much_less = 0.9;   /* of what the topology says: the link is slower than that */
+static const double changed = 0.05;    /* of a capacity */
+static const double overhead = 0.2;    /* headers, answers and what was counted early or late, of what jobs send */
+static const double fresh_part = 0.25; /* of a mean of late is what was just said */
+static const double of_a_dead = 0.01;  /* capacity that a link keeps which is down, so that numbers stay numbers */
 
 /* ---- by name */
 
@@ -141,8 +142,18 @@ static uint32_t step_out(const struct by_topology *t, uint32_t link, uint32_t no
   return 2 * link + (t->links[link].a == node ? BY_AB : BY_BA);
 }
 
-static double of_others(double all, double ours) {
-  return all - ours > overhead * ours ? all - ours : 0;
+/* Ranks and interfaces are counted at different moments, and what ranks gave away waits in the kernel for a while, so
+ * single reports differ by whole bursts. */
+static void follow(double *mean, double said, bool first) {
+  *mean = first ? said : *mean + fresh_part * (said - *mean);
+}
+
+static double of_others(struct by_manager_interface *i, int way, double all, double ours) {
+  bool first = i->mean[way] < 0;
+  follow(&i->mean[way], all, first);
+  follow(&i->mean_ours[way], ours, first);
+  double others = i->mean[way] - i->mean_ours[way];
+  return others > overhead * i->mean_ours[way] ? others : 0;
 }
 
 /* Both directions of a link carry so much at most. */
@@ -158,16 +169,15 @@ static void set_capacity(struct by_manager *m, uint32_t link, double rate, const
   }
 }
 
-static void read_interface(struct by_manager *m, const struct by_manager_host *host,
-                           const struct by_manager_interface *i) {
+static void read_interface(struct by_manager *m, const struct by_manager_host *host, struct by_manager_interface *i) {
   if (i->link == BY_NOWHERE) return;
   uint32_t out = step_out(m->topology, i->link, host->node), in = out ^ 1;
   double of_jobs[2] = {i->ours_sent, i->ours_received};
   /* What passes a switch is nobody's there: what jobs put on the link is known from their plans. */
   if (m->topology->nodes[host->node].kind == BY_NODE_SWITCH)
     for (int c = 0; c < BY_PRIORITY_CLASSES; c++) of_jobs[0] += m->ours[c][out], of_jobs[1] += m->ours[c][in];
-  m->others[0][out] = of_others(i->sent, of_jobs[0]);
-  m->others[1][in] = of_others(i->received, of_jobs[1]);
+  m->others[0][out] = of_others(i, 0, i->sent, of_jobs[0]);
+  m->others[1][in] = of_others(i, 1, i->received, of_jobs[1]);
   if (i->rate > 0) set_capacity(m, i->link, i->rate, host->name);
 }
 
@@ -196,8 +206,9 @@ static enum banyan_status list_interfaces(struct by_manager *m, struct by_manage
   free_interfaces(host);
   host->interfaces = fresh;
   for (uint32_t i = 0; i < n; i++) {
-    fresh[i] = (struct by_manager_interface){.name = strdup(said[i].name), .link = BY_NOWHERE};
-    if (!fresh[i].name) return by_manager_no_memory();
+    char *name = strdup(said[i].name);
+    if (!name) return by_manager_no_memory();
+    fresh[i] = (struct by_manager_interface){.name = name, .link = BY_NOWHERE, .mean = {-1, -1}};
     host->n_interfaces++;
   }
   return BANYAN_OK;
@@ -231,6 +242,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
     m->others[0][out] = m->others[1][out ^ 1] = 0;
     host->interfaces[i].sent = host->interfaces[i].received = 0;
     host->interfaces[i].ours_sent = host->interfaces[i].ours_received = 0;
+    host->interfaces[i].mean[0] = host->interfaces[i].mean[1] = -1;
   }
 }
 

@@ -8,7 +8,8 @@
 #include "log.h"
 #include "manager_parts.h"
 
-static const double settled = 0.02; /* of a rate: smaller changes are none */
+static const double settled = 0.02;    /* of a rate: smaller changes are none */
+static const double fresh_part = 0.25; /* of a rate is what it was in the last interval */
 
 struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id) {
   struct by_manager_job *job = m->jobs;
@@ -60,9 +61,11 @@ static enum banyan_status add_host(struct by_manager_job *job, uint32_t r, const
       job->of_rank[r] = h;
       return BANYAN_OK;
     }
+  char *copy = strdup(name);
+  if (!copy) return by_manager_no_memory();
   job->of_rank[r] = job->n_hosts;
-  job->hosts[job->n_hosts] = strdup(name);
-  return job->hosts[job->n_hosts++] ? BANYAN_OK : by_manager_no_memory();
+  job->hosts[job->n_hosts++] = copy;
+  return BANYAN_OK;
 }
 
 static enum banyan_status place(const struct by_manager *m, struct by_manager_job *job,
@@ -238,7 +241,7 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
   double passed = m->now - job->rated;
   if (passed < m->options.interval) return;
   double fresh = job->input > job->rated_input ? 8.0 * (double)(job->input - job->rated_input) / passed : 0;
-  double now = job->input_rate > 0 ? (job->input_rate + fresh) / 2 : fresh;
+  double now = job->input_rate > 0 ? job->input_rate + fresh_part * (fresh - job->input_rate) : fresh;
   if (!job->rated_input && job->input && job->since < job->rated) now = 0; /* all of it, since long ago */
   m->stale |= fabs(now - job->input_rate) > settled * job->input_rate;
   job->input_rate = now;

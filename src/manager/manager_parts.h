@@ -15,8 +15,9 @@ enum {
 
 struct by_manager_interface {
   char *name;
-  double rate, sent, received, ours_sent, ours_received;
-  uint32_t link; /* of the topology; BY_NOWHERE: not known */
+  double rate, sent, received, ours_sent, ours_received; /* as last said */
+  double mean[2], mean_ours[2];                          /* sent and received, of late; < 0: nothing was said yet */
+  uint32_t link;                                         /* of the topology; BY_NOWHERE: not known */
 };
 
 /* A node of the topology, or a stranger: a machine that is not in it. */
@@ -138,11 +139,12 @@ struct by_manager {
 
   /* The network, by step (plan_wish.h). */
   uint32_t n_steps;
-  double *all;                       /* what it carries: the topology's, or less, as hosts say */
-  double *others[2];                 /* others' use: as the sending end says, as the receiving one does */
-  double *ours[BY_PRIORITY_CLASSES]; /* of jobs, by class */
-  bool stale;                        /* ours is to be summed again */
-  double looked;                     /* when it was last looked for who is due */
+  double *all;                            /* what it carries: the topology's, or less, as hosts say */
+  double *others[2];                      /* others' use: as the sending end says, as the receiving one does */
+  double *ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
+  uint32_t *jobs_on[BY_PRIORITY_CLASSES]; /* how many put something on a step */
+  bool stale;                             /* ours is to be summed again */
+  double looked;                          /* when it was last looked for who is due */
   struct by_manager_counters counters;
 };
 
@@ -170,7 +172,8 @@ double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
 /* ---- link_use.c */
 /* Sums what jobs put on each step, if anything has changed. */
 void by_use_sum(struct by_manager *m);
-/* What is left of a step for a job; a twentieth of it at least. */
+/* What is left of a step for a job: what others and higher classes leave, less what its own class does, or its part of
+ * that class's, whichever is more; a twentieth of the step at least. */
 double by_use_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own);
 /* bit/s of input that these shares can carry for a job now. INFINITY: they need nothing. */
 double by_use_rate(const struct by_manager *m, const struct by_manager_job *job, const struct by_link_shares *shares);

@@ -334,7 +334,7 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
   if (job->plan)
     forget_row(m, job, job->plan);
   else if (job->key)
-    by_due_mark(job, BY_DUE_CHANGE, "helpers may join");
+    by_due_mark(job, BY_DUE_HELPER, "helpers may join");
   retire(job);
   job->plan = job->proposed;
   job->proposed = NULL;
