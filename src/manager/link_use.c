@@ -6,7 +6,7 @@
 
 #include "manager_parts.h"
 
-static const double always = 0.05; /* of a capacity is left for everyone */
+static const double always = 0.05; /* of a capacity is left for everyone; others' use below that is none */
 
 double by_use_given(const struct by_topology *t, uint32_t step) {
   if (step < 2 * t->n_links) return t->links[step / 2].capacity[step % 2].all;
@@ -22,7 +22,8 @@ static double used_always(const struct by_topology *t, uint32_t step) {
 }
 
 double by_use_others(const struct by_manager *m, uint32_t step) {
-  return fmax(used_always(m->topology, step), fmax(m->others[0][step], m->others[1][step]));
+  double measured = fmax(m->others[0][step], m->others[1][step]);
+  return fmax(used_always(m->topology, step), measured > always * m->all[step] ? measured : 0);
 }
 
 const struct by_link_shares *by_use_shares(const struct by_manager_job *job) {

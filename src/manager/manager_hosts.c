@@ -152,8 +152,7 @@ static double of_others(struct by_manager_interface *i, int way, double all, dou
   bool first = i->mean[way] < 0;
   follow(&i->mean[way], all, first);
   follow(&i->mean_ours[way], ours, first);
-  double others = i->mean[way] - i->mean_ours[way];
-  return others > overhead * i->mean_ours[way] ? others : 0;
+  return fmax(0, i->mean[way] - (1 + overhead) * i->mean_ours[way]);
 }
 
 /* Both directions of a link carry so much at most. */
