@@ -132,8 +132,10 @@ static void match_links(const struct by_manager *m, struct by_manager_host *host
   for (uint32_t l = 0; l < t->n_links; l++) {
     if (t->links[l].a != host->node && t->links[l].b != host->node) continue;
     by_topology_interface(t, l, host->node, name, sizeof name);
-    for (uint32_t i = 0; i < host->n_interfaces; i++)
-      if (!strcmp(host->interfaces[i].name, name)) host->interfaces[i].link = l, found = true;
+    for (uint32_t i = 0; i < host->n_interfaces; i++) {
+      struct by_manager_interface *interface = &host->interfaces[i];
+      if (interface->name && !strcmp(interface->name, name)) interface->link = l, found = true;
+    }
   }
   if (!found && only != BY_NOWHERE && host->n_interfaces) host->interfaces[busiest(host)].link = only;
 }

@@ -57,7 +57,7 @@ void by_jobs_free_all(struct by_manager *m) {
 static enum banyan_status add_host(struct by_manager_job *job, uint32_t r, const char *name) {
   uint32_t h = r ? job->of_rank[r - 1] : 0; /* ranks of a host mostly follow each other */
   for (uint32_t tried = 0; tried < job->n_hosts; tried++, h = (h + 1) % job->n_hosts)
-    if (!strcmp(job->hosts[h], name)) {
+    if (job->hosts[h] && !strcmp(job->hosts[h], name)) {
       job->of_rank[r] = h;
       return BANYAN_OK;
     }
