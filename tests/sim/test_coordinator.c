@@ -1,6 +1,6 @@
 /* A tree of controllers starts what one coordinator would that hears of every submission at once: the same groups in
- * the same order, with the same notes between them. The root says nothing until all that was submitted is known to it,
- * so that there is one right answer; below it letters take their time. */
+ * the same order, with the same notes between them, each before what starts after it was made. The root says nothing
+ * until all that was submitted is known to it, so that there is one right answer; below it letters take their time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,8 +126,8 @@ static void renew(struct coordinator *c) {
 
 static void decide(struct coordinator *c, uint32_t note) {
   bool renews = c->renews;
-  while (c->n_ready && (!c->config.window || c->under_way < c->config.window)) start_group(c);
   if (note) c->log[c->n_log++] = NOTED | note;
+  while (c->n_ready && (!c->config.window || c->under_way < c->config.window)) start_group(c);
   if (renews || c->renews) renew(c);
 }
 

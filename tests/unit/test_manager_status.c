@@ -59,8 +59,8 @@ static void lives_with_anything(void **state) {
       "{}",
       "[]",
       "{\"jobs\":7,\"hosts\":{\"a\":1},\"links\":null,\"version\":[]}",
-      "{\"jobs\":[1,null,{\"name\":7,\"plan\":[],\"sent\":-1e300,\"class\":\"x\"}],\"hosts\":[{\"interfaces\":4}],"
-      "\"links\":[{},{\"capacity\":-1}]}",
+      "{\"jobs\":[1,null,{\"name\":7,\"plan\":[],\"sent\":-1e300,\"class\":\"x\"}],\"links\":[{},{\"capacity\":-1}]}",
+      "{\"hosts\":[{\"interfaces\":4}]}",
       "{\"jobs\":[{\"name\":\"\\u001b[2Jevil\",\"state\":\"\\n\\n\"}]}",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
