@@ -41,7 +41,7 @@ static enum banyan_status no_memory(void) {
 
 static enum banyan_status list_near(const struct by_proposal *proposal, uint32_t vertex, struct by_helper_links *out) {
   const struct by_plan *plan = proposal->plan;
-  bool *near = calloc(plan->n_vertices, sizeof *near);
+  bool *near = calloc((size_t)plan->n_vertices + 1, sizeof *near);
   struct by_writer writer;
   size_t room = NUMBER_BYTES * (size_t)plan->n_vertices;
   *out = (struct by_helper_links){.helper = proposal->helpers[vertex - plan->n_ranks], .processes = malloc(room)};

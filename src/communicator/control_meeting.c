@@ -50,8 +50,10 @@ static enum banyan_status list_members(const struct by_context *context, uint8_t
 
 static enum banyan_status send_members(const struct by_control *control, uint32_t process, uint8_t *bytes,
                                        size_t length) {
+  const struct end *end = control->of_rank[process];
+  if (!end) return by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone before all have met", process);
   set_receiver(bytes, process);
-  return by_stream_send(control->of_rank[process]->stream, WELCOME, bytes, length);
+  return by_stream_send(end->stream, WELCOME, bytes, length);
 }
 
 enum banyan_status by_control_send_welcome(struct by_control *control, uint32_t process) {
