@@ -64,6 +64,11 @@ bench-sparse: ## time sparse AllReduce, every way, and beside PyTorch over Gloo 
 	@ninja -C $(BUILD) sparse_bench >/dev/null
 	@BUILD=$(BUILD) bench/sparse.sh
 
+bench-cluster: ## time three jobs under a manager, beside plain rings, in labs (as root; 12 minutes)
+	@scripts/install-deps build bench
+	@scripts/build $(BUILD)
+	@BANYAN=$(BUILD)/banyan bench/cluster.sh
+
 bench-steps: ## time steps of models: gradients by name, one by one and all at once (5 minutes; links of a lab as root)
 	@scripts/install-deps build bench
 	@scripts/build $(BUILD)

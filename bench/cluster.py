@@ -1,0 +1,226 @@
+"""Three training jobs on two racks that share one uplink each, 4:1 oversubscribed: under `banyan manager`, and the same
+jobs with plain rings and no manager.
+
+Started by cluster.sh, which says what the environment means. Every run is a lab of its own, built by `banyan lab`; on
+each of its hosts this file runs once more (`cluster.py host`), starts the host's agent, and each job's rank at the
+job's time. What was measured goes into cluster.jsonl, a table to standard output, notes to standard error.
+"""
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BANYAN = os.environ["BANYAN"]
+FASHION = os.path.join(os.path.dirname(BANYAN), "examples", "fashion")
+TOPOLOGY = "clos:racks=2,hosts=4,nic=100m,oversub=4"
+HOSTS = [f"r{rack}h{host}" for rack in range(2) for host in range(4)]
+PORT = 7650
+FIRST = 10  # iterations after which people know whether it works; also of an epoch
+TIME_LIMIT = 300  # seconds of one run
+
+# Ranks lie rack by rack, which is the best order for a ring. Iterations are of `batch` images over all ranks.
+JOBS = {
+    "large": {"at": 0, "hosts": HOSTS, "hidden": "1024,1024", "iterations": 40},
+    "middle": {"at": 25, "hosts": ["r0h0", "r0h1", "r1h0", "r1h1"], "hidden": "1024,512", "iterations": 30},
+    "late": {"at": 35, "hosts": ["r0h2", "r0h3", "r1h2", "r1h3"], "hidden": "512,512", "iterations": 20},
+}
+BATCH = 64
+THRESHOLD = "300M"  # bytes of the highest class: these jobs send 0.3 to 4 GB
+
+
+# ---- on a host of the lab
+
+
+def wait_until(ready, what, limit=30):
+    end = time.monotonic() + limit
+    while not ready():
+        if time.monotonic() > end:
+            sys.exit(f"cluster.py: no {what} after {limit} s")
+        time.sleep(0.02)
+
+
+def start_service(words, log):
+    with open(log, "w", encoding="utf-8") as file:
+        return subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT)
+
+
+def services(run, host):
+    """The manager, on the first host, and this host's agent; none without a manager."""
+    if not run["manager"]:
+        return []
+    os.environ["BANYAN_KEYS"] = run["keys"]
+    folder, started = run["folder"], []
+    if host == HOSTS[0]:
+        words = [BANYAN, "manager", TOPOLOGY, "--listen", f"{host}:{PORT}", "--interval", "1", "--replan", "10",
+                 "--threshold", THRESHOLD, "--state", os.path.join(folder, "manager.db")]
+        started.append(start_service(words, os.path.join(folder, "manager.log")))
+    socket = os.path.join(folder, f"{host}.sock")
+    words = [BANYAN, "agent", "--socket", socket, "--manager", f"{HOSTS[0]}:{PORT}", "--name", host, "--queues", "none"]
+    started.append(start_service(words, os.path.join(folder, f"{host}.log")))
+    wait_until(lambda: os.path.exists(socket), f"agent on {host}")
+    return started
+
+
+def start_rank(run, name, job, host):
+    folder, rank = run["folder"], job["hosts"].index(host)
+    port = PORT + 1 + list(JOBS).index(name)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("BANYAN_LOCAL_")}
+    environment.update(BANYAN_RANK=str(rank), BANYAN_SIZE=str(len(job["hosts"])), BANYAN_JOB=name,
+                       BANYAN_ROOT=f"{job['hosts'][0]}:{port}", BANYAN_KEY=f"{run['key']}-{name}", BANYAN_PLAN="ring",
+                       BANYAN_AGENT=os.path.join(folder, f"{host}.sock") if run["manager"] else "off")
+    words = [FASHION, "--hidden", job["hidden"], "--batch", str(BATCH), "--limit", str(BATCH * FIRST),
+             "--epochs", str(job["iterations"] // FIRST), "--quiet", "--json"]
+    with open(os.path.join(folder, f"{name}-{host}.err"), "w", encoding="utf-8") as errors:
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True)
+
+
+def watch_job(run, name, job, host, start):
+    """Starts this host's rank and waits for it; the first host writes down what it took. Each epoch has FIRST steps, and
+    rank 0 prints a line at its end."""
+    time.sleep(max(0.0, start + job["at"] - time.time()))
+    with start_rank(run, name, job, host) as process:
+        epochs = [time.time() - start - job["at"] for line in process.stdout if '"epoch"' in line]
+    if process.returncode:
+        sys.exit(f"cluster.py: job {name} on {host} ended with {process.returncode}")
+    if host == job["hosts"][0]:
+        with open(os.path.join(run["folder"], f"{name}.json"), "w", encoding="utf-8") as file:
+            json.dump({"job": name, "seconds": time.time() - start - job["at"], "epochs": epochs}, file)
+
+
+def meet(run, name, host, limit):
+    """Waits until all hosts are here; returns when the last one came."""
+    folder = os.path.join(run["folder"], name)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, host), "w", encoding="utf-8"):
+        pass
+    wait_until(lambda: len(os.listdir(folder)) == len(HOSTS), f"other hosts that are {name}", limit)
+    return max(os.stat(os.path.join(folder, other)).st_mtime for other in HOSTS)
+
+
+def be_host(path):
+    with open(path, encoding="utf-8") as file:
+        run = json.load(file)
+    host = os.environ["BANYAN_HOST"]
+    running = services(run, host)
+    start = meet(run, "ready", host, 30) + (2 if run["manager"] else 0.5)
+    children = []
+    for name, job in JOBS.items():
+        if host in job["hosts"] and name in run["jobs"]:
+            child = os.fork()
+            if not child:
+                watch_job(run, name, job, host, start)
+                os._exit(0)
+            children.append(child)
+    failed = [child for child in children if os.waitpid(child, 0)[1]]
+    meet(run, "done", host, TIME_LIMIT)
+    for process in reversed(running):
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    sys.exit(1 if failed else 0)
+
+
+# ---- outside
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def certificates(folder):
+    """A small authority, and what its manager and agents prove themselves with."""
+    keys = os.path.join(folder, "keys")
+    make = [BANYAN, "keys", "--keys", keys]
+    for words in [["init"], ["make", "manager", HOSTS[0]], *(["make", "agent", host] for host in HOSTS)]:
+        subprocess.run([*make, *words], check=True, stdout=subprocess.DEVNULL)
+    return keys
+
+
+def in_lab(folder, run):
+    """Runs the jobs; what each took, and what the links carried. None: something failed, and was said."""
+    description = os.path.join(folder, "run.json")
+    with open(description, "w", encoding="utf-8") as file:
+        json.dump(run, file)
+    words = [BANYAN, "lab", TOPOLOGY, "--tos", "--json", "--timeout", str(TIME_LIMIT), "--output", "prefix", "--",
+             sys.executable, os.path.abspath(__file__), "host", description]
+    result = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if result.returncode:
+        note(f"exit status {result.returncode}: {' '.join(result.stderr.split())[-400:]}")
+        return None
+    record = {"manager": run["manager"], "jobs": {}}
+    for name in run["jobs"]:
+        with open(os.path.join(folder, f"{name}.json"), encoding="utf-8") as file:
+            record["jobs"][name] = json.load(file)
+    report = json.loads(next(line for line in result.stdout.splitlines() if line.startswith("{") and "links" in line))
+    return {**record, "seconds": report["seconds"], "links": report["links"]}
+
+
+def run_once(managed, jobs):
+    folder = tempfile.mkdtemp(prefix="banyan-cluster-")
+    run = {"manager": managed, "jobs": jobs, "folder": folder, "key": os.urandom(16).hex()}
+    try:
+        if managed:
+            run["keys"] = certificates(folder)
+        record = in_lab(folder, run)
+        if record:
+            took = ", ".join(f"{name} {job['seconds']:.1f} s, first {FIRST} {job['epochs'][0]:.1f} s"
+                             for name, job in record["jobs"].items())
+            note(f"{'manager' if managed else 'rings  '}  {took}")
+        return record
+    finally:
+        if os.environ.get("KEEP") == "1":
+            note(f"logs in {folder}")
+        else:
+            shutil.rmtree(folder)
+
+
+def median(records, managed, jobs, value):
+    return statistics.median(value(r) for r in records if r["manager"] == managed and list(r["jobs"]) == jobs)
+
+
+def print_table(records):
+    """Medians over the rounds."""
+    everyone = list(JOBS)
+    last = everyone[-1]
+
+    def both(text, unit, value, jobs):
+        rings, managed = (median(records, mode, jobs, value) for mode in (False, True))
+        print(f"| {text} | {rings:.1f} {unit} | {managed:.1f} {unit} | {rings / managed:.2f} |")
+
+    def uplinks(record):
+        return sum(link["bytes"] for link in record["links"] if "spine0" in (link["from"], link["to"])) / 1e6
+
+    print("| | rings | manager | ratio |\n|---|---|---|---|")
+    for name in everyone:
+        both(f"{name}: completed after", "s", lambda r, name=name: r["jobs"][name]["seconds"], everyone)
+    both("average", "s", lambda r: statistics.mean(job["seconds"] for job in r["jobs"].values()), everyone)
+    both("worst", "s", lambda r: max(job["seconds"] for job in r["jobs"].values()), everyone)
+    both(f"{last}: first {FIRST} iterations", "s", lambda r: r["jobs"][last]["epochs"][0], everyone)
+    both("the same, alone", "s", lambda r: r["jobs"][last]["epochs"][0], [last])
+    both("over the uplinks", "MB", uplinks, everyone)
+
+
+def main():
+    records = []
+    with open(os.path.join(os.environ["BENCH_OUT"], "cluster.jsonl"), "w", encoding="utf-8") as out:
+        for _ in range(int(os.environ.get("ROUNDS") or 3)):
+            for jobs in [list(JOBS)[-1:], list(JOBS)]:
+                for managed in (False, True):
+                    record = run_once(managed, jobs)
+                    if not record:
+                        sys.exit(1)
+                    records.append(record)
+                    out.write(json.dumps(record) + "\n")
+    print_table(records)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["host"]:
+        be_host(sys.argv[2])
+    else:
+        main()
