@@ -27,6 +27,7 @@ double by_use_others(const struct by_manager *m, uint32_t step) {
 }
 
 const struct by_link_shares *by_use_shares(const struct by_manager_job *job) {
+  if (job->proposed && !job->late) return &job->proposed->shares; /* so that not all go where there is room now */
   return job->plan ? &job->plan->shares : &job->ring;
 }
 

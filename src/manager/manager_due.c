@@ -126,9 +126,10 @@ static bool is_in(const struct by_manager_job *job, uint32_t node) {
   return false;
 }
 
-static bool is_barred(const struct by_manager_job *job, uint32_t node) {
+static bool is_barred(const struct by_manager *m, const struct by_manager_job *job, uint32_t node) {
   for (uint32_t i = 0; i < job->n_helpers; i++)
-    if (job->helpers[i].host == node) return job->helpers[i].state == BY_HELPER_BARRED;
+    if (job->helpers[i].host == node)
+      return job->helpers[i].state == BY_HELPER_BARRED && m->now < job->helpers[i].until;
   return false;
 }
 
@@ -140,7 +141,7 @@ static uint32_t find_helpers(const struct by_manager *m, const struct by_manager
   bool some = job->plan && job->key && job->n_hosts >= HELPED;
   for (uint32_t v = 0; some && v < m->topology->n_nodes; v++) {
     const struct by_manager_host *host = &m->hosts[v];
-    if (!host->agent || !host->may_help || is_in(job, v) || is_barred(job, v)) continue;
+    if (!host->agent || !host->may_help || is_in(job, v) || is_barred(m, job, v)) continue;
     double all, rate = spare(left, v, &all);
     if (rate < to_spare * all) continue;
     uint32_t at = n < HELPERS ? n++ : HELPERS;
@@ -181,6 +182,7 @@ bool by_manager_next(struct by_manager *m, double now, struct by_plan_wish **out
     return false;
   }
   first->planning = true;
+  first->due = BY_DUE_NONE; /* what comes meanwhile counts */
   *out = wish;
   return true;
 }

@@ -71,16 +71,31 @@ static enum banyan_status may_speak(const struct by_manager_peer *peer, const ch
   return refuse("job %.32s speaks for job %.32s", peer->job, job);
 }
 
-static enum banyan_status hear_job(struct by_manager *m, struct by_manager_peer *peer,
-                                   const struct by_cluster_message *said) {
-  struct by_manager_job *job;
-  BY_TRY(may_speak(peer, said->job));
-  if (!*peer->job && strcmp(peer->host, said->hosts[0]) != 0)
-    return refuse("the agent of \"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host,
-                  said->hosts[0]);
+/* An agent passes on what anybody on its host says: nonsense about one job must not cost the host its manager. */
+static enum banyan_status pass_over(struct by_manager *m, const struct by_manager_peer *peer,
+                                    enum banyan_status status) {
+  if (status == BANYAN_OK || *peer->job) return status;
+  by_info("manager", "passed over what the agent of \"%.64s\" says: %s", peer->host, banyan_error_text());
+  m->counters.refused++;
+  return BANYAN_OK;
+}
+
+static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer *peer,
+                                    const struct by_cluster_message *said) {
+  struct by_manager_job *job = by_jobs_find(m, said->job);
+  if (strcmp(peer->host, said->hosts[0]) != 0)
+    return refuse("\"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host, said->hosts[0]);
+  if (job && !job->left && job->peer && strcmp(job->peer->host, peer->host) != 0)
+    return refuse("job %.32s is another one's, on \"%.64s\"", said->job, job->peer->host);
   BY_TRY(by_jobs_begin(m, said, &job));
   job->peer = peer;
   return BANYAN_OK;
+}
+
+static enum banyan_status hear_job(struct by_manager *m, struct by_manager_peer *peer,
+                                   const struct by_cluster_message *said) {
+  BY_TRY(may_speak(peer, said->job));
+  return pass_over(m, peer, begin_job(m, peer, said));
 }
 
 /* An agent says what there is before its first report. One that comes anew, though, may have been killed, and its ranks
@@ -122,7 +137,7 @@ static enum banyan_status hear_of_job(struct by_manager *m, struct by_manager_pe
   if (!job || job->left) return BANYAN_OK; /* it has left meanwhile */
   if (said->say == BY_SAY_HELPING) {
     uint32_t host = by_manager_hosts_find(m, said->helper);
-    if (host != BY_NOWHERE) by_plans_helping(m, job, host, said->joined, said->why);
+    if (host != BY_NOWHERE && host == peer->index) by_plans_helping(m, job, host, said->joined, said->why);
     return BANYAN_OK;
   }
   bool speaks_for_root = job->peer == peer;
@@ -131,7 +146,9 @@ static enum banyan_status hear_of_job(struct by_manager *m, struct by_manager_pe
     return BANYAN_OK;
   }
   if (!speaks_for_root)
-    return refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, said->job);
+    return pass_over(
+        m, peer,
+        refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, said->job));
   if (said->say == BY_SAY_MOVED)
     by_plans_moved(m, job, said->number);
   else

@@ -179,7 +179,7 @@ static void read_interface(struct by_manager *m, const struct by_manager_host *h
     for (int c = 0; c < BY_PRIORITY_CLASSES; c++) of_jobs[0] += m->ours[c][out], of_jobs[1] += m->ours[c][in];
   m->others[0][out] = of_others(i, 0, i->sent, of_jobs[0]);
   m->others[1][in] = of_others(i, 1, i->received, of_jobs[1]);
-  if (i->rate > 0) set_capacity(m, i->link, i->rate, host->name);
+  set_capacity(m, i->link, i->rate > 0 ? i->rate : INFINITY, host->name);
 }
 
 static bool same_interfaces(const struct by_manager_host *host, const struct by_cluster_interface *said, uint32_t n) {

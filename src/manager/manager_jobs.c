@@ -9,6 +9,7 @@
 #include "manager_parts.h"
 
 static const double settled = 0.02;    /* of a rate: smaller changes are none */
+static const double idle = 1e3;        /* bit/s that are none */
 static const double fresh_part = 0.25; /* of a rate is what it was in the last interval */
 
 struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id) {
@@ -54,13 +55,17 @@ void by_jobs_free_all(struct by_manager *m) {
 }
 
 /* The host of rank r among the different ones, which it may join. */
-static enum banyan_status add_host(struct by_manager_job *job, uint32_t r, const char *name) {
+static enum banyan_status add_host(const struct by_manager *m, struct by_manager_job *job, uint32_t r,
+                                   const char *name) {
   uint32_t h = r ? job->of_rank[r - 1] : 0; /* ranks of a host mostly follow each other */
   for (uint32_t tried = 0; tried < job->n_hosts; tried++, h = (h + 1) % job->n_hosts)
     if (job->hosts[h] && !strcmp(job->hosts[h], name)) {
       job->of_rank[r] = h;
       return BANYAN_OK;
     }
+  if (job->n_hosts == m->topology->n_nodes + BY_MANAGER_STRANGERS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "job %s is on more hosts than the topology has nodes, and %d", job->id,
+                   BY_MANAGER_STRANGERS);
   char *copy = strdup(name);
   if (!copy) return by_manager_no_memory();
   job->of_rank[r] = job->n_hosts;
@@ -75,7 +80,7 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
   job->nodes = calloc(said->n_hosts, sizeof *job->nodes);
   job->of_rank = calloc(said->n_hosts, sizeof *job->of_rank);
   if (!job->hosts || !job->nodes || !job->of_rank) return by_manager_no_memory();
-  for (uint32_t r = 0; r < said->n_hosts; r++) BY_TRY(add_host(job, r, said->hosts[r]));
+  for (uint32_t r = 0; r < said->n_hosts; r++) BY_TRY(add_host(m, job, r, said->hosts[r]));
   job->n_ranks = said->n_hosts;
   for (uint32_t h = 0; h < job->n_hosts; h++) {
     job->nodes[h] = by_manager_hosts_find(m, job->hosts[h]);
@@ -219,8 +224,15 @@ static void add_up(struct by_manager_job *job) {
   if (sent > job->sent) job->sent = sent;
 }
 
+static bool is_on(const struct by_manager_job *job, const char *host) {
+  uint32_t h = 0;
+  while (h < job->n_hosts && strcmp(job->hosts[h], host) != 0) h++;
+  return h < job->n_hosts;
+}
+
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
                     const struct by_cluster_job *said) {
+  if (!is_on(job, peer->host)) return;
   struct by_manager_part *part = part_of(job, peer->host);
   if (!part) return; /* the next report may find memory */
   if (part->peer != peer) tell_class(m, peer, job);
@@ -243,6 +255,7 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
   double fresh = job->input > job->rated_input ? 8.0 * (double)(job->input - job->rated_input) / passed : 0;
   double now = job->input_rate > 0 ? job->input_rate + fresh_part * (fresh - job->input_rate) : fresh;
   if (!job->rated_input && job->input && job->since < job->rated) now = 0; /* all of it, since long ago */
+  if (now < idle) now = 0;
   m->stale |= fabs(now - job->input_rate) > settled * job->input_rate;
   job->input_rate = now;
   job->rated = m->now;
@@ -259,16 +272,21 @@ static void sort_into_class(struct by_manager *m, struct by_manager_job *job) {
   by_jobs_keep(m, job);
 }
 
-/* The oldest of those that have left are forgotten. */
-static void forget_left(struct by_manager *m) {
-  uint32_t n = 0;
+static struct by_manager_job *find_oldest(const struct by_manager *m, uint32_t *n) {
   struct by_manager_job *oldest = NULL;
+  *n = 0;
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (!job->left) continue;
-    n++;
+    ++*n;
     if (!job->planning && (!oldest || job->gone_at < oldest->gone_at)) oldest = job;
   }
-  if (n > BY_MANAGER_LEFT && oldest) forget(m, oldest);
+  return oldest;
+}
+
+/* The oldest of those that have left are forgotten. */
+static void forget_left(struct by_manager *m) {
+  uint32_t n;
+  for (struct by_manager_job *oldest; (oldest = find_oldest(m, &n)) && n > BY_MANAGER_LEFT;) forget(m, oldest);
 }
 
 void by_jobs_tick(struct by_manager *m) {

@@ -17,6 +17,7 @@
 static const double least_wait = 30, iterations_waited = 20; /* s, and iterations of the job, for an answer */
 static const double join_wait = 10;                          /* s for a helper */
 static const double barred_for = 300;                        /* s, a helper that did not come */
+static const uint64_t much_later = 1 << 20;                  /* plans: no job has had so many meanwhile */
 
 void by_plans_free(struct by_manager_plan *plan) {
   if (!plan) return;
@@ -148,6 +149,7 @@ static void drop(struct by_manager *m, struct by_manager_job *job) {
   by_plans_free(job->proposed);
   job->proposed = NULL;
   job->asked = job->late = false;
+  m->stale = true;
   rest(m, job, false);
 }
 
@@ -211,6 +213,7 @@ void by_plans_advance(struct by_manager *m, struct by_manager_job *job) {
   add_event(m, job, job->proposed, "no answer within its deadline");
   snprintf(job->trouble, sizeof job->trouble, "rank 0 has not answered to a plan");
   job->late = true;
+  m->stale = true;
   job->not_before = m->now + m->options.replan;
 }
 
@@ -239,6 +242,7 @@ static void propose(struct by_manager *m, struct by_manager_job *job, struct by_
   job->proposed = take_plan(m, job, wish);
   if (!job->proposed) return;
   job->asked = job->late = false;
+  m->stale = true;
   m->counters.plans++;
   by_jobs_keep(m, job); /* the number, before anybody hears of it */
   keep_plan(m, job, job->proposed, false);
@@ -267,7 +271,6 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
   job->planning = false;
   job->planned = m->now;
   job->planned_at = job->iterations;
-  job->due = BY_DUE_NONE;
   if (job->retired) {
     by_plans_free(job->retired);
     job->retired = NULL;
@@ -323,7 +326,7 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
   if (!job->proposed || job->proposed->number != number) {
     by_warn("manager", "job %s (%s) runs plan %llu, which is not known any more: it is planned again", job->id,
             job->name, (unsigned long long)number);
-    if (number > job->numbers) job->numbers = number;
+    if (number > job->numbers && number - job->numbers < much_later) job->numbers = number;
     if (job->plan) forget_row(m, job, job->plan);
     retire(job);
     m->stale = true;

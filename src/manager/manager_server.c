@@ -182,6 +182,7 @@ static void accepted(void *context, int fd) {
     close(fd);
     return;
   }
+  (void)!by_socket_set_keepalive(fd, 5, 5, 3); /* a host that vanishes says nothing */
   *c = (struct connection){.server = server,
                            .lines = lines_at_once,
                            .bytes = bytes_at_once,
