@@ -31,6 +31,8 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct banyan_ca
   if (counts) by_moves_count(comm);
   if (counts && comm->context->observed.on)
     by_observe(&comm->context->observed, call->collective, call->dtype, call->count, now);
+  else if (comm->context->observed.awake)
+    by_observe_wake(&comm->context->observed); /* what is sent counts all the same */
   return BANYAN_OK;
 }
 

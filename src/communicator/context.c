@@ -403,8 +403,8 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   if (status == BANYAN_OK) status = make_timeline(context);
   if (status == BANYAN_OK) status = join(context);
   if (status == BANYAN_OK) status = make_engine(context);
-  if (status == BANYAN_OK && context->size > 1) status = start_thread(context);
   if (status == BANYAN_OK) status = begin_or_tell(context);
+  if (status == BANYAN_OK && context->size > 1) status = start_thread(context);
   if (status == BANYAN_OK && context->size > 1 && !seat) by_cluster_link_create(context, &context->cluster);
   if (status != BANYAN_OK) {
     char text[1024]; /* destroying may fail in ways of its own */

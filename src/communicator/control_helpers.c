@@ -109,6 +109,7 @@ void by_control_lose(struct by_control *control, uint32_t process, const char *t
   send_lost(control, process, reason);
   hear_own(control, process, reason);
   by_control_drop_moves_with(control, process);
+  if (control->of_rank && control->of_rank[process]) by_control_heard_known(control->of_rank[process]);
 }
 
 /* ---- stopped: the kernel answers for such a process, so its connections stay */

@@ -75,6 +75,7 @@ void by_helper_links_fini(struct by_control_move *move) {
 /* ---- rank 0: asking for them */
 
 bool by_helper_links_ask(struct by_control_move *move) {
+  move->links = move->n_helpers > 0; /* those that are asked are told if nothing comes of it */
   for (uint32_t i = 0; i < move->n_helpers; i++) {
     const struct by_helper_links *links = &move->helpers[i];
     const struct end *end = move->control->of_rank[links->helper];
@@ -86,7 +87,6 @@ bool by_helper_links_ask(struct by_control_move *move) {
                                                      .n_processes = links->n,
                                                      .text = ""});
   }
-  move->links = move->n_helpers > 0;
   return true;
 }
 

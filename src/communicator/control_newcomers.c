@@ -36,6 +36,7 @@ static enum banyan_status make_room(struct by_control *control) {
 static void tell_all(struct by_control *control, struct by_newcomer *newcomer) {
   for (struct end *end = control->ends; end; end = end->next) {
     if (end->rank <= 0 || end->over || end->leaving) continue;
+    if (by_control_is_helper(control, end->rank) && control->lost[end->rank]) continue; /* it may be stopped */
     end->asked = by_stream_send(end->stream, JOINED, newcomer->joined, newcomer->length) == BANYAN_OK;
     newcomer->missing += end->asked;
   }
