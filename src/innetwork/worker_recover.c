@@ -192,9 +192,12 @@ static void ask_for_result(struct by_worker *w, struct slot *slot, uint16_t flag
   send_probe(w, slot, BY_FRAGMENT_RETX | flags, now);
 }
 
+/* Who has to wait for others' answers comes before these again: otherwise the same few ask for ever, for what waits for
+ * the others. */
 static void ask_what_happened(struct by_worker *w, struct slot *slot, uint64_t now) {
   if (!slot->questioned && w->questioned >= (uint32_t)w->questions) {
-    link_at(w, slot, now + wait_of(w, slot));
+    if (slot->timeouts > 1) slot->timeouts--;
+    link_at(w, slot, now + (uint64_t)least_wait);
     return;
   }
   w->questioned += !slot->questioned;
