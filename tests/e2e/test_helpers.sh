@@ -44,7 +44,7 @@ unset BANYAN_HELPER_DEADLINE
 
 # Killed in the middle of calls, the job ends well, with the right sums.
 "$BANYAN" run -n 3 --helpers 2 --transport tcp --plan "$scratch/helped.json" -x BANYAN_SPIN=0 -- \
-  "$BANYAN" bench allreduce -s 4M --iterations 100 --check all >"$scratch/out" 2>"$scratch/err" &
+  "$BANYAN" bench allreduce -s 4M --iterations 300 --check all >"$scratch/out" 2>"$scratch/err" &
 job=$!
 until grep -q busbw "$scratch/out"; do sleep 0.05; done
 for host in $(pgrep -P "$job"); do pgrep -P "$host" -f ' helper$' || true; done >"$scratch/helpers"
