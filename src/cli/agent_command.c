@@ -1,11 +1,9 @@
 /* `banyan agent`: the daemon of each host of a cluster. */
 #include <errno.h>
 #include <grp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "address.h"
@@ -14,6 +12,7 @@
 #include "commands.h"
 #include "loop.h"
 #include "options.h"
+#include "stop.h"
 #include "tls_identity.h"
 
 #define AGENT_SOCKET "/run/banyan/agent.sock"
@@ -85,13 +84,6 @@ struct wanted {
   char host[BY_CLUSTER_NAME + 1];
 };
 
-static struct by_loop *running;
-
-static void be_told(int signal_number) {
-  (void)signal_number;
-  by_loop_stop(running);
-}
-
 /* ---- what was asked */
 
 static const char *said_or(const char *option, const char *variable, const char *preset) {
@@ -145,34 +137,22 @@ static enum banyan_status run(const struct agent_options *asked, const struct wa
       .links = {.filter = asked->interfaces, .queues = asked->queues, .rate = wanted->rate},
       .keys = asked->keys,
       .program = "/proc/self/exe"};
-  struct sigaction action = {.sa_handler = be_told};
   BY_TRY(by_agent_daemon_create(&of_daemon, &daemon));
-  running = loop;
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGINT, &action, NULL);
-  signal(SIGPIPE, SIG_IGN); /* who read what we say may be gone */
   fprintf(stderr, "%s: ready: host %s, ranks connect at %s, manager %s\n", command.name, wanted->host, asked->socket,
           asked->manager ? asked->manager : "none");
   enum banyan_status status = by_loop_run(loop);
   by_agent_daemon_destroy(daemon);
-  signal(SIGTERM, SIG_DFL);
-  signal(SIGINT, SIG_DFL);
   return status;
-}
-
-/* One for each rank of this host, and some. */
-static void allow_files(void) {
-  struct rlimit files;
-  if (getrlimit(RLIMIT_NOFILE, &files)) return;
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 static enum banyan_status work(const struct agent_options *asked, const struct wanted *wanted) {
   struct by_loop *loop;
-  allow_files();
+  struct rlimit files;
+  by_allow_files(&files); /* one for each rank of this host, and some */
   BY_TRY(by_loop_create(&by_clock_system, &loop));
+  by_stop_loop_on_signals(loop);
   enum banyan_status status = run(asked, wanted, loop);
+  by_stop_loop_on_signals(NULL);
   by_loop_destroy(loop);
   return status;
 }

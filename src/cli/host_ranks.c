@@ -12,14 +12,13 @@
 #include <unistd.h>
 
 #include "pin.h"
+#include "stop.h"
 
 static struct rlimit files; /* as we found it */
 
 void by_ranks_prepare(void) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  if (getrlimit(RLIMIT_NOFILE, &files)) return;
-  struct rlimit more = {.rlim_cur = files.rlim_max, .rlim_max = files.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &more);
+  by_allow_files(&files);
 }
 
 static void set_number(const char *name, int number) {

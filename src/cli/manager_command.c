@@ -1,5 +1,4 @@
 /* `banyan manager`: one for a cluster. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "manager_page.h"
 #include "manager_server.h"
 #include "options.h"
+#include "stop.h"
 #include "text.h"
 #include "topology_named.h"
 
@@ -83,13 +83,6 @@ struct session {
   struct by_manager_page *page;
 };
 
-static struct by_loop *running;
-
-static void be_told(int signal_number) {
-  (void)signal_number;
-  by_loop_stop(running);
-}
-
 static enum banyan_status check(const struct manager_options *asked) {
   if (!(asked->interval >= 0.01 && asked->interval <= 3600))
     return by_fail(BANYAN_ERR_ARGUMENT, "--interval must be 10ms to 3600 s, is %g s", asked->interval);
@@ -151,13 +144,11 @@ static void say_ready(const struct session *s) {
 }
 
 static enum banyan_status work(struct session *s, const char *topology) {
-  struct sigaction action = {.sa_handler = be_told};
+  struct rlimit files;
+  by_allow_files(&files); /* one for each agent, and for jobs without */
   BY_TRY(set_up(s, topology));
   BY_TRY(serve_page(s));
-  running = s->loop;
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGINT, &action, NULL);
-  signal(SIGPIPE, SIG_IGN); /* who read what we say may be gone */
+  by_stop_loop_on_signals(s->loop);
   say_ready(s);
   return by_loop_run(s->loop);
 }
@@ -165,8 +156,7 @@ static enum banyan_status work(struct session *s, const char *topology) {
 static void end_session(struct session *s) {
   by_manager_page_destroy(s->page);
   by_manager_server_destroy(s->server);
-  signal(SIGTERM, SIG_DFL);
-  signal(SIGINT, SIG_DFL);
+  by_stop_loop_on_signals(NULL);
   by_loop_destroy(s->loop);
   by_tls_identity_destroy(s->identity);
   by_topology_destroy(s->topology);

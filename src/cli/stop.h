@@ -1,10 +1,20 @@
-/* A flag for commands that stay until they are told to leave. */
+/* What commands need that stay until they are told to leave. The process's, as signals and limits are. */
 #ifndef BY_CLI_STOP_H
 #define BY_CLI_STOP_H
 
 #include <signal.h>
+#include <sys/resource.h>
 
-/* Set from the first SIGTERM or SIGINT on. The process's. */
+#include "loop.h"
+
+/* Set from the first SIGTERM or SIGINT on. */
 volatile sig_atomic_t *by_stop_on_signals(void);
+
+/* SIGTERM and SIGINT end LOOP's run from now on, even one not begun, and whoever reads what we say may be gone.
+   NULL, before the loop is destroyed: SIGTERM and SIGINT kill again. */
+void by_stop_loop_on_signals(struct by_loop *loop);
+
+/* As many open files as we may have without asking. *BEFORE: the limit as it was, for children. */
+void by_allow_files(struct rlimit *before);
 
 #endif

@@ -1,13 +1,13 @@
 /* `banyan switch`: adds what jobs send through this machine. */
 #include <errno.h>
 #include <net/if.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "commands.h"
 #include "data_plane.h"
 #include "options.h"
+#include "stop.h"
 #include "switch_control.h"
 #include "switch_place.h"
 #include "text.h"
@@ -74,13 +74,6 @@ struct session {
   struct by_switch_control *control;
   struct by_text places; /* where it listens, for people */
 };
-
-static struct by_loop *running;
-
-static void be_told(int signal_number) {
-  (void)signal_number;
-  by_loop_stop(running);
-}
 
 /* ---- what was asked */
 
@@ -163,12 +156,8 @@ static void say_ready(const struct session *s) {
 }
 
 static enum banyan_status work(struct session *s) {
-  struct sigaction action = {.sa_handler = be_told};
   BY_TRY(set_up(s));
-  running = s->loop;
-  sigaction(SIGTERM, &action, NULL);
-  sigaction(SIGINT, &action, NULL);
-  signal(SIGPIPE, SIG_IGN); /* who read what we say may be gone */
+  by_stop_loop_on_signals(s->loop);
   say_ready(s);
   return by_loop_run(s->loop);
 }
@@ -176,8 +165,7 @@ static enum banyan_status work(struct session *s) {
 static void end_session(struct session *s) {
   by_switch_control_destroy(s->control);
   by_plane_close(&s->plane);
-  signal(SIGTERM, SIG_DFL);
-  signal(SIGINT, SIG_DFL);
+  by_stop_loop_on_signals(NULL);
   by_loop_destroy(s->loop);
   by_text_fini(&s->places);
   explicit_bzero(&s->key, sizeof s->key);
