@@ -96,6 +96,7 @@ enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enu
   m->now = now;
   if (!peer) return by_manager_no_memory();
   *peer = (struct by_manager_peer){.connection = connection,
+                                   .number = ++m->n_joined,
                                    .role = role,
                                    .name = name ? strdup(name) : NULL,
                                    .index = BY_NOWHERE,

@@ -127,6 +127,8 @@ static enum banyan_status hear_report(struct by_manager *m, struct by_manager_pe
     if (job && !job->left) by_jobs_report(m, job, peer, &said->jobs[i]);
   }
   end_unsaid(m, peer, said);
+  if (!peer->reported && peer->index != BY_NOWHERE) by_plans_end_unsaid(m, peer);
+  peer->reported = true;
   return BANYAN_OK;
 }
 
@@ -137,7 +139,8 @@ static enum banyan_status hear_of_job(struct by_manager *m, struct by_manager_pe
   if (!job || job->left) return BANYAN_OK; /* it has left meanwhile */
   if (said->say == BY_SAY_HELPING) {
     uint32_t host = by_manager_hosts_find(m, said->helper);
-    if (host != BY_NOWHERE && host == peer->index) by_plans_helping(m, job, host, said->joined, said->why);
+    if (host != BY_NOWHERE && host == peer->index)
+      by_plans_helping(m, job, host, said->joined ? peer : NULL, said->why);
     return BANYAN_OK;
   }
   bool speaks_for_root = job->peer == peer;

@@ -79,7 +79,7 @@ enum banyan_status by_manager_hosts_init(struct by_manager *m) {
   if (!m->hosts || !m->by_name || !m->allowed) return by_manager_no_memory();
   for (uint32_t v = 0; v < n; v++) {
     m->by_name[v] = v;
-    m->hosts[v] = (struct by_manager_host){.name = m->topology->nodes[v].name, .node = v};
+    m->hosts[v] = (struct by_manager_host){.name = m->topology->nodes[v].name, .node = v, .parted = m->now};
   }
   qsort_r(m->by_name, n, sizeof *m->by_name, compare_names, (void *)m->topology);
   return allow(m, m->options.helpers);
@@ -237,6 +237,7 @@ enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
 void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
   struct by_manager_host *host = &m->hosts[index];
   host->agent = NULL;
+  host->parted = m->now;
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     if (host->interfaces[i].link == BY_NOWHERE) continue;
     uint32_t out = step_out(m->topology, host->interfaces[i].link, host->node);

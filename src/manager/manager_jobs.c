@@ -299,6 +299,7 @@ void by_jobs_tick(struct by_manager *m) {
     }
     rate(m, job);
     sort_into_class(m, job);
+    by_plans_end_silent(m, job);
     by_plans_advance(m, job);
   }
   forget_left(m);

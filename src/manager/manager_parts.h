@@ -25,6 +25,7 @@ struct by_manager_host {
   const char *name; /* a stranger's is its own */
   uint32_t node;    /* BY_NOWHERE: a stranger */
   struct by_manager_peer *agent;
+  double parted;         /* when the last one went */
   bool offers, may_help; /* says the agent; and the manager allows it */
   uint32_t n_interfaces;
   struct by_manager_interface *interfaces;
@@ -32,6 +33,7 @@ struct by_manager_host {
 
 struct by_manager_peer {
   struct by_manager_peer *before, *after; /* in a ring of all */
+  uint64_t number;                        /* of all that ever came, from 1 on */
   void *connection;
   enum by_manager_role role;
   char *name; /* the certificate's; NULL: none */
@@ -40,6 +42,7 @@ struct by_manager_peer {
   uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
   char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
   double joined, heard;
+  bool reported;
 };
 
 /* What one host, or rank without an agent, last said of its ranks of a job. */
@@ -57,6 +60,7 @@ struct by_manager_helper {
   uint32_t host;
   enum by_helper_state state;
   double until; /* of ASKED and BARRED */
+  uint64_t by;  /* the agent's connection on which it said that it has joined; 0: none of this manager's */
 };
 
 struct by_manager_plan {
@@ -135,6 +139,7 @@ struct by_manager {
   uint32_t *by_name;             /* nodes in the order of their names */
 
   struct by_manager_peer peers;
+  uint64_t n_joined; /* that ever were */
   struct by_manager_job *jobs;
 
   /* The network, by step (plan_wish.h). */
@@ -217,7 +222,13 @@ void by_plans_free(struct by_manager_plan *plan);
 void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
 void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t number);
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
-void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool joined, const char *why);
+/* by: the agent that says that it has joined; NULL: it has not, or has ended. */
+void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,
+                      const char *why);
+/* An agent has said all that it knows: whom it has not named has ended. */
+void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *agent);
+/* Ends the helpers on hosts of which nothing has been heard for long. */
+void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job);
 /* The job leaves: all of its helpers may rest, its plans need not be kept. */
 void by_plans_end(struct by_manager *m, struct by_manager_job *job);
 

@@ -17,6 +17,7 @@
 static const double least_wait = 30, iterations_waited = 20; /* s, and iterations of the job, for an answer */
 static const double join_wait = 10;                          /* s for a helper */
 static const double barred_for = 300;                        /* s, a helper that did not come */
+static const double silence = 10;                            /* s, and intervals twice, of an agent that is there */
 static const uint64_t much_later = 1 << 20;                  /* plans: no job has had so many meanwhile */
 
 void by_plans_free(struct by_manager_plan *plan) {
@@ -354,21 +355,46 @@ void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t nu
   if (job->proposed && job->proposed->number == number) give_up(m, job, m->options.interval, why);
 }
 
-void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, bool joined, const char *why) {
+void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,
+                      const char *why) {
   struct by_manager_helper *helper = find_helper(job, host);
   if (!helper) {
-    if (joined)
+    if (by)
       by_manager_send_to(m, m->hosts[host].agent, &(struct by_cluster_message){.say = BY_SAY_REST, .job = job->id});
     return;
   }
-  helper->state = joined ? BY_HELPER_JOINED : BY_HELPER_BARRED;
-  helper->until = joined ? 0 : m->now + barred_for;
+  helper->state = by ? BY_HELPER_JOINED : BY_HELPER_BARRED;
+  helper->until = by ? 0 : m->now + barred_for;
+  helper->by = by ? by->number : 0;
   keep_helper(m, job, helper, false);
-  if (!joined) {
+  if (!by) {
     by_info("manager", "\"%s\" helps job %s (%s) no longer: %s", m->hosts[host].name, job->id, job->name,
             why ? why : "");
     if (uses_helper(m, job->plan, host))
       by_due_mark(job, BY_DUE_HELPER, "helper \"%.64s\" is gone", m->hosts[host].name);
   }
   by_plans_advance(m, job);
+}
+
+/* A helper joins by an agent's word, and says so again on each connection before the first report. */
+void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *agent) {
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+    const struct by_manager_helper *helper = job->left ? NULL : find_helper(job, agent->index);
+    if (helper && helper->state == BY_HELPER_JOINED && helper->by != agent->number)
+      by_plans_helping(m, job, agent->index, NULL, "its agent does not know it");
+  }
+}
+
+/* One whose host has lost power is not seen to close its connection. */
+static bool is_silent(const struct by_manager *m, const struct by_manager_host *host) {
+  double heard = host->agent ? host->agent->heard : host->parted;
+  return m->now - heard > fmax(silence, 2 * m->options.interval);
+}
+
+void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job) {
+  for (uint32_t i = 0; i < job->n_helpers; i++) {
+    struct by_manager_helper helper = job->helpers[i];
+    if (helper.state == BY_HELPER_JOINED && is_silent(m, &m->hosts[helper.host]))
+      by_plans_helping(m, job, helper.host, NULL, "nothing is heard of its host any more");
+  }
 }

@@ -197,6 +197,33 @@ static void test_helpers(void **state) {
   world_end(&world);
 }
 
+/* Nobody says that a helper has ended whose agent was killed, or whose host has lost power. */
+static void test_helper_vanishes(void **state) {
+  (void)state;
+  for (int way = 0; way < 4; way++) {
+    begin("star:5,nic=1g");
+    world.helpers_come = true;
+    struct world_job *job = world_run(&world, 0, 1, 4);
+    pass_and_plan(2, 1000000);
+    assert_int_equal(world.helps, 1);
+    double with = throughput_of(0);
+    if (way != 2) world_part(&world, 4);
+    if (way == 0) world_join(&world, 4); /* an agent that knows nothing of it */
+    if (way == 3) {
+      world_greet(&world, 4);
+      world_say_helping(&world, 4, job->id, true); /* the same one: the helper has been at work all the time */
+      assert_ok(world_report(&world, 4, 0, 0));
+    }
+    for (int i = 0; i < 7; i++) { /* 14 s */
+      world_pass_but(&world, 1000000, way == 2 ? 4 : WORLD_HOSTS);
+      world_plan(&world);
+      if (way != 0 && i < 4) assert_true(throughput_of(0) == with);
+    }
+    assert_true(way == 3 ? throughput_of(0) == with : throughput_of(0) < with);
+    world_end(&world);
+  }
+}
+
 static void test_helper_does_not_come(void **state) {
   (void)state;
   begin("star:5,nic=1g");
@@ -322,6 +349,7 @@ int main(void) {
       cmocka_unit_test(test_kept),
       cmocka_unit_test(test_unknown_number),
       cmocka_unit_test(test_helpers),
+      cmocka_unit_test(test_helper_vanishes),
       cmocka_unit_test(test_helper_does_not_come),
       cmocka_unit_test(test_strangers),
       cmocka_unit_test(test_refused),
