@@ -23,6 +23,7 @@ struct world_job {
   char id[BY_CLUSTER_JOB_ID + 1];
   uint32_t n, hosts[WORLD_HOSTS]; /* a rank on each */
   bool runs;
+  double began;
   bool silent;     /* does not answer to plans */
   uint64_t asked;  /* number of the plan it was asked to run last; 0: none */
   uint64_t number; /* of the plan it runs; 0: none */
@@ -32,7 +33,7 @@ struct world_job {
 };
 
 struct world {
-  double now;
+  double now, age; /* age: of agents that come */
   struct by_topology *topology;
   struct by_manager_options options;
   struct by_manager *manager;
@@ -143,6 +144,7 @@ static inline void world_say_job(struct world *w, const struct world_job *job) {
                                     .name = "train",
                                     .root = "10.0.0.1:5000",
                                     .key = "secret",
+                                    .began = job->began,
                                     .n_hosts = job->n,
                                     .hosts = hosts};
   assert_ok(by_manager_hear(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));
@@ -160,6 +162,7 @@ static inline void world_greet(struct world *w, uint32_t h) {
                                      .version = BY_CLUSTER_VERSION,
                                      .host = w->hosts[h].name,
                                      .may_help = true,
+                                     .age = w->age,
                                      .interfaces = &eth0,
                                      .n_interfaces = 1};
   assert_ok(by_manager_joined(w->manager, &w->hosts[h], BY_ROLE_ANY, NULL, w->now, &w->hosts[h].peer));

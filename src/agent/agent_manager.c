@@ -42,6 +42,7 @@ static void say_hello(struct by_agent *agent, uint64_t now) {
                                      .version = BY_CLUSTER_VERSION,
                                      .host = agent->options.host,
                                      .may_help = agent->options.may_help,
+                                     .age = (double)(now - agent->started) / 1e9,
                                      .n_interfaces = agent->n_interfaces,
                                      .interfaces = interfaces};
   for (uint32_t i = 0; i < agent->n_interfaces; i++) {
@@ -57,7 +58,8 @@ static void say_all(struct by_agent *agent, uint64_t now) {
   say_hello(agent, now);
   for (const struct by_agent_job *job = agent->jobs; job; job = job->next) {
     if (job->said) by_agent_tell_line(agent, job->said, now);
-    if (job->verdict) by_agent_tell_line(agent, job->verdict, now);
+    if (job->moved) by_agent_tell_line(agent, job->moved, now);
+    if (job->kept) by_agent_tell_line(agent, job->kept, now);
   }
   for (const struct by_agent_helper *helper = agent->helpers; helper; helper = helper->next) {
     struct by_cluster_message helping = {

@@ -19,7 +19,8 @@ struct by_agent_job {
   unsigned uid;   /* whose it is */
   char *name;     /* NULL: rank 0 is not here, or has not said it yet; so is: */
   char *said;     /* the line of its "job", which is said on every new connection */
-  char *verdict;  /* the same of its last "moved" or "kept"; NULL: none */
+  char *moved;    /* the same of its last "moved", */
+  char *kept;     /* and of a "kept" after that; NULL: none */
   uint32_t ranks; /* that are here */
   uint32_t class_;
   bool managed; /* the manager has said the class */

@@ -45,7 +45,8 @@ void by_agent_drop_job(struct by_agent *agent, struct by_agent_job *job) {
   agent->n_jobs--;
   free(job->name);
   free(job->said);
-  free(job->verdict);
+  free(job->moved);
+  free(job->kept);
   free(job);
 }
 
@@ -172,12 +173,20 @@ static enum banyan_status is_of(const struct by_agent_rank *rank, const struct b
                  rank->job->id, by_cluster_say_name(message->say));
 }
 
+static void drop_line(char **kept) {
+  free(*kept);
+  *kept = NULL;
+}
+
+/* Rank 0 says it whenever it has connected, and then what the job runs: an earlier one's word counts no more. */
 static enum banyan_status hear_job(struct by_agent *agent, const struct by_agent_rank *rank,
                                    const struct by_cluster_message *message, uint64_t now) {
   struct by_agent_job *job = rank->job;
   BY_TRY(is_of(rank, message));
   free(job->name);
   job->name = by_agent_copy_text(message->name);
+  drop_line(&job->moved);
+  drop_line(&job->kept);
   keep_line(&job->said, message);
   if (job->said) by_agent_tell_line(agent, job->said, now);
   return BANYAN_OK;
@@ -185,9 +194,12 @@ static enum banyan_status hear_job(struct by_agent *agent, const struct by_agent
 
 static enum banyan_status hear_verdict(struct by_agent *agent, const struct by_agent_rank *rank,
                                        const struct by_cluster_message *message, uint64_t now) {
+  struct by_agent_job *job = rank->job;
+  char **line = message->say == BY_SAY_MOVED ? &job->moved : &job->kept;
   BY_TRY(is_of(rank, message));
-  keep_line(&rank->job->verdict, message);
-  if (rank->job->verdict) by_agent_tell_line(agent, rank->job->verdict, now);
+  drop_line(&job->kept);
+  keep_line(line, message);
+  if (*line) by_agent_tell_line(agent, *line, now);
   return BANYAN_OK;
 }
 

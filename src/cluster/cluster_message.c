@@ -241,6 +241,7 @@ static enum banyan_status take_hello(const json_t *object, struct by_cluster_mes
   BY_TRY(take_name(&root, &out->arena, object, "host", BY_CLUSTER_NAME, &out->host));
   if (json_object_get(object, "interfaces")) BY_TRY(take_interfaces(object, out));
   if (json_object_get(object, "may_help")) BY_TRY(take_bool(&root, object, "may_help", &out->may_help));
+  if (json_object_get(object, "age")) BY_TRY(take_real(&root, object, "age", &out->age));
   if (!json_object_get(object, "job")) return BANYAN_OK;
   BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
   return take_small(&root, object, "rank", BY_CLUSTER_RANKS - 1, &out->rank);
@@ -256,6 +257,7 @@ static enum banyan_status take_job(const json_t *object, struct by_cluster_messa
   if (size == 0 || size != out->n_hosts)
     return by_doc_fail(&place, "names the hosts of %u ranks, the job has %u", out->n_hosts, size);
   BY_TRY(take_name(&root, &out->arena, object, "root", BY_CLUSTER_NAME, &out->root));
+  if (json_object_get(object, "began")) BY_TRY(take_real(&root, object, "began", &out->began));
   if (!json_object_get(object, "key")) return BANYAN_OK;
   return take_name(&root, &out->arena, object, "key", BY_CLUSTER_KEY, &out->key);
 }

@@ -30,8 +30,8 @@ enum {
 
 enum by_cluster_say {
   /* up */
-  BY_SAY_HELLO,   /* host, version, interfaces (name, address, rate), may_help; a rank: job, rank */
-  BY_SAY_JOB,     /* job, name, hosts, root, key */
+  BY_SAY_HELLO,   /* host, version, interfaces (name, address, rate), may_help, age; a rank: job, rank */
+  BY_SAY_JOB,     /* job, name, hosts, root, key, began */
   BY_SAY_REPORT,  /* interfaces, jobs */
   BY_SAY_LEFT,    /* job, rank */
   BY_SAY_MOVED,   /* job, number, at */
@@ -77,9 +77,11 @@ struct by_cluster_message {
   uint32_t version;
   const char *host;
   bool may_help;
+  double age;      /* s since the agent began */
   const char *job; /* NULL in an agent's hello */
   uint32_t rank;
   const char *name, *root, *key; /* key: NULL where helpers may not join; always there in help */
+  double began;                  /* of the job, s since 1970; 0: not known. Tells it from an earlier one of its ID */
   uint32_t n_hosts;              /* = ranks of the job */
   const char *const *hosts;
   uint32_t n_interfaces, n_jobs;

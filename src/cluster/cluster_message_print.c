@@ -107,6 +107,7 @@ static void add_hello(struct by_text *text, const struct by_cluster_message *mes
   }
   if (message->n_interfaces || !message->job) add_interfaces(text, message);
   if (message->may_help || !message->job) add_bool(text, "may_help", message->may_help);
+  if (message->age > 0) add_real(text, "age", message->age);
 }
 
 static void add_job(struct by_text *text, const struct by_cluster_message *message) {
@@ -116,6 +117,7 @@ static void add_job(struct by_text *text, const struct by_cluster_message *messa
   add_hosts(text, message);
   add_name(text, "root", message->root);
   if (message->key) add_name(text, "key", message->key);
+  if (message->began > 0) add_real(text, "began", message->began);
 }
 
 static void add_number(struct by_text *text, const struct by_cluster_message *message) {

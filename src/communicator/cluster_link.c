@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -173,7 +174,10 @@ static enum banyan_status choose_peer(struct by_cluster_link *link) {
 
 static enum banyan_status begin(struct by_cluster_link *link) {
   struct by_context *context = link->context;
+  struct timespec now;
   BY_TRY(name_job(&context->settings, link->job));
+  clock_gettime(CLOCK_REALTIME, &now);
+  link->began = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
   by_context_lock(context);
   by_observe_begin(&context->observed);
   by_context_unlock(context);

@@ -20,6 +20,7 @@ struct by_cluster_link {
   struct by_tls_identity *identity;
   struct by_resolving *resolving; /* NULL: its name is not being looked up */
   char job[BY_CLUSTER_JOB_ID + 1];
+  double began;             /* s since 1970: one that is started again may have the same name */
   struct by_stream *stream; /* NULL: there is no connection */
   bool welcome;             /* the other end has said so */
   bool missed;              /* it is away, which is known; */

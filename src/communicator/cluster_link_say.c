@@ -32,6 +32,7 @@ static void say_job(struct by_cluster_link *link) {
                                                            .n_hosts = context->size,
                                                            .hosts = hosts,
                                                            .root = settings->root,
+                                                           .began = link->began,
                                                            .key = settings->share_key ? settings->key : NULL});
   free(hosts);
 }

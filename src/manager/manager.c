@@ -100,7 +100,7 @@ enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enu
                                    .role = role,
                                    .name = name ? strdup(name) : NULL,
                                    .index = BY_NOWHERE,
-                                   .joined = now,
+                                   .born = now,
                                    .heard = now,
                                    .before = m->peers.before,
                                    .after = &m->peers};

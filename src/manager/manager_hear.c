@@ -30,6 +30,7 @@ static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_pe
   if (host->agent && is_alive(m, host->agent))
     return refuse("host \"%.64s\" has an agent already: stop one of them, or name this host otherwise", said->host);
   peer->index = index;
+  peer->born = m->now - said->age;
   host->agent = peer;
   host->offers = said->may_help;
   host->may_help = said->may_help && host->node != BY_NOWHERE && m->allowed[host->node];
@@ -98,11 +99,9 @@ static enum banyan_status hear_job(struct by_manager *m, struct by_manager_peer 
   return pass_over(m, peer, begin_job(m, peer, said));
 }
 
-/* An agent says what there is before its first report. One that comes anew, though, may have been killed, and its ranks
- * take some seconds to find the next one. */
+/* An agent says what there is before its first report. But ranks take some seconds to find one that has just begun. */
 static bool may_not_know_all(const struct by_manager *m, const struct by_manager_peer *peer) {
-  bool since_i_began = peer->joined - m->began < by_manager_patience(m);
-  return !since_i_began && m->now - peer->joined < found_again;
+  return m->now - peer->born < found_again;
 }
 
 /* Jobs of rank 0 on an agent's host that it does not name are over. */

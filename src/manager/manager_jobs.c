@@ -109,6 +109,7 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   if (!job) return by_manager_no_memory();
   snprintf(job->id, sizeof job->id, "%s", said->job);
   job->since = job->seen = job->rated = m->now;
+  job->began = said->began;
   job->due = BY_DUE_NONE;
   enum banyan_status status = copy_texts(job, said);
   if (status == BANYAN_OK) status = place(m, job, said);
@@ -125,7 +126,8 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
 
 /* ---- beginning */
 
-static bool same_hosts(const struct by_manager_job *job, const struct by_cluster_message *said) {
+static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *said) {
+  if (job->began > 0 && said->began > 0 && job->began != said->began) return false;
   if (job->n_ranks != said->n_hosts) return false;
   for (uint32_t r = 0; r < job->n_ranks; r++)
     if (strcmp(job->hosts[job->of_rank[r]], said->hosts[r]) != 0) return false;
@@ -138,30 +140,41 @@ static uint32_t count_jobs(const struct by_manager *m) {
   return n;
 }
 
-/* An ID comes back where a root and a key do, as those of a job that is started again by a script. */
+static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
+  by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_JOB, .gone = true, .job = job->id});
+}
+
 static void forget(struct by_manager *m, struct by_manager_job *job) {
   struct by_manager_job **at = &m->jobs;
-  by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_JOB, .gone = true, .job = job->id});
+  forget_row(m, job);
   while (*at != job) at = &(*at)->next;
   *at = job->next;
   free_job(job);
   m->stale = true;
 }
 
+/* An ID comes back where a root and a key do, as those of a job that is started again by a script. One that the planner
+ * still reads is forgotten later, and found no more. */
+static void replace(struct by_manager *m, struct by_manager_job *job) {
+  if (!job->left) by_jobs_leave(m, job, "it began again");
+  if (!job->planning) {
+    forget(m, job);
+    return;
+  }
+  forget_row(m, job);
+  *job->id = '\0';
+}
+
 enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *said,
                                  struct by_manager_job **out) {
   struct by_manager_job *job = by_jobs_find(m, said->job);
-  if (job && !job->left && same_hosts(job, said)) {
+  if (job && !job->left && is_same(job, said)) {
     job->seen = m->now;
+    if (said->began > 0) job->began = said->began;
     *out = job;
     return copy_texts(job, said);
   }
-  if (job && job->planning)
-    return by_fail(BANYAN_ERR_PROTOCOL, "job %s is being planned with other hosts: say it again later", said->job);
-  if (job) {
-    if (!job->left) by_jobs_leave(m, job, "it began again on other hosts");
-    forget(m, job);
-  }
+  if (job) replace(m, job);
   if (count_jobs(m) == BY_MANAGER_JOBS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", BY_MANAGER_JOBS);
   BY_TRY(create(m, said, out));
@@ -320,6 +333,7 @@ void by_jobs_keep(struct by_manager *m, const struct by_manager_job *job) {
   row.of_job.hosts = by_text_get(&hosts);
   row.of_job.root = job->root;
   row.of_job.since = job->since;
+  row.of_job.began = job->began;
   row.of_job.iterations = job->iterations;
   row.of_job.sent = job->sent;
   row.of_job.numbers = job->numbers;

@@ -41,7 +41,7 @@ struct by_manager_peer {
   char *host;
   uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
   char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
-  double joined, heard;
+  double born, heard; /* born: when the agent began, by its own word */
   bool reported;
 };
 
@@ -84,8 +84,8 @@ enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_
 
 struct by_manager_job {
   struct by_manager_job *next;
-  char id[BY_CLUSTER_JOB_ID + 1];
-  char *name, *root, *key; /* key: NULL where helpers may not join */
+  char id[BY_CLUSTER_JOB_ID + 1]; /* "": another one has it by now */
+  char *name, *root, *key;        /* key: NULL where helpers may not join */
   uint32_t n_ranks, n_hosts;
   char **hosts;                 /* different ones, by their first rank */
   uint32_t *nodes;              /* in the topology; BY_NOWHERE: not there */
@@ -93,6 +93,7 @@ struct by_manager_job {
   bool placed;                  /* all are there */
   struct by_manager_peer *peer; /* who speaks for rank 0 */
   struct by_manager_part *parts;
+  double began;       /* says rank 0; 0: it does not */
   double since, seen; /* seen: when somebody last spoke for it */
   bool left;
   double gone_at;

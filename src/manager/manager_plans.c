@@ -61,7 +61,7 @@ static void keep_helper(struct by_manager *m, const struct by_manager_job *job, 
 
 void by_manager_keep_all(struct by_manager *m) {
   for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
-    by_jobs_keep(m, job);
+    if (*job->id) by_jobs_keep(m, job);
     if (job->left) continue;
     if (job->plan) keep_plan(m, job, job->plan, true);
     if (job->proposed) keep_plan(m, job, job->proposed, false);

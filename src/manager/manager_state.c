@@ -165,9 +165,12 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
   by_text_add(text, "],\"links\":[");
   add_links(m, text);
   by_text_add(text, "],\"jobs\":[");
+  const char *between = "";
   for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (job != m->jobs) by_text_add(text, ",");
+    if (!*job->id) continue; /* it began again, and is kept for the planner alone */
+    by_text_add(text, "%s", between);
     add_job(job, text);
+    between = ",";
   }
   const struct by_manager_counters *c = &m->counters;
   const struct {

@@ -6,12 +6,12 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 1 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 2 };
 
 /* What is done with a row: put in its table, or taken out. */
 enum { PUT_JOB, PUT_PLAN, PUT_EVENT, PUT_HELPER, DROP_JOB, DROP_PLAN, DROP_EVENTS, DROP_HELPER, N_DEEDS };
 static const char *const deeds[N_DEEDS] = {
-    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [PUT_PLAN] = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_EVENT] = "INSERT INTO history (job, number, time, before, after, why) VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_HELPER] = "INSERT OR REPLACE INTO helpers VALUES (?, ?, ?)",
@@ -23,7 +23,7 @@ static const char *const deeds[N_DEEDS] = {
 
 static const char schema[] =
     "CREATE TABLE jobs (job TEXT PRIMARY KEY, name TEXT, hosts TEXT, root TEXT, since REAL, iterations INTEGER,"
-    " sent INTEGER, numbers INTEGER, class INTEGER, left INTEGER);"
+    " sent INTEGER, numbers INTEGER, class INTEGER, left INTEGER, began REAL DEFAULT 0);"
     "CREATE TABLE plans (job TEXT, number INTEGER, plan TEXT, throughput REAL, made REAL, moved INTEGER,"
     " PRIMARY KEY (job, number));"
     "CREATE TABLE history (id INTEGER PRIMARY KEY, job TEXT, number INTEGER, time REAL, before REAL, after REAL,"
@@ -82,6 +82,8 @@ static enum banyan_status check_tables(const struct by_manager_store *store) {
   if (!tables && !application) return make_tables(store);
   if (application != APPLICATION)
     return by_fail(BANYAN_ERR_PARSE, "%s is a database of something else: name another file with --state", store->path);
+  if (version == 1)
+    return run(store, "BEGIN; ALTER TABLE jobs ADD COLUMN began REAL DEFAULT 0; PRAGMA user_version = 2; COMMIT");
   if (version == SCHEMA) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PARSE,
                  "%s has version %lld and this Banyan knows %d: use the later Banyan, or another file", store->path,
@@ -146,6 +148,7 @@ static void read_job(sqlite3_stmt *s, struct by_manager_row *row) {
   row->of_job.numbers = (uint64_t)sqlite3_column_int64(s, 7);
   row->of_job.class_ = (uint32_t)sqlite3_column_int64(s, 8);
   row->of_job.left = sqlite3_column_int64(s, 9) != 0;
+  row->of_job.began = sqlite3_column_double(s, 10);
 }
 
 static void read_plan(sqlite3_stmt *s, struct by_manager_row *row) {
@@ -244,6 +247,7 @@ static void put(struct by_manager_store *store, const struct by_manager_row *row
     sqlite3_bind_int64(s, 8, (sqlite3_int64)row->of_job.numbers);
     sqlite3_bind_int64(s, 9, row->of_job.class_);
     sqlite3_bind_int64(s, 10, row->of_job.left);
+    sqlite3_bind_double(s, 11, row->of_job.began);
     break;
   case BY_ROW_PLAN:
     sqlite3_bind_int64(s, 2, (sqlite3_int64)row->plan.number);

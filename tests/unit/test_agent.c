@@ -147,6 +147,20 @@ static void test_says_all(void **state) {
   by_agent_manager_came(world.agent, world.now);
   assert_int_equal(world.manager.n, 4);
   must_hold(world.manager.lines[2], "\"number\":2");
+  assert_true(say(rank, "{\"say\":\"kept\",\"job\":\"" JOB_A "\",\"number\":3,\"why\":\"no\"}"));
+  by_agent_manager_gone(world.agent, "it has died", world.now);
+  forget(&world.manager);
+  pass(1);
+  by_agent_manager_came(world.agent, world.now);
+  must_hold(world.manager.lines[0], "\"age\":2");
+  must_hold(world.manager.lines[2], "\"say\":\"moved\""); /* what it runs, though it did not take another plan */
+  must_hold(world.manager.lines[3], "\"say\":\"kept\"");
+  assert_true(say(rank, JOB_LINE(JOB_A))); /* another job by that name */
+  by_agent_manager_gone(world.agent, "it has died", world.now);
+  forget(&world.manager);
+  pass(1);
+  by_agent_manager_came(world.agent, world.now);
+  assert_int_equal(world.manager.n, 3);
   drop_all();
 }
 

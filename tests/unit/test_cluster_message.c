@@ -34,11 +34,13 @@ static void test_hello(void **state) {
                                      .version = 7,
                                      .host = "h\"1\\",
                                      .may_help = true,
+                                     .age = 2.5,
                                      .n_interfaces = 2,
                                      .interfaces = interfaces};
   (void)state;
   struct by_cluster_message out = again(&hello);
   assert_int_equal(out.version, 7);
+  assert_true(out.age == 2.5);
   assert_string_equal(out.host, "h\"1\\");
   assert_true(out.may_help);
   assert_null(out.job);
@@ -64,6 +66,7 @@ static void test_job(void **state) {
                                    .name = "train",
                                    .root = "[fd00::1]:7000",
                                    .key = "s",
+                                   .began = 1790000000.125,
                                    .n_hosts = 3,
                                    .hosts = hosts};
   (void)state;
@@ -72,6 +75,7 @@ static void test_job(void **state) {
   assert_string_equal(out.name, "train");
   assert_string_equal(out.root, "[fd00::1]:7000");
   assert_string_equal(out.key, "s");
+  assert_true(out.began == 1790000000.125);
   assert_int_equal(out.n_hosts, 3);
   assert_string_equal(out.hosts[2], "a");
   by_cluster_message_fini(&out);

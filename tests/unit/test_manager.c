@@ -322,6 +322,58 @@ static void test_agent_comes_back(void **state) {
   world_end(&world);
 }
 
+/* Who has just begun does not know all yet, whatever the manager is; who has been there for long does. */
+static void test_agent_with_manager(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  world_part(&world, 0);
+  job->runs = false; /* its ranks have not found the new agent */
+  world_join(&world, 0);
+  assert_state(0, "running");
+  job->runs = true;
+  world_say_job(&world, job);
+  world_say(&world, job, BY_SAY_MOVED, job->number);
+  pass_and_plan(5, 0);
+  assert_state(0, "running");
+  world_part(&world, 0);
+  job->runs = false;
+  world.age = 100;
+  world_join(&world, 0);
+  assert_state(0, "left");
+  world_end(&world);
+}
+
+/* A script has started it anew, with the same key and root, before the manager heard that the old one has left. */
+static void test_same_id(void **state) {
+  (void)state;
+  for (int planning = 0; planning < 2; planning++) {
+    struct by_plan_wish *wish = NULL;
+    begin("star:4,nic=1g");
+    struct world_job *job = world_run(&world, 0, 1, 4);
+    job->began = 5;
+    pass_and_plan(3, 1000000);
+    world_say_job(&world, job); /* it has connected again */
+    assert_state(0, "running");
+    if (planning) {
+      world.now += world.options.replan;
+      world_pass(&world, 1000000);
+      by_manager_tick(world.manager, world.now);
+      assert_true(by_manager_next(world.manager, world.now, &wish));
+    }
+    job->began = 6;
+    job->iterations = job->number = job->asked = 0;
+    world_say_job(&world, job);
+    assert_state(0, "waiting");
+    if (planning) by_manager_planned(world.manager, wish, world.now);
+    world_plan(&world);
+    assert_int_equal(job->number, 1);
+    assert_state(0, "running");
+    world_end(&world);
+  }
+}
+
 /* ---- classes */
 
 static void test_classes(void **state) {
@@ -355,6 +407,8 @@ int main(void) {
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_silent_agent_gives_way),
       cmocka_unit_test(test_agent_comes_back),
+      cmocka_unit_test(test_agent_with_manager),
+      cmocka_unit_test(test_same_id),
       cmocka_unit_test(test_classes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
