@@ -158,7 +158,7 @@ static inline void manager_says(const char *line) {
 static inline struct by_agent_rank *come(struct heard *heard, unsigned uid) {
   struct by_agent_rank *rank;
   *heard = (struct heard){.n = 0};
-  assert_ok(by_agent_rank_came(world.agent, heard, uid, &rank));
+  assert_ok(by_agent_rank_came(world.agent, heard, uid, world.now, &rank));
   return rank;
 }
 

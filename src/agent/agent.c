@@ -63,6 +63,7 @@ void by_agent_tick(struct by_agent *agent, uint64_t now) {
   by_agent_count(agent, now);
   by_agent_renew_link(agent, now);
   set_classes(agent);
+  by_agent_say_unsaid(agent, now);
   by_agent_report(agent, now);
 }
 
@@ -116,6 +117,7 @@ enum banyan_status by_agent_create(const struct by_agent_options *options, uint6
   agent->change_at = UINT64_MAX;
   agent->link = options->manager ? BY_AGENT_LINK_WAITING : BY_AGENT_LINK_NONE;
   agent->connect_at = now;
+  agent->budget = by_budget_full(&by_budget_of_agent, (double)now / 1e9);
   by_rng_init(&agent->rng, options->seed);
   by_agent_count(agent, now);
   return BANYAN_OK;
@@ -126,5 +128,6 @@ void by_agent_destroy(struct by_agent *agent) {
   while (agent->ranks) by_agent_drop_rank(agent, agent->ranks);
   while (agent->jobs) by_agent_drop_job(agent, agent->jobs);
   while (agent->helpers) drop_helper(agent, &agent->helpers);
+  by_agent_users_free(agent);
   free(agent);
 }

@@ -17,8 +17,8 @@
 
 enum {
   BY_AGENT_INTERFACES = 64,
-  BY_AGENT_RANKS = 1024, /* connections of this host's */
-  BY_AGENT_JOBS = 512,
+  BY_AGENT_RANKS = 1024, /* connections of this host's; half of them of one user, but root */
+  BY_AGENT_JOBS = 512,   /* as well */
   BY_AGENT_HELPERS = 64,
   BY_AGENT_TEXT = 256
 };
@@ -80,7 +80,7 @@ void by_agent_tick(struct by_agent *agent, uint64_t now);
 void by_agent_links_changed(struct by_agent *agent, uint64_t now);
 
 /* A connection of a process of user `uid`. BANYAN_ERR_NO_MEMORY, BANYAN_ERR_UNSUPPORTED: there are too many. */
-BANYAN_CHECK enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid,
+BANYAN_CHECK enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid, uint64_t now,
                                                    struct by_agent_rank **out);
 /* False: it has ended (what is to be said was said), and `rank` is no more; its connection is to be finished. */
 bool by_agent_rank_hear(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
@@ -95,6 +95,9 @@ void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now
 
 void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now);
 void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now);
+
+/* Whether one more line may go to the log about what users of this host do wrong. */
+bool by_agent_may_log(struct by_agent *agent, uint64_t now);
 
 /* What `banyan agent status` shows: one line of JSON. */
 void by_agent_print(const struct by_agent *agent, uint64_t now, struct by_text *text);

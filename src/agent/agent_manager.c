@@ -56,11 +56,9 @@ static void say_hello(struct by_agent *agent, uint64_t now) {
 /* A manager that was away has missed it, and one that is new has never heard it. */
 static void say_all(struct by_agent *agent, uint64_t now) {
   say_hello(agent, now);
-  for (const struct by_agent_job *job = agent->jobs; job; job = job->next) {
-    if (job->said) by_agent_tell_line(agent, job->said, now);
-    if (job->moved) by_agent_tell_line(agent, job->moved, now);
-    if (job->kept) by_agent_tell_line(agent, job->kept, now);
-  }
+  for (struct by_agent_job *job = agent->jobs; job; job = job->next)
+    for (int i = 0; i < BY_AGENT_LINES; i++) job->unsaid[i] = job->lines[i] != NULL;
+  by_agent_say_unsaid(agent, now);
   for (const struct by_agent_helper *helper = agent->helpers; helper; helper = helper->next) {
     struct by_cluster_message helping = {
         .say = BY_SAY_HELPING, .job = helper->job, .helper = helper->name, .joined = true};

@@ -3,6 +3,7 @@
 #define BY_AGENT_AGENT_PARTS_H
 
 #include "agent.h"
+#include "budget.h"
 #include "clock.h"
 #include "rng.h"
 
@@ -13,15 +14,25 @@ struct by_agent_deeds {
   uint64_t sizes[BY_CLUSTER_SIZES]; /* calls, by log2 of their bytes */
 };
 
+struct by_agent_user {
+  struct by_agent_user *next;
+  unsigned uid;
+  uint32_t n_ranks, n_jobs; /* n_ranks: connections */
+  size_t kept;              /* bytes of its jobs' lines */
+  struct by_budget budget;  /* of what is passed on to the manager */
+};
+
+/* What rank 0 said last, in the order in which it is said on every new connection; KEPT: after MOVED. */
+enum by_agent_line { BY_AGENT_JOB, BY_AGENT_MOVED, BY_AGENT_KEEPS, BY_AGENT_LINES };
+
 struct by_agent_job {
   struct by_agent_job *next;
   char id[BY_CLUSTER_JOB_ID + 1];
-  unsigned uid;   /* whose it is */
-  char *name;     /* NULL: rank 0 is not here, or has not said it yet; so is: */
-  char *said;     /* the line of its "job", which is said on every new connection */
-  char *moved;    /* the same of its last "moved", */
-  char *kept;     /* and of a "kept" after that; NULL: none */
-  uint32_t ranks; /* that are here */
+  struct by_agent_user *user; /* whose it is */
+  char *name;                 /* NULL: rank 0 is not here, or has not said it yet; so are: */
+  char *lines[BY_AGENT_LINES];
+  bool unsaid[BY_AGENT_LINES]; /* to the manager that is there */
+  uint32_t ranks;              /* that are here */
   uint32_t class_;
   bool managed; /* the manager has said the class */
 };
@@ -29,7 +40,8 @@ struct by_agent_job {
 struct by_agent_rank {
   struct by_agent_rank *next;
   void *connection;
-  unsigned uid;
+  struct by_agent_user *user;
+  struct by_budget budget;  /* of what it says */
   struct by_agent_job *job; /* NULL: no hello yet */
   uint32_t rank;
   struct by_agent_deeds deeds;
@@ -58,6 +70,7 @@ struct by_agent {
   struct by_agent_job *jobs;
   struct by_agent_rank *ranks;
   struct by_agent_helper *helpers;
+  struct by_agent_user *users; /* that have ranks here, or have used up something */
   uint32_t n_jobs, n_ranks, n_helpers;
 
   double interval;    /* seconds */
@@ -78,6 +91,9 @@ struct by_agent {
   char why[BY_AGENT_TEXT]; /* the link is not there; "" while it is */
 
   uint64_t reports, refused; /* said; lines that were not taken */
+  size_t kept;               /* bytes of all jobs' lines */
+  struct by_budget budget;   /* of what is said to the manager, */
+  struct by_budget log;      /* and about what local users do wrong */
 };
 
 /* ---- agent.c */
@@ -98,6 +114,28 @@ void by_agent_tell_rank(const struct by_agent *agent, const struct by_agent_rank
 void by_agent_set_class(struct by_agent *agent, struct by_agent_job *job, uint32_t class_);
 /* What its ranks here have done together, in `*out`. */
 void by_agent_merge(const struct by_agent *agent, const struct by_agent_job *job, struct by_agent_deeds *out);
+
+/* ---- agent_users.c */
+
+enum { BY_AGENT_KEPT = 8 << 20 /* bytes of all jobs' lines; a quarter of that of one user */ };
+
+/* A connection of a user that is to be counted off n_ranks when it goes. BANYAN_ERR_UNSUPPORTED: it has too many. */
+BANYAN_CHECK enum banyan_status by_agent_user_came(struct by_agent *agent, unsigned uid, uint64_t now,
+                                                   struct by_agent_user **out);
+BANYAN_CHECK enum banyan_status by_agent_user_may_have_job(const struct by_agent_user *user);
+void by_agent_users_free(struct by_agent *agent);
+/* Keeps it in place of the one before, to be said. */
+BANYAN_CHECK enum banyan_status by_agent_keep_line(struct by_agent *agent, struct by_agent_job *job,
+                                                   enum by_agent_line which,
+                                                   const struct by_cluster_message *message);
+void by_agent_drop_line(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which);
+void by_agent_drop_lines(struct by_agent *agent, struct by_agent_job *job);
+/* What is not said yet, of one job or all, as far as it may be said now; the rest with the next report. */
+void by_agent_say_kept(struct by_agent *agent, struct by_agent_job *job, uint64_t now);
+void by_agent_say_unsaid(struct by_agent *agent, uint64_t now);
+void by_agent_say_left(struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now);
+/* Whether a line of the agent's own may be said now. */
+bool by_agent_may_say(struct by_agent *agent, size_t length, uint64_t now);
 
 /* ---- agent_manager.c */
 

@@ -5,6 +5,8 @@
 #include "agent_parts.h"
 #include "log.h"
 
+static const struct by_budget_rules of_rank = {1000, 200, 4 << 20, 1 << 18}; /* it reports 100 times a second at most */
+
 /* ---- what they are told */
 
 void by_agent_tell_rank(const struct by_agent *agent, const struct by_agent_rank *rank,
@@ -17,10 +19,10 @@ void by_agent_tell_rank(const struct by_agent *agent, const struct by_agent_rank
   by_text_fini(&text);
 }
 
-static void refuse(struct by_agent *agent, struct by_agent_rank *rank, const char *why) {
+static void refuse(struct by_agent *agent, struct by_agent_rank *rank, const char *why, uint64_t now) {
   struct by_cluster_message message = {.say = BY_SAY_REFUSED, .why = why};
   agent->refused++;
-  by_warn("agent", "a process of user %u is refused: %s", rank->uid, why);
+  if (by_agent_may_log(agent, now)) by_warn("agent", "a process of user %u is refused: %s", rank->user->uid, why);
   by_agent_tell_rank(agent, rank, &message);
 }
 
@@ -43,21 +45,23 @@ void by_agent_drop_job(struct by_agent *agent, struct by_agent_job *job) {
   while (*at != job) at = &(*at)->next;
   *at = job->next;
   agent->n_jobs--;
+  job->user->n_jobs--;
+  by_agent_drop_lines(agent, job);
   free(job->name);
-  free(job->said);
-  free(job->moved);
-  free(job->kept);
   free(job);
 }
 
-static enum banyan_status make_job(struct by_agent *agent, const char *id, unsigned uid, struct by_agent_job **out) {
+static enum banyan_status make_job(struct by_agent *agent, const char *id, struct by_agent_user *user,
+                                   struct by_agent_job **out) {
   if (agent->n_jobs == BY_AGENT_JOBS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "this host has %d jobs already, the agent takes no more", BY_AGENT_JOBS);
+  BY_TRY(by_agent_user_may_have_job(user));
   struct by_agent_job *job = calloc(1, sizeof *job);
   *out = job;
   if (!job) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   strcpy(job->id, id);
-  job->uid = uid;
+  job->user = user;
+  user->n_jobs++;
   job->next = agent->jobs;
   agent->jobs = job;
   agent->n_jobs++;
@@ -69,7 +73,7 @@ void by_agent_merge(const struct by_agent *agent, const struct by_agent_job *job
   for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next) {
     const struct by_agent_deeds *deeds = &rank->deeds;
     if (rank->job != job) continue;
-    out->sent += deeds->sent;
+    out->sent = deeds->sent < INT64_MAX - out->sent ? out->sent + deeds->sent : INT64_MAX; /* most that can be said */
     if (deeds->iterations > out->iterations) out->iterations = deeds->iterations;
     if (deeds->calls > out->calls) out->calls = deeds->calls;
     if (deeds->input > out->input) out->input = deeds->input;
@@ -81,15 +85,21 @@ void by_agent_merge(const struct by_agent *agent, const struct by_agent_job *job
 
 /* ---- ranks */
 
-enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid,
+enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid, uint64_t now,
                                       struct by_agent_rank **out) {
+  struct by_agent_user *user;
   *out = NULL;
   if (agent->n_ranks == BY_AGENT_RANKS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%d processes are connected already", BY_AGENT_RANKS);
+  BY_TRY(by_agent_user_came(agent, uid, now, &user));
   struct by_agent_rank *rank = calloc(1, sizeof *rank);
-  if (!rank) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  if (!rank) {
+    user->n_ranks--;
+    return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  }
   rank->connection = connection;
-  rank->uid = uid;
+  rank->user = user;
+  rank->budget = by_budget_full(&of_rank, (double)now / 1e9);
   rank->next = agent->ranks;
   agent->ranks = rank;
   agent->n_ranks++;
@@ -102,13 +112,13 @@ void by_agent_drop_rank(struct by_agent *agent, struct by_agent_rank *rank) {
   while (*at != rank) at = &(*at)->next;
   *at = rank->next;
   agent->n_ranks--;
+  rank->user->n_ranks--;
   free(rank);
 }
 
 static void leave_job(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
   struct by_agent_job *job = rank->job;
-  struct by_cluster_message message = {.say = BY_SAY_LEFT, .job = job->id, .rank = rank->rank};
-  by_agent_tell_manager(agent, &message, now);
+  by_agent_say_left(agent, rank, now);
   by_agent_note_change(agent, now);
   if (--job->ranks == 0) by_agent_drop_job(agent, job);
 }
@@ -119,10 +129,10 @@ void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint
 }
 
 /* One that connects again is the same rank: its old connection may not have been seen to close. */
-static void replace(struct by_agent *agent, struct by_agent_rank *rank) {
+static void replace(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
   for (struct by_agent_rank *old = agent->ranks; old; old = old->next) {
     if (old == rank || old->job != rank->job || old->rank != rank->rank) continue;
-    refuse(agent, old, "the rank has connected once more");
+    refuse(agent, old, "the rank has connected once more", now);
     agent->options.calls->end_rank(agent->options.context, old->connection);
     old->job->ranks--;
     by_agent_drop_rank(agent, old);
@@ -140,9 +150,9 @@ static enum banyan_status hear_hello(struct by_agent *agent, struct by_agent_ran
                    message->version, BY_CLUSTER_VERSION);
   if (!message->job) return by_fail(BANYAN_ERR_PROTOCOL, "names no job; agents say hello to the manager");
   struct by_agent_job *job = by_agent_find_job(agent, message->job);
-  if (job && job->uid != rank->uid)
-    return by_fail(BANYAN_ERR_PROTOCOL, "job %s is of user %u, not of %u", job->id, job->uid, rank->uid);
-  if (!job) BY_TRY(make_job(agent, message->job, rank->uid, &job));
+  if (job && job->user != rank->user)
+    return by_fail(BANYAN_ERR_PROTOCOL, "job %s is of user %u, not of %u", job->id, job->user->uid, rank->user->uid);
+  if (!job) BY_TRY(make_job(agent, message->job, rank->user, &job));
   job->ranks++;
   rank->job = job;
   rank->rank = message->rank;
@@ -152,30 +162,16 @@ static enum banyan_status hear_hello(struct by_agent *agent, struct by_agent_ran
 static void greet(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
   struct by_cluster_message welcome = {
       .say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .interval = agent->interval, .rate = agent->manager_rate};
-  replace(agent, rank);
+  replace(agent, rank, now);
   by_agent_tell_rank(agent, rank, &welcome);
   tell_class(agent, rank);
   by_agent_note_change(agent, now);
-}
-
-static void keep_line(char **kept, const struct by_cluster_message *message) {
-  struct by_text text;
-  by_text_init(&text);
-  by_cluster_message_print(message, &text);
-  free(*kept);
-  *kept = text.failed ? NULL : by_agent_copy_text(by_text_get(&text));
-  by_text_fini(&text);
 }
 
 static enum banyan_status is_of(const struct by_agent_rank *rank, const struct by_cluster_message *message) {
   if (strcmp(rank->job->id, message->job) == 0 && rank->rank == 0) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is for rank 0 of its own job", rank->rank,
                  rank->job->id, by_cluster_say_name(message->say));
-}
-
-static void drop_line(char **kept) {
-  free(*kept);
-  *kept = NULL;
 }
 
 /* Rank 0 says it whenever it has connected, and then what the job runs: an earlier one's word counts no more. */
@@ -185,21 +181,26 @@ static enum banyan_status hear_job(struct by_agent *agent, const struct by_agent
   BY_TRY(is_of(rank, message));
   free(job->name);
   job->name = by_agent_copy_text(message->name);
-  drop_line(&job->moved);
-  drop_line(&job->kept);
-  keep_line(&job->said, message);
-  if (job->said) by_agent_tell_line(agent, job->said, now);
+  by_agent_drop_lines(agent, job);
+  BY_TRY(by_agent_keep_line(agent, job, BY_AGENT_JOB, message));
+  by_agent_say_kept(agent, job, now);
   return BANYAN_OK;
 }
 
-static enum banyan_status hear_verdict(struct by_agent *agent, const struct by_agent_rank *rank,
-                                       const struct by_cluster_message *message, uint64_t now) {
-  struct by_agent_job *job = rank->job;
-  char **line = message->say == BY_SAY_MOVED ? &job->moved : &job->kept;
+static enum banyan_status hear_moved(struct by_agent *agent, const struct by_agent_rank *rank,
+                                     const struct by_cluster_message *message, uint64_t now) {
   BY_TRY(is_of(rank, message));
-  drop_line(&job->kept);
-  keep_line(line, message);
-  if (*line) by_agent_tell_line(agent, *line, now);
+  by_agent_drop_line(agent, rank->job, BY_AGENT_KEEPS);
+  BY_TRY(by_agent_keep_line(agent, rank->job, BY_AGENT_MOVED, message));
+  by_agent_say_kept(agent, rank->job, now);
+  return BANYAN_OK;
+}
+
+static enum banyan_status hear_kept(struct by_agent *agent, const struct by_agent_rank *rank,
+                                    const struct by_cluster_message *message, uint64_t now) {
+  BY_TRY(is_of(rank, message));
+  BY_TRY(by_agent_keep_line(agent, rank->job, BY_AGENT_KEEPS, message));
+  by_agent_say_kept(agent, rank->job, now);
   return BANYAN_OK;
 }
 
@@ -253,8 +254,8 @@ static enum banyan_status hear(struct by_agent *agent, struct by_agent_rank *ran
   switch (message->say) {
   case BY_SAY_JOB: return hear_job(agent, rank, message, now);
   case BY_SAY_REPORT: return hear_report(agent, rank, message, now);
-  case BY_SAY_MOVED:
-  case BY_SAY_KEPT: return hear_verdict(agent, rank, message, now);
+  case BY_SAY_MOVED: return hear_moved(agent, rank, message, now);
+  case BY_SAY_KEPT: return hear_kept(agent, rank, message, now);
   default:
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %u of job %s says \"%s\", which is not for a rank to say", rank->rank,
                    rank->job->id, by_cluster_say_name(message->say));
@@ -266,16 +267,23 @@ static bool says_goodbye(const struct by_agent_rank *rank, const struct by_clust
          rank->rank == message->rank;
 }
 
+static enum banyan_status read_line(struct by_agent_rank *rank, const char *line, size_t length,
+                                    struct by_cluster_message *message, uint64_t now) {
+  if (by_budget_take(&rank->budget, length, (double)now / 1e9)) return by_cluster_message_read(line, length, message);
+  return by_fail(BANYAN_ERR_PROTOCOL, "says more than %.0f lines or %.0f bytes a second", of_rank.lines_a_second,
+                 of_rank.bytes_a_second);
+}
+
 /* Who asks has been answered, and who leaves has gone: either ends the connection. */
 bool by_agent_rank_hear(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
                         uint64_t now) {
-  struct by_cluster_message message;
-  enum banyan_status status = by_cluster_message_read(line, length, &message);
+  struct by_cluster_message message = {0};
+  enum banyan_status status = read_line(rank, line, length, &message, now);
   bool asks = status == BANYAN_OK && message.say == BY_SAY_STATUS && !rank->job;
   bool ends = asks || (status == BANYAN_OK && says_goodbye(rank, &message));
   if (asks) say_status(agent, rank, now);
   if (status == BANYAN_OK && !ends) status = hear(agent, rank, &message, now);
-  if (status != BANYAN_OK) refuse(agent, rank, banyan_error_text());
+  if (status != BANYAN_OK) refuse(agent, rank, banyan_error_text(), now);
   by_cluster_message_fini(&message);
   if (status == BANYAN_OK && !ends) return true;
   by_agent_rank_gone(agent, rank, now);

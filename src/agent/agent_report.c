@@ -156,6 +156,22 @@ enum banyan_status by_agent_describe(const struct by_agent *agent, struct by_are
   return BANYAN_OK;
 }
 
+/* One that is more than the manager hears now comes later, with what is new by then. */
+static void say_report(struct by_agent *agent, const struct by_cluster_message *report, uint64_t now) {
+  struct by_text text;
+  by_text_init(&text);
+  by_cluster_message_print(report, &text);
+  if (text.failed || text.length > BY_CLUSTER_LINE_UP) {
+    by_error("agent", "a report of %zu bytes cannot be said", text.length);
+  } else if (by_agent_may_say(agent, text.length, now)) {
+    agent->reports++;
+    by_agent_tell_line(agent, by_text_get(&text), now);
+  } else {
+    by_agent_note_change(agent, now);
+  }
+  by_text_fini(&text);
+}
+
 void by_agent_report(struct by_agent *agent, uint64_t now) {
   struct by_cluster_interface interfaces[BY_AGENT_INTERFACES];
   struct by_cluster_message report = {
@@ -166,8 +182,7 @@ void by_agent_report(struct by_agent *agent, uint64_t now) {
   by_agent_share_ours(agent, interfaces);
   if (by_agent_describe(agent, &report.arena, &jobs) == BANYAN_OK) {
     report.jobs = jobs;
-    agent->reports++;
-    by_agent_tell_manager(agent, &report, now);
+    say_report(agent, &report, now);
   } else {
     by_error("agent", "%s", banyan_error_text());
   }

@@ -107,9 +107,10 @@ static bool may_not_know_all(const struct by_manager *m, const struct by_manager
 /* Jobs of rank 0 on an agent's host that it does not name are over. */
 static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
                        const struct by_cluster_message *said) {
-  if (peer->index == BY_NOWHERE || may_not_know_all(m, peer)) return;
+  if (peer->index == BY_NOWHERE) return;
+  bool young = may_not_know_all(m, peer);
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (job->left || job->peer == peer || strcmp(job->hosts[0], peer->host) != 0) continue;
+    if (job->left || (young && job->peer != peer) || strcmp(job->hosts[0], peer->host) != 0) continue;
     uint32_t i = 0;
     while (i < said->n_jobs && strcmp(said->jobs[i].job, job->id) != 0) i++;
     if (i == said->n_jobs && (!job->peer || *job->peer->job == 0)) by_jobs_leave(m, job, "its agent does not know it");

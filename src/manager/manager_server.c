@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "acceptor.h"
+#include "budget.h"
 #include "log.h"
 #include "manager_store.h"
 #include "plan_workers.h"
@@ -16,11 +17,9 @@ enum {
   TICKS = 4,          /* in an interval */
   CONNECTIONS = 4096, /* that have said who they are */
   STRANGERS = 256,    /* that have not */
+  OF_ONE = 256,       /* of one certificate */
   QUEUED = 2 * BY_CLUSTER_LINE_DOWN,
 };
-/* What a connection may say: so much at once, and so much a second. */
-static const double lines_at_once = 8192, lines_a_second = 100;
-static const double bytes_at_once = 8 << 20, bytes_a_second = 1 << 20;
 static const double goodbye = 2;      /* s to read why it was refused */
 static const double tried_again = 10; /* s after which the state's file is tried again */
 
@@ -29,8 +28,16 @@ struct connection {
   struct by_manager_server *server;
   struct by_stream *stream;
   struct by_manager_peer *peer; /* NULL: not proven yet, or refused */
+  struct holder *holder;        /* of its certificate; NULL: not proven yet */
   double closes;                /* when it is closed; 0: not */
-  double lines, bytes, filled;
+};
+
+/* Whoever has one certificate: what one may say and have is for all its connections together. */
+struct holder {
+  struct holder *next;
+  struct by_tls_who who;
+  uint32_t n; /* connections */
+  struct by_budget budget;
 };
 
 struct by_manager_server {
@@ -46,6 +53,7 @@ struct by_manager_server {
   double renewed;
   struct connection connections; /* the ring's head */
   uint32_t n_connections, n_strangers;
+  struct holder *holders;
 };
 
 static double now_of(const struct by_manager_server *server) {
@@ -57,6 +65,7 @@ static double now_of(const struct by_manager_server *server) {
 static void end_connection(struct connection *c) {
   struct by_manager_server *server = c->server;
   if (c->peer) by_manager_gone(server->manager, c->peer, now_of(server));
+  if (c->holder) c->holder->n--;
   server->n_connections--;
   c->before->after = c->after;
   c->after->before = c->before;
@@ -103,25 +112,12 @@ static void refuse(struct connection *c, const char *why) {
   close_soon(c, goodbye);
 }
 
-/* Two leaky buckets. */
-static bool may_speak(struct connection *c, size_t length) {
-  double now = now_of(c->server), passed = now - c->filled;
-  c->filled = now;
-  c->lines = c->lines + passed * lines_a_second;
-  c->bytes = c->bytes + passed * bytes_a_second;
-  if (c->lines > lines_at_once) c->lines = lines_at_once;
-  if (c->bytes > bytes_at_once) c->bytes = bytes_at_once;
-  c->lines -= 1;
-  c->bytes -= (double)length;
-  return c->lines >= 0 && c->bytes >= 0;
-}
-
 static enum banyan_status hear_line(struct connection *c, const void *line, size_t length) {
   struct by_cluster_message message;
-  if (!may_speak(c, length)) {
+  if (!by_budget_take(&c->holder->budget, length, now_of(c->server))) {
     by_manager_count_refused(c->server->manager);
-    return by_fail(BANYAN_ERR_PROTOCOL, "more is said than %.0f lines or %.0f bytes a second", lines_a_second,
-                   bytes_a_second);
+    return by_fail(BANYAN_ERR_PROTOCOL, "more is said with one certificate than %.0f lines or %.0f bytes a second",
+                   by_budget_of_peer.lines_a_second, by_budget_of_peer.bytes_a_second);
   }
   enum banyan_status status = by_cluster_message_read(line, length, &message);
   if (status != BANYAN_OK) {
@@ -139,15 +135,47 @@ static void heard(void *context, uint16_t type, const void *line, size_t length)
   if (c->peer && hear_line(c, line, length) != BANYAN_OK) refuse(c, banyan_error_text());
 }
 
+/* Who has gone is remembered until it may say as much as anybody again: coming anew wins nothing. */
+static void forget_holders(struct by_manager_server *server) {
+  for (struct holder **at = &server->holders; *at;) {
+    struct holder *holder = *at;
+    if (holder->n || !by_budget_is_full(&holder->budget, now_of(server))) {
+      at = &holder->next;
+      continue;
+    }
+    *at = holder->next;
+    free(holder);
+  }
+}
+
+static struct holder *find_holder(struct by_manager_server *server, const struct by_tls_who *who) {
+  struct holder *holder = server->holders;
+  while (holder && (holder->who.role != who->role || strcmp(holder->who.name, who->name) != 0)) holder = holder->next;
+  if (holder || !(holder = calloc(1, sizeof *holder))) return holder;
+  *holder = (struct holder){
+      .next = server->holders, .who = *who, .budget = by_budget_full(&by_budget_of_peer, now_of(server))};
+  return server->holders = holder;
+}
+
+static enum banyan_status take_in(struct connection *c, const struct by_tls_who *who) {
+  struct by_manager_server *server = c->server;
+  enum by_manager_role as = who->role == BY_TLS_AGENT ? BY_ROLE_AGENT : BY_ROLE_JOB;
+  if (!(c->holder = find_holder(server, who))) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a connection");
+  if (++c->holder->n > OF_ONE)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%d connections are there already with the certificate of %s \"%s\"", OF_ONE,
+                   by_tls_role_name(who->role), who->name);
+  return by_manager_joined(server->manager, c, as, who->name, now_of(server), &c->peer);
+}
+
 static void opened(void *context, uint8_t role, const void *name, size_t length) {
   struct connection *c = context;
-  const struct by_tls_who *who = by_stream_get_who(c->stream);
+  (void)role;
   (void)name;
   (void)length;
   c->server->n_strangers--;
-  enum by_manager_role as = role == BY_TLS_AGENT ? BY_ROLE_AGENT : BY_ROLE_JOB;
-  if (by_manager_joined(c->server->manager, c, as, who->name, now_of(c->server), &c->peer) != BANYAN_OK)
-    close_soon(c, 0);
+  if (take_in(c, by_stream_get_who(c->stream)) == BANYAN_OK) return;
+  by_manager_count_refused(c->server->manager);
+  refuse(c, banyan_error_text());
 }
 
 static void ended(void *context, enum banyan_status status, const char *reason) {
@@ -184,9 +212,6 @@ static void accepted(void *context, int fd) {
   }
   (void)!by_socket_set_keepalive(fd, 5, 5, 3); /* a host that vanishes says nothing */
   *c = (struct connection){.server = server,
-                           .lines = lines_at_once,
-                           .bytes = bytes_at_once,
-                           .filled = now_of(server),
                            .before = server->connections.before,
                            .after = &server->connections};
   if (by_stream_create(&of_stream, &c->stream) != BANYAN_OK) {
@@ -217,6 +242,7 @@ static void tick(void *context) {
     next = c->after;
     if (c->closes && now >= c->closes) end_connection(c);
   }
+  forget_holders(server);
   by_manager_tick(server->manager, now);
   by_plan_workers_look(server->workers);
   if (server->store) by_manager_store_commit(server->store);
@@ -292,6 +318,10 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
     next = c->after;
     end_connection(c);
+  }
+  for (struct holder *holder = server->holders, *next; holder; holder = next) {
+    next = holder->next;
+    free(holder);
   }
   by_manager_destroy(server->manager);
   by_manager_store_close(server->store);

@@ -224,7 +224,7 @@ static void answer_plan(struct rank *rank) {
 /* As it does whenever it has connected. */
 static void connect_rank(struct rank *rank) {
   char line[400];
-  assert_ok(by_agent_rank_came(w.hosts[rank->host].agent, rank, 1000, &rank->rank));
+  assert_ok(by_agent_rank_came(w.hosts[rank->host].agent, rank, 1000, w.now, &rank->rank));
   snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"%s\",\"job\":\"" JOB "\",\"rank\":%u}",
            w.hosts[rank->host].name, rank->number);
   say(rank, line);

@@ -403,25 +403,98 @@ static void test_helpers(void **state) {
 
 /* ---- bounds */
 
+/* Half of what there is may be one user's. */
 static void test_bounds(void **state) {
   static struct heard many[BY_AGENT_RANKS];
-  struct by_agent_rank *last, *more;
+  struct by_agent_rank *last = NULL, *more;
   char line[200];
   (void)state;
   make_world(NULL, true);
-  for (unsigned i = 0; i < BY_AGENT_RANKS; i++) last = come(&many[i], 1);
-  assert_status(by_agent_rank_came(world.agent, NULL, 1, &more), BANYAN_ERR_UNSUPPORTED);
+  for (unsigned i = 0; i < BY_AGENT_RANKS / 2; i++) last = come(&many[i], 1);
+  assert_status(by_agent_rank_came(world.agent, NULL, 1, world.now, &more), BANYAN_ERR_UNSUPPORTED);
+  for (unsigned i = BY_AGENT_RANKS / 2; i < BY_AGENT_RANKS; i++) come(&many[i], 0);
+  assert_status(by_agent_rank_came(world.agent, NULL, 0, world.now, &more), BANYAN_ERR_UNSUPPORTED);
   by_agent_rank_gone(world.agent, last, world.now);
-  assert_ok(by_agent_rank_came(world.agent, &many[0], 1, &more));
+  assert_ok(by_agent_rank_came(world.agent, &many[0], 1, world.now, &more));
   drop_world();
   make_world(NULL, true);
-  for (unsigned i = 0; i <= BY_AGENT_JOBS; i++) {
+  for (unsigned i = 0; i <= BY_AGENT_JOBS + 1; i++) {
+    unsigned uid = i <= BY_AGENT_JOBS / 2 ? 1 : 0;
     snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%032x\",\"rank\":0}", i);
-    assert_int_equal(say(come(&many[i], 1), line), i < BY_AGENT_JOBS);
+    assert_int_equal(say(come(&many[i], uid), line), i != BY_AGENT_JOBS / 2 && i <= BY_AGENT_JOBS);
   }
-  must_hold(last_with(&many[BY_AGENT_JOBS], "refused"), "512 jobs already");
+  must_hold(last_with(&many[BY_AGENT_JOBS / 2], "refused"), "user 1 has 256 jobs here already");
+  must_hold(last_with(&many[BY_AGENT_JOBS + 1], "refused"), "512 jobs already");
   drop_world();
   for (unsigned i = 0; i < BY_AGENT_RANKS; i++) forget(&many[i]);
+}
+
+/* One user says as much as it can: the manager hears what it bears, the others' words among it, and all in the end. */
+static void test_flood(void **state) {
+  enum { LINES = 2000 };
+  char line[200];
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  struct by_agent_rank *loud = join(&zero, JOB_A, 0);
+  assert_true(say(loud, JOB_LINE(JOB_A)));
+  for (int i = 0; i < 900; i++) {
+    snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":%d,\"at\":1}", i);
+    if (i % 200 == 0 && i <= 800) forget(&world.manager);
+    assert_true(say(loud, line));
+  }
+  assert_int_equal(world.manager.n, 0); /* its 512 lines are used up */
+  struct by_agent_rank *other_one = come(&other, 1001);
+  assert_true(say(other_one, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  assert_true(say(other_one, JOB_LINE(JOB_B)));
+  assert_int_equal(world.manager.n, 1);
+  pass(1);
+  must_hold(last_with(&world.manager, "moved"), "\"number\":899");
+  forget(&world.manager);
+  forget(&zero);
+  for (int i = 0; i < LINES && zero.n == 0; i++) (void)!say(loud, line);
+  must_hold(last_with(&zero, "refused"), "more than 200 lines");
+  drop_all();
+}
+
+/* What two say together is more than a message may hold. */
+static void test_great_sums(void **state) {
+  struct by_cluster_message read;
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  assert_true(report(join(&zero, JOB_A, 0), JOB_A, 0, 1, INT64_MAX));
+  assert_true(report(join(&one, JOB_A, 1), JOB_A, 1, 1, INT64_MAX));
+  pass(1);
+  const char *line = last_with(&world.manager, "report");
+  assert_ok(by_cluster_message_read(line, strlen(line), &read));
+  by_cluster_message_fini(&read);
+  drop_all();
+}
+
+/* A quarter of what is kept of all jobs may be one user's. */
+static void test_long_lines(void **state) {
+  struct by_text text;
+  (void)state;
+  make_world(NULL, true);
+  by_text_init(&text);
+  by_text_add(&text, "{\"say\":\"job\",\"job\":\"00000000000000000000000000000000\",\"name\":\"n\",\"size\":4000,\"root\":"
+                     "\"r\",\"hosts\":[");
+  for (int i = 0; i < 4000; i++) by_text_add(&text, "%s\"%0200d\"", i ? "," : "", i);
+  by_text_add(&text, "]}");
+  for (int i = 0; i < 3; i++) {
+    char hello[200], *id = strstr(text.data, "0000000");
+    struct by_agent_rank *rank = come(&one, 7);
+    id[0] = (char)('0' + i);
+    snprintf(hello, sizeof hello, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%.32s\",\"rank\":0}", id);
+    assert_true(say(rank, hello));
+    assert_int_equal(say(rank, by_text_get(&text)), i < 2); /* 0.8 MB each */
+    id[0] = '0';
+    if (i == 2) must_hold(last_with(&one, "refused"), "what is told of the jobs of user 7");
+    forget(&one);
+  }
+  by_text_fini(&text);
+  drop_all();
 }
 
 int main(void) {
@@ -431,6 +504,7 @@ int main(void) {
       cmocka_unit_test(test_rank_again),         cmocka_unit_test(test_says_all),  cmocka_unit_test(test_reports),
       cmocka_unit_test(test_classes_by_manager), cmocka_unit_test(test_plans),     cmocka_unit_test(test_connecting),
       cmocka_unit_test(test_bad_managers),       cmocka_unit_test(test_full_link), cmocka_unit_test(test_use),
-      cmocka_unit_test(test_interfaces_change),  cmocka_unit_test(test_helpers),   cmocka_unit_test(test_bounds)};
+      cmocka_unit_test(test_interfaces_change),  cmocka_unit_test(test_helpers),   cmocka_unit_test(test_bounds),
+      cmocka_unit_test(test_flood),              cmocka_unit_test(test_great_sums), cmocka_unit_test(test_long_lines)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

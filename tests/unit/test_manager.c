@@ -114,7 +114,7 @@ static void test_slower_link(void **state) {
   world_pass(&world, 1000000);
   struct by_cluster_interface slow[] = {{.name = "eth0", .rate = 0.2e9}, {.name = "eth1"}, {.name = "eth2"}};
   struct by_cluster_message report = {.say = BY_SAY_REPORT, .interfaces = slow, .n_interfaces = 3};
-  assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &report, world.now));
+  assert_ok(by_manager_hear(world.manager, world.hosts[1].peer, &report, world.now));
   world_plan(&world);
   assert_int_equal(world.plans, plans + 1);
   assert_true(throughput_of(0) > 0.5 * before);
