@@ -58,7 +58,7 @@ bench-switches: ## time sums through switches that add, in labs (as root; 20 min
 	@scripts/build $(BUILD)
 	@BANYAN=$(BUILD)/banyan bench/switches.sh
 
-bench-sparse: ## time sparse AllReduce, every way, and beside PyTorch over Gloo (6 minutes)
+bench-sparse: ## time sparse AllReduce, every way, and beside PyTorch over Gloo (2 minutes)
 	@scripts/install-deps build bench
 	@scripts/build $(BUILD)
 	@ninja -C $(BUILD) sparse_bench >/dev/null
