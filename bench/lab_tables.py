@@ -58,7 +58,7 @@ def times(cases, records, size):
 def shares(cases, records, size):
     for case in cases:
         plan = figures(case, records).get("banyan, plan")
-        if plan and case.share:
+        if plan and not case.peers:
             limit = 8 * size / case.bound * HEADERS * case.scale
             yield (f"{case.name}: {100 * limit / plan['median']:.1f} % of the certified bound of "
                    f"{case.bound / 1e6:.1f} Mbit/s (median of {plan['calls']} calls).")
