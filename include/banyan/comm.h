@@ -99,8 +99,9 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_co
  * iterations, and all ranks do so alike, it is the first call of one. Helpers
  * that the plan names must be here (BANYAN_ERR_PLAN), and are linked first. A rank that comes to that call
  * before the word that it is the one waits for that, a round trip to rank 0 as
- * a rule. Only at rank 0 of the job, in any thread; does not block. Of several
- * proposals that are not decided on, the latest counts. A plan that some rank
+ * a rule. Only at rank 0 of the job, in any thread; does not block. One
+ * proposal is decided on at a time; of those that come meanwhile, the latest
+ * counts. A plan that some rank
  * cannot use is not used, which rank 0 logs as a warning; `moves` in the
  * counters tells how many came into use. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan);

@@ -1,4 +1,6 @@
-/* Moves to other plans, at the control connections: rank 0 asks and decides, the others answer. */
+/* Moves to other plans, at the control connections: rank 0 asks and decides, the others answer. Of a communicator one
+ * move is under way at a time. What is proposed meanwhile waits until that is decided on, as would who proposes faster
+ * than words go to and fro otherwise drop each move for the next one; of those that wait, the latest stays. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +13,11 @@ enum {
   AGAIN_MS = 50,
   MOST_AGAIN = 200,
   WORD_MORE = 64,
-  LINKS_S = 45 /* for links: longer than a helper tries to make one */
+  LINKS_S = 45,     /* for links: longer than a helper tries to make one, */
+  LINKS_ALONE_S = 5 /* or so long where another proposal waits */
 };
 
-static const char lost[] = "a helper that it names is lost";
+static const char lost[] = "a helper that it names is lost", replaced[] = "another one was proposed";
 
 static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word);
 
@@ -108,39 +111,97 @@ static void drop(const struct by_control_move *move, const char *why, size_t len
     tell_all(move, &word);
 }
 
+static void look_again(struct by_control *control, uint64_t milliseconds) {
+  by_loop_set_delay(control->context->loop, &control->moves_due, milliseconds * BY_MILLISECOND);
+}
+
+/* What waits for it begins in a while: nothing ends another move than its own. */
+static void end(struct by_control_move *move, const char *why) {
+  look_again(move->control, 0);
+  if (move->tell.told) move->tell.told(move->tell.context, why ? 0 : move->agreement.at, why);
+  free_move(move);
+}
+
 static void give_up(struct by_control_move *move, const char *why, size_t length) {
   by_warn("plan", "the new plan is not used: %.*s", (int)length, why);
   char text[TEXT_MOST];
   snprintf(text, sizeof text, "%.*s", (int)length, why);
   unlist(move);
-  drop(move, text, strlen(text));
-  if (move->tell.told) move->tell.told(move->tell.context, 0, text);
-  free_move(move);
+  if (!move->queued) drop(move, text, strlen(text));
+  end(move, text);
 }
 
-/* A communicator is made on one rank before another. */
-static void put_off(struct by_control_move *move, uint32_t process) {
+/* A communicator is made on one rank before another, and comes to the call of the move before sooner. */
+static void put_off(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
+  static const char absent[] = "it has no such communicator";
   char text[TEXT_MOST];
-  struct by_control *control = move->control;
   if (++move->tries > MOST_AGAIN || move->agreement.fixing) {
-    snprintf(text, sizeof text, "rank %u has no such communicator", process);
+    size_t length = word->length ? word->length : strlen(absent);
+    snprintf(text, sizeof text, "rank %u: %.*s", process, (int)length, word->length ? word->text : absent);
     give_up(move, text, strlen(text));
     return;
   }
   move->waits = true;
+  move->asked = by_loop_now(move->control->context->loop);
   drop(move, "", 0);
-  if (!by_timer_is_set(&control->moves_due))
-    by_loop_set_delay(control->context->loop, &control->moves_due, AGAIN_MS * BY_MILLISECOND);
+  if (!by_timer_is_set(&move->control->moves_due)) look_again(move->control, AGAIN_MS);
+}
+
+static void start(struct by_control_move *move) {
+  move->queued = false;
+  move->number = ++move->control->n_moves;
+  move->asked = by_loop_now(move->control->context->loop);
+  if (!by_helper_links_ask(move))
+    give_up(move, lost, strlen(lost));
+  else if (!move->links)
+    propose(move);
+  else
+    by_loop_set_delay(move->control->context->loop, &move->late, LINKS_S * BY_SECOND);
+}
+
+static struct by_control_move *find_of(const struct by_control *control, uint32_t comm, bool queued) {
+  struct by_control_move *move = control->moves;
+  while (move && (move->comm != comm || move->queued != queued)) /* NOLINT(clang-analyzer-unix.Malloc): as below */
+    move = move->next;
+  return move;
+}
+
+static uint64_t waited(const struct by_control_move *move) {
+  return by_loop_now(move->control->context->loop) - move->asked;
+}
+
+static bool holds_up_another(const struct by_control_move *move) {
+  return move->links && waited(move) > LINKS_ALONE_S * BY_SECOND && find_of(move->control, move->comm, true);
+}
+
+/* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last. */
+static bool may_start(const struct by_control_move *move) {
+  const struct by_control *control = move->control;
+  return !find_of(control, move->comm, false) && !by_moves_is_taken(control->context, move->comm);
+}
+
+static void propose_again(struct by_control_move *move) {
+  move->number = ++move->control->n_moves;
+  propose(move);
 }
 
 void by_control_moves_due(void *argument) {
   struct by_control *control = argument;
+  bool more = false;
   for (struct by_control_move *move = control->moves, *next; move; move = next) {
-    next = move->next; /* a move ends no other one */
-    if (!move->waits) continue;
-    move->number = ++control->n_moves;
-    propose(move);
+    next = move->next;
+    if (holds_up_another(move))
+      give_up(move, replaced, strlen(replaced));
+    else if (move->waits && waited(move) >= AGAIN_MS * BY_MILLISECOND)
+      propose_again(move);
   }
+  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+    next = move->next; /* NOLINT(clang-analyzer-unix.Malloc): what has ended is in the list no more */
+    if (move->queued && may_start(move)) start(move);
+  }
+  for (const struct by_control_move *move = control->moves; move; move = move->next)
+    more |= move->queued || move->waits; /* NOLINT(clang-analyzer-unix.Malloc) */
+  if (more && !by_timer_is_set(&control->moves_due)) look_again(control, AGAIN_MS);
 }
 
 /* ---- answers */
@@ -149,8 +210,7 @@ static void decide(struct by_control_move *move) {
   struct by_move_word word = word_of(move, BY_MOVE_TAKE);
   unlist(move);
   tell_all(move, &word);
-  if (move->tell.told) move->tell.told(move->tell.context, move->agreement.at, NULL);
-  free_move(move);
+  end(move, NULL);
 }
 
 static void heard_started(struct by_control_move *move, uint32_t member, const struct by_move_word *word) {
@@ -170,8 +230,8 @@ static void hear_answer(struct by_control_move *move, uint32_t process, const st
   if (member == move->n || move->waits || move->links) return;
   if (word->kind == BY_MOVE_REFUSED)
     give_up(move, word->text, word->length);
-  else if (word->kind == BY_MOVE_ABSENT)
-    put_off(move, process);
+  else if (word->kind == BY_MOVE_NOT_YET)
+    put_off(move, process, word);
   else
     heard_started(move, member, word);
 }
@@ -184,7 +244,7 @@ static void heard_linked(struct by_control_move *move, uint32_t helper) {
 
 static struct by_control_move *find(const struct by_control *control, const struct by_move_word *word) {
   struct by_control_move *move = control->moves;
-  while (move && (move->comm != word->comm || move->number != word->number)) move = move->next;
+  while (move && (move->queued || move->comm != word->comm || move->number != word->number)) move = move->next;
   return move;
 }
 
@@ -245,22 +305,16 @@ static void links_late(void *argument) {
 }
 
 static void begin(void *argument) {
-  struct by_control_move *move = argument, *before;
+  struct by_control_move *move = argument;
   struct by_control *control = move->control;
-  for (before = control->moves; before && before->comm != move->comm;) before = before->next;
-  if (before) {
-    static const char why[] = "another one was proposed";
-    give_up(before, why, strlen(why));
-  }
+  struct by_control_move *before = find_of(control, move->comm, true);
+  if (before) give_up(before, replaced, strlen(replaced));
   move->next = control->moves;
   control->moves = move;
-  move->number = ++control->n_moves;
-  if (!by_helper_links_ask(move))
-    give_up(move, lost, strlen(lost));
-  else if (!move->links)
-    propose(move);
-  else
-    by_loop_set_delay(control->context->loop, &move->late, LINKS_S * BY_SECOND);
+  if (may_start(move))
+    start(move);
+  else if (!by_timer_is_set(&control->moves_due))
+    look_again(control, AGAIN_MS);
 }
 
 static enum banyan_status copy(struct by_control_move *move, const struct by_proposal *proposal) {
@@ -289,8 +343,8 @@ static enum banyan_status copy(struct by_control_move *move, const struct by_pro
 enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {
   struct by_control_move *move = calloc(1, sizeof *move);
   if (!move) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
-  *move =
-      (struct by_control_move){.control = control, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
+  *move = (struct by_control_move){
+      .control = control, .queued = true, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
   by_timer_init(&move->late, links_late, move);
   enum banyan_status status = copy(move, proposal);
   if (status == BANYAN_OK) status = by_loop_post(control->context->loop, begin, move);

@@ -22,9 +22,11 @@ struct by_control_move {
   struct by_agreement agreement;
   uint64_t started; /* calls of this rank, when it was proposed */
   uint32_t tries;
-  bool waits;           /* until it is proposed again: somebody does not have the communicator yet */
+  bool queued;          /* not begun: another one is under way */
+  bool waits;           /* until it is proposed again: somebody could not prepare it yet */
   bool links;           /* its helpers have not made all links; */
   struct by_timer late; /* they have not for long */
+  uint64_t asked;       /* for them, or last in vain */
   uint32_t n_helpers;
   struct by_helper_links *helpers;
   struct by_told_move tell;

@@ -23,7 +23,7 @@ enum by_move_kind {
   BY_MOVE_PREPARED, /* at: calls started; beat */
   BY_MOVE_FIXED,    /* the same */
   BY_MOVE_REFUSED,  /* text: why */
-  BY_MOVE_ABSENT,   /* there is no such communicator here, perhaps not yet */
+  BY_MOVE_NOT_YET,  /* there is no such communicator here, perhaps not yet; text, if it is not that: why */
   BY_MOVE_LINKED
 };
 
@@ -90,7 +90,7 @@ struct by_move {
 
 enum by_move_next { BY_MOVE_GOES_ON, BY_MOVE_WAITS, BY_MOVE_CHANGES };
 
-/* False: another one has been decided on, and its call has not come yet; the answer is REFUSED. */
+/* False: another one has been decided on, and its call has not come yet; the answer is NOT_YET. */
 bool by_move_prepare(struct by_move *move, uint32_t number);
 /* False, here and below: this is about another move, or makes no sense; no answer. */
 bool by_move_fix(struct by_move *move, uint32_t number, uint64_t at);

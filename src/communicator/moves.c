@@ -123,14 +123,18 @@ static void drop_plans(struct plans *plans) {
   by_plan_destroy(plans->submitted.plan);
 }
 
-/* Under lock. */
-static enum by_move_kind keep(struct banyan_comm *comm, uint32_t number, struct plans *plans) {
-  if (comm->move.state == BY_MOVE_IS_TAKEN || !by_moves_keep(comm, &plans->submitted)) return BY_MOVE_REFUSED;
+/* NULL, or why it cannot be kept yet. Under lock. */
+static const char *keep(struct banyan_comm *comm, uint32_t number, struct plans *plans) {
+  if (comm->move.state == BY_MOVE_IS_TAKEN)
+    return "the plan that was agreed on before is not in use yet: its first call has not been made";
+  if (!by_moves_keep(comm, &plans->submitted))
+    return "several plans were agreed on that submitted operations do not use yet: the iteration in which they were "
+           "has not ended";
   (void)by_move_prepare(&comm->move, number);
   by_plan_destroy(comm->next_plan.plan);
   comm->next_plan = plans->own;
   *plans = (struct plans){0};
-  return BY_MOVE_PREPARED;
+  return NULL;
 }
 
 static enum banyan_status make_plans(struct by_context *context, const struct by_move_word *word, bool *present,
@@ -152,24 +156,28 @@ static void say_started(const struct banyan_comm *comm, struct by_move_word *ans
   if (!comm->marks.n) (void)by_observe_beat(&comm->context->observed, comm->started, &beat->began, &beat->period);
 }
 
+static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans *plans, struct by_move_word *answer) {
+  answer->text = keep(comm, number, plans);
+  answer->length = answer->text ? strlen(answer->text) : 0;
+  answer->kind = answer->text ? BY_MOVE_NOT_YET : BY_MOVE_PREPARED;
+  say_started(comm, answer);
+}
+
 /* A failure's text becomes the answer's. */
 static enum banyan_status prepare(struct by_context *context, const struct by_move_word *word,
                                   struct by_move_word *answer) {
   struct plans plans = {0};
   bool present = false;
   enum banyan_status status = make_plans(context, word, &present, &plans);
-  answer->kind = BY_MOVE_ABSENT;
+  answer->kind = BY_MOVE_NOT_YET;
   if (status == BANYAN_OK && present) {
     by_context_lock(context);
     struct banyan_comm *comm = find(context, word->comm);
-    if (comm) answer->kind = keep(comm, word->number, &plans);
-    if (comm) say_started(comm, answer);
+    if (comm) try_to_keep(comm, word->number, &plans, answer);
     by_context_unlock(context);
   }
   drop_plans(&plans);
-  if (status != BANYAN_OK || answer->kind != BY_MOVE_REFUSED) return status;
-  return by_fail(BANYAN_ERR_UNSUPPORTED,
-                 "the plan that was agreed on before is not in use yet: its first call has not been made");
+  return status;
 }
 
 static void refuse(const struct by_context *context, struct by_move_word *answer, char *text, size_t room) {
@@ -190,10 +198,10 @@ static void decide(struct by_context *context, struct banyan_comm *comm, const s
     by_moves_announce(comm);
     if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
   }
-  pthread_cond_broadcast(&context->changed);
 }
 
-/* FIX, TAKE and DROP. */
+/* FIX, TAKE and DROP; all may let go on who waits. A communicator of the same number may have been made anew since it
+ * was asked, and has no such move: it is absent too. */
 static bool follow(struct by_context *context, const struct by_move_word *word, struct by_move_word *answer) {
   if (!context->engine) return false;
   by_context_lock(context);
@@ -201,10 +209,11 @@ static bool follow(struct by_context *context, const struct by_move_word *word, 
   bool fixed = comm && word->kind == BY_MOVE_FIX && by_move_fix(&comm->move, word->number, word->at);
   if (fixed) say_started(comm, answer);
   if (comm && word->kind != BY_MOVE_FIX) decide(context, comm, word);
+  pthread_cond_broadcast(&context->changed);
   by_context_unlock(context);
   by_context_wake(context);
-  answer->kind = comm ? BY_MOVE_FIXED : BY_MOVE_ABSENT;
-  return fixed || (!comm && word->kind == BY_MOVE_FIX);
+  answer->kind = fixed ? BY_MOVE_FIXED : BY_MOVE_NOT_YET;
+  return word->kind == BY_MOVE_FIX;
 }
 
 bool by_moves_hear(struct by_context *context, const struct by_move_word *word, struct by_move_word *answer, char *text,
@@ -256,6 +265,14 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
     return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u", context->rank);
   if (context->size == 1) return set_alone(comm, plan);
   return by_moves_propose(comm->context, by_domain_id(comm->domain), comm->size, comm->processes, plan, NULL);
+}
+
+bool by_moves_is_taken(struct by_context *context, uint32_t id) {
+  by_context_lock(context);
+  const struct banyan_comm *comm = find(context, id);
+  bool taken = comm && comm->move.state == BY_MOVE_IS_TAKEN;
+  by_context_unlock(context);
+  return taken;
 }
 
 uint64_t by_moves_started(struct by_context *context, uint32_t id) {

@@ -32,6 +32,8 @@ BANYAN_CHECK enum banyan_status by_moves_propose(struct by_context *context, uin
 void by_moves_mark(struct by_context *context);
 /* Collective calls that it has started; 0 if there is none of this id. Takes the lock. */
 uint64_t by_moves_started(struct by_context *context, uint32_t id);
+/* Whether a move of it has been decided on whose call has not come. Takes the lock. */
+bool by_moves_is_taken(struct by_context *context, uint32_t id);
 /* Before the communicator goes. */
 void by_moves_forget(struct banyan_comm *comm);
 

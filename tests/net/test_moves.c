@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "context.h"
 #include "deeds.h"
 #include "helper.h"
+#include "moves.h"
 
 static const char *const plans[] = {"ring", "tree", "tree:3", NULL, "halving", "doubling"};
 
@@ -122,6 +124,18 @@ static void make_call(struct banyan_comm *comm, struct by_rng *rng, struct by_rn
   }
 }
 
+/* A communicator made while the one that it is made of may be moving. */
+static void use_part(struct banyan_comm *comm, struct by_rng *rng, struct by_rng *own) {
+  struct banyan_comm *part;
+  struct by_rng parts; /* parts of other sizes draw as often from `rng` */
+  struct deed deed;
+  by_rng_init(&parts, by_rng_next(rng));
+  must(banyan_comm_split(comm, banyan_comm_rank(comm) % 2, banyan_comm_rank(comm), &part));
+  deed_choose(&parts, banyan_comm_size(part), BANYAN_ALLREDUCE, 5000, &deed);
+  deed_do(part, &deed, (unsigned)by_rng_below(own, 4));
+  banyan_comm_destroy(part);
+}
+
 static uint64_t count_moves(const struct banyan_comm *comm) {
   struct banyan_counters counters;
   banyan_comm_counters(comm, &counters);
@@ -160,6 +174,7 @@ static void rank_moves(struct job *job, int rank) {
     if (rank == 0 && !apart && by_rng_below(&own, 4) == 0)
       must(banyan_comm_propose_plan(proposer.comms[which], plans[by_rng_below(&own, PLANS)]));
     make_call(proposer.comms[which], &rng, &own, rank);
+    if (by_rng_below(&rng, 16) == 0) use_part(proposer.comms[which], &rng, &own);
     if (i >= submits_from && by_rng_below(&rng, 3) == 0) {
       finish_all(&bundle);
       submit_all(&bundle, proposer.comms[by_rng_below(&rng, 2)], &rng, &own);
@@ -239,6 +254,62 @@ static void test_helper(void **state) {
   assert_true(moves > 10);
 }
 
+/* ---- proposed faster than words go to and fro: moves are made all the same, and the last one in the end */
+
+enum { HASTE = 5 };
+
+static bool uses(struct banyan_comm *comm, const char *name) {
+  struct by_plan *plan = NULL;
+  must(by_plan_named(name, (uint32_t)banyan_comm_size(comm), &plan));
+  by_context_lock(comm->context);
+  bool same = by_domain_plan(comm->domain)->version == plan->version;
+  by_context_unlock(comm->context);
+  by_plan_destroy(plan);
+  return same;
+}
+
+/* So many may be on their way to the loop's thread that it takes no more. */
+static void propose_in_haste(struct banyan_comm *comm, const char *plan) {
+  enum banyan_status status = banyan_comm_propose_plan(comm, plan);
+  must_hold(status == BANYAN_OK || status == BANYAN_ERR_NO_MEMORY);
+}
+
+static void rank_hurries(struct job *job, int rank) {
+  static const char *const both[] = {"ring", "tree"};
+  struct banyan_comm *world = job_join();
+  (void)job;
+  for (int32_t i = 0, done = 0; !done; i++) {
+    bool enough = count_moves(world) >= HASTE;
+    if (rank == 0) propose_in_haste(world, enough ? "star" : both[i % 2]);
+    done = rank == 0 && enough && uses(world, "star");
+    must(banyan_broadcast(world, &done, 1, BANYAN_INT32, 0));
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_haste(void **state) {
+  (void)state;
+  struct job job = {.n = 3, .run = rank_hurries, .transport = "tcp", .limit = 20, .seed = 1};
+  job_run(&job);
+}
+
+/* A question that finds another communicator of the same number is answered too. */
+static void test_stray_question(void **state) {
+  struct banyan_comm *comm = NULL;
+  struct by_move_word answer, word = {.kind = BY_MOVE_FIX, .number = 3, .at = 1};
+  char text[400];
+  (void)state;
+  setenv("BANYAN_AGENT", "off", 1);
+  assert_int_equal(banyan_comm_create(&(struct banyan_options){.size = 1, .rank_plus_1 = 1}, &comm), BANYAN_OK);
+  for (uint32_t id = 0; id < 2; id++) { /* it is there, but has no such move; there is none of this number */
+    word.comm = id;
+    assert_true(by_moves_hear(comm->context, &word, &answer, text, sizeof text));
+    assert_int_equal(answer.kind, BY_MOVE_NOT_YET);
+    assert_int_equal(answer.number, 3);
+  }
+  banyan_comm_destroy(comm);
+}
+
 /* ---- deaths and refusals */
 
 static void rank_proposes_on(struct job *job, int rank) {
@@ -303,7 +374,9 @@ static void test_refuse(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_move), cmocka_unit_test(test_helper),
-                                     cmocka_unit_test(test_death), cmocka_unit_test(test_refuse)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_move),           cmocka_unit_test(test_helper),
+                                     cmocka_unit_test(test_haste),          cmocka_unit_test(test_late_submitter),
+                                     cmocka_unit_test(test_stray_question), cmocka_unit_test(test_death),
+                                     cmocka_unit_test(test_refuse)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
