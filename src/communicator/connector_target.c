@@ -21,8 +21,9 @@ void by_target_finish(struct target *target) {
   if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
 }
 
-/* Ends the calls here; control then tells all other ranks, the peer among them. A helper is given up instead, which
- * changes nothing if it is lost already. */
+/* Ends the calls here; control then tells all other ranks, the peer among them. Only helpers connect to helpers: one
+ * that finds no way to another one goes itself, and leaves that to those who have one. If it is lost already, nobody
+ * needs the link. */
 static void give_verdict(void *argument) {
   struct target *target = argument;
   struct by_context *context = target->connector->context;
@@ -34,8 +35,8 @@ static void give_verdict(void *argument) {
     by_engine_left(context->engine, target->process, true);
   else if (by_engine_attached(context->engine, target->process))
     by_debug("net", "a verdict that came too late: %s", text);
-  else if (target->process >= context->size)
-    by_control_suspect(context->control, target->process, text);
+  else if (by_engine_has_lost(context->engine, target->process))
+    by_debug("net", "a verdict on who is lost: %s", text);
   else
     by_engine_fail(context->engine, BANYAN_ERR_CONNECT, target->process, text);
   pthread_cond_broadcast(&context->changed);
@@ -115,10 +116,13 @@ struct by_address by_target_address_after(const struct target *target, uint32_t 
  * that is held up for a while is not gone. */
 static void end_round(struct target *target) {
   if (target->open) return;
-  if (target->again)
-    by_loop_set_delay(target->connector->context->loop, &target->stagger, AGAIN_MS * BY_MILLISECOND);
-  else
+  struct by_context *context = target->connector->context;
+  if (!target->again) {
     by_target_fail(target, "it offers no address that can be used from here");
+    return;
+  }
+  by_loop_set_delay(context->loop, &target->stagger, AGAIN_MS * BY_MILLISECOND);
+  if (target->process >= context->size) (void)!by_control_ask(context->control, NULL, NULL); /* is it stopped? */
 }
 
 void by_target_try_next(struct target *target) {
