@@ -217,6 +217,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->answers, by_control_give_verdict, control);
   by_timer_init(&control->words_due, by_control_words_due, control);
   by_timer_init(&control->silence, by_control_silence_over, control);
+  by_timer_init(&control->known_late, by_control_known_late, control);
   by_timer_init(&control->timeline_late, by_control_timeline_late, control);
   by_timer_init(&control->switches_due, by_control_switches_due, control);
   by_timer_init(&control->moves_due, by_control_moves_due, control);
@@ -334,6 +335,7 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->leavers.due);
   by_loop_cancel_timer(&control->words_due);
   by_loop_cancel_timer(&control->silence);
+  by_loop_cancel_timer(&control->known_late);
   by_loop_cancel_timer(&control->moves_due);
   by_loop_cancel_timer(&control->links_due);
   by_control_forget_links(control);

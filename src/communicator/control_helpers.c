@@ -114,6 +114,10 @@ void by_control_lose(struct by_control *control, uint32_t process, const char *t
 
 /* ---- stopped: the kernel answers for such a process, so its connections stay */
 
+void by_control_lose_silent(struct by_control *control, uint32_t process) {
+  by_control_lose(control, process, "it does not answer: is it stopped, or its machine overloaded?");
+}
+
 void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length) {
   const struct by_context *context = control->context;
   if (by_timer_is_set(&control->silence)) return;
@@ -130,8 +134,7 @@ void by_control_silence_over(void *argument) {
   const struct by_context *context = control->context;
   for (uint32_t p = context->size; p < context->processes; p++) {
     const struct end *end = control->of_rank[p];
-    if (end && end->silent && !end->leaving && !end->over)
-      by_control_lose(control, p, "it does not answer: is it stopped, or its machine overloaded?");
+    if (end && end->silent && !end->leaving && !end->over) by_control_lose_silent(control, p);
   }
 }
 

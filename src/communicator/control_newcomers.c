@@ -1,6 +1,6 @@
 /* Helpers that come while the job runs. Rank 0 admits one after the other: it gives it the next number, tells all
  * others, and welcomes it when all have said that they know it. So whatever names that number later, a plan or a
- * connection, comes to somebody who knows it. */
+ * connection, comes to somebody who knows it. A rank that is stopped holds newcomers up; a helper is given up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +40,24 @@ static void tell_all(struct by_control *control, struct by_newcomer *newcomer) {
     end->asked = by_stream_send(end->stream, JOINED, newcomer->joined, newcomer->length) == BANYAN_OK;
     newcomer->missing += end->asked;
   }
+  by_loop_set_delay(control->context->loop, &control->known_late, SILENCE_MS * BY_MILLISECOND);
+}
+
+static struct end *find_silent_helper(const struct by_control *control) {
+  struct end *end = control->ends;
+  while (end && (!end->asked || end->over || !by_control_is_helper(control, end->rank))) end = end->next;
+  return end;
+}
+
+/* The last of them lets the next newcomer in, of which the others are asked anew. */
+void by_control_known_late(void *argument) {
+  struct by_control *control = argument;
+  uint32_t process = control->newcomers->process;
+  while (control->newcomers && control->newcomers->process == process) {
+    const struct end *silent = find_silent_helper(control);
+    if (silent) by_control_lose_silent(control, (uint32_t)silent->rank);
+    if (!silent || !control->lost[silent->rank]) return; /* the job is ending */
+  }
 }
 
 static enum banyan_status begin(struct by_control *control, struct by_newcomer *newcomer) {
@@ -75,6 +93,7 @@ static void advance(struct by_control *control) {
     bool begun = first->process || (first->end && begin(control, first) == BANYAN_OK);
     if (begun && first->missing) return;
     control->newcomers = first->next;
+    by_loop_cancel_timer(&control->known_late);
     if (begun)
       welcome(control, first);
     else if (first->end)

@@ -86,7 +86,8 @@ struct by_control {
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
   uint32_t inquiries;
   bool *lost;                         /* by process: a helper that is gone */
-  struct by_newcomer *newcomers;      /* rank 0: helpers that come; the first one is being made known */
+  struct by_newcomer *newcomers;      /* rank 0: helpers that come; the first one is being made known, */
+  struct by_timer known_late;         /* which takes long */
   struct by_control_tree *trees;      /* rank 0: through switches, */
   struct by_control_switch *switches; /* which are asked; */
   struct by_timer switches_due;       /* while a tree waits for them */
@@ -153,6 +154,8 @@ void by_control_helper_joins(struct end *end, const struct by_member *member);
 void by_control_helper_left(struct by_control *control, uint32_t process);
 /* Rank 0: this helper is gone; told to all, once. */
 void by_control_lose(struct by_control *control, uint32_t process, const char *text);
+/* Because it says nothing. */
+void by_control_lose_silent(struct by_control *control, uint32_t process);
 /* Rank 0: nothing goes on. Asks the helpers too, and gives up those that are silent for SILENCE_MS. */
 void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length);
 void by_control_silence_over(void *argument);
@@ -165,6 +168,8 @@ bool by_control_is_helper(const struct by_control *control, int64_t process);
 /* control_newcomers.c: helpers that come while the job runs. At rank 0: */
 void by_control_newcomer_joins(struct end *end, const struct by_member *member);
 void by_control_heard_known(struct end *end);
+/* Helpers have not said it for long. */
+void by_control_known_late(void *argument);
 /* It will say nothing more. */
 void by_control_newcomer_lost(struct end *end);
 void by_control_forget_newcomers(struct by_control *control);

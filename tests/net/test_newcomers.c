@@ -1,9 +1,12 @@
 /* Helpers that come to running jobs, and go: none was known at the start. Plans that name them come into use while
  * calls go on; killed in the middle of calls, or told to leave, the job goes on without them, with the right sums. */
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -31,10 +34,15 @@ struct wish {
   bool refused;
 };
 
-static const struct wish wishes[] = {{NULL, false}, {one, false},    {one, true}, {two, false},
+static const struct wish coming[] = {{NULL, false}, {one, false},    {one, true}, {two, false},
                                      {two, true},   {"ring", false}, {one, false}};
+static const struct wish apart[] = {{NULL, false}, {two, true}, {one, false}, {"ring", false}};
 
-static const char *const names[] = {"g", "g", "h", "g"}; /* of the helpers, in the order of their starts */
+struct plot {
+  const struct wish *wishes;
+  const char *names[4]; /* of the helpers, in the order of their starts */
+  bool deaf;            /* the first one takes no links */
+};
 
 static volatile sig_atomic_t stop;
 
@@ -43,10 +51,36 @@ static void leave(int signal_number) {
   stop = 1;
 }
 
-static void rank_helps(int number) {
+static struct job *joins; /* in a helper's process, which is this rank of it */
+static int joins_as;
+
+/* As behind a firewall: nobody can connect to this process any more. */
+static void close_listeners(void) {
+  int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  for (int fd = 3; fd < 1024; fd++) {
+    int listens = 0;
+    socklen_t length = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens)
+      must_hold(dup3(nothing, fd, O_CLOEXEC) == fd);
+  }
+  close(nothing);
+}
+
+static void joined(const char *name, uint32_t ranks) {
+  const struct plot *plot = joins->argument;
+  (void)name;
+  (void)ranks;
+  if (plot->deaf && joins_as == RANKS) close_listeners();
+  job_set_stage(joins, joins_as, 1);
+}
+
+static void rank_helps(struct job *job, int rank) {
+  const struct plot *plot = job->argument;
   signal(SIGTERM, leave);
-  struct banyan_options options = {.host = names[number]};
-  if (by_helper_run(&options, &stop, NULL) != BANYAN_OK) rank_fail("helper %d: %s", number, banyan_error_text());
+  joins = job;
+  joins_as = rank;
+  struct banyan_options options = {.host = plot->names[rank - RANKS]};
+  if (by_helper_run(&options, &stop, joined) != BANYAN_OK) rank_fail("helper %d: %s", rank, banyan_error_text());
 }
 
 static bool uses(struct banyan_comm *comm, const char *plan) {
@@ -78,6 +112,8 @@ static void make_calls(struct banyan_comm *comm, struct by_rng *rng, struct by_r
 
 /* Whether to go on. */
 static bool ask_test(struct job *job, struct banyan_comm *world, struct banyan_comm *other) {
+  const struct plot *plot = job->argument;
+  const struct wish *wishes = plot->wishes;
   int32_t wish = 0;
   if (banyan_comm_rank(world) == 0) {
     wish = atomic_load(&job->reports[TEST].stage);
@@ -88,23 +124,43 @@ static bool ask_test(struct job *job, struct banyan_comm *world, struct banyan_c
   return wish != LAST;
 }
 
+struct namer {
+  struct by_context *context;
+  _Atomic bool stop;
+};
+
+/* Names may be asked for in any thread, whoever comes meanwhile. */
+static void *ask_names(void *argument) {
+  struct namer *namer = argument;
+  for (uint32_t i = 0; !atomic_load(&namer->stop); i++) {
+    must_hold(by_context_name(namer->context, i % 8)[0] != '\0');
+    usleep(500);
+  }
+  return NULL;
+}
+
 static void rank_runs(struct job *job, int rank) {
   struct by_rng rng, own;
   char size[16];
   snprintf(size, sizeof size, "%d", RANKS);
   setenv("BANYAN_SIZE", size, 1);
   if (rank >= RANKS) {
-    rank_helps(rank - RANKS);
+    rank_helps(job, rank);
     return;
   }
   by_rng_init(&rng, job->seed);
   by_rng_init(&own, job->seed * 100 + (uint64_t)rank);
   struct banyan_comm *world = job_join(), *other = NULL;
   must(banyan_comm_split(world, 0, -rank, &other));
+  struct namer namer = {.context = world->context};
+  pthread_t thread;
+  must_hold(!pthread_create(&thread, NULL, ask_names, &namer));
   while (ask_test(job, world, other)) {
     if (by_rng_below(&own, 8) == 0) job_doze(&own, 400);
     make_calls(by_rng_below(&rng, 3) ? world : other, &rng, &own);
   }
+  atomic_store(&namer.stop, true);
+  must_hold(!pthread_join(thread, NULL));
   banyan_comm_destroy(other);
   banyan_comm_destroy(world);
 }
@@ -115,9 +171,14 @@ static void wish(struct job *job, int number) {
 }
 
 static void one_job(int seed) {
+  struct plot plot = {.wishes = coming, .names = {"g", "g", "h", "g"}};
   struct by_rng rng;
   by_rng_init(&rng, (uint64_t)seed);
-  struct job job = {.n = RANKS + 4, .run = rank_runs, .transport = seed % 2 ? "tcp" : NULL, .seed = (uint64_t)seed};
+  struct job job = {.n = RANKS + 4,
+                    .run = rank_runs,
+                    .transport = seed % 2 ? "tcp" : NULL,
+                    .argument = &plot,
+                    .seed = (uint64_t)seed};
   job_prepare(&job);
   for (int r = 0; r < RANKS; r++) job_start_rank(&job, r);
   if (seed % 3) job_doze(&rng, 20000);
@@ -142,8 +203,9 @@ static void one_job(int seed) {
   job_check_exit(&job, RANKS + 1);
   job_signal(&job, RANKS + 3, SIGKILL);
   job_wait(&job);
-  job_check_log(&job, "(host g) is lost", 1);
-  job_check_log(&job, "(host h) is lost", 1);
+  job_check_log(&job, "(host g) is lost", -1);
+  job_check_log(&job, "(host h) is lost", -1);
+  job_check_log(&job, "what went through it goes among ranks", 2);
   job_end(&job, false);
 }
 
@@ -152,7 +214,35 @@ static void test_newcomers(void **state) {
   for (int i = 0; i < job_rounds(4); i++) one_job((int)job_seed(i));
 }
 
+/* A newcomer that finds no way to a helper which all others can use goes itself, and that one stays. When it is stopped
+ * later, though nobody needs it, the next newcomer waits for it no longer than for a sign of life. */
+static void test_apart(void **state) {
+  struct plot plot = {.wishes = apart, .names = {"g", "h", "h"}, .deaf = true};
+  struct job job = {.n = RANKS + 3, .run = rank_runs, .argument = &plot, .seed = 1};
+  (void)state;
+  job_prepare(&job);
+  for (int r = 0; r < RANKS; r++) job_start_rank(&job, r);
+  job_start_rank(&job, RANKS);
+  job_wait_stage(&job, RANKS, 1);
+  job_start_rank(&job, RANKS + 1);
+  job_wait_stage(&job, RANKS + 1, 1);
+  wish(&job, 1); /* for its links the second one would need one to the first */
+  job_check_log(&job, "(host h) is lost (helper 1 (host h) has no link to helper 0 (host g)", -1);
+  wish(&job, 2);
+  job_check_log(&job, "(host g) is lost", 0);
+  wish(&job, 3);
+  job_signal(&job, RANKS, SIGSTOP);
+  job_start_rank(&job, RANKS + 2);
+  job_wait_stage(&job, RANKS + 2, 1);
+  job_check_log(&job, "(host g) is lost (it does not answer", -1);
+  job_signal(&job, RANKS, SIGKILL);
+  wish(&job, LAST);
+  for (int r = 0; r < RANKS; r++) job_wait_rank(&job, r);
+  for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
+  job_end(&job, false);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_newcomers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_newcomers), cmocka_unit_test(test_apart)};
   return cmocka_run_group_tests_name("newcomers", tests, NULL, NULL);
 }
