@@ -29,9 +29,13 @@ static void engine_connect(void *argument, uint32_t process) {
   by_connector_want(context->connector, process);
 }
 
+/* The names that there are for so many processes are loaded after these; gcc subscripts an atomic pointer without an
+ * atomic load. */
 const char *by_context_name(void *argument, uint32_t process) {
   struct by_context *context = argument;
-  return process < context->processes ? context->names[process] : "a stranger";
+  if (process >= context->processes) return "a stranger";
+  const char **names = context->names;
+  return names[process];
 }
 
 static void engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {

@@ -51,18 +51,19 @@ struct by_context {
   struct by_settings settings; /* strings in the arena or the environment */
   uint32_t rank, size;
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
-   * names and left: see newcomer.c. */
-  uint32_t processes;
+   * names and left: see newcomer.c. What is known of those that are counted stays where it is, so all but left may be
+   * read in any thread. */
+  _Atomic uint32_t processes;
   uint32_t founders;   /* of them, those with which the job started: the same on all ranks */
   uint32_t room;       /* in members, names and left */
   uint32_t places;     /* rank 0: room for as many, while the job starts; */
   uint32_t servers;    /* so many of them for servers. Others: whether there may be any */
   struct by_seat seat; /* of who is no rank, `rank` is the number among the processes, known once it has joined */
-  struct by_member *members;
+  struct by_member *_Atomic members;
   struct by_arena arena;
-  const char **names;   /* "rank 2 (host a)" */
-  uint32_t *host_of;    /* rank -> number of its host for plans, 0 .. n_hosts - 1 in order of first rank */
-  uint32_t *first_here; /* rank -> lowest rank of its host, whatever the transport */
+  const char **_Atomic names; /* "rank 2 (host a)" */
+  uint32_t *host_of;          /* rank -> number of its host for plans, 0 .. n_hosts - 1 in order of first rank */
+  uint32_t *first_here;       /* rank -> lowest rank of its host, whatever the transport */
   uint32_t n_hosts;
   bool parting;                   /* goodbye is being said, to peers whose link begins only now too; under lock */
   bool *left;                     /* rank -> it has left on purpose; under lock */
@@ -171,7 +172,7 @@ struct banyan_request {
 BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_seat *seat,
                                                   struct by_context **out);
 void by_context_release(struct by_context *context);
-/* "rank 2 (host a)"; lives as long as the context. */
+/* "rank 2 (host a)"; lives as long as the context. Any thread. */
 const char *by_context_name(void *argument, uint32_t process);
 /* This process has left the job on purpose. Under lock. */
 void by_context_left(struct by_context *context, uint32_t process);

@@ -58,7 +58,7 @@ static enum banyan_status send_members(const struct by_control *control, uint32_
 
 enum banyan_status by_control_send_welcome(struct by_control *control, uint32_t process) {
   uint8_t *bytes = NULL;
-  size_t length;
+  size_t length = 0;
   enum banyan_status status = list_members(control->context, &bytes, &length);
   if (status == BANYAN_OK) status = send_members(control, process, bytes, length);
   free(bytes);
@@ -68,7 +68,7 @@ enum banyan_status by_control_send_welcome(struct by_control *control, uint32_t 
 void by_control_welcome(struct by_control *control) {
   struct by_context *context = control->context;
   uint8_t *bytes = NULL;
-  size_t length;
+  size_t length = 0;
   context->processes = context->size + control->helpers;
   enum banyan_status status = list_members(context, &bytes, &length);
   for (uint32_t p = 1; p < context->processes && status == BANYAN_OK; p++)

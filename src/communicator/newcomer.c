@@ -51,7 +51,8 @@ static enum banyan_status add(struct by_context *context, const void *bytes, siz
   if (!name) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
   BY_TRY(by_connector_add(context->connector));
   BY_TRY(by_engine_add(context->engine));
-  context->names[context->processes++] = name;
+  context->names[context->processes] = name;
+  context->processes++; /* from now on others look at it */
   return BANYAN_OK;
 }
 

@@ -19,8 +19,9 @@
 /* --- which node each host is --- */
 
 static const char *name_of_host(const struct by_context *context, uint32_t host) {
+  const struct by_member *members = context->members;
   for (uint32_t r = 0; r < context->size; r++)
-    if (context->host_of[r] == host) return context->members[r].host;
+    if (context->host_of[r] == host) return members[r].host;
   return "";
 }
 
@@ -79,14 +80,15 @@ static uint32_t next_that_helps(const struct by_topology *topology, const uint32
 /* Where the helpers that came stand: at the nodes of their names, else at those that may help, one after the other.
  * Behind the hosts in `nodes`; returns how many do. */
 static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes) {
+  const struct by_member *members = context->members;
+  const char **names = context->names;
   uint32_t n = context->n_hosts;
   for (uint32_t p = context->size; p < context->founders; p++) {
-    if (context->members[p].kind != BY_MEMBER_HELPER) continue;
-    uint32_t node = find_node(topology, context->members[p].host);
+    if (members[p].kind != BY_MEMBER_HELPER) continue;
+    uint32_t node = find_node(topology, members[p].host);
     if (node == UINT32_MAX || is_among(nodes, n, node)) node = next_that_helps(topology, nodes, n);
     if (node == UINT32_MAX)
-      by_warn("plan", "%s is no node of the topology, and no other may help: the plan goes without it",
-              context->names[p]);
+      by_warn("plan", "%s is no node of the topology, and no other may help: the plan goes without it", names[p]);
     else
       nodes[n++] = node;
   }
@@ -130,7 +132,8 @@ static enum banyan_status plan(const struct by_context *context, const struct by
   if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   options.choice.participants = nodes;
   options.choice.n_participants = context->n_hosts;
-  if (context->crowded) options.rates.cores = context->members[0].cores;
+  const struct by_member *members = context->members;
+  if (context->crowded) options.rates.cores = members[0].cores;
   uint64_t before = by_clock_now(&by_clock_system);
   enum banyan_status status = in_order ? take_in_order(context, topology, nodes) : find_nodes(context, topology, nodes);
   if (status == BANYAN_OK) {
