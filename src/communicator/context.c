@@ -240,7 +240,9 @@ static enum banyan_status describe_self(struct by_context *context, struct by_me
 static enum banyan_status name_members(struct by_context *context) {
   context->names = BY_ARENA_ARRAY(&context->arena, const char *, context->processes);
   context->left = BY_ARENA_ARRAY(&context->arena, bool, context->processes);
-  if (!context->names || !context->left) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  context->lost = BY_ARENA_ARRAY(&context->arena, const char *, context->processes);
+  if (!context->names || !context->left || !context->lost)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
   context->founders = context->room = context->processes;
   for (uint32_t r = 0; r < context->processes; r++) {
     context->names[r] = by_context_name_member(context, r);

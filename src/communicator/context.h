@@ -51,11 +51,11 @@ struct by_context {
   struct by_settings settings; /* strings in the arena or the environment */
   uint32_t rank, size;
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
-   * names and left: see newcomer.c. What is known of those that are counted stays where it is, so all but left may be
-   * read in any thread. */
+   * names, left and lost: see newcomer.c. What is known of those that are counted stays where it is, so the first two
+   * may be read in any thread. */
   _Atomic uint32_t processes;
   uint32_t founders;   /* of them, those with which the job started: the same on all ranks */
-  uint32_t room;       /* in members, names and left */
+  uint32_t room;       /* in all of these */
   uint32_t places;     /* rank 0: room for as many, while the job starts; */
   uint32_t servers;    /* so many of them for servers. Others: whether there may be any */
   struct by_seat seat; /* of who is no rank, `rank` is the number among the processes, known once it has joined */
@@ -66,7 +66,8 @@ struct by_context {
   uint32_t *first_here;       /* rank -> lowest rank of its host, whatever the transport */
   uint32_t n_hosts;
   bool parting;                   /* goodbye is being said, to peers whose link begins only now too; under lock */
-  bool *left;                     /* rank -> it has left on purpose; under lock */
+  bool *left;                     /* rank -> it has left on purpose; under lock, as */
+  const char **lost;              /* why a helper or server is; NULL: it is not, or nobody has said so here */
   long class_;                    /* in which what this process sends is marked; -1: none. Under lock, as */
   uint64_t class_changes;         /* by word from outside */
   struct by_observation observed; /* under lock */

@@ -201,7 +201,8 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   bool leaving = end->leaving || (!root && atomic_load(&control->leaving));
   if (rank > 0 && control->of_rank && control->of_rank[rank] == end) control->of_rank[rank] = NULL;
   by_control_drop_end(end);
-  if (rank > 0 && root) by_control_drop_moves_with(control, (uint32_t)rank);
+  if (rank > 0 && root && !by_control_is_helper(control, rank))
+    by_control_drop_moves_with(control, (uint32_t)rank, "a rank has left");
   by_control_timeline_lost(control);
   if (rank >= 0 && !leaving) rank_died(control, (uint32_t)rank, reason);
 }

@@ -74,6 +74,7 @@ void by_control_helper_left(struct by_control *control, uint32_t process) {
 static void lose_here(struct by_control *control, uint32_t process, const char *text) {
   struct by_context *context = control->context;
   by_context_lock(context);
+  if (!context->lost[process]) context->lost[process] = by_arena_string(&context->arena, text);
   if (process == context->rank)
     by_engine_fail(context->engine, BANYAN_ERR_PEER_DEAD, process, text);
   else
@@ -108,7 +109,7 @@ void by_control_lose(struct by_control *control, uint32_t process, const char *t
   by_error("communicator", "%s; what went through it goes among ranks from here on", reason);
   send_lost(control, process, reason);
   hear_own(control, process, reason);
-  by_control_drop_moves_with(control, process);
+  by_control_drop_moves_with(control, process, reason);
   if (control->of_rank && control->of_rank[process]) by_control_heard_known(control->of_rank[process]);
 }
 

@@ -17,7 +17,7 @@ enum {
   LINKS_ALONE_S = 5 /* or so long where another proposal waits */
 };
 
-static const char lost[] = "a helper that it names is lost", replaced[] = "another one was proposed";
+static const char replaced[] = "another one was proposed";
 
 static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word);
 
@@ -148,11 +148,12 @@ static void put_off(struct by_control_move *move, uint32_t process, const struct
 }
 
 static void start(struct by_control_move *move) {
+  static const char gone[] = "a helper that it names is not here any more, or not yet";
   move->queued = false;
   move->number = ++move->control->n_moves;
   move->asked = by_loop_now(move->control->context->loop);
   if (!by_helper_links_ask(move))
-    give_up(move, lost, strlen(lost));
+    give_up(move, gone, strlen(gone));
   else if (!move->links)
     propose(move);
   else
@@ -281,8 +282,7 @@ static bool has_member(const struct by_control_move *move, uint32_t process) {
   return by_helper_links_has(move, process);
 }
 
-void by_control_drop_moves_with(struct by_control *control, uint32_t process) {
-  const char *why = by_control_is_helper(control, process) ? lost : "a rank has left";
+void by_control_drop_moves_with(struct by_control *control, uint32_t process, const char *why) {
   for (struct by_control_move *move = control->moves, *next; move; move = next) {
     next = move->next;
     if (has_member(move, process)) give_up(move, why, strlen(why));

@@ -183,8 +183,8 @@ void by_control_forget_trees(struct by_control *control);
 void by_control_heard_move(struct end *end, const void *payload, size_t length);
 /* Those that were put off. */
 void by_control_moves_due(void *argument);
-/* This process takes part in nothing more. */
-void by_control_drop_moves_with(struct by_control *control, uint32_t process);
+/* This process takes part in nothing more; why. */
+void by_control_drop_moves_with(struct by_control *control, uint32_t process, const char *why);
 void by_control_forget_moves(struct by_control *control);
 
 /* control_class.c: CLASS. `ranks`: they have it from no agents. The second: to one that has come later. */

@@ -20,14 +20,17 @@ static enum banyan_status make_room(struct by_context *context) {
   if (n < context->room) return BANYAN_OK;
   struct by_member *members = BY_ARENA_ARRAY(&context->arena, struct by_member, room);
   const char **names = BY_ARENA_ARRAY(&context->arena, const char *, room);
+  const char **lost = BY_ARENA_ARRAY(&context->arena, const char *, room);
   bool *left = BY_ARENA_ARRAY(&context->arena, bool, room);
-  if (!members || !names || !left) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  if (!members || !names || !left || !lost) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
   memcpy(members, context->members, n * sizeof *members);
   memcpy(names, context->names, n * sizeof *names);
   memcpy(left, context->left, n * sizeof *left);
+  memcpy(lost, context->lost, n * sizeof *lost);
   context->members = members;
   context->names = names;
   context->left = left;
+  context->lost = lost;
   context->room = room;
   return BANYAN_OK;
 }

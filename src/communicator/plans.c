@@ -139,17 +139,28 @@ static uint32_t find_helper(const struct by_context *context, const char *name) 
   return UINT32_MAX;
 }
 
+/* The latest of this name that was here. */
+static const char *why_lost(const struct by_context *context, const char *name) {
+  for (uint32_t p = context->processes; p-- > context->size;)
+    if (context->lost[p] && !strcmp(context->members[p].host, name)) return context->lost[p];
+  return NULL;
+}
+
+static enum banyan_status say_who_is_not_here(const struct by_context *context, const char *plan, const char *helper) {
+  const char *lost = why_lost(context, helper);
+  return by_fail(BANYAN_ERR_PLAN,
+                 "helper \"%.64s\" of plan '%.64s' is not here: %s%sstart it with `banyan helper --name`, or propose a "
+                 "plan without it",
+                 helper, plan, lost ? lost : "", lost ? "; " : "");
+}
+
 enum banyan_status by_plans_find_helpers(const struct by_context *context, const struct by_plan *plan,
                                          uint32_t *helpers) {
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
     const struct by_vertex *vertex = &plan->vertices[v];
     bool helps = vertex->kind == BY_VERTEX_HELPER;
     uint32_t process = helpers[v - plan->n_ranks] = helps ? find_helper(context, vertex->name) : UINT32_MAX;
-    if (helps && process == UINT32_MAX)
-      return by_fail(BANYAN_ERR_PLAN,
-                     "helper \"%.64s\" of plan '%.64s' is not here: start it with `banyan helper --name`, or propose a "
-                     "plan without it",
-                     vertex->name, plan->name);
+    if (helps && process == UINT32_MAX) return say_who_is_not_here(context, plan->name, vertex->name);
   }
   return BANYAN_OK;
 }
