@@ -152,6 +152,7 @@ struct banyan_comm {
   uint32_t moved, noted;         /* the last one that was decided on, and that the log of submitted operations has */
   struct by_kept_plan kept[3];   /* plans of the last ones for submitted operations, oldest first */
   uint32_t n_kept;
+  struct by_kept_plan before; /* where the log has noted none: the plan before the first; NULL: none has been made */
   struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet */
   struct by_submitter *submitter; /* NULL: nothing has been submitted yet */
   bool hidden;                    /* another one's, for what is submitted to that */

@@ -31,6 +31,9 @@ static enum banyan_status set_plan(struct banyan_comm *comm) {
   struct by_kept_plan next = comm->next_plan;
   comm->next_plan = (struct by_kept_plan){0};
   by_move_end(&comm->move);
+  enum banyan_status status = by_moves_keep_before(comm);
+  if (status != BANYAN_OK) by_plan_destroy(next.plan);
+  if (status != BANYAN_OK) return status;
   BY_TRY(by_plans_set(comm->context, comm->domain, comm->size, comm->processes, next.plan, next.helpers));
   comm->context->moves++;
   by_info("plan", "plan '%s' from call %llu on", by_domain_plan(comm->domain)->name, (unsigned long long)comm->started);

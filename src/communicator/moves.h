@@ -40,6 +40,8 @@ void by_moves_forget(struct banyan_comm *comm);
 /* moves_inner.c: what submitted operations run under.
  * Keeps a move's plan, which is taken over. False: the operations have not come to the moves before it yet. */
 bool by_moves_keep(struct banyan_comm *comm, const struct by_kept_plan *kept);
+/* The communicator changes its plan: keeps the one that is in use for operations that may start before the note. */
+BANYAN_CHECK enum banyan_status by_moves_keep_before(struct banyan_comm *comm);
 /* That move is none. */
 void by_moves_let_go(struct banyan_comm *comm, uint32_t number);
 void by_moves_let_all_go(struct banyan_comm *comm);
@@ -50,7 +52,8 @@ void by_moves_announce(struct banyan_comm *comm);
 void by_moves_announce_late(struct banyan_comm *comm);
 /* The log notes a move. */
 BANYAN_CHECK enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number);
-/* The plan that the log has noted, for an inner communicator that is made now; the caller's. None: the outer one's. */
-struct by_kept_plan by_moves_take_noted(struct banyan_comm *comm);
+/* The plan for an inner communicator that is made now, the caller's: what the log has noted, whichever plans the outer
+ * one has come to meanwhile. */
+BANYAN_CHECK enum banyan_status by_moves_take_noted(struct banyan_comm *comm, struct by_kept_plan *out);
 
 #endif

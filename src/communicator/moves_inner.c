@@ -2,7 +2,9 @@
  * new plan: the root notes the number of a move there once that is decided on, and what starts behind the note is made
  * under the plan. Ranks may be late in making the inner communicator, and in reading the log, so each keeps the plans
  * of the last moves: the root has noted a move before the one after the next can be prepared, since it has heard of
- * its end by then. */
+ * its end by then. And each keeps the plan before all of them, as the outer communicator moves on without the log. */
+#include <string.h>
+
 #include "log.h"
 #include "moves.h"
 #include "submitter.h"
@@ -26,7 +28,7 @@ static bool has_inner(const struct banyan_comm *comm) {
 }
 
 bool by_moves_keep(struct banyan_comm *comm, const struct by_kept_plan *kept) {
-  if (comm->n_kept == KEPT && has_inner(comm)) return false;
+  if (comm->n_kept == KEPT && (has_inner(comm) || comm->kept[0].number == comm->noted)) return false;
   if (comm->n_kept == KEPT) remove_kept(comm, &comm->kept[0]);
   comm->kept[comm->n_kept++] = *kept;
   return true;
@@ -37,8 +39,35 @@ void by_moves_let_go(struct banyan_comm *comm, uint32_t number) {
   if (kept) remove_kept(comm, kept);
 }
 
+static void forget_before(struct banyan_comm *comm) {
+  by_plan_destroy(comm->before.plan);
+  comm->before = (struct by_kept_plan){0};
+}
+
 void by_moves_let_all_go(struct banyan_comm *comm) {
   while (comm->n_kept) remove_kept(comm, &comm->kept[0]);
+  forget_before(comm);
+}
+
+/* The outer communicator's plan. */
+static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_kept_plan *out) {
+  const uint32_t *helpers = by_domain_helpers(comm->domain);
+  struct by_plan *copy = NULL;
+  BY_TRY(by_plan_copy(by_domain_plan(comm->domain), &copy));
+  *out = (struct by_kept_plan){.plan = copy};
+  if (!helpers) return BANYAN_OK;
+  uint32_t n = copy->n_vertices - copy->n_ranks;
+  out->helpers = BY_ARENA_ARRAY(&copy->arena, uint32_t, n);
+  if (out->helpers) memcpy(out->helpers, helpers, n * sizeof *helpers);
+  if (out->helpers) return BANYAN_OK;
+  by_plan_destroy(copy);
+  *out = (struct by_kept_plan){0};
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+}
+
+enum banyan_status by_moves_keep_before(struct banyan_comm *comm) {
+  bool kept = has_inner(comm) || comm->before.plan || find(comm, comm->noted);
+  return kept || comm->hidden ? BANYAN_OK : copy_plan(comm, &comm->before);
 }
 
 /* ---- the note, at the log's root */
@@ -87,13 +116,23 @@ void by_moves_mark(struct by_context *context) {
 
 /* ---- what is noted */
 
-struct by_kept_plan by_moves_take_noted(struct banyan_comm *comm) {
-  struct by_kept_plan *kept = find(comm, comm->noted), taken = {0};
-  if (!kept) return taken;
-  taken = *kept;
+static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
+  struct by_kept_plan *kept = find(comm, comm->noted);
+  if (!kept) return false;
+  *out = *kept;
   kept->plan = NULL;
   remove_kept(comm, kept);
-  return taken;
+  return true;
+}
+
+enum banyan_status by_moves_take_noted(struct banyan_comm *comm, struct by_kept_plan *out) {
+  if (!take_kept(comm, out)) {
+    if (!comm->before.plan) return copy_plan(comm, out);
+    *out = comm->before;
+    comm->before.plan = NULL;
+  }
+  forget_before(comm);
+  return BANYAN_OK;
 }
 
 /* Without an inner communicator the plan waits for that. Those before it are of no use any more. */
@@ -102,7 +141,7 @@ enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number) {
   while (comm->n_kept && comm->kept[0].number != number && find(comm, number)) remove_kept(comm, &comm->kept[0]);
   if (!has_inner(comm)) return BANYAN_OK;
   const struct banyan_comm *inner = comm->submitter->inner;
-  struct by_kept_plan kept = by_moves_take_noted(comm);
-  if (!kept.plan) return BANYAN_OK; /* it was made under this plan */
+  struct by_kept_plan kept;
+  if (!take_kept(comm, &kept)) return BANYAN_OK; /* it was made under this plan */
   return by_plans_set(comm->context, inner->domain, inner->size, inner->processes, kept.plan, kept.helpers);
 }

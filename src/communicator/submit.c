@@ -9,20 +9,11 @@ enum { MOST_CALLS = 65536, SUBMITTED = 1 << 16 /* a kind of call of its own */ }
 
 /* ---- the inner communicator */
 
-/* With the plan that the log has noted, or else that the outer one has now. */
-static enum banyan_status copy_plan(const struct by_submitter *owner) {
-  const struct by_plan *plan = by_domain_plan(owner->comm->domain);
+static enum banyan_status set_noted_plan(const struct by_submitter *owner) {
   const struct banyan_comm *inner = owner->inner;
-  struct by_kept_plan kept = by_moves_take_noted(owner->comm);
-  if (kept.plan)
-    return by_plans_set(owner->context, inner->domain, inner->size, inner->processes, kept.plan, kept.helpers);
-  struct by_plan *copy = NULL;
-  if (plan->n_vertices == plan->n_ranks)
-    BY_TRY(by_plan_among_ranks(plan, &copy));
-  else
-    BY_TRY(by_plan_without_switches(plan, &copy));
-  return by_plans_set(owner->context, inner->domain, inner->size, inner->processes, copy,
-                      by_domain_helpers(owner->comm->domain));
+  struct by_kept_plan kept;
+  BY_TRY(by_moves_take_noted(owner->comm, &kept));
+  return by_plans_set(owner->context, inner->domain, inner->size, inner->processes, kept.plan, kept.helpers);
 }
 
 static enum banyan_status need_inner(struct by_submitter *owner) {
@@ -30,7 +21,7 @@ static enum banyan_status need_inner(struct by_submitter *owner) {
   if (owner->inner) return BANYAN_OK;
   BY_TRY(by_comm_make(owner->context, owner->id, comm->rank, comm->size, comm->processes, &owner->inner));
   owner->inner->hidden = true;
-  enum banyan_status status = copy_plan(owner);
+  enum banyan_status status = set_noted_plan(owner);
   if (status == BANYAN_OK) return status;
   by_comm_end(owner->inner);
   owner->inner = NULL;

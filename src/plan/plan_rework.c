@@ -66,6 +66,13 @@ static void keep_shares(const struct by_plan *from, struct by_plan *plan) {
   plan->version = by_plan_hash(plan);
 }
 
+static enum banyan_status leave_group(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
+  (void)from;
+  (void)plan;
+  (void)group;
+  return BANYAN_OK;
+}
+
 enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertices, by_group_rework rework,
                                   struct by_plan **out) {
   struct by_plan *made = NULL;
@@ -77,5 +84,11 @@ enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertice
   }
   BY_TRY(by_plan_finish(made, out));
   keep_shares(from, *out);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_copy(const struct by_plan *plan, struct by_plan **out) {
+  BY_TRY(by_plan_rework(plan, plan->n_vertices, leave_group, out));
+  (*out)->facts = plan->facts;
   return BANYAN_OK;
 }

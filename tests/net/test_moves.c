@@ -293,6 +293,41 @@ static void test_haste(void **state) {
   job_run(&job);
 }
 
+/* ---- a rank that submits its first operation only when the communicator has moved already, while the log's root still
+ * waits for the end of an iteration before it notes the move: the operations before the note have one plan everywhere
+ */
+
+static void submit_step(struct banyan_comm *comm, uint64_t step, const char *name, int32_t *value,
+                        struct banyan_request **request) {
+  must(banyan_step(comm, step));
+  *value = banyan_comm_rank(comm) + 1;
+  must(banyan_submit_allreduce(comm, name, value, value, 1, BANYAN_INT32, BANYAN_SUM, request));
+}
+
+static void rank_submits_late(struct job *job, int rank) {
+  static const char *const names[] = {"a", "b", "c"};
+  struct banyan_request *requests[3];
+  struct banyan_comm *world = job_join();
+  int32_t values[3];
+  (void)job;
+  for (uint64_t i = 0; rank == 0 && i < 2; i++) submit_step(world, i, names[i], &values[i], &requests[i]);
+  if (rank == 0) must(banyan_comm_propose_plan(world, "ring"));
+  while (count_moves(world) == 0) usleep(1000);
+  for (uint64_t i = 0; rank != 0 && i < 2; i++) submit_step(world, i, names[i], &values[i], &requests[i]);
+  for (uint64_t i = 0; i < 3; i++) {
+    if (i == 2) submit_step(world, i, names[i], &values[i], &requests[i]);
+    must(banyan_wait(requests[i]));
+    must_hold(values[i] == 3);
+  }
+  banyan_comm_destroy(world);
+}
+
+static void test_late_submitter(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_submits_late, .limit = 20, .seed = 1};
+  job_run(&job);
+}
+
 /* A question that finds another communicator of the same number is answered too. */
 static void test_stray_question(void **state) {
   struct banyan_comm *comm = NULL;
