@@ -31,7 +31,8 @@ struct by_cluster_link {
   uint64_t interval, reported_at;
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
   uint64_t reported_sent;
-  uint64_t number, at;                   /* of the manager's plan that the job runs; 0: it runs none */
+  uint64_t number, at;                   /* of the manager's plan that the job moved to last; 0: it did to none; */
+  uint32_t move;                         /* that move */
   struct by_cluster_proposal *proposals; /* that are not decided on */
 };
 
@@ -50,6 +51,8 @@ void by_cluster_link_say(struct by_cluster_link *link, const struct by_cluster_m
 
 /* cluster_link_plan.c: proposes it to the ranks, and tells what becomes of it. */
 void by_cluster_link_take_plan(struct by_cluster_link *link, const struct by_cluster_message *message);
+/* Whether the job still runs it: another one may have been proposed, or set, by hand. */
+bool by_cluster_link_runs_plan(const struct by_cluster_link *link);
 void by_cluster_link_forget_plans(struct by_cluster_link *link);
 
 /* cluster_link_hear.c: one line. */

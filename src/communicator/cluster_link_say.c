@@ -51,7 +51,7 @@ void by_cluster_link_introduce(struct by_cluster_link *link) {
                                                          .rank = context->rank});
   if (context->rank != 0) return;
   say_job(link);
-  if (link->number) by_cluster_link_say_moved(link);
+  if (by_cluster_link_runs_plan(link)) by_cluster_link_say_moved(link);
 }
 
 /* ---- reports */

@@ -287,6 +287,7 @@ enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *te
     status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan, NULL);
   else
     by_plan_destroy(plan);
+  if (status == BANYAN_OK) by_moves_set_by_hand(comm);
   by_context_unlock(comm->context);
   return status;
 }

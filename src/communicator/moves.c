@@ -278,6 +278,14 @@ bool by_moves_is_taken(struct by_context *context, uint32_t id) {
   return taken;
 }
 
+uint32_t by_moves_last(struct by_context *context, uint32_t id) {
+  by_context_lock(context);
+  const struct banyan_comm *comm = find(context, id);
+  uint32_t number = comm ? comm->moved : 0;
+  by_context_unlock(context);
+  return number;
+}
+
 uint64_t by_moves_started(struct by_context *context, uint32_t id) {
   by_context_lock(context);
   const struct banyan_comm *comm = find(context, id);

@@ -32,6 +32,8 @@ BANYAN_CHECK enum banyan_status by_moves_propose(struct by_context *context, uin
 void by_moves_mark(struct by_context *context);
 /* Collective calls that it has started; 0 if there is none of this id. Takes the lock. */
 uint64_t by_moves_started(struct by_context *context, uint32_t id);
+/* The move that was decided on last; 0: none, or a plan was set by hand since. Takes the lock. */
+uint32_t by_moves_last(struct by_context *context, uint32_t id);
 /* Whether a move of it has been decided on whose call has not come. Takes the lock. */
 bool by_moves_is_taken(struct by_context *context, uint32_t id);
 /* Before the communicator goes. */
@@ -45,6 +47,8 @@ BANYAN_CHECK enum banyan_status by_moves_keep_before(struct banyan_comm *comm);
 /* That move is none. */
 void by_moves_let_go(struct banyan_comm *comm, uint32_t number);
 void by_moves_let_all_go(struct banyan_comm *comm);
+/* A plan has been set by hand, at the same place on all ranks: no move counts any more. */
+void by_moves_set_by_hand(struct banyan_comm *comm);
 /* The last move is decided on, or there is a log only now: where its root is here, it notes the move. Where iterations
  * are marked and one is under way, it does so when the next one begins; */
 void by_moves_announce(struct banyan_comm *comm);

@@ -49,6 +49,12 @@ void by_moves_let_all_go(struct banyan_comm *comm) {
   forget_before(comm);
 }
 
+void by_moves_set_by_hand(struct banyan_comm *comm) {
+  by_moves_let_all_go(comm);
+  comm->moved = 0;
+  comm->announces = false;
+}
+
 /* The outer communicator's plan. */
 static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_kept_plan *out) {
   const uint32_t *helpers = by_domain_helpers(comm->domain);
