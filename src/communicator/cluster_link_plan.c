@@ -71,36 +71,33 @@ static enum banyan_status check_hosts(const struct by_context *context, const st
   return BANYAN_OK;
 }
 
-static enum banyan_status check(const struct by_context *context, const char *text) {
-  struct by_plan *plan = NULL;
-  BY_TRY(by_plan_named(text, context->size, &plan));
-  enum banyan_status status = check_hosts(context, plan);
-  by_plan_destroy(plan);
-  return status;
-}
-
-static enum banyan_status propose(struct by_cluster_proposal *proposal, const char *text) {
+static enum banyan_status propose(struct by_cluster_proposal *proposal, struct by_plan **plan) {
   struct by_context *context = proposal->link->context;
   struct by_told_move tell = {told, proposal};
   uint32_t *all = calloc(context->size, sizeof *all);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   for (uint32_t r = 0; r < context->size; r++) all[r] = r;
-  enum banyan_status status = by_moves_propose(context, WORLD, context->size, all, text, &tell);
+  enum banyan_status status = by_moves_propose(context, WORLD, context->size, all, *plan, &tell);
+  *plan = NULL;
   free(all);
   return status;
 }
 
-static enum banyan_status take(struct by_cluster_link *link, const struct by_cluster_message *message) {
-  BY_TRY(check(link->context, message->plan));
+static enum banyan_status take(struct by_cluster_link *link, uint64_t number, struct by_plan **plan) {
+  BY_TRY(check_hosts(link->context, *plan));
   struct by_cluster_proposal *proposal = calloc(1, sizeof *proposal);
   if (!proposal) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
-  *proposal = (struct by_cluster_proposal){.next = link->proposals, .link = link, .number = message->number};
+  *proposal = (struct by_cluster_proposal){.next = link->proposals, .link = link, .number = number};
   link->proposals = proposal;
-  enum banyan_status status = propose(proposal, message->plan);
+  enum banyan_status status = propose(proposal, plan);
   if (status != BANYAN_OK) remove_proposal(proposal);
   return status;
 }
 
 void by_cluster_link_take_plan(struct by_cluster_link *link, const struct by_cluster_message *message) {
-  if (take(link, message) != BANYAN_OK) say_kept(link, message->number, banyan_error_text());
+  struct by_plan *plan = NULL; /* NULL again, once it is proposed */
+  enum banyan_status status = by_plan_named(message->plan, link->context->size, &plan);
+  if (status == BANYAN_OK) status = take(link, message->number, &plan);
+  if (status != BANYAN_OK) say_kept(link, message->number, banyan_error_text());
+  by_plan_destroy(plan);
 }

@@ -303,6 +303,9 @@ BANYAN_CHECK enum banyan_status by_plans_find_helpers(const struct by_context *c
 /* Whether this is such a list. Under lock. */
 BANYAN_CHECK enum banyan_status by_plans_check_helpers(const struct by_context *context, const struct by_plan *plan,
                                                        const uint32_t *helpers, size_t n);
+/* A plan over hosts becomes one over ranks, if these are on so many hosts. Takes the plan over. */
+BANYAN_CHECK enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                             struct by_plan *plan, struct by_plan **out);
 BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                                const char *text, struct by_plan **out);
 

@@ -43,7 +43,7 @@ struct by_proposal {
   struct by_told_move tell;
 };
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
- * for a communicator counts. Copied. */
+ * for a communicator counts. The plan is taken over, unless this fails; all else is copied. */
 BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal);
 /* Any thread: a timeline begins, by rank 0's word; or ends. At others than rank 0: what this one has noted goes to it.
  */

@@ -27,6 +27,7 @@ static void free_move(struct by_control_move *move) {
   free(move->processes);
   free(move->answered);
   free(move->places);
+  by_plan_destroy(move->plan);
   free(move->text);
   free(move);
 }
@@ -79,11 +80,12 @@ static void tell_all(const struct by_control_move *move, const struct by_move_wo
 
 /* PROPOSE and FIX. Rank 0 answers at once, which may decide: the move may be gone after it. */
 static void ask(struct by_control_move *move, const struct by_move_word *word) {
-  struct by_move_word answer;
+  struct by_move_word answer, own = *word;
   char text[TEXT_MOST];
   memset(move->answered, 0, move->n * sizeof *move->answered);
   tell_others(move, word);
-  if (by_moves_hear(move->control->context, word, &answer, text, sizeof text)) hear_answer(move, 0, &answer);
+  own.plan = move->plan;
+  if (by_moves_hear(move->control->context, &own, &answer, text, sizeof text)) hear_answer(move, 0, &answer);
 }
 
 /* ---- beginning, and again */
@@ -347,7 +349,10 @@ enum banyan_status by_control_propose(struct by_control *control, const struct b
       .control = control, .queued = true, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
   by_timer_init(&move->late, links_late, move);
   enum banyan_status status = copy(move, proposal);
+  if (status == BANYAN_OK) move->plan = proposal->plan; /* before others can see it */
   if (status == BANYAN_OK) status = by_loop_post(control->context->loop, begin, move);
-  if (status != BANYAN_OK) free_move(move);
+  if (status == BANYAN_OK) return status;
+  move->plan = NULL;
+  free_move(move);
   return status;
 }

@@ -34,9 +34,10 @@ struct by_control_move {
   uint32_t *processes;
   bool *answered;
   size_t n_places;
-  uint8_t *places; /* who is at the plan's vertices behind the ranks */
-  size_t length;
+  uint8_t *places;      /* who is at the plan's vertices behind the ranks */
+  struct by_plan *plan; /* which stands in the */
   char *text;
+  size_t length;
 };
 
 /* What cannot be sent ends with the connection. */

@@ -12,6 +12,8 @@
 
 #include "bytes.h"
 
+struct by_plan;
+
 enum by_move_kind {
   BY_MOVE_PROPOSE = 1, /* text: the plan, as JSON; processes: who is at its vertices behind the ranks, UINT32_MAX:
                           nobody that the plan names; servers are found by each rank */
@@ -43,6 +45,7 @@ struct by_move_word {
   size_t n_processes;
   const char *text; /* borrowed; `length` bytes without an end */
   size_t length;
+  const struct by_plan *plan; /* not on the wire: what `text` says, to whom it is said without one; else NULL */
 };
 
 void by_move_word_write(struct by_writer *writer, const struct by_move_word *word);

@@ -91,16 +91,25 @@ static enum banyan_status read_helpers(struct by_context *context, const struct 
   return status;
 }
 
+static enum banyan_status read_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
+                                    const struct by_move_word *word, struct by_plan **out) {
+  char *text = strndup(word->text ? word->text : "", word->length);
+  if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  enum banyan_status status = by_plans_named(context, n, processes, text, out);
+  free(text);
+  return status;
+}
+
 /* Without the lock: reading a large plan takes a while, and the communicator may go meanwhile. */
 static enum banyan_status make_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
                                     const struct by_move_word *word, struct by_kept_plan *out) {
-  char *text = strndup(word->text ? word->text : "", word->length);
-  if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   out->number = word->number;
-  enum banyan_status status = by_plans_named(context, n, processes, text, &out->plan);
-  free(text);
-  if (status == BANYAN_OK) status = by_plans_check(out->plan);
-  return status == BANYAN_OK ? read_helpers(context, word, out) : status;
+  if (word->plan)
+    BY_TRY(by_plan_copy(word->plan, &out->plan));
+  else
+    BY_TRY(read_plan(context, n, processes, word, &out->plan));
+  BY_TRY(by_plans_check(out->plan));
+  return read_helpers(context, word, out);
 }
 
 /* The members, copied. */
@@ -146,8 +155,10 @@ static enum banyan_status make_plans(struct by_context *context, const struct by
   BY_TRY(get_members(context, word->comm, &n, &processes));
   *present = n > 0;
   if (!n) return BANYAN_OK;
+  struct by_move_word again = *word;
   enum banyan_status status = make_plan(context, n, processes, word, &out->own);
-  if (status == BANYAN_OK) status = make_plan(context, n, processes, word, &out->submitted);
+  again.plan = out->own.plan;
+  if (status == BANYAN_OK) status = make_plan(context, n, processes, &again, &out->submitted);
   free(processes);
   return status;
 }
@@ -230,8 +241,8 @@ bool by_moves_hear(struct by_context *context, const struct by_move_word *word, 
 /* ---- the caller */
 
 /* Fitted to the communicator, so that all read the same. */
-static enum banyan_status make_proposal(struct by_context *context, const char *name, struct by_proposal *out) {
-  BY_TRY(by_plans_named(context, out->n, out->processes, name, &out->plan));
+static enum banyan_status make_proposal(struct by_context *context, struct by_plan *plan, struct by_proposal *out) {
+  BY_TRY(by_plans_fit(context, out->n, out->processes, plan, &out->plan));
   BY_TRY(by_plans_check(out->plan));
   out->helpers = BY_ARENA_ARRAY(&out->plan->arena, uint32_t, out->plan->n_vertices);
   if (!out->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
@@ -242,12 +253,12 @@ static enum banyan_status make_proposal(struct by_context *context, const char *
 }
 
 enum banyan_status by_moves_propose(struct by_context *context, uint32_t id, uint32_t n, const uint32_t *processes,
-                                    const char *plan, const struct by_told_move *tell) {
+                                    struct by_plan *plan, const struct by_told_move *tell) {
   struct by_proposal proposal = {.comm = id, .n = n, .processes = processes};
   if (tell) proposal.tell = *tell;
   enum banyan_status status = make_proposal(context, plan, &proposal);
   if (status == BANYAN_OK) status = by_control_propose(context->control, &proposal);
-  by_plan_destroy(proposal.plan);
+  if (status != BANYAN_OK) by_plan_destroy(proposal.plan);
   return status;
 }
 
@@ -267,7 +278,9 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
   if (context->rank != 0)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u", context->rank);
   if (context->size == 1) return set_alone(comm, plan);
-  return by_moves_propose(comm->context, by_domain_id(comm->domain), comm->size, comm->processes, plan, NULL);
+  struct by_plan *read = NULL;
+  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, plan, &read));
+  return by_moves_propose(comm->context, by_domain_id(comm->domain), comm->size, comm->processes, read, NULL);
 }
 
 bool by_moves_is_taken(struct by_context *context, uint32_t id) {

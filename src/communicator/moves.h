@@ -19,14 +19,15 @@ static inline void by_moves_count(struct banyan_comm *comm) {
   if (comm->move.state != BY_MOVE_NONE) by_moves_started_one(comm);
 }
 /* Rank 0 of the job, any thread, without the lock: as banyan_comm_propose_plan, for the communicator of this id, if it
- * is there once all are asked, of these n members. Tells once what came of it, on the loop's thread, unless the job
- * ends before: `why` NULL: all ranks use it from call `at` on; else why the plan stays. `tell` may be NULL. */
+ * is there once all are asked, of these n members. The plan, over ranks or hosts, is taken over. Tells once what came
+ * of it, on the loop's thread, unless the job ends before: `why` NULL: all ranks use it from call `at` on; else why the
+ * plan stays. `tell` may be NULL. */
 struct by_told_move {
   void (*told)(void *context, uint64_t at, const char *why);
   void *context;
 };
 BANYAN_CHECK enum banyan_status by_moves_propose(struct by_context *context, uint32_t id, uint32_t n,
-                                                 const uint32_t *processes, const char *plan,
+                                                 const uint32_t *processes, struct by_plan *plan,
                                                  const struct by_told_move *tell);
 /* An iteration begins on this rank. */
 void by_moves_mark(struct by_context *context);

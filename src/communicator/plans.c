@@ -30,9 +30,8 @@ enum banyan_status by_plans_default(const struct by_context *context, uint32_t n
   return status;
 }
 
-/* A plan over hosts becomes one over ranks, if the job has so many hosts. */
-static enum banyan_status fit(const struct by_context *context, uint32_t n, const uint32_t *processes,
-                              struct by_plan *plan, struct by_plan **out) {
+enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                struct by_plan *plan, struct by_plan **out) {
   if (plan->n_ranks == n) {
     *out = plan;
     return BANYAN_OK;
@@ -59,7 +58,7 @@ enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, 
   struct by_plan *plan = NULL;
   if (!text || !*text) return by_plans_default(context, n, processes, out);
   BY_TRY(by_plan_named(text, n, &plan));
-  return fit(context, n, processes, plan, out);
+  return by_plans_fit(context, n, processes, plan, out);
 }
 
 /* ---- helpers and servers */
