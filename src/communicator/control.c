@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "acceptor.h"
@@ -70,15 +71,29 @@ void by_control_drop_end(struct end *end) {
   free_end(end);
 }
 
+/* The loop hears of the end. */
+void by_control_cut(const struct end *end, const char *why) {
+  by_error("control", "%s cannot be told what it must know, and is given up: %s", by_stream_get_name(end->stream), why);
+  (void)shutdown(by_stream_get_fd(end->stream), SHUT_RDWR);
+}
+
+bool by_control_say(const struct end *end, enum message type, const void *bytes, size_t length) {
+  if (end->over) return false;
+  enum banyan_status status = by_stream_send(end->stream, (uint16_t)type, bytes, length);
+  if (status == BANYAN_ERR_NO_MEMORY)
+    by_control_cut(end, banyan_error_text());
+  else if (status != BANYAN_OK) /* it is closed already */
+    by_warn("control", "telling %s failed: %s", by_stream_get_name(end->stream), banyan_error_text());
+  return status == BANYAN_OK;
+}
+
 void by_control_send_text(struct end *end, enum message type, enum banyan_status status, uint32_t process,
                           const char *text) {
   uint8_t bytes[TEXT_MOST + 64];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
   by_text_word_write(&writer, status, process, text);
-  if (writer.failed || end->over) return;
-  if (by_stream_send(end->stream, (uint16_t)type, bytes, writer.length) != BANYAN_OK)
-    by_warn("control", "telling %s failed: %s", by_stream_get_name(end->stream), banyan_error_text());
+  if (!writer.failed) (void)by_control_say(end, type, bytes, writer.length);
 }
 
 /* ---- the job's failure */

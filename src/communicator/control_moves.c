@@ -20,6 +20,7 @@ enum {
 static const char replaced[] = "another one was proposed";
 
 static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word);
+static void give_up(struct by_control_move *move, const char *why, size_t length);
 
 static void free_move(struct by_control_move *move) {
   by_loop_cancel_timer(&move->late);
@@ -46,8 +47,10 @@ void by_control_send_move(const struct end *end, const struct by_move_word *word
   struct by_writer writer;
   by_writer_init(&writer, bytes, bytes ? room : 0);
   by_move_word_write(&writer, word);
-  if (!end->over && (writer.failed || by_stream_send(end->stream, MOVE, bytes, writer.length) != BANYAN_OK))
-    by_warn("control", "telling %s of a new plan failed", by_stream_get_name(end->stream));
+  if (writer.failed)
+    by_control_cut(end, "out of memory");
+  else
+    (void)by_control_say(end, MOVE, bytes, writer.length);
   free(bytes);
 }
 
@@ -90,8 +93,25 @@ static void ask(struct by_control_move *move, const struct by_move_word *word) {
 
 /* ---- beginning, and again */
 
+/* The first that has not read for long what it was told, or 0. */
+static uint32_t find_full(const struct by_control_move *move) {
+  size_t more = move->length + 4 * move->n_places + WORD_MORE;
+  for (uint32_t i = 0; i < move->n; i++) {
+    const struct end *end = move->processes[i] ? move->control->of_rank[move->processes[i]] : NULL;
+    if (end && by_stream_queued(end->stream) + more > MOST_WAITING) return move->processes[i];
+  }
+  return 0;
+}
+
 /* Of a plan without helpers, or one whose helpers are linked. */
 static void propose(struct by_control_move *move) {
+  uint32_t full = find_full(move);
+  if (full) {
+    char text[TEXT_MOST];
+    snprintf(text, sizeof text, "rank %u does not read the plans before it: is it stopped?", full);
+    give_up(move, text, strlen(text));
+    return;
+  }
   move->waits = false;
   by_agreement_init(&move->agreement, move->n);
   move->started = by_moves_started(move->control->context, move->comm);

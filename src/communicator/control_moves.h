@@ -40,7 +40,6 @@ struct by_control_move {
   size_t length;
 };
 
-/* What cannot be sent ends with the connection. */
 void by_control_send_move(const struct end *end, const struct by_move_word *word);
 
 /* From a proposal: what each helper of the plan needs. */

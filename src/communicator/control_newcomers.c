@@ -32,12 +32,11 @@ static enum banyan_status make_room(struct by_control *control) {
   return BANYAN_OK;
 }
 
-/* What cannot be sent ends with its connection, so nobody waits for the answer. */
 static void tell_all(struct by_control *control, struct by_newcomer *newcomer) {
   for (struct end *end = control->ends; end; end = end->next) {
     if (end->rank <= 0 || end->over || end->leaving) continue;
     if (by_control_is_helper(control, end->rank) && control->lost[end->rank]) continue; /* it may be stopped */
-    end->asked = by_stream_send(end->stream, JOINED, newcomer->joined, newcomer->length) == BANYAN_OK;
+    end->asked = by_control_say(end, JOINED, newcomer->joined, newcomer->length);
     newcomer->missing += end->asked;
   }
   by_loop_set_delay(control->context->loop, &control->known_late, SILENCE_MS * BY_MILLISECOND);

@@ -11,6 +11,7 @@ enum {
   PURPOSE_CONTROL = 'C',
   MOST_FRAME = 16 << 20,
   MOST_QUEUED = 32 << 20,
+  MOST_WAITING = MOST_QUEUED - (1 << 20), /* of them for plans: other words are short, and none may be missed */
   HELLO_MOST = 8192,
   TEXT_MOST = BY_WORD_TEXT,
   STRANGERS = 64,      /* connections beyond the number of ranks */
@@ -111,7 +112,10 @@ struct end *by_control_new_end(struct by_control *control, int fd, const struct 
 void by_control_drop_end(struct end *end);
 /* There will be no job; the first reason counts. */
 void by_control_give_up(struct by_control *control, enum banyan_status status, const char *text);
-/* One message with a text; what cannot be sent is logged. */
+/* A word that must not be missed: where there is no room for it, that other end is given up. False: it is. */
+bool by_control_say(const struct end *end, enum message type, const void *bytes, size_t length);
+void by_control_cut(const struct end *end, const char *why);
+/* One message with a text, likewise. */
 void by_control_send_text(struct end *end, enum message type, enum banyan_status status, uint32_t process,
                           const char *text);
 /* this fails the job, here and, from rank 0, everywhere. */

@@ -406,6 +406,10 @@ enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const
   return BANYAN_OK;
 }
 
+size_t by_stream_queued(const struct by_stream *stream) {
+  return unsent(stream);
+}
+
 void by_stream_finish(struct by_stream *stream) {
   stream->finishing = true;
   if (stream->state != OPEN) return;

@@ -59,6 +59,8 @@ void by_stream_destroy(struct by_stream *stream);
  * open yet, ended or finished. */
 enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload,
                                   size_t length) BANYAN_CHECK;
+/* Bytes that wait to be sent. */
+size_t by_stream_queued(const struct by_stream *stream);
 /* Once all is sent, tells the peer that nothing more comes; frames from it are
  * still delivered, and `ended` is called when it has closed too. No deadline:
  * destroy the stream when that takes too long. */
