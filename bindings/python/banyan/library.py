@@ -87,16 +87,24 @@ _FUNCTIONS = {
 }
 
 
-def _candidates() -> Iterator[str]:
+def _prefixes(package: Path) -> list[Path]:
+    """Below which this package is installed as PREFIX/lib/python3.x/dist-packages/banyan, or by Debian's Python as
+    PREFIX/local/lib/..."""
+    above = list(package.parents)
+    if len(above) < 5 or above[2].name != "lib" or not above[1].name.startswith("python"):
+        return []
+    return above[3:5] if above[3].name == "local" else above[3:4]
+
+
+def _candidates(package: Path = Path(__file__).resolve().parent) -> Iterator[str]:
     if os.environ.get("BANYAN_LIBRARY"):
         yield os.environ["BANYAN_LIBRARY"]
         return
-    for prefix in list(Path(__file__).resolve().parents)[:-1]:  # where both are installed below one
-        beside = prefix / "lib" / "x86_64-linux-gnu" / NAME
-        if beside.is_file():
-            yield str(beside)
+    for prefix in _prefixes(package):
+        for folder in ("lib/x86_64-linux-gnu", "lib"):
+            if (prefix / folder / NAME).is_file():
+                yield str(prefix / folder / NAME)
     yield NAME
-    yield f"/usr/local/lib/x86_64-linux-gnu/{NAME}"
 
 
 def _load() -> ctypes.CDLL:
