@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace banyan {
@@ -16,7 +17,8 @@ struct Callers {
   std::mutex lock;
   std::condition_variable work, quiet;
   std::deque<std::function<void()>> tasks;
-  size_t resting = 0, unfinished = 0; // threads, those that begin too; tasks
+  size_t threads = 0, resting = 0; // of them without a task, those that begin too
+  size_t unfinished = 0;           // tasks
 };
 
 // Never destroyed: the threads outlive whatever the end of the process destroys.
@@ -25,34 +27,49 @@ Callers &callers() {
   return *made;
 }
 
+void run_next(Callers &all, std::unique_lock<std::mutex> &lock) {
+  std::function<void()> task = std::move(all.tasks.front());
+  all.tasks.pop_front();
+  lock.unlock();
+  task();
+  task = nullptr;
+  lock.lock();
+  if (--all.unfinished == 0) all.quiet.notify_all();
+}
+
 void run() {
   Callers &all = callers();
   std::unique_lock lock(all.lock);
   while (all.work.wait_for(lock, REST, [&] { return !all.tasks.empty(); })) {
     all.resting--;
-    std::function<void()> task = std::move(all.tasks.front());
-    all.tasks.pop_front();
-    lock.unlock();
-    task();
-    task = nullptr;
-    lock.lock();
+    run_next(all, lock);
     all.resting++;
-    if (--all.unfinished == 0) all.quiet.notify_all();
   }
   all.resting--;
+  all.threads--;
+}
+
+// False: the system has none to give.
+bool add_thread(Callers &all) {
+  try {
+    std::thread(run).detach();
+  } catch (const std::system_error &) {
+    return false;
+  }
+  all.threads++;
+  all.resting++;
+  return true;
 }
 
 } // namespace
 
 void call_back(std::function<void()> task) {
   Callers &all = callers();
-  std::lock_guard lock(all.lock);
+  std::unique_lock lock(all.lock);
   all.tasks.push_back(std::move(task));
   all.unfinished++;
-  if (all.resting < all.tasks.size()) {
-    std::thread(run).detach();
-    all.resting++;
-  }
+  // Without another thread one that is there comes to it later; without any, this one does it.
+  if (all.resting < all.tasks.size() && !add_thread(all) && all.threads == 0) run_next(all, lock);
   all.work.notify_one();
 }
 

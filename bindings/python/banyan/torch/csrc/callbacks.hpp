@@ -6,7 +6,8 @@
 
 namespace banyan {
 
-// `task` is called soon, in another thread. Does not block.
+// `task` is called soon, in another thread, without blocking; at once in this one where the system has no thread to
+// give.
 void call_back(std::function<void()> task);
 // Waits until all have been called, for some seconds at most.
 void finish_callbacks();
