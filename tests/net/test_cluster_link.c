@@ -263,7 +263,7 @@ static void check_reports(struct peer *peer) {
     const struct by_cluster_job *job = &message.jobs[0];
     assert_int_equal(job->n_ranks, 1);
     assert_int_equal(job->ranks[0], peer->rank);
-    assert_true(job->calls > calls && job->iterations >= iterations);
+    assert_true(job->calls >= calls && job->iterations >= iterations); /* more may only have been sent */
     assert_int_equal(count_sizes(job), job->calls);
     assert_in_range(job->iterations * (BUCKETS + 1), 0, job->calls);
     assert_true(job->input >= job->calls / (BUCKETS + 1) * BUCKETS * COUNT * sizeof(float));
