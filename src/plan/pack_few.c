@@ -9,12 +9,14 @@
 #include "plan_make.h"
 #include "rates.h"
 #include "slots.h"
+#include "swaps.h"
 #include "text.h"
 
 /* How the search goes: sweeps in which prices get steeper, then rounds in which a linear program sets the shares. */
 enum {
   ATTEMPTS = 4,
   MOST_ATTEMPTS = 24,
+  IDLE_ATTEMPTS = 8, /* without a gain, one after the other */
   LEAST_SWEEPS = 8,
   SWEEPS = 24,
   LOOK_EVERY = 4,
@@ -29,6 +31,8 @@ static const double most_work = 5e6, most_work_in_all = 1e7;
 static const double work_of_more = 5e5;  /* after so much the first attempts must do */
 static const double work_of_tries = 2e6; /* and after so much the further ones, which begin near the best */
 static const double first_steepness = 4, last_steepness = 200;
+static const double ahead_of_swaps = 1.005, first_heat = 1e-4, last_heat = 1e-7;
+static const double work_of_swap = 0.05;   /* an edge that a swap looks at, beside one of a growth */
 static const double ahead = 1.02;          /* the target, over the best that was seen */
 static const double damping = 0.5;         /* how far shares move to what the program says */
 static const double near_enough = 0.9999;  /* of the bound, at first; */
@@ -40,6 +44,13 @@ static const double proves_the_bound = 0.992;
 static const double worth_a_round = 1.0003; /* a gain that makes another round worth while */
 static const double hopeless = 0.8;         /* of what is wanted, after annealing: it will not get there */
 static const double worth_a_tree = 1e-3;    /* a smaller part of the throughput is not */
+
+/* How swaps go: so often cooled, and each time so many edges looked at, for each of all trees' edges and at most. */
+struct cooling {
+  uint32_t steps;
+  double each, most;
+};
+static const struct cooling cooled_briefly = {16, 200, 1e5}, cooled_well = {64, 400, 1.8e5};
 
 struct search {
   const struct by_graph *graph;
@@ -170,6 +181,31 @@ static enum banyan_status polish(struct search *s, struct by_slots *slots, uint3
   return BANYAN_OK;
 }
 
+/* --- edge by edge --- */
+
+/* Less and less of what overloads links, with shares after the program; always for a little more than the best. */
+static enum banyan_status cool(struct search *s, struct by_slots *slots, uint32_t *index, const struct cooling *how) {
+  struct by_swaps swaps;
+  if (!slots->slots[slots->n - 1].n) return BANYAN_OK;
+  BY_TRY(by_swaps_init(&swaps, slots));
+  enum banyan_status status = BANYAN_OK;
+  double work = fmin(how->each * slots->n * s->graph->n_vertices, how->most);
+  for (uint32_t i = 0; status == BANYAN_OK && i < how->steps && !enough(s, INFINITY); i++) {
+    slots->target = fmin(goal(s), s->best.throughput * ahead_of_swaps);
+    by_swaps_try(&swaps, (uint64_t)work, first_heat * pow(last_heat / first_heat, (double)i / (how->steps - 1)));
+    s->work += work_of_swap * work;
+    status = look(s, slots, index, true);
+  }
+  by_swaps_fini(&swaps);
+  return status;
+}
+
+/* Where few trees are far from what may be had, as well as that is known, and heights do not matter. */
+static bool may_swap(const struct search *s, double most_height, double wanted) {
+  return isinf(wanted) && isinf(most_height) && isfinite(s->bound) && s->graph->n_vertices == s->graph->n_terminals &&
+         (s->tightened || !s->options->tighten) && s->best.throughput > 0 && s->best.throughput < good_enough * goal(s);
+}
+
 /* The K best of what this attempt left and of the best so far, which need not be all of one or the other. */
 static enum banyan_status recombine(struct search *s, const struct by_slots *slots, uint32_t *index) {
   struct by_rates rates;
@@ -221,10 +257,52 @@ static enum banyan_status attempt(struct search *s, uint32_t number, double most
   status = anneal(s, &slots, index, wanted);
   bool hopeful = isinf(wanted) || s->best.throughput >= hopeless * wanted;
   if (status == BANYAN_OK && hopeful) status = polish(s, &slots, index, wanted);
+  if (status == BANYAN_OK && may_swap(s, most_height, wanted)) status = cool(s, &slots, index, &cooled_briefly);
   if (status == BANYAN_OK && hopeful && !enough(s, wanted)) status = recombine(s, &slots, index);
   by_slots_fini(&slots);
   free(index);
   return status;
+}
+
+static void take_best(const struct search *s, struct by_slots *slots) {
+  const struct by_pool *pool = &s->best.pool;
+  uint32_t n = 0;
+  for (uint32_t t = 0; t < pool->n_trees; t++) {
+    if (s->best.rate[t] == 0) continue;
+    struct by_slot *slot = &slots->slots[n++];
+    slot->n = by_pool_size(pool, t);
+    slot->share = s->best.rate[t] / s->best.throughput;
+    memcpy(slot->edges, by_pool_edges(pool, t), slot->n * sizeof *slot->edges);
+  }
+}
+
+static uint32_t count_best(const struct search *s) {
+  uint32_t n = 0;
+  for (uint32_t t = 0; t < s->best.pool.n_trees; t++) n += s->best.rate[t] > 0;
+  return n;
+}
+
+/* The best once more. */
+static enum banyan_status swap_edges(struct search *s) {
+  uint32_t n = count_best(s), *index = calloc(n + 1, sizeof *index);
+  struct by_slots slots;
+  enum banyan_status status = index ? by_slots_init(&slots, &s->grower, n, s->options->seed) : by_plan_no_memory();
+  if (status == BANYAN_OK) {
+    take_best(s, &slots);
+    status = cool(s, &slots, index, &cooled_well);
+    by_slots_fini(&slots);
+  }
+  free(index);
+  return status;
+}
+
+static enum banyan_status swap_while_it_helps(struct search *s) {
+  double before;
+  do {
+    before = s->best.throughput;
+    BY_TRY(swap_edges(s));
+  } while (s->best.throughput > before * worth_an_attempt && s->work < most_work);
+  return BANYAN_OK;
 }
 
 /* --- heights --- */
@@ -300,7 +378,7 @@ static enum banyan_status search_under(struct search *s, double most_height, dou
                                        uint32_t end) {
   BY_TRY(by_rates_init(&s->best, s->graph));
   choose_roots(s, most_height);
-  for (uint32_t i = first; i < end && s->n_roots && !enough(s, wanted); i++) {
+  for (uint32_t i = first, idle = 0; i < end && s->n_roots && idle < IDLE_ATTEMPTS && !enough(s, wanted); i++) {
     if (i > first && s->work > (i < ATTEMPTS ? most_work : work_of_tries)) break;
     double before = s->best.throughput;
     BY_TRY(attempt(s, i, most_height, wanted));
@@ -308,9 +386,11 @@ static enum banyan_status search_under(struct search *s, double most_height, dou
     if (isinf(wanted) && i == first && !enough(s, wanted))
       BY_TRY(by_limit_of_trees(s->graph, s->options->most_trees, &s->limit));
     if (isinf(wanted) && s->best.throughput > before) remember_start(s, i);
-    if (i > first && s->best.throughput < before * worth_an_attempt && s->best.throughput >= good_enough * goal(s))
-      break;
+    bool dull = i > first && s->best.throughput < before * worth_an_attempt;
+    if (dull && s->best.throughput >= good_enough * goal(s)) break;
+    idle = dull ? idle + 1 : 0;
   }
+  if (may_swap(s, most_height, wanted)) BY_TRY(swap_while_it_helps(s));
   return by_rates_keep(&s->best, 0, fmax(s->least_rate, worth_a_tree * s->best.throughput));
 }
 

@@ -1,6 +1,7 @@
 /* Networks of the kinds that people have, at random: backbones of unequal links, pairs of cloud regions behind limits
- * of machines, tori, meshes of GPUs. Eight trees reach 0.95 of what is possible (GPUs: 0.94), sixteen 0.99 of backbones
- * and clouds; and heights hold. BANYAN_TEST_LONGER=N tries N times as many. Prints the worst. */
+ * of machines, tori, grids, rings with chords, meshes, GPUs. Eight trees reach 0.95 of what is possible as far as that
+ * is known (full meshes without limits: 0.9), sixteen 0.99 of backbones and clouds; and heights hold.
+ * BANYAN_TEST_LONGER=N tries N times as many. Prints the worst. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "packing.h"
 #include "rng.h"
 
-enum { MOST = 64, SEEDS = 10 };
+enum { MOST = 64 };
 
 static uint32_t below(struct by_rng *rng, uint32_t n) {
   return (uint32_t)by_rng_below(rng, n);
@@ -69,17 +70,58 @@ static struct by_graph *cloud(struct by_rng *rng) {
   return graph;
 }
 
-/* Equal links in two or three directions. */
-static struct by_graph *torus(struct by_rng *rng) {
+/* Links in two or three directions, all round or not, of `least` to 10. */
+static struct by_graph *lattice(struct by_rng *rng, bool round, double least) {
   struct by_graph_builder builder;
   struct by_graph *graph;
   uint32_t side[3] = {3 + below(rng, 6), 3 + below(rng, 6), 1 + 2 * below(rng, 2)}, n = side[0] * side[1] * side[2];
   by_graph_builder_init(&builder, n, n);
   for (uint32_t v = 0; v < n; v++)
     for (uint32_t i = 0, step = 1; i < 3; step *= side[i++]) {
-      uint32_t digit = v / step % side[i];
-      if (side[i] > 1) by_graph_add_link(&builder, v, v - digit * step + (digit + 1) % side[i] * step, 10, 1e-6);
+      uint32_t digit = v / step % side[i], next = v - digit * step + (digit + 1) % side[i] * step;
+      if (side[i] == 1 || (!round && next < v)) continue;
+      by_graph_add_link(&builder, v, next, least + (10 - least) * by_rng_unit(rng), 1e-6);
     }
+  assert_ok(by_graph_finish(&builder, &graph));
+  return graph;
+}
+
+static struct by_graph *torus(struct by_rng *rng) {
+  return lattice(rng, true, 10);
+}
+
+static struct by_graph *unequal_torus(struct by_rng *rng) {
+  return lattice(rng, true, below(rng, 2) ? 5 : 1);
+}
+
+static struct by_graph *unequal_grid(struct by_rng *rng) {
+  return lattice(rng, false, below(rng, 2) ? 5 : 1);
+}
+
+/* A ring and links across it. */
+static struct by_graph *chords(struct by_rng *rng) {
+  static const double rates[] = {10, 25, 40, 100};
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  uint32_t n = 4 + below(rng, MOST - 3), n_rates = 1 + below(rng, 4);
+  by_graph_builder_init(&builder, n, n);
+  for (uint32_t v = 0; v < n; v++) by_graph_add_link(&builder, v, (v + 1) % n, one_of(rng, rates, n_rates), 1e-6);
+  for (uint32_t more = below(rng, n + 1); more > 0; more--) {
+    uint32_t a = below(rng, n), b = (a + 2 + below(rng, n - 3)) % n;
+    by_graph_add_link(&builder, a, b, one_of(rng, rates, n_rates), 1e-6);
+  }
+  assert_ok(by_graph_finish(&builder, &graph));
+  return graph;
+}
+
+/* All pairs, of machines without limits. */
+static struct by_graph *mesh(struct by_rng *rng) {
+  struct by_graph_builder builder;
+  struct by_graph *graph;
+  uint32_t n = 4 + below(rng, 13);
+  by_graph_builder_init(&builder, n, n);
+  for (uint32_t v = 0; v < n; v++)
+    for (uint32_t u = 0; u < v; u++) by_graph_add_link(&builder, u, v, 5 + 5 * by_rng_unit(rng), 1e-6);
   assert_ok(by_graph_finish(&builder, &graph));
   return graph;
 }
@@ -106,6 +148,7 @@ struct kind {
   const char *name;
   struct by_graph *(*make)(struct by_rng *rng);
   double eight, sixteen; /* of the optimum, at least, with so many trees */
+  uint32_t seeds;
 };
 
 /* Of what is possible with so many trees. */
@@ -145,21 +188,29 @@ static void check_graph(const struct kind *kind, uint32_t seed, double *eight, d
 
 static void test_kinds(void **state) {
   (void)state;
-  static const struct kind kinds[] = {{"backbone", backbone, 0.95, 0.99},
-                                      {"cloud", cloud, 0.95, 0.99},
-                                      {"torus", torus, 0.95, 0},
-                                      {"gpus", gpus, 0.94, 0}};
+  static const struct kind kinds[] = {
+      {"backbone", backbone, 0.95, 0.99, 10},
+      {"cloud", cloud, 0.95, 0.99, 6},
+      {"torus", torus, 0.95, 0, 4},
+      {"unequal torus", unequal_torus, 0.95, 0, 2},
+      {"unequal grid", unequal_grid, 0.95, 0, 2},
+      {"ring with chords", chords, 0.95, 0.99, 5},
+      {"mesh", mesh, 0.9, 0.95, 2},
+      {"gpus", gpus, 0.95, 0, 4},
+  };
   const char *longer = getenv("BANYAN_TEST_LONGER");
-  uint32_t n = longer ? SEEDS * (uint32_t)strtoul(longer, NULL, 10) : SEEDS;
+  uint32_t times = longer ? (uint32_t)strtoul(longer, NULL, 10) : 1;
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     double worst_eight = 1, worst_sixteen = 1, eight, sixteen;
+    uint32_t n = kinds[k].seeds * times, few = 0;
     for (uint32_t seed = 1; seed <= n; seed++) {
       check_graph(&kinds[k], seed, &eight, &sixteen);
       worst_eight = fmin(worst_eight, eight);
       worst_sixteen = fmin(worst_sixteen, sixteen);
+      few += eight < 0.95;
     }
-    print_message("%s: of %u the worst: %.4f with 8 trees, %.4f with 16\n", kinds[k].name, n, worst_eight,
-                  worst_sixteen);
+    print_message("%s: of %u the worst: %.4f with 8 trees, %u below 0.95; %.4f with 16\n", kinds[k].name, n,
+                  worst_eight, few, worst_sixteen);
   }
 }
 

@@ -1,10 +1,11 @@
-/* Slots: sweeps find trees that share a network without getting in each other's way. */
+/* Slots: sweeps, and swaps of edges, find trees that share a network without getting in each other's way. */
 #include "slots.h"
 
 #include <math.h>
 
 #include "check.h"
 #include "graph_make.h"
+#include "swaps.h"
 
 /* A full mesh of n vertices of one capacity. */
 static struct by_graph *mesh(uint32_t n, double capacity) {
@@ -36,6 +37,46 @@ static void test_disjoint_trees(void **state) {
   uint32_t used = 0;
   for (uint32_t r = 0; r < graph->n_resources; r++) used += slots.load[r] > 0.5;
   assert_true(used >= 40); /* of 45 edges; stars would use 9 */
+  by_slots_fini(&slots);
+  by_grower_fini(&grower);
+  by_graph_destroy(graph);
+}
+
+static void check_spans(const struct by_graph *graph, const struct by_slot *slot) {
+  uint32_t part[64];
+  assert_true(graph->n_vertices <= 64);
+  assert_int_equal(slot->n, graph->n_vertices - 1);
+  for (uint32_t v = 0; v < graph->n_vertices; v++) part[v] = v;
+  for (uint32_t i = 0; i < slot->n; i++) {
+    uint32_t a = part[graph->edges[slot->edges[i]].a], b = part[graph->edges[slot->edges[i]].b];
+    assert_true(a != b && (i == 0 || slot->edges[i - 1] < slot->edges[i]));
+    for (uint32_t v = 0; v < graph->n_vertices; v++)
+      if (part[v] == a) part[v] = b;
+  }
+}
+
+/* Swaps of edges part n / 2 trees of that mesh to the last edge; they begin as one and the same. */
+static void test_swaps(void **state) {
+  (void)state;
+  enum { N = 10 };
+  struct by_graph *graph = mesh(N, 3);
+  struct by_grower grower;
+  struct by_slots slots;
+  struct by_swaps swaps;
+  assert_ok(by_grower_init(&grower, graph, true));
+  assert_ok(by_slots_init(&slots, &grower, N / 2, 1));
+  slots.target = 3 * N / 2;
+  assert_true(by_slots_sweep(&slots));
+  for (uint32_t i = 1; i < N / 2; i++)
+    for (uint32_t j = 0; j < slots.slots[0].n; j++) slots.slots[i].edges[j] = slots.slots[0].edges[j];
+  assert_ok(by_swaps_init(&swaps, &slots));
+  for (double heat = 1; heat > 1e-3; heat /= 2) {
+    by_swaps_try(&swaps, 1000, heat);
+    for (uint32_t i = 0; i < N / 2; i++) check_spans(graph, &slots.slots[i]);
+  }
+  by_slots_recount(&slots);
+  assert_true(fabs(by_slots_throughput(&slots) - slots.target) < 1e-9);
+  by_swaps_fini(&swaps);
   by_slots_fini(&slots);
   by_grower_fini(&grower);
   by_graph_destroy(graph);
@@ -94,6 +135,7 @@ static void test_roots(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_disjoint_trees),
+      cmocka_unit_test(test_swaps),
       cmocka_unit_test(test_unequal_shares),
       cmocka_unit_test(test_roots),
   };
