@@ -212,7 +212,8 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   s->job = keep(context, s->job);
   s->switch_key = keep(context, s->switch_key);
   context->rank = (uint32_t)s->rank;
-  context->size = context->processes = context->places = (uint32_t)s->size;
+  context->size = context->places = (uint32_t)s->size;
+  context->processes = context->size;
   if (beside) context->rank = UINT32_MAX; /* until rank 0 says which */
   if (!beside && context->size > 1) count_places(context);
   return BANYAN_OK;

@@ -125,7 +125,8 @@ static void make_context(struct job *job, uint32_t rank, const char *control, ui
   context->settings.fusion = fusion;
   context->settings.stall = context->settings.stall_abort = 0;
   context->rank = rank;
-  context->size = context->processes = n;
+  context->size = n;
+  context->processes = n;
   context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, n);
   context->names = BY_ARENA_ARRAY(&context->arena, const char *, n);
   context->left = BY_ARENA_ARRAY(&context->arena, bool, n);

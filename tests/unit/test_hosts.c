@@ -51,7 +51,8 @@ static void test_random_places(void **state) {
     struct by_context context = {0};
     by_rng_init(&rng, seed);
     by_arena_init(&context.arena);
-    context.size = context.processes = 1 + (uint32_t)by_rng_below(&rng, MOST);
+    context.size = 1 + (uint32_t)by_rng_below(&rng, MOST);
+    context.processes = context.size;
     context.rank = (uint32_t)by_rng_below(&rng, context.size);
     context.settings.transport = by_rng_below(&rng, 2) ? "auto" : "tcp";
     fill(&context, members, &rng);
