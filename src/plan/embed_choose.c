@@ -7,7 +7,9 @@
 #include "text.h"
 
 enum { SHORT_LIST = 256, FINEST = 16, SWEEPS = 6, EXCHANGES = 4, TRIED = 12 };
-static const double flat = 0.005; /* part of the time that the height and width of all ranks are taken for */
+static const double flat = 0.005;  /* part of the time that the height and width of all ranks are taken for */
+static const double wide = 2;      /* hops that a child is taken for: where many send to one port, queues overflow */
+static const double thrift = 0.05; /* part of the time that what is full is taken for, see use() */
 static const double better = 1e-9;
 
 struct choosing {
@@ -31,14 +33,28 @@ static const struct by_embed_candidate *item(const struct choosing *c, uint32_t 
 
 /* ---- what a set is worth */
 
+/* How full links between switches are, on average, of what is left; and the fullest resource, of all that it carries:
+ * so that of plans that something else limits that one is chosen which does best when others use less. */
+static double use(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n) {
+  const struct by_embed_net *net = list->net;
+  double sum = 0, most = 0;
+  for (uint32_t r = 0; r < net->graph->n_resources; r++) {
+    double full = 0;
+    for (uint32_t i = 0; i < n; i++) full += picks[i].rate * list->items[picks[i].candidate].load[r];
+    if (net->shared[r]) sum += full;
+    most = fmax(most, full * net->left[r]);
+  }
+  return most + (net->n_shared ? sum / net->n_shared : 0);
+}
+
 double by_embed_score(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n,
                       double throughput, double best, double penalty) {
   double most = 0;
   for (uint32_t i = 0; i < n; i++) {
     const struct by_embed_candidate *candidate = &list->items[picks[i].candidate];
-    most = fmax(most, (double)candidate->height + candidate->width);
+    most = fmax(most, candidate->height + wide * candidate->width);
   }
-  return best / throughput + penalty * n + flat * most / list->net->graph->n_terminals;
+  return best / throughput + penalty * n + flat * most / list->net->graph->n_terminals + thrift * use(list, picks, n);
 }
 
 static int by_rate(const void *a, const void *b) {

@@ -1,8 +1,10 @@
 /* Choosing few of the candidates: the integer program
  *
  *     min theta + penalty * (number of candidates used) + flat * (the highest and widest of them)
+ *         + thrift * (how full links between switches get, and the fullest part of the network if nobody else used it)
  *
- * theta being the time with the best weights for those that are used. Used by
+ * theta being the time with the best weights for those that are used. A ring and trees from rack to rack may be as fast
+ * for a job alone; the trees leave more of the uplinks to others. Used by
  * the files of embed.h alone. */
 #ifndef BY_PLAN_EMBED_CHOOSE_H
 #define BY_PLAN_EMBED_CHOOSE_H
@@ -34,7 +36,7 @@ struct by_embed_picks {
  * candidate has the least rate. Cost: some hundred small programs, and 16 * 256 * resources a sweep. */
 BANYAN_CHECK enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_limits *limits,
                                                 struct by_embed_picks *picks);
-/* What is minimised for n candidates that carry so much together; `best` is what all could. */
+/* What is minimised for n candidates that carry so much together, each its rate; `best` is what all could. */
 double by_embed_score(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n,
                       double throughput, double best, double penalty);
 

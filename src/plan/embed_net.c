@@ -63,6 +63,25 @@ static void list_edges(struct by_embed_net *net) {
   }
 }
 
+static double all_of(const struct by_topology *topology, const struct by_origin *origin) {
+  if (origin->kind == BY_ORIGIN_NODE)
+    return fmin(topology->nodes[origin->index].in.all, topology->nodes[origin->index].out.all);
+  const struct by_link *link = &topology->links[origin->index];
+  return fmin(link->capacity[BY_AB].all, link->capacity[BY_BA].all);
+}
+
+static void look_at_resources(struct by_embed_net *net) {
+  const struct by_topology *topology = net->topology;
+  for (uint32_t r = 0; r < net->graph->n_resources; r++) {
+    const struct by_origin *origin = &net->graph->origin[r];
+    net->left[r] = fmin(net->graph->capacity[r] / all_of(topology, origin), 1);
+    if (origin->kind != BY_ORIGIN_LINK) continue;
+    const struct by_link *link = &topology->links[origin->index];
+    net->shared[r] = topology->nodes[link->a].kind == BY_NODE_SWITCH && topology->nodes[link->b].kind == BY_NODE_SWITCH;
+    net->n_shared += net->shared[r];
+  }
+}
+
 /* ---- layers */
 
 /* The least distance beyond `most` between terminals of different groups; NONE: there is none. */
@@ -200,12 +219,14 @@ static enum banyan_status take_arrays(struct finding *f) {
   net->hops = BY_ARENA_ARRAY(&net->arena, uint32_t, n * n);
   net->capacity = BY_ARENA_ARRAY(&net->arena, double, n);
   net->order = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  net->shared = BY_ARENA_ARRAY(&net->arena, bool, net->graph->n_resources);
+  net->left = BY_ARENA_ARRAY(&net->arena, double, net->graph->n_resources);
   f->hops = calloc(nodes, sizeof *f->hops);
   f->above = calloc(n, sizeof *f->above);
   f->number = calloc(n, sizeof *f->number);
   f->mark = calloc(nodes, sizeof *f->mark);
-  bool all = net->edge && net->hops && net->capacity && net->order && f->hops && f->above && f->number && f->mark;
-  return all ? BANYAN_OK : no_memory();
+  bool all = net->edge && net->hops && net->capacity && net->order && net->shared && net->left;
+  return all && f->hops && f->above && f->number && f->mark ? BANYAN_OK : no_memory();
 }
 
 static enum banyan_status find(struct finding *f) {
@@ -213,6 +234,7 @@ static enum banyan_status find(struct finding *f) {
   BY_TRY(by_paths_init(&f->paths, f->net->topology));
   BY_TRY(measure(f));
   list_edges(f->net);
+  look_at_resources(f->net);
   BY_TRY(find_layers(f));
   BY_TRY(find_oversubscribed(f));
   sort_terminals(f);

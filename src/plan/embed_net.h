@@ -21,8 +21,11 @@ struct by_embed_layer {
 struct by_embed_net {
   const struct by_topology *topology;
   const struct by_graph *graph;
-  uint32_t *edge;    /* between vertices u and v: edge[u * n_vertices + v]; UINT32_MAX: none */
-  double *capacity;  /* of each vertex: what it can send and receive at once, bit/s */
+  uint32_t *edge;   /* between vertices u and v: edge[u * n_vertices + v]; UINT32_MAX: none */
+  double *capacity; /* of each vertex: what it can send and receive at once, bit/s */
+  bool *shared;     /* of each resource: a link between switches, which jobs on other hosts need too */
+  uint32_t n_shared;
+  double *left;      /* of each resource: the part of it that others do not use */
   uint32_t *hops;    /* between vertices, like `edge`, the longer of both ways; UINT32_MAX: no way */
   uint32_t n_layers; /* >= 1 */
   struct by_embed_layer layers[BY_EMBED_MOST_LAYERS]; /* the smallest groups first */

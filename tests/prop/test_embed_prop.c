@@ -65,6 +65,7 @@ struct search {
 
 static void try_set(struct search *s, uint32_t n) {
   assert_ok(by_embed_master_solve(&s->master));
+  for (uint32_t i = 0; i < n; i++) s->picks[i].rate = s->master.rate[s->picks[i].candidate];
   double score = by_embed_score(&embedding->candidates, s->picks, n, s->master.throughput, s->best, options.penalty);
   s->least = fmin(s->least, score);
 }

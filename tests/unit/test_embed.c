@@ -77,6 +77,54 @@ static void test_64_hosts(void **state) {
   end();
 }
 
+/* What carries as much as a ring, with one crossing each way: uplinks are for other jobs too. And no port hears three
+ * at once. */
+static void check_racks(const char *text) {
+  struct by_plan *plan;
+  struct by_plan_load load;
+  begin(text);
+  assert_near(by_embedding_facts(embedding).throughput, by_embedding_alone(embedding, BY_EMBED_RING), 1e-6);
+  assert_ok(by_embedding_plan(embedding, text, &plan));
+  assert_ok(by_plan_load_init(&load, plan, plan->classes, topology));
+  for (uint32_t l = 0; l < topology->n_links; l++) {
+    const struct by_link *link = &topology->links[l];
+    if (topology->nodes[link->a].kind != BY_NODE_SWITCH || topology->nodes[link->b].kind != BY_NODE_SWITCH) continue;
+    assert_near(load.link[l][0], 1, 1e-6);
+    assert_near(load.link[l][1], 1, 1e-6);
+  }
+  for (uint32_t i = 0; i < embedding->picks.n; i++)
+    assert_true(embedding->candidates.items[embedding->picks.items[i].candidate].width <= 2);
+  by_plan_load_fini(&load);
+  by_plan_destroy(plan);
+  end();
+}
+
+/* Others leave half of the uplinks, which a chain would fill as well: but then hosts would be in the way as soon as the
+ * others go. */
+static void test_hosts_are_spared(void **state) {
+  (void)state;
+  open_topology("clos:racks=2,hosts=2,nic=1g,oversub=2");
+  for (uint32_t l = 0; l < topology->n_links; l++)
+    for (int way = 0; way < 2; way++)
+      if (topology->nodes[topology->links[l].a].kind == BY_NODE_SWITCH) topology->links[l].capacity[way].used = 0.5e9;
+  assert_ok(by_embed(topology, &options, &embedding));
+  struct by_plan *plan;
+  struct by_plan_load load;
+  assert_ok(by_embedding_plan(embedding, "half", &plan));
+  assert_ok(by_plan_load_init(&load, plan, plan->classes, topology));
+  assert_near(load.rate, 0.5e9, 1e-6);
+  for (uint32_t l = 0; l < topology->n_links; l++) assert_true(load.link[l][0] < 1.501 && load.link[l][1] < 1.501);
+  by_plan_load_fini(&load);
+  by_plan_destroy(plan);
+  end();
+}
+
+static void test_uplinks_are_spared(void **state) {
+  (void)state;
+  check_racks("clos:racks=2,hosts=2,nic=1g,oversub=2");
+  check_racks("clos:racks=2,hosts=4,nic=1g,oversub=4");
+}
+
 /* k helpers, n hosts, one rate for all: 2 n (n - 1) M / ((n^2 + kn - 2k) B). */
 static void test_helper_formula(void **state) {
   static const uint32_t cases[][2] = {{64, 8}, {64, 1}, {16, 4}, {16, 16}, {8, 3}, {5, 2}, {4, 4}, {3, 1}};
@@ -284,6 +332,8 @@ static void test_other_workers(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_64_hosts),
+      cmocka_unit_test(test_uplinks_are_spared),
+      cmocka_unit_test(test_hosts_are_spared),
       cmocka_unit_test(test_helper_formula),
       cmocka_unit_test(test_helpers_in_racks),
       cmocka_unit_test(test_elastic_trees),
