@@ -47,10 +47,34 @@ void by_use_sum(struct by_manager *m) {
   }
 }
 
+static double of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step) {
+  double sum = 0;
+  for (uint32_t c = 0; c < job->class_; c++) sum += m->ours[c][step];
+  return sum;
+}
+
+bool by_use_gives_way(const struct by_manager *m, const struct by_manager_job *job) {
+  const struct by_link_shares *shares = by_use_shares(job);
+  uint32_t i = 0;
+  while (i < shares->n && !(of_higher(m, job, shares->items[i].step) > 0)) i++;
+  return i < shares->n;
+}
+
+bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) {
+  const struct by_link_shares *shares = by_use_shares(job);
+  uint32_t own = job->input_rate > 0, most = 0;
+  for (uint32_t i = 0; i < shares->n; i++) {
+    uint32_t n = 0;
+    for (uint32_t c = 0; c <= job->class_; c++) n += m->jobs_on[c][shares->items[i].step];
+    most = n > most ? n : most;
+  }
+  return most > own;
+}
+
 /* Streams of one class share a link evenly: a job that comes to it gets its part, however full the link is. */
-double by_use_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own) {
-  double left = m->all[step] - by_use_others(m, step);
-  for (uint32_t c = 0; c < job->class_; c++) left -= m->ours[c][step];
+static double find_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own,
+                        bool beside) {
+  double left = m->all[step] - by_use_others(m, step) - (beside ? of_higher(m, job, step) : 0);
   uint32_t sharers = m->jobs_on[job->class_][step] + (own > 0 ? 0 : 1);
   left = fmax(left - (m->ours[job->class_][step] - own), left / (double)(sharers ? sharers : 1));
   return fmax(left, always * m->all[step]);
@@ -75,14 +99,14 @@ double by_use_rate(const struct by_manager *m, const struct by_manager_job *job,
   for (uint32_t i = 0; i < shares->n; i++) {
     uint32_t step = shares->items[i].step;
     double back = job->input_rate * own_load(own, step);
-    rate = fmin(rate, by_use_left(m, job, step, back) / shares->items[i].load);
+    rate = fmin(rate, find_left(m, job, step, back, true) / shares->items[i].load);
   }
   return rate;
 }
 
 /* ---- as a topology */
 
-static void fill(const struct by_manager *m, const struct by_manager_job *job, struct by_topology *out) {
+static void fill(const struct by_manager *m, const struct by_manager_job *job, bool beside, struct by_topology *out) {
   const struct by_link_shares *own = by_use_shares(job);
   uint32_t next = 0, links = 2 * out->n_links;
   for (uint32_t s = 0; s < m->n_steps; s++) {
@@ -91,12 +115,13 @@ static void fill(const struct by_manager *m, const struct by_manager_job *job, s
     if (isinf(m->all[s])) continue;
     struct by_node *node = s < links ? NULL : &out->nodes[(s - links) / 2];
     struct by_capacity *capacity = s < links ? &out->links[s / 2].capacity[s % 2] : s % 2 ? &node->in : &node->out;
-    *capacity = (struct by_capacity){.all = m->all[s], .used = m->all[s] - by_use_left(m, job, s, back)};
+    *capacity = (struct by_capacity){.all = m->all[s], .used = m->all[s] - find_left(m, job, s, back, beside)};
     if (capacity->used < 0) capacity->used = 0;
   }
 }
 
-enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager_job *job, struct by_topology *out) {
+enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager_job *job, bool beside,
+                                   struct by_topology *out) {
   const struct by_topology *t = m->topology;
   *out = (struct by_topology){.name = t->name,
                               .n_nodes = t->n_nodes,
@@ -111,6 +136,6 @@ enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager
   memcpy(out->nodes, t->nodes, t->n_nodes * sizeof *t->nodes);
   memcpy(out->links, t->links, t->n_links * sizeof *t->links);
   by_use_sum(m);
-  fill(m, job, out);
+  fill(m, job, beside, out);
   return BANYAN_OK;
 }

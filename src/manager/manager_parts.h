@@ -178,13 +178,16 @@ double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
 /* ---- link_use.c */
 /* Sums what jobs put on each step, if anything has changed. */
 void by_use_sum(struct by_manager *m);
-/* What is left of a step for a job: what others and higher classes leave, less what its own class does, or its part of
- * that class's, whichever is more; a twentieth of the step at least. */
-double by_use_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own);
+/* Whether higher classes send where a job does; after by_use_sum. */
+bool by_use_gives_way(const struct by_manager *m, const struct by_manager_job *job);
+/* Whether other jobs of its class or a higher one send where a job does; after by_use_sum, too. */
+bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job);
 /* bit/s of input that these shares can carry for a job now. INFINITY: they need nothing. */
 double by_use_rate(const struct by_manager *m, const struct by_manager_job *job, const struct by_link_shares *shares);
-/* The network as a job sees it. Nodes and links are to be freed. */
-BANYAN_CHECK enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager_job *job,
+/* The network as a job sees it: of each step what others and higher classes leave, less what its own class does, or its
+ * part of that class's, whichever is more; a twentieth of the step at least. Beside higher classes, or while they are
+ * silent. Nodes and links are to be freed. */
+BANYAN_CHECK enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager_job *job, bool beside,
                                                 struct by_topology *out);
 /* What a job puts on the network: by its plan, or the ring that it is taken to have. */
 const struct by_link_shares *by_use_shares(const struct by_manager_job *job);

@@ -18,7 +18,8 @@ static const double least_wait = 30, iterations_waited = 20; /* s, and iteration
 static const double join_wait = 10;                          /* s for a helper */
 static const double barred_for = 300;                        /* s, a helper that did not come */
 static const double silence = 10;                            /* s, and intervals twice, of an agent that is there */
-static const uint64_t much_later = 1 << 20;                  /* plans: no job has had so many meanwhile */
+static const double swaying = 4; /* times the gain, beside other jobs, whose rates of late are not those to come */
+static const uint64_t much_later = 1 << 20; /* plans: no job has had so many meanwhile */
 
 void by_plans_free(struct by_manager_plan *plan) {
   if (!plan) return;
@@ -277,7 +278,7 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
     job->retired = NULL;
     return false;
   }
-  if (wish->status == BANYAN_OK) job->rate_then = wish->rate_before;
+  if (wish->status == BANYAN_OK) job->rate_then = wish->rate_now;
   if (job->plan) {
     job->plan->embedding = wish->old;
     wish->old = NULL;
@@ -298,7 +299,8 @@ static bool misses_helper(const struct by_manager *m, const struct by_manager_jo
 }
 
 static bool is_worth_it(const struct by_manager *m, const struct by_manager_job *job, const struct by_plan_wish *wish) {
-  return !job->plan || misses_helper(m, job) || wish->rate > (1 + m->options.gain) * wish->rate_before;
+  double gain = wish->sways ? swaying * m->options.gain : m->options.gain;
+  return !job->plan || misses_helper(m, job) || wish->rate > (1 + gain) * wish->rate_before;
 }
 
 void by_manager_planned(struct by_manager *m, struct by_plan_wish *wish, double now) {

@@ -7,6 +7,8 @@
 
 #include "plan_load.h"
 
+static const double way_round = 0.5; /* of what a job carries while higher classes are silent */
+
 /* ---- what a plan puts on the network */
 
 static uint32_t count_shares(const struct by_plan_load *load, const struct by_topology *t) {
@@ -60,31 +62,55 @@ enum banyan_status by_plan_ring_over(const struct by_topology *topology, const u
 
 /* ---- running it */
 
-static enum banyan_status weigh_current(struct by_plan_wish *wish) {
-  struct by_plan *ring = NULL;
-  if (!wish->current) BY_TRY(by_plan_ring_over(&wish->residual, wish->nodes, wish->n_nodes, &ring));
-  enum banyan_status status =
-      find(wish->current ? wish->current : ring, &wish->residual, &wish->before, &wish->rate_before);
-  by_plan_destroy(ring);
-  return status;
+static enum banyan_status weigh(const struct by_plan *plan, const struct by_topology *topology, double *rate) {
+  struct by_plan_load load;
+  BY_TRY(by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], topology));
+  *rate = load.rate;
+  by_plan_load_fini(&load);
+  return BANYAN_OK;
 }
 
-static enum banyan_status embed(struct by_plan_wish *wish) {
+static enum banyan_status embed(struct by_plan_wish *wish, const struct by_topology *network) {
   struct by_embed_options options = by_embed_defaults();
   options.choice = (struct by_graph_choice){.participants = wish->nodes,
                                             .n_participants = wish->n_nodes,
                                             .helpers = wish->helpers,
                                             .n_helpers = wish->n_helpers};
-  if (!wish->old) return by_embed(&wish->residual, &options, &wish->embedding);
+  by_embedding_destroy(wish->embedding);
+  wish->embedding = NULL;
+  if (!wish->old) return by_embed(network, &options, &wish->embedding);
   struct by_embed_change change;
-  return by_embed_again(&wish->residual, &options, wish->old, 0, &change, &wish->embedding);
+  return by_embed_again(network, &options, wish->old, 0, &change, &wish->embedding);
+}
+
+/* Higher classes come and go: when they are silent the job has all of the network, and what it has beside them is next
+ * to nothing. So trees that make most of that little would cost more than they gain. */
+static enum banyan_status wait_for_higher(struct by_plan_wish *wish, const struct by_plan *current,
+                                          const struct by_topology **network) {
+  double calm;
+  BY_TRY(weigh(current, &wish->calm, &calm));
+  if (by_embedding_facts(wish->embedding).throughput >= way_round * calm) return BANYAN_OK;
+  wish->rate_before = calm;
+  *network = &wish->calm;
+  return embed(wish, &wish->calm);
+}
+
+static enum banyan_status run_from(struct by_plan_wish *wish, const struct by_plan *current) {
+  const struct by_topology *network = &wish->residual;
+  BY_TRY(find(current, network, &wish->before, &wish->rate_now));
+  wish->rate_before = wish->rate_now;
+  BY_TRY(embed(wish, network));
+  if (wish->calm.nodes) BY_TRY(wait_for_higher(wish, current, &network));
+  BY_TRY(by_embedding_plan(wish->embedding, "cluster", &wish->plan));
+  return find(wish->plan, network, &wish->shares, &wish->rate);
 }
 
 static enum banyan_status run(struct by_plan_wish *wish) {
-  BY_TRY(weigh_current(wish));
-  BY_TRY(embed(wish));
-  BY_TRY(by_embedding_plan(wish->embedding, "cluster", &wish->plan));
-  return find(wish->plan, &wish->residual, &wish->shares, &wish->rate);
+  struct by_plan *ring = NULL;
+  if (!wish->current) BY_TRY(by_plan_ring_over(&wish->residual, wish->nodes, wish->n_nodes, &ring));
+  enum banyan_status status = run_from(wish, wish->current ? wish->current : ring);
+  by_plan_destroy(ring);
+  return status;
 }
 
 void by_plan_wish_run(struct by_plan_wish *wish) {
@@ -96,6 +122,8 @@ void by_plan_wish_destroy(struct by_plan_wish *wish) {
   if (!wish) return;
   free(wish->residual.nodes);
   free(wish->residual.links);
+  free(wish->calm.nodes);
+  free(wish->calm.links);
   free(wish->nodes);
   free(wish->helpers);
   free(wish->shares.items);

@@ -27,8 +27,10 @@ BANYAN_CHECK enum banyan_status by_plan_ring_over(const struct by_topology *topo
 struct by_plan_wish {
   void *job;                   /* the manager's */
   struct by_topology residual; /* nodes and links of its own, the rest borrowed from the manager's */
+  struct by_topology calm;     /* the same while no higher class sends; no nodes: none sends where the job does */
   uint32_t *nodes, *helpers;   /* the job's hosts, by their first rank; who may help */
   uint32_t n_nodes, n_helpers;
+  bool sways;                    /* other jobs use the same links: what is left is known less well */
   const struct by_plan *current; /* NULL: none; borrowed */
   struct by_embedding *old;      /* what it came from; NULL: not known. The wish's until it is judged */
 
@@ -38,10 +40,13 @@ struct by_plan_wish {
   struct by_embedding *embedding;       /* new */
   struct by_plan *plan;                 /* of it */
   struct by_link_shares shares, before; /* of the new plan; of the current one, or the ring */
-  double rate, rate_before;             /* bit/s of input on the residual network */
+  double rate_now;                      /* bit/s of input that the current plan, or the ring, carries now */
+  double rate, rate_before;             /* that the new one and it carry on the network that counts */
 };
 
-/* Fills in the answer. Cost: by_embed. */
+/* Fills in the answer. What counts is the residual network, if there is a way round higher classes: trees that carry
+ * half of what the job has while they are silent. If there is none the job waits for them, and what counts is the
+ * network while they are silent. Cost: by_embed, twice for a job that waits. */
 void by_plan_wish_run(struct by_plan_wish *wish);
 /* Frees all that was not taken out, and the wish. NULL is allowed. */
 void by_plan_wish_destroy(struct by_plan_wish *wish);

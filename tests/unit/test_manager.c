@@ -391,6 +391,39 @@ static void test_classes(void **state) {
   world_end(&world);
 }
 
+/* ---- higher classes */
+
+/* A job over all hosts that is in a low class by now, and another one that begins on the first two hosts. */
+static struct world_job *begin_two_classes(const char *topology) {
+  begin(topology);
+  struct world_job *low = world_run(&world, 0, 1, world.n_hosts);
+  world_plan(&world);
+  pass_and_plan(11, 2000000000);
+  assert_true(low->class_ >= 2);
+  assert_int_equal(low->asked, 1);
+  (void)world_run(&world, 0, 1, 2);
+  pass_and_plan(8, 225000000); /* 900 Mbit/s */
+  assert_int_equal(world.jobs[1].class_, 0);
+  return low;
+}
+
+/* Its trees must pass the two hosts, which have a tenth left: leaves there would carry more, but of next to nothing. */
+static void test_waits_for_higher_class(void **state) {
+  (void)state;
+  const struct world_job *low = begin_two_classes("star:8,nic=1g");
+  assert_int_equal(low->asked, 1);
+  world_end(&world);
+}
+
+/* Five of six links are as free as before. */
+static void test_goes_round_higher_class(void **state) {
+  (void)state;
+  const struct world_job *low = begin_two_classes("mesh:4,nic=10g,link=1g");
+  assert_true(low->asked > 1);
+  assert_true(throughput_of(0) > 1.5e9);
+  world_end(&world);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_first_plan),
@@ -410,6 +443,8 @@ int main(void) {
       cmocka_unit_test(test_agent_with_manager),
       cmocka_unit_test(test_same_id),
       cmocka_unit_test(test_classes),
+      cmocka_unit_test(test_waits_for_higher_class),
+      cmocka_unit_test(test_goes_round_higher_class),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
