@@ -1,5 +1,5 @@
 """Three training jobs on two racks that share one uplink each, 4:1 oversubscribed: under `banyan manager`, and the same
-jobs with plain rings and no manager.
+jobs with plain rings and no manager, with ranks in the order of the racks and in a random one.
 
 Started by cluster.sh, which says what the environment means. Every run is a lab of its own, built by `banyan lab`; on
 each of its hosts this file runs once more (`cluster.py host`), starts the host's agent, and each job's rank at the
@@ -8,6 +8,7 @@ job's time. What was measured goes into cluster.jsonl, a table to standard outpu
 
 import json
 import os
+import random
 import shutil
 import signal
 import statistics
@@ -18,20 +19,22 @@ import time
 
 BANYAN = os.environ["BANYAN"]
 FASHION = os.path.join(os.path.dirname(BANYAN), "examples", "fashion")
-TOPOLOGY = "clos:racks=2,hosts=4,nic=100m,oversub=4"
+TOPOLOGY = "clos:racks=2,hosts=4,nic=25m,oversub=4"
 HOSTS = [f"r{rack}h{host}" for rack in range(2) for host in range(4)]
 PORT = 7650
 FIRST = 10  # iterations after which people know whether it works; also of an epoch
 TIME_LIMIT = 300  # seconds of one run
 
-# Ranks lie rack by rack, which is the best order for a ring. Iterations are of `batch` images over all ranks.
+# Rates are low and models small, so that links are what limits, not this machine's cores. Ranks lie rack by rack, which
+# is the best order for a ring. Iterations are of `batch` images over all ranks.
 JOBS = {
-    "large": {"at": 0, "hosts": HOSTS, "hidden": "1024,1024", "iterations": 40},
-    "middle": {"at": 25, "hosts": ["r0h0", "r0h1", "r1h0", "r1h1"], "hidden": "1024,512", "iterations": 30},
-    "late": {"at": 35, "hosts": ["r0h2", "r0h3", "r1h2", "r1h3"], "hidden": "512,512", "iterations": 20},
+    "large": {"at": 0, "hosts": HOSTS, "hidden": "256,256", "iterations": 50},
+    "middle": {"at": 10, "hosts": ["r0h0", "r0h1", "r1h0", "r1h1"], "hidden": "192,192", "iterations": 50},
+    "late": {"at": 15, "hosts": ["r0h2", "r0h3", "r1h2", "r1h3"], "hidden": "192,64", "iterations": 50},
 }
 BATCH = 64
-THRESHOLD = "300M"  # bytes of the highest class: these jobs send 0.3 to 4 GB
+MODES = ["rings", "shuffled", "manager"]  # shuffled: rings of ranks that do not lie rack by rack
+THRESHOLD = "60M"  # bytes of the highest class: these jobs send 0.2 to 0.8 GB
 
 
 # ---- on a host of the lab
@@ -52,7 +55,7 @@ def start_service(words, log):
 
 def services(run, host):
     """The manager, on the first host, and this host's agent; none without a manager."""
-    if not run["manager"]:
+    if run["mode"] != "manager":
         return []
     os.environ["BANYAN_KEYS"] = run["keys"]
     folder, started = run["folder"], []
@@ -67,13 +70,22 @@ def services(run, host):
     return started
 
 
+def order_of_ranks(run, job):
+    """Without rack by rack: an order that some scheduler may have."""
+    hosts = list(job["hosts"])
+    if run["mode"] == "shuffled":
+        random.Random(5).shuffle(hosts)
+    return hosts
+
+
 def start_rank(run, name, job, host):
-    folder, rank = run["folder"], job["hosts"].index(host)
+    folder, hosts = run["folder"], order_of_ranks(run, job)
+    rank = hosts.index(host)
     port = PORT + 1 + list(JOBS).index(name)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("BANYAN_LOCAL_")}
     environment.update(BANYAN_RANK=str(rank), BANYAN_SIZE=str(len(job["hosts"])), BANYAN_JOB=name,
-                       BANYAN_ROOT=f"{job['hosts'][0]}:{port}", BANYAN_KEY=f"{run['key']}-{name}", BANYAN_PLAN="ring",
-                       BANYAN_AGENT=os.path.join(folder, f"{host}.sock") if run["manager"] else "off")
+                       BANYAN_ROOT=f"{hosts[0]}:{port}", BANYAN_KEY=f"{run['key']}-{name}", BANYAN_PLAN="ring",
+                       BANYAN_AGENT=os.path.join(folder, f"{host}.sock") if run["mode"] == "manager" else "off")
     words = [FASHION, "--hidden", job["hidden"], "--batch", str(BATCH), "--limit", str(BATCH * FIRST),
              "--epochs", str(job["iterations"] // FIRST), "--quiet", "--json"]
     with open(os.path.join(folder, f"{name}-{host}.err"), "w", encoding="utf-8") as errors:
@@ -88,7 +100,7 @@ def watch_job(run, name, job, host, start):
         epochs = [time.time() - start - job["at"] for line in process.stdout if '"epoch"' in line]
     if process.returncode:
         sys.exit(f"cluster.py: job {name} on {host} ended with {process.returncode}")
-    if host == job["hosts"][0]:
+    if host == order_of_ranks(run, job)[0]:
         with open(os.path.join(run["folder"], f"{name}.json"), "w", encoding="utf-8") as file:
             json.dump({"job": name, "seconds": time.time() - start - job["at"], "epochs": epochs}, file)
 
@@ -108,7 +120,7 @@ def be_host(path):
         run = json.load(file)
     host = os.environ["BANYAN_HOST"]
     running = services(run, host)
-    start = meet(run, "ready", host, 30) + (2 if run["manager"] else 0.5)
+    start = meet(run, "ready", host, 30) + (2 if run["mode"] == "manager" else 0.5)
     children = []
     for name, job in JOBS.items():
         if host in job["hosts"] and name in run["jobs"]:
@@ -152,7 +164,7 @@ def in_lab(folder, run):
     if result.returncode:
         note(f"exit status {result.returncode}: {' '.join(result.stderr.split())[-400:]}")
         return None
-    record = {"manager": run["manager"], "jobs": {}}
+    record = {"mode": run["mode"], "jobs": {}}
     for name in run["jobs"]:
         with open(os.path.join(folder, f"{name}.json"), encoding="utf-8") as file:
             record["jobs"][name] = json.load(file)
@@ -160,17 +172,17 @@ def in_lab(folder, run):
     return {**record, "seconds": report["seconds"], "links": report["links"]}
 
 
-def run_once(managed, jobs):
+def run_once(mode, jobs):
     folder = tempfile.mkdtemp(prefix="banyan-cluster-")
-    run = {"manager": managed, "jobs": jobs, "folder": folder, "key": os.urandom(16).hex()}
+    run = {"mode": mode, "jobs": jobs, "folder": folder, "key": os.urandom(16).hex()}
     try:
-        if managed:
+        if mode == "manager":
             run["keys"] = certificates(folder)
         record = in_lab(folder, run)
         if record:
             took = ", ".join(f"{name} {job['seconds']:.1f} s, first {FIRST} {job['epochs'][0]:.1f} s"
                              for name, job in record["jobs"].items())
-            note(f"{'manager' if managed else 'rings  '}  {took}")
+            note(f"{mode:8}  {took}")
         return record
     finally:
         if os.environ.get("KEEP") == "1":
@@ -179,44 +191,55 @@ def run_once(managed, jobs):
             shutil.rmtree(folder)
 
 
-def median(records, managed, jobs, value):
-    return statistics.median(value(r) for r in records if r["manager"] == managed and list(r["jobs"]) == jobs)
-
-
-def print_table(records):
-    """Medians over the rounds."""
+def print_table(records, modes):
+    """Medians over the rounds; how many times as long as under the manager in brackets."""
     everyone = list(JOBS)
     last = everyone[-1]
 
-    def both(text, unit, value, jobs):
-        rings, managed = (median(records, mode, jobs, value) for mode in (False, True))
-        print(f"| {text} | {rings:.1f} {unit} | {managed:.1f} {unit} | {rings / managed:.2f} |")
+    def median(mode, jobs, value):
+        values = [value(r) for r in records if r["mode"] == mode and list(r["jobs"]) == jobs]
+        return statistics.median(values) if values else None
+
+    def row(text, unit, value, jobs):
+        values = {mode: median(mode, jobs, value) for mode in modes}
+        least = values.get("manager")
+        cells = ["" if v is None else f"{v:.1f} {unit}" if mode == "manager" or not least else
+                 f"{v:.1f} {unit} ({v / least:.2f})" for mode, v in values.items()]
+        print(f"| {text} | {' | '.join(cells)} |")
 
     def uplinks(record):
         return sum(link["bytes"] for link in record["links"] if "spine0" in (link["from"], link["to"])) / 1e6
 
-    print("| | rings | manager | ratio |\n|---|---|---|---|")
+    def used(record):
+        return uplinks(record) * 8e6 / sum(link["rate"] for link in record["links"]
+                                           if "spine0" in (link["from"], link["to"])) / record["seconds"] * 100
+
+    print(f"| | {' | '.join(modes)} |\n|---|{'---:|' * len(modes)}")
     for name in everyone:
-        both(f"{name}: completed after", "s", lambda r, name=name: r["jobs"][name]["seconds"], everyone)
-    both("average", "s", lambda r: statistics.mean(job["seconds"] for job in r["jobs"].values()), everyone)
-    both("worst", "s", lambda r: max(job["seconds"] for job in r["jobs"].values()), everyone)
-    both(f"{last}: first {FIRST} iterations", "s", lambda r: r["jobs"][last]["epochs"][0], everyone)
-    both("the same, alone", "s", lambda r: r["jobs"][last]["epochs"][0], [last])
-    both("over the uplinks", "MB", uplinks, everyone)
+        row(f"{name}: completed after", "s", lambda r, name=name: r["jobs"][name]["seconds"], everyone)
+    row("average", "s", lambda r: statistics.mean(job["seconds"] for job in r["jobs"].values()), everyone)
+    row("worst", "s", lambda r: max(job["seconds"] for job in r["jobs"].values()), everyone)
+    row(f"{last}: first {FIRST} iterations", "s", lambda r: r["jobs"][last]["epochs"][0], everyone)
+    row("the same, alone", "s", lambda r: r["jobs"][last]["epochs"][0], [last])
+    row("over the uplinks", "MB", uplinks, everyone)
+    row("of what they carry", "%", used, everyone)
 
 
 def main():
+    modes = (os.environ.get("MODES") or " ".join(MODES)).split()
+    if not set(modes) <= set(MODES):
+        sys.exit(f"cluster.py: MODES may be {' '.join(MODES)}")
     records = []
     with open(os.path.join(os.environ["BENCH_OUT"], "cluster.jsonl"), "w", encoding="utf-8") as out:
-        for _ in range(int(os.environ.get("ROUNDS") or 3)):
-            for jobs in [list(JOBS)[-1:], list(JOBS)]:
-                for managed in (False, True):
-                    record = run_once(managed, jobs)
+        for _ in range(int(os.environ.get("ROUNDS") or 1)):
+            for mode in modes:
+                for jobs in [list(JOBS)] if mode == "shuffled" else [list(JOBS)[-1:], list(JOBS)]:
+                    record = run_once(mode, jobs)
                     if not record:
                         sys.exit(1)
                     records.append(record)
                     out.write(json.dumps(record) + "\n")
-    print_table(records)
+    print_table(records, modes)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Three training jobs under `banyan manager`, beside the same jobs with plain rings, in labs; prints a table. Needs root.
 #
-# Environment: BANYAN (the command; default build/banyan), ROUNDS (3; each takes 4 minutes), KEEP=1 (leave the logs),
-# OUT (default bench/out).
+# Environment: BANYAN (the command; default build/banyan), MODES (rings shuffled manager), ROUNDS (1; each takes 8
+# minutes), KEEP=1 (leave the logs), OUT (default bench/out).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
