@@ -64,7 +64,7 @@ bench-sparse: ## time sparse AllReduce, every way, and beside PyTorch over Gloo 
 	@ninja -C $(BUILD) sparse_bench >/dev/null
 	@BUILD=$(BUILD) bench/sparse.sh
 
-bench-cluster: ## time three jobs under a manager, beside plain rings, in labs (as root; 12 minutes)
+bench-cluster: ## time three jobs under a manager, beside plain rings, in labs (as root; 6 minutes)
 	@scripts/install-deps build bench
 	@scripts/build $(BUILD)
 	@BANYAN=$(BUILD)/banyan bench/cluster.sh

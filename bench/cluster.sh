@@ -1,7 +1,7 @@
 #!/bin/bash
 # Three training jobs under `banyan manager`, beside the same jobs with plain rings, in labs; prints a table. Needs root.
 #
-# Environment: BANYAN (the command; default build/banyan), MODES (rings shuffled manager), ROUNDS (1; each takes 8
+# Environment: BANYAN (the command; default build/banyan), MODES (rings shuffled manager), ROUNDS (1; each takes 6
 # minutes), KEEP=1 (leave the logs), OUT (default bench/out).
 set -euo pipefail
 
