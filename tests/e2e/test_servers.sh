@@ -24,6 +24,8 @@ cat >"$scratch/two.json" <<PLAN
  "vertices": {"h/0": {"kind": "server"}, "h/1": {"kind": "server"}},
  "trees": [$(star h/0 0.3), $(star h/1 0.3), {"share": 0.4, $chain]}
 PLAN
+sed 's|"share": 0.3, "root": "h/0"|"share": 0.45, "root": "h/0"|; s|"share": 0.3, "root": "h/1"|"share": 0.15, "root": "h/1"|' \
+  "$scratch/two.json" >"$scratch/unequal.json"
 job() { # plan, the options of a run
   "$BANYAN" run --plan "$scratch/$1.json" "${@:2}" -- "$BANYAN" bench allreduce -s 8,64K,1M --iterations 3 --check all
 }
@@ -40,6 +42,12 @@ wants 0 job two -n 4 --servers 2
 well
 wants 0 job two --transport tcp --ssh "$scratch/ssh" -i 127.0.0.0/8 -H a:1,b:1,c:1,d:1 --servers h:2
 well
+
+# Each server has its tree's share of the sums.
+BANYAN_LOG=info wants 0 job unequal -n 4 --servers 2
+well
+read -r less more <<<"$(sed -n 's/.*server of tree [0-9]*: \([0-9]*\) results.*/\1/p' "$scratch/err" | sort -n | xargs)"
+[ "$((10 * more / less))" -gt 25 ] && [ "$((10 * more / less))" -lt 35 ] || fail "of three times the share: $more of $less results"
 
 # Other types and operations, averages among them, and what is no AllReduce.
 for what in 'allreduce -d i32' 'allreduce -d f16' 'allreduce -d f64' 'allreduce --op max' 'reduce' 'allgather' 'broadcast'; do
