@@ -170,8 +170,10 @@ struct tree {
 
 static void emit(void *context, const struct by_fragment *packet, int to) {
   const struct tree *tree = context;
-  (void)to;
-  by_udp_send(tree->worker, packet);
+  if (to == BY_SERVER_ALL)
+    by_udp_lend(tree->worker, packet);
+  else
+    by_udp_send(tree->worker, packet);
 }
 
 static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
@@ -198,6 +200,7 @@ static void make_tree(struct tree *tree) {
   struct by_server_config at_server = {.workers = 1,
                                        .slots = SLOTS,
                                        .lines = LINES,
+                                       .multicast = true,
                                        .secret = secret,
                                        .secret_bytes = sizeof secret,
                                        .ways = &way,

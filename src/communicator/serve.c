@@ -52,7 +52,7 @@ static void emit(void *context, const struct by_fragment *packet, int to) {
     return;
   }
   for (uint64_t left = seat->word.spread; left; left &= left - 1)
-    by_udp_send(seat->workers[__builtin_ctzll(left)], packet);
+    by_udp_lend(seat->workers[__builtin_ctzll(left)], packet);
 }
 
 static void take(void *context, const struct by_fragment *packet, size_t bytes, uint64_t now) {
@@ -161,8 +161,8 @@ static void end_seat(struct seat *seat) {
     report(seat);
   }
   by_context_release(seat->context);
-  by_server_destroy(seat->server);
   for (uint32_t w = 0; w < BY_FRAGMENT_WORKERS; w++) by_udp_peer_destroy(seat->workers[w]);
+  by_server_destroy(seat->server); /* whose results they were lent */
 }
 
 /* ---- the job */

@@ -17,6 +17,7 @@ struct sum {
   uint32_t call;
   uint32_t parts; /* the list of them, until it is complete */
   uint16_t flags; /* the sticky ones */
+  uint64_t order; /* among results, once it is complete */
   uint8_t ahead;
   bool shaped;   /* something has come: what all must have in common is in its packet */
   bool unmerged; /* some terms have come past switches, whose cells may then never fill */
@@ -63,7 +64,8 @@ struct by_server {
   unsigned past_next;  /* so many the next time */
   uint64_t past_ended; /* with that result */
   struct slot *slots;
-  unsigned char *packets; /* of results: two a slot */
+  unsigned char *single;  /* room for a packet */
+  unsigned char *packets; /* of results: one a slot for even epochs, then as many for odd ones */
   size_t stride;
   struct by_parts parts;
 };
@@ -73,7 +75,7 @@ static struct sum *sum_of(struct slot *slot, uint32_t epoch) {
 }
 
 static struct by_fragment *packet_of(const struct by_server *s, uint32_t slot, uint32_t epoch) {
-  return (struct by_fragment *)(void *)(s->packets + (2 * (size_t)slot + (epoch & 1)) * s->stride);
+  return (struct by_fragment *)(void *)(s->packets + ((epoch & 1) * (size_t)s->config.slots + slot) * s->stride);
 }
 
 enum banyan_status by_server_create(const struct by_server_config *config, struct by_server **out) {
@@ -88,10 +90,11 @@ enum banyan_status by_server_create(const struct by_server_config *config, struc
   s->all = ~0ull >> (64 - c->workers);
   s->stride = (1 + (size_t)c->lines) * BY_FRAGMENT_LINE;
   s->slots = calloc(c->slots, sizeof *s->slots);
+  s->single = aligned_alloc(BY_FRAGMENT_LINE, s->stride);
   s->packets = aligned_alloc(BY_FRAGMENT_LINE, 2 * c->slots * s->stride);
   bool parts = by_parts_init(&s->parts, c->parts ? c->parts : c->slots * c->workers, s->stride - BY_FRAGMENT_LINE);
   enum banyan_status status = BANYAN_OK;
-  if (!s->slots || !s->packets || !parts)
+  if (!s->slots || !s->single || !s->packets || !parts)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server of %u slots", c->slots);
   else
     status = by_sum_key_init(&s->key, c->secret, c->secret_bytes);
@@ -112,25 +115,23 @@ void by_server_destroy(struct by_server *s) {
   if (!s) return;
   by_parts_fini(&s->parts);
   free(s->slots);
+  free(s->single);
   free(s->packets);
   free(s);
 }
 
 /* --- packets out --- */
 
-static void send_to(struct by_server *s, struct by_fragment *packet, unsigned worker) {
-  const struct by_server_way *way = &s->workers[worker].way;
-  packet->rank = (uint16_t)worker;
-  packet->hop = 0;
-  packet->hops = (uint8_t)(s->workers[worker].straight ? 0 : way->hops);
-  memcpy(packet->stack, way->stack, sizeof packet->stack);
+/* A copy: the result itself may still be on its way to all. */
+static void send_result(struct by_server *s, const struct by_fragment *result, unsigned to) {
+  const struct worker *worker = &s->workers[to];
+  struct by_fragment *packet = memcpy(s->single, result, by_fragment_bytes(result));
+  packet->type = BY_FRAGMENT_RESULT;
+  packet->rank = (uint16_t)to;
+  packet->hops = (uint8_t)(worker->straight ? 0 : worker->way.hops);
+  memcpy(packet->stack, worker->way.stack, sizeof packet->stack);
   by_fragment_seal(packet);
-  s->config.emit(s->config.context, packet, (int)worker);
-}
-
-static void send_result(struct by_server *s, struct by_fragment *result, unsigned worker) {
-  result->type = BY_FRAGMENT_RESULT;
-  send_to(s, result, worker);
+  s->config.emit(s->config.context, packet, (int)to);
 }
 
 static void send_multicast(struct by_server *s, struct by_fragment *result) {
@@ -231,9 +232,12 @@ static bool tell_past(struct by_server *s, const struct sum *sum) {
   return true;
 }
 
-/* In exact mode what switches would have added, had it come to them, is added first, as they do. Of pairs the check is
- * the sum of the parts'; of others it is made anew. */
-static void fold(struct by_server *s, struct sum *sum, struct by_fragment *result) {
+static bool is_whole(const struct by_server *s, const struct by_fragment *packet) {
+  return packet->workers == s->all;
+}
+
+/* In exact mode what switches would have added, had it come to them, is added first, as they do. */
+static void add_up(struct by_server *s, struct sum *sum, struct by_fragment *result) {
   const void *sources[BY_FRAGMENT_WORKERS];
   size_t n = 0, count;
   enum banyan_dtype dtype = dtype_of(result, &count);
@@ -245,6 +249,17 @@ static void fold(struct by_server *s, struct sum *sum, struct by_fragment *resul
     result->check += s->parts.parts[i].check;
   }
   if (result->lines) by_kernel_reduce(dtype, BANYAN_SUM)(result + 1, sources, n, count);
+}
+
+/* `last` has made the sum complete; where switches have added everything, it is the sum. Of pairs the check is the sum
+ * of the parts'; of others it is made anew. */
+static void fold(struct by_server *s, struct sum *sum, struct by_fragment *result, const struct by_fragment *last) {
+  if (is_whole(s, last)) {
+    memcpy(result + 1, last + 1, (size_t)last->lines * BY_FRAGMENT_LINE);
+    result->check = last->check;
+  } else {
+    add_up(s, sum, result);
+  }
   if (result->dtype != BY_FRAGMENT_PAIRS) result->check = by_sum_check(&s->key, result, s->all);
 }
 
@@ -259,8 +274,9 @@ static void start_over(struct by_server *s, struct sum *sum, struct by_fragment 
   for (unsigned w = 0; w < s->config.workers; w++) send_nack(s, result, w, result->call, s->all);
 }
 
-static void finish(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result, unsigned last) {
-  fold(s, sum, result);
+static void finish(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
+                   const struct by_fragment *last) {
+  fold(s, sum, result, last);
   if (result->check != by_sum_check(&s->key, result, s->all)) {
     start_over(s, sum, result);
     return;
@@ -271,8 +287,8 @@ static void finish(struct by_server *s, struct slot *slot, struct sum *sum, stru
   sum->tells_past = tell_past(s, sum);
   result->flags = (uint16_t)(sum->flags | (sum->tells_past ? BY_FRAGMENT_ESCALATE : 0));
   result->ahead = sum->ahead;
-  s->counters.last[last]++;
-  s->counters.results++;
+  s->counters.last[last->rank]++;
+  sum->order = ++s->counters.results;
   sum->trial = s->counters.results % JUDGED == 0;
   if (sum->trial) judge(s);
   send_to_all(s, result, sum->trial);
@@ -318,10 +334,17 @@ static bool is_credible(const struct by_server *s, const struct sum *sum, const 
   return single && packet->check == by_sum_check(&s->key, packet, packet->workers);
 }
 
+/* What is whole takes the place of all parts, and is added up before anything else comes. */
+static enum by_parts_added keep(struct by_server *s, struct sum *sum, const struct by_fragment *packet) {
+  if (!is_whole(s, packet)) return by_parts_add(&s->parts, &sum->parts, packet);
+  by_parts_clear(&s->parts, &sum->parts);
+  return BY_PARTS_NEW;
+}
+
 static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
                 const struct by_fragment *packet) {
   if (packet->flags & BY_FRAGMENT_UNMERGED) sum->unmerged = true;
-  switch (by_parts_add(&s->parts, &sum->parts, packet)) {
+  switch (keep(s, sum, packet)) {
   case BY_PARTS_NEW: break;
   case BY_PARTS_DUPLICATE: s->counters.duplicates++; return;
   case BY_PARTS_OVERLAPPING:
@@ -337,7 +360,7 @@ static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct 
   sum->workers |= packet->workers;
   sum->flags |= packet->flags & BY_FRAGMENT_STICKY;
   if (packet->ahead > sum->ahead) sum->ahead = packet->ahead;
-  if (sum->workers == s->all) finish(s, slot, sum, result, packet->rank);
+  if (sum->workers == s->all) finish(s, slot, sum, result, packet);
 }
 
 static void take_term(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
@@ -414,15 +437,25 @@ static void send_again(struct by_server *s, struct sum *sum, struct by_fragment 
   }
 }
 
-/* A finished sum was asked for again, or a packet is late. A mere probe may have met the result on its way. */
+/* Whether the result is on its way to a worker that has seen the one of fragment `number`, sent before. */
+static bool is_coming(struct by_server *s, const struct sum *sum, uint64_t number) {
+  struct slot *slot = &s->slots[number % s->config.slots];
+  uint32_t epoch = (uint32_t)(number / s->config.slots);
+  int32_t after = by_epoch_distance(epoch, slot->epoch);
+  if (after > 0 || after < -1 || (after == 0 && !slot->done)) return false;
+  return sum_of(slot, epoch)->order < sum->order;
+}
+
+/* A finished sum was asked for again, or a packet is late. A mere probe may have met the result on its way, and so may
+ * a term that was sent again: when the sum of some was lost they all do so, and the first is enough. */
 static void repeat(struct by_server *s, const struct by_fragment *packet, struct by_fragment *result) {
   struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
-  if (asks(packet))
-    send_again(s, sum, result, packet);
-  else if (packet->type == BY_FRAGMENT_PROBE)
-    reply(s, packet, s->all, 0);
-  else
+  if (packet->type != BY_FRAGMENT_PROBE)
     s->counters.duplicates++;
+  else if (asks(packet) && !(packet->check && is_coming(s, sum, packet->check - 1)))
+    send_again(s, sum, result, packet);
+  else if (!asks(packet))
+    reply(s, packet, s->all, 0);
 }
 
 /* --- packets in --- */

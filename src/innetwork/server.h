@@ -40,7 +40,8 @@ struct by_server_config {
   unsigned n_sets;
   uint64_t sets[BY_FRAGMENT_WORKERS];
   unsigned parts; /* packets kept of unfinished sums; 0: as many as there can be */
-  /* A packet for worker `to`, or for BY_SERVER_ALL. It is the server's. Must not call back. */
+  /* A packet for worker `to`, or for BY_SERVER_ALL. It is the server's, and unchanged until the next call into it; one
+   * for all stays where it is until all workers have had it. Must not call back. */
   void (*emit)(void *context, const struct by_fragment *packet, int to);
   void *context;
 };

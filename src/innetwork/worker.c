@@ -10,6 +10,9 @@
 enum { FIRST_WINDOW = 32, LEAST_WINDOW = 2, LOSSY_WINDOW = 16, JUDGED = 64 };
 
 static const double measured_every = 10e6; /* ns: what comes through */
+/* The least round trip grows by this with each result, should the way have become longer. Were it a thousandth, it
+ * would be the usual one within a second, and queues would grow by 10 ms again and again. */
+static const double creep = 1.0001;
 
 static void *zeroed(size_t count, size_t size, bool *failed) {
   void *memory = calloc(count, size);
@@ -134,7 +137,7 @@ static void adjust_window(struct by_worker *w, bool marked, uint64_t now) {
  * computes, says nothing of what the network can carry, so the most that was measured fades slowly. */
 static double limit_window(struct by_worker *w, const struct slot *slot, uint64_t now) {
   double rtt = (double)(now - slot->sent), lasted = (double)(now - w->since);
-  if (!slot->resent && !slot->timeouts) w->least = w->least > 0 && w->least * 1.001 < rtt ? w->least * 1.001 : rtt;
+  if (!slot->resent && !slot->timeouts) w->least = w->least > 0 && w->least * creep < rtt ? w->least * creep : rtt;
   w->counted++;
   if (lasted >= measured_every) {
     double pace = (double)w->counted / lasted;
@@ -152,6 +155,7 @@ static void count_result(struct by_worker *w, const struct slot *slot, const str
   w->counters.results++;
   w->counters.marked += marked;
   if (!slot->timeouts && slot->sent > w->answered) w->answered = slot->sent;
+  if (!slot->timeouts) w->newest = slot->number + 1;
   if (!slot->resent && !slot->timeouts) by_worker_sample(w, now - slot->sent);
   if (!result->lines) return; /* which says nothing of what the network can carry */
   adjust_window(w, marked, now);
@@ -184,8 +188,7 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
   struct call *call = by_worker_call_of(w, slot->number);
   if (!by_worker_store(w, call, result)) {
     w->counters.failed_checks++;
-    if (slot->resent < UINT8_MAX) slot->resent++;
-    by_worker_send(w, slot, BY_FRAGMENT_RETX, now); /* the server has checked its own: the way down was at fault */
+    by_worker_ask_again(w, slot, now); /* the server has checked its own: the way down was at fault */
     return;
   }
   by_worker_unlink(w, slot);

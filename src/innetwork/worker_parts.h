@@ -79,6 +79,7 @@ struct by_worker {
   uint32_t earliest, latest; /* slots, by deadline; NOBODY: none */
   uint64_t heard;            /* of the server */
   uint64_t answered;         /* when the latest term was sent that has a result */
+  uint64_t newest;           /* the fragment whose result came last in time, plus 1 */
   enum banyan_status status;
   char text[200];
 };
@@ -115,6 +116,8 @@ void by_worker_finish(struct by_worker *w, struct call *call, uint64_t number, u
 /* Sends what is in the slot, with these flags beside. */
 void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now);
 void by_worker_unlink(struct by_worker *w, struct slot *slot);
+/* Asks for the result, which the server is known to have. */
+void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now);
 /* An answer to a question has come, or is not needed any more. */
 void by_worker_answered(struct by_worker *w, struct slot *slot);
 /* A result or a reply has come after `rtt`. */

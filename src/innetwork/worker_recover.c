@@ -15,6 +15,8 @@
  *                         no reply, four times: send past the switches, and
  *                                without their stack, for the rest of the call
  *
+ * Who sees that others overtake something names the newest result that it has: what was sent later is on its way.
+ *
  * While most say "wait", few are asked about at once. From the third time on
  * without success, the next wait doubles. */
 #include <stdio.h>
@@ -27,6 +29,7 @@ enum { UNANSWERED = 4, RESENT = 3, PATIENT = 3, OVERTAKEN = 8 };
 enum { FILLING = 1, RELEASED = 3 }; /* cells in a probe's records */
 
 static const double first_wait = 20e6, least_wait = 10e6, most_wait = 200e6, reorder = 1e6; /* ns */
+static const double idle_wait = 3e6;                                                        /* beside round trips */
 static const uint64_t moment = BY_MILLISECOND;        /* in which a result comes that was sent beside a reply */
 static const uint64_t silence = 150 * BY_MILLISECOND; /* before a way counts as dead */
 /* Terms may wait for each other in cells on different ways: who has waited so long does not rely on cells. */
@@ -58,12 +61,18 @@ static bool is_last(const struct by_worker *w, const struct slot *slot) {
   return slot->number + (uint64_t)(w->window / 2) + 1 >= w->end;
 }
 
+/* Nothing more is to be sent, so that queues are short, and whatever is late keeps the call from ending. */
+static bool is_end(const struct by_worker *w) {
+  return w->least > 0 && by_worker_first_ready(w) >= w->end;
+}
+
 /* The first wait is longer: while the window doubles, so do queues. Round trips that were long because others waited
  * for something that was lost must not make this worker wait as long for what it has lost itself. */
 static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
   double wait = w->srtt > 0 ? w->srtt + 4 * w->rttvar : first_wait;
   if (w->least > 0 && wait > 2 * (w->least + BY_WORKER_QUEUED)) wait = 2 * (w->least + BY_WORKER_QUEUED);
   if (!slot->timeouts && is_last(w, slot) && w->srtt > 0) return (uint64_t)(w->srtt + 2 * w->rttvar + reorder);
+  if (slot->timeouts && slot->timeouts <= PATIENT && is_end(w)) return (uint64_t)(2 * w->least + idle_wait);
   if (!slot->timeouts) wait += wait < least_wait ? least_wait : w->srtt;
   unsigned doublings = slot->timeouts < PATIENT ? 0 : slot->timeouts - PATIENT;
   wait *= (double)(1u << (doublings < 8 ? doublings : 8));
@@ -137,8 +146,9 @@ void by_worker_answered(struct by_worker *w, struct slot *slot) {
   slot->questioned = false;
 }
 
-/* With RETX it asks for the result, with STALE one that is known to be there, with ESCALATE for this worker alone. */
-static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now) {
+/* With RETX it asks for the result, with STALE one that is known to be there, with ESCALATE for this worker alone; and
+ * if `after` is not 0, only if it was sent before that fragment's, minus 1. */
+static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t after, uint64_t now) {
   struct {
     struct by_fragment head;
     struct by_probe records[BY_FRAGMENT_HOPS];
@@ -151,6 +161,7 @@ static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, u
   probe.head.epoch = packet->epoch;
   probe.head.call = packet->call;
   probe.head.flags = flags;
+  probe.head.check = after;
   put_stack(w, by_worker_call_of(w, slot->number), &probe.head);
   by_fragment_seal(&probe.head);
   w->counters.probes++;
@@ -186,10 +197,14 @@ static void go_straight(struct by_worker *w, struct slot *slot, uint64_t now) {
 }
 
 /* If there is a result, several workers may lack it: the first time the answer is for all. */
-static void ask_for_result(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now) {
+static void ask_for_result(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t after, uint64_t now) {
   if (slot->asked) flags |= BY_FRAGMENT_ESCALATE;
   if (slot->asked < UINT8_MAX) slot->asked++;
-  send_probe(w, slot, BY_FRAGMENT_RETX | flags, now);
+  send_probe(w, slot, BY_FRAGMENT_RETX | flags, after, now);
+}
+
+void by_worker_ask_again(struct by_worker *w, struct slot *slot, uint64_t now) {
+  ask_for_result(w, slot, BY_FRAGMENT_STALE, 0, now);
 }
 
 /* Who has to wait for others' answers comes before these again: otherwise the same few ask for ever, for what waits for
@@ -203,10 +218,10 @@ static void ask_what_happened(struct by_worker *w, struct slot *slot, uint64_t n
   w->questioned += !slot->questioned;
   slot->questioned = true;
   if (slot->unanswered < UINT8_MAX) slot->unanswered++;
-  send_probe(w, slot, 0, now);
+  send_probe(w, slot, 0, 0, now);
 }
 
-static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t now) {
+static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t after, uint64_t now) {
   if (now - w->heard > w->config.patience && now > w->heard) {
     give_up(w, now);
     return;
@@ -219,9 +234,9 @@ static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t n
   } else if (slot->finished) {
     if (slot->unanswered < UINT8_MAX) slot->unanswered++;
     if (!slot->asked) count_lost(w, slot);
-    ask_for_result(w, slot, BY_FRAGMENT_STALE, now);
+    ask_for_result(w, slot, BY_FRAGMENT_STALE, 0, now);
   } else if (last) {
-    ask_for_result(w, slot, 0, now);
+    ask_for_result(w, slot, 0, after, now);
   } else {
     ask_what_happened(w, slot, now);
   }
@@ -237,13 +252,13 @@ static bool is_overtaken(const struct by_worker *w, const struct slot *slot) {
 void by_worker_expire(struct by_worker *w, uint64_t now) {
   while (!w->status && w->earliest != NOBODY && w->slots[w->earliest].deadline <= now) {
     struct slot *slot = &w->slots[w->earliest];
-    expire(w, slot, !slot->timeouts && is_last(w, slot), now);
+    expire(w, slot, !slot->timeouts && is_last(w, slot), 0, now);
   }
   uint32_t at = w->earliest;
   for (int i = 0; i < OVERTAKEN && at != NOBODY && !w->status; i++) {
     struct slot *slot = &w->slots[at];
     at = slot->after;
-    if (is_overtaken(w, slot)) expire(w, slot, true, now);
+    if (is_overtaken(w, slot)) expire(w, slot, true, w->newest, now);
   }
 }
 
