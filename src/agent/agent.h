@@ -99,7 +99,8 @@ void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *
 /* Whether one more line may go to the log about what users of this host do wrong. */
 bool by_agent_may_log(struct by_agent *agent, uint64_t now);
 
-/* What `banyan agent status` shows: one line of JSON. */
-void by_agent_print(const struct by_agent *agent, uint64_t now, struct by_text *text);
+/* What `banyan agent status` shows: one line of JSON. Of other users' jobs `uid` is told the beginning of the ID only:
+ * who has all of it may speak for the job. */
+void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text);
 
 #endif

@@ -237,7 +237,7 @@ static enum banyan_status hear_report(struct by_agent *agent, struct by_agent_ra
 static void say_status(const struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now) {
   struct by_text text;
   by_text_init(&text);
-  by_agent_print(agent, now, &text);
+  by_agent_print(agent, rank->user->uid, now, &text);
   if (!text.failed)
     agent->options.calls->say_rank(agent->options.context, rank->connection, by_text_get(&text), text.length);
   by_text_fini(&text);

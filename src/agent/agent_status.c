@@ -49,8 +49,13 @@ static void add_interfaces(const struct by_agent *agent, struct by_text *text) {
   by_text_add(text, "]");
 }
 
-static void add_job(const struct by_agent_job *job, const struct by_cluster_job *deeds, struct by_text *text) {
-  by_text_add(text, "{\"job\":\"%s\",", job->id);
+static int digits(bool all) {
+  return all ? BY_CLUSTER_JOB_ID : 12;
+}
+
+static void add_job(const struct by_agent_job *job, const struct by_cluster_job *deeds, bool all,
+                    struct by_text *text) {
+  by_text_add(text, "{\"job\":\"%.*s\",", digits(all), job->id);
   if (job->name) {
     add_text(text, "name", job->name);
     by_text_add(text, ",");
@@ -63,7 +68,7 @@ static void add_job(const struct by_agent_job *job, const struct by_cluster_job 
               (unsigned long long)deeds->calls);
 }
 
-static void add_jobs(const struct by_agent *agent, struct by_text *text) {
+static void add_jobs(const struct by_agent *agent, unsigned uid, struct by_text *text) {
   struct by_arena arena;
   struct by_cluster_job *deeds;
   uint32_t i = 0;
@@ -72,24 +77,24 @@ static void add_jobs(const struct by_agent *agent, struct by_text *text) {
   if (by_agent_describe(agent, &arena, &deeds) == BANYAN_OK) {
     for (const struct by_agent_job *job = agent->jobs; job; job = job->next, i++) {
       if (i) by_text_add(text, ",");
-      add_job(job, &deeds[i], text);
+      add_job(job, &deeds[i], uid == 0 || uid == job->user->uid, text);
     }
   }
   by_text_add(text, "]");
   by_arena_fini(&arena);
 }
 
-static void add_helpers(const struct by_agent *agent, struct by_text *text) {
+static void add_helpers(const struct by_agent *agent, bool all, struct by_text *text) {
   by_text_add(text, ",\"helpers\":[");
   for (const struct by_agent_helper *helper = agent->helpers; helper; helper = helper->next) {
-    by_text_add(text, "%s{\"job\":\"%s\",", helper == agent->helpers ? "" : ",", helper->job);
+    by_text_add(text, "%s{\"job\":\"%.*s\",", helper == agent->helpers ? "" : ",", digits(all), helper->job);
     add_text(text, "name", helper->name);
     by_text_add(text, ",\"joined\":%s}", helper->joined ? "true" : "false");
   }
   by_text_add(text, "]");
 }
 
-void by_agent_print(const struct by_agent *agent, uint64_t now, struct by_text *text) {
+void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text) {
   by_text_add(text, "{");
   add_text(text, "host", agent->options.host);
   by_text_add(text, ",\"version\":\"%s\"", BANYAN_VERSION);
@@ -98,8 +103,8 @@ void by_agent_print(const struct by_agent *agent, uint64_t now, struct by_text *
   by_text_add(text, ",\"may_help\":%s", agent->options.may_help ? "true" : "false");
   add_manager(agent, now, text);
   add_interfaces(agent, text);
-  add_jobs(agent, text);
-  add_helpers(agent, text);
+  add_jobs(agent, uid, text);
+  add_helpers(agent, uid == 0, text);
   by_text_add(text, ",\"counters\":{\"reports\":%llu,\"refused\":%llu}}", (unsigned long long)agent->reports,
               (unsigned long long)agent->refused);
 }

@@ -1,4 +1,5 @@
 /* What agents, and ranks without one, say. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,11 @@ static enum banyan_status greet_rank(struct by_manager_peer *peer, const struct 
   if (peer->role == BY_ROLE_AGENT)
     return by_fail(BANYAN_ERR_AUTH, "the certificate of \"%.64s\" is an agent's: a job needs one of `banyan keys job`",
                    peer->name ? peer->name : "");
+  if (peer->name && strcmp(peer->name, said->host) != 0)
+    return by_fail(BANYAN_ERR_AUTH,
+                   "the certificate is for jobs whose rank 0 is on \"%.64s\", this one's is on \"%.64s\": make one for "
+                   "that host, or name it by BANYAN_HOST",
+                   peer->name, said->host);
   if (said->rank != 0) return refuse("rank %u speaks to the manager: only rank 0 may", said->rank);
   memcpy(peer->job, said->job, sizeof peer->job);
   return BANYAN_OK;
@@ -81,14 +87,25 @@ static enum banyan_status pass_over(struct by_manager *m, const struct by_manage
   return BANYAN_OK;
 }
 
+/* A job is of the certificate that it came with: an agent's, or another one of its rank 0's host. */
+static void print_owner(const struct by_manager_peer *peer, char out[BY_MANAGER_OWNER]) {
+  snprintf(out, BY_MANAGER_OWNER, "%s %.64s", peer->role == BY_ROLE_AGENT ? "agent" : "job",
+           peer->name ? peer->name : "");
+}
+
 static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer *peer,
                                     const struct by_cluster_message *said) {
   struct by_manager_job *job = by_jobs_find(m, said->job);
   if (strcmp(peer->host, said->hosts[0]) != 0)
     return refuse("\"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host, said->hosts[0]);
-  if (job && !job->left && job->peer && strcmp(job->peer->host, peer->host) != 0)
-    return refuse("job %.32s is another one's, on \"%.64s\"", said->job, job->peer->host);
+  char owner[BY_MANAGER_OWNER];
+  print_owner(peer, owner);
+  if (job && !job->left && strcmp(job->hosts[0], peer->host) != 0)
+    return refuse("job %.32s is another one's, on \"%.64s\"", said->job, job->hosts[0]);
+  if (job && !job->left && *job->owner && strcmp(job->owner, owner) != 0)
+    return refuse("job %.32s is another one's, which came with the certificate of %s", said->job, job->owner);
   BY_TRY(by_jobs_begin(m, said, &job));
+  memcpy(job->owner, owner, sizeof job->owner);
   job->peer = peer;
   return BANYAN_OK;
 }
@@ -124,7 +141,8 @@ static enum banyan_status hear_report(struct by_manager *m, struct by_manager_pe
   for (uint32_t i = 0; i < said->n_jobs; i++) {
     BY_TRY(may_speak(peer, said->jobs[i].job));
     struct by_manager_job *job = by_jobs_find(m, said->jobs[i].job);
-    if (job && !job->left) by_jobs_report(m, job, peer, &said->jobs[i]);
+    bool may = job && !job->left && (!*peer->job || job->peer == peer);
+    if (may) by_jobs_report(m, job, peer, &said->jobs[i]);
   }
   end_unsaid(m, peer, said);
   if (!peer->reported && peer->index != BY_NOWHERE) by_plans_end_unsaid(m, peer);

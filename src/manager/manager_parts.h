@@ -10,6 +10,7 @@ enum {
   BY_MANAGER_JOBS = 4096,
   BY_MANAGER_LEFT = 64, /* jobs that have left and are still shown */
   BY_MANAGER_WHY = 256,
+  BY_MANAGER_OWNER = 80,
 };
 #define BY_NOWHERE UINT32_MAX
 
@@ -91,7 +92,8 @@ struct by_manager_job {
   uint32_t *nodes;              /* in the topology; BY_NOWHERE: not there */
   uint32_t *of_rank;            /* which of these each rank is on */
   bool placed;                  /* all are there */
-  struct by_manager_peer *peer; /* who speaks for rank 0 */
+  struct by_manager_peer *peer; /* who speaks for rank 0, */
+  char owner[BY_MANAGER_OWNER]; /* with which certificate; "": not known since the manager began */
   struct by_manager_part *parts;
   double began;       /* says rank 0; 0: it does not */
   double since, seen; /* seen: when somebody last spoke for it */

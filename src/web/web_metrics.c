@@ -1,5 +1,6 @@
 /* One family of samples after the other, as the format wants it: for each, a walk over what it is about. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "json_print.h"
@@ -149,6 +150,8 @@ static void count_jobs(const json_t *jobs, struct by_text *out) {
   }
 }
 
+enum { OF_ID = 12 /* digits, so that they differ: who has all of an ID may speak for the job */ };
+
 struct of_job {
   const char *field, *family, *type, *help;
   bool of_plan;
@@ -157,7 +160,9 @@ struct of_job {
 static void add_job(const json_t *job, const struct of_job *row, struct by_text *out) {
   const json_t *from = row->of_plan ? json_object_get(job, "plan") : job;
   if (!strcmp(string(job, "state"), "left") || !json_is_object(from)) return;
-  add_sample(out, row->family, (const char *[4]){"job", string(job, "id"), "name", string(job, "name")},
+  char id[OF_ID + 1];
+  snprintf(id, sizeof id, "%s", string(job, "id"));
+  add_sample(out, row->family, (const char *[4]){"job", id, "name", string(job, "name")},
              number(from, row->field));
 }
 

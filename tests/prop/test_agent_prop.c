@@ -101,7 +101,7 @@ static void let_err(void) {
   unsigned i = draw(5);
   if (i == 4 && !visitor->joined) { /* for people, who read it otherwise */
     by_text_init(&text);
-    by_agent_print(world.agent, world.now, &text);
+    by_agent_print(world.agent, 0, world.now, &text);
     assert_false(text.failed);
     by_text_fini(&text);
     return;

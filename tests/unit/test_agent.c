@@ -85,7 +85,7 @@ static void test_refusals(void **state) {
   }
   struct by_text text;
   by_text_init(&text);
-  by_agent_print(world.agent, world.now, &text);
+  by_agent_print(world.agent, 0, world.now, &text);
   must_hold(by_text_get(&text), "\"refused\":10");
   must_hold(by_text_get(&text), "\"ranks\":[0]"); /* the other is as it was */
   by_text_fini(&text);
@@ -101,6 +101,10 @@ static void test_status(void **state) {
   assert_int_equal(one.n, 1);
   must_hold(one.lines[0], "\"host\":\"h1\"");
   must_hold(one.lines[0], "\"classed_by\":\"agent\",\"ranks\":[3]");
+  must_hold(one.lines[0], "\"job\":\"aaaaaaaaaaaa\""); /* another one's: not all of its ID */
+  forget(&one);
+  assert_false(say(come(&one, 1000), "{\"say\":\"status\"}"));
+  must_hold(one.lines[0], JOB_A);
   drop_all();
 }
 
@@ -270,7 +274,7 @@ static void test_bad_managers(void **state) {
     pass(0.9); /* not at once again */
     assert_int_equal(world.connects, 1);
     by_text_init(&text);
-    by_agent_print(world.agent, world.now, &text);
+    by_agent_print(world.agent, 0, world.now, &text);
     must_hold(by_text_get(&text), "\"connected\":false");
     must_hold(by_text_get(&text), i == 0 ? "another agent is h1" : "what no manager says");
     by_text_fini(&text);

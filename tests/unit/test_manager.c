@@ -288,6 +288,43 @@ static void test_refused(void **state) {
   world_end(&world);
 }
 
+static enum banyan_status job_hello(const char *host, const char *name, const char *job, struct by_manager_peer **peer) {
+  struct by_cluster_message said = {.say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = host, .job = job};
+  assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], BY_ROLE_JOB, name, world.now, peer));
+  return by_manager_hear(world.manager, *peer, &said, world.now);
+}
+
+/* A job's certificate is for jobs that begin on its host, and no other certificate speaks for a job that came with it. */
+static void test_certificates_of_jobs(void **state) {
+  static const char id[] = "0123456789abcdef0123456789abcdef";
+  const char *hosts[] = {"h3", "h1"};
+  struct by_cluster_message job = {
+      .say = BY_SAY_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .hosts = hosts, .n_hosts = 2};
+  struct by_cluster_job deeds = {.job = id, .sent = 1 << 30};
+  struct by_cluster_message report = {.say = BY_SAY_REPORT, .jobs = &deeds, .n_jobs = 1};
+  struct by_manager_peer *own, *thief;
+  (void)state;
+  begin("star:4,nic=1g");
+  world_part(&world, 3);
+  assert_status(job_hello("h3", "h1", id, &thief), BANYAN_ERR_AUTH);
+  by_manager_gone(world.manager, thief, world.now);
+  assert_status(hello("h3", 1, BY_ROLE_AGENT, "h3", &own), BANYAN_OK);
+  assert_ok(by_manager_hear(world.manager, own, &job, world.now));
+  assert_ok(job_hello("h3", "h3", id, &thief));
+  assert_status(by_manager_hear(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
+  assert_ok(by_manager_hear(world.manager, thief, &report, world.now));
+  json_t *all = get_state();
+  assert_int_equal(json_integer_value(json_object_get(job_of(all, 0), "sent")), 0);
+  json_decref(all);
+  by_manager_gone(world.manager, thief, world.now);
+  by_manager_gone(world.manager, own, world.now);
+  assert_ok(job_hello("h1", "h1", id, &thief)); /* nor on another host while it may come back */
+  hosts[0] = "h1";
+  assert_status(by_manager_hear(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
+  by_manager_gone(world.manager, thief, world.now);
+  world_end(&world);
+}
+
 static void test_silent_agent_gives_way(void **state) {
   struct by_manager_peer *peer;
   (void)state;
@@ -438,6 +475,7 @@ int main(void) {
       cmocka_unit_test(test_helper_does_not_come),
       cmocka_unit_test(test_strangers),
       cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_certificates_of_jobs),
       cmocka_unit_test(test_silent_agent_gives_way),
       cmocka_unit_test(test_agent_comes_back),
       cmocka_unit_test(test_agent_with_manager),
