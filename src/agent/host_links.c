@@ -79,16 +79,22 @@ static int take_link(const struct nlmsghdr *header, void *context) {
   return MNL_CB_OK;
 }
 
-static const struct queued *find_queued(const struct by_host_links *links, unsigned index) {
+static struct queued *find_queued(struct by_host_links *links, unsigned index) {
   for (uint32_t i = 0; i < links->n_queued; i++)
     if (links->queued[i].index == index) return &links->queued[i];
   return NULL;
 }
 
 static void count_marked(struct by_host_links *links, unsigned index, struct by_agent_counter *out) {
-  const struct queued *queued = find_queued(links, index);
+  struct queued *queued = find_queued(links, index);
   struct by_host_queues_sent sent = {0};
-  if (!queued || !queued->set || by_host_queues_read(&links->netlink, index, &sent) != BANYAN_OK) return;
+  if (!queued || !queued->set) return;
+  if (by_host_queues_read(&links->netlink, index, &sent) != BANYAN_OK) {
+    by_warn("agent", "%s; they are set once more, where nobody else's are", banyan_error_text());
+    queued->set = false;
+    queued->rate = 0;
+    return;
+  }
   out->queues = true;
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++) out->marked += sent.bytes[i];
 }
@@ -175,13 +181,16 @@ void by_host_links_set_rate(struct by_host_links *links, double rate) {
   links->manager_rate = rate;
 }
 
-/* Also those that an agent has left which was killed. */
+static void remove_from(struct by_host_links *links, unsigned index) {
+  if (by_host_queues_remove(&links->netlink, index) != BANYAN_OK) by_warn("agent", "%s", banyan_error_text());
+}
+
+/* Also those that an agent has left which was killed; and those of interfaces that are down now. */
 static void remove_queues(struct by_host_links *links) {
   struct by_interface interfaces[BY_AGENT_INTERFACES];
   size_t n = list_interfaces(links, interfaces);
-  for (size_t i = 0; i < n; i++)
-    if (by_host_queues_remove(&links->netlink, interfaces[i].index) != BANYAN_OK)
-      by_warn("agent", "%s", banyan_error_text());
+  for (size_t i = 0; i < n; i++) remove_from(links, interfaces[i].index);
+  for (uint32_t i = 0; i < links->n_queued; i++) remove_from(links, links->queued[i].index);
 }
 
 /* ---- all */

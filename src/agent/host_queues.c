@@ -134,10 +134,11 @@ enum banyan_status by_host_queues_remove(struct by_netlink *netlink, unsigned in
 struct reading {
   unsigned interface;
   struct by_host_queues_sent *out;
+  bool found;
 };
 
 static int take_class(const struct nlmsghdr *header, void *context) {
-  const struct reading *reading = context;
+  struct reading *reading = context;
   const struct tcmsg *body = mnl_nlmsg_get_payload(header);
   const struct nlattr *attribute;
   struct gnet_stats_basic basic;
@@ -145,6 +146,7 @@ static int take_class(const struct nlmsghdr *header, void *context) {
   uint32_t minor = body->tcm_handle - id(0);
   if ((unsigned)body->tcm_ifindex != reading->interface || minor < OTHERS || minor >= FIRST + BY_PRIORITY_CLASSES)
     return MNL_CB_OK;
+  reading->found = true;
   uint32_t at = minor == OTHERS ? BY_PRIORITY_CLASSES : minor - FIRST;
   mnl_attr_for_each(attribute, header, sizeof *body) {
     if (mnl_attr_get_type(attribute) != TCA_STATS2) continue;
@@ -159,10 +161,14 @@ static int take_class(const struct nlmsghdr *header, void *context) {
 enum banyan_status by_host_queues_read(struct by_netlink *netlink, unsigned interface,
                                        struct by_host_queues_sent *out) {
   struct by_netlink_request request;
-  struct reading reading = {interface, out};
+  struct reading reading = {.interface = interface, .out = out};
+  char name[IF_NAMESIZE];
   *out = (struct by_host_queues_sent){0};
   struct tcmsg *body = by_netlink_begin(&request, RTM_GETTCLASS, NLM_F_DUMP, sizeof *body);
   body->tcm_ifindex = (int)interface;
   int reason = by_netlink_hear(netlink, &request, take_class, &reading);
-  return told(reason, interface, "does not tell what has left by them");
+  BY_TRY(told(reason, interface, "does not tell what has left by them"));
+  if (reading.found) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "queues of %s: somebody has removed or replaced them",
+                 name_of(interface, name));
 }

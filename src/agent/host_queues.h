@@ -35,7 +35,7 @@ BANYAN_CHECK enum banyan_status by_host_queues_set(struct by_netlink *netlink, u
                                                    const struct by_host_queues *queues);
 /* There need not be any. */
 BANYAN_CHECK enum banyan_status by_host_queues_remove(struct by_netlink *netlink, unsigned interface);
-/* Zeros where there are none. */
+/* BANYAN_ERR_UNSUPPORTED: there are none of ours any more. */
 BANYAN_CHECK enum banyan_status by_host_queues_read(struct by_netlink *netlink, unsigned interface,
                                                     struct by_host_queues_sent *out);
 

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,13 +18,14 @@ struct by_manager_options by_manager_defaults(void) {
 static enum banyan_status take_steps(struct by_manager *m) {
   m->n_steps = 2 * m->topology->n_links + 2 * m->topology->n_nodes;
   m->all = calloc((size_t)m->n_steps + 1, sizeof *m->all);
-  bool all = m->all;
+  m->said = calloc((size_t)m->n_steps + 1, sizeof *m->said);
+  bool all = m->all && m->said;
   for (int i = 0; i < 2; i++) all &= (m->others[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL;
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++)
     all &= (m->ours[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL &&
            (m->jobs_on[i] = calloc((size_t)m->n_steps + 1, sizeof(uint32_t))) != NULL;
   if (!all) return by_manager_no_memory();
-  for (uint32_t s = 0; s < m->n_steps; s++) m->all[s] = by_use_given(m->topology, s);
+  for (uint32_t s = 0; s < m->n_steps; s++) m->all[s] = by_use_given(m->topology, s), m->said[s] = INFINITY;
   return BANYAN_OK;
 }
 
@@ -60,6 +62,7 @@ void by_manager_destroy(struct by_manager *m) {
   }
   by_manager_hosts_fini(m);
   free(m->all);
+  free(m->said);
   for (int i = 0; i < 2; i++) free(m->others[i]);
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++) free(m->ours[i]), free(m->jobs_on[i]);
   free(m);

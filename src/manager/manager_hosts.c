@@ -157,9 +157,12 @@ static double of_others(struct by_manager_interface *i, int way, double all, dou
   return fmax(0, i->mean[way] - (1 + overhead) * i->mean_ours[way]);
 }
 
-/* Both directions of a link carry so much at most. */
-static void set_capacity(struct by_manager *m, uint32_t link, double rate, const char *who) {
+/* Both directions of a link carry so much at most, says the agent at one of its ends; of two words the smaller counts. */
+static void set_capacity(struct by_manager *m, const struct by_manager_host *host, uint32_t link, double said) {
   char text[32];
+  const char *who = host->name;
+  m->said[step_out(m->topology, link, host->node)] = said;
+  double rate = fmin(m->said[2 * link], m->said[2 * link + 1]);
   for (uint32_t s = 2 * link; s < 2 * link + 2; s++) {
     double given = by_use_given(m->topology, s), now = rate < much_less * given ? fmax(rate, of_a_dead * given) : given;
     bool news = fabs(now - m->all[s]) > changed * m->all[s];
@@ -179,7 +182,7 @@ static void read_interface(struct by_manager *m, const struct by_manager_host *h
     for (int c = 0; c < BY_PRIORITY_CLASSES; c++) of_jobs[0] += m->ours[c][out], of_jobs[1] += m->ours[c][in];
   m->others[0][out] = of_others(i, 0, i->sent, of_jobs[0]);
   m->others[1][in] = of_others(i, 1, i->received, of_jobs[1]);
-  set_capacity(m, i->link, i->rate > 0 ? i->rate : INFINITY, host->name);
+  set_capacity(m, host, i->link, i->rate > 0 ? i->rate : INFINITY);
 }
 
 static bool same_interfaces(const struct by_manager_host *host, const struct by_cluster_interface *said, uint32_t n) {
@@ -195,7 +198,7 @@ static void take_down(struct by_manager *m, const struct by_manager_host *host, 
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     uint32_t j = 0;
     while (j < n && strcmp(host->interfaces[i].name, said[j].name) != 0) j++;
-    if (j == n && n && host->interfaces[i].link != BY_NOWHERE) set_capacity(m, host->interfaces[i].link, 0, host->name);
+    if (j == n && n && host->interfaces[i].link != BY_NOWHERE) set_capacity(m, host, host->interfaces[i].link, 0);
   }
 }
 

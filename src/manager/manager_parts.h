@@ -148,6 +148,7 @@ struct by_manager {
   /* The network, by step (plan_wish.h). */
   uint32_t n_steps;
   double *all;                            /* what it carries: the topology's, or less, as hosts say */
+  double *said;                           /* of links, by their sending end's agent; INFINITY: it does not say */
   double *others[2];                      /* others' use: as the sending end says, as the receiving one does */
   double *ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
   uint32_t *jobs_on[BY_PRIORITY_CLASSES]; /* how many put something on a step */

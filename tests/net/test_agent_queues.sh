@@ -69,8 +69,21 @@ ip link set p down
 status_has '"interfaces":[]'
 ip link set p up
 status_has '"name":"p"'
+# Removed by somebody, they are set once more; replaced, they are not counted by.
+tc qdisc del dev p root
+for ((i = 0; i < 100; i++)); do tc class show dev p | grep -q 'htb ba11:1 ' && break || sleep 0.05; done
+has_queues 6
+tc qdisc replace dev p root tbf rate 40mbit burst 32k latency 10ms
+status_has '"queues":false'
+ends TERM
+tc qdisc del dev p root
+start env
+status_has '"queues":true'
+ip link set p down # as it is when the agent ends
+status_has '"interfaces":[]'
 ends TERM
 has_queues 0
+ip link set p up
 [ ! -e "$socket" ] || fail "the socket is left"
 
 # Somebody else's queue stays, and says what the link's rate is.

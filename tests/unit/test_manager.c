@@ -1,6 +1,8 @@
 /* What the manager decides, with clock, agents and planner in the test's hands. */
 #include "../manager_world.h"
 
+#include <math.h>
+
 #include "json_doc.h"
 
 static struct world world;
@@ -118,6 +120,27 @@ static void test_slower_link(void **state) {
   world_plan(&world);
   assert_int_equal(world.plans, plans + 1);
   assert_true(throughput_of(0) > 0.5 * before);
+  world_end(&world);
+}
+
+/* Agents at both ends of a link say its rate, in turn: the smaller counts, until that end says more. */
+static void test_two_ends(void **state) {
+  struct by_cluster_interface ends[2][2] = {{{.name = "eth0", .rate = 0.3e9}, {.name = "eth1", .rate = 1e9}},
+                                            {{.name = "eth0", .rate = 1e9}, {.name = "eth1", .rate = 1e9}}};
+  (void)state;
+  begin("mesh:3,nic=10g,link=1g");
+  for (int i = 0; i < 6; i++) {
+    struct by_cluster_message report = {.say = BY_SAY_REPORT, .interfaces = ends[i % 2], .n_interfaces = 2};
+    if (i == 4) ends[0][0].rate = 1e9;
+    assert_ok(by_manager_hear(world.manager, world.hosts[i % 2].peer, &report, world.now));
+    json_t *all = get_state();
+    double least = 1e9;
+    for (size_t l = 0; l < 6; l++)
+      least = fmin(least, json_number_value(
+                              json_object_get(json_array_get(json_object_get(all, "links"), l), "capacity")));
+    assert_true(least == (i < 4 ? 0.3e9 : 1e9));
+    json_decref(all);
+  }
   world_end(&world);
 }
 
@@ -467,6 +490,7 @@ int main(void) {
       cmocka_unit_test(test_two_jobs_share),
       cmocka_unit_test(test_no_move_without_gain),
       cmocka_unit_test(test_slower_link),
+      cmocka_unit_test(test_two_ends),
       cmocka_unit_test(test_no_answer),
       cmocka_unit_test(test_kept),
       cmocka_unit_test(test_unknown_number),
