@@ -80,6 +80,7 @@ static void drop_helper(struct by_agent *agent, struct by_agent_helper **at) {
   *at = helper->next;
   agent->n_helpers--;
   free(helper->name);
+  free(helper->again);
   free(helper);
 }
 
@@ -92,7 +93,7 @@ static void tell_helping(struct by_agent *agent, const struct by_agent_helper *h
 
 void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now) {
   struct by_agent_helper *helper = *find_helper(agent, job);
-  if (!helper) return;
+  if (!helper || helper->resting) return;
   helper->joined = true;
   tell_helping(agent, helper, true, NULL, now);
 }
@@ -100,8 +101,12 @@ void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t no
 void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now) {
   struct by_agent_helper **at = find_helper(agent, job);
   if (!*at) return;
-  tell_helping(agent, *at, false, why, now);
+  char *again = (*at)->again;
+  (*at)->again = NULL;
+  if (!again) tell_helping(agent, *at, false, why, now);
   drop_helper(agent, at);
+  if (again) by_agent_manager_hear(agent, again, strlen(again), now);
+  free(again);
 }
 
 /* ---- all */

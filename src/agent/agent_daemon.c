@@ -250,9 +250,11 @@ static void drop_child(struct child **at) {
 
 static void helper_ended(void *context, const char *job, const char *why) {
   struct by_agent_daemon *daemon = context;
-  by_info("agent", "job %s is helped no more: %s", job, why);
-  by_agent_helper_ended(daemon->agent, job, why, now_of(daemon));
-  drop_child(find_child(daemon, job));
+  char id[BY_CLUSTER_JOB_ID + 1]; /* what the child has is gone with it */
+  snprintf(id, sizeof id, "%s", job);
+  by_info("agent", "job %s is helped no more: %s", id, why);
+  drop_child(find_child(daemon, id));
+  by_agent_helper_ended(daemon->agent, id, why, now_of(daemon)); /* which may have another one started */
 }
 
 static enum banyan_status help(void *context, const struct by_cluster_message *help) {

@@ -62,7 +62,7 @@ static void say_all(struct by_agent *agent, uint64_t now) {
   for (const struct by_agent_helper *helper = agent->helpers; helper; helper = helper->next) {
     struct by_cluster_message helping = {
         .say = BY_SAY_HELPING, .job = helper->job, .helper = helper->name, .joined = true};
-    if (helper->joined) by_agent_tell_manager(agent, &helping, now);
+    if (helper->joined && !helper->resting) by_agent_tell_manager(agent, &helping, now);
   }
   by_agent_report(agent, now);
 }
@@ -181,11 +181,38 @@ static enum banyan_status start_helper(struct by_agent *agent, const struct by_c
   return BANYAN_OK;
 }
 
+static struct by_agent_helper *find_helper(const struct by_agent *agent, const char *job) {
+  struct by_agent_helper *helper = agent->helpers;
+  while (helper && strcmp(helper->job, job) != 0) helper = helper->next;
+  return helper;
+}
+
+static void hear_rest(struct by_agent *agent, const char *job) {
+  struct by_agent_helper *helper = find_helper(agent, job);
+  if (!helper) return;
+  helper->resting = true;
+  free(helper->again);
+  helper->again = NULL;
+  agent->options.calls->rest(agent->options.context, job);
+}
+
+/* One that is about to end does not help any more: another one comes in its place. */
+static void help_later(struct by_agent_helper *helper, const struct by_cluster_message *help) {
+  struct by_text line;
+  by_text_init(&line);
+  by_cluster_message_print(help, &line);
+  free(helper->again);
+  helper->again = line.failed ? NULL : by_agent_copy_text(by_text_get(&line));
+  by_text_fini(&line);
+}
+
 /* A manager that was started again asks for what it has already. */
 static void hear_help(struct by_agent *agent, const struct by_cluster_message *help, uint64_t now) {
-  for (const struct by_agent_helper *helper = agent->helpers; helper; helper = helper->next) {
-    if (strcmp(helper->job, help->job) != 0) continue;
-    if (strcmp(helper->name, help->helper) != 0)
+  struct by_agent_helper *helper = find_helper(agent, help->job);
+  if (helper) {
+    if (helper->resting)
+      help_later(helper, help);
+    else if (strcmp(helper->name, help->helper) != 0)
       say_helping(agent, help, false, "this host helps the job already, by another name", now);
     else if (helper->joined)
       say_helping(agent, help, true, NULL, now);
@@ -210,7 +237,7 @@ static void hear(struct by_agent *agent, const struct by_cluster_message *messag
   case BY_SAY_CLASSES: hear_classes(agent, message); break;
   case BY_SAY_PLAN: hear_plan(agent, message, now); break;
   case BY_SAY_HELP: hear_help(agent, message, now); break;
-  case BY_SAY_REST: agent->options.calls->rest(agent->options.context, message->job); break;
+  case BY_SAY_REST: hear_rest(agent, message->job); break;
   case BY_SAY_REFUSED: hear_refusal(agent, message->why, now); break;
   default: break;
   }

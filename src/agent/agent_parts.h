@@ -53,7 +53,8 @@ struct by_agent_helper {
   struct by_agent_helper *next;
   char job[BY_CLUSTER_JOB_ID + 1];
   char *name;
-  bool joined;
+  bool joined, resting;
+  char *again; /* it is wanted once more, after it has ended: the manager's line; NULL: not */
 };
 
 struct by_agent_interface {

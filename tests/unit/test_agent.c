@@ -392,6 +392,19 @@ static void test_helpers(void **state) {
   assert_int_equal(world.rests, 1);
   by_agent_helper_ended(world.agent, JOB_A, "it was told to rest", world.now);
   must_hold(last_with(&world.manager, "helping"), "\"joined\":false,\"why\":\"it was told to rest\"");
+  manager_says(ask);
+  by_agent_helper_joined(world.agent, JOB_A, world.now);
+  manager_says("{\"say\":\"rest\",\"job\":\"" JOB_A "\"}");
+  forget(&world.manager);
+  manager_says(ask); /* the one that is about to end is not meant */
+  assert_int_equal(world.manager.n, 0);
+  assert_int_equal(world.helps, 2);
+  by_agent_helper_ended(world.agent, JOB_A, "it was told to rest", world.now);
+  assert_int_equal(world.helps, 3);
+  assert_int_equal(world.manager.n, 0);
+  by_agent_helper_joined(world.agent, JOB_A, world.now);
+  must_hold(last_with(&world.manager, "helping"), "\"joined\":true");
+  by_agent_helper_ended(world.agent, JOB_A, "it has died", world.now);
   world.no_helping = true;
   manager_says(ask);
   must_hold(last_with(&world.manager, "helping"), "no more processes");
