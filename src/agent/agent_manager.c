@@ -7,7 +7,7 @@
 #include "agent_parts.h"
 #include "log.h"
 
-static const double first_delay = 0.1, least_longest = 0.5; /* seconds */
+static const double first_delay = 0.1, least_longest = 0.5, most_refused = 60; /* seconds */
 
 /* ---- saying */
 
@@ -118,6 +118,7 @@ void by_agent_manager_came(struct by_agent *agent, uint64_t now) {
 
 static void hear_welcome(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
   struct by_cluster_message welcome = *message;
+  welcome.host = agent->options.host;
   agent->welcome = true;
   agent->delay = 0;
   agent->interval = message->interval;
@@ -224,11 +225,18 @@ static void hear_help(struct by_agent *agent, const struct by_cluster_message *h
   }
 }
 
+/* What it does not like will not pass soon: twice as long each time, until it has gone well for a while. */
+static void stay_away(struct by_agent *agent, const char *why, uint64_t now) {
+  bool went_well = agent->welcome && now - agent->link_since > by_clock_from_seconds(most_refused);
+  agent->away = went_well || !(agent->away > 0) ? longest_delay(agent) : fmin(2 * agent->away, most_refused);
+  break_link(agent, why, now);
+  agent->connect_at = now + by_clock_from_seconds(agent->away * (0.5 + by_rng_unit(&agent->rng) / 2));
+}
+
 static void hear_refusal(struct by_agent *agent, const char *why, uint64_t now) {
   char text[BY_AGENT_TEXT];
   snprintf(text, sizeof text, "it refuses this agent: %.200s", why);
-  agent->delay = longest_delay(agent); /* what it does not like will not pass soon */
-  break_link(agent, text, now);
+  stay_away(agent, text, now);
 }
 
 static void hear(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
@@ -255,8 +263,7 @@ void by_agent_manager_hear(struct by_agent *agent, const char *line, size_t leng
     agent->refused++;
     snprintf(why, sizeof why, "it says what no manager says (is it one, of this version?): %.150s",
              banyan_error_text());
-    agent->delay = longest_delay(agent);
-    break_link(agent, why, now);
+    stay_away(agent, why, now);
   }
   by_cluster_message_fini(&message);
 }

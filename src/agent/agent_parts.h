@@ -87,6 +87,7 @@ struct by_agent {
   bool welcome;            /* since the link is open */
   uint64_t connect_at;     /* in WAITING */
   double delay;            /* seconds before the next attempt but one */
+  double away;             /* the same after a refusal; 0: there was none */
   uint64_t link_since;     /* open, or closed */
   double manager_rate;     /* bit/s of the host's link; 0: not known */
   char why[BY_AGENT_TEXT]; /* the link is not there; "" while it is */
@@ -127,8 +128,7 @@ BANYAN_CHECK enum banyan_status by_agent_user_may_have_job(const struct by_agent
 void by_agent_users_free(struct by_agent *agent);
 /* Keeps it in place of the one before, to be said. */
 BANYAN_CHECK enum banyan_status by_agent_keep_line(struct by_agent *agent, struct by_agent_job *job,
-                                                   enum by_agent_line which,
-                                                   const struct by_cluster_message *message);
+                                                   enum by_agent_line which, const struct by_cluster_message *message);
 void by_agent_drop_line(struct by_agent *agent, struct by_agent_job *job, enum by_agent_line which);
 void by_agent_drop_lines(struct by_agent *agent, struct by_agent_job *job);
 /* What is not said yet, of one job or all, as far as it may be said now; the rest with the next report. */

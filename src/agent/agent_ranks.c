@@ -160,8 +160,11 @@ static enum banyan_status hear_hello(struct by_agent *agent, struct by_agent_ran
 }
 
 static void greet(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
-  struct by_cluster_message welcome = {
-      .say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .interval = agent->interval, .rate = agent->manager_rate};
+  struct by_cluster_message welcome = {.say = BY_SAY_WELCOME,
+                                       .version = BY_CLUSTER_VERSION,
+                                       .host = agent->options.host,
+                                       .interval = agent->interval,
+                                       .rate = agent->manager_rate};
   replace(agent, rank, now);
   by_agent_tell_rank(agent, rank, &welcome);
   tell_class(agent, rank);

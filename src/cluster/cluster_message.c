@@ -303,6 +303,8 @@ static enum banyan_status take_welcome(const json_t *object, struct by_cluster_m
   BY_TRY(take_small(&root, object, "version", UINT32_MAX, &out->version));
   BY_TRY(take_real(&root, object, "interval", &out->interval));
   if (out->interval <= 0) return by_doc_fail(&place, "must be more than 0 seconds");
+  if (json_object_get(object, "host"))
+    BY_TRY(take_name(&root, &out->arena, object, "host", BY_CLUSTER_NAME, &out->host));
   return take_real(&root, object, "rate", &out->rate);
 }
 

@@ -39,7 +39,7 @@ enum by_cluster_say {
   BY_SAY_HELPING, /* job, helper, joined, why */
   BY_SAY_STATUS,  /* to an agent, which answers with one line for people and ends the connection */
   /* down */
-  BY_SAY_WELCOME, /* version, interval, rate */
+  BY_SAY_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
   BY_SAY_CLASSES, /* jobs (job, class) */
   BY_SAY_PLAN,    /* job, number, plan */
   BY_SAY_HELP,    /* job, root, key, helper */

@@ -141,6 +141,7 @@ static void add_help(struct by_text *text, const struct by_cluster_message *mess
 
 static void add_welcome(struct by_text *text, const struct by_cluster_message *message) {
   add_int(text, "version", message->version);
+  if (message->host) add_name(text, "host", message->host);
   add_real(text, "interval", message->interval);
   add_real(text, "rate", message->rate);
 }

@@ -14,7 +14,7 @@ enum {
   FIRST_MS = 100, /* before trying again; twice as long each time, up to */
   LAST_MS = 5000,
   WELCOME_MS = 10000, /* for a welcome */
-  QUIET_S = 60,       /* between lines in the log */
+  QUIET_S = 60,       /* between lines in the log; and the longest delay after refusals */
   RESOLVE_MS = 50,    /* looking whether the manager's name is known */
   MOST_QUEUED = 4 << 20
 };
@@ -58,12 +58,16 @@ void by_cluster_link_lose(struct by_cluster_link *link, const char *why) {
 }
 
 void by_cluster_link_lose_for_long(struct by_cluster_link *link, const char *why) {
-  link->delay = LAST_MS * BY_MILLISECOND;
+  bool went_well = link->welcome && by_loop_now(link->context->loop) - link->welcome_at > QUIET_S * BY_SECOND;
+  link->refused = went_well || !link->refused ? LAST_MS * BY_MILLISECOND : 2 * link->refused;
+  if (link->refused > QUIET_S * BY_SECOND) link->refused = QUIET_S * BY_SECOND;
+  link->delay = link->refused;
   by_cluster_link_lose(link, why);
 }
 
 void by_cluster_link_welcomed(struct by_cluster_link *link) {
   by_loop_cancel_timer(&link->retry);
+  link->welcome_at = by_loop_now(link->context->loop);
   link->delay = FIRST_MS * BY_MILLISECOND;
 }
 

@@ -11,7 +11,20 @@ static bool is_ours(const struct by_cluster_link *link, const char *job) {
   return job && !strcmp(job, link->job);
 }
 
+/* A manager knows a host by its agent's name for it. */
+static void compare_names(struct by_cluster_link *link, const char *theirs) {
+  const struct by_context *context = link->context;
+  const char *ours = context->members[context->rank].host;
+  if (context->rank != 0 || !theirs || link->misnamed || strcmp(ours, theirs) == 0) return;
+  link->misnamed = true;
+  by_warn("cluster",
+          "this host is \"%s\" for its ranks and \"%s\" for its agent: the job gets no plans; set BANYAN_HOST to the "
+          "agent's name for it, or start the agent with --name",
+          ours, theirs);
+}
+
 static void heard_welcome(struct by_cluster_link *link, const struct by_cluster_message *message) {
+  compare_names(link, message->host);
   if (link->missed) by_info("cluster", "%s is there", link->agent ? "the agent" : "the manager");
   link->welcome = true;
   link->missed = false;

@@ -23,10 +23,13 @@ struct by_cluster_link {
   double began;             /* s since 1970: one that is started again may have the same name */
   struct by_stream *stream; /* NULL: there is no connection */
   bool welcome;             /* the other end has said so */
+  bool misnamed;            /* it calls this host otherwise, which was logged */
   bool missed;              /* it is away, which is known; */
   uint64_t missed_at;       /* logged last */
   uint64_t delay;           /* until the next attempt */
-  struct by_timer retry;    /* or, while there is a connection without a welcome, how long to wait for that */
+  uint64_t refused;         /* until the one after a refusal; 0: there was none */
+  uint64_t welcome_at;
+  struct by_timer retry; /* or, while there is a connection without a welcome, how long to wait for that */
   struct by_timer report;
   uint64_t interval, reported_at;
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
@@ -40,7 +43,7 @@ struct by_cluster_link {
 void by_cluster_link_welcomed(struct by_cluster_link *link);
 /* The connection is of no use, or there is none; tries again later. */
 void by_cluster_link_lose(struct by_cluster_link *link, const char *why);
-/* Not before the longest delay. */
+/* It refuses this rank, or cannot be understood: not before the longest delay, and later each time. */
 void by_cluster_link_lose_for_long(struct by_cluster_link *link, const char *why);
 
 /* cluster_link_say.c: who this is, and, from rank 0, all about the job. */

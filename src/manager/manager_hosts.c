@@ -157,7 +157,8 @@ static double of_others(struct by_manager_interface *i, int way, double all, dou
   return fmax(0, i->mean[way] - (1 + overhead) * i->mean_ours[way]);
 }
 
-/* Both directions of a link carry so much at most, says the agent at one of its ends; of two words the smaller counts. */
+/* Both directions of a link carry so much at most, says the agent at one of its ends; of two words the smaller counts.
+ */
 static void set_capacity(struct by_manager *m, const struct by_manager_host *host, uint32_t link, double said) {
   char text[32];
   const char *who = host->name;

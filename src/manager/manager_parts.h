@@ -42,7 +42,7 @@ struct by_manager_peer {
   char *host;
   uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
   char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
-  double born, heard; /* born: when the agent began, by its own word */
+  double born, heard;              /* born: when the agent began, by its own word */
   bool reported;
 };
 
@@ -117,7 +117,8 @@ struct by_manager_job {
   double planned;      /* when it last was; 0: never */
   uint64_t planned_at; /* iterations then */
   double rate_then;    /* what its plan carried then */
-  double not_before;   /* after a refusal */
+  double not_before;   /* after a refusal, */
+  uint32_t refusals;   /* of which there were so many in a row */
   enum by_job_due due;
   char reason[BY_MANAGER_WHY];  /* of being due */
   double worse;                 /* rate_then over what its plan carries now */

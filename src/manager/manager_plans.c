@@ -19,6 +19,7 @@ static const double join_wait = 10;                          /* s for a helper *
 static const double barred_for = 300;                        /* s, a helper that did not come */
 static const double silence = 10;                            /* s, and intervals twice, of an agent that is there */
 static const double swaying = 4; /* times the gain, beside other jobs, whose rates of late are not those to come */
+static const size_t beside_plan = 256;      /* bytes of a message that brings one */
 static const uint64_t much_later = 1 << 20; /* plans: no job has had so many meanwhile */
 
 void by_plans_free(struct by_manager_plan *plan) {
@@ -169,7 +170,9 @@ static void send_plan(struct by_manager *m, struct by_manager_job *job) {
   struct by_text text;
   by_text_init(&text);
   by_plan_print(job->proposed->plan, &text);
-  if (!text.failed) {
+  if (text.length > BY_CLUSTER_LINE_DOWN - beside_plan) {
+    give_up(m, job, m->options.replan, "its plan is longer than a message may be");
+  } else if (!text.failed) {
     double iterations = iterations_waited * job->iteration_time;
     job->asked = true;
     job->deadline = m->now + (iterations > least_wait ? iterations : least_wait);
@@ -348,13 +351,17 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
   job->rate_then = job->plan->rate;
   *job->trouble = 0;
   m->stale = true;
+  job->refusals = 0;
   m->counters.moves++;
   keep_plan(m, job, job->plan, true);
   rest(m, job, false);
 }
 
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why) {
-  if (job->proposed && job->proposed->number == number) give_up(m, job, m->options.interval, why);
+  if (!job->proposed || job->proposed->number != number) return;
+  double wait = m->options.interval * (double)(1u << (job->refusals < 10 ? job->refusals : 10));
+  job->refusals++;
+  give_up(m, job, fmin(wait, m->options.replan), why); /* a job that takes none costs others no planning */
 }
 
 void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,

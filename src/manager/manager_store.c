@@ -9,7 +9,7 @@
 enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 2 };
 
 /* What is done with a row: put in its table, or taken out. */
-enum { PUT_JOB, PUT_PLAN, PUT_EVENT, PUT_HELPER, DROP_JOB, DROP_PLAN, DROP_EVENTS, DROP_HELPER, N_DEEDS };
+enum { PUT_JOB, PUT_PLAN, PUT_EVENT, PUT_HELPER, DROP_JOB, DROP_PLAN, DROP_EVENTS, DROP_HELPER, TRIM_EVENTS, N_DEEDS };
 static const char *const deeds[N_DEEDS] = {
     [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [PUT_PLAN] = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
@@ -19,6 +19,8 @@ static const char *const deeds[N_DEEDS] = {
     [DROP_PLAN] = "DELETE FROM plans WHERE job = ? AND number = ?",
     [DROP_EVENTS] = "DELETE FROM history WHERE job = ?",
     [DROP_HELPER] = "DELETE FROM helpers WHERE job = ? AND name = ?",
+    [TRIM_EVENTS] = "DELETE FROM history WHERE job = ?1 AND id NOT IN"
+                    " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)", /* as many as are shown */
 };
 
 static const char schema[] =
@@ -269,6 +271,9 @@ static void put(struct by_manager_store *store, const struct by_manager_row *row
     break;
   }
   do_it(store, (int)row->table);
+  if (row->table != BY_ROW_HISTORY) return;
+  bind_text(store->statements[TRIM_EVENTS], 1, row->job);
+  do_it(store, TRIM_EVENTS);
 }
 
 static void drop(struct by_manager_store *store, const struct by_manager_row *row) {

@@ -1,12 +1,18 @@
 #include "path_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LOCK_TRIES = 250, LOCK_WAIT_NS = 20000000 };
 
 static enum banyan_status name_socket(const char *path, const char *who, struct sockaddr_un *address) {
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -65,15 +71,45 @@ static int bind_for(int fd, const struct sockaddr_un *address, mode_t mode) {
   return result;
 }
 
-enum banyan_status by_path_socket_listen(const struct by_path_socket *place, int *fd) {
-  struct sockaddr_un address;
-  BY_TRY(name_socket(place->path, place->who, &address));
-  BY_TRY(make_folder(place));
+/* The file that was locked may be one that its holder has just removed. */
+static bool is_there(int fd, const char *path) {
+  struct stat ours, theirs;
+  return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_ino == theirs.st_ino;
+}
+
+/* Two that start at once must not both find nobody there. *fd = -1: no such file can be made, and nothing is locked. */
+static enum banyan_status lock(const struct by_path_socket *place, const char *path, int *fd) {
+  for (int tried = 0; tried < LOCK_TRIES; tried++) {
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (*fd < 0 || (flock(*fd, LOCK_EX | LOCK_NB) == 0 && is_there(*fd, path))) return BANYAN_OK;
+    close(*fd);
+    nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
+  }
+  return by_fail(BANYAN_ERR_ARGUMENT, "%s: another one is starting, and holds %s", place->who, path);
+}
+
+static enum banyan_status take_place(const struct by_path_socket *place, const struct sockaddr_un *address, int *fd) {
   BY_TRY(make_room(place));
   BY_TRY(open_socket(place->who, fd));
-  if (bind_for(*fd, &address, place->mode) == 0 && listen(*fd, SOMAXCONN) == 0) return BANYAN_OK;
+  if (bind_for(*fd, address, place->mode) == 0 && listen(*fd, SOMAXCONN) == 0) return BANYAN_OK;
   int reason = errno;
   close(*fd);
   *fd = -1;
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "%s: cannot listen at %s", place->who, place->path);
+}
+
+enum banyan_status by_path_socket_listen(const struct by_path_socket *place, int *fd) {
+  struct sockaddr_un address;
+  char path[BY_PATH_SOCKET + sizeof ".lock"];
+  int locked;
+  BY_TRY(name_socket(place->path, place->who, &address));
+  BY_TRY(make_folder(place));
+  snprintf(path, sizeof path, "%s.lock", place->path);
+  BY_TRY(lock(place, path, &locked));
+  enum banyan_status status = take_place(place, &address, fd);
+  if (locked >= 0) {
+    unlink(path);
+    close(locked);
+  }
+  return status;
 }

@@ -16,8 +16,8 @@ struct by_path_socket {
   mode_t mode;        /* of the file: who may write to it may connect */
 };
 
-/* Makes the folder, and replaces a socket that nobody listens at; BANYAN_ERR_ARGUMENT if somebody does. *fd is the
- * caller's, who removes the file. */
+/* Makes the folder and, for a moment, PATH.lock; may wait 5 s for one that starts at once. Replaces a socket that
+ * nobody listens at; BANYAN_ERR_ARGUMENT if somebody does. *fd is the caller's, who removes the file. */
 BANYAN_CHECK enum banyan_status by_path_socket_listen(const struct by_path_socket *place, int *fd);
 /* BANYAN_ERR_CONNECT: nobody (`who`) listens there, or it may not be used. */
 BANYAN_CHECK enum banyan_status by_path_socket_connect(const char *path, const char *who, int *fd);

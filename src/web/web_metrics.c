@@ -162,8 +162,7 @@ static void add_job(const json_t *job, const struct of_job *row, struct by_text 
   if (!strcmp(string(job, "state"), "left") || !json_is_object(from)) return;
   char id[OF_ID + 1];
   snprintf(id, sizeof id, "%s", string(job, "id"));
-  add_sample(out, row->family, (const char *[4]){"job", id, "name", string(job, "name")},
-             number(from, row->field));
+  add_sample(out, row->family, (const char *[4]){"job", id, "name", string(job, "name")}, number(from, row->field));
 }
 
 static void add_jobs(const json_t *jobs, struct by_text *out) {

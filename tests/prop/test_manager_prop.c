@@ -210,6 +210,30 @@ static void test_killed(void **state) {
   remove_file();
 }
 
+static void count_events(void *context, const struct by_manager_row *row) {
+  uint64_t *last = context;
+  if (row->table != BY_ROW_HISTORY) return;
+  last[0]++;
+  last[1] = row->history.number;
+}
+
+/* A job that moves for a year leaves no year of rows. */
+static void test_history(void **state) {
+  struct by_manager_row row = {.table = BY_ROW_HISTORY, .job = "j"};
+  uint64_t found[2] = {0};
+  (void)state;
+  remove_file();
+  assert_ok(by_manager_store_open(path, &store));
+  row.history.why = "";
+  for (row.history.number = 1; row.history.number <= 100; row.history.number++) by_manager_store_keep(store, &row);
+  by_manager_store_commit(store);
+  assert_ok(by_manager_store_load(store, count_events, found));
+  assert_int_equal(found[0], 32);
+  assert_int_equal(found[1], 100);
+  by_manager_store_close(store);
+  remove_file();
+}
+
 static void test_other_files(void **state) {
   struct by_manager_store *second;
   (void)state;
@@ -231,7 +255,7 @@ static void test_other_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_days), cmocka_unit_test(test_killed),
-                                     cmocka_unit_test(test_other_files)};
+                                     cmocka_unit_test(test_history), cmocka_unit_test(test_other_files)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);

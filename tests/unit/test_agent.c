@@ -29,6 +29,7 @@ static void test_classes_alone(void **state) {
   make_world(NULL, true);
   struct by_agent_rank *a = join(&zero, JOB_A, 0), *b = join(&one, JOB_A, 1), *c = join(&other, JOB_B, 0);
   must_hold(zero.lines[0], "\"say\":\"welcome\"");
+  must_hold(zero.lines[0], "\"host\":\"h1\""); /* what this host is called here */
   must_hold(zero.lines[1], "\"class\":0");
   assert_true(report(a, JOB_A, 0, 5, 100000) && report(c, JOB_B, 0, 20, 100));
   pass(WORLD_INTERVAL);
@@ -282,6 +283,23 @@ static void test_bad_managers(void **state) {
   }
 }
 
+/* Twice as long each time, up to a minute; 600 s of it. */
+static void test_refused_again(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  for (uint64_t end = world.now + 600 * BY_SECOND; world.now < end;) {
+    int before = world.connects;
+    pass(0.1);
+    if (world.connects == before) continue;
+    by_agent_manager_came(world.agent, world.now);
+    manager_says(WELCOME);
+    manager_says("{\"say\":\"refused\",\"why\":\"no more\"}");
+    forget(&world.manager);
+  }
+  assert_in_range(world.connects, 14, 27);
+  drop_all();
+}
+
 /* One that does not read is connected to anew, and told everything. */
 static void test_full_link(void **state) {
   (void)state;
@@ -495,8 +513,9 @@ static void test_long_lines(void **state) {
   (void)state;
   make_world(NULL, true);
   by_text_init(&text);
-  by_text_add(&text, "{\"say\":\"job\",\"job\":\"00000000000000000000000000000000\",\"name\":\"n\",\"size\":4000,\"root\":"
-                     "\"r\",\"hosts\":[");
+  by_text_add(&text,
+              "{\"say\":\"job\",\"job\":\"00000000000000000000000000000000\",\"name\":\"n\",\"size\":4000,\"root\":"
+              "\"r\",\"hosts\":[");
   for (int i = 0; i < 4000; i++) by_text_add(&text, "%s\"%0200d\"", i ? "," : "", i);
   by_text_add(&text, "]}");
   for (int i = 0; i < 3; i++) {
@@ -522,6 +541,7 @@ int main(void) {
       cmocka_unit_test(test_classes_by_manager), cmocka_unit_test(test_plans),     cmocka_unit_test(test_connecting),
       cmocka_unit_test(test_bad_managers),       cmocka_unit_test(test_full_link), cmocka_unit_test(test_use),
       cmocka_unit_test(test_interfaces_change),  cmocka_unit_test(test_helpers),   cmocka_unit_test(test_bounds),
-      cmocka_unit_test(test_flood),              cmocka_unit_test(test_great_sums), cmocka_unit_test(test_long_lines)};
+      cmocka_unit_test(test_refused_again),      cmocka_unit_test(test_flood),     cmocka_unit_test(test_great_sums),
+      cmocka_unit_test(test_long_lines)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

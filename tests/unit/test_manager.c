@@ -136,8 +136,8 @@ static void test_two_ends(void **state) {
     json_t *all = get_state();
     double least = 1e9;
     for (size_t l = 0; l < 6; l++)
-      least = fmin(least, json_number_value(
-                              json_object_get(json_array_get(json_object_get(all, "links"), l), "capacity")));
+      least =
+          fmin(least, json_number_value(json_object_get(json_array_get(json_object_get(all, "links"), l), "capacity")));
     assert_true(least == (i < 4 ? 0.3e9 : 1e9));
     json_decref(all);
   }
@@ -178,6 +178,21 @@ static void test_kept(void **state) {
   pass_and_plan(2, 0);
   assert_true(job->asked > asked);
   assert_state(0, "running");
+  world_end(&world);
+}
+
+/* Planned for later each time. */
+static void test_never_takes_any(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  job->silent = true;
+  for (int i = 0; i < 60; i++) { /* 120 s */
+    uint64_t asked = job->asked;
+    pass_and_plan(1, 0);
+    if (job->asked > asked) world_say(&world, job, BY_SAY_KEPT, job->asked);
+  }
+  assert_in_range(world.plans, 5, 8);
   world_end(&world);
 }
 
@@ -311,13 +326,15 @@ static void test_refused(void **state) {
   world_end(&world);
 }
 
-static enum banyan_status job_hello(const char *host, const char *name, const char *job, struct by_manager_peer **peer) {
+static enum banyan_status job_hello(const char *host, const char *name, const char *job,
+                                    struct by_manager_peer **peer) {
   struct by_cluster_message said = {.say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = host, .job = job};
   assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], BY_ROLE_JOB, name, world.now, peer));
   return by_manager_hear(world.manager, *peer, &said, world.now);
 }
 
-/* A job's certificate is for jobs that begin on its host, and no other certificate speaks for a job that came with it. */
+/* A job's certificate is for jobs that begin on its host, and no other certificate speaks for a job that came with it.
+ */
 static void test_certificates_of_jobs(void **state) {
   static const char id[] = "0123456789abcdef0123456789abcdef";
   const char *hosts[] = {"h3", "h1"};
@@ -493,6 +510,7 @@ int main(void) {
       cmocka_unit_test(test_two_ends),
       cmocka_unit_test(test_no_answer),
       cmocka_unit_test(test_kept),
+      cmocka_unit_test(test_never_takes_any),
       cmocka_unit_test(test_unknown_number),
       cmocka_unit_test(test_helpers),
       cmocka_unit_test(test_helper_vanishes),

@@ -1,10 +1,13 @@
 /* Sockets in the file system: who may connect, and what is done about one that was left behind. */
 #include "path_socket.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -87,8 +90,35 @@ static void test_long_names(void **state) {
   assert_status(by_path_socket_connect(name, "keeper", &fd), BANYAN_ERR_ARGUMENT);
 }
 
+/* While one looks whether the place is taken and takes it, another one waits. */
+static void test_at_once(void **state) {
+  struct by_path_socket here = place(0600);
+  char locked[BY_PATH_SOCKET + 8];
+  int fd, status;
+  (void)state;
+  snprintf(locked, sizeof locked, "%s.lock", path);
+  unlink(path);
+  assert_ok(by_path_socket_listen(&here, &fd)); /* makes the folder */
+  close(fd);
+  unlink(path);
+  int lock = open(locked, O_RDWR | O_CREAT, 0600);
+  assert_int_equal(flock(lock, LOCK_EX), 0);
+  pid_t other = fork();
+  if (!other) {
+    close(lock); /* its share of it */
+    _exit(by_path_socket_listen(&here, &fd) == BANYAN_OK ? 0 : 1);
+  }
+  usleep(50000);
+  assert_int_equal(access(path, F_OK), -1);
+  close(lock);
+  assert_int_equal(waitpid(other, &status, 0), other);
+  assert_int_equal(status, 0);
+  assert_int_equal(access(path, F_OK), 0);
+  assert_int_equal(access(locked, F_OK), -1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_modes), cmocka_unit_test(test_taken),
-                                     cmocka_unit_test(test_long_names)};
+                                     cmocka_unit_test(test_long_names), cmocka_unit_test(test_at_once)};
   return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
