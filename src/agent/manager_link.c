@@ -15,6 +15,7 @@ enum { SILENT_MS = 15000, /* sent data that nobody acknowledges */ QUEUED = 8 * 
 struct by_manager_link {
   struct by_manager_link_options options;
   struct by_resolving *resolving;
+  unsigned tries; /* of its addresses, in turn */
   struct by_timer look;
   uint64_t give_up_at; /* looking the name up */
   struct by_stream *stream;
@@ -93,7 +94,7 @@ enum banyan_status by_manager_link_connect(struct by_manager_link *link) {
   struct by_address address;
   by_manager_link_disconnect(link);
   if (by_address_parse(link->options.manager, &address) == BANYAN_OK) return connect_to(link, &address);
-  BY_TRY(by_resolving_start(link->options.manager, &link->resolving));
+  BY_TRY(by_resolving_start(link->options.manager, link->tries++, &link->resolving));
   link->give_up_at = by_loop_now(link->options.loop) + patience;
   by_loop_set_delay(link->options.loop, &link->look, 0);
   return BANYAN_OK;

@@ -125,7 +125,7 @@ static enum banyan_status reach_manager(struct by_cluster_link *link) {
   struct by_address address;
   bool known = false;
   int fd;
-  if (!link->resolving) BY_TRY(by_resolving_start(link->manager, &link->resolving));
+  if (!link->resolving) BY_TRY(by_resolving_start(link->manager, link->tries++, &link->resolving));
   BY_TRY(by_resolving_look(link->resolving, &address, &known));
   if (!known) {
     by_loop_set_delay(link->context->loop, &link->retry, RESOLVE_MS * BY_MILLISECOND);

@@ -19,6 +19,7 @@ struct by_cluster_link {
   const char *manager; /* host:port, as this: */
   struct by_tls_identity *identity;
   struct by_resolving *resolving; /* NULL: its name is not being looked up */
+  unsigned tries;                 /* of its addresses, in turn */
   char job[BY_CLUSTER_JOB_ID + 1];
   double began;             /* s since 1970: one that is started again may have the same name */
   struct by_stream *stream; /* NULL: there is no connection */

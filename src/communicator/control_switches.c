@@ -51,7 +51,7 @@ static enum banyan_status add_switch(struct by_control *control, const char *nam
   control->switches = at;
   find_place(control->context->settings.switches, name, place, sizeof place);
   *out = at;
-  return by_resolving_start(place, &at->resolving);
+  return by_resolving_start(place, 0, &at->resolving);
 }
 
 static enum banyan_status get_switch(struct by_control *control, const char *name, struct by_control_switch **out) {

@@ -7,9 +7,12 @@
 
 #include "thread.h"
 
+#define MOST_ADDRESSES 16
+
 struct by_resolving {
   _Atomic int holders; /* the thread, and who started it */
   _Atomic bool done;
+  unsigned turn;
   struct by_address address; /* these once it is done */
   enum banyan_status status;
   char error[256];
@@ -22,9 +25,13 @@ static void let_go(struct by_resolving *resolving) {
 
 static void *look_up(void *argument) {
   struct by_resolving *resolving = argument;
+  struct by_address found[MOST_ADDRESSES];
   size_t n = 0;
-  resolving->status = by_address_resolve(resolving->text, &resolving->address, 1, &n);
-  if (resolving->status != BANYAN_OK) snprintf(resolving->error, sizeof resolving->error, "%s", banyan_error_text());
+  resolving->status = by_address_resolve(resolving->text, found, MOST_ADDRESSES, &n);
+  if (resolving->status == BANYAN_OK)
+    resolving->address = found[resolving->turn % n];
+  else
+    snprintf(resolving->error, sizeof resolving->error, "%s", banyan_error_text());
   atomic_store(&resolving->done, true);
   let_go(resolving);
   return NULL;
@@ -37,10 +44,11 @@ static int start_thread(struct by_resolving *resolving) {
   return error;
 }
 
-enum banyan_status by_resolving_start(const char *text, struct by_resolving **out) {
+enum banyan_status by_resolving_start(const char *text, unsigned turn, struct by_resolving **out) {
   struct by_resolving *resolving = calloc(1, sizeof *resolving + strlen(text) + 1);
   if (!resolving) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for looking up %s", text);
   strcpy(resolving->text, text);
+  resolving->turn = turn;
   atomic_store(&resolving->holders, 2);
   int error = start_thread(resolving);
   if (error) {

@@ -7,9 +7,10 @@
 
 struct by_resolving;
 
-/* Begins with what by_address_resolve takes. */
-enum banyan_status by_resolving_start(const char *text, struct by_resolving **out) BANYAN_CHECK;
-/* *done false: not yet. Else the first address, or why there is none. */
+/* Begins with what by_address_resolve takes. A name may have several addresses (::1 before 127.0.0.1), of which one
+ * answers: who tries again and again counts `turn` up, and gets one after the other. */
+enum banyan_status by_resolving_start(const char *text, unsigned turn, struct by_resolving **out) BANYAN_CHECK;
+/* *done false: not yet. Else the address whose turn it is, or why there is none. */
 enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, bool *done) BANYAN_CHECK;
 /* NULL is allowed. Does not wait. */
 void by_resolving_destroy(struct by_resolving *resolving);
