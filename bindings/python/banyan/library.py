@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Iterator
@@ -101,7 +102,7 @@ def _candidates(package: Path = Path(__file__).resolve().parent) -> Iterator[str
         yield os.environ["BANYAN_LIBRARY"]
         return
     for prefix in _prefixes(package):
-        for folder in ("lib/x86_64-linux-gnu", "lib"):
+        for folder in (f"lib/{platform.machine()}-linux-gnu", "lib64", "lib"):  # as Meson chooses
             if (prefix / folder / NAME).is_file():
                 yield str(prefix / folder / NAME)
     yield NAME
