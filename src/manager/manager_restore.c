@@ -23,7 +23,8 @@ static enum banyan_status read_hosts(const char *text, json_t **doc, const char 
 }
 
 static enum banyan_status restore_job(struct by_manager *m, const struct by_manager_row *row) {
-  struct by_cluster_message said = {.say = BY_SAY_JOB, .job = row->job, .name = row->name, .root = row->of_job.root, .began = row->of_job.began};
+  struct by_cluster_message said = {
+      .say = BY_SAY_JOB, .job = row->job, .name = row->name, .root = row->of_job.root, .began = row->of_job.began};
   const char **hosts = calloc(BY_CLUSTER_RANKS, sizeof *hosts);
   struct by_manager_job *job;
   json_t *doc;

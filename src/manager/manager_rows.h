@@ -22,7 +22,7 @@ struct by_manager_row {
     struct {
       const char *hosts; /* of its ranks, as a JSON array */
       const char *root;
-      double since, began; /* since: it has been known here; began: as it says; 0: it does not */
+      double since, began;                /* since: it has been known here; began: as it says; 0: it does not */
       uint64_t iterations, sent, numbers; /* numbers: the last one given to a plan */
       uint32_t class_;
       bool left;

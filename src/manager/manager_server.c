@@ -211,9 +211,7 @@ static void accepted(void *context, int fd) {
     return;
   }
   (void)!by_socket_set_keepalive(fd, 5, 5, 3); /* a host that vanishes says nothing */
-  *c = (struct connection){.server = server,
-                           .before = server->connections.before,
-                           .after = &server->connections};
+  *c = (struct connection){.server = server, .before = server->connections.before, .after = &server->connections};
   if (by_stream_create(&of_stream, &c->stream) != BANYAN_OK) {
     by_warn("manager", "a connection is refused: %s", banyan_error_text());
     free(c);
