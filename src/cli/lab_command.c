@@ -10,6 +10,7 @@
 #include "handshake.h"
 #include "job_environment.h"
 #include "lab.h"
+#include "lab_changes.h"
 #include "lab_placed.h"
 #include "lab_report.h"
 #include "lab_switches.h"
@@ -30,7 +31,7 @@ struct lab_options {
   struct by_lab_options lab;
   const char *scale, *plan, *servers;
   int switches; /* place among "none|user|xdp"; -1: not given */
-  struct by_words environment, sysctls;
+  struct by_words environment, sysctls, changes;
   long per_host;
   bool pin, keep_going, json, dry_run;
   double timeout, grace;
@@ -70,6 +71,9 @@ static const struct by_option options[] = {
     {"tos", 0, BY_OPTION_FLAG, AT(lab.by_tos), NULL,
      "links sort what waits by ToS, as hosts under `banyan agent` do and\nswitches can: higher classes first, 5 % for "
      "each",
+     0, 0},
+    {"change", 0, BY_OPTION_WORDS, AT(changes), "\"TIME A B RATE\"",
+     "so long after the start, the link between A and B carries RATE\nin both directions; may be given several times",
      0, 0},
     {"env", 'x', BY_OPTION_WORDS, AT(environment), "NAME[=VALUE]",
      "a variable for the ranks; may be given several times", 0, 0},
@@ -118,6 +122,8 @@ struct session {
   struct by_lab *lab;
   struct by_launch_hosts hosts;
   struct by_lab_switches *switches;
+  struct by_lab_planned_change changes[BY_MOST_WORDS];
+  pid_t changing;       /* 0: nobody */
   struct by_plan *plan; /* NULL: none was given */
   int plan_file;        /* of a plan that was made here; -1: none */
   char plan_path[64];
@@ -159,6 +165,14 @@ static enum banyan_status check_switches(struct session *s) {
   return BANYAN_OK;
 }
 
+static enum banyan_status check_changes(struct session *s) {
+  for (int i = 0; i < s->asked.changes.count; i++) {
+    BY_TRY(by_lab_changes_parse(s->asked.changes.items[i], s->topology, &s->changes[i]));
+    s->changes[i].rate *= s->asked.lab.scale;
+  }
+  return BANYAN_OK;
+}
+
 static enum banyan_status check(struct session *s) {
   struct lab_options *asked = &s->asked;
   if (s->operands.count < 2 && !asked->dry_run)
@@ -169,6 +183,7 @@ static enum banyan_status check(struct session *s) {
     return by_fail(BANYAN_ERR_ARGUMENT, "--sysctl: given more than %d times", BY_MOST_WORDS - 1);
   BY_TRY(by_topology_named(s->operands.items[0], &s->topology));
   BY_TRY(check_switches(s));
+  BY_TRY(check_changes(s));
   return by_lab_layout_make(s->topology, &asked->lab, &s->layout);
 }
 
@@ -402,10 +417,13 @@ static enum banyan_status work(struct session *s) {
   warn_of_speed(s);
   BY_TRY(by_lab_create(&s->layout, &s->asked.lab, &s->lab));
   BY_TRY(start_switches(s));
+  if (s->asked.changes.count)
+    BY_TRY(by_lab_changes_start(s->lab, s->topology, s->changes, (uint32_t)s->asked.changes.count, &s->changing));
   return run_and_report(s);
 }
 
 static void end_session(struct session *s) {
+  by_lab_changes_stop(s->changing);
   by_lab_switches_stop(s->switches);
   by_lab_destroy(s->lab);
   if (s->plan_file >= 0) close(s->plan_file);

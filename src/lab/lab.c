@@ -283,7 +283,7 @@ static enum banyan_status make_delays(struct by_lab *lab) {
 }
 
 static enum banyan_status shape_port(const struct by_lab *lab, struct by_netlink *netlink, unsigned interface,
-                                     double rate) {
+                                     double rate, bool there) {
   const struct by_lab_options *options = lab->options;
   double least = 8. * (double)options->mtu / rate;
   if (!(rate > 0)) return BANYAN_OK; /* no route leads there */
@@ -292,6 +292,7 @@ static enum banyan_status shape_port(const struct by_lab *lab, struct by_netlink
                                                      .burst = MAX(options->burst, least),
                                                      .queue = by_lab_queue_bytes(options, rate),
                                                      .fifo = options->fifo,
+                                                     .there = there,
                                                      .by_tos = options->by_tos});
 }
 
@@ -318,7 +319,7 @@ static enum banyan_status furnish_wire(const struct by_lab *lab, struct by_netli
                                        uint32_t k) {
   uint32_t port = lab->ports[lab->port_first[space] + k];
   const struct by_lab_wire *wire = &lab->layout->wires[port / 2];
-  BY_TRY(shape_port(lab, netlink, FIRST_INTERFACE + k, wire->rate[port % 2]));
+  BY_TRY(shape_port(lab, netlink, FIRST_INTERFACE + k, wire->rate[port % 2], false));
   if (wire->loss > 0 && !is_relayed(wire)) BY_TRY(lose(netlink, FIRST_INTERFACE + k, wire->loss));
   if (!lab->layout->spaces[space].front) return BANYAN_OK;
   return carry(lab, netlink, inner_interface(lab, space, k), FIRST_INTERFACE + k);
@@ -438,6 +439,19 @@ void by_lab_destroy(struct by_lab *lab) {
 enum banyan_status by_lab_enter(const struct by_lab *lab, uint32_t space) {
   BY_TRY(by_space_go(lab->spaces[space]));
   return by_space_furnish(lab->layout->spaces[space].name, by_text_get(&lab->hosts));
+}
+
+enum banyan_status by_lab_change(const struct by_lab *lab, uint32_t wire, double rate) {
+  const struct by_lab_wire *it = &lab->layout->wires[wire];
+  struct by_netlink netlink;
+  enum banyan_status status = BANYAN_OK;
+  for (int end = 0; end < 2 && !status; end++) {
+    BY_TRY(by_space_go(lab->spaces[it->space[end]]));
+    BY_TRY(by_netlink_open(&netlink));
+    if (it->rate[end] > 0) status = shape_port(lab, &netlink, FIRST_INTERFACE + it->port[end], rate, true);
+    by_netlink_close(&netlink);
+  }
+  return status;
 }
 
 /* ---- reading */

@@ -27,6 +27,9 @@ void by_lab_destroy(struct by_lab *lab);
 /* For a process that is to live in a space, before it becomes something else: the network, the name of the host, the
  * names of all hosts in /etc/hosts and /sys are then the space's. What was done of it stays done after a failure. */
 BANYAN_CHECK enum banyan_status by_lab_enter(const struct by_lab *lab, uint32_t space);
+/* Both directions of a wire that carry something carry so many bit/s from now on. The thread is in another space then.
+ */
+BANYAN_CHECK enum banyan_status by_lab_change(const struct by_lab *lab, uint32_t wire, double rate);
 /* out[2 i + d] is what has left end d of wire i since the lab was made. */
 BANYAN_CHECK enum banyan_status by_lab_read(const struct by_lab *lab, struct by_lab_traffic *out);
 

@@ -23,6 +23,7 @@ struct by_netlink_shape {
   double burst; /* seconds at that rate */
   double queue; /* bytes */
   bool fifo;    /* acknowledgements wait like everything else; else they overtake */
+  bool there;   /* the interface keeps to one already: only its rates change */
   bool by_tos;  /* what is marked goes by its class (priority.h), each with a guarantee of 5 % */
 };
 

@@ -35,7 +35,8 @@ static enum banyan_status add_class(struct by_netlink *netlink, unsigned interfa
                                .ceil = by_tc_bytes(shape->rate),
                                .burst = shape->burst,
                                .quantum = QUANTUM,
-                               .early = early};
+                               .early = early,
+                               .there = shape->there};
   return by_netlink_told(by_tc_add_class(netlink, interface, &class_), "shape a link to its rate");
 }
 
@@ -65,7 +66,6 @@ static enum banyan_status sort_by_tos(struct by_netlink *netlink, unsigned inter
                                       const struct by_netlink_shape *shape) {
   for (uint32_t c = 0; c < BY_PRIORITY_CLASSES; c++) {
     uint32_t class_ = MARKED_CLASS + c;
-    BY_TRY(add_class(netlink, interface, LINK_CLASS, class_, by_tc_bytes(guarantee * shape->rate), 1 + c, shape));
     BY_TRY(add_queue(netlink, interface, class_, shape));
     BY_TRY(by_netlink_told(by_tc_add_mark(netlink, interface, ROOT_HANDLE, class_, BY_MARK, by_priority_tos(c)),
                            "sort by ToS: it has no u32 filter (CONFIG_NET_CLS_U32)"));
@@ -73,14 +73,23 @@ static enum banyan_status sort_by_tos(struct by_netlink *netlink, unsigned inter
   return BANYAN_OK;
 }
 
-enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
+static enum banyan_status set_rates(struct by_netlink *netlink, unsigned interface,
                                     const struct by_netlink_shape *shape) {
-  uint64_t others = shape->by_tos ? by_tc_bytes(guarantee * shape->rate) : 1;
-  BY_TRY(by_netlink_told(by_tc_add_htb(netlink, interface, ROOT_HANDLE, DATA_CLASS & 0xffff),
-                         "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)"));
+  uint64_t least = by_tc_bytes(guarantee * shape->rate), others = shape->by_tos ? least : 1;
   BY_TRY(add_class(netlink, interface, ROOT_HANDLE, LINK_CLASS, by_tc_bytes(shape->rate), 0, shape));
   BY_TRY(add_class(netlink, interface, LINK_CLASS, ACK_CLASS, 1, 0, shape));
   BY_TRY(add_class(netlink, interface, LINK_CLASS, DATA_CLASS, others, 1, shape));
+  for (uint32_t c = 0; shape->by_tos && c < BY_PRIORITY_CLASSES; c++)
+    BY_TRY(add_class(netlink, interface, LINK_CLASS, MARKED_CLASS + c, least, 1 + c, shape));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_netlink_shape(struct by_netlink *netlink, unsigned interface,
+                                    const struct by_netlink_shape *shape) {
+  if (shape->there) return set_rates(netlink, interface, shape);
+  BY_TRY(by_netlink_told(by_tc_add_htb(netlink, interface, ROOT_HANDLE, DATA_CLASS & 0xffff),
+                         "shape a link: it has no htb queue (CONFIG_NET_SCH_HTB)"));
+  BY_TRY(set_rates(netlink, interface, shape));
   if (!shape->fifo) BY_TRY(let_overtake(netlink, interface));
   BY_TRY(add_queue(netlink, interface, DATA_CLASS, shape));
   return shape->by_tos ? sort_by_tos(netlink, interface, shape) : BANYAN_OK;

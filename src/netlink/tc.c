@@ -79,6 +79,7 @@ int by_tc_add_class(struct by_netlink *netlink, unsigned interface, const struct
                            .quantum = class_->quantum,
                            .prio = class_->early};
   by_tc_begin(&request, RTM_NEWTCLASS, interface, class_->parent, class_->handle, "htb");
+  if (class_->there) request.header->nlmsg_flags &= (uint16_t) ~(NLM_F_CREATE | NLM_F_EXCL);
   struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
   mnl_attr_put(request.header, TCA_HTB_PARMS, sizeof opt, &opt);
   if (class_->rate > UINT32_MAX) mnl_attr_put(request.header, TCA_HTB_RATE64, sizeof class_->rate, &class_->rate);

@@ -5,6 +5,7 @@
 #include <linux/gen_stats.h>
 #include <linux/pkt_cls.h>
 #include <linux/rtnetlink.h>
+#include <stdbool.h>
 
 #include "netlink.h"
 
@@ -38,6 +39,7 @@ struct by_tc_class {
   double burst;        /* seconds; so long it may send without a pause */
   uint32_t quantum;    /* bytes in turn, among classes that go equally early */
   uint32_t early;      /* 0: the earliest */
+  bool there;          /* it is, and is changed */
 };
 
 int by_tc_add_class(struct by_netlink *netlink, unsigned interface, const struct by_tc_class *class_);

@@ -30,6 +30,16 @@ shows 'nonesuch.*tcp_allowed_congestion_control' err
 "$BANYAN" lab "$scratch/star.json" -- true 2>"$scratch/err" || { grep -q 'CONFIG_NET_SCH_HTB' "$scratch/err" &&
   skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
 
+# Links that change meanwhile.
+wants 2 "$BANYAN" lab "$scratch/star.json" --change '1s a s' -- true
+shows 'is not TIME NODE NODE RATE' err
+wants 2 "$BANYAN" lab "$scratch/star.json" --change '1s a b 20m' -- true
+shows 'no link between "a" and "b"' err
+wants 0 "$BANYAN" lab "$scratch/star.json" --tos --scale 1/2 --change '0.2s s a 40m' -- sh -c \
+  '[ $BANYAN_HOST != a ] || for i in $(seq 100); do tc class show dev eth0 | grep "1:1 .*rate 20Mbit" && exit; sleep 0.1; done'
+shows '^\[a\] class htb 1:1 ' out
+shows 'banyan lab: a - s carries 20 Mbit/s' err
+
 # Root is asked for by name. (The command may lie where nobody else can read.)
 if setpriv --reuid 65534 --clear-groups "$BANYAN" version >/dev/null 2>&1; then
   chmod 755 "$scratch"
