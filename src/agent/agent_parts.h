@@ -25,6 +25,12 @@ struct by_agent_user {
 /* What rank 0 said last, in the order in which it is said on every new connection; KEPT: after MOVED. */
 enum by_agent_line { BY_AGENT_JOB, BY_AGENT_MOVED, BY_AGENT_KEEPS, BY_AGENT_LINES };
 
+/* Of a rank or of all of a job's here: what their connections saw; `to` of a rank's own are its own. */
+struct by_agent_paths {
+  uint32_t n;
+  struct by_cluster_path all[BY_CLUSTER_PATHS];
+};
+
 struct by_agent_job {
   struct by_agent_job *next;
   char id[BY_CLUSTER_JOB_ID + 1];
@@ -47,6 +53,8 @@ struct by_agent_rank {
   struct by_agent_deeds deeds;
   uint64_t rated_at, rated_sent; /* from where on its rate is measured */
   double rate;                   /* bit/s that it sends */
+  struct by_agent_paths *paths;  /* NULL: it has said none */
+  uint64_t paths_at;
 };
 
 struct by_agent_helper {
@@ -138,6 +146,15 @@ void by_agent_say_left(struct by_agent *agent, const struct by_agent_rank *rank,
 /* Whether a line of the agent's own may be said now. */
 bool by_agent_may_say(struct by_agent *agent, size_t length, uint64_t now);
 
+/* ---- agent_paths.c */
+
+/* What a rank says of its connections. True: one of them is much slower or faster than it was. */
+bool by_agent_take_paths(struct by_agent_rank *rank, const struct by_cluster_job *said, uint64_t now);
+void by_agent_free_paths(struct by_agent_rank *rank);
+/* Those of all ranks of a job that have said some of late; `to` is theirs. */
+void by_agent_merge_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
+                          struct by_agent_paths *out);
+
 /* ---- agent_manager.c */
 
 /* Where the link is open; else it is forgotten: what counts is said again on a new connection. */
@@ -154,7 +171,7 @@ void by_agent_renew_link(struct by_agent *agent, uint64_t now);
 void by_agent_count(struct by_agent *agent, uint64_t now);
 void by_agent_report(struct by_agent *agent, uint64_t now);
 /* All jobs, in the order of the list; they lie in the arena. */
-BANYAN_CHECK enum banyan_status by_agent_describe(const struct by_agent *agent, struct by_arena *arena,
+BANYAN_CHECK enum banyan_status by_agent_describe(const struct by_agent *agent, uint64_t now, struct by_arena *arena,
                                                   struct by_cluster_job **out);
 /* The interfaces with what jobs send and receive over each. */
 void by_agent_share_ours(const struct by_agent *agent, struct by_cluster_interface *out);

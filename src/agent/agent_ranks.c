@@ -113,6 +113,7 @@ void by_agent_drop_rank(struct by_agent *agent, struct by_agent_rank *rank) {
   *at = rank->next;
   agent->n_ranks--;
   rank->user->n_ranks--;
+  by_agent_free_paths(rank);
   free(rank);
 }
 
@@ -232,7 +233,8 @@ static enum banyan_status hear_report(struct by_agent *agent, struct by_agent_ra
                                         .iteration_time = job->iteration_time};
   for (uint32_t i = 0; i < job->n_sizes; i++) rank->deeds.sizes[job->sizes[i].log2] = job->sizes[i].calls;
   measure_rate(agent, rank, now);
-  if (first) by_agent_note_change(agent, now);
+  bool news = by_agent_take_paths(rank, job, now);
+  if (first || news) by_agent_note_change(agent, now);
   return BANYAN_OK;
 }
 

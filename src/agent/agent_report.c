@@ -6,7 +6,7 @@
 #include "agent_parts.h"
 #include "log.h"
 
-enum { FRESH = 2 /* intervals; so long a rank's rate counts */ };
+enum { FRESH = 2 /* intervals; so long a rank's rate counts */, MOST_PATHS = 1024 };
 
 /* ---- interfaces */
 
@@ -125,7 +125,7 @@ static uint32_t list_sizes(const struct by_agent_deeds *deeds, struct by_cluster
 }
 
 static struct by_cluster_job describe(const struct by_agent *agent, const struct by_agent_job *job, uint32_t *ranks,
-                                      struct by_cluster_size *sizes) {
+                                      struct by_cluster_size *sizes, const struct by_agent_paths *paths) {
   struct by_agent_deeds deeds;
   by_agent_merge(agent, job, &deeds);
   return (struct by_cluster_job){.job = job->id,
@@ -134,6 +134,8 @@ static struct by_cluster_job describe(const struct by_agent *agent, const struct
                                  .ranks = ranks,
                                  .n_sizes = list_sizes(&deeds, sizes),
                                  .sizes = sizes,
+                                 .n_paths = paths->n,
+                                 .paths = paths->all,
                                  .iterations = deeds.iterations,
                                  .iteration_time = deeds.iteration_time,
                                  .calls = deeds.calls,
@@ -141,16 +143,27 @@ static struct by_cluster_job describe(const struct by_agent *agent, const struct
                                  .input = deeds.input};
 }
 
-enum banyan_status by_agent_describe(const struct by_agent *agent, struct by_arena *arena,
+/* So many lines of paths in all: the rest of a line's bytes is for what must be said. */
+static void list_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now, uint32_t *left,
+                       struct by_agent_paths *out) {
+  by_agent_merge_paths(agent, job, now, out);
+  if (out->n > *left) out->n = *left;
+  *left -= out->n;
+}
+
+enum banyan_status by_agent_describe(const struct by_agent *agent, uint64_t now, struct by_arena *arena,
                                      struct by_cluster_job **out) {
+  uint32_t paths_left = MOST_PATHS;
   uint32_t *ranks = BY_ARENA_ARRAY(arena, uint32_t, agent->n_ranks);
   struct by_cluster_job *jobs = BY_ARENA_ARRAY(arena, struct by_cluster_job, agent->n_jobs);
   *out = jobs;
   if (!ranks || !jobs) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   for (const struct by_agent_job *job = agent->jobs; job; job = job->next) {
     struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
-    if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-    *jobs = describe(agent, job, ranks, sizes);
+    struct by_agent_paths *paths = BY_ARENA_ARRAY(arena, struct by_agent_paths, 1);
+    if (!sizes || !paths) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+    list_paths(agent, job, now, &paths_left, paths);
+    *jobs = describe(agent, job, ranks, sizes, paths);
     ranks += jobs++->n_ranks;
   }
   return BANYAN_OK;
@@ -180,7 +193,7 @@ void by_agent_report(struct by_agent *agent, uint64_t now) {
   if (agent->link != BY_AGENT_LINK_OPEN) return;
   by_arena_init(&report.arena);
   by_agent_share_ours(agent, interfaces);
-  if (by_agent_describe(agent, &report.arena, &jobs) == BANYAN_OK) {
+  if (by_agent_describe(agent, now, &report.arena, &jobs) == BANYAN_OK) {
     report.jobs = jobs;
     say_report(agent, &report, now);
   } else {

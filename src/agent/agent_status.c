@@ -49,6 +49,21 @@ static void add_interfaces(const struct by_agent *agent, struct by_text *text) {
   by_text_add(text, "]");
 }
 
+static void add_paths(const struct by_cluster_job *job, struct by_text *text) {
+  by_text_add(text, ",\"paths\":[");
+  for (uint32_t i = 0; i < job->n_paths; i++) {
+    const struct by_cluster_path *path = &job->paths[i];
+    by_text_add(text, i ? ",{" : "{");
+    add_text(text, "to", path->to);
+    add_real(text, "sent", path->sent);
+    add_real(text, "busy", path->busy);
+    add_real(text, "bandwidth", path->bandwidth);
+    add_real(text, "delay", path->delay);
+    by_text_add(text, "}");
+  }
+  by_text_add(text, "]");
+}
+
 static int digits(bool all) {
   return all ? BY_CLUSTER_JOB_ID : 12;
 }
@@ -64,17 +79,18 @@ static void add_job(const struct by_agent_job *job, const struct by_cluster_job 
   for (uint32_t i = 0; i < deeds->n_ranks; i++) by_text_add(text, "%s%u", i ? "," : "", deeds->ranks[i]);
   by_text_add(text, "],\"iterations\":%llu", (unsigned long long)deeds->iterations);
   add_real(text, "iteration_time", deeds->iteration_time);
+  add_paths(deeds, text);
   by_text_add(text, ",\"sent\":%llu,\"calls\":%llu}", (unsigned long long)deeds->sent,
               (unsigned long long)deeds->calls);
 }
 
-static void add_jobs(const struct by_agent *agent, unsigned uid, struct by_text *text) {
+static void add_jobs(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text) {
   struct by_arena arena;
   struct by_cluster_job *deeds;
   uint32_t i = 0;
   by_arena_init(&arena);
   by_text_add(text, ",\"jobs\":[");
-  if (by_agent_describe(agent, &arena, &deeds) == BANYAN_OK) {
+  if (by_agent_describe(agent, now, &arena, &deeds) == BANYAN_OK) {
     for (const struct by_agent_job *job = agent->jobs; job; job = job->next, i++) {
       if (i) by_text_add(text, ",");
       add_job(job, &deeds[i], uid == 0 || uid == job->user->uid, text);
@@ -103,7 +119,7 @@ void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, st
   by_text_add(text, ",\"may_help\":%s", agent->options.may_help ? "true" : "false");
   add_manager(agent, now, text);
   add_interfaces(agent, text);
-  add_jobs(agent, uid, text);
+  add_jobs(agent, uid, now, text);
   add_helpers(agent, uid == 0, text);
   by_text_add(text, ",\"counters\":{\"reports\":%llu,\"refused\":%llu}}", (unsigned long long)agent->reports,
               (unsigned long long)agent->refused);

@@ -203,6 +203,33 @@ static enum banyan_status take_sizes(const struct by_place *above, const json_t 
   return BANYAN_OK;
 }
 
+static enum banyan_status take_path(const struct by_place *place, const json_t *path, struct by_arena *arena,
+                                    struct by_cluster_path *out) {
+  BY_TRY(must_be_object(place, path));
+  BY_TRY(take_name(place, arena, path, "to", BY_CLUSTER_NAME, &out->to));
+  BY_TRY(take_real(place, path, "sent", &out->sent));
+  BY_TRY(take_real(place, path, "busy", &out->busy));
+  BY_TRY(take_real(place, path, "bandwidth", &out->bandwidth));
+  return take_real(place, path, "delay", &out->delay);
+}
+
+/* Who says none knows none. */
+static enum banyan_status take_paths(const struct by_place *above, const json_t *object, struct by_arena *arena,
+                                     struct by_cluster_job *out) {
+  struct by_place place = {.above = above, .field = "paths"};
+  json_t *list;
+  if (!json_object_get(object, "paths")) return BANYAN_OK;
+  BY_TRY(take_list(&place, object, BY_CLUSTER_PATHS, &list, &out->n_paths));
+  struct by_cluster_path *paths = BY_ARENA_ARRAY(arena, struct by_cluster_path, out->n_paths);
+  if (!paths) return no_memory();
+  out->paths = paths;
+  for (uint32_t i = 0; i < out->n_paths; i++) {
+    struct by_place here = {.above = &place, .index = i};
+    BY_TRY(take_path(&here, json_array_get(list, i), arena, &paths[i]));
+  }
+  return BANYAN_OK;
+}
+
 static enum banyan_status take_deeds(const struct by_place *place, const json_t *object, struct by_arena *arena,
                                      struct by_cluster_job *out) {
   BY_TRY(take_ranks(place, object, arena, out));
@@ -211,6 +238,7 @@ static enum banyan_status take_deeds(const struct by_place *place, const json_t 
   BY_TRY(take_int(place, object, "sent", INT64_MAX, &out->sent));
   BY_TRY(take_int(place, object, "input", INT64_MAX, &out->input));
   BY_TRY(take_int(place, object, "calls", INT64_MAX, &out->calls));
+  BY_TRY(take_paths(place, object, arena, out));
   return take_sizes(place, object, arena, out);
 }
 

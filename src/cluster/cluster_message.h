@@ -25,7 +25,8 @@ enum {
   BY_CLUSTER_RANKS = 65536,
   BY_CLUSTER_JOBS = 4096,
   BY_CLUSTER_INTERFACES = 256,
-  BY_CLUSTER_SIZES = 64
+  BY_CLUSTER_SIZES = 64,
+  BY_CLUSTER_PATHS = 64 /* of a job in one report: those that carry most */
 };
 
 enum by_cluster_say {
@@ -59,13 +60,23 @@ struct by_cluster_size {
   uint64_t calls;
 };
 
+/* What the connections from this host to another one were seen to do, since the report before. */
+struct by_cluster_path {
+  const char *to;   /* the other host */
+  double sent;      /* bit/s */
+  double busy;      /* for this part of the time there was something to be sent that the network had not taken yet */
+  double bandwidth; /* bit/s while that was so; 0: not known, or as much went as there was to go */
+  double delay;     /* s there and back, the least of late; 0: not known */
+};
+
 /* Of one job: in a report, or which class it is in. Counts since the job began. */
 struct by_cluster_job {
   const char *job;
   uint32_t class_;
-  uint32_t n_ranks, n_sizes;
+  uint32_t n_ranks, n_sizes, n_paths;
   const uint32_t *ranks; /* of this host */
   const struct by_cluster_size *sizes;
+  const struct by_cluster_path *paths;
   uint64_t iterations, calls;
   uint64_t sent, input; /* bytes: that those ranks sent; of one rank's calls */
   double iteration_time;

@@ -67,6 +67,21 @@ static void add_interfaces(struct by_text *text, const struct by_cluster_message
   by_text_add(text, "]");
 }
 
+static void add_paths(struct by_text *text, const struct by_cluster_job *job) {
+  by_text_add(text, ",\"paths\":[");
+  for (uint32_t i = 0; i < job->n_paths; i++) {
+    const struct by_cluster_path *path = &job->paths[i];
+    by_text_add(text, "%s{\"to\":", i ? "," : "");
+    by_json_add_string(text, path->to);
+    add_real(text, "sent", path->sent);
+    add_real(text, "busy", path->busy);
+    add_real(text, "bandwidth", path->bandwidth);
+    add_real(text, "delay", path->delay);
+    by_text_add(text, "}");
+  }
+  by_text_add(text, "]");
+}
+
 static void add_deeds(struct by_text *text, const struct by_cluster_job *job) {
   by_text_add(text, ",\"ranks\":[");
   for (uint32_t i = 0; i < job->n_ranks; i++) by_text_add(text, "%s%u", i ? "," : "", job->ranks[i]);
@@ -76,6 +91,7 @@ static void add_deeds(struct by_text *text, const struct by_cluster_job *job) {
   add_int(text, "sent", job->sent);
   add_int(text, "input", job->input);
   add_int(text, "calls", job->calls);
+  if (job->n_paths) add_paths(text, job);
   by_text_add(text, ",\"sizes\":[");
   for (uint32_t i = 0; i < job->n_sizes; i++)
     by_text_add(text, "%s[%u,%llu]", i ? "," : "", job->sizes[i].log2, (unsigned long long)job->sizes[i].calls);

@@ -109,6 +109,7 @@ static enum banyan_status speak(struct by_cluster_link *link, int fd, const stru
   BY_TRY(by_stream_create(&options, &link->stream));
   link->reported = (struct by_observed){0};
   link->reported_sent = 0;
+  link->reported_at = 0;
   by_loop_set_delay(link->context->loop, &link->retry, WELCOME_MS * BY_MILLISECOND);
   return BANYAN_OK;
 }
@@ -221,5 +222,6 @@ void by_cluster_link_destroy(struct by_cluster_link *link) {
   by_loop_cancel_timer(&link->retry);
   by_loop_cancel_timer(&link->report);
   by_cluster_link_forget_plans(link);
+  by_cluster_link_forget_paths(link);
   free(link);
 }

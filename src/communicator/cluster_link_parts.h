@@ -2,6 +2,7 @@
  *
  *   cluster_link.c       life: connecting, and again when it is lost
  *   cluster_link_say.c   what goes up
+ *   cluster_link_paths.c of that, what connections show of the network
  *   cluster_link_hear.c  what comes down
  *   cluster_link_plan.c  of that, plans */
 #ifndef BY_COMMUNICATOR_CLUSTER_LINK_PARTS_H
@@ -12,6 +13,16 @@
 #include "observe.h"
 #include "resolve.h"
 #include "stream.h"
+
+/* What was counted of the connections to each peer, by its number, at one time. */
+struct by_path_look {
+  uint64_t at;
+  uint32_t n, room;
+  struct by_path_seen {
+    uint32_t process;
+    struct by_meter meter;
+  } * seen;
+};
 
 struct by_cluster_link {
   struct by_context *context;
@@ -35,6 +46,10 @@ struct by_cluster_link {
   uint64_t interval, reported_at;
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
   uint64_t reported_sent;
+  struct by_path_look first_look, last_look, new_look; /* when it last reported; since then, in turn */
+  struct by_cluster_path told[BY_CLUSTER_PATHS];       /* as last reported */
+  uint32_t n_told;
+  uint32_t news;                         /* one of them had changed much: so many more reports follow soon */
   uint64_t number, at;                   /* of the manager's plan that the job moved to last; 0: it did to none; */
   uint32_t move;                         /* that move */
   struct by_cluster_proposal *proposals; /* that are not decided on */
@@ -50,6 +65,12 @@ void by_cluster_link_lose_for_long(struct by_cluster_link *link, const char *why
 /* cluster_link_say.c: who this is, and, from rank 0, all about the job. */
 void by_cluster_link_introduce(struct by_cluster_link *link);
 void by_cluster_link_report(void *argument);
+/* cluster_link_paths.c: true where one of them is so much faster or slower that it is to be said at once; `told` then
+ * says it. */
+bool by_cluster_link_look_at_paths(struct by_cluster_link *link);
+/* What they were like since the last report, to `told`. */
+void by_cluster_link_take_paths(struct by_cluster_link *link);
+void by_cluster_link_forget_paths(struct by_cluster_link *link);
 void by_cluster_link_say_moved(struct by_cluster_link *link);
 void by_cluster_link_say(struct by_cluster_link *link, const struct by_cluster_message *message);
 

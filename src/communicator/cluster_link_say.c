@@ -56,6 +56,8 @@ void by_cluster_link_introduce(struct by_cluster_link *link) {
 
 /* ---- reports */
 
+enum { LOOKS = 4 /* in an interval; where there are not too */, MANY = 256 };
+
 struct report {
   struct by_observed observed;
   uint64_t sent;
@@ -100,23 +102,36 @@ static bool take_report(struct by_cluster_link *link, struct report *report) {
   return changed;
 }
 
-void by_cluster_link_report(void *argument) {
-  struct by_cluster_link *link = argument;
-  struct report report;
-  if (!take_report(link, &report)) return;
+static void say_report(struct by_cluster_link *link, const struct report *report) {
   struct by_cluster_job job = {.job = link->job,
                                .n_ranks = 1,
                                .ranks = &link->context->rank,
-                               .n_sizes = report.n_sizes,
-                               .sizes = report.sizes,
-                               .iterations = report.observed.iterations,
-                               .iteration_time = report.observed.iteration_time,
-                               .calls = report.observed.calls,
-                               .sent = report.sent,
-                               .input = report.observed.input};
-  link->reported = report.observed;
-  link->reported_sent = report.sent;
+                               .n_sizes = report->n_sizes,
+                               .sizes = report->sizes,
+                               .n_paths = link->n_told,
+                               .paths = link->told,
+                               .iterations = report->observed.iterations,
+                               .iteration_time = report->observed.iteration_time,
+                               .calls = report->observed.calls,
+                               .sent = report->sent,
+                               .input = report->observed.input};
+  link->reported = report->observed;
+  link->reported_sent = report->sent;
   link->reported_at = by_loop_now(link->context->loop);
   by_cluster_link_say(link, &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job});
-  by_loop_set_delay(link->context->loop, &link->report, link->interval);
+}
+
+/* Looks a few times in each interval, and reports at its end, or when the network has changed. */
+void by_cluster_link_report(void *argument) {
+  struct by_cluster_link *link = argument;
+  struct report report;
+  bool news = by_cluster_link_look_at_paths(link);
+  bool due = by_loop_now(link->context->loop) >= link->reported_at + link->interval;
+  if (due || news) {
+    if (!take_report(link, &report)) return;
+    if (!news) by_cluster_link_take_paths(link);
+    say_report(link, &report);
+  }
+  uint64_t looks = link->last_look.n > MANY ? 1 : LOOKS;
+  by_loop_set_delay(link->context->loop, &link->report, link->interval / looks);
 }

@@ -30,6 +30,15 @@ uint64_t by_engine_sent(const struct by_engine *engine) {
   return sent;
 }
 
+void by_engine_meter(const struct by_engine *engine,
+                     void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context) {
+  struct by_meter meter;
+  for (uint32_t i = 0; i < engine->active; i++) {
+    const struct by_end *end = engine->ends[i];
+    if (end->lane->ops->meter && end->lane->ops->meter(end->lane, &meter)) visit(context, end->link->process, &meter);
+  }
+}
+
 void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out) {
   *out = engine->counters;
   for (uint32_t i = 0; i < engine->active; i++) {

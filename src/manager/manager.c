@@ -19,14 +19,17 @@ static enum banyan_status take_steps(struct by_manager *m) {
   m->n_steps = 2 * m->topology->n_links + 2 * m->topology->n_nodes;
   m->all = calloc((size_t)m->n_steps + 1, sizeof *m->all);
   m->said = calloc((size_t)m->n_steps + 1, sizeof *m->said);
-  bool all = m->all && m->said;
+  m->seen = calloc(2 * (size_t)m->topology->n_links + 1, sizeof *m->seen);
+  bool all = m->all && m->said && m->seen;
   for (int i = 0; i < 2; i++) all &= (m->others[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL;
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++)
     all &= (m->ours[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL &&
            (m->jobs_on[i] = calloc((size_t)m->n_steps + 1, sizeof(uint32_t))) != NULL;
   if (!all) return by_manager_no_memory();
   for (uint32_t s = 0; s < m->n_steps; s++) m->all[s] = by_use_given(m->topology, s), m->said[s] = INFINITY;
-  return BANYAN_OK;
+  for (uint32_t s = 0; s < 2 * m->topology->n_links; s++)
+    m->seen[s] = (struct by_seen_link){.said = m->all[s], .rate = INFINITY};
+  return by_paths_init(&m->ways, m->topology);
 }
 
 enum banyan_status by_manager_create(const struct by_manager_options *options, double now, struct by_manager **out) {
@@ -61,6 +64,8 @@ void by_manager_destroy(struct by_manager *m) {
     free_peer(peer);
   }
   by_manager_hosts_fini(m);
+  by_paths_fini(&m->ways);
+  free(m->seen);
   free(m->all);
   free(m->said);
   for (int i = 0; i < 2; i++) free(m->others[i]);
@@ -124,5 +129,6 @@ void by_manager_gone(struct by_manager *m, struct by_manager_peer *peer, double 
 void by_manager_tick(struct by_manager *m, double now) {
   m->now = now;
   by_jobs_tick(m);
+  by_seen_tick(m);
   by_due_look(m);
 }

@@ -157,20 +157,29 @@ static double of_others(struct by_manager_interface *i, int way, double all, dou
   return fmax(0, i->mean[way] - (1 + overhead) * i->mean_ours[way]);
 }
 
+void by_links_set(struct by_manager *m, uint32_t step) {
+  const struct by_link *link = &m->topology->links[step / 2];
+  const char *from = m->topology->nodes[step % 2 ? link->b : link->a].name;
+  const char *to = m->topology->nodes[step % 2 ? link->a : link->b].name;
+  char before[32], after[32];
+  double was = m->all[step], now = fmin(m->seen[step].said, m->seen[step].rate);
+  m->all[step] = now;
+  if (fabs(now - was) <= changed * was) return;
+  by_info("manager", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", from, to, by_print_rate(now, after),
+          now < m->seen[step].said ? " as far as is seen" : "", by_print_rate(was, before));
+  by_due_mark_all(m, "the link from %.64s to %.64s carries %s", from, to, after);
+}
+
 /* Both directions of a link carry so much at most, says the agent at one of its ends; of two words the smaller counts.
  */
 static void set_capacity(struct by_manager *m, const struct by_manager_host *host, uint32_t link, double said) {
-  char text[32];
-  const char *who = host->name;
   m->said[step_out(m->topology, link, host->node)] = said;
   double rate = fmin(m->said[2 * link], m->said[2 * link + 1]);
   for (uint32_t s = 2 * link; s < 2 * link + 2; s++) {
-    double given = by_use_given(m->topology, s), now = rate < much_less * given ? fmax(rate, of_a_dead * given) : given;
-    bool news = fabs(now - m->all[s]) > changed * m->all[s];
-    m->all[s] = now;
-    if (!news || s % 2) continue;
-    by_info("manager", "the link of \"%s\" carries %s", who, by_print_rate(now, text));
-    by_due_mark_all(m, "a link of %.64s carries %s", who, text);
+    double given = by_use_given(m->topology, s);
+    m->seen[s].told = isfinite(rate);
+    m->seen[s].said = rate < much_less * given ? fmax(rate, of_a_dead * given) : given;
+    by_links_set(m, s);
   }
 }
 

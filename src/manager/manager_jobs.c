@@ -23,6 +23,7 @@ struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id) 
 static void free_parts(struct by_manager_job *job) {
   for (struct by_manager_part *part = job->parts, *next; part; part = next) {
     next = part->next;
+    by_seen_free(part);
     free(part->host);
     free(part);
   }
@@ -256,6 +257,7 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
   part->input = said->input;
   part->calls = said->calls;
   part->iteration_time = said->iteration_time;
+  by_seen_report(m, part, said);
   job->seen = m->now;
   add_up(job);
 }

@@ -3,6 +3,7 @@
 #define BY_MANAGER_MANAGER_PARTS_H
 
 #include "manager.h"
+#include "topology_paths.h"
 
 enum {
   BY_MANAGER_HISTORY = 32,     /* rows of a job that are shown */
@@ -46,6 +47,31 @@ struct by_manager_peer {
   bool reported;
 };
 
+/* A job's connections from one host to another, as last said; link_seen.c. */
+struct by_seen_path {
+  struct by_seen_path *next;
+  uint32_t to;                  /* node */
+  uint32_t n_steps, *steps;     /* its way */
+  double sent, busy, bandwidth; /* on links, with headers; see cluster_message.h */
+  double told;                  /* when */
+  bool news;                    /* it was not looked at yet */
+  uint32_t slow;                /* reports in a row in which all of its way was slower than it is taken to be */
+};
+
+/* One direction of a link, by step. */
+struct by_seen_link {
+  double said;   /* what topology and agents say it carries */
+  bool told;     /* an agent does */
+  double rate;   /* what it is seen to carry, if that is less; INFINITY: it is not */
+  double since;  /* when that was seen last */
+  uint32_t more; /* reports in a row that have seen more */
+  /* while it is looked at all paths */
+  double passed, fastest, busiest; /* bit/s of all paths and others; of the fastest; part of the time of the busiest */
+  double least;                    /* what it carries at most, by slow paths */
+  uint32_t slow_paths;
+  bool news;
+};
+
 /* What one host, or rank without an agent, last said of its ranks of a job. */
 struct by_manager_part {
   char *host;
@@ -54,6 +80,7 @@ struct by_manager_part {
   uint32_t n_ranks;
   uint64_t iterations, sent, input, calls;
   double iteration_time;
+  struct by_seen_path *paths;
 };
 
 enum by_helper_state { BY_HELPER_ASKED, BY_HELPER_JOINED, BY_HELPER_BARRED };
@@ -148,8 +175,10 @@ struct by_manager {
 
   /* The network, by step (plan_wish.h). */
   uint32_t n_steps;
-  double *all;                            /* what it carries: the topology's, or less, as hosts say */
-  double *said;                           /* of links, by their sending end's agent; INFINITY: it does not say */
+  double *said;              /* of links, by their sending end's agent; INFINITY: it does not say */
+  double *all;               /* what it carries: the topology's, or less, as hosts say or as it is seen */
+  struct by_seen_link *seen; /* of the links' */
+  struct by_paths ways;
   double *others[2];                      /* others' use: as the sending end says, as the receiving one does */
   double *ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
   uint32_t *jobs_on[BY_PRIORITY_CLASSES]; /* how many put something on a step */
@@ -199,6 +228,15 @@ const struct by_link_shares *by_use_shares(const struct by_manager_job *job);
 double by_use_others(const struct by_manager *m, uint32_t step);
 /* What the topology says a step carries. */
 double by_use_given(const struct by_topology *topology, uint32_t step);
+
+/* Sets what a link's direction carries to the least of what is said and seen; who it matters to is due. */
+void by_links_set(struct by_manager *m, uint32_t step);
+
+/* ---- link_seen.c */
+void by_seen_report(struct by_manager *m, struct by_manager_part *part, const struct by_cluster_job *said);
+void by_seen_free(struct by_manager_part *part);
+/* Looks at what was reported, and lowers or raises links. */
+void by_seen_tick(struct by_manager *m);
 
 /* ---- manager_jobs.c */
 struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id);

@@ -17,6 +17,7 @@
 
 #include "frame.h"
 #include "mark.h"
+#include "meter.h"
 
 enum { BY_LANE_SMALL = 512 };
 
@@ -87,6 +88,8 @@ struct by_lane_ops {
   void (*set_mark)(struct by_lane *lane, const struct by_mark *mark);
   /* Bytes given to the network so far. NULL: it uses none. */
   uint64_t (*sent)(const struct by_lane *lane);
+  /* How the network carries it; false: nothing is known. NULL: it uses none. */
+  bool (*meter)(const struct by_lane *lane, struct by_meter *out);
   /* Whether all that was sent is at the peer's machine, and destroying loses nothing. NULL: once flush() is true. */
   bool (*arrived)(const struct by_lane *lane);
   void (*destroy)(struct by_lane *lane);

@@ -405,6 +405,10 @@ static uint64_t tcp_sent(const struct by_lane *lane) {
   return tcp_of(lane)->sent;
 }
 
+static bool tcp_meter(const struct by_lane *lane, struct by_meter *out) {
+  return by_meter_read(tcp_of(lane)->fd, out);
+}
+
 static bool tcp_arrived(const struct by_lane *lane) {
   int left = 0;
   return ioctl(tcp_of(lane)->fd, SIOCOUTQ, &left) != 0 || left == 0;
@@ -438,6 +442,7 @@ static const struct by_lane_ops tcp_ops = {
     .sleeping = tcp_sleeping,
     .set_mark = tcp_set_mark,
     .sent = tcp_sent,
+    .meter = tcp_meter,
     .arrived = tcp_arrived,
     .destroy = tcp_destroy,
 };

@@ -364,6 +364,40 @@ static void test_use(void **state) {
   drop_all();
 }
 
+/* What rank `r` saw of its connections to host b. */
+static void report_path(struct by_agent_rank *rank, uint32_t r, double bandwidth) {
+  struct by_cluster_path path = {.to = "b", .sent = 1e6, .busy = 0.5, .bandwidth = bandwidth, .delay = 1e-3};
+  struct by_cluster_job job = {.job = JOB_A, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = 1, .paths = &path};
+  struct by_text line;
+  by_text_init(&line);
+  by_cluster_message_print(&(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job}, &line);
+  assert_true(by_agent_rank_hear(world.agent, rank, by_text_get(&line), line.length, world.now));
+  by_text_fini(&line);
+}
+
+/* Ranks' connections to one host are made one; a path that gets slow is told before the interval is over. */
+static void test_paths(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  struct by_agent_rank *first = join(&zero, JOB_A, 0), *second = join(&one, JOB_A, 1);
+  report_path(first, 0, 8e6);
+  report_path(second, 1, 6e6);
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&world.manager, "report"),
+            "\"paths\":[{\"to\":\"b\",\"sent\":2000000,\"busy\":0.5,\"bandwidth\":8000000,\"delay\":0.001}]");
+  int before = count_with(&world.manager, "report");
+  report_path(first, 0, 7e6);
+  pass(1);
+  assert_int_equal(count_with(&world.manager, "report"), before);
+  report_path(first, 0, 1e6);
+  pass(1);
+  assert_int_equal(count_with(&world.manager, "report"), before + 1);
+  pass(3 * WORLD_INTERVAL); /* nobody has said it of late */
+  assert_null(strstr(last_with(&world.manager, "report"), "paths"));
+  drop_all();
+}
+
 static void test_interfaces_change(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -535,13 +569,25 @@ static void test_long_lines(void **state) {
 
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_classes_alone),      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_status),
-      cmocka_unit_test(test_rank_again),         cmocka_unit_test(test_says_all),  cmocka_unit_test(test_reports),
-      cmocka_unit_test(test_classes_by_manager), cmocka_unit_test(test_plans),     cmocka_unit_test(test_connecting),
-      cmocka_unit_test(test_bad_managers),       cmocka_unit_test(test_full_link), cmocka_unit_test(test_use),
-      cmocka_unit_test(test_interfaces_change),  cmocka_unit_test(test_helpers),   cmocka_unit_test(test_bounds),
-      cmocka_unit_test(test_refused_again),      cmocka_unit_test(test_flood),     cmocka_unit_test(test_great_sums),
-      cmocka_unit_test(test_long_lines)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
+                                     cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_status),
+                                     cmocka_unit_test(test_rank_again),
+                                     cmocka_unit_test(test_says_all),
+                                     cmocka_unit_test(test_reports),
+                                     cmocka_unit_test(test_classes_by_manager),
+                                     cmocka_unit_test(test_plans),
+                                     cmocka_unit_test(test_connecting),
+                                     cmocka_unit_test(test_bad_managers),
+                                     cmocka_unit_test(test_full_link),
+                                     cmocka_unit_test(test_use),
+                                     cmocka_unit_test(test_paths),
+                                     cmocka_unit_test(test_interfaces_change),
+                                     cmocka_unit_test(test_helpers),
+                                     cmocka_unit_test(test_bounds),
+                                     cmocka_unit_test(test_refused_again),
+                                     cmocka_unit_test(test_flood),
+                                     cmocka_unit_test(test_great_sums),
+                                     cmocka_unit_test(test_long_lines)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,9 +90,13 @@ static void test_report(void **state) {
       {.name = "eth0", .rate = 1e9, .sent = 5e8, .received = 0.1, .ours_sent = 4, .ours_received = 3}};
   static const uint32_t ranks[] = {0, 3};
   static const struct by_cluster_size sizes[] = {{20, 8}, {63, 1ull << 62}};
+  static const struct by_cluster_path paths[] = {{.to = "b", .sent = 1e8, .busy = 0.5, .bandwidth = 2e8, .delay = 1e-4},
+                                                 {.to = "c"}};
   static const struct by_cluster_job jobs[] = {{.job = JOB,
                                                 .n_ranks = 2,
                                                 .ranks = ranks,
+                                                .n_paths = 2,
+                                                .paths = paths,
                                                 .n_sizes = 2,
                                                 .sizes = sizes,
                                                 .iterations = 7,
@@ -110,6 +114,10 @@ static void test_report(void **state) {
   assert_int_equal(out.jobs[0].n_ranks, 2);
   assert_int_equal(out.jobs[0].ranks[1], 3);
   assert_int_equal(out.jobs[0].sent, INT64_MAX);
+  assert_int_equal(out.jobs[0].n_paths, 2);
+  assert_string_equal(out.jobs[0].paths[1].to, "c");
+  const struct by_cluster_path *path = &out.jobs[0].paths[0];
+  assert_true(path->sent == 1e8 && path->busy == 0.5 && path->bandwidth == 2e8 && path->delay == 1e-4);
   assert_true(out.jobs[0].iteration_time == 0.25);
   assert_int_equal(out.jobs[0].sizes[1].log2, 63);
   assert_int_equal(out.jobs[0].sizes[1].calls, 1ull << 62);
@@ -166,6 +174,10 @@ static void test_down(void **state) {
   by_cluster_message_fini(&out);
 }
 
+#define REPORT                                                                                                         \
+  "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[],\"iterations\":0,\"iteration_time\":0,"             \
+  "\"sent\":0,\"input\":0,\"calls\":0,"
+
 static void test_mistakes(void **state) {
   static const struct {
     const char *line, *why;
@@ -190,6 +202,9 @@ static void test_mistakes(void **state) {
       {"{\"say\":\"report\"}", "\"jobs\" is missing"},
       {"{\"say\":\"report\",\"jobs\":[7]}", "jobs[0]: must be an object"},
       {"{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[65536]}]}", "jobs[0].ranks[0]"},
+      {REPORT "\"paths\":{}}]}", "jobs[0].paths"},
+      {REPORT "\"paths\":[{\"to\":\"b\",\"sent\":-1}]}]}", "paths[0].sent"},
+      {REPORT "\"paths\":[{\"sent\":1}]}]}", "\"to\" is missing"},
       {"{\"say\":\"left\",\"job\":\"" JOB "\",\"rank\":65536}", "rank"},
       {"{\"say\":\"welcome\",\"version\":1,\"interval\":0,\"rate\":0}", "interval"},
       {"{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB "\",\"class\":4}]}", "class"},

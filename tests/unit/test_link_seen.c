@@ -1,0 +1,182 @@
+/* Links that carry less than they are said to, as connections over them show. */
+#include "../manager_world.h"
+
+#include "json_doc.h"
+
+/* Two racks of four under two spines: 1 Gbit/s to each host, 500 Mbit/s from each leaf to each spine. Packets from
+ * r0h3 to r1h0 take one spine, and those to r1h1 the other. */
+#define NETWORK "clos:racks=2,hosts=4,nic=1g,oversub=4,spines=2"
+enum { HOSTS = 8 };
+
+static struct world world;
+
+static void begin(void) {
+  world_begin(&world, NETWORK);
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+}
+
+/* What `h` says of its job's connections to one other host, and the rate of its own link. */
+static void say_path(const struct world_job *job, uint32_t h, const struct by_cluster_path *path) {
+  struct by_cluster_interface eth0 = {.name = "eth0", .rate = 1e9};
+  uint32_t rank = h;
+  struct by_cluster_job said = {.job = job->id,
+                                .n_ranks = 1,
+                                .ranks = &rank,
+                                .iterations = job->iterations,
+                                .input = job->input,
+                                .n_paths = path->to ? 1 : 0,
+                                .paths = path};
+  struct by_cluster_message report = {
+      .say = BY_SAY_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = &said, .n_jobs = 1};
+  assert_ok(by_manager_hear(world.manager, world.hosts[h].peer, &report, world.now));
+}
+
+/* A quarter of an interval of a job that is a ring over all hosts. The link from r0h3 to r1h0 was busy for `busy` of
+ * it, and carried so much then; the others are as fast as they should be. No two reports are quite the same. */
+static void pass(struct world_job *job, double busy, double bandwidth) {
+  static double more;
+  double sent = busy * bandwidth + ++more;
+  world.now += world.options.interval / 4;
+  for (uint32_t h = 0; h < HOSTS; h++) {
+    struct by_cluster_path path = {
+        .to = world.hosts[(h + 1) % HOSTS].name, .sent = sent, .busy = sent / 0.4e9, .bandwidth = 0.4e9};
+    if (h == 3) path.busy = busy, path.bandwidth = bandwidth;
+    say_path(job, h, &path);
+  }
+  by_manager_tick(world.manager, world.now);
+}
+
+static double capacity(const char *from, const char *to) {
+  static const struct by_doc_limits limits = {.bytes = 1 << 24, .containers = 1 << 20, .elements = 1 << 20};
+  struct by_text text;
+  json_t *state, *link;
+  size_t i;
+  double rate = 0;
+  by_text_init(&text);
+  by_manager_state(world.manager, world.now, &text);
+  assert_ok(by_doc_load("state", by_text_get(&text), text.length, &limits, &state));
+  json_array_foreach(json_object_get(state, "links"), i, link) {
+    bool it = !strcmp(json_string_value(json_object_get(link, "from")), from) &&
+              !strcmp(json_string_value(json_object_get(link, "to")), to);
+    if (it) rate = json_number_value(json_object_get(link, "capacity"));
+  }
+  json_decref(state);
+  by_text_fini(&text);
+  return rate;
+}
+
+/* The spine on the way to r1h0. */
+static const char *spine(void) {
+  return capacity("leaf0", "spine0") < 0.5e9 ? "spine0" : "spine1";
+}
+
+static void assert_none_is_slow(void) {
+  assert_true(capacity("leaf0", "spine0") == 0.5e9 && capacity("leaf0", "spine1") == 0.5e9);
+  assert_true(capacity("spine0", "leaf1") == 0.5e9 && capacity("spine1", "leaf1") == 0.5e9);
+  assert_true(capacity("r0h3", "leaf0") == 1e9 && capacity("leaf1", "r1h0") == 1e9);
+}
+
+/* A link between switches keeps a fifth: it is known after three reports, and the job is planned around it. */
+static void test_in_the_middle(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  world_plan(&world);
+  for (int i = 0; i < 40; i++) pass(job, 0.5, 0.4e9);
+  world_plan(&world);
+  unsigned plans = world.plans;
+  assert_none_is_slow();
+  pass(job, 1, 0.1e9);
+  pass(job, 1, 0.1e9);
+  assert_none_is_slow();
+  pass(job, 1, 0.1e9);
+  assert_float_equal(capacity("leaf0", spine()) / 1e9, 0.105, 0.002);
+  assert_float_equal(capacity(spine(), "leaf1") / 1e9, 0.105, 0.002);
+  assert_true(capacity(spine(), "leaf0") == 0.5e9); /* the other way */
+  /* Hosts tell what their own links carry. */
+  assert_true(capacity("r0h3", "leaf0") == 1e9 && capacity("leaf1", "r1h0") == 1e9);
+  world.now += world.options.interval;
+  world_plan(&world);
+  assert_int_equal(world.plans, plans + 1);
+  /* As fast as before again. */
+  for (int i = 0; i < 3; i++) pass(job, 0.5, 0.45e9);
+  assert_none_is_slow();
+  world_end(&world);
+}
+
+static void make_slow(struct world_job *job) {
+  for (int i = 0; i < 4; i++) pass(job, 1, 0.1e9);
+  assert_true(capacity("leaf0", spine()) < 0.2e9);
+}
+
+/* Nobody goes there any more: after a while it is tried again. */
+static void test_doubted(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  make_slow(job);
+  for (int i = 0; i < 140; i++) {
+    world_pass(&world, 1000000);
+    by_manager_tick(world.manager, world.now);
+  }
+  assert_true(capacity("leaf0", spine()) < 0.2e9);
+  for (int i = 0; i < 20; i++) {
+    world_pass(&world, 1000000);
+    by_manager_tick(world.manager, world.now);
+  }
+  assert_none_is_slow();
+  world_end(&world);
+}
+
+/* Two jobs share it: each gets half, and it is not slow. */
+static void test_shared(void **state) {
+  (void)state;
+  begin();
+  struct world_job *one = world_run(&world, 0, 1, HOSTS), *other = world_run(&world, 0, 1, HOSTS);
+  for (int i = 0; i < 10; i++) {
+    pass(one, 0.9, 0.22e9);
+    world.now -= world.options.interval / 4;
+    pass(other, 0.9, 0.22e9);
+  }
+  assert_none_is_slow();
+  world_end(&world);
+}
+
+/* Who has little to send, or now and then, or once, shows nothing. */
+static void test_not_known(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  for (int i = 0; i < 10; i++) pass(job, 1, 0);
+  for (int i = 0; i < 10; i++) pass(job, 0.1, 0.05e9);
+  for (int i = 0; i < 10; i++) pass(job, i % 3 ? 1 : 0.5, i % 3 ? 0.1e9 : 0.4e9);
+  assert_none_is_slow();
+  world_end(&world);
+}
+
+/* An agent that has heard nothing new says the same again: that is one report. */
+static void test_said_again(void **state) {
+  struct by_cluster_path path = {.sent = 0.1e9, .busy = 1, .bandwidth = 0.1e9};
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  pass(job, 0.5, 0.4e9);
+  path.to = world.hosts[4].name;
+  for (int i = 0; i < 10; i++) {
+    world.now += 0.1;
+    say_path(job, 3, &path);
+    by_manager_tick(world.manager, world.now);
+  }
+  assert_none_is_slow();
+  path.to = "elsewhere"; /* nobody knows it */
+  say_path(job, 3, &path);
+  by_manager_tick(world.manager, world.now);
+  world_end(&world);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_in_the_middle), cmocka_unit_test(test_doubted),
+                                     cmocka_unit_test(test_shared), cmocka_unit_test(test_not_known),
+                                     cmocka_unit_test(test_said_again)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
