@@ -1,8 +1,14 @@
 #!/bin/bash
-# Three training jobs under `banyan manager`, beside the same jobs with plain rings, in labs; prints a table. Needs root.
+# What a cluster's manager does, in parts; prints a table of each. Needs root.
 #
-# Environment: BANYAN (the command; default build/banyan), MODES (rings shuffled manager), ROUNDS (1; each takes 6
-# minutes), KEEP=1 (leave the logs), OUT (default bench/out).
+#   jobs      three training jobs under `banyan manager`, beside the same jobs with plain rings, in labs
+#   faults    a link that becomes slow, and a helper, the manager and an agent that are killed under a job, in labs
+#   priority  two streams through an agent's queues that change classes
+#   manager   a manager, a thousand simulated agents and 200 jobs
+#
+# Environment: PARTS (all, with commas), BANYAN (the command; default build/banyan; the other programs lie beside it), FAULTS
+# (link,kills: those of part faults; 2 minutes each), and for jobs MODES (rings shuffled manager) and ROUNDS (1; each takes 6 minutes), KEEP=1
+# (leave the logs), OUT (default bench/out).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,4 +18,12 @@ export BANYAN
 
 [ "$(id -u)" = 0 ] || { echo "bench: labs need root's rights: use sudo" >&2; exit 1; }
 mkdir -p "$BENCH_OUT"
-exec python3 "$here/cluster.py"
+for part in $(tr , ' ' <<<"${PARTS:-jobs,faults,priority,manager}"); do
+  case $part in
+    jobs) python3 "$here/cluster.py" ;;
+    faults) python3 "$here/cluster_faults.py" ;;
+    priority) "$(dirname "$BANYAN")/priority_bench" ;;
+    manager) "$(dirname "$BANYAN")/cluster_bench" ;;
+    *) echo "bench: no part \"$part\": see $0" >&2; exit 1 ;;
+  esac
+done
