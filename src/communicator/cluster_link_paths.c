@@ -1,5 +1,6 @@
 /* What this rank's connections show of the network: how much they carried of late, and how fast while that was what
  * the network let them carry. The kernel counts it anyhow; here it is only looked at. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ static void join(struct by_meter *to, const struct by_meter *other) {
   to->bytes += other->bytes;
   if (other->busy - other->held > to->busy - to->held) to->busy = other->busy, to->held = other->held;
   if (other->answer && (!to->answer || other->answer < to->answer)) to->answer = other->answer;
+  if (other->rate > to->rate) to->rate = other->rate;
   to->full |= other->full;
 }
 
@@ -67,13 +69,14 @@ static const struct by_meter *find(const struct by_path_look *look, uint32_t pro
   return found ? &found->meter : NULL;
 }
 
+/* Of short bursts most of the time goes by until the last answer comes: of these the kernel's own rate is nearer. */
 static struct by_cluster_path measure(const struct by_meter *before, const struct by_meter *after, double seconds) {
   double bits = 8 * (double)(after->bytes - before->bytes), held = (double)(after->held - before->held) * 1e-6;
   double all = (double)(after->busy - before->busy) * 1e-6, busy = all - held;
   bool known = after->full && busy >= least_busy && held <= most_held * all;
   return (struct by_cluster_path){.sent = bits / seconds,
                                   .busy = busy < seconds ? busy / seconds : 1,
-                                  .bandwidth = known ? bits / busy : 0,
+                                  .bandwidth = known ? fmax(bits / busy, 8 * (double)after->rate) : 0,
                                   .delay = after->answer * 1e-6};
 }
 
