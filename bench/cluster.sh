@@ -6,9 +6,9 @@
 #   priority  two streams through an agent's queues that change classes
 #   manager   a manager, a thousand simulated agents and 200 jobs
 #
-# Environment: PARTS (all, with commas), BANYAN (the command; default build/banyan; the other programs lie beside it), FAULTS
-# (link,kills: those of part faults; 2 minutes each), and for jobs MODES (rings shuffled manager) and ROUNDS (1; each takes 6 minutes), KEEP=1
-# (leave the logs), OUT (default bench/out).
+# Environment: PARTS (all, with commas), BANYAN (the command; default build/banyan; the other programs lie beside it),
+# FAULTS (link,kills: those of part faults; 2 minutes each), MODES (of jobs: rings shuffled manager), ROUNDS (of jobs: 1;
+# each takes 6 minutes), KEEP=1 (leave the logs), OUT (default bench/out).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
