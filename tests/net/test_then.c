@@ -102,7 +102,8 @@ static void die(struct job *job, int rank) {
   float value = 1;
   int source = -1;
   must(banyan_barrier(comm));
-  if (rank == 1) raise(SIGKILL);
+  job_set_stage(job, rank, 1);
+  while (rank == 1) pause();
   struct banyan_call call = {.collective = BANYAN_RECV, .dtype = BANYAN_FLOAT32, .recv = &value, .count = 1};
   struct banyan_request *any = NULL;
   enum banyan_status status = banyan_recv_any(comm, &call, &source, &any);
@@ -113,12 +114,13 @@ static void die(struct job *job, int rank) {
   }
   must_fail(BANYAN_ERR_PEER_DEAD, banyan_barrier(comm));
   banyan_comm_destroy(comm);
-  job_set_stage(job, rank, 1);
 }
 
 static void test_death(void **state) {
   struct job job = {.n = 3, .run = die};
   job_start(&job);
+  for (int rank = 0; rank < job.n; rank++) job_wait_stage(&job, rank, 1); /* else the barrier ends as well */
+  job_signal(&job, 1, SIGKILL);
   job_wait(&job);
   job_check_killed(&job, 1, SIGKILL);
   job_check_exit(&job, 0);
