@@ -87,8 +87,22 @@ def import_tests(backend, ranks):
     return tests
 
 
+class Impatient:
+    """The module time for what looks again and again whether processes have come or ended: every 5 ms, not every 100."""
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+    @staticmethod
+    def sleep(seconds):
+        time.sleep(0.005 if seconds == 0.1 else seconds)
+
+
 def suite_of(tests):
     import torch
+    from torch.testing._internal import common_distributed
+
+    tests.time = common_distributed.time = Impatient()
 
     class Distributed(tests.TestDistBackend, tests.DistributedTest._DistTestBase):
         def setUp(self):
