@@ -17,7 +17,15 @@
 #include "log.h"
 #include "thread.h"
 
-enum { LOOKS_AT_CLOCK = 64, LET_OTHERS = 16, LOOKS_AT_DEADLINES = 256, KEEN = 64, SLEEP_MS = 100, QUIET_MS = 50 };
+enum {
+  LOOKS_AT_CLOCK = 64,
+  LET_OTHERS = 16,
+  LOOKS_AT_DEADLINES = 256,
+  KEEN = 64,
+  LAST_LOOKS = 16,
+  SLEEP_MS = 100,
+  QUIET_MS = 50
+};
 
 void by_context_lock(struct by_context *context) {
   if (pthread_mutex_trylock(&context->lock) == 0) return;
@@ -65,11 +73,15 @@ static bool progress(struct by_context *context) {
   return moved;
 }
 
+static void let_others(struct by_context *context) {
+  pthread_mutex_unlock(&context->lock);
+  sched_yield();
+  pthread_mutex_lock(&context->lock);
+}
+
 static void pause_a_little(struct by_context *context) {
   if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) {
-    pthread_mutex_unlock(&context->lock);
-    sched_yield();
-    pthread_mutex_lock(&context->lock);
+    let_others(context);
   } else if (context->yields) {
     sched_yield();
   } else {
@@ -228,12 +240,20 @@ static bool wanted(const struct by_context *context) {
   return has_work(context) && context->driver != BY_DRIVER_USER;
 }
 
-/* Drives while something moves, then sleeps. */
+/* Drives while something moves. Then, where calls are under way, it looks a few times more before it sleeps, as what
+ * they wait for mostly comes soon; whoever computes meanwhile goes first. */
 static void help(struct by_context *context) {
+  uint32_t looks = 0, most = context->spin ? LAST_LOOKS : 0;
   context->driver = BY_DRIVER_HELPER;
-  while (progress(context)) {
-    if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) pause_a_little(context);
-    if (context->driver != BY_DRIVER_HELPER) break;
+  while (context->driver == BY_DRIVER_HELPER) {
+    if (progress(context)) {
+      looks = 0;
+      if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) pause_a_little(context);
+    } else if (looks++ < most && by_engine_pending(context->engine)) {
+      let_others(context);
+    } else {
+      break;
+    }
   }
   if (context->driver == BY_DRIVER_HELPER && has_work(context)) sleep_until_event(context, SLEEP_MS);
 }
