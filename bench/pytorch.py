@@ -3,10 +3,13 @@
 
     banyan run -n 2 -- python3 bench/pytorch.py
 
-Each rank has every model twice, once with a group of each backend. Rounds of a few steps alternate between the two; what is
-printed are the medians over the rounds of the slowest rank, their ratio, and the least and greatest ratio of a round.
+Each rank has every model twice, once with a group of each backend. Rounds of a few steps alternate between the two and steps
+that exchange nothing; what is printed are the medians over the rounds of the slowest rank, their ratio, the least and greatest
+ratio of a round, and the share of Gloo's step that goes with what is exchanged.
 """
 import argparse
+import contextlib
+import functools
 import statistics
 import sys
 import time
@@ -33,14 +36,15 @@ class Training:
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.01)
         self.pixels, self.labels = torch.rand(batch, 1, 28, 28), torch.randint(10, (batch,))
 
-    def round(self, steps):
+    def round(self, steps, exchanging=True):
         """Seconds for a step."""
         dist.barrier(group=self.group)
         begun = time.perf_counter()
-        for _ in range(steps):
-            self.optimiser.zero_grad()
-            nn.functional.cross_entropy(self.model(self.pixels), self.labels).backward()
-            self.optimiser.step()
+        with contextlib.nullcontext() if exchanging else self.model.no_sync():
+            for _ in range(steps):
+                self.optimiser.zero_grad()
+                nn.functional.cross_entropy(self.model(self.pixels), self.labels).backward()
+                self.optimiser.step()
         return (time.perf_counter() - begun) / steps
 
 
@@ -51,19 +55,23 @@ def slowest(seconds):
     return value.item()
 
 
-def compare(name, measure, rounds, what):
-    """measure(backend) is called in turns; its first results do not count."""
-    times = {backend: [] for backend in BACKENDS}
+def compare(name, ways, rounds):
+    """Calls each way in turns; the first results do not count. Prints what came out."""
+    times = {way: [] for way in ways}
+    order = list(ways)
     for i in range(rounds + 1):
-        for backend in BACKENDS if i % 2 else BACKENDS[::-1]:
-            times[backend].append(slowest(measure(backend)))
-    times = {backend: values[1:] for backend, values in times.items()}
-    if dist.get_rank():
-        return
-    ours, theirs = (statistics.median(times[backend]) for backend in BACKENDS)
+        for way in order if i % 2 else order[::-1]:
+            times[way].append(slowest(ways[way]()))
+    times = {way: values[1:] for way, values in times.items()}
+    ours, theirs = (statistics.median(times[way]) for way in BACKENDS)
     ratios = [gloo / own for own, gloo in zip(times["banyan"], times["gloo"])]
-    print(f"{name:16} {what}: banyan {ours * 1e3:8.3f} ms, gloo {theirs * 1e3:8.3f} ms, "
-          f"{theirs / ours:5.2f} times ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+    text = (f"{name:16} banyan {ours * 1e3:8.3f} ms, gloo {theirs * 1e3:8.3f} ms, "
+            f"{theirs / ours:5.2f} times ({min(ratios):.2f} to {max(ratios):.2f})")
+    if "nothing" in times:
+        nothing = statistics.median(times["nothing"])
+        text += f", nothing exchanged {nothing * 1e3:8.3f} ms: {100 * (1 - nothing / theirs):.0f} % of gloo's is exchange"
+    if dist.get_rank() == 0:
+        print(text, flush=True)
 
 
 def main():
@@ -79,7 +87,9 @@ def main():
     groups = {"gloo": dist.new_group(backend="gloo"), "banyan": dist.new_group(backend="banyan")}
     for name in filter(None, options.models.split(",")):
         trainings = {backend: Training(name, groups[backend], options.batch) for backend in BACKENDS}
-        compare(name, lambda backend: trainings[backend].round(options.steps), options.rounds, "a step")
+        ways = {backend: functools.partial(trainings[backend].round, options.steps) for backend in BACKENDS}
+        ways["nothing"] = functools.partial(trainings["gloo"].round, options.steps, exchanging=False)
+        compare(name, ways, options.rounds)
     for count in map(int, filter(None, options.sizes.split(","))):
         tensor, calls = torch.ones(count), max(4, min(1000, 4000000 // count))
 
@@ -89,7 +99,7 @@ def main():
             for _ in range(calls):
                 dist.all_reduce(tensor.fill_(1), group=groups[backend])
             return (time.perf_counter() - begun) / calls
-        compare(f"{count * 4} bytes", run, options.rounds, "a call")
+        compare(f"{count * 4} bytes", {backend: functools.partial(run, backend) for backend in BACKENDS}, options.rounds)
     dist.barrier()
     dist.destroy_process_group()
 
