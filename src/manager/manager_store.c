@@ -19,8 +19,9 @@ static const char *const deeds[N_DEEDS] = {
     [DROP_PLAN] = "DELETE FROM plans WHERE job = ? AND number = ?",
     [DROP_EVENTS] = "DELETE FROM history WHERE job = ?",
     [DROP_HELPER] = "DELETE FROM helpers WHERE job = ? AND name = ?",
-    [TRIM_EVENTS] = "DELETE FROM history WHERE job = ?1 AND id NOT IN"
-                    " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)", /* as many as are shown */
+    /* As many stay as are shown. */
+    [TRIM_EVENTS] = ("DELETE FROM history WHERE job = ?1 AND id NOT IN"
+                     " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)"),
 };
 
 static const char schema[] =
