@@ -173,9 +173,9 @@ static bool may_be_it(const struct by_manager *m, const struct by_seen_path *pat
   return m->seen[step].fastest <= faster * seen_of(m, path, step);
 }
 
-/* Counts how often it was slow in a row, by reports. */
+/* Counts how often it was slow in a row, by reports that tell something. */
 static void judge(struct by_manager *m, struct by_seen_path *path) {
-  if (path->news) path->slow = tells(path) && is_slow(m, path) ? path->slow + 1 : 0;
+  if (path->news && tells(path)) path->slow = is_slow(m, path) ? path->slow + 1 : 0;
   path->news = false;
   for (uint32_t i = 0; path->slow >= ENOUGH && i < path->n_steps; i++)
     m->seen[path->steps[i]].slow_paths += may_be_it(m, path, path->steps[i]);
