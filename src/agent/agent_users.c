@@ -42,7 +42,8 @@ static struct by_agent_user *make_user(struct by_agent *agent, unsigned uid, uin
   struct by_agent_user *user = calloc(1, sizeof *user);
   if (!user) return NULL;
   *user = (struct by_agent_user){.next = agent->users, .uid = uid, .budget = by_budget_full(&of_user, seconds(now))};
-  return agent->users = user;
+  agent->users = user;
+  return user;
 }
 
 enum banyan_status by_agent_user_came(struct by_agent *agent, unsigned uid, uint64_t now, struct by_agent_user **out) {

@@ -125,7 +125,7 @@ uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t
 /* Its reverse: which template position `position` plays in tree t. */
 uint32_t by_group_untranslate(const struct by_group *group, uint32_t position, uint32_t t);
 
-/* The same plan with the same version, in an arena of its own: for a quarter of what reading it costs. The caller owns
+/* The same plan with the same version, in an arena of its own. The caller owns
  * *out. */
 BANYAN_CHECK enum banyan_status by_plan_copy(const struct by_plan *plan, struct by_plan **out);
 
