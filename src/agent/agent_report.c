@@ -169,13 +169,24 @@ enum banyan_status by_agent_describe(const struct by_agent *agent, uint64_t now,
   return BANYAN_OK;
 }
 
+/* Without anybody's paths where they make it too long: all else is what counts. */
+static void print_report(const struct by_cluster_message *report, struct by_cluster_job *jobs, struct by_text *text) {
+  by_text_init(text);
+  by_cluster_message_print(report, text);
+  if (text->length <= BY_CLUSTER_LINE_UP) return;
+  for (uint32_t j = 0; j < report->n_jobs; j++) jobs[j].n_paths = 0;
+  by_text_fini(text);
+  by_text_init(text);
+  by_cluster_message_print(report, text);
+}
+
 /* One that is more than the manager hears now comes later, with what is new by then. */
-static void say_report(struct by_agent *agent, const struct by_cluster_message *report, uint64_t now) {
+static void say_report(struct by_agent *agent, const struct by_cluster_message *report, struct by_cluster_job *jobs,
+                       uint64_t now) {
   struct by_text text;
-  by_text_init(&text);
-  by_cluster_message_print(report, &text);
+  print_report(report, jobs, &text);
   if (text.failed || text.length > BY_CLUSTER_LINE_UP) {
-    by_error("agent", "a report of %zu bytes cannot be said", text.length);
+    if (by_agent_may_log(agent, now)) by_error("agent", "a report of %zu bytes cannot be said", text.length);
   } else if (by_agent_may_say(agent, text.length, now)) {
     agent->reports++;
     by_agent_tell_line(agent, by_text_get(&text), now);
@@ -195,7 +206,7 @@ void by_agent_report(struct by_agent *agent, uint64_t now) {
   by_agent_share_ours(agent, interfaces);
   if (by_agent_describe(agent, now, &report.arena, &jobs) == BANYAN_OK) {
     report.jobs = jobs;
-    say_report(agent, &report, now);
+    say_report(agent, &report, jobs, now);
   } else {
     by_error("agent", "%s", banyan_error_text());
   }

@@ -398,6 +398,53 @@ static void test_paths(void **state) {
   drop_all();
 }
 
+/* All that a user may have, with words as long as may be. */
+static void report_much(struct by_agent_rank *rank, const char *job) {
+  enum { NAME = BY_CLUSTER_NAME };
+  char names[BY_CLUSTER_PATHS][NAME + 1];
+  struct by_cluster_path paths[BY_CLUSTER_PATHS];
+  struct by_cluster_size sizes[BY_CLUSTER_SIZES];
+  uint32_t r = 0;
+  struct by_cluster_job said = {
+      .job = job, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = BY_CLUSTER_PATHS, .paths = paths};
+  struct by_cluster_message report = {.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &said};
+  struct by_text line;
+  for (uint32_t i = 0; i < BY_CLUSTER_PATHS; i++) {
+    memset(names[i], '"', NAME);
+    snprintf(names[i] + NAME - 3, 4, "%03u", i);
+    paths[i] = (struct by_cluster_path){.to = names[i], .sent = 1e100 / 3, .busy = 1e-9 / 3, .bandwidth = 1e100 / 3};
+  }
+  for (uint32_t i = 0; i < BY_CLUSTER_SIZES; i++)
+    sizes[i] = (struct by_cluster_size){.log2 = i, .calls = (uint64_t)INT64_MAX - i};
+  said.sizes = sizes;
+  said.n_sizes = BY_CLUSTER_SIZES;
+  by_text_init(&line);
+  by_cluster_message_print(&report, &line);
+  assert_true(by_agent_rank_hear(world.agent, rank, by_text_get(&line), line.length, world.now));
+  by_text_fini(&line);
+}
+
+/* Too much to see of the network leaves what all need to be known. */
+static void test_much(void **state) {
+  static struct heard heard[BY_AGENT_JOBS / 2];
+  static char jobs[BY_AGENT_JOBS / 2][BY_CLUSTER_JOB_ID + 1];
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  for (uint32_t j = 0; j < BY_AGENT_JOBS / 2; j++) {
+    snprintf(jobs[j], sizeof jobs[j], "%032x", j);
+    report_much(join(&heard[j], jobs[j], 0), jobs[j]);
+  }
+  forget(&world.manager);
+  pass(WORLD_INTERVAL);
+  const char *line = last_with(&world.manager, "report");
+  must_hold(line, "\"eth0\"");
+  must_hold(line, jobs[BY_AGENT_JOBS / 2 - 1]);
+  assert_null(strstr(line, "paths"));
+  for (uint32_t j = 0; j < BY_AGENT_JOBS / 2; j++) forget(&heard[j]);
+  drop_all();
+}
+
 static void test_interfaces_change(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -582,6 +629,7 @@ int main(void) {
                                      cmocka_unit_test(test_full_link),
                                      cmocka_unit_test(test_use),
                                      cmocka_unit_test(test_paths),
+                                     cmocka_unit_test(test_much),
                                      cmocka_unit_test(test_interfaces_change),
                                      cmocka_unit_test(test_helpers),
                                      cmocka_unit_test(test_bounds),
