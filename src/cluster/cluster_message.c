@@ -209,6 +209,7 @@ static enum banyan_status take_path(const struct by_place *place, const json_t *
   BY_TRY(take_name(place, arena, path, "to", BY_CLUSTER_NAME, &out->to));
   BY_TRY(take_real(place, path, "sent", &out->sent));
   BY_TRY(take_real(place, path, "busy", &out->busy));
+  if (out->busy > 1) out->busy = 1;
   BY_TRY(take_real(place, path, "bandwidth", &out->bandwidth));
   return take_real(place, path, "delay", &out->delay);
 }

@@ -22,6 +22,7 @@ static const double slow = 0.6;          /* of what a link carries, as is known:
 static const double slower = 0.85;       /* the same of one that was seen to be slow before */
 static const double faster = 1.15;       /* times what is believed: it carries more */
 static const double healed = 0.9;        /* of what it is to carry: it does */
+static const double row_within = 4;      /* intervals from one slow report to the next of a row */
 static const double doubted_after = 300; /* s in which nobody has seen it so */
 enum { ENOUGH = 3 };                     /* reports in a row: in the first two not all had noticed */
 
@@ -173,9 +174,16 @@ static bool may_be_it(const struct by_manager *m, const struct by_seen_path *pat
   return m->seen[step].fastest <= faster * seen_of(m, path, step);
 }
 
+/* One more slow report, of a row if the last one was not long ago. */
+static uint32_t count_slow(const struct by_manager *m, struct by_seen_path *path) {
+  bool in_a_row = m->now - path->slow_at <= row_within * m->options.interval;
+  path->slow_at = m->now;
+  return in_a_row ? path->slow + 1 : 1;
+}
+
 /* Counts how often it was slow in a row, by reports that tell something. */
 static void judge(struct by_manager *m, struct by_seen_path *path) {
-  if (path->news && tells(path)) path->slow = is_slow(m, path) ? path->slow + 1 : 0;
+  if (path->news && tells(path)) path->slow = is_slow(m, path) ? count_slow(m, path) : 0;
   path->news = false;
   for (uint32_t i = 0; path->slow >= ENOUGH && i < path->n_steps; i++)
     m->seen[path->steps[i]].slow_paths += may_be_it(m, path, path->steps[i]);

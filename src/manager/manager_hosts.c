@@ -163,6 +163,7 @@ void by_links_set(struct by_manager *m, uint32_t step) {
   const char *to = m->topology->nodes[step % 2 ? link->a : link->b].name;
   char before[32], after[32];
   double was = m->all[step], now = fmin(m->seen[step].said, m->seen[step].rate);
+  now = fmax(now, of_a_dead * by_use_given(m->topology, step)); /* whatever a job says it has seen */
   m->all[step] = now;
   if (fabs(now - was) <= changed * was) return;
   by_info("manager", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", from, to, by_print_rate(now, after),

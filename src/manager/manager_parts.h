@@ -55,7 +55,8 @@ struct by_seen_path {
   double sent, busy, bandwidth; /* on links, with headers; see cluster_message.h */
   double told;                  /* when */
   bool news;                    /* it was not looked at yet */
-  uint32_t slow;                /* reports in a row in which all of its way was slower than it is taken to be */
+  uint32_t slow;                /* reports in a row in which all of its way was slower than it is taken to be, */
+  double slow_at;               /* the last of them */
 };
 
 /* One direction of a link, by step. */

@@ -128,6 +128,32 @@ static void test_doubted(void **state) {
   world_end(&world);
 }
 
+/* Once now and once then is no row. */
+static void test_no_row(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  for (int i = 0; i < 6; i++) {
+    pass(job, 1, 0.1e9);
+    for (int quiet = 0; quiet < 20; quiet++) pass(job, 1, 0);
+  }
+  assert_none_is_slow();
+  world_end(&world);
+}
+
+/* Whatever a job says that it has seen, numbers stay numbers. */
+static void test_hardly_anything(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  world_plan(&world);
+  for (int i = 0; i < 5; i++) pass(job, 1, 1e-300);
+  assert_true(capacity("leaf0", spine()) >= 0.005e9);
+  world.now += world.options.interval;
+  world_plan(&world);
+  world_end(&world);
+}
+
 /* Two jobs share it: each gets half, and it is not slow. */
 static void test_shared(void **state) {
   (void)state;
@@ -176,7 +202,8 @@ static void test_said_again(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_in_the_middle), cmocka_unit_test(test_doubted),
-                                     cmocka_unit_test(test_shared), cmocka_unit_test(test_not_known),
+                                     cmocka_unit_test(test_no_row),        cmocka_unit_test(test_hardly_anything),
+                                     cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
                                      cmocka_unit_test(test_said_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
