@@ -71,7 +71,7 @@ ip link set p up
 status_has '"name":"p"'
 # Removed by somebody, they are set once more; replaced, they are not counted by.
 tc qdisc del dev p root
-for ((i = 0; i < 100; i++)); do tc class show dev p | grep -q 'htb ba11:1 ' && break || sleep 0.05; done
+for ((i = 0; i < 200; i++)); do [ "$(tc class show dev p | grep -c 'htb ba11:')" = 6 ] && break || sleep 0.05; done
 has_queues 6
 tc qdisc replace dev p root tbf rate 40mbit burst 32k latency 10ms
 status_has '"queues":false'

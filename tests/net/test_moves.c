@@ -289,7 +289,7 @@ static void rank_hurries(struct job *job, int rank) {
 
 static void test_haste(void **state) {
   (void)state;
-  struct job job = {.n = 3, .run = rank_hurries, .transport = "tcp", .limit = 20, .seed = 1};
+  struct job job = {.n = 3, .run = rank_hurries, .transport = "tcp", .seed = 1};
   job_run(&job);
 }
 
@@ -324,7 +324,7 @@ static void rank_submits_late(struct job *job, int rank) {
 
 static void test_late_submitter(void **state) {
   (void)state;
-  struct job job = {.n = 2, .run = rank_submits_late, .limit = 20, .seed = 1};
+  struct job job = {.n = 2, .run = rank_submits_late, .seed = 1};
   job_run(&job);
 }
 
