@@ -32,7 +32,7 @@ test: ## run all tests
 test-asan: ## the same under AddressSanitizer and UBSan, in build-asan/
 	@scripts/install-deps build test demo
 	@scripts/build build-asan -Db_sanitize=address,undefined $(SANITIZED)
-	@BANYAN_TEST_SEEDS=$${BANYAN_TEST_SEEDS:-150} scripts/run-tests build-asan --timeout-multiplier 4
+	@BANYAN_TEST_SEEDS=$${BANYAN_TEST_SEEDS:-100} scripts/run-tests build-asan --timeout-multiplier 4
 
 test-tsan: ## those of them with threads under ThreadSanitizer, in build-tsan/
 	@scripts/install-deps build test demo

@@ -95,7 +95,8 @@ enum by_move_next { BY_MOVE_GOES_ON, BY_MOVE_WAITS, BY_MOVE_CHANGES };
 
 /* False: another one has been decided on, and its call has not come yet; the answer is NOT_YET. */
 bool by_move_prepare(struct by_move *move, uint32_t number);
-/* False, here and below: this is about another move, or makes no sense; no answer. */
+/* False, here and below: this is about another move, or makes no sense. To FIX the answer is NOT_YET then, to the
+ * others none. */
 bool by_move_fix(struct by_move *move, uint32_t number, uint64_t at);
 bool by_move_take(struct by_move *move, uint32_t number);
 bool by_move_drop(struct by_move *move, uint32_t number);
