@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "agent_parts.h"
+#include "cluster_path.h"
 
 enum { FRESH = 2 /* intervals; so long what a rank has said counts */ };
-static const double differs = 1.5; /* times as fast, or as slow, is news */
 
 void by_agent_free_paths(struct by_agent_rank *rank) {
   for (uint32_t i = 0; rank->paths && i < rank->paths->n; i++) free((char *)rank->paths->all[i].to);
@@ -19,14 +19,10 @@ static const struct by_cluster_path *find(const struct by_agent_paths *paths, co
   return NULL;
 }
 
-static bool differ(double a, double b) {
-  return a > 0 && b > 0 && (a > differs * b || b > differs * a);
-}
-
 static bool are_news(const struct by_agent_paths *before, const struct by_cluster_job *said) {
   for (uint32_t i = 0; i < said->n_paths; i++) {
     const struct by_cluster_path *then = find(before, said->paths[i].to);
-    if (then && differ(then->bandwidth, said->paths[i].bandwidth)) return true;
+    if (then && by_cluster_path_differs(then, &said->paths[i])) return true;
   }
   return false;
 }
@@ -48,14 +44,10 @@ bool by_agent_take_paths(struct by_agent_rank *rank, const struct by_cluster_job
 
 static void add(struct by_agent_paths *out, const struct by_cluster_path *path) {
   struct by_cluster_path *to = (struct by_cluster_path *)find(out, path->to);
-  if (!to) {
-    if (out->n < BY_CLUSTER_PATHS) out->all[out->n++] = *path;
-    return;
-  }
-  to->sent += path->sent;
-  if (path->busy > to->busy) to->busy = path->busy;
-  if (path->bandwidth > to->bandwidth) to->bandwidth = path->bandwidth;
-  if (path->delay > 0 && (to->delay <= 0 || path->delay < to->delay)) to->delay = path->delay;
+  if (to)
+    by_cluster_path_join(to, path);
+  else if (out->n < BY_CLUSTER_PATHS)
+    out->all[out->n++] = *path;
 }
 
 void by_agent_merge_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "cluster_link_parts.h"
+#include "cluster_path.h"
 
 static const double least_busy = 0.05; /* s: the kernel counts them in ticks of some milliseconds */
 static const double most_held = 0.3;   /* of that, by the peer or a buffer: then it was not the network */
-static const double differs = 1.5;     /* times as fast, or as slow, is news, */
-enum { AGAIN = 2 };                    /* and followed by so many more reports, so that it is believed */
+enum { AGAIN = 2 };                    /* reports more that follow news, so that it is believed */
 
 /* ---- looking */
 
@@ -80,19 +80,12 @@ static struct by_cluster_path measure(const struct by_meter *before, const struc
                                   .delay = after->answer * 1e-6};
 }
 
-static void sum(struct by_cluster_path *to, const struct by_cluster_path *other) {
-  to->sent += other->sent;
-  if (other->busy > to->busy) to->busy = other->busy;
-  if (other->bandwidth > to->bandwidth) to->bandwidth = other->bandwidth;
-  if (other->delay > 0 && (to->delay <= 0 || other->delay < to->delay)) to->delay = other->delay;
-}
-
 /* Of too many those that carry least are left out. */
 static void add_path(struct by_cluster_path *out, uint32_t *n, const struct by_cluster_path *path) {
   uint32_t least = 0;
   for (uint32_t i = 0; i < *n; i++) {
     if (!strcmp(out[i].to, path->to)) {
-      sum(&out[i], path);
+      by_cluster_path_join(&out[i], path);
       return;
     }
     if (out[i].sent < out[least].sent) least = i;
@@ -120,16 +113,16 @@ static uint32_t list_paths(const struct by_cluster_link *link, const struct by_p
 
 /* ---- news */
 
-static double told_of(const struct by_cluster_link *link, const char *to) {
+static const struct by_cluster_path *find_told(const struct by_cluster_link *link, const char *to) {
   for (uint32_t i = 0; i < link->n_told; i++)
-    if (!strcmp(link->told[i].to, to)) return link->told[i].bandwidth;
-  return 0;
+    if (!strcmp(link->told[i].to, to)) return &link->told[i];
+  return NULL;
 }
 
 static bool is_news(const struct by_cluster_link *link, const struct by_cluster_path *paths, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
-    double before = told_of(link, paths[i].to), now = paths[i].bandwidth;
-    if (before > 0 && now > 0 && (now > differs * before || before > differs * now)) return true;
+    const struct by_cluster_path *before = find_told(link, paths[i].to);
+    if (before && by_cluster_path_differs(before, &paths[i])) return true;
   }
   return false;
 }

@@ -1,0 +1,33 @@
+#include "cluster_path.h"
+
+#include "check.h"
+
+static void test_join(void **state) {
+  struct by_cluster_path all = {"b", 5, 0.5, 0, 0};
+  (void)state;
+  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 7, 0.25, 30, 0.002});
+  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 1, 0.75, 20, 0.001});
+  by_cluster_path_join(&all, &(struct by_cluster_path){"b", 0, 0, 0, 0});
+  assert_string_equal(all.to, "b");
+  assert_true(all.sent == 13 && all.busy == 0.75); /* they send beside each other */
+  assert_true(all.bandwidth == 30 && all.delay == 0.001);
+}
+
+static void check(double a, double b, bool differ) {
+  struct by_cluster_path x = {.bandwidth = a}, y = {.bandwidth = b};
+  assert_int_equal(by_cluster_path_differs(&x, &y), differ);
+  assert_int_equal(by_cluster_path_differs(&y, &x), differ);
+}
+
+static void test_differs(void **state) {
+  (void)state;
+  check(100, 150, false);
+  check(100, 151, true);
+  check(0, 1e9, false); /* not known */
+  check(0, 0, false);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_join), cmocka_unit_test(test_differs)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
