@@ -69,7 +69,7 @@ void by_agent_tick(struct by_agent *agent, uint64_t now) {
 
 /* ---- helpers */
 
-static struct by_agent_helper **find_helper(struct by_agent *agent, const char *job) {
+struct by_agent_helper **by_agent_find_helper(struct by_agent *agent, const char *job) {
   struct by_agent_helper **at = &agent->helpers;
   while (*at && strcmp((*at)->job, job) != 0) at = &(*at)->next;
   return at;
@@ -92,14 +92,14 @@ static void tell_helping(struct by_agent *agent, const struct by_agent_helper *h
 }
 
 void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now) {
-  struct by_agent_helper *helper = *find_helper(agent, job);
+  struct by_agent_helper *helper = *by_agent_find_helper(agent, job);
   if (!helper || helper->resting) return;
   helper->joined = true;
   tell_helping(agent, helper, true, NULL, now);
 }
 
 void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now) {
-  struct by_agent_helper **at = find_helper(agent, job);
+  struct by_agent_helper **at = by_agent_find_helper(agent, job);
   if (!*at) return;
   char *again = (*at)->again;
   (*at)->again = NULL;
@@ -122,7 +122,7 @@ enum banyan_status by_agent_create(const struct by_agent_options *options, uint6
   agent->change_at = UINT64_MAX;
   agent->link = options->manager ? BY_AGENT_LINK_WAITING : BY_AGENT_LINK_NONE;
   agent->connect_at = now;
-  agent->budget = by_budget_full(&by_budget_of_agent, (double)now / 1e9);
+  by_agent_users_init(agent, now);
   by_rng_init(&agent->rng, options->seed);
   by_agent_count(agent, now);
   return BANYAN_OK;

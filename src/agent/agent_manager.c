@@ -42,7 +42,7 @@ static void say_hello(struct by_agent *agent, uint64_t now) {
                                      .version = BY_CLUSTER_VERSION,
                                      .host = agent->options.host,
                                      .may_help = agent->options.may_help,
-                                     .age = (double)(now - agent->started) / 1e9,
+                                     .age = by_clock_to_seconds(now - agent->started),
                                      .n_interfaces = agent->n_interfaces,
                                      .interfaces = interfaces};
   for (uint32_t i = 0; i < agent->n_interfaces; i++) {
@@ -182,14 +182,8 @@ static enum banyan_status start_helper(struct by_agent *agent, const struct by_c
   return BANYAN_OK;
 }
 
-static struct by_agent_helper *find_helper(const struct by_agent *agent, const char *job) {
-  struct by_agent_helper *helper = agent->helpers;
-  while (helper && strcmp(helper->job, job) != 0) helper = helper->next;
-  return helper;
-}
-
 static void hear_rest(struct by_agent *agent, const char *job) {
-  struct by_agent_helper *helper = find_helper(agent, job);
+  struct by_agent_helper *helper = *by_agent_find_helper(agent, job);
   if (!helper) return;
   helper->resting = true;
   free(helper->again);
@@ -209,7 +203,7 @@ static void help_later(struct by_agent_helper *helper, const struct by_cluster_m
 
 /* A manager that was started again asks for what it has already. */
 static void hear_help(struct by_agent *agent, const struct by_cluster_message *help, uint64_t now) {
-  struct by_agent_helper *helper = find_helper(agent, help->job);
+  struct by_agent_helper *helper = *by_agent_find_helper(agent, help->job);
   if (helper) {
     if (helper->resting)
       help_later(helper, help);

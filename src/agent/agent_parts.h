@@ -109,6 +109,8 @@ struct by_agent {
 /* ---- agent.c */
 
 struct by_agent_job *by_agent_find_job(const struct by_agent *agent, const char *id);
+/* Where the helper of a job hangs in the list; *it is NULL where there is none. */
+struct by_agent_helper **by_agent_find_helper(struct by_agent *agent, const char *job);
 /* A report is due soon. */
 void by_agent_note_change(struct by_agent *agent, uint64_t now);
 /* NULL when memory is out, which is logged. */
@@ -133,6 +135,8 @@ enum { BY_AGENT_KEPT = 8 << 20 /* bytes of all jobs' lines; a quarter of that of
 BANYAN_CHECK enum banyan_status by_agent_user_came(struct by_agent *agent, unsigned uid, uint64_t now,
                                                    struct by_agent_user **out);
 BANYAN_CHECK enum banyan_status by_agent_user_may_have_job(const struct by_agent_user *user);
+/* Full budgets. */
+void by_agent_users_init(struct by_agent *agent, uint64_t now);
 void by_agent_users_free(struct by_agent *agent);
 /* Keeps it in place of the one before, to be said. */
 BANYAN_CHECK enum banyan_status by_agent_keep_line(struct by_agent *agent, struct by_agent_job *job,

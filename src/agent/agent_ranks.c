@@ -99,7 +99,7 @@ enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, 
   }
   rank->connection = connection;
   rank->user = user;
-  rank->budget = by_budget_full(&of_rank, (double)now / 1e9);
+  rank->budget = by_budget_full(&of_rank, by_clock_to_seconds(now));
   rank->next = agent->ranks;
   agent->ranks = rank;
   agent->n_ranks++;
@@ -210,7 +210,7 @@ static enum banyan_status hear_kept(struct by_agent *agent, const struct by_agen
 
 /* Over a time in which more than a few packets go; a report on a change may come just behind another. */
 static void measure_rate(const struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
-  double seconds = (double)(now - rank->rated_at) / 1e9;
+  double seconds = by_clock_to_seconds(now - rank->rated_at);
   if (rank->rated_at && seconds < agent->interval / 4) return;
   rank->rate = rank->rated_at && rank->deeds.sent >= rank->rated_sent
                    ? 8 * (double)(rank->deeds.sent - rank->rated_sent) / seconds
@@ -274,7 +274,8 @@ static bool says_goodbye(const struct by_agent_rank *rank, const struct by_clust
 
 static enum banyan_status read_line(struct by_agent_rank *rank, const char *line, size_t length,
                                     struct by_cluster_message *message, uint64_t now) {
-  if (by_budget_take(&rank->budget, length, (double)now / 1e9)) return by_cluster_message_read(line, length, message);
+  if (by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
+    return by_cluster_message_read(line, length, message);
   return by_fail(BANYAN_ERR_PROTOCOL, "says more than %.0f lines or %.0f bytes a second", of_rank.lines_a_second,
                  of_rank.bytes_a_second);
 }

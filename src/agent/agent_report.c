@@ -44,7 +44,7 @@ static struct by_agent_interface follow(const struct by_agent_interface *before,
 void by_agent_count(struct by_agent *agent, uint64_t now) {
   struct by_agent_counter counters[BY_AGENT_INTERFACES];
   struct by_agent_interface next[BY_AGENT_INTERFACES] = {0};
-  double seconds = (double)(now - agent->counted_at) / 1e9;
+  double seconds = by_clock_to_seconds(now - agent->counted_at);
   bool measure = seconds >= agent->interval / 4;
   size_t n = agent->options.calls->count(agent->options.context, counters);
   for (size_t i = 0; i < n; i++) {

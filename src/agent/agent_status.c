@@ -12,16 +12,12 @@ static void add_real(struct by_text *text, const char *field, double value) {
   by_json_add_real(text, value);
 }
 
-static double seconds_since(uint64_t then, uint64_t now) {
-  return (double)(now - then) / 1e9;
-}
-
 static void add_manager(const struct by_agent *agent, uint64_t now, struct by_text *text) {
   if (!agent->options.manager) return;
   by_text_add(text, ",\"manager\":{");
   add_text(text, "address", agent->options.manager);
   by_text_add(text, ",\"connected\":%s", agent->welcome ? "true" : "false");
-  add_real(text, "for", seconds_since(agent->link_since, now));
+  add_real(text, "for", by_clock_to_seconds(now - agent->link_since));
   if (agent->why[0]) {
     by_text_add(text, ",");
     add_text(text, "why", agent->why);
@@ -49,21 +45,6 @@ static void add_interfaces(const struct by_agent *agent, struct by_text *text) {
   by_text_add(text, "]");
 }
 
-static void add_paths(const struct by_cluster_job *job, struct by_text *text) {
-  by_text_add(text, ",\"paths\":[");
-  for (uint32_t i = 0; i < job->n_paths; i++) {
-    const struct by_cluster_path *path = &job->paths[i];
-    by_text_add(text, i ? ",{" : "{");
-    add_text(text, "to", path->to);
-    add_real(text, "sent", path->sent);
-    add_real(text, "busy", path->busy);
-    add_real(text, "bandwidth", path->bandwidth);
-    add_real(text, "delay", path->delay);
-    by_text_add(text, "}");
-  }
-  by_text_add(text, "]");
-}
-
 static int digits(bool all) {
   return all ? BY_CLUSTER_JOB_ID : 12;
 }
@@ -79,7 +60,7 @@ static void add_job(const struct by_agent_job *job, const struct by_cluster_job 
   for (uint32_t i = 0; i < deeds->n_ranks; i++) by_text_add(text, "%s%u", i ? "," : "", deeds->ranks[i]);
   by_text_add(text, "],\"iterations\":%llu", (unsigned long long)deeds->iterations);
   add_real(text, "iteration_time", deeds->iteration_time);
-  add_paths(deeds, text);
+  by_cluster_paths_print(deeds, text);
   by_text_add(text, ",\"sent\":%llu,\"calls\":%llu}", (unsigned long long)deeds->sent,
               (unsigned long long)deeds->calls);
 }
@@ -114,7 +95,7 @@ void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, st
   by_text_add(text, "{");
   add_text(text, "host", agent->options.host);
   by_text_add(text, ",\"version\":\"%s\"", BANYAN_VERSION);
-  add_real(text, "seconds", seconds_since(agent->started, now));
+  add_real(text, "seconds", by_clock_to_seconds(now - agent->started));
   add_real(text, "interval", agent->interval);
   by_text_add(text, ",\"may_help\":%s", agent->options.may_help ? "true" : "false");
   add_manager(agent, now, text);

@@ -9,10 +9,6 @@
 static const struct by_budget_rules of_user = {512, 5, 2 << 20, 1 << 16};
 static const struct by_budget_rules of_log = {100, 1, 1 << 20, 1 << 20}; /* lines about what is refused */
 
-static double seconds(uint64_t now) {
-  return (double)now / 1e9;
-}
-
 /* ---- users */
 
 static bool is_root(const struct by_agent_user *user) {
@@ -23,7 +19,7 @@ static bool is_root(const struct by_agent_user *user) {
 static void forget_others(struct by_agent *agent, uint64_t now) {
   for (struct by_agent_user **at = &agent->users; *at;) {
     struct by_agent_user *user = *at;
-    if (user->n_ranks || !by_budget_is_full(&user->budget, seconds(now))) {
+    if (user->n_ranks || !by_budget_is_full(&user->budget, by_clock_to_seconds(now))) {
       at = &user->next;
       continue;
     }
@@ -41,7 +37,8 @@ static struct by_agent_user *find_user(const struct by_agent *agent, unsigned ui
 static struct by_agent_user *make_user(struct by_agent *agent, unsigned uid, uint64_t now) {
   struct by_agent_user *user = calloc(1, sizeof *user);
   if (!user) return NULL;
-  *user = (struct by_agent_user){.next = agent->users, .uid = uid, .budget = by_budget_full(&of_user, seconds(now))};
+  *user = (struct by_agent_user){
+      .next = agent->users, .uid = uid, .budget = by_budget_full(&of_user, by_clock_to_seconds(now))};
   agent->users = user;
   return user;
 }
@@ -63,6 +60,11 @@ enum banyan_status by_agent_user_may_have_job(const struct by_agent_user *user) 
                  user->uid, BY_AGENT_JOBS / 2);
 }
 
+void by_agent_users_init(struct by_agent *agent, uint64_t now) {
+  agent->budget = by_budget_full(&by_budget_of_agent, by_clock_to_seconds(now));
+  agent->log = by_budget_full(&of_log, by_clock_to_seconds(now));
+}
+
 void by_agent_users_free(struct by_agent *agent) {
   for (struct by_agent_user *user = agent->users, *next; user; user = next) {
     next = user->next;
@@ -71,8 +73,7 @@ void by_agent_users_free(struct by_agent *agent) {
 }
 
 bool by_agent_may_log(struct by_agent *agent, uint64_t now) {
-  if (!agent->log.rules) agent->log = by_budget_full(&of_log, seconds(now));
-  return by_budget_take(&agent->log, 1, seconds(now));
+  return by_budget_take(&agent->log, 1, by_clock_to_seconds(now));
 }
 
 /* ---- lines that are kept, to be said on each new connection */
@@ -122,8 +123,8 @@ enum banyan_status by_agent_keep_line(struct by_agent *agent, struct by_agent_jo
 /* ---- saying them */
 
 static bool may_say(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now) {
-  return (is_root(user) || by_budget_take(&user->budget, length, seconds(now))) &&
-         by_budget_take(&agent->budget, length, seconds(now));
+  return (is_root(user) || by_budget_take(&user->budget, length, by_clock_to_seconds(now))) &&
+         by_budget_take(&agent->budget, length, by_clock_to_seconds(now));
 }
 
 /* In their order: a plan that a job runs is of a job that is known. */
@@ -144,7 +145,7 @@ void by_agent_say_unsaid(struct by_agent *agent, uint64_t now) {
 }
 
 bool by_agent_may_say(struct by_agent *agent, size_t length, uint64_t now) {
-  return by_budget_take(&agent->budget, length, seconds(now));
+  return by_budget_take(&agent->budget, length, by_clock_to_seconds(now));
 }
 
 /* What is not said now is known from the next report, which does not name that rank. */

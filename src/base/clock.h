@@ -23,5 +23,8 @@ extern const struct by_clock by_clock_system;
 uint64_t by_clock_coarse(void);
 /* Seconds to nanoseconds, saturating; negative and NaN give 0. */
 uint64_t by_clock_from_seconds(double seconds);
+static inline double by_clock_to_seconds(uint64_t nanoseconds) {
+  return (double)nanoseconds / BY_SECOND;
+}
 
 #endif

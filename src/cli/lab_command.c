@@ -374,7 +374,7 @@ static enum banyan_status run_and_report(struct session *s) {
   enum banyan_status status = by_lab_read(s->lab, before);
   uint64_t start = by_clock_now(&by_clock_system);
   if (!status) status = run_ranks(s);
-  double seconds = (double)(by_clock_now(&by_clock_system) - start) / 1e9;
+  double seconds = by_clock_to_seconds(by_clock_now(&by_clock_system) - start);
   if (!status) status = by_lab_read(s->lab, traffic);
   if (!status) status = report(s, before, traffic, seconds);
   free(traffic);

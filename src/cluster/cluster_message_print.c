@@ -67,7 +67,7 @@ static void add_interfaces(struct by_text *text, const struct by_cluster_message
   by_text_add(text, "]");
 }
 
-static void add_paths(struct by_text *text, const struct by_cluster_job *job) {
+void by_cluster_paths_print(const struct by_cluster_job *job, struct by_text *text) {
   by_text_add(text, ",\"paths\":[");
   for (uint32_t i = 0; i < job->n_paths; i++) {
     const struct by_cluster_path *path = &job->paths[i];
@@ -91,7 +91,7 @@ static void add_deeds(struct by_text *text, const struct by_cluster_job *job) {
   add_int(text, "sent", job->sent);
   add_int(text, "input", job->input);
   add_int(text, "calls", job->calls);
-  if (job->n_paths) add_paths(text, job);
+  if (job->n_paths) by_cluster_paths_print(job, text);
   by_text_add(text, ",\"sizes\":[");
   for (uint32_t i = 0; i < job->n_sizes; i++)
     by_text_add(text, "%s[%u,%llu]", i ? "," : "", job->sizes[i].log2, (unsigned long long)job->sizes[i].calls);

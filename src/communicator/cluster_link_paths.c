@@ -99,7 +99,7 @@ static void add_path(struct by_cluster_path *out, uint32_t *n, const struct by_c
 static uint32_t list_paths(const struct by_cluster_link *link, const struct by_path_look *before,
                            const struct by_path_look *after, struct by_cluster_path *out) {
   const struct by_member *members = link->context->members;
-  double seconds = (double)(after->at - before->at) / BY_SECOND;
+  double seconds = by_clock_to_seconds(after->at - before->at);
   uint32_t n = 0;
   for (uint32_t i = 0; i < after->n && seconds > 0; i++) {
     const struct by_meter *now = &after->seen[i].meter, *then = find(before, after->seen[i].process);

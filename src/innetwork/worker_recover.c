@@ -181,7 +181,7 @@ static void give_up(struct by_worker *w, uint64_t now) {
   char text[sizeof w->text];
   snprintf(text, sizeof text,
            "the aggregation server of tree %u has been silent for %.1f s; see whether it runs and can be reached",
-           w->config.job, (double)(now - w->heard) / 1e9);
+           w->config.job, by_clock_to_seconds(now - w->heard));
   fail(w, BANYAN_ERR_PEER_DEAD, text);
 }
 

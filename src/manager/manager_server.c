@@ -57,7 +57,7 @@ struct by_manager_server {
 };
 
 static double now_of(const struct by_manager_server *server) {
-  return server->began + (double)by_loop_now(server->loop) / BY_SECOND;
+  return server->began + by_clock_to_seconds(by_loop_now(server->loop));
 }
 
 /* ---- connections */
@@ -277,7 +277,7 @@ static enum banyan_status set_up(struct by_manager_server *server) {
       .loop = server->loop, .n = o->threads, .next = next_wish, .done = planned, .context = server};
   struct timespec wall;
   clock_gettime(CLOCK_REALTIME, &wall);
-  server->began = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9 - (double)by_loop_now(server->loop) / BY_SECOND;
+  server->began = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9 - by_clock_to_seconds(by_loop_now(server->loop));
   o->manager.send = send_message;
   o->manager.keep = keep_row;
   o->manager.context = server;

@@ -19,7 +19,8 @@ static void print_lease(const struct lease *lease, uint64_t now, struct by_text 
       lease->wish.job, lease->wish.key, lease->wish.place, lease->wish.slots, lease->cells.count, lease->cells.base,
       lease->active ? "true" : "false");
   if (!lease->owner)
-    by_text_add(text, "\"lapses_in\": %.1f, ", lease->timer.at > now ? (double)(lease->timer.at - now) / 1e9 : 0.0);
+    by_text_add(text, "\"lapses_in\": %.1f, ",
+                lease->timer.at > now ? by_clock_to_seconds(lease->timer.at - now) : 0.0);
   by_text_add(text, "\"server\": \"%s\", \"up\": ", by_udp_end_print(&lease->wish.server, end));
   by_json_add_string(text, lease->wish.up);
   by_text_add(text, ", \"below\": [");

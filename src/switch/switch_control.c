@@ -86,7 +86,7 @@ static void say_status(const struct session *session, enum by_lease_deed deed) {
   by_text_init(&text);
   by_text_add(&text, "{\"done\": \"%s\", \"version\": \"%s\", \"kind\": \"%s\", \"seconds\": %.1f",
               by_lease_deed_name(deed), BANYAN_VERSION, plane->ops->name,
-              (double)(by_loop_now(control->options.loop) - control->started) / 1e9);
+              by_clock_to_seconds(by_loop_now(control->options.loop) - control->started));
   if (deed == BY_LEASE_STATUS) {
     by_leases_print(control->leases, &text);
     print_counts(plane, &text);
