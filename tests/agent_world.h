@@ -15,6 +15,11 @@
 #define JOB_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define JOB_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
+#define WELCOME "{\"say\":\"welcome\",\"version\":1,\"interval\":4,\"rate\":5e8}"
+#define JOB_LINE(job)                                                                                                  \
+  "{\"say\":\"job\",\"job\":\"" job "\",\"name\":\"train\",\"size\":2,\"hosts\":[\"h1\",\"h1\"],\"root\":\"h1:5\","    \
+  "\"key\":\"k\"}"
+
 enum { WORLD_LINES = 256, WORLD_INTERVAL = 4 /* seconds */ };
 
 /* What was said to one, oldest first. */
@@ -153,6 +158,13 @@ static inline bool say(struct by_agent_rank *rank, const char *line) {
 
 static inline void manager_says(const char *line) {
   by_agent_manager_hear(world.agent, line, strlen(line), world.now);
+}
+
+static inline void connect_manager(void) {
+  pass(0);
+  assert_int_equal(world.connects, 1);
+  by_agent_manager_came(world.agent, world.now);
+  manager_says(WELCOME);
 }
 
 static inline struct by_agent_rank *come(struct heard *heard, unsigned uid) {

@@ -1,0 +1,161 @@
+/* What one user, and all of them, may have of an agent. */
+#include "agent_world.h"
+
+static struct heard zero, one, other;
+
+static void drop_all(void) {
+  drop_world();
+  forget(&zero);
+  forget(&one);
+  forget(&other);
+}
+
+/* All that a user may have, with words as long as may be. */
+static void report_much(struct by_agent_rank *rank, const char *job) {
+  enum { NAME = BY_CLUSTER_NAME };
+  char names[BY_CLUSTER_PATHS][NAME + 1];
+  struct by_cluster_path paths[BY_CLUSTER_PATHS];
+  struct by_cluster_size sizes[BY_CLUSTER_SIZES];
+  uint32_t r = 0;
+  struct by_cluster_job said = {
+      .job = job, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = BY_CLUSTER_PATHS, .paths = paths};
+  struct by_cluster_message report = {.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &said};
+  struct by_text line;
+  for (uint32_t i = 0; i < BY_CLUSTER_PATHS; i++) {
+    memset(names[i], '"', NAME);
+    snprintf(names[i] + NAME - 3, 4, "%03u", i);
+    paths[i] = (struct by_cluster_path){.to = names[i], .sent = 1e100 / 3, .busy = 1e-9 / 3, .bandwidth = 1e100 / 3};
+  }
+  for (uint32_t i = 0; i < BY_CLUSTER_SIZES; i++)
+    sizes[i] = (struct by_cluster_size){.log2 = i, .calls = (uint64_t)INT64_MAX - i};
+  said.sizes = sizes;
+  said.n_sizes = BY_CLUSTER_SIZES;
+  by_text_init(&line);
+  by_cluster_message_print(&report, &line);
+  assert_true(by_agent_rank_hear(world.agent, rank, by_text_get(&line), line.length, world.now));
+  by_text_fini(&line);
+}
+
+/* Too much to see of the network leaves what all need to be known. */
+static void test_much(void **state) {
+  static struct heard heard[BY_AGENT_JOBS / 2];
+  static char jobs[BY_AGENT_JOBS / 2][BY_CLUSTER_JOB_ID + 1];
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  for (uint32_t j = 0; j < BY_AGENT_JOBS / 2; j++) {
+    snprintf(jobs[j], sizeof jobs[j], "%032x", j);
+    report_much(join(&heard[j], jobs[j], 0), jobs[j]);
+  }
+  forget(&world.manager);
+  pass(WORLD_INTERVAL);
+  const char *line = last_with(&world.manager, "report");
+  must_hold(line, "\"eth0\"");
+  must_hold(line, jobs[BY_AGENT_JOBS / 2 - 1]);
+  assert_null(strstr(line, "paths"));
+  for (uint32_t j = 0; j < BY_AGENT_JOBS / 2; j++) forget(&heard[j]);
+  drop_all();
+}
+
+/* Half of what there is may be one user's. */
+static void test_bounds(void **state) {
+  static struct heard many[BY_AGENT_RANKS];
+  struct by_agent_rank *last = NULL, *more;
+  char line[200];
+  (void)state;
+  make_world(NULL, true);
+  for (unsigned i = 0; i < BY_AGENT_RANKS / 2; i++) last = come(&many[i], 1);
+  assert_status(by_agent_rank_came(world.agent, NULL, 1, world.now, &more), BANYAN_ERR_UNSUPPORTED);
+  for (unsigned i = BY_AGENT_RANKS / 2; i < BY_AGENT_RANKS; i++) come(&many[i], 0);
+  assert_status(by_agent_rank_came(world.agent, NULL, 0, world.now, &more), BANYAN_ERR_UNSUPPORTED);
+  by_agent_rank_gone(world.agent, last, world.now);
+  assert_ok(by_agent_rank_came(world.agent, &many[0], 1, world.now, &more));
+  drop_world();
+  make_world(NULL, true);
+  for (unsigned i = 0; i <= BY_AGENT_JOBS + 1; i++) {
+    unsigned uid = i <= BY_AGENT_JOBS / 2 ? 1 : 0;
+    snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%032x\",\"rank\":0}", i);
+    assert_int_equal(say(come(&many[i], uid), line), i != BY_AGENT_JOBS / 2 && i <= BY_AGENT_JOBS);
+  }
+  must_hold(last_with(&many[BY_AGENT_JOBS / 2], "refused"), "user 1 has 256 jobs here already");
+  must_hold(last_with(&many[BY_AGENT_JOBS + 1], "refused"), "512 jobs already");
+  drop_world();
+  for (unsigned i = 0; i < BY_AGENT_RANKS; i++) forget(&many[i]);
+}
+
+/* One user says as much as it can: the manager hears what it bears, the others' words among it, and all in the end. */
+static void test_flood(void **state) {
+  enum { LINES = 2000 };
+  char line[200];
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  struct by_agent_rank *loud = join(&zero, JOB_A, 0);
+  assert_true(say(loud, JOB_LINE(JOB_A)));
+  for (int i = 0; i < 900; i++) {
+    snprintf(line, sizeof line, "{\"say\":\"moved\",\"job\":\"" JOB_A "\",\"number\":%d,\"at\":1}", i);
+    if (i % 200 == 0 && i <= 800) forget(&world.manager);
+    assert_true(say(loud, line));
+  }
+  assert_int_equal(world.manager.n, 0); /* its 512 lines are used up */
+  struct by_agent_rank *other_one = come(&other, 1001);
+  assert_true(say(other_one, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  assert_true(say(other_one, JOB_LINE(JOB_B)));
+  assert_int_equal(world.manager.n, 1);
+  pass(1);
+  must_hold(last_with(&world.manager, "moved"), "\"number\":899");
+  forget(&world.manager);
+  forget(&zero);
+  for (int i = 0; i < LINES && zero.n == 0; i++) (void)!say(loud, line);
+  must_hold(last_with(&zero, "refused"), "more than 200 lines");
+  drop_all();
+}
+
+/* What two say together is more than a message may hold. */
+static void test_great_sums(void **state) {
+  struct by_cluster_message read;
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  assert_true(report(join(&zero, JOB_A, 0), JOB_A, 0, 1, INT64_MAX));
+  assert_true(report(join(&one, JOB_A, 1), JOB_A, 1, 1, INT64_MAX));
+  pass(1);
+  const char *line = last_with(&world.manager, "report");
+  assert_ok(by_cluster_message_read(line, strlen(line), &read));
+  by_cluster_message_fini(&read);
+  drop_all();
+}
+
+/* A quarter of what is kept of all jobs may be one user's. */
+static void test_long_lines(void **state) {
+  struct by_text text;
+  (void)state;
+  make_world(NULL, true);
+  by_text_init(&text);
+  by_text_add(&text,
+              "{\"say\":\"job\",\"job\":\"00000000000000000000000000000000\",\"name\":\"n\",\"size\":4000,\"root\":"
+              "\"r\",\"hosts\":[");
+  for (int i = 0; i < 4000; i++) by_text_add(&text, "%s\"%0200d\"", i ? "," : "", i);
+  by_text_add(&text, "]}");
+  for (int i = 0; i < 3; i++) {
+    char hello[200], *id = strstr(text.data, "0000000");
+    struct by_agent_rank *rank = come(&one, 7);
+    id[0] = (char)('0' + i);
+    snprintf(hello, sizeof hello, "{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"%.32s\",\"rank\":0}", id);
+    assert_true(say(rank, hello));
+    assert_int_equal(say(rank, by_text_get(&text)), i < 2); /* 0.8 MB each */
+    id[0] = '0';
+    if (i == 2) must_hold(last_with(&one, "refused"), "what is told of the jobs of user 7");
+    forget(&one);
+  }
+  by_text_fini(&text);
+  drop_all();
+}
+
+int main(void) {
+  setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds), cmocka_unit_test(test_flood),
+                                     cmocka_unit_test(test_much), cmocka_unit_test(test_great_sums),
+                                     cmocka_unit_test(test_long_lines)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
