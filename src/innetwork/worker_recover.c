@@ -67,13 +67,15 @@ static bool is_end(const struct by_worker *w) {
 }
 
 /* The first wait is longer: while the window doubles, so do queues. Round trips that were long because others waited
- * for something that was lost must not make this worker wait as long for what it has lost itself. */
+ * for something that was lost must not make this worker wait as long for what it has lost itself. Who has looked for a
+ * result waits for two round trips, as another worker may have to find out that its term was lost, and to send it. */
 static uint64_t wait_of(const struct by_worker *w, const struct slot *slot) {
   double wait = w->srtt > 0 ? w->srtt + 4 * w->rttvar : first_wait;
   if (w->least > 0 && wait > 2 * (w->least + BY_WORKER_QUEUED)) wait = 2 * (w->least + BY_WORKER_QUEUED);
   if (!slot->timeouts && is_last(w, slot) && w->srtt > 0) return (uint64_t)(w->srtt + 2 * w->rttvar + reorder);
   if (slot->timeouts && slot->timeouts <= PATIENT && is_end(w)) return (uint64_t)(2 * w->least + idle_wait);
   if (!slot->timeouts) wait += wait < least_wait ? least_wait : w->srtt;
+  if (slot->timeouts == 1 && slot->asked) wait *= 2;
   unsigned doublings = slot->timeouts < PATIENT ? 0 : slot->timeouts - PATIENT;
   wait *= (double)(1u << (doublings < 8 ? doublings : 8));
   if (wait < least_wait) wait = least_wait;
