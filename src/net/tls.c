@@ -2,7 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
+#include <openssl/x509_vfy.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,26 +13,15 @@ static void note(struct by_tls *tls, const char *text) {
   snprintf(tls->why, sizeof tls->why, "%s", text);
 }
 
-/* The peer's name is that of its certificate, or one of the names and addresses beside it. */
-static bool has_name(X509 *certificate, const struct by_tls_who *who, const char *name) {
-  unsigned flags = X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_WILDCARDS;
-  return !strcmp(who->name, name) || X509_check_host(certificate, name, 0, flags, NULL) == 1 ||
-         X509_check_ip_asc(certificate, name, 0) == 1;
-}
-
 /* X509_V_OK, or what makes OpenSSL tell the peer the alert that tls_explain.c reads. */
-static int judge(struct by_tls *tls, X509 *certificate) {
+static int judge(struct by_tls *tls, const X509 *certificate) {
   if (by_tls_who_read(certificate, &tls->peer) != BANYAN_OK) {
     note(tls, banyan_error_text());
     return X509_V_ERR_INVALID_PURPOSE;
   }
-  if (!(tls->peer.role & tls->peers)) {
-    by_tls_explain_role(tls);
-    return X509_V_ERR_INVALID_PURPOSE;
-  }
-  if (!tls->name[0] || has_name(certificate, &tls->peer, tls->name)) return X509_V_OK;
-  by_tls_explain_name(tls);
-  return X509_V_ERR_HOSTNAME_MISMATCH;
+  if (tls->peer.role & tls->peers) return X509_V_OK;
+  by_tls_explain_role(tls);
+  return X509_V_ERR_INVALID_PURPOSE;
 }
 
 /* Called for each certificate of the peer's chain, its own last; and for what is wrong. */
@@ -98,11 +87,6 @@ static enum banyan_status shake(struct by_tls *tls) {
 enum banyan_status by_tls_init(struct by_tls *tls, const struct by_tls_options *options) {
   *tls = (struct by_tls){
       .server = options->server, .peers = options->peers, .own = *by_tls_identity_who(options->identity)};
-  if (options->name) {
-    if (strlen(options->name) >= sizeof tls->name)
-      return by_fail(BANYAN_ERR_ARGUMENT, "a peer's name has at most %zu bytes", sizeof tls->name - 1);
-    strcpy(tls->name, options->name);
-  }
   BY_TRY(prepare(tls, options));
   enum banyan_status status = tls->server ? BANYAN_OK : shake(tls);
   if (status != BANYAN_OK) by_tls_fini(tls);

@@ -1,8 +1,9 @@
 /* One end of a TLS 1.3 connection in which both sides prove, with certificates
- * of the cluster's authority, what role and name they have. No I/O: fed with
- * what came, asked for what to send. No tickets, no older version, nothing to
- * choose. A client is done before the server has looked at its certificate: a
- * refusal comes as an error of the first read after that.
+ * of the cluster's authority, what role and name they have; whether the name is
+ * the right one is the owner's to say. No I/O: fed with what came, asked for
+ * what to send. No tickets, no older version, nothing to choose. A client is done
+ * before the server has looked at its certificate: a refusal comes as an error of
+ * the first read after that.
  * Before the peer has proved itself it is heard for BY_TLS_STRANGER bytes.
  * Embedded in the caller's struct, which must not move; not for several threads. */
 #ifndef BY_NET_TLS_H
@@ -20,8 +21,7 @@ struct by_tls_options {
   const struct by_tls_identity *identity; /* borrowed during the call */
   bool server;                            /* the peer connected to us */
   unsigned peers;                         /* the roles that are talked with, bits of enum by_tls_role */
-  const char *name; /* the peer's certificate must have it, as name or address; NULL: any. Copied. */
-  int64_t time;     /* for tests: when certificates are judged, s since 1970; 0: now */
+  int64_t time;                           /* for tests: when certificates are judged, s since 1970; 0: now */
 };
 
 /* Members are the connection's own. */
@@ -31,7 +31,6 @@ struct by_tls {
   bool server, done, closed, failed;
   unsigned peers;
   size_t heard; /* bytes, before the peer was proved */
-  char name[256];
   struct by_tls_who own, peer;
   char why[512]; /* what is wrong with the peer's certificate */
 };

@@ -74,14 +74,6 @@ void by_tls_explain_role(struct by_tls *tls) {
            by_tls_role_name(tls->peer.role), tls->peer.name, n ? wanted : "nobody");
 }
 
-void by_tls_explain_name(struct by_tls *tls) {
-  snprintf(
-      tls->why, sizeof tls->why,
-      "the peer's certificate is for %s %s, not for %s; if the address is right, the certificate must be made with "
-      "that as --address",
-      by_tls_role_name(tls->peer.role), tls->peer.name, tls->name);
-}
-
 enum { ALERT = SSL_AD_REASON_OFFSET };
 
 /* %s: our role and name. */
@@ -105,7 +97,7 @@ static const struct {
      "same `banyan keys init`"},
     {ALERT + SSL_AD_CERTIFICATE_REQUIRED, BANYAN_ERR_AUTH, "the peer wants a certificate, and we (%s) showed none"},
     {ALERT + SSL_AD_BAD_CERTIFICATE, BANYAN_ERR_AUTH,
-     "the peer refuses our certificate (%s): it looks for another name, or its clock is behind ours"},
+     "the peer refuses our certificate (%s): its clock is behind ours, or it looks for another name"},
     {ALERT + SSL_AD_UNSUPPORTED_CERTIFICATE, BANYAN_ERR_AUTH,
      "the peer does not talk with our role (%s); is the address right, and is this the certificate that is meant?"},
 };

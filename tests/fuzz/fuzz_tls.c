@@ -34,10 +34,8 @@ static void make_keys(void) {
 }
 
 static void begin(struct side *side, bool server) {
-  struct by_tls_options options = {.identity = server ? manager : agent,
-                                   .server = server,
-                                   .peers = server ? BY_TLS_AGENT : BY_TLS_MANAGER,
-                                   .name = server ? "h1" : "m0"};
+  struct by_tls_options options = {
+      .identity = server ? manager : agent, .server = server, .peers = server ? BY_TLS_AGENT : BY_TLS_MANAGER};
   *side = (struct side){0};
   must(by_tls_init(&side->tls, &options));
 }

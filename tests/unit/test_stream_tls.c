@@ -42,7 +42,7 @@ static void start_server(struct seen *seen, int fd, int kind) {
 }
 
 static void start_client(struct seen *seen, int fd, int kind) {
-  start_end(seen, fd, kind, &(struct by_tls_options){.identity = agent, .peers = BY_TLS_MANAGER, .name = "m0"});
+  start_end(seen, fd, kind, &(struct by_tls_options){.identity = agent, .peers = BY_TLS_MANAGER});
 }
 
 static void open_both(struct seen *client, struct seen *server, int kind) {

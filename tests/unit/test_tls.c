@@ -99,7 +99,7 @@ static void test_both_know_the_other(void **state) {
   static const size_t cuts[] = {1, 2, 7, 100, 4096};
   static struct pair pair;
   for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-    struct by_tls_options client = {.identity = agent, .peers = BY_TLS_MANAGER, .name = "m0"};
+    struct by_tls_options client = {.identity = agent, .peers = BY_TLS_MANAGER};
     struct by_tls_options server = {.identity = manager, .server = true, .peers = BY_TLS_AGENT | BY_TLS_JOB};
     begin(&pair, &client, &server);
     talk(&pair, cuts[i]);
@@ -196,17 +196,14 @@ static void test_refusals(void **state) {
   struct by_tls_options server = {
       .identity = manager, .server = true, .peers = BY_TLS_AGENT | BY_TLS_CLIENT, .time = keys_made};
   struct by_tls_options late_client = client, late_server = server, late_all = server, early_server = server,
-                        other_client = client, other_server = server, as_job = client, named = client,
-                        wants_agent = client, named_server = server;
+                        other_client = client, other_server = server, as_job = client, wants_agent = client;
   late_client.time = late_server.time = late;
   late_all.time = late + TEST_DAYS * TEST_DAY;
   early_server.time = early;
   other_client.identity = other_server.identity = stranger;
   other_server.peers |= BY_TLS_MANAGER;
   as_job.identity = job;
-  named.name = "m1";
   wants_agent.peers = BY_TLS_AGENT;
-  named_server.name = "h2";
   const struct refusal refusals[] = {
       {"an expired client", client, late_server, 1, "certificate (agent h1) expired on ",
        "our certificate (agent h1) has expired"},
@@ -222,35 +219,8 @@ static void test_refusals(void **state) {
        "does not talk with our role (job h1)"},
       {"a manager where an agent is", wants_agent, server, 0, "is for manager m0, and here only agent",
        "does not talk with our role (manager m0)"},
-      {"another manager", named, server, 0, "is for manager m0, not for m1", "refuses our certificate (manager m0)"},
-      {"another agent", client, named_server, 1, "is for agent h1, not for h2", "refuses our certificate (agent h1)"},
   };
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) check_refusal(&refusals[i]);
-}
-
-static void test_names_and_addresses(void **state) {
-  (void)state;
-  static struct pair pair;
-  static const struct {
-    const char *name;
-    bool good;
-  } names[] = {{"m0", true},   {"manager.example", true}, {"10.0.0.7", true},
-               {"M0", true},   {"10.0.0.70", false},      {"m", false},
-               {"m00", false}, {"example", false}};
-  struct by_tls_options client = {.identity = agent, .peers = BY_TLS_MANAGER};
-  struct by_tls_options server = {.identity = manager, .server = true, .peers = BY_TLS_AGENT};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    client.name = names[i].name;
-    begin(&pair, &client, &server);
-    talk(&pair, 4096);
-    assert_int_equal(pair.status[0], names[i].good ? BANYAN_OK : BANYAN_ERR_AUTH);
-    finish(&pair);
-  }
-  char name[300];
-  memset(name, 'm', sizeof name);
-  name[sizeof name - 1] = '\0';
-  client.name = name;
-  assert_status(by_tls_init(&pair.end[0], &client), BANYAN_ERR_ARGUMENT);
 }
 
 /* A peer made with OpenSSL's own functions, for what ours would not do. */
@@ -417,11 +387,15 @@ static void test_ended(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_both_know_the_other), cmocka_unit_test(test_no_tickets),
-      cmocka_unit_test(test_data_in_random_cuts), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_names_and_addresses), cmocka_unit_test(test_foreign_peers),
-      cmocka_unit_test(test_no_TLS_at_all),       cmocka_unit_test(test_a_stranger_is_not_heard_for_long),
-      cmocka_unit_test(test_changed_bytes),       cmocka_unit_test(test_ended),
+      cmocka_unit_test(test_both_know_the_other),
+      cmocka_unit_test(test_no_tickets),
+      cmocka_unit_test(test_data_in_random_cuts),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_foreign_peers),
+      cmocka_unit_test(test_no_TLS_at_all),
+      cmocka_unit_test(test_a_stranger_is_not_heard_for_long),
+      cmocka_unit_test(test_changed_bytes),
+      cmocka_unit_test(test_ended),
   };
   return cmocka_run_group_tests_name("tls", tests, make_keys, drop_keys);
 }
