@@ -42,7 +42,7 @@ static inline struct by_tls_identity *identity_of(int cluster, enum by_tls_role 
   struct by_text own;
   struct by_tls_identity *identity;
   must(by_key_maker_make(&authorities[cluster], &wish, &own));
-  must(by_tls_identity_make(by_text_get(&authorities[cluster].certificate), by_text_get(&own), &identity));
+  must(by_tls_identity_make(by_text_get(&authorities[cluster].certificate), NULL, by_text_get(&own), &identity));
   by_key_maker_wipe(&own);
   return identity;
 }

@@ -99,10 +99,16 @@ static int is_certificate(const struct dirent *entry) {
   return by_tls_role_parse(role) != 0;
 }
 
-enum banyan_status by_key_folder_list(const char *folder, struct by_key_files *out) {
+static int is_record(const struct dirent *entry) {
+  const char *end = strrchr(entry->d_name, '.');
+  return end && !strcmp(end, ".crt");
+}
+
+static enum banyan_status list(const char *folder, int (*wanted)(const struct dirent *entry),
+                               struct by_key_files *out) {
   struct dirent **entries;
   *out = (struct by_key_files){0};
-  int n = scandir(folder, &entries, is_certificate, alphasort);
+  int n = scandir(folder, &entries, wanted, alphasort);
   if (n < 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno,
                          "cannot open the folder of keys %s; --keys DIR or BANYAN_KEYS names another", folder);
@@ -115,6 +121,27 @@ enum banyan_status by_key_folder_list(const char *folder, struct by_key_files *o
   if (out->paths && out->count == (size_t)n) return BANYAN_OK;
   by_key_files_fini(out);
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of keys");
+}
+
+enum banyan_status by_key_folder_list(const char *folder, struct by_key_files *out) {
+  return list(folder, is_certificate, out);
+}
+
+enum banyan_status by_key_folder_list_issued(const char *folder, struct by_key_files *out) {
+  char path[BY_KEY_PATH];
+  *out = (struct by_key_files){0};
+  BY_TRY(by_key_path(folder, BY_KEY_ISSUED, path));
+  return access(path, F_OK) ? BANYAN_OK : list(path, is_record, out);
+}
+
+enum banyan_status by_key_folder_record(const char *folder, const char *serial, const struct by_text *text) {
+  char path[BY_KEY_PATH], file[100];
+  BY_TRY(by_key_path(folder, BY_KEY_ISSUED, path));
+  if (mkdir(path, 0755) && errno != EEXIST)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make the folder %s", path);
+  snprintf(file, sizeof file, BY_KEY_ISSUED "/%s.crt", serial);
+  BY_TRY(by_key_path(folder, file, path));
+  return by_key_file_write(path, text, 0644, true);
 }
 
 void by_key_files_fini(struct by_key_files *files) {

@@ -1,5 +1,6 @@
-/* The folder that `banyan keys` works in: ca.crt and ca.key, the authority;
- * ROLE-NAME.pem, certificates with their keys. A file is there whole or not at
+/* The folder that `banyan keys` works in: ca.crt and ca.key, the authority; ca.crl,
+ * what it has revoked; ROLE-NAME.pem, certificates with their keys;
+ * issued/SERIAL.crt, what it ever signed, without keys. A file is there whole or not at
  * all. Every function fails with a text that names the file. */
 #ifndef BY_CLI_KEY_FOLDER_H
 #define BY_CLI_KEY_FOLDER_H
@@ -7,10 +8,11 @@
 #include "key_maker.h"
 
 #define BY_KEY_SIGNING "ca.key"
+#define BY_KEY_ISSUED "issued"
 
 enum { BY_KEY_PATH = 512 };
 
-/* One ROLE-NAME.pem; `path` is owned by the list. */
+/* Paths, owned by the list. */
 struct by_key_files {
   char **paths;
   size_t count;
@@ -28,8 +30,13 @@ enum banyan_status by_key_folder_write(const char *folder, const struct by_key_a
 /* Writes a file of that mode. Without `replace` BANYAN_ERR_ARGUMENT if there is one already. */
 enum banyan_status by_key_file_write(const char *path, const struct by_text *text, unsigned mode,
                                      bool replace) BANYAN_CHECK;
-/* All certificates, by name. The caller finishes *out. */
+/* All ROLE-NAME.pem, by name. The caller finishes *out. */
 enum banyan_status by_key_folder_list(const char *folder, struct by_key_files *out) BANYAN_CHECK;
+/* Keeps a certificate, without its key, in the folder's BY_KEY_ISSUED, so that it can be revoked when its file has
+ * been replaced; and all that were kept. */
+enum banyan_status by_key_folder_record(const char *folder, const char *serial,
+                                        const struct by_text *text) BANYAN_CHECK;
+enum banyan_status by_key_folder_list_issued(const char *folder, struct by_key_files *out) BANYAN_CHECK;
 void by_key_files_fini(struct by_key_files *files);
 
 #endif

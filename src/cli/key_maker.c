@@ -6,21 +6,16 @@
 #include <openssl/bn.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "key_pem.h"
+
 /* SKEW: a certificate begins so much before it is made, for clocks that are behind. */
 enum { SKEW = 60 * 60, DAY = 24 * 60 * 60, SERIAL_BYTES = 16 };
-
-static enum banyan_status failed(const char *what) {
-  const char *reason = ERR_reason_error_string(ERR_peek_error());
-  ERR_clear_error();
-  return by_fail(BANYAN_ERR_SYSTEM, "cannot %s: %s", what, reason ? reason : "OpenSSL says no more");
-}
 
 static bool is_plain(const char *text, const char *others) {
   if (!isalnum((unsigned char)*text)) return false;
@@ -86,47 +81,6 @@ static bool name_part(X509 *certificate, const char *part, const char *value) {
                                     (const unsigned char *)value, -1, -1, 0) == 1;
 }
 
-static bool append(BIO *bio, struct by_text *out) {
-  char *data;
-  long length = BIO_get_mem_data(bio, &data);
-  by_text_add(out, "%.*s", (int)length, data);
-  return length > 0 && !out->failed;
-}
-
-static bool print_certificate(X509 *certificate, struct by_text *out) {
-  BIO *bio = BIO_new(BIO_s_mem());
-  bool done = bio && PEM_write_bio_X509(bio, certificate) == 1 && append(bio, out);
-  BIO_free(bio);
-  return done;
-}
-
-static bool print_key(EVP_PKEY *key, struct by_text *out) {
-  BIO *bio = BIO_new(BIO_s_secmem());
-  bool done = bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1 && append(bio, out);
-  BIO_free(bio);
-  return done;
-}
-
-static X509 *parse_certificate(const char *text) {
-  BIO *bio = BIO_new_mem_buf(text, -1);
-  X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-  BIO_free(bio);
-  return certificate;
-}
-
-/* Nobody is asked for a password. */
-static int no_password(char *buffer, int size, int writing, void *context) {
-  (void)buffer, (void)size, (void)writing, (void)context;
-  return -1;
-}
-
-static EVP_PKEY *parse_key(const char *text) {
-  BIO *bio = BIO_new_mem_buf(text, -1);
-  EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
-  BIO_free(bio);
-  return key;
-}
-
 /* A name of its own for each authority, so that one is never taken for another. */
 static bool name_authority(X509 *certificate, const X509 *old) {
   unsigned char bytes[4];
@@ -149,17 +103,17 @@ static bool sign_authority(X509 *certificate, EVP_PKEY *key, const X509 *old, in
 enum banyan_status by_key_maker_authority(const struct by_key_authority *old, int64_t now, long days,
                                           struct by_key_authority *out) {
   ERR_clear_error();
-  X509 *before = old ? parse_certificate(by_text_get(&old->certificate)) : NULL, *certificate = X509_new();
-  EVP_PKEY *key = old ? parse_key(by_text_get(&old->key)) : EVP_EC_gen("P-256");
+  X509 *before = old ? by_key_pem_certificate(by_text_get(&old->certificate)) : NULL, *certificate = X509_new();
+  EVP_PKEY *key = old ? by_key_pem_key(by_text_get(&old->key)) : EVP_EC_gen("P-256");
   bool there = certificate && key && (before || !old);
   by_text_init(&out->certificate);
   by_text_init(&out->key);
   bool done = there && sign_authority(certificate, key, before, now, days) &&
-              print_certificate(certificate, &out->certificate) && print_key(key, &out->key);
+              by_key_pem_add_certificate(certificate, &out->certificate) && by_key_pem_add_key(key, &out->key);
   X509_free(before);
   X509_free(certificate);
   EVP_PKEY_free(key);
-  return done ? BANYAN_OK : failed("make an authority");
+  return done ? BANYAN_OK : by_key_failed("make an authority");
 }
 
 static bool sign(X509 *certificate, const struct by_key_wish *wish, const char *names, X509 *issuer, EVP_PKEY *by) {
@@ -174,23 +128,19 @@ static bool sign(X509 *certificate, const struct by_key_wish *wish, const char *
          X509_sign(certificate, by, EVP_sha256()) > 0;
 }
 
-static int64_t seconds(const ASN1_TIME *at) {
-  struct tm tm;
-  return ASN1_TIME_to_tm(at, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
-}
-
 static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct by_key_wish *wish, const char *names,
                                       struct by_text *out) {
-  int64_t last = seconds(X509_get0_notAfter(issuer)), until = wish->now + wish->days * DAY;
+  int64_t last = by_key_seconds(X509_get0_notAfter(issuer)), until = wish->now + wish->days * DAY;
   if (last <= wish->now)
     return by_fail(BANYAN_ERR_ARGUMENT, "the authority has expired; `banyan keys renew` gives it a new certificate");
   X509 *certificate = X509_new();
   EVP_PKEY *key = EVP_EC_gen("P-256");
   bool done = certificate && key && begin(certificate, key, wish->now - SKEW, until < last ? until : last) &&
-              sign(certificate, wish, names, issuer, by) && print_certificate(certificate, out) && print_key(key, out);
+              sign(certificate, wish, names, issuer, by) && by_key_pem_add_certificate(certificate, out) &&
+              by_key_pem_add_key(key, out);
   X509_free(certificate);
   EVP_PKEY_free(key);
-  return done ? BANYAN_OK : failed("make a certificate");
+  return done ? BANYAN_OK : by_key_failed("make a certificate");
 }
 
 enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_wish *wish,
@@ -200,10 +150,10 @@ enum banyan_status by_key_maker_make(const struct by_key_authority *authority, c
   BY_TRY(by_key_maker_check_name(wish->name));
   ERR_clear_error();
   by_text_init(&names);
-  X509 *issuer = parse_certificate(by_text_get(&authority->certificate));
-  EVP_PKEY *by = parse_key(by_text_get(&authority->key));
+  X509 *issuer = by_key_pem_certificate(by_text_get(&authority->certificate));
+  EVP_PKEY *by = by_key_pem_key(by_text_get(&authority->key));
   enum banyan_status status = print_names(wish, &names);
-  if (status == BANYAN_OK && (!issuer || !by)) status = failed("read the authority");
+  if (status == BANYAN_OK && (!issuer || !by)) status = by_key_failed("read the authority");
   if (status == BANYAN_OK && X509_check_private_key(issuer, by) != 1)
     status = by_fail(BANYAN_ERR_ARGUMENT, "the authority's certificate and key do not belong together");
   if (status == BANYAN_OK) status = make_signed(issuer, by, wish, by_text_get(&names), out);
@@ -235,19 +185,37 @@ static void read_names(const X509 *certificate, struct by_key_facts *out) {
   GENERAL_NAMES_free(names);
 }
 
+static void read_serial(const X509 *certificate, char *out, size_t room) {
+  BIGNUM *serial = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);
+  char *text = serial ? BN_bn2hex(serial) : NULL;
+  snprintf(out, room, "%s", text ? text : "");
+  OPENSSL_free(text);
+  BN_free(serial);
+}
+
 enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out) {
   *out = (struct by_key_facts){0};
   ERR_clear_error();
-  X509 *certificate = parse_certificate(text);
+  X509 *certificate = by_key_pem_certificate(text);
   ERR_clear_error();
   if (!certificate) return by_fail(BANYAN_ERR_PARSE, "there is no certificate in it");
   out->authority = X509_check_ca(certificate) > 0;
   enum banyan_status status = by_tls_who_read(certificate, &out->who);
   if (out->authority) status = BANYAN_OK;
-  out->begins = seconds(X509_get0_notBefore(certificate));
+  out->begins = by_key_seconds(X509_get0_notBefore(certificate));
+  read_serial(certificate, out->serial, sizeof out->serial);
   read_names(certificate, out);
   X509_free(certificate);
   return status == BANYAN_OK ? status : by_fail_within(BANYAN_ERR_PARSE, "not of a cluster");
+}
+
+enum banyan_status by_key_maker_strip(const char *text, struct by_text *out) {
+  by_text_init(out);
+  ERR_clear_error();
+  X509 *certificate = by_key_pem_certificate(text);
+  bool done = certificate && by_key_pem_add_certificate(certificate, out);
+  X509_free(certificate);
+  return done ? BANYAN_OK : by_key_failed("read a certificate");
 }
 
 void by_key_maker_wipe(struct by_text *text) {

@@ -28,6 +28,7 @@ struct by_key_facts {
   bool authority;        /* else `who` is filled */
   struct by_tls_who who; /* `expires` is always filled */
   int64_t begins;
+  char serial[64];          /* hexadecimal */
   struct by_text addresses; /* "10.0.0.1 h1.example", without the name itself */
 };
 
@@ -42,6 +43,8 @@ enum banyan_status by_key_maker_make(const struct by_key_authority *authority, c
 /* The first certificate of a text. BANYAN_ERR_PARSE: there is none, or none of a cluster. The caller finishes
  * out->addresses. */
 enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out) BANYAN_CHECK;
+/* The same certificate without its key, in PEM. The caller finishes *out, also after a failure. */
+enum banyan_status by_key_maker_strip(const char *text, struct by_text *out) BANYAN_CHECK;
 /* Letters, digits, '.', '-' and '_', beginning with a letter or digit: fit for a file's name. */
 enum banyan_status by_key_maker_check_name(const char *name) BANYAN_CHECK;
 

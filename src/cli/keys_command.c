@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "key_folder.h"
+#include "keys_revoke.h"
 #include "keys_show.h"
 #include "options.h"
 #include "suggest.h"
@@ -36,7 +37,7 @@ static const struct by_option options[] = {
 
 static const struct by_command command = {
     .name = "banyan keys",
-    .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew",
+    .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew | revoke [ROLE] NAME",
     .about = "Makes the certificates by which manager, agents and jobs of a cluster know each\n"
              "other. Nobody without one gets an answer.\n"
              "\n"
@@ -50,6 +51,12 @@ static const struct by_command command = {
              "  show    what is there, and until when it holds\n"
              "  renew   new certificates and keys for what expires soon, the authority's\n"
              "          certificate too; copy them as before\n"
+             "  revoke  all certificates that were made for NAME (or the one in a file, such as\n"
+             "          ./agent-h1.pem) hold no more: ca.crl names them; copy it to every host,\n"
+             "          the manager's first. Then make new ones, if NAME should have some\n"
+             "\n"
+             "Manager and agents notice files that have changed within 10 s, and at once when\n"
+             "they get SIGHUP.\n"
              "\n"
              "Nothing is replaced without --force, and no file is ever half written. A new\n"
              "authority (init --force) makes all certificates of the old one useless.\n"
@@ -59,7 +66,7 @@ static const struct by_command command = {
     .options = options,
     .least_operands = 1,
     .most_operands = 3,
-    .missing = "say what to do: init, make, show or renew",
+    .missing = "say what to do: init, make, show, renew or revoke",
 };
 
 /* With those above it. */
@@ -91,15 +98,24 @@ static enum banyan_status init(const struct keys_options *asked, char **operands
   return BANYAN_OK;
 }
 
+static enum banyan_status record(const char *folder, const char *text, const char *serial) {
+  struct by_text stripped;
+  enum banyan_status status = by_key_maker_strip(text, &stripped);
+  if (status == BANYAN_OK) status = by_key_folder_record(folder, serial, &stripped);
+  by_text_fini(&stripped);
+  return status;
+}
+
 /* Makes a certificate and writes it; says until when it holds. */
-static enum banyan_status issue(const struct by_key_authority *authority, const struct by_key_wish *wish,
-                                const char *path, bool replace) {
+static enum banyan_status issue(const char *folder, const struct by_key_authority *authority,
+                                const struct by_key_wish *wish, const char *path, bool replace) {
   struct by_text text;
   struct by_key_facts facts = {0};
   char until[16];
   enum banyan_status status = by_key_maker_make(authority, wish, &text);
   if (status == BANYAN_OK) status = by_key_maker_read(by_text_get(&text), &facts);
   if (status == BANYAN_OK) status = by_key_file_write(path, &text, 0600, replace);
+  if (status == BANYAN_OK) status = record(folder, by_text_get(&text), facts.serial);
   if (status == BANYAN_OK) {
     by_keys_print_day(facts.who.expires, until);
     printf("%s: %s %s, until %s\n", path, by_tls_role_name(wish->role), wish->name, until);
@@ -130,7 +146,7 @@ static enum banyan_status make(const struct keys_options *asked, char **operands
   BY_TRY(by_key_maker_check_name(wish.name));
   BY_TRY(by_key_path_of(asked->folder, wish.role, wish.name, path));
   enum banyan_status status = by_key_folder_read(asked->folder, &authority);
-  if (status == BANYAN_OK) status = issue(&authority, &wish, path, asked->force);
+  if (status == BANYAN_OK) status = issue(asked->folder, &authority, &wish, path, asked->force);
   by_key_authority_fini(&authority);
   return status;
 }
@@ -160,6 +176,7 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
   }
   by_key_authority_fini(authority);
   *authority = made;
+  BY_TRY(by_keys_revoke_again(asked->folder, authority, now));
   by_keys_print_day(now + (asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY) * DAY, day);
   printf("%s: the authority, until %s\n", path, day);
   return BANYAN_OK;
@@ -177,7 +194,7 @@ static enum banyan_status renew_as(const struct keys_options *asked, const struc
   char *rest = facts->addresses.data;
   for (char *at; rest && (at = strsep(&rest, " ")) && wish.address_count < BY_MOST_WORDS;)
     addresses[wish.address_count++] = at;
-  return issue(authority, &wish, path, true);
+  return issue(asked->folder, authority, &wish, path, true);
 }
 
 static enum banyan_status renew_file(const struct keys_options *asked, const struct by_key_authority *authority,
@@ -204,9 +221,19 @@ static enum banyan_status renew(const struct keys_options *asked, char **operand
   if (status == BANYAN_OK) status = renew_authority(asked, now, until, &authority);
   for (size_t i = 0; i < files.count && status == BANYAN_OK; i++)
     status = renew_file(asked, &authority, files.paths[i], now, until);
+  if (status == BANYAN_OK) status = by_keys_forget_expired(asked->folder, now);
   by_key_files_fini(&files);
   by_key_authority_fini(&authority);
   return status;
+}
+
+static enum banyan_status revoke(const struct keys_options *asked, char **operands) {
+  enum by_tls_role role = 0;
+  if (!operands[1])
+    return by_keys_revoke(asked->folder, BY_TLS_MANAGER | BY_TLS_AGENT | BY_TLS_JOB | BY_TLS_CLIENT, operands[0],
+                          time(NULL));
+  BY_TRY(parse_role(operands[0], &role));
+  return by_keys_revoke(asked->folder, role, operands[1], time(NULL));
 }
 
 static const struct action {
@@ -227,6 +254,11 @@ static const struct action {
      .missing = "make wants a role and a name, such as `banyan keys make agent host7`"},
     {.name = "show", .run = show},
     {.name = "renew", .run = renew, .days = true, .within = true},
+    {.name = "revoke",
+     .run = revoke,
+     .least = 1,
+     .most = 2,
+     .missing = "revoke wants a name, such as `banyan keys revoke host7`"},
 };
 
 enum { ACTIONS = sizeof actions / sizeof *actions };
@@ -241,7 +273,7 @@ static int unknown_action(const char *name) {
   const char *names[ACTIONS];
   for (int i = 0; i < ACTIONS; i++) names[i] = actions[i].name;
   const char *near = by_suggest(name, names, ACTIONS);
-  return by_options_misuse(&command, "\"%s\" is none of init, make, show and renew%s%s%s", name,
+  return by_options_misuse(&command, "\"%s\" is none of init, make, show, renew and revoke%s%s%s", name,
                            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "key_folder.h"
+#include "key_revoker.h"
 
 enum { DAY = 24 * 60 * 60 };
 
@@ -22,6 +23,7 @@ struct list {
   const char *folder;
   int64_t now;
   struct by_key_authority authority; /* only its certificate */
+  char *revoked;                     /* NULL: no list */
   int bad;
 };
 
@@ -55,7 +57,7 @@ static enum banyan_status try_certificate(const struct list *list, const char *p
                                           const struct by_tls_who *who) {
   struct by_tls_identity *identity = NULL;
   char named[BY_KEY_PATH];
-  BY_TRY(by_tls_identity_make(by_text_get(&list->authority.certificate), text, &identity));
+  BY_TRY(by_tls_identity_make(by_text_get(&list->authority.certificate), list->revoked, text, &identity));
   by_tls_identity_destroy(identity);
   BY_TRY(by_key_path_of(list->folder, who->role, who->name, named));
   if (strcmp(named, path) != 0) return by_fail(BANYAN_ERR_AUTH, "the file's name is not that of its owner");
@@ -106,14 +108,30 @@ static enum banyan_status show_authority(struct list *list) {
   return BANYAN_OK;
 }
 
+static void show_revoked(struct list *list) {
+  char path[BY_KEY_PATH], day[16];
+  size_t count;
+  int64_t made;
+  if (by_key_path(list->folder, BY_TLS_REVOKED, path) != BANYAN_OK || access(path, F_OK)) return;
+  if (by_tls_file_read(path, false, &list->revoked) != BANYAN_OK ||
+      by_key_revoker_read(list->revoked, &count, &made) != BANYAN_OK) {
+    print_unreadable(list, BY_TLS_REVOKED);
+    return;
+  }
+  by_keys_print_day(made, day);
+  printf("%-28s names %zu revoked certificate%s, of %s\n", BY_TLS_REVOKED, count, count == 1 ? "" : "s", day);
+}
+
 enum banyan_status by_keys_show(const char *folder, int64_t now, int *bad) {
   struct list list = {.folder = folder, .now = now};
   struct by_key_files files;
   BY_TRY(by_key_folder_list(folder, &files));
   enum banyan_status status = show_authority(&list);
+  if (status == BANYAN_OK) show_revoked(&list);
   for (size_t i = 0; i < files.count && status == BANYAN_OK; i++) show_certificate(&list, files.paths[i]);
   by_key_files_fini(&files);
   by_key_authority_fini(&list.authority);
+  free(list.revoked);
   *bad = list.bad;
   return status;
 }

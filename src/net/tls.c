@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "tls_explain.h"
+#include "tls_revoked.h"
 
 static void note(struct by_tls *tls, const char *text) {
   snprintf(tls->why, sizeof tls->why, "%s", text);
@@ -30,6 +31,7 @@ static int verify(int good, X509_STORE_CTX *chain) {
   struct by_tls *tls = SSL_get_app_data(ssl);
   X509 *certificate = X509_STORE_CTX_get_current_cert(chain);
   bool authority = X509_STORE_CTX_get_error_depth(chain) > 0;
+  if (!good && by_tls_revoked_excuses(chain)) return 1;
   if (!good) by_tls_explain_certificate(tls, certificate, X509_STORE_CTX_get_error(chain), authority);
   if (!good || authority) return good;
   int judged = judge(tls, certificate);
@@ -153,4 +155,21 @@ bool by_tls_closed(const struct by_tls *tls) {
 
 const struct by_tls_who *by_tls_peer(const struct by_tls *tls) {
   return &tls->peer;
+}
+
+enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) {
+  X509 *certificate = SSL_get0_peer_certificate(tls->ssl);
+  X509_STORE_CTX *chain = X509_STORE_CTX_new();
+  X509_STORE *store = SSL_CTX_get_cert_store(by_tls_identity_context(identity));
+  if (!chain || X509_STORE_CTX_init(chain, store, certificate, SSL_get_peer_cert_chain(tls->ssl)) != 1) {
+    X509_STORE_CTX_free(chain);
+    return no_memory();
+  }
+  X509_STORE_CTX_set_flags(chain, X509_V_FLAG_NO_CHECK_TIME);
+  bool good = X509_verify_cert(chain) == 1, authority = X509_STORE_CTX_get_error_depth(chain) > 0;
+  if (!good)
+    by_tls_explain_certificate(tls, X509_STORE_CTX_get_current_cert(chain), X509_STORE_CTX_get_error(chain), authority);
+  X509_STORE_CTX_free(chain);
+  ERR_clear_error();
+  return good ? BANYAN_OK : by_fail(BANYAN_ERR_AUTH, "%s", tls->why);
 }

@@ -64,5 +64,8 @@ bool by_tls_done(const struct by_tls *tls);
 bool by_tls_closed(const struct by_tls *tls);
 /* Who it is, once done. */
 const struct by_tls_who *by_tls_peer(const struct by_tls *tls);
+/* Once done: whether the peer's certificate is still believed by one who has this identity now, whatever the time.
+ * BANYAN_ERR_AUTH: it was revoked, or its authority is believed no more. */
+enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) BANYAN_CHECK;
 
 #endif

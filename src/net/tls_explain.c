@@ -45,6 +45,11 @@ void by_tls_explain_certificate(struct by_tls *tls, const X509 *certificate, int
     snprintf(tls->why, sizeof tls->why,
              "%s begins only on %s; compare this host's clock with that of the host where it was made", whose, when);
     return;
+  case X509_V_ERR_CERT_REVOKED:
+    snprintf(tls->why, sizeof tls->why,
+             "%s was revoked, says " BY_TLS_REVOKED "; `banyan keys make` makes a new one, if it should have one",
+             whose);
+    return;
   case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
   case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
   case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
@@ -92,6 +97,8 @@ static const struct {
     {ALERT + SSL_AD_PROTOCOL_VERSION, BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3"},
     {ALERT + SSL_AD_CERTIFICATE_EXPIRED, BANYAN_ERR_AUTH,
      "the peer says that our certificate (%s) has expired; make a new one with `banyan keys`, if its clock is right"},
+    {ALERT + SSL_AD_CERTIFICATE_REVOKED, BANYAN_ERR_AUTH,
+     "the peer says that our certificate (%s) was revoked; `banyan keys make` makes a new one"},
     {ALERT + SSL_AD_UNKNOWN_CA, BANYAN_ERR_AUTH,
      "the peer knows another authority than that of our certificate (%s); all hosts of a cluster need files from the "
      "same `banyan keys init`"},

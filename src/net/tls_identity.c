@@ -17,11 +17,13 @@
 #include "file.h"
 #include "log.h"
 #include "text.h"
+#include "tls_revoked.h"
 
 enum { MOST_FILE = 1 << 20, PATH = 512, DAY = 24 * 60 * 60 };
 
 struct by_tls_identity {
   SSL_CTX *context;
+  int revoked;
   struct by_tls_who who;
 };
 
@@ -141,13 +143,26 @@ static enum banyan_status check_chain(SSL_CTX *context) {
   X509_STORE_CTX_free(chain);
   ERR_clear_error();
   if (good == 1) return BANYAN_OK;
+  if (why == X509_V_ERR_CERT_REVOKED)
+    return by_fail(BANYAN_ERR_AUTH,
+                   "it was revoked, says " BY_TLS_REVOKED " beside it; `banyan keys make` makes a new one");
   return by_fail(BANYAN_ERR_AUTH,
                  "it is not from the authority in " BY_TLS_AUTHORITY
                  " beside it (%s); both must come from the same `banyan keys init`",
                  X509_verify_cert_error_string(why));
 }
 
-static enum banyan_status fill(struct by_tls_identity *identity, const char *authority, const char *own) {
+static enum banyan_status use_revoked(struct by_tls_identity *identity, const char *text) {
+  unsigned count;
+  identity->revoked = -1;
+  if (!text) return BANYAN_OK;
+  BY_TRY(by_tls_revoked_use(SSL_CTX_get_cert_store(identity->context), text, &count));
+  identity->revoked = (int)count;
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill(struct by_tls_identity *identity, const char *authority, const char *revoked,
+                               const char *own) {
   SSL_CTX *context = identity->context;
   if (SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1) return failed(BANYAN_ERR_SYSTEM, "no TLS 1.3");
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
@@ -155,19 +170,21 @@ static enum banyan_status fill(struct by_tls_identity *identity, const char *aut
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
   BY_TRY(add_authorities(context, authority));
+  BY_TRY(use_revoked(identity, revoked));
   BY_TRY(use_certificate(context, own));
   BY_TRY(use_key(context, own));
   BY_TRY(check_chain(context));
   return by_tls_who_read(SSL_CTX_get0_certificate(context), &identity->who);
 }
 
-enum banyan_status by_tls_identity_make(const char *authority, const char *own, struct by_tls_identity **out) {
+enum banyan_status by_tls_identity_make(const char *authority, const char *revoked, const char *own,
+                                        struct by_tls_identity **out) {
   struct by_tls_identity *identity = calloc(1, sizeof *identity);
   if (!identity) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a certificate");
   ERR_clear_error();
   identity->context = SSL_CTX_new(TLS_method());
   enum banyan_status status =
-      identity->context ? fill(identity, authority, own) : failed(BANYAN_ERR_SYSTEM, "OpenSSL failed");
+      identity->context ? fill(identity, authority, revoked, own) : failed(BANYAN_ERR_SYSTEM, "OpenSSL failed");
   if (status != BANYAN_OK)
     by_tls_identity_destroy(identity);
   else
@@ -183,6 +200,10 @@ void by_tls_identity_destroy(struct by_tls_identity *identity) {
 
 const struct by_tls_who *by_tls_identity_who(const struct by_tls_identity *identity) {
   return &identity->who;
+}
+
+int by_tls_identity_revoked(const struct by_tls_identity *identity) {
+  return identity->revoked;
 }
 
 SSL_CTX *by_tls_identity_context(const struct by_tls_identity *identity) {
@@ -270,13 +291,24 @@ static void warn_of_end(const char *path, int64_t end) {
             (int)(left / DAY));
 }
 
-static enum banyan_status load(const char *authority, const char *path, enum by_tls_role role, const char *name,
+/* NULL: there is none, and nothing is revoked. */
+static enum banyan_status read_revoked(const char *folder, char **text) {
+  char path[PATH];
+  struct stat file;
+  snprintf(path, sizeof path, "%s/" BY_TLS_REVOKED, folder);
+  *text = NULL;
+  return stat(path, &file) && errno == ENOENT ? BANYAN_OK : by_tls_file_read(path, false, text);
+}
+
+static enum banyan_status load(const char *folder, const char *path, enum by_tls_role role, const char *name,
                                struct by_tls_identity **out) {
-  char *believed = NULL, *own = NULL;
+  char authority[PATH], *believed = NULL, *revoked = NULL, *own = NULL;
+  snprintf(authority, sizeof authority, "%s/" BY_TLS_AUTHORITY, folder);
   enum banyan_status status = by_tls_file_read(authority, false, &believed);
+  if (status == BANYAN_OK) status = read_revoked(folder, &revoked);
   if (status == BANYAN_OK) status = by_tls_file_read(path, true, &own);
   if (status == BANYAN_OK) {
-    status = by_tls_identity_make(believed, own, out);
+    status = by_tls_identity_make(believed, revoked, own, out);
     OPENSSL_cleanse(own, strlen(own));
     if (status == BANYAN_OK && (status = check_who(&(*out)->who, role, name)) != BANYAN_OK) {
       by_tls_identity_destroy(*out);
@@ -285,19 +317,19 @@ static enum banyan_status load(const char *authority, const char *path, enum by_
     if (status != BANYAN_OK) status = by_fail_within(status, "%s", path);
   }
   free(believed);
+  free(revoked);
   free(own);
   return status;
 }
 
 enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
                                         struct by_tls_identity **out) {
-  char authority[PATH], path[PATH];
+  char path[PATH];
   if (!folder) folder = by_tls_folder();
   if (strlen(folder) + (name ? strlen(name) : 0) + 300 > PATH)
     return by_fail(BANYAN_ERR_ARGUMENT, "the name of the folder of keys is too long: %s", folder);
   BY_TRY(find_file(folder, by_tls_role_name(role), name, path));
-  snprintf(authority, sizeof authority, "%s/" BY_TLS_AUTHORITY, folder);
-  BY_TRY(load(authority, path, role, name, out));
+  BY_TRY(load(folder, path, role, name, out));
   warn_of_end(path, (*out)->who.expires);
   return BANYAN_OK;
 }

@@ -1,5 +1,6 @@
 /* Whom one is in a cluster, and whom one believes: a certificate with its key,
- * and the cluster's own authority, from the files that `banyan keys` makes. A
+ * the cluster's own authority, and what that has revoked, from the files that
+ * `banyan keys` makes. A
  * certificate's subject says role (OU) and name (CN). Loading reads files;
  * nothing changes afterwards, so threads may share an identity. Connections
  * made with it keep what they need of it. */
@@ -15,6 +16,7 @@
 /* Where keys are looked for when nothing else is said. */
 #define BY_TLS_FOLDER "/etc/banyan/keys"
 #define BY_TLS_AUTHORITY "ca.crt"
+#define BY_TLS_REVOKED "ca.crl"
 
 /* Bits, so that several may be allowed at once. */
 enum by_tls_role { BY_TLS_MANAGER = 1, BY_TLS_AGENT = 2, BY_TLS_JOB = 4, BY_TLS_CLIENT = 8 };
@@ -41,13 +43,15 @@ unsigned by_tls_role_parse(const char *text);
 /* Where keys are: $BANYAN_KEYS, or BY_TLS_FOLDER. Borrowed. */
 const char *by_tls_folder(void);
 
-/* Reads FOLDER/ca.crt and FOLDER/ROLE-NAME.pem. `folder` NULL: by_tls_folder(). `name` NULL: the only certificate of
- * that role there. BANYAN_ERR_SYSTEM: a file cannot be read. BANYAN_ERR_AUTH: it can be read by others, or is no
- * certificate with its key from that authority for this role and name. The caller destroys *out. */
+/* Reads FOLDER/ca.crt, FOLDER/ca.crl if there is one, and FOLDER/ROLE-NAME.pem. `folder` NULL: by_tls_folder(). `name`
+ * NULL: the only certificate of that role there. BANYAN_ERR_SYSTEM: a file cannot be read. BANYAN_ERR_AUTH: it can be
+ * read by others, or is no certificate with its key from that authority for this role and name. The caller destroys
+ * *out. */
 enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
                                         struct by_tls_identity **out) BANYAN_CHECK;
-/* The same from texts in PEM: one or more certificates of authorities; a certificate and its key. */
-enum banyan_status by_tls_identity_make(const char *authority, const char *own,
+/* The same from texts in PEM: one or more certificates of authorities; lists of revoked certificates, or NULL; a
+ * certificate and its key. */
+enum banyan_status by_tls_identity_make(const char *authority, const char *revoked, const char *own,
                                         struct by_tls_identity **out) BANYAN_CHECK;
 /* A file of keys as a text; one with a private key must not be open to others (BANYAN_ERR_AUTH). The caller frees it.
  */
@@ -56,6 +60,8 @@ enum banyan_status by_tls_file_read(const char *path, bool private_key, char **t
 void by_tls_identity_destroy(struct by_tls_identity *identity);
 
 const struct by_tls_who *by_tls_identity_who(const struct by_tls_identity *identity);
+/* How many certificates the lists name; -1: there is no list. */
+int by_tls_identity_revoked(const struct by_tls_identity *identity);
 
 /* What a certificate says of its owner. BANYAN_ERR_AUTH: no role, or no name. */
 enum banyan_status by_tls_who_read(const struct x509_st *certificate, struct by_tls_who *out) BANYAN_CHECK;

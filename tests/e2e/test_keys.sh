@@ -33,7 +33,9 @@ refused 1 "there is a $keys/agent-h1.pem already; --force replaces it" make agen
 cmp "$scratch/agent.pem" "$keys/agent-h1.pem" || fail "make changed a certificate without --force"
 wants 0 "$BANYAN" keys make agent h1 --force
 cmp -s "$scratch/agent.pem" "$keys/agent-h1.pem" && fail "--force made nothing new"
-[ "$(find "$keys" -type f | wc -l)" -eq 6 ] || fail "more files than there should be: $(ls -A "$keys")"
+[ "$(find "$keys" -maxdepth 1 -type f | wc -l)" -eq 6 ] || fail "more files than there should be: $(ls -A "$keys")"
+[ "$(find "$keys/issued" -type f | wc -l)" -eq 5 ] || fail "not what was signed: $(ls -A "$keys/issued")"
+grep -r 'PRIVATE KEY' "$keys/issued" && fail "a private key among what was signed"
 wants 0 "$BANYAN" keys show
 shows '^ca.crt +the authority +until 20[0-9-]+ +3650 days$' out
 shows '^ca.key +signs certificates; keep it on one machine$' out
@@ -96,9 +98,58 @@ cp "$short/ca.key" "$keys/ca.key"
 refused 1 "the authority's certificate and key do not belong together" make agent h2
 [ ! -e "$keys/agent-h2.pem" ] || fail "a certificate of a broken authority"
 
+# what is revoked: all certificates that were ever made for a name, in one role or in all
+revoking=$scratch/revoking
+export BANYAN_KEYS=$revoking
+wants 0 "$BANYAN" keys init "$revoking"
+for role in agent job client; do wants 0 "$BANYAN" keys make $role h1; done
+cp "$revoking/agent-h1.pem" "$scratch/stolen.pem"
+wants 0 "$BANYAN" keys make agent h1 --force
+cp "$revoking/agent-h1.pem" "$scratch/agent.pem"
+cp "$revoking/client-h1.pem" "$scratch/client.pem"
+wants 0 "$BANYAN" keys make agent h2
+wants 0 "$BANYAN" keys revoke agent h1
+shows "^$revoking/agent-h1.pem: revoked and removed$" out
+shows "^$revoking/ca.crl: names 2 revoked certificates; every host of the cluster needs it" out
+[ "$(stat -c %a "$revoking/ca.crl")" = 644 ] || fail "mode of ca.crl"
+wants 0 "$BANYAN" keys show
+shows '^ca.crl +names 2 revoked certificates, of 20[0-9-]+$' out
+wants 0 "$BANYAN" keys make agent h1
+wants 0 "$BANYAN" keys show
+shows '^agent-h1.pem .* 365 days$' out
+cp "$scratch/stolen.pem" "$revoking/agent-h1.pem"
+wants 1 "$BANYAN" keys show
+shows '^agent-h1.pem .* REFUSED: it was revoked, says ca.crl' out
+wants 0 "$BANYAN" keys revoke h1 # the new agent's too
+shows "^$revoking/ca.crl: names 5 " out
+[ ! -e "$revoking/job-h1.pem" ] || fail "job-h1.pem stays"
+[ -e "$revoking/agent-h2.pem" ] || fail "agent-h2.pem is gone"
+wants 0 "$BANYAN" keys revoke "$scratch/client.pem" # again
+shows "^$revoking/ca.crl: names 5 " out
+if command -v openssl >/dev/null; then
+  wants 0 openssl crl -in "$revoking/ca.crl" -CAfile "$revoking/ca.crt" -noout
+  wants 2 openssl verify -crl_check -CAfile "$revoking/ca.crt" -CRLfile "$revoking/ca.crl" "$scratch/agent.pem"
+  wants 0 openssl verify -crl_check -CAfile "$revoking/ca.crt" -CRLfile "$revoking/ca.crl" "$revoking/agent-h2.pem"
+fi
+refused 1 "no certificate for \"h3\" was made in $revoking; " revoke h3
+refused 1 "no certificate for \"h1\" was made in $revoking; " revoke manager h1
+refused 1 "$revoking/ca.key: there is no certificate in it" revoke "$revoking/ca.key"
+refused 1 '"agnt" is no role; .* did you mean "agent"\?' revoke agnt h1
+cp "$revoking/ca.crl" "$scratch/ca.crl"
+head -c 400 "$scratch/ca.crl" >"$revoking/ca.crl"
+wants 1 "$BANYAN" keys show
+shows '^ca.crl +there is no list of revoked certificates in it$' out
+refused 1 "$revoking/ca.crl: there is no list of revoked certificates in it" revoke h2
+cp "$scratch/ca.crl" "$revoking/ca.crl"
+wants 0 "$BANYAN" keys renew --within 36500 # the list too, under the authority's new certificate
+wants 0 "$BANYAN" keys show
+shows '^ca.crl +names 5 ' out
+export BANYAN_KEYS=$keys
+
 # what people type
-refused 2 'say what to do: init, make, show or renew'
-refused 2 '"shw" is none of init, make, show and renew; did you mean "show"\?' shw
+refused 2 'say what to do: init, make, show, renew or revoke'
+refused 2 '"shw" is none of init, make, show, renew and revoke; did you mean "show"\?' shw
+refused 2 'revoke wants a name, such as' revoke
 refused 2 'make wants a role and a name, such as `banyan keys make agent host7`' make agent
 refused 1 '"agnt" is no role; .* did you mean "agent"\?' make agnt h1
 refused 1 '"../h1" cannot be a name: ' make agent ../h1

@@ -77,9 +77,10 @@ static void test_a_renewed_authority(void **state) {
   assert_ok(by_key_maker_authority(&authority, now + 50 * DAY, 100, &renewed));
   assert_string_not_equal(by_text_get(&renewed.certificate), by_text_get(&authority.certificate));
   assert_string_equal(by_text_get(&renewed.key), by_text_get(&authority.key));
-  assert_ok(by_tls_identity_make(by_text_get(&renewed.certificate), by_text_get(&text), &identity));
+  assert_ok(by_tls_identity_make(by_text_get(&renewed.certificate), NULL, by_text_get(&text), &identity));
   by_tls_identity_destroy(identity);
-  assert_status(by_tls_identity_make(by_text_get(&other.certificate), by_text_get(&text), &identity), BANYAN_ERR_AUTH);
+  assert_status(by_tls_identity_make(by_text_get(&other.certificate), NULL, by_text_get(&text), &identity),
+                BANYAN_ERR_AUTH);
   by_key_maker_wipe(&text);
   by_key_authority_fini(&other);
   by_key_authority_fini(&renewed);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "key_revoker.h"
 #include "rng.h"
 #include "tls_keys.h"
 
@@ -223,6 +224,51 @@ static void test_refusals(void **state) {
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) check_refusal(&refusals[i]);
 }
 
+/* Agent h1 with another certificate, which was revoked; and a manager and an agent who know it, and of h1's no more. */
+static void test_revoked_certificates(void **state) {
+  (void)state;
+  static struct pair pair;
+  struct by_key_wish wish = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = TEST_DAYS};
+  struct by_text stolen, list, informed_key;
+  struct by_tls_identity *thief, *informed;
+  const char *ca = by_text_get(&authorities[0].certificate);
+  assert_ok(by_key_maker_make(&authorities[0], &wish, &stolen));
+  const char *revoked = by_text_get(&stolen);
+  assert_ok(by_key_revoker_make(&authorities[0], NULL, &revoked, 1, keys_made, &list));
+  assert_ok(by_tls_identity_make(ca, NULL, by_text_get(&stolen), &thief));
+  wish.role = BY_TLS_MANAGER;
+  assert_ok(by_key_maker_make(&authorities[0], &wish, &informed_key));
+  assert_ok(by_tls_identity_make(ca, by_text_get(&list), by_text_get(&informed_key), &informed));
+  struct by_tls_options client = {.identity = thief, .peers = BY_TLS_MANAGER};
+  struct by_tls_options server = {.identity = informed, .server = true, .peers = BY_TLS_AGENT};
+  check_refusal(&(struct refusal){"a revoked client", client, server, 1,
+                                  "certificate (agent h1) was revoked, says ca.crl",
+                                  "our certificate (agent h1) was revoked"});
+  client.identity = agent;
+  begin(&pair, &client, &server);
+  talk(&pair, 4096);
+  assert_open(&pair);
+  assert_ok(by_tls_judge_again(&pair.end[1], informed));
+  finish(&pair);
+  client.identity = thief;
+  server.identity = manager; /* who does not know yet */
+  begin(&pair, &client, &server);
+  talk(&pair, 4096);
+  assert_open(&pair);
+  assert_ok(by_tls_judge_again(&pair.end[1], manager));
+  assert_status(by_tls_judge_again(&pair.end[1], informed), BANYAN_ERR_AUTH);
+  assert_non_null(strstr(banyan_error_text(), "(agent h1) was revoked"));
+  assert_status(by_tls_judge_again(&pair.end[1], stranger), BANYAN_ERR_AUTH);
+  assert_non_null(strstr(banyan_error_text(), "of another authority"));
+  assert_ok(by_tls_judge_again(&pair.end[0], informed));
+  finish(&pair);
+  by_tls_identity_destroy(thief);
+  by_tls_identity_destroy(informed);
+  by_key_maker_wipe(&stolen);
+  by_key_maker_wipe(&informed_key);
+  by_text_fini(&list);
+}
+
 /* A peer made with OpenSSL's own functions, for what ours would not do. */
 struct foreign {
   SSL_CTX *context;
@@ -387,15 +433,11 @@ static void test_ended(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_both_know_the_other),
-      cmocka_unit_test(test_no_tickets),
-      cmocka_unit_test(test_data_in_random_cuts),
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_foreign_peers),
-      cmocka_unit_test(test_no_TLS_at_all),
-      cmocka_unit_test(test_a_stranger_is_not_heard_for_long),
-      cmocka_unit_test(test_changed_bytes),
-      cmocka_unit_test(test_ended),
+      cmocka_unit_test(test_both_know_the_other),  cmocka_unit_test(test_no_tickets),
+      cmocka_unit_test(test_data_in_random_cuts),  cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_revoked_certificates), cmocka_unit_test(test_foreign_peers),
+      cmocka_unit_test(test_no_TLS_at_all),        cmocka_unit_test(test_a_stranger_is_not_heard_for_long),
+      cmocka_unit_test(test_changed_bytes),        cmocka_unit_test(test_ended),
   };
   return cmocka_run_group_tests_name("tls", tests, make_keys, drop_keys);
 }

@@ -1,0 +1,71 @@
+#include "tls_revoked.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509_vfy.h>
+
+#include "tls_identity.h"
+
+static enum banyan_status failed(const char *what) {
+  const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+  ERR_clear_error();
+  return by_fail(BANYAN_ERR_AUTH, BY_TLS_REVOKED " %s%s%s", what, reason ? ": " : "", reason ? reason : "");
+}
+
+/* Of all certificates of that name one must have the key: an authority may have been renewed. */
+static bool is_signed(X509_STORE *store, X509_CRL *list) {
+  X509_STORE_CTX *context = X509_STORE_CTX_new();
+  STACK_OF(X509) *issuers = NULL;
+  bool found = false;
+  if (context && X509_STORE_CTX_init(context, store, NULL, NULL) == 1)
+    issuers = X509_STORE_CTX_get1_certs(context, X509_CRL_get_issuer(list));
+  for (int i = 0; i < sk_X509_num(issuers) && !found; i++)
+    found = X509_CRL_verify(list, X509_get0_pubkey(sk_X509_value(issuers, i))) == 1;
+  sk_X509_pop_free(issuers, X509_free);
+  X509_STORE_CTX_free(context);
+  ERR_clear_error();
+  return found;
+}
+
+static enum banyan_status use_list(X509_STORE *store, X509_CRL *list, unsigned *count) {
+  if (!is_signed(store, list))
+    return failed("holds a list that is not of the authority in " BY_TLS_AUTHORITY
+                  " beside it; both must come from the same folder of keys");
+  if (X509_STORE_add_crl(store, list) != 1) return failed("cannot be used");
+  int n = sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list));
+  if (n > 0) *count += (unsigned)n;
+  return BANYAN_OK;
+}
+
+static int go_on(int good, X509_STORE_CTX *chain) {
+  return good || by_tls_revoked_excuses(chain);
+}
+
+enum banyan_status by_tls_revoked_use(X509_STORE *store, const char *text, unsigned *count) {
+  enum banyan_status status = BANYAN_OK;
+  X509_CRL *list;
+  int n = 0;
+  *count = 0;
+  ERR_clear_error();
+  BIO *bio = BIO_new_mem_buf(text, -1);
+  for (; bio && status == BANYAN_OK && (list = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)); n++) {
+    status = use_list(store, list, count);
+    X509_CRL_free(list);
+  }
+  BIO_free(bio);
+  BY_TRY(status);
+  bool whole = n > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (!whole) return failed("holds no list of revoked certificates, or is cut off");
+  ERR_clear_error();
+  X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+  X509_STORE_set_verify_cb(store, go_on);
+  return BANYAN_OK;
+}
+
+bool by_tls_revoked_excuses(X509_STORE_CTX *chain) {
+  int why = X509_STORE_CTX_get_error(chain);
+  if (why != X509_V_ERR_UNABLE_TO_GET_CRL && why != X509_V_ERR_CRL_HAS_EXPIRED && why != X509_V_ERR_CRL_NOT_YET_VALID)
+    return false;
+  X509_STORE_CTX_set_error(chain, X509_V_OK);
+  return true;
+}
