@@ -22,7 +22,7 @@ struct world_host {
 struct world_job {
   char id[BY_CLUSTER_JOB_ID + 1];
   uint32_t n, hosts[WORLD_HOSTS]; /* a rank on each */
-  bool runs;
+  bool runs, fake;                /* fake: only its first host has a rank of it */
   double began;
   bool silent;     /* does not answer to plans */
   uint64_t asked;  /* number of the plan it was asked to run last; 0: none */
@@ -119,7 +119,7 @@ static inline enum banyan_status world_report(struct world *w, uint32_t h, doubl
   uint32_t ranks[WORLD_JOBS];
   for (uint32_t j = 0; j < w->n_jobs; j++) {
     const struct world_job *job = &w->jobs[j];
-    for (uint32_t r = 0; r < job->n && job->runs; r++) {
+    for (uint32_t r = 0; r < (job->fake ? 1 : job->n) && job->runs; r++) {
       if (job->hosts[r] != h) continue;
       ranks[j] = r;
       said[report.n_jobs++] = (struct by_cluster_job){.job = job->id,
@@ -185,13 +185,24 @@ static inline void world_part(struct world *w, uint32_t h) {
   w->hosts[h].peer = NULL;
 }
 
-/* n hosts from `first` on, `step` apart. */
-static inline struct world_job *world_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
+/* n hosts from `first` on, `step` apart, whose agents have not reported it yet. */
+static inline struct world_job *world_say_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
   struct world_job *job = &w->jobs[w->n_jobs];
   *job = (struct world_job){.n = n, .runs = true};
   snprintf(job->id, sizeof job->id, "%032x", ++w->n_jobs);
   for (uint32_t r = 0; r < n; r++) job->hosts[r] = (first + r * step) % w->n_hosts;
   if (w->hosts[job->hosts[0]].peer) world_say_job(w, job);
+  return job;
+}
+
+static inline void world_report_job(struct world *w, const struct world_job *job) {
+  for (uint32_t r = 0; r < job->n; r++)
+    if (w->hosts[job->hosts[r]].peer) assert_ok(world_report(w, job->hosts[r], 0, 0));
+}
+
+static inline struct world_job *world_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
+  struct world_job *job = world_say_run(w, first, step, n);
+  world_report_job(w, job);
   return job;
 }
 

@@ -9,6 +9,7 @@
 static const double much = 0.1;   /* of what a plan carried: it has lost that */
 static const double dwelling = 5; /* intervals with a plan, before another is looked for; */
 static const double awful = 2;    /* but not where the old one carried so many times as much */
+static const double alone = 3;    /* intervals in which the agent of a job's host may come yet */
 
 void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) {
   if (due >= job->due && job->due != BY_DUE_NONE) return;
@@ -67,6 +68,22 @@ static void look_at(struct by_manager *m, struct by_manager_job *job) {
     by_due_mark(job, BY_DUE_TIME, "%llu iterations have passed", (unsigned long long)o->replan_iterations);
 }
 
+/* Planning takes everybody's time, and one user may say that a job is on all hosts. So each of their agents must have
+ * reported a rank of it; of hosts that have none its word is taken. */
+static bool is_confirmed(const struct by_manager *m, const struct by_manager_job *job, uint32_t h) {
+  const struct by_manager_host *host = &m->hosts[job->nodes[h]];
+  if (job->heard[h]) return true;
+  return !host->agent && m->now - fmax(job->since, host->parted) >= alone * m->options.interval;
+}
+
+static bool are_confirmed(const struct by_manager *m, struct by_manager_job *job) {
+  while (job->n_confirmed < job->n_hosts && is_confirmed(m, job, job->n_confirmed)) job->n_confirmed++;
+  if (job->n_confirmed == job->n_hosts) return true;
+  snprintf(job->trouble, sizeof job->trouble, "no report has come of its ranks on \"%.64s\"",
+           job->hosts[job->n_confirmed]);
+  return false;
+}
+
 static bool can_be_planned(const struct by_manager_job *job) {
   bool waits = job->proposed && !job->late;
   return !job->left && job->placed && job->n_hosts > 1 && job->peer && !job->planning && !waits;
@@ -74,7 +91,7 @@ static bool can_be_planned(const struct by_manager_job *job) {
 
 void by_due_look(struct by_manager *m) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (can_be_planned(job)) look_at(m, job);
+    if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
 }
 
 /* ---- choosing */
@@ -87,7 +104,8 @@ static bool dwells(const struct by_manager *m, const struct by_manager_job *job)
 
 /* What comes by itself waits until an interval has passed; what was refused, until then. */
 static bool is_ripe(const struct by_manager *m, const struct by_manager_job *job) {
-  if (job->due == BY_DUE_NONE || !can_be_planned(job) || m->now < job->not_before || dwells(m, job)) return false;
+  if (job->due == BY_DUE_NONE || !can_be_planned(job) || job->n_confirmed < job->n_hosts) return false;
+  if (m->now < job->not_before || dwells(m, job)) return false;
   return job->due <= BY_DUE_HELPER || m->now - job->planned >= m->options.interval;
 }
 

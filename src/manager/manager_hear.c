@@ -93,6 +93,13 @@ static void print_owner(const struct by_manager_peer *peer, char out[BY_MANAGER_
            peer->name ? peer->name : "");
 }
 
+static bool may_have_more(const struct by_manager *m, const struct by_manager_peer *peer, const char *owner) {
+  uint32_t n = 0;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next)
+    n += !job->left && !strcmp(job->owner, owner) && !strcmp(job->hosts[0], peer->host);
+  return n < BY_MANAGER_JOBS_OF_ONE;
+}
+
 static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer *peer,
                                     const struct by_cluster_message *said) {
   struct by_manager_job *job = by_jobs_find(m, said->job);
@@ -104,6 +111,9 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
     return refuse("job %.32s is another one's, on \"%.64s\"", said->job, job->hosts[0]);
   if (job && !job->left && *job->owner && strcmp(job->owner, owner) != 0)
     return refuse("job %.32s is another one's, which came with the certificate of %s", said->job, job->owner);
+  if ((!job || job->left) && !may_have_more(m, peer, owner))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs that came with the certificate of %s",
+                   BY_MANAGER_JOBS_OF_ONE, owner);
   BY_TRY(by_jobs_begin(m, said, &job));
   memcpy(job->owner, owner, sizeof job->owner);
   job->peer = peer;
@@ -137,15 +147,18 @@ static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
 static enum banyan_status hear_report(struct by_manager *m, struct by_manager_peer *peer,
                                       const struct by_cluster_message *said) {
   m->counters.reports++;
-  if (peer->index != BY_NOWHERE) BY_TRY(by_manager_hosts_report(m, peer->index, said->interfaces, said->n_interfaces));
+  struct by_manager_host *host = peer->index == BY_NOWHERE ? NULL : &m->hosts[peer->index];
+  if (host) BY_TRY(by_manager_hosts_report(m, peer->index, said->interfaces, said->n_interfaces));
+  if (host) host->n_unknown = 0;
   for (uint32_t i = 0; i < said->n_jobs; i++) {
     BY_TRY(may_speak(peer, said->jobs[i].job));
     struct by_manager_job *job = by_jobs_find(m, said->jobs[i].job);
     bool may = job && !job->left && (!*peer->job || job->peer == peer);
     if (may) by_jobs_report(m, job, peer, &said->jobs[i]);
+    if ((!job || job->left) && host) by_manager_hosts_note_unknown(host, said->jobs[i].job);
   }
   end_unsaid(m, peer, said);
-  if (!peer->reported && peer->index != BY_NOWHERE) by_plans_end_unsaid(m, peer);
+  if (!peer->reported && host) by_plans_end_unsaid(m, peer);
   peer->reported = true;
   return BANYAN_OK;
 }

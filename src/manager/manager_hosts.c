@@ -95,6 +95,7 @@ static void free_interfaces(struct by_manager_host *host) {
 void by_manager_hosts_fini(struct by_manager *m) {
   for (uint32_t h = 0; m->hosts && h < m->n_hosts; h++) {
     free_interfaces(&m->hosts[h]);
+    free(m->hosts[h].unknown);
     if (m->hosts[h].node == BY_NOWHERE) free((char *)m->hosts[h].name);
   }
   free(m->hosts);
@@ -252,6 +253,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
   struct by_manager_host *host = &m->hosts[index];
   host->agent = NULL;
   host->parted = m->now;
+  host->n_unknown = 0;
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     if (host->interfaces[i].link == BY_NOWHERE) continue;
     uint32_t out = step_out(m->topology, host->interfaces[i].link, host->node);
@@ -260,6 +262,20 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
     host->interfaces[i].ours_sent = host->interfaces[i].ours_received = 0;
     host->interfaces[i].mean[0] = host->interfaces[i].mean[1] = -1;
   }
+}
+
+/* ---- jobs that are not known yet */
+
+void by_manager_hosts_note_unknown(struct by_manager_host *host, const char *job) {
+  if (!host->unknown) host->unknown = calloc(BY_MANAGER_UNKNOWN, sizeof *host->unknown);
+  if (!host->unknown || host->n_unknown == BY_MANAGER_UNKNOWN) return; /* the next report may find them known */
+  snprintf(host->unknown[host->n_unknown++], sizeof *host->unknown, "%s", job);
+}
+
+bool by_manager_hosts_has_unknown(const struct by_manager_host *host, const char *job) {
+  uint32_t i = 0;
+  while (i < host->n_unknown && strcmp(host->unknown[i], job) != 0) i++;
+  return i < host->n_unknown;
 }
 
 double by_manager_hosts_rate(const struct by_manager *m, uint32_t index) {

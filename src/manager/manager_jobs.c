@@ -38,6 +38,7 @@ static void free_job(struct by_manager_job *job) {
   for (uint32_t h = 0; h < job->n_hosts; h++) free(job->hosts[h]);
   free(job->hosts);
   free(job->nodes);
+  free(job->heard);
   free(job->of_rank);
   free(job->helpers);
   free(job->ring.items);
@@ -80,7 +81,8 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
   job->hosts = calloc(said->n_hosts, sizeof *job->hosts);
   job->nodes = calloc(said->n_hosts, sizeof *job->nodes);
   job->of_rank = calloc(said->n_hosts, sizeof *job->of_rank);
-  if (!job->hosts || !job->nodes || !job->of_rank) return by_manager_no_memory();
+  job->heard = calloc(said->n_hosts, sizeof *job->heard);
+  if (!job->hosts || !job->nodes || !job->of_rank || !job->heard) return by_manager_no_memory();
   for (uint32_t r = 0; r < said->n_hosts; r++) BY_TRY(add_host(m, job, r, said->hosts[r]));
   job->n_ranks = said->n_hosts;
   for (uint32_t h = 0; h < job->n_hosts; h++) {
@@ -88,6 +90,8 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
     if (job->nodes[h] == BY_NOWHERE && !lost) lost = job->hosts[h];
   }
   job->placed = !lost;
+  for (uint32_t h = 0; h < job->n_hosts; h++)
+    job->heard[h] = job->nodes[h] != BY_NOWHERE && by_manager_hosts_has_unknown(&m->hosts[job->nodes[h]], job->id);
   if (lost)
     snprintf(job->trouble, sizeof job->trouble, "host \"%.64s\" is not in the manager's topology: add it there", lost);
   return BANYAN_OK;
@@ -238,17 +242,18 @@ static void add_up(struct by_manager_job *job) {
   if (sent > job->sent) job->sent = sent;
 }
 
-static bool is_on(const struct by_manager_job *job, const char *host) {
+static uint32_t find_host(const struct by_manager_job *job, const char *host) {
   uint32_t h = 0;
   while (h < job->n_hosts && strcmp(job->hosts[h], host) != 0) h++;
-  return h < job->n_hosts;
+  return h;
 }
 
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
                     const struct by_cluster_job *said) {
-  if (!is_on(job, peer->host)) return;
-  struct by_manager_part *part = part_of(job, peer->host);
-  if (!part) return; /* the next report may find memory */
+  uint32_t h = find_host(job, peer->host);
+  struct by_manager_part *part = h < job->n_hosts ? part_of(job, peer->host) : NULL;
+  if (!part) return; /* it is not there; or the next report may find memory */
+  job->heard[h] = true;
   if (part->peer != peer) tell_class(m, peer, job);
   part->peer = peer;
   part->n_ranks = said->n_ranks;

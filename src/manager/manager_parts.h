@@ -9,7 +9,9 @@ enum {
   BY_MANAGER_HISTORY = 32,     /* rows of a job that are shown */
   BY_MANAGER_STRANGERS = 1024, /* hosts that are not in the topology */
   BY_MANAGER_JOBS = 4096,
-  BY_MANAGER_LEFT = 64, /* jobs that have left and are still shown */
+  BY_MANAGER_JOBS_OF_ONE = 512, /* of one certificate */
+  BY_MANAGER_UNKNOWN = 64,      /* jobs of a host that are remembered before their rank 0 has come */
+  BY_MANAGER_LEFT = 64,         /* jobs that have left and are still shown */
   BY_MANAGER_WHY = 256,
   BY_MANAGER_OWNER = 80,
 };
@@ -31,6 +33,8 @@ struct by_manager_host {
   bool offers, may_help; /* says the agent; and the manager allows it */
   uint32_t n_interfaces;
   struct by_manager_interface *interfaces;
+  uint32_t n_unknown; /* jobs that its agent has last reported and that nobody has begun yet */
+  char (*unknown)[BY_CLUSTER_JOB_ID + 1];
 };
 
 struct by_manager_peer {
@@ -120,6 +124,8 @@ struct by_manager_job {
   uint32_t *nodes;              /* in the topology; BY_NOWHERE: not there */
   uint32_t *of_rank;            /* which of these each rank is on */
   bool placed;                  /* all are there */
+  bool *heard;                  /* of which hosts a report of it has come */
+  uint32_t n_confirmed;         /* hosts from the first on that are known to be its own: manager_due.c */
   struct by_manager_peer *peer; /* who speaks for rank 0, */
   char owner[BY_MANAGER_OWNER]; /* with which certificate; "": not known since the manager began */
   struct by_manager_part *parts;
@@ -147,6 +153,7 @@ struct by_manager_job {
   double rate_then;    /* what its plan carried then */
   double not_before;   /* after a refusal, */
   uint32_t refusals;   /* of which there were so many in a row */
+  uint32_t unknown;    /* times that it has said to run a plan that is not known */
   enum by_job_due due;
   char reason[BY_MANAGER_WHY];  /* of being due */
   double worse;                 /* rate_then over what its plan carries now */
@@ -206,6 +213,9 @@ BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, ui
                                                         const struct by_cluster_interface *said, uint32_t n);
 /* The agent has gone: its use of links is not known any more. */
 void by_manager_hosts_forget(struct by_manager *m, uint32_t index);
+/* A job that an agent reports before its rank 0 has come. */
+void by_manager_hosts_note_unknown(struct by_manager_host *host, const char *job);
+bool by_manager_hosts_has_unknown(const struct by_manager_host *host, const char *job);
 /* bit/s of a host's links by the topology; 0: not known. */
 double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
 

@@ -327,6 +327,18 @@ void by_manager_planned(struct by_manager *m, struct by_plan_wish *wish, double 
 
 /* ---- answers */
 
+/* So that a job that says nonsense, or takes no plan, costs others no planning. */
+static double longer_each_time(const struct by_manager *m, uint32_t times) {
+  return fmin(m->options.interval * (double)(1u << (times < 10 ? times : 10)), m->options.replan);
+}
+
+/* Once it may be, as after a manager has lost what it kept. */
+static void doubt_unknown(const struct by_manager *m, struct by_manager_job *job) {
+  if (m->now < job->not_before) return; /* it is waited for already */
+  if (job->unknown) job->not_before = m->now + longer_each_time(m, job->unknown - 1);
+  job->unknown++;
+}
+
 void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t number) {
   if (job->plan && job->plan->number == number && number) return;
   if (!job->proposed || job->proposed->number != number) {
@@ -336,6 +348,7 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
     if (job->plan) forget_row(m, job, job->plan);
     retire(job);
     m->stale = true;
+    doubt_unknown(m, job);
     by_due_mark(job, BY_DUE_NEW, "it runs a plan that is not known");
     return;
   }
@@ -359,9 +372,7 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
 
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why) {
   if (!job->proposed || job->proposed->number != number) return;
-  double wait = m->options.interval * (double)(1u << (job->refusals < 10 ? job->refusals : 10));
-  job->refusals++;
-  give_up(m, job, fmin(wait, m->options.replan), why); /* a job that takes none costs others no planning */
+  give_up(m, job, longer_each_time(m, job->refusals++), why);
 }
 
 void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,

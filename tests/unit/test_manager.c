@@ -207,6 +207,81 @@ static void test_unknown_number(void **state) {
   world_end(&world);
 }
 
+/* Each time it is planned for later: who says so on and on costs others nothing. */
+static void test_unknown_numbers(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  for (int i = 0; i < 60; i++) { /* 120 s */
+    pass_and_plan(1, 0);
+    world_say(&world, job, BY_SAY_MOVED, job->number + 1);
+  }
+  assert_in_range(by_manager_get_counters(world.manager).planned, 4, 8);
+  world_end(&world);
+}
+
+/* ---- jobs that are none */
+
+/* One user says that there is a job on all hosts. */
+static void test_fake(void **state) {
+  (void)state;
+  begin("star:6,nic=1g");
+  struct world_job *job = world_say_run(&world, 0, 1, 6);
+  job->fake = true;
+  world_part(&world, 5); /* has no agent */
+  pass_and_plan(20, 1000000);
+  assert_int_equal(by_manager_get_counters(world.manager).planned, 0);
+  assert_trouble(0, "ranks on \"h1\"");
+  job->fake = false;
+  pass_and_plan(1, 1000000);
+  assert_true(job->number > 0);
+  assert_trouble(0, "");
+  world_end(&world);
+}
+
+/* Agents may have reported it before its rank 0 has come. */
+static void test_reported_before(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  world_part(&world, 0);
+  world_run(&world, 0, 1, 4);
+  world_join(&world, 0);
+  world_plan(&world);
+  assert_int_equal(world.plans, 1);
+  world_end(&world);
+}
+
+/* Of a host that has no agent the job's word counts, once its agent has had time to come. */
+static void test_host_without_agent(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  world_part(&world, 3);
+  world_run(&world, 0, 1, 4);
+  pass_and_plan(2, 1000000);
+  assert_int_equal(world.plans, 0);
+  pass_and_plan(2, 1000000);
+  assert_int_equal(world.plans, 1);
+  world_end(&world);
+}
+
+static void test_too_many_of_one(void **state) {
+  static const char *const hosts[] = {"h0", "h1"};
+  enum { MOST = 512 };
+  (void)state;
+  begin("star:3,nic=1g");
+  for (unsigned j = 0; j <= MOST + 1; j++) {
+    char id[BY_CLUSTER_JOB_ID + 1];
+    snprintf(id, sizeof id, "%032x", j <= MOST ? 100 + j : 100); /* the last one is there already */
+    struct by_cluster_message said = {
+        .say = BY_SAY_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
+    assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &said, world.now));
+    assert_int_equal(by_manager_get_counters(world.manager).refused, j >= MOST);
+  }
+  world_run(&world, 1, 1, 2); /* another host's */
+  assert_int_equal(by_manager_get_counters(world.manager).refused, 1);
+  world_end(&world);
+}
+
 /* ---- helpers */
 
 static void test_helpers(void **state) {
@@ -444,6 +519,7 @@ static void test_same_id(void **state) {
     world_say_job(&world, job);
     assert_state(0, "waiting");
     if (planning) by_manager_planned(world.manager, wish, world.now);
+    world_report_job(&world, job);
     world_plan(&world);
     assert_int_equal(job->number, 1);
     assert_state(0, "running");
@@ -512,6 +588,11 @@ int main(void) {
       cmocka_unit_test(test_kept),
       cmocka_unit_test(test_never_takes_any),
       cmocka_unit_test(test_unknown_number),
+      cmocka_unit_test(test_unknown_numbers),
+      cmocka_unit_test(test_fake),
+      cmocka_unit_test(test_reported_before),
+      cmocka_unit_test(test_host_without_agent),
+      cmocka_unit_test(test_too_many_of_one),
       cmocka_unit_test(test_helpers),
       cmocka_unit_test(test_helper_vanishes),
       cmocka_unit_test(test_helper_does_not_come),
