@@ -277,17 +277,26 @@ enum banyan_status banyan_comm_set_deadline(struct banyan_comm *comm, double sec
   return BANYAN_OK;
 }
 
+/* Among the calls this has a place, as they have, so that all ranks agree which of it and a move comes first. Takes the
+ * plan over. Under lock. */
+static enum banyan_status set_plan(struct banyan_comm *comm, const char *text, struct by_plan *plan) {
+  enum banyan_status status = by_moves_pass(comm, by_clock_now(&by_clock_system) + comm->deadline);
+  if (status == BANYAN_OK) status = by_comm_set_inner_plan(comm, text);
+  if (status != BANYAN_OK) {
+    by_plan_destroy(plan);
+    return status;
+  }
+  BY_TRY(by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan, NULL));
+  by_moves_set_by_hand(comm);
+  return BANYAN_OK;
+}
+
 enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *text) {
   if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
   struct by_plan *plan = NULL;
   BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
   by_context_lock(comm->context);
-  enum banyan_status status = by_comm_set_inner_plan(comm, text);
-  if (status == BANYAN_OK)
-    status = by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan, NULL);
-  else
-    by_plan_destroy(plan);
-  if (status == BANYAN_OK) by_moves_set_by_hand(comm);
+  enum banyan_status status = set_plan(comm, text, plan);
   by_context_unlock(comm->context);
   return status;
 }

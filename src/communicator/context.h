@@ -142,7 +142,9 @@ struct banyan_comm {
   uint32_t local_size, local_rank;
   uint64_t deadline; /* nanoseconds */
   _Atomic uint32_t splits;
-  uint64_t started;              /* collective calls, sparse ones too; under lock, as all that follows */
+  uint64_t started;              /* collective calls, sparse ones too, and plans set by hand; under lock, as all that
+                                    follows; */
+  uint64_t set_by_hand;          /* those of them */
   struct by_move move;           /* to another plan; */
   struct by_kept_plan next_plan; /* that is it */
   struct by_marks marks;         /* where its iterations begin */

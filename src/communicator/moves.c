@@ -32,8 +32,10 @@ static enum banyan_status set_plan(struct banyan_comm *comm) {
   comm->next_plan = (struct by_kept_plan){0};
   by_move_end(&comm->move);
   enum banyan_status status = by_moves_keep_before(comm);
-  if (status != BANYAN_OK) by_plan_destroy(next.plan);
-  if (status != BANYAN_OK) return status;
+  if (status != BANYAN_OK) {
+    by_plan_destroy(next.plan);
+    return status;
+  }
   BY_TRY(by_plans_set(comm->context, comm->domain, comm->size, comm->processes, next.plan, next.helpers));
   comm->context->moves++;
   by_info("plan", "plan '%s' from call %llu on", by_domain_plan(comm->domain)->name, (unsigned long long)comm->started);
@@ -167,7 +169,9 @@ static void say_started(const struct banyan_comm *comm, struct by_move_word *ans
   struct by_beat *beat = &answer->beat;
   answer->at = comm->started;
   *beat = by_marks_beat(&comm->marks, comm->started);
-  if (!comm->marks.n) (void)by_observe_beat(&comm->context->observed, comm->started, &beat->began, &beat->period);
+  if (comm->marks.n) return;
+  uint64_t calls = comm->started - comm->set_by_hand;
+  if (by_observe_beat(&comm->context->observed, calls, &beat->began, &beat->period)) beat->began += comm->set_by_hand;
 }
 
 static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans *plans, struct by_move_word *answer) {

@@ -9,8 +9,9 @@
  * bytes). False: there is nothing to answer. */
 bool by_moves_hear(struct by_context *context, const struct by_move_word *word, struct by_move_word *answer, char *text,
                    size_t room);
-/* Before a collective call of a communicator that has a move. Waits while the call is the one of which nobody knows yet
- * whether the plan changes there: until the word comes, or `deadline` is over, for a round trip to rank 0 as a rule. */
+/* Before a collective call, or a plan set by hand, of a communicator that has a move. Waits while the call is the one
+ * of which nobody knows yet whether the plan changes there: until the word comes, or `deadline` is over, for a round
+ * trip to rank 0 as a rule. */
 BANYAN_CHECK enum banyan_status by_moves_pass(struct banyan_comm *comm, uint64_t deadline);
 /* Such a call has started. The plan for the next one may be set at once. */
 void by_moves_started_one(struct banyan_comm *comm);
@@ -48,8 +49,11 @@ BANYAN_CHECK enum banyan_status by_moves_keep_before(struct banyan_comm *comm);
 /* That move is none. */
 void by_moves_let_go(struct banyan_comm *comm, uint32_t number);
 void by_moves_let_all_go(struct banyan_comm *comm);
-/* A plan has been set by hand, at the same place on all ranks: no move counts any more. */
+/* A plan has been set by hand, at the same place on all ranks, which counts as a call: what they had moved to counts no
+ * more; a move that is under way comes behind it. */
 void by_moves_set_by_hand(struct banyan_comm *comm);
+/* The log has noted a move whose call has not come: submitted operations have its plan already. */
+bool by_moves_is_ahead(const struct banyan_comm *comm);
 /* The last move is decided on, or there is a log only now: where its root is here, it notes the move. Where iterations
  * are marked and one is under way, it does so when the next one begins; */
 void by_moves_announce(struct banyan_comm *comm);

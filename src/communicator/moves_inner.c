@@ -49,10 +49,23 @@ void by_moves_let_all_go(struct banyan_comm *comm) {
   forget_before(comm);
 }
 
+static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
+  return comm->move.state != BY_MOVE_NONE && comm->move.number == number;
+}
+
+bool by_moves_is_ahead(const struct banyan_comm *comm) {
+  return is_under_way(comm, comm->noted);
+}
+
 void by_moves_set_by_hand(struct banyan_comm *comm) {
-  by_moves_let_all_go(comm);
-  comm->moved = 0;
-  comm->announces = false;
+  while (comm->n_kept && !is_under_way(comm, comm->kept[0].number)) remove_kept(comm, &comm->kept[0]);
+  forget_before(comm);
+  if (!is_under_way(comm, comm->moved)) {
+    comm->moved = 0;
+    comm->announces = false;
+  }
+  comm->set_by_hand++;
+  by_moves_count(comm);
 }
 
 /* The outer communicator's plan. */

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "check.h"
+#include "contexts.h"
 #include "moves.h"
 #include "plan.h"
 #include "submitter.h"
-#include "world.h"
 
 enum { RANKS = 6, COMMS = 3, OPERATIONS = 12, ITERATIONS = 5, CALLS = 3, COUNT = 500, MOVES = 4, FIRST_ID = 1 };
 
@@ -105,39 +105,11 @@ static void choose_team(struct job *job, struct team *team, bool all) {
       choose_kind(job, team, &team->kinds[i][k], i ? &team->kinds[i - 1][k] : NULL);
 }
 
-static void name_member(struct by_context *context, struct by_member *member, uint32_t rank, uint32_t hosts) {
-  char text[32];
-  snprintf(text, sizeof text, "host %u", rank % hosts);
-  *member = (struct by_member){.cores = 64};
-  member->host = member->machine = by_arena_string(&context->arena, text);
-  member->local = "";
-  snprintf(text, sizeof text, "rank %u", rank);
-  context->names[rank] = by_arena_string(&context->arena, text);
-}
-
-/* What joining makes of a process, without sockets and threads: the test drives. */
 static void make_context(struct job *job, uint32_t rank, const char *control, uint64_t fusion) {
   struct by_context *context = &job->ranks[rank].context;
-  uint32_t n = job->world.n;
-  by_arena_init(&context->arena);
-  assert_ok(by_settings_read(&context->settings));
+  context_make(context, &job->world, rank, 1 + (uint32_t)job->seed % job->world.n);
   context->settings.control = control;
   context->settings.fusion = fusion;
-  context->settings.stall = context->settings.stall_abort = 0;
-  context->rank = rank;
-  context->size = n;
-  context->processes = n;
-  context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, n);
-  context->names = BY_ARENA_ARRAY(&context->arena, const char *, n);
-  context->left = BY_ARENA_ARRAY(&context->arena, bool, n);
-  for (uint32_t r = 0; r < n; r++) name_member(context, &context->members[r], r, 1 + (uint32_t)job->seed % n);
-  assert_ok(by_hosts_index(context));
-  pthread_mutex_init(&context->lock, NULL);
-  pthread_cond_init(&context->changed, NULL);
-  context->wake = context->data_poll = -1;
-  context->driver = BY_DRIVER_USER;
-  context->given_end = &context->given;
-  context->engine = job->world.nodes[rank].engine;
   context->tracer = tracer;
 }
 
@@ -192,22 +164,13 @@ static struct job *make_job(uint64_t seed) {
 
 static void free_job(struct job *job) {
   for (uint32_t r = 0; r < job->world.n; r++) {
-    struct by_context *context = &job->ranks[r].context;
-    assert_null(context->letters);
-    while (context->comms) {
-      struct banyan_comm *comm = context->comms;
-      while (comm->hidden) comm = comm->next;
-      by_comm_end(comm);
-    }
+    assert_null(job->ranks[r].context.letters);
+    context_end_comms(&job->ranks[r].context);
   }
   uint32_t n = job->world.n;
   world_fini(&job->world);
   for (uint32_t r = 0; r < n; r++) {
-    struct by_context *context = &job->ranks[r].context;
-    by_regions_fini(&context->regions);
-    by_arena_fini(&context->arena);
-    pthread_mutex_destroy(&context->lock);
-    pthread_cond_destroy(&context->changed);
+    context_fini(&job->ranks[r].context);
     free(job->ranks[r].memory);
   }
   free(job);

@@ -1,0 +1,267 @@
+/* Plans set by hand while others are proposed, in whole jobs in one thread: ranks set them at the same place among
+ * their calls, at moments of their own; the words of moves come to each rank when they like. All make each call, and
+ * what is submitted, under the same plan. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "contexts.h"
+#include "moves.h"
+#include "submitter.h"
+
+enum { RANKS = 3, STEPS = 24, WORDS = 256, ID = 1 };
+
+/* What the program does, the same on all ranks. */
+enum step { CALL, SET, SUBMIT, WAIT, MARK, STEP_KINDS };
+
+struct queue {
+  struct by_move_word words[WORDS];
+  uint32_t n, taken;
+};
+
+struct rank {
+  struct by_context context;
+  struct banyan_comm *comm;
+  uint32_t step, open; /* requests */
+  struct banyan_request *requests[STEPS];
+  int32_t values[STEPS];
+  struct queue words, answers;
+};
+
+struct job {
+  struct world world;
+  struct rank ranks[RANKS];
+  enum step steps[STEPS];
+  const char *plans[STEPS];
+  /* the leader */
+  struct by_agreement agreement;
+  bool moving;
+  uint32_t number, taken;
+  uint64_t started;
+};
+
+static const char *const plans[] = {"ring", "sharded", "double-tree", "star"};
+
+static uint32_t below(struct job *job, uint64_t n) {
+  return (uint32_t)by_rng_below(&job->world.rng, n);
+}
+
+static void choose_steps(struct job *job) {
+  for (uint32_t i = 0; i < STEPS; i++) {
+    job->steps[i] = below(job, 3) ? CALL : (enum step)below(job, STEP_KINDS);
+    job->plans[i] = plans[below(job, 4)];
+  }
+  for (uint32_t i = 0; i < STEPS; i++) /* it is refused while something that was submitted has not ended */
+    if (job->steps[i] == SET) job->steps[i ? i - 1 : 0] = i ? WAIT : CALL;
+}
+
+static struct job *make_job(uint64_t seed) {
+  struct job *job = calloc(1, sizeof *job);
+  struct by_sim_options net;
+  struct by_engine_options engine;
+  uint32_t all[RANKS];
+  assert_non_null(job);
+  world_options(seed, &net, &engine);
+  world_init(&job->world, 2 + (uint32_t)(seed % (RANKS - 1)), "ring", &net, &engine, seed);
+  for (uint32_t r = 0; r < job->world.n; r++) all[r] = r;
+  for (uint32_t r = 0; r < job->world.n; r++) {
+    struct rank *rank = &job->ranks[r];
+    context_make(&rank->context, &job->world, r, 1 + (uint32_t)seed % job->world.n);
+    by_context_lock(&rank->context);
+    assert_ok(by_comm_make(&rank->context, ID, r, job->world.n, all, &rank->comm));
+    by_context_unlock(&rank->context);
+  }
+  choose_steps(job);
+  return job;
+}
+
+static void free_job(struct job *job) {
+  uint32_t n = job->world.n;
+  for (uint32_t r = 0; r < n; r++) context_end_comms(&job->ranks[r].context);
+  world_fini(&job->world);
+  for (uint32_t r = 0; r < n; r++) context_fini(&job->ranks[r].context);
+  free(job);
+}
+
+/* ---- words */
+
+static void push(struct queue *queue, const struct by_move_word *word) {
+  assert_true(queue->n < WORDS);
+  queue->words[queue->n++] = *word;
+}
+
+static void tell_all(struct job *job, enum by_move_kind kind, const char *plan) {
+  struct by_move_word word = {
+      .kind = kind, .comm = ID, .number = job->number, .at = job->agreement.at, .text = plan, .length = strlen(plan)};
+  for (uint32_t r = 0; r < job->world.n; r++) push(&job->ranks[r].words, &word);
+}
+
+static bool propose(struct job *job, const char *plan) {
+  const struct rank *leader = &job->ranks[0];
+  if (job->moving || leader->comm->move.state == BY_MOVE_IS_TAKEN || leader->words.n + 8 > WORDS) return false;
+  job->moving = true;
+  job->number++;
+  job->started = leader->comm->started;
+  by_agreement_init(&job->agreement, job->world.n);
+  tell_all(job, BY_MOVE_PROPOSE, plan);
+  return true;
+}
+
+static void give_up(struct job *job) {
+  job->moving = false;
+  tell_all(job, BY_MOVE_DROP, "");
+}
+
+static void decide(struct job *job) {
+  job->moving = false;
+  job->taken++;
+  tell_all(job, BY_MOVE_TAKE, "");
+}
+
+static bool lead(struct job *job, struct queue *answers) {
+  if (answers->taken == answers->n) return false;
+  const struct by_move_word *word = &answers->words[answers->taken++];
+  if (!job->moving || word->number != job->number) return true;
+  if (word->kind == BY_MOVE_REFUSED) fail_msg("%.*s", (int)word->length, word->text);
+  if (word->kind == BY_MOVE_NOT_YET) {
+    give_up(job);
+    return true;
+  }
+  uint64_t ahead = job->ranks[0].comm->started - job->started;
+  enum by_agreement_next next = by_agreement_hear(&job->agreement, word->at, &word->beat, ahead);
+  if (next == BY_AGREEMENT_FIX) tell_all(job, BY_MOVE_FIX, "");
+  if (next == BY_AGREEMENT_TAKE) decide(job);
+  return true;
+}
+
+static bool hear(struct rank *rank) {
+  struct by_move_word answer;
+  char text[400];
+  if (rank->words.taken == rank->words.n) return false;
+  const struct by_move_word *word = &rank->words.words[rank->words.taken++];
+  if (by_moves_hear(&rank->context, word, &answer, text, sizeof text)) push(&rank->answers, &answer);
+  return true;
+}
+
+/* ---- what a rank does */
+
+static void call(struct rank *rank, uint32_t i) {
+  rank->values[i] = (int32_t)rank->context.rank + 1;
+  struct banyan_call what = {.collective = BANYAN_ALLREDUCE,
+                             .dtype = BANYAN_INT32,
+                             .op = BANYAN_SUM,
+                             .send = &rank->values[i],
+                             .recv = &rank->values[i],
+                             .count = 1};
+  assert_ok(banyan_start(rank->comm, &what, &rank->requests[i]));
+  rank->open++;
+}
+
+static void submit(struct rank *rank, uint32_t i) {
+  char name[16];
+  snprintf(name, sizeof name, "%u", i);
+  rank->values[i] = (int32_t)rank->context.rank + 1;
+  assert_ok(banyan_submit_allreduce(rank->comm, name, &rank->values[i], &rank->values[i], 1, BANYAN_INT32, BANYAN_SUM,
+                                    &rank->requests[i]));
+  rank->open++;
+}
+
+/* It would wait for a word. */
+static bool waits(const struct rank *rank, enum step step) {
+  bool counts = step == CALL || step == SET;
+  return counts && by_move_next(&rank->comm->move, rank->comm->started) == BY_MOVE_WAITS;
+}
+
+static bool go_on(const struct job *job, struct rank *rank) {
+  uint32_t i = rank->step;
+  if (i == STEPS || waits(rank, job->steps[i])) return false;
+  switch (job->steps[i]) {
+  case CALL: call(rank, i); break;
+  case SET: assert_ok(banyan_comm_set_plan(rank->comm, job->plans[i])); break;
+  case SUBMIT: submit(rank, i); break;
+  case MARK: assert_ok(banyan_step(rank->comm, i)); break;
+  default:
+    if (rank->open) return false;
+  }
+  rank->step++;
+  return true;
+}
+
+static bool collect(const struct job *job, struct rank *rank) {
+  bool any = false;
+  for (uint32_t i = 0; i < STEPS; i++) {
+    bool done = false;
+    if (!rank->requests[i]) continue;
+    enum banyan_status status = banyan_test(rank->requests[i], &done);
+    if (!done) continue;
+    if (status != BANYAN_OK) fail_msg("seed %llu: %s", (unsigned long long)job->world.seed, banyan_error_text());
+    assert_int_equal(rank->values[i], job->world.n * (job->world.n + 1) / 2);
+    rank->requests[i] = NULL;
+    rank->open--;
+    any = true;
+  }
+  return any;
+}
+
+static bool progress(struct rank *rank) {
+  by_context_lock(&rank->context);
+  bool moved = by_context_progress(&rank->context);
+  by_context_unlock(&rank->context);
+  return moved;
+}
+
+static bool act(struct job *job, struct rank *rank, bool eager) {
+  bool moved = collect(job, rank);
+  if (eager || below(job, 6) == 0) moved |= hear(rank);
+  if (eager || below(job, 6) == 0) moved |= lead(job, &rank->answers);
+  if (eager || below(job, 6) == 0) moved |= go_on(job, rank);
+  if (!eager && below(job, 20) == 0) moved |= propose(job, plans[below(job, 4)]);
+  return progress(rank) || moved;
+}
+
+static void run(struct job *job) {
+  uint32_t n = job->world.n;
+  for (uint32_t still = 0; still < 1000;) {
+    still = act(job, &job->ranks[below(job, n)], still > 100) ? 0 : still + 1;
+    if (still > 2 + below(job, 4ull * n) && by_sim_step(job->world.sim)) still = 0;
+  }
+}
+
+/* ---- what came of it */
+
+static void check(const struct job *job) {
+  const struct banyan_comm *first = job->ranks[0].comm;
+  bool noted = true;
+  for (uint32_t r = 0; r < job->world.n; r++) noted &= !job->ranks[r].comm->announces;
+  for (uint32_t r = 0; r < job->world.n; r++) {
+    const struct rank *rank = &job->ranks[r];
+    const struct banyan_comm *comm = rank->comm;
+    if (rank->step < STEPS || rank->open)
+      fail_msg("seed %llu: rank %u waits for ever at step %u", (unsigned long long)job->world.seed, r, rank->step);
+    assert_int_equal(comm->started, first->started);
+    assert_int_equal(comm->moved, first->moved);
+    assert_string_equal(by_domain_plan(comm->domain)->name, by_domain_plan(first->domain)->name);
+    if (noted && comm->submitter && comm->submitter->inner)
+      assert_string_equal(by_domain_plan(comm->submitter->inner->domain)->name,
+                          by_domain_plan(first->submitter->inner->domain)->name);
+  }
+}
+
+static void test_race(void **state) {
+  uint32_t taken = 0;
+  (void)state;
+  for (uint64_t seed = check_first_seed(), n = check_seeds(1000); n; seed++, n--) {
+    struct job *job = make_job(seed);
+    run(job);
+    check(job);
+    taken += job->taken;
+    free_job(job);
+  }
+  assert_true(taken > 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_race)};
+  return cmocka_run_group_tests_name("plans set by hand", tests, NULL, NULL);
+}
