@@ -152,7 +152,7 @@ struct banyan_comm {
   uint64_t marked;               /* by how many operations had been submitted at the last mark, */
   uint64_t each;                 /* and in the iteration before it */
   uint32_t moved, noted;         /* the last one that was decided on, and that the log of submitted operations has */
-  struct by_kept_plan kept[3];   /* plans of the last ones for submitted operations, oldest first */
+  struct by_kept_plan kept[5];   /* plans of the last ones for submitted operations, oldest first */
   uint32_t n_kept;
   struct by_kept_plan before; /* where the log has noted none: the plan before the first; NULL: none has been made */
   struct by_sparse_queue *sparse; /* NULL: it has made no sparse call yet */

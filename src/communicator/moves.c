@@ -212,8 +212,7 @@ static void decide(struct by_context *context, struct banyan_comm *comm, const s
     by_moves_let_go(comm, word->number);
   }
   if (word->kind == BY_MOVE_TAKE && by_move_take(&comm->move, word->number)) {
-    comm->moved = word->number;
-    by_moves_announce(comm);
+    by_moves_decided(comm, word->number);
     if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
   }
 }

@@ -54,8 +54,10 @@ void by_moves_let_all_go(struct banyan_comm *comm);
 void by_moves_set_by_hand(struct banyan_comm *comm);
 /* The log has noted a move whose call has not come: submitted operations have its plan already. */
 bool by_moves_is_ahead(const struct banyan_comm *comm);
-/* The last move is decided on, or there is a log only now: where its root is here, it notes the move. Where iterations
- * are marked and one is under way, it does so when the next one begins; */
+/* All have prepared this move, which is decided on. */
+void by_moves_decided(struct banyan_comm *comm, uint32_t number);
+/* There is a log only now: where its root is here, it notes the last move that was decided on, as it notes later ones.
+ * Where iterations are marked and one is under way, it does so when the next one begins; */
 void by_moves_announce(struct banyan_comm *comm);
 /* or, after one more submission, when that is overdue. */
 void by_moves_announce_late(struct banyan_comm *comm);

@@ -1,15 +1,22 @@
 /* Submitted operations run in a communicator of their own, and start where the log of their root says so. So does its
  * new plan: the root notes the number of a move there once that is decided on, and what starts behind the note is made
  * under the plan. Ranks may be late in making the inner communicator, and in reading the log, so each keeps the plans
- * of the last moves: the root has noted a move before the one after the next can be prepared, since it has heard of
- * its end by then. And each keeps the plan before all of them, as the outer communicator moves on without the log. */
+ * of the last moves. Who reads the log cannot prepare a move before it has come to the notes of all but the last few;
+ * nor can, therefore, anybody. Who has no inner communicator reads it only once it submits something: what starts then
+ * is behind what the root has noted now, which is the last but those few. And each keeps the plan before all of them,
+ * as the outer communicator moves on without the log. */
 #include <string.h>
 
 #include "log.h"
 #include "moves.h"
 #include "submitter.h"
 
-enum { KEPT = sizeof((struct banyan_comm *)0)->kept / sizeof(struct by_kept_plan) };
+enum {
+  KEPT = sizeof((struct banyan_comm *)0)->kept / sizeof(struct by_kept_plan),
+  AHEAD = 3,           /* moves, at most, whose notes who reads the log has not come to */
+  DECIDED = AHEAD + 1, /* what others may need of those that are decided on: the last one noted, and these */
+};
+_Static_assert(KEPT == DECIDED + 1, "and one that is not decided on yet");
 
 static struct by_kept_plan *find(struct banyan_comm *comm, uint32_t number) {
   for (uint32_t i = 0; i < comm->n_kept; i++)
@@ -27,9 +34,15 @@ static bool has_inner(const struct banyan_comm *comm) {
   return comm->submitter && comm->submitter->inner;
 }
 
+static uint32_t count_ahead(const struct banyan_comm *comm) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < comm->n_kept; i++) n += comm->kept[i].number > comm->noted;
+  return n;
+}
+
 bool by_moves_keep(struct banyan_comm *comm, const struct by_kept_plan *kept) {
-  if (comm->n_kept == KEPT && (has_inner(comm) || comm->kept[0].number == comm->noted)) return false;
-  if (comm->n_kept == KEPT) remove_kept(comm, &comm->kept[0]);
+  bool reads = has_inner(comm) || (comm->submitter && comm->submitter->root);
+  if (comm->n_kept == KEPT || (reads && count_ahead(comm) >= AHEAD)) return false;
   comm->kept[comm->n_kept++] = *kept;
   return true;
 }
@@ -110,6 +123,12 @@ void by_moves_announce(struct banyan_comm *comm) {
   if (!owner || !owner->root || !comm->moved) return;
   comm->announces = comm->each && count_submitted(owner) > comm->marked;
   if (!comm->announces) announce(comm);
+}
+
+void by_moves_decided(struct banyan_comm *comm, uint32_t number) {
+  comm->moved = number;
+  while (comm->n_kept > DECIDED && !has_inner(comm)) remove_kept(comm, &comm->kept[0]);
+  by_moves_announce(comm);
 }
 
 /* No mark has come for twice as long as usual: perhaps none comes any more. */

@@ -261,7 +261,64 @@ static void test_race(void **state) {
   assert_true(taken > 0);
 }
 
+/* ---- one that reads no letters for long, as its program computes, knows the plan of each note when it comes to them
+ */
+
+static void move(struct job *job, const char *plan) {
+  bool more = propose(job, plan);
+  assert_true(more);
+  while (more) {
+    more = false;
+    for (uint32_t r = 0; r < job->world.n; r++) more |= hear(&job->ranks[r]) | lead(job, &job->ranks[r].answers);
+  }
+}
+
+static void run_both(struct job *job) {
+  struct rank *first = &job->ranks[0], *last = &job->ranks[1];
+  while (collect(job, first) | collect(job, last) | progress(first) | progress(last) | by_sim_step(job->world.sim)) {
+  }
+}
+
+static void test_late_reader(void **state) {
+  struct job *job = make_job(2);
+  struct rank *root = &job->ranks[0], *late = &job->ranks[1];
+  (void)state;
+  for (uint32_t i = 0; i < 2; i++) {
+    assert_ok(banyan_step(root->comm, i));
+    submit(root, i);
+    if (i == 0) move(job, "sharded"); /* which is noted at once, the next ones when this iteration ends */
+    progress(root);
+  }
+  for (uint32_t i = 0; i < 3; i++) move(job, plans[i]);
+  assert_int_equal(job->taken, 4);
+  move(job, "star"); /* would be the fourth that is not noted */
+  assert_int_equal(job->taken, 4);
+  for (uint32_t i = 0; i < 2; i++) submit(late, i);
+  run_both(job);
+  assert_int_equal(root->open + late->open, 0);
+  assert_string_equal(by_domain_plan(late->comm->submitter->inner->domain)->name, "sharded");
+  free_job(job);
+}
+
+/* Where nothing is submitted no note is waited for; and what is submitted later has the last plan. */
+static void test_no_log(void **state) {
+  struct job *job = make_job(2);
+  (void)state;
+  for (uint32_t i = 0; i < 9; i++) move(job, plans[i % 4]);
+  assert_int_equal(job->taken, 9);
+  for (uint32_t r = 2; r-- > 0;) {
+    submit(&job->ranks[r], 0);
+    run_both(job);
+  }
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(job->ranks[r].open, 0);
+    assert_string_equal(by_domain_plan(job->ranks[r].comm->submitter->inner->domain)->name, plans[0]);
+  }
+  free_job(job);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_race)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_race), cmocka_unit_test(test_late_reader),
+                                     cmocka_unit_test(test_no_log)};
   return cmocka_run_group_tests_name("plans set by hand", tests, NULL, NULL);
 }

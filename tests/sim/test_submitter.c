@@ -348,8 +348,7 @@ static void prepare_move(struct job *job, uint32_t t) {
 static bool hear_of_move(const struct team *team, struct member *member) {
   if (!team->move || member->told) return false;
   by_context_lock(member->comm->context);
-  member->comm->moved = team->move;
-  by_moves_announce(member->comm);
+  by_moves_decided(member->comm, team->move);
   by_context_unlock(member->comm->context);
   return member->told = true;
 }
