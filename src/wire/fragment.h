@@ -38,12 +38,11 @@ enum by_fragment_flags {
   BY_FRAGMENT_STALE = 8,      /* a switch knows that this epoch's sum is finished: the server answers from its store */
   BY_FRAGMENT_BUSY = 16,      /* a switch could not merge it: no cell, or a cell that holds something else */
   BY_FRAGMENT_CE = 32,        /* a queue on the way is filling */
-  BY_FRAGMENT_OVERFLOW = 64,  /* some value did not fit the exponent */
-  BY_FRAGMENT_FLAGS = 127,
+  BY_FRAGMENT_FLAGS = 63,
   /* No switch after the one that set it may merge either: the sum is being made elsewhere. */
   BY_FRAGMENT_UNMERGED = BY_FRAGMENT_ESCALATE | BY_FRAGMENT_STALE | BY_FRAGMENT_BUSY,
   /* What holds for a term holds for the sum that it is in. */
-  BY_FRAGMENT_STICKY = BY_FRAGMENT_CE | BY_FRAGMENT_OVERFLOW,
+  BY_FRAGMENT_STICKY = BY_FRAGMENT_CE,
 };
 
 /* What the lines hold. Pairs: two int32 as hi * 2^32 + lo, one signed 64-bit number, so that one addition adds both;

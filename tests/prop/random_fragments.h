@@ -49,7 +49,6 @@ static inline uint16_t some_flags(struct source *source) {
   uint16_t flags = 0;
   if (pick(source, 8) == 0) flags |= BY_FRAGMENT_RETX;
   if (pick(source, 8) == 0) flags |= BY_FRAGMENT_CE;
-  if (pick(source, 8) == 0) flags |= BY_FRAGMENT_OVERFLOW;
   if (rarely(source)) flags |= unmerged[pick(source, 3)];
   return flags;
 }

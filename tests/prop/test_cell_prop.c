@@ -78,7 +78,7 @@ static struct by_verdict model_up(struct model_cell *cell, struct packet *packet
   if (inside) return send_sum(cell, packet, hop.port, BY_EVENT_REPEATED);
   if (first) *cell = (struct model_cell){.used = true, .like = *packet, .epoch = epoch, .expected = hop.workers};
   for (int i = 0; i < 64; i++) cell->has[i] |= workers >> i & 1;
-  cell->sticky |= packet->head.flags & (BY_FRAGMENT_CE | BY_FRAGMENT_OVERFLOW);
+  cell->sticky |= packet->head.flags & BY_FRAGMENT_CE;
   cell->ahead = cell->ahead > packet->head.ahead ? cell->ahead : packet->head.ahead;
   cell->complete = contributors(cell->has) == cell->expected;
   if (cell->complete) return send_sum(cell, packet, hop.port, BY_EVENT_COMPLETED);

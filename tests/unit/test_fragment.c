@@ -92,7 +92,7 @@ static void test_absurd_fields(void **state) {
   assert_int_equal(sealed(WITH(hop, BY_FRAGMENT_HOPS)), BY_FRAGMENT_SOUND);
   absurd(WITH(type, 0));
   absurd(WITH(type, BY_FRAGMENT_NACK + 1));
-  absurd(WITH(flags, 128));
+  absurd(WITH(flags, 64));
   absurd(WITH(hops, BY_FRAGMENT_HOPS + 1));
   absurd(WITH(hop, BY_FRAGMENT_HOPS + 1));
   absurd(WITH(rank, 6));
