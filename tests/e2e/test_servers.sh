@@ -63,6 +63,18 @@ wants 0 job one -n 4
 shows "server \"h/0\" of plan .* is not there: its trees go among ranks alone" err
 unset BANYAN_HELPER_DEADLINE
 
+# Started by hand, by the shell of a rank: rank 0 waits for those that the plan names.
+by_hand='[ "$BANYAN_RANK" -ne 0 ] || "$0" server --trees 2 & exec "$0" bench allreduce -s 8,64K,1M --iterations 3 --check all'
+BANYAN_HELPER_DEADLINE=60 BANYAN_LOG=info wants 0 "$BANYAN" run -n 4 --plan "$scratch/two.json" -- sh -c "$by_hand" "$BANYAN"
+well
+shows 'sums over 0 switches with server 1 ' err
+
+# Another number than the plan has: one of two servers has nothing to do; nobody is waited for.
+wants 0 job one -n 4 --servers 2
+well
+BANYAN_HELPER_DEADLINE=60 wants 0 job two -n 4 -x BANYAN_SERVERS=0
+shows "server \"h/0\" of plan .* is not there: its trees go among ranks alone" err
+
 # Killed in the middle of calls, the job ends well, with the right sums.
 "$BANYAN" run -n 4 --servers 1 --plan "$scratch/one.json" -x BANYAN_SPIN=0 -- \
   "$BANYAN" bench allreduce -s 4M --iterations 60 --check all >"$scratch/out" 2>"$scratch/err" &
