@@ -3,12 +3,13 @@
  *
  *   plain, one way    one thread sends, the other receives
  *   plain, there and back   the other sends as much back: what a sum costs at least, a term up and a result down
+ *   the same, 32 MB    the first thread's bytes come from all of the memory that the worker's do, and go to all of it
  *   worker and server  float32 into fixed point, sent, checked and summed by the server, sent back, checked and stored
  *
  * Gbit/s of payload one way; the median of all rounds, and the worst and the best. A round is the median of a few
  * transfers of each kind, one kind after the other; ratios are of one round, since a virtual machine's host moves its
- * cores. Plain datagrams come from a few megabytes and go to one datagram's room, as other programs that time them have
- * it; worker and server have 32 MB at each end of the way. */
+ * cores. Elsewhere plain datagrams come from a few megabytes and go to one datagram's room, as other programs that time
+ * them have it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
@@ -73,6 +74,9 @@ struct plain {
   struct sockaddr_in to;
   _Atomic uint64_t received; /* bytes, at the other end */
   bool back;
+  const unsigned char *from; /* this end's memory, used in rounds */
+  unsigned char *into;
+  uint64_t from_bytes, into_bytes;
 };
 
 static int open_plain(struct sockaddr_in *address) {
@@ -121,41 +125,38 @@ static void *plain_main(void *argument) {
   return NULL;
 }
 
-static double transfer_plain(struct plain *plain, unsigned char *buffer) {
+static double transfer_plain(struct plain *plain) {
   uint64_t sent = 0, came = 0, all = (uint64_t)FRAGMENTS * PIECE, start = atomic_load(&plain->received);
   double began = seconds();
   while (came < all) {
     if (sent < all && sent - came < (uint64_t)AHEAD * MANY * PIECE) {
-      send_plain(plain->fd, buffer + sent % ((uint64_t)MANY * PIECE * 64));
+      send_plain(plain->fd, plain->from + sent % plain->from_bytes);
       sent += (uint64_t)MANY * PIECE;
     }
     if (plain->back)
-      came += receive_plain(plain->fd, buffer);
+      came += receive_plain(plain->fd, plain->into + came % plain->into_bytes);
     else
       came = atomic_load(&plain->received) - start;
   }
   return 8e-9 * FRAGMENTS * PAYLOAD / (seconds() - began);
 }
 
-static double time_plain(bool back) {
+static double time_plain(struct plain plain) {
   double rates[BATCH];
-  struct plain plain = {.back = back};
   struct sockaddr_in here, there;
   pthread_t thread;
-  unsigned char *buffer = calloc(64 + 2, (size_t)MANY * PIECE);
   plain.fd = open_plain(&here);
   plain.other = open_plain(&there);
-  insist(buffer && connect(plain.fd, (struct sockaddr *)&there, sizeof there) == 0, "connect");
+  insist(connect(plain.fd, (struct sockaddr *)&there, sizeof there) == 0, "connect");
   insist(connect(plain.other, (struct sockaddr *)&here, sizeof here) == 0, "connect");
   atomic_store(&stop, false);
   insist(pthread_create(&thread, NULL, plain_main, &plain) == 0, "a thread");
-  (void)transfer_plain(&plain, buffer);
-  for (int i = 0; i < BATCH; i++) rates[i] = transfer_plain(&plain, buffer);
+  (void)transfer_plain(&plain);
+  for (int i = 0; i < BATCH; i++) rates[i] = transfer_plain(&plain);
   atomic_store(&stop, true);
   pthread_join(thread, NULL);
   close(plain.fd);
   close(plain.other);
-  free(buffer);
   return median(rates, BATCH);
 }
 
@@ -257,24 +258,34 @@ static void print_row(const char *what, const char *unit, double *numbers) {
 }
 
 int main(void) {
-  static double one_way[ROUNDS], back[ROUNDS], tree[ROUNDS], of_one_way[ROUNDS], of_back[ROUNDS];
-  size_t n = (size_t)FRAGMENTS * PAYLOAD / sizeof(float);
-  float *src = aligned_alloc(64, n * sizeof *src), *dst = aligned_alloc(64, n * sizeof *dst);
+  static double one_way[ROUNDS], back[ROUNDS], whole[ROUNDS], tree[ROUNDS];
+  static double of_one_way[ROUNDS], of_back[ROUNDS], of_whole[ROUNDS];
+  const size_t bytes = (size_t)FRAGMENTS * PIECE, datagram = (size_t)MANY * PIECE;
+  float *src = aligned_alloc(64, bytes), *dst = aligned_alloc(64, bytes + (1 << 16));
   insist(src && dst, "memory");
-  for (size_t i = 0; i < n; i++) src[i] = (float)(i % 1021) - 500;
+  for (size_t i = 0; i < bytes / sizeof *src; i++) src[i] = (float)(i % 1021) - 500;
+  struct plain small = {
+      .from = (unsigned char *)src, .from_bytes = 64 * datagram, .into = (unsigned char *)dst, .into_bytes = datagram};
+  struct plain large = {.from = small.from, .from_bytes = bytes, .into = small.into, .into_bytes = bytes, .back = true};
   pin(0);
   for (int i = 0; i < ROUNDS; i++) {
-    one_way[i] = time_plain(false);
-    back[i] = time_plain(true);
+    small.back = false;
+    one_way[i] = time_plain(small);
+    small.back = true;
+    back[i] = time_plain(small);
+    whole[i] = time_plain(large);
     tree[i] = time_tree(src, dst);
     of_one_way[i] = tree[i] / one_way[i];
     of_back[i] = tree[i] / back[i];
+    of_whole[i] = tree[i] / whole[i];
   }
   print_row("plain, one way", " Gbit/s", one_way);
   print_row("plain, there and back", " Gbit/s", back);
+  print_row("plain, there and back, 32 MB", " Gbit/s", whole);
   print_row("worker and server", " Gbit/s", tree);
   print_row("worker and server / plain one way", "", of_one_way);
   print_row("worker and server / plain there and back", "", of_back);
+  print_row("worker and server / plain there and back, 32 MB", "", of_whole);
   free(src);
   free(dst);
   return 0;
