@@ -21,9 +21,13 @@ static double used_always(const struct by_topology *t, uint32_t step) {
   return step % 2 ? node->in.used : node->out.used;
 }
 
+static double measured(const struct by_manager *m, uint32_t step) {
+  double others = fmax(m->others[0][step], m->others[1][step]);
+  return others > always * m->all[step] ? others : 0;
+}
+
 double by_use_others(const struct by_manager *m, uint32_t step) {
-  double measured = fmax(m->others[0][step], m->others[1][step]);
-  return fmax(used_always(m->topology, step), measured > always * m->all[step] ? measured : 0);
+  return fmax(used_always(m->topology, step), measured(m, step));
 }
 
 const struct by_link_shares *by_use_shares(const struct by_manager_job *job) {
@@ -64,6 +68,7 @@ bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) 
   const struct by_link_shares *shares = by_use_shares(job);
   uint32_t own = job->input_rate > 0, most = 0;
   for (uint32_t i = 0; i < shares->n; i++) {
+    if (measured(m, shares->items[i].step) > 0) return true;
     uint32_t n = 0;
     for (uint32_t c = 0; c <= job->class_; c++) n += m->jobs_on[c][shares->items[i].step];
     most = n > most ? n : most;

@@ -169,6 +169,7 @@ void by_links_set(struct by_manager *m, uint32_t step) {
   if (fabs(now - was) <= changed * was) return;
   by_info("manager", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", from, to, by_print_rate(now, after),
           now < m->seen[step].said ? " as far as is seen" : "", by_print_rate(was, before));
+  m->changed = m->now;
   by_due_mark_all(m, "the link from %.64s to %.64s carries %s", from, to, after);
 }
 

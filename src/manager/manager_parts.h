@@ -154,6 +154,7 @@ struct by_manager_job {
   double not_before;   /* after a refusal, */
   uint32_t refusals;   /* of which there were so many in a row */
   uint32_t unknown;    /* times that it has said to run a plan that is not known */
+  uint32_t gains;      /* plannings in a row that have found better trees, beside others */
   enum by_job_due due;
   char reason[BY_MANAGER_WHY];  /* of being due */
   double worse;                 /* rate_then over what its plan carries now */
@@ -191,6 +192,7 @@ struct by_manager {
   double *ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
   uint32_t *jobs_on[BY_PRIORITY_CLASSES]; /* how many put something on a step */
   bool stale;                             /* ours is to be summed again */
+  double changed;                         /* when a link last began to carry more or less */
   double looked;                          /* when it was last looked for who is due */
   struct by_manager_counters counters;
 };
@@ -224,7 +226,7 @@ double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
 void by_use_sum(struct by_manager *m);
 /* Whether higher classes send where a job does; after by_use_sum. */
 bool by_use_gives_way(const struct by_manager *m, const struct by_manager_job *job);
-/* Whether other jobs of its class or a higher one send where a job does; after by_use_sum, too. */
+/* Whether others send where a job does, or jobs of its class or a higher one; after by_use_sum, too. */
 bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job);
 /* bit/s of input that these shares can carry for a job now. INFINITY: they need nothing. */
 double by_use_rate(const struct by_manager *m, const struct by_manager_job *job, const struct by_link_shares *shares);

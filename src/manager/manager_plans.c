@@ -18,9 +18,10 @@ static const double least_wait = 30, iterations_waited = 20; /* s, and iteration
 static const double join_wait = 10;                          /* s for a helper */
 static const double barred_for = 300;                        /* s, a helper that did not come */
 static const double silence = 10;                            /* s, and intervals twice, of an agent that is there */
-static const double swaying = 4; /* times the gain, beside other jobs, whose rates of late are not those to come */
-static const size_t beside_plan = 256;      /* bytes of a message that brings one */
-static const uint64_t much_later = 1 << 20; /* plans: no job has had so many meanwhile */
+static const double swaying = 4;                             /* times the gain, beside others */
+enum { ENOUGH = 3 };                                         /* times in a row that they must find it */
+static const size_t beside_plan = 256;                       /* bytes of a message that brings one */
+static const uint64_t much_later = 1 << 20;                  /* plans: no job has had so many meanwhile */
 
 void by_plans_free(struct by_manager_plan *plan) {
   if (!plan) return;
@@ -301,9 +302,18 @@ static bool misses_helper(const struct by_manager *m, const struct by_manager_jo
   return false;
 }
 
-static bool is_worth_it(const struct by_manager *m, const struct by_manager_job *job, const struct by_plan_wish *wish) {
+/* Rates of late are not those to come: so a gain beside others must be large, and be found again and again. */
+static bool is_worth_it(const struct by_manager *m, struct by_manager_job *job, const struct by_plan_wish *wish) {
   double gain = wish->sways ? swaying * m->options.gain : m->options.gain;
-  return !job->plan || misses_helper(m, job) || wish->rate > (1 + gain) * wish->rate_before;
+  if (!job->plan || misses_helper(m, job)) return true;
+  job->gains = wish->gain > 1 + gain ? job->gains + 1 : 0;
+  if (job->gains && wish->sways && job->gains < ENOUGH) {
+    char why[BY_MANAGER_WHY];
+    memcpy(why, job->reason, sizeof why);
+    by_due_mark(job, BY_DUE_CHANGE, "%s", why);
+    return false;
+  }
+  return job->gains > 0;
 }
 
 void by_manager_planned(struct by_manager *m, struct by_plan_wish *wish, double now) {
@@ -360,6 +370,7 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
   retire(job);
   job->plan = job->proposed;
   job->proposed = NULL;
+  job->gains = 0;
   job->asked = job->late = false;
   job->rate_then = job->plan->rate;
   *job->trouble = 0;

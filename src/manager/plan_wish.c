@@ -83,26 +83,38 @@ static enum banyan_status embed(struct by_plan_wish *wish, const struct by_topol
   return by_embed_again(network, &options, wish->old, 0, &change, &wish->embedding);
 }
 
+static enum banyan_status take(struct by_plan_wish *wish, const struct by_topology *network) {
+  BY_TRY(by_embedding_plan(wish->embedding, "cluster", &wish->plan));
+  BY_TRY(find(wish->plan, network, &wish->shares, &wish->rate));
+  wish->gain = wish->rate / wish->rate_before;
+  return BANYAN_OK;
+}
+
 /* Higher classes come and go: when they are silent the job has all of the network, and what it has beside them is next
- * to nothing. So trees that make most of that little would cost more than they gain. */
-static enum banyan_status wait_for_higher(struct by_plan_wish *wish, const struct by_plan *current,
-                                          const struct by_topology **network) {
-  double calm;
+ * to nothing. So trees that make most of that little would cost more than they gain. How long they will be silent
+ * nobody knows: what trees gain in one of both cases they may lose in the other only in part. */
+static enum banyan_status take_beside_higher(struct by_plan_wish *wish, const struct by_plan *current) {
+  double calm, other;
   BY_TRY(weigh(current, &wish->calm, &calm));
-  if (by_embedding_facts(wish->embedding).throughput >= way_round * calm) return BANYAN_OK;
+  if (by_embedding_facts(wish->embedding).throughput >= way_round * calm) {
+    BY_TRY(take(wish, &wish->residual));
+    BY_TRY(weigh(wish->plan, &wish->calm, &other));
+    wish->gain = sqrt(wish->gain * other / calm);
+    return BANYAN_OK;
+  }
   wish->rate_before = calm;
-  *network = &wish->calm;
-  return embed(wish, &wish->calm);
+  BY_TRY(embed(wish, &wish->calm));
+  BY_TRY(take(wish, &wish->calm));
+  BY_TRY(weigh(wish->plan, &wish->residual, &other));
+  wish->gain = sqrt(wish->gain * other / wish->rate_now);
+  return BANYAN_OK;
 }
 
 static enum banyan_status run_from(struct by_plan_wish *wish, const struct by_plan *current) {
-  const struct by_topology *network = &wish->residual;
-  BY_TRY(find(current, network, &wish->before, &wish->rate_now));
+  BY_TRY(find(current, &wish->residual, &wish->before, &wish->rate_now));
   wish->rate_before = wish->rate_now;
-  BY_TRY(embed(wish, network));
-  if (wish->calm.nodes) BY_TRY(wait_for_higher(wish, current, &network));
-  BY_TRY(by_embedding_plan(wish->embedding, "cluster", &wish->plan));
-  return find(wish->plan, network, &wish->shares, &wish->rate);
+  BY_TRY(embed(wish, &wish->residual));
+  return wish->calm.nodes ? take_beside_higher(wish, current) : take(wish, &wish->residual);
 }
 
 static enum banyan_status run(struct by_plan_wish *wish) {

@@ -9,6 +9,12 @@
 
 #include "text.h"
 
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* of Linux 6.15; headers may be older */
+#endif
+
+enum { A_DAY = 24 * 60 * 60 * 1000 /* ms */ };
+
 enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) {
   char low[8];
   const char *dash = strchr(text, '-');
@@ -236,6 +242,14 @@ enum banyan_status by_socket_set_priority(int fd, int priority) {
 
 enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) {
   return set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds, "TCP_USER_TIMEOUT");
+}
+
+enum banyan_status by_socket_set_most_retry(int fd, int milliseconds) {
+  int old;
+  socklen_t length = sizeof old;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &old, &length)) return BANYAN_OK;
+  BY_TRY(by_socket_set_user_timeout(fd, A_DAY));
+  return set(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, milliseconds, "TCP_RTO_MAX_MS");
 }
 
 enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int count) {

@@ -57,6 +57,11 @@ enum banyan_status by_socket_set_unsent(int fd, int bytes) BANYAN_CHECK;
 enum banyan_status by_socket_set_priority(int fd, int priority) BANYAN_CHECK;
 /* The connection fails when sent data stays unacknowledged this long; milliseconds, 0: the system's default. */
 enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) BANYAN_CHECK;
+/* What was lost is sent again after so long at most, however often it was lost: without, the wait doubles up to two
+ * minutes, and a link that could carry it again stays empty meanwhile. Milliseconds, 1000 at least. The connection then
+ * lasts for a day without an answer, since the system's limit counts attempts. Does nothing where the kernel cannot
+ * (Linux before 6.15). */
+enum banyan_status by_socket_set_most_retry(int fd, int milliseconds) BANYAN_CHECK;
 /* Probes a silent peer after `idle` seconds, every `interval` seconds, and fails after `count` without answer. */
 enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int count) BANYAN_CHECK;
 

@@ -213,6 +213,13 @@ static int option(int fd, int level, int name) {
   return value;
 }
 
+/* 0 where the kernel knows of no limit. */
+static int most_retry(int fd) {
+  int value = 0;
+  socklen_t length = sizeof value;
+  return getsockopt(fd, IPPROTO_TCP, 44, &value, &length) ? 0 : value; /* TCP_RTO_MAX_MS */
+}
+
 static void test_options_on_a_live_connection(void **state) {
   (void)state;
   struct pair pair;
@@ -225,6 +232,9 @@ static void test_options_on_a_live_connection(void **state) {
   assert_int_equal(option(pair.near, SOL_SOCKET, SO_PRIORITY), 5);
   assert_ok(by_socket_set_user_timeout(pair.near, 7000));
   assert_int_equal(option(pair.near, IPPROTO_TCP, TCP_USER_TIMEOUT), 7000);
+  assert_ok(by_socket_set_most_retry(pair.far, 1000));
+  assert_true(most_retry(pair.far) == 0 || most_retry(pair.far) == 1000);
+  assert_int_equal(option(pair.far, IPPROTO_TCP, TCP_USER_TIMEOUT), most_retry(pair.far) ? 24 * 60 * 60 * 1000 : 0);
   assert_ok(by_socket_set_keepalive(pair.near, 11, 3, 4));
   assert_int_equal(option(pair.near, SOL_SOCKET, SO_KEEPALIVE), 1);
   assert_int_equal(option(pair.near, IPPROTO_TCP, TCP_KEEPIDLE), 11);
