@@ -43,12 +43,12 @@ static void told(void *context, uint64_t at, const char *why) {
   }
   link->number = number;
   link->at = at;
-  link->move = by_moves_last(link->context, WORLD);
+  link->move = by_moves_view(link->context, WORLD).last;
   by_cluster_link_say_moved(link);
 }
 
 bool by_cluster_link_runs_plan(const struct by_cluster_link *link) {
-  return link->number && by_moves_last(link->context, WORLD) == link->move;
+  return link->number && by_moves_view(link->context, WORLD).last == link->move;
 }
 
 void by_cluster_link_forget_plans(struct by_cluster_link *link) {

@@ -114,7 +114,7 @@ static void propose(struct by_control_move *move) {
   }
   move->waits = false;
   by_agreement_init(&move->agreement, move->n);
-  move->started = by_moves_started(move->control->context, move->comm);
+  move->started = by_moves_view(move->control->context, move->comm).started;
   struct by_move_word word = word_of(move, BY_MOVE_PROPOSE);
   word.text = move->text;
   word.length = move->length;
@@ -200,7 +200,7 @@ static bool holds_up_another(const struct by_control_move *move) {
 /* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last. */
 static bool may_start(const struct by_control_move *move) {
   const struct by_control *control = move->control;
-  return !find_of(control, move->comm, false) && !by_moves_is_taken(control->context, move->comm);
+  return !find_of(control, move->comm, false) && !by_moves_view(control->context, move->comm).taken;
 }
 
 static void propose_again(struct by_control_move *move) {
@@ -240,7 +240,7 @@ static void heard_started(struct by_control_move *move, uint32_t member, const s
   enum by_move_kind awaited = move->agreement.fixing ? BY_MOVE_FIXED : BY_MOVE_PREPARED;
   if (word->kind != awaited || move->answered[member]) return;
   move->answered[member] = true;
-  uint64_t lead = by_moves_started(move->control->context, move->comm) - move->started;
+  uint64_t lead = by_moves_view(move->control->context, move->comm).started - move->started;
   enum by_agreement_next next = by_agreement_hear(&move->agreement, word->at, &word->beat, lead);
   struct by_move_word fix = word_of(move, BY_MOVE_FIX);
   if (next == BY_AGREEMENT_TAKE) decide(move);

@@ -286,26 +286,11 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
   return by_moves_propose(comm->context, by_domain_id(comm->domain), comm->size, comm->processes, read, NULL);
 }
 
-bool by_moves_is_taken(struct by_context *context, uint32_t id) {
+struct by_moves_view by_moves_view(struct by_context *context, uint32_t id) {
+  struct by_moves_view view = {0};
   by_context_lock(context);
   const struct banyan_comm *comm = find(context, id);
-  bool taken = comm && comm->move.state == BY_MOVE_IS_TAKEN;
+  if (comm) view = (struct by_moves_view){comm->started, comm->moved, comm->move.state == BY_MOVE_IS_TAKEN};
   by_context_unlock(context);
-  return taken;
-}
-
-uint32_t by_moves_last(struct by_context *context, uint32_t id) {
-  by_context_lock(context);
-  const struct banyan_comm *comm = find(context, id);
-  uint32_t number = comm ? comm->moved : 0;
-  by_context_unlock(context);
-  return number;
-}
-
-uint64_t by_moves_started(struct by_context *context, uint32_t id) {
-  by_context_lock(context);
-  const struct banyan_comm *comm = find(context, id);
-  uint64_t started = comm ? comm->started : 0;
-  by_context_unlock(context);
-  return started;
+  return view;
 }

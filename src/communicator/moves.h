@@ -32,12 +32,13 @@ BANYAN_CHECK enum banyan_status by_moves_propose(struct by_context *context, uin
                                                  const struct by_told_move *tell);
 /* An iteration begins on this rank. */
 void by_moves_mark(struct by_context *context);
-/* Collective calls that it has started; 0 if there is none of this id. Takes the lock. */
-uint64_t by_moves_started(struct by_context *context, uint32_t id);
-/* The move that was decided on last; 0: none, or a plan was set by hand since. Takes the lock. */
-uint32_t by_moves_last(struct by_context *context, uint32_t id);
-/* Whether a move of it has been decided on whose call has not come. Takes the lock. */
-bool by_moves_is_taken(struct by_context *context, uint32_t id);
+/* How far the communicator of this id has come; all 0 if there is none. Takes the lock. */
+struct by_moves_view {
+  uint64_t started; /* calls, as they are counted */
+  uint32_t last;    /* the move that was decided on last; 0: none, or a plan was set by hand since */
+  bool taken;       /* its call has not come */
+};
+struct by_moves_view by_moves_view(struct by_context *context, uint32_t id);
 /* Before the communicator goes. */
 void by_moves_forget(struct banyan_comm *comm);
 
