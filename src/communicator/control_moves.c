@@ -10,11 +10,14 @@
 #include "moves.h"
 
 enum {
-  AGAIN_MS = 50,
-  MOST_AGAIN = 200,
+  AGAIN_MS = 50, /* until it is looked at again; twice as long each time, up to */
+  LONGEST_MS = 1000,
+  AGAIN_S = 10, /* so long one is proposed that somebody cannot prepare yet */
   WORD_MORE = 64,
-  LINKS_S = 45,     /* for links: longer than a helper tries to make one, */
-  LINKS_ALONE_S = 5 /* or so long where another proposal waits */
+  LINKS_S = 45,      /* for links: longer than a helper tries to make one, */
+  LINKS_ALONE_S = 5, /* or so long where another proposal waits */
+  TURN_S = 60,       /* until its turn comes, */
+  ANSWERS_S = 60     /* and for answers */
 };
 
 static const char replaced[] = "another one was proposed";
@@ -113,6 +116,7 @@ static void propose(struct by_control_move *move) {
     return;
   }
   move->waits = false;
+  by_loop_set_delay(move->control->context->loop, &move->late, ANSWERS_S * BY_SECOND);
   by_agreement_init(&move->agreement, move->n);
   move->started = by_moves_view(move->control->context, move->comm).started;
   struct by_move_word word = word_of(move, BY_MOVE_PROPOSE);
@@ -133,13 +137,22 @@ static void drop(const struct by_control_move *move, const char *why, size_t len
     tell_all(move, &word);
 }
 
-static void look_again(struct by_control *control, uint64_t milliseconds) {
-  by_loop_set_delay(control->context->loop, &control->moves_due, milliseconds * BY_MILLISECOND);
+/* No later than so. */
+static void look_at(struct by_control *control, uint64_t due) {
+  if (!by_timer_is_set(&control->moves_due) || due < control->moves_due.at)
+    by_loop_set_timer(control->context->loop, &control->moves_due, due);
+}
+
+static void look_later(struct by_control_move *move) {
+  move->due = by_loop_now(move->control->context->loop) + move->again;
+  move->again *= 2;
+  if (move->again > LONGEST_MS * BY_MILLISECOND) move->again = LONGEST_MS * BY_MILLISECOND;
+  look_at(move->control, move->due);
 }
 
 /* What waits for it begins in a while: nothing ends another move than its own. */
 static void end(struct by_control_move *move, const char *why) {
-  look_again(move->control, 0);
+  look_at(move->control, by_loop_now(move->control->context->loop));
   if (move->tell.told) move->tell.told(move->tell.context, why ? 0 : move->agreement.at, why);
   free_move(move);
 }
@@ -153,27 +166,31 @@ static void give_up(struct by_control_move *move, const char *why, size_t length
   end(move, text);
 }
 
+static uint64_t under_way(const struct by_control_move *move) {
+  return by_loop_now(move->control->context->loop) - move->begun;
+}
+
 /* A communicator is made on one rank before another, and comes to the call of the move before sooner. */
 static void put_off(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
   static const char absent[] = "it has no such communicator";
   char text[TEXT_MOST];
-  if (++move->tries > MOST_AGAIN || move->agreement.fixing) {
+  if (under_way(move) > AGAIN_S * BY_SECOND || move->agreement.fixing) {
     size_t length = word->length ? word->length : strlen(absent);
     snprintf(text, sizeof text, "rank %u: %.*s", process, (int)length, word->length ? word->text : absent);
     give_up(move, text, strlen(text));
     return;
   }
   move->waits = true;
-  move->asked = by_loop_now(move->control->context->loop);
   drop(move, "", 0);
-  if (!by_timer_is_set(&move->control->moves_due)) look_again(move->control, AGAIN_MS);
+  look_later(move);
 }
 
 static void start(struct by_control_move *move) {
   static const char gone[] = "a helper that it names is not here any more, or not yet";
   move->queued = false;
   move->number = ++move->control->n_moves;
-  move->asked = by_loop_now(move->control->context->loop);
+  move->begun = by_loop_now(move->control->context->loop);
+  move->again = AGAIN_MS * BY_MILLISECOND;
   if (!by_helper_links_ask(move))
     give_up(move, gone, strlen(gone));
   else if (!move->links)
@@ -189,12 +206,8 @@ static struct by_control_move *find_of(const struct by_control *control, uint32_
   return move;
 }
 
-static uint64_t waited(const struct by_control_move *move) {
-  return by_loop_now(move->control->context->loop) - move->asked;
-}
-
 static bool holds_up_another(const struct by_control_move *move) {
-  return move->links && waited(move) > LINKS_ALONE_S * BY_SECOND && find_of(move->control, move->comm, true);
+  return move->links && under_way(move) > LINKS_ALONE_S * BY_SECOND && find_of(move->control, move->comm, true);
 }
 
 /* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last. */
@@ -208,23 +221,27 @@ static void propose_again(struct by_control_move *move) {
   propose(move);
 }
 
+static bool is_due(const struct by_control_move *move) {
+  return move->due <= by_loop_now(move->control->context->loop);
+}
+
 void by_control_moves_due(void *argument) {
   struct by_control *control = argument;
-  bool more = false;
   for (struct by_control_move *move = control->moves, *next; move; move = next) {
     next = move->next;
     if (holds_up_another(move))
       give_up(move, replaced, strlen(replaced));
-    else if (move->waits && waited(move) >= AGAIN_MS * BY_MILLISECOND)
+    else if (move->waits && is_due(move))
       propose_again(move);
   }
   for (struct by_control_move *move = control->moves, *next; move; move = next) {
     next = move->next; /* NOLINT(clang-analyzer-unix.Malloc): what has ended is in the list no more */
     if (move->queued && may_start(move)) start(move);
   }
-  for (const struct by_control_move *move = control->moves; move; move = move->next)
-    more |= move->queued || move->waits; /* NOLINT(clang-analyzer-unix.Malloc) */
-  if (more && !by_timer_is_set(&control->moves_due)) look_again(control, AGAIN_MS);
+  for (struct by_control_move *move = control->moves; move; move = move->next) {
+    if (move->queued && is_due(move)) look_later(move); /* NOLINT(clang-analyzer-unix.Malloc) */
+    if (move->queued || move->waits) look_at(control, move->due);
+  }
 }
 
 /* ---- answers */
@@ -261,7 +278,7 @@ static void hear_answer(struct by_control_move *move, uint32_t process, const st
 
 static void heard_linked(struct by_control_move *move, uint32_t helper) {
   if (!by_helper_links_made(move, helper)) return;
-  by_loop_cancel_timer(&move->late);
+  move->begun = by_loop_now(move->control->context->loop);
   propose(move);
 }
 
@@ -321,9 +338,22 @@ void by_control_forget_moves(struct by_control *control) {
 
 /* ---- from other threads */
 
-static void links_late(void *argument) {
-  static const char why[] = "its helpers have not made their links: are they stopped, or kept apart by a firewall?";
-  give_up(argument, why, strlen(why));
+static uint32_t find_silent(const struct by_control_move *move) {
+  uint32_t i = 0;
+  while (i + 1 < move->n && move->answered[i]) i++;
+  return move->processes[i];
+}
+
+static void too_late(void *argument) {
+  struct by_control_move *move = argument;
+  char why[TEXT_MOST];
+  if (move->queued)
+    snprintf(why, sizeof why, "the plan before it has not come into use for %d s: are no calls made?", TURN_S);
+  else if (move->links)
+    snprintf(why, sizeof why, "its helpers have not made their links: are they stopped, or kept apart by a firewall?");
+  else
+    snprintf(why, sizeof why, "rank %u has not answered for %d s: is it stopped?", find_silent(move), ANSWERS_S);
+  give_up(move, why, strlen(why));
 }
 
 static void begin(void *argument) {
@@ -333,10 +363,12 @@ static void begin(void *argument) {
   if (before) give_up(before, replaced, strlen(replaced));
   move->next = control->moves;
   control->moves = move;
-  if (may_start(move))
+  if (may_start(move)) {
     start(move);
-  else if (!by_timer_is_set(&control->moves_due))
-    look_again(control, AGAIN_MS);
+    return;
+  }
+  by_loop_set_delay(control->context->loop, &move->late, TURN_S * BY_SECOND);
+  look_later(move);
 }
 
 static enum banyan_status copy(struct by_control_move *move, const struct by_proposal *proposal) {
@@ -367,7 +399,8 @@ enum banyan_status by_control_propose(struct by_control *control, const struct b
   if (!move) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
   *move = (struct by_control_move){
       .control = control, .queued = true, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
-  by_timer_init(&move->late, links_late, move);
+  move->again = AGAIN_MS * BY_MILLISECOND;
+  by_timer_init(&move->late, too_late, move);
   enum banyan_status status = copy(move, proposal);
   if (status == BANYAN_OK) move->plan = proposal->plan; /* before others can see it */
   if (status == BANYAN_OK) status = by_loop_post(control->context->loop, begin, move);

@@ -20,13 +20,13 @@ struct by_control_move {
   struct by_control *control;
   uint32_t comm, number;
   struct by_agreement agreement;
-  uint64_t started; /* calls of this rank, when it was proposed */
-  uint32_t tries;
+  uint64_t started;     /* calls of this rank, when it was proposed */
   bool queued;          /* not begun: another one is under way */
   bool waits;           /* until it is proposed again: somebody could not prepare it yet */
-  bool links;           /* its helpers have not made all links; */
-  struct by_timer late; /* they have not for long */
-  uint64_t asked;       /* for them, or last in vain */
+  bool links;           /* its helpers have not made all links */
+  struct by_timer late; /* what it waits for has not come for long */
+  uint64_t begun;       /* when its turn came, or its links were made */
+  uint64_t due, again;  /* when it is looked at next, where it is queued or waits; and how long after that */
   uint32_t n_helpers;
   struct by_helper_links *helpers;
   struct by_told_move tell;
