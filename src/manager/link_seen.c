@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "manager_parts.h"
-#include "topology_paths.h"
 
 static const double payload = 1.05;      /* bytes on a link for a byte of data, nearly */
 static const double least_busy = 0.15;   /* of the time; who hardly sends shows nothing */
@@ -41,27 +40,11 @@ void by_seen_free(struct by_manager_part *part) {
   part->paths = NULL;
 }
 
-/* The way that packets take. */
-static enum banyan_status find_way(struct by_manager *m, uint32_t from, uint32_t to, struct by_seen_path *out) {
-  struct by_hop *hops = malloc(m->topology->n_nodes * sizeof *hops + 1);
-  if (!hops) return by_manager_no_memory();
-  enum banyan_status status = by_paths_between(&m->ways, to, &from, 1, hops);
-  uint32_t n = status == BANYAN_OK && hops[from].hops != UINT32_MAX ? hops[from].hops : 0;
-  out->steps = n ? calloc(n, sizeof *out->steps) : NULL;
-  for (uint32_t v = from; out->steps && out->n_steps < n; v = hops[v].next)
-    out->steps[out->n_steps++] = 2 * hops[v].link + (m->topology->links[hops[v].link].a == v ? BY_AB : BY_BA);
-  free(hops);
-  return status;
-}
-
-static struct by_seen_path *add_path(struct by_manager *m, struct by_manager_part *part, uint32_t from, uint32_t to) {
+static struct by_seen_path *add_path(struct by_manager_part *part, uint32_t from, uint32_t to) {
   struct by_seen_path *path = calloc(1, sizeof *path);
   if (!path) return NULL;
+  path->from = from;
   path->to = to;
-  if (find_way(m, from, to, path) != BANYAN_OK) {
-    free_path(path);
-    return NULL;
-  }
   path->next = part->paths;
   return part->paths = path;
 }
@@ -91,7 +74,7 @@ void by_seen_report(struct by_manager *m, struct by_manager_part *part, const st
     uint32_t to = by_manager_hosts_find(m, said->paths[i].to);
     if (to == BY_NOWHERE || to == from) continue;
     struct by_seen_path *path = path_to(part, to);
-    if (!path) path = add_path(m, part, from, to);
+    if (!path) path = add_path(part, from, to);
     if (!path) continue; /* the next report may find memory */
     double sent = payload * said->paths[i].sent;
     path->news |= path->sent != sent; /* an agent that has heard nothing new says the same again */
@@ -221,6 +204,11 @@ static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, 
         if (is_fresh(m, path)) visit(m, path);
 }
 
+/* A path whose way is not known yet counts later. */
+static void route(struct by_manager *m, struct by_seen_path *path) {
+  if (!path->routed) path->routed = by_link_ways_find(&m->ways, path->from, path->to, &path->steps, &path->n_steps);
+}
+
 static void blame_slow(struct by_manager *m, struct by_seen_path *path) {
   if (path->slow < ENOUGH) return;
   blame(m, path);
@@ -260,6 +248,8 @@ static void follow(struct by_manager *m, uint32_t step) {
 }
 
 void by_seen_tick(struct by_manager *m) {
+  by_link_ways_allow(&m->ways);
+  for_paths(m, route);
   add_up_all(m);
   for_paths(m, judge);
   for_paths(m, blame_slow);

@@ -29,7 +29,7 @@ static enum banyan_status take_steps(struct by_manager *m) {
   for (uint32_t s = 0; s < m->n_steps; s++) m->all[s] = by_use_given(m->topology, s), m->said[s] = INFINITY;
   for (uint32_t s = 0; s < 2 * m->topology->n_links; s++)
     m->seen[s] = (struct by_seen_link){.said = m->all[s], .rate = INFINITY};
-  return by_paths_init(&m->ways, m->topology);
+  return by_link_ways_init(&m->ways, m->topology);
 }
 
 enum banyan_status by_manager_create(const struct by_manager_options *options, double now, struct by_manager **out) {
@@ -64,7 +64,7 @@ void by_manager_destroy(struct by_manager *m) {
     free_peer(peer);
   }
   by_manager_hosts_fini(m);
-  by_paths_fini(&m->ways);
+  by_link_ways_fini(&m->ways);
   free(m->seen);
   free(m->all);
   free(m->said);

@@ -2,8 +2,8 @@
 #ifndef BY_MANAGER_MANAGER_PARTS_H
 #define BY_MANAGER_MANAGER_PARTS_H
 
+#include "link_ways.h"
 #include "manager.h"
-#include "topology_paths.h"
 
 enum {
   BY_MANAGER_HISTORY = 32,     /* rows of a job that are shown */
@@ -54,8 +54,9 @@ struct by_manager_peer {
 /* A job's connections from one host to another, as last said; link_seen.c. */
 struct by_seen_path {
   struct by_seen_path *next;
-  uint32_t to;                  /* node */
-  uint32_t n_steps, *steps;     /* its way */
+  uint32_t from, to; /* nodes */
+  bool routed;       /* its way is known: */
+  uint32_t n_steps, *steps;
   double sent, busy, bandwidth; /* on links, with headers; see cluster_message.h */
   double told;                  /* when */
   bool news;                    /* it was not looked at yet */
@@ -187,7 +188,7 @@ struct by_manager {
   double *said;              /* of links, by their sending end's agent; INFINITY: it does not say */
   double *all;               /* what it carries: the topology's, or less, as hosts say or as it is seen */
   struct by_seen_link *seen; /* of the links' */
-  struct by_paths ways;
+  struct by_link_ways ways;
   double *others[2];                      /* others' use: as the sending end says, as the receiving one does */
   double *ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
   uint32_t *jobs_on[BY_PRIORITY_CLASSES]; /* how many put something on a step */
