@@ -4,11 +4,11 @@
  *   A path (a job's connections from one host to another) that had something to send for a part of the time has, on
  *   each link of its way, at least as much to itself and all others together as was seen to pass there, in that part.
  *   Where that is much less than the link carries, on all of its way, some link of it carries less.
- *   Not one over which another path was faster, nor one whose rate an agent tells, as of its host's link, if there are
- *   others on the way. Of the rest, those with most slow paths over them.
+ *   Not one over which another path was faster. Of the rest, those with most slow paths over them; of those with as
+ *   many, the ones whose rate no agent tells.
  *
- * It is believed once it was seen three times. A link carries more again when more is seen to pass, or, as it may be
- * that nobody tries, after a while. */
+ * It is believed once one path has seen it three times. A link carries more again when more is seen to pass, or, as it
+ * may be that nobody tries, after a while, which is longer each time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ static const double slower = 0.85;       /* the same of one that was seen to be 
 static const double faster = 1.15;       /* times what is believed: it carries more */
 static const double healed = 0.9;        /* of what it is to carry: it does */
 static const double row_within = 4;      /* intervals from one slow report to the next of a row */
-static const double doubted_after = 300; /* s in which nobody has seen it so */
-enum { ENOUGH = 3 };                     /* reports in a row: in the first two not all had noticed */
+static const double doubted_after = 300; /* s in which nobody has seen it so; twice as many the next time, and so on */
+enum { ENOUGH = 3, DOUBLED = 8 };        /* reports in a row: in the first two not all had noticed; at most, the wait */
 
 /* ---- paths */
 
@@ -59,13 +59,24 @@ static struct by_seen_path *path_to(struct by_manager_part *part, uint32_t to) {
 static void drop_old(struct by_manager_part *part, double now) {
   for (struct by_seen_path **at = &part->paths; *at;) {
     struct by_seen_path *path = *at;
-    if (path->told == now) {
+    if (path->named == now) {
       at = &path->next;
       continue;
     }
     *at = path->next;
     free_path(path);
   }
+}
+
+/* An agent that has heard nothing new says the same again. */
+static void take_words(const struct by_manager *m, struct by_seen_path *path, const struct by_cluster_path *said) {
+  double sent = payload * said->sent, bandwidth = payload * said->bandwidth;
+  if (path->sent == sent && path->busy == said->busy && path->bandwidth == bandwidth) return;
+  path->sent = sent;
+  path->busy = said->busy;
+  path->bandwidth = bandwidth;
+  path->told = m->now;
+  path->news = true;
 }
 
 void by_seen_report(struct by_manager *m, struct by_manager_part *part, const struct by_cluster_job *said) {
@@ -76,12 +87,8 @@ void by_seen_report(struct by_manager *m, struct by_manager_part *part, const st
     struct by_seen_path *path = path_to(part, to);
     if (!path) path = add_path(part, from, to);
     if (!path) continue; /* the next report may find memory */
-    double sent = payload * said->paths[i].sent;
-    path->news |= path->sent != sent; /* an agent that has heard nothing new says the same again */
-    path->sent = sent;
-    path->busy = said->paths[i].busy;
-    path->bandwidth = payload * said->paths[i].bandwidth;
-    path->told = m->now;
+    path->named = m->now;
+    take_words(m, path, &said->paths[i]);
   }
   drop_old(part, m->now);
 }
@@ -96,28 +103,44 @@ static void add_up_path(struct by_manager *m, const struct by_seen_path *path) {
   for (uint32_t i = 0; i < path->n_steps; i++) {
     struct by_seen_link *link = &m->seen[path->steps[i]];
     link->passed += path->sent;
+    link->of_job += path->sent;
     link->fastest = fmax(link->fastest, path->bandwidth);
     if (path->bandwidth > 0) link->busiest = fmax(link->busiest, path->busy);
-    link->news |= path->news;
   }
 }
 
-/* Of a job that has helpers, or hosts that say nothing, more passes than is told: what its plan puts there counts. */
+static void begin_next_job(struct by_manager *m, const struct by_seen_path *path) {
+  for (uint32_t i = 0; i < path->n_steps; i++) m->seen[path->steps[i]].of_job = 0;
+}
+
+static bool tells_anything(const struct by_manager *m, const struct by_manager_part *part) {
+  const struct by_seen_path *path = part->peer ? part->paths : NULL;
+  while (path && !is_fresh(m, path)) path = path->next;
+  return path;
+}
+
 static bool is_all_told(const struct by_manager *m, const struct by_manager_job *job) {
   uint32_t telling = 0;
-  for (const struct by_manager_part *part = job->parts; part; part = part->next)
-    telling += part->peer && part->paths && is_fresh(m, part->paths);
+  for (const struct by_manager_part *part = job->parts; part; part = part->next) telling += tells_anything(m, part);
   return telling == job->n_hosts && !job->n_helpers;
 }
 
-static void add_up_job(struct by_manager *m, const struct by_manager_job *job) {
+/* Of a job that has helpers, or hosts that say nothing, more passes than is told: what its plan puts there. */
+static void add_untold(struct by_manager *m, const struct by_manager_job *job) {
   const struct by_link_shares *shares = by_use_shares(job);
+  for (uint32_t i = 0; i < shares->n && shares->items[i].step < 2 * m->topology->n_links; i++) {
+    struct by_seen_link *link = &m->seen[shares->items[i].step];
+    link->passed += fmax(0, job->input_rate * shares->items[i].load - link->of_job);
+  }
+}
+
+static void add_up_job(struct by_manager *m, const struct by_manager_job *job) {
   for (const struct by_manager_part *part = job->parts; part; part = part->next)
     for (const struct by_seen_path *path = part->paths; path; path = path->next)
       if (is_fresh(m, path)) add_up_path(m, path);
-  if (is_all_told(m, job)) return;
-  for (uint32_t i = 0; i < shares->n && shares->items[i].step < 2 * m->topology->n_links; i++)
-    m->seen[shares->items[i].step].passed += job->input_rate * shares->items[i].load;
+  if (!is_all_told(m, job)) add_untold(m, job);
+  for (const struct by_manager_part *part = job->parts; part; part = part->next)
+    for (const struct by_seen_path *path = part->paths; path; path = path->next) begin_next_job(m, path);
 }
 
 static void add_up_all(struct by_manager *m) {
@@ -127,13 +150,13 @@ static void add_up_all(struct by_manager *m) {
     link->fastest = link->busiest = 0;
     link->slow_paths = 0;
     link->least = INFINITY;
-    link->news = false;
+    link->most = 0;
   }
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
     if (!job->left) add_up_job(m, job);
 }
 
-/* ---- slow ones */
+/* ---- slow ones, and fast ones */
 
 /* What a step was seen to carry while the path was busy: at least what the path got itself. */
 static double seen_of(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
@@ -157,32 +180,50 @@ static bool may_be_it(const struct by_manager *m, const struct by_seen_path *pat
   return m->seen[step].fastest <= faster * seen_of(m, path, step);
 }
 
-/* One more slow report, of a row if the last one was not long ago. */
-static uint32_t count_slow(const struct by_manager *m, struct by_seen_path *path) {
-  bool in_a_row = m->now - path->slow_at <= row_within * m->options.interval;
-  path->slow_at = m->now;
-  return in_a_row ? path->slow + 1 : 1;
+/* What a link carries at least: as fast as this path was, or what passed while its busiest path was. */
+static double shown_by(const struct by_seen_link *link, const struct by_seen_path *path) {
+  double passed = link->busiest >= least_busy ? link->passed / link->busiest : 0;
+  return fmax(path->bandwidth, passed);
 }
 
-/* Counts how often it was slow in a row, by reports that tell something. */
+/* Whether a link of its way that was lowered carries more. */
+static bool saw_more(struct by_manager *m, const struct by_seen_path *path) {
+  bool more = false;
+  for (uint32_t i = 0; i < path->n_steps; i++) {
+    struct by_seen_link *link = &m->seen[path->steps[i]];
+    if (isinf(link->rate)) continue;
+    if (shown_by(link, path) > slower * link->rate) link->since = m->now;
+    more |= shown_by(link, path) > faster * link->rate;
+  }
+  return more;
+}
+
+/* One more report, of a row if the last one was not long ago. */
+static void count(const struct by_manager *m, struct by_seen_row *row, bool is_so) {
+  bool goes_on = m->now - row->last <= row_within * m->options.interval;
+  row->n = !is_so ? 0 : goes_on ? row->n + 1 : 1;
+  if (is_so) row->last = m->now;
+}
+
+/* Counts how often it was slow or fast in a row, by reports that tell something. */
 static void judge(struct by_manager *m, struct by_seen_path *path) {
-  if (path->news && tells(path)) path->slow = is_slow(m, path) ? count_slow(m, path) : 0;
+  if (path->news && tells(path)) {
+    count(m, &path->slow, is_slow(m, path));
+    count(m, &path->more, saw_more(m, path));
+  }
   path->news = false;
-  for (uint32_t i = 0; path->slow >= ENOUGH && i < path->n_steps; i++)
-    m->seen[path->steps[i]].slow_paths += may_be_it(m, path, path->steps[i]);
+  for (uint32_t i = 0; i < path->n_steps; i++) {
+    struct by_seen_link *link = &m->seen[path->steps[i]];
+    if (path->slow.n >= ENOUGH) link->slow_paths += may_be_it(m, path, path->steps[i]);
+    if (path->more.n >= ENOUGH) link->most = fmax(link->most, shown_by(link, path));
+  }
 }
 
-/* Whether nobody tells the rate of some link of its way. */
-static bool has_unknown(const struct by_manager *m, const struct by_seen_path *path) {
-  uint32_t i = 0;
-  while (i < path->n_steps && m->seen[path->steps[i]].told) i++;
-  return i < path->n_steps;
-}
-
-/* Those with most slow paths, but where agents tell of some links, of the others only. */
+/* Those with most slow paths, and of these the ones of which nobody tells: a host's interface may be faster than what
+ * is behind it. */
 static uint32_t suspicion(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
-  if (!may_be_it(m, path, step) || (m->seen[step].told && has_unknown(m, path))) return 0;
-  return 1 + m->seen[step].slow_paths;
+  if (!may_be_it(m, path, step)) return 0;
+  return 1 + 2 * m->seen[step].slow_paths + !m->seen[step].told;
 }
 
 static void blame(struct by_manager *m, struct by_seen_path *path) {
@@ -210,9 +251,9 @@ static void route(struct by_manager *m, struct by_seen_path *path) {
 }
 
 static void blame_slow(struct by_manager *m, struct by_seen_path *path) {
-  if (path->slow < ENOUGH) return;
+  if (path->slow.n < ENOUGH) return;
   blame(m, path);
-  path->slow = 0; /* seen so often again, it is believed again */
+  path->slow.n = 0; /* seen so often again, it is believed again */
 }
 
 /* ---- what becomes of a link */
@@ -221,30 +262,26 @@ static void set_rate(struct by_manager *m, uint32_t step, double rate) {
   struct by_seen_link *link = &m->seen[step];
   link->rate = rate < healed * link->said ? rate : INFINITY;
   link->since = m->now;
-  link->more = 0;
   by_links_set(m, step);
 }
 
-/* While its busiest path was. */
-static double best_of(const struct by_seen_link *link) {
-  double passed = link->busiest >= least_busy ? link->passed / link->busiest : 0;
-  return fmax(link->fastest, passed);
+static void doubt(struct by_manager *m, uint32_t step) {
+  struct by_seen_link *link = &m->seen[step];
+  if (m->now - link->since <= doubted_after * (double)(1u << link->doubts)) return;
+  set_rate(m, step, INFINITY);
+  if (link->doubts < DOUBLED) link->doubts++;
 }
 
 static void follow(struct by_manager *m, uint32_t step) {
   struct by_seen_link *link = &m->seen[step];
-  double best = best_of(link);
   if (isfinite(link->least)) {
     set_rate(m, step, link->least);
-    return;
+  } else if (isfinite(link->rate) && link->most > faster * link->rate) {
+    set_rate(m, step, link->most);
+    if (isinf(link->rate)) link->doubts = 0;
+  } else if (isfinite(link->rate)) {
+    doubt(m, step);
   }
-  if (isinf(link->rate)) return;
-  if (link->news) link->more = best > faster * link->rate ? link->more + 1 : 0;
-  if (best > slower * link->rate) link->since = m->now; /* somebody tries */
-  if (link->more >= ENOUGH)
-    set_rate(m, step, best);
-  else if (m->now - link->since > doubted_after)
-    set_rate(m, step, INFINITY);
 }
 
 void by_seen_tick(struct by_manager *m) {

@@ -259,6 +259,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
     if (host->interfaces[i].link == BY_NOWHERE) continue;
     uint32_t out = step_out(m->topology, host->interfaces[i].link, host->node);
     m->others[0][out] = m->others[1][out ^ 1] = 0;
+    m->seen[out].told = m->seen[out ^ 1].told = false; /* what it has said is as good as nothing else */
     host->interfaces[i].sent = host->interfaces[i].received = 0;
     host->interfaces[i].ours_sent = host->interfaces[i].ours_received = 0;
     host->interfaces[i].mean[0] = host->interfaces[i].mean[1] = -1;

@@ -51,6 +51,12 @@ struct by_manager_peer {
   bool reported;
 };
 
+/* Reports in a row of which the same is so. */
+struct by_seen_row {
+  uint32_t n;
+  double last; /* when */
+};
+
 /* A job's connections from one host to another, as last said; link_seen.c. */
 struct by_seen_path {
   struct by_seen_path *next;
@@ -58,24 +64,24 @@ struct by_seen_path {
   bool routed;       /* its way is known: */
   uint32_t n_steps, *steps;
   double sent, busy, bandwidth; /* on links, with headers; see cluster_message.h */
-  double told;                  /* when */
-  bool news;                    /* it was not looked at yet */
-  uint32_t slow;                /* reports in a row in which all of its way was slower than it is taken to be, */
-  double slow_at;               /* the last of them */
+  double named, told;           /* when; told: with words that were new */
+  bool news;                    /* they were not looked at yet */
+  struct by_seen_row slow;      /* reports in which all of its way was slower than it is taken to be, */
+  struct by_seen_row more;      /* and in which a lowered link of it carried more */
 };
 
 /* One direction of a link, by step. */
 struct by_seen_link {
-  double said;   /* what topology and agents say it carries */
-  bool told;     /* an agent does */
-  double rate;   /* what it is seen to carry, if that is less; INFINITY: it is not */
-  double since;  /* when that was seen last */
-  uint32_t more; /* reports in a row that have seen more */
+  double said;     /* what topology and agents say it carries */
+  bool told;       /* an agent does */
+  double rate;     /* what it is seen to carry, if that is less; INFINITY: it is not */
+  double since;    /* when somebody was last seen to try */
+  uint32_t doubts; /* times that it was taken to be whole again because nobody did */
   /* while it is looked at all paths */
   double passed, fastest, busiest; /* bit/s of all paths and others; of the fastest; part of the time of the busiest */
-  double least;                    /* what it carries at most, by slow paths */
+  double of_job;                   /* bit/s of one job's paths, while that is added up */
+  double least, most;              /* what it carries at most, by slow paths; at least, by others. Or INFINITY, 0 */
   uint32_t slow_paths;
-  bool news;
 };
 
 /* What one host, or rank without an agent, last said of its ranks of a job. */

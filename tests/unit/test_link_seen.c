@@ -6,29 +6,48 @@
 /* Two racks of four under two spines: 1 Gbit/s to each host, 500 Mbit/s from each leaf to each spine. Packets from
  * r0h3 to r1h0 take one spine, and those to r1h1 the other. */
 #define NETWORK "clos:racks=2,hosts=4,nic=1g,oversub=4,spines=2"
-enum { HOSTS = 8 };
+enum { HOSTS = 8, MOST_PATHS = 8 };
 
 static struct world world;
 
+/* What each host says of each job's connections to others. */
+static struct words {
+  struct by_cluster_path paths[MOST_PATHS];
+  uint32_t n;
+} words[WORLD_JOBS][WORLD_HOSTS];
+
 static void begin(void) {
+  memset(words, 0, sizeof words);
   world_begin(&world, NETWORK);
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
 }
 
-/* What `h` says of its job's connections to one other host, and the rate of its own link. */
-static void say_path(const struct world_job *job, uint32_t h, const struct by_cluster_path *path) {
+static void report(uint32_t h) {
   struct by_cluster_interface eth0 = {.name = "eth0", .rate = 1e9};
-  uint32_t rank = h;
-  struct by_cluster_job said = {.job = job->id,
-                                .n_ranks = 1,
-                                .ranks = &rank,
-                                .iterations = job->iterations,
-                                .input = job->input,
-                                .n_paths = path->to ? 1 : 0,
-                                .paths = path};
-  struct by_cluster_message report = {
-      .say = BY_SAY_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = &said, .n_jobs = 1};
-  assert_ok(by_manager_hear(world.manager, world.hosts[h].peer, &report, world.now));
+  struct by_cluster_job said[WORLD_JOBS];
+  struct by_cluster_message message = {
+      .say = BY_SAY_REPORT, .interfaces = &eth0, .n_interfaces = 1, .jobs = said, .n_jobs = world.n_jobs};
+  for (uint32_t j = 0; j < world.n_jobs; j++)
+    said[j] = (struct by_cluster_job){.job = world.jobs[j].id,
+                                      .n_ranks = 1,
+                                      .ranks = &h,
+                                      .iterations = world.jobs[j].iterations,
+                                      .input = world.jobs[j].input,
+                                      .n_paths = words[j][h].n,
+                                      .paths = words[j][h].paths};
+  assert_ok(by_manager_hear(world.manager, world.hosts[h].peer, &message, world.now));
+}
+
+/* What `h` says of one job's from now on, beside the rate of its own link and what it has said of other jobs'. */
+static void say_paths(const struct world_job *job, uint32_t h, const struct by_cluster_path *paths, uint32_t n) {
+  struct words *of = &words[job - world.jobs][h];
+  memcpy(of->paths, paths, n * sizeof *paths);
+  of->n = n;
+  report(h);
+}
+
+static void say_path(const struct world_job *job, uint32_t h, const struct by_cluster_path *path) {
+  say_paths(job, h, path, 1);
 }
 
 /* A quarter of an interval of a job that is a ring over all hosts. The link from r0h3 to r1h0 was busy for `busy` of
@@ -41,7 +60,7 @@ static void pass(struct world_job *job, double busy, double bandwidth) {
     struct by_cluster_path path = {
         .to = world.hosts[(h + 1) % HOSTS].name, .sent = sent, .busy = sent / 0.4e9, .bandwidth = 0.4e9};
     if (h == 3) path.busy = busy, path.bandwidth = bandwidth;
-    say_path(job, h, &path);
+    if (world.hosts[h].peer) say_path(job, h, &path);
   }
   by_manager_tick(world.manager, world.now);
 }
@@ -109,22 +128,119 @@ static void make_slow(struct world_job *job) {
   assert_true(capacity("leaf0", spine()) < 0.2e9);
 }
 
+static void wait(unsigned intervals) {
+  while (intervals--) {
+    world_pass(&world, 1000000);
+    by_manager_tick(world.manager, world.now);
+  }
+}
+
 /* Nobody goes there any more: after a while it is tried again. */
 static void test_doubted(void **state) {
   (void)state;
   begin();
   struct world_job *job = world_run(&world, 0, 1, HOSTS);
   make_slow(job);
-  for (int i = 0; i < 140; i++) {
-    world_pass(&world, 1000000);
+  wait(140); /* 280 s */
+  assert_true(capacity("leaf0", spine()) < 0.2e9);
+  wait(20);
+  assert_none_is_slow();
+  world_end(&world);
+}
+
+/* It was slow again: the next time it takes twice as long. */
+static void test_doubted_later(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  make_slow(job);
+  wait(160); /* 320 s */
+  assert_none_is_slow();
+  make_slow(job);
+  wait(290);
+  assert_true(capacity("leaf0", spine()) < 0.2e9);
+  wait(20);
+  assert_none_is_slow();
+  world_end(&world);
+}
+
+/* Words that an agent says again, as its rank has said nothing since, hide nothing for ever. */
+static void test_old_words(void **state) {
+  const struct by_cluster_path old = {.to = world.hosts[4].name, .sent = 0.3e9, .busy = 0.6, .bandwidth = 0.5e9};
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS), *quiet = world_run(&world, 0, 1, HOSTS);
+  for (int i = 0; i < 12; i++) { /* 3 intervals */
+    say_path(quiet, 3, &old);
+    pass(job, 1, 0.1e9);
+  }
+  assert_float_equal(capacity("leaf0", spine()) / 1e9, 0.105, 0.002);
+  world_end(&world);
+}
+
+/* One report that saw more is one, however often others are looked at meanwhile. */
+static void test_more_once(void **state) {
+  struct by_cluster_path fast = {.to = world.hosts[4].name, .sent = 0.02e9, .busy = 0.2, .bandwidth = 0.45e9};
+  struct by_cluster_path low = {.to = world.hosts[4].name, .sent = 0.05e9, .busy = 1, .bandwidth = 0.05e9};
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS), *other = world_run(&world, 0, 1, HOSTS);
+  make_slow(job);
+  say_path(job, 3, &fast);
+  for (int i = 0; i < 4; i++) {
+    world.now += world.options.interval / 4;
+    low.sent += 1;
+    say_path(other, 3, &low);
     by_manager_tick(world.manager, world.now);
   }
   assert_true(capacity("leaf0", spine()) < 0.2e9);
-  for (int i = 0; i < 20; i++) {
-    world_pass(&world, 1000000);
+  world_end(&world);
+}
+
+/* A host says nothing of its paths. What the plan puts on a link and what is told of it are the same bytes. */
+static void test_silent_host(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  world_plan(&world);
+  world_part(&world, 7);
+  for (int i = 0; i < 40; i++) {
+    job->input += (uint64_t)(0.26e9 / 8 * world.options.interval / 4);
+    pass(job, i < 30 ? 0.5 : 1, i < 30 ? 0.45e9 : 0.2e9);
+  }
+  assert_in_range((unsigned)(capacity("leaf0", spine()) / 1e6), 200, 280);
+  world_end(&world);
+}
+
+/* All paths of a host are slow: it is its own link, whatever its interface is said to carry. */
+static void test_host_link(void **state) {
+  struct by_cluster_path paths[5];
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  for (int i = 0; i < 4; i++) {
+    for (uint32_t p = 0; p < 5; p++)
+      paths[p] = (struct by_cluster_path){
+          .to = world.hosts[p ? p + 3 : 2].name, .sent = 0.05e9 + i, .busy = 1, .bandwidth = 0.05e9};
+    world.now += world.options.interval / 4;
+    say_paths(job, 3, paths, 5);
     by_manager_tick(world.manager, world.now);
   }
-  assert_none_is_slow();
+  assert_float_equal(capacity("r0h3", "leaf0") / 1e9, 0.2625, 0.01);
+  assert_true(capacity("leaf0", "spine0") == 0.5e9 && capacity("leaf0", "spine1") == 0.5e9);
+  world_end(&world);
+}
+
+/* Nobody tells any more what the last link carries. */
+static void test_agent_gone(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  pass(job, 0.5, 0.4e9);
+  world_part(&world, 4);
+  make_slow(job);
+  assert_float_equal(capacity("leaf1", "r1h0") / 1e9, 0.105, 0.002);
+  assert_true(capacity("r0h3", "leaf0") == 1e9);
   world_end(&world);
 }
 
@@ -201,9 +317,11 @@ static void test_said_again(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_in_the_middle), cmocka_unit_test(test_doubted),
-                                     cmocka_unit_test(test_no_row),        cmocka_unit_test(test_hardly_anything),
-                                     cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
-                                     cmocka_unit_test(test_said_again)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_in_the_middle),   cmocka_unit_test(test_doubted),       cmocka_unit_test(test_no_row),
+      cmocka_unit_test(test_hardly_anything), cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
+      cmocka_unit_test(test_said_again),      cmocka_unit_test(test_doubted_later), cmocka_unit_test(test_old_words),
+      cmocka_unit_test(test_more_once),       cmocka_unit_test(test_silent_host),   cmocka_unit_test(test_host_link),
+      cmocka_unit_test(test_agent_gone)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
