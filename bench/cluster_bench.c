@@ -26,6 +26,7 @@ enum {
   MOST_AGENTS = RACKS * IN_RACK,
   MOST_JOBS = 1024,
   MOST_HOSTS = 64,
+  PATHS = 4, /* that each host of a job tells of: as many as it has neighbours in some trees */
   BURST = 4,
   STATES = 5
 };
@@ -37,6 +38,13 @@ struct job {
   uint32_t n, hosts[MOST_HOSTS];
   uint64_t number, input;
 };
+
+/* Where a job's host is among its hosts. */
+static uint32_t place_of(const struct job *job, uint32_t host) {
+  uint32_t h = 0;
+  while (job->hosts[h] != host) h++;
+  return h;
+}
 
 struct agent {
   char name[32];
@@ -179,8 +187,22 @@ static void say_job(const struct job *job) {
                                                            .hosts = hosts});
 }
 
+/* To the next hosts of the job, as fast as they should be; no two words are the same. */
+static uint32_t say_paths(const struct agent *agent, const struct job *job, struct by_cluster_path *out) {
+  static double more;
+  uint32_t place = place_of(job, (uint32_t)(agent - agents)), n = 0;
+  for (; n < PATHS && n < job->n - 1; n++)
+    out[n] = (struct by_cluster_path){.to = agents[job->hosts[(place + n + 1) % job->n]].name,
+                                      .sent = 1e9 + ++more,
+                                      .busy = 0.02,
+                                      .bandwidth = nic / 2,
+                                      .delay = 1e-4};
+  return n;
+}
+
 static void report(struct agent *agent, double rate) {
   struct by_cluster_interface eth0 = {.name = "eth0", .rate = rate};
+  static struct by_cluster_path paths[MOST_JOBS][PATHS];
   struct by_cluster_job said[MOST_JOBS];
   uint32_t rank = 0;
   for (uint32_t i = 0; i < agent->n_jobs; i++) {
@@ -192,7 +214,9 @@ static void report(struct agent *agent, double rate) {
                                       .iteration_time = 0.5,
                                       .sent = 2 * job->input,
                                       .input = job->input,
-                                      .calls = 100};
+                                      .calls = 100,
+                                      .n_paths = say_paths(agent, job, paths[i]),
+                                      .paths = paths[i]};
   }
   say(agent, &(struct by_cluster_message){
                  .say = BY_SAY_REPORT, .n_interfaces = 1, .interfaces = &eth0, .n_jobs = agent->n_jobs, .jobs = said});
