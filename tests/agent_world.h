@@ -124,7 +124,7 @@ static inline void on_rest(void *context, const char *job) {
 
 static inline void make_world(const char *manager, bool may_help) {
   static const struct by_agent_calls calls = {on_say_manager, on_connect, on_disconnect, on_say_rank, on_end_rank,
-                                              on_count,       on_rate,    on_help,       on_rest};
+                                              on_count,       on_rate,    on_help,       on_rest,     NULL};
   struct by_agent_options options = {.host = "h1",
                                      .manager = manager,
                                      .may_help = may_help,

@@ -55,6 +55,8 @@ struct by_agent_calls {
   enum banyan_status (*help)(void *context, const struct by_cluster_message *help);
   /* It is to leave, answered by by_agent_helper_ended. */
   void (*rest)(void *context, const char *job);
+  /* When this host's certificate ends, s since 1970. NULL: it has none. */
+  int64_t (*expires)(void *context);
 };
 
 struct by_agent_options {

@@ -183,6 +183,11 @@ static bool say_manager(void *context, const char *line, size_t length) {
   return by_manager_link_say(daemon->manager, line, length);
 }
 
+static int64_t expires(void *context) {
+  const struct by_agent_daemon *daemon = context;
+  return by_manager_link_expires(daemon->manager);
+}
+
 static void manager_came(void *context) {
   struct by_agent_daemon *daemon = context;
   by_agent_manager_came(daemon->agent, now_of(daemon));
@@ -302,7 +307,8 @@ static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
                                               .count = count,
                                               .take_rate = take_rate,
                                               .help = help,
-                                              .rest = rest};
+                                              .rest = rest,
+                                              .expires = expires};
   struct by_agent_options options = daemon->options.agent;
   (void)!getrandom(&options.seed, sizeof options.seed, GRND_NONBLOCK);
   options.calls = &calls;
@@ -343,6 +349,10 @@ enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *
   }
   *out = daemon;
   return BANYAN_OK;
+}
+
+void by_agent_daemon_renew(struct by_agent_daemon *daemon) {
+  if (daemon->manager) by_manager_link_renew(daemon->manager);
 }
 
 void by_agent_daemon_destroy(struct by_agent_daemon *daemon) {

@@ -22,6 +22,8 @@ struct by_agent_daemon_options {
 /* What it is told stays borrowed until it is destroyed. BANYAN_ERR_ARGUMENT: an agent lives there already. */
 BANYAN_CHECK enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *options,
                                                        struct by_agent_daemon **out);
+/* Reads its certificate's files again, now. */
+void by_agent_daemon_renew(struct by_agent_daemon *daemon);
 /* Ends its helpers, removes its queues and its socket. NULL is allowed. */
 void by_agent_daemon_destroy(struct by_agent_daemon *daemon);
 

@@ -18,6 +18,9 @@ static void add_manager(const struct by_agent *agent, uint64_t now, struct by_te
   add_text(text, "address", agent->options.manager);
   by_text_add(text, ",\"connected\":%s", agent->welcome ? "true" : "false");
   add_real(text, "for", by_clock_to_seconds(now - agent->link_since));
+  if (agent->options.calls->expires)
+    by_text_add(text, ",\"certificate_expires\":%lld",
+                (long long)agent->options.calls->expires(agent->options.context));
   if (agent->why[0]) {
     by_text_add(text, ",");
     add_text(text, "why", agent->why);

@@ -6,6 +6,7 @@
 #include "resolve.h"
 #include "socket.h"
 #include "stream.h"
+#include "tls_watch.h"
 
 static const uint64_t patience = 5 * BY_SECOND;
 static const uint64_t look_again = 20 * BY_MILLISECOND; /* whether a name has been found */
@@ -19,6 +20,9 @@ struct by_manager_link {
   struct by_timer look;
   uint64_t give_up_at; /* looking the name up */
   struct by_stream *stream;
+  struct by_tls_watch *keys;
+  int64_t shown;         /* the end of the certificate that the stream was begun with */
+  struct by_timer judge; /* the stream, after the files have changed */
 };
 
 static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
@@ -41,13 +45,27 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   link->options.gone(link->options.context, reason);
 }
 
-static enum banyan_status load_identity(const struct by_manager_link_options *options, struct by_tls_identity **out) {
-  return by_tls_identity_load(options->keys, BY_TLS_AGENT, options->host, out);
+/* Not at once: whoever has files read again may be the owner. */
+static void keys_changed(void *context) {
+  struct by_manager_link *link = context;
+  by_loop_set_delay(link->options.loop, &link->judge, 0);
+}
+
+static enum banyan_status judge_stream(struct by_manager_link *link) {
+  const struct by_tls_identity *identity = by_tls_watch_get(link->keys);
+  if (by_tls_identity_who(identity)->expires != link->shown || !by_stream_get_who(link->stream))
+    return by_fail(BANYAN_ERR_CLOSED, "there is a new certificate, and another connection is made with it");
+  return by_stream_judge_again(link->stream, identity);
+}
+
+static void judge(void *context) {
+  struct by_manager_link *link = context;
+  if (link->stream && judge_stream(link) != BANYAN_OK) link->options.gone(link->options.context, banyan_error_text());
 }
 
 /* A manager whose host vanished is noticed too. */
-static enum banyan_status connect_as(struct by_manager_link *link, const struct by_tls_identity *identity,
-                                     const struct by_address *address) {
+static enum banyan_status connect_to(struct by_manager_link *link, const struct by_address *address) {
+  const struct by_tls_identity *identity = by_tls_watch_get(link->keys);
   struct by_tls_options tls = {.identity = identity, .peers = BY_TLS_MANAGER};
   struct by_stream_options options = {.loop = link->options.loop,
                                       .connecting = address,
@@ -60,18 +78,11 @@ static enum banyan_status connect_as(struct by_manager_link *link, const struct 
                                       .frame = heard,
                                       .ended = ended,
                                       .context = link};
+  link->shown = by_tls_identity_who(identity)->expires;
   BY_TRY(by_socket_connect_start(address, &options.fd));
   (void)!by_socket_set_keepalive(options.fd, 5, 5, 2);
   (void)!by_socket_set_user_timeout(options.fd, SILENT_MS);
   return by_stream_create(&options, &link->stream);
-}
-
-static enum banyan_status connect_to(struct by_manager_link *link, const struct by_address *address) {
-  struct by_tls_identity *identity;
-  BY_TRY(load_identity(&link->options, &identity));
-  enum banyan_status status = connect_as(link, identity, address);
-  by_tls_identity_destroy(identity);
-  return status;
 }
 
 static void look(void *context) {
@@ -112,18 +123,39 @@ bool by_manager_link_say(struct by_manager_link *link, const char *line, size_t 
   return link->stream && by_stream_send(link->stream, 0, line, length) == BANYAN_OK;
 }
 
+void by_manager_link_renew(struct by_manager_link *link) {
+  by_tls_watch_read(link->keys);
+}
+
+int64_t by_manager_link_expires(const struct by_manager_link *link) {
+  return by_tls_identity_expires(by_tls_watch_get(link->keys));
+}
+
+static enum banyan_status watch_keys(struct by_manager_link *link) {
+  const struct by_tls_watch_options of_keys = {.loop = link->options.loop,
+                                               .folder = link->options.keys,
+                                               .role = BY_TLS_AGENT,
+                                               .name = link->options.host,
+                                               .changed = keys_changed,
+                                               .context = link};
+  return by_tls_watch_create(&of_keys, &link->keys);
+}
+
 enum banyan_status by_manager_link_create(const struct by_manager_link_options *options, struct by_manager_link **out) {
   char host[BY_HOST_TEXT];
   int port;
   *out = NULL;
-  struct by_tls_identity *identity;
   BY_TRY(by_address_split(options->manager, host, &port));
-  BY_TRY(load_identity(options, &identity));
-  by_tls_identity_destroy(identity);
   struct by_manager_link *link = calloc(1, sizeof *link);
   if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   link->options = *options;
   by_timer_init(&link->look, look, link);
+  by_timer_init(&link->judge, judge, link);
+  enum banyan_status status = watch_keys(link);
+  if (status != BANYAN_OK) {
+    free(link);
+    return status;
+  }
   *out = link;
   return BANYAN_OK;
 }
@@ -131,5 +163,7 @@ enum banyan_status by_manager_link_create(const struct by_manager_link_options *
 void by_manager_link_destroy(struct by_manager_link *link) {
   if (!link) return;
   by_manager_link_disconnect(link);
+  by_loop_cancel_timer(&link->judge);
+  by_tls_watch_destroy(link->keys);
   free(link);
 }

@@ -24,11 +24,16 @@ struct by_manager_link_options {
   void *context;
 };
 
-/* The certificate must be there; it is read again for each connection, since it may be renewed. */
+/* The certificate must be there. Files that have changed are read again, see tls_watch.h; the connection is then made
+ * anew if it was made with another certificate, or the manager's is believed no more. */
 BANYAN_CHECK enum banyan_status by_manager_link_create(const struct by_manager_link_options *options,
                                                        struct by_manager_link **out);
 /* NULL is allowed. */
 void by_manager_link_destroy(struct by_manager_link *link);
+/* Reads the files now. */
+void by_manager_link_renew(struct by_manager_link *link);
+/* When the certificate it has now ends, s since 1970. */
+int64_t by_manager_link_expires(const struct by_manager_link *link);
 /* `came` or `gone` follows, or it fails at once. */
 BANYAN_CHECK enum banyan_status by_manager_link_connect(struct by_manager_link *link);
 /* Ends it; no call follows. */

@@ -10,6 +10,7 @@
 #include "agent_daemon.h"
 #include "agent_show.h"
 #include "commands.h"
+#include "hangup.h"
 #include "loop.h"
 #include "options.h"
 #include "stop.h"
@@ -68,7 +69,8 @@ static const struct by_command command = {
              "helpers where the manager wants them.\n"
              "\n"
              "Stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away, they go\n"
-             "on as they are, and come back when it does.\n"
+             "on as they are, and come back when it does. A certificate, key and ca.crl that\n"
+             "have changed are read within 10 s, or at once on SIGHUP.\n"
              "\n"
              "`banyan agent status` shows what the agent of this host knows.\n"
              "\n"
@@ -123,6 +125,10 @@ static enum banyan_status check(const struct agent_options *asked, struct wanted
 
 /* ---- doing it */
 
+static void read_again(void *context) {
+  by_agent_daemon_renew(context);
+}
+
 static enum banyan_status run(const struct agent_options *asked, const struct wanted *wanted, struct by_loop *loop) {
   struct by_agent_daemon *daemon;
   struct by_agent_daemon_options of_daemon = {
@@ -138,9 +144,11 @@ static enum banyan_status run(const struct agent_options *asked, const struct wa
       .keys = asked->keys,
       .program = "/proc/self/exe"};
   BY_TRY(by_agent_daemon_create(&of_daemon, &daemon));
+  enum banyan_status status = by_hangup_call(loop, read_again, daemon);
   fprintf(stderr, "%s: ready: host %s, ranks connect at %s, manager %s\n", command.name, wanted->host, asked->socket,
           asked->manager ? asked->manager : "none");
-  enum banyan_status status = by_loop_run(loop);
+  if (status == BANYAN_OK) status = by_loop_run(loop);
+  by_hangup_end();
   by_agent_daemon_destroy(daemon);
   return status;
 }

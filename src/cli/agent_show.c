@@ -5,14 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "json_doc.h"
 #include "path_socket.h"
 #include "text.h"
+#include "tls_identity.h"
 
-enum { MOST = 1 << 22, PATIENCE_MS = 5000 };
+enum { MOST = 1 << 22, PATIENCE_MS = 5000, DAY = 24 * 60 * 60 };
 
 /* ---- asking */
 
@@ -70,6 +72,15 @@ static bool is(const json_t *object, const char *field) {
   return json_is_true(json_object_get(object, field));
 }
 
+static void show_certificate(const json_t *manager) {
+  long long left = json_integer_value(json_object_get(manager, "certificate_expires")) - (long long)time(NULL);
+  if (left < 0)
+    printf("the certificate HAS EXPIRED; see `banyan keys --help`\n");
+  else
+    printf("the certificate holds for %lld days%s\n", left / DAY,
+           left < BY_TLS_SOON * DAY ? "; `banyan keys renew` makes a new one" : "");
+}
+
 static void show_head(const json_t *status) {
   const json_t *manager = json_object_get(status, "manager"), *counters = json_object_get(status, "counters");
   char time[32];
@@ -82,6 +93,7 @@ static void show_head(const json_t *status) {
     printf("manager %s: %s for %s%s%s\n", text_of(manager, "address"),
            is(manager, "connected") ? "connected" : "not connected", by_print_seconds(real(manager, "for"), time),
            json_object_get(manager, "why") ? ": " : "", json_object_get(manager, "why") ? text_of(manager, "why") : "");
+  if (manager) show_certificate(manager);
 }
 
 static void show_interface(const json_t *interface) {

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "commands.h"
+#include "hangup.h"
 #include "manager_page.h"
 #include "manager_server.h"
 #include "options.h"
 #include "stop.h"
 #include "text.h"
+#include "tls_watch.h"
 #include "topology_named.h"
 
 #define STATE_FILE "/var/lib/banyan/manager.db"
@@ -67,6 +69,9 @@ static const struct by_command command = {
              "on with what they have, and once it is back it agrees with their agents within\n"
              "an interval, also when it was killed.\n"
              "\n"
+             "Certificates, keys and ca.crl that have changed are read within 10 s, or at once\n"
+             "on SIGHUP; what is wrong with them is logged, and those before stay.\n"
+             "\n"
              "Returns 0 when it was told to end, 1 when it could not start.",
     .options = options,
     .least_operands = 1,
@@ -77,7 +82,7 @@ static const struct by_command command = {
 struct session {
   struct manager_options asked;
   struct by_topology *topology;
-  struct by_tls_identity *identity;
+  struct by_tls_watch *keys;
   struct by_loop *loop;
   struct by_manager_server *server;
   struct by_manager_page *page;
@@ -98,16 +103,36 @@ static enum banyan_status find_address(const char *text, struct by_address *out)
   return text ? by_address_resolve(text, out, 1, &n) : BANYAN_OK;
 }
 
+static void keys_changed(void *context) {
+  struct session *s = context;
+  if (s->server) by_manager_server_use(s->server, by_tls_watch_get(s->keys));
+}
+
+static enum banyan_status watch_keys(struct session *s) {
+  const struct by_tls_watch_options of_keys = {.loop = s->loop,
+                                               .folder = s->asked.keys,
+                                               .role = BY_TLS_MANAGER,
+                                               .name = s->asked.name,
+                                               .changed = keys_changed,
+                                               .context = s};
+  return by_tls_watch_create(&of_keys, &s->keys);
+}
+
+static void read_again(void *context) {
+  struct session *s = context;
+  by_tls_watch_read(s->keys);
+}
+
 static enum banyan_status set_up(struct session *s, const char *topology) {
   const struct manager_options *asked = &s->asked;
   struct by_manager_server_options of_server = {
       .state = asked->state, .threads = (unsigned)asked->threads, .manager = by_manager_defaults()};
   BY_TRY(by_topology_named(topology, &s->topology));
-  BY_TRY(by_tls_identity_load(asked->keys, BY_TLS_MANAGER, asked->name, &s->identity));
-  BY_TRY(find_address(asked->listen, &of_server.at));
   BY_TRY(by_loop_create(&by_clock_system, &s->loop));
+  BY_TRY(watch_keys(s));
+  BY_TRY(find_address(asked->listen, &of_server.at));
   of_server.loop = s->loop;
-  of_server.identity = s->identity;
+  of_server.identity = by_tls_watch_get(s->keys);
   of_server.manager.topology = s->topology;
   of_server.manager.interval = asked->interval;
   of_server.manager.replan = asked->replan;
@@ -149,6 +174,7 @@ static enum banyan_status work(struct session *s, const char *topology) {
   BY_TRY(set_up(s, topology));
   BY_TRY(serve_page(s));
   by_stop_loop_on_signals(s->loop);
+  BY_TRY(by_hangup_call(s->loop, read_again, s));
   say_ready(s);
   return by_loop_run(s->loop);
 }
@@ -156,9 +182,10 @@ static enum banyan_status work(struct session *s, const char *topology) {
 static void end_session(struct session *s) {
   by_manager_page_destroy(s->page);
   by_manager_server_destroy(s->server);
+  by_tls_watch_destroy(s->keys);
   by_stop_loop_on_signals(NULL);
+  by_hangup_end();
   by_loop_destroy(s->loop);
-  by_tls_identity_destroy(s->identity);
   by_topology_destroy(s->topology);
 }
 

@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "columns.h"
+#include "tls_identity.h"
 
 enum {
   MOST_LINKS = 8,
-  HEADINGS = 9, /* lines that are no rows: the head, and for each table its name, its columns and an empty line */
+  DAY = 24 * 60 * 60,
+  HEADINGS = 10, /* lines that are no rows: the head, what expires, and for each table its name, its columns and an
+                    empty line */
 };
 
 static json_t *get(const json_t *object, const char *field) {
@@ -74,6 +77,22 @@ static void add_head(const json_t *state, struct by_text *out) {
   by_text_add(out, "%.0f reports, %.0f refused; %.0f plans, %.0f moves, %.0f kept\n", number(counters, "reports"),
               number(counters, "refused"), number(counters, "plans"), number(counters, "moves"),
               number(counters, "kept"));
+}
+
+/* Those that end soon, in one line. */
+static void add_certificates(const json_t *state, struct by_text *out) {
+  const json_t *one, *first = NULL;
+  size_t i, n = 0;
+  json_array_foreach(get(state, "certificates"), i, one) {
+    if (number(one, "expires") - number(state, "time") >= BY_TLS_SOON * DAY) continue;
+    if (!n++ || number(one, "expires") < number(first, "expires")) first = one;
+  }
+  if (!n) return;
+  char role[12], name[24];
+  by_keep_printable(string(first, "role"), role, sizeof role);
+  by_keep_printable(string(first, "name"), name, sizeof name);
+  by_text_add(out, "%zu certificates end within %d days, %s %s's in %.0f\n", n, BY_TLS_SOON, role, name,
+              floor((number(first, "expires") - number(state, "time")) / DAY));
 }
 
 /* --- tables --- */
@@ -215,6 +234,7 @@ void by_manager_status_print(const json_t *state, struct by_screen screen, struc
     n_jobs = room - n_links - n_hosts;
   }
   add_head(state, out);
+  add_certificates(state, out);
   add_sorted(&jobs, get(state, "jobs"), compare_jobs, n_jobs, screen.width, out);
   add_sorted(&links, get(state, "links"), compare_links, n_links, screen.width, out);
   add_sorted(&hosts, get(state, "hosts"), NULL, n_hosts, screen.width, out);

@@ -122,6 +122,26 @@ static enum banyan_status reach_agent(struct by_cluster_link *link) {
   return BANYAN_OK;
 }
 
+static enum banyan_status load_identity(struct by_cluster_link *link, struct by_tls_identity **out) {
+  const char *folder = link->context->settings.keys;
+  by_tls_identity_stamp(folder, BY_TLS_JOB, NULL, &link->keys);
+  return by_tls_identity_load(folder, BY_TLS_JOB, NULL, out);
+}
+
+/* A job may outlive its certificate. */
+static void renew_identity(struct by_cluster_link *link) {
+  struct by_tls_stamp keys;
+  struct by_tls_identity *next;
+  by_tls_identity_stamp(link->context->settings.keys, BY_TLS_JOB, NULL, &keys);
+  if (!memcmp(&keys, &link->keys, sizeof keys)) return;
+  if (load_identity(link, &next) != BANYAN_OK) {
+    by_warn("cluster", "keys that have changed are not used, and those before stay: %s", banyan_error_text());
+    return;
+  }
+  by_tls_identity_destroy(link->identity);
+  link->identity = next;
+}
+
 static enum banyan_status reach_manager(struct by_cluster_link *link) {
   struct by_address address;
   bool known = false;
@@ -134,6 +154,7 @@ static enum banyan_status reach_manager(struct by_cluster_link *link) {
   }
   by_resolving_destroy(link->resolving);
   link->resolving = NULL;
+  renew_identity(link);
   BY_TRY(by_socket_connect_start(&address, &fd));
   (void)!by_socket_set_keepalive(fd, 5, 2, 3);
   return speak(link, fd, &address);
@@ -173,8 +194,7 @@ static enum banyan_status choose_peer(struct by_cluster_link *link) {
   const struct by_settings *settings = &link->context->settings;
   link->agent = find_agent(settings);
   if (!link->agent && link->context->rank == 0) link->manager = settings->manager;
-  if (link->manager) return by_tls_identity_load(settings->keys, BY_TLS_JOB, NULL, &link->identity);
-  return BANYAN_OK;
+  return link->manager ? load_identity(link, &link->identity) : BANYAN_OK;
 }
 
 static enum banyan_status begin(struct by_cluster_link *link) {

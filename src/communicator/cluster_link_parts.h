@@ -29,6 +29,7 @@ struct by_cluster_link {
   const char *agent;   /* path; NULL: it speaks with the */
   const char *manager; /* host:port, as this: */
   struct by_tls_identity *identity;
+  struct by_tls_stamp keys;       /* of its files */
   struct by_resolving *resolving; /* NULL: its name is not being looked up */
   unsigned tries;                 /* of its addresses, in turn */
   char job[BY_CLUSTER_JOB_ID + 1];

@@ -28,6 +28,8 @@ struct by_manager_options {
   void (*send)(void *context, void *connection, const struct by_cluster_message *message);
   /* A row to keep, borrowed. NULL: nothing is kept. */
   void (*keep)(void *context, const struct by_manager_row *row);
+  /* Adds members to the state, each with a comma before it. NULL: none. */
+  void (*print_more)(void *context, struct by_text *text);
   void *context;
 };
 

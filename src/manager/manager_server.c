@@ -7,6 +7,7 @@
 
 #include "acceptor.h"
 #include "budget.h"
+#include "json_print.h"
 #include "log.h"
 #include "manager_store.h"
 #include "plan_workers.h"
@@ -151,6 +152,7 @@ static void forget_holders(struct by_manager_server *server) {
 static struct holder *find_holder(struct by_manager_server *server, const struct by_tls_who *who) {
   struct holder *holder = server->holders;
   while (holder && (holder->who.role != who->role || strcmp(holder->who.name, who->name) != 0)) holder = holder->next;
+  if (holder) holder->who.expires = who->expires; /* it may have been renewed */
   if (holder || !(holder = calloc(1, sizeof *holder))) return holder;
   *holder = (struct holder){
       .next = server->holders, .who = *who, .budget = by_budget_full(&by_budget_of_peer, now_of(server))};
@@ -258,6 +260,27 @@ static void planned(void *context, struct by_plan_wish *wish) {
   by_manager_planned(server->manager, wish, now_of(server));
 }
 
+/* ---- to see it */
+
+static void print_certificate(const char *before, enum by_tls_role role, const char *name, int64_t expires,
+                              struct by_text *text) {
+  by_text_add(text, "%s{\"role\":\"%s\",\"name\":", before, by_tls_role_name(role));
+  by_json_add_string(text, name);
+  by_text_add(text, ",\"expires\":%lld}", (long long)expires);
+}
+
+/* Its own, and those that others have shown. */
+static void print_certificates(void *context, struct by_text *text) {
+  const struct by_manager_server *server = context;
+  const struct by_tls_identity *own = server->options.identity;
+  int revoked = by_tls_identity_revoked(own);
+  print_certificate(",\"certificates\":[", BY_TLS_MANAGER, by_tls_identity_who(own)->name, by_tls_identity_expires(own),
+                    text);
+  for (const struct holder *holder = server->holders; holder; holder = holder->next)
+    if (holder->n) print_certificate(",", holder->who.role, holder->who.name, holder->who.expires, text);
+  by_text_add(text, "],\"revoked\":%d", revoked > 0 ? revoked : 0);
+}
+
 /* ---- beginning and end */
 
 static void restore(void *context, const struct by_manager_row *row) {
@@ -280,6 +303,7 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   server->began = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9 - by_clock_to_seconds(by_loop_now(server->loop));
   o->manager.send = send_message;
   o->manager.keep = keep_row;
+  o->manager.print_more = print_certificates;
   o->manager.context = server;
   BY_TRY(by_manager_create(&o->manager, now_of(server), &server->manager));
   if (o->state) {
@@ -324,6 +348,25 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   by_manager_destroy(server->manager);
   by_manager_store_close(server->store);
   free(server);
+}
+
+static void judge_again(struct connection *c) {
+  struct by_manager_server *server = c->server;
+  if (!by_stream_get_who(c->stream)) { /* it is being judged by the identity before */
+    server->n_strangers--;
+    end_connection(c);
+  } else if (c->peer && by_stream_judge_again(c->stream, server->options.identity) != BANYAN_OK) {
+    by_manager_count_refused(server->manager);
+    refuse(c, banyan_error_text());
+  }
+}
+
+void by_manager_server_use(struct by_manager_server *server, const struct by_tls_identity *identity) {
+  server->options.identity = identity;
+  for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
+    next = c->after;
+    judge_again(c);
+  }
 }
 
 struct by_address by_manager_server_get_address(const struct by_manager_server *server) {

@@ -16,8 +16,8 @@ struct by_manager_server;
 struct by_manager_server_options {
   struct by_loop *loop;
   struct by_address at;                   /* to listen at; port 0: any */
-  const struct by_tls_identity *identity; /* must outlive it */
-  struct by_manager_options manager;      /* but what is for the server itself: send, keep, context */
+  const struct by_tls_identity *identity; /* must outlive it, or be replaced */
+  struct by_manager_options manager;      /* but what is for the server itself: what it calls, context */
   const char *state;                      /* a file, manager_store.h; NULL: nothing is kept */
   unsigned threads;                       /* that plan */
 };
@@ -27,6 +27,9 @@ BANYAN_CHECK enum banyan_status by_manager_server_create(const struct by_manager
                                                          struct by_manager_server **out);
 /* Keeps what is not kept yet. NULL is allowed. */
 void by_manager_server_destroy(struct by_manager_server *server);
+/* Another identity from now on, which must outlive it. Who is not believed any more is told so and let go, and so is
+ * who had not proved itself yet. */
+void by_manager_server_use(struct by_manager_server *server, const struct by_tls_identity *identity);
 
 struct by_address by_manager_server_get_address(const struct by_manager_server *server);
 /* by_manager_state of it. */

@@ -181,5 +181,7 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
   by_text_add(text, "],\"counters\":{");
   for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
     by_text_add(text, "%s\"%s\":%llu", i ? "," : "", counters[i].name, (unsigned long long)counters[i].value);
-  by_text_add(text, "}}");
+  by_text_add(text, "}");
+  if (m->options.print_more) m->options.print_more(m->options.context, text);
+  by_text_add(text, "}");
 }

@@ -428,3 +428,7 @@ const char *by_stream_get_name(const struct by_stream *stream) {
 const struct by_tls_who *by_stream_get_who(const struct by_stream *stream) {
   return stream->secured && by_tls_done(&stream->tls) ? by_tls_peer(&stream->tls) : NULL;
 }
+
+enum banyan_status by_stream_judge_again(struct by_stream *stream, const struct by_tls_identity *identity) {
+  return by_tls_judge_again(&stream->tls, identity);
+}

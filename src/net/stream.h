@@ -72,5 +72,8 @@ int by_stream_get_fd(const struct by_stream *stream);
 const char *by_stream_get_name(const struct by_stream *stream);
 /* Who proved itself to be there; NULL without TLS, or before `opened`. Borrowed from the stream. */
 const struct by_tls_who *by_stream_get_who(const struct by_stream *stream);
+/* Whether it is still believed by one who has this identity, see by_tls_judge_again; only where by_stream_get_who
+ * tells. */
+enum banyan_status by_stream_judge_again(struct by_stream *stream, const struct by_tls_identity *identity) BANYAN_CHECK;
 
 #endif

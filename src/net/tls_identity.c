@@ -1,7 +1,5 @@
 #include "tls_identity.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <openssl/asn1.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -11,18 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
-#include "file.h"
 #include "log.h"
 #include "text.h"
 #include "tls_revoked.h"
 
-enum { MOST_FILE = 1 << 20, PATH = 512, DAY = 24 * 60 * 60 };
+enum { DAY = 24 * 60 * 60 };
 
 struct by_tls_identity {
   SSL_CTX *context;
+  int64_t expires;
   int revoked;
   struct by_tls_who who;
 };
@@ -44,11 +41,6 @@ unsigned by_tls_role_parse(const char *text) {
   for (int i = 0; i < ROLES; i++)
     if (!strcmp(roles[i].name, text)) return roles[i].role;
   return 0;
-}
-
-const char *by_tls_folder(void) {
-  const char *folder = getenv("BANYAN_KEYS");
-  return folder && *folder ? folder : BY_TLS_FOLDER;
 }
 
 /* One part of a subject, which must be there once and be fit to be shown. */
@@ -130,8 +122,17 @@ static enum banyan_status use_key(SSL_CTX *context, const char *text) {
   return used == 1 ? BANYAN_OK : failed(BANYAN_ERR_AUTH, "there is no key for its certificate in it, or a locked one");
 }
 
+static int64_t first_end(const STACK_OF(X509) * chain) {
+  int64_t first = INT64_MAX;
+  for (int i = 0; i < sk_X509_num(chain); i++) {
+    int64_t end = read_end(sk_X509_value(chain, i));
+    if (end < first) first = end;
+  }
+  return first;
+}
+
 /* What every peer would find, said where it can be mended. */
-static enum banyan_status check_chain(SSL_CTX *context) {
+static enum banyan_status check_chain(SSL_CTX *context, int64_t *end) {
   X509_STORE_CTX *chain = X509_STORE_CTX_new();
   if (!chain ||
       X509_STORE_CTX_init(chain, SSL_CTX_get_cert_store(context), SSL_CTX_get0_certificate(context), NULL) != 1) {
@@ -140,6 +141,7 @@ static enum banyan_status check_chain(SSL_CTX *context) {
   }
   X509_STORE_CTX_set_flags(chain, X509_V_FLAG_NO_CHECK_TIME);
   int good = X509_verify_cert(chain), why = X509_STORE_CTX_get_error(chain);
+  if (good == 1) *end = first_end(X509_STORE_CTX_get0_chain(chain));
   X509_STORE_CTX_free(chain);
   ERR_clear_error();
   if (good == 1) return BANYAN_OK;
@@ -173,7 +175,7 @@ static enum banyan_status fill(struct by_tls_identity *identity, const char *aut
   BY_TRY(use_revoked(identity, revoked));
   BY_TRY(use_certificate(context, own));
   BY_TRY(use_key(context, own));
-  BY_TRY(check_chain(context));
+  BY_TRY(check_chain(context, &identity->expires));
   return by_tls_who_read(SSL_CTX_get0_certificate(context), &identity->who);
 }
 
@@ -202,134 +204,28 @@ const struct by_tls_who *by_tls_identity_who(const struct by_tls_identity *ident
   return &identity->who;
 }
 
+int64_t by_tls_identity_expires(const struct by_tls_identity *identity) {
+  return identity->expires;
+}
+
+void by_tls_identity_warn(const struct by_tls_identity *identity, int64_t now) {
+  int64_t left = identity->expires - now;
+  char what[BY_TLS_NAME + 64];
+  if (left >= BY_TLS_SOON * DAY) return;
+  if (identity->expires < identity->who.expires)
+    snprintf(what, sizeof what, "the certificate of the authority in " BY_TLS_AUTHORITY);
+  else
+    snprintf(what, sizeof what, "the certificate of %s %s", by_tls_role_name(identity->who.role), identity->who.name);
+  if (left < 0)
+    by_warn("net", "%s has expired, and will be refused; `banyan keys renew` makes a new one", what);
+  else
+    by_warn("net", "%s expires in %d days; `banyan keys renew` makes a new one", what, (int)(left / DAY));
+}
+
 int by_tls_identity_revoked(const struct by_tls_identity *identity) {
   return identity->revoked;
 }
 
 SSL_CTX *by_tls_identity_context(const struct by_tls_identity *identity) {
   return identity->context;
-}
-
-/* A file as a text with a NUL. */
-static enum banyan_status read_text(const char *path, char **text) {
-  size_t length;
-  BY_TRY(by_read_file("the file", path, MOST_FILE - 1, text, &length));
-  char *whole = realloc(*text, length + 1);
-  if (whole) {
-    *text = whole;
-    whole[length] = '\0';
-    return BANYAN_OK;
-  }
-  free(*text);
-  *text = NULL;
-  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s", path);
-}
-
-static enum banyan_status check_private(const char *path) {
-  struct stat file;
-  if (stat(path, &file) || !(file.st_mode & 077)) return BANYAN_OK; /* one that is not there fails when it is read */
-  return by_fail(BANYAN_ERR_AUTH,
-                 "%s holds a private key, and others may read it (mode %03o); make a new one if they could have, and "
-                 "`chmod 600` it",
-                 path, (unsigned)file.st_mode & 0777);
-}
-
-enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) {
-  if (private_key) BY_TRY(check_private(path));
-  return read_text(path, text);
-}
-
-/* Whether a file's name is ROLE-NAME.pem. */
-static bool is_of_role(const char *file, const char *role) {
-  size_t length = strlen(file), begins = strlen(role);
-  return length > begins + 5 && !strncmp(file, role, begins) && file[begins] == '-' &&
-         !strcmp(file + length - 4, ".pem");
-}
-
-static enum banyan_status find_only(const char *folder, const char *role, char *path) {
-  DIR *opened = opendir(folder);
-  if (!opened)
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the folder of keys %s; BANYAN_KEYS names another",
-                         folder);
-  int n = 0;
-  for (struct dirent *entry; (entry = readdir(opened));)
-    if (is_of_role(entry->d_name, role) && n++ == 0) snprintf(path, PATH, "%s/%s", folder, entry->d_name);
-  closedir(opened);
-  if (n == 1) return BANYAN_OK;
-  if (n > 1)
-    return by_fail(BANYAN_ERR_AUTH, "there are %d files %s-*.pem in %s; say whose to take, or leave one", n, role,
-                   folder);
-  return by_fail(BANYAN_ERR_SYSTEM,
-                 "there is no %s/%s-NAME.pem; `banyan keys make %s NAME` makes it where the "
-                 "cluster's ca.key is; copy it from there, and " BY_TLS_AUTHORITY,
-                 folder, role, role);
-}
-
-static enum banyan_status find_file(const char *folder, const char *role, const char *name, char *path) {
-  struct stat file;
-  if (!name) return find_only(folder, role, path);
-  snprintf(path, PATH, "%s/%s-%s.pem", folder, role, name);
-  if (!stat(path, &file) || errno != ENOENT) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_SYSTEM,
-                 "there is no %s; `banyan keys make %s %s` makes it where the cluster's ca.key is; "
-                 "copy it from there, and " BY_TLS_AUTHORITY,
-                 path, role, name);
-}
-
-static enum banyan_status check_who(const struct by_tls_who *who, enum by_tls_role role, const char *name) {
-  if (who->role == role && (!name || !strcmp(who->name, name))) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_AUTH, "it is a certificate for %s %s; was the file renamed?", by_tls_role_name(who->role),
-                 who->name);
-}
-
-static void warn_of_end(const char *path, int64_t end) {
-  int64_t left = end - (int64_t)time(NULL);
-  if (left < 0)
-    by_warn("net", "%s: the certificate has expired, and will be refused; `banyan keys renew` makes a new one", path);
-  else if (left < BY_TLS_SOON * DAY)
-    by_warn("net", "%s: the certificate expires in %d days; `banyan keys renew` makes a new one", path,
-            (int)(left / DAY));
-}
-
-/* NULL: there is none, and nothing is revoked. */
-static enum banyan_status read_revoked(const char *folder, char **text) {
-  char path[PATH];
-  struct stat file;
-  snprintf(path, sizeof path, "%s/" BY_TLS_REVOKED, folder);
-  *text = NULL;
-  return stat(path, &file) && errno == ENOENT ? BANYAN_OK : by_tls_file_read(path, false, text);
-}
-
-static enum banyan_status load(const char *folder, const char *path, enum by_tls_role role, const char *name,
-                               struct by_tls_identity **out) {
-  char authority[PATH], *believed = NULL, *revoked = NULL, *own = NULL;
-  snprintf(authority, sizeof authority, "%s/" BY_TLS_AUTHORITY, folder);
-  enum banyan_status status = by_tls_file_read(authority, false, &believed);
-  if (status == BANYAN_OK) status = read_revoked(folder, &revoked);
-  if (status == BANYAN_OK) status = by_tls_file_read(path, true, &own);
-  if (status == BANYAN_OK) {
-    status = by_tls_identity_make(believed, revoked, own, out);
-    OPENSSL_cleanse(own, strlen(own));
-    if (status == BANYAN_OK && (status = check_who(&(*out)->who, role, name)) != BANYAN_OK) {
-      by_tls_identity_destroy(*out);
-      *out = NULL;
-    }
-    if (status != BANYAN_OK) status = by_fail_within(status, "%s", path);
-  }
-  free(believed);
-  free(revoked);
-  free(own);
-  return status;
-}
-
-enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
-                                        struct by_tls_identity **out) {
-  char path[PATH];
-  if (!folder) folder = by_tls_folder();
-  if (strlen(folder) + (name ? strlen(name) : 0) + 300 > PATH)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the name of the folder of keys is too long: %s", folder);
-  BY_TRY(find_file(folder, by_tls_role_name(role), name, path));
-  BY_TRY(load(folder, path, role, name, out));
-  warn_of_end(path, (*out)->who.expires);
-  return BANYAN_OK;
 }

@@ -49,6 +49,12 @@ const char *by_tls_folder(void);
  * *out. */
 enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
                                         struct by_tls_identity **out) BANYAN_CHECK;
+/* What the three files are like: whether they have changed since can be told by comparing. A file that is not there is
+ * all zero. */
+struct by_tls_stamp {
+  int64_t of[3][4];
+};
+void by_tls_identity_stamp(const char *folder, enum by_tls_role role, const char *name, struct by_tls_stamp *out);
 /* The same from texts in PEM: one or more certificates of authorities; lists of revoked certificates, or NULL; a
  * certificate and its key. */
 enum banyan_status by_tls_identity_make(const char *authority, const char *revoked, const char *own,
@@ -60,6 +66,10 @@ enum banyan_status by_tls_file_read(const char *path, bool private_key, char **t
 void by_tls_identity_destroy(struct by_tls_identity *identity);
 
 const struct by_tls_who *by_tls_identity_who(const struct by_tls_identity *identity);
+/* When its own certificate or the authority's ends, whichever is first, s since 1970. */
+int64_t by_tls_identity_expires(const struct by_tls_identity *identity);
+/* Logs a warning if that is over, or less than BY_TLS_SOON days after `now`. */
+void by_tls_identity_warn(const struct by_tls_identity *identity, int64_t now);
 /* How many certificates the lists name; -1: there is no list. */
 int by_tls_identity_revoked(const struct by_tls_identity *identity);
 

@@ -135,6 +135,22 @@ static void add_links(const json_t *links, struct by_text *out) {
   }
 }
 
+/* --- certificates --- */
+
+static void add_certificates(const json_t *state, struct by_text *out) {
+  const json_t *one;
+  size_t i;
+  begin(out, "certificate_days_left", "gauge",
+        "Days until the certificate ends; of the manager and of who is connected.");
+  json_array_foreach(json_object_get(state, "certificates"), i, one) {
+    add_sample(out, "certificate_days_left",
+               (const char *[4]){"role", string(one, "role"), "name", string(one, "name")},
+               (number(one, "expires") - number(state, "time")) / 86400);
+  }
+  begin(out, "certificates_revoked", "gauge", "Certificates that the manager's list of revoked ones names.");
+  add_sample(out, "certificates_revoked", (const char *[4]){NULL}, number(state, "revoked"));
+}
+
 /* --- jobs --- */
 
 static void count_jobs(const json_t *jobs, struct by_text *out) {
@@ -192,6 +208,7 @@ void by_web_metrics_print(const json_t *state, struct by_text *out) {
   add_counters(json_object_get(state, "counters"), out);
   add_hosts(json_object_get(state, "hosts"), out);
   add_all_interfaces(json_object_get(state, "hosts"), out);
+  add_certificates(state, out);
   add_links(json_object_get(state, "links"), out);
   count_jobs(json_object_get(state, "jobs"), out);
   add_jobs(json_object_get(state, "jobs"), out);

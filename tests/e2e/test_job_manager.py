@@ -92,14 +92,18 @@ def greet(manager):
 def test_class_and_end(folder):
     keys = make_keys(folder)
     manager = Manager(keys)
-    run, log = start_job(folder, manager, keys, 1500)
+    run, log = start_job(folder, manager, keys, 2000)
     name = greet(manager)
     report = manager.hear("report")["jobs"][0]
     assert report["job"] == name and report["ranks"] == [0] and report["calls"] > 0, report
     manager.say({"say": "classes", "jobs": [{"job": name, "class": 2}]})
     wait_for(log, "sends in class 2 from now on", RANKS)
+    before = manager.connection.getpeercert()["serialNumber"]
+    subprocess.run([BANYAN, "keys", "make", "job", "h1", "--force"], check=True, timeout=PATIENCE,
+                   env={**os.environ, "BANYAN_KEYS": str(keys)}, stdout=subprocess.DEVNULL)
     manager.hang_up()
-    assert greet(manager) == name  # again, and all of it
+    assert greet(manager) == name  # again, and all of it, with the certificate that is there now
+    assert manager.connection.getpeercert()["serialNumber"] != before
     manager.say({"say": "classes", "jobs": [{"job": name, "class": 1}]})
     wait_for(log, "sends in class 1 from now on", RANKS)
     assert manager.hear("left") == {"say": "left", "job": name, "rank": 0}

@@ -144,7 +144,7 @@ static void rest(void *context, const char *job) {
 
 static void start_agent(struct host *host) {
   static const struct by_agent_calls calls = {say_manager, let_connect, disconnect, say_rank, end_rank,
-                                              count,       take_rate,   help,       rest};
+                                              count,       take_rate,   help,       rest,     NULL};
   struct by_agent_options options = {.host = host->name,
                                      .manager = "m:1",
                                      .interval = interval,

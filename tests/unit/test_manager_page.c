@@ -26,6 +26,7 @@ static const char state_text[] =
     "\"plan\":{\"number\":3,\"throughput\":9e8,\"made\":0,\"plan\":{}},\"history\":[]},"
     "{\"id\":\"j2\",\"name\":\"gone\",\"state\":\"left\",\"plan\":null},"
     "{\"id\":\"j3\",\"name\":\"new\",\"state\":\"waiting\",\"plan\":null}],"
+    "\"certificates\":[{\"role\":\"manager\",\"name\":\"m0\",\"expires\":950401}],\"revoked\":2,"
     "\"counters\":{\"reports\":10,\"refused\":1,\"planned\":7,\"plans\":3,\"moves\":2,\"kept\":1}}";
 
 struct world {
@@ -187,6 +188,8 @@ static void prints_metrics_that_can_be_read(void **state) {
       "\nbanyan_host_connected{host=\"b\"} 0",
       "\nbanyan_interface_ours_sent_bits_per_second{host=\"a\\\"\\\\\\n\",interface=\"eth0\"} 400000000",
       "\nbanyan_link_others_bits_per_second{from=\"a\",to=\"s\"} 100000000",
+      "\nbanyan_certificate_days_left{role=\"manager\",name=\"m0\"} 11",
+      "\nbanyan_certificates_revoked 2",
       "\nbanyan_jobs{state=\"left\"} 1",
       "\nbanyan_job_iterations_total{job=\"j1\",name=\"train\"} 12345678901",
       "\nbanyan_job_iteration_seconds{job=\"j1\",name=\"train\"} 0.25",
@@ -202,8 +205,9 @@ static void prints_metrics_that_can_be_read(void **state) {
   assert_null(strstr(metrics, "plan_number{job=\"j3\"")); /* it has none */
   char copy[65536];
   strcpy(copy, metrics);
-  /* 1 version, 6 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2 of a plan. */
-  assert_int_equal(count_samples(copy), 1 + 6 + 4 + 5 + 3 + 4 + 12 + 2);
+  /* 1 version, 6 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2 of a plan,
+     2 of certificates. */
+  assert_int_equal(count_samples(copy), 1 + 6 + 4 + 5 + 3 + 4 + 12 + 2 + 2);
 }
 
 static void refuses_half_a_certificate(void **state) {

@@ -42,6 +42,21 @@ static void shows_jobs_links_and_hosts(void **state) {
   json_decref(manager);
 }
 
+static void warns_of_certificates(void **state) {
+  json_t *manager = example(), *certificates = json_array();
+  double now = json_number_value(json_object_get(manager, "time"));
+  static const char *const names[] = {"h1", "h2", "h3"};
+  static const double days[] = {100, 9.5, 29};
+  for (int i = 0; i < 3; i++)
+    json_array_append_new(certificates,
+                          json_pack("{sssssf}", "role", "agent", "name", names[i], "expires", now + days[i] * 86400));
+  json_object_set_new(manager, "certificates", certificates);
+  char *text = print(manager, 0, 0);
+  check_shown(text, "\n2 certificates end within 30 days, agent h2's in 9\n");
+  free(text);
+  json_decref(manager);
+}
+
 static void keeps_to_the_screen(void **state) {
   json_t *manager = example(), *jobs = json_object_get(manager, "jobs");
   for (int i = 0; i < 200; i++) json_array_append(jobs, json_array_get(jobs, 0));
@@ -76,6 +91,7 @@ static void lives_with_anything(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shows_jobs_links_and_hosts),
+      cmocka_unit_test(warns_of_certificates),
       cmocka_unit_test(keeps_to_the_screen),
       cmocka_unit_test(lives_with_anything),
   };

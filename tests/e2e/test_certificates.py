@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""A manager and an agent whose certificates are renewed, damaged and revoked while they run; SIGHUP has them read."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+BANYAN = os.environ["BANYAN"]
+PATIENCE = 60
+NET = {"format": "banyan-topology 1", "nodes": [{"name": "h1"}, {"name": "h2"}],
+       "links": [{"a": "h1", "b": "h2", "capacity": 1e9}]}
+started = []  # they end with the test
+
+
+def until(what, is_so):
+    """What is_so gives once it is something."""
+    end = time.monotonic() + PATIENCE
+    while not (found := is_so()):
+        assert time.monotonic() < end, what()
+        time.sleep(0.02)
+    return found
+
+
+class Service:
+    def __init__(self, folder, name, *command):
+        self.path = folder / f"{name}.log"
+        with open(self.path, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([BANYAN, *command], stderr=log, stdin=subprocess.DEVNULL,
+                                            env={**os.environ, "BANYAN_LOG": "info"})
+        started.append(self.process)
+
+    def said(self):
+        return self.path.read_text(encoding="utf-8")
+
+    def says(self, text):
+        return until(self.said, lambda: re.search(text, self.said()))
+
+    def read_again(self):
+        self.process.send_signal(signal.SIGHUP)
+
+    def end(self):
+        self.process.terminate()
+        assert self.process.wait(PATIENCE) == 0, self.said()
+
+
+class Cluster:
+    """The folder where certificates are made, and those of two hosts."""
+
+    def __init__(self, folder):
+        self.folder, self.socket = folder, str(folder / "agent.sock")
+        self.keys("init", str(folder / "keys"))
+        self.keys("make", "manager", "m0")
+        self.keys("make", "agent", "h1")
+        self.give("manager", "ca.crt", "manager-m0.pem")
+        self.give("agent", "ca.crt", "agent-h1.pem")
+        (folder / "net.json").write_text(json.dumps(NET), encoding="utf-8")
+        self.manager = Service(folder, "manager.log", "manager", str(folder / "net.json"), "--keys",
+                               str(folder / "manager"), "--listen", "127.0.0.1:0", "--state", str(folder / "state.db"),
+                               "--interval", "100ms", "--http", "127.0.0.1:0", "--token-file", str(folder / "token"))
+        self.page = self.manager.says("page at (http://[0-9.:]+)/")[1]
+        at = self.manager.says("ready at ([0-9.:]+),")[1]
+        self.agent = Service(folder, "agent.log", "agent", "--manager", at, "--keys", str(folder / "agent"), "--socket",
+                             self.socket, "--name", "h1", "--interfaces", "lo", "--queues", "none")
+        self.agent.says("ready: host h1")
+        self.meets()
+
+    def keys(self, *command):
+        subprocess.run([BANYAN, "keys", *command], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE,
+                       env={**os.environ, "BANYAN_KEYS": str(self.folder / "keys")})
+
+    def give(self, host, *files):
+        (self.folder / host).mkdir(exist_ok=True)
+        for file in files:
+            shutil.copy(self.folder / "keys" / file, self.folder / host / file)
+
+    def status(self):
+        out = subprocess.run([BANYAN, "agent", "status", "--json", "--socket", self.socket], check=True,
+                             stdout=subprocess.PIPE, timeout=PATIENCE)
+        return json.loads(out.stdout)["manager"]
+
+    def meets(self):
+        return until(self.status, lambda: self.status()["connected"])
+
+    def metric(self, sample):
+        with urllib.request.urlopen(self.page + "/metrics", timeout=PATIENCE) as answer:
+            found = re.search(f"^banyan_{re.escape(sample)} (.*)$", answer.read().decode(), re.M)
+        return float(found[1]) if found else None
+
+    def end(self):
+        self.agent.end()
+        self.manager.end()
+
+
+def test_renewed(cluster):
+    """A new certificate is shown on a new connection, and both sides tell until when it holds."""
+    days = 'certificate_days_left{role="agent",name="h1"}'
+    until(cluster.manager.said, lambda: 364 < (cluster.metric(days) or 0) < 366)
+    assert 364 < cluster.metric('certificate_days_left{role="manager",name="m0"}') < 366
+    cluster.keys("make", "agent", "h1", "--force", "--days", "20")
+    cluster.give("agent", "agent-h1.pem")
+    cluster.agent.read_again()
+    until(cluster.agent.said, lambda: (cluster.metric(days) or 365) < 21)
+    cluster.agent.says("certificate of agent h1 expires in (19|20) days")
+    cluster.meets()
+    assert cluster.status()["certificate_expires"] < time.time() + 21 * 86400
+    shown = subprocess.run([BANYAN, "agent", "status", "--socket", cluster.socket], check=True, stdout=subprocess.PIPE,
+                           text=True, timeout=PATIENCE).stdout
+    assert re.search("the certificate holds for (19|20) days; `banyan keys renew`", shown), shown
+
+
+def test_damaged(cluster):
+    """What cannot be used is said, and what was there before goes on."""
+    pem = cluster.folder / "manager" / "manager-m0.pem"
+    pem.write_bytes(pem.read_bytes()[:300])
+    cluster.manager.read_again()
+    cluster.manager.says("those before stay: .*manager-m0.pem: there is no certificate in it")
+    cluster.give("manager", "manager-m0.pem")
+    assert cluster.status()["connected"]
+
+
+def test_revoked(cluster):
+    """It is told so on the connection that it has, refused on each one after that, and taken in with another one."""
+    cluster.keys("revoke", "agent", "h1")
+    cluster.give("manager", "ca.crl")
+    cluster.manager.read_again()
+    cluster.manager.says(r"is refused: the peer's certificate \(agent h1\) was revoked")
+    until(cluster.status, lambda: "our certificate (agent h1) was revoked" in cluster.status().get("why", ""))
+    until(cluster.manager.said, lambda: cluster.metric("certificates_revoked") == 2)
+    until(cluster.manager.said, lambda: cluster.metric('host_connected{host="h1"}') == 0)
+    cluster.keys("make", "agent", "h1")
+    cluster.give("agent", "agent-h1.pem")
+    cluster.agent.read_again()
+    cluster.meets()
+
+
+def test_revoked_manager(cluster):
+    """An agent that hears of it leaves."""
+    cluster.keys("revoke", "m0")
+    cluster.give("agent", "ca.crl")
+    cluster.agent.read_again()
+    until(cluster.status, lambda: "(manager m0) was revoked" in cluster.status().get("why", ""))
+    cluster.keys("make", "manager", "m0")
+    cluster.give("manager", "ca.crl", "manager-m0.pem")
+    cluster.manager.read_again()
+    cluster.meets()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            cluster = Cluster(Path(folder))
+            for test in (test_renewed, test_damaged, test_revoked, test_revoked_manager):
+                test(cluster)
+                print(f"{test.__name__}: ok", flush=True)
+            cluster.end()
+        finally:
+            for process in started:
+                process.kill()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
