@@ -19,7 +19,9 @@ struct by_agent_user {
   unsigned uid;
   uint32_t n_ranks, n_jobs; /* n_ranks: connections */
   size_t kept;              /* bytes of its jobs' lines */
-  struct by_budget budget;  /* of what is passed on to the manager */
+  struct by_budget budget;  /* of what is passed on to the manager, */
+  struct by_budget words;   /* what all its connections say together, those that have ended among them, */
+  struct by_budget news;    /* and what makes a report come before its time */
 };
 
 /* What rank 0 said last, in the order in which it is said on every new connection; KEPT: after MOVED. */
@@ -138,6 +140,10 @@ BANYAN_CHECK enum banyan_status by_agent_user_may_have_job(const struct by_agent
 /* Full budgets. */
 void by_agent_users_init(struct by_agent *agent, uint64_t now);
 void by_agent_users_free(struct by_agent *agent);
+/* Whether its connections may say so much more: BANYAN_ERR_PROTOCOL. */
+BANYAN_CHECK enum banyan_status by_agent_user_may_speak(struct by_agent_user *user, size_t length, uint64_t now);
+/* What one of its ranks does is worth a report soon, unless it has been too often of late. */
+void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now);
 /* Keeps it in place of the one before, to be said. */
 BANYAN_CHECK enum banyan_status by_agent_keep_line(struct by_agent *agent, struct by_agent_job *job,
                                                    enum by_agent_line which, const struct by_cluster_message *message);

@@ -120,7 +120,7 @@ void by_agent_drop_rank(struct by_agent *agent, struct by_agent_rank *rank) {
 static void leave_job(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
   struct by_agent_job *job = rank->job;
   by_agent_say_left(agent, rank, now);
-  by_agent_note_change(agent, now);
+  by_agent_note_news(agent, rank->user, now);
   if (--job->ranks == 0) by_agent_drop_job(agent, job);
 }
 
@@ -169,7 +169,7 @@ static void greet(struct by_agent *agent, struct by_agent_rank *rank, uint64_t n
   replace(agent, rank, now);
   by_agent_tell_rank(agent, rank, &welcome);
   tell_class(agent, rank);
-  by_agent_note_change(agent, now);
+  by_agent_note_news(agent, rank->user, now);
 }
 
 static enum banyan_status is_of(const struct by_agent_rank *rank, const struct by_cluster_message *message) {
@@ -234,7 +234,7 @@ static enum banyan_status hear_report(struct by_agent *agent, struct by_agent_ra
   for (uint32_t i = 0; i < job->n_sizes; i++) rank->deeds.sizes[job->sizes[i].log2] = job->sizes[i].calls;
   measure_rate(agent, rank, now);
   bool news = by_agent_take_paths(rank, job, now);
-  if (first || news) by_agent_note_change(agent, now);
+  if (first || news) by_agent_note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
@@ -274,10 +274,11 @@ static bool says_goodbye(const struct by_agent_rank *rank, const struct by_clust
 
 static enum banyan_status read_line(struct by_agent_rank *rank, const char *line, size_t length,
                                     struct by_cluster_message *message, uint64_t now) {
-  if (by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
-    return by_cluster_message_read(line, length, message);
-  return by_fail(BANYAN_ERR_PROTOCOL, "says more than %.0f lines or %.0f bytes a second", of_rank.lines_a_second,
-                 of_rank.bytes_a_second);
+  if (!by_budget_take(&rank->budget, length, by_clock_to_seconds(now)))
+    return by_fail(BANYAN_ERR_PROTOCOL, "says more than %.0f lines or %.0f bytes a second", of_rank.lines_a_second,
+                   of_rank.bytes_a_second);
+  BY_TRY(by_agent_user_may_speak(rank->user, length, now));
+  return by_cluster_message_read(line, length, message);
 }
 
 /* Who asks has been answered, and who leaves has gone: either ends the connection. */

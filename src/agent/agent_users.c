@@ -7,6 +7,9 @@
 
 /* Of the budget of the agent itself. */
 static const struct by_budget_rules of_user = {512, 5, 2 << 20, 1 << 16};
+/* As much as some ranks may say each, and each of many as a rule. */
+static const struct by_budget_rules of_words = {1 << 14, 2000, 64 << 20, 4 << 20};
+static const struct by_budget_rules of_news = {60, 0.25, 1, 1};
 static const struct by_budget_rules of_log = {100, 1, 1 << 20, 1 << 20}; /* lines about what is refused */
 
 /* ---- users */
@@ -15,11 +18,16 @@ static bool is_root(const struct by_agent_user *user) {
   return user->uid == 0; /* who could have all anyway */
 }
 
+static bool has_rested(struct by_agent_user *user, double now) {
+  return by_budget_is_full(&user->budget, now) && by_budget_is_full(&user->words, now) &&
+         by_budget_is_full(&user->news, now);
+}
+
 /* One that has gone keeps what it has used up, until it may have all again. */
 static void forget_others(struct by_agent *agent, uint64_t now) {
   for (struct by_agent_user **at = &agent->users; *at;) {
     struct by_agent_user *user = *at;
-    if (user->n_ranks || !by_budget_is_full(&user->budget, by_clock_to_seconds(now))) {
+    if (user->n_ranks || !has_rested(user, by_clock_to_seconds(now))) {
       at = &user->next;
       continue;
     }
@@ -36,9 +44,13 @@ static struct by_agent_user *find_user(const struct by_agent *agent, unsigned ui
 
 static struct by_agent_user *make_user(struct by_agent *agent, unsigned uid, uint64_t now) {
   struct by_agent_user *user = calloc(1, sizeof *user);
+  double seconds = by_clock_to_seconds(now);
   if (!user) return NULL;
-  *user = (struct by_agent_user){
-      .next = agent->users, .uid = uid, .budget = by_budget_full(&of_user, by_clock_to_seconds(now))};
+  *user = (struct by_agent_user){.next = agent->users,
+                                 .uid = uid,
+                                 .budget = by_budget_full(&of_user, seconds),
+                                 .words = by_budget_full(&of_words, seconds),
+                                 .news = by_budget_full(&of_news, seconds)};
   agent->users = user;
   return user;
 }
@@ -58,6 +70,18 @@ enum banyan_status by_agent_user_may_have_job(const struct by_agent_user *user) 
   if (user->n_jobs < BY_AGENT_JOBS / 2 || is_root(user)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_UNSUPPORTED, "user %u has %d jobs here already, the agent takes no more of one user",
                  user->uid, BY_AGENT_JOBS / 2);
+}
+
+enum banyan_status by_agent_user_may_speak(struct by_agent_user *user, size_t length, uint64_t now) {
+  if (is_root(user) || by_budget_take(&user->words, length, by_clock_to_seconds(now))) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL,
+                 "all processes of user %u together say more than %.0f lines or %.0f bytes a second", user->uid,
+                 of_words.lines_a_second, of_words.bytes_a_second);
+}
+
+void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now) {
+  if (agent->change_at != UINT64_MAX) return; /* a report comes anyway */
+  if (is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now))) by_agent_note_change(agent, now);
 }
 
 void by_agent_users_init(struct by_agent *agent, uint64_t now) {
@@ -132,7 +156,7 @@ void by_agent_say_kept(struct by_agent *agent, struct by_agent_job *job, uint64_
   for (int i = 0; i < BY_AGENT_LINES && agent->link == BY_AGENT_LINK_OPEN; i++) {
     if (!job->unsaid[i]) continue;
     if (!may_say(agent, job->user, strlen(job->lines[i]), now)) {
-      by_agent_note_change(agent, now); /* it is tried again then */
+      by_agent_note_news(agent, job->user, now); /* it is tried again then */
       return;
     }
     job->unsaid[i] = false;

@@ -152,10 +152,54 @@ static void test_long_lines(void **state) {
   drop_all();
 }
 
+/* A connection that is now fast and now slow, for ever: after a while that is no news. */
+static void test_news(void **state) {
+  enum { SECONDS = 400 };
+  char line[400];
+  int reports = 0;
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  struct by_agent_rank *rank = join(&zero, JOB_A, 0);
+  for (int i = 0; i < 10 * SECONDS; i++) {
+    snprintf(line, sizeof line,
+             "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB_A
+             "\",\"ranks\":[0],\"iterations\":1,\"iteration_time\":1,\"sent\":1,\"input\":1,\"calls\":1,"
+             "\"sizes\":[],\"paths\":[{\"to\":\"b\",\"sent\":1,\"busy\":1,\"bandwidth\":%d,\"delay\":0}]}]}",
+             i % 2 ? 1 : 1000);
+    assert_true(say(rank, line));
+    pass(0.1);
+    reports += count_with(&world.manager, "report");
+    forget(&world.manager);
+  }
+  assert_in_range(reports, SECONDS / WORLD_INTERVAL, 3 * SECONDS / WORLD_INTERVAL);
+  drop_all();
+}
+
+/* Coming anew gives no user more to say. */
+static void test_comes_anew(void **state) {
+  enum { TIMES = 40, LINES = 900 };
+  bool heard_out = true;
+  (void)state;
+  make_world(NULL, true);
+  for (int i = 0; i < TIMES && heard_out; i++) {
+    struct by_agent_rank *rank = join(&zero, JOB_A, 0);
+    for (int l = 0; l < LINES && heard_out; l++) heard_out = report(rank, JOB_A, 0, 1, 1);
+    if (!heard_out) must_hold(last_with(&zero, "refused"), "all processes of user 1000 together");
+    if (heard_out) by_agent_rank_gone(world.agent, rank, world.now);
+    forget(&zero);
+  }
+  assert_false(heard_out);
+  struct by_agent_rank *another = come(&other, 1001);
+  assert_true(say(another, "{\"say\":\"hello\",\"version\":1,\"host\":\"h1\",\"job\":\"" JOB_B "\",\"rank\":0}"));
+  drop_all();
+}
+
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds), cmocka_unit_test(test_flood),
-                                     cmocka_unit_test(test_much), cmocka_unit_test(test_great_sums),
-                                     cmocka_unit_test(test_long_lines)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds),     cmocka_unit_test(test_flood),
+                                     cmocka_unit_test(test_much),       cmocka_unit_test(test_great_sums),
+                                     cmocka_unit_test(test_long_lines), cmocka_unit_test(test_news),
+                                     cmocka_unit_test(test_comes_anew)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
