@@ -79,6 +79,7 @@ static void rank_trains(struct job *job, int rank) {
     iterate(world, rank, values);
     usleep(2000);
     if (word == SET_BY_HAND) must(banyan_comm_set_plan(world, "ring"));
+    if (word == SET_BY_HAND) must(banyan_barrier(world)); /* rank 0, which cannot answer, has set it too */
     if (word == SET_BY_HAND && rank) job_set_stage(job, rank, SET);
     if ((word != CHECK_CLASS && word != CHECK_MOVES) || checked++) continue;
     if (word == CHECK_CLASS) check_class(world, 2);
