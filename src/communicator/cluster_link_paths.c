@@ -148,7 +148,7 @@ bool by_cluster_link_look_at_paths(struct by_cluster_link *link) {
   uint32_t n = list_paths(link, &link->last_look, now, paths);
   swap(&link->last_look, now);
   if (is_news(link, paths, n)) link->news = 1 + AGAIN;
-  if (!link->news) return false;
+  if (!link->news || !n) return false; /* what is to be said again needs something that is seen */
   link->news--;
   memcpy(link->told, paths, n * sizeof *paths);
   link->n_told = n;

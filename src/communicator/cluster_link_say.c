@@ -84,13 +84,13 @@ static void fill(const struct by_context *context, struct report *report) {
       report->sizes[report->n_sizes++] = (struct by_cluster_size){i, context->observed.sizes[i]};
 }
 
-/* False: nothing has changed. Then nothing is looked at before a call is made. */
-static bool take_report(struct by_cluster_link *link, struct report *report) {
+/* False: nothing has changed, and there is no news of links. Then nothing is looked at before a call is made. */
+static bool take_report(struct by_cluster_link *link, bool news, struct report *report) {
   struct by_context *context = link->context;
   by_context_lock(context);
   by_observe_look(&context->observed, &report->observed);
   report->sent = by_engine_sent(context->engine);
-  bool changed = report->observed.calls != link->reported.calls ||
+  bool changed = news || report->observed.calls != link->reported.calls ||
                  report->observed.iterations != link->reported.iterations || report->sent != link->reported_sent;
   if (changed) {
     fill(context, report);
@@ -128,7 +128,7 @@ void by_cluster_link_report(void *argument) {
   bool news = by_cluster_link_look_at_paths(link);
   bool due = by_loop_now(link->context->loop) >= link->reported_at + link->interval;
   if (due || news) {
-    if (!take_report(link, &report)) return;
+    if (!take_report(link, news, &report)) return;
     if (!news) by_cluster_link_take_paths(link);
     say_report(link, &report);
   }

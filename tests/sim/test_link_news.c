@@ -1,0 +1,122 @@
+/* What a rank says of its connections, by a clock of the test's: a link that has become slow is told at once, also
+ * while nothing is sent anew, and told again once more goes over it. */
+#include <string.h>
+
+#include "check.h"
+#include "cluster_link_parts.h"
+#include "contexts.h"
+#include "loop.h"
+
+enum { INTERVAL_MS = 1000, STEP_MS = 10 };
+
+struct job {
+  struct world world;
+  struct by_context context;
+  struct by_cluster_link link;
+  struct by_clock clock;
+  uint64_t now;
+};
+
+static struct by_lane_ops counted; /* a simulated lane's, with counters of a network */
+static struct by_meter meter;
+static uint64_t sent;
+
+static bool read_meter(const struct by_lane *lane, struct by_meter *out) {
+  (void)lane;
+  *out = meter;
+  return true;
+}
+
+static uint64_t read_sent(const struct by_lane *lane) {
+  (void)lane;
+  return sent;
+}
+
+static void count(void *context, struct by_lane *lane) {
+  (void)context;
+  counted = *lane->ops;
+  counted.meter = read_meter;
+  counted.sent = read_sent;
+  lane->ops = &counted;
+}
+
+/* Makes the link between the two. */
+static void call(struct world *world) {
+  world->n_deeds = 1;
+  world->deeds[0].call = (struct banyan_call){.collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .count = 10};
+  assert_true(world_run(world));
+  world_clear(world);
+}
+
+static uint64_t now_of(void *context) {
+  return ((struct job *)context)->now;
+}
+
+static void init(struct job *job) {
+  struct by_sim_options net;
+  struct by_engine_options engine;
+  memset(job, 0, sizeof *job);
+  world_options(1, &net, &engine);
+  world_init(&job->world, 2, "ring", &net, &engine, 1);
+  context_make(&job->context, &job->world, 0, 2);
+  call(&job->world);
+  by_engine_lanes(job->context.engine, count, NULL);
+  job->clock = (struct by_clock){now_of, job};
+  assert_ok(by_loop_create(&job->clock, &job->context.loop));
+  by_observe_begin(&job->context.observed);
+  job->link = (struct by_cluster_link){
+      .context = &job->context, .job = "a job", .welcome = true, .interval = INTERVAL_MS * BY_MILLISECOND};
+  by_timer_init(&job->link.report, by_cluster_link_report, &job->link);
+  by_cluster_link_report(&job->link);
+}
+
+static void fini(struct job *job) {
+  by_cluster_link_forget_paths(&job->link);
+  by_loop_destroy(job->context.loop);
+  world_fini(&job->world);
+  context_fini(&job->context);
+}
+
+/* The network carries so many bit/s of what there is, and the rank gives it so many. */
+static void run(struct job *job, double seconds, double carried, double given) {
+  const double step = STEP_MS * 1e-3;
+  if (given > 0 && job->context.observed.awake) by_observe_wake(&job->context.observed);
+  for (uint64_t end = job->now + by_clock_from_seconds(seconds); job->now < end; job->now += STEP_MS * BY_MILLISECOND) {
+    meter.bytes += (uint64_t)(carried / 8 * step);
+    meter.busy += carried > 0 ? STEP_MS * 1000 : 0;
+    meter.full = carried > 0;
+    sent += (uint64_t)(given / 8 * step);
+    assert_ok(by_loop_run_once(job->context.loop, 0));
+  }
+}
+
+static bool has_told(const struct job *job, double bandwidth) {
+  const struct by_cluster_path *path = &job->link.told[0];
+  return job->link.n_told == 1 && path->bandwidth > 0.9 * bandwidth && path->bandwidth < 1.1 * bandwidth;
+}
+
+static void test_slow(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  run(&job, 3.01, 100e6, 100e6); /* to the end of a report */
+  assert_true(has_told(&job, 100e6));
+  uint64_t slow_from = job.now;
+  run(&job, 0.3, 20e6, 0); /* what waited in buffers */
+  assert_true(job.link.reported_at > slow_from && has_told(&job, 20e6));
+  run(&job, 0.5, 0, 0);
+  uint32_t left = job.link.news;
+  run(&job, 10, 0, 0);
+  assert_int_equal(job.link.news, left);
+  assert_true(left > 0 && !by_timer_is_set(&job.link.report)); /* nothing is looked at while nothing goes on */
+  uint64_t again_from = job.now;
+  run(&job, 1.5, 20e6, 20e6);
+  assert_true(job.link.reported_at > again_from && has_told(&job, 20e6));
+  assert_int_equal(job.link.news, 0);
+  fini(&job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_slow)};
+  return cmocka_run_group_tests_name("news of links", tests, NULL, NULL);
+}
