@@ -106,8 +106,8 @@ static double least(double a, double b) {
 
 /* Every term must have been merged, or it would not be that which was timed. */
 static void check_all_merged(const struct bench *bench) {
-  uint64_t events[BY_EVENTS], merged = 0, all = 0;
-  insist(by_xdp_count(bench->xdp, events) == BANYAN_OK, "counters");
+  uint64_t events[BY_EVENTS], unsent, merged = 0, all = 0;
+  insist(by_xdp_count(bench->xdp, events, &unsent) == BANYAN_OK, "counters");
   for (int i = 0; i < BY_EVENTS; i++) all += events[i];
   for (int i = BY_EVENT_STORED; i <= BY_EVENT_COMPLETED; i++) merged += events[i];
   if (merged == all) return;

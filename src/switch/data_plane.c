@@ -42,7 +42,6 @@ static enum banyan_status user_count(const void *self, struct by_plane_counts *o
   by_user_get_traffic(self, &traffic);
   out->unsent = traffic.unsent;
   out->expired = traffic.expired;
-  out->has_traffic = true;
   return BANYAN_OK;
 }
 
@@ -106,7 +105,7 @@ static enum banyan_status xdp_set_neighbour(void *self, uint32_t port, uint32_t 
 }
 
 static enum banyan_status xdp_count(const void *self, struct by_plane_counts *out) {
-  return by_xdp_count(self, out->events);
+  return by_xdp_count(self, out->events, &out->unsent);
 }
 
 static const struct by_plane_ops xdp_ops = {

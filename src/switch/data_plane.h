@@ -24,9 +24,8 @@ struct by_plane_options {
 
 struct by_plane_counts {
   uint64_t events[BY_EVENTS]; /* fragments, by what happened to them */
-  bool has_traffic;           /* whether it counts these too: */
-  uint64_t unsent;            /* fragments without room or a route on the way out */
-  uint64_t expired;           /* those that have gone round in circles */
+  uint64_t unsent;            /* fragments without room, a route or a next hop on the way out */
+  uint64_t expired;           /* those that have gone round in circles, where IP's time to live tells */
 };
 
 struct by_plane {

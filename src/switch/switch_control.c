@@ -74,9 +74,8 @@ static void print_counts(const struct by_plane *plane, struct by_text *text) {
   for (int i = 0; i < BY_EVENTS; i++)
     by_text_add(text, "%s\"%s\": %llu", i ? ", " : "", by_event_name(i), (unsigned long long)counts.events[i]);
   by_text_add(text, "}");
-  if (counts.has_traffic)
-    by_text_add(text, ", \"unsent\": %llu, \"expired\": %llu", (unsigned long long)counts.unsent,
-                (unsigned long long)counts.expired);
+  by_text_add(text, ", \"unsent\": %llu, \"expired\": %llu", (unsigned long long)counts.unsent,
+              (unsigned long long)counts.expired);
 }
 
 static void say_status(const struct session *session, enum by_lease_deed deed) {

@@ -323,15 +323,16 @@ enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const st
   return status;
 }
 
-enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS]) {
+enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS], uint64_t *unsent) {
   int cores = bpf->libbpf_num_possible_cpus();
   if (cores < 1) return by_fail_errno(BANYAN_ERR_SYSTEM, -cores, "switch: cannot tell the number of cores");
   uint64_t *of_cores = calloc((size_t)cores, sizeof *of_cores);
   if (!of_cores) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
-  for (uint32_t event = 0; event < BY_EVENTS; event++) {
-    events[event] = 0;
-    if (bpf->bpf_map_lookup_elem(map_fd(xdp, "counters"), &event, of_cores)) continue;
-    for (int i = 0; i < cores; i++) events[event] += of_cores[i];
+  for (uint32_t i = 0; i < BY_XDP_COUNTERS; i++) {
+    uint64_t *sum = i == BY_XDP_UNSENT ? unsent : &events[i];
+    *sum = 0;
+    if (bpf->bpf_map_lookup_elem(map_fd(xdp, "counters"), &i, of_cores)) continue;
+    for (int core = 0; core < cores; core++) *sum += of_cores[core];
   }
   free(of_cores);
   return BANYAN_OK;

@@ -44,8 +44,8 @@ enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job);
 /* Takes the place of the group's members. */
 enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_switch_target *targets,
                                     uint32_t n);
-/* Packets since the start, by what happened to them. */
-enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS]);
+/* Packets since the start, by what happened to them, and fragments without a next hop on the way out. */
+enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS], uint64_t *unsent);
 /* Descriptor of a program of the object, for test runs; -1: there is none of this name. */
 int by_xdp_program(const struct by_xdp *xdp, const char *name);
 

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "cell.h"
+
 enum {
   BY_XDP_JOBS = 1 << 16,
   BY_XDP_GRANTS = 4096, /* 0 is none */
@@ -15,6 +17,9 @@ enum {
   BY_XDP_TWINS =
       4, /* most members of a group behind one port: a copy knows its port only, and its program which it is */
 };
+
+/* Counters: events, and behind them fragments that found no way out. */
+enum { BY_XDP_UNSENT = BY_EVENTS, BY_XDP_COUNTERS };
 
 /* By number of the interface. */
 struct by_xdp_port {

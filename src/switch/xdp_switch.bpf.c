@@ -46,7 +46,7 @@ SEC("xdp/devmap") int by_xdp_leave(struct xdp_md *ctx) {
   if (data + PAYLOAD_AT > frame_end(ctx)) return XDP_DROP;
   if (fragment->type != BY_FRAGMENT_RESULT_MC) return XDP_PASS;
   const struct by_xdp_address *to = address_of(fragment, ctx->egress_ifindex);
-  if (!to) return XDP_DROP;
+  if (!to) return drop_unsent();
   write_ethernet(data, &to->neighbour);
   ip->daddr = to->address;
   ip->check = ip_checksum(ip);

@@ -107,7 +107,7 @@ struct {
 
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, BY_EVENTS);
+  __uint(max_entries, BY_XDP_COUNTERS);
   __type(key, uint32_t);
   __type(value, uint64_t);
 } counters SEC(".maps");
@@ -119,6 +119,11 @@ enum { IP_AT = ETH_HLEN, UDP_AT = IP_AT + 20, FRAGMENT_AT = UDP_AT + 8, PAYLOAD_
 static inline void count(uint32_t event) {
   uint64_t *counter = bpf_map_lookup_elem(&counters, &event);
   if (counter) *counter += 1;
+}
+
+static inline int drop_unsent(void) {
+  count(BY_XDP_UNSENT);
+  return XDP_DROP;
 }
 
 static inline const struct by_grant *grant_of(uint32_t job) {
@@ -218,14 +223,14 @@ static inline int forward(struct xdp_md *ctx, uint32_t port) {
   const struct iphdr *ip = data + IP_AT;
   if ((const void *)(ip + 1) > frame_end(ctx)) return XDP_DROP;
   const struct by_xdp_neighbour *neighbour = next_by(port, ip->daddr);
-  if (!neighbour) return XDP_DROP;
+  if (!neighbour) return drop_unsent();
   write_ethernet(data, neighbour);
   return (int)bpf_redirect_map(&interfaces, port, XDP_DROP);
 }
 
 static inline int spread(uint32_t group) {
   void *members_of = bpf_map_lookup_elem(&groups, &group);
-  if (!members_of) return XDP_DROP;
+  if (!members_of) return drop_unsent();
   return (int)bpf_redirect_map(members_of, 0, BPF_F_BROADCAST);
 }
 

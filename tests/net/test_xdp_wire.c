@@ -146,12 +146,13 @@ static void expect_copy(const struct wire *wire, uint32_t rank, struct packet *r
 }
 
 static void expect_counters(const struct by_xdp *xdp) {
-  uint64_t events[BY_EVENTS];
-  assert_ok(by_xdp_count(xdp, events));
+  uint64_t events[BY_EVENTS], unsent;
+  assert_ok(by_xdp_count(xdp, events, &unsent));
   assert_int_equal(events[BY_EVENT_STORED], 1);
   assert_int_equal(events[BY_EVENT_ADDED], 1);
   assert_int_equal(events[BY_EVENT_COMPLETED], 1);
   assert_int_equal(events[BY_EVENT_RELEASED], 1);
+  assert_int_equal(unsent, 0);
 }
 
 static void test_sum_and_copies(void **state) {
