@@ -4,8 +4,9 @@
  *   A path (a job's connections from one host to another) that had something to send for a part of the time has, on
  *   each link of its way, at least as much to itself and all others together as was seen to pass there, in that part.
  *   Where that is much less than the link carries, on all of its way, some link of it carries less.
- *   Not one over which another path was faster. Of the rest, those with most slow paths over them; of those with as
- *   many, the ones whose rate no agent tells.
+ *   Not one over which another path was faster, nor one whose rate an agent tells, if not several paths over it are
+ *   slow. Of the rest, those with most slow paths over them; of those with as many, the ones of which no agent tells.
+ *   Who gives way to a higher class on its way shows nothing: it may wait for that, or for TCP to try again.
  *
  * It is believed once one path has seen it three times. A link carries more again when more is seen to pass, or, as it
  * may be that nobody tries, after a while, which is longer each time. */
@@ -23,7 +24,11 @@ static const double faster = 1.15;       /* times what is believed: it carries m
 static const double healed = 0.9;        /* of what it is to carry: it does */
 static const double row_within = 4;      /* intervals from one slow report to the next of a row */
 static const double doubted_after = 300; /* s in which nobody has seen it so; twice as many the next time, and so on */
-enum { ENOUGH = 3, DOUBLED = 8 };        /* reports in a row: in the first two not all had noticed; at most, the wait */
+enum {
+  ENOUGH = 3,  /* reports in a row: in the first two not all had noticed */
+  SEVERAL = 3, /* slow paths against an agent's word */
+  DOUBLED = 8  /* times at most, the wait */
+};
 
 /* ---- paths */
 
@@ -167,6 +172,12 @@ static bool tells(const struct by_seen_path *path) {
   return path->bandwidth > 0 && path->busy >= least_busy && path->n_steps;
 }
 
+static bool gives_way(const struct by_manager *m, const struct by_manager_job *job, const struct by_seen_path *path) {
+  uint32_t i = 0;
+  while (i < path->n_steps && !(by_use_of_higher(m, job, path->steps[i]) > 0)) i++;
+  return i < path->n_steps;
+}
+
 static bool is_slow(const struct by_manager *m, const struct by_seen_path *path) {
   for (uint32_t i = 0; i < path->n_steps; i++) {
     uint32_t s = path->steps[i];
@@ -206,9 +217,9 @@ static void count(const struct by_manager *m, struct by_seen_row *row, bool is_s
 }
 
 /* Counts how often it was slow or fast in a row, by reports that tell something. */
-static void judge(struct by_manager *m, struct by_seen_path *path) {
+static void judge(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
   if (path->news && tells(path)) {
-    count(m, &path->slow, is_slow(m, path));
+    count(m, &path->slow, is_slow(m, path) && !gives_way(m, job, path));
     count(m, &path->more, saw_more(m, path));
   }
   path->news = false;
@@ -219,11 +230,11 @@ static void judge(struct by_manager *m, struct by_seen_path *path) {
   }
 }
 
-/* Those with most slow paths, and of these the ones of which nobody tells: a host's interface may be faster than what
- * is behind it. */
+/* A host's interface may be faster than what is behind it, but it is rather the host or the other end that is slow. */
 static uint32_t suspicion(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
-  if (!may_be_it(m, path, step)) return 0;
-  return 1 + 2 * m->seen[step].slow_paths + !m->seen[step].told;
+  const struct by_seen_link *link = &m->seen[step];
+  if (!may_be_it(m, path, step) || (link->told && link->slow_paths < SEVERAL)) return 0;
+  return 1 + 2 * link->slow_paths + !link->told;
 }
 
 static void blame(struct by_manager *m, struct by_seen_path *path) {
@@ -238,19 +249,22 @@ static void blame(struct by_manager *m, struct by_seen_path *path) {
   }
 }
 
-static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, struct by_seen_path *path)) {
+static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, const struct by_manager_job *job,
+                                                          struct by_seen_path *path)) {
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
     for (const struct by_manager_part *part = job->parts; part && !job->left; part = part->next)
       for (struct by_seen_path *path = part->paths; path; path = path->next)
-        if (is_fresh(m, path)) visit(m, path);
+        if (is_fresh(m, path)) visit(m, job, path);
 }
 
 /* A path whose way is not known yet counts later. */
-static void route(struct by_manager *m, struct by_seen_path *path) {
+static void route(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
+  (void)job;
   if (!path->routed) path->routed = by_link_ways_find(&m->ways, path->from, path->to, &path->steps, &path->n_steps);
 }
 
-static void blame_slow(struct by_manager *m, struct by_seen_path *path) {
+static void blame_slow(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
+  (void)job;
   if (path->slow.n < ENOUGH) return;
   blame(m, path);
   path->slow.n = 0; /* seen so often again, it is believed again */

@@ -51,7 +51,7 @@ void by_use_sum(struct by_manager *m) {
   }
 }
 
-static double of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step) {
+double by_use_of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step) {
   double sum = 0;
   for (uint32_t c = 0; c < job->class_; c++) sum += m->ours[c][step];
   return sum;
@@ -60,7 +60,7 @@ static double of_higher(const struct by_manager *m, const struct by_manager_job 
 bool by_use_gives_way(const struct by_manager *m, const struct by_manager_job *job) {
   const struct by_link_shares *shares = by_use_shares(job);
   uint32_t i = 0;
-  while (i < shares->n && !(of_higher(m, job, shares->items[i].step) > 0)) i++;
+  while (i < shares->n && !(by_use_of_higher(m, job, shares->items[i].step) > 0)) i++;
   return i < shares->n;
 }
 
@@ -79,7 +79,7 @@ bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) 
 /* Streams of one class share a link evenly: a job that comes to it gets its part, however full the link is. */
 static double find_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own,
                         bool beside) {
-  double left = m->all[step] - by_use_others(m, step) - (beside ? of_higher(m, job, step) : 0);
+  double left = m->all[step] - by_use_others(m, step) - (beside ? by_use_of_higher(m, job, step) : 0);
   uint32_t sharers = m->jobs_on[job->class_][step] + (own > 0 ? 0 : 1);
   left = fmax(left - (m->ours[job->class_][step] - own), left / (double)(sharers ? sharers : 1));
   return fmax(left, always * m->all[step]);

@@ -32,6 +32,7 @@ static void report(uint32_t h) {
                                       .n_ranks = 1,
                                       .ranks = &h,
                                       .iterations = world.jobs[j].iterations,
+                                      .sent = world.jobs[j].sent,
                                       .input = world.jobs[j].input,
                                       .n_paths = words[j][h].n,
                                       .paths = words[j][h].paths};
@@ -231,6 +232,41 @@ static void test_host_link(void **state) {
   world_end(&world);
 }
 
+/* Both links of the way are as fast as their hosts say, so it is one of the hosts that is slow. */
+static void test_slow_host(void **state) {
+  struct by_cluster_path path = {.to = world.hosts[2].name, .busy = 1, .bandwidth = 0.05e9};
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  for (uint32_t h = 0; h < HOSTS; h++) report(h);
+  for (int i = 0; i < 8; i++) {
+    world.now += world.options.interval / 4;
+    path.sent = 0.05e9 + i;
+    say_path(job, 3, &path);
+    by_manager_tick(world.manager, world.now);
+  }
+  assert_none_is_slow();
+  assert_true(capacity("leaf0", "r0h2") == 1e9);
+  world_end(&world);
+}
+
+/* What is left for it by a higher class, and TCP lets it take of that, is no link's fault. */
+static void test_gives_way(void **state) {
+  (void)state;
+  begin();
+  struct world_job *low = world_run(&world, 0, 1, HOSTS), *high = world_run(&world, 0, 1, HOSTS);
+  low->sent = 100000000000;
+  low->iterations = 100;
+  world_plan(&world);
+  for (int i = 0; i < 12; i++) {
+    high->input += 5000000;
+    pass(high, 0.2, 0.1e9);
+    pass(low, 1, 0.1e9);
+  }
+  assert_none_is_slow();
+  world_end(&world);
+}
+
 /* Nobody tells any more what the last link carries. */
 static void test_agent_gone(void **state) {
   (void)state;
@@ -322,6 +358,6 @@ int main(void) {
       cmocka_unit_test(test_hardly_anything), cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
       cmocka_unit_test(test_said_again),      cmocka_unit_test(test_doubted_later), cmocka_unit_test(test_old_words),
       cmocka_unit_test(test_more_once),       cmocka_unit_test(test_silent_host),   cmocka_unit_test(test_host_link),
-      cmocka_unit_test(test_agent_gone)};
+      cmocka_unit_test(test_agent_gone),      cmocka_unit_test(test_slow_host),     cmocka_unit_test(test_gives_way)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
