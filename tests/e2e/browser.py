@@ -4,7 +4,7 @@ import subprocess
 import time
 import urllib.request
 
-WAIT = 20  # seconds for anything to happen
+WAIT = 60  # seconds for anything to happen
 
 
 class Browser:
@@ -26,7 +26,7 @@ class Browser:
     def call(self, method, path, body=None):
         data = json.dumps(body if body is not None else {}).encode() if method == "POST" else None
         request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=120) as response:
             return json.load(response)["value"]
 
     def open(self, url):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 BANYAN = os.environ["BANYAN"]
 JOB = "0123456789abcdef" * 2
-PATIENCE = 20
+PATIENCE = 60
 started = []  # agents, which end with the test
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 BANYAN = os.environ["BANYAN"]
-PATIENCE = 30
+PATIENCE = 60
 RANKS = 3
 started = []  # jobs, which end with the test
 

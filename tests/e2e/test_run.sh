@@ -160,7 +160,8 @@ ends 143
 # Ranks may handle a signal and end well.
 start "$BANYAN" run -n 2 -- bash -c "trap 'echo got it; kill %1; exit 0' INT USR1; sleep $odd & echo ready; wait; wait"
 alive 2
-until [ "$(grep -c ready "$scratch/out")" -eq 2 ]; do sleep 0.05; done
+are_ready() { [ "$(grep -c ready "$scratch/out")" -eq 2 ]; }
+comes are_ready || fail "the ranks are not ready"
 kill -USR1 "$job"
 ends 0
 [ "$(grep -c 'got it' "$scratch/out")" -eq 2 ] || fail "SIGUSR1 did not reach both ranks"

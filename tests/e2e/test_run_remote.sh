@@ -34,7 +34,8 @@ shows "^\[1\] $(hostname)$" out
 "$BANYAN" run --ssh "$ssh" -H a:1,b:1 -- sh -c "echo \$BANYAN_KEY; exec sleep $odd" >"$scratch/out" 2>"$scratch/err" &
 job=$!
 left 2
-until [ "$(wc -l <"$scratch/out")" -eq 2 ]; do sleep 0.05; done
+has_lines() { [ "$(wc -l <"$scratch/out")" -eq "$1" ]; }
+comes has_lines 2 || fail "the ranks say nothing"
 [ "$(cut -d' ' -f2 "$scratch/out" | sort -u | wc -l)" -eq 1 ] || fail "different keys"
 key=$(awk 'NR == 1 {print $2}' "$scratch/out")
 [ ${#key} -eq 64 ] || fail "no key"
@@ -74,7 +75,7 @@ shows '^banyan run: host a: banyan could not be started there.*--remote' err
 wants 1 "$BANYAN" run --ssh "$scratch/no-ssh -v" -H a:2 -- sleep "$odd"
 shows 'cannot run .*/no-ssh: No such file' err
 shows '^banyan run: host a: could not be reached; see what is said above' err
-wants 1 "$BANYAN" run --ssh "$ssh" -H a:1,deaf:1 --start-timeout 0.5 -- sleep "$odd"
+wants 1 "$BANYAN" run --ssh "$ssh" -H a:1,deaf:1 --start-timeout 3 -- sleep "$odd"
 shows 'host deaf: no answer \(--start-timeout\)' err
 left 0
 wants 2 "$BANYAN" run --ssh " " -H a:1 -- true

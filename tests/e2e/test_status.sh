@@ -11,13 +11,9 @@ pem=$keys/manager-m0.pem
 "$BANYAN" manager clos:racks=2,hosts=2 --keys "$keys" --listen 127.0.0.1:0 --state "$scratch/state" --http 127.0.0.1:0 \
   --token-file "$scratch/token" --http-certificate "$pem" --http-key "$pem" 2>"$scratch/log" &
 manager=$!
-trap 'kill "$manager" 2>/dev/null; rm -rf "$scratch"' EXIT
-for _ in $(seq 200); do
-  url=$(grep -oE 'https://[0-9.:]+' "$scratch/log" || true)
-  [ -z "$url" ] || break
-  sleep 0.05
-done
-[ -n "$url" ] || fail "the manager does not say where its page is: $(cat "$scratch/log")"
+at_end() { kill "$manager" 2>/dev/null; }
+comes has 'https://[0-9.:]+[^0-9.:]' log || fail "the manager does not say where its page is"
+url=$(grep -oE -m 1 'https://[0-9.:]+' "$scratch/log")
 
 status() { "$BANYAN" status --manager "$url" "$@"; }
 wants 0 status --token-file "$scratch/token" --ca-file "$keys/ca.crt"

@@ -5,6 +5,7 @@
 
 if [ "${1:-}" != inside ]; then
   unshare -n true 2>/dev/null || skip "no network namespace without privileges"
+  rm -rf "$scratch"
   exec unshare -n "$0" inside
 fi
 
@@ -15,28 +16,19 @@ ip link set q up
 ip addr add 10.9.0.1/24 dev p
 socket=$scratch/agent.sock
 agent=0
-trap '[ "$agent" = 0 ] || kill -9 "$agent" 2>/dev/null; rm -rf "$scratch"' EXIT
+at_end() { [ "$agent" = 0 ] || kill -9 "$agent" 2>/dev/null; }
 
+status() { "$BANYAN" agent status --json --socket "$socket" >"$scratch/out" 2>"$scratch/said"; }
 # start OPTION...: until its socket is there.
 start() {
   "$@" "$BANYAN" agent --socket "$socket" --name h1 --interfaces p --interval 100ms "${options[@]}" 2>"$scratch/err" &
   agent=$!
-  for ((i = 0; i < 200; i++)); do
-    "$BANYAN" agent status --json --socket "$socket" >/dev/null 2>&1 && return
-    sleep 0.05
-  done
-  fail "the agent did not start: $(cat "$scratch/err")"
+  comes status || fail "the agent did not start"
 }
 
 # status_has TEXT: sooner or later.
-status_has() {
-  for ((i = 0; i < 100; i++)); do
-    "$BANYAN" agent status --json --socket "$socket" >"$scratch/out"
-    grep -qF -- "$1" "$scratch/out" && return
-    sleep 0.05
-  done
-  fail "status does not show $1: $(cat "$scratch/out")"
-}
+shown() { status && grep -qF -- "$1" "$scratch/out"; }
+status_has() { comes shown "$1" || fail "status does not show $1"; }
 
 ends() {
   kill "-$1" "$agent"
@@ -44,12 +36,10 @@ ends() {
   agent=0
 }
 
-# has_queues N: so many classes of the agent's.
-has_queues() {
-  local n
-  n=$(tc class show dev p | grep -c 'htb ba11:' || true)
-  [ "$n" -eq "$1" ] || fail "there are $n classes, not $1"
-}
+# has_queues N: so many classes of the agent's, sooner or later.
+queues() { tc class show dev p | grep -c 'htb ba11:' || true; }
+are_queues() { [ "$(queues)" -eq "$1" ]; }
+has_queues() { comes are_queues "$1" || fail "there are $(queues) classes, not $1"; }
 
 options=(--queues p --rate 1g)
 start env
@@ -71,7 +61,6 @@ ip link set p up
 status_has '"name":"p"'
 # Removed by somebody, they are set once more; replaced, they are not counted by.
 tc qdisc del dev p root
-for ((i = 0; i < 200; i++)); do [ "$(tc class show dev p | grep -c 'htb ba11:')" = 6 ] && break || sleep 0.05; done
 has_queues 6
 tc qdisc replace dev p root tbf rate 40mbit burst 32k latency 10ms
 status_has '"queues":false'
@@ -90,11 +79,12 @@ ip link set p up
 tc qdisc add dev p root tbf rate 50mbit burst 32k latency 10ms
 start env
 status_has '"rate":50000000'
-grep -q 'somebody else has made one there' "$scratch/err" || fail "it does not say that it leaves others' queues alone"
+comes has 'somebody else has made one there' err || fail "it does not say that it leaves others' queues alone"
 tc qdisc replace dev p root tbf rate 20mbit burst 32k latency 10ms
 status_has '"rate":20000000'
 ends TERM
-tc qdisc show dev p | grep -q tbf || fail "it removed somebody else's queue"
+tc qdisc show dev p >"$scratch/out"
+has tbf out || fail "it removed somebody else's queue"
 tc qdisc del dev p root
 tc qdisc add dev p root handle 1: htb default 3
 tc class add dev p parent 1: classid 1:1 htb rate 30mbit
@@ -107,7 +97,7 @@ tc qdisc del dev p root
 # Without the right it says so and goes on.
 start setpriv --bounding-set -net_admin --inh-caps -net_admin --
 status_has '"queues":false'
-grep -q 'CAP_NET_ADMIN' "$scratch/err" || fail "it does not say what right it lacks: $(cat "$scratch/err")"
+comes has CAP_NET_ADMIN err || fail "it does not say what right it lacks"
 has_queues 0
 ends TERM
 

@@ -15,7 +15,7 @@
 #include "priority.h"
 #include "socket.h"
 
-enum { RANKS = 3, LINE = 1 << 20, PATIENCE_MS = 20000, COUNT = 5000, BUCKETS = 3 };
+enum { RANKS = 3, LINE = 1 << 20, PATIENCE_MS = 50000, COUNT = 5000, BUCKETS = 3 };
 
 /* What ranks are told through their stages. */
 enum { GO_ON, CHECK_CLASS, CHECK_MOVES, END, CHECKED /* the answer */, SET_BY_HAND, SET /* the answer */ };
@@ -36,16 +36,24 @@ static uint32_t count_sockets(int tos, int priority) {
   return n;
 }
 
-/* All links are marked; the control connections and what listens are not marked. */
-static void check_class(struct banyan_comm *world, int class_) {
+static bool has_class(struct banyan_comm *world, int class_) {
   char metrics[16384], wanted[64];
   banyan_comm_metrics(world, metrics, sizeof metrics);
   snprintf(wanted, sizeof wanted, "banyan_class{rank=\"%d\"} %d\n", banyan_comm_rank(world), class_);
-  must_hold(strstr(metrics, wanted) != NULL);
+  return strstr(metrics, wanted) != NULL;
+}
+
+/* Sooner or later. All links are marked; the control connections and what listens are not marked. */
+static void check_class(struct banyan_comm *world, int class_) {
+  for (double until = job_now() + 30; !has_class(world, class_) && job_now() < until;) usleep(1000);
+  must_hold(has_class(world, class_));
   int tos = by_priority_tos((uint32_t)class_), priority = by_priority_socket((uint32_t)class_);
   struct banyan_counters counters;
   banyan_comm_counters(world, &counters);
-  must_hold(counters.links >= 1 && count_sockets(tos, priority) == counters.links);
+  must_hold(counters.links >= 1);
+  for (double until = job_now() + 30; count_sockets(tos, priority) != counters.links && job_now() < until;)
+    usleep(1000);
+  must_hold(count_sockets(tos, priority) == counters.links);
   must_hold(count_sockets(0, 0) >= 1);
 }
 
@@ -81,9 +89,12 @@ static void rank_trains(struct job *job, int rank) {
     if (word == SET_BY_HAND) must(banyan_comm_set_plan(world, "ring"));
     if (word == SET_BY_HAND) must(banyan_barrier(world)); /* rank 0, which cannot answer, has set it too */
     if (word == SET_BY_HAND && rank) job_set_stage(job, rank, SET);
-    if ((word != CHECK_CLASS && word != CHECK_MOVES) || checked++) continue;
-    if (word == CHECK_CLASS) check_class(world, 2);
     banyan_comm_counters(world, &counters);
+    job->reports[rank].number = counters.moves;
+    if ((word != CHECK_CLASS && word != CHECK_MOVES) || checked) continue;
+    if (word == CHECK_MOVES && counters.moves < 2) continue; /* at a later call */
+    checked = 1;
+    if (word == CHECK_CLASS) check_class(world, 2);
     must_hold(counters.moves == (word == CHECK_MOVES ? 2 : 0));
     if (rank) job_set_stage(job, rank, CHECKED);
   }
@@ -343,6 +354,16 @@ static enum by_cluster_say hear_next(struct peer *peer) {
   return said;
 }
 
+/* Until all ranks have made so many. */
+static void wait_for_moves(const struct job *job, uint64_t moves) {
+  for (double until = job_now() + 50; job_now() < until; usleep(1000)) {
+    int have = 0;
+    for (int r = 0; r < RANKS; r++) have += job->reports[r].number >= moves;
+    if (have == RANKS) return;
+  }
+  job_fail(job, "not all ranks have moved");
+}
+
 /* While calls go on, whose sums stay right, at one place of an iteration each time; and it is told again to an agent
  * that comes later, unless another plan has been set by hand. */
 static void test_moves(void **state) {
@@ -355,7 +376,7 @@ static void test_moves(void **state) {
   check_reports(agent.peers[0]);
   send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
   uint64_t first = hear_moved(agent.peers[0], 1);
-  usleep(200000); /* until that call has been made */
+  wait_for_moves(&job, 1);
   send_plan(&agent, 7, PLAN("h0", "h1", "h2"));
   uint64_t second = hear_moved(agent.peers[0], 7);
   assert_int_equal((second - first) % (BUCKETS + 1), 0);
@@ -409,7 +430,8 @@ static void test_agent_comes_back(void **state) {
   welcome_all(&agent, 0.05);
   check_reports(agent.peers[1]);
   close_agent(&agent);
-  usleep(300000);
+  for (double until = job_now() + 50; !job_count_log(&job, "the job goes on without it") && job_now() < until;)
+    usleep(1000);
   open_agent(&agent);
   accept_all(&agent);
   welcome_all(&agent, 0.05);
@@ -479,10 +501,13 @@ static void rank_idles(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
   must(banyan_allreduce(world, &one, &one, 1, BANYAN_INT32, BANYAN_SUM));
   job_set_stage(job, rank, 1);
-  while (atomic_load(&job->reports[rank].stage) < 2) usleep(1000);
-  long then = switches();
-  usleep(500000);
-  long now = switches();
+  long then, now = 0;
+  int tries = 0;
+  do { /* what is told may be on its way still */
+    then = switches();
+    usleep(500000);
+    now = switches();
+  } while (now - then > MOST_SWITCHES && ++tries < 20);
   if (now - then > MOST_SWITCHES) rank_fail("threads woke %ld times", now - then);
   must(banyan_allreduce(world, &one, &one, 1, BANYAN_INT32, BANYAN_SUM));
   while (atomic_load(&job->reports[rank].stage) < 3) usleep(1000);
@@ -500,9 +525,6 @@ static void test_idle(void **state) {
   job_start(&job);
   accept_all(&agent);
   welcome_all(&agent, 0.01);
-  for (int r = 0; r < RANKS; r++) job_wait_stage(&job, r, 1);
-  usleep(300000);
-  for (int r = 0; r < RANKS; r++) job_set_stage(&job, r, 2);
   for (uint64_t calls = 0; calls < 2;) {
     hear_only(agent.peers[1], BY_SAY_REPORT, &message);
     calls = message.jobs[0].calls;

@@ -8,7 +8,7 @@
 #include "check.h"
 #include "deeds.h"
 
-enum { AFTERWARDS = 10 }; /* seconds for the others to end; they take milliseconds */
+enum { AFTERWARDS = 40 }; /* seconds for the others to end; they take milliseconds */
 
 static const char *const plans[] = {"", "ring", "star", "halving", "double-tree", "exchange", "tree:3", "sharded"};
 enum { PLANS = sizeof plans / sizeof *plans };
@@ -236,7 +236,7 @@ static void rank_is_patient(struct job *job, int rank) {
   float in[4000] = {0}, out[4000];
   must(banyan_barrier(world));
   must(banyan_allreduce(world, in, out, 4000, BANYAN_FLOAT32, BANYAN_SUM));
-  must(banyan_comm_set_deadline(world, 2));
+  must(banyan_comm_set_deadline(world, 4));
   double since = job_now();
   enum banyan_status status = BANYAN_OK;
   job_set_stage(job, rank, 1);
@@ -251,7 +251,7 @@ static void rank_is_patient(struct job *job, int rank) {
 
 static void test_stopped(void **state) {
   (void)state;
-  for (int i = 0; i < job_rounds(4); i++) {
+  for (int i = 0; i < job_rounds(2); i++) {
     struct death death = {.who = i % 3, .plan = plans[i % PLANS]};
     struct job job = {.n = 3, .run = rank_is_patient, .transport = i % 2 ? "shm" : "tcp", .argument = &death};
     job_start(&job);
@@ -261,7 +261,7 @@ static void test_stopped(void **state) {
     double since = job_now();
     check_survivors(&job, death.who, BANYAN_ERR_TIMEOUT, since);
     for (int r = 0; r < job.n; r++)
-      if (r != death.who && job.reports[r].number < 1500)
+      if (r != death.who && job.reports[r].number < 3000)
         job_fail(&job, "rank %d gave up after %d ms already", r, (int)job.reports[r].number);
     job_signal(&job, death.who, SIGKILL);
     job_end(&job, false);

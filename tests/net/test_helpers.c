@@ -157,7 +157,8 @@ static void test_killed(void **state) {
   }
 }
 
-/* While ranks and helpers find each other: each dead one was never there, or is lost, and that is said once. */
+/* While ranks and helpers find each other: each dead one was never there, or is lost, and that is said once. So it is
+ * with those that come too late. */
 static void test_killed_early(void **state) {
   (void)state;
   setenv("BANYAN_HELPER_DEADLINE", "0.3", 1);
@@ -176,7 +177,7 @@ static void test_killed_early(void **state) {
     job_wait(&job);
     for (int r = 0; r < RANKS; r++) job_check_exit(&job, r);
     int said = job_count_log(&job, "goes among ranks from here on") + job_count_log(&job, "is not there");
-    if (said != deaths) job_fail(&job, "%d helpers were missed, not %d", said, deaths);
+    if (said < deaths || said > helpers) job_fail(&job, "%d helpers were missed, not %d", said, deaths);
     job_end(&job, false);
   }
   unsetenv("BANYAN_HELPER_DEADLINE");
@@ -202,11 +203,11 @@ static void test_stopped(void **state) {
   }
 }
 
-/* A helper that does not come: the job starts without, and says so. */
+/* A helper that does not come: the job starts without, and says so. The other one has time. */
 static void test_missing(void **state) {
   (void)state;
-  setenv("BANYAN_HELPER_DEADLINE", "0.3", 1);
   for (int helpers = 0; helpers < 2; helpers++) {
+    setenv("BANYAN_HELPER_DEADLINE", helpers ? "4" : "0.3", 1);
     struct plot plot = {.plan = two_helpers, .helpers = helpers, .calls = 20};
     struct job job = make_job(&plot, 90 + helpers);
     job_start(&job);

@@ -36,7 +36,7 @@ shows 'is not TIME NODE NODE RATE' err
 wants 2 "$BANYAN" lab "$scratch/star.json" --change '1s a b 20m' -- true
 shows 'no link between "a" and "b"' err
 wants 0 "$BANYAN" lab "$scratch/star.json" --tos --scale 1/2 --change '0.2s s a 40m' -- sh -c \
-  '[ $BANYAN_HOST != a ] || for i in $(seq 100); do tc class show dev eth0 | grep "1:1 .*rate 20Mbit" && exit; sleep 0.1; done'
+  '[ $BANYAN_HOST != a ] || for i in $(seq 600); do tc class show dev eth0 | grep "1:1 .*rate 20Mbit" && exit; sleep 0.1; done'
 shows '^\[a\] class htb 1:1 ' out
 shows 'banyan lab: a - s carries 20 Mbit/s' err
 
@@ -197,12 +197,12 @@ relay=$(pgrep -P "$first" -x banyan-relay || true)
 kill -KILL "$first"
 wait "$first" || true
 left 0
-for ((i = 0; i < 100; i++)); do [ -n "$relay" ] && [ -e "/proc/$relay" ] || break; sleep 0.1; done
-[ "$i" -lt 100 ] || fail "the process that delays packets is left"
-for space in $spaces; do
-  for entry in /proc/[0-9]*/ns/net; do
-    [ "$(readlink "$entry" 2>/dev/null)" != "$space" ] || fail "a process is left in $space"
-  done
-done
+is_gone() { [ -z "$1" ] || [ ! -e "/proc/$1" ]; }
+comes is_gone "$relay" || fail "the process that delays packets is left"
+is_empty() {
+  local entry
+  for entry in /proc/[0-9]*/ns/net; do [ "$(readlink "$entry" 2>/dev/null)" != "$1" ] || return 1; done
+}
+for space in $spaces; do comes is_empty "$space" || fail "a process is left in $space"; done
 [ "$(ip -o link | cut -d: -f2)" = "$links_before" ] || fail "interfaces are left: $(ip -o link)"
 wants 0 "$BANYAN" lab "$scratch/star.json" -- true

@@ -23,105 +23,149 @@ shows '^13 network namespaces, 20 pairs' out
   grep -qE 'CONFIG_NET|rights' "$scratch/err" && skip "$(cat "$scratch/err")"; fail "$(cat "$scratch/err")"; }
 
 # What a rank finds: the switch's name, and a plan with its tree.
-wants 0 "$BANYAN" lab "$examples/adding-1.json" --switches none -- sh -c 'getent hosts s; grep -c "\"switch\"" "$BANYAN_PLAN"'
-shows '^\[w3\] 10\.77\.0\.6 +s' out
+wants 0 "$BANYAN" lab "$examples/adding-1.json" --switches none -- sh -c 'getent ahostsv4 s; grep -c "\"switch\"" "$BANYAN_PLAN"'
+shows '^\[w3\] 10\.77\.0\.6 +STREAM s' out
 shows '^\[w0\] 1$' out
 
-# sums WAY TOPOLOGY WORKERS merged|apart [OPTION...]: three calls of 256 KiB, one of which is checked, are right. What comes into
-# the server for each byte that a worker has is about one byte, or one from each worker. (Short calls send a header more for each
-# packet of data.)
-sums() {
-  local way=$1 topology=$2 workers=$3 how=$4
-  shift 4
+# What comes into the server for each byte that a worker has: one where switches add, as many as there are workers where
+# they do not, and more for what is sent again, which a machine that stops for a moment makes much of. So there are three
+# tries at less than MOST, and none under a sanitizer.
+# into MOST COMMAND...: the command makes the sums, checks them and prints it.
+into() {
+  local most=$1 got try
+  shift
+  for try in 1 2 3; do
+    got=$("$@")
+    ! sanitized || return 0
+    awk -v got="$got" -v most="$most" 'BEGIN { exit !(got < most) }' && return
+    echo "try $try: $got bytes come into the server for each of a worker's, not less than $most"
+  done
+  fail "$*: $got bytes come into the server for each of a worker's, not less than $most"
+}
+
+# made WAY TOPOLOGY WORKERS [OPTION...]: three calls of 256 KiB, one of which is checked, are right. (Short calls send a
+# header more for each packet of data.)
+made() {
+  local way=$1 topology=$2 workers=$3
+  shift 3
   wants 0 "$BANYAN" lab "$topology" --switches "$way" --json -o rank0 --scale 3 "$@" -- \
     banyan bench allreduce -s 256K --iterations 2 --warmup 0 --json
-  python3 - "$scratch/out" "$workers" "$how" <<'END' || fail "$way $topology: $(cat "$scratch/out" "$scratch/err")"
+  python3 - "$scratch/out" "$workers" <<'END'
 import json, sys
 row, lab = [json.loads(line) for line in open(sys.argv[1])]
-workers, merged = int(sys.argv[2]), sys.argv[3] == "merged"
-assert row["wrong"] == 0 and row["ranks"] == workers, row
-into = sum(link["bytes"] for link in lab["links"] if link["to"] == "server") / (3 * row["bytes"])
-assert into < 2 if merged else into > 0.9 * workers, into
+assert row["wrong"] == 0 and row["ranks"] == int(sys.argv[2]), row
+print(sum(link["bytes"] for link in lab["links"] if link["to"] == "server") / (3 * row["bytes"]))
 END
+}
+merged() { into 2 made "$@"; }
+apart() { # as merged
+  local got
+  got=$(made "$@")
+  sanitized || awk -v got="$got" -v least="$3" 'BEGIN { exit !(got > 0.9 * least) }' ||
+    fail "$*: only $got bytes come into the server for each of a worker's"
 }
 
 ways=user
 "$BANYAN" lab "$examples/adding-1.json" --switches xdp -- true 2>"$scratch/err" && ways="user xdp"
-[ "$ways" != user ] || grep -vE '^\[' "$scratch/err" >&2
+[ "$ways" != user ] || grep -vE '^\[' "$scratch/err" >&2 || true
+# A lab is ready when it has said how to get at the switch, and its ranks run. $keeper starts the switch.
+says_how() { keeper=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*goes there/\1/p" "$scratch/said") && [ -n "$keeper" ]; }
+asks() { nsenter -m -n -u -t "$keeper" "$BANYAN" status "$@" >"$scratch/out" 2>&1; }
+no_answer() { ! asks; }
+child() { pgrep -P "$keeper" >"$scratch/child" && [ "$(wc -l <"$scratch/child")" = 1 ]; }
+is_gone() { [ ! -e "/proc/$1" ]; }
+
 # Switches start, and start again.
 for way in $ways; do
   "$BANYAN" lab "$examples/adding-2.json" --switches "$way" -- sleep "$odd" 2>"$scratch/said" &
   lab=$!
   left 6
-  keeper=$(sed -n 's/^banyan lab: switch leaf1: kill -HUP \([0-9]*\) .*/\1/p' "$scratch/said")
-  asks() { nsenter -m -n -u -t "$keeper" "$BANYAN" status 2>&1; }
-  [ "$(nsenter -u -t "$keeper" hostname)" = leaf1 ] || fail "the keeper is not in its switch's place: $(cat "$scratch/said")"
-  asks | grep -q "$way" || fail "$(asks)"
-  kill -KILL "$(pgrep -P "$keeper")"
-  for ((i = 0; i < 100; i++)); do asks >"$scratch/out" || break; sleep 0.1; done
+  comes says_how leaf1 || fail "the lab does not say how to get at its switch"
+  [ "$(nsenter -u -t "$keeper" hostname)" = leaf1 ] || fail "the keeper is not in its switch's place"
+  comes asks || fail "the switch does not answer"
+  shows "$way" out
+  comes child || fail "the keeper has not one child"
+  kill -KILL "$(cat "$scratch/child")"
+  comes no_answer || fail "the switch was killed, and answers"
   kill -HUP "$keeper"
-  for ((i = 0; i < 100; i++)); do asks >"$scratch/out" && break; sleep 0.1; done
-  grep -q "$way" "$scratch/out" || fail "$(cat "$scratch/out" "$scratch/said")"
+  comes asks || fail "the switch does not start again"
+  shows "$way" out
   kill -TERM "$lab"
   wait "$lab" || true
-  [ ! -e "/proc/$keeper" ] || fail "the keeper is left"
+  comes is_gone "$keeper" || fail "the keeper is left"
 done
 
 # Through one, two and three switches, also with one in between that only forwards.
 for way in $ways; do
-  sums "$way" "$examples/adding-1.json" 4 merged
-  sums "$way" "$examples/adding-2.json" 6 merged
-  sums "$way" "$examples/adding-3.json" 8 merged
+  merged "$way" "$examples/adding-1.json" 4
+  merged "$way" "$examples/adding-2.json" 6
+  merged "$way" "$examples/adding-3.json" 8
 done
 
 # NaN, infinities, values near FLT_MAX and denormals come out as IEEE addition gives them, with the same bits in all runs: of
 # fixed point wherever they are added, of float32 by the tree of the switches that add, whatever gets lost.
-special() { # way, topology, options of the lab; the bits
-  wants 0 "$BANYAN" lab "$2" --switches "$1" --scale 3 "${@:3}" -- "$BANYAN_BUILD/tests/net/special_values"
-  [ "$(grep -c '\] 0 wrong, ' "$scratch/out")" = 6 ] || fail "$1: $(cat "$scratch/out" "$scratch/err")"
-  sed 's/.*bits //' "$scratch/out" | sort -u >"$scratch/bits"
-  [ "$(wc -l <"$scratch/bits")" = 1 ] || fail "$1: workers have other bits: $(cat "$scratch/out")"
-  cat "$scratch/bits"
+# A switch that does not answer when the job starts adds nothing, and so floats would be added in another order: once more.
+special() { # way, topology, options of the lab; the bits into $bits
+  for _ in 1 2 3 4 5; do
+    wants 0 "$BANYAN" lab "$2" --switches "$1" --scale 3 "${@:3}" -- "$BANYAN_BUILD/tests/net/special_values"
+    ! has 'has no part in tree|grants tree .* other slots' err || [ "$1" = none ] || continue
+    [ "$(grep -c '\] 0 wrong, ' "$scratch/out")" = 6 ] || fail "$1: sums are wrong"
+    bits=$(sed 's/.*bits //' "$scratch/out" | sort -u)
+    [ "$(wc -l <<<"$bits")" = 1 ] || fail "$1: workers have other bits"
+    return 0
+  done
+  fail "a switch never has its part"
 }
 lossy=$scratch/lossy.json
 sed 's/"capacity"/"loss": 0.02, "capacity"/' "$examples/adding-2.json" >"$lossy"
-fixed=$(special none "$lossy")
-for way in $ways; do [ "$(special "$way" "$examples/adding-2.json")" = "$fixed" ] || fail "$way: other bits in fixed point"; done
-floats=$(special user "$examples/adding-2.json" -x BANYAN_SUMS=float32)
-[ "$(special user "$lossy" -x BANYAN_SUMS=float32)" = "$floats" ] || fail "losses change the bits of float32"
+special none "$lossy"
+fixed=$bits
+for way in $ways; do
+  special "$way" "$examples/adding-2.json"
+  [ "$bits" = "$fixed" ] || fail "$way: other bits in fixed point"
+done
+special user "$examples/adding-2.json" -x BANYAN_SUMS=float32
+floats=$bits
+special user "$lossy" -x BANYAN_SUMS=float32
+[ "$bits" = "$floats" ] || fail "losses change the bits of float32: $floats, $bits"
 [ "$floats" != "$fixed" ] || fail "float32 and fixed point give the same bits: these numbers show nothing"
 
-# A switch that is killed in mid-call and started again, or replaced: sums are right, and made on the way again.
-for way in $ways; do
+# A switch that is killed in mid-call and started again, then replaced: sums are right, and made on the way again. Where
+# the job is over sooner, less is tested.
+is_over() { ! kill -0 "$lab" 2>/dev/null; }
+adds() { is_over || { asks --json && has '"completed": ?[1-9]' out; }; }
+stopped() { is_over || no_answer; }
+started() { is_over || asks; }
+killed() { # way
   : >"$scratch/said"
-  "$BANYAN" lab "$examples/adding-2.json" --switches "$way" --json -o rank0 -- \
-    banyan bench allreduce -s 4M --iterations 8 --warmup 0 --check all --json >"$scratch/out" 2>"$scratch/said" &
+  "$BANYAN" lab "$examples/adding-2.json" --switches "$1" --json -o rank0 -- \
+    banyan bench allreduce -s 4M --iterations 8 --warmup 0 --check all --json >"$scratch/rows" 2>"$scratch/said" &
   lab=$!
-  until grep -q 'switch root: .*goes there' "$scratch/said"; do kill -0 "$lab" || fail "$(cat "$scratch/said")"; sleep 0.1; done
-  keeper=$(sed -n 's/^banyan lab: switch root: kill -HUP \([0-9]*\) .*/\1/p' "$scratch/said")
-  sleep 1.5
-  kill -KILL "$(pgrep -P "$keeper")"
-  sleep 0.3
-  kill -HUP "$keeper"
-  sleep 1
-  kill -HUP "$keeper"
-  wait "$lab" || fail "$way: $(cat "$scratch/out" "$scratch/said")"
-  python3 - "$scratch/out" <<'END' || fail "$way: $(cat "$scratch/out" "$scratch/said")"
+  comes says_how root || fail "the lab does not say how to get at its switch"
+  comes adds || fail "the switch adds nothing"
+  child && kill -KILL "$(cat "$scratch/child")" 2>/dev/null || is_over || fail "the keeper has not one child"
+  comes stopped || fail "the switch was killed, and answers"
+  kill -HUP "$keeper" 2>/dev/null || true
+  comes started || fail "the switch does not start again"
+  comes adds || fail "started again, the switch adds nothing"
+  kill -HUP "$keeper" 2>/dev/null || true
+  wait "$lab" || fail "$1: the job has failed"
+  python3 - "$scratch/rows" <<'END'
 import json, sys
 row, lab = [json.loads(line) for line in open(sys.argv[1])]
 assert row["wrong"] == 0 and row["ranks"] == 6, row
-into = sum(link["bytes"] for link in lab["links"] if link["to"] == "server") / (9 * row["bytes"])
-assert into < 4, into
+print(sum(link["bytes"] for link in lab["links"] if link["to"] == "server") / (9 * row["bytes"]))
 END
-done
+}
+for way in $ways; do into 4 killed "$way"; done
 
 # Nobody adds, or nobody can: all of it comes to the server.
-sums none "$examples/adding-2.json" 6 apart
+apart none "$examples/adding-2.json" 6
 sed 's/"aggregates": true/"aggregates": true, "memory": 1/' "$examples/adding-1.json" >"$scratch/poor.json"
-for way in $ways; do sums "$way" "$scratch/poor.json" 4 apart; done
+for way in $ways; do apart "$way" "$scratch/poor.json" 4; done
 
 # A job that the switches do not know: they do not add for it.
-for way in $ways; do sums "$way" "$examples/adding-1.json" 4 apart -x BANYAN_SWITCH_KEY=wrong; done
+for way in $ways; do apart "$way" "$examples/adding-1.json" 4 -x BANYAN_SWITCH_KEY=wrong; done
 
 # Two jobs at one switch at the same time: neither gets anything of the other's, and both are added for.
 python3 - "$scratch" <<'END'
@@ -148,16 +192,15 @@ export BANYAN_RANK="${BANYAN_HOST#?}"
 exec "$BANYAN_COMMAND" bench allreduce -s 1M --iterations 4 --warmup 0 --json
 END
 chmod +x "$scratch/role"
-for way in $ways; do
-  wants 0 "$BANYAN" lab "$scratch/both.json" --switches "$way" -p ring --json -o raw -x SCRATCH="$scratch" \
+both() { # way
+  wants 0 "$BANYAN" lab "$scratch/both.json" --switches "$1" -p ring --json -o raw -x SCRATCH="$scratch" \
     -x BANYAN_COMMAND="$BANYAN" -- "$scratch/role"
-  python3 - "$scratch/out" <<'END' || fail "$(cat "$scratch/out" "$scratch/err")"
+  python3 - "$scratch/out" <<'END'
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1]) if line.startswith("{")]
 lab, jobs = rows[-1], [row for row in rows if "wrong" in row]
 assert len(jobs) == 2 and all(job["wrong"] == 0 and job["ranks"] == 2 for job in jobs), jobs
-for server in ("as", "bs"):
-    into = sum(link["bytes"] for link in lab["links"] if link["to"] == server) / (5 << 20)
-    assert into < 1.7, into
+print(max(sum(link["bytes"] for link in lab["links"] if link["to"] == server) for server in ("as", "bs")) / (5 << 20))
 END
-done
+}
+for way in $ways; do into 1.7 both "$way"; done

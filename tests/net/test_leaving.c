@@ -102,7 +102,7 @@ static void rank_leaves_first(struct job *job, int rank) {
 static void check_heard(struct job *job, int who) {
   char wanted[64];
   snprintf(wanted, sizeof wanted, "rank %d (host here) left", who);
-  job->limit = 10;
+  job->limit = 40;
   job_wait(job);
   for (int r = 0; r < job->n; r++)
     if (r != who && (job->reports[r].status != BANYAN_ERR_PEER_DEAD || !strstr(job->reports[r].text, wanted)))
@@ -274,7 +274,7 @@ static void test_death_while_root_leaves(void **state) {
   for (int r = 0; r < job.n; r++) job_wait_stage(&job, r, 1);
   usleep(300000); /* until it has said that it leaves; if that takes longer, less is tested */
   job_signal(&job, 3, SIGKILL);
-  job.limit = 10;
+  job.limit = 40;
   job_wait(&job);
   job_check_killed(&job, 3, SIGKILL);
   const struct job_report *heard = &job.reports[2];
@@ -302,7 +302,7 @@ static void rank_hears_of_leaving(struct job *job, int rank) {
 
 static void test_leaves_while_root_leaves(void **state) {
   (void)state;
-  struct job job = {.n = 3, .run = rank_hears_of_leaving, .transport = "tcp", .limit = 20};
+  struct job job = {.n = 3, .run = rank_hears_of_leaving, .transport = "tcp", .limit = 40};
   job_start(&job);
   job_wait(&job);
   const struct job_report *heard = &job.reports[1];

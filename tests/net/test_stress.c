@@ -11,7 +11,7 @@
 #include "check.h"
 #include "deeds.h"
 
-enum { SLOTS = 5, PENDING = 24, THREADS = 3, STEPS = 60, AFTERWARDS = 20 };
+enum { SLOTS = 5, PENDING = 24, THREADS = 3, STEPS = 60, AFTERWARDS = 40 };
 
 static const char *const plans[] = {NULL,     "star",        "sharded", "ring",     "chain",    "tree",
                                     "tree:3", "double-tree", "halving", "doubling", "exchange", "exchange:2"};
@@ -228,7 +228,7 @@ static void rank_plays(struct job *job, int rank) {
   by_rng_init(&rng, job->seed);
   choose_settings(&rng, &tiny);
   setenv("BANYAN_HOST", "here", 1);
-  if (death->how == SIGSTOP) setenv("BANYAN_DEADLINE", "4", 1);
+  if (death->how == SIGSTOP) setenv("BANYAN_DEADLINE", "8", 1);
   int threads = by_rng_below(&rng, 3) ? 1 : THREADS;
   struct banyan_comm *world = job_join();
   for (int t = 0; t < threads; t++) {

@@ -287,12 +287,18 @@ static void one_dies(struct job *job, int rank) {
   setenv("BANYAN_TIMELINE", paths->whole, 1);
   struct banyan_comm *world = job_join();
   static float values[COUNT];
+  struct banyan_call call = {
+      .collective = BANYAN_ALLREDUCE, .send = values, .recv = values, .count = COUNT, .dtype = BANYAN_FLOAT32};
+  struct banyan_request *request = NULL;
   add(world, PART);
   if (rank == (int)job->seed) {
-    usleep(300000); /* the others are in their next call */
+    for (int r = 0; r < RANKS; r++) /* the others are in their next call */
+      while (r != rank && atomic_load(&job->reports[r].stage) < 1) usleep(1000);
     raise(SIGKILL);
   }
-  must_fail(BANYAN_ERR_PEER_DEAD, banyan_allreduce(world, values, values, COUNT, BANYAN_FLOAT32, BANYAN_SUM));
+  must(banyan_start(world, &call, &request));
+  job_set_stage(job, rank, 1);
+  must_fail(BANYAN_ERR_PEER_DEAD, banyan_wait(request));
   banyan_comm_destroy(world);
 }
 
