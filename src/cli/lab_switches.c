@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <sys/param.h>
 
-#include "cell.h"
 #include "fragment.h"
 #include "lab_keeper.h"
 #include "lab_netlink.h"
 #include "text.h"
 #include "user.h"
+#include "wish.h"
 
 enum { MOST_CELLS = 1 << 20 };
 
@@ -19,10 +19,9 @@ struct by_lab_switches {
   struct by_keeper keepers[];
 };
 
-/* For --cells: what the topology says of the switch's memory, else what `banyan switch` takes by itself. */
+/* By what the topology says of the switch's memory. */
 static uint32_t count_cells(const struct by_node *node) {
-  size_t cell = sizeof(struct by_cell) + sizeof(uint64_t[BY_CELL_PAIRS]);
-  return (uint32_t)MIN(MAX(node->memory / cell, 1), MOST_CELLS);
+  return (uint32_t)MIN(MAX(node->memory / BY_WISH_SLOT_BYTES, 1), MOST_CELLS);
 }
 
 /* The fragments that come in by any port go to the switch, as docs/in-network.md asks of its host. */
@@ -50,8 +49,10 @@ static enum banyan_status start(struct by_lab_switches *switches, const struct b
   by_lab_print_address(layout->spaces[space].address, address);
   const struct by_node *node = &layout->topology->nodes[space];
   snprintf(cells, sizeof cells, "%u", count_cells(node));
-  const char *command[] = {"banyan", "switch", xdp ? "--xdp" : "--user", by_text_get(&ports), "--control",
-                           address,  NULL};
+  const char *command[] = {
+      "banyan",    "switch", xdp ? "--xdp" : "--user",        by_text_get(&ports),
+      "--control", address,  node->memory ? "--cells" : NULL, /* else as many as `banyan switch` takes by itself */
+      cells,       NULL};
   struct by_keeper_task task = {.lab = lab,
                                 .space = space,
                                 .name = layout->spaces[space].name,

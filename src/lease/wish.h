@@ -14,6 +14,7 @@ enum {
   BY_WISH_HOPS = 8,     /* switches on the way of a tree */
   BY_WISH_PORTS = 64,   /* of a switch */
   BY_WISH_SLOTS = 1 << 16,
+  BY_WISH_SLOT_BYTES = 3432, /* of a switch's memory, for the cell of a slot */
 };
 
 /* Both as in packets. */

@@ -8,6 +8,8 @@
 #include "leases_parts.h"
 #include "log.h"
 
+_Static_assert(sizeof(struct by_cell) + sizeof(uint64_t[BY_CELL_PAIRS]) == BY_WISH_SLOT_BYTES, "a slot has one cell");
+
 static const uint64_t patience = 3 * BY_SECOND;   /* for next hops */
 static const uint64_t soon = 20 * BY_MILLISECOND; /* those that are not known are looked for again */
 static const uint64_t sometimes = 5 * BY_SECOND;  /* the others */
