@@ -5,8 +5,9 @@
 #include "json_doc.h"
 #include "priority.h"
 
-static const char *const names[BY_SAY_KINDS] = {"hello",  "job",     "report",  "left", "moved", "kept", "helping",
-                                                "status", "welcome", "classes", "plan", "help",  "rest", "refused"};
+static const char *const names[BY_SAY_KINDS] = {"hello", "job",     "report", "left",    "moved",   "kept",
+                                                "wish",  "helping", "status", "welcome", "classes", "plan",
+                                                "cells", "help",    "rest",   "refused"};
 
 static const struct by_place root = {.field = "cluster message"};
 
@@ -263,6 +264,34 @@ static enum banyan_status take_jobs(const json_t *object, struct by_cluster_mess
   return BANYAN_OK;
 }
 
+static enum banyan_status take_wished(const struct by_place *place, const json_t *object, struct by_arena *arena,
+                                      struct by_cluster_cells *out) {
+  BY_TRY(take_small(place, object, "bytes", BY_CLUSTER_SLOT_BYTES, &out->bytes));
+  if (json_object_get(object, "server"))
+    BY_TRY(take_name(place, arena, object, "server", BY_CLUSTER_NAME, &out->server));
+  out->has = json_object_get(object, "given") != NULL;
+  return out->has ? take_small(place, object, "given", BY_CLUSTER_SLOTS, &out->given) : BANYAN_OK;
+}
+
+static enum banyan_status take_cells(const json_t *object, struct by_cluster_message *out) {
+  struct by_place place = {.above = &root, .field = "cells"};
+  json_t *list, *one;
+  BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
+  BY_TRY(take_list(&place, object, BY_CLUSTER_CELLS, &list, &out->n_cells));
+  struct by_cluster_cells *all = BY_ARENA_ARRAY(&out->arena, struct by_cluster_cells, out->n_cells);
+  if (!all) return no_memory();
+  out->cells = all;
+  for (uint32_t i = 0; i < out->n_cells; i++) {
+    struct by_place here = {.above = &place, .index = i};
+    one = json_array_get(list, i);
+    BY_TRY(must_be_object(&here, one));
+    BY_TRY(take_name(&here, &out->arena, one, "switch", BY_CLUSTER_NAME, &all[i].at));
+    BY_TRY(take_small(&here, one, "slots", BY_CLUSTER_SLOTS, &all[i].slots));
+    if (out->say == BY_SAY_WISH) BY_TRY(take_wished(&here, one, &out->arena, &all[i]));
+  }
+  return BANYAN_OK;
+}
+
 /* ---- kinds */
 
 static enum banyan_status take_hello(const json_t *object, struct by_cluster_message *out) {
@@ -381,8 +410,8 @@ static enum banyan_status take_say(const json_t *object, enum by_cluster_say *ou
 
 static enum banyan_status take(const json_t *object, size_t length, struct by_cluster_message *out) {
   static enum banyan_status (*const kinds[BY_SAY_KINDS])(const json_t *, struct by_cluster_message *) = {
-      take_hello,  take_job,     take_report, take_left, take_moved, take_kept, take_helping,
-      take_status, take_welcome, take_jobs,   take_plan, take_help,  take_rest, take_refused};
+      take_hello,  take_job,     take_report, take_left, take_moved, take_kept, take_cells, take_helping,
+      take_status, take_welcome, take_jobs,   take_plan, take_cells, take_help, take_rest,  take_refused};
   BY_TRY(take_say(object, &out->say));
   if (by_cluster_say_is_up(out->say) && length > BY_CLUSTER_LINE_UP)
     return by_doc_fail(&root, "too large: \"%s\" may have %d bytes", names[out->say], BY_CLUSTER_LINE_UP);

@@ -26,7 +26,10 @@ enum {
   BY_CLUSTER_JOBS = 4096,
   BY_CLUSTER_INTERFACES = 256,
   BY_CLUSTER_SIZES = 64,
-  BY_CLUSTER_PATHS = 64 /* of a job in one report: those that carry most */
+  BY_CLUSTER_PATHS = 64,   /* of a job in one report: those that carry most */
+  BY_CLUSTER_CELLS = 1024, /* of a wish: switches, counted once for each tree over them */
+  BY_CLUSTER_SLOTS = 1 << 16,
+  BY_CLUSTER_SLOT_BYTES = 1 << 20,
 };
 
 enum by_cluster_say {
@@ -37,12 +40,14 @@ enum by_cluster_say {
   BY_SAY_LEFT,    /* job, rank */
   BY_SAY_MOVED,   /* job, number, at */
   BY_SAY_KEPT,    /* job, number, why */
+  BY_SAY_WISH,    /* job, cells */
   BY_SAY_HELPING, /* job, helper, joined, why */
   BY_SAY_STATUS,  /* to an agent, which answers with one line for people and ends the connection */
   /* down */
   BY_SAY_WELCOME, /* version, interval, rate; of an agent: host, as it calls its own */
   BY_SAY_CLASSES, /* jobs (job, class) */
   BY_SAY_PLAN,    /* job, number, plan */
+  BY_SAY_CELLS,   /* job, cells (slots), in the order of the wish; none: nobody shares switches' memory out */
   BY_SAY_HELP,    /* job, root, key, helper */
   BY_SAY_REST,    /* job */
   BY_SAY_REFUSED, /* why */
@@ -82,6 +87,16 @@ struct by_cluster_job {
   double iteration_time;
 };
 
+/* What a tree through switches wishes for at one of them. */
+struct by_cluster_cells {
+  const char *at;     /* the switch */
+  const char *server; /* the tree's host; NULL: not known */
+  uint32_t slots;     /* that it wishes for, or in an answer is granted */
+  uint32_t bytes;     /* of the switch's memory that a slot takes */
+  bool has;           /* it has been at the switch, which gave it */
+  uint32_t given;     /* so many */
+};
+
 /* Who makes one to print it fills in what its kind says, and lends what it points to. One that was read owns it. */
 struct by_cluster_message {
   enum by_cluster_say say;
@@ -95,9 +110,10 @@ struct by_cluster_message {
   double began;                  /* of the job, s since 1970; 0: not known. Tells it from an earlier one of its ID */
   uint32_t n_hosts;              /* = ranks of the job */
   const char *const *hosts;
-  uint32_t n_interfaces, n_jobs;
+  uint32_t n_interfaces, n_jobs, n_cells;
   const struct by_cluster_interface *interfaces;
   const struct by_cluster_job *jobs;
+  const struct by_cluster_cells *cells;
   uint64_t number, at; /* of a plan; the call from which on it is run */
   const char *why, *helper;
   bool joined;

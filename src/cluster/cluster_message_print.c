@@ -112,6 +112,21 @@ static void add_jobs(struct by_text *text, const struct by_cluster_message *mess
   by_text_add(text, "]");
 }
 
+static void add_cells(struct by_text *text, const struct by_cluster_message *message) {
+  by_text_add(text, ",\"cells\":[");
+  for (uint32_t i = 0; i < message->n_cells; i++) {
+    const struct by_cluster_cells *cells = &message->cells[i];
+    by_text_add(text, "%s{\"switch\":", i ? "," : "");
+    by_json_add_string(text, cells->at);
+    add_int(text, "slots", cells->slots);
+    if (message->say == BY_SAY_WISH) add_int(text, "bytes", cells->bytes);
+    if (message->say == BY_SAY_WISH && cells->server) add_name(text, "server", cells->server);
+    if (message->say == BY_SAY_WISH && cells->has) add_int(text, "given", cells->given);
+    by_text_add(text, "}");
+  }
+  by_text_add(text, "]");
+}
+
 /* ---- kinds */
 
 static void add_hello(struct by_text *text, const struct by_cluster_message *message) {
@@ -191,6 +206,11 @@ static void add_numbered_plan(struct by_text *text, const struct by_cluster_mess
   add_plan(text, message->plan);
 }
 
+static void add_cells_of_job(struct by_text *text, const struct by_cluster_message *message) {
+  add_name(text, "job", message->job);
+  add_cells(text, message);
+}
+
 static void add_rest(struct by_text *text, const struct by_cluster_message *message) {
   add_name(text, "job", message->job);
 }
@@ -202,8 +222,9 @@ static void add_nothing(struct by_text *text, const struct by_cluster_message *m
 
 void by_cluster_message_print(const struct by_cluster_message *message, struct by_text *text) {
   static void (*const kinds[BY_SAY_KINDS])(struct by_text *, const struct by_cluster_message *) = {
-      add_hello,   add_job,     add_report, add_left,          add_moved, add_kept, add_helping,
-      add_nothing, add_welcome, add_jobs,   add_numbered_plan, add_help,  add_rest, add_refused};
+      add_hello,        add_job,     add_report,  add_left,    add_moved, add_kept,
+      add_cells_of_job, add_helping, add_nothing, add_welcome, add_jobs,  add_numbered_plan,
+      add_cells_of_job, add_help,    add_rest,    add_refused};
   by_text_add(text, "{\"say\":\"%s\"", by_cluster_say_name(message->say));
   kinds[message->say](text, message);
   by_text_add(text, "}");

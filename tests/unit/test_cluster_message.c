@@ -174,6 +174,33 @@ static void test_down(void **state) {
   by_cluster_message_fini(&out);
 }
 
+static void test_cells(void **state) {
+  static const struct by_cluster_cells cells[] = {
+      {.at = "s\"1", .server = "h", .slots = 512, .bytes = 3432},
+      {.at = "s2", .slots = BY_CLUSTER_SLOTS, .bytes = 1, .has = true, .given = 7}};
+  struct by_cluster_message message = {.say = BY_SAY_WISH, .job = JOB, .n_cells = 2, .cells = cells};
+  (void)state;
+  struct by_cluster_message out = again(&message);
+  assert_string_equal(out.job, JOB);
+  assert_int_equal(out.n_cells, 2);
+  assert_string_equal(out.cells[0].at, "s\"1");
+  assert_string_equal(out.cells[0].server, "h");
+  assert_true(out.cells[0].slots == 512 && out.cells[0].bytes == 3432 && !out.cells[0].has);
+  assert_null(out.cells[1].server);
+  assert_true(out.cells[1].slots == BY_CLUSTER_SLOTS && out.cells[1].has && out.cells[1].given == 7);
+  by_cluster_message_fini(&out);
+  message.say = BY_SAY_CELLS;
+  out = again(&message);
+  assert_int_equal(out.n_cells, 2);
+  assert_string_equal(out.cells[0].at, "s\"1");
+  assert_true(out.cells[0].slots == 512 && !out.cells[1].has);
+  by_cluster_message_fini(&out);
+  message.n_cells = 0;
+  out = again(&message);
+  assert_int_equal(out.n_cells, 0);
+  by_cluster_message_fini(&out);
+}
+
 #define REPORT                                                                                                         \
   "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[],\"iterations\":0,\"iteration_time\":0,"             \
   "\"sent\":0,\"input\":0,\"calls\":0,"
@@ -210,6 +237,12 @@ static void test_mistakes(void **state) {
       {"{\"say\":\"classes\",\"jobs\":[{\"job\":\"" JOB "\",\"class\":4}]}", "class"},
       {"{\"say\":\"plan\",\"job\":\"" JOB "\",\"number\":1,\"plan\":\"ring\"}", "plan: must be an object"},
       {"{\"say\":\"help\",\"job\":\"" JOB "\",\"root\":\"r\",\"helper\":\"h\"}", "\"key\" is missing"},
+      {"{\"say\":\"wish\",\"job\":\"" JOB "\"}", "\"cells\" is missing"},
+      {"{\"say\":\"wish\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":1}]}", "\"bytes\" is missing"},
+      {"{\"say\":\"wish\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":1,\"bytes\":1,\"given\":-1}]}",
+       "cells[0].given"},
+      {"{\"say\":\"cells\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"s\",\"slots\":65537}]}", "cells[0].slots"},
+      {"{\"say\":\"cells\",\"job\":\"" JOB "\",\"cells\":[{\"switch\":\"\",\"slots\":1}]}", "cells[0].switch"},
       {"{\"say\":\"kept\",\"job\":\"" JOB "\",\"number\":1.5,\"why\":\"\"}", "whole number"},
   };
   struct by_cluster_message out;
@@ -254,9 +287,9 @@ static void test_reasons(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_hello),  cmocka_unit_test(test_job),
-                                     cmocka_unit_test(test_report), cmocka_unit_test(test_of_a_job),
-                                     cmocka_unit_test(test_down),   cmocka_unit_test(test_mistakes),
-                                     cmocka_unit_test(test_sizes),  cmocka_unit_test(test_reasons)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_hello),    cmocka_unit_test(test_job),   cmocka_unit_test(test_report),
+      cmocka_unit_test(test_of_a_job), cmocka_unit_test(test_cells), cmocka_unit_test(test_down),
+      cmocka_unit_test(test_mistakes), cmocka_unit_test(test_sizes), cmocka_unit_test(test_reasons)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
