@@ -40,7 +40,8 @@ struct world {
   uint32_t n_hosts, n_jobs;
   struct world_host hosts[WORLD_HOSTS];
   struct world_job jobs[WORLD_JOBS];
-  unsigned plans, helps, rests, classes; /* messages that were sent */
+  unsigned plans, helps, rests, classes, answers; /* messages that were sent; answers: to wishes for cells, */
+  uint32_t n_cells, cells[8];                     /* the last of them */
   bool helpers_come;
   uint32_t n_asked; /* helpers that were asked and have not answered */
   struct {
@@ -84,6 +85,12 @@ static void world_send(void *context, void *connection, const struct by_cluster_
     w->helps++;
     break;
   case BY_SAY_REST: w->rests++; break;
+  case BY_SAY_CELLS:
+    assert_true(message->n_cells <= 8);
+    w->n_cells = message->n_cells;
+    for (uint32_t i = 0; i < w->n_cells; i++) w->cells[i] = message->cells[i].slots;
+    w->answers++;
+    break;
   default: break;
   }
 }

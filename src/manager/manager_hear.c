@@ -183,6 +183,7 @@ static enum banyan_status hear_of_job(struct by_manager *m, struct by_manager_pe
     return pass_over(
         m, peer,
         refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, said->job));
+  if (said->say == BY_SAY_WISH) return by_cells_wish(m, job, said);
   if (said->say == BY_SAY_MOVED)
     by_plans_moved(m, job, said->number);
   else
@@ -201,6 +202,7 @@ static enum banyan_status hear(struct by_manager *m, struct by_manager_peer *pee
   case BY_SAY_LEFT:
   case BY_SAY_MOVED:
   case BY_SAY_KEPT:
+  case BY_SAY_WISH:
   case BY_SAY_HELPING: return hear_of_job(m, peer, said);
   default: return refuse("\"%s\" is not for a manager", by_cluster_say_name(said->say));
   }

@@ -41,6 +41,7 @@ static void free_job(struct by_manager_job *job) {
   free(job->heard);
   free(job->of_rank);
   free(job->helpers);
+  by_cells_free(job);
   free(job->ring.items);
   free(job->name);
   free(job->root);
@@ -193,6 +194,7 @@ enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_m
 void by_jobs_leave(struct by_manager *m, struct by_manager_job *job, const char *why) {
   by_info("manager", "job %s (%s) has left: %s", job->id, job->name, why);
   by_plans_end(m, job);
+  by_cells_end(m, job);
   job->left = true;
   job->gone_at = m->now;
   job->peer = NULL;

@@ -119,6 +119,15 @@ struct by_manager_event {
   char why[BY_MANAGER_WHY];
 };
 
+/* What one of a job's trees wishes for at a switch. */
+struct by_manager_cells {
+  uint32_t node; /* the switch's; BY_NOWHERE: not known */
+  char *at, *server;
+  uint32_t wished, given; /* slots */
+  uint32_t bytes;         /* of memory that a slot takes */
+  double need;            /* bytes that are on their way at the job's rate, by the topology */
+};
+
 /* What makes a job due, the most urgent first. */
 enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_TIME, BY_DUE_NONE };
 
@@ -168,8 +177,9 @@ struct by_manager_job {
   char trouble[BY_MANAGER_WHY]; /* why there is no plan, or no better one; "" */
   struct by_link_shares ring;   /* what it is taken to put on links without a plan */
 
-  uint32_t n_helpers;
+  uint32_t n_helpers, n_cells;
   struct by_manager_helper *helpers;
+  struct by_manager_cells *cells; /* none, once it has left */
   uint32_t n_history;
   struct by_manager_event history[BY_MANAGER_HISTORY]; /* the last ones, the oldest first */
 };
@@ -298,6 +308,20 @@ void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *age
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job);
 /* The job leaves: all of its helpers may rest, its plans need not be kept. */
 void by_plans_end(struct by_manager *m, struct by_manager_job *job);
+
+/* ---- manager_cells.c */
+/* Answers what rank 0 wishes for at switches, or takes down what it has there. */
+BANYAN_CHECK enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *job,
+                                              const struct by_cluster_message *said);
+/* From a row that was kept. */
+BANYAN_CHECK enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *wish);
+void by_cells_keep(struct by_manager *m, const struct by_manager_job *job);
+/* The job leaves: what it has is free. */
+void by_cells_end(struct by_manager *m, struct by_manager_job *job);
+void by_cells_free(struct by_manager_job *job);
+/* JSON: the cells of a job; the switches that add, with what jobs have there. */
+void by_cells_print(const struct by_manager_job *job, struct by_text *text);
+void by_cells_print_switches(const struct by_manager *m, struct by_text *text);
 
 /* ---- manager.c */
 void by_manager_send_to(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *message);

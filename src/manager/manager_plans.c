@@ -69,6 +69,7 @@ void by_manager_keep_all(struct by_manager *m) {
     if (job->plan) keep_plan(m, job, job->plan, true);
     if (job->proposed) keep_plan(m, job, job->proposed, false);
     for (uint32_t i = 0; i < job->n_helpers; i++) keep_helper(m, job, &job->helpers[i], false);
+    by_cells_keep(m, job);
   }
 }
 

@@ -109,6 +109,7 @@ static enum banyan_status restore(struct by_manager *m, const struct by_manager_
   switch (row->table) {
   case BY_ROW_PLAN: return restore_plan(m, job, row);
   case BY_ROW_HISTORY: return restore_event(m, job, row);
+  case BY_ROW_CELLS: return by_cells_restore(m, job, row->cells.wish);
   default: return restore_helper(m, job, row);
   }
 }

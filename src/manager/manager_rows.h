@@ -11,6 +11,7 @@ enum by_manager_table {
   BY_ROW_PLAN,    /* key: job, number. At most two a job: what it runs, what it was asked to run */
   BY_ROW_HISTORY, /* no key: added */
   BY_ROW_HELPER,  /* key: job, name */
+  BY_ROW_CELLS,   /* key: job */
 };
 
 struct by_manager_row {
@@ -41,6 +42,9 @@ struct by_manager_row {
     struct {
       bool joined;
     } helper;
+    struct {
+      const char *wish; /* for cells of switches, and what was given: a line as the job would say it */
+    } cells;
   };
 };
 

@@ -90,10 +90,11 @@ static void send_line(struct connection *c, const struct by_cluster_message *mes
   by_text_fini(&line);
 }
 
-/* A proposal is kept before its job hears of it: its number is never given twice. */
+/* Kept before the job hears of it: no number of a plan is given twice, nor cells of a switch. */
 static void send_message(void *context, void *connection, const struct by_cluster_message *message) {
   struct by_manager_server *server = context;
-  if (message->say == BY_SAY_PLAN && server->store) by_manager_store_commit(server->store);
+  bool lasts = message->say == BY_SAY_PLAN || message->say == BY_SAY_CELLS;
+  if (lasts && server->store) by_manager_store_commit(server->store);
   send_line(connection, message);
 }
 

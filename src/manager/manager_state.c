@@ -144,6 +144,8 @@ static void add_job(const struct by_manager_job *job, struct by_text *text) {
   add_number(text, "input_rate", job->left ? 0 : job->input_rate);
   by_text_add(text, ",");
   add_number(text, "since", job->since);
+  by_text_add(text, ",\"cells\":");
+  by_cells_print(job, text);
   add_plan(job->plan, text);
   add_history(job, text);
   by_text_add(text, "}");
@@ -164,7 +166,9 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
   add_hosts(m, text);
   by_text_add(text, "],\"links\":[");
   add_links(m, text);
-  by_text_add(text, "],\"jobs\":[");
+  by_text_add(text, "],\"switches\":");
+  by_cells_print_switches(m, text);
+  by_text_add(text, ",\"jobs\":[");
   const char *between = "";
   for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (!*job->id) continue; /* it began again, and is kept for the planner alone */

@@ -6,23 +6,40 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 2 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 3 };
 
 /* What is done with a row: put in its table, or taken out. */
-enum { PUT_JOB, PUT_PLAN, PUT_EVENT, PUT_HELPER, DROP_JOB, DROP_PLAN, DROP_EVENTS, DROP_HELPER, TRIM_EVENTS, N_DEEDS };
+enum {
+  PUT_JOB,
+  PUT_PLAN,
+  PUT_EVENT,
+  PUT_HELPER,
+  PUT_CELLS,
+  DROP_JOB,
+  DROP_PLAN,
+  DROP_EVENTS,
+  DROP_HELPER,
+  DROP_CELLS,
+  TRIM_EVENTS,
+  N_DEEDS
+};
 static const char *const deeds[N_DEEDS] = {
     [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [PUT_PLAN] = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_EVENT] = "INSERT INTO history (job, number, time, before, after, why) VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_HELPER] = "INSERT OR REPLACE INTO helpers VALUES (?, ?, ?)",
+    [PUT_CELLS] = "INSERT OR REPLACE INTO cells VALUES (?, ?)",
     [DROP_JOB] = "DELETE FROM jobs WHERE job = ?",
     [DROP_PLAN] = "DELETE FROM plans WHERE job = ? AND number = ?",
     [DROP_EVENTS] = "DELETE FROM history WHERE job = ?",
     [DROP_HELPER] = "DELETE FROM helpers WHERE job = ? AND name = ?",
+    [DROP_CELLS] = "DELETE FROM cells WHERE job = ?",
     /* As many stay as are shown. */
     [TRIM_EVENTS] = ("DELETE FROM history WHERE job = ?1 AND id NOT IN"
                      " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)"),
 };
+
+#define CELLS_TABLE "CREATE TABLE cells (job TEXT PRIMARY KEY, wish TEXT);"
 
 static const char schema[] =
     "CREATE TABLE jobs (job TEXT PRIMARY KEY, name TEXT, hosts TEXT, root TEXT, since REAL, iterations INTEGER,"
@@ -32,7 +49,7 @@ static const char schema[] =
     "CREATE TABLE history (id INTEGER PRIMARY KEY, job TEXT, number INTEGER, time REAL, before REAL, after REAL,"
     " why TEXT);"
     "CREATE INDEX history_of ON history (job);"
-    "CREATE TABLE helpers (job TEXT, name TEXT, joined INTEGER, PRIMARY KEY (job, name));";
+    "CREATE TABLE helpers (job TEXT, name TEXT, joined INTEGER, PRIMARY KEY (job, name));" CELLS_TABLE;
 
 struct by_manager_store {
   sqlite3 *db;
@@ -86,7 +103,9 @@ static enum banyan_status check_tables(const struct by_manager_store *store) {
   if (application != APPLICATION)
     return by_fail(BANYAN_ERR_PARSE, "%s is a database of something else: name another file with --state", store->path);
   if (version == 1)
-    return run(store, "BEGIN; ALTER TABLE jobs ADD COLUMN began REAL DEFAULT 0; PRAGMA user_version = 2; COMMIT");
+    return run(store, "BEGIN; ALTER TABLE jobs ADD COLUMN began REAL DEFAULT 0; " CELLS_TABLE
+                      "PRAGMA user_version = 3; COMMIT");
+  if (version == 2) return run(store, "BEGIN; " CELLS_TABLE "PRAGMA user_version = 3; COMMIT");
   if (version == SCHEMA) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PARSE,
                  "%s has version %lld and this Banyan knows %d: use the later Banyan, or another file", store->path,
@@ -178,6 +197,11 @@ static void read_helper(sqlite3_stmt *s, struct by_manager_row *row) {
   row->helper.joined = sqlite3_column_int64(s, 2) != 0;
 }
 
+static void read_cells(sqlite3_stmt *s, struct by_manager_row *row) {
+  row->table = BY_ROW_CELLS;
+  row->cells.wish = text_of(s, 1);
+}
+
 enum banyan_status by_manager_store_load(struct by_manager_store *store,
                                          void (*row)(void *context, const struct by_manager_row *row), void *context) {
   static const struct {
@@ -188,6 +212,7 @@ enum banyan_status by_manager_store_load(struct by_manager_store *store,
       {"SELECT * FROM plans ORDER BY job, number", read_plan},
       {"SELECT job, number, time, before, after, why FROM history ORDER BY id", read_event},
       {"SELECT * FROM helpers ORDER BY job, name", read_helper},
+      {"SELECT * FROM cells ORDER BY job", read_cells},
   };
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
     sqlite3_stmt *s;
@@ -266,10 +291,11 @@ static void put(struct by_manager_store *store, const struct by_manager_row *row
     sqlite3_bind_double(s, 5, row->history.after);
     bind_text(s, 6, row->history.why);
     break;
-  default:
+  case BY_ROW_HELPER:
     bind_text(s, 2, row->name);
     sqlite3_bind_int64(s, 3, row->helper.joined);
     break;
+  case BY_ROW_CELLS: bind_text(s, 2, row->cells.wish); break;
   }
   do_it(store, (int)row->table);
   if (row->table != BY_ROW_HISTORY) return;
@@ -308,7 +334,8 @@ bool by_manager_store_lost(const struct by_manager_store *store) {
 
 void by_manager_store_renew(struct by_manager_store *store) {
   store->lost = false;
-  if (begin(store) && sqlite3_exec(store->db, "DELETE FROM jobs; DELETE FROM plans; DELETE FROM helpers", NULL, NULL,
-                                   NULL) != SQLITE_OK)
+  if (begin(store) &&
+      sqlite3_exec(store->db, "DELETE FROM jobs; DELETE FROM plans; DELETE FROM helpers; DELETE FROM cells", NULL, NULL,
+                   NULL) != SQLITE_OK)
     lose(store);
 }

@@ -1,5 +1,6 @@
 /* Random days of a cluster: jobs come and go, agents vanish and return, others use links, and the manager is killed at
  * any moment and begins again with its file. After each: what must always hold. */
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,13 +169,14 @@ static void write_until_killed(int told) {
 }
 
 struct found {
-  unsigned jobs, plans;
+  unsigned jobs, plans, cells;
   uint64_t numbers, number;
 };
 
 static void count(void *context, const struct by_manager_row *row) {
   struct found *found = context;
   if (row->table == BY_ROW_JOB) found->jobs++, found->numbers = row->of_job.numbers;
+  if (row->table == BY_ROW_CELLS) found->cells++;
   if (row->table == BY_ROW_PLAN) found->plans++, found->number = row->plan.number;
 }
 
@@ -234,6 +236,77 @@ static void test_history(void **state) {
   remove_file();
 }
 
+/* ---- switches' memory */
+
+static const char adding[] =
+    "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", {\"name\": \"s\", \"kind\": \"switch\", "
+    "\"aggregates\": true, \"memory\": 400000}], \"links\": [{\"a\": \"a\", \"b\": \"s\", \"capacity\": 1e9}, "
+    "{\"a\": \"b\", \"b\": \"s\", \"capacity\": 1e9}]}";
+
+static void say_wish(const struct world_job *job) {
+  struct by_cluster_cells cells = {.at = "s", .server = "b", .slots = 512, .bytes = 1000};
+  struct by_cluster_message said = {.say = BY_SAY_WISH, .job = job->id, .n_cells = 1, .cells = &cells};
+  assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &said, world.now));
+}
+
+static void check_given(const char *wanted) {
+  struct by_text text;
+  by_text_init(&text);
+  by_manager_state(world.manager, world.now, &text);
+  if (!strstr(by_text_get(&text), wanted)) fail_msg("%s is not in %s", wanted, by_text_get(&text));
+  by_text_fini(&text);
+}
+
+/* Also before the job has said it again, nobody else is given what it has. */
+static void test_cells(void **state) {
+  (void)state;
+  begin(adding);
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+  struct world_job *job = world_run(&world, 0, 1, 2);
+  say_wish(job);
+  check_given("\"given\":300000,");
+  by_manager_store_commit(store);
+  kill_manager();
+  check_given("\"given\":300000,");
+  check_given("\"slots\":300,\"wished\":512,");
+  say_wish(world_run(&world, 0, 1, 2));
+  assert_int_equal(world.cells[0], 100);
+  say_wish(job);
+  assert_int_equal(world.cells[0], 300);
+  job->runs = false;
+  world_say(&world, job, BY_SAY_LEFT, 0);
+  by_manager_store_commit(store);
+  kill_manager();
+  check_given("\"given\":100000,");
+  end();
+}
+
+/* Files of managers before switches' memory was counted. */
+static void test_older_files(void **state) {
+  static const char *const older[] = {"DROP TABLE cells; PRAGMA user_version = 2",
+                                      "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
+  (void)state;
+  for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
+    struct by_manager_row row = {.table = BY_ROW_CELLS, .job = "j"};
+    struct found found = {0};
+    sqlite3 *db;
+    remove_file();
+    assert_ok(by_manager_store_open(path, &store));
+    by_manager_store_close(store);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, older[i], NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_ok(by_manager_store_open(path, &store));
+    row.cells.wish = "{}";
+    by_manager_store_keep(store, &row);
+    by_manager_store_commit(store);
+    assert_ok(by_manager_store_load(store, count, &found));
+    assert_int_equal(found.cells, 1);
+    by_manager_store_close(store);
+  }
+  remove_file();
+}
+
 static void test_other_files(void **state) {
   struct by_manager_store *second;
   (void)state;
@@ -254,8 +327,9 @@ static void test_other_files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_days), cmocka_unit_test(test_killed),
-                                     cmocka_unit_test(test_history), cmocka_unit_test(test_other_files)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_days),        cmocka_unit_test(test_killed),
+                                     cmocka_unit_test(test_history),     cmocka_unit_test(test_cells),
+                                     cmocka_unit_test(test_older_files), cmocka_unit_test(test_other_files)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);

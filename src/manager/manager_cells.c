@@ -1,0 +1,309 @@
+/* Memory of the topology's switches that add: what each job wishes for there, is given, and has. Of a switch whose
+ * memory is not known each job is given its wish. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cells.h"
+#include "json_print.h"
+#include "log.h"
+#include "manager_parts.h"
+
+static const double rounding = 1e-6;     /* of a slot: so much less than a whole one is a whole one */
+static const double turnaround = 100e-6; /* s that ends and switches add to a round trip, as in placement.h */
+
+/* ---- what there is */
+
+static bool is_kept_account_of(const struct by_manager *m, uint32_t node) {
+  return node != BY_NOWHERE && m->topology->nodes[node].aggregates && m->topology->nodes[node].memory > 0;
+}
+
+static double wish_of(const struct by_manager_cells *cells) {
+  return (double)cells->wished * cells->bytes;
+}
+
+static double given_of(const struct by_manager_cells *cells) {
+  return (double)cells->given * cells->bytes;
+}
+
+static double all_given(const struct by_manager *m, uint32_t node) {
+  double sum = 0;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next)
+    for (uint32_t i = 0; i < job->n_cells; i++)
+      if (job->cells[i].node == node) sum += given_of(&job->cells[i]);
+  return sum;
+}
+
+/* ---- what a job needs */
+
+/* Of its trees over the same switch each has a part of its rate. */
+static uint32_t count_at(const struct by_manager_job *job, uint32_t node) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < job->n_cells; i++) n += job->cells[i].node == node;
+  return n;
+}
+
+/* Bytes on their way at the rate of the slowest host, until the answer to the furthest has come; 0: not known. */
+static double on_their_way(const struct by_manager *m, const struct by_manager_job *job, const struct by_hop *hops,
+                           uint32_t server) {
+  double rate = INFINITY, delay = 0;
+  for (uint32_t h = 0; h < job->n_hosts; h++) {
+    uint32_t v = job->nodes[h];
+    delay = fmax(delay, hops[v].delay);
+    for (; v != server; v = hops[v].next) {
+      if (hops[v].link == UINT32_MAX) return 0;
+      rate = fmin(rate, m->all[2 * hops[v].link + (m->topology->links[hops[v].link].a != v)]);
+    }
+  }
+  return isfinite(rate) ? rate / 8 * (2 * delay + turnaround) : 0;
+}
+
+static double by_ways(const struct by_manager *m, const struct by_manager_job *job, const char *server_name) {
+  uint32_t server = server_name ? by_manager_hosts_find(m, server_name) : BY_NOWHERE;
+  if (!job->placed || server == BY_NOWHERE) return 0;
+  struct by_hop *hops = malloc(m->topology->n_nodes * sizeof *hops);
+  bool known = hops && by_paths_between(&m->ways.paths, server, job->nodes, job->n_hosts, hops) == BANYAN_OK;
+  double need = known ? on_their_way(m, job, hops, server) : 0;
+  free(hops);
+  return need;
+}
+
+/* Of whom nothing is known it is taken that it fills the fastest link there. */
+static double find_need(const struct by_manager *m, const struct by_manager_job *job, uint32_t node,
+                        const char *server) {
+  double need = by_ways(m, job, server), fastest = 0;
+  for (uint32_t i = m->ways.paths.first[node]; i < m->ways.paths.first[node + 1]; i++)
+    for (uint32_t way = 0; way < 2; way++) fastest = fmax(fastest, m->all[2 * m->ways.paths.links[i] + way]);
+  return need > 0 ? need : fastest / 8 * turnaround;
+}
+
+/* ---- giving */
+
+static struct by_cells_claim claim_of(const struct by_manager_job *job, const struct by_manager_cells *cells) {
+  return (struct by_cells_claim){.wish = wish_of(cells),
+                                 .weight = by_cells_weight(cells->need / count_at(job, cells->node), job->class_)};
+}
+
+/* All that is wished for at a switch; this job's claims begin at *first. */
+static enum banyan_status list_claims(const struct by_manager *m, const struct by_manager_job *of, uint32_t node,
+                                      struct by_cells_claim **out, uint32_t *n, uint32_t *first) {
+  uint32_t all = 0;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) all += count_at(job, node);
+  struct by_cells_claim *claims = calloc((size_t)all + 1, sizeof *claims);
+  if (!claims) return by_manager_no_memory();
+  *n = 0;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (job == of) *first = *n;
+    for (uint32_t i = 0; i < job->n_cells; i++)
+      if (job->cells[i].node == node) claims[(*n)++] = claim_of(job, &job->cells[i]);
+  }
+  *out = claims;
+  return BANYAN_OK;
+}
+
+static void say_cut(const struct by_manager *m, const struct by_manager_job *job, const struct by_manager_cells *cells,
+                    uint32_t n) {
+  char memory[32];
+  by_info("manager",
+          "job %s (%s) is given %u of %u slots at switch %s: %u trees wish for more than three quarters of its %s, and "
+          "the last quarter is for later ones",
+          job->id, job->name, cells->given, cells->wished, cells->at, n,
+          by_print_bytes(m->topology->nodes[cells->node].memory, memory));
+}
+
+/* To all of its trees over one switch. */
+static enum banyan_status give_at(const struct by_manager *m, struct by_manager_job *job, uint32_t node) {
+  struct by_cells_claim *claims;
+  uint32_t n, first = 0, own = 0;
+  BY_TRY(list_claims(m, job, node, &claims, &n, &first));
+  double *shares = calloc((size_t)n + 1, sizeof *shares), memory = (double)m->topology->nodes[node].memory;
+  if (shares) by_cells_share(memory, all_given(m, node), claims, n, first, count_at(job, node), shares);
+  for (uint32_t i = 0; shares && i < job->n_cells; i++) {
+    struct by_manager_cells *cells = &job->cells[i];
+    if (cells->node != node) continue;
+    cells->given = cells->bytes ? (uint32_t)(shares[own] / cells->bytes + rounding) : cells->wished;
+    own++;
+    if (cells->given < cells->wished) say_cut(m, job, cells, n);
+  }
+  free(claims);
+  free(shares);
+  return shares ? BANYAN_OK : by_manager_no_memory();
+}
+
+static bool is_first_at(const struct by_manager_job *job, uint32_t which) {
+  uint32_t i = 0;
+  while (job->cells[i].node != job->cells[which].node) i++;
+  return i == which;
+}
+
+static enum banyan_status give(const struct by_manager *m, struct by_manager_job *job) {
+  for (uint32_t i = 0; i < job->n_cells; i++)
+    if (!is_kept_account_of(m, job->cells[i].node))
+      job->cells[i].given = job->cells[i].wished;
+    else if (is_first_at(job, i))
+      BY_TRY(give_at(m, job, job->cells[i].node));
+  return BANYAN_OK;
+}
+
+/* ---- wishes */
+
+static void free_cells(struct by_manager_job *job) {
+  for (uint32_t i = 0; i < job->n_cells; i++) free(job->cells[i].at), free(job->cells[i].server);
+  free(job->cells);
+  job->cells = NULL;
+  job->n_cells = 0;
+}
+
+static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *said) {
+  bool same = job->n_cells == said->n_cells;
+  for (uint32_t i = 0; same && i < said->n_cells; i++)
+    same = !strcmp(job->cells[i].at, said->cells[i].at) && job->cells[i].wished == said->cells[i].slots &&
+           job->cells[i].bytes == said->cells[i].bytes;
+  return same;
+}
+
+static bool has_all(const struct by_cluster_message *said) {
+  uint32_t i = 0;
+  while (i < said->n_cells && said->cells[i].has) i++;
+  return i == said->n_cells;
+}
+
+static enum banyan_status add(const struct by_manager *m, struct by_manager_job *job,
+                              const struct by_cluster_cells *said) {
+  struct by_manager_cells *cells = &job->cells[job->n_cells++];
+  uint32_t node = by_manager_hosts_find(m, said->at);
+  *cells = (struct by_manager_cells){.node = node,
+                                     .at = strdup(said->at),
+                                     .server = said->server ? strdup(said->server) : NULL,
+                                     .wished = said->slots,
+                                     .bytes = said->bytes};
+  if (node != BY_NOWHERE) cells->need = find_need(m, job, node, said->server);
+  return cells->at && (cells->server || !said->server) ? BANYAN_OK : by_manager_no_memory();
+}
+
+static enum banyan_status take_wish(const struct by_manager *m, struct by_manager_job *job,
+                                    const struct by_cluster_message *said) {
+  free_cells(job);
+  job->cells = calloc((size_t)said->n_cells + 1, sizeof *job->cells);
+  if (!job->cells) return by_manager_no_memory();
+  for (uint32_t i = 0; i < said->n_cells; i++) BY_TRY(add(m, job, &said->cells[i]));
+  return has_all(said) ? BANYAN_OK : give(m, job);
+}
+
+/* ---- telling, keeping */
+
+static enum banyan_status list(const struct by_manager_job *job, enum by_cluster_say say,
+                               struct by_cluster_cells **out) {
+  if (!(*out = calloc((size_t)job->n_cells + 1, sizeof **out))) return by_manager_no_memory();
+  for (uint32_t i = 0; i < job->n_cells; i++) {
+    const struct by_manager_cells *cells = &job->cells[i];
+    (*out)[i] = (struct by_cluster_cells){.at = cells->at,
+                                          .server = cells->server,
+                                          .bytes = cells->bytes,
+                                          .slots = say == BY_SAY_WISH ? cells->wished : cells->given,
+                                          .has = true,
+                                          .given = cells->given};
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status answer(struct by_manager *m, const struct by_manager_job *job) {
+  struct by_cluster_cells *cells;
+  BY_TRY(list(job, BY_SAY_CELLS, &cells));
+  by_manager_send_to(
+      m, job->peer,
+      &(struct by_cluster_message){.say = BY_SAY_CELLS, .job = job->id, .n_cells = job->n_cells, .cells = cells});
+  free(cells);
+  return BANYAN_OK;
+}
+
+/* As the job would say it. */
+void by_cells_keep(struct by_manager *m, const struct by_manager_job *job) {
+  struct by_cluster_cells *cells;
+  struct by_text text;
+  if (!job->n_cells || list(job, BY_SAY_WISH, &cells) != BANYAN_OK) return;
+  by_text_init(&text);
+  by_cluster_message_print(
+      &(struct by_cluster_message){.say = BY_SAY_WISH, .job = job->id, .n_cells = job->n_cells, .cells = cells}, &text);
+  struct by_manager_row row = {.table = BY_ROW_CELLS, .job = job->id};
+  row.cells.wish = by_text_get(&text);
+  if (!text.failed) by_manager_keep_row(m, &row);
+  by_text_fini(&text);
+  free(cells);
+}
+
+/* The same wish has the same answer; what a job has, it has, also where it was given less. */
+enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *job,
+                                 const struct by_cluster_message *said) {
+  if (!is_same(job, said)) BY_TRY(take_wish(m, job, said));
+  for (uint32_t i = 0; i < said->n_cells; i++)
+    if (said->cells[i].has) job->cells[i].given = said->cells[i].given;
+  by_cells_keep(m, job);
+  return has_all(said) ? BANYAN_OK : answer(m, job);
+}
+
+enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job *job, const char *wish) {
+  struct by_cluster_message said;
+  BY_TRY(by_cluster_message_read(wish, strlen(wish), &said));
+  enum banyan_status status =
+      said.say == BY_SAY_WISH ? by_cells_wish(m, job, &said) : by_fail(BANYAN_ERR_PARSE, "it is no wish for cells");
+  by_cluster_message_fini(&said);
+  return status;
+}
+
+void by_cells_end(struct by_manager *m, struct by_manager_job *job) {
+  if (job->n_cells)
+    by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_CELLS, .gone = true, .job = job->id});
+  free_cells(job);
+}
+
+void by_cells_free(struct by_manager_job *job) {
+  free_cells(job);
+}
+
+/* ---- to see it */
+
+static void add_of_job(const struct by_manager_job *job, const struct by_manager_cells *cells, bool of_switch,
+                       struct by_text *text) {
+  by_text_add(text, "{\"%s\":", of_switch ? "job" : "switch");
+  by_json_add_string(text, of_switch ? job->id : cells->at);
+  by_text_add(text, ",\"slots\":%u,\"wished\":%u,\"bytes\":%.0f}", cells->given, cells->wished, given_of(cells));
+}
+
+void by_cells_print(const struct by_manager_job *job, struct by_text *text) {
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < job->n_cells; i++) {
+    by_text_add(text, i ? "," : "");
+    add_of_job(job, &job->cells[i], false, text);
+  }
+  by_text_add(text, "]");
+}
+
+static void add_switch(const struct by_manager *m, uint32_t node, struct by_text *text) {
+  const char *between = "";
+  by_text_add(text, "{\"name\":");
+  by_json_add_string(text, m->topology->nodes[node].name);
+  by_text_add(text, ",\"memory\":%llu,\"given\":%.0f,\"jobs\":[", (unsigned long long)m->topology->nodes[node].memory,
+              all_given(m, node));
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next)
+    for (uint32_t i = 0; i < job->n_cells; i++) {
+      if (job->cells[i].node != node) continue;
+      by_text_add(text, "%s", between);
+      add_of_job(job, &job->cells[i], true, text);
+      between = ",";
+    }
+  by_text_add(text, "]}");
+}
+
+void by_cells_print_switches(const struct by_manager *m, struct by_text *text) {
+  const char *between = "";
+  by_text_add(text, "[");
+  for (uint32_t v = 0; v < m->topology->n_nodes; v++) {
+    if (!m->topology->nodes[v].aggregates) continue;
+    by_text_add(text, "%s", between);
+    add_switch(m, v, text);
+    between = ",";
+  }
+  by_text_add(text, "]");
+}

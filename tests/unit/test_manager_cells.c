@@ -1,0 +1,157 @@
+/* Switches' memory: what jobs wish for is answered, counted, freed and kept, with the manager's clock in the test's
+ * hands. */
+#include "../manager_world.h"
+
+#include "json_doc.h"
+
+enum { SLOT = 1000 };
+
+static struct world world;
+
+/* Two hosts at a switch, with memory for so many slots. */
+static void begin(unsigned slots) {
+  char topology[600];
+  snprintf(
+      topology, sizeof topology,
+      "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", \"c\", {\"name\": \"s\", \"kind\": \"switch\", "
+      "\"aggregates\": true, \"memory\": %u}, {\"name\": \"t\", \"kind\": \"switch\", \"aggregates\": true}], "
+      "\"links\": [{\"a\": \"a\", \"b\": \"s\", \"capacity\": 1e9}, {\"a\": \"b\", \"b\": \"s\", \"capacity\": 1e9}, "
+      "{\"a\": \"c\", \"b\": \"s\", \"capacity\": 1e8}, {\"a\": \"c\", \"b\": \"t\", \"capacity\": 1e9}]}",
+      slots * SLOT);
+  world_begin(&world, topology);
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+}
+
+/* What rank 0 says; given: NULL: it has none yet. */
+static void say_cells(const struct world_job *job, const struct by_cluster_cells *cells, uint32_t n) {
+  struct by_cluster_message said = {.say = BY_SAY_WISH, .job = job->id, .n_cells = n, .cells = cells};
+  assert_ok(by_manager_hear(world.manager, world.hosts[job->hosts[0]].peer, &said, world.now));
+}
+
+static struct by_cluster_cells wish(const char *at, uint32_t slots) {
+  return (struct by_cluster_cells){.at = at, .server = "b", .slots = slots, .bytes = SLOT};
+}
+
+/* Wishes for so many slots at s; how many it is answered. */
+static uint32_t ask(const struct world_job *job, uint32_t slots) {
+  struct by_cluster_cells cells = wish("s", slots);
+  unsigned before = world.answers;
+  say_cells(job, &cells, 1);
+  assert_int_equal(world.answers, before + 1);
+  assert_int_equal(world.n_cells, 1);
+  return world.cells[0];
+}
+
+static uint32_t given_at(const char *name) {
+  static const struct by_doc_limits limits = {.bytes = 1 << 24, .containers = 1 << 20, .elements = 1 << 20};
+  struct by_text text;
+  json_t *doc, *one;
+  uint32_t given = UINT32_MAX;
+  size_t i;
+  by_text_init(&text);
+  by_manager_state(world.manager, world.now, &text);
+  assert_ok(by_doc_load("state", by_text_get(&text), text.length, &limits, &doc));
+  json_array_foreach(json_object_get(doc, "switches"), i, one) {
+    if (!strcmp(json_string_value(json_object_get(one, "name")), name))
+      given = (uint32_t)(json_number_value(json_object_get(one, "given")) / SLOT);
+  }
+  json_decref(doc);
+  by_text_fini(&text);
+  return given;
+}
+
+static void test_all_fit(void **state) {
+  (void)state;
+  begin(1000);
+  for (uint32_t j = 1; j <= 3; j++) {
+    assert_int_equal(ask(world_run(&world, 0, 1, 2), 250), 250);
+    assert_int_equal(given_at("s"), 250 * j);
+  }
+  world_end(&world);
+}
+
+static void test_too_small(void **state) {
+  (void)state;
+  begin(400);
+  struct world_job *first = world_run(&world, 0, 1, 2);
+  assert_int_equal(ask(first, 512), 300);
+  assert_int_equal(ask(first, 512), 300); /* asked again, after the connection was lost */
+  struct world_job *late = world_run(&world, 0, 1, 2);
+  assert_int_equal(ask(late, 512), 100);
+  assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 0);
+  assert_int_equal(given_at("s"), 400);
+  /* The first leaves: the next one gets its fair share of three. */
+  first->runs = false;
+  struct by_cluster_message left = {.say = BY_SAY_LEFT, .job = first->id};
+  assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &left, world.now));
+  assert_int_equal(given_at("s"), 100);
+  assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 100);
+  world_end(&world);
+}
+
+/* A job on slower links needs less at once. */
+static void test_by_need(void **state) {
+  (void)state;
+  begin(400);
+  struct world_job *fast = world_run(&world, 0, 1, 2), *slow = world_run(&world, 2, 2, 2); /* c, b */
+  assert_int_equal(slow->hosts[1], 1);
+  struct by_cluster_cells has = wish("s", 512);
+  has.has = true; /* nothing */
+  say_cells(fast, &has, 1);
+  assert_int_equal(ask(slow, 512), 27); /* of 300, one part in eleven */
+  world_end(&world);
+}
+
+/* What is said to be there counts, also beyond what was granted, or where no manager was asked. */
+static void test_said(void **state) {
+  (void)state;
+  begin(400);
+  struct world_job *job = world_run(&world, 0, 1, 2);
+  assert_int_equal(ask(job, 512), 300);
+  struct by_cluster_cells has = wish("s", 512);
+  has.has = true;
+  has.given = 350;
+  unsigned before = world.answers;
+  say_cells(job, &has, 1);
+  assert_int_equal(world.answers, before);
+  assert_int_equal(given_at("s"), 350);
+  assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 50);
+  world_end(&world);
+}
+
+/* Both trees of a job get as much; a switch that is not known, or whose memory is not, gives what is wished for. */
+static void test_several(void **state) {
+  const struct by_cluster_cells cells[] = {wish("s", 512), wish("t", 512), wish("s", 512), wish("nobody", 512)};
+  (void)state;
+  begin(400);
+  say_cells(world_run(&world, 0, 1, 2), cells, 4);
+  assert_int_equal(world.n_cells, 4);
+  assert_int_equal(world.cells[0], 150);
+  assert_int_equal(world.cells[1], 512);
+  assert_int_equal(world.cells[2], 150);
+  assert_int_equal(world.cells[3], 512);
+  assert_int_equal(given_at("t"), 512);
+  world_end(&world);
+}
+
+/* Only who speaks for rank 0 is answered. */
+static void test_strangers(void **state) {
+  struct by_cluster_cells cells = wish("s", 512);
+  (void)state;
+  begin(400);
+  struct world_job *job = world_run(&world, 0, 1, 2);
+  struct by_cluster_message said = {.say = BY_SAY_WISH, .job = job->id, .n_cells = 1, .cells = &cells};
+  assert_ok(by_manager_hear(world.manager, world.hosts[1].peer, &said, world.now));
+  said.job = "0123456789abcdef0123456789abcdef";
+  assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &said, world.now));
+  assert_int_equal(world.answers, 0);
+  assert_int_equal(given_at("s"), 0);
+  world_end(&world);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_fit), cmocka_unit_test(test_too_small),
+                                     cmocka_unit_test(test_by_need), cmocka_unit_test(test_said),
+                                     cmocka_unit_test(test_several), cmocka_unit_test(test_strangers)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
