@@ -153,6 +153,12 @@ static void hear_plan(struct by_agent *agent, const struct by_cluster_message *m
   by_agent_tell_manager(agent, &kept, now);
 }
 
+/* To who has waited for it. */
+static void hear_cells(const struct by_agent *agent, const struct by_cluster_message *message) {
+  for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next)
+    if (rank->job && rank->rank == 0 && !strcmp(rank->job->id, message->job)) by_agent_tell_rank(agent, rank, message);
+}
+
 static void say_helping(struct by_agent *agent, const struct by_cluster_message *help, bool joined, const char *why,
                         uint64_t now) {
   struct by_cluster_message helping = {
@@ -238,6 +244,7 @@ static void hear(struct by_agent *agent, const struct by_cluster_message *messag
   case BY_SAY_WELCOME: hear_welcome(agent, message, now); break;
   case BY_SAY_CLASSES: hear_classes(agent, message); break;
   case BY_SAY_PLAN: hear_plan(agent, message, now); break;
+  case BY_SAY_CELLS: hear_cells(agent, message); break;
   case BY_SAY_HELP: hear_help(agent, message, now); break;
   case BY_SAY_REST: hear_rest(agent, message->job); break;
   case BY_SAY_REFUSED: hear_refusal(agent, message->why, now); break;

@@ -25,7 +25,7 @@ struct by_agent_user {
 };
 
 /* What rank 0 said last, in the order in which it is said on every new connection; KEPT: after MOVED. */
-enum by_agent_line { BY_AGENT_JOB, BY_AGENT_MOVED, BY_AGENT_KEEPS, BY_AGENT_LINES };
+enum by_agent_line { BY_AGENT_JOB, BY_AGENT_WISH, BY_AGENT_MOVED, BY_AGENT_KEEPS, BY_AGENT_LINES };
 
 /* Of a rank or of all of a job's here: what their connections saw; `to` of a rank's own are its own. */
 struct by_agent_paths {

@@ -208,6 +208,17 @@ static enum banyan_status hear_kept(struct by_agent *agent, const struct by_agen
   return BANYAN_OK;
 }
 
+/* Where there is no manager, nobody shares switches' memory out, and rank 0 need not wait. */
+static enum banyan_status hear_wish(struct by_agent *agent, const struct by_agent_rank *rank,
+                                    const struct by_cluster_message *message, uint64_t now) {
+  struct by_cluster_message nobody = {.say = BY_SAY_CELLS, .job = message->job};
+  BY_TRY(is_of(rank, message));
+  BY_TRY(by_agent_keep_line(agent, rank->job, BY_AGENT_WISH, message));
+  by_agent_say_kept(agent, rank->job, now);
+  if (!agent->welcome) by_agent_tell_rank(agent, rank, &nobody);
+  return BANYAN_OK;
+}
+
 /* Over a time in which more than a few packets go; a report on a change may come just behind another. */
 static void measure_rate(const struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
   double seconds = by_clock_to_seconds(now - rank->rated_at);
@@ -259,6 +270,7 @@ static enum banyan_status hear(struct by_agent *agent, struct by_agent_rank *ran
   switch (message->say) {
   case BY_SAY_JOB: return hear_job(agent, rank, message, now);
   case BY_SAY_REPORT: return hear_report(agent, rank, message, now);
+  case BY_SAY_WISH: return hear_wish(agent, rank, message, now);
   case BY_SAY_MOVED: return hear_moved(agent, rank, message, now);
   case BY_SAY_KEPT: return hear_kept(agent, rank, message, now);
   default:

@@ -243,5 +243,6 @@ void by_cluster_link_destroy(struct by_cluster_link *link) {
   by_loop_cancel_timer(&link->report);
   by_cluster_link_forget_plans(link);
   by_cluster_link_forget_paths(link);
+  free(link->wish);
   free(link);
 }

@@ -6,6 +6,7 @@
 #ifndef BY_COMMUNICATOR_CLUSTER_LINK_H
 #define BY_COMMUNICATOR_CLUSTER_LINK_H
 
+#include "cluster_message.h"
 #include "context.h"
 
 struct by_cluster_link;
@@ -18,5 +19,11 @@ struct by_cluster_link;
 void by_cluster_link_create(struct by_context *context, struct by_cluster_link **out);
 /* Says goodbye. The loop no longer runs, and is closed. NULL is allowed. */
 void by_cluster_link_destroy(struct by_cluster_link *link);
+
+/* Rank 0, on the loop's thread: what its trees wish for at switches, or have; said now and on each new connection, in
+ * place of what was said before. */
+void by_cluster_link_wish(struct by_cluster_link *link, const struct by_cluster_cells *cells, uint32_t n);
+/* Whether an answer may come: nothing is known of the other end being away. */
+bool by_cluster_link_may_answer(const struct by_cluster_link *link);
 
 #endif

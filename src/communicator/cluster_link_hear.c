@@ -31,6 +31,7 @@ static void heard_welcome(struct by_cluster_link *link, const struct by_cluster_
   link->interval = by_clock_from_seconds(message->interval);
   if (link->interval < LEAST_MS * BY_MILLISECOND) link->interval = LEAST_MS * BY_MILLISECOND;
   by_cluster_link_welcomed(link);
+  by_cluster_link_say_wish(link);
   by_cluster_link_report(link);
 }
 
@@ -52,6 +53,10 @@ static void hear(struct by_cluster_link *link, const struct by_cluster_message *
   case BY_SAY_CLASSES: heard_classes(link, message); break;
   case BY_SAY_PLAN:
     if (is_ours(link, message->job) && link->context->rank == 0) by_cluster_link_take_plan(link, message);
+    break;
+  case BY_SAY_CELLS:
+    if (is_ours(link, message->job) && link->context->rank == 0)
+      by_control_heard_cells(link->context->control, message->cells, message->n_cells);
     break;
   case BY_SAY_REFUSED: by_cluster_link_lose_for_long(link, message->why); break;
   default: by_debug("cluster", "\"%s\" is not for ranks; ignored", by_cluster_say_name(message->say)); break;

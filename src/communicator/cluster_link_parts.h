@@ -54,6 +54,7 @@ struct by_cluster_link {
   uint64_t number, at;                   /* of the manager's plan that the job moved to last; 0: it did to none; */
   uint32_t move;                         /* that move */
   struct by_cluster_proposal *proposals; /* that are not decided on */
+  char *wish;                            /* for cells of switches, as it is said; NULL: none */
 };
 
 /* cluster_link.c: the other end knows this rank. */
@@ -65,6 +66,7 @@ void by_cluster_link_lose_for_long(struct by_cluster_link *link, const char *why
 
 /* cluster_link_say.c: who this is, and, from rank 0, all about the job. */
 void by_cluster_link_introduce(struct by_cluster_link *link);
+void by_cluster_link_say_wish(struct by_cluster_link *link);
 void by_cluster_link_report(void *argument);
 /* cluster_link_paths.c: true where one of them is so much faster or slower that it is to be said at once; `told` then
  * says it. */

@@ -16,6 +16,29 @@ void by_cluster_link_say(struct by_cluster_link *link, const struct by_cluster_m
   by_text_fini(&text);
 }
 
+/* ---- cells of switches */
+
+void by_cluster_link_say_wish(struct by_cluster_link *link) {
+  if (!link->wish || !link->welcome) return;
+  if (by_stream_send(link->stream, 0, link->wish, strlen(link->wish)) != BANYAN_OK)
+    by_info("cluster", "what is wished for at switches is not said: %s", banyan_error_text());
+}
+
+void by_cluster_link_wish(struct by_cluster_link *link, const struct by_cluster_cells *cells, uint32_t n) {
+  struct by_text text;
+  by_text_init(&text);
+  by_cluster_message_print(
+      &(struct by_cluster_message){.say = BY_SAY_WISH, .job = link->job, .n_cells = n, .cells = cells}, &text);
+  free(link->wish);
+  link->wish = text.failed ? NULL : strdup(by_text_get(&text));
+  by_text_fini(&text);
+  by_cluster_link_say_wish(link);
+}
+
+bool by_cluster_link_may_answer(const struct by_cluster_link *link) {
+  return !link->missed;
+}
+
 /* ---- who this is */
 
 static void say_job(struct by_cluster_link *link) {

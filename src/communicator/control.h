@@ -13,6 +13,7 @@
 #include "moves.h"
 
 struct by_control;
+struct by_cluster_cells;
 
 /* Meets the others: fills context->members. Runs the loop itself and blocks
  * until all have joined or the join deadline passes; errors name who is missing. */
@@ -34,6 +35,8 @@ void by_control_tell_plan(struct by_control *control, const void *bytes, size_t 
  * workers and servers; in the background. Who is at the plan's vertices behind the ranks; UINT32_MAX: nobody. */
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
                             const uint32_t *helpers);
+/* Rank 0, on the loop's thread: what the manager grants of what was wished for. */
+void by_control_heard_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n);
 /* A plan for a communicator, and who is at its vertices behind the ranks. */
 struct by_proposal {
   uint32_t comm, n;

@@ -91,8 +91,11 @@ struct by_control {
   struct by_timer known_late;         /* which takes long */
   struct by_control_tree *trees;      /* rank 0: through switches, */
   struct by_control_switch *switches; /* which are asked; */
-  struct by_timer switches_due;       /* while a tree waits for them */
-  struct by_control_word *words;      /* came before there was an engine, the oldest first */
+  struct by_timer switches_due;       /* while a tree waits for them, */
+  uint64_t cells_until;               /* or for the manager's word on their memory; 0: it does not */
+  struct by_control_wished *wished;   /* what that is about, in its order */
+  uint32_t n_wished;
+  struct by_control_word *words; /* came before there was an engine, the oldest first */
   struct by_timer words_due, silence, timeline_late;
   struct by_control_move *moves; /* rank 0: to other plans, not yet decided on */
   uint32_t n_moves;              /* that there have been */

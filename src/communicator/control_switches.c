@@ -98,6 +98,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
 static void want(struct by_control_tree *tree, uint32_t which) {
   struct by_wish wish;
   by_tree_wish(tree->tree, &tree->ends, which, &wish);
+  if (wish.slots > tree->allowed[which]) wish.slots = tree->allowed[which];
   if (by_switch_client_want(tree->asked[which]->client, &wish) == BANYAN_OK) return;
   snprintf(tree->asked[which]->why, sizeof tree->asked[which]->why, "%s", banyan_error_text());
   tree->refused[which] = true;
@@ -190,16 +191,22 @@ static void settle(struct by_control_tree *tree) {
 void by_control_switches_due(void *argument) {
   struct by_control *control = argument;
   uint64_t now = by_loop_now(control->context->loop);
-  bool waiting = false;
+  bool waiting = false, settled = false;
+  if (control->cells_until) {
+    by_control_await_cells(control);
+    return;
+  }
   for (struct by_control_switch *at = control->switches; at; at = at->next)
     if (at->resolving) look_for(at);
   for (struct by_control_tree *tree = control->trees; tree; tree = tree->next) {
     if (tree->told) continue;
-    if (is_answered(tree) || now >= tree->until)
+    if (is_answered(tree) || now >= tree->until) {
       settle(tree);
-    else
+      settled = true;
+    } else
       waiting = true;
   }
+  if (settled && !waiting) by_control_say_granted(control);
   if (waiting) by_loop_set_delay(control->context->loop, &control->switches_due, LOOKS_MS * BY_MILLISECOND);
 }
 

@@ -16,11 +16,13 @@ static void free_tree(struct by_control_tree *tree) {
   free(tree->answers);
   free(tree->asked);
   free(tree->refused);
+  free(tree->allowed);
   free(tree);
 }
 
 void by_control_forget_trees(struct by_control *control) {
   by_control_forget_switches(control);
+  free(control->wished);
   while (control->trees) {
     struct by_control_tree *tree = control->trees;
     control->trees = tree->next;
@@ -108,18 +110,30 @@ void by_control_tell_tree(struct by_control_tree *tree) {
 
 /* ---- beginning */
 
-/* On the loop's thread. */
+static void lose(struct by_control_tree *tree) {
+  tree->told = true;
+  by_control_lose(tree->control, tree->ends.server, banyan_error_text());
+}
+
+void by_control_ask_all(struct by_control *control) {
+  for (struct by_control_tree *tree = control->trees; tree; tree = tree->next)
+    if (!tree->told && by_control_ask_switches(tree) != BANYAN_OK) lose(tree);
+}
+
+/* On the loop's thread: a list of trees. */
 static void begin(void *context) {
   struct by_control_tree *tree = context;
-  tree->next = tree->control->trees;
-  tree->control->trees = tree;
-  enum banyan_status status = find_ends(tree);
-  if (status == BANYAN_OK && tree->tree->n_switches) status = by_control_ask_switches(tree);
-  tree->told = status != BANYAN_OK;
-  if (status != BANYAN_OK)
-    by_control_lose(tree->control, tree->ends.server, banyan_error_text());
-  else if (!tree->tree->n_switches)
-    by_control_tell_tree(tree);
+  struct by_control *control = tree->control;
+  for (struct by_control_tree *next; tree; tree = next) {
+    next = tree->next;
+    tree->next = control->trees;
+    control->trees = tree;
+    if (find_ends(tree) != BANYAN_OK)
+      lose(tree);
+    else if (!tree->tree->n_switches)
+      by_control_tell_tree(tree);
+  }
+  if (!by_control_wish(control)) by_control_ask_all(control);
 }
 
 enum banyan_status by_control_choose_numbers(struct by_control_tree *tree) {
@@ -144,29 +158,45 @@ static enum banyan_status make(struct by_control *control, const struct by_plan 
   tree->answers = calloc(n, sizeof *tree->answers);
   tree->asked = calloc(n, sizeof *tree->asked);
   tree->refused = calloc(n, sizeof *tree->refused);
-  if (!tree->answers || !tree->asked || !tree->refused)
+  tree->allowed = calloc(n, sizeof *tree->allowed);
+  if (!tree->answers || !tree->asked || !tree->refused || !tree->allowed)
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a tree through switches");
   tree->ends.server = helpers[tree->tree->server - plan->n_ranks];
   for (uint32_t w = 0; w < tree->tree->n_workers; w++) tree->processes[w] = processes[tree->tree->workers[w]];
-  if (tree->ends.server == UINT32_MAX) return by_fail(BANYAN_ERR_PEER_DEAD, "its server has not come");
-  return by_loop_post(control->context->loop, begin, tree);
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->allowed[s] = BY_TREE_WANTED;
+  return tree->ends.server == UINT32_MAX ? by_fail(BANYAN_ERR_PEER_DEAD, "its server has not come") : BANYAN_OK;
 }
 
 /* Ranks wait for a tree that cannot be set up, until they hear that its server is lost. */
-static void begin_tree(struct by_control *control, const struct by_plan *plan, uint32_t class_, uint32_t group,
-                       const uint32_t *processes, const uint32_t *helpers) {
-  struct by_control_tree *tree = calloc(1, sizeof *tree);
-  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
-  if (tree) status = make(control, plan, class_, group, processes, helpers, tree);
-  if (status == BANYAN_OK) return;
+static void give_up(struct by_control *control, struct by_control_tree *tree) {
   uint32_t server = tree ? tree->ends.server : 0;
   if (server && server != UINT32_MAX) (void)by_control_suspect(control, server, banyan_error_text());
   if (tree) free_tree(tree);
 }
 
+static void add_tree(struct by_control *control, const struct by_plan *plan, uint32_t class_, uint32_t group,
+                     const uint32_t *processes, const uint32_t *helpers, struct by_control_tree **trees) {
+  struct by_control_tree *tree = calloc(1, sizeof *tree);
+  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
+  if (tree) status = make(control, plan, class_, group, processes, helpers, tree);
+  if (status != BANYAN_OK) {
+    give_up(control, tree);
+    return;
+  }
+  tree->next = *trees;
+  *trees = tree;
+}
+
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
                             const uint32_t *helpers) {
+  struct by_control_tree *trees = NULL;
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
-      if (by_group_has_server(plan, &plan->classes[c].groups[g])) begin_tree(control, plan, c, g, processes, helpers);
+      if (by_group_has_server(plan, &plan->classes[c].groups[g]))
+        add_tree(control, plan, c, g, processes, helpers, &trees);
+  if (!trees || by_loop_post(control->context->loop, begin, trees) == BANYAN_OK) return;
+  for (struct by_control_tree *next; trees; trees = next) {
+    next = trees->next;
+    give_up(control, trees);
+  }
 }

@@ -20,13 +20,29 @@ struct by_control_tree {
   /* one for each switch: */
   struct by_tree_answer *answers;
   struct by_control_switch **asked;
-  bool *refused; /* it has said no, for good */
+  bool *refused;     /* it has said no, for good */
+  uint32_t *allowed; /* most slots that are asked for */
+};
+
+struct by_control_wished {
+  struct by_control_tree *tree;
+  uint32_t which; /* of its switches */
 };
 
 /* control_trees.c: another number, where this one is taken. */
 enum banyan_status by_control_choose_numbers(struct by_control_tree *tree) BANYAN_CHECK;
 /* What is known is what the ends are told. */
 void by_control_tell_tree(struct by_control_tree *tree);
+
+/* control_cells.c: wishes for slots, and whether the manager's answer is awaited. Then by_control_ask_all follows. */
+bool by_control_wish(struct by_control *control);
+/* While that is awaited, a few times. */
+void by_control_await_cells(struct by_control *control);
+/* What switches have granted. */
+void by_control_say_granted(struct by_control *control);
+
+/* control_trees.c: all switches of all trees. */
+void by_control_ask_all(struct by_control *control);
 
 /* control_switches.c: asks them all; by_control_tell_tree follows, after ANSWERS_MS at the latest. */
 enum banyan_status by_control_ask_switches(struct by_control_tree *tree) BANYAN_CHECK;

@@ -227,6 +227,30 @@ static void test_plans(void **state) {
   drop_all();
 }
 
+/* What rank 0 wishes for at switches goes to the manager, and its answer back. Without one it need not wait. */
+static void test_cells(void **state) {
+  static const char wish[] =
+      "{\"say\":\"wish\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":512,\"bytes\":3432}]}",
+                    cells[] = "{\"say\":\"cells\",\"job\":\"" JOB_A "\",\"cells\":[{\"switch\":\"s\",\"slots\":9}]}";
+  (void)state;
+  make_world("m:1", true);
+  struct by_agent_rank *rank = join(&zero, JOB_A, 0);
+  join(&one, JOB_A, 1);
+  assert_true(say(rank, JOB_LINE(JOB_A)));
+  assert_true(say(rank, wish));
+  must_hold(last_with(&zero, "cells"), "\"cells\":[]");
+  connect_manager();
+  must_hold(world.manager.lines[1], "\"say\":\"job\"");
+  assert_string_equal(world.manager.lines[2], wish);
+  manager_says(cells);
+  assert_string_equal(last_with(&zero, "cells"), cells);
+  assert_true(say(rank, wish));
+  assert_string_equal(last_with(&world.manager, "wish"), wish);
+  assert_int_equal(count_with(&zero, "cells"), 2);
+  assert_int_equal(count_with(&one, "cells"), 0);
+  drop_all();
+}
+
 /* The delays grow to half the interval, and begin anew once the manager was there. */
 static void test_connecting(void **state) {
   (void)state;
@@ -468,6 +492,7 @@ int main(void) {
                                      cmocka_unit_test(test_reports),
                                      cmocka_unit_test(test_classes_by_manager),
                                      cmocka_unit_test(test_plans),
+                                     cmocka_unit_test(test_cells),
                                      cmocka_unit_test(test_connecting),
                                      cmocka_unit_test(test_bad_managers),
                                      cmocka_unit_test(test_full_link),

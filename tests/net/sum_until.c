@@ -1,0 +1,40 @@
+/* sum_until DONE SUMS: what a rank of test_lab_cells.sh runs. Makes the file SUMS after the first sum, goes on until
+ * there is the file DONE, by rank 0's word, and says how many sums were wrong; ends with 1 if one was. */
+#include <banyan/banyan.h>
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COUNT = 30000, LONGEST = 120 /* s: the test has failed before */ };
+
+static int sum(struct banyan_comm *comm, float *numbers) {
+  int rank = banyan_comm_rank(comm), ranks = banyan_comm_size(comm), wrong = 0;
+  for (int i = 0; i < COUNT; i++) numbers[i] = (float)(i % 1000 + rank);
+  if (banyan_allreduce(comm, numbers, numbers, COUNT, BANYAN_FLOAT32, BANYAN_SUM) != BANYAN_OK) return -1;
+  for (int i = 0; i < COUNT; i++) wrong += numbers[i] != (float)(ranks * (i % 1000) + ranks * (ranks - 1) / 2);
+  return wrong;
+}
+
+int main(int argc, char **argv) {
+  static float numbers[COUNT];
+  struct banyan_comm *comm;
+  time_t until = time(NULL) + LONGEST;
+  int wrong = 0;
+  if (argc != 3 || banyan_comm_create(NULL, &comm) != BANYAN_OK) {
+    fprintf(stderr, "%s\n", banyan_error_text());
+    return 1;
+  }
+  for (int32_t over = 0; !over && wrong == 0;) {
+    wrong = sum(comm, numbers);
+    FILE *sums = wrong ? NULL : fopen(argv[2], "w");
+    if (sums) fclose(sums);
+    over = access(argv[1], F_OK) == 0 || time(NULL) > until;
+    if (banyan_broadcast(comm, &over, 1, BANYAN_INT32, 0) != BANYAN_OK) wrong = -1;
+    usleep(20000);
+  }
+  printf("%d wrong\n", wrong);
+  if (wrong) fprintf(stderr, "%s\n", banyan_error_text());
+  banyan_comm_destroy(comm);
+  return wrong != 0;
+}
