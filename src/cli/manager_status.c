@@ -95,6 +95,29 @@ static void add_certificates(const json_t *state, struct by_text *out) {
               floor((number(first, "expires") - number(state, "time")) / DAY));
 }
 
+/* --- who has less of a switch than it wished for --- */
+
+static void add_cut(const json_t *job, const json_t *cells, struct by_text *out) {
+  char name[32], at[64];
+  double slots = number(cells, "slots"), wished = number(cells, "wished");
+  if (slots >= wished) return;
+  by_keep_printable(string(job, "name"), name, sizeof name);
+  by_keep_printable(string(cells, "switch"), at, sizeof at);
+  by_text_add(out, "  %s wished for %.0f slots at %s and has %.0f: %s\n", name, wished, at, slots,
+              slots > 0 ? "others have the rest of that switch's memory, or a quarter of it is kept for later ones"
+                        : "that switch only forwards for it");
+}
+
+static void add_cuts(const json_t *jobs, struct by_text *out) {
+  const json_t *job, *cells;
+  size_t i, k;
+  json_array_foreach(jobs, i, job) {
+    json_array_foreach(get(job, "cells"), k, cells) {
+      add_cut(job, cells, out);
+    }
+  }
+}
+
 /* --- tables --- */
 
 static size_t count_helpers(const json_t *plan) {
@@ -135,6 +158,16 @@ static void add_link(const json_t *link, struct by_columns *table) {
   by_columns_add(table, "%s", short_rate(number(link, "capacity"), text));
 }
 
+static void add_switch(const json_t *at, struct by_columns *table) {
+  char text[32];
+  double memory = number(at, "memory"), given = number(at, "given");
+  by_columns_add(table, "%s", string(at, "name"));
+  by_columns_add(table, "%s", memory > 0 ? by_print_bytes((uint64_t)memory, text) : "unknown");
+  by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, given), text));
+  by_columns_add(table, "%.0f %%", 100 * part(given, memory));
+  by_columns_add(table, "%zu", json_array_size(get(at, "jobs")));
+}
+
 static double sum_of(const json_t *host, const char *field) {
   const json_t *interface;
   double sum = 0;
@@ -165,6 +198,9 @@ static const struct by_column job_columns[] = {
 static const struct by_column link_columns[] = {
     {"from", false, 0}, {"to", false, 0},    {"in use", true, 0},
     {"ours", true, 0},  {"others", true, 0}, {"capacity", true, 0},
+};
+static const struct by_column switch_columns[] = {
+    {"switch", false, 0}, {"memory", true, 0}, {"given", true, 0}, {"in use", true, 0}, {"trees", true, 0},
 };
 static const struct by_column host_columns[] = {
     {"host", false, 0}, {"agent", false, 0},   {"helps jobs", true, 1}, {"sends", true, 0},
@@ -209,6 +245,11 @@ static int compare_links(const void *a, const void *b) {
   return (more > 0) - (more < 0);
 }
 
+static int compare_switches(const void *a, const void *b) {
+  double more = number(*(const json_t *const *)b, "given") - number(*(const json_t *const *)a, "given");
+  return (more > 0) - (more < 0);
+}
+
 static void add_sorted(const struct kind *kind, const json_t *array, int (*compare)(const void *, const void *),
                        size_t most, unsigned width, struct by_text *out) {
   size_t n = json_array_size(array);
@@ -224,18 +265,23 @@ static void add_sorted(const struct kind *kind, const json_t *array, int (*compa
 void by_manager_status_print(const json_t *state, struct by_screen screen, struct by_text *out) {
   static const struct kind jobs = {"jobs (rates in bit/s)", job_columns, COUNT(job_columns), add_job};
   static const struct kind links = {"links, the busiest", link_columns, COUNT(link_columns), add_link};
+  static const struct kind switches = {"switches that add", switch_columns, COUNT(switch_columns), add_switch};
   static const struct kind hosts = {"hosts", host_columns, COUNT(host_columns), add_host};
   size_t n_jobs = json_array_size(get(state, "jobs")), n_hosts = json_array_size(get(state, "hosts"));
-  size_t n_links = MOST_LINKS;
+  size_t n_links = MOST_LINKS, n_switches = json_array_size(get(state, "switches"));
   if (screen.height) {
-    size_t room = screen.height > HEADINGS + 3 + 6 ? screen.height - HEADINGS - 3 : 6;
+    size_t headings = HEADINGS + 3 + (n_switches ? 4 : 0);
+    size_t room = screen.height > headings + 6 ? screen.height - headings : 6;
     n_links = room / 4;
     n_hosts = n_hosts < room / 4 ? n_hosts : room / 4;
-    n_jobs = room - n_links - n_hosts;
+    n_switches = n_switches < room / 8 + 1 ? n_switches : room / 8 + 1;
+    n_jobs = room - n_links - n_hosts - n_switches;
   }
   add_head(state, out);
   add_certificates(state, out);
   add_sorted(&jobs, get(state, "jobs"), compare_jobs, n_jobs, screen.width, out);
   add_sorted(&links, get(state, "links"), compare_links, n_links, screen.width, out);
+  if (n_switches) add_sorted(&switches, get(state, "switches"), compare_switches, n_switches, screen.width, out);
+  if (!screen.height) add_cuts(get(state, "jobs"), out);
   add_sorted(&hosts, get(state, "hosts"), NULL, n_hosts, screen.width, out);
 }

@@ -151,6 +151,25 @@ static void add_certificates(const json_t *state, struct by_text *out) {
   add_sample(out, "certificates_revoked", (const char *[4]){NULL}, number(state, "revoked"));
 }
 
+/* --- switches that add --- */
+
+static void add_switches(const json_t *switches, struct by_text *out) {
+  static const struct {
+    const char *field, *family, *help;
+  } rows[] = {
+      {"memory", "switch_memory_bytes", "Memory for cells of a switch that adds, by the topology; 0: not known."},
+      {"given", "switch_given_bytes", "What jobs have of it."},
+  };
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+    const json_t *one;
+    size_t i;
+    begin(out, rows[r].family, "gauge", rows[r].help);
+    json_array_foreach(switches, i, one) {
+      add_sample(out, rows[r].family, (const char *[4]){"switch", string(one, "name")}, number(one, rows[r].field));
+    }
+  }
+}
+
 /* --- jobs --- */
 
 static void count_jobs(const json_t *jobs, struct by_text *out) {
@@ -179,6 +198,38 @@ static void add_job(const json_t *job, const struct of_job *row, struct by_text 
   char id[OF_ID + 1];
   snprintf(id, sizeof id, "%s", string(job, "id"));
   add_sample(out, row->family, (const char *[4]){"job", id, "name", string(job, "name")}, number(from, row->field));
+}
+
+/* Of all of its trees over all switches. */
+static double sum_of_cells(const json_t *job, const char *field) {
+  const json_t *cells;
+  double sum = 0;
+  size_t i;
+  json_array_foreach(json_object_get(job, "cells"), i, cells) {
+    sum += number(cells, field);
+  }
+  return sum;
+}
+
+static void add_slots(const json_t *jobs, struct by_text *out) {
+  static const struct {
+    const char *field, *family, *help;
+  } rows[] = {
+      {"slots", "job_switch_slots", "Slots that it has at switches, of all its trees."},
+      {"wished", "job_switch_slots_wished", "Slots that it wished for there."},
+  };
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+    const json_t *job;
+    char id[OF_ID + 1];
+    size_t i;
+    begin(out, rows[r].family, "gauge", rows[r].help);
+    json_array_foreach(jobs, i, job) {
+      if (!json_array_size(json_object_get(job, "cells"))) continue;
+      snprintf(id, sizeof id, "%s", string(job, "id"));
+      add_sample(out, rows[r].family, (const char *[4]){"job", id, "name", string(job, "name")},
+                 sum_of_cells(job, rows[r].field));
+    }
+  }
 }
 
 static void add_jobs(const json_t *jobs, struct by_text *out) {
@@ -210,6 +261,8 @@ void by_web_metrics_print(const json_t *state, struct by_text *out) {
   add_all_interfaces(json_object_get(state, "hosts"), out);
   add_certificates(state, out);
   add_links(json_object_get(state, "links"), out);
+  add_switches(json_object_get(state, "switches"), out);
   count_jobs(json_object_get(state, "jobs"), out);
   add_jobs(json_object_get(state, "jobs"), out);
+  add_slots(json_object_get(state, "jobs"), out);
 }

@@ -57,6 +57,28 @@ static void warns_of_certificates(void **state) {
   json_decref(manager);
 }
 
+static void shows_switches(void **state) {
+  json_t *manager =
+      json_loads("{\"switches\":[{\"name\":\"s1\",\"memory\":400000,\"given\":300000,\"jobs\":[{},{}]},"
+                 "{\"name\":\"s2\",\"memory\":0,\"given\":4096,\"jobs\":[{}]}],"
+                 "\"jobs\":[{\"name\":\"big\",\"cells\":[{\"switch\":\"s1\",\"slots\":300,\"wished\":512},"
+                 "{\"switch\":\"s2\",\"slots\":512,\"wished\":512}]},"
+                 "{\"name\":\"late\",\"cells\":[{\"switch\":\"s1\",\"slots\":0,\"wished\":512}]}]}",
+                 0, NULL);
+  assert_non_null(manager);
+  char *text = print(manager, 0, 0);
+  check_shown(text, "\n  s1      391 KiB  293 KiB    75 %      2\n  s2      unknown    4 KiB     0 %      1\n");
+  check_shown(text, "\n  big wished for 512 slots at s1 and has 300: others have the rest");
+  check_shown(text, "\n  late wished for 512 slots at s1 and has 0: that switch only forwards for it\n");
+  assert_null(strstr(text, "at s2"));
+  free(text);
+  text = print(manager, 80, 24);
+  check_shown(text, "  s1  ");
+  assert_null(strstr(text, "wished for"));
+  free(text);
+  json_decref(manager);
+}
+
 static void keeps_to_the_screen(void **state) {
   json_t *manager = example(), *jobs = json_object_get(manager, "jobs");
   for (int i = 0; i < 200; i++) json_array_append(jobs, json_array_get(jobs, 0));
@@ -92,6 +114,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shows_jobs_links_and_hosts),
       cmocka_unit_test(warns_of_certificates),
+      cmocka_unit_test(shows_switches),
       cmocka_unit_test(keeps_to_the_screen),
       cmocka_unit_test(lives_with_anything),
   };

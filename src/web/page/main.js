@@ -139,6 +139,11 @@ function hostsText(hosts) {
   return names.length <= 12 ? names.join(", ") : `${names.slice(0, 10).join(", ")} and ${names.length - 10} more`;
 }
 
+// "s1: 100 of 512 slots", for each of its trees over each switch that adds.
+function cellsText(job) {
+  return job.cells.map((c) => (c.slots < c.wished ? `${c.switch}: ${c.slots} of ${c.wished} slots` : `${c.switch}: ${plural(c.slots, "slot")}`)).join(", ");
+}
+
 function showJob() {
   const job = chosenJob();
   network.choose(job);
@@ -151,6 +156,7 @@ function showJob() {
     ["Hosts", hostsText(job.hosts)],
     ["An iteration", seconds(job.iteration_time)],
     ["Plan", job.plan ? `${job.plan.number}, for ${rate(job.plan.throughput)}, made at ${clock(job.plan.made)}` : "none yet"],
+    ...(job.cells?.length ? [["At switches", cellsText(job)]] : []),
     ["Id", job.id],
   ]);
   showTrees(job);
