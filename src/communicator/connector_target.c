@@ -9,7 +9,8 @@
 enum {
   STAGGER_MS = 100,
   AGAIN_MS = 250,
-  VERDICT_MS = 1000, /* longer than control waits for the name of a dead rank */
+  VERDICT_MS = 1000, /* longer than control waits for the name of a dead rank, */
+  SILENT_MS = 6000   /* and than rank 0 waits for a sign of life of a helper */
 };
 
 void by_target_finish(struct target *target) {
@@ -52,13 +53,17 @@ static bool has_left(const struct target *target) {
   return left;
 }
 
-/* Perhaps it died, or ended because the job failed: if so, rank 0 says that first. */
+/* Perhaps it died, or ended because the job failed: if so, rank 0 says that first. Of a helper whose host is gone it
+ * may not know yet: it is asked to find out. */
 static void await_verdict(struct target *target) {
+  const struct by_context *context = target->connector->context;
   by_target_finish(target);
-  if (has_left(target))
+  if (has_left(target)) {
     give_verdict(target);
-  else
-    by_loop_set_delay(target->connector->context->loop, &target->verdict, VERDICT_MS * BY_MILLISECOND);
+    return;
+  }
+  bool asked = target->process >= context->size && by_control_ask(context->control, NULL, NULL);
+  by_loop_set_delay(context->loop, &target->verdict, (asked ? SILENT_MS : VERDICT_MS) * BY_MILLISECOND);
 }
 
 void by_connector_left(struct by_connector *connector, uint32_t process) {

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "connector_parts.h"
+#include "control_parts.h"
 #include "socket.h"
 
 enum { MANY = 1500 };
@@ -82,6 +83,74 @@ static void test_many_wishes(void **state) {
   free_world(&world);
 }
 
+/* ---- verdicts */
+
+/* A helper, by a clock of the test's, that finds no way to a process: one rank, and two helpers. */
+struct lonely {
+  struct by_context context;
+  struct by_control control; /* that nobody hears */
+  struct by_connector connector;
+  struct target target;
+  struct by_clock clock;
+  uint64_t now;
+  bool left[3];
+  const char *names[3];
+};
+
+static uint64_t now_of(void *context) {
+  return ((struct lonely *)context)->now;
+}
+
+static void make_lonely(struct lonely *lonely, uint32_t peer) {
+  struct by_engine_options options = {.processes = 3, .self = 2};
+  *lonely = (struct lonely){.names = {"a rank", "a helper", "this helper"}};
+  struct by_context *c = &lonely->context;
+  *c = (struct by_context){.rank = 2, .size = 1, .processes = 3, .wake = -1, .left = lonely->left};
+  c->names = lonely->names;
+  c->control = &lonely->control;
+  lonely->control.context = lonely->connector.context = c;
+  lonely->clock = (struct by_clock){now_of, lonely};
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  assert_ok(by_loop_create(&lonely->clock, &c->loop));
+  assert_ok(by_engine_create(&options, &c->engine));
+  by_target_init(&lonely->target, &lonely->connector, peer);
+  by_target_fail(&lonely->target, "no route");
+}
+
+static enum banyan_status status_after(struct lonely *lonely, double seconds) {
+  for (uint64_t end = lonely->now + by_clock_from_seconds(seconds); lonely->now < end; lonely->now += BY_SECOND / 10)
+    assert_ok(by_loop_run_once(lonely->context.loop, 0));
+  return by_engine_status(lonely->context.engine);
+}
+
+static void free_lonely(struct lonely *lonely) {
+  struct by_context *c = &lonely->context;
+  by_target_fini(&lonely->target);
+  by_loop_destroy(c->loop);
+  by_engine_destroy(c->engine);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->changed);
+}
+
+/* Of a rank it hears at once; that a helper's host is gone is found out by asking it, and waiting in vain. */
+static void test_verdicts(void **state) {
+  struct lonely lonely;
+  (void)state;
+  make_lonely(&lonely, 0);
+  assert_status(status_after(&lonely, 2), BANYAN_ERR_CONNECT);
+  free_lonely(&lonely);
+  make_lonely(&lonely, 1);
+  assert_ok(status_after(&lonely, 5.5));
+  assert_status(status_after(&lonely, 2), BANYAN_ERR_CONNECT);
+  free_lonely(&lonely);
+  make_lonely(&lonely, 1);
+  assert_ok(status_after(&lonely, 5.5));
+  by_engine_lost(lonely.context.engine, 1);
+  assert_ok(status_after(&lonely, 20));
+  free_lonely(&lonely);
+}
+
 /* ---- hellos */
 
 static enum banyan_status read_hello(struct hello hello, size_t length) {
@@ -115,6 +184,7 @@ static void test_hello(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_many_wishes),
+      cmocka_unit_test(test_verdicts),
       cmocka_unit_test(test_hello),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
