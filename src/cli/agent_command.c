@@ -48,8 +48,8 @@ static const struct by_option options[] = {
     {"first-iterations", 0, BY_OPTION_INT, AT(iterations), "N",
      "without a manager: of a job are in the highest class;\ndefault 10", 0, 1000000000},
     {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
-     "without a manager: that a job sends from here in the\nhighest class beyond them; each lower one takes 4 "
-     "times\nas many; default 10 GB",
+     "without a manager: that a job has sent from here in the\nnext class; each lower one takes 4 times as many;\n"
+     "default 10 GB",
      0, 0},
     {"no-helpers", 0, BY_OPTION_FLAG, AT(no_helpers), NULL, "this host helps no jobs that it has no rank of", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "with status: one JSON value", 0, 0},

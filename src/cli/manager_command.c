@@ -44,7 +44,7 @@ static const struct by_option options[] = {
     {"first-iterations", 0, BY_OPTION_INT, AT(first), "N", "of a job are in the highest class; default 10", 0,
      1L << 40},
     {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
-     "that a job sends in the highest class beyond them; each\nlower one takes 4 times as many; default 10 GB", 0, 0},
+     "that a job has sent in the next class; each lower one\ntakes 4 times as many; default 10 GB", 0, 0},
     {"http", 0, BY_OPTION_TEXT, AT(http), "ADDRESS:PORT",
      "serves the page, the state and metrics there, such as\n127.0.0.1:8420; default: nowhere", 0, 0},
     {"token-file", 0, BY_OPTION_TEXT, AT(token), "FILE",

@@ -7,9 +7,9 @@ struct by_priority_rules by_priority_usual(void) {
 }
 
 uint32_t by_priority_class(const struct by_priority_rules *rules, uint64_t iterations, uint64_t bytes) {
-  uint32_t class_ = 0;
+  uint32_t class_ = 1;
   uint64_t threshold = rules->threshold;
-  if (iterations > 0 && iterations < rules->iterations) return 0;
+  if (iterations > 0 ? iterations < rules->iterations : bytes < threshold) return 0;
   while (class_ < BY_PRIORITY_CLASSES - 1 && bytes >= threshold) {
     threshold = threshold > UINT64_MAX / GROWTH ? UINT64_MAX : threshold * GROWTH;
     class_++;

@@ -1,8 +1,8 @@
 /* Which class a job sends in. The first iterations of a job are in the highest
- * one, so that its people see early whether it works; after that it is a
- * multi-level feedback queue: the more a job has sent, the lower its class, so
- * that short jobs overtake long ones though nobody said which is which.
- * A value without I/O. */
+ * one, which is for them alone, so that its people see early whether it works;
+ * after that it is a multi-level feedback queue of the others: the more a job
+ * has sent, the lower its class, so that short jobs overtake long ones though
+ * nobody said which is which. A value without I/O. */
 #ifndef BY_CLUSTER_PRIORITY_H
 #define BY_CLUSTER_PRIORITY_H
 
@@ -12,13 +12,13 @@ enum { BY_PRIORITY_CLASSES = 4 }; /* 0 is the highest */
 
 struct by_priority_rules {
   uint64_t iterations; /* the first so many are in class 0 */
-  uint64_t threshold;  /* bytes that a job may send in class 0 beyond them; each lower class has 4 times as many */
+  uint64_t threshold;  /* bytes that a job may have sent in class 1; in each lower class 4 times as many */
 };
 
 /* 10 iterations, 10 GB. */
 struct by_priority_rules by_priority_usual(void);
 /* Of a job that has made so many iterations (0: none, or it is not known), all ranks of it having sent so many bytes.
- * A job whose iterations nobody can tell apart is not first for ever. */
+ * A job whose iterations nobody can tell apart is first up to the threshold. */
 uint32_t by_priority_class(const struct by_priority_rules *rules, uint64_t iterations, uint64_t bytes);
 /* ToS byte that marks a class: CS4 (0x80) for the highest, then CS3, CS2, and CS1, which networks take for what may
  * wait. */

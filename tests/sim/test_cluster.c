@@ -372,7 +372,7 @@ static void test_runs(void **state) {
 static void test_manager_dies(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) {
-    train(1, 10000000000ull / RANKS);
+    train(1, 2500000000ull / RANKS);
     pass(interval);
   }
   kill_manager();

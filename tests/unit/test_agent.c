@@ -22,12 +22,13 @@ static void test_classes_alone(void **state) {
   assert_true(report(a, JOB_A, 0, 5, 100000) && report(c, JOB_B, 0, 20, 100));
   pass(WORLD_INTERVAL);
   assert_int_equal(zero.n, 2); /* its first iterations */
+  must_hold(other.lines[2], "\"" JOB_B "\",\"class\":1");
   assert_true(report(a, JOB_A, 0, 10, 700) && report(b, JOB_A, 1, 10, 700));
   pass(WORLD_INTERVAL);
   assert_int_equal(zero.n, 3); /* 1400 bytes on this host */
-  must_hold(zero.lines[2], "\"" JOB_A "\",\"class\":1");
-  must_hold(one.lines[2], "\"class\":1");
-  assert_int_equal(other.n, 2);
+  must_hold(zero.lines[2], "\"" JOB_A "\",\"class\":2");
+  must_hold(one.lines[2], "\"class\":2");
+  assert_int_equal(other.n, 3);
   assert_true(report(a, JOB_A, 0, 11, 20000));
   pass(WORLD_INTERVAL);
   must_hold(one.lines[3], "\"class\":3");
@@ -108,7 +109,7 @@ static void test_rank_again(void **state) {
   must_hold(last_with(&zero, "refused"), "connected once more");
   assert_true(report(new, JOB_A, 0, 50, 2000));
   pass(WORLD_INTERVAL);
-  must_hold(last_with(&one, "classes"), "\"class\":1");
+  must_hold(last_with(&one, "classes"), "\"class\":2");
   by_agent_rank_gone(world.agent, new, world.now);
   drop_all();
 }

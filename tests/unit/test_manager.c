@@ -536,11 +536,11 @@ static void test_classes(void **state) {
   pass_and_plan(9, 500000000); /* 4 GB each time from all ranks together */
   assert_int_equal(job->class_, 0);
   pass_and_plan(2, 500000000);
-  assert_int_equal(job->class_, 2); /* 44 GB: beyond 10, and 40, after 10 iterations */
+  assert_int_equal(job->class_, 3); /* 44 GB: beyond 10, and 40, after 10 iterations */
   world_part(&world, 0);
   job->class_ = 0;
   world_join(&world, 0);
-  assert_int_equal(job->class_, 2); /* told anew */
+  assert_int_equal(job->class_, 3); /* told anew */
   world_end(&world);
 }
 
