@@ -27,14 +27,29 @@ TIME_LIMIT = 300  # seconds of one run
 
 # Rates are low and models small, so that links are what limits, not this machine's cores. Ranks lie rack by rack, which
 # is the best order for a ring. Iterations are of `batch` images over all ranks.
-JOBS = {
+CHOSEN = {
     "large": {"at": 0, "hosts": HOSTS, "hidden": "256,256", "iterations": 50},
     "middle": {"at": 10, "hosts": ["r0h0", "r0h1", "r1h0", "r1h1"], "hidden": "192,192", "iterations": 50},
     "late": {"at": 15, "hosts": ["r0h2", "r0h3", "r1h2", "r1h3"], "hidden": "192,64", "iterations": 50},
 }
+
+
+def mix_of(seed):
+    """Three jobs as they may come: whatever the seed says of when, where, how large and how long."""
+    chance, jobs = random.Random(seed), {}
+    for name, at in zip(("first", "second", "third"), (0, *sorted(chance.randint(1, 20) for _ in range(2)))):
+        places = chance.choice(("0123", "01", "23"))  # in each rack
+        widths = f"{chance.choice((128, 192, 256))},{chance.choice((64, 128, 192, 256))}"
+        jobs[name] = {"at": at, "hosts": [host for host in HOSTS if host[-1] in places], "hidden": widths,
+                      "iterations": FIRST * chance.randint(3, 5)}
+    return jobs
+
+
+SEED = int(os.environ.get("SEED") or 0)
+JOBS = mix_of(SEED) if SEED else CHOSEN
 BATCH = 64
 MODES = ["rings", "shuffled", "manager"]  # shuffled: rings of ranks that do not lie rack by rack
-THRESHOLD = "60M"  # bytes of the highest class: these jobs send 0.2 to 0.8 GB
+THRESHOLD = "60M"  # bytes of class 1: these jobs send 0.2 to 0.8 GB
 
 
 # ---- on a host of the lab
@@ -220,7 +235,8 @@ def print_table(records, modes):
     row("average", "s", lambda r: statistics.mean(job["seconds"] for job in r["jobs"].values()), everyone)
     row("worst", "s", lambda r: max(job["seconds"] for job in r["jobs"].values()), everyone)
     row(f"{last}: first {FIRST} iterations", "s", lambda r: r["jobs"][last]["epochs"][0], everyone)
-    row("the same, alone", "s", lambda r: r["jobs"][last]["epochs"][0], [last])
+    if not SEED:
+        row("the same, alone", "s", lambda r: r["jobs"][last]["epochs"][0], [last])
     row("over the uplinks", "MB", uplinks, everyone)
     row("of what they carry", "%", used, everyone)
 
@@ -233,7 +249,7 @@ def main():
     with open(os.path.join(os.environ["BENCH_OUT"], "cluster.jsonl"), "w", encoding="utf-8") as out:
         for _ in range(int(os.environ.get("ROUNDS") or 1)):
             for mode in modes:
-                for jobs in [list(JOBS)] if mode == "shuffled" else [list(JOBS)[-1:], list(JOBS)]:
+                for jobs in [list(JOBS)] if mode == "shuffled" or SEED else [list(JOBS)[-1:], list(JOBS)]:
                     record = run_once(mode, jobs)
                     if not record:
                         sys.exit(1)

@@ -8,7 +8,7 @@
 #
 # Environment: PARTS (all, with commas), BANYAN (the command; default build/banyan; the other programs lie beside it),
 # FAULTS (link,kills: those of part faults; 2 minutes each), MODES (of jobs: rings shuffled manager), ROUNDS (of jobs: 1;
-# each takes 6 minutes), KEEP=1 (leave the logs), OUT (default bench/out).
+# each takes 6 minutes), SEED (of jobs: three that this seed picks, in place of the chosen ones), KEEP=1 (leave the logs), OUT (default bench/out).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
