@@ -42,8 +42,8 @@ struct world {
   struct world_job jobs[WORLD_JOBS];
   unsigned plans, helps, rests, classes, answers; /* messages that were sent; answers: to wishes for cells, */
   uint32_t n_cells, cells[8];                     /* the last of them */
-  bool helpers_come;
-  uint32_t n_asked; /* helpers that were asked and have not answered */
+  bool helpers_come, no_keys;                     /* no_keys: helpers may not join */
+  uint32_t n_asked;                               /* helpers that were asked and have not answered */
   struct {
     uint32_t host;
     char job[BY_CLUSTER_JOB_ID + 1];
@@ -150,7 +150,7 @@ static inline void world_say_job(struct world *w, const struct world_job *job) {
                                     .job = job->id,
                                     .name = "train",
                                     .root = "10.0.0.1:5000",
-                                    .key = "secret",
+                                    .key = w->no_keys ? NULL : "secret",
                                     .began = job->began,
                                     .n_hosts = job->n,
                                     .hosts = hosts};

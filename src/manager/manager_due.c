@@ -50,6 +50,8 @@ void by_due_mark_all(struct by_manager *m, const char *format, ...) {
 static void look_at_rate(struct by_manager *m, struct by_manager_job *job) {
   char before[32], now[32];
   double rate = by_use_rate(m, job, &job->plan->shares);
+  bool settled = m->now - m->began >= dwelling * m->options.interval; /* the rates of jobs are known again */
+  if (!job->rate_then && settled) job->rate_then = rate;
   job->worse = job->rate_then / rate;
   if (rate < (1 - much) * job->rate_then)
     by_due_mark(job, BY_DUE_LESS, "its trees carry %s, no longer %s", by_print_rate(rate, now),

@@ -109,6 +109,7 @@ struct by_manager_plan {
   struct by_embedding *embedding; /* NULL: not known any more */
   struct by_link_shares shares;
   double rate, made; /* bit/s that it was to carry */
+  double carries;    /* beside higher classes, when it was made; 0: not known */
   double before;     /* what the one before would have; 0: nothing was known */
   char why[BY_MANAGER_WHY];
 };
@@ -166,7 +167,7 @@ struct by_manager_job {
   bool planning;
   double planned;      /* when it last was; 0: never */
   uint64_t planned_at; /* iterations then */
-  double rate_then;    /* what its plan carried then */
+  double rate_then;    /* what its plan carried then; 0: not known */
   double not_before;   /* after a refusal, */
   uint32_t refusals;   /* of which there were so many in a row */
   uint32_t unknown;    /* times that it has said to run a plan that is not known */

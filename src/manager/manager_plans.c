@@ -235,6 +235,7 @@ static struct by_manager_plan *take_plan(const struct by_manager *m, struct by_m
                                    .embedding = wish->embedding,
                                    .shares = wish->shares,
                                    .rate = wish->rate,
+                                   .carries = wish->carries,
                                    .before = job->plan ? wish->rate_before : 0,
                                    .made = m->now};
   memcpy(plan->why, job->reason, sizeof plan->why);
@@ -373,7 +374,7 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
   job->proposed = NULL;
   job->gains = 0;
   job->asked = job->late = false;
-  job->rate_then = job->plan->rate;
+  job->rate_then = job->plan->carries;
   *job->trouble = 0;
   m->stale = true;
   job->refusals = 0;

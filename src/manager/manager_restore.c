@@ -68,7 +68,7 @@ static enum banyan_status restore_plan(struct by_manager *m, struct by_manager_j
   }
   by_plans_free(*to);
   *to = plan;
-  job->rate_then = job->plan ? job->plan->rate : 0;
+  job->rate_then = 0; /* what it carried beside others is not kept */
   job->planned = m->now;
   job->due = job->plan ? BY_DUE_NONE : BY_DUE_NEW;
   /* Whether the job was asked and whether it has moved is not known: its agent says so when it is back. */

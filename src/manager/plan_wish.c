@@ -87,6 +87,7 @@ static enum banyan_status take(struct by_plan_wish *wish, const struct by_topolo
   BY_TRY(by_embedding_plan(wish->embedding, "cluster", &wish->plan));
   BY_TRY(find(wish->plan, network, &wish->shares, &wish->rate));
   wish->gain = wish->rate / wish->rate_before;
+  wish->carries = wish->rate;
   return BANYAN_OK;
 }
 
@@ -107,6 +108,7 @@ static enum banyan_status take_beside_higher(struct by_plan_wish *wish, const st
   BY_TRY(take(wish, &wish->calm));
   BY_TRY(weigh(wish->plan, &wish->residual, &other));
   wish->gain = sqrt(wish->gain * other / wish->rate_now);
+  wish->carries = other;
   return BANYAN_OK;
 }
 

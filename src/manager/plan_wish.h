@@ -40,9 +40,9 @@ struct by_plan_wish {
   struct by_embedding *embedding;       /* new */
   struct by_plan *plan;                 /* of it */
   struct by_link_shares shares, before; /* of the new plan; of the current one, or the ring */
-  double rate_now;                      /* bit/s of input that the current plan, or the ring, carries now */
-  double rate, rate_before;             /* that the new one and it carry on the network that counts */
-  double gain;                          /* times as good as it; beside higher classes the mean of that and silence */
+  double rate_now, carries; /* bit/s of input that the current plan, or the ring, and the new one carry now */
+  double rate, rate_before; /* that the new one and it carry on the network that counts */
+  double gain;              /* times as good as it; beside higher classes the mean of that and silence */
 };
 
 /* Fills in the answer. What counts is the residual network, if there is a way round higher classes: trees that carry

@@ -549,6 +549,7 @@ static void test_classes(void **state) {
 /* A job over all hosts that is in a low class by now, and another one that begins on the first two hosts. */
 static struct world_job *begin_two_classes(const char *topology) {
   begin(topology);
+  world.no_keys = true;
   struct world_job *low = world_run(&world, 0, 1, world.n_hosts);
   world_plan(&world);
   pass_and_plan(11, 2000000000);
@@ -567,6 +568,50 @@ static void test_waits_for_higher_class(void **state) {
   (void)state;
   const struct world_job *low = begin_two_classes("star:8,nic=1g");
   assert_int_equal(low->asked, 1);
+  world_end(&world);
+}
+
+/* It moves while it waits: what its new plan carries beside the higher class is known, so it has lost nothing. */
+static void test_moves_while_it_waits(void **state) {
+  (void)state;
+  const struct world_job *low = begin_two_classes("star:8,nic=1g");
+  uint64_t planned = 0;
+  for (int i = 0; i < 10; i++) {
+    world.now += world.options.interval;
+    world.jobs[0].input += 1000000;
+    world.jobs[1].input += 225000000;
+    for (uint32_t h = 0; h < world.n_hosts; h++) assert_ok(world_report(&world, h, h == 5 ? 0.6e9 : 0, 0));
+    world_plan(&world);
+    if (i == 0) planned = by_manager_get_counters(world.manager).planned; /* it moves at once */
+  }
+  assert_int_equal(low->number, 2);
+  assert_int_equal(by_manager_get_counters(world.manager).planned, planned);
+  world_end(&world);
+}
+
+/* What it kept does not say what a plan carried beside others. */
+static void test_begins_again(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  struct by_manager_row of_job = {.table = BY_ROW_JOB, .job = job->id, .name = "train"};
+  of_job.of_job.hosts = "[\"h0\",\"h1\",\"h2\",\"h3\"]";
+  of_job.of_job.root = "10.0.0.1:5000";
+  of_job.of_job.numbers = job->number;
+  struct by_manager_row of_plan = {.table = BY_ROW_PLAN, .job = job->id};
+  of_plan.plan.number = job->number;
+  of_plan.plan.plan = job->plan;
+  of_plan.plan.throughput = 1e12; /* while a higher class was silent */
+  of_plan.plan.moved = true;
+  by_manager_destroy(world.manager);
+  assert_ok(by_manager_create(&world.options, world.now, &world.manager));
+  by_manager_restore(world.manager, &of_job, world.now);
+  by_manager_restore(world.manager, &of_plan, world.now);
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+  pass_and_plan(10, 1000000);
+  assert_state(0, "running");
+  assert_int_equal(by_manager_get_counters(world.manager).planned, 0);
   world_end(&world);
 }
 
@@ -608,6 +653,8 @@ int main(void) {
       cmocka_unit_test(test_classes),
       cmocka_unit_test(test_waits_for_higher_class),
       cmocka_unit_test(test_goes_round_higher_class),
+      cmocka_unit_test(test_moves_while_it_waits),
+      cmocka_unit_test(test_begins_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
