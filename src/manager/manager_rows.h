@@ -16,7 +16,7 @@ enum by_manager_table {
 
 struct by_manager_row {
   enum by_manager_table table;
-  bool gone;       /* the row of this key is to be forgotten, of a job with its history */
+  bool gone;       /* the row of this key is to be forgotten, of a job with all others of it */
   const char *job; /* its ID */
   const char *name;
   union {

@@ -20,6 +20,8 @@ enum {
   DROP_EVENTS,
   DROP_HELPER,
   DROP_CELLS,
+  DROP_PLANS,
+  DROP_HELPERS,
   TRIM_EVENTS,
   N_DEEDS
 };
@@ -34,6 +36,8 @@ static const char *const deeds[N_DEEDS] = {
     [DROP_EVENTS] = "DELETE FROM history WHERE job = ?",
     [DROP_HELPER] = "DELETE FROM helpers WHERE job = ? AND name = ?",
     [DROP_CELLS] = "DELETE FROM cells WHERE job = ?",
+    [DROP_PLANS] = "DELETE FROM plans WHERE job = ?",
+    [DROP_HELPERS] = "DELETE FROM helpers WHERE job = ?",
     /* As many stay as are shown. */
     [TRIM_EVENTS] = ("DELETE FROM history WHERE job = ?1 AND id NOT IN"
                      " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)"),
@@ -309,9 +313,11 @@ static void drop(struct by_manager_store *store, const struct by_manager_row *ro
   if (row->table == BY_ROW_PLAN) sqlite3_bind_int64(store->statements[deed], 2, (sqlite3_int64)row->plan.number);
   if (row->table == BY_ROW_HELPER) bind_text(store->statements[deed], 2, row->name);
   do_it(store, deed);
-  if (row->table != BY_ROW_JOB) return;
-  bind_text(store->statements[DROP_EVENTS], 1, row->job);
-  do_it(store, DROP_EVENTS);
+  static const int with_job[] = {DROP_EVENTS, DROP_PLANS, DROP_HELPERS, DROP_CELLS};
+  for (size_t i = 0; row->table == BY_ROW_JOB && i < sizeof with_job / sizeof *with_job; i++) {
+    bind_text(store->statements[with_job[i]], 1, row->job);
+    do_it(store, with_job[i]);
+  }
 }
 
 void by_manager_store_keep(struct by_manager_store *store, const struct by_manager_row *row) {

@@ -307,6 +307,33 @@ static void test_older_files(void **state) {
   remove_file();
 }
 
+static void count_all(void *context, const struct by_manager_row *row) {
+  (void)row;
+  ++*(unsigned *)context;
+}
+
+/* With a job all that was kept of it goes, as of helpers that were asked and never came. */
+static void test_forgotten(void **state) {
+  struct by_manager_row rows[] = {{.table = BY_ROW_JOB, .job = "j", .name = "n"},
+                                  {.table = BY_ROW_PLAN, .job = "j"},
+                                  {.table = BY_ROW_HISTORY, .job = "j"},
+                                  {.table = BY_ROW_HELPER, .job = "j", .name = "h"},
+                                  {.table = BY_ROW_CELLS, .job = "j"}};
+  unsigned n = 0;
+  (void)state;
+  remove_file();
+  rows[0].of_job.hosts = rows[0].of_job.root = rows[1].plan.plan = rows[2].history.why = rows[4].cells.wish = "";
+  assert_ok(by_manager_store_open(path, &store));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) by_manager_store_keep(store, &rows[i]);
+  rows[0].gone = true;
+  by_manager_store_keep(store, &rows[0]);
+  by_manager_store_commit(store);
+  assert_ok(by_manager_store_load(store, count_all, &n));
+  assert_int_equal(n, 0);
+  by_manager_store_close(store);
+  remove_file();
+}
+
 static void test_other_files(void **state) {
   struct by_manager_store *second;
   (void)state;
@@ -329,7 +356,8 @@ static void test_other_files(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_days),        cmocka_unit_test(test_killed),
                                      cmocka_unit_test(test_history),     cmocka_unit_test(test_cells),
-                                     cmocka_unit_test(test_older_files), cmocka_unit_test(test_other_files)};
+                                     cmocka_unit_test(test_older_files), cmocka_unit_test(test_forgotten),
+                                     cmocka_unit_test(test_other_files)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);
