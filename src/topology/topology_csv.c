@@ -18,6 +18,7 @@ void by_csv_init(struct by_csv *csv, const char *source, const char *text, size_
   csv->at = text;
   csv->end = text + length;
   csv->line = csv->n_fields = 0;
+  csv->open_end = false;
 }
 
 enum banyan_status by_csv_fail(const struct by_csv *csv, const char *format, ...) {
@@ -38,6 +39,7 @@ static enum banyan_status take_line(struct by_csv *csv) {
   if (length > BY_CSV_MOST_ROW) return by_csv_fail(csv, "is %zu bytes long, most is %d", length, BY_CSV_MOST_ROW);
   memcpy(csv->row, csv->at, length);
   csv->at += length + (end ? 1 : 0);
+  csv->open_end = !end;
   if (memchr(csv->row, '\0', length)) return by_csv_fail(csv, "holds a byte 0; is this a text?");
   if (length && csv->row[length - 1] == '\r') length--;
   csv->row[length] = '\0';

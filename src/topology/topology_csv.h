@@ -14,6 +14,7 @@ struct by_csv {
   const char *source, *at, *end;
   size_t line; /* of the row, from 1 */
   size_t n_fields;
+  bool open_end;                          /* the text ends in this row, without a line's end */
   const char *fields[BY_CSV_MOST_FIELDS]; /* into the row; valid until the next one */
   char row[BY_CSV_MOST_ROW + 1];
 };

@@ -47,6 +47,7 @@ struct limit {
 struct pairs {
   struct by_csv csv;
   int columns[N_COLUMNS]; /* -1: there is none */
+  size_t n_columns;       /* in all, others too */
   char select_text[MOST_OPTION], limits_text[MOST_OPTION];
   struct pattern patterns[MOST_PATTERNS];
   size_t n_patterns;
@@ -128,6 +129,7 @@ static enum banyan_status take_columns(struct pairs *pairs) {
   bool more;
   BY_TRY(by_csv_next(csv, &more));
   if (!more) return by_fail(BANYAN_ERR_PARSE, "%s: is empty, must be CSV with a line of column names", csv->source);
+  pairs->n_columns = csv->n_fields;
   for (int c = 0; c < N_COLUMNS; c++) {
     pairs->columns[c] = -1;
     for (size_t i = 0; i < csv->n_fields; i++) {
@@ -189,10 +191,19 @@ static enum banyan_status keep_row(struct pairs *pairs, const struct measured *r
   return BANYAN_OK;
 }
 
+/* A name or number that is cut off would be another one. */
+static enum banyan_status check_whole(const struct pairs *pairs) {
+  const struct by_csv *csv = &pairs->csv;
+  if (!csv->open_end || csv->n_fields >= pairs->n_columns) return BANYAN_OK;
+  return by_csv_fail(csv, "the file ends in this row, at field %zu of %zu; is it whole?", csv->n_fields,
+                     pairs->n_columns);
+}
+
 /* What arrived counts; what was sent also counts what was still in buffers when the time was over. */
 static enum banyan_status take_row(struct pairs *pairs) {
   struct measured row;
   double sent;
+  BY_TRY(check_whole(pairs));
   BY_TRY(take_region(pairs, SOURCE, SOURCE_TIER, &row.from));
   BY_TRY(take_region(pairs, TARGET, TARGET_TIER, &row.to));
   BY_TRY(take_number(pairs, SENT, &sent));

@@ -148,6 +148,8 @@ static void test_refusals(void **state) {
       {SHORT "\"a,b,5,1\n", "t.csv:2: a quote is not closed"},
       {SHORT "\"a\"b,b,5,1\n", "t.csv:2: text behind a closing quote"},
       {SHORT "a\tb,c,5,1\n", "t.csv:2: src_region must be at most"},
+      {SHORT "a,b,5,1\na,c", "t.csv:3: the file ends in this row, at field 2 of 4; is it whole?"},
+      {SHORT "a,b,5,1\nc", "t.csv:3: the file ends in this row, at field 1 of 4"},
       {SHORT "a,b,5,1\nc,d,5,1\n", "t.csv: \"a\" and \"c\" take part but cannot reach each other"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refused(cases[i][0], NULL, cases[i][1]);
