@@ -5,6 +5,7 @@
 
 #include "bench_sizes.h"
 #include "commands.h"
+#include "fragment.h"
 #include "options.h"
 #include "plan.h"
 #include "plan_load.h"
@@ -34,7 +35,8 @@ static const struct by_option options[] = {
      0, 0},
     {"size", 0, BY_OPTION_TEXT, AT(sizes), "LIST", NULL, 0, 0},
     {"chunk", 0, BY_OPTION_BYTES, AT(chunk), "SIZE",
-     "most that is sent, and passed on, at a time; default: the\nplan's, or 64K", 0, 0},
+     "most that is sent, and passed on, at a time; default: the\nplan's, or 64K; of sums through switches a fragment",
+     0, 0},
     {"chunk-cost", 0, BY_OPTION_SECONDS, AT(chunk_cost), "TIME",
      "what a rank takes for each chunk that it receives, \"20us\";\ndefault 0", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one line of JSON for each size", 0, 0},
@@ -80,6 +82,18 @@ static uint32_t count_ranks(const struct by_topology *topology) {
   return n;
 }
 
+/* Sums through switches move by fragments; what no such plan exceeds is not worked out but taken from the plan. */
+static bool has_switches(const struct by_plan *plan) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
+    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) return true;
+  return false;
+}
+
+static uint64_t choose_chunk(const struct session *s) {
+  if (s->asked->chunk != NO_CHUNK) return s->asked->chunk;
+  return has_switches(s->plan) ? BY_FRAGMENT_LINES * BY_FRAGMENT_LINE : s->plan->chunk;
+}
+
 /* Plans for the topology: for the bound, and for the plan if none is there. */
 static enum banyan_status run_planner(struct session *s, const struct by_graph_choice *choice) {
   struct by_planner_options wanted = by_planner_defaults();
@@ -117,6 +131,8 @@ static enum banyan_status find_plan(struct session *s) {
   if (asked->builtin) BY_TRY(by_plan_builtin(asked->builtin, n, &s->plan));
   if (!s->plan)
     BY_TRY(run_planner(s, &(struct by_graph_choice){0}));
+  else if (has_switches(s->plan))
+    s->bound = s->plan->facts.bound;
   else if (!asked->no_bound && s->plan->n_ranks > 1)
     BY_TRY(find_bound(s));
   s->subject = (struct by_simulate_subject){
@@ -152,8 +168,7 @@ static enum banyan_status run_traced(struct session *s, uint64_t bytes, const st
 }
 
 static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, struct by_simulation *out) {
-  struct by_simulate_options how = {.chunk = s->asked->chunk != NO_CHUNK ? s->asked->chunk : s->plan->chunk,
-                                    .chunk_cost = s->asked->chunk_cost};
+  struct by_simulate_options how = {.chunk = choose_chunk(s), .chunk_cost = s->asked->chunk_cost};
   BY_TRY(prepare(s, bytes));
   return traced ? run_traced(s, bytes, &how, out) : by_simulator_run(&s->simulator, bytes, &how, out);
 }

@@ -18,12 +18,26 @@ static double bus_rate(const struct by_simulate_subject *subject, const struct b
 
 /* --- the table --- */
 
+/* ", 2 switches, 1 server". */
+static void add_others(const struct by_plan *plan, struct by_text *text) {
+  static const struct {
+    enum by_vertex_kind kind;
+    const char *one, *more;
+  } kinds[] = {{BY_VERTEX_HELPER, "helper", "helpers"},
+               {BY_VERTEX_SWITCH, "switch", "switches"},
+               {BY_VERTEX_SERVER, "server", "servers"}};
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    uint32_t n = 0;
+    for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) n += plan->vertices[v].kind == kinds[k].kind;
+    if (n) by_text_add(text, ", %u %s", n, n == 1 ? kinds[k].one : kinds[k].more);
+  }
+}
+
 void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_text *text) {
   char rate[32];
   const struct by_plan *plan = subject->plan;
-  uint32_t helpers = plan->n_vertices - plan->n_ranks;
   by_text_add(text, "plan %s over %u ranks", plan->name, plan->n_ranks);
-  if (helpers) by_text_add(text, " and %u helper%s", helpers, helpers == 1 ? "" : "s");
+  add_others(plan, text);
   if (subject->bound > 0) by_text_add(text, "; no plan exceeds %s", by_print_rate(subject->bound, rate));
   by_text_add(text, "\n\n  %10s  %10s  %14s  %14s  %8s\n", "size", "time", "algbw", "busbw", "of bound");
 }

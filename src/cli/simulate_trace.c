@@ -56,7 +56,7 @@ static const char *name_end(const struct by_trace *trace, uint32_t vertex, char 
   if (vertex < ranks)
     snprintf(out, 32, "rank %u", vertex);
   else
-    snprintf(out, 32, "helper %u", vertex - ranks);
+    snprintf(out, 32, "%s %u", by_vertex_kind_name(trace->plan->vertices[vertex].kind), vertex - ranks);
   return out;
 }
 

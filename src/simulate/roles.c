@@ -126,16 +126,32 @@ void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
 
 /* --- all of it --- */
 
-static enum banyan_status check_kinds(const struct by_plan *plan) {
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (plan->vertices[v].kind != BY_VERTEX_HELPER)
-      return by_fail(BANYAN_ERR_UNSUPPORTED, "plan %s: \"%s\" is a %s; only ranks and helpers are simulated",
-                     plan->name, plan->vertices[v].name, by_vertex_kind_name(plan->vertices[v].kind));
+/* A switch that does not add would send on each child's bytes by themselves. */
+static enum banyan_status check_forwards(const struct by_plan *plan, const struct by_class *class_) {
+  for (uint32_t i = 0; i < class_->n_groups; i++)
+    if (class_->groups[i].n_forwards)
+      return by_fail(BANYAN_ERR_UNSUPPORTED,
+                     "plan %s: tree %u passes switches that do not add, which is not simulated; leave them out of its "
+                     "tree, then its edges go through them",
+                     plan->name, i);
+  return BANYAN_OK;
+}
+
+/* A switch that adds and passes on does what a helper in its place does, but has no schedule: the same plan with
+ * helpers for switches, whose vertices the caller frees. */
+static enum banyan_status replace_switches(const struct by_plan *plan, struct by_plan *out) {
+  *out = *plan;
+  out->vertices = calloc(plan->n_vertices, sizeof *out->vertices);
+  if (!out->vertices) return NO_MEMORY;
+  for (uint32_t v = 0; v < plan->n_vertices; v++) {
+    out->vertices[v] = plan->vertices[v];
+    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) out->vertices[v].kind = BY_VERTEX_HELPER;
+  }
   return BANYAN_OK;
 }
 
 static enum banyan_status fill(struct by_roles *roles, const struct by_plan *plan, uint32_t turn_from) {
-  BY_TRY(check_kinds(plan));
+  BY_TRY(check_forwards(plan, roles->class_));
   roles->schedules = calloc(roles->n, sizeof(struct by_schedule *));
   if (!roles->schedules) return NO_MEMORY;
   if (roles->n == plan->n_ranks && roles->n >= turn_from && roles->n > 2 && may_be_turned(roles->class_, roles->n))
@@ -149,7 +165,10 @@ static enum banyan_status fill(struct by_roles *roles, const struct by_plan *pla
 enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *plan, const struct by_class *class_,
                                  uint32_t turn_from) {
   *roles = (struct by_roles){.n = plan->n_vertices, .class_ = class_};
-  enum banyan_status status = fill(roles, plan, turn_from ? turn_from : TURN_FROM);
+  struct by_plan played;
+  BY_TRY(replace_switches(plan, &played));
+  enum banyan_status status = fill(roles, &played, turn_from ? turn_from : TURN_FROM);
+  free(played.vertices);
   if (status != BANYAN_OK) by_roles_fini(roles);
   return status;
 }

@@ -1,4 +1,4 @@
-/* What every rank and helper does in one AllReduce: the schedules that src/schedule
+/* What every rank, helper, server and switch that adds does in one AllReduce: the schedules that src/schedule
  * compiles. Where all ranks do the same but turned round an order, as in a
  * ring, one schedule is kept for all: a ring over 4096 ranks is 2 MB instead
  * of 9 GB. */
@@ -9,7 +9,7 @@
 #include "schedule.h"
 
 struct by_roles {
-  uint32_t n;                     /* ranks, and behind them helpers: vertices of the plan */
+  uint32_t n;                     /* ranks, and behind them helpers and the like: vertices of the plan */
   bool turned;                    /* all ranks play schedules[0] */
   struct by_schedule **schedules; /* n, or one */
   uint32_t *order, *position;     /* turned: the rank at each position and the reverse */
@@ -17,9 +17,9 @@ struct by_roles {
   const struct by_class *class_;
 };
 
-/* Compiles. BANYAN_ERR_UNSUPPORTED also: vertices that are neither. `turn_from`: least ranks from which turning is
- * looked for; 0: the usual. BANYAN_ERR_UNSUPPORTED: what cannot be compiled, or takes too much memory. The plan must
- * outlive it. Cost: that of compiling; for a turned plan of compiling a few of them. */
+/* Compiles. Switches and servers add and pass on as helpers do. `turn_from`: least ranks from which turning is
+ * looked for; 0: the usual. BANYAN_ERR_UNSUPPORTED: what cannot be compiled, switches that do not add, or too much
+ * memory. The plan must outlive it. Cost: that of compiling; for a turned plan of compiling a few of them. */
 BANYAN_CHECK enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *plan,
                                               const struct by_class *class_, uint32_t turn_from);
 void by_roles_fini(struct by_roles *roles);

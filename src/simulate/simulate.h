@@ -55,7 +55,7 @@ struct by_simulation {
 };
 
 /* Compiles and finds the ways. Borrows the plan. BANYAN_ERR_PLAN: it does not fit the topology;
- * BANYAN_ERR_UNSUPPORTED: it has switches or servers, or is too large. */
+ * BANYAN_ERR_UNSUPPORTED: it names switches that do not add, or is too large. */
 BANYAN_CHECK enum banyan_status by_simulator_init(struct by_simulator *simulator, const struct by_plan *plan,
                                                   const struct by_class *class_, const struct by_topology *topology,
                                                   uint32_t turn_from);

@@ -28,11 +28,21 @@ shows '^plan .* over 4 ranks; no plan exceeds 667 Mbit/s$' out
 wants 0 "$BANYAN" simulate star:2,nic=1g -b star -s 64K --chunk 64K --chunk-cost 1ms --no-bound
 shows '^ +64 KiB +3\.05 ms ' out
 
+# a plan through switches that add
+adding=$BANYAN_SOURCE/examples/topologies/adding-2.json
+wants 0 "$BANYAN" plan "$adding" --method in-network --json
+cp "$scratch/out" "$scratch/adding.json"
+wants 0 "$BANYAN" simulate "$adding" --plan "$scratch/adding.json" -s 16M --all -t "$scratch/added"
+shows '^plan .* over 6 ranks, 3 switches, 1 server; no plan exceeds 100 Mbit/s$' out
+shows '^ +16 MiB +1.34 s +99.9 Mbit/s +[0-9]+ Mbit/s +99.9 %$' out
+shows '^  root +-> server +16 MiB +100 % ' out
+shows '"name": "switch 2 -> server 3"' added
+
 # a plan with a helper
 wants 0 "$BANYAN" plan star:4,nic=1g/1g/1g/1g/4g,helpers=1 --helpers helper0 --json
 cp "$scratch/out" "$scratch/helped.json"
 wants 0 "$BANYAN" simulate star:4,nic=1g/1g/1g/1g/4g,helpers=1 --plan "$scratch/helped.json" -s 64M -t "$scratch/helped"
-shows '^plan .* over 4 ranks and 1 helper; no plan exceeds 1 Gbit/s$' out
+shows '^plan .* over 4 ranks, 1 helper; no plan exceeds 1 Gbit/s$' out
 shows '^ +64 MiB +53[78] ms ' out
 shows '"name": "rank 0 -> helper 0"' helped
 
