@@ -70,7 +70,7 @@ odd=$((100000 + $$))
 sleepers() { pgrep -fc "^sleep $odd" || true; }
 are_left() { [ "$(sleepers)" -eq "$1" ]; }
 # left N: so many of these sleepers live, sooner or later.
-left() { comes are_left "$1" || fail "$(sleepers) processes are there, not $1: $(pgrep -fa "sleep $odd")"; }
+left() { comes are_left "$1" || fail "$(sleepers) processes are there, not $1: $(pgrep -fa "sleep $odd" || true)"; }
 
 # has PATTERN FILE: some line of $scratch/FILE matches; shows: or the test fails.
 has() { grep -qE -- "$1" "$scratch/$2" 2>/dev/null; }

@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-LIMIT = 60  # seconds for all ranks
+LIMIT = 150  # seconds for all ranks
 
 
 def need(*modules):
