@@ -42,19 +42,50 @@ bool by_agent_take_paths(struct by_agent_rank *rank, const struct by_cluster_job
 
 /* ---- of a job */
 
-static void add(struct by_agent_paths *out, const struct by_cluster_path *path) {
-  struct by_cluster_path *to = (struct by_cluster_path *)find(out, path->to);
-  if (to)
-    by_cluster_path_join(to, path);
-  else if (out->n < BY_CLUSTER_PATHS)
-    out->all[out->n++] = *path;
+static bool counts(const struct by_agent *agent, const struct by_agent_job *job, const struct by_agent_rank *rank,
+                   uint64_t now) {
+  return rank->job == job && rank->paths && rank->paths_at + by_clock_from_seconds(FRESH * agent->interval) >= now;
 }
 
-void by_agent_merge_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
-                          struct by_agent_paths *out) {
-  uint64_t fresh = by_clock_from_seconds(FRESH * agent->interval);
-  out->n = 0;
+static uint32_t gather(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
+                       struct by_cluster_path *out) {
+  uint32_t n = 0;
   for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next)
-    for (uint32_t i = 0; rank->job == job && rank->paths && rank->paths_at + fresh >= now && i < rank->paths->n; i++)
-      add(out, &rank->paths->all[i]);
+    for (uint32_t i = 0; counts(agent, job, rank, now) && i < rank->paths->n; i++, n++)
+      if (out) out[n] = rank->paths->all[i];
+  return n;
+}
+
+static int by_host(const void *a, const void *b) {
+  const struct by_cluster_path *x = a, *y = b;
+  return strcmp(x->to, y->to);
+}
+
+static int by_size(const void *a, const void *b) {
+  const struct by_cluster_path *x = a, *y = b;
+  return x->sent != y->sent ? (x->sent < y->sent) - (x->sent > y->sent) : strcmp(x->to, y->to);
+}
+
+static uint32_t join_equal(struct by_cluster_path *all, uint32_t n) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (kept && !strcmp(all[kept - 1].to, all[i].to))
+      by_cluster_path_join(&all[kept - 1], &all[i]);
+    else
+      all[kept++] = all[i];
+  return kept;
+}
+
+enum banyan_status by_agent_merge_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
+                                        struct by_arena *arena, struct by_agent_paths *out) {
+  uint32_t n = gather(agent, job, now, NULL);
+  struct by_cluster_path *all = BY_ARENA_ARRAY(arena, struct by_cluster_path, n + 1);
+  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  (void)gather(agent, job, now, all);
+  qsort(all, n, sizeof *all, by_host);
+  n = join_equal(all, n);
+  qsort(all, n, sizeof *all, by_size);
+  out->n = n < BY_CLUSTER_PATHS ? n : BY_CLUSTER_PATHS;
+  memcpy(out->all, all, out->n * sizeof *all);
+  return BANYAN_OK;
 }

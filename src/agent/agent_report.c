@@ -143,26 +143,30 @@ static struct by_cluster_job describe(const struct by_agent *agent, const struct
                                  .input = deeds.input};
 }
 
-/* So many lines of paths in all: the rest of a line's bytes is for what must be said. */
-static void list_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now, uint32_t *left,
-                       struct by_agent_paths *out) {
-  by_agent_merge_paths(agent, job, now, out);
-  if (out->n > *left) out->n = *left;
-  *left -= out->n;
+/* So many lines of paths in all, as the rest of a line's bytes is for what must be said; of each job as many, where
+ * they do not suffice. */
+static enum banyan_status list_paths(const struct by_agent *agent, const struct by_agent_job *job, uint64_t now,
+                                     uint32_t most, struct by_arena *arena, struct by_agent_paths **out) {
+  *out = BY_ARENA_ARRAY(arena, struct by_agent_paths, 1);
+  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  BY_TRY(by_agent_merge_paths(agent, job, now, arena, *out));
+  if ((*out)->n > most) (*out)->n = most;
+  return BANYAN_OK;
 }
 
 enum banyan_status by_agent_describe(const struct by_agent *agent, uint64_t now, struct by_arena *arena,
                                      struct by_cluster_job **out) {
-  uint32_t paths_left = MOST_PATHS;
+  uint32_t paths_left = MOST_PATHS, jobs_left = agent->n_jobs;
   uint32_t *ranks = BY_ARENA_ARRAY(arena, uint32_t, agent->n_ranks);
   struct by_cluster_job *jobs = BY_ARENA_ARRAY(arena, struct by_cluster_job, agent->n_jobs);
   *out = jobs;
   if (!ranks || !jobs) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   for (const struct by_agent_job *job = agent->jobs; job; job = job->next) {
     struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
-    struct by_agent_paths *paths = BY_ARENA_ARRAY(arena, struct by_agent_paths, 1);
-    if (!sizes || !paths) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-    list_paths(agent, job, now, &paths_left, paths);
+    struct by_agent_paths *paths;
+    if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+    BY_TRY(list_paths(agent, job, now, paths_left / jobs_left--, arena, &paths));
+    paths_left -= paths->n;
     *jobs = describe(agent, job, ranks, sizes, paths);
     ranks += jobs++->n_ranks;
   }

@@ -152,6 +152,69 @@ static void test_long_lines(void **state) {
   drop_all();
 }
 
+/* To so many hosts from `first` on; the further, the more is sent. */
+static void report_paths(struct by_agent_rank *rank, const char *job, uint32_t r, unsigned first) {
+  char names[BY_CLUSTER_PATHS][16];
+  struct by_cluster_path paths[BY_CLUSTER_PATHS];
+  struct by_cluster_job said = {
+      .job = job, .n_ranks = 1, .ranks = &r, .calls = 1, .n_paths = BY_CLUSTER_PATHS, .paths = paths};
+  struct by_cluster_message message = {.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &said};
+  struct by_text line;
+  for (unsigned i = 0; i < BY_CLUSTER_PATHS; i++) {
+    snprintf(names[i], sizeof names[i], "host%u", first + i);
+    paths[i] = (struct by_cluster_path){.to = names[i], .sent = 1e6 * (first + i + 1), .busy = 0.5};
+  }
+  by_text_init(&line);
+  by_cluster_message_print(&message, &line);
+  assert_true(by_agent_rank_hear(world.agent, rank, by_text_get(&line), line.length, world.now));
+  by_text_fini(&line);
+}
+
+/* More than are told: those that carry most, of all ranks together. */
+static void test_largest_paths(void **state) {
+  struct by_cluster_message read;
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  report_paths(join(&zero, JOB_A, 0), JOB_A, 0, 32);
+  report_paths(join(&one, JOB_A, 1), JOB_A, 1, 0); /* half of them the same */
+  pass(WORLD_INTERVAL);
+  const char *line = last_with(&world.manager, "report");
+  assert_ok(by_cluster_message_read(line, strlen(line), &read));
+  assert_int_equal(read.jobs[0].n_paths, BY_CLUSTER_PATHS);
+  for (uint32_t i = 0; i < BY_CLUSTER_PATHS; i++) {
+    double sent = read.jobs[0].paths[i].sent;
+    assert_true(sent >= 33e6);
+    assert_true(!i || sent <= read.jobs[0].paths[i - 1].sent);
+  }
+  assert_string_equal(read.jobs[0].paths[0].to, "host63"); /* 2 x 64 MB */
+  by_cluster_message_fini(&read);
+  drop_all();
+}
+
+/* More jobs than all of their paths can be told of: some of each. */
+static void test_paths_of_many(void **state) {
+  enum { JOBS = 20 };
+  static struct heard heard[JOBS];
+  struct by_cluster_message read;
+  char job[BY_CLUSTER_JOB_ID + 1];
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  for (unsigned j = 0; j < JOBS; j++) {
+    snprintf(job, sizeof job, "%032x", j);
+    report_paths(join(&heard[j], job, 0), job, 0, 0);
+  }
+  pass(WORLD_INTERVAL);
+  const char *line = last_with(&world.manager, "report");
+  assert_ok(by_cluster_message_read(line, strlen(line), &read));
+  assert_int_equal(read.n_jobs, JOBS);
+  for (uint32_t j = 0; j < JOBS; j++) assert_true(read.jobs[j].n_paths >= 50);
+  by_cluster_message_fini(&read);
+  drop_all();
+  for (unsigned j = 0; j < JOBS; j++) forget(&heard[j]);
+}
+
 /* A connection that is now fast and now slow, for ever: after a while that is no news. */
 static void test_news(void **state) {
   enum { SECONDS = 400 };
@@ -197,9 +260,9 @@ static void test_comes_anew(void **state) {
 
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_bounds),     cmocka_unit_test(test_flood),
-                                     cmocka_unit_test(test_much),       cmocka_unit_test(test_great_sums),
-                                     cmocka_unit_test(test_long_lines), cmocka_unit_test(test_news),
-                                     cmocka_unit_test(test_comes_anew)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_bounds),        cmocka_unit_test(test_flood),      cmocka_unit_test(test_much),
+      cmocka_unit_test(test_great_sums),    cmocka_unit_test(test_long_lines), cmocka_unit_test(test_largest_paths),
+      cmocka_unit_test(test_paths_of_many), cmocka_unit_test(test_news),       cmocka_unit_test(test_comes_anew)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
