@@ -51,7 +51,8 @@ static struct by_seen_path *add_path(struct by_manager_part *part, uint32_t from
   path->from = from;
   path->to = to;
   path->next = part->paths;
-  return part->paths = path;
+  part->paths = path;
+  return path;
 }
 
 static struct by_seen_path *path_to(struct by_manager_part *part, uint32_t to) {

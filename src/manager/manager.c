@@ -28,7 +28,7 @@ static enum banyan_status take_steps(struct by_manager *m) {
   if (!all) return by_manager_no_memory();
   for (uint32_t s = 0; s < m->n_steps; s++) m->all[s] = by_use_given(m->topology, s), m->said[s] = INFINITY;
   for (uint32_t s = 0; s < 2 * m->topology->n_links; s++)
-    m->seen[s] = (struct by_seen_link){.said = m->all[s], .rate = INFINITY};
+    m->seen[s] = (struct by_seen_link){.said = m->all[s], .marked = m->all[s], .rate = INFINITY};
   return by_link_ways_init(&m->ways, m->topology);
 }
 

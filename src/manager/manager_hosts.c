@@ -163,10 +163,11 @@ void by_links_set(struct by_manager *m, uint32_t step) {
   const char *from = m->topology->nodes[step % 2 ? link->b : link->a].name;
   const char *to = m->topology->nodes[step % 2 ? link->a : link->b].name;
   char before[32], after[32];
-  double was = m->all[step], now = fmin(m->seen[step].said, m->seen[step].rate);
+  double was = m->seen[step].marked, now = fmin(m->seen[step].said, m->seen[step].rate);
   now = fmax(now, of_a_dead * by_use_given(m->topology, step)); /* whatever a job says it has seen */
   m->all[step] = now;
   if (fabs(now - was) <= changed * was) return;
+  m->seen[step].marked = now;
   by_info("manager", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", from, to, by_print_rate(now, after),
           now < m->seen[step].said ? " as far as is seen" : "", by_print_rate(was, before));
   m->changed = m->now;

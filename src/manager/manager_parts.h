@@ -73,6 +73,7 @@ struct by_seen_path {
 /* One direction of a link, by step. */
 struct by_seen_link {
   double said;     /* what topology and agents say it carries */
+  double marked;   /* what it carried when jobs were last told */
   bool told;       /* an agent does */
   double rate;     /* what it is seen to carry, if that is less; INFINITY: it is not */
   double since;    /* when somebody was last seen to try */

@@ -123,6 +123,25 @@ static void test_slower_link(void **state) {
   world_end(&world);
 }
 
+/* Also one that drops by and by. */
+static void test_creeps(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  world.no_keys = true;
+  world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  for (int i = 0; i < 10; i++) pass_and_plan(1, 1000000);
+  uint64_t planned = by_manager_get_counters(world.manager).planned;
+  double rate = 0.88e9;
+  for (int i = 0; i < 12; i++, rate = fmax(0.81e9, 0.97 * rate)) { /* never less than 0.9 of what it was at first */
+    world.now += world.options.interval;
+    for (uint32_t h = 0; h < 4; h++) assert_ok(world_report(&world, h, h == 1 ? rate : 0, 0));
+    world_plan(&world);
+  }
+  assert_true(by_manager_get_counters(world.manager).planned >= planned + 2);
+  world_end(&world);
+}
+
 /* Agents at both ends of a link say its rate, in turn: the smaller counts, until that end says more. */
 static void test_two_ends(void **state) {
   struct by_cluster_interface ends[2][2] = {{{.name = "eth0", .rate = 0.3e9}, {.name = "eth1", .rate = 1e9}},
@@ -630,6 +649,7 @@ int main(void) {
       cmocka_unit_test(test_two_jobs_share),
       cmocka_unit_test(test_no_move_without_gain),
       cmocka_unit_test(test_slower_link),
+      cmocka_unit_test(test_creeps),
       cmocka_unit_test(test_two_ends),
       cmocka_unit_test(test_no_answer),
       cmocka_unit_test(test_kept),
