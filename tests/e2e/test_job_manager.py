@@ -57,11 +57,12 @@ class Manager:
         self.connection.close()
 
 
-def start_job(folder, manager, keys, iterations):
+def start_job(folder, manager, keys, iterations, *options):
     log = open(folder / "log", "w+", encoding="utf-8")
     env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"localhost:{manager.port}", "BANYAN_KEYS": str(keys),
-           "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_LOG": "warn,cluster:debug"}
-    command = [BANYAN, "run", "-n", str(RANKS), "--transport", "tcp", "--", BANYAN, "bench", "-s", "256K",
+           "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_SWITCHES": "s1=127.0.0.1:1",
+           "BANYAN_LOG": "warn,cluster:debug"}
+    command = [BANYAN, "run", "-n", str(RANKS), "--transport", "tcp", *options, "--", BANYAN, "bench", "-s", "256K",
                "--iterations", str(iterations), "--check", "off"]
     started.append(subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
     return started[-1], log
@@ -112,6 +113,33 @@ def test_class_and_end(folder):
     assert said(log).count("goes on without it") == 1, said(log)
 
 
+PLAN = {"format": "banyan-plan 1", "name": "switched", "ranks": RANKS,
+        "vertices": {"h/0": {"kind": "server"}, "s1": {"kind": "switch"}},
+        "trees": [{"share": 1, "root": "h/0", "up": {"s1": "h/0", "0": "s1", "1": "s1", "2": "s1"},
+                   "ports": {"s1": {"h/0": "p3", "0": "p0", "1": "p1", "2": "p2"}}}]}
+
+
+def test_cells(folder):
+    """The manager is told what the job wishes for at a switch, and goes before it has answered: the job goes on, and says
+    what it has got there. Nobody is there either."""
+    keys = make_keys(folder)
+    manager = Manager(keys)
+    (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
+    run, log = start_job(folder, manager, keys, 1000, "--servers", "1", "--plan", str(folder / "plan.json"))
+    name = greet(manager)
+    wished = manager.hear("wish")
+    cells = wished["cells"]
+    assert wished["job"] == name and len(cells) == 1 and cells[0]["switch"] == "s1", wished
+    assert cells[0]["slots"] == 512 and cells[0]["bytes"] > 3000 and "given" not in cells[0], wished
+    manager.hang_up()
+    greet(manager)
+    while "given" not in (got := manager.hear("wish")["cells"][0]):
+        pass
+    assert got == {**cells[0], "given": 0}, got
+    assert run.wait(PATIENCE) == 0, said(log)
+    assert said(log).count("the manager has not said how much") == 1, said(log)
+
+
 def test_no_certificate(folder):
     """The job goes on, and says what is missing."""
     keys = make_keys(folder)
@@ -122,7 +150,7 @@ def test_no_certificate(folder):
 
 
 def main():
-    for test in (test_class_and_end, test_no_certificate):
+    for test in (test_class_and_end, test_cells, test_no_certificate):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 test(Path(folder))

@@ -14,7 +14,7 @@
 
 #define JOB "0123456789abcdef0123456789abcdef"
 
-enum { HOSTS = 4, RANKS = 2 * HOSTS, LINES = 256 };
+enum { HOSTS = 4, RANKS = 2 * HOSTS, LINES = 256, NOBODY = -1 };
 
 static const double interval = 2, begin = 1e9; /* s; begin: since 1970 */
 
@@ -28,6 +28,7 @@ struct rank {
   unsigned number, host;
   uint32_t class_;
   uint64_t plan, ran, iterations, sent; /* plan: number that rank 0 was asked to run; ran: that it does */
+  int cells;                            /* slots that rank 0 was left last; NOBODY: by nobody */
 };
 
 struct host {
@@ -112,6 +113,7 @@ static void say_rank(void *context, void *connection, const char *text, size_t l
   assert_int_not_equal(message.say, BY_SAY_REFUSED);
   if (message.say == BY_SAY_CLASSES) rank->class_ = message.jobs[0].class_;
   if (message.say == BY_SAY_PLAN) rank->plan = message.number;
+  if (message.say == BY_SAY_CELLS) rank->cells = message.n_cells ? (int)message.cells[0].slots : NOBODY;
   by_cluster_message_fini(&message);
 }
 
@@ -401,6 +403,75 @@ static void test_agent_dies(void **state) {
   }
 }
 
+/* ---- switches' memory */
+
+/* A job of two hosts; only its rank 0 is there. */
+static void begin_job(struct rank *rank, unsigned host, const char *job) {
+  char line[400];
+  *rank = (struct rank){.host = host};
+  assert_ok(by_agent_rank_came(w.hosts[host].agent, rank, 1000, w.now, &rank->rank));
+  snprintf(line, sizeof line, "{\"say\":\"hello\",\"version\":1,\"host\":\"%s\",\"job\":\"%s\",\"rank\":0}",
+           w.hosts[host].name, job);
+  say(rank, line);
+  snprintf(line, sizeof line,
+           "{\"say\":\"job\",\"job\":\"%s\",\"name\":\"other\",\"size\":2,\"root\":\"10.0.0.1:7\",\"hosts\":[\"%s\",\"%"
+           "s\"]}",
+           job, w.hosts[host].name, w.hosts[(host + 1) % HOSTS].name);
+  say(rank, line);
+}
+
+/* given: NOBODY: it has none yet. */
+static void wish(const struct rank *rank, const char *job, int given) {
+  char line[300], last[40] = "";
+  if (given != NOBODY) snprintf(last, sizeof last, ",\"given\":%d", given);
+  snprintf(line, sizeof line,
+           "{\"say\":\"wish\",\"job\":\"%s\",\"cells\":[{\"switch\":\"leaf0\",\"slots\":512,\"bytes\":1000%s}]}", job,
+           last);
+  say(rank, line);
+  pass(0.2);
+}
+
+static void expect_given(int slots) {
+  json_t *all = state(), *first = json_array_get(json_object_get(all, "switches"), 0);
+  assert_int_equal((int)json_number_value(json_object_get(first, "given")), 1000 * slots);
+  json_decref(all);
+}
+
+static void make_leaf_add(void) {
+  uint32_t v = 0;
+  while (strcmp(w.topology->nodes[v].name, "leaf0") != 0) v++;
+  w.topology->nodes[v].aggregates = true;
+  w.topology->nodes[v].memory = 400 * 1000;
+}
+
+/* A manager that knows nothing hears from the agents what jobs have. */
+static void test_cells(void **state) {
+  static const char second_job[] = "11111111111111111111111111111111", third_job[] = "22222222222222222222222222222222";
+  struct rank second, third;
+  (void)state;
+  make_leaf_add();
+  wish(&w.ranks[0], JOB, NOBODY);
+  assert_int_equal(w.ranks[0].cells, 300);
+  wish(&w.ranks[0], JOB, 300);
+  begin_job(&second, 1, second_job);
+  wish(&second, second_job, NOBODY);
+  assert_int_equal(second.cells, 100);
+  wish(&second, second_job, 90); /* the switch had no more */
+  expect_given(390);
+  kill_manager();
+  begin_job(&third, 2, third_job);
+  wish(&third, third_job, NOBODY);
+  assert_int_equal(third.cells, NOBODY);
+  wish(&third, third_job, 5);
+  start_manager();
+  pass(interval);
+  expect_given(395);
+  by_agent_rank_gone(w.hosts[1].agent, second.rank, w.now);
+  pass(interval);
+  expect_given(305);
+  by_agent_rank_gone(w.hosts[2].agent, third.rank, w.now);
+}
+
 static void test_ends(void **state) {
   (void)state;
   for (int i = RANKS; i-- > 0;) {
@@ -415,6 +486,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_runs, make_cluster, drop_cluster),
                                      cmocka_unit_test_setup_teardown(test_manager_dies, make_cluster, drop_cluster),
                                      cmocka_unit_test_setup_teardown(test_agent_dies, make_cluster, drop_cluster),
+                                     cmocka_unit_test_setup_teardown(test_cells, make_cluster, drop_cluster),
                                      cmocka_unit_test_setup_teardown(test_ends, make_cluster, drop_cluster)};
   setenv("BANYAN_LOG", "error", 0);
   return cmocka_run_group_tests(tests, NULL, NULL);
