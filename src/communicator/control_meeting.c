@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "acceptor.h"
@@ -246,12 +247,21 @@ void by_control_heard_welcome(struct by_control *control, const void *payload, s
   control->done = status == BANYAN_OK;
 }
 
-/* Whether an address is known. A name may be one that its network does not know yet: of a container that only starts.
- * Looking it up blocks; so early, nothing else is to be done here. */
+/* Whether an address is known. A name may be one that its network does not know yet, of a container that only starts;
+ * or it gets another address, as that is started again. Looking it up blocks; so early, nothing else is to be done
+ * here. */
 static bool find_root(struct by_control *control) {
+  struct by_address found[sizeof control->root / sizeof *control->root];
+  size_t n = 0;
+  if (control->n_root && by_loop_now(control->context->loop) < control->root_until) return true;
+  bool known =
+      by_address_resolve(control->context->settings.root, found, sizeof found / sizeof *found, &n) == BANYAN_OK;
+  control->root_until = by_loop_now(control->context->loop) + RESOLVED_MS * BY_MILLISECOND;
+  if (known) {
+    memcpy(control->root, found, n * sizeof *found);
+    control->n_root = n;
+  }
   if (control->n_root) return true;
-  if (by_address_resolve(control->context->settings.root, control->root, 8, &control->n_root) == BANYAN_OK) return true;
-  control->n_root = 0;
   if (!*control->text) by_warn("control", "rank 0 is not found yet: %s", banyan_error_text());
   snprintf(control->text, sizeof control->text, "%s", banyan_error_text());
   return false;

@@ -17,7 +17,8 @@ enum {
   STRANGERS = 64,      /* connections beyond the number of ranks */
   RETRY_MS = 20,       /* until rank 0 listens */
   MOST_HANGUPS = 24,   /* by so many times that the pause grows where it hangs up */
-  RESOLVE_MS = 500,    /* until its name is known */
+  RESOLVE_MS = 500,    /* until its name is known, */
+  RESOLVED_MS = 3000,  /* and so long that is taken for known */
   VANISHED_MS = 11000, /* without an answer of the other host's kernel; idle connections: 5 + 3 * 2 s */
   ABSENCE_MS = 1000,   /* for a rank to come again that left while the job was starting */
   GRACE_MS = 500,      /* for rank 0's word on a death, and on who is missing */
@@ -78,8 +79,9 @@ struct by_control {
   struct by_timer retry, grace, answers, absence;
   struct by_address root[8];
   size_t n_root, next_root;
-  uint32_t hangups; /* of rank 0, one after the other, before it said welcome */
-  bool done, told;  /* joined; the job's failure has been told */
+  uint64_t root_until; /* so long these are taken for rank 0's */
+  uint32_t hangups;    /* of rank 0, one after the other, before it said welcome */
+  bool done, told;     /* joined; the job's failure has been told */
   enum banyan_status status;
   char text[TEXT_MOST];         /* why; with status BANYAN_OK: why rank 0 could not be reached last, who is absent */
   struct suspicion *suspicions; /* oldest first: the grace is for that one */
