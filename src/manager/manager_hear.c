@@ -115,7 +115,9 @@ static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer
     return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs that came with the certificate of %s",
                    BY_MANAGER_JOBS_OF_ONE, owner);
   BY_TRY(by_jobs_begin(m, said, &job));
+  bool is_known = !strcmp(job->owner, owner);
   memcpy(job->owner, owner, sizeof job->owner);
+  if (!is_known) by_jobs_keep(m, job);
   job->peer = peer;
   return BANYAN_OK;
 }

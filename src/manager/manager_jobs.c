@@ -348,6 +348,7 @@ void by_jobs_keep(struct by_manager *m, const struct by_manager_job *job) {
   row.of_job.numbers = job->numbers;
   row.of_job.class_ = job->class_;
   row.of_job.left = job->left;
+  row.of_job.owner = job->owner;
   if (!hosts.failed) by_manager_keep_row(m, &row);
   by_text_fini(&hosts);
 }

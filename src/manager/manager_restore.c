@@ -43,6 +43,7 @@ static enum banyan_status restore_job(struct by_manager *m, const struct by_mana
   job->numbers = row->of_job.numbers;
   job->class_ = row->of_job.class_;
   job->left = row->of_job.left;
+  if (row->of_job.owner) snprintf(job->owner, sizeof job->owner, "%s", row->of_job.owner);
   job->gone_at = m->now;
   return BANYAN_OK;
 }

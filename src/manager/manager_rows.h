@@ -27,6 +27,7 @@ struct by_manager_row {
       uint64_t iterations, sent, numbers; /* numbers: the last one given to a plan */
       uint32_t class_;
       bool left;
+      const char *owner; /* whose certificate it came with; NULL or "": not known */
     } of_job;
     struct {
       uint64_t number;

@@ -6,7 +6,7 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 3 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 4 };
 
 /* What is done with a row: put in its table, or taken out. */
 enum {
@@ -26,7 +26,7 @@ enum {
   N_DEEDS
 };
 static const char *const deeds[N_DEEDS] = {
-    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [PUT_PLAN] = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_EVENT] = "INSERT INTO history (job, number, time, before, after, why) VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_HELPER] = "INSERT OR REPLACE INTO helpers VALUES (?, ?, ?)",
@@ -47,7 +47,7 @@ static const char *const deeds[N_DEEDS] = {
 
 static const char schema[] =
     "CREATE TABLE jobs (job TEXT PRIMARY KEY, name TEXT, hosts TEXT, root TEXT, since REAL, iterations INTEGER,"
-    " sent INTEGER, numbers INTEGER, class INTEGER, left INTEGER, began REAL DEFAULT 0);"
+    " sent INTEGER, numbers INTEGER, class INTEGER, left INTEGER, began REAL DEFAULT 0, owner TEXT DEFAULT '');"
     "CREATE TABLE plans (job TEXT, number INTEGER, plan TEXT, throughput REAL, made REAL, moved INTEGER,"
     " PRIMARY KEY (job, number));"
     "CREATE TABLE history (id INTEGER PRIMARY KEY, job TEXT, number INTEGER, time REAL, before REAL, after REAL,"
@@ -98,6 +98,13 @@ static enum banyan_status make_tables(const struct by_manager_store *store) {
   return status;
 }
 
+/* What makes tables of one version those of the next. */
+static const char *const to_next[SCHEMA] = {
+    [1] = "BEGIN; ALTER TABLE jobs ADD COLUMN began REAL DEFAULT 0; PRAGMA user_version = 2; COMMIT",
+    [2] = "BEGIN; " CELLS_TABLE "PRAGMA user_version = 3; COMMIT",
+    [3] = "BEGIN; ALTER TABLE jobs ADD COLUMN owner TEXT DEFAULT ''; PRAGMA user_version = 4; COMMIT",
+};
+
 static enum banyan_status check_tables(const struct by_manager_store *store) {
   sqlite3_int64 application, version, tables;
   BY_TRY(ask_number(store, "PRAGMA application_id", &application));
@@ -106,10 +113,7 @@ static enum banyan_status check_tables(const struct by_manager_store *store) {
   if (!tables && !application) return make_tables(store);
   if (application != APPLICATION)
     return by_fail(BANYAN_ERR_PARSE, "%s is a database of something else: name another file with --state", store->path);
-  if (version == 1)
-    return run(store, "BEGIN; ALTER TABLE jobs ADD COLUMN began REAL DEFAULT 0; " CELLS_TABLE
-                      "PRAGMA user_version = 3; COMMIT");
-  if (version == 2) return run(store, "BEGIN; " CELLS_TABLE "PRAGMA user_version = 3; COMMIT");
+  for (; version > 0 && version < SCHEMA; version++) BY_TRY(run(store, to_next[version]));
   if (version == SCHEMA) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PARSE,
                  "%s has version %lld and this Banyan knows %d: use the later Banyan, or another file", store->path,
@@ -175,6 +179,7 @@ static void read_job(sqlite3_stmt *s, struct by_manager_row *row) {
   row->of_job.class_ = (uint32_t)sqlite3_column_int64(s, 8);
   row->of_job.left = sqlite3_column_int64(s, 9) != 0;
   row->of_job.began = sqlite3_column_double(s, 10);
+  row->of_job.owner = text_of(s, 11);
 }
 
 static void read_plan(sqlite3_stmt *s, struct by_manager_row *row) {
@@ -280,6 +285,7 @@ static void put(struct by_manager_store *store, const struct by_manager_row *row
     sqlite3_bind_int64(s, 9, row->of_job.class_);
     sqlite3_bind_int64(s, 10, row->of_job.left);
     sqlite3_bind_double(s, 11, row->of_job.began);
+    bind_text(s, 12, row->of_job.owner ? row->of_job.owner : "");
     break;
   case BY_ROW_PLAN:
     sqlite3_bind_int64(s, 2, (sqlite3_int64)row->plan.number);

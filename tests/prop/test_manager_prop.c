@@ -283,8 +283,10 @@ static void test_cells(void **state) {
 
 /* Files of managers before switches' memory was counted. */
 static void test_older_files(void **state) {
-  static const char *const older[] = {"DROP TABLE cells; PRAGMA user_version = 2",
-                                      "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
+#define WITHOUT_OWNERS "ALTER TABLE jobs DROP COLUMN owner; "
+  static const char *const older[] = {
+      WITHOUT_OWNERS "PRAGMA user_version = 3", WITHOUT_OWNERS "DROP TABLE cells; PRAGMA user_version = 2",
+      WITHOUT_OWNERS "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
   (void)state;
   for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
     struct by_manager_row row = {.table = BY_ROW_CELLS, .job = "j"};
@@ -305,6 +307,30 @@ static void test_older_files(void **state) {
     by_manager_store_close(store);
   }
   remove_file();
+}
+
+/* Whose a job is outlives the manager: nobody takes it by its ID while its own agent is on its way back. */
+static void test_owner(void **state) {
+  struct by_manager_peer *thief;
+  (void)state;
+  begin("star:2,nic=1g");
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+  struct world_job *job = world_run(&world, 0, 1, 2);
+  world_part(&world, 0);
+  by_manager_store_commit(store);
+  kill_manager();
+  struct by_cluster_message hello = {
+      .say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = world.hosts[0].name, .job = job->id};
+  const char *hosts[] = {world.hosts[0].name, world.hosts[1].name};
+  struct by_cluster_message said = {
+      .say = BY_SAY_JOB, .job = job->id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
+  assert_ok(by_manager_joined(world.manager, &world.hosts[0], BY_ROLE_JOB, world.hosts[0].name, world.now, &thief));
+  assert_ok(by_manager_hear(world.manager, thief, &hello, world.now));
+  assert_status(by_manager_hear(world.manager, thief, &said, world.now), BANYAN_ERR_PROTOCOL);
+  by_manager_gone(world.manager, thief, world.now);
+  world_join(&world, 0);
+  assert_int_equal(by_manager_get_counters(world.manager).refused, 1);
+  end();
 }
 
 static void count_all(void *context, const struct by_manager_row *row) {
@@ -356,8 +382,8 @@ static void test_other_files(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_days),        cmocka_unit_test(test_killed),
                                      cmocka_unit_test(test_history),     cmocka_unit_test(test_cells),
-                                     cmocka_unit_test(test_older_files), cmocka_unit_test(test_forgotten),
-                                     cmocka_unit_test(test_other_files)};
+                                     cmocka_unit_test(test_older_files), cmocka_unit_test(test_owner),
+                                     cmocka_unit_test(test_forgotten),   cmocka_unit_test(test_other_files)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);
