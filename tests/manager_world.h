@@ -29,6 +29,7 @@ struct world_job {
   uint64_t number; /* of the plan it runs; 0: none */
   char *plan;      /* the one it was asked to run */
   uint64_t iterations, sent, input;
+  double iteration_time;
   uint32_t class_; /* that host 0 was told */
 };
 
@@ -133,7 +134,7 @@ static inline enum banyan_status world_report(struct world *w, uint32_t h, doubl
                                                       .n_ranks = 1,
                                                       .ranks = &ranks[j],
                                                       .iterations = job->iterations,
-                                                      .iteration_time = 1,
+                                                      .iteration_time = job->iteration_time,
                                                       .sent = job->sent / job->n,
                                                       .input = job->input,
                                                       .calls = job->iterations};
@@ -195,7 +196,7 @@ static inline void world_part(struct world *w, uint32_t h) {
 /* n hosts from `first` on, `step` apart, whose agents have not reported it yet. */
 static inline struct world_job *world_say_run(struct world *w, uint32_t first, uint32_t step, uint32_t n) {
   struct world_job *job = &w->jobs[w->n_jobs];
-  *job = (struct world_job){.n = n, .runs = true};
+  *job = (struct world_job){.n = n, .runs = true, .iteration_time = 1};
   snprintf(job->id, sizeof job->id, "%032x", ++w->n_jobs);
   for (uint32_t r = 0; r < n; r++) job->hosts[r] = (first + r * step) % w->n_hosts;
   if (w->hosts[job->hosts[0]].peer) world_say_job(w, job);

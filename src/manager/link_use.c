@@ -109,6 +109,12 @@ double by_use_rate(const struct by_manager *m, const struct by_manager_job *job,
   return rate;
 }
 
+double by_use_most(const struct by_manager *m, const struct by_link_shares *shares) {
+  double rate = INFINITY;
+  for (uint32_t i = 0; i < shares->n; i++) rate = fmin(rate, m->all[shares->items[i].step] / shares->items[i].load);
+  return rate;
+}
+
 /* ---- as a topology */
 
 static void fill(const struct by_manager *m, const struct by_manager_job *job, bool beside, struct by_topology *out) {

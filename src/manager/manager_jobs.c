@@ -277,6 +277,7 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
   double fresh = job->input > job->rated_input ? 8.0 * (double)(job->input - job->rated_input) / passed : 0;
   double now = job->input_rate > 0 ? job->input_rate + fresh_part * (fresh - job->input_rate) : fresh;
   if (!job->rated_input && job->input && job->since < job->rated) now = 0; /* all of it, since long ago */
+  now = fmin(now, by_use_most(m, by_use_shares(job)));                     /* whatever its ranks say */
   if (now < idle) now = 0;
   m->stale |= fabs(now - job->input_rate) > settled * job->input_rate;
   job->input_rate = now;

@@ -250,6 +250,8 @@ bool by_use_gives_way(const struct by_manager *m, const struct by_manager_job *j
 bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job);
 /* bit/s of input that these shares can carry for a job now. INFINITY: they need nothing. */
 double by_use_rate(const struct by_manager *m, const struct by_manager_job *job, const struct by_link_shares *shares);
+/* The same with the whole network for itself. */
+double by_use_most(const struct by_manager *m, const struct by_link_shares *shares);
 /* The network as a job sees it: of each step what others and higher classes leave, less what its own class does, or its
  * part of that class's, whichever is more; a twentieth of the step at least. Beside higher classes, or while they are
  * silent. Nodes and links are to be freed. */

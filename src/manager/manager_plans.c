@@ -14,14 +14,14 @@
 #include "log.h"
 #include "manager_parts.h"
 
-static const double least_wait = 30, iterations_waited = 20; /* s, and iterations of the job, for an answer */
-static const double join_wait = 10;                          /* s for a helper */
-static const double barred_for = 300;                        /* s, a helper that did not come */
-static const double silence = 10;                            /* s, and intervals twice, of an agent that is there */
-static const double swaying = 4;                             /* times the gain, beside others */
-enum { ENOUGH = 3 };                                         /* times in a row that they must find it */
-static const size_t beside_plan = 256;                       /* bytes of a message that brings one */
-static const uint64_t much_later = 1 << 20;                  /* plans: no job has had so many meanwhile */
+static const double least_wait = 30, most_wait = 3600, iterations_waited = 20; /* s, and iterations, for an answer */
+static const double join_wait = 10;                                            /* s for a helper */
+static const double barred_for = 300;                                          /* s, a helper that did not come */
+static const double silence = 10;           /* s, and intervals twice, of an agent that is there */
+static const double swaying = 4;            /* times the gain, beside others */
+enum { ENOUGH = 3 };                        /* times in a row that they must find it */
+static const size_t beside_plan = 256;      /* bytes of a message that brings one */
+static const uint64_t much_later = 1 << 20; /* plans: no job has had so many meanwhile */
 
 void by_plans_free(struct by_manager_plan *plan) {
   if (!plan) return;
@@ -177,7 +177,7 @@ static void send_plan(struct by_manager *m, struct by_manager_job *job) {
   } else if (!text.failed) {
     double iterations = iterations_waited * job->iteration_time;
     job->asked = true;
-    job->deadline = m->now + (iterations > least_wait ? iterations : least_wait);
+    job->deadline = m->now + fmin(fmax(iterations, least_wait), most_wait);
     by_manager_send_to(
         m, job->peer,
         &(struct by_cluster_message){

@@ -270,6 +270,37 @@ static void test_reported_before(void **state) {
   world_end(&world);
 }
 
+/* Whatever a job says that it sends, it is no more than its plan lets it. */
+static void test_claims(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  world_run(&world, 0, 1, 4);
+  for (int i = 0; i < 5; i++) pass_and_plan(1, 1ull << 55);
+  json_t *all = get_state();
+  double rate = json_number_value(json_object_get(job_of(all, 0), "input_rate"));
+  assert_true(rate > 0.5e9 && rate < 1e9);
+  json_decref(all);
+  world_end(&world);
+}
+
+/* It is not waited for an answer for ever, however long its iterations are said to be. */
+static void test_long_iterations(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  job->iteration_time = 1e200;
+  world_report_job(&world, job);
+  job->silent = true;
+  world_plan(&world);
+  assert_state(0, "moving");
+  for (int i = 0; i < 130; i++) { /* 3900 s */
+    world.now += 28;
+    pass_and_plan(1, 0);
+  }
+  assert_int_equal(world.plans, 2); /* it was asked once more */
+  world_end(&world);
+}
+
 /* Of a host that has no agent the job's word counts, once its agent has had time to come. */
 static void test_host_without_agent(void **state) {
   (void)state;
@@ -658,6 +689,8 @@ int main(void) {
       cmocka_unit_test(test_unknown_numbers),
       cmocka_unit_test(test_fake),
       cmocka_unit_test(test_reported_before),
+      cmocka_unit_test(test_claims),
+      cmocka_unit_test(test_long_iterations),
       cmocka_unit_test(test_host_without_agent),
       cmocka_unit_test(test_too_many_of_one),
       cmocka_unit_test(test_helpers),
