@@ -27,7 +27,7 @@ static const double doubted_after = 300; /* s in which nobody has seen it so; tw
 enum {
   ENOUGH = 3,  /* reports in a row: in the first two not all had noticed */
   SEVERAL = 3, /* slow paths against an agent's word */
-  DOUBLED = 8  /* times at most, the wait */
+  DOUBLED = 8  /* times at most that the wait is doubled */
 };
 
 /* ---- paths */

@@ -79,7 +79,9 @@ static bool is_confirmed(const struct by_manager *m, const struct by_manager_job
 }
 
 static bool are_confirmed(const struct by_manager *m, struct by_manager_job *job) {
+  if (job->n_confirmed == job->n_hosts) return true;
   while (job->n_confirmed < job->n_hosts && is_confirmed(m, job, job->n_confirmed)) job->n_confirmed++;
+  *job->trouble = 0;
   if (job->n_confirmed == job->n_hosts) return true;
   snprintf(job->trouble, sizeof job->trouble, "no report has come of its ranks on \"%.64s\"",
            job->hosts[job->n_confirmed]);
