@@ -100,6 +100,14 @@ enum banyan_status by_doc_int(const struct by_place *place, const json_t *value,
   return BANYAN_OK;
 }
 
+enum banyan_status by_doc_need_int(const struct by_place *place, const json_t *object, const char *field, uint64_t most,
+                                   uint64_t *out) {
+  struct by_place of_field = {.above = place, .field = field};
+  json_t *value;
+  BY_TRY(by_doc_need(place, object, field, &value));
+  return by_doc_int(&of_field, value, 0, most, out);
+}
+
 enum banyan_status by_doc_bool(const struct by_place *place, const json_t *value, bool *out) {
   if (!json_is_boolean(value)) return by_doc_fail(place, "must be true or false, is %s", type_name(value));
   *out = json_boolean_value(value);

@@ -46,6 +46,9 @@ BANYAN_CHECK enum banyan_status by_doc_array(const struct by_place *place, const
 BANYAN_CHECK enum banyan_status by_doc_string(const struct by_place *place, const json_t *value, const char **out);
 BANYAN_CHECK enum banyan_status by_doc_int(const struct by_place *place, const json_t *value, uint64_t least,
                                            uint64_t most, uint64_t *out);
+/* The same of a member of an object that must be there, from 0 on. */
+BANYAN_CHECK enum banyan_status by_doc_need_int(const struct by_place *place, const json_t *object, const char *field,
+                                                uint64_t most, uint64_t *out);
 BANYAN_CHECK enum banyan_status by_doc_bool(const struct by_place *place, const json_t *value, bool *out);
 /* Any finite number. */
 BANYAN_CHECK enum banyan_status by_doc_number(const struct by_place *place, const json_t *value, double *out);

@@ -25,18 +25,10 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a message of the cluster");
 }
 
-static enum banyan_status take_int(const struct by_place *above, const json_t *object, const char *field, uint64_t most,
-                                   uint64_t *out) {
-  struct by_place place = {.above = above, .field = field};
-  json_t *value;
-  BY_TRY(by_doc_need(above, object, field, &value));
-  return by_doc_int(&place, value, 0, most, out);
-}
-
 static enum banyan_status take_small(const struct by_place *above, const json_t *object, const char *field,
                                      uint32_t most, uint32_t *out) {
   uint64_t value;
-  BY_TRY(take_int(above, object, field, most, &value));
+  BY_TRY(by_doc_need_int(above, object, field, most, &value));
   *out = (uint32_t)value;
   return BANYAN_OK;
 }
@@ -235,11 +227,11 @@ static enum banyan_status take_paths(const struct by_place *above, const json_t 
 static enum banyan_status take_deeds(const struct by_place *place, const json_t *object, struct by_arena *arena,
                                      struct by_cluster_job *out) {
   BY_TRY(take_ranks(place, object, arena, out));
-  BY_TRY(take_int(place, object, "iterations", INT64_MAX, &out->iterations));
+  BY_TRY(by_doc_need_int(place, object, "iterations", INT64_MAX, &out->iterations));
   BY_TRY(take_real(place, object, "iteration_time", &out->iteration_time));
-  BY_TRY(take_int(place, object, "sent", INT64_MAX, &out->sent));
-  BY_TRY(take_int(place, object, "input", INT64_MAX, &out->input));
-  BY_TRY(take_int(place, object, "calls", INT64_MAX, &out->calls));
+  BY_TRY(by_doc_need_int(place, object, "sent", INT64_MAX, &out->sent));
+  BY_TRY(by_doc_need_int(place, object, "input", INT64_MAX, &out->input));
+  BY_TRY(by_doc_need_int(place, object, "calls", INT64_MAX, &out->calls));
   BY_TRY(take_paths(place, object, arena, out));
   return take_sizes(place, object, arena, out);
 }
@@ -332,12 +324,12 @@ static enum banyan_status take_left(const json_t *object, struct by_cluster_mess
 
 static enum banyan_status take_number(const json_t *object, struct by_cluster_message *out) {
   BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  return take_int(&root, object, "number", INT64_MAX, &out->number);
+  return by_doc_need_int(&root, object, "number", INT64_MAX, &out->number);
 }
 
 static enum banyan_status take_moved(const json_t *object, struct by_cluster_message *out) {
   BY_TRY(take_number(object, out));
-  return take_int(&root, object, "at", INT64_MAX, &out->at);
+  return by_doc_need_int(&root, object, "at", INT64_MAX, &out->at);
 }
 
 static enum banyan_status take_refused(const json_t *object, struct by_cluster_message *out) {

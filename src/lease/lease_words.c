@@ -26,14 +26,6 @@ const char *by_udp_end_print(const struct by_udp_end *end, char *out) {
 
 /* ---- requests, read */
 
-static enum banyan_status take_int(const struct by_place *above, const json_t *object, const char *field, uint64_t most,
-                                   uint64_t *out) {
-  struct by_place place = {.above = above, .field = field};
-  json_t *value;
-  BY_TRY(by_doc_need(above, object, field, &value));
-  return by_doc_int(&place, value, 0, most, out);
-}
-
 static enum banyan_status take_text(const struct by_place *above, const json_t *object, const char *field, size_t most,
                                     char *out) {
   struct by_place place = {.above = above, .field = field};
@@ -99,9 +91,9 @@ static enum banyan_status take_wish(const json_t *object, struct by_wish *wish) 
   struct by_place server = {.above = &root, .field = "server"}, float32 = {.above = &root, .field = "float32"};
   uint64_t key, place, slots;
   json_t *value;
-  BY_TRY(take_int(&root, object, "key", UINT16_MAX, &key));
-  BY_TRY(take_int(&root, object, "place", BY_WISH_HOPS - 1, &place));
-  BY_TRY(take_int(&root, object, "slots", BY_WISH_SLOTS, &slots));
+  BY_TRY(by_doc_need_int(&root, object, "key", UINT16_MAX, &key));
+  BY_TRY(by_doc_need_int(&root, object, "place", BY_WISH_HOPS - 1, &place));
+  BY_TRY(by_doc_need_int(&root, object, "slots", BY_WISH_SLOTS, &slots));
   wish->key = (uint16_t)key;
   wish->place = (uint8_t)place;
   wish->slots = (uint32_t)slots;
@@ -132,7 +124,7 @@ static enum banyan_status take_request(const json_t *object, struct by_lease_req
   BY_TRY(by_doc_fields(&root, object, fields[out->deed]));
   if (out->deed == BY_LEASE_DESCRIBE || out->deed == BY_LEASE_STATUS) return BANYAN_OK;
   BY_TRY(take_text(&root, object, "holder", BY_LEASE_HOLDER, out->holder));
-  BY_TRY(take_int(&root, object, "job", UINT16_MAX, &job));
+  BY_TRY(by_doc_need_int(&root, object, "job", UINT16_MAX, &job));
   out->wish.job = (uint16_t)job;
   return out->deed == BY_LEASE_GRANT ? take_wish(object, &out->wish) : BANYAN_OK;
 }
@@ -189,8 +181,8 @@ static enum banyan_status take_granted(const json_t *object, struct by_granted *
   struct by_place place = {.above = &root, .field = "below"};
   uint64_t slots, up, port;
   json_t *below;
-  BY_TRY(take_int(&root, object, "slots", BY_WISH_SLOTS, &slots));
-  BY_TRY(take_int(&root, object, "up", BY_WISH_PORTS - 1, &up));
+  BY_TRY(by_doc_need_int(&root, object, "slots", BY_WISH_SLOTS, &slots));
+  BY_TRY(by_doc_need_int(&root, object, "up", BY_WISH_PORTS - 1, &up));
   BY_TRY(by_doc_need(&root, object, "below", &below));
   BY_TRY(by_doc_array(&place, below, 1, BY_WISH_WORKERS));
   granted->slots = (uint32_t)slots;
@@ -207,8 +199,8 @@ static enum banyan_status take_granted(const json_t *object, struct by_granted *
 static enum banyan_status take_job(const json_t *object, struct by_lease_reply *out) {
   uint64_t job, key = 0;
   if (out->deed != BY_LEASE_GRANT && out->deed != BY_LEASE_REVOKE) return BANYAN_OK;
-  BY_TRY(take_int(&root, object, "job", UINT16_MAX, &job));
-  if (out->deed == BY_LEASE_GRANT) BY_TRY(take_int(&root, object, "key", UINT16_MAX, &key));
+  BY_TRY(by_doc_need_int(&root, object, "job", UINT16_MAX, &job));
+  if (out->deed == BY_LEASE_GRANT) BY_TRY(by_doc_need_int(&root, object, "key", UINT16_MAX, &key));
   out->job = (uint16_t)job;
   out->key = (uint16_t)key;
   return BANYAN_OK;
