@@ -1,0 +1,210 @@
+/* What the manager believes of what it is told, and by whom. */
+#include "../manager_view.h"
+
+/* ---- jobs */
+
+/* Each time it is planned for later: who says so on and on costs others nothing. */
+static void test_unknown_numbers(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  for (int i = 0; i < 60; i++) { /* 120 s */
+    pass_and_plan(1, 0);
+    world_say(&world, job, BY_SAY_MOVED, job->number + 1);
+  }
+  assert_in_range(by_manager_get_counters(world.manager).planned, 4, 8);
+  world_end(&world);
+}
+
+/* One user says that there is a job on all hosts. */
+static void test_fake(void **state) {
+  (void)state;
+  begin("star:6,nic=1g");
+  struct world_job *job = world_say_run(&world, 0, 1, 6);
+  job->fake = true;
+  world_part(&world, 5); /* has no agent */
+  pass_and_plan(20, 1000000);
+  assert_int_equal(by_manager_get_counters(world.manager).planned, 0);
+  assert_trouble(0, "ranks on \"h1\"");
+  job->fake = false;
+  world_pass(&world, 1000000);
+  by_manager_tick(world.manager, world.now);
+  json_t *all = get_state();
+  assert_string_equal(json_string_value(json_object_get(job_of(all, 0), "why")), "");
+  json_decref(all);
+  world_plan(&world);
+  assert_true(job->number > 0);
+  world_end(&world);
+}
+
+/* Agents may have reported it before its rank 0 has come. */
+static void test_reported_before(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  world_part(&world, 0);
+  world_run(&world, 0, 1, 4);
+  world_join(&world, 0);
+  world_plan(&world);
+  assert_int_equal(world.plans, 1);
+  world_end(&world);
+}
+
+/* Whatever a job says that it sends, it is no more than its plan lets it. */
+static void test_claims(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  world_run(&world, 0, 1, 4);
+  for (int i = 0; i < 5; i++) pass_and_plan(1, 1ull << 55);
+  json_t *all = get_state();
+  double rate = json_number_value(json_object_get(job_of(all, 0), "input_rate"));
+  assert_true(rate > 0.5e9 && rate < 1e9);
+  json_decref(all);
+  world_end(&world);
+}
+
+/* It is not waited for an answer for ever, however long its iterations are said to be. */
+static void test_long_iterations(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  job->iteration_time = 1e200;
+  world_report_job(&world, job);
+  job->silent = true;
+  world_plan(&world);
+  assert_state(0, "moving");
+  for (int i = 0; i < 130; i++) { /* 3900 s */
+    world.now += 28;
+    pass_and_plan(1, 0);
+  }
+  assert_int_equal(world.plans, 2); /* it was asked once more */
+  world_end(&world);
+}
+
+/* Of a host that has no agent the job's word counts, once its agent has had time to come. */
+static void test_host_without_agent(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  world_part(&world, 3);
+  world_run(&world, 0, 1, 4);
+  pass_and_plan(2, 1000000);
+  assert_int_equal(world.plans, 0);
+  pass_and_plan(2, 1000000);
+  assert_int_equal(world.plans, 1);
+  world_end(&world);
+}
+
+static void test_too_many_of_one(void **state) {
+  static const char *const hosts[] = {"h0", "h1"};
+  enum { MOST = 512 };
+  (void)state;
+  begin("star:3,nic=1g");
+  for (unsigned j = 0; j <= MOST + 1; j++) {
+    char id[BY_CLUSTER_JOB_ID + 1];
+    snprintf(id, sizeof id, "%032x", j <= MOST ? 100 + j : 100); /* the last one is there already */
+    struct by_cluster_message said = {
+        .say = BY_SAY_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .n_hosts = 2, .hosts = hosts};
+    assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &said, world.now));
+    assert_int_equal(by_manager_get_counters(world.manager).refused, j >= MOST);
+  }
+  world_run(&world, 1, 1, 2); /* another host's */
+  assert_int_equal(by_manager_get_counters(world.manager).refused, 1);
+  world_end(&world);
+}
+
+/* ---- certificates */
+
+static enum banyan_status hello(const char *host, uint32_t version, enum by_manager_role role, const char *name,
+                                struct by_manager_peer **peer) {
+  struct by_cluster_message said = {.say = BY_SAY_HELLO, .version = version, .host = host};
+  assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], role, name, world.now, peer));
+  return by_manager_hear(world.manager, *peer, &said, world.now);
+}
+
+static void test_refused(void **state) {
+  struct by_manager_peer *peer;
+  (void)state;
+  begin("star:4,nic=1g");
+  world_part(&world, 3);
+  assert_status(hello("h0", 1, BY_ROLE_AGENT, "h0", &peer), BANYAN_ERR_PROTOCOL); /* a second one */
+  by_manager_gone(world.manager, peer, world.now);
+  assert_status(hello("h3", 1, BY_ROLE_AGENT, "h1", &peer), BANYAN_ERR_AUTH);
+  by_manager_gone(world.manager, peer, world.now);
+  assert_status(hello("h3", 1, BY_ROLE_JOB, "h3", &peer), BANYAN_ERR_AUTH);
+  by_manager_gone(world.manager, peer, world.now);
+  assert_status(hello("h3", 2, BY_ROLE_AGENT, "h3", &peer), BANYAN_ERR_PROTOCOL);
+  by_manager_gone(world.manager, peer, world.now);
+  assert_ok(hello("h3", 1, BY_ROLE_AGENT, "h3", &peer));
+  const char *hosts[] = {"h0", "h1"};
+  struct by_cluster_message job = {.say = BY_SAY_JOB,
+                                   .job = "0123456789abcdef0123456789abcdef",
+                                   .name = "n",
+                                   .root = "10.0.0.1:1",
+                                   .hosts = hosts,
+                                   .n_hosts = 2};
+  /* Of another host: an agent only passes it on, so it stays. */
+  assert_ok(by_manager_hear(world.manager, peer, &job, world.now));
+  by_manager_gone(world.manager, peer, world.now);
+  assert_int_equal(by_manager_get_counters(world.manager).refused, 5);
+  world_end(&world);
+}
+
+static enum banyan_status job_hello(const char *host, const char *name, const char *job,
+                                    struct by_manager_peer **peer) {
+  struct by_cluster_message said = {.say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = host, .job = job};
+  assert_ok(by_manager_joined(world.manager, &world.hosts[WORLD_HOSTS - 1], BY_ROLE_JOB, name, world.now, peer));
+  return by_manager_hear(world.manager, *peer, &said, world.now);
+}
+
+/* A job's certificate is for jobs that begin on its host, and no other certificate speaks for a job that came with it.
+ */
+static void test_certificates_of_jobs(void **state) {
+  static const char id[] = "0123456789abcdef0123456789abcdef";
+  const char *hosts[] = {"h3", "h1"};
+  struct by_cluster_message job = {
+      .say = BY_SAY_JOB, .job = id, .name = "n", .root = "10.0.0.1:1", .hosts = hosts, .n_hosts = 2};
+  struct by_cluster_job deeds = {.job = id, .sent = 1 << 30};
+  struct by_cluster_message report = {.say = BY_SAY_REPORT, .jobs = &deeds, .n_jobs = 1};
+  struct by_manager_peer *own, *thief;
+  (void)state;
+  begin("star:4,nic=1g");
+  world_part(&world, 3);
+  assert_status(job_hello("h3", "h1", id, &thief), BANYAN_ERR_AUTH);
+  by_manager_gone(world.manager, thief, world.now);
+  assert_status(hello("h3", 1, BY_ROLE_AGENT, "h3", &own), BANYAN_OK);
+  assert_ok(by_manager_hear(world.manager, own, &job, world.now));
+  assert_ok(job_hello("h3", "h3", id, &thief));
+  assert_status(by_manager_hear(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
+  assert_ok(by_manager_hear(world.manager, thief, &report, world.now));
+  json_t *all = get_state();
+  assert_int_equal(json_integer_value(json_object_get(job_of(all, 0), "sent")), 0);
+  json_decref(all);
+  by_manager_gone(world.manager, thief, world.now);
+  by_manager_gone(world.manager, own, world.now);
+  assert_ok(job_hello("h1", "h1", id, &thief)); /* nor on another host while it may come back */
+  hosts[0] = "h1";
+  assert_status(by_manager_hear(world.manager, thief, &job, world.now), BANYAN_ERR_PROTOCOL);
+  by_manager_gone(world.manager, thief, world.now);
+  world_end(&world);
+}
+
+static void test_silent_agent_gives_way(void **state) {
+  struct by_manager_peer *peer;
+  (void)state;
+  begin("star:2,nic=1g");
+  world.now += 100; /* its host lost power: nothing was closed */
+  assert_ok(hello("h0", 1, BY_ROLE_AGENT, "h0", &peer));
+  world_part(&world, 0);
+  by_manager_gone(world.manager, peer, world.now);
+  world_end(&world);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_unknown_numbers),      cmocka_unit_test(test_fake),
+      cmocka_unit_test(test_reported_before),      cmocka_unit_test(test_claims),
+      cmocka_unit_test(test_long_iterations),      cmocka_unit_test(test_host_without_agent),
+      cmocka_unit_test(test_too_many_of_one),      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_certificates_of_jobs), cmocka_unit_test(test_silent_agent_gives_way),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
