@@ -226,7 +226,7 @@ def run_lab(built, known, seconds, hosts, change=None, kills=False):
         with open(os.path.join(folder, "iterations.json"), encoding="utf-8") as file:
             result = {"iterations": json.load(file), "changed": changed, "faults": {}}
         with sqlite3.connect(os.path.join(folder, "manager.db")) as store:
-            result["history"] = store.execute("SELECT time, number, why FROM history ORDER BY time").fetchall()
+            result["history"] = store.execute("SELECT time, number, why, before, after FROM history ORDER BY time").fetchall()
         if kills:
             with open(os.path.join(folder, "faults.json"), encoding="utf-8") as file:
                 result["faults"] = json.load(file)
@@ -261,7 +261,7 @@ def measure_link(folder):
     change = f"{SETTLED + 5}s {LINK[0]} {LINK[1]} {slow / 1e6:g}m"
     run = run_lab(as_built, as_built, SETTLED + WATCHED, HOSTS, change=change)
     rows, at = run["iterations"], run["changed"][0]
-    moves = [(when - at, why) for when, _, why in run["history"] if when > at]
+    events = [(when - at, why, before, after) for when, _, why, before, after in run["history"] if when > at]
     optimum = run_lab(as_left, as_left, SETTLED + TAIL, HOSTS)["iterations"]
     best = median_between(optimum, optimum[-1][0] - TAIL, optimum[-1][0])
     before = median_between(rows, at - TAIL / 2, at)
@@ -269,8 +269,9 @@ def measure_link(folder):
     worst = max(took for when, took in rows if when > at)
     print(f"\n| {LINK[0]} - {LINK[1]} loses {LOST:.0%} of {RATE / 1e6:g} Mbit/s; interval {INTERVAL:g} s | |\n|---|---:|")
     print(f"| iteration before | {before:.3f} s |\n| the longest after | {worst:.3f} s |")
-    for when, why in moves:
-        print(f"| moved after | {when:.1f} s: {why} |")
+    for when, why, rate, more in events:
+        what = "not moved" if why.startswith(("kept: ", "no answer")) else "moved"
+        print(f"| {what} after | {when:.1f} s, from {rate / 1e6:.1f} to {more / 1e6:.1f} Mbit/s: {why} |")
     print(f"| iteration in the last {TAIL} s | {after:.3f} s |\n| where the link was slow all along | {best:.3f} s |")
     print(f"| ratio | {after / best:.2f} (goal: 1.1) |")
 
