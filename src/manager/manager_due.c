@@ -128,11 +128,10 @@ struct candidate {
 };
 
 /* Of its links together, in the direction that has less; and what there would be if nobody used them. */
-static double spare(const struct by_topology *t, uint32_t node, double *all) {
+static double spare(const struct by_paths *of_node, const struct by_topology *t, uint32_t node, double *all) {
   double left[2] = {0, 0}, most[2] = {0, 0};
-  for (uint32_t l = 0; l < t->n_links; l++) {
-    const struct by_link *link = &t->links[l];
-    if (link->a != node && link->b != node) continue;
+  for (uint32_t i = of_node->first[node]; i < of_node->first[node + 1]; i++) {
+    const struct by_link *link = &t->links[of_node->links[i]];
     for (int way = 0; way < 2; way++) {
       left[way == (link->a == node)] += by_residual(link->capacity[way]);
       most[way == (link->a == node)] += link->capacity[way].all;
@@ -164,7 +163,7 @@ static uint32_t find_helpers(const struct by_manager *m, const struct by_manager
   for (uint32_t v = 0; some && v < m->topology->n_nodes; v++) {
     const struct by_manager_host *host = &m->hosts[v];
     if (!host->agent || !host->may_help || is_in(job, v) || is_barred(m, job, v)) continue;
-    double all, rate = spare(left, v, &all);
+    double all, rate = spare(&m->ways.paths, left, v, &all);
     if (rate < to_spare * all) continue;
     uint32_t at = n < HELPERS ? n++ : HELPERS;
     for (; at > 0 && best[at - 1].left < rate; at--)
