@@ -46,6 +46,9 @@ static struct by_cluster_cells describe(const struct by_control_wished *one, boo
 static bool say(struct by_control *control, bool has) {
   struct by_cluster_link *link = control->context->cluster;
   uint32_t n = control->n_wished;
+  if (n > BY_CLUSTER_CELLS && link && !has)
+    by_warn("switch", "the trees wish for cells %u times, and the manager is asked for %d at most: it is not asked", n,
+            BY_CLUSTER_CELLS);
   struct by_cluster_cells *cells = n && n <= BY_CLUSTER_CELLS && link ? calloc(n, sizeof *cells) : NULL;
   if (!cells) return false;
   for (uint32_t i = 0; i < n; i++) cells[i] = describe(&control->wished[i], has);

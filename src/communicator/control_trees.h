@@ -44,7 +44,7 @@ void by_control_say_granted(struct by_control *control);
 /* control_trees.c: all switches of all trees. */
 void by_control_ask_all(struct by_control *control);
 
-/* control_switches.c: asks them all; by_control_tell_tree follows, after ANSWERS_MS at the latest. */
+/* control_switches.c: asks them all; by_control_tell_tree follows, when all have answered or their time is up. */
 enum banyan_status by_control_ask_switches(struct by_control_tree *tree) BANYAN_CHECK;
 void by_control_switches_due(void *argument);
 void by_control_forget_switches(struct by_control *control);

@@ -12,6 +12,7 @@
 
 static const double rounding = 1e-6;     /* of a slot: so much less than a whole one is a whole one */
 static const double turnaround = 100e-6; /* s that ends and switches add to a round trip, as in placement.h */
+enum { SEARCHES = 16 };                  /* of ways, for one wish */
 
 /* ---- what there is */
 
@@ -25,6 +26,11 @@ static double wish_of(const struct by_manager_cells *cells) {
 
 static double given_of(const struct by_manager_cells *cells) {
   return (double)cells->given * cells->bytes;
+}
+
+/* What a job has it keeps, and it takes no more. */
+static double claimed(const struct by_manager_cells *cells) {
+  return cells->settled ? given_of(cells) : wish_of(cells);
 }
 
 static double all_given(const struct by_manager *m, uint32_t node) {
@@ -59,9 +65,8 @@ static double on_their_way(const struct by_manager *m, const struct by_manager_j
   return isfinite(rate) ? rate / 8 * (2 * delay + turnaround) : 0;
 }
 
-static double by_ways(const struct by_manager *m, const struct by_manager_job *job, const char *server_name) {
-  uint32_t server = server_name ? by_manager_hosts_find(m, server_name) : BY_NOWHERE;
-  if (!job->placed || server == BY_NOWHERE) return 0;
+static double by_ways(const struct by_manager *m, const struct by_manager_job *job, uint32_t server) {
+  if (!job->placed) return 0;
   struct by_hop *hops = malloc(m->topology->n_nodes * sizeof *hops);
   bool known = hops && by_paths_between(&m->ways.paths, server, job->nodes, job->n_hosts, hops) == BANYAN_OK;
   double need = known ? on_their_way(m, job, hops, server) : 0;
@@ -69,19 +74,27 @@ static double by_ways(const struct by_manager *m, const struct by_manager_job *j
   return need;
 }
 
+/* Its trees mostly have few servers, and each search of ways takes milliseconds in a large network. */
+static double on_ways_to(const struct by_manager *m, const struct by_manager_job *job, const char *name,
+                         uint32_t *searches) {
+  for (uint32_t i = 0; name && i < job->n_cells; i++)
+    if (job->cells[i].server && !strcmp(job->cells[i].server, name)) return job->cells[i].on_ways;
+  uint32_t server = name ? by_manager_hosts_find(m, name) : BY_NOWHERE;
+  return server == BY_NOWHERE || (*searches)++ >= SEARCHES ? 0 : by_ways(m, job, server);
+}
+
 /* Of whom nothing is known it is taken that it fills the fastest link there. */
-static double find_need(const struct by_manager *m, const struct by_manager_job *job, uint32_t node,
-                        const char *server) {
-  double need = by_ways(m, job, server), fastest = 0;
-  for (uint32_t i = m->ways.paths.first[node]; i < m->ways.paths.first[node + 1]; i++)
+static double find_need(const struct by_manager *m, const struct by_manager_cells *cells) {
+  double fastest = 0;
+  for (uint32_t i = m->ways.paths.first[cells->node]; i < m->ways.paths.first[cells->node + 1]; i++)
     for (uint32_t way = 0; way < 2; way++) fastest = fmax(fastest, m->all[2 * m->ways.paths.links[i] + way]);
-  return need > 0 ? need : fastest / 8 * turnaround;
+  return cells->on_ways > 0 ? cells->on_ways : fastest / 8 * turnaround;
 }
 
 /* ---- giving */
 
 static struct by_cells_claim claim_of(const struct by_manager_job *job, const struct by_manager_cells *cells) {
-  return (struct by_cells_claim){.wish = wish_of(cells),
+  return (struct by_cells_claim){.wish = claimed(cells),
                                  .weight = by_cells_weight(cells->need / count_at(job, cells->node), job->class_)};
 }
 
@@ -155,11 +168,15 @@ static void free_cells(struct by_manager_job *job) {
   job->n_cells = 0;
 }
 
+static bool is_same_name(const char *a, const char *b) {
+  return a && b ? !strcmp(a, b) : a == b;
+}
+
 static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *said) {
   bool same = job->n_cells == said->n_cells;
   for (uint32_t i = 0; same && i < said->n_cells; i++)
     same = !strcmp(job->cells[i].at, said->cells[i].at) && job->cells[i].wished == said->cells[i].slots &&
-           job->cells[i].bytes == said->cells[i].bytes;
+           job->cells[i].bytes == said->cells[i].bytes && is_same_name(job->cells[i].server, said->cells[i].server);
   return same;
 }
 
@@ -170,25 +187,40 @@ static bool has_all(const struct by_cluster_message *said) {
 }
 
 static enum banyan_status add(const struct by_manager *m, struct by_manager_job *job,
-                              const struct by_cluster_cells *said) {
-  struct by_manager_cells *cells = &job->cells[job->n_cells++];
-  uint32_t node = by_manager_hosts_find(m, said->at);
-  *cells = (struct by_manager_cells){.node = node,
-                                     .at = strdup(said->at),
-                                     .server = said->server ? strdup(said->server) : NULL,
-                                     .wished = said->slots,
-                                     .bytes = said->bytes};
-  if (node != BY_NOWHERE) cells->need = find_need(m, job, node, said->server);
-  return cells->at && (cells->server || !said->server) ? BANYAN_OK : by_manager_no_memory();
+                              const struct by_cluster_cells *said, uint32_t *searches) {
+  struct by_manager_cells cells = {.node = by_manager_hosts_find(m, said->at),
+                                   .at = strdup(said->at),
+                                   .server = said->server ? strdup(said->server) : NULL,
+                                   .wished = said->slots,
+                                   .bytes = said->bytes,
+                                   .on_ways = on_ways_to(m, job, said->server, searches)};
+  if (!cells.at || (said->server && !cells.server)) {
+    free(cells.at);
+    free(cells.server);
+    return by_manager_no_memory();
+  }
+  if (cells.node != BY_NOWHERE) cells.need = find_need(m, &cells);
+  job->cells[job->n_cells++] = cells;
+  return BANYAN_OK;
 }
 
 static enum banyan_status take_wish(const struct by_manager *m, struct by_manager_job *job,
                                     const struct by_cluster_message *said) {
+  uint32_t searches = 0;
   free_cells(job);
   job->cells = calloc((size_t)said->n_cells + 1, sizeof *job->cells);
   if (!job->cells) return by_manager_no_memory();
-  for (uint32_t i = 0; i < said->n_cells; i++) BY_TRY(add(m, job, &said->cells[i]));
+  for (uint32_t i = 0; i < said->n_cells; i++) BY_TRY(add(m, job, &said->cells[i], &searches));
   return has_all(said) ? BANYAN_OK : give(m, job);
+}
+
+/* A job is believed as far as it wished and as the switch can have given. */
+static void settle(const struct by_manager *m, struct by_manager_cells *cells, uint32_t given) {
+  double most = cells->wished;
+  if (is_kept_account_of(m, cells->node) && cells->bytes)
+    most = fmin(most, (double)(m->topology->nodes[cells->node].memory / cells->bytes));
+  cells->given = given < most ? given : (uint32_t)most;
+  cells->settled = true;
 }
 
 /* ---- telling, keeping */
@@ -238,7 +270,7 @@ enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *jo
                                  const struct by_cluster_message *said) {
   if (!is_same(job, said)) BY_TRY(take_wish(m, job, said));
   for (uint32_t i = 0; i < said->n_cells; i++)
-    if (said->cells[i].has) job->cells[i].given = said->cells[i].given;
+    if (said->cells[i].has) settle(m, &job->cells[i], said->cells[i].given);
   by_cells_keep(m, job);
   return has_all(said) ? BANYAN_OK : answer(m, job);
 }

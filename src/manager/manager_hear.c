@@ -165,11 +165,20 @@ static enum banyan_status hear_report(struct by_manager *m, struct by_manager_pe
   return BANYAN_OK;
 }
 
+/* Who wishes for cells waits for an answer, also where it gets none. */
+static void answer_stranger(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *said) {
+  struct by_cluster_message none = {.say = BY_SAY_CELLS, .job = said->job};
+  if (said->say == BY_SAY_WISH) by_manager_send_to(m, peer, &none);
+}
+
 static enum banyan_status hear_of_job(struct by_manager *m, struct by_manager_peer *peer,
                                       const struct by_cluster_message *said) {
   struct by_manager_job *job = by_jobs_find(m, said->job);
   BY_TRY(may_speak(peer, said->job));
-  if (!job || job->left) return BANYAN_OK; /* it has left meanwhile */
+  if (!job || job->left) {
+    answer_stranger(m, peer, said); /* it has left meanwhile, or was passed over */
+    return BANYAN_OK;
+  }
   if (said->say == BY_SAY_HELPING) {
     uint32_t host = by_manager_hosts_find(m, said->helper);
     if (host != BY_NOWHERE && host == peer->index)
@@ -181,10 +190,12 @@ static enum banyan_status hear_of_job(struct by_manager *m, struct by_manager_pe
     if (said->rank == 0 && speaks_for_root) by_jobs_leave(m, job, "it ended");
     return BANYAN_OK;
   }
-  if (!speaks_for_root)
+  if (!speaks_for_root) {
+    answer_stranger(m, peer, said);
     return pass_over(
         m, peer,
         refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, said->job));
+  }
   if (said->say == BY_SAY_WISH) return by_cells_wish(m, job, said);
   if (said->say == BY_SAY_MOVED)
     by_plans_moved(m, job, said->number);

@@ -127,7 +127,9 @@ struct by_manager_cells {
   char *at, *server;
   uint32_t wished, given; /* slots */
   uint32_t bytes;         /* of memory that a slot takes */
-  double need;            /* bytes that are on their way at the job's rate, by the topology */
+  bool settled;           /* the job has said what it has there */
+  double on_ways;         /* bytes on their way to its server and back at the job's rate; 0: not known */
+  double need;            /* the same, or a guess */
 };
 
 /* What makes a job due, the most urgent first. */

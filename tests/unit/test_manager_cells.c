@@ -95,9 +95,7 @@ static void test_by_need(void **state) {
   begin(400);
   struct world_job *fast = world_run(&world, 0, 1, 2), *slow = world_run(&world, 2, 2, 2); /* c, b */
   assert_int_equal(slow->hosts[1], 1);
-  struct by_cluster_cells has = wish("s", 512);
-  has.has = true; /* nothing */
-  say_cells(fast, &has, 1);
+  assert_int_equal(ask(fast, 512), 300);
   assert_int_equal(ask(slow, 512), 27); /* of 300, one part in eleven */
   world_end(&world);
 }
@@ -119,6 +117,27 @@ static void test_said(void **state) {
   world_end(&world);
 }
 
+/* A job is not believed that it has more than it wished for, or than there is; what it did not get others may have. */
+static void test_boasts(void **state) {
+  (void)state;
+  begin(400);
+  struct world_job *job = world_run(&world, 0, 1, 2), *other = world_run(&world, 0, 1, 2);
+  struct by_cluster_cells has = wish("s", 512);
+  has.has = true;
+  has.given = 60000;
+  say_cells(job, &has, 1);
+  assert_int_equal(given_at("s"), 400);
+  has.slots = 200;
+  say_cells(job, &has, 1);
+  assert_int_equal(given_at("s"), 200);
+  assert_int_equal(ask(other, 512), 150);
+  has.given = 0; /* the switch has refused it, so it has no claim any more */
+  say_cells(job, &has, 1);
+  assert_int_equal(given_at("s"), 150);
+  assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 150);
+  world_end(&world);
+}
+
 /* Both trees of a job get as much; a switch that is not known, or whose memory is not, gives what is wished for. */
 static void test_several(void **state) {
   const struct by_cluster_cells cells[] = {wish("s", 512), wish("t", 512), wish("s", 512), wish("nobody", 512)};
@@ -134,7 +153,7 @@ static void test_several(void **state) {
   world_end(&world);
 }
 
-/* Only who speaks for rank 0 is answered. */
+/* Only who speaks for rank 0 is given any; the others need not wait. */
 static void test_strangers(void **state) {
   struct by_cluster_cells cells = wish("s", 512);
   (void)state;
@@ -144,14 +163,16 @@ static void test_strangers(void **state) {
   assert_ok(by_manager_hear(world.manager, world.hosts[1].peer, &said, world.now));
   said.job = "0123456789abcdef0123456789abcdef";
   assert_ok(by_manager_hear(world.manager, world.hosts[0].peer, &said, world.now));
-  assert_int_equal(world.answers, 0);
+  assert_int_equal(world.answers, 2);
+  assert_int_equal(world.n_cells, 0);
   assert_int_equal(given_at("s"), 0);
   world_end(&world);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_fit), cmocka_unit_test(test_too_small),
-                                     cmocka_unit_test(test_by_need), cmocka_unit_test(test_said),
-                                     cmocka_unit_test(test_several), cmocka_unit_test(test_strangers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_fit),  cmocka_unit_test(test_too_small),
+                                     cmocka_unit_test(test_by_need),  cmocka_unit_test(test_said),
+                                     cmocka_unit_test(test_boasts),   cmocka_unit_test(test_several),
+                                     cmocka_unit_test(test_strangers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
