@@ -106,6 +106,7 @@ static enum banyan_status find_address(const char *text, struct by_address *out)
 static void keys_changed(void *context) {
   struct session *s = context;
   if (s->server) by_manager_server_use(s->server, by_tls_watch_get(s->keys));
+  if (s->page) by_manager_page_renew(s->page);
 }
 
 static enum banyan_status watch_keys(struct session *s) {
@@ -121,6 +122,7 @@ static enum banyan_status watch_keys(struct session *s) {
 static void read_again(void *context) {
   struct session *s = context;
   by_tls_watch_read(s->keys);
+  if (s->page) by_manager_page_renew(s->page); /* its certificate may be another one */
 }
 
 static enum banyan_status set_up(struct session *s, const char *topology) {

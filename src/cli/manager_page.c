@@ -11,11 +11,16 @@
 
 enum { N_ROUTES = 4 };
 
+struct pair {
+  char *certificate, *key;
+};
+
 struct by_manager_page {
   void (*state)(void *context, struct by_text *out);
   void *context;
   struct by_text layout;
-  char *certificate, *key;
+  const char *certificate_file, *key_file;
+  struct pair pair;
   struct by_web_route routes[N_ROUTES];
   struct by_web *web;
   char url[BY_ADDRESS_TEXT + 16];
@@ -52,16 +57,26 @@ static unsigned print_health(void *context, struct by_text *out) {
   return 200;
 }
 
-static enum banyan_status read_certificate(struct by_manager_page *page, const struct by_manager_page_options *o) {
-  if (!o->certificate && !o->key) return BANYAN_OK;
-  if (!o->certificate || !o->key)
+static enum banyan_status read_pair(const struct by_manager_page *page, struct pair *out) {
+  BY_TRY(by_tls_file_read(page->certificate_file, false, &out->certificate));
+  return by_tls_file_read(page->key_file, true, &out->key);
+}
+
+static enum banyan_status find_pair(struct by_manager_page *page) {
+  if (!page->certificate_file && !page->key_file) return BANYAN_OK;
+  if (!page->certificate_file || !page->key_file)
     return by_fail(BANYAN_ERR_ARGUMENT, "the page over HTTPS needs a certificate and its key, not one of them");
-  BY_TRY(by_tls_file_read(o->certificate, false, &page->certificate));
-  return by_tls_file_read(o->key, true, &page->key);
+  return read_pair(page, &page->pair);
+}
+
+static void drop_pair(struct pair *pair) {
+  free(pair->certificate);
+  if (pair->key) explicit_bzero(pair->key, strlen(pair->key));
+  free(pair->key);
 }
 
 static void warn_of_listeners(const struct by_address *at, const struct by_manager_page *page) {
-  if (by_address_is_loopback(at) || page->key) return;
+  if (by_address_is_loopback(at) || page->pair.key) return;
   by_warn("web",
           "%s: the token and all that the page shows cross the network as they are; give it a certificate and "
           "a key, or listen on 127.0.0.1 and reach it through ssh -L",
@@ -82,14 +97,16 @@ static enum banyan_status serve(struct by_manager_page *page, const struct by_ma
   memcpy(page->routes, routes, sizeof routes);
   BY_TRY(by_address_resolve(o->at, &of_web.at, 1, &n));
   BY_TRY(by_web_layout_print(o->topology, &page->layout));
-  BY_TRY(read_certificate(page, o));
+  page->certificate_file = o->certificate;
+  page->key_file = o->key;
+  BY_TRY(find_pair(page));
   BY_TRY(by_token_read_or_make(o->token_file, &token));
-  of_web.certificate = page->certificate;
-  of_web.key = page->key;
+  of_web.certificate = page->pair.certificate;
+  of_web.key = page->pair.key;
   enum banyan_status status = by_web_create(&of_web, &page->web);
   explicit_bzero(&token, sizeof token);
   BY_TRY(status);
-  snprintf(page->url, sizeof page->url, "http%s://%s/", page->key ? "s" : "",
+  snprintf(page->url, sizeof page->url, "http%s://%s/", page->pair.key ? "s" : "",
            by_address_print(by_web_get_address(page->web), address));
   warn_of_listeners(&of_web.at, page);
   return BANYAN_OK;
@@ -113,10 +130,28 @@ void by_manager_page_destroy(struct by_manager_page *page) {
   if (!page) return;
   by_web_destroy(page->web);
   by_text_fini(&page->layout);
-  free(page->certificate);
-  if (page->key) explicit_bzero(page->key, strlen(page->key));
-  free(page->key);
+  drop_pair(&page->pair);
   free(page);
+}
+
+static bool same(const struct pair *a, const struct pair *b) {
+  return !strcmp(a->certificate, b->certificate) && !strcmp(a->key, b->key);
+}
+
+void by_manager_page_renew(struct by_manager_page *page) {
+  struct pair next = {0};
+  if (!page->pair.key) return;
+  enum banyan_status status = read_pair(page, &next);
+  bool changed = status == BANYAN_OK && !same(&next, &page->pair);
+  if (changed) status = by_web_renew(page->web, next.certificate, next.key);
+  if (status != BANYAN_OK)
+    by_warn("web", "a new certificate is not used, and the one before stays: %s", banyan_error_text());
+  if (changed && status == BANYAN_OK) {
+    struct pair before = page->pair;
+    page->pair = next;
+    next = before;
+  }
+  drop_pair(&next);
 }
 
 const char *by_manager_page_get_url(const struct by_manager_page *page) {

@@ -13,7 +13,7 @@ struct by_manager_page_options {
   struct by_loop *loop;
   const char *at;                /* "127.0.0.1:8420"; names are looked up */
   const char *token_file;        /* made if it is not there */
-  const char *certificate, *key; /* PEM files for HTTPS, the same one if it holds both; both NULL: HTTP */
+  const char *certificate, *key; /* PEM files for HTTPS, the same one if it holds both; both NULL: HTTP. Borrowed */
   const struct by_topology *topology;
   /* Adds the state as JSON (docs/cluster.md). */
   void (*state)(void *context, struct by_text *out);
@@ -25,6 +25,8 @@ BANYAN_CHECK enum banyan_status by_manager_page_create(const struct by_manager_p
                                                        struct by_manager_page **out);
 /* NULL is allowed. */
 void by_manager_page_destroy(struct by_manager_page *page);
+/* Reads certificate and key again, if it has some; logs what is wrong with them, and keeps those before. */
+void by_manager_page_renew(struct by_manager_page *page);
 /* "http://127.0.0.1:8420/"; the page's. */
 const char *by_manager_page_get_url(const struct by_manager_page *page);
 

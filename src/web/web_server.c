@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,13 +103,25 @@ static enum banyan_status start(struct by_web *web, int listener) {
                 : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "the page's server does not start");
 }
 
+static enum banyan_status serve_at(struct by_web *web, int listener) {
+  BY_TRY(start(web, listener));
+  int epoll = web->mhd.MHD_get_daemon_info(web->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+  return by_loop_watch(web->options.loop, epoll, EPOLLIN, ready, web, &web->watch);
+}
+
 static enum banyan_status open_server(struct by_web *web) {
   int listener;
   BY_TRY(by_microhttpd_load(&web->mhd));
   BY_TRY(by_socket_listen(&web->options.at, (struct by_port_range){0}, &listener, &web->bound));
-  BY_TRY(start(web, listener));
-  int epoll = web->mhd.MHD_get_daemon_info(web->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-  return by_loop_watch(web->options.loop, epoll, EPOLLIN, ready, web, &web->watch);
+  return serve_at(web, listener);
+}
+
+static void stop(struct by_web *web) {
+  by_loop_unwatch(web->watch);
+  by_loop_cancel_timer(&web->timer);
+  if (web->daemon) web->mhd.MHD_stop_daemon(web->daemon);
+  web->watch = NULL;
+  web->daemon = NULL;
 }
 
 enum banyan_status by_web_create(const struct by_web_options *options, struct by_web **out) {
@@ -126,11 +139,37 @@ enum banyan_status by_web_create(const struct by_web_options *options, struct by
   return BANYAN_OK;
 }
 
+/* libmicrohttpd closes the socket that it listens at: each attempt has a copy. */
+static enum banyan_status serve_with(struct by_web *web, int listener, const char *certificate, const char *key) {
+  int copy = fcntl(listener, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "the page's server does not start again");
+  stop(web);
+  web->options.certificate = certificate;
+  web->options.key = key;
+  return serve_at(web, copy);
+}
+
+enum banyan_status by_web_renew(struct by_web *web, const char *certificate, const char *key) {
+  const struct by_web_options before = web->options;
+  char why[256];
+  if (!web->daemon) return by_fail(BANYAN_ERR_CLOSED, "the page is served no more");
+  int listener = web->mhd.MHD_get_daemon_info(web->daemon, MHD_DAEMON_INFO_LISTEN_FD)->listen_fd;
+  listener = fcntl(listener, F_DUPFD_CLOEXEC, 0);
+  if (listener < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "the page's server does not start again");
+  enum banyan_status status = serve_with(web, listener, certificate, key);
+  if (status != BANYAN_OK) {
+    snprintf(why, sizeof why, "%s", banyan_error_text());
+    if (serve_with(web, listener, before.certificate, before.key) != BANYAN_OK)
+      by_error("web", "the page is served no more: %s", banyan_error_text());
+    (void)by_fail(status, "%s", why);
+  }
+  close(listener);
+  return status;
+}
+
 void by_web_destroy(struct by_web *web) {
   if (!web) return;
-  by_loop_unwatch(web->watch);
-  by_loop_cancel_timer(&web->timer);
-  if (web->daemon) web->mhd.MHD_stop_daemon(web->daemon);
+  stop(web);
   for (size_t i = 0; i < web->options.n_routes; i++) by_text_fini(&web->kept[i].text);
   explicit_bzero(&web->token, sizeof web->token);
   free(web);

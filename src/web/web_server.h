@@ -41,6 +41,9 @@ enum { BY_WEB_MOST_ROUTES = 8 };
 
 /* BANYAN_ERR_SYSTEM if it cannot listen there; BANYAN_ERR_UNSUPPORTED without libmicrohttpd. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_web_create(const struct by_web_options *options, struct by_web **out);
+/* Goes on at the same place with another certificate and key, and closes all connections; with those before if that
+ * fails (BANYAN_ERR_ARGUMENT: they are no pair). Only where it has some; not from a route. */
+BANYAN_CHECK enum banyan_status by_web_renew(struct by_web *web, const char *certificate, const char *key);
 /* Closes all connections. NULL is allowed. */
 void by_web_destroy(struct by_web *web);
 /* With the port that was found. */

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -63,8 +64,10 @@ class Cluster:
         (folder / "net.json").write_text(json.dumps(NET), encoding="utf-8")
         self.manager = Service(folder, "manager.log", "manager", str(folder / "net.json"), "--keys",
                                str(folder / "manager"), "--listen", "127.0.0.1:0", "--state", str(folder / "state.db"),
-                               "--interval", "100ms", "--http", "127.0.0.1:0", "--token-file", str(folder / "token"))
-        self.page = self.manager.says("page at (http://[0-9.:]+)/")[1]
+                               "--interval", "100ms", "--http", "127.0.0.1:0", "--token-file", str(folder / "token"),
+                               "--http-certificate", str(folder / "manager" / "manager-m0.pem"), "--http-key",
+                               str(folder / "manager" / "manager-m0.pem"))
+        self.page = self.manager.says("page at (https://[0-9.:]+)/")[1]
         at = self.manager.says("ready at ([0-9.:]+),")[1]
         self.agent = Service(folder, "agent.log", "agent", "--manager", at, "--keys", str(folder / "agent"), "--socket",
                              self.socket, "--name", "h1", "--interfaces", "lo", "--queues", "none")
@@ -89,9 +92,14 @@ class Cluster:
         return until(self.status, lambda: self.status()["connected"])
 
     def metric(self, sample):
-        with urllib.request.urlopen(self.page + "/metrics", timeout=PATIENCE) as answer:
+        anybody = ssl._create_unverified_context()
+        with urllib.request.urlopen(self.page + "/metrics", timeout=PATIENCE, context=anybody) as answer:
             found = re.search(f"^banyan_{re.escape(sample)} (.*)$", answer.read().decode(), re.M)
         return float(found[1]) if found else None
+
+    def shown(self):
+        host, port = self.page[len("https://"):].split(":")
+        return ssl.get_server_certificate((host, int(port)), timeout=PATIENCE)
 
     def end(self):
         self.agent.end()
@@ -141,15 +149,17 @@ def test_revoked(cluster):
 
 
 def test_revoked_manager(cluster):
-    """An agent that hears of it leaves."""
+    """An agent that hears of it leaves. The page shows the manager's certificate too."""
     cluster.keys("revoke", "m0")
     cluster.give("agent", "ca.crl")
     cluster.agent.read_again()
     until(cluster.status, lambda: "(manager m0) was revoked" in cluster.status().get("why", ""))
     cluster.keys("make", "manager", "m0")
+    before = cluster.shown()
     cluster.give("manager", "ca.crl", "manager-m0.pem")
     cluster.manager.read_again()
     cluster.meets()
+    assert cluster.shown() != before and cluster.shown() in (cluster.folder / "keys" / "manager-m0.pem").read_text()
 
 
 def main():
