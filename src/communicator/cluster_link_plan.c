@@ -48,7 +48,7 @@ static void told(void *context, uint64_t at, const char *why) {
 }
 
 bool by_cluster_link_runs_plan(const struct by_cluster_link *link) {
-  return link->number && by_moves_view(link->context, WORLD).last == link->move;
+  return link->number && link->move && by_moves_view(link->context, WORLD).last == link->move;
 }
 
 void by_cluster_link_forget_plans(struct by_cluster_link *link) {
