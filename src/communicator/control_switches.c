@@ -10,7 +10,7 @@
 #include "resolve.h"
 #include "switch_client.h"
 
-enum { LOOKS_MS = 10, PATIENCE_MS = 2000, MOST_RENAMED = 8 };
+enum { LOOKS_MS = 10, PATIENCE_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
 
 struct by_control_switch {
   struct by_control_switch *next;
@@ -169,10 +169,18 @@ static void look_for(struct by_control_switch *at) {
     lose_all(at, banyan_error_text());
 }
 
-static bool is_answered(const struct by_control_tree *tree) {
+/* Where nothing listens a switch may be about to start. One that is silent may have lost a packet, which Linux sends
+ * again after a second, the first of a connection as well as a question for a neighbour: that takes longer. */
+static bool may_answer(const struct by_control_tree *tree, uint32_t which, uint64_t now) {
+  if (tree->answers[which].granted || tree->refused[which]) return false;
+  uint64_t patience = *tree->asked[which]->why ? STARTING_MS : PATIENCE_MS;
+  return now < tree->since + patience * BY_MILLISECOND;
+}
+
+static bool is_waited_for(const struct by_control_tree *tree, uint64_t now) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
-    if (!tree->answers[s].granted && !tree->refused[s]) return false;
-  return true;
+    if (may_answer(tree, s, now)) return true;
+  return false;
 }
 
 /* Time is up, or all have answered: who has not granted anything has no part. */
@@ -200,7 +208,7 @@ void by_control_switches_due(void *argument) {
     if (at->resolving) look_for(at);
   for (struct by_control_tree *tree = control->trees; tree; tree = tree->next) {
     if (tree->told) continue;
-    if (is_answered(tree) || now >= tree->until) {
+    if (!is_waited_for(tree, now)) {
       settle(tree);
       settled = true;
     } else
@@ -212,7 +220,7 @@ void by_control_switches_due(void *argument) {
 
 enum banyan_status by_control_ask_switches(struct by_control_tree *tree) {
   struct by_control *control = tree->control;
-  tree->until = by_loop_now(control->context->loop) + PATIENCE_MS * BY_MILLISECOND;
+  tree->since = by_loop_now(control->context->loop);
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     BY_TRY(get_switch(control, tree->tree->switches[s].name, &tree->asked[s]));
     if (tree->asked[s]->client)

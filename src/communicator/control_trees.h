@@ -15,7 +15,7 @@ struct by_control_tree {
   uint32_t processes[BY_FRAGMENT_WORKERS];
   bool told;
   /* while it is not: */
-  uint64_t until;   /* for switches to answer */
+  uint64_t since;   /* switches have been asked */
   uint32_t renamed; /* how often its number was taken at some switch */
   /* one for each switch: */
   struct by_tree_answer *answers;
