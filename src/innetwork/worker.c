@@ -154,6 +154,7 @@ static void count_result(struct by_worker *w, const struct slot *slot, const str
   bool marked = result->flags & BY_FRAGMENT_CE;
   w->counters.results++;
   w->counters.marked += marked;
+  if (now - slot->sent > w->counters.longest) w->counters.longest = now - slot->sent;
   if (!slot->timeouts && slot->sent > w->answered) w->answered = slot->sent;
   if (!slot->timeouts) w->newest = slot->number + 1;
   if (!slot->resent && !slot->timeouts) by_worker_sample(w, now - slot->sent);

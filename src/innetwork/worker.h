@@ -47,6 +47,7 @@ struct by_worker_counters {
   uint64_t sent, probes, retransmitted, escalated, results, late; /* packets; late: of fragments that are done */
   uint64_t malformed, foreign;                                    /* packets not looked at further */
   uint64_t failed_checks, marked;                                 /* results */
+  uint64_t longest;                                               /* ns from a term's first sending to its result */
 };
 
 BANYAN_CHECK enum banyan_status by_worker_create(const struct by_worker_config *config, struct by_worker **out);

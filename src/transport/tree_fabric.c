@@ -100,9 +100,10 @@ static void report(const struct tree_fabric *tree) {
   const struct by_worker_counters *c = by_worker_counters(tree->worker);
   by_info("innetwork",
           "worker %u of tree %u: %" PRIu64 " fragments, %" PRIu64 " probes, %" PRIu64 " sent again, of them %" PRIu64
-          " past switches; %" PRIu64 " results, %" PRIu64 " late, %" PRIu64 " marked, %" PRIu64 " wrong",
-          tree->rank, tree->job, c->sent, c->probes, c->retransmitted, c->escalated, c->results, c->late, c->marked,
-          c->failed_checks);
+          " past switches; %" PRIu64 " results, at most %.0f ms after their terms, %" PRIu64 " late, %" PRIu64
+          " marked, %" PRIu64 " wrong",
+          tree->rank, tree->job, c->sent, c->probes, c->retransmitted, c->escalated, c->results,
+          (double)c->longest / 1e6, c->late, c->marked, c->failed_checks);
 }
 
 static void end(struct tree_fabric *tree) {
