@@ -93,7 +93,7 @@ static void show_head(const json_t *status) {
     printf("manager %s: %s for %s%s%s\n", text_of(manager, "address"),
            is(manager, "connected") ? "connected" : "not connected", by_print_seconds(real(manager, "for"), time),
            json_object_get(manager, "why") ? ": " : "", json_object_get(manager, "why") ? text_of(manager, "why") : "");
-  if (manager) show_certificate(manager);
+  if (json_object_get(manager, "certificate_expires")) show_certificate(manager);
 }
 
 static void show_interface(const json_t *interface) {
