@@ -1,6 +1,7 @@
 #include "manager_status.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,8 +92,11 @@ static void add_certificates(const json_t *state, struct by_text *out) {
   char role[12], name[24];
   by_keep_printable(string(first, "role"), role, sizeof role);
   by_keep_printable(string(first, "name"), name, sizeof name);
-  by_text_add(out, "%zu certificates end within %d days, %s %s's in %.0f\n", n, BY_TLS_SOON, role, name,
-              floor((number(first, "expires") - number(state, "time")) / DAY));
+  char when[32] = "HAS EXPIRED";
+  double left = floor((number(first, "expires") - number(state, "time")) / DAY);
+  if (left >= 0) snprintf(when, sizeof when, "in %.0f", left);
+  by_text_add(out, "%zu certificate%s within %d days, %s %s's %s\n", n, n == 1 ? " ends" : "s end", BY_TLS_SOON, role,
+              name, when);
 }
 
 /* --- who has less of a switch than it wished for --- */

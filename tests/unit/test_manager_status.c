@@ -42,19 +42,25 @@ static void shows_jobs_links_and_hosts(void **state) {
   json_decref(manager);
 }
 
-static void warns_of_certificates(void **state) {
+static void check_certificates(const double days[3], const char *wanted) {
   json_t *manager = example(), *certificates = json_array();
   double now = json_number_value(json_object_get(manager, "time"));
   static const char *const names[] = {"h1", "h2", "h3"};
-  static const double days[] = {100, 9.5, 29};
   for (int i = 0; i < 3; i++)
     json_array_append_new(certificates,
                           json_pack("{sssssf}", "role", "agent", "name", names[i], "expires", now + days[i] * 86400));
   json_object_set_new(manager, "certificates", certificates);
   char *text = print(manager, 0, 0);
-  check_shown(text, "\n2 certificates end within 30 days, agent h2's in 9\n");
+  check_shown(text, wanted);
   free(text);
   json_decref(manager);
+}
+
+static void warns_of_certificates(void **state) {
+  (void)state;
+  check_certificates((const double[]){100, 9.5, 29}, "\n2 certificates end within 30 days, agent h2's in 9\n");
+  check_certificates((const double[]){100, 200, 0.5}, "\n1 certificate ends within 30 days, agent h3's in 0\n");
+  check_certificates((const double[]){-2.5, 9.5, 29}, "\n3 certificates end within 30 days, agent h1's HAS EXPIRED\n");
 }
 
 static void shows_switches(void **state) {
