@@ -134,14 +134,24 @@ enum banyan_status by_key_folder_list_issued(const char *folder, struct by_key_f
   return access(path, F_OK) ? BANYAN_OK : list(path, is_record, out);
 }
 
+static enum banyan_status path_of_record(const char *folder, const char *serial, char *out) {
+  char file[100];
+  snprintf(file, sizeof file, BY_KEY_ISSUED "/%s.crt", serial);
+  return by_key_path(folder, file, out);
+}
+
 enum banyan_status by_key_folder_record(const char *folder, const char *serial, const struct by_text *text) {
-  char path[BY_KEY_PATH], file[100];
+  char path[BY_KEY_PATH];
   BY_TRY(by_key_path(folder, BY_KEY_ISSUED, path));
   if (mkdir(path, 0755) && errno != EEXIST)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make the folder %s", path);
-  snprintf(file, sizeof file, BY_KEY_ISSUED "/%s.crt", serial);
-  BY_TRY(by_key_path(folder, file, path));
+  BY_TRY(path_of_record(folder, serial, path));
   return by_key_file_write(path, text, 0644, true);
+}
+
+void by_key_folder_forget(const char *folder, const char *serial) {
+  char path[BY_KEY_PATH];
+  if (path_of_record(folder, serial, path) == BANYAN_OK) unlink(path);
 }
 
 void by_key_files_fini(struct by_key_files *files) {

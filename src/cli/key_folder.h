@@ -33,9 +33,12 @@ enum banyan_status by_key_file_write(const char *path, const struct by_text *tex
 /* All ROLE-NAME.pem, by name. The caller finishes *out. */
 enum banyan_status by_key_folder_list(const char *folder, struct by_key_files *out) BANYAN_CHECK;
 /* Keeps a certificate, without its key, in the folder's BY_KEY_ISSUED, so that it can be revoked when its file has
- * been replaced; and all that were kept. */
+ * been replaced. */
 enum banyan_status by_key_folder_record(const char *folder, const char *serial,
                                         const struct by_text *text) BANYAN_CHECK;
+/* Of a certificate that was not handed out after all. Keeps the text of an error. */
+void by_key_folder_forget(const char *folder, const char *serial);
+/* All that were kept. */
 enum banyan_status by_key_folder_list_issued(const char *folder, struct by_key_files *out) BANYAN_CHECK;
 void by_key_files_fini(struct by_key_files *files);
 

@@ -106,7 +106,7 @@ static enum banyan_status record(const char *folder, const char *text, const cha
   return status;
 }
 
-/* Makes a certificate and writes it; says until when it holds. */
+/* Makes a certificate, and writes it when there is a record to revoke it by; says until when it holds. */
 static enum banyan_status issue(const char *folder, const struct by_key_authority *authority,
                                 const struct by_key_wish *wish, const char *path, bool replace) {
   struct by_text text;
@@ -114,8 +114,11 @@ static enum banyan_status issue(const char *folder, const struct by_key_authorit
   char until[16];
   enum banyan_status status = by_key_maker_make(authority, wish, &text);
   if (status == BANYAN_OK) status = by_key_maker_read(by_text_get(&text), &facts);
-  if (status == BANYAN_OK) status = by_key_file_write(path, &text, 0600, replace);
   if (status == BANYAN_OK) status = record(folder, by_text_get(&text), facts.serial);
+  if (status == BANYAN_OK) {
+    status = by_key_file_write(path, &text, 0600, replace);
+    if (status != BANYAN_OK) by_key_folder_forget(folder, facts.serial);
+  }
   if (status == BANYAN_OK) {
     by_keys_print_day(facts.who.expires, until);
     printf("%s: %s %s, until %s\n", path, by_tls_role_name(wish->role), wish->name, until);

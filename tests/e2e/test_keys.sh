@@ -35,6 +35,10 @@ wants 0 "$BANYAN" keys make agent h1 --force
 cmp -s "$scratch/agent.pem" "$keys/agent-h1.pem" && fail "--force made nothing new"
 [ "$(find "$keys" -maxdepth 1 -type f | wc -l)" -eq 6 ] || fail "more files than there should be: $(ls -A "$keys")"
 [ "$(find "$keys/issued" -type f | wc -l)" -eq 5 ] || fail "not what was signed: $(ls -A "$keys/issued")"
+mv "$keys/issued" "$scratch/issued" && touch "$keys/issued" # no key without a record to revoke it by
+refused 1 "cannot write $keys/issued/.*: Not a directory" make client h5
+[ ! -e "$keys/client-h5.pem" ] || fail "a certificate without a record"
+rm "$keys/issued" && mv "$scratch/issued" "$keys/issued"
 grep -r 'PRIVATE KEY' "$keys/issued" && fail "a private key among what was signed"
 wants 0 "$BANYAN" keys show
 shows '^ca.crt +the authority +until 20[0-9-]+ +3650 days$' out
