@@ -83,6 +83,19 @@ static enum banyan_status make_folder(const char *folder) {
   return BANYAN_OK;
 }
 
+/* Under a list of another authority nothing in the folder would be believed. Removed, it would stay on the hosts, and
+ * manager and agents that run refuse to be without one. */
+static enum banyan_status keep_list(const char *folder, const struct by_key_authority *authority) {
+  char path[BY_KEY_PATH];
+  struct stat there;
+  BY_TRY(by_key_path(folder, BY_TLS_REVOKED, path));
+  if (stat(path, &there)) return BANYAN_OK;
+  enum banyan_status status = by_keys_revoke_again(folder, authority, time(NULL));
+  if (status != BANYAN_OK) return by_fail_within(status, "the new authority is made, but its list is not; remove that");
+  printf("%s: signed by the new authority; every host that has one needs it\n", path);
+  return BANYAN_OK;
+}
+
 static enum banyan_status init(const struct keys_options *asked, char **operands) {
   struct by_key_authority authority;
   const char *folder = operands[0] ? operands[0] : asked->folder;
@@ -90,6 +103,7 @@ static enum banyan_status init(const struct keys_options *asked, char **operands
   enum banyan_status status =
       by_key_maker_authority(NULL, time(NULL), asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY, &authority);
   if (status == BANYAN_OK) status = by_key_folder_write(folder, &authority, asked->force);
+  if (status == BANYAN_OK) status = keep_list(folder, &authority);
   by_key_authority_fini(&authority);
   BY_TRY(status);
   printf("%s/" BY_TLS_AUTHORITY ": the new authority; every host of the cluster needs it\n"

@@ -148,6 +148,16 @@ cp "$scratch/ca.crl" "$revoking/ca.crl"
 wants 0 "$BANYAN" keys renew --within 36500 # the list too, under the authority's new certificate
 wants 0 "$BANYAN" keys show
 shows '^ca.crl +names 5 ' out
+
+# a new authority takes the list over: under another one's nothing would be believed
+wants 0 "$BANYAN" keys init --force
+shows "^$revoking/ca.crl: signed by the new authority; every host that has one needs it$" out
+rm "$revoking"/*-h?.pem
+wants 0 "$BANYAN" keys make agent h2
+wants 0 "$BANYAN" keys show
+shows '^agent-h2.pem .* 365 days$' out
+head -c 400 "$scratch/ca.crl" >"$revoking/ca.crl"
+refused 1 "the new authority is made, but its list is not; remove that: $revoking/ca.crl: there is no list" init --force
 export BANYAN_KEYS=$keys
 
 # what people type
