@@ -226,6 +226,10 @@ int by_tls_identity_revoked(const struct by_tls_identity *identity) {
   return identity->revoked;
 }
 
+bool by_tls_identity_has_older_list(const struct by_tls_identity *identity, const struct by_tls_identity *before) {
+  return by_tls_revoked_is_older(SSL_CTX_get_cert_store(identity->context), SSL_CTX_get_cert_store(before->context));
+}
+
 SSL_CTX *by_tls_identity_context(const struct by_tls_identity *identity) {
   return identity->context;
 }

@@ -72,6 +72,8 @@ int64_t by_tls_identity_expires(const struct by_tls_identity *identity);
 void by_tls_identity_warn(const struct by_tls_identity *identity, int64_t now);
 /* How many certificates the lists name; -1: there is no list. */
 int by_tls_identity_revoked(const struct by_tls_identity *identity);
+/* Whether an authority made a list of `identity` before the one that `before` has. */
+bool by_tls_identity_has_older_list(const struct by_tls_identity *identity, const struct by_tls_identity *before);
 
 /* What a certificate says of its owner. BANYAN_ERR_AUTH: no role, or no name. */
 enum banyan_status by_tls_who_read(const struct x509_st *certificate, struct by_tls_who *out) BANYAN_CHECK;

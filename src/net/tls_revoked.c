@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include "tls_identity.h"
 
@@ -68,4 +69,44 @@ bool by_tls_revoked_excuses(X509_STORE_CTX *chain) {
     return false;
   X509_STORE_CTX_set_error(chain, X509_V_OK);
   return true;
+}
+
+static int64_t number_of(const X509_CRL *list) {
+  ASN1_INTEGER *number = X509_CRL_get_ext_d2i(list, NID_crl_number, NULL, NULL);
+  int64_t value = 0;
+  if (number && ASN1_INTEGER_get_int64(&value, number) != 1) value = 0;
+  ASN1_INTEGER_free(number);
+  return value;
+}
+
+/* Another authority of the same name, with another key, counts anew. */
+static bool is_of_same_key(const X509_CRL *a, const X509_CRL *b) {
+  AUTHORITY_KEYID *x = X509_CRL_get_ext_d2i(a, NID_authority_key_identifier, NULL, NULL),
+                  *y = X509_CRL_get_ext_d2i(b, NID_authority_key_identifier, NULL, NULL);
+  bool same = X509_NAME_cmp(X509_CRL_get_issuer(a), X509_CRL_get_issuer(b)) == 0 && x && y && x->keyid && y->keyid &&
+              ASN1_OCTET_STRING_cmp(x->keyid, y->keyid) == 0;
+  AUTHORITY_KEYID_free(x);
+  AUTHORITY_KEYID_free(y);
+  return same;
+}
+
+/* -1: there is none of that key. */
+static int64_t last_number(const STACK_OF(X509_OBJECT) * objects, const X509_CRL *like) {
+  int64_t last = -1;
+  for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
+    const X509_CRL *list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(objects, i));
+    int64_t number = list && is_of_same_key(list, like) ? number_of(list) : -1;
+    if (number > last) last = number;
+  }
+  return last;
+}
+
+bool by_tls_revoked_is_older(const X509_STORE *store, const X509_STORE *before) {
+  const STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(before);
+  for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
+    const X509_CRL *list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(objects, i));
+    int64_t now = list ? last_number(X509_STORE_get0_objects(store), list) : -1;
+    if (now >= 0 && now < number_of(list)) return true;
+  }
+  return false;
 }

@@ -26,6 +26,9 @@ static bool same(const struct by_tls_stamp *a, const struct by_tls_stamp *b) {
 
 /* Whoever was revoked would be let in again. */
 static enum banyan_status check_list(const struct by_tls_watch *watch, const struct by_tls_identity *next) {
+  if (by_tls_identity_has_older_list(next, watch->identity))
+    return by_fail(BANYAN_ERR_AUTH,
+                   BY_TLS_REVOKED " is older than the one in use; copy the newest; to use this one, start anew");
   if (by_tls_identity_revoked(watch->identity) < 0 || by_tls_identity_revoked(next) >= 0) return BANYAN_OK;
   return by_fail(BANYAN_ERR_AUTH, "there is no " BY_TLS_REVOKED " any more; to believe all that it named, start anew");
 }

@@ -163,6 +163,13 @@ static void test_a_list_stays(void **state) {
   assert_int_equal(changes, 2);
   assert_int_equal(by_tls_identity_revoked(by_tls_watch_get(watch)), 1);
   assert_int_equal(days_of(), 4);
+  write_file("ca.crl", by_text_get(&list), 0644); /* the first one, as from a backup */
+  by_tls_watch_read(watch);
+  assert_int_equal(changes, 2);
+  assert_int_equal(by_tls_identity_revoked(by_tls_watch_get(watch)), 1);
+  write_file("ca.crl", by_text_get(&own), 0644);
+  by_tls_watch_read(watch);
+  assert_int_equal(changes, 3);
   by_key_maker_wipe(&text);
   by_text_fini(&list);
   by_text_fini(&own);
