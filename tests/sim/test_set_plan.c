@@ -261,21 +261,27 @@ static void test_race(void **state) {
   assert_true(taken > 0);
 }
 
-/* ---- one that reads no letters for long, as its program computes, knows the plan of each note when it comes to them
- */
+/* ---- one that reads no letters for long, as its program computes, knows the plan of each note when it comes there */
 
 static void move(struct job *job, const char *plan) {
   bool more = propose(job, plan);
   assert_true(more);
   while (more) {
     more = false;
-    for (uint32_t r = 0; r < job->world.n; r++) more |= hear(&job->ranks[r]) | lead(job, &job->ranks[r].answers);
+    for (uint32_t r = 0; r < job->world.n; r++) {
+      if (hear(&job->ranks[r])) more = true;
+      if (lead(job, &job->ranks[r].answers)) more = true;
+    }
   }
 }
 
 static void run_both(struct job *job) {
-  struct rank *first = &job->ranks[0], *last = &job->ranks[1];
-  while (collect(job, first) | collect(job, last) | progress(first) | progress(last) | by_sim_step(job->world.sim)) {
+  for (bool more = true; more;) {
+    more = by_sim_step(job->world.sim);
+    for (uint32_t r = 0; r < 2; r++) {
+      if (collect(job, &job->ranks[r])) more = true;
+      if (progress(&job->ranks[r])) more = true;
+    }
   }
 }
 
