@@ -216,10 +216,11 @@ static enum banyan_status take_wish(const struct by_manager *m, struct by_manage
 
 /* A job is believed as far as it wished and as the switch can have given. */
 static void settle(const struct by_manager *m, struct by_manager_cells *cells, uint32_t given) {
-  double most = cells->wished;
-  if (is_kept_account_of(m, cells->node) && cells->bytes)
-    most = fmin(most, (double)(m->topology->nodes[cells->node].memory / cells->bytes));
-  cells->given = given < most ? given : (uint32_t)most;
+  cells->given = given < cells->wished ? given : cells->wished;
+  if (is_kept_account_of(m, cells->node) && cells->bytes) {
+    uint64_t most = m->topology->nodes[cells->node].memory / cells->bytes;
+    if (cells->given > most) cells->given = (uint32_t)most;
+  }
   cells->settled = true;
 }
 
