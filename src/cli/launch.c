@@ -24,7 +24,8 @@ enum {
   OUR_FDS = 3,
   PATH_BYTES = 4096,
   KILL_SECONDS = 5,
-  WAIT_SECONDS = 3 /* for run-host and ssh to end, all together */
+  BESIDE_SECONDS = 1, /* for helpers and servers, which see within 50 ms that the job is over */
+  WAIT_SECONDS = 3    /* for run-host and ssh to end, all together */
 };
 
 enum launch_state {
@@ -287,10 +288,10 @@ static bool all_ready(const struct launcher *l) {
   return l->root.length > 0;
 }
 
-static int live_ranks(const struct launcher *l) {
+static int live(const struct launcher *l, bool beside) {
   int sum = 0;
   for (size_t i = 0; i < l->n_links && !l->given_up; i++)
-    if (!l->links[i].host->beside) sum += l->links[i].live;
+    if ((l->links[i].host->beside != 0) == beside) sum += l->links[i].live;
   return sum;
 }
 
@@ -406,12 +407,20 @@ static void start_ready(struct launcher *l) {
 }
 
 static void loop(struct launcher *l) {
-  while (live_ranks(l)) {
+  while (live(l, false)) {
     serve(l);
     if (l->state > RUNNING || (l->state == STARTING && !all_ready(l))) continue;
     start_ready(l);
     enter(l, RUNNING);
   }
+}
+
+/* Helpers and servers end with the job, and may have something to say at the end. */
+static void await_beside(struct launcher *l) {
+  if (l->state != RUNNING) return;
+  l->deadline = from_now(BESIDE_SECONDS);
+  l->job_end = UINT64_MAX;
+  while (live(l, true)) serve(l);
 }
 
 static void open_signals(struct launcher *l) {
@@ -486,6 +495,7 @@ int by_launch(const struct by_job *job) {
   open_links(&l);
   ask_port(&l);
   loop(&l);
+  await_beside(&l);
   finish(&l);
   fini(&l);
   return l.exit_code;
