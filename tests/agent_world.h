@@ -142,6 +142,15 @@ static inline void drop_world(void) {
   forget(&world.manager);
 }
 
+static struct heard zero, one, other;
+
+static inline void drop_all(void) {
+  drop_world();
+  forget(&zero);
+  forget(&one);
+  forget(&other);
+}
+
 /* Lets time go by, stopping wherever the agent wants to do something. */
 static inline void pass(double seconds) {
   uint64_t end = world.now + by_clock_from_seconds(seconds);

@@ -187,6 +187,12 @@ static void count_jobs(const json_t *jobs, struct by_text *out) {
 
 enum { OF_ID = 12 /* digits, so that they differ: who has all of an ID may speak for the job */ };
 
+static void add_of_job(struct by_text *out, const char *family, const json_t *job, double value) {
+  char id[OF_ID + 1];
+  snprintf(id, sizeof id, "%s", string(job, "id"));
+  add_sample(out, family, (const char *[4]){"job", id, "name", string(job, "name")}, value);
+}
+
 struct of_job {
   const char *field, *family, *type, *help;
   bool of_plan;
@@ -195,9 +201,7 @@ struct of_job {
 static void add_job(const json_t *job, const struct of_job *row, struct by_text *out) {
   const json_t *from = row->of_plan ? json_object_get(job, "plan") : job;
   if (!strcmp(string(job, "state"), "left") || !json_is_object(from)) return;
-  char id[OF_ID + 1];
-  snprintf(id, sizeof id, "%s", string(job, "id"));
-  add_sample(out, row->family, (const char *[4]){"job", id, "name", string(job, "name")}, number(from, row->field));
+  add_of_job(out, row->family, job, number(from, row->field));
 }
 
 /* Of all of its trees over all switches. */
@@ -220,14 +224,11 @@ static void add_slots(const json_t *jobs, struct by_text *out) {
   };
   for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
     const json_t *job;
-    char id[OF_ID + 1];
     size_t i;
     begin(out, rows[r].family, "gauge", rows[r].help);
     json_array_foreach(jobs, i, job) {
       if (!json_array_size(json_object_get(job, "cells"))) continue;
-      snprintf(id, sizeof id, "%s", string(job, "id"));
-      add_sample(out, rows[r].family, (const char *[4]){"job", id, "name", string(job, "name")},
-                 sum_of_cells(job, rows[r].field));
+      add_of_job(out, rows[r].family, job, sum_of_cells(job, rows[r].field));
     }
   }
 }

@@ -1,15 +1,6 @@
 /* An agent hears ranks and the manager, over years that take no time. */
 #include "agent_world.h"
 
-static struct heard zero, one, other;
-
-static void drop_all(void) {
-  drop_world();
-  forget(&zero);
-  forget(&one);
-  forget(&other);
-}
-
 /* ---- without a manager */
 
 static void test_classes_alone(void **state) {

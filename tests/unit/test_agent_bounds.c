@@ -1,15 +1,6 @@
 /* What one user, and all of them, may have of an agent. */
 #include "agent_world.h"
 
-static struct heard zero, one, other;
-
-static void drop_all(void) {
-  drop_world();
-  forget(&zero);
-  forget(&one);
-  forget(&other);
-}
-
 /* All that a user may have, with words as long as may be. */
 static void report_much(struct by_agent_rank *rank, const char *job) {
   enum { NAME = BY_CLUSTER_NAME };
