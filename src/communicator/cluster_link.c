@@ -94,11 +94,11 @@ static void opened(void *context, uint8_t purpose, const void *hello, size_t len
 }
 
 static enum banyan_status speak(struct by_cluster_link *link, int fd, const struct by_address *connecting) {
-  struct by_tls_options tls = {.identity = link->identity, .peers = BY_TLS_MANAGER};
+  struct by_tls_options tls = {.identity = link->keys ? by_tls_watch_get(link->keys) : NULL, .peers = BY_TLS_MANAGER};
   struct by_stream_options options = {.loop = link->context->loop,
                                       .fd = fd,
                                       .connecting = connecting,
-                                      .tls = connecting ? &tls : NULL,
+                                      .tls = tls.identity ? &tls : NULL,
                                       .most_frame = BY_CLUSTER_LINE_UP,
                                       .most_queued = MOST_QUEUED,
                                       .most_line = BY_CLUSTER_LINE_DOWN,
@@ -122,24 +122,13 @@ static enum banyan_status reach_agent(struct by_cluster_link *link) {
   return BANYAN_OK;
 }
 
-static enum banyan_status load_identity(struct by_cluster_link *link, struct by_tls_identity **out) {
-  const char *folder = link->context->settings.keys;
-  by_tls_identity_stamp(folder, BY_TLS_JOB, NULL, &link->keys);
-  return by_tls_identity_load(folder, BY_TLS_JOB, NULL, out);
-}
-
-/* A job may outlive its certificate. */
-static void renew_identity(struct by_cluster_link *link) {
-  struct by_tls_stamp keys;
-  struct by_tls_identity *next;
-  by_tls_identity_stamp(link->context->settings.keys, BY_TLS_JOB, NULL, &keys);
-  if (!memcmp(&keys, &link->keys, sizeof keys)) return;
-  if (load_identity(link, &next) != BANYAN_OK) {
-    by_warn("cluster", "keys that have changed are not used, and those before stay: %s", banyan_error_text());
-    return;
-  }
-  by_tls_identity_destroy(link->identity);
-  link->identity = next;
+/* A job may outlive its certificate, and begin before it has one. */
+static enum banyan_status look_at_keys(struct by_cluster_link *link) {
+  const struct by_tls_watch_options of_keys = {
+      .loop = link->context->loop, .folder = link->context->settings.keys, .role = BY_TLS_JOB};
+  if (!link->keys) return by_tls_watch_create(&of_keys, &link->keys);
+  by_tls_watch_look(link->keys);
+  return BANYAN_OK;
 }
 
 static enum banyan_status reach_manager(struct by_cluster_link *link) {
@@ -154,7 +143,7 @@ static enum banyan_status reach_manager(struct by_cluster_link *link) {
   }
   by_resolving_destroy(link->resolving);
   link->resolving = NULL;
-  renew_identity(link);
+  BY_TRY(look_at_keys(link));
   BY_TRY(by_socket_connect_start(&address, &fd));
   (void)!by_socket_set_keepalive(fd, 5, 2, 3);
   return speak(link, fd, &address);
@@ -190,11 +179,10 @@ static enum banyan_status name_job(const struct by_settings *settings, char *out
   return status;
 }
 
-static enum banyan_status choose_peer(struct by_cluster_link *link) {
+static void choose_peer(struct by_cluster_link *link) {
   const struct by_settings *settings = &link->context->settings;
   link->agent = find_agent(settings);
   if (!link->agent && link->context->rank == 0) link->manager = settings->manager;
-  return link->manager ? load_identity(link, &link->identity) : BANYAN_OK;
 }
 
 static enum banyan_status begin(struct by_cluster_link *link) {
@@ -215,9 +203,9 @@ static enum banyan_status make(struct by_context *context, struct by_cluster_lin
   *link = (struct by_cluster_link){.context = context, .delay = FIRST_MS * BY_MILLISECOND};
   by_timer_init(&link->retry, due, link);
   by_timer_init(&link->report, by_cluster_link_report, link);
-  enum banyan_status status = choose_peer(link);
+  choose_peer(link);
   bool wanted = link->agent || link->manager;
-  if (status == BANYAN_OK && wanted) status = begin(link);
+  enum banyan_status status = wanted ? begin(link) : BANYAN_OK;
   if (status == BANYAN_OK && wanted)
     *out = link;
   else
@@ -238,7 +226,7 @@ void by_cluster_link_destroy(struct by_cluster_link *link) {
         link, &(struct by_cluster_message){.say = BY_SAY_LEFT, .job = link->job, .rank = link->context->rank});
   by_stream_destroy(link->stream);
   by_resolving_destroy(link->resolving);
-  by_tls_identity_destroy(link->identity);
+  by_tls_watch_destroy(link->keys);
   by_loop_cancel_timer(&link->retry);
   by_loop_cancel_timer(&link->report);
   by_cluster_link_forget_plans(link);

@@ -13,6 +13,7 @@
 #include "observe.h"
 #include "resolve.h"
 #include "stream.h"
+#include "tls_watch.h"
 
 /* What was counted of the connections to each peer, by its number, at one time. */
 struct by_path_look {
@@ -26,10 +27,9 @@ struct by_path_look {
 
 struct by_cluster_link {
   struct by_context *context;
-  const char *agent;   /* path; NULL: it speaks with the */
-  const char *manager; /* host:port, as this: */
-  struct by_tls_identity *identity;
-  struct by_tls_stamp keys;       /* of its files */
+  const char *agent;              /* path; NULL: it speaks with the */
+  const char *manager;            /* host:port, as this: */
+  struct by_tls_watch *keys;      /* for the manager; NULL: none yet */
   struct by_resolving *resolving; /* NULL: its name is not being looked up */
   unsigned tries;                 /* of its addresses, in turn */
   char job[BY_CLUSTER_JOB_ID + 1];

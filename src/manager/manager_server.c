@@ -227,11 +227,21 @@ static void accepted(void *context, int fd) {
 
 /* ---- time */
 
+/* So that no older list is taken when it begins again. */
+static void keep_lists(struct by_manager_server *server) {
+  struct by_tls_list lists[BY_TLS_LISTS];
+  uint32_t n = server->store ? by_tls_identity_lists(server->options.identity, lists, BY_TLS_LISTS) : 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (lists[i].number >= 0) by_manager_store_keep_list(server->store, lists[i].authority, lists[i].number);
+  if (server->store) by_manager_store_commit(server->store);
+}
+
 static void renew_store(struct by_manager_server *server, double now) {
   if (!server->store || !by_manager_store_lost(server->store) || now - server->renewed < tried_again) return;
   server->renewed = now;
   by_manager_store_renew(server->store);
   by_manager_keep_all(server->manager);
+  keep_lists(server);
   by_manager_store_commit(server->store);
   if (!by_manager_store_lost(server->store)) by_info("manager", "the state is kept again");
 }
@@ -289,6 +299,25 @@ static void restore(void *context, const struct by_manager_row *row) {
   by_manager_restore(server->manager, row, now_of(server));
 }
 
+static enum banyan_status check_lists(struct by_manager_server *server) {
+  struct by_tls_list known[BY_TLS_LISTS];
+  uint32_t n = by_tls_identity_lists(server->options.identity, known, BY_TLS_LISTS);
+  for (uint32_t i = 0; i < n; i++) {
+    BY_TRY(by_manager_store_get_list(server->store, known[i].authority, &known[i].number));
+    if (by_tls_identity_check_list(server->options.identity, &known[i]) != BANYAN_OK)
+      return by_fail(BANYAN_ERR_AUTH, "%s; to believe all that it named, name another file with --state",
+                     banyan_error_text());
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status open_store(struct by_manager_server *server) {
+  BY_TRY(by_manager_store_open(server->options.state, &server->store));
+  BY_TRY(check_lists(server));
+  keep_lists(server);
+  return by_manager_store_load(server->store, restore, server);
+}
+
 static enum banyan_status listen_at(struct by_manager_server *server) {
   int listener;
   BY_TRY(by_socket_listen(&server->options.at, (struct by_port_range){0, 0}, &listener, &server->bound));
@@ -307,10 +336,7 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   o->manager.print_more = print_certificates;
   o->manager.context = server;
   BY_TRY(by_manager_create(&o->manager, now_of(server), &server->manager));
-  if (o->state) {
-    BY_TRY(by_manager_store_open(o->state, &server->store));
-    BY_TRY(by_manager_store_load(server->store, restore, server));
-  }
+  if (o->state) BY_TRY(open_store(server));
   BY_TRY(by_plan_workers_create(&of_workers, &server->workers));
   return listen_at(server);
 }
@@ -364,6 +390,7 @@ static void judge_again(struct connection *c) {
 
 void by_manager_server_use(struct by_manager_server *server, const struct by_tls_identity *identity) {
   server->options.identity = identity;
+  keep_lists(server);
   for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
     next = c->after;
     judge_again(c);

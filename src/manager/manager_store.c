@@ -6,7 +6,7 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 4 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 5 };
 
 /* What is done with a row: put in its table, or taken out. */
 enum {
@@ -23,6 +23,7 @@ enum {
   DROP_PLANS,
   DROP_HELPERS,
   TRIM_EVENTS,
+  PUT_LIST,
   N_DEEDS
 };
 static const char *const deeds[N_DEEDS] = {
@@ -41,9 +42,12 @@ static const char *const deeds[N_DEEDS] = {
     /* As many stay as are shown. */
     [TRIM_EVENTS] = ("DELETE FROM history WHERE job = ?1 AND id NOT IN"
                      " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)"),
+    [PUT_LIST] = "INSERT OR REPLACE INTO lists VALUES (?, ?)",
 };
 
 #define CELLS_TABLE "CREATE TABLE cells (job TEXT PRIMARY KEY, wish TEXT);"
+/* Of revoked certificates, by the key of the authority that made them. */
+#define LISTS_TABLE "CREATE TABLE lists (authority TEXT PRIMARY KEY, number INTEGER);"
 
 static const char schema[] =
     "CREATE TABLE jobs (job TEXT PRIMARY KEY, name TEXT, hosts TEXT, root TEXT, since REAL, iterations INTEGER,"
@@ -53,7 +57,7 @@ static const char schema[] =
     "CREATE TABLE history (id INTEGER PRIMARY KEY, job TEXT, number INTEGER, time REAL, before REAL, after REAL,"
     " why TEXT);"
     "CREATE INDEX history_of ON history (job);"
-    "CREATE TABLE helpers (job TEXT, name TEXT, joined INTEGER, PRIMARY KEY (job, name));" CELLS_TABLE;
+    "CREATE TABLE helpers (job TEXT, name TEXT, joined INTEGER, PRIMARY KEY (job, name));" CELLS_TABLE LISTS_TABLE;
 
 struct by_manager_store {
   sqlite3 *db;
@@ -103,6 +107,7 @@ static const char *const to_next[SCHEMA] = {
     [1] = "BEGIN; ALTER TABLE jobs ADD COLUMN began REAL DEFAULT 0; PRAGMA user_version = 2; COMMIT",
     [2] = "BEGIN; " CELLS_TABLE "PRAGMA user_version = 3; COMMIT",
     [3] = "BEGIN; ALTER TABLE jobs ADD COLUMN owner TEXT DEFAULT ''; PRAGMA user_version = 4; COMMIT",
+    [4] = "BEGIN; " LISTS_TABLE "PRAGMA user_version = 5; COMMIT",
 };
 
 static enum banyan_status check_tables(const struct by_manager_store *store) {
@@ -240,6 +245,17 @@ enum banyan_status by_manager_store_load(struct by_manager_store *store,
   return BANYAN_OK;
 }
 
+enum banyan_status by_manager_store_get_list(struct by_manager_store *store, const char *authority, int64_t *number) {
+  sqlite3_stmt *s;
+  int code = sqlite3_prepare_v2(store->db, "SELECT number FROM lists WHERE authority = ?", -1, &s, NULL);
+  if (code == SQLITE_OK) sqlite3_bind_text(s, 1, authority, -1, SQLITE_STATIC);
+  if (code == SQLITE_OK) code = sqlite3_step(s);
+  *number = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : -1;
+  enum banyan_status status = code == SQLITE_ROW || code == SQLITE_DONE ? BANYAN_OK : fail(store, BANYAN_ERR_PARSE);
+  sqlite3_finalize(s);
+  return status;
+}
+
 /* ---- writing */
 
 static void lose(struct by_manager_store *store) {
@@ -332,6 +348,13 @@ void by_manager_store_keep(struct by_manager_store *store, const struct by_manag
     drop(store, row);
   else
     put(store, row);
+}
+
+void by_manager_store_keep_list(struct by_manager_store *store, const char *authority, int64_t number) {
+  if (store->lost || !begin(store)) return;
+  bind_text(store->statements[PUT_LIST], 1, authority);
+  sqlite3_bind_int64(store->statements[PUT_LIST], 2, number);
+  do_it(store, PUT_LIST);
 }
 
 void by_manager_store_commit(struct by_manager_store *store) {

@@ -22,9 +22,13 @@ BANYAN_CHECK enum banyan_status by_manager_store_load(struct by_manager_store *s
                                                       void *context);
 void by_manager_store_keep(struct by_manager_store *store, const struct by_manager_row *row);
 void by_manager_store_commit(struct by_manager_store *store);
+/* The number of the newest list of revoked certificates that was kept of an authority; -1: none. */
+BANYAN_CHECK enum banyan_status by_manager_store_get_list(struct by_manager_store *store, const char *authority,
+                                                          int64_t *number);
+void by_manager_store_keep_list(struct by_manager_store *store, const char *authority, int64_t number);
 /* Something could not be written. */
 bool by_manager_store_lost(const struct by_manager_store *store);
-/* Forgets all rows but the history, so that all can be kept anew; ends being lost if it succeeds. */
+/* Forgets all rows but history and lists, so that all can be kept anew; ends being lost if it succeeds. */
 void by_manager_store_renew(struct by_manager_store *store);
 
 #endif

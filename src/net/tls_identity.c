@@ -226,8 +226,21 @@ int by_tls_identity_revoked(const struct by_tls_identity *identity) {
   return identity->revoked;
 }
 
-bool by_tls_identity_has_older_list(const struct by_tls_identity *identity, const struct by_tls_identity *before) {
-  return by_tls_revoked_is_older(SSL_CTX_get_cert_store(identity->context), SSL_CTX_get_cert_store(before->context));
+uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t most) {
+  return by_tls_revoked_lists(SSL_CTX_get_cert_store(identity->context), out, most);
+}
+
+enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *identity, const struct by_tls_list *known) {
+  struct by_tls_list lists[BY_TLS_LISTS];
+  uint32_t n = by_tls_identity_lists(identity, lists, BY_TLS_LISTS), i = 0;
+  while (i < n && strcmp(lists[i].authority, known->authority) != 0) i++;
+  if (i == n || lists[i].number >= known->number) return BANYAN_OK;
+  if (lists[i].number < 0)
+    return by_fail(BANYAN_ERR_AUTH,
+                   "there is no " BY_TLS_REVOKED " of its authority any more, of which number %lld was in use; copy it",
+                   (long long)known->number);
+  return by_fail(BANYAN_ERR_AUTH, BY_TLS_REVOKED " is number %lld, and number %lld was in use; copy the newest",
+                 (long long)lists[i].number, (long long)known->number);
 }
 
 SSL_CTX *by_tls_identity_context(const struct by_tls_identity *identity) {

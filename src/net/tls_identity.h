@@ -72,8 +72,21 @@ int64_t by_tls_identity_expires(const struct by_tls_identity *identity);
 void by_tls_identity_warn(const struct by_tls_identity *identity, int64_t now);
 /* How many certificates the lists name; -1: there is no list. */
 int by_tls_identity_revoked(const struct by_tls_identity *identity);
-/* Whether an authority made a list of `identity` before the one that `before` has. */
-bool by_tls_identity_has_older_list(const struct by_tls_identity *identity, const struct by_tls_identity *before);
+/* An authority that is believed, by its key, and the number of its newest list. */
+enum {
+  BY_TLS_AUTHORITY_KEY = 65, /* SHA-256 in hexadecimal and its NUL */
+  BY_TLS_LISTS = 16
+};
+struct by_tls_list {
+  char authority[BY_TLS_AUTHORITY_KEY];
+  int64_t number; /* each of an authority's lists has a greater one; -1: there is no list */
+};
+/* How many of `most` it has written to `out`, one for each certificate in ca.crt. */
+uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t most);
+/* BANYAN_ERR_AUTH: it believes an authority without the list that is `known` of it, or a later one, and so whom that
+ * has revoked. */
+enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *identity,
+                                              const struct by_tls_list *known) BANYAN_CHECK;
 
 /* What a certificate says of its owner. BANYAN_ERR_AUTH: no role, or no name. */
 enum banyan_status by_tls_who_read(const struct x509_st *certificate, struct by_tls_who *out) BANYAN_CHECK;

@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
+#include <stdio.h>
 
 #include "tls_identity.h"
 
@@ -79,34 +80,39 @@ static int64_t number_of(const X509_CRL *list) {
   return value;
 }
 
-/* Another authority of the same name, with another key, counts anew. */
-static bool is_of_same_key(const X509_CRL *a, const X509_CRL *b) {
-  AUTHORITY_KEYID *x = X509_CRL_get_ext_d2i(a, NID_authority_key_identifier, NULL, NULL),
-                  *y = X509_CRL_get_ext_d2i(b, NID_authority_key_identifier, NULL, NULL);
-  bool same = X509_NAME_cmp(X509_CRL_get_issuer(a), X509_CRL_get_issuer(b)) == 0 && x && y && x->keyid && y->keyid &&
-              ASN1_OCTET_STRING_cmp(x->keyid, y->keyid) == 0;
-  AUTHORITY_KEYID_free(x);
-  AUTHORITY_KEYID_free(y);
-  return same;
+static bool is_made_by(X509_CRL *list, const X509 *authority) {
+  bool made = X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority)) == 0 &&
+              X509_CRL_verify(list, X509_get0_pubkey(authority)) == 1;
+  ERR_clear_error();
+  return made;
 }
 
-/* -1: there is none of that key. */
-static int64_t last_number(const STACK_OF(X509_OBJECT) * objects, const X509_CRL *like) {
+static int64_t last_number(const STACK_OF(X509_OBJECT) * objects, const X509 *authority) {
   int64_t last = -1;
   for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
-    const X509_CRL *list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(objects, i));
-    int64_t number = list && is_of_same_key(list, like) ? number_of(list) : -1;
+    X509_CRL *list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(objects, i));
+    int64_t number = list && is_made_by(list, authority) ? number_of(list) : -1;
     if (number > last) last = number;
   }
   return last;
 }
 
-bool by_tls_revoked_is_older(const X509_STORE *store, const X509_STORE *before) {
-  const STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(before);
-  for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
-    const X509_CRL *list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(objects, i));
-    int64_t now = list ? last_number(X509_STORE_get0_objects(store), list) : -1;
-    if (now >= 0 && now < number_of(list)) return true;
+static void print_key(const X509 *authority, char *out) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned length = 0;
+  (void)!X509_pubkey_digest(authority, EVP_sha256(), digest, &length);
+  *out = '\0';
+  for (unsigned i = 0; 2 * i + 2 < BY_TLS_AUTHORITY_KEY && i < length; i++) snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+uint32_t by_tls_revoked_lists(const X509_STORE *store, struct by_tls_list *out, uint32_t most) {
+  const STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(store);
+  uint32_t n = 0;
+  for (int i = 0; i < sk_X509_OBJECT_num(objects) && n < most; i++) {
+    const X509 *authority = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
+    if (!authority) continue;
+    out[n].number = last_number(objects, authority);
+    print_key(authority, out[n++].authority);
   }
-  return false;
+  return n;
 }

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "fail.h"
+#include "tls_identity.h"
 
 struct x509_store_st;
 struct x509_store_ctx_st;
@@ -17,7 +17,7 @@ BANYAN_CHECK enum banyan_status by_tls_revoked_use(struct x509_store_st *store, 
 /* In a callback that judges a chain: whether what was found wrong is not to count. A list that is old is still true,
  * and an authority without a list has revoked nothing. */
 bool by_tls_revoked_excuses(struct x509_store_ctx_st *chain);
-/* Whether a list in `store` is one that the same authority made before one in `before`, by their numbers. */
-bool by_tls_revoked_is_older(const struct x509_store_st *store, const struct x509_store_st *before);
+/* by_tls_identity_lists of a store that holds authorities and their lists. Cost: each list's signature is checked. */
+uint32_t by_tls_revoked_lists(const struct x509_store_st *store, struct by_tls_list *out, uint32_t most);
 
 #endif

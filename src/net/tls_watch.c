@@ -25,18 +25,17 @@ static bool same(const struct by_tls_stamp *a, const struct by_tls_stamp *b) {
 }
 
 /* Whoever was revoked would be let in again. */
-static enum banyan_status check_list(const struct by_tls_watch *watch, const struct by_tls_identity *next) {
-  if (by_tls_identity_has_older_list(next, watch->identity))
-    return by_fail(BANYAN_ERR_AUTH,
-                   BY_TLS_REVOKED " is older than the one in use; copy the newest; to use this one, start anew");
-  if (by_tls_identity_revoked(watch->identity) < 0 || by_tls_identity_revoked(next) >= 0) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_AUTH, "there is no " BY_TLS_REVOKED " any more; to believe all that it named, start anew");
+static enum banyan_status check_lists(const struct by_tls_watch *watch, const struct by_tls_identity *next) {
+  struct by_tls_list known[BY_TLS_LISTS];
+  uint32_t n = by_tls_identity_lists(watch->identity, known, BY_TLS_LISTS);
+  for (uint32_t i = 0; i < n; i++) BY_TRY(by_tls_identity_check_list(next, &known[i]));
+  return BANYAN_OK;
 }
 
 static enum banyan_status take(struct by_tls_watch *watch) {
   struct by_tls_identity *next, *before = watch->identity;
   BY_TRY(by_tls_identity_load(watch->options.folder, watch->options.role, watch->name, &next));
-  enum banyan_status status = check_list(watch, next);
+  enum banyan_status status = check_lists(watch, next);
   if (status != BANYAN_OK) {
     by_tls_identity_destroy(next);
     return status;
@@ -100,6 +99,11 @@ void by_tls_watch_destroy(struct by_tls_watch *watch) {
 
 const struct by_tls_identity *by_tls_watch_get(const struct by_tls_watch *watch) {
   return watch->identity;
+}
+
+void by_tls_watch_look(struct by_tls_watch *watch) {
+  stamp(watch, &watch->seen);
+  if (!same(&watch->seen, &watch->read)) read_files(watch);
 }
 
 void by_tls_watch_read(struct by_tls_watch *watch) {

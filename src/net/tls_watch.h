@@ -29,6 +29,8 @@ BANYAN_CHECK enum banyan_status by_tls_watch_create(const struct by_tls_watch_op
 void by_tls_watch_destroy(struct by_tls_watch *watch);
 /* The identity of now; borrowed until the next `changed` returns. */
 const struct by_tls_identity *by_tls_watch_get(const struct by_tls_watch *watch);
+/* Reads the files now if they have changed, for who is about to need them. */
+void by_tls_watch_look(struct by_tls_watch *watch);
 /* Reads the files now, changed or not, and calls `changed` if that goes well. */
 void by_tls_watch_read(struct by_tls_watch *watch);
 

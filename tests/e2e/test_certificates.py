@@ -62,17 +62,20 @@ class Cluster:
         self.give("manager", "ca.crt", "manager-m0.pem")
         self.give("agent", "ca.crt", "agent-h1.pem")
         (folder / "net.json").write_text(json.dumps(NET), encoding="utf-8")
-        self.manager = Service(folder, "manager.log", "manager", str(folder / "net.json"), "--keys",
-                               str(folder / "manager"), "--listen", "127.0.0.1:0", "--state", str(folder / "state.db"),
-                               "--interval", "100ms", "--http", "127.0.0.1:0", "--token-file", str(folder / "token"),
-                               "--http-certificate", str(folder / "manager" / "manager-m0.pem"), "--http-key",
-                               str(folder / "manager" / "manager-m0.pem"))
+        self.manager = self.start_manager("state.db")
         self.page = self.manager.says("page at (https://[0-9.:]+)/")[1]
         at = self.manager.says("ready at ([0-9.:]+),")[1]
         self.agent = Service(folder, "agent.log", "agent", "--manager", at, "--keys", str(folder / "agent"), "--socket",
                              self.socket, "--name", "h1", "--interfaces", "lo", "--queues", "none")
         self.agent.says("ready: host h1")
         self.meets()
+
+    def start_manager(self, state):
+        pem = str(self.folder / "manager" / "manager-m0.pem")
+        return Service(self.folder, "manager.log", "manager", str(self.folder / "net.json"), "--keys",
+                       str(self.folder / "manager"), "--listen", "127.0.0.1:0", "--state", str(self.folder / state),
+                       "--interval", "100ms", "--http", "127.0.0.1:0", "--token-file", str(self.folder / "token"),
+                       "--http-certificate", pem, "--http-key", pem)
 
     def keys(self, *command):
         subprocess.run([BANYAN, "keys", *command], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE,
@@ -162,11 +165,37 @@ def test_revoked_manager(cluster):
     assert cluster.shown() != before and cluster.shown() in (cluster.folder / "keys" / "manager-m0.pem").read_text()
 
 
+def test_older_list(cluster):
+    """A manager that begins again takes no list that is older than the last one, nor none, but with another state."""
+    older = cluster.folder / "older.crl"
+    shutil.copy(cluster.folder / "keys" / "ca.crl", older)
+    cluster.keys("make", "agent", "h2")
+    cluster.keys("revoke", "h2")
+    cluster.give("manager", "ca.crl")
+    cluster.manager.read_again()
+    until(cluster.manager.said, lambda: cluster.metric("certificates_revoked") == 4)
+    cluster.manager.process.kill()
+    cluster.manager.process.wait(PATIENCE)
+    list_in_use = cluster.folder / "manager" / "ca.crl"
+    for bad, said in (older, "ca.crl is number 2, and number 3 was in use"), (None, "there is no ca.crl"):
+        list_in_use.unlink()
+        if bad:
+            shutil.copy(bad, list_in_use)
+        refused = cluster.start_manager("state.db")
+        assert refused.process.wait(PATIENCE) == 1, refused.said()
+        refused.says(f"{said}.*another file with --state")
+    cluster.start_manager("other.db").says("ready at")
+    started[-1].kill()
+    cluster.give("manager", "ca.crl")
+    cluster.manager = cluster.start_manager("state.db")
+    cluster.manager.says("ready at")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         try:
             cluster = Cluster(Path(folder))
-            for test in (test_renewed, test_damaged, test_revoked, test_revoked_manager):
+            for test in (test_renewed, test_damaged, test_revoked, test_revoked_manager, test_older_list):
                 test(cluster)
                 print(f"{test.__name__}: ok", flush=True)
             cluster.end()

@@ -3,6 +3,7 @@
 on to the others."""
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -140,17 +141,24 @@ def test_cells(folder):
     assert said(log).count("the manager has not said how much") == 1, said(log)
 
 
-def test_no_certificate(folder):
-    """The job goes on, and says what is missing."""
+def test_late_certificate(folder):
+    """The job goes on, says what is missing, once, and takes the certificate that comes."""
     keys = make_keys(folder)
-    (keys / "job-h1.pem").unlink()
-    run, log = start_job(folder, Manager(keys), keys, 3)
-    assert run.wait(PATIENCE) == 0, said(log)
-    assert said(log).count("no agent or manager hears of this job") == 1, said(log)
+    manager = Manager(keys)
+    pem = keys / "job-h1.pem"
+    pem.rename(folder / "later")
+    run, log = start_job(folder, manager, keys, 100 * CALLS)
+    wait_for(log, "is away", 1)
+    assert re.search(r"manager at \S+ is away: there is no \S+job-NAME.pem", said(log)), said(log)
+    (folder / "later").rename(pem)
+    greet(manager)
+    run.terminate()
+    run.wait(PATIENCE)
+    assert said(log).count("is away") == 1, said(log)
 
 
 def main():
-    for test in (test_class_and_end, test_cells, test_no_certificate):
+    for test in (test_class_and_end, test_cells, test_late_certificate):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 test(Path(folder))

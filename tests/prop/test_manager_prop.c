@@ -281,12 +281,14 @@ static void test_cells(void **state) {
   end();
 }
 
-/* Files of managers before switches' memory was counted. */
+/* Files of managers before lists of revoked certificates were kept, before jobs had owners, and so on. */
 static void test_older_files(void **state) {
-#define WITHOUT_OWNERS "ALTER TABLE jobs DROP COLUMN owner; "
-  static const char *const older[] = {
-      WITHOUT_OWNERS "PRAGMA user_version = 3", WITHOUT_OWNERS "DROP TABLE cells; PRAGMA user_version = 2",
-      WITHOUT_OWNERS "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
+#define WITHOUT_LISTS "DROP TABLE lists; "
+#define WITHOUT_OWNERS WITHOUT_LISTS "ALTER TABLE jobs DROP COLUMN owner; "
+  static const char *const older[] = {WITHOUT_LISTS "PRAGMA user_version = 4", WITHOUT_OWNERS "PRAGMA user_version = 3",
+                                      WITHOUT_OWNERS "DROP TABLE cells; PRAGMA user_version = 2",
+                                      WITHOUT_OWNERS
+                                      "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
   (void)state;
   for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
     struct by_manager_row row = {.table = BY_ROW_CELLS, .job = "j"};
@@ -301,7 +303,13 @@ static void test_older_files(void **state) {
     assert_ok(by_manager_store_open(path, &store));
     row.cells.wish = "{}";
     by_manager_store_keep(store, &row);
+    by_manager_store_keep_list(store, "a", 7);
     by_manager_store_commit(store);
+    int64_t number;
+    assert_ok(by_manager_store_get_list(store, "a", &number));
+    assert_int_equal(number, 7);
+    assert_ok(by_manager_store_get_list(store, "b", &number));
+    assert_int_equal(number, -1);
     assert_ok(by_manager_store_load(store, count, &found));
     assert_int_equal(found.cells, 1);
     by_manager_store_close(store);

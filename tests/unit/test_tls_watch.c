@@ -175,6 +175,33 @@ static void test_a_list_stays(void **state) {
   by_text_fini(&own);
 }
 
+/* Another authority's lists are counted anew, also where both are called the same. */
+static void test_another_authority_needs_no_list(void **state) {
+  struct by_key_wish wish = {.role = BY_TLS_AGENT, .name = "h1", .now = keys_made, .days = 7};
+  struct by_text list, text;
+  char path[200], both[16384];
+  (void)state;
+  assert_ok(by_key_revoker_make(&authorities[0], NULL, NULL, 0, keys_made, &list));
+  write_file("ca.crl", by_text_get(&list), 0644);
+  by_tls_watch_read(watch);
+  assert_int_equal(changes, 1);
+  snprintf(path, sizeof path, "%s/ca.crl", folder);
+  assert_int_equal(unlink(path), 0);
+  assert_ok(by_key_maker_make(&authorities[1], &wish, &text));
+  write_file("agent-h1.pem", by_text_get(&text), 0600);
+  snprintf(both, sizeof both, "%s%s", by_text_get(&authorities[0].certificate),
+           by_text_get(&authorities[1].certificate));
+  write_file("ca.crt", both, 0644);
+  by_tls_watch_read(watch); /* the first one is still believed */
+  assert_int_equal(changes, 1);
+  write_file("ca.crt", by_text_get(&authorities[1].certificate), 0644);
+  by_tls_watch_read(watch);
+  assert_int_equal(changes, 2);
+  assert_int_equal(days_of(), 7);
+  by_key_maker_wipe(&text);
+  by_text_fini(&list);
+}
+
 /* A host that still has the authority's certificate of before it was renewed. */
 static void test_the_authority_may_end_first(void **state) {
   struct by_key_authority renewed;
@@ -199,6 +226,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_a_new_certificate_is_taken_when_it_stays, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_what_is_bad_is_not_taken, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_a_list_stays, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_another_authority_needs_no_list, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_the_authority_may_end_first, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("tls_watch", tests, NULL, NULL);
