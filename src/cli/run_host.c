@@ -22,6 +22,7 @@ struct host {
   struct by_inbox in;
   struct by_outbox out;
   int signals;
+  int held;      /* rank 0's port, so that no other rank gets it before; -1: it is another host's */
   char *payload; /* the job's strings */
   struct by_host_job job;
   struct by_rank_process *ranks;
@@ -115,15 +116,12 @@ static struct by_port_range upper_part(struct by_port_range range) {
   return range;
 }
 
-/* A port that nothing listens on at this moment. */
-static enum banyan_status find_port(const char *text, int *port) {
+static enum banyan_status find_port(struct host *host, const char *text, int *port) {
   struct by_port_range range = {0};
   struct by_address bound;
-  int fd = -1;
   if (*text) BY_TRY(by_port_range_parse(text, &range));
-  if (by_socket_listen(NULL, upper_part(range), &fd, &bound)) BY_TRY(by_socket_listen(NULL, range, &fd, &bound));
+  if (by_socket_hold(upper_part(range), &host->held, &bound)) BY_TRY(by_socket_hold(range, &host->held, &bound));
   *port = by_address_port(&bound);
-  close(fd);
   return BANYAN_OK;
 }
 
@@ -138,12 +136,13 @@ static enum banyan_status find_address(const char *filter, char *out) {
 }
 
 static enum banyan_status answer_port(struct host *host, const struct by_launch_frame *frame) {
+  if (host->held >= 0) return by_fail(BANYAN_ERR_PROTOCOL, "asked for a port twice");
   const char *range = frame->payload, *interface = range + strlen(range) + 1;
   char address[BY_ADDRESS_TEXT] = "";
   int port = 0;
   if (interface >= frame->payload + frame->length) interface = "";
   if (*interface) BY_TRY(find_address(interface, address));
-  BY_TRY(find_port(range, &port));
+  BY_TRY(find_port(host, range, &port));
   by_outbox_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, address, strlen(address));
   return BANYAN_OK;
 }
@@ -236,13 +235,14 @@ int by_cli_run_host(int argc, char **argv) {
     fprintf(stderr, "banyan run-host: started by `banyan run` on every host, not by hand\n");
     return 2;
   }
-  struct host host = {0};
+  struct host host = {.held = -1};
   by_ranks_prepare();
   open_host(&host);
   loop(&host);
   by_ranks_sweep();
   say_rest(&host);
   close(host.signals);
+  if (host.held >= 0) close(host.held);
   by_inbox_fini(&host.in);
   by_outbox_fini(&host.out);
   by_host_job_fini(&host.job);

@@ -49,16 +49,26 @@ static int open_socket(int family) {
   return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* 0 or an errno. A port can turn out to be taken as late as in listen(). */
-static int listen_on(const struct by_address *at, int *out) {
-  int yes = 1, no = 0, error = 0, fd = open_socket(by_address_family(at));
+static int set_flag(int fd, int level, int name, int value) {
+  return setsockopt(fd, level, name, &value, sizeof value) < 0 ? errno : 0;
+}
+
+/* How a port is to be taken. One that is shared may be held by somebody, or have old connections. */
+struct taking {
+  bool listens, shares;
+};
+
+/* 0 or an errno. A port can turn out to be taken as late as in listen(). Whatever it was bound with, it is left so that
+ * others may share it while nobody listens. */
+static int take(const struct by_address *at, struct taking how, int *out) {
+  int error = 0, fd = open_socket(by_address_family(at));
   if (fd < 0) return errno;
-  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0) error = errno;
-  if (!error && by_address_family(at) == AF_INET6 && by_address_is_any(at) &&
-      setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) < 0)
-    error = errno;
+  if (how.shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (!error && by_address_family(at) == AF_INET6 && by_address_is_any(at))
+    error = set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (!error && bind(fd, generic(at), at->length) < 0) error = errno;
-  if (!error && listen(fd, SOMAXCONN) < 0) error = errno;
+  if (!error && !how.shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (!error && how.listens && listen(fd, SOMAXCONN) < 0) error = errno;
   if (error)
     close(fd);
   else
@@ -66,14 +76,22 @@ static int listen_on(const struct by_address *at, int *out) {
   return error;
 }
 
-static enum banyan_status listen_in_range(struct by_address at, struct by_port_range ports, int *out) {
+static int take_first(struct by_address *at, struct by_port_range ports, struct taking how, int *out) {
+  int error = EADDRINUSE;
+  for (int port = ports.low; port <= ports.high && error == EADDRINUSE; port++) {
+    by_address_set_port(at, port);
+    error = take(at, how, out);
+  }
+  return error;
+}
+
+/* Where there is a choice, ports that nobody has in any way come first. */
+static enum banyan_status take_in_range(struct by_address at, struct by_port_range ports, bool listens, int *out) {
   char text[BY_ADDRESS_TEXT];
   if (ports.low == 0) ports.low = ports.high = by_address_port(&at);
   int error = EADDRINUSE;
-  for (int port = ports.low; port <= ports.high && error == EADDRINUSE; port++) {
-    by_address_set_port(&at, port);
-    error = listen_on(&at, out);
-  }
+  if (ports.low != ports.high) error = take_first(&at, ports, (struct taking){.listens = listens}, out);
+  if (error == EADDRINUSE) error = take_first(&at, ports, (struct taking){.listens = listens, .shares = true}, out);
   if (!error) return BANYAN_OK;
   by_address_print_host(&at, text);
   if (error == EADDRINUSE && ports.low != ports.high)
@@ -88,7 +106,7 @@ static bool has_ipv6(void) {
   return fd >= 0;
 }
 
-enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_range ports, int *fd,
+static enum banyan_status open_port(const struct by_address *at, struct by_port_range ports, bool listens, int *fd,
                                     struct by_address *bound) {
   struct by_address any;
   int socket = -1;
@@ -96,13 +114,22 @@ enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_
     by_address_any(&any, has_ipv6() ? AF_INET6 : AF_INET, 0);
     at = &any;
   }
-  BY_TRY(listen_in_range(*at, ports, &socket));
+  BY_TRY(take_in_range(*at, ports, listens, &socket));
   enum banyan_status status = by_socket_get_local(socket, bound);
   if (status != BANYAN_OK)
     close(socket);
   else
     *fd = socket;
   return status;
+}
+
+enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_range ports, int *fd,
+                                    struct by_address *bound) {
+  return open_port(at, ports, true, fd, bound);
+}
+
+enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by_address *bound) {
+  return open_port(NULL, ports, false, fd, bound);
 }
 
 /* Errors of one connection that died in the queue, not of the listener. */

@@ -14,12 +14,16 @@ struct by_port_range {
 /* "29500-29600", "29500", or "0" for any. */
 enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) BANYAN_CHECK;
 
-/* Listens on the first free port of the range, or, if that is 0, on the port of
- * `at`. `at` NULL or :: takes IPv4 and IPv6 (only IPv4 where there is no IPv6);
+/* Listens on the first free port of the range, one that is held only where there is no other, or, if that is 0, on the
+ * port of `at`. `at` NULL or :: takes IPv4 and IPv6 (only IPv4 where there is no IPv6);
  * *bound is the address with the port that was found. BANYAN_ERR_SYSTEM if no
  * port is free or the address is not this host's. */
 enum banyan_status by_socket_listen(const struct by_address *at, struct by_port_range ports, int *fd,
                                     struct by_address *bound) BANYAN_CHECK;
+/* Holds a port of the range for a process of this host that is to listen there: until *fd is closed nobody gets it who
+ * leaves the choice to the system, for listening or connecting, or has another choice. Only who names it does. Errors
+ * of by_socket_listen. */
+enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by_address *bound) BANYAN_CHECK;
 /* The next waiting connection, or *fd = -1 if there is none. BANYAN_ERR_SYSTEM
  * when the process is out of descriptors or the like: leave the listener alone
  * for a while, it stays readable. `peer` may be NULL. */

@@ -191,6 +191,36 @@ static void test_port_ranges(void **state) {
   close(first);
 }
 
+/* Whoever has a choice gets another port; who names it listens there, and is then alone. */
+static void test_held_ports(void **state) {
+  (void)state;
+  struct by_address bound;
+  int held, another, named, one_too_many;
+  assert_ok(by_socket_hold(any_port, &held, &bound));
+  int port = by_address_port(&bound);
+  struct by_port_range range = port < 65000 ? (struct by_port_range){port, port + 500}
+                                            : (struct by_port_range){port - 500, port},
+                       only = {port, port};
+  for (int i = 0; i < 2; i++) {
+    assert_ok(by_socket_hold(range, &another, &bound));
+    assert_int_not_equal(by_address_port(&bound), port);
+    close(another);
+    assert_ok(by_socket_listen(NULL, range, &another, &bound));
+    assert_int_not_equal(by_address_port(&bound), port);
+    close(another);
+  }
+  assert_ok(by_socket_hold(range, &another, &bound));
+  struct by_port_range that = {by_address_port(&bound), by_address_port(&bound)};
+  assert_ok(by_socket_listen(NULL, that, &named, &bound));
+  close(named);
+  close(another);
+  assert_ok(by_socket_listen(NULL, only, &named, &bound));
+  assert_int_equal(by_address_port(&bound), port);
+  assert_status(by_socket_listen(NULL, only, &one_too_many, &bound), BANYAN_ERR_SYSTEM);
+  close(named);
+  close(held);
+}
+
 static void test_parse_port_ranges(void **state) {
   (void)state;
   struct by_port_range range;
@@ -299,6 +329,7 @@ int main(void) {
       cmocka_unit_test(test_connected_to_oneself),
       cmocka_unit_test(test_unfinished_is_not_done),
       cmocka_unit_test(test_port_ranges),
+      cmocka_unit_test(test_held_ports),
       cmocka_unit_test(test_parse_port_ranges),
       cmocka_unit_test(test_options_on_a_live_connection),
       cmocka_unit_test(test_buffers),
