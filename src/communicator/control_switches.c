@@ -75,6 +75,13 @@ static bool is_as_before(const struct by_granted *before, const struct by_grante
          !memcmp(now->below, before->below, now->n_below * sizeof *now->below);
 }
 
+/* Whoever keeps account of the switch's memory must know what is free again. */
+static void do_without(struct by_control_tree *tree, uint32_t which) {
+  tree->refused[which] = true;
+  tree->answers[which].granted = false;
+  by_control_say_granted(tree->control);
+}
+
 static void granted(void *context, uint16_t job, const struct by_granted *what) {
   const struct by_control_switch *at = context;
   uint32_t which;
@@ -90,7 +97,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
     return;
   }
   by_switch_client_drop(at->client, job);
-  tree->refused[which] = true;
+  do_without(tree, which);
   by_warn("control", "switch %s grants tree %u other slots or ports than before; it forwards from here on", at->name,
           job);
 }
@@ -124,6 +131,7 @@ static void lost(void *context, uint16_t job, enum by_wish_lost why, const char 
   snprintf(at->why, sizeof at->why, "%s", text);
   if (tree->told) {
     by_warn("control", "switch %s is lost to tree %u, whose sums go past it (%s)", at->name, job, text);
+    if (why == BY_WISH_TAKEN) do_without(tree, which); /* it is not asked for again */
     return;
   }
   tree->answers[which].granted = false;

@@ -58,10 +58,31 @@ class Manager:
         self.connection.close()
 
 
-def start_job(folder, manager, keys, iterations, *options):
+class Switch:
+    """What a switch says on its control connection; packets go past it."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(PATIENCE)
+        self.port = self.listener.getsockname()[1]
+
+    def grant(self, slots):
+        """On a new connection; returns that with what was asked for."""
+        connection, _ = self.listener.accept()
+        connection.settimeout(PATIENCE)
+        for line in connection.makefile():
+            asked = json.loads(line)
+            if asked["do"] == "grant":
+                break
+        reply = {"done": "grant", "job": asked["job"], "key": asked["key"], "slots": slots, "up": 0, "below": [1, 2, 3]}
+        connection.sendall(json.dumps(reply).encode() + b"\n")
+        return connection, asked
+
+
+def start_job(folder, manager, keys, iterations, *options, switch_port=1):
     log = open(folder / "log", "w+", encoding="utf-8")
     env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"localhost:{manager.port}", "BANYAN_KEYS": str(keys),
-           "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_SWITCHES": "s1=127.0.0.1:1",
+           "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_SWITCHES": f"s1=127.0.0.1:{switch_port}",
            "BANYAN_LOG": "warn,cluster:debug"}
     command = [BANYAN, "run", "-n", str(RANKS), "--transport", "tcp", *options, "--", BANYAN, "bench", "-s", "256K",
                "--iterations", str(iterations), "--check", "off"]
@@ -141,6 +162,28 @@ def test_cells(folder):
     assert said(log).count("the manager has not said how much") == 1, said(log)
 
 
+def test_switch_grants_less(folder):
+    """A switch that begins again with fewer cells, of which the job can make no use: the manager hears that it has none."""
+    keys = make_keys(folder)
+    manager, switch = Manager(keys), Switch()
+    (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
+    run, log = start_job(folder, manager, keys, 100 * CALLS, "--servers", "1", "--plan", str(folder / "plan.json"),
+                         switch_port=switch.port)
+    name = greet(manager)
+    wished = manager.hear("wish")["cells"]
+    manager.say({"say": "cells", "job": name, "cells": wished})
+    connection, asked = switch.grant(300)
+    assert asked["slots"] == 512, asked
+    assert manager.hear("wish")["cells"] == [{**wished[0], "given": 300}]
+    connection.close()
+    connection, again = switch.grant(200)
+    assert again == asked, again
+    assert manager.hear("wish")["cells"] == [{**wished[0], "given": 0}]
+    wait_for(log, "it forwards from here on", 1)
+    run.terminate()
+    run.wait(PATIENCE)
+
+
 def test_late_certificate(folder):
     """The job goes on, says what is missing, once, and takes the certificate that comes."""
     keys = make_keys(folder)
@@ -158,7 +201,7 @@ def test_late_certificate(folder):
 
 
 def main():
-    for test in (test_class_and_end, test_cells, test_late_certificate):
+    for test in (test_class_and_end, test_cells, test_switch_grants_less, test_late_certificate):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 test(Path(folder))
