@@ -84,9 +84,11 @@ void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now
   bool news = agent->link == BY_AGENT_LINK_OPEN || strcmp(agent->why, why) != 0;
   if (agent->link == BY_AGENT_LINK_OPEN) agent->link_since = now;
   by_keep_printable(why, agent->why, sizeof agent->why);
-  if (news)
+  if (news) {
     by_warn("agent", "no manager at %s: %s; jobs go on as they are, it is tried again", agent->options.manager,
             agent->why);
+    agent->told = false;
+  }
   agent->welcome = false;
   wait_to_connect(agent, now);
 }
@@ -124,7 +126,9 @@ static void hear_welcome(struct by_agent *agent, const struct by_cluster_message
   agent->interval = message->interval;
   agent->report_at = now + by_clock_from_seconds(agent->interval);
   agent->manager_rate = message->rate;
-  by_info("agent", "the manager at %s is there; reports go every %g s", agent->options.manager, agent->interval);
+  by_log(agent->told ? BY_LOG_INFO : BY_LOG_WARN, "agent", "the manager at %s is there; reports go every %g s",
+         agent->options.manager, agent->interval);
+  agent->told = true;
   if (message->rate > 0) agent->options.calls->take_rate(agent->options.context, message->rate);
   for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next)
     if (rank->job) by_agent_tell_rank(agent, rank, &welcome);

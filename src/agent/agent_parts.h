@@ -100,6 +100,7 @@ struct by_agent {
   double away;             /* the same after a refusal; 0: there was none */
   uint64_t link_since;     /* open, or closed */
   double manager_rate;     /* bit/s of the host's link; 0: not known */
+  bool told;               /* that the manager is there, since it was said that it is not */
   char why[BY_AGENT_TEXT]; /* the link is not there; "" while it is */
 
   uint64_t reports, refused; /* said; lines that were not taken */

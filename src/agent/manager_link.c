@@ -74,6 +74,7 @@ static enum banyan_status connect_to(struct by_manager_link *link, const struct 
                                       .most_frame = BY_CLUSTER_LINE_UP,
                                       .most_line = BY_CLUSTER_LINE_DOWN,
                                       .most_queued = QUEUED,
+                                      .quiet = true,
                                       .opened = opened,
                                       .frame = heard,
                                       .ended = ended,

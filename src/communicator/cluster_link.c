@@ -102,6 +102,7 @@ static enum banyan_status speak(struct by_cluster_link *link, int fd, const stru
                                       .most_frame = BY_CLUSTER_LINE_UP,
                                       .most_queued = MOST_QUEUED,
                                       .most_line = BY_CLUSTER_LINE_DOWN,
+                                      .quiet = true,
                                       .opened = opened,
                                       .frame = came,
                                       .ended = ended,

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "manager_store.h"
 #include "plan_workers.h"
+#include "repeats.h"
 #include "socket.h"
 #include "stream.h"
 
@@ -54,6 +55,7 @@ struct by_manager_server {
   double renewed;
   struct connection connections; /* the ring's head */
   uint32_t n_connections, n_strangers;
+  struct by_repeats said;
   struct holder *holders;
 };
 
@@ -181,11 +183,20 @@ static void opened(void *context, uint8_t role, const void *name, size_t length)
   refuse(c, banyan_error_text());
 }
 
+/* Who tries again and again, each time from another port, is logged once a minute. */
+static void log_stranger(struct connection *c, const char *reason) {
+  const char *name = by_stream_get_name(c->stream), *port = strrchr(name, ':');
+  size_t whole = strlen(name), host = port ? (size_t)(port - name) : whole;
+  const char *text = strncmp(reason, name, whole) ? reason : reason + whole;
+  if (by_repeats_take(&c->server->said, name, host, text, now_of(c->server))) by_warn("manager", "%s", reason);
+}
+
 static void ended(void *context, enum banyan_status status, const char *reason) {
   struct connection *c = context;
   if (!by_stream_get_who(c->stream)) { /* it never proved itself */
     c->server->n_strangers--;
     by_manager_count_refused(c->server->manager);
+    log_stranger(c, reason);
   } else if (status != BANYAN_ERR_PEER_DEAD)
     by_warn("manager", "%s", reason);
   end_connection(c);
@@ -202,6 +213,7 @@ static void accepted(void *context, int fd) {
                                         .most_frame = BY_CLUSTER_LINE_DOWN,
                                         .most_queued = QUEUED,
                                         .most_line = BY_CLUSTER_LINE_UP,
+                                        .quiet = true,
                                         .opened = opened,
                                         .frame = heard,
                                         .ended = ended,

@@ -78,7 +78,7 @@ static void end(struct by_stream *stream, enum banyan_status status) {
   snprintf(reason, sizeof reason, "%s", banyan_error_text());
   release(stream);
   drop_handshake(stream);
-  by_log(stranger ? BY_LOG_WARN : BY_LOG_DEBUG, "net", "%s", reason);
+  by_log(stranger && !stream->options.quiet ? BY_LOG_WARN : BY_LOG_DEBUG, "net", "%s", reason);
   stream->options.ended(stream->options.context, status, reason);
 }
 

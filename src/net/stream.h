@@ -1,7 +1,7 @@
 /* Framed messages over a non-blocking socket, driven by a loop: a u32 length, a
  * u16 type, and that many bytes of payload; or lines. A stream may begin with finishing a
  * connect and with the handshake of a job or of TLS; both must be over within `patience`, and a
- * peer that fails is closed and logged. What a peer claims is checked before
+ * peer that fails is closed and logged, unless its owner does that. What a peer claims is checked before
  * anything is allocated for it, and what it does not read is bounded.
  * One stream for each connection, on the loop's thread. Callbacks may do
  * anything to the stream, destroying it included. */
@@ -32,6 +32,7 @@ struct by_stream_options {
   /* Not 0: lines take the place of frames, without a type; those that come have so many bytes at most. Nothing that is
    * sent may hold a newline, which ends each. */
   size_t most_line;
+  bool quiet; /* why a peer failed is told to `ended` alone, not logged */
 
   /* Connected and shaken hands; not called if there was neither to do. The hello
    * is gone when this returns. With TLS `purpose` is the peer's role (enum by_tls_role) and the hello its name, without
