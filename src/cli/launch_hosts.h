@@ -38,7 +38,7 @@ void by_hosts_fini(struct by_launch_hosts *hosts);
 enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list);
 /* Adds a file's hosts: one a line, also as "name slots=4"; # starts a comment. */
 enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path);
-/* Adds this machine under its own name. */
+/* Adds this machine under the name that BANYAN_HOST gives it, else its own. */
 enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
 /* Adds a host that is a place on this machine, whatever its name says. */
 enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,

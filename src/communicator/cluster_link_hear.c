@@ -18,8 +18,8 @@ static void compare_names(struct by_cluster_link *link, const char *theirs) {
   if (context->rank != 0 || !theirs || link->misnamed || strcmp(ours, theirs) == 0) return;
   link->misnamed = true;
   by_warn("cluster",
-          "this host is \"%s\" for its ranks and \"%s\" for its agent: the job gets no plans; set BANYAN_HOST to the "
-          "agent's name for it, or start the agent with --name",
+          "this host is \"%s\" for its ranks and \"%s\" for its agent: the job gets no plans; set BANYAN_HOST (or "
+          "the name in `banyan run -H`) to the agent's name for it, or start the agent with --name",
           ours, theirs);
 }
 
