@@ -191,24 +191,25 @@ static void add_host(const json_t *host, struct by_columns *table) {
   by_columns_add(table, "%s", short_rate(sum_of(host, "ours_sent"), text));
   by_columns_add(table, "%s", short_rate(sum_of(host, "received"), text));
   by_columns_add(table, "%s", short_rate(sum_of(host, "ours_received"), text));
-  by_columns_add(table, "%s", short_rate(sum_of(host, "rate"), text));
+  double rate = sum_of(host, "rate");
+  by_columns_add(table, "%s", rate > 0 ? short_rate(rate, text) : "-");
 }
 
 static const struct by_column job_columns[] = {
-    {"job", false, 0},       {"state", false, 0},    {"class", true, 0},   {"ranks", true, 3},
-    {"iterations", true, 6}, {"iteration", true, 0}, {"sent", true, 4},    {"input", true, 0},
-    {"plan", true, 0},       {"carries", true, 0},   {"helpers", true, 2}, {"id", false, 7},
+    {"job", false, 0},       {"state", false, 0},    {"class", true, 1},   {"ranks", true, 6},
+    {"iterations", true, 8}, {"iteration", true, 0}, {"sent", true, 7},    {"input", true, 2},
+    {"plan", true, 4},       {"carries", true, 3},   {"helpers", true, 5}, {"id", false, 9},
 };
 static const struct by_column link_columns[] = {
     {"from", false, 0}, {"to", false, 0},    {"in use", true, 0},
-    {"ours", true, 0},  {"others", true, 0}, {"capacity", true, 0},
+    {"ours", true, 2},  {"others", true, 3}, {"capacity", true, 1},
 };
 static const struct by_column switch_columns[] = {
-    {"switch", false, 0}, {"memory", true, 0}, {"given", true, 0}, {"in use", true, 0}, {"trees", true, 0},
+    {"switch", false, 0}, {"memory", true, 2}, {"given", true, 3}, {"in use", true, 0}, {"trees", true, 1},
 };
 static const struct by_column host_columns[] = {
-    {"host", false, 0}, {"agent", false, 0},   {"helps jobs", true, 1}, {"sends", true, 0},
-    {"ours", true, 0},  {"receives", true, 0}, {"ours", true, 0},       {"capacity", true, 2},
+    {"host", false, 0}, {"agent", false, 0},   {"helps jobs", true, 5}, {"sends", true, 1},
+    {"ours", true, 3},  {"receives", true, 2}, {"ours", true, 4},       {"capacity", true, 6},
 };
 
 struct kind {

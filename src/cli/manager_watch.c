@@ -16,7 +16,7 @@
 static struct by_screen find_screen(bool again) {
   struct winsize size;
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return (struct by_screen){0};
-  return (struct by_screen){.width = size.ws_col < 80 ? 80 : size.ws_col, .height = again ? size.ws_row : 0};
+  return (struct by_screen){.width = size.ws_col, .height = again ? size.ws_row : 0};
 }
 
 static void print_json(const json_t *state) {
@@ -25,12 +25,19 @@ static void print_json(const json_t *state) {
   free(text);
 }
 
-/* Line by line, so that nothing flickers. */
-static void print_in_place(const char *text) {
+/* Line by line, so that nothing flickers. What does not fit is cut: a line that goes on in the next, or one too many,
+ * would move the screen. */
+static void print_in_place(const char *text, struct by_screen screen) {
+  unsigned column = 0, line = 1;
   fputs(HOME, stdout);
-  for (; *text; text++) {
-    if (*text == '\n') fputs(WIPE_LINE, stdout);
-    putchar(*text);
+  for (; *text && line < screen.height; text++) {
+    bool starts = ((unsigned char)*text & 0xc0) != 0x80; /* a character of UTF-8 */
+    if (*text == '\n') {
+      fputs(WIPE_LINE "\n", stdout);
+      column = 0;
+      line++;
+    } else if ((column += starts) <= screen.width)
+      putchar(*text);
   }
   fputs(WIPE_REST, stdout);
 }
@@ -41,7 +48,7 @@ static void print_tables(const json_t *state, bool again) {
   by_text_init(&text);
   by_manager_status_print(state, screen, &text);
   if (screen.height)
-    print_in_place(by_text_get(&text));
+    print_in_place(by_text_get(&text), screen);
   else
     printf("%s%s", by_text_get(&text), again ? "\n" : "");
   by_text_fini(&text);

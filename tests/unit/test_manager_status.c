@@ -96,6 +96,19 @@ static void keeps_to_the_screen(void **state) {
   json_decref(manager);
 }
 
+/* Of the tables; other lines are cut by whoever knows that they go to a terminal. */
+static void keeps_to_narrow_terminals(void **state) {
+  (void)state;
+  json_t *manager = example();
+  for (unsigned width = 42; width <= 80; width++) {
+    char *text = print(manager, width, 0), *rest, *line = strtok_r(text, "\n", &rest);
+    for (; line; line = strtok_r(NULL, "\n", &rest))
+      if (line[0] == ' ' && strlen(line) > width) fail_msg("at %u: %s", width, line);
+    free(text);
+  }
+  json_decref(manager);
+}
+
 /* It comes from elsewhere. */
 static void lives_with_anything(void **state) {
   static const char *const texts[] = {
@@ -122,6 +135,7 @@ int main(void) {
       cmocka_unit_test(warns_of_certificates),
       cmocka_unit_test(shows_switches),
       cmocka_unit_test(keeps_to_the_screen),
+      cmocka_unit_test(keeps_to_narrow_terminals),
       cmocka_unit_test(lives_with_anything),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
