@@ -333,6 +333,9 @@ static enum banyan_status start(struct by_agent_daemon *daemon) {
   BY_TRY(by_loop_watch(daemon->options.loop, by_host_links_get_fd(daemon->links), EPOLLIN, links_changed, daemon,
                        &daemon->news));
   by_loop_set_delay(daemon->options.loop, &daemon->tick, 0);
+  const struct by_host_links_options *links = &daemon->options.links;
+  if (!of_link.manager && !(links->rate > 0) && !strcmp(links->queues, "auto"))
+    by_warn("agent", "no queues are set, as nobody says what this host's link carries (--rate RATE)");
   return BANYAN_OK;
 }
 

@@ -159,6 +159,19 @@ static bool is_in_list(const char *list, const char *name) {
   return false;
 }
 
+/* One that is named wrongly would stay without them in silence. */
+static void check_names(const char *queues) {
+  char name[IF_NAMESIZE];
+  if (!strcmp(queues, "auto") || !strcmp(queues, "none")) return;
+  for (const char *at = queues; *at; at += strspn(at, ",")) {
+    int length = (int)strcspn(at, ",");
+    bool known = length < IF_NAMESIZE && snprintf(name, sizeof name, "%.*s", length, at) > 0 && if_nametoindex(name);
+    if (!known)
+      by_warn("agent", "--queues: there is no interface \"%.*s\" here now; it gets queues once it comes", length, at);
+    at += length;
+  }
+}
+
 static double said_rate(const struct by_host_links *links) {
   return links->options.rate > 0 ? links->options.rate : links->manager_rate;
 }
@@ -222,6 +235,7 @@ enum banyan_status by_host_links_create(const struct by_host_links_options *opti
     by_host_links_destroy(links);
     return status;
   }
+  check_names(options->queues);
   *out = links;
   return BANYAN_OK;
 }

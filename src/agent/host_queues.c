@@ -57,9 +57,12 @@ static enum banyan_status look(struct by_netlink *netlink, unsigned interface, s
 
 static enum banyan_status refused(int reason, unsigned interface, const char *what) {
   char name[IF_NAMESIZE];
-  bool forbidden = reason == EPERM;
-  return by_fail_errno(forbidden ? BANYAN_ERR_UNSUPPORTED : BANYAN_ERR_SYSTEM, reason, "queues of %s: the kernel %s%s",
-                       name_of(interface, name), what, forbidden ? "; the agent needs CAP_NET_ADMIN for that" : "");
+  if (reason == EPERM)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "queues of %s: this process may not change them: run it as root, or give it "
+                   "CAP_NET_ADMIN",
+                   name_of(interface, name));
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "queues of %s: the kernel %s", name_of(interface, name), what);
 }
 
 static enum banyan_status told(int reason, unsigned interface, const char *what) {

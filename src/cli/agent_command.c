@@ -96,9 +96,8 @@ static const char *said_or(const char *option, const char *variable, const char 
 static enum banyan_status find_group(const char *name, long *out) {
   *out = -1;
   if (!name) return BANYAN_OK;
-  errno = 0;
   const struct group *group = getgrnam(name);
-  if (!group) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno ? errno : ENOENT, "group \"%s\"", name);
+  if (!group) return by_fail(BANYAN_ERR_ARGUMENT, "--group: there is no group \"%s\" on this machine", name);
   *out = group->gr_gid;
   return BANYAN_OK;
 }
@@ -115,8 +114,10 @@ static enum banyan_status name_host(const char *asked, char out[BY_CLUSTER_NAME 
 static enum banyan_status check(const struct agent_options *asked, struct wanted *out) {
   char host[BY_HOST_TEXT];
   int port;
-  if (asked->manager) BY_TRY(by_address_split(asked->manager, host, &port));
-  if (asked->rate) BY_TRY(by_parse_rate(asked->rate, &out->rate));
+  if (asked->manager && by_address_split(asked->manager, host, &port) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "--manager");
+  if (asked->rate && by_parse_rate(asked->rate, &out->rate) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "--rate");
   if (!(asked->interval >= 0.01 && asked->interval <= 3600))
     return by_fail(BANYAN_ERR_ARGUMENT, "--interval must be 10ms to 3600 s, is %g s", asked->interval);
   BY_TRY(find_group(asked->group, &out->group));
@@ -174,12 +175,14 @@ int by_cli_agent(int argc, char **argv) {
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
   asked.manager = said_or(asked.manager, "BANYAN_MANAGER", NULL);
   asked.socket = said_or(asked.socket, "BANYAN_AGENT", AGENT_SOCKET);
+  if (!strcmp(asked.socket, "off")) asked.socket = AGENT_SOCKET; /* which is for jobs */
   asked.interfaces = said_or(asked.interfaces, "BANYAN_IFACE", "");
   asked.queues = asked.queues ? asked.queues : "auto";
   if (operands.count && strcmp(operands.items[0], "status") != 0)
     return by_options_misuse(&command, "\"%s\" is nothing to do; there is status", operands.items[0]);
   if (operands.count)
     return by_agent_show(asked.socket, asked.json) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  if (asked.json) return by_options_misuse(&command, "--json is for `banyan agent status`");
   if (check(&asked, &wanted) != BANYAN_OK) return by_options_misuse(&command, "%s", banyan_error_text());
   return work(&asked, &wanted) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
 }

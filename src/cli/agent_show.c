@@ -108,10 +108,11 @@ static void show_interface(const json_t *interface) {
 static void show_job(const json_t *job) {
   const json_t *ranks = json_object_get(job, "ranks");
   char time[32], sent[32];
-  printf("  %s %s: class %llu (by the %s), %llu iterations of %s, %s sent, ranks", text_of(job, "job"),
+  bool timed = real(job, "iteration_time") > 0;
+  printf("  %s %s: class %llu (by the %s), %llu iterations%s%s, %s sent, ranks", text_of(job, "job"),
          json_object_get(job, "name") ? text_of(job, "name") : "", count(job, "class"), text_of(job, "classed_by"),
-         count(job, "iterations"), by_print_seconds(real(job, "iteration_time"), time),
-         by_print_bytes(count(job, "sent"), sent));
+         count(job, "iterations"), timed ? " of " : "",
+         timed ? by_print_seconds(real(job, "iteration_time"), time) : "", by_print_bytes(count(job, "sent"), sent));
   for (size_t i = 0; i < json_array_size(ranks); i++)
     printf("%s %lld", i ? "," : "", json_integer_value(json_array_get(ranks, i)));
   printf("\n");

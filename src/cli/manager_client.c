@@ -122,6 +122,16 @@ static enum banyan_status judge(struct by_manager_client *client, CURLcode code)
                    "the manager at %s is not trusted: %s; --ca-file names who signed its certificate, and the "
                    "address must be one of those it was made for",
                    client->url, why);
+  if (code == CURLE_SSL_CONNECT_ERROR)
+    return by_fail(
+        BANYAN_ERR_CONNECT,
+        "cannot ask the manager at %s over https: %s; where the manager has no --http-certificate, write http://",
+        client->url, why);
+  if (code == CURLE_GOT_NOTHING || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_RECV_ERROR)
+    return by_fail(BANYAN_ERR_CONNECT,
+                   "cannot ask the manager at %s: %s; is it the page's address, as the manager's --http has it, and "
+                   "https:// if it has a certificate?",
+                   client->url, why);
   return by_fail(BANYAN_ERR_CONNECT, "cannot ask the manager at %s: %s", client->url, why);
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "commands.h"
 #include "hangup.h"
@@ -13,8 +14,9 @@
 #include "tls_watch.h"
 #include "topology_named.h"
 
-#define STATE_FILE "/var/lib/banyan/manager.db"
-#define TOKEN_FILE "/var/lib/banyan/token"
+#define FOLDER "/var/lib/banyan"
+#define STATE_FILE FOLDER "/manager.db"
+#define TOKEN_FILE FOLDER "/token"
 
 struct manager_options {
   const char *listen, *keys, *name, *state, *helpers;
@@ -97,10 +99,16 @@ static enum banyan_status check(const struct manager_options *asked) {
   return BANYAN_OK;
 }
 
-static enum banyan_status find_address(const char *text, struct by_address *out) {
+static enum banyan_status find_address(const char *option, const char *text, struct by_address *out) {
   size_t n;
-  by_address_any(out, AF_INET6, BY_MANAGER_PORT);
-  return text ? by_address_resolve(text, out, 1, &n) : BANYAN_OK;
+  enum banyan_status status = by_address_resolve(text, out, 1, &n);
+  return status ? by_fail_within(status, "%s", option) : BANYAN_OK;
+}
+
+/* The usual folder, which no package has made; what stands in the way is said of the file. */
+static void make_folder(const struct manager_options *asked) {
+  bool usual = !strcmp(asked->state, STATE_FILE) || (asked->http && !strcmp(asked->token, TOKEN_FILE));
+  if (usual) (void)!mkdir(FOLDER, 0750);
 }
 
 static void keys_changed(void *context) {
@@ -132,7 +140,9 @@ static enum banyan_status set_up(struct session *s, const char *topology) {
   BY_TRY(by_topology_named(topology, &s->topology));
   BY_TRY(by_loop_create(&by_clock_system, &s->loop));
   BY_TRY(watch_keys(s));
-  BY_TRY(find_address(asked->listen, &of_server.at));
+  by_address_any(&of_server.at, AF_INET6, BY_MANAGER_PORT);
+  if (asked->listen) BY_TRY(find_address("--listen", asked->listen, &of_server.at));
+  make_folder(asked);
   of_server.loop = s->loop;
   of_server.identity = by_tls_watch_get(s->keys);
   of_server.manager.topology = s->topology;

@@ -95,7 +95,8 @@ static enum banyan_status serve(struct by_manager_page *page, const struct by_ma
   char address[BY_ADDRESS_TEXT];
   size_t n;
   memcpy(page->routes, routes, sizeof routes);
-  BY_TRY(by_address_resolve(o->at, &of_web.at, 1, &n));
+  enum banyan_status status = by_address_resolve(o->at, &of_web.at, 1, &n);
+  if (status != BANYAN_OK) return by_fail_within(status, "--http");
   BY_TRY(by_web_layout_print(o->topology, &page->layout));
   page->certificate_file = o->certificate;
   page->key_file = o->key;
@@ -103,7 +104,7 @@ static enum banyan_status serve(struct by_manager_page *page, const struct by_ma
   BY_TRY(by_token_read_or_make(o->token_file, &token));
   of_web.certificate = page->pair.certificate;
   of_web.key = page->pair.key;
-  enum banyan_status status = by_web_create(&of_web, &page->web);
+  status = by_web_create(&of_web, &page->web);
   explicit_bzero(&token, sizeof token);
   BY_TRY(status);
   snprintf(page->url, sizeof page->url, "http%s://%s/", page->pair.key ? "s" : "",

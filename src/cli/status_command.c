@@ -161,5 +161,9 @@ int by_cli_status(int argc, char **argv) {
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
   if (!status) status = show(&asked, &place, has_key ? &key : NULL);
   explicit_bzero(&key, sizeof key);
-  return status ? by_options_failure(&command, banyan_error_text()) : 0;
+  if (!status) return 0;
+  exit_code = by_options_failure(&command, banyan_error_text());
+  if (!operands.count)
+    fprintf(stderr, "For a cluster: `banyan status --manager URL`, and `banyan agent status` for this host.\n");
+  return exit_code;
 }

@@ -138,16 +138,21 @@ static enum banyan_status prepare(struct by_manager_store *store) {
   return run(store, "BEGIN IMMEDIATE; COMMIT"); /* takes the file */
 }
 
+static enum banyan_status open_file(struct by_manager_store *store) {
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  if (sqlite3_open_v2(store->path, &store->db, flags, NULL) == SQLITE_OK) return BANYAN_OK;
+  int reason = sqlite3_system_errno(store->db);
+  return by_fail(BANYAN_ERR_SYSTEM, "cannot open the manager's state %s: %s; --state names another file", store->path,
+                 reason ? strerror(reason) : sqlite3_errmsg(store->db));
+}
+
 enum banyan_status by_manager_store_open(const char *path, struct by_manager_store **out) {
   struct by_manager_store *store = calloc(1, sizeof *store);
   if (!store || !(store->path = strdup(path))) {
     free(store);
     return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the state's file");
   }
-  enum banyan_status status = BANYAN_OK;
-  if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
-      SQLITE_OK)
-    status = fail(store, BANYAN_ERR_SYSTEM);
+  enum banyan_status status = open_file(store);
   if (status == BANYAN_OK) status = prepare(store);
   if (status == BANYAN_OK)
     *out = store;

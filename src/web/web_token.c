@@ -58,7 +58,7 @@ enum banyan_status by_token_read_or_make(const char *path, struct by_token *out)
     close(fd);
     BY_TRY(status);
   } else if (errno != EEXIST) {
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make token file %s", path);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make token file %s (--token-file)", path);
   }
   return by_token_read(path, out);
 }
