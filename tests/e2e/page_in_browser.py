@@ -25,7 +25,9 @@ class World:
 
     def put(self, racks, hosts, jobs, now=NOW):
         """The state that is served from now on."""
-        state = cluster_state.make(racks, hosts, jobs, now, 1)
+        return self.serve(cluster_state.make(racks, hosts, jobs, now, 1))
+
+    def serve(self, state):
         new = self.folder / "new"
         new.write_text(json.dumps(state))
         os.replace(new, self.folder / "state")
@@ -139,13 +141,28 @@ def check_large(world):
     check(b.complaints() == [], "the console says nothing")
 
 
+def check_rows_of_names(world):
+    """Twenty racks have no room for all their switches' names: every so many has one, up to the last."""
+    b = world.browser
+    world.put(20, 10, 50)
+    b.wait("200 hosts are drawn", lambda: b.count("#drawing .cell") == 200)
+    names = b.run("return [...document.querySelectorAll('#drawing text.name')].map((text) => text.textContent)")
+    numbers = [int(name[4:]) for name in names if name.startswith("leaf")]
+    steps = {after - before for before, after in zip(numbers, numbers[1:])}
+    check(numbers[0] == 0 and len(steps) == 1 and numbers[-1] + max(steps) > 19, f"names of switches: {numbers}")
+
+
 def check_narrow(world):
     b = world.browser
-    world.put(2, 4, 3)
+    state = cluster_state.make(2, 4, 3, NOW, 1)
+    state["jobs"][0]["name"] = "a-job-that-a-script-has-named-" * 8
+    world.serve(state)
     b.resize(500, 900)
     b.wait("three jobs again", lambda: b.count("#job-table tbody tr") == 3)
     b.wait("nothing is wider than a narrow screen",
            lambda: b.run("return document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+    wide = b.run("return document.querySelector('#job-table tbody th').getBoundingClientRect().width")
+    check(wide < 300, f"a job's name leaves room for what it does, not {wide} pixels")
 
 
 def check_terminal(world, url):
@@ -174,6 +191,7 @@ def main():
         check_live(world)
         check_away(world)
         check_large(world)
+        check_rows_of_names(world)
         check_narrow(world)
     finally:
         if world.browser:

@@ -194,15 +194,19 @@ export class Network {
     const longest = Math.max(1, ...level.map((node) => node.name.length));
     this.slanted = this.places.layered && !gathered && apart < 7 * longest;
     const radius = shown.length <= 24 ? 9 : shown.length <= 80 ? 6.5 : 4;
-    const counts = new Map();
+    const rows = new Map();
     for (const node of shown) {
       const y = this.places.spots.get(node.name).y;
-      counts.set(y, (counts.get(y) || 0) + 1);
+      const row = rows.get(y) || {count: 0, longest: 1, drawn: 0};
+      rows.set(y, row);
+      row.count++;
+      row.longest = Math.max(row.longest, node.name.length);
     }
-    for (const node of shown) this.addNode(node, radius, this.width / counts.get(this.places.spots.get(node.name).y));
+    for (const node of shown) this.addNode(node, radius, rows.get(this.places.spots.get(node.name).y));
   }
 
-  addNode(node, radius, apart) {
+  // All names of a row are written alike; where there is no room for those of switches, every second or third is.
+  addNode(node, radius, row) {
     const {x, y} = this.places.spots.get(node.name);
     const title = shape("title", {}, node.name);
     const drawn = isSwitch(node)
@@ -211,9 +215,11 @@ export class Network {
       : shape("circle", {cx: x, cy: y, r: radius, class: "host"}, title);
     this.nodes.append(drawn);
     if (!isSwitch(node)) this.hosts.set(node.name, {node: drawn, title});
-    const fits = apart >= 7 * node.name.length;
+    const apart = this.width / row.count;
+    const fits = apart >= 7 * row.longest;
     const above = isSwitch(node) && this.places.layered;
-    if (fits || (!above && apart >= 13)) this.nodes.append(this.label(node.name, x, y, radius, above, fits));
+    const named = above ? row.drawn++ % Math.ceil(7 * row.longest / apart) === 0 : fits || apart >= 13;
+    if (named) this.nodes.append(this.label(node.name, x, y, radius, above, fits || above));
   }
 
   label(text, x, y, radius, above, fits) {
