@@ -29,6 +29,7 @@ struct world_job {
   uint64_t number; /* of the plan it runs; 0: none */
   char *plan;      /* the one it was asked to run */
   uint64_t iterations, sent, input;
+  uint64_t expected; /* iterations in all, as it says */
   double iteration_time;
   uint32_t class_; /* that host 0 was told */
 };
@@ -134,6 +135,7 @@ static inline enum banyan_status world_report(struct world *w, uint32_t h, doubl
                                                       .n_ranks = 1,
                                                       .ranks = &ranks[j],
                                                       .iterations = job->iterations,
+                                                      .expected = r == 0 ? job->expected : 0,
                                                       .iteration_time = job->iteration_time,
                                                       .sent = job->sent / job->n,
                                                       .input = job->input,

@@ -113,6 +113,14 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_propose_plan(struct banya
  * From now on no manager changes it. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos);
 
+/* The job will make so many iterations in all: tells the host's agent and the cluster's manager, if there are any, how
+ * much it has left, so that they can serve those first that soon end, and show when. Of this run, as Banyan counts
+ * them: where banyan_step marks them, or as they are found in the calls, see docs/cluster.md. Rank 0's word counts,
+ * others may say it too. `comm` is any of the job's; BANYAN_ITERATIONS says the same from outside, and this goes before
+ * it. At most 2^63 - 1; 0: not known, which takes nothing back that was said. Fewer may be said later; who says more,
+ * or makes more, is not believed any more and treated as if nothing had been said. Does not block; any thread. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterations);
+
 /* Memory that ranks of one host can read in each other without a copy.
  * Aligned to 4096 bytes, zeroed. Freed by banyan_free, or when the job ends
  * here: with its last communicator and request. Any buffer works in any call;

@@ -10,6 +10,7 @@
 /* What a rank has done since its job began. */
 struct by_agent_deeds {
   uint64_t iterations, calls, sent, input;
+  uint64_t expected; /* iterations in all, by rank 0's word; 0: there is none */
   double iteration_time;
   uint64_t sizes[BY_CLUSTER_SIZES]; /* calls, by log2 of their bytes */
 };

@@ -75,6 +75,7 @@ void by_agent_merge(const struct by_agent *agent, const struct by_agent_job *job
     if (rank->job != job) continue;
     out->sent = deeds->sent < INT64_MAX - out->sent ? out->sent + deeds->sent : INT64_MAX; /* most that can be said */
     if (deeds->iterations > out->iterations) out->iterations = deeds->iterations;
+    if (deeds->expected) out->expected = deeds->expected;
     if (deeds->calls > out->calls) out->calls = deeds->calls;
     if (deeds->input > out->input) out->input = deeds->input;
     if (deeds->iteration_time > out->iteration_time) out->iteration_time = deeds->iteration_time;
@@ -238,6 +239,7 @@ static enum banyan_status hear_report(struct by_agent *agent, struct by_agent_ra
                    rank->job->id);
   bool first = rank->deeds.calls == 0 && job->calls > 0;
   rank->deeds = (struct by_agent_deeds){.iterations = job->iterations,
+                                        .expected = rank->rank == 0 ? job->expected : 0,
                                         .calls = job->calls,
                                         .sent = job->sent,
                                         .input = job->input,

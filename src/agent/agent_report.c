@@ -137,6 +137,7 @@ static struct by_cluster_job describe(const struct by_agent *agent, const struct
                                  .n_paths = paths->n,
                                  .paths = paths->all,
                                  .iterations = deeds.iterations,
+                                 .expected = deeds.expected,
                                  .iteration_time = deeds.iteration_time,
                                  .calls = deeds.calls,
                                  .sent = deeds.sent,

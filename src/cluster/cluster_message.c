@@ -228,6 +228,8 @@ static enum banyan_status take_deeds(const struct by_place *place, const json_t 
                                      struct by_cluster_job *out) {
   BY_TRY(take_ranks(place, object, arena, out));
   BY_TRY(by_doc_need_int(place, object, "iterations", INT64_MAX, &out->iterations));
+  if (json_object_get(object, "expected"))
+    BY_TRY(by_doc_need_int(place, object, "expected", INT64_MAX, &out->expected));
   BY_TRY(take_real(place, object, "iteration_time", &out->iteration_time));
   BY_TRY(by_doc_need_int(place, object, "sent", INT64_MAX, &out->sent));
   BY_TRY(by_doc_need_int(place, object, "input", INT64_MAX, &out->input));

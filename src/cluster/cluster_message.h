@@ -83,6 +83,7 @@ struct by_cluster_job {
   const struct by_cluster_size *sizes;
   const struct by_cluster_path *paths;
   uint64_t iterations, calls;
+  uint64_t expected;    /* iterations that it will make in all, as its rank 0 says; 0: it does not */
   uint64_t sent, input; /* bytes: that those ranks sent; of one rank's calls */
   double iteration_time;
 };

@@ -87,6 +87,7 @@ static void add_deeds(struct by_text *text, const struct by_cluster_job *job) {
   for (uint32_t i = 0; i < job->n_ranks; i++) by_text_add(text, "%s%u", i ? "," : "", job->ranks[i]);
   by_text_add(text, "]");
   add_int(text, "iterations", job->iterations);
+  if (job->expected) add_int(text, "expected", job->expected);
   add_real(text, "iteration_time", job->iteration_time);
   add_int(text, "sent", job->sent);
   add_int(text, "input", job->input);

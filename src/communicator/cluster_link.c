@@ -110,6 +110,7 @@ static enum banyan_status speak(struct by_cluster_link *link, int fd, const stru
   BY_TRY(by_stream_create(&options, &link->stream));
   link->reported = (struct by_observed){0};
   link->reported_sent = 0;
+  link->reported_expected = 0;
   link->reported_at = 0;
   by_loop_set_delay(link->context->loop, &link->retry, WELCOME_MS * BY_MILLISECOND);
   return BANYAN_OK;

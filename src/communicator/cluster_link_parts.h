@@ -46,7 +46,7 @@ struct by_cluster_link {
   struct by_timer report;
   uint64_t interval, reported_at;
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
-  uint64_t reported_sent;
+  uint64_t reported_sent, reported_expected;
   struct by_path_look first_look, last_look, new_look; /* when it last reported; since then, in turn */
   struct by_cluster_path told[BY_CLUSTER_PATHS];       /* as last reported */
   uint32_t n_told;

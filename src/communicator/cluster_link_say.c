@@ -83,7 +83,7 @@ enum { LOOKS = 4 /* in an interval; where there are not too */, MANY = 256 };
 
 struct report {
   struct by_observed observed;
-  uint64_t sent;
+  uint64_t sent, expected;
   struct by_cluster_size sizes[BY_CLUSTER_SIZES];
   uint32_t n_sizes;
 };
@@ -113,8 +113,10 @@ static bool take_report(struct by_cluster_link *link, bool news, struct report *
   by_context_lock(context);
   by_observe_look(&context->observed, &report->observed);
   report->sent = by_engine_sent(context->engine);
+  report->expected = context->rank == 0 ? context->settings.iterations : 0;
   bool changed = news || report->observed.calls != link->reported.calls ||
-                 report->observed.iterations != link->reported.iterations || report->sent != link->reported_sent;
+                 report->observed.iterations != link->reported.iterations || report->sent != link->reported_sent ||
+                 report->expected != link->reported_expected;
   if (changed) {
     fill(context, report);
   } else {
@@ -134,12 +136,14 @@ static void say_report(struct by_cluster_link *link, const struct report *report
                                .n_paths = link->n_told,
                                .paths = link->told,
                                .iterations = report->observed.iterations,
+                               .expected = report->expected,
                                .iteration_time = report->observed.iteration_time,
                                .calls = report->observed.calls,
                                .sent = report->sent,
                                .input = report->observed.input};
   link->reported = report->observed;
   link->reported_sent = report->sent;
+  link->reported_expected = report->expected;
   link->reported_at = by_loop_now(link->context->loop);
   by_cluster_link_say(link, &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job});
 }

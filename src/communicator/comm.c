@@ -311,6 +311,17 @@ enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos) {
   return BANYAN_OK;
 }
 
+enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterations) {
+  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  if (iterations > INT64_MAX)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%llu iterations are expected, must be at most 2^63 - 1",
+                   (unsigned long long)iterations);
+  by_context_lock(comm->context);
+  comm->context->settings.iterations = iterations;
+  by_context_unlock(comm->context);
+  return BANYAN_OK;
+}
+
 void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out) {
   memset(out, 0, sizeof *out);
   if (!comm) return;

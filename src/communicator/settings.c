@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "socket.h"
 #include "suggest.h"
 
-enum kind { TEXT, NUMBER, BYTES, SECONDS };
+enum kind { TEXT, NUMBER, COUNT, BYTES, SECONDS };
 
 struct setting {
   const char *name;
@@ -77,6 +78,8 @@ static const struct setting table[] = {
     {"BANYAN_MANAGER", TEXT, AT(manager), NULL, "host:port of the manager, for jobs on hosts without an agent"},
     {"BANYAN_KEYS", TEXT, AT(keys), NULL, "folder of certificates, for BANYAN_MANAGER; default: /etc/banyan/keys"},
     {"BANYAN_JOB", TEXT, AT(job), NULL, "the job's name, for people; default: the program's"},
+    {"BANYAN_ITERATIONS", COUNT, AT(iterations), "0",
+     "iterations that the job will make in all, for agent and manager; 0: not known"},
     {"BANYAN_SHARE_KEY", NUMBER, AT(share_key), "0",
      "1: agent and manager get the job's secret, so that helpers may join while it runs"},
     {"BANYAN_CLASS", NUMBER, AT(class_), "-1",
@@ -86,10 +89,18 @@ static const struct setting table[] = {
 
 enum { SETTINGS = sizeof table / sizeof *table };
 
+static enum banyan_status parse_count(const char *name, const char *text, uint64_t *out) {
+  long n;
+  BY_TRY(by_parse_int(name, text, 0, LONG_MAX, &n));
+  *out = (uint64_t)n;
+  return BANYAN_OK;
+}
+
 static enum banyan_status parse(const struct setting *s, const char *text, void *to) {
   switch (s->kind) {
   case TEXT: *(const char **)to = text; return BANYAN_OK;
   case NUMBER: BY_TRY(by_parse_int(s->name, text, -1, 1 << 24, (long *)to)); return BANYAN_OK;
+  case COUNT: return parse_count(s->name, text, (uint64_t *)to);
   case BYTES: BY_TRY(by_parse_bytes(text, (uint64_t *)to)); return BANYAN_OK;
   case SECONDS:
     if (!strcmp(text, "-1")) {
@@ -108,7 +119,7 @@ static enum banyan_status read_table(struct by_settings *out) {
     if (!text || !*text) text = s->preset;
     if (!text) continue;
     enum banyan_status status = parse(s, text, (char *)out + s->offset);
-    if (status != BANYAN_OK && s->kind == NUMBER) return status; /* names it already */
+    if (status != BANYAN_OK && (s->kind == NUMBER || s->kind == COUNT)) return status; /* names it already */
     if (status != BANYAN_OK) return by_fail_within(status, "%s", s->name);
   }
   return BANYAN_OK;

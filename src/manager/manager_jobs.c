@@ -244,6 +244,17 @@ static void add_up(struct by_manager_job *job) {
   if (sent > job->sent) job->sent = sent;
 }
 
+/* Rank 0's word, which the agent of its host passes on. */
+static void hear_length(struct by_manager *m, struct by_manager_job *job, uint64_t said) {
+  if (!by_job_length_hear(&job->length, said, job->iterations)) return;
+  if (job->length.doubted)
+    by_info("manager",
+            "job %s (%s) has made more iterations than it said, or says more by now: it counts as one that "
+            "has not said how many",
+            job->id, job->name);
+  by_jobs_keep(m, job);
+}
+
 static uint32_t find_host(const struct by_manager_job *job, const char *host) {
   uint32_t h = 0;
   while (h < job->n_hosts && strcmp(job->hosts[h], host) != 0) h++;
@@ -267,6 +278,7 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
   by_seen_report(m, part, said);
   job->seen = m->now;
   add_up(job);
+  hear_length(m, job, h == job->of_rank[0] ? said->expected : 0);
 }
 
 /* ---- time */
@@ -346,6 +358,8 @@ void by_jobs_keep(struct by_manager *m, const struct by_manager_job *job) {
   row.of_job.began = job->began;
   row.of_job.iterations = job->iterations;
   row.of_job.sent = job->sent;
+  row.of_job.expected = job->length.expected;
+  row.of_job.doubted = job->length.doubted;
   row.of_job.numbers = job->numbers;
   row.of_job.class_ = job->class_;
   row.of_job.left = job->left;

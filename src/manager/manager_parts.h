@@ -2,6 +2,7 @@
 #ifndef BY_MANAGER_MANAGER_PARTS_H
 #define BY_MANAGER_MANAGER_PARTS_H
 
+#include "job_length.h"
 #include "link_ways.h"
 #include "manager.h"
 
@@ -155,6 +156,7 @@ struct by_manager_job {
   double gone_at;
 
   uint64_t iterations, sent, input;
+  struct by_job_length length; /* iterations in all, by its own word */
   double iteration_time;
   double input_rate; /* bit/s; smoothed */
   double rated;      /* when `input` was last looked at */

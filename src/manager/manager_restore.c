@@ -40,6 +40,7 @@ static enum banyan_status restore_job(struct by_manager *m, const struct by_mana
   job->since = row->of_job.since;
   job->iterations = row->of_job.iterations;
   job->sent = row->of_job.sent;
+  job->length = (struct by_job_length){.expected = row->of_job.expected, .doubted = row->of_job.doubted};
   job->numbers = row->of_job.numbers;
   job->class_ = row->of_job.class_;
   job->left = row->of_job.left;

@@ -25,6 +25,8 @@ struct by_manager_row {
       const char *root;
       double since, began;                /* since: it has been known here; began: as it says; 0: it does not */
       uint64_t iterations, sent, numbers; /* numbers: the last one given to a plan */
+      uint64_t expected;                  /* iterations in all, by its own word; 0: none is known */
+      bool doubted;                       /* that was too small */
       uint32_t class_;
       bool left;
       const char *owner; /* whose certificate it came with; NULL or "": not known */

@@ -127,6 +127,17 @@ static void add_history(const struct by_manager_job *job, struct by_text *text) 
   by_text_add(text, "]");
 }
 
+/* How long it goes on: null where that is not known. */
+static void add_length(const struct by_manager_job *job, struct by_text *text) {
+  double left = (double)by_job_length_left(&job->length, job->iterations) * job->iteration_time;
+  by_text_add(text, "\"expected\":%llu,", (unsigned long long)job->length.expected);
+  if (job->length.expected && job->iteration_time > 0 && !job->left)
+    add_number(text, "seconds_left", left);
+  else
+    by_text_add(text, "\"seconds_left\":null");
+  by_text_add(text, ",");
+}
+
 static void add_job(const struct by_manager_job *job, struct by_text *text) {
   by_text_add(text, "{\"id\":\"%s\",", job->id);
   add_field(text, "name", job->name);
@@ -137,6 +148,7 @@ static void add_job(const struct by_manager_job *job, struct by_text *text) {
   }
   by_text_add(text, "],\"state\":\"%s\",\"connected\":%s,\"class\":%u,\"iterations\":%llu,", state_of(job),
               job->peer ? "true" : "false", job->class_, (unsigned long long)job->iterations);
+  add_length(job, text);
   add_field(text, "why", job->trouble);
   by_text_add(text, ",");
   add_number(text, "iteration_time", job->iteration_time);

@@ -6,7 +6,7 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 5 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 6 };
 
 /* What is done with a row: put in its table, or taken out. */
 enum {
@@ -27,7 +27,7 @@ enum {
   N_DEEDS
 };
 static const char *const deeds[N_DEEDS] = {
-    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [PUT_PLAN] = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_EVENT] = "INSERT INTO history (job, number, time, before, after, why) VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_HELPER] = "INSERT OR REPLACE INTO helpers VALUES (?, ?, ?)",
@@ -51,7 +51,8 @@ static const char *const deeds[N_DEEDS] = {
 
 static const char schema[] =
     "CREATE TABLE jobs (job TEXT PRIMARY KEY, name TEXT, hosts TEXT, root TEXT, since REAL, iterations INTEGER,"
-    " sent INTEGER, numbers INTEGER, class INTEGER, left INTEGER, began REAL DEFAULT 0, owner TEXT DEFAULT '');"
+    " sent INTEGER, numbers INTEGER, class INTEGER, left INTEGER, began REAL DEFAULT 0, owner TEXT DEFAULT '',"
+    " expected INTEGER DEFAULT 0, doubted INTEGER DEFAULT 0);"
     "CREATE TABLE plans (job TEXT, number INTEGER, plan TEXT, throughput REAL, made REAL, moved INTEGER,"
     " PRIMARY KEY (job, number));"
     "CREATE TABLE history (id INTEGER PRIMARY KEY, job TEXT, number INTEGER, time REAL, before REAL, after REAL,"
@@ -108,6 +109,8 @@ static const char *const to_next[SCHEMA] = {
     [2] = "BEGIN; " CELLS_TABLE "PRAGMA user_version = 3; COMMIT",
     [3] = "BEGIN; ALTER TABLE jobs ADD COLUMN owner TEXT DEFAULT ''; PRAGMA user_version = 4; COMMIT",
     [4] = "BEGIN; " LISTS_TABLE "PRAGMA user_version = 5; COMMIT",
+    [5] = "BEGIN; ALTER TABLE jobs ADD COLUMN expected INTEGER DEFAULT 0;"
+          " ALTER TABLE jobs ADD COLUMN doubted INTEGER DEFAULT 0; PRAGMA user_version = 6; COMMIT",
 };
 
 static enum banyan_status check_tables(const struct by_manager_store *store) {
@@ -190,6 +193,8 @@ static void read_job(sqlite3_stmt *s, struct by_manager_row *row) {
   row->of_job.left = sqlite3_column_int64(s, 9) != 0;
   row->of_job.began = sqlite3_column_double(s, 10);
   row->of_job.owner = text_of(s, 11);
+  row->of_job.expected = (uint64_t)sqlite3_column_int64(s, 12);
+  row->of_job.doubted = sqlite3_column_int64(s, 13) != 0;
 }
 
 static void read_plan(sqlite3_stmt *s, struct by_manager_row *row) {
@@ -307,6 +312,8 @@ static void put(struct by_manager_store *store, const struct by_manager_row *row
     sqlite3_bind_int64(s, 10, row->of_job.left);
     sqlite3_bind_double(s, 11, row->of_job.began);
     bind_text(s, 12, row->of_job.owner ? row->of_job.owner : "");
+    sqlite3_bind_int64(s, 13, (sqlite3_int64)row->of_job.expected);
+    sqlite3_bind_int64(s, 14, row->of_job.doubted);
     break;
   case BY_ROW_PLAN:
     sqlite3_bind_int64(s, 2, (sqlite3_int64)row->plan.number);

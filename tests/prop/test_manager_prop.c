@@ -281,14 +281,16 @@ static void test_cells(void **state) {
   end();
 }
 
-/* Files of managers before lists of revoked certificates were kept, before jobs had owners, and so on. */
+/* Files of managers before jobs said how long they are, before lists of revoked certificates were kept, before jobs had
+ * owners, and so on. */
 static void test_older_files(void **state) {
-#define WITHOUT_LISTS "DROP TABLE lists; "
+#define WITHOUT_LENGTHS "ALTER TABLE jobs DROP COLUMN doubted; ALTER TABLE jobs DROP COLUMN expected; "
+#define WITHOUT_LISTS WITHOUT_LENGTHS "DROP TABLE lists; "
 #define WITHOUT_OWNERS WITHOUT_LISTS "ALTER TABLE jobs DROP COLUMN owner; "
-  static const char *const older[] = {WITHOUT_LISTS "PRAGMA user_version = 4", WITHOUT_OWNERS "PRAGMA user_version = 3",
-                                      WITHOUT_OWNERS "DROP TABLE cells; PRAGMA user_version = 2",
-                                      WITHOUT_OWNERS
-                                      "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
+  static const char *const older[] = {
+      WITHOUT_LENGTHS "PRAGMA user_version = 5", WITHOUT_LISTS "PRAGMA user_version = 4",
+      WITHOUT_OWNERS "PRAGMA user_version = 3", WITHOUT_OWNERS "DROP TABLE cells; PRAGMA user_version = 2",
+      WITHOUT_OWNERS "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
   (void)state;
   for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
     struct by_manager_row row = {.table = BY_ROW_CELLS, .job = "j"};
@@ -315,6 +317,26 @@ static void test_older_files(void **state) {
     by_manager_store_close(store);
   }
   remove_file();
+}
+
+/* How long a job says it is, and that it is not believed, outlive the manager. */
+static void test_length(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+  struct world_job *liar = world_run(&world, 2, 1, 2), *job = world_run(&world, 0, 1, 2);
+  job->expected = 700;
+  liar->expected = 1;
+  world_report_job(&world, job);
+  for (int i = 0; i < 9; i++) world_pass(&world, 1000);
+  by_manager_store_commit(store);
+  kill_manager();
+  check_given("\"expected\":700,");
+  world_report_job(&world, liar);
+  world_report_job(&world, job);
+  check_given("\"expected\":700,");
+  check_given("\"expected\":0,");
+  end();
 }
 
 /* Whose a job is outlives the manager: nobody takes it by its ID while its own agent is on its way back. */
@@ -388,10 +410,10 @@ static void test_other_files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_days),        cmocka_unit_test(test_killed),
-                                     cmocka_unit_test(test_history),     cmocka_unit_test(test_cells),
-                                     cmocka_unit_test(test_older_files), cmocka_unit_test(test_owner),
-                                     cmocka_unit_test(test_forgotten),   cmocka_unit_test(test_other_files)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_days),      cmocka_unit_test(test_killed),      cmocka_unit_test(test_history),
+      cmocka_unit_test(test_cells),     cmocka_unit_test(test_older_files), cmocka_unit_test(test_owner),
+      cmocka_unit_test(test_forgotten), cmocka_unit_test(test_other_files), cmocka_unit_test(test_length)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);

@@ -95,6 +95,7 @@ def requests():
 
 def names():
     with banyan.Communicator() as comm:
+        comm.expect(3)
         for step in range(3):
             comm.step(step)
             order = [0, 1, 2] if comm.rank % 2 else [2, 0, 1]

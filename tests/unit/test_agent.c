@@ -179,6 +179,31 @@ static void test_reports(void **state) {
   drop_all();
 }
 
+static bool say_length(struct by_agent_rank *rank, unsigned number, unsigned expected) {
+  char line[300];
+  snprintf(line, sizeof line,
+           "{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB_A "\",\"ranks\":[%u],\"iterations\":3,\"expected\":%u,"
+           "\"iteration_time\":0.5,\"sent\":1,\"input\":1,\"calls\":3,\"sizes\":[]}]}",
+           number, expected);
+  return say(rank, line);
+}
+
+/* How many iterations a job will make, says its rank 0. */
+static void test_length(void **state) {
+  (void)state;
+  make_world("m:1", true);
+  connect_manager();
+  struct by_agent_rank *a = join(&zero, JOB_A, 0), *b = join(&one, JOB_A, 1);
+  assert_true(say_length(b, 1, 7));
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&world.manager, "report"), "\"calls\":3");
+  assert_int_equal(count_with(&world.manager, "\"expected\""), 0);
+  assert_true(say_length(a, 0, 500) && say_length(b, 1, 7));
+  pass(WORLD_INTERVAL);
+  must_hold(last_with(&world.manager, "report"), "\"ranks\":[0,1],\"iterations\":3,\"expected\":500,");
+  drop_all();
+}
+
 static void test_classes_by_manager(void **state) {
   (void)state;
   make_world("m:1", true);
@@ -476,22 +501,14 @@ static void test_helpers(void **state) {
 
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
-                                     cmocka_unit_test(test_refusals),
-                                     cmocka_unit_test(test_status),
-                                     cmocka_unit_test(test_rank_again),
-                                     cmocka_unit_test(test_says_all),
-                                     cmocka_unit_test(test_reports),
-                                     cmocka_unit_test(test_classes_by_manager),
-                                     cmocka_unit_test(test_plans),
-                                     cmocka_unit_test(test_cells),
-                                     cmocka_unit_test(test_connecting),
-                                     cmocka_unit_test(test_bad_managers),
-                                     cmocka_unit_test(test_full_link),
-                                     cmocka_unit_test(test_use),
-                                     cmocka_unit_test(test_paths),
-                                     cmocka_unit_test(test_interfaces_change),
-                                     cmocka_unit_test(test_helpers),
-                                     cmocka_unit_test(test_refused_again)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone), cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_status),        cmocka_unit_test(test_rank_again),
+                                     cmocka_unit_test(test_says_all),      cmocka_unit_test(test_reports),
+                                     cmocka_unit_test(test_length),        cmocka_unit_test(test_classes_by_manager),
+                                     cmocka_unit_test(test_plans),         cmocka_unit_test(test_cells),
+                                     cmocka_unit_test(test_connecting),    cmocka_unit_test(test_bad_managers),
+                                     cmocka_unit_test(test_full_link),     cmocka_unit_test(test_use),
+                                     cmocka_unit_test(test_paths),         cmocka_unit_test(test_interfaces_change),
+                                     cmocka_unit_test(test_helpers),       cmocka_unit_test(test_refused_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,7 @@ static void test_report(void **state) {
                                                 .n_sizes = 2,
                                                 .sizes = sizes,
                                                 .iterations = 7,
+                                                .expected = 500,
                                                 .iteration_time = 0.25,
                                                 .sent = INT64_MAX,
                                                 .input = 4096,
@@ -114,6 +115,7 @@ static void test_report(void **state) {
   assert_int_equal(out.jobs[0].n_ranks, 2);
   assert_int_equal(out.jobs[0].ranks[1], 3);
   assert_int_equal(out.jobs[0].sent, INT64_MAX);
+  assert_int_equal(out.jobs[0].expected, 500);
   assert_int_equal(out.jobs[0].n_paths, 2);
   assert_string_equal(out.jobs[0].paths[1].to, "c");
   const struct by_cluster_path *path = &out.jobs[0].paths[0];
@@ -229,6 +231,9 @@ static void test_mistakes(void **state) {
       {"{\"say\":\"report\"}", "\"jobs\" is missing"},
       {"{\"say\":\"report\",\"jobs\":[7]}", "jobs[0]: must be an object"},
       {"{\"say\":\"report\",\"jobs\":[{\"job\":\"" JOB "\",\"ranks\":[65536]}]}", "jobs[0].ranks[0]"},
+      {REPORT "\"expected\":-1}]}", "jobs[0].expected"},
+      {REPORT "\"expected\":9223372036854775808}]}", "too big"},
+      {REPORT "\"expected\":\"500\"}]}", "jobs[0].expected"},
       {REPORT "\"paths\":{}}]}", "jobs[0].paths"},
       {REPORT "\"paths\":[{\"to\":\"b\",\"sent\":-1}]}]}", "paths[0].sent"},
       {REPORT "\"paths\":[{\"sent\":1}]}]}", "\"to\" is missing"},

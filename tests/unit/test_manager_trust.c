@@ -62,6 +62,70 @@ static void test_claims(void **state) {
   world_end(&world);
 }
 
+static void check_length(uint32_t j, uint64_t expected, double left) {
+  json_t *all = get_state();
+  const json_t *seconds = json_object_get(job_of(all, j), "seconds_left");
+  assert_int_equal(json_integer_value(json_object_get(job_of(all, j), "expected")), expected);
+  if (expected)
+    assert_true(json_number_value(seconds) == left);
+  else
+    assert_true(json_is_null(seconds));
+  json_decref(all);
+}
+
+static void say_length(struct world_job *job, uint64_t expected) {
+  job->expected = expected;
+  world_report_job(&world, job);
+}
+
+/* How long a job is, says its rank 0; and once only. */
+static void test_length(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  job->began = 4;
+  world_say_job(&world, job);
+  job->iterations = 20;
+  job->iteration_time = 0.5;
+  say_length(job, 0);
+  check_length(0, 0, 0);
+  say_length(job, 100);
+  check_length(0, 100, 40);
+  struct by_cluster_job other = {.job = job->id, .expected = 30, .iterations = 20, .iteration_time = 0.5};
+  assert_ok(by_manager_hear(world.manager, world.hosts[1].peer,
+                            &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &other},
+                            world.now));
+  check_length(0, 100, 40);
+  say_length(job, 0); /* an agent that was started anew and has not heard it */
+  check_length(0, 100, 40);
+  say_length(job, 60);
+  check_length(0, 60, 20);
+  say_length(job, 61);
+  check_length(0, 0, 0);
+  say_length(job, 60);
+  check_length(0, 0, 0);
+  job->began = 5; /* another job of the same secret */
+  world_say_job(&world, job);
+  world_report_job(&world, job);
+  check_length(0, 60, 20);
+  world_end(&world);
+}
+
+/* Who makes more iterations than it said is one that has said nothing. */
+static void test_longer_than_said(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 4);
+  job->expected = 10;
+  pass_and_plan(12, 1000000);
+  check_length(0, 10, 0);
+  pass_and_plan(1, 1000000);
+  check_length(0, 0, 0);
+  say_length(job, 5000);
+  check_length(0, 0, 0);
+  world_end(&world);
+}
+
 /* It is not waited for an answer for ever, however long its iterations are said to be. */
 static void test_long_iterations(void **state) {
   (void)state;
@@ -200,11 +264,18 @@ static void test_silent_agent_gives_way(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_unknown_numbers),      cmocka_unit_test(test_fake),
-      cmocka_unit_test(test_reported_before),      cmocka_unit_test(test_claims),
-      cmocka_unit_test(test_long_iterations),      cmocka_unit_test(test_host_without_agent),
-      cmocka_unit_test(test_too_many_of_one),      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_certificates_of_jobs), cmocka_unit_test(test_silent_agent_gives_way),
+      cmocka_unit_test(test_unknown_numbers),
+      cmocka_unit_test(test_fake),
+      cmocka_unit_test(test_reported_before),
+      cmocka_unit_test(test_claims),
+      cmocka_unit_test(test_long_iterations),
+      cmocka_unit_test(test_host_without_agent),
+      cmocka_unit_test(test_too_many_of_one),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_certificates_of_jobs),
+      cmocka_unit_test(test_silent_agent_gives_way),
+      cmocka_unit_test(test_length),
+      cmocka_unit_test(test_longer_than_said),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,7 @@ static void test_presets(void **state) {
   assert_true(s.spin < 0);
   assert_int_equal(s.tos, -1);
   assert_int_equal(s.attach, 0);
+  assert_int_equal(s.iterations, 0);
 }
 
 static void test_every_variable(void **state) {
@@ -74,6 +75,7 @@ static void test_every_variable(void **state) {
       {"BANYAN_CHUNK", "100K"},       {"BANYAN_BLOCK", "32K"},
       {"BANYAN_SPIN", "20us"},        {"BANYAN_TOS", "32"},
       {"BANYAN_ATTACH", "1M"},        {"BANYAN_TOPOLOGY", "ring:8"},
+      {"BANYAN_JOB", "train"},        {"BANYAN_ITERATIONS", "300000000000"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) set(all[i][0], all[i][1]);
   struct by_settings s;
@@ -100,6 +102,8 @@ static void test_every_variable(void **state) {
   assert_true(s.spin > 19.9e-6 && s.spin < 20.1e-6);
   assert_int_equal(s.tos, 32);
   assert_int_equal(s.attach, 1 << 20);
+  assert_string_equal(s.job, "train");
+  assert_int_equal(s.iterations, 300000000000);
   clear_environment(NULL);
 }
 

@@ -166,6 +166,11 @@ class Communicator(Calls[Any]):
         """Iteration i of the training begins here: said by all ranks or none, it makes negotiating cheap sooner."""
         check(lib.banyan_step(self.handle, i))
 
+    def expect(self, iterations: int) -> None:
+        """So many iterations this job will make in all, of this run; rank 0's word counts. Where there is an agent or a
+        manager, jobs that soon end may go first, and it is shown when they do. 0: not known."""
+        check(lib.banyan_comm_expect(self.handle, iterations))
+
     # ---- other communicators
 
     def split(self, colour: int, key: int = 0) -> Optional["Communicator"]:

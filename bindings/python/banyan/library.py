@@ -69,6 +69,7 @@ _FUNCTIONS = {
     "banyan_comm_set_plan": (_STATUS, [c_void_p, c_char_p]),
     "banyan_comm_propose_plan": (_STATUS, [c_void_p, c_char_p]),
     "banyan_comm_set_tos": (_STATUS, [c_void_p, c_int]),
+    "banyan_comm_expect": (_STATUS, [c_void_p, c_uint64]),
     "banyan_comm_counters": (None, [c_void_p, POINTER(Counters)]),
     "banyan_comm_metrics": (c_size_t, [c_void_p, c_char_p, c_size_t]),
     "banyan_timeline_start": (_STATUS, [c_void_p, c_char_p]),
