@@ -62,6 +62,7 @@ static void add_job(const struct by_agent_job *job, const struct by_cluster_job 
   by_text_add(text, "\"class\":%u,\"classed_by\":\"%s\",\"ranks\":[", job->class_, job->managed ? "manager" : "agent");
   for (uint32_t i = 0; i < deeds->n_ranks; i++) by_text_add(text, "%s%u", i ? "," : "", deeds->ranks[i]);
   by_text_add(text, "],\"iterations\":%llu", (unsigned long long)deeds->iterations);
+  if (deeds->expected) by_text_add(text, ",\"expected\":%llu", (unsigned long long)deeds->expected);
   add_real(text, "iteration_time", deeds->iteration_time);
   by_cluster_paths_print(deeds, text);
   by_text_add(text, ",\"sent\":%llu,\"calls\":%llu}", (unsigned long long)deeds->sent,

@@ -107,11 +107,12 @@ static void show_interface(const json_t *interface) {
 
 static void show_job(const json_t *job) {
   const json_t *ranks = json_object_get(job, "ranks");
-  char time[32], sent[32];
+  char time[32], sent[32], expected[32] = "";
+  if (count(job, "expected")) snprintf(expected, sizeof expected, " of %llu", count(job, "expected"));
   bool timed = real(job, "iteration_time") > 0;
-  printf("  %s %s: class %llu (by the %s), %llu iterations%s%s, %s sent, ranks", text_of(job, "job"),
+  printf("  %s %s: class %llu (by the %s), %llu%s iterations%s%s, %s sent, ranks", text_of(job, "job"),
          json_object_get(job, "name") ? text_of(job, "name") : "", count(job, "class"), text_of(job, "classed_by"),
-         count(job, "iterations"), timed ? " of " : "",
+         count(job, "iterations"), expected, timed ? " of " : "",
          timed ? by_print_seconds(real(job, "iteration_time"), time) : "", by_print_bytes(count(job, "sent"), sent));
   for (size_t i = 0; i < json_array_size(ranks); i++)
     printf("%s %lld", i ? "," : "", json_integer_value(json_array_get(ranks, i)));

@@ -10,10 +10,14 @@
 
 enum {
   MOST_LINKS = 8,
-  DAY = 24 * 60 * 60,
+  HOUR = 60 * 60,
+  DAY = 24 * HOUR,
+  SPAN = 32,     /* bytes of one that is written out */
   HEADINGS = 10, /* lines that are no rows: the head, what expires, and for each table its name, its columns and an
                     empty line */
 };
+
+static const double most_span = 1e9; /* s; what is said to take longer never ends */
 
 static json_t *get(const json_t *object, const char *field) {
   return json_object_get(object, field);
@@ -37,6 +41,20 @@ static const char *short_rate(double rate, char *out) {
   if (blank) memmove(blank, blank + 1, strlen(blank));
   char *unit = strstr(out, "bit/s");
   if (unit) *unit = '\0';
+  return out;
+}
+
+/* About how long: "45 s", "12 min", "3 h 20 min", "2 d 5 h". */
+static const char *span(double seconds, char *out) {
+  double s = floor(fmin(fmax(0, seconds), most_span) + 0.5);
+  if (s < 60)
+    snprintf(out, SPAN, "%.0f s", s);
+  else if (s < HOUR)
+    snprintf(out, SPAN, "%.0f min", floor(s / 60));
+  else if (s < DAY)
+    snprintf(out, SPAN, "%.0f h %.0f min", floor(s / HOUR), floor(fmod(s, HOUR) / 60));
+  else
+    snprintf(out, SPAN, "%.0f d %.0f h", floor(s / DAY), floor(fmod(s, DAY) / HOUR));
   return out;
 }
 
@@ -134,6 +152,14 @@ static size_t count_helpers(const json_t *plan) {
   return n;
 }
 
+static void add_iterations(const json_t *job, struct by_columns *table) {
+  double expected = number(job, "expected");
+  if (expected > 0)
+    by_columns_add(table, "%.0f of %.0f", number(job, "iterations"), expected);
+  else
+    by_columns_add(table, "%.0f", number(job, "iterations"));
+}
+
 static void add_job(const json_t *job, struct by_columns *table) {
   const json_t *plan = get(job, "plan");
   char text[32];
@@ -141,7 +167,8 @@ static void add_job(const json_t *job, struct by_columns *table) {
   by_columns_add(table, "%s", string(job, "state"));
   by_columns_add(table, "%.0f", number(job, "class"));
   by_columns_add(table, "%.0f", number(job, "size"));
-  by_columns_add(table, "%.0f", number(job, "iterations"));
+  add_iterations(job, table);
+  by_columns_add(table, "%s", json_is_number(get(job, "seconds_left")) ? span(number(job, "seconds_left"), text) : "-");
   double iteration = number(job, "iteration_time");
   by_columns_add(table, "%s", iteration > 0 ? by_print_seconds(iteration, text) : "-");
   by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, number(job, "sent")), text));
@@ -196,9 +223,9 @@ static void add_host(const json_t *host, struct by_columns *table) {
 }
 
 static const struct by_column job_columns[] = {
-    {"job", false, 0},       {"state", false, 0},    {"class", true, 1},   {"ranks", true, 6},
-    {"iterations", true, 8}, {"iteration", true, 0}, {"sent", true, 7},    {"input", true, 2},
-    {"plan", true, 4},       {"carries", true, 3},   {"helpers", true, 5}, {"id", false, 9},
+    {"job", false, 0},    {"state", false, 0},    {"class", true, 1}, {"ranks", true, 7}, {"iterations", true, 9},
+    {"ends in", true, 5}, {"iteration", true, 0}, {"sent", true, 8},  {"input", true, 2}, {"plan", true, 4},
+    {"carries", true, 3}, {"helpers", true, 6},   {"id", false, 10},
 };
 static const struct by_column link_columns[] = {
     {"from", false, 0}, {"to", false, 0},    {"in use", true, 0},

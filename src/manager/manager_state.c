@@ -127,11 +127,15 @@ static void add_history(const struct by_manager_job *job, struct by_text *text) 
   by_text_add(text, "]");
 }
 
-/* How long it goes on: null where that is not known. */
+/* How long it goes on, as far as that is known. */
 static void add_length(const struct by_manager_job *job, struct by_text *text) {
   double left = (double)by_job_length_left(&job->length, job->iterations) * job->iteration_time;
+  if (!job->length.expected) {
+    by_text_add(text, "\"expected\":null,\"seconds_left\":null,");
+    return;
+  }
   by_text_add(text, "\"expected\":%llu,", (unsigned long long)job->length.expected);
-  if (job->length.expected && job->iteration_time > 0 && !job->left)
+  if (job->iteration_time > 0 && !job->left)
     add_number(text, "seconds_left", left);
   else
     by_text_add(text, "\"seconds_left\":null");

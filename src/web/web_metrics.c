@@ -201,6 +201,7 @@ struct of_job {
 static void add_job(const json_t *job, const struct of_job *row, struct by_text *out) {
   const json_t *from = row->of_plan ? json_object_get(job, "plan") : job;
   if (!strcmp(string(job, "state"), "left") || !json_is_object(from)) return;
+  if (json_is_null(json_object_get(from, row->field))) return; /* not known */
   add_of_job(out, row->family, job, number(from, row->field));
 }
 
@@ -238,6 +239,8 @@ static void add_jobs(const json_t *jobs, struct by_text *out) {
       {"size", "job_ranks", "gauge", "Ranks of the job.", false},
       {"class", "job_class", "gauge", "Its class of priority, 0 goes first.", false},
       {"iterations", "job_iterations_total", "counter", "Iterations that it has made.", false},
+      {"expected", "job_iterations_expected", "gauge", "Iterations that it will make in all, by its own word.", false},
+      {"seconds_left", "job_left_seconds", "gauge", "Time until it has made them.", false},
       {"iteration_time", "job_iteration_seconds", "gauge", "Time of an iteration.", false},
       {"sent", "job_sent_bytes_total", "counter", "Bytes that its ranks have sent.", false},
       {"input_rate", "job_input_bits_per_second", "gauge", "Input that it sums, of one rank.", false},

@@ -73,6 +73,7 @@ def job(rng, i, hosts, helpers, now):
     throughput = rows[-1]["after"] if rows else 0
     return {"id": f"{rng.getrandbits(128):032x}", "name": f"{NAMES[i % len(NAMES)]}-{i}", "size": size,
             "hosts": members, "state": state, "class": rng.randint(0, 3), "iterations": rng.randint(0, 200000),
+            "expected": 250000 if i == 1 else None, "seconds_left": 12345 if i == 1 else None,
             "iteration_time": 0 if state == "waiting" else pace * (1 + 0.1 * random.Random(now + i).random()),
             "sent": rng.randint(0, 1 << 44), "input_rate": throughput * rng.random(), "since": since,
             "plan": {"number": len(rows), "throughput": throughput, "made": rows[-1]["time"],

@@ -82,6 +82,8 @@ def check_choice(world, state):
     b.call("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": [
         {"type": "keyDown", "value": "\ue007"}, {"type": "keyUp", "value": "\ue007"}]}]})
     b.wait("Enter chooses a job", lambda: b.text("#job-title") == job["name"])
+    check("of 250\u202f000, about 3 h 25 min left" in b.text("#job-facts"), "it says how long it goes on")
+    check("of 250\u202f000" in b.text("#job-table"), "the table says how many iterations there will be")
     trees = job["plan"]["plan"]["trees"]
     check(b.count("#drawing .tree") == len(trees), "each tree is drawn")
     check(b.count("#drawing .tree path.arrow") == sum(len(t["up"]) for t in trees), "each tree has all its edges")

@@ -83,7 +83,7 @@ def start_job(folder, manager, keys, iterations, *options, switch_port=1):
     log = open(folder / "log", "w+", encoding="utf-8")
     env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"localhost:{manager.port}", "BANYAN_KEYS": str(keys),
            "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_SWITCHES": f"s1=127.0.0.1:{switch_port}",
-           "BANYAN_LOG": "warn,cluster:debug"}
+           "BANYAN_LOG": "warn,cluster:debug", "BANYAN_ITERATIONS": "123456"}
     command = [BANYAN, "run", "-n", str(RANKS), "--transport", "tcp", *options, "--", BANYAN, "bench", "-s", "256K",
                "--iterations", str(iterations), "--check", "off"]
     started.append(subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
@@ -120,6 +120,7 @@ def test_class_and_end(folder):
     name = greet(manager)
     report = manager.hear("report")["jobs"][0]
     assert report["job"] == name and report["ranks"] == [0] and report["calls"] > 0, report
+    assert report["expected"] == 123456, report
     manager.say({"say": "classes", "jobs": [{"job": name, "class": 2}]})
     wait_for(log, "sends in class 2 from now on", RANKS)
     before = manager.connection.getpeercert()["serialNumber"]

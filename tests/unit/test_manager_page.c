@@ -22,10 +22,11 @@ static const char state_text[] =
     "{\"name\":\"b\",\"connected\":false,\"helping\":[],\"interfaces\":[]}],"
     "\"links\":[{\"from\":\"a\",\"to\":\"s\",\"capacity\":1e9,\"ours\":4e8,\"others\":1e8}],"
     "\"jobs\":[{\"id\":\"j1\",\"name\":\"train\",\"size\":4,\"hosts\":[\"a\",\"b\"],\"state\":\"running\",\"class\":2,"
-    "\"iterations\":12345678901,\"iteration_time\":0.25,\"sent\":1e12,\"input_rate\":3e8,\"since\":0,"
+    "\"iterations\":12345678901,\"expected\":20000000000,\"seconds_left\":90,\"iteration_time\":0.25,\"sent\":1e12,"
+    "\"input_rate\":3e8,\"since\":0,"
     "\"plan\":{\"number\":3,\"throughput\":9e8,\"made\":0,\"plan\":{}},\"history\":[]},"
     "{\"id\":\"j2\",\"name\":\"gone\",\"state\":\"left\",\"plan\":null},"
-    "{\"id\":\"j3\",\"name\":\"new\",\"state\":\"waiting\",\"plan\":null}],"
+    "{\"id\":\"j3\",\"name\":\"new\",\"state\":\"waiting\",\"expected\":null,\"seconds_left\":null,\"plan\":null}],"
     "\"certificates\":[{\"role\":\"manager\",\"name\":\"m0\",\"expires\":950401}],\"revoked\":2,"
     "\"counters\":{\"reports\":10,\"refused\":1,\"planned\":7,\"plans\":3,\"moves\":2,\"kept\":1}}";
 
@@ -192,6 +193,8 @@ static void prints_metrics_that_can_be_read(void **state) {
       "\nbanyan_certificates_revoked 2",
       "\nbanyan_jobs{state=\"left\"} 1",
       "\nbanyan_job_iterations_total{job=\"j1\",name=\"train\"} 12345678901",
+      "\nbanyan_job_iterations_expected{job=\"j1\",name=\"train\"} 20000000000",
+      "\nbanyan_job_left_seconds{job=\"j1\",name=\"train\"} 90",
       "\nbanyan_job_iteration_seconds{job=\"j1\",name=\"train\"} 0.25",
       "\nbanyan_job_plan_number{job=\"j1\",name=\"train\"} 3",
   };
@@ -203,11 +206,12 @@ static void prints_metrics_that_can_be_read(void **state) {
     if (!strstr(metrics, lines[i])) fail_msg("no %s in:\n%s", lines[i] + 1, metrics);
   assert_null(strstr(metrics, "j2"));                     /* it has left */
   assert_null(strstr(metrics, "plan_number{job=\"j3\"")); /* it has none */
+  assert_null(strstr(metrics, "left_seconds{job=\"j3\""));
   char copy[65536];
   strcpy(copy, metrics);
-  /* 1 version, 6 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2 of a plan,
-     2 of certificates. */
-  assert_int_equal(count_samples(copy), 1 + 6 + 4 + 5 + 3 + 4 + 12 + 2 + 2);
+  /* 1 version, 6 counters, 2 of each host, 5 of the interface, 3 of the link, 4 states, 6 of two jobs, 2 of a job that
+     says how long it is, 2 of a plan, 2 of certificates. */
+  assert_int_equal(count_samples(copy), 1 + 6 + 4 + 5 + 3 + 4 + 12 + 2 + 2 + 2);
 }
 
 static void refuses_half_a_certificate(void **state) {

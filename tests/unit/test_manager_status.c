@@ -33,13 +33,42 @@ static void shows_jobs_links_and_hosts(void **state) {
   json_t *manager = example();
   char *text = print(manager, 0, 0);
   check_shown(text, ": 7 of 8 hosts connected; 2 jobs run, 0 wait, 1 move\n");
-  check_shown(text, "  train  running      0      4          12        1 s  5.36 GiB   240M     8     461M        2  "
-                    "00000000000000000000000000000001\n");
+  check_shown(
+      text, "  train  running      0      4          12        -        1 s  5.36 GiB   240M     8     461M        2  "
+            "00000000000000000000000000000001\n");
   check_shown(text, "\n  leaf0   spine0    86 %  857M       0        1G\n");
   check_shown(text, "\n  r1h3  no agent   ");
   assert_true(strstr(text, "  running  ") < strstr(text, "  left  "));
   free(text);
   json_decref(manager);
+}
+
+static void check_left(double expected, const json_t *left, const char *wanted) {
+  json_t *manager = example(), *job = json_array_get(json_object_get(manager, "jobs"), 0);
+  json_object_set_new(job, "expected", json_real(expected));
+  json_object_set_new(job, "seconds_left", json_deep_copy(left));
+  char *text = print(manager, 0, 0);
+  check_shown(text, wanted);
+  free(text);
+  json_decref(manager);
+}
+
+static void shows_how_long_jobs_go_on(void **state) {
+  static const struct {
+    double expected, left;
+    const char *wanted;
+  } cases[] = {
+      {500, 720, "  12 of 500   12 min  "}, {12, 0, "  12 of 12      0 s  "}, {500, 59.4, "     59 s  "},
+      {500, 59.6, "    1 min  "},           {500, 12000, "  3 h 20 min  "},   {500, 191000, "  2 d 5 h  "},
+      {9e18, 9e18, "  11574 d 1 h  "},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    json_t *left = json_real(cases[i].left);
+    check_left(cases[i].expected, left, cases[i].wanted);
+    json_decref(left);
+  }
+  check_left(500, json_null(), "  12 of 500        -  ");
 }
 
 static void check_certificates(const double days[3], const char *wanted) {
@@ -131,11 +160,9 @@ static void lives_with_anything(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shows_jobs_links_and_hosts),
-      cmocka_unit_test(warns_of_certificates),
-      cmocka_unit_test(shows_switches),
-      cmocka_unit_test(keeps_to_the_screen),
-      cmocka_unit_test(keeps_to_narrow_terminals),
+      cmocka_unit_test(shows_jobs_links_and_hosts), cmocka_unit_test(shows_how_long_jobs_go_on),
+      cmocka_unit_test(warns_of_certificates),      cmocka_unit_test(shows_switches),
+      cmocka_unit_test(keeps_to_the_screen),        cmocka_unit_test(keeps_to_narrow_terminals),
       cmocka_unit_test(lives_with_anything),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,10 @@ function changeState(node, job) {
   setAttribute(node, "title", job.why || "");
 }
 
+// "320 of 500", where the job says how many it will make.
+const iterationsText = (job) => (job.expected > 0 ? `${count(job.iterations)} of ${count(job.expected)}` : count(job.iterations));
+const leftText = (job) => (typeof job.seconds_left === "number" ? `, about ${age(job.seconds_left)} left` : "");
+
 const jobName = {name: "Job", value: (j) => j.name, make: nameButton, change: changeName};
 const jobState = {name: "State", value: (j) => stateRank[j.state] ?? 4, make: () => element("span"), change: changeState};
 const jobColumns = [
@@ -54,7 +58,7 @@ const jobColumns = [
   {name: "Class", title: "0 goes first", number: true, value: (j) => j.class, text: (j) => String(j.class)},
   {name: "Ranks", number: true, value: (j) => j.size, text: (j) => String(j.size)},
   {name: "Hosts", number: true, value: (j) => new Set(j.hosts).size, text: (j) => String(new Set(j.hosts).size)},
-  {name: "Iterations", number: true, value: (j) => j.iterations, text: (j) => count(j.iterations)},
+  {name: "Iterations", title: "and how many it says it will make", number: true, value: (j) => j.iterations, text: iterationsText},
   {name: "An iteration", number: true, value: (j) => j.iteration_time, text: (j) => seconds(j.iteration_time)},
   {name: "Last minutes", title: "time of an iteration, as this page has seen it", value: (j) => j.iteration_time,
     make: makeSpark, change: (node, j) => drawSpark(node, past.get(j.id), PAST)},
@@ -154,6 +158,7 @@ function showJob() {
   showFacts(at("job-facts"), [
     ["State", `${job.state}, class ${job.class}${job.why ? `: ${job.why}` : ""}`],
     ["Hosts", hostsText(job.hosts)],
+    ["Iterations", `${iterationsText(job)}${leftText(job)}`],
     ["An iteration", seconds(job.iteration_time)],
     ["Plan", job.plan ? `${job.plan.number}, for ${rate(job.plan.throughput)}, made at ${clock(job.plan.made)}` : "none yet"],
     ...(job.cells?.length ? [["At switches", cellsText(job)]] : []),
