@@ -185,6 +185,7 @@ static struct epoch summarise_epoch(const struct trainer *t, int number, double 
 static void train(struct trainer *t, struct summary *summary) {
   size_t count = (size_t)t->steps + SUMS;
   double *sums = allocate(t, count, sizeof *sums), started = report_clock();
+  check(t, banyan_comm_expect(t->comm, (uint64_t)t->options.epochs * (uint64_t)t->steps));
   for (int i = 0; i < t->options.epochs; i++) {
     run_epoch(t, i, sums);
     check(t, banyan_allreduce(t->comm, sums, sums, count, BANYAN_FLOAT64, BANYAN_SUM));

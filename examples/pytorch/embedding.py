@@ -53,6 +53,8 @@ def main():
     optimisers = [torch.optim.Adagrad(model.module.table.parameters(), lr=0.3),
                   torch.optim.SGD(model.module.kind.parameters(), lr=0.5)]
     generator = torch.Generator().manual_seed(100 + rank)
+    if options.backend == "banyan":
+        banyan.torch.communicator().expect(options.steps)  # for who manages jobs
     for step in range(options.steps):
         texts, kinds = draw(generator, options.words, options.batch)
         loss = nn.functional.cross_entropy(model(texts), kinds)

@@ -74,6 +74,8 @@ def main():
     optimiser = torch.optim.SGD(model.parameters(), lr=options.rate, momentum=0.9)
     per_epoch = options.limit // size // options.batch
     falling = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / (options.epochs * per_epoch))
+    if options.backend == "banyan":
+        banyan.torch.communicator().expect(options.epochs * per_epoch)  # for who manages jobs
     for epoch in range(options.epochs):
         order = torch.randperm(options.limit, generator=torch.Generator().manual_seed(epoch))[rank::size]
         begun, steps = time.monotonic(), order.split(options.batch)[:per_epoch]

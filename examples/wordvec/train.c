@@ -144,8 +144,11 @@ static void tell(struct run *run) {
 
 static void train(struct run *run) {
   uint64_t tokens = run->options.tokens ? run->options.tokens : run->text.n_tokens, told = 0;
+  uint64_t in_step = run->options.batch * (size_t)run->ranks;
   run->began = now();
+  check(banyan_comm_expect(run->comm, (tokens + in_step - 1) / in_step)); /* for who manages jobs, as */
   while (run->tokens < tokens) {
+    check(banyan_step(run->comm, run->steps)); /* this */
     step(run);
     uint64_t part = run->tokens * 10 / tokens; /* the same on all ranks, as the clock is not */
     if (part > told) tell(run);
