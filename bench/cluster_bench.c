@@ -3,6 +3,8 @@
  * memory it needs.
  *
  *     cluster_bench [AGENTS [JOBS]]        1000 and 200 unless given
+ *
+ * The network has racks of 32 hosts for as many agents as there are.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,16 +23,15 @@
 #include "topology_named.h"
 
 enum {
-  RACKS = 32,
   IN_RACK = 32,
-  MOST_AGENTS = RACKS * IN_RACK,
+  MOST_AGENTS = 8192,
   MOST_JOBS = 1024,
   MOST_HOSTS = 64,
   PATHS = 4, /* that each host of a job tells of: as many as it has neighbours in some trees */
   BURST = 4,
   STATES = 5
 };
-#define NETWORK "clos:racks=32,hosts=32,nic=100g,oversub=4"
+#define NETWORK "clos:racks=%u,hosts=%d,nic=100g,oversub=4"
 static const double interval = 2, nic = 100e9;
 
 struct job {
@@ -64,7 +65,9 @@ static double now(void) {
   return (double)by_clock_now(&by_clock_system) / BY_SECOND;
 }
 
-/* ---- the manager's process: a byte in asks for its state */
+/* ---- the manager's process: a byte in asks for its counters or its state */
+
+enum { ASKS_COUNTERS = 'c', ASKS_STATE = 's' };
 
 struct state_head {
   uint64_t length;
@@ -76,23 +79,35 @@ struct answering {
   int fd;
 };
 
-static void answer(void *context, uint32_t events) {
-  struct answering *a = context;
+static void write_all(int fd, const void *from, size_t length) {
+  for (size_t at = 0; at < length;) {
+    ssize_t n = write(fd, (const char *)from + at, length - at);
+    if (n <= 0) _exit(1);
+    at += (size_t)n;
+  }
+}
+
+static void answer_with_state(const struct answering *a) {
   struct by_text text;
-  char byte;
-  (void)events;
-  if (read(a->fd, &byte, 1) != 1) _exit(0);
   by_text_init(&text);
   double begin = now();
   by_manager_server_state(a->server, &text);
   struct state_head head = {.length = text.length, .took = now() - begin};
-  if (write(a->fd, &head, sizeof head) < 0) _exit(1);
-  for (size_t at = 0; at < text.length;) {
-    ssize_t n = write(a->fd, text.data + at, text.length - at);
-    if (n <= 0) _exit(1);
-    at += (size_t)n;
-  }
+  write_all(a->fd, &head, sizeof head);
+  write_all(a->fd, text.data, text.length);
   by_text_fini(&text);
+}
+
+static void answer(void *context, uint32_t events) {
+  const struct answering *a = context;
+  char byte;
+  (void)events;
+  if (read(a->fd, &byte, 1) != 1) _exit(0);
+  struct by_manager_counters counters = by_manager_server_get_counters(a->server);
+  if (byte == ASKS_COUNTERS)
+    write_all(a->fd, &counters, sizeof counters);
+  else
+    answer_with_state(a);
 }
 
 static void manage(int fd, const char *state) {
@@ -100,7 +115,9 @@ static void manage(int fd, const char *state) {
   struct by_topology *topology;
   struct answering answering = {.fd = fd};
   struct by_watch *watch;
-  must(by_topology_named(NETWORK, &topology));
+  char network[128];
+  snprintf(network, sizeof network, NETWORK, (n_agents + IN_RACK - 1) / IN_RACK, IN_RACK);
+  must(by_topology_named(network, &topology));
   must(by_loop_create(&by_clock_system, &loop));
   must(by_address_parse("127.0.0.1:0", &options.at));
   options.loop = loop;
@@ -127,7 +144,7 @@ static void read_all(int fd, void *to, size_t length) {
 static json_t *ask_state(int fd, struct state_head *head) {
   static const struct by_doc_limits limits = {.bytes = 1u << 30, .containers = 1 << 24, .elements = 1 << 26};
   json_t *doc;
-  if (write(fd, "?", 1) != 1) abort();
+  write_all(fd, &(char){ASKS_STATE}, 1);
   read_all(fd, head, sizeof *head);
   char *text = malloc(head->length);
   read_all(fd, text, head->length);
@@ -136,12 +153,11 @@ static json_t *ask_state(int fd, struct state_head *head) {
   return doc;
 }
 
-static double counter(int fd, const char *name) {
-  struct state_head head;
-  json_t *state = ask_state(fd, &head);
-  double value = json_number_value(json_object_get(json_object_get(state, "counters"), name));
-  json_decref(state);
-  return value;
+static struct by_manager_counters ask_counters(int fd) {
+  struct by_manager_counters counters;
+  write_all(fd, &(char){ASKS_COUNTERS}, 1);
+  read_all(fd, &counters, sizeof counters);
+  return counters;
 }
 
 /* CPU seconds, and resident bytes, of a process. */
@@ -305,9 +321,9 @@ static void report_all(double rate_of_first) {
 }
 
 /* Until every job was planned for so many times; seconds. */
-static double wait_for(int fd, double planned) {
+static double wait_for(int fd, uint64_t planned) {
   double begin = now(), reported = 0;
-  while (counter(fd, "planned") < planned) {
+  while (ask_counters(fd).planned < planned) {
     if (now() - reported > interval) report_all(nic / 2), reported = now();
     run_for(0.02);
   }
@@ -315,16 +331,17 @@ static double wait_for(int fd, double planned) {
 }
 
 static void measure_reports(int fd, pid_t pid) {
-  double before = counter(fd, "reports"), cpu = cpu_of(pid), begin = now();
+  uint64_t before = ask_counters(fd).reports, n = (uint64_t)BURST * n_agents;
+  double cpu = cpu_of(pid), begin = now();
   for (int i = 0; i < BURST; i++) {
     report_all(nic / 2);
     run_for(0.01);
   }
-  while (counter(fd, "reports") < before + (double)BURST * n_agents) run_for(0.01);
-  double took = now() - begin, n = (double)BURST * n_agents;
+  while (ask_counters(fd).reports < before + n) run_for(0.01);
+  double took = now() - begin;
   cpu = cpu_of(pid) - cpu;
-  printf("reports: %.0f in %.2f s, %.0f a second here; %.0f us of the manager's time each\n", n, took, n / took,
-         cpu / n * 1e6);
+  printf("reports: %llu in %.2f s, %.0f a second here; %.0f us of the manager's time each\n", (unsigned long long)n,
+         took, (double)n / took, cpu / (double)n * 1e6);
 }
 
 /* While it is printed the manager hears nobody. */
@@ -355,7 +372,7 @@ static void measure(int fd, pid_t pid) {
          (cpu_of(pid) - cpu) / n_jobs * 1e3);
   run_for(2 * interval); /* they move, and their use of links is known */
   measure_reports(fd, pid);
-  double planned = counter(fd, "planned");
+  uint64_t planned = ask_counters(fd).planned;
   cpu = cpu_of(pid);
   report(&agents[0], nic / 4); /* a link has changed: all are planned again */
   took = wait_for(fd, planned + n_jobs);

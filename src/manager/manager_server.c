@@ -413,6 +413,10 @@ struct by_address by_manager_server_get_address(const struct by_manager_server *
   return server->bound;
 }
 
+struct by_manager_counters by_manager_server_get_counters(const struct by_manager_server *server) {
+  return by_manager_get_counters(server->manager);
+}
+
 void by_manager_server_state(const struct by_manager_server *server, struct by_text *text) {
   by_manager_state(server->manager, now_of(server), text);
 }

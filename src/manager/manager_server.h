@@ -32,6 +32,7 @@ void by_manager_server_destroy(struct by_manager_server *server);
 void by_manager_server_use(struct by_manager_server *server, const struct by_tls_identity *identity);
 
 struct by_address by_manager_server_get_address(const struct by_manager_server *server);
+struct by_manager_counters by_manager_server_get_counters(const struct by_manager_server *server);
 /* by_manager_state of it. */
 void by_manager_server_state(const struct by_manager_server *server, struct by_text *text);
 
