@@ -43,7 +43,7 @@ static enum banyan_status measure(struct finding *f) {
   const uint32_t *node = net->graph->node;
   size_t n = net->graph->n_vertices;
   for (size_t to = 0; to < n; to++) {
-    BY_TRY(by_paths_to(&f->paths, node[to], f->hops));
+    BY_TRY(by_paths_between(&f->paths, node[to], node, (uint32_t)n, f->hops));
     net->capacity[to] = capacity_of(net, &f->paths, node[to]);
     for (size_t from = 0; from < n; from++) {
       uint32_t hops = f->hops[node[from]].hops, *there = &net->hops[from * n + to], *back = &net->hops[to * n + from];
@@ -156,7 +156,7 @@ static enum banyan_status mark_inside(struct finding *f, const struct by_embed_l
   const uint32_t *node = net->graph->node;
   uint32_t first = 0;
   while (layer->group[first] != group) first++;
-  BY_TRY(by_paths_to(&f->paths, node[first], f->hops));
+  BY_TRY(by_paths_between(&f->paths, node[first], node, net->graph->n_terminals, f->hops));
   f->marks++;
   *sends = 0;
   for (uint32_t v = first; v < net->graph->n_terminals; v++) {

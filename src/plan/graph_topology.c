@@ -168,7 +168,7 @@ static enum banyan_status find_ways(struct make *make) {
   BY_TRY(list_pairs(make));
   for (uint32_t v = 0; v < o->n_vertices; v++) {
     if (make->pair_at[v] == make->pair_at[v + 1]) continue;
-    BY_TRY(by_paths_to(&o->paths, o->node[v], make->hops));
+    BY_TRY(by_paths_between(&o->paths, o->node[v], o->node, o->n_vertices, make->hops));
     for (uint32_t i = make->pair_at[v]; i < make->pair_at[v + 1]; i++) {
       uint32_t p = make->pairs[i], a = (uint32_t)(o->distant.keys[p] >> 32), b = (uint32_t)o->distant.keys[p];
       BY_TRY(walk(make, o->node[v == a ? b : a], o->node[v], &make->ways[2 * (size_t)p + (v == a)]));

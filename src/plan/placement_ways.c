@@ -146,7 +146,7 @@ static enum banyan_status make_tree(struct work *w, double turnaround, struct by
   const struct by_placement_job *job = &w->ways->jobs[tree->job];
   uint32_t server = server_of(w->ways, tree);
   double longest = 0;
-  BY_TRY(by_paths_to(&w->paths, server, w->hops));
+  BY_TRY(by_paths_between(&w->paths, server, job->workers, job->n_workers, w->hops));
   memset(w->vertex, 0, w->ways->topology->n_nodes * sizeof *w->vertex);
   w->n = 0;
   BY_TRY(mark_way(w, server, server));

@@ -57,7 +57,7 @@ static bool list_way(struct search *s, const struct by_hop *hops, uint32_t from,
 /* Ways are found by their end, so pairs stand by it: that of i and j is from j to i. */
 static enum banyan_status list_ways(struct search *s, const struct by_paths *paths, struct by_hop *hops) {
   for (uint32_t i = 0; i < s->n; i++) {
-    BY_TRY(by_paths_to(paths, s->graph->node[i], hops));
+    BY_TRY(by_paths_between(paths, s->graph->node[i], s->graph->node, s->n, hops));
     for (uint32_t j = 0; j < s->n; j++) {
       s->first[i * s->n + j] = (uint32_t)s->n_uses;
       uint32_t from = s->graph->node[j], to = s->graph->node[i];

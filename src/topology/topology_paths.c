@@ -117,17 +117,38 @@ static void reach(struct search *s, uint32_t node, struct by_hop hop) {
   rise(s, s->place[node]);
 }
 
+/* Its hops are final. False: all that are wanted are done. */
+static bool finish(struct search *s, uint32_t node) {
+  s->done[s->n_done++] = node;
+  return !s->wanted || !s->wanted[node] || --s->n_wanted > 0;
+}
+
+static bool has_one_link(const struct by_paths *p, uint32_t node) {
+  return p->first[node + 1] - p->first[node] == 1;
+}
+
+/* No way leads through a node with one link, as most hosts of a large network are, and only one to it: it need not
+ * wait for its turn. */
+static bool reach_end(struct search *s, uint32_t node, struct by_hop hop) {
+  if (node == s->to || (s->wanted && !s->wanted[node])) return true;
+  s->hops[node] = hop;
+  return finish(s, node);
+}
+
 static void run(struct search *s) {
   const struct by_paths *p = s->paths;
   put(s, s->n++, s->to);
   while (s->n) {
     uint32_t node = take_least(s);
-    s->done[s->n_done++] = node;
-    if (s->wanted && s->wanted[node] && --s->n_wanted == 0) return;
+    if (!finish(s, node)) return;
     for (uint32_t i = p->first[node]; i < p->first[node + 1]; i++) {
       const struct by_link *link = &p->topology->links[p->links[i]];
       uint32_t other = link->a == node ? link->b : link->a;
-      if (carries(link, other)) reach(s, other, over(s, p->links[i], node));
+      if (!carries(link, other)) continue;
+      if (!has_one_link(p, other))
+        reach(s, other, over(s, p->links[i], node));
+      else if (!reach_end(s, other, over(s, p->links[i], node)))
+        return;
     }
   }
 }
@@ -138,7 +159,7 @@ static bool next_equal(const struct search *s, uint32_t node, uint32_t *i, struc
   for (; *i < p->first[node + 1]; ++*i) {
     const struct by_link *link = &p->topology->links[p->links[*i]];
     uint32_t next = link->a == node ? link->b : link->a;
-    if (!carries(link, node) || s->hops[next].hops == UINT32_MAX) continue;
+    if (s->hops[next].hops + 1 != s->hops[node].hops || !carries(link, node)) continue;
     *out = over(s, p->links[*i], next);
     if (compare(out, &s->hops[node]) != 0) continue;
     ++*i;
@@ -161,7 +182,7 @@ static void choose(struct search *s, uint32_t node) {
 
 static enum banyan_status search(struct search *s) {
   uint32_t n = s->paths->topology->n_nodes;
-  s->heap = calloc(3 * (size_t)n + 1, sizeof *s->heap);
+  s->heap = malloc((3 * (size_t)n + 1) * sizeof *s->heap);
   if (!s->heap) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %u nodes", n);
   s->place = s->heap + n;
   s->done = s->place + n;
@@ -171,7 +192,8 @@ static enum banyan_status search(struct search *s) {
   }
   s->hops[s->to].hops = 0;
   run(s);
-  for (uint32_t i = 1; i < s->n_done; i++) choose(s, s->done[i]);
+  for (uint32_t i = 1; i < s->n_done; i++)
+    if (!has_one_link(s->paths, s->done[i])) choose(s, s->done[i]);
   free(s->heap);
   return BANYAN_OK;
 }

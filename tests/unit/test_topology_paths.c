@@ -1,5 +1,8 @@
 /* The ways of packets: over switches before hosts, fewest links, least delay, spread where all is equal. */
+#include <stdio.h>
+
 #include "check.h"
+#include "rng.h"
 #include "topology_make.h"
 #include "topology_named.h"
 #include "topology_paths.h"
@@ -181,8 +184,87 @@ static void ways_between_are_the_same(void **state) {
   }
 }
 
+/* Up to 12 nodes, many with one link, and some directions that are full. */
+static void any_net(struct net *net, struct by_rng *rng) {
+  begin(net);
+  uint32_t n = 2 + (uint32_t)by_rng_below(rng, 11), more = (uint32_t)by_rng_below(rng, n), node[12];
+  char name[8];
+  for (uint32_t v = 0; v < n; v++) {
+    snprintf(name, sizeof name, "n%u", v);
+    node[v] = v == 0 || by_rng_below(rng, 2) ? host(net, name) : add_switch(net, name);
+    by_topology_builder_node(&net->builder, node[v])->takes_part = v == 0;
+  }
+  for (uint32_t l = 1; l < n + more; l++) {
+    uint32_t a = l < n ? l : (uint32_t)by_rng_below(rng, n), b = (uint32_t)by_rng_below(rng, l < n ? l : n);
+    if (a == b) continue;
+    struct by_link *link = join(net, node[a], node[b], by_rng_below(rng, 3) ? 1e-3 : 2e-3);
+    if (by_rng_below(rng, 4) == 0) link->capacity[by_rng_below(rng, 2)].used = 1e9;
+  }
+  finish(net);
+}
+
+/* Whether packets may go that way, and what that costs in all. */
+static bool way_over(const struct net *net, uint32_t link, int way, const struct by_hop *rest, uint32_t to,
+                     struct by_hop *out) {
+  const struct by_link *l = &net->topology->links[link];
+  uint32_t next = way == BY_AB ? l->b : l->a;
+  if (rest[next].hops == UINT32_MAX || by_residual(l->capacity[way]) <= 0) return false;
+  bool relayed = next != to && net->topology->nodes[next].kind == BY_NODE_HOST;
+  *out = (struct by_hop){link, next, rest[next].hops + 1, rest[next].hosts + relayed, rest[next].delay + l->delay};
+  return true;
+}
+
+static int compare_ways(const struct by_hop *a, const struct by_hop *b) {
+  if (a->hosts != b->hosts) return a->hosts < b->hosts ? -1 : 1;
+  if (a->hops != b->hops) return a->hops < b->hops ? -1 : 1;
+  return (a->delay > b->delay + 1e-9) - (a->delay < b->delay - 1e-9);
+}
+
+/* Every link again and again, until nothing is better. */
+static void try_all(const struct net *net, uint32_t to, struct by_hop *best) {
+  const struct by_topology *t = net->topology;
+  struct by_hop hop = {0};
+  for (uint32_t v = 0; v < t->n_nodes; v++)
+    best[v] = (struct by_hop){UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0};
+  best[to].hops = best[to].hosts = 0;
+  for (uint32_t round = 0; round < t->n_nodes; round++)
+    for (uint32_t s = 0; s < 2 * t->n_links; s++) {
+      uint32_t from = s % 2 == BY_AB ? t->links[s / 2].a : t->links[s / 2].b;
+      if (way_over(net, s / 2, (int)(s % 2), best, to, &hop) && compare_ways(&hop, &best[from]) < 0) best[from] = hop;
+    }
+}
+
+static void are_the_best(struct net *net, uint32_t to) {
+  struct by_hop best[MOST], some[MOST], hop;
+  towards(net, to);
+  try_all(net, to, best);
+  for (uint32_t v = 0; v < net->topology->n_nodes; v++) {
+    assert_int_equal(net->hops[v].hops, best[v].hops);
+    if (v == to || best[v].hops == UINT32_MAX) continue;
+    assert_int_equal(compare_ways(&net->hops[v], &best[v]), 0);
+    int way = net->topology->links[net->hops[v].link].a == v ? BY_AB : BY_BA;
+    assert_true(way_over(net, net->hops[v].link, way, net->hops, to, &hop));
+    assert_int_equal(hop.next, net->hops[v].next);
+    assert_int_equal(compare_ways(&hop, &net->hops[v]), 0);
+    assert_ok(by_paths_between(&net->paths, to, &v, 1, some));
+    for (uint32_t at = v; at != to; at = some[at].next) assert_int_equal(some[at].link, net->hops[at].link);
+  }
+}
+
+static void ways_are_the_best_in_any_network(void **state) {
+  struct by_rng rng;
+  by_rng_init(&rng, 7);
+  for (int i = 0; i < 500; i++) {
+    struct net net;
+    any_net(&net, &rng);
+    for (uint32_t to = 0; to < net.topology->n_nodes; to++) are_the_best(&net, to);
+    end(&net);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ways_are_the_best_in_any_network),
       cmocka_unit_test(switches_come_before_hosts),
       cmocka_unit_test(hosts_forward_where_nothing_else_does),
       cmocka_unit_test(delay_decides_between_ways_of_one_length),
