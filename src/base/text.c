@@ -78,6 +78,17 @@ void by_text_add(struct by_text *text, const char *format, ...) {
   va_end(args);
 }
 
+void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n) {
+  if (text->failed) return;
+  if (!grow(text, text->length + n + 1)) {
+    give_up(text);
+    return;
+  }
+  memcpy(text->data + text->length, bytes, n);
+  text->length += n;
+  text->data[text->length] = '\0';
+}
+
 /* The length of the UTF-8 character at `at`, 0 if it is none or a control character (C0, DEL, C1). */
 static size_t character(const unsigned char *at) {
   static const uint32_t least[] = {0, 0x20, 0xa0, 0x800, 0x10000};

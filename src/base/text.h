@@ -18,6 +18,8 @@ struct by_text {
 void by_text_init(struct by_text *text);
 void by_text_fini(struct by_text *text);
 void by_text_add(struct by_text *text, const char *format, ...) BY_PRINTF(2, 3);
+/* What is there already: many times as fast. */
+void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n);
 /* "" while empty; owned by the text. */
 const char *by_text_get(const struct by_text *text);
 

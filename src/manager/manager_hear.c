@@ -95,8 +95,8 @@ static void print_owner(const struct by_manager_peer *peer, char out[BY_MANAGER_
 
 static bool may_have_more(const struct by_manager *m, const struct by_manager_peer *peer, const char *owner) {
   uint32_t n = 0;
-  for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    n += !job->left && !strcmp(job->owner, owner) && !strcmp(job->hosts[0], peer->host);
+  for (const struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job))
+    n += !job->left && !strcmp(job->owner, owner);
   return n < BY_MANAGER_JOBS_OF_ONE;
 }
 
@@ -138,8 +138,8 @@ static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
                        const struct by_cluster_message *said) {
   if (peer->index == BY_NOWHERE) return;
   bool young = may_not_know_all(m, peer);
-  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (job->left || (young && job->peer != peer) || strcmp(job->hosts[0], peer->host) != 0) continue;
+  for (struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job)) {
+    if (job->left || (young && job->peer != peer)) continue;
     uint32_t i = 0;
     while (i < said->n_jobs && strcmp(said->jobs[i].job, job->id) != 0) i++;
     if (i == said->n_jobs && (!job->peer || *job->peer->job == 0)) by_jobs_leave(m, job, "its agent does not know it");

@@ -12,12 +12,6 @@ static const double settled = 0.02;    /* of a rate: smaller changes are none */
 static const double idle = 1e3;        /* bit/s that are none */
 static const double fresh_part = 0.25; /* of a rate is what it was in the last interval */
 
-struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id) {
-  struct by_manager_job *job = m->jobs;
-  while (job && strcmp(job->id, id) != 0) job = job->next;
-  return job;
-}
-
 /* ---- making and freeing */
 
 static void free_parts(struct by_manager_job *job) {
@@ -40,6 +34,8 @@ static void free_job(struct by_manager_job *job) {
   free(job->nodes);
   free(job->heard);
   free(job->of_rank);
+  free(job->by_name);
+  free(job->part_of);
   free(job->helpers);
   by_cells_free(job);
   free(job->ring.items);
@@ -76,6 +72,31 @@ static enum banyan_status add_host(const struct by_manager *m, struct by_manager
   return BANYAN_OK;
 }
 
+static int compare_hosts(const void *a, const void *b, void *context) {
+  const struct by_manager_job *job = context;
+  return strcmp(job->hosts[*(const uint32_t *)a], job->hosts[*(const uint32_t *)b]);
+}
+
+static void sort_hosts(struct by_manager_job *job) {
+  for (uint32_t h = 0; h < job->n_hosts; h++) job->by_name[h] = h;
+  qsort_r(job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts, job);
+}
+
+/* BY_NOWHERE: none of its hosts. */
+static uint32_t find_host(const struct by_manager_job *job, const char *host) {
+  uint32_t low = 0, high = job->n_hosts;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2, h = job->by_name[middle];
+    int order = strcmp(job->hosts[h], host);
+    if (!order) return h;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return BY_NOWHERE;
+}
+
 static enum banyan_status place(const struct by_manager *m, struct by_manager_job *job,
                                 const struct by_cluster_message *said) {
   const char *lost = NULL;
@@ -83,9 +104,13 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
   job->nodes = calloc(said->n_hosts, sizeof *job->nodes);
   job->of_rank = calloc(said->n_hosts, sizeof *job->of_rank);
   job->heard = calloc(said->n_hosts, sizeof *job->heard);
-  if (!job->hosts || !job->nodes || !job->of_rank || !job->heard) return by_manager_no_memory();
+  job->by_name = calloc(said->n_hosts, sizeof *job->by_name);
+  job->part_of = calloc(said->n_hosts, sizeof *job->part_of);
+  if (!job->hosts || !job->nodes || !job->of_rank || !job->heard || !job->by_name || !job->part_of)
+    return by_manager_no_memory();
   for (uint32_t r = 0; r < said->n_hosts; r++) BY_TRY(add_host(m, job, r, said->hosts[r]));
   job->n_ranks = said->n_hosts;
+  sort_hosts(job);
   for (uint32_t h = 0; h < job->n_hosts; h++) {
     job->nodes[h] = by_manager_hosts_find(m, job->hosts[h]);
     if (job->nodes[h] == BY_NOWHERE && !lost) lost = job->hosts[h];
@@ -126,6 +151,7 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   struct by_manager_job **at = &m->jobs;
   while (*at) at = &(*at)->next;
   *at = *out = job;
+  by_jobs_index(m, job);
   by_due_mark(job, BY_DUE_NEW, "the job is new");
   return BANYAN_OK;
 }
@@ -153,6 +179,7 @@ static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
 static void forget(struct by_manager *m, struct by_manager_job *job) {
   struct by_manager_job **at = &m->jobs;
   forget_row(m, job);
+  by_jobs_unindex(m, job);
   while (*at != job) at = &(*at)->next;
   *at = job->next;
   free_job(job);
@@ -168,6 +195,7 @@ static void replace(struct by_manager *m, struct by_manager_job *job) {
     return;
   }
   forget_row(m, job);
+  by_jobs_unindex(m, job);
   *job->id = '\0';
 }
 
@@ -214,17 +242,15 @@ void by_jobs_forget_peer(struct by_manager *m, struct by_manager_peer *peer) {
 
 /* ---- reports */
 
-static struct by_manager_part *part_of(struct by_manager_job *job, const char *host) {
-  struct by_manager_part *part = job->parts;
-  while (part && strcmp(part->host, host) != 0) part = part->next;
-  if (part) return part;
-  if (!(part = calloc(1, sizeof *part))) return NULL;
-  if (!(part->host = strdup(host))) {
+static struct by_manager_part *part_of(struct by_manager_job *job, uint32_t h) {
+  struct by_manager_part *part = job->part_of[h];
+  if (part || !(part = calloc(1, sizeof *part))) return part;
+  if (!(part->host = strdup(job->hosts[h]))) {
     free(part);
     return NULL;
   }
   part->next = job->parts;
-  return job->parts = part;
+  return job->parts = job->part_of[h] = part;
 }
 
 static void tell_class(struct by_manager *m, struct by_manager_peer *peer, const struct by_manager_job *job) {
@@ -233,15 +259,12 @@ static void tell_class(struct by_manager *m, struct by_manager_peer *peer, const
 }
 
 /* Counts never go back, also where a manager that began again has not heard of all hosts yet. */
-static void add_up(struct by_manager_job *job) {
-  uint64_t sent = 0;
-  for (const struct by_manager_part *part = job->parts; part; part = part->next) {
-    sent += part->sent;
-    if (part->iterations > job->iterations) job->iterations = part->iterations;
-    if (part->input > job->input) job->input = part->input;
-    if (part->iteration_time > 0) job->iteration_time = part->iteration_time;
-  }
-  if (sent > job->sent) job->sent = sent;
+static void add_up(struct by_manager_job *job, uint64_t before, const struct by_cluster_job *said) {
+  job->parts_sent += said->sent - before;
+  if (job->parts_sent > job->sent) job->sent = job->parts_sent;
+  if (said->iterations > job->iterations) job->iterations = said->iterations;
+  if (said->input > job->input) job->input = said->input;
+  if (said->iteration_time > 0) job->iteration_time = said->iteration_time;
 }
 
 /* Rank 0's word, which the agent of its host passes on. */
@@ -255,19 +278,14 @@ static void hear_length(struct by_manager *m, struct by_manager_job *job, uint64
   by_jobs_keep(m, job);
 }
 
-static uint32_t find_host(const struct by_manager_job *job, const char *host) {
-  uint32_t h = 0;
-  while (h < job->n_hosts && strcmp(job->hosts[h], host) != 0) h++;
-  return h;
-}
-
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
                     const struct by_cluster_job *said) {
   uint32_t h = find_host(job, peer->host);
-  struct by_manager_part *part = h < job->n_hosts ? part_of(job, peer->host) : NULL;
+  struct by_manager_part *part = h == BY_NOWHERE ? NULL : part_of(job, h);
   if (!part) return; /* it is not there; or the next report may find memory */
   job->heard[h] = true;
   if (part->peer != peer) tell_class(m, peer, job);
+  add_up(job, part->sent, said);
   part->peer = peer;
   part->n_ranks = said->n_ranks;
   part->iterations = said->iterations;
@@ -277,7 +295,6 @@ void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_
   part->iteration_time = said->iteration_time;
   by_seen_report(m, part, said);
   job->seen = m->now;
-  add_up(job);
   hear_length(m, job, h == job->of_rank[0] ? said->expected : 0);
 }
 

@@ -10,6 +10,7 @@ enum {
   BY_MANAGER_HISTORY = 32,     /* rows of a job that are shown */
   BY_MANAGER_STRANGERS = 1024, /* hosts that are not in the topology */
   BY_MANAGER_JOBS = 4096,
+  BY_MANAGER_BUCKETS = 2048,
   BY_MANAGER_JOBS_OF_ONE = 512, /* of one certificate */
   BY_MANAGER_UNKNOWN = 64,      /* jobs of a host that are remembered before their rank 0 has come */
   BY_MANAGER_LEFT = 64,         /* jobs that have left and are still shown */
@@ -137,21 +138,23 @@ struct by_manager_cells {
 enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_TIME, BY_DUE_NONE };
 
 struct by_manager_job {
-  struct by_manager_job *next;
-  char id[BY_CLUSTER_JOB_ID + 1]; /* "": another one has it by now */
-  char *name, *root, *key;        /* key: NULL where helpers may not join */
+  struct by_manager_job *next, *next_by_id, *next_by_root; /* job_index.c */
+  char id[BY_CLUSTER_JOB_ID + 1];                          /* "": another one has it by now */
+  char *name, *root, *key;                                 /* key: NULL where helpers may not join */
   uint32_t n_ranks, n_hosts;
-  char **hosts;                 /* different ones, by their first rank */
-  uint32_t *nodes;              /* in the topology; BY_NOWHERE: not there */
-  uint32_t *of_rank;            /* which of these each rank is on */
-  bool placed;                  /* all are there */
-  bool *heard;                  /* of which hosts a report of it has come */
-  uint32_t n_confirmed;         /* hosts from the first on that are known to be its own: manager_due.c */
-  struct by_manager_peer *peer; /* who speaks for rank 0, */
-  char owner[BY_MANAGER_OWNER]; /* with which certificate; "": not known since the manager began */
-  struct by_manager_part *parts;
-  double began;       /* says rank 0; 0: it does not */
-  double since, seen; /* seen: when somebody last spoke for it */
+  char **hosts;                             /* different ones, by their first rank */
+  uint32_t *nodes;                          /* in the topology; BY_NOWHERE: not there */
+  uint32_t *of_rank;                        /* which of these each rank is on */
+  uint32_t *by_name;                        /* these in the order of their names */
+  bool placed;                              /* all are there */
+  bool *heard;                              /* of which hosts a report of it has come */
+  uint32_t n_confirmed;                     /* hosts from the first on that are known to be its own: manager_due.c */
+  struct by_manager_peer *peer;             /* who speaks for rank 0, */
+  char owner[BY_MANAGER_OWNER];             /* with which certificate; "": not known since the manager began */
+  struct by_manager_part *parts, **part_of; /* part_of: of each of the hosts; NULL: it has said nothing */
+  uint64_t parts_sent;                      /* bytes that these have sent */
+  double began;                             /* says rank 0; 0: it does not */
+  double since, seen;                       /* seen: when somebody last spoke for it */
   bool left;
   double gone_at;
 
@@ -203,7 +206,7 @@ struct by_manager {
 
   struct by_manager_peer peers;
   uint64_t n_joined; /* that ever were */
-  struct by_manager_job *jobs;
+  struct by_manager_job *jobs, *by_id[BY_MANAGER_BUCKETS], *by_root[BY_MANAGER_BUCKETS];
 
   /* The network, by step (plan_wish.h). */
   uint32_t n_steps;
@@ -277,8 +280,16 @@ void by_seen_free(struct by_manager_part *part);
 /* Looks at what was reported, and lowers or raises links. */
 void by_seen_tick(struct by_manager *m);
 
-/* ---- manager_jobs.c */
+/* ---- job_index.c */
 struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id);
+/* Those whose rank 0 is on a host. */
+struct by_manager_job *by_jobs_first_of(const struct by_manager *m, const char *host);
+struct by_manager_job *by_jobs_next_of(const struct by_manager_job *job);
+void by_jobs_index(struct by_manager *m, struct by_manager_job *job);
+/* One that is there no more is passed over. */
+void by_jobs_unindex(struct by_manager *m, struct by_manager_job *job);
+
+/* ---- manager_jobs.c */
 /* A job as rank 0 says it; hosts: of each rank. One of the same ID on other hosts leaves. */
 BANYAN_CHECK enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *message,
                                               struct by_manager_job **out);

@@ -58,7 +58,8 @@ static void test_limits(void **state) {
 
 static void test_printed(void **state) {
   (void)state;
-  static const double numbers[] = {0, -1, 1e10, 0.1, 1.0 / 3, 1e300, 5e-324, 123456789.125};
+  static const double numbers[] = {0,        -1,       1e10, 0.1,   1.0 / 3,           1e300,       5e-324,
+                                   1e15 - 1, 1 - 1e15, 1e15, -1e15, 9007199254740992., -1234567.25, 123456789.125};
   struct by_text text;
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     by_text_init(&text);
@@ -69,7 +70,9 @@ static void test_printed(void **state) {
   by_text_init(&text);
   by_json_add_string(&text, "a\"b\\c\xc3\xa9");
   by_json_add_real(&text, 1e10);
-  assert_string_equal(by_text_get(&text), "\"a\\\"b\\\\c\xc3\xa9\"10000000000");
+  by_json_add_real(&text, -0.0);
+  by_json_add_real(&text, -120);
+  assert_string_equal(by_text_get(&text), "\"a\\\"b\\\\c\xc3\xa9\"100000000000-120");
   by_text_fini(&text);
 }
 

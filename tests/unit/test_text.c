@@ -21,6 +21,10 @@ static void test_text_grows(void **state) {
   assert_int_equal(text.length, strlen(all));
   by_text_add(&text, "%s", all);
   assert_int_equal(text.length, 2 * strlen(all));
+  by_text_add_bytes(&text, all, strlen(all));
+  by_text_add_bytes(&text, "", 0);
+  assert_int_equal(text.length, 3 * strlen(all));
+  assert_string_equal(by_text_get(&text) + 2 * strlen(all), all);
   assert_false(text.failed);
   by_text_fini(&text);
   assert_string_equal(by_text_get(&text), "");
