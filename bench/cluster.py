@@ -49,7 +49,8 @@ SEED = int(os.environ.get("SEED") or 0)
 JOBS = mix_of(SEED) if SEED else CHOSEN
 BATCH = 64
 MODES = ["rings", "shuffled", "manager"]  # shuffled: rings of ranks that do not lie rack by rack
-THRESHOLD = "60M"  # bytes of class 1: these jobs send 0.2 to 0.8 GB
+# What `banyan manager` is told beside its usual rules, such as --order share.
+RULES = (os.environ.get("RULES") or "").split()
 
 
 # ---- on a host of the lab
@@ -76,7 +77,7 @@ def services(run, host):
     folder, started = run["folder"], []
     if host == HOSTS[0]:
         words = [BANYAN, "manager", TOPOLOGY, "--listen", f"{host}:{PORT}", "--interval", "1", "--replan", "10",
-                 "--threshold", THRESHOLD, "--state", os.path.join(folder, "manager.db")]
+                 "--state", os.path.join(folder, "manager.db"), *RULES]
         started.append(start_service(words, os.path.join(folder, "manager.log")))
     socket = os.path.join(folder, f"{host}.sock")
     words = [BANYAN, "agent", "--socket", socket, "--manager", f"{HOSTS[0]}:{PORT}", "--name", host, "--queues", "none"]

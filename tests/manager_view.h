@@ -13,6 +13,15 @@ static inline void begin(const char *topology) {
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
 }
 
+/* With other rules of priority than the usual ones. */
+static inline void begin_by(const char *topology, struct by_priority_rules rules) {
+  world_begin(&world, topology);
+  by_manager_destroy(world.manager);
+  world.options.rules = rules;
+  assert_ok(by_manager_create(&world.options, world.now, &world.manager));
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+}
+
 /* ---- what it says of a job */
 
 static inline json_t *get_state(void) {

@@ -42,15 +42,34 @@ uint64_t by_agent_next(const struct by_agent *agent) {
   return agent->link == BY_AGENT_LINK_WAITING ? earlier(next, agent->connect_at) : next;
 }
 
-/* Without a manager that has said it, the host decides by what it sees. A job never rises: ranks that leave take what
- * they have sent with them. */
-static void set_classes(struct by_agent *agent) {
+/* A job never goes back up: ranks that leave take what they have sent with them. */
+static void set_queue(const struct by_agent *agent, struct by_agent_job *job) {
   struct by_agent_deeds deeds;
-  for (struct by_agent_job *job = agent->jobs; job; job = job->next) {
-    if (job->managed) continue;
-    by_agent_merge(agent, job, &deeds);
-    uint32_t class_ = by_priority_class(&agent->options.rules, deeds.iterations, deeds.sent);
-    if (class_ > job->class_) by_agent_set_class(agent, job, class_);
+  by_agent_merge(agent, job, &deeds);
+  uint32_t queue = by_priority_queue(&agent->options.rules, deeds.iterations, deeds.sent);
+  if (queue > job->queue) job->queue = queue;
+}
+
+/* How many steps of the order a queue is. */
+static uint32_t count_steps(const struct by_agent *agent, uint32_t queue) {
+  uint32_t n = 0;
+  for (const struct by_agent_job *job = agent->jobs; job; job = job->next) n += !job->managed && job->queue == queue;
+  return n && agent->options.rules.equal ? 1 : n;
+}
+
+/* Without a manager that has said it, the host decides by what it sees. All jobs meet, on its link. */
+static void set_classes(struct by_agent *agent) {
+  uint32_t steps = 0, lowest = 0, above = 0;
+  for (struct by_agent_job *job = agent->jobs; job; job = job->next) set_queue(agent, job);
+  for (uint32_t queue = 1; queue < BY_PRIORITY_QUEUES; queue++) steps += count_steps(agent, queue);
+  for (uint32_t queue = 0; queue < BY_PRIORITY_QUEUES; queue++) {
+    uint32_t left = queue ? count_steps(agent, queue) : 0;
+    for (struct by_agent_job *job = agent->jobs; job; job = job->next) {
+      if (job->managed || job->queue != queue) continue;
+      if (left) left--, steps--, above = lowest;
+      lowest = by_priority_class(queue, above, steps);
+      if (lowest != job->class_) by_agent_set_class(agent, job, lowest);
+    }
   }
 }
 

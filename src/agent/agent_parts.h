@@ -34,6 +34,7 @@ struct by_agent_paths {
   struct by_cluster_path all[BY_CLUSTER_PATHS];
 };
 
+/* In a list in the order in which they came. */
 struct by_agent_job {
   struct by_agent_job *next;
   char id[BY_CLUSTER_JOB_ID + 1];
@@ -42,7 +43,7 @@ struct by_agent_job {
   char *lines[BY_AGENT_LINES];
   bool unsaid[BY_AGENT_LINES]; /* to the manager that is there */
   uint32_t ranks;              /* that are here */
-  uint32_t class_;
+  uint32_t queue, class_;
   bool managed; /* the manager has said the class */
 };
 

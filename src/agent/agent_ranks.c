@@ -62,8 +62,9 @@ static enum banyan_status make_job(struct by_agent *agent, const char *id, struc
   strcpy(job->id, id);
   job->user = user;
   user->n_jobs++;
-  job->next = agent->jobs;
-  agent->jobs = job;
+  struct by_agent_job **at = &agent->jobs;
+  while (*at) at = &(*at)->next;
+  *at = job;
   agent->n_jobs++;
   return BANYAN_OK;
 }

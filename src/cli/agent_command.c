@@ -19,7 +19,7 @@
 #define AGENT_SOCKET "/run/banyan/agent.sock"
 
 struct agent_options {
-  const char *socket, *group, *manager, *name, *interfaces, *rate, *queues, *keys;
+  const char *socket, *group, *manager, *name, *interfaces, *rate, *queues, *keys, *order;
   double interval;
   long iterations;
   uint64_t threshold;
@@ -48,9 +48,12 @@ static const struct by_option options[] = {
     {"first-iterations", 0, BY_OPTION_INT, AT(iterations), "N",
      "without a manager: of a job are in the highest class;\ndefault 10", 0, 1000000000},
     {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
-     "without a manager: that a job has sent from here in the\nnext class; each lower one takes 4 times as many;\n"
-     "default 10 GB",
+     "without a manager: that a job has sent from here in the\nfirst queue after that; each lower one takes 4 times "
+     "as\n"
+     "many; default 10 GB",
      0, 0},
+    {"order", 0, BY_OPTION_TEXT, AT(order), "first|share",
+     "without a manager: of the jobs in one queue, who came\nfirst goes first (default), or they share the link", 0, 0},
     {"no-helpers", 0, BY_OPTION_FLAG, AT(no_helpers), NULL, "this host helps no jobs that it has no rank of", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "with status: one JSON value", 0, 0},
     {.name = NULL},
@@ -62,7 +65,8 @@ static const struct by_command command = {
     .about = "Stands for this host in a cluster: its ranks connect to it by themselves, and it\n"
              "tells the manager of them and of the network's use, and brings back plans and\n"
              "classes of priority. Without a manager it classes this host's jobs alone: the\n"
-             "first iterations of a job go first, and after that who has sent least.\n"
+             "first iterations of a job go first, after that who has sent least, and of those\n"
+             "that have sent about as much, who came first.\n"
              "\n"
              "As root (CAP_NET_ADMIN) it sets the host's queues, so that classes count, and\n"
              "removes them when it ends; without that right it says so and goes on. Starts\n"
@@ -83,6 +87,7 @@ static const struct by_command command = {
 struct wanted {
   double rate;
   long group;
+  struct by_priority_rules rules;
   char host[BY_CLUSTER_NAME + 1];
 };
 
@@ -120,6 +125,8 @@ static enum banyan_status check(const struct agent_options *asked, struct wanted
     return by_fail_within(BANYAN_ERR_ARGUMENT, "--rate");
   if (!(asked->interval >= 0.01 && asked->interval <= 3600))
     return by_fail(BANYAN_ERR_ARGUMENT, "--interval must be 10ms to 3600 s, is %g s", asked->interval);
+  out->rules = (struct by_priority_rules){.iterations = (uint64_t)asked->iterations, .threshold = asked->threshold};
+  BY_TRY(by_priority_parse_order(asked->order, &out->rules.equal));
   BY_TRY(find_group(asked->group, &out->group));
   return name_host(asked->name, out->host);
 }
@@ -140,7 +147,7 @@ static enum banyan_status run(const struct agent_options *asked, const struct wa
                 .manager = asked->manager,
                 .may_help = !asked->no_helpers,
                 .interval = asked->interval,
-                .rules = {.iterations = (uint64_t)asked->iterations, .threshold = asked->threshold}},
+                .rules = wanted->rules},
       .links = {.filter = asked->interfaces, .queues = asked->queues, .rate = wanted->rate},
       .keys = asked->keys,
       .program = "/proc/self/exe"};
@@ -168,7 +175,8 @@ static enum banyan_status work(const struct agent_options *asked, const struct w
 
 int by_cli_agent(int argc, char **argv) {
   struct by_priority_rules usual = by_priority_usual();
-  struct agent_options asked = {.interval = 5, .iterations = (long)usual.iterations, .threshold = usual.threshold};
+  struct agent_options asked = {
+      .order = "first", .interval = 5, .iterations = (long)usual.iterations, .threshold = usual.threshold};
   struct by_operands operands;
   struct wanted wanted = {0};
   int exit_code;

@@ -20,6 +20,7 @@
 
 struct manager_options {
   const char *listen, *keys, *name, *state, *helpers;
+  const char *order;
   const char *http, *token, *certificate, *key;
   double interval, replan;
   long iterations, gain, first, threads;
@@ -46,7 +47,9 @@ static const struct by_option options[] = {
     {"first-iterations", 0, BY_OPTION_INT, AT(first), "N", "of a job are in the highest class; default 10", 0,
      1L << 40},
     {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
-     "that a job has sent in the next class; each lower one\ntakes 4 times as many; default 10 GB", 0, 0},
+     "that a job has sent in the first queue after that; each\nlower one takes 4 times as many; default 10 GB", 0, 0},
+    {"order", 0, BY_OPTION_TEXT, AT(order), "first|share",
+     "of the jobs in one queue: who came first goes first\n(default), or they share links", 0, 0},
     {"http", 0, BY_OPTION_TEXT, AT(http), "ADDRESS:PORT",
      "serves the page, the state and metrics there, such as\n127.0.0.1:8420; default: nowhere", 0, 0},
     {"token-file", 0, BY_OPTION_TEXT, AT(token), "FILE",
@@ -83,6 +86,7 @@ static const struct by_command command = {
 
 struct session {
   struct manager_options asked;
+  struct by_priority_rules rules;
   struct by_topology *topology;
   struct by_tls_watch *keys;
   struct by_loop *loop;
@@ -90,7 +94,9 @@ struct session {
   struct by_manager_page *page;
 };
 
-static enum banyan_status check(const struct manager_options *asked) {
+static enum banyan_status check(const struct manager_options *asked, struct by_priority_rules *rules) {
+  *rules = (struct by_priority_rules){.iterations = (uint64_t)asked->first, .threshold = asked->threshold};
+  BY_TRY(by_priority_parse_order(asked->order, &rules->equal));
   if (!(asked->interval >= 0.01 && asked->interval <= 3600))
     return by_fail(BANYAN_ERR_ARGUMENT, "--interval must be 10ms to 3600 s, is %g s", asked->interval);
   if (!(asked->replan >= asked->interval))
@@ -151,8 +157,7 @@ static enum banyan_status set_up(struct session *s, const char *topology) {
   of_server.manager.replan_iterations = (uint64_t)asked->iterations;
   of_server.manager.gain = (double)asked->gain / 100;
   of_server.manager.helpers = asked->helpers;
-  of_server.manager.rules =
-      (struct by_priority_rules){.iterations = (uint64_t)asked->first, .threshold = asked->threshold};
+  of_server.manager.rules = s->rules;
   return by_manager_server_create(&of_server, &s->server);
 }
 
@@ -206,6 +211,7 @@ int by_cli_manager(int argc, char **argv) {
   struct session s = {.asked = {.state = STATE_FILE,
                                 .token = TOKEN_FILE,
                                 .helpers = usual.helpers,
+                                .order = "first",
                                 .interval = usual.interval,
                                 .replan = usual.replan,
                                 .gain = (long)(usual.gain * 100 + 0.5),
@@ -215,7 +221,7 @@ int by_cli_manager(int argc, char **argv) {
   struct by_operands operands;
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &s.asked, &operands, &exit_code)) return exit_code;
-  if (check(&s.asked) != BANYAN_OK)
+  if (check(&s.asked, &s.rules) != BANYAN_OK)
     exit_code = by_options_misuse(&command, "%s", banyan_error_text());
   else
     exit_code = work(&s, operands.items[0]) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());

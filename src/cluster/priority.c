@@ -1,20 +1,40 @@
 #include "priority.h"
 
-enum { GROWTH = 4 };
+#include <string.h>
+
+#include "fail.h"
+
+enum { GROWTH = 4, LOWEST = BY_PRIORITY_CLASSES - 1 };
 
 struct by_priority_rules by_priority_usual(void) {
   return (struct by_priority_rules){.iterations = 10, .threshold = 10000000000ull};
 }
 
-uint32_t by_priority_class(const struct by_priority_rules *rules, uint64_t iterations, uint64_t bytes) {
-  uint32_t class_ = 1;
+enum banyan_status by_priority_parse_order(const char *text, bool *equal) {
+  *equal = !strcmp(text, "share");
+  if (*equal || !strcmp(text, "first")) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "--order is \"%.32s\", must be first or share", text);
+}
+
+uint32_t by_priority_queue(const struct by_priority_rules *rules, uint64_t iterations, uint64_t bytes) {
+  uint32_t queue = 1;
   uint64_t threshold = rules->threshold;
   if (iterations > 0 ? iterations < rules->iterations : bytes < threshold) return 0;
-  while (class_ < BY_PRIORITY_CLASSES - 1 && bytes >= threshold) {
+  while (queue < BY_PRIORITY_QUEUES - 1 && bytes >= threshold) {
     threshold = threshold > UINT64_MAX / GROWTH ? UINT64_MAX : threshold * GROWTH;
-    class_++;
+    queue++;
   }
-  return class_;
+  return queue;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+
+uint32_t by_priority_class(uint32_t queue, uint32_t above, uint32_t behind) {
+  if (!queue) return 0;
+  uint32_t wanted = least(queue, LOWEST - least(behind, LOWEST - 1));
+  return least(wanted > above ? wanted : above + 1, LOWEST);
 }
 
 uint8_t by_priority_tos(uint32_t class_) {

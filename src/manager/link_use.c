@@ -38,6 +38,7 @@ const struct by_link_shares *by_use_shares(const struct by_manager_job *job) {
 void by_use_sum(struct by_manager *m) {
   if (!m->stale) return;
   m->stale = false;
+  by_order_find(m);
   for (int c = 0; c < BY_PRIORITY_CLASSES; c++) {
     memset(m->ours[c], 0, m->n_steps * sizeof *m->ours[c]);
     memset(m->jobs_on[c], 0, m->n_steps * sizeof *m->jobs_on[c]);

@@ -20,7 +20,9 @@ static enum banyan_status take_steps(struct by_manager *m) {
   m->all = calloc((size_t)m->n_steps + 1, sizeof *m->all);
   m->said = calloc((size_t)m->n_steps + 1, sizeof *m->said);
   m->seen = calloc(2 * (size_t)m->topology->n_links + 1, sizeof *m->seen);
-  bool all = m->all && m->said && m->seen;
+  m->above = calloc((size_t)m->n_steps + 1, sizeof *m->above);
+  m->behind = calloc((size_t)m->n_steps + 1, sizeof *m->behind);
+  bool all = m->all && m->said && m->seen && m->above && m->behind;
   for (int i = 0; i < 2; i++) all &= (m->others[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL;
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++)
     all &= (m->ours[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL &&
@@ -68,6 +70,8 @@ void by_manager_destroy(struct by_manager *m) {
   free(m->seen);
   free(m->all);
   free(m->said);
+  free(m->above);
+  free(m->behind);
   for (int i = 0; i < 2; i++) free(m->others[i]);
   for (int i = 0; i < BY_PRIORITY_CLASSES; i++) free(m->ours[i]), free(m->jobs_on[i]);
   free(m);

@@ -314,12 +314,16 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
   job->rated_input = job->input;
 }
 
-static void sort_into_class(struct by_manager *m, struct by_manager_job *job) {
-  uint32_t class_ = by_priority_class(&m->options.rules, job->iterations, job->sent);
-  if (class_ == job->class_) return;
-  by_debug("manager", "job %s (%s) is in class %u from now on", job->id, job->name, class_);
-  job->class_ = class_;
-  m->stale = true;
+static void sort_into_queue(struct by_manager *m, struct by_manager_job *job) {
+  uint32_t queue = by_priority_queue(&m->options.rules, job->iterations, job->sent);
+  m->stale |= queue != job->queue;
+  job->queue = queue;
+}
+
+static void tell_new_class(struct by_manager *m, struct by_manager_job *job) {
+  if (job->class_ == job->told) return;
+  by_debug("manager", "job %s (%s) is in class %u from now on", job->id, job->name, job->class_);
+  job->told = job->class_;
   for (const struct by_manager_part *part = job->parts; part; part = part->next) tell_class(m, part->peer, job);
   by_jobs_keep(m, job);
 }
@@ -350,12 +354,14 @@ void by_jobs_tick(struct by_manager *m) {
       continue;
     }
     rate(m, job);
-    sort_into_class(m, job);
+    sort_into_queue(m, job);
     by_plans_end_silent(m, job);
     by_plans_advance(m, job);
   }
   forget_left(m);
   by_use_sum(m);
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (!job->left) tell_new_class(m, job);
 }
 
 /* ---- kept */

@@ -164,7 +164,8 @@ struct by_manager_job {
   double input_rate; /* bit/s; smoothed */
   double rated;      /* when `input` was last looked at */
   uint64_t rated_input;
-  uint32_t class_;
+  uint32_t queue, class_; /* priority.h */
+  uint32_t told;          /* the class that its hosts were told last */
 
   uint64_t numbers; /* the last one that a plan got */
   struct by_manager_plan *plan, *proposed;
@@ -217,7 +218,8 @@ struct by_manager {
   double *others[2];                      /* others' use: as the sending end says, as the receiving one does */
   double *ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
   uint32_t *jobs_on[BY_PRIORITY_CLASSES]; /* how many put something on a step */
-  bool stale;                             /* ours is to be summed again */
+  uint32_t *above, *behind;               /* while jobs are put in order */
+  bool stale;                             /* ours is to be summed again, and classes */
   double changed;                         /* when a link last began to carry more or less */
   double looked;                          /* when it was last looked for who is due */
   struct by_manager_counters counters;
@@ -248,7 +250,7 @@ bool by_manager_hosts_has_unknown(const struct by_manager_host *host, const char
 double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
 
 /* ---- link_use.c */
-/* Sums what jobs put on each step, if anything has changed. */
+/* Sums what jobs put on each step, if anything has changed, and finds their classes. */
 void by_use_sum(struct by_manager *m);
 /* What jobs of higher classes put on a step, and whether they do where a job sends; after by_use_sum. */
 double by_use_of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step);
@@ -273,6 +275,10 @@ double by_use_given(const struct by_topology *topology, uint32_t step);
 
 /* Sets what a link's direction carries to the least of what is said and seen; who it matters to is due. */
 void by_links_set(struct by_manager *m, uint32_t step);
+
+/* ---- manager_order.c */
+/* Gives each job a class, by its queue and those that it meets; by_use_sum does it. */
+void by_order_find(struct by_manager *m);
 
 /* ---- link_seen.c */
 void by_seen_report(struct by_manager *m, struct by_manager_part *part, const struct by_cluster_job *said);

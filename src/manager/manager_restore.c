@@ -42,7 +42,8 @@ static enum banyan_status restore_job(struct by_manager *m, const struct by_mana
   job->sent = row->of_job.sent;
   job->length = (struct by_job_length){.expected = row->of_job.expected, .doubted = row->of_job.doubted};
   job->numbers = row->of_job.numbers;
-  job->class_ = row->of_job.class_;
+  job->class_ = job->told = row->of_job.class_;
+  job->queue = by_priority_queue(&m->options.rules, job->iterations, job->sent);
   job->left = row->of_job.left;
   if (row->of_job.owner) snprintf(job->owner, sizeof job->owner, "%s", row->of_job.owner);
   job->gone_at = m->now;

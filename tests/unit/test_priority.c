@@ -1,15 +1,17 @@
 #include "priority.h"
 
+#include <string.h>
+
 #include "check.h"
 
 static void test_first_iterations(void **state) {
   struct by_priority_rules rules = {.iterations = 5, .threshold = 100};
   (void)state;
-  for (uint64_t i = 1; i < 5; i++) assert_int_equal(by_priority_class(&rules, i, 1000000), 0);
-  assert_int_equal(by_priority_class(&rules, 0, 99), 0);
-  assert_int_equal(by_priority_class(&rules, 0, 1000000), BY_PRIORITY_CLASSES - 1);
-  assert_int_equal(by_priority_class(&rules, 5, 1000000), BY_PRIORITY_CLASSES - 1);
-  assert_int_equal(by_priority_class(&rules, 5, 99), 1);
+  for (uint64_t i = 1; i < 5; i++) assert_int_equal(by_priority_queue(&rules, i, 1000000), 0);
+  assert_int_equal(by_priority_queue(&rules, 0, 99), 0);
+  assert_int_equal(by_priority_queue(&rules, 0, 1000000), 8);
+  assert_int_equal(by_priority_queue(&rules, 5, 1000000), 8);
+  assert_int_equal(by_priority_queue(&rules, 5, 99), 1);
 }
 
 /* 100, 400 */
@@ -17,14 +19,37 @@ static void test_thresholds(void **state) {
   struct by_priority_rules rules = {.iterations = 0, .threshold = 100};
   static const struct {
     uint64_t bytes;
-    uint32_t class_;
-  } cases[] = {{0, 1}, {99, 1}, {100, 2}, {399, 2}, {400, 3}, {1599, 3}, {1600, 3}, {UINT64_MAX, 3}};
+    uint32_t queue;
+  } cases[] = {{0, 1},   {99, 1},   {100, 2},  {399, 2},
+               {400, 3}, {1599, 3}, {1600, 4}, {UINT64_MAX, BY_PRIORITY_QUEUES - 1}};
   (void)state;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    assert_int_equal(by_priority_class(&rules, 7, cases[i].bytes), cases[i].class_);
+    assert_int_equal(by_priority_queue(&rules, 7, cases[i].bytes), cases[i].queue);
   rules.threshold = UINT64_MAX / 2; /* four times as much is more than there is */
-  assert_int_equal(by_priority_class(&rules, 7, UINT64_MAX / 2), 2);
-  assert_int_equal(by_priority_class(&rules, 7, UINT64_MAX - 1), 2);
+  assert_int_equal(by_priority_queue(&rules, 7, UINT64_MAX / 2), 2);
+  assert_int_equal(by_priority_queue(&rules, 7, UINT64_MAX - 1), 2);
+}
+
+/* Alone a job falls with its queue; what goes before it is above it, and what follows it below, while there is room. */
+static void test_classes(void **state) {
+  static const struct {
+    uint32_t queue, above, behind, class_;
+  } cases[] = {{0, 0, 0, 0}, {0, 2, 5, 0}, {1, 0, 0, 1}, {2, 0, 0, 2}, {9, 0, 0, 3}, {9, 0, 1, 2},
+               {9, 0, 2, 1}, {9, 0, 9, 1}, {1, 1, 0, 2}, {1, 2, 7, 3}, {9, 1, 7, 2}, {1, 3, 0, 3}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_int_equal(by_priority_class(cases[i].queue, cases[i].above, cases[i].behind), cases[i].class_);
+}
+
+static void test_order_parses(void **state) {
+  bool equal;
+  (void)state;
+  assert_ok(by_priority_parse_order("share", &equal));
+  assert_true(equal);
+  assert_ok(by_priority_parse_order("first", &equal));
+  assert_false(equal);
+  assert_int_equal(by_priority_parse_order("last", &equal), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "first or share"));
 }
 
 static void test_marks(void **state) {
@@ -35,6 +60,7 @@ static void test_marks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_iterations), cmocka_unit_test(test_thresholds),
+                                     cmocka_unit_test(test_classes), cmocka_unit_test(test_order_parses),
                                      cmocka_unit_test(test_marks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,86 @@
+/* Which job goes before which. Jobs are in order by their queue and, in a queue,
+ * by when they came (or are equals, where that is wished for). The few classes
+ * that the network has are given out along that order, to each part of the
+ * network by itself:
+ *
+ *   A before B on one link, B before C on another:    A 1, B 2, C 3
+ *   D meets none of them:                             D 1, and lower as it falls in the queues
+ *
+ * So a class says who goes first where jobs meet, and little of the job. Jobs
+ * that have the last class are equals, whatever the order says. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager_parts.h"
+
+struct place {
+  struct by_manager_job *job;
+  uint32_t behind;
+};
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+
+/* In order, as the list is by when they came. Those of queue 0 have class 0, and stand in nobody's way for long. */
+static uint32_t put_in_order(struct by_manager *m, struct place *out) {
+  uint32_t n = 0;
+  for (uint32_t queue = 1; queue < BY_PRIORITY_QUEUES; queue++)
+    for (struct by_manager_job *job = m->jobs; job; job = job->next)
+      if (!job->left && job->queue == queue) out[n++] = (struct place){.job = job};
+  return n;
+}
+
+/* The most of a count on the steps where a job sends, and what its steps have at least from now on. */
+static uint32_t most_on(const struct by_manager_job *job, const uint32_t *count) {
+  const struct by_link_shares *shares = by_use_shares(job);
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < shares->n; i++) most = larger(most, count[shares->items[i].step]);
+  return most;
+}
+
+static void raise_on(const struct by_manager_job *job, uint32_t *count, uint32_t least) {
+  const struct by_link_shares *shares = by_use_shares(job);
+  for (uint32_t i = 0; i < shares->n; i++) count[shares->items[i].step] = larger(count[shares->items[i].step], least);
+}
+
+static bool are_equals(const struct by_manager *m, const struct place *a, const struct place *b) {
+  return m->options.rules.equal && a->job->queue == b->job->queue;
+}
+
+static void count_behind(struct by_manager *m, struct place *places, uint32_t n) {
+  for (uint32_t end = n, from; end > 0; end = from) {
+    from = end - 1;
+    while (from > 0 && are_equals(m, &places[from - 1], &places[end - 1])) from--;
+    for (uint32_t i = from; i < end; i++) places[i].behind = most_on(places[i].job, m->behind);
+    for (uint32_t i = from; i < end; i++) raise_on(places[i].job, m->behind, places[i].behind + 1);
+  }
+}
+
+static void give_class(struct by_manager *m, const struct place *place) {
+  uint32_t above = most_on(place->job, m->above);
+  place->job->class_ = by_priority_class(place->job->queue, above, place->behind);
+}
+
+static void give_classes(struct by_manager *m, const struct place *places, uint32_t n) {
+  for (uint32_t from = 0, end; from < n; from = end) {
+    end = from + 1;
+    while (end < n && are_equals(m, &places[from], &places[end])) end++;
+    for (uint32_t i = from; i < end; i++) give_class(m, &places[i]);
+    for (uint32_t i = from; i < end; i++) raise_on(places[i].job, m->above, places[i].job->class_);
+  }
+}
+
+void by_order_find(struct by_manager *m) {
+  uint32_t n = 0;
+  for (struct by_manager_job *job = m->jobs; job; job = job->next, n++)
+    if (!job->queue) job->class_ = 0;
+  struct place *places = calloc((size_t)n + 1, sizeof *places);
+  if (!places) return; /* they keep those that they have */
+  n = put_in_order(m, places);
+  memset(m->above, 0, m->n_steps * sizeof *m->above);
+  memset(m->behind, 0, m->n_steps * sizeof *m->behind);
+  count_behind(m, places, n);
+  give_classes(m, places, n);
+  free(places);
+}

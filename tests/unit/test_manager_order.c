@@ -1,0 +1,151 @@
+/* Which class jobs get beside each other. */
+#include "../manager_view.h"
+
+#include "rng.h"
+
+enum { GIGABYTE = 1000000000 };
+
+/* Past its first iterations. */
+static void pass_first_iterations(void) {
+  pass_and_plan((int)by_priority_usual().iterations, 1000);
+}
+
+static void begin_with(const char *topology, bool equal) {
+  struct by_priority_rules rules = by_priority_usual();
+  rules.equal = equal;
+  begin_by(topology, rules);
+  world.no_keys = true; /* no helpers: only their own hosts' links are used */
+}
+
+static void expect_classes(uint32_t a, uint32_t b, uint32_t c) {
+  assert_int_equal(world.jobs[0].class_, a);
+  assert_int_equal(world.jobs[1].class_, b);
+  assert_int_equal(world.jobs[2].class_, c);
+}
+
+/* Hosts 0 to 3, 2 to 5, and 4 to 7: the first and the last do not meet. */
+static void run_three(void) {
+  for (uint32_t j = 0; j < 3; j++) world_run(&world, 2 * j, 1, 4);
+  world_plan(&world);
+}
+
+static void test_first_come(void **state) {
+  (void)state;
+  begin_with("star:8,nic=1g", false);
+  run_three();
+  expect_classes(0, 0, 0);
+  pass_first_iterations();
+  expect_classes(1, 2, 3);
+  world_say(&world, &world.jobs[1], BY_SAY_LEFT, 0);
+  world.jobs[1].runs = false;
+  pass_and_plan(1, 1000);
+  expect_classes(1, 2, 1); /* nobody is before the last one any more */
+  world_end(&world);
+}
+
+static void test_share(void **state) {
+  (void)state;
+  begin_with("star:8,nic=1g", true);
+  run_three();
+  pass_first_iterations();
+  expect_classes(1, 1, 1);
+  world.jobs[0].sent = 20ull * GIGABYTE;
+  pass_and_plan(1, 1000);
+  expect_classes(2, 1, 1);
+  world_end(&world);
+}
+
+/* Who has sent more goes behind, whoever came first; and far down they are still told apart. */
+static void test_queue_before_coming(void **state) {
+  (void)state;
+  begin_with("star:8,nic=1g", false);
+  run_three();
+  pass_first_iterations();
+  world.jobs[0].sent = 20ull * GIGABYTE; /* queue 2 */
+  pass_and_plan(1, 1000);
+  expect_classes(2, 1, 2);
+  for (uint32_t j = 0; j < 3; j++) world.jobs[j].sent = 1000000ull * GIGABYTE;
+  pass_and_plan(1, 1000);
+  expect_classes(1, 2, 3);
+  world.jobs[1].sent *= 4;
+  pass_and_plan(1, 1000);
+  expect_classes(2, 3, 2);
+  world_end(&world);
+}
+
+/* Whoever is new goes before all for a while, and then behind those of its queue. */
+static void test_newcomer(void **state) {
+  (void)state;
+  begin_with("star:4,nic=1g", false);
+  world_run(&world, 0, 1, 4);
+  pass_first_iterations();
+  assert_int_equal(world.jobs[0].class_, 1);
+  world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  assert_int_equal(world.jobs[1].class_, 0);
+  assert_int_equal(world.jobs[0].class_, 1);
+  pass_first_iterations();
+  assert_int_equal(world.jobs[1].class_, 2);
+  world_end(&world);
+}
+
+/* ---- any jobs */
+
+static bool meet(const struct world_job *a, const struct world_job *b) {
+  for (uint32_t i = 0; i < a->n; i++)
+    for (uint32_t j = 0; j < b->n; j++)
+      if (a->hosts[i] == b->hosts[j]) return true;
+  return false;
+}
+
+static uint32_t queue_of(const struct world_job *job) {
+  return by_priority_queue(&world.options.rules, job->iterations, job->sent);
+}
+
+static bool goes_before(const struct world_job *a, const struct world_job *b) {
+  return queue_of(a) != queue_of(b) ? queue_of(a) < queue_of(b) : a < b && !world.options.rules.equal;
+}
+
+static void check_pair(const struct world_job *a, const struct world_job *b) {
+  if (!queue_of(a)) assert_int_equal(a->class_, 0);
+  if (queue_of(a)) assert_in_range(a->class_, 1, BY_PRIORITY_CLASSES - 1);
+  if (a == b || !queue_of(b) || !meet(a, b) || !goes_before(a, b)) return;
+  if (a->class_ < BY_PRIORITY_CLASSES - 1)
+    assert_true(a->class_ < b->class_);
+  else
+    assert_int_equal(b->class_, a->class_);
+}
+
+static void check_all(void) {
+  for (uint32_t i = 0; i < world.n_jobs; i++)
+    for (uint32_t j = 0; j < world.n_jobs; j++) check_pair(&world.jobs[i], &world.jobs[j]);
+}
+
+/* Each link of a star is one host's: jobs meet where they have a host in common. */
+static void test_any_jobs(void **state) {
+  struct by_rng rng;
+  (void)state;
+  by_rng_init(&rng, 5);
+  for (int round = 0; round < 16; round++) {
+    begin_with("star:10,nic=1g", round % 2);
+    uint32_t n = 2 + (uint32_t)by_rng_below(&rng, 8);
+    for (uint32_t j = 0; j < n; j++)
+      world_run(&world, (uint32_t)by_rng_below(&rng, 10), 1, 2 + (uint32_t)by_rng_below(&rng, 4));
+    world_plan(&world);
+    for (uint32_t j = 0; j < n; j++) {
+      world.jobs[j].iterations = by_rng_below(&rng, 20);
+      world.jobs[j].sent = GIGABYTE * (1ull << by_rng_below(&rng, 12));
+    }
+    pass_and_plan(1, 1000);
+    check_all();
+    world_end(&world);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_come), cmocka_unit_test(test_share),
+                                     cmocka_unit_test(test_queue_before_coming), cmocka_unit_test(test_newcomer),
+
+                                     cmocka_unit_test(test_any_jobs)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
