@@ -3,12 +3,14 @@
 #
 #   jobs      three training jobs under `banyan manager`, beside the same jobs with plain rings, in labs
 #   faults    a link that becomes slow, and a helper, the manager and an agent that are killed under a job, in labs
+#   host      two jobs on the same two hosts, scheduled together by the hosts' queues
 #   priority  two streams through an agent's queues that change classes
 #   manager   a manager, a thousand simulated agents and 200 jobs
 #
 # Environment: PARTS (all, with commas), BANYAN (the command; default build/banyan; the other programs lie beside it),
 # FAULTS (link,kills: those of part faults; 2 minutes each), MODES (of jobs: rings shuffled manager), ROUNDS (of jobs: 1;
-# each takes 6 minutes), SEED (of jobs: three that this seed picks, in place of the chosen ones), KEEP=1 (leave the logs), OUT (default bench/out).
+# each takes 6 minutes), SEED (of jobs: three that this seed picks, in place of the chosen ones), RULES (of jobs: options
+# for the manager, such as "--threshold 60M"), KEEP=1 (leave the logs), OUT (default bench/out).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,10 +20,11 @@ export BANYAN
 
 [ "$(id -u)" = 0 ] || { echo "bench: labs need root's rights: use sudo" >&2; exit 1; }
 mkdir -p "$BENCH_OUT"
-for part in $(tr , ' ' <<<"${PARTS:-jobs,faults,priority,manager}"); do
+for part in $(tr , ' ' <<<"${PARTS:-jobs,faults,host,priority,manager}"); do
   case $part in
     jobs) python3 "$here/cluster.py" ;;
     faults) python3 "$here/cluster_faults.py" ;;
+    host) python3 "$here/cluster_host.py" ;;
     priority) "$(dirname "$BANYAN")/priority_bench" ;;
     manager) "$(dirname "$BANYAN")/cluster_bench" ;;
     *) echo "bench: no part \"$part\": see $0" >&2; exit 1 ;;

@@ -77,10 +77,12 @@ bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) 
   return most > own;
 }
 
-/* Streams of one class share a link evenly: a job that comes to it gets its part, however full the link is. */
+/* Streams of one class share a link evenly: a job that comes to it gets its part, however full the link is. Those whose
+ * first iterations go beside its own are soon past them. */
 static double find_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own,
                         bool beside) {
   double left = m->all[step] - by_use_others(m, step) - (beside ? by_use_of_higher(m, job, step) : 0);
+  if (!job->class_) return fmax(left, always * m->all[step]);
   uint32_t sharers = m->jobs_on[job->class_][step] + (own > 0 ? 0 : 1);
   left = fmax(left - (m->ours[job->class_][step] - own), left / (double)(sharers ? sharers : 1));
   return fmax(left, always * m->all[step]);

@@ -6,10 +6,11 @@
 
 #include "manager_parts.h"
 
-static const double much = 0.1;   /* of what a plan carried: it has lost that */
-static const double dwelling = 5; /* intervals with a plan, before another is looked for; */
-static const double awful = 2;    /* but not where the old one carried so many times as much */
-static const double alone = 3;    /* intervals in which the agent of a job's host may come yet */
+static const double much = 0.1;    /* of what a plan carried: it has lost that */
+static const double dwelling = 5;  /* intervals with a plan, before another is looked for; */
+static const double unsettled = 8; /* intervals after others began or ceased to go before it, or behind */
+static const double awful = 2;     /* but not where the old one carried so many times as much */
+static const double alone = 3;     /* intervals in which the agent of a job's host may come yet */
 
 void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) {
   if (due >= job->due && job->due != BY_DUE_NONE) return;
@@ -100,10 +101,12 @@ void by_due_look(struct by_manager *m) {
 
 /* ---- choosing */
 
-/* A new plan shows what it is worth when the rates of late are its own. */
+/* A new plan shows what it is worth when the rates of late are its own, and those that go before the job have rates of
+ * late when they have done so for a while. What has happened to a link meanwhile is known at once. */
 static bool dwells(const struct by_manager *m, const struct by_manager_job *job) {
-  return job->plan && job->due > BY_DUE_HELPER && job->worse < awful &&
-         m->now - job->plan->made < dwelling * m->options.interval;
+  if (!job->plan || job->due <= BY_DUE_HELPER) return false;
+  if (m->changed <= job->ordered && m->now - job->ordered < unsettled * m->options.interval) return true;
+  return job->worse < awful && m->now - job->plan->made < dwelling * m->options.interval;
 }
 
 /* What comes by itself waits until an interval has passed; what was refused, until then. */

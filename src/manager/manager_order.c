@@ -57,9 +57,17 @@ static void count_behind(struct by_manager *m, struct place *places, uint32_t n)
   }
 }
 
+static void set_place(const struct by_manager *m, struct by_manager_job *job, uint32_t class_, uint32_t above,
+                      uint32_t behind) {
+  if (job->above != above || job->behind != behind) job->ordered = m->now;
+  job->class_ = class_;
+  job->above = above;
+  job->behind = behind;
+}
+
 static void give_class(struct by_manager *m, const struct place *place) {
   uint32_t above = most_on(place->job, m->above);
-  place->job->class_ = by_priority_class(place->job->queue, above, place->behind);
+  set_place(m, place->job, by_priority_class(place->job->queue, above, place->behind), above, place->behind);
 }
 
 static void give_classes(struct by_manager *m, const struct place *places, uint32_t n) {
@@ -74,7 +82,7 @@ static void give_classes(struct by_manager *m, const struct place *places, uint3
 void by_order_find(struct by_manager *m) {
   uint32_t n = 0;
   for (struct by_manager_job *job = m->jobs; job; job = job->next, n++)
-    if (!job->queue) job->class_ = 0;
+    if (!job->queue) set_place(m, job, 0, 0, 0);
   struct place *places = calloc((size_t)n + 1, sizeof *places);
   if (!places) return; /* they keep those that they have */
   n = put_in_order(m, places);

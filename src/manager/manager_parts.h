@@ -166,6 +166,8 @@ struct by_manager_job {
   uint64_t rated_input;
   uint32_t queue, class_; /* priority.h */
   uint32_t told;          /* the class that its hosts were told last */
+  uint32_t above, behind; /* in the order, of those that it meets */
+  double ordered;         /* when one of these last changed */
 
   uint64_t numbers; /* the last one that a plan got */
   struct by_manager_plan *plan, *proposed;

@@ -22,7 +22,7 @@ static void test_first_plan(void **state) {
  * on each of these; with half of them taken by the other job half as much is left for the second. */
 static void test_two_jobs_share(void **state) {
   (void)state;
-  begin("clos:racks=2,hosts=4,nic=1g,oversub=4");
+  begin_by("clos:racks=2,hosts=4,nic=1g,oversub=4", (struct by_priority_rules){.equal = true});
   world_run(&world, 0, 2, 4);
   world_plan(&world);
   assert_float_equal(throughput_of(0) / 1e9, 2.0 / 3, 1e-3);

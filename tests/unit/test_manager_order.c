@@ -89,6 +89,44 @@ static void test_newcomer(void **state) {
   world_end(&world);
 }
 
+/* ---- what it means for plans */
+
+/* Who is beside a job in its first iterations is no reason for other trees. */
+static void test_first_iterations_are_short(void **state) {
+  (void)state;
+  begin_with("mesh:4,nic=10g,link=1g", false);
+  const struct world_job *wide = world_run(&world, 0, 1, 4);
+  world_plan(&world);
+  world_run(&world, 0, 1, 2);
+  pass_and_plan(8, 200000000);
+  assert_int_equal(wide->class_, 0);
+  assert_int_equal(wide->asked, 1);
+  world_end(&world);
+}
+
+/* What a job takes that has just begun to go before another one is not seen yet, so the other one waits. */
+static void test_waits_for_rates(void **state) {
+  struct by_priority_rules rules = by_priority_usual();
+  (void)state;
+  rules.iterations = 0;
+  begin_by("mesh:4,nic=10g,link=1g", rules);
+  world.no_keys = true;
+  const struct world_job *wide = world_run(&world, 0, 1, 4), *narrow = world_run(&world, 0, 1, 2);
+  world_plan(&world);
+  pass_and_plan(6, 110000000);
+  assert_int_equal(wide->class_, 1);
+  assert_int_equal(narrow->class_, 2);
+  unsigned planned = (unsigned)by_manager_get_counters(world.manager).planned;
+  world.jobs[0].sent = 20ull * GIGABYTE;
+  pass_and_plan(8, 110000000);
+  assert_int_equal(wide->class_, 2);
+  assert_int_equal(narrow->class_, 1);
+  assert_int_equal(by_manager_get_counters(world.manager).planned, planned);
+  pass_and_plan(2, 110000000);
+  assert_true(by_manager_get_counters(world.manager).planned > planned);
+  world_end(&world);
+}
+
 /* ---- any jobs */
 
 static bool meet(const struct world_job *a, const struct world_job *b) {
@@ -143,9 +181,12 @@ static void test_any_jobs(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_come), cmocka_unit_test(test_share),
-                                     cmocka_unit_test(test_queue_before_coming), cmocka_unit_test(test_newcomer),
-
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_come),
+                                     cmocka_unit_test(test_share),
+                                     cmocka_unit_test(test_queue_before_coming),
+                                     cmocka_unit_test(test_newcomer),
+                                     cmocka_unit_test(test_first_iterations_are_short),
+                                     cmocka_unit_test(test_waits_for_rates),
                                      cmocka_unit_test(test_any_jobs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
