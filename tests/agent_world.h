@@ -122,19 +122,23 @@ static inline void on_rest(void *context, const char *job) {
   world.rests++;
 }
 
-static inline void make_world(const char *manager, bool may_help) {
+static inline void make_world_by(const char *manager, bool may_help, struct by_priority_rules rules) {
   static const struct by_agent_calls calls = {on_say_manager, on_connect, on_disconnect, on_say_rank, on_end_rank,
                                               on_count,       on_rate,    on_help,       on_rest,     NULL};
   struct by_agent_options options = {.host = "h1",
                                      .manager = manager,
                                      .may_help = may_help,
                                      .interval = WORLD_INTERVAL,
-                                     .rules = {.iterations = 10, .threshold = 1000},
+                                     .rules = rules,
                                      .seed = 1,
                                      .calls = &calls};
   world = (struct world){.now = BY_SECOND, .n_counters = 1};
   world.counters[0] = (struct by_agent_counter){.name = "eth0", .address = "10.0.0.1", .rate = 1e9};
   assert_ok(by_agent_create(&options, world.now, &world.agent));
+}
+
+static inline void make_world(const char *manager, bool may_help) {
+  make_world_by(manager, may_help, (struct by_priority_rules){.iterations = 10, .threshold = 1000});
 }
 
 static inline void drop_world(void) {

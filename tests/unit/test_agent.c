@@ -27,6 +27,23 @@ static void test_classes_alone(void **state) {
   drop_all();
 }
 
+/* Two jobs that have sent about as much: who came first goes first, or they share the link. */
+static void test_order_alone(void **state) {
+  (void)state;
+  for (int equal = 0; equal < 2; equal++) {
+    make_world_by(NULL, true, (struct by_priority_rules){.iterations = 10, .threshold = 1000, .equal = equal});
+    struct by_agent_rank *a = join(&zero, JOB_A, 0), *b = join(&other, JOB_B, 0);
+    assert_true(report(a, JOB_A, 0, 20, 300) && report(b, JOB_B, 0, 20, 200));
+    pass(WORLD_INTERVAL);
+    must_hold(last_with(&zero, "classes"), "\"class\":1");
+    must_hold(last_with(&other, "classes"), equal ? "\"class\":1" : "\"class\":2");
+    by_agent_rank_gone(world.agent, a, world.now);
+    pass(WORLD_INTERVAL);
+    must_hold(last_with(&other, "classes"), "\"class\":1");
+    drop_all();
+  }
+}
+
 static void test_refusals(void **state) {
   static const struct {
     const char *lines[2], *why;
@@ -501,14 +518,24 @@ static void test_helpers(void **state) {
 
 int main(void) {
   setenv("BANYAN_LOG", "error", 0); /* there is much to warn of */
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone), cmocka_unit_test(test_refusals),
-                                     cmocka_unit_test(test_status),        cmocka_unit_test(test_rank_again),
-                                     cmocka_unit_test(test_says_all),      cmocka_unit_test(test_reports),
-                                     cmocka_unit_test(test_length),        cmocka_unit_test(test_classes_by_manager),
-                                     cmocka_unit_test(test_plans),         cmocka_unit_test(test_cells),
-                                     cmocka_unit_test(test_connecting),    cmocka_unit_test(test_bad_managers),
-                                     cmocka_unit_test(test_full_link),     cmocka_unit_test(test_use),
-                                     cmocka_unit_test(test_paths),         cmocka_unit_test(test_interfaces_change),
-                                     cmocka_unit_test(test_helpers),       cmocka_unit_test(test_refused_again)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes_alone),
+                                     cmocka_unit_test(test_order_alone),
+                                     cmocka_unit_test(test_refusals),
+                                     cmocka_unit_test(test_status),
+                                     cmocka_unit_test(test_rank_again),
+                                     cmocka_unit_test(test_says_all),
+                                     cmocka_unit_test(test_reports),
+                                     cmocka_unit_test(test_length),
+                                     cmocka_unit_test(test_classes_by_manager),
+                                     cmocka_unit_test(test_plans),
+                                     cmocka_unit_test(test_cells),
+                                     cmocka_unit_test(test_connecting),
+                                     cmocka_unit_test(test_bad_managers),
+                                     cmocka_unit_test(test_full_link),
+                                     cmocka_unit_test(test_use),
+                                     cmocka_unit_test(test_paths),
+                                     cmocka_unit_test(test_interfaces_change),
+                                     cmocka_unit_test(test_helpers),
+                                     cmocka_unit_test(test_refused_again)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
