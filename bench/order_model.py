@@ -122,6 +122,20 @@ class Order:
         return classes
 
 
+class Said(Order):
+    """A part of the jobs say how long they are: in the queue of what they have left, and before the others of it."""
+
+    def __init__(self, part):
+        super().__init__("share")
+        self.part = part
+
+    def key_of(self, job):
+        if random.Random(job.at + job.gradients).random() >= self.part:
+            return (self.queue_of(job), 1, 0)
+        limit, left = self.threshold * self.usual, job.left * job.all_sent
+        return (sum(left >= limit * GROWTH ** queue for queue in range(self.queues - 1)), 0, left / len(job.hosts))
+
+
 class Fair(Order):
     """No classes."""
 
@@ -206,7 +220,9 @@ ORDERS = {
     "queues, fewest hosts first": Order("narrow"),
     "one queue, who came first": Order("came", NONE),
     "the same, without class 0": Order("came", NONE, first=False),
-    "shortest remaining first": Order("short"),
+    "half of the jobs say their length": Said(0.5),
+    "all say it": Said(1),
+    "shortest remaining, no queues": Order("short"),
 }
 KINDS = {
     "lab": mix_of_lab,
@@ -232,7 +248,7 @@ def main():
         for name, values in gains.items():
             low, middle, high = statistics.quantiles(values, n=4)
             lose = sum(value < 0.995 for value in values) / n
-            print(f"{name:30} | {min(values):.2f} | {low:.2f} | {middle:.2f} | {high:.2f} | {100 * lose:.0f} % | "
+            print(f"{name:33} | {min(values):.2f} | {low:.2f} | {middle:.2f} | {high:.2f} | {100 * lose:.0f} % | "
                   f"{statistics.median(worst[name]):.2f}", flush=True)
 
 

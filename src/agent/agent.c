@@ -42,35 +42,47 @@ uint64_t by_agent_next(const struct by_agent *agent) {
   return agent->link == BY_AGENT_LINK_WAITING ? earlier(next, agent->connect_at) : next;
 }
 
-/* A job never goes back up: ranks that leave take what they have sent with them. */
-static void set_queue(const struct by_agent *agent, struct by_agent_job *job) {
+/* One that has not said how long it is never goes back up: ranks that leave take what they have sent with them. */
+static void find_place(const struct by_agent *agent, struct by_agent_job *job) {
   struct by_agent_deeds deeds;
+  uint32_t before = job->place.queue;
   by_agent_merge(agent, job, &deeds);
-  uint32_t queue = by_priority_queue(&agent->options.rules, deeds.iterations, deeds.sent);
-  if (queue > job->queue) job->queue = queue;
+  by_job_length_hear(&job->length, deeds.expected, deeds.iterations);
+  job->place = by_priority_find(&agent->options.rules, 1, deeds.iterations, deeds.sent, &job->length);
+  if (!job->length.expected && job->place.queue < before) job->place.queue = before;
 }
 
-/* How many steps of the order a queue is. */
-static uint32_t count_steps(const struct by_agent *agent, uint32_t queue) {
+/* Jobs that have no class by the manager and are past their first iterations, in order; and how many steps that are, as
+ * equals go together. */
+static uint32_t put_in_order(struct by_agent *agent, struct by_agent_job **out, uint32_t *steps) {
   uint32_t n = 0;
-  for (const struct by_agent_job *job = agent->jobs; job; job = job->next) n += !job->managed && job->queue == queue;
-  return n && agent->options.rules.equal ? 1 : n;
+  for (struct by_agent_job *job = agent->jobs; job; job = job->next) {
+    if (job->managed) continue;
+    find_place(agent, job);
+    if (!job->place.queue) continue;
+    uint32_t at = n++;
+    for (; at > 0 && by_priority_compare(&job->place, &out[at - 1]->place) < 0; at--) out[at] = out[at - 1];
+    out[at] = job;
+  }
+  *steps = n;
+  for (uint32_t i = 1; i < n; i++)
+    *steps -= by_priority_are_equals(&agent->options.rules, &out[i - 1]->place, &out[i]->place);
+  return n;
 }
 
 /* Without a manager that has said it, the host decides by what it sees. All jobs meet, on its link. */
 static void set_classes(struct by_agent *agent) {
-  uint32_t steps = 0, lowest = 0, above = 0;
-  for (struct by_agent_job *job = agent->jobs; job; job = job->next) set_queue(agent, job);
-  for (uint32_t queue = 1; queue < BY_PRIORITY_QUEUES; queue++) steps += count_steps(agent, queue);
-  for (uint32_t queue = 0; queue < BY_PRIORITY_QUEUES; queue++) {
-    uint32_t left = queue ? count_steps(agent, queue) : 0;
-    for (struct by_agent_job *job = agent->jobs; job; job = job->next) {
-      if (job->managed || job->queue != queue) continue;
-      if (left) left--, steps--, above = lowest;
-      lowest = by_priority_class(queue, above, steps);
-      if (lowest != job->class_) by_agent_set_class(agent, job, lowest);
-    }
+  struct by_agent_job **order = calloc((size_t)agent->n_jobs + 1, sizeof(struct by_agent_job *));
+  uint32_t steps, lowest = 0, above = 0;
+  if (!order) return; /* they keep those that they have */
+  uint32_t n = put_in_order(agent, order, &steps);
+  for (uint32_t i = 0; i < n; i++) {
+    if (i == 0 || !by_priority_are_equals(&agent->options.rules, &order[i - 1]->place, &order[i]->place))
+      steps--, above = lowest;
+    lowest = by_priority_class(order[i]->place.queue, above, steps);
+    if (lowest != order[i]->class_) by_agent_set_class(agent, order[i], lowest);
   }
+  free(order);
 }
 
 void by_agent_tick(struct by_agent *agent, uint64_t now) {

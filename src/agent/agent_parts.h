@@ -43,7 +43,9 @@ struct by_agent_job {
   char *lines[BY_AGENT_LINES];
   bool unsaid[BY_AGENT_LINES]; /* to the manager that is there */
   uint32_t ranks;              /* that are here */
-  uint32_t queue, class_;
+  struct by_job_length length; /* by the word of rank 0, if it is here */
+  struct by_priority_place place;
+  uint32_t class_;
   bool managed; /* the manager has said the class */
 };
 

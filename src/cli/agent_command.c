@@ -53,7 +53,9 @@ static const struct by_option options[] = {
      "many; default 10 GB",
      0, 0},
     {"order", 0, BY_OPTION_TEXT, AT(order), "first|share",
-     "without a manager: of the jobs in one queue, who came\nfirst goes first (default), or they share the link", 0, 0},
+     "without a manager: of the jobs in one queue that have not\nsaid how long they are, who came first goes first, or "
+     "they\nshare the link (default)",
+     0, 0},
     {"no-helpers", 0, BY_OPTION_FLAG, AT(no_helpers), NULL, "this host helps no jobs that it has no rank of", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "with status: one JSON value", 0, 0},
     {.name = NULL},
@@ -65,8 +67,8 @@ static const struct by_command command = {
     .about = "Stands for this host in a cluster: its ranks connect to it by themselves, and it\n"
              "tells the manager of them and of the network's use, and brings back plans and\n"
              "classes of priority. Without a manager it classes this host's jobs alone: the\n"
-             "first iterations of a job go first, after that who has sent least, and of those\n"
-             "that have sent about as much, who came first.\n"
+             "first iterations of a job go first, after that who has least left, or has sent\n"
+             "least where a job has not said how long it is.\n"
              "\n"
              "As root (CAP_NET_ADMIN) it sets the host's queues, so that classes count, and\n"
              "removes them when it ends; without that right it says so and goes on. Starts\n"
@@ -176,7 +178,7 @@ static enum banyan_status work(const struct agent_options *asked, const struct w
 int by_cli_agent(int argc, char **argv) {
   struct by_priority_rules usual = by_priority_usual();
   struct agent_options asked = {
-      .order = "first", .interval = 5, .iterations = (long)usual.iterations, .threshold = usual.threshold};
+      .order = "share", .interval = 5, .iterations = (long)usual.iterations, .threshold = usual.threshold};
   struct by_operands operands;
   struct wanted wanted = {0};
   int exit_code;

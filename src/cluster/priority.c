@@ -1,5 +1,6 @@
 #include "priority.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "fail.h"
@@ -7,7 +8,7 @@
 enum { GROWTH = 4, LOWEST = BY_PRIORITY_CLASSES - 1 };
 
 struct by_priority_rules by_priority_usual(void) {
-  return (struct by_priority_rules){.iterations = 10, .threshold = 10000000000ull};
+  return (struct by_priority_rules){.iterations = 10, .threshold = 10000000000ull, .equal = true};
 }
 
 enum banyan_status by_priority_parse_order(const char *text, bool *equal) {
@@ -25,6 +26,25 @@ uint32_t by_priority_queue(const struct by_priority_rules *rules, uint64_t itera
     queue++;
   }
   return queue;
+}
+
+struct by_priority_place by_priority_find(const struct by_priority_rules *rules, uint32_t hosts, uint64_t iterations,
+                                          uint64_t bytes, const struct by_job_length *length) {
+  if (!length->expected || !iterations)
+    return (struct by_priority_place){by_priority_queue(rules, iterations, bytes), INFINITY};
+  double left = (double)bytes / (double)iterations * (double)by_job_length_left(length, iterations);
+  uint64_t whole = left < (double)INT64_MAX ? (uint64_t)left : INT64_MAX;
+  return (struct by_priority_place){by_priority_queue(rules, iterations, whole), left / hosts};
+}
+
+int by_priority_compare(const struct by_priority_place *a, const struct by_priority_place *b) {
+  if (a->queue != b->queue) return a->queue < b->queue ? -1 : 1;
+  return (a->left > b->left) - (a->left < b->left);
+}
+
+bool by_priority_are_equals(const struct by_priority_rules *rules, const struct by_priority_place *a,
+                            const struct by_priority_place *b) {
+  return rules->equal && isinf(a->left) && isinf(b->left) && a->queue == b->queue;
 }
 
 static uint32_t least(uint32_t a, uint32_t b) {

@@ -2,10 +2,10 @@
  * one, which is for them alone, so that its people see early whether it works.
  * After that it is a multi-level feedback queue: the more a job has sent, the
  * lower its queue, so that short jobs overtake long ones though nobody said
- * which is which; and of the jobs in one queue those go first that came first,
- * as two of equal length are done sooner one after the other than both at once.
- * Queues are many and classes, which the network knows, are few: so jobs are in
- * different ones where they meet. Values without I/O. */
+ * which is which. A job that has said how long it will be is in the queue of
+ * what it has still to send, and goes before those of its queue that have more
+ * left or have said nothing. Queues are many and classes, which the network
+ * knows, are few: so jobs are in different ones where they meet. No I/O. */
 #ifndef BY_CLUSTER_PRIORITY_H
 #define BY_CLUSTER_PRIORITY_H
 
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "fail.h"
+#include "job_length.h"
 
 enum {
   BY_PRIORITY_CLASSES = 4, /* 0 is the highest */
@@ -22,16 +23,30 @@ enum {
 struct by_priority_rules {
   uint64_t iterations; /* the first so many are in queue 0 */
   uint64_t threshold;  /* bytes that a job may have sent in queue 1; in each lower queue 4 times as many */
-  bool equal;          /* jobs of a queue go as equals, not in the order in which they came */
+  bool equal;          /* jobs of a queue that have not said how long they are go as equals, not as they came */
 };
 
-/* 10 iterations, 10 GB, in order. */
+/* Where a job stands in the order, beside when it came. */
+struct by_priority_place {
+  uint32_t queue;
+  double left; /* bytes that a host of it has still to send, by its own word; INFINITY: it has not said so */
+};
+
+/* 10 iterations, 10 GB, as equals. */
 struct by_priority_rules by_priority_usual(void);
 /* "first" or "share", as people say `equal`. BANYAN_ERR_ARGUMENT: anything else. */
 BANYAN_CHECK enum banyan_status by_priority_parse_order(const char *text, bool *equal);
 /* Of a job that has made so many iterations (0: none, or it is not known), all ranks of it having sent so many bytes.
  * A job whose iterations nobody can tell apart is first up to the threshold. */
 uint32_t by_priority_queue(const struct by_priority_rules *rules, uint64_t iterations, uint64_t bytes);
+/* The same of one on so many hosts that may have said how many iterations there will be: by what those that are left
+ * will send. */
+struct by_priority_place by_priority_find(const struct by_priority_rules *rules, uint32_t hosts, uint64_t iterations,
+                                          uint64_t bytes, const struct by_job_length *length);
+/* < 0: a goes before b; > 0: behind it; 0: as equals, or by who came first. */
+int by_priority_compare(const struct by_priority_place *a, const struct by_priority_place *b);
+bool by_priority_are_equals(const struct by_priority_rules *rules, const struct by_priority_place *a,
+                            const struct by_priority_place *b);
 /* Its class among those that it meets. Alone it is the queue, or the lowest class. above: the lowest class of those
  * that go before it, 0: nobody does. behind: how many follow one after the other behind it; it leaves them room. */
 uint32_t by_priority_class(uint32_t queue, uint32_t above, uint32_t behind);

@@ -96,7 +96,7 @@ static double find_need(const struct by_manager *m, const struct by_manager_cell
 static struct by_cells_claim claim_of(const struct by_manager_job *job, const struct by_manager_cells *cells) {
   return (struct by_cells_claim){
       .wish = claimed(cells),
-      .weight = by_cells_weight(cells->need / count_at(job, cells->node), by_priority_class(job->queue, 0, 0))};
+      .weight = by_cells_weight(cells->need / count_at(job, cells->node), by_priority_class(job->place.queue, 0, 0))};
 }
 
 /* All that is wished for at a switch; this job's claims begin at *first. */

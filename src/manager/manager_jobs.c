@@ -314,10 +314,10 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
   job->rated_input = job->input;
 }
 
-static void sort_into_queue(struct by_manager *m, struct by_manager_job *job) {
-  uint32_t queue = by_priority_queue(&m->options.rules, job->iterations, job->sent);
-  m->stale |= queue != job->queue;
-  job->queue = queue;
+static void find_place(struct by_manager *m, struct by_manager_job *job) {
+  struct by_priority_place before = job->place;
+  job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
+  m->stale |= job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0;
 }
 
 static void tell_new_class(struct by_manager *m, struct by_manager_job *job) {
@@ -354,7 +354,7 @@ void by_jobs_tick(struct by_manager *m) {
       continue;
     }
     rate(m, job);
-    sort_into_queue(m, job);
+    find_place(m, job);
     by_plans_end_silent(m, job);
     by_plans_advance(m, job);
   }

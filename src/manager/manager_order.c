@@ -1,5 +1,6 @@
 /* Which job goes before which. Jobs are in order by their queue and, in a queue,
- * by when they came (or are equals, where that is wished for). The few classes
+ * by what they have left. Those that have not said what that is come after them,
+ * as equals (or by when they came, where that is wished for). The few classes
  * that the network has are given out along that order, to each part of the
  * network by itself:
  *
@@ -15,19 +16,28 @@
 
 struct place {
   struct by_manager_job *job;
-  uint32_t behind;
+  uint32_t came, behind;
 };
 
 static uint32_t larger(uint32_t a, uint32_t b) {
   return a > b ? a : b;
 }
 
-/* In order, as the list is by when they came. Those of queue 0 have class 0, and stand in nobody's way for long. */
+static int compare(const void *one, const void *other) {
+  const struct place *a = one, *b = other;
+  int order = by_priority_compare(&a->job->place, &b->job->place);
+  return order ? order : (a->came > b->came) - (a->came < b->came);
+}
+
+/* The list is by when they came. Those of queue 0 have class 0, and stand in nobody's way for long. */
 static uint32_t put_in_order(struct by_manager *m, struct place *out) {
   uint32_t n = 0;
-  for (uint32_t queue = 1; queue < BY_PRIORITY_QUEUES; queue++)
-    for (struct by_manager_job *job = m->jobs; job; job = job->next)
-      if (!job->left && job->queue == queue) out[n++] = (struct place){.job = job};
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (job->left || !job->place.queue) continue;
+    out[n] = (struct place){.job = job, .came = n};
+    n++;
+  }
+  qsort(out, n, sizeof *out, compare);
   return n;
 }
 
@@ -45,7 +55,7 @@ static void raise_on(const struct by_manager_job *job, uint32_t *count, uint32_t
 }
 
 static bool are_equals(const struct by_manager *m, const struct place *a, const struct place *b) {
-  return m->options.rules.equal && a->job->queue == b->job->queue;
+  return by_priority_are_equals(&m->options.rules, &a->job->place, &b->job->place);
 }
 
 static void count_behind(struct by_manager *m, struct place *places, uint32_t n) {
@@ -67,7 +77,7 @@ static void set_place(const struct by_manager *m, struct by_manager_job *job, ui
 
 static void give_class(struct by_manager *m, const struct place *place) {
   uint32_t above = most_on(place->job, m->above);
-  set_place(m, place->job, by_priority_class(place->job->queue, above, place->behind), above, place->behind);
+  set_place(m, place->job, by_priority_class(place->job->place.queue, above, place->behind), above, place->behind);
 }
 
 static void give_classes(struct by_manager *m, const struct place *places, uint32_t n) {
@@ -82,7 +92,7 @@ static void give_classes(struct by_manager *m, const struct place *places, uint3
 void by_order_find(struct by_manager *m) {
   uint32_t n = 0;
   for (struct by_manager_job *job = m->jobs; job; job = job->next, n++)
-    if (!job->queue) set_place(m, job, 0, 0, 0);
+    if (!job->place.queue) set_place(m, job, 0, 0, 0);
   struct place *places = calloc((size_t)n + 1, sizeof *places);
   if (!places) return; /* they keep those that they have */
   n = put_in_order(m, places);

@@ -164,7 +164,8 @@ struct by_manager_job {
   double input_rate; /* bit/s; smoothed */
   double rated;      /* when `input` was last looked at */
   uint64_t rated_input;
-  uint32_t queue, class_; /* priority.h */
+  struct by_priority_place place;
+  uint32_t class_;
   uint32_t told;          /* the class that its hosts were told last */
   uint32_t above, behind; /* in the order, of those that it meets */
   double ordered;         /* when one of these last changed */

@@ -43,7 +43,7 @@ static enum banyan_status restore_job(struct by_manager *m, const struct by_mana
   job->length = (struct by_job_length){.expected = row->of_job.expected, .doubted = row->of_job.doubted};
   job->numbers = row->of_job.numbers;
   job->class_ = job->told = row->of_job.class_;
-  job->queue = by_priority_queue(&m->options.rules, job->iterations, job->sent);
+  job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
   job->left = row->of_job.left;
   if (row->of_job.owner) snprintf(job->owner, sizeof job->owner, "%s", row->of_job.owner);
   job->gone_at = m->now;

@@ -192,7 +192,7 @@ static void add_job(const struct by_manager_job *job, struct by_text *text) {
     by_json_add_string(text, job->hosts[h]);
   }
   by_text_add(text, "],\"state\":\"%s\",\"connected\":%s,\"class\":%u,\"queue\":%u,\"iterations\":%llu,", state_of(job),
-              job->peer ? "true" : "false", job->class_, job->queue, (unsigned long long)job->iterations);
+              job->peer ? "true" : "false", job->class_, job->place.queue, (unsigned long long)job->iterations);
   add_length(job, text);
   add_field(text, "why", job->trouble);
   add(text, ",");

@@ -55,6 +55,23 @@ static void test_share(void **state) {
   world_end(&world);
 }
 
+/* Who has least left goes first, whoever came first; who says nothing is behind those of its queue; and who has made
+ * more iterations than it said is one of them. */
+static void test_least_left(void **state) {
+  (void)state;
+  begin_with("star:8,nic=1g", true);
+  for (uint32_t j = 0; j < 3; j++) world_run(&world, 0, 1, 4);
+  world.jobs[1].expected = 100;
+  world.jobs[2].expected = 30;
+  world_plan(&world);
+  pass_first_iterations();
+  expect_classes(3, 2, 1);
+  world.jobs[2].iterations = 50;
+  pass_and_plan(1, 1000);
+  expect_classes(2, 1, 2);
+  world_end(&world);
+}
+
 /* Who has sent more goes behind, whoever came first; and far down they are still told apart. */
 static void test_queue_before_coming(void **state) {
   (void)state;
@@ -136,12 +153,19 @@ static bool meet(const struct world_job *a, const struct world_job *b) {
   return false;
 }
 
+static struct by_priority_place place_of(const struct world_job *job) {
+  const struct by_job_length length = {.expected = job->expected};
+  return by_priority_find(&world.options.rules, job->n, job->iterations, job->sent, &length);
+}
+
 static uint32_t queue_of(const struct world_job *job) {
-  return by_priority_queue(&world.options.rules, job->iterations, job->sent);
+  return place_of(job).queue;
 }
 
 static bool goes_before(const struct world_job *a, const struct world_job *b) {
-  return queue_of(a) != queue_of(b) ? queue_of(a) < queue_of(b) : a < b && !world.options.rules.equal;
+  struct by_priority_place of_a = place_of(a), of_b = place_of(b);
+  int order = by_priority_compare(&of_a, &of_b);
+  return order ? order < 0 : a < b && !by_priority_are_equals(&world.options.rules, &of_a, &of_b);
 }
 
 static void check_pair(const struct world_job *a, const struct world_job *b) {
@@ -173,6 +197,7 @@ static void test_any_jobs(void **state) {
     for (uint32_t j = 0; j < n; j++) {
       world.jobs[j].iterations = by_rng_below(&rng, 20);
       world.jobs[j].sent = GIGABYTE * (1ull << by_rng_below(&rng, 12));
+      if (by_rng_below(&rng, 2)) world.jobs[j].expected = 30 + by_rng_below(&rng, 300);
     }
     pass_and_plan(1, 1000);
     check_all();
@@ -181,12 +206,10 @@ static void test_any_jobs(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_come),
-                                     cmocka_unit_test(test_share),
-                                     cmocka_unit_test(test_queue_before_coming),
-                                     cmocka_unit_test(test_newcomer),
-                                     cmocka_unit_test(test_first_iterations_are_short),
-                                     cmocka_unit_test(test_waits_for_rates),
-                                     cmocka_unit_test(test_any_jobs)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_first_come),      cmocka_unit_test(test_share),
+      cmocka_unit_test(test_least_left),      cmocka_unit_test(test_queue_before_coming),
+      cmocka_unit_test(test_newcomer),        cmocka_unit_test(test_first_iterations_are_short),
+      cmocka_unit_test(test_waits_for_rates), cmocka_unit_test(test_any_jobs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

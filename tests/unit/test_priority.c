@@ -41,6 +41,31 @@ static void test_classes(void **state) {
     assert_int_equal(by_priority_class(cases[i].queue, cases[i].above, cases[i].behind), cases[i].class_);
 }
 
+/* 100, 400, 1600 */
+static void test_places(void **state) {
+  const struct by_priority_rules rules = {.iterations = 10, .threshold = 100, .equal = true},
+                                 in_order = {.equal = false};
+  const struct by_job_length says = {.expected = 60}, silent = {0}, soon = {.expected = 21}, past = {.expected = 15};
+  (void)state;
+  struct by_priority_place a = by_priority_find(&rules, 1, 20, 1000, &silent),
+                           b = by_priority_find(&rules, 1, 20, 1000, &says);
+  assert_int_equal(a.queue, 3);
+  assert_int_equal(b.queue, 4); /* 40 of 50 bytes each are left */
+  assert_float_equal(b.left, 2000, 1e-6);
+  assert_true(by_priority_compare(&a, &b) < 0);
+  struct by_priority_place c = by_priority_find(&rules, 1, 20, 1000, &soon),
+                           d = by_priority_find(&rules, 1, 20, 60, &silent);
+  assert_int_equal(c.queue, 1);
+  assert_true(by_priority_compare(&c, &d) < 0 && by_priority_compare(&d, &c) > 0); /* of one queue, who says it */
+  assert_int_equal(by_priority_compare(&d, &d), 0);
+  assert_true(by_priority_are_equals(&rules, &d, &d));
+  assert_false(by_priority_are_equals(&in_order, &d, &d));
+  assert_false(by_priority_are_equals(&rules, &c, &d));
+  assert_int_equal(by_priority_find(&rules, 1, 16, 1000, &past).queue, 1); /* any moment now */
+  assert_float_equal(by_priority_find(&rules, 4, 20, 1000, &says).left, 500, 1e-6);
+  assert_int_equal(by_priority_find(&rules, 1, 5, 1000, &soon).queue, 0);
+}
+
 static void test_order_parses(void **state) {
   bool equal;
   (void)state;
@@ -60,7 +85,7 @@ static void test_marks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_iterations), cmocka_unit_test(test_thresholds),
-                                     cmocka_unit_test(test_classes), cmocka_unit_test(test_order_parses),
-                                     cmocka_unit_test(test_marks)};
+                                     cmocka_unit_test(test_classes),          cmocka_unit_test(test_places),
+                                     cmocka_unit_test(test_order_parses),     cmocka_unit_test(test_marks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
