@@ -126,6 +126,7 @@ static void test_waits_for_rates(void **state) {
   struct by_priority_rules rules = by_priority_usual();
   (void)state;
   rules.iterations = 0;
+  rules.equal = false;
   begin_by("mesh:4,nic=10g,link=1g", rules);
   world.no_keys = true;
   const struct world_job *wide = world_run(&world, 0, 1, 4), *narrow = world_run(&world, 0, 1, 2);
