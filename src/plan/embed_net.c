@@ -63,18 +63,35 @@ static void list_edges(struct by_embed_net *net) {
   }
 }
 
-static double all_of(const struct by_topology *topology, const struct by_origin *origin) {
-  if (origin->kind == BY_ORIGIN_NODE)
-    return fmin(topology->nodes[origin->index].in.all, topology->nodes[origin->index].out.all);
-  const struct by_link *link = &topology->links[origin->index];
-  return fmin(link->capacity[BY_AB].all, link->capacity[BY_BA].all);
+/* What a link's direction and those parallel to it carry together. */
+static double all_of_bundle(const struct by_paths *paths, const struct by_link *link, uint32_t way) {
+  const struct by_topology *topology = paths->topology;
+  uint32_t from = way == BY_AB ? link->a : link->b;
+  double all = 0;
+  for (uint32_t i = paths->first[from]; i < paths->first[from + 1]; i++) {
+    const struct by_link *other = &topology->links[paths->links[i]];
+    if (by_link_other(other, from) == by_link_other(link, from)) all += other->capacity[other->a != from].all;
+  }
+  return all;
 }
 
-static void look_at_resources(struct by_embed_net *net) {
+/* Of all that the resource stands for, in the direction that has least. */
+static double all_of(const struct by_paths *paths, const struct by_origin *origin) {
+  const struct by_topology *topology = paths->topology;
+  double least = INFINITY;
+  if (origin->kind == BY_ORIGIN_NODE)
+    return fmin(topology->nodes[origin->index].in.all, topology->nodes[origin->index].out.all);
+  for (uint32_t way = 0; way < 2; way++)
+    if (origin->way[way]) least = fmin(least, all_of_bundle(paths, &topology->links[origin->index], way));
+  return least;
+}
+
+static void look_at_resources(struct finding *f) {
+  struct by_embed_net *net = f->net;
   const struct by_topology *topology = net->topology;
   for (uint32_t r = 0; r < net->graph->n_resources; r++) {
     const struct by_origin *origin = &net->graph->origin[r];
-    net->left[r] = fmin(net->graph->capacity[r] / all_of(topology, origin), 1);
+    net->left[r] = fmin(net->graph->capacity[r] / all_of(&f->paths, origin), 1);
     if (origin->kind != BY_ORIGIN_LINK) continue;
     const struct by_link *link = &topology->links[origin->index];
     net->shared[r] = topology->nodes[link->a].kind == BY_NODE_SWITCH && topology->nodes[link->b].kind == BY_NODE_SWITCH;
@@ -234,7 +251,7 @@ static enum banyan_status find(struct finding *f) {
   BY_TRY(by_paths_init(&f->paths, f->net->topology));
   BY_TRY(measure(f));
   list_edges(f->net);
-  look_at_resources(f->net);
+  look_at_resources(f);
   BY_TRY(find_layers(f));
   BY_TRY(find_oversubscribed(f));
   sort_terminals(f);

@@ -29,6 +29,7 @@ enum by_origin_kind { BY_ORIGIN_NONE, BY_ORIGIN_LINK, BY_ORIGIN_NODE };
 struct by_origin {
   enum by_origin_kind kind;
   uint32_t index; /* in the topology; of parallel links, which are one resource, the first */
+  bool way[2];    /* of a link: whether it stands for the direction from a to b, for the one back */
 };
 
 /* A resource may stand twice in an edge, which then loads it by twice the rate: a path that goes through a node whose

@@ -192,10 +192,18 @@ static void mark_uneven(struct make *make, size_t p) {
 
 /* --- edges --- */
 
-static uint32_t add_resource(struct make *make, double capacity, enum by_origin_kind kind, uint32_t index) {
+static uint32_t add_resource(struct make *make, double capacity, struct by_origin origin) {
   uint32_t r = by_graph_add_resource(make->builder, capacity);
-  if (r == make->n_origins) make->origin[make->n_origins++] = (struct by_origin){.kind = kind, .index = index};
+  if (r == make->n_origins) make->origin[make->n_origins++] = origin;
   return r;
+}
+
+static uint32_t add_bundle(struct make *make, const struct by_bundle *bundle, uint32_t way) {
+  bool uneven = bundle->uneven, back = (make->overlay.topology->links[bundle->first].a == bundle->high) != way;
+  double left = uneven ? bundle->left[way] : fmin(bundle->left[0], bundle->left[1]);
+  return add_resource(
+      make, left,
+      (struct by_origin){.kind = BY_ORIGIN_LINK, .index = bundle->first, .way = {!uneven || !back, !uneven || back}});
 }
 
 /* The resource of a directed bundle; NONE: its other direction stands for both. */
@@ -203,15 +211,15 @@ static uint32_t resource_of(struct make *make, uint32_t step) {
   struct by_bundle *bundle = &make->overlay.bundles[step / 2];
   uint32_t way = step % 2;
   if (!bundle->uneven && way) return NONE;
-  double left = bundle->uneven ? bundle->left[way] : fmin(bundle->left[0], bundle->left[1]);
-  if (bundle->resource[way] == NONE) bundle->resource[way] = add_resource(make, left, BY_ORIGIN_LINK, bundle->first);
+  if (bundle->resource[way] == NONE) bundle->resource[way] = add_bundle(make, bundle, way);
   return bundle->resource[way];
 }
 
 static void use_node(struct make *make, uint32_t node, uint32_t *n) {
   double limit = limit_of(&make->overlay, node);
   if (isinf(limit)) return;
-  if (make->limit[node] == NONE) make->limit[node] = add_resource(make, limit, BY_ORIGIN_NODE, node);
+  if (make->limit[node] == NONE)
+    make->limit[node] = add_resource(make, limit, (struct by_origin){.kind = BY_ORIGIN_NODE, .index = node});
   make->uses[(*n)++] = make->limit[node];
 }
 

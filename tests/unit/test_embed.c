@@ -246,6 +246,24 @@ static void test_networks_without_racks(void **state) {
   }
 }
 
+/* Two links beside each other are one resource; others use half of both. */
+static void test_parallel_links(void **state) {
+  static const char text[] =
+      "{\"format\": \"banyan-topology 1\", \"nodes\": [\"a\", \"b\", {\"name\": \"s\", \"kind\": \"switch\"}, "
+      "{\"name\": \"t\", \"kind\": \"switch\"}], \"links\": [{\"a\": \"a\", \"b\": \"s\", \"capacity\": 1e10}, "
+      "{\"a\": \"b\", \"b\": \"t\", \"capacity\": 1e10}, {\"a\": \"s\", \"b\": \"t\", \"capacity\": 5e9, \"used\": "
+      "2e9}, "
+      "{\"a\": \"t\", \"b\": \"s\", \"capacity\": 5e9, \"used\": 3e9}]}";
+  (void)state;
+  begin(text);
+  const struct by_embed_net *net = &embedding->net;
+  uint32_t r = 0;
+  while (!net->shared[r]) r++;
+  assert_near(net->left[r], 0.5, 1e-9);
+  assert_int_equal(net->n_shared, 1);
+  end();
+}
+
 static void test_words(void **state) {
   struct by_text text;
   (void)state;
@@ -340,6 +358,7 @@ int main(void) {
       cmocka_unit_test(test_switches),
       cmocka_unit_test(test_limits),
       cmocka_unit_test(test_networks_without_racks),
+      cmocka_unit_test(test_parallel_links),
       cmocka_unit_test(test_words),
       cmocka_unit_test(test_nothing_changed),
       cmocka_unit_test(test_others_use_a_link),
