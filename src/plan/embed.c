@@ -8,8 +8,9 @@
 #include "pack_few.h"
 #include "packing.h"
 
-enum { ROUNDS = 400, MESHED = BY_EMBED_MOST_VERTICES, SPARSE = 6 };
+enum { ROUNDS = 400, MESHED = BY_EMBED_MOST_VERTICES };
 static const double near_enough = 0.998; /* of the bound */
+static const double well_chosen = 0.97;  /* of what any number of candidates carries */
 
 struct by_embed_options by_embed_defaults(void) {
   return (struct by_embed_options){.most_trees = 8, .most_height = INFINITY, .penalty = 0.01};
@@ -61,43 +62,50 @@ static enum banyan_status copy_names(struct by_embedding *e, const struct by_top
   return BANYAN_OK;
 }
 
-/* Few trees of the search for them, where that is quick, since few vertices have edges with each other, or where no
- * shape fits. */
-static enum banyan_status add_few(struct by_embed_candidates *list, struct by_hanger *hanger,
-                                  const struct by_embed_options *o) {
-  const struct by_graph *graph = list->net->graph;
-  struct by_few_options few = by_few_defaults();
-  struct by_packing *packing;
-  if (list->n && graph->n_edges > SPARSE * graph->n_vertices) return BANYAN_OK;
-  few.most_trees = o->most_trees;
-  few.most_height = o->most_height;
-  BY_TRY(by_pack_few(graph, &few, &packing));
-  enum banyan_status status = BANYAN_OK;
-  for (uint32_t t = 0; status == BANYAN_OK && t < packing->n_trees; t++) {
-    uint32_t found;
-    status = by_hanger_add(hanger, list, packing->trees[t].edges, packing->trees[t].n, &found);
-    if (status == BANYAN_OK && found != UINT32_MAX) list->items[found].set = BY_EMBED_FEW;
-  }
-  by_packing_destroy(packing);
-  return status;
-}
-
-static enum banyan_status make_candidates(struct by_embed_candidates *list, const struct by_embed_options *o) {
+static enum banyan_status make_candidates(struct by_embed_candidates *list) {
   struct by_hanger hanger;
   BY_TRY(by_hanger_init(&hanger, list->net->graph));
   enum banyan_status status = by_embed_candidates_make_shapes(list, &hanger.draft);
   if (status == BANYAN_OK) status = by_embed_candidates_make_elastic(list, &hanger.draft);
-  if (status == BANYAN_OK) status = add_few(list, &hanger, o);
   by_hanger_fini(&hanger);
   return status;
 }
 
+/* At most so many trees of the search for few. One attempt, and no bound to reach: without what it does for the last
+ * percent. BANYAN_ERR_PLAN: none is low enough. */
+static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t most_trees, double most_height) {
+  const struct by_graph *graph = list->net->graph;
+  struct by_few_options few = by_few_defaults();
+  struct by_packing *packing;
+  struct by_hanger hanger;
+  few.most_trees = most_trees < BY_EMBED_MOST_LATER ? most_trees : BY_EMBED_MOST_LATER;
+  few.most_height = most_height;
+  few.tolerance = -1;
+  few.attempts = 1;
+  BY_TRY(by_pack_few(graph, &few, &packing));
+  enum banyan_status status = by_hanger_init(&hanger, graph);
+  for (uint32_t t = 0; status == BANYAN_OK && t < packing->n_trees; t++) {
+    uint32_t found;
+    status = by_hanger_add(&hanger, list, packing->trees[t].edges, packing->trees[t].n, &found);
+    if (status == BANYAN_OK && found != UINT32_MAX) list->items[found].set = BY_EMBED_FEW;
+  }
+  by_hanger_fini(&hanger);
+  by_packing_destroy(packing);
+  return status;
+}
+
+/* Prices do not see how many children a vertex has in the same tree, so what they find are stars, of which many are
+ * needed where machines differ; the search for few does see it. It takes as long as all else, so it is asked last. */
 static enum banyan_status choose(struct by_embedding *e, struct by_embed_master *master,
                                  const struct by_embed_options *o) {
   struct by_embed_limits limits = {.most = o->most_trees, .least_rate = o->least_rate, .penalty = o->penalty};
   BY_TRY(by_embed_master_price(master, near_enough, ROUNDS, &e->bound));
   e->any_number = master->throughput;
-  return by_embed_choose(master, &limits, &e->picks);
+  BY_TRY(by_embed_choose(master, &limits, &e->picks));
+  if (e->picks.throughput >= well_chosen * e->any_number) return BANYAN_OK;
+  enum banyan_status status = add_few(&e->candidates, o->most_trees, o->most_height);
+  if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
+  return by_embed_choose_more(master, &limits, e->any_number, BY_EMBED_FEW, &e->picks);
 }
 
 /* `old` and `before` are those of by_embed_again; NULL: for the first time. */
@@ -112,8 +120,9 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
   BY_TRY(copy_names(e, topology));
   BY_TRY(by_embed_candidates_init(&e->candidates, &e->net,
                                   o->most_height < UINT32_MAX ? (uint32_t)o->most_height : UINT32_MAX));
-  BY_TRY(make_candidates(&e->candidates, o));
+  BY_TRY(make_candidates(&e->candidates));
   if (old) BY_TRY(by_embed_take_over(e, old, before));
+  if (!e->candidates.n) BY_TRY(add_few(&e->candidates, 1, o->most_height)); /* no shape fits */
   BY_TRY(by_embed_master_init(&master, &e->candidates));
   enum banyan_status status = choose(e, &master, o);
   by_embed_master_fini(&master);

@@ -312,30 +312,66 @@ static enum banyan_status choose(struct choosing *c) {
   return exchange(c);
 }
 
+/* The set alone, and beside the picks, of which those that carry least give way. */
+static enum banyan_status choose_more(struct choosing *c, uint32_t set) {
+  BY_TRY(make_short_list(c));
+  for (int beside = 0; beside < 2; beside++) {
+    c->n_trial = 0;
+    if (beside) copy_picks(c);
+    for (uint32_t i = 0; i < c->master->list->n; i++)
+      if (item(c, i)->set == set && !(beside && is_picked(c, i)))
+        c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = i};
+    BY_TRY(consider(c));
+  }
+  return exchange(c);
+}
+
+static void fini(struct choosing *c) {
+  free(c->listed);
+  free(c->cost);
+  free(c->rate);
+  free(c->load);
+  free(c->steps);
+  free(c->trial);
+}
+
+static enum banyan_status init(struct choosing *c, struct by_embed_master *master, const struct by_embed_limits *limits,
+                               struct by_embed_picks *picks) {
+  size_t n = master->list->n;
+  *c = (struct choosing){.master = master, .limits = limits, .picks = picks};
+  c->listed = calloc(n, sizeof *c->listed);
+  c->cost = calloc(n, sizeof *c->cost);
+  c->rate = calloc(n, sizeof *c->rate);
+  c->load = calloc(master->list->net->graph->n_resources, sizeof *c->load);
+  c->steps = calloc(n, sizeof *c->steps);
+  c->trial = calloc(2 * n + 1, sizeof *c->trial);
+  if (c->listed && c->cost && c->rate && c->load && c->steps && c->trial) return BANYAN_OK;
+  fini(c);
+  return by_embed_no_memory();
+}
+
 enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_limits *limits,
                                    struct by_embed_picks *picks) {
-  struct choosing c = {.master = master, .limits = limits, .best = master->throughput, .picks = picks};
-  size_t n = master->list->n;
-  *picks = (struct by_embed_picks){.score = INFINITY, .items = calloc(n + 1, sizeof *picks->items)};
-  c.listed = calloc(n, sizeof *c.listed);
-  c.cost = calloc(n, sizeof *c.cost);
-  c.rate = calloc(n, sizeof *c.rate);
-  c.load = calloc(master->list->net->graph->n_resources, sizeof *c.load);
-  c.steps = calloc(n, sizeof *c.steps);
-  c.trial = calloc(n + 1, sizeof *c.trial);
-  enum banyan_status status = BANYAN_OK;
-  if (picks->items && c.listed && c.cost && c.rate && c.load && c.steps && c.trial)
-    status = choose(&c);
-  else
-    status = by_embed_no_memory();
-  free(c.listed);
-  free(c.cost);
-  free(c.rate);
-  free(c.load);
-  free(c.steps);
-  free(c.trial);
+  struct choosing c;
+  BY_TRY(init(&c, master, limits, picks));
+  c.best = master->throughput;
+  *picks = (struct by_embed_picks){
+      .score = INFINITY, .items = calloc((size_t)master->list->n + BY_EMBED_MOST_LATER, sizeof *picks->items)};
+  enum banyan_status status = picks->items ? choose(&c) : by_embed_no_memory();
+  fini(&c);
   if (status == BANYAN_OK) return BANYAN_OK;
   free(picks->items);
   *picks = (struct by_embed_picks){0};
+  return status;
+}
+
+enum banyan_status by_embed_choose_more(struct by_embed_master *master, const struct by_embed_limits *limits,
+                                        double best, uint32_t set, struct by_embed_picks *picks) {
+  struct choosing c;
+  BY_TRY(by_embed_master_add(master));
+  BY_TRY(init(&c, master, limits, picks));
+  c.best = best;
+  enum banyan_status status = choose_more(&c, set);
+  fini(&c);
   return status;
 }

@@ -11,6 +11,8 @@
 
 #include "embed_master.h"
 
+enum { BY_EMBED_MOST_LATER = 64 };
+
 struct by_embed_limits {
   uint32_t most;     /* candidates, >= 1 */
   double least_rate; /* of each, bit/s */
@@ -36,6 +38,11 @@ struct by_embed_picks {
  * candidate has the least rate. Cost: some hundred small programs, and 16 * 256 * resources a sweep. */
 BANYAN_CHECK enum banyan_status by_embed_choose(struct by_embed_master *master, const struct by_embed_limits *limits,
                                                 struct by_embed_picks *picks);
+/* The same for candidates that have come since, BY_EMBED_MOST_LATER at most, all of that set: alone, with what was
+ * picked, and exchanged with it one by one. `best` is what all could before. The picks only get better. */
+BANYAN_CHECK enum banyan_status by_embed_choose_more(struct by_embed_master *master,
+                                                     const struct by_embed_limits *limits, double best, uint32_t set,
+                                                     struct by_embed_picks *picks);
 /* What is minimised for n candidates that carry so much together, each its rate; `best` is what all could. */
 double by_embed_score(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n,
                       double throughput, double best, double penalty);

@@ -11,7 +11,7 @@ static const double least_part = 1e-9; /* of the unit: what is less is the solve
 
 /* ---- making it */
 
-static enum banyan_status add_columns(struct by_embed_master *m) {
+enum banyan_status by_embed_master_add(struct by_embed_master *m) {
   uint32_t n_resources = m->list->net->graph->n_resources;
   if (m->room < m->list->n) {
     double *rate = realloc(m->rate, m->list->room * sizeof *rate);
@@ -49,7 +49,7 @@ static enum banyan_status create(struct by_embed_master *m) {
     m->fair[r] = 1.0 / n;
   }
   BY_TRY(by_lp_create(n, m->values, &m->lp));
-  return add_columns(m);
+  return by_embed_master_add(m);
 }
 
 enum banyan_status by_embed_master_init(struct by_embed_master *master, struct by_embed_candidates *list) {
@@ -150,7 +150,7 @@ static enum banyan_status generate(struct pricing *p, double ratio, uint32_t rou
     BY_TRY(price_tree(p, smoothing));
     BY_TRY(price_tree(p, 0));
     if (m->list->n == known) break;
-    BY_TRY(add_columns(m));
+    BY_TRY(by_embed_master_add(m));
     BY_TRY(by_embed_master_solve(m));
     if (m->throughput >= ratio * p->bound) break;
     idle = m->throughput > before + progress * p->bound ? 0 : idle + 1;

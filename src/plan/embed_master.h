@@ -25,6 +25,8 @@ struct by_embed_master {
 BANYAN_CHECK enum banyan_status by_embed_master_init(struct by_embed_master *master, struct by_embed_candidates *list);
 /* Also of one that is all zeros. */
 void by_embed_master_fini(struct by_embed_master *master);
+/* Takes those that the list has got since. */
+BANYAN_CHECK enum banyan_status by_embed_master_add(struct by_embed_master *master);
 /* Rates for the candidates that are allowed, never more than the capacities, and prices. Starts from the last basis. */
 BANYAN_CHECK enum banyan_status by_embed_master_solve(struct by_embed_master *master);
 /* The candidate's rate must be 0 from now on; or not. */

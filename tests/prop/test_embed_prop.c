@@ -168,8 +168,29 @@ static void test_again(void **state) {
   }
 }
 
+/* Hosts that differ in what others leave them: a few trees in which each has as many children as it can serve. */
+static void test_uneven_hosts(void **state) {
+  static const char *const uneven[] = {"star:12,nic=10g", "star:24,nic=10g", "clos:racks=4,hosts=4,nic=10g,oversub=2",
+                                       "mesh:10,nic=10g,link=4g"};
+  struct by_rng rng;
+  (void)state;
+  by_rng_init(&rng, 7);
+  for (int round = 0; round < ROUNDS; round++) {
+    const char *text = uneven[round % 4];
+    begin(text, &rng);
+    options.most_trees = by_embed_defaults().most_trees;
+    by_embedding_destroy(embedding);
+    assert_ok(by_embed(topology, &options, &embedding));
+    struct by_embed_facts facts = by_embedding_facts(embedding);
+    if (facts.throughput < 0.95 * facts.bound) fail_msg("%s: %g of the bound", text, facts.throughput / facts.bound);
+    assert_true(facts.n_used <= options.most_trees);
+    check_load(text);
+    end();
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_bounds_and_loads),
-                                     cmocka_unit_test(test_again)};
+                                     cmocka_unit_test(test_again), cmocka_unit_test(test_uneven_hosts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
