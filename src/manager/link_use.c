@@ -58,9 +58,16 @@ double by_use_of_higher(const struct by_manager *m, const struct by_manager_job 
   return sum;
 }
 
-bool by_use_gives_way(const struct by_manager *m, const struct by_manager_job *job) {
+static bool higher_sends_somewhere(const struct by_manager *m, const struct by_manager_job *job) {
+  uint32_t step = 0;
+  while (step < m->n_steps && !(by_use_of_higher(m, job, step) > 0)) step++;
+  return step < m->n_steps;
+}
+
+bool by_use_may_give_way(const struct by_manager *m, const struct by_manager_job *job) {
   const struct by_link_shares *shares = by_use_shares(job);
   uint32_t i = 0;
+  if (!shares->n) return higher_sends_somewhere(m, job);
   while (i < shares->n && !(by_use_of_higher(m, job, shares->items[i].step) > 0)) i++;
   return i < shares->n;
 }

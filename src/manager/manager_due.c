@@ -181,7 +181,7 @@ static uint32_t find_helpers(const struct by_manager *m, const struct by_manager
 
 static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job, struct by_plan_wish *wish) {
   BY_TRY(by_use_residual(m, job, true, &wish->residual));
-  if (by_use_gives_way(m, job)) BY_TRY(by_use_residual(m, job, false, &wish->calm));
+  if (by_use_may_give_way(m, job)) BY_TRY(by_use_residual(m, job, false, &wish->calm));
   wish->sways = m->changed <= job->planned && by_use_sways(m, job); /* what has happened to a link is known */
   wish->nodes = calloc(job->n_hosts, sizeof *wish->nodes);
   wish->helpers = calloc(HELPERS, sizeof *wish->helpers);

@@ -255,9 +255,10 @@ double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
 /* ---- link_use.c */
 /* Sums what jobs put on each step, if anything has changed, and finds their classes. */
 void by_use_sum(struct by_manager *m);
-/* What jobs of higher classes put on a step, and whether they do where a job sends; after by_use_sum. */
+/* What jobs of higher classes put on a step, and whether they do where a job sends, or anywhere, while it is not known
+ * where that is; after by_use_sum. */
 double by_use_of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step);
-bool by_use_gives_way(const struct by_manager *m, const struct by_manager_job *job);
+bool by_use_may_give_way(const struct by_manager *m, const struct by_manager_job *job);
 /* Whether others send where a job does, or jobs of its class or a higher one; after by_use_sum, too. */
 bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job);
 /* bit/s of input that these shares can carry for a job now. INFINITY: they need nothing. */

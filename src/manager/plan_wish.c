@@ -91,6 +91,21 @@ static enum banyan_status take(struct by_plan_wish *wish, const struct by_topolo
   return BANYAN_OK;
 }
 
+static double left_of(const struct by_topology *t, uint32_t step) {
+  if (step < 2 * t->n_links) return by_residual(t->links[step / 2].capacity[step % 2]);
+  const struct by_node *node = &t->nodes[step / 2 - t->n_links];
+  return by_residual(step % 2 ? node->in : node->out);
+}
+
+/* Whether higher classes take something where the current plan, or the ring, sends. */
+static bool gives_way(const struct by_plan_wish *wish) {
+  uint32_t i = 0, n = wish->calm.nodes ? wish->before.n : 0;
+  while (i < n &&
+         left_of(&wish->residual, wish->before.items[i].step) >= left_of(&wish->calm, wish->before.items[i].step))
+    i++;
+  return i < n;
+}
+
 /* Higher classes come and go: when they are silent the job has all of the network, and what it has beside them is next
  * to nothing. So trees that make most of that little would cost more than they gain. How long they will be silent
  * nobody knows: what trees gain in one of both cases they may lose in the other only in part. */
@@ -116,7 +131,7 @@ static enum banyan_status run_from(struct by_plan_wish *wish, const struct by_pl
   BY_TRY(find(current, &wish->residual, &wish->before, &wish->rate_now));
   wish->rate_before = wish->rate_now;
   BY_TRY(embed(wish, &wish->residual));
-  return wish->calm.nodes ? take_beside_higher(wish, current) : take(wish, &wish->residual);
+  return gives_way(wish) ? take_beside_higher(wish, current) : take(wish, &wish->residual);
 }
 
 static enum banyan_status run(struct by_plan_wish *wish) {
