@@ -158,7 +158,9 @@ static void heard_text(struct end *end, uint16_t type, const void *payload, size
     by_control_lose(control, (uint32_t)end->rank, word.text);
   else if (type == FAILED)
     by_control_heard_failure(control, word.status, word.process, word.text);
-  if (type == SUSPECT && word.process < control->context->processes)
+  if (type == SUSPECT && helper && !by_control_is_helper(control, word.process))
+    by_control_lose(control, (uint32_t)end->rank, word.text); /* a link of its own may have broken */
+  else if (type == SUSPECT && word.process < control->context->processes)
     by_control_suspect_here(control, word.process, word.text);
 }
 

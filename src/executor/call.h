@@ -197,14 +197,15 @@ struct by_link {
   bool refuses;               /* the peer cannot read this process's ordinary memory */
   struct by_link *dirty_next; /* in the engine's list of links with something to send */
   bool dirty;
-  bool suspected;   /* its end has been reported */
-  bool lost;        /* a helper that is gone: nobody misses it any more */
-  bool through;     /* to a server, through switches: a fabric does it, and there is no lane */
-  bool wanted;      /* a lane was asked for */
-  bool holds;       /* lanes may have small frames, or a part of one, until they are flushed */
-  bool left, never; /* its process left on purpose; so that there never will be a lane if there is none */
-  uint32_t turn;    /* end that takes the next part of a large message */
-  uint32_t kept;    /* ends that hold a payload */
+  bool suspected;               /* its end has been reported */
+  bool lost;                    /* a helper that is gone: nobody misses it any more */
+  struct by_link *closing_next; /* in the engine's list of those whose lanes are still there */
+  bool through;                 /* to a server, through switches: a fabric does it, and there is no lane */
+  bool wanted;                  /* a lane was asked for */
+  bool holds;                   /* lanes may have small frames, or a part of one, until they are flushed */
+  bool left, never;             /* its process left on purpose; so that there never will be a lane if there is none */
+  uint32_t turn;                /* end that takes the next part of a large message */
+  uint32_t kept;                /* ends that hold a payload */
   struct by_out *outs, **outs_end;
   struct by_in *notes, **notes_end;
   struct by_fabric *fabric;
@@ -282,6 +283,8 @@ struct by_engine {
   char error[BY_TEXT_BYTES];
   struct banyan_counters counters;
   struct by_link *dirty, **dirty_end;
+  uint64_t sent_before;                   /* by lanes that are closed */
+  struct by_link *closing;                /* lost ones, until no call uses them */
   struct by_stored *spare[BY_SPARES];     /* stored frames' memory for the next ones, by size */
   struct by_call *ready, **ready_end;     /* calls with work in their queue */
   uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
@@ -298,6 +301,10 @@ struct by_engine {
 void by_engine_mark_lane(const struct by_engine *engine, struct by_lane *lane);
 void by_engine_mark_fabric(const struct by_engine *engine, struct by_fabric *fabric);
 
+static inline uint64_t by_lane_total(const struct by_lane *lane) {
+  return lane->ops->sent ? lane->ops->sent(lane) : 0;
+}
+
 static inline bool by_is_aid(const struct by_engine *engine, uint32_t process) {
   return process >= engine->options.ranks;
 }
@@ -312,6 +319,10 @@ static inline void by_call_wire(struct by_call *call) {
 /* roster.c. Room for so many processes in all. */
 enum banyan_status by_links_grow(struct by_engine *engine, uint32_t n);
 void by_links_free(struct by_engine *engine);
+/* A helper is gone: its lanes are closed by by_links_close, once they are over and no call uses them. Nothing that goes
+ * through lanes may call that. */
+void by_link_lose(struct by_link *link);
+void by_links_close(struct by_engine *engine);
 
 /* program.c. For the class of so many bytes. `through`: switches can add it. */
 enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,

@@ -56,7 +56,7 @@ void by_engine_destroy(struct by_engine *engine) {
 
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
   struct by_link *link = engine->links[process];
-  bool wanted = !link->lane && engine->status == BANYAN_OK;
+  bool wanted = !link->lane && !link->lost && engine->status == BANYAN_OK;
   for (uint32_t i = 0; i < n; i++) {
     if (!wanted || i >= BY_LANES) {
       lanes[i]->ops->destroy(lanes[i]);
@@ -245,6 +245,7 @@ static inline void progress_end(struct by_end *end) {
 
 bool by_engine_progress(struct by_engine *engine) {
   engine->moved = false;
+  if (engine->closing && engine->status == BANYAN_OK) by_links_close(engine);
   send_what_is_ready(engine);
   for (uint32_t i = 0; i < engine->active && engine->status == BANYAN_OK; i++) progress_end(engine->ends[i]);
   for (uint32_t i = 0; i < engine->n_fabrics && engine->status == BANYAN_OK; i++)

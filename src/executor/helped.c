@@ -180,7 +180,7 @@ enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by
 }
 
 void by_engine_lost(struct by_engine *engine, uint32_t process) {
-  engine->links[process]->lost = true;
+  by_link_lose(engine->links[process]);
   for (struct by_domain *d = engine->domains; d; d = d->next) {
     for (struct by_helped *helped = d->helped; helped; helped = helped->next) lose(helped, process);
     if (engine->aids) by_aid_lost(d);

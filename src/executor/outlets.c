@@ -20,11 +20,8 @@ void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark) {
 }
 
 uint64_t by_engine_sent(const struct by_engine *engine) {
-  uint64_t sent = 0;
-  for (uint32_t i = 0; i < engine->active; i++) {
-    const struct by_lane *lane = engine->ends[i]->lane;
-    if (lane->ops->sent) sent += lane->ops->sent(lane);
-  }
+  uint64_t sent = engine->sent_before;
+  for (uint32_t i = 0; i < engine->active; i++) sent += by_lane_total(engine->ends[i]->lane);
   for (uint32_t i = 0; i < engine->n_fabrics; i++)
     sent += engine->fabrics[i]->fabric->ops->sent(engine->fabrics[i]->fabric);
   return sent;

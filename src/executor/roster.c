@@ -15,15 +15,30 @@ static struct by_link *make_link(struct by_engine *engine, uint32_t process) {
   return link;
 }
 
-static void free_link(struct by_link *link) {
+static void free_stored(struct by_link *link) {
   while (link->stored) {
     struct by_stored *stored = link->stored;
     link->stored = stored->next;
     free(stored);
   }
+  link->stored_end = &link->stored;
+  link->stored_bytes = 0;
+}
+
+static void free_lanes(struct by_link *link) {
+  for (uint32_t i = 0; i < link->n_ends; i++) {
+    link->engine->sent_before += by_lane_total(link->ends[i].lane);
+    link->ends[i].lane->ops->destroy(link->ends[i].lane);
+  }
+  link->n_ends = 0;
+  link->lane = NULL;
+}
+
+static void free_link(struct by_link *link) {
+  free_stored(link);
   free(link->words);
   by_letters_fini_link(link);
-  for (uint32_t i = 0; i < link->n_ends; i++) link->ends[i].lane->ops->destroy(link->ends[i].lane);
+  free_lanes(link);
   if (link->fabric) link->fabric->ops->destroy(link->fabric);
   free(link);
 }
@@ -64,6 +79,62 @@ void by_links_free(struct by_engine *engine) {
   free(engine->links);
   free(engine->ends);
   free(engine->fabrics);
+}
+
+/* ---- those that are gone */
+
+void by_link_lose(struct by_link *link) {
+  if (link->lost) return;
+  link->lost = true;
+  link->wanted = true; /* nobody connects to it any more */
+  link->closing_next = link->engine->closing;
+  link->engine->closing = link;
+}
+
+/* Nobody hears what calls that have ended would still have told. */
+static void drop_notes(struct by_link *link) {
+  while (link->notes) {
+    struct by_in *in = link->notes;
+    link->notes = in->note_next;
+    in->noted = false;
+    in->call->notes--;
+    by_call_drop(in->call);
+  }
+  link->notes_end = &link->notes;
+}
+
+static void forget_ends(struct by_engine *engine, const struct by_link *link) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < engine->active; i++)
+    if (engine->ends[i]->link != link) engine->ends[kept++] = engine->ends[i];
+  engine->active = kept;
+}
+
+static void close_link(struct by_link *link) {
+  drop_notes(link);
+  forget_ends(link->engine, link);
+  free_stored(link);
+  free_lanes(link);
+  link->n_words = 0;
+}
+
+/* Not before the peer has closed its end, or died: one that leaves in peace would take this one for dead. */
+static bool is_over(const struct by_link *link) {
+  for (uint32_t i = 0; i < link->n_ends; i++)
+    if (link->ends[i].lane->status == BANYAN_OK) return false;
+  return !link->running;
+}
+
+void by_links_close(struct by_engine *engine) {
+  for (struct by_link **place = &engine->closing; *place;) {
+    struct by_link *link = *place;
+    if (!is_over(link)) {
+      place = &link->closing_next;
+      continue;
+    }
+    *place = link->closing_next;
+    close_link(link);
+  }
 }
 
 enum banyan_status by_engine_add(struct by_engine *engine) {

@@ -64,6 +64,21 @@ static void call(struct world *world) {
   world_clear(world);
 }
 
+static void count_one(void *context, struct by_lane *lane) {
+  (void)lane;
+  ++*(uint32_t *)context;
+}
+
+/* A job may have many helpers, one after the other: of those that are known to be gone nothing is kept open. */
+static void check_lanes(const struct world *world, const struct node *node) {
+  uint32_t lanes = 0, most = world->n - 1;
+  for (uint32_t h = world->n; h < world->n + world->n_helpers; h++) most += !by_engine_has_lost(node->engine, h);
+  (void)by_engine_progress(node->engine);
+  by_engine_lanes(node->engine, count_one, &lanes);
+  if (lanes > most)
+    fail_msg("seed %llu: rank %u has %u lanes, to %u others", (unsigned long long)world->seed, node->rank, lanes, most);
+}
+
 static void one_seed(uint64_t seed) {
   struct by_sim_options net;
   struct by_engine_options engine;
@@ -82,6 +97,7 @@ static void one_seed(uint64_t seed) {
   for (uint32_t r = 0; r < n; r++)
     if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)
       fail_msg("seed %llu: rank %u: %s", (unsigned long long)seed, r, by_engine_error(world->nodes[r].engine));
+  for (uint32_t r = 0; r < n; r++) check_lanes(world, &world->nodes[r]);
   world_fini(world);
   free(world);
 }
