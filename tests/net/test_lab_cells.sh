@@ -46,9 +46,9 @@ manager = subprocess.Popen([banyan, "manager", f"{folder}/all.json", "--keys", f
                            stderr=log)
 status = [banyan, "status", "--manager", "http://127.0.0.1:8420", "--token-file", f"{folder}/token"]
 
-def wait_for(what, is_so):
+def wait_for(what, is_so, patience=60):
     seen = None
-    until = time.monotonic() + 60
+    until = time.monotonic() + patience
     while time.monotonic() < until:
         done = subprocess.run([*status, "--json"], capture_output=True, text=True)
         if done.returncode == 0:
@@ -71,8 +71,8 @@ def touch(name):
 wait_for("the manager does not begin", lambda state: given(state) == 0)
 for job, slots in (("a", 150), ("b", 50), ("c", 0)):
     touch(f"go-{job}")
-    wait_for(f"job {job} has not {slots} slots", lambda state: cells(state, job) == [["s", slots, 512]])
     wait_for(f"rank 0 of job {job} does not go on", lambda state: os.path.exists(f"{folder}/sums-{job}"))
+    wait_for(f"job {job} has not {slots} slots", lambda state: cells(state, job) == [["s", slots, 512]], 10)
 text = subprocess.run(status, capture_output=True, text=True).stdout
 assert "a wished for 512 slots at s and has 150: others" in text and "c wished for 512 slots at s and has 0" in text, text
 touch("done-a")
@@ -96,8 +96,16 @@ export BANYAN_RANK="${BANYAN_HOST#?}"
 exec "$SUM" "$SCRATCH/done-$job" "$SCRATCH/sums-$job"
 END
 chmod +x "$scratch/role"
-wants 0 "$BANYAN" lab "$scratch/all.json" --switches user -p ring -x SCRATCH="$scratch" -x BANYAN_COMMAND="$BANYAN" \
-  -x SUM="$BANYAN_BUILD/tests/net/sum_until" -- "$scratch/role"
+three_jobs() {
+  rm -f "$scratch"/go-* "$scratch"/sums-* "$scratch"/done-* "$scratch"/state*
+  "$BANYAN" lab "$scratch/all.json" --switches user -p ring -x SCRATCH="$scratch" -x BANYAN_COMMAND="$BANYAN" \
+    -x SUM="$BANYAN_BUILD/tests/net/sum_until" -- "$scratch/role" >"$scratch/out" 2>"$scratch/err"
+}
+# A switch that does not answer for seconds, as on a machine that stops for so long, has no part: then once more.
+for try in 1 2 3; do
+  three_jobs && break
+  has 'has no part in tree' err && [ "$try" != 3 ] || fail "$(cat "$scratch/out" "$scratch/err")"
+done
 [ "$(grep -c '\] 0 wrong' "$scratch/out")" = 6 ] || fail "$(cat "$scratch/out" "$scratch/err")"
 shows 'ready: user, 200 cells' err
 shows 'the manager leaves tree [0-9]+ 150 of 512 slots at switch s' err
