@@ -6,11 +6,13 @@
 #   host      two jobs on the same two hosts, scheduled together by the hosts' queues
 #   priority  two streams through an agent's queues that change classes
 #   manager   a manager, a thousand simulated agents and 200 jobs
+#   soak      two jobs, while manager, agents, helpers and a third job's ranks are killed at random; not one of all
 #
-# Environment: PARTS (all, with commas), BANYAN (the command; default build/banyan; the other programs lie beside it),
+# Environment: PARTS (with commas), BANYAN (the command; default build/banyan; the other programs lie beside it),
 # FAULTS (link,kills: those of part faults; 2 minutes each), MODES (of jobs: rings shuffled manager), ROUNDS (of jobs: 1;
-# each takes 6 minutes), SEED (of jobs: three that this seed picks, in place of the chosen ones), RULES (of jobs: options
-# for the manager, such as "--threshold 60M"), KEEP=1 (leave the logs), OUT (default bench/out).
+# each takes 6 minutes), SEED (of jobs: three that this seed picks, in place of the chosen ones; of soak: its kills), RULES
+# (of jobs: options for the manager, such as "--threshold 60M"), SOAK (seconds of it: 600), KEEP=1 (leave the logs), OUT
+# (default bench/out).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,6 +28,7 @@ for part in $(tr , ' ' <<<"${PARTS:-jobs,faults,host,priority,manager}"); do
     faults) python3 "$here/cluster_faults.py" ;;
     host) python3 "$here/cluster_host.py" ;;
     priority) "$(dirname "$BANYAN")/priority_bench" ;;
+    soak) python3 "$here/cluster_soak.py" ;;
     manager) "$(dirname "$BANYAN")/cluster_bench" ;;
     *) echo "bench: no part \"$part\": see $0" >&2; exit 1 ;;
   esac

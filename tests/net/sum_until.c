@@ -1,8 +1,10 @@
-/* sum_until DONE SUMS: what a rank of test_lab_cells.sh runs. Makes the file SUMS after the first sum, goes on until
- * there is the file DONE, by rank 0's word, and says how many sums were wrong; ends with 1 if one was. */
+/* sum_until DONE SUMS [SECONDS]: what a rank of test_lab_cells.sh and of bench/cluster_soak.py runs. Makes the file
+ * SUMS anew after each sum, goes on until there is the file DONE, by rank 0's word, or for SECONDS, and says how many
+ * numbers were wrong; ends with 1 if one was. */
 #include <banyan/banyan.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,9 +21,9 @@ static int sum(struct banyan_comm *comm, float *numbers) {
 int main(int argc, char **argv) {
   static float numbers[COUNT];
   struct banyan_comm *comm;
-  time_t until = time(NULL) + LONGEST;
+  time_t until = time(NULL) + (argc == 4 ? atoi(argv[3]) : LONGEST);
   int wrong = 0;
-  if (argc != 3 || banyan_comm_create(NULL, &comm) != BANYAN_OK) {
+  if (argc < 3 || argc > 4 || banyan_comm_create(NULL, &comm) != BANYAN_OK) {
     fprintf(stderr, "%s\n", banyan_error_text());
     return 1;
   }
