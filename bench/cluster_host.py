@@ -6,6 +6,7 @@ classes (an ordinary queue of the link's rate), `banyan agent --order share`, an
 without a manager. Prints what an iteration takes while both jobs run, and how much of the link they use.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -68,7 +69,12 @@ def build(way):
 
 
 def pull_down():
+    """With all that still runs there, as where the bench is told to end."""
     for host in HOSTS:
+        pids = subprocess.run(["ip", "netns", "pids", space(host)], capture_output=True, text=True, check=False).stdout
+        for pid in pids.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
         subprocess.run(["ip", "netns", "del", space(host)], check=False)
 
 
@@ -136,6 +142,7 @@ def shown(value):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("cluster_host.py: told to end"))
     rows = []
     with open(os.path.join(os.environ["BENCH_OUT"], "cluster_host.jsonl"), "w", encoding="utf-8") as out:
         for pause in PAUSES:
