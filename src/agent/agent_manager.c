@@ -81,7 +81,9 @@ static void wait_to_connect(struct by_agent *agent, uint64_t now) {
 }
 
 void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now) {
-  bool news = agent->link == BY_AGENT_LINK_OPEN || strcmp(agent->why, why) != 0;
+  /* A name with two addresses fails in two ways, in turn: each is said once until the manager is there again. */
+  bool fresh = by_repeats_take(&agent->reasons, "", 0, why, 1);
+  bool news = agent->link == BY_AGENT_LINK_OPEN || fresh;
   if (agent->link == BY_AGENT_LINK_OPEN) agent->link_since = now;
   by_keep_printable(why, agent->why, sizeof agent->why);
   if (news) {
@@ -129,6 +131,7 @@ static void hear_welcome(struct by_agent *agent, const struct by_cluster_message
   by_log(agent->told ? BY_LOG_INFO : BY_LOG_WARN, "agent", "the manager at %s is there; reports go every %g s",
          agent->options.manager, agent->interval);
   agent->told = true;
+  agent->reasons = (struct by_repeats){0};
   if (message->rate > 0) agent->options.calls->take_rate(agent->options.context, message->rate);
   for (const struct by_agent_rank *rank = agent->ranks; rank; rank = rank->next)
     if (rank->job) by_agent_tell_rank(agent, rank, &welcome);

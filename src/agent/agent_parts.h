@@ -5,6 +5,7 @@
 #include "agent.h"
 #include "budget.h"
 #include "clock.h"
+#include "repeats.h"
 #include "rng.h"
 
 /* What a rank has done since its job began. */
@@ -98,14 +99,15 @@ struct by_agent {
   bool renew; /* there is one that the last hello did not name */
 
   enum by_agent_link link;
-  bool welcome;            /* since the link is open */
-  uint64_t connect_at;     /* in WAITING */
-  double delay;            /* seconds before the next attempt but one */
-  double away;             /* the same after a refusal; 0: there was none */
-  uint64_t link_since;     /* open, or closed */
-  double manager_rate;     /* bit/s of the host's link; 0: not known */
-  bool told;               /* that the manager is there, since it was said that it is not */
-  char why[BY_AGENT_TEXT]; /* the link is not there; "" while it is */
+  bool welcome;              /* since the link is open */
+  uint64_t connect_at;       /* in WAITING */
+  double delay;              /* seconds before the next attempt but one */
+  double away;               /* the same after a refusal; 0: there was none */
+  uint64_t link_since;       /* open, or closed */
+  double manager_rate;       /* bit/s of the host's link; 0: not known */
+  bool told;                 /* that the manager is there, since it was said that it is not */
+  struct by_repeats reasons; /* that has been said since */
+  char why[BY_AGENT_TEXT];   /* the link is not there; "" while it is */
 
   uint64_t reports, refused; /* said; lines that were not taken */
   size_t kept;               /* bytes of all jobs' lines */

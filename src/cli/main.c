@@ -29,7 +29,7 @@ const struct by_subcommand by_subcommands[] = {
     {"switch", by_cli_switch, "add what jobs send through this machine"},
     {"agent", by_cli_agent, "stand for this host in a cluster"},
     {"manager", by_cli_manager, "give the jobs of a cluster plans and priorities"},
-    {"status", by_cli_status, "show what a switch does"},
+    {"status", by_cli_status, "show what a switch or a cluster's manager does"},
     {"keys", by_cli_keys, "make the certificates by which a cluster's hosts know each other"},
     {"doctor", by_cli_doctor, "check this machine and say how to mend what is wrong"},
     {"version", by_cli_version, "print versions"},

@@ -127,7 +127,8 @@ static enum banyan_status judge(struct by_manager_client *client, CURLcode code)
         BANYAN_ERR_CONNECT,
         "cannot ask the manager at %s over https: %s; where the manager has no --http-certificate, write http://",
         client->url, why);
-  if (code == CURLE_GOT_NOTHING || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_RECV_ERROR)
+  if (code == CURLE_GOT_NOTHING || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_RECV_ERROR ||
+      code == CURLE_SEND_ERROR)
     return by_fail(BANYAN_ERR_CONNECT,
                    "cannot ask the manager at %s: %s; is it the page's address, as the manager's --http has it, and "
                    "https:// if it has a certificate?",

@@ -71,7 +71,14 @@ static void say_away(void) {
   time_t now = time(NULL);
   struct tm at;
   if (localtime_r(&now, &at)) strftime(clock, sizeof clock, "%T", &at);
-  fprintf(stderr, "%s%s: %s; trying again\n", isatty(STDERR_FILENO) ? "\r" WIPE_LINE : "", clock, banyan_error_text());
+  struct by_text line;
+  by_text_init(&line);
+  by_text_add(&line, "%s: %s; trying again", clock, banyan_error_text());
+  if (isatty(STDERR_FILENO)) /* over itself, below the tables that were */
+    fprintf(stderr, "\r%.*s" WIPE_LINE, (int)find_screen(true).width - 1, by_text_get(&line));
+  else
+    fprintf(stderr, "%s\n", by_text_get(&line));
+  by_text_fini(&line);
 }
 
 enum banyan_status by_manager_watch_run(const struct by_manager_watch *watch) {

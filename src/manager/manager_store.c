@@ -66,6 +66,7 @@ struct by_manager_store {
   sqlite3_stmt *statements[N_DEEDS];
   bool open; /* a transaction */
   bool lost;
+  bool told; /* that it is lost; each attempt while a disk is full is no news */
 };
 
 static enum banyan_status fail(const struct by_manager_store *store, enum banyan_status status) {
@@ -269,10 +270,10 @@ enum banyan_status by_manager_store_get_list(struct by_manager_store *store, con
 /* ---- writing */
 
 static void lose(struct by_manager_store *store) {
-  if (!store->lost)
+  if (!store->told)
     by_error("manager", "the state is not kept in %s any more: %s; the manager goes on, and tries again", store->path,
              sqlite3_errmsg(store->db));
-  store->lost = true;
+  store->lost = store->told = true;
   if (!sqlite3_get_autocommit(store->db)) sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
   store->open = false;
 }
@@ -373,6 +374,9 @@ void by_manager_store_commit(struct by_manager_store *store) {
   if (!store->open) return;
   store->open = false;
   if (sqlite3_exec(store->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) lose(store);
+  if (!store->told || store->lost) return;
+  by_warn("manager", "the state is kept in %s again", store->path);
+  store->told = false;
 }
 
 bool by_manager_store_lost(const struct by_manager_store *store) {
