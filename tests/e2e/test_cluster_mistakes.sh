@@ -23,7 +23,7 @@ refused 1 'cannot open the manager.s state /nowhere/m.db: No such file or direct
   manager star:2 --state /nowhere/m.db
 refused 1 '\-\-listen: "7650" is not an address: write host:port' manager star:2 --state "$state" --listen 7650
 at=(--state "$state" --listen 127.0.0.1:0)
-refused 1 '\-\-http: "8420" is not an address: write host:port' manager star:2 "${at[@]}" --http 8420
+refused 1 '\-\-http: "8420" is not an address: write host:port' manager star:2 "${at[@]}" --http 8420 --token-file "$scratch/t"
 refused 1 'cannot make token file /nowhere/token \(--token-file\): No such file' \
   manager star:2 "${at[@]}" --http 127.0.0.1:0 --token-file /nowhere/token
 
