@@ -344,11 +344,21 @@ static uint32_t find_silent(const struct by_control_move *move) {
   return move->processes[i];
 }
 
+/* The turn of one that waits has not come: the one before it is not decided on, or has not come into use. */
+static void say_turn(const struct by_control_move *move, char *why, size_t room) {
+  const struct by_control_move *before = find_of(move->control, move->comm, false);
+  if (before)
+    snprintf(why, room, "the plan before it is not decided on: rank %u does not answer: is it stopped?",
+             find_silent(before));
+  else
+    snprintf(why, room, "the plan before it has not come into use for %d s: are no calls made?", TURN_S);
+}
+
 static void too_late(void *argument) {
   struct by_control_move *move = argument;
   char why[TEXT_MOST];
   if (move->queued)
-    snprintf(why, sizeof why, "the plan before it has not come into use for %d s: are no calls made?", TURN_S);
+    say_turn(move, why, sizeof why);
   else if (move->links)
     snprintf(why, sizeof why, "its helpers have not made their links: are they stopped, or kept apart by a firewall?");
   else

@@ -162,8 +162,29 @@ static void test_silent(void **state) {
   fini(&job);
 }
 
+/* The one in front was put off first, so that it may be silent for longer than the one behind waits. */
+static void test_behind_silent(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  const struct outcome *first = propose(&job, "star");
+  run(&job, 0.1);
+  const struct outcome *second = propose(&job, "tree");
+  for (uint32_t asked = 0; job.now < 8 * BY_SECOND; run(&job, 0.01)) {
+    if (job.control.n_moves == asked) continue;
+    asked = job.control.n_moves;
+    answer(&job, BY_MOVE_NOT_YET, 0, "too early");
+  }
+  while (!second->told) run(&job, 1);
+  assert_false(first->told);
+  assert_non_null(strstr(second->why, "rank 1 does not answer"));
+  run(&job, 20);
+  assert_non_null(strstr(first->why, "rank 1 has not answered"));
+  fini(&job);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_not_yet), cmocka_unit_test(test_waits_for_call),
-                                     cmocka_unit_test(test_silent)};
+                                     cmocka_unit_test(test_silent), cmocka_unit_test(test_behind_silent)};
   return cmocka_run_group_tests_name("proposals", tests, NULL, NULL);
 }
