@@ -119,24 +119,39 @@ void by_control_lose_silent(struct by_control *control, uint32_t process) {
   by_control_lose(control, process, "it does not answer: is it stopped, or its machine overloaded?");
 }
 
-void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length) {
-  const struct by_context *context = control->context;
-  if (by_timer_is_set(&control->silence)) return;
-  for (uint32_t p = context->size; p < context->processes; p++) {
-    struct end *end = control->of_rank[p];
-    if (!end || end->leaving || end->over || control->lost[p]) continue;
-    end->silent = by_stream_send(end->stream, DESCRIBE, number, length) == BANYAN_OK;
-  }
-  by_loop_set_delay(context->loop, &control->silence, SILENCE_MS * BY_MILLISECOND);
+static bool is_silent(const struct by_control *control, uint32_t process) {
+  const struct end *end = control->of_rank[process];
+  return end && end->silent && !end->leaving && !end->over && !control->lost[process];
 }
 
+static void ask(struct by_control *control, uint32_t process, const uint8_t *number, size_t length) {
+  struct end *end = control->of_rank[process];
+  if (!end || end->leaving || end->over || control->lost[process] || end->silent) return;
+  end->silent = by_stream_send(end->stream, DESCRIBE, number, length) == BANYAN_OK;
+  end->asked_at = by_loop_now(control->context->loop);
+}
+
+void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length) {
+  const struct by_context *context = control->context;
+  for (uint32_t p = context->size; p < context->processes; p++) ask(control, p, number, length);
+  if (!by_timer_is_set(&control->silence))
+    by_loop_set_delay(context->loop, &control->silence, SILENCE_MS * BY_MILLISECOND);
+}
+
+/* Those that were asked later have their time, too. */
 void by_control_silence_over(void *argument) {
   struct by_control *control = argument;
   const struct by_context *context = control->context;
+  uint64_t now = by_loop_now(context->loop), next = UINT64_MAX;
   for (uint32_t p = context->size; p < context->processes; p++) {
-    const struct end *end = control->of_rank[p];
-    if (end && end->silent && !end->leaving && !end->over) by_control_lose_silent(control, p);
+    if (!is_silent(control, p)) continue;
+    uint64_t until = control->of_rank[p]->asked_at + SILENCE_MS * BY_MILLISECOND;
+    if (until <= now)
+      by_control_lose_silent(control, p);
+    else if (until < next)
+      next = until;
   }
+  if (next != UINT64_MAX) by_loop_set_timer(context->loop, &control->silence, next);
 }
 
 /* ---- words */

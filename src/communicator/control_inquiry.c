@@ -67,13 +67,20 @@ static void begin_inquiry(struct by_control *control) {
     else
       tell(end, DESCRIBE, number, sizeof number);
   }
-  by_control_ask_helpers(control, number, sizeof number);
   by_loop_set_delay(control->context->loop, &control->answers, ANSWERS_MS * BY_MILLISECOND);
 }
 
+static void ask_helpers(struct by_control *control) {
+  uint8_t number[sizeof(uint32_t)];
+  by_put_u32(number, control->inquiries);
+  by_control_ask_helpers(control, number, sizeof number);
+}
+
+/* Helpers are asked each time: one that has answered may have gone since. */
 static void ask_all(struct by_control *control, const char *late, const char *awaited) {
   bool fresh = !control->inquiry;
   if (fresh) begin_inquiry(control);
+  ask_helpers(control);
   if (control->inquiry && *late) by_inquiry_late(control->inquiry, late, awaited);
   size_t length;
   uint8_t *own = fresh && control->inquiry ? describe_self(control->context, &length) : NULL;

@@ -54,8 +54,9 @@ struct end {
   struct by_stream *stream;
   int64_t rank; /* -1: not known yet */
   bool leaving, over;
-  bool silent; /* a helper that has not answered yet */
-  bool asked;  /* whether it knows the helper that comes */
+  bool silent;       /* a helper that has not answered yet, */
+  uint64_t asked_at; /* what it was asked then */
+  bool asked;        /* whether it knows the helper that comes */
 };
 
 /* Ranks that have left, in the order of hearing of it. */
@@ -165,7 +166,8 @@ void by_control_helper_left(struct by_control *control, uint32_t process);
 void by_control_lose(struct by_control *control, uint32_t process, const char *text);
 /* Because it says nothing. */
 void by_control_lose_silent(struct by_control *control, uint32_t process);
-/* Rank 0: nothing goes on. Asks the helpers too, and gives up those that are silent for SILENCE_MS. */
+/* Rank 0: nothing goes on. Asks those helpers too that do not owe an answer, and gives up whoever is silent for
+ * SILENCE_MS. */
 void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length);
 void by_control_silence_over(void *argument);
 /* PLAN, LOST and TREE. */
