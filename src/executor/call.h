@@ -434,8 +434,11 @@ void by_link_touch(struct by_link *link);
 void by_link_forget(struct by_link *link, uint32_t region);
 /* Has the sender told that all of a message has been taken, though its call goes away. */
 void by_link_owe(const struct by_in *in);
-/* Has the sender told to send all of a message, though its call goes away: what comes is thrown away. */
+/* Has the sender told to send all of a message, though its call goes away: what comes is thrown away, and its memory
+ * not needed any more. */
 void by_link_let_come(const struct by_in *in);
+/* The same of its memory, where a message begins that no call here will take. */
+void by_link_decline(struct by_link *link, const struct by_frame *frame);
 void by_link_drop_call(struct by_link *link, const struct by_call *call);
 
 /* through.c: links to servers */

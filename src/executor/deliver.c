@@ -168,6 +168,21 @@ static void handle_more(struct by_link *link, struct by_call *call, const struct
   by_work_queue(call, call->schedule->incoming[in->incoming].step);
 }
 
+static void handle_done(struct by_link *link, struct by_out *out, bool all) {
+  if (out->held && !all) {
+    out->held = false; /* it is thrown away there: what is still to be sent need not stay as it is */
+    by_work_sent(out);
+    return;
+  }
+  if (out->held ? out->settled < out->length : !out->by_offer || out->announced < out->length) {
+    broken(link, "an answer to what it has not got yet");
+    return;
+  }
+  out->held = false;
+  out->sent = out->settled = out->length;
+  by_work_sent(out);
+}
+
 static void handle_answer(struct by_link *link, struct by_call *call, const struct by_frame *frame) {
   struct by_out *out = message_out(link, call, frame);
   if (frame->type == BY_FRAME_GRANT && !same_call(call, frame)) {
@@ -179,13 +194,7 @@ static void handle_answer(struct by_link *link, struct by_call *call, const stru
     return;
   }
   if (frame->type == BY_FRAME_DONE) {
-    if (out->held ? out->settled < out->length : !out->by_offer || out->announced < out->length) {
-      broken(link, "an answer to what it has not got yet");
-      return;
-    }
-    out->held = false;
-    out->sent = out->settled = out->length;
-    by_work_sent(out);
+    handle_done(link, out, frame->offset == out->length);
     return;
   }
   if (frame->type == BY_FRAME_REFUSE && out->offered && out->by_offer) {
@@ -409,7 +418,10 @@ static inline bool begin(struct by_end *end, const struct by_frame *frame) {
     if (answers && (!early || is_past(link->engine, link, frame))) return true;    /* it came too late to matter */
     bool late = link->n_ends > 1 && frame->flags & BY_FRAME_ASK;                   /* other lanes were faster */
     if (is_past(link->engine, link, frame)) return late || surplus(link, frame);
-    if (is_gone(link->engine, frame->domain)) return true;
+    if (is_gone(link->engine, frame->domain)) {
+      by_link_decline(link, frame);
+      return true;
+    }
     if (!link->running && !link->lettered)
       return false; /* nobody needs what comes behind it: it may stay in the lane */
     store(end, frame);
@@ -568,6 +580,7 @@ static void forget_stored(struct by_link *link, uint32_t domain, const uint32_t 
       link->ends[i].filling = NULL;
       whole = false;
     }
+    if (!call) by_link_decline(link, &stored->frame);
     *place = stored->next;
     link->stored_bytes -= sizeof *stored + stored->frame.size;
     if (whole && stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);

@@ -170,11 +170,24 @@ void by_link_forget(struct by_link *link, uint32_t region) {
 }
 
 void by_link_let_come(const struct by_in *in) {
-  bool read_here = in->source == BY_IN_MAPPED || in->source == BY_IN_PULLED;
-  if (read_here || in->arrived == in->length) return;
+  bool offered = in->source == BY_IN_MAPPED || in->source == BY_IN_PULLED;
+  if (in->consumed == in->length) return; /* by_link_owe */
   uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
   /* without memory for it, the sender's call ends with its deadline */
-  (void)keep_word(in->link, stamped(in->call, BY_FRAME_GRANT, tag, in->length));
+  if (in->held) (void)keep_word(in->link, stamped(in->call, BY_FRAME_DONE, tag, 0));
+  if (in->arrived < in->length || offered)
+    (void)keep_word(in->link, stamped(in->call, BY_FRAME_GRANT, tag, in->length));
+  if (offered || in->tell_refuse) (void)keep_word(in->link, stamped(in->call, BY_FRAME_REFUSE, tag, in->consumed));
+}
+
+void by_link_decline(struct by_link *link, const struct by_frame *frame) {
+  struct by_frame word = *frame;
+  bool held = frame->type == BY_FRAME_DATA && frame->flags & BY_FRAME_HELD && !frame->offset;
+  if (frame->type != BY_FRAME_OFFER && !held) return;
+  word.type = held ? BY_FRAME_DONE : BY_FRAME_REFUSE;
+  word.flags &= BY_FRAME_PAIR;
+  word.size = word.length_check = 0;
+  (void)keep_word(link, word);
 }
 
 void by_link_owe(const struct by_in *in) {

@@ -13,7 +13,7 @@ enum by_frame_type {
   BY_FRAME_DATA = 1,    /* payload: bytes offset .. offset + size of the message */
   BY_FRAME_OFFER = 2,   /* payload: struct by_offer; the receiver may read the message in the sender's memory */
   BY_FRAME_MORE = 3,    /* offered message: bytes below `offset` may be read now */
-  BY_FRAME_DONE = 4,    /* offered or held message: the receiver has all of it */
+  BY_FRAME_DONE = 4,    /* offered or held message: the receiver has all of it, or needs no more of it */
   BY_FRAME_REFUSE = 5,  /* offered message: the receiver cannot read there; send it as data */
   BY_FRAME_GRANT = 6,   /* message: bytes below `offset` may be sent */
   BY_FRAME_CREDIT = 7,  /* link: `offset` bytes more of unasked data have been taken */

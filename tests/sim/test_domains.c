@@ -5,9 +5,10 @@
 
 #include "check.h"
 #include "engine.h"
+#include "plan.h"
 #include "sim.h"
 
-enum { LARGE = 16 << 20, SMALL = 1000, OTHER = 5, TURNS = 200000, FEW = 50 };
+enum { LARGE = 16 << 20, SMALL = 1000, OTHER = 5, FITS = 400 << 10, TURNS = 200000, FEW = 50 };
 
 struct pair {
   struct by_sim *sim;
@@ -164,6 +165,110 @@ static void test_owes_an_answer(void **state) {
   finish(&pair);
 }
 
+/* A message that lies in the sender's memory until its receiver has read it, or is sent from there, when the receiver
+ * gives it up: before anything of it has come, in the midst of it, or once it has begun; and one for which the receiver
+ * never makes a call. Nobody waits for it, so the sender gets its memory back. */
+static void give_up_borrowed(const struct by_sim_options *net, int turns, bool called) {
+  struct pair pair = {0};
+  make(&pair, net);
+  struct by_call *receive = called ? start(pair.others[0], BANYAN_RECV, pair.memory[0], LARGE)
+                                   : start(pair.worlds[0], BANYAN_RECV, pair.memory[0], SMALL); /* or nothing is kept */
+  struct by_call *send = start(pair.others[1], BANYAN_SEND, pair.memory[1], called ? LARGE : FITS);
+  run(&pair, NULL, NULL, turns);
+  by_domain_destroy(pair.others[0]);
+  run(&pair, send, send, TURNS / 10);
+  assert_true(by_call_ended(send));
+  assert_ok(by_call_result(send));
+  if (called) exchange(&pair, 1);
+  by_call_release(send);
+  by_call_release(receive);
+  finish(&pair);
+}
+
+static void test_gives_up_borrowed(void **state) {
+  (void)state;
+  static const struct by_sim_options nets[] = {
+      {.delay = BY_MICROSECOND, .offer_from = 4096},
+      {.delay = BY_MICROSECOND, .offer_from = 4096, .pull_fails = 0.1},
+      {.delay = BY_MICROSECOND, .in_place_from = 4096},
+      {.delay = BY_MICROSECOND, .in_place_from = 4096, .split = true, .keeps = 0.3, .holds = true}};
+  for (size_t i = 0; i < sizeof nets / sizeof *nets; i++)
+    for (int turns = 0; turns < FEW; turns++) {
+      give_up_borrowed(&nets[i], turns, true);
+      give_up_borrowed(&nets[i], turns, false);
+    }
+}
+
+/* That it cannot be read is still to be said. */
+static void test_owes_a_refusal(void **state) {
+  (void)state;
+  struct pair pair = {0};
+  struct by_sim_options net = {.delay = BY_MICROSECOND, .buffer = 300, .offer_from = LARGE, .pull_fails = 1};
+  make(&pair, &net);
+  struct by_call *send = start(pair.others[1], BANYAN_SEND, pair.memory[1], LARGE);
+  by_engine_progress(pair.engines[1]);
+  by_sim_step(pair.sim);
+  struct by_call *filler = start(pair.worlds[0], BANYAN_SEND, pair.memory[0], SMALL);
+  struct by_call *receive = start(pair.others[0], BANYAN_RECV, pair.memory[0], LARGE);
+  for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
+  by_domain_destroy(pair.others[0]);
+  by_call_release(receive);
+  receive = start(pair.worlds[1], BANYAN_RECV, pair.memory[1], SMALL);
+  run(&pair, send, send, TURNS);
+  assert_true(by_call_ended(send));
+  by_call_release(send);
+  by_call_release(receive);
+  by_call_release(filler);
+  finish(&pair);
+}
+
+/* Three ranks: the root has all of one rank's message, and nothing of the other one's, which it would add to it. */
+static void test_gives_up_half(void **state) {
+  enum { N = 3, BYTES = 1 << 16 };
+  static const uint32_t all[N] = {0, 1, 2};
+  static const struct by_sim_options net = {.delay = BY_MICROSECOND, .offer_from = 4096};
+  static char memory[N][BYTES];
+  struct by_sim *sim;
+  struct by_engine *engines[N];
+  struct by_domain *domains[N];
+  struct by_call *calls[2];
+  struct by_lane *lanes[N][N];
+  (void)state;
+  assert_ok(by_sim_create(&net, &sim));
+  for (uint32_t r = 0; r < N; r++)
+    for (uint32_t s = 0; s < r; s++) assert_ok(by_sim_link(sim, &lanes[r][s], &lanes[s][r]));
+  for (uint32_t r = 0; r < N; r++) {
+    struct by_engine_options options = {.processes = N, .self = r, .clock = by_sim_clock(sim)};
+    struct by_plan *plan;
+    assert_ok(by_engine_create(&options, &engines[r]));
+    assert_ok(by_domain_create(engines[r], 0, r, N, all, &domains[r]));
+    assert_ok(by_plan_builtin("star", N, &plan));
+    by_domain_set_plan(domains[r], plan);
+    for (uint32_t s = 0; s < N; s++)
+      if (s != r) by_engine_attach(engines[r], s, &lanes[r][s], 1);
+  }
+  for (uint32_t r = 0; r < 2; r++) {
+    struct banyan_call call = {.collective = BANYAN_REDUCE,
+                               .dtype = BANYAN_UINT8,
+                               .op = BANYAN_SUM,
+                               .count = BYTES,
+                               .send = memory[r],
+                               .recv = memory[2]};
+    assert_ok(by_engine_start(domains[r], &call, 0, &calls[r]));
+  }
+  for (int turn = 0; turn < 2 * FEW; turn++) {
+    for (uint32_t r = 0; r < N; r++) by_engine_progress(engines[r]);
+    by_sim_step(sim);
+    if (turn == FEW) assert_false(by_call_ended(calls[1]));
+    if (turn == FEW) by_domain_destroy(domains[0]);
+  }
+  assert_true(by_call_ended(calls[1]));
+  assert_ok(by_call_result(calls[1]));
+  for (uint32_t r = 0; r < 2; r++) by_call_release(calls[r]);
+  for (uint32_t r = 0; r < N; r++) by_engine_destroy(engines[r]);
+  by_sim_destroy(sim);
+}
+
 static void end_lane(void *context, struct by_lane *lane) {
   (void)context;
   by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
@@ -212,9 +317,10 @@ static void test_number_again(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gives_up_granted), cmocka_unit_test(test_gives_up_stored),
-      cmocka_unit_test(test_owes_an_answer),   cmocka_unit_test(test_owes_nobody),
-      cmocka_unit_test(test_number_again),
+      cmocka_unit_test(test_gives_up_granted),  cmocka_unit_test(test_gives_up_stored),
+      cmocka_unit_test(test_owes_an_answer),    cmocka_unit_test(test_owes_nobody),
+      cmocka_unit_test(test_gives_up_borrowed), cmocka_unit_test(test_gives_up_half),
+      cmocka_unit_test(test_owes_a_refusal),    cmocka_unit_test(test_number_again),
   };
   return cmocka_run_group_tests_name("domains that go", tests, NULL, NULL);
 }
