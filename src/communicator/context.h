@@ -120,9 +120,8 @@ struct by_context {
   struct by_connector *connector;
   struct by_cluster_link *cluster; /* to an agent or manager; NULL: there is none */
   struct by_udp *udp;              /* of a rank in a job that may have trees through switches; else NULL. Under lock */
-  uint32_t served;                 /* the plan that has its servers, by version; 0: none. Under lock */
-  uint32_t served_domain;          /* whose plan that is */
-  uint32_t neighbours;             /* ranks on this machine, this one too */
+  uint32_t served;     /* the first communicator's plan that has its servers, by version; 0: none. Under lock */
+  uint32_t neighbours; /* ranks on this machine, this one too */
   _Atomic bool closing;
 };
 

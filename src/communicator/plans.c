@@ -197,11 +197,19 @@ static void tell_helpers(const struct by_context *context, const struct by_domai
   free(bytes);
 }
 
-/* Trees through switches are one communicator's, with one plan, as their servers add up one row of calls. For others
- * these servers are not there. */
+enum { OWN = 0 /* the job's own communicator's number */ };
+
+/* Trees through switches are the job's own communicator's, with the first plan that has some, as their servers add up
+ * one row of calls. All ranks come to that plan at the same call. Of several communicators, and of one and what is
+ * submitted to it, each would have a new plan first on some rank. */
+static bool is_served(const struct by_context *context, const struct by_domain *domain, const struct by_plan *plan) {
+  return by_domain_id(domain) == OWN && (!context->served || context->served == plan->version);
+}
+
+/* For others these servers are not there. */
 static void keep_from_others(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan,
                              bool *taken) {
-  if (!context->served || (context->served == plan->version && context->served_domain == by_domain_id(domain))) return;
+  if (is_served(context, domain, plan)) return;
   for (uint32_t p = context->size; p < context->founders; p++) taken[p] = context->members[p].kind == BY_MEMBER_SERVER;
 }
 
@@ -215,7 +223,6 @@ static void set_up_trees(struct by_context *context, const struct by_domain *dom
                          const struct by_plan *plan, const uint32_t *helpers) {
   if (context->served || !has_server(plan, helpers)) return;
   context->served = plan->version;
-  context->served_domain = by_domain_id(domain);
   if (context->rank == 0) by_control_begin_trees(context->control, plan, processes, helpers);
 }
 
