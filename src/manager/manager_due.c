@@ -84,8 +84,11 @@ static bool are_confirmed(const struct by_manager *m, struct by_manager_job *job
   while (job->n_confirmed < job->n_hosts && is_confirmed(m, job, job->n_confirmed)) job->n_confirmed++;
   *job->trouble = 0;
   if (job->n_confirmed == job->n_hosts) return true;
-  snprintf(job->trouble, sizeof job->trouble, "no report has come of its ranks on \"%.64s\"",
-           job->hosts[job->n_confirmed]);
+  snprintf(
+      job->trouble, sizeof job->trouble,
+      "the agent on \"%.64s\" has not heard of its ranks there: have they BANYAN_AGENT=off, or do they not reach the "
+      "agent's socket?",
+      job->hosts[job->n_confirmed]);
   return false;
 }
 
