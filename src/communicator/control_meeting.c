@@ -86,13 +86,20 @@ static bool has_closed(const struct end *end) {
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/* Its word that it leaves, or the end of its connection, may come later than another connection that was made since:
+ * packets get lost. */
+static bool may_have_left(struct end *before) {
+  uint64_t now = by_loop_now(before->control->context->loop);
+  if (!before->doubted_at) before->doubted_at = now;
+  return before->leaving || has_closed(before) || now - before->doubted_at < ABSENCE_MS * BY_MILLISECOND;
+}
+
 /* Who has left, or died, comes for the next job at this address: its rank 0 will listen here when this one is over. One
  * that has lost patience may be back before its end is noticed. */
 static bool comes_too_early(const struct by_control *control, uint32_t rank) {
   if (rank == 0 || rank >= control->context->size) return false;
-  const struct end *before = control->of_rank[rank];
-  if (!control->done) return before && has_closed(before);
-  return !before || before->leaving;
+  struct end *before = control->of_rank[rank];
+  return before ? may_have_left(before) : control->done;
 }
 
 /* Rank 0 knows another number of ranks, or has a process of this rank already. `text` holds TEXT_MOST bytes. */

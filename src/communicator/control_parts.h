@@ -20,7 +20,7 @@ enum {
   RESOLVE_MS = 500,    /* until its name is known, */
   RESOLVED_MS = 3000,  /* and so long that is taken for known */
   VANISHED_MS = 11000, /* without an answer of the other host's kernel; idle connections: 5 + 3 * 2 s */
-  ABSENCE_MS = 1000,   /* for a rank to come again that left while the job was starting */
+  ABSENCE_MS = 1000,   /* for a rank to come again that left while the job was starting, or to leave that came again */
   GRACE_MS = 500,      /* for rank 0's word on a death, and on who is missing */
   ANSWERS_MS = 1500,   /* for what ranks answer to an inquiry, */
   SILENCE_MS = 5000    /* and for a sign of life of helpers */
@@ -54,9 +54,10 @@ struct end {
   struct by_stream *stream;
   int64_t rank; /* -1: not known yet */
   bool leaving, over;
-  bool silent;       /* a helper that has not answered yet, */
-  uint64_t asked_at; /* what it was asked then */
-  bool asked;        /* whether it knows the helper that comes */
+  uint64_t doubted_at; /* when another process first claimed to be this rank; 0: none did */
+  bool silent;         /* a helper that has not answered yet, */
+  uint64_t asked_at;   /* what it was asked then */
+  bool asked;          /* whether it knows the helper that comes */
 };
 
 /* Ranks that have left, in the order of hearing of it. */

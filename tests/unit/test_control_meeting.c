@@ -2,6 +2,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -87,7 +88,131 @@ static void test_looks_up_again(void **state) {
   by_loop_destroy(context.loop);
 }
 
+/* ---- rank 0 of two, while the job runs or starts */
+
+struct meeting {
+  struct by_context context;
+  struct by_control control;
+  struct by_member members[2];
+  struct end *of_rank[2], first, again;
+  int first_peer;
+};
+
+static void came(void *context, uint16_t type, const void *payload, size_t length) {
+  (void)context;
+  (void)type;
+  (void)payload;
+  (void)length;
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  (void)context;
+  (void)status;
+  (void)reason;
+}
+
+/* The other end of its connection. */
+static int open_end(struct meeting *meeting, struct end *end) {
+  int fds[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+  struct by_stream_options options = {.loop = meeting->context.loop,
+                                      .fd = fds[0],
+                                      .most_frame = MOST_FRAME,
+                                      .most_queued = MOST_QUEUED,
+                                      .frame = came,
+                                      .ended = ended};
+  *end = (struct end){.control = &meeting->control, .rank = -1};
+  assert_ok(by_stream_create(&options, &end->stream));
+  return fds[1];
+}
+
+static void say_hello(struct end *end) {
+  uint8_t bytes[HELLO_MOST];
+  struct by_writer writer;
+  struct by_join hello = {.rank = 1, .size = 2, .member = {.host = "a", .machine = "b", .local = ""}};
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_join_write(&writer, &hello);
+  assert_false(writer.failed);
+  by_control_opened(end, PURPOSE_CONTROL, bytes, writer.length);
+}
+
+static void begin_meeting(struct meeting *meeting, bool done) {
+  static const struct by_clock clock = {now_of, NULL};
+  *meeting = (struct meeting){.context = {.size = 2}, .control = {.done = done, .joined = 1}};
+  meeting->context.members = meeting->members;
+  meeting->context.places = 3; /* a helper is waited for */
+  by_arena_init(&meeting->context.arena);
+  assert_ok(by_loop_create(&clock, &meeting->context.loop));
+  meeting->control.context = &meeting->context;
+  meeting->control.of_rank = meeting->of_rank;
+  meeting->first_peer = open_end(meeting, &meeting->first);
+  meeting->first.rank = 1;
+  meeting->of_rank[1] = &meeting->first;
+}
+
+static void end_meeting(struct meeting *meeting) {
+  by_stream_destroy(meeting->first.stream);
+  if (meeting->first_peer >= 0) close(meeting->first_peer);
+  by_loop_destroy(meeting->context.loop);
+  by_arena_fini(&meeting->context.arena);
+}
+
+/* What a further process hears that says that it is rank 1: REFUSED; 0: nothing, the connection is closed, and it will
+ * come again. */
+static int come_again(struct meeting *meeting) {
+  uint8_t bytes[1000];
+  int peer = open_end(meeting, &meeting->again);
+  meeting->control.ends = &meeting->again;
+  say_hello(&meeting->again);
+  meeting->control.ends = NULL;
+  run(meeting->context.loop, 20);
+  ssize_t n = read(peer, bytes, sizeof bytes);
+  assert_true(n == 0 || n > 6);
+  close(peer);
+  by_stream_destroy(meeting->again.stream);
+  return n ? bytes[4] : 0;
+}
+
+static void test_two_of_a_rank(void **state) {
+  struct meeting meeting;
+  (void)state;
+  for (int done = 0; done < 2; done++) {
+    begin_meeting(&meeting, done);
+    assert_int_equal(come_again(&meeting), 0);
+    run(meeting.context.loop, 500);
+    assert_int_equal(come_again(&meeting), 0);
+    run(meeting.context.loop, 1000);
+    assert_int_equal(come_again(&meeting), REFUSED);
+    end_meeting(&meeting);
+  }
+}
+
+/* Its word that it leaves, or the end of its connection, is overtaken by its next connection. */
+static void test_word_comes_late(void **state) {
+  struct meeting meeting;
+  (void)state;
+  begin_meeting(&meeting, true);
+  assert_int_equal(come_again(&meeting), 0);
+  run(meeting.context.loop, 500);
+  meeting.first.leaving = true;
+  run(meeting.context.loop, 5000);
+  assert_int_equal(come_again(&meeting), 0); /* the job goes on without it */
+  end_meeting(&meeting);
+  begin_meeting(&meeting, false);
+  assert_int_equal(come_again(&meeting), 0);
+  close(meeting.first_peer);
+  meeting.first_peer = -1;
+  meeting.of_rank[1] = NULL; /* as rank_left does */
+  int peer = open_end(&meeting, &meeting.again);
+  say_hello(&meeting.again);
+  assert_ptr_equal(meeting.of_rank[1], &meeting.again);
+  close(peer);
+  by_stream_destroy(meeting.again.stream);
+  end_meeting(&meeting);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_looks_up_again)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_looks_up_again), cmocka_unit_test(test_two_of_a_rank),
+                                     cmocka_unit_test(test_word_comes_late)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
