@@ -171,7 +171,10 @@ void by_link_forget(struct by_link *link, uint32_t region) {
 
 void by_link_let_come(const struct by_in *in) {
   bool offered = in->source == BY_IN_MAPPED || in->source == BY_IN_PULLED;
-  if (in->consumed == in->length) return; /* by_link_owe */
+  if (in->consumed == in->length) {
+    if (in->tell_done) by_link_owe(in); /* else it has been told */
+    return;
+  }
   uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
   /* without memory for it, the sender's call ends with its deadline */
   if (in->held) (void)keep_word(in->link, stamped(in->call, BY_FRAME_DONE, tag, 0));

@@ -222,51 +222,107 @@ static void test_owes_a_refusal(void **state) {
   finish(&pair);
 }
 
-/* Three ranks: the root has all of one rank's message, and nothing of the other one's, which it would add to it. */
-static void test_gives_up_half(void **state) {
-  enum { N = 3, BYTES = 1 << 16 };
-  static const uint32_t all[N] = {0, 1, 2};
-  static const struct by_sim_options net = {.delay = BY_MICROSECOND, .offer_from = 4096};
-  static char memory[N][BYTES];
+/* ---- three ranks, the last of which never makes the call */
+
+enum { N = 3, BLOCK = 1 << 16 };
+
+struct three {
   struct by_sim *sim;
   struct by_engine *engines[N];
-  struct by_domain *domains[N];
-  struct by_call *calls[2];
+  struct by_domain *domains[N], *others[N];
+  char memory[N][BLOCK * N];
+};
+
+static void make_three(struct three *three, const struct by_sim_options *net) {
+  static const uint32_t all[N] = {0, 1, 2};
   struct by_lane *lanes[N][N];
-  (void)state;
-  assert_ok(by_sim_create(&net, &sim));
+  assert_ok(by_sim_create(net, &three->sim));
   for (uint32_t r = 0; r < N; r++)
-    for (uint32_t s = 0; s < r; s++) assert_ok(by_sim_link(sim, &lanes[r][s], &lanes[s][r]));
+    for (uint32_t s = 0; s < r; s++) assert_ok(by_sim_link(three->sim, &lanes[r][s], &lanes[s][r]));
   for (uint32_t r = 0; r < N; r++) {
-    struct by_engine_options options = {.processes = N, .self = r, .clock = by_sim_clock(sim)};
+    struct by_engine_options options = {.processes = N, .self = r, .clock = by_sim_clock(three->sim)};
     struct by_plan *plan;
-    assert_ok(by_engine_create(&options, &engines[r]));
-    assert_ok(by_domain_create(engines[r], 0, r, N, all, &domains[r]));
+    assert_ok(by_engine_create(&options, &three->engines[r]));
+    assert_ok(by_domain_create(three->engines[r], 0, r, N, all, &three->domains[r]));
+    assert_ok(by_domain_create(three->engines[r], OTHER, r, N, all, &three->others[r]));
     assert_ok(by_plan_builtin("star", N, &plan));
-    by_domain_set_plan(domains[r], plan);
+    by_domain_set_plan(three->domains[r], plan);
     for (uint32_t s = 0; s < N; s++)
-      if (s != r) by_engine_attach(engines[r], s, &lanes[r][s], 1);
+      if (s != r) by_engine_attach(three->engines[r], s, &lanes[r][s], 1);
   }
-  for (uint32_t r = 0; r < 2; r++) {
-    struct banyan_call call = {.collective = BANYAN_REDUCE,
-                               .dtype = BANYAN_UINT8,
-                               .op = BANYAN_SUM,
-                               .count = BYTES,
-                               .send = memory[r],
-                               .recv = memory[2]};
-    assert_ok(by_engine_start(domains[r], &call, 0, &calls[r]));
+}
+
+static void run_three(struct three *three) {
+  for (int turn = 0; turn < FEW; turn++) {
+    for (uint32_t r = 0; r < N; r++) by_engine_progress(three->engines[r]);
+    by_sim_step(three->sim);
   }
-  for (int turn = 0; turn < 2 * FEW; turn++) {
-    for (uint32_t r = 0; r < N; r++) by_engine_progress(engines[r]);
-    by_sim_step(sim);
-    if (turn == FEW) assert_false(by_call_ended(calls[1]));
-    if (turn == FEW) by_domain_destroy(domains[0]);
-  }
-  assert_true(by_call_ended(calls[1]));
-  assert_ok(by_call_result(calls[1]));
-  for (uint32_t r = 0; r < 2; r++) by_call_release(calls[r]);
-  for (uint32_t r = 0; r < N; r++) by_engine_destroy(engines[r]);
-  by_sim_destroy(sim);
+}
+
+static struct by_call *start_in_three(struct three *three, uint32_t rank, enum banyan_collective what) {
+  struct banyan_call call = {
+      .collective = what, .dtype = BANYAN_UINT8, .count = BLOCK, .send = three->memory[rank], .recv = three->memory[2]};
+  struct by_call *started;
+  assert_ok(by_engine_start(three->domains[rank], &call, 0, &started));
+  return started;
+}
+
+static void end_three(struct three *three) {
+  for (uint32_t r = 0; r < N; r++) by_engine_destroy(three->engines[r]);
+  by_sim_destroy(three->sim);
+  free(three);
+}
+
+/* The root has all of one rank's message, and nothing of the other one's, which it would add to it. */
+static void test_gives_up_half(void **state) {
+  static const struct by_sim_options net = {.delay = BY_MICROSECOND, .offer_from = 4096};
+  struct three *three = calloc(1, sizeof *three);
+  (void)state;
+  assert_non_null(three);
+  make_three(three, &net);
+  struct by_call *root = start_in_three(three, 0, BANYAN_REDUCE), *leaf = start_in_three(three, 1, BANYAN_REDUCE);
+  run_three(three);
+  assert_false(by_call_ended(leaf));
+  by_domain_destroy(three->domains[0]);
+  run_three(three);
+  assert_true(by_call_ended(leaf));
+  assert_ok(by_call_result(leaf));
+  by_call_release(root);
+  by_call_release(leaf);
+  end_three(three);
+}
+
+/* The root has read one rank's block, which is still to be said behind what fills the wire, and waits for the other. */
+static void test_owes_in_a_call(void **state) {
+  static const struct by_sim_options net = {.delay = BY_MICROSECOND, .buffer = 300, .offer_from = BLOCK};
+  struct three *three = calloc(1, sizeof *three);
+  (void)state;
+  assert_non_null(three);
+  make_three(three, &net);
+  struct by_call *leaf = start_in_three(three, 1, BANYAN_GATHER);
+  by_engine_progress(three->engines[1]);
+  by_sim_step(three->sim);
+  struct banyan_call fills = {.collective = BANYAN_SEND, .dtype = BANYAN_UINT8, .count = SMALL, .root = 1};
+  struct by_call *filler;
+  fills.send = three->memory[0];
+  assert_ok(by_engine_start(three->others[0], &fills, 0, &filler));
+  struct by_call *root = start_in_three(three, 0, BANYAN_GATHER);
+  for (int i = 0; i < FEW; i++) by_engine_progress(three->engines[0]);
+  assert_false(by_call_ended(root));
+  by_domain_destroy(three->domains[0]);
+  fills.collective = BANYAN_RECV;
+  fills.root = 0;
+  fills.recv = three->memory[1] + BLOCK;
+  struct by_call *receive;
+  assert_ok(by_engine_start(three->others[1], &fills, 0, &receive));
+  for (int i = 0; i < FEW; i++) run_three(three);
+  assert_true(by_call_ended(leaf));
+  assert_ok(by_call_result(leaf));
+  by_call_release(root);
+  by_call_release(leaf);
+  by_call_release(filler);
+  by_call_release(receive);
+  end_three(three);
 }
 
 static void end_lane(void *context, struct by_lane *lane) {
@@ -320,7 +376,8 @@ int main(void) {
       cmocka_unit_test(test_gives_up_granted),  cmocka_unit_test(test_gives_up_stored),
       cmocka_unit_test(test_owes_an_answer),    cmocka_unit_test(test_owes_nobody),
       cmocka_unit_test(test_gives_up_borrowed), cmocka_unit_test(test_gives_up_half),
-      cmocka_unit_test(test_owes_a_refusal),    cmocka_unit_test(test_number_again),
+      cmocka_unit_test(test_owes_in_a_call),    cmocka_unit_test(test_owes_a_refusal),
+      cmocka_unit_test(test_number_again),
   };
   return cmocka_run_group_tests_name("domains that go", tests, NULL, NULL);
 }
