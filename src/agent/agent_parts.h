@@ -165,8 +165,10 @@ bool by_agent_may_say(struct by_agent *agent, size_t length, uint64_t now);
 
 /* ---- agent_paths.c */
 
-/* What a rank says of its connections. True: one of them is much slower or faster than it was. */
-bool by_agent_take_paths(struct by_agent_rank *rank, const struct by_cluster_job *said, uint64_t now);
+/* What a rank says of its connections. True: it says so before its time, or one of them is much slower or faster than
+ * it was. */
+bool by_agent_take_paths(const struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_job *said,
+                         uint64_t now);
 void by_agent_free_paths(struct by_agent_rank *rank);
 /* Those of all ranks of a job that have said some of late, those that carry most first; `to` is theirs. */
 BANYAN_CHECK enum banyan_status by_agent_merge_paths(const struct by_agent *agent, const struct by_agent_job *job,

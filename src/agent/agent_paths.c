@@ -6,6 +6,7 @@
 #include "cluster_path.h"
 
 enum { FRESH = 2 /* intervals; so long what a rank has said counts */ };
+static const double early = 0.8; /* of an interval after the last one: a rank that reports then has news */
 
 void by_agent_free_paths(struct by_agent_rank *rank) {
   for (uint32_t i = 0; rank->paths && i < rank->paths->n; i++) free((char *)rank->paths->all[i].to);
@@ -27,8 +28,10 @@ static bool are_news(const struct by_agent_paths *before, const struct by_cluste
   return false;
 }
 
-bool by_agent_take_paths(struct by_agent_rank *rank, const struct by_cluster_job *said, uint64_t now) {
-  bool news = are_news(rank->paths, said);
+bool by_agent_take_paths(const struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_job *said,
+                         uint64_t now) {
+  bool soon = rank->paths && now < rank->paths_at + by_clock_from_seconds(early * agent->interval);
+  bool news = soon || are_news(rank->paths, said);
   by_agent_free_paths(rank);
   rank->paths_at = now;
   rank->paths = said->n_paths ? calloc(1, sizeof *rank->paths) : NULL;

@@ -247,7 +247,7 @@ static enum banyan_status hear_report(struct by_agent *agent, struct by_agent_ra
                                         .iteration_time = job->iteration_time};
   for (uint32_t i = 0; i < job->n_sizes; i++) rank->deeds.sizes[job->sizes[i].log2] = job->sizes[i].calls;
   measure_rate(agent, rank, now);
-  bool news = by_agent_take_paths(rank, job, now);
+  bool news = by_agent_take_paths(agent, rank, job, now);
   if (first || news) by_agent_note_news(agent, rank->user, now);
   return BANYAN_OK;
 }

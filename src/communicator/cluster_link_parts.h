@@ -10,6 +10,7 @@
 
 #include "cluster_link.h"
 #include "cluster_message.h"
+#include "cluster_path.h"
 #include "observe.h"
 #include "resolve.h"
 #include "stream.h"
@@ -22,7 +23,15 @@ struct by_path_look {
   struct by_path_seen {
     uint32_t process;
     struct by_meter meter;
+    double rate;                    /* bytes a second when it was last found full, */
+    uint32_t full, loaded, glances; /* so often as yet; found with much on its way; looked at */
   } * seen;
+};
+
+/* What the connections to a host did of late. */
+struct by_path_usual {
+  const char *to;
+  struct by_path_late bandwidth, sent;
 };
 
 struct by_cluster_link {
@@ -47,10 +56,14 @@ struct by_cluster_link {
   uint64_t interval, reported_at;
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
   uint64_t reported_sent, reported_expected;
-  struct by_path_look first_look, last_look, new_look; /* when it last reported; since then, in turn */
-  struct by_cluster_path told[BY_CLUSTER_PATHS];       /* as last reported */
+  struct by_path_look first_look, last_look;     /* when it last reported, and looked whether there is news; */
+  struct by_path_look glance, spare;             /* a few times between looks: now, and room for the next one */
+  uint32_t glances;                              /* since the last look */
+  struct by_cluster_path told[BY_CLUSTER_PATHS]; /* as last reported */
   uint32_t n_told;
-  uint32_t news;                         /* one of them had changed much: so many more reports follow soon */
+  struct by_path_usual usual[BY_CLUSTER_PATHS];
+  uint32_t n_usual;
+  uint32_t news;                         /* a path had changed much: so many more reports follow soon */
   uint64_t number, at;                   /* of the manager's plan that the job moved to last; 0: it did to none; */
   uint32_t move;                         /* that move */
   struct by_cluster_proposal *proposals; /* that are not decided on */
@@ -68,8 +81,9 @@ void by_cluster_link_lose_for_long(struct by_cluster_link *link, const char *why
 void by_cluster_link_introduce(struct by_cluster_link *link);
 void by_cluster_link_say_wish(struct by_cluster_link *link);
 void by_cluster_link_report(void *argument);
-/* cluster_link_paths.c: true where one of them is so much faster or slower that it is to be said at once; `told` then
- * says it. */
+/* cluster_link_paths.c: counts what passes; a few times for each look at what has become of it. */
+void by_cluster_link_glance_at_paths(struct by_cluster_link *link);
+/* After a glance. True where a path is so much faster or slower that it is to be said at once; `told` then says it. */
 bool by_cluster_link_look_at_paths(struct by_cluster_link *link);
 /* What they were like since the last report, to `told`. */
 void by_cluster_link_take_paths(struct by_cluster_link *link);

@@ -9,20 +9,28 @@
 
 static const double least_busy = 0.05; /* s: the kernel counts them in ticks of some milliseconds */
 static const double most_held = 0.3;   /* of that, by the peer or a buffer: then it was not the network */
-enum { AGAIN = 2 };                    /* reports more that follow news, so that it is believed */
+static const double mostly = 0.7;
+enum {
+  MUCH = 4, /* segments: more than an answer that is held back may be for, */
+  TWICE = 2,
+  AGAIN = 5 /* reports more that follow news, so that it is believed */
+};
 
 /* ---- looking */
 
+static bool make_room(struct by_path_look *look, uint32_t n) {
+  if (n <= look->room) return true;
+  struct by_path_seen *grown = realloc(look->seen, 2 * (size_t)n * sizeof *grown);
+  if (!grown) return false; /* the next look may find memory */
+  look->seen = grown;
+  look->room = 2 * n;
+  return true;
+}
+
 static void add_peer(void *context, uint32_t process, const struct by_meter *meter) {
   struct by_path_look *look = context;
-  if (look->n == look->room) {
-    uint32_t room = 2 * look->room + 8;
-    struct by_path_seen *grown = realloc(look->seen, room * sizeof *grown);
-    if (!grown) return; /* the next look may find memory */
-    look->seen = grown;
-    look->room = room;
-  }
-  look->seen[look->n++] = (struct by_path_seen){process, *meter};
+  if (!make_room(look, look->n + 1)) return;
+  look->seen[look->n++] = (struct by_path_seen){.process = process, .meter = *meter};
 }
 
 static int by_process(const void *a, const void *b) {
@@ -37,6 +45,7 @@ static void join(struct by_meter *to, const struct by_meter *other) {
   if (other->answer && (!to->answer || other->answer < to->answer)) to->answer = other->answer;
   if (other->rate > to->rate) to->rate = other->rate;
   to->full |= other->full;
+  to->flying += other->flying;
 }
 
 static void join_connections(struct by_path_look *look) {
@@ -50,33 +59,68 @@ static void join_connections(struct by_path_look *look) {
   look->n = n;
 }
 
-static void take_look(struct by_cluster_link *link, struct by_path_look *look) {
+static const struct by_path_seen *find(const struct by_path_look *look, uint32_t process) {
+  const struct by_path_seen wanted = {.process = process};
+  return look->n ? bsearch(&wanted, look->seen, look->n, sizeof *look->seen, by_process) : NULL;
+}
+
+/* A connection is given now more than the network takes and now less, so one moment says little of the time before. The
+ * kernel keeps a rate until it has measured a better one, which may be long. */
+static void count(const struct by_path_look *before, struct by_path_seen *seen) {
+  const struct by_path_seen none = {0}, *then = find(before, seen->process);
+  if (!then) then = &none;
+  bool full = seen->meter.full && seen->meter.rate != then->meter.rate;
+  seen->rate = full ? (double)seen->meter.rate : then->rate;
+  seen->full = then->full + full;
+  seen->loaded = then->loaded + (seen->meter.flying >= MUCH);
+  seen->glances = then->glances + 1;
+}
+
+static void swap(struct by_path_look *a, struct by_path_look *b) {
+  struct by_path_look third = *a;
+  *a = *b;
+  *b = third;
+}
+
+static void copy(const struct by_path_look *from, struct by_path_look *to) {
+  to->at = from->at;
+  to->n = make_room(to, from->n) ? from->n : 0;
+  if (to->n) memcpy(to->seen, from->seen, to->n * sizeof *to->seen);
+}
+
+void by_cluster_link_glance_at_paths(struct by_cluster_link *link) {
   struct by_context *context = link->context;
-  look->n = 0;
-  look->at = by_loop_now(context->loop);
+  struct by_path_look *now = &link->spare;
+  now->n = 0;
+  now->at = by_loop_now(context->loop);
   by_context_lock(context);
-  by_engine_meter(context->engine, add_peer, look);
+  by_engine_meter(context->engine, add_peer, now);
   by_context_unlock(context);
-  if (look->n) join_connections(look);
+  if (now->n) join_connections(now);
+  for (uint32_t i = 0; i < now->n; i++) count(&link->glance, &now->seen[i]);
+  swap(&link->glance, now);
+  link->glances++;
 }
 
 /* ---- from one look to the next */
 
-static const struct by_meter *find(const struct by_path_look *look, uint32_t process) {
-  const struct by_path_seen wanted = {.process = process};
-  const struct by_path_seen *found =
-      look->n ? bsearch(&wanted, look->seen, look->n, sizeof *look->seen, by_process) : NULL;
-  return found ? &found->meter : NULL;
+/* Whether it was the network that let no more through: more was given to it than it took, or, as all may be on its way
+ * at once, there was much of it on its way for most of the part of the time that was busy. */
+static bool was_enough(const struct by_path_seen *then, const struct by_path_seen *now, double part) {
+  uint32_t loaded = now->loaded - then->loaded;
+  return now->full > then->full || (loaded >= TWICE && loaded >= mostly * part * (now->glances - then->glances));
 }
 
 /* Of short bursts most of the time goes by until the last answer comes: of these the kernel's own rate is nearer. */
-static struct by_cluster_path measure(const struct by_meter *before, const struct by_meter *after, double seconds) {
+static struct by_cluster_path measure(const struct by_path_seen *then, const struct by_path_seen *now, double seconds) {
+  const struct by_meter *before = &then->meter, *after = &now->meter;
   double bits = 8 * (double)(after->bytes - before->bytes), held = (double)(after->held - before->held) * 1e-6;
   double all = (double)(after->busy - before->busy) * 1e-6, busy = all - held;
-  bool known = after->full && busy >= least_busy && held <= most_held * all;
+  bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= least_busy && held <= most_held * all;
+  double rate = now->full > then->full ? 8 * now->rate : 0;
   return (struct by_cluster_path){.sent = bits / seconds,
                                   .busy = busy < seconds ? busy / seconds : 1,
-                                  .bandwidth = known ? fmax(bits / busy, 8 * (double)after->rate) : 0,
+                                  .bandwidth = known ? fmax(bits / busy, rate) : 0,
                                   .delay = after->answer * 1e-6};
 }
 
@@ -96,14 +140,18 @@ static void add_path(struct by_cluster_path *out, uint32_t *n, const struct by_c
     out[least] = *path;
 }
 
+static bool has_gone_on(const struct by_meter *before, const struct by_meter *after) {
+  return after->bytes > before->bytes && after->busy >= before->busy && after->held >= before->held;
+}
+
 static uint32_t list_paths(const struct by_cluster_link *link, const struct by_path_look *before,
                            const struct by_path_look *after, struct by_cluster_path *out) {
   const struct by_member *members = link->context->members;
   double seconds = by_clock_to_seconds(after->at - before->at);
   uint32_t n = 0;
   for (uint32_t i = 0; i < after->n && seconds > 0; i++) {
-    const struct by_meter *now = &after->seen[i].meter, *then = find(before, after->seen[i].process);
-    if (!then || now->bytes <= then->bytes || now->busy < then->busy || now->held < then->held) continue;
+    const struct by_path_seen *now = &after->seen[i], *then = find(before, now->process);
+    if (!then || !has_gone_on(&then->meter, &now->meter)) continue;
     struct by_cluster_path path = measure(then, now, seconds);
     path.to = members[after->seen[i].process].host;
     add_path(out, &n, &path);
@@ -113,57 +161,49 @@ static uint32_t list_paths(const struct by_cluster_link *link, const struct by_p
 
 /* ---- news */
 
-static const struct by_cluster_path *find_told(const struct by_cluster_link *link, const char *to) {
-  for (uint32_t i = 0; i < link->n_told; i++)
-    if (!strcmp(link->told[i].to, to)) return &link->told[i];
-  return NULL;
+static struct by_path_usual *find_usual(struct by_cluster_link *link, const char *to) {
+  uint32_t i = 0;
+  while (i < link->n_usual && strcmp(link->usual[i].to, to) != 0) i++;
+  if (i == BY_CLUSTER_PATHS) return NULL;
+  if (i == link->n_usual) link->usual[link->n_usual++] = (struct by_path_usual){.to = to};
+  return &link->usual[i];
 }
 
-static bool is_news(const struct by_cluster_link *link, const struct by_cluster_path *paths, uint32_t n) {
+/* What passes elsewhere becomes less too, where a job waits for a slow path; and what has passed there counts. */
+static bool is_news(struct by_cluster_link *link, const struct by_cluster_path *paths, uint32_t n) {
+  bool news = false;
   for (uint32_t i = 0; i < n; i++) {
-    const struct by_cluster_path *before = find_told(link, paths[i].to);
-    if (before && by_cluster_path_differs(before, &paths[i])) return true;
+    struct by_path_usual *usual = find_usual(link, paths[i].to);
+    if (!usual) continue;
+    if (paths[i].bandwidth > 0) news |= by_path_late_add(&usual->bandwidth, paths[i].bandwidth);
+    news |= by_path_late_add(&usual->sent, paths[i].sent);
   }
-  return false;
-}
-
-static void swap(struct by_path_look *a, struct by_path_look *b) {
-  struct by_path_look third = *a;
-  *a = *b;
-  *b = third;
-}
-
-/* A copy of the last look begins the next report. */
-static void begin_report(struct by_cluster_link *link) {
-  struct by_path_look *from = &link->last_look, *to = &link->first_look;
-  to->n = 0;
-  to->at = from->at;
-  for (uint32_t i = 0; i < from->n; i++) add_peer(to, from->seen[i].process, &from->seen[i].meter);
+  return news;
 }
 
 bool by_cluster_link_look_at_paths(struct by_cluster_link *link) {
   struct by_cluster_path paths[BY_CLUSTER_PATHS];
-  struct by_path_look *now = &link->new_look;
-  take_look(link, now);
-  uint32_t n = list_paths(link, &link->last_look, now, paths);
-  swap(&link->last_look, now);
+  uint32_t n = list_paths(link, &link->last_look, &link->glance, paths);
+  copy(&link->glance, &link->last_look);
+  link->glances = 0;
   if (is_news(link, paths, n)) link->news = 1 + AGAIN;
   if (!link->news || !n) return false; /* what is to be said again needs something that is seen */
   link->news--;
   memcpy(link->told, paths, n * sizeof *paths);
   link->n_told = n;
-  begin_report(link);
+  copy(&link->last_look, &link->first_look);
   return true;
 }
 
 void by_cluster_link_take_paths(struct by_cluster_link *link) {
   if (link->first_look.at == link->last_look.at) return;
   link->n_told = list_paths(link, &link->first_look, &link->last_look, link->told);
-  begin_report(link);
+  copy(&link->last_look, &link->first_look);
 }
 
 void by_cluster_link_forget_paths(struct by_cluster_link *link) {
   free(link->first_look.seen);
   free(link->last_look.seen);
-  free(link->new_look.seen);
+  free(link->glance.seen);
+  free(link->spare.seen);
 }

@@ -79,7 +79,7 @@ void by_cluster_link_introduce(struct by_cluster_link *link) {
 
 /* ---- reports */
 
-enum { LOOKS = 4 /* in an interval; where there are not too */, MANY = 256 };
+enum { LOOKS = 4 /* in an interval; where there are not too */, MANY = 256, GLANCES = 4 /* for a look */ };
 
 struct report {
   struct by_observed observed;
@@ -148,17 +148,23 @@ static void say_report(struct by_cluster_link *link, const struct report *report
   by_cluster_link_say(link, &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job});
 }
 
-/* Looks a few times in each interval, and reports at its end, or when the network has changed. */
-void by_cluster_link_report(void *argument) {
-  struct by_cluster_link *link = argument;
+/* False: there is nothing to tell, before a call is made. */
+static bool look(struct by_cluster_link *link) {
   struct report report;
   bool news = by_cluster_link_look_at_paths(link);
   bool due = by_loop_now(link->context->loop) >= link->reported_at + link->interval;
-  if (due || news) {
-    if (!take_report(link, news, &report)) return;
-    if (!news) by_cluster_link_take_paths(link);
-    say_report(link, &report);
-  }
+  if (!due && !news) return true;
+  if (!take_report(link, news, &report)) return false;
+  if (!news) by_cluster_link_take_paths(link);
+  say_report(link, &report);
+  return true;
+}
+
+/* Looks a few times in each interval, and reports at its end, or when the network has changed. */
+void by_cluster_link_report(void *argument) {
+  struct by_cluster_link *link = argument;
+  by_cluster_link_glance_at_paths(link);
+  if (link->glances >= GLANCES && !look(link)) return;
   uint64_t looks = link->last_look.n > MANY ? 1 : LOOKS;
-  by_loop_set_delay(link->context->loop, &link->report, link->interval / looks);
+  by_loop_set_delay(link->context->loop, &link->report, link->interval / looks / GLANCES);
 }

@@ -15,6 +15,7 @@ bool by_meter_read(int fd, struct by_meter *out) {
                            .held = info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited,
                            .answer = info.tcpi_min_rtt == UINT32_MAX ? 0 : info.tcpi_min_rtt,
                            .rate = info.tcpi_delivery_rate,
-                           .full = info.tcpi_delivery_rate > 0 && !info.tcpi_delivery_rate_app_limited};
+                           .full = info.tcpi_delivery_rate > 0 && !info.tcpi_delivery_rate_app_limited,
+                           .flying = info.tcpi_unacked};
   return true;
 }

@@ -13,6 +13,7 @@ struct by_meter {
   uint32_t answer; /* microseconds there and back, the least of late; 0: not known */
   uint64_t rate;   /* bytes a second that the network took last, as far as is known */
   bool full;       /* it was given more than that then */
+  uint32_t flying; /* segments on their way just now */
 };
 
 /* False: the kernel does not say. */

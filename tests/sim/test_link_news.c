@@ -20,6 +20,8 @@ struct job {
 static struct by_lane_ops counted; /* a simulated lane's, with counters of a network */
 static struct by_meter meter;
 static uint64_t sent;
+static double part;     /* of the time that it is busy, while anything is carried; */
+static uint32_t flying; /* segments then */
 
 static bool read_meter(const struct by_lane *lane, struct by_meter *out) {
   (void)lane;
@@ -56,6 +58,9 @@ static void init(struct job *job) {
   struct by_sim_options net;
   struct by_engine_options engine;
   memset(job, 0, sizeof *job);
+  meter = (struct by_meter){0};
+  part = 1;
+  flying = 100;
   world_options(1, &net, &engine);
   world_init(&job->world, 2, "ring", &net, &engine, 1);
   context_make(&job->context, &job->world, 0, 2);
@@ -83,8 +88,8 @@ static void run(struct job *job, double seconds, double carried, double given) {
   if (given > 0 && job->context.observed.awake) by_observe_wake(&job->context.observed);
   for (uint64_t end = job->now + by_clock_from_seconds(seconds); job->now < end; job->now += STEP_MS * BY_MILLISECOND) {
     meter.bytes += (uint64_t)(carried / 8 * step);
-    meter.busy += carried > 0 ? STEP_MS * 1000 : 0;
-    meter.full = carried > 0;
+    meter.busy += carried > 0 ? (uint64_t)(part * STEP_MS * 1000) : 0;
+    meter.flying = carried > 0 ? flying : 0;
     sent += (uint64_t)(given / 8 * step);
     assert_ok(by_loop_run_once(job->context.loop, 0));
   }
@@ -110,13 +115,87 @@ static void test_slow(void **state) {
   assert_int_equal(job.link.news, left);
   assert_true(left > 0 && !by_timer_is_set(&job.link.report)); /* nothing is looked at while nothing goes on */
   uint64_t again_from = job.now;
-  run(&job, 1.5, 20e6, 20e6);
+  run(&job, 2, 20e6, 20e6);
   assert_true(job.link.reported_at > again_from && has_told(&job, 20e6));
   assert_int_equal(job.link.news, 0);
   fini(&job);
 }
 
+/* Busy until an answer comes that is held back: the network is not what it waits for. */
+static void test_waits(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  flying = 1;
+  run(&job, 3.01, 1e6, 1e6);
+  assert_true(job.link.n_told == 1 && job.link.told[0].busy > 0.9);
+  assert_true(job.link.told[0].bandwidth == 0);
+  fini(&job);
+}
+
+/* All is on its way at once, and the kernel goes on to say the rate that it has measured when there was more to send.
+ */
+static void test_old_rate(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  meter.rate = (uint64_t)(100e6 / 8);
+  meter.full = true;
+  run(&job, 3.01, 100e6, 100e6);
+  run(&job, 1.01, 20e6, 20e6);
+  assert_true(has_told(&job, 20e6));
+  fini(&job);
+}
+
+/* Little of it is on its way at most times, but once more was given to it than it took. */
+static void test_full_once(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  flying = 1;
+  run(&job, 1.3, 20e6, 20e6);
+  meter.rate = (uint64_t)(50e6 / 8);
+  meter.full = true;
+  run(&job, 1.3, 20e6, 20e6);
+  assert_true(has_told(&job, 50e6)); /* short bursts, whose last answers are waited for */
+  run(&job, 2.6, 20e6, 20e6);
+  assert_true(job.link.n_told == 1 && job.link.told[0].bandwidth == 0);
+  fini(&job);
+}
+
+/* Now more and now less, as TCP has it, is no news. */
+static void test_sways(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  for (int i = 0; i < 3; i++) {
+    run(&job, 0.25, 100e6, 100e6);
+    run(&job, 0.25, 50e6, 50e6);
+  }
+  run(&job, 2, 75e6, 75e6);
+  for (int i = 0; i < 20; i++) {
+    run(&job, 0.25, i % 2 ? 90e6 : 65e6, 65e6);
+    assert_int_equal(job.link.news, 0);
+  }
+  fini(&job);
+}
+
+/* As fast as ever, but less goes there: the job waits for something else. */
+static void test_less(void **state) {
+  struct job job;
+  (void)state;
+  init(&job);
+  run(&job, 3.01, 100e6, 100e6);
+  uint64_t less_from = job.now;
+  part = 0.3;
+  run(&job, 0.3, 30e6, 30e6);
+  assert_true(job.link.reported_at > less_from && has_told(&job, 100e6));
+  fini(&job);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_slow)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_slow),      cmocka_unit_test(test_waits),
+                                     cmocka_unit_test(test_old_rate),  cmocka_unit_test(test_less),
+                                     cmocka_unit_test(test_full_once), cmocka_unit_test(test_sways)};
   return cmocka_run_group_tests_name("news of links", tests, NULL, NULL);
 }

@@ -436,6 +436,11 @@ static void test_paths(void **state) {
   report_path(first, 0, 7e6);
   pass(1);
   assert_int_equal(count_with(&world.manager, "report"), before);
+  report_path(first, 0, 7.5e6); /* before its time */
+  pass(0.5);
+  assert_int_equal(count_with(&world.manager, "report"), before + 1);
+  pass(WORLD_INTERVAL);
+  before = count_with(&world.manager, "report");
   report_path(first, 0, 1e6);
   pass(1);
   assert_int_equal(count_with(&world.manager, "report"), before + 1);

@@ -27,7 +27,21 @@ static void test_differs(void **state) {
   check(0, 0, false);
 }
 
+/* Between all that was seen of late nothing is news, and for ever nothing is. */
+static void test_late(void **state) {
+  struct by_path_late late = {0};
+  (void)state;
+  assert_false(by_path_late_add(&late, 100)); /* the first */
+  assert_false(by_path_late_add(&late, 140));
+  assert_true(by_path_late_add(&late, 60));
+  for (int i = 0; i < 20; i++) assert_false(by_path_late_add(&late, i % 2 ? 60 : 140));
+  assert_true(by_path_late_add(&late, 220));
+  for (int i = 0; i < BY_PATH_LATE; i++) assert_false(by_path_late_add(&late, 60));
+  assert_true(by_path_late_add(&late, 100)); /* what was before is long ago */
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_join), cmocka_unit_test(test_differs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_join), cmocka_unit_test(test_differs),
+                                     cmocka_unit_test(test_late)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
