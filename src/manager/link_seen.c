@@ -8,8 +8,9 @@
  *   slow. Of the rest, those with most slow paths over them; of those with as many, the ones of which no agent tells.
  *   Who gives way to a higher class on its way shows nothing: it may wait for that, or for TCP to try again.
  *
- * It is believed once one path has seen it three times. A link carries more again when more is seen to pass, or, as it
- * may be that nobody tries, after a while, which is longer each time. */
+ * It is believed once one path has seen it three times, or two over the same link, of which no host has both, twice;
+ * of the link's other direction once is enough then. A link carries more again when more is seen to pass, or, as it may
+ * be that nobody tries, after a while, which is longer each time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,13 @@ static const double least_busy = 0.15;   /* of the time; who hardly sends shows 
 static const double slow = 0.6;          /* of what a link carries, as is known: it carries less */
 static const double slower = 0.85;       /* the same of one that was seen to be slow before */
 static const double faster = 1.15;       /* times what is believed: it carries more */
+static const double much_faster = 2;     /* times what a path has seen there: it is not what was slow */
 static const double healed = 0.9;        /* of what it is to carry: it does */
 static const double row_within = 4;      /* intervals from one slow report to the next of a row */
 static const double doubted_after = 300; /* s in which nobody has seen it so; twice as many the next time, and so on */
 enum {
-  ENOUGH = 3,  /* reports in a row: in the first two not all had noticed */
+  ENOUGH = 3,  /* reports in a row: in the first two not all had noticed, */
+  TWICE = 2,   /* or so many of each of two paths that have only links in common */
   SEVERAL = 3, /* slow paths against an agent's word */
   DOUBLED = 8  /* times at most that the wait is doubled */
 };
@@ -61,11 +64,12 @@ static struct by_seen_path *path_to(struct by_manager_part *part, uint32_t to) {
   return path;
 }
 
-/* Those that are named no more. */
-static void drop_old(struct by_manager_part *part, double now) {
+/* Those that are named no more: nothing passes there, and what was seen before still counts for a while. */
+static void drop_old(const struct by_manager *m, struct by_manager_part *part) {
   for (struct by_seen_path **at = &part->paths; *at;) {
     struct by_seen_path *path = *at;
-    if (path->named == now) {
+    if (path->named != m->now) path->sent = path->busy = path->bandwidth = 0;
+    if (m->now - path->named <= row_within * m->options.interval) {
       at = &path->next;
       continue;
     }
@@ -96,7 +100,7 @@ void by_seen_report(struct by_manager *m, struct by_manager_part *part, const st
     path->named = m->now;
     take_words(m, path, &said->paths[i]);
   }
-  drop_old(part, m->now);
+  drop_old(m, part);
 }
 
 /* ---- all of them together */
@@ -108,10 +112,10 @@ static bool is_fresh(const struct by_manager *m, const struct by_seen_path *path
 static void add_up_path(struct by_manager *m, const struct by_seen_path *path) {
   for (uint32_t i = 0; i < path->n_steps; i++) {
     struct by_seen_link *link = &m->seen[path->steps[i]];
-    link->passed += path->sent;
+    link->of_paths += path->sent;
     link->of_job += path->sent;
     link->fastest = fmax(link->fastest, path->bandwidth);
-    if (path->bandwidth > 0) link->busiest = fmax(link->busiest, path->busy);
+    if (path->bandwidth > 0) link->busy += path->busy;
   }
 }
 
@@ -136,7 +140,7 @@ static void add_untold(struct by_manager *m, const struct by_manager_job *job) {
   const struct by_link_shares *shares = by_use_shares(job);
   for (uint32_t i = 0; i < shares->n && shares->items[i].step < 2 * m->topology->n_links; i++) {
     struct by_seen_link *link = &m->seen[shares->items[i].step];
-    link->passed += fmax(0, job->input_rate * shares->items[i].load - link->of_job);
+    link->of_others += fmax(0, job->input_rate * shares->items[i].load - link->of_job);
   }
 }
 
@@ -152,10 +156,12 @@ static void add_up_job(struct by_manager *m, const struct by_manager_job *job) {
 static void add_up_all(struct by_manager *m) {
   for (uint32_t s = 0; s < 2 * m->topology->n_links; s++) {
     struct by_seen_link *link = &m->seen[s];
-    link->passed = by_use_others(m, s);
-    link->fastest = link->busiest = 0;
+    link->of_others = by_use_others(m, s);
+    link->of_paths = link->fastest = link->busy = 0;
     link->slow_paths = 0;
-    link->least = INFINITY;
+    link->suspect = NULL;
+    link->suspects = false;
+    link->least = link->once = INFINITY;
     link->most = 0;
   }
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
@@ -164,9 +170,16 @@ static void add_up_all(struct by_manager *m) {
 
 /* ---- slow ones, and fast ones */
 
-/* What a step was seen to carry while the path was busy: at least what the path got itself. */
+/* What a step was seen to carry while the path was busy, at most: all may have passed then. */
 static double seen_of(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
-  return fmax(m->seen[step].passed / path->busy, path->bandwidth);
+  const struct by_seen_link *link = &m->seen[step];
+  return fmax((link->of_others + link->of_paths) / path->busy, path->bandwidth);
+}
+
+/* What it carries at least: what the path got, or what passed while any was busy, if no two were at the same time. */
+static double shown_by(const struct by_seen_link *link, const struct by_seen_path *path) {
+  double passed = link->busy >= least_busy ? link->of_others + link->of_paths / fmin(link->busy, 1) : 0;
+  return fmax(path->bandwidth, passed);
 }
 
 static bool tells(const struct by_seen_path *path) {
@@ -189,13 +202,7 @@ static bool is_slow(const struct by_manager *m, const struct by_seen_path *path)
 }
 
 static bool may_be_it(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
-  return m->seen[step].fastest <= faster * seen_of(m, path, step);
-}
-
-/* What a link carries at least: as fast as this path was, or what passed while its busiest path was. */
-static double shown_by(const struct by_seen_link *link, const struct by_seen_path *path) {
-  double passed = link->busiest >= least_busy ? link->passed / link->busiest : 0;
-  return fmax(path->bandwidth, passed);
+  return m->seen[step].fastest <= much_faster * seen_of(m, path, step);
 }
 
 /* Whether a link of its way that was lowered carries more. */
@@ -217,6 +224,12 @@ static void count(const struct by_manager *m, struct by_seen_row *row, bool is_s
   if (is_so) row->last = m->now;
 }
 
+static void suspect(struct by_seen_link *link, const struct by_seen_path *path) {
+  const struct by_seen_path *other = link->suspect;
+  if (!other) link->suspect = path;
+  link->suspects |= other && other->from != path->from && other->to != path->to;
+}
+
 /* Counts how often it was slow or fast in a row, by reports that tell something. */
 static void judge(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
   if (path->news && tells(path)) {
@@ -226,9 +239,20 @@ static void judge(struct by_manager *m, const struct by_manager_job *job, struct
   path->news = false;
   for (uint32_t i = 0; i < path->n_steps; i++) {
     struct by_seen_link *link = &m->seen[path->steps[i]];
-    if (path->slow.n >= ENOUGH) link->slow_paths += may_be_it(m, path, path->steps[i]);
+    bool maybe = path->slow.n && may_be_it(m, path, path->steps[i]);
+    if (maybe) link->once = fmin(link->once, shown_by(link, path));
+    if (maybe && path->slow.n >= TWICE) suspect(link, path);
     if (path->more.n >= ENOUGH) link->most = fmax(link->most, shown_by(link, path));
   }
+}
+
+static void believe(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
+  (void)job;
+  path->believed = path->slow.n >= ENOUGH;
+  for (uint32_t i = 0; path->slow.n >= TWICE && i < path->n_steps; i++)
+    path->believed |= m->seen[path->steps[i]].suspects && may_be_it(m, path, path->steps[i]);
+  for (uint32_t i = 0; path->believed && i < path->n_steps; i++)
+    m->seen[path->steps[i]].slow_paths += may_be_it(m, path, path->steps[i]);
 }
 
 /* A host's interface may be faster than what is behind it, but it is rather the host or the other end that is slow. */
@@ -238,16 +262,24 @@ static uint32_t suspicion(const struct by_manager *m, const struct by_seen_path 
   return 1 + 2 * link->slow_paths + !link->told;
 }
 
-static void blame(struct by_manager *m, struct by_seen_path *path) {
+static void blame_slow(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
   uint32_t most = 0;
-  for (uint32_t i = 0; i < path->n_steps; i++) {
+  (void)job;
+  for (uint32_t i = 0; path->believed && i < path->n_steps; i++) {
     uint32_t here = suspicion(m, path, path->steps[i]);
     if (here > most) most = here;
   }
   for (uint32_t i = 0; most && i < path->n_steps; i++) {
     struct by_seen_link *link = &m->seen[path->steps[i]];
-    if (suspicion(m, path, path->steps[i]) == most) link->least = fmin(link->least, seen_of(m, path, path->steps[i]));
+    if (suspicion(m, path, path->steps[i]) == most) link->least = fmin(link->least, shown_by(link, path));
   }
+  if (most) path->slow.n = 0; /* seen so often again, it is believed again */
+}
+
+/* What happens to a cable happens to both of its directions. */
+static void blame_other_way(struct by_manager *m, uint32_t step) {
+  struct by_seen_link *link = &m->seen[step];
+  if (isfinite(m->seen[step ^ 1].least) && isinf(link->least) && isinf(link->rate)) link->least = link->once;
 }
 
 static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, const struct by_manager_job *job,
@@ -262,13 +294,6 @@ static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, 
 static void route(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
   (void)job;
   if (!path->routed) path->routed = by_link_ways_find(&m->ways, path->from, path->to, &path->steps, &path->n_steps);
-}
-
-static void blame_slow(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
-  (void)job;
-  if (path->slow.n < ENOUGH) return;
-  blame(m, path);
-  path->slow.n = 0; /* seen so often again, it is believed again */
 }
 
 /* ---- what becomes of a link */
@@ -304,6 +329,8 @@ void by_seen_tick(struct by_manager *m) {
   for_paths(m, route);
   add_up_all(m);
   for_paths(m, judge);
+  for_paths(m, believe);
   for_paths(m, blame_slow);
+  for (uint32_t s = 0; s < 2 * m->topology->n_links; s++) blame_other_way(m, s);
   for (uint32_t s = 0; s < 2 * m->topology->n_links; s++) follow(m, s);
 }

@@ -9,7 +9,8 @@
 static const double much = 0.1;    /* of what a plan carried: it has lost that */
 static const double dwelling = 5;  /* intervals with a plan, before another is looked for; */
 static const double unsettled = 8; /* intervals after others began or ceased to go before it, or behind */
-static const double awful = 2;     /* but not where the old one carried so many times as much */
+static const double awful = 2;     /* but not where the old one carried so many times as much, */
+static const double failing = 1.2; /* or so many, and a link has changed since */
 static const double alone = 3;     /* intervals in which the agent of a job's host may come yet */
 
 void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) {
@@ -109,7 +110,8 @@ void by_due_look(struct by_manager *m) {
 static bool dwells(const struct by_manager *m, const struct by_manager_job *job) {
   if (!job->plan || job->due <= BY_DUE_HELPER) return false;
   if (m->changed <= job->ordered && m->now - job->ordered < unsettled * m->options.interval) return true;
-  return job->worse < awful && m->now - job->plan->made < dwelling * m->options.interval;
+  double bad = m->changed > job->planned ? failing : awful;
+  return job->worse < bad && m->now - job->plan->made < dwelling * m->options.interval;
 }
 
 /* What comes by itself waits until an interval has passed; what was refused, until then. */

@@ -70,6 +70,7 @@ struct by_seen_path {
   bool news;                    /* they were not looked at yet */
   struct by_seen_row slow;      /* reports in which all of its way was slower than it is taken to be, */
   struct by_seen_row more;      /* and in which a lowered link of it carried more */
+  bool believed;                /* while all are looked at: it is slow */
 };
 
 /* One direction of a link, by step. */
@@ -81,10 +82,14 @@ struct by_seen_link {
   double since;    /* when somebody was last seen to try */
   uint32_t doubts; /* times that it was taken to be whole again because nobody did */
   /* while it is looked at all paths */
-  double passed, fastest, busiest; /* bit/s of all paths and others; of the fastest; part of the time of the busiest */
-  double of_job;                   /* bit/s of one job's paths, while that is added up */
-  double least, most;              /* what it carries at most, by slow paths; at least, by others. Or INFINITY, 0 */
-  uint32_t slow_paths;
+  double of_others, of_paths, fastest; /* bit/s of others; of all paths; of the fastest, while it was busy */
+  double busy;                         /* parts of the time of all paths together */
+  double of_job;                       /* bit/s of one job's paths, while that is added up */
+  double least, most;                  /* what it carries by slow paths; by fast ones. Or INFINITY, 0 */
+  double once;                         /* by paths that were slow in one report at least; INFINITY: none */
+  const struct by_seen_path *suspect;  /* one that was so in two; */
+  bool suspects;                       /* another one too, between other hosts */
+  uint32_t slow_paths;                 /* that are believed to be */
 };
 
 /* What one host, or rank without an agent, last said of its ranks of a job. */

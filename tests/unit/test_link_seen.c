@@ -16,8 +16,15 @@ static struct words {
   uint32_t n;
 } words[WORLD_JOBS][WORLD_HOSTS];
 
+/* What a host sees of a path, where that is not as fast as it should be. */
+static struct sight {
+  uint32_t to; /* 0: the next host */
+  double busy, bandwidth;
+} sights[HOSTS];
+
 static void begin(void) {
   memset(words, 0, sizeof words);
+  memset(sights, 0, sizeof sights);
   world_begin(&world, NETWORK);
   for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
 }
@@ -42,7 +49,7 @@ static void report(uint32_t h) {
 /* What `h` says of one job's from now on, beside the rate of its own link and what it has said of other jobs'. */
 static void say_paths(const struct world_job *job, uint32_t h, const struct by_cluster_path *paths, uint32_t n) {
   struct words *of = &words[job - world.jobs][h];
-  memcpy(of->paths, paths, n * sizeof *paths);
+  if (n) memcpy(of->paths, paths, n * sizeof *paths);
   of->n = n;
   report(h);
 }
@@ -52,15 +59,21 @@ static void say_path(const struct world_job *job, uint32_t h, const struct by_cl
 }
 
 /* A quarter of an interval of a job that is a ring over all hosts. The link from r0h3 to r1h0 was busy for `busy` of
- * it, and carried so much then; the others are as fast as they should be. No two reports are quite the same. */
+ * it, and carried so much then; what others do not see otherwise is as fast as it should be. No two reports are quite
+ * the same. */
 static void pass(struct world_job *job, double busy, double bandwidth) {
   static double more;
   double sent = busy * bandwidth + ++more;
   world.now += world.options.interval / 4;
   for (uint32_t h = 0; h < HOSTS; h++) {
-    struct by_cluster_path path = {
-        .to = world.hosts[(h + 1) % HOSTS].name, .sent = sent, .busy = sent / 0.4e9, .bandwidth = 0.4e9};
+    const struct sight *sight = &sights[h];
+    struct by_cluster_path path = {.to = world.hosts[sight->to ? sight->to : (h + 1) % HOSTS].name,
+                                   .sent = sent,
+                                   .busy = sent / 0.4e9,
+                                   .bandwidth = 0.4e9};
     if (h == 3) path.busy = busy, path.bandwidth = bandwidth;
+    if (sight->busy > 0) path.busy = sight->busy, path.bandwidth = sight->bandwidth;
+    if (sight->busy > 0) path.sent = sight->busy * sight->bandwidth + more;
     if (world.hosts[h].peer) say_path(job, h, &path);
   }
   by_manager_tick(world.manager, world.now);
@@ -121,6 +134,110 @@ static void test_in_the_middle(void **state) {
   /* As fast as before again. */
   for (int i = 0; i < 3; i++) pass(job, 0.5, 0.45e9);
   assert_none_is_slow();
+  world_end(&world);
+}
+
+/* Each of two paths over it has seen it twice. If they are to the same host, it may be that. */
+static void test_two_paths(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  sights[1] = (struct sight){4, 1, 0.05e9};
+  pass(job, 1, 0.05e9);
+  pass(job, 1, 0.05e9);
+  assert_none_is_slow();
+  sights[1] = (struct sight){0};
+  for (int i = 0; i < 20; i++) pass(job, 0.5, 0.4e9);
+  sights[1] = (struct sight){6, 1, 0.05e9};
+  pass(job, 1, 0.05e9);
+  assert_none_is_slow();
+  pass(job, 1, 0.05e9);
+  assert_float_equal(capacity("leaf0", spine()) / 1e9, 0.105, 0.002);
+  assert_true(capacity(spine(), "leaf0") == 0.5e9);
+  world_end(&world);
+}
+
+/* What is slow one way is soon believed to be slow the other way. */
+static void test_both_ways(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  pass(job, 1, 0.1e9);
+  pass(job, 1, 0.1e9);
+  sights[7] = (struct sight){.busy = 1, .bandwidth = 0.08e9};
+  pass(job, 1, 0.1e9);
+  assert_float_equal(capacity("leaf0", "spine0") / 1e9, 0.105, 0.002);
+  assert_float_equal(capacity("spine0", "leaf0") / 1e9, 0.084, 0.002);
+  assert_float_equal(capacity("leaf1", "spine0") / 1e9, 0.084, 0.002);
+  assert_true(capacity("leaf1", "r1h3") == 1e9 && capacity("r1h3", "leaf1") == 1e9);
+  world_end(&world);
+}
+
+/* TCP takes now more and now less: another path must have been much faster, so that it is not their link. */
+static void test_other_path(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  sights[1] = (struct sight){6, 0.1, 0.3e9};
+  for (int i = 0; i < 8; i++) pass(job, 1, 0.1e9);
+  assert_true(capacity("leaf0", "spine0") == 0.5e9 && capacity("spine0", "leaf1") == 0.5e9);
+  sights[1].bandwidth = 0.16e9;
+  for (int i = 0; i < 3; i++) pass(job, 1, 0.1e9);
+  assert_in_range((unsigned)(capacity("leaf0", "spine0") / 1e6), 100, 180);
+  world_end(&world);
+}
+
+/* Two paths that are busy at different times: each time the link carries what one of them gets. */
+static void test_in_turn(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  for (int i = 0; i < 3; i++) pass(job, 1, 0.1e9);
+  sights[1] = (struct sight){6, 0.4, 0.1e9};
+  for (int i = 0; i < 8; i++) pass(job, 0.4, 0.1e9);
+  assert_float_equal(capacity("leaf0", "spine0") / 1e9, 0.105, 0.002);
+  world_end(&world);
+}
+
+/* Nothing passes for a moment: what was seen before goes on to count, and what passed then does not. */
+static void test_pause(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  pass(job, 1, 0.1e9);
+  pass(job, 1, 0.1e9);
+  world.now += world.options.interval / 4;
+  for (uint32_t h = 0; h < HOSTS; h++) say_paths(job, h, NULL, 0);
+  by_manager_tick(world.manager, world.now);
+  assert_none_is_slow();
+  pass(job, 1, 0.1e9);
+  assert_true(capacity("leaf0", "spine0") < 0.2e9);
+  sights[1] = (struct sight){6, 1, 0.08e9}; /* its path to r0h2 is over */
+  pass(job, 1, 0.02e9);
+  pass(job, 1, 0.02e9);
+  sights[1] = (struct sight){0};
+  for (int i = 0; i < 3; i++) pass(job, 1, 0.02e9);
+  assert_true(capacity("leaf0", "spine0") < 0.03e9);
+  world_end(&world);
+}
+
+/* The new plan's links have become slow too: that is known, and nothing to wait for. */
+static void test_again_soon(void **state) {
+  (void)state;
+  begin();
+  struct world_job *job = world_run(&world, 0, 1, HOSTS);
+  world_plan(&world);
+  for (int i = 0; i < 40; i++) pass(job, 0.5, 0.4e9);
+  for (int i = 0; i < 3; i++) pass(job, 1, 0.1e9);
+  world_plan(&world);
+  unsigned plans = world.plans;
+  for (int i = 0; i < 4; i++) pass(job, 0.5, 0.1e9);
+  sights[1] = (struct sight){5, 1, 0.2e9};
+  sights[2] = (struct sight){7, 1, 0.06e9};
+  for (int i = 0; i < 3; i++) pass(job, 0.5, 0.1e9);
+  assert_true(capacity("leaf0", "spine1") < 0.3e9);
+  world_plan(&world);
+  assert_int_equal(world.plans, plans + 1);
   world_end(&world);
 }
 
@@ -358,6 +475,8 @@ int main(void) {
       cmocka_unit_test(test_hardly_anything), cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
       cmocka_unit_test(test_said_again),      cmocka_unit_test(test_doubted_later), cmocka_unit_test(test_old_words),
       cmocka_unit_test(test_more_once),       cmocka_unit_test(test_silent_host),   cmocka_unit_test(test_host_link),
-      cmocka_unit_test(test_agent_gone),      cmocka_unit_test(test_slow_host),     cmocka_unit_test(test_gives_way)};
+      cmocka_unit_test(test_agent_gone),      cmocka_unit_test(test_slow_host),     cmocka_unit_test(test_gives_way),
+      cmocka_unit_test(test_two_paths),       cmocka_unit_test(test_both_ways),     cmocka_unit_test(test_other_path),
+      cmocka_unit_test(test_in_turn),         cmocka_unit_test(test_pause),         cmocka_unit_test(test_again_soon)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
