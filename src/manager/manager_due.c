@@ -106,10 +106,12 @@ void by_due_look(struct by_manager *m) {
 /* ---- choosing */
 
 /* A new plan shows what it is worth when the rates of late are its own, and those that go before the job have rates of
- * late when they have done so for a while. What has happened to a link meanwhile is known at once. */
+ * late when they have done so for a while. What has happened to a link meanwhile is known at once, also where the order
+ * has changed since: as it does when another job moves off the same link. */
 static bool dwells(const struct by_manager *m, const struct by_manager_job *job) {
   if (!job->plan || job->due <= BY_DUE_HELPER) return false;
-  if (m->changed <= job->ordered && m->now - job->ordered < unsettled * m->options.interval) return true;
+  bool known = m->changed > fmin(job->ordered, job->planned);
+  if (!known && m->now - job->ordered < unsettled * m->options.interval) return true;
   double bad = m->changed > job->planned ? failing : awful;
   return job->worse < bad && m->now - job->plan->made < dwelling * m->options.interval;
 }
