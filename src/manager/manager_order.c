@@ -75,9 +75,11 @@ static void set_place(const struct by_manager *m, struct by_manager_job *job, ui
   job->behind = behind;
 }
 
+/* Of those behind it no more than there are classes for matter: in a long row somebody always comes or ends. */
 static void give_class(struct by_manager *m, const struct place *place) {
-  uint32_t above = most_on(place->job, m->above);
-  set_place(m, place->job, by_priority_class(place->job->place.queue, above, place->behind), above, place->behind);
+  enum { MOST = BY_PRIORITY_CLASSES - 2 };
+  uint32_t above = most_on(place->job, m->above), behind = place->behind < MOST ? place->behind : MOST;
+  set_place(m, place->job, by_priority_class(place->job->place.queue, above, behind), above, behind);
 }
 
 static void give_classes(struct by_manager *m, const struct place *places, uint32_t n) {
