@@ -3,6 +3,19 @@
 
 /* ---- jobs */
 
+/* Hosts may say so much each that their sum is no number in JSON: who asks for the state still gets it. */
+static void test_more_than_can_be_told(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_run(&world, 0, 1, 3);
+  job->sent = UINT64_MAX; /* a third of it each */
+  world_report_job(&world, job);
+  json_t *all = get_state();
+  assert_true(json_integer_value(json_object_get(job_of(all, 0), "sent")) == INT64_MAX);
+  json_decref(all);
+  world_end(&world);
+}
+
 /* Each time it is planned for later: who says so on and on costs others nothing. */
 static void test_unknown_numbers(void **state) {
   (void)state;
@@ -264,6 +277,7 @@ static void test_silent_agent_gives_way(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_more_than_can_be_told),
       cmocka_unit_test(test_unknown_numbers),
       cmocka_unit_test(test_fake),
       cmocka_unit_test(test_reported_before),
