@@ -356,7 +356,8 @@ static void run_cluster(void) {
   struct by_manager_options options = by_manager_defaults();
   options.topology = topology;
   options.send = sent;
-  options.rules = (struct by_priority_rules){.iterations = 1, .threshold = UINT64_MAX}; /* one class for all */
+  /* One class for all. */
+  options.rules = (struct by_priority_rules){.iterations = 1, .threshold = UINT64_MAX, .equal = true};
   now = beginning;
   must(by_manager_create(&options, now, &manager));
   peers = calloc(topology->n_nodes, sizeof *peers);
