@@ -276,10 +276,11 @@ static void blame_slow(struct by_manager *m, const struct by_manager_job *job, s
   if (most) path->slow.n = 0; /* seen so often again, it is believed again */
 }
 
-/* What happens to a cable happens to both of its directions. */
+/* What happens to a cable happens to both of its directions; but an agent's word counts more than one slow report. */
 static void blame_other_way(struct by_manager *m, uint32_t step) {
   struct by_seen_link *link = &m->seen[step];
-  if (isfinite(m->seen[step ^ 1].least) && isinf(link->least) && isinf(link->rate)) link->least = link->once;
+  if (link->told || isfinite(link->rate) || isfinite(link->least)) return;
+  if (isfinite(m->seen[step ^ 1].least)) link->least = link->once;
 }
 
 static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, const struct by_manager_job *job,

@@ -8,8 +8,10 @@
 
 static const double much = 0.1;    /* of what a plan carried: it has lost that */
 static const double dwelling = 5;  /* intervals with a plan, before another is looked for; */
-static const double unsettled = 8; /* intervals after others began or ceased to go before it, or behind */
-static const double awful = 2;     /* but not where the old one carried so many times as much, */
+static const double unsettled = 8; /* intervals after others began or ceased to go before it, or behind, */
+static const double restless =
+    24;                        /* but so many at most since it was planned: in a large cluster somebody always does */
+static const double awful = 2; /* but not where the old one carried so many times as much, */
 static const double failing = 1.2; /* or so many, and a link has changed since */
 static const double alone = 3;     /* intervals in which the agent of a job's host may come yet */
 
@@ -111,7 +113,9 @@ void by_due_look(struct by_manager *m) {
 static bool dwells(const struct by_manager *m, const struct by_manager_job *job) {
   if (!job->plan || job->due <= BY_DUE_HELPER) return false;
   bool known = m->changed > fmin(job->ordered, job->planned);
-  if (!known && m->now - job->ordered < unsettled * m->options.interval) return true;
+  bool rests = m->now - job->ordered >= unsettled * m->options.interval ||
+               m->now - job->planned >= restless * m->options.interval;
+  if (!known && !rests) return true;
   double bad = m->changed > job->planned ? failing : awful;
   return job->worse < bad && m->now - job->plan->made < dwelling * m->options.interval;
 }

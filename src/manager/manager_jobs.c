@@ -258,8 +258,8 @@ static void tell_class(struct by_manager *m, struct by_manager_peer *peer, const
   by_manager_send_to(m, peer, &(struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = &of_job});
 }
 
-/* Counts never go back, also where a manager that began again has not heard of all hosts yet. More than INT64_MAX, which
- * hosts may say together, is no number in the state for those who read it. */
+/* Counts never go back, also where a manager that began again has not heard of all hosts yet. More than INT64_MAX,
+ * which hosts may say together, is no number in the state for those who read it. */
 static void add_up(struct by_manager_job *job, uint64_t before, const struct by_cluster_job *said) {
   job->parts_sent += said->sent - before;
   uint64_t sent = job->parts_sent < INT64_MAX ? job->parts_sent : INT64_MAX;

@@ -121,10 +121,9 @@ static void test_first_iterations_are_short(void **state) {
   world_end(&world);
 }
 
-/* What a job takes that has just begun to go before another one is not seen yet, so the other one waits. */
-static void test_waits_for_rates(void **state) {
+/* Two jobs without first iterations that meet; how many plans were made for them. */
+static unsigned begin_two(void) {
   struct by_priority_rules rules = by_priority_usual();
-  (void)state;
   rules.iterations = 0;
   rules.equal = false;
   begin_by("mesh:4,nic=10g,link=1g", rules);
@@ -134,13 +133,37 @@ static void test_waits_for_rates(void **state) {
   pass_and_plan(6, 110000000);
   assert_int_equal(wide->class_, 1);
   assert_int_equal(narrow->class_, 2);
-  unsigned planned = (unsigned)by_manager_get_counters(world.manager).planned;
+  return (unsigned)by_manager_get_counters(world.manager).planned;
+}
+
+/* What a job takes that has just begun to go before another one is not seen yet, so the other one waits. */
+static void test_waits_for_rates(void **state) {
+  (void)state;
+  unsigned planned = begin_two();
+  const struct world_job *wide = &world.jobs[0], *narrow = &world.jobs[1];
   world.jobs[0].sent = 20ull * GIGABYTE;
   pass_and_plan(8, 110000000);
   assert_int_equal(wide->class_, 2);
   assert_int_equal(narrow->class_, 1);
   assert_int_equal(by_manager_get_counters(world.manager).planned, planned);
   pass_and_plan(2, 110000000);
+  assert_true(by_manager_get_counters(world.manager).planned > planned);
+  world_end(&world);
+}
+
+/* Where the order changes again and again it does not wait for ever. */
+static void test_waits_no_longer(void **state) {
+  (void)state;
+  unsigned planned = begin_two();
+  for (uint32_t turn = 0; turn < 3; turn++) {
+    world.jobs[turn % 2].sent = (20ull << 2 * turn) * GIGABYTE;
+    pass_and_plan(5, 110000000);
+    assert_int_equal(by_manager_get_counters(world.manager).planned, planned);
+  }
+  for (uint32_t turn = 3; turn < 7; turn++) {
+    world.jobs[turn % 2].sent = (20ull << 2 * turn) * GIGABYTE;
+    pass_and_plan(5, 110000000);
+  }
   assert_true(by_manager_get_counters(world.manager).planned > planned);
   world_end(&world);
 }
@@ -211,6 +234,7 @@ int main(void) {
       cmocka_unit_test(test_first_come),      cmocka_unit_test(test_share),
       cmocka_unit_test(test_least_left),      cmocka_unit_test(test_queue_before_coming),
       cmocka_unit_test(test_newcomer),        cmocka_unit_test(test_first_iterations_are_short),
-      cmocka_unit_test(test_waits_for_rates), cmocka_unit_test(test_any_jobs)};
+      cmocka_unit_test(test_waits_for_rates), cmocka_unit_test(test_waits_no_longer),
+      cmocka_unit_test(test_any_jobs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
