@@ -26,9 +26,12 @@ static void free_stored(struct by_link *link) {
 }
 
 static void free_lanes(struct by_link *link) {
+  struct by_engine *engine = link->engine;
   for (uint32_t i = 0; i < link->n_ends; i++) {
-    link->engine->sent_before += by_lane_total(link->ends[i].lane);
-    link->ends[i].lane->ops->destroy(link->ends[i].lane);
+    struct by_lane *lane = link->ends[i].lane;
+    engine->sent_before += by_lane_total(lane);
+    if (lane->ops->wakes) engine->counters.wakes_sent += lane->ops->wakes(lane);
+    lane->ops->destroy(lane);
   }
   link->n_ends = 0;
   link->lane = NULL;
