@@ -52,7 +52,8 @@ status=("$banyan" status --manager "$page" --token-file "$folder/token")
 for host in $hosts; do
   start "$host" "$banyan" agent --name "$host" --manager "$address" --socket "$folder/$host.sock" --queues none
 done
-all_connected() { "${status[@]}" 2>/dev/null | grep -q '4 of 4 hosts connected'; }
+# Without -q: grep would not read on, and the command before it fail.
+all_connected() { "${status[@]}" 2>/dev/null | grep '4 of 4 hosts connected' >/dev/null; }
 wait_for agents all_connected
 
 # Two jobs over all hosts, a rank on each. A rank on a host of its own needs neither variable: the host's name and the
@@ -67,7 +68,7 @@ job() { # NAME BYTES
 job large 1M
 job small 64K
 both_timed() { [ "$("${status[@]}" 2>/dev/null | grep -cE '^  (large|small) +running .* [0-9.]+ [mu]?s ')" = 2 ]; }
-both_run() { "${status[@]}" 2>/dev/null | grep -q ' 2 jobs run'; }
+both_run() { "${status[@]}" 2>/dev/null | grep ' 2 jobs run' >/dev/null; }
 wait_for "jobs that run" both_run
 for _ in {1..50}; do # so that there is something to see
   both_timed && break
