@@ -31,6 +31,7 @@ struct by_path_look {
 /* What the connections to a host did of late. */
 struct by_path_usual {
   const char *to;
+  uint64_t at; /* when it was last looked at */
   struct by_path_late bandwidth, sent;
 };
 

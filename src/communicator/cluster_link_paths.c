@@ -164,9 +164,17 @@ static uint32_t list_paths(const struct by_cluster_link *link, const struct by_p
 static struct by_path_usual *find_usual(struct by_cluster_link *link, const char *to) {
   uint32_t i = 0;
   while (i < link->n_usual && strcmp(link->usual[i].to, to) != 0) i++;
-  if (i == BY_CLUSTER_PATHS) return NULL;
-  if (i == link->n_usual) link->usual[link->n_usual++] = (struct by_path_usual){.to = to};
-  return &link->usual[i];
+  return i < link->n_usual ? &link->usual[i] : NULL;
+}
+
+/* In the place of the host that was not looked at for longest: many helpers come and go in a long job. */
+static struct by_path_usual *add_usual(struct by_cluster_link *link, const char *to) {
+  struct by_path_usual *usual = link->usual;
+  for (uint32_t i = 1; i < link->n_usual; i++)
+    if (link->usual[i].at < usual->at) usual = &link->usual[i];
+  if (link->n_usual < BY_CLUSTER_PATHS) usual = &link->usual[link->n_usual++];
+  *usual = (struct by_path_usual){.to = to, .at = link->glance.at};
+  return usual;
 }
 
 /* What passes elsewhere becomes less too, where a job waits for a slow path; and what has passed there counts. */
@@ -174,7 +182,11 @@ static bool is_news(struct by_cluster_link *link, const struct by_cluster_path *
   bool news = false;
   for (uint32_t i = 0; i < n; i++) {
     struct by_path_usual *usual = find_usual(link, paths[i].to);
-    if (!usual) continue;
+    if (usual) usual->at = link->glance.at;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    struct by_path_usual *usual = find_usual(link, paths[i].to);
+    if (!usual) usual = add_usual(link, paths[i].to);
     if (paths[i].bandwidth > 0) news |= by_path_late_add(&usual->bandwidth, paths[i].bandwidth);
     news |= by_path_late_add(&usual->sent, paths[i].sent);
   }
