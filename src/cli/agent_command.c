@@ -103,7 +103,10 @@ static const char *said_or(const char *option, const char *variable, const char 
 static enum banyan_status find_group(const char *name, long *out) {
   *out = -1;
   if (!name) return BANYAN_OK;
+  errno = 0;
   const struct group *group = getgrnam(name);
+  if (!group && errno && errno != ENOENT)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "--group: cannot look \"%s\" up", name);
   if (!group) return by_fail(BANYAN_ERR_ARGUMENT, "--group: there is no group \"%s\" on this machine", name);
   *out = group->gr_gid;
   return BANYAN_OK;

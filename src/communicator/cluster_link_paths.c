@@ -107,6 +107,7 @@ void by_cluster_link_glance_at_paths(struct by_cluster_link *link) {
 /* Whether it was the network that let no more through: more was given to it than it took, or, as all may be on its way
  * at once, there was much of it on its way for most of the part of the time that was busy. */
 static bool was_enough(const struct by_path_seen *then, const struct by_path_seen *now, double part) {
+  if (now->glances < then->glances) return false; /* for want of memory it was counted anew */
   uint32_t loaded = now->loaded - then->loaded;
   return now->full > then->full || (loaded >= TWICE && loaded >= mostly * part * (now->glances - then->glances));
 }
