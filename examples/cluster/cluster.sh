@@ -67,11 +67,11 @@ job() { # NAME BYTES
 }
 job large 1M
 job small 64K
-both_timed() { [ "$("${status[@]}" 2>/dev/null | grep -cE '^  (large|small) +running .* [0-9.]+ [mu]?s ')" = 2 ]; }
+both_planned() { [ "$("${status[@]}" 2>/dev/null | grep -cE '^  (large|small) +running .* [0-9.]+ [mu]?s .* [0-9]+ +[0-9.]+[MG] ')" = 2 ]; }
 both_run() { "${status[@]}" 2>/dev/null | grep ' 2 jobs run' >/dev/null; }
 wait_for "jobs that run" both_run
-for _ in {1..50}; do # so that there is something to see
-  both_timed && break
+for _ in {1..150}; do # so that there is something to see
+  both_planned && break
   sleep 0.1
 done
 
