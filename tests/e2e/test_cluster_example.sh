@@ -15,6 +15,11 @@ shows 'A page shows the same: +http://127.0.0.1:[0-9]+/\?token=' out
 comes nothing_runs || fail "something runs on: $(running)"
 
 # Ctrl-C
+at_end() {
+  kill "$script" 2>/dev/null || true
+  wait
+}
+: >"$scratch/out" # or it is taken for this one's
 "$BANYAN_SOURCE/examples/cluster/cluster.sh" >"$scratch/out" 2>"$scratch/err" &
 script=$!
 comes has 'Ctrl-C ends all' out || fail "it does not come"
