@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""scripts/check-layers on small trees with nested modules: an include from a lower sub-module to a higher one of the
+same folder is reported by name, and include paths that would let it compile are reported as well."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(os.environ["BANYAN_SOURCE"])
+TABLE = "layers = {\n  'base': [],\n  'net/high': ['base', 'net/low'],\n  'net/low': ['base'],\n}\n"
+FILES = {
+    "src/base/text.h": "",
+    "src/base/text.c": '#include "text.h"\n',
+    "src/net/low/socket.h": "",
+    "src/net/low/socket.c": '#include "socket.h"\n#include "text.h"\n',
+    "src/net/high/stream.h": "",
+    "src/net/high/stream.c": '#include "socket.h"\n#include "stream.h"\n',
+}
+PATHS = {"src/base/text.c": ["src/base"], "src/net/low/socket.c": ["src/base", "src/net/low"],
+         "src/net/high/stream.c": ["src/base", "src/net/low", "src/net/high"]}
+
+
+def check(files, paths):
+    """What check-layers reports about a tree of these files, compiled with these include paths; "" if nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name, text in {"meson.build": TABLE, **files}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        commands = [{"directory": folder, "file": name, "command": " ".join(["cc", *(f"-I{p}" for p in seen), "-c", name])}
+                    for name, seen in paths.items()]
+        (root / "compile_commands.json").write_text(json.dumps(commands))
+        done = subprocess.run([SOURCE / "scripts/check-layers", "--root", folder, folder], text=True, capture_output=True,
+                              timeout=60, check=False)
+        assert (done.returncode != 0) == bool(done.stdout), done
+        assert not done.stderr, done.stderr
+        return done.stdout
+
+
+def expect(report, *patterns):
+    lines = report.splitlines()
+    assert len(lines) == len(patterns), report
+    for line, pattern in zip(lines, patterns):
+        assert re.search(pattern, line), f"'{line}' does not match '{pattern}'"
+
+
+def test_small_trees():
+    expect(check(FILES, PATHS))
+    upward = {**FILES, "src/net/low/socket.c": '#include "stream.h"\n'}
+    expect(check(upward, PATHS), r'^src/net/low/socket\.c: includes "stream\.h", a header of net/high, which net/low may')
+    wide = {**PATHS, "src/net/low/socket.c": ["src/base", "src/net/low", "src/net/high"]}
+    expect(check(FILES, wide), r'^src/net/low: finds "stream\.h" of net/high')
+    narrow = {**PATHS, "src/net/high/stream.c": ["src/base", "src/net/high"]}
+    expect(check(FILES, narrow), r'^src/net/high: does not find "socket\.h" of net/low')
+    twice = {**FILES, "src/net/high/text.h": ""}
+    assert "has a header of that name too" in check(twice, PATHS)
+    unlisted = {**FILES, "src/net/other/other.c": ""}
+    expect(check(unlisted, {**PATHS, "src/net/other/other.c": []}), r"^src/net/other: not in the layers")
+    forgotten = {**FILES, "src/net/low/forgotten.c": ""}
+    expect(check(forgotten, PATHS), r"^src/net/low/forgotten\.c: .* never compiled")
+
+
+if __name__ == "__main__":
+    test_small_trees()
+    sys.exit(0)
