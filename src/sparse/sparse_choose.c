@@ -11,21 +11,6 @@ static const struct by_sparse_rates near_rates = {
 static const struct by_sparse_rates far_rates = {
     .call = 40e-6, .hop = 30e-6, .message = 3e-6, .byte = 0.4e-9, .merge = 0.12e-9, .clear = 0.1e-9};
 
-enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange) {
-  struct by_sparse_queue *queue = exchange->queue;
-  const struct by_plan *plan = by_domain_plan(queue->domain);
-  double bytes = exchange->all.rows * (double)by_sparse_row_bytes(&exchange->in);
-  const struct by_class *class_ = by_plan_class(plan, (uint64_t)bytes);
-  if (queue->trees && queue->trees_version == plan->version && queue->up_to == class_->up_to) return BANYAN_OK;
-  by_sparse_climbs_free(queue);
-  by_sparse_trees_destroy(queue->trees);
-  queue->trees = NULL;
-  BY_TRY(by_sparse_trees_create(plan, class_, &queue->trees));
-  queue->trees_version = plan->version;
-  queue->up_to = class_->up_to;
-  return BANYAN_OK;
-}
-
 enum banyan_sparse_way by_sparse_choose(struct by_sparse_exchange *exchange) {
   struct by_sparse_case of = {
       .words = exchange->words, .all = &exchange->all, .rates = exchange->all.far ? far_rates : near_rates};

@@ -36,6 +36,21 @@ void by_sparse_climbs_free(struct by_sparse_queue *queue) {
   queue->n_climbs = 0;
 }
 
+enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange) {
+  struct by_sparse_queue *queue = exchange->queue;
+  const struct by_plan *plan = by_domain_plan(queue->domain);
+  double bytes = exchange->all.rows * (double)by_sparse_row_bytes(&exchange->in);
+  const struct by_class *class_ = by_plan_class(plan, (uint64_t)bytes);
+  if (queue->trees && queue->trees_version == plan->version && queue->up_to == class_->up_to) return BANYAN_OK;
+  by_sparse_climbs_free(queue);
+  by_sparse_trees_destroy(queue->trees);
+  queue->trees = NULL;
+  BY_TRY(by_sparse_trees_create(plan, class_, &queue->trees));
+  queue->trees_version = plan->version;
+  queue->up_to = class_->up_to;
+  return BANYAN_OK;
+}
+
 static enum banyan_status no_memory(const struct by_sparse_trees *trees) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u trees", trees->n);
 }

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reduce.h"
 #include "sparse_parts.h"
 
 /* ---- queues */
@@ -22,20 +21,6 @@ enum banyan_status by_sparse_queue_create(const struct by_sparse_options *option
   return status;
 }
 
-static void forget_union(struct by_sparse_exchange *exchange) {
-  by_sparse_union_fini(&exchange->all);
-  exchange->all = (struct by_sparse_union){0};
-}
-
-static void release_calls(struct by_sparse_exchange *exchange) {
-  for (uint32_t s = 0; s < exchange->n_strands; s++) {
-    struct by_sparse_strand *strand = &exchange->strands[s];
-    for (uint32_t i = 0; i < strand->n; i++) by_call_release(strand->calls[i]);
-    strand->n = 0;
-    strand->then = NULL;
-  }
-}
-
 static void exchange_free(struct by_sparse_exchange *exchange) {
   for (uint32_t s = 0; s < exchange->strands_room; s++) free(exchange->strands[s].calls);
   free(exchange->strands);
@@ -45,7 +30,7 @@ static void exchange_free(struct by_sparse_exchange *exchange) {
   by_plan_destroy(exchange->plan);
   banyan_sparse_free(&exchange->merged);
   by_sparse_scratch_fini(&exchange->scratch);
-  forget_union(exchange);
+  by_sparse_union_fini(&exchange->all);
   free(exchange);
 }
 
@@ -116,80 +101,6 @@ enum banyan_status by_sparse_result(const struct by_sparse_exchange *exchange) {
   return exchange->status == BANYAN_OK ? BANYAN_OK : by_fail(exchange->status, "%s", exchange->error);
 }
 
-/* Its queue's list does not have it any more, and its calls are given back. */
-void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
-  struct by_sparse_queue *queue = exchange->queue;
-  struct by_sparse_exchange **place = &queue->first;
-  while (*place != exchange) place = &(*place)->next;
-  *place = exchange->next;
-  if (!*place) queue->last = place;
-  exchange->next = NULL;
-  exchange->status = status;
-  if (status != BANYAN_OK) snprintf(exchange->error, sizeof exchange->error, "%s", banyan_error_text());
-  if (status == BANYAN_OK && exchange->call.taken) *exchange->call.taken = exchange->way;
-  release_calls(exchange);
-  forget_union(exchange);
-  by_plan_destroy(exchange->plan);
-  exchange->plan = NULL;
-  exchange->ended = true;
-}
-
-uint64_t by_sparse_total(const struct by_sparse_exchange *exchange) {
-  return exchange->all.total;
-}
-
-void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor) {
-  if (exchange->call.op == BANYAN_AVERAGE)
-    by_kernel_divide(tensor->dtype, tensor->values, tensor->values, exchange->queue->options.n,
-                     tensor->count * tensor->width);
-}
-
-/* ---- strands */
-
-enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n) {
-  if (n > exchange->strands_room) {
-    struct by_sparse_strand *strands = realloc(exchange->strands, n * sizeof *strands);
-    if (!strands) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call over %u trees", n);
-    memset(strands + exchange->strands_room, 0, (n - exchange->strands_room) * sizeof *strands);
-    exchange->strands = strands;
-    exchange->strands_room = n;
-  }
-  exchange->n_strands = n;
-  return BANYAN_OK;
-}
-
-static enum banyan_status start(struct by_sparse_exchange *exchange, struct by_domain *domain, uint32_t index,
-                                const struct banyan_call *call) {
-  struct by_sparse_strand *strand = &exchange->strands[index];
-  if (strand->n == strand->room) {
-    uint32_t room = strand->room ? 2 * strand->room : 4;
-    struct by_call **calls = realloc(strand->calls, room * sizeof *calls);
-    if (!calls) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u calls under way", room);
-    strand->calls = calls;
-    strand->room = room;
-  }
-  BY_TRY(by_engine_start(domain, call, exchange->deadline, &strand->calls[strand->n]));
-  strand->n++;
-  return BANYAN_OK;
-}
-
-enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,
-                                  const struct banyan_call *call) {
-  return start(exchange, exchange->queue->domain, strand, call);
-}
-
-/* Whether all calls of a strand have ended; gives them back then. */
-static bool strand_over(struct by_sparse_strand *strand, enum banyan_status *status) {
-  for (uint32_t i = 0; i < strand->n; i++)
-    if (!by_call_ended(strand->calls[i])) return false;
-  for (uint32_t i = 0; i < strand->n; i++) {
-    if (*status == BANYAN_OK) *status = by_call_result(strand->calls[i]);
-    by_call_release(strand->calls[i]);
-  }
-  strand->n = 0;
-  return true;
-}
-
 /* ---- beginning */
 
 void by_sparse_prepare(struct by_sparse_exchange *exchange, const struct banyan_sparse_call *call) {
@@ -230,7 +141,7 @@ static enum banyan_status send_word(struct by_sparse_exchange *exchange) {
                                .recv = exchange->words,
                                .count = sizeof exchange->word / sizeof(int64_t)};
   exchange->strands[0].then = first_words;
-  return start(exchange, queue->options.domain, 0, &gather);
+  return by_sparse_start_call(exchange, queue->options.domain, 0, &gather);
 }
 
 enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t deadline) {
@@ -297,7 +208,7 @@ static void fail_here(struct by_sparse_exchange *exchange, enum banyan_status st
 static bool advance(struct by_sparse_exchange *exchange, uint32_t index) {
   struct by_sparse_strand *strand = &exchange->strands[index];
   enum banyan_status status = BANYAN_OK;
-  if (!strand->then || !strand_over(strand, &status)) return false;
+  if (!strand->then || !by_sparse_strand_ended(strand, &status)) return false;
   enum banyan_status (*then)(struct by_sparse_exchange * exchange, uint32_t strand) = strand->then;
   strand->then = NULL;
   if (status == BANYAN_OK) status = then(exchange, index);

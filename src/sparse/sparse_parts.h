@@ -72,9 +72,15 @@ struct by_sparse_exchange {
   char error[512];
 };
 
-/* Starts a call as a part of a strand. */
+/* sparse_strand.c: starts a call as a part of a strand, on this domain, */
+BANYAN_CHECK enum banyan_status by_sparse_start_call(struct by_sparse_exchange *exchange, struct by_domain *domain,
+                                                     uint32_t strand, const struct banyan_call *call);
+/* or on the queue's own. */
 BANYAN_CHECK enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,
                                                const struct banyan_call *call);
+/* Whether all calls of a strand have ended. If so they are released, and the first failure goes to *status. */
+bool by_sparse_strand_ended(struct by_sparse_strand *strand, enum banyan_status *status);
+/* Takes the exchange out of its queue's list and releases its calls. */
 void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status);
 /* Divides a sum where it is to be an average. */
 void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor);
@@ -92,11 +98,9 @@ enum banyan_status by_sparse_begin_dense(struct by_sparse_exchange *exchange);
 BANYAN_CHECK enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchange *exchange, struct banyan_sparse *into,
                                                         const uint64_t *counts);
 void by_sparse_climbs_free(struct by_sparse_queue *queue);
-
-/* sparse_choose.c */
-/* The trees of the plan's class for the estimated union. */
+/* sparse_climb.c: the trees of the plan's class for the estimated union. */
 BANYAN_CHECK enum banyan_status by_sparse_get_trees(struct by_sparse_exchange *exchange);
-/* The way that is predicted to be fastest; the one that is forced, if one is. */
+/* sparse_choose.c: the way that is predicted to be fastest; the one that is forced, if one is. */
 enum banyan_sparse_way by_sparse_choose(struct by_sparse_exchange *exchange);
 
 #endif

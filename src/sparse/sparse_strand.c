@@ -1,0 +1,87 @@
+/* The calls that an exchange has under way, and its end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "array.h"
+#include "reduce.h"
+#include "sparse_parts.h"
+
+enum banyan_status by_sparse_need_strands(struct by_sparse_exchange *exchange, uint32_t n) {
+  if (n > exchange->strands_room) {
+    struct by_sparse_strand *strands = realloc(exchange->strands, n * sizeof *strands);
+    if (!strands) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call over %u trees", n);
+    memset(strands + exchange->strands_room, 0, (n - exchange->strands_room) * sizeof *strands);
+    exchange->strands = strands;
+    exchange->strands_room = n;
+  }
+  exchange->n_strands = n;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_sparse_start_call(struct by_sparse_exchange *exchange, struct by_domain *domain, uint32_t index,
+                                        const struct banyan_call *call) {
+  struct by_sparse_strand *strand = &exchange->strands[index];
+  if (!BY_ARRAY_GROW(&strand->calls, &strand->room, strand->n + 1))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u calls under way", strand->n + 1);
+  BY_TRY(by_engine_start(domain, call, exchange->deadline, &strand->calls[strand->n]));
+  strand->n++;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_sparse_call(struct by_sparse_exchange *exchange, uint32_t strand,
+                                  const struct banyan_call *call) {
+  return by_sparse_start_call(exchange, exchange->queue->domain, strand, call);
+}
+
+bool by_sparse_strand_ended(struct by_sparse_strand *strand, enum banyan_status *status) {
+  for (uint32_t i = 0; i < strand->n; i++)
+    if (!by_call_ended(strand->calls[i])) return false;
+  for (uint32_t i = 0; i < strand->n; i++) {
+    if (*status == BANYAN_OK) *status = by_call_result(strand->calls[i]);
+    by_call_release(strand->calls[i]);
+  }
+  strand->n = 0;
+  return true;
+}
+
+static void forget_union(struct by_sparse_exchange *exchange) {
+  by_sparse_union_fini(&exchange->all);
+  exchange->all = (struct by_sparse_union){0};
+}
+
+static void release_calls(struct by_sparse_exchange *exchange) {
+  for (uint32_t s = 0; s < exchange->n_strands; s++) {
+    struct by_sparse_strand *strand = &exchange->strands[s];
+    for (uint32_t i = 0; i < strand->n; i++) by_call_release(strand->calls[i]);
+    strand->n = 0;
+    strand->then = NULL;
+  }
+}
+
+void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status) {
+  struct by_sparse_queue *queue = exchange->queue;
+  struct by_sparse_exchange **place = &queue->first;
+  while (*place != exchange) place = &(*place)->next;
+  *place = exchange->next;
+  if (!*place) queue->last = place;
+  exchange->next = NULL;
+  exchange->status = status;
+  if (status != BANYAN_OK) snprintf(exchange->error, sizeof exchange->error, "%s", banyan_error_text());
+  if (status == BANYAN_OK && exchange->call.taken) *exchange->call.taken = exchange->way;
+  release_calls(exchange);
+  forget_union(exchange);
+  by_plan_destroy(exchange->plan);
+  exchange->plan = NULL;
+  exchange->ended = true;
+}
+
+uint64_t by_sparse_total(const struct by_sparse_exchange *exchange) {
+  return exchange->all.total;
+}
+
+void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor) {
+  if (exchange->call.op == BANYAN_AVERAGE)
+    by_kernel_divide(tensor->dtype, tensor->values, tensor->values, exchange->queue->options.n,
+                     tensor->count * tensor->width);
+}
