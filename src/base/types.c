@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "collective.h"
 #include "fail.h"
 
 /* `name` is what we print; `other` is what people also write, or NULL. */
@@ -25,20 +26,6 @@ static const struct word ops[BANYAN_OPS] = {
     [BANYAN_SUM] = {"sum", NULL},      [BANYAN_AVERAGE] = {"avg", "average"},  [BANYAN_MIN] = {"min", "minimum"},
     [BANYAN_MAX] = {"max", "maximum"}, [BANYAN_PRODUCT] = {"prod", "product"}, [BANYAN_AND] = {"and", NULL},
     [BANYAN_OR] = {"or", NULL},        [BANYAN_XOR] = {"xor", NULL},
-};
-
-static const struct word collectives[BANYAN_COLLECTIVES] = {
-    [BANYAN_ALLREDUCE] = {"allreduce", "all_reduce"},
-    [BANYAN_REDUCE] = {"reduce", NULL},
-    [BANYAN_BROADCAST] = {"broadcast", "bcast"},
-    [BANYAN_REDUCE_SCATTER] = {"reduce_scatter", "reducescatter"},
-    [BANYAN_ALLGATHER] = {"allgather", "all_gather"},
-    [BANYAN_GATHER] = {"gather", NULL},
-    [BANYAN_SCATTER] = {"scatter", NULL},
-    [BANYAN_ALLTOALL] = {"alltoall", "all_to_all"},
-    [BANYAN_BARRIER] = {"barrier", NULL},
-    [BANYAN_SEND] = {"send", NULL},
-    [BANYAN_RECV] = {"recv", NULL},
 };
 
 static const char *name_of(const struct word *words, size_t n, size_t i) {
@@ -73,7 +60,7 @@ const char *banyan_op_name(enum banyan_op op) {
 }
 
 const char *banyan_collective_name(enum banyan_collective collective) {
-  return name_of(collectives, BANYAN_COLLECTIVES, (size_t)collective);
+  return by_collective(collective)->name;
 }
 
 enum banyan_status banyan_dtype_parse(const char *text, enum banyan_dtype *out) {
@@ -91,6 +78,9 @@ enum banyan_status banyan_op_parse(const char *text, enum banyan_op *out) {
 }
 
 enum banyan_status banyan_collective_parse(const char *text, enum banyan_collective *out) {
+  struct word collectives[BANYAN_COLLECTIVES];
+  for (size_t c = 0; c < BANYAN_COLLECTIVES; c++)
+    collectives[c] = (struct word){by_collectives[c].name, by_collectives[c].alias};
   size_t i = 0;
   BY_TRY(find("collective", text, collectives, BANYAN_COLLECTIVES, &i));
   *out = (enum banyan_collective)i;

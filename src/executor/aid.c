@@ -76,7 +76,7 @@ static bool is_sound(const struct by_domain *domain, const struct by_frame *fram
   enum banyan_dtype dtype = (enum banyan_dtype)(frame->dtype_op >> 4);
   enum banyan_op op = (enum banyan_op)(frame->dtype_op & 15);
   bool adds = collective == BANYAN_ALLREDUCE || collective == BANYAN_REDUCE;
-  if (!by_collective_takes_helpers(collective) || frame->root >= domain->n) return false;
+  if (!by_collective(collective)->helpers || frame->root >= domain->n) return false;
   size_t element = banyan_dtype_size(dtype);
   return element && frame->count <= SIZE_MAX / 4 / element && (!adds || by_kernel_reduce(dtype, op));
 }

@@ -105,7 +105,7 @@ static enum banyan_status get_joint(struct by_domain *domain, uint64_t bytes, en
   const struct by_plan *plan = helped->plan, *among = helped->among;
   const struct by_class *class_ = by_plan_class(plan, bytes);
   uint32_t index = (uint32_t)(class_ - plan->classes);
-  bool can = by_collective_takes_helpers(collective) && (through || !has_servers(plan, class_));
+  bool can = by_collective(collective)->helpers && (through || !has_servers(plan, class_));
   if (!can || domain->n == 1 || !by_helped_has(helped, index))
     return by_program_get_part(domain, helped, among, &among->classes[index], BY_PART_ALL, among->version, collective,
                                root, out);

@@ -6,6 +6,8 @@
 
 #include <banyan/collectives.h>
 
+#include "collective.h"
+
 void by_operations_init(struct by_operations *operations, uint32_t children) {
   *operations = (struct by_operations){.have_words = (children + 63) / 64};
 }
@@ -20,18 +22,13 @@ uint64_t by_operation_bytes(const struct by_operation *operation) {
   return operation->collective & BY_OPERATION_GROUP ? operation->count : operation->count * each;
 }
 
-static bool is_rooted(enum banyan_collective c) {
-  return c == BANYAN_REDUCE || c == BANYAN_BROADCAST || c == BANYAN_GATHER || c == BANYAN_SCATTER;
-}
-
 const char *by_operation_describe(const struct by_operation *o, char text[BY_OPERATION_TEXT]) {
   enum banyan_collective c = (enum banyan_collective)(o->collective & ~BY_OPERATION_SPARSE);
   const char *name = banyan_collective_name(c), *dtype = banyan_dtype_name((enum banyan_dtype)o->dtype);
-  bool adds = c == BANYAN_ALLREDUCE || c == BANYAN_REDUCE || c == BANYAN_REDUCE_SCATTER;
   unsigned long long count = o->count;
   char op[16] = "", root[24] = "";
-  if (adds) snprintf(op, sizeof op, ", %s", banyan_op_name((enum banyan_op)o->op));
-  if (is_rooted(c)) snprintf(root, sizeof root, ", root %u", o->root);
+  if (by_collective(c)->adds) snprintf(op, sizeof op, ", %s", banyan_op_name((enum banyan_op)o->op));
+  if (by_collective(c)->rooted) snprintf(root, sizeof root, ", root %u", o->root);
   if (o->collective & BY_OPERATION_GROUP)
     snprintf(text, BY_OPERATION_TEXT, "%u calls of %llu bytes", o->root, count);
   else if (o->collective & BY_OPERATION_SPARSE)

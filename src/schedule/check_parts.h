@@ -72,8 +72,6 @@ enum banyan_status by_check_no_memory(void);
 
 /* check_links.c: what each schedule says of itself, and whether both ends of every message agree. */
 BANYAN_CHECK enum banyan_status by_check_links(struct by_check *check);
-/* check_pieces.c: everything below, for all pieces. */
-BANYAN_CHECK enum banyan_status by_check_pieces(const struct by_check *check);
 /* check_order.c: fills `order`, or there is a deadlock; */
 BANYAN_CHECK enum banyan_status by_check_order(struct by_slot *slot);
 /* and whether all uses of the same bytes are ordered. */

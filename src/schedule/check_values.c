@@ -119,11 +119,6 @@ static enum banyan_status check_sum(const struct by_slot *slot, uint32_t rank, c
   return BANYAN_OK;
 }
 
-static bool is_sum(enum banyan_collective collective) {
-  return collective == BANYAN_ALLREDUCE || collective == BANYAN_BARRIER || collective == BANYAN_REDUCE ||
-         collective == BANYAN_REDUCE_SCATTER;
-}
-
 /* Whose block ends in a rank's piece, where nothing is added. */
 static uint64_t expected_block(const struct by_check *check, uint32_t rank, uint32_t piece) {
   switch (check->collective) {
@@ -144,7 +139,7 @@ static enum banyan_status check_results(struct by_slot *slot) {
       if (piece < first || piece >= last) continue;
       const struct by_value *value = place_at(slot, rank, BY_BUFFER_RECV, piece);
       if (!value->written) return wrong_result(slot, rank, piece, "is missing");
-      if (is_sum(check->collective))
+      if (by_collective(check->collective)->up)
         BY_TRY(check_sum(slot, rank, value, &hash));
       else if (value->hash != expected_block(check, rank, piece) || value->divided)
         return wrong_result(slot, rank, piece, "is another block");

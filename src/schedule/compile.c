@@ -3,61 +3,16 @@
 
 #include "schedule_compile.h"
 
-enum banyan_status by_schedule_no_memory(void) {
-  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedule");
-}
-
-bool by_schedule_grow(void **array, uint32_t *room, uint32_t need, size_t size) {
-  if (need <= *room) return true;
-  uint32_t wanted = *room < 32 ? 64 : *room * 2;
-  if (wanted < need) wanted = need;
-  void *grown = realloc(*array, wanted * size);
-  if (!grown) return false;
-  *array = grown;
-  *room = wanted;
-  return true;
-}
-
-bool by_collective_is_everywhere(enum banyan_collective collective) {
-  return collective == BANYAN_ALLREDUCE || collective == BANYAN_BARRIER;
-}
-
-bool by_collective_goes_up(enum banyan_collective collective) {
-  return by_collective_is_everywhere(collective) || collective == BANYAN_REDUCE || collective == BANYAN_REDUCE_SCATTER;
-}
-
-bool by_collective_goes_down(enum banyan_collective collective) {
-  return by_collective_is_everywhere(collective) || collective == BANYAN_BROADCAST || collective == BANYAN_ALLGATHER;
-}
-
-bool by_collective_is_direct(enum banyan_collective collective) {
-  return collective == BANYAN_GATHER || collective == BANYAN_SCATTER || collective == BANYAN_ALLTOALL;
-}
-
-bool by_collective_has_blocks(enum banyan_collective collective) {
-  return by_collective_is_direct(collective) || collective == BANYAN_REDUCE_SCATTER || collective == BANYAN_ALLGATHER;
-}
-
-bool by_collective_takes_helpers(enum banyan_collective collective) {
-  return by_collective_is_everywhere(collective) || collective == BANYAN_REDUCE || collective == BANYAN_BROADCAST;
-}
-
-static bool has_root(enum banyan_collective collective) {
-  return collective == BANYAN_REDUCE || collective == BANYAN_BROADCAST || collective == BANYAN_GATHER ||
-         collective == BANYAN_SCATTER;
-}
-
 static enum banyan_status check_arguments(const struct by_plan *plan, enum banyan_collective collective, uint32_t root,
                                           uint32_t rank) {
-  if (!by_collective_goes_up(collective) && !by_collective_goes_down(collective) &&
-      !by_collective_is_direct(collective))
+  if (!by_collective(collective)->up && !by_collective(collective)->down && !by_collective(collective)->direct)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s has no schedule by a plan", banyan_collective_name(collective));
   bool helper = rank >= plan->n_ranks;
   if (rank >= plan->n_vertices)
     return by_fail(BANYAN_ERR_ARGUMENT, "rank is %u, must be below %u", rank, plan->n_ranks);
-  if (helper && !by_collective_takes_helpers(collective))
+  if (helper && !by_collective(collective)->helpers)
     return by_fail(BANYAN_ERR_ARGUMENT, "helpers have no part in %s", banyan_collective_name(collective));
-  if (has_root(collective) && root >= plan->n_ranks)
+  if (by_collective(collective)->rooted && root >= plan->n_ranks)
     return by_fail(BANYAN_ERR_ARGUMENT, "root is %u, must be below %u", root, plan->n_ranks);
   return BANYAN_OK;
 }
@@ -136,7 +91,7 @@ enum banyan_status by_schedule_compile_part(const struct by_plan *plan, const st
   schedule->collective = collective;
   schedule->n_ranks = plan->n_ranks;
   schedule->rank = rank;
-  schedule->root = has_root(collective) ? root : 0;
+  schedule->root = by_collective(collective)->rooted ? root : 0;
   schedule->plan_version = version;
   struct by_compile compile = {.plan = plan, .class_ = class_, .part = part, .schedule = schedule};
   by_arena_init(&compile.work);

@@ -27,9 +27,9 @@ static uint32_t trees_of(const struct by_group *group, enum banyan_collective co
 static enum banyan_status count_pieces(struct by_compile *compile) {
   struct by_schedule *schedule = compile->schedule;
   uint64_t n = 0;
-  if (by_collective_is_direct(schedule->collective))
+  if (by_collective(schedule->collective)->direct)
     n = schedule->n_ranks;
-  else if (by_collective_has_blocks(schedule->collective))
+  else if (by_collective(schedule->collective)->blocks)
     n = (uint64_t)schedule->n_ranks * compile->class_->n_groups;
   else
     for (uint32_t i = 0; i < compile->class_->n_groups; i++) {
@@ -78,13 +78,13 @@ enum banyan_status by_layout_make(struct by_compile *compile) {
   compile->trees = BY_ARENA_ARRAY(&compile->work, uint32_t, class_->n_groups);
   if (!compile->base || !compile->trees) return by_schedule_no_memory();
   BY_TRY(count_pieces(compile));
-  if (!by_collective_has_blocks(schedule->collective)) {
+  if (!by_collective(schedule->collective)->blocks) {
     schedule->cut = BY_ARENA_ARRAY(&schedule->arena, double, (size_t)schedule->n_pieces + 1);
     if (!schedule->cut) return by_schedule_no_memory();
     fill_cuts(class_, compile->trees, schedule->cut);
     return BANYAN_OK;
   }
-  bool direct = by_collective_is_direct(schedule->collective);
+  bool direct = by_collective(schedule->collective)->direct;
   schedule->per_block = direct ? 1 : class_->n_groups;
   schedule->block_cut = BY_ARENA_ARRAY(&schedule->arena, double, (size_t)schedule->per_block + 1);
   if (!schedule->block_cut) return by_schedule_no_memory();

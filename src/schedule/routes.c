@@ -21,6 +21,7 @@
  * A helper adds and forwards without a term of its own; so does a server, at the root of a star. An edge carries
  * nothing away from a side of it that has no rank: nothing up, for there are no terms, and nothing down, for nobody
  * wants the result. */
+#include "array.h"
 #include "schedule_compile.h"
 #include "tree_view.h"
 
@@ -66,8 +67,7 @@ static void add(struct by_compile *compile, const struct by_message *message) {
       compile->messages[n - i].last = message->last;
       return;
     }
-  if (!by_schedule_grow((void **)&compile->messages, &compile->messages_room, compile->n_messages + 1,
-                        sizeof *compile->messages)) {
+  if (!BY_ARRAY_GROW(&compile->messages, &compile->messages_room, compile->n_messages + 1)) {
     compile->failed = true;
     return;
   }
@@ -223,7 +223,7 @@ static struct instance block_instance(const struct route *route, uint32_t rank) 
 
 static enum banyan_status make_instances(struct route *route) {
   struct by_compile *compile = route->compile;
-  bool blocks = by_collective_has_blocks(compile->schedule->collective);
+  bool blocks = by_collective(compile->schedule->collective)->blocks;
   route->n_instances = blocks ? compile->schedule->n_ranks : compile->trees[route->index];
   route->instances = BY_ARENA_ARRAY(&compile->work, struct instance, route->n_instances);
   if (!route->instances) return by_schedule_no_memory();
@@ -242,7 +242,7 @@ static enum banyan_status check_vertex(const struct route *route, uint32_t index
   if (route->group->kind != BY_GROUP_TREE)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a %s in a tree that is rotated, which cannot run",
                    vertex->name, kind);
-  if (vertex->kind == BY_VERTEX_SERVER ? collective == BANYAN_ALLREDUCE : by_collective_takes_helpers(collective))
+  if (vertex->kind == BY_VERTEX_SERVER ? collective == BANYAN_ALLREDUCE : by_collective(collective)->helpers)
     return BANYAN_OK;
   return by_fail(BANYAN_ERR_UNSUPPORTED, "vertex \"%s\" is a %s, and %ss have no part in %s", vertex->name, kind, kind,
                  banyan_collective_name(collective));
@@ -308,7 +308,7 @@ static void set_levels(struct route *route) {
 static enum banyan_status list_group(struct route *route) {
   const struct by_group *group = route->group;
   enum banyan_collective collective = route->compile->schedule->collective;
-  bool up = by_collective_goes_up(collective), down = by_collective_goes_down(collective);
+  bool up = by_collective(collective)->up, down = by_collective(collective)->down;
   BY_TRY(find_positions(route));
   BY_TRY(make_views(route));
   BY_TRY(find_ranks(route));
@@ -356,7 +356,7 @@ static bool is_part(const struct by_compile *compile, uint32_t group) {
 
 enum banyan_status by_routes_list(struct by_compile *compile) {
   struct by_schedule *schedule = compile->schedule;
-  if (by_collective_is_direct(schedule->collective)) {
+  if (by_collective(schedule->collective)->direct) {
     list_direct(compile);
     return BANYAN_OK;
   }

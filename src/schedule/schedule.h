@@ -18,6 +18,7 @@
 #include <banyan/types.h>
 
 #include "arena.h"
+#include "collective.h"
 #include "plan.h"
 #include "text.h"
 
@@ -90,7 +91,7 @@ struct by_schedule {
 /* Compiles. `root` matters for reduce, broadcast, gather, scatter. `rank` may be the vertex of a helper or a server.
  * Memory grows with this rank's own messages, time with the pieces in them, not with n squared.
  * BANYAN_ERR_UNSUPPORTED: a tree goes through a switch (see by_plan_without_switches), or has a helper or a server
- * where the collective has no use for one: servers are for allreduce, for helpers see by_collective_takes_helpers.
+ * where the collective has no use for one: servers are for allreduce, for helpers see base/collective.h.
  * by_plan_among_ranks makes a plan that always runs. */
 BANYAN_CHECK enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct by_class *class_,
                                                     enum banyan_collective collective, uint32_t root, uint32_t rank,
@@ -101,8 +102,6 @@ BANYAN_CHECK enum banyan_status by_schedule_compile_part(const struct by_plan *p
                                                          uint32_t part, uint32_t version,
                                                          enum banyan_collective collective, uint32_t root,
                                                          uint32_t rank, struct by_schedule **out);
-/* Whether helpers add and forward in it: allreduce, reduce, broadcast and barrier. */
-bool by_collective_takes_helpers(enum banyan_collective collective);
 void by_schedule_destroy(struct by_schedule *schedule);
 
 /* Fills bounds[0 .. n_pieces] in bytes. `count` is the call's (see

@@ -1,52 +1,8 @@
 #include "schedule_check.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "check_parts.h"
-
-enum banyan_status by_check_wrong(const struct by_check *check, uint32_t step, const char *format, ...) {
-  char reason[200];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(reason, sizeof reason, format, arguments);
-  va_end(arguments);
-  uint32_t rank = check->rank_of[step];
-  return by_fail(BANYAN_ERR_PLAN, "%s, rank %u, step %u: %s%s", banyan_collective_name(check->collective), rank,
-                 step - check->first_step[rank], reason, check->in_place ? " (in place)" : "");
-}
-
-const struct by_step *by_check_step(const struct by_check *check, uint32_t step) {
-  uint32_t rank = check->rank_of[step];
-  return &check->schedules[rank]->steps[step - check->first_step[rank]];
-}
-
-/* Whose bytes a user's buffer holds. */
-enum extent { NOTHING, OWN_BLOCK, EVERYTHING, EVERYTHING_AT_ROOT };
-
-static const uint8_t extents[BANYAN_COLLECTIVES][2] = {
-    [BANYAN_ALLREDUCE] = {EVERYTHING, EVERYTHING},      [BANYAN_BARRIER] = {EVERYTHING, EVERYTHING},
-    [BANYAN_REDUCE] = {EVERYTHING, EVERYTHING_AT_ROOT}, [BANYAN_BROADCAST] = {NOTHING, EVERYTHING},
-    [BANYAN_REDUCE_SCATTER] = {EVERYTHING, OWN_BLOCK},  [BANYAN_ALLGATHER] = {OWN_BLOCK, EVERYTHING},
-    [BANYAN_GATHER] = {OWN_BLOCK, EVERYTHING_AT_ROOT},  [BANYAN_SCATTER] = {EVERYTHING_AT_ROOT, OWN_BLOCK},
-    [BANYAN_ALLTOALL] = {EVERYTHING, EVERYTHING},
-};
-
-void by_check_extent(const struct by_check *check, uint32_t rank, enum by_buffer buffer, uint32_t *first,
-                     uint32_t *last) {
-  enum extent extent = NOTHING;
-  const struct by_schedule *schedule = check->schedules[rank];
-  if (buffer == BY_BUFFER_TMP) {
-    *first = schedule->needs_tmp ? schedule->origin[BY_BUFFER_TMP] : 0;
-    *last = schedule->needs_tmp ? schedule->tmp_last : 0;
-    return;
-  }
-  if (rank < check->n_ranks) extent = (enum extent)extents[check->collective][buffer];
-  if (extent == EVERYTHING_AT_ROOT) extent = rank == check->root ? EVERYTHING : NOTHING;
-  *first = extent == OWN_BLOCK ? rank * check->per_block : 0;
-  *last = extent == OWN_BLOCK ? *first + check->per_block : extent == EVERYTHING ? check->n_pieces : 0;
-}
 
 static bool has_in_place(enum banyan_collective collective) {
   return collective == BANYAN_ALLREDUCE || collective == BANYAN_BARRIER || collective == BANYAN_REDUCE ||
@@ -72,12 +28,64 @@ static bool number(struct by_check *check) {
   return true;
 }
 
+static enum banyan_status check_slot(struct by_slot *slot) {
+  BY_TRY(by_check_order(slot));
+  BY_TRY(by_check_races(slot));
+  return by_check_values(slot);
+}
+
+/* Lists for every piece the steps that cover it. */
+static bool list_steps(const struct by_check *check, struct by_arena *arena, uint32_t **first, uint32_t **steps) {
+  uint32_t n = check->n_pieces, n_steps = check->first_step[check->n];
+  *first = BY_ARENA_ARRAY(arena, uint32_t, (size_t)n + 2);
+  if (!*first) return false;
+  for (uint32_t step = 0; step < n_steps; step++) {
+    const struct by_step *s = by_check_step(check, step);
+    for (uint32_t piece = s->first; piece < s->last; piece++) (*first)[piece + 2]++;
+  }
+  for (uint32_t i = 2; i < n + 2; i++) (*first)[i] += (*first)[i - 1];
+  *steps = BY_ARENA_ARRAY(arena, uint32_t, (*first)[n + 1]);
+  if (!*steps) return false;
+  for (uint32_t step = 0; step < n_steps; step++) {
+    const struct by_step *s = by_check_step(check, step);
+    for (uint32_t piece = s->first; piece < s->last; piece++) (*steps)[(*first)[piece + 1]++] = step;
+  }
+  return true;
+}
+
+static enum banyan_status check_pieces_in(const struct by_check *check, struct by_arena *arena) {
+  uint32_t *first, *steps, *node = BY_ARENA_ARRAY(arena, uint32_t, check->first_step[check->n]);
+  if (!node || !list_steps(check, arena, &first, &steps)) return by_check_no_memory();
+  uint32_t width = check->collective == BANYAN_ALLTOALL ? check->n_pieces : 1;
+  for (uint32_t piece = 0; piece < check->n_pieces; piece += width) {
+    struct by_slot slot = {.check = check,
+                           .piece = piece,
+                           .width = width,
+                           .n = first[piece + width] - first[piece],
+                           .steps = steps + first[piece],
+                           .node = node};
+    by_arena_init(&slot.arena);
+    enum banyan_status status = check_slot(&slot);
+    by_arena_fini(&slot.arena);
+    BY_TRY(status);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_pieces(const struct by_check *check) {
+  struct by_arena arena;
+  by_arena_init(&arena);
+  enum banyan_status status = check_pieces_in(check, &arena);
+  by_arena_fini(&arena);
+  return status;
+}
+
 static enum banyan_status run(struct by_check *check) {
   if (!number(check)) return by_check_no_memory();
   BY_TRY(by_check_links(check));
-  BY_TRY(by_check_pieces(check));
+  BY_TRY(check_pieces(check));
   check->in_place = true;
-  return has_in_place(check->collective) ? by_check_pieces(check) : BANYAN_OK;
+  return has_in_place(check->collective) ? check_pieces(check) : BANYAN_OK;
 }
 
 enum banyan_status by_schedule_check_all(struct by_schedule *const *schedules, uint32_t n) {
@@ -98,7 +106,7 @@ enum banyan_status by_schedule_check_all(struct by_schedule *const *schedules, u
 
 enum banyan_status by_schedule_check(const struct by_plan *plan, const struct by_class *class_,
                                      enum banyan_collective collective, uint32_t root) {
-  uint32_t n = by_collective_takes_helpers(collective) ? plan->n_vertices : plan->n_ranks, made = 0;
+  uint32_t n = by_collective(collective)->helpers ? plan->n_vertices : plan->n_ranks, made = 0;
   struct by_schedule **schedules = calloc(n ? n : 1, sizeof(struct by_schedule *));
   if (!schedules) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %u schedules", n);
   enum banyan_status status = BANYAN_OK;

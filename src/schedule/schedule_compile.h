@@ -56,19 +56,10 @@ static inline bool by_is_helper(const struct by_schedule *schedule) {
   return schedule->rank >= schedule->n_ranks;
 }
 
-enum banyan_status by_schedule_no_memory(void);
-/* Grows a heap array of `size`-byte elements to hold `need`. False: no memory; the array is as before. */
-bool by_schedule_grow(void **array, uint32_t *room, uint32_t need, size_t size);
+static inline enum banyan_status by_schedule_no_memory(void) {
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedule");
+}
 
-/* What a collective does; the rest of the compiler asks these. */
-bool by_collective_goes_up(enum banyan_collective collective);
-bool by_collective_goes_down(enum banyan_collective collective);
-/* Both: every rank gives a term and gets the result. */
-bool by_collective_is_everywhere(enum banyan_collective collective);
-/* Pieces are parts of ranks' blocks. */
-bool by_collective_has_blocks(enum banyan_collective collective);
-/* Between owner and user of a block, without a tree: gather, scatter, alltoall. */
-bool by_collective_is_direct(enum banyan_collective collective);
 /* AllReduce over an exchange that is narrow enough to be folded at once; every other use of an exchange runs over
  * trees, see routes.c. */
 bool by_group_exchanges(const struct by_group *group, enum banyan_collective collective);

@@ -10,6 +10,7 @@
  * everybody has used up this rank's contribution to it. The checker proves it. */
 #include <stdlib.h>
 
+#include "array.h"
 #include "schedule_compile.h"
 
 #define NO_STEP UINT32_MAX
@@ -115,7 +116,7 @@ static void depend(struct builder *b, uint32_t index, uint32_t on) {
   struct by_compile *compile = b->compile;
   if (on == NO_STEP || b->seen[on] == index) return;
   b->seen[on] = index;
-  if (!by_schedule_grow((void **)&compile->deps, &compile->deps_room, b->schedule->n_deps + 1, sizeof *compile->deps)) {
+  if (!BY_ARRAY_GROW(&compile->deps, &compile->deps_room, b->schedule->n_deps + 1)) {
     compile->failed = true;
     return;
   }
@@ -177,7 +178,7 @@ static enum by_buffer bring_together(struct builder *b, uint32_t first, uint32_t
 static enum by_buffer source_of_result(const struct builder *b, const struct by_message *message) {
   const struct by_schedule *schedule = b->schedule;
   if (b->helper) return (enum by_buffer)b->result;
-  if (by_collective_is_direct(schedule->collective)) return BY_BUFFER_SEND;
+  if (by_collective(schedule->collective)->direct) return BY_BUFFER_SEND;
   uint32_t own = schedule->rank * schedule->per_block;
   bool inside = message->first >= own && message->last <= own + schedule->per_block;
   return schedule->collective == BANYAN_ALLGATHER && inside ? BY_BUFFER_SEND : BY_BUFFER_RECV;
@@ -280,7 +281,7 @@ static void copy_own_block(struct builder *b) {
   bool root = schedule->rank == schedule->root;
   if (b->helper) return;
   enum banyan_collective collective = schedule->collective;
-  if (collective != BANYAN_ALLGATHER && collective != BANYAN_ALLTOALL && !(root && by_collective_is_direct(collective)))
+  if (collective != BANYAN_ALLGATHER && collective != BANYAN_ALLTOALL && !(root && by_collective(collective)->direct))
     return;
   uint32_t own = schedule->rank * schedule->per_block;
   copy_runs(b, own, own + schedule->per_block, 0, BY_BUFFER_SEND, BY_BUFFER_RECV, false, unwritten);
@@ -305,7 +306,7 @@ static void build(struct builder *b) {
       fold(b, &b->order[i], end - i);
     }
   }
-  if (by_collective_goes_up(b->schedule->collective) && b->schedule->n_ranks == 1 && !b->helper)
+  if (by_collective(b->schedule->collective)->up && b->schedule->n_ranks == 1 && !b->helper)
     copy_runs(b, 0, b->schedule->n_pieces, 0, BY_BUFFER_SEND, b->result, false, unwritten);
 }
 

@@ -13,7 +13,7 @@ struct set {
 };
 
 static void compile_all(struct set *set, const struct by_plan *plan, enum banyan_collective collective, uint32_t root) {
-  set->n = by_collective_takes_helpers(collective) ? plan->n_vertices : plan->n_ranks;
+  set->n = by_collective(collective)->helpers ? plan->n_vertices : plan->n_ranks;
   assert_true(set->n <= 4 * MOST_RANKS);
   for (uint32_t rank = 0; rank < set->n; rank++)
     assert_ok(by_schedule_compile(plan, &plan->classes[0], collective, root, rank, &set->schedules[rank]));
