@@ -178,12 +178,18 @@ enum banyan_status by_parse_bytes(const char *text, uint64_t *out) {
   return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too many bytes", text);
 }
 
+enum banyan_status by_check_rate(double rate) {
+  if (rate >= BY_LEAST_RATE && rate <= BY_MOST_RATE) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PARSE, "is %g bit/s, must be %g to %g bit/s", rate, BY_LEAST_RATE, BY_MOST_RATE);
+}
+
 enum banyan_status by_parse_rate(const char *text, double *out) {
   double value, factor;
   const char *unit;
   if (!parse_number(text, &value, &unit) || !find_unit(rate_units, unit, &factor))
     return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a rate in bit/s such as 10g, 200m or 9600", text);
-  if (!isfinite(value * factor)) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too high a rate", text);
+  if (value > 0 && by_check_rate(value * factor) != BANYAN_OK)
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" %s", text, banyan_error_text());
   *out = value * factor;
   return BANYAN_OK;
 }
@@ -193,7 +199,8 @@ enum banyan_status by_parse_seconds(const char *text, double *out) {
   const char *unit;
   if (!parse_number(text, &value, &unit) || !find_unit(second_units, unit, &factor))
     return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not a time such as 20ms, 3us, 1.5s or 2min", text);
-  if (!isfinite(value * factor)) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long a time", text);
+  if (value * factor > BY_MOST_SECONDS)
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is too long a time, must be at most %g s", text, BY_MOST_SECONDS);
   *out = value * factor;
   return BANYAN_OK;
 }

@@ -31,9 +31,17 @@ void by_keep_printable(const char *text, char *out, size_t room);
 
 /* Bytes: "64K" = 65536, "16M", "2G", "1.5K", plain numbers; powers of 1024. */
 enum banyan_status by_parse_bytes(const char *text, uint64_t *out);
-/* bit/s: "10g" = 1e10, "200m", "9600"; powers of 1000. */
+/* The rates and times that Banyan computes with. Beyond them sums lose what matters in them, quotients overflow. */
+#define BY_LEAST_RATE 1.0  /* bit/s */
+#define BY_MOST_RATE 1e18  /* bit/s */
+#define BY_MOST_DELAY 3600 /* seconds, of a link */
+#define BY_MOST_SECONDS 1e9
+/* BANYAN_ERR_PARSE, "is 1e-300 bit/s, must be 1 to 1e+18 bit/s", if it is not within BY_LEAST_RATE and BY_MOST_RATE. */
+enum banyan_status by_check_rate(double rate);
+
+/* bit/s: "10g" = 1e10, "200m", "9600"; powers of 1000. 0, or a rate that by_check_rate takes. */
 enum banyan_status by_parse_rate(const char *text, double *out);
-/* seconds: "20ms", "3us", "1.5s", "2min", plain seconds. */
+/* seconds: "20ms", "3us", "1.5s", "2min", plain seconds; BY_MOST_SECONDS at most. */
 enum banyan_status by_parse_seconds(const char *text, double *out);
 /* A finite decimal number, also a negative one. */
 enum banyan_status by_parse_number(const char *text, double *out);

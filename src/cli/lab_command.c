@@ -169,6 +169,9 @@ static enum banyan_status check_changes(struct session *s) {
   for (int i = 0; i < s->asked.changes.count; i++) {
     BY_TRY(by_lab_changes_parse(s->asked.changes.items[i], s->topology, &s->changes[i]));
     s->changes[i].rate *= s->asked.lab.scale;
+    if (by_check_rate(s->changes[i].rate) != BANYAN_OK)
+      return by_fail(BANYAN_ERR_ARGUMENT, "--change, scaled: \"%.64s\" %s", s->asked.changes.items[i],
+                     banyan_error_text());
   }
   return BANYAN_OK;
 }

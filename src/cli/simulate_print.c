@@ -1,5 +1,6 @@
 #include "simulate_print.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -114,9 +115,9 @@ static void add_drawing(const struct by_simulation *s, uint32_t resource, struct
   by_text_add(text, "|");
   for (int i = 0; i < COLUMNS; i++) {
     double part = able > 0 ? slots[i] / able : 0;
-    int bar = (int)(part * 8 + 0.5);
+    int bar = (int)fmin(fmax(part * 8 + 0.5, 0), 8);
     if (bar == 0 && part > 0.005) bar = 1;
-    by_text_add(text, "%s", bars[bar < 8 ? bar : 8]);
+    by_text_add(text, "%s", bars[bar]);
   }
   by_text_add(text, "|");
 }

@@ -4,6 +4,7 @@
 
 #include "json_doc.h"
 #include "priority.h"
+#include "text.h"
 
 static const char *const names[BY_SAY_KINDS] = {"hello", "job",     "report", "left",    "moved",   "kept",
                                                 "wish",  "helping", "status", "welcome", "classes", "plan",
@@ -39,6 +40,21 @@ static enum banyan_status take_real(const struct by_place *above, const json_t *
   json_t *value;
   BY_TRY(by_doc_need(above, object, field, &value));
   return by_doc_real(&place, value, out);
+}
+
+/* What was counted, in bit/s: sums of it must not overflow. */
+static enum banyan_status take_traffic(const struct by_place *above, const json_t *object, const char *field,
+                                       double *out) {
+  BY_TRY(take_real(above, object, field, out));
+  if (*out > BY_MOST_RATE) *out = BY_MOST_RATE;
+  return BANYAN_OK;
+}
+
+/* Of an interface; 0: not known. */
+static enum banyan_status take_rate(const struct by_place *above, const json_t *object, double *out) {
+  struct by_place place = {.above = above, .field = "rate"};
+  BY_TRY(take_real(above, object, "rate", out));
+  return !*out || by_check_rate(*out) == BANYAN_OK ? BANYAN_OK : by_doc_fail(&place, "%s", banyan_error_text());
 }
 
 static enum banyan_status take_bool(const struct by_place *above, const json_t *object, const char *field, bool *out) {
@@ -124,10 +140,10 @@ static enum banyan_status take_hosts(const json_t *object, struct by_cluster_mes
 
 static enum banyan_status take_use(const struct by_place *place, const json_t *object,
                                    struct by_cluster_interface *out) {
-  BY_TRY(take_real(place, object, "sent", &out->sent));
-  BY_TRY(take_real(place, object, "received", &out->received));
-  BY_TRY(take_real(place, object, "ours_sent", &out->ours_sent));
-  return take_real(place, object, "ours_received", &out->ours_received);
+  BY_TRY(take_traffic(place, object, "sent", &out->sent));
+  BY_TRY(take_traffic(place, object, "received", &out->received));
+  BY_TRY(take_traffic(place, object, "ours_sent", &out->ours_sent));
+  return take_traffic(place, object, "ours_received", &out->ours_received);
 }
 
 static enum banyan_status take_interface(const struct by_place *place, const json_t *object,
@@ -136,7 +152,7 @@ static enum banyan_status take_interface(const struct by_place *place, const jso
   json_t *address;
   BY_TRY(must_be_object(place, object));
   BY_TRY(take_name(place, &message->arena, object, "name", BY_CLUSTER_NAME, &out->name));
-  BY_TRY(take_real(place, object, "rate", &out->rate));
+  BY_TRY(take_rate(place, object, &out->rate));
   if (message->say == BY_SAY_REPORT) return take_use(place, object, out);
   BY_TRY(by_doc_need(place, object, "address", &address));
   return keep_name(&at, &message->arena, address, 0, BY_CLUSTER_NAME, &out->address);
@@ -200,10 +216,10 @@ static enum banyan_status take_path(const struct by_place *place, const json_t *
                                     struct by_cluster_path *out) {
   BY_TRY(must_be_object(place, path));
   BY_TRY(take_name(place, arena, path, "to", BY_CLUSTER_NAME, &out->to));
-  BY_TRY(take_real(place, path, "sent", &out->sent));
+  BY_TRY(take_traffic(place, path, "sent", &out->sent));
   BY_TRY(take_real(place, path, "busy", &out->busy));
   if (out->busy > 1) out->busy = 1;
-  BY_TRY(take_real(place, path, "bandwidth", &out->bandwidth));
+  BY_TRY(take_traffic(place, path, "bandwidth", &out->bandwidth));
   return take_real(place, path, "delay", &out->delay);
 }
 
@@ -354,10 +370,11 @@ static enum banyan_status take_welcome(const json_t *object, struct by_cluster_m
   struct by_place place = {.above = &root, .field = "interval"};
   BY_TRY(take_small(&root, object, "version", UINT32_MAX, &out->version));
   BY_TRY(take_real(&root, object, "interval", &out->interval));
-  if (out->interval <= 0) return by_doc_fail(&place, "must be more than 0 seconds");
+  if (out->interval <= 0 || out->interval > BY_MOST_SECONDS)
+    return by_doc_fail(&place, "is %g s, must be more than 0 and at most %g", out->interval, BY_MOST_SECONDS);
   if (json_object_get(object, "host"))
     BY_TRY(take_name(&root, &out->arena, object, "host", BY_CLUSTER_NAME, &out->host));
-  return take_real(&root, object, "rate", &out->rate);
+  return take_rate(&root, object, &out->rate);
 }
 
 static enum banyan_status take_plan(const json_t *object, struct by_cluster_message *out) {

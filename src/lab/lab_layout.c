@@ -99,6 +99,17 @@ static void lay_links(struct by_lab_layout *l, const struct by_lab_options *opti
   l->n_wires = t->n_links;
 }
 
+static enum banyan_status check_scale(const struct by_lab_layout *l, const struct by_lab_options *options) {
+  for (uint32_t i = 0; i < l->topology->n_links; i++) {
+    const struct by_link *link = &l->topology->links[i];
+    for (int end = 0; end < 2; end++)
+      if (l->wires[i].rate[end] > 0 && by_check_rate(l->wires[i].rate[end]) != BANYAN_OK)
+        return by_fail(BANYAN_ERR_ARGUMENT, "--scale %g: the link \"%.64s\" - \"%.64s\" %s", options->scale,
+                       l->topology->nodes[link->a].name, l->topology->nodes[link->b].name, banyan_error_text());
+  }
+  return BANYAN_OK;
+}
+
 static void number_ports(struct by_lab_layout *l) {
   for (uint32_t i = l->topology->n_links; i < l->n_wires; i++) /* a gated host's only one, and the gate's first */
     for (int end = 0; end < 2; end++) l->wires[i].port[end] = l->spaces[l->wires[i].space[end]].n_wires++;
@@ -245,6 +256,7 @@ enum banyan_status by_lab_layout_make(const struct by_topology *topology, const 
   out->wires = BY_ARENA_ARRAY(&out->arena, struct by_lab_wire, topology->n_links + nodes);
   if (!out->spaces || !out->wires) return no_memory();
   lay_links(out, options);
+  BY_TRY(check_scale(out, options));
   for (uint32_t v = 0; v < nodes; v++) BY_TRY(limit_node(out, options, v));
   number_ports(out);
   BY_TRY(lay_routes(out));

@@ -46,7 +46,7 @@ static inline bool by_buckets_init(struct by_buckets *queue, uint32_t n_items, s
 static inline uint32_t by_bucket_of(double key) {
   uint64_t bits;
   memcpy(&bits, &key, sizeof bits);
-  return (uint32_t)(bits >> (52 - BY_BUCKET_DETAIL));
+  return (uint32_t)(bits >> (52 - BY_BUCKET_DETAIL)) % BY_BUCKETS; /* also of -0 and NaN there is one */
 }
 
 static inline bool by_buckets_any(const struct by_buckets *queue) {

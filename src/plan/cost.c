@@ -31,6 +31,7 @@ static enum banyan_status parse_value(const char *text, enum kind kind, double *
   if (kind == SECONDS) return by_parse_seconds(text, out);
   if (kind == BYTES) {
     BY_TRY(by_parse_bytes(text, &whole));
+    if (!whole) return by_fail(BANYAN_ERR_ARGUMENT, "is 0 bytes, must be more");
     *out = (double)whole;
     return BANYAN_OK;
   }

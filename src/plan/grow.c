@@ -65,7 +65,7 @@ static void offer(struct by_grower *g, const struct by_price *price, uint32_t ve
     uint32_t edge = graph->incident[i], to = by_graph_other_end(graph, edge, vertex);
     if (g->in[to] || !g->allowed[to] || g->depth[vertex] + g->length[edge] > g->latest[to]) continue;
     double cost = price->of(price->context, edge);
-    if (!isinf(cost)) by_buckets_put(&g->offers, edge, cost);
+    if (isfinite(cost)) by_buckets_put(&g->offers, edge, cost);
   }
 }
 
@@ -101,7 +101,7 @@ static bool take_cheapest(struct by_grower *g, const struct by_price *price, uin
     const struct by_graph_edge *e = &g->graph->edges[*edge];
     if (g->in[e->a] && g->in[e->b]) continue;
     double now = price->of(price->context, *edge);
-    if (isinf(now)) continue;
+    if (!isfinite(now)) continue;
     if (by_bucket_of(now) > by_bucket_of(g->offers.key[*edge])) {
       by_buckets_put(&g->offers, *edge, now);
       continue;

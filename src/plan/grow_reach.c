@@ -13,7 +13,7 @@ static uint32_t widen(struct by_grower *g, const struct by_price *price, uint32_
     uint32_t edge = graph->incident[i], to = by_graph_other_end(graph, edge, vertex);
     if (!g->allowed[to] || (g->in[to] && g->depth[to] < depth)) continue;
     double cost = price ? price->of(price->context, edge) : 1;
-    if (isinf(cost) || (g->in[to] && cost >= last_cost[to])) continue;
+    if (!isfinite(cost) || (g->in[to] && cost >= last_cost[to])) continue;
     if (!g->in[to]) g->order[n++] = to;
     g->in[to] = true;
     g->depth[to] = depth;
@@ -62,7 +62,7 @@ static void push_edges(struct by_grower *g, const struct by_price *price, uint32
     uint32_t edge = graph->incident[i], to = by_graph_other_end(graph, edge, vertex);
     double depth = g->depth[vertex] + g->length[edge];
     if (g->in[to] || !g->allowed[to] || depth >= g->below[to]) continue;
-    if (price && isinf(price->of(price->context, edge))) continue;
+    if (price && !isfinite(price->of(price->context, edge))) continue;
     g->below[to] = depth; /* the nearest that was seen */
     push(g, (struct by_grow_entry){depth, edge, to});
   }

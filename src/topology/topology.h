@@ -13,12 +13,13 @@
 
 #include "arena.h"
 #include "fail.h"
+#include "text.h"
 
 enum by_node_kind { BY_NODE_HOST, BY_NODE_SWITCH };
 
 /* What can be carried, in bit/s: all of it, and how much of it others use. */
 struct by_capacity {
-  double all;  /* > 0; INFINITY: no limit, of a node only */
+  double all;  /* BY_LEAST_RATE .. BY_MOST_RATE; INFINITY: no limit, of a node only */
   double used; /* 0 .. all */
 };
 
@@ -39,7 +40,7 @@ enum { BY_AB, BY_BA }; /* a link's directions */
 struct by_link {
   uint32_t a, b;                  /* nodes, different */
   struct by_capacity capacity[2]; /* a to b, b to a */
-  double delay;                   /* seconds one way, >= 0 */
+  double delay;                   /* seconds one way, 0 .. BY_MOST_DELAY */
   double loss;                    /* of packets, 0 .. 1; for the lab and the simulator */
   const char *port[2];            /* interface or port names at a and b; "" not known */
 };
@@ -60,9 +61,10 @@ enum {
   BY_TOPOLOGY_MOST_FILE = 256 << 20,
 };
 
-/* What is left of a capacity. */
+/* What is left of a capacity; less than BY_LEAST_RATE is nothing. */
 static inline double by_residual(struct by_capacity capacity) {
-  return capacity.all - capacity.used;
+  double left = capacity.all - capacity.used;
+  return left >= BY_LEAST_RATE ? left : 0;
 }
 /* Whether packets can leave `from` over the link. */
 static inline bool by_link_carries(const struct by_link *link, uint32_t from) {
@@ -75,9 +77,9 @@ static inline uint32_t by_link_other(const struct by_link *link, uint32_t node) 
 
 /* NULL is allowed. */
 void by_topology_destroy(struct by_topology *topology);
-/* Whether it makes sense: names unique and printable, ends exist and differ, capacities positive and finite, use within
- * them, at least one host takes part, and all that take part can reach each other over links with something left. The
- * error names the node or link. All ways to make one call it. Cost: nodes + links. */
+/* Whether it makes sense: names unique and printable, ends exist and differ, capacities and delays within their ranges,
+ * use within capacities, at least one host takes part, and all that take part can reach each other over links with
+ * something left. The error names the node or link. All ways to make one call it. Cost: nodes + links. */
 BANYAN_CHECK enum banyan_status by_topology_validate(const struct by_topology *topology);
 /* The node of that name; UINT32_MAX: none. Cost: nodes. */
 uint32_t by_topology_find(const struct by_topology *topology, const char *name);

@@ -73,7 +73,8 @@ static enum banyan_status take_number(const struct reader *r, const char *what, 
 static enum banyan_status take_capacity(const struct reader *r, const char *word, double *out) {
   BY_TRY(take_number(r, "the capacity", word, out));
   *out *= gigabit;
-  return *out > 0 ? BANYAN_OK : bad(r, "the capacity is %s Gbit/s, must be more than 0", word);
+  if (!(*out > 0)) return bad(r, "the capacity is %s Gbit/s, must be more than 0", word);
+  return by_check_rate(*out) == BANYAN_OK ? BANYAN_OK : bad(r, "the capacity %s", banyan_error_text());
 }
 
 static enum banyan_status take_first_line(struct reader *r) {

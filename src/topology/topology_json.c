@@ -32,7 +32,8 @@ static enum banyan_status take_text(struct by_topology_builder *builder, const s
 
 static enum banyan_status take_positive_rate(const struct by_place *place, const json_t *value, double *out) {
   BY_TRY(by_doc_rate(place, value, out));
-  return *out > 0 ? BANYAN_OK : by_doc_fail(place, "is 0, must be more than 0");
+  if (!(*out > 0)) return by_doc_fail(place, "is 0, must be more than 0");
+  return by_check_rate(*out) == BANYAN_OK ? BANYAN_OK : by_doc_fail(place, "%s", banyan_error_text());
 }
 
 typedef enum banyan_status take_rate(const struct by_place *place, const json_t *value, double *out);

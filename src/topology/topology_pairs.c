@@ -175,7 +175,10 @@ static enum banyan_status take_number(struct pairs *pairs, enum column column, d
   if (!*text) return BANYAN_OK;
   if (by_parse_number(text, out) != BANYAN_OK)
     return by_csv_fail(&pairs->csv, "%s: %s", column_names[column], banyan_error_text());
-  return *out > 0 ? BANYAN_OK : by_csv_fail(&pairs->csv, "%s is %s, must be more than 0", column_names[column], text);
+  if (!(*out > 0)) return by_csv_fail(&pairs->csv, "%s is %s, must be more than 0", column_names[column], text);
+  bool is_rate = column == SENT || column == RECEIVED;
+  if (!is_rate || by_check_rate(*out) == BANYAN_OK) return BANYAN_OK;
+  return by_csv_fail(&pairs->csv, "%s %s", column_names[column], banyan_error_text());
 }
 
 static enum banyan_status keep_row(struct pairs *pairs, const struct measured *row) {

@@ -9,6 +9,7 @@ file apart '"a", "b", "c"' '{"a": "a", "b": "b", "capacity": 1e9}'
 file twice '"a", "b", "b"' '{"a": "a", "b": "b", "capacity": 1e9}'
 file zero '"a", "b"' '{"a": "a", "b": "b", "capacity": 0}'
 file negative '"a", "b"' '{"a": "a", "b": "b", "capacity": -1e9}'
+file tiny '"a", "b"' '{"a": "a", "b": "b", "capacity": 1e-300}'
 head -c 60 "$scratch/zero.json" >"$scratch/cut.json"
 
 # refused CODE TEXT COMMAND...: that is how it ends, saying so
@@ -24,6 +25,7 @@ for command in topo plan simulate; do
   refused 1 'twice.json: nodes\[2\]: two nodes are named "b"' "$command" "$scratch/twice.json"
   refused 1 'zero.json: links\[0\].capacity: is 0, must be more than 0' "$command" "$scratch/zero.json"
   refused 1 'negative.json: links\[0\].capacity: ' "$command" "$scratch/negative.json"
+  refused 1 'tiny.json: links\[0\].capacity: is 1e-300 bit/s, must be 1 to 1e\+18 bit/s' "$command" "$scratch/tiny.json"
   refused 1 'cut.json:1:60: .*near end of file' "$command" "$scratch/cut.json"
   refused 2 'there is no topology "sta"; did you mean star\?' "$command" sta:4
   refused 2 'the size is 99999999, must be 1 to 65536' "$command" star:99999999
@@ -32,6 +34,18 @@ done
 refused 1 'cannot open topology nosuch.json: No such file' lab nosuch.json -- true
 refused 1 'zero.json: links\[0\].capacity: is 0, must be more than 0' lab "$scratch/zero.json" -- true
 refused 2 'there is no topology "sta"; did you mean star\?' lab sta:4 -- true
+refused 1 'tiny.json: links\[0\].capacity: is 1e-300 bit/s' lab "$scratch/tiny.json" -- true
+refused 2 '\-\-scale 1e-12: the link "h0" - "switch" is 0.01 bit/s, must be 1 to' lab star:4 --scale 1e-12 -- true
+refused 2 '\-\-change, scaled: "1s h0 switch 9" is 0.9 bit/s' lab star:4 --scale 0.1 --change '1s h0 switch 9' -- true
+refused 2 'grain: is 0 bytes, must be more' plan star:4 --cost grain=0
+
+# one link of a backbone that carries next to nothing: neither planned for nor drawn
+sed '0,/"capacity": "[0-9a-z]*"/s//"capacity": 1e-300/' "$BANYAN_SOURCE/examples/topologies/backbone-14.json" \
+  >"$scratch/backbone.json"
+grep -q 'capacity": 1e-300' "$scratch/backbone.json" || fail "the backbone has no slow link"
+refused 1 'backbone.json: links\[0\].capacity: is 1e-300 bit/s' plan "$scratch/backbone.json"
+refused 1 'backbone.json: links\[0\].capacity: is 1e-300 bit/s' simulate "$scratch/backbone.json"
+refused 1 'backbone.json: links\[0\].capacity: is 1e-300 bit/s' simulate "$scratch/backbone.json" --builtin ring --no-bound
 refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan simulate TOPOLOGY' simulate
 refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan lab TOPOLOGY' lab
 refused 2 '\-\-chunk is 0, must be 1 byte or more' simulate star:4 --chunk 0

@@ -22,7 +22,7 @@ static bool chance(struct by_rng *rng) {
 
 /* Rates that people write, and any. */
 static double rate(struct by_rng *rng) {
-  static const double usual[] = {1, 1e9, 2.5e9, 1e10, 4.5e7, 1e-3, 1e17};
+  static const double usual[] = {1, 1e9, 2.5e9, 1e10, 4.5e7, 1.25, 1e18};
   return chance(rng) ? by_rng_unit(rng) * 1e11 + 1 : any_of(rng, usual, 7);
 }
 

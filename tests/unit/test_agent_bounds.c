@@ -15,7 +15,7 @@ static void report_much(struct by_agent_rank *rank, const char *job) {
   for (uint32_t i = 0; i < BY_CLUSTER_PATHS; i++) {
     memset(names[i], '"', NAME);
     snprintf(names[i] + NAME - 3, 4, "%03u", i);
-    paths[i] = (struct by_cluster_path){.to = names[i], .sent = 1e100 / 3, .busy = 1e-9 / 3, .bandwidth = 1e100 / 3};
+    paths[i] = (struct by_cluster_path){.to = names[i], .sent = 1e17 / 3, .busy = 1e-9 / 3, .bandwidth = 1e17 / 3};
   }
   for (uint32_t i = 0; i < BY_CLUSTER_SIZES; i++)
     sizes[i] = (struct by_cluster_size){.log2 = i, .calls = (uint64_t)INT64_MAX - i};

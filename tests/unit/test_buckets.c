@@ -74,7 +74,15 @@ static void test_clear_and_order(void **state) {
   by_arena_fini(&arena);
 }
 
+/* Whatever rounding makes of a price, it has a bucket. */
+static void test_every_key_has_a_bucket(void **state) {
+  static const double keys[] = {0, -0.0, -1, -1e-300, 1e308, INFINITY, -INFINITY, NAN, -NAN};
+  (void)state;
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_in_range(by_bucket_of(keys[i]), 0, BY_BUCKETS - 1);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_a_list), cmocka_unit_test(test_clear_and_order)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_a_list), cmocka_unit_test(test_clear_and_order),
+                                     cmocka_unit_test(test_every_key_has_a_bucket)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,11 @@ static void test_rates_and_seconds(void **state) {
   assert_float_equal(value, 9.41e9, 1);
   assert_status(by_parse_rate("10ms", &value), BANYAN_ERR_PARSE);
   assert_status(by_parse_rate("1e308t", &value), BANYAN_ERR_PARSE);
+  assert_ok(by_parse_rate("0", &value));
+  assert_ok(by_parse_rate("1", &value));
+  assert_ok(by_parse_rate("1e6t", &value));
+  assert_status(by_parse_rate("0.999", &value), BANYAN_ERR_PARSE);
+  assert_status(by_parse_rate("1.1e6t", &value), BANYAN_ERR_PARSE);
   assert_ok(by_parse_seconds("20ms", &value));
   assert_float_equal(value, 0.02, 1e-12);
   assert_ok(by_parse_seconds("3us", &value));
@@ -119,6 +124,7 @@ static void test_rates_and_seconds(void **state) {
   assert_true(value == 10);
   assert_status(by_parse_seconds("-3s", &value), BANYAN_ERR_PARSE);
   assert_status(by_parse_seconds("3m", &value), BANYAN_ERR_PARSE);
+  assert_status(by_parse_seconds("1e300", &value), BANYAN_ERR_PARSE);
 }
 
 static void test_int(void **state) {

@@ -55,9 +55,12 @@ static void test_nodes(void **state) {
   CASE(t->nodes[H0].aggregates = true, "node \"h0\": is a host");
   CASE(t->nodes[H0].memory = 5, "node \"h0\": is a host");
   CASE(t->nodes[H0].out.all = 0, "node \"h0\": what it can send is 0 bit/s, must be more than 0");
+  CASE(t->nodes[H0].out.all = 0.99, "node \"h0\": what it can send is 0.99 bit/s, must be 1 to 1e+18 bit/s");
+  CASE(t->nodes[H0].in.all = 1.1e18, "what it can receive is 1.1e+18 bit/s, must be 1 to 1e+18 bit/s");
   CASE(t->nodes[H0].in.all = -1, "node \"h0\": what it can receive is -1 bit/s");
   CASE(t->nodes[H0].in.all = NAN, "node \"h0\": what it can receive is nan");
   CASE(t->nodes[H0].in.used = INFINITY, "of which others use inf");
+  CASE(t->nodes[H0].in.used = 1e300, "of which others use 1e+300");
   CASE(t->nodes[H0].x = 1, "node \"h0\": its place is (1, nan)");
   CASE(t->nodes[H0].x = t->nodes[H0].y = INFINITY, "node \"h0\": its place is");
 }
@@ -68,6 +71,8 @@ static void test_links(void **state) {
   CASE(t->links[1].b = t->links[1].a, "link 1: leads from \"h1\" to itself");
   CASE(t->links[1].capacity[BY_AB].all = 0, "link 1 (\"h1\" - \"s\"): its capacity from the first to the second is 0");
   CASE(t->links[1].capacity[BY_BA].all = -5, "its capacity from the second to the first is -5 bit/s, must be more");
+  CASE(t->links[1].capacity[BY_BA].all = 1e-300, "is 1e-300 bit/s, must be 1 to 1e+18 bit/s");
+  CASE(t->links[1].capacity[BY_AB].all = 1e300, "is 1e+300 bit/s, must be 1 to 1e+18 bit/s");
   CASE(t->links[1].capacity[BY_BA].all = NAN, "its capacity from the second to the first is nan");
   CASE(t->links[1].capacity[BY_BA].all = INFINITY, "its capacity from the second to the first has no limit");
   CASE(t->links[1].capacity[BY_AB].used = 2e9, "is 1e+09 bit/s, of which others use 2e+09: must be 0 to all of it");
@@ -76,6 +81,7 @@ static void test_links(void **state) {
   CASE(t->links[0].delay = -1, "link 0 (\"h0\" - \"s\"): its delay is -1 s");
   CASE(t->links[0].delay = NAN, "its delay is nan");
   CASE(t->links[0].delay = INFINITY, "its delay is inf");
+  CASE(t->links[0].delay = 3601, "its delay is 3601 s, must be 0 to 3600 s");
   CASE(t->links[0].loss = 1.5, "its loss is 1.5");
   CASE(t->links[0].loss = NAN, "its loss is nan");
   CASE(t->links[0].port[0] = "\r", "the port at its first end");
@@ -87,6 +93,7 @@ static void test_reach(void **state) {
   CASE(t->nodes[H0].takes_part = t->nodes[H1].takes_part = false, "no host takes part");
   CASE(t->links[1].capacity[BY_AB].used = 1e9, "\"h0\" and \"h1\" take part but cannot reach each other");
   CASE(t->links[1].capacity[BY_BA].used = 1e9, "cannot reach each other");
+  CASE(t->links[1].capacity[BY_BA].used = 1e9 - 0.5, "cannot reach each other"); /* less than the least rate */
   CASE((t->nodes[S].in = (struct by_capacity){1e9, 1e9}), "cannot reach each other");
   CASE(t->n_links = 1, "cannot reach each other");
 }

@@ -96,9 +96,9 @@ static void test_use(void **state) {
 
 static const char extremes[] =
     "{\"format\": \"banyan-topology 1\", \"nodes\": [{\"name\": \"a\", \"x\": 1e300, \"y\": -1e300}, {\"name\": \"b\", "
-    "\"x\": -1e308, \"y\": 1e308}, \"c\"], \"links\": [{\"a\": \"a\", \"b\": \"b\", \"capacity\": 1e308}, {\"a\": "
+    "\"x\": -1e308, \"y\": 1e308}, \"c\"], \"links\": [{\"a\": \"a\", \"b\": \"b\", \"capacity\": 1e18}, {\"a\": "
     "\"b\", "
-    "\"b\": \"c\", \"capacity\": 1e-300}]}";
+    "\"b\": \"c\", \"capacity\": 1}]}";
 
 static void test_svg(void **state) {
   (void)state;
