@@ -22,8 +22,8 @@ LAYOUTS = json.loads(subprocess.run([os.environ["BANYAN_LAYOUTS"]], check=True, 
 OF_PYTHON = {buffers._View}  # CPython's Py_buffer
 
 ERRORS = {"ERR_ARGUMENT": errors.RequestError, "ERR_UNSUPPORTED": errors.RequestError,
-          "ERR_NO_MEMORY": errors.RequestError, "ERR_SYSTEM": errors.RequestError,
-          "ERR_PARSE": errors.RequestError, "ERR_PLAN": errors.RequestError, "ERR_TOPOLOGY": errors.RequestError, "ERR_CONNECT": errors.LinkError,
+          "ERR_NO_MEMORY": errors.RequestError, "ERR_SYSTEM": errors.RequestError, "ERR_PARSE": errors.RequestError,
+          "ERR_PLAN": errors.RequestError, "ERR_TOPOLOGY": errors.RequestError, "ERR_CONNECT": errors.LinkError,
           "ERR_AUTH": errors.LinkError, "ERR_PROTOCOL": errors.LinkError, "ERR_PEER_DEAD": errors.PeerDead,
           "ERR_TIMEOUT": errors.Timeout, "ERR_MISMATCH": errors.Mismatch, "ERR_ABORTED": errors.Aborted,
           "ERR_CLOSED": errors.Aborted}

@@ -1,0 +1,458 @@
+/* Golden bytes of control messages, as they go over a connection, with length and type: those that are sent by rank 0
+ * (WELCOME, REFUSED, FAILED, LOST, LEAVING, LEFT, DESCRIBE, CLASS, LISTEN, JOINED, PLAN, MOVE) and by others (ASK,
+ * DESCRIPTION, SUSPECT, FAILED, KNOWN, LISTEN), of a job of two ranks and a helper. Each comes from the part of control
+ * that sends it, into a socket pair; readers get what was sent, and what they make of it is checked.
+ *
+ * TREE and TIMELINE have their payloads in test_golden_words.c; the numbers of all types are listed here. */
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "connector_parts.h"
+#include "control_moves.h"
+#include "control_parts.h"
+#include "golden.h"
+#include "loop.h"
+#include "socket.h"
+
+enum { RANKS = 2, HELPER = 2, PROCESSES = 3, ROOM = 8, MOST = 4096, HEAD = 6 };
+
+/* One process's control. */
+struct job {
+  struct by_context context;
+  struct by_control control;
+  struct by_connector connector;
+  struct by_clock clock;
+  struct by_member members[ROOM];
+  struct by_address address;
+  const char *names[ROOM], *lost[ROOM];
+  bool left[ROOM];
+  struct by_domain *domain;
+  struct end ends[PROCESSES];
+  int peers[PROCESSES]; /* the other ends' sockets; -1: there is no connection */
+};
+
+struct sent {
+  size_t n;
+  uint8_t bytes[MOST];
+};
+
+/* ---- the job */
+
+static uint64_t now_of(void *context) {
+  (void)context;
+  return BY_SECOND;
+}
+
+static void came(void *context, uint16_t type, const void *payload, size_t length) {
+  (void)context;
+  (void)type;
+  (void)payload;
+  (void)length;
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  (void)context;
+  (void)status;
+  (void)reason;
+}
+
+static void connect_end(struct job *job, uint32_t process) {
+  int fds[2];
+  struct end *end = &job->ends[process];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+  job->peers[process] = fds[1];
+  *end = (struct end){.next = job->control.ends, .control = &job->control, .rank = process};
+  job->control.ends = end;
+  if (job->context.rank == 0) job->control.of_rank[process] = end;
+  struct by_stream_options options = {.loop = job->context.loop,
+                                      .fd = fds[0],
+                                      .most_frame = MOST_FRAME,
+                                      .most_queued = MOST_QUEUED,
+                                      .frame = came,
+                                      .ended = ended};
+  assert_ok(by_stream_create(&options, &end->stream));
+}
+
+static void make_members(struct job *job) {
+  assert_ok(by_address_parse("10.0.0.1:5000", &job->address));
+  for (uint32_t i = 0; i < PROCESSES; i++) {
+    job->members[i] = (struct by_member){.kind = i == HELPER ? BY_MEMBER_HELPER : BY_MEMBER_RANK,
+                                         .host = i == HELPER ? "spare"
+                                                 : i         ? "node-b"
+                                                             : "node-a",
+                                         .machine = "boot net:1 pid:2",
+                                         .local = i == HELPER ? "" : "banyan-77-0123456789abcdef",
+                                         .pid = 77 + i,
+                                         .cores = 64,
+                                         .unasked = 1 << 20,
+                                         .credit = 4 << 20,
+                                         .mtu = 1500,
+                                         .n_addresses = i == 1,
+                                         .addresses = i == 1 ? &job->address : NULL};
+    job->names[i] = i == HELPER ? "helper 0 (host spare)" : i ? "rank 1 (host node-b)" : "rank 0 (host node-a)";
+  }
+}
+
+static void make_engine(struct job *job) {
+  static const uint32_t all[RANKS] = {0, 1};
+  struct by_engine_options options = {
+      .clock = job->clock, .processes = PROCESSES, .ranks = RANKS, .self = job->context.rank};
+  struct by_plan *plan;
+  assert_ok(by_engine_create(&options, &job->context.engine));
+  assert_ok(by_domain_create(job->context.engine, 5, job->context.rank, RANKS, all, &job->domain));
+  assert_ok(by_plan_builtin("star", RANKS, &plan));
+  by_domain_set_plan(job->domain, plan);
+}
+
+static void begin(struct job *job, uint32_t rank) {
+  *job = (struct job){.clock = {now_of, NULL}, .peers = {-1, -1, -1}};
+  struct by_context *c = &job->context;
+  struct by_control *control = &job->control;
+  *c = (struct by_context){.rank = rank, .size = RANKS, .processes = PROCESSES, .room = ROOM, .places = PROCESSES};
+  c->settings.class_ = c->settings.tos = -1;
+  c->wake = -1;
+  c->class_ = -1;
+  c->left = job->left;
+  c->lost = job->lost;
+  make_members(job);
+  c->members = job->members;
+  c->names = job->names;
+  c->control = control;
+  c->connector = &job->connector;
+  job->connector.context = c;
+  pthread_mutex_init(&job->connector.lock, NULL);
+  by_arena_init(&c->arena);
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  assert_ok(by_loop_create(&job->clock, &c->loop));
+  make_engine(job);
+  *control = (struct by_control){.context = c, .done = true, .joined = RANKS, .helpers = PROCESSES - RANKS};
+  control->lost = calloc(PROCESSES, sizeof *control->lost);
+  control->of_rank = calloc(PROCESSES, sizeof(struct end *));
+  control->leavers.ranks = calloc(PROCESSES, sizeof *control->leavers.ranks);
+  assert_true(control->lost && control->of_rank && control->leavers.ranks);
+  by_timer_init(&control->grace, by_control_grace_over, control);
+  by_timer_init(&control->answers, by_control_give_verdict, control);
+  by_timer_init(&control->silence, by_control_silence_over, control);
+  by_timer_init(&control->known_late, by_control_known_late, control);
+  by_timer_init(&control->leavers.due, by_control_leavers_due, control);
+  for (uint32_t process = PROCESSES; process-- > 0;)
+    if (rank == 0 ? process > 0 : process == 0) connect_end(job, process);
+}
+
+static void finish(struct job *job) {
+  struct by_control *control = &job->control;
+  struct by_context *c = &job->context;
+  for (uint32_t i = 0; i < PROCESSES; i++) {
+    by_stream_destroy(job->ends[i].stream);
+    if (job->peers[i] >= 0) close(job->peers[i]);
+  }
+  struct by_timer *timers[] = {&control->grace, &control->answers, &control->silence, &control->known_late,
+                               &control->leavers.due};
+  for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) by_loop_cancel_timer(timers[i]);
+  by_control_forget_newcomers(control);
+  by_control_forget_suspects(control);
+  by_inquiry_destroy(control->inquiry);
+  free(control->lost);
+  free(control->of_rank);
+  free(control->leavers.ranks);
+  for (uint32_t i = 0; i < job->connector.n_targets; i++) {
+    by_target_fini(job->connector.targets[i]);
+    free(job->connector.targets[i]);
+  }
+  free(job->connector.targets);
+  pthread_mutex_destroy(&job->connector.lock);
+  by_engine_destroy(c->engine);
+  by_loop_destroy(c->loop);
+  by_arena_fini(&c->arena);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->changed);
+}
+
+/* What has been sent to a process: one message, of this type. */
+static struct sent take(struct job *job, uint32_t process, enum message type) {
+  struct sent message;
+  ssize_t n = read(job->peers[process], message.bytes, sizeof message.bytes);
+  if (n < HEAD) fail_msg("process %u has been sent nothing", process);
+  message.n = (size_t)n;
+  assert_int_equal(by_get_u32(message.bytes), message.n - HEAD);
+  assert_int_equal(by_get_u16(message.bytes + 4), type);
+  return message;
+}
+
+static struct sent keep(struct job *job, uint32_t process, enum message type, const char *name) {
+  struct sent message = take(job, process, type);
+  golden_bytes(name, message.bytes, message.n);
+  return message;
+}
+
+static void run(struct job *job) {
+  assert_ok(by_loop_run_once(job->context.loop, 0));
+}
+
+/* ---- joining */
+
+static void check_members(const struct by_context *context, const struct sent *message) {
+  uint8_t bytes[MOST];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_write_u32(&writer, context->size);
+  by_write_u32(&writer, context->rank);
+  by_write_u32(&writer, context->processes);
+  for (uint32_t i = 0; i < context->processes; i++) by_member_write(&writer, &context->members[i]);
+  assert_int_equal(writer.length, message->n - HEAD);
+  assert_memory_equal(bytes, message->bytes + HEAD, writer.length);
+}
+
+static void test_welcome(void **state) {
+  static struct job root, rank;
+  (void)state;
+  begin(&root, 0);
+  begin(&rank, 1);
+  by_control_welcome(&root.control);
+  struct sent message = keep(&root, 1, WELCOME, "WELCOME to rank 1");
+  by_control_heard_welcome(&rank.control, message.bytes + HEAD, message.n - HEAD);
+  assert_ok(rank.control.status);
+  check_members(&rank.context, &message);
+  (void)keep(&root, HELPER, WELCOME, "WELCOME to the helper");
+  finish(&root);
+  finish(&rank);
+}
+
+static void test_refused(void **state) {
+  static struct job root;
+  (void)state;
+  begin(&root, 0);
+  by_control_refuse(&root.ends[1], "rank 1 was started twice");
+  (void)keep(&root, 1, REFUSED, "REFUSED");
+  finish(&root);
+}
+
+static void test_newcomer(void **state) {
+  static struct job root, rank;
+  struct by_member member;
+  struct end newcomer = {.control = &root.control, .rank = -1};
+  (void)state;
+  begin(&root, 0);
+  begin(&rank, 1);
+  member = root.members[HELPER];
+  member.host = "late";
+  by_control_newcomer_joins(&newcomer, &member);
+  struct sent message = keep(&root, 1, JOINED, "JOINED");
+  by_control_heard_joined(&rank.control, message.bytes + HEAD, message.n - HEAD);
+  assert_int_equal(rank.context.processes, PROCESSES + 1);
+  assert_string_equal(rank.context.members[PROCESSES].host, "late");
+  (void)keep(&rank, 0, KNOWN, "KNOWN");
+  finish(&root);
+  finish(&rank);
+}
+
+/* ---- failing */
+
+static void test_failures(void **state) {
+  static struct job root, rank;
+  (void)state;
+  begin(&root, 0);
+  begin(&rank, 1);
+  by_control_fail(&root.control, BANYAN_ERR_TIMEOUT, 1, "call 7 is late");
+  (void)keep(&root, 1, FAILED, "FAILED from rank 0");
+  by_control_suspect_here(&rank.control, HELPER, "the link to helper 0 ended");
+  (void)keep(&rank, 0, SUSPECT, "SUSPECT");
+  by_control_fail(&rank.control, BANYAN_ERR_ABORTED, UINT32_MAX, "the program gave up");
+  (void)keep(&rank, 0, FAILED, "FAILED from a rank");
+  finish(&root);
+  finish(&rank);
+}
+
+static void test_lost(void **state) {
+  static struct job root, rank;
+  (void)state;
+  begin(&root, 0);
+  begin(&rank, 1);
+  by_control_lose(&root.control, HELPER, "it closed its connection");
+  struct sent message = keep(&root, 1, LOST, "LOST");
+  by_control_heard_word(&rank.control, LOST, message.bytes + HEAD, message.n - HEAD);
+  assert_non_null(rank.lost[HELPER]);
+  finish(&root);
+  finish(&rank);
+}
+
+/* ---- leaving */
+
+static void *run_loop(void *argument) {
+  struct job *job = argument;
+  while (!atomic_load(&job->control.leaving))
+    if (by_loop_run_once(job->context.loop, BY_MILLISECOND) != BANYAN_OK) break;
+  return NULL;
+}
+
+static void test_leaving(void **state) {
+  static struct job root, rank;
+  pthread_t thread;
+  (void)state;
+  begin(&root, 0);
+  begin(&rank, 1);
+  by_control_heard_leaving(&root.control, 1);
+  by_control_tell_leavers(&root.control);
+  (void)keep(&root, HELPER, LEFT, "LEFT");
+  assert_int_equal(pthread_create(&thread, NULL, run_loop, &rank), 0);
+  by_control_leave(&rank.control);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  (void)keep(&rank, 0, LEAVING, "LEAVING");
+  finish(&root);
+  finish(&rank);
+}
+
+static void test_left_is_read(void **state) {
+  static struct job root, rank;
+  (void)state;
+  begin(&root, 0);
+  begin(&rank, 1);
+  rank.context.size = PROCESSES; /* a job of three ranks */
+  by_control_heard_leaving(&root.control, HELPER);
+  by_control_tell_leavers(&root.control);
+  struct sent message = take(&root, 1, LEFT);
+  by_control_heard_left(&rank.ends[0], message.bytes + HEAD, message.n - HEAD);
+  assert_true(by_control_has_left(&rank.control, HELPER));
+  finish(&root);
+  finish(&rank);
+}
+
+/* ---- inquiries */
+
+static struct by_call *start(struct job *job, enum banyan_collective what, size_t count) {
+  static float memory[8];
+  struct banyan_call call = {
+      .collective = what, .dtype = BANYAN_FLOAT32, .op = BANYAN_MAX, .send = memory, .recv = memory, .count = count};
+  struct by_call *out;
+  call.tag = what == BANYAN_SEND ? 3 : 0;
+  assert_ok(by_engine_start(job->domain, &call, 0, &out));
+  return out;
+}
+
+/* A communicator of this process alone, whose only call has ended. */
+static void call_alone(struct job *job) {
+  struct banyan_call call = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8};
+  struct by_domain *alone;
+  struct by_plan *plan;
+  struct by_call *ended_call;
+  assert_ok(by_domain_create(job->context.engine, 6, 0, 1, &job->context.rank, &alone));
+  assert_ok(by_plan_builtin("star", 1, &plan));
+  by_domain_set_plan(alone, plan);
+  assert_ok(by_engine_start(alone, &call, 0, &ended_call));
+  by_engine_progress(job->context.engine);
+  assert_true(by_call_ended(ended_call));
+  by_call_release(ended_call);
+}
+
+static void test_inquiry(void **state) {
+  static struct job root, rank;
+  char text[400];
+  uint32_t culprit;
+  (void)state;
+  begin(&root, 0);
+  begin(&rank, 1);
+  by_control_ask_here(&rank.control, "call 0 is late", "rank 0 (host node-a)");
+  (void)keep(&rank, 0, ASK, "ASK");
+  by_control_ask_here(&root.control, "call 0 is late", "rank 1 (host node-b)");
+  struct sent question = keep(&root, 1, DESCRIBE, "DESCRIBE");
+  call_alone(&rank);
+  struct by_call *calls[2] = {start(&rank, BANYAN_ALLREDUCE, 5), start(&rank, BANYAN_SEND, 4)};
+  by_control_heard_inquiry(&rank.ends[0], DESCRIBE, question.bytes + HEAD, question.n - HEAD);
+  struct sent answer = keep(&rank, 0, DESCRIPTION, "DESCRIPTION");
+  assert_true(by_inquiry_answer(root.control.inquiry, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
+  assert_status(by_inquiry_judge(root.control.inquiry, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
+  assert_int_equal(culprit, 0); /* has made no such call */
+  for (int i = 0; i < 2; i++) by_call_release(calls[i]);
+  finish(&root);
+  finish(&rank);
+}
+
+/* ---- while the job runs */
+
+static void test_class(void **state) {
+  static struct job root, rank;
+  (void)state;
+  begin(&root, 0);
+  begin(&rank, 1);
+  by_control_tell_class(&root.control, 2, true);
+  struct sent message = keep(&root, 1, CLASS, "CLASS");
+  by_control_heard_class(&rank.control, message.bytes + HEAD, message.n - HEAD);
+  assert_int_equal(rank.context.class_, 2);
+  finish(&root);
+  finish(&rank);
+}
+
+/* Without engines: nobody listens here. */
+static void test_listen(void **state) {
+  static struct job job;
+  (void)state;
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    begin(&job, rank);
+    by_engine_destroy(job.context.engine);
+    job.context.engine = NULL;
+    by_control_have_listen(&job.control);
+    run(&job);
+    (void)keep(&job, 1 - rank, LISTEN, rank ? "LISTEN from a rank" : "LISTEN from rank 0");
+    finish(&job);
+  }
+}
+
+static void test_plans(void **state) {
+  static struct job root;
+  struct by_move_word fix = {.kind = BY_MOVE_FIX, .comm = 5, .number = 1, .at = 9, .text = ""};
+  (void)state;
+  begin(&root, 0);
+  by_control_tell_plan(&root.control, "the plan's bytes", 16);
+  run(&root);
+  (void)keep(&root, HELPER, PLAN, "PLAN");
+  by_control_send_move(&root.ends[1], &fix);
+  (void)keep(&root, 1, MOVE, "MOVE");
+  finish(&root);
+}
+
+static void test_numbers(void **state) {
+  static const struct {
+    const char *name;
+    enum message type;
+  } types[] = {{"WELCOME", WELCOME},
+               {"REFUSED", REFUSED},
+               {"FAILED", FAILED},
+               {"SUSPECT", SUSPECT},
+               {"LEAVING", LEAVING},
+               {"ASK", ASK},
+               {"DESCRIBE", DESCRIBE},
+               {"DESCRIPTION", DESCRIPTION},
+               {"LEFT", LEFT},
+               {"PLAN", PLAN},
+               {"LOST", LOST},
+               {"TREE", TREE},
+               {"MOVE", MOVE},
+               {"LISTEN", LISTEN},
+               {"CLASS", CLASS},
+               {"JOINED", JOINED},
+               {"KNOWN", KNOWN},
+               {"TIMELINE", TIMELINE},
+               {"purpose", (enum message)PURPOSE_CONTROL}};
+  struct by_text text;
+  (void)state;
+  by_text_init(&text);
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    by_text_add(&text, "%s%s %d", i ? ", " : "", types[i].name, (int)types[i].type);
+  golden_line("numbers of types", by_text_get(&text));
+  by_text_fini(&text);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_welcome),      cmocka_unit_test(test_refused), cmocka_unit_test(test_newcomer),
+      cmocka_unit_test(test_failures),     cmocka_unit_test(test_lost),    cmocka_unit_test(test_leaving),
+      cmocka_unit_test(test_left_is_read), cmocka_unit_test(test_inquiry), cmocka_unit_test(test_class),
+      cmocka_unit_test(test_listen),       cmocka_unit_test(test_plans),   cmocka_unit_test(test_numbers),
+      cmocka_unit_test(golden_end),
+  };
+  golden_begin("control", "Control messages with their length and type.");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+/* Golden lines: the JSON between ranks, agents and the manager (src/cluster), and between jobs and switches
+ * (src/lease): every kind, with and without its optional members. Each is read back and printed again. */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "cluster_message.h"
+#include "golden.h"
+#include "lease_words.h"
+
+#define JOB "0123456789abcdef0123456789abcdef"
+#define OTHER_JOB "fedcba9876543210fedcba9876543210"
+
+/* ---- between ranks, agents and the manager */
+
+static void check_again(const struct by_text *line) {
+  struct by_cluster_message message;
+  struct by_text again;
+  assert_ok(by_cluster_message_read(by_text_get(line), line->length, &message));
+  by_text_init(&again);
+  by_cluster_message_print(&message, &again);
+  assert_string_equal(by_text_get(&again), by_text_get(line));
+  by_text_fini(&again);
+  by_cluster_message_fini(&message);
+}
+
+static bool said[BY_SAY_KINDS];
+
+static void cluster(const char *name, struct by_cluster_message message) {
+  struct by_text line;
+  said[message.say] = true;
+  by_text_init(&line);
+  by_cluster_message_print(&message, &line);
+  golden_line(name, by_text_get(&line));
+  check_again(&line);
+  by_text_fini(&line);
+}
+
+static const struct by_cluster_interface interfaces[2] = {
+    {.name = "eth0",
+     .address = "10.0.0.1",
+     .rate = 1e10,
+     .sent = 5e8,
+     .received = 0.1,
+     .ours_sent = 4e8,
+     .ours_received = 3},
+    {.name = "eth1", .address = ""},
+};
+
+static void test_hellos(void **state) {
+  (void)state;
+  cluster("hello of an agent", (struct by_cluster_message){.say = BY_SAY_HELLO,
+                                                           .version = BY_CLUSTER_VERSION,
+                                                           .host = "h\"1\\",
+                                                           .may_help = true,
+                                                           .age = 2.5,
+                                                           .n_interfaces = 2,
+                                                           .interfaces = interfaces});
+  cluster("hello of a young agent",
+          (struct by_cluster_message){.say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = "h1"});
+  cluster("hello of a rank",
+          (struct by_cluster_message){
+              .say = BY_SAY_HELLO, .version = BY_CLUSTER_VERSION, .host = "h1", .job = JOB, .rank = 65535});
+  cluster("welcome of an agent",
+          (struct by_cluster_message){
+              .say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .host = "h1", .interval = 0.5, .rate = 1e9});
+  cluster("welcome of a manager",
+          (struct by_cluster_message){.say = BY_SAY_WELCOME, .version = BY_CLUSTER_VERSION, .interval = 5});
+  cluster("refused", (struct by_cluster_message){.say = BY_SAY_REFUSED, .why = "there is another \"h1\""});
+  cluster("status", (struct by_cluster_message){.say = BY_SAY_STATUS});
+}
+
+static void test_jobs(void **state) {
+  static const char *const hosts[3] = {"a", "b", "a"};
+  (void)state;
+  struct by_cluster_message job = {
+      .say = BY_SAY_JOB, .job = JOB, .name = "train", .root = "[fd00::1]:7000", .n_hosts = 3, .hosts = hosts};
+  cluster("job", job);
+  job.key = "secret";
+  job.began = 1790000000.125;
+  cluster("job with a key and its time", job);
+  cluster("left", (struct by_cluster_message){.say = BY_SAY_LEFT, .job = JOB, .rank = 5});
+}
+
+static void test_reports(void **state) {
+  static const uint32_t ranks[2] = {0, 3};
+  static const struct by_cluster_size sizes[2] = {{20, 8}, {63, 1ull << 62}};
+  static const struct by_cluster_path paths[2] = {
+      {.to = "b", .sent = 1e8, .busy = 0.5, .bandwidth = 2e8, .delay = 1e-4}, {.to = "c"}};
+  static const struct by_cluster_job jobs[2] = {{.job = JOB,
+                                                 .class_ = 2,
+                                                 .n_ranks = 2,
+                                                 .ranks = ranks,
+                                                 .n_paths = 2,
+                                                 .paths = paths,
+                                                 .n_sizes = 2,
+                                                 .sizes = sizes,
+                                                 .iterations = 7,
+                                                 .expected = 500,
+                                                 .iteration_time = 0.25,
+                                                 .sent = INT64_MAX,
+                                                 .input = 4096,
+                                                 .calls = 9},
+                                                {.job = OTHER_JOB, .class_ = 3}};
+  (void)state;
+  cluster("report", (struct by_cluster_message){
+                        .say = BY_SAY_REPORT, .n_interfaces = 2, .interfaces = interfaces, .n_jobs = 2, .jobs = jobs});
+  cluster("report of nothing", (struct by_cluster_message){.say = BY_SAY_REPORT});
+  cluster("classes", (struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 2, .jobs = jobs});
+}
+
+static void test_plans(void **state) {
+  (void)state;
+  struct by_cluster_message plan = {
+      .say = BY_SAY_PLAN, .job = JOB, .number = 3, .plan = "{\"format\":[1,2],\"name\":\"p\"}"};
+  cluster("plan", plan);
+  plan.plan = "{\"format\": [1,\n 2],\r\n \"name\": \"p\"}\n"; /* a line of its own, but not as it is read again */
+  struct by_text line;
+  by_text_init(&line);
+  by_cluster_message_print(&plan, &line);
+  golden_line("plan with line breaks", by_text_get(&line));
+  by_text_fini(&line);
+  cluster("moved", (struct by_cluster_message){.say = BY_SAY_MOVED, .job = JOB, .number = 3, .at = 1ull << 60});
+  cluster("kept", (struct by_cluster_message){.say = BY_SAY_KEPT, .job = JOB, .number = 3, .why = "no helper h9"});
+}
+
+static void test_helpers(void **state) {
+  (void)state;
+  cluster("help",
+          (struct by_cluster_message){.say = BY_SAY_HELP, .job = JOB, .root = "h:1", .key = "secret", .helper = "h9"});
+  cluster("rest", (struct by_cluster_message){.say = BY_SAY_REST, .job = JOB});
+  cluster("helping", (struct by_cluster_message){.say = BY_SAY_HELPING, .job = JOB, .helper = "h9", .joined = true});
+  cluster("not helping",
+          (struct by_cluster_message){.say = BY_SAY_HELPING, .job = JOB, .helper = "h9", .why = "it has ended"});
+}
+
+static void test_cells(void **state) {
+  static const struct by_cluster_cells cells[2] = {
+      {.at = "s1", .server = "h0", .slots = 64, .bytes = 4096, .has = true, .given = 32}, {.at = "s2", .slots = 8}};
+  (void)state;
+  struct by_cluster_message message = {.say = BY_SAY_WISH, .job = JOB, .n_cells = 2, .cells = cells};
+  cluster("wish", message);
+  message.say = BY_SAY_CELLS;
+  cluster("cells", message);
+  message.n_cells = 0;
+  cluster("no cells", message);
+}
+
+static void test_all_kinds(void **state) {
+  (void)state;
+  for (int say = 0; say < BY_SAY_KINDS; say++)
+    if (!said[say]) fail_msg("there is no golden line of kind %s", by_cluster_say_name((enum by_cluster_say)say));
+}
+
+/* ---- between jobs and switches */
+
+static void request(const char *name, const struct by_lease_request *wanted) {
+  struct by_lease_request read;
+  struct by_text line, again;
+  by_text_init(&line);
+  by_text_init(&again);
+  by_lease_print_request(wanted, &line);
+  golden_line(name, by_text_get(&line));
+  assert_ok(by_lease_read_request(by_text_get(&line), line.length, &read));
+  by_lease_print_request(&read, &again);
+  assert_string_equal(by_text_get(&again), by_text_get(&line));
+  by_text_fini(&line);
+  by_text_fini(&again);
+}
+
+static void reply(const char *name, const struct by_lease_reply *given) {
+  struct by_lease_reply read;
+  struct by_text line, again;
+  by_text_init(&line);
+  by_text_init(&again);
+  by_lease_print_reply(given, &line);
+  golden_line(name, by_text_get(&line));
+  assert_ok(by_lease_read_reply(by_text_get(&line), line.length, &read));
+  by_lease_print_reply(&read, &again);
+  assert_string_equal(by_text_get(&again), by_text_get(&line));
+  by_text_fini(&line);
+  by_text_fini(&again);
+}
+
+static struct by_udp_end end_of(const char *address, uint16_t port) {
+  return (struct by_udp_end){inet_addr(address), htons(port)};
+}
+
+static void test_requests(void **state) {
+  (void)state;
+  request("switch, describe", &(struct by_lease_request){.deed = BY_LEASE_DESCRIBE});
+  request("switch, status", &(struct by_lease_request){.deed = BY_LEASE_STATUS});
+  struct by_lease_request grant = {.deed = BY_LEASE_GRANT, .holder = "job \"a\""};
+  grant.wish = (struct by_wish){.job = 65535, .key = 1, .place = 7, .slots = 65536, .up = "eth0"};
+  grant.wish.server = end_of("10.0.0.9", 7612);
+  grant.wish.n_below = 1;
+  grant.wish.below[0] = (struct by_wish_below){.interface = "eth1", .n = 1};
+  grant.wish.workers[grant.wish.n_workers++] = end_of("10.0.0.1", 7612);
+  request("switch, grant with a worker", &grant);
+  grant.wish.float32 = true;
+  grant.wish.n_below = 2;
+  grant.wish.below[1] = (struct by_wish_below){.interface = "eth2", .is_switch = true, .first = 1, .n = 2};
+  grant.wish.workers[grant.wish.n_workers++] = end_of("10.0.1.1", 1);
+  grant.wish.workers[grant.wish.n_workers++] = end_of("10.0.1.2", 65535);
+  request("switch, grant of float32 with a switch below", &grant);
+  grant.deed = BY_LEASE_REVOKE;
+  request("switch, revoke", &grant);
+}
+
+static void test_replies(void **state) {
+  (void)state;
+  struct by_lease_reply granted = {.deed = BY_LEASE_GRANT, .well = true, .job = 7, .key = 1};
+  granted.granted = (struct by_granted){.slots = 256, .up = 2, .n_below = 3, .below = {0, 1, 63}};
+  reply("switch, granted", &granted);
+  reply("switch, revoked", &(struct by_lease_reply){.deed = BY_LEASE_REVOKE, .well = true, .job = 7});
+  reply("switch, grant failed",
+        &(struct by_lease_reply){.deed = BY_LEASE_GRANT, .job = 7, .key = 1, .text = "no interface \"eth7\""});
+  reply("switch, grant taken",
+        &(struct by_lease_reply){.deed = BY_LEASE_GRANT, .job = 7, .key = 1, .taken = true, .text = "another's"});
+  reply("switch, revoke failed", &(struct by_lease_reply){.deed = BY_LEASE_REVOKE, .job = 7, .text = "not yours"});
+  reply("switch, unreadable", &(struct by_lease_reply){.deed = BY_LEASE_DEEDS, .text = "no JSON"});
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_hellos),    cmocka_unit_test(test_jobs),     cmocka_unit_test(test_reports),
+      cmocka_unit_test(test_plans),     cmocka_unit_test(test_helpers),  cmocka_unit_test(test_cells),
+      cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_requests), cmocka_unit_test(test_replies),
+      cmocka_unit_test(golden_end),
+  };
+  golden_begin("lines", "JSON between ranks, agents and the manager, and between jobs and switches.");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

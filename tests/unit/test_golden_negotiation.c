@@ -1,0 +1,257 @@
+/* Golden bytes of the letters between controllers: three ranks in a line, 2 below 1 below 0, which is the root. Real
+ * controllers write all letters, which arrive at once and are read by the next ones; what comes of them is checked.
+ * Upward: operations by name, as bits (as numbers and as words), submitted differently, waiting too long, and who lacks
+ * them. Downward: groups that start by name and by bit, the table, refusals, questions, notes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller.h"
+#include "golden.h"
+#include "letters.h"
+
+enum { RANKS = 3, MOST_LETTERS = 64, MANY = 66 };
+
+struct letter {
+  uint32_t from, to;
+  size_t bytes;
+  uint8_t *data;
+};
+
+static struct {
+  const char *name; /* of what is being done; NULL: its letters are not kept */
+  uint32_t n_named;
+  struct by_controller *controllers[RANKS];
+  struct letter letters[MOST_LETTERS];
+  uint32_t n_letters, n_taken;
+  uint32_t started[RANKS], groups[RANKS], refused[RANKS], stalls, notes;
+} job;
+
+/* ---- callbacks; the context is the rank's number of operations that have started */
+
+static uint32_t rank_of(const void *context) {
+  return (uint32_t)((const uint32_t *)context - job.started);
+}
+
+static void on_send(void *context, uint32_t to, const void *bytes, size_t n) {
+  char title[128];
+  assert_true(job.n_letters < MOST_LETTERS);
+  struct letter *letter = &job.letters[job.n_letters++];
+  *letter = (struct letter){.from = rank_of(context), .to = to, .bytes = n, .data = malloc(n)};
+  assert_non_null(letter->data);
+  memcpy(letter->data, bytes, n);
+  if (!job.name) return;
+  snprintf(title, sizeof title, "%s, letter %u, %u to %u", job.name, ++job.n_named, letter->from, to);
+  golden_bytes(title, bytes, n);
+}
+
+static void on_start(void *context, void *const *cookies, uint32_t n) {
+  (void)cookies;
+  job.started[rank_of(context)] += n;
+  job.groups[rank_of(context)]++;
+}
+
+static void on_refused(void *context, void *cookie, const struct by_refusal *refusal) {
+  (void)cookie;
+  assert_string_equal(refusal->name, "loss");
+  job.refused[rank_of(context)]++;
+}
+
+static void on_noted(void *context, uint32_t note) {
+  (void)context;
+  assert_int_equal(note, 0x01020304);
+  job.notes++;
+}
+
+static void on_stalled(void *context, const struct by_stall *stall) {
+  assert_int_equal(rank_of(context), 0);
+  assert_string_equal(stall->name, "bias");
+  assert_true(stall->n_ranges == 1 && stall->ranges[0].first == 2 && stall->ranges[0].last == 2);
+  job.stalls++;
+}
+
+/* ---- the job */
+
+static void begin(const char *name) {
+  memset(&job, 0, sizeof job);
+  job.name = name;
+  for (uint32_t r = 0; r < RANKS; r++) {
+    const uint32_t child = r + 1;
+    struct by_controller_config config = {.rank = r,
+                                          .ranks = RANKS,
+                                          .up_parent = r ? r - 1 : 0,
+                                          .down_parent = r ? r - 1 : 0,
+                                          .n_up_children = child < RANKS,
+                                          .n_down_children = child < RANKS,
+                                          .up_children = &child,
+                                          .down_children = &child,
+                                          .fuse = 4096,
+                                          .patience = 100,
+                                          .send = on_send,
+                                          .start = on_start,
+                                          .refused = on_refused,
+                                          .noted = on_noted,
+                                          .stalled = on_stalled,
+                                          .context = &job.started[r]};
+    assert_ok(by_controller_create(&config, &job.controllers[r]));
+  }
+}
+
+static void next(const char *name) {
+  job.name = name;
+  job.n_named = 0;
+}
+
+static void finish(void) {
+  for (uint32_t r = 0; r < RANKS; r++) {
+    assert_int_equal(by_controller_counters(job.controllers[r])->malformed, 0);
+    by_controller_destroy(job.controllers[r]);
+  }
+  for (uint32_t i = 0; i < job.n_letters; i++) free(job.letters[i].data);
+}
+
+/* Until nobody has anything to say. */
+static void settle(void) {
+  bool more = true;
+  while (more) {
+    for (uint32_t r = RANKS; r-- > 0;) assert_ok(by_controller_flush(job.controllers[r]));
+    more = job.n_taken < job.n_letters;
+    for (; job.n_taken < job.n_letters; job.n_taken++) {
+      const struct letter *letter = &job.letters[job.n_taken];
+      assert_ok(by_controller_take(job.controllers[letter->to], letter->from, letter->data, letter->bytes));
+    }
+  }
+}
+
+static const struct by_operation usual = {.collective = BANYAN_ALLREDUCE,
+                                          .dtype = BANYAN_FLOAT32,
+                                          .op = BANYAN_SUM,
+                                          .count = 256,
+                                          .rest = 0x0102030405060708};
+
+static void submit_to(uint32_t rank, const char *name, const struct by_operation *operation, uint64_t now) {
+  static char cookie;
+  assert_ok(by_controller_submit(job.controllers[rank], name, operation, 0, &cookie, now));
+}
+
+static void submit(const char *name, const struct by_operation *operation) {
+  for (uint32_t r = 0; r < RANKS; r++) submit_to(r, name, operation, 1);
+}
+
+static void step(uint64_t i) {
+  for (uint32_t r = 0; r < RANKS; r++) by_controller_step(job.controllers[r], i);
+}
+
+static void check_started(uint32_t operations, uint32_t groups) {
+  for (uint32_t r = 0; r < RANKS; r++) {
+    assert_int_equal(job.started[r], operations);
+    assert_int_equal(job.groups[r], groups);
+  }
+}
+
+/* ---- what is negotiated */
+
+static void test_iterations(void **state) {
+  struct by_operation sparse = usual, group = usual;
+  (void)state;
+  sparse.collective = BANYAN_ALLREDUCE + BY_OPERATION_SPARSE;
+  sparse.root = 1000;
+  group.collective = BY_OPERATION_GROUP;
+  group.root = 3;
+  begin("first iteration");
+  step(0);
+  submit("layer1.weight", &usual);
+  submit("layer1.bias", &usual);
+  submit("embedding", &sparse);
+  submit("several calls", &group);
+  settle();
+  check_started(4, 3);
+  next("second iteration");
+  step(1);
+  settle();
+  submit("layer1.weight", &usual);
+  submit("layer1.bias", &usual);
+  submit("embedding", &sparse);
+  submit("several calls", &group);
+  settle();
+  check_started(8, 6);
+  assert_int_equal(by_controller_table(job.controllers[2]), 4);
+  next("third iteration");
+  step(2);
+  submit("layer1.bias", &usual);
+  settle();
+  check_started(9, 7);
+  finish();
+}
+
+/* More bits than a word has. */
+static void test_many_bits(void **state) {
+  char name[16];
+  (void)state;
+  begin(NULL);
+  for (uint64_t i = 0; i < 2; i++) {
+    step(i);
+    settle();
+    for (int k = 0; k < MANY; k++) {
+      snprintf(name, sizeof name, "g%d", k);
+      submit(name, &usual);
+    }
+    settle();
+    next("many as bits");
+  }
+  assert_int_equal(by_controller_table(job.controllers[0]), MANY);
+  for (uint32_t r = 0; r < RANKS; r++) assert_int_equal(job.started[r], 2 * MANY);
+  finish();
+}
+
+static void test_refusals(void **state) {
+  struct by_operation other = usual;
+  (void)state;
+  other.count = 512;
+  begin("different shapes");
+  submit_to(0, "loss", &usual, 1);
+  submit_to(1, "loss", &usual, 1);
+  submit_to(2, "loss", &other, 1);
+  settle();
+  check_started(0, 0);
+  for (uint32_t r = 0; r < RANKS; r++) assert_int_equal(job.refused[r], 1);
+  finish();
+}
+
+/* Ranks 0 and 1 wait, then rank 1 waits no longer. */
+static void test_stalls(void **state) {
+  (void)state;
+  begin("a late rank");
+  submit_to(0, "bias", &usual, 1);
+  submit_to(1, "bias", &usual, 1);
+  settle();
+  for (uint32_t r = 0; r < RANKS; r++) by_controller_check(job.controllers[r], 200);
+  settle();
+  assert_int_equal(job.stalls, 1);
+  next("too late for a rank");
+  by_controller_late(job.controllers[1], "bias", &usual);
+  settle();
+  assert_int_equal(job.stalls, 2);
+  submit_to(2, "bias", &usual, 300);
+  next("a late rank comes");
+  settle();
+  check_started(1, 1);
+  finish();
+}
+
+static void test_notes(void **state) {
+  (void)state;
+  begin("a note");
+  by_controller_announce(job.controllers[0], 0x01020304);
+  settle();
+  assert_int_equal(job.notes, RANKS);
+  finish();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_iterations), cmocka_unit_test(test_many_bits), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_stalls),     cmocka_unit_test(test_notes),     cmocka_unit_test(golden_end),
+  };
+  golden_begin("negotiation", "Letters between controllers.");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,212 @@
+/* Golden bytes of the payloads of control messages that have writers of their own: texts (REFUSED, FAILED, SUSPECT,
+ * LOST), PLAN, TREE for workers and servers, MOVE of each kind, and TIMELINE of each kind. Each is read by the real
+ * reader and written again, which gives the same bytes. test_golden_control.c has the others, and the frame around
+ * them. */
+#include <string.h>
+
+#include "golden.h"
+#include "move.h"
+#include "plan.h"
+#include "timeline_word.h"
+#include "tree_word.h"
+#include "words.h"
+
+enum { MOST = 4096 };
+
+static const struct by_roster roster = {.ranks = 2, .processes = 5};
+
+static uint8_t bytes[MOST], again[MOST];
+static struct by_writer writer, second;
+
+static void begin(void) {
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_writer_init(&second, again, sizeof again);
+}
+
+/* What was written, and what was written after reading it. */
+static void check(const char *name) {
+  assert_false(writer.failed);
+  golden_bytes(name, bytes, writer.length);
+  assert_int_equal(second.length, writer.length);
+  assert_memory_equal(again, bytes, writer.length);
+}
+
+/* ---- texts */
+
+static void text(const char *name, enum banyan_status status, uint32_t process, const char *why) {
+  struct by_text_word read;
+  begin();
+  by_text_word_write(&writer, status, process, why);
+  assert_ok(by_text_word_read(bytes, writer.length, &read));
+  by_text_word_write(&second, read.status, read.process, read.text);
+  check(name);
+}
+
+static void test_texts(void **state) {
+  (void)state;
+  text("text about a rank", BANYAN_ERR_PEER_DEAD, 3, "rank 3 (host b) is gone: it closed its connection");
+  text("text about nobody", BANYAN_ERR_ABORTED, UINT32_MAX, "");
+}
+
+/* ---- plans for helpers */
+
+static const char plan_text[] = "{\"format\": \"banyan-plan 1\", \"name\": \"p\", \"ranks\": 2, "
+                                "\"vertices\": {\"h\": {\"kind\": \"helper\"}}, "
+                                "\"trees\": [{\"share\": 1, \"root\": \"h\", \"up\": {\"0\": \"h\", \"1\": \"h\"}}]}";
+
+static void plan(const char *name, uint32_t helper) {
+  struct by_plan *parsed;
+  struct by_plan_word read;
+  uint8_t *written, *rewritten;
+  size_t length, relength;
+  assert_ok(by_plan_parse("it", plan_text, strlen(plan_text), &parsed));
+  assert_ok(by_plan_word_write(0x01020304, (uint32_t[]){1, 0}, &helper, parsed, &written, &length));
+  by_plan_destroy(parsed);
+  golden_bytes(name, written, length);
+  assert_ok(by_plan_word_read(written, length, roster, &read));
+  assert_ok(by_plan_word_write(read.id, read.processes, read.helpers, read.plan, &rewritten, &relength));
+  assert_int_equal(relength, length);
+  assert_memory_equal(rewritten, written, length);
+  by_plan_word_fini(&read);
+  free(written);
+  free(rewritten);
+}
+
+static void test_plans(void **state) {
+  (void)state;
+  plan("PLAN for a helper", 3);
+  plan("PLAN whose helper is gone", UINT32_MAX);
+}
+
+/* ---- trees through switches */
+
+static void tree(const char *name, const struct by_tree_word *word) {
+  static struct by_tree_word read;
+  begin();
+  by_tree_word_write(&writer, word);
+  assert_ok(by_tree_word_read(bytes, writer.length, roster, &read));
+  by_tree_word_write(&second, &read);
+  check(name);
+}
+
+static void test_trees(void **state) {
+  static struct by_tree_word word;
+  (void)state;
+  word = (struct by_tree_word){.server = 4, .job = 0x0102, .key = 3, .slots = 256, .lines = 53, .workers = 2};
+  for (size_t i = 0; i < sizeof word.secret; i++) word.secret[i] = (unsigned char)(0xa0 + i);
+  word.worker = 1;
+  word.ways[0] = (struct by_tree_way){
+      .alone = true, .hops = 2, .stack = {{.port = 1, .workers = 2}, {.port = 63, .workers = 0}}, .below = {3, 2}};
+  assert_ok(by_address_parse("10.0.0.9:7612", &word.ways[0].address));
+  tree("TREE for a worker", &word);
+  word.worker = BY_TREE_FOR_SERVER;
+  word.spread = 2;
+  word.ways[0].alone = false;
+  word.ways[1] = (struct by_tree_way){.hops = 0};
+  assert_ok(by_address_parse("[fd00::2]:7613", &word.ways[1].address));
+  tree("TREE for a server", &word);
+  word.exact = true;
+  word.n_sets = 2;
+  word.sets[0] = 1;
+  word.sets[1] = 3;
+  tree("TREE for a server in exact mode", &word);
+}
+
+/* ---- new plans */
+
+static void move(const char *name, struct by_move_word word) {
+  struct by_move_word read;
+  word.comm = 0x11121314;
+  word.number = 7;
+  begin();
+  by_move_word_write(&writer, &word);
+  assert_ok(by_move_word_read(bytes, writer.length, &read));
+  by_move_word_write(&second, &read);
+  check(name);
+}
+
+static void test_moves(void **state) {
+  static const uint8_t processes[8] = {4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+  static const char why[] = "it has no such communicator";
+  static const struct by_beat beat = {.began = 12, .period = 4};
+  (void)state;
+  move("MOVE, PROPOSE", (struct by_move_word){.kind = BY_MOVE_PROPOSE,
+                                              .processes = processes,
+                                              .n_processes = 2,
+                                              .text = plan_text,
+                                              .length = strlen(plan_text)});
+  move("MOVE, FIX", (struct by_move_word){.kind = BY_MOVE_FIX, .at = 0x2122232425262728, .text = ""});
+  move("MOVE, TAKE", (struct by_move_word){.kind = BY_MOVE_TAKE, .at = 16, .text = ""});
+  move("MOVE, DROP", (struct by_move_word){.kind = BY_MOVE_DROP, .text = why, .length = strlen(why)});
+  move("MOVE, LINK", (struct by_move_word){.kind = BY_MOVE_LINK, .processes = processes, .n_processes = 1, .text = ""});
+  move("MOVE, PREPARED", (struct by_move_word){.kind = BY_MOVE_PREPARED, .at = 14, .beat = beat, .text = ""});
+  move("MOVE, FIXED", (struct by_move_word){.kind = BY_MOVE_FIXED, .at = 15, .beat = beat, .text = ""});
+  move("MOVE, REFUSED", (struct by_move_word){.kind = BY_MOVE_REFUSED, .text = why, .length = strlen(why)});
+  move("MOVE, NOT_YET", (struct by_move_word){.kind = BY_MOVE_NOT_YET, .text = ""});
+  move("MOVE, LINKED", (struct by_move_word){.kind = BY_MOVE_LINKED, .text = ""});
+}
+
+/* ---- timelines */
+
+static void timeline(const char *name, const struct by_timeline_word *word) {
+  struct by_timeline_word read;
+  struct by_reader reader;
+  begin();
+  by_timeline_write(&writer, word);
+  by_reader_init(&reader, bytes, writer.length);
+  assert_ok(by_timeline_read(&reader, &read));
+  by_timeline_write(&second, &read);
+  check(name);
+}
+
+static void test_timelines(void **state) {
+  struct by_timeline_word end = {.kind = BY_TIMELINE_END, .missing = 3, .error = 4};
+  (void)state;
+  for (uint64_t s = 0; s < BY_TRACE_STATES; s++)
+    end.totals[s] = (struct by_trace_totals){.n = s + 1, .bytes = s << 20, .ns = s << 32};
+  timeline("TIMELINE, ON", &(struct by_timeline_word){.kind = BY_TIMELINE_ON, .most = 0x0102030405060708});
+  timeline("TIMELINE, OFF", &(struct by_timeline_word){.kind = BY_TIMELINE_OFF, .most = 65536});
+  timeline("TIMELINE, PING", &(struct by_timeline_word){.kind = BY_TIMELINE_PING, .sent = 1000});
+  timeline("TIMELINE, PONG", &(struct by_timeline_word){.kind = BY_TIMELINE_PONG, .sent = 1000, .now = 2000});
+  timeline("TIMELINE, END", &end);
+  timeline("TIMELINE, TAKEN", &(struct by_timeline_word){.kind = BY_TIMELINE_TAKEN});
+}
+
+static void test_records(void **state) {
+  struct by_trace_record records[2] = {{.id = 5,
+                                        .bytes = 4096,
+                                        .at = {11, 12, 13, 14, 15, 16},
+                                        .added = 17,
+                                        .adding = 18,
+                                        .domain = 9,
+                                        .call = 10,
+                                        .collective = BANYAN_REDUCE_SCATTER,
+                                        .has_call = true,
+                                        .name = "layer1.weight"},
+                                       {.id = 6, .status = BANYAN_ERR_TIMEOUT}};
+  struct by_timeline_word word = {.kind = BY_TIMELINE_RECORDS, .n = 2};
+  struct by_trace_record record;
+  struct by_reader reader;
+  (void)state;
+  begin();
+  by_timeline_write(&writer, &word);
+  for (int i = 0; i < 2; i++) by_timeline_write_record(&writer, &records[i]);
+  by_reader_init(&reader, bytes, writer.length);
+  assert_ok(by_timeline_read(&reader, &word));
+  by_timeline_write(&second, &word);
+  for (int i = 0; i < 2; i++) {
+    assert_true(by_timeline_read_record(&reader, &record));
+    by_timeline_write_record(&second, &record);
+  }
+  check("TIMELINE, RECORDS");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_texts), cmocka_unit_test(test_plans),     cmocka_unit_test(test_trees),
+      cmocka_unit_test(test_moves), cmocka_unit_test(test_timelines), cmocka_unit_test(test_records),
+      cmocka_unit_test(golden_end),
+  };
+  golden_begin("words", "Payloads of control messages.");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
