@@ -13,16 +13,15 @@
 struct sum {
   uint64_t workers; /* whose terms are in */
   uint64_t asked;   /* who has asked for the result more than once */
-  uint64_t others;  /* who has made another call, `call` */
+  uint64_t callers; /* who has made its call, as is known by the job's secret */
+  uint64_t others;  /* who has made another one, `call` */
   uint32_t call;
   uint32_t parts; /* the list of them, until it is complete */
   uint16_t flags; /* the sticky ones */
   uint64_t order; /* among results, once it is complete */
-  uint8_t ahead;
-  bool shaped;   /* something has come: what all must have in common is in its packet */
-  bool unmerged; /* some terms have come past switches, whose cells may then never fill */
-  bool suspect;  /* its check was wrong once: only single terms with their own check right */
-  bool again;    /* it was multicast a second time */
+  bool begun;     /* its call is in its packet, and as soon as a term is in, what else all must have in common */
+  bool unmerged;  /* some terms have come past switches, whose cells may then never fill */
+  bool again;     /* it was multicast a second time */
   bool trial;
   bool troubled; /* a term that switches can add was sent past them, and not because workers were told to */
   bool past;     /* they were */
@@ -32,7 +31,9 @@ struct sum {
 /* Two sums: of `epoch`, and of the one before. */
 struct slot {
   uint32_t epoch;
-  bool done; /* the one of `epoch` */
+  bool done;              /* the one of `epoch` */
+  uint8_t nacks;          /* how often terms of `invalid_epoch` were asked for unmerged; 0: never */
+  uint32_t invalid_epoch; /* the epoch of which a sum of several terms came with a wrong check */
   struct sum sum[2];
 };
 
@@ -44,6 +45,9 @@ enum { JUDGED = 32, NEARLY_ALL = 20, DEAF = 8 };
  * switches are no help: the next PAST results tell workers not to wait for that, but to send what follows in these
  * slots past them at once. Twice as many the next time, up to PAST_MOST, if that is not much later. */
 enum { PAST = 512, PAST_MOST = 1 << 15, UNTROUBLED = 3 };
+
+/* How often terms of one epoch of a slot are asked for because a sum of them was wrong. */
+enum { NACKS = 3 };
 
 struct worker {
   struct by_server_way way;
@@ -97,7 +101,7 @@ enum banyan_status by_server_create(const struct by_server_config *config, struc
   if (!s->slots || !s->single || !s->packets || !parts)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a server of %u slots", c->slots);
   else
-    status = by_sum_key_init(&s->key, c->secret, c->secret_bytes);
+    status = by_sum_key_init(&s->key, c->secret, c->secret_bytes, c->exact ? 0 : c->workers);
   if (status == BANYAN_OK && c->exact) status = by_sum_key_init_open(&s->open);
   if (status) {
     by_server_destroy(s);
@@ -186,26 +190,36 @@ static struct by_fragment answer(const struct by_fragment *packet, enum by_fragm
   return head;
 }
 
-/* Tells worker `to` that the fragment is wrong, or that `others` have made call `call`. */
-static void send_nack(struct by_server *s, const struct by_fragment *about, unsigned to, uint32_t call,
-                      uint64_t others) {
-  struct by_fragment nack = answer(about, BY_FRAGMENT_NACK, to);
-  nack.call = call;
-  nack.workers = others;
-  nack.rank = (uint16_t)__builtin_ctzll(others);
-  by_fragment_seal(&nack);
-  s->config.emit(s->config.context, &nack, (int)to);
+static void send_nack(struct by_server *s, struct by_fragment *nack, unsigned to) {
+  nack->check = by_sum_header_check(&s->key, nack);
+  by_fragment_seal(nack);
+  s->config.emit(s->config.context, nack, (int)to);
 }
 
-static void send_nacks(struct by_server *s, const struct by_fragment *about, uint64_t to, uint32_t call,
-                       uint64_t others) {
-  for (; to; to &= to - 1) send_nack(s, about, (unsigned)__builtin_ctzll(to), call, others);
+/* Tells workers that `others` have made call `call`. */
+static void send_mismatch(struct by_server *s, const struct by_fragment *about, uint64_t to, uint32_t call,
+                          uint64_t others) {
+  for (; to; to &= to - 1) {
+    struct by_fragment nack = answer(about, BY_FRAGMENT_NACK, (unsigned)__builtin_ctzll(others));
+    nack.call = call;
+    nack.workers = others;
+    send_nack(s, &nack, (unsigned)__builtin_ctzll(to));
+  }
+}
+
+/* Asks workers for their terms, past switches. */
+static void request_unmerged(struct by_server *s, const struct by_fragment *about, uint64_t to) {
+  for (; to; to &= to - 1) {
+    struct by_fragment nack = answer(about, BY_FRAGMENT_NACK, (unsigned)__builtin_ctzll(to));
+    nack.flags = BY_FRAGMENT_ESCALATE;
+    send_nack(s, &nack, nack.rank);
+  }
 }
 
 /* --- a sum is complete --- */
 
-static enum banyan_dtype dtype_of(const struct by_fragment *packet, size_t *count) {
-  size_t bytes = (size_t)packet->lines * BY_FRAGMENT_LINE;
+/* Of `bytes` of numbers. */
+static enum banyan_dtype dtype_of(const struct by_fragment *packet, size_t bytes, size_t *count) {
   switch (packet->dtype) {
   case BY_FRAGMENT_PAIRS: *count = bytes / 8; return BANYAN_INT64;
   case BY_FRAGMENT_INT32: *count = bytes / 4; return BANYAN_INT32;
@@ -238,17 +252,21 @@ static bool is_whole(const struct by_server *s, const struct by_fragment *packet
 
 /* In exact mode what switches would have added, had it come to them, is added first, as they do. */
 static void add_up(struct by_server *s, struct sum *sum, struct by_fragment *result) {
-  const void *sources[BY_FRAGMENT_WORKERS];
-  size_t n = 0, count;
-  enum banyan_dtype dtype = dtype_of(result, &count);
+  const void *sources[BY_FRAGMENT_WORKERS], *exponents[BY_FRAGMENT_WORKERS];
+  size_t n = 0, count, bytes = by_sum_number_bytes(&s->key, result);
+  enum banyan_dtype dtype = dtype_of(result, bytes, &count);
   result->check = 0;
   for (unsigned i = 0; s->config.exact && i < s->config.n_sets; i++)
     by_parts_fold(&s->parts, &sum->parts, s->config.sets[i], dtype, count);
   for (uint32_t i = sum->parts; i != BY_NO_PART; i = s->parts.parts[i].next) {
-    sources[n++] = by_parts_payload(&s->parts, i);
+    sources[n] = by_parts_payload(&s->parts, i);
+    exponents[n] = (const unsigned char *)sources[n] + bytes;
+    n++;
     result->check += s->parts.parts[i].check;
   }
-  if (result->lines) by_kernel_reduce(dtype, BANYAN_SUM)(result + 1, sources, n, count);
+  if (count) by_kernel_reduce(dtype, BANYAN_SUM)(result + 1, sources, n, count);
+  if (s->key.words)
+    by_kernel_reduce(BANYAN_INT64, BANYAN_SUM)((char *)(result + 1) + bytes, exponents, n, s->key.words);
 }
 
 /* `last` has made the sum complete; where switches have added everything, it is the sum. Of pairs the check is the sum
@@ -263,30 +281,14 @@ static void fold(struct by_server *s, struct sum *sum, struct by_fragment *resul
   if (result->dtype != BY_FRAGMENT_PAIRS) result->check = by_sum_check(&s->key, result, s->all);
 }
 
-/* Something on the way has spoiled a term or a sum: all send theirs again, past the switches. */
-static void start_over(struct by_server *s, struct sum *sum, struct by_fragment *result) {
-  s->counters.failed_checks++;
-  by_debug("innetwork", "tree %u: slot %u epoch %u has a wrong check; asking for its terms again", result->job,
-           result->slot, result->epoch);
-  by_parts_clear(&s->parts, &sum->parts);
-  sum->workers = 0;
-  sum->suspect = true;
-  for (unsigned w = 0; w < s->config.workers; w++) send_nack(s, result, w, result->call, s->all);
-}
-
 static void finish(struct by_server *s, struct slot *slot, struct sum *sum, struct by_fragment *result,
                    const struct by_fragment *last) {
   fold(s, sum, result, last);
-  if (result->check != by_sum_check(&s->key, result, s->all)) {
-    start_over(s, sum, result);
-    return;
-  }
   by_parts_clear(&s->parts, &sum->parts);
   slot->done = true;
   result->workers = s->all;
   sum->tells_past = tell_past(s, sum);
   result->flags = (uint16_t)(sum->flags | (sum->tells_past ? BY_FRAGMENT_ESCALATE : 0));
-  result->ahead = sum->ahead;
   s->counters.last[last->rank]++;
   sum->order = ++s->counters.results;
   sum->trial = s->counters.results % JUDGED == 0;
@@ -300,38 +302,83 @@ static bool has_shape_of(const struct by_fragment *a, const struct by_fragment *
   return a->dtype == b->dtype && a->lines == b->lines && a->exponent == b->exponent;
 }
 
-/* The first that comes says what all must have in common; as long as nothing has been kept, the next is the first. */
-static void shape(struct sum *sum, bool past, struct by_fragment *result, const struct by_fragment *packet) {
-  *sum = (struct sum){.parts = BY_NO_PART, .shaped = true, .suspect = sum->shaped && sum->suspect, .past = past};
+static void begin(struct slot *slot, struct by_fragment *result, const struct by_fragment *packet) {
+  slot->epoch = packet->epoch;
+  slot->done = false;
+  *sum_of(slot, packet->epoch) =
+      (struct sum){.parts = BY_NO_PART, .begun = true, .past = sum_of(slot, packet->epoch - 1)->tells_past};
   *result = answer(packet, BY_FRAGMENT_RESULT, 0);
+}
+
+/* The first term that is kept says what all must have in common. */
+static void shape(struct by_fragment *result, const struct by_fragment *packet) {
   result->dtype = packet->dtype;
   result->lines = packet->lines;
   result->exponent = packet->exponent;
 }
 
-/* Workers make different calls: all of them are told who the others are. True: it is so. */
-static bool is_mismatch(struct by_server *s, struct sum *sum, const struct by_fragment *result,
+/* Nobody has vouched for the call that this sum was begun for; the packet's sender vouches for another one. */
+static void restart_sum(struct by_server *s, struct sum *sum, struct by_fragment *result,
                         const struct by_fragment *packet) {
-  if (!sum->others && (packet->call == result->call || !sum->workers)) return false;
+  by_parts_clear(&s->parts, &sum->parts);
+  sum->workers = 0;
+  sum->callers = packet->workers;
+  result->call = packet->call;
+}
+
+/* Workers make different calls: all of them are told who the others are. True: it is so, or the packet says so without
+ * proof. `authenticated`: it was made with the job's secret. */
+static bool is_mismatch(struct by_server *s, struct sum *sum, struct by_fragment *result,
+                        const struct by_fragment *packet, bool authenticated) {
   if (packet->call == result->call) {
-    send_nacks(s, packet, packet->workers, sum->call, sum->others);
-    sum->workers |= packet->workers; /* to be told, should more come; there will be no result */
+    if (authenticated) sum->callers |= packet->workers;
+    if (sum->others) send_mismatch(s, packet, packet->workers, sum->call, sum->others);
+    return sum->others;
+  }
+  if (!authenticated) {
+    s->counters.failed_checks++;
     return true;
+  }
+  if (!sum->callers) {
+    restart_sum(s, sum, result, packet);
+    return false;
   }
   s->counters.mismatches++;
   sum->call = packet->call;
   sum->others |= packet->workers;
-  send_nacks(s, packet, packet->workers, result->call, sum->workers);
-  send_nacks(s, packet, sum->workers, packet->call, packet->workers);
+  send_mismatch(s, packet, packet->workers, result->call, sum->callers);
+  send_mismatch(s, packet, sum->callers, packet->call, packet->workers);
   return true;
 }
 
-/* Whether the packet by itself is what it says; what switches have merged shows when the sum is complete. */
-static bool is_credible(const struct by_server *s, const struct sum *sum, const struct by_fragment *packet) {
-  bool single = !(packet->workers & (packet->workers - 1));
-  if (s->config.exact) return packet->check == by_sum_check(&s->open, packet, packet->workers);
-  if (packet->dtype == BY_FRAGMENT_PAIRS && !sum->suspect) return true;
-  return single && packet->check == by_sum_check(&s->key, packet, packet->workers);
+static bool is_single(const struct by_fragment *packet) {
+  return !(packet->workers & (packet->workers - 1));
+}
+
+/* Whether the packet is what it says. Nothing is taken from one that is not. */
+static bool is_valid(const struct by_server *s, const struct by_fragment *packet) {
+  if (packet->workers & ~s->all) return false;
+  if (packet->type == BY_FRAGMENT_PROBE) return packet->check == by_sum_header_check(&s->key, packet);
+  if (packet->dtype != BY_FRAGMENT_PAIRS && !s->config.exact && !is_single(packet)) return false;
+  return packet->check == by_sum_check(s->config.exact ? &s->open : &s->key, packet, packet->workers);
+}
+
+/* A packet failed its check. If it is a sum, one of its terms was changed or forged, maybe in a cell that will not
+ * return the others: those that are missing here are requested at once, unmerged. A few times for each epoch of a slot,
+ * so that forged sums cause little traffic; beyond that workers' time-outs recover them. */
+static void take_invalid(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
+  const struct sum *sum = sum_of(slot, packet->epoch);
+  uint64_t there = slot->epoch == packet->epoch && sum->begun ? sum->workers : 0;
+  uint64_t lacking = packet->workers & s->all & ~there;
+  s->counters.failed_checks++;
+  if (packet->type != BY_FRAGMENT_UP || is_single(packet) || !lacking) return;
+  if (slot->invalid_epoch != packet->epoch) slot->nacks = 0;
+  slot->invalid_epoch = packet->epoch;
+  if (slot->nacks == NACKS) return;
+  slot->nacks++;
+  by_debug("innetwork", "tree %u: a sum in slot %u epoch %u has a wrong check; asking for its terms unmerged",
+           packet->job, packet->slot, packet->epoch);
+  request_unmerged(s, packet, lacking);
 }
 
 /* What is whole takes the place of all parts, and is added up before anything else comes. */
@@ -354,31 +401,24 @@ static void add(struct by_server *s, struct slot *slot, struct sum *sum, struct 
   default: s->counters.no_room++; return;
   }
   s->counters.terms++;
-  if (packet->workers & (packet->workers - 1)) s->counters.merged++;
+  if (!is_single(packet)) s->counters.merged++;
   if (packet->flags & BY_FRAGMENT_UNMERGED) s->counters.unmerged++;
   if (packet->flags & BY_FRAGMENT_ESCALATE && packet->dtype == BY_FRAGMENT_PAIRS) sum->troubled = true;
   sum->workers |= packet->workers;
   sum->flags |= packet->flags & BY_FRAGMENT_STICKY;
-  if (packet->ahead > sum->ahead) sum->ahead = packet->ahead;
   if (sum->workers == s->all) finish(s, slot, sum, result, packet);
 }
 
 static void take_term(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
-  if (slot->epoch != packet->epoch) { /* the next one */
-    slot->epoch = packet->epoch;
-    slot->done = false;
-    sum->shaped = false;
-  }
-  if (!sum->shaped || !(sum->workers | sum->others))
-    shape(sum, sum_of(slot, packet->epoch - 1)->tells_past, result, packet);
-  if (is_mismatch(s, sum, result, packet)) return;
-  if (!has_shape_of(packet, result) || !is_credible(s, sum, packet)) {
-    s->counters.failed_checks++;
-  } else {
+  if (slot->epoch != packet->epoch) begin(slot, result, packet);
+  if (is_mismatch(s, sum, result, packet, !s->config.exact)) return;
+  if (!sum->workers) shape(result, packet);
+  if (has_shape_of(packet, result))
     add(s, slot, sum, result, packet);
-  }
+  else
+    s->counters.failed_checks++;
 }
 
 /* --- probes, and what is asked for again --- */
@@ -387,12 +427,13 @@ static void take_term(struct by_server *s, struct slot *slot, const struct by_fr
 static void reply(struct by_server *s, const struct by_fragment *packet, uint64_t workers, uint16_t flags) {
   struct {
     struct by_fragment head;
-    struct by_probe records[BY_FRAGMENT_HOPS];
+    struct by_probe_payload payload;
   } probe = {.head = answer(packet, BY_FRAGMENT_PROBE_REPLY, packet->rank)};
   s->counters.probes++;
-  memcpy(probe.records, packet + 1, sizeof probe.records);
+  memcpy(&probe.payload, packet + 1, sizeof probe.payload);
   probe.head.workers = workers;
   probe.head.flags = flags;
+  probe.head.check = by_sum_header_check(&s->key, &probe.head);
   by_fragment_seal(&probe.head);
   s->config.emit(s->config.context, &probe.head, packet->rank);
 }
@@ -404,10 +445,10 @@ static bool asks(const struct by_fragment *packet) {
 /* Who only asks for the result, and whose term is here, need not hear that others are late. */
 static void take_probe(struct by_server *s, struct slot *slot, const struct by_fragment *packet) {
   struct sum *sum = sum_of(slot, packet->epoch);
-  bool begun = slot->epoch == packet->epoch && sum->shaped;
-  if (begun && is_mismatch(s, sum, packet_of(s, packet->slot, packet->epoch), packet)) return;
+  bool begun = slot->epoch == packet->epoch && sum->begun;
+  if (begun && is_mismatch(s, sum, packet_of(s, packet->slot, packet->epoch), packet, true)) return;
   if (begun && asks(packet) && sum->workers >> packet->rank & 1) return;
-  bool past = begun && (sum->unmerged || sum->suspect);
+  bool past = (begun && sum->unmerged) || (slot->nacks && slot->invalid_epoch == packet->epoch);
   reply(s, packet, begun ? sum->workers : 0, past ? BY_FRAGMENT_ESCALATE : 0);
 }
 
@@ -450,9 +491,12 @@ static bool is_coming(struct by_server *s, const struct sum *sum, uint64_t numbe
  * a term that was sent again: when the sum of some was lost they all do so, and the first is enough. */
 static void repeat(struct by_server *s, const struct by_fragment *packet, struct by_fragment *result) {
   struct sum *sum = sum_of(&s->slots[packet->slot], packet->epoch);
-  if (packet->type != BY_FRAGMENT_PROBE)
+  if (packet->type != BY_FRAGMENT_PROBE) {
     s->counters.duplicates++;
-  else if (asks(packet) && !(packet->check && is_coming(s, sum, packet->check - 1)))
+    return;
+  }
+  uint64_t newest = ((const struct by_probe_payload *)(const void *)(packet + 1))->newest;
+  if (asks(packet) && !(newest && is_coming(s, sum, newest - 1)))
     send_again(s, sum, result, packet);
   else if (!asks(packet))
     reply(s, packet, s->all, 0);
@@ -462,33 +506,41 @@ static void repeat(struct by_server *s, const struct by_fragment *packet, struct
 
 static bool is_ours(const struct by_server *s, const struct by_fragment *packet) {
   return packet->job == s->config.job && packet->key == s->config.key && packet->slot < s->config.slots &&
-         !(packet->workers & ~s->all) && packet->lines <= (packet->type == BY_FRAGMENT_UP ? s->config.lines : 64) &&
-         (packet->type == BY_FRAGMENT_UP || packet->type == BY_FRAGMENT_PROBE);
+         ((packet->type == BY_FRAGMENT_UP && packet->lines <= s->config.lines) || packet->type == BY_FRAGMENT_PROBE);
 }
 
-void by_server_take(struct by_server *s, const struct by_fragment *packet, size_t bytes) {
-  if (by_fragment_check(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes) != BY_FRAGMENT_SOUND) {
-    s->counters.malformed++;
-    return;
-  }
-  if (!is_ours(s, packet)) {
-    s->counters.foreign++;
-    return;
-  }
+/* What is over is not verified: nothing is done about a late term. No worker can be where neither is true. */
+static void take_ours(struct by_server *s, const struct by_fragment *packet) {
   struct slot *slot = &s->slots[packet->slot];
   int32_t after = by_epoch_distance(packet->epoch, slot->epoch);
   struct by_fragment *result = packet_of(s, packet->slot, packet->epoch);
   bool over = after == -1 || (after == 0 && slot->done);
-  bool known = sum_of(slot, packet->epoch)->shaped && result->call == packet->call;
-  if (packet->workers == 1ull << packet->rank) s->workers[packet->rank].straight = !packet->hops;
-  if (over && known)
+  bool known = sum_of(slot, packet->epoch)->begun && result->call == packet->call;
+  if (over ? !known : after < 0 || after > 1 || (after == 1 && !slot->done)) {
+    s->counters.foreign++;
+    return;
+  }
+  bool probe = packet->type == BY_FRAGMENT_PROBE;
+  if ((!over || probe) && !is_valid(s, packet)) {
+    take_invalid(s, slot, packet);
+    return;
+  }
+  if ((!over || probe) && is_single(packet)) s->workers[packet->rank].straight = !packet->hops;
+  if (over)
     repeat(s, packet, result);
-  else if (over || after < 0 || after > 1 || (after == 1 && !slot->done))
-    s->counters.foreign++; /* no worker can be there */
-  else if (packet->type == BY_FRAGMENT_PROBE)
+  else if (probe)
     take_probe(s, slot, packet);
   else
     take_term(s, slot, packet);
+}
+
+void by_server_take(struct by_server *s, const struct by_fragment *packet, size_t bytes) {
+  if (by_fragment_check(packet, bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bytes) != BY_FRAGMENT_SOUND)
+    s->counters.malformed++;
+  else if (!is_ours(s, packet))
+    s->counters.foreign++;
+  else
+    take_ours(s, packet);
 }
 
 const struct by_server_counters *by_server_counters(const struct by_server *s) {

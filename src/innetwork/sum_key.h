@@ -1,9 +1,12 @@
 /* The keyed check word of sums inside the network, which the ends know and
- * switches do not: sum over numbers of key * number, and a tag for each worker
- * whose term is in, modulo 2^64. Both add up as terms do. Who finds the check
- * right for all workers has got each term once, of this fragment, unchanged;
- * otherwise it is right with a probability of 2^-32. It is made against faults:
- * whoever holds the secret can make any. Immutable once made; any thread. */
+ * switches do not: sum over numbers of key * number, another over the exponents
+ * that workers tell each other, and a tag for each worker whose term is in,
+ * modulo 2^64. All add up as terms do. Who finds the check right for some
+ * workers has got the term of each of them once, of this fragment, unchanged;
+ * otherwise it is right with a probability of 2^-32. What has no terms carries a
+ * MAC of its header instead. Whoever holds the secret can make any; what remains
+ * open to a host that does not is in docs/in-network.md. Immutable once made;
+ * any thread. */
 #ifndef BY_INNETWORK_SUM_KEY_H
 #define BY_INNETWORK_SUM_KEY_H
 
@@ -17,21 +20,40 @@
 enum { BY_SUM_NUMBERS = BY_FRAGMENT_LINES * BY_FRAGMENT_LINE / 4 };
 
 struct by_sum_key {
-  int32_t number[BY_SUM_NUMBERS]; /* for by_fixed_quantise and its kin */
-  uint64_t worker[BY_FRAGMENT_WORKERS];
-  uint64_t mix[4];
+  struct {
+    int32_t number[BY_SUM_NUMBERS]; /* for by_fixed_quantise and its kin */
+    uint64_t exponents[BY_FRAGMENT_WORKERS / 4];
+    uint64_t worker[BY_FRAGMENT_WORKERS];
+    uint64_t mix[4];
+    uint64_t header[2];
+  } derived;      /* from the secret */
+  uint32_t words; /* of exponents, at the end of each payload */
 };
 
-/* All ends of a job give the same secret. */
-BANYAN_CHECK enum banyan_status by_sum_key_init(struct by_sum_key *key, const void *secret, size_t bytes);
+/* All ends of a job give the same secret. `workers`: of the tree whose terms hold exponents; 0: they hold none. */
+BANYAN_CHECK enum banyan_status by_sum_key_init(struct by_sum_key *key, const void *secret, size_t bytes,
+                                                unsigned workers);
 
 /* The key of checks that switches verify and make anew, where sums cannot be checked from end to end; known to all. */
 BANYAN_CHECK enum banyan_status by_sum_key_init_open(struct by_sum_key *key);
 
-/* The tags of `workers` in this fragment: depends on job, key epoch, slot, epoch, call, dtype, lines and exponent. */
+/* Bytes of the payload before the exponents. */
+size_t by_sum_number_bytes(const struct by_sum_key *key, const struct by_fragment *fragment);
+
+/* Writes what this worker needs for a later fragment; the exponents were all 0. */
+void by_sum_put_exponent(const struct by_sum_key *key, struct by_fragment *fragment, unsigned worker, uint8_t exponent);
+/* The largest of all workers'. Of a fragment that has been verified. */
+uint8_t by_sum_largest_exponent(const struct by_sum_key *key, const struct by_fragment *fragment);
+
+/* The check but for the numbers: of exponents, and the tags of `workers` in this fragment, which depend on job, key
+ * epoch, slot, epoch, call, dtype, lines and exponent. */
 uint64_t by_sum_tag(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers);
 
 /* The check of terms of `workers` that lie behind the header. */
 uint64_t by_sum_check(const struct by_sum_key *key, const struct by_fragment *fragment, uint64_t workers);
+
+/* The check of a PROBE, PROBE_REPLY or NACK: over what their receiver acts on. Records of switches, the stack and CE
+ * change on the way and are not in it. */
+uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragment *fragment);
 
 #endif

@@ -27,6 +27,10 @@ static enum banyan_status check_config(const struct by_worker_config *c) {
   if (c->slots < 1 || c->slots > BY_WORKER_SLOTS || c->lines < 1 || c->lines > BY_FRAGMENT_LINES)
     return by_fail(BANYAN_ERR_ARGUMENT, "%u slots of %u lines: give 1 to %d slots, 1 to %d lines", c->slots, c->lines,
                    BY_WORKER_SLOTS, BY_FRAGMENT_LINES);
+  if (!c->exact && c->lines * (unsigned)BY_FRAGMENT_LINE <= 8 * by_fragment_exponent_words(c->workers))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "%u lines have no room for numbers beside the exponents of %u workers: give more", c->lines,
+                   c->workers);
   if (c->hops > BY_FRAGMENT_HOPS)
     return by_fail(BANYAN_ERR_ARGUMENT, "%u switches on the way: fragments have room for %d", c->hops,
                    BY_FRAGMENT_HOPS);
@@ -43,6 +47,7 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   w->all = ~0ull >> (64 - config->workers);
   w->bits = by_fixed_bits(config->workers);
   w->elements = (size_t)config->lines * BY_FRAGMENT_LINE / 4;
+  if (!config->exact) w->elements -= (size_t)by_fragment_exponent_words(config->workers) * 2;
   w->stride = (1 + (size_t)config->lines) * BY_FRAGMENT_LINE;
   w->slots = zeroed(slots, sizeof *w->slots, &failed);
   w->packets = aligned_alloc(BY_FRAGMENT_LINE, slots * w->stride);
@@ -55,7 +60,7 @@ enum banyan_status by_worker_create(const struct by_worker_config *config, struc
   if (failed || !w->packets)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a worker of %zu slots", slots);
   else
-    status = by_sum_key_init(&w->key, config->secret, sizeof config->secret);
+    status = by_sum_key_init(&w->key, config->secret, sizeof config->secret, config->exact ? 0 : config->workers);
   if (status == BANYAN_OK && config->exact) status = by_sum_key_init_open(&w->open);
   if (status) {
     by_worker_destroy(w);
@@ -150,7 +155,8 @@ static double limit_window(struct by_worker *w, const struct slot *slot, uint64_
   return most > FIRST_WINDOW ? most : FIRST_WINDOW;
 }
 
-static void count_result(struct by_worker *w, const struct slot *slot, const struct by_fragment *result, uint64_t now) {
+static void count_result(struct by_worker *w, const struct call *call, const struct slot *slot,
+                         const struct by_fragment *result, uint64_t now) {
   bool marked = result->flags & BY_FRAGMENT_CE;
   w->counters.results++;
   w->counters.marked += marked;
@@ -158,7 +164,7 @@ static void count_result(struct by_worker *w, const struct slot *slot, const str
   if (!slot->timeouts && slot->sent > w->answered) w->answered = slot->sent;
   if (!slot->timeouts) w->newest = slot->number + 1;
   if (!slot->resent && !slot->timeouts) by_worker_sample(w, now - slot->sent);
-  if (!result->lines) return; /* which says nothing of what the network can carry */
+  if (by_worker_is_opening(call, slot->number)) return; /* which says nothing of what the network can carry */
   adjust_window(w, marked, now);
   double most = limit_window(w, slot, now);
   if (w->window > most) w->window = most;
@@ -174,10 +180,15 @@ static struct slot *slot_waiting(struct by_worker *w, const struct by_fragment *
   return slot->state == SLOT_SENT && same ? slot : NULL;
 }
 
-/* A result is of the same kind as the term, and what it tells all covers what the term told. */
+/* A result is of the same kind as the term. */
 static bool answers(const struct by_worker *w, const struct by_fragment *result, const struct by_fragment *term) {
   return result->workers == w->all && result->call == term->call && result->dtype == term->dtype &&
-         result->lines == term->lines && result->exponent == term->exponent && result->ahead >= term->ahead;
+         result->lines == term->lines && result->exponent == term->exponent;
+}
+
+/* Of the server, beyond doubt. */
+static void note_server(struct by_worker *w, uint64_t now) {
+  if (now > w->heard) w->heard = now;
 }
 
 static void take_result(struct by_worker *w, const struct by_fragment *result, uint64_t now) {
@@ -189,15 +200,30 @@ static void take_result(struct by_worker *w, const struct by_fragment *result, u
   struct call *call = by_worker_call_of(w, slot->number);
   if (!by_worker_store(w, call, result)) {
     w->counters.failed_checks++;
-    by_worker_ask_again(w, slot, now); /* the server has checked its own: the way down was at fault */
+    if (!slot->asked) by_worker_ask_again(w, slot, now); /* the way down was at fault: the server has checked its own */
     return;
   }
+  note_server(w, now);
   by_worker_unlink(w, slot);
   if (!slot->timeouts) w->flying--;
   by_worker_answered(w, slot);
-  count_result(w, slot, result, now);
+  count_result(w, call, slot, result, now);
   slot->past = result->flags & BY_FRAGMENT_ESCALATE;
-  by_worker_finish(w, call, slot->number, result->ahead);
+  by_worker_finish(w, call, slot->number, by_sum_largest_exponent(&w->key, result));
+}
+
+static void take_answer(struct by_worker *w, const struct by_fragment *answer, uint64_t now) {
+  if (answer->check != by_sum_header_check(&w->key, answer)) {
+    w->counters.failed_checks++;
+    return;
+  }
+  note_server(w, now);
+  struct slot *slot = slot_waiting(w, answer);
+  if (!slot) return;
+  if (answer->type == BY_FRAGMENT_NACK)
+    by_worker_take_nack(w, answer, now);
+  else if (answer->rank == w->config.rank)
+    by_worker_take_reply(w, answer, now);
 }
 
 void by_worker_take(struct by_worker *w, const struct by_fragment *packet, size_t bytes, uint64_t now) {
@@ -209,16 +235,11 @@ void by_worker_take(struct by_worker *w, const struct by_fragment *packet, size_
     w->counters.foreign++;
     return;
   }
-  if (now > w->heard) w->heard = now;
   switch (packet->type) {
   case BY_FRAGMENT_RESULT:
   case BY_FRAGMENT_RESULT_MC: take_result(w, packet, now); break;
   case BY_FRAGMENT_PROBE_REPLY:
-    if (slot_waiting(w, packet)) by_worker_take_reply(w, packet, now);
-    break;
-  case BY_FRAGMENT_NACK:
-    if (slot_waiting(w, packet)) by_worker_take_nack(w, packet, now);
-    break;
+  case BY_FRAGMENT_NACK: take_answer(w, packet, now); break;
   default: w->counters.foreign++; /* of another worker */
   }
 }

@@ -25,7 +25,7 @@ static uint64_t index_of(const struct call *call, uint64_t number) {
   return at < call->openings ? at : at - call->openings;
 }
 
-static bool is_opening(const struct call *call, uint64_t number) {
+bool by_worker_is_opening(const struct call *call, uint64_t number) {
   return number - call->base < call->openings;
 }
 
@@ -54,7 +54,7 @@ static bool is_free_for(const struct by_worker *w, uint64_t number) {
 void by_worker_make_ready(struct by_worker *w, uint64_t number) {
   if (number >= w->end || number >= w->head + AHEAD * (uint64_t)w->config.slots || !is_free_for(w, number)) return;
   const struct call *call = by_worker_call_of(w, number);
-  if (!is_opening(call, number) && call->openings && !is_done(w, number - call->openings)) return;
+  if (!by_worker_is_opening(call, number) && call->openings && !is_done(w, number - call->openings)) return;
   struct slot *slot = slot_of(w, number);
   slot->number = number;
   slot->state = SLOT_READY;
@@ -84,7 +84,7 @@ uint64_t by_worker_first_ready(const struct by_worker *w) {
 
 bool by_worker_has_elements(const struct call *call, const struct by_worker *w, uint64_t number) {
   uint64_t last = index_of(call, number);
-  if (!is_opening(call, number)) last += call->openings; /* whose exponent it tells */
+  if (!by_worker_is_opening(call, number)) last += call->openings; /* whose exponent it tells */
   if (last >= call->fragments) last = call->fragments - 1;
   return call->available >= last * w->elements + elements_of(w, call, last);
 }
@@ -109,27 +109,30 @@ static uint8_t agreed_exponent(const struct by_worker *w, uint64_t number) {
   return w->exponents[number % (2 * AHEAD * (uint64_t)w->config.slots)];
 }
 
-/* Zeros behind what `bytes` leave of the last line. */
-static void round_up(struct by_fragment *packet, size_t bytes) {
-  packet->lines = (uint8_t)((bytes + BY_FRAGMENT_LINE - 1) / BY_FRAGMENT_LINE);
+/* Zeros behind `bytes` of numbers up to the end of the last line, but for the exponent that this worker tells there. */
+static void close_payload(const struct by_worker *w, struct by_fragment *packet, size_t bytes, uint8_t exponent) {
+  size_t needed = bytes + (size_t)w->key.words * 8;
+  packet->lines = (uint8_t)((needed + BY_FRAGMENT_LINE - 1) / BY_FRAGMENT_LINE);
   memset((unsigned char *)(packet + 1) + bytes, 0, (size_t)packet->lines * BY_FRAGMENT_LINE - bytes);
+  if (w->key.words) by_sum_put_exponent(&w->key, packet, w->config.rank, exponent);
 }
 
 static void fill_elements(struct by_worker *w, const struct call *call, uint64_t number, struct by_fragment *packet) {
   uint64_t index = index_of(call, number);
   size_t elements = elements_of(w, call, index);
+  uint8_t ahead = call->openings ? own_exponent(w, call, index + call->openings) : 0;
   if (call->openings) packet->exponent = agreed_exponent(w, number);
   if (call->openings && packet->exponent < BY_FIXED_NOT_FINITE) {
-    round_up(packet, by_fixed_bytes(elements));
+    close_payload(w, packet, by_fixed_bytes(elements), ahead);
     uint64_t sum = by_fixed_quantise(call->dtype, packet + 1, source_of(w, call, index), elements, packet->exponent,
-                                     w->bits, w->key.number);
+                                     w->bits, w->key.derived.number);
     packet->check = sum + by_sum_tag(&w->key, packet, packet->workers);
     return;
   }
   size_t bytes = elements * banyan_dtype_size(call->dtype);
   packet->dtype = (uint8_t)raw_dtype(call->dtype);
   if (call->openings) packet->flags |= BY_FRAGMENT_ESCALATE;
-  round_up(packet, bytes);
+  close_payload(w, packet, bytes, ahead);
   memcpy(packet + 1, source_of(w, call, index), bytes);
   packet->check = by_sum_check(w->config.exact ? &w->open : &w->key, packet, packet->workers);
 }
@@ -143,12 +146,11 @@ void by_worker_fill(struct by_worker *w, struct call *call, uint64_t number) {
   packet->epoch = (uint32_t)(number / w->config.slots);
   packet->call = call->hash;
   packet->dtype = BY_FRAGMENT_PAIRS;
-  if (is_opening(call, number)) {
-    packet->ahead = own_exponent(w, call, index_of(call, number));
+  if (by_worker_is_opening(call, number)) {
+    close_payload(w, packet, 0, own_exponent(w, call, index_of(call, number)));
     packet->check = by_sum_tag(&w->key, packet, packet->workers);
     return;
   }
-  if (call->openings) packet->ahead = own_exponent(w, call, index_of(call, number) + call->openings);
   fill_elements(w, call, number, packet);
 }
 
@@ -157,11 +159,12 @@ void by_worker_fill(struct by_worker *w, struct call *call, uint64_t number) {
 bool by_worker_store(struct by_worker *w, struct call *call, const struct by_fragment *result) {
   const struct slot *slot = &w->slots[result->slot];
   uint64_t index = index_of(call, slot->number);
-  if (is_opening(call, slot->number)) return result->check == by_sum_tag(&w->key, result, w->all);
+  if (by_worker_is_opening(call, slot->number)) return result->check == by_sum_check(&w->key, result, w->all);
   size_t elements = elements_of(w, call, index);
   unsigned char *to = call->dst + index * w->elements * banyan_dtype_size(call->dtype);
   if (result->dtype == BY_FRAGMENT_PAIRS) { /* a wrong one is overwritten by the next: the packet has what src had */
-    uint64_t sum = by_fixed_dequantise(call->dtype, to, result + 1, elements, result->exponent, w->bits, w->key.number);
+    uint64_t sum =
+        by_fixed_dequantise(call->dtype, to, result + 1, elements, result->exponent, w->bits, w->key.derived.number);
     return sum + by_sum_tag(&w->key, result, w->all) == result->check;
   }
   if (by_sum_check(&w->key, result, w->all) != result->check) return false;

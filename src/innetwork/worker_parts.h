@@ -29,6 +29,7 @@ struct slot {
   bool finished;      /* the server has the sum */
   bool questioned;    /* a probe is under way that is to be answered */
   bool straight;      /* was sent without a stack */
+  bool nacked;        /* was asked for unmerged: once is enough */
   bool past;          /* to be sent past switches, as the last result in this slot has told all workers */
 };
 
@@ -96,6 +97,8 @@ static inline struct by_fragment *packet_of(const struct by_worker *w, uint64_t 
   return (struct by_fragment *)(void *)(w->packets + number % w->config.slots * w->stride);
 }
 
+/* Whether it carries no elements and only agrees on exponents. */
+bool by_worker_is_opening(const struct call *call, uint64_t number);
 /* The call that a fragment below `end` belongs to. */
 struct call *by_worker_call_of(struct by_worker *w, uint64_t number);
 /* Marks it as ready to be sent if it is: its slot is free and its exponent agreed on. */

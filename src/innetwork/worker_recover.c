@@ -153,8 +153,8 @@ void by_worker_answered(struct by_worker *w, struct slot *slot) {
 static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t after, uint64_t now) {
   struct {
     struct by_fragment head;
-    struct by_probe records[BY_FRAGMENT_HOPS];
-  } probe = {.records = {{0}}};
+    struct by_probe_payload payload;
+  } probe = {.payload = {.newest = after}};
   const struct by_fragment *packet = packet_of(w, slot->number);
   by_fragment_begin(&probe.head, BY_FRAGMENT_PROBE, packet->rank);
   probe.head.job = packet->job;
@@ -163,7 +163,7 @@ static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, u
   probe.head.epoch = packet->epoch;
   probe.head.call = packet->call;
   probe.head.flags = flags;
-  probe.head.check = after;
+  probe.head.check = by_sum_header_check(&w->key, &probe.head);
   put_stack(w, by_worker_call_of(w, slot->number), &probe.head);
   by_fragment_seal(&probe.head);
   w->counters.probes++;
@@ -335,11 +335,13 @@ static void print_workers(char *out, size_t room, uint64_t workers) {
 
 void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now) {
   struct slot *slot = &w->slots[nack->slot];
-  by_worker_answered(w, slot);
-  if (nack->call == packet_of(w, slot->number)->call) {
-    by_worker_escalate(w, slot, now);
+  if (nack->flags & BY_FRAGMENT_ESCALATE) {
+    by_worker_answered(w, slot);
+    if (!slot->nacked) by_worker_escalate(w, slot, now);
+    slot->nacked = true;
     return;
   }
+  if (nack->call == packet_of(w, slot->number)->call) return; /* it was for those who have made the other call */
   char text[sizeof w->text], others[100];
   const struct call *call = by_worker_call_of(w, slot->number);
   print_workers(others, sizeof others, nack->workers);

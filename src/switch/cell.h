@@ -1,6 +1,6 @@
 /* What a switch does with a fragment: whether it may pass, what it is added to,
  * where it goes. No I/O, no clock, no memory of its own; compiled for user space
- * and, with clang -target bpf, for XDP. The caller finds the grant of the packet's
+ * and, with clang -target bpf, for XDP. The caller says what time it is, finds the grant of the packet's
  * job, calls by_switch_enter and, where that asks for the cell, by_cell_decide and
  * by_cell_apply under its lock; then it seals the packet again if that is to go
  * on. Packets have passed by_fragment_check. */
@@ -32,13 +32,18 @@ struct by_cell {
   uint16_t job; /* of another job or key: free */
   uint16_t key;
   struct by_shape shape;
-  uint16_t flags;   /* the sticky ones of its terms */
-  uint8_t ahead;    /* the largest of its terms */
-  uint8_t expected; /* workers */
+  uint32_t confirmed; /* ms: when a result showed that the job is at this epoch, or the cell was taken over */
+  uint16_t flags;     /* the sticky ones of its terms */
+  uint8_t expected;   /* workers */
   uint8_t state;
 };
 
 enum { BY_CELL_PAIRS = BY_FRAGMENT_LINES * 8 };
+
+/* A job goes from one epoch of a slot to the next, and a cell misses few of them. Epochs further away are rejected,
+ * unless no result has confirmed the cell's own epoch for so long: then the cell was bypassed, or a forged packet has
+ * taken it, and it resynchronizes to whatever comes. */
+enum { BY_CELL_WINDOW = 4, BY_CELL_RESYNC_MS = 250 };
 
 /* What a job may do here. A new grant has a new key, which frees its cells. */
 struct by_grant {
@@ -173,6 +178,17 @@ static inline bool by_cell_is_of(const struct by_cell *cell, const struct by_fra
   return cell->state != BY_CELL_FREE && cell->job == fragment->job && cell->key == fragment->key;
 }
 
+/* Whether the packet's epoch is outside the window around the cell's. */
+static inline bool by_cell_is_outside(const struct by_cell *cell, const struct by_fragment *fragment) {
+  int32_t after = by_epoch_distance(fragment->epoch, cell->epoch);
+  return after > BY_CELL_WINDOW || after < -BY_CELL_WINDOW;
+}
+
+/* Whether a packet of its job may take it nevertheless. `now`: ms. */
+static inline bool by_cell_may_resync(const struct by_cell *cell, const struct by_fragment *fragment, uint32_t now) {
+  return by_cell_is_outside(cell, fragment) && now - cell->confirmed > BY_CELL_RESYNC_MS;
+}
+
 static inline bool by_cell_fits(const struct by_cell *cell, const struct by_fragment *fragment, uint8_t expected) {
   return cell->shape.call == fragment->call && cell->shape.dtype == fragment->dtype &&
          cell->shape.lines == fragment->lines && cell->shape.exponent == fragment->exponent &&
@@ -183,7 +199,6 @@ static inline bool by_cell_fits(const struct by_cell *cell, const struct by_frag
 static inline void by_cell_emit(const struct by_cell *cell, struct by_fragment *fragment) {
   fragment->workers = cell->workers;
   fragment->check = cell->check;
-  fragment->ahead = cell->ahead;
   fragment->flags |= (uint16_t)(cell->flags | BY_FRAGMENT_AGGREGATED);
 }
 
@@ -201,7 +216,7 @@ static inline enum by_cell_action by_cell_fill(struct by_cell *cell, struct by_f
   return first ? BY_CELL_STORE : BY_CELL_ADD_EMIT;
 }
 
-static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct by_fragment *fragment,
+static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct by_fragment *fragment, uint32_t now,
                                                     struct by_verdict *verdict) {
   *cell = (struct by_cell){.workers = fragment->workers,
                            .check = fragment->check,
@@ -209,8 +224,8 @@ static inline enum by_cell_action by_cell_take_over(struct by_cell *cell, struct
                            .job = fragment->job,
                            .key = fragment->key,
                            .shape = {fragment->call, fragment->dtype, fragment->lines, fragment->exponent},
+                           .confirmed = now,
                            .flags = fragment->flags & BY_FRAGMENT_STICKY,
-                           .ahead = fragment->ahead,
                            .expected = verdict->workers,
                            .state = BY_CELL_FILLING};
   return by_cell_fill(cell, fragment, true, verdict);
@@ -237,16 +252,17 @@ static inline enum by_cell_action by_cell_repeat(const struct by_cell *cell, str
 }
 
 /* A term, or a sum of terms from a switch below. */
-static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_fragment *fragment,
+static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_fragment *fragment, uint32_t now,
                                                 struct by_verdict *verdict) {
-  bool mine = by_cell_is_of(cell, fragment);
-  int32_t ahead = by_epoch_distance(fragment->epoch, cell->epoch);
-  if (mine && (ahead < 0 || (ahead == 0 && cell->state == BY_CELL_RELEASED)))
+  bool mine = by_cell_is_of(cell, fragment) && !by_cell_may_resync(cell, fragment, now);
+  int32_t after = by_epoch_distance(fragment->epoch, cell->epoch);
+  if (mine && (after < 0 || (after == 0 && cell->state == BY_CELL_RELEASED)))
     return by_cell_refuse(fragment, BY_FRAGMENT_STALE, BY_EVENT_STALE, verdict);
-  if (!mine || ahead > 0) {
+  if (mine && after > BY_CELL_WINDOW) return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
+  if (!mine || after > 0) {
     if (by_worker_count(fragment->workers) > verdict->workers)
       return by_cell_refuse(fragment, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
-    return by_cell_take_over(cell, fragment, verdict);
+    return by_cell_take_over(cell, fragment, now, verdict);
   }
   uint64_t united = cell->workers | fragment->workers;
   if (!by_cell_fits(cell, fragment, verdict->workers))
@@ -257,15 +273,21 @@ static inline enum by_cell_action by_cell_merge(struct by_cell *cell, struct by_
   cell->workers = united;
   cell->check += fragment->check;
   cell->flags |= fragment->flags & BY_FRAGMENT_STICKY;
-  if (fragment->ahead > cell->ahead) cell->ahead = fragment->ahead;
   return by_cell_fill(cell, fragment, false, verdict);
 }
 
-/* A result frees the cell of its own epoch and no other: a late one must not free a newer sum. */
-static inline void by_cell_release(struct by_cell *cell, const struct by_fragment *fragment,
+/* A result frees the cell of its own epoch, and of those before it, whose terms went past this switch. Never of a later
+ * one: a late result must not free a newer sum. */
+static inline void by_cell_release(struct by_cell *cell, const struct by_fragment *fragment, uint32_t now,
                                    struct by_verdict *verdict) {
+  int32_t after = by_epoch_distance(fragment->epoch, cell->epoch);
   verdict->kind = fragment->type == BY_FRAGMENT_RESULT_MC ? BY_VERDICT_MULTICAST : BY_VERDICT_FORWARD;
-  if (!by_cell_is_of(cell, fragment) || cell->epoch != fragment->epoch || cell->state == BY_CELL_RELEASED) return;
+  if (!by_cell_is_of(cell, fragment)) return;
+  if (by_cell_is_outside(cell, fragment) ? !by_cell_may_resync(cell, fragment, now) : after < 0) return;
+  cell->confirmed = now;
+  if (after == 0 && cell->state == BY_CELL_RELEASED) return;
+  if (after) cell->workers = 0;
+  cell->epoch = fragment->epoch;
   cell->state = BY_CELL_RELEASED;
   verdict->event = BY_EVENT_RELEASED;
 }
@@ -277,14 +299,14 @@ static inline bool by_cell_answers(const struct by_cell *cell, const struct by_f
          cell->epoch == probe->epoch && cell->state == BY_CELL_FILLING && !(probe->workers & ~cell->workers);
 }
 
-/* A fragment for which by_switch_enter has asked for its cell: completes the verdict and says what is to be done with
- * the payload. A probe is looked after by by_probe_write. */
-static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by_fragment *fragment,
+/* A fragment for which by_switch_enter has asked for its cell, at `now`, in ms that wrap: completes the verdict and
+ * says what is to be done with the payload. A probe is looked after by by_probe_write. */
+static inline enum by_cell_action by_cell_decide(struct by_cell *cell, struct by_fragment *fragment, uint32_t now,
                                                  struct by_verdict *verdict) {
   verdict->kind = BY_VERDICT_FORWARD;
-  if (fragment->type == BY_FRAGMENT_UP) return by_cell_merge(cell, fragment, verdict);
+  if (fragment->type == BY_FRAGMENT_UP) return by_cell_merge(cell, fragment, now, verdict);
   if (fragment->type != BY_FRAGMENT_PROBE)
-    by_cell_release(cell, fragment, verdict);
+    by_cell_release(cell, fragment, now, verdict);
   else if (by_cell_answers(cell, fragment))
     *verdict = by_verdict_drop(BY_EVENT_DUPLICATE);
   return BY_CELL_LEAVE;

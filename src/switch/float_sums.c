@@ -53,7 +53,7 @@ static void add_up(struct by_float_sums *sums, uint32_t at, const struct by_frag
 }
 
 void by_float_sums_take(struct by_float_sums *sums, const struct by_grant *grant, struct by_cell *cell, uint32_t at,
-                        uint64_t *sum, struct by_fragment *packet, struct by_verdict *verdict) {
+                        uint64_t *sum, struct by_fragment *packet, uint32_t now, struct by_verdict *verdict) {
   if (packet->check != by_sum_check(&sums->key, packet, packet->workers)) {
     *verdict = by_verdict_drop(BY_EVENT_MALFORMED);
     return;
@@ -64,7 +64,7 @@ void by_float_sums_take(struct by_float_sums *sums, const struct by_grant *grant
     return;
   }
   uint64_t came = packet->workers;
-  enum by_cell_action action = by_cell_decide(cell, packet, verdict);
+  enum by_cell_action action = by_cell_decide(cell, packet, now, verdict);
   if (action == BY_CELL_LEAVE) return;
   if (action != BY_CELL_EMIT) keep(sums, at, packet, came, action == BY_CELL_STORE);
   if (verdict->kind == BY_VERDICT_DROP) return;

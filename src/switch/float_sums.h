@@ -24,8 +24,8 @@ void by_float_sums_fini(struct by_float_sums *sums);
 void by_float_sums_clear(struct by_float_sums *sums, uint32_t base, uint32_t count);
 
 /* A term of float32 for cell number `at`, whose sum lies in `sum`, as by_cell_decide and by_cell_apply do it for
- * others; `verdict` asks for the cell. */
+ * others at `now`, in ms; `verdict` asks for the cell. */
 void by_float_sums_take(struct by_float_sums *sums, const struct by_grant *grant, struct by_cell *cell, uint32_t at,
-                        uint64_t *sum, struct by_fragment *packet, struct by_verdict *verdict);
+                        uint64_t *sum, struct by_fragment *packet, uint32_t now, struct by_verdict *verdict);
 
 #endif

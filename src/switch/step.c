@@ -13,7 +13,7 @@ static struct by_cell *find_cell(const struct by_grant *grant, const struct by_c
 }
 
 struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_cells *cells, struct by_fragment *packet,
-                                 uint32_t bytes, uint32_t from) {
+                                 uint32_t bytes, uint32_t from, uint32_t now) {
   if (by_fragment_check(packet, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
   struct by_verdict verdict = by_switch_enter(grant, packet, from);
   struct by_cell *cell = NULL;
@@ -23,9 +23,9 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_c
     if (!cell) return by_verdict_drop(BY_EVENT_NO_CELL);
     uint32_t at = (uint32_t)(cell - cells->cells);
     if (cells->floats && packet->type == BY_FRAGMENT_UP && packet->dtype == BY_FRAGMENT_FLOAT32) {
-      by_float_sums_take(cells->floats, grant, cell, at, cells->sums[at], packet, &verdict);
+      by_float_sums_take(cells->floats, grant, cell, at, cells->sums[at], packet, now, &verdict);
     } else {
-      enum by_cell_action action = by_cell_decide(cell, packet, &verdict);
+      enum by_cell_action action = by_cell_decide(cell, packet, now, &verdict);
       by_cell_apply(action, cells->sums[at], payload_of(packet), packet->lines, end);
     }
   }

@@ -13,9 +13,10 @@ struct by_cells {
   struct by_float_sums *floats; /* NULL: no grant is for float32 */
 };
 
-/* A UDP payload of `bytes` has come in by port `from`; `grant` is the one of its job, or NULL. Changes the packet, all
- * of which must be writable and its first byte aligned to 8. The verdict is never BY_VERDICT_CELL. */
+/* A UDP payload of `bytes` has come in by port `from`; `grant` is the one of its job, or NULL; `now` is in ms, and may
+ * wrap. Changes the packet, all of which must be writable and its first byte aligned to 8. The verdict is never
+ * BY_VERDICT_CELL. */
 struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_cells *cells, struct by_fragment *packet,
-                                 uint32_t bytes, uint32_t from);
+                                 uint32_t bytes, uint32_t from, uint32_t now);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "datagram.h"
 #include "grant.h"
 #include "step.h"
@@ -45,6 +46,7 @@ struct by_user {
   struct by_mailer mailers[MAILERS]; /* fd -1: no such port */
   uint64_t events[BY_EVENTS];
   struct by_user_traffic traffic;
+  uint32_t now; /* ms: when the datagrams came that are being taken */
   struct run run;
   unsigned taken; /* ranges */
   struct iovec ranges[RANGES];
@@ -119,7 +121,7 @@ static void take_fragment(struct by_user *user, uint32_t from, const struct by_d
                           struct by_fragment *packet, uint32_t bytes) {
   const struct by_grant *grant = bytes < sizeof *packet ? NULL : user->grants[packet->job];
   if ((way->tos & 3) == 3) by_fragment_mark(packet, bytes);
-  struct run next = {.verdict = by_switch_step(grant, &user->cells, packet, bytes, from), .way = *way};
+  struct run next = {.verdict = by_switch_step(grant, &user->cells, packet, bytes, from, user->now), .way = *way};
   user->events[next.verdict.event]++;
   if (next.verdict.kind == BY_VERDICT_DROP) return;
   if (grant) next.group = grant->group;
@@ -151,6 +153,7 @@ static void port_ready(void *context, uint32_t events) {
   const struct port *port = context;
   struct by_user *user = port->user;
   int n = by_mailbox_receive(&user->mailbox, user->mailers[port->number].fd);
+  user->now = (uint32_t)(by_clock_coarse() / BY_MILLISECOND);
   for (int i = 0; i < n; i++) take_datagram(user, port->number, by_mailbox_get(&user->mailbox, i));
   end_run(user);
   flush(user);

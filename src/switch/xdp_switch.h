@@ -163,8 +163,9 @@ static inline void visit_cell(struct xdp_md *ctx, struct by_fragment *fragment, 
                               struct cell_value *value, struct by_verdict *verdict) {
   void *end = frame_end(ctx);
   uint64_t *payload = frame_start(ctx) + PAYLOAD_AT;
+  uint32_t now = (uint32_t)(bpf_ktime_get_coarse_ns() >> 20); /* near enough to ms */
   bpf_spin_lock(&value->lock);
-  enum by_cell_action action = by_cell_decide(&value->cell, fragment, verdict);
+  enum by_cell_action action = by_cell_decide(&value->cell, fragment, now, verdict);
   if (action == BY_CELL_STORE)
     by_cell_apply(BY_CELL_STORE, value->sum, payload, fragment->lines, end);
   else if (action == BY_CELL_ADD)

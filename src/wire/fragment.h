@@ -12,7 +12,7 @@
 
 enum {
   BY_FRAGMENT_MAGIC = 0x5942,
-  BY_FRAGMENT_VERSION = 1,
+  BY_FRAGMENT_VERSION = 2,
   BY_FRAGMENT_PORT = 7612, /* where servers listen unless told otherwise */
   BY_FRAGMENT_LINE = 64,
   BY_FRAGMENT_LINES =
@@ -28,7 +28,7 @@ enum by_fragment_type {
   BY_FRAGMENT_RESULT_MC = 3,   /* the sum for all workers: each switch sends it to the members of the job's group */
   BY_FRAGMENT_PROBE = 4,       /* along the stack to the server; each switch writes down what its cell holds */
   BY_FRAGMENT_PROBE_REPLY = 5, /* the server sends a probe back */
-  BY_FRAGMENT_NACK = 6,        /* the sum failed its check: all are to send their terms unmerged */
+  BY_FRAGMENT_NACK = 6,        /* ESCALATE: send this term again, unmerged. Else `workers` have made the call `call` */
 };
 
 enum by_fragment_flags {
@@ -76,20 +76,20 @@ struct by_fragment {
   uint16_t slot;
   uint16_t rank;    /* the worker that sent it, or whose fragment made the switch send the sum: one of `workers` */
   uint64_t workers; /* whose terms it holds: a bit for each; in a reply, those that the server has */
-  uint64_t check;   /* of the terms, keyed: adds up modulo 2^64 as they do */
+  uint64_t check;   /* of the terms, keyed: adds up modulo 2^64 as they do. Without terms, a MAC of the header */
   uint32_t epoch;   /* of the slot; serial numbers. Fragment number = epoch * slots of the job + slot */
   uint32_t seal;    /* of the header as it is now; made anew by whoever changes it */
   uint32_t call;    /* what all workers must agree on, hashed: terms of calls that differ are never merged */
   uint8_t dtype;
   uint8_t lines;    /* of the payload */
   uint8_t exponent; /* of pairs: what all terms of this fragment have been scaled by */
-  uint8_t ahead;    /* the largest of the terms' exponents in a later fragment; a sum has the largest of its terms' */
+  uint8_t reserved; /* 0 */
   struct by_hop stack[BY_FRAGMENT_HOPS];
 };
 
 _Static_assert(sizeof(struct by_fragment) == BY_FRAGMENT_LINE, "the header is one line without holes");
 
-/* The payload of a probe and of its reply: one for each switch of the stack, zeros from the sender. */
+/* What each switch of the stack writes into a probe; zeros from the sender. */
 struct by_probe {
   uint8_t seen;  /* a switch has written here */
   uint8_t state; /* of the cell, enum by_cell_state; meaningless without `granted` */
@@ -99,8 +99,15 @@ struct by_probe {
   uint64_t workers;
 };
 
-enum { BY_PROBE_LINES = 2 };
-_Static_assert(sizeof(struct by_probe) * BY_FRAGMENT_HOPS == BY_PROBE_LINES * BY_FRAGMENT_LINE, "one for each hop");
+/* The payload of a probe and of its reply. */
+struct by_probe_payload {
+  struct by_probe records[BY_FRAGMENT_HOPS];
+  uint64_t newest; /* of a probe: 1 and the number of a fragment whose result its sender has; 0: not said */
+  uint64_t reserved[7];
+};
+
+enum { BY_PROBE_LINES = 3 };
+_Static_assert(sizeof(struct by_probe_payload) == BY_PROBE_LINES * BY_FRAGMENT_LINE, "lines without holes");
 
 /* Why a packet is no fragment. */
 enum by_fragment_fault {
@@ -162,11 +169,17 @@ static inline bool by_fragment_lines_fit(const struct by_fragment *fragment) {
          fragment->dtype < BY_FRAGMENT_DTYPES;
 }
 
+/* The last words of a term that takes part in agreeing on exponents are one byte for each worker of the tree, all 0 but
+ * the sender's own: so switches add them as they add everything, and no sum of different workers' terms carries. */
+static inline uint32_t by_fragment_exponent_words(uint32_t workers) {
+  return (workers + 7) / 8;
+}
+
 /* What a fragment is about includes its own worker; a reply says what the server holds, which may be nothing. Entries
  * of the stack are checked where they are used. */
 static inline bool by_fragment_is_sensible(const struct by_fragment *fragment) {
   return fragment->type >= BY_FRAGMENT_UP && fragment->type <= BY_FRAGMENT_NACK &&
-         !(fragment->flags & ~BY_FRAGMENT_FLAGS) && fragment->hops <= BY_FRAGMENT_HOPS &&
+         !(fragment->flags & ~BY_FRAGMENT_FLAGS) && !fragment->reserved && fragment->hops <= BY_FRAGMENT_HOPS &&
          fragment->rank < BY_FRAGMENT_WORKERS &&
          (fragment->workers >> fragment->rank & 1 || fragment->type == BY_FRAGMENT_PROBE_REPLY) &&
          fragment->hop <= BY_FRAGMENT_HOPS && (fragment->type != BY_FRAGMENT_RESULT_MC || fragment->hops == 0) &&

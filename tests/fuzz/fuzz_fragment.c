@@ -38,7 +38,7 @@ static void pass_switch(struct by_fragment *fragment, uint32_t bytes) {
                            .place = fragment->hop % BY_FRAGMENT_HOPS};
   memset(memory, 0, sizeof memory);
   for (uint32_t turn = 0; turn < 4; turn++) {
-    struct by_verdict verdict = by_switch_step(&grant, &cells, fragment, bytes, turn & 1 ? 5 : 0);
+    struct by_verdict verdict = by_switch_step(&grant, &cells, fragment, bytes, turn & 1 ? 5 : 0, turn * 200);
     assert(verdict.event < BY_EVENTS && verdict.kind != BY_VERDICT_CELL);
     if (verdict.kind == BY_VERDICT_DROP) continue;
     assert(by_fragment_check(fragment, bytes) == BY_FRAGMENT_SOUND);

@@ -16,7 +16,7 @@ enum { WORKERS = 2, QUEUE = 64, ELEMENTS = 100 };
 
 struct packet {
   _Alignas(64) struct by_fragment head;
-  unsigned char lines[2 * BY_FRAGMENT_LINE];
+  unsigned char lines[3 * BY_FRAGMENT_LINE];
 };
 
 static struct by_worker *workers[WORKERS];
@@ -58,7 +58,7 @@ static size_t happen(const uint8_t *data, size_t size) {
     memcpy(&packet, data + 1, sizeof packet.head);
     packet.head.magic = BY_FRAGMENT_MAGIC;
     packet.head.version = BY_FRAGMENT_VERSION;
-    packet.head.lines %= 3;
+    packet.head.lines %= 4;
     by_fragment_seal(&packet.head);
     deliver(&packet, to);
     return 1 + sizeof packet.head;
@@ -75,7 +75,7 @@ static size_t happen(const uint8_t *data, size_t size) {
   }
   unsigned char *at = (unsigned char *)&packet + data[1] % by_fragment_bytes(&packet.head);
   *at ^= data[2];
-  packet.head.lines %= 3;
+  packet.head.lines %= 4;
   by_fragment_seal(&packet.head);
   deliver(&packet, to);
   return 3;

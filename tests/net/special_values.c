@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BLOCK = 5 * 352, KINDS = 10, COUNT = BLOCK * KINDS };
+enum { BLOCK = 5 * 350 /* none of which shares a fragment with another */, KINDS = 10, COUNT = BLOCK * KINDS };
 
 /* Of many sizes. */
 static float scattered(int i, int rank) {

@@ -6,6 +6,7 @@
 
 #include "../prop/random_fragments.h"
 #include "check.h"
+#include "clock.h"
 #include "step.h"
 #include "xdp.h"
 #include "xdp_frames.h"
@@ -41,6 +42,11 @@ static void add_port(struct world *world, uint32_t number) {
   world->interfaces[number] = if_nametoindex(name);
   assert_ok(by_xdp_add_port(world->xdp, number, name));
   assert_ok(by_xdp_set_neighbour(world->xdp, number, 0, neighbour));
+}
+
+/* As the program counts them. */
+static uint32_t milliseconds(void) {
+  return (uint32_t)(by_clock_coarse() >> 20);
 }
 
 static uint32_t run(const struct world *world, struct frame *frame, uint32_t from) {
@@ -83,7 +89,8 @@ static void step(struct world *world) {
   uint32_t action = run(world, &frame, from);
   struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
   const struct by_grant *grant = grant_of(&world->source, packet.head.job);
-  struct by_verdict verdict = by_switch_step(grant, &cells, &packet.head, claimed == bytes ? bytes : 0, from);
+  struct by_verdict verdict =
+      by_switch_step(grant, &cells, &packet.head, claimed == bytes ? bytes : 0, from, milliseconds());
   world->events[verdict.event]++;
   compare(&frame, action, &packet, verdict);
 }
@@ -100,7 +107,7 @@ static void check_unsent(struct world *world) {
     wrap(&frame, &packet, bytes, bytes);
     uint32_t action = run(world, &frame, from);
     const struct by_grant *grant = grant_of(&world->source, packet.head.job);
-    if (by_switch_step(grant, &cells, &packet.head, bytes, from).kind != BY_VERDICT_FORWARD) continue;
+    if (by_switch_step(grant, &cells, &packet.head, bytes, from, milliseconds()).kind != BY_VERDICT_FORWARD) continue;
     assert_int_equal(action, XDP_DROP);
     wanted++;
   }

@@ -14,6 +14,7 @@ struct source {
   struct by_grant grants[JOBS];
   bool granted[JOBS];
   uint64_t epochs[JOBS][SLOTS]; /* do not wrap */
+  uint32_t now;                 /* ms */
 };
 
 static inline uint32_t pick(struct source *source, uint32_t n) {
@@ -89,8 +90,11 @@ static inline uint32_t random_packet(struct source *source, struct packet *packe
   uint64_t *now = &source->epochs[job][slot];
   memset(packet, 0, sizeof *packet);
   by_fragment_begin(head, some_type(source), 0);
+  source->now += pick(source, 2);
   if (pick(source, 30) == 0) *now += pick(source, 3);
+  if (pick(source, 1000) == 0) *now += pick(source, 100); /* went past this switch */
   *epoch = *now + pick(source, 2) - (pick(source, 12) == 0);
+  if (pick(source, 100) == 0) *epoch += (uint64_t)pick(source, 1000) - 500;
   head->flags = some_flags(source);
   head->job = (uint16_t)(rarely(source) ? JOBS : job);
   head->key = (uint16_t)(source->grants[job].key - rarely(source));
@@ -99,7 +103,6 @@ static inline uint32_t random_packet(struct source *source, struct packet *packe
   head->call = rarely(source);
   head->dtype = rarely(source) ? BY_FRAGMENT_FLOAT32 : BY_FRAGMENT_PAIRS;
   head->exponent = rarely(source);
-  head->ahead = (uint8_t)pick(source, 256);
   if (by_fragment_has_terms(head)) head->lines = (uint8_t)(1 + rarely(source));
   head->workers = some_workers(source);
   while (!(head->workers >> head->rank & 1)) head->rank++;

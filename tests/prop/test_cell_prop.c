@@ -11,8 +11,8 @@ struct model_cell {
   struct packet like; /* the first that came */
   uint64_t epoch;     /* does not wrap */
   uint32_t expected;
+  uint32_t confirmed; /* ms: when a result or its first term came */
   uint16_t sticky;
-  uint8_t ahead;
 };
 
 struct world {
@@ -49,7 +49,6 @@ static struct by_verdict send_sum(struct model_cell *cell, struct packet *packet
   for (int i = 0; i < 64; i++)
     if (cell->has[i]) workers |= 1ull << i;
   fill_terms(packet, workers);
-  packet->head.ahead = cell->ahead;
   packet->head.flags |= (uint16_t)(cell->sticky | BY_FRAGMENT_AGGREGATED);
   return say(BY_VERDICT_FORWARD, port, event);
 }
@@ -58,12 +57,19 @@ static bool alike(const struct by_fragment *a, const struct by_fragment *b) {
   return a->call == b->call && a->dtype == b->dtype && a->lines == b->lines && a->exponent == b->exponent;
 }
 
-static struct by_verdict model_up(struct model_cell *cell, struct packet *packet, uint64_t epoch, struct by_hop hop) {
+static bool is_far(const struct model_cell *cell, uint64_t epoch) {
+  return epoch > cell->epoch + 4 || epoch + 4 < cell->epoch;
+}
+
+static struct by_verdict model_up(struct model_cell *cell, struct packet *packet, uint64_t epoch, struct by_hop hop,
+                                  uint32_t now) {
   uint64_t workers = packet->head.workers;
   uint32_t shared = 0, total = 0, n = 0;
-  if (cell->used && (epoch < cell->epoch || (epoch == cell->epoch && cell->released)))
+  bool known = cell->used && !(is_far(cell, epoch) && now > cell->confirmed + 250);
+  if (known && (epoch < cell->epoch || (epoch == cell->epoch && cell->released)))
     return leave_alone(packet, hop.port, BY_FRAGMENT_STALE, BY_EVENT_STALE);
-  bool first = !cell->used || epoch > cell->epoch;
+  if (known && is_far(cell, epoch)) return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT);
+  bool first = !known || epoch > cell->epoch;
   for (int i = 0; i < 64; i++) {
     bool there = !first && cell->has[i], here = workers >> i & 1;
     shared += there && here;
@@ -76,18 +82,24 @@ static struct by_verdict model_up(struct model_cell *cell, struct packet *packet
     return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT);
   if (inside && !cell->complete) return say(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
   if (inside) return send_sum(cell, packet, hop.port, BY_EVENT_REPEATED);
-  if (first) *cell = (struct model_cell){.used = true, .like = *packet, .epoch = epoch, .expected = hop.workers};
+  if (first)
+    *cell =
+        (struct model_cell){.used = true, .like = *packet, .epoch = epoch, .expected = hop.workers, .confirmed = now};
   for (int i = 0; i < 64; i++) cell->has[i] |= workers >> i & 1;
   cell->sticky |= packet->head.flags & BY_FRAGMENT_CE;
-  cell->ahead = cell->ahead > packet->head.ahead ? cell->ahead : packet->head.ahead;
   cell->complete = contributors(cell->has) == cell->expected;
   if (cell->complete) return send_sum(cell, packet, hop.port, BY_EVENT_COMPLETED);
   return say(BY_VERDICT_DROP, 0, first ? BY_EVENT_STORED : BY_EVENT_ADDED);
 }
 
-static enum by_event model_result(struct model_cell *cell, uint64_t epoch) {
-  if (!cell || !cell->used || cell->released || cell->epoch != epoch) return BY_EVENT_RESULT;
+static enum by_event model_result(struct model_cell *cell, uint64_t epoch, uint32_t now) {
+  if (!cell || !cell->used) return BY_EVENT_RESULT;
+  if (is_far(cell, epoch) ? now <= cell->confirmed + 250 : epoch < cell->epoch) return BY_EVENT_RESULT;
+  cell->confirmed = now;
+  if (cell->released && cell->epoch == epoch) return BY_EVENT_RESULT;
+  if (cell->epoch != epoch) memset(cell->has, 0, sizeof cell->has);
   cell->released = true;
+  cell->epoch = epoch;
   return BY_EVENT_RELEASED;
 }
 
@@ -118,7 +130,7 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
   if (head->hop++ == BY_FRAGMENT_HOPS) return say(BY_VERDICT_DROP, 0, BY_EVENT_MALFORMED);
   if (head->type == BY_FRAGMENT_RESULT_MC) {
     if (from != 3) return say(BY_VERDICT_DROP, 0, BY_EVENT_WRONG_PORT);
-    return say(BY_VERDICT_MULTICAST, 0, model_result(cell, epoch));
+    return say(BY_VERDICT_MULTICAST, 0, model_result(cell, epoch, world->source.now));
   }
   if (grant->place >= head->hops) return say(BY_VERDICT_PASS, 0, BY_EVENT_NO_ENTRY);
   struct by_hop hop = head->stack[grant->place];
@@ -133,13 +145,14 @@ static struct by_verdict model_known(struct world *world, const struct by_grant 
   if (head->type == BY_FRAGMENT_PROBE && model_keeps(cell, head, epoch))
     return say(BY_VERDICT_DROP, 0, BY_EVENT_DUPLICATE);
   if (head->type == BY_FRAGMENT_PROBE) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_PROBED);
-  if (head->type == BY_FRAGMENT_RESULT) return say(BY_VERDICT_FORWARD, hop.port, model_result(cell, epoch));
+  if (head->type == BY_FRAGMENT_RESULT)
+    return say(BY_VERDICT_FORWARD, hop.port, model_result(cell, epoch, world->source.now));
   if (head->type != BY_FRAGMENT_UP) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
   if (head->flags & BY_FRAGMENT_UNMERGED) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_UNMERGED);
   if (!hop.workers) return say(BY_VERDICT_FORWARD, hop.port, BY_EVENT_FORWARDED);
   if (!cell || head->dtype != BY_FRAGMENT_PAIRS)
     return leave_alone(packet, hop.port, BY_FRAGMENT_BUSY, BY_EVENT_NO_CELL);
-  return model_up(cell, packet, epoch, hop);
+  return model_up(cell, packet, epoch, hop, world->source.now);
 }
 
 static struct by_verdict model_unknown(const struct packet *packet) {
@@ -160,7 +173,7 @@ static void step(struct world *world) {
     bytes = spoil(&world->source, &packet, bytes);
   else
     expected = grant ? model_known(world, grant, &wanted, epoch, from) : model_unknown(&wanted);
-  struct by_verdict got = by_switch_step(grant, &cells, &packet.head, bytes, from);
+  struct by_verdict got = by_switch_step(grant, &cells, &packet.head, bytes, from, world->source.now);
   assert_int_equal(got.event, expected.event);
   assert_int_equal(got.kind, expected.kind);
   world->events[got.event]++;

@@ -87,7 +87,7 @@ static enum by_event forecast(struct model_cell *cell, uint32_t epoch, int piece
 
 static struct by_verdict give(struct world *world, struct packet *packet, uint32_t from) {
   const struct by_cells cells = {world->cells, world->sums, SLOTS, &world->floats};
-  struct by_verdict verdict = by_switch_step(&grant, &cells, &packet->head, by_fragment_bytes(&packet->head), from);
+  struct by_verdict verdict = by_switch_step(&grant, &cells, &packet->head, by_fragment_bytes(&packet->head), from, 0);
   world->events[verdict.event]++;
   return verdict;
 }
@@ -133,7 +133,8 @@ static void give_result(struct world *world) {
   packet.head.lines = LINES;
   by_fragment_seal(&packet.head);
   assert_int_equal(give(world, &packet, PORT_UP).kind, BY_VERDICT_MULTICAST);
-  if (cell->used && cell->epoch == world->epochs[slot]) cell->released = true;
+  if (cell->used && cell->epoch <= world->epochs[slot])
+    *cell = (struct model_cell){.used = true, .released = true, .epoch = world->epochs[slot]};
   world->epochs[slot]++;
 }
 

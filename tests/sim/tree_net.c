@@ -1,6 +1,7 @@
 #include "tree_net.h"
 
 #include "check.h"
+#include "clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -213,8 +214,8 @@ static void come_to_switch(struct net *net, int which, struct net_packet *packet
   struct by_float_sums *floats = &net->float_sums[which];
   if (net->floats && !floats->first) assert_ok(by_float_sums_init(floats, NET_CELLS));
   struct by_cells cells = {net->cells[which], net->sums[which], NET_CELLS, net->floats ? floats : NULL};
-  struct by_verdict verdict =
-      by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, &cells, head, packet->bytes, packet->port);
+  struct by_verdict verdict = by_switch_step(head->job == net->job && !at->lapsed ? &grant : NULL, &cells, head,
+                                             packet->bytes, packet->port, (uint32_t)(net->now / BY_MILLISECOND));
   net->events[verdict.event]++;
   if (verdict.kind == BY_VERDICT_PASS) pass(net, which, packet);
   if (verdict.kind == BY_VERDICT_FORWARD) leave_switch(net, which, verdict.port, packet);

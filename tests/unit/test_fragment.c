@@ -15,7 +15,6 @@ static struct by_fragment term(void) {
   fragment.dtype = BY_FRAGMENT_PAIRS;
   fragment.lines = 16;
   fragment.exponent = 149;
-  fragment.ahead = 255;
   assert_true(by_fragment_push(&fragment, 3, 4));
   assert_true(by_fragment_push(&fragment, 63, 0));
   by_fragment_seal(&fragment);
@@ -30,9 +29,9 @@ static enum by_fragment_fault sealed(struct by_fragment fragment) {
 /* Byte by byte, as docs/wire.md says. */
 static void test_layout(void **state) {
   (void)state;
-  static const uint8_t wanted[64] = {0x42, 0x59, 1, 1, 0,  0, 2, 0, 0x34, 0x12, 3,    0,    17, 0, 5,  0, 0x20, 0,
-                                     0,    0,    0, 0, 0,  0, 8, 7, 6,    5,    4,    3,    2,  1, 9,  0, 0,    0,
-                                     0,    0,    0, 0, 77, 0, 0, 0, 1,    16,   0x95, 0xff, 3,  4, 63, 0};
+  static const uint8_t wanted[64] = {0x42, 0x59, 2, 1, 0,  0, 2, 0, 0x34, 0x12, 3,    0, 17, 0, 5,  0, 0x20, 0,
+                                     0,    0,    0, 0, 0,  0, 8, 7, 6,    5,    4,    3, 2,  1, 9,  0, 0,    0,
+                                     0,    0,    0, 0, 77, 0, 0, 0, 1,    16,   0x95, 0, 3,  4, 63, 0};
   struct by_fragment fragment = term();
   assert_int_not_equal(fragment.seal, 0);
   fragment.seal = 0;
@@ -101,6 +100,7 @@ static void test_absurd_fields(void **state) {
   absurd(WITH(workers, 0));
   absurd(WITH(lines, BY_FRAGMENT_LINES + 1));
   absurd(WITH(dtype, 0));
+  absurd(WITH(reserved, 1));
   absurd(WITH(dtype, BY_FRAGMENT_DTYPES));
 }
 
@@ -110,7 +110,7 @@ static void test_kinds(void **state) {
   struct by_fragment fragment;
   by_fragment_begin(&fragment, BY_FRAGMENT_PROBE, 63);
   assert_int_equal(fragment.workers, 1ull << 63);
-  assert_int_equal(by_fragment_bytes(&fragment), 192);
+  assert_int_equal(by_fragment_bytes(&fragment), 256);
   assert_int_equal(sealed(fragment), BY_FRAGMENT_SOUND);
   fragment.lines = 1;
   absurd(fragment);

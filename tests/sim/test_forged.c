@@ -1,0 +1,379 @@
+/* Sums through a switch that somebody without the job's secret wants to spoil: for each term that a worker sends he
+ * sends one that differs in some byte and comes first, to the switch, to the server, or to the other workers as what a
+ * server sends. Sums stay right, calls end soon, and nobody gives up. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "server.h"
+#include "tree_net.h"
+#include "worker.h"
+
+enum { WORKERS = 3, SLOTS = 8, LINES = 4, ELEMENTS = 1500, MOST_LINES = 1 + BY_FRAGMENT_LINES };
+
+/* Where the header has what; the payload begins at 64. */
+enum { AT_TYPE = 3, AT_CHECK = 24, AT_SEAL = 36, AT_AHEAD = 47, HEADER = 64 };
+
+enum target { TO_SWITCH, TO_SERVER, TO_WORKERS };
+
+struct packet {
+  _Alignas(64) struct by_fragment head;
+  unsigned char payload[MOST_LINES * BY_FRAGMENT_LINE];
+};
+
+struct scene {
+  struct net net;
+  struct by_server *server;
+  struct by_worker *workers[WORKERS];
+  unsigned index[WORKERS]; /* for callbacks */
+  float numbers[WORKERS][ELEMENTS];
+  /* Makes a forged packet of an observed one; false: sends none. */
+  bool (*forge)(struct scene *scene, struct packet *packet);
+  enum target target;
+  unsigned at, mask; /* the byte that changes */
+  unsigned forged;   /* packets */
+};
+
+/* --- the forger --- */
+
+static void send_forged(struct scene *scene, const struct packet *packet, unsigned worker) {
+  scene->forged++;
+  if (scene->target == TO_SWITCH) net_from_worker(&scene->net, worker, &packet->head);
+  if (scene->target == TO_SERVER) by_server_take(scene->server, &packet->head, by_fragment_bytes(&packet->head));
+  if (scene->target != TO_WORKERS) return;
+  if (packet->head.type == BY_FRAGMENT_RESULT_MC) net_from_server(&scene->net, &packet->head, BY_SERVER_ALL);
+  for (int w = 0; packet->head.type != BY_FRAGMENT_RESULT_MC && w < WORKERS; w++)
+    net_from_server(&scene->net, &packet->head, w);
+}
+
+static void observe(struct scene *scene, const struct by_fragment *fragment, unsigned worker) {
+  struct packet packet = {.payload = {0}};
+  if (fragment->type != BY_FRAGMENT_UP || !scene->forge) return;
+  memcpy(&packet, fragment, by_fragment_bytes(fragment));
+  if (!scene->forge(scene, &packet)) return;
+  by_fragment_seal(&packet.head);
+  send_forged(scene, &packet, worker);
+}
+
+static unsigned char *byte_at(struct packet *packet, unsigned at) {
+  return (unsigned char *)packet + at;
+}
+
+static bool change_byte(struct scene *scene, struct packet *packet) {
+  if (scene->mask == 0x80 && packet->head.rank) return false; /* one worker's only */
+  *byte_at(packet, scene->at) ^= (unsigned char)scene->mask;
+  return by_fragment_bytes(&packet->head) <= sizeof *packet;
+}
+
+/* --- the ends --- */
+
+static void worker_emits(void *context, const struct by_fragment *packet) {
+  unsigned *index = context;
+  struct scene *scene = (struct scene *)(void *)((char *)(index - *index) - offsetof(struct scene, index));
+  observe(scene, packet, *index);
+  net_from_worker(&scene->net, *index, packet);
+}
+
+static void server_emits(void *context, const struct by_fragment *packet, int to) {
+  struct scene *scene = context;
+  net_from_server(&scene->net, packet, to);
+}
+
+static void comes_to_worker(void *context, unsigned worker, const struct by_fragment *packet, size_t bytes) {
+  struct scene *scene = context;
+  by_worker_take(scene->workers[worker], packet, bytes, scene->net.now);
+  by_worker_progress(scene->workers[worker], scene->net.now);
+}
+
+static void comes_to_server(void *context, const struct by_fragment *packet, size_t bytes) {
+  struct scene *scene = context;
+  by_server_take(scene->server, packet, bytes);
+}
+
+static void make_net(struct net *net) {
+  net->workers = WORKERS;
+  net->switches = 1;
+  net->at[0] = (struct net_switch){.above = NET_SERVER, .aggregates = true, .slots = SLOTS};
+  net->rate = 1e9;
+  net->delay = 50000;
+  net->queue = 20000000;
+  net->mark = 20000000;
+  net->job = 7;
+  net->key = 3;
+  net_init(net, 1);
+}
+
+static struct scene *make_scene(bool exact) {
+  static const unsigned char secret[BY_WORKER_SECRET] = "a secret of the job";
+  struct scene *scene = calloc(1, sizeof *scene);
+  struct by_server_way ways[WORKERS] = {{0}};
+  assert_non_null(scene);
+  make_net(&scene->net);
+  for (unsigned w = 0; w < WORKERS; w++) {
+    struct by_worker_config config = {.job = scene->net.job,
+                                      .key = scene->net.key,
+                                      .rank = w,
+                                      .workers = WORKERS,
+                                      .slots = SLOTS,
+                                      .lines = LINES,
+                                      .exact = exact,
+                                      .patience = 3 * BY_SECOND,
+                                      .emit = worker_emits,
+                                      .context = &scene->index[w]};
+    scene->index[w] = w;
+    config.hops = net_way(&scene->net, w, false, config.stack);
+    net_below(&scene->net, w, config.below);
+    ways[w].hops = net_way(&scene->net, w, true, ways[w].stack);
+    memcpy(config.secret, secret, sizeof secret);
+    assert_ok(by_worker_create(&config, &scene->workers[w]));
+  }
+  struct by_server_config config = {.job = scene->net.job,
+                                    .key = scene->net.key,
+                                    .workers = WORKERS,
+                                    .slots = SLOTS,
+                                    .lines = LINES,
+                                    .multicast = true,
+                                    .exact = exact,
+                                    .secret = secret,
+                                    .secret_bytes = sizeof secret,
+                                    .ways = ways,
+                                    .emit = server_emits,
+                                    .context = scene};
+  assert_ok(by_server_create(&config, &scene->server));
+  scene->net.context = scene;
+  scene->net.to_worker = comes_to_worker;
+  scene->net.to_server = comes_to_server;
+  return scene;
+}
+
+static void destroy_scene(struct scene *scene) {
+  for (unsigned w = 0; w < WORKERS; w++) by_worker_destroy(scene->workers[w]);
+  by_server_destroy(scene->server);
+  net_fini(&scene->net);
+  free(scene);
+}
+
+/* --- a call --- */
+
+static bool all_done(const struct scene *scene, uint32_t call) {
+  for (unsigned w = 0; w < WORKERS; w++)
+    if (by_worker_done(scene->workers[w], call) < ELEMENTS) return false;
+  return true;
+}
+
+static void advance(struct scene *scene) {
+  uint64_t due = UINT64_MAX;
+  unsigned who = 0;
+  for (unsigned w = 0; w < WORKERS; w++)
+    if (by_worker_deadline(scene->workers[w]) < due) due = by_worker_deadline(scene->workers[w]), who = w;
+  if (net_next(&scene->net) <= due) {
+    assert_true(net_next(&scene->net) != UINT64_MAX);
+    net_step(&scene->net);
+    return;
+  }
+  if (due > scene->net.now) scene->net.now = due;
+  by_worker_progress(scene->workers[who], scene->net.now);
+}
+
+static const char *what(const struct scene *scene) {
+  static char text[100];
+  snprintf(text, sizeof text, "to %s, byte %u changed by %02x",
+           (const char *[]){"switch", "server", "workers"}[scene->target], scene->at, scene->mask);
+  return text;
+}
+
+/* Returns the ms of virtual time that it took. */
+static double sum(struct scene *scene, uint64_t limit) {
+  uint32_t call;
+  uint64_t began = scene->net.now;
+  for (unsigned w = 0; w < WORKERS; w++) {
+    for (int i = 0; i < ELEMENTS; i++) scene->numbers[w][i] = (float)(i % 100 + (int)w);
+    float *numbers = scene->numbers[w];
+    assert_ok(by_worker_begin(scene->workers[w], BANYAN_FLOAT32, BANYAN_SUM, numbers, numbers, ELEMENTS, &call));
+    by_worker_advance(scene->workers[w], call, ELEMENTS);
+  }
+  for (unsigned w = 0; w < WORKERS; w++) by_worker_progress(scene->workers[w], scene->net.now);
+  while (!all_done(scene, call)) {
+    for (unsigned w = 0; w < WORKERS; w++)
+      if (by_worker_state(scene->workers[w])) fail_msg("%s: %s", what(scene), banyan_error_text());
+    if (scene->net.now - began > limit) fail_msg("%s: not done after %g s", what(scene), (double)limit / 1e9);
+    advance(scene);
+  }
+  for (unsigned w = 0; w < WORKERS; w++)
+    for (int i = 0; i < ELEMENTS; i++)
+      if (scene->numbers[w][i] != (float)(WORKERS * (i % 100) + 3))
+        fail_msg("%s: %g at %d of worker %u", what(scene), (double)scene->numbers[w][i], i, w);
+  return (double)(scene->net.now - began) / 1e6;
+}
+
+/* --- the tests --- */
+
+/* What one worker's term seems to need for a later fragment would scale that one's numbers to nothing. */
+static bool tell_large_exponent(struct scene *scene, struct packet *packet) {
+  if (packet->head.rank) return false;
+  *byte_at(packet, AT_AHEAD) = 200;
+  *byte_at(packet, AT_CHECK) ^= 1;
+  if (scene->mask) *byte_at(packet, by_fragment_bytes(&packet->head) - 8 + packet->head.rank) = 200;
+  if (scene->mask) *byte_at(packet, AT_AHEAD) = 0;
+  return true;
+}
+
+static void test_large_exponent(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 4; round++) {
+    struct scene *scene = make_scene(false);
+    scene->forge = tell_large_exponent;
+    scene->target = round / 2 ? TO_SWITCH : TO_SERVER;
+    scene->mask = round % 2;
+    for (int i = 0; i < 4; i++) sum(scene, BY_SECOND);
+    assert_true(scene->forged > 50);
+    destroy_scene(scene);
+  }
+}
+
+/* Each byte of the header but the seal, and some of the payload; with the check as it was, which does not fit. */
+static void test_each_byte(void **state) {
+  (void)state;
+  static const unsigned masks[] = {1, 0x80, 0x5a};
+  for (unsigned round = 0; round < 2 * 3 * (HEADER + 40); round++) {
+    unsigned at = round / 6;
+    if (at >= AT_SEAL && at < AT_SEAL + 4) continue;
+    struct scene *scene = make_scene(false);
+    scene->forge = change_byte;
+    scene->target = round % 2 ? TO_SWITCH : TO_SERVER;
+    scene->at = at;
+    scene->mask = masks[round / 2 % 3];
+    sum(scene, BY_SECOND);
+    sum(scene, BY_SECOND);
+    destroy_scene(scene);
+  }
+}
+
+/* Also where sums in exact mode have a check that all know how to make: a forger who does not make it does no harm. */
+static void test_each_byte_exact(void **state) {
+  (void)state;
+  for (unsigned at = AT_TYPE; at < HEADER + 4; at++) {
+    if (at >= AT_SEAL && at < AT_SEAL + 4) continue;
+    struct scene *scene = make_scene(true);
+    scene->forge = change_byte;
+    scene->target = at % 2 ? TO_SWITCH : TO_SERVER;
+    scene->at = at;
+    scene->mask = 1;
+    sum(scene, BY_SECOND);
+    destroy_scene(scene);
+  }
+}
+
+/* What has no terms, with this worker's or another call, about these workers. */
+static bool turn_into_header(struct scene *scene, struct packet *packet) {
+  *byte_at(packet, AT_TYPE) = (unsigned char)(scene->at % 3 + BY_FRAGMENT_PROBE);
+  bool probe = packet->head.type != BY_FRAGMENT_NACK;
+  memset(packet->payload, 0, sizeof packet->payload);
+  packet->head.lines = probe ? BY_PROBE_LINES : 0;
+  packet->head.flags = (uint16_t)(scene->mask & 31);
+  packet->head.hops = scene->target == TO_SWITCH ? packet->head.hops : 0;
+  packet->head.workers |= scene->mask & 32 ? 7 : 0;
+  if (scene->mask & 64) packet->head.call ^= 1;
+  return true;
+}
+
+static void test_headers(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 9 * 128; round++) {
+    struct scene *scene = make_scene(false);
+    scene->forge = turn_into_header;
+    scene->target = (enum target)(round % 3);
+    scene->at = round / 3 % 3;
+    scene->mask = round / 9;
+    sum(scene, BY_SECOND);
+    destroy_scene(scene);
+  }
+}
+
+/* Results that fit in all but their numbers. */
+static bool turn_into_result(struct scene *scene, struct packet *packet) {
+  packet->head.type = scene->at ? BY_FRAGMENT_RESULT : BY_FRAGMENT_RESULT_MC;
+  packet->head.hops = packet->head.hop = 0;
+  packet->head.workers = 7;
+  return true;
+}
+
+static void test_results(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 4; round++) {
+    struct scene *scene = make_scene(round / 2);
+    scene->forge = turn_into_result;
+    scene->target = TO_WORKERS;
+    scene->at = round % 2;
+    sum(scene, BY_SECOND);
+    assert_true(scene->forged > 0);
+    destroy_scene(scene);
+  }
+}
+
+/* One cell is made to add something else: its terms are asked for at once, before anybody's time is up. */
+static bool spoil_one(struct scene *scene, struct packet *packet) {
+  if (scene->forged) return false;
+  packet->payload[0] ^= 1;
+  return true;
+}
+
+static void test_spoiled_cell(void **state) {
+  (void)state;
+  double took[2];
+  for (int round = 0; round < 2; round++) {
+    struct scene *scene = make_scene(false);
+    for (int i = 0; i < 10; i++) sum(scene, BY_SECOND);
+    if (round) scene->forge = spoil_one;
+    scene->target = TO_SWITCH;
+    took[round] = sum(scene, BY_SECOND);
+    assert_int_equal(scene->forged, round);
+    destroy_scene(scene);
+  }
+  print_message("%.2f ms, with one sum spoiled %.2f ms\n", took[0], took[1]);
+  assert_true(took[1] < took[0] + 1);
+}
+
+/* All cells get terms of epochs to come: few sums are made past the switch meanwhile, and none a second later. */
+static bool come_early(struct scene *scene, struct packet *packet) {
+  packet->head.epoch += scene->at;
+  return true;
+}
+
+static uint64_t unmerged(const struct scene *scene) {
+  return by_server_counters(scene->server)->unmerged;
+}
+
+static void test_epochs_to_come(void **state) {
+  (void)state;
+  static const unsigned far[] = {5, 1000, 1u << 30, UINT32_MAX - 1000};
+  for (int i = 0; i < 8; i++) {
+    struct scene *scene = make_scene(false);
+    scene->target = TO_SWITCH;
+    scene->at = far[i / 2];
+    if (i % 2) sum(scene, BY_SECOND); /* else they come before any other term */
+    scene->forge = come_early;
+    uint64_t before = unmerged(scene);
+    for (int j = 0; j < 10; j++) sum(scene, BY_SECOND);
+    if (i % 2) assert_int_equal(unmerged(scene), before);
+    scene->forge = NULL;
+    scene->net.now += BY_SECOND;
+    for (int j = 0; j < 2; j++) sum(scene, BY_SECOND); /* in which jobs get to where a cell is a little ahead */
+    before = unmerged(scene);
+    for (int j = 0; j < 10; j++) sum(scene, BY_SECOND);
+    assert_int_equal(unmerged(scene), before);
+    destroy_scene(scene);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_large_exponent), cmocka_unit_test(test_each_byte), cmocka_unit_test(test_each_byte_exact),
+      cmocka_unit_test(test_headers),        cmocka_unit_test(test_results),   cmocka_unit_test(test_spoiled_cell),
+      cmocka_unit_test(test_epochs_to_come),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
