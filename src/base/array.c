@@ -2,14 +2,22 @@
 
 #include <stdlib.h>
 
-bool by_array_grow(void **array, uint32_t *room, uint32_t need, size_t size) {
-  enum { FIRST = 64 };
+enum { FIRST_ROOM = 16 };
+
+bool by_array_grow(void **array, size_t *room, size_t need, size_t size) {
   if (need <= *room) return true;
-  uint32_t wanted = *room < FIRST / 2 ? FIRST : *room <= UINT32_MAX / 2 ? *room * 2 : UINT32_MAX;
-  if (wanted < need) wanted = need;
+  size_t wanted = *room <= SIZE_MAX / 2 && 2 * *room > need ? 2 * *room : need;
+  if (wanted < FIRST_ROOM) wanted = FIRST_ROOM;
   void *grown = reallocarray(*array, wanted, size);
   if (!grown) return false;
   *array = grown;
   *room = wanted;
+  return true;
+}
+
+bool by_array_grow_u32(void **array, uint32_t *room, size_t need, size_t size) {
+  size_t wide = *room;
+  if (need > UINT32_MAX / 2 || !by_array_grow(array, &wide, need, size)) return false;
+  *room = (uint32_t)wide;
   return true;
 }

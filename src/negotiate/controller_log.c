@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "controller_parts.h"
 
 enum { GENERATION = 4096 /* starts by name, after which names that have not come again are forgotten */ };
@@ -187,12 +188,7 @@ static bool check_down(struct by_controller *c, const void *letter, size_t bytes
 }
 
 static bool make_room_for_cookies(struct by_controller *c, uint32_t n) {
-  if (n <= c->room_cookies) return true;
-  void **cookies = realloc(c->cookies, (size_t)n * 2 * sizeof(void *));
-  if (!cookies) return false;
-  c->cookies = cookies;
-  c->room_cookies = 2 * n;
-  return true;
+  return BY_ARRAY_GROW(&c->cookies, &c->room_cookies, n);
 }
 
 static bool start_one(struct by_controller *c, struct by_variant *variant, uint32_t id) {

@@ -1,6 +1,7 @@
 /* What only the root does: it picks what starts, by priority and as far as the
  * network has room, fuses small operations, and puts into the table what comes
  * again. */
+#include "array.h"
 #include "controller_parts.h"
 
 #include <stdlib.h>
@@ -40,13 +41,7 @@ static uint64_t urgency_of(const struct by_variant *variant) {
 bool by_controller_make_ready(struct by_controller *c, struct by_variant *variant) {
   uint64_t urgency = urgency_of(variant);
   uint32_t from = 0, to = c->n_ready;
-  if (c->n_ready == c->room_ready) {
-    uint32_t room = 2 * c->room_ready + 64;
-    struct by_variant **ready = realloc(c->ready, room * sizeof(struct by_variant *));
-    if (!ready) return false;
-    c->ready = ready;
-    c->room_ready = room;
-  }
+  if (!BY_ARRAY_GROW(&c->ready, &c->room_ready, c->n_ready + 1)) return false;
   while (from < to) { /* behind those that are alike */
     uint32_t middle = (from + to) / 2;
     if (urgency_of(c->ready[middle]) >= urgency)
@@ -60,19 +55,9 @@ bool by_controller_make_ready(struct by_controller *c, struct by_variant *varian
   return true;
 }
 
-static bool make_room_in_group(struct by_controller *c) {
-  if (c->n_group < c->room_group) return true;
-  uint32_t room = 2 * c->room_group + 16;
-  struct by_variant **group = realloc(c->group, room * sizeof(struct by_variant *));
-  if (!group) return false;
-  c->group = group;
-  c->room_group = room;
-  return true;
-}
-
 /* Into the group, at its place. */
 static void pick(struct by_controller *c, struct by_variant *variant) {
-  if (!make_room_in_group(c)) {
+  if (!BY_ARRAY_GROW(&c->group, &c->room_group, c->n_group + 1)) {
     c->failed = true;
     return;
   }

@@ -5,6 +5,8 @@
 
 #include <banyan/collectives.h>
 
+#include "array.h"
+
 enum { OPERATION_BYTES = 3 + 4 + 8 + 8 };
 
 void by_pile_fini(struct by_pile *pile) {
@@ -19,15 +21,9 @@ void by_pile_clear(struct by_pile *pile) {
 
 /* Room for an entry of at most so many bytes. */
 static bool open_entry(struct by_pile *pile, size_t bytes, struct by_writer *writer) {
-  if (pile->length + bytes > pile->room) {
-    size_t room = 2 * (pile->length + bytes) + 256;
-    uint8_t *data = realloc(pile->data, room);
-    if (!data) {
-      pile->failed = true;
-      return false;
-    }
-    pile->data = data;
-    pile->room = room;
+  if (!BY_ARRAY_GROW(&pile->data, &pile->room, pile->length + bytes)) {
+    pile->failed = true;
+    return false;
   }
   by_writer_init(writer, pile->data + pile->length, bytes);
   return true;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "array.h"
 #include "assign.h"
 
 enum { STEPS = 32 }; /* that distances are told apart by */
@@ -21,7 +22,7 @@ struct build {
   uint32_t *room; /* of each class: children that the level above can still take */
   struct by_assign_pair *pairs;
   uint32_t *flow;
-  uint32_t n_pairs, room_pairs;
+  uint32_t n_pairs, room_pairs, room_flow;
   uint32_t left; /* ranks not placed */
   struct by_arena arena;
 };
@@ -42,15 +43,9 @@ static uint32_t member(const struct build *b, uint32_t c, uint32_t i) {
 /* --- one assignment --- */
 
 static bool add_pair(struct build *b, uint32_t from, uint32_t to) {
-  if (b->n_pairs == b->room_pairs) {
-    uint32_t room = b->room_pairs * 2 + 256;
-    struct by_assign_pair *pairs = realloc(b->pairs, room * sizeof *pairs);
-    if (pairs) b->pairs = pairs;
-    uint32_t *flow = pairs ? realloc(b->flow, room * sizeof *flow) : NULL;
-    if (flow) b->flow = flow;
-    if (!flow) return false;
-    b->room_pairs = room;
-  }
+  if (!BY_ARRAY_GROW(&b->pairs, &b->room_pairs, b->n_pairs + 1) ||
+      !BY_ARRAY_GROW(&b->flow, &b->room_flow, b->n_pairs + 1))
+    return false;
   double steps = b->limits->distance > 0 ? ceil(between(b, from, to) / b->limits->distance * STEPS) : 0;
   b->pairs[b->n_pairs++] = (struct by_assign_pair){.from = from, .to = to, .cost = (uint32_t)steps};
   return true;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 64 };
+#include "array.h"
+
 #define NONE UINT32_MAX
 
 static const char *const names[BY_EMBED_N_KINDS] = {"parameter server",
@@ -119,13 +120,7 @@ static uint32_t find_known(const struct by_embed_candidates *list, const struct 
 /* ---- adding */
 
 static enum banyan_status make_room(struct by_embed_candidates *list) {
-  if (list->n < list->room) return BANYAN_OK;
-  uint32_t room = list->room ? 2 * list->room : FIRST_ROOM;
-  struct by_embed_candidate *items = realloc(list->items, room * sizeof *items);
-  if (!items) return by_embed_no_memory();
-  list->items = items;
-  list->room = room;
-  return BANYAN_OK;
+  return BY_ARRAY_GROW(&list->items, &list->room, list->n + 1) ? BANYAN_OK : by_embed_no_memory();
 }
 
 static enum banyan_status copy(struct by_embed_candidates *list, const struct by_draft *draft,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "embed_hang.h"
 #include "span.h"
 
@@ -13,12 +14,7 @@ static const double least_part = 1e-9; /* of the unit: what is less is the solve
 
 enum banyan_status by_embed_master_add(struct by_embed_master *m) {
   uint32_t n_resources = m->list->net->graph->n_resources;
-  if (m->room < m->list->n) {
-    double *rate = realloc(m->rate, m->list->room * sizeof *rate);
-    if (!rate) return by_embed_no_memory();
-    m->rate = rate;
-    m->room = m->list->room;
-  }
+  if (!BY_ARRAY_GROW(&m->rate, &m->room, m->list->n)) return by_embed_no_memory();
   for (uint32_t c = by_lp_columns(m->lp); c < m->list->n; c++) {
     const struct by_embed_candidate *candidate = &m->list->items[c];
     uint32_t n = 0;

@@ -2,16 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "graph_overlay.h"
 
 static bool add_pair(struct by_pairs *pairs, uint32_t a, uint32_t b) {
-  if (pairs->n == pairs->room) {
-    size_t room = pairs->room * 2 + 64;
-    uint64_t *grown = realloc(pairs->keys, room * sizeof *grown);
-    if (!grown) return false;
-    pairs->keys = grown;
-    pairs->room = room;
-  }
+  if (!BY_ARRAY_GROW(&pairs->keys, &pairs->room, pairs->n + 1)) return false;
   pairs->keys[pairs->n++] = by_pair(a, b);
   return true;
 }

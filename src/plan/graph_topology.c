@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "graph_make.h"
 #include "graph_overlay.h"
 #include "leader.h"
@@ -132,13 +133,7 @@ static enum banyan_status list_pairs(struct make *make) {
 }
 
 static bool add_step(struct make *make, uint32_t step) {
-  if (make->n_steps == make->room_steps) {
-    size_t room = make->room_steps * 2 + 64;
-    uint32_t *grown = realloc(make->steps, room * sizeof *grown);
-    if (!grown) return false;
-    make->steps = grown;
-    make->room_steps = room;
-  }
+  if (!BY_ARRAY_GROW(&make->steps, &make->room_steps, make->n_steps + 1)) return false;
   make->steps[make->n_steps++] = step;
   return true;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "plan_pairs.h"
 #include "switched_tree.h"
 #include "topology_paths.h"
@@ -66,13 +67,7 @@ enum banyan_status by_plan_place(const struct by_plan *plan, const struct by_top
 
 static bool add_step(struct loading *l, uint32_t step) {
   struct by_plan_load *out = l->out;
-  if (out->n_steps == l->room_steps) {
-    size_t room = 2 * l->room_steps + 256;
-    uint32_t *grown = realloc(out->steps, room * sizeof *grown);
-    if (!grown) return false;
-    out->steps = grown;
-    l->room_steps = room;
-  }
+  if (!BY_ARRAY_GROW(&out->steps, &l->room_steps, out->n_steps + 1)) return false;
   out->steps[out->n_steps++] = step;
   return true;
 }

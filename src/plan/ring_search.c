@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "plan_make.h"
 #include "topology_paths.h"
 
@@ -30,13 +31,7 @@ struct score {
 static bool use(struct search *s, uint32_t what, struct by_capacity capacity) {
   double left = by_residual(capacity);
   if (isinf(left)) return true;
-  if (s->n_uses == s->room) {
-    size_t room = 2 * s->room;
-    uint32_t *grown = realloc(s->uses, room * sizeof *grown);
-    if (!grown) return false;
-    s->uses = grown;
-    s->room = room;
-  }
+  if (!BY_ARRAY_GROW(&s->uses, &s->room, s->n_uses + 1)) return false;
   s->uses[s->n_uses++] = what;
   s->seconds[what] = 1 / left;
   return true;

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for what happens in a simulation")
+#include "array.h"
 
-enum { FIRST_ROOM = 256 };
+#define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for what happens in a simulation")
 
 /* --- leavings --- */
 
@@ -75,13 +75,7 @@ static bool arrives_before(const struct by_arrival *a, const struct by_arrival *
 }
 
 enum banyan_status by_arrivals_add(struct by_arrivals *a, double at, bool added, const struct by_parcel *parcel) {
-  if (a->n == a->room) {
-    size_t room = a->room ? 2 * a->room : FIRST_ROOM;
-    struct by_arrival *grown = realloc(a->heap, room * sizeof *grown);
-    if (!grown) return NO_MEMORY;
-    a->heap = grown;
-    a->room = room;
-  }
+  if (!BY_ARRAY_GROW(&a->heap, &a->room, a->n + 1)) return NO_MEMORY;
   struct by_arrival arrival = {at, a->next_number++, added, *parcel};
   size_t place = a->n++;
   for (; place && arrives_before(&arrival, &a->heap[(place - 1) / 2]); place = (place - 1) / 2)

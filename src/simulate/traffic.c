@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "array.h"
+
 enum { MOST_COMPARED = 16 }; /* messages of a stream, as in src/executor/link.c */
 
 #define NONE BY_CAST_NONE
@@ -35,15 +37,9 @@ static bool left_out(const struct by_traffic *t, const struct by_step *step) {
 static void look_at(struct by_traffic *t, uint32_t actor, uint32_t index) {
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
   if (state->listed) return;
-  if (t->n_work == t->work_room) {
-    size_t room = t->work_room ? 2 * t->work_room : 256;
-    uint64_t *grown = realloc(t->work, room * sizeof *grown);
-    if (!grown) {
-      t->failed = true;
-      return;
-    }
-    t->work = grown;
-    t->work_room = room;
+  if (!BY_ARRAY_GROW(&t->work, &t->work_room, t->n_work + 1)) {
+    t->failed = true;
+    return;
   }
   state->listed = true;
   t->work[t->n_work++] = (uint64_t)actor << 32 | index;

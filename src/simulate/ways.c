@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "array.h"
 #include "plan_load.h"
 #include "topology_paths.h"
 
@@ -78,12 +79,7 @@ static enum banyan_status make_room(struct walking *w, uint32_t used, uint32_t h
                    "the plan's messages pass more than %d links in all, which would take too much memory; simulate it "
                    "over fewer ranks",
                    MOST_HOPS);
-  uint32_t room = need > 2 * (uint64_t)w->room ? (uint32_t)need : 2 * w->room;
-  uint32_t *grown = realloc(w->out->resources, room * sizeof *grown);
-  if (!grown) return NO_MEMORY;
-  w->out->resources = grown;
-  w->room = room;
-  return BANYAN_OK;
+  return BY_ARRAY_GROW(&w->out->resources, &w->room, need) ? BANYAN_OK : NO_MEMORY;
 }
 
 static void step_on(const struct by_ways *ways, uint32_t resource, uint32_t *used) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "log.h"
 #include "text.h"
 #include "topology_csv.h"
@@ -15,7 +16,6 @@
 
 enum {
   MOST_ROWS = BY_TOPOLOGY_MOST_LINKS,
-  FIRST_ROOM = 1024,
   MOST_PATTERNS = 64,
   MOST_LIMITS = 16,
   MOST_OPTION = 1024,
@@ -183,13 +183,7 @@ static enum banyan_status take_number(struct pairs *pairs, enum column column, d
 
 static enum banyan_status keep_row(struct pairs *pairs, const struct measured *row) {
   if (pairs->n_rows == MOST_ROWS) return by_csv_fail(&pairs->csv, "more than %d pairs", MOST_ROWS);
-  if (pairs->n_rows == pairs->room) {
-    size_t room = pairs->room ? 2 * pairs->room : FIRST_ROOM;
-    struct measured *grown = realloc(pairs->rows, room * sizeof *grown);
-    if (!grown) return by_topology_no_memory();
-    pairs->rows = grown;
-    pairs->room = room;
-  }
+  if (!BY_ARRAY_GROW(&pairs->rows, &pairs->room, pairs->n_rows + 1)) return by_topology_no_memory();
   pairs->rows[pairs->n_rows++] = *row;
   return BANYAN_OK;
 }
