@@ -70,7 +70,8 @@ static inline void golden_check(const char *name, const char *message) {
   if (golden.writes) return;
   char *committed = golden_find(name);
   bool same = committed && strcmp(committed, message) == 0;
-  if (!same) print_error("%s:\n%s\nit is now\n%s", golden.path, committed ? committed : "has no such message", message);
+  if (!same)
+    fprintf(stderr, "%s:\n%s\nit is now\n%s", golden.path, committed ? committed : "has no such message", message);
   free(committed);
   if (!same) fail_msg("\"%s\" is not what it was", name);
 }

@@ -123,8 +123,8 @@ static void settle(void) {
 }
 
 static const struct by_operation usual = {.collective = BANYAN_ALLREDUCE,
-                                          .dtype = BANYAN_FLOAT32,
-                                          .op = BANYAN_SUM,
+                                          .dtype = BANYAN_FLOAT16,
+                                          .op = BANYAN_MAX,
                                           .count = 256,
                                           .rest = 0x0102030405060708};
 
@@ -238,6 +238,32 @@ static void test_stalls(void **state) {
   finish();
 }
 
+/* With more ranks than a list has room for, and some that do not answer. */
+static void test_lack_of_many(void **state) {
+  struct by_stall stall = {.name = "bias",
+                           .operation = usual,
+                           .top = 0x01020304,
+                           .n_ranges = 2,
+                           .ranges = {{2, 5}, {7, 7}},
+                           .more = 0x11121314,
+                           .silent = 0x21222324};
+  struct by_pile pile = {0}, again = {0};
+  struct by_subject subject;
+  struct by_stall read;
+  struct by_reader reader;
+  (void)state;
+  by_pile_stall(&pile, &stall);
+  golden_bytes("entry, who lacks an operation", pile.data, pile.length);
+  by_reader_init(&reader, pile.data, pile.length);
+  by_read_stall(&reader, &subject, &read);
+  assert_ok(by_reader_check(&reader, "entry"));
+  by_pile_stall(&again, &read);
+  assert_int_equal(again.length, pile.length);
+  assert_memory_equal(again.data, pile.data, pile.length);
+  by_pile_fini(&pile);
+  by_pile_fini(&again);
+}
+
 static void test_notes(void **state) {
   (void)state;
   begin("a note");
@@ -250,7 +276,8 @@ static void test_notes(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_iterations), cmocka_unit_test(test_many_bits), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_stalls),     cmocka_unit_test(test_notes),     cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_stalls),     cmocka_unit_test(test_notes),     cmocka_unit_test(test_lack_of_many),
+      cmocka_unit_test(golden_end),
   };
   golden_begin("negotiation", "Letters between controllers.");
   return cmocka_run_group_tests(tests, NULL, NULL);
