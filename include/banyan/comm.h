@@ -58,7 +58,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_duplicate(struct banyan_c
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks, int n,
                                                               uint32_t number, struct banyan_comm **out);
 
-/* Ends this rank's part; no thread may use `comm` any more. Calls still
+/* Ends this rank's part; no thread may use `comm` any more. In a child of fork(), does nothing: all calls there on the
+ * parent's communicators and requests fail with BANYAN_ERR_ARGUMENT. Calls still
  * pending end with BANYAN_ERR_CLOSED: their buffers are the caller's again, and
  * what other ranks get from them is not defined. Their requests still have to
  * be waited for. The job ends here, and the connections close, with its last

@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+
 enum { MOST_TASKS = 1024, MOST_EVENTS = 64 };
 
 struct by_watch {
@@ -53,9 +55,9 @@ static void drain_wake(void *context, uint32_t events) {
 }
 
 static enum banyan_status open_files(struct by_loop *loop) {
-  loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+  loop->epoll = BY_DESCRIPTOR(epoll_create1(EPOLL_CLOEXEC));
   if (loop->epoll < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "epoll_create1");
-  loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  loop->wake = BY_DESCRIPTOR(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (loop->wake < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "eventfd");
   return by_loop_watch(loop, loop->wake, EPOLLIN, drain_wake, loop, &loop->wake_watch);
 }
@@ -112,8 +114,8 @@ void by_loop_destroy(struct by_loop *loop) {
   while (loop->timers.after != &loop->timers) by_loop_cancel_timer(loop->timers.after);
   free_list(&loop->watches);
   free_list(&loop->dead);
-  if (loop->wake >= 0) close(loop->wake);
-  if (loop->epoll >= 0) close(loop->epoll);
+  if (loop->wake >= 0) by_close(loop->wake);
+  if (loop->epoll >= 0) by_close(loop->epoll);
   pthread_mutex_destroy(&loop->lock);
   free(loop);
 }

@@ -83,8 +83,9 @@ enum banyan_status by_any_finish(struct by_context *context, struct by_any *any)
 
 static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_call *call, const int *source,
                                 struct banyan_request *const *out) {
-  if (!comm || !call || !source || !out)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the communicator, the call, the place for the rank or the request is NULL");
+  BY_TRY(by_comm_check(comm));
+  if (!call || !source || !out)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the call, the place for the rank or the request is NULL");
   if (call->collective != BANYAN_RECV || !banyan_dtype_size(call->dtype) || !call->recv)
     return by_fail(BANYAN_ERR_ARGUMENT, "recv from any rank: the call must be a recv of a dtype into a buffer");
   if (!call->count)

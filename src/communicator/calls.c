@@ -15,7 +15,7 @@ static uint64_t deadline_of(const struct banyan_comm *comm, const struct banyan_
 }
 
 static enum banyan_status check(const struct banyan_comm *comm, const struct banyan_call *call) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   if (!call) return by_fail(BANYAN_ERR_ARGUMENT, "the call is NULL");
   if (call->deadline < 0)
     return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
@@ -110,6 +110,7 @@ static enum banyan_status finish_and_unlock(struct banyan_request *request) {
 enum banyan_status banyan_wait(struct banyan_request *request) {
   if (!request) return by_fail(BANYAN_ERR_ARGUMENT, "the request is NULL");
   struct by_context *context = request->context;
+  BY_TRY(by_context_check_process(context));
   by_context_lock(context);
   by_context_wait_any(context, &request, 1);
   return finish_and_unlock(request);
@@ -118,6 +119,7 @@ enum banyan_status banyan_wait(struct banyan_request *request) {
 enum banyan_status banyan_test(struct banyan_request *request, bool *done) {
   if (!request || !done) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the place for the answer is NULL");
   struct by_context *context = request->context;
+  BY_TRY(by_context_check_process(context));
   by_context_lock(context);
   if (!by_request_ended(request) && context->driver == BY_DRIVER_NONE) by_context_progress(context);
   if (!by_request_ended(request)) by_context_check_deadlines(context);
@@ -135,6 +137,7 @@ enum banyan_status banyan_wait_any(struct banyan_request **requests, size_t n, s
     if (requests[i]) context = requests[i]->context;
   *index = n;
   if (!context) return BANYAN_OK;
+  BY_TRY(by_context_check_process(context));
   by_context_lock(context);
   *index = by_context_wait_any(context, requests, n);
   enum banyan_status status = finish_and_unlock(requests[*index]);

@@ -11,6 +11,17 @@
 #include "planning.h"
 #include "sparse_exchange.h"
 
+enum banyan_status by_context_check_process(const struct by_context *context) {
+  if (!by_context_is_of_parent(context)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "a process that was made by fork() cannot use its parent's communicators and "
+                                      "requests: make the call in the parent, or create a communicator here");
+}
+
+enum banyan_status by_comm_check(const struct banyan_comm *comm) {
+  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  return by_context_check_process(comm->context);
+}
+
 static void count_local(struct banyan_comm *comm) {
   const uint32_t *first_here = comm->context->first_here;
   uint32_t host = first_here[comm->processes[comm->rank]];
@@ -122,7 +133,7 @@ void by_comm_end(struct banyan_comm *comm) {
 }
 
 void banyan_comm_destroy(struct banyan_comm *comm) {
-  if (!comm) return;
+  if (!comm || by_context_is_of_parent(comm->context)) return;
   struct by_context *context = comm->context;
   by_context_lock(context);
   context->references++; /* until all is told */
@@ -205,7 +216,8 @@ static enum banyan_status fail_split(struct by_context *context, enum banyan_sta
 }
 
 enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int key, struct banyan_comm **out) {
-  if (!comm || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator or the place for the new one is NULL");
+  BY_TRY(by_comm_check(comm));
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the new communicator is NULL");
   *out = NULL;
   struct choice mine = {.colour = colour < 0 ? -1 : colour, .key = key, .rank = comm->rank};
   struct choice *all = calloc(comm->size, sizeof *all);
@@ -227,7 +239,7 @@ enum banyan_status banyan_comm_duplicate(struct banyan_comm *comm, struct banyan
 /* ---- the rest */
 
 void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
-  if (!comm) return;
+  if (!comm || by_context_is_of_parent(comm->context)) return;
   struct by_context *context = comm->context;
   char text[400];
   snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->rank),
@@ -244,7 +256,7 @@ int banyan_comm_size(const struct banyan_comm *comm) {
 }
 
 const char *banyan_comm_host(const struct banyan_comm *comm, int rank) {
-  if (!comm || rank < 0 || (uint32_t)rank >= comm->size) return NULL;
+  if (!comm || rank < 0 || (uint32_t)rank >= comm->size || by_context_is_of_parent(comm->context)) return NULL;
   by_context_lock(comm->context);
   const char *host = comm->context->members[comm->processes[rank]].host;
   by_context_unlock(comm->context);
@@ -260,7 +272,7 @@ int banyan_comm_local_rank(const struct banyan_comm *comm) {
 }
 
 enum banyan_status banyan_comm_state(const struct banyan_comm *comm) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   by_context_lock(comm->context);
   enum banyan_status status = by_engine_status(comm->context->engine);
   if (status != BANYAN_OK) status = by_fail(status, "%s", by_engine_error(comm->context->engine));
@@ -269,7 +281,7 @@ enum banyan_status banyan_comm_state(const struct banyan_comm *comm) {
 }
 
 enum banyan_status banyan_comm_set_deadline(struct banyan_comm *comm, double seconds) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   if (!(seconds > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", seconds);
   by_context_lock(comm->context);
   comm->deadline = by_clock_from_seconds(seconds);
@@ -292,7 +304,7 @@ static enum banyan_status set_plan(struct banyan_comm *comm, const char *text, s
 }
 
 enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *text) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   struct by_plan *plan = NULL;
   BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
   by_context_lock(comm->context);
@@ -302,7 +314,7 @@ enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *te
 }
 
 enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   if (tos < 0 || tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "the ToS is %d, must be from 0 to 255", tos);
   by_context_lock(comm->context);
   comm->context->settings.tos = tos;
@@ -312,7 +324,7 @@ enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos) {
 }
 
 enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterations) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   if (iterations > INT64_MAX)
     return by_fail(BANYAN_ERR_ARGUMENT, "%llu iterations are expected, must be at most 2^63 - 1",
                    (unsigned long long)iterations);
@@ -324,7 +336,7 @@ enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterati
 
 void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out) {
   memset(out, 0, sizeof *out);
-  if (!comm) return;
+  if (!comm || by_context_is_of_parent(comm->context)) return;
   by_context_lock(comm->context);
   by_engine_counters(comm->context->engine, out);
   out->moves = comm->context->moves;

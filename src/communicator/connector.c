@@ -7,6 +7,7 @@
 
 #include "acceptor.h"
 #include "connector_parts.h"
+#include "descriptor.h"
 #include "interface.h"
 #include "localsocket.h"
 #include "log.h"
@@ -172,8 +173,8 @@ void by_connector_destroy(struct by_connector *connector) {
     by_target_fini(connector->targets[i]);
     free(connector->targets[i]);
   }
-  if (connector->tcp_listener >= 0) close(connector->tcp_listener);
-  if (connector->local_listener >= 0) close(connector->local_listener);
+  if (connector->tcp_listener >= 0) by_close(connector->tcp_listener);
+  if (connector->local_listener >= 0) by_close(connector->local_listener);
   pthread_mutex_destroy(&connector->lock);
   free(connector->targets);
   free(connector->wishes);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "connector_parts.h"
+#include "descriptor.h"
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
@@ -15,7 +16,7 @@ static void free_attempt(struct attempt *attempt) {
   by_greet_cancel(attempt->greet);
   by_loop_unwatch(attempt->watch);
   by_loop_cancel_timer(&attempt->late);
-  if (attempt->fd >= 0) close(attempt->fd);
+  if (attempt->fd >= 0) by_close(attempt->fd);
   free(attempt);
 }
 

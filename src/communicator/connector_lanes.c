@@ -5,6 +5,7 @@
 
 #include "choose.h"
 #include "connector_parts.h"
+#include "descriptor.h"
 #include "localsocket.h"
 #include "log.h"
 #include "shm.h"
@@ -91,7 +92,7 @@ static enum banyan_status make_tcp_lane(struct target *target, int fd, struct by
   tune(&context->settings, fd, &peer, target->lanes > 1);
   enum banyan_status status = by_tcp_create(fd, context->settings.chunk, out);
   if (status != BANYAN_OK) {
-    close(fd);
+    by_close(fd);
     return status;
   }
   (void)!by_socket_get_congestion(fd, congestion);
@@ -102,7 +103,7 @@ static enum banyan_status make_tcp_lane(struct target *target, int fd, struct by
 
 void by_target_forget_connections(struct target *target) {
   for (uint32_t i = 0; i < BY_LANES; i++) {
-    if (target->fds[i] >= 0) close(target->fds[i]);
+    if (target->fds[i] >= 0) by_close(target->fds[i]);
     target->fds[i] = -1;
   }
   target->have = 0;
@@ -131,7 +132,7 @@ bool by_target_add_connection(struct target *target, const struct hello *hello, 
   if (hello->lanes != target->lanes) by_target_forget_connections(target); /* the peer starts again */
   target->lanes = hello->lanes;
   if (target->fds[hello->lane] >= 0)
-    close(target->fds[hello->lane]);
+    by_close(target->fds[hello->lane]);
   else
     target->have++;
   target->fds[hello->lane] = fd;

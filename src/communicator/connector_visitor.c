@@ -5,6 +5,7 @@
 
 #include "acceptor.h"
 #include "connector_parts.h"
+#include "descriptor.h"
 #include "localsocket.h"
 #include "log.h"
 
@@ -30,8 +31,8 @@ static void free_visitor(struct visitor *v) {
   by_greet_cancel(v->greet);
   by_loop_unwatch(v->watch);
   by_loop_cancel_timer(&v->patience);
-  if (v->segment >= 0) close(v->segment);
-  if (v->fd >= 0) close(v->fd);
+  if (v->segment >= 0) by_close(v->segment);
+  if (v->fd >= 0) by_close(v->fd);
   free(v);
 }
 
@@ -76,7 +77,7 @@ static enum banyan_status receive_descriptors(struct visitor *v, int *fds, size_
   char byte;
   BY_TRY(by_local_receive(v->fd, &byte, 1, &length, fds, wanted, n));
   if (!length || *n == wanted) return BANYAN_OK;
-  for (size_t i = 0; i < *n; i++) close(fds[i]);
+  for (size_t i = 0; i < *n; i++) by_close(fds[i]);
   return by_fail(BANYAN_ERR_PROTOCOL, "%zu descriptors came instead of %zu", *n, wanted);
 }
 
@@ -100,7 +101,7 @@ static void exchange_ready(void *context, uint32_t events) {
   if (status == BANYAN_OK && !n) return;
   if (status == BANYAN_OK && !v->ours) {
     status = send_descriptors(v, "w", &v->connector->context->wake, 1);
-    for (size_t i = 0; status != BANYAN_OK && i < n; i++) close(fds[i]);
+    for (size_t i = 0; status != BANYAN_OK && i < n; i++) by_close(fds[i]);
   }
   if (status != BANYAN_OK)
     exchange_failed(v, status);
@@ -183,7 +184,7 @@ static void drop_oldest_stranger(struct by_connector *connector) {
 void by_visitor_greet(struct by_connector *connector, int fd, bool local) {
   struct visitor *v = new_visitor(connector);
   if (!v) {
-    close(fd);
+    by_close(fd);
     return;
   }
   uint8_t hello[HELLO];
@@ -209,7 +210,7 @@ void by_visitor_greet(struct by_connector *connector, int fd, bool local) {
 void by_visitor_exchange(struct target *target, int fd) {
   struct visitor *v = new_visitor(target->connector);
   if (!v) {
-    close(fd);
+    by_close(fd);
     by_target_broken(target, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory"), "setting up shared memory failed");
     return;
   }

@@ -11,6 +11,7 @@
 #include "cluster_link.h"
 #include "connector.h"
 #include "control.h"
+#include "descriptor.h"
 #include "launcher.h"
 #include "log.h"
 #include "thread.h"
@@ -131,8 +132,8 @@ static enum banyan_status init_threads(struct by_context *context) {
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&context->work, &attributes);
   pthread_condattr_destroy(&attributes);
-  context->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  context->data_poll = epoll_create1(EPOLL_CLOEXEC);
+  context->wake = BY_DESCRIPTOR(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  context->data_poll = BY_DESCRIPTOR(epoll_create1(EPOLL_CLOEXEC));
   if (context->wake < 0 || context->data_poll < 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making an eventfd and an epoll descriptor");
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = context->wake};
@@ -358,8 +359,8 @@ static void destroy(struct by_context *context) {
   by_tracer_fini(&context->tracer);
   by_regions_fini(&context->regions);
   by_loop_destroy(context->loop);
-  if (context->wake >= 0) close(context->wake);
-  if (context->data_poll >= 0) close(context->data_poll);
+  if (context->wake >= 0) by_close(context->wake);
+  if (context->data_poll >= 0) by_close(context->data_poll);
   pthread_mutex_destroy(&context->lock);
   pthread_cond_destroy(&context->changed);
   pthread_cond_destroy(&context->work);
@@ -399,6 +400,8 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
                                      struct by_context **out) {
   struct by_context *context = calloc(1, sizeof *context);
   if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
+  by_descriptors_close_in_children();
+  context->generation = by_process_generation();
   by_arena_init(&context->arena);
   context->wake = context->data_poll = -1;
   context->class_ = -1;

@@ -14,6 +14,7 @@
 
 #include <banyan/collectives.h>
 
+#include "descriptor.h"
 #include "engine.h"
 #include "loop.h"
 #include "member.h"
@@ -48,6 +49,7 @@ struct by_seat {
 };
 
 struct by_context {
+  uint32_t generation;         /* see by_process_generation */
   struct by_settings settings; /* strings in the arena or the environment */
   uint32_t rank, size;
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
@@ -175,10 +177,19 @@ struct banyan_request {
 BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_seat *seat,
                                                   struct by_context **out);
 void by_context_release(struct by_context *context);
+/* Whether this process was made by fork() since: its descriptors are closed, the threads and whoever held the locks are
+ * not here, and what lies in shared memory is the parent's. So nothing is done with it, not even freeing it. */
+static inline bool by_context_is_of_parent(const struct by_context *context) {
+  return context->generation != by_process_generation();
+}
+/* BANYAN_ERR_ARGUMENT: that is so. */
+BANYAN_CHECK enum banyan_status by_context_check_process(const struct by_context *context);
 /* "rank 2 (host a)"; lives as long as the context. Any thread. */
 const char *by_context_name(void *argument, uint32_t process);
 /* This process has left the job on purpose. Under lock. */
 void by_context_left(struct by_context *context, uint32_t process);
+/* BANYAN_ERR_ARGUMENT: it is NULL, or of a parent process. */
+BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
 /* A communicator over these processes; the domain gets the default plan. Under lock. */
 BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);

@@ -8,6 +8,7 @@
 
 #include "acceptor.h"
 #include "control_trees.h"
+#include "descriptor.h"
 #include "log.h"
 #include "socket.h"
 
@@ -26,7 +27,7 @@ struct end *by_control_new_end(struct by_control *control, int fd, const struct 
                                enum by_role role) {
   struct end *end = calloc(1, sizeof *end);
   if (!end) {
-    close(fd);
+    by_close(fd);
     return NULL;
   }
   *end = (struct end){.next = control->ends, .control = control, .rank = role == BY_ROLE_CLIENT ? 0 : -1};

@@ -1,8 +1,10 @@
 /* Inquiries over the control connections: any rank asks rank 0, rank 0 asks all, all answer, rank 0 decides. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control_parts.h"
+#include "localsocket.h"
 #include "log.h"
 
 void by_control_give_verdict(void *context) {
@@ -37,6 +39,27 @@ static void tell(struct end *end, enum message type, const void *bytes, size_t l
     by_debug("control", "telling %s failed: %s", by_stream_get_name(end->stream), banyan_error_text());
 }
 
+static void suspect_dead(struct by_control *control, uint32_t rank) {
+  char text[TEXT_MOST];
+  snprintf(text, sizeof text,
+           "rank %u (host %s) is gone: its process ended, though another process that it made still "
+           "holds its connections",
+           rank, control->context->members[rank].host);
+  by_control_suspect_here(control, rank, text);
+}
+
+/* A rank may be dead though its connections are open, where another one holds them: one that it made in a way that
+ * fork handlers do not see. Those of this machine are looked at; one that has left says so to rank 0 before it ends. */
+static void suspect_ended(struct by_control *control) {
+  const struct by_context *context = control->context;
+  const char *machine = context->members[context->rank].machine;
+  for (uint32_t r = 0; r < context->size; r++) {
+    const struct by_member *member = &context->members[r];
+    if (r == context->rank || strcmp(member->machine, machine) != 0 || by_control_has_left(control, r)) continue;
+    if (by_process_has_ended((pid_t)member->pid)) suspect_dead(control, r);
+  }
+}
+
 static void answer_inquiry(struct end *end, const void *payload, size_t length) {
   size_t n;
   uint8_t *bytes = length == sizeof(uint32_t) ? describe_self(end->control->context, &n) : NULL;
@@ -44,6 +67,7 @@ static void answer_inquiry(struct end *end, const void *payload, size_t length) 
   memcpy(bytes, payload, sizeof(uint32_t));
   tell(end, DESCRIPTION, bytes, sizeof(uint32_t) + n);
   free(bytes);
+  suspect_ended(end->control);
 }
 
 static void heard_answer(struct end *end, const uint8_t *payload, size_t length) {
@@ -79,6 +103,7 @@ static void ask_helpers(struct by_control *control) {
 /* Helpers are asked each time: one that has answered may have gone since. */
 static void ask_all(struct by_control *control, const char *late, const char *awaited) {
   bool fresh = !control->inquiry;
+  if (fresh) suspect_ended(control);
   if (fresh) begin_inquiry(control);
   ask_helpers(control);
   if (control->inquiry && *late) by_inquiry_late(control->inquiry, late, awaited);
@@ -99,6 +124,7 @@ void by_control_ask_here(struct by_control *control, const char *late, const cha
     ask_all(control, late, awaited);
   else if (control->ends && !writer.failed)
     tell(control->ends, ASK, bytes, writer.length);
+  if (control->context->rank != 0) suspect_ended(control); /* rank 0 may be the one */
 }
 
 static void heard_ask(struct end *end, const void *payload, size_t length) {

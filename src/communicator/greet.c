@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+
 struct by_greet {
   struct by_greet_options options;
   struct by_handshake handshake;
@@ -20,7 +22,7 @@ static void free_greet(struct by_greet *greet, bool keep_fd) {
   by_loop_unwatch(greet->watch);
   by_loop_cancel_timer(&greet->timer);
   by_handshake_fini(&greet->handshake);
-  if (!keep_fd) close(greet->options.fd);
+  if (!keep_fd) by_close(greet->options.fd);
   free(greet->hello);
   free(greet);
 }
@@ -115,7 +117,7 @@ static enum banyan_status start(struct by_greet *greet) {
 enum banyan_status by_greet_start(const struct by_greet_options *options, struct by_greet **out) {
   struct by_greet *greet = calloc(1, sizeof *greet);
   if (!greet) {
-    close(options->fd);
+    by_close(options->fd);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a handshake");
   }
   greet->options = *options;
@@ -124,7 +126,7 @@ enum banyan_status by_greet_start(const struct by_greet_options *options, struct
   if (status != BANYAN_OK) {
     free(greet->hello);
     free(greet);
-    close(options->fd);
+    by_close(options->fd);
     return status;
   }
   by_loop_set_delay(options->loop, &greet->timer, options->patience);

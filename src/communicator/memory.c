@@ -4,7 +4,8 @@
 #include "context.h"
 
 enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **out) {
-  if (!comm || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator or the place for the memory is NULL");
+  BY_TRY(by_comm_check(comm));
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the memory is NULL");
   struct by_region *region = NULL;
   BY_TRY(by_region_create(bytes, &region));
   *out = region->base;
@@ -29,7 +30,7 @@ void by_memory_sweep(struct by_context *context) {
 }
 
 void banyan_free(struct banyan_comm *comm, void *memory) {
-  if (!comm || !memory) return;
+  if (!comm || !memory || by_context_is_of_parent(comm->context)) return;
   struct by_context *context = comm->context;
   by_context_lock(context);
   struct by_region *region = by_regions_find(&context->regions, memory);

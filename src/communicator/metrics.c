@@ -56,7 +56,7 @@ static void add_states(struct by_text *text, struct by_context *context) {
 
 size_t banyan_comm_metrics(const struct banyan_comm *comm, char *out, size_t room) {
   struct by_text text;
-  if (!comm) return 0;
+  if (!comm || by_context_is_of_parent(comm->context)) return 0;
   by_text_init(&text);
   add_counters(&text, comm);
   add_class(&text, comm->context);

@@ -276,7 +276,7 @@ static enum banyan_status set_alone(struct banyan_comm *comm, const char *name) 
 }
 
 enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   const struct by_context *context = comm->context;
   if (context->rank != 0)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u", context->rank);

@@ -52,7 +52,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
 }
 
 enum banyan_status by_sparse_call_check(const struct banyan_comm *comm, const struct banyan_sparse_call *call) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   if (!call || !call->in || !call->out || call->in == call->out)
     return by_fail(BANYAN_ERR_ARGUMENT, "the sparse call or one of its tensors is NULL, or both are the same one");
   if (call->deadline < 0)

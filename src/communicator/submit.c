@@ -106,9 +106,9 @@ enum banyan_status banyan_submit(struct banyan_comm *comm, const char *name, con
                                  struct banyan_request **out) {
   struct banyan_submission what;
   struct by_submitted *s = NULL;
-  if (!comm || !name || !submission || !out)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "the communicator, the name, the operation or the place for the request is NULL");
+  BY_TRY(by_comm_check(comm));
+  if (!name || !submission || !out)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the name, the operation or the place for the request is NULL");
   BY_TRY(copy_submission(submission, &what));
   by_context_lock(comm->context);
   enum banyan_status status = begin(comm, name, &what, &s);
@@ -126,7 +126,7 @@ enum banyan_status banyan_submit(struct banyan_comm *comm, const char *name, con
 
 enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
   struct by_submitter *owner;
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   by_context_lock(comm->context);
   enum banyan_status status = by_submitter_need(comm, &owner);
   if (status == BANYAN_OK) {
@@ -142,7 +142,7 @@ enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i) {
 
 void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negotiation *out) {
   *out = (struct banyan_negotiation){0};
-  if (!comm) return;
+  if (!comm || by_context_is_of_parent(comm->context)) return;
   by_context_lock(comm->context);
   const struct by_submitter *owner = comm->submitter;
   if (owner) {

@@ -22,7 +22,8 @@ static enum banyan_status check(const struct banyan_comm *comm, const int *ranks
 
 enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks, int n, uint32_t number,
                                       struct banyan_comm **out) {
-  if (!comm || !ranks || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator, the ranks or the place is NULL");
+  BY_TRY(by_comm_check(comm));
+  if (!ranks || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the ranks or the place is NULL");
   uint32_t place;
   BY_TRY(check(comm, ranks, n, &place));
   uint32_t *processes = calloc((size_t)n, sizeof *processes);

@@ -49,6 +49,7 @@ enum banyan_status banyan_then(struct banyan_request *request,
                                void *argument) {
   if (!request || !then) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the function to call is NULL");
   struct by_context *context = request->context;
+  BY_TRY(by_context_check_process(context));
   by_context_lock(context);
   request->then = then;
   request->argument = argument;

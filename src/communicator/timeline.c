@@ -128,7 +128,7 @@ void by_timeline_leave(struct by_context *context) {
 }
 
 enum banyan_status banyan_timeline_start(struct banyan_comm *comm, const char *path) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   struct by_context *context = comm->context;
   if (context->rank != 0) return by_tracer_start(&context->tracer);
   if (!path) return by_fail(BANYAN_ERR_ARGUMENT, "the timeline's path is NULL");
@@ -136,6 +136,6 @@ enum banyan_status banyan_timeline_start(struct banyan_comm *comm, const char *p
 }
 
 enum banyan_status banyan_timeline_stop(struct banyan_comm *comm) {
-  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  BY_TRY(by_comm_check(comm));
   return comm->context->rank == 0 ? by_timeline_end(comm->context) : BANYAN_OK;
 }

@@ -8,18 +8,20 @@
 
 #include "context.h"
 #include "control.h"
+#include "descriptor.h"
 #include "log.h"
 #include "timeline_parts.h"
 
 /* Signals are the process's, so one of its jobs has them. */
 static _Atomic int bell = -1;
+static uint32_t bell_generation; /* in a child of this process, the bell is closed */
 static struct sigaction before;
 
 static void ring(int number) {
   int fd = atomic_load(&bell), error = errno;
   uint64_t one = 1;
   (void)number;
-  if (fd >= 0) (void)!write(fd, &one, sizeof one);
+  if (fd >= 0 && bell_generation == by_process_generation()) (void)!write(fd, &one, sizeof one);
   errno = error;
 }
 
@@ -41,11 +43,13 @@ static enum banyan_status hang_bell(struct by_context *context, int number) {
   struct by_timeline *timeline = context->timeline;
   struct sigaction action = {.sa_handler = ring, .sa_flags = SA_RESTART};
   int none = -1;
-  timeline->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (bell_generation != by_process_generation()) atomic_store(&bell, -1); /* a parent's */
+  timeline->bell = BY_DESCRIPTOR(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (timeline->bell < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making an eventfd");
   BY_TRY(by_loop_watch(context->loop, timeline->bell, EPOLLIN, rung, context, &timeline->bell_watch));
   if (!atomic_compare_exchange_strong(&bell, &none, timeline->bell))
     return by_fail(BANYAN_ERR_ARGUMENT, "another job of this process has the signal");
+  bell_generation = by_process_generation();
   if (sigaction(number, &action, &before) == 0) return BANYAN_OK;
   atomic_store(&bell, -1);
   return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "%d is no signal that can be caught", number);
@@ -67,5 +71,5 @@ void by_timeline_signal_close(struct by_context *context) {
   int own = timeline->bell;
   if (atomic_compare_exchange_strong(&bell, &own, -1)) sigaction((int)context->settings.timeline_signal, &before, NULL);
   by_loop_unwatch(timeline->bell_watch);
-  close(timeline->bell);
+  by_close(timeline->bell);
 }

@@ -7,6 +7,7 @@
 
 #include "acceptor.h"
 #include "budget.h"
+#include "descriptor.h"
 #include "json_print.h"
 #include "log.h"
 #include "manager_store.h"
@@ -222,7 +223,7 @@ static void accepted(void *context, int fd) {
   if (!c || full) {
     by_manager_count_refused(server->manager);
     free(c);
-    close(fd);
+    by_close(fd);
     return;
   }
   (void)!by_socket_set_keepalive(fd, 5, 5, 3); /* a host that vanishes says nothing */

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "log.h"
 #include "socket.h"
 
@@ -51,7 +52,7 @@ enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (
                                       void *context, struct by_acceptor **out) {
   struct by_acceptor *acceptor = calloc(1, sizeof *acceptor);
   if (!acceptor) {
-    close(listener);
+    by_close(listener);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a listener");
   }
   *acceptor = (struct by_acceptor){.loop = loop, .listener = listener, .accepted = accepted, .context = context};
@@ -74,7 +75,7 @@ void by_acceptor_destroy(struct by_acceptor *acceptor) {
   if (!acceptor) return;
   by_loop_unwatch(acceptor->watch);
   by_loop_cancel_timer(&acceptor->rest);
-  close(acceptor->listener);
+  by_close(acceptor->listener);
   acceptor->destroyed = true;
   if (!acceptor->busy) free(acceptor);
 }

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "text.h"
 
 enum { MOST_RULES = 64, MOST_PATTERN = 80 };
@@ -201,10 +202,10 @@ enum banyan_status by_interface_list(const char *filter, bool loopback, struct b
 
 uint32_t by_interface_mtu(const char *name) {
   struct ifreq request = {.ifr_mtu = 0};
-  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  int fd = BY_DESCRIPTOR(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (fd < 0) return 0;
   snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
   bool known = ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
-  close(fd);
+  by_close(fd);
   return known ? (uint32_t)request.ifr_mtu : 0;
 }

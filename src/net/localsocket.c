@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "descriptor.h"
 
 enum { MOST_NAME = 100, KIND = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC };
 
@@ -24,7 +27,7 @@ static enum banyan_status make_name(const char *name, struct sockaddr_un *out, s
 
 static enum banyan_status give_up(int fd, enum banyan_status status, const char *what, const char *name) {
   int error = errno;
-  if (fd >= 0) close(fd);
+  if (fd >= 0) by_close(fd);
   return by_fail_errno(status, error, "cannot %s local socket \"%s\"", what, name);
 }
 
@@ -32,7 +35,7 @@ enum banyan_status by_local_listen(const char *name, int *fd) {
   struct sockaddr_un address;
   socklen_t length = 0;
   BY_TRY(make_name(name, &address, &length));
-  int socket_fd = socket(AF_UNIX, KIND, 0);
+  int socket_fd = BY_DESCRIPTOR(socket(AF_UNIX, KIND, 0));
   if (socket_fd < 0 || bind(socket_fd, (struct sockaddr *)&address, length) < 0 || listen(socket_fd, SOMAXCONN) < 0)
     return give_up(socket_fd, BANYAN_ERR_SYSTEM, "listen on", name);
   *fd = socket_fd;
@@ -43,7 +46,7 @@ enum banyan_status by_local_connect(const char *name, int *fd) {
   struct sockaddr_un address;
   socklen_t length = 0;
   BY_TRY(make_name(name, &address, &length));
-  int socket_fd = socket(AF_UNIX, KIND, 0);
+  int socket_fd = BY_DESCRIPTOR(socket(AF_UNIX, KIND, 0));
   if (socket_fd < 0 || connect(socket_fd, (struct sockaddr *)&address, length) < 0)
     return give_up(socket_fd, BANYAN_ERR_CONNECT, "connect to", name);
   *fd = socket_fd;
@@ -92,7 +95,7 @@ enum banyan_status by_local_send(int fd, const void *data, size_t length, const 
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot send %zu bytes and %zu descriptors", length, n);
 }
 
-/* Copies what fits to `fds` and closes the rest; the number that came. */
+/* Copies what fits to `fds` and closes the rest; the number that came. Under the lock of descriptors. */
 static size_t take_fds(struct msghdr *message, int *fds, size_t most) {
   size_t came = 0;
   for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
@@ -102,7 +105,7 @@ static size_t take_fds(struct msghdr *message, int *fds, size_t most) {
       int one;
       memcpy(&one, CMSG_DATA(header) + i * sizeof one, sizeof one);
       if (came < most)
-        fds[came] = one;
+        fds[came] = by_descriptor_own(one);
       else
         close(one);
     }
@@ -116,13 +119,17 @@ enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *len
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
   *length = *n = 0;
+  by_descriptors_lock();
   ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  int error = errno;
+  size_t came = got > 0 ? take_fds(&message, fds, most) : 0;
+  by_descriptors_unlock();
+  errno = error;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
   if (got < 0 && errno != ECONNRESET) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot receive");
   if (got <= 0) return by_fail(BANYAN_ERR_PEER_DEAD, "the other end of a local socket is closed");
-  size_t came = take_fds(&message, fds, most);
   if (came > most || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-    for (size_t i = 0; i < came && i < most; i++) close(fds[i]);
+    for (size_t i = 0; i < came && i < most; i++) by_close(fds[i]);
     return by_fail(BANYAN_ERR_PROTOCOL, "a local message has more than %zu bytes or %zu descriptors", room, most);
   }
   *length = (size_t)got;
@@ -137,4 +144,13 @@ enum banyan_status by_pidfd_open(pid_t pid, int *fd) {
   if (result < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open process %d", (int)pid);
   *fd = result;
   return BANYAN_OK;
+}
+
+bool by_process_has_ended(pid_t pid) {
+  int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (fd < 0) return errno == ESRCH;
+  struct pollfd exit = {.fd = fd, .events = POLLIN};
+  bool ended = poll(&exit, 1, 0) == 1 && exit.revents & POLLIN;
+  close(fd);
+  return ended;
 }

@@ -37,5 +37,8 @@ enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *len
 /* A descriptor that becomes readable when the process ends. BANYAN_ERR_PEER_DEAD
  * if it has ended already, BANYAN_ERR_UNSUPPORTED before Linux 5.3. */
 enum banyan_status by_pidfd_open(pid_t pid, int *fd) BANYAN_CHECK;
+/* Whether all threads of a process have ended, even if its parent has not been told. False also where that cannot be
+ * found out. */
+bool by_process_has_ended(pid_t pid);
 
 #endif

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+
 enum { LOCK_TRIES = 250, LOCK_WAIT_NS = 20000000 };
 
 static enum banyan_status name_socket(const char *path, const char *who, struct sockaddr_un *address) {
@@ -24,7 +26,7 @@ static enum banyan_status name_socket(const char *path, const char *who, struct 
 }
 
 static enum banyan_status open_socket(const char *who, int *fd) {
-  *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  *fd = BY_DESCRIPTOR(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   return *fd >= 0 ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "%s: no socket", who);
 }
 
@@ -34,7 +36,7 @@ enum banyan_status by_path_socket_connect(const char *path, const char *who, int
   BY_TRY(open_socket(who, fd));
   if (connect(*fd, (const struct sockaddr *)&address, sizeof address) == 0) return BANYAN_OK;
   int reason = errno;
-  close(*fd);
+  by_close(*fd);
   *fd = -1;
   return by_fail_errno(BANYAN_ERR_CONNECT, reason, "no %s at %s", who, path);
 }
@@ -54,7 +56,7 @@ static enum banyan_status make_room(const struct by_path_socket *place) {
   struct stat before;
   int fd;
   if (by_path_socket_connect(place->path, place->who, &fd) == BANYAN_OK) {
-    close(fd);
+    by_close(fd);
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "%s: one runs here already and listens at %s; stop it, or name another place with %s", place->who,
                    place->path, place->option);
@@ -80,9 +82,9 @@ static bool is_there(int fd, const char *path) {
 /* Two that start at once must not both find nobody there. *fd = -1: no such file can be made, and nothing is locked. */
 static enum banyan_status lock(const struct by_path_socket *place, const char *path, int *fd) {
   for (int tried = 0; tried < LOCK_TRIES; tried++) {
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    *fd = BY_DESCRIPTOR(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (*fd < 0 || (flock(*fd, LOCK_EX | LOCK_NB) == 0 && is_there(*fd, path))) return BANYAN_OK;
-    close(*fd);
+    by_close(*fd);
     nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
   }
   return by_fail(BANYAN_ERR_ARGUMENT, "%s: another one is starting, and holds %s", place->who, path);
@@ -93,7 +95,7 @@ static enum banyan_status take_place(const struct by_path_socket *place, const s
   BY_TRY(open_socket(place->who, fd));
   if (bind_for(*fd, address, place->mode) == 0 && listen(*fd, SOMAXCONN) == 0) return BANYAN_OK;
   int reason = errno;
-  close(*fd);
+  by_close(*fd);
   *fd = -1;
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "%s: cannot listen at %s", place->who, place->path);
 }
@@ -109,7 +111,7 @@ enum banyan_status by_path_socket_listen(const struct by_path_socket *place, int
   enum banyan_status status = take_place(place, &address, fd);
   if (locked >= 0) {
     unlink(path);
-    close(locked);
+    by_close(locked);
   }
   return status;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "text.h"
 
 #ifndef TCP_RTO_MAX_MS
@@ -46,7 +47,7 @@ static enum banyan_status get(int fd, int level, int option, int *value, const c
 }
 
 static int open_socket(int family) {
-  return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  return BY_DESCRIPTOR(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 static int set_flag(int fd, int level, int name, int value) {
@@ -70,7 +71,7 @@ static int take(const struct by_address *at, struct taking how, int *out) {
   if (!error && !how.shares) error = set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (!error && how.listens && listen(fd, SOMAXCONN) < 0) error = errno;
   if (error)
-    close(fd);
+    by_close(fd);
   else
     *out = fd;
   return error;
@@ -102,7 +103,7 @@ static enum banyan_status take_in_range(struct by_address at, struct by_port_ran
 
 static bool has_ipv6(void) {
   int fd = open_socket(AF_INET6);
-  if (fd >= 0) close(fd);
+  if (fd >= 0) by_close(fd);
   return fd >= 0;
 }
 
@@ -117,7 +118,7 @@ static enum banyan_status open_port(const struct by_address *at, struct by_port_
   BY_TRY(take_in_range(*at, ports, listens, &socket));
   enum banyan_status status = by_socket_get_local(socket, bound);
   if (status != BANYAN_OK)
-    close(socket);
+    by_close(socket);
   else
     *fd = socket;
   return status;
@@ -142,7 +143,7 @@ static bool is_of_one_connection(int error) {
 enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *peer) {
   struct sockaddr_storage from;
   socklen_t length = sizeof from;
-  *fd = accept4(listener, (struct sockaddr *)&from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  *fd = BY_DESCRIPTOR(accept4(listener, (struct sockaddr *)&from, &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (*fd < 0 && !is_of_one_connection(errno))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot accept a connection");
   if (*fd >= 0 && peer) by_address_set(peer, (struct sockaddr *)&from, length);
@@ -165,7 +166,7 @@ enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd)
     return BANYAN_OK;
   }
   enum banyan_status status = cannot_connect(to, errno);
-  close(socket);
+  by_close(socket);
   return status;
 }
 

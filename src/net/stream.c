@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bytes.h"
+#include "descriptor.h"
 #include "log.h"
 #include "socket.h"
 #include "stream_buffer.h"
@@ -58,7 +59,7 @@ static void release(struct by_stream *stream) {
   if (stream->state == ENDED) return;
   by_loop_unwatch(stream->watch);
   by_loop_cancel_timer(&stream->deadline);
-  close(stream->options.fd);
+  by_close(stream->options.fd);
   stream->options.fd = -1;
   stream->state = ENDED;
 }
@@ -354,7 +355,7 @@ static enum banyan_status start(struct by_stream *stream) {
 enum banyan_status by_stream_create(const struct by_stream_options *options, struct by_stream **out) {
   struct by_stream *stream = calloc(1, sizeof *stream);
   if (!stream) {
-    close(options->fd);
+    by_close(options->fd);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a stream");
   }
   stream->options = *options;

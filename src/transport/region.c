@@ -5,12 +5,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "fail.h"
 
 enum { PAGE = 4096 };
 
 static enum banyan_status map(struct by_region *region) {
-  region->fd = memfd_create("banyan", MFD_CLOEXEC);
+  region->fd = BY_DESCRIPTOR(memfd_create("banyan", MFD_CLOEXEC));
   if (region->fd < 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "memfd_create for %zu bytes of shared memory", region->bytes);
   if (ftruncate(region->fd, (off_t)region->bytes) != 0)
@@ -39,7 +40,7 @@ enum banyan_status by_region_create(size_t bytes, struct by_region **out) {
 
 void by_region_destroy(struct by_region *region) {
   if (region->base) munmap(region->base, region->bytes);
-  if (region->fd >= 0) close(region->fd);
+  if (region->fd >= 0) by_close(region->fd);
   free(region);
 }
 

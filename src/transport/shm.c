@@ -27,6 +27,7 @@
 #include <x86intrin.h>
 #endif
 
+#include "descriptor.h"
 #include "fail.h"
 #include "reduce.h"
 
@@ -304,15 +305,15 @@ static void shm_next(struct by_lane *lane) {
 static struct mapping *map_region(struct shm *shm, const struct by_offer *offer) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%u", (int)shm->peer, offer->region_fd);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = BY_DESCRIPTOR(open(path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return NULL;
   struct stat status; /* reading behind the end of a file would kill us by SIGBUS */
   if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < offer->region_size) {
-    close(fd);
+    by_close(fd);
     return NULL;
   }
   void *base = mmap(NULL, offer->region_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
-  close(fd);
+  by_close(fd);
   if (base == MAP_FAILED) return NULL;
   struct mapping *mapping = calloc(1, sizeof *mapping);
   if (!mapping) {
@@ -396,8 +397,8 @@ static void shm_destroy(struct by_lane *lane) {
   struct shm *shm = shm_of(lane);
   while (shm->mappings) free_mapping(&shm->mappings);
   munmap(shm->segment, segment_bytes(shm->ring));
-  close(shm->socket);
-  close(shm->peer_wake);
+  by_close(shm->socket);
+  by_close(shm->peer_wake);
   free(shm);
 }
 
@@ -434,10 +435,10 @@ static uint64_t ring_for(uint32_t ranks, uint32_t cores) {
 
 int by_shm_segment(uint32_t ranks, uint32_t cores) {
   uint64_t ring = ring_for(ranks, cores);
-  int fd = memfd_create("banyan-link", MFD_CLOEXEC);
+  int fd = BY_DESCRIPTOR(memfd_create("banyan-link", MFD_CLOEXEC));
   if (fd >= 0 && ftruncate(fd, (off_t)segment_bytes(ring)) == 0) return fd;
   (void)!by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making %zu bytes of shared memory", segment_bytes(ring));
-  if (fd >= 0) close(fd);
+  if (fd >= 0) by_close(fd);
   return -1;
 }
 
@@ -481,10 +482,10 @@ static enum banyan_status create(const struct by_shm_ends *ends, struct by_lane 
 
 enum banyan_status by_shm_create(const struct by_shm_ends *ends, struct by_lane **out) {
   enum banyan_status status = create(ends, out);
-  close(ends->segment);
+  by_close(ends->segment);
   if (status != BANYAN_OK) {
-    close(ends->socket);
-    close(ends->peer_wake);
+    by_close(ends->socket);
+    by_close(ends->peer_wake);
   }
   return status;
 }

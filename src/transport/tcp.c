@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptor.h"
 #include "fail.h"
 #include "pace.h"
 #include "socket.h"
@@ -277,10 +278,14 @@ static void tcp_let_go(struct by_lane *lane) {
 static bool has_pipe(struct tcp *tcp) {
   if (tcp->pipe[0] != -1) return tcp->pipe[0] >= 0;
   size_t bytes = tcp->frame_most;
-  if (pipe2(tcp->pipe, O_NONBLOCK | O_CLOEXEC) == 0) {
+  by_descriptors_lock();
+  bool made = pipe2(tcp->pipe, O_NONBLOCK | O_CLOEXEC) == 0;
+  for (int i = 0; i < 2 && made; i++) (void)by_descriptor_own(tcp->pipe[i]);
+  by_descriptors_unlock();
+  if (made) {
     if (fcntl(tcp->pipe[0], F_SETPIPE_SZ, (int)bytes) >= (int)bytes) return true;
-    close(tcp->pipe[0]);
-    close(tcp->pipe[1]);
+    by_close(tcp->pipe[0]);
+    by_close(tcp->pipe[1]);
   }
   tcp->pipe[0] = tcp->pipe[1] = -2;
   return false;
@@ -416,10 +421,10 @@ static bool tcp_arrived(const struct by_lane *lane) {
 
 static void tcp_destroy(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
-  close(tcp->fd);
+  by_close(tcp->fd);
   if (tcp->pipe[0] >= 0) {
-    close(tcp->pipe[0]);
-    close(tcp->pipe[1]);
+    by_close(tcp->pipe[0]);
+    by_close(tcp->pipe[1]);
   }
   free(tcp->own);
   free(tcp);

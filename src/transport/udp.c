@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "datagram.h"
+#include "descriptor.h"
 #include "fail.h"
 #include "socket.h"
 
@@ -66,7 +67,7 @@ static bool bind_to(int fd, int port) {
 
 static enum banyan_status open_socket(struct by_udp *udp, int port, bool or_any) {
   struct by_address local;
-  udp->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  udp->fd = BY_DESCRIPTOR(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (udp->fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no UDP socket for trees through switches");
   BY_TRY(by_datagram_prepare(udp->fd));
   if (!bind_to(udp->fd, port) && !(or_any && errno == EADDRINUSE && bind_to(udp->fd, 0)))
@@ -102,7 +103,7 @@ enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
 
 void by_udp_destroy(struct by_udp *udp) {
   if (!udp) return;
-  if (udp->fd >= 0) close(udp->fd);
+  if (udp->fd >= 0) by_close(udp->fd);
   free(udp);
 }
 

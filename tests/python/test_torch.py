@@ -17,6 +17,7 @@ import ranks
 ranks.need_torch()
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+import torch.utils.data  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import banyan.torch  # noqa: E402
@@ -180,6 +181,55 @@ def dies():
     raise AssertionError("a dead rank was not missed")
 
 
+class Numbers(torch.utils.data.Dataset):
+    """Its items are loaded in children of the rank, which try to use the parent's group."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        try:
+            dist.all_reduce(torch.ones(1))
+        except RuntimeError as error:
+            assert "fork()" in str(error), error
+            return torch.full((4,), float(i))
+        raise AssertionError("a loader's worker took part in its parent's job")
+
+
+def loads():
+    """Loaders' workers come and go while calls are under way."""
+    _, n = world()
+    for _ in range(3):
+        pending = dist.all_reduce(torch.ones(100000), async_op=True)
+        for batch in torch.utils.data.DataLoader(Numbers(), batch_size=16, num_workers=2, multiprocessing_context="fork"):
+            total = batch.sum().reshape(1)
+            expected = n * total.item()
+            dist.all_reduce(total)
+            assert total.item() == expected
+        pending.wait()
+    leave()
+
+
+def outlived(pids):
+    """Rank 1 dies; what it forked lives on."""
+    rank, _ = world(timeout=timedelta(seconds=20))
+    dist.all_reduce(torch.ones(10))
+    if rank == 1:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            while True:
+                signal.pause()
+        with open(pids, "w", encoding="utf-8") as file:
+            file.write(str(child))
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while True:
+            dist.all_reduce(torch.ones(10))
+    except RuntimeError as error:
+        assert "rank 1" in str(error) and "is gone" in str(error), error
+
+
 def late():
     rank, _ = world(timeout=timedelta(seconds=1))
     try:
@@ -247,6 +297,16 @@ class Backend(unittest.TestCase):
 
     def test_death(self):
         ranks.run(3, dies, expected=[0, -signal.SIGKILL, 0])
+
+    def test_loaders(self):
+        ranks.run(2, loads)
+
+    def test_child_outlives_rank(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pids = os.path.join(folder, "pid")
+            ranks.run(3, outlived, pids, expected=[0, -signal.SIGKILL, 0])
+            with open(pids, encoding="utf-8") as file:
+                os.kill(int(file.read()), signal.SIGKILL)  # it was there to the end
 
     def test_late(self):
         ranks.run(2, late)

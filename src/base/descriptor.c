@@ -1,0 +1,72 @@
+#include "descriptor.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+/* Linux gives the lowest free number, so those beyond are never reached; pages that are not used cost nothing. */
+enum { WORD = 64, WORDS = (1 << 20) / WORD };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the next two; held while a fork copies them */
+static uint64_t owned[WORDS];
+static int words; /* in use: none is set from here on */
+static _Atomic uint32_t generation;
+
+void by_descriptors_lock(void) {
+  pthread_mutex_lock(&lock);
+}
+
+void by_descriptors_unlock(void) {
+  pthread_mutex_unlock(&lock);
+}
+
+int by_descriptor_own(int fd) {
+  if (fd < 0 || fd / WORD >= WORDS) return fd;
+  owned[fd / WORD] |= UINT64_C(1) << fd % WORD;
+  if (fd / WORD >= words) words = fd / WORD + 1;
+  return fd;
+}
+
+int by_descriptor_own_and_unlock(int fd) {
+  int error = errno;
+  by_descriptor_own(fd);
+  by_descriptors_unlock();
+  errno = error;
+  return fd;
+}
+
+void by_close(int fd) {
+  int error = errno;
+  by_descriptors_lock();
+  if (fd >= 0 && fd / WORD < WORDS) owned[fd / WORD] &= ~(UINT64_C(1) << fd % WORD);
+  close(fd);
+  by_descriptors_unlock();
+  errno = error;
+}
+
+/* Only close: shutdown and epoll_ctl would reach what the parent uses. */
+static void close_all(void) {
+  for (int w = 0; w < words; w++)
+    for (; owned[w]; owned[w] &= owned[w] - 1) close(w * WORD + __builtin_ctzll(owned[w]));
+  words = 0;
+}
+
+static void in_child(void) {
+  close_all();
+  atomic_fetch_add(&generation, 1);
+  by_descriptors_unlock();
+}
+
+static void install(void) {
+  (void)!pthread_atfork(by_descriptors_lock, by_descriptors_unlock, in_child);
+}
+
+void by_descriptors_close_in_children(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, install);
+}
+
+uint32_t by_process_generation(void) {
+  return atomic_load_explicit(&generation, memory_order_relaxed);
+}
