@@ -79,7 +79,7 @@ static void drop_visitor(struct visitor *visitor) {
 /* What was said last is still sent; whoever does not close is closed. */
 static void finish(struct visitor *visitor) {
   visitor->rank = NULL;
-  by_stream_finish(visitor->stream);
+  by_stream_refuse(visitor->stream);
   by_loop_set_delay(visitor->daemon->options.loop, &visitor->deadline, farewell);
 }
 

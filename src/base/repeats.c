@@ -1,6 +1,9 @@
 #include "repeats.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "log.h"
 
 /* FNV-1a: it need not withstand anybody, as a text that is taken for another one is only not logged. */
 static uint64_t add(uint64_t hash, const char *text, size_t length) {
@@ -17,4 +20,32 @@ bool by_repeats_take(struct by_repeats *repeats, const char *place, size_t lengt
   }
   *oldest = (struct by_repeat){hash, now + BY_REPEATS_SECONDS};
   return true;
+}
+
+static bool has_room(struct by_repeats *repeats, double now) {
+  if (now >= repeats->minute) {
+    repeats->minute = now + BY_REPEATS_SECONDS;
+    repeats->lines = 0;
+  }
+  return repeats->lines < BY_REPEATS_LINES;
+}
+
+void by_repeats_warn(struct by_repeats *repeats, const char *module, const char *peer, const char *text, double now) {
+  const char *port = strrchr(peer, ':');
+  size_t whole = strlen(peer), host = port ? (size_t)(port - peer) : whole;
+  bool named = strncmp(text, peer, whole) == 0;
+  if (!has_room(repeats, now) || !by_repeats_take(repeats, peer, host, named ? text + whole : text, now)) {
+    repeats->omitted++;
+    return;
+  }
+  repeats->lines++;
+  by_repeats_flush(repeats, module, INFINITY);
+  by_warn(module, "%s%s%s", named ? "" : peer, named ? "" : ": ", text);
+}
+
+void by_repeats_flush(struct by_repeats *repeats, const char *module, double now) {
+  if (!repeats->omitted || now < repeats->minute) return;
+  by_warn(module, "%llu further connections were rejected without a line in this log",
+          (unsigned long long)repeats->omitted);
+  repeats->omitted = 0;
 }

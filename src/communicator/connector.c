@@ -1,5 +1,6 @@
 #include "connector.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "localsocket.h"
 #include "log.h"
 #include "socket.h"
+
+enum { UNAUTHENTICATED = 96 }; /* connections beyond those that the job can have */
 
 static void accepted_tcp(void *connector, int fd) {
   by_visitor_greet(connector, fd, false);
@@ -159,7 +162,10 @@ enum banyan_status by_connector_add(struct by_connector *connector) {
 }
 
 enum banyan_status by_connector_open(struct by_connector *connector) {
-  BY_TRY(grow(connector, connector->context->processes));
+  uint32_t n = connector->context->processes;
+  by_admission_init(&connector->tcp_admission, UNAUTHENTICATED + BY_LANES * n);
+  by_admission_init(&connector->local_admission, UNAUTHENTICATED + n);
+  BY_TRY(grow(connector, n));
   BY_TRY(take_connections(connector, &connector->tcp_listener, accepted_tcp, &connector->tcp));
   return take_connections(connector, &connector->local_listener, accepted_local, &connector->local);
 }
@@ -169,6 +175,7 @@ void by_connector_destroy(struct by_connector *connector) {
   by_acceptor_destroy(connector->tcp);
   by_acceptor_destroy(connector->local);
   by_visitors_free(connector);
+  by_repeats_flush(&connector->rejected, "net", INFINITY);
   for (uint32_t i = 0; i < connector->n_targets; i++) {
     by_target_fini(connector->targets[i]);
     free(connector->targets[i]);

@@ -28,22 +28,43 @@ static void drop_attempt(struct attempt *attempt) {
 }
 
 static void greet_attempt(struct attempt *attempt, bool local);
+static void connect_attempt(struct attempt *attempt, const struct by_address *to);
+static void retry_lane(struct target *target, uint32_t lane);
+
+/* The other end closes connections without a greeting after GREET_S: one that has waited for long is made anew. */
+static void take_turn(struct attempt *attempt) {
+  struct by_loop *loop = attempt->target->connector->context->loop;
+  if (by_loop_now(loop) - attempt->connected_at < GREET_S * BY_SECOND / 2) {
+    greet_attempt(attempt, false);
+    return;
+  }
+  close(attempt->fd);
+  attempt->fd = -1;
+  attempt->connected = false;
+  by_loop_set_delay(loop, &attempt->late, GREET_S * BY_SECOND);
+  connect_attempt(attempt, &attempt->to);
+}
 
 static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
   struct target *target = attempt->target;
   if (attempt->greeted) target->greeting = false;
-  if (attempt->greeted && (status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_PEER_DEAD)) target->again = true;
+  bool closed = attempt->greeted && (status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_PEER_DEAD);
+  if (closed) target->again = true;
   snprintf(target->last_error, sizeof target->last_error, "%s", banyan_error_text());
   by_debug("net", "trying %s: %s", by_context_name(target->connector->context, target->process), target->last_error);
   uint32_t lane = attempt->lane;
   bool at_winner = lane && by_address_compare(&attempt->to, &target->winner) == 0;
   drop_attempt(attempt);
+  if (lane && at_winner && closed) {
+    retry_lane(target, lane);
+    return;
+  }
   if (lane && at_winner) by_target_fail(target, "the first connection was taken, a further one was not");
   if (lane && !at_winner) by_attempt_connect_lane(target, lane, &target->winner);
   if (lane) return;
   for (struct attempt *other = target->attempts; other && !target->greeting; other = other->next)
     if (other->connected && !other->greeted) {
-      greet_attempt(other, false);
+      take_turn(other);
       return;
     }
   by_target_try_next(target);
@@ -132,6 +153,7 @@ static void attempt_writable(void *context, uint32_t events) {
     return;
   }
   attempt->connected = true;
+  attempt->connected_at = by_loop_now(attempt->target->connector->context->loop);
   by_loop_cancel_timer(&attempt->late);
   if (attempt->lane || !attempt->target->greeting) greet_attempt(attempt, false);
 }
@@ -174,6 +196,19 @@ void by_attempt_connect_lane(struct target *target, uint32_t lane, const struct 
   if (by_address_compare(to, &target->winner))
     by_loop_set_delay(target->connector->context->loop, &attempt->late, OTHER_MS * BY_MILLISECOND);
   connect_attempt(attempt, to);
+}
+
+static void lane_again(void *context) {
+  struct attempt *attempt = context;
+  connect_attempt(attempt, &attempt->target->winner);
+}
+
+/* The other end had more connections than it takes at once; the link's patience ends this. */
+static void retry_lane(struct target *target, uint32_t lane) {
+  struct attempt *attempt = new_attempt(target, lane);
+  if (!attempt) return;
+  by_timer_init(&attempt->late, lane_again, attempt);
+  by_loop_set_delay(target->connector->context->loop, &attempt->late, AGAIN_MS * BY_MILLISECOND);
 }
 
 void by_attempt_local(struct target *target) {

@@ -8,20 +8,21 @@
 #ifndef BY_COMMUNICATOR_CONNECTOR_PARTS_H
 #define BY_COMMUNICATOR_CONNECTOR_PARTS_H
 
+#include "admission.h"
 #include "connector.h"
 #include "greet.h"
+#include "repeats.h"
 #include "shm.h"
 
 enum {
   PURPOSE_TCP = 'D',
   PURPOSE_LOCAL = 'L',
   HELLO = 10,
-  /* For a link, from the wish to its first connection. As long for what takes connections: one that won a race may
-   * wait for its turn to shake hands while others are still at it. */
+  /* For a link, from the wish to its first connection; and for the descriptors of a local one. */
   PATIENCE_S = 30,
-  /* For one handshake by who connected: a stranger at one address, who takes connections and says nothing, must leave
-   * time for the addresses behind it. */
-  GREET_S = 5
+  /* For one handshake, at both ends. */
+  GREET_S = 5,
+  AGAIN_MS = 250 /* until somebody who answered, and then closed the connection, is tried once more */
 };
 
 /* What goes on towards one process. */
@@ -49,6 +50,7 @@ struct attempt {
   struct by_greet *greet;
   struct by_timer late; /* of the second and later connections: the first one's address is tried instead */
   int fd;
+  uint64_t connected_at;
   uint32_t lane;           /* of the link; all attempts for lane 0 race */
   bool connected, greeted; /* connected: waits for its turn to shake hands */
 };
@@ -61,9 +63,10 @@ struct by_connector {
   struct target **targets; /* by process; more of them under the lock, too */
   uint32_t n_targets;
   struct visitor *visitors; /* newest first */
-  uint32_t strangers;       /* visitors that have not shaken hands */
-  bool crowded;             /* they were too many, which has been said */
-  pthread_mutex_t lock;     /* of the rest */
+  /* Connections whose peers have not authenticated, over TCP and local ones, and the log of those that never did. */
+  struct by_admission tcp_admission, local_admission;
+  struct by_repeats rejected;
+  pthread_mutex_t lock; /* of the rest */
   uint32_t *wishes, n_wishes, taken;
   bool posted; /* a task that takes them is on its way */
 };

@@ -8,7 +8,6 @@
 
 enum {
   STAGGER_MS = 100,
-  AGAIN_MS = 250,
   VERDICT_MS = 1000, /* longer than control waits for the name of a dead rank, */
   SILENT_MS = 6000   /* and than rank 0 waits for a sign of life of a helper */
 };

@@ -1,17 +1,14 @@
 /* Visitors: accepted connections, and our own local ones after their handshake, until they are lanes. */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "acceptor.h"
 #include "connector_parts.h"
 #include "descriptor.h"
 #include "localsocket.h"
 #include "log.h"
-
-/* As many may be at the handshake at once as the job can have connections, and some more. Beyond that the oldest goes:
- * ranks are through with it in no time, strangers who say nothing are not, and they must not take all descriptors. */
-enum { STRANGERS = 64 };
+#include "socket.h"
 
 /* A connection that somebody made to us: its handshake, then for local ones the exchange of descriptors. */
 struct visitor {
@@ -23,11 +20,11 @@ struct visitor {
   struct target *target; /* once it is known */
   int fd;
   bool local, ours; /* ours: we connected */
-  int segment;      /* ours: the link's memory */
+  char peer[BY_ADDRESS_TEXT];
+  int segment; /* ours: the link's memory */
 };
 
 static void free_visitor(struct visitor *v) {
-  if (v->greet) v->connector->strangers--;
   by_greet_cancel(v->greet);
   by_loop_unwatch(v->watch);
   by_loop_cancel_timer(&v->patience);
@@ -145,17 +142,21 @@ static enum banyan_status check_hello(const struct visitor *v, uint8_t purpose, 
   return BANYAN_OK;
 }
 
+static void log_rejected(const struct visitor *v) {
+  by_repeats_warn(&v->connector->rejected, "net", v->peer, banyan_error_text(),
+                  by_clock_to_seconds(by_loop_now(v->connector->context->loop)));
+}
+
 static void visitor_greeted(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
                             size_t length) {
   struct visitor *v = context;
   struct hello theirs = {0};
   v->greet = NULL;
   v->fd = fd;
-  v->connector->strangers--;
   if (status == BANYAN_OK) status = by_hello_read(v->connector->context, hello, length, &theirs);
   if (status == BANYAN_OK) status = check_hello(v, purpose, &theirs);
   if (status != BANYAN_OK) {
-    by_warn("net", "a connection was refused: %s", banyan_error_text());
+    log_rejected(v);
     drop_visitor(v);
     return;
   }
@@ -170,15 +171,12 @@ static void visitor_greeted(void *context, enum banyan_status status, int fd, ui
   }
 }
 
-static void drop_oldest_stranger(struct by_connector *connector) {
-  struct visitor *oldest = NULL;
-  for (struct visitor *v = connector->visitors; v; v = v->next)
-    if (v->greet) oldest = v;
-  if (!oldest) return;
-  by_log(connector->crowded ? BY_LOG_DEBUG : BY_LOG_WARN, "net",
-         "%u connections at once have not shaken hands; the oldest ones are closed", connector->strangers);
-  connector->crowded = true;
-  drop_visitor(oldest);
+static void name_peer(struct visitor *v, int fd) {
+  struct by_address peer;
+  if (!v->local && by_socket_get_peer(fd, &peer) == BANYAN_OK)
+    by_address_print(&peer, v->peer);
+  else
+    strcpy(v->peer, "a process of this host");
 }
 
 void by_visitor_greet(struct by_connector *connector, int fd, bool local) {
@@ -190,21 +188,20 @@ void by_visitor_greet(struct by_connector *connector, int fd, bool local) {
   uint8_t hello[HELLO];
   by_hello_write(&(struct hello){.from = connector->context->rank, .to = UINT32_MAX, .lanes = 1}, hello);
   v->local = local;
+  name_peer(v, fd);
   struct by_greet_options options = {
       .loop = connector->context->loop,
       .fd = fd,
       .packets = local,
-      .patience = PATIENCE_S * BY_SECOND,
+      .patience = GREET_S * BY_SECOND,
+      .admission = local ? &connector->local_admission : &connector->tcp_admission,
       .handshake = {.role = BY_ROLE_SERVER, .key = &connector->key, .hello = hello, .hello_length = sizeof hello},
       .done = visitor_greeted,
       .context = v};
   if (by_greet_start(&options, &v->greet) != BANYAN_OK) {
     by_warn("net", "a connection was dropped: %s", banyan_error_text());
     drop_visitor(v);
-    return;
   }
-  uint32_t most = by_acceptor_most_strangers(STRANGERS + BY_LANES * connector->context->processes);
-  if (++connector->strangers > most) drop_oldest_stranger(connector);
 }
 
 void by_visitor_exchange(struct target *target, int fd) {

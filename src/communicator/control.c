@@ -1,5 +1,6 @@
 #include "control.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include "descriptor.h"
 #include "log.h"
 #include "socket.h"
+
+enum { UNAUTHENTICATED = 96 }; /* connections beyond the number of ranks */
 
 static void frame_came(void *context, uint16_t type, const void *payload, size_t length);
 static void ended(void *context, enum banyan_status status, const char *reason);
@@ -42,6 +45,8 @@ struct end *by_control_new_end(struct by_control *control, int fd, const struct 
                                       .handshake = &handshake,
                                       .most_frame = MOST_FRAME,
                                       .most_queued = MOST_QUEUED,
+                                      .admission = role == BY_ROLE_SERVER ? &control->admission : NULL,
+                                      .quiet = role == BY_ROLE_SERVER,
                                       .opened = by_control_opened,
                                       .frame = frame_came,
                                       .ended = ended,
@@ -210,6 +215,9 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   struct end *end = context;
   struct by_control *control = end->control;
   end->over = true;
+  if (control->context->rank == 0 && !end->authenticated)
+    by_repeats_warn(&control->rejected, "control", by_stream_get_name(end->stream), reason,
+                    by_clock_to_seconds(by_loop_now(control->context->loop)));
   if (!control->done) {
     by_control_lost_while_joining(end, status, reason);
     return;
@@ -230,6 +238,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   struct by_control *control = calloc(1, sizeof *control);
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for joining");
   *control = (struct by_control){.context = context, .key = *key};
+  by_admission_init(&control->admission, UNAUTHENTICATED + context->size);
   by_timer_init(&control->retry, by_control_try_root, control);
   by_timer_init(&control->absence, by_control_absence_over, control);
   by_timer_init(&control->grace, by_control_grace_over, control);
@@ -347,6 +356,7 @@ void by_control_destroy(struct by_control *control) {
     free_end(end);
   }
   by_acceptor_destroy(control->acceptor);
+  by_repeats_flush(&control->rejected, "control", INFINITY);
   by_loop_cancel_timer(&control->retry);
   by_loop_cancel_timer(&control->absence);
   by_loop_cancel_timer(&control->grace);

@@ -37,7 +37,7 @@ static void say_enough(struct end *end, enum by_member_kind kind) {
   if (kind == BY_MEMBER_SERVER)
     by_control_refuse(end, "this job has all the servers it waits for: see BANYAN_SERVERS");
   else
-    by_stream_finish(end->stream);
+    by_stream_refuse(end->stream);
 }
 
 void by_control_helper_joins(struct end *end, const struct by_member *member) {

@@ -15,7 +15,7 @@
 void by_control_refuse(struct end *end, const char *text) {
   by_warn("control", "%s: %s", by_stream_get_name(end->stream), text);
   by_control_send_text(end, REFUSED, BANYAN_ERR_ARGUMENT, 0, text);
-  by_stream_finish(end->stream);
+  by_stream_refuse(end->stream);
 }
 
 /* The job cannot start, because two processes claim the same place, or one is missing: everybody hears of it. */
@@ -141,7 +141,7 @@ static void joins(struct end *end, const struct by_join *hello) {
   if (hello->member.kind != BY_MEMBER_RANK)
     by_control_helper_joins(end, &hello->member);
   else if (comes_too_early(control, hello->rank))
-    by_stream_finish(end->stream);
+    by_stream_refuse(end->stream);
   else
     rank_joins(end, hello);
 }
@@ -164,31 +164,18 @@ static void heard_hello(struct end *end, const void *bytes, size_t length) {
 void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct end *end = context;
   struct by_control *control = end->control;
+  end->authenticated = true;
   if (control->context->rank != 0) return;
   if (purpose != PURPOSE_CONTROL)
     by_control_refuse(end, "a connection that is not for meeting");
   else if (has_closed(end))
-    by_stream_finish(end->stream);
+    by_stream_refuse(end->stream);
   else
     heard_hello(end, hello, length);
 }
 
-/* Connections that have not said which rank they are: ranks do so at once, strangers never. */
-static void drop_oldest_stranger(struct by_control *control) {
-  uint32_t n = 0;
-  struct end *oldest = NULL;
-  for (struct end *end = control->ends; end; end = end->next)
-    if (end->rank < 0) oldest = end, n++;
-  if (n <= by_acceptor_most_strangers(STRANGERS + control->context->size)) return;
-  by_log(control->crowded ? BY_LOG_DEBUG : BY_LOG_WARN, "control",
-         "%u connections at once are of no rank; the oldest ones are closed", n);
-  control->crowded = true;
-  by_control_drop_end(oldest);
-}
-
 static void accepted(void *context, int fd) {
-  struct by_control *control = context;
-  if (by_control_new_end(control, fd, NULL, BY_ROLE_SERVER)) drop_oldest_stranger(control);
+  (void)!by_control_new_end(context, fd, NULL, BY_ROLE_SERVER);
 }
 
 static enum banyan_status open_root(struct by_control *control, const struct by_member *self) {

@@ -123,7 +123,7 @@ void by_control_newcomer_joins(struct end *end, const struct by_member *member) 
   struct by_control *control = end->control;
   struct by_newcomer **last = &control->newcomers;
   if (!control->context->engine) { /* it comes again: the job is still being made here */
-    by_stream_finish(end->stream);
+    by_stream_refuse(end->stream);
     return;
   }
   if (is_ending(control)) {

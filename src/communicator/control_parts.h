@@ -4,6 +4,7 @@
 
 #include "control.h"
 #include "inquiry.h"
+#include "repeats.h"
 #include "stream.h"
 #include "words.h"
 
@@ -14,7 +15,6 @@ enum {
   MOST_WAITING = MOST_QUEUED - (1 << 20), /* of them for plans: other words are short, and none may be missed */
   HELLO_MOST = 8192,
   TEXT_MOST = BY_WORD_TEXT,
-  STRANGERS = 64,      /* connections beyond the number of ranks */
   RETRY_MS = 20,       /* until rank 0 listens */
   MOST_HANGUPS = 24,   /* by so many times that the pause grows where it hangs up */
   RESOLVE_MS = 500,    /* until its name is known, */
@@ -52,7 +52,8 @@ struct end {
   struct end *next;
   struct by_control *control;
   struct by_stream *stream;
-  int64_t rank; /* -1: not known yet */
+  int64_t rank;       /* -1: not known yet */
+  bool authenticated; /* the handshake is over */
   bool leaving, over;
   uint64_t doubted_at; /* when another process first claimed to be this rank; 0: none did */
   bool silent;         /* a helper that has not answered yet, */
@@ -72,12 +73,13 @@ struct by_control {
   uint8_t hello[HELLO_MOST];
   size_t hello_length;
   struct end *ends;
-  struct end **of_rank;         /* rank 0 only; by process */
-  uint32_t joined, helpers;     /* ranks, helpers */
-  uint32_t absent;              /* rank 0: who left, while `absence` is set */
-  bool waits_for_helpers;       /* rank 0: all ranks are there */
-  struct by_acceptor *acceptor; /* rank 0 only */
-  bool crowded;                 /* too many strangers came, which has been said */
+  struct end **of_rank;          /* rank 0 only; by process */
+  uint32_t joined, helpers;      /* ranks, helpers */
+  uint32_t absent;               /* rank 0: who left, while `absence` is set */
+  bool waits_for_helpers;        /* rank 0: all ranks are there */
+  struct by_acceptor *acceptor;  /* rank 0 only */
+  struct by_admission admission; /* rank 0: connections whose peers have not authenticated, */
+  struct by_repeats rejected;    /* and the log of those that never did */
   struct by_timer retry, grace, answers, absence;
   struct by_address root[8];
   size_t n_root, next_root;

@@ -13,12 +13,15 @@ struct by_greet {
   struct by_handshake handshake;
   struct by_watch *watch;
   struct by_timer timer;
+  struct by_admission_entry admission;
+  bool evicted; /* closed to make room for other connections */
   void *hello;
 };
 
 enum { READ_MOST = 4096 };
 
 static void free_greet(struct by_greet *greet, bool keep_fd) {
+  by_admission_leave(&greet->admission);
   by_loop_unwatch(greet->watch);
   by_loop_cancel_timer(&greet->timer);
   by_handshake_fini(&greet->handshake);
@@ -84,6 +87,8 @@ static void ready(void *context, uint32_t events) {
   enum banyan_status status = BANYAN_OK;
   if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && !by_handshake_done(&greet->handshake))
     status = take_input(greet, &ended);
+  if (greet->handshake.state == BY_HANDSHAKE_PROOF) by_admission_greeted(&greet->admission);
+  if (greet->handshake.state > BY_HANDSHAKE_PROOF) by_admission_leave(&greet->admission);
   bool sent = send_output(greet);
   if (status == BANYAN_OK && (ended || !sent)) status = by_handshake_ended(&greet->handshake, false);
   size_t left;
@@ -98,7 +103,15 @@ static void ready(void *context, uint32_t events) {
 
 static void too_late(void *context) {
   struct by_greet *greet = context;
-  give_up(greet, by_handshake_ended(&greet->handshake, true));
+  give_up(greet, greet->evicted
+                     ? by_fail(BANYAN_ERR_PEER_DEAD, "closed before it had authenticated, to make room for others")
+                     : by_handshake_ended(&greet->handshake, true));
+}
+
+static void evicted(void *context) {
+  struct by_greet *greet = context;
+  greet->evicted = true;
+  by_loop_set_delay(greet->options.loop, &greet->timer, 0);
 }
 
 static enum banyan_status start(struct by_greet *greet) {
@@ -130,6 +143,8 @@ enum banyan_status by_greet_start(const struct by_greet_options *options, struct
     return status;
   }
   by_loop_set_delay(options->loop, &greet->timer, options->patience);
+  greet->admission = (struct by_admission_entry){.evicted = evicted, .context = greet};
+  if (options->admission) by_admission_enter(options->admission, &greet->admission, options->fd);
   *out = greet;
   return BANYAN_OK;
 }

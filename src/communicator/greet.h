@@ -4,6 +4,7 @@
 #ifndef BY_COMMUNICATOR_GREET_H
 #define BY_COMMUNICATOR_GREET_H
 
+#include "admission.h"
 #include "handshake.h"
 #include "loop.h"
 
@@ -15,6 +16,7 @@ struct by_greet_options {
   bool packets;                          /* a local socket that keeps message boundaries */
   uint64_t patience;                     /* nanoseconds for the whole handshake */
   struct by_handshake_options handshake; /* the hello is copied */
+  struct by_admission *admission; /* where an accepted connection waits for its peer's proof; NULL: not bounded */
   /* Called once. BANYAN_OK: fd, purpose and the peer's hello; else fd is closed and -1, the error text is set. */
   void (*done)(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
                size_t hello_length);

@@ -1,5 +1,7 @@
 #include "manager_server.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,8 +21,8 @@
 enum {
   TICKS = 4,          /* in an interval */
   CONNECTIONS = 4096, /* that have said who they are */
-  STRANGERS = 256,    /* that have not */
-  OF_ONE = 256,       /* of one certificate */
+  UNAUTHENTICATED = 256,
+  OF_ONE = 256, /* of one certificate */
   QUEUED = 2 * BY_CLUSTER_LINE_DOWN,
 };
 static const double goodbye = 2;      /* s to read why it was refused */
@@ -55,8 +57,9 @@ struct by_manager_server {
   double began; /* s since 1970 at 0 of the loop's clock */
   double renewed;
   struct connection connections; /* the ring's head */
-  uint32_t n_connections, n_strangers;
-  struct by_repeats said;
+  uint32_t n_connections;
+  struct by_admission admission;
+  struct by_repeats rejected;
   struct holder *holders;
 };
 
@@ -107,13 +110,15 @@ static void keep_row(void *context, const struct by_manager_row *row) {
 }
 
 static void refuse(struct connection *c, const char *why) {
-  char said[BY_CLUSTER_REASON];
+  char said[BY_CLUSTER_REASON], line[BY_CLUSTER_REASON + BY_ADDRESS_TEXT + 16];
+  const char *name = by_stream_get_name(c->stream);
   by_keep_printable(why, said, sizeof said);
-  by_warn("manager", "%s is refused: %s", by_stream_get_name(c->stream), said);
+  snprintf(line, sizeof line, "%s is refused: %s", name, said);
+  by_repeats_warn(&c->server->rejected, "manager", name, line, now_of(c->server));
   send_line(c, &(struct by_cluster_message){.say = BY_SAY_REFUSED, .why = said});
   if (c->peer) by_manager_gone(c->server->manager, c->peer, now_of(c->server));
   c->peer = NULL;
-  by_stream_finish(c->stream);
+  by_stream_refuse(c->stream);
   close_soon(c, goodbye);
 }
 
@@ -178,26 +183,16 @@ static void opened(void *context, uint8_t role, const void *name, size_t length)
   (void)role;
   (void)name;
   (void)length;
-  c->server->n_strangers--;
   if (take_in(c, by_stream_get_who(c->stream)) == BANYAN_OK) return;
   by_manager_count_refused(c->server->manager);
   refuse(c, banyan_error_text());
 }
 
-/* Who tries again and again, each time from another port, is logged once a minute. */
-static void log_stranger(struct connection *c, const char *reason) {
-  const char *name = by_stream_get_name(c->stream), *port = strrchr(name, ':');
-  size_t whole = strlen(name), host = port ? (size_t)(port - name) : whole;
-  const char *text = strncmp(reason, name, whole) ? reason : reason + whole;
-  if (by_repeats_take(&c->server->said, name, host, text, now_of(c->server))) by_warn("manager", "%s", reason);
-}
-
 static void ended(void *context, enum banyan_status status, const char *reason) {
   struct connection *c = context;
   if (!by_stream_get_who(c->stream)) { /* it never proved itself */
-    c->server->n_strangers--;
     by_manager_count_refused(c->server->manager);
-    log_stranger(c, reason);
+    by_repeats_warn(&c->server->rejected, "manager", by_stream_get_name(c->stream), reason, now_of(c->server));
   } else if (status != BANYAN_ERR_PEER_DEAD)
     by_warn("manager", "%s", reason);
   end_connection(c);
@@ -211,6 +206,7 @@ static void accepted(void *context, int fd) {
   struct by_stream_options of_stream = {.loop = server->loop,
                                         .fd = fd,
                                         .tls = &tls,
+                                        .admission = &server->admission,
                                         .most_frame = BY_CLUSTER_LINE_DOWN,
                                         .most_queued = QUEUED,
                                         .most_line = BY_CLUSTER_LINE_UP,
@@ -219,7 +215,7 @@ static void accepted(void *context, int fd) {
                                         .frame = heard,
                                         .ended = ended,
                                         .context = c};
-  bool full = server->n_strangers >= by_acceptor_most_strangers(STRANGERS) || server->n_connections >= CONNECTIONS;
+  bool full = server->n_connections - by_admission_count(&server->admission) >= CONNECTIONS;
   if (!c || full) {
     by_manager_count_refused(server->manager);
     free(c);
@@ -235,7 +231,6 @@ static void accepted(void *context, int fd) {
   }
   c->before->after = c->after->before = c;
   server->n_connections++;
-  server->n_strangers++;
 }
 
 /* ---- time */
@@ -269,6 +264,7 @@ static void tick(void *context) {
   forget_holders(server);
   by_manager_tick(server->manager, now);
   by_plan_workers_look(server->workers);
+  by_repeats_flush(&server->rejected, "manager", now);
   if (server->store) by_manager_store_commit(server->store);
   renew_store(server, now);
   by_loop_set_delay(server->loop, &server->tick, by_clock_from_seconds(server->options.manager.interval / TICKS));
@@ -361,6 +357,7 @@ enum banyan_status by_manager_server_create(const struct by_manager_server_optio
   server->options = *options;
   server->loop = options->loop;
   server->connections.before = server->connections.after = &server->connections;
+  by_admission_init(&server->admission, UNAUTHENTICATED);
   by_timer_init(&server->tick, tick, server);
   enum banyan_status status = set_up(server);
   if (status != BANYAN_OK) {
@@ -376,6 +373,7 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   if (!server) return;
   by_loop_cancel_timer(&server->tick);
   by_acceptor_destroy(server->acceptor);
+  by_repeats_flush(&server->rejected, "manager", INFINITY);
   by_plan_workers_destroy(server->workers);
   for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
     next = c->after;
@@ -392,10 +390,9 @@ void by_manager_server_destroy(struct by_manager_server *server) {
 
 static void judge_again(struct connection *c) {
   struct by_manager_server *server = c->server;
-  if (!by_stream_get_who(c->stream)) { /* it is being judged by the identity before */
-    server->n_strangers--;
+  if (!by_stream_get_who(c->stream)) /* it is being judged by the identity before */
     end_connection(c);
-  } else if (c->peer && by_stream_judge_again(c->stream, server->options.identity) != BANYAN_OK) {
+  else if (c->peer && by_stream_judge_again(c->stream, server->options.identity) != BANYAN_OK) {
     by_manager_count_refused(server->manager);
     refuse(c, banyan_error_text());
   }

@@ -34,10 +34,13 @@ struct by_stream {
   size_t shaken; /* bytes of either in the queue, which do not count against the limit */
   struct by_watch *watch;
   struct by_timer deadline;
+  struct by_admission_entry admission; /* of a peer that has not authenticated */
   struct by_stream_buffer in, out;
   char name[BY_ADDRESS_TEXT];
   bool broken;              /* nothing can be sent any more; there may still be something to read */
   bool finishing, finished; /* asked to end our direction; done so */
+  bool refused;             /* nothing more is read */
+  bool evicted;             /* closed to make room for other connections */
   bool busy, destroyed;     /* inside a callback from the loop; destroyed meanwhile */
 };
 
@@ -57,6 +60,7 @@ static void free_stream(struct by_stream *stream) {
 /* Everything that the loop or the kernel knows of it; a callback may still be using the buffers. */
 static void release(struct by_stream *stream) {
   if (stream->state == ENDED) return;
+  by_admission_leave(&stream->admission);
   by_loop_unwatch(stream->watch);
   by_loop_cancel_timer(&stream->deadline);
   by_close(stream->options.fd);
@@ -117,7 +121,8 @@ static void update_watch(struct by_stream *stream) {
   if (stream->state == CONNECTING)
     by_loop_change(stream->watch, EPOLLOUT);
   else if (stream->state != ENDED)
-    by_loop_change(stream->watch, EPOLLIN | (unsent(stream) && !stream->broken ? EPOLLOUT : 0u));
+    by_loop_change(stream->watch,
+                   (stream->refused ? 0u : EPOLLIN) | (unsent(stream) && !stream->broken ? EPOLLOUT : 0u));
 }
 
 /* What the handshake has to say joins the queue; before the peer proved itself that is no more than 74 bytes, or what
@@ -136,9 +141,13 @@ static enum banyan_status queue_handshake(struct by_stream *stream) {
   return BANYAN_OK;
 }
 
+static bool is_read(const struct by_stream *stream) {
+  return stream->state == OPEN && !stream->refused;
+}
+
 static enum banyan_status deliver_lines(struct by_stream *stream) {
   struct by_stream_buffer *in = &stream->in;
-  while (stream->state == OPEN && in->length > in->at) {
+  while (is_read(stream) && in->length > in->at) {
     const uint8_t *at = in->data + in->at, *newline = memchr(at, '\n', in->length - in->at);
     size_t length = newline ? (size_t)(newline - at) : in->length - in->at;
     if (length > stream->options.most_line)
@@ -152,7 +161,7 @@ static enum banyan_status deliver_lines(struct by_stream *stream) {
 
 static enum banyan_status deliver_frames(struct by_stream *stream) {
   struct by_stream_buffer *in = &stream->in;
-  while (stream->state == OPEN && in->length - in->at >= HEADER) {
+  while (is_read(stream) && in->length - in->at >= HEADER) {
     const uint8_t *at = in->data + in->at;
     size_t length = by_get_u32(at), have = in->length - in->at - HEADER;
     uint16_t type = by_get_u16(at + 4);
@@ -188,6 +197,7 @@ static void tell_opened(struct by_stream *stream) {
 
 static void open_stream(struct by_stream *stream) {
   stream->state = OPEN;
+  by_admission_leave(&stream->admission);
   by_loop_cancel_timer(&stream->deadline);
   if (stream->options.opened) tell_opened(stream);
   drop_handshake(stream);
@@ -207,7 +217,7 @@ static enum banyan_status lost(struct by_stream *stream, int error) {
 /* Decrypts what was fed, a room at a time, and delivers it at once: no more waits than without TLS. */
 static enum banyan_status deliver_secured(struct by_stream *stream) {
   struct by_stream_buffer *in = &stream->in;
-  while (stream->state == OPEN) {
+  while (is_read(stream)) {
     size_t n;
     if (in->length == in->room) BY_TRY(by_stream_buffer_reserve(in, 1));
     BY_TRY(by_tls_read(&stream->tls, in->data + in->length, in->room - in->length, &n));
@@ -221,6 +231,7 @@ static enum banyan_status deliver_secured(struct by_stream *stream) {
 static enum banyan_status shake_secured(struct by_stream *stream, enum banyan_status status) {
   enum banyan_status queued = queue_handshake(stream);
   if (status == BANYAN_OK) status = queued;
+  if (status == BANYAN_OK && unsent(stream)) by_admission_greeted(&stream->admission);
   if (status == BANYAN_OK && by_tls_done(&stream->tls)) open_stream(stream);
   return status;
 }
@@ -244,6 +255,8 @@ static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, s
     flush(stream); /* a refusal tells the peer why; not waited for */
     return status;
   }
+  if (stream->handshake.state == BY_HANDSHAKE_PROOF) by_admission_greeted(&stream->admission);
+  if (stream->handshake.state > BY_HANDSHAKE_PROOF) by_admission_leave(&stream->admission);
   if (!by_handshake_done(&stream->handshake)) return BANYAN_OK;
   BY_TRY(by_stream_buffer_reserve(&stream->in, length - used));
   if (length > used) memcpy(stream->in.data, data + used, length - used);
@@ -274,7 +287,8 @@ static enum banyan_status read_once(struct by_stream *stream, bool *more) {
 
 static enum banyan_status read_all(struct by_stream *stream) {
   bool more = true;
-  for (int i = 0; i < READS && more && stream->state != ENDED; i++) BY_TRY(read_once(stream, &more));
+  for (int i = 0; i < READS && more && stream->state != ENDED && !stream->refused; i++)
+    BY_TRY(read_once(stream, &more));
   return BANYAN_OK;
 }
 
@@ -292,6 +306,7 @@ static enum banyan_status finish_connecting(struct by_stream *stream) {
 static enum banyan_status go_on(struct by_stream *stream, uint32_t events) {
   if (stream->state == CONNECTING) BY_TRY(finish_connecting(stream));
   if (stream->state == CONNECTING || stream->state == ENDED) return BANYAN_OK;
+  if (stream->refused) return events & (EPOLLERR | EPOLLHUP) ? lost(stream, 0) : BANYAN_OK;
   if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) BY_TRY(read_all(stream));
   return BANYAN_OK;
 }
@@ -318,8 +333,18 @@ static void too_late(void *context) {
   stream->busy = true;
   if (stream->state == CONNECTING)
     leave(stream, by_fail(BANYAN_ERR_CONNECT, "no connection in time; is the host up, does a firewall drop it?"));
+  else if (stream->state == OPEN)
+    leave(stream, by_fail(BANYAN_ERR_PEER_DEAD, "the peer was turned away and did not close the connection"));
+  else if (stream->evicted)
+    leave(stream, by_fail(BANYAN_ERR_PEER_DEAD, "closed before it had authenticated, to make room for others"));
   else
     leave(stream, give_up(stream, true));
+}
+
+static void evicted(void *context) {
+  struct by_stream *stream = context;
+  stream->evicted = true;
+  by_loop_set_delay(stream->options.loop, &stream->deadline, 0);
 }
 
 static void name_peer(struct by_stream *stream) {
@@ -349,6 +374,9 @@ static enum banyan_status start(struct by_stream *stream) {
   stream->state = options->connecting ? CONNECTING : shakes ? SHAKING : OPEN;
   uint64_t patience = options->patience ? options->patience : BY_STREAM_PATIENCE;
   if (stream->state != OPEN) by_loop_set_delay(options->loop, &stream->deadline, patience);
+  stream->admission = (struct by_admission_entry){.evicted = evicted, .context = stream};
+  if (stream->state == SHAKING && options->admission)
+    by_admission_enter(options->admission, &stream->admission, options->fd);
   return by_loop_watch(options->loop, options->fd, EPOLLIN | EPOLLOUT, ready, stream, &stream->watch);
 }
 
@@ -416,6 +444,12 @@ void by_stream_finish(struct by_stream *stream) {
   if (stream->state != OPEN) return;
   flush(stream);
   update_watch(stream);
+}
+
+void by_stream_refuse(struct by_stream *stream) {
+  stream->refused = true;
+  if (stream->state != ENDED) by_loop_set_delay(stream->options.loop, &stream->deadline, BY_STREAM_PATIENCE);
+  by_stream_finish(stream);
 }
 
 int by_stream_get_fd(const struct by_stream *stream) {

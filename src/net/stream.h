@@ -9,6 +9,7 @@
 #define BY_NET_STREAM_H
 
 #include "address.h"
+#include "admission.h"
 #include "handshake.h"
 #include "loop.h"
 #include "tls.h"
@@ -26,6 +27,9 @@ struct by_stream_options {
   /* Everything goes through TLS, in place of that handshake. Copied, the identity borrowed during the call. NULL: not.
    */
   const struct by_tls_options *tls;
+  /* Where an accepted connection waits until its peer has authenticated; it may be closed there to make room for
+   * others. Outlives the stream. NULL: not bounded. */
+  struct by_admission *admission;
   uint64_t patience;  /* ns for connect and handshake; 0: BY_STREAM_PATIENCE */
   size_t most_frame;  /* bytes of payload in one frame, either way */
   size_t most_queued; /* bytes that may wait to be sent, frames' headers (and what TLS adds) included */
@@ -66,6 +70,10 @@ size_t by_stream_queued(const struct by_stream *stream);
  * still delivered, and `ended` is called when it has closed too. No deadline:
  * destroy the stream when that takes too long. */
 void by_stream_finish(struct by_stream *stream);
+
+/* Sends what is queued and closes the connection. The peer is not read any more, however much it sends: `ended` is
+ * called when it has closed, or after BY_STREAM_PATIENCE. For a peer that is turned away with a last message. */
+void by_stream_refuse(struct by_stream *stream);
 
 /* For options on the live connection; -1 once ended. */
 int by_stream_get_fd(const struct by_stream *stream);

@@ -1,6 +1,7 @@
 #include "switch_control.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +12,22 @@
 #include "leases.h"
 #include "log.h"
 #include "path_socket.h"
+#include "repeats.h"
 #include "socket.h"
 #include "stream.h"
 
-enum { SESSIONS = 256, LISTENERS = 8 };
+enum { SESSIONS = 256, UNKNOWN = 256, LISTENERS = 8 };
 
-/* One connection. */
+static const uint64_t first_request_in = 5 * BY_SECOND;
+
+/* One connection. It is known once its peer has authenticated or, where no key is needed, has made a valid request. */
 struct session {
   struct by_switch_control *control;
   struct by_stream *stream;
   struct session *next;
+  struct by_admission_entry admission; /* where no key is needed */
+  struct by_timer late;
+  bool known;
 };
 
 struct listener {
@@ -35,7 +42,9 @@ struct by_switch_control {
   struct by_key key;
   struct by_leases *leases;
   struct session *sessions;
-  unsigned n_sessions, n_listeners;
+  unsigned n_known, n_listeners;
+  struct by_admission admission;
+  struct by_repeats rejected;
   struct listener listeners[LISTENERS];
   uint64_t started;
 };
@@ -45,7 +54,9 @@ static void end_session(struct session *session) {
   struct session **at = &control->sessions;
   while (*at != session) at = &(*at)->next;
   *at = session->next;
-  control->n_sessions--;
+  control->n_known -= session->known;
+  by_admission_leave(&session->admission);
+  by_loop_cancel_timer(&session->late);
   by_leases_leave(control->leases, session);
   by_stream_destroy(session->stream);
   free(session);
@@ -101,11 +112,36 @@ static void refuse_line(struct session *session) {
   reply(session, &what);
 }
 
+static void log_rejected(struct session *session, const char *why) {
+  struct by_switch_control *control = session->control;
+  by_repeats_warn(&control->rejected, "switch", by_stream_get_name(session->stream), why,
+                  by_clock_to_seconds(by_loop_now(control->options.loop)));
+}
+
+/* From now on it is not closed to make room for others. False: there is no room for another known session. */
+static bool become_known(struct session *session) {
+  char text[80];
+  if (session->known) return true;
+  by_admission_leave(&session->admission);
+  by_loop_cancel_timer(&session->late);
+  if (session->control->n_known < SESSIONS) {
+    session->control->n_known++;
+    session->known = true;
+    return true;
+  }
+  snprintf(text, sizeof text, "there are %d connections already, another is refused", SESSIONS);
+  log_rejected(session, text);
+  by_stream_refuse(session->stream);
+  return false;
+}
+
 static void take_line(void *context, uint16_t type, const void *line, size_t length) {
   struct session *session = context;
   struct by_lease_request request;
   if (by_lease_read_request(line, length, &request) != BANYAN_OK)
     refuse_line(session);
+  else if (!become_known(session))
+    return;
   else if (request.deed == BY_LEASE_GRANT)
     by_leases_grant(session->control->leases, &request, session);
   else if (request.deed == BY_LEASE_REVOKE)
@@ -114,9 +150,28 @@ static void take_line(void *context, uint16_t type, const void *line, size_t len
     say_status(session, request.deed);
 }
 
+static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+  (void)become_known(context);
+}
+
 static void ended(void *context, enum banyan_status status, const char *reason) {
-  by_info("switch", "control: %s", reason);
-  end_session(context);
+  struct session *session = context;
+  if (session->known)
+    by_info("switch", "control: %s", reason);
+  else
+    log_rejected(session, reason);
+  end_session(session);
+}
+
+static void is_late(void *context) {
+  struct session *session = context;
+  log_rejected(session, "it made no request in time, or was closed to make room for others");
+  end_session(session);
+}
+
+static void evicted(void *context) {
+  struct session *session = context;
+  by_loop_set_delay(session->control->options.loop, &session->late, 0);
 }
 
 /* ---- connections */
@@ -125,12 +180,16 @@ static enum banyan_status begin_session(struct listener *listener, int fd, struc
   struct by_switch_control *control = listener->control;
   struct by_handshake_options handshake = {
       .role = BY_ROLE_SERVER, .purpose = BY_LEASE_PURPOSE, .key = &control->key, .hello = ""};
+  bool proves = control->options.key && !listener->is_local;
   struct by_stream_options options = {.loop = control->options.loop,
                                       .fd = fd,
-                                      .handshake = control->options.key && !listener->is_local ? &handshake : NULL,
+                                      .handshake = proves ? &handshake : NULL,
+                                      .admission = &control->admission,
+                                      .quiet = true,
                                       .most_frame = BY_LEASE_REPLY,
                                       .most_line = BY_LEASE_LINE,
                                       .most_queued = 2 * BY_LEASE_REPLY,
+                                      .opened = opened,
                                       .frame = take_line,
                                       .ended = ended,
                                       .context = session};
@@ -140,15 +199,18 @@ static enum banyan_status begin_session(struct listener *listener, int fd, struc
   session->control = control;
   session->next = control->sessions;
   control->sessions = session;
-  control->n_sessions++;
+  session->admission = (struct by_admission_entry){.evicted = evicted, .context = session};
+  by_timer_init(&session->late, is_late, session);
+  if (proves) return BANYAN_OK;
+  by_loop_set_delay(control->options.loop, &session->late, first_request_in);
+  by_admission_enter(&control->admission, &session->admission, fd);
   return BANYAN_OK;
 }
 
 static void accepted(void *context, int fd) {
   struct listener *listener = context;
-  struct session *session = NULL;
-  if (listener->control->n_sessions == SESSIONS || !(session = calloc(1, sizeof *session))) {
-    by_warn("switch", "control: there are %u connections already, another is refused", listener->control->n_sessions);
+  struct session *session = calloc(1, sizeof *session);
+  if (!session) {
     close(fd);
     return;
   }
@@ -210,6 +272,7 @@ enum banyan_status by_switch_control_create(const struct by_switch_control_optio
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   control->options = *options;
   control->started = by_loop_now(options->loop);
+  by_admission_init(&control->admission, UNKNOWN);
   if (options->key) control->key = *options->key;
   enum banyan_status status = by_leases_create(&leases, &control->leases);
   if (status == BANYAN_OK)
@@ -229,6 +292,7 @@ void by_switch_control_destroy(struct by_switch_control *control) {
     by_acceptor_destroy(control->listeners[i].acceptor);
     if (control->listeners[i].is_local) unlink(control->listeners[i].path);
   }
+  by_repeats_flush(&control->rejected, "switch", INFINITY);
   by_leases_destroy(control->leases);
   explicit_bzero(&control->key, sizeof control->key);
   free(control);

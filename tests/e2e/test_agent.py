@@ -165,6 +165,27 @@ def test_ranks(folder):
     assert nobody.returncode == 1 and "no agent at" in nobody.stderr, nobody
 
 
+def test_refused_client(folder):
+    """It is not read any more, so that it cannot keep the agent busy."""
+    agent = Agent(folder)
+    client = agent.connect()
+    client.say("what?")
+    assert client.hear()["say"] == "refused"
+    client.connection.setblocking(False)
+    sent, most = 0, 1 << 26
+    until = time.monotonic() + PATIENCE
+    while sent < most and time.monotonic() < until:
+        try:
+            sent += client.connection.send(b"x\n" * 32768)
+        except BlockingIOError:
+            time.sleep(0.01)
+        except OSError:  # closed after a while
+            break
+    assert sent < most and time.monotonic() < until, sent
+    client.close()
+    assert agent.end() == 0
+
+
 def test_group(folder):
     agent = Agent(folder, "--group", "root")
     assert stat.S_IMODE(os.stat(agent.socket).st_mode) == 0o660
@@ -374,7 +395,7 @@ def run(test):
 
 
 def main():
-    for test in (test_ranks, test_group, test_rules, test_manager, test_helpers, test_job, test_certificates):
+    for test in (test_ranks, test_refused_client, test_group, test_rules, test_manager, test_helpers, test_job, test_certificates):
         if test is not test_group or os.geteuid() == 0:
             run(test)
     return 0

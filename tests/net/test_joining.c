@@ -334,6 +334,37 @@ static void wait_for_frame(const struct player *player, uint16_t type) {
   } while (by_get_u16(head + 4) != type);
 }
 
+static int connect_to_root(const struct job *job) {
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strchr(job->root, ':') + 1))};
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) job_fail(job, "there is nobody at %s", job->root);
+  return fd;
+}
+
+/* Far more connections than rank 0 keeps, silent or in the middle of a greeting: most go at once, the last ones stay.
+ */
+static void flood(const struct job *job) {
+  enum { GO = 2400, STAY = 600, CLOSED = STAY / 2 };
+  struct timeval wait = {.tv_sec = 30};
+  int fds[STAY];
+  char byte;
+  for (int i = 0; i < GO + STAY; i++) {
+    int fd = connect_to_root(job);
+    if (i % 2) (void)!send(fd, "BANYAN", 6, MSG_NOSIGNAL);
+    if (i >= GO)
+      fds[i - GO] = fd;
+    else
+      close(fd);
+  }
+  for (int i = 0; i < CLOSED; i++) { /* to make room for those behind it */
+    assert_int_equal(setsockopt(fds[i], SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait), 0);
+    ssize_t n = recv(fds[i], &byte, 1, 0);
+    if (n > 0 || (n < 0 && errno != ECONNRESET)) job_fail(job, "rank 0 does not close connection %d", i);
+  }
+  for (int i = 0; i < STAY; i++) close(fds[i]);
+}
+
 /* Each of the two waits for the other one. */
 static void rank_receives(struct job *job, int rank) {
   struct banyan_comm *world = job_join();
@@ -356,6 +387,28 @@ static void test_two_suspects(void **state) {
   say_frame(&player, LEAVING, 0, NULL);
   for (int r = 0; r < 2; r++) check_report(&job, r, BANYAN_ERR_PEER_DEAD, BANYAN_ERR_PEER_DEAD, "rank 1 is gone");
   end_playing(&player);
+  job_end(&job, false);
+}
+
+/* Rank 2's answer to rank 0's greeting is on its way, which may take long, while a flood of connections comes that
+ * never authenticate. They neither displace it nor fill the log. */
+static void test_slow_rank_among_half_open_connections(void **state) {
+  (void)state;
+  struct player player;
+  struct job job = {.n = 3, .run = rank_joins, .argument = "50"};
+  job_prepare(&job);
+  job_start_rank(&job, 0);
+  wait_for_sockets(&job, LISTENS, 1);
+  begin_playing(&job, &player);
+  flood(&job);
+  shake_hands(&player);
+  job_start_rank(&job, 1);
+  for (int r = 0; r < 2; r++) job_wait_stage(&job, r, 1);
+  shutdown(player.fd, SHUT_RDWR); /* rank 1 was forked with a copy of it */
+  end_playing(&player);
+  for (int r = 0; r < 2; r++) check_report(&job, r, BANYAN_ERR_PEER_DEAD, BANYAN_ERR_PEER_DEAD, "rank 2 (host here)");
+  assert_in_range(job_count_log(&job, "\n"), 1, 40);
+  job_check_log(&job, "further connections were rejected", -1);
   job_end(&job, false);
 }
 
@@ -444,6 +497,7 @@ int main(void) {
       cmocka_unit_test(test_visit_that_is_over),
       cmocka_unit_test(test_visitor_that_comes_again),
       cmocka_unit_test(test_two_suspects),
+      cmocka_unit_test(test_slow_rank_among_half_open_connections),
       cmocka_unit_test(test_leaves_when_asked),
       cmocka_unit_test(test_impossible_options),
       cmocka_unit_test(test_without_ipv6),

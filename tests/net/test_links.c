@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "handshake.h"
 #include "job.h"
 
 static enum banyan_status add_once(struct banyan_comm *world) {
@@ -138,13 +139,87 @@ static void test_strangers_with_few_descriptors(void **state) {
   job_run(&job);
 }
 
+/* ---- one that is slow */
+
+static int connect_to(int port) {
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+  struct timeval wait = {.tv_sec = 20};
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  must_hold(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+  must_hold(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) == 0);
+  return fd;
+}
+
+static void say(int fd, struct by_handshake *handshake) {
+  size_t length;
+  const uint8_t *bytes = by_handshake_output(handshake, &length);
+  must_hold(send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length);
+  by_handshake_sent(handshake, length);
+}
+
+static void hear(int fd, struct by_handshake *handshake, size_t length) {
+  uint8_t bytes[100];
+  size_t used;
+  must_hold(recv(fd, bytes, length, MSG_WAITALL) == (ssize_t)length);
+  must(by_handshake_feed(handshake, bytes, length, &used));
+}
+
+/* In the middle of its handshake many others come to the port, who say nothing. It is still there when it goes on. */
+static void greet_slowly(int port) {
+  struct by_handshake handshake;
+  struct by_key key;
+  uint8_t hello[10] = {0};
+  int fd = connect_to(port);
+  must(by_key_derive("a secret of this test", &key));
+  struct by_handshake_options options = {
+      .role = BY_ROLE_CLIENT, .purpose = 'D', .key = &key, .hello = hello, .hello_length = sizeof hello};
+  must(by_handshake_init(&handshake, &options));
+  say(fd, &handshake);
+  hear(fd, &handshake, BY_GREETING_BYTES + BY_MAC_BYTES);
+  for (int i = 0; i < STRANGERS; i++) visit(port);
+  say(fd, &handshake);
+  while (!by_handshake_done(&handshake)) hear(fd, &handshake, 1);
+  by_handshake_fini(&handshake);
+  close(fd);
+}
+
+/* It is closed, long before the 30 s for which the job would wait for a link. */
+static void say_nothing(int port) {
+  char byte;
+  int fd = connect_to(port);
+  must_hold(recv(fd, &byte, 1, 0) == 0);
+  close(fd);
+}
+
+static void rank_is_visited(struct job *job, int rank) {
+  int port = *(const int *)job->argument;
+  char ports[16];
+  snprintf(ports, sizeof ports, "%d", port);
+  if (rank == 0) setenv("BANYAN_PORTS", ports, 1);
+  struct banyan_comm *world = job_join();
+  if (rank == 1) {
+    greet_slowly(port);
+    say_nothing(port);
+    job_set_stage(job, rank, 1);
+  }
+  for (double until = job_now() + 50; atomic_load(&job->reports[1].stage) < 1 && job_now() < until;) usleep(1000);
+  must(add_once(world));
+  banyan_comm_destroy(world);
+}
+
+static void test_visitors(void **state) {
+  (void)state;
+  int port = job_free_port();
+  struct job job = {.n = 2, .run = rank_is_visited, .transport = "tcp", .argument = &port};
+  job_run(&job);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_no_memory_to_offer),
-      cmocka_unit_test(test_no_memory_to_take),
-      cmocka_unit_test(test_untunable),
-      cmocka_unit_test(test_strangers),
-      cmocka_unit_test(test_strangers_with_few_descriptors),
+      cmocka_unit_test(test_no_memory_to_offer), cmocka_unit_test(test_no_memory_to_take),
+      cmocka_unit_test(test_untunable),          cmocka_unit_test(test_strangers),
+      cmocka_unit_test(test_visitors),           cmocka_unit_test(test_strangers_with_few_descriptors),
   };
   return cmocka_run_group_tests_name("links", tests, NULL, NULL);
 }

@@ -152,6 +152,41 @@ static void test_finish(void **state) {
   by_stream_destroy(a.stream);
 }
 
+/* What was said last is read; what the peer says is not, however much it is. */
+static void test_refused_peers_are_not_read(void **state) {
+  (void)state;
+  static char much[1 << 16];
+  char last[16];
+  struct seen a;
+  int fd[2], sent = 0;
+  make_pair(fd);
+  start(&a, fd[0]);
+  assert_ok(by_stream_send(a.stream, 7, "no", 2));
+  by_stream_refuse(a.stream);
+  while (sent < 1024 && send(fd[1], much, sizeof much, MSG_NOSIGNAL) > 0) {
+    sent++;
+    settle();
+  }
+  assert_true(sent < 1024);
+  assert_int_equal(a.frames + a.ended, 0);
+  assert_int_equal(recv(fd[1], last, sizeof last, 0), 8);
+  assert_memory_equal(last + 6, "no", 2);
+  assert_int_equal(recv(fd[1], last, sizeof last, 0), 0);
+  hand_time += BY_STREAM_PATIENCE; /* it does not close */
+  run_until(&a.ended, 1);
+  assert_true(send(fd[1], much, 1, MSG_NOSIGNAL) < 0);
+  by_stream_destroy(a.stream);
+  close(fd[1]);
+  make_pair(fd); /* this one does */
+  start(&a, fd[0]);
+  by_stream_refuse(a.stream);
+  settle();
+  assert_int_equal(a.ended, 0);
+  close(fd[1]);
+  run_until(&a.ended, 1);
+  by_stream_destroy(a.stream);
+}
+
 static void test_destroy_in_callbacks(void **state) {
   (void)state;
   for (int i = 0; i < 3; i++) {
@@ -196,6 +231,7 @@ int main(void) {
       cmocka_unit_test(test_a_peer_that_does_not_read),
       cmocka_unit_test(test_last_words),
       cmocka_unit_test(test_finish),
+      cmocka_unit_test(test_refused_peers_are_not_read),
       cmocka_unit_test(test_destroy_in_callbacks),
       cmocka_unit_test(test_nothing_stays_open),
   };

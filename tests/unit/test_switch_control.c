@@ -285,6 +285,37 @@ static void test_keys(void **state) {
   }
 }
 
+/* Far more than may be known, over both kinds of socket, with a key and without: none keeps others out. */
+static void test_many_who_say_nothing(void **state) {
+  enum { MANY = 600 };
+  static const char *const secrets[] = {NULL, "secret"};
+  for (int i = 0; i < 2; i++) {
+    struct said said = {0};
+    struct by_address at = free_place();
+    struct by_switch_control *control = make_control(secrets[i]);
+    int fds[MANY], fd;
+    assert_ok(by_switch_control_listen(control, &at));
+    assert_ok(by_switch_control_listen_at(control, path));
+    for (int j = 0; j < MANY; j++) {
+      if (j % 2)
+        assert_ok(by_path_socket_connect(path, "switch", &fds[j]));
+      else
+        assert_ok(by_socket_connect_start(&at, &fds[j]));
+      run(1);
+    }
+    assert_ok(by_path_socket_connect(path, "switch", &fd));
+    expect(fd, "{\"do\": \"describe\"}", "\"kind\": \"idle\"");
+    struct by_switch_client *client = make_client(&at, secrets[i], &said);
+    struct by_wish wish = wish_of(3, 7);
+    assert_ok(by_switch_client_want(client, &wish));
+    wait_for(&said.granted, 1);
+    by_switch_client_destroy(client);
+    for (int j = 0; j < MANY; j++) close(fds[j]);
+    close(fd);
+    by_switch_control_destroy(control);
+  }
+}
+
 static int set_up(void **state) {
   strcpy(folder, "/tmp/banyan-control-XXXXXX");
   if (!mkdtemp(folder)) return 1;
@@ -300,8 +331,8 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines), cmocka_unit_test(test_places),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lines),  cmocka_unit_test(test_places),
                                      cmocka_unit_test(test_client), cmocka_unit_test(test_two_clients),
-                                     cmocka_unit_test(test_keys)};
+                                     cmocka_unit_test(test_keys),   cmocka_unit_test(test_many_who_say_nothing)};
   return cmocka_run_group_tests_name("switch_control", tests, set_up, tear_down);
 }
