@@ -3,6 +3,7 @@
 #ifndef BY_WEB_WEB_PARTS_H
 #define BY_WEB_WEB_PARTS_H
 
+#include "admission.h"
 #include "web_library.h"
 #include "web_server.h"
 
@@ -21,12 +22,15 @@ struct by_web {
   struct MHD_Daemon *daemon;
   struct by_watch *watch;
   struct by_timer timer;
-  bool has_room; /* a connection has gone since libmicrohttpd was called */
+  struct by_admission admission; /* all connections: who has made a request counts as one who has greeted */
+  bool has_room;                 /* a connection has gone since libmicrohttpd was called */
   struct by_web_kept kept[BY_WEB_MOST_ROUTES];
 };
 
 /* One connection; libmicrohttpd keeps the pointer. */
 struct by_web_visitor {
+  struct by_web *web;
+  struct by_admission_entry admission;
   struct by_timer end;
   int fd;
   uint64_t came;

@@ -50,10 +50,14 @@ static const struct {
     {"Cache-Control", "no-store"},
 };
 
-static bool is_old(struct by_web *web, struct MHD_Connection *connection) {
+static struct by_web_visitor *find_visitor(struct by_web *web, struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info =
       web->mhd.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-  const struct by_web_visitor *visitor = info ? info->socket_context : NULL;
+  return info ? info->socket_context : NULL;
+}
+
+static bool is_old(struct by_web *web, struct MHD_Connection *connection) {
+  const struct by_web_visitor *visitor = find_visitor(web, connection);
   return visitor && by_loop_now(web->options.loop) - visitor->came > BY_WEB_MOST_AGE / 2;
 }
 
@@ -191,6 +195,8 @@ static bool has_body(struct by_web *web, struct MHD_Connection *connection) {
 enum MHD_Result by_web_answer(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_size, void **of_request) {
   struct by_web *web = context;
+  struct by_web_visitor *visitor = find_visitor(web, connection);
+  if (visitor) by_admission_greeted(&visitor->admission);
   if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
     return refuse(web, connection);
   if (*of_request || has_body(web, connection)) return answer(web, connection, url);

@@ -6,13 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "acceptor.h"
 #include "log.h"
 #include "socket.h"
 #include "web_parts.h"
 
 enum {
   MOST_CONNECTIONS = 128,
+  CLOSING = 32,      /* that were closed to make room, and of which libmicrohttpd has not heard yet */
   MOST_HEAD = 16384, /* bytes of memory for a connection: its request's line and headers fit, or it is refused */
 };
 
@@ -52,6 +52,12 @@ static void end_visit(void *context) {
   shutdown(visitor->fd, SHUT_RDWR);
 }
 
+/* Not at once: libmicrohttpd is in the middle of accepting another connection. */
+static void evicted(void *context) {
+  struct by_web_visitor *visitor = context;
+  by_loop_set_delay(visitor->web->options.loop, &visitor->end, 0);
+}
+
 static void begin_visit(struct by_web *web, int fd, void **of_connection) {
   struct by_web_visitor *visitor = calloc(1, sizeof *visitor);
   *of_connection = visitor;
@@ -59,10 +65,11 @@ static void begin_visit(struct by_web *web, int fd, void **of_connection) {
     shutdown(fd, SHUT_RDWR);
     return;
   }
-  visitor->fd = fd;
-  visitor->came = by_loop_now(web->options.loop);
+  *visitor = (struct by_web_visitor){.web = web, .fd = fd, .came = by_loop_now(web->options.loop)};
+  visitor->admission = (struct by_admission_entry){.evicted = evicted, .context = visitor};
   by_timer_init(&visitor->end, end_visit, visitor);
   by_loop_set_delay(web->options.loop, &visitor->end, BY_WEB_MOST_AGE);
+  by_admission_enter(&web->admission, &visitor->admission, fd);
 }
 
 static void visited(void *context, struct MHD_Connection *connection, void **of_connection,
@@ -75,7 +82,10 @@ static void visited(void *context, struct MHD_Connection *connection, void **of_
   }
   struct by_web_visitor *visitor = *of_connection;
   web->has_room = true;
-  if (visitor) by_loop_cancel_timer(&visitor->end);
+  if (visitor) {
+    by_loop_cancel_timer(&visitor->end);
+    by_admission_leave(&visitor->admission);
+  }
   free(visitor);
 }
 
@@ -93,7 +103,7 @@ static enum banyan_status start(struct by_web *web, int listener) {
   errno = 0;
   web->daemon = web->mhd.MHD_start_daemon(
       flags, 0, NULL, NULL, by_web_answer, web, MHD_OPTION_EXTERNAL_LOGGER, log_text, web, MHD_OPTION_LISTEN_SOCKET,
-      listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)by_acceptor_most_strangers(MOST_CONNECTIONS),
+      listener, MHD_OPTION_CONNECTION_LIMIT, (unsigned)(web->admission.most + CLOSING),
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MOST_HEAD, MHD_OPTION_NOTIFY_CONNECTION, visited, web,
       MHD_OPTION_ARRAY, o->key ? with_tls : &with_tls[3], MHD_OPTION_END);
   if (web->daemon) return BANYAN_OK;
@@ -129,6 +139,7 @@ enum banyan_status by_web_create(const struct by_web_options *options, struct by
   if (!web) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the page's server");
   web->options = *options;
   web->token = *options->token;
+  by_admission_init(&web->admission, MOST_CONNECTIONS);
   by_timer_init(&web->timer, run, web);
   enum banyan_status status = open_server(web);
   if (status != BANYAN_OK) {

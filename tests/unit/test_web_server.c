@@ -280,6 +280,41 @@ static void lives_through_many_who_say_nothing(void **state) {
   for (int i = 0; i < MANY; i++) close(fds[i]);
 }
 
+/* The clock stands still: room is made for whoever makes a request, however many say nothing. */
+static void answers_among_many_who_say_nothing(void **state) {
+  enum { MANY = 300 };
+  struct world *w = *state;
+  int fds[MANY];
+  for (int i = 0; i < MANY; i++) {
+    fds[i] = join(w);
+    run_loop(w);
+  }
+  for (int i = 0; i < 3; i++) {
+    ask(w, "GET /healthz HTTP/1.1" REST "\r\n");
+    check_answer(w, 503, NULL);
+  }
+  for (int i = 0; i < MANY; i++) close(fds[i]);
+}
+
+/* A connection on which requests have been made is not closed for such that say nothing. */
+static void keeps_a_browser_among_many_who_say_nothing(void **state) {
+  enum { MANY = 300 };
+  static const char request[] = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+  struct world *w = *state;
+  int browser = join(w), fds[MANY];
+  say(w, browser, request, sizeof request - 1);
+  listen_to(w, browser, true);
+  for (int i = 0; i < MANY; i++) {
+    fds[i] = join(w);
+    run_loop(w);
+  }
+  say(w, browser, request, sizeof request - 1);
+  listen_to(w, browser, true);
+  check_answer(w, 503, NULL);
+  close(browser);
+  for (int i = 0; i < MANY; i++) close(fds[i]);
+}
+
 static void says_where_it_cannot_listen(void **state) {
   struct world *w = *state;
   struct by_web_options options = {.loop = w->loop, .at = *by_web_get_address(w->web), .token = &token};
@@ -324,6 +359,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(closes_slow_clients, set_up, tear_down),
       cmocka_unit_test_setup_teardown(prints_once_for_many_who_look, set_up, tear_down),
       cmocka_unit_test_setup_teardown(lives_through_many_who_say_nothing, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(answers_among_many_who_say_nothing, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(keeps_a_browser_among_many_who_say_nothing, set_up, tear_down),
       cmocka_unit_test_setup_teardown(says_where_it_cannot_listen, set_up, tear_down),
       cmocka_unit_test(reads_and_makes_tokens),
   };
