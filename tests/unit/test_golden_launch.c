@@ -1,0 +1,130 @@
+/* Golden bytes of what `banyan run` and its `run-host`s send to each other through pipes: the hello, and each type of
+ * frame with a payload as its sender makes it, the description of what a host is to start among them. Each is read from
+ * the pipe and written again. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "golden.h"
+#include "host_job.h"
+#include "launch_io.h"
+
+enum { MOST = 4096 };
+
+static bool types_seen[BY_LAUNCH_ERROR + 1];
+
+/* ---- a pipe */
+
+struct pipe {
+  int ends[2];
+  struct by_outbox out;
+};
+
+static void open_pipe(struct pipe *it) {
+  assert_int_equal(pipe(it->ends), 0);
+  by_outbox_init(&it->out, it->ends[1], SIZE_MAX);
+}
+
+static void close_pipe(struct pipe *it) {
+  by_outbox_fini(&it->out);
+  close(it->ends[0]);
+  close(it->ends[1]);
+}
+
+/* What has been written. */
+static size_t take(struct pipe *it, char *bytes) {
+  by_outbox_flush(&it->out);
+  assert_int_equal(by_outbox_waiting(&it->out), 0);
+  ssize_t n = read(it->ends[0], bytes, MOST);
+  assert_true(n > 0);
+  return (size_t)n;
+}
+
+/* Bytes as the reader of a pipe finds them; *in is to be given back. */
+static struct by_launch_frame read_back(const char *bytes, size_t n, struct by_inbox *in) {
+  struct by_launch_frame frame = {0};
+  struct pipe again;
+  open_pipe(&again);
+  assert_int_equal(write(again.ends[1], bytes, n), n);
+  *in = (struct by_inbox){0};
+  assert_true(by_inbox_fill(in, again.ends[0]));
+  assert_int_equal(by_inbox_next(in, &frame), 1);
+  close_pipe(&again);
+  return frame;
+}
+
+/* ---- frames */
+
+static void frame(const char *name, enum by_launch_frame_type type, uint32_t number, const void *payload,
+                  size_t length) {
+  char bytes[MOST], again[MOST];
+  struct by_inbox in;
+  struct pipe it;
+  open_pipe(&it);
+  by_outbox_frame(&it.out, type, number, payload, length);
+  size_t n = take(&it, bytes);
+  golden_bytes(name, bytes, n);
+  types_seen[type] = true;
+  struct by_launch_frame read = read_back(bytes, n, &in);
+  assert_int_equal(read.type, type);
+  assert_int_equal(read.number, number);
+  by_outbox_frame(&it.out, read.type, read.number, read.payload, read.length);
+  assert_int_equal(take(&it, again), n);
+  assert_memory_equal(again, bytes, n);
+  by_inbox_fini(&in);
+  close_pipe(&it);
+}
+
+static void test_frames(void **state) {
+  static const char range_and_interface[] = "7000-7099\0eth0";
+  (void)state;
+  golden_bytes("hello of a host", BY_LAUNCH_HELLO, strlen(BY_LAUNCH_HELLO));
+  frame("PORT", BY_LAUNCH_PORT, 0, range_and_interface, sizeof range_and_interface);
+  frame("SIGNAL", BY_LAUNCH_SIGNAL, 15, NULL, 0);
+  frame("PORT_IS", BY_LAUNCH_PORT_IS, 7001, "10.0.0.1", 8);
+  frame("STDOUT", BY_LAUNCH_STDOUT, 0x01020304, "a line\n", 7);
+  frame("STDERR", BY_LAUNCH_STDERR, 3, "\0\xff", 2);
+  frame("ENDED", BY_LAUNCH_ENDED, 3, "256", 3);
+  frame("ERROR", BY_LAUNCH_ERROR, 127, "no such program", 15);
+}
+
+static void test_start(void **state) {
+  char command[3][8] = {"./train", "-n", "4"}, environment[2][16] = {"BANYAN_SIZE=8", "EMPTY="};
+  char *argv[] = {command[0], command[1], command[2], NULL}, *envp[] = {environment[0], environment[1], NULL};
+  struct by_host_job job = {
+      .first = 4, .ranks = 2, .size = 8, .pin = -1, .directory = "/home/me", .command = argv, .environment = envp};
+  char bytes[MOST], again[MOST], payload[MOST];
+  struct by_host_job read;
+  struct by_inbox in;
+  struct pipe it;
+  (void)state;
+  open_pipe(&it);
+  by_host_job_send(&it.out, &job);
+  size_t n = take(&it, bytes);
+  golden_bytes("START", bytes, n);
+  struct by_launch_frame start = read_back(bytes, n, &in);
+  assert_int_equal(start.type, BY_LAUNCH_START);
+  types_seen[start.type] = true;
+  assert_true(start.length < sizeof payload);
+  memcpy(payload, start.payload, start.length + 1);
+  assert_ok(by_host_job_parse(payload, start.length, &read));
+  by_host_job_send(&it.out, &read);
+  assert_int_equal(take(&it, again), n);
+  assert_memory_equal(again, bytes, n);
+  by_host_job_fini(&read);
+  by_inbox_fini(&in);
+  close_pipe(&it);
+}
+
+static void test_all_types(void **state) {
+  (void)state;
+  for (int type = BY_LAUNCH_PORT; type <= BY_LAUNCH_ERROR; type++)
+    if (!types_seen[type]) fail_msg("there is no frame of type %d", type);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_frames), cmocka_unit_test(test_start),
+                                     cmocka_unit_test(test_all_types), cmocka_unit_test(golden_end)};
+  golden_begin("launch", "Frames between `banyan run` and the hosts that it starts ranks on.");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
