@@ -1,5 +1,5 @@
 /* Golden bytes of what crosses a link: the frame header, offers, the record that a ring in shared memory holds, and
- * what travels as the payload of the library's own calls: sparse words, and what measuring tells all ranks.
+ * what travels as the payload of the library's own calls: sparse words and rows, and what measuring tells all ranks.
  *
  * Frames come from two real engines over a simulated link, one conversation for each reason to send a frame; of each
  * the first frame of a kind and direction is kept, with its payload where that is short. The other engine reads them,
@@ -15,6 +15,7 @@
 #include "measure_parts.h"
 #include "shm.h"
 #include "sim.h"
+#include "sparse_exchange.h"
 #include "sparse_word.h"
 
 enum { TURNS = 400, ROOM = 512 << 10, SHORT = 64, LETTER = 600, REGION = 7, REGION_FD = 9 };
@@ -34,6 +35,8 @@ static struct {
   struct by_domain *domains[2];
   struct by_call *calls[2];
   char *memory[2];
+  bool keeps_all; /* and not only the first frame of a kind */
+  unsigned n_kept;
   bool seen[2][BY_FRAME_TYPES][16];
 } talk;
 
@@ -50,7 +53,7 @@ static void note(int from, const struct by_frame *frame, const void *payload) {
   size_t n = frame->size <= SHORT ? frame->size : 0;
   assert_in_range(frame->type, BY_FRAME_DATA, BY_FRAME_LETTER);
   types_seen[frame->type] = true;
-  if (talk.seen[from][frame->type][frame->flags]) return;
+  if (talk.seen[from][frame->type][frame->flags] && !talk.keeps_all) return;
   talk.seen[from][frame->type][frame->flags] = true;
   memcpy(bytes, frame, sizeof *frame);
   if (n) memcpy(bytes + sizeof *frame, payload, n);
@@ -61,7 +64,9 @@ static void note(int from, const struct by_frame *frame, const void *payload) {
     memcpy(bytes + sizeof *frame, &offer, sizeof offer);
   }
   print_flags(frame->flags, flags, sizeof flags);
-  snprintf(name, sizeof name, "%s, %d to %d, %s%s", talk.name, from, 1 - from, type_names[frame->type], flags);
+  int used = snprintf(name, sizeof name, "%s, ", talk.name);
+  if (talk.keeps_all) used += snprintf(name + used, sizeof name - (size_t)used, "frame %u, ", ++talk.n_kept);
+  snprintf(name + used, sizeof name - (size_t)used, "%d to %d, %s%s", from, 1 - from, type_names[frame->type], flags);
   golden_bytes(name, bytes, sizeof *frame + n);
 }
 
@@ -344,6 +349,70 @@ static void test_sparse_word(void **state) {
   assert_int_not_equal(by_sparse_words_check(&word, 1), BANYAN_OK);
 }
 
+struct sparse {
+  struct by_sparse_queue *queue;
+  struct by_sparse_exchange *exchange;
+  struct banyan_sparse in, out;
+};
+
+static void start_sparse(struct sparse *sparse, uint32_t end, enum banyan_sparse_way way) {
+  static const int64_t rows[2][2] = {{3, 7}, {7, 11}};
+  static const float values[2][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+  static const uint32_t all[2] = {0, 1};
+  struct by_sparse_options options = {.engine = talk.engines[end],
+                                      .domain = talk.domains[end],
+                                      .id = 7,
+                                      .n = 2,
+                                      .processes = all,
+                                      .memory = 1 << 20,
+                                      .crowd = 1};
+  struct banyan_sparse_call call = {.collective = BANYAN_ALLREDUCE, .way = way, .in = &sparse->in, .out = &sparse->out};
+  sparse->in = (struct banyan_sparse){.dtype = BANYAN_FLOAT32,
+                                      .row_dtype = BANYAN_INT64,
+                                      .height = 12,
+                                      .width = 2,
+                                      .count = 2,
+                                      .rows = (void *)(uintptr_t)rows[end],
+                                      .values = (void *)(uintptr_t)values[end]};
+  assert_ok(by_sparse_queue_create(&options, &sparse->queue));
+  sparse->exchange = by_sparse_take(sparse->queue);
+  by_sparse_prepare(sparse->exchange, &call);
+  assert_ok(by_sparse_start(sparse->exchange, 0));
+}
+
+static void end_sparse(struct sparse *sparse) {
+  static const float sums[6] = {1, 2, 8, 10, 7, 8};
+  assert_true(by_sparse_ended(sparse->exchange));
+  assert_ok(by_sparse_result(sparse->exchange));
+  assert_int_equal(sparse->out.count, 3);
+  assert_memory_equal(sparse->out.values, sums, sizeof sums);
+  by_sparse_release(sparse->exchange);
+  by_sparse_queue_destroy(sparse->queue);
+  banyan_sparse_free(&sparse->out);
+}
+
+/* All frames of a sparse call, one way after the other: what ranks say of their rows, then the rows. */
+static void test_sparse_calls(void **state) {
+  (void)state;
+  for (int way = BANYAN_SPARSE_PADDED; way < BANYAN_SPARSE_WAYS; way++) {
+    struct sparse ends[2] = {{0}};
+    char name[32];
+    snprintf(name, sizeof name, "sparse allreduce, %s", banyan_sparse_way_name((enum banyan_sparse_way)way));
+    begin(name, &plain, &(struct by_engine_options){0});
+    talk.keeps_all = true;
+    for (uint32_t i = 0; i < 2; i++) start_sparse(&ends[i], i, (enum banyan_sparse_way)way);
+    for (int turn = 0; turn < TURNS; turn++) {
+      for (int i = 0; i < 2; i++) {
+        by_engine_progress(talk.engines[i]);
+        (void)by_sparse_progress(ends[i].queue);
+      }
+      by_sim_step(talk.sim);
+    }
+    for (int i = 0; i < 2; i++) end_sparse(&ends[i]);
+    finish();
+  }
+}
+
 /* ---- shared memory */
 
 static void make_lanes(struct by_lane *lanes[2], int segment) {
@@ -389,10 +458,11 @@ static void test_ring(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_calls), cmocka_unit_test(test_long_calls), cmocka_unit_test(test_late_receiver),
-      cmocka_unit_test(test_offers),      cmocka_unit_test(test_held),       cmocka_unit_test(test_letters),
-      cmocka_unit_test(test_goodbye),     cmocka_unit_test(test_all_types),  cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_sparse_word), cmocka_unit_test(test_ring),       cmocka_unit_test(golden_end),
+      cmocka_unit_test(test_small_calls), cmocka_unit_test(test_long_calls),   cmocka_unit_test(test_late_receiver),
+      cmocka_unit_test(test_offers),      cmocka_unit_test(test_held),         cmocka_unit_test(test_letters),
+      cmocka_unit_test(test_goodbye),     cmocka_unit_test(test_all_types),    cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_sparse_word), cmocka_unit_test(test_sparse_calls), cmocka_unit_test(test_ring),
+      cmocka_unit_test(golden_end),
   };
   golden_begin("frames", "What crosses links between ranks: frames, offers, rings in shared memory.");
   return cmocka_run_group_tests(tests, NULL, NULL);
