@@ -12,14 +12,14 @@ extern "C" {
 #endif
 
 /* Rank 0 of the job: from now on all ranks note what happens, each the last 65536 operations; `path` is where this rank
- * will write it. On other ranks: this rank notes from now on, and not only from when rank 0's word comes; `path` is not
- * looked at. So all ranks may call it, or rank 0 alone. Does not block. Any thread. BANYAN_ERR_ARGUMENT: there is one
- * already; BANYAN_ERR_SYSTEM: the file cannot be written; BANYAN_ERR_NO_MEMORY. */
+ * will write it, every half second and at the end. On other ranks: this rank notes from now on, and not only from when
+ * rank 0's word comes; `path` is not looked at. So all ranks may call it, or rank 0 alone. Does not block. Any thread.
+ * BANYAN_ERR_ARGUMENT: there is one already; BANYAN_ERR_SYSTEM: the file cannot be written; BANYAN_ERR_NO_MEMORY. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_timeline_start(struct banyan_comm *comm, const char *path);
 
-/* Rank 0 of the job: collects what all have noted, and writes the file. Blocks until that is done, at most for 10 s
- * after the last rank was heard of. Others: nothing. The job's end does it too. BANYAN_ERR_ARGUMENT: there is none;
- * BANYAN_ERR_SYSTEM: the file could not be written. */
+/* Rank 0 of the job: collects what is left of what all have noted, and completes the file. Blocks until that is done,
+ * at most for 10 s after the last rank was heard of. Others: nothing. The job's end does it too. BANYAN_ERR_ARGUMENT:
+ * there is none; BANYAN_ERR_SYSTEM: the file could not be written. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_timeline_stop(struct banyan_comm *comm);
 
 /* This process's counters in Prometheus' text format: what it has sent and received, and for each state how many

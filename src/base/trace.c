@@ -11,13 +11,15 @@ struct note {
   uint64_t at[BY_TRACE_STATES];
   uint32_t name, domain, call;
   uint8_t collective, status;
-  bool told; /* by the operations that it did */
+  bool told;  /* by the operations that it did */
+  bool taken; /* by_tracer_take gave it after its end */
 };
 
 /* Names are kept once, one after the other in `text`; `places` finds them by hash. */
 struct by_tracer_ring {
   pthread_mutex_t lock;
   uint64_t first, next; /* ids since it was last started */
+  uint64_t lost;        /* of these, how many were overwritten before they were taken */
   struct by_trace_totals totals[BY_TRACE_STATES];
   uint32_t places[NAMES], n_names;
   uint32_t text_used;
@@ -94,6 +96,7 @@ static enum banyan_status start(struct by_tracer *tracer) {
   pthread_mutex_lock(&ring->lock);
   clear_names(ring);
   ring->first = ring->next;
+  ring->lost = 0;
   pthread_mutex_unlock(&ring->lock);
   atomic_store_explicit(&tracer->on, true, memory_order_release);
   return BANYAN_OK;
@@ -129,6 +132,7 @@ uint64_t by_tracer_begin(struct by_tracer *tracer, const struct by_traced *what,
   pthread_mutex_lock(&ring->lock);
   uint64_t id = ring->next++;
   struct note *note = &ring->notes[id % BY_TRACE_RECORDS];
+  if (note->id && note->id >= ring->first && !note->taken && !note->told) ring->lost++;
   *note = (struct note){.id = id,
                         .bytes = what->bytes,
                         .name = keep_name(ring, what->name),
@@ -213,8 +217,8 @@ void by_tracer_range(struct by_tracer *tracer, uint64_t *first, uint64_t *next, 
   if (!ring) return;
   pthread_mutex_lock(&ring->lock);
   uint64_t n = ring->next - ring->first;
-  *dropped = n > BY_TRACE_RECORDS ? n - BY_TRACE_RECORDS : 0;
-  *first = ring->first + *dropped;
+  *dropped = ring->lost;
+  *first = ring->first + (n > BY_TRACE_RECORDS ? n - BY_TRACE_RECORDS : 0);
   *next = ring->next;
   pthread_mutex_unlock(&ring->lock);
 }
@@ -247,6 +251,29 @@ bool by_tracer_read(struct by_tracer *tracer, uint64_t id, struct by_trace_recor
   bool there = read(ring, id, out);
   pthread_mutex_unlock(&ring->lock);
   return there;
+}
+
+bool by_tracer_take(struct by_tracer *tracer, uint64_t id, struct by_trace_record *out) {
+  struct by_tracer_ring *ring = tracer->ring;
+  pthread_mutex_lock(&ring->lock);
+  struct note *note = find(ring, id);
+  bool there = note && !note->taken && read(ring, id, out);
+  if (there && out->at[BY_TRACE_DONE]) note->taken = true;
+  pthread_mutex_unlock(&ring->lock);
+  return there;
+}
+
+uint64_t by_tracer_count_untaken(struct by_tracer *tracer, uint64_t from, uint64_t to) {
+  struct by_tracer_ring *ring = tracer->ring;
+  uint64_t n = 0;
+  if (!ring) return 0;
+  pthread_mutex_lock(&ring->lock);
+  for (uint64_t id = from; id < to; id++) {
+    const struct note *note = find(ring, id);
+    n += note && !note->taken && !note->told;
+  }
+  pthread_mutex_unlock(&ring->lock);
+  return n;
 }
 
 void by_tracer_totals(struct by_tracer *tracer, struct by_trace_totals out[BY_TRACE_STATES]) {

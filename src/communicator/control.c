@@ -117,6 +117,7 @@ static void fail_here(struct by_control *control, enum banyan_status status, uin
   pthread_cond_broadcast(&context->changed);
   by_context_unlock(context);
   by_context_wake(context);
+  by_control_timeline_hurry(control);
 }
 
 /* Rank 0 tells everybody, others tell rank 0; once. */
@@ -247,6 +248,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->silence, by_control_silence_over, control);
   by_timer_init(&control->known_late, by_control_known_late, control);
   by_timer_init(&control->timeline_late, by_control_timeline_late, control);
+  by_timer_init(&control->timeline_tick, by_control_timeline_tick, control);
   by_timer_init(&control->switches_due, by_control_switches_due, control);
   by_timer_init(&control->moves_due, by_control_moves_due, control);
   by_timer_init(&control->links_due, by_control_links_due, control);
@@ -371,6 +373,7 @@ void by_control_destroy(struct by_control *control) {
   by_control_forget_moves(control);
   by_control_forget_newcomers(control);
   by_loop_cancel_timer(&control->timeline_late);
+  by_loop_cancel_timer(&control->timeline_tick);
   by_control_forget_words(control);
   by_control_forget_trees(control);
   free(control->of_rank);

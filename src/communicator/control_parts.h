@@ -102,7 +102,7 @@ struct by_control {
   struct by_control_wished *wished;   /* what that is about, in its order */
   uint32_t n_wished;
   struct by_control_word *words; /* came before there was an engine, the oldest first */
-  struct by_timer words_due, silence, timeline_late;
+  struct by_timer words_due, silence, timeline_late, timeline_tick;
   struct by_control_move *moves; /* rank 0: to other plans, not yet decided on */
   uint32_t n_moves;              /* that there have been */
   struct by_wanted_links *links; /* of a helper: for moves, asked for by rank 0 */
@@ -224,5 +224,8 @@ void by_control_heard_timeline(struct end *end, const void *payload, size_t leng
 /* An end is gone, or leaves: rank 0 waits for it no more. */
 void by_control_timeline_lost(struct by_control *control);
 void by_control_timeline_late(void *argument);
+void by_control_timeline_tick(void *argument);
+/* The job has failed: records are written and sent soon, for the program may end without leaving the job. */
+void by_control_timeline_hurry(struct by_control *control);
 
 #endif

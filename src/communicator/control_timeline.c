@@ -7,7 +7,15 @@
 #include "log.h"
 #include "timeline_parts.h"
 
-enum { PATIENCE_MS = 10000, CALLS_MS = 200, LOOK_MS = 2, REEL_BYTES = 64 << 10, RECORD_MOST = 512, WORD_MOST = 256 };
+enum {
+  PATIENCE_MS = 10000,
+  CALLS_MS = 200,
+  LOOK_MS = 2,
+  HURRY_MS = 10, /* in which the calls of a job that has failed end */
+  REEL_BYTES = 64 << 10,
+  RECORD_MOST = 512,
+  WORD_MOST = 256
+};
 
 static struct by_timeline *timeline_of(const struct by_control *control) {
   return control->context->timeline;
@@ -60,11 +68,16 @@ static void tell_all(struct by_control *control, enum by_timeline_kind kind) {
     if (is_noted(control, end) && !end->leaving) (void)say(end, &word);
 }
 
+static void set_tick(struct by_control *control, uint64_t ns) {
+  by_loop_set_delay(control->context->loop, &control->timeline_tick, ns);
+}
+
 static void begin_here(void *context) {
   struct by_control *control = context;
   const struct by_timeline *timeline = timeline_of(control);
   memset(timeline->told, 0, control->context->founders * sizeof *timeline->told);
   tell_all(control, BY_TIMELINE_ON);
+  set_tick(control, by_timeline_period(control->context));
 }
 
 static void end_here(struct by_control *control) {
@@ -145,7 +158,7 @@ static bool send_some(struct end *end, struct by_timeline_reel *reel, uint8_t *b
   by_timeline_write(&head, &word);
   if (!word.n) return false;
   if (by_stream_send(end->stream, TIMELINE, bytes, writer.length) == BANYAN_OK) return true;
-  reel->missing += word.n + reel->end - reel->next;
+  reel->missing += word.n;
   return false;
 }
 
@@ -159,18 +172,29 @@ static bool has_calls(const struct by_control *control) {
   return has;
 }
 
+static void send_records(struct end *end, struct by_timeline_reel *reel, struct by_timeline *timeline) {
+  uint8_t *bytes = malloc(REEL_BYTES);
+  while (bytes && end && send_some(end, reel, bytes)) continue;
+  free(bytes);
+  for (int i = 0; i < 2; i++)
+    if (timeline->points[i].error > timeline->error) timeline->error = timeline->points[i].error;
+  by_timeline_reel_end(reel, timeline);
+}
+
+static void send_new(struct by_control *control) {
+  struct by_timeline_reel reel;
+  by_timeline_reel_begin(&reel, control->context, false);
+  send_records(end_to_root(control), &reel, timeline_of(control));
+}
+
 static void send_all(struct by_control *control) {
   struct by_timeline *timeline = timeline_of(control);
   struct end *end = end_to_root(control);
-  struct by_timeline_word word = {.kind = BY_TIMELINE_END};
   struct by_timeline_reel reel;
-  uint8_t *bytes = malloc(REEL_BYTES);
-  by_timeline_reel_begin(&reel, &control->context->tracer, timeline->points, timeline->most);
-  while (bytes && end && send_some(end, &reel, bytes)) continue;
-  free(bytes);
-  word.missing = bytes ? reel.missing : reel.missing + reel.end - reel.next;
-  for (int i = 0; i < 2; i++)
-    if (timeline->points[i].error > word.error) word.error = timeline->points[i].error;
+  by_timeline_reel_begin(&reel, control->context, true);
+  send_records(end, &reel, timeline);
+  struct by_timeline_word word = {
+      .kind = BY_TIMELINE_END, .missing = reel.missing + reel.end - reel.next, .error = timeline->error};
   by_tracer_totals(&control->context->tracer, word.totals);
   bool sent = end && say(end, &word);
   atomic_store(&timeline->phase, sent ? BY_TIMELINE_SENT : BY_TIMELINE_IDLE);
@@ -201,7 +225,11 @@ static void pong(struct by_control *control, const struct by_timeline_word *word
     return;
   }
   timeline->pings = 0;
-  if (timeline->point == 1) send_soon(control);
+  if (timeline->point == 0) return;
+  if (phase == BY_TIMELINE_CLOSING)
+    send_soon(control);
+  else
+    send_new(control);
 }
 
 static void turn_on(struct by_control *control, uint64_t most) {
@@ -212,8 +240,10 @@ static void turn_on(struct by_control *control, uint64_t most) {
     return;
   }
   timeline->most = most;
+  timeline->from = timeline->error = 0;
   atomic_store(&timeline->phase, BY_TIMELINE_KEPT);
   measure(control, 0);
+  set_tick(control, by_timeline_period(control->context));
 }
 
 static void turn_off(struct by_control *control) {
@@ -265,6 +295,27 @@ void by_control_timeline_late(void *argument) {
     others_are_late(control);
   else if (atomic_load(&timeline_of(control)->phase) == BY_TIMELINE_CLOSING)
     send_soon(control);
+}
+
+static bool has_new(struct by_control *control) {
+  uint64_t first, next, missing;
+  by_tracer_range(&control->context->tracer, &first, &next, &missing);
+  return timeline_of(control)->from < next;
+}
+
+void by_control_timeline_tick(void *argument) {
+  struct by_control *control = argument;
+  struct by_timeline *timeline = timeline_of(control);
+  if (atomic_load(&timeline->phase) != BY_TIMELINE_KEPT) return;
+  if (control->context->rank == 0)
+    by_timeline_write_new(control->context);
+  else if (timeline->pings == 0 && has_new(control))
+    measure(control, 1); /* then sends */
+  set_tick(control, by_timeline_period(control->context));
+}
+
+void by_control_timeline_hurry(struct by_control *control) {
+  if (by_timer_is_set(&control->timeline_tick)) set_tick(control, HURRY_MS * BY_MILLISECOND);
 }
 
 static void stop_here(void *context) {

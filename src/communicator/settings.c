@@ -37,7 +37,7 @@ static const struct setting table[] = {
     {"BANYAN_PLAN", TEXT, AT(plan), NULL, "a built-in plan's name or a plan file; default: chosen by size"},
     {"BANYAN_TOPOLOGY", TEXT, AT(topology), NULL,
      "a topology to plan from at the start, or \"measure\"; without a plan"},
-    {"BANYAN_TIMELINE", TEXT, AT(timeline), NULL, "file for a timeline of all ranks, which rank 0 writes at the end"},
+    {"BANYAN_TIMELINE", TEXT, AT(timeline), NULL, "file for a timeline of all ranks, which rank 0 writes while the job runs"},
     {"BANYAN_TIMELINE_SIGNAL", NUMBER, AT(timeline_signal), "0",
      "signal to rank 0, by number, that begins and ends the timeline; 0: it is all of the job's"},
     {"BANYAN_IFACE", TEXT, AT(iface), "", "interfaces to use: \"eth1\", \"10.0.0.0/8\", \"eth*,!eth3\""},

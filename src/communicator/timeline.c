@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include "context.h"
@@ -11,17 +12,30 @@
 #include "log.h"
 #include "timeline_parts.h"
 
-enum { MOST_TOGETHER = 1 << 19, LEAST_EACH = 512, LEAVE_MS = 5000 };
+enum {
+  MOST_TOGETHER = 1 << 19,
+  LEAST_EACH = 512,
+  LEAVE_MS = 5000,
+  PERIOD_MS = 500,
+  AT_ONCE = 4096, /* records of all ranks in a period: about 20 ms of work for rank 0, and 4 MB */
+  LEAST_AT_ONCE = 16
+};
+static const uint64_t MOST_BYTES = 1 << 30;
 
 /* --- records --- */
 
-void by_timeline_reel_begin(struct by_timeline_reel *reel, struct by_tracer *tracer,
-                            const struct by_clock_point *points, uint64_t most) {
-  *reel = (struct by_timeline_reel){.tracer = tracer, .points = points};
-  by_tracer_range(tracer, &reel->next, &reel->end, &reel->missing);
-  if (reel->end - reel->next <= most) return;
-  reel->missing += reel->end - reel->next - most;
-  reel->next = reel->end - most;
+void by_timeline_reel_begin(struct by_timeline_reel *reel, struct by_context *context, bool at_end) {
+  const struct by_timeline *timeline = context->timeline;
+  uint64_t founders = context->founders ? context->founders : 1;
+  *reel = (struct by_timeline_reel){.tracer = &context->tracer,
+                                    .points = context->rank == 0 ? NULL : timeline->points,
+                                    .left = MAX(AT_ONCE / founders, LEAST_AT_ONCE)};
+  by_tracer_range(reel->tracer, &reel->next, &reel->end, &reel->missing);
+  if (reel->next < timeline->from) reel->next = timeline->from;
+  if (!at_end) return;
+  uint64_t n = by_tracer_count_untaken(reel->tracer, reel->next, reel->end);
+  reel->left = timeline->most;
+  if (n > timeline->most) reel->skip = n - timeline->most;
 }
 
 static void to_rank_0(const struct by_clock_point *points, struct by_trace_record *record) {
@@ -31,30 +45,55 @@ static void to_rank_0(const struct by_clock_point *points, struct by_trace_recor
 }
 
 bool by_timeline_reel_next(struct by_timeline_reel *reel, struct by_trace_record *out) {
-  while (reel->next < reel->end)
-    if (by_tracer_read(reel->tracer, reel->next++, out)) {
-      if (reel->points) to_rank_0(reel->points, out);
-      return true;
+  while (reel->next < reel->end && reel->left) {
+    uint64_t id = reel->next++;
+    if (!by_tracer_take(reel->tracer, id, out)) continue;
+    if (reel->skip) {
+      reel->skip--;
+      reel->missing++;
+      continue;
     }
+    reel->left--;
+    if (!out->at[BY_TRACE_DONE] && !reel->open) reel->open = id;
+    if (reel->points) to_rank_0(reel->points, out);
+    return true;
+  }
   return false;
+}
+
+void by_timeline_reel_end(const struct by_timeline_reel *reel, struct by_timeline *timeline) {
+  timeline->from = reel->open ? reel->open : reel->next;
+}
+
+/* Where there are many ranks, rank 0 is asked for the time less often by each. */
+uint64_t by_timeline_period(const struct by_context *context) {
+  return PERIOD_MS * BY_MILLISECOND * MAX(context->founders / 32, 1);
 }
 
 /* --- rank 0 --- */
 
-static void write_own(struct by_context *context) {
+/* Returns how many are missing. */
+static uint64_t write_own(struct by_context *context, bool at_end) {
   struct by_timeline *timeline = context->timeline;
-  struct by_trace_totals totals[BY_TRACE_STATES];
   struct by_timeline_reel reel;
   struct by_trace_record record;
-  by_timeline_reel_begin(&reel, &context->tracer, NULL, timeline->most);
+  by_timeline_reel_begin(&reel, context, at_end);
   while (by_timeline_reel_next(&reel, &record)) by_timeline_file_record(timeline->file, context->rank, &record);
-  by_tracer_totals(&context->tracer, totals);
-  by_timeline_file_end(timeline->file, context->rank, reel.missing, 0, totals);
+  by_timeline_reel_end(&reel, timeline);
+  return reel.missing;
+}
+
+void by_timeline_write_new(struct by_context *context) {
+  write_own(context, false);
+  by_timeline_file_flush(context->timeline->file);
 }
 
 void by_timeline_finish(struct by_context *context) {
   struct by_timeline *timeline = context->timeline;
-  write_own(context);
+  struct by_trace_totals totals[BY_TRACE_STATES];
+  uint64_t missing = write_own(context, true);
+  by_tracer_totals(&context->tracer, totals);
+  by_timeline_file_end(timeline->file, context->rank, missing, 0, totals);
   timeline->status = by_timeline_file_close(timeline->file);
   if (timeline->status != BANYAN_OK) snprintf(timeline->text, sizeof timeline->text, "%s", banyan_error_text());
   timeline->file = NULL;
@@ -64,7 +103,8 @@ void by_timeline_finish(struct by_context *context) {
 static enum banyan_status open_file(struct by_context *context, const char *path) {
   struct by_timeline *timeline = context->timeline;
   BY_TRY(by_tracer_start(&context->tracer));
-  BY_TRY(by_timeline_file_open(path, &timeline->file));
+  BY_TRY(by_timeline_file_open(path, MOST_BYTES, &timeline->file));
+  timeline->from = 0;
   for (uint32_t p = 0; p < context->founders; p++)
     by_timeline_file_name(timeline->file, p, by_context_name(context, p));
   timeline->most = context->founders ? MOST_TOGETHER / context->founders : 0;

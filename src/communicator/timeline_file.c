@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 #include <banyan/types.h>
@@ -11,127 +13,186 @@
 #include "descriptor.h"
 #include "json_print.h"
 
-enum { MOST_KEPT = 64 << 10 }; /* bytes of events */
+enum { MOST_OPEN = 1024, FLUSH_BYTES = 1 << 20 };
 
+struct open_record {
+  uint32_t process;
+  struct by_trace_record record;
+};
+
+/* The file is: what is committed, the records that have not ended, what is to be said of each process, the end of the
+ * JSON. A flush writes all but the first anew. */
 struct by_timeline_file {
   int fd;
   char *path;
-  struct by_text events; /* those not yet written; not in a FILE, which a child made by fork() would write as well */
-  off_t end;             /* where they go: what stands there only ends the JSON */
-  struct by_text ended;  /* what is to be said of each process, behind the events */
-  bool any;
-  int why; /* errno of what could not be written; 0: nothing */
+  uint64_t most_bytes;
+  uint64_t committed, size; /* bytes in the file: that stay, and in all */
+  struct by_text names;     /* events at the beginning of each file */
+  struct by_text fresh;     /* events to be committed */
+  struct by_text ended;     /* of each process, behind the events */
+  struct open_record *open; /* MOST_OPEN of them */
+  size_t n_open;
+  int error; /* the errno of the first thing that failed; 0: none */
 };
 
-enum banyan_status by_timeline_file_open(const char *path, struct by_timeline_file **out) {
+static void fail_with(struct by_timeline_file *file, int error) {
+  if (!file->error) file->error = error;
+}
+
+static int open_path(const char *path) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* may block: not BY_DESCRIPTOR */
+  int error = errno;
+  by_descriptors_lock();
+  (void)by_descriptor_own(fd);
+  by_descriptors_unlock();
+  errno = error;
+  return fd;
+}
+
+static void destroy(struct by_timeline_file *file) {
+  if (file->fd >= 0) by_close(file->fd);
+  by_text_fini(&file->names);
+  by_text_fini(&file->fresh);
+  by_text_fini(&file->ended);
+  free(file->open);
+  free(file->path);
+  free(file);
+}
+
+static void begin_file(struct by_timeline_file *file) {
+  file->committed = file->size = 0;
+  by_text_add(&file->fresh, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+  by_text_add_bytes(&file->fresh, by_text_get(&file->names), file->names.length);
+}
+
+enum banyan_status by_timeline_file_open(const char *path, uint64_t most_bytes, struct by_timeline_file **out) {
   struct by_timeline_file *file = calloc(1, sizeof *file);
-  if (file) file->path = strdup(path);
-  if (!file || !file->path) {
-    free(file);
+  if (!file) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
+  *file = (struct by_timeline_file){.fd = -1, .path = strdup(path), .most_bytes = most_bytes};
+  by_text_init(&file->names);
+  by_text_init(&file->fresh);
+  by_text_init(&file->ended);
+  file->open = calloc(MOST_OPEN, sizeof *file->open);
+  if (!file->path || !file->open) {
+    destroy(file);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   }
-  by_text_init(&file->events);
-  by_text_init(&file->ended);
-  file->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* may block: not BY_DESCRIPTOR */
+  file->fd = open_path(path);
   if (file->fd < 0) {
     enum banyan_status status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open the timeline %s", path);
-    free(file->path);
-    free(file);
+    destroy(file);
     return status;
   }
-  by_descriptors_lock();
-  (void)by_descriptor_own(file->fd);
-  by_descriptors_unlock();
-  by_text_add(&file->events, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n");
+  begin_file(file);
   by_timeline_file_flush(file);
   *out = file;
   return BANYAN_OK;
 }
 
-static void fail(struct by_timeline_file *file, int why) {
-  if (!file->why) file->why = why;
-}
+/* --- writing */
 
-static void write_at(struct by_timeline_file *file, const struct by_text *text, off_t at) {
-  const char *bytes = by_text_get(text);
-  size_t left = text->failed ? 0 : text->length;
-  if (text->failed) fail(file, ENOMEM);
-  while (left) {
-    ssize_t n = pwrite(file->fd, bytes, left, at);
+static bool write_at(struct by_timeline_file *file, const char *bytes, size_t length, uint64_t at) {
+  while (length) {
+    ssize_t n = pwrite(file->fd, bytes, length, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      fail(file, n ? errno : EIO);
-      return;
+      fail_with(file, n < 0 ? errno : EIO);
+      return false;
     }
     bytes += n;
-    at += n;
-    left -= (size_t)n;
+    length -= (size_t)n;
+    at += (uint64_t)n;
   }
+  return true;
 }
 
-static void write_events(struct by_timeline_file *file) {
-  write_at(file, &file->events, file->end);
-  file->end += (off_t)file->events.length;
-  by_text_fini(&file->events);
-  by_text_init(&file->events);
+static void add_record(struct by_text *text, uint32_t process, const struct by_trace_record *record);
+
+/* Blanks at the end cover what was there before, until the file is cut. */
+static void add_end(const struct by_timeline_file *file, struct by_text *text) {
+  for (size_t i = 0; i < file->n_open; i++) add_record(text, file->open[i].process, &file->open[i].record);
+  by_text_add(text, "\n],\n\"otherData\": {%s}}\n", by_text_get(&file->ended));
+  uint64_t end = file->committed + text->length;
+  if (end < file->size) by_text_add(text, "%*s", (int)(file->size - end), "");
+}
+
+/* The file has grown too large: it gets another name, and an empty one takes its place. */
+static void rotate(struct by_timeline_file *file) {
+  char previous[PATH_MAX];
+  int fd = -1;
+  if (snprintf(previous, sizeof previous, "%s.1", file->path) >= (int)sizeof previous)
+    errno = ENAMETOOLONG;
+  else if (rename(file->path, previous) == 0)
+    fd = open_path(file->path);
+  if (fd < 0) {
+    fail_with(file, errno);
+    return;
+  }
+  by_close(file->fd);
+  file->fd = fd;
+  begin_file(file);
+  by_timeline_file_flush(file);
 }
 
 void by_timeline_file_flush(struct by_timeline_file *file) {
-  struct by_text tail;
-  write_events(file);
-  by_text_init(&tail);
-  by_text_add(&tail, "\n],\n\"otherData\": {%s}}\n", by_text_get(&file->ended));
-  tail.failed |= file->ended.failed;
-  write_at(file, &tail, file->end);
-  by_text_fini(&tail);
+  struct by_text *text = &file->fresh;
+  size_t fresh = text->length;
+  if (file->error) return;
+  add_end(file, text);
+  if (text->failed || file->ended.failed) {
+    fail_with(file, ENOMEM);
+    return;
+  }
+  bool written = write_at(file, by_text_get(text), text->length, file->committed);
+  if (written) file->committed += fresh;
+  size_t end = text->length - fresh;
+  if (!written && !write_at(file, by_text_get(text) + fresh, end, file->committed)) return; /* as it was before */
+  file->size = file->committed + end;
+  while (end && by_text_get(text)[fresh + end - 1] == ' ') end--;
+  if (ftruncate(file->fd, (off_t)(file->committed + end)) == 0) file->size = file->committed + end;
+  by_text_fini(text);
+  by_text_init(text);
+  if (!file->error && file->committed > file->most_bytes + file->names.length) rotate(file);
 }
 
 enum banyan_status by_timeline_file_close(struct by_timeline_file *file) {
   by_timeline_file_flush(file);
   enum banyan_status status = BANYAN_OK;
-  if (file->why) status = by_fail_errno(BANYAN_ERR_SYSTEM, file->why, "the timeline %s is not all written", file->path);
-  by_close(file->fd);
-  by_text_fini(&file->events);
-  by_text_fini(&file->ended);
-  free(file->path);
-  free(file);
+  if (file->error)
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, file->error, "the timeline %s is not all written", file->path);
+  destroy(file);
   return status;
 }
 
-/* --- events --- */
-
-static void separate(struct by_timeline_file *file) {
-  if (file->events.length > MOST_KEPT) write_events(file);
-  if (file->any) by_text_add(&file->events, ",\n");
-  file->any = true;
-}
-
-static void add_string(struct by_timeline_file *file, const char *string) {
-  by_json_add_string(&file->events, string);
-}
+/* --- events */
 
 void by_timeline_file_name(struct by_timeline_file *file, uint32_t process, const char *name) {
-  separate(file);
-  by_text_add(&file->events,
-              "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %u, \"tid\": 0, \"args\": {\"name\": ", process);
-  add_string(file, name);
-  by_text_add(&file->events, "}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, \"tid\": 0, ",
-              process);
-  by_text_add(&file->events, "\"args\": {\"sort_index\": %u}}", process);
+  struct by_text *text = &file->names;
+  size_t before = text->length;
+  by_text_add(text, "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %u, \"tid\": 0, \"args\": {\"name\": ",
+              before ? ",\n" : "", process);
+  by_json_add_string(text, name);
+  by_text_add(text,
+              "}},\n{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %u, \"tid\": 0, "
+              "\"args\": {\"sort_index\": %u}}",
+              process, process);
+  if (text->failed)
+    fail_with(file, ENOMEM);
+  else
+    by_text_add_bytes(&file->fresh, text->data + before, text->length - before);
 }
 
-/* One end of a span, without its name and what follows. */
-static void begin_event(struct by_timeline_file *file, char kind, uint32_t process, uint64_t id, uint64_t at) {
-  separate(file);
-  by_text_add(&file->events, "{\"ph\": \"%c\", \"cat\": \"banyan\", \"pid\": %u, \"tid\": 0, ", kind, process);
-  by_text_add(&file->events, "\"id2\": {\"local\": \"0x%llx\"}, \"ts\": %llu.%03u, \"name\": ", (unsigned long long)id,
-              (unsigned long long)(at / 1000), (unsigned)(at % 1000));
+/* One end of a span, without its name and what follows. Names of processes stand before all. */
+static void begin_event(struct by_text *text, char kind, uint32_t process, uint64_t id, uint64_t at) {
+  by_text_add(text,
+              ",\n{\"ph\": \"%c\", \"cat\": \"banyan\", \"pid\": %u, \"tid\": 0, \"id2\": {\"local\": \"0x%llx\"}, "
+              "\"ts\": %llu.%03u, \"name\": ",
+              kind, process, (unsigned long long)id, (unsigned long long)(at / 1000), (unsigned)(at % 1000));
 }
 
-static void add_event(struct by_timeline_file *file, char kind, uint32_t process, uint64_t id, uint64_t at,
-                      const char *name) {
-  begin_event(file, kind, process, id, at);
-  by_text_add(&file->events, "\"%s\"}", name);
+static void add_event(struct by_text *text, char kind, uint32_t process, uint64_t id, uint64_t at, const char *name) {
+  begin_event(text, kind, process, id, at);
+  by_text_add(text, "\"%s\"}", name);
 }
 
 static const char *name_of(const struct by_trace_record *record) {
@@ -140,25 +201,23 @@ static const char *name_of(const struct by_trace_record *record) {
                                                  : "call";
 }
 
-static void begin_whole(struct by_timeline_file *file, uint32_t process, const struct by_trace_record *record,
-                        uint64_t at) {
-  begin_event(file, 'b', process, record->id, at);
-  add_string(file, name_of(record));
-  by_text_add(&file->events, ", \"args\": {\"bytes\": %llu", (unsigned long long)record->bytes);
+static void begin_whole(struct by_text *text, uint32_t process, const struct by_trace_record *record, uint64_t at) {
+  begin_event(text, 'b', process, record->id, at);
+  by_json_add_string(text, name_of(record));
+  by_text_add(text, ", \"args\": {\"bytes\": %llu", (unsigned long long)record->bytes);
   if (record->has_call)
-    by_text_add(&file->events, ", \"call\": %u, \"communicator\": %u, \"adding_us\": %.3f", record->call,
-                record->domain, (double)record->adding * 1e-3);
-  if (record->status)
-    by_text_add(&file->events, ", \"failed\": \"%s\"", banyan_status_name((enum banyan_status)record->status));
-  by_text_add(&file->events, "}}");
+    by_text_add(text, ", \"call\": %u, \"communicator\": %u, \"adding_us\": %.3f", record->call, record->domain,
+                (double)record->adding * 1e-3);
+  if (record->status) by_text_add(text, ", \"failed\": \"%s\"", banyan_status_name((enum banyan_status)record->status));
+  by_text_add(text, "}}");
 }
 
 /* Adding goes on beside what is on the wire, so that it is a span within that one. */
-static void add_adding(struct by_timeline_file *file, uint32_t process, const struct by_trace_record *record) {
+static void add_adding(struct by_text *text, uint32_t process, const struct by_trace_record *record) {
   uint64_t from = record->at[BY_TRACE_ADDING], to = record->added;
   if (!from || to < from) return;
-  add_event(file, 'b', process, record->id, from, by_trace_state_name(BY_TRACE_ADDING));
-  add_event(file, 'e', process, record->id, to, by_trace_state_name(BY_TRACE_ADDING));
+  add_event(text, 'b', process, record->id, from, by_trace_state_name(BY_TRACE_ADDING));
+  add_event(text, 'e', process, record->id, to, by_trace_state_name(BY_TRACE_ADDING));
 }
 
 static int next_state(const struct by_trace_record *record, int state) {
@@ -168,22 +227,40 @@ static int next_state(const struct by_trace_record *record, int state) {
 }
 
 /* States follow each other; the last one of what has not ended is left open. */
-void by_timeline_file_record(struct by_timeline_file *file, uint32_t process, const struct by_trace_record *record) {
+static void add_record(struct by_text *text, uint32_t process, const struct by_trace_record *record) {
   int state = next_state(record, -1);
   if (state == BY_TRACE_STATES) return;
-  begin_whole(file, process, record, record->at[state]);
+  begin_whole(text, process, record, record->at[state]);
   while (state < BY_TRACE_DONE) {
     int next = next_state(record, state);
     const char *name = by_trace_state_name((enum by_trace_state)state);
-    add_event(file, 'b', process, record->id, record->at[state], name);
-    if (state == BY_TRACE_WIRE) add_adding(file, process, record);
+    add_event(text, 'b', process, record->id, record->at[state], name);
+    if (state == BY_TRACE_WIRE) add_adding(text, process, record);
     if (next == BY_TRACE_STATES) return;
-    add_event(file, 'e', process, record->id, record->at[next], name);
+    add_event(text, 'e', process, record->id, record->at[next], name);
     state = next;
   }
-  begin_event(file, 'e', process, record->id, record->at[state]);
-  add_string(file, name_of(record));
-  by_text_add(&file->events, "}");
+  begin_event(text, 'e', process, record->id, record->at[state]);
+  by_json_add_string(text, name_of(record));
+  by_text_add(text, "}");
+}
+
+static struct open_record *find_open(struct by_timeline_file *file, uint32_t process, uint64_t id) {
+  for (size_t i = 0; i < file->n_open; i++)
+    if (file->open[i].process == process && file->open[i].record.id == id) return &file->open[i];
+  return NULL;
+}
+
+void by_timeline_file_record(struct by_timeline_file *file, uint32_t process, const struct by_trace_record *record) {
+  struct open_record *open = find_open(file, process, record->id);
+  if (record->at[BY_TRACE_DONE]) {
+    if (open) *open = file->open[--file->n_open];
+    add_record(&file->fresh, process, record);
+  } else {
+    if (!open && file->n_open < MOST_OPEN) open = &file->open[file->n_open++];
+    if (open) *open = (struct open_record){.process = process, .record = *record};
+  }
+  if (file->fresh.length > FLUSH_BYTES) by_timeline_file_flush(file);
 }
 
 void by_timeline_file_end(struct by_timeline_file *file, uint32_t process, uint64_t missing, uint64_t error,

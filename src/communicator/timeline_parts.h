@@ -7,6 +7,7 @@
  *           <---------- PING, eight times
  *   PONG    ---------->
  *   ...
+ *           <---------- every half second or later: PING again, then RECORDS
  *   OFF     ----------> notes no more, measures the clocks again, and sends
  *           <---------- RECORDS ..., END
  *   TAKEN   ---------->
@@ -40,10 +41,12 @@ enum by_timeline_phase {
 
 struct by_timeline {
   _Atomic int phase; /* changed on the loop's thread, but by a start */
-  uint64_t most;     /* records that rank 0 takes from each */
+  uint64_t most;     /* records that rank 0 takes from each at the end */
+  uint64_t from;     /* the oldest record of this process that may still have to be written or sent */
   /* others */
   struct by_clock_point points[2];
   uint32_t point, pings, looks;
+  uint64_t error; /* ns that the times sent so far may be off */
   /* rank 0 */
   struct by_timeline_file *file;
   bool *told;                /* by process: all of it has come */
@@ -60,16 +63,23 @@ void by_clock_point_same(struct by_clock_point *point);
 /* Rank 0's time at this one: between two points as if the difference grew evenly. */
 uint64_t by_clock_points_apply(const struct by_clock_point points[2], uint64_t at);
 
-/* The context's records in rank 0's time, so many of the newest, by frames of `room` bytes. */
+/* The context's records in rank 0's time, oldest first. */
 struct by_timeline_reel {
   struct by_tracer *tracer;
   const struct by_clock_point *points; /* two; NULL: it is rank 0's time */
-  uint64_t next, end, missing;
+  uint64_t next, end;
+  uint64_t skip, left; /* how many to leave out, and then how many to give at most */
+  uint64_t open;       /* the oldest one given that has not ended; 0: none */
+  uint64_t missing;
 };
-void by_timeline_reel_begin(struct by_timeline_reel *reel, struct by_tracer *tracer,
-                            const struct by_clock_point *points, uint64_t most);
+/* Those that were not given before: a limited number of the oldest ones, or, at the end, `most` of the newest. */
+void by_timeline_reel_begin(struct by_timeline_reel *reel, struct by_context *context, bool at_end);
 /* False: that was all. */
 bool by_timeline_reel_next(struct by_timeline_reel *reel, struct by_trace_record *out);
+/* What was given need not be given again. */
+void by_timeline_reel_end(const struct by_timeline_reel *reel, struct by_timeline *timeline);
+/* How long to wait between two times that records are written or sent, in ns. */
+uint64_t by_timeline_period(const struct by_context *context);
 
 /* Any thread, rank 0: begins one, or ends it and waits until it is written. */
 BANYAN_CHECK enum banyan_status by_timeline_begin(struct by_context *context, const char *path);
@@ -78,6 +88,8 @@ BANYAN_CHECK enum banyan_status by_timeline_end(struct by_context *context);
 BANYAN_CHECK enum banyan_status by_timeline_close(struct by_context *context);
 /* Before this process leaves the job: what it has noted goes to rank 0, or into the file. */
 void by_timeline_leave(struct by_context *context);
+/* Rank 0, on the loop's thread: puts what is new of its own into the file. */
+void by_timeline_write_new(struct by_context *context);
 /* Rank 0, on the loop's thread or where there is none: puts its own records into the file and closes it. */
 void by_timeline_finish(struct by_context *context);
 

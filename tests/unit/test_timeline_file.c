@@ -1,0 +1,156 @@
+/* The file of a timeline is JSON after every flush, whatever becomes of the process, the disk and the records. */
+#include "timeline_file.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static char folder[32], path[64], previous[64];
+
+static int make_folder(void **state) {
+  (void)state;
+  strcpy(folder, "/tmp/banyan-file-XXXXXX");
+  if (!mkdtemp(folder)) return -1;
+  snprintf(path, sizeof path, "%s/t.json", folder);
+  snprintf(previous, sizeof previous, "%s/t.json.1", folder);
+  return 0;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  remove(path);
+  remove(previous);
+  return rmdir(folder);
+}
+
+static struct by_timeline_file *open_file(uint64_t most_bytes) {
+  struct by_timeline_file *file;
+  assert_ok(by_timeline_file_open(path, most_bytes, &file));
+  by_timeline_file_name(file, 0, "rank 0");
+  by_timeline_file_name(file, 1, "rank \"1\"");
+  by_timeline_file_flush(file);
+  return file;
+}
+
+static struct by_trace_record record(uint64_t id, const char *name, bool done) {
+  struct by_trace_record out = {.id = id, .has_call = true, .call = (uint32_t)id};
+  snprintf(out.name, sizeof out.name, "%s", name);
+  out.at[BY_TRACE_QUEUED] = 1000 * id;
+  out.at[BY_TRACE_WIRE] = 1000 * id + 1;
+  if (done) out.at[BY_TRACE_DONE] = 1000 * id + 2;
+  return out;
+}
+
+static void put(struct by_timeline_file *file, uint32_t process, uint64_t id, const char *name, bool done) {
+  struct by_trace_record one = record(id, name, done);
+  by_timeline_file_record(file, process, &one);
+}
+
+/* How many events of this kind and name the file has; it must be JSON, and nothing may follow. */
+static int count(const char *file, const char *kind, const char *name) {
+  json_error_t error;
+  json_t *root = json_load_file(file, 0, &error), *event;
+  if (!root) fail_msg("%s:%d: %s", file, error.line, error.text);
+  int n = 0;
+  size_t i;
+  json_array_foreach(json_object_get(root, "traceEvents"), i, event) n +=
+      !strcmp(json_string_value(json_object_get(event, "name")), name) &&
+      !strcmp(json_string_value(json_object_get(event, "ph")), kind);
+  json_decref(root);
+  return n;
+}
+
+static void test_valid_after_each_flush(void **state) {
+  (void)state;
+  struct by_timeline_file *file = open_file(1 << 20);
+  assert_int_equal(count(path, "M", "process_name"), 2);
+  for (uint64_t id = 1; id <= 20; id++) {
+    put(file, id % 2, id, "sum", true);
+    by_timeline_file_flush(file);
+    assert_int_equal(count(path, "e", "sum"), id);
+  }
+  by_timeline_file_end(file, 1, 3, 0, (struct by_trace_totals[BY_TRACE_STATES]){{0}});
+  assert_ok(by_timeline_file_close(file));
+  assert_int_equal(count(path, "b", "sum"), 20);
+}
+
+/* What has not ended is in the file all the same, once, and makes room for its end, of which it is told later. */
+static void test_open_records(void **state) {
+  (void)state;
+  char longest[BY_TRACE_NAME + 1] = "";
+  memset(longest, 'x', sizeof longest - 1);
+  struct by_timeline_file *file = open_file(1 << 20);
+  for (int i = 0; i < 3; i++) {
+    put(file, 0, 7, longest, false);
+    put(file, 1, 7, longest, false);
+    by_timeline_file_flush(file);
+    assert_int_equal(count(path, "b", longest), 2);
+    assert_int_equal(count(path, "e", longest), 0);
+  }
+  put(file, 1, 8, "short", true);
+  put(file, 0, 7, longest, true);
+  by_timeline_file_flush(file); /* the end of the file is shorter than it was */
+  assert_int_equal(count(path, "b", longest), 2);
+  assert_int_equal(count(path, "e", longest), 1);
+  assert_ok(by_timeline_file_close(file));
+  assert_int_equal(count(path, "b", longest), 2);
+  assert_int_equal(count(path, "e", "short"), 1);
+}
+
+static void test_too_large(void **state) {
+  (void)state;
+  enum { RECORDS = 40, MOST = 4000 };
+  struct by_timeline_file *file = open_file(MOST);
+  struct stat seen;
+  for (uint64_t id = 1; id <= RECORDS; id++) {
+    put(file, 0, id, "sum", true);
+    by_timeline_file_flush(file);
+    assert_int_equal(stat(path, &seen), 0);
+    assert_in_range(seen.st_size, 1, MOST + 2000);
+  }
+  assert_ok(by_timeline_file_close(file));
+  assert_int_equal(count(path, "M", "process_name"), 2);
+  assert_int_equal(count(previous, "M", "process_name"), 2);
+  int newest = count(path, "e", "sum");
+  assert_in_range(newest + count(previous, "e", "sum"), newest + 4, RECORDS - 1);
+}
+
+/* A disk that is full in the middle of a write leaves what was there before. */
+static void test_disk_full(void **state) {
+  (void)state;
+  struct by_timeline_file *file = open_file(1 << 20);
+  put(file, 0, 1, "sum", true);
+  put(file, 0, 2, "open", false);
+  by_timeline_file_flush(file);
+  struct stat seen;
+  struct rlimit before, limit;
+  assert_int_equal(stat(path, &seen), 0);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  limit = before;
+  limit.rlim_cur = (rlim_t)seen.st_size + 100;
+  signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  put(file, 0, 3, "sum", true);
+  by_timeline_file_flush(file);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  assert_int_equal(count(path, "e", "sum"), 1);
+  assert_int_equal(count(path, "b", "open"), 1);
+  assert_int_equal(by_timeline_file_close(file), BANYAN_ERR_SYSTEM);
+  assert_non_null(strstr(banyan_error_text(), path));
+  assert_int_equal(count(path, "e", "sum"), 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_valid_after_each_flush, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_open_records, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_too_large, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(test_disk_full, make_folder, remove_folder)};
+  return cmocka_run_group_tests_name("timeline_file", tests, NULL, NULL);
+}
