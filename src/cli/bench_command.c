@@ -133,6 +133,7 @@ static enum banyan_status start_ranks(int ranks, char **words, int *exit_code) {
                        .command = words,
                        .environment = environment.items,
                        .output = BY_OUTPUT_RANK0,
+                       .report = 1,
                        .grace = 5,
                        .start = 60};
   if (!status) *exit_code = by_launch(&job);

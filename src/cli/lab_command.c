@@ -34,7 +34,7 @@ struct lab_options {
   struct by_words environment, sysctls, changes;
   long per_host;
   bool pin, keep_going, json, dry_run;
-  double timeout, grace;
+  double timeout, report, grace;
   int output;
 };
 
@@ -85,6 +85,9 @@ static const struct by_option options[] = {
     {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, round and round", 0, 0},
     {"keep-going", 'k', BY_OPTION_FLAG, AT(keep_going), NULL, "a rank that fails does not end the others", 0, 0},
     {"timeout", 0, BY_OPTION_SECONDS, AT(timeout), "TIME", "end the job after this time, with exit code 124", 0, 0},
+    {"report-time", 0, BY_OPTION_SECONDS, AT(report), "TIME",
+     "from a rank's failure to SIGTERM for the others, in which\nthey may report it and end by themselves; default 1 s",
+     0, 0},
     {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "from SIGTERM to SIGKILL for ranks to be ended; default 5 s", 0,
      0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL,
@@ -302,6 +305,8 @@ static const char *spin(const struct session *s) {
 static enum banyan_status fill_environment(const struct session *s, struct by_job_environment *environment) {
   BY_TRY(by_job_environment_init(environment));
   BY_TRY(by_job_environment_set(environment, "BANYAN_SPIN", spin(s)));
+  if (s->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
+    BY_TRY(by_job_environment_set(environment, "OMP_NUM_THREADS", "1"));
   for (int i = 0; i < s->asked.environment.count; i++)
     BY_TRY(by_job_environment_add(environment, s->asked.environment.items[i]));
   return by_job_environment_set(environment, "BANYAN_PLAN", s->asked.plan);
@@ -338,6 +343,7 @@ static enum banyan_status run_ranks(struct session *s) {
                        .pin = s->asked.pin,
                        .keep_going = s->asked.keep_going,
                        .timeout = s->asked.timeout,
+                       .report = s->asked.report,
                        .grace = s->asked.grace,
                        .start = 60,
                        .interface = BY_LAB_SUBNET};
@@ -440,8 +446,9 @@ static void end_session(struct session *s) {
 }
 
 int by_cli_lab(int argc, char **argv) {
-  struct session s = {.asked = {.lab = by_lab_options_default(), .per_host = 1, .grace = 5, .switches = -1},
-                      .plan_file = -1};
+  struct session s = {
+      .asked = {.lab = by_lab_options_default(), .per_host = 1, .report = 1, .grace = 5, .switches = -1},
+      .plan_file = -1};
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &s.asked, &s.operands, &exit_code)) return exit_code;
   by_hosts_init(&s.hosts);

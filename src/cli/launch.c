@@ -31,8 +31,9 @@ enum {
 enum launch_state {
   STARTING, /* hosts are being reached */
   RUNNING,
-  ENDING, /* SIGTERM is out, SIGKILL follows */
-  KILLED, /* what does not end now is given up */
+  REPORTING, /* a rank has failed; the others may say so and end by themselves */
+  ENDING,    /* SIGTERM is out, SIGKILL follows */
+  KILLED,    /* what does not end now is given up */
 };
 
 struct launcher {
@@ -69,7 +70,8 @@ static void broadcast_signal(struct launcher *l, int signal_number) {
 static void enter(struct launcher *l, enum launch_state state) {
   if (state <= l->state) return;
   l->state = state;
-  l->deadline = state == RUNNING ? UINT64_MAX : from_now(state == ENDING ? l->job->grace : KILL_SECONDS);
+  const double seconds[] = {[REPORTING] = l->job->report, [ENDING] = l->job->grace, [KILLED] = KILL_SECONDS};
+  l->deadline = state == RUNNING ? UINT64_MAX : from_now(seconds[state]);
   if (state == ENDING) broadcast_signal(l, SIGTERM);
   if (state == KILLED) broadcast_signal(l, SIGKILL);
 }
@@ -80,12 +82,21 @@ static void give_up(struct launcher *l) {
 }
 
 /* The job has failed; the first reason counts. */
-static void fail_job(struct launcher *l, int exit_code) {
+static void fail_job_in(struct launcher *l, int exit_code, enum launch_state next) {
   if (!l->exit_code) l->exit_code = exit_code ? exit_code : 1;
   if (l->state == STARTING)
     give_up(l); /* no rank runs yet */
   else
-    enter(l, ENDING);
+    enter(l, next);
+}
+
+static void fail_job(struct launcher *l, int exit_code) {
+  fail_job_in(l, exit_code, ENDING);
+}
+
+/* Ranks are gone. The others notice by themselves and get a moment to say what they saw and to write their files. */
+static void lose_ranks(struct launcher *l, int exit_code) {
+  fail_job_in(l, exit_code, REPORTING);
 }
 
 static void say_host_failed(struct launcher *l, const struct by_link *link, const char *text) {
@@ -95,7 +106,7 @@ static void say_host_failed(struct launcher *l, const struct by_link *link, cons
 /* A job does without helpers and servers. */
 static void fail_host(struct launcher *l, const struct by_link *link, const char *text) {
   say_host_failed(l, link, text);
-  if (!link->host->beside) fail_job(l, 1);
+  if (!link->host->beside) lose_ranks(l, 1);
 }
 
 /* In its own words. */
@@ -136,14 +147,14 @@ static void report_early(struct launcher *l) {
 static void rank_ended(struct launcher *l, struct by_link *link, int rank, int status) {
   by_output_end(&l->output, rank);
   link->live--;
-  if (status == 0 && !link->host->beside && l->state < ENDING && l->n_early++ < MOST_REPORTS)
+  if (status == 0 && !link->host->beside && l->state <= RUNNING && l->n_early++ < MOST_REPORTS)
     l->early[l->n_early - 1] = rank;
   if (status == 0) return;
   report_rank(l, link, rank, status);
   if (link->host->beside) return;
   report_early(l);
   if (!l->job->keep_going || l->state >= ENDING)
-    fail_job(l, by_wait_exit_code(status));
+    lose_ranks(l, by_wait_exit_code(status));
   else if (!l->exit_code)
     l->exit_code = by_wait_exit_code(status);
 }
@@ -340,6 +351,8 @@ static void pass_deadline(struct launcher *l) {
   if (now < l->deadline) return;
   if (l->state == STARTING)
     fail_host(l, silent_link(l), "no answer (--start-timeout)");
+  else if (l->state == REPORTING)
+    enter(l, ENDING);
   else if (l->state == ENDING)
     enter(l, KILLED);
   else
@@ -417,7 +430,7 @@ static void loop(struct launcher *l) {
 
 /* Helpers and servers end with the job, and may have something to say at the end. */
 static void await_beside(struct launcher *l) {
-  if (l->state != RUNNING) return;
+  if (l->state != RUNNING && l->state != REPORTING) return;
   l->deadline = from_now(BESIDE_SECONDS);
   l->job_end = UINT64_MAX;
   while (live(l, true)) serve(l);

@@ -33,6 +33,7 @@ struct by_job {
   bool pin;
   bool keep_going;       /* a rank that fails does not end the others */
   double timeout;        /* seconds for the whole job; 0: none */
+  double report;         /* seconds that other ranks get after one has failed, before SIGTERM */
   double grace;          /* seconds between SIGTERM and SIGKILL */
   double start;          /* seconds in which every host must answer */
   const char *ssh;       /* "ssh -p 22": split at spaces */

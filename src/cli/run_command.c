@@ -23,7 +23,7 @@ struct run_options {
   struct by_words environment;
   const char *helpers, *servers;
   bool pin;
-  double timeout, grace, start;
+  double timeout, report, grace, start;
   int output, transport; /* transport -1: not given */
 };
 
@@ -63,6 +63,9 @@ static const struct by_option options[] = {
      0, 0},
     {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r of a host to its r-th core, round and round", 0, 0},
     {"timeout", 0, BY_OPTION_SECONDS, AT(timeout), "TIME", "end the job after this time, with exit code 124", 0, 0},
+    {"report-time", 0, BY_OPTION_SECONDS, AT(report), "TIME",
+     "from a rank's failure to SIGTERM for the others, in which\nthey may report it and end by themselves; default 1 s",
+     0, 0},
     {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "from SIGTERM to SIGKILL for ranks to be ended; default 5 s", 0,
      0},
     {"start-timeout", 0, BY_OPTION_SECONDS, AT(start), "TIME", "in which every host must answer; default 60 s", 0, 0},
@@ -77,7 +80,9 @@ static const struct by_command command = {
     .usage = "-n N [options] [--] COMMAND [ARGUMENTS]",
     .about = "Starts the ranks of a job here, or on several hosts through ssh, shows their\n"
              "output line by line, passes signals on to them and ends all of them when one\n"
-             "fails. A second Ctrl-C kills at once. The ranks' standard input is empty.\n"
+             "fails, after a moment in which they may report it. A second Ctrl-C kills at\n"
+             "once. The ranks' standard input is empty. Where several ranks share a host,\n"
+             "they get OMP_NUM_THREADS=1 unless it is set.\n"
              "\n"
              "Returns the exit code of the rank that failed first (128 + signal if it was\n"
              "killed), 124 after --timeout, 0 if none failed.",
@@ -226,6 +231,7 @@ static int launch(const struct run_options *run, const struct by_launch_hosts *h
                        .output = output_mode(run->output, operands),
                        .pin = run->pin,
                        .timeout = run->timeout,
+                       .report = run->report,
                        .grace = run->grace,
                        .start = run->start,
                        .ssh = run->ssh,
@@ -239,7 +245,7 @@ static int launch(const struct run_options *run, const struct by_launch_hosts *h
 }
 
 int by_cli_run(int argc, char **argv) {
-  struct run_options run = {.ssh = "ssh", .grace = 5, .start = 60, .transport = -1};
+  struct run_options run = {.ssh = "ssh", .report = 1, .grace = 5, .start = 60, .transport = -1};
   struct by_operands operands;
   struct by_launch_hosts hosts;
   struct crew crew = {0};

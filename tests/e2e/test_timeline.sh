@@ -28,6 +28,65 @@ check 5 0
 wants 1 env BANYAN_TIMELINE=/nonexistent/t.json "$BANYAN" run -n 2 -- "$hello"
 shows 'BANYAN_TIMELINE: cannot open the timeline /nonexistent/t.json' err
 
+# --- jobs that are killed: the file is valid, and has what went before
+sum_until=$BANYAN_BUILD/tests/net/sum_until
+
+# holds RANKS [RANK...]: the file is JSON, each of the first so many ranks has an AllReduce that ended, and those that are
+# named sent all they had.
+holds() {
+  python3 - "$scratch/timeline.json" "$@" <<'END' 2>"$scratch/holds"
+import json, sys
+file = json.load(open(sys.argv[1]))
+ended = {e["pid"] for e in file["traceEvents"] if e["ph"] == "e" and e["name"] == "allreduce"}
+assert ended >= set(range(int(sys.argv[2]))), ended
+assert set(file["otherData"]) >= set(sys.argv[3:]), file["otherData"]
+END
+}
+
+start_sums() { # starts a job of 3 ranks as $job; comes back when the file has something of each
+  rm -f "$scratch"/{timeline.json,pid.*}
+  # shellcheck disable=SC2016
+  python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])' \
+    env BANYAN_TIMELINE="$scratch/timeline.json" "$BANYAN" run -n 3 "$@" -- \
+    sh -c 'echo $$ >"$1/pid.$BANYAN_RANK"; exec "$2" "$1/over" "$1/sums"' - "$scratch" "$sum_until" \
+    >"$scratch/out" 2>"$scratch/err" </dev/null &
+  job=$!
+  comes holds 3 || { cat "$scratch/holds" >&2; fail "the timeline stays empty while the job runs"; }
+}
+ends() { # ends STATUS
+  local got=0
+  wait "$job" || got=$?
+  [ "$got" -eq "$1" ] || fail "the job ended with $got, not $1"
+}
+
+# A rank killed: the others have time to say which, and all that they noted is in the file.
+start_sums
+kill -KILL "$(cat "$scratch/pid.1")"
+ends 137
+shows '^\[0\] rank 1 \(host .*\) is gone' err
+shows '^\[2\] rank 1 \(host .*\) is gone' err
+shows '^banyan run: rank 1 on host .*: killed by signal 9' err
+holds 3 0 2 || { cat "$scratch/holds" >&2; fail "rank 1 killed: the timeline"; }
+# Those that do not end by themselves are ended after a while that may be set.
+wants 3 "$BANYAN" run -n 2 --report-time 0.2 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
+left 0
+# The rank that writes the file is killed, the launcher is, and Ctrl-C.
+start_sums
+kill -KILL "$(cat "$scratch/pid.0")"
+ends 137
+shows '^\[1\] rank 0 \(host .*\) is gone' err
+holds 3 || { cat "$scratch/holds" >&2; fail "rank 0 killed: the timeline"; }
+start_sums
+kill -KILL "$job"
+ends 137
+holds 3 || { cat "$scratch/holds" >&2; fail "the launcher killed: the timeline"; }
+start_sums --report-time 0
+kill -INT "$job"
+ends 130
+holds 3 || { cat "$scratch/holds" >&2; fail "Ctrl-C: the timeline"; }
+
 # A rank whose clock is two days ahead: known to the kernel as another machine's would be.
 unshare --time --monotonic 172800 true 2>/dev/null || { echo "no time namespaces here: clocks that differ were not tried"; exit 0; }
 wants 0 env BANYAN_TIMELINE="$scratch/timeline.json" "$BANYAN" run -n 3 --transport tcp -- \
