@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "log.h"
 #include "pin.h"
 #include "stop.h"
 
@@ -33,6 +34,10 @@ static void set_environment(const struct by_host_job *job, int index) {
   set_number("BANYAN_SIZE", job->size);
   set_number("BANYAN_LOCAL_RANK", index);
   set_number("BANYAN_LOCAL_SIZE", job->ranks);
+  if (job->ranks == 1 || getenv("OMP_NUM_THREADS")) return;
+  setenv("OMP_NUM_THREADS", "1", 1); /* else each rank starts as many threads as there are cores */
+  if (index == 0)
+    by_info("launch", "OMP_NUM_THREADS=1, because %d ranks share this host; set it to use more threads", job->ranks);
 }
 
 static void reset_signals(void) {

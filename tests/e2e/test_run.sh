@@ -17,6 +17,18 @@ wants 0 "$BANYAN" run -n 1 -o raw -- sh -c 'echo $BANYAN_KEY'
 wants 0 env TOLD=here "$BANYAN" run -n 1 -x MORE=there -o raw -- sh -c 'echo $TOLD $MORE'
 shows '^here there$' out
 
+# Ranks that share a host do not each start a thread for every core, unless that is asked for.
+omp() { # omp WANTED RUN-OPTIONS...
+  wants 0 env BANYAN_LOG=info "$BANYAN" run -o raw "${@:2}" -- sh -c 'echo threads=$OMP_NUM_THREADS'
+  [ "$(sort -u "$scratch/out")" = "threads=$1" ] || fail "OMP_NUM_THREADS is not $1 with $*"
+}
+unset OMP_NUM_THREADS
+omp 1 -n 2
+shows 'OMP_NUM_THREADS=1, because 2 ranks share this host' err
+omp '' -n 1
+omp 3 -n 2 -x OMP_NUM_THREADS=3
+OMP_NUM_THREADS=2 omp 2 -n 2
+
 long=$(printf '%05000d' 7)
 wants 0 env LONG="$long" "$BANYAN" run -n 1 -o raw -x LONG -x COPY="$long" -- sh -c 'echo ${#LONG} ${#COPY}'
 shows '^5000 5000$' out
