@@ -62,16 +62,13 @@ static enum banyan_status tune_buffers(const struct by_settings *s, int fd, cons
   return bytes ? by_socket_set_buffers(fd, (int)bytes, (int)bytes) : BANYAN_OK;
 }
 
-enum { MOST_RETRY = 1000 }; /* ms: classes make lower ones wait, which must go on as soon as they may */
-
-/* No short user timeout: it would end a connection whose peer computes, and so reads nothing, for that long. That a
- * host vanished is seen on the control connections, where somebody always reads. */
+/* That a host vanished is seen on the control connections, where somebody always reads: here a peer that computes reads
+ * nothing. */
 static void tune(const struct by_settings *s, int fd, const struct by_address *peer, bool one_of_many) {
   tried("TCP_NODELAY", by_socket_set_nodelay(fd));
   tried("BANYAN_CONGESTION", tune_congestion(s, fd, peer));
   tried("BANYAN_SOCKET_BUFFER", tune_buffers(s, fd, peer));
-  tried("TCP_RTO_MAX_MS", by_socket_set_most_retry(fd, MOST_RETRY));
-  tried("keepalive", by_socket_set_keepalive(fd, 5, 2, 3));
+  tried("TCP_RTO_MAX_MS and keepalive", by_socket_set_patient(fd));
   if (one_of_many) tried("TCP_NOTSENT_LOWAT", by_socket_set_unsent(fd, UNSENT));
 }
 

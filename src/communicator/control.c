@@ -52,9 +52,7 @@ struct end *by_control_new_end(struct by_control *control, int fd, const struct 
                                       .ended = ended,
                                       .context = end};
   (void)!by_socket_set_nodelay(fd);
-  (void)!by_socket_set_keepalive(fd, 5, 2, 3);
-  /* keepalive does not probe while something is on its way, and inquiries always are; here somebody always reads */
-  (void)!by_socket_set_user_timeout(fd, VANISHED_MS);
+  (void)!by_socket_set_vigilant(fd);
   if (by_stream_create(&options, &end->stream) != BANYAN_OK) {
     by_warn("control", "a connection was dropped: %s", banyan_error_text());
     free(end);

@@ -15,15 +15,14 @@ enum {
   MOST_WAITING = MOST_QUEUED - (1 << 20), /* of them for plans: other words are short, and none may be missed */
   HELLO_MOST = 8192,
   TEXT_MOST = BY_WORD_TEXT,
-  RETRY_MS = 20,       /* until rank 0 listens */
-  MOST_HANGUPS = 24,   /* by so many times that the pause grows where it hangs up */
-  RESOLVE_MS = 500,    /* until its name is known, */
-  RESOLVED_MS = 3000,  /* and so long that is taken for known */
-  VANISHED_MS = 11000, /* without an answer of the other host's kernel; idle connections: 5 + 3 * 2 s */
-  ABSENCE_MS = 1000,   /* for a rank to come again that left while the job was starting, or to leave that came again */
-  GRACE_MS = 500,      /* for rank 0's word on a death, and on who is missing */
-  ANSWERS_MS = 1500,   /* for what ranks answer to an inquiry, */
-  SILENCE_MS = 5000    /* and for a sign of life of helpers */
+  RETRY_MS = 20,      /* until rank 0 listens */
+  MOST_HANGUPS = 24,  /* by so many times that the pause grows where it hangs up */
+  RESOLVE_MS = 500,   /* until its name is known, */
+  RESOLVED_MS = 3000, /* and so long that is taken for known */
+  ABSENCE_MS = 1000,  /* for a rank to come again that left while the job was starting, or to leave that came again */
+  GRACE_MS = 500,     /* for rank 0's word on a death, and on who is missing */
+  ANSWERS_MS = 1500,  /* for what ranks answer to an inquiry, */
+  SILENCE_MS = 5000   /* and for a sign of life of helpers */
 };
 
 enum message {

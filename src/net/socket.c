@@ -14,7 +14,12 @@
 #define TCP_RTO_MAX_MS 44 /* of Linux 6.15; headers may be older */
 #endif
 
-enum { A_DAY = 24 * 60 * 60 * 1000 /* ms */ };
+enum {
+  A_DAY = 24 * 60 * 60 * 1000, /* ms */
+  /* ms. A kernel without TCP_RTO_MAX_MS sends again 12.6 s after the first time, and 6.2 s before: that must count. */
+  VANISHED = 14000,
+  MOST_RETRY = 1000 /* ms: also, classes make lower ones wait, which must go on as soon as they may */
+};
 
 enum banyan_status by_port_range_parse(const char *text, struct by_port_range *out) {
   char low[8];
@@ -285,4 +290,17 @@ enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int c
   BY_TRY(set(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval, "TCP_KEEPINTVL"));
   BY_TRY(set(fd, IPPROTO_TCP, TCP_KEEPCNT, count, "TCP_KEEPCNT"));
   return set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
+}
+
+/* With a user timeout, probes are not counted: it decides, too, how long they may stay unanswered. */
+enum banyan_status by_socket_set_vigilant(int fd) {
+  BY_TRY(by_socket_set_most_retry(fd, MOST_RETRY));
+  BY_TRY(by_socket_set_user_timeout(fd, VANISHED));
+  return by_socket_set_keepalive(fd, 2, 1, VANISHED / 1000 - 2);
+}
+
+/* Without a short user timeout, as the kernel counts also while the peer's window is closed. */
+enum banyan_status by_socket_set_patient(int fd) {
+  BY_TRY(by_socket_set_most_retry(fd, MOST_RETRY));
+  return by_socket_set_keepalive(fd, 5, 2, 6);
 }

@@ -66,6 +66,12 @@ enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) BANYAN_C
  * lasts for a day without an answer, since the system's limit counts attempts. Does nothing where the kernel cannot
  * (Linux before 6.15). */
 enum banyan_status by_socket_set_most_retry(int fd, int milliseconds) BANYAN_CHECK;
+/* For a connection that somebody always reads, and that shows whether the other host is there: it survives a network
+ * that loses everything for 10 s, and fails once the other host has acknowledged nothing for about 14 s, idle or not.
+ * Where the first data is sent in the midst of an outage, that is counted from then on. */
+enum banyan_status by_socket_set_vigilant(int fd) BANYAN_CHECK;
+/* For one that is not read while its program computes: it survives an outage as well, and fails by it late or never. */
+enum banyan_status by_socket_set_patient(int fd) BANYAN_CHECK;
 /* Probes a silent peer after `idle` seconds, every `interval` seconds, and fails after `count` without answer. */
 enum banyan_status by_socket_set_keepalive(int fd, int idle, int interval, int count) BANYAN_CHECK;
 

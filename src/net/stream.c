@@ -209,7 +209,9 @@ static enum banyan_status give_up(const struct by_stream *stream, bool late) {
 
 static enum banyan_status lost(struct by_stream *stream, int error) {
   if (stream->state == SHAKING) return give_up(stream, false);
-  if (error) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
+  if (error)
+    return by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s%s", strerror(error),
+                   error == ETIMEDOUT ? "; its host, or the network on the way, does not answer" : "");
   return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection%s",
                  stream->in.length > stream->in.at ? " in the middle of a frame" : "");
 }

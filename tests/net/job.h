@@ -22,7 +22,7 @@ struct job_report {
   enum banyan_status status; /* of job_report_status */
   char text[JOB_TEXT];
   double at; /* when it was reported, job_now() */
-  uint64_t number;
+  _Atomic uint64_t number;
 };
 
 struct job {

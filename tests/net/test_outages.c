@@ -1,0 +1,289 @@
+/* Networks that lose everything for a while, or for ever, between hosts in network namespaces: what heals in time does
+ * no harm, and what does not ends the job everywhere, with the right name. All jobs here run at once, as they mostly
+ * wait. BANYAN_TEST_LONGER=N adds N rounds with outages of 5 to 15 s, and prints what came of them. */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "deeds.h"
+
+enum { HOSTS = 3, LATEST_S = 75, DEADLINE_S = 45, AT_ONCE = 8 };
+
+/* What happens to a job in the middle of its calls. */
+struct trouble {
+  const char *what;
+  int host;       /* 0 to 2, of rank 0 to 2: cut off from all others; -1: none is */
+  double seconds; /* 0: for ever */
+  bool pair;      /* ranks 1 and 2 cannot reach each other, but both reach rank 0 */
+  bool stop;      /* rank 0 is stopped */
+  bool idle;      /* the ranks compute meanwhile */
+  int deadline;   /* seconds; 0: DEADLINE_S */
+  /* what must come of it. OK: nothing; otherwise for all ranks but `host` */
+  enum banyan_status wanted;
+  const char *names[4]; /* stand in the text, together */
+  bool either;          /* or nothing: the outage may be too long */
+};
+
+struct run {
+  struct trouble trouble;
+  struct job job;
+  char prefix[24];   /* of its namespaces */
+  double until, end; /* of the outage; of the job */
+  double began;
+  bool cut;
+};
+
+/* ---- namespaces: a bridge in one, a host in each of the others */
+
+static bool run_quietly(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool run_quietly(const char *format, ...) {
+  char command[800];
+  va_list list;
+  va_start(list, format);
+  int n = vsnprintf(command, sizeof command - 16, format, list);
+  va_end(list);
+  snprintf(command + n, sizeof command - (size_t)n, " 2>/dev/null");
+  return system(command) == 0; /* NOLINT(cert-env33-c) */
+}
+
+static void lay_out(struct run *run) {
+  const char *id = run->prefix;
+  bool made = run_quietly("ip netns add %sb && ip -n %sb link add name hub type bridge && ip -n %sb link set hub up",
+                          id, id, id);
+  for (int h = 0; h < HOSTS && made; h++)
+    made = run_quietly("ip netns add %s%d && ip link add p%d netns %sb type veth peer name eth0 netns %s%d && "
+                       "ip -n %sb link set p%d master hub up && ip -n %s%d addr add 10.66.0.%d/24 dev eth0 && "
+                       "ip -n %s%d link set eth0 up && ip -n %s%d link set lo up",
+                       id, h, h, id, id, h, id, h, id, h, h + 1, id, h, id, h);
+  if (!made) fail_msg("no network could be laid out for %s", run->trouble.what);
+}
+
+static void tear_down(const struct run *run) {
+  for (int h = 0; h < HOSTS; h++) (void)run_quietly("ip netns del %s%d", run->prefix, h);
+  (void)run_quietly("ip netns del %sb", run->prefix);
+}
+
+static void enter(const char *prefix, int host) {
+  char path[80];
+  snprintf(path, sizeof path, "/run/netns/%s%d", prefix, host);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  must_hold(fd >= 0 && setns(fd, CLONE_NEWNET) == 0);
+  close(fd);
+}
+
+/* Frames are dropped without a word: nobody sees a link go down. */
+static void cut(struct run *run) {
+  const char *id = run->prefix;
+  const struct trouble *trouble = &run->trouble;
+  bool done = true;
+  if (trouble->host >= 0) done = run_quietly("ip -n %sb link set p%d nomaster", id, trouble->host);
+  for (int h = 1; trouble->pair && h < HOSTS; h++) /* to an address that no interface has */
+    done &= run_quietly("ip -n %s%d neigh replace 10.66.0.%d lladdr 02:00:00:00:00:99 nud permanent dev eth0", id, h,
+                        4 - h);
+  if (trouble->stop) job_signal(&run->job, 0, SIGSTOP);
+  if (!done) fail_msg("the network of %s could not be cut", trouble->what);
+  run->cut = true;
+  run->began = job_now();
+  if (trouble->seconds > 0) run->until = run->began + trouble->seconds;
+}
+
+static void heal(struct run *run) {
+  if (run->trouble.host >= 0 && !run_quietly("ip -n %sb link set p%d master hub", run->prefix, run->trouble.host))
+    fail_msg("the network of %s could not be healed", run->trouble.what);
+  run->until = 0;
+  run->end = job_now() + 6;
+}
+
+/* ---- a rank */
+
+enum { GOING = 1, CUT, OVER };
+
+static void one_sum(struct banyan_comm *world, int rank, uint32_t i, enum banyan_status *status) {
+  enum { COUNT = 3000 };
+  float in[COUNT], out[COUNT];
+  for (int k = 0; k < COUNT; k++) in[k] = (float)((i + (uint32_t)k) % 1000 + (uint32_t)rank);
+  *status = banyan_allreduce(world, in, out, COUNT, BANYAN_FLOAT32, BANYAN_SUM);
+  for (int k = 0; k < COUNT && *status == BANYAN_OK; k++)
+    must_hold(out[k] == (float)(HOSTS * ((i + (uint32_t)k) % 1000) + 3));
+}
+
+static void rank_sums(struct job *job, int rank) {
+  const struct run *run = job->argument;
+  char host[8];
+  const char *plans[] = {"exchange", "ring", "star", "halving"};
+  enter(run->prefix, rank);
+  snprintf(host, sizeof host, "h%d", rank);
+  setenv("BANYAN_HOST", host, 1);
+  setenv("BANYAN_PLAN", run->trouble.pair ? "exchange" : plans[job->seed % 4], 1);
+  struct banyan_comm *world = job_join();
+  must(banyan_comm_set_deadline(world, run->trouble.deadline ? run->trouble.deadline : DEADLINE_S));
+  enum banyan_status status = BANYAN_OK;
+  int32_t over = 0;
+  for (uint32_t i = 0; status == BANYAN_OK && !over; i++) {
+    one_sum(world, rank, i, &status);
+    job_set_stage(job, rank, GOING);
+    while (run->trouble.idle && atomic_load(&job->reports[rank].number) == CUT) usleep(20000);
+    over = atomic_load(&job->reports[rank].number) == OVER;
+    if (status == BANYAN_OK) status = banyan_broadcast(world, &over, 1, BANYAN_INT32, 0);
+    usleep(3000);
+  }
+  job_report_status(job, rank, status);
+  banyan_comm_destroy(world);
+}
+
+/* ---- the test's side */
+
+static void tell_ranks(struct run *run, uint64_t what) {
+  for (int r = 0; r < HOSTS; r++) atomic_store(&run->job.reports[r].number, what);
+}
+
+static bool all_have_started(const struct run *run) {
+  for (int r = 0; r < HOSTS; r++)
+    if (atomic_load(&run->job.reports[r].stage) < GOING) return false;
+  return true;
+}
+
+static void look_after(struct run *run, double now) {
+  struct by_rng rng;
+  if (!run->cut && all_have_started(run)) {
+    by_rng_init(&rng, run->job.seed);
+    job_doze(&rng, 50000);
+    tell_ranks(run, CUT);
+    if (run->trouble.idle) usleep(100000);
+    cut(run);
+  }
+  if (run->until > 0 && now > run->until) heal(run);
+  if (run->end > 0 && now > run->end) {
+    tell_ranks(run, OVER);
+    run->end = 0;
+  }
+}
+
+/* The ranks that must give a reason. */
+static bool is_judged(const struct run *run, int rank) {
+  return rank != run->trouble.host && !(run->trouble.stop && rank == 0);
+}
+
+/* Whether the job ended as it should; how long after the outage began the last rank knew of it. */
+static double judge(struct run *run, bool *survived) {
+  double latest = 0;
+  const struct trouble *trouble = &run->trouble;
+  *survived = run->job.reports[HOSTS - 1].status == BANYAN_OK;
+  for (int r = 0; r < HOSTS; r++) {
+    const struct job_report *report = &run->job.reports[r];
+    if (!is_judged(run, r)) continue;
+    bool well = report->status == trouble->wanted;
+    if (trouble->either && *survived) well = report->status == BANYAN_OK;
+    for (int i = 0; i < 4 && trouble->names[i] && report->status != BANYAN_OK; i++)
+      well &= strstr(report->text, trouble->names[i]) != NULL;
+    if (!well) job_fail(&run->job, "%s: rank %d ended with \"%s\"", trouble->what, r, report->text);
+    if (report->at - run->began > latest) latest = report->at - run->began;
+  }
+  return latest;
+}
+
+static void finish(struct run *run) {
+  if (run->trouble.stop) job_signal(&run->job, 0, SIGKILL);
+  for (int r = 0; r < HOSTS; r++) {
+    job_wait_rank(&run->job, r);
+    if (!run->trouble.stop || r) job_check_exit(&run->job, r);
+  }
+  bool survived;
+  double latest = judge(run, &survived);
+  print_message("%s: %s, %.1f s after it began\n", run->trouble.what, survived ? "survived" : "ended", latest);
+  job_end(&run->job, false);
+}
+
+static struct run runs[AT_ONCE];
+static int n_runs;
+
+static bool are_over(void) {
+  for (int i = 0; i < n_runs; i++)
+    for (int r = 0; r < HOSTS; r++)
+      if (is_judged(&runs[i], r) && atomic_load(&runs[i].job.reports[r].stage) < 1000) return false;
+  return true;
+}
+
+static int clean_up(void **state) {
+  (void)state;
+  for (int i = 0; i < n_runs; i++) tear_down(&runs[i]);
+  return 0;
+}
+
+static void run_all(const struct trouble *troubles, int n, int seed) {
+  n_runs = 0;
+  double until = job_now() + LATEST_S;
+  for (int i = 0; i < n; i++) {
+    struct run *run = &runs[i];
+    *run = (struct run){.trouble = troubles[i]};
+    snprintf(run->prefix, sizeof run->prefix, "by%d-%c-", (int)getpid(), 'a' + i);
+    n_runs++;
+    lay_out(run);
+    run->job =
+        (struct job){.n = HOSTS, .run = rank_sums, .argument = run, .limit = LATEST_S, .seed = (uint64_t)(seed + i)};
+    snprintf(run->job.root, sizeof run->job.root, "10.66.0.1:20000");
+    job_start(&run->job);
+  }
+  while (!are_over() && job_now() < until) {
+    for (int i = 0; i < n; i++) look_after(&runs[i], job_now());
+    usleep(10000);
+  }
+  for (int i = 0; i < n; i++) finish(&runs[i]);
+  (void)clean_up(NULL);
+  n_runs = 0;
+}
+
+static void test_outages(void **state) {
+  (void)state;
+  static const struct trouble troubles[] = {
+      {.what = "9.5 s without host 2", .host = 2, .seconds = 9.5},
+      {.what = "9.5 s without host 0", .host = 0, .seconds = 9.5},
+      {.what = "9.5 s without host 1, while all compute", .host = 1, .seconds = 9.5, .idle = true},
+      {.what = "host 1 vanishes", .host = 1, .wanted = BANYAN_ERR_PEER_DEAD, .names = {"rank 1 (host h1)"}},
+      {.what = "host 0 vanishes", .host = 0, .wanted = BANYAN_ERR_PEER_DEAD, .names = {"rank 0 (host h0)"}},
+  };
+  run_all(troubles, sizeof troubles / sizeof *troubles, 0);
+}
+
+/* Longer: outages around the limit. */
+static void test_many_outages(void **state) {
+  (void)state;
+  static const double lengths[] = {5, 7, 9, 10, 11, 13, 15};
+  static const char *const names[] = {"rank 0 (host h0)", "rank 1 (host h1)", "rank 2 (host h2)"};
+  enum { LENGTHS = sizeof lengths / sizeof *lengths };
+  int rounds = job_rounds(1) > 1 ? job_rounds(1) : 0;
+  for (int round = 0; round < rounds; round++) {
+    struct trouble troubles[LENGTHS];
+    char what[LENGTHS][64];
+    for (int i = 0; i < LENGTHS; i++) {
+      int host = (round + i) % HOSTS;
+      snprintf(what[i], sizeof what[i], "%g s without host %d%s", lengths[i], host, (round + i) % 4 ? "" : ", idle");
+      troubles[i] = (struct trouble){.what = what[i],
+                                     .host = host,
+                                     .seconds = lengths[i],
+                                     .idle = (round + i) % 4 == 0,
+                                     .wanted = lengths[i] > 10 ? BANYAN_ERR_PEER_DEAD : BANYAN_OK,
+                                     .names = {names[host]},
+                                     .either = true};
+    }
+    run_all(troubles, LENGTHS, 100 * (int)job_seed(round));
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(test_outages, clean_up),
+      cmocka_unit_test_teardown(test_many_outages, clean_up),
+  };
+  if (!run_quietly("unshare -n true") || !run_quietly("command -v ip >/dev/null")) {
+    printf("skipped: network namespaces may not be made here\n");
+    return 77;
+  }
+  return cmocka_run_group_tests_name("outages", tests, NULL, NULL);
+}
