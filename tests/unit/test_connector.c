@@ -95,6 +95,7 @@ struct lonely {
   uint64_t now;
   bool left[3];
   const char *names[3];
+  struct by_member members[3];
 };
 
 static uint64_t now_of(void *context) {
@@ -103,10 +104,12 @@ static uint64_t now_of(void *context) {
 
 static void make_lonely(struct lonely *lonely, uint32_t peer) {
   struct by_engine_options options = {.processes = 3, .self = 2};
-  *lonely = (struct lonely){.names = {"a rank", "a helper", "this helper"}};
+  *lonely = (struct lonely){.names = {"a rank", "a helper", "this helper"},
+                            .members = {{.machine = "far"}, {.machine = "far"}, {.machine = "this"}}};
   struct by_context *c = &lonely->context;
   *c = (struct by_context){.rank = 2, .size = 1, .processes = 3, .wake = -1, .left = lonely->left};
   c->names = lonely->names;
+  c->members = lonely->members;
   c->control = &lonely->control;
   lonely->control.context = lonely->connector.context = c;
   lonely->clock = (struct by_clock){now_of, lonely};
