@@ -102,10 +102,15 @@ static size_t character(const unsigned char *at) {
   return code < least[length] || code > 0x10ffff || code >> 11 == 0x1b ? 0 : length;
 }
 
-bool by_is_printable(const char *text, size_t most) {
+size_t by_printable_length(const char *text) {
   const char *at = text;
   for (size_t length = 1; *at && length; at += length) length = character((const unsigned char *)at);
-  return !*at && (size_t)(at - text) <= most;
+  return (size_t)(at - text);
+}
+
+bool by_is_printable(const char *text, size_t most) {
+  size_t length = by_printable_length(text);
+  return !text[length] && length <= most;
 }
 
 void by_keep_printable(const char *text, char *out, size_t room) {

@@ -25,6 +25,8 @@ const char *by_text_get(const struct by_text *text);
 
 /* Whether a text is UTF-8 without control characters, of at most so many bytes: a name that can be shown anywhere. */
 bool by_is_printable(const char *text, size_t most);
+/* Bytes before the first one that is not of such a text. */
+size_t by_printable_length(const char *text);
 /* What can be shown of a text, with '?' for every byte that cannot, cut between two characters to fit. `out` holds
  * `room` > 0 bytes. */
 void by_keep_printable(const char *text, char *out, size_t room);

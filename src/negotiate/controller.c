@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
+
 static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
 }
@@ -175,11 +177,21 @@ static bool waits_here(const struct by_named *named) {
   return false;
 }
 
+static enum banyan_status explain_name(const char *name) {
+  size_t length = strlen(name), fits = by_printable_length(name);
+  if (fits == length)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the name of an operation must have 1 to %d bytes, not %zu", BY_OPERATION_NAME,
+                   length);
+  return by_fail(
+      BANYAN_ERR_ARGUMENT,
+      "the name of an operation must be UTF-8 without control characters: byte %zu of it, counted from 0, is "
+      "0x%02x",
+      fits, (unsigned char)name[fits]);
+}
+
 enum banyan_status by_controller_submit(struct by_controller *c, const char *name, const struct by_operation *operation,
                                         int32_t priority, void *cookie, uint64_t now) {
-  if (!by_operation_name_fits(name))
-    return by_fail(BANYAN_ERR_ARGUMENT, "the name of an operation must have 1 to %d bytes and no control characters",
-                   BY_OPERATION_NAME);
+  if (!by_operation_name_fits(name)) return explain_name(name);
   c->now = now;
   struct by_variant *variant = by_operations_get(&c->operations, name, operation);
   if (!variant)

@@ -6,6 +6,7 @@
 #include <banyan/collectives.h>
 
 #include "array.h"
+#include "text.h"
 
 enum { OPERATION_BYTES = 3 + 4 + 8 + 8 };
 
@@ -150,11 +151,7 @@ void by_pile_group(struct by_pile *pile, const struct by_pile *list) {
 /* --- reading --- */
 
 bool by_operation_name_fits(const char *name) {
-  size_t length = strnlen(name, BY_OPERATION_NAME + 1);
-  if (length == 0 || length > BY_OPERATION_NAME) return false;
-  for (const char *at = name; *at; at++)
-    if ((unsigned char)*at < ' ' || *at == 127) return false;
-  return true;
+  return *name && by_is_printable(name, BY_OPERATION_NAME);
 }
 
 static void read_name(struct by_reader *reader, char *name) {

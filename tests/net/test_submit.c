@@ -333,6 +333,40 @@ static void test_sparse(void **state) {
   }
 }
 
+/* ---- names */
+
+/* What is wrong with a name is said where it is submitted; a name in any script works. */
+static void rank_submits_names(struct job *job, int rank) {
+  static const struct {
+    const char *name, *error;
+  } wrong[] = {
+      {"caf\xe9", "byte 3 of it, counted from 0, is 0xe9"},      {"\xff", "byte 0 of it, counted from 0, is 0xff"},
+      {"a\xc0\x80z", "byte 1 of it, counted from 0, is 0xc0"},   /* longer than it need be */
+      {"na\xc3", "byte 2 of it, counted from 0, is 0xc3"},       /* cut off */
+      {"\xed\xa0\x80", "byte 0 of it, counted from 0, is 0xed"}, /* a surrogate */
+      {"one\ntwo", "byte 3 of it, counted from 0, is 0x0a"},     {"", "1 to 255 bytes, not 0"}};
+  struct banyan_comm *world = job_join();
+  struct banyan_request *request = NULL;
+  float value = 1;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    must_fail(BANYAN_ERR_ARGUMENT,
+              banyan_submit_allreduce(world, wrong[i].name, &value, &value, 1, BANYAN_FLOAT32, BANYAN_SUM, &request));
+    if (!strstr(banyan_error_text(), wrong[i].error)) rank_fail("name %zu: %s", i, banyan_error_text());
+  }
+  must(banyan_submit_allreduce(world, "Größe \xe6\xa2\xaf\xe5\xba\xa6", &value, &value, 1, BANYAN_FLOAT32, BANYAN_SUM,
+                               &request));
+  must(banyan_wait(request));
+  must_hold(value == (float)job->n);
+  (void)rank;
+  banyan_comm_destroy(world);
+}
+
+static void test_names(void **state) {
+  (void)state;
+  struct job job = {.n = 2, .run = rank_submits_names};
+  job_run(&job);
+}
+
 /* ---- memory */
 
 static uint64_t allocations(const struct banyan_comm *comm) {
@@ -385,7 +419,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_orders),        cmocka_unit_test(test_topology), cmocka_unit_test(test_groups),
       cmocka_unit_test(test_groups_differ), cmocka_unit_test(test_fusion),   cmocka_unit_test(test_sparse),
-      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_names),         cmocka_unit_test(test_memory),
   };
   return cmocka_run_group_tests_name("submit", tests, NULL, NULL);
 }
