@@ -50,7 +50,9 @@ static const struct by_option options[] = {
     {"plain", 0, BY_OPTION_FLAG, AT(lab.plain), NULL, "leave out delay and loss", 0, 0},
     {"per-host", 'n', BY_OPTION_INT, AT(per_host), "N", "ranks on each host that takes part; default 1", 1,
      MOST_PER_HOST},
-    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
+    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN",
+     "a built-in plan's name or a plan file (BANYAN_PLAN), or\n\"default\": by size and hosts, not from the topology",
+     0, 0},
     {"switches", 0, BY_OPTION_CHOICE, AT(switches), "none|user|xdp",
      "sum in switches: those that add run `banyan switch`, in user\n"
      "space or in XDP, or do without (none); without --plan, the\n"
@@ -102,6 +104,8 @@ static const struct by_command command = {
     .about = "Builds a topology on this machine, from network namespaces and links shaped to\n"
              "the topology's rates, runs the command on every host of it that takes part,\n"
              "each a rank of one job, and reports what crossed each link. Needs root.\n"
+             "Without --plan, --switches and BANYAN_PLAN, jobs plan from that topology, as it\n"
+             "is built.\n"
              "Where the plan has helpers, their hosts run `banyan helper`, where it has\n"
              "servers, `banyan server`.\n"
              "TOPOLOGY is a file, or a short text such as \"star:4,nic=500m\".\n"
@@ -126,10 +130,12 @@ struct session {
   struct by_launch_hosts hosts;
   struct by_lab_switches *switches;
   struct by_lab_planned_change changes[BY_MOST_WORDS];
-  pid_t changing;       /* 0: nobody */
-  struct by_plan *plan; /* NULL: none was given */
-  int plan_file;        /* of a plan that was made here; -1: none */
-  char plan_path[64];
+  pid_t changing;            /* 0: nobody */
+  struct by_plan *plan;      /* NULL: none was given */
+  bool by_size;              /* no plan and no topology, whatever the environment says */
+  const char *topology_path; /* what ranks plan from; NULL: nothing */
+  int file;                  /* of a plan that was made here, or of that topology; -1: none */
+  char path[64];
   uint32_t *spaces; /* of each host that has ranks, helps or serves */
   char **labels;    /* of each rank, helper and server */
   int ranks, beside;
@@ -222,14 +228,19 @@ static uint32_t count_hosts(const struct by_topology *t) {
   return n;
 }
 
-/* The plan that was asked for, or the placement of sums in switches. */
+/* The plan that was asked for, or the placement of sums in switches; else the topology is for ranks to plan from. */
 static enum banyan_status find_plan(struct session *s) {
   uint32_t ranks = count_hosts(s->topology) * (uint32_t)s->asked.per_host;
+  s->by_size = s->asked.plan && strcmp(s->asked.plan, "default") == 0;
+  if (s->by_size) return BANYAN_OK;
   if (s->asked.plan && *s->asked.plan) return by_plan_named(s->asked.plan, ranks, &s->plan);
-  if (s->asked.switches < 0) return BANYAN_OK;
+  if (s->asked.switches < 0) {
+    s->topology_path = s->path;
+    return by_lab_write_topology(s->topology, &s->asked.lab, &s->file, s->path);
+  }
   BY_TRY(by_lab_place(s->topology, s->asked.servers, &s->plan));
-  BY_TRY(by_lab_write_plan(s->plan, &s->plan_file, s->plan_path));
-  s->asked.plan = s->plan_path;
+  BY_TRY(by_lab_write_plan(s->plan, &s->file, s->path));
+  s->asked.plan = s->path;
   return BANYAN_OK;
 }
 
@@ -302,14 +313,27 @@ static const char *spin(const struct session *s) {
   return !getenv("BANYAN_SPIN") && s->ranks > sysconf(_SC_NPROCESSORS_ONLN) ? "0" : NULL;
 }
 
+/* Before all that the user gives: the last value counts, and a plan counts before a topology. */
+static enum banyan_status set_topology(const struct session *s, struct by_job_environment *environment) {
+  const char *given = getenv("BANYAN_TOPOLOGY");
+  return given && *given ? BANYAN_OK : by_job_environment_set(environment, "BANYAN_TOPOLOGY", s->topology_path);
+}
+
+static enum banyan_status set_plan(const struct session *s, struct by_job_environment *environment) {
+  if (!s->by_size) return by_job_environment_set(environment, "BANYAN_PLAN", s->asked.plan);
+  BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", ""));
+  return by_job_environment_set(environment, "BANYAN_PLAN", "");
+}
+
 static enum banyan_status fill_environment(const struct session *s, struct by_job_environment *environment) {
   BY_TRY(by_job_environment_init(environment));
+  BY_TRY(set_topology(s, environment));
   BY_TRY(by_job_environment_set(environment, "BANYAN_SPIN", spin(s)));
   if (s->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
     BY_TRY(by_job_environment_set(environment, "OMP_NUM_THREADS", "1"));
   for (int i = 0; i < s->asked.environment.count; i++)
     BY_TRY(by_job_environment_add(environment, s->asked.environment.items[i]));
-  return by_job_environment_set(environment, "BANYAN_PLAN", s->asked.plan);
+  return set_plan(s, environment);
 }
 
 static enum by_output_mode output_mode(const struct session *s) {
@@ -435,7 +459,7 @@ static void end_session(struct session *s) {
   by_lab_changes_stop(s->changing);
   by_lab_switches_stop(s->switches);
   by_lab_destroy(s->lab);
-  if (s->plan_file >= 0) close(s->plan_file);
+  if (s->file >= 0) close(s->file);
   for (int i = 0; i < s->ranks + s->beside; i++) free(s->labels[i]);
   free(s->labels);
   free(s->spaces);
@@ -447,8 +471,7 @@ static void end_session(struct session *s) {
 
 int by_cli_lab(int argc, char **argv) {
   struct session s = {
-      .asked = {.lab = by_lab_options_default(), .per_host = 1, .report = 1, .grace = 5, .switches = -1},
-      .plan_file = -1};
+      .asked = {.lab = by_lab_options_default(), .per_host = 1, .report = 1, .grace = 5, .switches = -1}, .file = -1};
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &s.asked, &s.operands, &exit_code)) return exit_code;
   by_hosts_init(&s.hosts);

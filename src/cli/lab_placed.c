@@ -49,16 +49,31 @@ enum banyan_status by_lab_place(struct by_topology *topology, const char *server
   return status;
 }
 
+/* A file without a name; takes the text. */
+static enum banyan_status keep(struct by_text *text, const char *what, int *fd, char *path) {
+  *fd = memfd_create(what, MFD_CLOEXEC);
+  int reason = errno;
+  bool written = *fd >= 0 && write(*fd, by_text_get(text), text->length) == (ssize_t)text->length;
+  bool failed = text->failed;
+  by_text_fini(text);
+  snprintf(path, PATH_BYTES, "/proc/%d/fd/%d", (int)getpid(), *fd);
+  if (failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the text of the lab's %s", what);
+  return written ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep the lab's %s in memory", what);
+}
+
 enum banyan_status by_lab_write_plan(const struct by_plan *plan, int *fd, char *path) {
   struct by_text text;
   by_text_init(&text);
   by_plan_print(plan, &text);
-  *fd = memfd_create("banyan-plan", MFD_CLOEXEC);
-  int reason = errno;
-  bool written = *fd >= 0 && write(*fd, by_text_get(&text), text.length) == (ssize_t)text.length;
-  bool failed = text.failed;
+  return keep(&text, "plan", fd, path);
+}
+
+enum banyan_status by_lab_write_topology(const struct by_topology *topology, const struct by_lab_options *options,
+                                         int *fd, char *path) {
+  struct by_text text;
+  by_text_init(&text);
+  enum banyan_status status = by_lab_print_topology(topology, options, &text);
+  if (status == BANYAN_OK) return keep(&text, "topology", fd, path);
   by_text_fini(&text);
-  snprintf(path, PATH_BYTES, "/proc/%d/fd/%d", (int)getpid(), *fd);
-  if (failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the text of the plan");
-  return written ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep the plan in memory");
+  return status;
 }

@@ -1,8 +1,10 @@
-/* The plan of a lab's job where switches add: the planner's placement on the
- * lab's topology, and a file of it that needs no name. */
+/* What a lab's job sums by: where switches add, the planner's placement on the
+ * lab's topology, else the topology that its ranks plan from. Either is a file
+ * that needs no name. */
 #ifndef BY_CLI_LAB_PLACED_H
 #define BY_CLI_LAB_PLACED_H
 
+#include "lab_layout.h"
 #include "plan.h"
 #include "topology.h"
 
@@ -13,5 +15,8 @@ BANYAN_CHECK enum banyan_status by_lab_place(struct by_topology *topology, const
 /* A file of the plan, which is there as long as this process and the descriptor; the caller closes *fd. `path` holds
  * 64. */
 BANYAN_CHECK enum banyan_status by_lab_write_plan(const struct by_plan *plan, int *fd, char *path);
+/* The same with the topology as it is built. */
+BANYAN_CHECK enum banyan_status by_lab_write_topology(const struct by_topology *topology,
+                                                      const struct by_lab_options *options, int *fd, char *path);
 
 #endif

@@ -65,10 +65,25 @@ static enum banyan_status find_nodes(const struct by_context *context, const str
                  name_of_host(context, missing));
 }
 
+static uint32_t index_of(const uint32_t *nodes, uint32_t n, uint32_t node) {
+  uint32_t i = 0;
+  while (i < n && nodes[i] != node) i++;
+  return i;
+}
+
 static bool is_among(const uint32_t *nodes, uint32_t n, uint32_t node) {
-  for (uint32_t i = 0; i < n; i++)
-    if (nodes[i] == node) return true;
-  return false;
+  return index_of(nodes, n, node) < n;
+}
+
+/* Leaves each node once: with BANYAN_TRANSPORT=tcp every rank is a host, and those of one machine are one node.
+ * place[h] is where the h-th host's is. Returns how many there are. */
+static uint32_t join_same(uint32_t *nodes, uint32_t n, uint32_t *place) {
+  uint32_t kept = 0;
+  for (uint32_t h = 0; h < n; h++) {
+    place[h] = index_of(nodes, kept, nodes[h]);
+    if (place[h] == kept) nodes[kept++] = nodes[h];
+  }
+  return kept;
 }
 
 static uint32_t next_that_helps(const struct by_topology *topology, const uint32_t *nodes, uint32_t n) {
@@ -78,11 +93,12 @@ static uint32_t next_that_helps(const struct by_topology *topology, const uint32
 }
 
 /* Where the helpers that came stand: at the nodes of their names, else at those that may help, one after the other.
- * Behind the hosts in `nodes`; returns how many do. */
-static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes) {
+ * Behind the `n_hosts` in `nodes`; returns how many do. */
+static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes,
+                             uint32_t n_hosts) {
   const struct by_member *members = context->members;
   const char **names = context->names;
-  uint32_t n = context->n_hosts;
+  uint32_t n = n_hosts;
   for (uint32_t p = context->size; p < context->founders; p++) {
     if (members[p].kind != BY_MEMBER_HELPER) continue;
     uint32_t node = find_node(topology, members[p].host);
@@ -92,7 +108,7 @@ static uint32_t find_helpers(const struct by_context *context, const struct by_t
     else
       nodes[n++] = node;
   }
-  return n - context->n_hosts;
+  return n - n_hosts;
 }
 
 /* --- rank 0 --- */
@@ -123,34 +139,52 @@ static void find_ways(const struct by_context *context, const struct by_topology
   made->up[0] = UINT32_MAX;
 }
 
-/* `in_order`: the h-th host is the h-th node; else by its name. */
-static enum banyan_status plan(const struct by_context *context, const struct by_topology *topology, bool in_order,
-                               struct made *made) {
+static enum banyan_status print_plan(struct by_planned *planned, const uint32_t *place, uint32_t n_hosts,
+                                     struct made *made) {
+  struct by_plan *wider = NULL;
+  if (planned->plan->n_ranks < n_hosts) BY_TRY(by_plan_expand(planned->plan, place, n_hosts, &wider));
+  by_plan_print(wider ? wider : planned->plan, &made->text);
+  by_plan_destroy(wider);
+  return made->text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+}
+
+/* Over `n` different nodes, of which the h-th host is the place[h]-th. */
+static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
+                                    uint32_t *nodes, uint32_t n, const uint32_t *place, struct made *made) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
-  uint32_t *nodes = calloc((size_t)context->n_hosts + context->founders, sizeof *nodes);
-  if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
-  options.choice.participants = nodes;
-  options.choice.n_participants = context->n_hosts;
   const struct by_member *members = context->members;
-  if (context->crowded) options.rates.cores = members[0].cores;
   uint64_t before = by_clock_now(&by_clock_system);
-  enum banyan_status status = in_order ? take_in_order(context, topology, nodes) : find_nodes(context, topology, nodes);
-  if (status == BANYAN_OK) {
-    options.choice.helpers = nodes + context->n_hosts;
-    options.choice.n_helpers = find_helpers(context, topology, nodes);
-    status = by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned);
-  }
-  if (status == BANYAN_OK) find_ways(context, topology, nodes, made);
-  free(nodes);
-  if (status != BANYAN_OK) return status;
   char rate[2][32];
-  by_plan_print(planned.plan, &made->text);
-  by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
-          (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
-          by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]));
+  options.choice.participants = nodes;
+  options.choice.n_participants = n;
+  options.choice.helpers = nodes + n;
+  options.choice.n_helpers = find_helpers(context, topology, nodes, n);
+  if (context->crowded) options.rates.cores = members[0].cores;
+  BY_TRY(by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned));
+  enum banyan_status status = print_plan(&planned, place, context->n_hosts, made);
+  if (status == BANYAN_OK)
+    by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
+            (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
+            by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]));
   by_planned_fini(&planned);
-  return made->text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+  return status;
+}
+
+/* `in_order`: the h-th host is the h-th node; else by its name. Where all are one node, there is nothing to plan. */
+static enum banyan_status plan(const struct by_context *context, const struct by_topology *topology, bool in_order,
+                               struct made *made) {
+  uint32_t n_hosts = context->n_hosts, n = 0;
+  uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->founders, sizeof *nodes), *place = nodes;
+  if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
+  nodes += n_hosts;
+  enum banyan_status status = in_order ? take_in_order(context, topology, nodes) : find_nodes(context, topology, nodes);
+  if (status == BANYAN_OK) n = join_same(nodes, n_hosts, place);
+  if (n > 1) status = plan_over(context, topology, nodes, n, place, made);
+  made->up[0] = UINT32_MAX;
+  if (status == BANYAN_OK && n == n_hosts) find_ways(context, topology, nodes, made);
+  free(place);
+  return status;
 }
 
 /* --- all ranks --- */

@@ -99,13 +99,13 @@ static void lay_links(struct by_lab_layout *l, const struct by_lab_options *opti
   l->n_wires = t->n_links;
 }
 
-static enum banyan_status check_scale(const struct by_lab_layout *l, const struct by_lab_options *options) {
-  for (uint32_t i = 0; i < l->topology->n_links; i++) {
-    const struct by_link *link = &l->topology->links[i];
+static enum banyan_status check_rates(const struct by_lab_layout *l, const struct by_lab_options *options) {
+  for (uint32_t i = 0; i < l->n_wires; i++) {
+    const struct by_lab_wire *wire = &l->wires[i];
     for (int end = 0; end < 2; end++)
-      if (l->wires[i].rate[end] > 0 && by_check_rate(l->wires[i].rate[end]) != BANYAN_OK)
+      if (wire->rate[end] > 0 && by_check_rate(wire->rate[end]) != BANYAN_OK)
         return by_fail(BANYAN_ERR_ARGUMENT, "--scale %g: the link \"%.64s\" - \"%.64s\" %s", options->scale,
-                       l->topology->nodes[link->a].name, l->topology->nodes[link->b].name, banyan_error_text());
+                       l->spaces[wire->space[0]].name, l->spaces[wire->space[1]].name, banyan_error_text());
   }
   return BANYAN_OK;
 }
@@ -256,12 +256,44 @@ enum banyan_status by_lab_layout_make(const struct by_topology *topology, const 
   out->wires = BY_ARENA_ARRAY(&out->arena, struct by_lab_wire, topology->n_links + nodes);
   if (!out->spaces || !out->wires) return no_memory();
   lay_links(out, options);
-  BY_TRY(check_scale(out, options));
   for (uint32_t v = 0; v < nodes; v++) BY_TRY(limit_node(out, options, v));
+  BY_TRY(check_rates(out, options));
   number_ports(out);
   BY_TRY(lay_routes(out));
   if (options->xdp) add_fronts(out);
   return BANYAN_OK;
+}
+
+/* What is left of it in the lab, where nobody uses the rest. */
+static struct by_capacity built_capacity(const struct by_lab_options *options, struct by_capacity capacity) {
+  double rate = rate_of(options, capacity);
+  return rate > 0 ? (struct by_capacity){.all = rate} : (struct by_capacity){capacity.all, capacity.all};
+}
+
+enum banyan_status by_lab_print_topology(const struct by_topology *topology, const struct by_lab_options *options,
+                                         struct by_text *text) {
+  struct by_topology built = *topology;
+  built.nodes = malloc((topology->n_nodes + 1) * sizeof *built.nodes);
+  built.links = malloc((topology->n_links + 1) * sizeof *built.links);
+  if (built.nodes && built.links) {
+    for (uint32_t v = 0; v < built.n_nodes; v++) {
+      struct by_node *node = &built.nodes[v];
+      *node = topology->nodes[v];
+      node->out = built_capacity(options, node->out);
+      node->in = built_capacity(options, node->in);
+    }
+    for (uint32_t i = 0; i < built.n_links; i++) {
+      struct by_link *link = &built.links[i];
+      *link = topology->links[i];
+      for (int way = 0; way < 2; way++) link->capacity[way] = built_capacity(options, link->capacity[way]);
+      if (options->plain) link->delay = link->loss = 0;
+    }
+    by_topology_print(&built, text);
+  }
+  bool failed = !built.nodes || !built.links || text->failed;
+  free(built.nodes);
+  free(built.links);
+  return failed ? no_memory() : BANYAN_OK;
 }
 
 void by_lab_layout_fini(struct by_lab_layout *layout) {

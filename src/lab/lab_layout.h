@@ -80,6 +80,11 @@ struct by_lab_options by_lab_options_default(void);
 BANYAN_CHECK enum banyan_status by_lab_layout_make(const struct by_topology *topology,
                                                    const struct by_lab_options *options, struct by_lab_layout *out);
 void by_lab_layout_fini(struct by_lab_layout *layout);
+struct by_text;
+/* Adds what is built of the topology as one line of JSON, as by_topology_print does: links and nodes with the rates
+ * that they have in the lab, used by nobody, and with the delays and losses that they have there. */
+BANYAN_CHECK enum banyan_status by_lab_print_topology(const struct by_topology *topology,
+                                                      const struct by_lab_options *options, struct by_text *text);
 /* Bytes that may be in a queue of that rate; bytes of a burst are of the same kind. */
 double by_lab_queue_bytes(const struct by_lab_options *options, double rate);
 /* "10.77.0.1"; `out` holds 16. */

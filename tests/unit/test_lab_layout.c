@@ -91,6 +91,44 @@ static void rates_are_what_is_left_and_scaled(void **state) {
   assert_true(layout.wires[0].delay == 0 && layout.wires[0].loss == 0);
 }
 
+/* Ranks plan from what is built. */
+static void the_topology_is_printed_as_built(void **state) {
+  (void)state;
+  struct by_topology *built;
+  struct by_text text;
+  struct by_link *link = join(host("a"), host("b"), 1e9);
+  link->capacity[BY_BA].used = 4e8;
+  link->delay = 0.01;
+  link->loss = 0.1;
+  options.scale = 0.01;
+  assert_ok(finish());
+  by_text_init(&text);
+  assert_ok(by_lab_print_topology(topology, &options, &text));
+  assert_ok(by_topology_parse("built", by_text_get(&text), text.length, &built));
+  by_text_fini(&text);
+  assert_true(fabs(built->links[0].capacity[BY_AB].all - layout.wires[0].rate[0]) < 1e-3);
+  assert_true(fabs(built->links[0].capacity[BY_BA].all - layout.wires[0].rate[1]) < 1e-3);
+  assert_true(built->links[0].capacity[BY_BA].used == 0);
+  assert_true(built->links[0].delay == 0.01 && built->links[0].loss == 0.1);
+  assert_true(isinf(built->nodes[0].out.all));
+  by_topology_destroy(built);
+  options.plain = true;
+  assert_ok(by_lab_print_topology(topology, &options, &text));
+  assert_ok(by_topology_parse("built", by_text_get(&text), text.length, &built));
+  by_text_fini(&text);
+  assert_true(built->links[0].delay == 0 && built->links[0].loss == 0);
+  by_topology_destroy(built);
+}
+
+/* A link carries 1 bit/s at least. */
+static void a_scale_that_leaves_nothing_is_refused(void **state) {
+  (void)state;
+  join(host("a"), host("b"), 1e9);
+  options.scale = 1e-10;
+  assert_status(finish(), BANYAN_ERR_ARGUMENT);
+  assert_non_null(strstr(banyan_error_text(), "--scale 1e-10: the link \"a\" - \"b\" is 0.1 bit/s, must be 1 to"));
+}
+
 static void one_default_route_will_do_for_a_host_of_a_star(void **state) {
   (void)state;
   uint32_t h[3] = {host("a"), host("b"), host("c")}, s = add_switch("s");
@@ -265,6 +303,8 @@ static void queues_have_a_least_size(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(rates_are_what_is_left_and_scaled),
+      TEST(the_topology_is_printed_as_built),
+      TEST(a_scale_that_leaves_nothing_is_refused),
       TEST(one_default_route_will_do_for_a_host_of_a_star),
       TEST(hosts_forward_for_others_in_a_ring_of_hosts),
       TEST(switches_that_add_can_be_spoken_to),
