@@ -238,7 +238,6 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   if (!control) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for joining");
   *control = (struct by_control){.context = context, .key = *key};
   by_admission_init(&control->admission, UNAUTHENTICATED + context->size);
-  by_timer_init(&control->retry, by_control_try_root, control);
   by_timer_init(&control->absence, by_control_absence_over, control);
   by_timer_init(&control->grace, by_control_grace_over, control);
   by_timer_init(&control->answers, by_control_give_verdict, control);
@@ -272,6 +271,10 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   }
   *out = control;
   return BANYAN_OK;
+}
+
+enum banyan_status by_control_check(const struct by_control *control) {
+  return control->status == BANYAN_OK ? BANYAN_OK : by_fail(control->status, "%s", control->text);
 }
 
 /* ---- from other threads */
@@ -357,7 +360,7 @@ void by_control_destroy(struct by_control *control) {
   }
   by_acceptor_destroy(control->acceptor);
   by_repeats_flush(&control->rejected, "control", INFINITY);
-  by_loop_cancel_timer(&control->retry);
+  by_dialer_destroy(control->dialer);
   by_loop_cancel_timer(&control->absence);
   by_loop_cancel_timer(&control->grace);
   by_loop_cancel_timer(&control->answers);

@@ -19,6 +19,9 @@ struct by_cluster_cells;
  * until all have joined or the join deadline passes; errors name who is missing. */
 BANYAN_CHECK enum banyan_status by_control_join(struct by_context *context, const struct by_key *key,
                                                 const struct by_member *self, struct by_control **out);
+/* The job may have failed as soon as all had joined, before there is an engine to fail: why, to be asked when this rank
+ * has found nothing wrong itself, which would be the better reason. */
+BANYAN_CHECK enum banyan_status by_control_check(const struct by_control *control);
 /* Any thread: this rank's engine failed; tell the others. */
 void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
 /* Any thread: a lane to this process ended. Rank 0 decides whether it is dead;

@@ -165,7 +165,10 @@ void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t
   struct end *end = context;
   struct by_control *control = end->control;
   end->authenticated = true;
-  if (control->context->rank != 0) return;
+  if (control->context->rank != 0) {
+    by_dialer_keep(control->dialer);
+    return;
+  }
   if (purpose != PURPOSE_CONTROL)
     by_control_refuse(end, "a connection that is not for meeting");
   else if (has_closed(end))
@@ -181,9 +184,8 @@ static void accepted(void *context, int fd) {
 static enum banyan_status open_root(struct by_control *control, const struct by_member *self) {
   struct by_context *context = control->context;
   struct by_address bound;
-  char host[BY_HOST_TEXT];
   int port = 0, listener;
-  BY_TRY(by_address_split(context->settings.root, host, &port));
+  BY_TRY(by_dialer_check(context->settings.root, &port));
   enum banyan_status status = by_socket_listen(NULL, (struct by_port_range){port, port}, &listener, &bound);
   if (status == BANYAN_OK) status = by_acceptor_create(context->loop, listener, accepted, control, &control->acceptor);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", context->settings.root);
@@ -195,15 +197,26 @@ static enum banyan_status open_root(struct by_control *control, const struct by_
   return BANYAN_OK;
 }
 
-static void others_too_late(struct by_control *control) {
+/* "2 of 4 ranks joined within 120 s; missing: 1, 3; they must reach ...": `when` is "within 120 s" or the like. */
+static void describe_missing(const struct by_control *control, const char *when, struct by_text *out) {
   const struct by_context *context = control->context;
-  char list[200] = "", text[TEXT_MOST];
-  size_t used = 0;
-  for (uint32_t r = 1; r < context->size && used < 160; r++)
-    if (!control->of_rank[r]) used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", r);
-  snprintf(text, sizeof text, "%u of %u ranks joined within %g s; missing: %s", control->joined, context->size,
-           context->settings.join_deadline, list);
-  refuse_all(control, BANYAN_ERR_TIMEOUT, text);
+  uint32_t shown = 0, missing = context->size - control->joined;
+  by_text_add(out, "%u of %u ranks joined %s; missing: ", control->joined, context->size, when);
+  for (uint32_t r = 1; r < context->size && shown < MOST_NAMED; r++)
+    if (!control->of_rank[r]) by_text_add(out, "%s%u", shown++ ? ", " : "", r);
+  if (missing > shown) by_text_add(out, " and %u more", missing - shown);
+  by_text_add(out, "; they must reach %s", context->settings.root);
+  if (control->failed[0]) by_text_add(out, "; the last connection that failed: %s", control->failed);
+}
+
+static void others_too_late(struct by_control *control) {
+  struct by_text text;
+  char when[32];
+  by_text_init(&text);
+  snprintf(when, sizeof when, "within %g s", control->context->settings.join_deadline);
+  describe_missing(control, when, &text);
+  refuse_all(control, BANYAN_ERR_TIMEOUT, by_text_get(&text));
+  by_text_fini(&text);
 }
 
 /* ---- the others */
@@ -241,36 +254,10 @@ void by_control_heard_welcome(struct by_control *control, const void *payload, s
   control->done = status == BANYAN_OK;
 }
 
-/* Whether an address is known. A name may be one that its network does not know yet, of a container that only starts;
- * or it gets another address, as that is started again. Looking it up blocks; so early, nothing else is to be done
- * here. */
-static bool find_root(struct by_control *control) {
-  struct by_address found[sizeof control->root / sizeof *control->root];
-  size_t n = 0;
-  if (control->n_root && by_loop_now(control->context->loop) < control->root_until) return true;
-  bool known =
-      by_address_resolve(control->context->settings.root, found, sizeof found / sizeof *found, &n) == BANYAN_OK;
-  control->root_until = by_loop_now(control->context->loop) + RESOLVED_MS * BY_MILLISECOND;
-  if (known) {
-    memcpy(control->root, found, n * sizeof *found);
-    control->n_root = n;
-  }
-  if (control->n_root) return true;
-  if (!*control->text) by_warn("control", "rank 0 is not found yet: %s", banyan_error_text());
-  snprintf(control->text, sizeof control->text, "%s", banyan_error_text());
-  return false;
-}
-
-void by_control_try_root(void *context) {
+static void reached_root(void *context, int fd, const struct by_address *to) {
   struct by_control *control = context;
-  if (!find_root(control)) {
-    by_loop_set_delay(control->context->loop, &control->retry, RESOLVE_MS * BY_MILLISECOND);
-    return;
-  }
-  const struct by_address *to = &control->root[control->next_root++ % control->n_root];
-  int fd = -1;
-  if (by_socket_connect_start(to, &fd) != BANYAN_OK || !by_control_new_end(control, fd, to, BY_ROLE_CLIENT))
-    by_loop_set_delay(control->context->loop, &control->retry, RETRY_MS * BY_MILLISECOND);
+  if (!by_control_new_end(control, fd, to, BY_ROLE_CLIENT))
+    by_dialer_failed(control->dialer, BANYAN_ERR_CONNECT, banyan_error_text(), RETRY_MS * BY_MILLISECOND);
 }
 
 /* Rank 0 may listen any time now. Where it hung up it is at another job still: that may last. */
@@ -282,22 +269,40 @@ static uint64_t pause_after(struct by_control *control, enum banyan_status statu
 
 static enum banyan_status reach_root(struct by_control *control) {
   const char *root = control->context->settings.root;
-  char host[BY_HOST_TEXT];
-  int port;
-  enum banyan_status status = by_address_split(root, host, &port);
-  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", root);
-  by_control_try_root(control);
-  return BANYAN_OK;
+  struct by_dialer_options options = {
+      .loop = control->context->loop, .targets = root, .connected = reached_root, .context = control};
+  enum banyan_status status = by_dialer_create(&options, &control->dialer);
+  return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_ROOT is %s", root);
 }
 
 static enum banyan_status root_too_late(const struct by_control *control) {
   const struct by_context *context = control->context;
-  return by_fail(
-      BANYAN_ERR_TIMEOUT, "rank 0 at %s did not answer within %g s; is it running, and can this host reach it?%s%s",
-      context->settings.root, context->settings.join_deadline, *control->text ? " Last: " : "", control->text);
+  struct by_text tried;
+  by_text_init(&tried);
+  by_dialer_print(control->dialer, TRIED_MOST, &tried);
+  enum banyan_status status =
+      by_fail(BANYAN_ERR_TIMEOUT, "rank 0 did not answer within %g s; is it running, and can this host reach it? %s",
+              context->settings.join_deadline, by_text_get(&tried));
+  by_text_fini(&tried);
+  return status;
 }
 
 /* ---- both */
+
+/* Who waits wants to know what for. A rank that rank 0 knows says nothing: rank 0 does. */
+static void report_waiting(const struct by_control *control, uint64_t left) {
+  const struct by_context *context = control->context;
+  struct by_text text;
+  by_text_init(&text);
+  if (context->rank == 0 && !control->waits_for_helpers)
+    describe_missing(control, "so far", &text);
+  else if (context->rank != 0 && !control->ends)
+    by_dialer_print(control->dialer, TRIED_MOST, &text);
+  if (text.length)
+    by_warn("control", "%s%s; still trying for %.0f s (BANYAN_JOIN_DEADLINE)",
+            context->rank ? "rank 0 is not reached yet: " : "", by_text_get(&text), by_clock_to_seconds(left));
+  by_text_fini(&text);
+}
 
 /* Rank 0: who lost patience just before hearing that it is in comes again at once, the dead never. */
 static void rank_left(struct by_control *control, uint32_t rank, const char *reason) {
@@ -323,17 +328,18 @@ void by_control_absence_over(void *argument) {
 void by_control_lost_while_joining(struct end *end, enum banyan_status status, const char *reason) {
   struct by_control *control = end->control;
   bool root = control->context->rank == 0;
-  if (root && by_control_is_helper(control, end->rank)) { /* another one may come */
+  if (root && by_control_is_helper(control, end->rank)) /* another one may come */
     by_control_helper_left(control, (uint32_t)end->rank);
-  } else if (root && end->rank > 0) {
+  else if (root && end->rank > 0)
     rank_left(control, (uint32_t)end->rank, reason);
-  }
-  bool again =
-      !root && (status == BANYAN_ERR_CONNECT || status == BANYAN_ERR_PEER_DEAD || status == BANYAN_ERR_TIMEOUT);
-  if (!root && !again) by_control_give_up(control, status, reason);
-  if (again) snprintf(control->text, sizeof control->text, "%s", reason);
+  else if (root)
+    snprintf(control->failed, sizeof control->failed, "%s", reason);
   by_control_drop_end(end);
-  if (again) by_loop_set_delay(control->context->loop, &control->retry, pause_after(control, status));
+  if (root || control->status != BANYAN_OK) return;
+  bool others = status != BANYAN_ERR_CONNECT && status != BANYAN_ERR_PEER_DEAD && status != BANYAN_ERR_TIMEOUT;
+  by_dialer_failed(control->dialer, status, reason,
+                   others ? REFUSED_MS * BY_MILLISECOND : pause_after(control, status));
+  if (by_dialer_is_hopeless(control->dialer)) by_control_give_up(control, status, reason);
 }
 
 static bool has_all(const struct by_control *control) {
@@ -346,6 +352,7 @@ enum banyan_status by_control_meet(struct by_control *control, const struct by_m
   struct by_context *context = control->context;
   BY_TRY(context->rank == 0 ? open_root(control, self) : reach_root(control));
   uint64_t until = by_loop_now(context->loop) + by_clock_from_seconds(context->settings.join_deadline);
+  uint64_t report_at = by_loop_now(context->loop) + REPORT_MS * BY_MILLISECOND;
   if (context->rank != 0) until += GRACE_MS * BY_MILLISECOND;
   uint64_t helpers_until = 0;
   while (!control->done && control->status == BANYAN_OK) {
@@ -360,12 +367,19 @@ enum banyan_status by_control_meet(struct by_control *control, const struct by_m
       continue;
     }
     if (late && context->rank != 0) return root_too_late(control);
-    if (late)
+    if (late) {
       others_too_late(control);
-    else
-      BY_TRY(by_loop_run_once(context->loop, 100 * BY_MILLISECOND));
+      continue;
+    }
+    if (now >= report_at) {
+      report_waiting(control, until - now);
+      report_at = now + REPORT_EVERY_MS * BY_MILLISECOND;
+    }
+    BY_TRY(by_loop_run_once(context->loop, 100 * BY_MILLISECOND));
   }
-  if (control->status != BANYAN_OK) {
+  by_dialer_destroy(control->dialer);
+  control->dialer = NULL;
+  if (!control->done) {
     for (int i = 0; i < 20 && context->rank == 0; i++) (void)!by_loop_run_once(context->loop, BY_MILLISECOND);
     return by_fail(control->status, "%s", control->text);
   }

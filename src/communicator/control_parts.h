@@ -3,6 +3,7 @@
 #define BY_COMMUNICATOR_CONTROL_PARTS_H
 
 #include "control.h"
+#include "dialer.h"
 #include "inquiry.h"
 #include "repeats.h"
 #include "stream.h"
@@ -15,14 +16,17 @@ enum {
   MOST_WAITING = MOST_QUEUED - (1 << 20), /* of them for plans: other words are short, and none may be missed */
   HELLO_MOST = 8192,
   TEXT_MOST = BY_WORD_TEXT,
-  RETRY_MS = 20,      /* until rank 0 listens */
-  MOST_HANGUPS = 24,  /* by so many times that the pause grows where it hangs up */
-  RESOLVE_MS = 500,   /* until its name is known, */
-  RESOLVED_MS = 3000, /* and so long that is taken for known */
-  ABSENCE_MS = 1000,  /* for a rank to come again that left while the job was starting, or to leave that came again */
-  GRACE_MS = 500,     /* for rank 0's word on a death, and on who is missing */
-  ANSWERS_MS = 1500,  /* for what ranks answer to an inquiry, */
-  SILENCE_MS = 5000   /* and for a sign of life of helpers */
+  RETRY_MS = 20,     /* until rank 0 listens */
+  MOST_HANGUPS = 24, /* by so many times that the pause grows where it hangs up */
+  REFUSED_MS = 5000, /* for an address where somebody else answers, while others may be rank 0's */
+  REPORT_MS = 5000,  /* until it is said who is missing at the start, */
+  REPORT_EVERY_MS = 15000,
+  MOST_NAMED = 32,   /* ranks that an error lists, */
+  TRIED_MOST = 800,  /* and bytes of what was tried */
+  ABSENCE_MS = 1000, /* for a rank to come again that left while the job was starting, or to leave that came again */
+  GRACE_MS = 500,    /* for rank 0's word on a death, and on who is missing */
+  ANSWERS_MS = 1500, /* for what ranks answer to an inquiry, */
+  SILENCE_MS = 5000  /* and for a sign of life of helpers */
 };
 
 enum message {
@@ -79,14 +83,13 @@ struct by_control {
   struct by_acceptor *acceptor;  /* rank 0 only */
   struct by_admission admission; /* rank 0: connections whose peers have not authenticated, */
   struct by_repeats rejected;    /* and the log of those that never did */
-  struct by_timer retry, grace, answers, absence;
-  struct by_address root[8];
-  size_t n_root, next_root;
-  uint64_t root_until; /* so long these are taken for rank 0's */
-  uint32_t hangups;    /* of rank 0, one after the other, before it said welcome */
-  bool done, told;     /* joined; the job's failure has been told */
+  struct by_timer grace, answers, absence;
+  struct by_dialer *dialer; /* to rank 0, until this rank has joined; NULL: this is rank 0 */
+  uint32_t hangups;         /* of rank 0, one after the other, before it said welcome */
+  char failed[200];         /* at rank 0: why the last connection of an unknown process failed; "": none did */
+  bool done, told;          /* joined; the job's failure has been told */
   enum banyan_status status;
-  char text[TEXT_MOST];         /* why; with status BANYAN_OK: why rank 0 could not be reached last, who is absent */
+  char text[TEXT_MOST];         /* why; with status BANYAN_OK: who is absent */
   struct suspicion *suspicions; /* oldest first: the grace is for that one */
   struct by_leavers leavers;
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
@@ -143,7 +146,6 @@ BANYAN_CHECK enum banyan_status by_control_send_welcome(struct by_control *contr
 void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t length);
 void by_control_heard_welcome(struct by_control *control, const void *payload, size_t length);
 void by_control_lost_while_joining(struct end *end, enum banyan_status status, const char *reason);
-void by_control_try_root(void *context);
 void by_control_absence_over(void *argument);
 
 /* control_suspects.c: a lane to this process ended, here or, at rank 0, elsewhere. */

@@ -30,7 +30,8 @@ struct setting {
 static const struct setting table[] = {
     {"BANYAN_RANK", NUMBER, AT(rank), NULL, "this process's rank, 0 to BANYAN_SIZE - 1"},
     {"BANYAN_SIZE", NUMBER, AT(size), NULL, "number of ranks of the job"},
-    {"BANYAN_ROOT", TEXT, AT(root), NULL, "host:port where rank 0 listens while the job starts"},
+    {"BANYAN_ROOT", TEXT, AT(root), NULL,
+     "host:port where rank 0 listens while the job starts; of several, \"10.0.0.1:29500,alpha:29500\", all are tried"},
     {"BANYAN_KEY", TEXT, AT(key), NULL, "the job's secret; a rank with another one is refused"},
     {"BANYAN_HOST", TEXT, AT(host), NULL, "name of this host in messages; default: the machine's"},
     {"BANYAN_TRANSPORT", TEXT, AT(transport), "auto", "auto, shm (one host only) or tcp"},

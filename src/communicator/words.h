@@ -6,7 +6,7 @@
 #include "engine.h"
 #include "member.h"
 
-enum { BY_WORD_TEXT = 512 };
+enum { BY_WORD_TEXT = 1024 /* all that by_fail keeps */ };
 
 /* Who is in the job: ranks, and behind them helpers. */
 struct by_roster {

@@ -200,6 +200,24 @@ enum banyan_status by_interface_list(const char *filter, bool loopback, struct b
   return BANYAN_OK;
 }
 
+enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t room) {
+  struct by_interface *all = NULL;
+  size_t n = 0, used = 0;
+  BY_TRY(by_interface_list(filter, false, &all, &n));
+  bool only_link_local = by_address_is_link_local(&all[0].address); /* they are last */
+  *out = '\0';
+  for (size_t i = 0; i < n; i++) {
+    char text[BY_ADDRESS_TEXT];
+    if (by_address_is_link_local(&all[i].address) && !only_link_local) continue;
+    by_address_set_port(&all[i].address, port);
+    by_address_print(&all[i].address, text);
+    if (used + strlen(text) + 1 >= room) break;
+    used += (size_t)snprintf(out + used, room - used, "%s%s", used ? "," : "", text);
+  }
+  free(all);
+  return BANYAN_OK;
+}
+
 uint32_t by_interface_mtu(const char *name) {
   struct ifreq request = {.ifr_mtu = 0};
   int fd = BY_DESCRIPTOR(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -32,6 +32,10 @@ enum banyan_status by_interface_list(const char *filter, bool loopback, struct b
 enum banyan_status by_interface_choose(const char *filter, bool loopback, struct by_interface *all,
                                        size_t *n) BANYAN_CHECK;
 
+/* "10.0.0.1:5000,[fd00::1]:5000": where processes of other hosts may reach a port of this host, the best first; those
+ * that fit into `room` bytes. Link-local addresses mean nothing elsewhere and are only there for want of others. */
+enum banyan_status by_interface_offer(const char *filter, int port, char *out, size_t room) BANYAN_CHECK;
+
 /* The most bytes of a packet that it sends; 0: unknown. */
 uint32_t by_interface_mtu(const char *name);
 

@@ -13,7 +13,8 @@ struct by_resolving {
   _Atomic int holders; /* the thread, and who started it */
   _Atomic bool done;
   unsigned turn;
-  struct by_address address; /* these once it is done */
+  struct by_address found[MOST_ADDRESSES]; /* these once it is done */
+  size_t n;
   enum banyan_status status;
   char error[256];
   char text[];
@@ -25,13 +26,8 @@ static void let_go(struct by_resolving *resolving) {
 
 static void *look_up(void *argument) {
   struct by_resolving *resolving = argument;
-  struct by_address found[MOST_ADDRESSES];
-  size_t n = 0;
-  resolving->status = by_address_resolve(resolving->text, found, MOST_ADDRESSES, &n);
-  if (resolving->status == BANYAN_OK)
-    resolving->address = found[resolving->turn % n];
-  else
-    snprintf(resolving->error, sizeof resolving->error, "%s", banyan_error_text());
+  resolving->status = by_address_resolve(resolving->text, resolving->found, MOST_ADDRESSES, &resolving->n);
+  if (resolving->status != BANYAN_OK) snprintf(resolving->error, sizeof resolving->error, "%s", banyan_error_text());
   atomic_store(&resolving->done, true);
   let_go(resolving);
   return NULL;
@@ -59,11 +55,23 @@ enum banyan_status by_resolving_start(const char *text, unsigned turn, struct by
   return BANYAN_OK;
 }
 
-enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, bool *done) {
+static enum banyan_status look(struct by_resolving *resolving, bool *done) {
   *done = atomic_load(&resolving->done);
-  if (!*done) return BANYAN_OK;
-  *out = resolving->address;
-  return resolving->status == BANYAN_OK ? BANYAN_OK : by_fail(resolving->status, "%s", resolving->error);
+  return !*done || resolving->status == BANYAN_OK ? BANYAN_OK : by_fail(resolving->status, "%s", resolving->error);
+}
+
+enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, bool *done) {
+  BY_TRY(look(resolving, done));
+  if (*done) *out = resolving->found[resolving->turn % resolving->n];
+  return BANYAN_OK;
+}
+
+enum banyan_status by_resolving_look_all(struct by_resolving *resolving, struct by_address *out, size_t most, size_t *n,
+                                         bool *done) {
+  BY_TRY(look(resolving, done));
+  *n = !*done ? 0 : resolving->n < most ? resolving->n : most;
+  memcpy(out, resolving->found, *n * sizeof *out);
+  return BANYAN_OK;
 }
 
 void by_resolving_destroy(struct by_resolving *resolving) {

@@ -12,6 +12,9 @@ struct by_resolving;
 enum banyan_status by_resolving_start(const char *text, unsigned turn, struct by_resolving **out) BANYAN_CHECK;
 /* *done false: not yet. Else the address whose turn it is, or why there is none. */
 enum banyan_status by_resolving_look(struct by_resolving *resolving, struct by_address *out, bool *done) BANYAN_CHECK;
+/* The same with all of them: up to `most`, the likeliest first. */
+enum banyan_status by_resolving_look_all(struct by_resolving *resolving, struct by_address *out, size_t most, size_t *n,
+                                         bool *done) BANYAN_CHECK;
 /* NULL is allowed. Does not wait. */
 void by_resolving_destroy(struct by_resolving *resolving);
 

@@ -1,0 +1,341 @@
+#include "dialer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "descriptor.h"
+#include "resolve.h"
+#include "socket.h"
+
+enum {
+  MOST_TARGETS = 16,
+  MOST_ADDRESSES = 32,
+  TARGET_BYTES = BY_HOST_TEXT + 8,
+  TICK_MS = 10,
+  STAGGER_MS = 100, /* between two attempts of which the first has no answer yet */
+  RETRY_MS = 20,    /* for an address that refused: its process may only start */
+  ANSWER_MS = 5000, /* for the answer of an address */
+  UNKNOWN_MS = 500, /* until an unknown name is looked up again, */
+  KNOWN_MS = 3000,  /* and a known one, whose address may change as a container is started again */
+  REASON_BYTES = 256
+};
+
+/* One that the user or a launcher gave. */
+struct target {
+  char text[TARGET_BYTES];
+  struct by_resolving *resolving; /* NULL: it is not being looked up */
+  uint64_t look_up_at;            /* UINT64_MAX: it is an address */
+  char error[REASON_BYTES];       /* "": it is known */
+};
+
+struct candidate {
+  struct by_address to;
+  uint32_t target; /* whose address it is */
+  int fd;          /* -1: it is not being tried */
+  struct by_watch *watch;
+  bool connected;   /* it waits to be handed over */
+  uint64_t late_at; /* of the attempt */
+  uint64_t next_at; /* not to be tried before */
+  enum banyan_status status;
+  char reason[REASON_BYTES]; /* of the last failure; "": there was none */
+};
+
+struct by_dialer {
+  struct by_dialer_options options;
+  struct by_timer tick;
+  struct target targets[MOST_TARGETS];
+  struct candidate candidates[MOST_ADDRESSES];
+  uint32_t n_targets, n_candidates;
+  struct candidate *held; /* whose connection was handed over; NULL: none */
+  uint64_t started_at;    /* the latest attempt */
+  bool busy;              /* `connected` is being called */
+};
+
+static void step(struct by_dialer *dialer);
+
+/* ---- attempts */
+
+static void close_attempt(struct candidate *c) {
+  by_loop_unwatch(c->watch);
+  c->watch = NULL;
+  c->connected = false;
+  if (c->fd >= 0) by_close(c->fd);
+  c->fd = -1;
+}
+
+/* `reason` names the address, or it is put in front. */
+static void note_failure(const struct by_dialer *dialer, struct candidate *c, enum banyan_status status,
+                         const char *reason, uint64_t pause) {
+  char address[BY_ADDRESS_TEXT];
+  bool named = strstr(reason, by_address_print(&c->to, address)) != NULL;
+  c->status = status;
+  c->next_at = by_loop_now(dialer->options.loop) + pause;
+  snprintf(c->reason, sizeof c->reason, "%s%s%s", named ? "" : address, named ? "" : ": ", reason);
+}
+
+static void fail_attempt(const struct by_dialer *dialer, struct candidate *c, enum banyan_status status) {
+  close_attempt(c);
+  note_failure(dialer, c, status, banyan_error_text(), RETRY_MS * BY_MILLISECOND);
+}
+
+static void look_at(const struct by_dialer *dialer, struct candidate *c) {
+  bool done = false;
+  enum banyan_status status = by_socket_connect_finish(c->fd, &c->to, &done);
+  if (status != BANYAN_OK) {
+    fail_attempt(dialer, c, status);
+  } else if (done) {
+    c->connected = true;
+    by_loop_unwatch(c->watch);
+    c->watch = NULL;
+  }
+}
+
+/* Which attempt it was is found by looking at all: they are few. */
+static void writable(void *context, uint32_t events) {
+  struct by_dialer *dialer = context;
+  (void)events;
+  for (uint32_t i = 0; i < dialer->n_candidates; i++)
+    if (dialer->candidates[i].watch) look_at(dialer, &dialer->candidates[i]);
+  step(dialer);
+}
+
+static void start_attempt(struct by_dialer *dialer, struct candidate *c) {
+  struct by_loop *loop = dialer->options.loop;
+  uint64_t now = by_loop_now(loop);
+  enum banyan_status status = by_socket_connect_start(&c->to, &c->fd);
+  if (status != BANYAN_OK) c->fd = -1;
+  if (status == BANYAN_OK) status = by_loop_watch(loop, c->fd, EPOLLOUT, writable, dialer, &c->watch);
+  c->late_at = now + ANSWER_MS * BY_MILLISECOND;
+  dialer->started_at = now;
+  if (status != BANYAN_OK) fail_attempt(dialer, c, status);
+}
+
+static void end_late_attempts(struct by_dialer *dialer) {
+  uint64_t now = by_loop_now(dialer->options.loop);
+  for (uint32_t i = 0; i < dialer->n_candidates; i++) {
+    struct candidate *c = &dialer->candidates[i];
+    if (c->watch && now >= c->late_at)
+      fail_attempt(dialer, c, by_fail(BANYAN_ERR_CONNECT, "no answer within %d s", ANSWER_MS / 1000));
+  }
+}
+
+static bool is_under_way(const struct by_dialer *dialer) {
+  for (uint32_t i = 0; i < dialer->n_candidates; i++)
+    if (dialer->candidates[i].watch) return true;
+  return false;
+}
+
+/* The one that has waited longest. */
+static struct candidate *next_due(struct by_dialer *dialer) {
+  struct candidate *found = NULL;
+  uint64_t now = by_loop_now(dialer->options.loop);
+  for (uint32_t i = 0; i < dialer->n_candidates; i++) {
+    struct candidate *c = &dialer->candidates[i];
+    if (c->fd < 0 && c->next_at <= now && (!found || c->next_at < found->next_at)) found = c;
+  }
+  return found;
+}
+
+static void start_due_attempts(struct by_dialer *dialer) {
+  struct candidate *c;
+  uint64_t now = by_loop_now(dialer->options.loop);
+  while ((!is_under_way(dialer) || now - dialer->started_at >= STAGGER_MS * BY_MILLISECOND) && (c = next_due(dialer)))
+    start_attempt(dialer, c);
+}
+
+static void hand_over(struct by_dialer *dialer) {
+  for (uint32_t i = 0; i < dialer->n_candidates && !dialer->held; i++) {
+    struct candidate *c = &dialer->candidates[i];
+    if (!c->connected) continue;
+    int fd = c->fd;
+    c->fd = -1;
+    c->connected = false;
+    dialer->held = c;
+    dialer->options.connected(dialer->options.context, fd, &c->to);
+  }
+}
+
+/* ---- names */
+
+static bool is_known(const struct by_dialer *dialer, const struct by_address *to) {
+  for (uint32_t i = 0; i < dialer->n_candidates; i++)
+    if (!by_address_compare(&dialer->candidates[i].to, to)) return true;
+  return false;
+}
+
+static void add_candidate(struct by_dialer *dialer, uint32_t target, const struct by_address *to) {
+  if (dialer->n_candidates == MOST_ADDRESSES || is_known(dialer, to)) return;
+  dialer->candidates[dialer->n_candidates++] = (struct candidate){.to = *to, .target = target, .fd = -1};
+}
+
+/* Addresses that a name no longer has make room, unless they are in use. Not from within `connected`. */
+static void drop_outdated(struct by_dialer *dialer, uint32_t target, const struct by_address *now, size_t n) {
+  for (uint32_t i = dialer->n_candidates; i-- > 0;) {
+    struct candidate *c = &dialer->candidates[i];
+    bool stays = c->target != target || c->fd >= 0;
+    for (size_t k = 0; k < n && !stays; k++) stays = !by_address_compare(&now[k], &c->to);
+    if (stays || dialer->held) continue;
+    memmove(c, c + 1, (--dialer->n_candidates - i) * sizeof *c);
+  }
+}
+
+static void take_answer(struct by_dialer *dialer, uint32_t index) {
+  struct target *target = &dialer->targets[index];
+  struct by_address found[MOST_ADDRESSES];
+  uint64_t now = by_loop_now(dialer->options.loop);
+  size_t n = 0;
+  bool done;
+  enum banyan_status status = by_resolving_look_all(target->resolving, found, MOST_ADDRESSES, &n, &done);
+  if (!done) return;
+  by_resolving_destroy(target->resolving);
+  target->resolving = NULL;
+  target->look_up_at = now + (status == BANYAN_OK ? KNOWN_MS : UNKNOWN_MS) * BY_MILLISECOND;
+  if (status == BANYAN_OK) {
+    target->error[0] = '\0';
+    drop_outdated(dialer, index, found, n);
+    for (size_t i = 0; i < n; i++) add_candidate(dialer, index, &found[i]);
+    return;
+  }
+  snprintf(target->error, sizeof target->error, "%s", banyan_error_text());
+}
+
+static void look_names_up(struct by_dialer *dialer) {
+  uint64_t now = by_loop_now(dialer->options.loop);
+  for (uint32_t i = 0; i < dialer->n_targets; i++) {
+    struct target *target = &dialer->targets[i];
+    if (target->resolving) {
+      take_answer(dialer, i);
+    } else if (now >= target->look_up_at && by_resolving_start(target->text, 0, &target->resolving) != BANYAN_OK) {
+      snprintf(target->error, sizeof target->error, "%s", banyan_error_text());
+      target->look_up_at = now + UNKNOWN_MS * BY_MILLISECOND;
+    }
+  }
+}
+
+/* ---- the whole */
+
+static void step(struct by_dialer *dialer) {
+  if (dialer->busy) return;
+  dialer->busy = true;
+  if (!dialer->held) hand_over(dialer);
+  if (!dialer->held) start_due_attempts(dialer);
+  dialer->busy = false;
+}
+
+static void ticked(void *context) {
+  struct by_dialer *dialer = context;
+  by_loop_set_delay(dialer->options.loop, &dialer->tick, TICK_MS * BY_MILLISECOND);
+  if (!dialer->held) look_names_up(dialer);
+  end_late_attempts(dialer);
+  step(dialer);
+}
+
+/* The next of "a:1,b:2" into `out`; false: there is none. */
+static bool next_target(const char **list, char *out) {
+  size_t length = strcspn(*list, ",");
+  if (!**list) return false;
+  snprintf(out, TARGET_BYTES, "%.*s", (int)length, *list);
+  *list += length + ((*list)[length] == ',');
+  return true;
+}
+
+enum banyan_status by_dialer_check(const char *targets, int *port) {
+  char text[TARGET_BYTES], host[BY_HOST_TEXT];
+  int n = 0, one = 0;
+  if (!*targets) return by_fail(BANYAN_ERR_PARSE, "it is empty: write host:port");
+  for (const char *rest = targets; next_target(&rest, text); n++) {
+    if (n == MOST_TARGETS) return by_fail(BANYAN_ERR_PARSE, "it has more than %d places", MOST_TARGETS);
+    BY_TRY(by_address_split(text, host, &one));
+    if (n == 0) *port = one;
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_dialer_create(const struct by_dialer_options *options, struct by_dialer **out) {
+  int port;
+  BY_TRY(by_dialer_check(options->targets, &port));
+  struct by_dialer *dialer = calloc(1, sizeof *dialer);
+  if (!dialer) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connecting to %s", options->targets);
+  dialer->options = *options;
+  dialer->options.targets = NULL;
+  by_timer_init(&dialer->tick, ticked, dialer);
+  for (const char *rest = options->targets; next_target(&rest, dialer->targets[dialer->n_targets].text);) {
+    struct target *target = &dialer->targets[dialer->n_targets];
+    struct by_address address;
+    if (by_address_parse(target->text, &address) == BANYAN_OK) {
+      target->look_up_at = UINT64_MAX;
+      add_candidate(dialer, dialer->n_targets, &address);
+    }
+    dialer->n_targets++;
+  }
+  by_loop_set_delay(options->loop, &dialer->tick, 0);
+  *out = dialer;
+  return BANYAN_OK;
+}
+
+void by_dialer_destroy(struct by_dialer *dialer) {
+  if (!dialer) return;
+  by_loop_cancel_timer(&dialer->tick);
+  for (uint32_t i = 0; i < dialer->n_candidates; i++) close_attempt(&dialer->candidates[i]);
+  for (uint32_t i = 0; i < dialer->n_targets; i++) by_resolving_destroy(dialer->targets[i].resolving);
+  free(dialer);
+}
+
+void by_dialer_failed(struct by_dialer *dialer, enum banyan_status status, const char *reason, uint64_t pause) {
+  struct candidate *c = dialer->held;
+  if (!c) return;
+  dialer->held = NULL;
+  note_failure(dialer, c, status, reason, pause);
+  step(dialer);
+}
+
+void by_dialer_keep(struct by_dialer *dialer) {
+  for (uint32_t i = 0; i < dialer->n_candidates; i++) close_attempt(&dialer->candidates[i]);
+}
+
+static bool may_pass(enum banyan_status status) {
+  return status == BANYAN_OK || status == BANYAN_ERR_CONNECT || status == BANYAN_ERR_PEER_DEAD ||
+         status == BANYAN_ERR_TIMEOUT;
+}
+
+bool by_dialer_is_hopeless(const struct by_dialer *dialer) {
+  for (uint32_t i = 0; i < dialer->n_targets; i++) {
+    bool is_name = dialer->targets[i].look_up_at != UINT64_MAX;
+    bool found = false;
+    for (uint32_t k = 0; k < dialer->n_candidates && !found; k++) found = dialer->candidates[k].target == i;
+    if (is_name && !found) return false;
+  }
+  for (uint32_t i = 0; i < dialer->n_candidates; i++)
+    if (may_pass(dialer->candidates[i].status)) return false;
+  return dialer->n_candidates > 0;
+}
+
+/* A name's address that is this machine's own is a common cause of jobs that do not start. */
+static void print_candidate(const struct by_dialer *dialer, const struct candidate *c, struct by_text *out) {
+  const struct target *target = &dialer->targets[c->target];
+  char address[BY_ADDRESS_TEXT];
+  if (target->look_up_at != UINT64_MAX)
+    by_text_add(out, "%s means %s%s: ", target->text, by_address_print(&c->to, address),
+                by_address_is_loopback(&c->to) ? ", which is this machine itself" : "");
+  by_text_add(out, "%s", c->reason[0] ? c->reason : "not tried yet");
+}
+
+void by_dialer_print(const struct by_dialer *dialer, size_t most, struct by_text *out) {
+  size_t begin = out->length;
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < dialer->n_targets + dialer->n_candidates; i++) {
+    const struct target *target = i < dialer->n_targets ? &dialer->targets[i] : NULL;
+    struct by_text one;
+    by_text_init(&one);
+    if (!target)
+      print_candidate(dialer, &dialer->candidates[i - dialer->n_targets], &one);
+    else if (target->error[0])
+      by_text_add(&one, "%s: %s", target->text, target->error);
+    bool first = out->length == begin, fits = first || out->length - begin + one.length <= most;
+    if (one.length && fits) by_text_add(out, "%s%s", first ? "" : "; ", by_text_get(&one));
+    left += !fits;
+    by_text_fini(&one);
+  }
+  if (left) by_text_add(out, "; and %u more", left);
+}
