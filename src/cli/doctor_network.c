@@ -78,8 +78,8 @@ static bool first_address(const char *name, struct by_address *out) {
   return true;
 }
 
-/* Other hosts are told this machine's name, or look it up: a name that means
- * loopback is a common cause of jobs that never start. */
+/* Launchers have ranks meet under a host's name: one that means loopback is a common cause of jobs that never start,
+ * above all where several hosts have the same name. */
 static void check_own_name(struct by_findings *findings) {
   char name[BY_HOST_TEXT] = "", text[BY_ADDRESS_TEXT];
   struct by_address address;
@@ -91,9 +91,12 @@ static void check_own_name(struct by_findings *findings) {
   }
   by_address_print_host(&address, text);
   if (by_address_is_loopback(&address))
-    by_finding(findings, BY_FINDING_WARN, "host name",
-               "give the name its network address in /etc/hosts; or name the host by its address in -H",
-               "%s means %s here: jobs of several hosts that meet under this name hang", name, text);
+    by_finding(
+        findings, BY_FINDING_WARN, "host name",
+        "give the name its network address in /etc/hosts; or have ranks meet at an address: with `banyan run` they "
+        "do, elsewhere set BANYAN_ROOT or MASTER_ADDR to one",
+        "%s means %s here: ranks on this host that look for rank 0 under this name do not find it elsewhere", name,
+        text);
   else if (!is_own(&address))
     by_finding(findings, BY_FINDING_WARN, "host name", "correct DNS or /etc/hosts",
                "%s means %s, which is no address of this machine", name, text);

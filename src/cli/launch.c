@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "clock.h"
 #include "host_job.h"
 #include "launch_link.h"
@@ -194,18 +195,38 @@ static void say_start(struct launcher *l, struct by_link *link) {
   by_text_fini(&root);
 }
 
-/* Rank 0's host has found a port: what was missing to start everybody. */
+static void add_place(struct by_text *places, const char *place, size_t length) {
+  by_text_add(places, "%s%.*s", places->length ? "," : "", (int)length, place);
+}
+
+static void add_name(struct by_text *places, const char *name, unsigned port) {
+  char place[BY_HOST_TEXT + 16];
+  snprintf(place, sizeof place, strchr(name, ':') ? "[%s]:%u" : "%s:%u", name, port);
+  add_place(places, place, strlen(place));
+}
+
+/* Rank 0's host has found a port, and the addresses at which others may reach it: what was missing to start everybody.
+ * What the user gave is tried first, since the others may not reach every address; but the name of this machine last,
+ * which may mean another one elsewhere. */
 static void take_port(struct launcher *l, struct by_link *link, const struct by_launch_frame *frame) {
-  char own[256] = "";
-  const char *name = link->host->name;
+  char own[BY_HOST_TEXT] = "";
+  unsigned port = (unsigned)frame->number;
+  struct by_address address;
+  bool is_address = by_address_parse_host(link->host->name, 0, &address) == BANYAN_OK;
+  bool means_itself = is_address ? by_address_is_loopback(&address) : link->host->local;
   if (l->root.length) return;
-  if (*frame->payload)
-    name = frame->payload;
-  else if (by_hosts_all_local(l->job->hosts))
-    name = "127.0.0.1";
-  else if (link->host->local && !gethostname(own, sizeof own - 1))
-    name = own; /* "localhost" means nothing elsewhere */
-  by_text_add(&l->root, strchr(name, ':') ? "[%s]:%u" : "%s:%u", name, (unsigned)frame->number);
+  if (!l->job->interface && by_hosts_all_local(l->job->hosts)) {
+    by_text_add(&l->root, "127.0.0.1:%u", port);
+    return;
+  }
+  if (!l->job->interface && !means_itself) add_name(&l->root, link->host->name, port);
+  size_t given = l->root.length;
+  for (const char *at = frame->payload; *at; at += *at == ',') {
+    size_t length = strcspn(at, ",");
+    if (length != given || memcmp(at, by_text_get(&l->root), length) != 0) add_place(&l->root, at, length);
+    at += length;
+  }
+  if (!l->job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(&l->root, own, port);
 }
 
 static bool rank_of(const struct by_link *link, const struct by_launch_frame *frame, int *rank) {

@@ -39,7 +39,7 @@ struct by_job {
   const char *ssh;       /* "ssh -p 22": split at spaces */
   const char *remote;    /* this command's path on other hosts */
   const char *ports;     /* range of rank 0's port; NULL: any */
-  const char *interface; /* whose address is rank 0's; NULL: the host's name is used */
+  const char *interface; /* whose addresses are rank 0's; NULL: all that it has, and what the user calls it */
 };
 
 /* Blocks. Returns the exit code: 0; that of the rank that failed first (128 +

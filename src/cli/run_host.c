@@ -16,7 +16,7 @@
 #include "interface.h"
 #include "socket.h"
 
-enum { MOST_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
+enum { MOST_PLACES = 160, MOST_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
 
 struct host {
   struct by_inbox in;
@@ -125,25 +125,16 @@ static enum banyan_status find_port(struct host *host, const char *text, int *po
   return BANYAN_OK;
 }
 
-/* The first address that an interface filter leaves. */
-static enum banyan_status find_address(const char *filter, char *out) {
-  struct by_interface *all = NULL;
-  size_t n = 0;
-  BY_TRY(by_interface_list(filter, false, &all, &n));
-  by_address_print_host(&all[0].address, out);
-  free(all);
-  return BANYAN_OK;
-}
-
 static enum banyan_status answer_port(struct host *host, const struct by_launch_frame *frame) {
   if (host->held >= 0) return by_fail(BANYAN_ERR_PROTOCOL, "asked for a port twice");
   const char *range = frame->payload, *interface = range + strlen(range) + 1;
-  char address[BY_ADDRESS_TEXT] = "";
+  char places[MOST_PLACES] = "";
   int port = 0;
   if (interface >= frame->payload + frame->length) interface = "";
-  if (*interface) BY_TRY(find_address(interface, address));
   BY_TRY(find_port(host, range, &port));
-  by_outbox_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, address, strlen(address));
+  enum banyan_status status = by_interface_offer(interface, port, places, sizeof places);
+  if (status != BANYAN_OK && *interface) return status; /* else there is still the host's name */
+  by_outbox_frame(&host->out, BY_LAUNCH_PORT_IS, (uint32_t)port, places, strlen(places));
   return BANYAN_OK;
 }
 

@@ -19,16 +19,17 @@ chmod +x "$scratch/ssh"
 ssh="$scratch/ssh -p 22"
 
 wants 0 env NOT_SENT=1 SENT=2 BANYAN_LOG=warn "$BANYAN" run --ssh "$ssh" -H a:2,user@b:1,localhost:1 -x SENT -x SPACE='x  y' -- \
-  sh -c 'echo "$BANYAN_RANK/$BANYAN_SIZE $BANYAN_HOST $LOGIN $BANYAN_LOCAL_RANK/$BANYAN_LOCAL_SIZE $PWD .$NOT_SENT.$SENT.$SPACE.$BANYAN_LOG ${BANYAN_ROOT%:*}"' \
+  sh -c 'echo "$BANYAN_RANK/$BANYAN_SIZE $BANYAN_HOST $LOGIN $BANYAN_LOCAL_RANK/$BANYAN_LOCAL_SIZE $PWD .$NOT_SENT.$SENT.$SPACE.$BANYAN_LOG ${BANYAN_ROOT%%:*}"' \
   </dev/null
 shows "^\[0\] 0/4 a a 0/2 $PWD \.\.2\.x  y\.warn a$" out
 shows "^\[1\] 1/4 a a 1/2 $PWD \.\.2\.x  y\.warn a$" out
 shows "^\[2\] 2/4 b user@b 0/1 $PWD \.\.2\.x  y\.warn a$" out
 shows "^\[3\] 3/4 localhost  0/1 $PWD \.1\.2\.x  y\.warn a$" out
 shows '^\[a\] Welcome to a\.$' err
-# "localhost" would mean another machine to the others.
-wants 0 "$BANYAN" run --ssh "$ssh" -H localhost,a -- sh -c 'echo ${BANYAN_ROOT%:*}'
-shows "^\[1\] $(hostname)$" out
+# "localhost" would mean another machine to the others: they get the machine's addresses, and its name at last.
+wants 0 "$BANYAN" run --ssh "$ssh" -H localhost,a -- sh -c 'echo $BANYAN_ROOT'
+shows "^\[1\] .+:([0-9]+),$(hostname):\1$" out
+! has '[ ,]localhost:' out || fail "ranks are to meet at localhost"
 
 # The key is in no command line, and all ranks have the same.
 "$BANYAN" run --ssh "$ssh" -H a:1,b:1 -- sh -c "echo \$BANYAN_KEY; exec sleep $odd" >"$scratch/out" 2>"$scratch/err" &
