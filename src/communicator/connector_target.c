@@ -93,7 +93,7 @@ void by_target_broken(struct target *target, enum banyan_status status, const ch
 
 static bool usable_from_here(const struct by_context *context, const struct by_member *peer,
                              const struct by_address *a) {
-  return !by_address_is_loopback(a) || !strcmp(peer->machine, context->members[context->rank].machine);
+  return !by_address_is_loopback(a) || by_member_same_network(peer, &context->members[context->rank]);
 }
 
 /* Other interfaces are meant, not other names of the same one: the winner's loopback, and its other families. */

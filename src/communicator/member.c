@@ -4,7 +4,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "handshake.h"
 #include "log.h"
+
+#define PROCESSES " pid:" /* of an identity: what is before it is the network's */
 
 void by_member_write(struct by_writer *writer, const struct by_member *member) {
   char text[BY_ADDRESS_TEXT];
@@ -78,13 +81,20 @@ static unsigned long long inode_of(const char *path) {
 }
 
 const char *by_member_machine(struct by_arena *arena) {
-  char boot[64] = "", text[BY_MEMBER_STRING];
+  char boot[64] = "", text[BY_MEMBER_STRING], unlike[BY_KEY_TEXT] = "";
+  unsigned long long network = inode_of("/proc/self/ns/net"), processes = inode_of("/proc/self/ns/pid");
   FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
   if (file && fgets(boot, sizeof boot, file)) boot[strcspn(boot, "\n")] = 0;
   if (file) fclose(file);
-  snprintf(text, sizeof text, "%s net:%llu pid:%llu", boot, inode_of("/proc/self/ns/net"),
-           inode_of("/proc/self/ns/pid"));
+  if ((!boot[0] || !network || !processes) && by_key_random(unlike) != BANYAN_OK) return NULL;
+  snprintf(text, sizeof text, "%s%s net:%llu" PROCESSES "%llu", boot, unlike, network, processes);
   return by_arena_string(arena, text);
+}
+
+bool by_member_same_network(const struct by_member *a, const struct by_member *b) {
+  const char *end = strstr(a->machine, PROCESSES);
+  size_t length = end ? (size_t)(end - a->machine) + strlen(PROCESSES) : strlen(a->machine) + 1;
+  return !strncmp(a->machine, b->machine, length);
 }
 
 bool by_member_same_host(const struct by_member *a, const struct by_member *b) {
