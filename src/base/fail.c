@@ -16,8 +16,9 @@ enum banyan_status(by_fail)(enum banyan_status status, const char *format, ...) 
   char fresh[TEXT_BYTES]; /* the arguments may point into the old text */
   va_list args;
   va_start(args, format);
-  vsnprintf(fresh, sizeof fresh, format, args);
+  int length = vsnprintf(fresh, sizeof fresh, format, args);
   va_end(args);
+  if (length >= TEXT_BYTES) strcpy(fresh + TEXT_BYTES - sizeof "...", "...");
   memcpy(text, fresh, sizeof text);
   return status;
 }

@@ -314,14 +314,22 @@ void by_handshake_sent(struct by_handshake *handshake, size_t n) {
 }
 
 enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool late) {
-  static const char *const waiting[] = {"its greeting", "the proof of its key", "its hello", "its hello", "", ""};
-  const char *what = late ? "did not send" : "closed the connection before";
+  static const char *const awaited[] = {[BY_HANDSHAKE_GREETING] = "its greeting",
+                                        [BY_HANDSHAKE_PROOF] = "the proof of its key",
+                                        [BY_HANDSHAKE_LENGTH] = "its hello",
+                                        [BY_HANDSHAKE_HELLO] = "its hello"};
+  enum banyan_status status = late ? BANYAN_ERR_TIMEOUT : BANYAN_ERR_PEER_DEAD;
   if (handshake->state == BY_HANDSHAKE_GREETING && !handshake->head_seen && handshake->have &&
       memcmp(handshake->in, magic, handshake->have < AT_VERSION ? handshake->have : AT_VERSION) != 0)
     return refuse_garbage(handshake->in, handshake->have);
+  if (handshake->state == BY_HANDSHAKE_DONE) /* our last bytes are still to be sent */
+    return late ? by_fail(status, "the peer did not take the end of the handshake in time")
+                : by_fail(status, "the peer closed the connection before it took the end of the handshake");
+  if (handshake->state == BY_HANDSHAKE_FAILED)
+    return by_fail(status, "the connection %s after its handshake had failed", late ? "was not closed" : "ended");
   const char *hint = handshake->state == BY_HANDSHAKE_GREETING ? ": is it a Banyan process of this job?" : "";
-  return by_fail(late ? BANYAN_ERR_TIMEOUT : BANYAN_ERR_PEER_DEAD, "the peer %s %s%s%s", what,
-                 waiting[handshake->state], late ? " in time" : "", hint);
+  return late ? by_fail(status, "the peer did not send %s in time%s", awaited[handshake->state], hint)
+              : by_fail(status, "the peer closed the connection before %s%s", awaited[handshake->state], hint);
 }
 
 bool by_handshake_done(const struct by_handshake *handshake) {

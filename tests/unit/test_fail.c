@@ -38,6 +38,7 @@ static void long_texts_are_cut(void **state) {
   for (int i = 0; i < 10; i++) assert_status(by_fail_within(BANYAN_ERR_PARSE, "y"), BANYAN_ERR_PARSE);
   assert_memory_equal(banyan_error_text(), "y: y: ", 6);
   assert_int_equal(strlen(banyan_error_text()), length);
+  assert_string_equal(banyan_error_text() + length - 6, "xxx...");
 }
 
 static void *fail_elsewhere(void *unused) {

@@ -210,6 +210,23 @@ static void test_cut_at_every_byte(void **state) {
   }
 }
 
+/* Whatever state it ends in, the text is a whole sentence: no part of it is empty. */
+static void test_every_end_is_explained(void **state) {
+  (void)state;
+  for (int at = BY_HANDSHAKE_GREETING; at <= BY_HANDSHAKE_FAILED; at++)
+    for (int late = 0; late < 2; late++) {
+      begin(&client, BY_ROLE_CLIENT, "k", 3, "", 0);
+      client.handshake.state = (enum by_handshake_state)at;
+      assert_status(by_handshake_ended(&client.handshake, late), late ? BANYAN_ERR_TIMEOUT : BANYAN_ERR_PEER_DEAD);
+      const char *text = banyan_error_text();
+      size_t length = strlen(text);
+      if (length < 30 || strstr(text, "  ") || strstr(text, " :") ||
+          !strchr("abcdefghijklmnopqrstuvwxyz?", text[length - 1]) || !strcmp(text + length - 6, "before"))
+        fail_msg("state %d, %s: \"%s\"", at, late ? "late" : "closed", text);
+      by_handshake_fini(&client.handshake);
+    }
+}
+
 /* One bit wrong anywhere in either direction: the hearer never believes. */
 static void test_a_wrong_bit_anywhere(void **state) {
   (void)state;
@@ -408,6 +425,7 @@ int main(void) {
       cmocka_unit_test(test_another_key),
       cmocka_unit_test(test_a_guessed_proof),
       cmocka_unit_test(test_cut_at_every_byte),
+      cmocka_unit_test(test_every_end_is_explained),
       cmocka_unit_test(test_a_wrong_bit_anywhere),
       cmocka_unit_test(test_a_replayed_client),
       cmocka_unit_test(test_a_replayed_server),
