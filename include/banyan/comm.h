@@ -40,7 +40,8 @@ struct banyan_options {
 /* Joins the job and returns a communicator over all its ranks. Blocks until
  * all are there, for BANYAN_JOIN_DEADLINE (120 s) at most. `options` may be
  * NULL. A job of one rank needs no environment. The caller owns *out. An error
- * leaves nothing behind. */
+ * leaves nothing behind. BANYAN_ERR_ARGUMENT while this process has communicators
+ * of that job: banyan_comm_duplicate and banyan_comm_split make further ones. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_create(const struct banyan_options *options,
                                                               struct banyan_comm **out);
 

@@ -220,6 +220,40 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   return BANYAN_OK;
 }
 
+/* ---- what this process has joined: a second time as the same rank would wait for others in vain */
+
+static pthread_mutex_t joined_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct by_context *joined; /* under that lock */
+
+static enum banyan_status note_joining(struct by_context *context) {
+  enum banyan_status status = BANYAN_OK;
+  if (context->seat.kind != BY_MEMBER_RANK || context->size == 1 || !context->settings.root) return BANYAN_OK;
+  pthread_mutex_lock(&joined_lock);
+  if (joined && joined->generation != context->generation) joined = NULL; /* a forked child has joined nothing */
+  for (const struct by_context *other = joined; other && status == BANYAN_OK; other = other->next_joined)
+    if (other->rank == context->rank && !strcmp(other->settings.root, context->settings.root))
+      status = by_fail(BANYAN_ERR_ARGUMENT,
+                       "this process is rank %u of the job at %s already: make further communicators of the job with "
+                       "banyan_comm_duplicate or banyan_comm_split, or destroy all that it has before it joins again",
+                       context->rank, context->settings.root);
+  if (status == BANYAN_OK) {
+    context->next_joined = joined;
+    joined = context;
+  }
+  pthread_mutex_unlock(&joined_lock);
+  return status;
+}
+
+static void forget_joining(const struct by_context *context) {
+  pthread_mutex_lock(&joined_lock);
+  for (struct by_context **place = &joined; *place; place = &(*place)->next_joined)
+    if (*place == context) {
+      *place = context->next_joined;
+      break;
+    }
+  pthread_mutex_unlock(&joined_lock);
+}
+
 static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
   char name[BY_MEMBER_STRING] = "localhost";
   gethostname(name, sizeof name - 1);
@@ -335,10 +369,12 @@ static enum banyan_status join(struct by_context *context) {
   BY_TRY(by_connector_create(context, &key, &self, &context->connector));
   BY_TRY(by_control_join(context, &key, &self, &context->control));
   BY_TRY(name_members(context));
+  BY_TRY(by_control_check(context->control));
   return by_connector_open(context->connector);
 }
 
 static void destroy(struct by_context *context) {
+  forget_joining(context);
   by_context_stop_progress(context);
   if (context->has_thread) {
     by_loop_stop(context->loop);
@@ -411,6 +447,7 @@ enum banyan_status by_context_create(const struct banyan_options *options, const
   if (status == BANYAN_OK) status = read_options(context, options);
   if (status == BANYAN_OK) by_log_set_rank(context->size > 1 && !seat ? (int)context->rank : -1);
   if (status == BANYAN_OK) status = make_timeline(context);
+  if (status == BANYAN_OK) status = note_joining(context);
   if (status == BANYAN_OK) status = join(context);
   if (status == BANYAN_OK) status = make_engine(context);
   if (status == BANYAN_OK) status = begin_or_tell(context);

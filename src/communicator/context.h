@@ -49,8 +49,9 @@ struct by_seat {
 };
 
 struct by_context {
-  uint32_t generation;         /* see by_process_generation */
-  struct by_settings settings; /* strings in the arena or the environment */
+  struct by_context *next_joined; /* another job of this process, or NULL */
+  uint32_t generation;            /* see by_process_generation */
+  struct by_settings settings;    /* strings in the arena or the environment */
   uint32_t rank, size;
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
    * names, left and lost: see newcomer.c. What is known of those that are counted stays where it is, so the first two

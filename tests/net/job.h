@@ -37,7 +37,7 @@ struct job {
   pid_t pids[JOB_RANKS];
   int exits[JOB_RANKS]; /* as waitpid gives them; -1: still there */
   struct job_report *reports;
-  char root[32];
+  char root[64];
   int log;
 };
 

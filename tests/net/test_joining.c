@@ -125,6 +125,46 @@ static void test_root_has_an_unknown_name(void **state) {
   job_end(&job, false);
 }
 
+/* All places were tried, and each one's failure is told. */
+static void test_root_is_nowhere(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"rank..zero:29: host \"rank..zero\" cannot be looked up",
+                                       "cannot connect to 127.0.0.1:1: Connection refused",
+                                       "localhost:2 means 127.0.0.1:2, which is this machine itself: cannot connect"};
+  struct job job = {.n = 2, .run = rank_joins, .argument = "2", .root = "127.0.0.1:1,rank..zero:29,localhost:2"};
+  job_prepare(&job);
+  job_start_rank(&job, 1);
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    check_report(&job, 1, BANYAN_ERR_TIMEOUT, BANYAN_ERR_TIMEOUT, wanted[i]);
+  job_end(&job, false);
+}
+
+static void rank_joins_twice(struct job *job, int rank) {
+  struct banyan_comm *world = NULL, *again = NULL;
+  float one = 1, sum = 0;
+  setenv("BANYAN_HOST", "here", 1);
+  must_hold(banyan_comm_create(NULL, &world) == BANYAN_OK);
+  job_report_status(job, rank, banyan_comm_create(NULL, &again));
+  must_hold(again == NULL);
+  must_hold(banyan_allreduce(world, &one, &sum, 1, BANYAN_FLOAT32, BANYAN_SUM) == BANYAN_OK && (int)sum == job->n);
+  banyan_comm_destroy(world);
+  must_hold(banyan_comm_create(NULL, &again) == BANYAN_OK); /* the first is over */
+  banyan_comm_destroy(again);
+}
+
+/* The second time would wait for ranks that do not come: it says so at once, and what to do. */
+static void test_joins_twice(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"this process is rank 1 of the job", "banyan_comm_duplicate",
+                                       "banyan_comm_split"};
+  struct job job = {.n = 2, .run = rank_joins_twice};
+  job_start(&job);
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    check_report(&job, 1, BANYAN_ERR_ARGUMENT, BANYAN_ERR_ARGUMENT, wanted[i]);
+  check_report(&job, 0, BANYAN_ERR_ARGUMENT, BANYAN_ERR_ARGUMENT, "this process is rank 0 of the job");
+  job_end(&job, true);
+}
+
 static void test_root_is_malformed(void **state) {
   (void)state;
   struct job job = {.n = 2, .run = rank_joins, .argument = "50", .root = "no-port"};
@@ -490,6 +530,8 @@ int main(void) {
       cmocka_unit_test(test_root_is_lost),
       cmocka_unit_test(test_rank_is_missing),
       cmocka_unit_test(test_root_has_an_unknown_name),
+      cmocka_unit_test(test_root_is_nowhere),
+      cmocka_unit_test(test_joins_twice),
       cmocka_unit_test(test_settings_differ),
       cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),
