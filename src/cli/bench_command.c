@@ -147,7 +147,7 @@ static int launch(const struct bench_options *bench, char *const *said, int n) {
   int exit_code = 1, ranks = bench->ranks ? (int)bench->ranks : MIN(MAX(usable_cores(), 2), MOST_OWN_RANKS);
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length < 0) return by_options_failure(&command, "cannot find its own program");
-  if (by_check_plan(bench->plan, ranks, true)) return by_options_misuse(&command, "%s", banyan_error_text());
+  if (by_check_plan(bench->plan, ranks, 1, true)) return by_options_misuse(&command, "%s", banyan_error_text());
   self[length] = 0;
   char **words = make_command(self, said, n);
   if (!words) return by_options_failure(&command, "out of memory");

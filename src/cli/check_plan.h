@@ -4,11 +4,12 @@
 #define BY_CLI_CHECK_PLAN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "fail.h"
 
-/* Whether `plan` (NULL: none) can be read and is well-formed; whether it fits is for the ranks to say, who know their
- * hosts. A file that is not there counts only if all ranks run `here`. */
-enum banyan_status by_check_plan(const char *plan, int ranks, bool here);
+/* Whether `plan` (NULL: none) can be read, is well-formed, and is for this number of ranks or of hosts; which ranks
+ * share a host the ranks say themselves. A file that is not there counts only if all ranks run `here`. */
+enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool here);
 
 #endif

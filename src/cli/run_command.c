@@ -159,7 +159,7 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
                    BY_MOST_RANKS);
   BY_TRY(by_hosts_place(hosts, crew->ranks));
   if (run->ports) BY_TRY(check_ports(run->ports, crew->ranks, hosts));
-  BY_TRY(by_check_plan(run->plan, crew->ranks, by_hosts_all_local(hosts)));
+  BY_TRY(by_check_plan(run->plan, crew->ranks, hosts->count, by_hosts_all_local(hosts)));
   crew->processes = crew->ranks;
   BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &crew->helpers, &crew->processes));
   return add_beside("--servers", run->servers, BY_SERVERS, hosts, &crew->servers, &crew->processes);

@@ -80,11 +80,14 @@ shows 'BANYAN_CREDIT is 8 KiB, must be at least BANYAN_UNASKED' err
 wants 2 env BANYAN_DEADLINE=0 "$BANYAN" bench -n 2 -s 8
 shows 'BANYAN_DEADLINE is 0 s, must be more than 0' err
 "$BANYAN" plan --builtin ring -n 4 --json >"$scratch/ring4.json"
+refused 2 "plan 'ring' is for 4 ranks; this job has 2 ranks on 1 host: start as many" \
+  run -n 2 --plan "$scratch/ring4.json" -- touch "$scratch/started"
+[ ! -e "$scratch/started" ] || fail "ranks were started with a plan for others"
 refused 1 "plan 'ring' is for 4 ranks; this communicator has 2 ranks on 1 host: start as many" \
-  run -n 2 --plan "$scratch/ring4.json" -- "$BANYAN" bench -s 8
+  run -n 2 -x BANYAN_PLAN="$scratch/ring4.json" -- "$BANYAN" bench -s 8
 
 # a rank that ends before it joins is named, with what the others say
 wants 1 "$BANYAN" run -n 3 -x BANYAN_JOIN_DEADLINE=5 -- \
   sh -c '[ $BANYAN_RANK = 1 ] || exec "$0" bench -s 8' "$BANYAN"
-shows '2 of 3 ranks joined within 5 s; missing: 1$' err
+shows '2 of 3 ranks joined within 5 s; missing: 1; they must reach 127\.0\.0\.1:[0-9]+$' err
 shows '^banyan run: ended before that, with exit code 0: rank 1$' err
