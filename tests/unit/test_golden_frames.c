@@ -1,5 +1,6 @@
 /* Golden bytes of what crosses a link: the frame header, offers, the record that a ring in shared memory holds, and
- * what travels as the payload of the library's own calls: sparse words and rows, and what measuring tells all ranks.
+ * what travels as the payload of the library's own calls: descriptions of sparse rows, the rows, and what measuring
+ * tells all ranks.
  *
  * Frames come from two real engines over a simulated link, one conversation for each reason to send a frame; of each
  * the first frame of a kind and direction is kept, with its payload where that is short. The other engine reads them,
@@ -18,7 +19,7 @@
 #include "sparse_exchange.h"
 #include "sparse_word.h"
 
-enum { TURNS = 400, ROOM = 512 << 10, SHORT = 64, LETTER = 600, REGION = 7, REGION_FD = 9 };
+enum { TURNS = 400, ROOM = 512 << 10, SHORT = 64, LONG = 600, REGION = 7, REGION_FD = 9 };
 
 static const char *const type_names[BY_FRAME_TYPES] = {"NONE",  "DATA",   "OFFER",  "MORE",    "DONE",  "REFUSE",
                                                        "GRANT", "CREDIT", "FORGET", "GOODBYE", "LETTER"};
@@ -250,29 +251,29 @@ static void test_held(void **state) {
   finish();
 }
 
-/* The first part of a long letter, and a short one. */
-static void test_letters(void **state) {
-  unsigned char bytes[LETTER];
+/* The first part of a long message that belongs to no call, and of a short one. */
+static void test_messages_beside_calls(void **state) {
+  unsigned char bytes[LONG];
   (void)state;
   for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)i;
-  begin("long letter", &plain, &(struct by_engine_options){0});
+  begin("long message", &plain, &(struct by_engine_options){0});
   by_engine_expect_letters(talk.engines[1], 0);
   assert_ok(by_engine_write(talk.engines[0], 1, 0x01020304, bytes, sizeof bytes));
   run();
-  talk.name = "short letter";
+  talk.name = "short message";
   memset(talk.seen, 0, sizeof talk.seen);
-  assert_ok(by_engine_write(talk.engines[0], 1, 0x01020304, "letter", 6));
+  assert_ok(by_engine_write(talk.engines[0], 1, 0x01020304, "update", 6));
   run();
-  struct by_letter *letter = by_engine_read(talk.engines[1]);
-  assert_non_null(letter);
-  assert_int_equal(letter->bytes, sizeof bytes);
-  assert_memory_equal(letter->data, bytes, sizeof bytes);
-  by_letter_free(talk.engines[1], letter);
-  letter = by_engine_read(talk.engines[1]);
-  assert_non_null(letter);
-  assert_int_equal(letter->domain, 0x01020304);
-  assert_memory_equal(letter->data, "letter", 6);
-  by_letter_free(talk.engines[1], letter);
+  struct by_letter *got = by_engine_read(talk.engines[1]);
+  assert_non_null(got);
+  assert_int_equal(got->bytes, sizeof bytes);
+  assert_memory_equal(got->data, bytes, sizeof bytes);
+  by_letter_free(talk.engines[1], got);
+  got = by_engine_read(talk.engines[1]);
+  assert_non_null(got);
+  assert_int_equal(got->domain, 0x01020304);
+  assert_memory_equal(got->data, "update", 6);
+  by_letter_free(talk.engines[1], got);
   finish();
 }
 
@@ -323,7 +324,7 @@ static void test_layouts(void **state) {
 }
 
 /* What ranks say of their sparse rows. */
-static void test_sparse_word(void **state) {
+static void test_sparse_description(void **state) {
   static const float values[6] = {1, 2, 3, 4, 5, 6};
   static const int64_t sound[3] = {7, 3, 11}, bad[3] = {7, 3, 1000};
   struct banyan_sparse rows = {.dtype = BANYAN_FLOAT32,
@@ -339,13 +340,13 @@ static void test_sparse_word(void **state) {
   (void)state;
   assert_true(by_sparse_word_scan(&word, &rows, &ascending));
   by_sparse_word_fill(&word, &call, &rows);
-  golden_bytes("sparse word of 3 rows", &word, sizeof word);
+  golden_bytes("sparse description of 3 rows", &word, sizeof word);
   assert_ok(by_sparse_words_check(&word, 1));
   rows.rows = (void *)(uintptr_t)bad;
   word = (struct by_sparse_word){.memory = 1 << 20};
   assert_false(by_sparse_word_scan(&word, &rows, &ascending));
   by_sparse_word_fill(&word, &call, NULL);
-  golden_bytes("sparse word of a bad row", &word, sizeof word);
+  golden_bytes("sparse description of a bad row", &word, sizeof word);
   assert_int_not_equal(by_sparse_words_check(&word, 1), BANYAN_OK);
 }
 
@@ -458,10 +459,12 @@ static void test_ring(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_small_calls), cmocka_unit_test(test_long_calls),   cmocka_unit_test(test_late_receiver),
-      cmocka_unit_test(test_offers),      cmocka_unit_test(test_held),         cmocka_unit_test(test_letters),
-      cmocka_unit_test(test_goodbye),     cmocka_unit_test(test_all_types),    cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_sparse_word), cmocka_unit_test(test_sparse_calls), cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_small_calls),   cmocka_unit_test(test_long_calls),
+      cmocka_unit_test(test_late_receiver), cmocka_unit_test(test_offers),
+      cmocka_unit_test(test_held),          cmocka_unit_test(test_messages_beside_calls),
+      cmocka_unit_test(test_goodbye),       cmocka_unit_test(test_all_types),
+      cmocka_unit_test(test_layouts),       cmocka_unit_test(test_sparse_description),
+      cmocka_unit_test(test_sparse_calls),  cmocka_unit_test(test_ring),
       cmocka_unit_test(golden_end),
   };
   golden_begin("frames", "What crosses links between ranks: frames, offers, rings in shared memory.");

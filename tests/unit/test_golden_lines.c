@@ -23,11 +23,11 @@ static void check_again(const struct by_text *line) {
   by_cluster_message_fini(&message);
 }
 
-static bool said[BY_SAY_KINDS];
+static bool kinds_seen[BY_SAY_KINDS];
 
 static void cluster(const char *name, struct by_cluster_message message) {
   struct by_text line;
-  said[message.say] = true;
+  kinds_seen[message.say] = true;
   by_text_init(&line);
   by_cluster_message_print(&message, &line);
   golden_line(name, by_text_get(&line));
@@ -148,7 +148,7 @@ static void test_cells(void **state) {
 static void test_all_kinds(void **state) {
   (void)state;
   for (int say = 0; say < BY_SAY_KINDS; say++)
-    if (!said[say]) fail_msg("there is no golden line of kind %s", by_cluster_say_name((enum by_cluster_say)say));
+    if (!kinds_seen[say]) fail_msg("there is no golden line of kind %s", by_cluster_say_name((enum by_cluster_say)say));
 }
 
 /* ---- between jobs and switches */

@@ -1,5 +1,5 @@
-/* Golden bytes of the letters between controllers: three ranks in a line, 2 below 1 below 0, which is the root. Real
- * controllers write all letters, which arrive at once and are read by the next ones; what comes of them is checked.
+/* Golden bytes of the messages between controllers: three ranks in a line, 2 below 1 below 0, which is the root. Real
+ * controllers write all messages, which arrive at once and are read by the next ones; what comes of them is checked.
  * Upward: operations by name, as bits (as numbers and as words), submitted differently, waiting too long, and who lacks
  * them. Downward: groups that start by name and by bit, the table, refusals, questions, notes. */
 #include <stdlib.h>
@@ -9,20 +9,20 @@
 #include "golden.h"
 #include "letters.h"
 
-enum { RANKS = 3, MOST_LETTERS = 64, MANY = 66 };
+enum { RANKS = 3, MOST_MESSAGES = 64, MANY = 66 };
 
-struct letter {
+struct message {
   uint32_t from, to;
   size_t bytes;
   uint8_t *data;
 };
 
 static struct {
-  const char *name; /* of what is being done; NULL: its letters are not kept */
+  const char *name; /* of what is being done; NULL: its messages are not kept */
   uint32_t n_named;
   struct by_controller *controllers[RANKS];
-  struct letter letters[MOST_LETTERS];
-  uint32_t n_letters, n_taken;
+  struct message messages[MOST_MESSAGES];
+  uint32_t n_messages, n_taken;
   uint32_t started[RANKS], groups[RANKS], refused[RANKS], stalls, notes;
 } job;
 
@@ -34,13 +34,13 @@ static uint32_t rank_of(const void *context) {
 
 static void on_send(void *context, uint32_t to, const void *bytes, size_t n) {
   char title[128];
-  assert_true(job.n_letters < MOST_LETTERS);
-  struct letter *letter = &job.letters[job.n_letters++];
-  *letter = (struct letter){.from = rank_of(context), .to = to, .bytes = n, .data = malloc(n)};
-  assert_non_null(letter->data);
-  memcpy(letter->data, bytes, n);
+  assert_true(job.n_messages < MOST_MESSAGES);
+  struct message *message = &job.messages[job.n_messages++];
+  *message = (struct message){.from = rank_of(context), .to = to, .bytes = n, .data = malloc(n)};
+  assert_non_null(message->data);
+  memcpy(message->data, bytes, n);
   if (!job.name) return;
-  snprintf(title, sizeof title, "%s, letter %u, %u to %u", job.name, ++job.n_named, letter->from, to);
+  snprintf(title, sizeof title, "%s, message %u, %u to %u", job.name, ++job.n_named, message->from, to);
   golden_bytes(title, bytes, n);
 }
 
@@ -106,7 +106,7 @@ static void finish(void) {
     assert_int_equal(by_controller_counters(job.controllers[r])->malformed, 0);
     by_controller_destroy(job.controllers[r]);
   }
-  for (uint32_t i = 0; i < job.n_letters; i++) free(job.letters[i].data);
+  for (uint32_t i = 0; i < job.n_messages; i++) free(job.messages[i].data);
 }
 
 /* Until nobody has anything to say. */
@@ -114,10 +114,10 @@ static void settle(void) {
   bool more = true;
   while (more) {
     for (uint32_t r = RANKS; r-- > 0;) assert_ok(by_controller_flush(job.controllers[r]));
-    more = job.n_taken < job.n_letters;
-    for (; job.n_taken < job.n_letters; job.n_taken++) {
-      const struct letter *letter = &job.letters[job.n_taken];
-      assert_ok(by_controller_take(job.controllers[letter->to], letter->from, letter->data, letter->bytes));
+    more = job.n_taken < job.n_messages;
+    for (; job.n_taken < job.n_messages; job.n_taken++) {
+      const struct message *message = &job.messages[job.n_taken];
+      assert_ok(by_controller_take(job.controllers[message->to], message->from, message->data, message->bytes));
     }
   }
 }
@@ -279,6 +279,6 @@ int main(void) {
       cmocka_unit_test(test_stalls),     cmocka_unit_test(test_notes),     cmocka_unit_test(test_lack_of_many),
       cmocka_unit_test(golden_end),
   };
-  golden_begin("negotiation", "Letters between controllers.");
+  golden_begin("negotiation", "Messages between controllers.");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,6 +207,6 @@ int main(void) {
       cmocka_unit_test(test_moves), cmocka_unit_test(test_timelines), cmocka_unit_test(test_records),
       cmocka_unit_test(golden_end),
   };
-  golden_begin("words", "Payloads of control messages.");
+  golden_begin("payloads", "Payloads of control messages.");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
