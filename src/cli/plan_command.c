@@ -57,7 +57,9 @@ static const struct by_option options[] = {
      "`banyan bench --plan PLAN --json`",
      0, 0},
     {"explain", 0, BY_OPTION_FLAG, AT(request.explain), NULL,
-     "say what limits the plan, what is used for which sizes and\nwhat else there is, on standard error", 0, 0},
+     "say what limits the plan, what is used for which sizes,\nwhat else there is, and what predicted times hold, "
+     "on\nstandard error",
+     0, 0},
     {"control", 0, BY_OPTION_FLAG, AT(control), NULL,
      "of a TOPOLOGY: not the plan, but how ranks agree on what\nis ready: the control tree, and a ring if there is one",
      0, 0},

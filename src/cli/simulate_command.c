@@ -35,7 +35,8 @@ static const struct by_option options[] = {
      0, 0},
     {"size", 0, BY_OPTION_TEXT, AT(sizes), "LIST", NULL, 0, 0},
     {"chunk", 0, BY_OPTION_BYTES, AT(chunk), "SIZE",
-     "most that is sent, and passed on, at a time; default: the\nplan's, or 64K; of sums through switches a fragment",
+     "most that is sent, and passed on, at a time; default: the\nplan's, or 32K, as `banyan plan` predicts; of sums "
+     "through\nswitches a fragment",
      0, 0},
     {"chunk-cost", 0, BY_OPTION_SECONDS, AT(chunk_cost), "TIME",
      "what a rank takes for each chunk that it receives, \"20us\";\ndefault 0", 0, 0},
@@ -54,8 +55,11 @@ static const struct by_command command = {
     .usage = "TOPOLOGY [options]",
     .about = "Predicts how long an AllReduce takes on a topology, a file or a short text (see\n"
              "banyan topo), by running the plan's messages over links that they share fairly.\n"
-             "Says which links are busiest and when, a column a moment. What the network's\n"
-             "protocols and the machines add is not in it but for --chunk-cost.",
+             "Says which links are busiest and when, a column a moment.\n"
+             "Times are of one call on an idle network, with delays and with waiting for\n"
+             "links. Not in them are headers of TCP and Ethernet, which take 4.6 % more (of\n"
+             "sums through switches about 10 %), and what hosts take, but for --chunk-cost;\n"
+             "`banyan plan TOPOLOGY --explain` predicts with both, `banyan bench` measures.",
     .options = options,
     .least_operands = 1,
     .missing = "which topology? Give a file, or a text such as star:4",
@@ -82,16 +86,10 @@ static uint32_t count_ranks(const struct by_topology *topology) {
   return n;
 }
 
-/* Sums through switches move by fragments; what no such plan exceeds is not worked out but taken from the plan. */
-static bool has_switches(const struct by_plan *plan) {
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) return true;
-  return false;
-}
-
 static uint64_t choose_chunk(const struct session *s) {
   if (s->asked->chunk != NO_CHUNK) return s->asked->chunk;
-  return has_switches(s->plan) ? BY_FRAGMENT_LINES * BY_FRAGMENT_LINE : s->plan->chunk;
+  if (by_simulate_has_switches(s->plan)) return BY_FRAGMENT_LINES * BY_FRAGMENT_LINE;
+  return s->plan->chunk ? s->plan->chunk : (uint64_t)by_cost_defaults().grain;
 }
 
 /* Plans for the topology: for the bound, and for the plan if none is there. */
@@ -131,7 +129,7 @@ static enum banyan_status find_plan(struct session *s) {
   if (asked->builtin) BY_TRY(by_plan_builtin(asked->builtin, n, &s->plan));
   if (!s->plan)
     BY_TRY(run_planner(s, &(struct by_graph_choice){0}));
-  else if (has_switches(s->plan))
+  else if (by_simulate_has_switches(s->plan))
     s->bound = s->plan->facts.bound;
   else if (!asked->no_bound && s->plan->n_ranks > 1)
     BY_TRY(find_bound(s));
@@ -207,7 +205,10 @@ static enum banyan_status show(struct session *s, const struct by_simulation *si
     by_simulate_add_json(&s->subject, simulation, &s->text);
   else
     by_simulate_add_row(&s->subject, simulation, &s->text);
-  if (last && !s->asked->json) BY_TRY(by_simulate_add_links(&s->subject, simulation, &s->text));
+  if (last && !s->asked->json) {
+    by_simulate_add_meaning(&s->subject, simulation->chunk, s->asked->chunk_cost, &s->text);
+    BY_TRY(by_simulate_add_links(&s->subject, simulation, &s->text));
+  }
   if (last && s->asked->svg) BY_TRY(write_svg(s, simulation));
   return flush(s);
 }

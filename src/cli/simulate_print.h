@@ -18,6 +18,11 @@ void by_simulate_add_head(const struct by_simulate_subject *subject, struct by_t
 /* One line of the table that the head begins. */
 void by_simulate_add_row(const struct by_simulate_subject *subject, const struct by_simulation *simulation,
                          struct by_text *text);
+/* Sums through switches move by fragments; what no such plan exceeds is not worked out but taken from the plan. */
+bool by_simulate_has_switches(const struct by_plan *plan);
+/* What the times hold, and what not. */
+void by_simulate_add_meaning(const struct by_simulate_subject *subject, uint64_t chunk, double chunk_cost,
+                             struct by_text *text);
 /* The links that were busiest, with their use over time. */
 BANYAN_CHECK enum banyan_status by_simulate_add_links(const struct by_simulate_subject *subject,
                                                       const struct by_simulation *simulation, struct by_text *text);

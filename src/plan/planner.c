@@ -173,7 +173,7 @@ static enum banyan_status embed(const struct by_topology *topology, const struct
 
 enum banyan_status by_planner_run(const char *name, const struct by_topology *topology,
                                   const struct by_planner_options *options, struct by_planned *out) {
-  *out = (struct by_planned){0};
+  *out = (struct by_planned){.rates = options->rates};
   BY_TRY(by_graph_of_topology(topology, &options->choice, &out->graph));
   enum banyan_status status = options->method == BY_PLANNER_CLUSTER ? embed(topology, options, &out->embedding)
                                                                     : pack(out->graph, options, &out->packing);

@@ -50,6 +50,7 @@ struct by_planned {
   struct by_packing *packing;     /* the trees that were packed first; NULL: of BY_PLANNER_CLUSTER */
   struct by_embedding *embedding; /* of BY_PLANNER_CLUSTER; else NULL */
   struct by_weighed weighed;      /* what the plan was chosen from; the trees of either are the first */
+  struct by_cost_rates rates;     /* that times were predicted with */
 };
 
 /* few, 8 trees of any height, the usual tolerance, seed 1; everything is weighed at the usual costs. */

@@ -96,6 +96,18 @@ static void add_table(const struct by_weighed *weighed, struct by_text *text) {
   }
 }
 
+/* What the numbers of the table hold; docs/performance.md has how they compare. */
+static void add_meaning(const struct by_cost_rates *rates, struct by_text *text) {
+  char call[32], hop[32], message[32], byte[32];
+  by_text_add(text,
+              "Times are of calls that follow each other, with links' delays, headers of TCP and\n"
+              "Ethernet (x %.3f), and what hosts take: %s for a call, %s a hop, %s a message,\n"
+              "%s a byte (--cost changes them). Rates leave all of that out. `banyan simulate`\n"
+              "has delays, but neither headers nor hosts; `banyan bench` measures everything.\n",
+              rates->wire, by_print_seconds(rates->call, call), by_print_seconds(rates->hop, hop),
+              by_print_seconds(rates->message, message), by_print_seconds(rates->byte, byte));
+}
+
 static void add_packing(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text) {
   const struct by_packing *packing = planned->packing;
   uint32_t helpers = planned->plan->n_vertices - planned->plan->n_ranks;
@@ -118,4 +130,5 @@ void by_planned_explain(const struct by_planned *planned, const struct by_topolo
     add_packing(planned, topology, text);
   add_classes(&planned->weighed, text);
   add_table(&planned->weighed, text);
+  add_meaning(&planned->rates, text);
 }

@@ -10,6 +10,40 @@ shows '^plan ring over 4 ranks; no plan exceeds 667 Mbit/s$' out
 shows '^ +4 MiB +50\.3 ms +667 Mbit/s +1 Gbit/s +100\.0 %$' out
 shows '^  h0 +-> switch +6 MiB +100 %  \|█+\|$' out
 
+# what the times hold is said below them
+shows '^  Times are of one call on an idle network, in chunks of 32 KiB, with delays' out
+shows 'Without headers \(TCP, Ethernet: x 1\.046\) and the work of hosts,$' out
+wants 0 "$BANYAN" simulate star:4,nic=1g --builtin ring --sizes 4M --chunk 64K --chunk-cost 20us
+shows '^  Times are .*, in chunks of 64 KiB,' out
+shows "and hosts' work beyond 20 us a chunk,$" out
+
+# so where headers and hosts cost nothing, the planner predicts what is simulated: the same plan, within 10 %
+wants 0 "$BANYAN" plan star:4,nic=1g --explain
+shows 'headers of TCP and$' err
+shows '^Ethernet \(x 1\.046\), and what hosts take: 5 us for a call, 25 us a hop, 5 us a message,$' err
+free=wire=1,call=0,hop=0,link=0,message=0,byte=0
+for name in star-even star-unequal two-sites sparse-12; do
+  wants 0 "$BANYAN" plan "$examples/$name.json" --cost $free --explain --json
+  cp "$scratch/out" "$scratch/free.json"
+  cp "$scratch/err" "$scratch/explained"
+  shows '^Ethernet \(x 1\.000\), and what hosts take: 0 s for a call' explained
+  wants 0 "$BANYAN" simulate "$examples/$name.json" --plan "$scratch/free.json" --sizes 1M,16M,64M --json --no-bound
+  command -v python3 >/dev/null || continue
+  python3 - "$scratch/explained" "$scratch/out" <<'END' || fail "$name: $(cat "$scratch/explained")"
+import json, re, sys
+units = {"us": 1e-6, "ms": 1e-3, "s": 1}
+predicted = {}
+for line in open(sys.argv[1]):
+    times = re.findall(r"([0-9.]+) (us|ms|s)([* ])", line)
+    for k, (number, unit, used) in enumerate(times):
+        if len(times) == 5 and used == "*":
+            predicted[k] = float(number) * units[unit]
+for k, line in enumerate(open(sys.argv[2]), 2):
+    simulated = json.loads(line)["seconds"]
+    assert 0.9 < predicted[k] / simulated < 1.1, (k, predicted[k], simulated)
+END
+done
+
 # a plan of its own, several sizes, links cut short or all
 wants 0 "$BANYAN" simulate "$examples/two-sites.json"
 [ "$(grep -c '%$' "$scratch/out")" -eq 5 ] || fail 'not five sizes'
