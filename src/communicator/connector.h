@@ -20,6 +20,11 @@ BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector
 BANYAN_CHECK enum banyan_status by_connector_add(struct by_connector *connector);
 /* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */
 void by_connector_want(struct by_connector *connector, uint32_t process);
+/* Visits the processes to which no connection has come about since it was first tried: for how long in milliseconds,
+ * and where it is tried. */
+void by_connector_visit_tried(const struct by_connector *connector,
+                              void (*visit)(void *context, uint32_t process, uint32_t milliseconds, const char *way),
+                              void *context);
 /* The context knows now that this process has left. */
 void by_connector_left(struct by_connector *connector, uint32_t process);
 /* NULL is allowed. The loop no longer runs. */

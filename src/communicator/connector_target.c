@@ -166,8 +166,42 @@ static void stagger_over(void *context) {
     by_target_try_next(target);
 }
 
+/* "no connection to 10.0.0.1:4000, [fd00::1]:4000" */
+static void describe_tried(const struct target *target, char *text, size_t room) {
+  const struct by_context *context = target->connector->context;
+  const struct by_member *peer = &context->members[target->process];
+  char address[BY_ADDRESS_TEXT];
+  size_t used = (size_t)snprintf(text, room, "no connection to");
+  const char *between = " ";
+  for (uint32_t i = 0; i < peer->n_addresses && i < target->next_address; i++) {
+    if (!usable_from_here(context, peer, &peer->addresses[i])) continue;
+    int n = snprintf(text + used, room - used, "%s%s", between, by_address_print(&peer->addresses[i], address));
+    if (n < 0 || (size_t)n >= room - used) break;
+    used += (size_t)n;
+    between = ", ";
+  }
+  text[used] = 0;
+}
+
+void by_connector_visit_tried(const struct by_connector *connector,
+                              void (*visit)(void *context, uint32_t process, uint32_t milliseconds, const char *way),
+                              void *context) {
+  uint64_t now = by_loop_now(connector->context->loop);
+  for (uint32_t p = 0; p < connector->n_targets; p++) {
+    const struct target *target = connector->targets[p];
+    char way[150];
+    if (!by_timer_is_set(&target->patience)) continue;
+    describe_tried(target, way, sizeof way);
+    visit(context, p, (uint32_t)((now + PATIENCE_S * BY_SECOND - target->patience.at) / BY_MILLISECOND), way);
+  }
+}
+
 static void patience_over(void *context) {
-  by_target_fail(context, "nobody answered in time");
+  struct target *target = context;
+  char tried[150], why[200];
+  describe_tried(target, tried, sizeof tried);
+  snprintf(why, sizeof why, "%s within %d s", tried, PATIENCE_S);
+  by_target_fail(target, why);
 }
 
 void by_target_begin(struct target *target) {

@@ -3,31 +3,78 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "connector.h"
 #include "control_parts.h"
 #include "localsocket.h"
 #include "log.h"
+#include "socket.h"
+
+/* A network that heals within ten seconds is not worth a word. */
+enum { APART_MS = 10000, MOST_SILENT = 16, WAY_BYTES = 200 };
 
 void by_control_give_verdict(void *context) {
   struct by_control *control = context;
   char text[TEXT_MOST];
   uint32_t culprit = UINT32_MAX;
   enum banyan_status status = by_inquiry_judge(control->inquiry, &culprit, text, sizeof text);
+  bool apart = status == BANYAN_OK && by_inquiry_find_apart(control->inquiry, APART_MS, &culprit, text, sizeof text);
+  if (apart && !control->apart) by_warn("control", "%s; calls wait for it until their deadline", text);
+  control->apart = apart;
   by_loop_cancel_timer(&control->answers);
   by_inquiry_destroy(control->inquiry);
   control->inquiry = NULL;
   if (status != BANYAN_OK) by_control_heard_failure(control, status, culprit, text);
 }
 
-/* What by_engine_describe writes, to be freed, with room for a number before it; NULL: no memory. */
+/* Who cannot be reached from here. */
+struct silent {
+  uint32_t n, processes[MOST_SILENT], milliseconds[MOST_SILENT];
+  char ways[MOST_SILENT][WAY_BYTES];
+};
+
+static void note_silent(void *context, uint32_t process, uint32_t milliseconds, const char *way) {
+  struct silent *silent = context;
+  if (!milliseconds || silent->n == MOST_SILENT) return;
+  silent->processes[silent->n] = process;
+  silent->milliseconds[silent->n] = milliseconds;
+  snprintf(silent->ways[silent->n++], WAY_BYTES, "%s", way);
+}
+
+static void note_lane(void *context, uint32_t process, const struct by_meter *meter) {
+  char from[BY_ADDRESS_TEXT] = "?", to[BY_ADDRESS_TEXT] = "?", way[WAY_BYTES];
+  struct by_address local, peer;
+  if (!meter->silent) return;
+  if (by_socket_get_local(meter->fd, &local) == BANYAN_OK) by_address_print(&local, from);
+  if (by_socket_get_peer(meter->fd, &peer) == BANYAN_OK) by_address_print(&peer, to);
+  snprintf(way, sizeof way, "on the connection from %.70s to %.70s", from, to);
+  note_silent(context, process, meter->silent, way);
+}
+
+static void write_silent(struct by_writer *writer, const struct silent *silent) {
+  if (!silent->n) return;
+  by_write_u32(writer, silent->n);
+  for (uint32_t i = 0; i < silent->n; i++) {
+    by_write_u32(writer, silent->processes[i]);
+    by_write_u32(writer, silent->milliseconds[i]);
+    by_write_string(writer, silent->ways[i]);
+  }
+}
+
+/* What by_engine_describe writes and who is silent, to be freed, with room for a number before it; NULL: no memory. */
 static uint8_t *describe_self(struct by_context *context, size_t *length) {
   struct by_writer measure, writer;
+  struct silent silent = {.n = 0};
+  if (context->connector) by_connector_visit_tried(context->connector, note_silent, &silent);
   by_writer_init(&measure, NULL, 0);
   by_context_lock(context);
+  by_engine_meter(context->engine, note_lane, &silent);
   by_engine_describe(context->engine, &measure);
+  write_silent(&measure, &silent);
   uint8_t *bytes = malloc(sizeof(uint32_t) + measure.length);
   if (bytes) {
     by_writer_init(&writer, bytes + sizeof(uint32_t), measure.length);
     by_engine_describe(context->engine, &writer);
+    write_silent(&writer, &silent);
   }
   by_context_unlock(context);
   *length = measure.length;

@@ -94,7 +94,8 @@ struct by_control {
   struct by_leavers leavers;
   struct by_inquiry *inquiry; /* rank 0 only; NULL: none is under way */
   uint32_t inquiries;
-  bool *lost;                         /* by process: a helper that is gone */
+  bool apart; /* the last one found that two processes cannot reach each other, which has been said */
+  bool *lost; /* by process: a helper that is gone */
   struct by_newcomer *newcomers;      /* rank 0: helpers that come; the first one is being made known, */
   struct by_timer known_late;         /* which takes long */
   struct by_control_tree *trees;      /* rank 0: through switches, */

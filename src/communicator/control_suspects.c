@@ -26,12 +26,23 @@ static void give_grace(struct by_control *control) {
   by_loop_set_delay(control->context->loop, &control->grace, grace * BY_MILLISECOND);
 }
 
+/* A rank that decides alone has asked rank 0 in vain: a stopped rank 0 is why others give up and end. */
+static void decide(struct by_control *control, const struct suspicion *suspicion) {
+  const struct by_context *context = control->context;
+  char text[TEXT_MOST];
+  snprintf(text, sizeof text, "%s", suspicion->text);
+  if (context->rank != 0 && suspicion->process != 0 && !atomic_load(&control->deaf))
+    snprintf(text, sizeof text, "%.380s. Nor does rank 0 (host %.64s) answer: is it stopped?", suspicion->text,
+             context->members[0].host);
+  by_control_fail(control, BANYAN_ERR_PEER_DEAD, suspicion->process, text);
+}
+
 /* One that has left may have been suspected in front of one that is dead. */
 void by_control_grace_over(void *context) {
   struct by_control *control = context;
   const struct suspicion *first = control->suspicions;
   if (!control->told && !by_control_has_left(control, first->process)) {
-    by_control_fail(control, BANYAN_ERR_PEER_DEAD, first->process, first->text);
+    decide(control, first);
     return;
   }
   while (control->suspicions && by_control_has_left(control, control->suspicions->process)) drop_first(control);

@@ -7,7 +7,7 @@
 
 #include "log.h"
 
-enum { TEXT = 256, MOST_CULPRITS = 4 };
+enum { TEXT = 256, MOST_CULPRITS = 4, WAY = 200, SILENT_MS = 3000 /* counts where somebody is late */ };
 
 struct domain {
   uint32_t rank, id, members, first, next_call;
@@ -19,6 +19,12 @@ struct called {
   uint8_t kind;
   uint32_t n_awaited;
   const uint8_t *awaited; /* processes, in the answer */
+};
+
+/* The longest silence that was reported. */
+struct apart {
+  uint32_t from, to, milliseconds;
+  char way[WAY];
 };
 
 enum state { SILENT, LEFT, ANSWERED };
@@ -33,6 +39,7 @@ struct by_inquiry {
   size_t n_calls, calls_room;
   struct domain *domains;
   size_t n_domains, domains_room;
+  struct apart apart;
   bool late;
   char passed[TEXT], waits_for[TEXT];
 };
@@ -125,6 +132,20 @@ static bool read_domain(struct by_inquiry *inquiry, struct by_reader *reader, ui
   return !reader->failed;
 }
 
+/* Behind the domains; not there: everybody can be reached. */
+static bool read_apart(struct by_inquiry *inquiry, struct by_reader *reader, uint32_t rank) {
+  uint32_t n = by_reader_left(reader) ? by_read_count(reader, 3 * sizeof(uint32_t)) : 0;
+  for (uint32_t i = 0; i < n; i++) {
+    struct apart apart = {.from = rank, .to = by_read_u32(reader)};
+    apart.milliseconds = by_read_u32(reader);
+    by_read_string(reader, apart.way, sizeof apart.way);
+    if (reader->failed) return false;
+    if (apart.to < inquiry->context->processes && apart.milliseconds > inquiry->apart.milliseconds)
+      inquiry->apart = apart;
+  }
+  return true;
+}
+
 bool by_inquiry_answer(struct by_inquiry *inquiry, uint32_t rank, const void *answer, size_t length) {
   struct by_reader reader;
   if (inquiry->states[rank] != SILENT) return inquiry->awaited == 0;
@@ -137,6 +158,7 @@ bool by_inquiry_answer(struct by_inquiry *inquiry, uint32_t rank, const void *an
   uint32_t n = by_read_count(&reader, 20);
   bool well = true;
   for (uint32_t i = 0; i < n && well; i++) well = read_domain(inquiry, &reader, rank);
+  if (well) well = read_apart(inquiry, &reader, rank);
   if (!well) by_warn("control", "%s: malformed answer; ignored", by_context_name(inquiry->context, rank));
   return inquiry->awaited == 0;
 }
@@ -207,6 +229,14 @@ static const char *const reasons[] = {
     "which waits in another call and has not made this one: do all ranks make their calls in the same order?",
 };
 
+/* No call waits, as where operations are submitted: whoever does not answer is the reason. */
+static uint32_t list_silent(const struct by_inquiry *inquiry, uint32_t *named) {
+  uint32_t n = 0;
+  for (uint32_t r = 0; r < inquiry->context->size && n < MOST_CULPRITS; r++)
+    if (inquiry->states[r] == SILENT) named[n++] = r;
+  return n;
+}
+
 static void name_late(const struct by_inquiry *inquiry, uint32_t *culprit, char *text, size_t room) {
   enum fault worst = NONE;
   uint32_t named[MOST_CULPRITS], n = 0;
@@ -222,6 +252,7 @@ static void name_late(const struct by_inquiry *inquiry, uint32_t *culprit, char 
       if (!known && n < MOST_CULPRITS) named[n++] = rank;
     }
   }
+  if (!n && (n = list_silent(inquiry, named))) worst = STOPPED;
   *culprit = n ? named[0] : UINT32_MAX;
   int used = snprintf(text, room, "%s while waiting for ", inquiry->passed);
   for (uint32_t k = 0; k < n && (size_t)used < room; k++)
@@ -231,9 +262,26 @@ static void name_late(const struct by_inquiry *inquiry, uint32_t *culprit, char 
     snprintf(text + used, room - (size_t)used, "%s%s", n ? ", " : inquiry->waits_for, n ? reasons[worst] : "");
 }
 
+bool by_inquiry_find_apart(const struct by_inquiry *inquiry, uint32_t least, uint32_t *culprit, char *text,
+                           size_t room) {
+  const struct apart *apart = &inquiry->apart;
+  if (!apart->milliseconds || apart->milliseconds < least) return false;
+  struct by_context *context = inquiry->context;
+  snprintf(
+      text, room,
+      "%s and %s cannot reach each other%s: %s, nothing for %u s; check the network and the firewalls between the two",
+      by_context_name(context, apart->from), by_context_name(context, apart->to),
+      apart->from && apart->to ? ", though both reach rank 0" : "", apart->way, apart->milliseconds / 1000);
+  *culprit = apart->to;
+  return true;
+}
+
 enum banyan_status by_inquiry_judge(const struct by_inquiry *inquiry, uint32_t *culprit, char *text, size_t room) {
   if (find_difference(inquiry, culprit, text, room)) return BANYAN_ERR_MISMATCH;
   if (!inquiry->late) return BANYAN_OK;
+  int used = snprintf(text, room, "%s: ", inquiry->passed);
+  if ((size_t)used < room && by_inquiry_find_apart(inquiry, SILENT_MS, culprit, text + used, room - (size_t)used))
+    return BANYAN_ERR_CONNECT;
   name_late(inquiry, culprit, text, room);
   return BANYAN_ERR_TIMEOUT;
 }

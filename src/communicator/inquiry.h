@@ -13,11 +13,17 @@ struct by_inquiry;
 BANYAN_CHECK enum banyan_status by_inquiry_create(struct by_context *context, struct by_inquiry **out);
 /* A rank left on purpose: it will not answer. True if nobody is left to answer. */
 bool by_inquiry_left(struct by_inquiry *inquiry, uint32_t rank);
-/* What by_engine_describe wrote there; copied. True if nobody is left to answer. */
+/* What by_engine_describe wrote there, and behind it who cannot be reached from there, if anybody; copied. True if
+ * nobody is left to answer. */
 bool by_inquiry_answer(struct by_inquiry *inquiry, uint32_t rank, const void *answer, size_t length);
+/* Two processes that lost each other though both still answer: of all that was reported, the pair that has for longest,
+ * if that is so many milliseconds at least. Fills one of them and the text, which names both. */
+bool by_inquiry_find_apart(const struct by_inquiry *inquiry, uint32_t least, uint32_t *culprit, char *text,
+                           size_t room);
 /* A rank's deadline has passed: how its error text begins, and whom it waits for itself. The first counts. */
 void by_inquiry_late(struct by_inquiry *inquiry, const char *passed, const char *awaited);
-/* What follows from the answers: BANYAN_ERR_MISMATCH, BANYAN_ERR_TIMEOUT if somebody is late, or BANYAN_OK. Fills
+/* What follows from the answers: BANYAN_ERR_MISMATCH, BANYAN_ERR_TIMEOUT if somebody is late,
+ * BANYAN_ERR_CONNECT if the reason is that two processes cannot reach each other, or BANYAN_OK. Fills
  * the culprit and the text. */
 enum banyan_status by_inquiry_judge(const struct by_inquiry *inquiry, uint32_t *culprit, char *text, size_t room);
 /* NULL is allowed. */

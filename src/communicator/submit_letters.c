@@ -258,22 +258,46 @@ bool by_context_advance_submitted(struct by_context *context) {
 
 /* ---- time */
 
-/* The root finds out who lacks it and ends the job; if it does not, this rank does. */
-static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t now) {
-  const struct by_context *context = owner->context;
+static void ask_root(struct by_submitter *owner, struct by_submitted *s) {
+  if (owner->context->control) by_control_have_listen(owner->context->control);
+  by_controller_late(owner->controller, s->name, &s->operation);
+  owner->dirty = true;
+}
+
+static bool ask_rank_0(const struct by_submitter *owner, const struct by_submitted *s) {
+  char passed[200];
+  snprintf(passed, sizeof passed, "the deadline of operation \"%.120s\" passed", s->name);
+  return owner->context->control && by_control_ask(owner->context->control, passed, "other ranks to submit it");
+}
+
+static void end_alone(struct by_submitter *owner, const struct by_submitted *s) {
+  struct by_context *context = owner->context;
   char text[BY_REPORT_TEXT];
-  if (!s->late) {
-    s->late = true;
-    s->limit = now + WORD_SECONDS * BY_SECOND;
-    if (context->control) by_control_have_listen(context->control);
-    by_controller_late(owner->controller, s->name, &s->operation);
-    owner->dirty = true;
-    return;
-  }
-  snprintf(text, sizeof text, "%s has waited too long for other ranks to submit operation \"%s\"",
-           by_context_name(owner->context, context->rank), s->name);
+  bool mute = s->late == BY_LATE_RANK_0_ASKED;
+  if (mute)
+    snprintf(
+        text, sizeof text,
+        "the deadline of operation \"%s\" passed, and %s does not answer: is it stopped, or its machine overloaded?",
+        s->name, by_context_name(context, 0));
+  else
+    snprintf(text, sizeof text, "%s has waited too long for other ranks to submit operation \"%s\"",
+             by_context_name(context, context->rank), s->name);
   by_report_left(owner->comm, text);
-  by_engine_fail(context->engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+  by_engine_fail(context->engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, text);
+}
+
+/* The root of the controllers finds out who lacks it and ends the job. If it does not, rank 0 finds out who does not
+ * answer; and if nothing comes from there either, it is rank 0. */
+static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t now) {
+  s->limit = now + WORD_SECONDS * BY_SECOND;
+  if (s->late == BY_LATE_NOT) {
+    s->late = BY_LATE_ROOT_ASKED;
+    ask_root(owner, s);
+  } else if (s->late == BY_LATE_ROOT_ASKED && ask_rank_0(owner, s)) {
+    s->late = BY_LATE_RANK_0_ASKED;
+  } else {
+    end_alone(owner, s);
+  }
 }
 
 void by_context_submitted_left(struct by_context *context) {

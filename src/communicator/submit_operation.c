@@ -26,7 +26,7 @@ struct by_submitted *by_submitted_take(struct by_submitter *owner) {
   s->owner = owner;
   s->next = NULL;
   s->state = BY_SUBMITTED_WAITS;
-  s->late = false;
+  s->late = BY_LATE_NOT;
   s->n_calls = s->n_sparse = s->left = 0;
   s->group = UINT64_MAX;
   s->status = BANYAN_OK;

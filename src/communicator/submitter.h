@@ -35,8 +35,9 @@ struct by_submitted {
   struct by_operation operation;
   enum by_submitted_state state;
   uint64_t deadline;
-  uint64_t limit;            /* until when it waits for others at most */
-  bool late;                 /* the root has been told that this is over */
+  uint64_t limit; /* until when it waits for others at most */
+  /* whether its deadline has passed, and who has been asked for the reason */
+  enum { BY_LATE_NOT, BY_LATE_ROOT_ASKED, BY_LATE_RANK_0_ASKED } late;
   uint64_t trace;            /* its record in the tracer; 0: none */
   struct banyan_call *calls; /* copied, with their counts */
   size_t n_calls, calls_room;

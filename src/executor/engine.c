@@ -420,11 +420,14 @@ static void is_late(struct by_engine *engine, const struct by_call *call, uint64
     return;
   }
   char name[BY_NAME_BYTES];
-  bool mute = engine->verdict_at != 0;
-  snprintf(text, sizeof text, "%s while waiting for %s; is it slow, or did it not make this call?%s%s%s", passed, who,
-           mute ? " Nor does " : "", mute ? by_engine_name(engine, 0, name) : "",
-           mute ? " answer: is it stopped?" : "");
-  by_engine_fail(engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+  bool mute = engine->verdict_at != 0; /* others may wait for rank 0 only because this rank waits for it */
+  if (mute)
+    snprintf(text, sizeof text,
+             "%s, and %s does not answer: is it stopped, or its machine overloaded? This rank waits for %s", passed,
+             by_engine_name(engine, 0, name), who);
+  else
+    snprintf(text, sizeof text, "%s while waiting for %s; is it slow, or did it not make this call?", passed, who);
+  by_engine_fail(engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, text);
 }
 
 void by_engine_check_deadlines(struct by_engine *engine) {

@@ -14,6 +14,8 @@ struct by_meter {
   uint64_t rate;   /* bytes a second that the network took last, as far as is known */
   bool full;       /* it was given more than that then */
   uint32_t flying; /* segments on their way just now */
+  uint32_t silent; /* milliseconds for which nothing came from the other host's kernel, though it was asked again */
+  int fd;
 };
 
 /* False: the kernel does not say. */

@@ -41,7 +41,8 @@ static void judge(const struct by_inquiry *inquiry, enum banyan_status expected)
   char text[512] = "";
   uint32_t culprit = UINT32_MAX;
   enum banyan_status status = by_inquiry_judge(inquiry, &culprit, text, sizeof text);
-  assert(status == BANYAN_ERR_MISMATCH || status == expected);
+  bool apart = expected == BANYAN_ERR_TIMEOUT && status == BANYAN_ERR_CONNECT;
+  assert(status == BANYAN_ERR_MISMATCH || status == expected || apart);
   assert(status == BANYAN_OK || (*text && memchr(text, 0, sizeof text)));
   assert(culprit < RANKS || culprit == UINT32_MAX);
 }

@@ -13,7 +13,7 @@
 #include "check.h"
 #include "deeds.h"
 
-enum { HOSTS = 3, LATEST_S = 75, DEADLINE_S = 45, AT_ONCE = 8 };
+enum { HOSTS = 3, LATEST_S = 75, DEADLINE_S = 45, AT_ONCE = 9 };
 
 /* What happens to a job in the middle of its calls. */
 struct trouble {
@@ -22,7 +22,9 @@ struct trouble {
   double seconds; /* 0: for ever */
   bool pair;      /* ranks 1 and 2 cannot reach each other, but both reach rank 0 */
   bool stop;      /* rank 0 is stopped */
+  bool submit;    /* the ranks submit operations */
   bool idle;      /* the ranks compute meanwhile */
+  bool early;     /* it happens before the first call */
   int deadline;   /* seconds; 0: DEADLINE_S */
   /* what must come of it. OK: nothing; otherwise for all ranks but `host` */
   enum banyan_status wanted;
@@ -104,11 +106,18 @@ static void heal(struct run *run) {
 
 enum { GOING = 1, CUT, OVER };
 
-static void one_sum(struct banyan_comm *world, int rank, uint32_t i, enum banyan_status *status) {
+static enum banyan_status submit(struct banyan_comm *world, const float *in, float *out, size_t n) {
+  struct banyan_request *request;
+  must(banyan_submit_allreduce(world, "sum", in, out, n, BANYAN_FLOAT32, BANYAN_SUM, &request));
+  return banyan_wait(request);
+}
+
+static void one_sum(struct banyan_comm *world, int rank, uint32_t i, bool submits, enum banyan_status *status) {
   enum { COUNT = 3000 };
   float in[COUNT], out[COUNT];
   for (int k = 0; k < COUNT; k++) in[k] = (float)((i + (uint32_t)k) % 1000 + (uint32_t)rank);
-  *status = banyan_allreduce(world, in, out, COUNT, BANYAN_FLOAT32, BANYAN_SUM);
+  *status =
+      submits ? submit(world, in, out, COUNT) : banyan_allreduce(world, in, out, COUNT, BANYAN_FLOAT32, BANYAN_SUM);
   for (int k = 0; k < COUNT && *status == BANYAN_OK; k++)
     must_hold(out[k] == (float)(HOSTS * ((i + (uint32_t)k) % 1000) + 3));
 }
@@ -126,11 +135,11 @@ static void rank_sums(struct job *job, int rank) {
   enum banyan_status status = BANYAN_OK;
   int32_t over = 0;
   for (uint32_t i = 0; status == BANYAN_OK && !over; i++) {
-    one_sum(world, rank, i, &status);
+    one_sum(world, rank, i, run->trouble.submit, &status);
     job_set_stage(job, rank, GOING);
     while (run->trouble.idle && atomic_load(&job->reports[rank].number) == CUT) usleep(20000);
     over = atomic_load(&job->reports[rank].number) == OVER;
-    if (status == BANYAN_OK) status = banyan_broadcast(world, &over, 1, BANYAN_INT32, 0);
+    if (status == BANYAN_OK && !run->trouble.stop) status = banyan_broadcast(world, &over, 1, BANYAN_INT32, 0);
     usleep(3000);
   }
   job_report_status(job, rank, status);
@@ -228,6 +237,8 @@ static void run_all(const struct trouble *troubles, int n, int seed) {
     run->job =
         (struct job){.n = HOSTS, .run = rank_sums, .argument = run, .limit = LATEST_S, .seed = (uint64_t)(seed + i)};
     snprintf(run->job.root, sizeof run->job.root, "10.66.0.1:20000");
+    job_prepare(&run->job);
+    if (run->trouble.early) cut(run);
     job_start(&run->job);
   }
   while (!are_over() && job_now() < until) {
@@ -246,6 +257,32 @@ static void test_outages(void **state) {
       {.what = "9.5 s without host 0", .host = 0, .seconds = 9.5},
       {.what = "9.5 s without host 1, while all compute", .host = 1, .seconds = 9.5, .idle = true},
       {.what = "host 1 vanishes", .host = 1, .wanted = BANYAN_ERR_PEER_DEAD, .names = {"rank 1 (host h1)"}},
+      {.what = "hosts 1 and 2 lose each other",
+       .host = -1,
+       .pair = true,
+       .deadline = 12,
+       .wanted = BANYAN_ERR_CONNECT,
+       .names = {"rank 1 (host h1)", "rank 2 (host h2)", "cannot reach each other", "from 10.66.0."}},
+      {.what = "hosts 1 and 2 never reach each other",
+       .host = -1,
+       .pair = true,
+       .early = true,
+       .deadline = 12,
+       .wanted = BANYAN_ERR_CONNECT,
+       .names = {"rank 2 (host h2)", "rank 1 (host h1)", "cannot reach each other", "no connection to 10.66.0.2:"}},
+      {.what = "rank 0 is stopped",
+       .host = -1,
+       .stop = true,
+       .deadline = 6,
+       .wanted = BANYAN_ERR_TIMEOUT,
+       .names = {"rank 0 (host h0) does not answer"}},
+      {.what = "rank 0 is stopped, and operations are submitted",
+       .host = -1,
+       .stop = true,
+       .submit = true,
+       .deadline = 3,
+       .wanted = BANYAN_ERR_TIMEOUT,
+       .names = {"rank 0 (host h0) does not answer"}},
       {.what = "host 0 vanishes", .host = 0, .wanted = BANYAN_ERR_PEER_DEAD, .names = {"rank 0 (host h0)"}},
   };
   run_all(troubles, sizeof troubles / sizeof *troubles, 0);
