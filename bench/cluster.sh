@@ -26,7 +26,7 @@ for part in $(tr , ' ' <<<"${PARTS:-jobs,faults,host,priority,manager}"); do
   case $part in
     jobs) python3 "$here/cluster.py" ;;
     faults) python3 "$here/cluster_faults.py" ;;
-    host) python3 "$here/cluster_host.py" ;;
+    host) /usr/bin/python3 "$here/cluster_host.py" ;; # the one with Debian's NumPy
     priority) "$(dirname "$BANYAN")/priority_bench" ;;
     soak) python3 "$here/cluster_soak.py" ;;
     manager) "$(dirname "$BANYAN")/cluster_bench" ;;

@@ -215,6 +215,10 @@ static void test_refusals(void **state) {
       {SYSTEM("<cpu numaid=\"0\"><pci busid=\"1\" class=\"0x03\" link_width=\"-4\"/></cpu>"), "link_width is -4"},
       {SYSTEM(CPU("0", GPU("a", "0", "0", "") NIC("b", "n", "0", "99999999999999999999"))), "must be a whole number"},
       {SYSTEM(CPU("0", GPU("a", "0", "0", "") "<nic><net dev=\"0\" latency=\"-1\"/></nic>")), "latency is \"-1\""},
+      {SYSTEM(CPU("0", GPU("a", "0", "0", "") "<nic><net dev=\"0\" latency=\"1e300\"/></nic>")),
+       "its delay is 1e+294 s, must be 0 to 3600 s"},
+      {SYSTEM(CPU("0", GPU("a", "0", "0", "") NIC("b", "n", "0", "9000000000000000000"))),
+       "its capacity from the first to the second is 9e+24 bit/s, must be 1 to 1e+18"},
       {"<!DOCTYPE system [<!ENTITY a \"aaaa\">]><system/>", "<!DOCTYPE>"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
