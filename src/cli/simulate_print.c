@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cost.h"
 #include "json_print.h"
 
 enum { MOST_ROWS = 8, COLUMNS = 48, JSON_SLOTS = 32, NAME_COLUMNS = 20 };
@@ -69,15 +70,16 @@ bool by_simulate_has_switches(const struct by_plan *plan) {
 
 void by_simulate_add_meaning(const struct by_simulate_subject *subject, uint64_t chunk, double chunk_cost,
                              struct by_text *text) {
-  char size[32], time[32], hosts[64] = "the work of hosts";
+  char size[32], time[32], hosts[64] = "the work of hosts", headers[40] = "fragments: about x 1.1";
+  if (!by_simulate_has_switches(subject->plan))
+    snprintf(headers, sizeof headers, "TCP, Ethernet: x %.3f", by_cost_defaults().wire);
   if (chunk_cost > 0)
     snprintf(hosts, sizeof hosts, "hosts' work beyond %s a chunk", by_print_seconds(chunk_cost, time));
   by_text_add(text,
               "\n  Times are of one call on an idle network, in chunks of %s, with delays and with\n"
               "  waiting for links. Without headers (%s) and %s,\n"
               "  which `banyan plan --explain` adds and `banyan bench` measures.\n",
-              by_print_bytes(chunk, size),
-              by_simulate_has_switches(subject->plan) ? "fragments: about x 1.1" : "TCP, Ethernet: x 1.046", hosts);
+              by_print_bytes(chunk, size), headers, hosts);
 }
 
 /* --- links --- */
