@@ -49,6 +49,8 @@ struct banyan_call {
                            Floating types only. */
   double deadline;      /* seconds; 0: the communicator's */
   uint32_t tag;         /* of send and recv: matched beside the peer */
+  const char *name;     /* in timelines, at most 255 bytes; NULL: the collective's. Read during the call that starts it
+                           only; what is submitted has its own name. */
 };
 
 /* Makes a call and waits for its end. */

@@ -110,6 +110,7 @@ enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan
   by_context_lock(context);
   uint64_t lasts = call->deadline > 0 ? by_clock_from_seconds(call->deadline) : comm->deadline;
   *any = (struct by_any){.request = request, .domain = comm->domain, .call = *call, .source = source};
+  any->call.name = NULL; /* only valid during this function */
   any->deadline = by_clock_now(&by_clock_system) + lasts;
   struct by_any **place = &context->anys;
   while (*place) place = &(*place)->next;

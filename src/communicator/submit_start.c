@@ -52,6 +52,7 @@ static void cannot_start(struct by_submitter *owner, const struct by_submitted *
 static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_t deadline) {
   struct banyan_call call;
   enum banyan_status status = by_fuse(owner, flight, &call);
+  call.name = NULL; /* a copy's, of what may be gone; the submitted operation has a name of its own */
   if (status == BANYAN_OK) status = by_engine_start(owner->inner->domain, &call, deadline, &flight->call);
   if (status != BANYAN_OK) {
     cannot_start(owner, flight->pieces[0].submitted, status);

@@ -116,7 +116,7 @@ static enum banyan_status make(struct by_domain *domain, struct by_helped *helpe
   engine->aid_bytes += call->scratch_bytes;
   helped->users++;
   *out = call;
-  by_call_begin(call);
+  by_call_begin(call, NULL);
   return BANYAN_OK;
 }
 

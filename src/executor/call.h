@@ -348,7 +348,7 @@ const char *by_call_describe(const struct by_frame *stamp, char *text, size_t ro
 
 /* Fills a call for a user's one: descriptor, bounds, scratch; buffers begin with piece 0. */
 enum banyan_status by_call_prepare(struct by_call *call, const struct banyan_call *user, char *send, char *recv);
-void by_call_begin(struct by_call *call);
+void by_call_begin(struct by_call *call, const char *name); /* of timelines; NULL: none */
 /* All steps are done: that is its end, unless it has parts or is one. */
 void by_call_done(struct by_call *call);
 enum banyan_status by_call_need(struct by_engine *engine, void **memory, size_t *have, size_t bytes);

@@ -142,7 +142,7 @@ static void begin(const struct by_call *whole, struct by_call *call) {
   if (whole->ended) return; /* the job has failed */
   call->ended = false;
   call->stamp.call = whole->stamp.call;
-  by_call_begin(call);
+  by_call_begin(call, NULL);
 }
 
 static enum banyan_status program_of(const struct by_call *whole, const struct by_part *part, bool again,

@@ -295,19 +295,20 @@ static inline void list_running(struct by_call *call) {
   if (engine->stages_wanted > engine->stages_made) by_engine_reserve_stages(engine);
 }
 
-static inline uint64_t begin_trace(const struct by_call *call) {
+static inline uint64_t begin_trace(const struct by_call *call, const char *name) {
   if (call->whole) return call->whole->trace;
-  struct by_traced what = {.bytes = call->bounds[call->schedule->n_pieces],
+  struct by_traced what = {.name = name,
+                           .bytes = call->bounds[call->schedule->n_pieces],
                            .domain = call->domain->id,
                            .call = call->stamp.call,
                            .collective = call->stamp.collective};
   return by_trace_begin(call->engine->options.tracer, &what, BY_TRACE_QUEUED);
 }
 
-void by_call_begin(struct by_call *call) {
+void by_call_begin(struct by_call *call, const char *name) {
   const struct by_schedule *s = call->schedule;
   list_running(call);
-  call->trace = begin_trace(call);
+  call->trace = begin_trace(call, name);
   call->wired = false;
   for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
   if (call->pair) {
@@ -425,7 +426,7 @@ enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan
     return status;
   }
   call->stamp.call = (*number)++;
-  by_call_begin(call);
+  by_call_begin(call, user->name);
   if (call->joint) by_joint_begin(call);
   *out = call;
   return BANYAN_OK;

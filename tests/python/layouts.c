@@ -70,6 +70,7 @@ static void print_call(void) {
   MEMBER(banyan_call, scale);
   MEMBER(banyan_call, deadline);
   MEMBER(banyan_call, tag);
+  MEMBER(banyan_call, name);
   end_struct();
 }
 

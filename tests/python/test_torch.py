@@ -3,6 +3,7 @@
 groups, overlap, errors, death, and memory."""
 import atexit
 import gc
+import json
 import os
 import resource
 import signal
@@ -142,6 +143,17 @@ def options(timeline):
     dist.all_reduce(value)
     dist.all_reduce(value, group=dist.new_group(range(n), pg_options=banyan.torch.Options(plan="sharded")))
     assert (value == n * n).all()
+    leave()
+
+
+def buckets(timeline):
+    """DDP's buckets have names in the timeline: the same ones in each iteration, also after DDP has built them anew."""
+    world(pg_options=banyan.torch.Options(timeline=timeline))
+    layers = [torch.nn.Linear(600, 600, bias=False) for _ in range(3)]
+    model = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=1)
+    for _ in range(4):
+        model(torch.ones(2, 600)).sum().backward()
+        dist.all_reduce(torch.ones(5))
     leave()
 
 
@@ -291,6 +303,21 @@ class Backend(unittest.TestCase):
             ranks.run(2, options, os.path.join(folder, "timeline"))
             with open(os.path.join(folder, "timeline"), encoding="utf-8") as file:
                 self.assertIn("allreduce", file.read())
+
+    def test_buckets(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "timeline")
+            ranks.run(2, buckets, path)
+            with open(path, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+        for rank in range(2):
+            names = [e["name"] for e in events if e["ph"] == "b" and e["pid"] == rank and "args" in e]
+            self.assertGreaterEqual(names.count("allreduce"), 4)
+            n = len({name for name in names if name.startswith("ddp")})
+            self.assertGreaterEqual(n, 2)
+            for bucket in range(n):
+                self.assertIn(names.count(f"ddp bucket {bucket}"), range(3, 5), names)  # the first pass may have fewer buckets
+            self.assertEqual(names.count("ddp bucket 0"), 4)
 
     def test_overlap(self):
         ranks.run(2, overlap)

@@ -22,7 +22,7 @@ class Options(ctypes.Structure):
 class Call(ctypes.Structure):
     _fields_ = [("collective", c_int), ("dtype", c_int), ("op", c_int), ("root", c_int), ("send", c_void_p),
                 ("recv", c_void_p), ("count", c_size_t), ("counts", POINTER(c_size_t)), ("scale", c_double),
-                ("deadline", c_double), ("tag", c_uint32)]
+                ("deadline", c_double), ("tag", c_uint32), ("name", c_char_p)]
 
 
 class Sparse(ctypes.Structure):

@@ -8,6 +8,9 @@
 #include <mutex>
 #include <set>
 
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+
 #include "callbacks.hpp"
 
 namespace banyan {
@@ -134,6 +137,19 @@ Made Group::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
   return start(c10d::OpType::BROADCAST, "banyan:broadcast", tensors, call, std::move(parts), options.timeout);
 }
 
+// DistributedDataParallel reduces its buckets in their order, from hooks of the backward pass, and each as one flat
+// tensor. It tells process groups nothing else about them.
+std::string Group::name_of_bucket(const at::Tensor &tensor) {
+  const void *pass = torch::autograd::get_current_graph_task_exec_info();
+  if (!pass || tensor.dim() != 1 || !at::isFloatingType(tensor.scalar_type())) return "";
+  if (backward_->pass != pass) { // one that failed has not called back
+    backward_->pass = pass;
+    backward_->buckets = 0;
+    torch::autograd::Engine::get_default_engine().queue_callback([backward = backward_] { backward->pass = nullptr; });
+  }
+  return "ddp bucket " + std::to_string(backward_->buckets++);
+}
+
 Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
   at::Tensor tensor = the_one("allreduce", tensors);
   if (tensor.is_sparse()) return sparse(tensor, options.reduceOp, options.timeout);
@@ -141,6 +157,8 @@ Made Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
   Work::Parts parts;
   at::Tensor filled = to_be_filled(tensor, true, parts.finish);
   struct banyan_call call = summing(BANYAN_ALLREDUCE, "allreduce", filled, filled.numel(), options.reduceOp);
+  std::string name = name_of_bucket(tensor);
+  if (!name.empty()) call.name = name.c_str();
   call.send = call.recv = filled.data_ptr();
   parts.held = {filled};
   parts.outputs = tensors;

@@ -81,6 +81,7 @@ private:
   Made sparse(at::Tensor &tensor, const c10d::ReduceOp &op, std::chrono::milliseconds timeout);
   Made exchange(c10d::OpType type, const char *title, const Tensors &outputs, const Tensors &inputs, Work::Parts parts,
                 std::chrono::milliseconds timeout);
+  std::string name_of_bucket(const at::Tensor &tensor);
   bool is_root(int64_t root) const {
     return root == getRank();
   }
@@ -88,6 +89,12 @@ private:
   struct banyan_comm *comm_;
   const int pid_;
   std::atomic<uint64_t> calls_{0};
+  // How many buckets of DDP a backward pass has begun to reduce. The engine's callback may outlive the group.
+  struct Backward {
+    std::atomic<const void *> pass{nullptr};
+    std::atomic<int> buckets{0};
+  };
+  std::shared_ptr<Backward> backward_ = std::make_shared<Backward>();
 };
 
 } // namespace banyan
