@@ -110,7 +110,7 @@ def make(racks, hosts, jobs, now, seed):
     return {"time": now, "version": "0.1.0", "topology": net, "hosts": rows, "links": links,
             "jobs": [one for one, _ in made],
             "counters": {"reports": int(now) % 100000 * 7, "refused": 3, "plans": sum(len(j["history"]) for j, _ in made),
-                         "moves": 4 * jobs, "kept": jobs}}
+                         "moves": 4 * jobs, "planned": 12, "kept": jobs}}
 
 
 def main():

@@ -76,6 +76,26 @@ def check_jobs(world, state):
     check("ours" in title and "others" in title, "a link says what is ours")
 
 
+def check_first(world):
+    """A job is chosen from the start, and it is explained what is shown of it."""
+    b = world.browser
+    b.wait("the first job of the table is chosen", lambda: b.count("#drawing .tree") > 0)
+    first = b.run("return document.querySelector('#job-table tbody th').innerText")
+    check(b.text("#job-title") == first, f"not the first job, {first}, but {b.text('#job-title')} is chosen")
+    check("#job" not in b.run("return location.href"), "the address names no job that nobody has chosen")
+    check("kept the plan before" in b.text("#job-body"), "the list of plans says what is kept")
+    for name, meaning in ("planned", "looked for a better plan"), ("kept", "kept the plan they had"):
+        check(name in b.text("#counts") and meaning in b.text("#counts"), f"the counter {name} is explained")
+    b.call("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": [
+        {"type": "keyDown", "value": "\ue00c"}, {"type": "keyUp", "value": "\ue00c"}]}]})
+    b.wait("Escape chooses none", lambda: b.count("#drawing .tree") == 0)
+    world.put(2, 4, 3, NOW + 30)
+    b.wait("another state comes", lambda: "210" in b.text("#counts"))
+    check(b.count("#drawing .tree") == 0, "who has chosen none gets none")
+    world.put(2, 4, 3)
+    b.wait("the first state is back", lambda: "210" not in b.text("#counts"))
+
+
 def check_choice(world, state):
     b, job = world.browser, state["jobs"][1]
     b.run("document.querySelector(arguments[0]).focus()", f"#job-table button[title='job {job['id']}']")
@@ -188,6 +208,7 @@ def main():
         check_token(world, url)
         world.browser.complaints()  # 401 is one
         check_jobs(world, state)
+        check_first(world)
         check_choice(world, state)
         check_filter(world)
         check_live(world)

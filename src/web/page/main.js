@@ -17,10 +17,23 @@ let away = 0; // since when there is none, ms
 
 // --- jobs ---
 
-const chosenId = () => new URLSearchParams(location.hash.slice(1)).get("job");
+let first = null; // the job that is chosen while nobody has chosen one; it is not in the address
+let opened = false; // there was one, or a choice
+const chosenId = () => new URLSearchParams(location.hash.slice(1)).get("job") || first;
 const chosenJob = () => state?.jobs.find((job) => job.id === chosenId()) || null;
 
+// The page begins with the first row of the table, so that its trees are seen.
+function chooseFirst() {
+  opened = opened || Boolean(chosenId());
+  if (opened || !jobTable.shown.length) return;
+  opened = true;
+  first = jobTable.shown[0].id;
+  showJobs();
+}
+
 function choose(id) {
+  first = null;
+  opened = true;
   history.replaceState(null, "", id ? `#job=${id}` : location.pathname);
   showJobs();
   showJob();
@@ -65,7 +78,7 @@ const jobColumns = [
   {name: "Sent", number: true, value: (j) => j.sent, text: (j) => bytes(j.sent)},
   {name: "Input", title: "bytes of input summed, of one rank", number: true, value: (j) => j.input_rate, text: (j) => rate(j.input_rate)},
   {name: "Plan", number: true, value: (j) => j.plan?.number || 0, text: (j) => (j.plan ? `${j.plan.number}` : "–")},
-  {name: "Planned for", title: "what the plan can carry", number: true, value: (j) => j.plan?.throughput || 0,
+  {name: "Planned for", title: "the rate at which the job can sum with its plan, as the planner predicts it", number: true, value: (j) => j.plan?.throughput || 0,
     text: (j) => (j.plan ? rate(j.plan.throughput) : "–")},
   {name: "Helpers", number: true, value: (j) => helpersOf(j.plan?.plan).length, text: (j) => String(helpersOf(j.plan?.plan).length)},
   {name: "Since", number: true, value: (j) => j.since, text: (j) => age(state.time - j.since)},
@@ -103,17 +116,22 @@ const historyColumns = [
   {name: "Plan", number: true, value: (h) => h.number, text: (h) => String(h.number)},
   {name: "At", value: (h) => h.time, text: (h) => clock(h.time)},
   {name: "Why", value: (h) => h.why, text: (h) => h.why},
-  {name: "Throughput", number: true, value: (h) => h.after, text: gainText},
+  {name: "Throughput", title: "predicted: with the plan before → with this plan", number: true, value: (h) => h.after, text: gainText},
 ];
 const historyTable = new Table(at("history"), historyColumns,
   {key: (h) => String(h.number), order: {column: historyColumns[0], down: true}});
 
+// A fact is [name, value] or [name, value, what it means].
 function showFacts(list, facts) {
-  while (list.children.length < 2 * facts.length) list.append(element("dt"), element("dd"));
+  while (list.children.length < 2 * facts.length) {
+    list.append(element("dt"), element("dd", {}, element("span"), element("span", {class: "meaning"})));
+  }
   while (list.children.length > 2 * facts.length) list.lastChild.remove();
-  facts.forEach(([name, value], i) => {
+  facts.forEach(([name, value, meaning], i) => {
+    const shown = list.children[2 * i + 1].children;
     setText(list.children[2 * i], name);
-    setText(list.children[2 * i + 1], value);
+    setText(shown[0], value);
+    setText(shown[1], meaning || "");
   });
 }
 
@@ -220,6 +238,15 @@ function showLinks() {
   linkTable.show([...state.links].sort((a, b) => linkUse(b) - linkUse(a)).slice(0, 8), state.links.length);
 }
 
+const COUNTERS = {
+  reports: "reports that came from agents",
+  refused: "messages of agents that were rejected",
+  planned: "times that the planner looked for a better plan for a job",
+  plans: "plans that were worth changing to, and were proposed to their jobs",
+  moves: "proposed plans that jobs changed to",
+  kept: "proposed plans that jobs did not change to; they kept the plan they had",
+};
+
 function showSummary() {
   const running = state.jobs.filter((j) => j.state === "running" || j.state === "moving").length;
   const connected = state.hosts.filter((h) => h.connected).length;
@@ -232,7 +259,7 @@ function showSummary() {
   while (list.children.length < items.length) list.append(element("li"));
   while (list.children.length > items.length) list.lastChild.remove();
   items.forEach((text, i) => setText(list.children[i], text));
-  showFacts(at("counts"), [...Object.entries(state.counters).map(([name, value]) => [name, count(value)]),
+  showFacts(at("counts"), [...Object.entries(state.counters).map(([name, value]) => [name, count(value), COUNTERS[name]]),
     ["version", state.version]]);
 }
 
@@ -265,6 +292,7 @@ function show() {
   network.update(state);
   showSummary();
   showJobs();
+  chooseFirst();
   showJob();
   showLinks();
   showHosts();

@@ -16,6 +16,7 @@ export class Table {
     this.chosen = options.chosen || (() => false);
     this.what = options.what; // "job"
     this.rows = new Map();
+    this.shown = []; // in the order of the table
     this.showAll = false;
     this.head = element("tr");
     this.body = element("tbody");
@@ -44,6 +45,7 @@ export class Table {
     this.markOrder();
     const sorted = [...rows].sort((a, b) => this.compare(a, b));
     const shown = this.showAll ? sorted : sorted.slice(0, FIRST_ROWS);
+    this.shown = shown;
     this.fill(shown);
     this.say(shown.length, rows.length, total);
   }
