@@ -124,6 +124,16 @@ static enum banyan_status ask(const struct by_switch_place *place, const struct 
   return status;
 }
 
+/* Only a switch that is asked from its own machine may have no secret. */
+static enum banyan_status check_secret(const struct by_switch_place *place, bool has_key) {
+  char text[BY_ADDRESS_TEXT];
+  if (place->path || has_key || by_address_is_loopback(&place->address)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "the switch at %s is asked over the network, which needs its secret: give --secret-file FILE or set "
+                 "BANYAN_SWITCH_KEY",
+                 by_address_print(&place->address, text));
+}
+
 /* Every second, or once. */
 static enum banyan_status show(const struct status_options *asked, const struct by_switch_place *place,
                                const struct by_key *key) {
@@ -159,11 +169,14 @@ int by_cli_status(int argc, char **argv) {
   }
   enum banyan_status status = by_switch_secret(asked.secret_file, &key, &has_key);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
+  if (!status) status = check_secret(&place, has_key);
   if (!status) status = show(&asked, &place, has_key ? &key : NULL);
   explicit_bzero(&key, sizeof key);
   if (!status) return 0;
   exit_code = by_options_failure(&command, banyan_error_text());
   if (!operands.count)
     fprintf(stderr, "For a cluster: `banyan status --manager URL`, and `banyan agent status` for this host.\n");
+  else if (!place.path && !has_key && status != BANYAN_ERR_ARGUMENT)
+    fprintf(stderr, "If the switch has a secret: --secret-file FILE, or BANYAN_SWITCH_KEY.\n");
   return exit_code;
 }

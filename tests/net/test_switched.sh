@@ -95,6 +95,10 @@ until_part() { # the options of a bench
 }
 
 adds() {
+  # Who asks from another machine without the secret is told how to give it.
+  wants 1 at a env -u BANYAN_SWITCH_KEY "$BANYAN" status 10.7.0.1
+  shows '^banyan status: the switch at 10\.7\.0\.1:7613 .* needs its secret: give --secret-file FILE or set BANYAN_SWITCH_KEY' err
+  wants 0 at a "$BANYAN" status 10.7.0.1
   until_part -s 8,64K,2M --iterations 5
   [ "$(merged)" -gt 100 ] || fail "the switch has added little"
   wants 0 job -s 100K -d i32 --iterations 5
