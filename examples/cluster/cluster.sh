@@ -1,9 +1,12 @@
 #!/bin/bash
 # cluster.sh [SECONDS]: a small cluster on this machine, to try a manager with: four agents that stand for hosts, `banyan
-# manager` with its page, and two jobs. Needs no root; all hosts are this machine, so links and speeds are made up. Ends,
-# with all that it started, on Ctrl-C or after SECONDS. $BANYAN is the command (build/banyan).
+# manager` with its page, and two jobs. Needs no root; all hosts are this machine, so links and their rates are invented.
+# Ends, with all that it started, on Ctrl-C or after SECONDS. $BANYAN is the command; default: build/banyan of this tree,
+# or the one that is installed.
 set -euo pipefail
-banyan=$(realpath -- "${BANYAN:-build/banyan}")
+built=$(dirname -- "$(realpath -- "$0")")/../../build/banyan
+[ -x "$built" ] || built=$(command -v banyan || true)
+banyan=$(realpath -e -- "${BANYAN:-$built}") || { echo "cluster.sh: no banyan command: run make, or set BANYAN" >&2; exit 1; }
 topology=clos:racks=2,hosts=2
 export hosts="r0h0 r0h1 r1h0 r1h1" folder
 folder=$(mktemp -d)
@@ -77,6 +80,9 @@ done
 
 "${status[@]}"
 cat <<END
+
+The network is invented: all hosts are this machine, nothing limits a link to its rate of 10 Gbit/s, and so the
+shares of links in use and the predictions do not tell how fast this machine is.
 
 A page shows the same:  $page?token=$(<"$folder/token")
 and so does a terminal: ${status[*]} --watch

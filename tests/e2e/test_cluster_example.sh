@@ -6,7 +6,14 @@ export TMPDIR=$scratch
 # Ranks do not have the folder in their command, but in their environment.
 running() { grep -lsz "^folder=$scratch/" /proc/[0-9]*/environ || true; }
 nothing_runs() { [ -z "$(running)" ]; }
-wants 0 "$BANYAN_SOURCE/examples/cluster/cluster.sh" 0
+# From another directory, and with the command that lies beside the example.
+tree=$scratch/tree
+mkdir -p "$tree/examples/cluster" "$tree/build"
+cp "$BANYAN_SOURCE/examples/cluster/cluster.sh" "$tree/examples/cluster/"
+ln -s "$BANYAN" "$tree/build/banyan"
+wants 0 env -C / -u BANYAN "$tree/examples/cluster/cluster.sh" 0
+rm -r "$tree"
+shows '^The network is invented: .* its rate of 10 Gbit/s' out
 shows '4 of 4 hosts connected; 2 jobs run' out
 # What they carry is less where this machine, not the network, is what limits: the manager takes links for slow.
 for job in large small; do shows "^  $job +running +[0-3] +4 .* [1-9][0-9]* +[0-9.]+[MG] " out; done
