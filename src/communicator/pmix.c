@@ -12,10 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "handshake.h"
 #include "interface.h"
 #include "log.h"
 #include "socket.h"
+
+enum { PLACES = 256 /* bytes; as many as sscanf below takes */ };
 
 struct library {
   void *handle;
@@ -41,20 +44,16 @@ static bool load(struct library *l) {
   return l->init && l->finalize && l->put && l->commit && l->fence && l->get;
 }
 
-/* Rank 0's meeting point: its first usable address and a port that is free now. */
-static enum banyan_status choose(struct by_settings *s, char *out, size_t room) {
-  struct by_interface *all = NULL;
-  struct by_address at, bound = {0};
-  size_t n = 0;
+/* Rank 0's meeting point: all its usable addresses, and a port that is free now. */
+static enum banyan_status choose(const struct by_settings *s, char *out, size_t room) {
+  struct by_address bound = {0};
   int fd = -1;
-  char key[BY_KEY_TEXT], host[BY_ADDRESS_TEXT];
-  BY_TRY(by_interface_list(s->iface, false, &all, &n));
-  at = all[0].address;
-  free(all);
-  BY_TRY(by_socket_listen(&at, (struct by_port_range){0, 0}, &fd, &bound));
-  close(fd);
+  char key[BY_KEY_TEXT], places[PLACES];
+  BY_TRY(by_socket_listen(NULL, (struct by_port_range){0, 0}, &fd, &bound));
+  by_close(fd);
+  BY_TRY(by_interface_offer(s->iface, by_address_port(&bound), places, sizeof places));
   BY_TRY(by_key_random(key));
-  snprintf(out, room, "%s %s", by_address_print(&bound, host), key);
+  snprintf(out, room, "%s %s", places, key);
   return BANYAN_OK;
 }
 
@@ -106,7 +105,7 @@ static enum banyan_status meet_all(const struct library *l, double seconds) {
 }
 
 static enum banyan_status get(const struct library *l, const pmix_proc_t *root, double seconds, struct by_settings *s) {
-  char meet[BY_ADDRESS_TEXT], key[BY_KEY_TEXT];
+  char meet[PLACES], key[BY_KEY_TEXT];
   pmix_value_t *got = NULL;
   pmix_info_t info;
   memset(&info, 0, sizeof info);
@@ -115,7 +114,7 @@ static enum banyan_status get(const struct library *l, const pmix_proc_t *root, 
   info.value.data.integer = (int)seconds + 1;
   if (l->get(root, "banyan.meet", &info, 1, &got) != PMIX_SUCCESS || !got || got->type != PMIX_STRING)
     return by_fail(BANYAN_ERR_SYSTEM, "PMIx gave no meeting point; set BANYAN_ROOT and BANYAN_KEY instead");
-  bool whole = sscanf(got->data.string, "%79s %64s", meet, key) == 2;
+  bool whole = sscanf(got->data.string, "%255s %64s", meet, key) == 2;
   free(got->data.string);
   free(got);
   if (!whole) return by_fail(BANYAN_ERR_PARSE, "PMIx gave a malformed meeting point");

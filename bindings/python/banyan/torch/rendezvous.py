@@ -1,12 +1,17 @@
 """Where the ranks of a process group meet: its store tells all ranks the address and secret that rank 0 chose."""
 from __future__ import annotations
 
+import fcntl
+import itertools
 import os
 import secrets
 import socket
-from typing import Any, Tuple
+import struct
+from typing import Any, Iterator, List, Tuple
 
 _LOWEST, _HIGHEST = 18000, 32000  # below the ports that kernels give to connections
+_MOST_ADDRESSES = 8
+_SIOCGIFADDR = 0x8915
 
 
 def of_launcher(rank: int, size: int) -> bool:
@@ -22,20 +27,21 @@ def set_environment() -> None:
     env = os.environ
     if "BANYAN_RANK" not in env or "BANYAN_SIZE" not in env or "BANYAN_ROOT" not in env:
         return
-    host, _, port = env["BANYAN_ROOT"].rpartition(":")
+    host, _, port = env["BANYAN_ROOT"].split(",")[0].rpartition(":")
     env.setdefault("RANK", env["BANYAN_RANK"])
     env.setdefault("WORLD_SIZE", env["BANYAN_SIZE"])
     env.setdefault("MASTER_ADDR", host.strip("[]"))
     env.setdefault("MASTER_PORT", str(int(port) + 1 if int(port) < 65535 else int(port) - 1))
 
 
-def _machine() -> str:
+def _network(rank: int) -> str:
+    """What all processes with one loopback have in common: the kernel they run on and its network namespace, not the host's
+    name, which containers may share. Where the system does not tell, nobody has it in common with this rank."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            boot = file.read().strip()
+            return f"{file.read().strip()} {os.stat('/proc/self/ns/net').st_ino}"
     except OSError:
-        boot = ""
-    return f"{socket.gethostname()} {boot}"
+        return f"rank {rank}"
 
 
 def _free_port() -> int:
@@ -51,31 +57,62 @@ def _free_port() -> int:
     raise RuntimeError(f"banyan: no port from {_LOWEST} to {_HIGHEST} is free")
 
 
-def _own_address() -> str:
-    """An address of this host that the others may reach: that of MASTER_ADDR if it is this host's, else the one by which
-    it reaches the network."""
-    master = os.environ.get("MASTER_ADDR", "")
-    for target in (master, "192.0.2.1"):
-        if not target:
-            continue
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+def _towards(host: str) -> Iterator[str]:
+    """This host's own addresses on the way to another one."""
+    try:
+        ways = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
+    except OSError:
+        return  # it is not known here
+    for family, kind, _, _, to in ways:
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.connect(to)
+                yield str(probe.getsockname()[0])
+        except OSError:
+            pass
+
+
+def _of_interfaces() -> Iterator[str]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
             try:
-                probe.connect((target, 9))
+                answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
             except OSError:
-                continue
-            return str(probe.getsockname()[0])
-    return socket.gethostname()
+                continue  # it has none
+            yield socket.inet_ntoa(answer[20:24])
+    try:
+        with open("/proc/net/if_inet6", encoding="ascii") as file:
+            for line in file:
+                yield socket.inet_ntop(socket.AF_INET6, bytes.fromhex(line.split()[0]))
+    except OSError:
+        pass  # this kernel has no IPv6
+
+
+def _own_addresses() -> List[str]:
+    """Addresses of this host that the others may reach, the likeliest first: those by which it reaches MASTER_ADDR (which
+    may be its own), those by which it reaches far networks, all others."""
+    master = os.environ.get("MASTER_ADDR", "")
+    found: List[str] = []
+    for address in itertools.chain(_towards(master) if master else (), _towards("192.0.2.1"), _of_interfaces()):
+        if address not in found and not address.startswith(("127.", "::1", "fe80:")):
+            found.append(address)
+    return found[:_MOST_ADDRESSES] or [socket.gethostname()]
+
+
+def _places(alone: bool) -> str:
+    port = _free_port()
+    hosts = ["127.0.0.1"] if alone else _own_addresses()
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts)
 
 
 def meet(store: Any, rank: int, size: int, timeout: Any) -> Tuple[str, str]:
-    """Address and secret of the job, by the store of the group. Blocks until rank 0 has said them."""
-    store.set(f"banyan/machine/{rank}", _machine())
+    """Addresses and secret of the job, by the store of the group. Blocks until rank 0 has said them."""
+    store.set(f"banyan/network/{rank}", _network(rank))
     if rank == 0:
-        keys = [f"banyan/machine/{other}" for other in range(size)]
+        keys = [f"banyan/network/{other}" for other in range(size)]
         store.wait(keys, timeout)
         alone = len({store.get(key) for key in keys}) == 1
-        host = "127.0.0.1" if alone else _own_address()
-        store.set("banyan/root", f"{host}:{_free_port()} {secrets.token_hex(32)}")
+        store.set("banyan/root", f"{_places(alone)} {secrets.token_hex(32)}")
     store.wait(["banyan/root"], timeout)
     root, key = store.get("banyan/root").decode().split(" ")
     return root, key
