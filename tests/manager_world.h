@@ -31,7 +31,8 @@ struct world_job {
   uint64_t iterations, sent, input;
   uint64_t expected; /* iterations in all, as it says */
   double iteration_time;
-  uint32_t class_; /* that host 0 was told */
+  const char *own_plan; /* NULL: its user set none */
+  uint32_t class_;      /* that host 0 was told */
 };
 
 struct world {
@@ -155,6 +156,7 @@ static inline void world_say_job(struct world *w, const struct world_job *job) {
                                     .root = "10.0.0.1:5000",
                                     .key = w->no_keys ? NULL : "secret",
                                     .began = job->began,
+                                    .own_plan = job->own_plan,
                                     .n_hosts = job->n,
                                     .hosts = hosts};
   assert_ok(by_manager_hear(w->manager, w->hosts[job->hosts[0]].peer, &said, w->now));

@@ -92,9 +92,9 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_deadline(struct banya
 /* Plan for later calls: a built-in's name ("ring"), a plan file's path, or
  * plan JSON (starts with '{'). NULL: the default, chosen by size. Collective:
  * every rank sets the same plan between the same two calls, or the next call
- * ends with BANYAN_ERR_MISMATCH. Where a plan was proposed meanwhile, that may
- * come into use at a call behind this one. Waits as a call does that is the one
- * at which it comes. */
+ * ends with BANYAN_ERR_MISMATCH. No manager replaces it; NULL lets a manager plan again. Where a plan was proposed
+ * meanwhile, that may come into use at a call behind this one. Waits as a call does that is the one at which it comes.
+ */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *plan);
 /* Proposes a plan (as above) while calls go on: in the background all ranks
  * prepare it and agree on a collective call of `comm`, sparse ones too, and on

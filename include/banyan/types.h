@@ -51,6 +51,17 @@ enum banyan_collective {
   BANYAN_COLLECTIVES = 11
 };
 
+/* Where a plan comes from. */
+enum banyan_plan_source {
+  BANYAN_PLAN_BUILTIN = 0,  /* one of the library's, by its name or by default */
+  BANYAN_PLAN_FILE = 1,     /* a plan file */
+  BANYAN_PLAN_JSON = 2,     /* the program gave it as JSON */
+  BANYAN_PLAN_TOPOLOGY = 3, /* planned at the start from the topology in BANYAN_TOPOLOGY */
+  BANYAN_PLAN_MEASURED = 4, /* planned at the start from what was measured (BANYAN_TOPOLOGY=measure) */
+  BANYAN_PLAN_MANAGER = 5,  /* the cluster's manager sent it */
+  BANYAN_PLAN_SOURCES = 6
+};
+
 /* Bytes of one element; 0 for a number that is no dtype. */
 BANYAN_API size_t banyan_dtype_size(enum banyan_dtype dtype);
 /* "f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"; "?" for no dtype. */
@@ -59,7 +70,9 @@ BANYAN_API const char *banyan_dtype_name(enum banyan_dtype dtype);
 BANYAN_API const char *banyan_op_name(enum banyan_op op);
 /* "allreduce", "reduce", ... */
 BANYAN_API const char *banyan_collective_name(enum banyan_collective collective);
-/* The reverse; long names ("float32", "average", "product") are accepted too. */
+/* "built-in", "file", "json", "topology", "measured", "manager"; "?" beyond. */
+BANYAN_API const char *banyan_plan_source_name(enum banyan_plan_source source);
+/* Reads such a name of a dtype, op or collective; long names ("float32", "average", "product") are accepted too. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_dtype_parse(const char *text, enum banyan_dtype *out);
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_op_parse(const char *text, enum banyan_op *out);
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_collective_parse(const char *text, enum banyan_collective *out);

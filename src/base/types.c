@@ -28,6 +28,12 @@ static const struct word ops[BANYAN_OPS] = {
     [BANYAN_OR] = {"or", NULL},        [BANYAN_XOR] = {"xor", NULL},
 };
 
+static const struct word plan_sources[BANYAN_PLAN_SOURCES] = {
+    [BANYAN_PLAN_BUILTIN] = {"built-in", NULL},  [BANYAN_PLAN_FILE] = {"file", NULL},
+    [BANYAN_PLAN_JSON] = {"json", NULL},         [BANYAN_PLAN_TOPOLOGY] = {"topology", NULL},
+    [BANYAN_PLAN_MEASURED] = {"measured", NULL}, [BANYAN_PLAN_MANAGER] = {"manager", NULL},
+};
+
 static const char *name_of(const struct word *words, size_t n, size_t i) {
   return i < n ? words[i].name : "?";
 }
@@ -57,6 +63,10 @@ const char *banyan_dtype_name(enum banyan_dtype dtype) {
 
 const char *banyan_op_name(enum banyan_op op) {
   return name_of(ops, BANYAN_OPS, (size_t)op);
+}
+
+const char *banyan_plan_source_name(enum banyan_plan_source source) {
+  return name_of(plan_sources, BANYAN_PLAN_SOURCES, (size_t)source);
 }
 
 const char *banyan_collective_name(enum banyan_collective collective) {

@@ -173,7 +173,10 @@ static void add_job(const json_t *job, struct by_columns *table) {
   by_columns_add(table, "%s", iteration > 0 ? by_print_seconds(iteration, text) : "-");
   by_columns_add(table, "%s", by_print_bytes((uint64_t)fmax(0, number(job, "sent")), text));
   by_columns_add(table, "%s", short_rate(number(job, "input_rate"), text));
-  by_columns_add(table, "%.0f", number(plan, "number"));
+  if (*string(job, "own_plan"))
+    by_columns_add(table, "\"%.20s\"", string(job, "own_plan"));
+  else
+    by_columns_add(table, "%.0f", number(plan, "number"));
   by_columns_add(table, "%s", short_rate(number(plan, "throughput"), text));
   by_columns_add(table, "%zu", count_helpers(get(plan, "plan")));
   by_columns_add(table, "%s", string(job, "id"));

@@ -326,6 +326,8 @@ static enum banyan_status take_job(const json_t *object, struct by_cluster_messa
     return by_doc_fail(&place, "names the hosts of %u ranks, the job has %u", out->n_hosts, size);
   BY_TRY(take_name(&root, &out->arena, object, "root", BY_CLUSTER_NAME, &out->root));
   if (json_object_get(object, "began")) BY_TRY(take_real(&root, object, "began", &out->began));
+  if (json_object_get(object, "own_plan"))
+    BY_TRY(take_name(&root, &out->arena, object, "own_plan", BY_CLUSTER_NAME, &out->own_plan));
   if (!json_object_get(object, "key")) return BANYAN_OK;
   return take_name(&root, &out->arena, object, "key", BY_CLUSTER_KEY, &out->key);
 }

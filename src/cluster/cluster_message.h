@@ -35,7 +35,7 @@ enum {
 enum by_cluster_say {
   /* up */
   BY_SAY_HELLO,   /* host, version, interfaces (name, address, rate), may_help, age; a rank: job, rank */
-  BY_SAY_JOB,     /* job, name, hosts, root, key, began */
+  BY_SAY_JOB,     /* job, name, hosts, root, key, began, own_plan */
   BY_SAY_REPORT,  /* interfaces, jobs */
   BY_SAY_LEFT,    /* job, rank */
   BY_SAY_MOVED,   /* job, number, at */
@@ -109,7 +109,8 @@ struct by_cluster_message {
   uint32_t rank;
   const char *name, *root, *key; /* key: NULL where helpers may not join; always there in help */
   double began;                  /* of the job, s since 1970; 0: not known. Tells it from an earlier one of its ID */
-  uint32_t n_hosts;              /* = ranks of the job */
+  const char *own_plan; /* name of the plan that the job's user set, which a manager does not replace; NULL: none */
+  uint32_t n_hosts;     /* = ranks of the job */
   const char *const *hosts;
   uint32_t n_interfaces, n_jobs, n_cells;
   const struct by_cluster_interface *interfaces;

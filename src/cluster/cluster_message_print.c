@@ -150,6 +150,7 @@ static void add_job(struct by_text *text, const struct by_cluster_message *messa
   add_name(text, "root", message->root);
   if (message->key) add_name(text, "key", message->key);
   if (message->began > 0) add_real(text, "began", message->began);
+  if (message->own_plan) add_name(text, "own_plan", message->own_plan);
 }
 
 static void add_number(struct by_text *text, const struct by_cluster_message *message) {

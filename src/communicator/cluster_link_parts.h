@@ -57,6 +57,7 @@ struct by_cluster_link {
   uint64_t interval, reported_at;
   struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
   uint64_t reported_sent, reported_expected;
+  char own_plan[BY_CLUSTER_NAME + 1];            /* rank 0: as last sent, see cluster_message.h; "": none */
   struct by_path_look first_look, last_look;     /* when it last reported, and looked whether there is news; */
   struct by_path_look glance, spare;             /* a few times between looks: now, and room for the next one */
   uint32_t glances;                              /* since the last look */
@@ -92,7 +93,9 @@ void by_cluster_link_forget_paths(struct by_cluster_link *link);
 void by_cluster_link_say_moved(struct by_cluster_link *link);
 void by_cluster_link_say(struct by_cluster_link *link, const struct by_cluster_message *message);
 
-/* cluster_link_plan.c: proposes it to the ranks, and tells what becomes of it. */
+/* cluster_link_plan.c: the name of the plan that the user set, "": none. */
+void by_cluster_link_find_own_plan(const struct by_cluster_link *link, char out[BY_CLUSTER_NAME + 1]);
+/* Proposes it to the ranks, and tells what becomes of it. */
 void by_cluster_link_take_plan(struct by_cluster_link *link, const struct by_cluster_message *message);
 /* Whether the job still runs it: another one may have been proposed, or set, by hand. */
 bool by_cluster_link_runs_plan(const struct by_cluster_link *link);

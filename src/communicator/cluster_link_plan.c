@@ -1,4 +1,5 @@
 /* Plans of the manager: over hosts, proposed to the ranks as a plan by hand would be. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,12 @@ void by_cluster_link_forget_plans(struct by_cluster_link *link) {
   while (link->proposals) remove_proposal(link->proposals);
 }
 
+void by_cluster_link_find_own_plan(const struct by_cluster_link *link, char out[BY_CLUSTER_NAME + 1]) {
+  struct by_moves_view view = by_moves_view(link->context, WORLD);
+  if (!*view.plan) view.supplied = by_plans_find_given(link->context, view.plan, sizeof view.plan);
+  by_keep_printable(view.supplied ? view.plan : "", out, BY_CLUSTER_NAME + 1);
+}
+
 /* ---- proposing it */
 
 /* Its h-th rank must be the h-th host: others would be the ones that its trees go over. */
@@ -84,7 +91,12 @@ static enum banyan_status propose(struct by_cluster_proposal *proposal, struct b
 }
 
 static enum banyan_status take(struct by_cluster_link *link, uint64_t number, struct by_plan **plan) {
+  char own_plan[BY_CLUSTER_NAME + 1];
+  by_cluster_link_find_own_plan(link, own_plan);
+  if (*own_plan)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "the user has set plan '%.64s', which a manager does not replace", own_plan);
   BY_TRY(check_hosts(link->context, *plan));
+  (*plan)->origin = (struct by_plan_origin){.source = BANYAN_PLAN_MANAGER};
   struct by_cluster_proposal *proposal = calloc(1, sizeof *proposal);
   if (!proposal) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   *proposal = (struct by_cluster_proposal){.next = link->proposals, .link = link, .number = number};

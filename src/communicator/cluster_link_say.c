@@ -42,6 +42,7 @@ bool by_cluster_link_may_answer(const struct by_cluster_link *link) {
 /* ---- who this is */
 
 static void say_job(struct by_cluster_link *link) {
+  by_cluster_link_find_own_plan(link, link->own_plan);
   const struct by_context *context = link->context;
   const struct by_settings *settings = &context->settings;
   const char **hosts = calloc(context->size, sizeof *hosts);
@@ -56,6 +57,7 @@ static void say_job(struct by_cluster_link *link) {
                                                            .hosts = hosts,
                                                            .root = settings->root,
                                                            .began = link->began,
+                                                           .own_plan = *link->own_plan ? link->own_plan : NULL,
                                                            .key = settings->share_key ? settings->key : NULL});
   free(hosts);
 }
@@ -148,12 +150,24 @@ static void say_report(struct by_cluster_link *link, const struct report *report
   by_cluster_link_say(link, &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job});
 }
 
+/* The user has set another plan, or none any more. What an agent keeps of a job ends where that is described anew. */
+static void say_own_plan(struct by_cluster_link *link) {
+  char own_plan[BY_CLUSTER_NAME + 1];
+  if (link->context->rank != 0) return;
+  by_cluster_link_find_own_plan(link, own_plan);
+  if (strcmp(own_plan, link->own_plan) == 0) return;
+  say_job(link);
+  by_cluster_link_say_wish(link);
+  if (by_cluster_link_runs_plan(link)) by_cluster_link_say_moved(link);
+}
+
 /* False: there is nothing to tell, before a call is made. */
 static bool look(struct by_cluster_link *link) {
   struct report report;
   bool news = by_cluster_link_look_at_paths(link);
   bool due = by_loop_now(link->context->loop) >= link->reported_at + link->interval;
   if (!due && !news) return true;
+  if (due) say_own_plan(link);
   if (!take_report(link, news, &report)) return false;
   if (!news) by_cluster_link_take_paths(link);
   say_report(link, &report);

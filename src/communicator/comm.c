@@ -46,8 +46,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
   *comm = (struct banyan_comm){.context = context, .processes = copy, .rank = rank, .size = n};
   comm->deadline = by_clock_from_seconds(context->settings.deadline);
   count_local(comm);
-  enum banyan_status status =
-      by_plans_named(context, n, processes, n == context->size ? context->settings.plan : NULL, &plan);
+  enum banyan_status status = by_plans_first(context, n, processes, &plan);
   if (status == BANYAN_OK) status = by_domain_create(context->engine, domain_id, rank, n, processes, &comm->domain);
   if (status != BANYAN_OK) by_plan_destroy(plan);
   if (status == BANYAN_OK) status = by_plans_set(context, comm->domain, n, processes, plan, NULL);
@@ -291,26 +290,33 @@ enum banyan_status banyan_comm_set_deadline(struct banyan_comm *comm, double sec
 
 /* Among the calls this has a place, as they have, so that all ranks agree which of it and a move comes first. Takes the
  * plan over. Under lock. */
-static enum banyan_status set_plan(struct banyan_comm *comm, const char *text, struct by_plan *plan) {
+static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *plan) {
   enum banyan_status status = by_moves_pass(comm, by_clock_now(&by_clock_system) + comm->deadline);
-  if (status == BANYAN_OK) status = by_comm_set_inner_plan(comm, text);
+  if (status == BANYAN_OK) status = by_comm_set_inner_plan(comm, plan);
   if (status != BANYAN_OK) {
     by_plan_destroy(plan);
     return status;
   }
-  BY_TRY(by_plans_set(comm->context, comm->domain, comm->size, comm->processes, plan, NULL));
+  struct by_context *context = comm->context;
+  BY_TRY(by_plans_set(context, comm->domain, comm->size, comm->processes, plan, NULL));
   by_moves_set_by_hand(comm);
+  if (context->observed.awake) by_observe_wake(&context->observed); /* a manager hears of it */
   return BANYAN_OK;
+}
+
+enum banyan_status by_comm_set_plan(struct banyan_comm *comm, const char *text, enum banyan_plan_source planned) {
+  struct by_plan *plan = NULL;
+  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
+  if (planned) plan->origin = (struct by_plan_origin){planned, false};
+  by_context_lock(comm->context);
+  enum banyan_status status = set_plan(comm, plan);
+  by_context_unlock(comm->context);
+  return status;
 }
 
 enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *text) {
   BY_TRY(by_comm_check(comm));
-  struct by_plan *plan = NULL;
-  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
-  by_context_lock(comm->context);
-  enum banyan_status status = set_plan(comm, text, plan);
-  by_context_unlock(comm->context);
-  return status;
+  return by_comm_set_plan(comm, text, 0);
 }
 
 enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos) {

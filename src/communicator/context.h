@@ -49,9 +49,10 @@ struct by_seat {
 };
 
 struct by_context {
-  struct by_context *next_joined; /* another job of this process, or NULL */
-  uint32_t generation;            /* see by_process_generation */
-  struct by_settings settings;    /* strings in the arena or the environment */
+  struct by_context *next_joined;  /* another job of this process, or NULL */
+  uint32_t generation;             /* see by_process_generation */
+  struct by_settings settings;     /* strings in the arena or the environment */
+  enum banyan_plan_source planned; /* settings.plan was planned when the job started, so; else 0. Under lock, both */
   uint32_t rank, size;
   /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
    * names, left and lost: see newcomer.c. What is known of those that are counted stays where it is, so the first two
@@ -267,8 +268,8 @@ void by_context_submitted_left(struct by_context *context);
 void by_context_deliver_kept(struct by_context *context);
 /* Before a communicator is destroyed. */
 void by_comm_forget_submitter(struct banyan_comm *comm);
-/* submit.c: what it submits uses this plan too. Under lock. */
-BANYAN_CHECK enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const char *text);
+/* submit.c: what it submits uses a copy of this plan too. Under lock. */
+BANYAN_CHECK enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const struct by_plan *plan);
 
 /* newcomer.c; on the loop's thread: a helper that comes while the job runs, with its number and what describes it, as
  * rank 0 tells all. Takes the lock. BANYAN_ERR_PROTOCOL: that is not the next number. */
@@ -276,6 +277,9 @@ BANYAN_CHECK enum banyan_status by_context_add(struct by_context *context, const
 /* Its name for messages, in the arena; NULL: out of memory. Under lock. */
 const char *by_context_name_member(struct by_context *context, uint32_t process);
 
+/* comm.c: as banyan_comm_set_plan; `planned`: the plan was planned when the job started, 0: the user supplies it. */
+BANYAN_CHECK enum banyan_status by_comm_set_plan(struct banyan_comm *comm, const char *text,
+                                                 enum banyan_plan_source planned);
 /* comm.c; under lock. Frees a communicator, which is not the last of the job. */
 void by_comm_end(struct banyan_comm *comm);
 /* comm.c: a number for a domain within another one, from how many splits that has seen and the part's first rank. */
@@ -300,6 +304,8 @@ BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *contex
                                                  const uint32_t *processes, struct by_plan **out);
 /* How many helpers or servers the plan names that this job was given; 0 also if it cannot be read. */
 uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind);
+/* Before there is a communicator: the name of that plan, never "". False: the job was given none. */
+bool by_plans_find_given(const struct by_context *context, char *name, size_t room);
 /* Whether that plan has a server on this host. */
 bool by_plans_serve_here(const struct by_context *context, const char *host);
 /* Whether all that the plan asks for can be set up. */
@@ -319,7 +325,14 @@ BANYAN_CHECK enum banyan_status by_plans_check_helpers(const struct by_context *
 /* A plan over hosts becomes one over ranks, if these are on so many hosts. Takes the plan over. */
 BANYAN_CHECK enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                              struct by_plan *plan, struct by_plan **out);
+/* A plan that the user supplies by this text; NULL or "": the default plan. */
 BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                                const char *text, struct by_plan **out);
+/* The plan that a new communicator begins with. Under lock. */
+BANYAN_CHECK enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                               struct by_plan **out);
+/* Whether a proposed plan must not take the place of this one: the user supplied it, and a manager proposes the other.
+ */
+bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed);
 
 #endif

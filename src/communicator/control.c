@@ -247,6 +247,7 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   by_timer_init(&control->timeline_late, by_control_timeline_late, control);
   by_timer_init(&control->timeline_tick, by_control_timeline_tick, control);
   by_timer_init(&control->switches_due, by_control_switches_due, control);
+  by_timer_init(&control->release, by_control_release_due, control);
   by_timer_init(&control->moves_due, by_control_moves_due, control);
   by_timer_init(&control->links_due, by_control_links_due, control);
   by_timer_init(&control->leavers.due, by_control_leavers_due, control);
@@ -368,6 +369,7 @@ void by_control_destroy(struct by_control *control) {
   by_loop_cancel_timer(&control->words_due);
   by_loop_cancel_timer(&control->silence);
   by_loop_cancel_timer(&control->known_late);
+  by_loop_cancel_timer(&control->release);
   by_loop_cancel_timer(&control->moves_due);
   by_loop_cancel_timer(&control->links_due);
   by_control_forget_links(control);

@@ -38,6 +38,9 @@ void by_control_tell_plan(struct by_control *control, const void *bytes, size_t 
  * workers and servers; in the background. Who is at the plan's vertices behind the ranks; UINT32_MAX: nobody. */
 void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
                             const uint32_t *helpers);
+/* Any thread, rank 0, under the context's lock: whether the plan that is set has these trees. Where it has not, their
+ * cells are given back to switches, once the calls under way have ended; they are asked for again when it has. */
+void by_control_use_trees(struct by_control *control, bool used);
 /* Rank 0, on the loop's thread: what the manager grants of what was wished for. */
 void by_control_heard_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n);
 /* A plan for a communicator, and who is at its vertices behind the ranks. */

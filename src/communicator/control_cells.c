@@ -24,6 +24,7 @@ static uint32_t count(const struct by_control_tree *tree) {
 /* Of all trees that are to be set up, each switch that is to add. */
 static void list(struct by_control *control) {
   uint32_t n = 0;
+  if (control->wished) return; /* they are wished for again */
   for (const struct by_control_tree *tree = control->trees; tree; tree = tree->next) n += count(tree);
   control->wished = calloc((size_t)n + 1, sizeof *control->wished);
   for (struct by_control_tree *tree = control->trees; tree && control->wished; tree = tree->next)
@@ -87,6 +88,53 @@ void by_control_await_cells(struct by_control *control) {
 
 void by_control_say_granted(struct by_control *control) {
   (void)say(control, true);
+}
+
+/* ---- while the job has another plan */
+
+static bool is_being_set_up(const struct by_control *control) {
+  const struct by_control_tree *tree = control->trees;
+  while (tree && tree->told) tree = tree->next;
+  return tree || control->cells_until;
+}
+
+/* Whether the cells are to be given back; *later: not yet. */
+static bool is_unused(struct by_control *control, bool *later) {
+  struct by_context *context = control->context;
+  by_context_lock(context);
+  bool unused = !control->trees_used;
+  const struct by_domain *domain = by_engine_domain(context->engine, 0);
+  *later = unused && domain && by_domain_is_running(domain, control->trees_until);
+  by_context_unlock(context);
+  return unused;
+}
+
+/* The ends keep their part: what they send goes past the switches meanwhile, as where these are gone. */
+void by_control_release_due(void *argument) {
+  struct by_control *control = argument;
+  bool later, unused = is_unused(control, &later);
+  if (later || is_being_set_up(control)) {
+    by_loop_set_delay(control->context->loop, &control->release, LOOKS_MS * BY_MILLISECOND);
+    return;
+  }
+  if (unused == control->trees_released || !control->n_wished) return;
+  control->trees_released = unused;
+  if (!unused) {
+    if (!by_control_wish(control)) by_control_ask_all(control);
+    return;
+  }
+  by_control_drop_cells(control);
+  by_info("control", "the plan in use has no trees through switches: their cells are given back");
+  if (control->context->cluster) by_cluster_link_wish(control->context->cluster, NULL, 0);
+}
+
+void by_control_use_trees(struct by_control *control, bool used) {
+  const struct by_domain *domain = by_engine_domain(control->context->engine, 0);
+  if (used == control->trees_used) return;
+  control->trees_used = used;
+  if (domain) control->trees_until = by_domain_next_call(domain);
+  if (by_loop_post(control->context->loop, by_control_release_due, control) != BANYAN_OK)
+    by_warn("control", "cells of switches stay as they are: %s", banyan_error_text());
 }
 
 /* ---- its answer */

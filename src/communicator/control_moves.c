@@ -21,6 +21,7 @@ enum {
 };
 
 static const char replaced[] = "another one was proposed";
+static const char users[] = "the user has set or proposed a plan, which a manager does not replace";
 
 static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word);
 static void give_up(struct by_control_move *move, const char *why, size_t length);
@@ -122,6 +123,7 @@ static void propose(struct by_control_move *move) {
   struct by_move_word word = word_of(move, BY_MOVE_PROPOSE);
   word.text = move->text;
   word.length = move->length;
+  word.origin = move->plan->origin;
   word.processes = move->places;
   word.n_processes = move->n_places;
   ask(move, &word);
@@ -185,13 +187,19 @@ static void put_off(struct by_control_move *move, uint32_t process, const struct
   look_later(move);
 }
 
+static bool is_managers(const struct by_control_move *move) {
+  return move->plan->origin.source == BANYAN_PLAN_MANAGER;
+}
+
 static void start(struct by_control_move *move) {
   static const char gone[] = "a helper that it names is not here any more, or not yet";
   move->queued = false;
   move->number = ++move->control->n_moves;
   move->begun = by_loop_now(move->control->context->loop);
   move->again = AGAIN_MS * BY_MILLISECOND;
-  if (!by_helper_links_ask(move))
+  if (is_managers(move) && by_moves_view(move->control->context, move->comm).supplied)
+    give_up(move, users, strlen(users));
+  else if (!by_helper_links_ask(move))
     give_up(move, gone, strlen(gone));
   else if (!move->links)
     propose(move);
@@ -370,9 +378,14 @@ static void begin(void *argument) {
   struct by_control_move *move = argument;
   struct by_control *control = move->control;
   struct by_control_move *before = find_of(control, move->comm, true);
-  if (before) give_up(before, replaced, strlen(replaced));
+  bool yields = before && is_managers(move) && before->plan->origin.supplied;
+  if (before && !yields) give_up(before, replaced, strlen(replaced));
   move->next = control->moves;
   control->moves = move;
+  if (yields) {
+    give_up(move, users, strlen(users));
+    return;
+  }
   if (may_start(move)) {
     start(move);
     return;

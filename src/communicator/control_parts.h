@@ -104,6 +104,9 @@ struct by_control {
   uint64_t cells_until;               /* or for the manager's word on their memory; 0: it does not */
   struct by_control_wished *wished;   /* what that is about, in its order */
   uint32_t n_wished;
+  bool trees_used, trees_released; /* by the plan that is set, under the context's lock; no cells are wished for */
+  uint32_t trees_until;            /* calls from this one on do not use them; under the context's lock */
+  struct by_timer release;
   struct by_control_word *words; /* came before there was an engine, the oldest first */
   struct by_timer words_due, silence, timeline_late, timeline_tick;
   struct by_control_move *moves; /* rank 0: to other plans, not yet decided on */

@@ -94,6 +94,7 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
   }
   if (is_as_before(&tree->answers[which].what, what)) {
     by_warn("control", "switch %s has its part in tree %u again", at->name, job);
+    by_control_say_granted(tree->control);
     return;
   }
   by_switch_client_drop(at->client, job);
@@ -238,6 +239,17 @@ enum banyan_status by_control_ask_switches(struct by_control_tree *tree) {
   }
   if (!by_timer_is_set(&control->switches_due)) by_loop_set_delay(control->context->loop, &control->switches_due, 0);
   return BANYAN_OK;
+}
+
+void by_control_ask_switches_again(struct by_control_tree *tree) {
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+    if (tree->asked[s] && tree->asked[s]->client && !tree->refused[s]) want(tree, s);
+}
+
+void by_control_drop_cells(struct by_control *control) {
+  for (struct by_control_tree *tree = control->trees; tree; tree = tree->next)
+    for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+      if (tree->asked[s] && tree->asked[s]->client) by_switch_client_drop(tree->asked[s]->client, tree->ends.job);
 }
 
 void by_control_forget_switches(struct by_control *control) {

@@ -117,7 +117,10 @@ static void lose(struct by_control_tree *tree) {
 
 void by_control_ask_all(struct by_control *control) {
   for (struct by_control_tree *tree = control->trees; tree; tree = tree->next)
-    if (!tree->told && by_control_ask_switches(tree) != BANYAN_OK) lose(tree);
+    if (tree->told)
+      by_control_ask_switches_again(tree);
+    else if (by_control_ask_switches(tree) != BANYAN_OK)
+      lose(tree);
 }
 
 /* On the loop's thread: a list of trees. */

@@ -34,6 +34,9 @@ enum banyan_status by_control_choose_numbers(struct by_control_tree *tree) BANYA
 /* What is known is what the ends are told. */
 void by_control_tell_tree(struct by_control_tree *tree);
 
+/* control_switches.c: gives all cells of all trees back to the switches. */
+void by_control_drop_cells(struct by_control *control);
+
 /* control_cells.c: wishes for slots, and whether the manager's answer is awaited. Then by_control_ask_all follows. */
 bool by_control_wish(struct by_control *control);
 /* While that is awaited, a few times. */
@@ -41,11 +44,16 @@ void by_control_await_cells(struct by_control *control);
 /* What switches have granted. */
 void by_control_say_granted(struct by_control *control);
 
-/* control_trees.c: all switches of all trees. */
+/* The timer of what by_control_use_trees has asked for. */
+void by_control_release_due(void *argument);
+
+/* control_trees.c: all switches of all trees, those that are set up already for the cells that they had. */
 void by_control_ask_all(struct by_control *control);
 
 /* control_switches.c: asks them all; by_control_tell_tree follows, when all have answered or their time is up. */
 enum banyan_status by_control_ask_switches(struct by_control_tree *tree) BANYAN_CHECK;
+/* The same of a tree whose ends know their part. */
+void by_control_ask_switches_again(struct by_control_tree *tree);
 void by_control_switches_due(void *argument);
 void by_control_forget_switches(struct by_control *control);
 

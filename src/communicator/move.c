@@ -7,6 +7,8 @@ void by_move_word_write(struct by_writer *writer, const struct by_move_word *wor
   by_write_u32(writer, word->comm);
   by_write_u32(writer, word->number);
   by_write_u64(writer, word->at);
+  by_write_u8(writer, (uint8_t)word->origin.source);
+  by_write_u8(writer, word->origin.supplied);
   by_write_u64(writer, word->beat.began);
   by_write_u64(writer, word->beat.period);
   by_write_blob(writer, word->processes, 4 * word->n_processes);
@@ -20,6 +22,9 @@ enum banyan_status by_move_word_read(const void *bytes, size_t length, struct by
   out->comm = by_read_u32(&reader);
   out->number = by_read_u32(&reader);
   out->at = by_read_u64(&reader);
+  out->origin.source = (enum banyan_plan_source)by_read_u8(&reader);
+  uint8_t supplied = by_read_u8(&reader);
+  out->origin.supplied = supplied;
   out->beat.began = by_read_u64(&reader);
   out->beat.period = by_read_u64(&reader);
   size_t room;
@@ -27,7 +32,8 @@ enum banyan_status by_move_word_read(const void *bytes, size_t length, struct by
   out->n_processes = room / 4;
   out->text = (const char *)by_read_blob(&reader, &out->length);
   BY_TRY(by_reader_check(&reader, "a word about a new plan"));
-  bool fits = out->kind >= BY_MOVE_PROPOSE && out->kind <= BY_MOVE_LINKED && room % 4 == 0;
+  bool fits = out->kind >= BY_MOVE_PROPOSE && out->kind <= BY_MOVE_LINKED && room % 4 == 0 &&
+              out->origin.source < BANYAN_PLAN_SOURCES && supplied <= 1;
   if (fits) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PROTOCOL, "a word about a new plan that makes no sense, of kind %d", (int)out->kind);
 }

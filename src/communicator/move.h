@@ -11,8 +11,7 @@
 #define BY_COMMUNICATOR_MOVE_H
 
 #include "bytes.h"
-
-struct by_plan;
+#include "plan.h"
 
 enum by_move_kind {
   BY_MOVE_PROPOSE = 1, /* text: the plan, as JSON; processes: who is at its vertices behind the ranks, UINT32_MAX:
@@ -40,6 +39,7 @@ struct by_move_word {
   uint32_t comm;   /* id of the communicator's domain */
   uint32_t number; /* of the move; counts up */
   uint64_t at;
+  struct by_plan_origin origin; /* of the plan in `text` */
   struct by_beat beat;
   const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_move_word_process */
   size_t n_processes;

@@ -27,10 +27,24 @@ void by_moves_forget(struct banyan_comm *comm) {
 
 /* ---- changing */
 
+/* A manager's plan comes behind one that the user has set meanwhile, at the same place on all ranks, so that all keep
+ * that. */
+static void keep_users_plan(struct banyan_comm *comm, const struct by_kept_plan *next) {
+  by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_domain_plan(comm->domain)->name);
+  by_moves_let_go(comm, next->number);
+  if (comm->moved == next->number) comm->moved = 0;
+  if (!comm->moved) comm->announces = false;
+  by_plan_destroy(next->plan);
+}
+
 static enum banyan_status set_plan(struct banyan_comm *comm) {
   struct by_kept_plan next = comm->next_plan;
   comm->next_plan = (struct by_kept_plan){0};
   by_move_end(&comm->move);
+  if (by_plans_is_pinned(by_domain_plan(comm->domain), next.plan)) {
+    keep_users_plan(comm, &next);
+    return BANYAN_OK;
+  }
   enum banyan_status status = by_moves_keep_before(comm);
   if (status != BANYAN_OK) {
     by_plan_destroy(next.plan);
@@ -99,6 +113,7 @@ static enum banyan_status read_plan(struct by_context *context, uint32_t n, cons
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   enum banyan_status status = by_plans_named(context, n, processes, text, out);
   free(text);
+  if (status == BANYAN_OK) (*out)->origin = word->origin;
   return status;
 }
 
@@ -290,7 +305,14 @@ struct by_moves_view by_moves_view(struct by_context *context, uint32_t id) {
   struct by_moves_view view = {0};
   by_context_lock(context);
   const struct banyan_comm *comm = find(context, id);
-  if (comm) view = (struct by_moves_view){comm->started, comm->moved, comm->move.state == BY_MOVE_IS_TAKEN};
+  if (comm) {
+    const struct by_plan *plan = by_domain_plan(comm->domain);
+    view = (struct by_moves_view){.started = comm->started,
+                                  .last = comm->moved,
+                                  .taken = comm->move.state == BY_MOVE_IS_TAKEN,
+                                  .supplied = plan->origin.supplied};
+    snprintf(view.plan, sizeof view.plan, "%s", plan->name);
+  }
   by_context_unlock(context);
   return view;
 }

@@ -34,9 +34,11 @@ BANYAN_CHECK enum banyan_status by_moves_propose(struct by_context *context, uin
 void by_moves_mark(struct by_context *context);
 /* How far the communicator of this id has come; all 0 if there is none. Takes the lock. */
 struct by_moves_view {
-  uint64_t started; /* calls, as they are counted */
-  uint32_t last;    /* the move that was decided on last; 0: none, or a plan was set by hand since */
-  bool taken;       /* its call has not come */
+  uint64_t started;                 /* calls, as they are counted */
+  uint32_t last;                    /* the move that was decided on last; 0: none, or a plan was set by hand since */
+  bool taken;                       /* its call has not come */
+  bool supplied;                    /* the user supplied the plan in use, */
+  char plan[BY_PLAN_MOST_NAME + 1]; /* which has this name; "": there is no such communicator */
 };
 struct by_moves_view by_moves_view(struct by_context *context, uint32_t id);
 /* Before the communicator goes. */
@@ -53,8 +55,10 @@ void by_moves_let_all_go(struct banyan_comm *comm);
 /* A plan has been set by hand, at the same place on all ranks, which counts as a call: what they had moved to counts no
  * more; a move that is under way comes behind it. */
 void by_moves_set_by_hand(struct banyan_comm *comm);
-/* The log has noted a move whose call has not come: submitted operations have its plan already. */
-bool by_moves_is_ahead(const struct banyan_comm *comm);
+/* The plan for submitted operations while `set` is set by hand, the caller's: of a move that the log has noted and
+ * whose call is still to come, which comes behind `set`, unless that is the user's and the move's is a manager's. */
+BANYAN_CHECK enum banyan_status by_moves_choose_inner(const struct banyan_comm *comm, const struct by_plan *set,
+                                                      struct by_kept_plan *out);
 /* All have prepared this move, which is decided on. */
 void by_moves_decided(struct banyan_comm *comm, uint32_t number);
 /* There is a log only now: where its root is here, it notes the last move that was decided on, as it notes later ones.

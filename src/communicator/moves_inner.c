@@ -66,10 +66,6 @@ static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
   return comm->move.state != BY_MOVE_NONE && comm->move.number == number;
 }
 
-bool by_moves_is_ahead(const struct banyan_comm *comm) {
-  return is_under_way(comm, comm->noted);
-}
-
 void by_moves_set_by_hand(struct banyan_comm *comm) {
   while (comm->n_kept && !is_under_way(comm, comm->kept[0].number)) remove_kept(comm, &comm->kept[0]);
   forget_before(comm);
@@ -81,11 +77,9 @@ void by_moves_set_by_hand(struct banyan_comm *comm) {
   by_moves_count(comm);
 }
 
-/* The outer communicator's plan. */
-static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_kept_plan *out) {
-  const uint32_t *helpers = by_domain_helpers(comm->domain);
+static enum banyan_status copy(const struct by_plan *plan, const uint32_t *helpers, struct by_kept_plan *out) {
   struct by_plan *copy = NULL;
-  BY_TRY(by_plan_copy(by_domain_plan(comm->domain), &copy));
+  BY_TRY(by_plan_copy(plan, &copy));
   *out = (struct by_kept_plan){.plan = copy};
   if (!helpers) return BANYAN_OK;
   uint32_t n = copy->n_vertices - copy->n_ranks;
@@ -95,6 +89,18 @@ static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_ke
   by_plan_destroy(copy);
   *out = (struct by_kept_plan){0};
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+}
+
+/* The outer communicator's plan. */
+static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_kept_plan *out) {
+  return copy(by_domain_plan(comm->domain), by_domain_helpers(comm->domain), out);
+}
+
+enum banyan_status by_moves_choose_inner(const struct banyan_comm *comm, const struct by_plan *set,
+                                         struct by_kept_plan *out) {
+  const struct by_kept_plan *next = &comm->next_plan;
+  bool ahead = is_under_way(comm, comm->noted) && next->plan && !by_plans_is_pinned(set, next->plan);
+  return ahead ? copy(next->plan, next->helpers, out) : copy(set, NULL, out);
 }
 
 enum banyan_status by_moves_keep_before(struct banyan_comm *comm) {
@@ -157,6 +163,10 @@ void by_moves_mark(struct by_context *context) {
 static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
   struct by_kept_plan *kept = find(comm, comm->noted);
   if (!kept) return false;
+  if (is_under_way(comm, kept->number) && by_plans_is_pinned(by_domain_plan(comm->domain), kept->plan)) {
+    remove_kept(comm, kept); /* where the user takes that plan back first, by_moves_choose_inner finds this one */
+    return false;
+  }
   *out = *kept;
   kept->plan = NULL;
   remove_kept(comm, kept);
@@ -180,6 +190,6 @@ enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number) {
   if (!has_inner(comm)) return BANYAN_OK;
   const struct banyan_comm *inner = comm->submitter->inner;
   struct by_kept_plan kept;
-  if (!take_kept(comm, &kept)) return BANYAN_OK; /* it was made under this plan */
+  if (!take_kept(comm, &kept)) return BANYAN_OK; /* it was made under this plan, or keeps the user's */
   return by_plans_set(comm->context, inner->domain, inner->size, inner->processes, kept.plan, kept.helpers);
 }

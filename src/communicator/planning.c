@@ -189,12 +189,15 @@ static enum banyan_status plan(const struct by_context *context, const struct by
 
 /* --- all ranks --- */
 
-static enum banyan_status set_plan(struct banyan_comm *comm, char *text) {
+static enum banyan_status set_plan(struct banyan_comm *comm, char *text, enum banyan_plan_source source) {
   struct by_context *context = comm->context;
-  BY_TRY(banyan_comm_set_plan(comm, text));
+  BY_TRY(by_comm_set_plan(comm, text, source));
   by_context_lock(context);
   const char *kept = by_arena_string(&context->arena, text); /* communicators made later use it too */
-  if (kept) context->settings.plan = kept;
+  if (kept) {
+    context->settings.plan = kept;
+    context->planned = source;
+  }
   by_context_unlock(context);
   return kept ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
 }
@@ -217,14 +220,14 @@ static enum banyan_status set_ways(struct by_context *context, const struct made
 }
 
 /* Rank 0's goes to all, who set it. */
-static enum banyan_status hand_out(struct banyan_comm *comm, struct made *made) {
+static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_source source, struct made *made) {
   uint64_t length = comm->rank == 0 ? made->text.length : 0;
   BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
   char *text = calloc(1, length + 1);
   if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan of %zu bytes", (size_t)length);
   if (comm->rank == 0) memcpy(text, by_text_get(&made->text), length);
   enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
-  if (status == BANYAN_OK) status = set_plan(comm, text);
+  if (status == BANYAN_OK) status = set_plan(comm, text, source);
   free(text);
   if (status != BANYAN_OK) return status;
   BY_TRY(banyan_broadcast(comm, made->up, 2 * (size_t)comm->context->n_hosts, BANYAN_INT32, 0));
@@ -244,7 +247,8 @@ static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by
   struct made made;
   enum banyan_status status = made_init(&made, comm->context->n_hosts);
   if (status == BANYAN_OK && comm->rank == 0) status = plan(comm->context, topology, in_order, &made);
-  status = status == BANYAN_OK ? hand_out(comm, &made) : give_up(comm, status);
+  enum banyan_plan_source source = in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
+  status = status == BANYAN_OK ? hand_out(comm, source, &made) : give_up(comm, status);
   made_fini(&made);
   return status;
 }

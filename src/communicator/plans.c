@@ -1,4 +1,5 @@
 /* Which plan a communicator uses. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,20 @@ enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, 
   struct by_plan *plan = NULL;
   if (!text || !*text) return by_plans_default(context, n, processes, out);
   BY_TRY(by_plan_named(text, n, &plan));
+  plan->origin.supplied = true;
   return by_plans_fit(context, n, processes, plan, out);
+}
+
+enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                  struct by_plan **out) {
+  const char *given = n == context->size ? context->settings.plan : NULL;
+  BY_TRY(by_plans_named(context, n, processes, given, out));
+  if ((*out)->origin.supplied && context->planned) (*out)->origin = (struct by_plan_origin){context->planned, false};
+  return BANYAN_OK;
+}
+
+bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed) {
+  return current->origin.supplied && proposed->origin.source == BANYAN_PLAN_MANAGER;
 }
 
 /* ---- helpers and servers */
@@ -75,6 +89,13 @@ static struct by_plan *given_plan(const struct by_context *context) {
   struct by_plan *plan = NULL;
   if (!text || !*text || by_plan_named(text, context->size, &plan) != BANYAN_OK) return NULL;
   return plan;
+}
+
+bool by_plans_find_given(const struct by_context *context, char *name, size_t room) {
+  struct by_plan *plan = given_plan(context);
+  if (plan) snprintf(name, room, "%s", plan->name);
+  by_plan_destroy(plan);
+  return plan != NULL;
 }
 
 uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind) {
@@ -223,7 +244,9 @@ static void set_up_trees(struct by_context *context, const struct by_domain *dom
                          const struct by_plan *plan, const uint32_t *helpers) {
   if (context->served || !has_server(plan, helpers)) return;
   context->served = plan->version;
-  if (context->rank == 0) by_control_begin_trees(context->control, plan, processes, helpers);
+  if (context->rank != 0) return;
+  by_control_begin_trees(context->control, plan, processes, helpers);
+  by_control_use_trees(context->control, true);
 }
 
 static enum banyan_status set_helped(struct by_context *context, struct by_domain *domain, uint32_t n,
@@ -265,8 +288,15 @@ static uint32_t *copy_places(const struct by_plan *plan, const uint32_t *named) 
   return places;
 }
 
+/* The switches' memory is others' while the plan in use has no trees there. */
+static void look_at_trees(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan) {
+  if (!context->served || context->rank != 0 || by_domain_id(domain) != OWN) return;
+  by_control_use_trees(context->control, plan->version == context->served);
+}
+
 enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
                                 const uint32_t *processes, struct by_plan *plan, const uint32_t *named) {
+  look_at_trees(context, domain, plan);
   if (plan->n_vertices == plan->n_ranks) {
     by_domain_set_plan(domain, plan);
     return BANYAN_OK;

@@ -28,17 +28,16 @@ static enum banyan_status need_inner(struct by_submitter *owner) {
   return status;
 }
 
-enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const char *text) {
-  struct by_plan *plan = NULL;
+enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const struct by_plan *plan) {
+  struct by_kept_plan kept;
   const struct by_submitter *owner = comm->submitter;
   if (!owner || !owner->inner) return BANYAN_OK;
   if (owner->open)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "operation \"%s\" has been submitted and has not ended: wait for it before the plan is set",
                    owner->open->name);
-  if (by_moves_is_ahead(comm)) return BANYAN_OK;
-  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
-  return by_plans_set(comm->context, owner->inner->domain, comm->size, comm->processes, plan, NULL);
+  BY_TRY(by_moves_choose_inner(comm, plan, &kept));
+  return by_plans_set(comm->context, owner->inner->domain, comm->size, comm->processes, kept.plan, kept.helpers);
 }
 
 /* ---- submitting */

@@ -181,6 +181,16 @@ const uint32_t *by_domain_helpers(const struct by_domain *domain) {
   return helped && helped->plan == domain->plan ? helped->processes + domain->n : NULL;
 }
 
+uint32_t by_domain_next_call(const struct by_domain *domain) {
+  return domain->next_call;
+}
+
+bool by_domain_is_running(const struct by_domain *domain, uint32_t before) {
+  for (const struct by_call *call = domain->engine->running; call; call = call->next)
+    if (call->domain == domain && !call->pair && (int32_t)(call->stamp.call - before) < 0) return true;
+  return false;
+}
+
 uint32_t by_domain_id(const struct by_domain *domain) {
   return domain->id;
 }

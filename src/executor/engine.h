@@ -125,6 +125,9 @@ BANYAN_CHECK enum banyan_status by_domain_set_helped_plan(struct by_domain *doma
 const struct by_plan *by_domain_plan(const struct by_domain *domain);
 /* Who is at that plan's vertices behind the ranks; NULL: it has no helpers here. */
 const uint32_t *by_domain_helpers(const struct by_domain *domain);
+/* The number of the next collective call, and whether one before that number is under way. */
+uint32_t by_domain_next_call(const struct by_domain *domain);
+bool by_domain_is_running(const struct by_domain *domain, uint32_t before);
 uint32_t by_domain_id(const struct by_domain *domain);
 uint32_t by_domain_rank(const struct by_domain *domain);
 

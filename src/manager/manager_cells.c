@@ -267,13 +267,20 @@ void by_cells_keep(struct by_manager *m, const struct by_manager_job *job) {
   free(cells);
 }
 
+static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
+  by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_CELLS, .gone = true, .job = job->id});
+}
+
 /* The same wish has the same answer; what a job has, it has, also where it was given less. */
 enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *job,
                                  const struct by_cluster_message *said) {
   if (!is_same(job, said)) BY_TRY(take_wish(m, job, said));
   for (uint32_t i = 0; i < said->n_cells; i++)
     if (said->cells[i].has) settle(m, &job->cells[i], said->cells[i].given);
-  by_cells_keep(m, job);
+  if (job->n_cells)
+    by_cells_keep(m, job);
+  else
+    forget_row(m, job);
   return has_all(said) ? BANYAN_OK : answer(m, job);
 }
 
@@ -287,8 +294,7 @@ enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job 
 }
 
 void by_cells_end(struct by_manager *m, struct by_manager_job *job) {
-  if (job->n_cells)
-    by_manager_keep_row(m, &(struct by_manager_row){.table = BY_ROW_CELLS, .gone = true, .job = job->id});
+  if (job->n_cells) forget_row(m, job);
   free_cells(job);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "log.h"
 #include "manager_parts.h"
 
 static const double much = 0.1;    /* of what a plan carried: it has lost that */
@@ -97,12 +98,31 @@ static bool are_confirmed(const struct by_manager *m, struct by_manager_job *job
 
 static bool can_be_planned(const struct by_manager_job *job) {
   bool waits = job->proposed && !job->late;
-  return !job->left && job->placed && job->n_hosts > 1 && job->peer && !job->planning && !waits;
+  return !job->left && !job->own_plan && job->placed && job->n_hosts > 1 && job->peer && !job->planning && !waits;
+}
+
+/* A job that runs a plan of its user's counts as a ring. Looked for once: without memory it counts as nothing. */
+static void assume_ring(struct by_manager *m, struct by_manager_job *job) {
+  struct by_plan *ring = NULL;
+  enum banyan_status status = by_plan_ring_over(m->topology, job->nodes, job->n_hosts, &ring);
+  if (status == BANYAN_OK) status = by_link_shares_find(ring, m->topology, &job->ring);
+  if (status != BANYAN_OK) {
+    by_warn("manager", "what job %s (%s) puts on links is not known: %s", job->id, job->name, banyan_error_text());
+    job->ring = (struct by_link_shares){.items = calloc(1, sizeof *job->ring.items)};
+  }
+  by_plan_destroy(ring);
+  m->stale = true;
+}
+
+static bool needs_ring(const struct by_manager_job *job) {
+  return job->own_plan && !job->left && job->placed && job->n_hosts > 1 && !job->planning && !job->ring.items;
 }
 
 void by_due_look(struct by_manager *m) {
-  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
+    if (needs_ring(job) && are_confirmed(m, job)) assume_ring(m, job);
+  }
 }
 
 /* ---- choosing */

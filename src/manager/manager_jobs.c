@@ -42,6 +42,7 @@ static void free_job(struct by_manager_job *job) {
   free(job->name);
   free(job->root);
   free(job->key);
+  free(job->own_plan);
   free(job);
 }
 
@@ -153,6 +154,7 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   *at = *out = job;
   by_jobs_index(m, job);
   by_due_mark(job, BY_DUE_NEW, "the job is new");
+  by_plans_set_own(m, job, said->own_plan);
   return BANYAN_OK;
 }
 
@@ -206,7 +208,9 @@ enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_m
     job->seen = m->now;
     if (said->began > 0) job->began = said->began;
     *out = job;
-    return copy_texts(job, said);
+    BY_TRY(copy_texts(job, said));
+    by_plans_set_own(m, job, said->own_plan);
+    return BANYAN_OK;
   }
   if (job) replace(m, job);
   if (count_jobs(m) == BY_MANAGER_JOBS)

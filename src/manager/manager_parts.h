@@ -175,6 +175,7 @@ struct by_manager_job {
   uint32_t above, behind; /* in the order, of those that it meets */
   double ordered;         /* when one of these last changed */
 
+  char *own_plan;   /* the plan that its user set, which stays in use; NULL: none */
   uint64_t numbers; /* the last one that a plan got */
   struct by_manager_plan *plan, *proposed;
   struct by_manager_plan *retired; /* what the job had when its planning began, and has no more */
@@ -340,6 +341,8 @@ void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t
 void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *agent);
 /* Ends the helpers on hosts of which nothing has been heard for long. */
 void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job);
+/* The job runs a plan of its user's, or does so no longer: what it has of the manager's is dropped, or planned anew. */
+void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan);
 /* The job leaves: all of its helpers may rest, its plans need not be kept. */
 void by_plans_end(struct by_manager *m, struct by_manager_job *job);
 

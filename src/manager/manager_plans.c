@@ -294,7 +294,7 @@ static bool take_back(struct by_manager *m, struct by_manager_job *job, struct b
     wish->before = (struct by_link_shares){0};
     m->stale = true;
   }
-  return !job->left;
+  return !job->left && !job->own_plan;
 }
 
 /* Its plan names a helper that is not there: ranks repeat such trees among themselves, whatever the network carries. */
@@ -352,7 +352,7 @@ static void doubt_unknown(const struct by_manager *m, struct by_manager_job *job
 }
 
 void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t number) {
-  if (job->plan && job->plan->number == number && number) return;
+  if (job->own_plan || (job->plan && job->plan->number == number && number)) return;
   if (!job->proposed || job->proposed->number != number) {
     by_warn("manager", "job %s (%s) runs plan %llu, which is not known any more: it is planned again", job->id,
             job->name, (unsigned long long)number);
@@ -386,6 +386,33 @@ void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t n
 void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why) {
   if (!job->proposed || job->proposed->number != number) return;
   give_up(m, job, longer_each_time(m, job->refusals++), why);
+}
+
+static void drop_all(struct by_manager *m, struct by_manager_job *job) {
+  drop(m, job);
+  if (job->plan) forget_row(m, job, job->plan);
+  retire(job);
+  rest(m, job, false);
+}
+
+void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan) {
+  if (own_plan ? job->own_plan && !strcmp(job->own_plan, own_plan) : !job->own_plan) return;
+  char *copy = own_plan ? strdup(own_plan) : NULL;
+  if (own_plan && !copy) return; /* rank 0 uses no plan of the manager's anyway */
+  struct by_manager_event event = {.number = job->numbers, .time = m->now};
+  if (own_plan)
+    snprintf(event.why, sizeof event.why, "its user set plan \"%.64s\", which stays in use", own_plan);
+  else
+    snprintf(event.why, sizeof event.why, "its user no longer sets a plan");
+  by_info("manager", "job %s (%s): %s", job->id, job->name, event.why);
+  by_jobs_add_event(m, job, &event, true);
+  free(job->own_plan);
+  job->own_plan = copy;
+  if (own_plan) drop_all(m, job);
+  job->due = BY_DUE_NONE;
+  if (!own_plan) by_due_mark(job, BY_DUE_NEW, "%s", event.why);
+  *job->trouble = 0;
+  m->stale = true;
 }
 
 void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,

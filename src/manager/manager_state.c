@@ -133,7 +133,7 @@ static void add_links(const struct by_manager *m, struct by_text *text) {
 static const char *state_of(const struct by_manager_job *job) {
   if (job->left) return "left";
   if (job->proposed && !job->late) return "moving";
-  return job->plan || job->n_hosts == 1 ? "running" : "waiting";
+  return job->plan || job->own_plan || job->n_hosts == 1 ? "running" : "waiting";
 }
 
 static void add_plan(const struct by_manager_plan *plan, struct by_text *text) {
@@ -195,6 +195,11 @@ static void add_job(const struct by_manager_job *job, struct by_text *text) {
               job->peer ? "true" : "false", job->class_, job->place.queue, (unsigned long long)job->iterations);
   add_length(job, text);
   add_field(text, "why", job->trouble);
+  add(text, ",\"own_plan\":");
+  if (job->own_plan)
+    by_json_add_string(text, job->own_plan);
+  else
+    add(text, "null");
   add(text, ",");
   add_number(text, "iteration_time", job->iteration_time);
   by_text_add(text, ",\"sent\":%llu,", (unsigned long long)job->sent);

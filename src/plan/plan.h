@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <banyan/types.h>
+
 #include "arena.h"
 #include "fail.h"
 
@@ -84,6 +86,12 @@ struct by_plan_facts {
   double seconds;           /* the planner took */
 };
 
+/* Where a plan comes from. Not part of the hash. */
+struct by_plan_origin {
+  enum banyan_plan_source source;
+  bool supplied; /* the user chose this plan, which nothing but the user replaces */
+};
+
 struct by_plan {
   const char *name;
   uint32_t n_ranks; /* vertices of kind rank, whose numbers are 0 .. n_ranks - 1 */
@@ -94,6 +102,7 @@ struct by_plan {
   size_t chunk;             /* most bytes of a message in one frame; 0: the transport's choice */
   uint32_t version;         /* hash of the contents; equal plans have equal versions on all ranks */
   struct by_plan_facts facts;
+  struct by_plan_origin origin;
   struct by_arena arena;
 };
 
@@ -125,7 +134,7 @@ uint32_t by_group_translate(const struct by_group *group, uint32_t u, uint32_t t
 /* Its reverse: which template position `position` plays in tree t. */
 uint32_t by_group_untranslate(const struct by_group *group, uint32_t position, uint32_t t);
 
-/* The same plan with the same version, in an arena of its own. The caller owns
+/* The same plan with the same version, facts and origin, in an arena of its own. The caller owns
  * *out. */
 BANYAN_CHECK enum banyan_status by_plan_copy(const struct by_plan *plan, struct by_plan **out);
 
@@ -165,7 +174,7 @@ const struct by_plan_builtin_entry *by_plan_builtin_list(uint32_t i);
 /* "star, sharded, ring, ..." for help texts. Static storage. */
 const char *by_plan_builtin_names(void);
 /* What BANYAN_PLAN may hold: a plan's JSON, a built-in's name, taken over n ranks, or a file, which is what has a "/"
- * or a "." in it, or is no built-in's name and can be read. */
+ * or a "." in it, or is no built-in's name and can be read. Sets the origin's source. */
 BANYAN_CHECK enum banyan_status by_plan_named(const char *text, uint32_t n, struct by_plan **out);
 
 /* A plan whose ranks are hosts becomes one over the ranks that run on them: host_of_rank[r] is rank r's host, and every

@@ -286,8 +286,20 @@ enum banyan_status by_plan_builtin(const char *name, uint32_t n, struct by_plan 
 }
 
 /* Built-ins first: what lies about in a folder must not change what a name means. */
+static enum banyan_plan_source source_of(const char *text) {
+  if (*text == '{') return BANYAN_PLAN_JSON;
+  bool is_file = strpbrk(text, "/.") || (!find(text) && access(text, R_OK) == 0);
+  return is_file ? BANYAN_PLAN_FILE : BANYAN_PLAN_BUILTIN;
+}
+
 enum banyan_status by_plan_named(const char *text, uint32_t n, struct by_plan **out) {
-  if (*text == '{') return by_plan_parse("plan", text, strlen(text), out);
-  if (strpbrk(text, "/.") || (!find(text) && access(text, R_OK) == 0)) return by_plan_read(text, out);
-  return by_plan_builtin(text, n, out);
+  enum banyan_plan_source source = source_of(text);
+  if (source == BANYAN_PLAN_JSON)
+    BY_TRY(by_plan_parse("plan", text, strlen(text), out));
+  else if (source == BANYAN_PLAN_FILE)
+    BY_TRY(by_plan_read(text, out));
+  else
+    BY_TRY(by_plan_builtin(text, n, out));
+  (*out)->origin.source = source;
+  return BANYAN_OK;
 }

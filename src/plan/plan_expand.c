@@ -119,6 +119,7 @@ static enum banyan_status expand(struct by_plan *plan, const struct hosts *hosts
   struct expansion e = {.plan = plan, .hosts = hosts, .over_hosts = over_hosts, .leaders = hosts->fewest};
   plan->chunk = over_hosts->chunk;
   plan->facts = over_hosts->facts;
+  plan->origin = over_hosts->origin;
   BY_TRY(by_plan_add_others(plan, over_hosts, hosts->n_ranks, hosts->fewest, &e.others));
   BY_TRY(by_plan_add_classes(plan, over_hosts->n_classes));
   for (uint32_t i = 0; i < plan->n_classes; i++) {

@@ -84,11 +84,11 @@ enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertice
   }
   BY_TRY(by_plan_finish(made, out));
   keep_shares(from, *out);
+  (*out)->facts = from->facts;
+  (*out)->origin = from->origin;
   return BANYAN_OK;
 }
 
 enum banyan_status by_plan_copy(const struct by_plan *plan, struct by_plan **out) {
-  BY_TRY(by_plan_rework(plan, plan->n_vertices, leave_group, out));
-  (*out)->facts = plan->facts;
-  return BANYAN_OK;
+  return by_plan_rework(plan, plan->n_vertices, leave_group, out);
 }

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 BANYAN = os.environ["BANYAN"]
+SUM_UNTIL = os.path.join(os.environ["BANYAN_BUILD"], "tests", "net", "sum_until")
 PATIENCE = 60
 RANKS = 3
 CALLS = 5000 if os.environ.get("BANYAN_SANITIZED", "none") == "none" else 2000  # classes change meanwhile
@@ -53,6 +54,15 @@ class Manager:
                 return said
         raise AssertionError(f"no {kind}")
 
+    def hear_in_any_order(self, *kinds):
+        """The cells of the next wish, and the user's plan of the next job."""
+        heard = {}
+        while set(heard) != set(kinds):
+            said = json.loads(self.file.readline())
+            if said["say"] in kinds:
+                heard[said["say"]] = said
+        return heard["wish"]["cells"], heard["job"].get("own_plan")
+
     def hang_up(self):
         self.file.close()
         self.connection.close()
@@ -74,19 +84,24 @@ class Switch:
             asked = json.loads(line)
             if asked["do"] == "grant":
                 break
-        reply = {"done": "grant", "job": asked["job"], "key": asked["key"], "slots": slots, "up": 0, "below": [1, 2, 3]}
-        connection.sendall(json.dumps(reply).encode() + b"\n")
+        self.reply(connection, asked, slots)
         return connection, asked
 
+    @staticmethod
+    def reply(connection, asked, slots):
+        reply = {"done": "grant", "job": asked["job"], "key": asked["key"], "slots": slots, "up": 0, "below": [1, 2, 3]}
+        connection.sendall(json.dumps(reply).encode() + b"\n")
 
-def start_job(folder, manager, keys, iterations, *options, switch_port=1):
+
+def start_job(folder, manager, keys, iterations, *options, switch_port=1, transport="tcp", command=None,
+              **more):
     log = open(folder / "log", "w+", encoding="utf-8")
     env = {**os.environ, "BANYAN_AGENT": "off", "BANYAN_MANAGER": f"localhost:{manager.port}", "BANYAN_KEYS": str(keys),
            "BANYAN_JOB": "sums", "BANYAN_SHARE_KEY": "1", "BANYAN_SWITCHES": f"s1=127.0.0.1:{switch_port}",
-           "BANYAN_LOG": "warn,cluster:debug", "BANYAN_ITERATIONS": "123456"}
-    command = [BANYAN, "run", "-n", str(RANKS), "--transport", "tcp", *options, "--", BANYAN, "bench", "-s", "256K",
-               "--iterations", str(iterations), "--check", "off"]
-    started.append(subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+           "BANYAN_LOG": "warn,cluster:debug", "BANYAN_ITERATIONS": "123456", **more}
+    command = command or [BANYAN, "bench", "-s", "256K", "--iterations", str(iterations), "--check", "off"]
+    run = [BANYAN, "run", "-n", str(RANKS), "--transport", transport, *options, "--", *command]
+    started.append(subprocess.Popen(run, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
     return started[-1], log
 
 
@@ -102,22 +117,23 @@ def wait_for(log, text, times):
         time.sleep(0.02)
 
 
-def greet(manager):
+def greet(manager, own_plan=None):
     manager.meet()
     hello = manager.hear("hello")
     assert hello["rank"] == 0 and not hello.get("interfaces") and not hello.get("may_help"), hello
     job = manager.hear("job")
     assert job["job"] == hello["job"] and job["name"] == "sums" and job["size"] == len(job["hosts"]) == RANKS, job
     assert job["hosts"] == [hello["host"]] * RANKS and job["key"] and ":" in job["root"], job
+    assert job.get("own_plan") == own_plan, job
     manager.say({"say": "welcome", "version": 1, "interval": 0.05, "rate": 0})
-    return job["job"]
+    return job["job"], hello["host"]
 
 
 def test_class_and_end(folder):
     keys = make_keys(folder)
     manager = Manager(keys)
     run, log = start_job(folder, manager, keys, CALLS)
-    name = greet(manager)
+    name, _ = greet(manager)
     report = manager.hear("report")["jobs"][0]
     assert report["job"] == name and report["ranks"] == [0] and report["calls"] > 0, report
     assert report["expected"] == 123456, report
@@ -127,7 +143,7 @@ def test_class_and_end(folder):
     subprocess.run([BANYAN, "keys", "make", "job", "h1", "--force"], check=True, timeout=PATIENCE,
                    env={**os.environ, "BANYAN_KEYS": str(keys)}, stdout=subprocess.DEVNULL)
     manager.hang_up()
-    assert greet(manager) == name  # again, and all of it, with the certificate that is there now
+    assert greet(manager)[0] == name  # again, and all of it, with the certificate that is there now
     assert manager.connection.getpeercert()["serialNumber"] != before
     manager.say({"say": "classes", "jobs": [{"job": name, "class": 1}]})
     wait_for(log, "sends in class 1 from now on", RANKS)
@@ -149,13 +165,13 @@ def test_cells(folder):
     manager = Manager(keys)
     (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
     run, log = start_job(folder, manager, keys, 1000, "--servers", "1", "--plan", str(folder / "plan.json"))
-    name = greet(manager)
+    name, _ = greet(manager, "switched")
     wished = manager.hear("wish")
     cells = wished["cells"]
     assert wished["job"] == name and len(cells) == 1 and cells[0]["switch"] == "s1", wished
     assert cells[0]["slots"] == 512 and cells[0]["bytes"] > 3000 and "given" not in cells[0], wished
     manager.hang_up()
-    greet(manager)
+    greet(manager, "switched")
     while "given" not in (got := manager.hear("wish")["cells"][0]):
         pass
     assert got == {**cells[0], "given": 0}, got
@@ -170,7 +186,7 @@ def test_switch_grants_less(folder):
     (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
     run, log = start_job(folder, manager, keys, 100 * CALLS, "--servers", "1", "--plan", str(folder / "plan.json"),
                          switch_port=switch.port)
-    name = greet(manager)
+    name, _ = greet(manager, "switched")
     wished = manager.hear("wish")["cells"]
     manager.say({"say": "cells", "job": name, "cells": wished})
     connection, asked = switch.grant(300)
@@ -183,6 +199,62 @@ def test_switch_grants_less(folder):
     wait_for(log, "it forwards from here on", 1)
     run.terminate()
     run.wait(PATIENCE)
+
+
+def set_plan(folder, plan):
+    (folder / "new").write_text(f"{plan}\n", encoding="utf-8")
+    (folder / "new").rename(folder / "set")
+
+
+def next_of(connection, deed):
+    for line in connection:
+        asked = json.loads(line)
+        if asked["do"] == deed:
+            return asked
+    raise AssertionError(f"no {deed}")
+
+
+def test_cells_are_given_back(folder):
+    """A job whose user sets another plan gives the switch's cells back, and has them again with the first plan; no plan of
+    the manager's is used while the user's is set."""
+    keys = make_keys(folder)
+    manager, switch = Manager(keys), Switch()
+    switched = folder / "plan.json"
+    switched.write_text(json.dumps(PLAN), encoding="utf-8")
+    run, log = start_job(folder, manager, keys, 0, "--servers", "1", "--plan", str(switched), switch_port=switch.port,
+                         transport="auto", command=[SUM_UNTIL, str(folder / "done"), str(folder / "sums")],
+                         BANYAN_TEST_PLAN=str(folder / "set"))
+    name, host = greet(manager, "switched")
+    wished = manager.hear("wish")["cells"]
+    manager.say({"say": "cells", "job": name, "cells": wished})
+    connection, asked = switch.grant(300)
+    orders = connection.makefile()
+    assert manager.hear("wish")["cells"] == [{**wished[0], "given": 300}]
+    set_plan(folder, "ring")
+    revoked = next_of(orders, "revoke")
+    assert revoked["job"] == asked["job"], revoked
+    assert manager.hear_in_any_order("wish", "job") == ([], "ring")
+    set_plan(folder, switched)
+    assert manager.hear_in_any_order("wish", "job") == (wished, "switched")
+    manager.say({"say": "cells", "job": name, "cells": wished})
+    again = next_of(orders, "grant")
+    assert again["job"] == asked["job"] and again["slots"] == 512, again
+    switch.reply(connection, again, 300)
+    while "given" not in (got := manager.hear("wish")["cells"][0]):
+        pass
+    assert got == {**wished[0], "given": 300}, got
+    plan = {"format": "banyan-plan 1", "name": "managers", "ranks": 1, "vertices": {host: {"kind": "rank", "rank": 0}},
+            "trees": [{"share": 1, "root": host, "up": {}}]}
+    manager.say({"say": "plan", "job": name, "number": 1, "plan": plan})
+    kept = manager.hear("kept")
+    assert kept["number"] == 1 and "the user has set plan 'switched'" in kept["why"], kept
+    set_plan(folder, "default")
+    next_of(orders, "revoke")
+    assert manager.hear_in_any_order("wish", "job") == ([], None)
+    manager.say({"say": "plan", "job": name, "number": 2, "plan": plan})
+    assert manager.hear("moved")["number"] == 2
+    (folder / "done").touch()
+    assert run.wait(PATIENCE) == 0 and said(log).count("0 wrong") == RANKS, said(log)
 
 
 def test_late_certificate(folder):
@@ -202,7 +274,8 @@ def test_late_certificate(folder):
 
 
 def main():
-    for test in (test_class_and_end, test_cells, test_switch_grants_less, test_late_certificate):
+    for test in (test_class_and_end, test_cells, test_switch_grants_less, test_cells_are_given_back,
+                 test_late_certificate):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 test(Path(folder))

@@ -1,14 +1,16 @@
 /* sum_until DONE SUMS [SECONDS]: what a rank of test_lab_cells.sh and of bench/cluster_soak.py runs. Makes the file
  * SUMS anew after each sum, goes on until there is the file DONE, by rank 0's word, or for SECONDS, and says how many
- * numbers were wrong; ends with 1 if one was. */
+ * numbers were wrong; ends with 1 if one was. Where BANYAN_TEST_PLAN names a file, all ranks set the plan that rank 0
+ * reads there, whenever it is another one; "default" sets none. */
 #include <banyan/banyan.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { COUNT = 30000, LONGEST = 120 /* s: the test has failed before */ };
+enum { COUNT = 30000, TEXT = 256, LONGEST = 120 /* s: the test has failed before */ };
 
 static int sum(struct banyan_comm *comm, float *numbers) {
   int rank = banyan_comm_rank(comm), ranks = banyan_comm_size(comm), wrong = 0;
@@ -18,8 +20,21 @@ static int sum(struct banyan_comm *comm, float *numbers) {
   return wrong;
 }
 
+static int follow_plan(struct banyan_comm *comm, char *set) {
+  char wanted[TEXT] = "";
+  const char *path = getenv("BANYAN_TEST_PLAN");
+  FILE *file = path && banyan_comm_rank(comm) == 0 ? fopen(path, "r") : NULL;
+  if (file && fgets(wanted, TEXT, file)) wanted[strcspn(wanted, "\n")] = '\0';
+  if (file) fclose(file);
+  if (banyan_broadcast(comm, wanted, TEXT, BANYAN_UINT8, 0) != BANYAN_OK) return -1;
+  if (!*wanted || !strcmp(wanted, set)) return 0;
+  strcpy(set, wanted);
+  return banyan_comm_set_plan(comm, strcmp(set, "default") ? set : NULL) == BANYAN_OK ? 0 : -1;
+}
+
 int main(int argc, char **argv) {
   static float numbers[COUNT];
+  static char plan[TEXT];
   struct banyan_comm *comm;
   time_t until = time(NULL) + (argc == 4 ? atoi(argv[3]) : LONGEST);
   int wrong = 0;
@@ -33,6 +48,7 @@ int main(int argc, char **argv) {
     if (sums) fclose(sums);
     over = access(argv[1], F_OK) == 0 || time(NULL) > until;
     if (banyan_broadcast(comm, &over, 1, BANYAN_INT32, 0) != BANYAN_OK) wrong = -1;
+    if (!over && wrong == 0) wrong = follow_plan(comm, plan);
     usleep(20000);
   }
   printf("%d wrong\n", wrong);

@@ -74,6 +74,8 @@ static int listen_to_test(struct job *job, struct banyan_comm *world) {
   return word;
 }
 
+static const char *users_plan; /* of the job that is started next; NULL: none */
+
 static void rank_trains(struct job *job, int rank) {
   float *values = calloc(COUNT + 100 * BUCKETS, sizeof *values);
   struct banyan_counters counters;
@@ -81,6 +83,7 @@ static void rank_trains(struct job *job, int rank) {
   int checked = 0;
   snprintf(host, sizeof host, "h%d", rank);
   setenv("BANYAN_HOST", host, 1);
+  if (users_plan) setenv("BANYAN_PLAN", users_plan, 1);
   struct banyan_comm *world = job_join();
   must_hold(values != NULL);
   for (int word = GO_ON; word != END; word = listen_to_test(job, world)) {
@@ -117,6 +120,7 @@ struct agent {
   int listener;
   struct peer *peers[RANKS];
   char job[BY_CLUSTER_JOB_ID + 1];
+  char own_plan[32]; /* that rank 0 named with the job; "": none */
 };
 
 /* The second time at the same place. */
@@ -195,6 +199,7 @@ static void hear_job(struct agent *agent, struct peer *peer) {
   char host[8];
   assert_true(hear(peer, &message));
   assert_int_equal(message.say, BY_SAY_JOB);
+  snprintf(agent->own_plan, sizeof agent->own_plan, "%s", message.own_plan ? message.own_plan : "");
   assert_string_equal(message.job, agent->job);
   assert_string_equal(message.name, "a test's job");
   assert_int_equal(message.n_hosts, RANKS);
@@ -401,6 +406,59 @@ static void test_moves(void **state) {
   end(&agent, &job);
 }
 
+static void hear_refusal(struct peer *peer, uint64_t number, const char *why) {
+  struct by_cluster_message message;
+  hear_only(peer, BY_SAY_KEPT, &message);
+  assert_int_equal(message.number, number);
+  if (!strstr(message.why, why)) fail_msg("plan %u is refused: %s", (unsigned)number, message.why);
+  by_cluster_message_fini(&message);
+}
+
+static void hear_own_plan(struct peer *peer, const char *plan) {
+  struct by_cluster_message message;
+  hear_only(peer, BY_SAY_JOB, &message);
+  assert_string_equal(message.own_plan ? message.own_plan : "(none)", plan);
+  by_cluster_message_fini(&message);
+}
+
+/* A plan that the user gave the job stays in use, whatever the manager proposes, and the manager hears of it. */
+static void test_users_plan(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct job job;
+  users_plan = "chain";
+  begin(&agent, &job);
+  users_plan = NULL;
+  accept_all(&agent);
+  assert_string_equal(agent.own_plan, "chain");
+  welcome_all(&agent, 0.05);
+  send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
+  hear_refusal(agent.peers[0], 1, "the user has set plan 'chain', which a manager does not replace");
+  check_reports(agent.peers[0]);
+  for (int r = 0; r < RANKS; r++) assert_int_equal(job.reports[r].number, 0);
+  end(&agent, &job);
+}
+
+/* The same of one that the user sets after the manager has moved the job. */
+static void test_users_plan_later(void **state) {
+  (void)state;
+  static struct agent agent;
+  struct job job;
+  begin(&agent, &job);
+  accept_all(&agent);
+  assert_string_equal(agent.own_plan, "");
+  welcome_all(&agent, 0.05);
+  send_plan(&agent, 1, PLAN("h0", "h1", "h2"));
+  (void)hear_moved(agent.peers[0], 1);
+  wait_for_moves(&job, 1);
+  job_set_stage(&job, 0, SET_BY_HAND);
+  hear_own_plan(agent.peers[0], "ring");
+  send_plan(&agent, 2, PLAN("h0", "h1", "h2"));
+  hear_refusal(agent.peers[0], 2, "the user has set plan 'ring'");
+  for (int r = 0; r < RANKS; r++) assert_int_equal(job.reports[r].number, 1);
+  end(&agent, &job);
+}
+
 /* A plan whose ranks are other hosts is not used, nor is one that is none. */
 static void test_plans(void **state) {
   (void)state;
@@ -544,6 +602,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reports),
       cmocka_unit_test(test_class_by_hand),
+      cmocka_unit_test(test_users_plan),
+      cmocka_unit_test(test_users_plan_later),
       cmocka_unit_test(test_plans),
       cmocka_unit_test(test_moves),
       cmocka_unit_test(test_agent_comes_back),

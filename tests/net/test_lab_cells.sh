@@ -1,7 +1,7 @@
 #!/bin/bash
 # A switch with memory for 200 slots, a manager, and three jobs that wish for 512 each: the first gets three quarters of
 # it, the second the rest, and for the third the switch forwards; the sums of all are right. What a job had is free when
-# it has ended.
+# it has ended, and while its user sets another plan. The manager leaves the users' plans alone.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 command -v python3 >/dev/null || skip "no python3 here"
@@ -65,6 +65,11 @@ def cells(state, name):
 def given(state):
     return state["switches"][0]["given"] / 3432
 
+def set_plan(job, plan):
+    with open(f"{folder}/new", "w") as file:
+        file.write(plan)
+    os.rename(f"{folder}/new", f"{folder}/set-{job}")
+
 def touch(name):
     open(f"{folder}/{name}", "w").close()
 
@@ -75,6 +80,12 @@ for job, slots in (("a", 150), ("b", 50), ("c", 0)):
     wait_for(f"job {job} has not {slots} slots", lambda state: cells(state, job) == [["s", slots, 512]], 10)
 text = subprocess.run(status, capture_output=True, text=True).stdout
 assert "a wished for 512 slots at s and has 150: others" in text and "c wished for 512 slots at s and has 0" in text, text
+set_plan("b", "ring")
+wait_for("what job b has is not free while it uses another plan", lambda state: given(state) == 150 and not cells(state, "b"))
+set_plan("b", f"{folder}/plan-b.json")
+wait_for("job b has nothing again", lambda state: given(state) == 200 and cells(state, "b") == [["s", 50, 512]])
+state = wait_for("the user's plan is not shown", lambda state: all(j["own_plan"] == "in-network" for j in state["jobs"]))
+assert state["counters"]["planned"] == 0 and not any(j["plan"] for j in state["jobs"]), state["jobs"]
 touch("done-a")
 wait_for("what job a had is not free", lambda state: given(state) == 50)
 touch("done-b")
@@ -90,6 +101,7 @@ cat >"$scratch/role" <<'END'
 job=${BANYAN_HOST%?}
 until [ -e "$SCRATCH/go-$job" ]; do [ -d "$SCRATCH" ] || exit 1; sleep 0.05; done
 export BANYAN_ROOT="${job}0:7700" BANYAN_PLAN="$SCRATCH/plan-$job.json" BANYAN_SIZE=2 BANYAN_LOCAL_RANK=0 BANYAN_LOCAL_SIZE=1
+export BANYAN_TEST_PLAN="$SCRATCH/set-$job"
 export BANYAN_AGENT=off BANYAN_MANAGER=m:7650 BANYAN_KEYS="$SCRATCH/keys-$job" BANYAN_JOB="$job" BANYAN_LOG=warn,control:debug
 [ "$BANYAN_HOST" != "${job}s" ] || exec "$BANYAN_COMMAND" server
 export BANYAN_RANK="${BANYAN_HOST#?}"
@@ -97,7 +109,7 @@ exec "$SUM" "$SCRATCH/done-$job" "$SCRATCH/sums-$job"
 END
 chmod +x "$scratch/role"
 three_jobs() {
-  rm -f "$scratch"/go-* "$scratch"/sums-* "$scratch"/done-* "$scratch"/state*
+  rm -f "$scratch"/go-* "$scratch"/set-* "$scratch"/sums-* "$scratch"/done-* "$scratch"/state*
   "$BANYAN" lab "$scratch/all.json" --switches user -p ring -x SCRATCH="$scratch" -x BANYAN_COMMAND="$BANYAN" \
     -x SUM="$BANYAN_BUILD/tests/net/sum_until" -- "$scratch/role" >"$scratch/out" 2>"$scratch/err"
 }

@@ -1,6 +1,6 @@
 /* Plans set by hand while others are proposed, in whole jobs in one thread: ranks set them at the same place among
  * their calls, at moments of their own; the words of moves come to each rank when they like. All make each call, and
- * what is submitted, under the same plan. */
+ * what is submitted, under the same plan. A plan of a manager's never takes the place of one that was set by hand. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ struct job {
   const char *plans[STEPS];
   /* the leader */
   struct by_agreement agreement;
-  bool moving;
+  bool moving, managers; /* managers: it is a manager's plan */
   uint32_t number, taken;
   uint64_t started;
 };
@@ -50,7 +50,7 @@ static uint32_t below(struct job *job, uint64_t n) {
 static void choose_steps(struct job *job) {
   for (uint32_t i = 0; i < STEPS; i++) {
     job->steps[i] = below(job, 3) ? CALL : (enum step)below(job, STEP_KINDS);
-    job->plans[i] = plans[below(job, 4)];
+    job->plans[i] = below(job, 3) ? plans[below(job, 4)] : NULL; /* NULL: the default again */
   }
   for (uint32_t i = 0; i < STEPS; i++) /* it is refused while something that was submitted has not ended */
     if (job->steps[i] == SET) job->steps[i ? i - 1 : 0] = i ? WAIT : CALL;
@@ -94,6 +94,7 @@ static void push(struct queue *queue, const struct by_move_word *word) {
 static void tell_all(struct job *job, enum by_move_kind kind, const char *plan) {
   struct by_move_word word = {
       .kind = kind, .comm = ID, .number = job->number, .at = job->agreement.at, .text = plan, .length = strlen(plan)};
+  word.origin = (struct by_plan_origin){job->managers ? BANYAN_PLAN_MANAGER : BANYAN_PLAN_BUILTIN, !job->managers};
   for (uint32_t r = 0; r < job->world.n; r++) push(&job->ranks[r].words, &word);
 }
 
@@ -101,6 +102,7 @@ static bool propose(struct job *job, const char *plan) {
   const struct rank *leader = &job->ranks[0];
   if (job->moving || leader->comm->move.state == BY_MOVE_IS_TAKEN || leader->words.n + 8 > WORDS) return false;
   job->moving = true;
+  job->managers = !by_domain_plan(leader->comm->domain)->origin.supplied && below(job, 4) > 0; /* as rank 0 does */
   job->number++;
   job->started = leader->comm->started;
   by_agreement_init(&job->agreement, job->world.n);
@@ -211,13 +213,42 @@ static bool progress(struct rank *rank) {
   return moved;
 }
 
-static bool act(struct job *job, struct rank *rank, bool eager) {
+static const struct by_plan *inner_plan(const struct rank *rank) {
+  const struct by_submitter *submitter = rank->comm->submitter;
+  return submitter && submitter->inner ? by_domain_plan(submitter->inner->domain) : NULL;
+}
+
+static struct by_plan_origin origin_of(const struct by_plan *plan) {
+  return plan ? plan->origin : (struct by_plan_origin){0};
+}
+
+/* Whether all that was set by hand before stays, where it was not taken back in this step. */
+static void check_pinned(const struct job *job, const struct rank *rank, struct by_plan_origin before,
+                         struct by_plan_origin inner_before, uint32_t step) {
+  bool taken_back = rank->step > step && job->steps[step] == SET && !job->plans[step];
+  if (taken_back) return;
+  struct by_plan_origin now = by_domain_plan(rank->comm->domain)->origin, inner = origin_of(inner_plan(rank));
+  if ((before.supplied && now.source == BANYAN_PLAN_MANAGER) ||
+      (before.supplied && inner_before.supplied && inner.source == BANYAN_PLAN_MANAGER))
+    fail_msg("seed %llu: a manager's plan has replaced the user's on rank %u at step %u",
+             (unsigned long long)job->world.seed, rank->context.rank, rank->step);
+}
+
+static bool act_unchecked(struct job *job, struct rank *rank, bool eager) {
   bool moved = collect(job, rank);
   if (eager || below(job, 6) == 0) moved |= hear(rank);
   if (eager || below(job, 6) == 0) moved |= lead(job, &rank->answers);
   if (eager || below(job, 6) == 0) moved |= go_on(job, rank);
   if (!eager && below(job, 20) == 0) moved |= propose(job, plans[below(job, 4)]);
   return progress(rank) || moved;
+}
+
+static bool act(struct job *job, struct rank *rank, bool eager) {
+  struct by_plan_origin before = by_domain_plan(rank->comm->domain)->origin, inner = origin_of(inner_plan(rank));
+  uint32_t step = rank->step;
+  bool moved = act_unchecked(job, rank, eager);
+  check_pinned(job, rank, before, inner, step);
+  return moved;
 }
 
 static void run(struct job *job) {

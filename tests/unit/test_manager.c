@@ -18,6 +18,65 @@ static void test_first_plan(void **state) {
   world_end(&world);
 }
 
+static double ours_on_first_link(void) {
+  json_t *state = get_state();
+  double ours = json_number_value(json_object_get(json_array_get(json_object_get(state, "links"), 0), "ours"));
+  json_decref(state);
+  return ours;
+}
+
+static void assert_own_plan(uint32_t j, const char *wanted) {
+  json_t *state = get_state(), *job = json_array_get(json_object_get(state, "jobs"), j);
+  const char *own_plan = json_string_value(json_object_get(job, "own_plan"));
+  if (wanted)
+    assert_string_equal(own_plan ? own_plan : "(none)", wanted);
+  else
+    assert_true(json_is_null(json_object_get(job, "own_plan")));
+  assert_int_equal(json_is_null(json_object_get(job, "plan")), wanted != NULL);
+  json_decref(state);
+}
+
+/* A plan that the user set is left alone from the start and whenever it is set, also while the job is asked to use
+ * another one, and an answer to that may still come; what such a job sends counts. Without it the job is planned for.
+ */
+static void test_users_plan(void **state) {
+  (void)state;
+  begin("star:4,nic=1g");
+  struct world_job *job = world_say_run(&world, 0, 1, 4);
+  job->own_plan = "switched";
+  world_say_job(&world, job);
+  world_report_job(&world, job);
+  pass_and_plan(20, 10000000);
+  assert_int_equal(world.plans, 0);
+  assert_state(0, "running");
+  assert_own_plan(0, "switched");
+  assert_true(ours_on_first_link() > 0);
+  job->own_plan = NULL;
+  world_say_job(&world, job);
+  world_plan(&world);
+  assert_int_equal(world.plans, 1);
+  assert_own_plan(0, NULL);
+  job->own_plan = "ring";
+  world_say_job(&world, job);
+  assert_own_plan(0, "ring");
+  world_say(&world, job, BY_SAY_MOVED, job->number);
+  pass_and_plan(20, 10000000);
+  assert_int_equal(world.plans, 1);
+  job->own_plan = NULL;
+  job->silent = true;
+  world_say_job(&world, job);
+  world_plan(&world);
+  assert_int_equal(world.plans, 2);
+  assert_state(0, "moving");
+  job->own_plan = "ring";
+  world_say_job(&world, job);
+  world_say(&world, job, BY_SAY_MOVED, job->asked);
+  pass_and_plan(2, 10000000);
+  assert_state(0, "running");
+  assert_own_plan(0, "ring");
+  world_end(&world);
+}
+
 /* Two jobs over both racks share the links between these, 1 Gbit/s each way. A ring over two racks puts 2 (n - 1) / n
  * on each of these; with half of them taken by the other job half as much is left for the second. */
 static void test_two_jobs_share(void **state) {
@@ -452,6 +511,7 @@ static void test_goes_round_higher_class(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_first_plan),
+      cmocka_unit_test(test_users_plan),
       cmocka_unit_test(test_two_jobs_share),
       cmocka_unit_test(test_no_move_without_gain),
       cmocka_unit_test(test_slower_link),

@@ -153,6 +153,20 @@ static void test_several(void **state) {
   world_end(&world);
 }
 
+/* A job that uses no tree through switches any more has nothing there, and others may have it. */
+static void test_given_back(void **state) {
+  (void)state;
+  begin(400);
+  struct world_job *job = world_run(&world, 0, 1, 2);
+  ask(job, 512);
+  assert_int_equal(given_at("s"), 300);
+  say_cells(job, NULL, 0);
+  assert_int_equal(given_at("s"), 0);
+  assert_int_equal(ask(world_run(&world, 0, 1, 2), 512), 300);
+  assert_int_equal(ask(job, 512), 100);
+  world_end(&world);
+}
+
 /* Only who speaks for rank 0 is given any; the others need not wait. */
 static void test_strangers(void **state) {
   struct by_cluster_cells cells = wish("s", 512);
@@ -170,9 +184,9 @@ static void test_strangers(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_fit),  cmocka_unit_test(test_too_small),
-                                     cmocka_unit_test(test_by_need),  cmocka_unit_test(test_said),
-                                     cmocka_unit_test(test_boasts),   cmocka_unit_test(test_several),
-                                     cmocka_unit_test(test_strangers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_fit),   cmocka_unit_test(test_too_small),
+                                     cmocka_unit_test(test_by_need),   cmocka_unit_test(test_said),
+                                     cmocka_unit_test(test_boasts),    cmocka_unit_test(test_several),
+                                     cmocka_unit_test(test_strangers), cmocka_unit_test(test_given_back)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

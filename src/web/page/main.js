@@ -77,7 +77,8 @@ const jobColumns = [
     make: makeSpark, change: (node, j) => drawSpark(node, past.get(j.id), PAST)},
   {name: "Sent", number: true, value: (j) => j.sent, text: (j) => bytes(j.sent)},
   {name: "Input", title: "bytes of input summed, of one rank", number: true, value: (j) => j.input_rate, text: (j) => rate(j.input_rate)},
-  {name: "Plan", number: true, value: (j) => j.plan?.number || 0, text: (j) => (j.plan ? `${j.plan.number}` : "–")},
+  {name: "Plan", title: "number of the manager's plan, or the name of the user's", number: true,
+    value: (j) => j.plan?.number || 0, text: (j) => (j.own_plan ? `“${j.own_plan}”` : j.plan ? `${j.plan.number}` : "–")},
   {name: "Planned for", title: "the rate at which the job can sum with its plan, as the planner predicts it", number: true, value: (j) => j.plan?.throughput || 0,
     text: (j) => (j.plan ? rate(j.plan.throughput) : "–")},
   {name: "Helpers", number: true, value: (j) => helpersOf(j.plan?.plan).length, text: (j) => String(helpersOf(j.plan?.plan).length)},
@@ -119,7 +120,7 @@ const historyColumns = [
   {name: "Throughput", title: "predicted: with the plan before → with this plan", number: true, value: (h) => h.after, text: gainText},
 ];
 const historyTable = new Table(at("history"), historyColumns,
-  {key: (h) => String(h.number), order: {column: historyColumns[0], down: true}});
+  {key: (h) => `${h.number} ${h.time}`, order: {column: historyColumns[0], down: true}});
 
 // A fact is [name, value] or [name, value, what it means].
 function showFacts(list, facts) {
@@ -143,7 +144,7 @@ function treeText(tree) {
 
 function showTrees(job) {
   const trees = treesOf(job.plan?.plan);
-  const key = `${job.id} ${job.plan?.number}`;
+  const key = `${job.id} ${job.plan?.number} ${job.own_plan}`;
   if (at("trees").dataset.key === key) return;
   at("trees").dataset.key = key;
   const rows = trees.map((tree, i) => element("li", {},
@@ -152,7 +153,9 @@ function showTrees(job) {
   if (helpers.length) {
     rows.push(element("li", {}, element("span", {class: "swatch helper", "aria-hidden": "true"}), `helped by ${helpers.join(", ")}`));
   }
-  if (!trees.length) rows.push(element("li", {}, "It has no plan from the manager yet."));
+  if (!trees.length)
+    rows.push(element("li", {}, job.own_plan ? `Its user set plan “${job.own_plan}”, which the manager does not replace.`
+      : "It has no plan from the manager yet."));
   at("trees").replaceChildren(...rows);
 }
 
@@ -178,7 +181,7 @@ function showJob() {
     ["Hosts", hostsText(job.hosts)],
     ["Iterations", `${iterationsText(job)}${leftText(job)}`],
     ["An iteration", seconds(job.iteration_time)],
-    ["Plan", job.plan ? `${job.plan.number}, for ${rate(job.plan.throughput)}, made at ${clock(job.plan.made)}` : "none yet"],
+    ["Plan", job.own_plan ? `“${job.own_plan}”, set by its user` : job.plan ? `${job.plan.number}, for ${rate(job.plan.throughput)}, made at ${clock(job.plan.made)}` : "none yet"],
     ...(job.cells?.length ? [["At switches", cellsText(job)]] : []),
     ["Id", job.id],
   ]);
