@@ -2,8 +2,9 @@
  * A call is described by one struct; the functions below it are short forms.
  * Buffers belong to the caller and must neither be freed nor, where they are
  * received into, be touched until the call has ended; a send buffer may be
- * read meanwhile. Counts are elements. Buffers of one call may be equal where
- * "in place" is said and must not overlap otherwise.
+ * read meanwhile. Counts are elements. The two buffers of a call may share
+ * memory where "in place" is said; a call whose buffers overlap in another way
+ * is refused with BANYAN_ERR_ARGUMENT.
  *
  *   collective      send                        recv
  *   allreduce       count                       count (in place: send == recv)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective.h"
+
 enum { BARRIER_BYTES = 1 };
 
 const char *by_call_describe(const struct by_frame *stamp, char *text, size_t room) {
@@ -90,23 +92,49 @@ static size_t total_count(const struct by_domain *domain, const struct banyan_ca
   return total;
 }
 
+/* Elements in one of the caller's buffers, of `total` in the whole layout. */
+static size_t extent_count(const struct by_domain *domain, const struct banyan_call *call, uint8_t extent,
+                           size_t total) {
+  switch ((enum by_extent)extent) {
+  case BY_EXTENT_NOTHING: break;
+  case BY_EXTENT_BLOCK: return call->counts ? call->counts[domain->rank] : call->count;
+  case BY_EXTENT_ALL: return total;
+  case BY_EXTENT_ALL_AT_ROOT: return (uint32_t)call->root == domain->rank ? total : 0;
+  }
+  return 0;
+}
+
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
+}
+
+/* In place there is one position for the send buffer: the start of the receive buffer where terms are added, this
+ * rank's block in it where blocks are gathered. */
+static enum banyan_status check_in_place(const struct by_domain *domain, const struct banyan_call *call) {
+  const struct by_collective *kind = by_collective(call->collective);
+  bool gathers = kind->send == BY_EXTENT_BLOCK;
+  size_t offset = 0;
+  for (uint32_t r = 0; gathers && r < domain->rank; r++) offset += call->counts ? call->counts[r] : call->count;
+  const char *place = (const char *)call->recv + offset * banyan_dtype_size(call->dtype);
+  if ((kind->adds || gathers) && call->send == place) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "%s: the send buffer at %p and the receive buffer at %p overlap%s", kind->name,
+                 call->send, call->recv,
+                 gathers      ? "; in place, the send buffer is this rank's block in the receive buffer"
+                 : kind->adds ? "; in place, both are the same"
+                              : ", and it cannot be done in place");
+}
+
 static enum banyan_status check_buffers(const struct by_domain *domain, const struct banyan_call *call, size_t total) {
-  if (total != SIZE_MAX && call->send && call->recv) return BANYAN_OK;
-  const char *name = banyan_collective_name(call->collective);
-  if (total == SIZE_MAX) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the count %zu is too large", name, call->count);
-  if (!total) return BANYAN_OK;
-  bool root = !is_rooted(call->collective) || (uint32_t)call->root == domain->rank;
-  size_t mine = !in_blocks(call->collective) ? total : call->counts ? call->counts[domain->rank] : call->count;
-  bool sends =
-      call->collective != BANYAN_BROADCAST && call->collective != BANYAN_RECV && call->collective != BANYAN_BARRIER;
-  bool receives = call->collective != BANYAN_SEND && call->collective != BANYAN_BARRIER;
-  if (call->collective == BANYAN_SCATTER) sends = root;
-  if (call->collective == BANYAN_GATHER || call->collective == BANYAN_REDUCE) receives = root;
-  if (call->collective == BANYAN_ALLGATHER || call->collective == BANYAN_GATHER) sends = mine > 0;
-  if (call->collective == BANYAN_REDUCE_SCATTER || call->collective == BANYAN_SCATTER) receives = mine > 0;
-  if (sends && !call->send) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the send buffer is NULL", name);
-  if (receives && !call->recv) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the receive buffer is NULL", name);
-  return BANYAN_OK;
+  const struct by_collective *kind = by_collective(call->collective);
+  if (total == SIZE_MAX) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the count %zu is too large", kind->name, call->count);
+  if (call->collective == BANYAN_BARRIER) return BANYAN_OK;
+  size_t sends = extent_count(domain, call, kind->send, total),
+         receives = extent_count(domain, call, kind->recv, total);
+  if (sends && !call->send) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the send buffer is NULL", kind->name);
+  if (receives && !call->recv) return by_fail(BANYAN_ERR_ARGUMENT, "%s: the receive buffer is NULL", kind->name);
+  size_t element = banyan_dtype_size(call->dtype);
+  if (!sends || !receives || !overlap(call->send, sends * element, call->recv, receives * element)) return BANYAN_OK;
+  return check_in_place(domain, call);
 }
 
 enum banyan_status by_engine_check_call(const struct by_domain *domain, const struct banyan_call *call) {
@@ -146,10 +174,6 @@ enum banyan_status by_call_need(struct by_engine *engine, void **memory, size_t 
 static uint64_t scratch_of(const struct by_call *call) {
   const struct by_schedule *s = call->schedule;
   return s->needs_tmp ? (call->bounds[s->tmp_last] - call->bounds[s->origin[BY_BUFFER_TMP]] + 63) & ~63ull : 0;
-}
-
-static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
-  return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
 }
 
 /* Where byte 0 of the layout would be, if it were in this buffer: a place that may be outside of it, so it is reckoned
