@@ -19,6 +19,9 @@
  *   barrier         -                           -
  *   send, recv      count                       count; `root` is the peer
  *
+ * A collective of no elements is a barrier, so that a rank with another count
+ * is found; a message of no elements ends at once.
+ *
  * For the five with blocks `count` is one block's elements, the same on all
  * ranks, or `counts` gives size elements, the same array on all ranks (for
  * alltoall: not available). In place: reduce_scatter with recv == send leaves

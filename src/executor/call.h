@@ -331,6 +331,8 @@ enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum
 enum banyan_status by_program_get_part(struct by_domain *domain, struct by_helped *helped, const struct by_plan *plan,
                                        const struct by_class *class_, uint32_t part, uint32_t version,
                                        enum banyan_collective collective, uint32_t root, struct by_program **out);
+/* For collectives of no elements: all ranks exchange a byte, without helpers. */
+enum banyan_status by_program_get_empty(struct by_domain *domain, struct by_program **out);
 enum banyan_status by_program_get_pair(struct by_domain *domain, bool sends, uint32_t peer, struct by_program **out);
 void by_programs_retire(struct by_domain *domain);
 /* Those of parts of this plan. */

@@ -122,6 +122,13 @@ enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum
                              root, out);
 }
 
+enum banyan_status by_program_get_empty(struct by_domain *domain, struct by_program **out) {
+  struct by_helped *helped = domain->helped && domain->helped->plan == domain->plan ? domain->helped : NULL;
+  const struct by_plan *plan = helped ? helped->among : domain->plan;
+  return by_program_get_part(domain, helped, plan, by_plan_class(plan, 1), BY_PART_ALL, plan->version, BANYAN_BARRIER,
+                             0, out);
+}
+
 /* One message to or from one peer. */
 static enum banyan_status compile_pair(const struct by_domain *domain, bool sends, uint32_t peer,
                                        struct by_schedule **out) {

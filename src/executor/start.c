@@ -151,8 +151,14 @@ static uint64_t descriptor_count(const struct by_domain *domain, const struct ba
   return hash | 1ull << 63;
 }
 
+/* A barrier, or a collective of no elements. Ranks exchange a byte in the latter too, so that each of them learns of a
+ * rank that calls something else. */
+static bool runs_as_barrier(const struct by_call *call) {
+  return call->schedule->collective == BANYAN_BARRIER;
+}
+
 static void fill_bounds(struct by_call *call, const struct banyan_call *user) {
-  size_t count = user->collective == BANYAN_BARRIER ? BARRIER_BYTES : user->count;
+  size_t count = runs_as_barrier(call) ? BARRIER_BYTES : user->count;
   if (!user->counts && call->bounds_count == count && call->bounds_element == call->element) return;
   by_schedule_bounds(call->schedule, count, user->counts, call->element, call->bounds);
   call->bounds_count = user->counts ? SIZE_MAX : count;
@@ -188,7 +194,7 @@ static char *origin_of(char *buffer, uint64_t first) {
 static enum banyan_status set_buffers(struct by_call *call, const struct banyan_call *user) {
   const struct by_schedule *s = call->schedule;
   uint64_t whole = call->bounds[s->n_pieces];
-  bool scaled = user->scale != 0 && user->scale != 1;
+  bool scaled = user->scale != 0 && user->scale != 1 && !runs_as_barrier(call);
   char *send = (char *)(uintptr_t)user->send, *recv = user->recv;
   uint64_t block = 0, tmp = scratch_of(call), copy = 0;
   call->user_bytes = 0;
@@ -210,7 +216,7 @@ static enum banyan_status set_buffers(struct by_call *call, const struct banyan_
     call->user_bytes = block;
     recv = scratch + tmp + copy;
   }
-  if (user->collective == BANYAN_BARRIER) {
+  if (runs_as_barrier(call)) {
     send = recv = (char *)&call->barrier_byte;
     call->barrier_byte = 0;
   }
@@ -360,6 +366,7 @@ static enum banyan_status get_program(struct by_domain *domain, const struct ban
                                       struct by_program **out) {
   if (is_pair(user->collective))
     return by_program_get_pair(domain, user->collective == BANYAN_SEND, (uint32_t)user->root, out);
+  if (!total && user->collective != BANYAN_BARRIER) return by_program_get_empty(domain, out);
   uint64_t bytes = user->collective == BANYAN_BARRIER ? BARRIER_BYTES : total * banyan_dtype_size(user->dtype);
   uint32_t root = is_rooted(user->collective) ? (uint32_t)user->root : 0;
   bool through = user->collective == BANYAN_ALLREDUCE && by_fabric_adds(user->dtype, user->op);
@@ -368,11 +375,11 @@ static enum banyan_status get_program(struct by_domain *domain, const struct ban
 
 /* What depends on nothing but the kind of call. */
 static void fill_kind(struct by_call *call, const struct banyan_call *user) {
-  bool barrier = user->collective == BANYAN_BARRIER;
+  bool barrier = runs_as_barrier(call);
   call->element = barrier ? 1 : banyan_dtype_size(user->dtype);
   call->element_shift = (uint32_t)__builtin_ctzl(call->element);
   call->reduce = barrier ? by_kernel_reduce(BANYAN_UINT8, BANYAN_OR) : by_kernel_reduce(user->dtype, user->op);
-  call->divisor = reduces(user->collective) && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
+  call->divisor = !barrier && reduces(user->collective) && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
   fill_bounds(call, user);
   set_stamp(call, user);
   call->grants = by_work_may_grant(call);

@@ -107,9 +107,63 @@ static void test_differences(void **state) {
     }
 }
 
+/* ---- nothing on one rank */
+
+/* Rank `odd` has no elements, the others have; or all have none, which is no difference. */
+struct nothing {
+  enum banyan_collective collective;
+  int odd; /* -1: all */
+};
+
+static void rank_has_nothing(struct job *job, int rank) {
+  const struct nothing *nothing = job->argument;
+  static float send[4000], recv[4000];
+  bool none = nothing->odd < 0 || rank == nothing->odd;
+  struct banyan_call call = {.collective = nothing->collective,
+                             .dtype = BANYAN_FLOAT32,
+                             .op = BANYAN_SUM,
+                             .send = none ? NULL : send,
+                             .recv = none ? NULL : recv,
+                             .scale = nothing->collective <= BANYAN_REDUCE ? 0.5 : 0,
+                             .count = none ? 0 : 1000};
+  setenv("BANYAN_HOST", "here", 1);
+  struct banyan_comm *world = NULL;
+  enum banyan_status status = banyan_comm_create(NULL, &world);
+  if (status != BANYAN_OK && nothing->odd >= 0 && rank != nothing->odd) {
+    must_fail(BANYAN_ERR_MISMATCH, status); /* the others are at odds already */
+    return;
+  }
+  must(status);
+  status = banyan_run(world, &call);
+  job_report_status(job, rank, status);
+  for (int i = 0; i < 3 && nothing->odd < 0; i++) must(banyan_run(world, &call));
+  /* one that only sends may be through before its peers see it */
+  while (nothing->odd >= 0 && status == BANYAN_OK) status = banyan_barrier(world);
+  must_fail(nothing->odd < 0 ? BANYAN_OK : BANYAN_ERR_MISMATCH, status);
+  banyan_comm_destroy(world);
+}
+
+/* The rank without elements hears of it in this very call: it may make no other one. */
+static void test_nothing_on_one_rank(void **state) {
+  (void)state;
+  for (int c = BANYAN_ALLREDUCE; c <= BANYAN_ALLTOALL; c++)
+    for (int odd = -1; odd < 2; odd++) {
+      struct nothing nothing = {(enum banyan_collective)c, odd};
+      struct job job = {.n = 3, .run = rank_has_nothing, .transport = c % 2 ? "shm" : "tcp", .argument = &nothing};
+      job_start(&job);
+      job_wait(&job);
+      const struct job_report *report = &job.reports[odd < 0 ? 0 : odd];
+      if (report->status != (odd < 0 ? BANYAN_OK : BANYAN_ERR_MISMATCH))
+        job_fail(&job, "%s with nothing on rank %d ends there with %s: %s", banyan_collective_name(nothing.collective),
+                 odd, banyan_status_name(report->status), report->text);
+      job_end(&job, true);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_differences),
+      cmocka_unit_test(test_nothing_on_one_rank),
   };
   return cmocka_run_group_tests_name("different calls", tests, NULL, NULL);
 }
