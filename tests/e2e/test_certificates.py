@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -126,6 +127,24 @@ def test_renewed(cluster):
     assert re.search("the certificate holds for (19|20) days; `banyan keys renew`", shown), shown
 
 
+def test_many_who_say_nothing(cluster):
+    """They keep nobody out who has a certificate, and take a few lines of the log."""
+    host, port = cluster.manager.says("ready at ([0-9.:]+),")[1].split(":")
+    silent = [socket.create_connection((host, int(port)), PATIENCE) for _ in range(400)]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(cluster.folder / "agent" / "ca.crt")
+    context.load_cert_chain(cluster.folder / "agent" / "agent-h1.pem")
+    with context.wrap_socket(socket.create_connection((host, int(port)), PATIENCE)) as agent:
+        agent.sendall(b"what?\n")
+        assert b"refused" in agent.recv(1000)
+    for connection in silent:
+        connection.close()
+    cluster.manager.says("make room")
+    assert 1 <= cluster.manager.said().count("make room") <= 8, cluster.manager.said()
+    cluster.meets()
+
+
 def test_damaged(cluster):
     """What cannot be used is said, and what was there before goes on."""
     pem = cluster.folder / "manager" / "manager-m0.pem"
@@ -195,7 +214,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         try:
             cluster = Cluster(Path(folder))
-            for test in (test_renewed, test_damaged, test_revoked, test_revoked_manager, test_older_list):
+            for test in (test_renewed, test_many_who_say_nothing, test_damaged, test_revoked, test_revoked_manager,
+                         test_older_list):
                 test(cluster)
                 print(f"{test.__name__}: ok", flush=True)
             cluster.end()
