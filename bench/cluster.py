@@ -100,8 +100,11 @@ def start_rank(run, name, job, host):
     port = PORT + 1 + list(JOBS).index(name)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("BANYAN_LOCAL_")}
     environment.update(BANYAN_RANK=str(rank), BANYAN_SIZE=str(len(job["hosts"])), BANYAN_JOB=name,
-                       BANYAN_ROOT=f"{hosts[0]}:{port}", BANYAN_KEY=f"{run['key']}-{name}", BANYAN_PLAN="ring",
-                       BANYAN_AGENT=os.path.join(folder, f"{host}.sock") if run["mode"] == "manager" else "off")
+                       BANYAN_ROOT=f"{hosts[0]}:{port}", BANYAN_KEY=f"{run['key']}-{name}", BANYAN_TOPOLOGY="")
+    if run["mode"] == "manager":  # which replaces no plan that is given
+        environment.update(BANYAN_AGENT=os.path.join(folder, f"{host}.sock"))
+    else:
+        environment.update(BANYAN_AGENT="off", BANYAN_PLAN="ring")
     words = [FASHION, "--hidden", job["hidden"], "--batch", str(BATCH), "--limit", str(BATCH * FIRST),
              "--epochs", str(job["iterations"] // FIRST), "--quiet", "--json"]
     with open(os.path.join(folder, f"{name}-{host}.err"), "w", encoding="utf-8") as errors:
