@@ -131,6 +131,7 @@ static void test_moves(void **state) {
   static const struct by_beat beat = {.began = 12, .period = 4};
   (void)state;
   move("MOVE, PROPOSE", (struct by_move_word){.kind = BY_MOVE_PROPOSE,
+                                              .origin = {.source = BANYAN_PLAN_JSON, .supplied = true},
                                               .processes = processes,
                                               .n_processes = 2,
                                               .text = plan_text,
