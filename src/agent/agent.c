@@ -1,5 +1,6 @@
 #include "agent.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,7 @@ static void set_classes(struct by_agent *agent) {
 
 void by_agent_tick(struct by_agent *agent, uint64_t now) {
   by_agent_tick_link(agent, now);
+  by_repeats_flush(&agent->rejected, "agent", by_clock_to_seconds(now));
   if (now < agent->report_at && now < agent->change_at) return;
   if (now >= agent->report_at) agent->report_at = now + by_clock_from_seconds(agent->interval);
   agent->change_at = UINT64_MAX;
@@ -165,5 +167,6 @@ void by_agent_destroy(struct by_agent *agent) {
   while (agent->jobs) by_agent_drop_job(agent, agent->jobs);
   while (agent->helpers) drop_helper(agent, &agent->helpers);
   by_agent_users_free(agent);
+  by_repeats_flush(&agent->rejected, "agent", INFINITY);
   free(agent);
 }

@@ -98,8 +98,9 @@ void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now
 void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now);
 void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now);
 
-/* Whether one more line may go to the log about what users of this host do wrong. */
-bool by_agent_may_log(struct by_agent *agent, uint64_t now);
+/* Logs what a process of this user does wrong: a few lines a minute, and how many were left out; see by_repeats_warn.
+ */
+void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, uint64_t now);
 
 /* What `banyan agent status` shows: one line of JSON. Of other users' jobs `uid` is told the beginning of the ID only:
  * who has all of it may speak for the job. */

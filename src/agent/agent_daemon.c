@@ -28,6 +28,7 @@ struct visitor {
   struct visitor *next;
   struct by_stream *stream;
   struct by_agent_rank *rank; /* NULL: it is being finished */
+  uid_t uid;                  /* of the process */
   struct by_timer deadline;   /* of hello, and of its end */
 };
 
@@ -88,8 +89,7 @@ static void say_rank(void *context, void *connection, const char *line, size_t l
   struct visitor *visitor = connection;
   struct by_agent_daemon *daemon = context;
   if (by_stream_send(visitor->stream, 0, line, length) == BANYAN_OK) return;
-  if (by_agent_may_log(daemon->agent, now_of(daemon)))
-    by_warn("agent", "a rank does not read what it is told: %s", banyan_error_text());
+  by_agent_log_user(daemon->agent, visitor->uid, banyan_error_text(), now_of(daemon));
   by_loop_set_delay(daemon->options.loop, &visitor->deadline, 0);
 }
 
@@ -111,8 +111,7 @@ static void heard_rank(void *context, uint16_t type, const void *line, size_t le
 static void visitor_ended(void *context, enum banyan_status status, const char *reason) {
   struct visitor *visitor = context;
   struct by_agent_daemon *daemon = visitor->daemon;
-  if (status != BANYAN_ERR_PEER_DEAD && by_agent_may_log(daemon->agent, now_of(daemon)))
-    by_warn("agent", "a rank's connection ended: %s", reason);
+  if (status != BANYAN_ERR_PEER_DEAD) by_agent_log_user(daemon->agent, visitor->uid, reason, now_of(daemon));
   if (visitor->rank) by_agent_rank_gone(daemon->agent, visitor->rank, now_of(daemon));
   drop_visitor(visitor);
   set_tick(daemon);
@@ -135,15 +134,14 @@ static enum banyan_status take_in(struct visitor *visitor, int fd) {
                                       .ended = visitor_ended,
                                       .context = visitor};
   pid_t pid;
-  uid_t uid;
-  enum banyan_status status = by_local_get_peer(fd, &pid, &uid);
+  enum banyan_status status = by_local_get_peer(fd, &pid, &visitor->uid);
   if (status != BANYAN_OK) {
     close(fd);
     return status;
   }
   BY_TRY(by_stream_create(&options, &visitor->stream));
-  by_debug("agent", "process %d of user %u has connected", (int)pid, (unsigned)uid);
-  return by_agent_rank_came(daemon->agent, visitor, uid, now_of(daemon), &visitor->rank);
+  by_debug("agent", "process %d of user %u has connected", (int)pid, (unsigned)visitor->uid);
+  return by_agent_rank_came(daemon->agent, visitor, visitor->uid, now_of(daemon), &visitor->rank);
 }
 
 static void accepted(void *context, int fd) {
@@ -161,8 +159,7 @@ static void accepted(void *context, int fd) {
     by_loop_set_delay(daemon->options.loop, &visitor->deadline, hello_in);
     return;
   }
-  if (by_agent_may_log(daemon->agent, now_of(daemon)))
-    by_warn("agent", "a process is turned away: %s", banyan_error_text());
+  by_agent_log_user(daemon->agent, visitor->uid, banyan_error_text(), now_of(daemon));
   drop_visitor(visitor);
 }
 

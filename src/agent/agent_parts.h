@@ -109,10 +109,10 @@ struct by_agent {
   struct by_repeats reasons; /* that has been said since */
   char why[BY_AGENT_TEXT];   /* the link is not there; "" while it is */
 
-  uint64_t reports, refused; /* said; lines that were not taken */
-  size_t kept;               /* bytes of all jobs' lines */
-  struct by_budget budget;   /* of what is said to the manager, */
-  struct by_budget log;      /* and about what local users do wrong */
+  uint64_t reports, refused;  /* said; lines that were not taken */
+  size_t kept;                /* bytes of all jobs' lines */
+  struct by_budget budget;    /* of what is said to the manager, */
+  struct by_repeats rejected; /* and the log of what local users do wrong */
 };
 
 /* ---- agent.c */

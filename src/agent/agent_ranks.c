@@ -22,7 +22,7 @@ void by_agent_tell_rank(const struct by_agent *agent, const struct by_agent_rank
 static void refuse(struct by_agent *agent, struct by_agent_rank *rank, const char *why, uint64_t now) {
   struct by_cluster_message message = {.say = BY_SAY_REFUSED, .why = why};
   agent->refused++;
-  if (by_agent_may_log(agent, now)) by_warn("agent", "a process of user %u is refused: %s", rank->user->uid, why);
+  by_agent_log_user(agent, rank->user->uid, why, now);
   by_agent_tell_rank(agent, rank, &message);
 }
 

@@ -191,7 +191,8 @@ static void say_report(struct by_agent *agent, const struct by_cluster_message *
   struct by_text text;
   print_report(report, jobs, &text);
   if (text.failed || text.length > BY_CLUSTER_LINE_UP) {
-    if (by_agent_may_log(agent, now)) by_error("agent", "a report of %zu bytes cannot be said", text.length);
+    by_repeats_warn(&agent->rejected, "agent", "a report", "it is longer than the manager takes, and is left out",
+                    by_clock_to_seconds(now));
   } else if (by_agent_may_say(agent, text.length, now)) {
     agent->reports++;
     by_agent_tell_line(agent, by_text_get(&text), now);

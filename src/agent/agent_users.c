@@ -1,5 +1,6 @@
 /* What each user of this host may have of the agent, and have passed on to the manager: nobody uses up what is meant
  * for all. What is too much just now is said later; the manager never hears more than it takes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,6 @@ static const struct by_budget_rules of_user = {512, 5, 2 << 20, 1 << 16};
 /* As much as some ranks may say each, and each of many as a rule. */
 static const struct by_budget_rules of_words = {1 << 14, 2000, 64 << 20, 4 << 20};
 static const struct by_budget_rules of_news = {60, 0.25, 1, 1};
-static const struct by_budget_rules of_log = {100, 1, 1 << 20, 1 << 20}; /* lines about what is refused */
 
 /* ---- users */
 
@@ -86,7 +86,6 @@ void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint
 
 void by_agent_users_init(struct by_agent *agent, uint64_t now) {
   agent->budget = by_budget_full(&by_budget_of_agent, by_clock_to_seconds(now));
-  agent->log = by_budget_full(&of_log, by_clock_to_seconds(now));
 }
 
 void by_agent_users_free(struct by_agent *agent) {
@@ -96,8 +95,10 @@ void by_agent_users_free(struct by_agent *agent) {
   }
 }
 
-bool by_agent_may_log(struct by_agent *agent, uint64_t now) {
-  return by_budget_take(&agent->log, 1, by_clock_to_seconds(now));
+void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, uint64_t now) {
+  char who[32];
+  snprintf(who, sizeof who, "a process of user %u", uid);
+  by_repeats_warn(&agent->rejected, "agent", who, what, by_clock_to_seconds(now));
 }
 
 /* ---- lines that are kept, to be said on each new connection */

@@ -97,6 +97,7 @@ class Agent:
     def end(self, how=signal.SIGTERM):
         self.process.send_signal(how)
         self.process.wait(PATIENCE)
+        self.last = self.said()
         self.log.close()
         return self.process.returncode
 
@@ -183,7 +184,14 @@ def test_refused_client(folder):
             break
     assert sent < most and time.monotonic() < until, sent
     client.close()
+    for i in range(300):  # each wrong in another way
+        client = agent.connect()
+        client.say(f"what? {i}")
+        assert client.hear()["say"] == "refused"
+        client.close()
+    assert 1 <= agent.said().count("\n") < 40, agent.said()
     assert agent.end() == 0
+    assert "further connections were rejected" in agent.last
 
 
 def test_group(folder):
