@@ -1,7 +1,6 @@
 /* Attempts: one address of a process, from connecting to the end of the handshake. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "connector_parts.h"
 #include "descriptor.h"
@@ -38,7 +37,7 @@ static void take_turn(struct attempt *attempt) {
     greet_attempt(attempt, false);
     return;
   }
-  close(attempt->fd);
+  by_close(attempt->fd);
   attempt->fd = -1;
   attempt->connected = false;
   by_loop_set_delay(loop, &attempt->late, GREET_S * BY_SECOND);

@@ -178,7 +178,7 @@ void by_control_opened(void *context, uint8_t purpose, const void *hello, size_t
 }
 
 static void accepted(void *context, int fd) {
-  (void)!by_control_new_end(context, fd, NULL, BY_ROLE_SERVER);
+  (void)by_control_new_end(context, fd, NULL, BY_ROLE_SERVER);
 }
 
 static enum banyan_status open_root(struct by_control *control, const struct by_member *self) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "acceptor.h"
+#include "descriptor.h"
 #include "json_print.h"
 #include "leases.h"
 #include "log.h"
@@ -211,7 +212,7 @@ static void accepted(void *context, int fd) {
   struct listener *listener = context;
   struct session *session = calloc(1, sizeof *session);
   if (!session) {
-    close(fd);
+    by_close(fd);
     return;
   }
   if (begin_session(listener, fd, session) == BANYAN_OK) return;
