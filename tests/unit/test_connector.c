@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -154,6 +155,132 @@ static void test_verdicts(void **state) {
   free_lonely(&lonely);
 }
 
+/* ---- addresses, by a clock of the test's: one where somebody takes connections and says nothing, then rank 0's */
+
+struct pair {
+  struct by_context context;
+  struct by_connector connector;
+  struct target target;
+  struct by_clock clock;
+  uint64_t now;
+  bool left[2];
+  const char *names[2];
+  struct by_member members[2];
+  struct by_address addresses[2];
+  int listeners[2];
+};
+
+static uint64_t now_of_pair(void *context) {
+  return ((struct pair *)context)->now;
+}
+
+static void make_pair(struct pair *pair) {
+  struct by_engine_options options = {.processes = 2, .self = 1};
+  *pair = (struct pair){.names = {"rank 0", "rank 1"}, .now = BY_SECOND};
+  struct by_context *c = &pair->context;
+  for (int i = 0; i < 2; i++) {
+    struct by_address at;
+    pair->members[i] = (struct by_member){.host = "here", .machine = "this", .local = ""};
+    assert_ok(by_address_parse("127.0.0.1:0", &at));
+    assert_ok(by_socket_listen(&at, (struct by_port_range){0, 0}, &pair->listeners[i], &pair->addresses[i]));
+  }
+  pair->members[0].addresses = pair->addresses;
+  pair->members[0].n_addresses = 2;
+  *c = (struct by_context){.rank = 1, .size = 2, .processes = 2, .wake = -1, .left = pair->left};
+  c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "2", .tos = -1};
+  c->names = pair->names;
+  c->members = pair->members;
+  pair->connector.context = c;
+  pair->clock = (struct by_clock){now_of_pair, pair};
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  assert_ok(by_loop_create(&pair->clock, &c->loop));
+  assert_ok(by_engine_create(&options, &c->engine));
+  by_target_init(&pair->target, &pair->connector, 0);
+}
+
+static void free_pair(struct pair *pair) {
+  struct by_context *c = &pair->context;
+  by_target_fini(&pair->target);
+  by_loop_destroy(c->loop);
+  by_engine_destroy(c->engine);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->changed);
+  for (int i = 0; i < 2; i++) close(pair->listeners[i]);
+}
+
+static void run_pair(struct pair *pair) {
+  for (int i = 0; i < 20; i++) assert_ok(by_loop_run_once(pair->context.loop, BY_MILLISECOND));
+}
+
+/* The connection that comes to this address. */
+static int take_connection(struct pair *pair, int address) {
+  int fd = -1;
+  for (int i = 0; i < 2000 && fd < 0; i++) {
+    assert_ok(by_loop_run_once(pair->context.loop, BY_MILLISECOND));
+    assert_ok(by_socket_accept(pair->listeners[address], &fd, NULL));
+  }
+  assert_true(fd >= 0);
+  return fd;
+}
+
+/* Answers as rank 0 does. */
+static void shake_hands(struct pair *pair, int fd) {
+  struct by_handshake server;
+  uint8_t hello[HELLO], byte;
+  by_hello_write(&(struct hello){.from = 0, .to = UINT32_MAX, .lanes = 1}, hello);
+  struct by_handshake_options options = {
+      .role = BY_ROLE_SERVER, .key = &pair->connector.key, .hello = hello, .hello_length = sizeof hello};
+  assert_ok(by_handshake_init(&server, &options));
+  for (int i = 0; i < 20000 && !by_handshake_done(&server); i++) {
+    size_t used, length;
+    if (recv(fd, &byte, 1, 0) == 1)
+      assert_ok(by_handshake_feed(&server, &byte, 1, &used));
+    else
+      assert_ok(by_loop_run_once(pair->context.loop, BY_MILLISECOND));
+    const uint8_t *bytes = by_handshake_output(&server, &length);
+    if (!length) continue;
+    assert_int_equal(send(fd, bytes, length, 0), length);
+    by_handshake_sent(&server, length);
+  }
+  assert_true(by_handshake_done(&server));
+  by_handshake_fini(&server);
+}
+
+/* The connection to the second address waits while the first one says nothing. By then its other end may have closed
+ * it, so that it is made anew; and so is a further connection of the link that its other end closes. */
+static void test_connections_that_are_closed(void **state) {
+  (void)state;
+  struct pair pair;
+  char byte;
+  make_pair(&pair);
+  by_target_begin(&pair.target);
+  int silent = take_connection(&pair, 0);
+  pair.now += BY_SECOND / 5;
+  int waits = take_connection(&pair, 1);
+  run_pair(&pair);
+  assert_int_equal(recv(waits, &byte, 1, 0), -1);
+  pair.now += GREET_S * BY_SECOND;
+  int first = take_connection(&pair, 1);
+  assert_int_equal(recv(waits, &byte, 1, 0), 0);
+  shake_hands(&pair, first);
+  int other = take_connection(&pair, 0); /* the link's second connection, where nobody greets */
+  run_pair(&pair);
+  pair.now += GREET_S * BY_SECOND;
+  int further = take_connection(&pair, 1);
+  close(further);
+  run_pair(&pair);
+  pair.now += AGAIN_MS * BY_MILLISECOND;
+  int again = take_connection(&pair, 1);
+  assert_ok(by_engine_status(pair.context.engine));
+  close(silent);
+  close(other);
+  close(waits);
+  close(first);
+  close(again);
+  free_pair(&pair);
+}
+
 /* ---- hellos */
 
 static enum banyan_status read_hello(struct hello hello, size_t length) {
@@ -188,6 +315,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_many_wishes),
       cmocka_unit_test(test_verdicts),
+      cmocka_unit_test(test_connections_that_are_closed),
       cmocka_unit_test(test_hello),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
