@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Runs every code block of README.md, docs/ and the READMEs of the folders, in a folder of its own.
+
+A block that is indented by four spaces, or fenced without a language, is for a shell; fenced blocks name their language:
+sh, c, python or json. Shell blocks of a document run one after the other in one folder, so that files which one writes are
+there for the next. C blocks are compiled with -Wall -Wextra -Werror: those without main() as the body of a function
+that has some variables (BODY). Python blocks run in two ranks. JSON is parsed.
+
+What cannot run has a comment in the line before it, or in the one before an empty line:
+
+    <!-- not run: needs two machines -->
+
+and what Python needs before it, <!-- with: STATEMENTS -->.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE, BUILD = Path(os.environ["BANYAN_SOURCE"]), Path(os.environ["BANYAN_BUILD"])
+BANYAN = os.environ["BANYAN"]
+LIMIT = 600  # s for a block: the first one of PyTorch may compile its extension
+LANGUAGES = {"": "sh", "sh": "sh", "c": "c", "python": "python", "json": "json"}
+COMMENT = re.compile(r"<!-- (not run|with): (.*) -->$")
+LIST = re.compile(r"\s*([-*+]|\d+\.) ")
+BODY = """#include <banyan/banyan.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void check(enum banyan_status status) {
+  if (status != BANYAN_OK) exit(1);
+}
+
+void block(struct banyan_comm *comm, struct banyan_call call, uint64_t iteration, float *g, size_t n, size_t words,
+           int32_t *numbers, float *gradients, float *table, float *squares, size_t bytes);
+void block(struct banyan_comm *comm, struct banyan_call call, uint64_t iteration, float *g, size_t n, size_t words,
+           int32_t *numbers, float *gradients, float *table, float *squares, size_t bytes) {
+  (void)comm, (void)call, (void)iteration, (void)g, (void)n, (void)words;
+  (void)numbers, (void)gradients, (void)table, (void)squares, (void)bytes, (void)check;
+%s
+}
+"""
+
+
+class Failed(Exception):
+    pass
+
+
+@dataclass
+class Block:
+    place: str  # docs/guide.md:12
+    language: str
+    text: str
+    comments: dict  # "not run" or "with": what it says
+
+
+def fenced(lines, at):
+    """The block that begins here, and where it ends; None: none does."""
+    if not lines[at].startswith("```"):
+        return None
+    end = at + 1
+    while end < len(lines) and not lines[end].startswith("```"):
+        end += 1
+    return lines[at][3:].strip().split(" ")[0], lines[at + 1:end], end + 1
+
+
+def indented(lines, at, in_list):
+    if in_list or not lines[at].startswith("    ") or (at and lines[at - 1].strip()):
+        return None
+    end = at
+    while end < len(lines) and (lines[end].startswith("    ") or not lines[end].strip()):
+        end += 1
+    text = [line[4:] for line in lines[at:end]]
+    while not text[-1].strip():
+        text.pop()
+    return "", text, end
+
+
+def blocks_of(name, text):
+    lines, at, comments, in_list, found = text.split("\n"), 0, {}, False, []
+    while at < len(lines):
+        block = fenced(lines, at) or indented(lines, at, in_list)
+        if block:
+            language, body, end = block
+            if language not in LANGUAGES:
+                raise Failed(f"{name}:{at + 1}: no language {language!r}; there are {', '.join(filter(None, LANGUAGES))}")
+            found.append(Block(f"{name}:{at + 1}", LANGUAGES[language], "\n".join(body), comments))
+            comments, at = {}, end
+            continue
+        line = lines[at]
+        comment = COMMENT.match(line)
+        if comment:
+            comments = {**comments, comment[1]: comment[2].strip()}
+        elif line.strip():
+            if comments:
+                raise Failed(f"{name}:{at}: a comment about a block, but no block follows")
+            in_list = bool(LIST.match(line)) or (in_list and line.startswith("  "))
+        at += 1
+    return found
+
+
+def why_not(block):
+    """Why a block cannot run on this machine; "" if it can."""
+    if block.language == "python":
+        for module in re.findall(r"\b(torch|numpy)\b", block.text + block.comments.get("with", "")):
+            if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True).returncode:
+                return f"there is no {module}"
+    if block.language == "sh" and "sudo " in block.text:
+        if os.geteuid() or subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode:
+            return "network namespaces may not be made here"
+    return ""
+
+
+class Folder:
+    """Where a document's blocks run: it has the tree's files, and what they write stays in it."""
+
+    def __init__(self, root):
+        self.root = root
+        for entry in SOURCE.iterdir():
+            if not entry.name.startswith(".") and not entry.name.startswith("build"):
+                (root / entry.name).symlink_to(entry)
+        (root / "build").symlink_to(BUILD)
+        tools = root / ".tools"
+        tools.mkdir()
+        (tools / "banyan").symlink_to(BANYAN)
+        (tools / "python3").symlink_to("/usr/bin/python3")  # Debian's, which has the packages
+        if os.geteuid() == 0:
+            (tools / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
+            (tools / "sudo").chmod(0o755)
+        self.environment = {**os.environ, "HOME": str(root), "TMPDIR": str(root),
+                            "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(SOURCE / "bindings/python"),
+                            "BANYAN_LIBRARY": os.environ["BANYAN_LIBRARY"], "BANYAN_KEYS": str(root / "keys")}
+
+    def run(self, command):
+        """Ends all that the command has left."""
+        with tempfile.TemporaryFile("w+", dir=self.root) as log:
+            process = subprocess.Popen(command, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                status = process.wait(LIMIT)
+            except subprocess.TimeoutExpired:
+                status = f"not done after {LIMIT} s"
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
+            log.seek(0)
+            if status:
+                raise Failed(f"{status if isinstance(status, str) else f'exit code {status}'}\n{log.read()[-3000:]}")
+
+    def try_block(self, block):
+        if block.language == "json":
+            json.loads(block.text)
+        elif block.language == "sh":
+            self.run(["bash", "-euo", "pipefail", "-c", block.text])
+        elif block.language == "python":
+            (self.root / "block.py").write_text(block.comments.get("with", "") + "\n" + block.text + "\n")
+            self.run([BANYAN, "run", "-n", "2", "--", "python3", "block.py"])
+        else:
+            program = block.text if "main(" in block.text else BODY % block.text
+            (self.root / "block.c").write_text(program + "\n")
+            self.run(["cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I", str(SOURCE / "include"), "block.c", "-o", "block",
+                      "-L", str(BUILD), "-lbanyan"] if "main(" in block.text else
+                     ["cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I", str(SOURCE / "include"), "-c", "block.c"])
+
+
+def check_extraction():
+    """That no block is overlooked."""
+    text = "a\n\n    run me\n\n    more\n\n- item\n\n    of the item\n\nb\n\n```c\nint x;\n```\n<!-- not run: why -->\n\n    no\n"
+    found = [(b.language, b.text, b.comments) for b in blocks_of("x", text)]
+    wanted = [("sh", "run me\n\nmore", {}), ("c", "int x;", {}), ("sh", "no", {"not run": "why"})]
+    assert found == wanted, found
+
+
+def documents():
+    wanted = sys.argv[1:]
+    names = ["README.md", *sorted(str(p.relative_to(SOURCE)) for p in SOURCE.glob("docs/*.md")),
+             "bindings/python/README.md", "examples/README.md", "bench/README.md"]
+    return [name for name in names if not wanted or name in wanted]
+
+
+def run_document(name):
+    """How many were run and not, and what failed."""
+    ran = left = 0
+    failures = []
+    scratch = Path(tempfile.mkdtemp(prefix="banyan-docs-"))
+    try:
+        folder = Folder(scratch)
+        for block in blocks_of(name, (SOURCE / name).read_text()):
+            if "not run" in block.comments:
+                left += 1
+                continue
+            missing = why_not(block)
+            if missing:
+                print(f"{block.place}: not run here: {missing}", flush=True)
+                left += 1
+                continue
+            ran += 1
+            try:
+                folder.try_block(block)
+            except (Failed, ValueError) as error:
+                failures.append(f"{block.place}: {error}\n  in:\n{block.text}")
+    except Failed as error:
+        failures.append(str(error))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return ran, left, failures
+
+
+def main():
+    check_extraction()
+    if os.environ.get("BANYAN_SANITIZED", "none") != "none":
+        print("skipped: programs of the documents are built without a sanitizer")
+        return 77
+    failures, ran, left = [], 0, 0
+    for name in documents():
+        n, not_run, failed = run_document(name)
+        ran, left = ran + n, left + not_run
+        failures += failed
+        print(f"{name}: {n} blocks run, {not_run} not", flush=True)
+    for failure in failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    print(f"{ran} blocks run, {left} not, {len(failures)} failed")
+    return 1 if failures or not ran else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
