@@ -1,8 +1,10 @@
 #include "fail.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { TEXT_BYTES = 1024 };
 
@@ -25,10 +27,14 @@ enum banyan_status(by_fail)(enum banyan_status status, const char *format, ...) 
 
 enum banyan_status(by_fail_errno)(enum banyan_status status, int errno_value, const char *format, ...) {
   char fresh[TEXT_BYTES];
+  struct rlimit limit;
   va_list args;
   va_start(args, format);
   vsnprintf(fresh, sizeof fresh, format, args);
   va_end(args);
+  if (errno_value == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    return by_fail(status, "%s: %s: this process may have %llu descriptors; raise that (ulimit -n)", fresh,
+                   strerror(errno_value), (unsigned long long)limit.rlim_cur);
   return by_fail(status, "%s: %s", fresh, strerror(errno_value));
 }
 

@@ -24,6 +24,16 @@ static void accepted_local(void *connector, int fd) {
   by_visitor_greet(connector, fd, true);
 }
 
+/* Others would look for firewalls. */
+static void exhausted(void *argument) {
+  const struct by_connector *connector = argument;
+  struct by_context *context = connector->context;
+  char text[400];
+  snprintf(text, sizeof text, "%s takes no connections: %s", by_context_name(context, context->rank),
+           banyan_error_text());
+  by_context_fail(context, BANYAN_ERR_CONNECT, text);
+}
+
 /* ---- wishes */
 
 /* The next process to connect to, or UINT32_MAX: none is left. */
@@ -131,7 +141,10 @@ static enum banyan_status take_connections(struct by_connector *connector, int *
                                            void (*accepted)(void *context, int fd), struct by_acceptor **out) {
   int fd = *listener;
   *listener = -1; /* the acceptor's, whatever comes */
-  return fd < 0 ? BANYAN_OK : by_acceptor_create(connector->context->loop, fd, accepted, connector, out);
+  if (fd < 0) return BANYAN_OK;
+  BY_TRY(by_acceptor_create(connector->context->loop, fd, accepted, connector, out));
+  by_acceptor_on_exhaustion(*out, exhausted);
+  return BANYAN_OK;
 }
 
 /* Targets stay where they are. Each process is wished for once. */
@@ -170,6 +183,12 @@ enum banyan_status by_connector_open(struct by_connector *connector) {
   return take_connections(connector, &connector->local_listener, accepted_local, &connector->local);
 }
 
+void by_connector_stop_listening(struct by_connector *connector) {
+  if (connector->tcp_listener >= 0) by_close(connector->tcp_listener);
+  if (connector->local_listener >= 0) by_close(connector->local_listener);
+  connector->tcp_listener = connector->local_listener = -1;
+}
+
 void by_connector_destroy(struct by_connector *connector) {
   if (!connector) return;
   by_acceptor_destroy(connector->tcp);
@@ -180,8 +199,7 @@ void by_connector_destroy(struct by_connector *connector) {
     by_target_fini(connector->targets[i]);
     free(connector->targets[i]);
   }
-  if (connector->tcp_listener >= 0) by_close(connector->tcp_listener);
-  if (connector->local_listener >= 0) by_close(connector->local_listener);
+  by_connector_stop_listening(connector);
   pthread_mutex_destroy(&connector->lock);
   free(connector->targets);
   free(connector->wishes);

@@ -16,6 +16,8 @@ BANYAN_CHECK enum banyan_status by_connector_create(struct by_context *context, 
                                                     struct by_member *self, struct by_connector **out);
 /* Begins to take connections: once the members are known. */
 BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);
+/* Instead of opening it: gives its listeners back. */
+void by_connector_stop_listening(struct by_connector *connector);
 /* One more process, with the next number. */
 BANYAN_CHECK enum banyan_status by_connector_add(struct by_connector *connector);
 /* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */

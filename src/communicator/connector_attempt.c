@@ -48,13 +48,15 @@ static void attempt_failed(struct attempt *attempt, enum banyan_status status) {
   struct target *target = attempt->target;
   if (attempt->greeted) target->greeting = false;
   bool closed = attempt->greeted && (status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_PEER_DEAD);
-  if (closed) target->again = true;
+  bool own = status == BANYAN_ERR_SYSTEM; /* this process is out of something: its program may give some back */
+  by_target_note(target, status);
+  if (closed || own) target->again = true;
   snprintf(target->last_error, sizeof target->last_error, "%s", banyan_error_text());
   by_debug("net", "trying %s: %s", by_context_name(target->connector->context, target->process), target->last_error);
   uint32_t lane = attempt->lane;
   bool at_winner = lane && by_address_compare(&attempt->to, &target->winner) == 0;
   drop_attempt(attempt);
-  if (lane && at_winner && closed) {
+  if (lane && at_winner && (closed || own)) {
     retry_lane(target, lane);
     return;
   }

@@ -38,6 +38,8 @@ struct target {
   /* connections of the link that are there, -1 elsewhere; it begins when it has all `lanes` */
   int fds[BY_LANES];
   uint32_t lanes, have;
+  enum banyan_status last_status; /* BANYAN_ERR_SYSTEM: this process is out of something, */
+  struct by_timer lacking;        /* for long */
   char last_error[400];
 };
 
@@ -112,6 +114,8 @@ void by_target_begin(struct target *target);
 void by_target_try_next(struct target *target);
 /* The usable address so many places after the one that won, round and round. */
 struct by_address by_target_address_after(const struct target *target, uint32_t places);
+/* How an attempt ended. */
+void by_target_note(struct target *target, enum banyan_status status);
 /* Nothing goes on towards it any more. */
 void by_target_finish(struct target *target);
 /* It cannot be reached; `why` if no attempt has said why. Unless it turns out to have died, the job fails with it. */

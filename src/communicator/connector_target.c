@@ -8,6 +8,7 @@
 
 enum {
   STAGGER_MS = 100,
+  LACKING_S = 5,     /* out of descriptors: the program may close some */
   VERDICT_MS = 1000, /* longer than control waits for the name of a dead rank, */
   SILENT_MS = 6000   /* and than rank 0 waits for a sign of life of a helper */
 };
@@ -17,6 +18,7 @@ void by_target_finish(struct target *target) {
   target->active = false;
   by_loop_cancel_timer(&target->stagger);
   by_loop_cancel_timer(&target->patience);
+  by_loop_cancel_timer(&target->lacking);
   by_attempts_free(target);
   if (target->winner.length) by_target_forget_connections(target); /* what was made from here */
 }
@@ -27,6 +29,7 @@ void by_target_finish(struct target *target) {
 static void give_verdict(void *argument) {
   struct target *target = argument;
   struct by_context *context = target->connector->context;
+  bool own = target->last_status == BANYAN_ERR_SYSTEM; /* the peer has no part in it */
   char text[900];
   snprintf(text, sizeof text, "%s has no link to %s: %s", by_context_name(context, context->rank),
            by_context_name(context, target->process), target->last_error);
@@ -38,7 +41,7 @@ static void give_verdict(void *argument) {
   else if (by_engine_has_lost(context->engine, target->process))
     by_debug("net", "a verdict on who is lost: %s", text);
   else
-    by_engine_fail(context->engine, BANYAN_ERR_CONNECT, target->process, text);
+    by_engine_fail(context->engine, BANYAN_ERR_CONNECT, own ? context->rank : target->process, text);
   pthread_cond_broadcast(&context->changed);
   by_context_unlock(context);
   by_context_wake(context);
@@ -81,7 +84,22 @@ void by_target_fail(struct target *target, const char *why) {
   await_verdict(target);
 }
 
+void by_target_note(struct target *target, enum banyan_status status) {
+  target->last_status = status;
+  if (status != BANYAN_ERR_SYSTEM)
+    by_loop_cancel_timer(&target->lacking);
+  else if (!by_timer_is_set(&target->lacking))
+    by_loop_set_delay(target->connector->context->loop, &target->lacking, LACKING_S * BY_SECOND);
+}
+
+static void lacks_for_long(void *context) {
+  struct target *target = context;
+  by_target_finish(target);
+  give_verdict(target);
+}
+
 void by_target_broken(struct target *target, enum banyan_status status, const char *what) {
+  target->last_status = status;
   snprintf(target->last_error, sizeof target->last_error, "%s: %s", what, banyan_error_text());
   if (status == BANYAN_ERR_PEER_DEAD) {
     await_verdict(target);
@@ -217,6 +235,7 @@ void by_target_init(struct target *target, struct by_connector *connector, uint3
   memset(target->fds, 0xff, sizeof target->fds);
   by_timer_init(&target->stagger, stagger_over, target);
   by_timer_init(&target->patience, patience_over, target);
+  by_timer_init(&target->lacking, lacks_for_long, target);
   by_timer_init(&target->verdict, give_verdict, target);
 }
 

@@ -6,16 +6,21 @@
 #include <sys/socket.h>
 
 #include "acceptor.h"
+#include "connector.h"
 #include "control_parts.h"
 #include "log.h"
 #include "socket.h"
 
 /* ---- rank 0 */
 
-void by_control_refuse(struct end *end, const char *text) {
+static void refuse(struct end *end, enum banyan_status status, const char *text) {
   by_warn("control", "%s: %s", by_stream_get_name(end->stream), text);
-  by_control_send_text(end, REFUSED, BANYAN_ERR_ARGUMENT, 0, text);
+  by_control_send_text(end, REFUSED, status, 0, text);
   by_stream_refuse(end->stream);
+}
+
+void by_control_refuse(struct end *end, const char *text) {
+  refuse(end, BANYAN_ERR_ARGUMENT, text);
 }
 
 /* The job cannot start, because two processes claim the same place, or one is missing: everybody hears of it. */
@@ -153,7 +158,7 @@ static void heard_hello(struct end *end, const void *bytes, size_t length) {
   struct by_join hello;
   by_arena_init(&scratch);
   if (control->status != BANYAN_OK) /* the start has failed already: this one hears of it too */
-    by_control_refuse(end, control->text);
+    refuse(end, control->status, control->text);
   else if (by_join_read(bytes, length, control->done ? &scratch : &control->context->arena, &hello) != BANYAN_OK)
     by_control_refuse(end, "a malformed hello");
   else
@@ -181,6 +186,17 @@ static void accepted(void *context, int fd) {
   (void)by_control_new_end(context, fd, NULL, BY_ROLE_SERVER);
 }
 
+/* Whoever has joined is told, and whoever comes yet, one after the other, with what was to listen for links. */
+static void exhausted(void *argument) {
+  struct by_control *control = argument;
+  char text[TEXT_MOST];
+  if (control->done) return; /* only helpers come */
+  snprintf(text, sizeof text, "rank 0 (host %s) takes no connections: %s", control->context->members[0].host,
+           banyan_error_text());
+  by_connector_stop_listening(control->context->connector);
+  refuse_all(control, BANYAN_ERR_SYSTEM, text);
+}
+
 static enum banyan_status open_root(struct by_control *control, const struct by_member *self) {
   struct by_context *context = control->context;
   struct by_address bound;
@@ -189,6 +205,7 @@ static enum banyan_status open_root(struct by_control *control, const struct by_
   enum banyan_status status = by_socket_listen(NULL, (struct by_port_range){port, port}, &listener, &bound);
   if (status == BANYAN_OK) status = by_acceptor_create(context->loop, listener, accepted, control, &control->acceptor);
   if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_ROOT is %s", context->settings.root);
+  by_acceptor_on_exhaustion(control->acceptor, exhausted);
   control->of_rank = calloc(context->places, sizeof(struct end *));
   context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, context->places);
   if (!control->of_rank || !context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
@@ -380,7 +397,10 @@ enum banyan_status by_control_meet(struct by_control *control, const struct by_m
   by_dialer_destroy(control->dialer);
   control->dialer = NULL;
   if (!control->done) {
-    for (int i = 0; i < 20 && context->rank == 0; i++) (void)!by_loop_run_once(context->loop, BY_MILLISECOND);
+    bool lacks = control->status == BANYAN_ERR_SYSTEM;
+    uint64_t end = by_loop_now(context->loop) + (lacks ? TELLING_MS : 20) * BY_MILLISECOND;
+    while (context->rank == 0 && by_loop_now(context->loop) < end)
+      (void)!by_loop_run_once(context->loop, BY_MILLISECOND);
     return by_fail(control->status, "%s", control->text);
   }
   return BANYAN_OK;

@@ -24,6 +24,7 @@ enum {
   MOST_NAMED = 32,   /* ranks that an error lists, */
   TRIED_MOST = 800,  /* and bytes of what was tried */
   ABSENCE_MS = 1000, /* for a rank to come again that left while the job was starting, or to leave that came again */
+  TELLING_MS = 3000, /* that a start has failed for want of descriptors, one rank at a time */
   GRACE_MS = 500,    /* for rank 0's word on a death, and on who is missing */
   ANSWERS_MS = 1500, /* for what ranks answer to an inquiry, */
   SILENCE_MS = 5000  /* and for a sign of life of helpers */

@@ -8,28 +8,43 @@
 #include "log.h"
 #include "socket.h"
 
-enum { AT_ONCE = 16 }; /* connections in one round of the loop */
+enum {
+  AT_ONCE = 16,   /* connections in one round of the loop */
+  MOST_RESTS = 5, /* of a second each, until the owner hears of it, */
+  BRIEF_MS = 50   /* and then */
+};
 
 struct by_acceptor {
   struct by_loop *loop;
   struct by_watch *watch;
   struct by_timer rest;
   int listener;
-  void (*accepted)(void *context, int fd);
+  void (*accepted)(void *context, int fd), (*exhausted)(void *context);
   void *context;
+  uint32_t rests;       /* one after the other */
   bool busy, destroyed; /* inside `accepted`; destroyed there */
 };
+
+/* The owner that has heard of it may use what little there is to say so to those who come. */
+static void rest(struct by_acceptor *acceptor) {
+  bool heard = acceptor->rests >= MOST_RESTS && acceptor->exhausted;
+  if (!heard) by_warn("net", "no connections are taken for a second: %s", banyan_error_text());
+  by_loop_change(acceptor->watch, 0);
+  by_loop_set_delay(acceptor->loop, &acceptor->rest, heard ? BRIEF_MS * BY_MILLISECOND : BY_SECOND);
+  acceptor->rests++;
+  if (heard) acceptor->exhausted(acceptor->context);
+}
 
 static void take_one(struct by_acceptor *acceptor, bool *more) {
   int fd;
   if (by_socket_accept(acceptor->listener, &fd, NULL) != BANYAN_OK) {
-    by_warn("net", "no connections are taken for a second: %s", banyan_error_text());
-    by_loop_change(acceptor->watch, 0);
-    by_loop_set_delay(acceptor->loop, &acceptor->rest, BY_SECOND);
+    rest(acceptor);
     *more = false;
     return;
   }
   *more = fd >= 0;
+  if (acceptor->rests < MOST_RESTS)
+    acceptor->rests = 0; /* else the owner has given up, and others are still to be told */
   if (fd >= 0) acceptor->accepted(acceptor->context, fd);
 }
 
@@ -63,6 +78,10 @@ enum banyan_status by_acceptor_create(struct by_loop *loop, int listener, void (
   else
     *out = acceptor;
   return status;
+}
+
+void by_acceptor_on_exhaustion(struct by_acceptor *acceptor, void (*exhausted)(void *context)) {
+  acceptor->exhausted = exhausted;
 }
 
 uint32_t by_acceptor_most_strangers(uint32_t wanted) {

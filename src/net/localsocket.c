@@ -47,7 +47,8 @@ enum banyan_status by_local_connect(const char *name, int *fd) {
   socklen_t length = 0;
   BY_TRY(make_name(name, &address, &length));
   int socket_fd = BY_DESCRIPTOR(socket(AF_UNIX, KIND, 0));
-  if (socket_fd < 0 || connect(socket_fd, (struct sockaddr *)&address, length) < 0)
+  if (socket_fd < 0) return give_up(socket_fd, BANYAN_ERR_SYSTEM, "make", name);
+  if (connect(socket_fd, (struct sockaddr *)&address, length) < 0)
     return give_up(socket_fd, BANYAN_ERR_CONNECT, "connect to", name);
   *fd = socket_fd;
   return BANYAN_OK;
@@ -95,19 +96,16 @@ enum banyan_status by_local_send(int fd, const void *data, size_t length, const 
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot send %zu bytes and %zu descriptors", length, n);
 }
 
-/* Copies what fits to `fds` and closes the rest; the number that came. Under the lock of descriptors. */
-static size_t take_fds(struct msghdr *message, int *fds, size_t most) {
+/* The number that came. Under the lock of descriptors. */
+static size_t take_fds(struct msghdr *message, int fds[BY_LOCAL_FDS]) {
   size_t came = 0;
   for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < n; i++, came++) {
+    for (size_t i = 0; i < n && came < BY_LOCAL_FDS; i++, came++) { /* no more have room in a message */
       int one;
       memcpy(&one, CMSG_DATA(header) + i * sizeof one, sizeof one);
-      if (came < most)
-        fds[came] = by_descriptor_own(one);
-      else
-        close(one);
+      fds[came] = by_descriptor_own(one);
     }
   }
   return came;
@@ -115,6 +113,7 @@ static size_t take_fds(struct msghdr *message, int *fds, size_t most) {
 
 enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *length, int *fds, size_t most, size_t *n) {
   union control control;
+  int all[BY_LOCAL_FDS];
   struct iovec part = {.iov_base = data, .iov_len = room};
   struct msghdr message = {
       .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
@@ -122,12 +121,18 @@ enum banyan_status by_local_receive(int fd, void *data, size_t room, size_t *len
   by_descriptors_lock();
   ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
   int error = errno;
-  size_t came = got > 0 ? take_fds(&message, fds, most) : 0;
+  size_t came = got > 0 ? take_fds(&message, all) : 0;
   by_descriptors_unlock();
   errno = error;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
   if (got < 0 && errno != ECONNRESET) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot receive");
   if (got <= 0) return by_fail(BANYAN_ERR_PEER_DEAD, "the other end of a local socket is closed");
+  for (size_t i = 0; i < came && i < most; i++) fds[i] = all[i];
+  for (size_t i = most; i < came; i++) by_close(all[i]);
+  if (came < most && message.msg_flags & MSG_CTRUNC) {
+    for (size_t i = 0; i < came; i++) by_close(fds[i]);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, EMFILE, "cannot take the descriptors that came on a local socket");
+  }
   if (came > most || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
     for (size_t i = 0; i < came && i < most; i++) by_close(fds[i]);
     return by_fail(BANYAN_ERR_PROTOCOL, "a local message has more than %zu bytes or %zu descriptors", room, most);
@@ -151,6 +156,6 @@ bool by_process_has_ended(pid_t pid) {
   if (fd < 0) return errno == ESRCH;
   struct pollfd exit = {.fd = fd, .events = POLLIN};
   bool ended = poll(&exit, 1, 0) == 1 && exit.revents & POLLIN;
-  close(fd);
+  by_close(fd);
   return ended;
 }

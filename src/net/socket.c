@@ -157,6 +157,8 @@ enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *pe
 
 static enum banyan_status cannot_connect(const struct by_address *to, int error) {
   char text[BY_ADDRESS_TEXT];
+  if (error == EMFILE || error == ENFILE)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, error, "cannot make a connection to %s", by_address_print(to, text));
   const char *hint = error == ECONNREFUSED ? " (nobody listens there)"
                      : error == ETIMEDOUT  ? " (no answer; does a firewall drop it?)"
                                            : "";

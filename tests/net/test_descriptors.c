@@ -1,0 +1,89 @@
+/* A rank that runs out of file descriptors says so, and the others hear that and nothing of firewalls. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "check.h"
+#include "deeds.h"
+
+/* Of what a rank has beyond those that it starts with: joining takes LEAST, and from MOST on there are enough. */
+enum { RANKS = 4, LEAST = 7, MOST = 17 };
+
+struct limit {
+  int who, more;
+};
+
+static void rank_lacks(struct job *job, int rank) {
+  const struct limit *limit = job->argument;
+  struct banyan_comm *world = NULL;
+  float in = 1, out = 0;
+  setenv("BANYAN_PLAN", "exchange", 1); /* needs all links */
+  setenv("BANYAN_HOST", "here", 1);
+  if (rank == limit->who) {
+    rlim_t most = (rlim_t)(job_count_fds() + limit->more);
+    must_hold(setrlimit(RLIMIT_NOFILE, &(struct rlimit){most, most}) == 0);
+  }
+  enum banyan_status status = banyan_comm_create(NULL, &world);
+  for (int i = 0; i < 10 && status == BANYAN_OK; i++)
+    status = banyan_allreduce(world, &in, &out, 1, BANYAN_FLOAT32, BANYAN_SUM);
+  job_report_status(job, rank, status);
+  banyan_comm_destroy(world);
+}
+
+/* All have the same reason, or all have their sums. */
+static bool judge(struct job *job) {
+  const struct limit *limit = job->argument;
+  enum banyan_status first = job->reports[limit->who].status;
+  char name[32];
+  snprintf(name, sizeof name, "rank %d (host here)", limit->who);
+  for (int r = 0; r < RANKS; r++) {
+    const struct job_report *report = &job->reports[r];
+    bool told = strstr(report->text, name) && strstr(report->text, "Too many open files") &&
+                strstr(report->text, "ulimit -n") && !strstr(report->text, "firewall");
+    bool known = first == BANYAN_ERR_SYSTEM /* joining */ || first == BANYAN_ERR_CONNECT;
+    if (report->status != first || (first != BANYAN_OK && !(known && told)))
+      job_fail(job, "rank %d with %d descriptors more, over %s: rank %d ended with \"%s\", %s", limit->who, limit->more,
+               job->transport, r, banyan_status_name(report->status), report->text);
+  }
+  return first == BANYAN_OK;
+}
+
+static void lack(int who, const char *transport) {
+  static struct job jobs[MOST - LEAST + 1];
+  static struct limit limits[MOST - LEAST + 1];
+  int well = 0;
+  for (int i = 0; i <= MOST - LEAST; i++) { /* at once: they mostly wait */
+    limits[i] = (struct limit){.who = who, .more = LEAST + i};
+    jobs[i] = (struct job){.n = RANKS, .run = rank_lacks, .transport = transport, .argument = &limits[i]};
+    job_start(&jobs[i]);
+  }
+  for (int i = 0; i <= MOST - LEAST; i++) {
+    job_wait(&jobs[i]);
+    bool enough = judge(&jobs[i]);
+    if (i == 0 && enough) job_fail(&jobs[i], "%d descriptors are enough: the test tests nothing", LEAST);
+    well += enough;
+    job_end(&jobs[i], true);
+  }
+  print_message("rank %d over %s: %d of %d limits were enough\n", who, transport, well, MOST - LEAST + 1);
+}
+
+static void test_root_lacks(void **state) {
+  (void)state;
+  lack(0, "tcp");
+  lack(0, "shm");
+}
+
+static void test_another_lacks(void **state) {
+  (void)state;
+  lack(1, "tcp");
+  lack(2, "shm");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_root_lacks),
+      cmocka_unit_test(test_another_lacks),
+  };
+  return cmocka_run_group_tests_name("descriptors", tests, NULL, NULL);
+}
