@@ -100,6 +100,13 @@ for names in equal different; do
   done
 done
 
+# The doctor warns of such a name, and recommends what has just worked.
+one=a1 two=b1
+on "$one" "$BANYAN" doctor >"$scratch/out" || true
+shows 'node means 127\.0\.1\.1 here' out
+shows '-> .* have ranks meet at an address: with `banyan run` they do' out
+one=a$number two=b$number
+
 # A name that no server answers for is not waited for.
 for m in "$one" "$two"; do echo 'nameserver 10.8.99.99' >"$scratch/resolv.$m"; done
 took "a name whose server is silent, and an address" ranks_meet "${ompi[@]}" BANYAN_KEY=k \
