@@ -227,13 +227,15 @@ static void describe_missing(const struct by_control *control, const char *when,
 }
 
 static void others_too_late(struct by_control *control) {
-  struct by_text text;
-  char when[32];
-  by_text_init(&text);
+  struct by_text all;
+  char when[32], text[TEXT_MOST];
+  by_text_init(&all);
   snprintf(when, sizeof when, "within %g s", control->context->settings.join_deadline);
-  describe_missing(control, when, &text);
-  refuse_all(control, BANYAN_ERR_TIMEOUT, by_text_get(&text));
-  by_text_fini(&text);
+  describe_missing(control, when, &all);
+  (void)by_fail(BANYAN_ERR_TIMEOUT, "%s", by_text_get(&all)); /* which shortens it to what a message holds */
+  snprintf(text, sizeof text, "%s", banyan_error_text());
+  refuse_all(control, BANYAN_ERR_TIMEOUT, text);
+  by_text_fini(&all);
 }
 
 /* ---- the others */

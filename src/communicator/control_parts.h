@@ -87,7 +87,7 @@ struct by_control {
   struct by_timer grace, answers, absence;
   struct by_dialer *dialer; /* to rank 0, until this rank has joined; NULL: this is rank 0 */
   uint32_t hangups;         /* of rank 0, one after the other, before it said welcome */
-  char failed[200];         /* at rank 0: why the last connection of an unknown process failed; "": none did */
+  char failed[TEXT_MOST];   /* at rank 0: why the last connection of an unknown process failed; "": none did */
   bool done, told;          /* joined; the job's failure has been told */
   enum banyan_status status;
   char text[TEXT_MOST];         /* why; with status BANYAN_OK: who is absent */

@@ -153,8 +153,10 @@ static void test_asks_in_measure(void **state) {
   answer = NULL;
   asked = 0;
   begin(&way, "root.example:1");
+  wait_until_asked(&way, 1);
+  uint32_t before = asked;
   run(&way, 5000);
-  assert_in_range(asked, 1, 11);
+  assert_in_range(asked - before, 0, 11);
   end(&way);
 }
 
