@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "server.h"
+#include "sum_key.h"
 #include "tree_net.h"
 #include "worker.h"
 
@@ -35,6 +36,7 @@ struct scene {
   enum target target;
   unsigned at, mask; /* the byte that changes */
   unsigned forged;   /* packets */
+  unsigned answered; /* packets of the server */
 };
 
 /* --- the forger --- */
@@ -79,6 +81,7 @@ static void worker_emits(void *context, const struct by_fragment *packet) {
 
 static void server_emits(void *context, const struct by_fragment *packet, int to) {
   struct scene *scene = context;
+  scene->answered++;
   net_from_server(&scene->net, packet, to);
 }
 
@@ -267,6 +270,26 @@ static void test_each_byte_exact(void **state) {
   }
 }
 
+/* In exact mode terms of another call, with a check that is right, are no reason to end the job. */
+static bool make_other_call(struct scene *scene, struct packet *packet) {
+  static struct by_sum_key open;
+  if (packet->head.rank || packet->head.flags & BY_FRAGMENT_RETX) return false;
+  assert_ok(by_sum_key_init_open(&open));
+  packet->head.call ^= 1;
+  packet->head.check = by_sum_check(&open, &packet->head, packet->head.workers);
+  return true;
+}
+
+static void test_other_call_exact(void **state) {
+  (void)state;
+  struct scene *scene = make_scene(true);
+  scene->forge = make_other_call;
+  scene->target = TO_SERVER;
+  sum(scene, 10 * BY_SECOND);
+  assert_true(scene->forged > 10);
+  destroy_scene(scene);
+}
+
 /* What has no terms, with this worker's or another call, about these workers. */
 static bool turn_into_header(struct scene *scene, struct packet *packet) {
   *byte_at(packet, AT_TYPE) = (unsigned char)(scene->at % 3 + BY_FRAGMENT_PROBE);
@@ -337,6 +360,27 @@ static void test_spoiled_cell(void **state) {
   assert_true(took[1] < took[0] + 1);
 }
 
+/* A thousand forged sums of the same fragment: the server answers few of them. */
+static bool send_many_sums(struct scene *scene, struct packet *packet) {
+  unsigned before = scene->answered;
+  packet->head.workers = 7;
+  by_fragment_seal(&packet->head);
+  for (int i = 0; i < 1000; i++) by_server_take(scene->server, &packet->head, by_fragment_bytes(&packet->head));
+  assert_true(scene->answered - before <= 3 * WORKERS);
+  scene->forged++;
+  return false;
+}
+
+static void test_many_sums(void **state) {
+  (void)state;
+  struct scene *scene = make_scene(false);
+  scene->forge = send_many_sums;
+  for (int i = 0; i < 3; i++) sum(scene, BY_SECOND);
+  assert_true(scene->forged > 100);
+  assert_true(by_server_counters(scene->server)->failed_checks > 100000);
+  destroy_scene(scene);
+}
+
 /* All cells get terms of epochs to come: few sums are made past the switch meanwhile, and none a second later. */
 static bool come_early(struct scene *scene, struct packet *packet) {
   packet->head.epoch += scene->at;
@@ -371,9 +415,9 @@ static void test_epochs_to_come(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_large_exponent), cmocka_unit_test(test_each_byte), cmocka_unit_test(test_each_byte_exact),
-      cmocka_unit_test(test_headers),        cmocka_unit_test(test_results),   cmocka_unit_test(test_spoiled_cell),
-      cmocka_unit_test(test_epochs_to_come),
+      cmocka_unit_test(test_large_exponent),   cmocka_unit_test(test_each_byte), cmocka_unit_test(test_each_byte_exact),
+      cmocka_unit_test(test_other_call_exact), cmocka_unit_test(test_headers),   cmocka_unit_test(test_results),
+      cmocka_unit_test(test_spoiled_cell),     cmocka_unit_test(test_many_sums), cmocka_unit_test(test_epochs_to_come),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,134 @@
+#include "sum_key.h"
+
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <string.h>
+
+#include "check.h"
+#include "rng.h"
+
+enum { WORKERS = 20, LINES = 3, BYTES = LINES * BY_FRAGMENT_LINE };
+
+struct packet {
+  _Alignas(64) struct by_fragment head;
+  unsigned char payload[BYTES];
+};
+
+static struct by_sum_key make_key(const char *secret) {
+  struct by_sum_key key;
+  assert_ok(by_sum_key_init(&key, secret, strlen(secret), WORKERS));
+  return key;
+}
+
+static struct packet make_packet(enum by_fragment_type type) {
+  struct packet packet = {.payload = {0}};
+  by_fragment_begin(&packet.head, type, 5);
+  packet.head.job = 0x1234;
+  packet.head.key = 3;
+  packet.head.slot = 17;
+  packet.head.epoch = 9;
+  packet.head.call = 77;
+  packet.head.lines = type == BY_FRAGMENT_NACK ? 0 : LINES;
+  packet.head.dtype = BY_FRAGMENT_PAIRS;
+  packet.head.exponent = 130;
+  return packet;
+}
+
+/* Exponents of all sizes, among them those of which a sum of int32 would carry. */
+static void test_exponents_add_up(void **state) {
+  (void)state;
+  static const uint8_t some[] = {0, 1, 126, 127, 128, 254, 255};
+  struct by_sum_key key = make_key("a secret");
+  struct by_rng rng;
+  by_rng_init(&rng, 1);
+  for (int round = 0; round < 20000; round++) {
+    struct packet sum = make_packet(BY_FRAGMENT_UP);
+    uint64_t check = 0, workers = 0;
+    uint8_t largest = 0;
+    for (unsigned w = 0; w < WORKERS; w++) {
+      struct packet term = make_packet(BY_FRAGMENT_UP);
+      uint8_t exponent = by_rng_below(&rng, 2) ? some[by_rng_below(&rng, sizeof some)] : (uint8_t)by_rng_next(&rng);
+      by_sum_put_exponent(&key, &term.head, w, exponent);
+      check += by_sum_check(&key, &term.head, 1ull << w);
+      workers |= 1ull << w;
+      if (exponent > largest) largest = exponent;
+      for (int i = 0; i < BYTES; i += 8) {
+        uint64_t a, b;
+        memcpy(&a, sum.payload + i, 8);
+        memcpy(&b, term.payload + i, 8);
+        a += b;
+        memcpy(sum.payload + i, &a, 8);
+      }
+    }
+    assert_true(check == by_sum_check(&key, &sum.head, workers));
+    assert_int_equal(by_sum_largest_exponent(&key, &sum.head), largest);
+  }
+}
+
+/* Numbers, exponents, whose terms are in, of which fragment. */
+static void test_changes_are_found(void **state) {
+  (void)state;
+  static const int covered[] = {8, 10, 12, 32, 40, 44, 45, 46}; /* bytes of the header */
+  struct by_sum_key key = make_key("a secret"), other = make_key("another secret");
+  struct packet packet = make_packet(BY_FRAGMENT_UP);
+  uint64_t check = by_sum_check(&key, &packet.head, 7);
+  assert_true(check != by_sum_check(&key, &packet.head, 3));
+  assert_true(check != by_sum_check(&other, &packet.head, 7));
+  for (int bit = 0; bit < BYTES * 8; bit++) {
+    struct packet changed = packet;
+    changed.payload[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    assert_true(check != by_sum_check(&key, &changed.head, 7));
+  }
+  for (size_t i = 0; i < sizeof covered / sizeof *covered; i++) {
+    struct packet changed = packet;
+    ((unsigned char *)&changed)[covered[i]] ^= 1;
+    assert_true(check != by_sum_check(&key, &changed.head, 7));
+  }
+}
+
+static uint64_t siphash(const uint64_t key[2], const void *bytes, size_t n) {
+  unsigned int size = 8;
+  uint64_t out = 0;
+  size_t length = 0;
+  EVP_MAC *mac = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
+  EVP_MAC_CTX *context = EVP_MAC_CTX_new(mac);
+  OSSL_PARAM params[] = {OSSL_PARAM_construct_uint("size", &size), OSSL_PARAM_construct_end()};
+  assert_int_equal(EVP_MAC_init(context, (const unsigned char *)key, 16, params), 1);
+  assert_int_equal(EVP_MAC_update(context, bytes, n), 1);
+  assert_int_equal(EVP_MAC_final(context, (unsigned char *)&out, &length, sizeof out), 1);
+  EVP_MAC_CTX_free(context);
+  EVP_MAC_free(mac);
+  assert_int_equal(length, 8);
+  return out;
+}
+
+/* As docs/wire.md says. */
+static void test_headers(void **state) {
+  (void)state;
+  struct by_sum_key key = make_key("a secret");
+  struct packet packet = make_packet(BY_FRAGMENT_PROBE);
+  packet.head.flags = BY_FRAGMENT_RETX | BY_FRAGMENT_CE;
+  packet.payload[128] = 99;
+  struct {
+    uint16_t slot, rank, flags, type;
+    uint32_t epoch;
+    uint16_t key, job;
+    uint64_t workers, call, newest;
+  } words = {17, 5, BY_FRAGMENT_RETX, BY_FRAGMENT_PROBE, 9, 3, 0x1234, 1 << 5, 77, 99};
+  assert_int_equal(sizeof words, 40);
+  assert_true(by_sum_header_check(&key, &packet.head) == siphash(key.derived.header, &words, sizeof words));
+  packet = make_packet(BY_FRAGMENT_NACK);
+  words.flags = 0;
+  words.type = BY_FRAGMENT_NACK;
+  words.newest = 0;
+  assert_true(by_sum_header_check(&key, &packet.head) == siphash(key.derived.header, &words, sizeof words));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_exponents_add_up),
+      cmocka_unit_test(test_changes_are_found),
+      cmocka_unit_test(test_headers),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
