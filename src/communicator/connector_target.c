@@ -208,7 +208,7 @@ void by_connector_visit_tried(const struct by_connector *connector,
   for (uint32_t p = 0; p < connector->n_targets; p++) {
     const struct target *target = connector->targets[p];
     char way[150];
-    if (!by_timer_is_set(&target->patience)) continue;
+    if (!by_timer_is_set(&target->patience) || target->again || target->greeting) continue; /* its host answers */
     describe_tried(target, way, sizeof way);
     visit(context, p, (uint32_t)((now + PATIENCE_S * BY_SECOND - target->patience.at) / BY_MILLISECOND), way);
   }

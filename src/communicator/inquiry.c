@@ -266,6 +266,7 @@ bool by_inquiry_find_apart(const struct by_inquiry *inquiry, uint32_t least, uin
                            size_t room) {
   const struct apart *apart = &inquiry->apart;
   if (!apart->milliseconds || apart->milliseconds < least) return false;
+  if (apart->to < inquiry->context->size && inquiry->states[apart->to] != ANSWERED) return false; /* stopped, or gone */
   struct by_context *context = inquiry->context;
   snprintf(
       text, room,
