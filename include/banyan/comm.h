@@ -10,6 +10,8 @@
 #ifndef BANYAN_COMM_H
 #define BANYAN_COMM_H
 
+#include <stdbool.h>
+
 #include <banyan/types.h>
 
 #ifdef __cplusplus
@@ -109,6 +111,23 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_co
  * cannot use is not used, which rank 0 logs as a warning; `moves` in the
  * counters tells how many came into use. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan);
+/* The plan that a communicator uses now for a buffer of some size. */
+struct banyan_plan_info {
+  char name[256];                 /* "default", "ring", or the name in a plan file */
+  char part[64];                  /* of the default plan: the built-in that sums buffers of this size; else "" */
+  enum banyan_plan_source source; /* where the plan comes from */
+  bool supplied;                  /* the user supplied it, so that a manager does not replace it */
+  uint32_t version;               /* a hash of its contents: the same on all ranks, and for equal plans */
+  uint32_t trees;                 /* for this size; a ring counts as one */
+  uint64_t up_to;                 /* bytes of the largest buffer that goes by the same trees; UINT64_MAX: no limit */
+  double throughput, bound; /* bit/s of input per rank that the planner expects, and that no plan exceeds; 0: unknown */
+};
+/* Describes the plan for a call of `bytes` bytes (as in a plan's size classes: the whole buffer) that is made now. It
+ * can depend on the size, and change from call to call: where this rank sets a plan, and where one comes into use that
+ * rank 0 or a manager proposed. Local, does not block; any thread. *out is the caller's and holds copies.
+ * BANYAN_ERR_ARGUMENT: a NULL. */
+BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_plan(const struct banyan_comm *comm, uint64_t bytes,
+                                                            struct banyan_plan_info *out);
 /* ToS byte (0 to 255, DSCP in the upper six bits) of what this process sends
  * to other ranks over TCP and to switches, for all communicators of the job, on
  * live and later connections. Control connections to rank 0 keep the system's.

@@ -197,12 +197,15 @@ static enum banyan_status measure_all(struct by_bench_case *c, const struct by_b
   c->ranks = banyan_comm_size(comm);
   BY_TRY(by_bench_check(c));
   size_t n = c->collective == BANYAN_BARRIER ? 1 : sizes->count;
-  if (!c->rank) by_bench_print_head(c, setting);
+  struct banyan_plan_info plan;
+  BY_TRY(banyan_comm_plan(comm, 0, &plan));
+  if (!c->rank) by_bench_print_head(c, setting, &plan);
   for (size_t i = 0; i < n; i++) {
     struct by_bench_result result;
     by_bench_resize(c, sizes->bytes[i]);
     BY_TRY(by_bench_measure(c, how, comm, &result));
-    if (!c->rank) by_bench_print(c, setting, &result);
+    BY_TRY(banyan_comm_plan(comm, c->bytes, &plan));
+    if (!c->rank) by_bench_print(c, setting, &plan, &result);
     *wrong += result.wrong;
   }
   return BANYAN_OK;

@@ -56,6 +56,7 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
     free(comm);
     return status;
   }
+  if (domain_id == 0) by_plans_log(context, by_domain_plan(comm->domain), "");
   comm->next = context->comms;
   context->comms = comm;
   if (context->letters) by_context_deliver_kept(context);
@@ -300,6 +301,7 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   struct by_context *context = comm->context;
   BY_TRY(by_plans_set(context, comm->domain, comm->size, comm->processes, plan, NULL));
   by_moves_set_by_hand(comm);
+  by_plans_log(context, by_domain_plan(comm->domain), " from the next call on");
   if (context->observed.awake) by_observe_wake(&context->observed); /* a manager hears of it */
   return BANYAN_OK;
 }

@@ -306,6 +306,11 @@ BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *contex
 uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind);
 /* Before there is a communicator: the name of that plan, never "". False: the job was given none. */
 bool by_plans_find_given(const struct by_context *context, char *name, size_t room);
+/* Names that plan in this process's hello; the name is stored in `name`. */
+struct by_join;
+void by_plans_join(const struct by_context *context, struct by_join *hello, char *name, size_t room);
+/* Rank 0 logs the plan that is in use from now on; `when` follows its name. */
+void by_plans_log(const struct by_context *context, const struct by_plan *plan, const char *when);
 /* Whether that plan has a server on this host. */
 bool by_plans_serve_here(const struct by_context *context, const char *host);
 /* Whether all that the plan asks for can be set up. */

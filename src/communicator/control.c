@@ -12,6 +12,7 @@
 #include "descriptor.h"
 #include "log.h"
 #include "socket.h"
+#include "words.h"
 
 enum { UNAUTHENTICATED = 96 }; /* connections beyond the number of ranks */
 
@@ -261,6 +262,9 @@ enum banyan_status by_control_join(struct by_context *context, const struct by_k
   struct by_writer writer;
   by_writer_init(&writer, control->hello, sizeof control->hello);
   struct by_join hello = {.rank = context->rank, .size = context->size, .member = *self};
+  if (context->seat.kind == BY_MEMBER_RANK)
+    by_plans_join(context, &hello, control->given_plan, sizeof control->given_plan);
+  control->given_version = hello.plan_version;
   by_join_write(&writer, &hello);
   control->hello_length = writer.failed ? 0 : writer.length;
   enum banyan_status status = by_control_meet(control, self);

@@ -123,6 +123,28 @@ static bool is_out_of_place(const struct by_control *control, uint32_t rank, uin
   return true;
 }
 
+static void print_plan(const char *name, uint32_t version, char *text, size_t room) {
+  if (version)
+    snprintf(text, room, "plan '%.64s' (version %08x)", name, version);
+  else
+    snprintf(text, room, "no plan");
+}
+
+/* It was given another plan than rank 0. */
+static bool has_another_plan(const struct by_control *control, const struct by_join *hello, char *text) {
+  char theirs[128], ours[128];
+  uint32_t version = control->given_version;
+  bool read = hello->plan_version != BY_PLAN_UNREADABLE && version != BY_PLAN_UNREADABLE;
+  if (!read || hello->plan_version == version) return false;
+  print_plan(hello->plan, hello->plan_version, theirs, sizeof theirs);
+  print_plan(control->given_plan, version, ours, sizeof ours);
+  snprintf(text, TEXT_MOST,
+           "plans differ between ranks: rank %u (host %.64s) was given %s, rank 0 (host %.64s) %s; give all ranks the "
+           "same plan (--plan, BANYAN_PLAN)",
+           hello->rank, hello->member.host, theirs, control->context->members[0].host, ours);
+  return true;
+}
+
 static void rank_joins(struct end *end, const struct by_join *hello) {
   struct by_control *control = end->control;
   struct by_context *context = control->context;
@@ -133,6 +155,10 @@ static void rank_joins(struct end *end, const struct by_join *hello) {
       by_control_refuse(end, text);
     else
       refuse_all(control, BANYAN_ERR_ARGUMENT, text);
+    return;
+  }
+  if (!control->done && has_another_plan(control, hello, text)) {
+    refuse_all(control, BANYAN_ERR_MISMATCH, text);
     return;
   }
   end->rank = rank;

@@ -76,6 +76,8 @@ struct by_control {
   struct by_key key;
   uint8_t hello[HELLO_MOST];
   size_t hello_length;
+  char given_plan[BY_PLAN_MOST_NAME + 1]; /* the plan that this rank was given, and its version; see by_join */
+  uint32_t given_version;
   struct end *ends;
   struct end **of_rank;          /* rank 0 only; by process */
   uint32_t joined, helpers;      /* ranks, helpers */

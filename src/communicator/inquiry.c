@@ -11,6 +11,9 @@ enum { TEXT = 256, MOST_CULPRITS = 4, WAY = 200, SILENT_MS = 3000 /* counts wher
 
 struct domain {
   uint32_t rank, id, members, first, next_call;
+  uint32_t plan;    /* its version */
+  const char *name; /* and its name, without an end, in the answer */
+  size_t name_length;
 };
 
 struct called {
@@ -125,6 +128,8 @@ static bool read_domain(struct by_inquiry *inquiry, struct by_reader *reader, ui
   d.members = by_read_u32(reader);
   d.first = by_read_u32(reader);
   d.next_call = by_read_u32(reader);
+  d.plan = by_read_u32(reader);
+  d.name = (const char *)by_read_blob(reader, &d.name_length);
   inquiry->domains[inquiry->n_domains++] = d;
   uint32_t n = by_read_count(reader, 27);
   for (uint32_t i = 0; i < n; i++)
@@ -155,7 +160,7 @@ bool by_inquiry_answer(struct by_inquiry *inquiry, uint32_t rank, const void *an
   if (!inquiry->answers[rank]) return inquiry->awaited == 0;
   memcpy(inquiry->answers[rank], answer, length);
   by_reader_init(&reader, inquiry->answers[rank], length);
-  uint32_t n = by_read_count(&reader, 20);
+  uint32_t n = by_read_count(&reader, 28);
   bool well = true;
   for (uint32_t i = 0; i < n && well; i++) well = read_domain(inquiry, &reader, rank);
   if (well) well = read_apart(inquiry, &reader, rank);
@@ -187,14 +192,24 @@ static bool differ(const struct called *a, const struct called *b) {
          a->stamp.root != b->stamp.root || a->stamp.count != b->stamp.count || a->stamp.plan != b->stamp.plan;
 }
 
+/* NULL: the call was made under an earlier plan. */
+static const char *name_plan(const struct called *call, char *text, size_t room) {
+  if (call->stamp.plan != call->in.plan) return NULL;
+  snprintf(text, room, "%.*s", (int)call->in.name_length, call->in.name);
+  return text;
+}
+
 static bool find_difference(const struct by_inquiry *inquiry, uint32_t *culprit, char *text, size_t room) {
   if (inquiry->n_calls) qsort(inquiry->calls, inquiry->n_calls, sizeof *inquiry->calls, by_place);
   for (size_t i = 1; i < inquiry->n_calls; i++) {
     const struct called *a = &inquiry->calls[i - 1], *b = &inquiry->calls[i];
     if (!differ(a, b)) continue;
-    const char *a_name = by_context_name(inquiry->context, a->in.rank);
-    const char *b_name = by_context_name(inquiry->context, b->in.rank);
-    by_engine_differ_text(&a->stamp, a_name, &b->stamp, b_name, text, room);
+    char plans[2][BY_PLAN_MOST_NAME + 1];
+    struct by_differing one = {by_context_name(inquiry->context, a->in.rank), &a->stamp,
+                               name_plan(a, plans[0], sizeof plans[0])};
+    struct by_differing other = {by_context_name(inquiry->context, b->in.rank), &b->stamp,
+                                 name_plan(b, plans[1], sizeof plans[1])};
+    by_engine_differ_text(&one, &other, text, room);
     *culprit = b->in.rank;
     return true;
   }

@@ -52,7 +52,9 @@ static enum banyan_status set_plan(struct banyan_comm *comm) {
   }
   BY_TRY(by_plans_set(comm->context, comm->domain, comm->size, comm->processes, next.plan, next.helpers));
   comm->context->moves++;
-  by_info("plan", "plan '%s' from call %llu on", by_domain_plan(comm->domain)->name, (unsigned long long)comm->started);
+  char when[48];
+  snprintf(when, sizeof when, " from call %llu on", (unsigned long long)comm->started);
+  by_plans_log(comm->context, by_domain_plan(comm->domain), when);
   return BANYAN_OK;
 }
 

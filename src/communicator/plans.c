@@ -7,6 +7,7 @@
 #include "control.h"
 #include "log.h"
 #include "switched_tree.h"
+#include "text.h"
 #include "words.h"
 
 /* Host of each rank of the communicator, numbered in order of appearance. `hosts` has room for n + n_hosts numbers. */
@@ -75,6 +76,56 @@ bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *pro
   return current->origin.supplied && proposed->origin.source == BANYAN_PLAN_MANAGER;
 }
 
+/* ---- what it is */
+
+enum banyan_status banyan_comm_plan(const struct banyan_comm *comm, uint64_t bytes, struct banyan_plan_info *out) {
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the plan's description is NULL");
+  *out = (struct banyan_plan_info){0};
+  BY_TRY(by_comm_check(comm));
+  by_context_lock(comm->context);
+  const struct by_plan *plan = by_domain_plan(comm->domain);
+  const struct by_class *class_ = by_plan_class(plan, bytes);
+  out->source = plan->origin.source;
+  out->supplied = plan->origin.supplied;
+  out->version = plan->version;
+  out->trees = class_->n_groups;
+  out->up_to = class_->up_to;
+  out->throughput = plan->facts.throughput;
+  out->bound = plan->facts.bound;
+  snprintf(out->name, sizeof out->name, "%s", plan->name);
+  snprintf(out->part, sizeof out->part, "%s", class_->part ? class_->part : "");
+  by_context_unlock(comm->context);
+  return BANYAN_OK;
+}
+
+/* "exchange up to 16 KiB, sharded beyond" */
+static void add_parts(struct by_text *text, const struct by_plan *plan) {
+  char size[32];
+  for (uint32_t c = 0; c < plan->n_classes; c++) {
+    const struct by_class *class_ = &plan->classes[c];
+    by_text_add(text, "%s%s", c ? ", " : "; ", class_->part ? class_->part : "other trees");
+    if (class_->up_to < UINT64_MAX)
+      by_text_add(text, " up to %s", by_print_bytes(class_->up_to, size));
+    else
+      by_text_add(text, "%s", c ? " beyond" : "");
+  }
+}
+
+void by_plans_log(const struct by_context *context, const struct by_plan *plan, const char *when) {
+  struct by_text text;
+  char rate[2][32];
+  if (context->rank != 0) return;
+  by_text_init(&text);
+  by_text_add(&text, "%s%s", banyan_plan_source_name(plan->origin.source),
+              plan->origin.supplied ? ", supplied by the user" : "");
+  if (plan->classes[0].part) add_parts(&text, plan);
+  if (plan->facts.throughput > 0)
+    by_text_add(&text, "; %s of at most %s", by_print_rate(plan->facts.throughput, rate[0]),
+                by_print_rate(plan->facts.bound, rate[1]));
+  by_info("plan", "plan '%s'%s (%s)", plan->name, when, by_text_get(&text));
+  by_text_fini(&text);
+}
+
 /* ---- helpers and servers */
 
 /* Of a server that is what is before the last "/". */
@@ -96,6 +147,15 @@ bool by_plans_find_given(const struct by_context *context, char *name, size_t ro
   if (plan) snprintf(name, room, "%s", plan->name);
   by_plan_destroy(plan);
   return plan != NULL;
+}
+
+void by_plans_join(const struct by_context *context, struct by_join *hello, char *name, size_t room) {
+  const char *text = context->settings.plan;
+  struct by_plan *plan = given_plan(context);
+  snprintf(name, room, "%s", plan ? plan->name : "");
+  hello->plan = name;
+  hello->plan_version = plan ? plan->version : text && *text ? BY_PLAN_UNREADABLE : 0;
+  by_plan_destroy(plan);
 }
 
 uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind) {

@@ -11,6 +11,8 @@
 void by_join_write(struct by_writer *writer, const struct by_join *hello) {
   by_write_u32(writer, hello->rank);
   by_write_u32(writer, hello->size);
+  by_write_u32(writer, hello->plan_version);
+  by_write_string(writer, hello->plan ? hello->plan : "");
   by_member_write(writer, &hello->member);
 }
 
@@ -19,6 +21,9 @@ enum banyan_status by_join_read(const void *bytes, size_t length, struct by_aren
   by_reader_init(&reader, bytes, length);
   *out = (struct by_join){.rank = by_read_u32(&reader)};
   out->size = by_read_u32(&reader);
+  out->plan_version = by_read_u32(&reader);
+  out->plan = by_read_string_in(&reader, arena, BY_MEMBER_STRING);
+  if (reader.failed) return by_fail(BANYAN_ERR_PROTOCOL, "a hello is malformed");
   BY_TRY(by_member_read(&reader, arena, &out->member));
   return by_reader_check(&reader, "a hello");
 }

@@ -13,8 +13,12 @@ struct by_roster {
   uint32_t ranks, processes;
 };
 
+enum { BY_PLAN_UNREADABLE = 1 }; /* in place of a version: it was given a plan that cannot be read, as it will report */
+
 struct by_join {
-  uint32_t rank, size; /* rank: only of a rank */
+  uint32_t rank, size;   /* rank: only of a rank */
+  uint32_t plan_version; /* of the plan that it was given; 0: it was given none */
+  const char *plan;      /* its name; may be NULL when written */
   struct by_member member;
 };
 

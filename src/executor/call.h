@@ -230,6 +230,10 @@ struct by_domain {
   uint32_t *processes;
   uint32_t *rank_of; /* process -> rank, or UINT32_MAX */
   struct by_plan *plan;
+  struct by_past_plan { /* the one before it; for errors */
+    uint32_t version;   /* 0: there was none */
+    char name[65];      /* cut */
+  } before;
   struct by_helped *helped; /* newest first; the plan's own, where it has helpers, is the first */
   bool aided;               /* has or had a plan with helpers */
   struct by_call *aids;     /* of a helper: calls under way, by ready_next_pair */
@@ -296,6 +300,12 @@ struct by_engine {
   size_t aid_bytes;                       /* scratch of aids under way */
   bool moved;
 };
+
+/* domain.c: the plan is about to be replaced. */
+void by_domain_note_plan(struct by_domain *domain);
+/* The name of its plan, the one before, or a built-in plan, of this version; NULL: it is none of these. In static
+ * storage, or as long as the domain has that plan. `domain` may be NULL. */
+const char *by_domain_name_plan(const struct by_domain *domain, uint32_t version);
 
 /* outlets.c: one that is attached. */
 void by_engine_mark_lane(const struct by_engine *engine, struct by_lane *lane);

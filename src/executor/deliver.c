@@ -22,8 +22,12 @@ static bool broken(struct by_link *link, const char *what) {
 static bool differs(struct by_link *link, const struct by_frame *ours, const struct by_frame *frame) {
   char text[BY_TEXT_BYTES], name[BY_NAME_BYTES], self[BY_NAME_BYTES];
   const struct by_engine *engine = link->engine;
-  by_engine_differ_text(frame, by_engine_name(engine, link->process, name), ours,
-                        by_engine_name(engine, engine->options.self, self), text, sizeof text);
+  const struct by_domain *domain = by_engine_domain(engine, frame->domain);
+  struct by_differing a = {by_engine_name(engine, link->process, name), frame,
+                           by_domain_name_plan(domain, frame->plan)};
+  struct by_differing b = {by_engine_name(engine, engine->options.self, self), ours,
+                           ours ? by_domain_name_plan(domain, ours->plan) : NULL};
+  by_engine_differ_text(&a, &b, text, sizeof text);
   by_engine_fail(link->engine, BANYAN_ERR_MISMATCH, link->process, text);
   return false;
 }

@@ -2,6 +2,7 @@
 #include "call.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { MOST_CALLS = 64 };
 
@@ -61,6 +62,8 @@ static void write_domain(struct by_writer *writer, const struct by_domain *domai
   by_write_u32(writer, domain->n);
   by_write_u32(writer, domain->processes[0]);
   by_write_u32(writer, domain->next_call);
+  by_write_u32(writer, domain->plan ? domain->plan->version : 0);
+  by_write_string(writer, domain->plan ? domain->plan->name : "");
   for (uint32_t i = from; i < domain->next_call; i++) n += find(domain, i, &running) != NULL;
   for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->ready_next_pair) n++;
   by_write_u32(writer, n);
@@ -79,13 +82,40 @@ void by_engine_describe(const struct by_engine *engine, struct by_writer *writer
   for (const struct by_domain *d = engine->domains; d; d = d->next) write_domain(writer, d);
 }
 
-void by_engine_differ_text(const struct by_frame *a, const char *a_name, const struct by_frame *b, const char *b_name,
-                           char *text, size_t room) {
+static bool differ_by_plan(const struct by_frame *a, const struct by_frame *b) {
+  return a->plan != b->plan && a->collective == b->collective && a->dtype_op == b->dtype_op && a->root == b->root &&
+         a->count == b->count;
+}
+
+static void print_plan(const struct by_differing *one, char *text, size_t room) {
+  if (one->plan)
+    snprintf(text, room, "plan '%.64s' (version %08x)", one->plan, one->stamp->plan);
+  else
+    snprintf(text, room, "another plan (version %08x)", one->stamp->plan);
+}
+
+static void print_plans(const struct by_differing *a, const struct by_differing *b, char *text, size_t room) {
+  char call[160], plans[2][128];
+  by_call_describe(a->stamp, call, sizeof call);
+  call[strcspn(call, ")") + 1] = '\0'; /* without the plan's version */
+  print_plan(a, plans[0], sizeof plans[0]);
+  print_plan(b, plans[1], sizeof plans[1]);
+  snprintf(text, room,
+           "plans differ between ranks in call %u, %s: %s uses %s, %s uses %s; give all ranks the same plan, and set "
+           "plans between the same two calls",
+           a->stamp->call, call, a->rank, plans[0], b->rank, plans[1]);
+}
+
+void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t room) {
   char a_call[160], b_call[160] = "something shorter";
-  by_call_describe(a, a_call, sizeof a_call);
-  if (b) by_call_describe(b, b_call, sizeof b_call);
+  if (b->stamp && differ_by_plan(a->stamp, b->stamp)) {
+    print_plans(a, b, text, room);
+    return;
+  }
+  by_call_describe(a->stamp, a_call, sizeof a_call);
+  if (b->stamp) by_call_describe(b->stamp, b_call, sizeof b_call);
   snprintf(
       text, room,
       "call %u differs between ranks: %s calls %s, %s calls %s; make the same calls in the same order on all ranks",
-      a->call, a_name, a_call, b_name, b_call);
+      a->stamp->call, a->rank, a_call, b->rank, b_call);
 }

@@ -1,5 +1,6 @@
 /* Domains: what communicators are to the executor. Their ends, above all: calls, notes and words that are still under
  * way refer to them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,7 +166,34 @@ bool by_domain_owes(const struct by_domain *domain) {
   return false;
 }
 
+void by_domain_note_plan(struct by_domain *domain) {
+  struct by_past_plan *before = &domain->before;
+  if (!domain->plan) return;
+  before->version = domain->plan->version;
+  snprintf(before->name, sizeof before->name, "%.64s", domain->plan->name);
+}
+
+/* Other ranks may use one of the built-in plans, which need no file to be known by. */
+static const char *find_builtin(uint32_t n, uint32_t version) {
+  const struct by_plan_builtin_entry *entry;
+  for (uint32_t i = 0; (entry = by_plan_builtin_list(i)); i++) {
+    struct by_plan *plan = NULL;
+    if (by_plan_builtin(entry->name, n, &plan) != BANYAN_OK) continue;
+    bool found = plan->version == version;
+    by_plan_destroy(plan);
+    if (found) return entry->name;
+  }
+  return NULL;
+}
+
+const char *by_domain_name_plan(const struct by_domain *domain, uint32_t version) {
+  if (!domain || !version) return NULL;
+  if (domain->plan && domain->plan->version == version) return domain->plan->name;
+  return domain->before.version == version ? domain->before.name : find_builtin(domain->n, version);
+}
+
 void by_domain_set_plan(struct by_domain *domain, struct by_plan *plan) {
+  by_domain_note_plan(domain);
   by_programs_retire(domain);
   if (!domain->helped || domain->helped->plan != domain->plan) by_plan_destroy(domain->plan);
   domain->plan = plan;

@@ -155,12 +155,20 @@ bool by_engine_progress(struct by_engine *engine);
 /* Ends calls whose deadline has passed, and the engine with them, unless it asks first. */
 void by_engine_check_deadlines(struct by_engine *engine);
 enum by_described { BY_DESCRIBED_ENDED, BY_DESCRIBED_RUNNING, BY_DESCRIBED_PAIR };
-/* The last calls and what they wait for: for each domain id, size, first process, number of the next call, then n
- * calls: number, by_described (u8), collective and dtype_op (u8 each), root, count (u64), plan, n processes awaited. */
+/* The last calls and what they wait for: for each domain id, size, first process, number of the next call, the
+ * plan's version and name, then n calls: number, by_described (u8), collective and dtype_op (u8 each), root, count
+ * (u64), plan, n processes awaited. */
 void by_engine_describe(const struct by_engine *engine, struct by_writer *writer);
-/* The error text for two ranks' different calls of one number; `b` may be NULL: it is no longer known. */
-void by_engine_differ_text(const struct by_frame *a, const char *a_name, const struct by_frame *b, const char *b_name,
-                           char *text, size_t room);
+/* A rank's call, for an error: the rank's name, what it called (NULL: it is no longer known), its plan's name (NULL:
+ * not known). */
+struct by_differing {
+  const char *rank;
+  const struct by_frame *stamp;
+  const char *plan;
+};
+/* The error text for two ranks' different calls of one number, or equal calls under different plans; a's call is known.
+ */
+void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t room);
 /* Calls started and not ended. */
 uint32_t by_engine_pending(const struct by_engine *engine);
 /* Whether something is left to send, maybe of calls that have ended; by_engine_progress sends it. */

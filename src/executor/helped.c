@@ -168,6 +168,7 @@ enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by
     by_helped_free(helped);
     return status;
   }
+  by_domain_note_plan(domain);
   if (!domain->engine->aids) by_programs_retire(domain);
   if (!domain->helped || domain->helped->plan != domain->plan) by_plan_destroy(domain->plan);
   domain->plan = plan;

@@ -74,7 +74,8 @@ struct by_group {
 };
 
 struct by_class {
-  uint64_t up_to; /* bytes of the whole buffer, inclusive; UINT64_MAX in the last class */
+  const char *part; /* the built-in that it is made of, in static storage; NULL: not said. Not part of the hash */
+  uint64_t up_to;   /* bytes of the whole buffer, inclusive; UINT64_MAX in the last class */
   uint32_t n_groups;
   struct by_group *groups;
 };

@@ -216,6 +216,7 @@ static enum banyan_status add_choice(struct by_plan *plan, const struct hosts *h
   struct expansion e = {
       .plan = plan, .hosts = hosts, .over_hosts = over_hosts, .leaders = choice->split ? hosts->fewest : 1};
   class_->up_to = choice->up_to;
+  class_->part = name;
   enum banyan_status status = expand_class(&e, over_hosts->classes, class_);
   by_plan_destroy(over_hosts);
   return status;

@@ -49,6 +49,7 @@ static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, 
     const struct by_class *source = &from->classes[c];
     struct by_class *class_ = &plan->classes[c];
     class_->up_to = source->up_to;
+    class_->part = source->part;
     BY_TRY(by_plan_add_groups(plan, class_, source->n_groups));
     for (uint32_t g = 0; g < source->n_groups; g++) {
       BY_TRY(copy_group(&source->groups[g], plan, &class_->groups[g]));

@@ -11,7 +11,8 @@ rows = [json.loads(line) for line in open(sys.argv[2], encoding="utf-8")]
 assert len(rows) == int(sys.argv[1]), (len(rows), sys.argv[1])
 for row in rows:
     assert {"impl", "collective", "bytes", "dtype", "op", "ranks", "transport", "plan", "registered", "calls", "time_us",
-            "min_us", "max_us", "algbw", "busbw", "wrong", "sleeps_per_call", "wakes_per_call", "cc"} <= set(row), row
+            "min_us", "max_us", "algbw", "busbw", "wrong", "sleeps_per_call", "wakes_per_call", "cc", "plan_name",
+            "plan_source", "plan_part"} <= set(row), row
     assert row["wrong"] == 0 and 0 < row["min_us"] <= row["time_us"] <= row["max_us"], row
     assert abs(row["algbw"] - 8e6 * row["bytes"] / row["time_us"]) <= 1e-4 * row["algbw"], row
     n = row["ranks"]
@@ -55,6 +56,16 @@ shows '"calls": 8,' out
 wants 0 "$BANYAN" bench -n 2 --sizes 8,1K --counters "${quick[@]}"
 shows '^# allreduce, f32, sum; 2 ranks on 1 host' out
 [ "$(grep -cE '^ +(8|1024) +3 ' "$scratch/out")" -eq 2 ] || fail "rows of the table"
+
+# The plan in use: by size, or a file's by the name in it, with what the planner expects of it.
+shows '^# plan default \(built-in, by size, see the last column\)$' out
+[ "$(grep -cE '^ +(8|1024) .*  (star|exchange)$' "$scratch/out")" -eq 2 ] || fail "the rows do not name the plan"
+"$BANYAN" plan star:3,nic=1g --json >"$scratch/some.file"
+wants 0 "$BANYAN" bench -n 3 --plan "$scratch/some.file" --sizes 8,1K "${quick[@]}"
+shows '^# plan star:3,nic=1g \(file\), expected to carry 750 Mbit/s, bound 750 Mbit/s$' out
+[ "$(grep -cE '^ +(8|1024) .*  star:3,nic=1g$' "$scratch/out")" -eq 2 ] || fail "the rows do not name the plan"
+wants 0 "$BANYAN" bench -n 3 --plan "$scratch/some.file" --sizes 8 --json "${quick[@]}"
+shows '"plan_name": "star:3,nic=1g", "plan_source": "file", "plan_part": "", .*"plan_bound": 7.5e\+?0?8' out
 
 # As ranks of a job, on what look like two hosts.
 wants 0 "$BANYAN" run -H localhost:2,127.0.0.1:1 -- "$BANYAN" bench --sizes 1000 --json "${quick[@]}"

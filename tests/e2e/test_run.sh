@@ -212,7 +212,7 @@ left 0
 # --- planned when it starts
 wants 0 env BANYAN_LOG=info "$BANYAN" run -n 4 --transport tcp --topology star:4,nic=1g -- "$BANYAN" bench -s 8,1M --iterations 2
 shows 'planned from the topology in [0-9.]+ s: 667 Mbit/s of at most 667 Mbit/s' err
-shows ' 1048576 +2 .* 0$' out
+shows ' 1048576 +2 .* 0  .+$' out
 wants 0 env BANYAN_LOG=info "$BANYAN" run -n 4 --transport tcp --topology star:4 --plan ring -- "$BANYAN" bench -s 8 --iterations 2
 ! grep -q "planned from the topology" "$scratch/err" || fail "a plan was given, but it planned"
 wants 0 env BANYAN_LOG=info "$BANYAN" run -n 3 --transport tcp --topology measure -- "$BANYAN" bench -s 8,1M --iterations 2
@@ -220,3 +220,15 @@ shows '3 hosts measured, [0-9]+ experiments' err
 shows 'planned from the topology in ' err
 wants 1 "$BANYAN" run -n 3 --transport tcp --topology star:4 -- "$BANYAN" bench -s 8 --iterations 2
 shows 'rank 0 .* could not plan from the topology: .*4 hosts take part in it, but the job has 3' err
+
+# Which plan is in use, once, from rank 0; and ranks that were given different ones, by rank and plan.
+BANYAN_LOG=plan:info wants 0 "$BANYAN" run -n 3 --plan ring -- "$BANYAN" bench --sizes 8 --iterations 1 --warmup 0
+[ "$(grep -c "plan 'ring' (built-in, supplied by the user)" "$scratch/err")" -eq 1 ] || fail "the log does not name the plan"
+BANYAN_LOG=plan:info wants 0 "$BANYAN" run -n 3 -- "$BANYAN" bench --sizes 8 --iterations 1 --warmup 0
+[ "$(grep -c "plan 'default' (built-in; .* beyond)" "$scratch/err")" -eq 1 ] || fail "the log does not describe the default plan"
+wants 1 "$BANYAN" run -n 3 -- sh -c 'BANYAN_PLAN=ring; [ "$BANYAN_RANK" != 2 ] || BANYAN_PLAN=star; export BANYAN_PLAN
+  exec "$0" bench --sizes 8 --iterations 1' "$BANYAN"
+shows "plans differ between ranks: rank 2 \(host .*\) was given plan 'star' \(version .*\), rank 0 \(host .*\) plan 'ring'" err
+wants 1 "$BANYAN" run -n 3 -- sh -c '[ "$BANYAN_RANK" = 1 ] || export BANYAN_PLAN=ring
+  exec "$0" bench --sizes 8 --iterations 1' "$BANYAN"
+shows "plans differ between ranks: rank 1 \(host .*\) was given no plan, rank 0 \(host .*\) plan 'ring'" err

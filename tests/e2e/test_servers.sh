@@ -30,7 +30,7 @@ job() { # plan, the options of a run
   "$BANYAN" run --plan "$scratch/$1.json" "${@:2}" -- "$BANYAN" bench allreduce -s 8,64K,1M --iterations 3 --check all
 }
 well() {
-  shows '^\[0\] +1048576 .* 0$' out
+  shows '^\[0\] +1048576 .* 0  .+$' out
   ! grep -q 'is not there\|is lost' "$scratch/err" || fail "servers that run were missed: $(cat "$scratch/err")"
 }
 
@@ -88,7 +88,7 @@ for host in $(pgrep -P "$job"); do pgrep -P "$host" -f ' server --trees' || true
 kill -KILL "$(cat "$scratch/servers")"
 wait "$job" || fail "the job has failed"
 shows 'server 0 .* is lost .*goes among ranks from here on' err
-shows '^\[0\] +4194304 .* 0$' out
+shows '^\[0\] +4194304 .* 0  .+$' out
 
 # What cannot be is said.
 wants 2 "$BANYAN" run -n 4 --servers 0 -- true

@@ -74,6 +74,19 @@ static void rank_differs(struct job *job, int rank) {
   free(recv);
 }
 
+/* The same call under different plans: that is what the error must say, with both ranks' plans by name. */
+static void check_plans(struct job *job, int rank, const struct setup *setup) {
+  const struct job_report *report = &job->reports[rank];
+  char odd[80], usual[80];
+  snprintf(odd, sizeof odd, "rank %d (host here) uses plan '%s' (version ", setup->odd, setup->difference->odd_plan);
+  snprintf(usual, sizeof usual, "(host here) uses plan '%s' (version ", setup->plan ? setup->plan : "default");
+  bool named = strstr(report->text, "plans differ between ranks in call ") && strstr(report->text, odd) &&
+               strstr(report->text, usual) && strstr(report->text, setup->difference->usual_text);
+  if (report->status != BANYAN_ERR_MISMATCH || !named)
+    job_fail(job, "%s, plan %s, rank %d the odd one: rank %d ended with \"%s\": %s", setup->difference->name,
+             setup->plan ? setup->plan : "by size", setup->odd, rank, banyan_status_name(report->status), report->text);
+}
+
 static void check_report(struct job *job, int rank, const struct setup *setup) {
   const struct job_report *report = &job->reports[rank];
   char odd[64];
@@ -91,7 +104,8 @@ static void differ(const struct setup *setup, int n, const char *transport) {
   job_start(&job);
   job_wait(&job);
   for (int r = 0; r < n; r++) job_check_exit(&job, r);
-  for (int r = 0; r < n; r++) check_report(&job, r, setup);
+  void (*check)(struct job *, int, const struct setup *) = setup->difference->odd_plan ? check_plans : check_report;
+  for (int r = 0; r < n; r++) check(&job, r, setup);
   job_end(&job, true);
 }
 

@@ -87,7 +87,7 @@ stop_switch() { # signal
 until_part() { # the options of a bench
   for _ in 1 2 3 4 5; do
     wants 0 job "$@"
-    shows '^\[0\] +2097152 .* 0$' out
+    shows '^\[0\] +2097152 .* 0  .+$' out
     ! has 'no part|is lost|is not there' err || continue
     return 0
   done
@@ -111,7 +111,7 @@ killed() { # in mid-call, and started again a moment later
   stop_switch KILL
   start_switch --user || fail "$(cat "$scratch/switch")"
   wait "$job" || fail "the job has failed"
-  shows '^\[0\] +2097152 .* 0$' out
+  shows '^\[0\] +2097152 .* 0  .+$' out
 }
 
 floats() { # added as float32 by the switch, in the order of ranks
@@ -121,7 +121,7 @@ floats() { # added as float32 by the switch, in the order of ranks
     [ "$(merged)" -gt "$2" ] || fail "the switch has added little"
   else
     wants 0 job -s 8,64K,2M --iterations 5
-    shows '^\[0\] +2097152 .* 0$' out
+    shows '^\[0\] +2097152 .* 0  .+$' out
     shows 'XDP cannot' err
   fi
   unset BANYAN_SUMS
@@ -135,13 +135,13 @@ gone() { # for good
   until_merged 500
   stop_switch KILL
   wait "$job" || fail "the job has failed"
-  shows '^\[0\] +2097152 .* 0$' out
+  shows '^\[0\] +2097152 .* 0  .+$' out
   shows 'switch s1 is lost to tree' err
 }
 
 # Never there.
 wants 0 job -s 8,1M --iterations 3
-shows '^\[0\] +1048576 .* 0$' out
+shows '^\[0\] +1048576 .* 0  .+$' out
 shows 'switch s1 has no part in tree' err
 
 start_switch --user || fail "$(cat "$scratch/switch")"

@@ -129,6 +129,20 @@ static void print_counters(void) {
   end_struct();
 }
 
+static void print_plan_info(void) {
+  STRUCT(banyan_plan_info);
+  MEMBER(banyan_plan_info, name);
+  MEMBER(banyan_plan_info, part);
+  MEMBER(banyan_plan_info, source);
+  MEMBER(banyan_plan_info, supplied);
+  MEMBER(banyan_plan_info, version);
+  MEMBER(banyan_plan_info, trees);
+  MEMBER(banyan_plan_info, up_to);
+  MEMBER(banyan_plan_info, throughput);
+  MEMBER(banyan_plan_info, bound);
+  end_struct();
+}
+
 static void print_dtypes(void) {
   begin_enum("banyan_dtype");
   NUMBER(BANYAN_FLOAT32);
@@ -215,6 +229,7 @@ int main(void) {
   print_sparse_call();
   print_submission();
   print_counters();
+  print_plan_info();
   separator = "";
   printf("},\n\"enums\": {");
   print_dtypes();

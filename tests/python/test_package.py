@@ -230,6 +230,30 @@ def options(timeline):
         raise AssertionError("a topology that makes no sense was taken")
 
 
+def plans(path):
+    """The plan in use, from where it comes, and whose it is."""
+    with banyan.Communicator() as comm:
+        assert (comm.plan.name, comm.plan.source, comm.plan.supplied) == ("default", "built-in", False), comm.plan
+        small, large = comm.plan_for(8), comm.plan
+        assert small.part and large.part and small.up_to < 2**30 and large.up_to is None and small.bound is None, small
+        assert repr(comm) == f"<banyan.Communicator rank {comm.rank} of 3, plan default (built-in)>", repr(comm)
+        comm.set_plan("ring")
+        assert (comm.plan.name, comm.plan.source, comm.plan.supplied) == ("ring", "built-in", True), comm.plan
+        assert comm.plan.part == "" and comm.plan.version != large.version
+        assert repr(comm).endswith(", plan ring (built-in, supplied by the user)>"), repr(comm)
+        comm.set_plan(path)
+        assert (comm.plan.name, comm.plan.source, comm.plan.bound) == ("mine", "file", 2e9), comm.plan
+        with open(path, encoding="utf-8") as file:
+            comm.set_plan(file.read())
+        assert (comm.plan.name, comm.plan.source, comm.plan.throughput) == ("mine", "json", 1e9), comm.plan
+        comm.set_plan(None)
+        assert comm.plan == large
+    assert repr(comm).endswith(", closed>"), repr(comm)
+    host = f"h{os.environ['BANYAN_RANK']}"
+    with banyan.Communicator(host=host, topology="star:3,nic=1g") as comm:
+        assert (comm.plan.source, comm.plan.supplied) == ("topology", False) and comm.plan.bound, comm.plan
+
+
 def timelines(path):
     with banyan.Communicator(plan="ring") as comm:
         comm.start_timeline(path)
@@ -273,6 +297,14 @@ class Package(unittest.TestCase):
         for dtype in ("float32", "float64", "int32", "int64", "float16"):
             with self.subTest(dtype):
                 ranks.run(3, everything, dtype, "tcp" if dtype == "float64" else "auto")
+
+    def test_plans(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mine.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"format": "banyan-plan 1", "name": "mine", "ranks": 3, "throughput": 1e9, "bound": 2e9,
+                           "trees": [{"share": 1, "root": "0", "up": {"1": "0", "2": "1"}}]}, file)
+            ranks.run(3, plans, path)
 
     def test_requests(self):
         ranks.run(3, requests)

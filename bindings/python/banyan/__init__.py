@@ -8,12 +8,12 @@
 
 `import banyan.torch` makes it a backend of torch.distributed.
 """
-from .comm import Communicator, Named, Starter
+from .comm import Communicator, Named, Plan, Starter
 from .errors import Aborted, Error, LinkError, Mismatch, PeerDead, RequestError, Timeout
 from .library import version as _version
 from .request import Request
 from .sparse import SparseResult
 
 __version__ = _version()
-__all__ = ["Aborted", "Communicator", "Error", "LinkError", "Mismatch", "Named", "PeerDead", "Request", "RequestError",
+__all__ = ["Aborted", "Communicator", "Error", "LinkError", "Mismatch", "Named", "PeerDead", "Plan", "Request", "RequestError",
            "SparseResult", "Starter", "Timeout"]

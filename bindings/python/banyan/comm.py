@@ -6,12 +6,12 @@ import ctypes
 import os
 import weakref
 from ctypes import byref, c_int, c_void_p
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from .buffers import memory
 from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, op_number
 from .errors import RequestError
-from .library import Call, Counters, Options, Submission, check, lib
+from .library import Call, Counters, Options, PlanInfo, Submission, check, lib
 from .request import Request
 from .sparse import Exchange, SparseResult
 
@@ -20,6 +20,22 @@ _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 
 def _text(value: Optional[str]) -> Optional[bytes]:
     return value.encode() if value is not None else None
+
+
+class Plan(NamedTuple):
+    """How a communicator sums buffers of some size: see struct banyan_plan_info in banyan/comm.h."""
+    name: str
+    source: str  # "built-in", "file", "json", "topology", "measured" or "manager"
+    supplied: bool  # by the user, so that no manager replaces it
+    part: str  # of the default plan: the built-in for this size; else ""
+    version: int
+    trees: int
+    up_to: Optional[int]  # bytes of the largest buffer that is summed alike; None: no limit
+    throughput: Optional[float]  # bit/s; None: not known
+    bound: Optional[float]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.source}{', supplied by the user' if self.supplied else ''})"
 
 
 class _Started(Calls[Request]):
@@ -213,6 +229,20 @@ class Communicator(Calls[Any]):
         the same two calls."""
         check(lib.banyan_comm_set_plan(self.handle, _text(plan)))
 
+    @property
+    def plan(self) -> Plan:
+        """The plan in use, for the largest buffers. plan_for(bytes) tells of other sizes. Another one may come into use with
+        any call: where it is set or proposed, or by a manager."""
+        return self.plan_for(2**64 - 1)
+
+    def plan_for(self, bytes_: int) -> Plan:
+        """The plan in use, for buffers of so many bytes."""
+        info = PlanInfo()
+        check(lib.banyan_comm_plan(self.handle, bytes_, byref(info)))
+        source = lib.banyan_plan_source_name(info.source).decode()
+        return Plan(info.name.decode(), source, bool(info.supplied), info.part.decode(), info.version, info.trees,
+                    info.up_to if info.up_to < 2**64 - 1 else None, info.throughput or None, info.bound or None)
+
     def propose_plan(self, plan: Optional[str]) -> None:
         """A plan to be used while calls go on, from a call on which all ranks agree by themselves. Rank 0 alone says it;
         counters()["moves"] counts those that came into use."""
@@ -291,7 +321,9 @@ class Communicator(Calls[Any]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<banyan.Communicator rank {self.rank} of {self.size}{'' if self._handle else ', closed'}>"
+        if not self._handle or self._pid != os.getpid():
+            return f"<banyan.Communicator rank {self.rank} of {self.size}{'' if self._handle else ', closed'}>"
+        return f"<banyan.Communicator rank {self.rank} of {self.size}, plan {self.plan}>"
 
 
 @atexit.register

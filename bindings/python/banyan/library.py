@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Iterator
 
@@ -48,6 +48,12 @@ class Counters(ctypes.Structure):
                                               "moves")]
 
 
+class PlanInfo(ctypes.Structure):
+    _fields_ = [("name", c_char * 256), ("part", c_char * 64), ("source", c_int), ("supplied", c_bool),
+                ("version", c_uint32), ("trees", c_uint32), ("up_to", c_uint64), ("throughput", c_double),
+                ("bound", c_double)]
+
+
 # name: result, arguments. c_int stands for enum banyan_status where check() is to look at it.
 _STATUS = c_int
 _FUNCTIONS = {
@@ -67,6 +73,8 @@ _FUNCTIONS = {
     "banyan_comm_state": (_STATUS, [c_void_p]),
     "banyan_comm_set_deadline": (_STATUS, [c_void_p, c_double]),
     "banyan_comm_set_plan": (_STATUS, [c_void_p, c_char_p]),
+    "banyan_comm_plan": (_STATUS, [c_void_p, c_uint64, POINTER(PlanInfo)]),
+    "banyan_plan_source_name": (c_char_p, [c_int]),
     "banyan_comm_propose_plan": (_STATUS, [c_void_p, c_char_p]),
     "banyan_comm_set_tos": (_STATUS, [c_void_p, c_int]),
     "banyan_comm_expect": (_STATUS, [c_void_p, c_uint64]),
