@@ -20,6 +20,7 @@
 #include "job.h"
 #include "member.h"
 #include "settings.h"
+#include "words.h"
 
 enum { LISTENS = 0x0a, CONNECTED = 0x01 };
 
@@ -216,9 +217,7 @@ static size_t write_hello(uint8_t *bytes, size_t room) {
                                    .unasked = settings.unasked,
                                    .credit = settings.credit};
   by_writer_init(&writer, bytes, room);
-  by_write_u32(&writer, 2);
-  by_write_u32(&writer, 3);
-  by_member_write(&writer, &member);
+  by_join_write(&writer, &(struct by_join){.rank = 2, .size = 3, .member = member});
   return writer.length;
 }
 
