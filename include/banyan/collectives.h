@@ -24,9 +24,9 @@
  *
  * For the five with blocks `count` is one block's elements, the same on all
  * ranks, or `counts` gives size elements, the same array on all ranks (for
- * alltoall: not available). In place: reduce_scatter with recv == send leaves
- * the block at the start of the buffer; allgather with send == recv + own
- * offset, gather likewise at the root. */
+ * alltoall: not available). In place: reduce_scatter with recv == send, which
+ * leaves the block at the start of the buffer, or recv == send + own offset;
+ * allgather with send == recv + own offset, gather likewise at the root. */
 #ifndef BANYAN_COLLECTIVES_H
 #define BANYAN_COLLECTIVES_H
 

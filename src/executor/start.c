@@ -108,18 +108,21 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
   return (const char *)a < (const char *)b + b_bytes && (const char *)b < (const char *)a + a_bytes;
 }
 
-/* In place there is one position for the send buffer: the start of the receive buffer where terms are added, this
- * rank's block in it where blocks are gathered. */
+/* In place the two buffers are the same where terms are added, or one is this rank's block in the other. */
 static enum banyan_status check_in_place(const struct by_domain *domain, const struct banyan_call *call) {
   const struct by_collective *kind = by_collective(call->collective);
-  bool gathers = kind->send == BY_EXTENT_BLOCK;
+  bool gathers = kind->send == BY_EXTENT_BLOCK, scatters = kind->adds && kind->recv == BY_EXTENT_BLOCK;
   size_t offset = 0;
-  for (uint32_t r = 0; gathers && r < domain->rank; r++) offset += call->counts ? call->counts[r] : call->count;
-  const char *place = (const char *)call->recv + offset * banyan_dtype_size(call->dtype);
-  if ((kind->adds || gathers) && call->send == place) return BANYAN_OK;
+  for (uint32_t r = 0; kind->blocks && r < domain->rank; r++) offset += call->counts ? call->counts[r] : call->count;
+  const char *send = call->send, *recv = call->recv;
+  offset *= banyan_dtype_size(call->dtype);
+  if ((gathers && send == recv + offset) || (scatters && recv == send + offset) || (kind->adds && send == recv))
+    return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "%s: the send buffer at %p and the receive buffer at %p overlap%s", kind->name,
                  call->send, call->recv,
-                 gathers      ? "; in place, the send buffer is this rank's block in the receive buffer"
+                 gathers ? "; in place, the send buffer is this rank's block in the receive buffer"
+                 : scatters
+                     ? "; in place, the receive buffer is the start of the send buffer or this rank's block in it"
                  : kind->adds ? "; in place, both are the same"
                               : ", and it cannot be done in place");
 }

@@ -23,6 +23,7 @@ static const struct layout layouts[] = {
     {.collective = BANYAN_REDUCE, .send = 0, .recv = 0, .fits = true},
     {.collective = BANYAN_REDUCE, .send = 1, .recv = 0},
     {.collective = BANYAN_REDUCE_SCATTER, .send = 0, .recv = 0, .fits = true},
+    {.collective = BANYAN_REDUCE_SCATTER, .send = 0, .recv = 0, .recv_from_block = true, .fits = true},
     {.collective = BANYAN_REDUCE_SCATTER, .send = 0, .recv = ALL, .fits = true},
     {.collective = BANYAN_REDUCE_SCATTER, .send = 0, .recv = 1},
     {.collective = BANYAN_REDUCE_SCATTER, .send = 0, .recv = ALL - 1},
