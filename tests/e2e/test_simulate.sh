@@ -8,7 +8,7 @@ examples=$BANYAN_SOURCE/examples/topologies
 wants 0 "$BANYAN" simulate star:4,nic=1g --builtin ring --sizes 4M
 shows '^plan ring over 4 ranks; no plan exceeds 667 Mbit/s$' out
 shows '^ +4 MiB +50\.3 ms +667 Mbit/s +1 Gbit/s +100\.0 %$' out
-shows '^  h0 +-> switch +6 MiB +100 %  \|█+\|$' out
+shows '^  h0 +-> switch +6 MiB +100 %  \|(█)+\|$' out
 
 # what the times hold is said below them
 shows '^  Times are of one call on an idle network, in chunks of 32 KiB, with delays' out
