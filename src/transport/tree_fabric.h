@@ -1,4 +1,4 @@
-/* A fabric over a worker of src/innetwork; how its packets travel is the
+/* A fabric over a worker of src/in_network/endpoints; how its packets travel is the
  * caller's business. */
 #ifndef BY_TRANSPORT_TREE_FABRIC_H
 #define BY_TRANSPORT_TREE_FABRIC_H

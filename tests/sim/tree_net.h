@@ -1,6 +1,6 @@
 /* Workers, a tree of switches and a server in memory, on links with a rate, a
  * delay and a queue, and with what goes wrong on them, in virtual time. Switches
- * are those of src/switch; ends come from outside. Repeats itself from a seed. */
+ * are those of src/in_network/switch; ends come from outside. Repeats itself from a seed. */
 #ifndef BY_TESTS_TREE_NET_H
 #define BY_TESTS_TREE_NET_H
 
