@@ -109,8 +109,7 @@ static void test_helpers(void **state) {
     uint32_t n = 1 + below(&rng, i % 20 ? 9 : 40);
     struct by_plan *plan = random_helped_plan(&rng, n, 1 + below(&rng, 4)), *among;
     for (int c = BANYAN_ALLREDUCE; c <= BANYAN_BARRIER; c++)
-      if (by_collective((enum banyan_collective)c)->helpers)
-        check_one(plan, (enum banyan_collective)c, below(&rng, n));
+      if (by_collective((enum banyan_collective)c)->helpers) check_one(plan, (enum banyan_collective)c, below(&rng, n));
     assert_ok(by_plan_among_ranks(plan, &among));
     assert_int_equal(among->n_vertices, n);
     for (uint32_t g = 0; g < plan->classes->n_groups; g++)
