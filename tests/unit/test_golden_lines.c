@@ -1,5 +1,6 @@
 /* Golden lines: the JSON between ranks, agents and the manager (src/cluster/protocol), and between jobs and switches
- * (src/in_network/reservation): every kind, with and without its optional members. Each is read back and printed again. */
+ * (src/in_network/reservation): every kind, with and without its optional members. Each is read back and printed again.
+ */
 #include <arpa/inet.h>
 #include <string.h>
 
