@@ -19,6 +19,6 @@ const struct by_collective by_collectives[BANYAN_COLLECTIVES + 1] = {
     [BANYAN_BARRIER] = {"barrier", NULL, BY_EXTENT_ALL, BY_EXTENT_ALL, .up = true, .down = true, .helpers = true},
     [BANYAN_SEND] = {"send", NULL, BY_EXTENT_ALL, BY_EXTENT_NOTHING, .pair = true},
     [BANYAN_RECV] = {"recv", NULL, BY_EXTENT_NOTHING, BY_EXTENT_ALL, .pair = true},
-    [BANYAN_COLLECTIVES] = {"?", NULL, BY_EXTENT_NOTHING, BY_EXTENT_NOTHING},
+    [BANYAN_COLLECTIVES] = {.name = "?"},
 };
 /* clang-format on */

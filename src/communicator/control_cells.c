@@ -117,7 +117,7 @@ void by_control_release_due(void *argument) {
     by_loop_set_delay(control->context->loop, &control->release, LOOKS_MS * BY_MILLISECOND);
     return;
   }
-  if (unused == control->trees_released || !control->n_wished) return;
+  if (unused == control->trees_released || !control->wished || !control->n_wished) return;
   control->trees_released = unused;
   if (!unused) {
     if (!by_control_wish(control)) by_control_ask_all(control);

@@ -253,12 +253,14 @@ static struct open_record *find_open(struct by_timeline_file *file, uint32_t pro
 
 void by_timeline_file_record(struct by_timeline_file *file, uint32_t process, const struct by_trace_record *record) {
   struct open_record *open = find_open(file, process, record->id);
+  const struct open_record now = {.process = process, .record = *record};
   if (record->at[BY_TRACE_DONE]) {
     if (open) *open = file->open[--file->n_open];
     add_record(&file->fresh, process, record);
-  } else {
-    if (!open && file->n_open < MOST_OPEN) open = &file->open[file->n_open++];
-    if (open) *open = (struct open_record){.process = process, .record = *record};
+  } else if (open) {
+    *open = now;
+  } else if (file->n_open < MOST_OPEN) {
+    file->open[file->n_open++] = now;
   }
   if (file->fresh.length > FLUSH_BYTES) by_timeline_file_flush(file);
 }
