@@ -139,8 +139,9 @@ static struct candidate *next_due(struct by_dialer *dialer) {
 
 static void start_due_attempts(struct by_dialer *dialer) {
   struct candidate *c;
-  uint64_t now = by_loop_now(dialer->options.loop);
-  while ((!is_under_way(dialer) || now - dialer->started_at >= STAGGER_MS * BY_MILLISECOND) && (c = next_due(dialer)))
+  while ((!is_under_way(dialer) ||
+          by_loop_now(dialer->options.loop) - dialer->started_at >= STAGGER_MS * BY_MILLISECOND) &&
+         (c = next_due(dialer)))
     start_attempt(dialer, c);
 }
 
