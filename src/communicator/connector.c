@@ -24,14 +24,17 @@ static void accepted_local(void *connector, int fd) {
   by_visitor_greet(connector, fd, true);
 }
 
-/* Others would look for firewalls. */
+/* The others would look for firewalls, so the job ends with the reason; but only if its calls need a connection. */
 static void exhausted(void *argument) {
   const struct by_connector *connector = argument;
   struct by_context *context = connector->context;
   char text[400];
   snprintf(text, sizeof text, "%s takes no connections: %s", by_context_name(context, context->rank),
            banyan_error_text());
-  by_context_fail(context, BANYAN_ERR_CONNECT, text);
+  by_context_lock(context);
+  bool lacks = !context->engine || by_engine_lacks_lanes(context->engine);
+  by_context_unlock(context);
+  if (lacks) by_context_fail(context, BANYAN_ERR_CONNECT, text);
 }
 
 /* ---- wishes */

@@ -81,6 +81,8 @@ void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, stru
 void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark);
 /* Bytes given to the network so far, headers included: not those in memory that is shared. */
 uint64_t by_engine_sent(const struct by_engine *engine);
+/* Whether calls under way wait for lanes that have not come about. */
+bool by_engine_lacks_lanes(const struct by_engine *engine);
 /* Calls `visit` for every lane whose network is known, with the process that it goes to. */
 void by_engine_meter(const struct by_engine *engine,
                      void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context);

@@ -27,6 +27,14 @@ uint64_t by_engine_sent(const struct by_engine *engine) {
   return sent;
 }
 
+bool by_engine_lacks_lanes(const struct by_engine *engine) {
+  for (uint32_t i = 0; i < engine->processes; i++) {
+    const struct by_link *link = engine->links[i];
+    if (link->running && !link->lane && !link->fabric && !link->through && !link->lost && !link->left) return true;
+  }
+  return false;
+}
+
 void by_engine_meter(const struct by_engine *engine,
                      void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context) {
   struct by_meter meter;
