@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text.h"
+
 enum { NAMES = 1 << 14, NAME_BYTES = 1 << 20, NO_NAME = 0, OTHER_NAME = 1 };
 
 struct note {
@@ -48,21 +50,23 @@ static uint32_t hash_of(const char *name) {
 }
 
 static uint32_t add_text(struct by_tracer_ring *ring, const char *name) {
-  size_t length = strnlen(name, BY_TRACE_NAME);
+  size_t length = strlen(name);
   if (length + 1 > NAME_BYTES - ring->text_used) return OTHER_NAME;
   uint32_t at = ring->text_used;
-  memcpy(ring->text + at, name, length);
-  ring->text[at + length] = 0;
+  memcpy(ring->text + at, name, length + 1);
   ring->text_used += (uint32_t)length + 1;
   return at;
 }
 
-/* Where its text begins. Those that find no room share one. */
-static uint32_t keep_name(struct by_tracer_ring *ring, const char *name) {
-  if (!name) return NO_NAME;
+/* Where its text begins. Those that find no room share one. What is not printable UTF-8 becomes "?": it would spoil the
+ * timeline. */
+static uint32_t keep_name(struct by_tracer_ring *ring, const char *given) {
+  char name[BY_TRACE_NAME + 1];
+  if (!given) return NO_NAME;
+  by_keep_printable(given, name, sizeof name);
   uint32_t place = hash_of(name) % NAMES;
   while (ring->places[place]) {
-    if (strncmp(ring->text + ring->places[place], name, BY_TRACE_NAME) == 0) return ring->places[place];
+    if (strcmp(ring->text + ring->places[place], name) == 0) return ring->places[place];
     place = (place + 1) % NAMES;
   }
   if (ring->n_names == NAMES / 2) return OTHER_NAME;

@@ -81,6 +81,7 @@ static void begin_here(void *context) {
 }
 
 static void end_here(struct by_control *control) {
+  by_loop_cancel_timer(&control->timeline_tick); /* the next timeline sets it again, once it has a file */
   tell_all(control, BY_TIMELINE_OFF);
   be_patient(control);
   finish_if_all(control);
