@@ -127,6 +127,9 @@ static void test_report(void **state) {
 }
 
 static void test_of_a_job(void **state) {
+  char root[BY_CLUSTER_ROOT + 1]; /* of many addresses */
+  memset(root, 'a', sizeof root - 1);
+  root[sizeof root - 1] = 0;
   struct by_cluster_message message = {.job = JOB,
                                        .rank = 5,
                                        .number = 3,
@@ -134,7 +137,7 @@ static void test_of_a_job(void **state) {
                                        .why = "so",
                                        .helper = "h9",
                                        .joined = true,
-                                       .root = "h:1",
+                                       .root = root,
                                        .key = "k",
                                        .plan = "{\"a\":\n  [1]\n}\n"};
   static const enum by_cluster_say kinds[] = {BY_SAY_LEFT, BY_SAY_MOVED, BY_SAY_KEPT, BY_SAY_HELPING,
@@ -151,6 +154,7 @@ static void test_of_a_job(void **state) {
     if (out.say == BY_SAY_HELPING) assert_true(out.joined);
     if (out.say == BY_SAY_HELPING || out.say == BY_SAY_HELP) assert_string_equal(out.helper, "h9");
     if (out.say == BY_SAY_HELP) assert_string_equal(out.key, "k");
+    if (out.say == BY_SAY_HELP) assert_string_equal(out.root, root);
     if (out.say == BY_SAY_PLAN) assert_string_equal(out.plan, "{\"a\":[1]}");
     by_cluster_message_fini(&out);
   }

@@ -324,7 +324,7 @@ static enum banyan_status take_job(const json_t *object, struct by_cluster_messa
   BY_TRY(take_hosts(object, out));
   if (size == 0 || size != out->n_hosts)
     return by_doc_fail(&place, "names the hosts of %u ranks, the job has %u", out->n_hosts, size);
-  BY_TRY(take_name(&root, &out->arena, object, "root", BY_CLUSTER_NAME, &out->root));
+  BY_TRY(take_name(&root, &out->arena, object, "root", BY_CLUSTER_ROOT, &out->root));
   if (json_object_get(object, "began")) BY_TRY(take_real(&root, object, "began", &out->began));
   if (json_object_get(object, "own_plan"))
     BY_TRY(take_name(&root, &out->arena, object, "own_plan", BY_CLUSTER_NAME, &out->own_plan));
@@ -394,7 +394,7 @@ static enum banyan_status take_plan(const json_t *object, struct by_cluster_mess
 
 static enum banyan_status take_help(const json_t *object, struct by_cluster_message *out) {
   BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  BY_TRY(take_name(&root, &out->arena, object, "root", BY_CLUSTER_NAME, &out->root));
+  BY_TRY(take_name(&root, &out->arena, object, "root", BY_CLUSTER_ROOT, &out->root));
   BY_TRY(take_name(&root, &out->arena, object, "key", BY_CLUSTER_KEY, &out->key));
   return take_name(&root, &out->arena, object, "helper", BY_CLUSTER_NAME, &out->helper);
 }

@@ -19,7 +19,8 @@ enum {
   BY_CLUSTER_LINE_UP = 1 << 20, /* most bytes of a line, without its end */
   BY_CLUSTER_LINE_DOWN = 1 << 22,
   BY_CLUSTER_JOB_ID = 32,   /* hexadecimal digits, lower case */
-  BY_CLUSTER_NAME = 255,    /* most bytes of a host's or job's name, of an address with its port, */
+  BY_CLUSTER_NAME = 255,    /* most bytes of a host's or job's name, of an interface's address, */
+  BY_CLUSTER_ROOT = 1024,   /* of the addresses where rank 0 may be reached, */
   BY_CLUSTER_KEY = 1024,    /* of a job's key, */
   BY_CLUSTER_REASON = 1024, /* of a reason; longer ones are cut */
   BY_CLUSTER_RANKS = 65536,
