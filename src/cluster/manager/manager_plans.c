@@ -400,10 +400,13 @@ void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const ch
   char *copy = own_plan ? strdup(own_plan) : NULL;
   if (own_plan && !copy) return; /* rank 0 uses no plan of the manager's anyway */
   struct by_manager_event event = {.number = job->numbers, .time = m->now};
-  if (own_plan)
-    snprintf(event.why, sizeof event.why, "its user set plan \"%.64s\", which stays in use", own_plan);
-  else
+  if (own_plan) {
+    char name[65];
+    by_keep_printable(own_plan, name, sizeof name);
+    snprintf(event.why, sizeof event.why, "its user set plan \"%s\", which stays in use", name);
+  } else {
     snprintf(event.why, sizeof event.why, "its user no longer sets a plan");
+  }
   by_info("manager", "job %s (%s): %s", job->id, job->name, event.why);
   by_jobs_add_event(m, job, &event, true);
   free(job->own_plan);
