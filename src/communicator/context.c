@@ -222,13 +222,12 @@ static enum banyan_status read_options(struct by_context *context, const struct 
 
 /* ---- what this process has joined: a second time as the same rank would wait for others in vain */
 
-static pthread_mutex_t joined_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct by_context *joined; /* under that lock */
+static struct by_context *joined; /* under the lock of descriptors, which a fork waits for */
 
 static enum banyan_status note_joining(struct by_context *context) {
   enum banyan_status status = BANYAN_OK;
   if (context->seat.kind != BY_MEMBER_RANK || context->size == 1 || !context->settings.root) return BANYAN_OK;
-  pthread_mutex_lock(&joined_lock);
+  by_descriptors_lock();
   if (joined && joined->generation != context->generation) joined = NULL; /* a forked child has joined nothing */
   for (const struct by_context *other = joined; other && status == BANYAN_OK; other = other->next_joined)
     if (other->rank == context->rank && !strcmp(other->settings.root, context->settings.root))
@@ -240,18 +239,18 @@ static enum banyan_status note_joining(struct by_context *context) {
     context->next_joined = joined;
     joined = context;
   }
-  pthread_mutex_unlock(&joined_lock);
+  by_descriptors_unlock();
   return status;
 }
 
 static void forget_joining(const struct by_context *context) {
-  pthread_mutex_lock(&joined_lock);
+  by_descriptors_lock();
   for (struct by_context **place = &joined; *place; place = &(*place)->next_joined)
     if (*place == context) {
       *place = context->next_joined;
       break;
     }
-  pthread_mutex_unlock(&joined_lock);
+  by_descriptors_unlock();
 }
 
 static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
