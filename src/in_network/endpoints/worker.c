@@ -217,9 +217,9 @@ static void take_answer(struct by_worker *w, const struct by_fragment *answer, u
     w->counters.failed_checks++;
     return;
   }
-  note_server(w, now);
   struct slot *slot = slot_waiting(w, answer);
-  if (!slot) return;
+  if (!slot) return; /* it may be one that somebody has kept */
+  note_server(w, now);
   if (answer->type == BY_FRAGMENT_NACK)
     by_worker_take_nack(w, answer, now);
   else if (answer->rank == w->config.rank)

@@ -186,7 +186,7 @@ static inline bool by_cell_is_outside(const struct by_cell *cell, const struct b
 
 /* Whether a packet of its job may take it nevertheless. `now`: ms. */
 static inline bool by_cell_may_resync(const struct by_cell *cell, const struct by_fragment *fragment, uint32_t now) {
-  return by_cell_is_outside(cell, fragment) && now - cell->confirmed > BY_CELL_RESYNC_MS;
+  return by_cell_is_outside(cell, fragment) && (int32_t)(now - cell->confirmed) > BY_CELL_RESYNC_MS;
 }
 
 static inline bool by_cell_fits(const struct by_cell *cell, const struct by_fragment *fragment, uint8_t expected) {
