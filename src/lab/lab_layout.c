@@ -267,7 +267,8 @@ enum banyan_status by_lab_layout_make(const struct by_topology *topology, const 
 /* What is left of it in the lab, where nobody uses the rest. */
 static struct by_capacity built_capacity(const struct by_lab_options *options, struct by_capacity capacity) {
   double rate = rate_of(options, capacity);
-  return rate > 0 ? (struct by_capacity){.all = rate} : (struct by_capacity){capacity.all, capacity.all};
+  if (rate > 0) return (struct by_capacity){.all = rate};
+  return (struct by_capacity){capacity.all, capacity.all};
 }
 
 enum banyan_status by_lab_print_topology(const struct by_topology *topology, const struct by_lab_options *options,
