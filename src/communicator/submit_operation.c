@@ -79,14 +79,6 @@ static enum banyan_status need(struct by_submitter *owner, void **memory, size_t
 
 /* ---- what all ranks must agree on */
 
-static bool adds(enum banyan_collective c) {
-  return c == BANYAN_ALLREDUCE || c == BANYAN_REDUCE || c == BANYAN_REDUCE_SCATTER;
-}
-
-static bool is_rooted(enum banyan_collective c) {
-  return c == BANYAN_REDUCE || c == BANYAN_BROADCAST || c == BANYAN_GATHER || c == BANYAN_SCATTER;
-}
-
 static uint64_t hash(uint64_t seed, uint64_t value) {
   uint64_t x = (seed ^ value) * 0x9e3779b97f4a7c15ull;
   return x ^ x >> 29;
@@ -101,8 +93,8 @@ static struct by_operation of_call(const struct banyan_call *call, uint32_t rank
   struct by_operation o = {.collective = (uint8_t)call->collective};
   if (call->collective == BANYAN_BARRIER) return o;
   o.dtype = (uint8_t)call->dtype;
-  o.op = adds(call->collective) ? (uint8_t)call->op : 0;
-  o.root = is_rooted(call->collective) ? (uint32_t)call->root : 0;
+  o.op = by_collective(call->collective)->adds ? (uint8_t)call->op : 0;
+  o.root = by_collective(call->collective)->rooted ? (uint32_t)call->root : 0;
   o.count = call->count;
   if (!call->counts) return o;
   o.count = 0;
@@ -116,7 +108,7 @@ static struct by_operation of_call(const struct banyan_call *call, uint32_t rank
 static struct by_operation of_sparse(const struct banyan_sparse_call *call) {
   struct by_operation o = {.collective = (uint8_t)(BY_OPERATION_SPARSE | call->collective),
                            .dtype = (uint8_t)call->in->dtype,
-                           .op = adds(call->collective) ? (uint8_t)call->op : 0,
+                           .op = by_collective(call->collective)->adds ? (uint8_t)call->op : 0,
                            .root = (uint32_t)call->in->width,
                            .count = call->in->height};
   o.rest = hash(hash(call->in->width, call->in->row_dtype), call->way);

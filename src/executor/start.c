@@ -13,11 +13,9 @@ const char *by_call_describe(const struct by_frame *stamp, char *text, size_t ro
   enum banyan_collective collective = (enum banyan_collective)stamp->collective;
   enum banyan_dtype dtype = (enum banyan_dtype)(stamp->dtype_op >> 4);
   enum banyan_op op = (enum banyan_op)(stamp->dtype_op & 15);
-  bool rooted = collective == BANYAN_REDUCE || collective == BANYAN_BROADCAST || collective == BANYAN_GATHER ||
-                collective == BANYAN_SCATTER;
-  bool adds = collective == BANYAN_ALLREDUCE || collective == BANYAN_REDUCE || collective == BANYAN_REDUCE_SCATTER;
+  bool adds = by_collective(collective)->adds;
   char root[32] = "";
-  if (rooted) snprintf(root, sizeof root, ", root %u", stamp->root);
+  if (by_collective(collective)->rooted) snprintf(root, sizeof root, ", root %u", stamp->root);
   snprintf(text, room, "%s(%llu x %s%s%s%s) under plan %08x", banyan_collective_name(collective),
            (unsigned long long)stamp->count, banyan_dtype_name(dtype), adds ? ", " : "", adds ? banyan_op_name(op) : "",
            root, stamp->plan);
@@ -40,41 +38,24 @@ struct by_call *by_domain_find(const struct by_domain *domain, const struct by_f
 
 /* ---- checking what the caller gave */
 
-static bool reduces(enum banyan_collective c) {
-  return c == BANYAN_ALLREDUCE || c == BANYAN_REDUCE || c == BANYAN_REDUCE_SCATTER;
-}
-
-static bool is_rooted(enum banyan_collective c) {
-  return c == BANYAN_REDUCE || c == BANYAN_BROADCAST || c == BANYAN_GATHER || c == BANYAN_SCATTER;
-}
-
-static bool in_blocks(enum banyan_collective c) {
-  return c == BANYAN_REDUCE_SCATTER || c == BANYAN_ALLGATHER || c == BANYAN_GATHER || c == BANYAN_SCATTER ||
-         c == BANYAN_ALLTOALL;
-}
-
-static bool is_pair(enum banyan_collective c) {
-  return c == BANYAN_SEND || c == BANYAN_RECV;
-}
-
 static enum banyan_status check_kinds(const struct by_domain *domain, const struct banyan_call *call) {
   const char *name = banyan_collective_name(call->collective);
   if ((unsigned)call->collective >= BANYAN_COLLECTIVES)
     return by_fail(BANYAN_ERR_ARGUMENT, "there is no collective number %d", (int)call->collective);
   if (!banyan_dtype_size(call->dtype))
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: there is no dtype number %d", name, (int)call->dtype);
-  if (reduces(call->collective) && !by_kernel_reduce(call->dtype, call->op))
+  if (by_collective(call->collective)->adds && !by_kernel_reduce(call->dtype, call->op))
     return by_fail(BANYAN_ERR_UNSUPPORTED, "%s: %s is not defined for %s", name, banyan_op_name(call->op),
                    banyan_dtype_name(call->dtype));
-  bool has_peer = is_rooted(call->collective) || is_pair(call->collective);
+  bool has_peer = by_collective(call->collective)->rooted || by_collective(call->collective)->pair;
   if (has_peer && (call->root < 0 || (uint32_t)call->root >= domain->n))
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: there is no rank %d among %u", name, call->root, domain->n);
-  if (is_pair(call->collective) && (uint32_t)call->root == domain->rank)
+  if (by_collective(call->collective)->pair && (uint32_t)call->root == domain->rank)
     return by_fail(BANYAN_ERR_ARGUMENT, "%s: a rank cannot send to or receive from itself (rank %d)", name, call->root);
-  if (call->counts && (!in_blocks(call->collective) || call->collective == BANYAN_ALLTOALL))
+  if (call->counts && (!by_collective(call->collective)->blocks || call->collective == BANYAN_ALLTOALL))
     return by_fail(BANYAN_ERR_ARGUMENT, "%s takes no counts", name);
   bool scaled = call->scale != 0 && call->scale != 1;
-  if (scaled && (!reduces(call->collective) || call->dtype > BANYAN_BFLOAT16))
+  if (scaled && (!by_collective(call->collective)->adds || call->dtype > BANYAN_BFLOAT16))
     return by_fail(BANYAN_ERR_ARGUMENT, "%s of %s takes no scale: it is for sums of floating types", name,
                    banyan_dtype_name(call->dtype));
   return BANYAN_OK;
@@ -83,7 +64,7 @@ static enum banyan_status check_kinds(const struct by_domain *domain, const stru
 /* Elements of the whole layout; SIZE_MAX if their bytes overflow. */
 static size_t total_count(const struct by_domain *domain, const struct banyan_call *call) {
   size_t most = (SIZE_MAX / 4) / banyan_dtype_size(call->dtype), total = 0;
-  if (!in_blocks(call->collective)) return call->count > most ? SIZE_MAX : call->count;
+  if (!by_collective(call->collective)->blocks) return call->count > most ? SIZE_MAX : call->count;
   for (uint32_t r = 0; r < domain->n; r++) {
     size_t block = call->counts ? call->counts[r] : call->count;
     if (block > most - total) return SIZE_MAX;
@@ -270,13 +251,13 @@ static inline void reset(struct by_call *call) {
 
 static void set_stamp(struct by_call *call, const struct banyan_call *user) {
   const struct by_domain *domain = call->domain;
-  call->pair = is_pair(user->collective);
-  bool adds = reduces(user->collective);
+  call->pair = by_collective(user->collective)->pair;
+  bool adds = by_collective(user->collective)->adds;
   call->stamp = (struct by_frame){
       .collective = (uint8_t)user->collective,
       .dtype_op = (uint8_t)((unsigned)user->dtype << 4 | (adds ? (unsigned)user->op : 0)),
       .domain = domain->id,
-      .root = is_rooted(user->collective) ? (uint32_t)user->root : 0,
+      .root = by_collective(user->collective)->rooted ? (uint32_t)user->root : 0,
       .count = descriptor_count(domain, user),
       .plan = call->pair ? 0 : call->schedule->plan_version,
       .tag = call->pair ? user->tag : 0,
@@ -367,11 +348,11 @@ void by_call_begin(struct by_call *call, const char *name) {
 
 static enum banyan_status get_program(struct by_domain *domain, const struct banyan_call *user, size_t total,
                                       struct by_program **out) {
-  if (is_pair(user->collective))
+  if (by_collective(user->collective)->pair)
     return by_program_get_pair(domain, user->collective == BANYAN_SEND, (uint32_t)user->root, out);
   if (!total && user->collective != BANYAN_BARRIER) return by_program_get_empty(domain, out);
   uint64_t bytes = user->collective == BANYAN_BARRIER ? BARRIER_BYTES : total * banyan_dtype_size(user->dtype);
-  uint32_t root = is_rooted(user->collective) ? (uint32_t)user->root : 0;
+  uint32_t root = by_collective(user->collective)->rooted ? (uint32_t)user->root : 0;
   bool through = user->collective == BANYAN_ALLREDUCE && by_fabric_adds(user->dtype, user->op);
   return by_program_get(domain, bytes, user->collective, root, through, out);
 }
@@ -382,7 +363,7 @@ static void fill_kind(struct by_call *call, const struct banyan_call *user) {
   call->element = barrier ? 1 : banyan_dtype_size(user->dtype);
   call->element_shift = (uint32_t)__builtin_ctzl(call->element);
   call->reduce = barrier ? by_kernel_reduce(BANYAN_UINT8, BANYAN_OR) : by_kernel_reduce(user->dtype, user->op);
-  call->divisor = !barrier && reduces(user->collective) && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
+  call->divisor = !barrier && by_collective(user->collective)->adds && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
   fill_bounds(call, user);
   set_stamp(call, user);
   call->grants = by_work_may_grant(call);
@@ -433,7 +414,7 @@ static enum banyan_status look_up(struct by_domain *domain, const struct banyan_
   BY_TRY(check_buffers(domain, user, total));
   BY_TRY(get_program(domain, user, total, program));
   *kind = 0;
-  if (user->counts || is_pair(user->collective)) return BANYAN_OK;
+  if (user->counts || by_collective(user->collective)->pair) return BANYAN_OK;
   *kind = last->kind + 1;
   *last = (struct by_last){.program = *program, .call = *user, .total = total, .kind = *kind};
   return BANYAN_OK;
@@ -447,7 +428,7 @@ enum banyan_status by_engine_start(struct by_domain *domain, const struct banyan
   if (engine->status != BANYAN_OK) return by_fail(engine->status, "%s", engine->error);
   BY_TRY(look_up(domain, user, &program, &kind));
   uint32_t *number = &domain->next_call;
-  if (is_pair(user->collective))
+  if (by_collective(user->collective)->pair)
     BY_TRY(pair_number(domain, user, &number));
   else
     while (domain->window[*number & (domain->window_size - 1)]) BY_TRY(grow_window(domain));
