@@ -20,7 +20,7 @@
 #include "rng.h"
 #include "socket.h"
 #include "stream.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 enum {
   IN_RACK = 32,

@@ -18,11 +18,11 @@
 #include "graph_topology.h"
 #include "lp.h"
 #include "manager.h"
-#include "plan_wish.h"
+#include "plan_request.h"
 #include "rng.h"
 #include "span.h"
 #include "text.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 enum { MOST_JOBS = 64, INTERVALS = 60, APART = 4, ROUNDS = 600 };
 static const double near_enough = 0.995, smoothing = 0.7, beginning = 1000;
@@ -70,7 +70,6 @@ struct joint {
   struct by_graph **graphs;
   struct by_span *spans;
   double *capacity, *price, *fair, *values, unit;
-  uint32_t *rows;
   struct by_lp *lp;
   double bound;
 };
@@ -93,7 +92,7 @@ static uint32_t steps_of(const struct by_origin *origin, uint32_t out[2]) {
 static void add_tree(struct joint *p, uint32_t j) {
   const struct by_graph *graph = p->graphs[j];
   const struct by_span *span = &p->spans[j];
-  uint32_t n = 0, steps[2], n_steps = p->n_rows - p->n_jobs;
+  uint32_t steps[2], n_steps = p->n_rows - p->n_jobs;
   memset(p->values, 0, p->n_rows * sizeof *p->values);
   for (uint32_t i = 0; i < span->n_tree; i++) {
     const struct by_graph_edge *edge = &graph->edges[span->tree[i]];
@@ -101,23 +100,19 @@ static void add_tree(struct joint *p, uint32_t j) {
       for (uint32_t k = steps_of(&graph->origin[graph->uses[edge->first + u]], steps); k-- > 0;)
         p->values[steps[k]] += p->unit / p->capacity[steps[k]];
   }
-  for (uint32_t s = 0; s < n_steps; s++)
-    if (p->values[s] > 0) p->rows[n] = s, p->values[n++] = p->values[s];
-  p->rows[n] = n_steps + j;
-  p->values[n++] = -1;
-  must(by_lp_add(p->lp, 0, n, p->rows, p->values));
+  p->values[n_steps + j] = -1;
+  must(by_lp_add(p->lp, 0, p->values));
 }
 
 /* A tree for each job under part of the best prices and the program's for the rest; false: none is new. */
 static bool price_trees(struct joint *p, double part) {
-  const double *duals = by_lp_duals(p->lp);
+  const double *duals = p->lp->price;
   uint32_t n_steps = p->n_rows - p->n_jobs;
   double all = 0, sum = 0;
   bool news = false;
-  for (uint32_t s = 0; s < n_steps; s++) all += fmax(duals[s], 0); /* rounding may leave less */
-  if (!(all > 0)) part = 1;                                        /* it is 0 as yet */
-  for (uint32_t s = 0; s < n_steps; s++)
-    p->price[s] = part * p->fair[s] + (part < 1 ? (1 - part) * fmax(duals[s], 0) / all : 0);
+  for (uint32_t s = 0; s < n_steps; s++) all += duals[s];
+  if (!(all > 0)) part = 1; /* it is 0 as yet */
+  for (uint32_t s = 0; s < n_steps; s++) p->price[s] = part * p->fair[s] + (part < 1 ? (1 - part) * duals[s] / all : 0);
   for (uint32_t j = 0; j < p->n_jobs; j++) {
     const struct by_graph *graph = p->graphs[j];
     double *of = calloc(graph->n_resources, sizeof *of), cost = 0;
@@ -154,22 +149,22 @@ static void init_joint(struct joint *p, struct job **of, uint32_t n) {
   p->price = calloc(n_steps, sizeof *p->price);
   p->fair = calloc(n_steps, sizeof *p->fair);
   p->values = calloc(p->n_rows, sizeof *p->values);
-  p->rows = calloc(p->n_rows, sizeof *p->rows);
   p->unit = 0;
   for (uint32_t s = 0; s < n_steps; s++) {
     p->capacity[s] = capacity_of_step(s);
     p->fair[s] = 1.0 / n_steps;
     p->values[s] = 1;
   }
-  must(by_lp_create(p->n_rows, p->values, &p->lp));
+  must(by_lp_create(p->n_rows, p->values, 1, &p->lp));
   for (uint32_t j = 0; j < n; j++) {
     struct by_graph_choice choice = {.participants = of[j]->nodes, .n_participants = of[j]->n, .most_meshed = 2048};
     must(by_graph_of_topology(topology, &choice, &p->graphs[j]));
     must(by_span_init(&p->spans[j], p->graphs[j]));
     p->unit = fmax(p->unit, of[j]->alone);
   }
-  for (uint32_t j = 0; j < n; j++) p->rows[j] = n_steps + j, p->values[j] = of[j]->alone / p->unit;
-  must(by_lp_add(p->lp, 1, n, p->rows, p->values));
+  memset(p->values, 0, p->n_rows * sizeof *p->values);
+  for (uint32_t j = 0; j < n; j++) p->values[n_steps + j] = of[j]->alone / p->unit;
+  must(by_lp_add(p->lp, 1, p->values));
 }
 
 static void fini_joint(struct joint *p) {
@@ -184,7 +179,6 @@ static void fini_joint(struct joint *p) {
   free(p->price);
   free(p->fair);
   free(p->values);
-  free(p->rows);
 }
 
 /* The most that each of the jobs can have at once, in parts of its `alone`: no trees give all of them more. */
@@ -203,7 +197,7 @@ static double bound_of(struct job **of, uint32_t n) {
   bool news = true;
   for (uint32_t round = 0; round < ROUNDS && news; round++) {
     must(by_lp_solve(p.lp));
-    reached = by_lp_objective(p.lp);
+    reached = p.lp->objective;
     if (reached >= near_enough * p.bound) break;
     news = price_trees(&p, smoothing);
     news |= price_trees(&p, 0);
@@ -321,10 +315,10 @@ static void report(uint32_t node) {
 }
 
 static void plan_all(void) {
-  struct by_plan_wish *wish;
+  struct by_plan_request *wish;
   by_manager_tick(manager, now);
   for (double begin = processor_time(); by_manager_next(manager, now, &wish); begin = processor_time()) {
-    by_plan_wish_run(wish);
+    by_plan_request_run(wish);
     plans.seconds += processor_time() - begin;
     if (wish->status != BANYAN_OK) fprintf(stderr, "no plan: %s\n", wish->why), exit(1);
     struct by_embed_facts facts = by_embedding_facts(wish->embedding);

@@ -17,7 +17,7 @@
 
 extern "C" {
 #include "simulate.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 #include "traffic.h"
 }
 

@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "manager.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 enum { WORLD_HOSTS = 64, WORLD_JOBS = 16 };
 
@@ -226,11 +226,11 @@ static inline void world_say_helping(struct world *w, uint32_t h, const char *jo
 
 /* Makes every plan that is due, has helpers join and jobs that are asked move. */
 static inline unsigned world_plan(struct world *w) {
-  struct by_plan_wish *wish;
+  struct by_plan_request *wish;
   unsigned n = 0;
   by_manager_tick(w->manager, w->now);
   for (; by_manager_next(w->manager, w->now, &wish); n++) {
-    by_plan_wish_run(wish);
+    by_plan_request_run(wish);
     by_manager_planned(w->manager, wish, w->now);
     assert_true(n < 1000);
   }

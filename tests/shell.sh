@@ -44,6 +44,16 @@ ended() { # STATUS
 fail() { note "$*"; exit 1; }
 skip() { echo "skipped: $*"; exit 77; }
 
+# needs_namespaces: skips the test unless network namespaces can be made and `ip` runs commands in them. In a chroot it does
+# not, because it makes the mounts below "/" private, which is no mount point there.
+needs_namespaces() {
+  local name=banyan-try-$$ can=1
+  ip netns add "$name" 2>"$scratch/err" || skip "network namespaces may not be made here: $(cat "$scratch/err")"
+  ip netns exec "$name" true 2>"$scratch/err" || can=0
+  ip netns del "$name"
+  [ "$can" = 1 ] || skip "ip netns exec does not work here, as in a chroot: $(cat "$scratch/err")"
+}
+
 # Whether the build has a sanitizer in it, which makes it slow: then values are checked, but nothing that packets sent
 # again, and so time, would change.
 sanitized() { [ "${BANYAN_SANITIZED:-none}" != none ]; }

@@ -1,14 +1,12 @@
-/* Collectives, blocking and not, and the requests of the latter.
- * A call is described by one struct; the functions below it are short forms.
- * Buffers belong to the caller and must neither be freed nor, where they are
- * received into, be touched until the call has ended; a send buffer may be
- * read meanwhile. Counts are elements. The two buffers of a call may share
- * memory where "in place" is said; a call whose buffers overlap in another way
- * is refused with BANYAN_ERR_ARGUMENT.
+/* Blocking and non-blocking collectives, and the requests of the latter.
+ * One struct describes a call; the inline functions at the end are short forms. Buffers belong to the caller. Until the
+ * call has ended, they must not be freed, a receive buffer must not be accessed, and a send buffer may only be read.
+ * Counts are in elements. Send and receive buffer may only overlap as listed below as "in place"; any other overlap is
+ * rejected with BANYAN_ERR_ARGUMENT.
  *
  *   collective      send                        recv
  *   allreduce       count                       count (in place: send == recv)
- *   reduce          count                       count at the root (in place: the same),
+ *   reduce          count                       count at the root (in place: send == recv),
  *                                               unused elsewhere
  *   broadcast       unused                      count; the root's is sent
  *   reduce_scatter  count = sum of all blocks   this rank's block
@@ -19,14 +17,13 @@
  *   barrier         -                           -
  *   send, recv      count                       count; `root` is the peer
  *
- * A collective of no elements is a barrier, so that a rank with another count
- * is found; a message of no elements ends at once.
+ * A collective of zero elements acts as a barrier, so that a rank with another count is detected; a message of zero
+ * elements ends at once.
  *
- * For the five with blocks `count` is one block's elements, the same on all
- * ranks, or `counts` gives size elements, the same array on all ranks (for
- * alltoall: not available). In place: reduce_scatter with recv == send, which
- * leaves the block at the start of the buffer, or recv == send + own offset;
- * allgather with send == recv + own offset, gather likewise at the root. */
+ * In the five collectives with blocks, `count` is the number of elements of one block, equal on all ranks.
+ * Alternatively `counts` holds one count per rank, the same array on all ranks (not for alltoall). In place:
+ * reduce_scatter with recv == send, which leaves the block at the start of the buffer, or with recv == send + own
+ * offset; allgather with send == recv + own offset; gather likewise at the root. */
 #ifndef BANYAN_COLLECTIVES_H
 #define BANYAN_COLLECTIVES_H
 
@@ -48,43 +45,45 @@ struct banyan_call {
   const void *send;
   void *recv;
   size_t count;
-  const size_t *counts; /* see above; read during the call that starts it only */
-  double scale;         /* each rank's elements times this before they are added; 0 or 1: none.
-                           Floating types only. */
-  double deadline;      /* seconds; 0: the communicator's */
-  uint32_t tag;         /* of send and recv: matched beside the peer */
-  const char *name;     /* in timelines, at most 255 bytes; NULL: the collective's. Read during the call that starts it
-                           only; what is submitted has its own name. */
+  const size_t *counts; /* see above; only read while the call is started */
+  double scale;         /* factor for each rank's elements before they are reduced; 0 or 1: none.
+                           Floating-point types only. */
+  double deadline;      /* seconds; 0: the communicator's deadline */
+  uint32_t tag;         /* of send and recv: messages match by peer and tag */
+  const char *name; /* name in timelines, at most 255 bytes; NULL: the collective's name. Only read while the call is
+                       started. Submitted operations have their own name. */
 };
 
-/* Makes a call and waits for its end. */
+/* Starts a call and waits until it has ended. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call *call);
-/* Starts a call; it goes on by itself while the caller computes. The caller
- * owns *out and gives it back through a wait or a test that reports the end. */
+/* Starts a call, which progresses in the background. The caller owns *out and releases it through a wait, or a test
+ * that reports the end. Does not block. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_start(struct banyan_comm *comm, const struct banyan_call *call,
                                                         struct banyan_request **out);
-/* Starts a recv from whichever rank's message with this tag comes first and no other recv takes; `root` is not read.
- * The sender's rank is in *source when the request has ended well. Messages of no elements have to be received by
- * rank: BANYAN_ERR_UNSUPPORTED. */
+/* Starts a recv from any rank: it receives the first message with this tag that no other recv takes. `root` is ignored.
+ * When the request has succeeded, *source is the sender's rank. Does not block. BANYAN_ERR_UNSUPPORTED: `count` is 0;
+ * empty messages can only be received from a given rank. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan_call *call,
                                                            int *source, struct banyan_request **out);
 
-/* A request is used by one thread at a time.
- * Blocks until the call has ended and returns its status; frees the request. */
+/* Only one thread at a time may use a request. */
+
+/* Blocks until the call has ended, frees the request and returns the call's status. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait(struct banyan_request *request);
-/* Does not block. If the call has ended, *done is true, its status is returned
- * and the request freed; otherwise *done is false and BANYAN_OK returned. */
+/* Does not block. If the call has ended, sets *done, frees the request and returns the call's status. Otherwise clears
+ * *done and returns BANYAN_OK. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_test(struct banyan_request *request, bool *done);
-/* Blocks until one of n requests has ended; NULL entries are skipped. *index
- * says which; its status is returned, it is freed and its entry set to NULL.
- * With no entry left, *index is n. All of one job (any of its communicators). */
+/* Blocks until one of n requests has ended. Stores its index in *index, frees it, sets its entry to NULL and returns
+ * its status. NULL entries are skipped; if all are NULL, *index is n. All requests belong to communicators of one job.
+ */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait_any(struct banyan_request **requests, size_t n, size_t *index);
-/* Waits for all; returns the first error. Every entry is freed and NULL. */
+/* Waits for all n requests, frees them, sets their entries to NULL and returns the first error. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait_all(struct banyan_request **requests, size_t n);
-/* Gives the request away: `then` is called once, when its call has ended, with the status and the error's text ("" if
- * it is BANYAN_OK), from a thread of Banyan's, from one that waits, or from this one before it returns. Meanwhile that
- * thread moves nothing else. `then` may start calls and give requests away, but neither wait nor destroy. Before
- * banyan_comm_destroy() returns, it has been called for all of the communicator's. */
+/* Registers a completion callback and releases the request. `then` is called once when the call has ended, with the
+ * status and the error text ("" for BANYAN_OK). It runs on a thread of the library, on a thread that waits, or on the
+ * calling thread before this function returns; that thread makes no other progress meanwhile. `then` may start calls
+ * and register callbacks, but must not wait or destroy communicators. banyan_comm_destroy() returns after all callbacks
+ * of the communicator's requests have run. */
 BANYAN_API BANYAN_CHECK enum banyan_status
 banyan_then(struct banyan_request *request, void (*then)(void *argument, enum banyan_status status, const char *text),
             void *argument);

@@ -1,8 +1,6 @@
-/* Row-sparse tensors: a table of `height` rows of which only some are there.
- * The gradient of an embedding is one. A tensor that goes into a call is the
- * caller's memory; one that comes out has memory of the library's, which the
- * next call with the same `out` uses again and banyan_sparse_free() gives back.
- * Zero-initialise a struct before its first use.
+/* Row-sparse tensors: a table of `height` rows of which only some are present, such as the gradient of an embedding.
+ * An input tensor refers to memory of the caller. An output tensor holds memory of the library, which the next call
+ * with the same `out` reuses and banyan_sparse_free() releases. Zero-initialise the struct before its first use.
  *
  *   struct banyan_sparse mine = {.dtype = BANYAN_FLOAT32, .row_dtype = BANYAN_INT32, .height = words, .width = 64,
  *                                .count = n, .rows = numbers, .values = gradients}, sum = {0};
@@ -21,75 +19,75 @@ extern "C" {
 struct banyan_sparse {
   enum banyan_dtype dtype;     /* of the values */
   enum banyan_dtype row_dtype; /* BANYAN_INT32 or BANYAN_INT64 */
-  size_t height;               /* of the whole table: rows are numbers from 0 to height - 1 */
-  size_t width;                /* elements of a row */
-  size_t count;                /* rows that are there; 0 is ordinary */
-  void *rows;                  /* count numbers, in any order */
-  void *values;                /* count * width elements, row after row */
-  bool unique;                 /* no row stands twice, so that nothing is to be merged here */
-  void *memory;                /* the library's: what holds rows and values of a result, */
-  size_t room;                 /* and its bytes */
+  size_t height;               /* rows of the whole table, numbered from 0 to height - 1 */
+  size_t width;                /* elements per row */
+  size_t count;                /* rows present; 0 is valid */
+  void *rows;                  /* row numbers, `count` of them in any order */
+  void *values;                /* count * width elements, row by row */
+  bool unique;                 /* no row occurs twice, so this tensor needs no merging */
+  void *memory;                /* owned by the library: holds rows and values of a result */
+  size_t room;                 /* bytes of `memory` */
 };
 
 /* Frees what the library allocated; NULL is allowed. */
 BANYAN_API void banyan_sparse_free(struct banyan_sparse *tensor);
 
-/* Adds up rows that stand several times, in the order in which they stand; *out is ascending by row and unique. `out`
- * must not be `in`. Cost: a radix sort of the rows, and each value is read once; the same for any rows.
- * BANYAN_ERR_ARGUMENT names the row that is out of range. */
+/* Adds rows that occur several times, in the order in which they occur; *out is ascending by row and unique. `out` must
+ * not be `in`. Cost: one radix sort of the row numbers, and each value is read once, independent of the row numbers.
+ * BANYAN_ERR_ARGUMENT: a row is out of range; the text names it. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_sparse_merge(const struct banyan_sparse *in,
                                                                struct banyan_sparse *out);
 
 /* Gradient steps on a dense table of height * width elements of the tensor's dtype, which is BANYAN_FLOAT32 or
- * BANYAN_FLOAT64. They touch only the rows that are there, each as often as it stands.
+ * BANYAN_FLOAT64. They update only the rows present, each as often as it occurs.
  *   table[row] -= rate * value */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_sparse_apply_sgd(const struct banyan_sparse *gradient, void *table,
                                                                    double rate);
 /*   sums[row] += value * value; table[row] -= rate * value / (sqrt(sums[row]) + epsilon)
- * `sums` is of the table's shape and type; it begins with zeros, or some small number. */
+ * `sums` has the shape and type of the table; initialise it with zeros or a small number. */
 BANYAN_API BANYAN_CHECK enum banyan_status
 banyan_sparse_apply_adagrad(const struct banyan_sparse *gradient, void *table, void *sums, double rate, double epsilon);
 
-/* ---- between ranks */
+/* ---- exchange between ranks */
 
-/* How rows travel. All ranks get the same bits, and whole numbers the same by every way. */
+/* Algorithms for the exchange. All ranks get identical bits; integers are identical for every algorithm. */
 enum banyan_sparse_way {
-  BANYAN_SPARSE_CHOSEN = 0,    /* the one predicted to be fastest, from counts, width, ranks and plan */
-  BANYAN_SPARSE_PADDED = 1,    /* one AllGather, with all blocks as long as the largest */
-  BANYAN_SPARSE_GATHER = 2,    /* AllGather of blocks as long as they are */
-  BANYAN_SPARSE_BROADCAST = 3, /* one broadcast from each rank: the reference */
-  BANYAN_SPARSE_MERGE = 4,     /* merged on the way up the plan's trees, each of which has a range of rows; then the
-                                  merged rows go to all. Allreduce only, like the next */
-  BANYAN_SPARSE_DENSE = 5,     /* AllReduce of the whole table */
+  BANYAN_SPARSE_CHOSEN = 0,    /* the algorithm predicted to be fastest, from counts, width, ranks and plan */
+  BANYAN_SPARSE_PADDED = 1,    /* one AllGather whose blocks are all as long as the largest */
+  BANYAN_SPARSE_GATHER = 2,    /* one AllGather of blocks of different lengths */
+  BANYAN_SPARSE_BROADCAST = 3, /* one broadcast from each rank; the reference */
+  BANYAN_SPARSE_MERGE = 4,     /* each tree of the plan merges a range of rows on the way up and broadcasts the
+                                  result. AllReduce only */
+  BANYAN_SPARSE_DENSE = 5,     /* AllReduce of the whole table. AllReduce only */
   BANYAN_SPARSE_WAYS = 6
 };
 
-/* "chosen", "padded", "gather", "broadcast", "merge", "dense"; "?" for no way. */
+/* "chosen", "padded", "gather", "broadcast", "merge", "dense"; "?" for other numbers. */
 BANYAN_API const char *banyan_sparse_way_name(enum banyan_sparse_way way);
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_sparse_way_parse(const char *text, enum banyan_sparse_way *out);
 
 struct banyan_sparse_call {
-  enum banyan_collective collective; /* BANYAN_ALLREDUCE: the ranks' rows, merged, ascending;
-                                        BANYAN_ALLGATHER: all that they have, one rank's behind another's */
-  enum banyan_op op;                 /* of allreduce: BANYAN_SUM, or BANYAN_AVERAGE over all ranks, whether or not they
-                                        have the row */
-  enum banyan_sparse_way way;        /* the same on all ranks */
-  const struct banyan_sparse *in;    /* rows and values are left alone until the call has ended. Allreduce merges them
-                                        first, unless `unique` or ascending; allgather sends them as they are */
-  struct banyan_sparse *out;         /* another one than `in` */
-  size_t *counts;                    /* of allgather: gets each rank's count; NULL: not wanted */
-  enum banyan_sparse_way *taken;     /* gets the way; NULL: not wanted */
-  size_t memory;   /* bytes that the call may take on this rank; 0: half of the machine's, divided by its ranks */
-  double deadline; /* seconds; 0: the communicator's */
+  enum banyan_collective collective; /* BANYAN_ALLREDUCE: the merged rows of all ranks, ascending;
+                                        BANYAN_ALLGATHER: the rows of all ranks, concatenated by rank */
+  enum banyan_op op;          /* of AllReduce: BANYAN_SUM, or BANYAN_AVERAGE, which divides by the number of all ranks,
+                                 whether or not they have the row */
+  enum banyan_sparse_way way; /* must be equal on all ranks */
+  const struct banyan_sparse *in; /* rows and values must not change until the call has ended. AllReduce first merges
+                                     them unless `unique` or ascending; AllGather sends them as they are */
+  struct banyan_sparse *out;      /* must not be `in` */
+  size_t *counts;                 /* of AllGather: receives the count of each rank; may be NULL */
+  enum banyan_sparse_way *taken;  /* receives the algorithm used; may be NULL */
+  size_t memory;   /* bytes the call may allocate on this rank; 0: half of the machine's memory divided by its ranks */
+  double deadline; /* seconds; 0: the communicator's deadline */
 };
 
 /* Like banyan_run and banyan_start: collective, matched by order with the other calls of the communicator. Ranks first
- * tell each other what they have. Where that does not fit together (types, shapes, ways, rows out of range, or more
- * than some rank has memory for), all ranks get the same error, before memory is taken, and the job goes on. Calls on
- * one communicator move their rows one after the other. */
+ * exchange what they have. If this is inconsistent (types, shapes, algorithms, rows out of range, or more than some
+ * rank has memory for), all ranks get the same error before memory is allocated, and the job continues. Sparse calls on
+ * one communicator are executed one after the other. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_sparse_run(struct banyan_comm *comm,
                                                              const struct banyan_sparse_call *call);
-/* `in`, `out`, `counts` and `taken` are used until the request has been waited for; the struct itself is not. */
+/* `in`, `out`, `counts` and `taken` are used until the request has been waited for; the struct itself is copied. */
 BANYAN_API BANYAN_CHECK enum banyan_status
 banyan_sparse_start(struct banyan_comm *comm, const struct banyan_sparse_call *call, struct banyan_request **out);
 

@@ -1,5 +1,5 @@
-/* Element types, reduction operations and the collectives. The numbers are
- * part of the wire format and of the ABI: they are only ever added to. */
+/* Element types, reduction operations and collectives. The numbers are part of the wire format and of the ABI: new ones
+ * may be added, existing ones never change. */
 #ifndef BANYAN_TYPES_H
 #define BANYAN_TYPES_H
 
@@ -53,26 +53,26 @@ enum banyan_collective {
 
 /* Where a plan comes from. */
 enum banyan_plan_source {
-  BANYAN_PLAN_BUILTIN = 0,  /* one of the library's, by its name or by default */
+  BANYAN_PLAN_BUILTIN = 0,  /* a built-in plan, selected by name or by default */
   BANYAN_PLAN_FILE = 1,     /* a plan file */
-  BANYAN_PLAN_JSON = 2,     /* the program gave it as JSON */
-  BANYAN_PLAN_TOPOLOGY = 3, /* planned at the start from the topology in BANYAN_TOPOLOGY */
-  BANYAN_PLAN_MEASURED = 4, /* planned at the start from what was measured (BANYAN_TOPOLOGY=measure) */
-  BANYAN_PLAN_MANAGER = 5,  /* the cluster's manager sent it */
+  BANYAN_PLAN_JSON = 2,     /* JSON passed by the program */
+  BANYAN_PLAN_TOPOLOGY = 3, /* planned at start-up from the topology in BANYAN_TOPOLOGY */
+  BANYAN_PLAN_MEASURED = 4, /* planned at start-up from measurements (BANYAN_TOPOLOGY=measure) */
+  BANYAN_PLAN_MANAGER = 5,  /* sent by the cluster's manager */
   BANYAN_PLAN_SOURCES = 6
 };
 
-/* Bytes of one element; 0 for a number that is no dtype. */
+/* Bytes of one element; 0 for an invalid dtype. */
 BANYAN_API size_t banyan_dtype_size(enum banyan_dtype dtype);
-/* "f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"; "?" for no dtype. */
+/* "f32", "f64", "f16", "bf16", "i8", "u8", "i32", "i64"; "?" for an invalid dtype. */
 BANYAN_API const char *banyan_dtype_name(enum banyan_dtype dtype);
 /* "sum", "avg", "min", "max", "prod", "and", "or", "xor". */
 BANYAN_API const char *banyan_op_name(enum banyan_op op);
 /* "allreduce", "reduce", ... */
 BANYAN_API const char *banyan_collective_name(enum banyan_collective collective);
-/* "built-in", "file", "json", "topology", "measured", "manager"; "?" beyond. */
+/* "built-in", "file", "json", "topology", "measured", "manager"; "?" for other numbers. */
 BANYAN_API const char *banyan_plan_source_name(enum banyan_plan_source source);
-/* Reads such a name of a dtype, op or collective; long names ("float32", "average", "product") are accepted too. */
+/* Parses the name of a dtype, op or collective; long names ("float32", "average", "product") are accepted too. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_dtype_parse(const char *text, enum banyan_dtype *out);
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_op_parse(const char *text, enum banyan_op *out);
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_collective_parse(const char *text, enum banyan_collective *out);

@@ -19,16 +19,16 @@ struct by_any {
 static void too_late(struct by_context *context, const struct by_any *any) {
   char text[200];
   snprintf(text, sizeof text, "recv from any rank on %s: nobody sent a message with tag %u by the deadline",
-           by_context_name(context, context->rank), any->call.tag);
-  by_engine_fail(context->engine, BANYAN_ERR_TIMEOUT, context->rank, text);
+           by_context_name(context, context->job.rank), any->call.tag);
+  by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, context->job.rank, text);
 }
 
 /* True if it waits no longer: it has its call, or a status. */
 static bool settle(struct by_context *context, struct by_any *any) {
   uint32_t rank;
-  any->status = by_engine_status(context->engine);
+  any->status = by_engine_status(context->job.engine);
   if (any->status == BANYAN_OK && by_clock_coarse() > any->deadline) too_late(context, any);
-  if (any->status == BANYAN_OK) any->status = by_engine_status(context->engine);
+  if (any->status == BANYAN_OK) any->status = by_engine_status(context->job.engine);
   if (any->status != BANYAN_OK) return true;
   if (!by_domain_probe(any->domain, any->call.tag, &rank)) return false;
   any->call.root = (int)rank;
@@ -76,7 +76,8 @@ bool by_any_ended(const struct by_any *any) {
 enum banyan_status by_any_finish(struct by_context *context, struct by_any *any) {
   enum banyan_status status = any->status;
   free(any);
-  if (by_engine_status(context->engine) != BANYAN_OK) return by_fail(status, "%s", by_engine_error(context->engine));
+  if (by_engine_status(context->job.engine) != BANYAN_OK)
+    return by_fail(status, "%s", by_engine_error(context->job.engine));
   if (status != BANYAN_ERR_CLOSED) return status; /* the text was made by by_engine_start */
   return by_fail(status, "the communicator was destroyed while the call was under way");
 }

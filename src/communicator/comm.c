@@ -23,7 +23,7 @@ enum banyan_status by_comm_check(const struct banyan_comm *comm) {
 }
 
 static void count_local(struct banyan_comm *comm) {
-  const uint32_t *first_here = comm->context->first_here;
+  const uint32_t *first_here = comm->context->job.first_here;
   uint32_t host = first_here[comm->processes[comm->rank]];
   for (uint32_t r = 0; r < comm->size; r++) {
     if (first_here[comm->processes[r]] != host) continue;
@@ -44,10 +44,10 @@ enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, 
   }
   memcpy(copy, processes, n * sizeof *copy);
   *comm = (struct banyan_comm){.context = context, .processes = copy, .rank = rank, .size = n};
-  comm->deadline = by_clock_from_seconds(context->settings.deadline);
+  comm->deadline = by_clock_from_seconds(context->job.settings.deadline);
   count_local(comm);
   enum banyan_status status = by_plans_first(context, n, processes, &plan);
-  if (status == BANYAN_OK) status = by_domain_create(context->engine, domain_id, rank, n, processes, &comm->domain);
+  if (status == BANYAN_OK) status = by_domain_create(context->job.engine, domain_id, rank, n, processes, &comm->domain);
   if (status != BANYAN_OK) by_plan_destroy(plan);
   if (status == BANYAN_OK) status = by_plans_set(context, comm->domain, n, processes, plan, NULL);
   if (status != BANYAN_OK) {
@@ -69,11 +69,11 @@ enum banyan_status banyan_comm_create(const struct banyan_options *options, stru
   if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
   struct by_context *context = NULL;
   BY_TRY(by_context_create(options, NULL, &context));
-  uint32_t *all = calloc(context->size, sizeof *all);
+  uint32_t *all = calloc(context->job.size, sizeof *all);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
   by_context_lock(context);
-  for (uint32_t i = 0; all && i < context->size; i++) all[i] = i;
-  if (all) status = by_comm_make(context, 0, context->rank, context->size, all, out);
+  for (uint32_t i = 0; all && i < context->job.size; i++) all[i] = i;
+  if (all) status = by_comm_make(context, 0, context->job.rank, context->job.size, all, out);
   by_context_unlock(context);
   free(all);
   if (status != BANYAN_OK) {
@@ -96,8 +96,8 @@ static bool owes(const struct banyan_comm *comm) {
 static void pay_debts(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
   uint64_t until = by_clock_now(&by_clock_system) + BY_SECOND;
-  while (by_engine_status(context->engine) == BANYAN_OK && owes(comm)) {
-    by_engine_progress(context->engine);
+  while (by_engine_status(context->job.engine) == BANYAN_OK && owes(comm)) {
+    by_engine_progress(context->job.engine);
     if (by_clock_now(&by_clock_system) > until) break;
     by_context_unlock(context);
     usleep(50);
@@ -145,14 +145,6 @@ void banyan_comm_destroy(struct banyan_comm *comm) {
   by_context_unlock(context);
   comm_free(comm);
   if (last) by_context_release(context);
-}
-
-void by_context_fail(struct by_context *context, enum banyan_status status, const char *text) {
-  by_context_lock(context);
-  by_engine_fail(context->engine, status, context->rank, text);
-  pthread_cond_broadcast(&context->changed);
-  by_context_unlock(context);
-  by_context_wake(context);
 }
 
 /* ---- split: everybody tells everybody its colour and key */
@@ -209,7 +201,7 @@ static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all
 /* The others may have their part already, and wait in its first call. */
 static enum banyan_status fail_split(struct by_context *context, enum banyan_status status) {
   char text[400];
-  snprintf(text, sizeof text, "%s could not make its part of a split: %s", by_context_name(context, context->rank),
+  snprintf(text, sizeof text, "%s could not make its part of a split: %s", by_context_name(context, context->job.rank),
            banyan_error_text());
   by_context_fail(context, status, text);
   return by_fail(status, "%s", text);
@@ -242,7 +234,7 @@ void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
   if (!comm || by_context_is_of_parent(comm->context)) return;
   struct by_context *context = comm->context;
   char text[400];
-  snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->rank),
+  snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->job.rank),
            reason && *reason ? reason : "no reason was given");
   by_context_fail(context, BANYAN_ERR_ABORTED, text);
 }
@@ -258,7 +250,7 @@ int banyan_comm_size(const struct banyan_comm *comm) {
 const char *banyan_comm_host(const struct banyan_comm *comm, int rank) {
   if (!comm || rank < 0 || (uint32_t)rank >= comm->size || by_context_is_of_parent(comm->context)) return NULL;
   by_context_lock(comm->context);
-  const char *host = comm->context->members[comm->processes[rank]].host;
+  const char *host = comm->context->job.members[comm->processes[rank]].host;
   by_context_unlock(comm->context);
   return host;
 }
@@ -274,8 +266,8 @@ int banyan_comm_local_rank(const struct banyan_comm *comm) {
 enum banyan_status banyan_comm_state(const struct banyan_comm *comm) {
   BY_TRY(by_comm_check(comm));
   by_context_lock(comm->context);
-  enum banyan_status status = by_engine_status(comm->context->engine);
-  if (status != BANYAN_OK) status = by_fail(status, "%s", by_engine_error(comm->context->engine));
+  enum banyan_status status = by_engine_status(comm->context->job.engine);
+  if (status != BANYAN_OK) status = by_fail(status, "%s", by_engine_error(comm->context->job.engine));
   by_context_unlock(comm->context);
   return status;
 }
@@ -325,8 +317,8 @@ enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos) {
   BY_TRY(by_comm_check(comm));
   if (tos < 0 || tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "the ToS is %d, must be from 0 to 255", tos);
   by_context_lock(comm->context);
-  comm->context->settings.tos = tos;
-  by_engine_set_mark(comm->context->engine, &(struct by_mark){tos, -1});
+  comm->context->job.settings.tos = tos;
+  by_engine_set_mark(comm->context->job.engine, &(struct by_mark){tos, -1});
   by_context_unlock(comm->context);
   return BANYAN_OK;
 }
@@ -337,7 +329,7 @@ enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterati
     return by_fail(BANYAN_ERR_ARGUMENT, "%llu iterations are expected, must be at most 2^63 - 1",
                    (unsigned long long)iterations);
   by_context_lock(comm->context);
-  comm->context->settings.iterations = iterations;
+  comm->context->job.settings.iterations = iterations;
   by_context_unlock(comm->context);
   return BANYAN_OK;
 }
@@ -346,7 +338,7 @@ void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters
   memset(out, 0, sizeof *out);
   if (!comm || by_context_is_of_parent(comm->context)) return;
   by_context_lock(comm->context);
-  by_engine_counters(comm->context->engine, out);
+  by_engine_counters(comm->context->job.engine, out);
   out->moves = comm->context->moves;
   by_context_unlock(comm->context);
 }

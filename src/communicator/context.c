@@ -8,16 +8,17 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "cluster_link.h"
+#include "agent_client.h"
 #include "connector.h"
 #include "control.h"
 #include "descriptor.h"
 #include "launcher.h"
 #include "log.h"
 #include "thread.h"
-#include "timeline_parts.h"
+#include "timeline.h"
 #include "tree_word.h"
 #include "udp.h"
+#include "words.h"
 
 /* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
 enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20, PATIENCE_MS = 5000 /* with silent servers */ };
@@ -26,17 +27,8 @@ enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20, PATIENCE_MS = 5000 /* with si
 
 static void engine_connect(void *argument, uint32_t process) {
   struct by_context *context = argument;
-  if (context->members[process].kind == BY_MEMBER_SERVER) return; /* its tree is attached when it is set up */
+  if (context->job.members[process].kind == BY_MEMBER_SERVER) return; /* its tree is attached when it is set up */
   by_connector_want(context->connector, process);
-}
-
-/* The names that there are for so many processes are loaded after these; gcc subscripts an atomic pointer without an
- * atomic load. */
-const char *by_context_name(void *argument, uint32_t process) {
-  struct by_context *context = argument;
-  if (process >= context->processes) return "a stranger";
-  const char **names = context->names;
-  return names[process];
 }
 
 static void engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {
@@ -54,6 +46,10 @@ static bool engine_asks(void *argument, const char *late, const char *awaited) {
   return context->control && by_control_ask(context->control, late, awaited);
 }
 
+static bool ask_rank_0(void *context) {
+  return engine_asks(context, NULL, NULL);
+}
+
 static void engine_locate(void *argument, const void *memory, size_t bytes, struct by_offer *offer) {
   const struct by_context *context = argument;
   by_regions_locate(&context->regions, memory, bytes, offer);
@@ -64,18 +60,21 @@ static void watch_lane(struct by_context *context, uint32_t process, int fd) {
   struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.fd = fd};
   char text[400];
   if (fd < 0 || epoll_ctl(context->data_poll, EPOLL_CTL_ADD, fd, &event) == 0) return;
-  snprintf(text, sizeof text, "%s cannot watch its link to %s: %s", by_context_name(context, context->rank),
+  snprintf(text, sizeof text, "%s cannot watch its link to %s: %s", by_context_name(context, context->job.rank),
            by_context_name(context, process), strerror(errno));
-  by_engine_fail(context->engine, BANYAN_ERR_SYSTEM, context->rank, text);
-  pthread_cond_broadcast(&context->changed);
+  by_engine_fail(context->job.engine, BANYAN_ERR_SYSTEM, context->job.rank, text);
+  pthread_cond_broadcast(&context->job.changed);
 }
 
-void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
+/* A peer's lanes: attaches and watches them. */
+static void attach_lanes(void *argument, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
+  struct by_context *context = argument;
   by_context_lock(context);
-  bool fresh = !by_engine_attached(context->engine, process);
+  bool fresh = !by_engine_attached(context->job.engine, process);
   for (uint32_t i = 0; i < n && fresh; i++) watch_lane(context, process, lanes[i]->poll_fd);
-  by_engine_attach(context->engine, process, lanes, n);
-  if (context->parting && by_engine_status(context->engine) == BANYAN_OK) (void)by_engine_goodbye(context->engine);
+  by_engine_attach(context->job.engine, process, lanes, n);
+  if (context->parting && by_engine_status(context->job.engine) == BANYAN_OK)
+    (void)by_engine_goodbye(context->job.engine);
   by_context_unlock(context);
   by_context_wake(context);
 }
@@ -106,7 +105,7 @@ enum banyan_status by_context_attach_tree(struct by_context *context, const stru
     by_info("communicator", "sums over %u switches with %s, as tree %u, %u fragments of %u bytes at once",
             word->ways[0].hops, by_context_name(context, word->server), word->job, word->slots,
             word->lines * BY_FRAGMENT_LINE);
-    by_engine_attach_fabric(context->engine, word->server, fabric);
+    by_engine_attach_fabric(context->job.engine, word->server, fabric);
     by_context_kick(context);
   }
   by_context_unlock(context);
@@ -117,33 +116,33 @@ enum banyan_status by_context_attach_tree(struct by_context *context, const stru
 /* It connects to lower ranks, so a link to it would be here if it ever had one. To it as a lower one the connector may
  * still be on its way, to a link that brings what it sent before it left, or to nothing. */
 void by_context_left(struct by_context *context, uint32_t process) {
-  context->left[process] = true;
-  by_engine_left(context->engine, process, process > context->rank);
+  context->job.left[process] = true;
+  by_engine_left(context->job.engine, process, process > context->job.rank);
   by_context_submitted_left(context);
 }
 
 /* ---- making one */
 
 static enum banyan_status init_threads(struct by_context *context) {
-  pthread_mutex_init(&context->lock, NULL);
-  pthread_cond_init(&context->changed, NULL);
+  pthread_mutex_init(&context->job.lock, NULL);
+  pthread_cond_init(&context->job.changed, NULL);
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&context->work, &attributes);
   pthread_condattr_destroy(&attributes);
-  context->wake = BY_DESCRIPTOR(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  context->job.wake = BY_DESCRIPTOR(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   context->data_poll = BY_DESCRIPTOR(epoll_create1(EPOLL_CLOEXEC));
-  if (context->wake < 0 || context->data_poll < 0)
+  if (context->job.wake < 0 || context->data_poll < 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making an eventfd and an epoll descriptor");
-  struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = context->wake};
-  if (epoll_ctl(context->data_poll, EPOLL_CTL_ADD, context->wake, &event) != 0)
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = context->job.wake};
+  if (epoll_ctl(context->data_poll, EPOLL_CTL_ADD, context->job.wake, &event) != 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching an eventfd");
-  return by_loop_create(&by_clock_system, &context->loop);
+  return by_loop_create(&by_clock_system, &context->job.loop);
 }
 
 static const char *keep(struct by_context *context, const char *text) {
-  return text ? by_arena_string(&context->arena, text) : NULL;
+  return text ? by_arena_string(&context->job.arena, text) : NULL;
 }
 
 /* A program that was built against an earlier version knows fewer members: those it lacks are 0. */
@@ -159,15 +158,15 @@ static enum banyan_status copy_options(const struct banyan_options *options, str
 }
 
 static void count_places(struct by_context *context) {
-  const struct by_settings *s = &context->settings;
-  context->servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER) : (uint32_t)s->servers;
-  if (context->rank != 0) return;
-  context->places += s->helpers < 0 ? by_plans_count(context, BY_VERTEX_HELPER) : (uint32_t)s->helpers;
-  context->places += context->servers;
+  const struct by_settings *s = &context->job.settings;
+  context->job.servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER) : (uint32_t)s->servers;
+  if (context->job.rank != 0) return;
+  context->job.places += s->helpers < 0 ? by_plans_count(context, BY_VERTEX_HELPER) : (uint32_t)s->helpers;
+  context->job.places += context->job.servers;
 }
 
 static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
-  struct by_settings *s = &context->settings;
+  struct by_settings *s = &context->job.settings;
   BY_TRY(by_settings_read(s));
   if (options) {
     struct banyan_options given;
@@ -188,7 +187,7 @@ static enum banyan_status read_options(struct by_context *context, const struct 
     if (given.deadline != 0) s->deadline = given.deadline;
     BY_TRY(by_settings_check(s));
   }
-  bool beside = context->seat.kind != BY_MEMBER_RANK;
+  bool beside = context->job.role.kind != BY_MEMBER_RANK;
   if (s->asks_pmix && !beside) BY_TRY(by_pmix_read(s));
   if (beside) s->rank = s->size = 0;
   if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
@@ -212,11 +211,11 @@ static enum banyan_status read_options(struct by_context *context, const struct 
   s->keys = keep(context, s->keys);
   s->job = keep(context, s->job);
   s->switch_key = keep(context, s->switch_key);
-  context->rank = (uint32_t)s->rank;
-  context->size = context->places = (uint32_t)s->size;
-  context->processes = context->size;
-  if (beside) context->rank = UINT32_MAX; /* until rank 0 says which */
-  if (!beside && context->size > 1) count_places(context);
+  context->job.rank = (uint32_t)s->rank;
+  context->job.size = context->job.places = (uint32_t)s->size;
+  context->job.processes = context->job.size;
+  if (beside) context->job.rank = UINT32_MAX; /* until rank 0 says which */
+  if (!beside && context->job.size > 1) count_places(context);
   return BANYAN_OK;
 }
 
@@ -226,15 +225,16 @@ static struct by_context *joined; /* under the lock of descriptors, which a fork
 
 static enum banyan_status note_joining(struct by_context *context) {
   enum banyan_status status = BANYAN_OK;
-  if (context->seat.kind != BY_MEMBER_RANK || context->size == 1 || !context->settings.root) return BANYAN_OK;
+  if (context->job.role.kind != BY_MEMBER_RANK || context->job.size == 1 || !context->job.settings.root)
+    return BANYAN_OK;
   by_descriptors_lock();
   if (joined && joined->generation != context->generation) joined = NULL; /* a forked child has joined nothing */
   for (const struct by_context *other = joined; other && status == BANYAN_OK; other = other->next_joined)
-    if (other->rank == context->rank && !strcmp(other->settings.root, context->settings.root))
+    if (other->job.rank == context->job.rank && !strcmp(other->job.settings.root, context->job.settings.root))
       status = by_fail(BANYAN_ERR_ARGUMENT,
                        "this process is rank %u of the job at %s already: make further communicators of the job with "
                        "banyan_comm_duplicate or banyan_comm_split, or destroy all that it has before it joins again",
-                       context->rank, context->settings.root);
+                       context->job.rank, context->job.settings.root);
   if (status == BANYAN_OK) {
     context->next_joined = joined;
     joined = context;
@@ -256,43 +256,43 @@ static void forget_joining(const struct by_context *context) {
 static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
   char name[BY_MEMBER_STRING] = "localhost";
   gethostname(name, sizeof name - 1);
-  self->host = context->settings.host ? context->settings.host : keep(context, name);
+  self->host = context->job.settings.host ? context->job.settings.host : keep(context, name);
   if (self->host && strlen(self->host) > BY_MEMBER_STRING)
     return by_fail(BANYAN_ERR_ARGUMENT, "the host's name has %zu bytes, at most %d fit: set BANYAN_HOST",
                    strlen(self->host), BY_MEMBER_STRING);
-  self->kind = context->seat.kind;
-  self->udp_port = (uint32_t)context->seat.udp_port;
-  self->machine = by_member_machine(&context->arena);
+  self->kind = context->job.role.kind;
+  self->udp_port = (uint32_t)context->job.role.udp_port;
+  self->machine = by_member_machine(&context->job.arena);
   self->local = "";
   self->pid = (uint32_t)getpid();
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   self->cores = cores > 0 ? (uint32_t)cores : 1;
-  self->unasked = context->settings.unasked;
-  self->credit = context->settings.credit;
+  self->unasked = context->job.settings.unasked;
+  self->credit = context->job.settings.credit;
   return self->host && self->machine ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
 }
 
 static enum banyan_status name_members(struct by_context *context) {
-  context->names = BY_ARENA_ARRAY(&context->arena, const char *, context->processes);
-  context->left = BY_ARENA_ARRAY(&context->arena, bool, context->processes);
-  context->lost = BY_ARENA_ARRAY(&context->arena, const char *, context->processes);
-  if (!context->names || !context->left || !context->lost)
+  context->job.names = BY_ARENA_ARRAY(&context->job.arena, const char *, context->job.processes);
+  context->job.left = BY_ARENA_ARRAY(&context->job.arena, bool, context->job.processes);
+  context->job.lost = BY_ARENA_ARRAY(&context->job.arena, const char *, context->job.processes);
+  if (!context->job.names || !context->job.left || !context->job.lost)
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
-  context->founders = context->room = context->processes;
-  for (uint32_t r = 0; r < context->processes; r++) {
-    context->names[r] = by_context_name_member(context, r);
-    if (!context->names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
+  context->job.founders = context->job.room = context->job.processes;
+  for (uint32_t r = 0; r < context->job.processes; r++) {
+    context->job.names[r] = by_job_name_member(&context->job, r);
+    if (!context->job.names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
   }
-  return by_hosts_index(context);
+  return by_hosts_index(&context->job);
 }
 
 static enum banyan_status make_engine(struct by_context *context) {
-  const struct by_settings *s = &context->settings;
-  const struct by_member *zero = &context->members[0]; /* ranks are like it, helpers need not know */
+  const struct by_settings *s = &context->job.settings;
+  const struct by_member *zero = &context->job.members[0]; /* ranks are like it, helpers need not know */
   struct by_engine_options options = {.clock = by_clock_system,
-                                      .processes = context->processes,
-                                      .ranks = context->size,
-                                      .self = context->rank,
+                                      .processes = context->job.processes,
+                                      .ranks = context->job.size,
+                                      .self = context->job.rank,
                                       .unasked = zero->unasked,
                                       .window = strcmp(s->connections, "1") ? SPREAD_WINDOW : 0,
                                       .link_credit = zero->credit,
@@ -304,17 +304,17 @@ static enum banyan_status make_engine(struct by_context *context) {
                                       .suspects = engine_suspects,
                                       .asks = engine_asks,
                                       .locate = engine_locate,
-                                      .tracer = &context->tracer,
+                                      .tracer = &context->job.tracer,
                                       .context = context};
   context->spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;
-  BY_TRY(by_engine_create(&options, &context->engine));
-  by_context_mark_first(context);
+  BY_TRY(by_engine_create(&options, &context->job.engine));
+  by_job_mark_first(&context->job);
   return BANYAN_OK;
 }
 
 static void *loop_main(void *argument) {
   struct by_context *context = argument;
-  if (by_loop_run(context->loop) != BANYAN_OK) by_error("net", "the control thread ended: %s", banyan_error_text());
+  if (by_loop_run(context->job.loop) != BANYAN_OK) by_error("net", "the control thread ended: %s", banyan_error_text());
   return NULL;
 }
 
@@ -337,19 +337,36 @@ static enum banyan_status open_udp(struct by_context *context, struct by_member 
   return BANYAN_OK;
 }
 
+static enum banyan_status join_control(struct by_context *context, const struct by_key *key,
+                                       const struct by_member *self) {
+  char plan[BY_PLAN_MOST_NAME + 1];
+  struct by_join hello = {0};
+  if (context->job.role.kind == BY_MEMBER_RANK) by_plans_join(context, &hello, plan, sizeof plan);
+  struct by_control_options options = {.job = &context->job,
+                                       .connector = context->connector,
+                                       .timeline = context->timeline,
+                                       .key = key,
+                                       .self = self,
+                                       .plan = hello.plan,
+                                       .plan_version = hello.plan_version,
+                                       .events = by_context_control_events(context)};
+  return by_control_join(&options, &context->control);
+}
+
 static enum banyan_status join(struct by_context *context) {
   struct by_member self = {0};
   struct by_key key;
-  const char *secret = context->settings.key;
+  const char *secret = context->job.settings.key;
   BY_TRY(describe_self(context, &self));
-  if (context->size == 1) {
-    context->members = BY_ARENA_NEW(&context->arena, struct by_member);
-    if (!context->members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
-    context->members[0] = self;
-    return name_members(context);
+  if (context->job.size == 1) {
+    context->job.members = BY_ARENA_NEW(&context->job.arena, struct by_member);
+    if (!context->job.members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+    context->job.members[0] = self;
+    BY_TRY(name_members(context));
+    return by_timeline_connect(context->timeline, NULL);
   }
-  const char *kind = by_member_kind_name(context->seat.kind);
-  if (context->seat.kind != BY_MEMBER_RANK && (!secret || !*secret || !context->settings.root))
+  const char *kind = by_member_kind_name(context->job.role.kind);
+  if (context->job.role.kind != BY_MEMBER_RANK && (!secret || !*secret || !context->job.settings.root))
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "which job to help? Start the %s with `banyan run --%ss`, or set BANYAN_ROOT to host:port of the "
                    "job's rank 0, and BANYAN_KEY to the job's secret",
@@ -358,17 +375,19 @@ static enum banyan_status join(struct by_context *context) {
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this job has %u ranks but no key: start it with `banyan run`, or set BANYAN_KEY to the same secret "
                    "on all ranks",
-                   context->size);
-  if (!context->settings.root)
+                   context->job.size);
+  if (!context->job.settings.root)
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
-                   context->size);
+                   context->job.size);
   BY_TRY(by_key_derive(secret, &key));
-  if (context->servers) BY_TRY(open_udp(context, &self));
-  BY_TRY(by_connector_create(context, &key, &self, &context->connector));
-  BY_TRY(by_control_join(context, &key, &self, &context->control));
+  if (context->job.servers) BY_TRY(open_udp(context, &self));
+  BY_TRY(by_connector_create(&context->job, &key, &self,
+                             &(struct by_connector_events){attach_lanes, ask_rank_0, context}, &context->connector));
+  BY_TRY(join_control(context, &key, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
+  BY_TRY(by_control_connect_timeline(context->control));
   return by_connector_open(context->connector);
 }
 
@@ -376,82 +395,70 @@ static void destroy(struct by_context *context) {
   forget_joining(context);
   by_context_stop_progress(context);
   if (context->has_thread) {
-    by_loop_stop(context->loop);
+    by_loop_stop(context->job.loop);
     pthread_join(context->thread, NULL);
   }
-  by_timeline_signal_close(context);
-  if (context->loop) by_loop_close(context->loop); /* its tasks are about the next two */
+  by_timeline_destroy(context->timeline);
+  if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
   by_connector_destroy(context->connector);
   by_control_destroy(context->control);
   context->control = NULL;
-  by_cluster_link_destroy(context->cluster);
+  by_agent_client_destroy(context->cluster);
   for (struct by_letter *next; context->letters; context->letters = next) {
     next = context->letters->next;
-    by_letter_free(context->engine, context->letters);
+    by_letter_free(context->job.engine, context->letters);
   }
-  by_engine_destroy(context->engine);
+  by_engine_destroy(context->job.engine);
   by_udp_destroy(context->udp); /* which fabrics used */
-  by_tracer_fini(&context->tracer);
+  by_tracer_fini(&context->job.tracer);
   by_regions_fini(&context->regions);
-  by_loop_destroy(context->loop);
-  if (context->wake >= 0) by_close(context->wake);
+  by_loop_destroy(context->job.loop);
+  if (context->job.wake >= 0) by_close(context->job.wake);
   if (context->data_poll >= 0) by_close(context->data_poll);
-  pthread_mutex_destroy(&context->lock);
-  pthread_cond_destroy(&context->changed);
+  pthread_mutex_destroy(&context->job.lock);
+  pthread_cond_destroy(&context->job.changed);
   pthread_cond_destroy(&context->work);
-  by_arena_fini(&context->arena);
+  by_arena_fini(&context->job.arena);
   free(context);
-}
-
-static enum banyan_status make_timeline(struct by_context *context) {
-  struct by_timeline *timeline = context->timeline = BY_ARENA_NEW(&context->arena, struct by_timeline);
-  return timeline ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
-}
-
-/* Other ranks need not wait for rank 0's word before they note. */
-static enum banyan_status begin_timeline(struct by_context *context) {
-  const char *path = context->settings.timeline;
-  context->timeline->told = BY_ARENA_ARRAY(&context->arena, bool, context->founders);
-  if (!context->timeline->told) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
-  if (!path || !*path || context->seat.kind != BY_MEMBER_RANK) return BANYAN_OK;
-  if (context->settings.timeline_signal > 0) return by_timeline_signal_open(context);
-  if (context->rank != 0) return by_tracer_start(&context->tracer);
-  enum banyan_status status = by_timeline_begin(context, path);
-  return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_TIMELINE");
 }
 
 /* The others have joined: they hear why this rank does not stay. */
 static enum banyan_status begin_or_tell(struct by_context *context) {
   char text[600];
-  enum banyan_status status = begin_timeline(context);
+  enum banyan_status status = by_timeline_open(context->timeline);
   if (status == BANYAN_OK) return BANYAN_OK;
-  snprintf(text, sizeof text, "%s cannot take part: %.400s", by_context_name(context, context->rank),
+  snprintf(text, sizeof text, "%s cannot take part: %.400s", by_context_name(context, context->job.rank),
            banyan_error_text());
   by_context_fail(context, status, text);
   return by_fail(status, "%s", text);
 }
 
-enum banyan_status by_context_create(const struct banyan_options *options, const struct by_seat *seat,
+enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
                                      struct by_context **out) {
   struct by_context *context = calloc(1, sizeof *context);
   if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_descriptors_close_in_children();
   context->generation = by_process_generation();
-  by_arena_init(&context->arena);
-  context->wake = context->data_poll = -1;
-  context->class_ = -1;
+  by_arena_init(&context->job.arena);
+  context->job.wake = context->data_poll = -1;
+  context->job.class_ = -1;
   context->given_end = &context->given;
-  if (seat) context->seat = *seat;
+  if (role) context->job.role = *role;
   enum banyan_status status = init_threads(context);
   if (status == BANYAN_OK) status = read_options(context, options);
-  if (status == BANYAN_OK) by_log_set_rank(context->size > 1 && !seat ? (int)context->rank : -1);
-  if (status == BANYAN_OK) status = make_timeline(context);
+  if (status == BANYAN_OK) by_log_set_rank(context->job.size > 1 && !role ? (int)context->job.rank : -1);
+  if (status == BANYAN_OK) status = by_timeline_create(&context->job, &context->timeline);
   if (status == BANYAN_OK) status = note_joining(context);
   if (status == BANYAN_OK) status = join(context);
   if (status == BANYAN_OK) status = make_engine(context);
   if (status == BANYAN_OK) status = begin_or_tell(context);
-  if (status == BANYAN_OK && context->size > 1) status = start_thread(context);
-  if (status == BANYAN_OK && context->size > 1 && !seat) by_cluster_link_create(context, &context->cluster);
+  if (status == BANYAN_OK && context->job.size > 1) status = start_thread(context);
+  if (status == BANYAN_OK && context->job.size > 1 && !role)
+    by_agent_client_create(&(struct by_agent_options){.job = &context->job,
+                                                      .control = context->control,
+                                                      .observed = &context->observed,
+                                                      .events = by_context_agent_events(context)},
+                           &context->cluster);
   if (status != BANYAN_OK) {
     char text[1024]; /* destroying may fail in ways of its own */
     snprintf(text, sizeof text, "%s", banyan_error_text());
@@ -468,8 +475,8 @@ static void say_goodbye(struct by_context *context) {
   if (context->control) by_control_leave(context->control);
   by_context_lock(context);
   context->parting = true;
-  while (by_engine_status(context->engine) == BANYAN_OK && !by_engine_goodbye(context->engine)) {
-    by_engine_progress(context->engine);
+  while (by_engine_status(context->job.engine) == BANYAN_OK && !by_engine_goodbye(context->job.engine)) {
+    by_engine_progress(context->job.engine);
     if (by_clock_now(&by_clock_system) > until) break;
     by_context_unlock(context);
     usleep(100);
@@ -481,7 +488,7 @@ static void say_goodbye(struct by_context *context) {
 void by_context_release(struct by_context *context) {
   if (!context) return;
   by_context_stop_progress(context);
-  by_timeline_leave(context);
-  if (context->size > 1) say_goodbye(context);
+  by_timeline_leave(context->timeline);
+  if (context->job.size > 1) say_goodbye(context);
   destroy(context);
 }

@@ -15,18 +15,16 @@
 #include <banyan/collectives.h>
 
 #include "descriptor.h"
-#include "engine.h"
-#include "loop.h"
-#include "member.h"
+#include "job_state.h"
 #include "move.h"
 #include "observe.h"
 #include "region.h"
-#include "settings.h"
-#include "trace.h"
 
 struct by_any;
-struct by_cluster_link;
+struct by_agent_client;
+struct by_agent_events;
 struct by_control;
+struct by_control_events;
 struct by_connector;
 struct by_sparse_exchange;
 struct by_sparse_queue;
@@ -36,52 +34,16 @@ struct by_timeline;
 struct by_tree_word;
 struct by_udp;
 
-/* What this process is in its job. */
-struct by_seat {
-  enum by_member_kind kind;
-  /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, on the loop's thread.
-   * A failure ends its part in the job. */
-  int udp_port;
-  enum banyan_status (*serve)(void *context, const struct by_tree_word *word);
-  /* And with how it is to mark what it sends. */
-  void (*mark)(void *context, const struct by_mark *mark);
-  void *context;
-};
-
 struct by_context {
+  struct by_job job;
   struct by_context *next_joined;  /* another job of this process, or NULL */
   uint32_t generation;             /* see by_process_generation */
-  struct by_settings settings;     /* strings in the arena or the environment */
-  enum banyan_plan_source planned; /* settings.plan was planned when the job started, so; else 0. Under lock, both */
-  uint32_t rank, size;
-  /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
-   * names, left and lost: see newcomer.c. What is known of those that are counted stays where it is, so the first two
-   * may be read in any thread. */
-  _Atomic uint32_t processes;
-  uint32_t founders;   /* of them, those with which the job started: the same on all ranks */
-  uint32_t room;       /* in all of these */
-  uint32_t places;     /* rank 0: room for as many, while the job starts; */
-  uint32_t servers;    /* so many of them for servers. Others: whether there may be any */
-  struct by_seat seat; /* of who is no rank, `rank` is the number among the processes, known once it has joined */
-  struct by_member *_Atomic members;
-  struct by_arena arena;
-  const char **_Atomic names; /* "rank 2 (host a)" */
-  uint32_t *host_of;          /* rank -> number of its host for plans, 0 .. n_hosts - 1 in order of first rank */
-  uint32_t *first_here;       /* rank -> lowest rank of its host, whatever the transport */
-  uint32_t n_hosts;
-  bool parting;                   /* goodbye is being said, to peers whose link begins only now too; under lock */
-  bool *left;                     /* rank -> it has left on purpose; under lock, as */
-  const char **lost;              /* why a helper or server is; NULL: it is not, or nobody has said so here */
-  long class_;                    /* in which what this process sends is marked; -1: none. Under lock, as */
-  uint64_t class_changes;         /* by word from outside */
-  struct by_observation observed; /* under lock */
-  bool crowded;                   /* somewhere more ranks than cores share a machine; the same on all ranks */
-  uint32_t references;            /* communicators; under lock */
+  enum banyan_plan_source planned; /* the plan in the settings was planned when the job started, so; else 0. Under lock,
+                                      as settings.plan */
+  bool parting;                    /* goodbye is being said, to peers whose link begins only now too; under lock */
+  struct by_observation observed;  /* under lock */
+  uint32_t references;             /* communicators; under lock */
 
-  pthread_mutex_t lock;
-  _Atomic uint32_t contenders; /* threads that want the lock while somebody drives */
-  struct by_engine *engine;
-  struct by_tracer tracer;
   struct by_timeline *timeline;
   struct by_regions regions; /* of banyan_alloc; under lock */
   uint32_t doomed;           /* of them, freed while a call used them */
@@ -105,27 +67,22 @@ struct by_context {
   uint32_t *control_up, *control_down; /* parents of hosts, by a topology; NULL: none is known */
   /* waiting; under lock: see wait.c */
   enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
-  bool user_sleeps;       /* a user thread drives and sleeps until an event, without the lock */
-  pthread_cond_t changed; /* for user threads: no user drives any more, or calls have ended */
-  uint32_t idlers;        /* user threads that wait for it */
-  pthread_cond_t work;    /* for the progress thread: calls are under way and nobody drives */
-  pthread_t progress;     /* started with the first call that nobody waits for */
+  bool user_sleeps;    /* a user thread drives and sleeps until an event, without the lock */
+  uint32_t idlers;     /* user threads that wait for it */
+  pthread_cond_t work; /* for the progress thread: calls are under way and nobody drives */
+  pthread_t progress;  /* started with the first call that nobody waits for */
   bool has_progress, progress_idle;
-  bool yields;     /* more ranks than cores here */
   uint32_t rounds; /* of progress, in whatever thread */
   uint64_t spin;   /* nanoseconds */
   int data_poll;   /* epoll over all lanes and wake */
-  int wake;        /* eventfd: rung by peers on this host and by our own threads */
 
-  struct by_loop *loop;
-  pthread_t thread;
+  pthread_t thread; /* the loop's */
   bool has_thread;
   struct by_control *control;
   struct by_connector *connector;
-  struct by_cluster_link *cluster; /* to an agent or manager; NULL: there is none */
+  struct by_agent_client *cluster; /* to an agent or manager; NULL: there is none */
   struct by_udp *udp;              /* of a rank in a job that may have trees through switches; else NULL. Under lock */
-  uint32_t served;     /* the first communicator's plan that has its servers, by version; 0: none. Under lock */
-  uint32_t neighbours; /* ranks on this machine, this one too */
+  uint32_t served; /* the first communicator's plan that has its servers, by version; 0: none. Under lock */
   _Atomic bool closing;
 };
 
@@ -175,8 +132,8 @@ struct banyan_request {
 };
 
 /* context.c */
-/* `seat` NULL: a rank. */
-BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_seat *seat,
+/* `role` NULL: a rank. */
+BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
                                                   struct by_context **out);
 void by_context_release(struct by_context *context);
 /* Whether this process was made by fork() since: its descriptors are closed, the threads and whoever held the locks are
@@ -186,8 +143,9 @@ static inline bool by_context_is_of_parent(const struct by_context *context) {
 }
 /* BANYAN_ERR_ARGUMENT: that is so. */
 BANYAN_CHECK enum banyan_status by_context_check_process(const struct by_context *context);
-/* "rank 2 (host a)"; lives as long as the context. Any thread. */
-const char *by_context_name(void *argument, uint32_t process);
+static inline const char *by_context_name(void *context, uint32_t process) {
+  return by_job_name(&((struct by_context *)context)->job, process);
+}
 /* This process has left the job on purpose. Under lock. */
 void by_context_left(struct by_context *context, uint32_t process);
 /* BANYAN_ERR_ARGUMENT: it is NULL, or of a parent process. */
@@ -196,9 +154,21 @@ BANYAN_CHECK enum banyan_status by_comm_check(const struct banyan_comm *comm);
 BANYAN_CHECK enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
                                              const uint32_t *processes, struct banyan_comm **out);
 
+/* The job's, see there. */
+static inline void by_context_lock(struct by_context *context) {
+  by_job_lock(&context->job);
+}
+static inline void by_context_unlock(struct by_context *context) {
+  by_job_unlock(&context->job);
+}
+static inline void by_context_wake(struct by_context *context) {
+  by_job_wake(&context->job);
+}
+static inline void by_context_fail(struct by_context *context, enum banyan_status status, const char *text) {
+  by_job_fail(&context->job, status, text);
+}
+
 /* wait.c */
-void by_context_lock(struct by_context *context);
-void by_context_unlock(struct by_context *context);
 /* Moves the engine until the call has ended. Under lock; lets go of it now and then. */
 void by_context_wait(struct by_context *context, struct by_call *call);
 /* Like it, until one of these has; the index of the first. */
@@ -207,10 +177,6 @@ size_t by_context_wait_any(struct by_context *context, struct banyan_request *co
 void by_context_kick(struct by_context *context);
 /* Ends the progress thread. */
 void by_context_stop_progress(struct by_context *context);
-/* Wakes whoever drives, after the engine changed from another thread. */
-void by_context_wake(struct by_context *context);
-/* A peer's lanes: attaches and watches them. Takes the lock. */
-void by_context_attach(struct by_context *context, uint32_t process, struct by_lane *const *lanes, uint32_t n);
 /* This rank's part in a tree through switches. Takes the lock. */
 BANYAN_CHECK enum banyan_status by_context_attach_tree(struct by_context *context, const struct by_tree_word *word);
 
@@ -271,11 +237,10 @@ void by_comm_forget_submitter(struct banyan_comm *comm);
 /* submit.c: what it submits uses a copy of this plan too. Under lock. */
 BANYAN_CHECK enum banyan_status by_comm_set_inner_plan(struct banyan_comm *comm, const struct by_plan *plan);
 
-/* newcomer.c; on the loop's thread: a helper that comes while the job runs, with its number and what describes it, as
- * rank 0 tells all. Takes the lock. BANYAN_ERR_PROTOCOL: that is not the next number. */
-BANYAN_CHECK enum banyan_status by_context_add(struct by_context *context, const void *bytes, size_t length);
-/* Its name for messages, in the arena; NULL: out of memory. Under lock. */
-const char *by_context_name_member(struct by_context *context, uint32_t process);
+/* control_events.c: what it does about control messages. */
+struct by_control_events by_context_control_events(struct by_context *context);
+/* And what the agent's client asks of it. */
+struct by_agent_events by_context_agent_events(struct by_context *context);
 
 /* comm.c: as banyan_comm_set_plan; `planned`: the plan was planned when the job started, 0: the user supplies it. */
 BANYAN_CHECK enum banyan_status by_comm_set_plan(struct banyan_comm *comm, const char *text,
@@ -284,20 +249,9 @@ BANYAN_CHECK enum banyan_status by_comm_set_plan(struct banyan_comm *comm, const
 void by_comm_end(struct banyan_comm *comm);
 /* comm.c: a number for a domain within another one, from how many splits that has seen and the part's first rank. */
 uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first);
-/* Ends the job on all ranks. Takes the lock. */
-void by_context_fail(struct by_context *context, enum banyan_status status, const char *text);
 
 /* memory.c: frees what was to be freed and is not used any more. Under lock. */
 void by_memory_sweep(struct by_context *context);
-
-/* class.c: how sending begins, by the settings. */
-void by_context_mark_first(struct by_context *context);
-/* Another class, on live connections too, unless somebody has set one by hand, or a ToS. Takes the lock. */
-void by_context_set_class(struct by_context *context, uint32_t class_);
-
-/* hosts.c: from `members` fills host_of, first_here, n_hosts, crowded, neighbours and yields; fails if they cannot work
- * together. */
-BANYAN_CHECK enum banyan_status by_hosts_index(struct by_context *context);
 
 /* plans.c */
 BANYAN_CHECK enum banyan_status by_plans_default(const struct by_context *context, uint32_t n,

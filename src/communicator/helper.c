@@ -18,25 +18,25 @@ struct service {
 static bool is_over(void *argument) {
   struct service *service = argument;
   struct by_context *context = service->context;
-  if (*service->stop || by_engine_status(context->engine) != BANYAN_OK) return true;
+  if (*service->stop || by_engine_status(context->job.engine) != BANYAN_OK) return true;
   if (!by_control_is_over(context->control)) return false;
   uint64_t now = by_clock_now(&by_clock_system);
   if (!service->until) service->until = now + LAST_MS * BY_MILLISECOND;
-  return !by_engine_pending(context->engine) || now >= service->until;
+  return !by_engine_pending(context->job.engine) || now >= service->until;
 }
 
 enum banyan_status by_helper_run(const struct banyan_options *options, volatile sig_atomic_t *stop,
                                  void (*joined)(const char *name, uint32_t ranks)) {
   struct by_context *context = NULL;
   char text[1024];
-  BY_TRY(by_context_create(options, &(struct by_seat){.kind = BY_MEMBER_HELPER}, &context));
+  BY_TRY(by_context_create(options, &(struct by_job_role){.kind = BY_MEMBER_HELPER}, &context));
   struct service service = {.context = context, .stop = stop};
   by_context_lock(context);
-  by_info("communicator", "%s helps %u ranks", by_context_name(context, context->rank), context->size);
-  if (joined) joined(context->members[context->rank].host, context->size);
+  by_info("communicator", "%s helps %u ranks", by_context_name(context, context->job.rank), context->job.size);
+  if (joined) joined(context->job.members[context->job.rank].host, context->job.size);
   by_context_wait_until(context, is_over, &service);
-  enum banyan_status status = by_engine_status(context->engine);
-  snprintf(text, sizeof text, "%s", by_engine_error(context->engine));
+  enum banyan_status status = by_engine_status(context->job.engine);
+  snprintf(text, sizeof text, "%s", by_engine_error(context->job.engine));
   by_context_unlock(context);
   by_context_release(context);
   return status == BANYAN_OK ? BANYAN_OK : by_fail(status, "%s", text);

@@ -180,7 +180,7 @@ static enum banyan_status measure_all(struct measurement *m, enum banyan_status 
 /* ---- who measures */
 
 static bool leads(const struct banyan_comm *comm, uint32_t rank) {
-  const uint32_t *host_of = comm->context->host_of;
+  const uint32_t *host_of = comm->context->job.host_of;
   for (uint32_t r = 0; r < rank; r++)
     if (host_of[comm->processes[r]] == host_of[comm->processes[rank]]) return false;
   return true;

@@ -18,13 +18,13 @@ enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **o
 void by_memory_sweep(struct by_context *context) {
   for (struct by_region **place = &context->regions.first; *place && context->doomed;) {
     struct by_region *region = *place;
-    if (!region->doomed || by_engine_uses(context->engine, region->base, region->bytes)) {
+    if (!region->doomed || by_engine_uses(context->job.engine, region->base, region->bytes)) {
       place = &region->next;
       continue;
     }
     *place = region->next;
     context->doomed--;
-    by_engine_forget_region(context->engine, region->id);
+    by_engine_forget_region(context->job.engine, region->id);
     by_region_destroy(region);
   }
 }

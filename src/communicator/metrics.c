@@ -1,10 +1,11 @@
-/* Counters as text, in Prometheus' format. */
+/* What programs can have noted and counted: the timeline, and counters as text, in Prometheus' format. */
 #include <banyan/timeline.h>
 
 #include <string.h>
 
 #include "context.h"
 #include "text.h"
+#include "timeline.h"
 
 static void add_counters(struct by_text *text, const struct banyan_comm *comm) {
   struct banyan_counters c;
@@ -23,17 +24,17 @@ static void add_counters(struct by_text *text, const struct banyan_comm *comm) {
               {"links", c.links}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     by_text_add(text, "# TYPE banyan_%s_total counter\nbanyan_%s_total{rank=\"%u\"} %llu\n", rows[i].name, rows[i].name,
-                comm->context->rank, (unsigned long long)rows[i].value);
+                comm->context->job.rank, (unsigned long long)rows[i].value);
 }
 
 static void add_class(struct by_text *text, struct by_context *context) {
   by_context_lock(context);
-  long class_ = context->class_;
-  unsigned long long changes = context->class_changes;
+  long class_ = context->job.class_;
+  unsigned long long changes = context->job.class_changes;
   by_context_unlock(context);
-  by_text_add(text, "# TYPE banyan_class gauge\nbanyan_class{rank=\"%u\"} %ld\n", context->rank, class_);
+  by_text_add(text, "# TYPE banyan_class gauge\nbanyan_class{rank=\"%u\"} %ld\n", context->job.rank, class_);
   by_text_add(text, "# TYPE banyan_class_changes_total counter\nbanyan_class_changes_total{rank=\"%u\"} %llu\n",
-              context->rank, changes);
+              context->job.rank, changes);
 }
 
 static void add_state(struct by_text *text, const char *what, uint32_t rank, enum by_trace_state state, double value) {
@@ -44,12 +45,12 @@ static void add_state(struct by_text *text, const char *what, uint32_t rank, enu
 static void add_states(struct by_text *text, struct by_context *context) {
   struct by_trace_totals totals[BY_TRACE_STATES];
   static const char *const whats[] = {"operations", "bytes", "seconds"};
-  by_tracer_totals(&context->tracer, totals);
+  by_tracer_totals(&context->job.tracer, totals);
   for (int w = 0; w < 3; w++) {
     by_text_add(text, "# TYPE banyan_state_%s_total counter\n", whats[w]);
     for (int s = 0; s < BY_TRACE_STATES; s++) {
       double values[] = {(double)totals[s].n, (double)totals[s].bytes, (double)totals[s].ns * 1e-9};
-      add_state(text, whats[w], context->rank, (enum by_trace_state)s, values[w]);
+      add_state(text, whats[w], context->job.rank, (enum by_trace_state)s, values[w]);
     }
   }
 }
@@ -69,4 +70,19 @@ size_t banyan_comm_metrics(const struct banyan_comm *comm, char *out, size_t roo
   }
   by_text_fini(&text);
   return length;
+}
+
+/* ---- the timeline */
+
+enum banyan_status banyan_timeline_start(struct banyan_comm *comm, const char *path) {
+  BY_TRY(by_comm_check(comm));
+  struct by_context *context = comm->context;
+  if (context->job.rank != 0) return by_tracer_start(&context->job.tracer);
+  if (!path) return by_fail(BANYAN_ERR_ARGUMENT, "the timeline's path is NULL");
+  return by_timeline_begin(context->timeline, path);
+}
+
+enum banyan_status banyan_timeline_stop(struct banyan_comm *comm) {
+  BY_TRY(by_comm_check(comm));
+  return comm->context->job.rank == 0 ? by_timeline_end(comm->context->timeline) : BANYAN_OK;
 }

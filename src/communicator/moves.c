@@ -61,7 +61,8 @@ static enum banyan_status set_plan(struct banyan_comm *comm) {
 /* The others have it, so that going on with the old plan cannot end well. */
 static enum banyan_status change(struct banyan_comm *comm) {
   enum banyan_status status = set_plan(comm);
-  if (status != BANYAN_OK) by_engine_fail(comm->context->engine, status, comm->context->rank, banyan_error_text());
+  if (status != BANYAN_OK)
+    by_engine_fail(comm->context->job.engine, status, comm->context->job.rank, banyan_error_text());
   return status;
 }
 
@@ -76,13 +77,13 @@ static enum by_move_next next(const struct banyan_comm *comm) {
 
 static bool is_over(void *argument) {
   const struct wait *wait = argument;
-  return next(wait->comm) != BY_MOVE_WAITS || by_engine_status(wait->comm->context->engine) != BANYAN_OK ||
+  return next(wait->comm) != BY_MOVE_WAITS || by_engine_status(wait->comm->context->job.engine) != BANYAN_OK ||
          by_clock_now(&by_clock_system) > wait->deadline;
 }
 
 enum banyan_status by_moves_pass(struct banyan_comm *comm, uint64_t deadline) {
   struct wait wait = {comm, deadline};
-  struct by_engine *engine = comm->context->engine;
+  struct by_engine *engine = comm->context->job.engine;
   if (next(comm) == BY_MOVE_WAITS) by_context_wait_until(comm->context, is_over, &wait);
   if (next(comm) == BY_MOVE_CHANGES) return change(comm);
   if (next(comm) == BY_MOVE_GOES_ON) return BANYAN_OK;
@@ -135,7 +136,7 @@ static enum banyan_status make_plan(struct by_context *context, uint32_t n, cons
 static enum banyan_status get_members(struct by_context *context, uint32_t id, uint32_t *n, uint32_t **processes) {
   *n = 0;
   *processes = NULL;
-  if (!context->engine) return BANYAN_OK;
+  if (!context->job.engine) return BANYAN_OK;
   by_context_lock(context);
   const struct banyan_comm *comm = find(context, id);
   *processes = comm ? calloc(comm->size, sizeof **processes) : NULL;
@@ -216,7 +217,7 @@ static enum banyan_status prepare(struct by_context *context, const struct by_mo
 }
 
 static void refuse(const struct by_context *context, struct by_move_word *answer, char *text, size_t room) {
-  snprintf(text, room, "%s: %s", context->names[context->rank], banyan_error_text());
+  snprintf(text, room, "%s: %s", context->job.names[context->job.rank], banyan_error_text());
   answer->kind = BY_MOVE_REFUSED;
   answer->text = text;
   answer->length = strlen(text);
@@ -237,13 +238,13 @@ static void decide(struct by_context *context, struct banyan_comm *comm, const s
 /* FIX, TAKE and DROP; all may let go on who waits. A communicator of the same number may have been made anew since it
  * was asked, and has no such move: it is absent too. */
 static bool follow(struct by_context *context, const struct by_move_word *word, struct by_move_word *answer) {
-  if (!context->engine) return false;
+  if (!context->job.engine) return false;
   by_context_lock(context);
   struct banyan_comm *comm = find(context, word->comm);
   bool fixed = comm && word->kind == BY_MOVE_FIX && by_move_fix(&comm->move, word->number, word->at);
   if (fixed) say_started(comm, answer);
   if (comm && word->kind != BY_MOVE_FIX) decide(context, comm, word);
-  pthread_cond_broadcast(&context->changed);
+  pthread_cond_broadcast(&context->job.changed);
   by_context_unlock(context);
   by_context_wake(context);
   answer->kind = fixed ? BY_MOVE_FIXED : BY_MOVE_NOT_YET;
@@ -295,9 +296,10 @@ static enum banyan_status set_alone(struct banyan_comm *comm, const char *name) 
 enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan) {
   BY_TRY(by_comm_check(comm));
   const struct by_context *context = comm->context;
-  if (context->rank != 0)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u", context->rank);
-  if (context->size == 1) return set_alone(comm, plan);
+  if (context->job.rank != 0)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u",
+                   context->job.rank);
+  if (context->job.size == 1) return set_alone(comm, plan);
   struct by_plan *read = NULL;
   BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, plan, &read));
   return by_moves_propose(comm->context, by_domain_id(comm->domain), comm->size, comm->processes, read, NULL);

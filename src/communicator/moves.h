@@ -23,23 +23,12 @@ static inline void by_moves_count(struct banyan_comm *comm) {
  * is there once all are asked, of these n members. The plan, over ranks or hosts, is taken over. Tells once what came
  * of it, on the loop's thread, unless the job ends before: `why` NULL: all ranks use it from call `at` on; else why the
  * plan stays. `tell` may be NULL. */
-struct by_told_move {
-  void (*told)(void *context, uint64_t at, const char *why);
-  void *context;
-};
 BANYAN_CHECK enum banyan_status by_moves_propose(struct by_context *context, uint32_t id, uint32_t n,
                                                  const uint32_t *processes, struct by_plan *plan,
                                                  const struct by_told_move *tell);
 /* An iteration begins on this rank. */
 void by_moves_mark(struct by_context *context);
 /* How far the communicator of this id has come; all 0 if there is none. Takes the lock. */
-struct by_moves_view {
-  uint64_t started;                 /* calls, as they are counted */
-  uint32_t last;                    /* the move that was decided on last; 0: none, or a plan was set by hand since */
-  bool taken;                       /* its call has not come */
-  bool supplied;                    /* the user supplied the plan in use, */
-  char plan[BY_PLAN_MOST_NAME + 1]; /* which has this name; "": there is no such communicator */
-};
 struct by_moves_view by_moves_view(struct by_context *context, uint32_t id);
 /* Before the communicator goes. */
 void by_moves_forget(struct banyan_comm *comm);

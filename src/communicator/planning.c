@@ -9,19 +9,19 @@
 
 #include "clock.h"
 #include "context.h"
-#include "control_ways.h"
+#include "control_plan.h"
 #include "log.h"
 #include "measure.h"
 #include "planner.h"
 #include "text.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 /* --- which node each host is --- */
 
 static const char *name_of_host(const struct by_context *context, uint32_t host) {
-  const struct by_member *members = context->members;
-  for (uint32_t r = 0; r < context->size; r++)
-    if (context->host_of[r] == host) return members[r].host;
+  const struct by_member *members = context->job.members;
+  for (uint32_t r = 0; r < context->job.size; r++)
+    if (context->job.host_of[r] == host) return members[r].host;
   return "";
 }
 
@@ -40,26 +40,26 @@ static enum banyan_status take_in_order(const struct by_context *context, const 
   uint32_t n = 0;
   for (uint32_t v = 0; v < topology->n_nodes; v++) {
     if (!topology->nodes[v].takes_part) continue;
-    if (n < context->n_hosts) nodes[n] = v;
+    if (n < context->job.n_hosts) nodes[n] = v;
     n++;
   }
-  if (n == context->n_hosts) return BANYAN_OK;
+  if (n == context->job.n_hosts) return BANYAN_OK;
   return by_fail(
       BANYAN_ERR_TOPOLOGY,
       "the topology has no node \"%s\", nor one for any other host of the job; and %u hosts take part in it, "
       "but the job has %u",
-      name_of_host(context, 0), n, context->n_hosts);
+      name_of_host(context, 0), n, context->job.n_hosts);
 }
 
 static enum banyan_status find_nodes(const struct by_context *context, const struct by_topology *topology,
                                      uint32_t *nodes) {
   uint32_t found = 0, missing = 0;
-  for (uint32_t h = 0; h < context->n_hosts; h++) {
+  for (uint32_t h = 0; h < context->job.n_hosts; h++) {
     nodes[h] = find_node(topology, name_of_host(context, h));
     found += nodes[h] != UINT32_MAX;
     if (nodes[h] == UINT32_MAX) missing = h;
   }
-  if (found == context->n_hosts) return BANYAN_OK;
+  if (found == context->job.n_hosts) return BANYAN_OK;
   if (!found) return take_in_order(context, topology, nodes);
   return by_fail(BANYAN_ERR_TOPOLOGY, "the topology has no node \"%s\", which is a host of the job",
                  name_of_host(context, missing));
@@ -96,10 +96,10 @@ static uint32_t next_that_helps(const struct by_topology *topology, const uint32
  * Behind the `n_hosts` in `nodes`; returns how many do. */
 static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes,
                              uint32_t n_hosts) {
-  const struct by_member *members = context->members;
-  const char **names = context->names;
+  const struct by_member *members = context->job.members;
+  const char **names = context->job.names;
   uint32_t n = n_hosts;
-  for (uint32_t p = context->size; p < context->founders; p++) {
+  for (uint32_t p = context->job.size; p < context->job.founders; p++) {
     if (members[p].kind != BY_MEMBER_HELPER) continue;
     uint32_t node = find_node(topology, members[p].host);
     if (node == UINT32_MAX || is_among(nodes, n, node)) node = next_that_helps(topology, nodes, n);
@@ -134,7 +134,7 @@ static void made_fini(struct made *made) {
 /* The job can do without. */
 static void find_ways(const struct by_context *context, const struct by_topology *topology, const uint32_t *nodes,
                       struct made *made) {
-  if (by_control_ways_make(topology, nodes, context->n_hosts, made->up, made->down) == BANYAN_OK) return;
+  if (by_control_ways_make(topology, nodes, context->job.n_hosts, made->up, made->down) == BANYAN_OK) return;
   by_warn("plan", "controllers go by the numbers of their hosts: %s", banyan_error_text());
   made->up[0] = UINT32_MAX;
 }
@@ -153,16 +153,16 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
                                     uint32_t *nodes, uint32_t n, const uint32_t *place, struct made *made) {
   struct by_planner_options options = by_planner_defaults();
   struct by_planned planned;
-  const struct by_member *members = context->members;
+  const struct by_member *members = context->job.members;
   uint64_t before = by_clock_now(&by_clock_system);
   char rate[2][32];
   options.choice.participants = nodes;
   options.choice.n_participants = n;
   options.choice.helpers = nodes + n;
   options.choice.n_helpers = find_helpers(context, topology, nodes, n);
-  if (context->crowded) options.rates.cores = members[0].cores;
+  if (context->job.crowded) options.rates.cores = members[0].cores;
   BY_TRY(by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned));
-  enum banyan_status status = print_plan(&planned, place, context->n_hosts, made);
+  enum banyan_status status = print_plan(&planned, place, context->job.n_hosts, made);
   if (status == BANYAN_OK)
     by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
             (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
@@ -174,8 +174,8 @@ static enum banyan_status plan_over(const struct by_context *context, const stru
 /* `in_order`: the h-th host is the h-th node; else by its name. Where all are one node, there is nothing to plan. */
 static enum banyan_status plan(const struct by_context *context, const struct by_topology *topology, bool in_order,
                                struct made *made) {
-  uint32_t n_hosts = context->n_hosts, n = 0;
-  uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->founders, sizeof *nodes), *place = nodes;
+  uint32_t n_hosts = context->job.n_hosts, n = 0;
+  uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *nodes), *place = nodes;
   if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
   nodes += n_hosts;
   enum banyan_status status = in_order ? take_in_order(context, topology, nodes) : find_nodes(context, topology, nodes);
@@ -193,9 +193,9 @@ static enum banyan_status set_plan(struct banyan_comm *comm, char *text, enum ba
   struct by_context *context = comm->context;
   BY_TRY(by_comm_set_plan(comm, text, source));
   by_context_lock(context);
-  const char *kept = by_arena_string(&context->arena, text); /* communicators made later use it too */
+  const char *kept = by_arena_string(&context->job.arena, text); /* communicators made later use it too */
   if (kept) {
-    context->settings.plan = kept;
+    context->job.settings.plan = kept;
     context->planned = source;
   }
   by_context_unlock(context);
@@ -203,12 +203,12 @@ static enum banyan_status set_plan(struct banyan_comm *comm, char *text, enum ba
 }
 
 static enum banyan_status set_ways(struct by_context *context, const struct made *made) {
-  size_t bytes = context->n_hosts * sizeof *made->up;
+  size_t bytes = context->job.n_hosts * sizeof *made->up;
   uint32_t *up = NULL, *down = NULL;
   if (made->up[0] == UINT32_MAX) return BANYAN_OK;
   by_context_lock(context);
-  up = BY_ARENA_ARRAY(&context->arena, uint32_t, context->n_hosts);
-  down = BY_ARENA_ARRAY(&context->arena, uint32_t, context->n_hosts);
+  up = BY_ARENA_ARRAY(&context->job.arena, uint32_t, context->job.n_hosts);
+  down = BY_ARENA_ARRAY(&context->job.arena, uint32_t, context->job.n_hosts);
   if (up && down) {
     memcpy(up, made->up, bytes);
     memcpy(down, made->down, bytes);
@@ -230,7 +230,7 @@ static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_so
   if (status == BANYAN_OK) status = set_plan(comm, text, source);
   free(text);
   if (status != BANYAN_OK) return status;
-  BY_TRY(banyan_broadcast(comm, made->up, 2 * (size_t)comm->context->n_hosts, BANYAN_INT32, 0));
+  BY_TRY(banyan_broadcast(comm, made->up, 2 * (size_t)comm->context->job.n_hosts, BANYAN_INT32, 0));
   return set_ways(comm->context, made);
 }
 
@@ -245,7 +245,7 @@ static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status s
 
 static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by_topology *topology, bool in_order) {
   struct made made;
-  enum banyan_status status = made_init(&made, comm->context->n_hosts);
+  enum banyan_status status = made_init(&made, comm->context->job.n_hosts);
   if (status == BANYAN_OK && comm->rank == 0) status = plan(comm->context, topology, in_order, &made);
   enum banyan_plan_source source = in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
   status = status == BANYAN_OK ? hand_out(comm, source, &made) : give_up(comm, status);
@@ -254,7 +254,7 @@ static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by
 }
 
 enum banyan_status by_planning_from(struct banyan_comm *comm, const struct by_topology *topology) {
-  return comm->context->n_hosts < 2 ? BANYAN_OK : plan_for_all(comm, topology, false);
+  return comm->context->job.n_hosts < 2 ? BANYAN_OK : plan_for_all(comm, topology, false);
 }
 
 static void tell(void *context, const char *text) {
@@ -272,10 +272,10 @@ static enum banyan_status measure(struct banyan_comm *comm) {
 }
 
 enum banyan_status by_planning_start(struct banyan_comm *comm) {
-  const struct by_settings *settings = &comm->context->settings;
+  const struct by_settings *settings = &comm->context->job.settings;
   struct by_topology *topology = NULL;
   if (!settings->topology || (settings->plan && *settings->plan)) return BANYAN_OK;
-  if (strcmp(settings->topology, "measure") == 0) return comm->context->n_hosts < 2 ? BANYAN_OK : measure(comm);
+  if (strcmp(settings->topology, "measure") == 0) return comm->context->job.n_hosts < 2 ? BANYAN_OK : measure(comm);
   if (comm->rank == 0) { /* with one host too: a wrong one is to be heard of */
     enum banyan_status status = by_topology_named(settings->topology, &topology);
     if (status != BANYAN_OK) return give_up(comm, status);

@@ -13,9 +13,9 @@
 /* Host of each rank of the communicator, numbered in order of appearance. `hosts` has room for n + n_hosts numbers. */
 static uint32_t number_hosts(const struct by_context *context, uint32_t n, const uint32_t *processes, uint32_t *hosts) {
   uint32_t next = 0, *number_plus_1 = hosts + n;
-  memset(number_plus_1, 0, context->n_hosts * sizeof *number_plus_1);
+  memset(number_plus_1, 0, context->job.n_hosts * sizeof *number_plus_1);
   for (uint32_t r = 0; r < n; r++) {
-    uint32_t *known = &number_plus_1[context->host_of[processes[r]]];
+    uint32_t *known = &number_plus_1[context->job.host_of[processes[r]]];
     if (!*known) *known = ++next;
     hosts[r] = *known - 1;
   }
@@ -24,10 +24,10 @@ static uint32_t number_hosts(const struct by_context *context, uint32_t n, const
 
 enum banyan_status by_plans_default(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                     struct by_plan **out) {
-  uint32_t *hosts = calloc((size_t)n + context->n_hosts, sizeof *hosts);
+  uint32_t *hosts = calloc((size_t)n + context->job.n_hosts, sizeof *hosts);
   if (!hosts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   number_hosts(context, n, processes, hosts);
-  enum banyan_status status = by_plan_default(n, hosts, context->crowded, out);
+  enum banyan_status status = by_plan_default(n, hosts, context->job.crowded, out);
   free(hosts);
   return status;
 }
@@ -38,7 +38,7 @@ enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, co
     *out = plan;
     return BANYAN_OK;
   }
-  uint32_t *hosts = calloc((size_t)n + context->n_hosts, sizeof *hosts), n_hosts = 0;
+  uint32_t *hosts = calloc((size_t)n + context->job.n_hosts, sizeof *hosts), n_hosts = 0;
   enum banyan_status status = BANYAN_OK;
   if (!hosts)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
@@ -66,7 +66,7 @@ enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, 
 
 enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
                                   struct by_plan **out) {
-  const char *given = n == context->size ? context->settings.plan : NULL;
+  const char *given = n == context->job.size ? context->job.settings.plan : NULL;
   BY_TRY(by_plans_named(context, n, processes, given, out));
   if ((*out)->origin.supplied && context->planned) (*out)->origin = (struct by_plan_origin){context->planned, false};
   return BANYAN_OK;
@@ -114,7 +114,7 @@ static void add_parts(struct by_text *text, const struct by_plan *plan) {
 void by_plans_log(const struct by_context *context, const struct by_plan *plan, const char *when) {
   struct by_text text;
   char rate[2][32];
-  if (context->rank != 0) return;
+  if (context->job.rank != 0) return;
   by_text_init(&text);
   by_text_add(&text, "%s%s", banyan_plan_source_name(plan->origin.source),
               plan->origin.supplied ? ", supplied by the user" : "");
@@ -136,9 +136,9 @@ static bool is_on(const struct by_vertex *vertex, const char *host) {
 
 /* The plan that this job was given; NULL: none, or it cannot be read. */
 static struct by_plan *given_plan(const struct by_context *context) {
-  const char *text = context->settings.plan;
+  const char *text = context->job.settings.plan;
   struct by_plan *plan = NULL;
-  if (!text || !*text || by_plan_named(text, context->size, &plan) != BANYAN_OK) return NULL;
+  if (!text || !*text || by_plan_named(text, context->job.size, &plan) != BANYAN_OK) return NULL;
   return plan;
 }
 
@@ -150,7 +150,7 @@ bool by_plans_find_given(const struct by_context *context, char *name, size_t ro
 }
 
 void by_plans_join(const struct by_context *context, struct by_join *hello, char *name, size_t room) {
-  const char *text = context->settings.plan;
+  const char *text = context->job.settings.plan;
   struct by_plan *plan = given_plan(context);
   snprintf(name, room, "%s", plan ? plan->name : "");
   hello->plan = name;
@@ -177,15 +177,15 @@ bool by_plans_serve_here(const struct by_context *context, const char *host) {
 
 /* Whether this process can stand at a vertex: helpers for helpers, servers for servers, for switches nobody. */
 static bool suits(const struct by_context *context, uint32_t process, const struct by_vertex *vertex) {
-  enum by_member_kind kind = context->members[process].kind;
+  enum by_member_kind kind = context->job.members[process].kind;
   return vertex->kind == BY_VERTEX_HELPER ? kind == BY_MEMBER_HELPER
                                           : vertex->kind == BY_VERTEX_SERVER && kind == BY_MEMBER_SERVER;
 }
 
 static uint32_t find_one(const struct by_context *context, const struct by_vertex *vertex, bool by_name,
                          const bool *taken) {
-  for (uint32_t p = context->size; p < context->founders; p++)
-    if (!taken[p] && suits(context, p, vertex) && (!by_name || is_on(vertex, context->members[p].host))) return p;
+  for (uint32_t p = context->job.size; p < context->job.founders; p++)
+    if (!taken[p] && suits(context, p, vertex) && (!by_name || is_on(vertex, context->job.members[p].host))) return p;
   return UINT32_MAX;
 }
 
@@ -212,17 +212,17 @@ static bool is_anybody_placed(const struct by_plan *plan, const uint32_t *helper
 
 /* Of a plan that was agreed on while the job runs: helpers by name alone, the one that came last. Under lock. */
 static uint32_t find_helper(const struct by_context *context, const char *name) {
-  for (uint32_t p = context->processes; p-- > context->size;)
-    if (context->members[p].kind == BY_MEMBER_HELPER && !strcmp(context->members[p].host, name) &&
-        !by_engine_has_lost(context->engine, p))
+  for (uint32_t p = context->job.processes; p-- > context->job.size;)
+    if (context->job.members[p].kind == BY_MEMBER_HELPER && !strcmp(context->job.members[p].host, name) &&
+        !by_engine_has_lost(context->job.engine, p))
       return p;
   return UINT32_MAX;
 }
 
 /* The latest of this name that was here. */
 static const char *why_lost(const struct by_context *context, const char *name) {
-  for (uint32_t p = context->processes; p-- > context->size;)
-    if (context->lost[p] && !strcmp(context->members[p].host, name)) return context->lost[p];
+  for (uint32_t p = context->job.processes; p-- > context->job.size;)
+    if (context->job.lost[p] && !strcmp(context->job.members[p].host, name)) return context->job.lost[p];
   return NULL;
 }
 
@@ -251,8 +251,8 @@ enum banyan_status by_plans_check_helpers(const struct by_context *context, cons
   bool fits = n == plan->n_vertices - plan->n_ranks;
   for (size_t i = 0; fits && i < n; i++) {
     bool helps = plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER;
-    fits = helps ? helpers[i] >= context->size && helpers[i] < context->processes &&
-                       context->members[helpers[i]].kind == BY_MEMBER_HELPER
+    fits = helps ? helpers[i] >= context->job.size && helpers[i] < context->job.processes &&
+                       context->job.members[helpers[i]].kind == BY_MEMBER_HELPER
                  : helpers[i] == UINT32_MAX;
     for (size_t j = 0; helps && fits && j < i; j++) fits = helpers[j] != helpers[i];
   }
@@ -260,7 +260,7 @@ enum banyan_status by_plans_check_helpers(const struct by_context *context, cons
 }
 
 static void say_who_is_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
-  for (uint32_t v = plan->n_ranks; v < plan->n_vertices && context->rank == 0; v++)
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices && context->job.rank == 0; v++)
     if (helpers[v - plan->n_ranks] == UINT32_MAX && plan->vertices[v].kind != BY_VERTEX_SWITCH)
       by_warn("communicator", "%s \"%s\" of plan '%s' is not there: its trees go among ranks alone",
               by_vertex_kind_name(plan->vertices[v].kind), plan->vertices[v].name, plan->name);
@@ -291,7 +291,8 @@ static bool is_served(const struct by_context *context, const struct by_domain *
 static void keep_from_others(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan,
                              bool *taken) {
   if (is_served(context, domain, plan)) return;
-  for (uint32_t p = context->size; p < context->founders; p++) taken[p] = context->members[p].kind == BY_MEMBER_SERVER;
+  for (uint32_t p = context->job.size; p < context->job.founders; p++)
+    taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
 }
 
 static bool has_server(const struct by_plan *plan, const uint32_t *helpers) {
@@ -304,7 +305,7 @@ static void set_up_trees(struct by_context *context, const struct by_domain *dom
                          const struct by_plan *plan, const uint32_t *helpers) {
   if (context->served || !has_server(plan, helpers)) return;
   context->served = plan->version;
-  if (context->rank != 0) return;
+  if (context->job.rank != 0) return;
   by_control_begin_trees(context->control, plan, processes, helpers);
   by_control_use_trees(context->control, true);
 }
@@ -312,13 +313,13 @@ static void set_up_trees(struct by_context *context, const struct by_domain *dom
 static enum banyan_status set_helped(struct by_context *context, struct by_domain *domain, uint32_t n,
                                      const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
   struct by_plan *seen = NULL;
-  if (n == context->size) {
+  if (n == context->job.size) {
     keep_from_others(context, domain, plan, taken);
     place_helpers(context, plan, helpers, taken);
     say_who_is_missing(context, plan, helpers);
   }
   bool placed = is_anybody_placed(plan, helpers);
-  if (placed && context->rank == 0) tell_helpers(context, domain, processes, plan, helpers);
+  if (placed && context->job.rank == 0) tell_helpers(context, domain, processes, plan, helpers);
   if (placed) set_up_trees(context, domain, processes, plan, helpers);
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
   if (status == BANYAN_OK && placed) return by_domain_set_helped_plan(domain, seen, helpers);
@@ -350,7 +351,7 @@ static uint32_t *copy_places(const struct by_plan *plan, const uint32_t *named) 
 
 /* The switches' memory is others' while the plan in use has no trees there. */
 static void look_at_trees(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan) {
-  if (!context->served || context->rank != 0 || by_domain_id(domain) != OWN) return;
+  if (!context->served || context->job.rank != 0 || by_domain_id(domain) != OWN) return;
   by_control_use_trees(context->control, plan->version == context->served);
 }
 
@@ -362,7 +363,7 @@ enum banyan_status by_plans_set(struct by_context *context, struct by_domain *do
     return BANYAN_OK;
   }
   uint32_t *helpers = copy_places(plan, named);
-  bool *taken = calloc(context->processes, sizeof *taken);
+  bool *taken = calloc(context->job.processes, sizeof *taken);
   enum banyan_status status = by_plans_check(plan);
   if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   if (status == BANYAN_OK) status = set_helped(context, domain, n, processes, plan, helpers, taken);

@@ -112,7 +112,7 @@ static enum banyan_status make_server(struct seat *seat, struct by_server **out)
 
 static void fail(struct seat *seat, enum banyan_status status) {
   by_error("communicator", "a tree cannot be served: %s", banyan_error_text());
-  by_control_failed(seat->context->control, status, seat->context->rank, banyan_error_text());
+  by_control_failed(seat->context->control, status, seat->context->job.rank, banyan_error_text());
 }
 
 /* On the thread that moves fragments. */
@@ -171,7 +171,7 @@ static void end_seat(struct seat *seat) {
 static void *join_main(void *argument) {
   struct seat *seat = argument;
   struct service *service = seat->service;
-  struct by_seat part = {
+  struct by_job_role part = {
       .kind = BY_MEMBER_SERVER, .udp_port = by_udp_port(service->udp), .serve = told, .mark = marked, .context = seat};
   seat->status = by_context_create(&service->options->joining, &part, &seat->context);
   snprintf(seat->text, sizeof seat->text, "%s", banyan_error_text());
@@ -197,8 +197,8 @@ static void look_at(struct seat *seat) {
     return;
   }
   by_context_lock(context);
-  seat->status = by_engine_status(context->engine);
-  if (seat->status != BANYAN_OK) snprintf(seat->text, sizeof seat->text, "%s", by_engine_error(context->engine));
+  seat->status = by_engine_status(context->job.engine);
+  if (seat->status != BANYAN_OK) snprintf(seat->text, sizeof seat->text, "%s", by_engine_error(context->job.engine));
   seat->over = seat->status != BANYAN_OK || by_control_is_over(context->control);
   by_context_unlock(context);
 }

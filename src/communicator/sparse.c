@@ -13,7 +13,7 @@ enum { SPARSE = 2 << 16 /* a kind of call of its own */ };
 
 bool by_context_advance_sparse(struct by_context *context) {
   bool moved = false;
-  uint64_t ended = by_engine_ended(context->engine);
+  uint64_t ended = by_engine_ended(context->job.engine);
   if (ended == context->sparse_seen) return false;
   context->sparse_seen = ended;
   for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next)
@@ -31,21 +31,22 @@ void by_comm_forget_sparse(struct banyan_comm *comm) {
 /* Half of the machine's memory, divided by the ranks on it. */
 static size_t usual_memory(const struct by_context *context) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  uint32_t ranks = context->neighbours ? context->neighbours : 1;
+  uint32_t ranks = context->job.neighbours ? context->job.neighbours : 1;
   return pages > 0 && page > 0 ? (size_t)pages / 2 / ranks * (size_t)page : SIZE_MAX / 2;
 }
 
 static enum banyan_status need_queue(struct banyan_comm *comm) {
   struct by_context *context = comm->context;
   if (comm->sparse) return BANYAN_OK;
-  struct by_sparse_options options = {.engine = context->engine,
-                                      .domain = comm->domain,
-                                      .id = by_comm_number(by_domain_id(comm->domain), OF_NO_SPLIT, FIRST),
-                                      .n = comm->size,
-                                      .processes = comm->processes,
-                                      .memory = usual_memory(context),
-                                      .far = context->n_hosts > 1 || !strcmp(context->settings.transport, "tcp"),
-                                      .crowd = (double)context->neighbours / context->members[context->rank].cores};
+  struct by_sparse_options options = {
+      .engine = context->job.engine,
+      .domain = comm->domain,
+      .id = by_comm_number(by_domain_id(comm->domain), OF_NO_SPLIT, FIRST),
+      .n = comm->size,
+      .processes = comm->processes,
+      .memory = usual_memory(context),
+      .far = context->job.n_hosts > 1 || !strcmp(context->job.settings.transport, "tcp"),
+      .crowd = (double)context->job.neighbours / context->job.members[context->job.rank].cores};
   BY_TRY(by_sparse_queue_create(&options, &comm->sparse));
   context->sparse++;
   return BANYAN_OK;

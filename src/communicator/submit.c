@@ -85,8 +85,8 @@ static void observe(struct by_observation *observed, const struct by_operation *
 
 static enum banyan_status offer(struct by_submitted *s, const char *name, int priority) {
   struct by_context *context = s->request.context;
-  enum banyan_status status = by_engine_status(context->engine);
-  if (status != BANYAN_OK) return by_fail(status, "%s", by_engine_error(context->engine));
+  enum banyan_status status = by_engine_status(context->job.engine);
+  if (status != BANYAN_OK) return by_fail(status, "%s", by_engine_error(context->job.engine));
   uint64_t now = by_clock_now(&by_clock_system);
   BY_TRY(by_controller_submit(s->owner->controller, name, &s->operation, priority, s, now));
   if (context->observed.on) observe(&context->observed, &s->operation, now);
@@ -94,7 +94,7 @@ static enum banyan_status offer(struct by_submitted *s, const char *name, int pr
                              .bytes = by_operation_bytes(&s->operation),
                              .domain = s->owner->id,
                              .collective = s->operation.collective};
-  s->trace = by_trace_begin(&context->tracer, &traced, BY_TRACE_SUBMITTED);
+  s->trace = by_trace_begin(&context->job.tracer, &traced, BY_TRACE_SUBMITTED);
   by_submitted_open(s);
   if (s->owner->comm->announces) by_moves_announce_late(s->owner->comm);
   by_context_kick(context);

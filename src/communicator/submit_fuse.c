@@ -60,7 +60,7 @@ static struct by_fuse_buffer *take_buffer(struct by_submitter *owner, size_t byt
     return buffer;
   }
   struct by_fuse_buffer *buffer = calloc(1, sizeof *buffer);
-  uint64_t most = owner->context->settings.fusion;
+  uint64_t most = owner->context->job.settings.fusion;
   if (!buffer) {
     (void)by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for fusing operations");
     return NULL;

@@ -17,8 +17,8 @@ static uint32_t number_of(const struct banyan_comm *comm) {
 void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, const char *what) {
   struct by_context *context = owner->context;
   char text[BY_REPORT_TEXT];
-  snprintf(text, sizeof text, "%s: %s: %s", by_context_name(context, context->rank), what, banyan_error_text());
-  by_engine_fail(context->engine, status, context->rank, text);
+  snprintf(text, sizeof text, "%s: %s: %s", by_context_name(context, context->job.rank), what, banyan_error_text());
+  by_engine_fail(context->job.engine, status, context->job.rank, text);
 }
 
 /* ---- what controllers ask for */
@@ -26,7 +26,7 @@ void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, co
 static void on_send(void *argument, uint32_t to, const void *letter, size_t bytes) {
   struct by_submitter *owner = argument;
   uint32_t process = owner->comm->processes[to];
-  enum banyan_status status = by_engine_write(owner->context->engine, process, owner->id, letter, bytes);
+  enum banyan_status status = by_engine_write(owner->context->job.engine, process, owner->id, letter, bytes);
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
 }
 
@@ -46,7 +46,7 @@ static void on_stalled(void *argument, const struct by_stall *stall) {
   char text[BY_REPORT_TEXT];
   by_report_stall(owner->comm, stall, text);
   if (stall->late)
-    by_engine_fail(owner->context->engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+    by_engine_fail(owner->context->job.engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
   else
     by_warn("negotiate", "%s", text);
 }
@@ -72,13 +72,13 @@ static enum banyan_status note_neighbours(struct by_submitter *owner, const stru
   if (!owner->root) owner->neighbours[owner->n_neighbours++].rank = place->down;
   for (uint32_t i = 0; i < owner->n_neighbours; i++) {
     owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
-    by_engine_expect_letters(owner->context->engine, owner->neighbours[i].process);
+    by_engine_expect_letters(owner->context->job.engine, owner->neighbours[i].process);
   }
   return BANYAN_OK;
 }
 
 static enum banyan_status make_controller(struct by_submitter *owner, const struct by_control_place *place) {
-  const struct by_settings *settings = &owner->context->settings;
+  const struct by_settings *settings = &owner->context->job.settings;
   struct by_controller_config config = {.rank = owner->comm->rank,
                                         .ranks = owner->comm->size,
                                         .up_parent = place->up,
@@ -174,7 +174,7 @@ static void keep(struct by_context *context, struct by_letter *letter) {
   if (oldest && context->n_letters == MOST_KEPT) {
     context->letters = oldest->next;
     context->n_letters--;
-    by_letter_free(context->engine, oldest);
+    by_letter_free(context->job.engine, oldest);
   }
   while (*end) end = &(*end)->next;
   letter->next = NULL;
@@ -193,8 +193,8 @@ static void deliver(struct by_context *context, struct by_letter *letter) {
   if (status == BANYAN_OK)
     take_letter(owner, letter);
   else
-    by_engine_fail(context->engine, status, context->rank, banyan_error_text());
-  by_letter_free(context->engine, letter);
+    by_engine_fail(context->job.engine, status, context->job.rank, banyan_error_text());
+  by_letter_free(context->job.engine, letter);
 }
 
 void by_context_deliver_kept(struct by_context *context) {
@@ -210,7 +210,7 @@ void by_context_deliver_kept(struct by_context *context) {
 
 static bool read_letters(struct by_context *context) {
   bool any = false;
-  for (struct by_letter *letter; (letter = by_engine_read(context->engine)); any = true) deliver(context, letter);
+  for (struct by_letter *letter; (letter = by_engine_read(context->job.engine)); any = true) deliver(context, letter);
   return any;
 }
 
@@ -223,7 +223,7 @@ static void flush(struct by_submitter *owner) {
 }
 
 static void end_all(struct by_submitter *owner) {
-  const struct by_engine *engine = owner->context->engine;
+  const struct by_engine *engine = owner->context->job.engine;
   by_submit_collect(owner);
   while (owner->open) by_submitted_end(owner->open, by_engine_status(engine), by_engine_error(engine));
 }
@@ -231,7 +231,7 @@ static void end_all(struct by_submitter *owner) {
 static bool advance(struct by_submitter *owner, bool ended) {
   bool any = false;
   if (ended) any = by_submit_collect(owner);
-  if (by_engine_status(owner->context->engine) != BANYAN_OK) {
+  if (by_engine_status(owner->context->job.engine) != BANYAN_OK) {
     any |= owner->open != NULL;
     end_all(owner);
     owner->dirty = false;
@@ -244,13 +244,13 @@ static bool advance(struct by_submitter *owner, bool ended) {
 bool by_context_advance_submitted(struct by_context *context) {
   bool moved = read_letters(context), again = context->submitters > 0;
   while (again) {
-    uint64_t now = by_engine_ended(context->engine);
+    uint64_t now = by_engine_ended(context->job.engine);
     bool ended = now != context->submit_seen;
     context->submit_seen = now;
     again = false;
     for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
       if (comm->submitter) again |= advance(comm->submitter, ended);
-    again &= by_engine_status(context->engine) == BANYAN_OK;
+    again &= by_engine_status(context->job.engine) == BANYAN_OK;
     moved |= again;
   }
   return moved;
@@ -281,9 +281,9 @@ static void end_alone(struct by_submitter *owner, const struct by_submitted *s) 
         s->name, by_context_name(context, 0));
   else
     snprintf(text, sizeof text, "%s has waited too long for other ranks to submit operation \"%s\"",
-             by_context_name(context, context->rank), s->name);
+             by_context_name(context, context->job.rank), s->name);
   by_report_left(owner->comm, text);
-  by_engine_fail(context->engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, text);
+  by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, text);
 }
 
 /* The root of the controllers finds out who lacks it and ends the job. If it does not, rank 0 finds out who does not

@@ -202,7 +202,7 @@ static uint64_t lasts(const struct banyan_submission *what, uint64_t usual) {
 
 enum banyan_status by_submitted_fill(struct by_submitted *s, const char *name, const struct banyan_submission *what,
                                      uint64_t deadline) {
-  const struct by_settings *settings = &s->owner->context->settings;
+  const struct by_settings *settings = &s->owner->context->job.settings;
   uint32_t ranks = s->owner->comm->size;
   BY_TRY(check_calls(s->owner, what));
   BY_TRY(copy_calls(s, what));
@@ -241,7 +241,7 @@ void by_submitted_end(struct by_submitted *s, enum banyan_status status, const c
   s->next = NULL;
   s->state = BY_SUBMITTED_ENDED;
   s->status = status;
-  if (status != BANYAN_OK || s->n_sparse) by_trace_ended(&owner->context->tracer, s->trace, status);
+  if (status != BANYAN_OK || s->n_sparse) by_trace_ended(&owner->context->job.tracer, s->trace, status);
   if (status != BANYAN_OK && !s->text) s->text = strdup(text ? text : banyan_error_text());
   owner->context->submitted--;
   owner->context->submissions_ended++;

@@ -47,7 +47,7 @@ static const char *shared_host(const struct banyan_comm *comm, const struct by_s
   if (stall->more) return NULL;
   for (uint32_t i = 0; i < stall->n_ranges; i++)
     for (uint32_t r = stall->ranges[i].first; r <= stall->ranges[i].last && r < comm->size; r++) {
-      const char *own = comm->context->members[comm->processes[r]].host;
+      const char *own = comm->context->job.members[comm->processes[r]].host;
       if (host && strcmp(host, own) != 0) return NULL;
       host = own;
     }
@@ -63,7 +63,7 @@ static void add_place(const struct banyan_comm *comm, const struct by_stall *sta
 
 void by_report_left(const struct banyan_comm *comm, char text[BY_REPORT_TEXT]) {
   for (uint32_t r = 0; r < comm->size; r++) {
-    if (!comm->context->left[comm->processes[r]]) continue;
+    if (!comm->context->job.left[comm->processes[r]]) continue;
     add(text, BY_REPORT_TEXT, "; ");
     add(text, BY_REPORT_TEXT, name_of(comm, r));
     add(text, BY_REPORT_TEXT, " has left the job");

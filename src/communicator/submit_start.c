@@ -63,7 +63,7 @@ static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_
   for (size_t i = 0; i < flight->n; i++) {
     struct by_submitted *s = flight->pieces[i].submitted;
     s->left++;
-    by_trace_through(&owner->context->tracer, s->trace, by_call_trace(flight->call));
+    by_trace_through(&owner->context->job.tracer, s->trace, by_call_trace(flight->call));
   }
   owner->counts.calls++;
   flight->next = owner->flights;
@@ -90,7 +90,7 @@ static void start_exchanges(struct by_submitter *owner, struct by_submitted *s) 
 
 /* One operation, maybe of several calls. */
 static void start_alone(struct by_submitter *owner, struct by_submitted *s) {
-  uint64_t most = owner->context->settings.fusion;
+  uint64_t most = owner->context->job.settings.fusion;
   for (size_t i = 0, n; i < s->n_calls; i += n) {
     n = by_fuse_run(s, i, most);
     struct by_flight *flight = take_flight(owner, n);
@@ -123,7 +123,7 @@ static void start_together(struct by_submitter *owner, void *const *operations, 
 }
 
 static enum banyan_status state_of_job(const struct by_submitter *owner) {
-  const struct by_engine *engine = owner->context->engine;
+  const struct by_engine *engine = owner->context->job.engine;
   enum banyan_status status = by_engine_status(engine);
   return status == BANYAN_OK ? status : by_fail(status, "%s", by_engine_error(engine));
 }
@@ -133,7 +133,7 @@ void by_submit_start(struct by_submitter *owner, void *const *operations, uint32
   for (uint32_t i = 0; i < n; i++) {
     struct by_submitted *s = operations[i];
     s->state = BY_SUBMITTED_RUNS;
-    by_trace(&owner->context->tracer, s->trace, BY_TRACE_NEGOTIATED);
+    by_trace(&owner->context->job.tracer, s->trace, BY_TRACE_NEGOTIATED);
     s->left = 1; /* until all of it has been started */
     bytes += by_operation_bytes(&s->operation);
   }

@@ -39,13 +39,13 @@ static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways 
   w->sorted = calloc(n, sizeof *w->sorted);
   w->offset = calloc((size_t)n + 1, sizeof *w->offset);
   w->seen = calloc(n, sizeof *w->seen);
-  w->known = calloc(comm->context->n_hosts, sizeof *w->known);
+  w->known = calloc(comm->context->job.n_hosts, sizeof *w->known);
   if (!w->up || !w->down || !w->host_of || !w->first || !w->sorted || !w->offset || !w->seen || !w->known) {
     ways_fini(w);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a control tree of %u ranks", n);
   }
   for (uint32_t r = 0; r < n; r++) {
-    uint32_t *known = &w->known[comm->context->host_of[comm->processes[r]]];
+    uint32_t *known = &w->known[comm->context->job.host_of[comm->processes[r]]];
     if (!*known) {
       *known = w->hosts + 1;
       w->first[w->hosts++] = r;
@@ -74,14 +74,14 @@ static void hang_hosts(const struct banyan_comm *comm, const struct by_control_c
   const struct by_context *context = comm->context;
   struct by_control_costs costs = by_control_costs_usual();
   uint32_t fan_out = choice->fan_out ? choice->fan_out : by_control_fan_out(w->hosts, &costs);
-  bool planned = context->control_up && choice->kind == BY_CONTROL_AUTO && comm->size == context->size;
+  bool planned = context->control_up && choice->kind == BY_CONTROL_AUTO && comm->size == context->job.size;
   for (uint32_t h = 0; h < w->hosts; h++) {
     uint32_t up = above(h, fan_out), down = up, r = w->first[h];
     if (choice->kind == BY_CONTROL_RING) {
       up = ring_up(h, w->hosts);
       down = ring_down(h, w->hosts);
     } else if (planned) { /* by numbers of the job's hosts */
-      uint32_t own = context->host_of[comm->processes[r]];
+      uint32_t own = context->job.host_of[comm->processes[r]];
       up = w->known[context->control_up[own]] - 1;
       down = w->known[context->control_down[own]] - 1;
     }
@@ -104,7 +104,7 @@ static void hang_ranks(const struct by_control_choice *choice, struct ways *w) {
 
 static enum banyan_status make_ways(const struct banyan_comm *comm, struct ways *w) {
   struct by_control_choice choice;
-  BY_TRY(by_control_choice_parse(comm->context->settings.control, &choice));
+  BY_TRY(by_control_choice_parse(comm->context->job.settings.control, &choice));
   if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
   hang_hosts(comm, &choice, w);
   hang_ranks(&choice, w);

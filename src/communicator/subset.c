@@ -33,7 +33,7 @@ enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks
   uint32_t subsets = by_comm_number(by_domain_id(comm->domain), OF_NO_SPLIT, OF_SUBSETS);
   uint32_t id = by_comm_number(subsets, number, (uint32_t)ranks[0]);
   enum banyan_status status = BANYAN_OK;
-  if (by_engine_domain(comm->context->engine, id))
+  if (by_engine_domain(comm->context->job.engine, id))
     status = by_fail(BANYAN_ERR_ARGUMENT, "a subset with number %u that begins with rank %d is there already", number,
                      ranks[0]);
   if (status == BANYAN_OK) status = by_comm_make(comm->context, id, place, (uint32_t)n, processes, out);

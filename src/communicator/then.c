@@ -29,7 +29,7 @@ static void tell(struct by_context *context, struct banyan_request *request) {
   by_context_lock(context);
   context->telling--;
   context->references--;
-  if (context->idlers) pthread_cond_broadcast(&context->changed);
+  if (context->idlers) pthread_cond_broadcast(&context->job.changed);
 }
 
 void by_context_tell(struct by_context *context) {
@@ -40,7 +40,7 @@ void by_context_tell(struct by_context *context) {
 void by_context_tell_all(struct by_context *context) {
   by_context_tell(context);
   context->idlers++;
-  while (context->telling) pthread_cond_wait(&context->changed, &context->lock);
+  while (context->telling) pthread_cond_wait(&context->job.changed, &context->job.lock);
   context->idlers--;
 }
 

@@ -27,23 +27,6 @@ enum {
   QUIET_MS = 50
 };
 
-void by_context_lock(struct by_context *context) {
-  if (pthread_mutex_trylock(&context->lock) == 0) return;
-  atomic_fetch_add(&context->contenders, 1);
-  pthread_mutex_lock(&context->lock);
-  atomic_fetch_sub(&context->contenders, 1);
-}
-
-void by_context_unlock(struct by_context *context) {
-  pthread_mutex_unlock(&context->lock);
-}
-
-void by_context_wake(struct by_context *context) {
-  uint64_t one = 1;
-  while (write(context->wake, &one, sizeof one) < 0 && errno == EINTR) {
-  }
-}
-
 /* Tells the core that this is a loop that waits. */
 static void by_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -54,14 +37,14 @@ static void by_pause(void) {
 }
 
 bool by_context_progress(struct by_context *context) {
-  bool moved = by_engine_progress(context->engine);
+  bool moved = by_engine_progress(context->job.engine);
   if (context->anys && by_context_advance_any(context)) moved = true;
   if (context->sparse && by_context_advance_sparse(context)) moved = true;
   return by_context_advance_submitted(context) || moved;
 }
 
 void by_context_check_deadlines(struct by_context *context) {
-  by_engine_check_deadlines(context->engine);
+  by_engine_check_deadlines(context->job.engine);
   by_context_check_submitted(context);
 }
 
@@ -74,15 +57,15 @@ static bool progress(struct by_context *context) {
 }
 
 static void let_others(struct by_context *context) {
-  pthread_mutex_unlock(&context->lock);
+  pthread_mutex_unlock(&context->job.lock);
   sched_yield();
-  pthread_mutex_lock(&context->lock);
+  pthread_mutex_lock(&context->job.lock);
 }
 
 static void pause_a_little(struct by_context *context) {
-  if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) {
+  if (atomic_load_explicit(&context->job.contenders, memory_order_relaxed)) {
     let_others(context);
-  } else if (context->yields) {
+  } else if (context->job.yields) {
     sched_yield();
   } else {
     by_pause();
@@ -91,7 +74,7 @@ static void pause_a_little(struct by_context *context) {
 
 /* Milliseconds, `most` (-1: no end): fabrics may have to send something though nothing comes, and controllers ask. */
 static int how_long(const struct by_context *context, int most) {
-  uint64_t deadline = by_engine_deadline(context->engine), asks = by_context_submit_deadline(context);
+  uint64_t deadline = by_engine_deadline(context->job.engine), asks = by_context_submit_deadline(context);
   if (asks < deadline) deadline = asks;
   if (deadline == UINT64_MAX) return most;
   uint64_t now = by_clock_now(&by_clock_system);
@@ -106,8 +89,8 @@ static void wait_for_events(const struct by_context *context, int milliseconds) 
   int n = epoll_wait(context->data_poll, events, 64, milliseconds);
   for (int i = 0; i < n; i++) {
     uint64_t rings;
-    if (events[i].data.fd != context->wake) continue;
-    while (read(context->wake, &rings, sizeof rings) < 0 && errno == EINTR) {
+    if (events[i].data.fd != context->job.wake) continue;
+    while (read(context->job.wake, &rings, sizeof rings) < 0 && errno == EINTR) {
     }
   }
 }
@@ -115,15 +98,15 @@ static void wait_for_events(const struct by_context *context, int milliseconds) 
 /* Sleeps until a connection has something, a peer rings, or some time has passed. */
 static void sleep_until_event(struct by_context *context, int most) {
   by_context_check_deadlines(context);
-  by_engine_sleeping(context->engine, true);
+  by_engine_sleeping(context->job.engine, true);
   if (by_context_progress(context)) {
-    by_engine_sleeping(context->engine, false);
+    by_engine_sleeping(context->job.engine, false);
     return;
   }
   int milliseconds = how_long(context, most);
-  pthread_mutex_unlock(&context->lock);
+  pthread_mutex_unlock(&context->job.lock);
   wait_for_events(context, milliseconds);
-  pthread_mutex_lock(&context->lock);
+  pthread_mutex_lock(&context->job.lock);
 }
 
 struct spinner {
@@ -137,12 +120,12 @@ static inline bool spin(struct by_context *context, struct spinner *spinner) {
   spinner->looks++;
   if (moved) {
     spinner->since = 0;
-    if (spinner->looks % LET_OTHERS == 0 && atomic_load_explicit(&context->contenders, memory_order_relaxed))
+    if (spinner->looks % LET_OTHERS == 0 && atomic_load_explicit(&context->job.contenders, memory_order_relaxed))
       pause_a_little(context);
     return false;
   }
-  if (spinner->most && (context->yields || spinner->looks > KEEN)) pause_a_little(context);
-  if (spinner->most && !context->yields && spinner->looks % LOOKS_AT_CLOCK) return false;
+  if (spinner->most && (context->job.yields || spinner->looks > KEEN)) pause_a_little(context);
+  if (spinner->most && !context->job.yields && spinner->looks % LOOKS_AT_CLOCK) return false;
   uint64_t now = by_clock_now(&by_clock_system);
   if (!spinner->since) spinner->since = now;
   return now - spinner->since >= spinner->most;
@@ -153,19 +136,19 @@ static void rest(struct by_context *context, struct spinner *spinner) {
   context->user_sleeps = true;
   sleep_until_event(context, SLEEP_MS);
   context->user_sleeps = false;
-  by_engine_sleeping(context->engine, false);
+  by_engine_sleeping(context->job.engine, false);
   spinner->since = 0;
 }
 
 /* A call may end with the last of what it sent still in a lane that was full. */
 static bool has_work(const struct by_context *context) {
-  return by_engine_pending(context->engine) || by_engine_has_to_send(context->engine) || context->anys ||
+  return by_engine_pending(context->job.engine) || by_engine_has_to_send(context->job.engine) || context->anys ||
          context->submitted || by_context_has_to_tell(context);
 }
 
 /* Calls and submitted operations. */
 static uint64_t ended_so_far(const struct by_context *context) {
-  return by_engine_ended(context->engine) + context->submissions_ended;
+  return by_engine_ended(context->job.engine) + context->submissions_ended;
 }
 
 /* Inlined, with what says that it is over, since small calls are a few rounds. */
@@ -174,17 +157,17 @@ __attribute__((always_inline)) static inline void drive(struct by_context *conte
   struct spinner spinner = {.most = context->spin};
   uint64_t ended = ended_so_far(context);
   if (context->listening) by_context_wake(context); /* what comes from now on is for this thread */
-  if (context->driver == BY_DRIVER_HELPER) by_engine_sleeping(context->engine, false);
+  if (context->driver == BY_DRIVER_HELPER) by_engine_sleeping(context->job.engine, false);
   context->driver = BY_DRIVER_USER;
   while (!over(argument)) {
     bool tired = spin(context, &spinner);
-    if (context->idlers && ended_so_far(context) != ended) pthread_cond_broadcast(&context->changed);
+    if (context->idlers && ended_so_far(context) != ended) pthread_cond_broadcast(&context->job.changed);
     ended = ended_so_far(context);
     if (!tired || over(argument)) continue;
     rest(context, &spinner);
   }
   context->driver = BY_DRIVER_NONE;
-  if (context->idlers) pthread_cond_broadcast(&context->changed);
+  if (context->idlers) pthread_cond_broadcast(&context->job.changed);
   if (has_work(context) || (context->listens && !context->has_progress)) by_context_kick(context);
 }
 
@@ -197,7 +180,7 @@ __attribute__((always_inline)) static inline void wait_until(struct by_context *
       continue;
     }
     context->idlers++;
-    pthread_cond_wait(&context->changed, &context->lock);
+    pthread_cond_wait(&context->job.changed, &context->job.lock);
     context->idlers--;
   }
 }
@@ -248,8 +231,8 @@ static void help(struct by_context *context) {
   while (context->driver == BY_DRIVER_HELPER) {
     if (progress(context)) {
       looks = 0;
-      if (atomic_load_explicit(&context->contenders, memory_order_relaxed)) pause_a_little(context);
-    } else if (looks++ < most && by_engine_pending(context->engine)) {
+      if (atomic_load_explicit(&context->job.contenders, memory_order_relaxed)) pause_a_little(context);
+    } else if (looks++ < most && by_engine_pending(context->job.engine)) {
       let_others(context);
     } else {
       break;
@@ -269,7 +252,7 @@ static void hear(struct by_context *context) {
 static void hand_over(struct by_context *context) {
   if (context->user_sleeps) by_context_wake(context); /* what woke us may have been meant for it */
   if (context->driver != BY_DRIVER_HELPER) return;
-  by_engine_sleeping(context->engine, false);
+  by_engine_sleeping(context->job.engine, false);
   context->driver = BY_DRIVER_NONE;
 }
 
@@ -279,13 +262,13 @@ static bool idle(struct by_context *context) {
   struct timespec until;
   context->progress_idle = true;
   if (!context->listens) {
-    pthread_cond_wait(&context->work, &context->lock);
+    pthread_cond_wait(&context->work, &context->job.lock);
   } else {
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += QUIET_MS * (long)BY_MILLISECOND;
     until.tv_sec += until.tv_nsec / (long)BY_SECOND;
     until.tv_nsec %= (long)BY_SECOND;
-    pthread_cond_timedwait(&context->work, &context->lock, &until);
+    pthread_cond_timedwait(&context->work, &context->job.lock, &until);
   }
   context->progress_idle = false;
   return context->listens && context->driver == BY_DRIVER_NONE && context->rounds == rounds;
@@ -293,7 +276,7 @@ static bool idle(struct by_context *context) {
 
 static void *progress_main(void *argument) {
   struct by_context *context = argument;
-  pthread_mutex_lock(&context->lock);
+  pthread_mutex_lock(&context->job.lock);
   while (!atomic_load(&context->closing)) {
     if (wanted(context)) {
       help(context);
@@ -303,7 +286,7 @@ static void *progress_main(void *argument) {
       hand_over(context);
     }
   }
-  pthread_mutex_unlock(&context->lock);
+  pthread_mutex_unlock(&context->job.lock);
   return NULL;
 }
 
@@ -332,10 +315,10 @@ void by_context_kick(struct by_context *context) {
 
 void by_context_stop_progress(struct by_context *context) {
   if (!context->has_progress) return;
-  pthread_mutex_lock(&context->lock);
+  pthread_mutex_lock(&context->job.lock);
   atomic_store(&context->closing, true);
   pthread_cond_broadcast(&context->work);
-  pthread_mutex_unlock(&context->lock);
+  pthread_mutex_unlock(&context->job.lock);
   by_context_wake(context);
   pthread_join(context->progress, NULL);
   context->has_progress = false;

@@ -7,6 +7,7 @@
 #ifndef BY_EXECUTOR_CALL_H
 #define BY_EXECUTOR_CALL_H
 
+#include "byte_ranges.h"
 #include "engine.h"
 #include "reduce.h"
 
@@ -34,14 +35,6 @@ struct by_out {
 
 enum by_in_source { BY_IN_NOTHING, BY_IN_DATA, BY_IN_MAPPED, BY_IN_PULLED };
 
-/* Bytes of a message that came before those in front of them, over another lane: sorted, apart from each other. */
-struct by_ahead {
-  uint32_t n, room;
-  struct by_range {
-    uint64_t from, to;
-  } ranges[];
-};
-
 /* A message being received. Bytes below `arrived` are there; below `consumed`, used. */
 struct by_in {
   struct by_call *call;
@@ -50,7 +43,7 @@ struct by_in {
   uint64_t length, arrived, consumed, granted;
   char *stage; /* ring of the engine's `window` bytes; NULL while nothing waits in it */
   const char *mapped;
-  struct by_ahead *ahead; /* NULL until the first time */
+  struct by_byte_ranges ahead; /* bytes that came before those in front of them, over another lane */
   struct by_offer offer;
   uint32_t incoming; /* index in the schedule */
   uint8_t source;    /* enum by_in_source */

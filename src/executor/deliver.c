@@ -229,8 +229,7 @@ static void handle_ask(struct by_link *link, struct by_call *call, const struct 
 static bool is_missing(const struct by_link *link, const struct by_in *in, uint64_t from, uint64_t n) {
   uint64_t to = from + n;
   if (from < in->arrived || from > in->length || n > in->length - from) return false;
-  for (uint32_t i = 0; in->ahead && i < in->ahead->n; i++)
-    if (from < in->ahead->ranges[i].to && in->ahead->ranges[i].from < to) return false;
+  if (by_byte_ranges_overlap(&in->ahead, from, to)) return false;
   for (uint32_t i = 0; i < link->n_ends; i++) {
     const struct by_end *end = &link->ends[i];
     if (end->in == in && from < end->at + end->lane->ops->left(end->lane) && end->at < to) return false;
@@ -238,55 +237,24 @@ static bool is_missing(const struct by_link *link, const struct by_in *in, uint6
   return true;
 }
 
-static bool has_room(struct by_in *in) {
-  uint32_t room = in->ahead ? in->ahead->room : 0;
-  if (room && in->ahead->n < room) return true;
-  room = room ? room * 2 : 16;
-  struct by_ahead *ahead = realloc(in->ahead, sizeof *ahead + room * sizeof *ahead->ranges);
-  if (!ahead) return false;
-  if (!in->ahead) ahead->n = 0;
-  ahead->room = room;
-  in->ahead = ahead;
-  by_engine_count_allocation(in->call->engine);
-  return true;
-}
-
-/* Notes bytes at .. to, which no range holds yet. They mostly follow what came last. */
-static bool note_ahead(struct by_in *in, uint64_t at, uint64_t to) {
-  struct by_ahead *ahead = in->ahead;
-  uint32_t i = ahead ? ahead->n : 0;
-  while (i && ahead->ranges[i - 1].from > at) i--; /* it belongs before range i */
-  bool after = i && ahead->ranges[i - 1].to == at, before = ahead && i < ahead->n && ahead->ranges[i].from == to;
-  if (after && before) {
-    ahead->ranges[i - 1].to = ahead->ranges[i].to;
-    memmove(&ahead->ranges[i], &ahead->ranges[i + 1], (--ahead->n - i) * sizeof *ahead->ranges);
-  } else if (after) {
-    ahead->ranges[i - 1].to = to;
-  } else if (before) {
-    ahead->ranges[i].from = at;
-  } else {
-    if (!has_room(in)) return false;
-    ahead = in->ahead;
-    memmove(&ahead->ranges[i + 1], &ahead->ranges[i], (ahead->n++ - i) * sizeof *ahead->ranges);
-    ahead->ranges[i] = (struct by_range){at, to};
-  }
-  return true;
-}
-
 /* The bytes in front may have closed the gap to the first range. */
 static void catch_up(struct by_in *in) {
-  struct by_ahead *ahead = in->ahead;
-  if (!ahead->n || ahead->ranges[0].from != in->arrived) return;
-  uint64_t n = ahead->ranges[0].to - in->arrived;
-  memmove(&ahead->ranges[0], &ahead->ranges[1], --ahead->n * sizeof *ahead->ranges);
-  by_work_arrived(in, n);
+  uint64_t to = by_byte_ranges_take(&in->ahead, in->arrived);
+  if (to > in->arrived) by_work_arrived(in, to - in->arrived);
+}
+
+static bool note_ahead(struct by_in *in, uint64_t from, uint64_t to) {
+  uint32_t room = in->ahead.room;
+  bool added = by_byte_ranges_add(&in->ahead, from, to);
+  if (in->ahead.room != room) by_engine_count_allocation(in->call->engine);
+  return added;
 }
 
 /* Bytes at .. at + n of a message have been put into their place. */
 static void placed(struct by_in *in, uint64_t at, size_t n) {
   if (at == in->arrived) {
     by_work_arrived(in, n);
-    if (in->ahead) catch_up(in);
+    if (in->ahead.n) catch_up(in);
   } else if (!note_ahead(in, at, at + n)) {
     by_engine_fail(in->call->engine, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for the parts of a message");
   }
@@ -333,7 +301,7 @@ static inline bool move_into(struct by_end *end, struct by_in *in) {
     if (used) {
       lane->ops->take(lane, used);
       end->at += used;
-      if (in->ahead) catch_up(in);
+      if (in->ahead.n) catch_up(in);
       return true;
     }
     if (have < call->element && have < left) return false; /* wait for a whole element */

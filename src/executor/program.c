@@ -172,7 +172,7 @@ enum banyan_status by_program_get_pair(struct by_domain *domain, bool sends, uin
 }
 
 void by_call_free(struct by_call *call) {
-  for (uint32_t i = 0; call->ins && i < call->n_ins; i++) free(call->ins[i].ahead);
+  for (uint32_t i = 0; call->ins && i < call->n_ins; i++) by_byte_ranges_fini(&call->ins[i].ahead);
   free(call->bounds);
   free(call->states);
   free(call->outs);

@@ -226,6 +226,7 @@ static inline void reset_messages(struct by_call *call) {
     struct by_in *in = &call->ins[i];
     in->length = call->bounds[s->incoming[i].last] - call->bounds[s->incoming[i].first];
     in->arrived = in->consumed = in->granted = 0;
+    in->ahead.n = 0; /* a call that was given up may have left some */
     in->source = BY_IN_NOTHING;
     in->asked = in->held = in->noted = in->tell_done = in->tell_refuse = in->tell_grant = false;
   }

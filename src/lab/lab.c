@@ -14,7 +14,6 @@
 
 #include "clock.h"
 #include "lab_netlink.h"
-#include "lab_programs.h"
 #include "lab_relay.h"
 #include "lab_space.h"
 #include "text.h"

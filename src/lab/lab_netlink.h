@@ -1,12 +1,18 @@
-/* What the lab asks of the kernel's network: interfaces, addresses, routes,
- * queues and their counters. */
+/* What the lab asks of the kernel's network: interfaces, addresses, routes, queues and their counters, and programs
+ * for it that are so short that no compiler or library is needed to make them. */
 #ifndef BY_LAB_LAB_NETLINK_H
 #define BY_LAB_LAB_NETLINK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fail.h"
 #include "netlink.h"
+
+/* For XDP: lets all packets pass. */
+BANYAN_CHECK enum banyan_status by_program_pass(int *out);
+/* For filters: drops packets at random, this share of them, 0 .. 1; others are left to what comes next. */
+BANYAN_CHECK enum banyan_status by_program_lose(double share, int *out);
 
 /* One end of a pair of interfaces: its name and number, and the namespace that it is made in. */
 struct by_netlink_end {

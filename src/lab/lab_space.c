@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -67,12 +68,34 @@ static enum banyan_status show_hosts(const char *hosts) {
   return status;
 }
 
+/* In a chroot, "/" is a directory on a mount that has no path there. Entering the mount namespace that the process is
+ * in leads to the root of all its mounts, and the descriptors lead back into the chroot. */
+static enum banyan_status cut_off_in_chroot(void) {
+  int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int mounts = open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  bool cut = root >= 0 && here >= 0 && mounts >= 0 && !setns(mounts, CLONE_NEWNS) &&
+             !mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) && !fchdir(root) && !chroot(".") && !fchdir(here);
+  int reason = errno;
+  close(root);
+  close(here);
+  close(mounts);
+  if (cut) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep a host's mounts to itself in a chroot");
+}
+
+/* What is mounted from now on is seen by this process and its children alone. */
+static enum banyan_status cut_off(void) {
+  if (!mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL)) return BANYAN_OK;
+  if (errno == EINVAL) return cut_off_in_chroot();
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot keep a host's mounts to itself");
+}
+
 enum banyan_status by_space_furnish(const char *host, const char *hosts) {
   if (unshare(CLONE_NEWNS | CLONE_NEWUTS))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a mount namespace");
   if (sethostname(host, MIN(strlen(host), MOST_HOST_NAME)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot call a host \"%.64s\"", host);
-  BY_TRY(mount_on("none", "/", NULL, MS_REC | MS_SLAVE));
+  BY_TRY(cut_off());
   BY_TRY(show_hosts(hosts));
   umount2("/sys", MNT_DETACH);
   return mount_on("sysfs", "/sys", "sysfs", 0);

@@ -11,7 +11,8 @@
 enum {
   AT_ONCE = 16,   /* connections in one round of the loop */
   MOST_RESTS = 5, /* of a second each, until the owner hears of it, */
-  BRIEF_MS = 50   /* and then */
+  BRIEF_MS = 50,  /* and then */
+  CALM_S = 5      /* without a rest, after which the next one is the first of a new shortage */
 };
 
 struct by_acceptor {
@@ -21,7 +22,8 @@ struct by_acceptor {
   int listener;
   void (*accepted)(void *context, int fd), (*exhausted)(void *context);
   void *context;
-  uint32_t rests;       /* one after the other */
+  uint32_t rests;       /* of this shortage of descriptors */
+  uint64_t rested_at;   /* the last one began */
   bool busy, destroyed; /* inside `accepted`; destroyed there */
 };
 
@@ -32,6 +34,7 @@ static void rest(struct by_acceptor *acceptor) {
   by_loop_change(acceptor->watch, 0);
   by_loop_set_delay(acceptor->loop, &acceptor->rest, heard ? BRIEF_MS * BY_MILLISECOND : BY_SECOND);
   acceptor->rests++;
+  acceptor->rested_at = by_loop_now(acceptor->loop);
   if (heard) acceptor->exhausted(acceptor->context);
 }
 
@@ -43,8 +46,9 @@ static void take_one(struct by_acceptor *acceptor, bool *more) {
     return;
   }
   *more = fd >= 0;
-  if (acceptor->rests < MOST_RESTS)
-    acceptor->rests = 0; /* else the owner has given up, and others are still to be told */
+  /* an owner that has given up tells those who come meanwhile, each as soon as there is a descriptor again */
+  bool calm = by_loop_now(acceptor->loop) - acceptor->rested_at >= CALM_S * BY_SECOND;
+  if (acceptor->rests < MOST_RESTS || calm) acceptor->rests = 0;
   if (fd >= 0) acceptor->accepted(acceptor->context, fd);
 }
 

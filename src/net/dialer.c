@@ -1,5 +1,6 @@
 #include "dialer.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ enum {
   STAGGER_MS = 100, /* between two attempts of which the first has no answer yet */
   RETRY_MS = 20,    /* for an address that refused: its process may only start */
   ANSWER_MS = 5000, /* for the answer of an address */
+  SILENT_MS = 8000, /* after which an address without any answer is given up, if others have answered */
   UNKNOWN_MS = 500, /* until an unknown name is looked up again, */
   KNOWN_MS = 3000,  /* and a known one, whose address may change as a container is started again */
   REASON_BYTES = 256
@@ -35,6 +37,7 @@ struct candidate {
   int fd;          /* -1: it is not being tried */
   struct by_watch *watch;
   bool connected;   /* it waits to be handed over */
+  bool silent;      /* the last attempt had no answer at all, not even that nobody listens */
   uint64_t late_at; /* of the attempt */
   uint64_t next_at; /* not to be tried before */
   enum banyan_status status;
@@ -48,6 +51,7 @@ struct by_dialer {
   struct candidate candidates[MOST_ADDRESSES];
   uint32_t n_targets, n_candidates;
   struct candidate *held; /* whose connection was handed over; NULL: none */
+  uint64_t begun_at;      /* all of it */
   uint64_t started_at;    /* the latest attempt */
   bool busy;              /* `connected` is being called */
 };
@@ -74,8 +78,10 @@ static void note_failure(const struct by_dialer *dialer, struct candidate *c, en
   snprintf(c->reason, sizeof c->reason, "%s%s%s", named ? "" : address, named ? "" : ": ", reason);
 }
 
-static void fail_attempt(const struct by_dialer *dialer, struct candidate *c, enum banyan_status status) {
+/* `error`: its errno. */
+static void fail_attempt(const struct by_dialer *dialer, struct candidate *c, enum banyan_status status, int error) {
   close_attempt(c);
+  c->silent = status == BANYAN_ERR_CONNECT && error != ECONNREFUSED;
   note_failure(dialer, c, status, banyan_error_text(), RETRY_MS * BY_MILLISECOND);
 }
 
@@ -83,7 +89,7 @@ static void look_at(const struct by_dialer *dialer, struct candidate *c) {
   bool done = false;
   enum banyan_status status = by_socket_connect_finish(c->fd, &c->to, &done);
   if (status != BANYAN_OK) {
-    fail_attempt(dialer, c, status);
+    fail_attempt(dialer, c, status, errno);
   } else if (done) {
     c->connected = true;
     by_loop_unwatch(c->watch);
@@ -108,7 +114,7 @@ static void start_attempt(struct by_dialer *dialer, struct candidate *c) {
   if (status == BANYAN_OK) status = by_loop_watch(loop, c->fd, EPOLLOUT, writable, dialer, &c->watch);
   c->late_at = now + ANSWER_MS * BY_MILLISECOND;
   dialer->started_at = now;
-  if (status != BANYAN_OK) fail_attempt(dialer, c, status);
+  if (status != BANYAN_OK) fail_attempt(dialer, c, status, errno);
 }
 
 static void end_late_attempts(struct by_dialer *dialer) {
@@ -116,7 +122,7 @@ static void end_late_attempts(struct by_dialer *dialer) {
   for (uint32_t i = 0; i < dialer->n_candidates; i++) {
     struct candidate *c = &dialer->candidates[i];
     if (c->watch && now >= c->late_at)
-      fail_attempt(dialer, c, by_fail(BANYAN_ERR_CONNECT, "no answer within %d s", ANSWER_MS / 1000));
+      fail_attempt(dialer, c, by_fail(BANYAN_ERR_CONNECT, "no answer within %d s", ANSWER_MS / 1000), ETIMEDOUT);
   }
 }
 
@@ -260,6 +266,7 @@ enum banyan_status by_dialer_create(const struct by_dialer_options *options, str
   if (!dialer) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connecting to %s", options->targets);
   dialer->options = *options;
   dialer->options.targets = NULL;
+  dialer->begun_at = by_loop_now(options->loop);
   by_timer_init(&dialer->tick, ticked, dialer);
   for (const char *rest = options->targets; next_target(&rest, dialer->targets[dialer->n_targets].text);) {
     struct target *target = &dialer->targets[dialer->n_targets];
@@ -287,6 +294,7 @@ void by_dialer_failed(struct by_dialer *dialer, enum banyan_status status, const
   struct candidate *c = dialer->held;
   if (!c) return;
   dialer->held = NULL;
+  c->silent = false;
   note_failure(dialer, c, status, reason, pause);
   step(dialer);
 }
@@ -300,16 +308,29 @@ static bool may_pass(enum banyan_status status) {
          status == BANYAN_ERR_TIMEOUT;
 }
 
-bool by_dialer_is_hopeless(const struct by_dialer *dialer) {
+/* Somebody answered at another address: then this one is not waited for as long as if all were silent. Where nobody
+ * listens the process may only start, and that somebody may be at another job. */
+static bool is_given_up(const struct by_dialer *dialer, const struct candidate *c) {
+  return c->silent && by_loop_now(dialer->options.loop) - dialer->begun_at >= SILENT_MS * BY_MILLISECOND;
+}
+
+enum banyan_status by_dialer_refusal(const struct by_dialer *dialer) {
+  enum banyan_status refusal = BANYAN_OK;
+  if (dialer->held) return BANYAN_OK;
   for (uint32_t i = 0; i < dialer->n_targets; i++) {
     bool is_name = dialer->targets[i].look_up_at != UINT64_MAX;
     bool found = false;
     for (uint32_t k = 0; k < dialer->n_candidates && !found; k++) found = dialer->candidates[k].target == i;
-    if (is_name && !found) return false;
+    if (is_name && !found) return BANYAN_OK;
   }
-  for (uint32_t i = 0; i < dialer->n_candidates; i++)
-    if (may_pass(dialer->candidates[i].status)) return false;
-  return dialer->n_candidates > 0;
+  for (uint32_t i = 0; i < dialer->n_candidates; i++) {
+    const struct candidate *c = &dialer->candidates[i];
+    if (!may_pass(c->status))
+      refusal = refusal ? refusal : c->status;
+    else if (!is_given_up(dialer, c))
+      return BANYAN_OK;
+  }
+  return refusal;
 }
 
 /* A name's address that is this machine's own is a common cause of jobs that do not start. */

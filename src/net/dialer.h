@@ -32,9 +32,10 @@ void by_dialer_destroy(struct by_dialer *dialer);
 void by_dialer_failed(struct by_dialer *dialer, enum banyan_status status, const char *reason, uint64_t pause);
 /* The connection that was handed over is of use: gives up attempts at other addresses. */
 void by_dialer_keep(struct by_dialer *dialer);
-/* Whether every address was reached and is no use (a status other than _CONNECT, _PEER_DEAD, _TIMEOUT), so that trying
- * again will hardly help. */
-bool by_dialer_is_hopeless(const struct by_dialer *dialer);
+/* Whether trying again will hardly help: every address was reached and is no use (a status other than _CONNECT,
+ * _PEER_DEAD, _TIMEOUT), or, after 8 s, has never answered while another one was reached. Then the status of the first
+ * that was reached, else BANYAN_OK, also while a connection is handed over. */
+enum banyan_status by_dialer_refusal(const struct by_dialer *dialer);
 /* The last failure of each address and name, separated by "; ". Those that do not fit into `most` bytes are counted. */
 void by_dialer_print(const struct by_dialer *dialer, size_t most, struct by_text *out);
 

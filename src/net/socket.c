@@ -162,7 +162,10 @@ static enum banyan_status cannot_connect(const struct by_address *to, int error)
   const char *hint = error == ECONNREFUSED ? " (nobody listens there)"
                      : error == ETIMEDOUT  ? " (no answer; does a firewall drop it?)"
                                            : "";
-  return by_fail(BANYAN_ERR_CONNECT, "cannot connect to %s: %s%s", by_address_print(to, text), strerror(error), hint);
+  enum banyan_status status =
+      by_fail(BANYAN_ERR_CONNECT, "cannot connect to %s: %s%s", by_address_print(to, text), strerror(error), hint);
+  errno = error;
+  return status;
 }
 
 enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd) {
@@ -172,9 +175,9 @@ enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd)
     *fd = socket;
     return BANYAN_OK;
   }
-  enum banyan_status status = cannot_connect(to, errno);
+  int error = errno;
   by_close(socket);
-  return status;
+  return cannot_connect(to, error);
 }
 
 enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to, bool *done) {

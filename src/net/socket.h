@@ -30,9 +30,9 @@ enum banyan_status by_socket_hold(struct by_port_range ports, int *fd, struct by
 enum banyan_status by_socket_accept(int listener, int *fd, struct by_address *peer) BANYAN_CHECK;
 
 /* Begins to connect. The socket becomes writable when by_socket_connect_finish has
- * an answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless. */
+ * an answer. BANYAN_ERR_CONNECT if it is known at once to be hopeless; errno tells why. */
 enum banyan_status by_socket_connect_start(const struct by_address *to, int *fd) BANYAN_CHECK;
-/* *done false: not yet. BANYAN_ERR_CONNECT: it failed; the caller closes the socket. */
+/* *done false: not yet. BANYAN_ERR_CONNECT: it failed, and errno tells why; the caller closes the socket. */
 enum banyan_status by_socket_connect_finish(int fd, const struct by_address *to, bool *done) BANYAN_CHECK;
 
 enum banyan_status by_socket_get_local(int fd, struct by_address *out) BANYAN_CHECK;

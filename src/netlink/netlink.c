@@ -1,7 +1,12 @@
 #include "netlink.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/param.h>
 
 enum { READ_BYTES = 1 << 16 };
 
@@ -83,4 +88,101 @@ int by_netlink_list(struct by_netlink *netlink, uint16_t type, size_t fixed, mnl
   struct by_netlink_request request;
   by_netlink_begin(&request, type, NLM_F_DUMP, fixed);
   return by_netlink_hear(netlink, &request, take, context);
+}
+
+enum { TICK_NANOSECONDS = 64, /* the unit of a bucket's depth */ MOST_KEYS = 3 };
+
+struct tcmsg *by_tc_begin(struct by_netlink_request *request, uint16_t type, unsigned interface, uint32_t parent,
+                          uint32_t handle, const char *kind) {
+  struct tcmsg *body = by_netlink_begin(request, type, NLM_F_CREATE | NLM_F_EXCL, sizeof *body);
+  body->tcm_family = AF_UNSPEC;
+  body->tcm_ifindex = (int)interface;
+  body->tcm_parent = parent;
+  body->tcm_handle = handle;
+  mnl_attr_put_strz(request->header, TCA_KIND, kind);
+  return body;
+}
+
+void by_tc_put_keys(struct by_netlink_request *request, const struct tc_u32_key *keys, uint8_t n) {
+  const struct tc_u32_sel head = {.flags = TC_U32_TERMINAL, .nkeys = n};
+  char match[sizeof head + MOST_KEYS * sizeof *keys];
+  memcpy(match, &head, sizeof head);
+  memcpy(match + sizeof head, keys, n * sizeof *keys);
+  mnl_attr_put(request->header, TCA_U32_SEL, sizeof head + n * sizeof *keys, match);
+}
+
+int by_tc_add_filter(struct by_netlink *netlink, unsigned interface, const struct by_tc_filter *filter) {
+  struct by_netlink_request request;
+  struct tcmsg *body = by_tc_begin(&request, RTM_NEWTFILTER, interface, filter->parent, 0, "u32");
+  body->tcm_info = TC_H_MAKE((uint32_t)filter->priority << 16, htons(filter->protocol));
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  mnl_attr_put_u32(request.header, TCA_U32_CLASSID, filter->class_);
+  by_tc_put_keys(&request, filter->keys, filter->n);
+  mnl_attr_nest_end(request.header, options);
+  return by_netlink_ask(netlink, &request, NULL, NULL);
+}
+
+/* Both headers have it in their first word. */
+int by_tc_add_mark(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t class_, uint16_t priority,
+                   uint8_t tos) {
+  uint32_t mark = tos & 0xfcu;
+  const struct tc_u32_key four = {.mask = htonl(0xfcu << 16), .val = htonl(mark << 16)};
+  const struct tc_u32_key six = {.mask = htonl(0xfcu << 20), .val = htonl(mark << 20)};
+  int reason =
+      by_tc_add_filter(netlink, interface, &(struct by_tc_filter){parent, class_, priority, ETH_P_IP, &four, 1});
+  if (reason) return reason;
+  return by_tc_add_filter(netlink, interface,
+                          &(struct by_tc_filter){parent, class_, (uint16_t)(priority + 1), ETH_P_IPV6, &six, 1});
+}
+
+int by_tc_add_htb(struct by_netlink *netlink, unsigned interface, uint32_t handle, uint16_t others) {
+  struct by_netlink_request request;
+  struct tc_htb_glob glob = {.version = 3, .rate2quantum = 10, .defcls = others};
+  by_tc_begin(&request, RTM_NEWQDISC, interface, TC_H_ROOT, handle, "htb");
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  mnl_attr_put(request.header, TCA_HTB_INIT, sizeof glob, &glob);
+  mnl_attr_nest_end(request.header, options);
+  return by_netlink_ask(netlink, &request, NULL, NULL);
+}
+
+uint64_t by_tc_bytes(double rate) {
+  return (uint64_t)MAX(rate / 8, 1);
+}
+
+static struct tc_ratespec ratespec(uint64_t rate) {
+  return (struct tc_ratespec){.linklayer = TC_LINKLAYER_ETHERNET, .rate = (uint32_t)MIN(rate, UINT32_MAX)};
+}
+
+int by_tc_add_class(struct by_netlink *netlink, unsigned interface, const struct by_tc_class *class_) {
+  struct by_netlink_request request;
+  uint32_t depth = (uint32_t)MIN(class_->burst * 1e9 / TICK_NANOSECONDS, (double)UINT32_MAX);
+  struct tc_htb_opt opt = {.rate = ratespec(class_->rate),
+                           .ceil = ratespec(class_->ceil),
+                           .buffer = depth,
+                           .cbuffer = depth,
+                           .quantum = class_->quantum,
+                           .prio = class_->early};
+  by_tc_begin(&request, RTM_NEWTCLASS, interface, class_->parent, class_->handle, "htb");
+  if (class_->there) request.header->nlmsg_flags &= (uint16_t) ~(NLM_F_CREATE | NLM_F_EXCL);
+  struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
+  mnl_attr_put(request.header, TCA_HTB_PARMS, sizeof opt, &opt);
+  if (class_->rate > UINT32_MAX) mnl_attr_put(request.header, TCA_HTB_RATE64, sizeof class_->rate, &class_->rate);
+  if (class_->ceil > UINT32_MAX) mnl_attr_put(request.header, TCA_HTB_CEIL64, sizeof class_->ceil, &class_->ceil);
+  mnl_attr_nest_end(request.header, options);
+  return by_netlink_ask(netlink, &request, NULL, NULL);
+}
+
+/* Copies what the kernel says of `type`, which may be shorter or longer than we know it. */
+static void copy(const struct nlattr *nest, uint16_t type, void *out, size_t size) {
+  const struct nlattr *attribute;
+  memset(out, 0, size);
+  mnl_attr_for_each_nested(attribute, nest) {
+    if (mnl_attr_get_type(attribute) == type)
+      memcpy(out, mnl_attr_get_payload(attribute), MIN(size, mnl_attr_get_payload_len(attribute)));
+  }
+}
+
+void by_tc_read(const struct nlattr *nest, struct gnet_stats_basic *basic, struct gnet_stats_queue *queue) {
+  copy(nest, TCA_STATS_BASIC, basic, sizeof *basic);
+  copy(nest, TCA_STATS_QUEUE, queue, sizeof *queue);
 }

@@ -1,10 +1,13 @@
-/* Requests to the kernel's network, over rtnetlink. A by_netlink belongs to the
- * network namespace that it was opened in, whatever the thread enters later.
- * Blocks for the kernel's answer, which comes at once. Not for several threads. */
+/* Requests to the kernel's network over rtnetlink, and its traffic control: queues, their classes and filters, and
+ * what has left by them. A by_netlink belongs to the network namespace that it was opened in, whatever the thread
+ * enters later. Each request blocks for the kernel's answer, which comes at once. Not for several threads. */
 #ifndef BY_NETLINK_NETLINK_H
 #define BY_NETLINK_NETLINK_H
 
 #include <libmnl/libmnl.h>
+#include <linux/gen_stats.h>
+#include <linux/pkt_cls.h>
+#include <linux/rtnetlink.h>
 #include <stdbool.h>
 
 #include "fail.h"
@@ -47,5 +50,46 @@ int by_netlink_hear(struct by_netlink *netlink, struct by_netlink_request *reque
 /* `take` gets each thing of a kind: RTM_GETLINK and the like, whose fixed part of so many bytes is zeroed. 0, or
  * errno. */
 int by_netlink_list(struct by_netlink *netlink, uint16_t type, size_t fixed, mnl_cb_t take, void *context);
+
+/* Begins a request to make something that is not there yet. */
+struct tcmsg *by_tc_begin(struct by_netlink_request *request, uint16_t type, unsigned interface, uint32_t parent,
+                          uint32_t handle, const char *kind);
+/* What a u32 filter looks for, inside its options: all of these, up to 3. */
+void by_tc_put_keys(struct by_netlink_request *request, const struct tc_u32_key *keys, uint8_t n);
+
+/* Which packets go to a class of an htb queue. */
+struct by_tc_filter {
+  uint32_t parent, class_;     /* handles */
+  uint16_t priority, protocol; /* filters of one priority are of one protocol (ETH_P_IP, ...); a lower one goes first */
+  const struct tc_u32_key *keys; /* what all must match */
+  uint8_t n;
+};
+
+/* 0, or errno, like the next ones. */
+int by_tc_add_filter(struct by_netlink *netlink, unsigned interface, const struct by_tc_filter *filter);
+/* What has this ToS byte (IPv4) or traffic class (IPv6) but for its lower two bits, by filters of `priority` and of
+ * the next one. */
+int by_tc_add_mark(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t class_, uint16_t priority,
+                   uint8_t tos);
+
+/* An htb queue at the interface's root; what no filter takes goes to class `others`. */
+int by_tc_add_htb(struct by_netlink *netlink, unsigned interface, uint32_t handle, uint16_t others);
+
+struct by_tc_class {
+  uint32_t parent, handle;
+  uint64_t rate, ceil; /* bytes a second: its own, and with what others leave */
+  double burst;        /* seconds; so long it may send without a pause */
+  uint32_t quantum;    /* bytes in turn, among classes that go equally early */
+  uint32_t early;      /* 0: the earliest */
+  bool there;          /* it is, and is changed */
+};
+
+int by_tc_add_class(struct by_netlink *netlink, unsigned interface, const struct by_tc_class *class_);
+
+/* bit/s as bytes a second, at least 1. */
+uint64_t by_tc_bytes(double rate);
+
+/* What stands in a TCA_STATS2; zeros where it does not say. */
+void by_tc_read(const struct nlattr *nest, struct gnet_stats_basic *basic, struct gnet_stats_queue *queue);
 
 #endif

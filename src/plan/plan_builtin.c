@@ -242,7 +242,11 @@ const struct by_plan_builtin_entry *by_plan_builtin_list(uint32_t i) {
 }
 
 const char *by_plan_builtin_names(void) {
-  return "star[:ROOT], sharded, ring, chain, tree[:K], double-tree, halving, doubling, exchange[:K], ring2d:AxB";
+  static _Thread_local char names[32 * N_BUILTINS];
+  size_t length = 0;
+  for (size_t i = 0; i < N_BUILTINS; i++)
+    length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", i ? ", " : "", builtins[i].entry.usage);
+  return names;
 }
 
 /* The built-in of "tree" or "tree:4"; NULL: none. */

@@ -27,14 +27,6 @@ BANYAN_CHECK enum banyan_status by_group_copy_ports(struct by_plan *plan, struct
                                                     const void *context);
 /* Puts forwards and ports in order. */
 void by_group_sort_ports(struct by_group *group);
-/* Whether they name switches of the group, in order, and neighbours, on the way up, of these. `position` is scratch for
- * all of the plan's vertices; the rest of the group is sound. */
-BANYAN_CHECK enum banyan_status by_group_check_ports(const struct by_plan *plan, const struct by_group *group,
-                                                     uint32_t *position);
-/* n_ranks ranks, and behind them what stands for those of `over_hosts` that are no hosts; where there are several
- * leaders a server for each. out[i * leaders + j], in the plan's arena: the vertex of the i-th of them for leader j. */
-BANYAN_CHECK enum banyan_status by_plan_add_others(struct by_plan *plan, const struct by_plan *over_hosts,
-                                                   uint32_t n_ranks, uint32_t leaders, const uint32_t **out);
 /* Evens out shares whose sum is off by rounding, validates and sets the version. Takes `plan` over: on failure it is
  * destroyed. */
 BANYAN_CHECK enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out);

@@ -2,12 +2,327 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "grow.h"
 #include "pack_exact.h"
 #include "pack_few.h"
 #include "pack_weights.h"
+#include "plan_join.h"
+#include "plan_make.h"
+#include "plan_order.h"
 #include "plan_packed.h"
-#include "planner_parts.h"
+
+/* Another class has to be worth it: so much faster, or the plan stays as it is for larger buffers. What is nearly as
+ * fast is as good, and better if it is simpler. */
+static const double worth = 0.05, nearly = 0.01;
+
+enum { SMALLEST_SHIFT = 8, STEP_SHIFT = 1 };
+
+static enum banyan_status weighed_init(struct by_weighed *weighed) {
+  *weighed = (struct by_weighed){.candidates = calloc(BY_WEIGH_MOST, sizeof *weighed->candidates)};
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) weighed->sizes[i] = 1ull << (SMALLEST_SHIFT + STEP_SHIFT * i);
+  return weighed->candidates ? BANYAN_OK : by_plan_no_memory();
+}
+
+static void weighed_fini(struct by_weighed *weighed) {
+  for (uint32_t i = 0; i < weighed->n; i++) by_plan_destroy(weighed->candidates[i].plan);
+  free(weighed->candidates);
+  *weighed = (struct by_weighed){0};
+}
+
+/* Predicts the plan's times and keeps it; takes it over, also on failure. A plan whose load cannot be worked out
+ * (BANYAN_ERR_UNSUPPORTED: too many pairs) is no candidate. */
+static enum banyan_status weighed_add(struct by_weighed *weighed, const char *what, struct by_plan *plan,
+                                      const struct by_topology *topology, const struct by_cost_rates *rates) {
+  struct by_candidate *next = &weighed->candidates[weighed->n];
+  struct by_cost cost;
+  enum banyan_status status =
+      weighed->n < BY_WEIGH_MOST ? by_cost_init(&cost, plan, plan->classes, topology, rates) : BANYAN_ERR_UNSUPPORTED;
+  if (status != BANYAN_OK) {
+    by_plan_destroy(plan);
+    return status == BANYAN_ERR_UNSUPPORTED ? BANYAN_OK : status;
+  }
+  *next = (struct by_candidate){.plan = plan, .rate = cost.load.rate};
+  snprintf(next->what, sizeof next->what, "%s", what);
+  bool known = true;
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
+    next->seconds[i] = by_cost_time(&cost, (double)weighed->sizes[i]);
+    known = known && !isnan(next->seconds[i]);
+  }
+  by_cost_fini(&cost);
+  weighed->n++;
+  return known ? BANYAN_OK : by_plan_no_memory();
+}
+
+static bool is_ever_faster(const struct by_candidate *a, const struct by_candidate *b) {
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++)
+    if ((1 + nearly) * a->seconds[i] < b->seconds[i]) return true;
+  return false;
+}
+
+/* Of the last two candidates, which are one way to sum in two orders, drops the one that is nowhere faster. */
+static void weighed_drop_slower(struct by_weighed *weighed) {
+  struct by_candidate *last = &weighed->candidates[weighed->n - 1], *before = last - 1;
+  if (is_ever_faster(last, before)) {
+    if (is_ever_faster(before, last)) return;
+    struct by_candidate dropped = *before;
+    *before = *last;
+    *last = dropped;
+  }
+  by_plan_destroy(last->plan);
+  *last = (struct by_candidate){0};
+  weighed->n--;
+}
+
+static uint32_t groups_of(const struct by_candidate *candidate) {
+  return candidate->plan->classes[0].n_groups;
+}
+
+/* Of those that are nearly the fastest the first of the fewest groups: a ring is one. */
+static uint32_t fastest(const struct by_weighed *weighed, uint32_t size) {
+  double least = INFINITY;
+  uint32_t best = UINT32_MAX;
+  for (uint32_t i = 0; i < weighed->n; i++) least = fmin(least, weighed->candidates[i].seconds[size]);
+  for (uint32_t i = 0; i < weighed->n; i++) {
+    const struct by_candidate *candidate = &weighed->candidates[i];
+    if (candidate->seconds[size] > (1 + nearly) * least) continue;
+    if (best == UINT32_MAX || groups_of(candidate) < groups_of(&weighed->candidates[best])) best = i;
+  }
+  return best;
+}
+
+/* Chooses for every size, from the largest down: what is fastest for the largest, or the first candidate if nothing
+ * else is wanted; then another one where it is faster by more than a little, so that classes are few. Of those that are
+ * nearly alike the one of the fewest groups is taken, then the first. */
+static void weighed_choose(struct by_weighed *weighed, bool any_for_largest) {
+  const struct by_candidate *all = weighed->candidates;
+  uint32_t now = any_for_largest ? fastest(weighed, BY_WEIGH_SIZES - 1) : 0;
+  for (uint32_t size = BY_WEIGH_SIZES; size-- > 0;) {
+    uint32_t best = fastest(weighed, size);
+    bool largest = size + 1 == BY_WEIGH_SIZES;
+    if (!largest && all[now].seconds[size] > (1 + worth) * all[best].seconds[size]) now = best;
+    weighed->used[size] = now;
+  }
+}
+
+/* The plan of what was chosen, neighbouring sizes of one choice as one class. */
+static enum banyan_status weighed_plan(const struct by_weighed *weighed, const char *name, struct by_plan **out) {
+  struct by_plan_part parts[BY_WEIGH_SIZES] = {{0}};
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
+    const struct by_plan *plan = weighed->candidates[weighed->used[i]].plan;
+    if (n && parts[n - 1].plan == plan) n--;
+    parts[n++] = (struct by_plan_part){.plan = plan, .up_to = weighed->sizes[i]};
+  }
+  return by_plan_join(name, parts, n, out);
+}
+
+/* --- what is weighed beside the packed trees: one low tree, rings and other built-ins in a good order --- */
+
+/* Beyond so many searches over so many links only what is near is weighed, and few roots are tried. */
+enum { MOST_WORK = 1 << 18, ROOTS_TRIED = 32, MOST_AS_GIVEN = 64 };
+
+struct weighing {
+  const struct by_topology *topology;
+  const struct by_planner_options *options;
+  struct by_planned *planned;
+  const struct by_plan *names; /* a plan over the ranks with their names */
+  uint32_t n;                  /* ranks */
+  uint32_t *order, *other;     /* the good order, and scratch for one made of it */
+};
+
+/* --- one low tree --- */
+
+static double no_price(void *context, uint32_t edge) {
+  (void)context;
+  (void)edge;
+  return 0;
+}
+
+/* The middle: of some vertices the one whose furthest terminal is nearest. */
+static uint32_t find_middle(struct by_grower *grower, uint32_t n, double *reach) {
+  uint32_t tried = n < ROOTS_TRIED ? n : ROOTS_TRIED, middle = 0;
+  *reach = INFINITY;
+  for (uint32_t i = 0; i < tried; i++) {
+    uint32_t root = (uint32_t)((uint64_t)i * n / tried);
+    double far = by_grower_reach(grower, root);
+    if (far >= *reach) continue;
+    *reach = far;
+    middle = root;
+  }
+  return middle;
+}
+
+static enum banyan_status pack_low_tree(const struct by_graph *graph, bool hops, struct by_packing **out) {
+  struct by_grower grower;
+  struct by_pool pool;
+  struct by_price price = {.of = no_price};
+  uint32_t tree;
+  double reach, rate = 1;
+  *out = NULL;
+  BY_TRY(by_grower_init(&grower, graph, hops));
+  enum banyan_status status = by_pool_init(&pool, graph);
+  if (status == BANYAN_OK) {
+    uint32_t middle = find_middle(&grower, graph->n_terminals, &reach);
+    if (by_grow(&grower, &price, middle, reach)) {
+      status = by_pool_add(&pool, grower.edges, grower.n_edges, &tree);
+      if (status == BANYAN_OK) status = by_packing_make(&pool, &rate, INFINITY, out);
+    }
+    by_pool_fini(&pool);
+  }
+  by_grower_fini(&grower);
+  return status;
+}
+
+static enum banyan_status add(struct weighing *w, const char *what, struct by_plan *plan) {
+  return weighed_add(&w->planned->weighed, what, plan, w->topology, &w->options->rates);
+}
+
+static enum banyan_status add_low_tree(struct weighing *w, bool hops, const char *what) {
+  const struct by_graph *graph = w->planned->graph;
+  struct by_packing *packing;
+  struct by_plan *plan;
+  BY_TRY(pack_low_tree(graph, hops, &packing));
+  if (!packing) return BANYAN_OK;
+  packing->bound = packing->throughput;
+  enum banyan_status status = by_plan_of_packing("tree", w->topology, graph, packing, !hops, &plan);
+  by_packing_destroy(packing);
+  return status == BANYAN_OK ? add(w, what, plan) : status;
+}
+
+static bool has_delays(const struct by_graph *graph) {
+  for (uint32_t e = 0; e < graph->n_edges; e++)
+    if (graph->edges[e].delay > 0) return true;
+  return false;
+}
+
+/* --- built-ins --- */
+
+static enum banyan_status add_builtin(struct weighing *w, const char *name, const uint32_t *order, const char *what) {
+  struct by_plan *plan, *ordered;
+  BY_TRY(by_plan_builtin(name, w->n, &plan));
+  enum banyan_status status = by_plan_reorder(plan, order, w->names, &ordered);
+  by_plan_destroy(plan);
+  return status == BANYAN_OK ? add(w, what, ordered) : status;
+}
+
+static bool is_given(const struct weighing *w) {
+  for (uint32_t r = 0; r < w->n; r++)
+    if (w->order[r] != r) return false;
+  return true;
+}
+
+/* In the good order, and where that is another one in the order that the ranks have: what is good for a ring need not
+ * be good for all. */
+static enum banyan_status add_in_orders(struct weighing *w, const char *name, const char *what) {
+  uint32_t before = w->planned->weighed.n;
+  char as_given[64];
+  BY_TRY(add_builtin(w, name, w->order, what));
+  if (w->n > MOST_AS_GIVEN || is_given(w)) return BANYAN_OK;
+  for (uint32_t r = 0; r < w->n; r++) w->other[r] = r;
+  snprintf(as_given, sizeof as_given, "%s, as given", what);
+  BY_TRY(add_builtin(w, name, w->other, as_given));
+  if (w->planned->weighed.n == before + 2) weighed_drop_slower(&w->planned->weighed);
+  return BANYAN_OK;
+}
+
+/* In halving the furthest positions exchange most: the bits of positions are turned round, so that these are near. */
+static void turn_bits(const struct weighing *w) {
+  uint32_t bits = 0;
+  while (1u << bits < w->n) bits++;
+  for (uint32_t u = 0; u < w->n; u++) {
+    uint32_t turned = 0;
+    for (uint32_t i = 0; i < bits; i++) turned |= (u >> i & 1) << (bits - 1 - i);
+    w->other[turned] = w->order[u];
+  }
+}
+
+static const char *group_of(const struct weighing *w, uint32_t rank) {
+  return w->topology->nodes[w->planned->graph->node[rank]].group;
+}
+
+/* Racks one behind the other, in the order of their first host. Returns how many hosts each has; 0: unequal, or one. */
+static uint32_t gather_racks(const struct weighing *w) {
+  uint32_t placed = 0, of_rack = 0;
+  bool *done = calloc(w->n, sizeof *done);
+  for (uint32_t i = 0; done && i < w->n; i++) {
+    uint32_t begin = placed;
+    const char *rack = group_of(w, w->order[i]);
+    for (uint32_t k = i; !done[i] && k < w->n; k++)
+      if (!done[k] && (k == i || (*rack && strcmp(group_of(w, w->order[k]), rack) == 0))) {
+        w->other[placed++] = w->order[k];
+        done[k] = k != i;
+      }
+    if (placed == begin) continue;
+    done[i] = true;
+    if (of_rack && placed - begin != of_rack) {
+      of_rack = 0;
+      break;
+    }
+    of_rack = placed - begin;
+  }
+  free(done);
+  return placed == w->n && of_rack > 1 && of_rack < w->n ? of_rack : 0;
+}
+
+static enum banyan_status add_rings(struct weighing *w) {
+  char name[32];
+  for (uint32_t i = 0; i < w->n; i++) w->other[i] = w->order[i];
+  BY_TRY(by_ring_search(w->topology, w->planned->graph, w->other));
+  BY_TRY(add_builtin(w, "ring", w->other, "ring"));
+  uint32_t of_rack = gather_racks(w);
+  if (!of_rack) return BANYAN_OK;
+  snprintf(name, sizeof name, "ring2d:%ux%u", of_rack, w->n / of_rack);
+  return add_builtin(w, name, w->other, "rings in racks, then across");
+}
+
+static enum banyan_status add_few_steps(struct weighing *w) {
+  if (w->n <= 256) {
+    BY_TRY(add_in_orders(w, "halving", "halving"));
+    if ((w->n & (w->n - 1)) == 0 && w->n > 4) {
+      turn_bits(w);
+      BY_TRY(add_builtin(w, "halving", w->other, "halving, near ones most"));
+    }
+    BY_TRY(add_in_orders(w, "doubling", "doubling"));
+  }
+  if (w->n <= 64) BY_TRY(add_builtin(w, "sharded", w->order, "sharded"));
+  if (w->n <= 16) BY_TRY(add_in_orders(w, "exchange", "exchange"));
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_trees_by_position(struct weighing *w) {
+  BY_TRY(add_in_orders(w, "tree:2", "tree of two children"));
+  BY_TRY(add_in_orders(w, "tree:4", "tree of four children"));
+  return add_in_orders(w, "double-tree", "double binary tree");
+}
+
+static enum banyan_status add_all(struct weighing *w) {
+  const struct by_graph *graph = w->planned->graph;
+  bool large = (uint64_t)w->n * graph->n_edges > MOST_WORK;
+  BY_TRY(by_plan_order(w->topology, graph, w->options->seed, w->order));
+  BY_TRY(add_low_tree(w, true, "one tree of few hops"));
+  if (has_delays(graph)) BY_TRY(add_low_tree(w, false, "one tree of little delay"));
+  BY_TRY(add_rings(w));
+  if (large) return BANYAN_OK;
+  BY_TRY(add_trees_by_position(w));
+  return add_few_steps(w);
+}
+
+/* Weighs, beside the candidates that are there (the first: packed trees), everything else. */
+static enum banyan_status planned_add_candidates(struct by_planned *planned, const struct by_topology *topology,
+                                                 const struct by_planner_options *options) {
+  struct weighing w = {.topology = topology, .options = options, .planned = planned};
+  w.names = planned->weighed.candidates[0].plan;
+  w.n = planned->graph->n_terminals;
+  w.order = calloc(2 * (size_t)w.n, sizeof *w.order);
+  if (!w.order) return by_plan_no_memory();
+  w.other = w.order + w.n;
+  enum banyan_status status = add_all(&w);
+  free(w.order);
+  return status;
+}
 
 enum { FEW_TREES = 8, EXACT_VERTICES = 200, EXACT_RESOURCES = 600 };
 /* Of the bound: more throughput is not looked for. */
@@ -108,7 +423,7 @@ static enum banyan_status add_trees(struct by_planned *p, const struct by_topolo
   uint32_t n = packing->n_trees;
   BY_TRY(by_plan_of_packing("trees", topology, p->graph, packing, o->by_delay, &plan));
   snprintf(what, sizeof what, "%u packed tree%s%s", n, n == 1 ? "" : "s", more);
-  return by_weighed_add(&p->weighed, what, plan, topology, &o->rates);
+  return weighed_add(&p->weighed, what, plan, topology, &o->rates);
 }
 
 /* What was given up for less height may be worth more than the height. */
@@ -142,19 +457,19 @@ static enum banyan_status add_embedding(struct by_planned *p, const struct by_to
   uint32_t n = by_embedding_facts(p->embedding).n_used;
   BY_TRY(by_embedding_plan(p->embedding, "trees", &plan));
   snprintf(what, sizeof what, "%u of the cluster's ways", n);
-  return by_weighed_add(&p->weighed, what, plan, topology, &o->rates);
+  return weighed_add(&p->weighed, what, plan, topology, &o->rates);
 }
 
 static enum banyan_status weigh(const char *name, struct by_planned *p, const struct by_topology *topology,
                                 const struct by_planner_options *o) {
   struct by_weighed *weighed = &p->weighed;
   double bound = p->embedding ? by_embedding_facts(p->embedding).bound : p->packing->bound;
-  BY_TRY(by_weighed_init(weighed));
+  BY_TRY(weighed_init(weighed));
   BY_TRY(p->embedding ? add_embedding(p, topology, o) : add_trees(p, topology, o, p->packing, ""));
   if (o->weighing == BY_PLANNER_WEIGH_ALL && p->packing) BY_TRY(add_higher_trees(p, topology, o));
-  if (o->weighing != BY_PLANNER_WEIGH_NONE) BY_TRY(by_planned_add_candidates(p, topology, o));
-  by_weighed_choose(weighed, o->weighing == BY_PLANNER_WEIGH_ALL);
-  BY_TRY(by_weighed_plan(weighed, name, &p->plan));
+  if (o->weighing != BY_PLANNER_WEIGH_NONE) BY_TRY(planned_add_candidates(p, topology, o));
+  weighed_choose(weighed, o->weighing == BY_PLANNER_WEIGH_ALL);
+  BY_TRY(weighed_plan(weighed, name, &p->plan));
   add_facts(p->plan, &weighed->candidates[weighed->used[BY_WEIGH_SIZES - 1]], bound);
   return BANYAN_OK;
 }
@@ -187,6 +502,6 @@ void by_planned_fini(struct by_planned *planned) {
   by_packing_destroy(planned->packing);
   by_embedding_destroy(planned->embedding);
   by_graph_destroy(planned->graph);
-  by_weighed_fini(&planned->weighed);
+  weighed_fini(&planned->weighed);
   *planned = (struct by_planned){0};
 }

@@ -1,19 +1,34 @@
-/* The planner: from a topology to a plan that runs, with a bound that proves
- * how good it is. It puts together the parts: the graph (graph_topology.h), a
- * bound (pack_exact.h, pack_weights.h), trees (pack_few.h or those of the
- * bound), the plan (plan_packed.h); and for each size of buffer weighs those
- * trees against one low tree, rings and other built-ins by predicted time
- * (cost.h). Pure: no I/O, no clock, and the same seed gives the same plan. */
+/* The planner: from a topology to a plan that runs, with a bound that proves how good it is. It puts together the
+ * parts: the graph (graph_topology.h), a bound (pack_exact.h, pack_weights.h), trees (pack_few.h or those of the
+ * bound), the plan (plan_packed.h); and for each size of buffer weighs those trees against one low tree, rings and
+ * other built-ins by predicted time (cost.h). Pure: no I/O, no clock, and the same seed gives the same plan. */
 #ifndef BY_PLAN_PLANNER_H
 #define BY_PLAN_PLANNER_H
 
+#include "cost.h"
 #include "embed.h"
 #include "graph.h"
 #include "graph_topology.h"
 #include "packing.h"
 #include "plan.h"
-#include "planner_weigh.h"
 #include "topology.h"
+
+enum { BY_WEIGH_SIZES = 23, BY_WEIGH_MOST = 24 };
+
+/* One way to sum everything, over the ranks that take part. */
+struct by_candidate {
+  struct by_plan *plan; /* of one class; owned */
+  char what[48];        /* for people: "ring in a good order" */
+  double rate;          /* bit/s of input for large buffers */
+  double seconds[BY_WEIGH_SIZES];
+};
+
+struct by_weighed {
+  uint32_t n;
+  struct by_candidate *candidates; /* BY_WEIGH_MOST of room */
+  uint64_t sizes[BY_WEIGH_SIZES];  /* bytes, ascending */
+  uint32_t used[BY_WEIGH_SIZES];   /* which candidate, for each size and all between it and the one before */
+};
 
 enum by_planner_method {
   BY_PLANNER_FEW,     /* at most K trees, low ones */

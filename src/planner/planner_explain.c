@@ -96,7 +96,7 @@ static void add_table(const struct by_weighed *weighed, struct by_text *text) {
   }
 }
 
-/* What the numbers of the table hold; docs/performance.md has how they compare. */
+/* What the numbers of the table hold; docs/measurements has how they compare. */
 static void add_meaning(const struct by_cost_rates *rates, struct by_text *text) {
   char call[32], hop[32], message[32], byte[32];
   by_text_add(text,

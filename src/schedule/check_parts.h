@@ -72,11 +72,9 @@ enum banyan_status by_check_no_memory(void);
 
 /* check_links.c: what each schedule says of itself, and whether both ends of every message agree. */
 BANYAN_CHECK enum banyan_status by_check_links(struct by_check *check);
-/* check_order.c: fills `order`, or there is a deadlock; */
+/* check_links.c: fills `order`, or there is a deadlock; */
 BANYAN_CHECK enum banyan_status by_check_order(struct by_slot *slot);
 /* and whether all uses of the same bytes are ordered. */
 BANYAN_CHECK enum banyan_status by_check_races(struct by_slot *slot);
-/* check_values.c: runs the steps on symbols, in the order found. */
-BANYAN_CHECK enum banyan_status by_check_values(struct by_slot *slot);
 
 #endif

@@ -1,9 +1,9 @@
 /* Inside the compiler, shared by its files only. A compile makes the layout,
  * lists this rank's messages, numbers them, and turns them into steps:
  *
- *   plan class -- layout.c --> pieces
- *              -- routes.c --> messages of this rank -- tags.c --> merged, with tags
- *                                                    -- steps.c --> steps with dependencies
+ *   plan class -- routes.c --> pieces, messages of this rank
+ *              -- compile.c --> messages merged, with tags
+ *              -- steps.c --> steps with dependencies
  *
  * What is only needed on the way lives in the compile's own arena and arrays.
  * Memory that runs out is remembered in `failed` and reported once, at the end. */
@@ -29,7 +29,7 @@ struct by_message {
   uint32_t place; /* exchange: the sender's digit; the order of folding */
   uint8_t phase;
   bool out, exchange;
-  uint32_t tag, peer_index; /* set by tags.c, like these by steps.c: */
+  uint32_t tag, peer_index; /* set by compile.c, like these by steps.c: */
   uint32_t fold;            /* level at which it is sent or taken */
   uint32_t batch;           /* messages that one REDUCE folds share it */
   uint32_t far;             /* order within a level */
@@ -60,16 +60,10 @@ static inline enum banyan_status by_schedule_no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedule");
 }
 
-/* AllReduce over an exchange that is narrow enough to be folded at once; every other use of an exchange runs over
- * trees, see routes.c. */
-bool by_group_exchanges(const struct by_group *group, enum banyan_collective collective);
-
-/* layout.c: pieces, cuts and origins. */
+/* routes.c: pieces, cuts and origins. */
 BANYAN_CHECK enum banyan_status by_layout_make(struct by_compile *compile);
 /* routes.c: this rank's messages, piece by piece. */
 BANYAN_CHECK enum banyan_status by_routes_list(struct by_compile *compile);
-/* tags.c: merges the messages, sorts them by peer, in before out, and tag; fills the schedule's peers. */
-BANYAN_CHECK enum banyan_status by_tags_assign(struct by_compile *compile);
 /* steps.c: steps, deps and incoming, in the order of the messages' levels; fills the schedule's numbers of them. */
 BANYAN_CHECK enum banyan_status by_steps_build(struct by_compile *compile);
 

@@ -4,7 +4,15 @@
 #define BY_SIMULATE_CAST_H
 
 #include "fair.h"
-#include "symmetry.h"
+#include "ways.h"
+
+/* Which ranks are alike: where all play one schedule, turned, and the network looks the same to several of them, they
+ * do everything at the same time, and one of them stands for all. */
+struct by_symmetry {
+  uint32_t n_rank_classes, n_resource_classes;
+  uint32_t *rank_class;     /* of each rank, numbered by their first members */
+  uint32_t *resource_class; /* of each resource of the ways that a stream uses; UINT32_MAX: of others */
+};
 
 struct by_cast_stream {
   uint32_t actor, peer; /* the sender, and the index of the receiver in its schedule */

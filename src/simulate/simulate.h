@@ -5,7 +5,7 @@
  *   by_simulator_init: schedules, ways, who is alike -- once for a plan's class
  *   by_simulator_run:  one buffer                    -- for each size
  *
- * docs/decisions/0013-simulated-as-chunks-of-streams.md says what is exact and
+ * docs/decisions/0013-simulate-chunks-of-streams.md says what is exact and
  * what is left out. */
 #ifndef BY_SIMULATE_SIMULATE_H
 #define BY_SIMULATE_SIMULATE_H

@@ -1,15 +1,214 @@
 #include "ways.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "array.h"
 #include "plan_load.h"
 #include "topology_paths.h"
 
-enum { MOST_STREAMS = 4 << 20, MOST_HOPS = 32 << 20 };
+enum { ELEMENT = 4, MOST_STEPS = 3 << 20, MOST_PROBES = 5, TURN_FROM = 64 };
 
-#define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the ways of a plan's messages")
+#define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedules of a plan")
+
+static enum banyan_status compile(const struct by_roles *roles, const struct by_plan *plan, uint32_t rank,
+                                  struct by_schedule **out) {
+  return by_schedule_compile(plan, roles->class_, BANYAN_ALLREDUCE, 0, rank, out);
+}
+
+/* --- everybody for itself --- */
+
+static enum banyan_status compile_all(struct by_roles *roles, const struct by_plan *plan) {
+  uint64_t steps = 0;
+  for (uint32_t r = 0; r < roles->n; r++) {
+    BY_TRY(compile(roles, plan, r, &roles->schedules[r]));
+    steps += roles->schedules[r]->n_steps;
+    if (steps > MOST_STEPS)
+      return by_fail(BANYAN_ERR_UNSUPPORTED,
+                     "plan %s: its schedules have more than %d steps, which would take too much memory; simulate it "
+                     "over fewer ranks",
+                     plan->name, MOST_STEPS);
+  }
+  return BANYAN_OK;
+}
+
+/* --- all the same, turned --- */
+
+/* Whether all groups are cycles of one order. */
+static bool may_be_turned(const struct by_class *class_, uint32_t n) {
+  const struct by_group *one = &class_->groups[0];
+  for (uint32_t i = 0; i < class_->n_groups; i++) {
+    const struct by_group *group = &class_->groups[i];
+    if (group->kind != BY_GROUP_ROTATED || group->n_radix != 1 || group->n_twigs || group->n != n) return false;
+    if (memcmp(group->order, one->order, n * sizeof *one->order) != 0) return false;
+  }
+  return true;
+}
+
+/* Whether rank `peer` is to the rank at position `turn` what peer j of the template is to the one at position 0. */
+static bool same_peer(const struct by_roles *roles, uint32_t j, uint32_t peer, uint32_t turn) {
+  uint32_t wanted = roles->position[roles->schedules[0]->peers[j].rank] + turn;
+  return peer == roles->order[wanted % roles->n];
+}
+
+static bool same_step(const struct by_roles *roles, const struct by_schedule *other, uint32_t index, uint32_t turn) {
+  const struct by_schedule *template = roles->schedules[0];
+  const struct by_step *a = &template->steps[index], *b = &other->steps[index];
+  if (a->kind != b->kind || a->level != b->level || a->last - a->first != b->last - b->first || a->n_dep != b->n_dep ||
+      a->n_in != b->n_in)
+    return false;
+  if (a->kind == BY_STEP_SEND && (a->tag != b->tag || !same_peer(roles, a->peer, other->peers[b->peer].rank, turn)))
+    return false;
+  for (uint32_t i = 0; i < a->n_dep; i++) {
+    uint32_t on = template->deps[a->dep + i];
+    if (on != other->deps[b->dep + i]) return false;
+    if (template->steps[on].first - a->first != other->steps[on].first - b->first) return false;
+  }
+  for (uint32_t i = 0; i < a->n_in; i++) {
+    const struct by_incoming *c = &template->incoming[a->in + i], *d = &other->incoming[b->in + i];
+    if (c->tag != d->tag || !same_peer(roles, c->peer, other->peers[d->peer].rank, turn)) return false;
+  }
+  return true;
+}
+
+static bool same(const struct by_roles *roles, const struct by_schedule *other, uint32_t turn) {
+  if (other->n_steps != roles->schedules[0]->n_steps || other->n_peers != roles->schedules[0]->n_peers) return false;
+  for (uint32_t i = 0; i < other->n_steps; i++)
+    if (!same_step(roles, other, i, turn)) return false;
+  return true;
+}
+
+/* The rule that makes the schedules is the same for all ranks; what can differ is the order of ranks' numbers and of
+ * pieces, where these go round. So a few ranks show whether all are alike, those next to the ends among them. */
+static enum banyan_status probe(struct by_roles *roles, const struct by_plan *plan) {
+  uint32_t n = roles->n, turns[MOST_PROBES] = {1, 2, n / 3, n / 2, n - 1};
+  BY_TRY(compile(roles, plan, roles->order[0], &roles->schedules[0]));
+  roles->turned = true;
+  for (uint32_t i = 0; roles->turned && i < MOST_PROBES; i++) {
+    struct by_schedule *other;
+    BY_TRY(compile(roles, plan, roles->order[turns[i]], &other));
+    roles->turned = same(roles, other, turns[i]);
+    by_schedule_destroy(other);
+  }
+  if (roles->turned) return BANYAN_OK;
+  by_schedule_destroy(roles->schedules[0]);
+  roles->schedules[0] = NULL;
+  return BANYAN_OK;
+}
+
+static enum banyan_status try_turned(struct by_roles *roles, const struct by_plan *plan) {
+  uint32_t n = roles->n;
+  roles->order = calloc(n, sizeof *roles->order);
+  roles->position = calloc(n, sizeof *roles->position);
+  if (!roles->order || !roles->position) return NO_MEMORY;
+  memcpy(roles->order, roles->class_->groups[0].order, n * sizeof *roles->order);
+  for (uint32_t i = 0; i < n; i++) roles->position[roles->order[i]] = i;
+  return probe(roles, plan);
+}
+
+/* --- pieces --- */
+
+/* Pieces of a turned group are of one size, so that all ranks stay alike: they are rounded up to whole bytes. */
+static void fill_turned_bounds(struct by_roles *roles, uint64_t bytes) {
+  const struct by_schedule *schedule = roles->schedules[0];
+  roles->bounds[0] = 0;
+  for (uint32_t i = 0; i < schedule->n_pieces; i++) {
+    double share = roles->class_->groups[i / roles->n].share;
+    double exact = share * (double)bytes / roles->n;
+    uint64_t piece = (uint64_t)exact;
+    roles->bounds[i + 1] = roles->bounds[i] + piece + ((double)piece < exact);
+  }
+}
+
+void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
+  if (roles->turned)
+    fill_turned_bounds(roles, bytes);
+  else
+    by_schedule_bounds(roles->schedules[0], bytes / ELEMENT + (bytes % ELEMENT != 0), NULL, ELEMENT, roles->bounds);
+}
+
+/* --- all of it --- */
+
+/* A switch that does not add would send on each child's bytes by themselves. */
+static enum banyan_status check_forwards(const struct by_plan *plan, const struct by_class *class_) {
+  for (uint32_t i = 0; i < class_->n_groups; i++)
+    if (class_->groups[i].n_forwards)
+      return by_fail(BANYAN_ERR_UNSUPPORTED,
+                     "plan %s: tree %u passes switches that do not add, which is not simulated; leave them out of its "
+                     "tree, then its edges go through them",
+                     plan->name, i);
+  return BANYAN_OK;
+}
+
+/* A switch that adds and passes on does what a helper in its place does, but has no schedule: the same plan with
+ * helpers for switches, whose vertices the caller frees. */
+static enum banyan_status replace_switches(const struct by_plan *plan, struct by_plan *out) {
+  *out = *plan;
+  out->vertices = calloc(plan->n_vertices, sizeof *out->vertices);
+  if (!out->vertices) return NO_MEMORY;
+  for (uint32_t v = 0; v < plan->n_vertices; v++) {
+    out->vertices[v] = plan->vertices[v];
+    if (plan->vertices[v].kind == BY_VERTEX_SWITCH) out->vertices[v].kind = BY_VERTEX_HELPER;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill_turned(struct by_roles *roles, const struct by_plan *plan, uint32_t turn_from) {
+  BY_TRY(check_forwards(plan, roles->class_));
+  roles->schedules = calloc(roles->n, sizeof(struct by_schedule *));
+  if (!roles->schedules) return NO_MEMORY;
+  if (roles->n == plan->n_ranks && roles->n >= turn_from && roles->n > 2 && may_be_turned(roles->class_, roles->n))
+    BY_TRY(try_turned(roles, plan));
+  if (!roles->turned) BY_TRY(compile_all(roles, plan));
+  assert(roles->schedules[0]); /* a plan has a rank */
+  roles->bounds = calloc((size_t)roles->schedules[0]->n_pieces + 1, sizeof *roles->bounds);
+  return roles->bounds ? BANYAN_OK : NO_MEMORY;
+}
+
+enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *plan, const struct by_class *class_,
+                                 uint32_t turn_from) {
+  *roles = (struct by_roles){.n = plan->n_vertices, .class_ = class_};
+  struct by_plan played;
+  BY_TRY(replace_switches(plan, &played));
+  enum banyan_status status = fill_turned(roles, &played, turn_from ? turn_from : TURN_FROM);
+  free(played.vertices);
+  if (status != BANYAN_OK) by_roles_fini(roles);
+  return status;
+}
+
+void by_roles_fini(struct by_roles *roles) {
+  for (uint32_t i = 0; roles->schedules && i < (roles->turned ? 1 : roles->n); i++)
+    by_schedule_destroy(roles->schedules[i]);
+  free(roles->schedules);
+  free(roles->order);
+  free(roles->position);
+  free(roles->bounds);
+  *roles = (struct by_roles){0};
+}
+
+uint32_t by_roles_peer(const struct by_roles *roles, uint32_t rank, uint32_t peer) {
+  const struct by_schedule *schedule = by_roles_schedule(roles, rank);
+  if (!roles->turned) return schedule->peers[peer].rank;
+  return roles->order[(roles->position[schedule->peers[peer].rank] + roles->position[rank]) % roles->n];
+}
+
+uint32_t by_roles_find_peer(const struct by_roles *roles, uint32_t rank, uint32_t other) {
+  const struct by_schedule *schedule = by_roles_schedule(roles, rank);
+  uint32_t wanted = other, low = 0, high = schedule->n_peers;
+  if (roles->turned) wanted = roles->order[(roles->position[other] + roles->n - roles->position[rank]) % roles->n];
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (schedule->peers[middle].rank < wanted)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < schedule->n_peers && schedule->peers[low].rank == wanted ? low : UINT32_MAX;
+}
+
+enum { MOST_STREAMS = 4 << 20, MOST_HOPS = 32 << 20 };
 
 /* A stream and where it goes. */
 struct leg {

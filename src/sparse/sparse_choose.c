@@ -5,7 +5,7 @@
 #include "sparse_cost.h"
 #include "sparse_parts.h"
 
-/* Of shared memory, and of TCP where it costs least, between ranks of one host: docs/performance.md. */
+/* Of shared memory, and of TCP where it costs least, between ranks of one host: docs/measurements. */
 static const struct by_sparse_rates near_rates = {
     .call = 10e-6, .hop = 10e-6, .message = 1e-6, .byte = 0.1e-9, .merge = 0.12e-9, .clear = 0.1e-9};
 static const struct by_sparse_rates far_rates = {

@@ -22,16 +22,16 @@ const struct by_subcommand by_subcommands[] = {
     {"plan", by_cli_plan, "check, draw and print plans and schedules"},
     {"topo", by_cli_topo, "check, draw and convert topologies"},
     {"simulate", by_cli_simulate, "predict how long an AllReduce takes on a topology"},
-    {"bench", by_cli_bench, "time a collective"},
+    {"bench", by_cli_bench, "measure the time of a collective"},
     {"lab", by_cli_lab, "run a job on a topology that is built on this machine"},
-    {"helper", by_cli_helper, "add and forward for a job that this host has no rank of"},
-    {"server", by_cli_server, "finish the sums of trees through switches"},
-    {"switch", by_cli_switch, "add what jobs send through this machine"},
-    {"agent", by_cli_agent, "stand for this host in a cluster"},
-    {"manager", by_cli_manager, "give the jobs of a cluster plans and priorities"},
-    {"status", by_cli_status, "show what a switch or a cluster's manager does"},
-    {"keys", by_cli_keys, "make the certificates by which a cluster's hosts know each other"},
-    {"doctor", by_cli_doctor, "check this machine and say how to mend what is wrong"},
+    {"helper", by_cli_helper, "relay and reduce for a job without a rank on this host"},
+    {"server", by_cli_server, "complete the sums of trees through switches"},
+    {"switch", by_cli_switch, "run an in-network aggregation switch"},
+    {"agent", by_cli_agent, "run this host's cluster agent"},
+    {"manager", by_cli_manager, "run the manager of a cluster: plans and priorities for its\njobs"},
+    {"status", by_cli_status, "show the state of a switch or of a cluster's manager"},
+    {"keys", by_cli_keys, "create and revoke the certificates of a cluster"},
+    {"doctor", by_cli_doctor, "diagnose this machine and suggest fixes"},
     {"version", by_cli_version, "print versions"},
     {"help", help, "print this, or the help of a command"},
     {"run-host", by_cli_run_host, NULL},
@@ -69,7 +69,7 @@ static int print_variables(void) {
   struct by_text text;
   by_text_init(&text);
   by_settings_print(&text);
-  printf("Variables that every program which joins a job reads (name, preset, meaning):\n\n%s", by_text_get(&text));
+  printf("Variables that every program which joins a job reads (name, default, meaning):\n\n%s", by_text_get(&text));
   printf("%-22s %-6s %s\n", "BANYAN_LOG", "warn", "what is logged on standard error: \"info\", \"warn,plan:debug\"");
   by_text_fini(&text);
   return 0;

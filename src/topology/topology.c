@@ -1,8 +1,11 @@
 #include "topology.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "text.h"
 
 void by_topology_destroy(struct by_topology *topology) {
   if (!topology) return;
@@ -38,4 +41,160 @@ void by_topology_interface(const struct by_topology *topology, uint32_t link, ui
 const char *by_node_kind_name(enum by_node_kind kind) {
   static const char *const names[] = {"host", "switch"};
   return (size_t)kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}
+
+/* --- validation: whatever passes here, a planner, a simulator or a lab can work with --- */
+
+#define bad(...) by_fail(BANYAN_ERR_TOPOLOGY, __VA_ARGS__)
+#define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the topology")
+
+/* --- nodes --- */
+
+/* `whose` is such as "its group". */
+static enum banyan_status check_text(const char *text, const char *whose, size_t least) {
+  if (text && strlen(text) >= least && by_is_printable(text, BY_TOPOLOGY_MOST_NAME)) return BANYAN_OK;
+  return bad("%s must be %zu to %d bytes of UTF-8 without control characters", whose, least, BY_TOPOLOGY_MOST_NAME);
+}
+
+/* `what` is such as "what it may send"; `most` the largest that is allowed. */
+static enum banyan_status check_capacity(const struct by_capacity *capacity, const char *what, bool may_be_endless) {
+  if (!(capacity->all > 0)) return bad("%s is %g bit/s, must be more than 0", what, capacity->all);
+  if (isinf(capacity->all) && !may_be_endless) return bad("%s has no limit, must have one", what);
+  if (!isinf(capacity->all) && by_check_rate(capacity->all) != BANYAN_OK)
+    return bad("%s %s", what, banyan_error_text());
+  if (capacity->used >= 0 && capacity->used <= BY_MOST_RATE && capacity->used <= capacity->all) return BANYAN_OK;
+  return bad("%s is %g bit/s, of which others use %g: must be 0 to all of it", what, capacity->all, capacity->used);
+}
+
+static enum banyan_status check_part(const struct by_node *node) {
+  if (node->kind == BY_NODE_SWITCH && (node->takes_part || node->may_help))
+    return bad("is a switch: it cannot take part or help as a host does; \"aggregates\" says that it adds");
+  if (node->kind == BY_NODE_HOST && (node->aggregates || node->memory))
+    return bad("is a host: only a switch aggregates and has cells; \"helps\" says that a host adds for others");
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_node(const struct by_node *node) {
+  if (node->kind != BY_NODE_HOST && node->kind != BY_NODE_SWITCH) return bad("is neither a host nor a switch");
+  BY_TRY(check_text(node->group, "its group", 0));
+  BY_TRY(check_part(node));
+  BY_TRY(check_capacity(&node->out, "what it can send", true));
+  BY_TRY(check_capacity(&node->in, "what it can receive", true));
+  if (isinf(node->x) || isinf(node->y) || isnan(node->x) != isnan(node->y))
+    return bad("its place is (%g, %g): must be two numbers, or not known", node->x, node->y);
+  return BANYAN_OK;
+}
+
+static enum banyan_status check_nodes(const struct by_topology *topology) {
+  for (uint32_t i = 0; i < topology->n_nodes; i++) {
+    const struct by_node *node = &topology->nodes[i];
+    if (check_text(node->name, "its name", 1) != BANYAN_OK)
+      return by_fail_within(BANYAN_ERR_TOPOLOGY, "node number %u", i);
+    if (check_node(node) != BANYAN_OK) return by_fail_within(BANYAN_ERR_TOPOLOGY, "node \"%.64s\"", node->name);
+  }
+  return BANYAN_OK;
+}
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* O(n log n) */
+static enum banyan_status check_names_differ(const struct by_topology *topology) {
+  const char **names = calloc(topology->n_nodes, sizeof *names);
+  if (!names) return NO_MEMORY;
+  for (uint32_t i = 0; i < topology->n_nodes; i++) names[i] = topology->nodes[i].name;
+  qsort(names, topology->n_nodes, sizeof *names, compare_names);
+  uint32_t i = 1;
+  while (i < topology->n_nodes && strcmp(names[i - 1], names[i]) != 0) i++;
+  enum banyan_status status = BANYAN_OK;
+  if (i < topology->n_nodes) status = bad("two nodes are named \"%.64s\"", names[i]);
+  free(names);
+  return status;
+}
+
+/* --- links --- */
+
+static enum banyan_status check_link(const struct by_link *link) {
+  BY_TRY(check_capacity(&link->capacity[BY_AB], "its capacity from the first to the second", false));
+  BY_TRY(check_capacity(&link->capacity[BY_BA], "its capacity from the second to the first", false));
+  if (!(link->delay >= 0 && link->delay <= BY_MOST_DELAY))
+    return bad("its delay is %g s, must be 0 to %d s", link->delay, BY_MOST_DELAY);
+  if (!(link->loss >= 0 && link->loss <= 1)) return bad("its loss is %g, must be 0 to 1", link->loss);
+  BY_TRY(check_text(link->port[BY_AB], "the port at its first end", 0));
+  return check_text(link->port[BY_BA], "the port at its second end", 0);
+}
+
+static enum banyan_status check_links(const struct by_topology *topology) {
+  for (uint32_t i = 0; i < topology->n_links; i++) {
+    const struct by_link *link = &topology->links[i];
+    if (link->a >= topology->n_nodes || link->b >= topology->n_nodes)
+      return bad("link %u: leads to a node that is not there: %u or %u of %u", i, link->a, link->b, topology->n_nodes);
+    const char *a = topology->nodes[link->a].name, *b = topology->nodes[link->b].name;
+    if (link->a == link->b) return bad("link %u: leads from \"%.64s\" to itself", i, a);
+    if (check_link(link) != BANYAN_OK)
+      return by_fail_within(BANYAN_ERR_TOPOLOGY, "link %u (\"%.64s\" - \"%.64s\")", i, a, b);
+  }
+  return BANYAN_OK;
+}
+
+/* --- reach --- */
+
+/* A tree carries the sum over a link one way and the result the other, so both ways need something left. */
+static bool carries(const struct by_link *link) {
+  return by_residual(link->capacity[BY_AB]) > 0 && by_residual(link->capacity[BY_BA]) > 0;
+}
+
+static bool has_some_left(const struct by_node *node) {
+  return by_residual(node->out) > 0 && by_residual(node->in) > 0;
+}
+
+/* The smallest known member of v's part; halves the way on the go. */
+static uint32_t part_of(uint32_t *above, uint32_t v) {
+  while (above[v] != v) v = above[v] = above[above[v]];
+  return v;
+}
+
+static void join_parts(const struct by_topology *topology, uint32_t *above) {
+  for (uint32_t i = 0; i < topology->n_nodes; i++) above[i] = i;
+  for (uint32_t i = 0; i < topology->n_links; i++) {
+    const struct by_link *link = &topology->links[i];
+    if (!carries(link) || !has_some_left(&topology->nodes[link->a]) || !has_some_left(&topology->nodes[link->b]))
+      continue;
+    uint32_t a = part_of(above, link->a), b = part_of(above, link->b);
+    if (a < b)
+      above[b] = a;
+    else
+      above[a] = b;
+  }
+}
+
+static enum banyan_status check_reach(const struct by_topology *topology, uint32_t *above) {
+  uint32_t first = UINT32_MAX;
+  join_parts(topology, above);
+  for (uint32_t i = 0; i < topology->n_nodes; i++) {
+    if (!topology->nodes[i].takes_part) continue;
+    if (first == UINT32_MAX) first = i;
+    if (part_of(above, i) != part_of(above, first))
+      return bad("\"%.64s\" and \"%.64s\" take part but cannot reach each other over links and nodes with "
+                 "something left of their capacity both ways",
+                 topology->nodes[first].name, topology->nodes[i].name);
+  }
+  return first == UINT32_MAX ? bad("no host takes part") : BANYAN_OK;
+}
+
+enum banyan_status by_topology_validate(const struct by_topology *topology) {
+  if (topology->n_nodes < 1) return bad("there are no nodes");
+  if (topology->n_nodes > BY_TOPOLOGY_MOST_NODES || topology->n_links > BY_TOPOLOGY_MOST_LINKS)
+    return bad("%u nodes and %u links are too many: most are %d and %d", topology->n_nodes, topology->n_links,
+               BY_TOPOLOGY_MOST_NODES, BY_TOPOLOGY_MOST_LINKS);
+  BY_TRY(check_text(topology->name, "the topology's name", 0));
+  BY_TRY(check_nodes(topology));
+  BY_TRY(check_names_differ(topology));
+  BY_TRY(check_links(topology));
+  uint32_t *above = calloc(topology->n_nodes, sizeof *above);
+  if (!above) return NO_MEMORY;
+  enum banyan_status status = check_reach(topology, above);
+  free(above);
+  return status;
 }

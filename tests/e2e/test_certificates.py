@@ -124,7 +124,7 @@ def test_renewed(cluster):
     assert cluster.status()["certificate_expires"] < time.time() + 21 * 86400
     shown = subprocess.run([BANYAN, "agent", "status", "--socket", cluster.socket], check=True, stdout=subprocess.PIPE,
                            text=True, timeout=PATIENCE).stdout
-    assert re.search("the certificate holds for (19|20) days; `banyan keys renew`", shown), shown
+    assert re.search("the certificate is valid for (19|20) days; `banyan keys renew`", shown), shown
 
 
 def test_many_who_say_nothing(cluster):

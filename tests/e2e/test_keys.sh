@@ -60,7 +60,7 @@ wants 0 "$BANYAN" keys make manager m0 --force --days 20 -a 10.0.0.1 -a manager.
 cp "$keys/agent-h1.pem" "$scratch/agent.pem"
 wants 1 "$BANYAN" keys show
 shows '^manager-m0.pem .* 20 days$' out
-shows 'files there that need a hand: 1; `banyan keys renew`' err
+shows 'certificates and keys that need attention: 1; `banyan keys renew`' err
 wants 0 "$BANYAN" keys renew --within 10
 [ ! -s "$scratch/out" ] || fail "renewed what holds for 20 days"
 wants 0 "$BANYAN" keys renew
@@ -94,7 +94,7 @@ shows '^agent-h1.pem .* REFUSED: others may read it \(mode 640\)$' out
 shows "^client-h2.pem .* REFUSED: the file's name is not that of its owner\$" out
 shows '^job-h9.pem .* REFUSED: it is not from the authority in ca.crt beside it' out
 shows '^job-h8.pem +there is no certificate in it$' out
-shows 'files there that need a hand: 4;' err
+shows 'certificates and keys that need attention: 4;' err
 chmod 644 "$keys/ca.key"
 refused 1 "$keys/ca.key holds a private key, and others may read it \(mode 644\)" make agent h2
 chmod 600 "$keys/ca.key"
@@ -138,7 +138,7 @@ fi
 refused 1 "no certificate for \"h3\" was made in $revoking; " revoke h3
 refused 1 "no certificate for \"h1\" was made in $revoking; " revoke manager h1
 refused 1 "$revoking/ca.key: there is no certificate in it" revoke "$revoking/ca.key"
-refused 1 '"agnt" is no role; .* did you mean "agent"\?' revoke agnt h1
+refused 1 '"agnt" is not a role; .* did you mean "agent"\?' revoke agnt h1
 cp "$revoking/ca.crl" "$scratch/ca.crl"
 head -c 400 "$scratch/ca.crl" >"$revoking/ca.crl"
 wants 1 "$BANYAN" keys show
@@ -162,10 +162,10 @@ export BANYAN_KEYS=$keys
 
 # what people type
 refused 2 'say what to do: init, make, show, renew or revoke'
-refused 2 '"shw" is none of init, make, show, renew and revoke; did you mean "show"\?' shw
+refused 2 '"shw" is not one of init, make, show, renew and revoke; did you mean "show"\?' shw
 refused 2 'revoke wants a name, such as' revoke
 refused 2 'make wants a role and a name, such as `banyan keys make agent host7`' make agent
-refused 1 '"agnt" is no role; .* did you mean "agent"\?' make agnt h1
+refused 1 '"agnt" is not a role; .* did you mean "agent"\?' make agnt h1
 refused 1 '"../h1" cannot be a name: ' make agent ../h1
 refused 1 '"-h1" cannot be a name: ' make agent -- -h1
 refused 1 '"a,IP:1.2.3.4" is neither an IP address nor a host' make agent h1 --force -a a,IP:1.2.3.4

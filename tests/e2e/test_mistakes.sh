@@ -67,7 +67,7 @@ refused 1 'there is no network to measure between them' run -n 2 -- "$BANYAN" to
 refused 1 'which job to help\? Start the helper with `banyan run --helpers`' helper
 
 # hosts, variables and settings of a job
-refused 2 'what shall the ranks run\? Give a command; usage: banyan run' run -n 4
+refused 2 'no command for the ranks: give one; usage: banyan run' run -n 4
 refused 2 'host "a": slots: "x" is not a whole number' run -H b:2,a:x true
 refused 2 '\-x: "BAD NAME=1" is not NAME=VALUE: names have no blanks' run -n 1 -x 'BAD NAME=1' true
 refused 2 '\-x: "=1" is not NAME=VALUE' run -n 1 -x =1 true
@@ -80,11 +80,18 @@ shows 'BANYAN_CREDIT is 8 KiB, must be at least BANYAN_UNASKED' err
 wants 2 env BANYAN_DEADLINE=0 "$BANYAN" bench -n 2 -s 8
 shows 'BANYAN_DEADLINE is 0 s, must be more than 0' err
 "$BANYAN" plan --builtin ring -n 4 --json >"$scratch/ring4.json"
-refused 2 "plan 'ring' is for 4 ranks; this job has 2 ranks on 1 host: start as many" \
+refused 2 "plan 'ring' is for 4 ranks; this job has 2: start as many" \
   run -n 2 --plan "$scratch/ring4.json" -- touch "$scratch/started"
 [ ! -e "$scratch/started" ] || fail "ranks were started with a plan for others"
 refused 1 "plan 'ring' is for 4 ranks; this communicator has 2 ranks on 1 host: start as many" \
   run -n 2 -x BANYAN_PLAN="$scratch/ring4.json" -- "$BANYAN" bench -s 8
+# a plan for hosts that only the ranks know is no mistake; where they name none, they say so
+"$BANYAN" plan --builtin ring -n 2 --json >"$scratch/ring2.json"
+wants 0 "$BANYAN" run -n 4 --plan "$scratch/ring2.json" -- \
+  sh -c 'BANYAN_HOST=h$((BANYAN_RANK / 2)) exec "$0" bench -s 8 --iterations 2' "$BANYAN"
+refused 1 "plan 'ring' is for 2 ranks; this communicator has 4 ranks on 1 host: start as many" \
+  run -n 4 --plan "$scratch/ring2.json" -- "$BANYAN" bench -s 8
+refused 2 "plan 'ring' is for 2 ranks; this job has 4: start as many" bench -n 4 --plan "$scratch/ring2.json" -s 8
 
 # a rank that ends before it joins is named, with what the others say
 wants 1 "$BANYAN" run -n 3 -x BANYAN_JOIN_DEADLINE=5 -- \

@@ -48,16 +48,16 @@ shows '^banyan run: --ranks: "four" is not a whole number$' err
 wants 2 "$BANYAN" run -n 0 true
 shows '^banyan run: --ranks is 0, must be 1 to 65536$' err
 wants 2 "$BANYAN" run -n 1 --transport udp true
-shows '"udp" is none of auto\|shm\|tcp' err
+shows '"udp" is not one of auto\|shm\|tcp' err
 wants 2 "$BANYAN" run -n 99999999999999999999 true
 wants 2 "$BANYAN" run -n 1 --timeout soon true
 shows 'soon' err
 wants 2 "$BANYAN" run -n 1 --output loud true
-shows '"loud" is none of auto\|prefix\|rank0\|raw' err
+shows '"loud" is not one of auto\|prefix\|rank0\|raw' err
 wants 2 "$BANYAN" run --pin=yes -n 1 true
 shows '--pin takes no value' err
 wants 2 "$BANYAN" run -n 2
-shows 'what shall the ranks run' err
+shows 'no command for the ranks' err
 wants 2 "$BANYAN" version surplus
 shows '"surplus" is one argument too many' err
 
@@ -69,7 +69,7 @@ shows '^a b$' out
 
 # The hidden half is not for terminals, and does not believe what is no frame.
 wants 0 bash -c 'echo nonsense-that-is-long-enough | "$1" run-host' - "$BANYAN"
-shows 'not spoken to by banyan run' out
+shows 'no connection to banyan run' out
 
 # What cannot be printed is a failure, of every command; and a closed descriptor is no place for our pipes.
 for command in --help "help variables" version doctor "plan --list" "plan -n 4" "bench -n 2 --sizes 8 --iterations 1" \

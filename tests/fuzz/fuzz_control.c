@@ -47,9 +47,9 @@ static void judge(const struct by_inquiry *inquiry, enum banyan_status expected)
   assert(culprit < RANKS || culprit == UINT32_MAX);
 }
 
-static void inquire(struct by_context *context, const uint8_t *data, size_t size, const uint8_t *cuts) {
+static void inquire(struct by_job *job, const uint8_t *data, size_t size, const uint8_t *cuts) {
   struct by_inquiry *inquiry;
-  assert(by_inquiry_create(context, &inquiry) == BANYAN_OK);
+  assert(by_inquiry_create(job, &inquiry) == BANYAN_OK);
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     size_t n = rank + 1 < RANKS ? cuts[rank] : size;
     if (n > size) n = size;
@@ -73,8 +73,8 @@ static void inquire(struct by_context *context, const uint8_t *data, size_t size
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *names[RANKS] = {"rank 0 (host a)", "rank 1 (host a)", "rank 2 (host b)"};
-  struct by_context context = {.size = RANKS, .processes = RANKS, .names = names};
+  struct by_job job = {.size = RANKS, .processes = RANKS, .names = names};
   if (size < 3) return 0;
-  inquire(&context, data + 3, size - 3, data);
+  inquire(&job, data + 3, size - 3, data);
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plan_times.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 #undef NDEBUG
 #include <assert.h>

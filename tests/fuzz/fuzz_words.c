@@ -11,7 +11,7 @@
 #include "move.h"
 #include "plan.h"
 #include "server.h"
-#include "timeline_word.h"
+#include "timeline_message.h"
 #include "tree_word.h"
 #include "words.h"
 #include "worker.h"
@@ -204,14 +204,14 @@ static void read_moves(const uint8_t *data, size_t size) {
 
 static void read_timeline(const uint8_t *data, size_t size) {
   static uint8_t bytes[ROOM];
-  struct by_timeline_word word;
+  struct by_timeline_message word;
   struct by_trace_record record;
   struct by_reader reader;
   struct by_writer writer;
   by_reader_init(&reader, data, size);
-  if (by_timeline_read(&reader, &word) != BANYAN_OK) return;
+  if (by_timeline_message_read(&reader, &word) != BANYAN_OK) return;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_timeline_write(&writer, &word);
+  by_timeline_message_write(&writer, &word);
   assert(!writer.failed && !memcmp(bytes, data, writer.length));
   for (uint32_t i = 0; i < word.n && by_timeline_read_record(&reader, &record); i++)
     assert(memchr(record.name, 0, sizeof record.name));

@@ -3,7 +3,7 @@
 # server h around a switch s1, and the host x, which has no part in it and shares the port of a. Each is a network namespace.
 scratch=${scratch:?}
 
-unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
+needs_namespaces
 unshare -n ip tuntap add dev t0 mode tun 2>/dev/null || skip "no TUN device may be made here"
 export BANYAN_SWITCH_KEY=test
 id=bf$$

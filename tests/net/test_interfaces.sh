@@ -5,7 +5,8 @@
 
 for tool in ip tc; do command -v "$tool" >/dev/null || skip "no $tool here"; done
 one=banyan-1-$$ two=banyan-2-$$
-ip netns add "$one" 2>/dev/null || skip "network namespaces may not be made here"
+needs_namespaces
+ip netns add "$one"
 at_end() { ip netns del "$one" 2>/dev/null; ip netns del "$two" 2>/dev/null; }
 ip netns add "$two"
 

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -173,6 +174,49 @@ static void test_root_is_malformed(void **state) {
   job_start_rank(&job, 1);
   check_report(&job, 1, BANYAN_ERR_PARSE, BANYAN_ERR_PARSE, "BANYAN_ROOT is no-port");
   job_end(&job, false);
+}
+
+/* A port where connections are begun and never answered. */
+static int listen_deaf(int port, int waiting[4]) {
+  struct sockaddr_in at = {
+      .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(0x7f000002)};
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+  assert_int_equal(listen(listener, 0), 0);
+  for (int i = 0; i < 4; i++) {
+    waiting[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    (void)!connect(waiting[i], (struct sockaddr *)&at, sizeof at);
+  }
+  return listener;
+}
+
+static void rank_has_another_key(struct job *job, int rank) {
+  setenv("BANYAN_KEY", "the secret of another test", 1);
+  rank_joins(job, rank);
+}
+
+/* One of rank 0's addresses leads nowhere, so that it might be the right one; at the other one the key is another one.
+ * That is said long before the time for joining is over. */
+static void test_key_differs_and_an_address_is_dead(void **state) {
+  (void)state;
+  struct job right = {.n = 2, .run = rank_joins, .argument = "40"};
+  int waiting[4], port = job_free_port(), deaf_port = job_free_port();
+  int deaf = listen_deaf(deaf_port, waiting);
+  snprintf(right.root, sizeof right.root, "127.0.0.1:%d", port);
+  job_prepare(&right);
+  job_start_rank(&right, 0);
+  wait_for_sockets(&right, LISTENS, 1);
+  struct job wrong = {.n = 2, .run = rank_has_another_key, .argument = "50"};
+  snprintf(wrong.root, sizeof wrong.root, "127.0.0.2:%d,127.0.0.1:%d", deaf_port, port);
+  job_prepare(&wrong);
+  job_start_rank(&wrong, 1);
+  check_report(&wrong, 1, BANYAN_ERR_AUTH, BANYAN_ERR_AUTH, "no answer within 5 s; 127.0.0.1:");
+  assert_int_equal(waitpid(right.pids[0], NULL, WNOHANG), 0); /* rank 0 waits still */
+  job_end(&wrong, false);
+  job_signal(&right, 0, SIGKILL);
+  job_end(&right, false);
+  for (int i = 0; i < 4; i++) close(waiting[i]);
+  close(deaf);
 }
 
 static void rank_has_own_settings(struct job *job, int rank) {
@@ -531,6 +575,7 @@ int main(void) {
       cmocka_unit_test(test_root_has_an_unknown_name),
       cmocka_unit_test(test_root_is_nowhere),
       cmocka_unit_test(test_joins_twice),
+      cmocka_unit_test(test_key_differs_and_an_address_is_dead),
       cmocka_unit_test(test_settings_differ),
       cmocka_unit_test(test_root_is_malformed),
       cmocka_unit_test(test_death_before_the_last_joins),

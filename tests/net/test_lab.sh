@@ -19,7 +19,7 @@ wants 0 "$BANYAN" lab "$scratch/star.json" --dry-run
 shows '^host +c +10\.77\.0\.3 ' out
 shows '^link +s +-> d +200 Mbit/s' out
 wants 2 "$BANYAN" lab "$scratch/star.json"
-shows 'Give a command behind --' err
+shows 'no command for the hosts: give one after --' err
 wants 2 "$BANYAN" lab "$scratch/star.json" --scale 1/0 -- true
 wants 1 "$BANYAN" lab "$scratch/none.json" -- true
 shows 'none\.json' err
@@ -94,7 +94,7 @@ for i in range(2):
             assert link["bytes"] > 1 << 18, link
 END
 wants 1 "$BANYAN" lab "$scratch/star.json" -p "$scratch/helped.json" -- true
-shows 'helper "helper0" of plan .* is no host of the topology' err
+shows 'helper "helper0" of plan .* is not a host of the topology' err
 
 # Switches in a circle, and hosts that reach others only through hosts.
 topology circle '"a", "b", "c", {"name": "x", "kind": "switch"}, {"name": "y", "kind": "switch"}, {"name": "z", "kind": "switch"}' '
@@ -206,3 +206,29 @@ is_empty() {
 for space in $spaces; do comes is_empty "$space" || fail "a process is left in $space"; done
 [ "$(ip -o link | cut -d: -f2)" = "$links_before" ] || fail "interfaces are left: $(ip -o link)"
 wants 0 "$BANYAN" lab "$scratch/star.json" -- true
+
+# In a chroot "/" is no mount point. Mounts are shared as they are where systemd runs, so that one that got out would show.
+mountpoint -q / || exit 0 # all of this test was in one
+cat >"$scratch/chroot" <<'END'
+set -e
+mount --make-rshared /
+mkdir "$1/system"
+mount -t tmpfs banyan-chroot "$1/system"
+root=$1/system/root
+mkdir "$root"
+for entry in /*; do
+  if [ -L "$entry" ]; then
+    cp -P "$entry" "$root/"
+  elif [ -d "$entry" ]; then
+    mkdir "$root$entry"
+    mount --rbind "$entry" "$root$entry"
+  fi
+done
+before=$(cut -d' ' -f4- /proc/self/mountinfo)
+shift
+chroot "$root" "$@"
+[ "$(cut -d' ' -f4- /proc/self/mountinfo)" = "$before" ] || { echo "a mount of the lab got out" >&2; exit 1; }
+END
+wants 0 unshare --mount bash "$scratch/chroot" "$scratch" env -C "$PWD" "$BANYAN" lab "$scratch/star.json" -- bash -c \
+  'echo "$(hostname) $(getent hosts d) $(ls /sys/class/net | tr "\n" " ") $PWD"'
+shows "^\\[a\\] a 10\\.77\\.0\\.4 +d eth0 lo  $PWD\$" out

@@ -79,7 +79,7 @@ for job, slots in (("a", 150), ("b", 50), ("c", 0)):
     wait_for(f"rank 0 of job {job} does not go on", lambda state: os.path.exists(f"{folder}/sums-{job}"))
     wait_for(f"job {job} has not {slots} slots", lambda state: cells(state, job) == [["s", slots, 512]], 10)
 text = subprocess.run(status, capture_output=True, text=True).stdout
-assert "a wished for 512 slots at s and has 150: others" in text and "c wished for 512 slots at s and has 0" in text, text
+assert "a requested 512 slots at s and has 150: others" in text and "c requested 512 slots at s and has 0" in text, text
 set_plan("b", "ring")
 wait_for("what job b has is not free while it uses another plan", lambda state: given(state) == 150 and not cells(state, "b"))
 set_plan("b", f"{folder}/plan-b.json")

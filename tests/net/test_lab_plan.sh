@@ -68,3 +68,19 @@ for transport in auto tcp; do
   shows 'planned from the topology' err
   wants 0 "$BANYAN" lab star:1,nic=200m -n 2 -x BANYAN_TRANSPORT=$transport -- banyan bench -s 64K --iterations 2 --check all
 done
+
+# programs that are not root's read the topology, too, and it is gone with the lab
+wants 0 "$BANYAN" lab "$scratch/used.json" -o rank0 -- setpriv --reuid 65534 --clear-groups sh -c \
+  'cat "$BANYAN_TOPOLOGY" && echo "$BANYAN_TOPOLOGY"'
+shows '"banyan-topology 1"' out
+file=$(tail -n 1 "$scratch/out")
+[ -n "$file" ] && [ ! -e "$file" ] || fail "the lab's topology is left in '$file'"
+"$BANYAN" lab star:2 -- sh -c "echo \"\$BANYAN_TOPOLOGY\" >$scratch/name.\$BANYAN_RANK; exec sleep $odd" &
+lab=$!
+left 2
+kill -KILL "$lab"
+wait "$lab" || true
+file=$(cat "$scratch/name.0")
+is_gone() { [ ! -e "$file" ]; }
+[ -n "$file" ] && comes is_gone || fail "the lab's topology is left in '$file'"
+left 0

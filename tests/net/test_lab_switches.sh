@@ -69,8 +69,8 @@ ways=user
 "$BANYAN" lab "$examples/adding-1.json" --switches xdp -- true 2>"$scratch/err" && ways="user xdp"
 [ "$ways" != user ] || grep -vE '^\[' "$scratch/err" >&2 || true
 # A lab is ready when it has said how to get at the switch, and its ranks run. $keeper starts the switch.
-says_how() { keeper=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*goes there/\1/p" "$scratch/said") && [ -n "$keeper" ]; }
-asks() { nsenter -m -n -u -t "$keeper" "$BANYAN" status "$@" >"$scratch/out" 2>&1; }
+says_how() { keeper=$(sed -n "s/^banyan lab: switch $1: kill -HUP \([0-9]*\) .*enters its namespaces/\1/p" "$scratch/said") && [ -n "$keeper" ]; }
+asks() { nsenter -m -r -n -u -t "$keeper" "$BANYAN" status "$@" >"$scratch/out" 2>&1; }
 no_answer() { ! asks; }
 child() { pgrep -P "$keeper" >"$scratch/child" && [ "$(wc -l <"$scratch/child")" = 1 ]; }
 is_gone() { [ ! -e "/proc/$1" ]; }

@@ -13,7 +13,7 @@
 #include "check.h"
 #include "deeds.h"
 
-enum { HOSTS = 3, LATEST_S = 75, DEADLINE_S = 45, AT_ONCE = 9 };
+enum { HOSTS = 3, LATEST_S = 75, DEADLINE_S = 45, AT_ONCE = 9, SURVIVED_S = 10 /* outages that no job may mind */ };
 
 /* What happens to a job in the middle of its calls. */
 struct trouble {
@@ -37,7 +37,7 @@ struct run {
   struct job job;
   char prefix[24];   /* of its namespaces */
   double until, end; /* of the outage; of the job */
-  double began;
+  double began, healed;
   bool cut;
 };
 
@@ -84,6 +84,7 @@ static void cut(struct run *run) {
   const char *id = run->prefix;
   const struct trouble *trouble = &run->trouble;
   bool done = true;
+  run->began = job_now();
   if (trouble->host >= 0) done = run_quietly("ip -n %sb link set p%d nomaster", id, trouble->host);
   for (int h = 1; trouble->pair && h < HOSTS; h++) /* to an address that no interface has */
     done &= run_quietly("ip -n %s%d neigh replace 10.66.0.%d lladdr 02:00:00:00:00:99 nud permanent dev eth0", id, h,
@@ -91,7 +92,6 @@ static void cut(struct run *run) {
   if (trouble->stop) job_signal(&run->job, 0, SIGSTOP);
   if (!done) fail_msg("the network of %s could not be cut", trouble->what);
   run->cut = true;
-  run->began = job_now();
   if (trouble->seconds > 0) run->until = run->began + trouble->seconds;
 }
 
@@ -99,7 +99,8 @@ static void heal(struct run *run) {
   if (run->trouble.host >= 0 && !run_quietly("ip -n %sb link set p%d master hub", run->prefix, run->trouble.host))
     fail_msg("the network of %s could not be healed", run->trouble.what);
   run->until = 0;
-  run->end = job_now() + 6;
+  run->healed = job_now();
+  run->end = run->healed + 6;
 }
 
 /* ---- a rank */
@@ -183,12 +184,15 @@ static bool is_judged(const struct run *run, int rank) {
 static double judge(struct run *run, bool *survived) {
   double latest = 0;
   const struct trouble *trouble = &run->trouble;
+  /* on a machine that is busy otherwise, an outage may last longer than it should */
+  bool longer = trouble->seconds > 0 && run->healed - run->began > SURVIVED_S;
   *survived = run->job.reports[HOSTS - 1].status == BANYAN_OK;
   for (int r = 0; r < HOSTS; r++) {
     const struct job_report *report = &run->job.reports[r];
     if (!is_judged(run, r)) continue;
     bool well = report->status == trouble->wanted;
     if (trouble->either && *survived) well = report->status == BANYAN_OK;
+    if (longer && !*survived) well = report->status == BANYAN_ERR_PEER_DEAD;
     for (int i = 0; i < 4 && trouble->names[i] && report->status != BANYAN_OK; i++)
       well &= strstr(report->text, trouble->names[i]) != NULL;
     if (!well) job_fail(&run->job, "%s: rank %d ended with \"%s\"", trouble->what, r, report->text);
@@ -318,8 +322,13 @@ int main(void) {
       cmocka_unit_test_teardown(test_outages, clean_up),
       cmocka_unit_test_teardown(test_many_outages, clean_up),
   };
-  if (!run_quietly("unshare -n true") || !run_quietly("command -v ip >/dev/null")) {
-    printf("skipped: network namespaces may not be made here\n");
+  int id = (int)getpid();
+  bool can_make = run_quietly("ip netns add by%d-try", id),
+       can_enter = can_make && run_quietly("ip -n by%d-try link set lo up", id);
+  if (can_make) (void)run_quietly("ip netns del by%d-try", id);
+  if (!can_enter) {
+    printf("skipped: network namespaces may not be made here%s\n",
+           can_make ? ", or not be entered, as in a chroot" : "");
     return 77;
   }
   return cmocka_run_group_tests_name("outages", tests, NULL, NULL);

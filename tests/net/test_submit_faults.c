@@ -339,7 +339,7 @@ static void test_abort(void **state) {
 
 static void write_letter(struct banyan_comm *comm, uint32_t to, const void *bytes, size_t n) {
   by_context_lock(comm->context);
-  must(by_engine_write(comm->context->engine, to, comm->submitter->id, bytes, n));
+  must(by_engine_write(comm->context->job.engine, to, comm->submitter->id, bytes, n));
   by_context_kick(comm->context);
   by_context_unlock(comm->context);
 }

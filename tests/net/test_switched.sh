@@ -5,7 +5,7 @@
 . "$BANYAN_SOURCE/tests/shell.sh"
 scratch=${scratch:?}
 
-unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
+needs_namespaces
 unshare -n ip tuntap add dev t0 mode tun 2>/dev/null || skip "no TUN device may be made here"
 export BANYAN_SWITCH_KEY=test
 id=by$$

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "graph_make.h"
+#include "graph.h"
 #include "rng.h"
 
 static inline uint32_t below(struct by_rng *rng, uint32_t n) {

@@ -8,7 +8,7 @@
 #include "check.h"
 #include "control_plan.h"
 #include "rng.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 enum { PROBLEMS = 1500, MOST = 4, GRAPHS = 3000, TREES = 60 };
 

@@ -8,7 +8,7 @@
 #include "pack_exact.h"
 #include "plan_load.h"
 #include "rng.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 enum { ROUNDS = 40, MOST_HELPERS = 8, MOST_ENUMERATED = 3, ENUMERATED = 24 };
 
@@ -65,7 +65,7 @@ struct search {
 
 static void try_set(struct search *s, uint32_t n) {
   assert_ok(by_embed_master_solve(&s->master));
-  for (uint32_t i = 0; i < n; i++) s->picks[i].rate = s->master.rate[s->picks[i].candidate];
+  for (uint32_t i = 0; i < n; i++) s->picks[i].rate = s->master.lp->rate[s->picks[i].candidate];
   double score = by_embed_score(&embedding->candidates, s->picks, n, s->master.throughput, s->best, options.penalty);
   s->least = fmin(s->least, score);
 }

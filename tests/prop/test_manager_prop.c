@@ -281,16 +281,60 @@ static void test_cells(void **state) {
   end();
 }
 
+static unsigned count_in_state(const char *wanted) {
+  struct by_text text;
+  unsigned n = 0;
+  by_text_init(&text);
+  by_manager_state(world.manager, world.now, &text);
+  for (const char *at = by_text_get(&text); (at = strstr(at, wanted)); at++) n++;
+  by_text_fini(&text);
+  return n;
+}
+
+/* That a user set the plan is news once, not after each start of the manager, and so is that no plan is set. A long
+ * name is cut between two characters where it is told. */
+static void test_users_plan(void **state) {
+  static const char name[] = "äääääääääääääääääääääääääääääääääx";
+  static const char cut[] = "set plan \\\"ääääääääääääääääääääääääääääääää\\\", which";
+  (void)state;
+  begin("star:4,nic=1g");
+  for (uint32_t h = 0; h < world.n_hosts; h++) world_join(&world, h);
+  struct world_job *job = world_run(&world, 0, 1, 2);
+  job->own_plan = name;
+  for (int i = 0; i < 3; i++) {
+    world_say_job(&world, job);
+    world_plan(&world);
+    assert_int_equal(count_in_state(cut), 1);
+    by_manager_store_commit(store);
+    kill_manager();
+    assert_int_equal(count_in_state("\"own_plan\":\"ä"), 1);
+  }
+  job->own_plan = NULL;
+  for (int i = 0; i < 2; i++) {
+    world_say_job(&world, job);
+    assert_int_equal(count_in_state("no longer sets a plan"), 1);
+    by_manager_store_commit(store);
+    kill_manager();
+    assert_int_equal(count_in_state("\"own_plan\":null"), 1);
+  }
+  end();
+}
+
 /* Files of managers before jobs said how long they are, before lists of revoked certificates were kept, before jobs had
  * owners, and so on. */
 static void test_older_files(void **state) {
-#define WITHOUT_LENGTHS "ALTER TABLE jobs DROP COLUMN doubted; ALTER TABLE jobs DROP COLUMN expected; "
+#define WITHOUT_OWN_PLANS "ALTER TABLE jobs DROP COLUMN own_plan; "
+#define WITHOUT_LENGTHS                                                                                                \
+  WITHOUT_OWN_PLANS "ALTER TABLE jobs DROP COLUMN doubted; ALTER TABLE jobs DROP COLUMN expected; "
 #define WITHOUT_LISTS WITHOUT_LENGTHS "DROP TABLE lists; "
 #define WITHOUT_OWNERS WITHOUT_LISTS "ALTER TABLE jobs DROP COLUMN owner; "
-  static const char *const older[] = {
-      WITHOUT_LENGTHS "PRAGMA user_version = 5", WITHOUT_LISTS "PRAGMA user_version = 4",
-      WITHOUT_OWNERS "PRAGMA user_version = 3", WITHOUT_OWNERS "DROP TABLE cells; PRAGMA user_version = 2",
-      WITHOUT_OWNERS "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
+  static const char *const older[] = {WITHOUT_OWN_PLANS "PRAGMA user_version = 6",
+                                      WITHOUT_LENGTHS "PRAGMA user_version = 5",
+                                      WITHOUT_LISTS "PRAGMA user_version = 4",
+                                      WITHOUT_OWNERS "PRAGMA user_version = 3",
+                                      WITHOUT_OWNERS "DROP TABLE cells; PRAGMA user_version = 2",
+                                      WITHOUT_OWNERS
+                                      "DROP TABLE cells; ALTER TABLE jobs DROP COLUMN began; PRAGMA user_version = 1"};
   (void)state;
   for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
     struct by_manager_row row = {.table = BY_ROW_CELLS, .job = "j"};
@@ -410,10 +454,11 @@ static void test_other_files(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_days),      cmocka_unit_test(test_killed),      cmocka_unit_test(test_history),
-      cmocka_unit_test(test_cells),     cmocka_unit_test(test_older_files), cmocka_unit_test(test_owner),
-      cmocka_unit_test(test_forgotten), cmocka_unit_test(test_other_files), cmocka_unit_test(test_length)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_days),        cmocka_unit_test(test_killed),
+                                     cmocka_unit_test(test_history),     cmocka_unit_test(test_cells),
+                                     cmocka_unit_test(test_older_files), cmocka_unit_test(test_owner),
+                                     cmocka_unit_test(test_forgotten),   cmocka_unit_test(test_other_files),
+                                     cmocka_unit_test(test_length),      cmocka_unit_test(test_users_plan)};
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);

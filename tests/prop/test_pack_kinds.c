@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "graph_make.h"
+#include "graph.h"
 #include "grow.h"
 #include "pack_exact.h"
 #include "pack_few.h"

@@ -7,7 +7,7 @@
 #include "planner.h"
 #include "schedule_check.h"
 #include "text.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 static const char *const topologies[] = {
     "star:4,nic=500m",

@@ -10,7 +10,7 @@
 
 #include "plan_load.h"
 #include "simulate.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 /* --- fair shares --- */
 

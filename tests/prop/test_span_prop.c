@@ -2,7 +2,7 @@
 #include "packing.h"
 #include "random_graph.h"
 #include "span.h"
-#include "steiner_parts.h"
+#include "steiner.h"
 
 enum { GRAPHS = 300, PRICES = 3, MOST_RESOURCES = 64 };
 

@@ -7,7 +7,7 @@
 #include "text.h"
 #include "topology_draw.h"
 #include "topology_fluid.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 enum { MOST = 64 };
 

@@ -8,31 +8,31 @@ static void name_member(struct by_context *context, struct by_member *member, ui
   char text[32];
   snprintf(text, sizeof text, "host %u", rank % hosts);
   *member = (struct by_member){.cores = 64};
-  member->host = member->machine = by_arena_string(&context->arena, text);
+  member->host = member->machine = by_arena_string(&context->job.arena, text);
   member->local = "";
   snprintf(text, sizeof text, "rank %u", rank);
-  context->names[rank] = by_arena_string(&context->arena, text);
+  context->job.names[rank] = by_arena_string(&context->job.arena, text);
 }
 
 void context_make(struct by_context *context, const struct world *world, uint32_t rank, uint32_t hosts) {
   uint32_t n = world->n;
-  by_arena_init(&context->arena);
-  assert_ok(by_settings_read(&context->settings));
-  context->settings.stall = context->settings.stall_abort = 0;
-  context->rank = rank;
-  context->size = n;
-  context->processes = n;
-  context->members = BY_ARENA_ARRAY(&context->arena, struct by_member, n);
-  context->names = BY_ARENA_ARRAY(&context->arena, const char *, n);
-  context->left = BY_ARENA_ARRAY(&context->arena, bool, n);
-  for (uint32_t r = 0; r < n; r++) name_member(context, &context->members[r], r, hosts);
-  assert_ok(by_hosts_index(context));
-  pthread_mutex_init(&context->lock, NULL);
-  pthread_cond_init(&context->changed, NULL);
-  context->wake = context->data_poll = -1;
+  by_arena_init(&context->job.arena);
+  assert_ok(by_settings_read(&context->job.settings));
+  context->job.settings.stall = context->job.settings.stall_abort = 0;
+  context->job.rank = rank;
+  context->job.size = n;
+  context->job.processes = n;
+  context->job.members = BY_ARENA_ARRAY(&context->job.arena, struct by_member, n);
+  context->job.names = BY_ARENA_ARRAY(&context->job.arena, const char *, n);
+  context->job.left = BY_ARENA_ARRAY(&context->job.arena, bool, n);
+  for (uint32_t r = 0; r < n; r++) name_member(context, &context->job.members[r], r, hosts);
+  assert_ok(by_hosts_index(&context->job));
+  pthread_mutex_init(&context->job.lock, NULL);
+  pthread_cond_init(&context->job.changed, NULL);
+  context->job.wake = context->data_poll = -1;
   context->driver = BY_DRIVER_USER;
   context->given_end = &context->given;
-  context->engine = world->nodes[rank].engine;
+  context->job.engine = world->nodes[rank].engine;
 }
 
 void context_end_comms(struct by_context *context) {
@@ -45,7 +45,7 @@ void context_end_comms(struct by_context *context) {
 
 void context_fini(struct by_context *context) {
   by_regions_fini(&context->regions);
-  by_arena_fini(&context->arena);
-  pthread_mutex_destroy(&context->lock);
-  pthread_cond_destroy(&context->changed);
+  by_arena_fini(&context->job.arena);
+  pthread_mutex_destroy(&context->job.lock);
+  pthread_cond_destroy(&context->job.changed);
 }

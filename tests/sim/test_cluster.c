@@ -10,7 +10,7 @@
 #include "agent.h"
 #include "clock.h"
 #include "manager.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 #define JOB "0123456789abcdef0123456789abcdef"
 
@@ -196,10 +196,10 @@ static void kill_manager(void) {
 }
 
 static void plan_all(void) {
-  struct by_plan_wish *wish;
+  struct by_plan_request *wish;
   by_manager_tick(w.manager, seconds());
   while (by_manager_next(w.manager, seconds(), &wish)) {
-    by_plan_wish_run(wish);
+    by_plan_request_run(wish);
     by_manager_planned(w.manager, wish, seconds());
   }
 }

@@ -2,8 +2,8 @@
  * while nothing is sent anew, and told again once more goes over it. */
 #include <string.h>
 
+#include "agent_client_state.h"
 #include "check.h"
-#include "cluster_link_parts.h"
 #include "contexts.h"
 #include "loop.h"
 
@@ -12,7 +12,7 @@ enum { INTERVAL_MS = 1000, STEP_MS = 10 };
 struct job {
   struct world world;
   struct by_context context;
-  struct by_cluster_link link;
+  struct by_agent_client link;
   struct by_clock clock;
   uint64_t now;
 };
@@ -65,19 +65,23 @@ static void init(struct job *job) {
   world_init(&job->world, 2, "ring", &net, &engine, 1);
   context_make(&job->context, &job->world, 0, 2);
   call(&job->world);
-  by_engine_lanes(job->context.engine, count, NULL);
+  by_engine_lanes(job->context.job.engine, count, NULL);
   job->clock = (struct by_clock){now_of, job};
-  assert_ok(by_loop_create(&job->clock, &job->context.loop));
+  assert_ok(by_loop_create(&job->clock, &job->context.job.loop));
   by_observe_begin(&job->context.observed);
-  job->link = (struct by_cluster_link){
-      .context = &job->context, .job = "a job", .welcome = true, .interval = INTERVAL_MS * BY_MILLISECOND};
-  by_timer_init(&job->link.report, by_cluster_link_report, &job->link);
-  by_cluster_link_report(&job->link);
+  job->link = (struct by_agent_client){.job = &job->context.job,
+                                       .observed = &job->context.observed,
+                                       .events = by_context_agent_events(&job->context),
+                                       .id = "a job",
+                                       .welcome = true,
+                                       .interval = INTERVAL_MS * BY_MILLISECOND};
+  by_timer_init(&job->link.report, by_agent_client_report, &job->link);
+  by_agent_client_report(&job->link);
 }
 
 static void fini(struct job *job) {
-  by_cluster_link_forget_paths(&job->link);
-  by_loop_destroy(job->context.loop);
+  by_agent_client_forget_paths(&job->link);
+  by_loop_destroy(job->context.job.loop);
   world_fini(&job->world);
   context_fini(&job->context);
 }
@@ -91,7 +95,7 @@ static void run(struct job *job, double seconds, double carried, double given) {
     meter.busy += carried > 0 ? (uint64_t)(part * STEP_MS * 1000) : 0;
     meter.flying = carried > 0 ? flying : 0;
     sent += (uint64_t)(given / 8 * step);
-    assert_ok(by_loop_run_once(job->context.loop, 0));
+    assert_ok(by_loop_run_once(job->context.job.loop, 0));
   }
 }
 

@@ -43,9 +43,10 @@ static void init(struct job *job) {
   world_init(&job->world, 2, "ring", &net, &engine, 1);
   context_make(&job->context, &job->world, 0, 2);
   job->clock = (struct by_clock){now_of, job};
-  assert_ok(by_loop_create(&job->clock, &job->context.loop));
+  assert_ok(by_loop_create(&job->clock, &job->context.job.loop));
   job->context.control = &job->control;
-  job->control.context = &job->context;
+  job->control.job = &job->context.job;
+  job->control.events = by_context_control_events(&job->context);
   job->control.of_rank = job->of_rank;
   by_timer_init(&job->control.moves_due, by_control_moves_due, &job->control);
   job->end = (struct end){.control = &job->control, .rank = 1};
@@ -57,7 +58,7 @@ static void init(struct job *job) {
 static void fini(struct job *job) {
   by_control_forget_moves(&job->control);
   context_end_comms(&job->context);
-  by_loop_destroy(job->context.loop);
+  by_loop_destroy(job->context.job.loop);
   world_fini(&job->world);
   context_fini(&job->context);
 }
@@ -81,7 +82,7 @@ static const struct outcome *propose(struct job *job, const char *name) {
 
 static void run(struct job *job, double seconds) {
   uint64_t end = job->now + by_clock_from_seconds(seconds);
-  for (; job->now < end; job->now += 10 * BY_MILLISECOND) assert_ok(by_loop_run_once(job->context.loop, 0));
+  for (; job->now < end; job->now += 10 * BY_MILLISECOND) assert_ok(by_loop_run_once(job->context.job.loop, 0));
 }
 
 static void answer(struct job *job, enum by_move_kind kind, uint64_t started, const char *text) {

@@ -149,7 +149,7 @@ static bool hear(struct rank *rank) {
 /* ---- what a rank does */
 
 static void call(struct rank *rank, uint32_t i) {
-  rank->values[i] = (int32_t)rank->context.rank + 1;
+  rank->values[i] = (int32_t)rank->context.job.rank + 1;
   struct banyan_call what = {.collective = BANYAN_ALLREDUCE,
                              .dtype = BANYAN_INT32,
                              .op = BANYAN_SUM,
@@ -163,7 +163,7 @@ static void call(struct rank *rank, uint32_t i) {
 static void submit(struct rank *rank, uint32_t i) {
   char name[16];
   snprintf(name, sizeof name, "%u", i);
-  rank->values[i] = (int32_t)rank->context.rank + 1;
+  rank->values[i] = (int32_t)rank->context.job.rank + 1;
   assert_ok(banyan_submit_allreduce(rank->comm, name, &rank->values[i], &rank->values[i], 1, BANYAN_INT32, BANYAN_SUM,
                                     &rank->requests[i]));
   rank->open++;
@@ -231,7 +231,7 @@ static void check_pinned(const struct job *job, const struct rank *rank, struct 
   if ((before.supplied && now.source == BANYAN_PLAN_MANAGER) ||
       (before.supplied && inner_before.supplied && inner.source == BANYAN_PLAN_MANAGER))
     fail_msg("seed %llu: a manager's plan has replaced the user's on rank %u at step %u",
-             (unsigned long long)job->world.seed, rank->context.rank, rank->step);
+             (unsigned long long)job->world.seed, rank->context.job.rank, rank->step);
 }
 
 static bool act_unchecked(struct job *job, struct rank *rank, bool eager) {

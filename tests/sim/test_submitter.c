@@ -108,9 +108,9 @@ static void choose_team(struct job *job, struct team *team, bool all) {
 static void make_context(struct job *job, uint32_t rank, const char *control, uint64_t fusion) {
   struct by_context *context = &job->ranks[rank].context;
   context_make(context, &job->world, rank, 1 + (uint32_t)job->seed % job->world.n);
-  context->settings.control = control;
-  context->settings.fusion = fusion;
-  context->tracer = tracer;
+  context->job.settings.control = control;
+  context->job.settings.fusion = fusion;
+  context->job.tracer = tracer;
 }
 
 /* Elements that it needs at most. */
@@ -407,7 +407,7 @@ static bool act(struct job *job, uint32_t r, bool eager) {
   by_context_lock(&rank->context);
   moved |= by_context_progress(&rank->context);
   by_context_unlock(&rank->context);
-  assert_ok(by_engine_status(rank->context.engine));
+  assert_ok(by_engine_status(rank->context.job.engine));
   return moved;
 }
 

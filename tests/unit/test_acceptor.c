@@ -12,6 +12,8 @@
 
 static uint64_t hand_time = 1;
 
+static int times_exhausted;
+
 static uint64_t read_hand(void *context) {
   (void)context;
   return hand_time;
@@ -116,6 +118,64 @@ static void test_out_of_descriptors(void **state) {
   by_loop_destroy(loop);
 }
 
+static struct rlimit limit_descriptors(rlim_t most) {
+  struct rlimit kept, few;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
+  few = kept;
+  few.rlim_cur = most;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  return kept;
+}
+
+static void on_exhausted(void *context) {
+  (void)context;
+  times_exhausted++;
+}
+
+/* Seconds until the owner hears that there are no descriptors; hand_time passes in steps that end each rest. */
+static int run_short(struct by_loop *loop, int seconds) {
+  struct rlimit kept = limit_descriptors(0);
+  int at = -1, before = times_exhausted;
+  for (int s = 0; s < seconds; s++) {
+    enum banyan_status status = by_loop_run_once(loop, 0);
+    if (status == BANYAN_OK) status = by_loop_run_once(loop, 0);
+    if (at < 0 && times_exhausted > before) at = s;
+    if (status != BANYAN_OK) fail();
+    hand_time += BY_SECOND;
+  }
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
+  return at;
+}
+
+/* A later shortage begins as the first one does: with a word in the log for each rest, before the owner hears of it. */
+static void test_shortages_are_apart(void **state) {
+  (void)state;
+  char name[64];
+  struct by_loop *loop = make_loop();
+  struct owner owner = {0};
+  assert_ok(by_acceptor_create(loop, listen_local(name, sizeof name), on_accepted, &owner, &owner.acceptor));
+  by_acceptor_on_exhaustion(owner.acceptor, on_exhausted);
+  int fds[4];
+  fds[0] = connect_local(name);
+  int first = run_short(loop, 8);
+  assert_true(first >= 4);
+  for (int i = 0; i < 3; i++) assert_ok(by_loop_run_once(loop, 0));
+  assert_int_equal(owner.taken, 1);
+  fds[1] = connect_local(name); /* soon after: the same shortage */
+  assert_int_equal(run_short(loop, 2), 0);
+  hand_time += 5 * BY_SECOND;
+  for (int i = 0; i < 3; i++) assert_ok(by_loop_run_once(loop, 0));
+  assert_int_equal(owner.taken, 2);
+  fds[2] = connect_local(name);
+  for (int i = 0; i < 3; i++) assert_ok(by_loop_run_once(loop, 0));
+  assert_int_equal(owner.taken, 3);
+  fds[3] = connect_local(name);
+  assert_int_equal(run_short(loop, 8), first);
+  by_acceptor_destroy(owner.acceptor);
+  for (int i = 0; i < 4; i++) close(fds[i]);
+  by_loop_destroy(loop);
+}
+
 static void test_strangers_leave_descriptors(void **state) {
   (void)state;
   struct rlimit kept, few;
@@ -143,6 +203,7 @@ int main(void) {
       cmocka_unit_test(test_tcp),
       cmocka_unit_test(test_destroyed_by_its_callback),
       cmocka_unit_test(test_out_of_descriptors),
+      cmocka_unit_test(test_shortages_are_apart),
       cmocka_unit_test(test_strangers_leave_descriptors),
       cmocka_unit_test(test_a_bad_listener),
   };

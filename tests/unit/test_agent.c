@@ -49,7 +49,7 @@ static void test_refusals(void **state) {
     const char *lines[2], *why;
   } cases[] = {
       {{"what?"}, "cluster message"},
-      {{"{\"say\":\"report\",\"jobs\":[]}"}, "before hello"},
+      {{"{\"say\":\"report\",\"jobs\":[]}"}, "before \\\"hello\\\""},
       {{"{\"say\":\"hello\",\"version\":2,\"host\":\"h\",\"job\":\"" JOB_B "\",\"rank\":0}"}, "version 2"},
       {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\"}"}, "names no job"},
       {{"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB_A "\",\"rank\":1}"}, "is of user 1000"},

@@ -226,7 +226,8 @@ static void test_mistakes(void **state) {
       {"{\"say\":\"hello\",\"version\":1,\"host\":\"\"}", "host: must be a text"},
       {"{\"say\":\"hello\",\"version\":-1,\"host\":\"h\"}", "version"},
       {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"job\":\"" JOB "\"}", "\"rank\" is missing"},
-      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"rate\":-1}]}",
+      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":-1}]"
+       "}",
        "interfaces[0].rate"},
       {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\\n\"}", "control characters"},
       {"{\"say\":\"job\",\"job\":\"" JOB "\",\"name\":\"n\",\"size\":2,\"hosts\":[\"a\"],\"root\":\"r\"}",
@@ -242,7 +243,8 @@ static void test_mistakes(void **state) {
       {REPORT "\"paths\":[{\"to\":\"b\",\"sent\":-1}]}]}", "paths[0].sent"},
       {REPORT "\"paths\":[{\"sent\":1}]}]}", "\"to\" is missing"},
       {"{\"say\":\"left\",\"job\":\"" JOB "\",\"rank\":65536}", "rank"},
-      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"rate\":1e-300}]}",
+      {"{\"say\":\"hello\",\"version\":1,\"host\":\"h\",\"interfaces\":[{\"name\":\"e\",\"address\":\"\",\"rate\":1e-"
+       "300}]}",
        "interfaces[0].rate: is 1e-300 bit/s"},
       {"{\"say\":\"welcome\",\"version\":1,\"interval\":0,\"rate\":0}", "interval"},
       {"{\"say\":\"welcome\",\"version\":1,\"interval\":1e300,\"rate\":0}",

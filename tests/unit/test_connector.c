@@ -7,15 +7,31 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "connector_parts.h"
-#include "control_parts.h"
+#include "connection.h"
 #include "socket.h"
 
 enum { MANY = 1500 };
 
+static void attach(void *context, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
+  struct by_job *job = context;
+  by_job_lock(job);
+  by_engine_attach(job->engine, process, lanes, n);
+  by_job_unlock(job);
+}
+
+/* Rank 0 can be asked, and never answers. */
+static bool ask(void *context) {
+  (void)context;
+  return true;
+}
+
+static struct by_connector_events events_of(struct by_job *job) {
+  return (struct by_connector_events){attach, ask, job};
+}
+
 /* A job of many ranks, of which this is the last one. Nobody else is there. */
 struct world {
-  struct by_context context;
+  struct by_job job;
   struct by_connector *connector;
   int peer; /* listens for the last but one */
 };
@@ -28,9 +44,9 @@ static void make_peer(struct world *world, struct by_address *address) {
 
 static void make_world(struct world *world) {
   static struct by_address address;
-  struct by_context *c = &world->context;
+  struct by_job *c = &world->job;
   struct by_key key = {{0}};
-  *c = (struct by_context){.rank = MANY - 1, .size = MANY, .processes = MANY, .wake = eventfd(0, EFD_NONBLOCK)};
+  *c = (struct by_job){.rank = MANY - 1, .size = MANY, .processes = MANY, .wake = eventfd(0, EFD_NONBLOCK)};
   c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "1", .tos = -1};
   by_arena_init(&c->arena);
   pthread_mutex_init(&c->lock, NULL);
@@ -49,12 +65,13 @@ static void make_world(struct world *world) {
   c->members[MANY - 2].addresses = &address;
   c->members[MANY - 2].n_addresses = 1;
   struct by_member self = {.host = "here", .machine = "this"};
-  assert_ok(by_connector_create(c, &key, &self, &world->connector));
+  struct by_connector_events events = events_of(c);
+  assert_ok(by_connector_create(c, &key, &self, &events, &world->connector));
   assert_ok(by_connector_open(world->connector));
 }
 
 static void free_world(struct world *world) {
-  struct by_context *c = &world->context;
+  struct by_job *c = &world->job;
   by_connector_destroy(world->connector);
   by_engine_destroy(c->engine);
   by_loop_destroy(c->loop);
@@ -76,7 +93,7 @@ static void test_many_wishes(void **state) {
   make_world(&world);
   for (uint32_t i = 0; i < MANY - 1; i++) by_connector_want(world.connector, i);
   for (int i = 0; i < 1000 && fd < 0; i++) {
-    assert_ok(by_loop_run_once(world.context.loop, 10 * BY_MILLISECOND));
+    assert_ok(by_loop_run_once(world.job.loop, 10 * BY_MILLISECOND));
     assert_ok(by_socket_accept(world.peer, &fd, NULL));
   }
   assert_true(fd >= 0);
@@ -88,8 +105,7 @@ static void test_many_wishes(void **state) {
 
 /* A helper, by a clock of the test's, that finds no way to a process: one rank, and two helpers. */
 struct lonely {
-  struct by_context context;
-  struct by_control control; /* that nobody hears */
+  struct by_job job;
   struct by_connector connector;
   struct target target;
   struct by_clock clock;
@@ -107,12 +123,12 @@ static void make_lonely(struct lonely *lonely, uint32_t peer) {
   struct by_engine_options options = {.processes = 3, .self = 2};
   *lonely = (struct lonely){.names = {"a rank", "a helper", "this helper"},
                             .members = {{.machine = "far"}, {.machine = "far"}, {.machine = "this"}}};
-  struct by_context *c = &lonely->context;
-  *c = (struct by_context){.rank = 2, .size = 1, .processes = 3, .wake = -1, .left = lonely->left};
+  struct by_job *c = &lonely->job;
+  *c = (struct by_job){.rank = 2, .size = 1, .processes = 3, .wake = -1, .left = lonely->left};
   c->names = lonely->names;
   c->members = lonely->members;
-  c->control = &lonely->control;
-  lonely->control.context = lonely->connector.context = c;
+  lonely->connector.job = c;
+  lonely->connector.events = events_of(c);
   lonely->clock = (struct by_clock){now_of, lonely};
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
@@ -124,12 +140,12 @@ static void make_lonely(struct lonely *lonely, uint32_t peer) {
 
 static enum banyan_status status_after(struct lonely *lonely, double seconds) {
   for (uint64_t end = lonely->now + by_clock_from_seconds(seconds); lonely->now < end; lonely->now += BY_SECOND / 10)
-    assert_ok(by_loop_run_once(lonely->context.loop, 0));
-  return by_engine_status(lonely->context.engine);
+    assert_ok(by_loop_run_once(lonely->job.loop, 0));
+  return by_engine_status(lonely->job.engine);
 }
 
 static void free_lonely(struct lonely *lonely) {
-  struct by_context *c = &lonely->context;
+  struct by_job *c = &lonely->job;
   by_target_fini(&lonely->target);
   by_loop_destroy(c->loop);
   by_engine_destroy(c->engine);
@@ -150,7 +166,7 @@ static void test_verdicts(void **state) {
   free_lonely(&lonely);
   make_lonely(&lonely, 1);
   assert_ok(status_after(&lonely, 5.5));
-  by_engine_lost(lonely.context.engine, 1);
+  by_engine_lost(lonely.job.engine, 1);
   assert_ok(status_after(&lonely, 20));
   free_lonely(&lonely);
 }
@@ -158,7 +174,7 @@ static void test_verdicts(void **state) {
 /* ---- addresses, by a clock of the test's: one where somebody takes connections and says nothing, then rank 0's */
 
 struct pair {
-  struct by_context context;
+  struct by_job job;
   struct by_connector connector;
   struct target target;
   struct by_clock clock;
@@ -177,7 +193,7 @@ static uint64_t now_of_pair(void *context) {
 static void make_pair(struct pair *pair) {
   struct by_engine_options options = {.processes = 2, .self = 1};
   *pair = (struct pair){.names = {"rank 0", "rank 1"}, .now = BY_SECOND};
-  struct by_context *c = &pair->context;
+  struct by_job *c = &pair->job;
   for (int i = 0; i < 2; i++) {
     struct by_address at;
     pair->members[i] = (struct by_member){.host = "here", .machine = "this", .local = ""};
@@ -186,11 +202,12 @@ static void make_pair(struct pair *pair) {
   }
   pair->members[0].addresses = pair->addresses;
   pair->members[0].n_addresses = 2;
-  *c = (struct by_context){.rank = 1, .size = 2, .processes = 2, .wake = -1, .left = pair->left};
+  *c = (struct by_job){.rank = 1, .size = 2, .processes = 2, .wake = -1, .left = pair->left};
   c->settings = (struct by_settings){.transport = "tcp", .iface = "", .connections = "2", .tos = -1};
   c->names = pair->names;
   c->members = pair->members;
-  pair->connector.context = c;
+  pair->connector.job = c;
+  pair->connector.events = events_of(c);
   pair->clock = (struct by_clock){now_of_pair, pair};
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
@@ -200,7 +217,7 @@ static void make_pair(struct pair *pair) {
 }
 
 static void free_pair(struct pair *pair) {
-  struct by_context *c = &pair->context;
+  struct by_job *c = &pair->job;
   by_target_fini(&pair->target);
   by_loop_destroy(c->loop);
   by_engine_destroy(c->engine);
@@ -210,14 +227,14 @@ static void free_pair(struct pair *pair) {
 }
 
 static void run_pair(struct pair *pair) {
-  for (int i = 0; i < 20; i++) assert_ok(by_loop_run_once(pair->context.loop, BY_MILLISECOND));
+  for (int i = 0; i < 20; i++) assert_ok(by_loop_run_once(pair->job.loop, BY_MILLISECOND));
 }
 
 /* The connection that comes to this address. */
 static int take_connection(struct pair *pair, int address) {
   int fd = -1;
   for (int i = 0; i < 2000 && fd < 0; i++) {
-    assert_ok(by_loop_run_once(pair->context.loop, BY_MILLISECOND));
+    assert_ok(by_loop_run_once(pair->job.loop, BY_MILLISECOND));
     assert_ok(by_socket_accept(pair->listeners[address], &fd, NULL));
   }
   assert_true(fd >= 0);
@@ -237,7 +254,7 @@ static void shake_hands(struct pair *pair, int fd) {
     if (recv(fd, &byte, 1, 0) == 1)
       assert_ok(by_handshake_feed(&server, &byte, 1, &used));
     else
-      assert_ok(by_loop_run_once(pair->context.loop, BY_MILLISECOND));
+      assert_ok(by_loop_run_once(pair->job.loop, BY_MILLISECOND));
     const uint8_t *bytes = by_handshake_output(&server, &length);
     if (!length) continue;
     assert_int_equal(send(fd, bytes, length, 0), length);
@@ -272,7 +289,7 @@ static void test_connections_that_are_closed(void **state) {
   run_pair(&pair);
   pair.now += AGAIN_MS * BY_MILLISECOND;
   int again = take_connection(&pair, 1);
-  assert_ok(by_engine_status(pair.context.engine));
+  assert_ok(by_engine_status(pair.job.engine));
   close(silent);
   close(other);
   close(waits);
@@ -284,11 +301,11 @@ static void test_connections_that_are_closed(void **state) {
 /* ---- hellos */
 
 static enum banyan_status read_hello(struct hello hello, size_t length) {
-  struct by_context context = {.rank = 2, .size = 4, .processes = 4};
+  struct by_job job = {.rank = 2, .size = 4, .processes = 4};
   struct hello out;
   uint8_t bytes[HELLO + 1] = {0};
   by_hello_write(&hello, bytes);
-  return by_hello_read(&context, bytes, length, &out);
+  return by_hello_read(&job, bytes, length, &out);
 }
 
 static void test_hello(void **state) {

@@ -1,4 +1,5 @@
 /* Helpers that rank 0 asks for a sign of life, by a clock of the test's. */
+#include "context.h"
 #include "control_parts.h"
 
 #include <pthread.h>
@@ -45,7 +46,7 @@ static void connect_helper(struct job *job) {
   job->peer = fds[1];
   job->helper = (struct end){.control = &job->control, .rank = 1};
   job->of_rank[1] = job->control.ends = &job->helper;
-  struct by_stream_options options = {.loop = job->context.loop,
+  struct by_stream_options options = {.loop = job->context.job.loop,
                                       .fd = fds[0],
                                       .most_frame = MOST_FRAME,
                                       .most_queued = MOST_QUEUED,
@@ -58,17 +59,18 @@ static void init(struct job *job) {
   struct by_engine_options engine = {.processes = 2, .self = 0};
   *job = (struct job){.names = {"rank 0", "a helper"}, .clock = {now_of, job}};
   struct by_context *c = &job->context;
-  *c = (struct by_context){.size = 1, .processes = 2, .wake = -1, .left = job->left, .lost = job->lost};
+  *c = (struct by_context){.job = {.size = 1, .processes = 2, .wake = -1, .left = job->left, .lost = job->lost}};
   job->members[1] = (struct by_member){.kind = BY_MEMBER_HELPER, .host = "spare"};
-  c->members = job->members;
-  c->names = job->names;
+  c->job.members = job->members;
+  c->job.names = job->names;
   c->control = &job->control;
-  by_arena_init(&c->arena);
-  pthread_mutex_init(&c->lock, NULL);
-  pthread_cond_init(&c->changed, NULL);
-  assert_ok(by_loop_create(&job->clock, &c->loop));
-  assert_ok(by_engine_create(&engine, &c->engine));
-  job->control.context = c;
+  by_arena_init(&c->job.arena);
+  pthread_mutex_init(&c->job.lock, NULL);
+  pthread_cond_init(&c->job.changed, NULL);
+  assert_ok(by_loop_create(&job->clock, &c->job.loop));
+  assert_ok(by_engine_create(&engine, &c->job.engine));
+  job->control.job = &c->job;
+  job->control.events = by_context_control_events(c);
   job->control.of_rank = job->of_rank;
   job->control.lost = job->control_lost;
   by_timer_init(&job->control.silence, by_control_silence_over, &job->control);
@@ -83,17 +85,17 @@ static void fini(struct job *job) {
   by_loop_cancel_timer(&job->control.answers);
   by_inquiry_destroy(job->control.inquiry);
   close(job->peer);
-  by_loop_destroy(c->loop);
-  by_engine_destroy(c->engine);
-  by_arena_fini(&c->arena);
-  pthread_mutex_destroy(&c->lock);
-  pthread_cond_destroy(&c->changed);
+  by_loop_destroy(c->job.loop);
+  by_engine_destroy(c->job.engine);
+  by_arena_fini(&c->job.arena);
+  pthread_mutex_destroy(&c->job.lock);
+  pthread_cond_destroy(&c->job.changed);
 }
 
 /* To so many seconds after the beginning. */
 static void run_to(struct job *job, double seconds) {
   for (uint64_t end = by_clock_from_seconds(seconds); job->now < end; job->now += BY_SECOND / 10)
-    assert_ok(by_loop_run_once(job->context.loop, 0));
+    assert_ok(by_loop_run_once(job->context.job.loop, 0));
 }
 
 /* Somebody finds no way to it. Whether it was asked now. */

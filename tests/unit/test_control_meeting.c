@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "context.h"
 #include "control_parts.h"
 #include "loop.h"
 
@@ -45,7 +46,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
 static int open_end(struct meeting *meeting, struct end *end) {
   int fds[2];
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-  struct by_stream_options options = {.loop = meeting->context.loop,
+  struct by_stream_options options = {.loop = meeting->context.job.loop,
                                       .fd = fds[0],
                                       .most_frame = MOST_FRAME,
                                       .most_queued = MOST_QUEUED,
@@ -68,12 +69,13 @@ static void say_hello(struct end *end) {
 
 static void begin_meeting(struct meeting *meeting, bool done) {
   static const struct by_clock clock = {now_of, NULL};
-  *meeting = (struct meeting){.context = {.size = 2}, .control = {.done = done, .joined = 1}};
-  meeting->context.members = meeting->members;
-  meeting->context.places = 3; /* a helper is waited for */
-  by_arena_init(&meeting->context.arena);
-  assert_ok(by_loop_create(&clock, &meeting->context.loop));
-  meeting->control.context = &meeting->context;
+  *meeting = (struct meeting){.context = {.job = {.size = 2}}, .control = {.done = done, .joined = 1}};
+  meeting->context.job.members = meeting->members;
+  meeting->context.job.places = 3; /* a helper is waited for */
+  by_arena_init(&meeting->context.job.arena);
+  assert_ok(by_loop_create(&clock, &meeting->context.job.loop));
+  meeting->control.job = &meeting->context.job;
+  meeting->control.events = by_context_control_events(&meeting->context);
   meeting->control.of_rank = meeting->of_rank;
   meeting->first_peer = open_end(meeting, &meeting->first);
   meeting->first.rank = 1;
@@ -83,19 +85,19 @@ static void begin_meeting(struct meeting *meeting, bool done) {
 static void end_meeting(struct meeting *meeting) {
   by_stream_destroy(meeting->first.stream);
   if (meeting->first_peer >= 0) close(meeting->first_peer);
-  by_loop_destroy(meeting->context.loop);
-  by_arena_fini(&meeting->context.arena);
+  by_loop_destroy(meeting->context.job.loop);
+  by_arena_fini(&meeting->context.job.arena);
 }
 
-/* What a further process hears that says that it is rank 1: REFUSED; 0: nothing, the connection is closed, and it will
- * come again. */
+/* What a further process hears that says that it is rank 1: REFUSED; 0: nothing, the connection is closed, and it
+ * will come again. */
 static int come_again(struct meeting *meeting) {
   uint8_t bytes[1000];
   int peer = open_end(meeting, &meeting->again);
   meeting->control.ends = &meeting->again;
   say_hello(&meeting->again);
   meeting->control.ends = NULL;
-  run(meeting->context.loop, 20);
+  run(meeting->context.job.loop, 20);
   ssize_t n = read(peer, bytes, sizeof bytes);
   assert_true(n == 0 || n > 6);
   close(peer);
@@ -109,9 +111,9 @@ static void test_two_of_a_rank(void **state) {
   for (int done = 0; done < 2; done++) {
     begin_meeting(&meeting, done);
     assert_int_equal(come_again(&meeting), 0);
-    run(meeting.context.loop, 500);
+    run(meeting.context.job.loop, 500);
     assert_int_equal(come_again(&meeting), 0);
-    run(meeting.context.loop, 1000);
+    run(meeting.context.job.loop, 1000);
     assert_int_equal(come_again(&meeting), REFUSED);
     end_meeting(&meeting);
   }
@@ -123,9 +125,9 @@ static void test_word_comes_late(void **state) {
   (void)state;
   begin_meeting(&meeting, true);
   assert_int_equal(come_again(&meeting), 0);
-  run(meeting.context.loop, 500);
+  run(meeting.context.job.loop, 500);
   meeting.first.leaving = true;
-  run(meeting.context.loop, 5000);
+  run(meeting.context.job.loop, 5000);
   assert_int_equal(come_again(&meeting), 0); /* the job goes on without it */
   end_meeting(&meeting);
   begin_meeting(&meeting, false);

@@ -44,11 +44,11 @@ void freeaddrinfo(struct addrinfo *list) {
 
 /* ---- */
 
-static uint64_t time_now;
+static uint64_t time_now; /* goes on a little whenever somebody looks */
 
 static uint64_t now_of(void *context) {
   (void)context;
-  return time_now;
+  return time_now += 1000;
 }
 
 struct way {
@@ -130,7 +130,7 @@ static void test_looks_up_again(void **state) {
   run(&way, 20);
   shows(&way, "root.example:");
   shows(&way, "cannot be looked up");
-  assert_false(by_dialer_is_hopeless(way.dialer));
+  assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_OK);
   answer = "255.255.255.255"; /* nobody can be there */
   uint32_t before = asked;
   wait_until_asked(&way, before + 3);
@@ -194,6 +194,26 @@ static void test_passes_dead_ends(void **state) {
   close(listener);
 }
 
+/* Each attempt begins a while after the one before, which has no answer yet. */
+static void test_attempts_are_staggered(void **state) {
+  struct way way;
+  char one[8], two[8], good[8], targets[120];
+  int waiting[2][4];
+  (void)state;
+  int first = listen_deaf(one, waiting[0], 4), second = listen_deaf(two, waiting[1], 4), listener = listen_here(good);
+  snprintf(targets, sizeof targets, "127.0.0.1:%s,127.0.0.1:%s,127.0.0.1:%s", one, two, good);
+  uint64_t from = time_now;
+  begin(&way, targets);
+  wait_for_connection(&way);
+  assert_int_equal(by_address_port(&way.to), atoi(good));
+  assert_in_range(time_now - from, 200 * BY_MILLISECOND, 400 * BY_MILLISECOND);
+  end(&way);
+  for (int i = 0; i < 8; i++) close(waiting[i / 4][i % 4]);
+  close(first);
+  close(second);
+  close(listener);
+}
+
 /* Somebody else answers at one of two addresses. */
 static void test_others_answer(void **state) {
   struct way way;
@@ -207,17 +227,64 @@ static void test_others_answer(void **state) {
   close(way.fd);
   way.fd = -1;
   by_dialer_failed(way.dialer, BANYAN_ERR_AUTH, "the peer holds another job's key", 5000 * BY_MILLISECOND);
-  assert_false(by_dialer_is_hopeless(way.dialer));
+  assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_OK);
   wait_for_connection(&way);
   assert_int_not_equal(by_address_port(&way.to), first);
   close(way.fd);
   way.fd = -1;
   by_dialer_failed(way.dialer, BANYAN_ERR_PROTOCOL, "the peer speaks version 2", 5000 * BY_MILLISECOND);
-  assert_true(by_dialer_is_hopeless(way.dialer));
+  assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_ERR_AUTH);
   shows(&way, "another job's key; 127.0.0.1:");
   end(&way);
   close(listener);
   close(other);
+}
+
+/* The other address never answers: that the one which does is of no use counts, after a while. */
+static void test_others_answer_and_one_is_silent(void **state) {
+  struct way way;
+  char deaf[8], other[8], targets[80];
+  int waiting[4];
+  (void)state;
+  int deaf_listener = listen_deaf(deaf, waiting, 4), listener = listen_here(other);
+  snprintf(targets, sizeof targets, "127.0.0.1:%s,127.0.0.1:%s", deaf, other);
+  begin(&way, targets);
+  uint64_t until = time_now + 10 * BY_SECOND;
+  while (time_now < until && by_dialer_refusal(way.dialer) == BANYAN_OK) {
+    run(&way, 10);
+    if (way.fd < 0) continue;
+    assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_OK); /* this one may be of use */
+    close(way.fd);
+    way.fd = -1;
+    by_dialer_failed(way.dialer, BANYAN_ERR_AUTH, "the peer holds another job's key", 3000 * BY_MILLISECOND);
+    assert_true(until - time_now <= 5 * BY_SECOND || by_dialer_refusal(way.dialer) == BANYAN_OK);
+  }
+  assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_ERR_AUTH);
+  shows(&way, "no answer within 5 s; 127.0.0.1:");
+  shows(&way, "another job's key");
+  end(&way);
+  for (int i = 0; i < 4; i++) close(waiting[i]);
+  close(deaf_listener);
+  close(listener);
+}
+
+/* Nobody listens at the other one yet: rank 0 may. */
+static void test_others_answer_and_one_may_start(void **state) {
+  struct way way;
+  char refuses[8], other[8], targets[80];
+  (void)state;
+  int refusing = listen_here(refuses), listener = listen_here(other);
+  close(refusing);
+  snprintf(targets, sizeof targets, "127.0.0.1:%s,127.0.0.1:%s", refuses, other);
+  begin(&way, targets);
+  wait_for_connection(&way);
+  close(way.fd);
+  way.fd = -1;
+  by_dialer_failed(way.dialer, BANYAN_ERR_AUTH, "the peer holds another job's key", 60 * BY_SECOND);
+  run(&way, 12000);
+  assert_int_equal(by_dialer_refusal(way.dialer), BANYAN_OK);
+  end(&way);
+  close(listener);
 }
 
 static void test_print_is_bounded(void **state) {
@@ -246,9 +313,15 @@ static void test_malformed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_looks_up_again),   cmocka_unit_test(test_asks_in_measure),
-      cmocka_unit_test(test_passes_dead_ends), cmocka_unit_test(test_others_answer),
-      cmocka_unit_test(test_print_is_bounded), cmocka_unit_test(test_malformed),
+      cmocka_unit_test(test_looks_up_again),
+      cmocka_unit_test(test_asks_in_measure),
+      cmocka_unit_test(test_passes_dead_ends),
+      cmocka_unit_test(test_attempts_are_staggered),
+      cmocka_unit_test(test_others_answer),
+      cmocka_unit_test(test_others_answer_and_one_is_silent),
+      cmocka_unit_test(test_others_answer_and_one_may_start),
+      cmocka_unit_test(test_print_is_bounded),
+      cmocka_unit_test(test_malformed),
   };
   return cmocka_run_group_tests_name("dialer", tests, NULL, NULL);
 }

@@ -9,7 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "connector_parts.h"
+#include "connection.h"
+#include "context.h"
 #include "control_moves.h"
 #include "control_parts.h"
 #include "golden.h"
@@ -65,8 +66,8 @@ static void connect_end(struct job *job, uint32_t process) {
   job->peers[process] = fds[1];
   *end = (struct end){.next = job->control.ends, .control = &job->control, .rank = process};
   job->control.ends = end;
-  if (job->context.rank == 0) job->control.of_rank[process] = end;
-  struct by_stream_options options = {.loop = job->context.loop,
+  if (job->context.job.rank == 0) job->control.of_rank[process] = end;
+  struct by_stream_options options = {.loop = job->context.job.loop,
                                       .fd = fds[0],
                                       .most_frame = MOST_FRAME,
                                       .most_queued = MOST_QUEUED,
@@ -98,10 +99,10 @@ static void make_members(struct job *job) {
 static void make_engine(struct job *job) {
   static const uint32_t all[RANKS] = {0, 1};
   struct by_engine_options options = {
-      .clock = job->clock, .processes = PROCESSES, .ranks = RANKS, .self = job->context.rank};
+      .clock = job->clock, .processes = PROCESSES, .ranks = RANKS, .self = job->context.job.rank};
   struct by_plan *plan;
-  assert_ok(by_engine_create(&options, &job->context.engine));
-  assert_ok(by_domain_create(job->context.engine, 5, job->context.rank, RANKS, all, &job->domain));
+  assert_ok(by_engine_create(&options, &job->context.job.engine));
+  assert_ok(by_domain_create(job->context.job.engine, 5, job->context.job.rank, RANKS, all, &job->domain));
   assert_ok(by_plan_builtin("star", RANKS, &plan));
   by_domain_set_plan(job->domain, plan);
 }
@@ -110,25 +111,31 @@ static void begin(struct job *job, uint32_t rank) {
   *job = (struct job){.clock = {now_of, NULL}, .peers = {-1, -1, -1}};
   struct by_context *c = &job->context;
   struct by_control *control = &job->control;
-  *c = (struct by_context){.rank = rank, .size = RANKS, .processes = PROCESSES, .room = ROOM, .places = PROCESSES};
-  c->settings.class_ = c->settings.tos = -1;
-  c->wake = -1;
-  c->class_ = -1;
-  c->left = job->left;
-  c->lost = job->lost;
+  *c = (struct by_context){
+      .job = {.rank = rank, .size = RANKS, .processes = PROCESSES, .room = ROOM, .places = PROCESSES}};
+  c->job.settings.class_ = c->job.settings.tos = -1;
+  c->job.wake = -1;
+  c->job.class_ = -1;
+  c->job.left = job->left;
+  c->job.lost = job->lost;
   make_members(job);
-  c->members = job->members;
-  c->names = job->names;
+  c->job.members = job->members;
+  c->job.names = job->names;
   c->control = control;
   c->connector = &job->connector;
-  job->connector.context = c;
+  job->connector.job = &c->job;
   pthread_mutex_init(&job->connector.lock, NULL);
-  by_arena_init(&c->arena);
-  pthread_mutex_init(&c->lock, NULL);
-  pthread_cond_init(&c->changed, NULL);
-  assert_ok(by_loop_create(&job->clock, &c->loop));
+  by_arena_init(&c->job.arena);
+  pthread_mutex_init(&c->job.lock, NULL);
+  pthread_cond_init(&c->job.changed, NULL);
+  assert_ok(by_loop_create(&job->clock, &c->job.loop));
   make_engine(job);
-  *control = (struct by_control){.context = c, .done = true, .joined = RANKS, .helpers = PROCESSES - RANKS};
+  *control = (struct by_control){.job = &c->job,
+                                 .connector = c->connector,
+                                 .events = by_context_control_events(c),
+                                 .done = true,
+                                 .joined = RANKS,
+                                 .helpers = PROCESSES - RANKS};
   control->lost = calloc(PROCESSES, sizeof *control->lost);
   control->of_rank = calloc(PROCESSES, sizeof(struct end *));
   control->leavers.ranks = calloc(PROCESSES, sizeof *control->leavers.ranks);
@@ -164,11 +171,11 @@ static void finish(struct job *job) {
   }
   free(job->connector.targets);
   pthread_mutex_destroy(&job->connector.lock);
-  by_engine_destroy(c->engine);
-  by_loop_destroy(c->loop);
-  by_arena_fini(&c->arena);
-  pthread_mutex_destroy(&c->lock);
-  pthread_cond_destroy(&c->changed);
+  by_engine_destroy(c->job.engine);
+  by_loop_destroy(c->job.loop);
+  by_arena_fini(&c->job.arena);
+  pthread_mutex_destroy(&c->job.lock);
+  pthread_cond_destroy(&c->job.changed);
 }
 
 /* What has been sent to a process: one message, of this type. */
@@ -189,7 +196,7 @@ static struct sent keep(struct job *job, uint32_t process, enum message type, co
 }
 
 static void run(struct job *job) {
-  assert_ok(by_loop_run_once(job->context.loop, 0));
+  assert_ok(by_loop_run_once(job->context.job.loop, 0));
 }
 
 /* ---- joining */
@@ -198,10 +205,10 @@ static void check_members(const struct by_context *context, const struct sent *m
   uint8_t bytes[MOST];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
-  by_write_u32(&writer, context->size);
-  by_write_u32(&writer, context->rank);
-  by_write_u32(&writer, context->processes);
-  for (uint32_t i = 0; i < context->processes; i++) by_member_write(&writer, &context->members[i]);
+  by_write_u32(&writer, context->job.size);
+  by_write_u32(&writer, context->job.rank);
+  by_write_u32(&writer, context->job.processes);
+  for (uint32_t i = 0; i < context->job.processes; i++) by_member_write(&writer, &context->job.members[i]);
   assert_int_equal(writer.length, message->n - HEAD);
   assert_memory_equal(bytes, message->bytes + HEAD, writer.length);
 }
@@ -242,8 +249,8 @@ static void test_newcomer(void **state) {
   by_control_newcomer_joins(&newcomer, &member);
   struct sent message = keep(&root, 1, JOINED, "JOINED");
   by_control_heard_joined(&rank.control, message.bytes + HEAD, message.n - HEAD);
-  assert_int_equal(rank.context.processes, PROCESSES + 1);
-  assert_string_equal(rank.context.members[PROCESSES].host, "late");
+  assert_int_equal(rank.context.job.processes, PROCESSES + 1);
+  assert_string_equal(rank.context.job.members[PROCESSES].host, "late");
   (void)keep(&rank, 0, KNOWN, "KNOWN");
   finish(&root);
   finish(&rank);
@@ -284,7 +291,7 @@ static void test_lost(void **state) {
 static void *run_loop(void *argument) {
   struct job *job = argument;
   while (!atomic_load(&job->control.leaving))
-    if (by_loop_run_once(job->context.loop, BY_MILLISECOND) != BANYAN_OK) break;
+    if (by_loop_run_once(job->context.job.loop, BY_MILLISECOND) != BANYAN_OK) break;
   return NULL;
 }
 
@@ -310,7 +317,7 @@ static void test_left_is_read(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  rank.context.size = PROCESSES; /* a job of three ranks */
+  rank.context.job.size = PROCESSES; /* a job of three ranks */
   by_control_heard_leaving(&root.control, HELPER);
   by_control_tell_leavers(&root.control);
   struct sent message = take(&root, 1, LEFT);
@@ -338,11 +345,11 @@ static void call_alone(struct job *job) {
   struct by_domain *alone;
   struct by_plan *plan;
   struct by_call *ended_call;
-  assert_ok(by_domain_create(job->context.engine, 6, 0, 1, &job->context.rank, &alone));
+  assert_ok(by_domain_create(job->context.job.engine, 6, 0, 1, &job->context.job.rank, &alone));
   assert_ok(by_plan_builtin("star", 1, &plan));
   by_domain_set_plan(alone, plan);
   assert_ok(by_engine_start(alone, &call, 0, &ended_call));
-  by_engine_progress(job->context.engine);
+  by_engine_progress(job->context.job.engine);
   assert_true(by_call_ended(ended_call));
   by_call_release(ended_call);
 }
@@ -354,6 +361,8 @@ static void test_inquiry(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
+  for (uint32_t p = 0; p < PROCESSES; p++) /* processes that are there, else they are suspected */
+    root.members[p].pid = rank.members[p].pid = (uint32_t)getpid();
   by_control_ask_here(&rank.control, "call 0 is late", "rank 0 (host node-a)");
   (void)keep(&rank, 0, ASK, "ASK");
   by_control_ask_here(&root.control, "call 0 is late", "rank 1 (host node-b)");
@@ -380,7 +389,7 @@ static void test_class(void **state) {
   by_control_tell_class(&root.control, 2, true);
   struct sent message = keep(&root, 1, CLASS, "CLASS");
   by_control_heard_class(&rank.control, message.bytes + HEAD, message.n - HEAD);
-  assert_int_equal(rank.context.class_, 2);
+  assert_int_equal(rank.context.job.class_, 2);
   finish(&root);
   finish(&rank);
 }
@@ -391,8 +400,8 @@ static void test_listen(void **state) {
   (void)state;
   for (uint32_t rank = 0; rank < RANKS; rank++) {
     begin(&job, rank);
-    by_engine_destroy(job.context.engine);
-    job.context.engine = NULL;
+    by_engine_destroy(job.context.job.engine);
+    job.context.job.engine = NULL;
     by_control_have_listen(&job.control);
     run(&job);
     (void)keep(&job, 1 - rank, LISTEN, rank ? "LISTEN from a rank" : "LISTEN from rank 0");

@@ -3,7 +3,7 @@
  * fails: to another version, by a client that finds the wrong key. */
 #include <string.h>
 
-#include "connector_parts.h"
+#include "connection.h"
 #include "control_parts.h"
 #include "golden.h"
 #include "handshake.h"
@@ -145,13 +145,13 @@ static void test_join(void **state) {
 }
 
 static void test_link(void **state) {
-  struct by_context context = {.rank = 1, .processes = 6};
+  struct by_job job = {.rank = 1, .processes = 6};
   struct hello hello = {.from = 5, .to = 1, .lane = 2, .lanes = 4}, read;
   uint8_t of_client[HELLO], of_server[HELLO];
   (void)state;
   by_hello_write(&hello, of_client);
   golden_bytes("hello of a link", of_client, sizeof of_client);
-  assert_ok(by_hello_read(&context, of_client, sizeof of_client, &read));
+  assert_ok(by_hello_read(&job, of_client, sizeof of_client, &read));
   assert_true(read.from == 5 && read.to == 1 && read.lane == 2 && read.lanes == 4);
   by_hello_write(&(struct hello){.from = 1, .to = UINT32_MAX, .lanes = 1}, of_server);
   shake("handshake over TCP", PURPOSE_TCP, of_client, sizeof of_client, of_server, sizeof of_server);

@@ -7,7 +7,7 @@
 #include "golden.h"
 #include "move.h"
 #include "plan.h"
-#include "timeline_word.h"
+#include "timeline_message.h"
 #include "tree_word.h"
 #include "words.h"
 
@@ -149,28 +149,28 @@ static void test_moves(void **state) {
 
 /* ---- timelines */
 
-static void timeline(const char *name, const struct by_timeline_word *word) {
-  struct by_timeline_word read;
+static void timeline(const char *name, const struct by_timeline_message *word) {
+  struct by_timeline_message read;
   struct by_reader reader;
   begin();
-  by_timeline_write(&writer, word);
+  by_timeline_message_write(&writer, word);
   by_reader_init(&reader, bytes, writer.length);
-  assert_ok(by_timeline_read(&reader, &read));
-  by_timeline_write(&second, &read);
+  assert_ok(by_timeline_message_read(&reader, &read));
+  by_timeline_message_write(&second, &read);
   check(name);
 }
 
 static void test_timelines(void **state) {
-  struct by_timeline_word end = {.kind = BY_TIMELINE_END, .missing = 3, .error = 4};
+  struct by_timeline_message end = {.kind = BY_TIMELINE_END, .missing = 3, .error = 4};
   (void)state;
   for (uint64_t s = 0; s < BY_TRACE_STATES; s++)
     end.totals[s] = (struct by_trace_totals){.n = s + 1, .bytes = s << 20, .ns = s << 32};
-  timeline("TIMELINE, ON", &(struct by_timeline_word){.kind = BY_TIMELINE_ON, .most = 0x0102030405060708});
-  timeline("TIMELINE, OFF", &(struct by_timeline_word){.kind = BY_TIMELINE_OFF, .most = 65536});
-  timeline("TIMELINE, PING", &(struct by_timeline_word){.kind = BY_TIMELINE_PING, .sent = 1000});
-  timeline("TIMELINE, PONG", &(struct by_timeline_word){.kind = BY_TIMELINE_PONG, .sent = 1000, .now = 2000});
+  timeline("TIMELINE, ON", &(struct by_timeline_message){.kind = BY_TIMELINE_ON, .most = 0x0102030405060708});
+  timeline("TIMELINE, OFF", &(struct by_timeline_message){.kind = BY_TIMELINE_OFF, .most = 65536});
+  timeline("TIMELINE, PING", &(struct by_timeline_message){.kind = BY_TIMELINE_PING, .sent = 1000});
+  timeline("TIMELINE, PONG", &(struct by_timeline_message){.kind = BY_TIMELINE_PONG, .sent = 1000, .now = 2000});
   timeline("TIMELINE, END", &end);
-  timeline("TIMELINE, TAKEN", &(struct by_timeline_word){.kind = BY_TIMELINE_TAKEN});
+  timeline("TIMELINE, TAKEN", &(struct by_timeline_message){.kind = BY_TIMELINE_TAKEN});
 }
 
 static void test_records(void **state) {
@@ -185,16 +185,16 @@ static void test_records(void **state) {
                                         .has_call = true,
                                         .name = "layer1.weight"},
                                        {.id = 6, .status = BANYAN_ERR_TIMEOUT}};
-  struct by_timeline_word word = {.kind = BY_TIMELINE_RECORDS, .n = 2};
+  struct by_timeline_message word = {.kind = BY_TIMELINE_RECORDS, .n = 2};
   struct by_trace_record record;
   struct by_reader reader;
   (void)state;
   begin();
-  by_timeline_write(&writer, &word);
+  by_timeline_message_write(&writer, &word);
   for (int i = 0; i < 2; i++) by_timeline_write_record(&writer, &records[i]);
   by_reader_init(&reader, bytes, writer.length);
-  assert_ok(by_timeline_read(&reader, &word));
-  by_timeline_write(&second, &word);
+  assert_ok(by_timeline_message_read(&reader, &word));
+  by_timeline_message_write(&second, &word);
   for (int i = 0; i < 2; i++) {
     assert_true(by_timeline_read_record(&reader, &record));
     by_timeline_write_record(&second, &record);

@@ -1,10 +1,12 @@
 /* Graphs: what the builder makes, what it refuses, and what trees leave of them. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"
 #include "graph.h"
-#include "graph_make.h"
+#include "graph_topology.h"
+#include "topology_make.h"
 
 /* A square of links of 10 with one diagonal of 4; vertex 0 is limited to 15. */
 static struct by_graph *square(void) {
@@ -161,10 +163,343 @@ static void test_loaded_twice(void **state) {
   by_graph_destroy(graph);
 }
 
+/* --- From topologies to graphs: who has an edge with whom, and what it loads --- */
+
+struct net {
+  struct by_topology_builder builder;
+  struct by_topology *topology;
+  struct by_graph *graph;
+};
+
+static void begin(struct net *net) {
+  *net = (struct net){0};
+  assert_ok(by_topology_builder_init(&net->builder, ""));
+}
+
+static uint32_t host(struct net *net, const char *name) {
+  uint32_t node;
+  assert_ok(by_topology_builder_add_host(&net->builder, name, &node));
+  return node;
+}
+
+static uint32_t forwarder(struct net *net, const char *name) {
+  uint32_t node;
+  assert_ok(by_topology_builder_add_switch(&net->builder, name, &node));
+  return node;
+}
+
+static struct by_link *join(struct net *net, uint32_t a, uint32_t b, double capacity) {
+  struct by_link *link;
+  assert_ok(by_topology_builder_add_link(&net->builder, a, b, capacity, 1e-3, &link));
+  return link;
+}
+
+static void make(struct net *net, const struct by_graph_choice *choice) {
+  assert_ok(by_topology_builder_finish(&net->builder, &net->topology));
+  assert_ok(by_graph_of_topology(net->topology, choice, &net->graph));
+}
+
+static void make_badly(struct net *net, const struct by_graph_choice *choice, enum banyan_status status,
+                       const char *words) {
+  assert_ok(by_topology_builder_finish(&net->builder, &net->topology));
+  assert_status(by_graph_of_topology(net->topology, choice, &net->graph), status);
+  if (!strstr(banyan_error_text(), words)) fail_msg("\"%s\" has no \"%s\"", banyan_error_text(), words);
+  by_topology_destroy(net->topology);
+}
+
+static void end(struct net *net) {
+  by_graph_destroy(net->graph);
+  by_topology_destroy(net->topology);
+}
+
+/* How often the edge between the vertices lists the link (or the node); 0 also if there is no edge. */
+static uint32_t times(const struct net *net, uint32_t a, uint32_t b, enum by_origin_kind kind, uint32_t index) {
+  const struct by_graph *graph = net->graph;
+  uint32_t n = 0;
+  for (uint32_t e = 0; e < graph->n_edges; e++) {
+    const struct by_graph_edge *edge = &graph->edges[e];
+    bool is_it = (edge->a == a && edge->b == b) || (edge->a == b && edge->b == a);
+    for (uint32_t i = 0; i < edge->n && is_it; i++) {
+      const struct by_origin *origin = &graph->origin[graph->uses[edge->first + i]];
+      n += origin->kind == kind && origin->index == index;
+    }
+  }
+  return n;
+}
+
+/* Of its resource; the smallest of several. */
+static double capacity(const struct net *net, enum by_origin_kind kind, uint32_t index) {
+  double least = INFINITY;
+  for (uint32_t r = 0; r < net->graph->n_resources; r++)
+    if (net->graph->origin[r].kind == kind && net->graph->origin[r].index == index)
+      least = fmin(least, net->graph->capacity[r]);
+  return least;
+}
+
+static void star(struct net *net, uint32_t n) {
+  char name[16];
+  begin(net);
+  forwarder(net, "hub");
+  for (uint32_t i = 0; i < n; i++) {
+    snprintf(name, sizeof name, "h%u", i);
+    join(net, 0, host(net, name), 100 + i);
+  }
+}
+
+static void test_star(void **state) {
+  (void)state;
+  struct net net;
+  star(&net, 4);
+  make(&net, NULL);
+  assert_int_equal(net.graph->n_terminals, 4);
+  assert_int_equal(net.graph->n_vertices, 4);
+  assert_int_equal(net.graph->n_edges, 6);
+  assert_int_equal(net.graph->n_resources, 4);
+  assert_int_equal(net.graph->n_uses, 12);
+  assert_int_equal(net.graph->node[3], 4);
+  assert_int_equal(times(&net, 1, 3, BY_ORIGIN_LINK, 1), 1);
+  assert_int_equal(times(&net, 1, 3, BY_ORIGIN_LINK, 3), 1);
+  assert_true(capacity(&net, BY_ORIGIN_LINK, 3) == 103);
+  assert_true(net.graph->edges[0].delay == 2e-3);
+  end(&net);
+}
+
+static void test_participants(void **state) {
+  (void)state;
+  struct net net;
+  const struct by_graph_choice choice = {
+      .participants = (uint32_t[]){4, 2}, .n_participants = 2, .helpers = (uint32_t[]){1}, .n_helpers = 1};
+  star(&net, 4);
+  make(&net, &choice);
+  assert_int_equal(net.graph->n_terminals, 2);
+  assert_int_equal(net.graph->n_vertices, 3);
+  assert_memory_equal(net.graph->node, ((uint32_t[]){4, 2, 1}), 12);
+  assert_int_equal(net.graph->n_edges, 3);
+  assert_int_equal(times(&net, 0, 2, BY_ORIGIN_LINK, 0), 1);
+  end(&net);
+}
+
+/* A switch that adds is a vertex with edges over its links; nothing goes through it unseen. */
+static void test_adding_switch(void **state) {
+  (void)state;
+  struct net net;
+  const struct by_graph_choice choice = {.helpers = (uint32_t[]){0}, .n_helpers = 1};
+  star(&net, 4);
+  make(&net, &choice);
+  assert_int_equal(net.graph->n_vertices, 5);
+  assert_int_equal(net.graph->n_edges, 4);
+  assert_int_equal(times(&net, 4, 2, BY_ORIGIN_LINK, 2), 1);
+  end(&net);
+}
+
+/* If it may forward as well, hosts also have edges over it. */
+static void test_forwarding_switch(void **state) {
+  (void)state;
+  struct net net;
+  const struct by_graph_choice choice = {.helpers = (uint32_t[]){0}, .n_helpers = 1, .switches_forward = true};
+  star(&net, 4);
+  make(&net, &choice);
+  assert_int_equal(net.graph->n_vertices, 5);
+  assert_int_equal(net.graph->n_edges, 4 + 6);
+  assert_int_equal(times(&net, 4, 2, BY_ORIGIN_LINK, 2), 1);
+  assert_int_equal(times(&net, 1, 3, BY_ORIGIN_LINK, 1), 1);
+  assert_int_equal(times(&net, 1, 3, BY_ORIGIN_LINK, 3), 1);
+  end(&net);
+}
+
+static void test_what_is_left(void **state) {
+  (void)state;
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b");
+  struct by_link *link = join(&net, a, b, 100);
+  link->capacity[BY_AB].used = 30;
+  link->capacity[BY_BA].used = 40;
+  make(&net, NULL);
+  assert_true(capacity(&net, BY_ORIGIN_LINK, 0) == 60);
+  end(&net);
+}
+
+/* They are one, which has what all of them have left in each direction. */
+static void test_parallel_links(void **state) {
+  (void)state;
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b"), c = host(&net, "c");
+  join(&net, a, b, 100);
+  join(&net, b, c, 5);
+  join(&net, b, a, 10)->capacity[BY_AB].used = 10;
+  join(&net, b, a, 1)->delay = 2e-4;
+  make(&net, NULL);
+  assert_int_equal(net.graph->n_edges, 2);
+  assert_true(capacity(&net, BY_ORIGIN_LINK, 0) == 101); /* b to a: 100 + 0 + 1 */
+  assert_true(net.graph->edges[0].delay == 2e-4);
+  end(&net);
+}
+
+/* Nothing is left from b to a: b reaches a through the switch, so the edge goes one way over each. */
+static void test_full_direction(void **state) {
+  (void)state;
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b"), s = forwarder(&net, "s");
+  join(&net, a, b, 100)->capacity[BY_BA].used = 100;
+  join(&net, a, s, 7)->capacity[BY_AB].used = 6;
+  join(&net, s, b, 8);
+  make(&net, NULL);
+  assert_int_equal(net.graph->n_edges, 1);
+  assert_int_equal(net.graph->n_uses, 3);
+  assert_true(capacity(&net, BY_ORIGIN_LINK, 0) == 100);
+  assert_true(capacity(&net, BY_ORIGIN_LINK, 1) == 7);
+  assert_true(capacity(&net, BY_ORIGIN_LINK, 2) == 8);
+  end(&net);
+}
+
+/* Ends are loaded once by an edge, a node in between twice: it receives and sends both ways. */
+static void test_node_limits(void **state) {
+  (void)state;
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b"), s = forwarder(&net, "s");
+  join(&net, a, s, 100);
+  join(&net, s, b, 100);
+  by_topology_builder_node(&net.builder, s)->in = (struct by_capacity){.all = 50, .used = 8};
+  by_topology_builder_node(&net.builder, b)->out.all = 30;
+  make(&net, NULL);
+  assert_int_equal(times(&net, 0, 1, BY_ORIGIN_NODE, s), 2);
+  assert_int_equal(times(&net, 0, 1, BY_ORIGIN_NODE, b), 1);
+  assert_int_equal(times(&net, 0, 1, BY_ORIGIN_NODE, a), 0);
+  assert_true(capacity(&net, BY_ORIGIN_NODE, s) == 42);
+  assert_true(capacity(&net, BY_ORIGIN_NODE, b) == 30);
+  end(&net);
+}
+
+/* a - s - b - t - c: from a to c trees go over b. */
+static void test_vertex_between(void **state) {
+  (void)state;
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b"), c = host(&net, "c");
+  uint32_t s = forwarder(&net, "s"), t = forwarder(&net, "t");
+  join(&net, a, s, 100);
+  join(&net, s, b, 100);
+  join(&net, b, t, 100);
+  join(&net, t, c, 100);
+  make(&net, NULL);
+  assert_int_equal(net.graph->n_edges, 2);
+  end(&net);
+}
+
+/* A host that does not take part forwards, where no switch does. */
+static void test_idle_host(void **state) {
+  (void)state;
+  struct net net;
+  begin(&net);
+  uint32_t a = host(&net, "a"), b = host(&net, "b"), idle = host(&net, "idle");
+  join(&net, a, idle, 100);
+  join(&net, idle, b, 50);
+  by_topology_builder_node(&net.builder, idle)->takes_part = false;
+  make(&net, NULL);
+  assert_int_equal(net.graph->n_vertices, 2);
+  assert_int_equal(times(&net, 0, 1, BY_ORIGIN_LINK, 1), 1);
+  end(&net);
+}
+
+/* Two racks of `hosts` and two spines. */
+static void clos(struct net *net, uint32_t hosts) {
+  char name[16];
+  begin(net);
+  for (uint32_t i = 0; i < 2 * hosts; i++) {
+    snprintf(name, sizeof name, "h%u", i);
+    host(net, name);
+  }
+  uint32_t leaf[] = {forwarder(net, "l0"), forwarder(net, "l1")};
+  uint32_t spine[] = {forwarder(net, "s0"), forwarder(net, "s1")};
+  for (uint32_t i = 0; i < 2 * hosts; i++) join(net, i, leaf[i / hosts], 100);
+  for (uint32_t i = 0; i < 4; i++) join(net, leaf[i / 2], spine[i % 2], 50);
+}
+
+/* Ways are spread over the spines; where there and back differ, the directions of a link count apart. */
+static void test_spines(void **state) {
+  (void)state;
+  struct net net;
+  clos(&net, 2);
+  make(&net, NULL);
+  assert_int_equal(net.graph->n_edges, 6);
+  assert_int_equal(times(&net, 0, 1, BY_ORIGIN_LINK, 0), 1);
+  uint32_t both = 0;
+  for (uint32_t l = 4; l < 8; l++) both += times(&net, 0, 3, BY_ORIGIN_LINK, l);
+  assert_int_equal(both, 4); /* h0 to h3 over one spine, back over the other */
+  both = 0;
+  for (uint32_t l = 4; l < 8; l++) both += times(&net, 0, 2, BY_ORIGIN_LINK, l);
+  assert_int_equal(both, 4); /* the same spine, whose links have two resources now */
+  assert_int_equal(net.graph->n_resources, 4 + 2 * 4);
+  end(&net);
+}
+
+/* Racks stay together in the order of a sparse set, so that few of its shortest edges leave one. */
+static void test_sparse(void **state) {
+  (void)state;
+  enum { HOSTS = 200 };
+  struct net net;
+  uint32_t steps = 0, crossing = 0;
+  clos(&net, HOSTS);
+  make(&net, NULL);
+  for (uint32_t step = 1; step <= HOSTS; step *= 2) steps++;
+  assert_int_equal(net.graph->n_edges, 2 * HOSTS * steps);
+  for (uint32_t e = 0; e < net.graph->n_edges; e++)
+    crossing += net.graph->edges[e].a / HOSTS != net.graph->edges[e].b / HOSTS;
+  assert_int_equal(crossing, 2 * ((1u << steps) - 1)); /* at both places where racks meet */
+  end(&net);
+  const struct by_graph_choice choice = {.most_meshed = 2 * HOSTS};
+  clos(&net, HOSTS);
+  make(&net, &choice);
+  assert_int_equal(net.graph->n_edges, HOSTS * (2 * HOSTS - 1));
+  end(&net);
+}
+
+static void test_refused_topologies(void **state) {
+  (void)state;
+  struct net net;
+  const struct by_graph_choice one = {.participants = (uint32_t[]){1}, .n_participants = 1};
+  const struct by_graph_choice twice = {
+      .participants = (uint32_t[]){1, 2}, .n_participants = 2, .helpers = (uint32_t[]){2}, .n_helpers = 1};
+  const struct by_graph_choice beyond = {.participants = (uint32_t[]){1, 9}, .n_participants = 2};
+  const struct by_graph_choice busy = {.participants = (uint32_t[]){1, 2}, .n_participants = 2};
+  star(&net, 4);
+  make_badly(&net, &one, BANYAN_ERR_ARGUMENT, "1 of the hosts take part");
+  star(&net, 4);
+  make_badly(&net, &twice, BANYAN_ERR_ARGUMENT, "node \"h1\" is chosen twice");
+  star(&net, 4);
+  make_badly(&net, &beyond, BANYAN_ERR_ARGUMENT, "node number 9 is not in the topology");
+  star(&net, 3);
+  struct by_node *node = by_topology_builder_node(&net.builder, 2);
+  node->out = (struct by_capacity){.all = 10, .used = 10};
+  node->takes_part = false; /* the topology itself would be refused */
+  make_badly(&net, &busy, BANYAN_ERR_TOPOLOGY, "hosts \"h0\" and \"h1\" are to take part, but cannot reach");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_builder),     cmocka_unit_test(test_many_edges), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_limits_only), cmocka_unit_test(test_residual),   cmocka_unit_test(test_loaded_twice),
+      cmocka_unit_test(test_builder),
+      cmocka_unit_test(test_many_edges),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_limits_only),
+      cmocka_unit_test(test_residual),
+      cmocka_unit_test(test_loaded_twice),
+      cmocka_unit_test(test_star),
+      cmocka_unit_test(test_participants),
+      cmocka_unit_test(test_adding_switch),
+      cmocka_unit_test(test_forwarding_switch),
+      cmocka_unit_test(test_what_is_left),
+      cmocka_unit_test(test_parallel_links),
+      cmocka_unit_test(test_full_direction),
+      cmocka_unit_test(test_node_limits),
+      cmocka_unit_test(test_vertex_between),
+      cmocka_unit_test(test_idle_host),
+      cmocka_unit_test(test_spines),
+      cmocka_unit_test(test_sparse),
+      cmocka_unit_test(test_refused_topologies),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

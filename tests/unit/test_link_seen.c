@@ -1,7 +1,9 @@
 /* Links that carry less than they are said to, as connections over them show. */
 #include "../manager_world.h"
-
+#include "check.h"
 #include "json_doc.h"
+#include "link_seen.h"
+#include "topology_synth.h"
 
 /* Two racks of four under two spines: 1 Gbit/s to each host, 500 Mbit/s from each leaf to each spine. Packets from
  * r0h3 to r1h0 take one spine, and those to r1h1 the other. */
@@ -469,14 +471,109 @@ static void test_said_again(void **state) {
   world_end(&world);
 }
 
+/* ---- ways of packets */
+
+static struct by_topology *topology;
+static struct by_link_ways ways;
+
+static void begin_ways(const char *network) {
+  assert_ok(by_topology_named(network, &topology));
+  assert_ok(by_link_ways_init(&ways, topology));
+}
+
+static void end(void) {
+  by_link_ways_fini(&ways);
+  by_topology_destroy(topology);
+}
+
+static void find(uint32_t from, uint32_t to, uint32_t **steps, uint32_t *n) {
+  if (by_link_ways_find(&ways, from, to, steps, n)) return;
+  by_link_ways_allow(&ways);
+  assert_true(by_link_ways_find(&ways, from, to, steps, n));
+}
+
+static void test_all(void **state) {
+  static const char *const networks[] = {"clos:racks=3,hosts=4,spines=2", "mesh:5", "torus:3x4", "star:1"};
+  (void)state;
+  for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+    begin_ways(networks[i]);
+    struct by_hop *hops = calloc(topology->n_nodes, sizeof *hops);
+    for (uint32_t to = 0; to < topology->n_nodes; to++) {
+      assert_ok(by_paths_to(&ways.paths, to, hops));
+      for (uint32_t from = 0; from < topology->n_nodes; from++) {
+        uint32_t *steps, n, v = from;
+        find(from, to, &steps, &n);
+        assert_int_equal(n, hops[from].hops);
+        for (uint32_t s = 0; s < n; v = hops[v].next, s++) {
+          assert_int_equal(steps[s] / 2, hops[v].link);
+          assert_int_equal(topology->links[steps[s] / 2].a == v ? BY_AB : BY_BA, steps[s] % 2);
+        }
+        free(steps);
+      }
+    }
+    assert_int_equal(ways.searched, topology->n_nodes); /* each but once */
+    free(hops);
+    end();
+  }
+}
+
+/* Whoever names all hosts of a large network has few searched for at a time. */
+static void test_bounded(void **state) {
+  uint32_t *steps, n, later = 0;
+  (void)state;
+  begin_ways("clos:racks=32,hosts=32");
+  for (uint32_t to = 1; to < topology->n_nodes; to++) {
+    later += !by_link_ways_find(&ways, 0, to, &steps, &n);
+    free(steps);
+  }
+  assert_true(ways.searched < 100);
+  assert_int_equal(ways.searched + later, topology->n_nodes - 1);
+  end();
+}
+
+/* What does not fit any more is searched for again. */
+static void test_few_kept(void **state) {
+  uint32_t *steps, n;
+  (void)state;
+  begin_ways("star:8");
+  ways.most = 3;
+  for (uint32_t i = 0; i < 40; i++) {
+    find(8, i % 8, &steps, &n);
+    assert_int_equal(n, 1);
+    free(steps);
+    assert_true(ways.n <= 3);
+  }
+  assert_int_equal(ways.searched, 40);
+  end();
+}
+
+static void test_no_way(void **state) {
+  uint32_t *steps, n;
+  (void)state;
+  begin_ways("star:2");
+  for (uint32_t l = 0; l < topology->n_links; l++) topology->links[l].capacity[BY_AB].all = 0;
+  for (uint32_t l = 0; l < topology->n_links; l++) topology->links[l].capacity[BY_BA].all = 0;
+  find(0, 1, &steps, &n);
+  assert_null(steps);
+  assert_int_equal(n, 0);
+  end();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_in_the_middle),   cmocka_unit_test(test_doubted),       cmocka_unit_test(test_no_row),
-      cmocka_unit_test(test_hardly_anything), cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
-      cmocka_unit_test(test_said_again),      cmocka_unit_test(test_doubted_later), cmocka_unit_test(test_old_words),
-      cmocka_unit_test(test_more_once),       cmocka_unit_test(test_silent_host),   cmocka_unit_test(test_host_link),
-      cmocka_unit_test(test_agent_gone),      cmocka_unit_test(test_slow_host),     cmocka_unit_test(test_gives_way),
-      cmocka_unit_test(test_two_paths),       cmocka_unit_test(test_both_ways),     cmocka_unit_test(test_other_path),
-      cmocka_unit_test(test_in_turn),         cmocka_unit_test(test_pause),         cmocka_unit_test(test_again_soon)};
+      cmocka_unit_test(test_in_the_middle), cmocka_unit_test(test_doubted),
+      cmocka_unit_test(test_no_row),        cmocka_unit_test(test_hardly_anything),
+      cmocka_unit_test(test_shared),        cmocka_unit_test(test_not_known),
+      cmocka_unit_test(test_said_again),    cmocka_unit_test(test_doubted_later),
+      cmocka_unit_test(test_old_words),     cmocka_unit_test(test_more_once),
+      cmocka_unit_test(test_silent_host),   cmocka_unit_test(test_host_link),
+      cmocka_unit_test(test_agent_gone),    cmocka_unit_test(test_slow_host),
+      cmocka_unit_test(test_gives_way),     cmocka_unit_test(test_two_paths),
+      cmocka_unit_test(test_both_ways),     cmocka_unit_test(test_other_path),
+      cmocka_unit_test(test_in_turn),       cmocka_unit_test(test_pause),
+      cmocka_unit_test(test_again_soon),    cmocka_unit_test(test_all),
+      cmocka_unit_test(test_bounded),       cmocka_unit_test(test_few_kept),
+      cmocka_unit_test(test_no_way),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -365,7 +365,7 @@ static void test_agent_with_manager(void **state) {
 static void test_same_id(void **state) {
   (void)state;
   for (int planning = 0; planning < 2; planning++) {
-    struct by_plan_wish *wish = NULL;
+    struct by_plan_request *wish = NULL;
     begin("star:4,nic=1g");
     struct world_job *job = world_run(&world, 0, 1, 4);
     job->began = 5;

@@ -103,13 +103,13 @@ static void shows_switches(void **state) {
   assert_non_null(manager);
   char *text = print(manager, 0, 0);
   check_shown(text, "\n  s1      391 KiB  293 KiB    75 %      2\n  s2      unknown    4 KiB     0 %      1\n");
-  check_shown(text, "\n  big wished for 512 slots at s1 and has 300: others have the rest");
-  check_shown(text, "\n  late wished for 512 slots at s1 and has 0: that switch only forwards for it\n");
+  check_shown(text, "\n  big requested 512 slots at s1 and has 300: others have the rest");
+  check_shown(text, "\n  late requested 512 slots at s1 and has 0: that switch only forwards for it\n");
   assert_null(strstr(text, "at s2"));
   free(text);
   text = print(manager, 80, 24);
   check_shown(text, "  s1  ");
-  assert_null(strstr(text, "wished for"));
+  assert_null(strstr(text, "requested"));
   free(text);
   json_decref(manager);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "graph_make.h"
+#include "graph.h"
 
 /* Packs, checks, and gives the throughput; the bound must prove it. */
 static double packed(struct by_graph *graph, const struct by_exact_options *options) {

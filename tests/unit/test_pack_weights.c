@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "graph_make.h"
+#include "graph.h"
 #include "graph_topology.h"
 #include "packing.h"
 #include "rng.h"

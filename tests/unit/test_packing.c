@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "graph_make.h"
+#include "graph.h"
 #include "packing.h"
 
 /* A triangle of links of 10, 20 and 30 with a fourth vertex that need not be in, beyond vertex 2. */

@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "text.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 static struct by_topology *named(const char *text) {
   struct by_topology *topology;

@@ -2,6 +2,7 @@
 
 #include "check.h"
 #include "plan.h"
+#include "plan_join.h"
 
 static const struct by_twig *find_twig(const struct by_group *group, uint32_t child) {
   for (uint32_t i = 0; i < group->n_twigs; i++)
@@ -179,6 +180,178 @@ static void test_default_on_several_hosts(void **state) {
   by_plan_destroy(plan);
 }
 
+/* --- Plans whose helpers are taken out --- */
+
+#define HEAD "{\"format\": \"banyan-plan 1\", \"name\": \"p\", \"ranks\": 3, "
+#define HELPERS "\"vertices\": {\"g\": {\"kind\": \"helper\"}, \"h\": {\"kind\": \"helper\"}}, "
+
+static struct by_plan *parsed(const char *text) {
+  struct by_plan *plan;
+  assert_ok(by_plan_parse("p.json", text, strlen(text), &plan));
+  return plan;
+}
+
+static struct by_plan *among(const char *text) {
+  struct by_plan *plan = parsed(text), *out;
+  assert_ok(by_plan_among_ranks(plan, &out));
+  assert_int_equal(out->n_ranks, plan->n_ranks);
+  assert_int_equal(out->n_vertices, plan->n_ranks);
+  assert_int_equal(out->n_classes, plan->n_classes);
+  assert_true(out->version != plan->version);
+  by_plan_destroy(plan);
+  return out;
+}
+
+/* The rank above `rank` in one direction of a group; itself: it is the root. */
+static uint32_t above(const struct by_group *group, const uint32_t *parent, uint32_t rank) {
+  for (uint32_t u = 0; u < group->n; u++)
+    if (group->order[u] == rank) return group->order[parent[u]];
+  fail_msg("rank %u is missing", rank);
+  return UINT32_MAX;
+}
+
+static void check_parents(const struct by_group *group, const uint32_t *parent, const char *expected) {
+  char text[4] = "";
+  for (uint32_t r = 0; r < 3; r++) text[r] = (char)('0' + above(group, parent, r));
+  assert_int_equal(group->n, 3);
+  assert_string_equal(text, expected);
+}
+
+static void test_root(void **state) {
+  (void)state;
+  struct by_plan *plan = among(HEAD HELPERS "\"trees\": [{\"share\": 1, \"root\": \"h\", \"up\": "
+                                            "{\"0\": \"h\", \"1\": \"h\", \"2\": \"h\"}}]}");
+  const struct by_group *group = &plan->classes[0].groups[0];
+  assert_int_equal(group->order[group->root], 0);
+  check_parents(group, group->up, "001"); /* the others in a chain */
+  assert_ptr_equal(group->up, group->down);
+  by_plan_destroy(plan);
+}
+
+static void test_inside(void **state) {
+  (void)state;
+  struct by_plan *plan = among(HEAD HELPERS "\"trees\": [{\"share\": 1, \"root\": \"2\", \"up\": "
+                                            "{\"h\": \"2\", \"g\": \"h\", \"0\": \"g\", \"1\": \"g\"}}]}");
+  const struct by_group *group = &plan->classes[0].groups[0];
+  assert_int_equal(group->order[group->root], 2);
+  check_parents(group, group->up, "202");
+  by_plan_destroy(plan);
+}
+
+/* A helper above a helper at the top, one that is a leaf, and another way down than up. */
+static void test_both_ways(void **state) {
+  (void)state;
+  struct by_plan *plan = among(HEAD HELPERS "\"trees\": [{\"share\": 1, \"root\": \"h\", \"up\": {\"g\": \"h\","
+                                            "\"0\": \"g\", \"1\": \"g\", \"2\": \"1\"}, \"down\": {\"g\": \"0\","
+                                            "\"0\": \"h\", \"1\": \"h\", \"2\": \"h\"}}]}");
+  const struct by_group *group = &plan->classes[0].groups[0];
+  uint32_t root = group->order[group->root];
+  assert_true(group->up != group->down);
+  assert_int_equal(above(group, group->up, root), root);
+  assert_int_equal(above(group, group->down, root), root);
+  for (uint32_t r = 0; r < 3; r++) { /* trees: all lead to the root */
+    assert_int_equal(above(group, group->up, above(group, group->up, above(group, group->up, r))), root);
+    assert_int_equal(above(group, group->down, above(group, group->down, above(group, group->down, r))), root);
+  }
+  assert_int_equal(above(group, group->up, 2), 1); /* no helper was between these */
+  by_plan_destroy(plan);
+}
+
+/* Both plans cut buffers at the same places; groups without helpers stay as they are. */
+static void test_shares(void **state) {
+  (void)state;
+  static const char text[] = HEAD HELPERS
+      "\"classes\": [{\"up_to\": 64, \"trees\": [{\"share\": 1, \"root\": \"1\", \"up\": {\"0\": \"1\", \"2\": "
+      "\"0\"}}]},"
+      "{\"trees\": [{\"share\": 0.3, \"root\": \"h\", \"up\": {\"0\": \"h\", \"1\": \"h\", \"2\": \"h\"}},"
+      "{\"share\": 0.33333333333, \"root\": \"1\", \"up\": {\"0\": \"1\", \"2\": \"0\"}},"
+      "{\"share\": 0.36666666667, \"kind\": \"rotated\", \"order\": [\"2\", \"0\", \"1\"], \"radix\": [3],"
+      "\"root\": \"2\", \"up\": {\"0\": \"2\", \"1\": \"2\"}}]}]}";
+  struct by_plan *before = parsed(text), *after = among(text);
+  for (uint32_t g = 0; g < 3; g++) assert_true(before->classes[1].groups[g].share == after->classes[1].groups[g].share);
+  check_parents(&after->classes[0].groups[0], after->classes[0].groups[0].up, "110");
+  check_parents(&after->classes[1].groups[1], after->classes[1].groups[1].up, "110");
+  assert_int_equal(after->classes[1].groups[2].kind, BY_GROUP_ROTATED);
+  assert_int_equal(after->classes[0].up_to, 64);
+  by_plan_destroy(before);
+  by_plan_destroy(after);
+}
+
+/* Without one of its vertices a rotation is none. */
+static void test_rotated(void **state) {
+  (void)state;
+  struct by_plan *out,
+      *plan = parsed(HEAD HELPERS
+                     "\"trees\": [{\"share\": 1, \"kind\": \"rotated\", \"order\": [\"2\", \"0\", \"1\", \"h\"], "
+                     "\"radix\": [4], \"root\": \"2\", \"up\": {\"0\": \"2\", \"1\": \"0\", \"h\": \"1\"}}]}");
+  assert_status(by_plan_among_ranks(plan, &out), BANYAN_ERR_UNSUPPORTED);
+  assert_non_null(strstr(banyan_error_text(), "plan 'p' has a helper in a group of kind"));
+  by_plan_destroy(plan);
+}
+
+/* --- Plans joined to one of size classes, and plans over ranks in another order --- */
+
+#define JOINED "{\"format\": \"banyan-plan 1\", "
+#define RANKS "\"vertices\": {\"x\": {\"kind\": \"rank\", \"rank\": 0}, \"y\": {\"kind\": \"rank\", \"rank\": 1}"
+
+static void test_helpers_are_joined_by_name(void **state) {
+  (void)state;
+  struct by_plan *small =
+      parsed(JOINED RANKS ", \"spare\": {\"kind\": \"helper\"}}, \"trees\": [{\"share\": 1, \"root\":"
+                          " \"spare\", \"up\": {\"x\": \"spare\", \"y\": \"spare\"}}]}");
+  struct by_plan *large =
+      parsed(JOINED RANKS ", \"hub\": {\"kind\": \"switch\"}, \"spare\": {\"kind\": \"helper\"}}, \"throughput\": 5,"
+                          "\"trees\": [{\"share\": 0.5, \"root\": \"hub\", \"up\": {\"x\": \"hub\", \"y\": \"hub\"}},"
+                          "{\"share\": 0.5, \"root\": \"x\", \"up\": {\"y\": \"spare\", \"spare\": \"x\"}}]}");
+  struct by_plan *joined;
+  assert_ok(by_plan_join("both", (struct by_plan_part[]){{small, 1000}, {large, 0}}, 2, &joined));
+  assert_int_equal(joined->n_ranks, 2);
+  assert_int_equal(joined->n_vertices, 4);
+  assert_string_equal(joined->vertices[0].name, "x");
+  assert_string_equal(joined->vertices[2].name, "hub");
+  assert_int_equal(joined->vertices[2].kind, BY_VERTEX_SWITCH);
+  assert_string_equal(joined->vertices[3].name, "spare");
+  const struct by_group *of_small = &by_plan_class(joined, 1000)->groups[0];
+  assert_int_equal(of_small->order[of_small->root], 3);
+  assert_int_equal(by_plan_class(joined, 1001)->n_groups, 2);
+  assert_true(joined->facts.throughput == 5);
+  by_plan_destroy(small);
+  by_plan_destroy(large);
+  by_plan_destroy(joined);
+}
+
+/* Each part gives the class for its size. */
+static void test_classes_of_parts(void **state) {
+  (void)state;
+  struct by_plan *usual, *ring, *joined;
+  assert_ok(by_plan_default(4, (uint32_t[]){0, 1, 2, 3}, false, &usual));
+  assert_ok(by_plan_builtin("ring", 4, &ring));
+  assert_ok(by_plan_join("both", (struct by_plan_part[]){{usual, 64}, {usual, 1 << 20}, {ring, 0}}, 3, &joined));
+  assert_int_equal(joined->classes[0].groups[0].kind, usual->classes[0].groups[0].kind);
+  assert_int_equal(joined->classes[1].n_groups, by_plan_class(usual, 1 << 20)->n_groups);
+  assert_int_equal(joined->classes[2].groups[0].kind, BY_GROUP_ROTATED);
+  assert_ptr_not_equal(joined->classes[2].groups[0].up, ring->classes[0].groups[0].up);
+  by_plan_destroy(usual);
+  by_plan_destroy(ring);
+  by_plan_destroy(joined);
+}
+
+static void test_another_order(void **state) {
+  (void)state;
+  struct by_plan *doubling, *names, *made;
+  assert_ok(by_plan_builtin("doubling", 5, &doubling)); /* rank 4 is a twig of rank 0 */
+  assert_ok(by_plan_builtin("ring", 5, &names));
+  const uint32_t order[] = {3, 4, 1, 0, 2};
+  assert_ok(by_plan_reorder(doubling, order, names, &made));
+  for (uint32_t i = 0; i < 4; i++) assert_int_equal(made->classes->groups[0].order[i], order[i]);
+  assert_int_equal(made->classes->groups[0].twigs[0].child, 2);
+  assert_int_equal(made->classes->groups[0].twigs[0].parent, 3);
+  assert_int_not_equal(made->version, doubling->version);
+  by_plan_destroy(doubling);
+  by_plan_destroy(names);
+  by_plan_destroy(made);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_expand_ring),
@@ -188,6 +361,14 @@ int main(void) {
       cmocka_unit_test(test_expand_to_itself),
       cmocka_unit_test(test_default_on_one_host),
       cmocka_unit_test(test_default_on_several_hosts),
+      cmocka_unit_test(test_root),
+      cmocka_unit_test(test_inside),
+      cmocka_unit_test(test_both_ways),
+      cmocka_unit_test(test_shares),
+      cmocka_unit_test(test_rotated),
+      cmocka_unit_test(test_helpers_are_joined_by_name),
+      cmocka_unit_test(test_classes_of_parts),
+      cmocka_unit_test(test_another_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

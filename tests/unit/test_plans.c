@@ -21,22 +21,22 @@ static void init(struct rank *rank) {
   static const uint32_t all[RANKS] = {0, 1};
   struct by_engine_options options = {.processes = PROCESSES, .ranks = RANKS, .self = 1};
   struct by_context *c = &rank->context;
-  *rank = (struct rank){.context = {.rank = 1, .size = RANKS, .processes = PROCESSES, .founders = PROCESSES}};
-  assert_ok(by_settings_read(&c->settings));
-  by_arena_init(&c->arena);
+  *rank = (struct rank){.context = {.job = {.rank = 1, .size = RANKS, .processes = PROCESSES, .founders = PROCESSES}}};
+  assert_ok(by_settings_read(&c->job.settings));
+  by_arena_init(&c->job.arena);
   for (uint32_t p = 0; p < PROCESSES; p++)
     rank->members[p] = (struct by_member){.host = "here", .machine = "this", .local = "", .cores = 4};
   rank->members[SERVER].kind = BY_MEMBER_SERVER;
-  c->members = rank->members;
-  assert_ok(by_hosts_index(c));
-  assert_ok(by_engine_create(&options, &c->engine));
-  assert_ok(by_domain_create(c->engine, OWN, 1, RANKS, all, &rank->own));
-  assert_ok(by_domain_create(c->engine, INNER, 1, RANKS, all, &rank->inner));
+  c->job.members = rank->members;
+  assert_ok(by_hosts_index(&c->job));
+  assert_ok(by_engine_create(&options, &c->job.engine));
+  assert_ok(by_domain_create(c->job.engine, OWN, 1, RANKS, all, &rank->own));
+  assert_ok(by_domain_create(c->job.engine, INNER, 1, RANKS, all, &rank->inner));
 }
 
 static void fini(struct rank *rank) {
-  by_engine_destroy(rank->context.engine);
-  by_arena_fini(&rank->context.arena);
+  by_engine_destroy(rank->context.job.engine);
+  by_arena_fini(&rank->context.job.arena);
 }
 
 /* Whether calls of this domain go to the server from now on. */

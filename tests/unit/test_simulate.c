@@ -5,7 +5,9 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "topology_named.h"
+#include "fair.h"
+#include "topology_synth.h"
+#include "use_log.h"
 
 enum { MIB = 1 << 20, KIB = 1 << 10 };
 
@@ -214,6 +216,122 @@ static void test_refusals(void **state) {
   by_topology_destroy(topology);
 }
 
+/* --- Fair shares of small nets that can be worked out by hand --- */
+
+static struct by_fair fair;
+
+static void begin(struct by_fair_net *net) {
+  assert_ok(by_fair_init(&fair, net));
+  for (uint32_t f = 0; f < net->n_flows; f++) by_fair_start(&fair, f);
+  by_fair_share(&fair);
+}
+
+static void assert_rate(uint32_t flow, double wanted) {
+  if (!(fabs(fair.rate[flow] - wanted) <= 1e-9 * wanted))
+    fail_msg("%u has %.12g, not %.12g", flow, fair.rate[flow], wanted);
+}
+
+static void test_one_resource(void **state) {
+  (void)state;
+  uint32_t first[] = {0, 1, 2, 3};
+  struct by_fair_use uses[] = {{0, 1}, {0, 1}, {0, 1}};
+  double capacity[] = {12};
+  struct by_fair_net net = {.n_flows = 3, .n_resources = 1, .first = first, .uses = uses, .capacity = capacity};
+  begin(&net);
+  for (uint32_t f = 0; f < 3; f++) assert_rate(f, 4);
+  by_fair_stop(&fair, 1);
+  by_fair_share(&fair);
+  assert_int_equal(fair.n_changed, 2);
+  assert_rate(0, 6);
+  assert_rate(2, 6);
+  by_fair_start(&fair, 1);
+  by_fair_share(&fair);
+  assert_rate(1, 4);
+  by_fair_fini(&fair);
+}
+
+/*  flow 0 over both resources, 1 over the first, 2 over the second  */
+static void test_a_long_flow_and_two_short_ones(void **state) {
+  (void)state;
+  uint32_t first[] = {0, 2, 3, 4};
+  struct by_fair_use uses[] = {{0, 1}, {1, 1}, {0, 1}, {1, 1}};
+  double capacity[] = {10, 4};
+  struct by_fair_net net = {.n_flows = 3, .n_resources = 2, .first = first, .uses = uses, .capacity = capacity};
+  begin(&net);
+  assert_rate(0, 2);
+  assert_rate(1, 8); /* what the long one leaves */
+  assert_rate(2, 2);
+  by_fair_stop(&fair, 2); /* it is held back by the first resource then, and the short one there has less */
+  by_fair_share(&fair);
+  assert_rate(0, 4);
+  assert_rate(1, 6);
+  by_fair_stop(&fair, 1);
+  by_fair_share(&fair);
+  assert_int_equal(fair.n_changed, 0);
+  by_fair_fini(&fair);
+}
+
+/* A flow that stands for three, of which each resource carries two. */
+static void test_weights(void **state) {
+  (void)state;
+  uint32_t first[] = {0, 1, 2};
+  struct by_fair_use uses[] = {{0, 2}, {0, 1}};
+  double capacity[] = {9};
+  struct by_fair_net net = {.n_flows = 2, .n_resources = 1, .first = first, .uses = uses, .capacity = capacity};
+  begin(&net);
+  assert_rate(0, 3);
+  assert_rate(1, 3);
+  by_fair_fini(&fair);
+}
+
+static void test_nothing_in_the_way(void **state) {
+  (void)state;
+  uint32_t first[] = {0, 0};
+  struct by_fair_net net = {.n_flows = 1, .first = first};
+  begin(&net);
+  assert_true(isinf(fair.rate[0]));
+  by_fair_fini(&fair);
+}
+
+/* --- Use over time, read back in slots of another width: what lies across two is divided by time --- */
+
+static void assert_nearly(double got, double wanted) {
+  if (!(fabs(got - wanted) <= 1e-2 * (1 + fabs(wanted)))) fail_msg("%.12g is not %.12g", got, wanted);
+}
+
+static void test_halves(void **state) {
+  (void)state;
+  struct by_use_log log;
+  double slots[4];
+  assert_ok(by_use_log_init(&log, 2));
+  by_use_log_change(&log, 1, 0, 10);
+  by_use_log_change(&log, 1, 8, -6); /* 10 a second for 8 s, then 4 for 8 s */
+  by_use_log_change(&log, 1, 16, -4);
+  by_use_log_read(&log, 1, 16, 4, slots);
+  assert_nearly(slots[0], 40);
+  assert_nearly(slots[1], 40);
+  assert_nearly(slots[2], 16);
+  assert_nearly(slots[3], 16);
+  by_use_log_read(&log, 0, 16, 4, slots);
+  for (int i = 0; i < 4; i++) assert_nearly(slots[i], 0);
+  by_use_log_fini(&log);
+}
+
+/* However long it takes and however it is cut, nothing is lost. */
+static void test_nothing_is_lost(void **state) {
+  (void)state;
+  for (double seconds = 1e-7; seconds < 1e5; seconds *= 7) {
+    struct by_use_log log;
+    double slots[48], sum = 0;
+    assert_ok(by_use_log_init(&log, 1));
+    for (int i = 0; i < 100; i++) by_use_log_change(&log, 0, seconds * i / 100, i % 2 ? -3 / seconds : 3 / seconds);
+    by_use_log_read(&log, 0, seconds, 48, slots);
+    for (int i = 0; i < 48; i++) sum += slots[i];
+    if (fabs(sum - 1.5) > 1e-3) fail_msg("%.9g of 1.5 over %g s", sum, seconds);
+    by_use_log_fini(&log);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_one_chunk_there_and_back),
@@ -229,6 +347,12 @@ int main(void) {
       cmocka_unit_test(test_helpers),
       cmocka_unit_test(test_switches),
       cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_one_resource),
+      cmocka_unit_test(test_a_long_flow_and_two_short_ones),
+      cmocka_unit_test(test_weights),
+      cmocka_unit_test(test_nothing_in_the_way),
+      cmocka_unit_test(test_halves),
+      cmocka_unit_test(test_nothing_is_lost),
   };
-  return cmocka_run_group_tests_name("simulate", tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

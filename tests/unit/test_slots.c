@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "graph_make.h"
+#include "graph.h"
 #include "swaps.h"
 
 /* A full mesh of n vertices of one capacity. */

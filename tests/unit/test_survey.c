@@ -1,9 +1,13 @@
 #include "survey.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "rng.h"
+#include "tournament.h"
 
 static const double no_delay[9] = {0};
 static const char *const names[] = {"a", "b", "switch0"};
@@ -77,12 +81,89 @@ static void test_nothing_arrives(void **state) {
   assert_status(answer(0, names, 3, &topology), BANYAN_ERR_TOPOLOGY);
 }
 
+/* --- tournament --- */
+
+enum { MOST = 33 };
+
+static void test_circle(void **state) {
+  (void)state;
+  assert_int_equal(by_tournament_rounds(0), 0);
+  assert_int_equal(by_tournament_rounds(1), 0);
+  for (uint32_t n = 2; n <= MOST; n++) {
+    bool met[MOST][MOST] = {{false}};
+    assert_int_equal(by_tournament_rounds(n), n - 1 + n % 2);
+    for (uint32_t r = 0; r < by_tournament_rounds(n); r++) {
+      uint32_t idle = 0;
+      for (uint32_t i = 0; i < n; i++) {
+        uint32_t j = by_tournament_peer(n, r, i);
+        assert_true(j < n);
+        assert_int_equal(by_tournament_peer(n, r, j), i);
+        assert_true(j == i || !met[i][j]);
+        met[i][j] = true;
+        idle += j == i;
+      }
+      assert_int_equal(idle, n % 2);
+    }
+    for (uint32_t i = 0; i < n; i++)
+      for (uint32_t j = 0; j < n; j++) assert_true(i == j || met[i][j]);
+  }
+}
+
+/* Every pair once, rounds of disjoint pairs, none of which go both inside a group and across. */
+static void check(const struct by_tournament *t, uint32_t n, const uint32_t *group_of) {
+  bool met[MOST][MOST] = {{false}};
+  uint32_t pairs = 0;
+  for (uint32_t r = 0; r < t->n_rounds; r++) {
+    bool busy[MOST] = {false};
+    assert_true(t->first[r] < t->first[r + 1]);
+    bool inside = group_of[t->meetings[t->first[r]].a] == group_of[t->meetings[t->first[r]].b];
+    for (uint32_t k = t->first[r]; k < t->first[r + 1]; k++, pairs++) {
+      uint32_t a = t->meetings[k].a, b = t->meetings[k].b;
+      assert_true(a < b && b < n && !busy[a] && !busy[b] && !met[a][b]);
+      busy[a] = busy[b] = met[a][b] = true;
+      assert_int_equal(group_of[a] == group_of[b], inside);
+    }
+  }
+  assert_int_equal(pairs, n * (n - 1) / 2);
+}
+
+static void test_groups(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 1);
+  for (int round = 0; round < 300; round++) {
+    uint32_t n = 2 + (uint32_t)by_rng_below(&rng, MOST - 1), groups = 1 + (uint32_t)by_rng_below(&rng, n);
+    uint32_t group_of[MOST], order[MOST];
+    for (uint32_t i = 0; i < n; i++) {
+      uint32_t j = (uint32_t)by_rng_below(&rng, i + 1);
+      group_of[i] = (uint32_t)by_rng_below(&rng, groups);
+      order[i] = order[j];
+      order[j] = i;
+    }
+    struct by_tournament t;
+    assert_ok(by_tournament_init(&t, n, group_of, order));
+    check(&t, n, group_of);
+    by_tournament_fini(&t);
+  }
+}
+
+/* Two groups of four: three rounds inside both, then four in which all eight meet across. */
+static void test_two_groups(void **state) {
+  (void)state;
+  static const uint32_t group_of[] = {5, 2, 5, 2, 5, 2, 5, 2}, order[] = {0, 1, 2, 3, 4, 5, 6, 7};
+  struct by_tournament t;
+  assert_ok(by_tournament_init(&t, 8, group_of, order));
+  assert_int_equal(t.n_rounds, 7);
+  for (uint32_t r = 0; r < 7; r++) assert_int_equal(t.first[r + 1] - t.first[r], 4);
+  check(&t, 8, group_of);
+  by_tournament_fini(&t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_misuse),
-      cmocka_unit_test(test_names),
-      cmocka_unit_test(test_two_hosts),
-      cmocka_unit_test(test_nothing_arrives),
+      cmocka_unit_test(test_misuse),          cmocka_unit_test(test_names),  cmocka_unit_test(test_two_hosts),
+      cmocka_unit_test(test_nothing_arrives), cmocka_unit_test(test_circle), cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_two_groups),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

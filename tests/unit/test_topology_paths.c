@@ -4,8 +4,8 @@
 #include "check.h"
 #include "rng.h"
 #include "topology_make.h"
-#include "topology_named.h"
 #include "topology_paths.h"
+#include "topology_synth.h"
 
 enum { MOST = 16 };
 

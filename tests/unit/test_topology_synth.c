@@ -4,7 +4,6 @@
 
 #include "check.h"
 #include "text.h"
-#include "topology_named.h"
 #include "topology_same.h"
 #include "topology_synth.h"
 

@@ -1,65 +1,35 @@
 #include "agent.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_parts.h"
+#include "agent_helpers.h"
+#include "agent_reports.h"
+#include "clock.h"
+#include "json_print.h"
 #include "log.h"
 
-/* Changes that come together are reported together, and those that never end a tenth of an interval apart. */
-static const uint64_t soon = 50 * BY_MILLISECOND;
-static const double apart = 0.1;
+struct by_agent {
+  struct by_agent_options options;
+  struct by_agent_users users;
+  struct by_agent_session session;
+  struct by_agent_jobs jobs;
+  struct by_agent_ranks ranks;
+  struct by_agent_reports reports;
+  struct by_agent_helpers helpers;
+};
 
-struct by_agent_job *by_agent_find_job(const struct by_agent *agent, const char *id) {
-  for (struct by_agent_job *job = agent->jobs; job; job = job->next)
-    if (!strcmp(job->id, id)) return job;
-  return NULL;
-}
-
-void by_agent_note_change(struct by_agent *agent, uint64_t now) {
-  uint64_t earliest = agent->ticked_at + by_clock_from_seconds(apart * agent->interval);
-  if (agent->change_at == UINT64_MAX) agent->change_at = now + soon > earliest ? now + soon : earliest;
-}
-
-void by_agent_links_changed(struct by_agent *agent, uint64_t now) {
-  by_agent_note_change(agent, now);
-}
-
-char *by_agent_copy_text(const char *text) {
-  char *copy = strdup(text);
-  if (!copy) by_error("agent", "out of memory; what was said is lost");
-  return copy;
-}
-
-/* ---- time */
-
-static uint64_t earlier(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
-}
-
-uint64_t by_agent_next(const struct by_agent *agent) {
-  uint64_t next = earlier(agent->report_at, agent->change_at);
-  return agent->link == BY_AGENT_LINK_WAITING ? earlier(next, agent->connect_at) : next;
-}
-
-/* One that has not said how long it is never goes back up: ranks that leave take what they have sent with them. */
-static void find_place(const struct by_agent *agent, struct by_agent_job *job) {
-  struct by_agent_deeds deeds;
-  uint32_t before = job->place.queue;
-  by_agent_merge(agent, job, &deeds);
-  by_job_length_hear(&job->length, deeds.expected, deeds.iterations);
-  job->place = by_priority_find(&agent->options.rules, 1, deeds.iterations, deeds.sent, &job->length);
-  if (!job->length.expected && job->place.queue < before) job->place.queue = before;
-}
+/* ---- classes without a manager */
 
 /* Jobs that have no class by the manager and are past their first iterations, in order; and how many steps that are, as
  * equals go together. */
 static uint32_t put_in_order(struct by_agent *agent, struct by_agent_job **out, uint32_t *steps) {
+  struct by_agent_usage usage;
   uint32_t n = 0;
-  for (struct by_agent_job *job = agent->jobs; job; job = job->next) {
+  for (struct by_agent_job *job = agent->jobs.all; job; job = job->next) {
     if (job->managed) continue;
-    find_place(agent, job);
+    by_agent_ranks_merge(&agent->ranks, job, &usage);
+    by_agent_job_find_place(job, &agent->options.rules, usage.iterations, usage.sent, usage.expected);
     if (!job->place.queue) continue;
     uint32_t at = n++;
     for (; at > 0 && by_priority_compare(&job->place, &out[at - 1]->place) < 0; at--) out[at] = out[at - 1];
@@ -73,7 +43,7 @@ static uint32_t put_in_order(struct by_agent *agent, struct by_agent_job **out, 
 
 /* Without a manager that has said it, the host decides by what it sees. All jobs meet, on its link. */
 static void set_classes(struct by_agent *agent) {
-  struct by_agent_job **order = calloc((size_t)agent->n_jobs + 1, sizeof(struct by_agent_job *));
+  struct by_agent_job **order = calloc((size_t)agent->jobs.n + 1, sizeof(struct by_agent_job *));
   uint32_t steps, lowest = 0, above = 0;
   if (!order) return; /* they keep those that they have */
   uint32_t n = put_in_order(agent, order, &steps);
@@ -81,92 +51,262 @@ static void set_classes(struct by_agent *agent) {
     if (i == 0 || !by_priority_are_equals(&agent->options.rules, &order[i - 1]->place, &order[i]->place))
       steps--, above = lowest;
     lowest = by_priority_class(order[i]->place.queue, above, steps);
-    if (lowest != order[i]->class_) by_agent_set_class(agent, order[i], lowest);
+    if (by_agent_job_set_class(order[i], lowest, false)) by_agent_ranks_send_class(&agent->ranks, order[i]);
   }
   free(order);
 }
 
+/* ---- time */
+
+uint64_t by_agent_next(const struct by_agent *agent) {
+  return by_agent_session_next(&agent->session);
+}
+
 void by_agent_tick(struct by_agent *agent, uint64_t now) {
-  by_agent_tick_link(agent, now);
-  by_repeats_flush(&agent->rejected, "agent", by_clock_to_seconds(now));
-  if (now < agent->report_at && now < agent->change_at) return;
-  if (now >= agent->report_at) agent->report_at = now + by_clock_from_seconds(agent->interval);
-  agent->change_at = UINT64_MAX;
-  agent->ticked_at = now;
-  by_agent_count(agent, now);
-  by_agent_renew_link(agent, now);
+  by_agent_session_tick(&agent->session, now);
+  by_repeats_flush(&agent->users.rejections, "agent", by_clock_to_seconds(now));
+  if (!by_agent_session_take_due(&agent->session, now)) return;
+  by_agent_reports_count(&agent->reports, now);
+  if (agent->reports.renew) by_agent_session_renew(&agent->session, now);
   set_classes(agent);
-  by_agent_say_unsaid(agent, now);
-  by_agent_report(agent, now);
+  by_agent_jobs_send(&agent->jobs, false, now);
+  by_agent_reports_send(&agent->reports, now);
+}
+
+void by_agent_links_changed(struct by_agent *agent, uint64_t now) {
+  by_agent_session_note_change(&agent->session, now);
+}
+
+/* ---- ranks */
+
+enum banyan_status by_agent_rank_came(struct by_agent *agent, void *connection, unsigned uid, uint64_t now,
+                                      struct by_agent_rank **out) {
+  return by_agent_ranks_connect(&agent->ranks, connection, uid, now, out);
+}
+
+bool by_agent_rank_hear(struct by_agent *agent, struct by_agent_rank *rank, const char *line, size_t length,
+                        uint64_t now) {
+  return by_agent_ranks_receive(&agent->ranks, rank, line, length, now);
+}
+
+void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint64_t now) {
+  by_agent_ranks_disconnect(&agent->ranks, rank, now);
+}
+
+void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, uint64_t now) {
+  by_agent_users_log(&agent->users, uid, what, now);
 }
 
 /* ---- helpers */
 
-struct by_agent_helper **by_agent_find_helper(struct by_agent *agent, const char *job) {
-  struct by_agent_helper **at = &agent->helpers;
-  while (*at && strcmp((*at)->job, job) != 0) at = &(*at)->next;
-  return at;
-}
-
-static void drop_helper(struct by_agent *agent, struct by_agent_helper **at) {
-  struct by_agent_helper *helper = *at;
-  *at = helper->next;
-  agent->n_helpers--;
-  free(helper->name);
-  free(helper->again);
-  free(helper);
-}
-
-static void tell_helping(struct by_agent *agent, const struct by_agent_helper *helper, bool joined, const char *why,
-                         uint64_t now) {
-  struct by_cluster_message message = {
-      .say = BY_SAY_HELPING, .job = helper->job, .helper = helper->name, .joined = joined, .why = why};
-  by_agent_tell_manager(agent, &message, now);
-}
-
 void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now) {
-  struct by_agent_helper *helper = *by_agent_find_helper(agent, job);
-  if (!helper || helper->resting) return;
-  helper->joined = true;
-  tell_helping(agent, helper, true, NULL, now);
+  by_agent_helpers_joined(&agent->helpers, job, now);
 }
 
 void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now) {
-  struct by_agent_helper **at = by_agent_find_helper(agent, job);
-  if (!*at) return;
-  char *again = (*at)->again;
-  (*at)->again = NULL;
-  if (!again) tell_helping(agent, *at, false, why, now);
-  drop_helper(agent, at);
-  if (again) by_agent_manager_hear(agent, again, strlen(again), now);
-  free(again);
+  by_agent_helpers_ended(&agent->helpers, job, why, now);
 }
 
-/* ---- all */
+/* ---- the manager */
+
+/* A manager that was away has missed it, and one that is new has never received it. */
+void by_agent_manager_came(struct by_agent *agent, uint64_t now) {
+  by_agent_session_opened(&agent->session, now);
+  by_agent_reports_send_hello(&agent->reports, now);
+  by_agent_jobs_send(&agent->jobs, true, now);
+  by_agent_helpers_send(&agent->helpers, now);
+  by_agent_reports_send(&agent->reports, now);
+}
+
+void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now) {
+  by_agent_session_closed(&agent->session, why, now);
+}
+
+static void take_welcome(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
+  struct by_cluster_message welcome = *message;
+  welcome.host = agent->options.host;
+  by_agent_session_take_welcome(&agent->session, message, now);
+  by_agent_ranks_send(&agent->ranks, &welcome);
+}
+
+static void take_classes(struct by_agent *agent, const struct by_cluster_message *message) {
+  for (uint32_t i = 0; i < message->n_jobs; i++) {
+    struct by_agent_job *job = by_agent_jobs_find(&agent->jobs, message->jobs[i].job);
+    if (job && by_agent_job_set_class(job, message->jobs[i].class_, true))
+      by_agent_ranks_send_class(&agent->ranks, job);
+  }
+}
+
+/* To rank 0, which answers itself. */
+static void pass_plan_on(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
+  struct by_cluster_message kept = {.say = BY_SAY_KEPT,
+                                    .job = message->job,
+                                    .number = message->number,
+                                    .why = "rank 0 of the job is not connected to this host's agent"};
+  if (!by_agent_ranks_send_root(&agent->ranks, message)) by_agent_session_send(&agent->session, &kept, now);
+}
+
+static void handle(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now) {
+  switch (message->say) {
+  case BY_SAY_WELCOME: take_welcome(agent, message, now); break;
+  case BY_SAY_CLASSES: take_classes(agent, message); break;
+  case BY_SAY_PLAN: pass_plan_on(agent, message, now); break;
+  case BY_SAY_CELLS: (void)by_agent_ranks_send_root(&agent->ranks, message); break;
+  case BY_SAY_HELP: by_agent_helpers_start(&agent->helpers, message, now); break;
+  case BY_SAY_REST: by_agent_helpers_stop(&agent->helpers, message->job); break;
+  case BY_SAY_REFUSED: by_agent_session_refused(&agent->session, message->why, now); break;
+  default: break;
+  }
+}
+
+void by_agent_manager_hear(struct by_agent *agent, const char *line, size_t length, uint64_t now) {
+  struct by_cluster_message message;
+  enum banyan_status status = by_cluster_message_read(line, length, &message);
+  if (status == BANYAN_OK && by_cluster_say_is_up(message.say))
+    status = by_fail(BANYAN_ERR_PROTOCOL, "says \"%s\", as agents do", by_cluster_say_name(message.say));
+  if (status == BANYAN_OK)
+    handle(agent, &message, now);
+  else
+    by_agent_session_reject(&agent->session, now);
+  by_cluster_message_fini(&message);
+}
+
+/* ---- what `banyan agent status` shows */
+
+static void add_text(struct by_text *text, const char *field, const char *value) {
+  by_text_add(text, "\"%s\":", field);
+  by_json_add_string(text, value);
+}
+
+static void add_real(struct by_text *text, const char *field, double value) {
+  by_text_add(text, ",\"%s\":", field);
+  by_json_add_real(text, value);
+}
+
+static void add_manager(const struct by_agent *agent, uint64_t now, struct by_text *text) {
+  if (!agent->options.manager) return;
+  by_text_add(text, ",\"manager\":{");
+  add_text(text, "address", agent->options.manager);
+  by_text_add(text, ",\"connected\":%s", agent->session.state == BY_SESSION_WELCOME ? "true" : "false");
+  add_real(text, "for", by_clock_to_seconds(now - agent->session.since));
+  if (agent->options.calls->expires)
+    by_text_add(text, ",\"certificate_expires\":%lld",
+                (long long)agent->options.calls->expires(agent->options.context));
+  if (agent->session.why[0]) {
+    by_text_add(text, ",");
+    add_text(text, "why", agent->session.why);
+  }
+  by_text_add(text, "}");
+}
+
+static void add_interfaces(const struct by_agent *agent, struct by_text *text) {
+  struct by_cluster_interface interfaces[BY_AGENT_INTERFACES];
+  by_agent_reports_list_interfaces(&agent->reports, interfaces);
+  by_text_add(text, ",\"interfaces\":[");
+  for (uint32_t i = 0; i < agent->reports.n; i++) {
+    const struct by_cluster_interface *interface = &interfaces[i];
+    by_text_add(text, "%s{", i ? "," : "");
+    add_text(text, "name", interface->name);
+    by_text_add(text, ",");
+    add_text(text, "address", interface->address);
+    add_real(text, "rate", interface->rate);
+    add_real(text, "sent", interface->sent);
+    add_real(text, "received", interface->received);
+    add_real(text, "ours_sent", interface->ours_sent);
+    add_real(text, "ours_received", interface->ours_received);
+    by_text_add(text, ",\"queues\":%s}", agent->reports.interfaces[i].counter.queues ? "true" : "false");
+  }
+  by_text_add(text, "]");
+}
+
+static int digits(bool all) {
+  return all ? BY_CLUSTER_JOB_ID : 12;
+}
+
+static void add_job(const struct by_agent_job *job, const struct by_cluster_job *usage, bool all,
+                    struct by_text *text) {
+  by_text_add(text, "{\"job\":\"%.*s\",", digits(all), job->id);
+  if (job->name) {
+    add_text(text, "name", job->name);
+    by_text_add(text, ",");
+  }
+  by_text_add(text, "\"class\":%u,\"classed_by\":\"%s\",\"ranks\":[", job->class_, job->managed ? "manager" : "agent");
+  for (uint32_t i = 0; i < usage->n_ranks; i++) by_text_add(text, "%s%u", i ? "," : "", usage->ranks[i]);
+  by_text_add(text, "],\"iterations\":%llu", (unsigned long long)usage->iterations);
+  if (usage->expected) by_text_add(text, ",\"expected\":%llu", (unsigned long long)usage->expected);
+  add_real(text, "iteration_time", usage->iteration_time);
+  by_cluster_paths_print(usage, text);
+  by_text_add(text, ",\"sent\":%llu,\"calls\":%llu}", (unsigned long long)usage->sent,
+              (unsigned long long)usage->calls);
+}
+
+static void add_jobs(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text) {
+  struct by_arena arena;
+  struct by_cluster_job *usage;
+  uint32_t i = 0;
+  by_arena_init(&arena);
+  by_text_add(text, ",\"jobs\":[");
+  if (by_agent_reports_list_jobs(&agent->reports, now, &arena, &usage) == BANYAN_OK) {
+    for (const struct by_agent_job *job = agent->jobs.all; job; job = job->next, i++) {
+      if (i) by_text_add(text, ",");
+      add_job(job, &usage[i], uid == 0 || uid == job->user->uid, text);
+    }
+  }
+  by_text_add(text, "]");
+  by_arena_fini(&arena);
+}
+
+static void add_helpers(const struct by_agent *agent, bool all, struct by_text *text) {
+  by_text_add(text, ",\"helpers\":[");
+  for (const struct by_agent_helper *helper = agent->helpers.all; helper; helper = helper->next) {
+    by_text_add(text, "%s{\"job\":\"%.*s\",", helper == agent->helpers.all ? "" : ",", digits(all), helper->job);
+    add_text(text, "name", helper->name);
+    by_text_add(text, ",\"joined\":%s}", by_agent_helper_has_joined(helper) ? "true" : "false");
+  }
+  by_text_add(text, "]");
+}
+
+void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text) {
+  by_text_add(text, "{");
+  add_text(text, "host", agent->options.host);
+  by_text_add(text, ",\"version\":\"%s\"", BANYAN_VERSION);
+  add_real(text, "seconds", by_clock_to_seconds(now - agent->reports.started));
+  add_real(text, "interval", agent->session.interval);
+  by_text_add(text, ",\"may_help\":%s", agent->options.may_help ? "true" : "false");
+  add_manager(agent, now, text);
+  add_interfaces(agent, text);
+  add_jobs(agent, uid, now, text);
+  add_helpers(agent, uid == 0, text);
+  by_text_add(text, ",\"counters\":{\"reports\":%llu,\"refused\":%llu}}", (unsigned long long)agent->reports.n_sent,
+              (unsigned long long)agent->ranks.n_refused + agent->session.n_refused);
+}
+
+/* ---- beginning and end */
+
+static void print_status(void *context, unsigned uid, uint64_t now, struct by_text *text) {
+  by_agent_print(context, uid, now, text);
+}
 
 enum banyan_status by_agent_create(const struct by_agent_options *options, uint64_t now, struct by_agent **out) {
   struct by_agent *agent = calloc(1, sizeof *agent);
   *out = agent;
   if (!agent) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   agent->options = *options;
-  agent->interval = options->interval;
-  agent->started = agent->link_since = now;
-  agent->report_at = now + by_clock_from_seconds(agent->interval);
-  agent->change_at = UINT64_MAX;
-  agent->link = options->manager ? BY_AGENT_LINK_WAITING : BY_AGENT_LINK_NONE;
-  agent->connect_at = now;
-  by_agent_users_init(agent, now);
-  by_rng_init(&agent->rng, options->seed);
-  by_agent_count(agent, now);
+  by_agent_users_init(&agent->users, now);
+  by_agent_session_init(&agent->session, &agent->options, now);
+  agent->jobs = (struct by_agent_jobs){.users = &agent->users, .session = &agent->session};
+  agent->ranks = (struct by_agent_ranks){
+      .options = &agent->options, .jobs = &agent->jobs, .print_status = print_status, .context = agent};
+  agent->helpers = (struct by_agent_helpers){.options = &agent->options, .session = &agent->session};
+  by_agent_reports_init(&agent->reports, &agent->options, &agent->session, &agent->ranks, now);
   return BANYAN_OK;
 }
 
 void by_agent_destroy(struct by_agent *agent) {
   if (!agent) return;
-  while (agent->ranks) by_agent_drop_rank(agent, agent->ranks);
-  while (agent->jobs) by_agent_drop_job(agent, agent->jobs);
-  while (agent->helpers) drop_helper(agent, &agent->helpers);
-  by_agent_users_free(agent);
-  by_repeats_flush(&agent->rejected, "agent", INFINITY);
+  by_agent_ranks_fini(&agent->ranks);
+  by_agent_jobs_fini(&agent->jobs);
+  by_agent_helpers_fini(&agent->helpers);
+  by_agent_users_fini(&agent->users);
   free(agent);
 }

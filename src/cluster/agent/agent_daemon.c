@@ -14,7 +14,6 @@
 #include "log.h"
 #include "loop.h"
 #include "manager_link.h"
-#include "process_traffic.h"
 #include "stream.h"
 
 enum { RANK_QUEUED = 2 * BY_CLUSTER_LINE_DOWN };
@@ -212,7 +211,7 @@ static size_t count(void *context, struct by_agent_counter *out) {
   struct by_agent_daemon *daemon = context;
   size_t n = by_host_links_count(daemon->links, out);
   for (const struct child *child = daemon->children; child; child = child->next)
-    by_process_traffic_add(&daemon->sockets, by_helper_process_get_pid(child->process), out, n);
+    by_helper_process_add_traffic(&daemon->sockets, by_helper_process_get_pid(child->process), out, n);
   return n;
 }
 

@@ -1,7 +1,14 @@
 #include "helper_process.h"
 
+#include <arpa/inet.h>
+#include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "localsocket.h"
 #include "log.h"
 
@@ -28,6 +36,13 @@ struct output {
   char last[LINE];
 };
 
+/*   state     next states
+ *   STARTED   JOINED, LEAVING, ENDED
+ *   JOINED    LEAVING, ENDED
+ *   LEAVING   ENDED              it was told to, and is killed if it does not
+ *   ENDED     - */
+enum state { STARTED, JOINED, LEAVING, ENDED };
+
 struct by_helper_process {
   struct by_helper_process_options options;
   char job[BY_CLUSTER_JOB_ID + 1];
@@ -35,9 +50,22 @@ struct by_helper_process {
   int pidfd;
   struct by_watch *end;
   struct output out, err;
-  bool joined, resting;
+  enum state state;
   struct by_timer deadline;
 };
+
+static void set_state(struct by_helper_process *process, enum state state) {
+  static const char *const names[] = {"started", "joined", "leaving", "ended"};
+  static const unsigned next[] = {
+      [STARTED] = 1 << JOINED | 1 << LEAVING | 1 << ENDED,
+      [JOINED] = 1 << LEAVING | 1 << ENDED,
+      [LEAVING] = 1 << ENDED,
+      [ENDED] = 0,
+  };
+  by_debug("agent", "process of the helper of job %s: %s -> %s", process->job, names[process->state], names[state]);
+  assert(next[process->state] >> state & 1);
+  process->state = state;
+}
 
 pid_t by_helper_process_get_pid(const struct by_helper_process *process) {
   return process->pid;
@@ -55,8 +83,8 @@ static void take_line(struct output *output) {
   output->line[output->length] = '\0';
   by_keep_printable(output->line, output->last, sizeof output->last);
   output->length = 0;
-  if (output != &process->out || process->joined || !strstr(output->last, " helps ")) return;
-  process->joined = true;
+  if (output != &process->out || process->state != STARTED || !strstr(output->last, " helps ")) return;
+  set_state(process, JOINED);
   process->options.joined(process->options.context, process->job);
 }
 
@@ -103,7 +131,7 @@ static void describe_end(const struct by_helper_process *process, int status, ch
   if (WIFSIGNALED(status))
     snprintf(why, LINE, "the helper was killed by signal %d", WTERMSIG(status));
   else if (WEXITSTATUS(status) == 0)
-    snprintf(why, LINE, "%s", process->resting ? "it was told to rest" : "the job is over");
+    snprintf(why, LINE, "%s", process->state == LEAVING ? "it was told to rest" : "the job is over");
   else
     snprintf(why, LINE, "the helper ended with %d: %.400s", WEXITSTATUS(status), *last ? last : "without a word");
 }
@@ -120,6 +148,7 @@ static void has_ended(void *context, uint32_t events) {
   read_output(&process->out);
   read_output(&process->err);
   describe_end(process, status, why);
+  set_state(process, ENDED);
   process->options.ended(process->options.context, process->job, why);
 }
 
@@ -130,8 +159,8 @@ static void too_late(void *context) {
 }
 
 void by_helper_process_rest(struct by_helper_process *process) {
-  if (process->resting || process->pid <= 0) return;
-  process->resting = true;
+  if (process->state >= LEAVING) return;
+  set_state(process, LEAVING);
   kill(process->pid, SIGTERM);
   by_loop_set_delay(process->options.loop, &process->deadline, patience);
 }
@@ -213,4 +242,89 @@ void by_helper_process_destroy(struct by_helper_process *process) {
   close_output(&process->out);
   close_output(&process->err);
   free(process);
+}
+
+/* ---- what it has sent and received, by the kernel's counts of its open connections (sock_diag) */
+
+enum { MOST_SOCKETS = 4096, ESTABLISHED = 1 << 1 /* TCP_ESTABLISHED */ };
+
+struct looking {
+  unsigned long inodes[MOST_SOCKETS]; /* of the process's sockets */
+  size_t n_inodes;
+  struct by_agent_counter *counters;
+  size_t n;
+};
+
+static void list_sockets(pid_t pid, struct looking *looking) {
+  char path[300], target[64];
+  snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+  DIR *folder = opendir(path);
+  if (!folder) return;
+  for (const struct dirent *entry; (entry = readdir(folder)) && looking->n_inodes < MOST_SOCKETS;) {
+    ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+    if (length <= 0) continue;
+    target[length] = '\0';
+    if (sscanf(target, "socket:[%lu]", &looking->inodes[looking->n_inodes]) == 1) looking->n_inodes++;
+  }
+  closedir(folder);
+}
+
+static bool is_of_process(const struct looking *looking, unsigned long inode) {
+  for (size_t i = 0; i < looking->n_inodes; i++)
+    if (looking->inodes[i] == inode) return true;
+  return false;
+}
+
+static struct by_agent_counter *find_interface(const struct looking *looking, const struct inet_diag_msg *socket) {
+  struct sockaddr_in6 six = {.sin6_family = AF_INET6};
+  struct sockaddr_in four = {.sin_family = AF_INET};
+  struct by_address address;
+  char text[BY_ADDRESS_TEXT];
+  memcpy(&six.sin6_addr, socket->id.idiag_src, sizeof six.sin6_addr);
+  memcpy(&four.sin_addr, socket->id.idiag_src, sizeof four.sin_addr);
+  if (socket->idiag_family == AF_INET)
+    by_address_set(&address, (const struct sockaddr *)&four, sizeof four);
+  else
+    by_address_set(&address, (const struct sockaddr *)&six, sizeof six);
+  by_address_print_host(&address, text);
+  for (size_t i = 0; i < looking->n; i++)
+    if (!strcmp(looking->counters[i].address, text)) return &looking->counters[i];
+  return NULL;
+}
+
+static int take_socket(const struct nlmsghdr *header, void *context) {
+  const struct looking *looking = context;
+  const struct inet_diag_msg *socket = mnl_nlmsg_get_payload(header);
+  const struct nlattr *attribute;
+  struct tcp_info info = {0};
+  if (!is_of_process(looking, socket->idiag_inode)) return MNL_CB_OK;
+  struct by_agent_counter *counter = find_interface(looking, socket);
+  if (!counter) return MNL_CB_OK;
+  mnl_attr_for_each(attribute, header, sizeof *socket) {
+    if (mnl_attr_get_type(attribute) != INET_DIAG_INFO) continue;
+    size_t length = mnl_attr_get_payload_len(attribute); /* kernels differ */
+    memcpy(&info, mnl_attr_get_payload(attribute), length < sizeof info ? length : sizeof info);
+  }
+  counter->helped_sent += info.tcpi_bytes_acked;
+  counter->helped_received += info.tcpi_bytes_received;
+  return MNL_CB_OK;
+}
+
+void by_helper_process_add_traffic(struct by_netlink *sockets, pid_t pid, struct by_agent_counter *counters, size_t n) {
+  static const uint8_t families[] = {AF_INET, AF_INET6};
+  struct looking *looking = pid > 0 ? calloc(1, sizeof *looking) : NULL;
+  struct by_netlink_request request;
+  if (!looking) return;
+  looking->counters = counters;
+  looking->n = n;
+  list_sockets(pid, looking);
+  for (size_t i = 0; i < sizeof families && looking->n_inodes > 0; i++) {
+    struct inet_diag_req_v2 *body = by_netlink_begin(&request, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, sizeof *body);
+    body->sdiag_family = families[i];
+    body->sdiag_protocol = IPPROTO_TCP;
+    body->idiag_ext = 1 << (INET_DIAG_INFO - 1);
+    body->idiag_states = ESTABLISHED;
+    (void)by_netlink_hear(sockets, &request, take_socket, looking);
+  }
+  free(looking);
 }

@@ -6,8 +6,9 @@
 
 #include <sys/types.h>
 
-#include "cluster_message.h"
+#include "agent.h"
 #include "loop.h"
+#include "netlink.h"
 
 struct by_helper_process;
 
@@ -31,5 +32,9 @@ const char *by_helper_process_get_job(const struct by_helper_process *process);
 void by_helper_process_rest(struct by_helper_process *process);
 /* Kills it if it has not ended. NULL is allowed. */
 void by_helper_process_destroy(struct by_helper_process *process);
+/* Adds what a process has sent and received over TCP, by connections that are still open, to `helped_sent` and
+ * `helped_received` of the interfaces whose addresses these have. The process must be this user's, or this one root's;
+ * else, and on kernels without sock_diag, nothing is added. `sockets` is of by_netlink_open_sockets. */
+void by_helper_process_add_traffic(struct by_netlink *sockets, pid_t pid, struct by_agent_counter *counters, size_t n);
 
 #endif

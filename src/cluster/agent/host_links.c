@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_shape.h"
 #include "interface.h"
 #include "log.h"
 
@@ -101,7 +100,7 @@ static void count_marked(struct by_host_links *links, unsigned index, struct by_
 
 /* What somebody shapes it to, else what was said, else what the driver claims. */
 static double rate_of(struct by_host_links *links, const struct by_interface *interface) {
-  double shaped = by_host_shape(&links->netlink, interface->index);
+  double shaped = by_host_queues_find_shape(&links->netlink, interface->index);
   return shaped > 0 ? shaped : links->options.rate > 0 ? links->options.rate : interface->speed;
 }
 

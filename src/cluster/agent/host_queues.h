@@ -38,5 +38,8 @@ BANYAN_CHECK enum banyan_status by_host_queues_remove(struct by_netlink *netlink
 /* BANYAN_ERR_UNSUPPORTED: there are none of ours any more. */
 BANYAN_CHECK enum banyan_status by_host_queues_read(struct by_netlink *netlink, unsigned interface,
                                                     struct by_host_queues_sent *out);
+/* To what rate somebody else shapes what leaves an interface, by htb or tbf at its root, in bit/s; 0: to none that is
+ * known. The agent's own queues do not count. */
+double by_host_queues_find_shape(struct by_netlink *netlink, unsigned interface);
 
 #endif

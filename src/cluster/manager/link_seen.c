@@ -1,21 +1,11 @@
-/* What links are seen to carry. Nobody counts on links between switches, and no host knows that a link it is not at
- * has become slow. But connections over it were then busy and got little. So:
- *
- *   A path (a job's connections from one host to another) that had something to send for a part of the time has, on
- *   each link of its way, at least as much to itself and all others together as was seen to pass there, in that part.
- *   Where that is much less than the link carries, on all of its way, some link of it carries less.
- *   Not one over which another path was faster, nor one whose rate an agent tells, if not several paths over it are
- *   slow. Of the rest, those with most slow paths over them; of those with as many, the ones of which no agent tells.
- *   Who gives way to a higher class on its way shows nothing: it may wait for that, or for TCP to try again.
- *
- * It is believed once one path has seen it three times, or two over the same link, of which no host has both, twice;
- * of the link's other direction once is enough then. A link carries more again when more is seen to pass, or, as it may
- * be that nobody tries, after a while, which is longer each time. */
+#include "link_seen.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "manager_parts.h"
+#include "manager_hosts.h"
+#include "manager_links.h"
 
 static const double payload = 1.05;      /* bytes on a link for a byte of data, nearly */
 static const double least_busy = 0.15;   /* of the time; who hardly sends shows nothing */
@@ -32,6 +22,126 @@ enum {
   SEVERAL = 3, /* slow paths against an agent's word */
   DOUBLED = 8  /* times at most that the wait is doubled */
 };
+
+static const size_t most_bytes = 64 << 20; /* of what is kept */
+static const uint32_t work = 1 << 17;      /* nodes and links that are looked at, at a time: 10 ms at most */
+
+/* Reports in a row of which the same is so. */
+struct by_seen_row {
+  uint32_t n;
+  double last; /* when */
+};
+
+/* A job's connections from one host to another, as last said; link_seen.c. */
+struct by_seen_path {
+  struct by_seen_path *next;
+  uint32_t from, to; /* nodes */
+  bool routed;       /* its way is known: */
+  uint32_t n_steps, *steps;
+  double sent, busy, bandwidth; /* on links, with headers; see cluster_message.h */
+  double named, told;           /* when; told: with words that were new */
+  bool news;                    /* they were not looked at yet */
+  struct by_seen_row slow;      /* reports in which all of its way was slower than it is taken to be, */
+  struct by_seen_row more;      /* and in which a lowered link of it carried more */
+  bool believed;                /* while all are looked at: it is slow */
+};
+
+/* One direction of a link, by step; all but the first two: while all paths are looked at. */
+struct seen_link {
+  double since;                        /* when somebody was last seen to try */
+  uint32_t doubts;                     /* times that it was taken to be whole again because nobody did */
+  double of_others, of_paths, fastest; /* bit/s of others; of all paths; of the fastest, while it was busy */
+  double busy;                         /* parts of the time of all paths together */
+  double of_job;                       /* bit/s of one job's paths, while that is added up */
+  double least, most;                  /* what it carries by slow paths; by fast ones. Or INFINITY, 0 */
+  double once;                         /* by paths that were slow in one report at least; INFINITY: none */
+  const struct by_seen_path *suspect;  /* one that was so in two; */
+  bool suspects;                       /* another one too, between other hosts */
+  uint32_t slow_paths;                 /* that are believed to be */
+};
+
+struct by_link_seen {
+  struct by_link_ways ways;
+  struct seen_link links[];
+};
+
+/* ---- the ways of packets */
+
+enum banyan_status by_link_ways_init(struct by_link_ways *ways, const struct by_topology *topology) {
+  size_t n = topology->n_nodes, most = most_bytes / (n * sizeof(uint32_t) + 1);
+  *ways = (struct by_link_ways){.most = (uint32_t)(most < 1 ? 1 : most > n ? n : most)};
+  BY_TRY(by_paths_init(&ways->paths, topology));
+  ways->hops = malloc(n * sizeof *ways->hops + 1);
+  ways->steps = calloc(n + 1, sizeof *ways->steps);
+  ways->kept = calloc((size_t)ways->most + 1, sizeof *ways->kept);
+  by_link_ways_allow(ways);
+  if (ways->hops && ways->steps && ways->kept) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the ways to %zu nodes", n);
+}
+
+void by_link_ways_fini(struct by_link_ways *ways) {
+  for (uint32_t i = 0; i < ways->n; i++) free(ways->steps[ways->kept[i]]);
+  free(ways->hops);
+  free(ways->steps);
+  free(ways->kept);
+  by_paths_fini(&ways->paths);
+}
+
+void by_link_ways_allow(struct by_link_ways *ways) {
+  const struct by_topology *t = ways->paths.topology;
+  ways->searches = 1 + work / (t->n_nodes + t->n_links + 1);
+}
+
+/* Where one is to be kept: a new place, or the oldest one's. */
+static uint32_t make_room(struct by_link_ways *ways) {
+  if (ways->n < ways->most) return ways->n++;
+  uint32_t at = ways->oldest;
+  free(ways->steps[ways->kept[at]]);
+  ways->steps[ways->kept[at]] = NULL;
+  ways->oldest = (at + 1) % ways->most;
+  return at;
+}
+
+static void keep(struct by_link_ways *ways, uint32_t to, uint32_t *steps) {
+  ways->kept[make_room(ways)] = to;
+  ways->steps[to] = steps;
+}
+
+static bool search(struct by_link_ways *ways, uint32_t to) {
+  const struct by_topology *t = ways->paths.topology;
+  if (!ways->searches) return false;
+  ways->searches--;
+  ways->searched++;
+  uint32_t *steps = malloc(t->n_nodes * sizeof *steps + 1);
+  if (!steps || by_paths_to(&ways->paths, to, ways->hops) != BANYAN_OK) {
+    free(steps);
+    return false;
+  }
+  for (uint32_t v = 0; v < t->n_nodes; v++) {
+    uint32_t link = ways->hops[v].link;
+    steps[v] = link == UINT32_MAX ? UINT32_MAX : 2 * link + (t->links[link].a == v ? BY_AB : BY_BA);
+  }
+  keep(ways, to, steps);
+  return true;
+}
+
+static uint32_t end_of(const struct by_topology *t, uint32_t step) {
+  return step % 2 == BY_AB ? t->links[step / 2].b : t->links[step / 2].a;
+}
+
+bool by_link_ways_find(struct by_link_ways *ways, uint32_t from, uint32_t to, uint32_t **steps, uint32_t *n) {
+  const struct by_topology *t = ways->paths.topology;
+  *steps = NULL;
+  *n = 0;
+  if (!ways->steps[to] && !search(ways, to)) return false;
+  const uint32_t *next = ways->steps[to];
+  uint32_t length = 0;
+  for (uint32_t v = from; next[v] != UINT32_MAX; v = end_of(t, next[v])) length++;
+  if (!length) return true;
+  if (!(*steps = calloc(length, sizeof **steps))) return false;
+  for (uint32_t v = from; next[v] != UINT32_MAX; v = end_of(t, next[v])) (*steps)[(*n)++] = next[v];
+  return true;
+}
 
 /* ---- paths */
 
@@ -111,7 +221,7 @@ static bool is_fresh(const struct by_manager *m, const struct by_seen_path *path
 
 static void add_up_path(struct by_manager *m, const struct by_seen_path *path) {
   for (uint32_t i = 0; i < path->n_steps; i++) {
-    struct by_seen_link *link = &m->seen[path->steps[i]];
+    struct seen_link *link = &m->seen->links[path->steps[i]];
     link->of_paths += path->sent;
     link->of_job += path->sent;
     link->fastest = fmax(link->fastest, path->bandwidth);
@@ -120,7 +230,7 @@ static void add_up_path(struct by_manager *m, const struct by_seen_path *path) {
 }
 
 static void begin_next_job(struct by_manager *m, const struct by_seen_path *path) {
-  for (uint32_t i = 0; i < path->n_steps; i++) m->seen[path->steps[i]].of_job = 0;
+  for (uint32_t i = 0; i < path->n_steps; i++) m->seen->links[path->steps[i]].of_job = 0;
 }
 
 static bool tells_anything(const struct by_manager *m, const struct by_manager_part *part) {
@@ -132,14 +242,14 @@ static bool tells_anything(const struct by_manager *m, const struct by_manager_p
 static bool is_all_told(const struct by_manager *m, const struct by_manager_job *job) {
   uint32_t telling = 0;
   for (const struct by_manager_part *part = job->parts; part; part = part->next) telling += tells_anything(m, part);
-  return telling == job->n_hosts && !job->n_helpers;
+  return telling == job->n_hosts && !job->plans.n_helpers;
 }
 
 /* Of a job that has helpers, or hosts that say nothing, more passes than is told: what its plan puts there. */
 static void add_untold(struct by_manager *m, const struct by_manager_job *job) {
-  const struct by_link_shares *shares = by_use_shares(job);
+  const struct by_link_shares *shares = by_job_shares(job);
   for (uint32_t i = 0; i < shares->n && shares->items[i].step < 2 * m->topology->n_links; i++) {
-    struct by_seen_link *link = &m->seen[shares->items[i].step];
+    struct seen_link *link = &m->seen->links[shares->items[i].step];
     link->of_others += fmax(0, job->input_rate * shares->items[i].load - link->of_job);
   }
 }
@@ -155,7 +265,7 @@ static void add_up_job(struct by_manager *m, const struct by_manager_job *job) {
 
 static void add_up_all(struct by_manager *m) {
   for (uint32_t s = 0; s < 2 * m->topology->n_links; s++) {
-    struct by_seen_link *link = &m->seen[s];
+    struct seen_link *link = &m->seen->links[s];
     link->of_others = by_use_others(m, s);
     link->of_paths = link->fastest = link->busy = 0;
     link->slow_paths = 0;
@@ -165,19 +275,19 @@ static void add_up_all(struct by_manager *m) {
     link->most = 0;
   }
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (!job->left) add_up_job(m, job);
+    if (!by_job_has_left(job)) add_up_job(m, job);
 }
 
 /* ---- slow ones, and fast ones */
 
 /* What a step was seen to carry while the path was busy, at most: all may have passed then. */
 static double seen_of(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
-  const struct by_seen_link *link = &m->seen[step];
+  const struct seen_link *link = &m->seen->links[step];
   return fmax((link->of_others + link->of_paths) / path->busy, path->bandwidth);
 }
 
 /* What it carries at least: what the path got, or what passed while any was busy, if no two were at the same time. */
-static double shown_by(const struct by_seen_link *link, const struct by_seen_path *path) {
+static double shown_by(const struct seen_link *link, const struct by_seen_path *path) {
   double passed = link->busy >= least_busy ? link->of_others + link->of_paths / fmin(link->busy, 1) : 0;
   return fmax(path->bandwidth, passed);
 }
@@ -195,24 +305,25 @@ static bool gives_way(const struct by_manager *m, const struct by_manager_job *j
 static bool is_slow(const struct by_manager *m, const struct by_seen_path *path) {
   for (uint32_t i = 0; i < path->n_steps; i++) {
     uint32_t s = path->steps[i];
-    double limit = isfinite(m->seen[s].rate) ? slower : slow;
-    if (seen_of(m, path, s) >= limit * m->all[s]) return false;
+    double limit = isfinite(m->links->of[s].seen) ? slower : slow;
+    if (seen_of(m, path, s) >= limit * m->links->all[s]) return false;
   }
   return true;
 }
 
 static bool may_be_it(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
-  return m->seen[step].fastest <= much_faster * seen_of(m, path, step);
+  return m->seen->links[step].fastest <= much_faster * seen_of(m, path, step);
 }
 
 /* Whether a link of its way that was lowered carries more. */
 static bool saw_more(struct by_manager *m, const struct by_seen_path *path) {
   bool more = false;
   for (uint32_t i = 0; i < path->n_steps; i++) {
-    struct by_seen_link *link = &m->seen[path->steps[i]];
-    if (isinf(link->rate)) continue;
-    if (shown_by(link, path) > slower * link->rate) link->since = m->now;
-    more |= shown_by(link, path) > faster * link->rate;
+    struct seen_link *link = &m->seen->links[path->steps[i]];
+    double rate = m->links->of[path->steps[i]].seen;
+    if (isinf(rate)) continue;
+    if (shown_by(link, path) > slower * rate) link->since = m->now;
+    more |= shown_by(link, path) > faster * rate;
   }
   return more;
 }
@@ -224,7 +335,7 @@ static void count(const struct by_manager *m, struct by_seen_row *row, bool is_s
   if (is_so) row->last = m->now;
 }
 
-static void suspect(struct by_seen_link *link, const struct by_seen_path *path) {
+static void suspect(struct seen_link *link, const struct by_seen_path *path) {
   const struct by_seen_path *other = link->suspect;
   if (!other) link->suspect = path;
   link->suspects |= other && other->from != path->from && other->to != path->to;
@@ -238,7 +349,7 @@ static void judge(struct by_manager *m, const struct by_manager_job *job, struct
   }
   path->news = false;
   for (uint32_t i = 0; i < path->n_steps; i++) {
-    struct by_seen_link *link = &m->seen[path->steps[i]];
+    struct seen_link *link = &m->seen->links[path->steps[i]];
     bool maybe = path->slow.n && may_be_it(m, path, path->steps[i]);
     if (maybe) link->once = fmin(link->once, shown_by(link, path));
     if (maybe && path->slow.n >= TWICE) suspect(link, path);
@@ -250,16 +361,17 @@ static void believe(struct by_manager *m, const struct by_manager_job *job, stru
   (void)job;
   path->believed = path->slow.n >= ENOUGH;
   for (uint32_t i = 0; path->slow.n >= TWICE && i < path->n_steps; i++)
-    path->believed |= m->seen[path->steps[i]].suspects && may_be_it(m, path, path->steps[i]);
+    path->believed |= m->seen->links[path->steps[i]].suspects && may_be_it(m, path, path->steps[i]);
   for (uint32_t i = 0; path->believed && i < path->n_steps; i++)
-    m->seen[path->steps[i]].slow_paths += may_be_it(m, path, path->steps[i]);
+    m->seen->links[path->steps[i]].slow_paths += may_be_it(m, path, path->steps[i]);
 }
 
 /* A host's interface may be faster than what is behind it, but it is rather the host or the other end that is slow. */
 static uint32_t suspicion(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
-  const struct by_seen_link *link = &m->seen[step];
-  if (!may_be_it(m, path, step) || (link->told && link->slow_paths < SEVERAL)) return 0;
-  return 1 + 2 * link->slow_paths + !link->told;
+  uint32_t slow_paths = m->seen->links[step].slow_paths;
+  bool told = m->links->of[step].told;
+  if (!may_be_it(m, path, step) || (told && slow_paths < SEVERAL)) return 0;
+  return 1 + 2 * slow_paths + !told;
 }
 
 static void blame_slow(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
@@ -270,7 +382,7 @@ static void blame_slow(struct by_manager *m, const struct by_manager_job *job, s
     if (here > most) most = here;
   }
   for (uint32_t i = 0; most && i < path->n_steps; i++) {
-    struct by_seen_link *link = &m->seen[path->steps[i]];
+    struct seen_link *link = &m->seen->links[path->steps[i]];
     if (suspicion(m, path, path->steps[i]) == most) link->least = fmin(link->least, shown_by(link, path));
   }
   if (most) path->slow.n = 0; /* seen so often again, it is believed again */
@@ -278,15 +390,15 @@ static void blame_slow(struct by_manager *m, const struct by_manager_job *job, s
 
 /* What happens to a cable happens to both of its directions; but an agent's word counts more than one slow report. */
 static void blame_other_way(struct by_manager *m, uint32_t step) {
-  struct by_seen_link *link = &m->seen[step];
-  if (link->told || isfinite(link->rate) || isfinite(link->least)) return;
-  if (isfinite(m->seen[step ^ 1].least)) link->least = link->once;
+  struct seen_link *link = &m->seen->links[step];
+  if (m->links->of[step].told || isfinite(m->links->of[step].seen) || isfinite(link->least)) return;
+  if (isfinite(m->seen->links[step ^ 1].least)) link->least = link->once;
 }
 
 static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, const struct by_manager_job *job,
                                                           struct by_seen_path *path)) {
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    for (const struct by_manager_part *part = job->parts; part && !job->left; part = part->next)
+    for (const struct by_manager_part *part = job->parts; part && !by_job_has_left(job); part = part->next)
       for (struct by_seen_path *path = part->paths; path; path = path->next)
         if (is_fresh(m, path)) visit(m, job, path);
 }
@@ -294,39 +406,39 @@ static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, 
 /* A path whose way is not known yet counts later. */
 static void route(struct by_manager *m, const struct by_manager_job *job, struct by_seen_path *path) {
   (void)job;
-  if (!path->routed) path->routed = by_link_ways_find(&m->ways, path->from, path->to, &path->steps, &path->n_steps);
+  if (!path->routed)
+    path->routed = by_link_ways_find(&m->seen->ways, path->from, path->to, &path->steps, &path->n_steps);
 }
 
 /* ---- what becomes of a link */
 
 static void set_rate(struct by_manager *m, uint32_t step, double rate) {
-  struct by_seen_link *link = &m->seen[step];
-  link->rate = rate < healed * link->said ? rate : INFINITY;
-  link->since = m->now;
-  by_links_set(m, step);
+  m->seen->links[step].since = m->now;
+  by_links_set_seen(m, step, rate < healed * m->links->of[step].said ? rate : INFINITY);
 }
 
 static void doubt(struct by_manager *m, uint32_t step) {
-  struct by_seen_link *link = &m->seen[step];
+  struct seen_link *link = &m->seen->links[step];
   if (m->now - link->since <= doubted_after * (double)(1u << link->doubts)) return;
   set_rate(m, step, INFINITY);
   if (link->doubts < DOUBLED) link->doubts++;
 }
 
 static void follow(struct by_manager *m, uint32_t step) {
-  struct by_seen_link *link = &m->seen[step];
+  struct seen_link *link = &m->seen->links[step];
+  double rate = m->links->of[step].seen;
   if (isfinite(link->least)) {
     set_rate(m, step, link->least);
-  } else if (isfinite(link->rate) && link->most > faster * link->rate) {
+  } else if (isfinite(rate) && link->most > faster * rate) {
     set_rate(m, step, link->most);
-    if (isinf(link->rate)) link->doubts = 0;
-  } else if (isfinite(link->rate)) {
+    if (isinf(m->links->of[step].seen)) link->doubts = 0;
+  } else if (isfinite(rate)) {
     doubt(m, step);
   }
 }
 
 void by_seen_tick(struct by_manager *m) {
-  by_link_ways_allow(&m->ways);
+  by_link_ways_allow(&m->seen->ways);
   for_paths(m, route);
   add_up_all(m);
   for_paths(m, judge);
@@ -334,4 +446,21 @@ void by_seen_tick(struct by_manager *m) {
   for_paths(m, blame_slow);
   for (uint32_t s = 0; s < 2 * m->topology->n_links; s++) blame_other_way(m, s);
   for (uint32_t s = 0; s < 2 * m->topology->n_links; s++) follow(m, s);
+}
+
+/* ---- beginning and end */
+
+enum banyan_status by_seen_init(struct by_manager *m) {
+  size_t n = 2 * (size_t)m->topology->n_links;
+  m->seen = calloc(1, sizeof *m->seen + n * sizeof *m->seen->links);
+  return m->seen ? by_link_ways_init(&m->seen->ways, m->topology) : by_manager_no_memory();
+}
+
+void by_seen_fini(struct by_manager *m) {
+  if (m->seen) by_link_ways_fini(&m->seen->ways);
+  free(m->seen);
+}
+
+const struct by_paths *by_seen_paths(const struct by_manager *m) {
+  return &m->seen->ways.paths;
 }

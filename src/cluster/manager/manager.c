@@ -1,12 +1,17 @@
-#include <math.h>
+#include "manager.h"
+
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "link_seen.h"
 #include "log.h"
-#include "manager_parts.h"
-
-static const double least_patience = 30; /* s */
-enum { PATIENCE = 10 };                  /* intervals */
+#include "manager_cells.h"
+#include "manager_due.h"
+#include "manager_hosts.h"
+#include "manager_jobs.h"
+#include "manager_links.h"
+#include "manager_peers.h"
+#include "manager_plans.h"
 
 struct by_manager_options by_manager_defaults(void) {
   return (struct by_manager_options){
@@ -15,23 +20,12 @@ struct by_manager_options by_manager_defaults(void) {
 
 /* ---- beginning and end */
 
-static enum banyan_status take_steps(struct by_manager *m) {
-  m->n_steps = 2 * m->topology->n_links + 2 * m->topology->n_nodes;
-  m->all = calloc((size_t)m->n_steps + 1, sizeof *m->all);
-  m->said = calloc((size_t)m->n_steps + 1, sizeof *m->said);
-  m->seen = calloc(2 * (size_t)m->topology->n_links + 1, sizeof *m->seen);
-  m->above = calloc((size_t)m->n_steps + 1, sizeof *m->above);
-  m->behind = calloc((size_t)m->n_steps + 1, sizeof *m->behind);
-  bool all = m->all && m->said && m->seen && m->above && m->behind;
-  for (int i = 0; i < 2; i++) all &= (m->others[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL;
-  for (int i = 0; i < BY_PRIORITY_CLASSES; i++)
-    all &= (m->ours[i] = calloc((size_t)m->n_steps + 1, sizeof(double))) != NULL &&
-           (m->jobs_on[i] = calloc((size_t)m->n_steps + 1, sizeof(uint32_t))) != NULL;
-  if (!all) return by_manager_no_memory();
-  for (uint32_t s = 0; s < m->n_steps; s++) m->all[s] = by_use_given(m->topology, s), m->said[s] = INFINITY;
-  for (uint32_t s = 0; s < 2 * m->topology->n_links; s++)
-    m->seen[s] = (struct by_seen_link){.said = m->all[s], .marked = m->all[s], .rate = INFINITY};
-  return by_link_ways_init(&m->ways, m->topology);
+static enum banyan_status init(struct by_manager *m) {
+  BY_TRY(by_manager_peers_init(m));
+  BY_TRY(by_job_index_init(m));
+  BY_TRY(by_links_init(m));
+  BY_TRY(by_seen_init(m));
+  return by_manager_hosts_init(m);
 }
 
 enum banyan_status by_manager_create(const struct by_manager_options *options, double now, struct by_manager **out) {
@@ -40,9 +34,7 @@ enum banyan_status by_manager_create(const struct by_manager_options *options, d
   m->options = *options;
   m->topology = options->topology;
   m->now = m->began = now;
-  m->peers.before = m->peers.after = &m->peers;
-  enum banyan_status status = take_steps(m);
-  if (status == BANYAN_OK) status = by_manager_hosts_init(m);
+  enum banyan_status status = init(m);
   if (status == BANYAN_OK)
     *out = m;
   else
@@ -50,47 +42,77 @@ enum banyan_status by_manager_create(const struct by_manager_options *options, d
   return status;
 }
 
-static void free_peer(struct by_manager_peer *peer) {
-  peer->before->after = peer->after;
-  peer->after->before = peer->before;
-  free(peer->name);
-  free(peer->host);
-  free(peer);
-}
-
 void by_manager_destroy(struct by_manager *m) {
   if (!m) return;
   by_jobs_free_all(m);
-  for (struct by_manager_peer *peer = m->peers.after, *next; peer && peer != &m->peers; peer = next) {
-    next = peer->after;
-    free_peer(peer);
-  }
+  by_manager_peers_fini(m);
   by_manager_hosts_fini(m);
-  by_link_ways_fini(&m->ways);
-  free(m->seen);
-  free(m->all);
-  free(m->said);
-  free(m->above);
-  free(m->behind);
-  for (int i = 0; i < 2; i++) free(m->others[i]);
-  for (int i = 0; i < BY_PRIORITY_CLASSES; i++) free(m->ours[i]), free(m->jobs_on[i]);
+  by_seen_fini(m);
+  by_links_fini(m);
+  by_job_index_fini(m);
   free(m);
 }
 
-/* ---- what the other files ask for */
+/* ---- rows */
 
-void by_manager_send_to(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *message) {
-  if (peer) m->options.send(m->options.context, peer->connection, message);
+void by_manager_keep_all(struct by_manager *m) {
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (job->state != BY_JOB_REPLACED) by_job_keep(m, job);
+    if (by_job_has_left(job)) continue;
+    by_plans_keep(m, job);
+    by_cells_keep(m, job);
+  }
 }
 
-void by_manager_keep_row(struct by_manager *m, const struct by_manager_row *row) {
-  if (m->options.keep && !m->restoring) m->options.keep(m->options.context, row);
+static void restore_event(const struct by_manager *m, struct by_manager_job *job, const struct by_manager_row *row) {
+  struct by_manager_event event = {.number = row->history.number,
+                                   .time = row->history.time,
+                                   .before = row->history.before,
+                                   .after = row->history.after};
+  snprintf(event.why, sizeof event.why, "%s", row->history.why);
+  by_job_add_event(m, job, &event, false);
 }
 
-double by_manager_patience(const struct by_manager *m) {
-  double patience = PATIENCE * m->options.interval;
-  return patience > least_patience ? patience : least_patience;
+static enum banyan_status restore(struct by_manager *m, const struct by_manager_row *row) {
+  struct by_manager_job *job = by_jobs_find(m, row->job);
+  if (row->table == BY_ROW_JOB) return by_jobs_restore(m, row);
+  if (!job) return BANYAN_OK;
+  switch (row->table) {
+  case BY_ROW_PLAN: return by_plans_restore(m, job, row);
+  case BY_ROW_HISTORY: restore_event(m, job, row); return BANYAN_OK;
+  case BY_ROW_CELLS: return by_cells_restore(m, job, row->cells.wish);
+  default: return by_plans_restore_helper(m, job, row);
+  }
 }
+
+void by_manager_restore(struct by_manager *m, const struct by_manager_row *row, double now) {
+  m->now = now;
+  m->restoring = true;
+  if (restore(m, row) != BANYAN_OK)
+    by_warn("manager", "something that was kept of job %s does not fit any more: %s", row->job, banyan_error_text());
+  m->restoring = false;
+}
+
+/* ---- time, plans */
+
+void by_manager_tick(struct by_manager *m, double now) {
+  m->now = now;
+  by_jobs_tick(m);
+  by_seen_tick(m);
+  by_due_look(m);
+}
+
+bool by_manager_next(struct by_manager *m, double now, struct by_plan_request **out) {
+  m->now = now;
+  return by_due_next(m, out);
+}
+
+void by_manager_planned(struct by_manager *m, struct by_plan_request *request, double now) {
+  m->now = now;
+  by_plans_judge(m, request);
+}
+
+/* ---- counters */
 
 struct by_manager_counters by_manager_get_counters(const struct by_manager *m) {
   return m->counters;
@@ -98,41 +120,4 @@ struct by_manager_counters by_manager_get_counters(const struct by_manager *m) {
 
 void by_manager_count_refused(struct by_manager *m) {
   m->counters.refused++;
-}
-
-/* ---- peers */
-
-enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enum by_manager_role role,
-                                     const char *name, double now, struct by_manager_peer **out) {
-  struct by_manager_peer *peer = calloc(1, sizeof *peer);
-  m->now = now;
-  if (!peer) return by_manager_no_memory();
-  *peer = (struct by_manager_peer){.connection = connection,
-                                   .number = ++m->n_joined,
-                                   .role = role,
-                                   .name = name ? strdup(name) : NULL,
-                                   .index = BY_NOWHERE,
-                                   .born = now,
-                                   .heard = now,
-                                   .before = m->peers.before,
-                                   .after = &m->peers};
-  peer->before->after = peer->after->before = peer;
-  *out = peer;
-  if (!name || peer->name) return BANYAN_OK;
-  free_peer(peer);
-  return by_manager_no_memory();
-}
-
-void by_manager_gone(struct by_manager *m, struct by_manager_peer *peer, double now) {
-  m->now = now;
-  by_jobs_forget_peer(m, peer);
-  if (peer->index != BY_NOWHERE && m->hosts[peer->index].agent == peer) by_manager_hosts_forget(m, peer->index);
-  free_peer(peer);
-}
-
-void by_manager_tick(struct by_manager *m, double now) {
-  m->now = now;
-  by_jobs_tick(m);
-  by_seen_tick(m);
-  by_due_look(m);
 }

@@ -3,13 +3,13 @@
  * outside: no I/O, no clock, no thread. Messages come by by_manager_hear and
  * leave by `send`; what must outlive the process leaves by `keep`
  * (manager_rows.h). Time is in seconds since 1970 and never goes back. One
- * thread at a time; only by_plan_wish_run may run beside. */
+ * thread at a time; only by_plan_request_run may run beside. */
 #ifndef BY_MANAGER_MANAGER_H
 #define BY_MANAGER_MANAGER_H
 
 #include "cluster_message.h"
 #include "manager_rows.h"
-#include "plan_wish.h"
+#include "plan_request.h"
 #include "priority.h"
 #include "topology.h"
 
@@ -70,8 +70,8 @@ void by_manager_count_refused(struct by_manager *manager);
 void by_manager_tick(struct by_manager *manager, double now);
 /* The job that is to be planned next, the one that lost most first. False: none. The caller runs *out and gives it to
  * by_manager_planned, which frees it. */
-bool by_manager_next(struct by_manager *manager, double now, struct by_plan_wish **out);
-void by_manager_planned(struct by_manager *manager, struct by_plan_wish *wish, double now);
+bool by_manager_next(struct by_manager *manager, double now, struct by_plan_request **out);
+void by_manager_planned(struct by_manager *manager, struct by_plan_request *request, double now);
 
 /* ---- to see it */
 

@@ -1,18 +1,69 @@
-/* Memory of the topology's switches that add: what each job wishes for there, is given, and has. Of a switch whose
- * memory is not known each job is given its wish. */
+#include "manager_cells.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cells.h"
 #include "json_print.h"
+#include "link_seen.h"
 #include "log.h"
-#include "manager_parts.h"
+#include "manager_hosts.h"
+#include "manager_links.h"
 
 static const double rounding = 1e-6;     /* of a slot: so much less than a whole one is a whole one */
 static const double turnaround = 100e-6; /* s that ends and switches add to a round trip, as in placement.h */
 enum { SEARCHES = 16 };                  /* of ways, for one wish */
+
+/* ---- shares, by arithmetic alone */
+
+static const double for_later = 0.25; /* of the memory */
+enum { BITS = 64 };
+
+double by_cells_weight(double need, uint32_t class_) {
+  return ldexp(need, -(int)class_);
+}
+
+/* What all would have, with `level` for a unit of weight and nobody more than its wish. */
+static double fill(const struct by_cells_claim *claims, uint32_t n, double level) {
+  double sum = 0;
+  for (uint32_t i = 0; i < n; i++) sum += fmin(claims[i].wish, level * claims[i].weight);
+  return sum;
+}
+
+/* The level at which that is `memory`: whoever has its wish leaves the rest to the others. By bisection. */
+static double find_level(double memory, const struct by_cells_claim *claims, uint32_t n) {
+  double low = 0, high = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (claims[i].weight > 0) high = fmax(high, claims[i].wish / claims[i].weight);
+  for (int round = 0; round < BITS; round++) {
+    double middle = (low + high) / 2;
+    if (fill(claims, n, middle) <= memory)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static double all_wishes(const struct by_cells_claim *claims, uint32_t n) {
+  double sum = 0;
+  for (uint32_t i = 0; i < n; i++) sum += claims[i].wish;
+  return sum;
+}
+
+void by_cells_share(double memory, double given, const struct by_cells_claim *claims, uint32_t n, uint32_t first,
+                    uint32_t n_own, double *shares) {
+  double to_share = (1 - for_later) * memory, left = fmax(0, memory - given), sum = 0;
+  bool fits = all_wishes(claims, n) <= to_share;
+  double level = fits ? 0 : find_level(to_share, claims, n);
+  for (uint32_t i = 0; i < n_own; i++) {
+    const struct by_cells_claim *claim = &claims[first + i];
+    shares[i] = fits ? claim->wish : fmin(claim->wish, level * claim->weight);
+    sum += shares[i];
+  }
+  for (uint32_t i = 0; i < n_own && sum > left; i++) shares[i] *= left / sum;
+}
 
 /* ---- what there is */
 
@@ -36,8 +87,8 @@ static double claimed(const struct by_manager_cells *cells) {
 static double all_given(const struct by_manager *m, uint32_t node) {
   double sum = 0;
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    for (uint32_t i = 0; i < job->n_cells; i++)
-      if (job->cells[i].node == node) sum += given_of(&job->cells[i]);
+    for (uint32_t i = 0; i < job->cells.n; i++)
+      if (job->cells.all[i].node == node) sum += given_of(&job->cells.all[i]);
   return sum;
 }
 
@@ -46,7 +97,7 @@ static double all_given(const struct by_manager *m, uint32_t node) {
 /* Of its trees over the same switch each has a part of its rate. */
 static uint32_t count_at(const struct by_manager_job *job, uint32_t node) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < job->n_cells; i++) n += job->cells[i].node == node;
+  for (uint32_t i = 0; i < job->cells.n; i++) n += job->cells.all[i].node == node;
   return n;
 }
 
@@ -59,7 +110,7 @@ static double on_their_way(const struct by_manager *m, const struct by_manager_j
     delay = fmax(delay, hops[v].delay);
     for (; v != server; v = hops[v].next) {
       if (hops[v].link == UINT32_MAX) return 0;
-      rate = fmin(rate, m->all[2 * hops[v].link + (m->topology->links[hops[v].link].a != v)]);
+      rate = fmin(rate, m->links->all[2 * hops[v].link + (m->topology->links[hops[v].link].a != v)]);
     }
   }
   return isfinite(rate) ? rate / 8 * (2 * delay + turnaround) : 0;
@@ -68,7 +119,7 @@ static double on_their_way(const struct by_manager *m, const struct by_manager_j
 static double by_ways(const struct by_manager *m, const struct by_manager_job *job, uint32_t server) {
   if (!job->placed) return 0;
   struct by_hop *hops = malloc(m->topology->n_nodes * sizeof *hops);
-  bool known = hops && by_paths_between(&m->ways.paths, server, job->nodes, job->n_hosts, hops) == BANYAN_OK;
+  bool known = hops && by_paths_between(by_seen_paths(m), server, job->nodes, job->n_hosts, hops) == BANYAN_OK;
   double need = known ? on_their_way(m, job, hops, server) : 0;
   free(hops);
   return need;
@@ -77,8 +128,8 @@ static double by_ways(const struct by_manager *m, const struct by_manager_job *j
 /* Its trees mostly have few servers, and each search of ways takes milliseconds in a large network. */
 static double on_ways_to(const struct by_manager *m, const struct by_manager_job *job, const char *name,
                          uint32_t *searches) {
-  for (uint32_t i = 0; name && i < job->n_cells; i++)
-    if (job->cells[i].server && !strcmp(job->cells[i].server, name)) return job->cells[i].on_ways;
+  for (uint32_t i = 0; name && i < job->cells.n; i++)
+    if (job->cells.all[i].server && !strcmp(job->cells.all[i].server, name)) return job->cells.all[i].on_ways;
   uint32_t server = name ? by_manager_hosts_find(m, name) : BY_NOWHERE;
   return server == BY_NOWHERE || (*searches)++ >= SEARCHES ? 0 : by_ways(m, job, server);
 }
@@ -86,8 +137,8 @@ static double on_ways_to(const struct by_manager *m, const struct by_manager_job
 /* Of whom nothing is known it is taken that it fills the fastest link there. */
 static double find_need(const struct by_manager *m, const struct by_manager_cells *cells) {
   double fastest = 0;
-  for (uint32_t i = m->ways.paths.first[cells->node]; i < m->ways.paths.first[cells->node + 1]; i++)
-    for (uint32_t way = 0; way < 2; way++) fastest = fmax(fastest, m->all[2 * m->ways.paths.links[i] + way]);
+  for (uint32_t i = by_seen_paths(m)->first[cells->node]; i < by_seen_paths(m)->first[cells->node + 1]; i++)
+    for (uint32_t way = 0; way < 2; way++) fastest = fmax(fastest, m->links->all[2 * by_seen_paths(m)->links[i] + way]);
   return cells->on_ways > 0 ? cells->on_ways : fastest / 8 * turnaround;
 }
 
@@ -109,8 +160,8 @@ static enum banyan_status list_claims(const struct by_manager *m, const struct b
   *n = 0;
   for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (job == of) *first = *n;
-    for (uint32_t i = 0; i < job->n_cells; i++)
-      if (job->cells[i].node == node) claims[(*n)++] = claim_of(job, &job->cells[i]);
+    for (uint32_t i = 0; i < job->cells.n; i++)
+      if (job->cells.all[i].node == node) claims[(*n)++] = claim_of(job, &job->cells.all[i]);
   }
   *out = claims;
   return BANYAN_OK;
@@ -133,8 +184,8 @@ static enum banyan_status give_at(const struct by_manager *m, struct by_manager_
   BY_TRY(list_claims(m, job, node, &claims, &n, &first));
   double *shares = calloc((size_t)n + 1, sizeof *shares), memory = (double)m->topology->nodes[node].memory;
   if (shares) by_cells_share(memory, all_given(m, node), claims, n, first, count_at(job, node), shares);
-  for (uint32_t i = 0; shares && i < job->n_cells; i++) {
-    struct by_manager_cells *cells = &job->cells[i];
+  for (uint32_t i = 0; shares && i < job->cells.n; i++) {
+    struct by_manager_cells *cells = &job->cells.all[i];
     if (cells->node != node) continue;
     cells->given = cells->bytes ? (uint32_t)(shares[own] / cells->bytes + rounding) : cells->wished;
     own++;
@@ -147,26 +198,26 @@ static enum banyan_status give_at(const struct by_manager *m, struct by_manager_
 
 static bool is_first_at(const struct by_manager_job *job, uint32_t which) {
   uint32_t i = 0;
-  while (job->cells[i].node != job->cells[which].node) i++;
+  while (job->cells.all[i].node != job->cells.all[which].node) i++;
   return i == which;
 }
 
 static enum banyan_status give(const struct by_manager *m, struct by_manager_job *job) {
-  for (uint32_t i = 0; i < job->n_cells; i++)
-    if (!is_kept_account_of(m, job->cells[i].node))
-      job->cells[i].given = job->cells[i].wished;
+  for (uint32_t i = 0; i < job->cells.n; i++)
+    if (!is_kept_account_of(m, job->cells.all[i].node))
+      job->cells.all[i].given = job->cells.all[i].wished;
     else if (is_first_at(job, i))
-      BY_TRY(give_at(m, job, job->cells[i].node));
+      BY_TRY(give_at(m, job, job->cells.all[i].node));
   return BANYAN_OK;
 }
 
 /* ---- wishes */
 
-static void free_cells(struct by_manager_job *job) {
-  for (uint32_t i = 0; i < job->n_cells; i++) free(job->cells[i].at), free(job->cells[i].server);
-  free(job->cells);
-  job->cells = NULL;
-  job->n_cells = 0;
+void by_cells_free(struct by_manager_job *job) {
+  for (uint32_t i = 0; i < job->cells.n; i++) free(job->cells.all[i].at), free(job->cells.all[i].server);
+  free(job->cells.all);
+  job->cells.all = NULL;
+  job->cells.n = 0;
 }
 
 static bool is_same_name(const char *a, const char *b) {
@@ -174,10 +225,11 @@ static bool is_same_name(const char *a, const char *b) {
 }
 
 static bool is_same(const struct by_manager_job *job, const struct by_cluster_message *said) {
-  bool same = job->n_cells == said->n_cells;
+  bool same = job->cells.n == said->n_cells;
   for (uint32_t i = 0; same && i < said->n_cells; i++)
-    same = !strcmp(job->cells[i].at, said->cells[i].at) && job->cells[i].wished == said->cells[i].slots &&
-           job->cells[i].bytes == said->cells[i].bytes && is_same_name(job->cells[i].server, said->cells[i].server);
+    same = !strcmp(job->cells.all[i].at, said->cells[i].at) && job->cells.all[i].wished == said->cells[i].slots &&
+           job->cells.all[i].bytes == said->cells[i].bytes &&
+           is_same_name(job->cells.all[i].server, said->cells[i].server);
   return same;
 }
 
@@ -201,16 +253,16 @@ static enum banyan_status add(const struct by_manager *m, struct by_manager_job 
     return by_manager_no_memory();
   }
   if (cells.node != BY_NOWHERE) cells.need = find_need(m, &cells);
-  job->cells[job->n_cells++] = cells;
+  job->cells.all[job->cells.n++] = cells;
   return BANYAN_OK;
 }
 
 static enum banyan_status take_wish(const struct by_manager *m, struct by_manager_job *job,
                                     const struct by_cluster_message *said) {
   uint32_t searches = 0;
-  free_cells(job);
-  job->cells = calloc((size_t)said->n_cells + 1, sizeof *job->cells);
-  if (!job->cells) return by_manager_no_memory();
+  by_cells_free(job);
+  job->cells.all = calloc((size_t)said->n_cells + 1, sizeof *job->cells.all);
+  if (!job->cells.all) return by_manager_no_memory();
   for (uint32_t i = 0; i < said->n_cells; i++) BY_TRY(add(m, job, &said->cells[i], &searches));
   return has_all(said) ? BANYAN_OK : give(m, job);
 }
@@ -229,9 +281,9 @@ static void settle(const struct by_manager *m, struct by_manager_cells *cells, u
 
 static enum banyan_status list(const struct by_manager_job *job, enum by_cluster_say say,
                                struct by_cluster_cells **out) {
-  if (!(*out = calloc((size_t)job->n_cells + 1, sizeof **out))) return by_manager_no_memory();
-  for (uint32_t i = 0; i < job->n_cells; i++) {
-    const struct by_manager_cells *cells = &job->cells[i];
+  if (!(*out = calloc((size_t)job->cells.n + 1, sizeof **out))) return by_manager_no_memory();
+  for (uint32_t i = 0; i < job->cells.n; i++) {
+    const struct by_manager_cells *cells = &job->cells.all[i];
     (*out)[i] = (struct by_cluster_cells){.at = cells->at,
                                           .server = cells->server,
                                           .bytes = cells->bytes,
@@ -245,9 +297,9 @@ static enum banyan_status list(const struct by_manager_job *job, enum by_cluster
 static enum banyan_status answer(struct by_manager *m, const struct by_manager_job *job) {
   struct by_cluster_cells *cells;
   BY_TRY(list(job, BY_SAY_CELLS, &cells));
-  by_manager_send_to(
+  by_manager_send(
       m, job->peer,
-      &(struct by_cluster_message){.say = BY_SAY_CELLS, .job = job->id, .n_cells = job->n_cells, .cells = cells});
+      &(struct by_cluster_message){.say = BY_SAY_CELLS, .job = job->id, .n_cells = job->cells.n, .cells = cells});
   free(cells);
   return BANYAN_OK;
 }
@@ -256,10 +308,10 @@ static enum banyan_status answer(struct by_manager *m, const struct by_manager_j
 void by_cells_keep(struct by_manager *m, const struct by_manager_job *job) {
   struct by_cluster_cells *cells;
   struct by_text text;
-  if (!job->n_cells || list(job, BY_SAY_WISH, &cells) != BANYAN_OK) return;
+  if (!job->cells.n || list(job, BY_SAY_WISH, &cells) != BANYAN_OK) return;
   by_text_init(&text);
   by_cluster_message_print(
-      &(struct by_cluster_message){.say = BY_SAY_WISH, .job = job->id, .n_cells = job->n_cells, .cells = cells}, &text);
+      &(struct by_cluster_message){.say = BY_SAY_WISH, .job = job->id, .n_cells = job->cells.n, .cells = cells}, &text);
   struct by_manager_row row = {.table = BY_ROW_CELLS, .job = job->id};
   row.cells.wish = by_text_get(&text);
   if (!text.failed) by_manager_keep_row(m, &row);
@@ -276,8 +328,8 @@ enum banyan_status by_cells_wish(struct by_manager *m, struct by_manager_job *jo
                                  const struct by_cluster_message *said) {
   if (!is_same(job, said)) BY_TRY(take_wish(m, job, said));
   for (uint32_t i = 0; i < said->n_cells; i++)
-    if (said->cells[i].has) settle(m, &job->cells[i], said->cells[i].given);
-  if (job->n_cells)
+    if (said->cells[i].has) settle(m, &job->cells.all[i], said->cells[i].given);
+  if (job->cells.n)
     by_cells_keep(m, job);
   else
     forget_row(m, job);
@@ -294,12 +346,8 @@ enum banyan_status by_cells_restore(struct by_manager *m, struct by_manager_job 
 }
 
 void by_cells_end(struct by_manager *m, struct by_manager_job *job) {
-  if (job->n_cells) forget_row(m, job);
-  free_cells(job);
-}
-
-void by_cells_free(struct by_manager_job *job) {
-  free_cells(job);
+  if (job->cells.n) forget_row(m, job);
+  by_cells_free(job);
 }
 
 /* ---- to see it */
@@ -313,9 +361,9 @@ static void add_of_job(const struct by_manager_job *job, const struct by_manager
 
 void by_cells_print(const struct by_manager_job *job, struct by_text *text) {
   by_text_add(text, "[");
-  for (uint32_t i = 0; i < job->n_cells; i++) {
+  for (uint32_t i = 0; i < job->cells.n; i++) {
     by_text_add(text, i ? "," : "");
-    add_of_job(job, &job->cells[i], false, text);
+    add_of_job(job, &job->cells.all[i], false, text);
   }
   by_text_add(text, "]");
 }
@@ -327,10 +375,10 @@ static void add_switch(const struct by_manager *m, uint32_t node, struct by_text
   by_text_add(text, ",\"memory\":%llu,\"given\":%.0f,\"jobs\":[", (unsigned long long)m->topology->nodes[node].memory,
               all_given(m, node));
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    for (uint32_t i = 0; i < job->n_cells; i++) {
-      if (job->cells[i].node != node) continue;
+    for (uint32_t i = 0; i < job->cells.n; i++) {
+      if (job->cells.all[i].node != node) continue;
       by_text_add(text, "%s", between);
-      add_of_job(job, &job->cells[i], true, text);
+      add_of_job(job, &job->cells.all[i], true, text);
       between = ",";
     }
   by_text_add(text, "]}");

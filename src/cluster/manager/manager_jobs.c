@@ -1,16 +1,33 @@
-/* Jobs: who they are, what their hosts report of them, their class. */
+#include "manager_jobs.h"
+
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_print.h"
+#include "json_doc.h"
+#include "link_seen.h"
 #include "log.h"
-#include "manager_parts.h"
+#include "manager_cells.h"
+#include "manager_hosts.h"
+#include "manager_links.h"
+#include "manager_order.h"
+#include "manager_peers.h"
+#include "manager_plans.h"
+
+enum { MOST_JOBS = 4096, MOST_LEFT = 64 /* jobs that have left and are still shown */ };
 
 static const double settled = 0.02;    /* of a rate: smaller changes are none */
 static const double idle = 1e3;        /* bit/s that are none */
 static const double fresh_part = 0.25; /* of a rate is what it was in the last interval */
+
+static void set_state(struct by_manager_job *job, enum by_job_state state) {
+  static const char *const names[] = {"runs", "left", "replaced"};
+  by_debug("manager", "job %s: %s -> %s", job->id, names[job->state], names[state]);
+  assert(state == job->state + 1);
+  job->state = state;
+}
 
 /* ---- making and freeing */
 
@@ -26,9 +43,8 @@ static void free_parts(struct by_manager_job *job) {
 
 static void free_job(struct by_manager_job *job) {
   free_parts(job);
-  by_plans_free(job->plan);
-  by_plans_free(job->proposed);
-  by_plans_free(job->retired);
+  by_plans_free(job);
+  by_cells_free(job);
   for (uint32_t h = 0; h < job->n_hosts; h++) free(job->hosts[h]);
   free(job->hosts);
   free(job->nodes);
@@ -36,13 +52,9 @@ static void free_job(struct by_manager_job *job) {
   free(job->of_rank);
   free(job->by_name);
   free(job->part_of);
-  free(job->helpers);
-  by_cells_free(job);
-  free(job->ring.items);
   free(job->name);
   free(job->root);
   free(job->key);
-  free(job->own_plan);
   free(job);
 }
 
@@ -118,9 +130,8 @@ static enum banyan_status place(const struct by_manager *m, struct by_manager_jo
   }
   job->placed = !lost;
   for (uint32_t h = 0; h < job->n_hosts; h++)
-    job->heard[h] = job->nodes[h] != BY_NOWHERE && by_manager_hosts_has_unknown(&m->hosts[job->nodes[h]], job->id);
-  if (lost)
-    snprintf(job->trouble, sizeof job->trouble, "host \"%.64s\" is not in the manager's topology: add it there", lost);
+    job->heard[h] = job->nodes[h] != BY_NOWHERE && by_manager_hosts_has_unknown(m, job->nodes[h], job->id);
+  if (lost) by_job_set_trouble(job, "host \"%.64s\" is not in the manager's topology: add it there", lost);
   return BANYAN_OK;
 }
 
@@ -142,7 +153,7 @@ static enum banyan_status create(struct by_manager *m, const struct by_cluster_m
   snprintf(job->id, sizeof job->id, "%s", said->job);
   job->since = job->seen = job->rated = m->now;
   job->began = said->began;
-  job->due = BY_DUE_NONE;
+  by_due_clear(job);
   enum banyan_status status = copy_texts(job, said);
   if (status == BANYAN_OK) status = place(m, job, said);
   if (status != BANYAN_OK) {
@@ -170,7 +181,7 @@ static bool is_same(const struct by_manager_job *job, const struct by_cluster_me
 
 static uint32_t count_jobs(const struct by_manager *m) {
   uint32_t n = 0;
-  for (const struct by_manager_job *job = m->jobs; job; job = job->next) n += !job->left;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) n += !by_job_has_left(job);
   return n;
 }
 
@@ -185,26 +196,27 @@ static void forget(struct by_manager *m, struct by_manager_job *job) {
   while (*at != job) at = &(*at)->next;
   *at = job->next;
   free_job(job);
-  m->stale = true;
+  by_use_set_stale(m);
 }
 
 /* An ID comes back where a root and a key do, as those of a job that is started again by a script. One that the planner
  * still reads is forgotten later, and found no more. */
 static void replace(struct by_manager *m, struct by_manager_job *job) {
-  if (!job->left) by_jobs_leave(m, job, "it began again");
-  if (!job->planning) {
+  if (!by_job_has_left(job)) by_jobs_leave(m, job, "it began again");
+  if (!job->plans.running) {
     forget(m, job);
     return;
   }
   forget_row(m, job);
   by_jobs_unindex(m, job);
+  set_state(job, BY_JOB_REPLACED);
   *job->id = '\0';
 }
 
 enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *said,
                                  struct by_manager_job **out) {
   struct by_manager_job *job = by_jobs_find(m, said->job);
-  if (job && !job->left && is_same(job, said)) {
+  if (job && !by_job_has_left(job) && is_same(job, said)) {
     job->seen = m->now;
     if (said->began > 0) job->began = said->began;
     *out = job;
@@ -213,10 +225,10 @@ enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_m
     return BANYAN_OK;
   }
   if (job) replace(m, job);
-  if (count_jobs(m) == BY_MANAGER_JOBS)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", BY_MANAGER_JOBS);
+  if (count_jobs(m) == MOST_JOBS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs, and takes no more", MOST_JOBS);
   BY_TRY(create(m, said, out));
-  by_jobs_keep(m, *out);
+  by_job_keep(m, *out);
   by_info("manager", "job %s (%s): %u ranks on %u hosts", (*out)->id, (*out)->name, (*out)->n_ranks, (*out)->n_hosts);
   return BANYAN_OK;
 }
@@ -227,13 +239,13 @@ void by_jobs_leave(struct by_manager *m, struct by_manager_job *job, const char 
   by_info("manager", "job %s (%s) has left: %s", job->id, job->name, why);
   by_plans_end(m, job);
   by_cells_end(m, job);
-  job->left = true;
+  set_state(job, BY_JOB_LEFT);
   job->gone_at = m->now;
   job->peer = NULL;
-  snprintf(job->trouble, sizeof job->trouble, "%s", why);
-  by_due_mark_sharers(m, by_use_shares(job), "a job has ended");
-  m->stale = true;
-  by_jobs_keep(m, job);
+  by_job_set_trouble(job, "%s", why);
+  by_due_mark_sharers(m, by_job_shares(job), "a job has ended");
+  by_use_set_stale(m);
+  by_job_keep(m, job);
 }
 
 void by_jobs_forget_peer(struct by_manager *m, struct by_manager_peer *peer) {
@@ -258,8 +270,8 @@ static struct by_manager_part *part_of(struct by_manager_job *job, uint32_t h) {
 }
 
 static void tell_class(struct by_manager *m, struct by_manager_peer *peer, const struct by_manager_job *job) {
-  struct by_cluster_job of_job = {.job = job->id, .class_ = job->class_};
-  by_manager_send_to(m, peer, &(struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = &of_job});
+  struct by_cluster_job of_job = {.job = job->id, .class_ = job->order.class_};
+  by_manager_send(m, peer, &(struct by_cluster_message){.say = BY_SAY_CLASSES, .n_jobs = 1, .jobs = &of_job});
 }
 
 /* Counts never go back, also where a manager that began again has not heard of all hosts yet. More than INT64_MAX,
@@ -281,7 +293,7 @@ static void hear_length(struct by_manager *m, struct by_manager_job *job, uint64
             "job %s (%s) has made more iterations than it said, or says more by now: it counts as one that "
             "has not said how many",
             job->id, job->name);
-  by_jobs_keep(m, job);
+  by_job_keep(m, job);
 }
 
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
@@ -312,9 +324,9 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
   double fresh = job->input > job->rated_input ? 8.0 * (double)(job->input - job->rated_input) / passed : 0;
   double now = job->input_rate > 0 ? job->input_rate + fresh_part * (fresh - job->input_rate) : fresh;
   if (!job->rated_input && job->input && job->since < job->rated) now = 0; /* all of it, since long ago */
-  now = fmin(now, by_use_most(m, by_use_shares(job)));                     /* whatever its ranks say */
+  now = fmin(now, by_use_most(m, by_job_shares(job)));                     /* whatever its ranks say */
   if (now < idle) now = 0;
-  m->stale |= fabs(now - job->input_rate) > settled * job->input_rate;
+  if (fabs(now - job->input_rate) > settled * job->input_rate) by_use_set_stale(m);
   job->input_rate = now;
   job->rated = m->now;
   job->rated_input = job->input;
@@ -323,24 +335,24 @@ static void rate(struct by_manager *m, struct by_manager_job *job) {
 static void find_place(struct by_manager *m, struct by_manager_job *job) {
   struct by_priority_place before = job->place;
   job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
-  m->stale |= job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0;
+  if (job->place.queue != before.queue || by_priority_compare(&job->place, &before) != 0) by_use_set_stale(m);
 }
 
 static void tell_new_class(struct by_manager *m, struct by_manager_job *job) {
-  if (job->class_ == job->told) return;
-  by_debug("manager", "job %s (%s) is in class %u from now on", job->id, job->name, job->class_);
-  job->told = job->class_;
+  if (job->order.class_ == job->told) return;
+  by_debug("manager", "job %s (%s) is in class %u from now on", job->id, job->name, job->order.class_);
+  job->told = job->order.class_;
   for (const struct by_manager_part *part = job->parts; part; part = part->next) tell_class(m, part->peer, job);
-  by_jobs_keep(m, job);
+  by_job_keep(m, job);
 }
 
 static struct by_manager_job *find_oldest(const struct by_manager *m, uint32_t *n) {
   struct by_manager_job *oldest = NULL;
   *n = 0;
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (!job->left) continue;
+    if (!by_job_has_left(job)) continue;
     ++*n;
-    if (!job->planning && (!oldest || job->gone_at < oldest->gone_at)) oldest = job;
+    if (!job->plans.running && (!oldest || job->gone_at < oldest->gone_at)) oldest = job;
   }
   return oldest;
 }
@@ -348,14 +360,14 @@ static struct by_manager_job *find_oldest(const struct by_manager *m, uint32_t *
 /* The oldest of those that have left are forgotten. */
 static void forget_left(struct by_manager *m) {
   uint32_t n;
-  for (struct by_manager_job *oldest; (oldest = find_oldest(m, &n)) && n > BY_MANAGER_LEFT;) forget(m, oldest);
+  for (struct by_manager_job *oldest; (oldest = find_oldest(m, &n)) && n > MOST_LEFT;) forget(m, oldest);
 }
 
 void by_jobs_tick(struct by_manager *m) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (job->left) continue;
+    if (by_job_has_left(job)) continue;
     if (job->peer && *job->peer->job) job->seen = m->now; /* a rank that has nothing new says nothing */
-    if (m->now - job->seen > by_manager_patience(m)) {
+    if (m->now - job->seen > by_manager_timeout(m)) {
       by_jobs_leave(m, job, "nobody has spoken for it for a while");
       continue;
     }
@@ -367,47 +379,58 @@ void by_jobs_tick(struct by_manager *m) {
   forget_left(m);
   by_use_sum(m);
   for (struct by_manager_job *job = m->jobs; job; job = job->next)
-    if (!job->left) tell_new_class(m, job);
+    if (!by_job_has_left(job)) tell_new_class(m, job);
 }
 
-/* ---- kept */
+/* ---- when a manager begins again */
 
-void by_jobs_keep(struct by_manager *m, const struct by_manager_job *job) {
-  struct by_text hosts;
-  by_text_init(&hosts);
-  for (uint32_t r = 0; r < job->n_ranks; r++) {
-    by_text_add(&hosts, r ? "," : "[");
-    by_json_add_string(&hosts, job->hosts[job->of_rank[r]]);
+static const struct by_doc_limits hosts_limits = {.bytes = 32 << 20, .containers = 1, .elements = BY_CLUSTER_RANKS + 1};
+
+static enum banyan_status read_hosts(const char *text, json_t **doc, const char **out, uint32_t *n) {
+  const struct by_place place = {.field = "hosts"};
+  BY_TRY(by_doc_load("hosts", text, strlen(text), &hosts_limits, doc));
+  enum banyan_status status = by_doc_array(&place, *doc, 1, BY_CLUSTER_RANKS);
+  *n = (uint32_t)json_array_size(*doc);
+  for (uint32_t i = 0; status == BANYAN_OK && i < *n; i++)
+    status = by_doc_string(&place, json_array_get(*doc, i), &out[i]);
+  if (status != BANYAN_OK) json_decref(*doc);
+  return status;
+}
+
+enum banyan_status by_jobs_restore(struct by_manager *m, const struct by_manager_row *row) {
+  struct by_cluster_message said = {
+      .say = BY_SAY_JOB, .job = row->job, .name = row->name, .root = row->of_job.root, .began = row->of_job.began};
+  const char **hosts = calloc(BY_CLUSTER_RANKS, sizeof *hosts);
+  struct by_manager_job *job;
+  json_t *doc;
+  if (!hosts) return by_manager_no_memory();
+  said.hosts = hosts;
+  enum banyan_status status = read_hosts(row->of_job.hosts, &doc, hosts, &said.n_hosts);
+  if (status == BANYAN_OK) {
+    status = by_jobs_begin(m, &said, &job);
+    json_decref(doc);
   }
-  by_text_add(&hosts, "]");
-  struct by_manager_row row = {.table = BY_ROW_JOB, .job = job->id, .name = job->name};
-  row.of_job.hosts = by_text_get(&hosts);
-  row.of_job.root = job->root;
-  row.of_job.since = job->since;
-  row.of_job.began = job->began;
-  row.of_job.iterations = job->iterations;
-  row.of_job.sent = job->sent;
-  row.of_job.expected = job->length.expected;
-  row.of_job.doubted = job->length.doubted;
-  row.of_job.numbers = job->numbers;
-  row.of_job.class_ = job->class_;
-  row.of_job.left = job->left;
-  row.of_job.owner = job->owner;
-  if (!hosts.failed) by_manager_keep_row(m, &row);
-  by_text_fini(&hosts);
+  free(hosts);
+  if (status != BANYAN_OK) return status;
+  job->since = row->of_job.since;
+  job->iterations = row->of_job.iterations;
+  job->sent = row->of_job.sent;
+  job->length = (struct by_job_length){.expected = row->of_job.expected, .doubted = row->of_job.doubted};
+  job->told = row->of_job.class_;
+  by_order_restore(job, row->of_job.class_);
+  by_plans_restore_numbers(job, row->of_job.numbers);
+  if (row->of_job.own_plan) by_plans_restore_own(job, row->of_job.own_plan);
+  job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
+  if (row->of_job.left) set_state(job, BY_JOB_LEFT);
+  if (row->of_job.owner) snprintf(job->owner, sizeof job->owner, "%s", row->of_job.owner);
+  job->gone_at = m->now;
+  return BANYAN_OK;
 }
 
-void by_jobs_add_event(struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event,
-                       bool keep) {
-  if (job->n_history == BY_MANAGER_HISTORY)
-    memmove(job->history, job->history + 1, --job->n_history * sizeof *job->history);
-  job->history[job->n_history++] = *event;
-  if (!keep) return;
-  struct by_manager_row row = {.table = BY_ROW_HISTORY, .job = job->id};
-  row.history.number = event->number;
-  row.history.time = event->time;
-  row.history.before = event->before;
-  row.history.after = event->after;
-  row.history.why = event->why;
-  by_manager_keep_row(m, &row);
+void by_jobs_set_speaker(const struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
+                         const char *owner) {
+  bool is_known = !strcmp(job->owner, owner);
+  snprintf(job->owner, sizeof job->owner, "%s", owner);
+  if (!is_known) by_job_keep(m, job);
+  job->peer = peer;
 }

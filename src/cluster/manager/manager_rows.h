@@ -29,7 +29,8 @@ struct by_manager_row {
       bool doubted;                       /* that was too small */
       uint32_t class_;
       bool left;
-      const char *owner; /* whose certificate it came with; NULL or "": not known */
+      const char *owner;    /* whose certificate it came with; NULL or "": not known */
+      const char *own_plan; /* the name of the plan that its user set; NULL: none */
     } of_job;
     struct {
       uint64_t number;

@@ -270,14 +270,14 @@ static void tick(void *context) {
   by_loop_set_delay(server->loop, &server->tick, by_clock_from_seconds(server->options.manager.interval / TICKS));
 }
 
-static bool next_wish(void *context, struct by_plan_wish **out) {
+static bool next_request(void *context, struct by_plan_request **out) {
   struct by_manager_server *server = context;
   return by_manager_next(server->manager, now_of(server), out);
 }
 
-static void planned(void *context, struct by_plan_wish *wish) {
+static void planned(void *context, struct by_plan_request *request) {
   struct by_manager_server *server = context;
-  by_manager_planned(server->manager, wish, now_of(server));
+  by_manager_planned(server->manager, request, now_of(server));
 }
 
 /* ---- to see it */
@@ -336,7 +336,7 @@ static enum banyan_status listen_at(struct by_manager_server *server) {
 static enum banyan_status set_up(struct by_manager_server *server) {
   struct by_manager_server_options *o = &server->options;
   struct by_plan_workers_options of_workers = {
-      .loop = server->loop, .n = o->threads, .next = next_wish, .done = planned, .context = server};
+      .loop = server->loop, .n = o->threads, .next = next_request, .done = planned, .context = server};
   struct timespec wall;
   clock_gettime(CLOCK_REALTIME, &wall);
   server->began = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9 - by_clock_to_seconds(by_loop_now(server->loop));

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "json_print.h"
-#include "manager_parts.h"
+#include "manager_cells.h"
+#include "manager_hosts.h"
+#include "manager_links.h"
 
 static void add(struct by_text *text, const char *constant) {
   by_text_add_bytes(text, constant, strlen(constant));
@@ -68,11 +70,12 @@ static int compare_help(const void *a, const void *b) {
 /* The last one is of no host. NULL: no memory. */
 static struct help *list_help(const struct by_manager *m) {
   size_t n = 0, most = 0;
-  for (const struct by_manager_job *job = m->jobs; job; job = job->next) most += job->n_helpers;
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) most += job->plans.n_helpers;
   struct help *all = calloc(most + 1, sizeof *all);
   for (const struct by_manager_job *job = m->jobs; all && job; job = job->next)
-    for (uint32_t i = 0; i < job->n_helpers; i++)
-      if (job->helpers[i].state == BY_HELPER_JOINED) all[n++] = (struct help){job->helpers[i].host, job->id};
+    for (uint32_t i = 0; i < job->plans.n_helpers; i++)
+      if (job->plans.helpers[i].state == BY_HELPER_JOINED)
+        all[n++] = (struct help){job->plans.helpers[i].host, job->id};
   if (!all) return NULL;
   qsort(all, n, sizeof *all, compare_help);
   all[n].host = BY_NOWHERE;
@@ -89,8 +92,8 @@ static void add_helped(const struct help **next, uint32_t host, struct by_text *
 
 static void add_hosts(const struct by_manager *m, const struct help *help, struct by_text *text) {
   const char *between = "";
-  for (uint32_t h = 0; h < m->n_hosts; h++) {
-    const struct by_manager_host *host = &m->hosts[h];
+  for (uint32_t h = 0; h < m->hosts->n; h++) {
+    const struct by_manager_host *host = &m->hosts->all[h];
     if (host->node != BY_NOWHERE && m->topology->nodes[h].kind != BY_NODE_HOST && !host->agent) continue;
     add(text, between);
     add(text, "{");
@@ -112,16 +115,14 @@ static void add_links(const struct by_manager *m, struct by_text *text) {
   const struct by_topology *t = m->topology;
   for (uint32_t s = 0; s < 2 * t->n_links; s++) {
     const struct by_link *link = &t->links[s / 2];
-    double ours = 0;
-    for (int c = 0; c < BY_PRIORITY_CLASSES; c++) ours += m->ours[c][s];
     add(text, s ? ",{" : "{");
     add_field(text, "from", t->nodes[s % 2 ? link->b : link->a].name);
     add(text, ",");
     add_field(text, "to", t->nodes[s % 2 ? link->a : link->b].name);
     add(text, ",");
-    add_rate(text, "capacity", m->all[s]);
+    add_rate(text, "capacity", m->links->all[s]);
     add(text, ",");
-    add_rate(text, "ours", ours);
+    add_rate(text, "ours", by_use_of_jobs(m, s));
     add(text, ",");
     add_rate(text, "others", by_use_others(m, s));
     add(text, "}");
@@ -131,9 +132,9 @@ static void add_links(const struct by_manager *m, struct by_text *text) {
 /* ---- jobs */
 
 static const char *state_of(const struct by_manager_job *job) {
-  if (job->left) return "left";
-  if (job->proposed && !job->late) return "moving";
-  return job->plan || job->own_plan || job->n_hosts == 1 ? "running" : "waiting";
+  if (by_job_has_left(job)) return "left";
+  if (by_job_is_moving(job)) return "moving";
+  return job->plans.current || job->plans.own || job->n_hosts == 1 ? "running" : "waiting";
 }
 
 static void add_plan(const struct by_manager_plan *plan, struct by_text *text) {
@@ -153,8 +154,8 @@ static void add_plan(const struct by_manager_plan *plan, struct by_text *text) {
 
 static void add_history(const struct by_manager_job *job, struct by_text *text) {
   add(text, ",\"history\":[");
-  for (uint32_t i = 0; i < job->n_history; i++) {
-    const struct by_manager_event *event = &job->history[i];
+  for (uint32_t i = 0; i < job->notes.n_history; i++) {
+    const struct by_manager_event *event = &job->notes.history[i];
     by_text_add(text, "%s{\"number\":%llu,", i ? "," : "", (unsigned long long)event->number);
     add_number(text, "time", event->time);
     add(text, ",");
@@ -176,7 +177,7 @@ static void add_length(const struct by_manager_job *job, struct by_text *text) {
     return;
   }
   by_text_add(text, "\"expected\":%llu,", (unsigned long long)job->length.expected);
-  if (job->iteration_time > 0 && !job->left)
+  if (job->iteration_time > 0 && !by_job_has_left(job))
     add_number(text, "seconds_left", left);
   else
     add(text, "\"seconds_left\":null");
@@ -192,23 +193,23 @@ static void add_job(const struct by_manager_job *job, struct by_text *text) {
     by_json_add_string(text, job->hosts[h]);
   }
   by_text_add(text, "],\"state\":\"%s\",\"connected\":%s,\"class\":%u,\"queue\":%u,\"iterations\":%llu,", state_of(job),
-              job->peer ? "true" : "false", job->class_, job->place.queue, (unsigned long long)job->iterations);
+              job->peer ? "true" : "false", job->order.class_, job->place.queue, (unsigned long long)job->iterations);
   add_length(job, text);
-  add_field(text, "why", job->trouble);
+  add_field(text, "why", job->notes.trouble);
   add(text, ",\"own_plan\":");
-  if (job->own_plan)
-    by_json_add_string(text, job->own_plan);
+  if (job->plans.own)
+    by_json_add_string(text, job->plans.own);
   else
     add(text, "null");
   add(text, ",");
   add_number(text, "iteration_time", job->iteration_time);
   by_text_add(text, ",\"sent\":%llu,", (unsigned long long)job->sent);
-  add_rate(text, "input_rate", job->left ? 0 : job->input_rate);
+  add_rate(text, "input_rate", by_job_has_left(job) ? 0 : job->input_rate);
   add(text, ",");
   add_number(text, "since", job->since);
   add(text, ",\"cells\":");
   by_cells_print(job, text);
-  add_plan(job->plan, text);
+  add_plan(job->plans.current, text);
   add_history(job, text);
   add(text, "}");
 }
@@ -241,7 +242,7 @@ void by_manager_state(const struct by_manager *m, double now, struct by_text *te
   add(text, ",\"jobs\":[");
   const char *between = "";
   for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
-    if (!*job->id) continue; /* it began again, and is kept for the planner alone */
+    if (job->state == BY_JOB_REPLACED) continue; /* it began again, and is kept for the planner alone */
     add(text, between);
     add_job(job, text);
     between = ",";

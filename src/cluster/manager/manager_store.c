@@ -6,7 +6,7 @@
 
 #include "log.h"
 
-enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 6 };
+enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 7 };
 
 /* What is done with a row: put in its table, or taken out. */
 enum {
@@ -27,7 +27,7 @@ enum {
   N_DEEDS
 };
 static const char *const deeds[N_DEEDS] = {
-    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [PUT_PLAN] = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_EVENT] = "INSERT INTO history (job, number, time, before, after, why) VALUES (?, ?, ?, ?, ?, ?)",
     [PUT_HELPER] = "INSERT OR REPLACE INTO helpers VALUES (?, ?, ?)",
@@ -52,7 +52,7 @@ static const char *const deeds[N_DEEDS] = {
 static const char schema[] =
     "CREATE TABLE jobs (job TEXT PRIMARY KEY, name TEXT, hosts TEXT, root TEXT, since REAL, iterations INTEGER,"
     " sent INTEGER, numbers INTEGER, class INTEGER, left INTEGER, began REAL DEFAULT 0, owner TEXT DEFAULT '',"
-    " expected INTEGER DEFAULT 0, doubted INTEGER DEFAULT 0);"
+    " expected INTEGER DEFAULT 0, doubted INTEGER DEFAULT 0, own_plan TEXT);"
     "CREATE TABLE plans (job TEXT, number INTEGER, plan TEXT, throughput REAL, made REAL, moved INTEGER,"
     " PRIMARY KEY (job, number));"
     "CREATE TABLE history (id INTEGER PRIMARY KEY, job TEXT, number INTEGER, time REAL, before REAL, after REAL,"
@@ -112,6 +112,7 @@ static const char *const to_next[SCHEMA] = {
     [4] = "BEGIN; " LISTS_TABLE "PRAGMA user_version = 5; COMMIT",
     [5] = "BEGIN; ALTER TABLE jobs ADD COLUMN expected INTEGER DEFAULT 0;"
           " ALTER TABLE jobs ADD COLUMN doubted INTEGER DEFAULT 0; PRAGMA user_version = 6; COMMIT",
+    [6] = "BEGIN; ALTER TABLE jobs ADD COLUMN own_plan TEXT; PRAGMA user_version = 7; COMMIT",
 };
 
 static enum banyan_status check_tables(const struct by_manager_store *store) {
@@ -196,6 +197,7 @@ static void read_job(sqlite3_stmt *s, struct by_manager_row *row) {
   row->of_job.owner = text_of(s, 11);
   row->of_job.expected = (uint64_t)sqlite3_column_int64(s, 12);
   row->of_job.doubted = sqlite3_column_int64(s, 13) != 0;
+  row->of_job.own_plan = (const char *)sqlite3_column_text(s, 14);
 }
 
 static void read_plan(sqlite3_stmt *s, struct by_manager_row *row) {
@@ -315,6 +317,7 @@ static void put(struct by_manager_store *store, const struct by_manager_row *row
     bind_text(s, 12, row->of_job.owner ? row->of_job.owner : "");
     sqlite3_bind_int64(s, 13, (sqlite3_int64)row->of_job.expected);
     sqlite3_bind_int64(s, 14, row->of_job.doubted);
+    bind_text(s, 15, row->of_job.own_plan);
     break;
   case BY_ROW_PLAN:
     sqlite3_bind_int64(s, 2, (sqlite3_int64)row->plan.number);

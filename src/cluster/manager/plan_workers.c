@@ -4,13 +4,13 @@
 
 #include "thread.h"
 
-enum state { IDLE, GIVEN, RUNS }; /* RUNS until the loop has taken the wish back */
+enum state { IDLE, GIVEN, RUNS }; /* RUNS until the loop has taken the request back */
 
 struct worker {
   struct by_plan_workers *all;
   pthread_t thread;
   enum state state;
-  struct by_plan_wish *wish;
+  struct by_plan_request *request;
 };
 
 struct by_plan_workers {
@@ -25,12 +25,12 @@ struct by_plan_workers {
 static void hand_back(void *context) {
   struct worker *worker = context;
   struct by_plan_workers *all = worker->all;
-  struct by_plan_wish *wish = worker->wish;
+  struct by_plan_request *request = worker->request;
   pthread_mutex_lock(&all->lock);
-  worker->wish = NULL;
+  worker->request = NULL;
   worker->state = IDLE;
   pthread_mutex_unlock(&all->lock);
-  all->options.done(all->options.context, wish);
+  all->options.done(all->options.context, request);
   by_plan_workers_look(all);
 }
 
@@ -44,7 +44,7 @@ static void *work(void *argument) {
     bool ending = all->ending;
     pthread_mutex_unlock(&all->lock);
     if (ending) return NULL;
-    by_plan_wish_run(worker->wish);
+    by_plan_request_run(worker->request);
     if (by_loop_post(all->options.loop, hand_back, worker) != BANYAN_OK) return NULL; /* the loop ends */
   }
 }
@@ -69,11 +69,11 @@ enum banyan_status by_plan_workers_create(const struct by_plan_workers_options *
 
 void by_plan_workers_look(struct by_plan_workers *all) {
   for (unsigned i = 0; i < all->n; i++) {
-    struct by_plan_wish *wish;
-    if (all->workers[i].wish) continue; /* only this thread writes it */
-    if (!all->options.next(all->options.context, &wish)) return;
+    struct by_plan_request *request;
+    if (all->workers[i].request) continue; /* only this thread writes it */
+    if (!all->options.next(all->options.context, &request)) return;
     pthread_mutex_lock(&all->lock);
-    all->workers[i].wish = wish;
+    all->workers[i].request = request;
     all->workers[i].state = GIVEN;
     pthread_cond_broadcast(&all->more);
     pthread_mutex_unlock(&all->lock);
@@ -90,7 +90,7 @@ void by_plan_workers_destroy(struct by_plan_workers *all) {
     pthread_join(all->workers[i].thread, NULL);
   }
   by_loop_close(all->options.loop); /* nothing that was posted is about them any more */
-  for (unsigned i = 0; i < all->n; i++) by_plan_wish_destroy(all->workers[i].wish);
+  for (unsigned i = 0; i < all->n; i++) by_plan_request_destroy(all->workers[i].request);
   pthread_cond_destroy(&all->more);
   pthread_mutex_destroy(&all->lock);
   free(all);

@@ -3,65 +3,216 @@
 #include <string.h>
 
 #include "json_doc.h"
+#include "json_print.h"
 #include "priority.h"
 #include "text.h"
 
-static const char *const names[BY_SAY_KINDS] = {"hello", "job",     "report", "left",    "moved",   "kept",
-                                                "wish",  "helping", "status", "welcome", "classes", "plan",
-                                                "cells", "help",    "rest",   "refused"};
+/* ---- the table of fields: in the order in which they are printed */
+
+enum type {
+  JOB_ID,
+  NAME,       /* a text of 1 to `most` bytes without control characters */
+  MAYBE_NAME, /* the same of 0 bytes, too */
+  REASON,     /* for people: what cannot be shown or is too long is cut, and no reason to refuse them */
+  UINT32,     /* 0 to `most` */
+  UINT64,     /* 0 to INT64_MAX */
+  REAL,       /* >= 0 */
+  PART,       /* of a whole: more than 1 counts as 1 */
+  TRAFFIC,    /* bit/s that were counted: sums of it must not overflow */
+  RATE,       /* bit/s of an interface; 0: not known */
+  BOOL,
+  PLAN,  /* JSON */
+  GIVEN, /* of struct by_cluster_cells: `has` and `given` */
+  SIZE,  /* struct by_cluster_size, as an array of two */
+  LIST
+};
+
+enum presence {
+  ALWAYS,   /* must be there */
+  IF_SET,   /* may be there, and is printed if it is not 0, false, NULL or empty */
+  PRINTED,  /* may be there, and is always printed */
+  OF_RANK,  /* of hello: there with "job", which only ranks name */
+  OF_AGENT, /* of hello: may be there, and is printed by agents, or if set */
+};
+
+struct list {
+  size_t n_at, size; /* where the count lies in the struct around it; bytes of an element */
+  size_t most;
+  const struct field *fields; /* of an element; one without a name: the element is no object */
+};
+
+struct field {
+  const char *name; /* NULL: the end of a table */
+  enum type type;
+  enum presence presence;
+  size_t at; /* where it lies in its struct */
+  uint64_t most;
+  const struct list *list;
+};
+
+#define END                                                                                                            \
+  { .name = NULL }
+
+#define AT(member) offsetof(struct by_cluster_interface, member)
+static const struct field hello_interface[] = {
+    {"name", NAME, ALWAYS, AT(name), BY_CLUSTER_NAME, NULL},
+    {"address", MAYBE_NAME, ALWAYS, AT(address), BY_CLUSTER_NAME, NULL},
+    {"rate", RATE, ALWAYS, AT(rate), 0, NULL},
+    END,
+};
+static const struct field report_interface[] = {
+    {"name", NAME, ALWAYS, AT(name), BY_CLUSTER_NAME, NULL},
+    {"rate", RATE, ALWAYS, AT(rate), 0, NULL},
+    {"sent", TRAFFIC, ALWAYS, AT(sent), 0, NULL},
+    {"received", TRAFFIC, ALWAYS, AT(received), 0, NULL},
+    {"ours_sent", TRAFFIC, ALWAYS, AT(ours_sent), 0, NULL},
+    {"ours_received", TRAFFIC, ALWAYS, AT(ours_received), 0, NULL},
+    END,
+};
+#undef AT
+
+#define AT(member) offsetof(struct by_cluster_path, member)
+static const struct field path[] = {
+    {"to", NAME, ALWAYS, AT(to), BY_CLUSTER_NAME, NULL},
+    {"sent", TRAFFIC, ALWAYS, AT(sent), 0, NULL},
+    {"busy", PART, ALWAYS, AT(busy), 0, NULL},
+    {"bandwidth", TRAFFIC, ALWAYS, AT(bandwidth), 0, NULL}, /* while it was busy */
+    {"delay", REAL, ALWAYS, AT(delay), 0, NULL},
+    END,
+};
+#undef AT
+
+#define AT(member) offsetof(struct by_cluster_job, member)
+static const struct field rank_element = {NULL, UINT32, ALWAYS, 0, BY_CLUSTER_RANKS - 1, NULL};
+static const struct field size_element = {NULL, SIZE, ALWAYS, 0, 0, NULL};
+static const struct list ranks = {AT(n_ranks), sizeof(uint32_t), BY_CLUSTER_RANKS, &rank_element};
+static const struct list sizes = {AT(n_sizes), sizeof(struct by_cluster_size), BY_CLUSTER_SIZES, &size_element};
+static const struct list paths = {AT(n_paths), sizeof(struct by_cluster_path), BY_CLUSTER_PATHS, path};
+static const struct field paths_field = {"paths", LIST, IF_SET, AT(paths), 0, &paths};
+static const struct field classes_job[] = {
+    {"job", JOB_ID, ALWAYS, AT(job), 0, NULL},
+    {"class", UINT32, ALWAYS, AT(class_), BY_PRIORITY_CLASSES - 1, NULL},
+    END,
+};
+static const struct field report_job[] = {
+    {"job", JOB_ID, ALWAYS, AT(job), 0, NULL},
+    {"ranks", LIST, ALWAYS, AT(ranks), 0, &ranks},
+    {"iterations", UINT64, ALWAYS, AT(iterations), 0, NULL},
+    {"expected", UINT64, IF_SET, AT(expected), 0, NULL},
+    {"iteration_time", REAL, ALWAYS, AT(iteration_time), 0, NULL},
+    {"sent", UINT64, ALWAYS, AT(sent), 0, NULL},
+    {"input", UINT64, ALWAYS, AT(input), 0, NULL},
+    {"calls", UINT64, ALWAYS, AT(calls), 0, NULL},
+    {"paths", LIST, IF_SET, AT(paths), 0, &paths},
+    {"sizes", LIST, ALWAYS, AT(sizes), 0, &sizes},
+    END,
+};
+#undef AT
+
+#define AT(member) offsetof(struct by_cluster_cells, member)
+static const struct field wish_cells[] = {
+    {"switch", NAME, ALWAYS, AT(at), BY_CLUSTER_NAME, NULL},
+    {"slots", UINT32, ALWAYS, AT(slots), BY_CLUSTER_SLOTS, NULL},
+    {"bytes", UINT32, ALWAYS, AT(bytes), BY_CLUSTER_SLOT_BYTES, NULL},
+    {"server", NAME, IF_SET, AT(server), BY_CLUSTER_NAME, NULL},
+    {"given", GIVEN, IF_SET, 0, BY_CLUSTER_SLOTS, NULL},
+    END,
+};
+static const struct field answer_cells[] = {
+    {"switch", NAME, ALWAYS, AT(at), BY_CLUSTER_NAME, NULL},
+    {"slots", UINT32, ALWAYS, AT(slots), BY_CLUSTER_SLOTS, NULL},
+    END,
+};
+#undef AT
+
+#define AT(member) offsetof(struct by_cluster_message, member)
+#define LIST_OF(member, type, most_, fields_)                                                                          \
+  { AT(n_##member), sizeof(type), most_, fields_ }
+static const struct field host_element = {NULL, NAME, ALWAYS, 0, BY_CLUSTER_NAME, NULL};
+static const struct list hosts = LIST_OF(hosts, const char *, BY_CLUSTER_RANKS, &host_element);
+static const struct list hello_interfaces =
+    LIST_OF(interfaces, struct by_cluster_interface, BY_CLUSTER_INTERFACES, hello_interface);
+static const struct list report_interfaces =
+    LIST_OF(interfaces, struct by_cluster_interface, BY_CLUSTER_INTERFACES, report_interface);
+static const struct list report_jobs = LIST_OF(jobs, struct by_cluster_job, BY_CLUSTER_JOBS, report_job);
+static const struct list classes_jobs = LIST_OF(jobs, struct by_cluster_job, BY_CLUSTER_JOBS, classes_job);
+static const struct list wished_cells = LIST_OF(cells, struct by_cluster_cells, BY_CLUSTER_CELLS, wish_cells);
+static const struct list answered_cells = LIST_OF(cells, struct by_cluster_cells, BY_CLUSTER_CELLS, answer_cells);
+
+#define JOB                                                                                                            \
+  { "job", JOB_ID, ALWAYS, AT(job), 0, NULL }
+#define NUMBER                                                                                                         \
+  { "number", UINT64, ALWAYS, AT(number), 0, NULL }
+#define RANK(presence)                                                                                                 \
+  { "rank", UINT32, presence, AT(rank), BY_CLUSTER_RANKS - 1, NULL }
+#define VERSION                                                                                                        \
+  { "version", UINT32, ALWAYS, AT(version), UINT32_MAX, NULL }
+#define HELPER                                                                                                         \
+  { "helper", NAME, ALWAYS, AT(helper), BY_CLUSTER_NAME, NULL }
+#define ROOT                                                                                                           \
+  { "root", NAME, ALWAYS, AT(root), BY_CLUSTER_ROOT, NULL }
+#define KEY(presence)                                                                                                  \
+  { "key", NAME, presence, AT(key), BY_CLUSTER_KEY, NULL }
+#define WHY(presence)                                                                                                  \
+  { "why", REASON, presence, AT(why), 0, NULL }
+static const struct {
+  const char *name;
+  struct field fields[9];
+} kinds[BY_SAY_KINDS] = {
+    [BY_SAY_HELLO] = {"hello",
+                      {VERSION,
+                       {"host", NAME, ALWAYS, AT(host), BY_CLUSTER_NAME, NULL},
+                       {"job", JOB_ID, OF_RANK, AT(job), 0, NULL},
+                       RANK(OF_RANK),
+                       {"interfaces", LIST, OF_AGENT, AT(interfaces), 0, &hello_interfaces},
+                       {"may_help", BOOL, OF_AGENT, AT(may_help), 0, NULL},
+                       {"age", REAL, IF_SET, AT(age), 0, NULL}}},
+    [BY_SAY_JOB] = {"job",
+                    {JOB,
+                     {"name", NAME, ALWAYS, AT(name), BY_CLUSTER_NAME, NULL},
+                     {"size", UINT32, ALWAYS, AT(n_hosts), BY_CLUSTER_RANKS, NULL},
+                     {"hosts", LIST, ALWAYS, AT(hosts), 0, &hosts},
+                     ROOT,
+                     KEY(IF_SET),
+                     {"began", REAL, IF_SET, AT(began), 0, NULL},
+                     {"own_plan", NAME, IF_SET, AT(own_plan), BY_CLUSTER_NAME, NULL}}},
+    [BY_SAY_REPORT] = {"report",
+                       {{"interfaces", LIST, PRINTED, AT(interfaces), 0, &report_interfaces},
+                        {"jobs", LIST, ALWAYS, AT(jobs), 0, &report_jobs}}},
+    [BY_SAY_LEFT] = {"left", {JOB, RANK(ALWAYS)}},
+    [BY_SAY_MOVED] = {"moved", {JOB, NUMBER, {"at", UINT64, ALWAYS, AT(at), 0, NULL}}},
+    [BY_SAY_KEPT] = {"kept", {JOB, NUMBER, WHY(ALWAYS)}},
+    [BY_SAY_WISH] = {"wish", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &wished_cells}}},
+    [BY_SAY_HELPING] = {"helping", {JOB, HELPER, {"joined", BOOL, ALWAYS, AT(joined), 0, NULL}, WHY(IF_SET)}},
+    [BY_SAY_STATUS] = {"status", {END}},
+    [BY_SAY_WELCOME] = {"welcome",
+                        {VERSION,
+                         {"host", NAME, IF_SET, AT(host), BY_CLUSTER_NAME, NULL},
+                         {"interval", REAL, ALWAYS, AT(interval), 0, NULL},
+                         {"rate", RATE, ALWAYS, AT(rate), 0, NULL}}},
+    [BY_SAY_CLASSES] = {"classes", {{"jobs", LIST, ALWAYS, AT(jobs), 0, &classes_jobs}}},
+    [BY_SAY_PLAN] = {"plan", {JOB, NUMBER, {"plan", PLAN, ALWAYS, AT(plan), 0, NULL}}},
+    [BY_SAY_CELLS] = {"cells", {JOB, {"cells", LIST, ALWAYS, AT(cells), 0, &answered_cells}}},
+    [BY_SAY_HELP] = {"help", {JOB, ROOT, KEY(ALWAYS), HELPER}},
+    [BY_SAY_REST] = {"rest", {JOB}},
+    [BY_SAY_REFUSED] = {"refused", {WHY(ALWAYS)}},
+};
+#undef AT
 
 static const struct by_place root = {.field = "cluster message"};
 
 const char *by_cluster_say_name(enum by_cluster_say say) {
-  return names[say];
+  return kinds[say].name;
 }
 
 bool by_cluster_say_is_up(enum by_cluster_say say) {
   return say <= BY_SAY_STATUS;
 }
 
-/* ---- members */
+/* ---- reading */
 
 static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a message of the cluster");
-}
-
-static enum banyan_status take_small(const struct by_place *above, const json_t *object, const char *field,
-                                     uint32_t most, uint32_t *out) {
-  uint64_t value;
-  BY_TRY(by_doc_need_int(above, object, field, most, &value));
-  *out = (uint32_t)value;
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_real(const struct by_place *above, const json_t *object, const char *field,
-                                    double *out) {
-  struct by_place place = {.above = above, .field = field};
-  json_t *value;
-  BY_TRY(by_doc_need(above, object, field, &value));
-  return by_doc_real(&place, value, out);
-}
-
-/* What was counted, in bit/s: sums of it must not overflow. */
-static enum banyan_status take_traffic(const struct by_place *above, const json_t *object, const char *field,
-                                       double *out) {
-  BY_TRY(take_real(above, object, field, out));
-  if (*out > BY_MOST_RATE) *out = BY_MOST_RATE;
-  return BANYAN_OK;
-}
-
-/* Of an interface; 0: not known. */
-static enum banyan_status take_rate(const struct by_place *above, const json_t *object, double *out) {
-  struct by_place place = {.above = above, .field = "rate"};
-  BY_TRY(take_real(above, object, "rate", out));
-  return !*out || by_check_rate(*out) == BANYAN_OK ? BANYAN_OK : by_doc_fail(&place, "%s", banyan_error_text());
-}
-
-static enum banyan_status take_bool(const struct by_place *above, const json_t *object, const char *field, bool *out) {
-  struct by_place place = {.above = above, .field = field};
-  json_t *value;
-  BY_TRY(by_doc_need(above, object, field, &value));
-  return by_doc_bool(&place, value, out);
 }
 
 static enum banyan_status keep(struct by_arena *arena, const char *text, const char **out) {
@@ -69,347 +220,130 @@ static enum banyan_status keep(struct by_arena *arena, const char *text, const c
   return *out ? BANYAN_OK : no_memory();
 }
 
-static enum banyan_status keep_name(const struct by_place *place, struct by_arena *arena, const json_t *value,
-                                    size_t least, size_t most, const char **out) {
+static enum banyan_status read_text(const struct by_place *place, const json_t *value, const struct field *field,
+                                    struct by_arena *arena, const char **out) {
+  char reason[BY_CLUSTER_REASON + 1];
+  size_t least = field->type == NAME;
   const char *text;
   BY_TRY(by_doc_string(place, value, &text));
-  if (strlen(text) < least || !by_is_printable(text, most))
-    return by_doc_fail(place, "must be a text of %zu to %zu bytes without control characters", least, most);
+  if (field->type == REASON) {
+    by_keep_printable(text, reason, sizeof reason);
+    return keep(arena, reason, out);
+  }
+  if (field->type == JOB_ID) {
+    if (strlen(text) != BY_CLUSTER_JOB_ID || strspn(text, "0123456789abcdef") != BY_CLUSTER_JOB_ID)
+      return by_doc_fail(place, "must be %d hexadecimal digits", BY_CLUSTER_JOB_ID);
+    return keep(arena, text, out);
+  }
+  if (strlen(text) < least || !by_is_printable(text, field->most))
+    return by_doc_fail(place, "must be a text of %zu to %zu bytes without control characters", least,
+                       (size_t)field->most);
   return keep(arena, text, out);
 }
 
-static enum banyan_status take_name(const struct by_place *above, struct by_arena *arena, const json_t *object,
-                                    const char *field, size_t most, const char **out) {
-  struct by_place place = {.above = above, .field = field};
-  json_t *value;
-  BY_TRY(by_doc_need(above, object, field, &value));
-  return keep_name(&place, arena, value, 1, most, out);
-}
-
-static enum banyan_status take_job_id(const struct by_place *above, struct by_arena *arena, const json_t *object,
-                                      const char **out) {
-  struct by_place place = {.above = above, .field = "job"};
-  const char *text;
-  json_t *value;
-  BY_TRY(by_doc_need(above, object, "job", &value));
-  BY_TRY(by_doc_string(&place, value, &text));
-  if (strlen(text) != BY_CLUSTER_JOB_ID || strspn(text, "0123456789abcdef") != BY_CLUSTER_JOB_ID)
-    return by_doc_fail(&place, "must be %d hexadecimal digits", BY_CLUSTER_JOB_ID);
-  return keep(arena, text, out);
-}
-
-/* Reasons are for people: what cannot be shown or is too long is no reason to refuse them. */
-static enum banyan_status take_why(struct by_arena *arena, const json_t *object, const char **out) {
-  static const struct by_place place = {.above = &root, .field = "why"};
-  char kept[BY_CLUSTER_REASON + 1];
-  const char *text;
-  json_t *value;
-  BY_TRY(by_doc_need(&root, object, "why", &value));
-  BY_TRY(by_doc_string(&place, value, &text));
-  by_keep_printable(text, kept, sizeof kept);
-  return keep(arena, kept, out);
-}
-
-/* ---- lists */
-
-static enum banyan_status take_list(const struct by_place *place, const json_t *object, size_t most, json_t **out,
-                                    uint32_t *n) {
-  BY_TRY(by_doc_need(place->above, object, place->field, out));
-  BY_TRY(by_doc_array(place, *out, 0, most));
-  *n = (uint32_t)json_array_size(*out);
+static enum banyan_status read_uint32(const struct by_place *place, const json_t *value, uint64_t most, uint32_t *out) {
+  uint64_t number;
+  BY_TRY(by_doc_int(place, value, 0, most, &number));
+  *out = (uint32_t)number;
   return BANYAN_OK;
+}
+
+static enum banyan_status read_real(const struct by_place *place, const json_t *value, enum type type, double *out) {
+  BY_TRY(by_doc_real(place, value, out));
+  if (type == PART && *out > 1) *out = 1;
+  if (type == TRAFFIC && *out > BY_MOST_RATE) *out = BY_MOST_RATE;
+  if (type != RATE || !*out || by_check_rate(*out) == BANYAN_OK) return BANYAN_OK;
+  return by_doc_fail(place, "%s", banyan_error_text());
 }
 
 static enum banyan_status must_be_object(const struct by_place *place, const json_t *value) {
   return json_is_object(value) ? BANYAN_OK : by_doc_fail(place, "must be an object");
 }
 
-static enum banyan_status take_hosts(const json_t *object, struct by_cluster_message *out) {
-  struct by_place place = {.above = &root, .field = "hosts"};
-  json_t *list;
-  BY_TRY(take_list(&place, object, BY_CLUSTER_RANKS, &list, &out->n_hosts));
-  const char **hosts = BY_ARENA_ARRAY(&out->arena, const char *, out->n_hosts);
-  if (!hosts) return no_memory();
-  out->hosts = hosts;
-  for (uint32_t i = 0; i < out->n_hosts; i++) {
-    struct by_place here = {.above = &place, .index = i};
-    BY_TRY(keep_name(&here, &out->arena, json_array_get(list, i), 1, BY_CLUSTER_NAME, &hosts[i]));
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_use(const struct by_place *place, const json_t *object,
-                                   struct by_cluster_interface *out) {
-  BY_TRY(take_traffic(place, object, "sent", &out->sent));
-  BY_TRY(take_traffic(place, object, "received", &out->received));
-  BY_TRY(take_traffic(place, object, "ours_sent", &out->ours_sent));
-  return take_traffic(place, object, "ours_received", &out->ours_received);
-}
-
-static enum banyan_status take_interface(const struct by_place *place, const json_t *object,
-                                         struct by_cluster_message *message, struct by_cluster_interface *out) {
-  struct by_place at = {.above = place, .field = "address"};
-  json_t *address;
-  BY_TRY(must_be_object(place, object));
-  BY_TRY(take_name(place, &message->arena, object, "name", BY_CLUSTER_NAME, &out->name));
-  BY_TRY(take_rate(place, object, &out->rate));
-  if (message->say == BY_SAY_REPORT) return take_use(place, object, out);
-  BY_TRY(by_doc_need(place, object, "address", &address));
-  return keep_name(&at, &message->arena, address, 0, BY_CLUSTER_NAME, &out->address);
-}
-
-static enum banyan_status take_interfaces(const json_t *object, struct by_cluster_message *out) {
-  struct by_place place = {.above = &root, .field = "interfaces"};
-  json_t *list;
-  BY_TRY(take_list(&place, object, BY_CLUSTER_INTERFACES, &list, &out->n_interfaces));
-  struct by_cluster_interface *all = BY_ARENA_ARRAY(&out->arena, struct by_cluster_interface, out->n_interfaces);
-  if (!all) return no_memory();
-  out->interfaces = all;
-  for (uint32_t i = 0; i < out->n_interfaces; i++) {
-    struct by_place here = {.above = &place, .index = i};
-    BY_TRY(take_interface(&here, json_array_get(list, i), out, &all[i]));
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_ranks(const struct by_place *above, const json_t *object, struct by_arena *arena,
-                                     struct by_cluster_job *out) {
-  struct by_place place = {.above = above, .field = "ranks"};
-  uint64_t rank;
-  json_t *list;
-  BY_TRY(take_list(&place, object, BY_CLUSTER_RANKS, &list, &out->n_ranks));
-  uint32_t *ranks = BY_ARENA_ARRAY(arena, uint32_t, out->n_ranks);
-  if (!ranks) return no_memory();
-  out->ranks = ranks;
-  for (uint32_t i = 0; i < out->n_ranks; i++) {
-    struct by_place here = {.above = &place, .index = i};
-    BY_TRY(by_doc_int(&here, json_array_get(list, i), 0, BY_CLUSTER_RANKS - 1, &rank));
-    ranks[i] = (uint32_t)rank;
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_size(const struct by_place *place, const json_t *pair, struct by_cluster_size *out) {
-  uint64_t log2;
-  BY_TRY(by_doc_array(place, pair, 2, 2));
-  BY_TRY(by_doc_int(place, json_array_get(pair, 0), 0, 63, &log2));
-  out->log2 = (uint32_t)log2;
-  return by_doc_int(place, json_array_get(pair, 1), 0, INT64_MAX, &out->calls);
-}
-
-static enum banyan_status take_sizes(const struct by_place *above, const json_t *object, struct by_arena *arena,
-                                     struct by_cluster_job *out) {
-  struct by_place place = {.above = above, .field = "sizes"};
-  json_t *list;
-  BY_TRY(take_list(&place, object, BY_CLUSTER_SIZES, &list, &out->n_sizes));
-  struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, out->n_sizes);
-  if (!sizes) return no_memory();
-  out->sizes = sizes;
-  for (uint32_t i = 0; i < out->n_sizes; i++) {
-    struct by_place here = {.above = &place, .index = i};
-    BY_TRY(take_size(&here, json_array_get(list, i), &sizes[i]));
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_path(const struct by_place *place, const json_t *path, struct by_arena *arena,
-                                    struct by_cluster_path *out) {
-  BY_TRY(must_be_object(place, path));
-  BY_TRY(take_name(place, arena, path, "to", BY_CLUSTER_NAME, &out->to));
-  BY_TRY(take_traffic(place, path, "sent", &out->sent));
-  BY_TRY(take_real(place, path, "busy", &out->busy));
-  if (out->busy > 1) out->busy = 1;
-  BY_TRY(take_traffic(place, path, "bandwidth", &out->bandwidth));
-  return take_real(place, path, "delay", &out->delay);
-}
-
-/* Who says none knows none. */
-static enum banyan_status take_paths(const struct by_place *above, const json_t *object, struct by_arena *arena,
-                                     struct by_cluster_job *out) {
-  struct by_place place = {.above = above, .field = "paths"};
-  json_t *list;
-  if (!json_object_get(object, "paths")) return BANYAN_OK;
-  BY_TRY(take_list(&place, object, BY_CLUSTER_PATHS, &list, &out->n_paths));
-  struct by_cluster_path *paths = BY_ARENA_ARRAY(arena, struct by_cluster_path, out->n_paths);
-  if (!paths) return no_memory();
-  out->paths = paths;
-  for (uint32_t i = 0; i < out->n_paths; i++) {
-    struct by_place here = {.above = &place, .index = i};
-    BY_TRY(take_path(&here, json_array_get(list, i), arena, &paths[i]));
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_deeds(const struct by_place *place, const json_t *object, struct by_arena *arena,
-                                     struct by_cluster_job *out) {
-  BY_TRY(take_ranks(place, object, arena, out));
-  BY_TRY(by_doc_need_int(place, object, "iterations", INT64_MAX, &out->iterations));
-  if (json_object_get(object, "expected"))
-    BY_TRY(by_doc_need_int(place, object, "expected", INT64_MAX, &out->expected));
-  BY_TRY(take_real(place, object, "iteration_time", &out->iteration_time));
-  BY_TRY(by_doc_need_int(place, object, "sent", INT64_MAX, &out->sent));
-  BY_TRY(by_doc_need_int(place, object, "input", INT64_MAX, &out->input));
-  BY_TRY(by_doc_need_int(place, object, "calls", INT64_MAX, &out->calls));
-  BY_TRY(take_paths(place, object, arena, out));
-  return take_sizes(place, object, arena, out);
-}
-
-static enum banyan_status take_jobs(const json_t *object, struct by_cluster_message *out) {
-  struct by_place place = {.above = &root, .field = "jobs"};
-  json_t *list, *one;
-  BY_TRY(take_list(&place, object, BY_CLUSTER_JOBS, &list, &out->n_jobs));
-  struct by_cluster_job *all = BY_ARENA_ARRAY(&out->arena, struct by_cluster_job, out->n_jobs);
-  if (!all) return no_memory();
-  out->jobs = all;
-  for (uint32_t i = 0; i < out->n_jobs; i++) {
-    struct by_place here = {.above = &place, .index = i};
-    one = json_array_get(list, i);
-    BY_TRY(must_be_object(&here, one));
-    BY_TRY(take_job_id(&here, &out->arena, one, &all[i].job));
-    if (out->say == BY_SAY_CLASSES)
-      BY_TRY(take_small(&here, one, "class", BY_PRIORITY_CLASSES - 1, &all[i].class_));
-    else
-      BY_TRY(take_deeds(&here, one, &out->arena, &all[i]));
-  }
-  return BANYAN_OK;
-}
-
-static enum banyan_status take_wished(const struct by_place *place, const json_t *object, struct by_arena *arena,
-                                      struct by_cluster_cells *out) {
-  BY_TRY(take_small(place, object, "bytes", BY_CLUSTER_SLOT_BYTES, &out->bytes));
-  if (json_object_get(object, "server"))
-    BY_TRY(take_name(place, arena, object, "server", BY_CLUSTER_NAME, &out->server));
-  out->has = json_object_get(object, "given") != NULL;
-  return out->has ? take_small(place, object, "given", BY_CLUSTER_SLOTS, &out->given) : BANYAN_OK;
-}
-
-static enum banyan_status take_cells(const json_t *object, struct by_cluster_message *out) {
-  struct by_place place = {.above = &root, .field = "cells"};
-  json_t *list, *one;
-  BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  BY_TRY(take_list(&place, object, BY_CLUSTER_CELLS, &list, &out->n_cells));
-  struct by_cluster_cells *all = BY_ARENA_ARRAY(&out->arena, struct by_cluster_cells, out->n_cells);
-  if (!all) return no_memory();
-  out->cells = all;
-  for (uint32_t i = 0; i < out->n_cells; i++) {
-    struct by_place here = {.above = &place, .index = i};
-    one = json_array_get(list, i);
-    BY_TRY(must_be_object(&here, one));
-    BY_TRY(take_name(&here, &out->arena, one, "switch", BY_CLUSTER_NAME, &all[i].at));
-    BY_TRY(take_small(&here, one, "slots", BY_CLUSTER_SLOTS, &all[i].slots));
-    if (out->say == BY_SAY_WISH) BY_TRY(take_wished(&here, one, &out->arena, &all[i]));
-  }
-  return BANYAN_OK;
-}
-
-/* ---- kinds */
-
-static enum banyan_status take_hello(const json_t *object, struct by_cluster_message *out) {
-  BY_TRY(take_small(&root, object, "version", UINT32_MAX, &out->version));
-  BY_TRY(take_name(&root, &out->arena, object, "host", BY_CLUSTER_NAME, &out->host));
-  if (json_object_get(object, "interfaces")) BY_TRY(take_interfaces(object, out));
-  if (json_object_get(object, "may_help")) BY_TRY(take_bool(&root, object, "may_help", &out->may_help));
-  if (json_object_get(object, "age")) BY_TRY(take_real(&root, object, "age", &out->age));
-  if (!json_object_get(object, "job")) return BANYAN_OK;
-  BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  return take_small(&root, object, "rank", BY_CLUSTER_RANKS - 1, &out->rank);
-}
-
-static enum banyan_status take_job(const json_t *object, struct by_cluster_message *out) {
-  struct by_place place = {.above = &root, .field = "hosts"};
-  uint32_t size;
-  BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  BY_TRY(take_name(&root, &out->arena, object, "name", BY_CLUSTER_NAME, &out->name));
-  BY_TRY(take_small(&root, object, "size", BY_CLUSTER_RANKS, &size));
-  BY_TRY(take_hosts(object, out));
-  if (size == 0 || size != out->n_hosts)
-    return by_doc_fail(&place, "names the hosts of %u ranks, the job has %u", out->n_hosts, size);
-  BY_TRY(take_name(&root, &out->arena, object, "root", BY_CLUSTER_ROOT, &out->root));
-  if (json_object_get(object, "began")) BY_TRY(take_real(&root, object, "began", &out->began));
-  if (json_object_get(object, "own_plan"))
-    BY_TRY(take_name(&root, &out->arena, object, "own_plan", BY_CLUSTER_NAME, &out->own_plan));
-  if (!json_object_get(object, "key")) return BANYAN_OK;
-  return take_name(&root, &out->arena, object, "key", BY_CLUSTER_KEY, &out->key);
-}
-
-static enum banyan_status take_report(const json_t *object, struct by_cluster_message *out) {
-  if (json_object_get(object, "interfaces")) BY_TRY(take_interfaces(object, out));
-  return take_jobs(object, out);
-}
-
-static enum banyan_status take_left(const json_t *object, struct by_cluster_message *out) {
-  BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  return take_small(&root, object, "rank", BY_CLUSTER_RANKS - 1, &out->rank);
-}
-
-static enum banyan_status take_number(const json_t *object, struct by_cluster_message *out) {
-  BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  return by_doc_need_int(&root, object, "number", INT64_MAX, &out->number);
-}
-
-static enum banyan_status take_moved(const json_t *object, struct by_cluster_message *out) {
-  BY_TRY(take_number(object, out));
-  return by_doc_need_int(&root, object, "at", INT64_MAX, &out->at);
-}
-
-static enum banyan_status take_refused(const json_t *object, struct by_cluster_message *out) {
-  return take_why(&out->arena, object, &out->why);
-}
-
-static enum banyan_status take_kept(const json_t *object, struct by_cluster_message *out) {
-  BY_TRY(take_number(object, out));
-  return take_refused(object, out);
-}
-
-static enum banyan_status take_helping(const json_t *object, struct by_cluster_message *out) {
-  BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  BY_TRY(take_name(&root, &out->arena, object, "helper", BY_CLUSTER_NAME, &out->helper));
-  BY_TRY(take_bool(&root, object, "joined", &out->joined));
-  return json_object_get(object, "why") ? take_refused(object, out) : BANYAN_OK;
-}
-
-static enum banyan_status take_welcome(const json_t *object, struct by_cluster_message *out) {
-  struct by_place place = {.above = &root, .field = "interval"};
-  BY_TRY(take_small(&root, object, "version", UINT32_MAX, &out->version));
-  BY_TRY(take_real(&root, object, "interval", &out->interval));
-  if (out->interval <= 0 || out->interval > BY_MOST_SECONDS)
-    return by_doc_fail(&place, "is %g s, must be more than 0 and at most %g", out->interval, BY_MOST_SECONDS);
-  if (json_object_get(object, "host"))
-    BY_TRY(take_name(&root, &out->arena, object, "host", BY_CLUSTER_NAME, &out->host));
-  return take_rate(&root, object, &out->rate);
-}
-
-static enum banyan_status take_plan(const json_t *object, struct by_cluster_message *out) {
-  struct by_place place = {.above = &root, .field = "plan"};
-  json_t *plan;
-  BY_TRY(take_number(object, out));
-  BY_TRY(by_doc_need(&root, object, "plan", &plan));
-  BY_TRY(must_be_object(&place, plan));
-  char *text = json_dumps(plan, JSON_COMPACT);
+static enum banyan_status read_plan(const struct by_place *place, const json_t *value, struct by_arena *arena,
+                                    const char **out) {
+  BY_TRY(must_be_object(place, value));
+  char *text = json_dumps(value, JSON_COMPACT);
   if (!text) return no_memory();
-  enum banyan_status status = keep(&out->arena, text, &out->plan);
+  enum banyan_status status = keep(arena, text, out);
   free(text);
   return status;
 }
 
-static enum banyan_status take_help(const json_t *object, struct by_cluster_message *out) {
-  BY_TRY(take_job_id(&root, &out->arena, object, &out->job));
-  BY_TRY(take_name(&root, &out->arena, object, "root", BY_CLUSTER_ROOT, &out->root));
-  BY_TRY(take_name(&root, &out->arena, object, "key", BY_CLUSTER_KEY, &out->key));
-  return take_name(&root, &out->arena, object, "helper", BY_CLUSTER_NAME, &out->helper);
+static enum banyan_status read_given(const struct by_place *place, const json_t *value, uint64_t most,
+                                     struct by_cluster_cells *out) {
+  out->has = true;
+  return read_uint32(place, value, most, &out->given);
 }
 
-static enum banyan_status take_rest(const json_t *object, struct by_cluster_message *out) {
-  return take_job_id(&root, &out->arena, object, &out->job);
+static enum banyan_status read_size(const struct by_place *place, const json_t *pair, struct by_cluster_size *out) {
+  BY_TRY(by_doc_array(place, pair, 2, 2));
+  BY_TRY(read_uint32(place, json_array_get(pair, 0), 63, &out->log2));
+  return by_doc_int(place, json_array_get(pair, 1), 0, INT64_MAX, &out->calls);
 }
 
-static enum banyan_status take_status(const json_t *object, struct by_cluster_message *out) {
-  (void)object;
-  (void)out;
+static enum banyan_status read_list(const struct by_place *place, const json_t *value, const struct list *list,
+                                    struct by_arena *arena, void *around, void *at);
+
+/* `at`: where it goes, in the struct `around`. */
+static enum banyan_status read_value(const struct by_place *place, const json_t *value, const struct field *field,
+                                     struct by_arena *arena, void *around, void *at) {
+  switch (field->type) {
+  case JOB_ID:
+  case NAME:
+  case MAYBE_NAME:
+  case REASON: return read_text(place, value, field, arena, at);
+  case UINT32: return read_uint32(place, value, field->most, at);
+  case UINT64: return by_doc_int(place, value, 0, INT64_MAX, at);
+  case REAL:
+  case PART:
+  case TRAFFIC:
+  case RATE: return read_real(place, value, field->type, at);
+  case BOOL: return by_doc_bool(place, value, at);
+  case PLAN: return read_plan(place, value, arena, at);
+  case GIVEN: return read_given(place, value, field->most, at);
+  case SIZE: return read_size(place, value, at);
+  case LIST: break;
+  }
+  return read_list(place, value, field->list, arena, around, at);
+}
+
+static enum banyan_status read_object(const struct by_place *place, const json_t *object, const struct field *fields,
+                                      struct by_arena *arena, char *out) {
+  for (const struct field *field = fields; field->name; field++) {
+    struct by_place here = {.above = place, .field = field->name};
+    json_t *value = json_object_get(object, field->name);
+    if (field->presence == OF_RANK && !json_object_get(object, "job")) continue;
+    if (!value && (field->presence == ALWAYS || field->presence == OF_RANK))
+      BY_TRY(by_doc_need(place, object, field->name, &value));
+    if (value) BY_TRY(read_value(&here, value, field, arena, out, out + field->at));
+  }
   return BANYAN_OK;
 }
 
-static enum banyan_status take_say(const json_t *object, enum by_cluster_say *out) {
+static enum banyan_status read_element(const struct by_place *place, const json_t *value, const struct field *fields,
+                                       struct by_arena *arena, char *out) {
+  if (!fields->name) return read_value(place, value, fields, arena, NULL, out);
+  BY_TRY(must_be_object(place, value));
+  return read_object(place, value, fields, arena, out);
+}
+
+static enum banyan_status read_list(const struct by_place *place, const json_t *value, const struct list *list,
+                                    struct by_arena *arena, void *around, void *at) {
+  BY_TRY(by_doc_array(place, value, 0, list->most));
+  uint32_t n = (uint32_t)json_array_size(value);
+  char *all = by_arena_alloc(arena, n, list->size);
+  if (!all) return no_memory();
+  memcpy(at, &all, sizeof all);
+  memcpy((char *)around + list->n_at, &n, sizeof n);
+  for (uint32_t i = 0; i < n; i++) {
+    struct by_place here = {.above = place, .index = i};
+    BY_TRY(read_element(&here, json_array_get(value, i), list->fields, arena, all + i * list->size));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_kind(const json_t *object, enum by_cluster_say *out) {
   struct by_place place = {.above = &root, .field = "say"};
   const char *name;
   json_t *value;
@@ -417,18 +351,27 @@ static enum banyan_status take_say(const json_t *object, enum by_cluster_say *ou
   BY_TRY(by_doc_need(&root, object, "say", &value));
   BY_TRY(by_doc_string(&place, value, &name));
   for (*out = 0; *out < BY_SAY_KINDS; (*out)++)
-    if (!strcmp(name, names[*out])) return BANYAN_OK;
+    if (!strcmp(name, kinds[*out].name)) return BANYAN_OK;
   return by_doc_fail(&place, "\"%.64s\" is no kind of message", name);
 }
 
-static enum banyan_status take(const json_t *object, size_t length, struct by_cluster_message *out) {
-  static enum banyan_status (*const kinds[BY_SAY_KINDS])(const json_t *, struct by_cluster_message *) = {
-      take_hello,  take_job,     take_report, take_left, take_moved, take_kept, take_cells, take_helping,
-      take_status, take_welcome, take_jobs,   take_plan, take_cells, take_help, take_rest,  take_refused};
-  BY_TRY(take_say(object, &out->say));
+/* What depends on more than one field, or on the kind. */
+static enum banyan_status check(const json_t *object, const struct by_cluster_message *message) {
+  struct by_place place = {.above = &root, .field = message->say == BY_SAY_JOB ? "hosts" : "interval"};
+  unsigned size = (unsigned)json_integer_value(json_object_get(object, "size"));
+  if (message->say == BY_SAY_JOB && (size == 0 || size != message->n_hosts))
+    return by_doc_fail(&place, "names the hosts of %u ranks, the job has %u", message->n_hosts, size);
+  if (message->say == BY_SAY_WELCOME && (message->interval <= 0 || message->interval > BY_MOST_SECONDS))
+    return by_doc_fail(&place, "is %g s, must be more than 0 and at most %g", message->interval, BY_MOST_SECONDS);
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_message(const json_t *object, size_t length, struct by_cluster_message *out) {
+  BY_TRY(read_kind(object, &out->say));
   if (by_cluster_say_is_up(out->say) && length > BY_CLUSTER_LINE_UP)
-    return by_doc_fail(&root, "too large: \"%s\" may have %d bytes", names[out->say], BY_CLUSTER_LINE_UP);
-  return kinds[out->say](object, out);
+    return by_doc_fail(&root, "too large: \"%s\" may have %d bytes", kinds[out->say].name, BY_CLUSTER_LINE_UP);
+  BY_TRY(read_object(&root, object, kinds[out->say].fields, &out->arena, (char *)out));
+  return check(object, out);
 }
 
 enum banyan_status by_cluster_message_read(const char *line, size_t length, struct by_cluster_message *out) {
@@ -438,7 +381,7 @@ enum banyan_status by_cluster_message_read(const char *line, size_t length, stru
   *out = (struct by_cluster_message){0};
   BY_TRY(by_doc_load(root.field, line, length, &limits, &object));
   by_arena_init(&out->arena);
-  enum banyan_status status = take(object, length, out);
+  enum banyan_status status = read_message(object, length, out);
   json_decref(object);
   if (status != BANYAN_OK) by_cluster_message_fini(out);
   return status;
@@ -447,4 +390,110 @@ enum banyan_status by_cluster_message_read(const char *line, size_t length, stru
 void by_cluster_message_fini(struct by_cluster_message *message) {
   by_arena_fini(&message->arena);
   *message = (struct by_cluster_message){0};
+}
+
+/* ---- printing */
+
+/* A line break stands between values, where a blank is as good: strings hold none. */
+static void print_plan(const char *plan, struct by_text *text) {
+  for (const char *at = plan; *at;) {
+    size_t n = strcspn(at, "\r\n");
+    by_text_add(text, "%.*s%s", (int)n, at, at[n] ? " " : "");
+    at += n + (at[n] != 0);
+  }
+}
+
+static void print_list(const struct field *field, const char *around, struct by_text *text);
+
+static void print_value(const struct field *field, const char *around, struct by_text *text) {
+  const void *at = around + field->at;
+  switch (field->type) {
+  case JOB_ID:
+  case NAME:
+  case MAYBE_NAME:
+  case REASON: by_json_add_string(text, *(const char *const *)at); return;
+  case UINT32: by_text_add(text, "%u", *(const uint32_t *)at); return;
+  case UINT64: by_text_add(text, "%llu", (unsigned long long)*(const uint64_t *)at); return;
+  case REAL:
+  case PART:
+  case TRAFFIC:
+  case RATE: by_json_add_real(text, *(const double *)at); return;
+  case BOOL: by_text_add(text, "%s", *(const bool *)at ? "true" : "false"); return;
+  case PLAN: print_plan(*(const char *const *)at, text); return;
+  case GIVEN: by_text_add(text, "%u", ((const struct by_cluster_cells *)at)->given); return;
+  case SIZE: {
+    const struct by_cluster_size *size = at;
+    by_text_add(text, "[%u,%llu]", size->log2, (unsigned long long)size->calls);
+    return;
+  }
+  case LIST: print_list(field, around, text); return;
+  }
+}
+
+static uint32_t count(const struct list *list, const char *around) {
+  return *(const uint32_t *)(const void *)(around + list->n_at);
+}
+
+static bool is_set(const struct field *field, const char *around) {
+  const void *at = around + field->at;
+  switch (field->type) {
+  case UINT32: return *(const uint32_t *)at != 0;
+  case UINT64: return *(const uint64_t *)at != 0;
+  case REAL:
+  case PART:
+  case TRAFFIC:
+  case RATE: return *(const double *)at > 0;
+  case BOOL: return *(const bool *)at;
+  case GIVEN: return ((const struct by_cluster_cells *)at)->has;
+  case LIST: return count(field->list, around) > 0;
+  default: return *(const char *const *)at;
+  }
+}
+
+static bool is_printed(const struct field *field, const char *around) {
+  bool of_rank = field->presence >= OF_RANK && ((const struct by_cluster_message *)(const void *)around)->job;
+  switch (field->presence) {
+  case IF_SET: return is_set(field, around);
+  case OF_RANK: return of_rank;
+  case OF_AGENT: return !of_rank || is_set(field, around);
+  default: return true;
+  }
+}
+
+/* Each with `before` or a comma before it. */
+static void print_fields(const struct field *fields, const char *before, const char *around, struct by_text *text) {
+  for (const struct field *field = fields; field->name; field++) {
+    if (!is_printed(field, around)) continue;
+    by_text_add(text, "%s\"%s\":", before, field->name);
+    print_value(field, around, text);
+    before = ",";
+  }
+}
+
+static void print_list(const struct field *field, const char *around, struct by_text *text) {
+  const struct list *list = field->list;
+  const char *all;
+  memcpy(&all, around + field->at, sizeof all);
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < count(list, around); i++, all += list->size) {
+    if (i) by_text_add(text, ",");
+    if (list->fields->name) {
+      print_fields(list->fields, "{", all, text);
+      by_text_add(text, "}");
+    } else {
+      print_value(list->fields, all, text);
+    }
+  }
+  by_text_add(text, "]");
+}
+
+void by_cluster_message_print(const struct by_cluster_message *message, struct by_text *text) {
+  by_text_add(text, "{\"say\":\"%s\"", kinds[message->say].name);
+  print_fields(kinds[message->say].fields, ",", (const char *)message, text);
+  by_text_add(text, "}");
+}
+
+void by_cluster_paths_print(const struct by_cluster_job *job, struct by_text *text) {
+  by_text_add(text, ",\"paths\":");
+  print_value(&paths_field, (const char *)job, text);
 }

@@ -2,11 +2,118 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "embed_hang.h"
+#include "embed_master.h"
 #include "embed_parts.h"
 #include "pack_few.h"
 #include "packing.h"
+#include "plan_make.h"
+#include "text.h"
+
+/* ---- again: what an old embedding found is taken over by the names of its vertices */
+
+#define NONE UINT32_MAX
+enum { MOST_KEPT = 256 }; /* of the trees that pricing found, the newest: or they would be more with each time */
+
+struct taking {
+  struct by_embedding *embedding;
+  const struct by_embedding *old;
+  uint32_t *vertex; /* of each of the old graph's: the new one's; NONE: it is gone */
+  struct by_draft draft;
+  double *load; /* of each resource under the old weights, over its capacity */
+  bool gone;    /* something that the old embedding uses */
+};
+
+static enum banyan_status match_vertices(const struct taking *t) {
+  const struct by_graph *graph = t->embedding->graph, *before = t->old->graph;
+  if (graph->n_terminals != before->n_terminals)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a job of %u workers cannot be planned again for %u", before->n_terminals,
+                   graph->n_terminals);
+  for (uint32_t v = 0; v < before->n_vertices; v++) {
+    uint32_t w = v < graph->n_terminals ? v : graph->n_terminals;
+    uint32_t end = v < graph->n_terminals ? v + 1 : graph->n_vertices;
+    while (w < end && strcmp(t->embedding->name[w], t->old->name[v]) != 0) w++;
+    t->vertex[v] = w < end ? w : NONE;
+    if (v < graph->n_terminals && w == end)
+      return by_fail(BANYAN_ERR_ARGUMENT, "rank %u of the job was on \"%.64s\" and is now on \"%.64s\"", v,
+                     t->old->name[v], t->embedding->name[v]);
+  }
+  return BANYAN_OK;
+}
+
+/* The number of the same candidate in the new list; NONE: it does not fit any more. */
+static enum banyan_status take(struct taking *t, const struct by_embed_candidate *candidate, uint32_t *found) {
+  const struct by_group *group = &candidate->group;
+  struct by_draft *draft = &t->draft;
+  draft->kind = candidate->kind;
+  draft->n = group->n;
+  draft->root = group->root;
+  draft->n_radix = group->n_radix;
+  for (uint32_t i = 0; i < group->n_radix; i++) draft->radix[i] = group->radix[i];
+  *found = NONE;
+  for (uint32_t u = 0; u < group->n; u++) {
+    draft->order[u] = t->vertex[group->order[u]];
+    draft->up[u] = group->up[u];
+    if (draft->order[u] == NONE) return BANYAN_OK;
+  }
+  return by_embed_candidates_add(&t->embedding->candidates, draft, found);
+}
+
+static enum banyan_status take_used(struct taking *t) {
+  const struct by_embed_picks *picks = &t->old->picks;
+  struct by_embed_candidates *list = &t->embedding->candidates;
+  for (uint32_t i = 0; i < picks->n; i++) {
+    uint32_t found;
+    BY_TRY(take(t, &t->old->candidates.items[picks->items[i].candidate], &found));
+    t->gone |= found == NONE;
+    if (found == NONE) continue;
+    list->items[found].set = BY_EMBED_OLD;
+    for (uint32_t r = 0; r < t->embedding->graph->n_resources; r++)
+      t->load[r] += picks->items[i].rate / picks->throughput * list->items[found].load[r];
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_priced(struct taking *t) {
+  const struct by_embed_candidates *from = &t->old->candidates;
+  uint32_t kept = 0, found;
+  for (uint32_t i = from->n; i-- > 0 && kept < MOST_KEPT;) {
+    if (from->items[i].kind != BY_EMBED_PACKED) continue;
+    kept++;
+    BY_TRY(take(t, &from->items[i], &found));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_over(struct taking *t, double *before) {
+  double most = 0;
+  BY_TRY(match_vertices(t));
+  BY_TRY(take_used(t));
+  BY_TRY(take_priced(t));
+  for (uint32_t r = 0; r < t->embedding->graph->n_resources; r++) most = fmax(most, t->load[r]);
+  *before = t->gone ? 0 : 1 / most;
+  return BANYAN_OK;
+}
+
+/* Adds what the old embedding uses and what pricing found for it to the candidates, by the names of vertices; marks
+ * what it uses as a set. *before: what its weights carry now, bit/s; 0: something of it is gone. */
+static enum banyan_status embed_take_over(struct by_embedding *embedding, const struct by_embedding *old,
+                                          double *before) {
+  struct taking t = {.embedding = embedding, .old = old};
+  size_t n = old->graph->n_vertices;
+  t.vertex = calloc(n, sizeof *t.vertex);
+  t.draft.order = calloc(n, sizeof *t.draft.order);
+  t.draft.up = calloc(n, sizeof *t.draft.up);
+  t.load = calloc(embedding->graph->n_resources, sizeof *t.load);
+  bool all = t.vertex && t.draft.order && t.draft.up && t.load;
+  enum banyan_status status = all ? take_over(&t, before) : by_embed_no_memory();
+  free(t.vertex);
+  free(t.draft.order);
+  free(t.draft.up);
+  free(t.load);
+  return status;
+}
 
 enum { ROUNDS = 400, MESHED = BY_EMBED_MOST_VERTICES };
 static const double near_enough = 0.998; /* of the bound */
@@ -34,10 +141,6 @@ struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding) {
                                  .any_number = embedding->any_number,
                                  .n_candidates = embedding->candidates.n,
                                  .n_used = embedding->picks.n};
-}
-
-const struct by_graph *by_embedding_graph(const struct by_embedding *embedding) {
-  return embedding->graph;
 }
 
 double by_embedding_alone(const struct by_embedding *embedding, int kind) {
@@ -121,7 +224,7 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
   BY_TRY(by_embed_candidates_init(&e->candidates, &e->net,
                                   o->most_height < UINT32_MAX ? (uint32_t)o->most_height : UINT32_MAX));
   BY_TRY(make_candidates(&e->candidates));
-  if (old) BY_TRY(by_embed_take_over(e, old, before));
+  if (old) BY_TRY(embed_take_over(e, old, before));
   if (!e->candidates.n) BY_TRY(add_few(&e->candidates, 1, o->most_height)); /* no shape fits */
   BY_TRY(by_embed_master_init(&master, &e->candidates));
   enum banyan_status status = choose(e, &master, o);
@@ -155,4 +258,164 @@ enum banyan_status by_embed_again(const struct by_topology *topology, const stru
   change->after = (*out)->picks.throughput;
   change->worth_it = change->after > (1 + gain) * change->before;
   return BANYAN_OK;
+}
+
+/* ---- in words */
+
+static void add_used(const struct by_embedding *e, struct by_text *text) {
+  char rate[32];
+  by_text_add(text, "Used, and what they carry:\n");
+  for (uint32_t i = 0; i < e->picks.n; i++) {
+    const struct by_embed_candidate *c = &e->candidates.items[e->picks.items[i].candidate];
+    by_text_add(text, "  %5.1f %%  %s: %s", 100 * e->picks.items[i].rate / e->picks.throughput,
+                by_embed_candidate_kind_name(c->kind), by_print_rate(e->picks.items[i].rate, rate));
+    uint32_t root = c->group.order[c->group.root];
+    if (c->group.kind == BY_GROUP_ROTATED)
+      by_text_add(text, ", a piece for each of %u ranks", c->group.n);
+    else
+      by_text_add(text, ", root %s", e->name[root]);
+    by_text_add(text, ", height %u\n", c->height);
+  }
+}
+
+/* The best candidate of a kind; NULL: there is none. */
+static const struct by_embed_candidate *best_of(const struct by_embedding *e, int kind) {
+  const struct by_embed_candidate *best = NULL;
+  for (uint32_t i = 0; i < e->candidates.n; i++) {
+    const struct by_embed_candidate *c = &e->candidates.items[i];
+    if ((int)c->kind == kind && (!best || c->theta < best->theta)) best = c;
+  }
+  return best;
+}
+
+static void add_alone(const struct by_embedding *e, struct by_text *text) {
+  char rate[32];
+  by_text_add(text, "The best candidate of each kind alone, and how many times as long it would take:\n");
+  for (int kind = 0; kind < BY_EMBED_N_KINDS; kind++) {
+    const struct by_embed_candidate *c = best_of(e, kind);
+    if (c)
+      by_text_add(text, "  %-31s %10s  %6.2f\n", by_embed_candidate_kind_name((enum by_embed_candidate_kind)kind),
+                  by_print_rate(1 / c->theta, rate), c->theta * e->picks.throughput);
+  }
+}
+
+void by_embedding_explain(const struct by_embedding *embedding, struct by_text *text) {
+  const struct by_embedding *e = embedding;
+  char rate[3][32];
+  by_text_add(text, "%u workers", e->graph->n_terminals);
+  if (e->graph->n_vertices > e->graph->n_terminals)
+    by_text_add(text, " and %u that may help", e->graph->n_vertices - e->graph->n_terminals);
+  by_text_add(text, ": %u of %u candidates carry %s, %.1f %% of the %s that no set of trees exceeds here; ", e->picks.n,
+              e->candidates.n, by_print_rate(e->picks.throughput, rate[0]), 100 * e->picks.throughput / e->bound,
+              by_print_rate(e->bound, rate[1]));
+  by_text_add(text, "any number of them would carry %s.\n", by_print_rate(e->any_number, rate[2]));
+  add_used(e, text);
+  add_alone(e, text);
+}
+
+/* ---- as a plan that runs */
+
+struct planning {
+  const struct by_embedding *embedding;
+  struct by_plan *plan;
+  uint32_t *vertex; /* of each of the graph's: the plan's; NONE: nothing uses it */
+  uint32_t *helper; /* optional vertices that are used, by name */
+  uint32_t n_helpers;
+};
+
+/* ---- vertices */
+
+static void find_helpers(struct planning *p) {
+  const struct by_embedding *e = p->embedding;
+  uint32_t terminals = e->graph->n_terminals;
+  for (uint32_t v = 0; v < e->graph->n_vertices; v++) p->vertex[v] = v < terminals ? v : NONE;
+  for (uint32_t i = 0; i < e->picks.n; i++) {
+    const struct by_group *group = &e->candidates.items[e->picks.items[i].candidate].group;
+    for (uint32_t u = 0; u < group->n; u++) {
+      uint32_t v = group->order[u], at = p->n_helpers;
+      if (p->vertex[v] != NONE) continue;
+      p->vertex[v] = 0; /* its number when all are known */
+      for (; at > 0 && strcmp(e->name[p->helper[at - 1]], e->name[v]) > 0; at--) p->helper[at] = p->helper[at - 1];
+      p->helper[at] = v;
+      p->n_helpers++;
+    }
+  }
+  for (uint32_t i = 0; i < p->n_helpers; i++) p->vertex[p->helper[i]] = terminals + i;
+}
+
+static enum banyan_status name_vertices(struct planning *p) {
+  const struct by_embedding *e = p->embedding;
+  uint32_t terminals = e->graph->n_terminals;
+  BY_TRY(by_plan_add_vertices(p->plan, terminals, p->n_helpers));
+  for (uint32_t i = 0; i < p->plan->n_vertices; i++) {
+    uint32_t v = i < terminals ? i : p->helper[i - terminals];
+    p->plan->vertices[i].name = by_arena_string(&p->plan->arena, e->name[v]);
+    if (!p->plan->vertices[i].name) return by_plan_no_memory();
+    if (e->is_switch[v]) p->plan->vertices[i].kind = BY_VERTEX_SWITCH;
+  }
+  return BANYAN_OK;
+}
+
+/* ---- groups */
+
+/* A tree's positions follow the plan's order of vertices; those of a rotated one mean something and stay. */
+static enum banyan_status add_group(struct planning *p, const struct by_group *from, uint32_t *position,
+                                    struct by_group *to) {
+  bool rotated = from->kind == BY_GROUP_ROTATED;
+  uint32_t n = 0;
+  BY_TRY(by_group_init(p->plan, to, from->kind, from->n, false));
+  if (rotated) BY_TRY(by_group_set_radix(p->plan, to, from->radix, from->n_radix));
+  for (uint32_t v = 0; v < p->plan->n_vertices; v++) position[v] = NONE;
+  for (uint32_t u = 0; u < from->n; u++) position[p->vertex[from->order[u]]] = u;
+  for (uint32_t v = 0; !rotated && v < p->plan->n_vertices; v++)
+    if (position[v] != NONE) to->order[n] = v, position[v] = n++;
+  for (uint32_t u = 0; u < from->n; u++) {
+    uint32_t self = position[p->vertex[from->order[u]]];
+    to->order[self] = p->vertex[from->order[u]];
+    to->up[self] = position[p->vertex[from->order[from->up[u]]]];
+    if (u == from->root) to->root = self;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_groups(struct planning *p, uint32_t *position) {
+  const struct by_embedding *e = p->embedding;
+  struct by_plan *plan = p->plan;
+  double sum = 0; /* of those that are used: the program may have left a trace of rate on others */
+  for (uint32_t i = 0; i < e->picks.n; i++) sum += e->picks.items[i].rate;
+  BY_TRY(by_plan_add_classes(plan, 1));
+  BY_TRY(by_plan_add_groups(plan, plan->classes, e->picks.n));
+  for (uint32_t i = 0; i < e->picks.n; i++) {
+    struct by_group *group = &plan->classes->groups[i];
+    BY_TRY(add_group(p, &e->candidates.items[e->picks.items[i].candidate].group, position, group));
+    group->rate = e->picks.items[i].rate;
+    group->share = group->rate / sum;
+  }
+  plan->facts = (struct by_plan_facts){
+      .throughput = e->picks.throughput, .bound = e->bound, .ratio = e->picks.throughput / e->bound};
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill(struct planning *p) {
+  find_helpers(p);
+  BY_TRY(name_vertices(p));
+  uint32_t *position = calloc(p->plan->n_vertices, sizeof *position);
+  if (!position) return by_plan_no_memory();
+  enum banyan_status status = add_groups(p, position);
+  free(position);
+  return status;
+}
+
+enum banyan_status by_embedding_plan(const struct by_embedding *embedding, const char *name, struct by_plan **out) {
+  struct planning p = {.embedding = embedding};
+  size_t n = embedding->graph->n_vertices;
+  BY_TRY(by_plan_create(name, &p.plan));
+  p.vertex = calloc(n, sizeof *p.vertex);
+  p.helper = calloc(n, sizeof *p.helper);
+  enum banyan_status status = p.vertex && p.helper ? fill(&p) : by_plan_no_memory();
+  free(p.vertex);
+  free(p.helper);
+  if (status == BANYAN_OK) return by_plan_finish(p.plan, out);
+  by_plan_destroy(p.plan);
+  return status;
 }

@@ -43,8 +43,6 @@ struct by_embed_facts {
   uint32_t n_candidates, n_used;
 };
 struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding);
-/* Vertices and links as trees were packed into; borrowed. */
-const struct by_graph *by_embedding_graph(const struct by_embedding *embedding);
 /* What the best candidate of a kind (enum by_embed_candidate_kind) carries alone, bit/s; 0: there is none. */
 double by_embedding_alone(const struct by_embedding *embedding, int kind);
 

@@ -5,8 +5,283 @@
 #include <string.h>
 
 #include "array.h"
+#include "leader.h"
+#include "topology_paths.h"
 
 #define NONE UINT32_MAX
+static const double enough = 0.999; /* of what a group's terminals can send: rounding is not oversubscription */
+
+struct finding {
+  struct by_embed_net *net;
+  struct by_paths paths;
+  struct by_hop *hops; /* of each node, to the last destination */
+  uint32_t *above;     /* of each terminal: towards the leader of its group */
+  uint32_t *number;    /* of each terminal that leads: its group's */
+  uint32_t *mark;      /* of each node: the last group that it was found inside of */
+  uint32_t marks;
+};
+
+static enum banyan_status no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the layers of the network");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+/* ---- vertices */
+
+static double capacity_of(const struct by_embed_net *net, const struct by_paths *paths, uint32_t node) {
+  const struct by_node *at = &net->topology->nodes[node];
+  double out = 0, in = 0;
+  for (uint32_t i = paths->first[node]; i < paths->first[node + 1]; i++) {
+    const struct by_link *link = &net->topology->links[paths->links[i]];
+    out += by_residual(link->capacity[link->a == node ? BY_AB : BY_BA]);
+    in += by_residual(link->capacity[link->a == node ? BY_BA : BY_AB]);
+  }
+  return fmin(fmin(out, in), fmin(by_residual(at->out), by_residual(at->in)));
+}
+
+static enum banyan_status measure(struct finding *f) {
+  struct by_embed_net *net = f->net;
+  const uint32_t *node = net->graph->node;
+  size_t n = net->graph->n_vertices;
+  for (size_t to = 0; to < n; to++) {
+    BY_TRY(by_paths_between(&f->paths, node[to], node, (uint32_t)n, f->hops));
+    net->capacity[to] = capacity_of(net, &f->paths, node[to]);
+    for (size_t from = 0; from < n; from++) {
+      uint32_t hops = f->hops[node[from]].hops, *there = &net->hops[from * n + to], *back = &net->hops[to * n + from];
+      if (hops < *there && to > from) continue; /* the way back was longer */
+      *there = *back = hops;
+    }
+  }
+  return BANYAN_OK;
+}
+
+static void list_edges(struct by_embed_net *net) {
+  size_t n = net->graph->n_vertices;
+  for (size_t i = 0; i < n * n; i++) net->edge[i] = NONE;
+  for (uint32_t e = 0; e < net->graph->n_edges; e++) {
+    const struct by_graph_edge *edge = &net->graph->edges[e];
+    net->edge[edge->a * n + edge->b] = net->edge[edge->b * n + edge->a] = e;
+  }
+}
+
+/* What a link's direction and those parallel to it carry together. */
+static double all_of_bundle(const struct by_paths *paths, const struct by_link *link, uint32_t way) {
+  const struct by_topology *topology = paths->topology;
+  uint32_t from = way == BY_AB ? link->a : link->b;
+  double all = 0;
+  for (uint32_t i = paths->first[from]; i < paths->first[from + 1]; i++) {
+    const struct by_link *other = &topology->links[paths->links[i]];
+    if (by_link_other(other, from) == by_link_other(link, from)) all += other->capacity[other->a != from].all;
+  }
+  return all;
+}
+
+/* Of all that the resource stands for, in the direction that has least. */
+static double all_of(const struct by_paths *paths, const struct by_origin *origin) {
+  const struct by_topology *topology = paths->topology;
+  double least = INFINITY;
+  if (origin->kind == BY_ORIGIN_NODE)
+    return fmin(topology->nodes[origin->index].in.all, topology->nodes[origin->index].out.all);
+  for (uint32_t way = 0; way < 2; way++)
+    if (origin->way[way]) least = fmin(least, all_of_bundle(paths, &topology->links[origin->index], way));
+  return least;
+}
+
+static void look_at_resources(struct finding *f) {
+  struct by_embed_net *net = f->net;
+  const struct by_topology *topology = net->topology;
+  for (uint32_t r = 0; r < net->graph->n_resources; r++) {
+    const struct by_origin *origin = &net->graph->origin[r];
+    net->left[r] = fmin(net->graph->capacity[r] / all_of(&f->paths, origin), 1);
+    if (origin->kind != BY_ORIGIN_LINK) continue;
+    const struct by_link *link = &topology->links[origin->index];
+    net->shared[r] = topology->nodes[link->a].kind == BY_NODE_SWITCH && topology->nodes[link->b].kind == BY_NODE_SWITCH;
+    net->n_shared += net->shared[r];
+  }
+}
+
+/* ---- layers */
+
+/* The least distance beyond `most` between terminals of different groups; NONE: there is none. */
+static uint32_t next_distance(struct finding *f, uint32_t most) {
+  const struct by_embed_net *net = f->net;
+  uint32_t n = net->graph->n_terminals, next = NONE;
+  for (uint32_t u = 0; u < n; u++)
+    for (uint32_t v = 0; v < u; v++) {
+      uint32_t hops = net->hops[(size_t)u * net->graph->n_vertices + v];
+      if (hops > most && hops < next && by_leader(f->above, u) != by_leader(f->above, v)) next = hops;
+    }
+  return next;
+}
+
+/* Joins terminals that are at most so far from each other. */
+static void join(struct finding *f, uint32_t most) {
+  const struct by_embed_net *net = f->net;
+  for (uint32_t u = 0; u < net->graph->n_terminals; u++)
+    for (uint32_t v = 0; v < u; v++)
+      if (net->hops[(size_t)u * net->graph->n_vertices + v] <= most)
+        f->above[by_leader(f->above, u)] = by_leader(f->above, v);
+}
+
+/* The one group whose terminals are nearest to an optional vertex, and near enough. */
+static uint32_t group_near(const struct by_embed_net *net, const struct by_embed_layer *layer, uint32_t v,
+                           uint32_t most) {
+  uint32_t least = NONE, found = NONE;
+  for (uint32_t t = 0; t < net->graph->n_terminals; t++) {
+    uint32_t hops = net->hops[(size_t)v * net->graph->n_vertices + t];
+    if (hops > least || hops > most) continue;
+    found = hops < least || found == layer->group[t] ? layer->group[t] : NONE;
+    least = hops;
+  }
+  return found;
+}
+
+static enum banyan_status add_layer(struct finding *f, uint32_t most) {
+  struct by_embed_net *net = f->net;
+  struct by_embed_layer *layer = &net->layers[net->n_layers++];
+  uint32_t n = net->graph->n_vertices, terminals = net->graph->n_terminals;
+  layer->group = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  layer->oversubscribed = BY_ARENA_ARRAY(&net->arena, bool, terminals);
+  if (!layer->group || !layer->oversubscribed) return no_memory();
+  for (uint32_t v = 0; v < terminals; v++) f->number[v] = NONE;
+  for (uint32_t v = 0; v < terminals; v++) {
+    uint32_t leader = by_leader(f->above, v);
+    if (f->number[leader] == NONE) f->number[leader] = layer->n_groups++;
+    layer->group[v] = f->number[leader];
+  }
+  for (uint32_t v = terminals; v < n; v++) layer->group[v] = layer->n_groups == 1 ? 0 : group_near(net, layer, v, most);
+  return BANYAN_OK;
+}
+
+/* From the nearest terminals outwards. What would be more layers than there is room for are in the last one. */
+static enum banyan_status find_layers(struct finding *f) {
+  uint32_t most = 0;
+  for (uint32_t v = 0; v < f->net->graph->n_terminals; v++) f->above[v] = v;
+  do {
+    most = next_distance(f, most);
+    join(f, f->net->n_layers + 1 < BY_EMBED_MOST_LAYERS ? most : NONE);
+    BY_TRY(add_layer(f, most));
+  } while (f->net->layers[f->net->n_layers - 1].n_groups > 1);
+  return BANYAN_OK;
+}
+
+/* ---- oversubscription */
+
+/* Marks the nodes inside a group: those on the ways of its terminals to the first of them. */
+static enum banyan_status mark_inside(struct finding *f, const struct by_embed_layer *layer, uint32_t group,
+                                      double *sends) {
+  const struct by_embed_net *net = f->net;
+  const uint32_t *node = net->graph->node;
+  uint32_t first = 0;
+  while (layer->group[first] != group) first++;
+  BY_TRY(by_paths_between(&f->paths, node[first], node, net->graph->n_terminals, f->hops));
+  f->marks++;
+  *sends = 0;
+  for (uint32_t v = first; v < net->graph->n_terminals; v++) {
+    if (layer->group[v] != group) continue;
+    *sends += net->capacity[v];
+    for (uint32_t at = node[v]; at != node[first]; at = f->hops[at].next) f->mark[at] = f->marks;
+  }
+  f->mark[node[first]] = f->marks;
+  return BANYAN_OK;
+}
+
+static double leads_out(const struct finding *f) {
+  const struct by_topology *topology = f->net->topology;
+  double out = 0, in = 0;
+  for (uint32_t i = 0; i < topology->n_links; i++) {
+    const struct by_link *link = &topology->links[i];
+    bool a = f->mark[link->a] == f->marks, b = f->mark[link->b] == f->marks;
+    if (a == b) continue;
+    out += by_residual(link->capacity[a ? BY_AB : BY_BA]);
+    in += by_residual(link->capacity[a ? BY_BA : BY_AB]);
+  }
+  return fmin(out, in);
+}
+
+static enum banyan_status find_oversubscribed(struct finding *f) {
+  struct by_embed_net *net = f->net;
+  for (uint32_t l = 0; l + 1 < net->n_layers; l++) {
+    struct by_embed_layer *layer = &net->layers[l];
+    for (uint32_t g = 0; g < layer->n_groups; g++) {
+      double sends;
+      BY_TRY(mark_inside(f, layer, g, &sends));
+      layer->oversubscribed[g] = leads_out(f) < enough * sends;
+    }
+  }
+  return BANYAN_OK;
+}
+
+/* ---- the order */
+
+/* Stable: by the groups of each layer, the smallest groups first, so that those of the largest count most. */
+static void sort_terminals(struct finding *f) {
+  struct by_embed_net *net = f->net;
+  uint32_t n = net->graph->n_terminals, *from = net->order, *to = f->number;
+  for (uint32_t v = 0; v < n; v++) from[v] = v;
+  for (uint32_t l = 0; l + 1 < net->n_layers; l++) {
+    uint32_t done = 0;
+    for (uint32_t g = 0; g < net->layers[l].n_groups; g++)
+      for (uint32_t i = 0; i < n; i++)
+        if (net->layers[l].group[from[i]] == g) to[done++] = from[i];
+    memcpy(from, to, n * sizeof *from);
+  }
+}
+
+/* ---- all of it */
+
+static enum banyan_status take_arrays(struct finding *f) {
+  struct by_embed_net *net = f->net;
+  size_t n = net->graph->n_vertices, nodes = net->topology->n_nodes;
+  net->edge = BY_ARENA_ARRAY(&net->arena, uint32_t, n * n);
+  net->hops = BY_ARENA_ARRAY(&net->arena, uint32_t, n * n);
+  net->capacity = BY_ARENA_ARRAY(&net->arena, double, n);
+  net->order = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  net->shared = BY_ARENA_ARRAY(&net->arena, bool, net->graph->n_resources);
+  net->left = BY_ARENA_ARRAY(&net->arena, double, net->graph->n_resources);
+  f->hops = calloc(nodes, sizeof *f->hops);
+  f->above = calloc(n, sizeof *f->above);
+  f->number = calloc(n, sizeof *f->number);
+  f->mark = calloc(nodes, sizeof *f->mark);
+  bool all = net->edge && net->hops && net->capacity && net->order && net->shared && net->left;
+  return all && f->hops && f->above && f->number && f->mark ? BANYAN_OK : no_memory();
+}
+
+static enum banyan_status find(struct finding *f) {
+  BY_TRY(take_arrays(f));
+  BY_TRY(by_paths_init(&f->paths, f->net->topology));
+  BY_TRY(measure(f));
+  list_edges(f->net);
+  look_at_resources(f);
+  BY_TRY(find_layers(f));
+  BY_TRY(find_oversubscribed(f));
+  sort_terminals(f);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_topology *topology,
+                                     const struct by_graph *graph) {
+  if (graph->n_vertices > BY_EMBED_MOST_VERTICES)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "a job on a shared cluster is planned for %d hosts and helpers at most, not for %u",
+                   BY_EMBED_MOST_VERTICES, graph->n_vertices);
+  *net = (struct by_embed_net){.topology = topology, .graph = graph};
+  by_arena_init(&net->arena);
+  struct finding f = {.net = net};
+  enum banyan_status status = find(&f);
+  by_paths_fini(&f.paths);
+  free(f.hops);
+  free(f.above);
+  free(f.number);
+  free(f.mark);
+  if (status != BANYAN_OK) by_embed_net_fini(net);
+  return status;
+}
+
+void by_embed_net_fini(struct by_embed_net *net) {
+  if (net->topology) by_arena_fini(&net->arena);
+  *net = (struct by_embed_net){0};
+}
 
 static const char *const names[BY_EMBED_N_KINDS] = {"parameter server",
                                                     "sharded parameter server",
@@ -44,7 +319,8 @@ void by_embed_candidates_fini(struct by_embed_candidates *list) {
 /* ---- shape */
 
 /* Height and width of the template. */
-static void measure(struct by_embed_candidates *list, const struct by_draft *draft, struct by_embed_candidate *out) {
+static void measure_loads(struct by_embed_candidates *list, const struct by_draft *draft,
+                          struct by_embed_candidate *out) {
   uint32_t *depth = list->height, *children = list->count;
   for (uint32_t u = 0; u < draft->n; u++) {
     children[u] = 0;
@@ -153,7 +429,7 @@ enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, con
   new.group.radix = radix;
   if (!found) found = &unasked;
   *found = NONE;
-  measure(list, draft, &new);
+  measure_loads(list, draft, &new);
   if (new.height > list->most_height || !find_load(list, draft, &new)) return BANYAN_OK;
   *found = find_known(list, &new);
   if (*found != NONE) return BANYAN_OK;

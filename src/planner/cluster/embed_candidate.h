@@ -1,15 +1,53 @@
-/* Candidates: ways to carry a job's whole AllReduce, of which an embedding
- * chooses some and weights them. A candidate is one group of a plan, a tree or
- * a tree rotated over an order, with what it loads of every resource. Used by
- * the files of embed.h alone.
+/* Candidates: ways to carry a job's whole AllReduce, of which an embedding chooses some and weights them. A candidate
+ * is one group of a plan, a tree or a tree rotated over an order, with what it loads of every resource. Used by the
+ * files of embed.h alone.
  *
- * All go down the way that they go up, so that each edge carries as much in
- * both directions: the bound on trees of the graph is then one on them too. */
+ * All go down the way that they go up, so that each edge carries as much in both directions: the bound on trees of the
+ * graph is then one on them too. */
 #ifndef BY_PLAN_EMBED_CANDIDATE_H
 #define BY_PLAN_EMBED_CANDIDATE_H
 
-#include "embed_net.h"
+#include "graph.h"
 #include "plan.h"
+#include "topology.h"
+
+enum { BY_EMBED_MOST_LAYERS = 4, BY_EMBED_MOST_VERTICES = 2048 };
+
+/* Groups of one layer. The last layer has one group, all vertices. */
+struct by_embed_layer {
+  uint32_t n_groups;
+  uint32_t *group;      /* of each vertex; UINT32_MAX: a helper or switch that is not in one group of this layer */
+  bool *oversubscribed; /* of each group: less leads out of it than its terminals could send */
+};
+
+struct by_embed_net {
+  const struct by_topology *topology;
+  const struct by_graph *graph;
+  uint32_t *edge;   /* between vertices u and v: edge[u * n_vertices + v]; UINT32_MAX: none */
+  double *capacity; /* of each vertex: what it can send and receive at once, bit/s */
+  bool *shared;     /* of each resource: a link between switches, which jobs on other hosts need too */
+  uint32_t n_shared;
+  double *left;      /* of each resource: the part of it that others do not use */
+  uint32_t *hops;    /* between vertices, like `edge`, the longer of both ways; UINT32_MAX: no way */
+  uint32_t n_layers; /* >= 1 */
+  struct by_embed_layer layers[BY_EMBED_MOST_LAYERS]; /* the smallest groups first */
+  uint32_t *order;                                    /* the terminals, group by group */
+  struct by_arena arena;
+};
+
+/* The topology and its graph must outlive it. BANYAN_ERR_UNSUPPORTED: more than BY_EMBED_MOST_VERTICES vertices.
+ * Cost: vertices^2, and for each vertex a search of the topology. */
+BANYAN_CHECK enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_topology *topology,
+                                                  const struct by_graph *graph);
+/* Also of one that is all zeros. */
+void by_embed_net_fini(struct by_embed_net *net);
+
+static inline uint32_t by_embed_edge(const struct by_embed_net *net, uint32_t u, uint32_t v) {
+  return net->edge[(size_t)u * net->graph->n_vertices + v];
+}
+static inline bool by_embed_is_switch(const struct by_embed_net *net, uint32_t v) {
+  return net->topology->nodes[net->graph->node[v]].kind == BY_NODE_SWITCH;
+}
 
 enum by_embed_candidate_kind {
   BY_EMBED_STAR,    /* a parameter server on a terminal or helper */
@@ -67,7 +105,7 @@ void by_embed_candidates_fini(struct by_embed_candidates *list);
  * not translations of each other, times its vertices. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, const struct by_draft *draft,
                                                         uint32_t *found);
-/* Add all of their kinds (embed_shapes.c, embed_elastic.c); the draft lends its memory. Cost: some hundred candidates.
+/* Add all of their kinds (embed_shapes.c); the draft lends its memory. Cost: some hundred candidates.
  */
 BANYAN_CHECK enum banyan_status by_embed_candidates_make_shapes(struct by_embed_candidates *list,
                                                                 struct by_draft *draft);

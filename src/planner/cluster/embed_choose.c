@@ -72,7 +72,7 @@ static enum banyan_status solve_trial(struct choosing *c) {
   BY_TRY(by_embed_master_solve(m));
   for (uint32_t i = 0; i < c->n_trial; i++) {
     uint32_t candidate = c->trial[i].candidate;
-    if (m->rate[candidate] > 0) c->trial[kept++] = (struct by_embed_pick){candidate, m->rate[candidate]};
+    if (m->lp->rate[candidate] > 0) c->trial[kept++] = (struct by_embed_pick){candidate, m->lp->rate[candidate]};
   }
   c->n_trial = kept;
   if (kept) qsort(c->trial, kept, sizeof *c->trial, by_rate);
@@ -225,7 +225,7 @@ static bool is_picked(const struct choosing *c, uint32_t candidate) {
 static enum banyan_status try_with_others(struct choosing *c) {
   copy_picks(c);
   BY_TRY(solve_trial(c));
-  price_all(c, c->master->price);
+  price_all(c, c->master->lp->price);
   for (int i = 0; i < TRIED; i++) {
     uint32_t cheapest = 0;
     for (uint32_t j = 1; j < c->n; j++)
@@ -271,7 +271,7 @@ static enum banyan_status make_short_list(struct choosing *c) {
   price_all(c, c->master->fair);
   for (uint32_t i = 0; i < n; i++) {
     bool last = item(c, i)->kind == BY_EMBED_PACKED && !item(c, i)->set;
-    all[i] = (struct listing){c->master->rate[i] > 0 ? -1 : last ? INFINITY : c->cost[i], i};
+    all[i] = (struct listing){c->master->lp->rate[i] > 0 ? -1 : last ? INFINITY : c->cost[i], i};
   }
   qsort(all, n, sizeof *all, by_cost);
   c->n = n < SHORT_LIST ? n : SHORT_LIST;
@@ -301,7 +301,7 @@ static enum banyan_status choose(struct choosing *c) {
   struct by_embed_pick single;
   char rate[32];
   BY_TRY(make_short_list(c));
-  memcpy(c->rate, c->master->rate, n * sizeof *c->rate);
+  memcpy(c->rate, c->master->lp->rate, n * sizeof *c->rate);
   BY_TRY(try_single(c, &single));
   BY_TRY(try_steps(c, true));
   BY_TRY(try_steps(c, false));

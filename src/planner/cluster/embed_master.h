@@ -1,24 +1,35 @@
-/* The linear program over an embedding's candidates: rates of the largest sum
- * that keep to all capacities; and new candidates by its prices. Used by the
- * files of embed.h alone. */
+/* The linear program over an embedding's candidates: rates of the largest sum that keep to all capacities; and new
+ * candidates by its prices, trees of the graph's edges that are hung up at their centre. Used by the files of embed.h
+ * alone. */
 #ifndef BY_PLAN_EMBED_MASTER_H
 #define BY_PLAN_EMBED_MASTER_H
 
 #include "embed_candidate.h"
+#include "grow.h"
 #include "lp.h"
+
+struct by_hanger {
+  struct by_grower grower;
+  struct by_draft draft;
+  uint32_t *first, *next, *position; /* ends of the edges by vertex; of each vertex in the draft */
+  struct by_arena arena;
+};
+
+/* The graph must outlive it. */
+BANYAN_CHECK enum banyan_status by_hanger_init(struct by_hanger *hanger, const struct by_graph *graph);
+/* Also of one that is all zeros. */
+void by_hanger_fini(struct by_hanger *hanger);
+/* Adds the tree of these n edges to the list; see by_embed_candidates_add. Cost: vertices. */
+BANYAN_CHECK enum banyan_status by_hanger_add(struct by_hanger *hanger, struct by_embed_candidates *list,
+                                              const uint32_t *edges, uint32_t n, uint32_t *found);
 
 struct by_embed_master {
   struct by_embed_candidates *list; /* grows by pricing */
-  struct by_lp *lp;
-  double unit;       /* bit/s that are 1 in the program */
-  double *rate;      /* of each candidate, bit/s, of the last solve */
-  double throughput; /* their sum */
-  double *price;     /* of each resource, of the last solve: what all of it is worth */
-  double *fair;      /* the same that proved the bound, 1 together; nothing is cheaper than throughput / bound at it */
-  uint32_t room;
-  /* Working memory. */
-  uint32_t *rows;
-  double *values, *load;
+  struct by_lp
+      *lp; /* a column for each candidate, in bit/s; a row for each resource, whose price is what all of it costs */
+  double throughput; /* the sum of the rates of the last solve */
+  double *fair;      /* prices that proved the bound, 1 together; nothing is cheaper than throughput / bound at it */
+  double *load;      /* working memory */
 };
 
 /* Takes all candidates of the list, one at least, which must outlive it. */

@@ -16,9 +16,4 @@ struct by_embedding {
   struct by_arena arena;
 };
 
-/* Adds what the old embedding uses and what pricing found for it to the candidates, by the names of vertices; marks
- * what it uses as a set. *before: what its weights carry now, bit/s; 0: something of it is gone. */
-BANYAN_CHECK enum banyan_status by_embed_take_over(struct by_embedding *embedding, const struct by_embedding *old,
-                                                   double *before);
-
 #endif

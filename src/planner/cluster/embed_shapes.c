@@ -1,9 +1,225 @@
-/* Candidates whose shape does not look at the network: the built-in plans over the terminals in an order that goes from
- * rack to rack, and stars. Rotated ones give every vertex every place of the tree once: with equal machines all of them
- * load these equally, by 2 (n - 1) / n, and they differ in height and in what crosses the layers. */
+/* Candidates that are made from their shapes alone, without prices. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "embed_candidate.h"
+
+/* ---- shapes that follow the network's layers */
+
+/* Trees that gain a vertex where a layer needs one: elastic aggregation trees over ranks and helpers, trees over
+ * helpers near what they add, and trees over switches that add. Layer by layer, the smallest groups first, those of a
+ * group that have no parent yet are put below one of it, which alone goes on to the next layer.
+ *
+ *     rack 0        rack 1          rack 0 is oversubscribed, rack 1 is not: a adds for rack 0, and a, d, e, f are
+ *    b   c
+ *     \ /                           put below the root together
+ *      a      d   e   f                                                                                              */
+
+#define NONE UINT32_MAX
+enum { MOST_ROOTS = 16 };
+
+/* Which groups get a vertex of their own, and who that is. */
+enum policy {
+  BY_TERMINALS, /* oversubscribed ones, a terminal */
+  BY_HELPERS,   /* oversubscribed ones, a helper if one is there */
+  BY_HUBS,      /* those with a helper: that one; and oversubscribed ones */
+  BY_SWITCHES,  /* those with a switch that adds: that one; and oversubscribed ones */
+};
+
+struct weave {
+  struct by_embed_candidates *list;
+  struct by_draft *draft;
+  enum policy policy;
+  uint32_t arity;     /* children of each within a group's tree; NONE: a star */
+  uint32_t top_arity; /* the same in the tree over the whole */
+  uint32_t root;      /* NONE: whoever is best */
+  bool *waits;        /* vertices of the tree that have no parent yet */
+  uint32_t *parent;   /* of each vertex; NONE: it is not in the tree, or waits */
+  uint32_t *heads;    /* those of a group that wait */
+  uint32_t *position; /* of each vertex in the draft */
+  bool grouped;       /* some group got a vertex */
+};
+
+static const struct by_embed_net *net_of(const struct weave *w) {
+  return w->list->net;
+}
+
+/* ---- who adds */
+
+/* The strongest vertex of the group of a kind that is in no tree yet; NONE: there is none. */
+static uint32_t strongest_optional(const struct weave *w, const struct by_embed_layer *layer, uint32_t group,
+                                   bool switches) {
+  const struct by_embed_net *net = net_of(w);
+  uint32_t best = NONE;
+  for (uint32_t v = net->graph->n_terminals; v < net->graph->n_vertices; v++) {
+    bool fits = layer->group[v] == group && by_embed_is_switch(net, v) == switches && !w->waits[v];
+    if (!fits || w->parent[v] != NONE || v == w->root) continue;
+    if (best == NONE || net->capacity[v] > net->capacity[best]) best = v;
+  }
+  return best;
+}
+
+static uint32_t strongest_head(const struct weave *w, uint32_t n) {
+  const double *capacity = net_of(w)->capacity;
+  uint32_t best = w->heads[0];
+  for (uint32_t i = 1; i < n; i++)
+    if (capacity[w->heads[i]] > capacity[best]) best = w->heads[i];
+  return best;
+}
+
+/* Who adds for the n heads of a group; NONE: nobody, they go on to the next layer. */
+static uint32_t who_adds(const struct weave *w, uint32_t l, uint32_t group, uint32_t n) {
+  const struct by_embed_net *net = net_of(w);
+  const struct by_embed_layer *layer = &net->layers[l];
+  bool top = l + 1 == net->n_layers, needed = top || layer->oversubscribed[group];
+  uint32_t optional = NONE;
+  bool roots = w->root != NONE && (top || (layer->group[w->root] == group && w->policy != BY_SWITCHES));
+  if (roots && (needed || w->policy == BY_HUBS)) return w->root;
+  if (w->policy == BY_SWITCHES) optional = strongest_optional(w, layer, group, true);
+  if (w->policy == BY_HUBS || (w->policy == BY_HELPERS && needed))
+    optional = strongest_optional(w, layer, group, false);
+  if (optional != NONE) return optional;
+  return needed ? strongest_head(w, n) : NONE;
+}
+
+/* ---- one group */
+
+static uint32_t list_heads(const struct weave *w, const struct by_embed_layer *layer, uint32_t group) {
+  const struct by_embed_net *net = net_of(w);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < net->graph->n_vertices; i++) {
+    uint32_t v = i < net->graph->n_terminals ? net->order[i] : i;
+    if (w->waits[v] && layer->group[v] == group) w->heads[n++] = v;
+  }
+  return n;
+}
+
+/* Puts `first` before the others; the strong ones follow if they will have children, in their order if equal. */
+static void arrange(const struct weave *w, uint32_t first, uint32_t arity, uint32_t *n) {
+  const double *capacity = net_of(w)->capacity;
+  uint32_t at = 0;
+  while (at < *n && w->heads[at] != first) at++;
+  if (at == *n) ++*n;
+  for (; at > 0; at--) w->heads[at] = w->heads[at - 1];
+  w->heads[0] = first;
+  for (uint32_t i = 2; arity > 1 && i < *n; i++) {
+    uint32_t v = w->heads[i], j = i;
+    for (; j > 1 && capacity[w->heads[j - 1]] < capacity[v]; j--) w->heads[j] = w->heads[j - 1];
+    w->heads[j] = v;
+  }
+}
+
+static void weave_group(struct weave *w, uint32_t l, uint32_t group) {
+  uint32_t n = list_heads(w, &net_of(w)->layers[l], group);
+  bool top = l + 1 == net_of(w)->n_layers;
+  uint32_t arity = top ? w->top_arity : w->arity;
+  if (n < 2) return;
+  uint32_t adder = who_adds(w, l, group, n);
+  if (adder == NONE) return;
+  w->grouped |= !top;
+  arrange(w, adder, arity, &n);
+  for (uint32_t i = 1; i < n; i++) {
+    w->parent[w->heads[i]] = w->heads[arity == NONE ? 0 : (i - 1) / arity];
+    w->waits[w->heads[i]] = false;
+  }
+  w->waits[adder] = true;
+}
+
+/* ---- one tree */
+
+static enum banyan_status add(struct weave *w, enum by_embed_candidate_kind kind) {
+  uint32_t n_vertices = net_of(w)->graph->n_vertices;
+  struct by_draft *draft = w->draft;
+  draft->kind = kind;
+  draft->n = draft->n_radix = 0;
+  for (uint32_t v = 0; v < n_vertices; v++) {
+    if (w->parent[v] == NONE && !w->waits[v]) continue;
+    w->position[v] = draft->n;
+    draft->order[draft->n++] = v;
+  }
+  for (uint32_t u = 0; u < draft->n; u++) {
+    uint32_t parent = w->parent[draft->order[u]];
+    if (parent == NONE) draft->root = u;
+    draft->up[u] = parent == NONE ? u : w->position[parent];
+  }
+  return by_embed_candidates_add(w->list, draft, NULL);
+}
+
+/* Trees in which nothing was added below the root are among the other shapes. */
+static enum banyan_status weave_tree(struct weave *w, enum policy policy, uint32_t root) {
+  static const enum by_embed_candidate_kind kinds[] = {BY_EMBED_ELASTIC, BY_EMBED_ELASTIC, BY_EMBED_HUBS,
+                                                       BY_EMBED_NETWORK};
+  static const uint32_t arities[][2] = {{NONE, NONE}, {NONE, 2}, {NONE, 1}, {4, 4}, {2, 2}, {2, 1}, {1, 2}, {1, 1}};
+  const struct by_embed_net *net = net_of(w);
+  w->policy = policy;
+  w->root = root;
+  for (size_t i = 0; i < sizeof arities / sizeof *arities; i++) {
+    w->arity = arities[i][0];
+    w->top_arity = arities[i][1];
+    w->grouped = false;
+    for (uint32_t v = 0; v < net->graph->n_vertices; v++) {
+      w->waits[v] = v < net->graph->n_terminals;
+      w->parent[v] = NONE;
+    }
+    for (uint32_t l = 0; l < net->n_layers; l++)
+      for (uint32_t g = 0; g < net->layers[l].n_groups; g++) weave_group(w, l, g);
+    if (w->grouped || policy == BY_SWITCHES) BY_TRY(add(w, kinds[policy]));
+  }
+  return BANYAN_OK;
+}
+
+/* ---- all of them */
+
+/* The strongest terminal of each of the first smallest groups. */
+static uint32_t strongest_in_groups(const struct weave *w, uint32_t *roots) {
+  const struct by_embed_net *net = net_of(w);
+  const struct by_embed_layer *layer = &net->layers[0];
+  uint32_t n = layer->n_groups < MOST_ROOTS ? layer->n_groups : MOST_ROOTS;
+  for (uint32_t g = 0; g < n; g++) roots[g] = NONE;
+  for (uint32_t v = 0; v < net->graph->n_terminals; v++) {
+    uint32_t g = layer->group[v];
+    if (g < n && (roots[g] == NONE || net->capacity[v] > net->capacity[roots[g]])) roots[g] = v;
+  }
+  return n;
+}
+
+static enum banyan_status weave_all(struct weave *w) {
+  const struct by_embed_net *net = net_of(w);
+  uint32_t roots[MOST_ROOTS], n = strongest_in_groups(w, roots), helpers = 0, switches = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    BY_TRY(weave_tree(w, BY_TERMINALS, roots[i]));
+    if (net->graph->n_vertices > net->graph->n_terminals) BY_TRY(weave_tree(w, BY_HELPERS, roots[i]));
+  }
+  for (uint32_t v = net->graph->n_terminals; v < net->graph->n_vertices; v++) {
+    bool is_switch = by_embed_is_switch(net, v);
+    uint32_t *seen = is_switch ? &switches : &helpers;
+    if ((*seen)++ >= MOST_ROOTS) continue;
+    if (!is_switch) BY_TRY(weave_tree(w, BY_HELPERS, v));
+    BY_TRY(weave_tree(w, is_switch ? BY_SWITCHES : BY_HUBS, v));
+  }
+  if (switches) BY_TRY(weave_tree(w, BY_SWITCHES, NONE));
+  return helpers ? weave_tree(w, BY_HUBS, NONE) : BANYAN_OK;
+}
+
+enum banyan_status by_embed_candidates_make_elastic(struct by_embed_candidates *list, struct by_draft *draft) {
+  size_t n = list->net->graph->n_vertices;
+  struct weave w = {.list = list, .draft = draft};
+  w.waits = calloc(n, sizeof *w.waits);
+  w.parent = calloc(n, sizeof *w.parent);
+  w.heads = calloc(n + 1, sizeof *w.heads);
+  w.position = calloc(n, sizeof *w.position);
+  enum banyan_status status = BANYAN_OK;
+  if (w.waits && w.parent && w.heads && w.position)
+    status = weave_all(&w);
+  else
+    status = by_embed_no_memory();
+  free(w.waits);
+  free(w.parent);
+  free(w.heads);
+  free(w.position);
+  return status;
+}
 
 enum { MOST_STARS = 128, MOST_HUBS = 64, NAME_BYTES = 32 };
 

@@ -1,6 +1,5 @@
-/* How the ranks of a job agree on what is ready: along a control tree, or round
- * a ring where the network holds one through all ranks and it is no slower. A
- * value, made from a topology, that can be printed. */
+/* How the ranks of a job agree on what is ready: along a control tree, or round a ring where the network holds one
+ * through all ranks and it is no slower. A value, made from a topology, that can be printed. */
 #ifndef BY_PLAN_CONTROL_PLAN_H
 #define BY_PLAN_CONTROL_PLAN_H
 
@@ -8,6 +7,10 @@
 #include "hamilton.h"
 #include "nearness.h"
 #include "topology.h"
+
+/* Fills the parents of `n` participants (nodes of the topology); the root is its own. Errors as of by_control_make. */
+BANYAN_CHECK enum banyan_status by_control_ways_make(const struct by_topology *topology, const uint32_t *participants,
+                                                     uint32_t n, uint32_t *up, uint32_t *down);
 
 struct by_control_options {
   const uint32_t *participants; /* nodes, rank 0 first; NULL: the hosts that take part */
@@ -34,9 +37,6 @@ struct by_control {
 BANYAN_CHECK enum banyan_status by_control_make(const struct by_topology *topology,
                                                 const struct by_control_options *options, struct by_control *out);
 void by_control_fini(struct by_control *control);
-
-/* The ring's part of it: fills `ring`, `order` and `ring_time`; `near` is there. */
-BANYAN_CHECK enum banyan_status by_control_find_ring(struct by_control *control, uint64_t seed);
 
 struct by_text;
 /* Adds a drawing for people. */

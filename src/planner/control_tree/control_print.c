@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "control_level.h"
 #include "control_plan.h"
+#include "control_tree.h"
 #include "json_print.h"
 #include "text.h"
 #include "tree_draw.h"

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "control_level.h"
+#include "control_tree.h"
 
 static double hop(const struct by_nearness *near, const struct by_control_costs *costs, uint32_t a, uint32_t b) {
   double delay = near ? by_delay_between(near, a, b) : 0;

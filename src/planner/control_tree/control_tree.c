@@ -1,10 +1,226 @@
-/* The limits, and the search for the ones that can be kept. One tree under given limits is made in control_level.c. */
+/* The control tree: one tree under given limits, and the search for limits that can be kept. */
 #include "control_tree.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "control_level.h"
+#include "array.h"
+#include "assign.h"
+
+/* --- one tree under given limits --- */
+
+/* A tree from a root, level by level. Ranks of a class are the same, so a level is an assignment between classes: those
+ * of the level above take up to fan-out each, of those left. Members of a class are placed in their order; what of
+ * class c stands on the level above are members above[c] .. placed[c] - 1. */
+
+enum { STEPS = 32 }; /* that distances are told apart by */
+
+struct build {
+  const struct by_nearness *near;
+  const struct by_control_limits *limits;
+  struct by_control_tree *tree;
+  uint32_t *above, *placed; /* of each class: members placed before the level above, and in all */
+  uint32_t *upto;           /* members placed when the level began */
+  uint32_t *turn;           /* the member of the level above that takes next */
+  uint32_t *supply, *demand;
+  uint32_t *room; /* of each class: children that the level above can still take */
+  struct by_assign_pair *pairs;
+  uint32_t *flow;
+  uint32_t n_pairs, room_pairs, room_flow;
+  uint32_t left; /* ranks not placed */
+  struct by_arena arena;
+};
+
+static double between(const struct build *b, uint32_t x, uint32_t y) {
+  size_t cell = (size_t)x * b->near->n_classes + y;
+  return b->limits->by_delay ? (double)b->near->delay[cell] : b->near->hops[cell];
+}
+
+static uint32_t size_of(const struct build *b, uint32_t c) {
+  return b->near->first[c + 1] - b->near->first[c];
+}
+
+static uint32_t member(const struct build *b, uint32_t c, uint32_t i) {
+  return b->near->ranks[b->near->first[c] + i];
+}
+
+/* --- one assignment --- */
+
+static bool add_pair(struct build *b, uint32_t from, uint32_t to) {
+  if (!BY_ARRAY_GROW(&b->pairs, &b->room_pairs, b->n_pairs + 1) ||
+      !BY_ARRAY_GROW(&b->flow, &b->room_flow, b->n_pairs + 1))
+    return false;
+  double steps = b->limits->distance > 0 ? ceil(between(b, from, to) / b->limits->distance * STEPS) : 0;
+  b->pairs[b->n_pairs++] = (struct by_assign_pair){.from = from, .to = to, .cost = (uint32_t)steps};
+  return true;
+}
+
+static bool list_pairs(struct build *b) {
+  b->n_pairs = 0;
+  for (uint32_t from = 0; from < b->near->n_classes; from++)
+    for (uint32_t to = 0; to < b->near->n_classes && b->supply[from]; to++)
+      if (b->demand[to] && between(b, from, to) <= b->limits->distance && !add_pair(b, from, to)) return false;
+  return true;
+}
+
+/* Hangs `n` more ranks of one class on those of another that stand on the level above, in turn. */
+static void hang(struct build *b, uint32_t from, uint32_t to, uint32_t n) {
+  uint32_t parents = b->upto[from] - b->above[from];
+  double distance = between(b, from, to);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t parent = member(b, from, b->above[from] + b->turn[from]++ % parents);
+    b->tree->parent[member(b, to, b->placed[to]++)] = parent;
+  }
+  b->room[from] -= n;
+  b->left -= n;
+  b->tree->sum += distance * n;
+  if (n) b->tree->distance = fmax(b->tree->distance, distance);
+}
+
+/* Places what `demand` asks for as far as it can be had. */
+static enum banyan_status place(struct build *b) {
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->supply[c] = b->room[c];
+  if (!list_pairs(b)) return by_control_no_memory();
+  struct by_assign assign = {.n_from = b->near->n_classes, .n_to = b->near->n_classes, .supply = b->supply};
+  assign.demand = b->demand;
+  assign.n_pairs = b->n_pairs;
+  assign.pairs = b->pairs;
+  if (!b->n_pairs) return BANYAN_OK;
+  BY_TRY(by_assign_solve(&assign, b->flow));
+  for (uint32_t i = 0; i < b->n_pairs; i++) hang(b, b->pairs[i].from, b->pairs[i].to, b->flow[i]);
+  return BANYAN_OK;
+}
+
+/* --- levels --- */
+
+/* Of every class its part of the places that there are, so that those left are near to somebody placed. */
+static void ask_for_parts(struct build *b, uint64_t places) {
+  uint64_t before = 0, asked = 0;
+  for (uint32_t c = 0; c < b->near->n_classes; c++) {
+    before += size_of(b, c) - b->placed[c];
+    uint64_t upto = (2 * before * places + b->left) / (2 * (uint64_t)b->left);
+    b->demand[c] = (uint32_t)(upto - asked);
+    asked = upto;
+  }
+}
+
+static void ask_for_all(struct build *b) {
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->demand[c] = size_of(b, c) - b->placed[c];
+}
+
+static enum banyan_status place_level(struct build *b, bool in_parts) {
+  uint64_t places = 0;
+  for (uint32_t c = 0; c < b->near->n_classes; c++) {
+    b->upto[c] = b->placed[c];
+    b->turn[c] = 0;
+    b->room[c] = (b->upto[c] - b->above[c]) * b->limits->fan_out;
+    places += b->room[c];
+  }
+  if (in_parts && places < b->left) {
+    ask_for_parts(b, places);
+    BY_TRY(place(b));
+  }
+  ask_for_all(b);
+  BY_TRY(place(b));
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->above[c] = b->upto[c];
+  return BANYAN_OK;
+}
+
+static enum banyan_status place_all(struct build *b, uint32_t root_class, bool in_parts) {
+  struct by_control_tree *tree = b->tree;
+  for (uint32_t c = 0; c < b->near->n_classes; c++) b->above[c] = b->placed[c] = 0;
+  b->placed[root_class] = 1;
+  b->left = b->near->n_ranks - 1;
+  tree->root = member(b, root_class, 0);
+  tree->parent[tree->root] = tree->root;
+  tree->height = 0;
+  tree->sum = tree->distance = 0;
+  for (uint32_t left = UINT32_MAX; b->left && b->left < left && tree->height < b->limits->height; tree->height++) {
+    left = b->left;
+    BY_TRY(place_level(b, in_parts));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status allocate(struct build *b) {
+  size_t n = b->near->n_classes;
+  uint32_t *numbers = BY_ARENA_ARRAY(&b->arena, uint32_t, 7 * n);
+  if (!numbers) return by_control_no_memory();
+  uint32_t **arrays[] = {&b->above, &b->placed, &b->upto, &b->turn, &b->supply, &b->demand, &b->room};
+  for (size_t i = 0; i < 7; i++) *arrays[i] = numbers + i * n;
+  return BANYAN_OK;
+}
+
+/* An empty tree for n ranks, all parents 0. */
+static enum banyan_status control_tree_create(uint32_t n, struct by_control_tree **out) {
+  struct by_control_tree *tree = calloc(1, sizeof *tree);
+  if (!tree) return by_control_no_memory();
+  by_arena_init(&tree->arena);
+  tree->n = n;
+  tree->parent = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
+  if (!tree->parent) {
+    by_control_tree_destroy(tree);
+    return by_control_no_memory();
+  }
+  *out = tree;
+  return BANYAN_OK;
+}
+
+/* Makes the tree; one that does not hold all ranks is destroyed. */
+static enum banyan_status make(struct build *b, uint32_t root_class, bool in_parts, struct by_control_tree **out) {
+  BY_TRY(control_tree_create(b->near->n_ranks, &b->tree));
+  enum banyan_status status = place_all(b, root_class, in_parts);
+  bool whole = status == BANYAN_OK && !b->left;
+  *out = whole ? b->tree : NULL;
+  if (!whole) by_control_tree_destroy(b->tree);
+  return status;
+}
+
+static enum banyan_status count_children(struct by_control_tree *tree) {
+  uint32_t *children = calloc(tree->n, sizeof *children);
+  if (!children) return by_control_no_memory();
+  for (uint32_t r = 0; r < tree->n; r++)
+    if (r != tree->root && ++children[tree->parent[r]] > tree->fan_out) tree->fan_out++;
+  free(children);
+  return BANYAN_OK;
+}
+
+/* The better one of two, either of which may be NULL; the other is destroyed. */
+static struct by_control_tree *better(struct by_control_tree *a, struct by_control_tree *b) {
+  bool first = a && (!b || a->sum <= b->sum);
+  by_control_tree_destroy(first ? b : a);
+  return first ? a : b;
+}
+
+/* A tree whose root is the first rank of a class, under these limits, all of them given; *out stays NULL where none is
+ * found. */
+static enum banyan_status control_tree_from(const struct by_nearness *near, const struct by_control_limits *limits,
+                                            uint32_t root_class, struct by_control_tree **out) {
+  struct build b = {.near = near, .limits = limits};
+  struct by_control_tree *in_parts = NULL, *at_will = NULL;
+  by_arena_init(&b.arena);
+  enum banyan_status status = allocate(&b);
+  if (status == BANYAN_OK) status = make(&b, root_class, true, &in_parts);
+  if (status == BANYAN_OK) status = make(&b, root_class, false, &at_will);
+  free(b.pairs);
+  free(b.flow);
+  by_arena_fini(&b.arena);
+  struct by_control_tree *tree = better(in_parts, at_will);
+  if (status == BANYAN_OK && tree) status = count_children(tree);
+  if (status != BANYAN_OK) {
+    by_control_tree_destroy(tree);
+    return status;
+  }
+  *out = tree;
+  return BANYAN_OK;
+}
+
+void by_control_tree_destroy(struct by_control_tree *tree) {
+  if (!tree) return;
+  struct by_arena arena = tree->arena;
+  free(tree);
+  by_arena_fini(&arena);
+}
 
 enum { MUCH = 8192 }; /* fewer roots are tried where there are so many classes that it would take long */
 
@@ -31,7 +247,7 @@ uint32_t by_control_fan_out(uint32_t n, const struct by_control_costs *costs) {
 
 /* --- distances --- */
 
-static double between(const struct by_nearness *near, bool by_delay, uint32_t a, uint32_t b) {
+static double between_classes(const struct by_nearness *near, bool by_delay, uint32_t a, uint32_t b) {
   size_t cell = (size_t)a * near->n_classes + b;
   return by_delay ? (double)near->delay[cell] : near->hops[cell];
 }
@@ -42,7 +258,8 @@ static bool is_alone(const struct by_nearness *near, uint32_t c) {
 
 static double eccentricity(const struct by_nearness *near, bool by_delay, uint32_t c) {
   double most = 0;
-  for (uint32_t other = 0; other < near->n_classes; other++) most = fmax(most, between(near, by_delay, c, other));
+  for (uint32_t other = 0; other < near->n_classes; other++)
+    most = fmax(most, between_classes(near, by_delay, c, other));
   return most;
 }
 
@@ -52,8 +269,8 @@ static enum banyan_status joining_distance(const struct by_nearness *near, bool 
   double most = 0, *to = calloc(near->n_classes, sizeof *to);
   if (!to) return by_control_no_memory();
   for (uint32_t c = 0; c < near->n_classes; c++) {
-    to[c] = c ? between(near, by_delay, 0, c) : -1;
-    if (!is_alone(near, c)) most = fmax(most, between(near, by_delay, c, c));
+    to[c] = c ? between_classes(near, by_delay, 0, c) : -1;
+    if (!is_alone(near, c)) most = fmax(most, between_classes(near, by_delay, c, c));
   }
   for (uint32_t i = 1; i < near->n_classes; i++) {
     uint32_t nearest = 0;
@@ -61,19 +278,19 @@ static enum banyan_status joining_distance(const struct by_nearness *near, bool 
       if (to[c] >= 0 && (!nearest || to[c] < to[nearest])) nearest = c;
     most = fmax(most, to[nearest]);
     to[nearest] = -1;
-    for (uint32_t c = 1; c < near->n_classes; c++) to[c] = fmin(to[c], between(near, by_delay, nearest, c));
+    for (uint32_t c = 1; c < near->n_classes; c++) to[c] = fmin(to[c], between_classes(near, by_delay, nearest, c));
   }
   free(to);
   *out = most;
   return BANYAN_OK;
 }
 
-/* The least distance between two ranks that is not 0; INFINITY: there is none. */
+/* The least distance between_classes two ranks that is not 0; INFINITY: there is none. */
 static double least_distance(const struct by_nearness *near, bool by_delay) {
   double least = INFINITY;
   for (uint32_t a = 0; a < near->n_classes; a++)
     for (uint32_t b = 0; b < near->n_classes; b++)
-      if (between(near, by_delay, a, b) > 0) least = fmin(least, between(near, by_delay, a, b));
+      if (between_classes(near, by_delay, a, b) > 0) least = fmin(least, between_classes(near, by_delay, a, b));
   return least;
 }
 
@@ -97,7 +314,8 @@ static void sort_candidates(const struct by_nearness *near, bool by_delay, struc
     candidates[c] = (struct candidate){.class_ = c, .reach = eccentricity(near, by_delay, c)};
     if (candidates[c].reach < candidates[middle].reach) middle = c;
   }
-  for (uint32_t c = 0; c < n; c++) candidates[c].from_middle = c == middle ? -1 : between(near, by_delay, middle, c);
+  for (uint32_t c = 0; c < n; c++)
+    candidates[c].from_middle = c == middle ? -1 : between_classes(near, by_delay, middle, c);
   qsort(candidates, n, sizeof *candidates, compare_candidates);
 }
 
@@ -127,7 +345,7 @@ static enum banyan_status try_roots(const struct by_nearness *near, const struct
   if (most > quick) most = quick;
   for (uint32_t i = 0; i < near->n_classes && i < most && !*out; i++)
     if (limits->by_delay || candidates[i].reach <= limits->height * limits->distance)
-      BY_TRY(by_control_tree_from(near, limits, candidates[i].class_, out));
+      BY_TRY(control_tree_from(near, limits, candidates[i].class_, out));
   return BANYAN_OK;
 }
 
@@ -177,7 +395,7 @@ enum banyan_status by_control_tree_by_number(uint32_t n, const struct by_control
   struct by_control_limits kept = *limits;
   if (!n) return by_fail(BANYAN_ERR_ARGUMENT, "there are no ranks for a control tree");
   settle(n, costs, &kept);
-  BY_TRY(by_control_tree_create(n, out));
+  BY_TRY(control_tree_create(n, out));
   struct by_control_tree *tree = *out;
   for (uint32_t r = 1; r < n; r++) tree->parent[r] = (r - 1) / kept.fan_out;
   tree->height = by_control_height(n, kept.fan_out);

@@ -1,7 +1,6 @@
-/* The control tree: along which ranks tell each other what is ready. Small
- * messages go from every rank to the root and back, so it is low, no rank has
- * many children, and those who talk to each other are near. A pure value; the
- * same input gives the same tree. */
+/* The control tree: along which ranks tell each other what is ready. Small messages go from every rank to the root and
+ * back, so it is low, no rank has many children, and those who talk to each other are near. A pure value; the same
+ * input gives the same tree. */
 #ifndef BY_PLAN_CONTROL_TREE_H
 #define BY_PLAN_CONTROL_TREE_H
 
@@ -11,6 +10,12 @@
 #include "arena.h"
 #include "fail.h"
 #include "nearness.h"
+
+/* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
+static inline enum banyan_status by_control_no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the control tree");
+  return BANYAN_ERR_NO_MEMORY;
+}
 
 /* What a message costs between two controllers. */
 struct by_control_costs {

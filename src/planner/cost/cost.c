@@ -86,6 +86,12 @@ static void find_busiest(struct by_cost *cost, const struct by_plan *plan) {
   }
 }
 
+/* From now on with other rates. */
+static enum banyan_status cost_change(struct by_cost *cost, const struct by_cost_rates *rates) {
+  cost->rates = *rates;
+  return cost->flow ? by_cost_flow_find_pace(cost) : BANYAN_OK;
+}
+
 enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan, const struct by_class *class_,
                                 const struct by_topology *topology, const struct by_cost_rates *rates) {
   *cost = (struct by_cost){.topology = topology};
@@ -93,17 +99,12 @@ enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan
   enum banyan_status status = by_plan_load_init(&cost->load, plan, class_, topology);
   if (status == BANYAN_OK) status = by_cost_add_trees(cost, plan, class_);
   if (status == BANYAN_OK) status = by_cost_flow_init(cost, class_);
-  if (status == BANYAN_OK) status = by_cost_change(cost, rates);
+  if (status == BANYAN_OK) status = cost_change(cost, rates);
   if (status == BANYAN_OK)
     find_busiest(cost, plan);
   else
     by_cost_fini(cost);
   return status;
-}
-
-enum banyan_status by_cost_change(struct by_cost *cost, const struct by_cost_rates *rates) {
-  cost->rates = *rates;
-  return cost->flow ? by_cost_flow_find_pace(cost) : BANYAN_OK;
 }
 
 void by_cost_fini(struct by_cost *cost) {
@@ -200,4 +201,61 @@ double by_cost_time(const struct by_cost *cost, double bytes) {
   double longest = hypot(fmax(on_way, least), shared_work(cost, bytes));
   double work = fmax(rates->message * cost->messages, rates->byte * cost->busy * bytes);
   return rates->call + fmax(longest, work);
+}
+
+/* --- costs that fit measured times --- */
+
+/* A search along one cost after the other: times change in steps with the costs, and no slope says where to go. */
+
+enum { FITTED = 4 };
+static const double first_step = 2, last_step = 1.02;
+/* What is found lies within this times what it began with. */
+static const double most_times = 64;
+
+static enum banyan_status find_error(struct by_cost_sample *samples, uint32_t n, const struct by_cost_rates *rates,
+                                     double *error) {
+  uint32_t times = 0;
+  *error = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    struct by_cost_sample *sample = &samples[i];
+    BY_TRY(cost_change(&sample->cost, rates));
+    for (uint32_t k = 0; k < sample->n; k++, times++) {
+      double off = fabs(log(by_cost_time(&sample->cost, sample->bytes[k]) / sample->seconds[k]));
+      *error += off < BY_COST_FIT_MOST ? off : BY_COST_FIT_MOST;
+    }
+  }
+  if (times) *error /= times;
+  return BANYAN_OK;
+}
+
+/* Keeps the first change of one cost that is better. */
+static enum banyan_status improve(struct by_cost_sample *samples, uint32_t n, const struct by_cost_rates *first,
+                                  struct by_cost_rates *rates, double step, double *error, bool *better) {
+  double *const fitted[FITTED] = {&rates->message, &rates->hop, &rates->byte, &rates->call};
+  const double begun[FITTED] = {first->message, first->hop, first->byte, first->call};
+  *better = false;
+  for (int i = 0; i < 2 * FITTED && !*better; i++) {
+    double before = *fitted[i / 2], found;
+    *fitted[i / 2] *= i % 2 ? 1 / step : step;
+    BY_TRY(find_error(samples, n, rates, &found));
+    bool allowed = *fitted[i / 2] * most_times >= begun[i / 2] && *fitted[i / 2] <= most_times * begun[i / 2];
+    *better = allowed && found < *error;
+    if (*better)
+      *error = found;
+    else
+      *fitted[i / 2] = before;
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_cost_fit(struct by_cost_sample *samples, uint32_t n, struct by_cost_rates *rates, double *error) {
+  const struct by_cost_rates first = *rates;
+  double step = first_step;
+  BY_TRY(find_error(samples, n, rates, error));
+  while (step > last_step) {
+    bool better;
+    BY_TRY(improve(samples, n, &first, rates, step, error, &better));
+    if (!better) step = sqrt(step);
+  }
+  return find_error(samples, n, rates, error);
 }

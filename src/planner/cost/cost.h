@@ -10,13 +10,15 @@
  * its tree hop by hop, waits for those before it on its first and its last link, then takes chunk / capacity + delay +
  * hop + link * links, and the vertex `message` more. A link idles until the first tree that uses it has bytes for it,
  * and after it has carried the last ones, until the tree that is done soonest after it is. So a ring, in which every
- * link has work from the first moment to the last, pays its steps only where they are longer than its bytes. */
+ * link has work from the first moment to the last, pays its steps only where they are longer than its bytes.
+ * by_cost_fit finds the costs with which predicted times are nearest to measured ones. */
 #ifndef BY_PLAN_COST_H
 #define BY_PLAN_COST_H
 
 #include "plan_load.h"
 
-/* What hosts and links cost; seconds and bytes. See docs/performance.md for where the defaults come from. */
+/* What hosts and links cost; seconds and bytes. docs/measurements/2026-11-22-predicted-times.md tells where the
+ * defaults come from. */
 struct by_cost_rates {
   double wire;    /* bytes on a link for a byte of data, >= 1 */
   double call;    /* of every call */
@@ -57,11 +59,24 @@ struct by_cost {
 BANYAN_CHECK enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan,
                                              const struct by_class *class_, const struct by_topology *topology,
                                              const struct by_cost_rates *rates);
-/* From now on with other rates. */
-BANYAN_CHECK enum banyan_status by_cost_change(struct by_cost *cost, const struct by_cost_rates *rates);
 void by_cost_fini(struct by_cost *cost);
 /* Seconds of a call over so many bytes. NAN: no memory. Cost: edges of the trees that are looked at, links of all ways.
  */
 double by_cost_time(const struct by_cost *cost, double bytes);
+
+/* One class of a plan with calls that were measured. */
+struct by_cost_sample {
+  struct by_cost cost;
+  uint32_t n;
+  double *bytes, *seconds;
+};
+
+/* Changes call, hop, message and byte, beginning with what *rates says, until none of them alone is better by a
+ * fiftieth; none becomes 64 times more or less. the samples' costs have these rates then. *error becomes the mean of
+ * what logarithms of times differ by, at most `BY_COST_FIT_MOST` each, so that a few odd ones do not decide. Cost: some
+ * hundred predictions of all. */
+#define BY_COST_FIT_MOST 0.5
+BANYAN_CHECK enum banyan_status by_cost_fit(struct by_cost_sample *samples, uint32_t n, struct by_cost_rates *rates,
+                                            double *error);
 
 #endif

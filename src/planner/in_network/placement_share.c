@@ -11,7 +11,7 @@
 enum { MOST_ROUNDS = 500 };
 #define NONE UINT32_MAX
 
-static const double gain_wanted = 1e-9, rate_wanted = 1e-9;
+static const double gain_wanted = 1e-9;
 
 struct program {
   struct by_placement_ways *ways;
@@ -19,11 +19,9 @@ struct program {
   struct by_lp *lp;
   uint32_t *link_row, *node_row, *memory_row; /* of links and nodes; NONE: none */
   uint32_t n_rows, first_job;
-  double unit;    /* bit/s */
-  double *load;   /* of each row, by one choice */
-  uint32_t *rows; /* for a column */
-  double *values; /* likewise */
-  uint32_t *out;  /* of the vertices of a tree */
+  double unit;   /* bit/s */
+  double *load;  /* of each row, by one choice */
+  uint32_t *out; /* of the vertices of a tree */
   double *price, *rent;
   bool *adds;
   struct by_arena arena;
@@ -67,13 +65,11 @@ static enum banyan_status init(struct program *p) {
   if (!p->link_row || !p->node_row || !p->memory_row) return by_placement_no_memory();
   find_rows(p);
   p->load = BY_ARENA_ARRAY(arena, double, p->n_rows);
-  p->rows = BY_ARENA_ARRAY(arena, uint32_t, (size_t)p->n_rows + 1);
-  p->values = BY_ARENA_ARRAY(arena, double, (size_t)p->n_rows + 1);
   p->out = BY_ARENA_ARRAY(arena, uint32_t, n);
   p->price = BY_ARENA_ARRAY(arena, double, n);
   p->rent = BY_ARENA_ARRAY(arena, double, n);
   p->adds = BY_ARENA_ARRAY(arena, bool, n);
-  bool all = p->load && p->rows && p->values && p->out && p->price && p->rent && p->adds;
+  bool all = p->load && p->out && p->price && p->rent && p->adds;
   return all ? BANYAN_OK : by_placement_no_memory();
 }
 
@@ -95,26 +91,18 @@ static void add_load(struct program *p, const struct by_choice *choice, double r
 
 static enum banyan_status add_column(struct program *p, uint32_t choice) {
   const struct by_choice *item = &p->choices->items[choice];
-  uint32_t n = 0;
   memset(p->load, 0, p->n_rows * sizeof *p->load);
   add_load(p, item, p->unit, p->load);
   p->load[p->first_job + p->ways->trees[item->tree].job] = -1;
-  for (uint32_t r = 0; r < p->n_rows; r++) {
-    if (p->load[r] == 0) continue;
-    p->rows[n] = r;
-    p->values[n++] = p->load[r];
-  }
-  return by_lp_add(p->lp, 0, n, p->rows, p->values);
+  return by_lp_add(p->lp, 0, p->load);
 }
 
 static enum banyan_status start(struct program *p) {
   for (uint32_t r = 0; r < p->n_rows; r++) p->load[r] = r < p->first_job;
-  BY_TRY(by_lp_create(p->n_rows, p->load, &p->lp));
-  for (uint32_t j = 0; j < p->ways->n_jobs; j++) {
-    p->rows[j] = p->first_job + j;
-    p->values[j] = p->ways->jobs[j].weight;
-  }
-  BY_TRY(by_lp_add(p->lp, 1, p->ways->n_jobs, p->rows, p->values));
+  BY_TRY(by_lp_create(p->n_rows, p->load, p->unit, &p->lp));
+  memset(p->load, 0, p->n_rows * sizeof *p->load);
+  for (uint32_t j = 0; j < p->ways->n_jobs; j++) p->load[p->first_job + j] = p->ways->jobs[j].weight;
+  BY_TRY(by_lp_add(p->lp, 1, p->load));
   for (uint32_t i = 0; i < p->choices->n; i++) BY_TRY(add_column(p, i));
   return BANYAN_OK;
 }
@@ -122,7 +110,7 @@ static enum banyan_status start(struct program *p) {
 /* --- prices --- */
 
 static double dual(const struct program *p, uint32_t row) {
-  return row == NONE ? 0 : fmax(by_lp_duals(p->lp)[row], 0) * p->unit;
+  return row == NONE ? 0 : p->lp->price[row] * p->unit;
 }
 
 /* The cheapest choice on a tree, into adds[]. */
@@ -141,10 +129,10 @@ static enum banyan_status find_cheapest(struct program *p, const struct by_way_t
 static enum banyan_status price(struct program *p, bool more, double *bound, bool *grown) {
   double rows = 0, jobs = 0, least = INFINITY;
   *grown = false;
-  for (uint32_t r = 0; r < p->first_job; r++) rows += fmax(by_lp_duals(p->lp)[r], 0);
+  for (uint32_t r = 0; r < p->first_job; r++) rows += p->lp->price[r];
   for (uint32_t t = 0; t < p->ways->n_trees; t++) {
     const struct by_way_tree *tree = &p->ways->trees[t];
-    double cost = 0, pays = by_lp_duals(p->lp)[p->first_job + tree->job];
+    double cost = 0, pays = p->lp->price[p->first_job + tree->job];
     uint32_t before = p->choices->n;
     BY_TRY(find_cheapest(p, tree, &cost));
     least = fmin(tree->server ? least : INFINITY, cost);
@@ -167,11 +155,8 @@ static enum banyan_status solve(struct program *p, bool more, double *rate, doub
     for (uint32_t i = known; i < p->choices->n; i++) BY_TRY(add_column(p, i));
   }
   BY_TRY(by_lp_solve(p->lp));
-  *rate = by_lp_objective(p->lp) * p->unit;
-  for (uint32_t i = 0; i < p->choices->n; i++) {
-    double value = by_lp_values(p->lp)[i + 1];
-    p->choices->items[i].rate = value > rate_wanted ? value * p->unit : 0;
-  }
+  *rate = p->lp->objective * p->unit;
+  for (uint32_t i = 0; i < p->choices->n; i++) p->choices->items[i].rate = p->lp->rate[i + 1];
   return BANYAN_OK;
 }
 

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 enum { MOST_PIVOTS = 200000, MOST_ROWS = 1 << 24 };
 
 struct library {
@@ -79,10 +81,7 @@ static enum banyan_status need_library(void) {
                  missing);
 }
 
-struct by_lp {
-  Clp_Simplex *model;
-  uint32_t n_rows, n_columns;
-};
+static const double least_part = 1e-9; /* of the unit: what is less is the solver's rounding */
 
 static enum banyan_status no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the linear program");
@@ -99,7 +98,7 @@ static enum banyan_status add_rows(struct by_lp *lp, const double *upper) {
   return BANYAN_OK;
 }
 
-enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, struct by_lp **out) {
+enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, double unit, struct by_lp **out) {
   if (n_rows > MOST_ROWS)
     return by_fail(BANYAN_ERR_ARGUMENT, "a linear program of %u rows is too large; the most is %u", n_rows, MOST_ROWS);
   for (uint32_t i = 0; i < n_rows; i++)
@@ -109,8 +108,12 @@ enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, struct by_
   struct by_lp *lp = calloc(1, sizeof *lp);
   if (!lp) return no_memory();
   lp->n_rows = n_rows;
+  lp->unit = unit;
   lp->model = clp.new_model();
-  enum banyan_status status = lp->model ? BANYAN_OK : no_memory();
+  lp->price = calloc((size_t)n_rows + 1, sizeof *lp->price);
+  lp->rows = calloc((size_t)n_rows + 1, sizeof *lp->rows);
+  lp->values = calloc((size_t)n_rows + 1, sizeof *lp->values);
+  enum banyan_status status = lp->model && lp->price && lp->rows && lp->values ? BANYAN_OK : no_memory();
   if (status == BANYAN_OK) {
     clp.set_log_level(lp->model, 0); /* it would write to standard output */
     status = add_rows(lp, upper);
@@ -128,27 +131,35 @@ enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, struct by_
 void by_lp_destroy(struct by_lp *lp) {
   if (!lp) return;
   if (lp->model) clp.delete_model(lp->model);
+  free(lp->rate);
+  free(lp->allowed);
+  free(lp->price);
+  free(lp->rows);
+  free(lp->values);
   free(lp);
 }
 
-uint32_t by_lp_columns(const struct by_lp *lp) {
-  return lp->n_columns;
-}
-
-enum banyan_status by_lp_add(struct by_lp *lp, double objective, uint32_t n, const uint32_t *rows,
-                             const double *values) {
-  int *index = malloc(((size_t)n + 1) * sizeof *index);
-  if (!index) return no_memory();
-  for (uint32_t i = 0; i < n; i++) index[i] = (int)rows[i];
+enum banyan_status by_lp_add(struct by_lp *lp, double objective, const double *load) {
+  size_t n_columns = (size_t)lp->n_columns + 1;
+  if (!BY_ARRAY_GROW(&lp->rate, &lp->rate_room, n_columns)) return no_memory();
+  if (!BY_ARRAY_GROW(&lp->allowed, &lp->allowed_room, n_columns)) return no_memory();
+  int n = 0;
+  for (uint32_t r = 0; r < lp->n_rows; r++) {
+    if (load[r] == 0) continue;
+    lp->rows[n] = (int)r;
+    lp->values[n++] = load[r];
+  }
   const double lower = 0, upper = INFINITY;
-  const CoinBigIndex starts[2] = {0, (CoinBigIndex)n};
-  clp.add_columns(lp->model, 1, &lower, &upper, &objective, starts, index, values);
-  free(index);
-  lp->n_columns++;
+  const CoinBigIndex starts[2] = {0, n};
+  clp.add_columns(lp->model, 1, &lower, &upper, &objective, starts, lp->rows, lp->values);
+  lp->rate[lp->n_columns] = 0;
+  lp->allowed[lp->n_columns++] = true;
   return BANYAN_OK;
 }
 
-void by_lp_allow(struct by_lp *lp, uint32_t column, int allowed) {
+void by_lp_allow(struct by_lp *lp, uint32_t column, bool allowed) {
+  lp->allowed[column] = allowed;
+  if (!allowed) lp->rate[column] = 0;
   clp.column_upper(lp->model)[column] = allowed ? INFINITY : 0;
 }
 
@@ -157,6 +168,14 @@ static const char *what_is_wrong(int status) {
   static const char *const words[] = {"", "it has no solution", "a column has no limit", "it took too many steps",
                                       "numbers went out of range"};
   return status > 0 && status < 5 ? words[status] : "it stopped";
+}
+
+static void read_solution(struct by_lp *lp) {
+  const double *values = clp.values(lp->model), *duals = clp.duals(lp->model);
+  for (uint32_t c = 0; c < lp->n_columns; c++)
+    lp->rate[c] = values[c] > least_part && lp->allowed[c] ? values[c] * lp->unit : 0;
+  for (uint32_t r = 0; r < lp->n_rows; r++) lp->price[r] = fmax(duals[r], 0);
+  lp->objective = clp.objective(lp->model);
 }
 
 enum banyan_status by_lp_solve(struct by_lp *lp) {
@@ -169,19 +188,16 @@ enum banyan_status by_lp_solve(struct by_lp *lp) {
     clp.initial_solve(lp->model);
     status = clp.status(lp->model);
   }
-  if (status == 0) return BANYAN_OK;
+  if (status == 0) {
+    read_solution(lp);
+    return BANYAN_OK;
+  }
   return by_fail(BANYAN_ERR_PLAN, "the linear program of %u rows and %u trees was not solved: %s", lp->n_rows,
                  lp->n_columns, what_is_wrong(status));
 }
 
-double by_lp_objective(const struct by_lp *lp) {
-  return lp->n_columns ? clp.objective(lp->model) : 0;
-}
-
-const double *by_lp_values(const struct by_lp *lp) {
-  return clp.values(lp->model);
-}
-
-const double *by_lp_duals(const struct by_lp *lp) {
-  return clp.duals(lp->model);
+double by_lp_scale(struct by_lp *lp, double excess) {
+  double sum = 0;
+  for (uint32_t c = 0; c < lp->n_columns; c++) sum += lp->rate[c] /= excess;
+  return sum;
 }

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
+#include "rng.h"
+
 #define NONE UINT32_MAX
 
 static enum banyan_status no_memory(void) {
@@ -32,7 +35,8 @@ void by_adjacency_join(struct by_adjacency *graph, uint32_t v, uint32_t w) {
   graph->bits[(size_t)w * graph->words + v / 64] |= 1ull << v % 64;
 }
 
-uint32_t by_adjacency_next(const struct by_adjacency *graph, uint32_t v, uint32_t from) {
+/* The first neighbour of v from `from` on; UINT32_MAX: none. */
+static uint32_t adjacency_next(const struct by_adjacency *graph, uint32_t v, uint32_t from) {
   const uint64_t *row = &graph->bits[(size_t)v * graph->words];
   if (from >= graph->n) return NONE;
   uint64_t word = row[from / 64] >> from % 64 << from % 64;
@@ -150,4 +154,328 @@ enum banyan_status by_hamilton_find(const struct by_adjacency *graph, const floa
   BY_TRY(by_hamilton_rotate(graph, seed, order, &found));
   if (found) *out = (struct by_hamilton){.answer = BY_HAMILTON_YES};
   return BANYAN_OK;
+}
+
+/* --- rotations --- */
+
+/* Posa's rotations. A path p grows at its end; where that has no free neighbour, some neighbour p[i] of it on the path
+ * is joined to it and p[i] - p[i+1] is cut: p[i+1] is the new end.
+ *
+ *   p0 .. pi  pi+1 .. end    becomes    p0 .. pi  end .. pi+1      Ends that have a free neighbour, or that close the
+ *            ^--- reversed ---^                                    ring, are preferred. */
+
+enum { WORK = 200 << 20, LOOKED_AT = 32 };
+
+struct path {
+  const struct by_adjacency *graph;
+  const uint32_t *liked; /* the order liked best */
+  uint32_t *vertex;      /* of each place */
+  uint32_t *place;       /* of each vertex; NONE: free */
+  uint64_t *free;        /* bits of the free vertices */
+  uint32_t *liked_place; /* of each vertex, in the order liked best */
+  uint32_t n;
+  uint32_t work; /* words and places looked at */
+  struct by_rng rng;
+  struct by_arena arena;
+};
+
+static uint32_t count_free(struct path *p, uint32_t v) {
+  const uint64_t *row = &p->graph->bits[(size_t)v * p->graph->words];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->graph->words; i++) n += (uint32_t)__builtin_popcountll(row[i] & p->free[i]);
+  p->work += p->graph->words;
+  return n;
+}
+
+static void append(struct path *p, uint32_t v) {
+  p->vertex[p->n] = v;
+  p->place[v] = p->n++;
+  p->free[v / 64] &= ~(1ull << v % 64);
+}
+
+/* The free vertex that follows v first in the order liked best, if it is a neighbour. */
+static uint32_t liked_next(const struct path *p, uint32_t v) {
+  uint32_t next = p->liked[(p->liked_place[v] + 1) % p->graph->n];
+  return p->place[next] == NONE && by_adjacent(p->graph, v, next) ? next : NONE;
+}
+
+/* A neighbour of v, from a random one on. */
+static uint32_t neighbour(struct path *p, uint32_t v, uint32_t *from) {
+  uint32_t w = adjacency_next(p->graph, v, *from);
+  if (w == NONE) w = adjacency_next(p->graph, v, 0);
+  *from = w == NONE ? 0 : w + 1;
+  p->work++;
+  return w;
+}
+
+/* The free neighbour with fewest free neighbours of its own, of those looked at; NONE: there is none. */
+static uint32_t free_next(struct path *p, uint32_t v) {
+  uint32_t from = (uint32_t)by_rng_below(&p->rng, p->graph->n), best = NONE, least = NONE, first = NONE;
+  if (!count_free(p, v)) return NONE;
+  for (uint32_t looked = 0; looked < LOOKED_AT || best == NONE;) {
+    uint32_t w = neighbour(p, v, &from);
+    if (w == first) break;
+    if (first == NONE) first = w;
+    if (p->place[w] != NONE) continue;
+    looked++;
+    uint32_t n = count_free(p, w);
+    if (n >= least) continue;
+    least = n;
+    best = w;
+  }
+  return best;
+}
+
+static void extend(struct path *p, bool as_liked) {
+  while (p->n < p->graph->n) {
+    uint32_t end = p->vertex[p->n - 1], next = as_liked ? liked_next(p, end) : NONE;
+    if (next == NONE) next = free_next(p, end);
+    if (next == NONE) return;
+    append(p, next);
+  }
+}
+
+static void reverse(struct path *p, uint32_t from) {
+  for (uint32_t i = from, j = p->n - 1; i < j; i++, j--) {
+    uint32_t v = p->vertex[i];
+    p->vertex[i] = p->vertex[j];
+    p->vertex[j] = v;
+  }
+  for (uint32_t i = from; i < p->n; i++) p->place[p->vertex[i]] = i;
+  p->work += 2 * (p->n - from);
+}
+
+/* Whether a path with this end can grow, or closes the ring. */
+static bool is_good_end(struct path *p, uint32_t v) {
+  return p->n == p->graph->n ? by_adjacent(p->graph, v, p->vertex[0]) : count_free(p, v) > 0;
+}
+
+/* False: the end has no neighbour on the path but the one before it. */
+static bool rotate(struct path *p) {
+  uint32_t end = p->vertex[p->n - 1], from = (uint32_t)by_rng_below(&p->rng, p->graph->n), chosen = NONE, first = NONE;
+  for (uint32_t looked = 0; looked < LOOKED_AT; looked++) {
+    uint32_t w = neighbour(p, end, &from);
+    if (w == first || w == NONE) break;
+    if (first == NONE) first = w;
+    if (p->place[w] == NONE || p->place[w] + 2 >= p->n) continue;
+    if (chosen == NONE) chosen = p->place[w] + 1;
+    if (!is_good_end(p, p->vertex[p->place[w] + 1])) continue;
+    chosen = p->place[w] + 1;
+    break;
+  }
+  if (chosen == NONE) return false;
+  reverse(p, chosen);
+  return true;
+}
+
+static void start(struct path *p, uint32_t v) {
+  p->n = 0;
+  memset(p->place, 0xff, p->graph->n * sizeof *p->place);
+  memset(p->free, 0, p->graph->words * sizeof *p->free);
+  for (uint32_t w = 0; w < p->graph->n; w++) p->free[w / 64] |= 1ull << w % 64;
+  append(p, v);
+}
+
+/* One attempt: ends with a ring, or when nothing has grown for long. */
+static bool attempt(struct path *p, bool as_liked) {
+  uint32_t n = p->graph->n, most = 10 * n + 1000;
+  start(p, as_liked ? p->liked[0] : (uint32_t)by_rng_below(&p->rng, n));
+  for (uint32_t idle = 0; idle < most && p->work < WORK; idle++) {
+    uint32_t before = p->n;
+    extend(p, as_liked);
+    if (p->n > before) idle = 0;
+    if (p->n == n && by_adjacent(p->graph, p->vertex[n - 1], p->vertex[0])) return true;
+    if (by_rng_below(&p->rng, 64) == 0) reverse(p, 0);
+    if (!rotate(p)) reverse(p, 0);
+  }
+  return false;
+}
+
+static bool allocate(struct path *p) {
+  size_t n = p->graph->n;
+  p->vertex = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
+  p->place = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
+  p->liked_place = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
+  p->free = BY_ARENA_ARRAY(&p->arena, uint64_t, p->graph->words);
+  return p->vertex && p->place && p->liked_place && p->free;
+}
+
+enum banyan_status by_hamilton_rotate(const struct by_adjacency *graph, uint64_t seed, uint32_t *order, bool *found) {
+  struct path p = {.graph = graph, .liked = order};
+  *found = false;
+  by_arena_init(&p.arena);
+  by_rng_init(&p.rng, seed);
+  bool ready = allocate(&p);
+  for (uint32_t i = 0; ready && i < graph->n; i++) p.liked_place[order[i]] = i;
+  for (uint32_t tries = 0; ready && p.work < WORK && !*found; tries++) *found = attempt(&p, !tries);
+  if (*found) memcpy(order, p.vertex, graph->n * sizeof *order);
+  by_arena_fini(&p.arena);
+  return ready ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory to look for a ring");
+}
+
+/* --- simple reasons why a graph has no ring --- */
+
+struct search {
+  struct by_adjacency graph; /* a copy, from which edges are taken */
+  uint32_t *seen;            /* of each vertex: when it was seen first; NONE: not yet */
+  uint32_t *low;             /* the earliest that its subtree reaches */
+  uint32_t *from;            /* its parent in the search */
+  uint32_t *at;              /* the neighbour to be looked at next */
+  uint32_t *degree;
+  uint32_t *end;       /* of a path of forced edges that ends here: its other end; the vertex itself: no path yet */
+  uint32_t (*need)[2]; /* forced neighbours; NONE */
+  uint32_t *queue;     /* vertices that may have two neighbours only */
+  uint32_t n_queue;
+  struct by_arena arena;
+};
+
+static void refuse(struct by_hamilton *out, enum by_hamilton_reason reason, uint32_t where) {
+  *out = (struct by_hamilton){.answer = BY_HAMILTON_NO, .reason = reason, .where = where};
+}
+
+/* --- a vertex whose loss parts the others (Tarjan 1972), and two sides --- */
+
+/* Goes on from v: to a new vertex, which is returned; or back to its parent. */
+static uint32_t go_on(struct search *s, uint32_t v, uint32_t *time) {
+  for (uint32_t w; (w = adjacency_next(&s->graph, v, s->at[v])) != NONE;) {
+    s->at[v] = w + 1;
+    if (s->seen[w] == NONE) {
+      s->from[w] = v;
+      s->seen[w] = s->low[w] = (*time)++;
+      return w;
+    }
+    if (s->seen[w] < s->low[v]) s->low[v] = s->seen[w];
+  }
+  uint32_t parent = s->from[v];
+  if (parent != NONE && s->low[v] < s->low[parent]) s->low[parent] = s->low[v];
+  return parent;
+}
+
+static void find_cut(struct search *s, struct by_hamilton *out) {
+  uint32_t time = 1, below_root = 0;
+  for (uint32_t v = 0; v < s->graph.n; v++) s->seen[v] = s->from[v] = NONE;
+  memset(s->at, 0, s->graph.n * sizeof *s->at);
+  s->seen[0] = s->low[0] = 0;
+  for (uint32_t v = 0; v != NONE;) v = go_on(s, v, &time);
+  for (uint32_t v = 1; v < s->graph.n; v++) {
+    uint32_t parent = s->from[v];
+    if (parent == NONE) {
+      refuse(out, BY_HAMILTON_CUT, v); /* they are apart already */
+      return;
+    }
+    if (parent ? s->low[v] >= s->seen[parent] : ++below_root == 2) {
+      refuse(out, BY_HAMILTON_CUT, parent);
+      return;
+    }
+  }
+}
+
+/* Uses the search of find_cut: sides alternate along it. */
+static void find_sides(struct search *s, struct by_hamilton *out) {
+  uint32_t *side = s->low, n = s->graph.n, ones = 0, at = 0;
+  uint32_t *by_time = s->at;
+  for (uint32_t v = 0; v < n; v++) by_time[s->seen[v]] = v;
+  for (; at < n; at++) side[by_time[at]] = at ? !side[s->from[by_time[at]]] : 0;
+  for (uint32_t v = 0; v < n; v++) {
+    ones += side[v];
+    for (uint32_t w = adjacency_next(&s->graph, v, v); w != NONE; w = adjacency_next(&s->graph, v, w + 1))
+      if (side[v] == side[w]) return;
+  }
+  if (2 * ones != n) refuse(out, BY_HAMILTON_SIDES, 0);
+}
+
+/* --- edges that every ring needs --- */
+
+static void look_at(struct search *s, uint32_t v) {
+  s->queue[s->n_queue++] = v;
+}
+
+/* No ring uses this edge. */
+static void take_out(struct search *s, uint32_t v, uint32_t w) {
+  s->graph.bits[(size_t)v * s->graph.words + w / 64] &= ~(1ull << w % 64);
+  s->graph.bits[(size_t)w * s->graph.words + v / 64] &= ~(1ull << v % 64);
+  if (--s->degree[v] == 2) look_at(s, v);
+  if (--s->degree[w] == 2) look_at(s, w);
+}
+
+/* A vertex with both its edges forced needs no others. */
+static void leave_forced(struct search *s, uint32_t v) {
+  if (s->need[v][1] == NONE) return;
+  for (uint32_t w = adjacency_next(&s->graph, v, 0); w != NONE; w = adjacency_next(&s->graph, v, w + 1))
+    if (w != s->need[v][0] && w != s->need[v][1]) take_out(s, v, w);
+}
+
+/* Forces an edge. False: that closes a ring through some vertices only. *length: edges forced so far. */
+static bool force(struct search *s, uint32_t v, uint32_t w, uint32_t *length) {
+  if (s->need[v][0] == w || s->need[v][1] == w) return true;
+  if (s->need[v][1] != NONE || s->need[w][1] != NONE) return false;
+  s->need[v][s->need[v][0] != NONE] = w;
+  s->need[w][s->need[w][0] != NONE] = v;
+  ++*length;
+  uint32_t a = s->end[v], b = s->end[w];
+  if (a == w) return *length == s->graph.n;
+  s->end[a] = b;
+  s->end[b] = a;
+  leave_forced(s, v);
+  leave_forced(s, w);
+  if (*length + 1 < s->graph.n && s->need[a][0] != b && s->need[a][1] != b && by_adjacent(&s->graph, a, b))
+    take_out(s, a, b);
+  return true;
+}
+
+static void find_forced(struct search *s, struct by_hamilton *out) {
+  uint32_t length = 0;
+  while (s->n_queue) {
+    uint32_t v = s->queue[--s->n_queue];
+    uint32_t one = adjacency_next(&s->graph, v, 0), two = one == NONE ? NONE : adjacency_next(&s->graph, v, one + 1);
+    if (two == NONE || !force(s, v, one, &length) || !force(s, v, two, &length)) {
+      refuse(out, BY_HAMILTON_FORCED, v);
+      return;
+    }
+  }
+}
+
+/* --- all of them --- */
+
+static void find_degrees(struct search *s, struct by_hamilton *out) {
+  for (uint32_t v = 0; v < s->graph.n; v++) {
+    for (uint32_t i = 0; i < s->graph.words; i++)
+      s->degree[v] += (uint32_t)__builtin_popcountll(s->graph.bits[(size_t)v * s->graph.words + i]);
+    s->end[v] = v;
+    s->need[v][0] = s->need[v][1] = NONE;
+    if (s->degree[v] == 2) look_at(s, v);
+    if (s->degree[v] < 2 && out->answer == BY_HAMILTON_UNKNOWN) refuse(out, BY_HAMILTON_LONELY, v);
+  }
+}
+
+static bool allocate_search(struct search *s, const struct by_adjacency *graph) {
+  size_t n = graph->n, bits = n * graph->words;
+  s->graph = *graph;
+  s->graph.bits = BY_ARENA_ARRAY(&s->arena, uint64_t, bits);
+  s->seen = BY_ARENA_ARRAY(&s->arena, uint32_t, 7 * n);
+  s->need = by_arena_alloc(&s->arena, n, sizeof *s->need);
+  if (!s->graph.bits || !s->seen || !s->need) return false;
+  memcpy(s->graph.bits, graph->bits, bits * sizeof *graph->bits);
+  s->low = s->seen + n;
+  s->from = s->low + n;
+  s->at = s->from + n;
+  s->degree = s->at + n;
+  s->end = s->degree + n;
+  s->queue = s->end + n; /* each vertex comes to two neighbours once at most */
+  return true;
+}
+
+enum banyan_status by_hamilton_refute(const struct by_adjacency *graph, struct by_hamilton *out) {
+  struct search s = {.n_queue = 0};
+  *out = (struct by_hamilton){.answer = BY_HAMILTON_UNKNOWN, .reason = BY_HAMILTON_GAVE_UP};
+  by_arena_init(&s.arena);
+  bool ready = allocate_search(&s, graph);
+  if (ready) {
+    find_degrees(&s, out);
+    if (out->answer == BY_HAMILTON_UNKNOWN) find_cut(&s, out);
+    if (out->answer == BY_HAMILTON_UNKNOWN) find_sides(&s, out);
+    if (out->answer == BY_HAMILTON_UNKNOWN) find_forced(&s, out);
+  }
+  by_arena_fini(&s.arena);
+  return ready ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory to look for a ring");
 }

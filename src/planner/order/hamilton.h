@@ -42,8 +42,6 @@ void by_adjacency_join(struct by_adjacency *graph, uint32_t v, uint32_t w);
 static inline bool by_adjacent(const struct by_adjacency *graph, uint32_t v, uint32_t w) {
   return graph->bits[(size_t)v * graph->words + w / 64] >> w % 64 & 1;
 }
-/* The first neighbour of v from `from` on; UINT32_MAX: none. */
-uint32_t by_adjacency_next(const struct by_adjacency *graph, uint32_t v, uint32_t from);
 
 /* Looks for a ring. order: on entry the order that is liked best, on return with BY_HAMILTON_YES the ring, else
  * unchanged. Up to BY_HAMILTON_EXACT vertices the answer is never unknown, and the ring is a shortest one by `length`

@@ -17,6 +17,113 @@
 
 #include "plan_make.h"
 
+/* --- distances --- */
+
+/* How far everything is: by hops breadth first, by delay with Dijkstra's algorithm. */
+
+/* --- by hops --- */
+
+/* Offers the ways over `vertex`: to those that are new, and to those one deeper whose edge costs more. */
+static uint32_t widen(struct by_grower *g, const struct by_price *price, uint32_t vertex, uint32_t n) {
+  const struct by_graph *graph = g->graph;
+  double depth = g->depth[vertex] + 1, *last_cost = g->below;
+  for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1]; i++) {
+    uint32_t edge = graph->incident[i], to = by_graph_other_end(graph, edge, vertex);
+    if (!g->allowed[to] || (g->in[to] && g->depth[to] < depth)) continue;
+    double cost = price ? price->of(price->context, edge) : 1;
+    if (!isfinite(cost) || (g->in[to] && cost >= last_cost[to])) continue;
+    if (!g->in[to]) g->order[n++] = to;
+    g->in[to] = true;
+    g->depth[to] = depth;
+    g->via[to] = edge;
+    last_cost[to] = cost;
+  }
+  return n;
+}
+
+static uint32_t by_hops(struct by_grower *g, const struct by_price *price) {
+  uint32_t n = 1;
+  for (uint32_t i = 0; i < n; i++) n = widen(g, price, g->order[i], n);
+  return n;
+}
+
+/* --- by delay --- */
+
+static bool before(const struct by_grow_entry *a, const struct by_grow_entry *b) {
+  return a->depth != b->depth ? a->depth < b->depth : a->edge < b->edge;
+}
+
+static void push(struct by_grower *g, struct by_grow_entry entry) {
+  uint32_t i = g->n_heap++;
+  while (i > 0 && before(&entry, &g->heap[(i - 1) / 2])) {
+    g->heap[i] = g->heap[(i - 1) / 2];
+    i = (i - 1) / 2;
+  }
+  g->heap[i] = entry;
+}
+
+static struct by_grow_entry pop(struct by_grower *g) {
+  struct by_grow_entry top = g->heap[0], last = g->heap[--g->n_heap];
+  uint32_t i = 0;
+  for (uint32_t child; (child = 2 * i + 1) < g->n_heap; i = child) {
+    if (child + 1 < g->n_heap && before(&g->heap[child + 1], &g->heap[child])) child++;
+    if (!before(&g->heap[child], &last)) break;
+    g->heap[i] = g->heap[child];
+  }
+  g->heap[i] = last;
+  return top;
+}
+
+static void push_edges(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
+  const struct by_graph *graph = g->graph;
+  for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1]; i++) {
+    uint32_t edge = graph->incident[i], to = by_graph_other_end(graph, edge, vertex);
+    double depth = g->depth[vertex] + g->length[edge];
+    if (g->in[to] || !g->allowed[to] || depth >= g->below[to]) continue;
+    if (price && !isfinite(price->of(price->context, edge))) continue;
+    g->below[to] = depth; /* the nearest that was seen */
+    push(g, (struct by_grow_entry){depth, edge, to});
+  }
+}
+
+static uint32_t by_delay(struct by_grower *g, const struct by_price *price, uint32_t root) {
+  uint32_t n = 1;
+  g->n_heap = 0;
+  for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->below[v] = INFINITY;
+  push_edges(g, price, root);
+  while (g->n_heap > 0) {
+    struct by_grow_entry next = pop(g);
+    if (g->in[next.to]) continue;
+    g->in[next.to] = true;
+    g->depth[next.to] = next.depth;
+    g->via[next.to] = next.edge;
+    g->order[n++] = next.to;
+    push_edges(g, price, next.to);
+  }
+  return n;
+}
+
+/* --- --- */
+
+/* The shortest-path tree from `root` over allowed vertices: who is in it, at what depth, by which edge, in the order of
+ * depths; of equally deep ways by hops the one whose last edge costs least. NULL: all cost the same. Returns how many
+ * vertices are in it. Cost: edges; by delay, edges * log(edges). */
+static uint32_t grower_nearest_first(struct by_grower *g, const struct by_price *price, uint32_t root) {
+  for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->in[v] = false;
+  g->via[root] = UINT32_MAX;
+  g->in[root] = true;
+  g->depth[root] = 0;
+  g->order[0] = root;
+  return g->hops ? by_hops(g, price) : by_delay(g, price, root);
+}
+
+double by_grower_reach(struct by_grower *g, uint32_t root) {
+  double furthest = 0;
+  (void)grower_nearest_first(g, NULL, root);
+  for (uint32_t v = 0; v < g->graph->n_terminals; v++) furthest = fmax(furthest, g->in[v] ? g->depth[v] : INFINITY);
+  return furthest;
+}
+
 enum { WORD = 64 };
 static const uint32_t none = UINT32_MAX;
 
@@ -71,7 +178,7 @@ static void offer(struct by_grower *g, const struct by_price *price, uint32_t ve
 
 /* Fills `latest`. False: a terminal is too far away. */
 static bool look_ahead(struct by_grower *g, const struct by_price *price, uint32_t root, double most_height) {
-  uint32_t n = by_grower_nearest_first(g, price, root);
+  uint32_t n = grower_nearest_first(g, price, root);
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) {
     g->below[v] = v < g->graph->n_terminals ? 0 : -INFINITY;
     if (v < g->graph->n_terminals && !(g->in[v] && g->depth[v] <= most_height)) return false;
@@ -168,4 +275,76 @@ bool by_grow(struct by_grower *g, const struct by_price *price, uint32_t root, d
   prune(g, root);
   collect(g);
   return true;
+}
+
+/* --- the centre of a tree --- */
+
+/* The furthest vertex from anywhere is one end of a
+ * longest path, the furthest from that is the other end, and a vertex's
+ * eccentricity is its distance to the further one of the two (Jordan, 1869). */
+
+/* Distances from `from` into `distance`, over the tree whose neighbours are in `around`; returns the furthest. */
+static uint32_t spread(struct by_grower *g, const struct by_around *around, uint32_t from, double *distance) {
+  uint32_t n = 0, furthest = from;
+  distance[from] = 0;
+  g->via[from] = UINT32_MAX;
+  g->order[n++] = from;
+  for (uint32_t done = 0; done < n; done++) {
+    uint32_t v = g->order[done];
+    if (distance[v] > distance[furthest]) furthest = v;
+    for (uint32_t i = around->at[v]; i < around->at[v + 1]; i++) {
+      uint32_t e = around->edges[i], to = by_graph_other_end(g->graph, e, v);
+      if (e == g->via[v]) continue;
+      g->via[to] = e;
+      distance[to] = distance[v] + g->length[e];
+      g->order[n++] = to;
+    }
+  }
+  return furthest;
+}
+
+static void list_neighbours(struct by_grower *g, const uint32_t *edges, uint32_t n_edges) {
+  struct by_around *around = &g->around;
+  const struct by_graph *graph = g->graph;
+  for (uint32_t v = 0; v <= graph->n_vertices; v++) around->at[v] = 0;
+  for (uint32_t i = 0; i < n_edges; i++) {
+    around->at[graph->edges[edges[i]].a]++;
+    around->at[graph->edges[edges[i]].b]++;
+  }
+  for (uint32_t v = 0, sum = 0; v <= graph->n_vertices; v++) around->at[v] = sum += around->at[v];
+  for (uint32_t i = 0; i < n_edges; i++) {
+    around->edges[--around->at[graph->edges[edges[i]].a]] = edges[i];
+    around->edges[--around->at[graph->edges[edges[i]].b]] = edges[i];
+  }
+}
+
+void by_tree_centre(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t *root, double *height) {
+  list_neighbours(g, edges, n_edges);
+  uint32_t one_end = spread(g, &g->around, 0, g->depth);
+  uint32_t other_end = spread(g, &g->around, one_end, g->depth);
+  (void)spread(g, &g->around, other_end, g->below);
+  *root = one_end;
+  *height = g->depth[other_end];
+  for (uint32_t i = 0; i <= n_edges; i++) { /* the tree's vertices are in `order` */
+    uint32_t v = g->order[i];
+    double eccentricity = g->depth[v] > g->below[v] ? g->depth[v] : g->below[v];
+    if (eccentricity > *height || (eccentricity == *height && v >= *root)) continue;
+    *root = v;
+    *height = eccentricity;
+  }
+}
+
+enum banyan_status by_packing_height(const struct by_graph *graph, const struct by_packing *packing, bool hops,
+                                     double *height) {
+  struct by_grower grower;
+  *height = 0;
+  BY_TRY(by_grower_init(&grower, graph, hops));
+  for (uint32_t t = 0; t < packing->n_trees; t++) {
+    uint32_t root;
+    double of_tree;
+    by_tree_centre(&grower, packing->trees[t].edges, packing->trees[t].n, &root, &of_tree);
+    if (of_tree > *height) *height = of_tree;
+  }
+  by_grower_fini(&grower);
+  return BANYAN_OK;
 }

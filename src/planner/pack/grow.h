@@ -59,10 +59,6 @@ void by_grower_fini(struct by_grower *grower);
  * edges, and as much again for those whose price rises before they are taken; by delay, edges * log(edges). */
 bool by_grow(struct by_grower *grower, const struct by_price *price, uint32_t root, double most_height);
 
-/* The shortest-path tree from `root` over allowed vertices: who is in it, at what depth, by which edge, in the order of
- * depths; of equally deep ways by hops the one whose last edge costs least. NULL: all cost the same. Returns how many
- * vertices are in it. Cost: edges; by delay, edges * log(edges). */
-uint32_t by_grower_nearest_first(struct by_grower *grower, const struct by_price *price, uint32_t root);
 /* How far the furthest terminal is from `root` over allowed vertices; INFINITY: cannot be reached. Cost: as above. */
 double by_grower_reach(struct by_grower *grower, uint32_t root);
 /* The vertex of the tree from which the furthest one is nearest, and how far that is. Cost: vertices + edges. */

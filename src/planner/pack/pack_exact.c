@@ -52,12 +52,12 @@ static enum banyan_status price_tree(struct exact *x, bool *added) {
 
 /* Trees at the program's prices, and before them at smoothed ones. */
 static enum banyan_status price_trees(struct exact *x, bool *added) {
-  double all = worth(x->graph, x->rates.price);
+  double all = worth(x->graph, x->rates.lp->price);
   bool smooth;
   for (uint32_t r = 0; r < x->graph->n_resources; r++)
-    x->price[r] = smoothing * x->best[r] + (1 - smoothing) * x->rates.price[r] / all;
+    x->price[r] = smoothing * x->best[r] + (1 - smoothing) * x->rates.lp->price[r] / all;
   BY_TRY(price_tree(x, &smooth));
-  for (uint32_t r = 0; r < x->graph->n_resources; r++) x->price[r] = x->rates.price[r] / all;
+  for (uint32_t r = 0; r < x->graph->n_resources; r++) x->price[r] = x->rates.lp->price[r] / all;
   BY_TRY(price_tree(x, added));
   *added |= smooth;
   return BANYAN_OK;
@@ -72,7 +72,7 @@ static void price_loads(struct exact *x, const struct by_slots *slots) {
 /* Trees and prices to begin with: a few sweeps of slots come near the optimum. */
 static enum banyan_status sweep(struct exact *x, struct by_slots *slots) {
   bool added;
-  slots->target = fmin(x->bound, x->rates.unit);
+  slots->target = fmin(x->bound, x->rates.lp->unit);
   for (uint32_t i = 1; i <= SWEEPS; i++) {
     slots->steep = 1u << i;
     if (!by_slots_sweep(slots)) return BANYAN_OK;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "pack_limit.h"
-#include "pack_start.h"
 #include "plan_make.h"
 #include "rates.h"
 #include "slots.h"
@@ -102,7 +101,7 @@ static void move_shares(struct by_slots *slots, const struct by_rates *rates, co
   for (uint32_t i = 0; i < slots->n; i++) {
     uint32_t same = 0; /* slots may hold the same tree */
     for (uint32_t j = 0; j < slots->n; j++) same += index[j] == index[i];
-    double wanted = rates->rate[index[i]] / rates->throughput / same;
+    double wanted = rates->lp->rate[index[i]] / rates->throughput / same;
     slots->slots[i].share += damping * (wanted - slots->slots[i].share);
   }
   for (uint32_t i = 0; i < slots->n; i++)
@@ -253,7 +252,7 @@ static enum banyan_status attempt(struct search *s, uint32_t number, double most
   slots.roots = s->roots;
   slots.n_roots = s->n_roots;
   for (uint32_t i = 0; i < k; i++) slots.slots[i].share = s->start.share[i];
-  slots.target = isfinite(goal(s)) ? goal(s) : s->best.unit;
+  slots.target = isfinite(goal(s)) ? goal(s) : s->best.lp->unit;
   status = anneal(s, &slots, index, wanted);
   bool hopeful = isinf(wanted) || s->best.throughput >= hopeless * wanted;
   if (status == BANYAN_OK && hopeful) status = polish(s, &slots, index, wanted);
@@ -268,17 +267,17 @@ static void take_best(const struct search *s, struct by_slots *slots) {
   const struct by_pool *pool = &s->best.pool;
   uint32_t n = 0;
   for (uint32_t t = 0; t < pool->n_trees; t++) {
-    if (s->best.rate[t] == 0) continue;
+    if (s->best.lp->rate[t] == 0) continue;
     struct by_slot *slot = &slots->slots[n++];
     slot->n = by_pool_size(pool, t);
-    slot->share = s->best.rate[t] / s->best.throughput;
+    slot->share = s->best.lp->rate[t] / s->best.throughput;
     memcpy(slot->edges, by_pool_edges(pool, t), slot->n * sizeof *slot->edges);
   }
 }
 
 static uint32_t count_best(const struct search *s) {
   uint32_t n = 0;
-  for (uint32_t t = 0; t < s->best.pool.n_trees; t++) n += s->best.rate[t] > 0;
+  for (uint32_t t = 0; t < s->best.pool.n_trees; t++) n += s->best.lp->rate[t] > 0;
   return n;
 }
 
@@ -399,7 +398,7 @@ static double height_of(struct search *s) {
   for (uint32_t t = 0; t < s->best.pool.n_trees; t++) {
     uint32_t root;
     double height;
-    if (s->best.rate[t] == 0) continue;
+    if (s->best.lp->rate[t] == 0) continue;
     by_tree_centre(&s->grower, by_pool_edges(&s->best.pool, t), by_pool_size(&s->best.pool, t), &root, &height);
     highest = fmax(highest, height);
   }

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 16 };
-static const double least_part = 1e-9; /* of the unit: what is less is the solver's rounding */
-
 static enum banyan_status no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the rates of trees");
   return BANYAN_ERR_NO_MEMORY;
@@ -24,21 +21,15 @@ static double unit_of(const struct by_graph *graph) {
   return isfinite(least) && least > 0 ? least : 1;
 }
 
-static enum banyan_status take_arrays(struct by_rates *rates, uint32_t n_resources) {
-  rates->price = calloc(n_resources, sizeof *rates->price);
-  rates->load = calloc(n_resources, sizeof *rates->load);
-  rates->values = calloc(n_resources, sizeof *rates->values);
-  rates->rows = calloc(n_resources, sizeof *rates->rows);
-  return rates->price && rates->load && rates->values && rates->rows ? BANYAN_OK : no_memory();
-}
-
 enum banyan_status by_rates_init(struct by_rates *rates, const struct by_graph *graph) {
-  *rates = (struct by_rates){.unit = unit_of(graph)};
+  double unit = unit_of(graph);
+  *rates = (struct by_rates){0};
   enum banyan_status status = by_pool_init(&rates->pool, graph);
-  if (status == BANYAN_OK) status = take_arrays(rates, graph->n_resources);
+  rates->load = calloc(graph->n_resources, sizeof *rates->load);
+  if (status == BANYAN_OK && !rates->load) status = no_memory();
   if (status == BANYAN_OK) {
-    for (uint32_t r = 0; r < graph->n_resources; r++) rates->values[r] = graph->capacity[r] / rates->unit;
-    status = by_lp_create(graph->n_resources, rates->values, &rates->lp);
+    for (uint32_t r = 0; r < graph->n_resources; r++) rates->load[r] = graph->capacity[r] / unit;
+    status = by_lp_create(graph->n_resources, rates->load, unit, &rates->lp);
   }
   if (status != BANYAN_OK) by_rates_fini(rates);
   return status;
@@ -47,12 +38,7 @@ enum banyan_status by_rates_init(struct by_rates *rates, const struct by_graph *
 void by_rates_fini(struct by_rates *rates) {
   by_lp_destroy(rates->lp);
   by_pool_fini(&rates->pool);
-  free(rates->rate);
-  free(rates->out);
-  free(rates->price);
   free(rates->load);
-  free(rates->values);
-  free(rates->rows);
   *rates = (struct by_rates){0};
 }
 
@@ -64,44 +50,18 @@ static void add_load(const struct by_graph *graph, const uint32_t *edges, uint32
   }
 }
 
-static enum banyan_status add_column(struct by_rates *rates, const uint32_t *edges, uint32_t n) {
+enum banyan_status by_rates_add(struct by_rates *rates, const uint32_t *edges, uint32_t n, uint32_t *index) {
   const struct by_graph *graph = rates->pool.graph;
-  uint32_t n_rows = 0;
+  uint32_t before = rates->pool.n_trees, tree;
+  BY_TRY(by_pool_add(&rates->pool, edges, n, &tree));
+  if (index) *index = tree;
+  if (tree < before) {
+    by_lp_allow(rates->lp, tree, true);
+    return BANYAN_OK;
+  }
   memset(rates->load, 0, graph->n_resources * sizeof *rates->load);
   add_load(graph, edges, n, 1, rates->load);
-  for (uint32_t r = 0; r < graph->n_resources; r++) {
-    if (rates->load[r] == 0) continue;
-    rates->rows[n_rows] = r;
-    rates->values[n_rows++] = rates->load[r];
-  }
-  return by_lp_add(rates->lp, 1, n_rows, rates->rows, rates->values);
-}
-
-static enum banyan_status make_room(struct by_rates *rates) {
-  if (rates->pool.n_trees < rates->room) return BANYAN_OK;
-  size_t room = rates->room ? 2 * rates->room : FIRST_ROOM;
-  double *rate = realloc(rates->rate, room * sizeof *rate);
-  if (rate) rates->rate = rate;
-  bool *out = realloc(rates->out, room * sizeof *out);
-  if (out) rates->out = out;
-  if (!rate || !out) return no_memory();
-  rates->room = room;
-  return BANYAN_OK;
-}
-
-enum banyan_status by_rates_add(struct by_rates *rates, const uint32_t *edges, uint32_t n, uint32_t *index) {
-  uint32_t before = rates->pool.n_trees, tree;
-  BY_TRY(make_room(rates));
-  BY_TRY(by_pool_add(&rates->pool, edges, n, &tree));
-  if (tree == before) {
-    rates->rate[tree] = 0;
-    BY_TRY(add_column(rates, edges, n));
-  } else {
-    by_lp_allow(rates->lp, tree, true);
-  }
-  rates->out[tree] = false;
-  if (index) *index = tree;
-  return BANYAN_OK;
+  return by_lp_add(rates->lp, 1, rates->load);
 }
 
 /* How far the fullest resource is beyond its capacity, as a factor >= 1. */
@@ -110,53 +70,37 @@ static double excess(struct by_rates *rates) {
   double most = 1;
   memset(rates->load, 0, graph->n_resources * sizeof *rates->load);
   for (uint32_t t = 0; t < rates->pool.n_trees; t++)
-    if (rates->rate[t] > 0)
-      add_load(graph, by_pool_edges(&rates->pool, t), by_pool_size(&rates->pool, t), rates->rate[t], rates->load);
+    if (rates->lp->rate[t] > 0)
+      add_load(graph, by_pool_edges(&rates->pool, t), by_pool_size(&rates->pool, t), rates->lp->rate[t], rates->load);
   for (uint32_t r = 0; r < graph->n_resources; r++) most = fmax(most, rates->load[r] / graph->capacity[r]);
   return most;
-}
-
-static void read_rates(struct by_rates *rates) {
-  const double *values = by_lp_values(rates->lp), *duals = by_lp_duals(rates->lp);
-  for (uint32_t t = 0; t < rates->pool.n_trees; t++)
-    rates->rate[t] = values[t] > least_part && !rates->out[t] ? values[t] * rates->unit : 0;
-  for (uint32_t r = 0; r < rates->pool.graph->n_resources; r++) rates->price[r] = fmax(duals[r], 0);
-  double most = excess(rates);
-  rates->throughput = 0;
-  for (uint32_t t = 0; t < rates->pool.n_trees; t++) rates->throughput += rates->rate[t] /= most;
 }
 
 enum banyan_status by_rates_solve(struct by_rates *rates) {
   if (!rates->pool.n_trees) return BANYAN_OK;
   BY_TRY(by_lp_solve(rates->lp));
-  read_rates(rates);
+  rates->throughput = by_lp_scale(rates->lp, excess(rates));
   return BANYAN_OK;
-}
-
-static void drop(struct by_rates *rates, uint32_t tree) {
-  rates->out[tree] = true;
-  rates->rate[tree] = 0;
-  by_lp_allow(rates->lp, tree, false);
 }
 
 static uint32_t smallest(const struct by_rates *rates) {
   uint32_t found = UINT32_MAX;
   for (uint32_t t = 0; t < rates->pool.n_trees; t++)
-    if (rates->rate[t] > 0 && (found == UINT32_MAX || rates->rate[t] < rates->rate[found])) found = t;
+    if (rates->lp->rate[t] > 0 && (found == UINT32_MAX || rates->lp->rate[t] < rates->lp->rate[found])) found = t;
   return found;
 }
 
 static uint32_t count_used(const struct by_rates *rates) {
   uint32_t n = 0;
-  for (uint32_t t = 0; t < rates->pool.n_trees; t++) n += rates->rate[t] > 0;
+  for (uint32_t t = 0; t < rates->pool.n_trees; t++) n += rates->lp->rate[t] > 0;
   return n;
 }
 
 /* Drops what has no rate, and the n smallest of the others. */
 static void drop_smallest(struct by_rates *rates, uint32_t n) {
   for (uint32_t t = 0; t < rates->pool.n_trees; t++)
-    if (!rates->out[t] && rates->rate[t] == 0) drop(rates, t);
-  for (; n > 0; n--) drop(rates, smallest(rates));
+    if (rates->lp->rate[t] == 0) by_lp_allow(rates->lp, t, false);
+  for (; n > 0; n--) by_lp_allow(rates->lp, smallest(rates), false);
 }
 
 enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t most, double least) {
@@ -164,7 +108,7 @@ enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t most, double l
     BY_TRY(by_rates_solve(rates));
     uint32_t n = count_used(rates);
     uint32_t too_many = most && n > most ? n - most : 0;
-    if (!too_many && n > 0 && rates->rate[smallest(rates)] < least) too_many = 1;
+    if (!too_many && n > 0 && rates->lp->rate[smallest(rates)] < least) too_many = 1;
     if (!too_many) return BANYAN_OK;
     drop_smallest(rates, (too_many + 7) / 8); /* a part of them: those that stay will take more */
   }
@@ -172,5 +116,5 @@ enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t most, double l
 
 enum banyan_status by_rates_packing(const struct by_rates *rates, double bound, struct by_packing **out) {
   if (!(rates->throughput > 0)) return by_fail(BANYAN_ERR_PLAN, "no tree has a rate");
-  return by_packing_make(&rates->pool, rates->rate, bound, out);
+  return by_packing_make(&rates->pool, rates->lp->rate, bound, out);
 }

@@ -9,16 +9,9 @@
 
 struct by_rates {
   struct by_pool pool; /* trees may be read here, and added by by_rates_add only */
-  double unit;         /* bit/s that are 1 in the program */
-  struct by_lp *lp;
-  double *rate;      /* of each tree, bit/s, of the last solve */
-  bool *out;         /* of each tree: dropped, its rate stays 0 */
-  double throughput; /* of the last solve: the sum of the rates */
-  double *price;     /* of each resource, of the last solve: throughput that 1 bit/s more of it would bring */
-  /* Working memory. */
-  double *load, *values;
-  uint32_t *rows;
-  size_t room;
+  struct by_lp *lp;    /* a column for each tree, in bit/s, and a row for each resource */
+  double throughput;   /* of the last solve: the sum of the rates */
+  double *load;        /* working memory */
 };
 
 BANYAN_CHECK enum banyan_status by_rates_init(struct by_rates *rates, const struct by_graph *graph);

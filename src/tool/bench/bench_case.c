@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "collective.h"
 #include "fail.h"
 #include "suggest.h"
 
@@ -32,12 +33,13 @@ enum banyan_status by_bench_parse_collective(const char *name, struct by_bench_c
 }
 
 bool by_bench_reduces(const struct by_bench_case *c) {
-  return c->collective == BANYAN_ALLREDUCE || c->collective == BANYAN_REDUCE || c->collective == BANYAN_REDUCE_SCATTER;
+  return by_collective(c->collective)->adds;
 }
 
+/* Each rank's block lies in the result, or the result takes the place of the terms on all ranks. */
 static bool has_in_place(enum banyan_collective collective) {
-  return collective == BANYAN_ALLREDUCE || collective == BANYAN_REDUCE_SCATTER || collective == BANYAN_ALLGATHER ||
-         collective == BANYAN_GATHER;
+  const struct by_collective *row = by_collective(collective);
+  return row->send == BY_EXTENT_BLOCK || (row->adds && !row->rooted);
 }
 
 enum banyan_status by_bench_check(const struct by_bench_case *c) {
@@ -58,37 +60,30 @@ int by_bench_peer(const struct by_bench_case *c) {
   return peer < c->ranks ? peer : -1;
 }
 
+/* Elements of a buffer. Of a reduction every rank has a result to look at, also where the call gives none. */
+static size_t count_of(const struct by_bench_case *c, enum by_extent extent, size_t block, size_t total) {
+  bool at_root = c->rank == c->root || by_collective(c->collective)->adds;
+  if (extent == BY_EXTENT_NOTHING || (extent == BY_EXTENT_ALL_AT_ROOT && !at_root)) return 0;
+  return extent == BY_EXTENT_BLOCK ? block : total;
+}
+
 void by_bench_resize(struct by_bench_case *c, size_t bytes) {
+  const struct by_collective *row = by_collective(c->collective);
   size_t size = banyan_dtype_size(c->dtype), n = (size_t)c->ranks, total = bytes / size, block = total / n;
-  bool is_root = c->rank == c->root;
   if (!block) block = 1;
   if (!total) total = 1;
-  c->count = block;
-  switch (c->collective) {
-  case BANYAN_REDUCE_SCATTER: c->send_count = block * n, c->recv_count = block; break;
-  case BANYAN_ALLGATHER: c->send_count = block, c->recv_count = block * n; break;
-  case BANYAN_GATHER: c->send_count = block, c->recv_count = is_root ? block * n : 0; break;
-  case BANYAN_SCATTER: c->send_count = is_root ? block * n : 0, c->recv_count = block; break;
-  case BANYAN_ALLTOALL: c->send_count = c->recv_count = block * n; break;
-  case BANYAN_BARRIER: c->count = c->send_count = c->recv_count = block = 0; break;
-  case BANYAN_BROADCAST: c->count = c->recv_count = total, c->send_count = 0; break;
-  default: c->count = c->send_count = c->recv_count = total; break;
-  }
-  bool blocks = c->collective >= BANYAN_REDUCE_SCATTER && c->collective <= BANYAN_BARRIER;
-  c->bytes = (blocks ? block * n : total) * size;
+  if (row->blocks) total = block * n;
+  if (c->collective == BANYAN_BARRIER) total = 0;
+  c->count = row->blocks ? block : total;
+  c->send_count = count_of(c, row->send, block, total);
+  c->recv_count = row->pair ? total : count_of(c, row->recv, block, total); /* there and back */
+  c->bytes = total * size;
 }
 
 double by_bench_bus_factor(const struct by_bench_case *c) {
   double n = c->ranks;
-  switch (c->collective) {
-  case BANYAN_ALLREDUCE: return 2 * (n - 1) / n;
-  case BANYAN_REDUCE_SCATTER:
-  case BANYAN_ALLGATHER:
-  case BANYAN_GATHER:
-  case BANYAN_SCATTER:
-  case BANYAN_ALLTOALL: return (n - 1) / n;
-  default: return 1;
-  }
+  if (c->collective == BANYAN_ALLREDUCE) return 2 * (n - 1) / n;
+  return by_collective(c->collective)->blocks ? (n - 1) / n : 1;
 }
 
 static enum banyan_status pass(const struct by_bench_case *c, struct banyan_comm *comm,

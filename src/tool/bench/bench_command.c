@@ -2,6 +2,8 @@
  * its own ranks, which run it again; otherwise it is a rank of the job that its
  * environment describes. */
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,7 @@
 #include <sys/param.h>
 #include <unistd.h>
 
-#include "bench_print.h"
+#include "bench_measure.h"
 #include "bench_sizes.h"
 #include "check_plan.h"
 #include "commands.h"
@@ -20,6 +22,95 @@
 #include "settings.h"
 #include "socket.h"
 #include "text.h"
+
+/* ---- Results of a bench: a table for people, or a JSON object a line. */
+
+struct by_bench_setting {
+  const char *transport, *plan, *congestion; /* plan: as it was given, "": it was not */
+  bool json, registered, counters;
+  int hosts;
+};
+
+static const char *op_name(const struct by_bench_case *c) {
+  return by_bench_reduces(c) ? banyan_op_name(c->op) : "none";
+}
+
+static void print_plan(const struct banyan_plan_info *plan) {
+  char rate[32];
+  printf("# plan %s (%s%s)", plan->name, banyan_plan_source_name(plan->source),
+         *plan->part ? ", by size, see the last column" : "");
+  if (plan->throughput > 0) printf(", expected to carry %s", by_print_rate(plan->throughput, rate));
+  if (plan->bound > 0) printf(", bound %s", by_print_rate(plan->bound, rate));
+  printf("\n");
+}
+
+/* `plan`: in use now; in print_result for buffers of the case's size, after it was timed. */
+static void print_head(const struct by_bench_case *c, const struct by_bench_setting *setting,
+                       const struct banyan_plan_info *plan) {
+  if (setting->json) return;
+  printf("# %s, %s, %s; %d ranks on %d host%s; transport %s, congestion control %s%s%s\n", by_bench_collective_name(c),
+         banyan_dtype_name(c->dtype), op_name(c), c->ranks, setting->hosts, setting->hosts == 1 ? "" : "s",
+         setting->transport, setting->congestion, setting->registered ? ", registered" : "",
+         c->in_place ? ", in place" : "");
+  print_plan(plan);
+  printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s  plan\n", "bytes", "calls", "median", "least", "most",
+         "algbw", "busbw", "algbw", "busbw", "wrong", setting->counters ? "   frames   sleeps    wakes  allocs" : "");
+  printf("# %10s %6s %11s %11s %11s %9s %9s %9s %9s %7s%s\n", "", "", "us", "us", "us", "Gbit/s", "Gbit/s", "GB/s",
+         "GB/s", "", setting->counters ? "  /call    /call    /call" : "");
+  fflush(stdout);
+}
+
+static void print_row(const struct by_bench_case *c, const struct by_bench_setting *setting,
+                      const struct banyan_plan_info *plan, const struct by_bench_result *r, double algbw,
+                      double busbw) {
+  printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, c->bytes, r->calls, r->median * 1e6,
+         r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
+  if (setting->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
+  printf("  %s\n", *plan->part ? plan->part : plan->name);
+}
+
+static json_t *describe_plan(const struct banyan_plan_info *plan) {
+  json_t *object = json_pack("{s:s, s:s, s:s}", "plan_name", plan->name, "plan_source",
+                             banyan_plan_source_name(plan->source), "plan_part", plan->part);
+  if (object && plan->throughput > 0)
+    (void)!json_object_set_new(object, "plan_throughput", json_real(plan->throughput));
+  if (object && plan->bound > 0) (void)!json_object_set_new(object, "plan_bound", json_real(plan->bound));
+  return object;
+}
+
+static json_t *describe(const struct by_bench_case *c, const struct by_bench_setting *setting) {
+  return json_pack("{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:s}", "impl", "banyan", "collective",
+                   by_bench_collective_name(c), "bytes", (json_int_t)c->bytes, "dtype", banyan_dtype_name(c->dtype),
+                   "op", op_name(c), "ranks", c->ranks, "transport", setting->transport, "plan", setting->plan,
+                   "registered", setting->registered, "in_place", c->in_place, "cc", setting->congestion);
+}
+
+static void print_json(const struct by_bench_case *c, const struct by_bench_setting *setting,
+                       const struct banyan_plan_info *plan, const struct by_bench_result *r, double algbw,
+                       double busbw) {
+  json_t *object = describe(c, setting), *of_plan = describe_plan(plan);
+  json_t *figures =
+      json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I}", "calls", (json_int_t)r->calls, "time_us",
+                r->median * 1e6, "min_us", r->least * 1e6, "max_us", r->most * 1e6, "algbw", algbw, "busbw", busbw,
+                "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
+                "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations);
+  if (object && figures && of_plan && !json_object_update(object, figures) && !json_object_update(object, of_plan)) {
+    char *text = json_dumps(object, JSON_REAL_PRECISION(8));
+    if (text) puts(text);
+    free(text);
+  }
+  json_decref(of_plan);
+  json_decref(figures);
+  json_decref(object);
+}
+
+static void print_result(const struct by_bench_case *c, const struct by_bench_setting *setting,
+                         const struct banyan_plan_info *plan, const struct by_bench_result *result) {
+  double algbw = result->median > 0 ? 8 * (double)c->bytes / result->median : 0;
+  double busbw = algbw * by_bench_bus_factor(c);
+  (setting->json ? print_json : print_row)(c, setting, plan, result, algbw, busbw);
+  fflush(stdout);
+}
 
 enum { PATH_BYTES = 4096, MOST_OWN_RANKS = 8, PRIORITY = 5, MOST_CALLS = 1000000 };
 
@@ -35,31 +126,34 @@ struct bench_options {
 
 static const struct by_option options[] = {
     {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N",
-     "start N ranks here; default: be a rank of the job around, or\nif there is none, start one for each core", 1,
-     BY_MOST_RANKS},
+     "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each core",
+     1, BY_MOST_RANKS},
     {"sizes", 's', BY_OPTION_TEXT, AT(sizes), "LIST",
-     "bytes: \"8,64K,16M\"; \"8..64M\" is every power of two between;\ndefault 8,1K,64K,1M,16M", 0, 0},
+     "bytes: \"8,64K,16M\"; \"8..64M\" means every power of two in this\nrange; default 8,1K,64K,1M,16M", 0, 0},
     {"dtype", 'd', BY_OPTION_TEXT, AT(dtype), "TYPE", "f32 (default), f64, f16, bf16, i8, u8, i32, i64", 0, 0},
     {"op", 0, BY_OPTION_TEXT, AT(op), "OP", "sum (default), avg, min, max, prod, and, or, xor", 0, 0},
-    {"root", 0, BY_OPTION_INT, AT(root), "R", "of reduce, broadcast, gather and scatter; default 0", 0, BY_MOST_RANKS},
+    {"root", 0, BY_OPTION_INT, AT(root), "R", "root of reduce, broadcast, gather and scatter; default 0", 0,
+     BY_MOST_RANKS},
     {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES, "how ranks reach each other", 0, 0},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file; default: by size", 0, 0},
     {"registered", 0, BY_OPTION_FLAG, AT(registered), NULL, "buffers from banyan_alloc", 0, 0},
     {"in-place", 0, BY_OPTION_FLAG, AT(in_place), NULL, "send and receive in one buffer", 0, 0},
-    {"iterations", 0, BY_OPTION_TEXT, AT(iterations), "auto|N", "timed calls; auto: what the budget allows, 8 to 2000",
-     0, 0},
+    {"iterations", 0, BY_OPTION_TEXT, AT(iterations), "auto|N",
+     "number of timed calls; auto: as the budget allows, 8 to 2000", 0, 0},
     {"warmup", 0, BY_OPTION_INT, AT(warm_up), "N",
-     "calls before them; default: what a fifth of the budget\nallows; 0: none but two that show how many to time", 0,
-     MOST_CALLS},
-    {"budget", 0, BY_OPTION_SECONDS, AT(budget), "TIME", "for the timed calls of a size; default 0.5 s", 0, 0},
+     "number of calls before them; default: as a fifth of the\nbudget allows; 0: only two, which determine how many to "
+     "time",
+     0, MOST_CALLS},
+    {"budget", 0, BY_OPTION_SECONDS, AT(budget), "TIME", "time for the timed calls of a size; default 0.5 s", 0, 0},
     {"check", 0, BY_OPTION_CHOICE, AT(check), "all|off", "compare every element of one call; default all", 0, 0},
     {"barrier", 0, BY_OPTION_FLAG, AT(barrier), NULL,
-     "a barrier before every timed call, outside its time: calls\nwith a root otherwise overlap", 0, 0},
+     "run a barrier before every timed call, outside its time;\ncalls with a root otherwise overlap", 0, 0},
     {"counters", 0, BY_OPTION_FLAG, AT(counters), NULL,
-     "also show frames, sleeps and wake-ups (mean of the ranks)\nand allocations; JSON has them always", 0, 0},
+     "also show frames, sleeps and wake-ups (mean of the ranks) and\nallocations; JSON always has them", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON object a size; rates in bit/s", 0, 0},
-    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, round and round", 0, 0},
-    {"realtime", 0, BY_OPTION_FLAG, AT(realtime), NULL, "try the scheduler's round-robin class, priority 5", 0, 0},
+    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, cyclically", 0, 0},
+    {"realtime", 0, BY_OPTION_FLAG, AT(realtime), NULL, "try the scheduler's real-time class (round-robin, priority 5)",
+     0, 0},
     {"as-rank", 0, BY_OPTION_FLAG, AT(as_rank), NULL, NULL, 0, 0},
     {.name = NULL},
 };
@@ -67,15 +161,15 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan bench",
     .usage = "[COLLECTIVE] [-n N] [options]",
-    .about = "Times a collective: allreduce (default), reduce, broadcast, reduce_scatter,\n"
-             "allgather, gather, scatter, alltoall, barrier, or sendrecv (ping-pong, half of\n"
-             "there and back). The time of a call is its slowest rank's, with all that network\n"
-             "and hosts take; `banyan plan TOPOLOGY --explain` predicts that of an allreduce,\n"
-             "`banyan simulate` the links' part. Shown are the median, the least and the\n"
-             "greatest. Bytes are those of the largest buffer; bus bandwidth is algorithm\n"
-             "bandwidth times what nccl-tests use. Under `banyan run`, mpirun or\n"
-             "srun it is a rank of that job. `banyan bench negotiate --help`: operations that\n"
-             "are submitted by name.\n"
+    .about = "Measures the time of a collective: allreduce (default), reduce, broadcast,\n"
+             "reduce_scatter, allgather, gather, scatter, alltoall, barrier, or sendrecv\n"
+             "(ping-pong, half of a round trip). The time of a call is that of its slowest\n"
+             "rank and includes all work of network and hosts. `banyan plan TOPOLOGY\n"
+             "--explain` predicts it for an allreduce, and `banyan simulate` the links' part.\n"
+             "The table shows the median, least and greatest time. Bytes are those of the\n"
+             "largest buffer; bus bandwidth is algorithm bandwidth times the factor of\n"
+             "nccl-tests. Under `banyan run`, mpirun or srun it is a rank of that job. `banyan\n"
+             "bench negotiate --help` is about named operations.\n"
              "\n"
              "Returns 0 if every call succeeded and no element was wrong.",
     .options = options,
@@ -199,13 +293,13 @@ static enum banyan_status measure_all(struct by_bench_case *c, const struct by_b
   size_t n = c->collective == BANYAN_BARRIER ? 1 : sizes->count;
   struct banyan_plan_info plan;
   BY_TRY(banyan_comm_plan(comm, 0, &plan));
-  if (!c->rank) by_bench_print_head(c, setting, &plan);
+  if (!c->rank) print_head(c, setting, &plan);
   for (size_t i = 0; i < n; i++) {
     struct by_bench_result result;
     by_bench_resize(c, sizes->bytes[i]);
     BY_TRY(by_bench_measure(c, how, comm, &result));
     BY_TRY(banyan_comm_plan(comm, c->bytes, &plan));
-    if (!c->rank) by_bench_print(c, setting, &plan, &result);
+    if (!c->rank) print_result(c, setting, &plan, &result);
     *wrong += result.wrong;
   }
   return BANYAN_OK;

@@ -6,6 +6,7 @@
 
 #include "bench_values.h"
 #include "clock.h"
+#include "collective.h"
 #include "fail.h"
 
 enum { FIRST_CALLS = 2, LEAST_CALLS = 8, MOST_CALLS = 2000, CALLS_BYTES = 64 << 20, ALIGNMENT = 64 };
@@ -43,7 +44,7 @@ static enum banyan_status make_buffers(const struct by_bench_case *c, bool regis
   *out = (struct buffers){0};
   if (shares_buffer(c)) {
     BY_TRY(get_memory(comm, registered, MAX(c->send_count, c->recv_count) * size, &out->memory[0]));
-    bool block = c->collective == BANYAN_ALLGATHER || c->collective == BANYAN_GATHER;
+    bool block = by_collective(c->collective)->send == BY_EXTENT_BLOCK;
     out->recv = out->memory[0];
     out->send = (char *)out->memory[0] + (block ? (size_t)c->rank * c->count * size : 0);
     return BANYAN_OK;

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "array.h"
+
 struct post {
   double at; /* when it arrives */
   uint64_t number;
@@ -82,16 +84,10 @@ static bool is_before(const struct post *a, const struct post *b) {
 }
 
 static void push(struct world *world, struct post *post) {
-  if (world->n == world->room) {
-    uint32_t room = 2 * world->room + 1024;
-    struct post **heap = realloc(world->heap, room * sizeof(struct post *));
-    if (!heap) {
-      world->failed = true;
-      free(post);
-      return;
-    }
-    world->heap = heap;
-    world->room = room;
+  if (!BY_ARRAY_GROW(&world->heap, &world->room, (size_t)world->n + 1)) {
+    world->failed = true;
+    free(post);
+    return;
   }
   uint32_t i = world->n++;
   for (; i && is_before(post, world->heap[(i - 1) / 2]); i = (i - 1) / 2) world->heap[i] = world->heap[(i - 1) / 2];
@@ -113,21 +109,11 @@ static struct post *pop(struct world *world) {
 
 /* --- nodes --- */
 
-static bool make_room(struct world *world) {
-  if (world->n_fresh < world->room_fresh) return true;
-  uint32_t room = 2 * world->room_fresh + 64;
-  struct post **fresh = realloc(world->fresh, room * sizeof(struct post *));
-  if (!fresh) return false;
-  world->fresh = fresh;
-  world->room_fresh = room;
-  return true;
-}
-
 static void on_send(void *context, uint32_t to, const void *letter, size_t bytes) {
   const struct node *node = context;
   struct world *world = node->world;
   struct post *post = malloc(sizeof *post + bytes);
-  if (!post || !make_room(world)) {
+  if (!post || !BY_ARRAY_GROW(&world->fresh, &world->room_fresh, (size_t)world->n_fresh + 1)) {
     world->failed = true;
     free(post);
     return;

@@ -1,20 +1,166 @@
 /* `banyan agent`: the daemon of each host of a cluster. */
 #include <errno.h>
 #include <grp.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "address.h"
 #include "agent_daemon.h"
-#include "agent_show.h"
+#include "clock.h"
 #include "commands.h"
-#include "hangup.h"
+#include "fail.h"
+#include "json_doc.h"
 #include "loop.h"
 #include "options.h"
-#include "stop.h"
+#include "path_socket.h"
+#include "process_signals.h"
+#include "text.h"
 #include "tls_identity.h"
+
+/* ---- What the agent of this host says of itself, for `banyan agent status`. */
+
+enum { MOST = 1 << 22, PATIENCE_MS = 5000, DAY = 24 * 60 * 60 };
+
+/* ---- asking */
+
+/* Until the agent closes, or has nothing more to say in time. */
+static enum banyan_status hear(int fd, struct by_text *out) {
+  char bytes[16384];
+  uint64_t until = by_clock_now(&by_clock_system) + PATIENCE_MS * BY_MILLISECOND;
+  while (out->length < MOST && !memchr(by_text_get(out), '\n', out->length)) {
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    uint64_t now = by_clock_now(&by_clock_system);
+    if (now >= until || poll(&wait, 1, (int)((until - now) / BY_MILLISECOND) + 1) == 0)
+      return by_fail(BANYAN_ERR_TIMEOUT, "the agent does not answer within %d s", PATIENCE_MS / 1000);
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+      return by_fail(BANYAN_ERR_PEER_DEAD, "the agent ended the connection without an answer; see what it logs");
+    if (n > 0) by_text_add(out, "%.*s", (int)n, bytes);
+  }
+  return out->failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the agent's answer") : BANYAN_OK;
+}
+
+static enum banyan_status ask(const char *path, json_t **out) {
+  static const char question[] = "{\"say\":\"status\"}\n";
+  static const struct by_doc_limits limits = {.bytes = MOST, .containers = 65536, .elements = 262144};
+  struct by_text answer;
+  int fd;
+  BY_TRY(by_path_socket_connect(path, "agent", &fd));
+  by_text_init(&answer);
+  enum banyan_status status = BANYAN_OK;
+  if (write(fd, question, sizeof question - 1) != sizeof question - 1)
+    status = by_fail_errno(BANYAN_ERR_CONNECT, errno, "cannot ask the agent at %s", path);
+  if (status == BANYAN_OK) status = hear(fd, &answer);
+  if (status == BANYAN_OK)
+    status = by_doc_load("the agent's answer", by_text_get(&answer), answer.length, &limits, out);
+  by_text_fini(&answer);
+  close(fd);
+  return status;
+}
+
+/* ---- showing: what is missing or something else is nothing */
+
+static const char *text_of(const json_t *object, const char *field) {
+  const char *text = json_string_value(json_object_get(object, field));
+  return text && by_is_printable(text, 2000) ? text : "?";
+}
+
+static double real(const json_t *object, const char *field) {
+  return json_number_value(json_object_get(object, field));
+}
+
+static unsigned long long count(const json_t *object, const char *field) {
+  return (unsigned long long)json_integer_value(json_object_get(object, field));
+}
+
+static bool is(const json_t *object, const char *field) {
+  return json_is_true(json_object_get(object, field));
+}
+
+static void show_certificate(const json_t *manager) {
+  long long left = json_integer_value(json_object_get(manager, "certificate_expires")) - (long long)time(NULL);
+  if (left < 0)
+    printf("the certificate HAS EXPIRED; see `banyan keys --help`\n");
+  else
+    printf("the certificate is valid for %lld days%s\n", left / DAY,
+           left < BY_TLS_SOON * DAY ? "; `banyan keys renew` makes a new one" : "");
+}
+
+static void show_head(const json_t *status) {
+  const json_t *manager = json_object_get(status, "manager"), *counters = json_object_get(status, "counters");
+  char time[32];
+  printf("host %s, version %s, up %s; %llu reports, %llu refused\n", text_of(status, "host"),
+         text_of(status, "version"), by_print_seconds(real(status, "seconds"), time), count(counters, "reports"),
+         count(counters, "refused"));
+  if (!manager)
+    printf("no manager: classes are decided from what this host sends\n");
+  else
+    printf("manager %s: %s for %s%s%s\n", text_of(manager, "address"),
+           is(manager, "connected") ? "connected" : "not connected", by_print_seconds(real(manager, "for"), time),
+           json_object_get(manager, "why") ? ": " : "", json_object_get(manager, "why") ? text_of(manager, "why") : "");
+  if (json_object_get(manager, "certificate_expires")) show_certificate(manager);
+}
+
+static void show_interface(const json_t *interface) {
+  char rate[32], sent[32], received[32], ours[32];
+  printf("  %s %s: link %s, sends %s (jobs %s), receives %s%s\n", text_of(interface, "name"),
+         text_of(interface, "address"),
+         real(interface, "rate") > 0 ? by_print_rate(real(interface, "rate"), rate) : "?",
+         by_print_rate(real(interface, "sent"), sent), by_print_rate(real(interface, "ours_sent"), ours),
+         by_print_rate(real(interface, "received"), received), is(interface, "queues") ? ", queues by class" : "");
+}
+
+static void show_job(const json_t *job) {
+  const json_t *ranks = json_object_get(job, "ranks");
+  char time[32], sent[32], expected[32] = "";
+  if (count(job, "expected")) snprintf(expected, sizeof expected, " of %llu", count(job, "expected"));
+  bool timed = real(job, "iteration_time") > 0;
+  printf("  %s %s: class %llu (by the %s), %llu%s iterations%s%s, %s sent, ranks", text_of(job, "job"),
+         json_object_get(job, "name") ? text_of(job, "name") : "", count(job, "class"), text_of(job, "classed_by"),
+         count(job, "iterations"), expected, timed ? " of " : "",
+         timed ? by_print_seconds(real(job, "iteration_time"), time) : "", by_print_bytes(count(job, "sent"), sent));
+  for (size_t i = 0; i < json_array_size(ranks); i++)
+    printf("%s %lld", i ? "," : "", json_integer_value(json_array_get(ranks, i)));
+  printf("\n");
+}
+
+static void show_helper(const json_t *helper) {
+  printf("  %s as %s: %s\n", text_of(helper, "job"), text_of(helper, "name"),
+         is(helper, "joined") ? "joined" : "is joining");
+}
+
+static void show_list(const json_t *status, const char *field, const char *title, void (*show)(const json_t *)) {
+  const json_t *list = json_object_get(status, field);
+  if (!json_array_size(list)) return;
+  printf("%s:\n", title);
+  for (size_t i = 0; i < json_array_size(list); i++) show(json_array_get(list, i));
+}
+
+static void show(const json_t *status) {
+  show_head(status);
+  show_list(status, "interfaces", "interfaces", show_interface);
+  show_list(status, "jobs", "jobs", show_job);
+  show_list(status, "helpers", "helps", show_helper);
+}
+
+/* Asks the agent at a socket, for 5 s at most, and prints its answer. */
+static enum banyan_status show_status(const char *path, bool json) {
+  json_t *status;
+  BY_TRY(ask(path, &status));
+  char *text = json ? json_dumps(status, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+  if (text)
+    printf("%s\n", text);
+  else
+    show(status);
+  free(text);
+  json_decref(status);
+  return BANYAN_OK;
+}
 
 #define AGENT_SOCKET "/run/banyan/agent.sock"
 
@@ -35,28 +181,27 @@ static const struct by_option options[] = {
      "this agent's certificate and the authority's (BANYAN_KEYS), default\n" BY_TLS_FOLDER, 0, 0},
     {"socket", 0, BY_OPTION_TEXT, AT(socket), "PATH", "where ranks connect (BANYAN_AGENT), default\n" AGENT_SOCKET, 0,
      0},
-    {"group", 0, BY_OPTION_TEXT, AT(group), "NAME", "only this group's users may connect; default: everybody", 0, 0},
-    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME", "this host's name, default: the machine's (BANYAN_HOST)", 0, 0},
+    {"group", 0, BY_OPTION_TEXT, AT(group), "NAME", "only users of this group may connect; default: everybody", 0, 0},
+    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME", "this host's name; default: the host name (BANYAN_HOST)", 0, 0},
     {"interfaces", 0, BY_OPTION_TEXT, AT(interfaces), "FILTER",
-     "which are watched, as in BANYAN_IFACE; default: those\nthat are up, without the loopback's", 0, 0},
+     "interfaces to watch, as in BANYAN_IFACE; default: those that\nare up, without loopback", 0, 0},
     {"rate", 0, BY_OPTION_TEXT, AT(rate), "RATE",
-     "of this host's link, 10g; default: what the kernel and\nthe manager know", 0, 0},
+     "rate of this host's link, 10g; default: as the kernel and the\nmanager report it", 0, 0},
     {"queues", 0, BY_OPTION_TEXT, AT(queues), "IF,IF,...",
-     "which get queues by class: names, none, or auto (default):\nthe fastest, once its rate is known", 0, 0},
+     "interfaces with queues by class: names, none, or auto\n(default): the fastest, once its rate is known", 0, 0},
     {"interval", 0, BY_OPTION_SECONDS, AT(interval), "TIME",
-     "between reports, until the manager says another; default 5 s", 0, 0},
+     "time between reports, until the manager sets another; default\n5 s", 0, 0},
     {"first-iterations", 0, BY_OPTION_INT, AT(iterations), "N",
-     "without a manager: of a job are in the highest class;\ndefault 10", 0, 1000000000},
+     "without a manager: number of a job's first iterations in the\nhighest class; default 10", 0, 1000000000},
     {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
-     "without a manager: that a job has sent from here in the\nfirst queue after that; each lower one takes 4 times "
-     "as\n"
-     "many; default 10 GB",
+     "without a manager: bytes that a job may send from here before\nit leaves the first queue; each lower queue takes "
+     "4 times as\nmany; default 10 GB",
      0, 0},
     {"order", 0, BY_OPTION_TEXT, AT(order), "first|share",
-     "without a manager: of the jobs in one queue that have not\nsaid how long they are, who came first goes first, or "
-     "they\nshare the link (default)",
+     "without a manager: jobs of one queue that have not announced\ntheir length are served in the order of arrival, "
+     "or share the\nlink (default)",
      0, 0},
-    {"no-helpers", 0, BY_OPTION_FLAG, AT(no_helpers), NULL, "this host helps no jobs that it has no rank of", 0, 0},
+    {"no-helpers", 0, BY_OPTION_FLAG, AT(no_helpers), NULL, "run no helpers on this host", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "with status: one JSON value", 0, 0},
     {.name = NULL},
 };
@@ -64,23 +209,23 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan agent",
     .usage = "[--manager HOST:PORT] | status [--json]",
-    .about = "Stands for this host in a cluster: its ranks connect to it by themselves, and it\n"
-             "tells the manager of them and of the network's use, and brings back plans and\n"
-             "classes of priority. Without a manager it classes this host's jobs alone: the\n"
-             "first iterations of a job go first, after that who has least left, or has sent\n"
-             "least where a job has not said how long it is.\n"
+    .about = "Represents this host in a cluster. Ranks connect to it automatically. It reports\n"
+             "them and the use of the network to the manager, and passes plans and priority\n"
+             "classes to the ranks. Without a manager it assigns classes to this host's jobs\n"
+             "alone: the first iterations of a job have priority, then jobs with the least\n"
+             "left to send, or, if a job has not announced its length, the least sent.\n"
              "\n"
-             "As root (CAP_NET_ADMIN) it sets the host's queues, so that classes count, and\n"
-             "removes them when it ends; without that right it says so and goes on. Starts\n"
-             "helpers where the manager wants them.\n"
+             "As root (CAP_NET_ADMIN) it configures the host's queues, so that classes take\n"
+             "effect, and removes them when it exits. Without this privilege it logs that, and\n"
+             "continues. It starts helpers where the manager requests them.\n"
              "\n"
-             "Stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away, they go\n"
-             "on as they are, and come back when it does. A certificate, key and ca.crl that\n"
-             "have changed are read within 10 s, or at once on SIGHUP.\n"
+             "It stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away they\n"
+             "continue, and they reconnect when it is back. It reads a changed certificate,\n"
+             "key or ca.crl within 10 s, or at once on SIGHUP.\n"
              "\n"
-             "`banyan agent status` shows what the agent of this host knows.\n"
+             "`banyan agent status` shows the state of this host's agent.\n"
              "\n"
-             "Returns 0 when it was told to end, 1 when it could not start.",
+             "Returns 0 when it was terminated by a signal, 1 when it could not start.",
     .options = options,
     .most_operands = 1,
 };
@@ -194,7 +339,7 @@ int by_cli_agent(int argc, char **argv) {
   if (operands.count && strcmp(operands.items[0], "status") != 0)
     return by_options_misuse(&command, "\"%s\" is nothing to do; there is status", operands.items[0]);
   if (operands.count)
-    return by_agent_show(asked.socket, asked.json) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+    return show_status(asked.socket, asked.json) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
   if (asked.json) return by_options_misuse(&command, "--json is for `banyan agent status`");
   if (check(&asked, &wanted) != BANYAN_OK) return by_options_misuse(&command, "%s", banyan_error_text());
   return work(&asked, &wanted) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());

@@ -67,7 +67,8 @@ static enum banyan_status set_place(struct by_manager_client *client) {
       curl->curl_url_set(client->place, CURLUPART_PATH, "/state", 0) ||
       curl->curl_url_set(client->place, CURLUPART_QUERY, NULL, 0) ||
       curl->curl_url_set(client->place, CURLUPART_FRAGMENT, NULL, 0))
-    return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is no manager's address, such as http://127.0.0.1:8420", client->url);
+    return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not a manager's address, such as http://127.0.0.1:8420",
+                   client->url);
   return BANYAN_OK;
 }
 
@@ -143,7 +144,7 @@ static enum banyan_status judge_status(struct by_manager_client *client) {
   if (status == 401)
     return by_fail(BANYAN_ERR_AUTH, "the manager at %s wants %s token: name the file that its --token-file names",
                    client->url, client->headers ? "another" : "its");
-  return by_fail(BANYAN_ERR_PROTOCOL, "what answers at %s, with status %ld, is no manager", client->url, status);
+  return by_fail(BANYAN_ERR_PROTOCOL, "the server at %s is not a manager (HTTP status %ld)", client->url, status);
 }
 
 enum banyan_status by_manager_client_get(struct by_manager_client *client, json_t **out) {

@@ -5,14 +5,13 @@
 #include <sys/stat.h>
 
 #include "commands.h"
-#include "hangup.h"
 #include "manager_page.h"
 #include "manager_server.h"
 #include "options.h"
-#include "stop.h"
+#include "process_signals.h"
 #include "text.h"
 #include "tls_watch.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 #define FOLDER "/var/lib/banyan"
 #define STATE_FILE FOLDER "/manager.db"
@@ -33,53 +32,60 @@ static const struct by_option options[] = {
     {"listen", 'l', BY_OPTION_TEXT, AT(listen), "ADDRESS:PORT",
      "where agents and ranks connect; default: port 7650 of\nall addresses", 0, 0},
     {"keys", 'k', BY_OPTION_TEXT, AT(keys), "FOLDER",
-     "with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`", 0, 0},
-    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME", "of the certificate, where the folder has several managers'", 0, 0},
-    {"state", 0, BY_OPTION_TEXT, AT(state), "FILE", "what it knows, for when it starts again; default\n" STATE_FILE, 0,
+     "folder with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`", 0, 0},
+    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME",
+     "name of the certificate, if the folder has those of several\nmanagers", 0, 0},
+    {"state", 0, BY_OPTION_TEXT, AT(state), "FILE", "its state, for a restart; default\n" STATE_FILE, 0, 0},
+    {"interval", 0, BY_OPTION_SECONDS, AT(interval), "TIME", "time between reports of an agent; default 2 s", 0, 0},
+    {"replan", 0, BY_OPTION_SECONDS, AT(replan), "TIME", "time after which each job is planned again; default 60 s", 0,
      0},
-    {"interval", 0, BY_OPTION_SECONDS, AT(interval), "TIME", "between reports of an agent; default 2 s", 0, 0},
-    {"replan", 0, BY_OPTION_SECONDS, AT(replan), "TIME", "after which each job is planned again; default 60 s", 0, 0},
     {"replan-iterations", 0, BY_OPTION_INT, AT(iterations), "N",
-     "and after so many iterations of it; default: no matter", 0, 1L << 40},
-    {"gain", 0, BY_OPTION_INT, AT(gain), "PERCENT", "a job moves for so much more throughput; default 5", 0, 1000},
+     "number of iterations after which a job is also planned again;\ndefault: no limit", 0, 1L << 40},
+    {"gain", 0, BY_OPTION_INT, AT(gain), "PERCENT", "gain in throughput for which a job changes its plan; default\n5",
+     0, 1000},
     {"helpers", 0, BY_OPTION_TEXT, AT(helpers), "HOST,HOST,...",
-     "who may help jobs that they have no rank of, of those that\noffer it: names, none, or all (default)", 0, 0},
-    {"first-iterations", 0, BY_OPTION_INT, AT(first), "N", "of a job are in the highest class; default 10", 0,
-     1L << 40},
+     "hosts that may run helpers for other jobs, among those that\noffer it: names, none, or all (default)", 0, 0},
+    {"first-iterations", 0, BY_OPTION_INT, AT(first), "N",
+     "number of a job's first iterations in the highest class;\ndefault 10", 0, 1L << 40},
     {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
-     "that a job has sent in the first queue after that; each\nlower one takes 4 times as many; default 10 GB", 0, 0},
+     "bytes that a job may send before it leaves the first queue;\neach lower queue takes 4 times as many; default 10 "
+     "GB",
+     0, 0},
     {"order", 0, BY_OPTION_TEXT, AT(order), "first|share",
-     "of the jobs in one queue that have not said how long they\nare: who came first goes first, or they share "
-     "links\n(default)",
+     "jobs of one queue that have not announced their length are\nserved in the order of arrival, or share links "
+     "(default)",
      0, 0},
     {"http", 0, BY_OPTION_TEXT, AT(http), "ADDRESS:PORT",
-     "serves the page, the state and metrics there, such as\n127.0.0.1:8420; default: nowhere", 0, 0},
+     "serve the page, the state and metrics here, such as\n127.0.0.1:8420; default: not at all", 0, 0},
     {"token-file", 0, BY_OPTION_TEXT, AT(token), "FILE",
-     "holds the page's token, made if it is not there; default\n" TOKEN_FILE, 0, 0},
-    {"http-certificate", 0, BY_OPTION_TEXT, AT(certificate), "FILE", "PEM, for HTTPS; with --http-key", 0, 0},
-    {"http-key", 0, BY_OPTION_TEXT, AT(key), "FILE", "its key", 0, 0},
-    {"threads", 0, BY_OPTION_INT, AT(threads), "N", "that plan; default 2", 1, 64},
+     "file with the page's token, created if missing; default\n" TOKEN_FILE, 0, 0},
+    {"http-certificate", 0, BY_OPTION_TEXT, AT(certificate), "FILE", "certificate for HTTPS (PEM); with --http-key", 0,
+     0},
+    {"http-key", 0, BY_OPTION_TEXT, AT(key), "FILE", "key of this certificate", 0, 0},
+    {"threads", 0, BY_OPTION_INT, AT(threads), "N", "number of planning threads; default 2", 1, 64},
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan manager",
     .usage = "TOPOLOGY [--listen ADDRESS:PORT] [--keys FOLDER] [--state FILE]",
-    .about = "Manages a cluster: hears from the agents of its hosts (`banyan agent`) which jobs\n"
-             "run and who uses which link, gives each job trees that fit what the others\n"
-             "leave, and a class of priority that is the same on all its hosts.\n"
+    .about = "Manages a cluster. The agents of its hosts (`banyan agent`) report which jobs\n"
+             "run and how much of each link is in use. The manager gives each job trees that\n"
+             "fit the capacity that others leave, and a priority class that is the same on all\n"
+             "its hosts.\n"
              "\n"
-             "TOPOLOGY is a file or a short text, as `banyan topo` takes it; agents are known\n"
-             "by the names of its hosts. Without a certificate of the cluster nobody is heard.\n"
+             "TOPOLOGY is a file or a short text, as for `banyan topo`; agents are identified\n"
+             "by the names of its hosts. Peers without a certificate of the cluster are\n"
+             "rejected.\n"
              "\n"
-             "Stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away they go\n"
-             "on with what they have, and once it is back it agrees with their agents within\n"
-             "an interval, also when it was killed.\n"
+             "It stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away, also\n"
+             "after it was killed, they continue with their plans. When it is back, it agrees\n"
+             "with their agents within an interval.\n"
              "\n"
-             "Certificates, keys and ca.crl that have changed are read within 10 s, or at once\n"
-             "on SIGHUP; what is wrong with them is logged, and those before stay.\n"
+             "It reads changed certificates, keys and ca.crl within 10 s, or at once on\n"
+             "SIGHUP. Faults in them are logged, and the previous ones stay in use.\n"
              "\n"
-             "Returns 0 when it was told to end, 1 when it could not start.",
+             "Returns 0 when it was terminated by a signal, 1 when it could not start.",
     .options = options,
     .least_operands = 1,
     .most_operands = 1,

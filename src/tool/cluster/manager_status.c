@@ -125,7 +125,7 @@ static void add_cut(const json_t *job, const json_t *cells, struct by_text *out)
   if (slots >= wished) return;
   by_keep_printable(string(job, "name"), name, sizeof name);
   by_keep_printable(string(cells, "switch"), at, sizeof at);
-  by_text_add(out, "  %s wished for %.0f slots at %s and has %.0f: %s\n", name, wished, at, slots,
+  by_text_add(out, "  %s requested %.0f slots at %s and has %.0f: %s\n", name, wished, at, slots,
               slots > 0 ? "others have the rest of that switch's memory, or a quarter of it is kept for later ones"
                         : "that switch only forwards for it");
 }

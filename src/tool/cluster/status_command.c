@@ -1,14 +1,18 @@
 /* `banyan status`: what a switch does, or a manager. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "commands.h"
 #include "lease_words.h"
 #include "loop.h"
-#include "manager_watch.h"
+#include "manager_client.h"
+#include "manager_status.h"
 #include "options.h"
 #include "path_socket.h"
 #include "socket.h"
@@ -16,6 +20,102 @@
 #include "switch_control.h"
 #include "switch_place.h"
 #include "switch_status.h"
+
+/* ---- `banyan status --manager`: asks a manager once, or each second until it is
+ * interrupted, also while it is away. */
+
+struct manager_watch {
+  struct by_manager_client_options client;
+  bool json, again;
+};
+
+/* To the left upper corner; what is left of the line, and of the screen, is wiped as it is written over. */
+#define HOME "\033[H"
+#define WIPE_LINE "\033[K"
+#define WIPE_REST "\033[J"
+
+static struct by_screen find_screen(bool again) {
+  struct winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return (struct by_screen){0};
+  return (struct by_screen){.width = size.ws_col, .height = again ? size.ws_row : 0};
+}
+
+static void print_json(const json_t *state) {
+  char *text = json_dumps(state, JSON_COMPACT | JSON_PRESERVE_ORDER);
+  if (text) printf("%s\n", text);
+  free(text);
+}
+
+/* Line by line, so that nothing flickers. What does not fit is cut: a line that goes on in the next, or one too many,
+ * would move the screen. */
+static void print_in_place(const char *text, struct by_screen screen) {
+  unsigned column = 0, line = 1;
+  fputs(HOME, stdout);
+  for (; *text && line < screen.height; text++) {
+    bool starts = ((unsigned char)*text & 0xc0) != 0x80; /* a character of UTF-8 */
+    if (*text == '\n') {
+      fputs(WIPE_LINE "\n", stdout);
+      column = 0;
+      line++;
+    } else if ((column += starts) <= screen.width)
+      putchar(*text);
+  }
+  fputs(WIPE_REST, stdout);
+}
+
+static void print_tables(const json_t *state, bool again) {
+  struct by_text text;
+  struct by_screen screen = find_screen(again);
+  by_text_init(&text);
+  by_manager_status_print(state, screen, &text);
+  if (screen.height)
+    print_in_place(by_text_get(&text), screen);
+  else
+    printf("%s%s", by_text_get(&text), again ? "\n" : "");
+  by_text_fini(&text);
+}
+
+static enum banyan_status show_state(struct by_manager_client *client, const struct manager_watch *watch) {
+  json_t *state;
+  BY_TRY(by_manager_client_get(client, &state));
+  if (watch->json)
+    print_json(state);
+  else
+    print_tables(state, watch->again);
+  json_decref(state);
+  fflush(stdout);
+  return BANYAN_OK;
+}
+
+static void say_away(void) {
+  char clock[16] = "";
+  time_t now = time(NULL);
+  struct tm at;
+  if (localtime_r(&now, &at)) strftime(clock, sizeof clock, "%T", &at);
+  struct by_text line;
+  by_text_init(&line);
+  by_text_add(&line, "%s: %s; trying again", clock, banyan_error_text());
+  if (isatty(STDERR_FILENO)) /* over itself, below the tables that were */
+    fprintf(stderr, "\r%.*s" WIPE_LINE, (int)find_screen(true).width - 1, by_text_get(&line));
+  else
+    fprintf(stderr, "%s\n", by_text_get(&line));
+  by_text_fini(&line);
+}
+
+/* Prints on standard output; in place where that is a terminal. Fails if the manager cannot be asked, and while
+ * watching, if the first answer does not come. */
+static enum banyan_status watch_manager(const struct manager_watch *watch) {
+  struct by_manager_client *client;
+  BY_TRY(by_manager_client_create(&watch->client, &client));
+  if (watch->again && find_screen(true).height && !watch->json) fputs(HOME WIPE_REST, stdout);
+  enum banyan_status status = show_state(client, watch);
+  while (watch->again && status == BANYAN_OK && !ferror(stdout)) {
+    sleep(1);
+    if (show_state(client, watch) != BANYAN_OK) say_away();
+  }
+  by_manager_client_destroy(client);
+  return status;
+}
 
 struct status_options {
   const char *secret_file, *manager, *token_file, *ca_file;
@@ -25,28 +125,30 @@ struct status_options {
 #define AT(member) offsetof(struct status_options, member)
 
 static const struct by_option options[] = {
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "one JSON value a line", 0, 0},
-    {"watch", 'w', BY_OPTION_FLAG, AT(watch), NULL, "again every second, with what came since, until it is interrupted",
-     0, 0},
-    {"secret-file", 0, BY_OPTION_TEXT, AT(secret_file), "FILE", "holds the switch's secret (BANYAN_SWITCH_KEY)", 0, 0},
+    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON value on each line", 0, 0},
+    {"watch", 'w', BY_OPTION_FLAG, AT(watch), NULL, "repeat every second, with the differences, until interrupted", 0,
+     0},
+    {"secret-file", 0, BY_OPTION_TEXT, AT(secret_file), "FILE", "file with the switch's secret (BANYAN_SWITCH_KEY)", 0,
+     0},
     {"manager", 'm', BY_OPTION_TEXT, AT(manager), "URL",
-     "of a manager's page: shows its jobs, plans, links and hosts instead", 0, 0},
-    {"token-file", 0, BY_OPTION_TEXT, AT(token_file), "FILE", "holds the token of the manager's page", 0, 0},
-    {"ca-file", 0, BY_OPTION_TEXT, AT(ca_file), "FILE", "certificates of who signed the manager's, for https", 0, 0},
+     "address of a manager's page: show its jobs, plans, links and\nhosts instead", 0, 0},
+    {"token-file", 0, BY_OPTION_TEXT, AT(token_file), "FILE", "file with the token of the manager's page", 0, 0},
+    {"ca-file", 0, BY_OPTION_TEXT, AT(ca_file), "FILE",
+     "certificates of the authority that signed the manager's, for\nhttps", 0, 0},
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan status",
     .usage = "[ADDRESS[:PORT] | PATH | --manager URL]",
-    .about = "Shows what a switch (`banyan switch`) does: which jobs have cells there, and what\n"
-             "happened to the fragments that came. Without an operand the one of this machine.\n"
-             "A switch that is asked over the network wants its secret.\n"
+    .about = "Shows the state of a switch (`banyan switch`): which jobs have cells there, and\n"
+             "what happened to fragments. Without an operand it asks the switch of this\n"
+             "machine. Over the network, a switch requires its secret.\n"
              "\n"
-             "With --manager what a manager (`banyan manager --http`) does with its cluster,\n"
-             "in as many columns as the terminal has.\n"
+             "With --manager it shows the state of a manager (`banyan manager --http`) and its\n"
+             "cluster, in as many columns as the terminal has.\n"
              "\n"
-             "Returns 0, or 1 if nobody answers within 5 s.",
+             "Returns 0, or 1 if there is no answer within 5 s.",
     .options = options,
     .most_operands = 1,
 };
@@ -164,8 +266,8 @@ int by_cli_status(int argc, char **argv) {
   int exit_code;
   if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
   if (asked.manager) {
-    struct by_manager_watch watch = {{asked.manager, asked.token_file, asked.ca_file}, asked.json, asked.watch};
-    return by_manager_watch_run(&watch) ? by_options_failure(&command, banyan_error_text()) : 0;
+    struct manager_watch watch = {{asked.manager, asked.token_file, asked.ca_file}, asked.json, asked.watch};
+    return watch_manager(&watch) ? by_options_failure(&command, banyan_error_text()) : 0;
   }
   enum banyan_status status = by_switch_secret(asked.secret_file, &key, &has_key);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);

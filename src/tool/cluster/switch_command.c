@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "data_plane.h"
 #include "options.h"
-#include "stop.h"
+#include "process_signals.h"
 #include "switch_control.h"
 #include "switch_place.h"
 #include "text.h"
@@ -24,12 +24,11 @@ struct switch_options {
 
 static const struct by_option options[] = {
     {"xdp", 0, BY_OPTION_TEXT, AT(xdp), "IF,IF,...",
-     "in the kernel, on these interfaces: port 0, 1, ...; needs drivers\nwith native XDP", 0, 0},
-    {"user", 0, BY_OPTION_TEXT, AT(user), "IF,IF,...", "in this process, on these interfaces; works with any driver", 0,
-     0},
-    {"cells", 0, BY_OPTION_INT, AT(cells), "N", "sums that may be under way, 3.4 KiB each; default 4096", 1,
-     MOST_CELLS},
-    {"udp-port", 0, BY_OPTION_INT, AT(udp_port), "PORT", "of servers, and with --user of workers; default 7612", 1,
+     "aggregate in the kernel, on these interfaces: port 0, 1, ...;\nneeds drivers with native XDP", 0, 0},
+    {"user", 0, BY_OPTION_TEXT, AT(user), "IF,IF,...",
+     "aggregate in this process, on these interfaces; works with\nany driver", 0, 0},
+    {"cells", 0, BY_OPTION_INT, AT(cells), "N", "number of cells, 3.4 KiB each; default 4096", 1, MOST_CELLS},
+    {"udp-port", 0, BY_OPTION_INT, AT(udp_port), "PORT", "port of servers, and with --user of workers; default 7612", 1,
      65535},
     {"control", 0, BY_OPTION_WORDS, AT(controls), "WHERE",
      "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\n"
@@ -37,28 +36,28 @@ static const struct by_option options[] = {
      "socket, in place of " BY_SWITCH_SOCKET "; may be\n"
      "given several times",
      0, 0},
-    {"secret-file", 0, BY_OPTION_TEXT, AT(secret_file), "FILE", "holds the secret that jobs need (BANYAN_SWITCH_KEY)",
-     0, 0},
+    {"secret-file", 0, BY_OPTION_TEXT, AT(secret_file), "FILE",
+     "file with the secret that jobs need (BANYAN_SWITCH_KEY)", 0, 0},
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan switch",
     .usage = "--xdp IF,IF,... | --user IF,IF,... [--control ADDRESS]",
-    .about = "Makes a switch of this machine that adds: jobs whose plans go through it ask it\n"
-             "for cells, and what their workers send to their servers is added on the way.\n"
-             "Everything else, and jobs that got nothing, this machine forwards as before.\n"
+    .about = "Turns this machine into an aggregation switch: jobs whose plans use it request\n"
+             "cells, and it aggregates what their workers send to their servers. The machine\n"
+             "forwards everything else as before, including jobs without cells.\n"
              "\n"
-             "With --user the machine's rules say what is taken, for each interface IF:\n"
+             "With --user, routing rules select the packets, for each interface IF:\n"
              "  ip rule add iif IF ipproto udp dport 7612 lookup 7612\n"
-             "The other end of a veth pair needs an XDP program of its own with --xdp.\n"
+             "With --xdp, the other end of a veth pair needs an XDP program of its own.\n"
              "\n"
-             "Says on standard error when it is ready; stays until SIGTERM or SIGINT, and\n"
-             "leaves nothing behind, also when it is killed. Jobs go on meanwhile, their\n"
-             "sums are made by their servers; a switch that is started again gets its jobs\n"
-             "back from those who asked for them.\n"
+             "It reports on standard error when it is ready, and stays until SIGTERM or\n"
+             "SIGINT. It leaves no configuration behind, also when it is killed. Jobs continue\n"
+             "without it: their servers aggregate. When a switch is restarted, jobs request\n"
+             "their cells again.\n"
              "\n"
-             "Needs root (CAP_NET_ADMIN, with --xdp CAP_BPF). `banyan status` shows what it does.",
+             "Needs root (CAP_NET_ADMIN, with --xdp CAP_BPF). `banyan status` shows its state.",
     .options = options,
 };
 

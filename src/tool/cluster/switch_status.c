@@ -63,7 +63,7 @@ static void print_job(const json_t *job) {
   printf("%5lld %5lld %5lld %6lld of %-6lld %-8s %-21s ", number(job, "job"), number(job, "key"), number(job, "place"),
          number(job, "cells"), number(job, "wanted"), text_of(job, "up"), text_of(job, "server"));
   print_below(json_object_get(job, "below"));
-  if (lapses) printf("; nobody holds it, lapses in %.0f s", json_number_value(lapses));
+  if (lapses) printf("; not held by a job, expires in %.0f s", json_number_value(lapses));
   if (!json_is_true(json_object_get(job, "granted"))) printf("; next hops are looked for");
   printf("\n");
 }

@@ -73,7 +73,7 @@ static int find_choice(const char *words, const char *text) {
 
 static enum banyan_status store_choice(const struct by_option *option, const char *text, int *out) {
   int choice = find_choice(option->value, text);
-  if (choice < 0) return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is none of %s", text, option->value);
+  if (choice < 0) return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not one of %s", text, option->value);
   *out = choice;
   return BANYAN_OK;
 }

@@ -25,44 +25,47 @@ struct keys_options {
 #define AT(member) offsetof(struct keys_options, member)
 
 static const struct by_option options[] = {
-    {"keys", 'k', BY_OPTION_TEXT, AT(folder), "DIR", "where keys are, default: /etc/banyan/keys (BANYAN_KEYS)", 0, 0},
+    {"keys", 'k', BY_OPTION_TEXT, AT(folder), "DIR", "folder of keys; default: /etc/banyan/keys (BANYAN_KEYS)", 0, 0},
     {"address", 'a', BY_OPTION_WORDS, AT(addresses), "A",
-     "with make: a name or IP address that the host is reached by,\nbeside NAME; may be repeated", 0, 0},
+     "with make: a name or IP address by which the host is reached,\nin addition to NAME; may be repeated", 0, 0},
     {"days", 0, BY_OPTION_INT, AT(days), "N",
-     "how long what is made holds; default: 365, and 3650 for\nan authority, which nothing outlives", 1, MOST_DAYS},
-    {"within", 0, BY_OPTION_INT, AT(within), "N", "with renew: what expires within N days; default 30", 0, MOST_DAYS},
-    {"force", 'f', BY_OPTION_FLAG, AT(force), NULL, "with init and make: replace what is there", 0, 0},
+     "validity of new certificates in days; default: 365, and 3650 for an\nauthority; no certificate is valid longer "
+     "than its "
+     "authority",
+     1, MOST_DAYS},
+    {"within", 0, BY_OPTION_INT, AT(within), "N", "with renew: renew what expires within N days; default 30", 0,
+     MOST_DAYS},
+    {"force", 'f', BY_OPTION_FLAG, AT(force), NULL, "with init and make: replace existing files", 0, 0},
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan keys",
     .usage = "init [DIR] | make ROLE NAME [--address A]... | show | renew | revoke [ROLE] NAME",
-    .about = "Makes the certificates by which manager, agents and jobs of a cluster know each\n"
-             "other. Nobody without one gets an answer.\n"
+    .about = "Creates the certificates with which manager, agents and jobs of a cluster\n"
+             "authenticate each other. Peers without a certificate get no answer.\n"
              "\n"
-             "  init    a new authority: ca.crt, which every host needs, and ca.key, which\n"
-             "          signs, and should lie on one machine only\n"
-             "  make    a certificate with its key, in one file ROLE-NAME.pem that only its\n"
-             "          owner can read. ROLE is manager, agent, job or client; NAME is the\n"
-             "          host's, for a client any. Copy it with ca.crt to the folder of keys on\n"
-             "          that host. A manager needs an --address for each name by which it is\n"
-             "          reached other than NAME\n"
-             "  show    what is there, and until when it holds\n"
-             "  renew   new certificates and keys for what expires soon, the authority's\n"
-             "          certificate too; copy them as before\n"
-             "  revoke  all certificates that were made for NAME (or the one in a file, such as\n"
-             "          ./agent-h1.pem) hold no more: ca.crl names them; copy it to every host,\n"
-             "          the manager's first. Then make new ones, if NAME should have some\n"
+             "  init    create a new authority: ca.crt, which every host needs, and ca.key,\n"
+             "          which signs, and should exist on one machine only\n"
+             "  make    create a certificate with its key, in one file ROLE-NAME.pem that only\n"
+             "          its owner can read. ROLE is manager, agent, job or client; NAME is the\n"
+             "          host's name, or any for a client. Copy it with ca.crt to the folder of\n"
+             "          keys on that host. A manager needs an --address for each name by which\n"
+             "          it is reached other than NAME\n"
+             "  show    list the certificates and when they expire\n"
+             "  renew   create new certificates and keys for those that expire soon, including\n"
+             "          the authority's certificate; copy them as before\n"
+             "  revoke  revoke all certificates that were made for NAME (or the one in a file,\n"
+             "          such as ./agent-h1.pem): ca.crl lists them; copy it to every host, the\n"
+             "          manager's first. Then create new ones if NAME needs them\n"
              "\n"
-             "Manager and agents notice files that have changed within 10 s, and at once when\n"
-             "they get SIGHUP.\n"
+             "Manager and agents notice changed files within 10 s, and at once on SIGHUP.\n"
              "\n"
-             "Nothing is replaced without --force, and no file is ever half written. A new\n"
-             "authority (init --force) makes all certificates of the old one useless.\n"
+             "Nothing is replaced without --force, and files are always written completely. A\n"
+             "new authority (init --force) invalidates all certificates of the old one.\n"
              "\n"
-             "Returns 0; 1 if something failed, and of `show`, if something expires within\n"
-             "30 days or would be refused.",
+             "Returns 0; 1 if something failed, and for `show`, if something expires within 30\n"
+             "days or would be rejected.",
     .options = options,
     .least_operands = 1,
     .most_operands = 3,
@@ -147,7 +150,7 @@ static enum banyan_status parse_role(const char *text, enum by_tls_role *out) {
   *out = (enum by_tls_role)by_tls_role_parse(text);
   if (*out) return BANYAN_OK;
   const char *near = by_suggest(text, names, sizeof names / sizeof *names);
-  return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is no role; there are manager, agent, job and client%s%s%s", text,
+  return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not a role; there are manager, agent, job and client%s%s%s", text,
                  near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
@@ -173,7 +176,8 @@ static enum banyan_status show(const struct keys_options *asked, char **operands
   (void)operands;
   BY_TRY(by_keys_show(asked->folder, time(NULL), &bad));
   if (!bad) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_AUTH, "files there that need a hand: %d; `banyan keys renew` renews what expires", bad);
+  return by_fail(BANYAN_ERR_AUTH,
+                 "certificates and keys that need attention: %d; `banyan keys renew` renews what expires", bad);
 }
 
 static enum banyan_status renew_authority(const struct keys_options *asked, int64_t now, int64_t until,
@@ -290,7 +294,7 @@ static int unknown_action(const char *name) {
   const char *names[ACTIONS];
   for (int i = 0; i < ACTIONS; i++) names[i] = actions[i].name;
   const char *near = by_suggest(name, names, ACTIONS);
-  return by_options_misuse(&command, "\"%s\" is none of init, make, show, renew and revoke%s%s%s", name,
+  return by_options_misuse(&command, "\"%s\" is not one of init, make, show, renew and revoke%s%s%s", name,
                            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 

@@ -7,13 +7,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "key_folder.h"
 #include "key_revoker.h"
 
 /* Certificates that are to be revoked, without their keys. */
 struct found {
   char **texts, **removes; /* removes[i]: the file it was in, NULL: it stays */
-  size_t count, room;
+  size_t count, texts_room, removes_room;
 };
 
 static void drop(struct found *found) {
@@ -26,15 +27,11 @@ static void drop(struct found *found) {
 }
 
 static enum banyan_status grow(struct found *found) {
-  if (found->count < found->room) return BANYAN_OK;
-  size_t room = found->room ? 2 * found->room : 16;
-  char **texts = realloc(found->texts, room * sizeof *texts);
-  if (texts) found->texts = texts;
-  char **removes = realloc(found->removes, room * sizeof *removes);
-  if (removes) found->removes = removes;
-  if (!texts || !removes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of certificates");
-  found->room = room;
-  return BANYAN_OK;
+  size_t need = found->count + 1;
+  if (BY_ARRAY_GROW(&found->texts, &found->texts_room, need) &&
+      BY_ARRAY_GROW(&found->removes, &found->removes_room, need))
+    return BANYAN_OK;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of certificates");
 }
 
 static enum banyan_status keep(struct found *found, const char *text, const char *removed) {

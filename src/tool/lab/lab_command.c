@@ -20,7 +20,7 @@
 #include "plan.h"
 #include "switched_tree.h"
 #include "text.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 
 enum { PATH_BYTES = 4096, MOST_PER_HOST = 1024, LABEL_BYTES = 300 };
 
@@ -44,54 +44,50 @@ enum { OUTPUT_AUTO, OUTPUT_PREFIX, OUTPUT_RANK0, OUTPUT_RAW };
 
 static const struct by_option options[] = {
     {"scale", 0, BY_OPTION_TEXT, AT(scale), "F",
-     "multiply all rates by this, \"1/100\": fast networks on a slow machine", 0, 0},
+     "multiply all rates by this, \"1/100\", for fast networks on a\nslow machine", 0, 0},
     {"whole", 0, BY_OPTION_FLAG, AT(lab.whole), NULL,
-     "give links their whole capacity; default: what others leave\nof it", 0, 0},
-    {"plain", 0, BY_OPTION_FLAG, AT(lab.plain), NULL, "leave out delay and loss", 0, 0},
+     "give links their entire capacity; default: what others leave\nof it", 0, 0},
+    {"plain", 0, BY_OPTION_FLAG, AT(lab.plain), NULL, "ignore delay and loss", 0, 0},
     {"per-host", 'n', BY_OPTION_INT, AT(per_host), "N", "ranks on each host that takes part; default 1", 1,
      MOST_PER_HOST},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN",
      "a built-in plan's name or a plan file (BANYAN_PLAN), or\n\"default\": by size and hosts, not from the topology",
      0, 0},
     {"switches", 0, BY_OPTION_CHOICE, AT(switches), "none|user|xdp",
-     "sum in switches: those that add run `banyan switch`, in user\n"
-     "space or in XDP, or do without (none); without --plan, the\n"
-     "plan is the best placement of sums on the topology",
+     "how aggregating switches run `banyan switch`: in user space,\nin XDP, or not at all (none); without --plan, the "
+     "plan is the\nbest placement of sums on the topology",
      0, 0},
-    {"server", 0, BY_OPTION_TEXT, AT(servers), "HOST,...",
-     "with --switches: where sums are finished; default: where\nthat is best", 0, 0},
+    {"server", 0, BY_OPTION_TEXT, AT(servers), "HOST,...", "with --switches: hosts of servers; default: the best one",
+     0, 0},
     {"congestion", 0, BY_OPTION_TEXT, AT(lab.congestion), "NAME",
-     "control of TCP on the hosts; default reno, which every machine\nhas; \"\": this machine's own", 0, 0},
+     "congestion control of TCP on the hosts; default reno, which\nevery machine has; \"\": this machine's default", 0,
+     0},
     {"sysctl", 0, BY_OPTION_WORDS, AT(sysctls), "NAME=VALUE", "a net.* setting for every host and switch", 0, 0},
     {"mtu", 0, BY_OPTION_INT, AT(lab.mtu), "BYTES", "of an IP packet; default 1500", BY_LAB_LEAST_MTU, BY_LAB_MOST_MTU},
-    {"burst", 0, BY_OPTION_SECONDS, AT(lab.burst), "TIME", "what an idle link lets through at once; default 1 ms", 0,
+    {"burst", 0, BY_OPTION_SECONDS, AT(lab.burst), "TIME", "what an idle link passes at once; default 1 ms", 0, 0},
+    {"queue", 0, BY_OPTION_SECONDS, AT(lab.queue), "TIME", "size of a link's queue, 256 KiB at least; default 50 ms", 0,
      0},
-    {"queue", 0, BY_OPTION_SECONDS, AT(lab.queue), "TIME",
-     "what may wait in front of a link, 256 KiB at least;\ndefault 50 ms", 0, 0},
-    {"fifo", 0, BY_OPTION_FLAG, AT(lab.fifo), NULL, "acknowledgements of TCP wait behind data; default: they overtake",
-     0, 0},
+    {"fifo", 0, BY_OPTION_FLAG, AT(lab.fifo), NULL,
+     "acknowledgements of TCP wait behind data; default: they\novertake data", 0, 0},
     {"tos", 0, BY_OPTION_FLAG, AT(lab.by_tos), NULL,
-     "links sort what waits by ToS, as hosts under `banyan agent` do and\nswitches can: higher classes first, 5 % for "
-     "each",
+     "links have a queue for each class of ToS, as hosts under\n`banyan agent` do and switches can: higher classes "
+     "first, 5 %\nfor each",
      0, 0},
     {"change", 0, BY_OPTION_WORDS, AT(changes), "\"TIME A B RATE\"",
-     "so long after the start, the link between A and B carries RATE\nin both directions; may be given several times",
-     0, 0},
+     "this long after the start, change the link between A and B to\nRATE in both directions; may be repeated", 0, 0},
     {"env", 'x', BY_OPTION_WORDS, AT(environment), "NAME[=VALUE]",
-     "a variable for the ranks; may be given several times", 0, 0},
+     "an environment variable for the ranks; may be repeated", 0, 0},
     {"output", 'o', BY_OPTION_CHOICE, AT(output), "auto|prefix|rank0|raw",
-     "prefix: \"[host] \" before every line; rank0: rank 0's standard\n"
-     "output as it is, all else with a prefix on standard error;\n"
-     "raw: no prefix; auto: rank0 if the command has --json, else\nprefix",
+     "prefix: \"[host] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with a prefix "
+     "on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix",
      0, 0},
-    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, round and round", 0, 0},
-    {"keep-going", 'k', BY_OPTION_FLAG, AT(keep_going), NULL, "a rank that fails does not end the others", 0, 0},
+    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, cyclically", 0, 0},
+    {"keep-going", 'k', BY_OPTION_FLAG, AT(keep_going), NULL, "do not terminate the other ranks when one fails", 0, 0},
     {"timeout", 0, BY_OPTION_SECONDS, AT(timeout), "TIME", "end the job after this time, with exit code 124", 0, 0},
     {"report-time", 0, BY_OPTION_SECONDS, AT(report), "TIME",
-     "from a rank's failure to SIGTERM for the others, in which\nthey may report it and end by themselves; default 1 s",
-     0, 0},
-    {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "from SIGTERM to SIGKILL for ranks to be ended; default 5 s", 0,
+     "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; default 1 s", 0,
      0},
+    {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "time between SIGTERM and SIGKILL; default 5 s", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL,
      "report the links' traffic as one line of JSON on standard\noutput, after the command's own", 0, 0},
     {"dry-run", 0, BY_OPTION_FLAG, AT(dry_run), NULL, "print what would be built, and build nothing", 0, 0},
@@ -101,16 +97,15 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan lab",
     .usage = "TOPOLOGY [options] -- COMMAND [ARGUMENTS]",
-    .about = "Builds a topology on this machine, from network namespaces and links shaped to\n"
-             "the topology's rates, runs the command on every host of it that takes part,\n"
-             "each a rank of one job, and reports what crossed each link. Needs root.\n"
-             "Without --plan, --switches and BANYAN_PLAN, jobs plan from that topology, as it\n"
-             "is built.\n"
-             "Where the plan has helpers, their hosts run `banyan helper`, where it has\n"
-             "servers, `banyan server`.\n"
-             "TOPOLOGY is a file, or a short text such as \"star:4,nic=500m\".\n"
-             "Nothing of it is left when it ends, however it ends. \"banyan\" as the\n"
-             "command is this one.\n"
+    .about = "Builds a topology on this machine from network namespaces and links with the\n"
+             "topology's rates. It runs the command on every host that takes part, each as a\n"
+             "rank of one job, and reports what crossed each link. It needs root.\n"
+             "\n"
+             "TOPOLOGY is a file, or a short text such as \"star:4,nic=500m\". \"banyan\" as the\n"
+             "command means this program. Without --plan, --switches and BANYAN_PLAN, jobs\n"
+             "plan for the topology as it is built. Hosts of a plan's helpers run `banyan\n"
+             "helper`, and hosts of its servers `banyan server`. Nothing of the lab remains\n"
+             "when it ends, however it ends.\n"
              "\n"
              "Returns the exit code of the rank that failed first, as `banyan run` does.",
     .options = options,
@@ -130,14 +125,14 @@ struct session {
   struct by_launch_hosts hosts;
   struct by_lab_switches *switches;
   struct by_lab_planned_change changes[BY_MOST_WORDS];
-  pid_t changing;            /* 0: nobody */
-  struct by_plan *plan;      /* NULL: none was given */
-  bool by_size;              /* no plan and no topology, whatever the environment says */
-  const char *topology_path; /* what ranks plan from; NULL: nothing */
-  int file;                  /* of a plan that was made here, or of that topology; -1: none */
-  char path[64];
-  uint32_t *spaces; /* of each host that has ranks, helps or serves */
-  char **labels;    /* of each rank, helper and server */
+  pid_t changing;               /* 0: nobody */
+  struct by_plan *plan;         /* NULL: none was given */
+  bool by_size;                 /* no plan and no topology, whatever the environment says */
+  const char *topology_path;    /* what ranks plan from; NULL: nothing */
+  int file;                     /* keeps the file at `path`; -1: there is none */
+  char path[BY_LAB_FILE_BYTES]; /* of a plan that was made here, or of that topology */
+  uint32_t *spaces;             /* of each host that has ranks, helps or serves */
+  char **labels;                /* of each rank, helper and server */
   int ranks, beside;
   int exit_code;
 };
@@ -156,7 +151,7 @@ static enum banyan_status parse_scale(const char *text, double *out) {
   }
   *out = number / divisor;
   if (ok && !*end && isfinite(*out) && *out > 0) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_ARGUMENT, "--scale: \"%.64s\" is no factor such as 1/100 or 0.01", text);
+  return by_fail(BANYAN_ERR_ARGUMENT, "--scale: \"%.64s\" is not a factor such as 1/100 or 0.01", text);
 }
 
 static enum banyan_status check_switches(struct session *s) {
@@ -188,7 +183,7 @@ static enum banyan_status check_changes(struct session *s) {
 static enum banyan_status check(struct session *s) {
   struct lab_options *asked = &s->asked;
   if (s->operands.count < 2 && !asked->dry_run)
-    return by_fail(BANYAN_ERR_ARGUMENT, "what shall the hosts run? Give a command behind --");
+    return by_fail(BANYAN_ERR_ARGUMENT, "no command for the hosts: give one after --");
   if (asked->scale) BY_TRY(parse_scale(asked->scale, &asked->lab.scale));
   asked->lab.sysctls = asked->sysctls.items;
   if (asked->sysctls.count == BY_MOST_WORDS)
@@ -270,7 +265,7 @@ static enum banyan_status add_beside(struct session *s, struct by_launch_hosts *
   uint32_t node = by_topology_find(t, name);
   const char *what = by_beside_name(beside);
   if (node == UINT32_MAX || t->nodes[node].kind != BY_NODE_HOST)
-    return by_fail(BANYAN_ERR_PLAN, "%s \"%s\" of plan '%s' is no host of the topology", what, name, s->plan->name);
+    return by_fail(BANYAN_ERR_PLAN, "%s \"%s\" of plan '%s' is not a host of the topology", what, name, s->plan->name);
   for (size_t i = 0; i < list->count; i++) {
     if (strcmp(list->items[i].name, name) != 0) continue;
     list->items[i].slots++;
@@ -459,6 +454,7 @@ static void end_session(struct session *s) {
   by_lab_changes_stop(s->changing);
   by_lab_switches_stop(s->switches);
   by_lab_destroy(s->lab);
+  if (s->file >= 0) unlink(s->path);
   if (s->file >= 0) close(s->file);
   for (int i = 0; i < s->ranks + s->beside; i++) free(s->labels[i]);
   free(s->labels);

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch_report.h"
+#include "launch.h"
 
 enum { LINE_BYTES = 1024, READY_MS = 30000 };
 

@@ -1,16 +1,15 @@
 #include "lab_placed.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "placement.h"
-#include "plan_topology.h"
+#include "plan_in_network.h"
 #include "text.h"
-
-enum { PATH_BYTES = 64 };
 
 static enum banyan_status place(const struct by_topology *topology, const struct by_placement_job *job,
                                 struct by_plan **out) {
@@ -49,16 +48,49 @@ enum banyan_status by_lab_place(struct by_topology *topology, const char *server
   return status;
 }
 
-/* A file without a name; takes the text. */
-static enum banyan_status keep(struct by_text *text, const char *what, int *fd, char *path) {
-  *fd = memfd_create(what, MFD_CLOEXEC);
+/* A process of its own, so that the file is removed also if this one is killed. The terminal's signals are not for it.
+ */
+static enum banyan_status remove_at_end(const char *path, int *out) {
+  int ends[2];
+  char byte;
+  if (pipe2(ends, O_CLOEXEC)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pipe");
+  pid_t pid = fork();
+  if (pid == 0) {
+    setsid();
+    dup2(ends[0], STDIN_FILENO);
+    close_range(STDOUT_FILENO, ~0U, 0);
+    while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) continue;
+    unlink(path);
+    _exit(0);
+  }
   int reason = errno;
-  bool written = *fd >= 0 && write(*fd, by_text_get(text), text->length) == (ssize_t)text->length;
+  close(ends[0]);
+  *out = ends[1];
+  if (pid > 0) return BANYAN_OK;
+  close(ends[1]);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start the process that removes %s", path);
+}
+
+/* Takes the text. The lab's programs may be another user's than root, and start others without open descriptors: they
+ * need a file with a name. */
+static enum banyan_status keep(struct by_text *text, const char *what, int *fd, char *path) {
+  snprintf(path, BY_LAB_FILE_BYTES, "%s/banyan-lab-%s.XXXXXX", P_tmpdir, what);
+  int file = mkostemp(path, O_CLOEXEC);
+  bool written =
+      file >= 0 && write(file, by_text_get(text), text->length) == (ssize_t)text->length && !fchmod(file, 0644);
+  int reason = errno;
   bool failed = text->failed;
   by_text_fini(text);
-  snprintf(path, PATH_BYTES, "/proc/%d/fd/%d", (int)getpid(), *fd);
-  if (failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the text of the lab's %s", what);
-  return written ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep the lab's %s in memory", what);
+  if (file >= 0) close(file);
+  enum banyan_status status = BANYAN_OK;
+  if (failed)
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the text of the lab's %s", what);
+  else if (!written)
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot write the lab's %s to %s", what, path);
+  else
+    status = remove_at_end(path, fd);
+  if (status && file >= 0) unlink(path);
+  return status;
 }
 
 enum banyan_status by_lab_write_plan(const struct by_plan *plan, int *fd, char *path) {

@@ -75,7 +75,8 @@ static enum banyan_status await(struct by_lab_switches *switches, const struct b
     if (!adds(layout, v)) continue;
     struct by_keeper *keeper = &switches->keepers[i++];
     BY_TRY(by_keeper_await(keeper, layout->spaces[v].name));
-    fprintf(stderr, "banyan lab: switch %s: kill -HUP %d starts it anew, \"nsenter -m -n -u -t %d\" goes there\n",
+    fprintf(stderr,
+            "banyan lab: switch %s: kill -HUP %d restarts it, \"nsenter -m -r -n -u -t %d\" enters its namespaces\n",
             layout->spaces[v].name, (int)keeper->pid, (int)keeper->pid);
   }
   return BANYAN_OK;

@@ -1,17 +1,147 @@
 /* `banyan plan`: makes plans, and looks at them. Shows what every rank would run, without running anything. */
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
+#include "control_plan.h"
+#include "fail.h"
+#include "file.h"
 #include "options.h"
 #include "plan.h"
-#include "plan_control.h"
-#include "plan_fit.h"
 #include "plan_in_network.h"
+#include "plan_times.h"
 #include "plan_topology.h"
 #include "schedule.h"
 #include "text.h"
+#include "topology_synth.h"
+
+/* ---- `banyan plan TOPOLOGY --control`: a value of the planner beside the plan. */
+
+struct control_request {
+  const char *topology; /* as by_topology_named takes it */
+  const char *ranks;    /* names with commas; NULL: those the topology says */
+  const char *distance; /* as typed; NULL: not given */
+  long fan_out, height; /* 0: not given */
+  long seed;
+  bool by_delay, json;
+};
+
+static enum banyan_status parse_distance(const struct control_request *request, double *out) {
+  long links = 0;
+  if (!request->distance) return BANYAN_OK;
+  if (request->by_delay) return by_parse_seconds(request->distance, out);
+  BY_TRY(by_parse_int("--control-distance", request->distance, 1, UINT16_MAX, &links));
+  *out = (double)links;
+  return BANYAN_OK;
+}
+
+/* Prints the text if nothing failed, and frees it. */
+static enum banyan_status finish(enum banyan_status status, struct by_text *text) {
+  if (text->length && text->data[text->length - 1] != '\n') by_text_add(text, "\n");
+  if (status == BANYAN_OK && text->failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text");
+  if (status == BANYAN_OK) fputs(by_text_get(text), stdout);
+  by_text_fini(text);
+  return status;
+}
+
+static enum banyan_status print(const struct by_control *control, bool json) {
+  struct by_text text;
+  enum banyan_status status = BANYAN_OK;
+  by_text_init(&text);
+  if (json)
+    by_control_print(control, &text);
+  else
+    status = by_control_draw(control, &text);
+  return finish(status, &text);
+}
+
+static enum banyan_status show_on(const struct control_request *request, const struct by_topology *topology,
+                                  struct by_control_options *options) {
+  struct by_control control;
+  BY_TRY(by_control_make(topology, options, &control));
+  enum banyan_status status = print(&control, request->json);
+  by_control_fini(&control);
+  return status;
+}
+
+/* Makes the control tree and the ring, and prints them on standard output. */
+static enum banyan_status make_control(const struct control_request *request) {
+  struct by_control_options options = {.seed = (uint64_t)request->seed};
+  struct by_topology *topology;
+  uint32_t *ranks = NULL;
+  options.limits.fan_out = (uint32_t)request->fan_out;
+  options.limits.height = (uint32_t)request->height;
+  options.limits.by_delay = request->by_delay;
+  BY_TRY(parse_distance(request, &options.limits.distance));
+  BY_TRY(by_topology_named(request->topology, &topology));
+  enum banyan_status status = BANYAN_OK;
+  if (request->ranks) status = by_plan_find_nodes(topology, "ranks", request->ranks, &ranks, &options.n_participants);
+  options.participants = ranks;
+  if (status == BANYAN_OK) status = show_on(request, topology, &options);
+  free(ranks);
+  by_topology_destroy(topology);
+  return status;
+}
+
+/* ---- `banyan plan TOPOLOGY --fit FILE`: what hosts cost, from measured times. */
+
+static enum banyan_status read_file(struct by_times *times, const char *path) {
+  char *text;
+  size_t length;
+  BY_TRY(by_read_file("times", path, BY_TIMES_MOST_FILE, &text, &length));
+  enum banyan_status status = by_times_read(times, path, text, length);
+  free(text);
+  return status;
+}
+
+static void print_times(const struct by_times *times, double error) {
+  fprintf(stderr, "%-16s %10s %12s %12s\n", "plan", "bytes", "measured, us", "predicted");
+  for (uint32_t i = 0; i < times->n; i++) {
+    const struct by_cost_sample *sample = &times->samples[i];
+    for (uint32_t k = 0; k < sample->n; k++) {
+      double predicted = by_cost_time(&sample->cost, sample->bytes[k]);
+      fprintf(stderr, "%-16.64s %10.0f %12.0f %12.0f  %+.0f %%\n", times->names[i], sample->bytes[k],
+              1e6 * sample->seconds[k], 1e6 * predicted, 100 * (predicted / sample->seconds[k] - 1));
+    }
+  }
+  fprintf(stderr, "mean error %.0f %%\n", 100 * expm1(error));
+}
+
+static enum banyan_status fit_times(struct by_times *times, const char *cost, const char *path) {
+  double error;
+  BY_TRY(read_file(times, path));
+  BY_TRY(by_cost_fit(times->samples, times->n, &times->rates, &error));
+  print_times(times, error);
+  printf("%s%scall=%.3gus,hop=%.3gus,message=%.3gus,byte=%.3gns\n", cost ? cost : "", cost ? "," : "",
+         1e6 * times->rates.call, 1e6 * times->rates.hop, 1e6 * times->rates.message, 1e9 * times->rates.byte);
+  return BANYAN_OK;
+}
+
+static enum banyan_status fit_to(const struct by_topology *topology, const char *cost, const char *path) {
+  struct by_cost_rates rates = by_cost_defaults();
+  if (cost) BY_TRY(by_cost_parse(cost, &rates));
+  struct by_times *times = calloc(1, sizeof *times);
+  if (!times) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for measured times");
+  by_times_init(times, topology, &rates);
+  enum banyan_status status = fit_times(times, cost, path);
+  by_times_fini(times);
+  free(times);
+  return status;
+}
+
+/* Reads the lines of `banyan bench --json` in a file, each of a plan over the topology's hosts. Prints on standard
+ * output what --cost takes, `cost` (NULL: the usual) and behind it what was found; on standard error times beside those
+ * predicted with it. */
+static enum banyan_status show_fit(const char *topology_text, const char *cost, const char *path) {
+  struct by_topology *topology;
+  BY_TRY(by_topology_named(topology_text, &topology));
+  enum banyan_status status = fit_to(topology, cost, path);
+  by_topology_destroy(topology);
+  return status;
+}
 
 enum { NO_RANK = -1 };
 
@@ -22,7 +152,7 @@ struct plan_options {
   bool json, list;
   bool control, in_network;
   const char *fit; /* a file; NULL: not asked for */
-  struct by_control_request controlled;
+  struct control_request controlled;
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
 };
 
@@ -32,72 +162,76 @@ static const struct by_option options[] = {
     {"builtin", 'b', BY_OPTION_TEXT, AT(builtin), "NAME", "a built-in plan, \"ring\" or \"tree:4\"; see --list", 0, 0},
     {"file", 'f', BY_OPTION_TEXT, AT(file), "FILE", "a plan file", 0, 0},
     {"ranks", 'n', BY_OPTION_TEXT, AT(request.ranks), "N|NAME,...",
-     "number of ranks; of a TOPOLOGY: the hosts that take\npart, rank 0 first; default: all it says", 0, 0},
+     "number of ranks; for a TOPOLOGY: the hosts that take part,\nrank 0 first; default: all that take part by the "
+     "topology",
+     0, 0},
     {"hosts", 'H', BY_OPTION_TEXT, AT(hosts), "HxR|R,R,...",
-     "ranks of each host, \"2x4\" or \"4,2\": the plan is made over\nhosts, and the ranks of each combine first", 0, 0},
-    {"trees", 'k', BY_OPTION_INT, AT(request.trees), "K", "of a TOPOLOGY: at most so many trees; default 8", 1, 1024},
-    {"max-height", 0, BY_OPTION_TEXT, AT(request.max_height), "H",
-     "most hops, or seconds, from a tree's root to its leaves", 0, 0},
-    {"height-metric", 0, BY_OPTION_CHOICE, AT(request.metric), "hops|delay", "what heights are; default hops", 0, 0},
-    {"min-rate", 0, BY_OPTION_TEXT, AT(request.min_rate), "RATE", "least rate of a tree, \"100m\"", 0, 0},
+     "ranks of each host, \"2x4\" or \"4,2\": the plan is over hosts,\nand the ranks of each host combine first", 0, 0},
+    {"trees", 'k', BY_OPTION_INT, AT(request.trees), "K", "for a TOPOLOGY: largest number of trees; default 8", 1,
+     1024},
+    {"max-height", 0, BY_OPTION_TEXT, AT(request.max_height), "H", "largest height of a tree, in hops or seconds", 0,
+     0},
+    {"height-metric", 0, BY_OPTION_CHOICE, AT(request.metric), "hops|delay", "unit of heights; default hops", 0, 0},
+    {"min-rate", 0, BY_OPTION_TEXT, AT(request.min_rate), "RATE", "smallest rate of a tree, \"100m\"", 0, 0},
     {"tolerance", 0, BY_OPTION_TEXT, AT(request.tolerance), "PART",
-     "throughput that may be lost for lower trees; default\n0.05, of more than 8 trees 0.01", 0, 0},
-    {"seed", 0, BY_OPTION_INT, AT(request.seed), "N", "of the search; default 1", 0, 1 << 30},
-    {"helpers", 0, BY_OPTION_TEXT, AT(request.helpers), "NAME,...", "hosts that may add and forward for others", 0, 0},
+     "part of the throughput that may be lost for lower trees;\ndefault 0.05, with more than 8 trees 0.01", 0, 0},
+    {"seed", 0, BY_OPTION_INT, AT(request.seed), "N", "seed of the search; default 1", 0, 1 << 30},
+    {"helpers", 0, BY_OPTION_TEXT, AT(request.helpers), "NAME,...", "hosts that may aggregate and forward for others",
+     0, 0},
     {"method", 0, BY_OPTION_CHOICE, AT(request.method), BY_PLAN_METHODS,
-     "at most K low trees (default), all that the largest\nthroughput needs, nearly that for large topologies, or "
-     "a\nfew of many ways "
-     "for a job on a shared cluster, or trees through\nswitches that add, to servers",
+     "few: at most K low trees (default); exact: all trees that the\nlargest throughput needs; weights: nearly that, "
+     "for large\ntopologies; cluster: a few of many candidates, for a job on a\nshared cluster; in-network: trees to "
+     "servers through\naggregating switches",
      0, 0},
     {"cost", 0, BY_OPTION_TEXT, AT(request.cost), "NAME=VALUE,...",
-     "what predicted times are made of: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; docs/performance.md", 0, 0},
+     "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements", 0, 0},
     {"fit", 0, BY_OPTION_TEXT, AT(fit), "FILE",
-     "of a TOPOLOGY: not the plan, but what --cost takes, so that\npredicted times are nearest to those in FILE, lines "
-     "of\n"
-     "`banyan bench --plan PLAN --json`",
+     "for a TOPOLOGY: instead of a plan, print the value of --cost\nwith which predicted times are nearest to those in "
+     "FILE,\nlines of `banyan bench --plan PLAN --json`",
      0, 0},
     {"explain", 0, BY_OPTION_FLAG, AT(request.explain), NULL,
-     "say what limits the plan, what is used for which sizes,\nwhat else there is, and what predicted times hold, "
-     "on\nstandard error",
+     "explain on standard error what limits the plan, what is used\nfor which sizes, the alternatives, and what "
+     "predicted times\ninclude",
      0, 0},
     {"control", 0, BY_OPTION_FLAG, AT(control), NULL,
-     "of a TOPOLOGY: not the plan, but how ranks agree on what\nis ready: the control tree, and a ring if there is one",
+     "for a TOPOLOGY: instead of a plan, print the control tree by\nwhich ranks agree on what is ready, and a ring if "
+     "there is\none",
      0, 0},
     {"fan-out", 0, BY_OPTION_INT, AT(controlled.fan_out), "D",
-     "of --control: most children of a rank; default: as delay\nand costs of messages advise", 1,
+     "for --control: most children of a rank; default: derived from\ndelay and costs of messages", 1,
      BY_PLAN_MOST_VERTICES},
     {"control-height", 0, BY_OPTION_INT, AT(controlled.height), "H",
-     "of --control: most hops to the root; default: the least", 1, BY_PLAN_MOST_VERTICES},
+     "for --control: most hops to the root; default: the minimum", 1, BY_PLAN_MOST_VERTICES},
     {"control-distance", 0, BY_OPTION_TEXT, AT(controlled.distance), "D",
-     "of --control: most links, or seconds, between a rank and\nits parent; default: the least", 0, 0},
+     "for --control: most links, or seconds, between a rank and its\nparent; default: the minimum", 0, 0},
     {"in-network", 0, BY_OPTION_FLAG, AT(in_network), NULL,
-     "of a TOPOLOGY: which switches add gradients on their way\nto a server, and what that gains", 0, 0},
+     "for a TOPOLOGY: print which switches should aggregate\ngradients on their way to a server, and the gain", 0, 0},
     {"server", 0, BY_OPTION_TEXT, AT(request.placed.servers), "NAME,...",
-     "of in-network: where sums are finished; default: the\nhelper or rank that does best", 0, 0},
+     "for in-network: the servers; default: the best helper or rank", 0, 0},
     {"adding", 0, BY_OPTION_INT, AT(request.placed.most_adding), "K",
-     "of in-network: at most so many switches of a tree add", 0, BY_PLAN_MOST_VERTICES},
+     "for in-network: most switches of a tree that aggregate", 0, BY_PLAN_MOST_VERTICES},
     {"svg", 0, BY_OPTION_TEXT, AT(request.svg), "FILE",
-     "of a TOPOLOGY: draw it into this file, with what the plan\ntakes of each link; \"-\": standard output", 0, 0},
+     "for a TOPOLOGY: draw it into this file, with the plan's load\non each link; \"-\": standard output", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print the plan, or with --schedule the schedule, as JSON", 0, 0},
     {"list", 'l', BY_OPTION_FLAG, AT(list), NULL, "list the built-in plans", 0, 0},
-    {"schedule", 's', BY_OPTION_INT, AT(schedule), "RANK", "print what this rank does, step by step", 0,
+    {"schedule", 's', BY_OPTION_INT, AT(schedule), "RANK", "print the steps of this rank", 0,
      BY_PLAN_MOST_VERTICES - 1},
-    {"collective", 'c', BY_OPTION_TEXT, AT(collective), "NAME", "of --schedule; default allreduce", 0, 0},
-    {"root", 'r', BY_OPTION_INT, AT(root), "RANK", "of --schedule, for collectives that have a root; default 0", 0,
+    {"collective", 'c', BY_OPTION_TEXT, AT(collective), "NAME", "for --schedule; default allreduce", 0, 0},
+    {"root", 'r', BY_OPTION_INT, AT(root), "RANK", "for --schedule and collectives with a root; default 0", 0,
      BY_PLAN_MOST_VERTICES - 1},
     {"bytes", 0, BY_OPTION_BYTES, AT(bytes), "SIZE",
-     "of --schedule and --svg: the buffer, which decides the size\nclass; default 64M", 0, 0},
+     "for --schedule and --svg: size of the buffer, which selects\nthe size class; default 64M", 0, 0},
     {.name = NULL},
 };
 
 static const struct by_command command = {
     .name = "banyan plan",
     .usage = "[TOPOLOGY | --builtin NAME | --file FILE] [-n N | --hosts HxR] [options]",
-    .about = "Makes or checks a plan and draws it: its trees with their shares, and the way\n"
+    .about = "Makes or checks a plan and draws it: its trees with their shares, and the ways\n"
              "up and down. TOPOLOGY is a file or a short text, see `banyan topo`; its plan is\n"
-             "a set of weighted trees in what its links have left. With none of TOPOLOGY,\n"
-             "--builtin and --file it is the plan that is used when none is given, which\n"
-             "depends on the size of the buffer.",
+             "a set of weighted trees for the capacity that its links have left. Without\n"
+             "TOPOLOGY, --builtin and --file it is the default plan, which depends on the size\n"
+             "of the buffer.",
     .options = options,
     .most_operands = 1,
 };
@@ -257,13 +391,13 @@ static enum banyan_status show(const struct plan_options *asked, const struct pl
 /* --- what is asked for beside the plan --- */
 
 static enum banyan_status show_control(struct plan_options *asked) {
-  struct by_control_request *request = &asked->controlled;
+  struct control_request *request = &asked->controlled;
   request->topology = asked->request.topology;
   request->ranks = asked->request.ranks;
   request->seed = asked->request.seed;
   request->by_delay = asked->request.metric == 1;
   request->json = asked->json;
-  return by_plan_show_control(request);
+  return make_control(request);
 }
 
 static enum banyan_status show_in_network(struct plan_options *asked) {
@@ -274,13 +408,13 @@ static enum banyan_status show_in_network(struct plan_options *asked) {
 
 static enum banyan_status show_beside(struct plan_options *asked) {
   if (asked->control + asked->in_network + !!asked->fit > 1)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--control, --in-network and --fit are different questions: ask one");
+    return by_fail(BANYAN_ERR_ARGUMENT, "--control, --in-network and --fit exclude each other: give one");
   if (!asked->request.topology)
     return by_fail(BANYAN_ERR_ARGUMENT, "--%s is made for a topology: name one, such as clos:racks=4,hosts=8",
                    asked->control      ? "control"
                    : asked->in_network ? "in-network"
                                        : "fit");
-  if (asked->fit) return by_plan_show_fit(asked->request.topology, asked->request.cost, asked->fit);
+  if (asked->fit) return show_fit(asked->request.topology, asked->request.cost, asked->fit);
   return asked->control ? show_control(asked) : show_in_network(asked);
 }
 

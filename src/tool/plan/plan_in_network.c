@@ -2,11 +2,40 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "placement.h"
-#include "plan_topology.h"
 #include "text.h"
-#include "topology_named.h"
+#include "topology_synth.h"
+
+/* ---- names of hosts */
+
+static enum banyan_status unknown(const struct by_topology *topology, const char *option, const char *name) {
+  return by_fail(BANYAN_ERR_ARGUMENT, "--%s: there is no \"%.64s\" in the topology%s%s", option, name,
+                 topology->n_nodes ? "; its first node is " : "", topology->n_nodes ? topology->nodes[0].name : "");
+}
+
+enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option, const char *names,
+                                      uint32_t **out, uint32_t *n) {
+  char *copy = strdup(names), *rest = copy;
+  uint32_t *nodes = malloc((strlen(names) / 2 + 1) * sizeof *nodes);
+  enum banyan_status status = BANYAN_OK;
+  if (!copy || !nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the names of hosts");
+  *n = 0;
+  for (char *name; status == BANYAN_OK && (name = strsep(&rest, ",")) != NULL;) {
+    if (!*name) continue;
+    uint32_t node = by_topology_find(topology, name);
+    if (node == UINT32_MAX) status = unknown(topology, option, name);
+    if (status == BANYAN_OK) nodes[(*n)++] = node;
+  }
+  free(copy);
+  *out = nodes;
+  if (status != BANYAN_OK) free(nodes);
+  if (status != BANYAN_OK) *out = NULL;
+  return status;
+}
+
+/* ---- placing */
 
 /* A job placed; the arrays are what its pointers point to. */
 struct placed {

@@ -14,6 +14,9 @@ struct by_in_network_request {
   long most_adding;    /* switches of a tree that add; -1: any */
 };
 
+/* Nodes by their names, which commas part; `option` is the one that names them, for errors. The caller frees *out. */
+BANYAN_CHECK enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option,
+                                                   const char *names, uint32_t **out, uint32_t *n);
 /* Places aggregation on switches, and makes a plan of it that can be run; the caller owns *out. `explain`: says where
  * on standard error. */
 BANYAN_CHECK enum banyan_status by_plan_in_network(const struct by_in_network_request *request,

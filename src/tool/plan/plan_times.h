@@ -2,7 +2,7 @@
 #ifndef BY_CLI_PLAN_TIMES_H
 #define BY_CLI_PLAN_TIMES_H
 
-#include "cost_fit.h"
+#include "cost.h"
 
 enum { BY_TIMES_MOST_PLANS = 256, BY_TIMES_MOST = 256 /* of a plan */, BY_TIMES_MOST_FILE = 4 << 20 };
 

@@ -6,35 +6,30 @@
 #include <string.h>
 
 #include "clock.h"
-#include "draw_plan.h"
+#include "plan.h"
+#include "plan_load.h"
 #include "suggest.h"
 #include "text.h"
-#include "topology_named.h"
+#include "topology.h"
+#include "topology_draw.h"
+#include "topology_synth.h"
+#include "write.h"
 
-/* ---- names of hosts */
+/* ---- A topology drawn with what a plan asks of its links. */
 
-static enum banyan_status unknown(const struct by_topology *topology, const char *option, const char *name) {
-  return by_fail(BANYAN_ERR_ARGUMENT, "--%s: there is no \"%.64s\" in the topology%s%s", option, name,
-                 topology->n_nodes ? "; its first node is " : "", topology->n_nodes ? topology->nodes[0].name : "");
-}
-
-enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option, const char *names,
-                                      uint32_t **out, uint32_t *n) {
-  char *copy = strdup(names), *rest = copy;
-  uint32_t *nodes = malloc((strlen(names) / 2 + 1) * sizeof *nodes);
-  enum banyan_status status = BANYAN_OK;
-  if (!copy || !nodes) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the names of hosts");
-  *n = 0;
-  for (char *name; status == BANYAN_OK && (name = strsep(&rest, ",")) != NULL;) {
-    if (!*name) continue;
-    uint32_t node = by_topology_find(topology, name);
-    if (node == UINT32_MAX) status = unknown(topology, option, name);
-    if (status == BANYAN_OK) nodes[(*n)++] = node;
-  }
-  free(copy);
-  *out = nodes;
-  if (status != BANYAN_OK) free(nodes);
-  if (status != BANYAN_OK) *out = NULL;
+/* Writes it into the file as SVG, "-" for standard output: the class for buffers of so many bytes, at the rate at which
+ * something is full. */
+static enum banyan_status draw_plan(const char *path, const struct by_topology *topology, const struct by_plan *plan,
+                                    uint64_t bytes) {
+  struct by_plan_load load;
+  char name[BY_PLAN_MOST_NAME + 64], size[32];
+  BY_TRY(by_plan_load_init(&load, plan, by_plan_class(plan, bytes), topology));
+  double rate = isfinite(load.rate) ? load.rate : 0;
+  for (uint32_t i = 0; i < 2 * topology->n_links; i++) load.link[i / 2][i % 2] *= rate;
+  snprintf(name, sizeof name, "plan %s, %s", plan->name, by_print_bytes(bytes, size));
+  struct by_draw_options options = {.load = (const double(*)[2])load.link, .load_name = name};
+  enum banyan_status status = by_write_svg(path, topology, &options);
+  by_plan_load_fini(&load);
   return status;
 }
 
@@ -108,7 +103,7 @@ static enum banyan_status run(const struct by_plan_request *request, const struc
   BY_TRY(by_planner_run(name, topology, options, &planned));
   planned.plan->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
   enum banyan_status status = request->explain ? explain(&planned, topology) : BANYAN_OK;
-  if (status == BANYAN_OK && request->svg) status = by_draw_plan(request->svg, topology, planned.plan, request->bytes);
+  if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, planned.plan, request->bytes);
   if (status == BANYAN_OK) {
     *out = planned.plan;
     planned.plan = NULL;
@@ -126,7 +121,7 @@ static enum banyan_status run_in_network(const struct by_plan_request *request, 
   BY_TRY(by_plan_in_network(&placed, topology, request->explain, &plan));
   plan->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
   enum banyan_status status = by_plan_check_switches(plan);
-  if (status == BANYAN_OK && request->svg) status = by_draw_plan(request->svg, topology, plan, request->bytes);
+  if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, plan, request->bytes);
   if (status == BANYAN_OK)
     *out = plan;
   else

@@ -29,8 +29,4 @@ struct by_plan_request {
  * *out. */
 BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out);
 
-/* Nodes by their names, which commas part; `option` is the one that names them, for errors. The caller frees *out. */
-BANYAN_CHECK enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option,
-                                                   const char *names, uint32_t **out, uint32_t *n);
-
 #endif

@@ -1,4 +1,5 @@
 /* `banyan simulate`: how long an AllReduce takes on a topology, and which links it keeps busy. Sends nothing. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,15 +7,134 @@
 #include "bench_sizes.h"
 #include "commands.h"
 #include "fragment.h"
+#include "json_print.h"
+#include "log.h"
 #include "options.h"
 #include "plan.h"
 #include "plan_load.h"
 #include "planner.h"
+#include "simulate.h"
 #include "simulate_print.h"
-#include "simulate_trace.h"
+#include "text.h"
 #include "topology_draw.h"
-#include "topology_named.h"
+#include "topology_synth.h"
 #include "write.h"
+
+/* ---- A simulation as a trace: Chrome's JSON, which Perfetto (ui.perfetto.dev) and
+ * chrome://tracing open. A process is a direction of a link or a limit of a
+ * node, a thread a pair of ranks or helpers, an event a chunk. */
+
+struct trace {
+  const char *path;
+  FILE *file;
+  const struct by_plan *plan;
+  const struct by_topology *topology;
+  const struct by_ways *ways;
+  bool *named; /* by resource, then by place in the ways: whether the trace knows its name */
+  uint64_t events, left_out;
+  bool failed;
+};
+
+enum { MOST_EVENTS = 1 << 20 };
+
+/* All that it is given must outlive it. */
+static enum banyan_status open_trace(struct trace *trace, const char *path, const struct by_plan *plan,
+                                     const struct by_topology *topology, const struct by_ways *ways) {
+  *trace = (struct trace){.path = path, .plan = plan, .topology = topology, .ways = ways};
+  trace->named = calloc((size_t)ways->n_resources + ways->first[ways->n_streams] + 1, sizeof *trace->named);
+  if (!trace->named) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the trace");
+  trace->file = fopen(path, "we");
+  if (!trace->file) {
+    free(trace->named);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s for writing", path);
+  }
+  fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", trace->file);
+  return BANYAN_OK;
+}
+
+static void write_name(struct trace *trace, const char *what, uint32_t process, uint32_t thread, const char *name) {
+  struct by_text text;
+  by_text_init(&text);
+  by_json_add_string(&text, name);
+  fprintf(trace->file, "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"args\": {\"name\": %s}},\n", what,
+          process, thread, by_text_get(&text));
+  trace->failed |= text.failed;
+  by_text_fini(&text);
+}
+
+static void name_process(struct trace *trace, uint32_t resource) {
+  const struct by_topology *t = trace->topology;
+  char name[2 * BY_TOPOLOGY_MOST_NAME + 32];
+  if (trace->named[resource]) return;
+  trace->named[resource] = true;
+  if (resource < 2 * t->n_links) {
+    const struct by_link *link = &t->links[resource / 2];
+    bool back = resource % 2 == BY_BA;
+    snprintf(name, sizeof name, "%s -> %s", t->nodes[back ? link->b : link->a].name,
+             t->nodes[back ? link->a : link->b].name);
+  } else {
+    snprintf(name, sizeof name, "%s %s", t->nodes[(resource - 2 * t->n_links) / 2].name,
+             resource % 2 ? "receives" : "sends");
+  }
+  write_name(trace, "process_name", resource + 1, 0, name);
+}
+
+/* `out` has 32 bytes. */
+static const char *name_end(const struct trace *trace, uint32_t vertex, char *out) {
+  uint32_t ranks = trace->plan->n_ranks;
+  if (vertex < ranks)
+    snprintf(out, 32, "rank %u", vertex);
+  else
+    snprintf(out, 32, "%s %u", by_vertex_kind_name(trace->plan->vertices[vertex].kind), vertex - ranks);
+  return out;
+}
+
+/* For by_simulate_options; the context is the trace. */
+static void trace_transfer(void *context, const struct by_transfer *transfer) {
+  struct trace *trace = context;
+  char pair[80], from[32], to[32];
+  if (trace->events >= MOST_EVENTS) {
+    trace->left_out++;
+    return;
+  }
+  snprintf(pair, sizeof pair, "%s -> %s", name_end(trace, transfer->from, from), name_end(trace, transfer->to, to));
+  for (uint32_t i = 0; i < transfer->n_resources; i++) {
+    uint32_t resource = transfer->resources[i], place = (uint32_t)(&transfer->resources[i] - trace->ways->resources);
+    name_process(trace, resource);
+    if (!trace->named[trace->ways->n_resources + place])
+      write_name(trace, "thread_name", resource + 1, transfer->stream + 1, pair);
+    trace->named[trace->ways->n_resources + place] = true;
+    fprintf(trace->file,
+            "{\"ph\": \"X\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"ts\": %.3f, \"dur\": %.3f, \"args\": "
+            "{\"bytes\": %llu}},\n",
+            pair, resource + 1, transfer->stream + 1, transfer->begin * 1e6, (transfer->end - transfer->begin) * 1e6,
+            (unsigned long long)transfer->bytes);
+    trace->events++;
+  }
+}
+
+/* Ends the file. Also after a failure, when what it returns matters no more. */
+static enum banyan_status close_trace(struct trace *trace) {
+  if (!trace->file) return BANYAN_OK;
+  /* what ends the list, so that no comma is left over */
+  fputs("{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 0, \"tid\": 0, \"args\": {\"name\": \"banyan "
+        "simulate\"}}\n]}\n",
+        trace->file);
+  bool failed = ferror(trace->file) != 0;
+  int why = errno;
+  if (fclose(trace->file) != 0) {
+    failed = true;
+    why = errno;
+  }
+  free(trace->named);
+  trace->file = NULL;
+  if (failed) return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", trace->path);
+  if (trace->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the trace");
+  if (trace->left_out)
+    by_warn("simulate", "%s holds the first %llu events; %llu chunks that came later are not in it", trace->path,
+            (unsigned long long)trace->events, (unsigned long long)trace->left_out);
+  return BANYAN_OK;
+}
 
 struct simulate_options {
   const char *plan, *builtin, *sizes, *trace, *svg;
@@ -35,18 +155,18 @@ static const struct by_option options[] = {
      0, 0},
     {"size", 0, BY_OPTION_TEXT, AT(sizes), "LIST", NULL, 0, 0},
     {"chunk", 0, BY_OPTION_BYTES, AT(chunk), "SIZE",
-     "most that is sent, and passed on, at a time; default: the\nplan's, or 32K, as `banyan plan` predicts; of sums "
-     "through\nswitches a fragment",
+     "most bytes that are sent and forwarded at a time; default:\nthe plan's chunk, or 32K, as `banyan plan` predicts; "
+     "for sums\nthrough switches a fragment",
      0, 0},
     {"chunk-cost", 0, BY_OPTION_SECONDS, AT(chunk_cost), "TIME",
-     "what a rank takes for each chunk that it receives, \"20us\";\ndefault 0", 0, 0},
+     "time that a rank needs for each chunk that it receives,\n\"20us\"; default 0", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one line of JSON for each size", 0, 0},
-    {"all", 'a', BY_OPTION_FLAG, AT(all), NULL, "show all links, not the busiest alone", 0, 0},
-    {"no-bound", 0, BY_OPTION_FLAG, AT(no_bound), NULL, "do not work out what no plan exceeds, which may take\nseconds",
-     0, 0},
+    {"all", 'a', BY_OPTION_FLAG, AT(all), NULL, "show all links, not only the busiest", 0, 0},
+    {"no-bound", 0, BY_OPTION_FLAG, AT(no_bound), NULL,
+     "do not compute the rate that no plan exceeds, which may take\nseconds", 0, 0},
     {"trace", 't', BY_OPTION_TEXT, AT(trace), "FILE",
-     "write each chunk on each link as a trace for\nui.perfetto.dev; of the last size", 0, 0},
-    {"svg", 0, BY_OPTION_TEXT, AT(svg), "FILE", "draw the links' use into this file; of the last size", 0, 0},
+     "write each chunk on each link as a trace for ui.perfetto.dev,\nfor the last size", 0, 0},
+    {"svg", 0, BY_OPTION_TEXT, AT(svg), "FILE", "draw the use of links into this file, for the last size", 0, 0},
     {.name = NULL},
 };
 
@@ -54,12 +174,14 @@ static const struct by_command command = {
     .name = "banyan simulate",
     .usage = "TOPOLOGY [options]",
     .about = "Predicts how long an AllReduce takes on a topology, a file or a short text (see\n"
-             "banyan topo), by running the plan's messages over links that they share fairly.\n"
-             "Says which links are busiest and when, a column a moment.\n"
-             "Times are of one call on an idle network, with delays and with waiting for\n"
-             "links. Not in them are headers of TCP and Ethernet, which take 4.6 % more (of\n"
-             "sums through switches about 10 %), and what hosts take, but for --chunk-cost;\n"
-             "`banyan plan TOPOLOGY --explain` predicts with both, `banyan bench` measures.",
+             "banyan topo). It simulates the plan's messages over links that they share\n"
+             "fairly, and shows which links are busiest, with time from left to right.\n"
+             "\n"
+             "Times are for one call on an idle network, with delays and with waiting for\n"
+             "links. They do not include headers of TCP and Ethernet, which take 4.6 % more\n"
+             "(for sums through switches about 10 %), nor the work of hosts, except for\n"
+             "--chunk-cost. `banyan plan TOPOLOGY --explain` predicts with both, and `banyan\n"
+             "bench` measures.",
     .options = options,
     .least_operands = 1,
     .missing = "which topology? Give a file, or a text such as star:4",
@@ -153,13 +275,13 @@ static enum banyan_status prepare(struct session *s, uint64_t bytes) {
 
 static enum banyan_status run_traced(struct session *s, uint64_t bytes, const struct by_simulate_options *how,
                                      struct by_simulation *out) {
-  struct by_trace trace;
+  struct trace trace;
   struct by_simulate_options traced = *how;
-  BY_TRY(by_trace_open(&trace, s->asked->trace, s->plan, s->topology, &s->simulator.ways));
-  traced.transfer = by_trace_transfer;
+  BY_TRY(open_trace(&trace, s->asked->trace, s->plan, s->topology, &s->simulator.ways));
+  traced.transfer = trace_transfer;
   traced.context = &trace;
   enum banyan_status status = by_simulator_run(&s->simulator, bytes, &traced, out);
-  enum banyan_status closed = by_trace_close(&trace);
+  enum banyan_status closed = close_trace(&trace);
   if (status != BANYAN_OK || closed == BANYAN_OK) return status;
   by_simulation_fini(out);
   return closed;

@@ -5,16 +5,40 @@
 #include <string.h>
 
 #include "commands.h"
+#include "measure.h"
 #include "options.h"
 #include "plan.h"
 #include "plan_load.h"
 #include "text.h"
-#include "topo_measure.h"
+#include "topology.h"
 #include "topology_draw.h"
 #include "topology_formats.h"
-#include "topology_named.h"
 #include "topology_synth.h"
 #include "write.h"
+
+/* ---- `banyan topo --measure`: as a rank of a job. */
+
+static void tell(void *context, const char *text) {
+  (void)context;
+  fprintf(stderr, "banyan topo: %s\n", text);
+}
+
+/* Joins the job that the environment describes, measures the network between its hosts with all others, and leaves.
+ * *out is rank 0's, which says on standard error how it goes on; NULL elsewhere. BANYAN_ERR_ARGUMENT: there is no job
+ * around, or only one rank. */
+static enum banyan_status measure(struct by_topology **out) {
+  struct by_measure_options options = {.tell = tell};
+  struct banyan_comm *comm = NULL;
+  BY_TRY(banyan_comm_create(NULL, &comm));
+  enum banyan_status status;
+  if (banyan_comm_size(comm) < 2)
+    status = by_fail(BANYAN_ERR_ARGUMENT,
+                     "--measure needs a job around it: banyan run -H alpha,beta -- banyan topo --measure");
+  else
+    status = by_measure(comm, &options, out);
+  banyan_comm_destroy(comm);
+  return status;
+}
 
 enum { LABEL_BYTES = 300 };
 
@@ -27,18 +51,17 @@ struct topo_options {
 #define AT(member) offsetof(struct topo_options, member)
 
 static const struct by_option options[] = {
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print it as JSON, docs/topology-format.md", 0, 0},
+    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print it as JSON, see docs/topology-format.md", 0, 0},
     {"measure", 'm', BY_OPTION_FLAG, AT(measure), NULL,
-     "in place of TOPOLOGY: measure the network between the hosts\nof the job that this is a rank of; rank 0 prints", 0,
-     0},
+     "instead of TOPOLOGY: as a rank of a job, measure the network\nbetween the job's hosts; rank 0 prints", 0, 0},
     {"output", 'o', BY_OPTION_TEXT, AT(output), "FILE", "write it into this file as JSON", 0, 0},
     {"svg", 's', BY_OPTION_TEXT, AT(svg), "FILE", "draw it into this file as SVG; \"-\": standard output", 0, 0},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN",
-     "a built-in plan's name or a plan file: show what an AllReduce\nby it takes of every link", 0, 0},
-    {"bytes", 0, BY_OPTION_BYTES, AT(bytes), "SIZE", "of --plan: the buffer, which decides the size class; default 64M",
-     0, 0},
-    {"title", 't', BY_OPTION_TEXT, AT(title), "TEXT", "above the drawing, instead of the topology's name", 0, 0},
-    {"all", 'a', BY_OPTION_FLAG, AT(all), NULL, "leave nothing out of long tables", 0, 0},
+     "a built-in plan's name or a plan file: show the load of its\nAllReduce on every link", 0, 0},
+    {"bytes", 0, BY_OPTION_BYTES, AT(bytes), "SIZE",
+     "for --plan: size of the buffer, which selects the size class;\ndefault 64M", 0, 0},
+    {"title", 't', BY_OPTION_TEXT, AT(title), "TEXT", "title of the drawing; default: the topology's name", 0, 0},
+    {"all", 'a', BY_OPTION_FLAG, AT(all), NULL, "do not shorten long tables", 0, 0},
     {"list", 'l', BY_OPTION_FLAG, AT(list), NULL, "list the short texts and the formats of files", 0, 0},
     {.name = NULL},
 };
@@ -48,8 +71,8 @@ static const struct by_command command = {
     .usage = "TOPOLOGY|--measure [options]",
     .about = "Checks a topology and prints it: tables of its nodes and links, and a drawing.\n"
              "TOPOLOGY is a file in any known format, or a short text such as star:4,nic=500m\n"
-             "or clos:racks=8,hosts=8,nic=100g,oversub=4; see --list. With --measure it is the\n"
-             "network that is there, as the hosts of a job find it in some seconds:\n"
+             "or clos:racks=8,hosts=8,nic=100g,oversub=4; see --list. With --measure, the\n"
+             "hosts of a job measure the network between them in some seconds:\n"
              "  banyan run -H alpha,beta,gamma -- banyan topo --measure -o net.json",
     .options = options,
     .most_operands = 1,
@@ -188,8 +211,7 @@ int by_cli_topo(int argc, char **argv) {
   subject.draw = (struct by_draw_options){.title = asked.title, .all = asked.all};
   enum banyan_status status = check(&asked, &operands);
   if (status == BANYAN_OK)
-    status =
-        asked.measure ? by_topo_measure(&subject.topology) : by_topology_named(operands.items[0], &subject.topology);
+    status = asked.measure ? measure(&subject.topology) : by_topology_named(operands.items[0], &subject.topology);
   if (status == BANYAN_OK && subject.topology) status = show(&subject, &asked);
   by_plan_load_fini(&subject.load);
   by_plan_destroy(subject.plan);

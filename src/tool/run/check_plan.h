@@ -8,8 +8,9 @@
 
 #include "fail.h"
 
-/* Whether `plan` (NULL: none) can be read, is well-formed, and is for this number of ranks or of hosts; which ranks
- * share a host the ranks say themselves. A file that is not there counts only if all ranks run `here`. */
+/* Whether `plan` (NULL: none) can be read, is well-formed, and may be for this number of ranks or of hosts. `hosts` 0:
+ * the ranks may name their hosts themselves, so that any number of hosts is possible, but not more than ranks. A file
+ * that is not there counts only if all ranks run `here`. */
 enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool here);
 
 #endif

@@ -5,8 +5,8 @@
 #include "commands.h"
 #include "helper.h"
 #include "options.h"
+#include "process_signals.h"
 #include "settings.h"
-#include "stop.h"
 
 struct helper_options {
   const char *root, *name;
@@ -18,7 +18,7 @@ struct helper_options {
 static const struct by_option options[] = {
     {"root", 'r', BY_OPTION_TEXT, AT(root), "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)", 0, 0},
     {"name", 0, BY_OPTION_TEXT, AT(name), "NAME",
-     "this helper's name in the plan, default: the machine's\n(BANYAN_HOST)", 0, 0},
+     "this helper's name in the plan; default: the host name\n(BANYAN_HOST)", 0, 0},
     {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES,
      "how the ranks reach it (BANYAN_TRANSPORT)", 0, 0},
     {.name = NULL},
@@ -27,20 +27,20 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan helper",
     .usage = "[--root HOST:PORT] [--name NAME]",
-    .about = "Joins a job without being one of its ranks: adds and forwards where the plan\n"
-             "sends gradients through this host. It may come at any time. While the job\n"
-             "starts rank 0 waits for the helpers that its plan names, for\n"
-             "BANYAN_HELPER_DEADLINE once all ranks are there, and begins without those that\n"
-             "have not come. One that comes later helps in plans that are proposed while the\n"
-             "job runs and name it. `banyan run --helpers` starts helpers together with the\n"
-             "ranks.\n"
+    .about = "Joins a job without being one of its ranks, and aggregates and forwards where\n"
+             "the plan sends gradients through this host. It may join at any time. At the\n"
+             "start of a job, rank 0 waits for the helpers that its plan names, for\n"
+             "BANYAN_HELPER_DEADLINE after all ranks have joined, and begins without those\n"
+             "that are missing. A helper that joins later takes part in plans that are\n"
+             "proposed while the job runs and name it. `banyan run --helpers` starts helpers\n"
+             "together with the ranks.\n"
              "\n"
-             "Reads the variables that ranks read; BANYAN_KEY must be the job's. With --root\n"
-             "says on standard output when it has joined: \"NAME helps 8 ranks\". Stays until\n"
-             "the job is over, and leaves sooner on SIGTERM or SIGINT: then, as when it is\n"
-             "killed, the ranks repeat what went through it among themselves and go on.\n"
+             "It reads the same variables as ranks; BANYAN_KEY must be the job's. With --root\n"
+             "it reports on standard output when it has joined: \"NAME helps 8 ranks\". It stays\n"
+             "until the job is over. On SIGTERM or SIGINT it leaves earlier. In this case, as\n"
+             "when it is killed, the ranks repeat its part among themselves and continue.\n"
              "\n"
-             "Returns 0 when the job is over or it was told to leave, 1 when it could not\n"
+             "Returns 0 when the job is over or it got a signal to leave, 1 when it could not\n"
              "join, or the job failed.",
     .options = options,
 };

@@ -44,7 +44,7 @@ struct strings {
 
 static enum banyan_status take_string(struct strings *strings, char **out) {
   size_t left = (size_t)(strings->end - strings->at), length = strnlen(strings->at, left);
-  if (length == left) return by_fail(BANYAN_ERR_PROTOCOL, "the job is cut short");
+  if (length == left) return by_fail(BANYAN_ERR_PROTOCOL, "the description of the job is truncated");
   *out = strings->at;
   strings->at += length + 1;
   return BANYAN_OK;

@@ -8,20 +8,15 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "text.h"
 
 enum { KEY_BYTES = 32 };
 
 static enum banyan_status append(struct by_job_environment *environment, const char *text, size_t length) {
-  if (environment->count + 1 >= environment->room) {
-    size_t room = environment->room ? 2 * environment->room : 32;
-    const char **items = realloc(environment->items, room * sizeof *items);
-    if (!items) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment");
-    environment->items = items;
-    environment->room = room;
-  }
   char *copy = by_arena_copy(&environment->arena, text, length);
-  if (!copy) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment");
+  if (!copy || !BY_ARRAY_GROW(&environment->items, &environment->room, environment->count + 2))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment");
   environment->items[environment->count++] = copy;
   environment->items[environment->count] = NULL;
   return BANYAN_OK;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/param.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "address.h"
@@ -15,7 +16,6 @@
 #include "host_job.h"
 #include "launch_link.h"
 #include "launch_output.h"
-#include "launch_report.h"
 #include "text.h"
 
 enum {
@@ -533,4 +533,19 @@ int by_launch(const struct by_job *job) {
   finish(&l);
   fini(&l);
   return l.exit_code;
+}
+
+/* ---- how ranks ended */
+
+const char *by_print_wait_status(int status, char *out, size_t room) {
+  if (WIFSIGNALED(status))
+    snprintf(out, room, "killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
+             WCOREDUMP(status) ? ", core dumped" : "");
+  else
+    snprintf(out, room, "exit code %d", WEXITSTATUS(status));
+  return out;
+}
+
+int by_wait_exit_code(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -46,4 +46,11 @@ struct by_job {
  * signal when killed); 124 after the timeout; 1 when nothing could be started. */
 int by_launch(const struct by_job *job);
 
+/* ---- how ranks ended, for people and as an exit code */
+
+/* "exit code 3" or "killed by signal 9 (Killed)" for a wait status; returns `out`. */
+const char *by_print_wait_status(int status, char *out, size_t room);
+/* The exit code a shell would show: 128 + signal when killed. */
+int by_wait_exit_code(int status);
+
 #endif

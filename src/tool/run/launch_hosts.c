@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "array.h"
 #include "text.h"
 
 enum { NAME_BYTES = 256, LINE_BYTES = 1024 };
@@ -56,13 +57,9 @@ static bool is_local(const char *name) {
 
 /* A new host at the end; NULL with the error's text. */
 static struct by_launch_host *append(struct by_launch_hosts *hosts) {
-  if (hosts->count == hosts->room) {
-    size_t room = hosts->room ? 2 * hosts->room : 16;
-    void *items = room <= BY_MOST_HOSTS ? realloc(hosts->items, room * sizeof *hosts->items) : NULL;
-    if (!items) (void)by_fail(BANYAN_ERR_NO_MEMORY, "no room for more than %zu hosts", hosts->count);
-    if (!items) return NULL;
-    hosts->items = items;
-    hosts->room = room;
+  if (hosts->count == BY_MOST_HOSTS || !BY_ARRAY_GROW(&hosts->items, &hosts->room, hosts->count + 1)) {
+    (void)by_fail(BANYAN_ERR_NO_MEMORY, "no room for more than %zu hosts", hosts->count);
+    return NULL;
   }
   struct by_launch_host *host = &hosts->items[hosts->count++];
   *host = (struct by_launch_host){0};

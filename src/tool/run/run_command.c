@@ -38,14 +38,14 @@ static const struct by_option options[] = {
     {"hostfile", 'f', BY_OPTION_TEXT, AT(hostfile), "FILE",
      "the same from a file: \"name:slots\" or \"name slots=N\" a line", 0, 0},
     {"helpers", 0, BY_OPTION_TEXT, AT(helpers), "LIST",
-     "hosts that help, as for -H, or how many helpers to start\nhere; see `banyan helper`", 0, 0},
+     "hosts for helpers, as for -H, or how many helpers to start\nhere; see `banyan helper`", 0, 0},
     {"servers", 0, BY_OPTION_TEXT, AT(servers), "LIST",
-     "hosts that finish sums of trees through switches, each\nwith as many as it has slots, or how many sums to "
-     "finish\nhere; see `banyan server`",
+     "hosts for servers of trees through switches, one tree for\neach slot, or how many trees to serve here; see "
+     "`banyan\nserver`",
      0, 0},
     {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
     {"topology", 0, BY_OPTION_TEXT, AT(topology), "TOPOLOGY",
-     "rank 0 plans from this file or short text at the start, or\nfrom what the hosts \"measure\" then "
+     "rank 0 plans for this file or short text at the start;\n\"measure\": for what the hosts measure then "
      "(BANYAN_TOPOLOGY)",
      0, 0},
     {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES,
@@ -54,22 +54,22 @@ static const struct by_option options[] = {
      "interfaces or subnets to use, \"eth1\", \"10.0.0.0/8\" (BANYAN_IFACE)", 0, 0},
     {"port-range", 0, BY_OPTION_TEXT, AT(ports), "A-B", "ports to listen on (BANYAN_PORTS)", 0, 0},
     {"env", 'x', BY_OPTION_WORDS, AT(environment), "NAME[=VALUE]",
-     "a variable for the ranks; hosts reached through ssh get only\nthese and BANYAN_*. May be given several times", 0,
-     0},
-    {"output", 'o', BY_OPTION_CHOICE, AT(output), "auto|prefix|rank0|raw",
-     "prefix: \"[rank] \" before every line; rank0: rank 0's standard\n"
-     "output as it is, all else with a prefix on standard error;\n"
-     "raw: no prefix; auto: rank0 if the command has --json, else\nprefix",
+     "an environment variable for the ranks; hosts reached through\nssh get only these and BANYAN_*; may be repeated",
      0, 0},
-    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r of a host to its r-th core, round and round", 0, 0},
+    {"output", 'o', BY_OPTION_CHOICE, AT(output), "auto|prefix|rank0|raw",
+     "prefix: \"[rank] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with a prefix "
+     "on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix",
+     0, 0},
+    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r of a host to its r-th core, cyclically", 0, 0},
     {"timeout", 0, BY_OPTION_SECONDS, AT(timeout), "TIME", "end the job after this time, with exit code 124", 0, 0},
     {"report-time", 0, BY_OPTION_SECONDS, AT(report), "TIME",
-     "from a rank's failure to SIGTERM for the others, in which\nthey may report it and end by themselves; default 1 s",
-     0, 0},
-    {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "from SIGTERM to SIGKILL for ranks to be ended; default 5 s", 0,
+     "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; default 1 s", 0,
      0},
-    {"start-timeout", 0, BY_OPTION_SECONDS, AT(start), "TIME", "in which every host must answer; default 60 s", 0, 0},
-    {"ssh", 0, BY_OPTION_TEXT, AT(ssh), "COMMAND", "how to reach other hosts; default \"ssh\"; split at spaces", 0, 0},
+    {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "time between SIGTERM and SIGKILL; default 5 s", 0, 0},
+    {"start-timeout", 0, BY_OPTION_SECONDS, AT(start), "TIME", "time within which every host must answer; default 60 s",
+     0, 0},
+    {"ssh", 0, BY_OPTION_TEXT, AT(ssh), "COMMAND",
+     "command that reaches other hosts, split at spaces; default\n\"ssh\"", 0, 0},
     {"remote", 0, BY_OPTION_TEXT, AT(remote), "PATH", "the banyan command on other hosts; default: this one's path", 0,
      0},
     {.name = NULL},
@@ -78,17 +78,18 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan run",
     .usage = "-n N [options] [--] COMMAND [ARGUMENTS]",
-    .about = "Starts the ranks of a job here, or on several hosts through ssh, shows their\n"
-             "output line by line, passes signals on to them and ends all of them when one\n"
-             "fails, after a moment in which they may report it. A second Ctrl-C kills at\n"
-             "once. The ranks' standard input is empty. Where several ranks share a host,\n"
-             "they get OMP_NUM_THREADS=1 unless it is set.\n"
+    .about = "Starts the ranks of a job on this machine, or on several hosts through ssh. It\n"
+             "shows their output line by line and passes signals on to them. When one rank\n"
+             "fails, it terminates all, after a moment in which the others may report the\n"
+             "failure. A second Ctrl-C kills them at once. The standard input of ranks is\n"
+             "empty. Where several ranks share a host, they get OMP_NUM_THREADS=1 unless it is\n"
+             "set.\n"
              "\n"
              "Returns the exit code of the rank that failed first (128 + signal if it was\n"
              "killed), 124 after --timeout, 0 if none failed.",
     .options = options,
     .least_operands = 1,
-    .missing = "what shall the ranks run? Give a command",
+    .missing = "no command for the ranks: give one",
     .most_operands = -1,
     .last_operand = 1,
 };
@@ -159,7 +160,7 @@ static enum banyan_status place(const struct run_options *run, struct by_launch_
                    BY_MOST_RANKS);
   BY_TRY(by_hosts_place(hosts, crew->ranks));
   if (run->ports) BY_TRY(check_ports(run->ports, crew->ranks, hosts));
-  BY_TRY(by_check_plan(run->plan, crew->ranks, hosts->count, by_hosts_all_local(hosts)));
+  BY_TRY(by_check_plan(run->plan, crew->ranks, 0, by_hosts_all_local(hosts)));
   crew->processes = crew->ranks;
   BY_TRY(add_beside("--helpers", run->helpers, BY_HELPERS, hosts, &crew->helpers, &crew->processes));
   return add_beside("--servers", run->servers, BY_SERVERS, hosts, &crew->servers, &crew->processes);

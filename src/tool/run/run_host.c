@@ -2,19 +2,172 @@
  * hears on standard input and answers on standard output, in frames. When
  * standard input ends, so does everything here. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "commands.h"
-#include "host_ranks.h"
+#include "host_job.h"
 #include "interface.h"
+#include "log.h"
+#include "pin.h"
+#include "process_signals.h"
 #include "socket.h"
+
+/* ---- The processes of the ranks of one host. Each leads a process group of its
+ * own and dies with this process; what they leave behind becomes a child of
+ * this process and is killed by sweep. One thread. */
+
+struct rank_process {
+  pid_t pid;    /* 0: has ended, or was never started */
+  int pipes[2]; /* its stdout and stderr to read; -1: closed */
+};
+
+static struct rlimit files; /* as we found it */
+
+/* This process adopts what its descendants leave behind. Raises the limit of
+ * open files to what `ranks` need; the ranks get the old one back. */
+static void prepare(void) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  by_allow_files(&files);
+}
+
+static void set_number(const char *name, int number) {
+  char text[16];
+  snprintf(text, sizeof text, "%d", number);
+  setenv(name, text, 1);
+}
+
+static void set_environment(const struct by_host_job *job, int index) {
+  for (char **e = job->environment; *e; e++) putenv(*e);
+  set_number("BANYAN_RANK", job->first + index);
+  set_number("BANYAN_SIZE", job->size);
+  set_number("BANYAN_LOCAL_RANK", index);
+  set_number("BANYAN_LOCAL_SIZE", job->ranks);
+  if (job->ranks == 1 || getenv("OMP_NUM_THREADS")) return;
+  setenv("OMP_NUM_THREADS", "1", 1); /* else each rank starts as many threads as there are cores */
+  if (index == 0)
+    by_info("launch", "OMP_NUM_THREADS=1, because %d ranks share this host; set it to use more threads", job->ranks);
+}
+
+static void reset_signals(void) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  signal(SIGPIPE, SIG_DFL);
+}
+
+static void redirect(int in, int out, int err) {
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+}
+
+static int exit_code_of(int reason) {
+  return reason == ENOENT ? 127 : 126;
+}
+
+/* In the child: becomes the rank, or tells why not. */
+static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_t parent, int failed) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1); /* it died before prctl took hold */
+  reset_signals();
+  if (files.rlim_max) setrlimit(RLIMIT_NOFILE, &files);
+  if (job->pin >= 0 && !by_pin_process(job->pin + index)) fprintf(stderr, "banyan run: cannot bind to a core\n");
+  set_environment(job, index);
+  execvp(job->command[0], job->command);
+  int reason = errno;
+  if (failed < 0 || write(failed, &reason, sizeof reason) != sizeof reason)
+    fprintf(stderr, "banyan run: cannot run %s: %s\n", job->command[0], strerror(reason));
+  _exit(exit_code_of(reason));
+}
+
+/* Waits until the child has become the rank, which closes its end, or has told why not. Closes this end. */
+static enum banyan_status hear_failure(const struct by_host_job *job, int failed, int *exit_code) {
+  int reason = 0;
+  ssize_t n;
+  do n = read(failed, &reason, sizeof reason);
+  while (n < 0 && errno == EINTR);
+  close(failed);
+  if (n != sizeof reason) return BANYAN_OK;
+  *exit_code = exit_code_of(reason);
+  return by_fail(BANYAN_ERR_ARGUMENT, "cannot run %s: %s", job->command[0], strerror(reason));
+}
+
+static bool make_pipes(int pipes[3][2], int n) {
+  for (int i = 0; i < n; i++)
+    if (pipe2(pipes[i], O_CLOEXEC)) return false;
+  return true;
+}
+
+static void close_ends(int pipes[3][2], int end) {
+  for (int i = 0; i < 3; i++)
+    if (pipes[i][end] >= 0) close(pipes[i][end]);
+}
+
+/* Starts rank job->first + index. Of the first one it is known on return whether the command could be run: if not,
+ * BANYAN_ERR_ARGUMENT and what a shell would exit with, 127 or 126. The others say so on their stderr. */
+static enum banyan_status start_rank(const struct by_host_job *job, int index, struct rank_process *out,
+                                     int *exit_code) {
+  int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  pid_t parent = getpid(), pid = -1;
+  if (nothing >= 0 && make_pipes(pipes, index == 0 ? 3 : 2)) pid = fork();
+  if (pid == 0) {
+    redirect(nothing, pipes[0][1], pipes[1][1]);
+    become_rank(job, index, parent, pipes[2][1]);
+  }
+  int reason = errno;
+  close(nothing);
+  close_ends(pipes, 1);
+  if (pid < 0) {
+    close_ends(pipes, 0);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start rank %d", job->first + index);
+  }
+  setpgid(pid, pid); /* here as well: a signal to the group may come before the child runs */
+  for (int i = 0; i < 2; i++) by_cli_nonblock(pipes[i][0]);
+  *out = (struct rank_process){.pid = pid, .pipes = {pipes[0][0], pipes[1][0]}};
+  return index == 0 ? hear_failure(job, pipes[2][0], exit_code) : BANYAN_OK;
+}
+
+/* The next child that has ended: its pid and wait status; 0: none. Kills what is left of its group. */
+static pid_t reap_next(int *status) {
+  siginfo_t info = {0};
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid) return 0;
+  kill(-info.si_pid, SIGKILL); /* not yet reaped, so nobody else can have this number */
+  waitpid(info.si_pid, status, 0);
+  return info.si_pid;
+}
+
+/* Kills the children of this process; false if there are none. */
+static bool kill_children(void) {
+  FILE *file = fopen("/proc/thread-self/children", "re");
+  int pid;
+  bool any = false;
+  if (!file) return false;
+  while (fscanf(file, "%d", &pid) == 1) {
+    any = true;
+    kill(-pid, SIGKILL);
+    kill(pid, SIGKILL);
+  }
+  fclose(file);
+  return any;
+}
+
+/* Kills every child and grandchild of this process, whatever group it is in, and waits for their end. */
+static void sweep(void) {
+  while (kill_children() && waitpid(-1, NULL, 0) > 0) continue;
+}
 
 enum { MOST_PLACES = 160, MOST_WAITING = 1 << 20, PIPE_READ = 64 << 10, DRAIN_READS = 32 };
 
@@ -25,7 +178,7 @@ struct host {
   int held;      /* rank 0's port, so that no other rank gets it before; -1: it is another host's */
   char *payload; /* the job's strings */
   struct by_host_job job;
-  struct by_rank_process *ranks;
+  struct rank_process *ranks;
   struct pollfd *polled; /* 3 of our own, then two of each rank */
   int live;
   bool started, ending;
@@ -72,7 +225,7 @@ static void end_rank(struct host *host, int index, int status) {
 
 static void reap(struct host *host) {
   int status;
-  for (pid_t pid; (pid = by_rank_reap(&status));)
+  for (pid_t pid; (pid = reap_next(&status));)
     for (int i = 0; i < host->job.ranks; i++)
       if (host->ranks[i].pid == pid) end_rank(host, i, status);
 }
@@ -100,11 +253,11 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   size_t n = (size_t)host->job.ranks;
   host->ranks = by_cli_alloc(NULL, n * sizeof *host->ranks);
   host->polled = by_cli_alloc(host->polled, (3 + 2 * n) * sizeof *host->polled);
-  for (size_t i = 0; i < n; i++) host->ranks[i] = (struct by_rank_process){.pipes = {-1, -1}};
+  for (size_t i = 0; i < n; i++) host->ranks[i] = (struct rank_process){.pipes = {-1, -1}};
   host->started = true;
   enter_directory(host->job.directory);
   for (int i = 0; i < host->job.ranks; i++, host->live++)
-    BY_TRY(by_rank_start(&host->job, i, &host->ranks[i], &host->exit_code));
+    BY_TRY(start_rank(&host->job, i, &host->ranks[i], &host->exit_code));
   return BANYAN_OK;
 }
 
@@ -126,7 +279,7 @@ static enum banyan_status find_port(struct host *host, const char *text, int *po
 }
 
 static enum banyan_status answer_port(struct host *host, const struct by_launch_frame *frame) {
-  if (host->held >= 0) return by_fail(BANYAN_ERR_PROTOCOL, "asked for a port twice");
+  if (host->held >= 0) return by_fail(BANYAN_ERR_PROTOCOL, "the port was requested twice");
   const char *range = frame->payload, *interface = range + strlen(range) + 1;
   char places[MOST_PLACES] = "";
   int port = 0;
@@ -153,7 +306,8 @@ static void hear(struct host *host) {
   if (!by_inbox_fill(&host->in, STDIN_FILENO)) host->ending = true;
   while (!host->ending && (found = by_inbox_next(&host->in, &frame))) {
     if (found > 0 && obey(host, &frame) == BANYAN_OK) continue;
-    if (found < 0) (void)by_fail(BANYAN_ERR_PROTOCOL, "not spoken to by banyan run, which starts this command");
+    if (found < 0)
+      (void)by_fail(BANYAN_ERR_PROTOCOL, "no connection to banyan run, which starts this internal command");
     send_error(host);
     host->ending = true;
   }
@@ -227,10 +381,10 @@ int by_cli_run_host(int argc, char **argv) {
     return 2;
   }
   struct host host = {.held = -1};
-  by_ranks_prepare();
+  prepare();
   open_host(&host);
   loop(&host);
-  by_ranks_sweep();
+  sweep();
   say_rest(&host);
   close(host.signals);
   if (host.held >= 0) close(host.held);

@@ -1,4 +1,5 @@
-/* One family of samples after the other, as the format wants it: for each, a walk over what it is about. */
+/* One family of samples after the other, as the format wants it: one table of families, and a walk over what each is
+ * about. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,9 +17,82 @@ static const char *string(const json_t *object, const char *field) {
   return value ? value : "";
 }
 
-static void begin(struct by_text *out, const char *family, const char *type, const char *help) {
-  by_text_add(out, "# HELP banyan_%s %s\n# TYPE banyan_%s %s\n", family, help, family, type);
-}
+/* What the samples of a family are about. */
+enum subject { STATE, COUNTERS, HOSTS, INTERFACES, CERTIFICATES, LINKS, SWITCHES, JOB_STATES, JOBS, PLANS };
+
+/* How a sample's value follows from the field. */
+enum how {
+  INFO,    /* 1, and the field is a label */
+  NUMBER,  /* 0 where it is no number */
+  KNOWN,   /* the same; no sample of jobs that have left, nor where it is null */
+  IS_TRUE, /* 1 or 0 */
+  COUNT,   /* of an array's members */
+  SUM,     /* of the field in all members of "cells"; no sample where there are none */
+  DAYS     /* from now until then */
+};
+
+static const struct family {
+  enum subject subject;
+  enum how how;
+  const char *field, *name, *type, *help;
+} families[] = {
+    {STATE, INFO, "version", "manager_info", "gauge", "The manager's version."},
+    {COUNTERS, NUMBER, "reports", "reports_total", "counter", "Reports that agents sent."},
+    {COUNTERS, NUMBER, "refused", "refused_total", "counter", "Messages and connections that were refused."},
+    {COUNTERS, NUMBER, "planned", "planned_total", "counter", "Times that a job was planned for."},
+    {COUNTERS, NUMBER, "plans", "plans_total", "counter", "Plans that were proposed to jobs."},
+    {COUNTERS, NUMBER, "moves", "moves_total", "counter", "Moves of jobs to another plan."},
+    {COUNTERS, NUMBER, "kept", "kept_total", "counter", "Plans that jobs did not move to."},
+    {HOSTS, IS_TRUE, "connected", "host_connected", "gauge", "Whether the host's agent is connected."},
+    {HOSTS, COUNT, "helping", "host_helping_jobs", "gauge", "Jobs that the host helps."},
+    {INTERFACES, NUMBER, "rate", "interface_rate_bits_per_second", "gauge", "What the interface can carry."},
+    {INTERFACES, NUMBER, "sent", "interface_sent_bits_per_second", "gauge", "What it sends."},
+    {INTERFACES, NUMBER, "received", "interface_received_bits_per_second", "gauge", "What it receives."},
+    {INTERFACES, NUMBER, "ours_sent", "interface_ours_sent_bits_per_second", "gauge", "What jobs send of that."},
+    {INTERFACES, NUMBER, "ours_received", "interface_ours_received_bits_per_second", "gauge",
+     "What jobs receive of that."},
+    {CERTIFICATES, DAYS, "expires", "certificate_days_left", "gauge",
+     "Days until the certificate ends; of the manager and of who is connected."},
+    {STATE, NUMBER, "revoked", "certificates_revoked", "gauge",
+     "Certificates that the manager's list of revoked ones names."},
+    {LINKS, NUMBER, "capacity", "link_capacity_bits_per_second", "gauge", "What the link can carry in this direction."},
+    {LINKS, NUMBER, "ours", "link_ours_bits_per_second", "gauge", "What jobs send over it."},
+    {LINKS, NUMBER, "others", "link_others_bits_per_second", "gauge", "What others send over it."},
+    {SWITCHES, NUMBER, "memory", "switch_memory_bytes", "gauge",
+     "Memory for cells of a switch that adds, by the topology; 0: not known."},
+    {SWITCHES, NUMBER, "given", "switch_given_bytes", "gauge", "What jobs have of it."},
+    {JOB_STATES, NUMBER, "state", "jobs", "gauge", "Jobs by state."},
+    {JOBS, KNOWN, "size", "job_ranks", "gauge", "Ranks of the job."},
+    {JOBS, KNOWN, "class", "job_class", "gauge", "Its class of priority, 0 goes first."},
+    {JOBS, KNOWN, "iterations", "job_iterations_total", "counter", "Iterations that it has made."},
+    {JOBS, KNOWN, "expected", "job_iterations_expected", "gauge",
+     "Iterations that it will make in all, by its own word."},
+    {JOBS, KNOWN, "seconds_left", "job_left_seconds", "gauge", "Time until it has made them."},
+    {JOBS, KNOWN, "iteration_time", "job_iteration_seconds", "gauge", "Time of an iteration."},
+    {JOBS, KNOWN, "sent", "job_sent_bytes_total", "counter", "Bytes that its ranks have sent."},
+    {JOBS, KNOWN, "input_rate", "job_input_bits_per_second", "gauge", "Input that it sums, of one rank."},
+    {PLANS, KNOWN, "number", "job_plan_number", "gauge", "Number of its plan."},
+    {PLANS, KNOWN, "throughput", "job_plan_throughput_bits_per_second", "gauge", "What its plan can carry."},
+    {JOBS, SUM, "slots", "job_switch_slots", "gauge", "Slots that it has at switches, of all its trees."},
+    {JOBS, SUM, "wished", "job_switch_slots_wished", "gauge", "Slots that it requested there."},
+};
+
+/* The list in the state that holds a subject, and two labels with the fields that they show. */
+static const struct {
+  const char *list, *labels[2], *fields[2];
+} subjects[] = {
+    [COUNTERS] = {.list = "counters"},
+    [HOSTS] = {"hosts", {"host"}, {"name"}},
+    [INTERFACES] = {"hosts", {"host", "interface"}, {"name", "name"}},
+    [CERTIFICATES] = {"certificates", {"role", "name"}, {"role", "name"}},
+    [LINKS] = {"links", {"from", "to"}, {"from", "to"}},
+    [SWITCHES] = {"switches", {"switch"}, {"name"}},
+    [JOB_STATES] = {"jobs", {"state"}, {NULL}},
+    [JOBS] = {"jobs", {"job", "name"}, {"id", "name"}},
+    [PLANS] = {"jobs", {"job", "name"}, {"id", "name"}},
+};
+
+enum { OF_ID = 12 /* digits of a job's ID, so that they differ: whoever has all of it may speak for the job */ };
 
 static void add_label(struct by_text *out, char before, const char *name, const char *value) {
   by_text_add(out, "%c%s=\"", before, name);
@@ -46,166 +120,8 @@ static void add_sample(struct by_text *out, const char *family, const char *cons
   add_value(out, value);
 }
 
-/* --- counters of the manager --- */
+/* ---- values */
 
-static void add_counters(const json_t *counters, struct by_text *out) {
-  static const struct {
-    const char *field, *family, *help;
-  } rows[] = {
-      {"reports", "reports_total", "Reports that agents sent."},
-      {"refused", "refused_total", "Messages and connections that were refused."},
-      {"planned", "planned_total", "Times that a job was planned for."},
-      {"plans", "plans_total", "Plans that were proposed to jobs."},
-      {"moves", "moves_total", "Moves of jobs to another plan."},
-      {"kept", "kept_total", "Plans that jobs did not move to."},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    begin(out, rows[i].family, "counter", rows[i].help);
-    add_sample(out, rows[i].family, (const char *[4]){NULL}, number(counters, rows[i].field));
-  }
-}
-
-/* --- hosts --- */
-
-static void add_hosts(const json_t *hosts, struct by_text *out) {
-  const json_t *host;
-  size_t i;
-  begin(out, "host_connected", "gauge", "Whether the host's agent is connected.");
-  json_array_foreach(hosts, i, host) {
-    add_sample(out, "host_connected", (const char *[4]){"host", string(host, "name")},
-               json_is_true(json_object_get(host, "connected")));
-  }
-  begin(out, "host_helping_jobs", "gauge", "Jobs that the host helps.");
-  json_array_foreach(hosts, i, host) {
-    add_sample(out, "host_helping_jobs", (const char *[4]){"host", string(host, "name")},
-               (double)json_array_size(json_object_get(host, "helping")));
-  }
-}
-
-struct of_interface {
-  const char *field, *family, *help;
-};
-
-static void add_interfaces(const json_t *host, const struct of_interface *row, struct by_text *out) {
-  const json_t *interface;
-  size_t i;
-  json_array_foreach(json_object_get(host, "interfaces"), i, interface) {
-    add_sample(out, row->family,
-               (const char *[4]){"host", string(host, "name"), "interface", string(interface, "name")},
-               number(interface, row->field));
-  }
-}
-
-static void add_all_interfaces(const json_t *hosts, struct by_text *out) {
-  static const struct of_interface rows[] = {
-      {"rate", "interface_rate_bits_per_second", "What the interface can carry."},
-      {"sent", "interface_sent_bits_per_second", "What it sends."},
-      {"received", "interface_received_bits_per_second", "What it receives."},
-      {"ours_sent", "interface_ours_sent_bits_per_second", "What jobs send of that."},
-      {"ours_received", "interface_ours_received_bits_per_second", "What jobs receive of that."},
-  };
-  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-    const json_t *host;
-    size_t i;
-    begin(out, rows[r].family, "gauge", rows[r].help);
-    json_array_foreach(hosts, i, host) {
-      add_interfaces(host, &rows[r], out);
-    }
-  }
-}
-
-/* --- links --- */
-
-static void add_links(const json_t *links, struct by_text *out) {
-  static const struct {
-    const char *field, *family, *help;
-  } rows[] = {
-      {"capacity", "link_capacity_bits_per_second", "What the link can carry in this direction."},
-      {"ours", "link_ours_bits_per_second", "What jobs send over it."},
-      {"others", "link_others_bits_per_second", "What others send over it."},
-  };
-  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-    const json_t *link;
-    size_t i;
-    begin(out, rows[r].family, "gauge", rows[r].help);
-    json_array_foreach(links, i, link) {
-      add_sample(out, rows[r].family, (const char *[4]){"from", string(link, "from"), "to", string(link, "to")},
-                 number(link, rows[r].field));
-    }
-  }
-}
-
-/* --- certificates --- */
-
-static void add_certificates(const json_t *state, struct by_text *out) {
-  const json_t *one;
-  size_t i;
-  begin(out, "certificate_days_left", "gauge",
-        "Days until the certificate ends; of the manager and of who is connected.");
-  json_array_foreach(json_object_get(state, "certificates"), i, one) {
-    add_sample(out, "certificate_days_left",
-               (const char *[4]){"role", string(one, "role"), "name", string(one, "name")},
-               (number(one, "expires") - number(state, "time")) / 86400);
-  }
-  begin(out, "certificates_revoked", "gauge", "Certificates that the manager's list of revoked ones names.");
-  add_sample(out, "certificates_revoked", (const char *[4]){NULL}, number(state, "revoked"));
-}
-
-/* --- switches that add --- */
-
-static void add_switches(const json_t *switches, struct by_text *out) {
-  static const struct {
-    const char *field, *family, *help;
-  } rows[] = {
-      {"memory", "switch_memory_bytes", "Memory for cells of a switch that adds, by the topology; 0: not known."},
-      {"given", "switch_given_bytes", "What jobs have of it."},
-  };
-  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-    const json_t *one;
-    size_t i;
-    begin(out, rows[r].family, "gauge", rows[r].help);
-    json_array_foreach(switches, i, one) {
-      add_sample(out, rows[r].family, (const char *[4]){"switch", string(one, "name")}, number(one, rows[r].field));
-    }
-  }
-}
-
-/* --- jobs --- */
-
-static void count_jobs(const json_t *jobs, struct by_text *out) {
-  static const char *const states[] = {"waiting", "running", "moving", "left"};
-  begin(out, "jobs", "gauge", "Jobs by state.");
-  for (size_t s = 0; s < sizeof states / sizeof *states; s++) {
-    const json_t *job;
-    size_t i, n = 0;
-    json_array_foreach(jobs, i, job) {
-      n += !strcmp(string(job, "state"), states[s]);
-    }
-    add_sample(out, "jobs", (const char *[4]){"state", states[s]}, (double)n);
-  }
-}
-
-enum { OF_ID = 12 /* digits, so that they differ: who has all of an ID may speak for the job */ };
-
-static void add_of_job(struct by_text *out, const char *family, const json_t *job, double value) {
-  char id[OF_ID + 1];
-  snprintf(id, sizeof id, "%s", string(job, "id"));
-  add_sample(out, family, (const char *[4]){"job", id, "name", string(job, "name")}, value);
-}
-
-struct of_job {
-  const char *field, *family, *type, *help;
-  bool of_plan;
-};
-
-static void add_job(const json_t *job, const struct of_job *row, struct by_text *out) {
-  const json_t *from = row->of_plan ? json_object_get(job, "plan") : job;
-  if (!strcmp(string(job, "state"), "left") || !json_is_object(from)) return;
-  if (json_is_null(json_object_get(from, row->field))) return; /* not known */
-  add_of_job(out, row->family, job, number(from, row->field));
-}
-
-/* Of all of its trees over all switches. */
 static double sum_of_cells(const json_t *job, const char *field) {
   const json_t *cells;
   double sum = 0;
@@ -216,57 +132,82 @@ static double sum_of_cells(const json_t *job, const char *field) {
   return sum;
 }
 
-static void add_slots(const json_t *jobs, struct by_text *out) {
-  static const struct {
-    const char *field, *family, *help;
-  } rows[] = {
-      {"slots", "job_switch_slots", "Slots that it has at switches, of all its trees."},
-      {"wished", "job_switch_slots_wished", "Slots that it wished for there."},
-  };
-  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-    const json_t *job;
-    size_t i;
-    begin(out, rows[r].family, "gauge", rows[r].help);
-    json_array_foreach(jobs, i, job) {
-      if (!json_array_size(json_object_get(job, "cells"))) continue;
-      add_of_job(out, rows[r].family, job, sum_of_cells(job, rows[r].field));
-    }
+/* False: there is no sample. */
+static bool find_value(const json_t *state, const json_t *member, const struct family *family, double *out) {
+  const json_t *from = family->subject == PLANS ? json_object_get(member, "plan") : member;
+  const json_t *field = json_object_get(from, family->field);
+  switch (family->how) {
+  case INFO: *out = 1; return true;
+  case NUMBER: *out = number(from, family->field); return true;
+  case KNOWN:
+    *out = number(from, family->field);
+    return strcmp(string(member, "state"), "left") != 0 && json_is_object(from) && !json_is_null(field);
+  case IS_TRUE: *out = json_is_true(field); return true;
+  case COUNT: *out = (double)json_array_size(field); return true;
+  case SUM: *out = sum_of_cells(member, family->field); return json_array_size(json_object_get(member, "cells")) > 0;
+  case DAYS: *out = (number(from, family->field) - number(state, "time")) / 86400; return true;
+  }
+  return false;
+}
+
+/* ---- walks */
+
+/* `around`: the host of an interface, or the member itself. */
+static void add_member(const json_t *state, const json_t *around, const json_t *member, const struct family *family,
+                       struct by_text *out) {
+  const char *const *labels = subjects[family->subject].labels, *const *fields = subjects[family->subject].fields;
+  const char *first = fields[0] ? string(around, fields[0]) : NULL;
+  char id[OF_ID + 1];
+  double value;
+  if (!find_value(state, member, family, &value)) return;
+  if (family->subject == JOBS || family->subject == PLANS) {
+    snprintf(id, sizeof id, "%s", first);
+    first = id;
+  }
+  add_sample(out, family->name,
+             (const char *[4]){labels[0], first, labels[1], fields[1] ? string(member, fields[1]) : NULL}, value);
+}
+
+static void add_interfaces(const json_t *state, const json_t *host, const struct family *family, struct by_text *out) {
+  const json_t *interface;
+  size_t i;
+  json_array_foreach(json_object_get(host, "interfaces"), i, interface) {
+    add_member(state, host, interface, family, out);
   }
 }
 
-static void add_jobs(const json_t *jobs, struct by_text *out) {
-  static const struct of_job rows[] = {
-      {"size", "job_ranks", "gauge", "Ranks of the job.", false},
-      {"class", "job_class", "gauge", "Its class of priority, 0 goes first.", false},
-      {"iterations", "job_iterations_total", "counter", "Iterations that it has made.", false},
-      {"expected", "job_iterations_expected", "gauge", "Iterations that it will make in all, by its own word.", false},
-      {"seconds_left", "job_left_seconds", "gauge", "Time until it has made them.", false},
-      {"iteration_time", "job_iteration_seconds", "gauge", "Time of an iteration.", false},
-      {"sent", "job_sent_bytes_total", "counter", "Bytes that its ranks have sent.", false},
-      {"input_rate", "job_input_bits_per_second", "gauge", "Input that it sums, of one rank.", false},
-      {"number", "job_plan_number", "gauge", "Number of its plan.", true},
-      {"throughput", "job_plan_throughput_bits_per_second", "gauge", "What its plan can carry.", true},
-  };
-  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+static void count_jobs(const json_t *jobs, const struct family *family, struct by_text *out) {
+  static const char *const states[] = {"waiting", "running", "moving", "left"};
+  for (size_t s = 0; s < sizeof states / sizeof *states; s++) {
     const json_t *job;
-    size_t i;
-    begin(out, rows[r].family, rows[r].type, rows[r].help);
+    size_t i, n = 0;
     json_array_foreach(jobs, i, job) {
-      add_job(job, &rows[r], out);
+      n += !strcmp(string(job, family->field), states[s]);
     }
+    add_sample(out, family->name, (const char *[4]){"state", states[s]}, (double)n);
+  }
+}
+
+static void add_family(const json_t *state, const struct family *family, struct by_text *out) {
+  const json_t *list = family->subject == STATE ? state : json_object_get(state, subjects[family->subject].list);
+  const json_t *member;
+  size_t i;
+  by_text_add(out, "# HELP banyan_%s %s\n# TYPE banyan_%s %s\n", family->name, family->help, family->name,
+              family->type);
+  if (family->how == INFO)
+    add_sample(out, family->name, (const char *[4]){family->field, string(state, family->field)}, 1);
+  else if (family->subject == STATE || family->subject == COUNTERS)
+    add_member(state, list, list, family, out);
+  else if (family->subject == JOB_STATES)
+    count_jobs(list, family, out);
+  json_array_foreach(list, i, member) {
+    if (family->subject == INTERFACES)
+      add_interfaces(state, member, family, out);
+    else if (family->subject != JOB_STATES)
+      add_member(state, member, member, family, out);
   }
 }
 
 void by_web_metrics_print(const json_t *state, struct by_text *out) {
-  begin(out, "manager_info", "gauge", "The manager's version.");
-  add_sample(out, "manager_info", (const char *[4]){"version", string(state, "version")}, 1);
-  add_counters(json_object_get(state, "counters"), out);
-  add_hosts(json_object_get(state, "hosts"), out);
-  add_all_interfaces(json_object_get(state, "hosts"), out);
-  add_certificates(state, out);
-  add_links(json_object_get(state, "links"), out);
-  add_switches(json_object_get(state, "switches"), out);
-  count_jobs(json_object_get(state, "jobs"), out);
-  add_jobs(json_object_get(state, "jobs"), out);
-  add_slots(json_object_get(state, "jobs"), out);
+  for (size_t i = 0; i < sizeof families / sizeof *families; i++) add_family(state, &families[i], out);
 }

@@ -163,7 +163,7 @@ static enum banyan_status serve_with(struct by_web *web, int listener, const cha
 enum banyan_status by_web_renew(struct by_web *web, const char *certificate, const char *key) {
   const struct by_web_options before = web->options;
   char why[256];
-  if (!web->daemon) return by_fail(BANYAN_ERR_CLOSED, "the page is served no more");
+  if (!web->daemon) return by_fail(BANYAN_ERR_CLOSED, "the page's server has stopped");
   int listener = web->mhd.MHD_get_daemon_info(web->daemon, MHD_DAEMON_INFO_LISTEN_FD)->listen_fd;
   listener = fcntl(listener, F_DUPFD_CLOEXEC, 0);
   if (listener < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "the page's server does not start again");
@@ -171,7 +171,7 @@ enum banyan_status by_web_renew(struct by_web *web, const char *certificate, con
   if (status != BANYAN_OK) {
     snprintf(why, sizeof why, "%s", banyan_error_text());
     if (serve_with(web, listener, before.certificate, before.key) != BANYAN_OK)
-      by_error("web", "the page is served no more: %s", banyan_error_text());
+      by_error("web", "the page's server has stopped: %s", banyan_error_text());
     (void)by_fail(status, "%s", why);
   }
   close(listener);

@@ -3,13 +3,233 @@
 #include "topology_graphml.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
 #include "text.h"
-#include "topology_graphml_draft.h"
 #include "topology_make.h"
+#include "topology_xml.h"
+
+enum { BY_GRAPHML_MOST_KEYS = 64 };
+
+struct graphml_node {
+  const xmlNode *element;
+  const char *id, *label, *group;
+  double latitude, longitude, x, y; /* NAN: not known */
+  bool is_switch, shares_label;
+};
+
+struct graphml_edge {
+  const xmlNode *element;
+  uint32_t a, b;
+  double rate[2], delay, loss; /* NAN: not known */
+  bool directed, done;         /* done: another one has it as its way back */
+};
+
+struct graphml_key {
+  const char *id;
+  int meaning, owners;
+  const char *fallback; /* NULL: none */
+};
+
+struct graphml {
+  struct by_xml xml;
+  struct by_arena arena;
+  struct by_graphml_options options;
+  const xmlNode *element;
+  const char *name; /* NULL: none */
+  struct graphml_key keys[BY_GRAPHML_MOST_KEYS];
+  size_t n_keys;
+  struct graphml_node *nodes;
+  uint32_t n_nodes, *by_id; /* nodes sorted by their id */
+  struct graphml_edge *edges;
+  uint32_t n_edges, n_loops; /* loops are not among the edges */
+};
+
+/* --- the topology: what a graph leaves out is filled in, and the two directions of a link found --- */
+
+enum { MOST_LABEL = 160, MOST_ID = 80 };
+
+static const double DEFAULT_RATE = 1e9, METRES_PER_SECOND = 2e8, EARTH_RADIUS = 6371e3, RADIANS = M_PI / 180;
+
+/* --- what is missing --- */
+
+static int compare_numbers(const void *a, const void *b) {
+  double first = *(const double *)a, second = *(const double *)b;
+  return (first > second) - (first < second);
+}
+
+/* `otherwise` where there are none. Sorts. */
+static double median(double *values, size_t n, double otherwise) {
+  if (n == 0) return otherwise;
+  qsort(values, n, sizeof *values, compare_numbers);
+  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static void say_rate(const struct graphml *graph, size_t known, double rate) {
+  char text[32];
+  by_warn("topology", "%s: %zu of %u links have no speed; taken as %s, %s", graph->xml.source, graph->n_edges - known,
+          graph->n_edges, by_print_rate(rate, text), known ? "the median of the others" : "since no link has one");
+}
+
+static void fill_rates(struct graphml *graph, double *values) {
+  size_t known = 0;
+  for (uint32_t i = 0; i < graph->n_edges; i++)
+    if (!isnan(graph->edges[i].rate[0])) values[known++] = graph->edges[i].rate[0];
+  if (known == graph->n_edges) return;
+  double rate = median(values, known, graph->options.default_rate > 0 ? graph->options.default_rate : DEFAULT_RATE);
+  say_rate(graph, known, rate);
+  for (uint32_t i = 0; i < graph->n_edges; i++)
+    if (isnan(graph->edges[i].rate[0])) graph->edges[i].rate[0] = graph->edges[i].rate[1] = rate;
+}
+
+/* Along the great circle (haversine). NAN: a place is not known. */
+static double distance_delay(const struct graphml_node *a, const struct graphml_node *b) {
+  double north = sin((b->latitude - a->latitude) * RADIANS / 2),
+         east = sin((b->longitude - a->longitude) * RADIANS / 2);
+  double h = north * north + cos(a->latitude * RADIANS) * cos(b->latitude * RADIANS) * east * east;
+  return 2 * EARTH_RADIUS * asin(h > 1 ? 1 : sqrt(h)) / METRES_PER_SECOND; /* fmin would lose the NAN */
+}
+
+static void fill_delays(struct graphml *graph, double *values) {
+  size_t known = 0;
+  for (uint32_t i = 0; i < graph->n_edges; i++) {
+    struct graphml_edge *edge = &graph->edges[i];
+    if (isnan(edge->delay)) edge->delay = distance_delay(&graph->nodes[edge->a], &graph->nodes[edge->b]);
+    if (!isnan(edge->delay)) values[known++] = edge->delay;
+  }
+  if (known == graph->n_edges) return;
+  double delay = median(values, known, graph->options.default_delay);
+  char text[32];
+  by_info("topology", "%s: %zu of %u links have neither a delay nor places at both ends; taken as %s",
+          graph->xml.source, graph->n_edges - known, graph->n_edges, by_print_seconds(delay, text));
+  for (uint32_t i = 0; i < graph->n_edges; i++)
+    if (isnan(graph->edges[i].delay)) graph->edges[i].delay = delay;
+}
+
+/* --- directed edges become links with two capacities --- */
+
+static uint32_t lower(const struct graphml_edge *edge) {
+  return edge->a < edge->b ? edge->a : edge->b;
+}
+
+static uint32_t upper(const struct graphml_edge *edge) {
+  return edge->a < edge->b ? edge->b : edge->a;
+}
+
+#define ORDER(x, y) (((x) > (y)) - ((x) < (y)))
+
+/* By their ends, then direction, then as in the file. */
+static int compare_edges(const void *a, const void *b, void *edges) {
+  const struct graphml_edge *first = (const struct graphml_edge *)edges + *(const uint32_t *)a;
+  const struct graphml_edge *second = (const struct graphml_edge *)edges + *(const uint32_t *)b;
+  int order = ORDER(lower(first), lower(second));
+  if (!order) order = ORDER(upper(first), upper(second));
+  if (!order) order = ORDER(first->a, second->a);
+  return order ? order : ORDER(first, second);
+}
+
+/* Of the directed edges order[0 .. n) between two nodes, `forth` of them lead one way: the first of those and the first
+ * that lead back are a link, and so on. */
+static void pair_group(struct graphml *graph, const uint32_t *order, uint32_t n, uint32_t forth) {
+  for (uint32_t i = 0; i < forth && forth + i < n; i++) {
+    struct graphml_edge *edge = &graph->edges[order[i]], *back = &graph->edges[order[forth + i]];
+    edge->rate[1] = back->rate[0];
+    edge->delay = (edge->delay + back->delay) / 2;
+    edge->loss = fmax(edge->loss, back->loss);
+    back->done = true;
+  }
+}
+
+static uint32_t pair_groups(struct graphml *graph, const uint32_t *order, uint32_t n) {
+  uint32_t alone = 0;
+  for (uint32_t from = 0, to; from < n; from = to) {
+    const struct graphml_edge *first = &graph->edges[order[from]];
+    uint32_t forth = 0;
+    for (to = from; to < n; to++) {
+      const struct graphml_edge *edge = &graph->edges[order[to]];
+      if (lower(edge) != lower(first) || upper(edge) != upper(first)) break;
+      forth += edge->a == first->a;
+    }
+    uint32_t back = to - from - forth;
+    pair_group(graph, order + from, to - from, forth);
+    alone += forth > back ? forth - back : back - forth;
+  }
+  return alone;
+}
+
+static enum banyan_status pair_directions(struct graphml *graph) {
+  uint32_t n = 0, *order = BY_ARENA_ARRAY(&graph->arena, uint32_t, graph->n_edges);
+  if (!order) return by_topology_no_memory();
+  for (uint32_t i = 0; i < graph->n_edges; i++)
+    if (graph->edges[i].directed) order[n++] = i;
+  if (n == 0) return BANYAN_OK;
+  qsort_r(order, n, sizeof *order, compare_edges, graph->edges);
+  uint32_t alone = pair_groups(graph, order, n);
+  if (alone)
+    by_warn("topology", "%s: %u directed edges lead one way only; their capacity is taken both ways", graph->xml.source,
+            alone);
+  return BANYAN_OK;
+}
+
+/* --- the topology --- */
+
+static enum banyan_status add_node(struct by_topology_builder *builder, const struct graphml_node *node) {
+  char label[MOST_LABEL + 1], id[MOST_ID + 1], name[MOST_LABEL + MOST_ID + 8], group[BY_TOPOLOGY_MOST_NAME + 1];
+  uint32_t number;
+  by_keep_printable(node->label, label, sizeof label);
+  by_keep_printable(node->id, id, sizeof id);
+  by_keep_printable(node->group, group, sizeof group);
+  snprintf(name, sizeof name, node->shares_label ? "%s (%s)" : "%s", label, id);
+  BY_TRY(node->is_switch ? by_topology_builder_add_switch(builder, name, &number)
+                         : by_topology_builder_add_host(builder, name, &number));
+  struct by_node *made = by_topology_builder_node(builder, number);
+  made->x = node->x;
+  made->y = node->y;
+  return by_topology_builder_keep(builder, group, &made->group);
+}
+
+static enum banyan_status add_all(struct graphml *graph, struct by_topology_builder *builder) {
+  for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    enum banyan_status status = add_node(builder, &graph->nodes[i]);
+    if (status != BANYAN_OK) return by_xml_fail_within(&graph->xml, graph->nodes[i].element, status);
+  }
+  for (uint32_t i = 0; i < graph->n_edges; i++) {
+    const struct graphml_edge *edge = &graph->edges[i];
+    struct by_link *link;
+    if (edge->done) continue;
+    BY_TRY(by_topology_builder_add_link(builder, edge->a, edge->b, edge->rate[0], edge->delay, &link));
+    link->capacity[BY_BA].all = edge->rate[1];
+    link->loss = edge->loss;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status build(struct graphml *graph, struct by_topology **out) {
+  struct by_topology_builder builder;
+  char name[BY_TOPOLOGY_MOST_NAME + 1];
+  by_keep_printable(graph->name ? graph->name : "", name, sizeof name);
+  BY_TRY(by_topology_builder_init(&builder, name));
+  enum banyan_status status = add_all(graph, &builder);
+  if (status == BANYAN_OK) {
+    status = by_topology_builder_finish(&builder, out);
+    if (status != BANYAN_OK) status = by_fail_within(status, "%s", graph->xml.source);
+  }
+  by_topology_builder_fini(&builder);
+  return status;
+}
+
+/* Fills in what is missing and makes the topology; the log says what was assumed. */
+static enum banyan_status graphml_make(struct graphml *graph, struct by_topology **out) {
+  double *values = BY_ARENA_ARRAY(&graph->arena, double, graph->n_edges);
+  if (!values) return by_topology_no_memory();
+  fill_rates(graph, values);
+  fill_delays(graph, values);
+  BY_TRY(pair_directions(graph));
+  return build(graph, out);
+}
 
 /* --- keys: which <data> means what --- */
 
@@ -45,7 +265,7 @@ static int owners_of(const char *text) {
   return text ? 0 : OF_GRAPH | OF_NODE | OF_EDGE;
 }
 
-static enum banyan_status take_fallback(struct by_graphml *graph, const xmlNode *element, struct by_graphml_key *key) {
+static enum banyan_status take_fallback(struct graphml *graph, const xmlNode *element, struct graphml_key *key) {
   for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next)) {
     if (!by_xml_is(child, "default")) continue;
     key->fallback = by_xml_text(&graph->arena, child);
@@ -54,7 +274,7 @@ static enum banyan_status take_fallback(struct by_graphml *graph, const xmlNode 
   return BANYAN_OK;
 }
 
-static enum banyan_status take_key(struct by_graphml *graph, const xmlNode *element) {
+static enum banyan_status take_key(struct graphml *graph, const xmlNode *element) {
   const char *name = by_xml_attribute(element, "attr.name"), *id;
   if (!name) return BANYAN_OK; /* another program's, such as a shape to draw */
   BY_TRY(by_xml_need(&graph->xml, element, "id", &id));
@@ -63,15 +283,15 @@ static enum banyan_status take_key(struct by_graphml *graph, const xmlNode *elem
     if (strcasecmp(name, known_keys[i].name) != 0 || !(owners & known_keys[i].owners)) continue;
     if (graph->n_keys == BY_GRAPHML_MOST_KEYS)
       return by_xml_fail(&graph->xml, element, "more than %d such keys", BY_GRAPHML_MOST_KEYS);
-    struct by_graphml_key *key = &graph->keys[graph->n_keys++];
-    *key = (struct by_graphml_key){.id = id, .meaning = known_keys[i].meaning, .owners = owners & known_keys[i].owners};
+    struct graphml_key *key = &graph->keys[graph->n_keys++];
+    *key = (struct graphml_key){.id = id, .meaning = known_keys[i].meaning, .owners = owners & known_keys[i].owners};
     return take_fallback(graph, element, key);
   }
   return BANYAN_OK;
 }
 
 /* What an element's <data>, or else its keys' defaults, give for each meaning; NULL: nothing. */
-static enum banyan_status take_data(struct by_graphml *graph, const xmlNode *element, enum owner owner,
+static enum banyan_status take_data(struct graphml *graph, const xmlNode *element, enum owner owner,
                                     const char *values[N_MEANINGS]) {
   for (size_t i = 0; i < N_MEANINGS; i++) values[i] = NULL;
   for (size_t i = 0; i < graph->n_keys; i++)
@@ -90,8 +310,8 @@ static enum banyan_status take_data(struct by_graphml *graph, const xmlNode *ele
 
 /* --- nodes --- */
 
-static enum banyan_status take_number(struct by_graphml *graph, const xmlNode *element, const char *what,
-                                      const char *text, double most, double *out) {
+static enum banyan_status take_number(struct graphml *graph, const xmlNode *element, const char *what, const char *text,
+                                      double most, double *out) {
   *out = NAN;
   if (!text) return BANYAN_OK;
   if (by_parse_number(text, out) != BANYAN_OK)
@@ -100,8 +320,8 @@ static enum banyan_status take_number(struct by_graphml *graph, const xmlNode *e
   return by_xml_fail(&graph->xml, element, "its %s is %s, must be %g to %g", what, text, -most, most);
 }
 
-static enum banyan_status take_place(struct by_graphml *graph, const xmlNode *element, const char *const *values,
-                                     struct by_graphml_node *out) {
+static enum banyan_status take_place(struct graphml *graph, const xmlNode *element, const char *const *values,
+                                     struct graphml_node *out) {
   BY_TRY(take_number(graph, element, "latitude", values[LATITUDE], 90, &out->latitude));
   BY_TRY(take_number(graph, element, "longitude", values[LONGITUDE], 360, &out->longitude));
   BY_TRY(take_number(graph, element, "x", values[X], 1e300, &out->x));
@@ -115,9 +335,9 @@ static enum banyan_status take_place(struct by_graphml *graph, const xmlNode *el
   return BANYAN_OK;
 }
 
-static enum banyan_status take_node(struct by_graphml *graph, const xmlNode *element, struct by_graphml_node *out) {
+static enum banyan_status take_node(struct graphml *graph, const xmlNode *element, struct graphml_node *out) {
   const char *values[N_MEANINGS];
-  *out = (struct by_graphml_node){.element = element};
+  *out = (struct graphml_node){.element = element};
   for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next))
     if (by_xml_is(child, "graph")) return by_xml_fail(&graph->xml, child, "a graph inside a node is not read");
   BY_TRY(by_xml_need(&graph->xml, element, "id", &out->id));
@@ -131,29 +351,29 @@ static enum banyan_status take_node(struct by_graphml *graph, const xmlNode *ele
 }
 
 static int compare_ids(const void *a, const void *b, void *nodes) {
-  const struct by_graphml_node *first = (const struct by_graphml_node *)nodes + *(const uint32_t *)a;
-  const struct by_graphml_node *second = (const struct by_graphml_node *)nodes + *(const uint32_t *)b;
+  const struct graphml_node *first = (const struct graphml_node *)nodes + *(const uint32_t *)a;
+  const struct graphml_node *second = (const struct graphml_node *)nodes + *(const uint32_t *)b;
   int order = strcmp(first->id, second->id);
   return order ? order : (first > second) - (first < second);
 }
 
 static int compare_labels(const void *a, const void *b, void *nodes) {
-  return strcmp(((const struct by_graphml_node *)nodes)[*(const uint32_t *)a].label,
-                ((const struct by_graphml_node *)nodes)[*(const uint32_t *)b].label);
+  return strcmp(((const struct graphml_node *)nodes)[*(const uint32_t *)a].label,
+                ((const struct graphml_node *)nodes)[*(const uint32_t *)b].label);
 }
 
-static enum banyan_status index_nodes(struct by_graphml *graph) {
+static enum banyan_status index_nodes(struct graphml *graph) {
   uint32_t *order = graph->by_id = BY_ARENA_ARRAY(&graph->arena, uint32_t, graph->n_nodes);
   if (!order) return by_topology_no_memory();
   for (uint32_t i = 0; i < graph->n_nodes; i++) order[i] = i;
   qsort_r(order, graph->n_nodes, sizeof *order, compare_labels, graph->nodes);
   for (uint32_t i = 1; i < graph->n_nodes; i++) {
-    struct by_graphml_node *one = &graph->nodes[order[i - 1]], *other = &graph->nodes[order[i]];
+    struct graphml_node *one = &graph->nodes[order[i - 1]], *other = &graph->nodes[order[i]];
     if (strcmp(one->label, other->label) == 0) one->shares_label = other->shares_label = true;
   }
   qsort_r(order, graph->n_nodes, sizeof *order, compare_ids, graph->nodes);
   for (uint32_t i = 1; i < graph->n_nodes; i++) {
-    const struct by_graphml_node *one = &graph->nodes[order[i - 1]], *other = &graph->nodes[order[i]];
+    const struct graphml_node *one = &graph->nodes[order[i - 1]], *other = &graph->nodes[order[i]];
     if (strcmp(one->id, other->id) == 0)
       return by_xml_fail(&graph->xml, other->element, "another node has that id, on line %ld",
                          by_xml_line(&graph->xml, one->element));
@@ -162,7 +382,7 @@ static enum banyan_status index_nodes(struct by_graphml *graph) {
 }
 
 /* UINT32_MAX: there is none. */
-static uint32_t find_node(const struct by_graphml *graph, const char *id) {
+static uint32_t find_node(const struct graphml *graph, const char *id) {
   uint32_t low = 0, high = graph->n_nodes;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
@@ -178,7 +398,7 @@ static uint32_t find_node(const struct by_graphml *graph, const char *id) {
 
 /* --- edges --- */
 
-static enum banyan_status take_end(struct by_graphml *graph, const xmlNode *element, const char *which, uint32_t *out) {
+static enum banyan_status take_end(struct graphml *graph, const xmlNode *element, const char *which, uint32_t *out) {
   const char *id;
   BY_TRY(by_xml_need(&graph->xml, element, which, &id));
   *out = find_node(graph, id);
@@ -186,7 +406,7 @@ static enum banyan_status take_end(struct by_graphml *graph, const xmlNode *elem
   return by_xml_fail(&graph->xml, element, "there is no node with the id \"%.64s\"", id);
 }
 
-static enum banyan_status take_rate(struct by_graphml *graph, const xmlNode *element, const char *text, double *out) {
+static enum banyan_status take_rate(struct graphml *graph, const xmlNode *element, const char *text, double *out) {
   *out = NAN;
   if (!text) return BANYAN_OK;
   if (by_parse_rate(text, out) != BANYAN_OK)
@@ -194,8 +414,8 @@ static enum banyan_status take_rate(struct by_graphml *graph, const xmlNode *ele
   return *out > 0 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its capacity is %s, must be more than 0", text);
 }
 
-static enum banyan_status take_qualities(struct by_graphml *graph, const xmlNode *element, const char *const *values,
-                                         struct by_graphml_edge *out) {
+static enum banyan_status take_qualities(struct graphml *graph, const xmlNode *element, const char *const *values,
+                                         struct graphml_edge *out) {
   BY_TRY(take_rate(graph, element, values[CAPACITY] ? values[CAPACITY] : values[SPEED], &out->rate[0]));
   out->rate[1] = out->rate[0];
   out->delay = NAN;
@@ -206,10 +426,10 @@ static enum banyan_status take_qualities(struct by_graphml *graph, const xmlNode
   return out->loss >= 0 ? BANYAN_OK : by_xml_fail(&graph->xml, element, "its loss is %g, must be 0 to 1", out->loss);
 }
 
-static enum banyan_status take_edge(struct by_graphml *graph, const xmlNode *element, bool directed,
-                                    struct by_graphml_edge *out) {
+static enum banyan_status take_edge(struct graphml *graph, const xmlNode *element, bool directed,
+                                    struct graphml_edge *out) {
   const char *values[N_MEANINGS], *own = by_xml_attribute(element, "directed");
-  *out = (struct by_graphml_edge){.element = element, .directed = own ? strcmp(own, "true") == 0 : directed};
+  *out = (struct graphml_edge){.element = element, .directed = own ? strcmp(own, "true") == 0 : directed};
   BY_TRY(take_end(graph, element, "source", &out->a));
   BY_TRY(take_end(graph, element, "target", &out->b));
   BY_TRY(take_data(graph, element, OF_EDGE, values));
@@ -225,7 +445,7 @@ static uint32_t count(const xmlNode *parent, const char *name) {
   return n;
 }
 
-static enum banyan_status find_graph(struct by_graphml *graph) {
+static enum banyan_status find_graph(struct graphml *graph) {
   for (const xmlNode *child = by_xml_first(graph->xml.root); child; child = by_xml_next(child->next)) {
     if (by_xml_is(child, "key")) BY_TRY(take_key(graph, child));
     if (!by_xml_is(child, "graph")) continue;
@@ -235,11 +455,11 @@ static enum banyan_status find_graph(struct by_graphml *graph) {
   return graph->element ? BANYAN_OK : by_xml_fail(&graph->xml, graph->xml.root, "holds no <graph>");
 }
 
-static enum banyan_status take_nodes(struct by_graphml *graph) {
+static enum banyan_status take_nodes(struct graphml *graph) {
   uint32_t n = count(graph->element, "node"), i = 0;
   if (n == 0 || n > BY_TOPOLOGY_MOST_NODES)
     return by_xml_fail(&graph->xml, graph->element, "has %u nodes, must have 1 to %d", n, BY_TOPOLOGY_MOST_NODES);
-  graph->nodes = BY_ARENA_ARRAY(&graph->arena, struct by_graphml_node, n);
+  graph->nodes = BY_ARENA_ARRAY(&graph->arena, struct graphml_node, n);
   if (!graph->nodes) return by_topology_no_memory();
   graph->n_nodes = n;
   for (const xmlNode *child = by_xml_first(graph->element); child; child = by_xml_next(child->next))
@@ -247,15 +467,15 @@ static enum banyan_status take_nodes(struct by_graphml *graph) {
   return index_nodes(graph);
 }
 
-static enum banyan_status take_edges(struct by_graphml *graph) {
+static enum banyan_status take_edges(struct graphml *graph) {
   const char *kind = by_xml_attribute(graph->element, "edgedefault");
   bool directed = kind && strcmp(kind, "directed") == 0;
-  graph->edges = BY_ARENA_ARRAY(&graph->arena, struct by_graphml_edge, count(graph->element, "edge"));
+  graph->edges = BY_ARENA_ARRAY(&graph->arena, struct graphml_edge, count(graph->element, "edge"));
   if (!graph->edges) return by_topology_no_memory();
   for (const xmlNode *child = by_xml_first(graph->element); child; child = by_xml_next(child->next)) {
     if (by_xml_is(child, "hyperedge")) return by_xml_fail(&graph->xml, child, "is not read; use a node of kind switch");
     if (!by_xml_is(child, "edge")) continue;
-    struct by_graphml_edge *edge = &graph->edges[graph->n_edges];
+    struct graphml_edge *edge = &graph->edges[graph->n_edges];
     BY_TRY(take_edge(graph, child, directed, edge));
     if (edge->a == edge->b)
       graph->n_loops++;
@@ -265,7 +485,7 @@ static enum banyan_status take_edges(struct by_graphml *graph) {
   return BANYAN_OK;
 }
 
-static enum banyan_status read_graph(struct by_graphml *graph, struct by_topology **out) {
+static enum banyan_status read_graph(struct graphml *graph, struct by_topology **out) {
   const char *values[N_MEANINGS];
   BY_TRY(find_graph(graph));
   BY_TRY(take_data(graph, graph->element, OF_GRAPH, values));
@@ -274,12 +494,12 @@ static enum banyan_status read_graph(struct by_graphml *graph, struct by_topolog
   BY_TRY(take_edges(graph));
   if (graph->n_loops)
     by_warn("topology", "%s: %u edges lead from a node to itself and are left out", graph->xml.source, graph->n_loops);
-  return by_graphml_make(graph, out);
+  return graphml_make(graph, out);
 }
 
 enum banyan_status by_topology_parse_graphml(const char *source, const char *text, size_t length,
                                              const struct by_graphml_options *options, struct by_topology **out) {
-  struct by_graphml graph = {.options = options ? *options : (struct by_graphml_options){0}};
+  struct graphml graph = {.options = options ? *options : (struct by_graphml_options){0}};
   BY_TRY(by_xml_parse(&graph.xml, source, text, length, "graphml", "GraphML"));
   by_arena_init(&graph.arena);
   enum banyan_status status = read_graph(&graph, out);

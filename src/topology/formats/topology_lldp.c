@@ -1,5 +1,7 @@
+/* LLDP's JSON is read into a draft, who spoke of whom, before the topology is made. */
 #include "topology_lldp.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,316 @@
 #include "json_doc.h"
 #include "log.h"
 #include "text.h"
-#include "topology_lldp_draft.h"
+#include "topology_make.h"
+
+/* A machine that speaks or is spoken of. */
+struct lldp_machine {
+  bool reports;   /* what it heard is among the files */
+  bool described; /* its capabilities are known: */
+  bool bridges;   /* it forwards */
+  bool is_phone;
+  bool named_by_file;
+};
+
+/* Machine `from` heard `to` on its port. */
+struct lldp_report {
+  uint32_t from, to;
+  const char *port;              /* of `from` */
+  const char *far_id, *far_text; /* how `to` calls its port: id and description, "" not known */
+  double rate;                   /* bit/s, NAN: not known */
+  uint32_t partner;              /* the same cable as told by its other end; UINT32_MAX: nobody */
+};
+
+struct lldp {
+  struct by_lldp_options options;
+  struct by_topology_builder names; /* of the machines, which have the same numbers */
+  struct lldp_machine *machines;
+  uint32_t machine_room;
+  struct lldp_report *reports;
+  uint32_t n_reports, report_room;
+};
+
+/* --- the topology --- */
+
+/* A cable between two machines that both report is told of twice. The two tellings are found by the names of ports:
+ * each end knows its own, and the other's as that one calls it. */
+
+static const double DEFAULT_RATE = 1e9;
+static const uint32_t nobody = UINT32_MAX, several = UINT32_MAX - 1;
+
+enum { MOST_PATTERNS_TEXT = 1024 };
+
+#define ORDER(x, y) (((x) > (y)) - ((x) < (y)))
+
+static const char *name_of(const struct lldp *lldp, uint32_t machine) {
+  return by_topology_builder_node((struct by_topology_builder *)&lldp->names, machine)->name;
+}
+
+/* --- machines that a file names "n1" and others "n1.example.org" --- */
+
+static bool is_short(const struct lldp *lldp, uint32_t machine) {
+  return lldp->machines[machine].named_by_file && !strchr(name_of(lldp, machine), '.');
+}
+
+/* full[i]: the one machine whose name begins with that of i and a dot; i itself where there is none or several. */
+static void find_full_names(const struct lldp *lldp, uint32_t *full) {
+  uint32_t n = lldp->names.topology->n_nodes;
+  char label[BY_TOPOLOGY_MOST_NAME + 1];
+  for (uint32_t i = 0; i < n; i++) full[i] = nobody;
+  for (uint32_t i = 0; i < n; i++) {
+    const char *name = name_of(lldp, i);
+    size_t length = strcspn(name, ".");
+    if (!name[length]) continue;
+    memcpy(label, name, length);
+    label[length] = '\0';
+    uint32_t machine = by_topology_builder_find(&lldp->names, label);
+    if (machine != nobody && is_short(lldp, machine)) full[machine] = full[machine] == nobody ? i : several;
+  }
+  for (uint32_t i = 0; i < n; i++)
+    if (full[i] == nobody || full[i] == several) full[i] = i;
+}
+
+static enum banyan_status join_names(struct lldp *lldp) {
+  uint32_t n = lldp->names.topology->n_nodes, *full = malloc((n ? n : 1) * sizeof *full), kept = 0;
+  if (!full) return by_topology_no_memory();
+  find_full_names(lldp, full);
+  for (uint32_t i = 0; i < n; i++)
+    if (full[i] != i) lldp->machines[full[i]].reports = true;
+  for (uint32_t i = 0; i < lldp->n_reports; i++) {
+    struct lldp_report report = lldp->reports[i];
+    report.from = full[report.from];
+    report.to = full[report.to];
+    if (report.from != report.to) lldp->reports[kept++] = report;
+  }
+  lldp->n_reports = kept;
+  free(full);
+  return BANYAN_OK;
+}
+
+/* --- cables --- */
+
+static uint32_t lower(const struct lldp_report *report) {
+  return report->from < report->to ? report->from : report->to;
+}
+
+static uint32_t upper(const struct lldp_report *report) {
+  return report->from < report->to ? report->to : report->from;
+}
+
+/* By the two machines, then who tells it, then by port. */
+static int compare_reports(const void *a, const void *b) {
+  const struct lldp_report *first = a, *second = b;
+  int order = ORDER(lower(first), lower(second));
+  if (!order) order = ORDER(upper(first), upper(second));
+  if (!order) order = ORDER(first->from, second->from);
+  return order ? order : strcmp(first->port, second->port);
+}
+
+/* The same port hears the same neighbor in several protocols. */
+static void drop_repeats(struct lldp *lldp) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < lldp->n_reports; i++) {
+    struct lldp_report *report = &lldp->reports[i], *before = kept ? &lldp->reports[kept - 1] : NULL;
+    if (before && compare_reports(before, report) == 0) {
+      if (isnan(before->rate)) before->rate = report->rate;
+    } else {
+      lldp->reports[kept++] = *report;
+    }
+  }
+  lldp->n_reports = kept;
+}
+
+/* Among reports of one machine about one other, sorted by port; NULL: no report of that port that is still alone. */
+static struct lldp_report *find_port(struct lldp_report *reports, uint32_t n, const char *port) {
+  uint32_t low = 0, high = n;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    int order = strcmp(reports[middle].port, port);
+    if (order == 0) return reports[middle].partner == nobody ? &reports[middle] : NULL;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return NULL;
+}
+
+static void become_partners(struct lldp *lldp, struct lldp_report *one, struct lldp_report *other) {
+  one->partner = (uint32_t)(other - lldp->reports);
+  other->partner = (uint32_t)(one - lldp->reports);
+}
+
+/* What `ours` say about the ports of `theirs`. */
+static void match_ports(struct lldp *lldp, struct lldp_report *ours, uint32_t n_ours, struct lldp_report *theirs,
+                        uint32_t n_theirs) {
+  for (uint32_t i = 0; i < n_ours; i++) {
+    if (ours[i].partner != nobody) continue;
+    struct lldp_report *other = find_port(theirs, n_theirs, ours[i].far_id);
+    if (!other) other = find_port(theirs, n_theirs, ours[i].far_text);
+    if (other) become_partners(lldp, &ours[i], other);
+  }
+}
+
+/* Every cable has two ends that tell of it, so what no name joins belongs together too. */
+static void match_rest(struct lldp *lldp, struct lldp_report *ours, uint32_t n_ours, struct lldp_report *theirs,
+                       uint32_t n_theirs) {
+  uint32_t i = 0, j = 0;
+  for (;;) {
+    while (i < n_ours && ours[i].partner != nobody) i++;
+    while (j < n_theirs && theirs[j].partner != nobody) j++;
+    if (i == n_ours || j == n_theirs) return;
+    become_partners(lldp, &ours[i], &theirs[j]);
+  }
+}
+
+static void find_cables(struct lldp *lldp) {
+  qsort(lldp->reports, lldp->n_reports, sizeof *lldp->reports, compare_reports);
+  drop_repeats(lldp);
+  for (uint32_t from = 0, to; from < lldp->n_reports; from = to) {
+    struct lldp_report *first = &lldp->reports[from];
+    uint32_t ours = 0;
+    for (to = from; to < lldp->n_reports; to++) {
+      const struct lldp_report *report = &lldp->reports[to];
+      if (lower(report) != lower(first) || upper(report) != upper(first)) break;
+      ours += report->from == first->from;
+    }
+    struct lldp_report *theirs = first + ours;
+    uint32_t n_theirs = to - from - ours;
+    match_ports(lldp, first, ours, theirs, n_theirs);
+    match_ports(lldp, theirs, n_theirs, first, ours);
+    match_rest(lldp, first, ours, theirs, n_theirs);
+  }
+}
+
+/* --- what the machines are --- */
+
+static bool is_wanted(const char *patterns, const char *name) {
+  char copy[MOST_PATTERNS_TEXT], *kept = NULL;
+  strcpy(copy, patterns);
+  for (char *word = strtok_r(copy, ",+ ", &kept); word; word = strtok_r(NULL, ",+ ", &kept))
+    if (fnmatch(word, name, 0) == 0) return true;
+  return false;
+}
+
+static bool is_plain(const struct lldp_machine *machine) {
+  return machine->described && !machine->bridges;
+}
+
+/* Of those that report: hosts with containers say that they bridge too, but only a switch hears several plain hosts. Of
+ * the others: who tells nothing is more likely a switch, since hosts are what people collect from. */
+static bool is_switch(const struct lldp *lldp, uint32_t machine, const uint32_t *plain_heard) {
+  const struct lldp_machine *it = &lldp->machines[machine];
+  if (lldp->options.hosts && *lldp->options.hosts) return !is_wanted(lldp->options.hosts, name_of(lldp, machine));
+  return it->reports ? it->bridges && plain_heard[machine] > 1 : !is_plain(it);
+}
+
+static enum banyan_status find_switches(const struct lldp *lldp, bool *switches) {
+  uint32_t n = lldp->names.topology->n_nodes, *plain_heard = calloc(n, sizeof *plain_heard);
+  if (!plain_heard) return by_topology_no_memory();
+  for (uint32_t i = 0; i < lldp->n_reports; i++)
+    plain_heard[lldp->reports[i].from] += is_plain(&lldp->machines[lldp->reports[i].to]);
+  for (uint32_t i = 0; i < n; i++) switches[i] = is_switch(lldp, i, plain_heard);
+  free(plain_heard);
+  return BANYAN_OK;
+}
+
+/* --- the topology --- */
+
+struct making {
+  const struct lldp *lldp;
+  struct by_topology_builder builder;
+  bool *switches;
+  uint32_t *numbers; /* of the machines in the topology */
+  uint32_t n_guessed;
+};
+
+/* Those that report take part; where only switches do, the hosts that they hear. A machine that nobody is joined to any
+ * more (its name was the short form of another's) is left out. */
+static enum banyan_status add_machines(struct making *making, const bool *joined) {
+  const struct lldp *lldp = making->lldp;
+  uint32_t n = lldp->names.topology->n_nodes;
+  bool some_report = false;
+  for (uint32_t i = 0; i < n; i++) some_report = some_report || (lldp->machines[i].reports && !making->switches[i]);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct lldp_machine *machine = &lldp->machines[i];
+    uint32_t *number = &making->numbers[i];
+    if (!joined[i]) continue;
+    BY_TRY(making->switches[i] ? by_topology_builder_add_switch(&making->builder, name_of(lldp, i), number)
+                               : by_topology_builder_add_host(&making->builder, name_of(lldp, i), number));
+    struct by_node *node = by_topology_builder_node(&making->builder, *number);
+    node->takes_part = !making->switches[i] && !machine->is_phone && (machine->reports || !some_report);
+  }
+  return BANYAN_OK;
+}
+
+static const char *far_port(const struct lldp_report *report) {
+  return *report->far_text ? report->far_text : report->far_id;
+}
+
+static enum banyan_status add_cable(struct making *making, const struct lldp_report *report) {
+  const struct lldp_report *other = report->partner == nobody ? NULL : &making->lldp->reports[report->partner];
+  double rate = other ? fmin(report->rate, other->rate) : report->rate; /* fmin passes over NAN */
+  double usual = making->lldp->options.default_rate;
+  struct by_link *link;
+  const char *near, *far;
+  making->n_guessed += isnan(rate);
+  if (isnan(rate)) rate = usual > 0 ? usual : DEFAULT_RATE;
+  BY_TRY(by_topology_builder_keep(&making->builder, report->port, &near));
+  BY_TRY(by_topology_builder_keep(&making->builder, other ? other->port : far_port(report), &far));
+  BY_TRY(by_topology_builder_add_link(&making->builder, making->numbers[report->from], making->numbers[report->to],
+                                      rate, 0, &link));
+  link->port[0] = near;
+  link->port[1] = far;
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_cables(struct making *making) {
+  const struct lldp *lldp = making->lldp;
+  double usual = lldp->options.default_rate;
+  char text[32];
+  for (uint32_t i = 0; i < lldp->n_reports; i++)
+    if (lldp->reports[i].partner == nobody || lldp->reports[i].partner > i)
+      BY_TRY(add_cable(making, &lldp->reports[i]));
+  if (making->n_guessed)
+    by_warn("topology", "no end tells the speed of %u of %u links; taken as %s", making->n_guessed,
+            making->builder.topology->n_links, by_print_rate(usual > 0 ? usual : DEFAULT_RATE, text));
+  return BANYAN_OK;
+}
+
+/* `joined`: of each machine, whether anybody is joined to it; all false. */
+static enum banyan_status fill(struct making *making, bool *joined, struct by_topology **out) {
+  const struct lldp *lldp = making->lldp;
+  for (uint32_t i = 0; i < lldp->n_reports; i++) joined[lldp->reports[i].from] = joined[lldp->reports[i].to] = true;
+  BY_TRY(find_switches(lldp, making->switches));
+  BY_TRY(add_machines(making, joined));
+  BY_TRY(add_cables(making));
+  return by_topology_builder_finish(&making->builder, out);
+}
+
+static enum banyan_status build(const struct lldp *lldp, struct by_topology **out) {
+  uint32_t n = lldp->names.topology->n_nodes;
+  struct making making = {.lldp = lldp};
+  BY_TRY(by_topology_builder_init(&making.builder, ""));
+  bool *joined = calloc(n, sizeof *joined);
+  making.switches = calloc(n, sizeof *making.switches);
+  making.numbers = calloc(n, sizeof *making.numbers);
+  bool there = joined && making.switches && making.numbers;
+  enum banyan_status status = there ? fill(&making, joined, out) : by_topology_no_memory();
+  free(making.numbers);
+  free(joined);
+  free(making.switches);
+  by_topology_builder_fini(&making.builder);
+  return status;
+}
+
+/* Finds the cables and makes the topology; the log says what was assumed. */
+static enum banyan_status lldp_make(struct lldp *lldp, struct by_topology **out) {
+  if (lldp->options.hosts && strlen(lldp->options.hosts) >= MOST_PATTERNS_TEXT)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the patterns of hosts are longer than %d bytes", MOST_PATTERNS_TEXT);
+  BY_TRY(join_names(lldp));
+  find_cables(lldp);
+  return build(lldp, out);
+}
 
 static const struct by_doc_limits limits = {.bytes = 64 << 20, .containers = 1 << 20, .elements = 4 << 20};
 
@@ -42,7 +353,7 @@ static enum banyan_status take_value(const struct by_place *place, const json_t 
 
 /* --- machines --- */
 
-static enum banyan_status add_machine(struct by_lldp *lldp, const char *text, uint32_t *out) {
+static enum banyan_status add_machine(struct lldp *lldp, const char *text, uint32_t *out) {
   char name[BY_TOPOLOGY_MOST_NAME + 1];
   by_keep_printable(text, name, sizeof name);
   *out = by_topology_builder_find(&lldp->names, name);
@@ -53,12 +364,12 @@ static enum banyan_status add_machine(struct by_lldp *lldp, const char *text, ui
   lldp->machines = machines;
   BY_TRY(status);
   BY_TRY(by_topology_builder_add_host(&lldp->names, name, out));
-  lldp->machines[*out] = (struct by_lldp_machine){0};
+  lldp->machines[*out] = (struct lldp_machine){0};
   return BANYAN_OK;
 }
 
 static enum banyan_status take_capabilities(const struct by_place *place, const json_t *chassis,
-                                            struct by_lldp_machine *machine) {
+                                            struct lldp_machine *machine) {
   const json_t *list = json_object_get(chassis, "capability"), *one;
   size_t i;
   if (list && !json_is_array(list))
@@ -74,7 +385,7 @@ static enum banyan_status take_capabilities(const struct by_place *place, const 
 }
 
 /* A chassis is known by its name, or by its id where it tells none. */
-static enum banyan_status take_chassis(struct by_lldp *lldp, const struct by_place *place, const json_t *object,
+static enum banyan_status take_chassis(struct lldp *lldp, const struct by_place *place, const json_t *object,
                                        uint32_t *out) {
   struct by_place here = {.above = place, .field = "chassis"};
   const char *name;
@@ -118,14 +429,14 @@ static enum banyan_status take_rate(const struct by_place *place, const json_t *
 
 /* --- reports --- */
 
-static enum banyan_status keep_text(struct by_lldp *lldp, const char *text, const char **out) {
+static enum banyan_status keep_text(struct lldp *lldp, const char *text, const char **out) {
   char kept[BY_TOPOLOGY_MOST_NAME + 1];
   by_keep_printable(text, kept, sizeof kept);
   return by_topology_builder_keep(&lldp->names, kept, out);
 }
 
-static enum banyan_status take_port(struct by_lldp *lldp, const struct by_place *place, const json_t *interface,
-                                    struct by_lldp_report *out) {
+static enum banyan_status take_port(struct lldp *lldp, const struct by_place *place, const json_t *interface,
+                                    struct lldp_report *out) {
   struct by_place here = {.above = place, .field = "port"};
   const char *id = "", *text = "";
   json_t *port;
@@ -139,8 +450,8 @@ static enum banyan_status take_port(struct by_lldp *lldp, const struct by_place 
   return keep_text(lldp, text, &out->far_text);
 }
 
-static enum banyan_status keep_report(struct by_lldp *lldp, const struct by_place *place,
-                                      const struct by_lldp_report *report) {
+static enum banyan_status keep_report(struct lldp *lldp, const struct by_place *place,
+                                      const struct lldp_report *report) {
   if (lldp->n_reports == MOST_REPORTS) return by_doc_fail(place, "more than %d neighbors in all", MOST_REPORTS);
   void *reports = lldp->reports;
   enum banyan_status status =
@@ -152,9 +463,9 @@ static enum banyan_status keep_report(struct by_lldp *lldp, const struct by_plac
 }
 
 /* One neighbor that `from` hears on one of its interfaces. */
-static enum banyan_status take_interface(struct by_lldp *lldp, const struct by_place *place, const json_t *interface,
+static enum banyan_status take_interface(struct lldp *lldp, const struct by_place *place, const json_t *interface,
                                          uint32_t from) {
-  struct by_lldp_report report = {.from = from, .rate = NAN, .partner = UINT32_MAX};
+  struct lldp_report report = {.from = from, .rate = NAN, .partner = UINT32_MAX};
   struct by_place here = {.above = place, .field = "name"};
   json_t *name;
   const char *port;
@@ -169,7 +480,7 @@ static enum banyan_status take_interface(struct by_lldp *lldp, const struct by_p
   return report.from == report.to ? BANYAN_OK : keep_report(lldp, place, &report);
 }
 
-static enum banyan_status take_interfaces(struct by_lldp *lldp, const struct by_place *place, const json_t *list,
+static enum banyan_status take_interfaces(struct lldp *lldp, const struct by_place *place, const json_t *list,
                                           uint32_t from) {
   struct by_place here = {.above = place, .field = "interface"};
   json_t *one;
@@ -185,7 +496,7 @@ static enum banyan_status take_interfaces(struct by_lldp *lldp, const struct by_
 /* --- documents --- */
 
 /* What `host` heard. */
-static enum banyan_status take_neighbors(struct by_lldp *lldp, const struct by_place *place, const json_t *list,
+static enum banyan_status take_neighbors(struct lldp *lldp, const struct by_place *place, const json_t *list,
                                          uint32_t host) {
   struct by_place here = {.above = place, .field = "lldp"};
   json_t *one, *interfaces;
@@ -201,7 +512,7 @@ static enum banyan_status take_neighbors(struct by_lldp *lldp, const struct by_p
 }
 
 /* "spine1" of "/tmp/lldp/spine1.json" */
-static enum banyan_status add_host_of_file(struct by_lldp *lldp, const char *source, uint32_t *out) {
+static enum banyan_status add_host_of_file(struct lldp *lldp, const char *source, uint32_t *out) {
   const char *base = strrchr(source, '/');
   char name[BY_TOPOLOGY_MOST_NAME + 1];
   snprintf(name, sizeof name, "%s", base ? base + 1 : source);
@@ -216,7 +527,7 @@ static enum banyan_status add_host_of_file(struct by_lldp *lldp, const char *sou
 
 /* {"local-chassis": ...} says whose neighbors follow, {"lldp": ...} holds them; *host is UINT32_MAX until it is known.
  */
-static enum banyan_status take_document(struct by_lldp *lldp, const struct by_place *place, const json_t *document,
+static enum banyan_status take_document(struct lldp *lldp, const struct by_place *place, const json_t *document,
                                         const char *source, uint32_t *host) {
   const json_t *neighbors = json_object_get(document, "lldp");
   json_t *local;
@@ -229,7 +540,7 @@ static enum banyan_status take_document(struct by_lldp *lldp, const struct by_pl
 }
 
 /* {"HOST": {"lldp": ...}, ...} */
-static enum banyan_status take_hosts(struct by_lldp *lldp, const struct by_place *place, json_t *document) {
+static enum banyan_status take_hosts(struct lldp *lldp, const struct by_place *place, json_t *document) {
   const char *name;
   json_t *one;
   json_object_foreach(document, name, one) {
@@ -249,7 +560,7 @@ static bool is_of_one_host(const json_t *document) {
          json_object_get(document, "local-chassis");
 }
 
-static enum banyan_status take_file(struct by_lldp *lldp, const struct by_lldp_file *file) {
+static enum banyan_status take_file(struct lldp *lldp, const struct by_lldp_file *file) {
   struct by_place place = {.field = file->source};
   uint32_t host = UINT32_MAX;
   for (size_t at = 0; at < file->length || at == 0;) {
@@ -263,14 +574,14 @@ static enum banyan_status take_file(struct by_lldp *lldp, const struct by_lldp_f
   return BANYAN_OK;
 }
 
-static enum banyan_status read_files(struct by_lldp *lldp, const struct by_lldp_file *files, size_t n,
+static enum banyan_status read_files(struct lldp *lldp, const struct by_lldp_file *files, size_t n,
                                      struct by_topology **out) {
   for (size_t i = 0; i < n; i++) BY_TRY(take_file(lldp, &files[i]));
   if (lldp->n_reports == 0)
     return by_fail(BANYAN_ERR_PARSE,
                    "%s%s: nobody there hears a neighbor; run `lldpcli -f json0 show neighbors details`",
                    n ? files[0].source : "no file", n > 1 ? " and the others" : "");
-  enum banyan_status status = by_lldp_make(lldp, out);
+  enum banyan_status status = lldp_make(lldp, out);
   if (status == BANYAN_ERR_TOPOLOGY)
     return by_fail_within(status, "%s%s", files[0].source, n > 1 ? " and the others" : "");
   return status;
@@ -278,7 +589,7 @@ static enum banyan_status read_files(struct by_lldp *lldp, const struct by_lldp_
 
 enum banyan_status by_topology_parse_lldp(const struct by_lldp_file *files, size_t n,
                                           const struct by_lldp_options *options, struct by_topology **out) {
-  struct by_lldp lldp = {.options = options ? *options : (struct by_lldp_options){0}};
+  struct lldp lldp = {.options = options ? *options : (struct by_lldp_options){0}};
   BY_TRY(by_topology_builder_init(&lldp.names, ""));
   enum banyan_status status = read_files(&lldp, files, n, out);
   by_topology_builder_fini(&lldp.names);

@@ -1,8 +1,11 @@
-/* The elements are walked four times: to count, to find the GPUs, which come first and in the order of their ranks; for
+/* Rates are in bit/s of payload, as NCCL itself reckons: what a stream gets, which is less than the signalling rate.
+ *
+ * The elements are walked four times: to count, to find the GPUs, which come first and in the order of their ranks; for
  * all that they hang on; and for the links between GPUs, which name their ends by bus ids. An element's node is kept in
  * the element itself, as number + 1. */
 #include "topology_nccl.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +14,101 @@
 #include "log.h"
 #include "text.h"
 #include "topology_make.h"
-#include "topology_nccl_rates.h"
 #include "topology_xml.h"
+
+/* Inside a chip: more than anything around it. */
+extern const double by_nccl_rate_inside;
+
+static const double GIGABYTE = 8e9, GIGABIT = 1e9;
+const double by_nccl_rate_inside = 5000 * 8e9;
+
+enum { DEFAULT_LANES = 16, MOST_LANES = 32 };
+
+/* A whole number in an attribute, also in hexadecimal; `otherwise` where there is none. */
+static enum banyan_status take_number(const struct by_xml *xml, const xmlNode *element, const char *name,
+                                      long otherwise, long *out) {
+  const char *text = by_xml_attribute(element, name);
+  char *end;
+  *out = otherwise;
+  if (!text || !*text) return BANYAN_OK;
+  errno = 0;
+  *out = strtol(text, &end, 0);
+  if (errno == 0 && end != text && !*end) return BANYAN_OK;
+  return by_xml_fail(xml, element, "%s is \"%.40s\", must be a whole number", name, text);
+}
+
+/* 8 of 10 bits up to 5 GT/s, nearly all above; a quarter goes to headers and flow control. */
+static double lane_rate(const char *speed) {
+  char number[16];
+  double transfers = 8;
+  snprintf(number, sizeof number, "%.*s", (int)strcspn(speed, " "), speed);
+  if (!strstr(speed, "GT/s") || by_parse_number(number, &transfers) != BANYAN_OK || transfers < 1) transfers = 8;
+  return transfers * (transfers <= 5 ? 0.6 : 0.75) * GIGABIT;
+}
+
+/* From <pci link_speed="16.0 GT/s PCIe" link_width="16">; sixteen lanes of 8 GT/s where it does not say. */
+static enum banyan_status pci_rate(const struct by_xml *xml, const xmlNode *pci, double *out) {
+  long lanes;
+  BY_TRY(take_number(xml, pci, "link_width", 0, &lanes));
+  if (lanes < 0) return by_xml_fail(xml, pci, "link_width is %ld, must be 0 or more", lanes);
+  if (lanes == 0 || lanes > MOST_LANES) lanes = DEFAULT_LANES; /* what virtual machines show */
+  const char *speed = by_xml_attribute(pci, "link_speed");
+  *out = (double)lanes * lane_rate(speed ? speed : "");
+  return BANYAN_OK;
+}
+
+static long plain_number(const xmlNode *element, const char *name) {
+  const char *text = by_xml_attribute(element, name);
+  return text ? strtol(text, NULL, 0) : 0;
+}
+
+struct rate_from {
+  long least;
+  double gigabytes;
+};
+
+/* The last row whose `least` is reached. */
+static double pick(const struct rate_from *rows, size_t n, long value) {
+  double rate = rows[0].gigabytes;
+  for (size_t i = 1; i < n; i++)
+    if (value >= rows[i].least) rate = rows[i].gigabytes;
+  return rate * GIGABYTE;
+}
+
+/* One NVLink of this GPU, or one link between AMD's. */
+static double nvlink_rate(const xmlNode *gpu) {
+  static const struct rate_from rows[] = {{0, 20}, {60, 18}, {70, 20}, {86, 12}, {87, 20}, {90, 20.6}, {100, 40.1}};
+  return pick(rows, sizeof rows / sizeof *rows, plain_number(gpu, "sm"));
+}
+
+static double xgmi_rate(const xmlNode *gpu) {
+  const char *model = by_xml_attribute(gpu, "gcn");
+  if (model && (strstr(model, "94") || strstr(model, "95"))) return 48 * GIGABYTE;
+  return (model && (strstr(model, "90a") || strstr(model, "910")) ? 36 : 24) * GIGABYTE;
+}
+
+static double intel_rate(long family, long model) {
+  static const struct rate_from rows[] = {{0, 6}, {0x55, 10}, {0x8f, 22}, {0xad, 40}, {0xb0, 22}, {0xcf, 40}};
+  return family == 6 ? pick(rows, sizeof rows / sizeof *rows, model) : 6 * GIGABYTE;
+}
+
+static double amd_rate(long family) {
+  static const struct rate_from rows[] = {{0, 16}, {25, 24}, {26, 32}, {0x8f, 16}, {0xaf, 24}, {0xbf, 32}};
+  return pick(rows, sizeof rows / sizeof *rows, family);
+}
+
+/* Between the sockets or NUMA nodes of a server. */
+static double cpu_rate(const xmlNode *cpu) {
+  const char *arch = by_xml_attribute(cpu, "arch"), *vendor = by_xml_attribute(cpu, "vendor");
+  long family = plain_number(cpu, "familyid"), model = plain_number(cpu, "modelid");
+  if (!arch) return by_nccl_rate_inside;
+  if (strcmp(arch, "ppc64") == 0) return 32 * GIGABYTE;
+  if (strcmp(arch, "arm64") == 0) return 6 * GIGABYTE;
+  if (!vendor || strcmp(arch, "x86_64") != 0) return by_nccl_rate_inside;
+  if (strcmp(vendor, "GenuineIntel") == 0) return intel_rate(family, model);
+  if (strcmp(vendor, "AuthenticAMD") == 0 || strcmp(vendor, "AMD") == 0) return amd_rate(family);
+  return (family == 7 && model == 0x5b ? 9 : 6) * GIGABYTE; /* Zhaoxin */
+}
 
 enum { MOST_NAME = 200, MOST_HOSTS = 1024, MOST_CPUS = 8192 };
 
@@ -129,7 +225,7 @@ static enum banyan_status keep_gpu(struct nccl *nccl, const xmlNode *pci, const 
                                    uint32_t cpu) {
   struct gpu *gpu = &nccl->gpus[nccl->n_gpus++];
   *gpu = (struct gpu){.element = element, .pci = pci, .host = host, .cpu = cpu, .at = nccl->n_gpus - 1, .rank = -1};
-  if (element) BY_TRY(by_nccl_number(&nccl->xml, element, "rank", -1, &gpu->rank));
+  if (element) BY_TRY(take_number(&nccl->xml, element, "rank", -1, &gpu->rank));
   nccl->some_ranks = nccl->some_ranks || gpu->rank >= 0;
   return BANYAN_OK;
 }
@@ -205,7 +301,7 @@ static enum banyan_status add_gpu(struct nccl *nccl, const struct gpu *gpu, uint
   char name[32];
   uint32_t node;
   long number;
-  BY_TRY(by_nccl_number(&nccl->xml, element, "dev", i, &number));
+  BY_TRY(take_number(&nccl->xml, element, "dev", i, &number));
   snprintf(name, sizeof name, "gpu%ld", number);
   BY_TRY(add_named(nccl, element, gpu->host, true, name, bus, &node));
   if (!gpu->element || count_inside(gpu->pci, "gpu") == 1) set_node(gpu->pci, node);
@@ -235,7 +331,7 @@ static enum banyan_status add_net(struct nccl *nccl, const xmlNode *net, uint32_
   long megabits;
   used = by_xml_attribute(net, "net");
   if (!dev || (used && strcmp(used, "0") == 0)) return BANYAN_OK; /* part of a virtual one, as NCCL takes it */
-  BY_TRY(by_nccl_number(&nccl->xml, net, "speed", 0, &megabits));
+  BY_TRY(take_number(&nccl->xml, net, "speed", 0, &megabits));
   if (latency && (by_parse_number(latency, &delay) != BANYAN_OK || delay < 0))
     return by_xml_fail(&nccl->xml, net, "latency is \"%.40s\", must be microseconds", latency);
   double rate = (megabits > 0 ? (double)megabits : DEFAULT_NET_MEGABITS) * 1e6;
@@ -274,7 +370,7 @@ static enum banyan_status add_pci_node(struct nccl *nccl, const xmlNode *pci, ui
 static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_t parent, uint32_t host) {
   uint32_t node;
   double rate;
-  BY_TRY(by_nccl_pci_rate(&nccl->xml, pci, &rate));
+  BY_TRY(pci_rate(&nccl->xml, pci, &rate));
   BY_TRY(add_pci_node(nccl, pci, host, &node));
   BY_TRY(link_up(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? by_nccl_rate_inside : rate, 0));
   for (const xmlNode *child = by_xml_first(pci); child; child = by_xml_next(child->next)) {
@@ -317,7 +413,7 @@ static enum banyan_status add_cpus(struct nccl *nccl) {
     BY_TRY(add_cpu(nccl, cpu));
     for (uint32_t j = 0; j < i; j++) {
       if (nccl->cpus[j].host != cpu->host) continue;
-      double rate = fmin(by_nccl_cpu_rate(cpu->element), by_nccl_cpu_rate(nccl->cpus[j].element));
+      double rate = fmin(cpu_rate(cpu->element), cpu_rate(nccl->cpus[j].element));
       BY_TRY(link_up(nccl, cpu->element, nccl->cpus[j].node, cpu->node, rate, 0));
     }
   }
@@ -353,7 +449,7 @@ static enum banyan_status find_target(struct nccl *nccl, const xmlNode *nvlink, 
 static enum banyan_status add_nvlink(struct nccl *nccl, const xmlNode *nvlink, const struct gpu *gpu, double rate) {
   uint32_t to;
   long n;
-  BY_TRY(by_nccl_number(&nccl->xml, nvlink, "count", 1, &n));
+  BY_TRY(take_number(&nccl->xml, nvlink, "count", 1, &n));
   if (n < 1 || n > 1024) return by_xml_fail(&nccl->xml, nvlink, "count is %ld, must be 1 to 1024", n);
   BY_TRY(find_target(nccl, nvlink, gpu, &to));
   nccl->n_unknown += to == UINT32_MAX;
@@ -363,8 +459,8 @@ static enum banyan_status add_nvlink(struct nccl *nccl, const xmlNode *nvlink, c
 /* NVLink from a GPU to the memory of its CPU; `bw` in MB/s. */
 static enum banyan_status add_c2c(struct nccl *nccl, const xmlNode *c2c, const struct gpu *gpu) {
   long n, megabytes;
-  BY_TRY(by_nccl_number(&nccl->xml, c2c, "count", 1, &n));
-  BY_TRY(by_nccl_number(&nccl->xml, c2c, "bw", 0, &megabytes));
+  BY_TRY(take_number(&nccl->xml, c2c, "count", 1, &n));
+  BY_TRY(take_number(&nccl->xml, c2c, "bw", 0, &megabytes));
   if (n < 1 || n > 1024 || megabytes < 1)
     return by_xml_fail(&nccl->xml, c2c, "count is %ld and bw %ld, must be 1 or more", n, megabytes);
   return keep_lane(nccl, c2c, node_of(gpu->pci), nccl->cpus[gpu->cpu].node, (double)n * (double)megabytes * 8e6);
@@ -380,8 +476,8 @@ static bool is_first_of_pci(const struct gpu *gpu) {
 static enum banyan_status add_lanes_of(struct nccl *nccl, const struct gpu *gpu) {
   if (!gpu->element || !is_first_of_pci(gpu)) return BANYAN_OK;
   for (const xmlNode *link = by_xml_first(gpu->element); link; link = by_xml_next(link->next)) {
-    if (by_xml_is(link, "nvlink")) BY_TRY(add_nvlink(nccl, link, gpu, by_nccl_nvlink_rate(gpu->element)));
-    if (by_xml_is(link, "xgmi")) BY_TRY(add_nvlink(nccl, link, gpu, by_nccl_xgmi_rate(gpu->element)));
+    if (by_xml_is(link, "nvlink")) BY_TRY(add_nvlink(nccl, link, gpu, nvlink_rate(gpu->element)));
+    if (by_xml_is(link, "xgmi")) BY_TRY(add_nvlink(nccl, link, gpu, xgmi_rate(gpu->element)));
     if (by_xml_is(link, "c2c")) BY_TRY(add_c2c(nccl, link, gpu));
   }
   return BANYAN_OK;

@@ -4,15 +4,109 @@
 
 #include <fnmatch.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
+#include "fail.h"
 #include "log.h"
 #include "text.h"
-#include "topology_csv.h"
 #include "topology_make.h"
+
+enum { BY_CSV_MOST_ROW = 16384, BY_CSV_MOST_FIELDS = 64 };
+
+struct csv {
+  const char *source, *at, *end;
+  size_t line; /* of the row, from 1 */
+  size_t n_fields;
+  bool open_end;                          /* the text ends in this row, without a line's end */
+  const char *fields[BY_CSV_MOST_FIELDS]; /* into the row; valid until the next one */
+  char row[BY_CSV_MOST_ROW + 1];
+};
+
+enum { REASON_BYTES = 256 };
+
+/* Source and text are borrowed. */
+static void csv_init(struct csv *csv, const char *source, const char *text, size_t length) {
+  static const char mark[] = "\xef\xbb\xbf"; /* that some programs put before UTF-8 */
+  if (length >= 3 && memcmp(text, mark, 3) == 0) {
+    text += 3;
+    length -= 3;
+  }
+  csv->source = source;
+  csv->at = text;
+  csv->end = text + length;
+  csv->line = csv->n_fields = 0;
+  csv->open_end = false;
+}
+
+/* "SOURCE:LINE: text", as BANYAN_ERR_PARSE. */
+static enum banyan_status csv_fail(const struct csv *csv, const char *format, ...) {
+  char all[REASON_BYTES], shown[REASON_BYTES];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(all, sizeof all, format, args);
+  va_end(args);
+  by_keep_printable(all, shown, sizeof shown);
+  return by_fail(BANYAN_ERR_PARSE, "%s:%zu: %s", csv->source, csv->line, shown);
+}
+
+/* The next line into csv->row, without its end. */
+static enum banyan_status take_line(struct csv *csv) {
+  const char *end = memchr(csv->at, '\n', (size_t)(csv->end - csv->at));
+  size_t length = (size_t)((end ? end : csv->end) - csv->at);
+  csv->line++;
+  if (length > BY_CSV_MOST_ROW) return csv_fail(csv, "is %zu bytes long, most is %d", length, BY_CSV_MOST_ROW);
+  memcpy(csv->row, csv->at, length);
+  csv->at += length + (end ? 1 : 0);
+  csv->open_end = !end;
+  if (memchr(csv->row, '\0', length)) return csv_fail(csv, "holds a byte 0; is this a text?");
+  if (length && csv->row[length - 1] == '\r') length--;
+  csv->row[length] = '\0';
+  return BANYAN_OK;
+}
+
+/* A field in quotes: what is in them moves to its start; a doubled quote is one. *from: behind the closing one. */
+static enum banyan_status take_quoted(struct csv *csv, char **from) {
+  char *to = *from, *at = *from + 1;
+  for (; *at && (*at != '"' || at[1] == '"'); at++) {
+    if (*at == '"') at++;
+    *to++ = *at;
+  }
+  if (!*at) return csv_fail(csv, "a quote is not closed");
+  *to = '\0';
+  *from = at + 1;
+  return **from && **from != ',' ? csv_fail(csv, "text behind a closing quote") : BANYAN_OK;
+}
+
+static enum banyan_status split(struct csv *csv) {
+  char *at = csv->row;
+  for (csv->n_fields = 0;; at++) {
+    if (csv->n_fields == BY_CSV_MOST_FIELDS) return csv_fail(csv, "more than %d fields", BY_CSV_MOST_FIELDS);
+    csv->fields[csv->n_fields++] = at;
+    if (*at == '"')
+      BY_TRY(take_quoted(csv, &at));
+    else
+      at += strcspn(at, ",");
+    if (!*at) return BANYAN_OK;
+    *at = '\0';
+  }
+}
+
+/* The next row that is not empty; *more is false at the end. */
+static enum banyan_status csv_next(struct csv *csv, bool *more) {
+  for (*more = false; csv->at < csv->end;) {
+    BY_TRY(take_line(csv));
+    if (!csv->row[0]) continue;
+    *more = true;
+    return split(csv);
+  }
+  return BANYAN_OK;
+}
 
 enum {
   MOST_ROWS = BY_TOPOLOGY_MOST_LINKS,
@@ -45,7 +139,7 @@ struct limit {
 };
 
 struct pairs {
-  struct by_csv csv;
+  struct csv csv;
   int columns[N_COLUMNS]; /* -1: there is none */
   size_t n_columns;       /* in all, others too */
   char select_text[MOST_OPTION], limits_text[MOST_OPTION];
@@ -125,23 +219,23 @@ static bool selected(struct pairs *pairs, const char *region, const char *tier) 
 /* --- rows --- */
 
 static enum banyan_status take_columns(struct pairs *pairs) {
-  struct by_csv *csv = &pairs->csv;
+  struct csv *csv = &pairs->csv;
   bool more;
-  BY_TRY(by_csv_next(csv, &more));
+  BY_TRY(csv_next(csv, &more));
   if (!more) return by_fail(BANYAN_ERR_PARSE, "%s: is empty, must be CSV with a line of column names", csv->source);
   pairs->n_columns = csv->n_fields;
   for (int c = 0; c < N_COLUMNS; c++) {
     pairs->columns[c] = -1;
     for (size_t i = 0; i < csv->n_fields; i++) {
       if (strcmp(csv->fields[i], column_names[c]) != 0) continue;
-      if (pairs->columns[c] >= 0) return by_csv_fail(csv, "two columns are named %s", column_names[c]);
+      if (pairs->columns[c] >= 0) return csv_fail(csv, "two columns are named %s", column_names[c]);
       pairs->columns[c] = (int)i;
     }
   }
   if (pairs->columns[SOURCE] < 0 || pairs->columns[TARGET] < 0)
-    return by_csv_fail(csv, "the columns must be named, src_region and dst_region among them");
+    return csv_fail(csv, "the columns must be named, src_region and dst_region among them");
   if (pairs->columns[RECEIVED] < 0 && pairs->columns[SENT] < 0)
-    return by_csv_fail(csv, "there must be a column bps_received or bps_sent");
+    return csv_fail(csv, "there must be a column bps_received or bps_sent");
   return BANYAN_OK;
 }
 
@@ -156,13 +250,13 @@ static enum banyan_status take_region(struct pairs *pairs, enum column which, en
   const char *region = field(pairs, which), *tier = field(pairs, which_tier);
   char name[BY_CSV_MOST_ROW + 2];
   *out = UINT32_MAX;
-  if (!*region) return by_csv_fail(&pairs->csv, "%s is empty", column_names[which]);
+  if (!*region) return csv_fail(&pairs->csv, "%s is empty", column_names[which]);
   if (!selected(pairs, region, tier)) return BANYAN_OK;
   bool plain = !*tier || strcmp(tier, default_tier) == 0;
   snprintf(name, sizeof name, plain ? "%s" : "%s/%s", region, tier);
   if (!by_is_printable(name, BY_TOPOLOGY_MOST_NAME))
-    return by_csv_fail(&pairs->csv, "%s must be at most %d bytes of UTF-8, is \"%.64s...\"", column_names[which],
-                       BY_TOPOLOGY_MOST_NAME, name);
+    return csv_fail(&pairs->csv, "%s must be at most %d bytes of UTF-8, is \"%.64s...\"", column_names[which],
+                    BY_TOPOLOGY_MOST_NAME, name);
   *out = by_topology_builder_find(&pairs->seen, name);
   if (*out != UINT32_MAX) return BANYAN_OK;
   enum banyan_status status = by_topology_builder_add_host(&pairs->seen, name, out);
@@ -174,15 +268,15 @@ static enum banyan_status take_number(struct pairs *pairs, enum column column, d
   *out = NAN;
   if (!*text) return BANYAN_OK;
   if (by_parse_number(text, out) != BANYAN_OK)
-    return by_csv_fail(&pairs->csv, "%s: %s", column_names[column], banyan_error_text());
-  if (!(*out > 0)) return by_csv_fail(&pairs->csv, "%s is %s, must be more than 0", column_names[column], text);
+    return csv_fail(&pairs->csv, "%s: %s", column_names[column], banyan_error_text());
+  if (!(*out > 0)) return csv_fail(&pairs->csv, "%s is %s, must be more than 0", column_names[column], text);
   bool is_rate = column == SENT || column == RECEIVED;
   if (!is_rate || by_check_rate(*out) == BANYAN_OK) return BANYAN_OK;
-  return by_csv_fail(&pairs->csv, "%s %s", column_names[column], banyan_error_text());
+  return csv_fail(&pairs->csv, "%s %s", column_names[column], banyan_error_text());
 }
 
 static enum banyan_status keep_row(struct pairs *pairs, const struct measured *row) {
-  if (pairs->n_rows == MOST_ROWS) return by_csv_fail(&pairs->csv, "more than %d pairs", MOST_ROWS);
+  if (pairs->n_rows == MOST_ROWS) return csv_fail(&pairs->csv, "more than %d pairs", MOST_ROWS);
   if (!BY_ARRAY_GROW(&pairs->rows, &pairs->room, pairs->n_rows + 1)) return by_topology_no_memory();
   pairs->rows[pairs->n_rows++] = *row;
   return BANYAN_OK;
@@ -190,10 +284,9 @@ static enum banyan_status keep_row(struct pairs *pairs, const struct measured *r
 
 /* A name or number that is cut off would be another one. */
 static enum banyan_status check_whole(const struct pairs *pairs) {
-  const struct by_csv *csv = &pairs->csv;
+  const struct csv *csv = &pairs->csv;
   if (!csv->open_end || csv->n_fields >= pairs->n_columns) return BANYAN_OK;
-  return by_csv_fail(csv, "the file ends in this row, at field %zu of %zu; is it whole?", csv->n_fields,
-                     pairs->n_columns);
+  return csv_fail(csv, "the file ends in this row, at field %zu of %zu; is it whole?", csv->n_fields, pairs->n_columns);
 }
 
 /* What arrived counts; what was sent also counts what was still in buffers when the time was over. */
@@ -216,7 +309,7 @@ static enum banyan_status take_row(struct pairs *pairs) {
 static enum banyan_status take_rows(struct pairs *pairs) {
   bool more;
   for (;;) {
-    BY_TRY(by_csv_next(&pairs->csv, &more));
+    BY_TRY(csv_next(&pairs->csv, &more));
     if (!more) break;
     BY_TRY(take_row(pairs));
   }
@@ -430,7 +523,7 @@ enum banyan_status by_topology_parse_pairs(const char *source, const char *text,
                                            const struct by_pairs_options *options, struct by_topology **out) {
   struct pairs *pairs = calloc(1, sizeof *pairs);
   if (!pairs) return by_topology_no_memory();
-  by_csv_init(&pairs->csv, source, text, length);
+  csv_init(&pairs->csv, source, text, length);
   enum banyan_status status = by_topology_builder_init(&pairs->seen, "");
   if (status == BANYAN_OK) status = read_pairs(pairs, options, out);
   by_topology_builder_fini(&pairs->seen);

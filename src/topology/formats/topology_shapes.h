@@ -31,20 +31,5 @@ by_shape_make by_make_star, by_make_ring, by_make_line, by_make_mesh, by_make_to
 static inline double by_rate_of(const struct by_rates *rates, uint32_t i) {
   return rates->rate[i < rates->n ? i : rates->n - 1];
 }
-/* Refuses what no topology may hold. */
-BANYAN_CHECK enum banyan_status by_shape_check(double nodes, double links);
-/* A host that takes part, named by the format. */
-BANYAN_CHECK enum banyan_status by_shape_host(struct by_topology_builder *builder, const char *group, uint32_t *out,
-                                              const char *format, ...) BY_PRINTF(4, 5);
-/* n hosts "h0", ... and behind them shape->helpers hosts "helper0", ... that help and do not take part. */
-BANYAN_CHECK enum banyan_status by_shape_hosts(struct by_topology_builder *builder, const struct by_shape *shape,
-                                               uint32_t n);
-/* A host that helps; the i-th. */
-BANYAN_CHECK enum banyan_status by_shape_helper(struct by_topology_builder *builder, const char *group, uint32_t i,
-                                                uint32_t *out);
-/* `level` is BY_ADDS_LEAF or BY_ADDS_SPINE. */
-BANYAN_CHECK enum banyan_status by_shape_switch(struct by_topology_builder *builder, const struct by_shape *shape,
-                                                uint32_t level, const char *group, uint32_t *out, const char *format,
-                                                ...) BY_PRINTF(6, 7);
 
 #endif

@@ -1,10 +1,15 @@
-/* Topologies from short texts, for trying things out: "star:4,nic=500m",
- * "clos:racks=8,hosts=8,nic=100g,oversub=4". What comes first is the size, and
- * options follow by name. Nothing is random but "random", which is repeatable. */
+/* What a command line says for a topology: a file, or a short text for trying things out: "star:4,nic=500m",
+ * "clos:racks=8,hosts=8,nic=100g,oversub=4". What comes first is the size, and options follow by name. Nothing is
+ * random but "random", which is repeatable. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_SYNTH_H
 #define BY_TOPOLOGY_TOPOLOGY_SYNTH_H
 
 #include "topology.h"
+
+/* One of: JSON itself, which begins with "{"; a kind with its size and options, "star:4,nic=500m" (topology_synth.h);
+ * or a file in any known format (topology_formats.h). A file that is named like a kind is written "./ring". The caller
+ * owns *out. Errors as of those; BANYAN_ERR_ARGUMENT also: it is neither a kind nor a file. */
+BANYAN_CHECK enum banyan_status by_topology_named(const char *text, struct by_topology **out);
 
 struct by_topology_kind {
   const char *name;  /* "star" */

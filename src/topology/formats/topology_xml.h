@@ -1,10 +1,14 @@
-/* XML for the readers that need it: parsed whole, without the network, without
- * a document type's own declarations (which hold entities and defaults that
- * multiply), within bounds of size and depth. Errors name file, line and
- * element. What is borrowed lives as long as the document. */
+/* XML for the readers that need it: parsed whole, without the network, without a document type's own declarations
+ * (which hold entities and defaults that multiply), within bounds of size and depth. Errors name file, line and
+ * element. What is borrowed lives as long as the document.
+ *
+ * libxml2 is loaded by the first document of a process: it brings ICU and C++ along, some megabytes and milliseconds
+ * which ranks that read no XML should not pay. Any thread. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_XML_H
 #define BY_TOPOLOGY_TOPOLOGY_XML_H
 
+#include <libxml/SAX2.h>
+#include <libxml/parser.h>
 #include <libxml/tree.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +16,20 @@
 #include "arena.h"
 #include "fail.h"
 
-struct by_libxml;
+struct by_libxml {
+  __typeof__(&xmlInitParser) init;
+  __typeof__(&xmlNewParserCtxt) new_parser;
+  __typeof__(&xmlFreeParserCtxt) free_parser;
+  __typeof__(&xmlCtxtReadMemory) read_memory;
+  __typeof__(&xmlStopParser) stop_parser;
+  __typeof__(&xmlSAX2StartElementNs) start_element;
+  __typeof__(&xmlDocGetRootElement) root;
+  __typeof__(&xmlGetLineNo) line;
+  __typeof__(&xmlFreeDoc) free_doc;
+};
+
+/* Static storage. BANYAN_ERR_UNSUPPORTED: it cannot be loaded. */
+BANYAN_CHECK enum banyan_status by_libxml_load(const struct by_libxml **out);
 
 struct by_xml {
   const char *source; /* for errors; borrowed */

@@ -71,10 +71,6 @@ enum { BY_GRAPH_MOST_VERTICES = 65536, BY_GRAPH_MOST_EDGES = 4 << 20, BY_GRAPH_M
 
 /* NULL is allowed. */
 void by_graph_destroy(struct by_graph *graph);
-/* Whether trees can be packed into it: two terminals or more, edges between different vertices, capacities and delays
- * that are numbers, and all terminals can reach each other. Incident lists are not looked at. All ways to make a graph
- * call it. Cost: the graph's size. */
-BANYAN_CHECK enum banyan_status by_graph_check(const struct by_graph *graph);
 
 /* The end of edge e that is not v. */
 static inline uint32_t by_graph_other_end(const struct by_graph *graph, uint32_t e, uint32_t v) {
@@ -97,5 +93,40 @@ double by_residual_of_edge(const struct by_residual *residual, uint32_t edge);
 double by_residual_of_tree(struct by_residual *residual, const uint32_t *edges, uint32_t n);
 /* Takes `rate` from the resources of n edges; what rounding would make negative becomes 0. */
 void by_residual_take(struct by_residual *residual, const uint32_t *edges, uint32_t n, double rate);
+
+struct by_graph_limit {
+  uint32_t vertex, resource;
+};
+
+/* Making a graph: init a builder for its vertices, add resources, edges and limits in any order, finish. An error of
+ * memory or size is kept and told by finish, so that the calls before need no checking. By tests, and by the reader of
+ * topologies in graph_topology.c. Not for several threads. */
+struct by_graph_builder {
+  uint32_t n_terminals, n_vertices;
+  size_t n_edges, n_uses, n_resources, n_limits; /* added */
+  size_t room_edges, room_uses, room_resources, room_limits;
+  struct by_graph_edge *edges;
+  uint32_t *uses;
+  double *capacity;
+  struct by_graph_limit *limits;
+  enum banyan_status status; /* no memory, or more than a graph may hold */
+};
+
+/* Vertices 0 .. n_terminals - 1 are in every tree, those up to n_vertices may be. */
+void by_graph_builder_init(struct by_graph_builder *builder, uint32_t n_terminals, uint32_t n_vertices);
+void by_graph_builder_fini(struct by_graph_builder *builder);
+/* Its number: 0, 1, ... in the order of the calls, limits and links included. */
+uint32_t by_graph_add_resource(struct by_graph_builder *builder, double capacity);
+/* An edge that loads n resources; `uses` is copied. Its number. */
+uint32_t by_graph_add_edge(struct by_graph_builder *builder, uint32_t a, uint32_t b, double delay, const uint32_t *uses,
+                           uint32_t n);
+/* An edge with a resource of its own. The edge's number. */
+uint32_t by_graph_add_link(struct by_graph_builder *builder, uint32_t a, uint32_t b, double capacity, double delay);
+/* A resource that every edge at the vertex loads, also those that are added later. The resource's number. */
+uint32_t by_graph_add_limit(struct by_graph_builder *builder, uint32_t vertex, double capacity);
+/* Makes the graph, with limits behind each edge's own uses, and checks it. The builder is as after init, whatever
+ * happens. The caller owns *out. BANYAN_ERR_ARGUMENT: it makes no sense; BANYAN_ERR_UNSUPPORTED: more than a graph may
+ * hold. */
+BANYAN_CHECK enum banyan_status by_graph_finish(struct by_graph_builder *builder, struct by_graph **out);
 
 #endif

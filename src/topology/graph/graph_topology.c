@@ -1,4 +1,4 @@
-/* First who is to be joined (graph_pairs.c), then over what, one destination after the other, then the edges. Ways are
+/* First who is to be joined, then over what, one destination after the other, then the edges. Ways are
  * kept as the directed bundles of links that they use, two numbers a bundle: 2 * bundle + direction. */
 #include "graph_topology.h"
 
@@ -7,9 +7,209 @@
 #include <string.h>
 
 #include "array.h"
-#include "graph_make.h"
-#include "graph_overlay.h"
+#include "graph.h"
 #include "leader.h"
+#include "topology_paths.h"
+
+/* Vertices a < b as one number, so that pairs sort by a, then b. */
+struct pairs {
+  uint64_t *keys;
+  size_t n, room;
+};
+
+/* All links between the same two nodes. Direction 0 goes from low to high. */
+struct bundle {
+  uint32_t low, high;   /* nodes */
+  uint32_t first;       /* of its links */
+  double left[2];       /* bit/s */
+  double delay;         /* the least of links that carry; packets take that one */
+  uint32_t resource[2]; /* of each direction; UINT32_MAX: not made yet */
+  bool uneven;          /* some edge uses one direction more often than the other */
+};
+
+struct overlay {
+  const struct by_topology *topology;
+  struct by_paths paths;
+  uint32_t n_terminals, n_vertices;
+  uint32_t *node;   /* of each vertex */
+  uint32_t *vertex; /* of each node; UINT32_MAX: it only forwards */
+  bool switches_forward;
+  uint32_t most_meshed;
+  uint32_t n_bundles;
+  struct bundle *bundles;
+  uint32_t *bundle_of;          /* of each link */
+  struct pairs direct, distant; /* with a link between them; round the same forwarding nodes. Sorted, each once */
+};
+
+static inline uint64_t by_pair(uint32_t a, uint32_t b) {
+  return a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
+}
+
+/* Whether packets between others may pass the node. */
+static inline bool by_overlay_forwards(const struct overlay *overlay, uint32_t node) {
+  return overlay->vertex[node] == UINT32_MAX ||
+         (overlay->switches_forward && overlay->topology->nodes[node].kind == BY_NODE_SWITCH);
+}
+
+/* --- which vertices get an edge --- */
+
+static bool add_pair(struct pairs *pairs, uint32_t a, uint32_t b) {
+  if (!BY_ARRAY_GROW(&pairs->keys, &pairs->room, pairs->n + 1)) return false;
+  pairs->keys[pairs->n++] = by_pair(a, b);
+  return true;
+}
+
+static int compare_keys(const void *a, const void *b) {
+  const uint64_t *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+/* Sorts them and leaves each once, without those of `except`, which is sorted. */
+static void tidy(struct pairs *pairs, const struct pairs *except) {
+  size_t kept = 0, at = 0;
+  if (pairs->n) qsort(pairs->keys, pairs->n, sizeof *pairs->keys, compare_keys);
+  for (size_t i = 0; i < pairs->n; i++) {
+    uint64_t key = pairs->keys[i];
+    while (except && at < except->n && except->keys[at] < key) at++;
+    bool known = except && at < except->n && except->keys[at] == key;
+    if (!known && (!kept || pairs->keys[kept - 1] != key)) pairs->keys[kept++] = key;
+  }
+  pairs->n = kept;
+}
+
+static bool find_direct(struct overlay *overlay) {
+  for (uint32_t b = 0; b < overlay->n_bundles; b++) {
+    const struct bundle *bundle = &overlay->bundles[b];
+    uint32_t v = overlay->vertex[bundle->low], w = overlay->vertex[bundle->high];
+    bool joined = v != UINT32_MAX && w != UINT32_MAX && bundle->left[0] > 0 && bundle->left[1] > 0;
+    if (joined && !add_pair(&overlay->direct, v, w)) return false;
+  }
+  tidy(&overlay->direct, NULL);
+  return true;
+}
+
+/* --- vertices round the same forwarding nodes --- */
+
+/* A walk through forwarding nodes that lists the vertices beside them, rack by rack: deep first, and of the nodes
+ * beside one those first that are nearer to some vertex. */
+struct walk {
+  struct overlay *overlay;
+  uint32_t *level;  /* of each forwarding node: links to the nearest vertex; UINT32_MAX: not known */
+  bool *done;       /* of each node: the walk has passed it */
+  bool *listed;     /* of each vertex, for this walk only */
+  uint32_t *stack;  /* forwarding nodes; one waits once for each link */
+  uint32_t *queue;  /* for the levels */
+  uint32_t *beside; /* the vertices found */
+  uint32_t n_stack, n_beside;
+};
+
+static uint32_t other_at(const struct overlay *overlay, uint32_t node, uint32_t i) {
+  return by_link_other(&overlay->topology->links[overlay->paths.links[i]], node);
+}
+
+/* Breadth first from all vertices that do not forward. */
+static void find_levels(struct walk *walk) {
+  const struct overlay *overlay = walk->overlay;
+  uint32_t n = 0;
+  for (uint32_t node = 0; node < overlay->topology->n_nodes; node++) walk->level[node] = UINT32_MAX;
+  for (uint32_t v = 0; v < overlay->n_vertices; v++) {
+    if (by_overlay_forwards(overlay, overlay->node[v])) continue;
+    walk->level[overlay->node[v]] = 0;
+    walk->queue[n++] = overlay->node[v];
+  }
+  for (uint32_t at = 0; at < n; at++) {
+    uint32_t node = walk->queue[at];
+    for (uint32_t i = overlay->paths.first[node]; i < overlay->paths.first[node + 1]; i++) {
+      uint32_t other = other_at(overlay, node, i);
+      if (walk->level[other] != UINT32_MAX) continue;
+      walk->level[other] = walk->level[node] + 1;
+      walk->queue[n++] = other;
+    }
+  }
+}
+
+static void list_beside(struct walk *walk, uint32_t node) {
+  const struct overlay *overlay = walk->overlay;
+  for (uint32_t i = overlay->paths.first[node]; i < overlay->paths.first[node + 1]; i++) {
+    uint32_t v = overlay->vertex[other_at(overlay, node, i)];
+    if (v == UINT32_MAX || walk->listed[v]) continue;
+    walk->listed[v] = true;
+    walk->beside[walk->n_beside++] = v;
+  }
+}
+
+static void push_beside(struct walk *walk, uint32_t node) {
+  const struct overlay *overlay = walk->overlay;
+  for (uint32_t up = 2; up-- > 0;) /* the nearer ones last, so that they come off first */
+    for (uint32_t i = overlay->paths.first[node + 1]; i-- > overlay->paths.first[node];) {
+      uint32_t other = other_at(overlay, node, i);
+      bool farther = walk->level[other] > walk->level[node];
+      if (by_overlay_forwards(overlay, other) && !walk->done[other] && farther == up)
+        walk->stack[walk->n_stack++] = other;
+    }
+}
+
+static void go(struct walk *walk, uint32_t start) {
+  walk->n_beside = 0;
+  walk->stack[walk->n_stack++] = start;
+  while (walk->n_stack) {
+    uint32_t node = walk->stack[--walk->n_stack];
+    if (walk->done[node]) continue;
+    walk->done[node] = true;
+    list_beside(walk, node);
+    push_beside(walk, node);
+  }
+  for (uint32_t i = 0; i < walk->n_beside; i++) walk->listed[walk->beside[i]] = false;
+}
+
+static bool mesh(struct walk *walk) {
+  for (uint32_t i = 0; i < walk->n_beside; i++)
+    for (uint32_t j = 0; j < i; j++)
+      if (!add_pair(&walk->overlay->distant, walk->beside[j], walk->beside[i])) return false;
+  return true;
+}
+
+/* Each with those 1, 2, 4, ... places on, round and round. */
+static bool join_sparsely(struct walk *walk) {
+  uint32_t n = walk->n_beside;
+  for (uint32_t step = 1; step <= n / 2; step *= 2)
+    for (uint32_t i = 0; i < n; i++)
+      if (!add_pair(&walk->overlay->distant, walk->beside[i], walk->beside[(i + step) % n])) return false;
+  return true;
+}
+
+static bool find_distant(struct walk *walk) {
+  struct overlay *overlay = walk->overlay;
+  find_levels(walk);
+  for (uint32_t node = 0; node < overlay->topology->n_nodes; node++) {
+    if (!by_overlay_forwards(overlay, node) || walk->done[node] || walk->level[node] != 1) continue;
+    go(walk, node);
+    if (!(walk->n_beside <= overlay->most_meshed ? mesh(walk) : join_sparsely(walk))) return false;
+  }
+  tidy(&overlay->distant, &overlay->direct);
+  return true;
+}
+
+/* Fills `direct` and `distant`. False: no memory. */
+static bool overlay_find_pairs(struct overlay *overlay) {
+  size_t n = overlay->topology->n_nodes, m = overlay->topology->n_links;
+  struct walk walk = {.overlay = overlay};
+  walk.level = calloc(n + 1, sizeof *walk.level);
+  walk.done = calloc(n + 1, sizeof *walk.done);
+  walk.listed = calloc(overlay->n_vertices + (size_t)1, sizeof *walk.listed);
+  walk.stack = calloc(2 * m + 1, sizeof *walk.stack);
+  walk.queue = calloc(n + 1, sizeof *walk.queue);
+  walk.beside = calloc(n + 1, sizeof *walk.beside);
+  bool good = walk.level && walk.done && walk.listed && walk.stack && walk.queue && walk.beside;
+  good = good && find_direct(overlay) && find_distant(&walk);
+  free(walk.level);
+  free(walk.done);
+  free(walk.listed);
+  free(walk.stack);
+  free(walk.queue);
+  free(walk.beside);
+  return good;
+}
 
 enum { MESHED = 300 };
 #define NONE UINT32_MAX
@@ -22,7 +222,7 @@ struct way {
 };
 
 struct make {
-  struct by_overlay overlay;
+  struct overlay overlay;
   struct by_graph_builder *builder;
   struct way *ways; /* of distant pair p: ways[2p] from its smaller vertex, ways[2p + 1] back */
   uint32_t *steps;
@@ -45,16 +245,16 @@ static enum banyan_status no_memory(void) {
 
 /* --- vertices --- */
 
-static const char *name_of(const struct by_overlay *o, uint32_t node) {
+static const char *name_of(const struct overlay *o, uint32_t node) {
   return o->topology->nodes[node].name;
 }
 
 /* What a node may still send and receive. */
-static double limit_of(const struct by_overlay *o, uint32_t node) {
+static double limit_of(const struct overlay *o, uint32_t node) {
   return fmin(by_residual(o->topology->nodes[node].out), by_residual(o->topology->nodes[node].in));
 }
 
-static enum banyan_status add_vertices(struct by_overlay *o, const uint32_t *nodes, uint32_t n) {
+static enum banyan_status add_vertices(struct overlay *o, const uint32_t *nodes, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     if (nodes[i] >= o->topology->n_nodes) return bad("node number %u is not in the topology", nodes[i]);
     if (o->vertex[nodes[i]] != NONE) return bad("node \"%.64s\" is chosen twice", name_of(o, nodes[i]));
@@ -64,7 +264,7 @@ static enum banyan_status add_vertices(struct by_overlay *o, const uint32_t *nod
   return BANYAN_OK;
 }
 
-static enum banyan_status choose(struct by_overlay *o, const struct by_graph_choice *choice) {
+static enum banyan_status choose(struct overlay *o, const struct by_graph_choice *choice) {
   for (uint32_t node = 0; node < o->topology->n_nodes; node++) o->vertex[node] = NONE;
   for (uint32_t node = 0; node < o->topology->n_nodes && !choice->participants; node++)
     if (o->topology->nodes[node].takes_part) BY_TRY(add_vertices(o, &node, 1));
@@ -78,7 +278,7 @@ static enum banyan_status choose(struct by_overlay *o, const struct by_graph_cho
 
 /* --- links --- */
 
-static void add_link(struct by_overlay *o, struct by_bundle *bundle, uint32_t l) {
+static void add_link(struct overlay *o, struct bundle *bundle, uint32_t l) {
   const struct by_link *link = &o->topology->links[l];
   double there = by_residual(link->capacity[link->a == bundle->low ? BY_AB : BY_BA]);
   double back = by_residual(link->capacity[link->a == bundle->low ? BY_BA : BY_AB]);
@@ -89,20 +289,20 @@ static void add_link(struct by_overlay *o, struct by_bundle *bundle, uint32_t l)
 }
 
 /* The node's links to nodes of higher numbers. last[]: the bundle made last with such a node. */
-static void bundle_links(struct by_overlay *o, uint32_t node, uint32_t *last) {
+static void bundle_links(struct overlay *o, uint32_t node, uint32_t *last) {
   for (uint32_t i = o->paths.first[node]; i < o->paths.first[node + 1]; i++) {
     uint32_t l = o->paths.links[i], other = by_link_other(&o->topology->links[l], node);
     if (other < node) continue;
     if (last[other] == NONE || o->bundles[last[other]].low != node) {
       last[other] = o->n_bundles++;
       o->bundles[last[other]] =
-          (struct by_bundle){.low = node, .high = other, .first = l, .delay = INFINITY, .resource = {NONE, NONE}};
+          (struct bundle){.low = node, .high = other, .first = l, .delay = INFINITY, .resource = {NONE, NONE}};
     }
     add_link(o, &o->bundles[last[other]], l);
   }
 }
 
-static enum banyan_status find_bundles(struct by_overlay *o) {
+static enum banyan_status find_bundles(struct overlay *o) {
   uint32_t *last = malloc((size_t)o->topology->n_nodes * sizeof *last);
   if (!last) return no_memory();
   for (uint32_t node = 0; node < o->topology->n_nodes; node++) last[node] = NONE;
@@ -115,7 +315,7 @@ static enum banyan_status find_bundles(struct by_overlay *o) {
 
 /* Which pairs a vertex is in. */
 static enum banyan_status list_pairs(struct make *make) {
-  const struct by_pairs *distant = &make->overlay.distant;
+  const struct pairs *distant = &make->overlay.distant;
   uint32_t *at = make->pair_at, n = make->overlay.n_vertices;
   make->pairs = calloc(2 * distant->n + 1, sizeof *make->pairs);
   make->ways = calloc(2 * distant->n + 1, sizeof *make->ways);
@@ -140,7 +340,7 @@ static bool add_step(struct make *make, uint32_t step) {
 
 /* Follows the hops from `node` to `to`. A node in between must forward and have something left. */
 static enum banyan_status walk(struct make *make, uint32_t node, uint32_t to, struct way *way) {
-  const struct by_overlay *o = &make->overlay;
+  const struct overlay *o = &make->overlay;
   *way = (struct way){.at = make->n_steps, .delay = make->hops[node].delay};
   while (node != to) {
     const struct by_hop *hop = &make->hops[node];
@@ -159,7 +359,7 @@ static enum banyan_status walk(struct make *make, uint32_t node, uint32_t to, st
 }
 
 static enum banyan_status find_ways(struct make *make) {
-  const struct by_overlay *o = &make->overlay;
+  const struct overlay *o = &make->overlay;
   BY_TRY(list_pairs(make));
   for (uint32_t v = 0; v < o->n_vertices; v++) {
     if (make->pair_at[v] == make->pair_at[v + 1]) continue;
@@ -193,7 +393,7 @@ static uint32_t add_resource(struct make *make, double capacity, struct by_origi
   return r;
 }
 
-static uint32_t add_bundle(struct make *make, const struct by_bundle *bundle, uint32_t way) {
+static uint32_t add_bundle(struct make *make, const struct bundle *bundle, uint32_t way) {
   bool uneven = bundle->uneven, back = (make->overlay.topology->links[bundle->first].a == bundle->high) != way;
   double left = uneven ? bundle->left[way] : fmin(bundle->left[0], bundle->left[1]);
   return add_resource(
@@ -203,7 +403,7 @@ static uint32_t add_bundle(struct make *make, const struct by_bundle *bundle, ui
 
 /* The resource of a directed bundle; NONE: its other direction stands for both. */
 static uint32_t resource_of(struct make *make, uint32_t step) {
-  struct by_bundle *bundle = &make->overlay.bundles[step / 2];
+  struct bundle *bundle = &make->overlay.bundles[step / 2];
   uint32_t way = step % 2;
   if (!bundle->uneven && way) return NONE;
   if (bundle->resource[way] == NONE) bundle->resource[way] = add_bundle(make, bundle, way);
@@ -221,7 +421,7 @@ static void use_node(struct make *make, uint32_t node, uint32_t *n) {
 /* Adds what a way loads: its links, and the nodes between them, each once for what it sends and receives this way. */
 static void use_way(struct make *make, const uint32_t *steps, uint32_t n_steps, uint32_t *n) {
   for (uint32_t i = 0; i < n_steps; i++) {
-    const struct by_bundle *bundle = &make->overlay.bundles[steps[i] / 2];
+    const struct bundle *bundle = &make->overlay.bundles[steps[i] / 2];
     uint32_t r = resource_of(make, steps[i]);
     if (r != NONE) make->uses[(*n)++] = r;
     if (i > 0) use_node(make, steps[i] % 2 ? bundle->high : bundle->low, n);
@@ -236,7 +436,7 @@ struct route {
 };
 
 static void add_edge(struct make *make, uint32_t a, uint32_t b, struct route there, struct route back) {
-  const struct by_overlay *o = &make->overlay;
+  const struct overlay *o = &make->overlay;
   uint32_t n = 0;
   if (!there.n || !back.n || !(limit_of(o, o->node[a]) > 0) || !(limit_of(o, o->node[b]) > 0)) return;
   use_way(make, there.steps, there.n, &n);
@@ -247,9 +447,9 @@ static void add_edge(struct make *make, uint32_t a, uint32_t b, struct route the
 }
 
 static void add_direct_edges(struct make *make) {
-  const struct by_overlay *o = &make->overlay;
+  const struct overlay *o = &make->overlay;
   for (uint32_t i = 0; i < o->n_bundles; i++) {
-    const struct by_bundle *bundle = &o->bundles[i];
+    const struct bundle *bundle = &o->bundles[i];
     uint32_t v = o->vertex[bundle->low], w = o->vertex[bundle->high], steps[] = {2 * i, 2 * i + 1};
     if (v == NONE || w == NONE || !(bundle->left[0] > 0) || !(bundle->left[1] > 0)) continue;
     add_edge(make, v, w, (struct route){.steps = steps, .n = 1, .delay = bundle->delay},
@@ -263,7 +463,7 @@ static struct route route_of(const struct make *make, size_t way) {
 }
 
 static void add_edges(struct make *make) {
-  const struct by_pairs *distant = &make->overlay.distant;
+  const struct pairs *distant = &make->overlay.distant;
   for (size_t p = 0; p < distant->n; p++)
     if (make->ways[2 * p].n && make->ways[2 * p + 1].n) mark_uneven(make, p);
   add_direct_edges(make);
@@ -275,7 +475,7 @@ static void add_edges(struct make *make) {
 /* --- all of it --- */
 
 static enum banyan_status take_arrays(struct make *make) {
-  struct by_overlay *o = &make->overlay;
+  struct overlay *o = &make->overlay;
   size_t n = o->topology->n_nodes, m = o->topology->n_links;
   o->node = calloc(n, sizeof *o->node);
   o->vertex = calloc(n, sizeof *o->vertex);
@@ -294,7 +494,7 @@ static enum banyan_status take_arrays(struct make *make) {
 }
 
 static void free_arrays(struct make *make) {
-  struct by_overlay *o = &make->overlay;
+  struct overlay *o = &make->overlay;
   by_paths_fini(&o->paths);
   by_graph_builder_fini(make->builder);
   free(o->node);
@@ -324,7 +524,7 @@ static enum banyan_status keep_names(const struct make *make, struct by_graph *g
 
 /* The graph would be refused too, but only here there are names. Uses pair_at, which nobody needs any more. */
 static enum banyan_status check_reach(struct make *make) {
-  const struct by_overlay *o = &make->overlay;
+  const struct overlay *o = &make->overlay;
   uint32_t *above = make->pair_at;
   for (uint32_t v = 0; v < o->n_vertices; v++) above[v] = v;
   for (size_t e = 0; e < make->builder->n_edges; e++)
@@ -339,12 +539,12 @@ static enum banyan_status check_reach(struct make *make) {
 }
 
 static enum banyan_status make_graph(struct make *make, const struct by_graph_choice *choice, struct by_graph **out) {
-  struct by_overlay *o = &make->overlay;
+  struct overlay *o = &make->overlay;
   BY_TRY(take_arrays(make));
   BY_TRY(by_paths_init(&o->paths, o->topology));
   BY_TRY(choose(o, choice));
   BY_TRY(find_bundles(o));
-  if (!by_overlay_find_pairs(o)) return no_memory();
+  if (!overlay_find_pairs(o)) return no_memory();
   BY_TRY(find_ways(make));
   by_graph_builder_init(make->builder, o->n_terminals, o->n_vertices);
   add_edges(make);

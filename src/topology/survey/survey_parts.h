@@ -1,8 +1,5 @@
-/* Inside the survey: shared by its files only.
- *
- *   survey.c         what is measured next
- *   survey_groups.c  who belongs together
- *   survey_infer.c   the topology */
+/* Inside the survey: shared by survey.c, what is measured next, and survey_infer.c, who belongs together and the
+ * topology. */
 #ifndef BY_TOPOLOGY_SURVEY_PARTS_H
 #define BY_TOPOLOGY_SURVEY_PARTS_H
 
@@ -47,11 +44,6 @@ struct by_survey {
 static inline double by_level_rate(const struct by_level *level, uint32_t u, uint32_t v) {
   return level->tournaments ? level->sum[(size_t)u * level->n + v] / level->tournaments : 0;
 }
-/* The most that u sent to, or received from, any one other. Cost: n. */
-double by_level_most(const struct by_level *level, uint32_t u, bool receives);
-/* Whether units of a group reach several others at once much faster than any one: they are joined by more than one
- * link. */
-bool by_level_is_mesh(const struct by_level *level, uint32_t group);
 /* Fills group_of, with groups numbered in order of their first unit, n_groups and doubtful. Cost: n^3. */
 BANYAN_CHECK enum banyan_status by_survey_group(struct by_level *level, struct by_rng *rng);
 

@@ -1,0 +1,149 @@
+#include "agent_jobs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct by_agent_job *by_agent_jobs_find(const struct by_agent_jobs *jobs, const char *id) {
+  struct by_agent_job *job = jobs->all;
+  while (job && strcmp(job->id, id) != 0) job = job->next;
+  return job;
+}
+
+void by_agent_jobs_note_news(struct by_agent_jobs *jobs, struct by_agent_user *user, uint64_t now) {
+  if (jobs->session->change_at != UINT64_MAX) return; /* a report comes anyway */
+  if (by_agent_users_may_report_early(user, now)) by_agent_session_note_change(jobs->session, now);
+}
+
+/* ---- lines that are kept */
+
+static void drop_line(struct by_agent_jobs *jobs, struct by_agent_job *job, enum by_agent_line which) {
+  if (job->lines[which]) by_agent_users_release(jobs->users, job->user, strlen(job->lines[which]));
+  free(job->lines[which]);
+  job->lines[which] = NULL;
+  job->unsent[which] = false;
+}
+
+static void drop_lines(struct by_agent_jobs *jobs, struct by_agent_job *job) {
+  for (int i = 0; i < BY_AGENT_LINES; i++) drop_line(jobs, job, (enum by_agent_line)i);
+}
+
+static enum banyan_status keep_text(struct by_agent_jobs *jobs, struct by_agent_job *job, enum by_agent_line which,
+                                    const struct by_text *text) {
+  drop_line(jobs, job, which);
+  if (text->failed || text->length > BY_CLUSTER_LINE_UP)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a line of %zu bytes cannot be passed on", text->length);
+  BY_TRY(by_agent_users_keep(jobs->users, job->user, text->length));
+  if (!(job->lines[which] = strdup(by_text_get(text)))) {
+    by_agent_users_release(jobs->users, job->user, text->length);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
+  }
+  job->unsent[which] = true;
+  return BANYAN_OK;
+}
+
+/* In their order: a plan that a job runs is of a job that is known. */
+static void send_unsent(struct by_agent_jobs *jobs, struct by_agent_job *job, uint64_t now) {
+  for (int i = 0; i < BY_AGENT_LINES && by_agent_session_is_open(jobs->session); i++) {
+    if (!job->unsent[i]) continue;
+    if (!by_agent_users_may_forward(jobs->users, job->user, strlen(job->lines[i]), now)) {
+      by_agent_jobs_note_news(jobs, job->user, now); /* it is tried again then */
+      return;
+    }
+    job->unsent[i] = false;
+    by_agent_session_send_line(jobs->session, job->lines[i], now);
+  }
+}
+
+void by_agent_jobs_begin(struct by_agent_jobs *jobs, struct by_agent_job *job, char *name) {
+  free(job->name);
+  job->name = name;
+  drop_lines(jobs, job);
+}
+
+enum banyan_status by_agent_jobs_keep(struct by_agent_jobs *jobs, struct by_agent_job *job, enum by_agent_line which,
+                                      const struct by_cluster_message *message, uint64_t now) {
+  struct by_text text;
+  if (which == BY_AGENT_MOVED) drop_line(jobs, job, BY_AGENT_KEEPS);
+  by_text_init(&text);
+  by_cluster_message_print(message, &text);
+  enum banyan_status status = keep_text(jobs, job, which, &text);
+  by_text_fini(&text);
+  if (status == BANYAN_OK) send_unsent(jobs, job, now);
+  return status;
+}
+
+void by_agent_jobs_send(struct by_agent_jobs *jobs, bool all, uint64_t now) {
+  for (struct by_agent_job *job = jobs->all; job && all; job = job->next)
+    for (int i = 0; i < BY_AGENT_LINES; i++) job->unsent[i] = job->lines[i] != NULL;
+  for (struct by_agent_job *job = jobs->all; job; job = job->next) send_unsent(jobs, job, now);
+}
+
+/* ---- coming and going */
+
+static enum banyan_status create(struct by_agent_jobs *jobs, const char *id, struct by_agent_user *user,
+                                 struct by_agent_job **out) {
+  if (jobs->n == BY_AGENT_JOBS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host has %d jobs already, the agent takes no more", BY_AGENT_JOBS);
+  BY_TRY(by_agent_users_add_job(user));
+  struct by_agent_job *job = calloc(1, sizeof *job);
+  *out = job;
+  if (!job) {
+    by_agent_users_remove_job(user);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
+  }
+  strcpy(job->id, id);
+  job->user = user;
+  struct by_agent_job **at = &jobs->all;
+  while (*at) at = &(*at)->next;
+  *at = job;
+  jobs->n++;
+  return BANYAN_OK;
+}
+
+static void drop(struct by_agent_jobs *jobs, struct by_agent_job *job) {
+  struct by_agent_job **at = &jobs->all;
+  while (*at != job) at = &(*at)->next;
+  *at = job->next;
+  jobs->n--;
+  by_agent_users_remove_job(job->user);
+  drop_lines(jobs, job);
+  free(job->name);
+  free(job);
+}
+
+enum banyan_status by_agent_jobs_join(struct by_agent_jobs *jobs, const char *id, struct by_agent_user *user,
+                                      struct by_agent_job **out) {
+  struct by_agent_job *job = by_agent_jobs_find(jobs, id);
+  if (job && job->user != user)
+    return by_fail(BANYAN_ERR_PROTOCOL, "job %s is of user %u, not of %u", job->id, job->user->uid, user->uid);
+  if (!job) BY_TRY(create(jobs, id, user, &job));
+  job->ranks++;
+  *out = job;
+  return BANYAN_OK;
+}
+
+void by_agent_jobs_leave(struct by_agent_jobs *jobs, struct by_agent_job *job) {
+  if (--job->ranks == 0) drop(jobs, job);
+}
+
+void by_agent_jobs_fini(struct by_agent_jobs *jobs) {
+  while (jobs->all) drop(jobs, jobs->all);
+}
+
+/* ---- classes */
+
+/* One that has not said how long it is never goes back up: ranks that leave take what they have sent with them. */
+void by_agent_job_find_place(struct by_agent_job *job, const struct by_priority_rules *rules, uint64_t iterations,
+                             uint64_t sent, uint64_t expected) {
+  uint32_t before = job->place.queue;
+  by_job_length_hear(&job->length, expected, iterations);
+  job->place = by_priority_find(rules, 1, iterations, sent, &job->length);
+  if (!job->length.expected && job->place.queue < before) job->place.queue = before;
+}
+
+bool by_agent_job_set_class(struct by_agent_job *job, uint32_t class_, bool managed) {
+  bool changes = job->class_ != class_;
+  job->class_ = class_;
+  job->managed |= managed;
+  return changes;
+}

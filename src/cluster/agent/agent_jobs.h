@@ -1,0 +1,60 @@
+/* The jobs that have ranks on this host, in the order in which they came, with what rank 0 last said of each: the agent
+ * keeps these lines, and sends them in every session with the manager. */
+#ifndef BY_AGENT_AGENT_JOBS_H
+#define BY_AGENT_AGENT_JOBS_H
+
+#include "agent_session.h"
+#include "agent_users.h"
+
+/* What rank 0 said last, in the order in which it is sent; KEEPS: after MOVED. */
+enum by_agent_line { BY_AGENT_JOB, BY_AGENT_WISH, BY_AGENT_MOVED, BY_AGENT_KEEPS, BY_AGENT_LINES };
+
+struct by_agent_job {
+  struct by_agent_job *next;
+  char id[BY_CLUSTER_JOB_ID + 1];
+  struct by_agent_user *user;  /* whose it is */
+  char *name;                  /* NULL: rank 0 is not here, or has not sent it yet */
+  char *lines[BY_AGENT_LINES]; /* NULL as `name` */
+  bool unsent[BY_AGENT_LINES]; /* in this session with the manager */
+  uint32_t ranks;              /* that are here */
+  struct by_job_length length; /* by the word of rank 0, if it is here */
+  struct by_priority_place place;
+  uint32_t class_;
+  bool managed; /* the manager has said the class */
+};
+
+struct by_agent_jobs {
+  struct by_agent_users *users;     /* borrowed, like the next */
+  struct by_agent_session *session; /* where the lines go */
+  struct by_agent_job *all;
+  uint32_t n;
+};
+
+void by_agent_jobs_fini(struct by_agent_jobs *jobs);
+/* NULL: it has no rank here. */
+struct by_agent_job *by_agent_jobs_find(const struct by_agent_jobs *jobs, const char *id);
+/* Counts a rank of a job, which begins with the first one. BANYAN_ERR_PROTOCOL: it is another user's;
+ * BANYAN_ERR_UNSUPPORTED: there are too many. */
+BANYAN_CHECK enum banyan_status by_agent_jobs_join(struct by_agent_jobs *jobs, const char *id,
+                                                   struct by_agent_user *user, struct by_agent_job **out);
+/* The job is no more after its last rank. */
+void by_agent_jobs_leave(struct by_agent_jobs *jobs, struct by_agent_job *job);
+/* Something of a job is worth a report soon, if its user has not had too many of late. */
+void by_agent_jobs_note_news(struct by_agent_jobs *jobs, struct by_agent_user *user, uint64_t now);
+
+/* Takes over `name`, and forgets the lines that an earlier rank 0 has sent. */
+void by_agent_jobs_begin(struct by_agent_jobs *jobs, struct by_agent_job *job, char *name);
+/* Keeps a line in place of the one before, and sends what was not sent as far as that is allowed now. */
+BANYAN_CHECK enum banyan_status by_agent_jobs_keep(struct by_agent_jobs *jobs, struct by_agent_job *job,
+                                                   enum by_agent_line which, const struct by_cluster_message *message,
+                                                   uint64_t now);
+/* Sends what was not sent of all jobs; in a new session all lines are sent again. */
+void by_agent_jobs_send(struct by_agent_jobs *jobs, bool all, uint64_t now);
+
+/* Finds its place in the order by what its ranks have done. */
+void by_agent_job_find_place(struct by_agent_job *job, const struct by_priority_rules *rules, uint64_t iterations,
+                             uint64_t sent, uint64_t expected);
+/* True: it had another class. */
+bool by_agent_job_set_class(struct by_agent_job *job, uint32_t class_, bool managed);
+
+#endif

@@ -1,0 +1,242 @@
+#include "agent_reports.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+
+enum { FRESH = 2 /* intervals; so long a rank's rate counts */, MOST_PATHS = 1024 };
+
+/* ---- interfaces */
+
+static double rate_of(uint64_t before, uint64_t after, double seconds) {
+  return after >= before ? 8 * (double)(after - before) / seconds : 0; /* one that was made anew counts anew */
+}
+
+static const struct by_agent_interface *find(const struct by_agent_interface *all, uint32_t n, const char *name) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!strcmp(all[i].counter.name, name)) return &all[i];
+  return NULL;
+}
+
+/* Of a time too short the rates of before stay, and are measured on from there. */
+static struct by_agent_interface follow(const struct by_agent_interface *before, const struct by_agent_counter *counter,
+                                        double seconds, bool measure) {
+  struct by_agent_interface next = {.counter = *counter};
+  if (!before) return next;
+  const struct by_agent_counter *then = &before->counter;
+  if (!measure) {
+    next = *before;
+    next.counter.rate = counter->rate;
+    next.counter.queues = counter->queues;
+    memcpy(next.counter.address, counter->address, sizeof next.counter.address);
+    return next;
+  }
+  next.sent = rate_of(then->sent, counter->sent, seconds);
+  next.received = rate_of(then->received, counter->received, seconds);
+  next.marked = rate_of(then->marked, counter->marked, seconds);
+  next.helped_sent = rate_of(then->helped_sent, counter->helped_sent, seconds);
+  next.helped_received = rate_of(then->helped_received, counter->helped_received, seconds);
+  return next;
+}
+
+void by_agent_reports_count(struct by_agent_reports *reports, uint64_t now) {
+  struct by_agent_counter counters[BY_AGENT_INTERFACES];
+  struct by_agent_interface next[BY_AGENT_INTERFACES] = {0};
+  double seconds = by_clock_to_seconds(now - reports->counted_at);
+  bool measure = seconds >= reports->session->interval / 4;
+  size_t n = reports->options->calls->count(reports->options->context, counters);
+  for (size_t i = 0; i < n; i++) {
+    const struct by_agent_interface *before = find(reports->interfaces, reports->n, counters[i].name);
+    reports->renew |= !before || strcmp(before->counter.address, counters[i].address) != 0;
+    next[i] = follow(before, &counters[i], seconds, measure);
+  }
+  memcpy(reports->interfaces, next, n * sizeof *next);
+  reports->n = (uint32_t)n;
+  if (measure || !reports->counted_at) reports->counted_at = now;
+}
+
+/* ---- whose traffic it is */
+
+static double sent_unmarked(const struct by_agent_reports *reports) {
+  double all = 0;
+  for (uint32_t i = 0; i < reports->n; i++)
+    if (!reports->interfaces[i].counter.queues) all += reports->interfaces[i].sent;
+  return all;
+}
+
+static double sent_marked(const struct by_agent_reports *reports) {
+  double all = 0;
+  for (uint32_t i = 0; i < reports->n; i++)
+    if (reports->interfaces[i].counter.queues) all += reports->interfaces[i].marked;
+  return all;
+}
+
+/* Where queues sort by marks, they have counted. Elsewhere the ranks' own word counts, for what is left of it; over
+ * several interfaces as everything is spread over them; and what helpers' sockets have carried. As much comes as goes:
+ * on every link of a tree what is summed goes one way, and the sum comes back. */
+void by_agent_reports_list_interfaces(const struct by_agent_reports *reports, struct by_cluster_interface *out) {
+  /* A rank that has nothing new says nothing. */
+  uint64_t fresh = by_clock_from_seconds(FRESH * reports->session->interval);
+  double of_ranks = by_agent_ranks_rate(reports->ranks, reports->counted_at > fresh ? reports->counted_at - fresh : 0);
+  double left = fmax(0, of_ranks - sent_marked(reports)), all = sent_unmarked(reports);
+  for (uint32_t i = 0; i < reports->n; i++) {
+    const struct by_agent_interface *interface = &reports->interfaces[i];
+    double of_here = interface->counter.queues || !(all > 0) ? 0 : left * interface->sent / all;
+    double ours = interface->counter.queues ? interface->marked : of_here + interface->helped_sent;
+    double back = interface->counter.queues ? interface->marked : of_here + interface->helped_received;
+    out[i] = (struct by_cluster_interface){.name = interface->counter.name,
+                                           .address = interface->counter.address,
+                                           .rate = interface->counter.rate,
+                                           .sent = interface->sent,
+                                           .received = interface->received,
+                                           .ours_sent = fmin(ours, interface->sent),
+                                           .ours_received = fmin(back, interface->received)};
+  }
+}
+
+/* ---- jobs */
+
+static int compare_ranks(const void *a, const void *b) {
+  const uint32_t *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+static uint32_t list_ranks(const struct by_agent_reports *reports, const struct by_agent_job *job, uint32_t *out) {
+  uint32_t n = 0;
+  for (const struct by_agent_rank *rank = reports->ranks->all; rank; rank = rank->next)
+    if (rank->job == job) out[n++] = rank->rank;
+  qsort(out, n, sizeof *out, compare_ranks);
+  return n;
+}
+
+static uint32_t list_sizes(const struct by_agent_usage *usage, struct by_cluster_size *out) {
+  uint32_t n = 0;
+  for (uint32_t log2 = 0; log2 < BY_CLUSTER_SIZES; log2++)
+    if (usage->sizes[log2]) out[n++] = (struct by_cluster_size){log2, usage->sizes[log2]};
+  return n;
+}
+
+static struct by_cluster_job describe(const struct by_agent_reports *reports, const struct by_agent_job *job,
+                                      uint32_t *ranks, struct by_cluster_size *sizes,
+                                      const struct by_agent_paths *paths) {
+  struct by_agent_usage usage;
+  by_agent_ranks_merge(reports->ranks, job, &usage);
+  return (struct by_cluster_job){.job = job->id,
+                                 .class_ = job->class_,
+                                 .n_ranks = list_ranks(reports, job, ranks),
+                                 .ranks = ranks,
+                                 .n_sizes = list_sizes(&usage, sizes),
+                                 .sizes = sizes,
+                                 .n_paths = paths->n,
+                                 .paths = paths->all,
+                                 .iterations = usage.iterations,
+                                 .expected = usage.expected,
+                                 .iteration_time = usage.iteration_time,
+                                 .calls = usage.calls,
+                                 .sent = usage.sent,
+                                 .input = usage.input};
+}
+
+/* So many lines of paths in all, as the rest of a line's bytes is for what must be said; of each job as many, where
+ * they do not suffice. */
+static enum banyan_status list_paths(const struct by_agent_reports *reports, const struct by_agent_job *job,
+                                     uint64_t now, uint32_t most, struct by_arena *arena, struct by_agent_paths **out) {
+  *out = BY_ARENA_ARRAY(arena, struct by_agent_paths, 1);
+  if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  BY_TRY(by_agent_ranks_merge_paths(reports->ranks, job, now, arena, *out));
+  if ((*out)->n > most) (*out)->n = most;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_agent_reports_list_jobs(const struct by_agent_reports *reports, uint64_t now,
+                                              struct by_arena *arena, struct by_cluster_job **out) {
+  uint32_t paths_left = MOST_PATHS, jobs_left = reports->ranks->jobs->n;
+  uint32_t *ranks = BY_ARENA_ARRAY(arena, uint32_t, reports->ranks->n);
+  struct by_cluster_job *jobs = BY_ARENA_ARRAY(arena, struct by_cluster_job, reports->ranks->jobs->n);
+  *out = jobs;
+  if (!ranks || !jobs) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  for (const struct by_agent_job *job = reports->ranks->jobs->all; job; job = job->next) {
+    struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
+    struct by_agent_paths *paths;
+    if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+    BY_TRY(list_paths(reports, job, now, paths_left / jobs_left--, arena, &paths));
+    paths_left -= paths->n;
+    *jobs = describe(reports, job, ranks, sizes, paths);
+    ranks += jobs++->n_ranks;
+  }
+  return BANYAN_OK;
+}
+
+/* Without anybody's paths where they make it too long: all else is what counts. */
+static void print_report(const struct by_cluster_message *report, struct by_cluster_job *jobs, struct by_text *text) {
+  by_text_init(text);
+  by_cluster_message_print(report, text);
+  if (text->length <= BY_CLUSTER_LINE_UP) return;
+  for (uint32_t j = 0; j < report->n_jobs; j++) jobs[j].n_paths = 0;
+  by_text_fini(text);
+  by_text_init(text);
+  by_cluster_message_print(report, text);
+}
+
+/* One that is more than the manager hears now comes later, with what is new by then. */
+static void send_report(struct by_agent_reports *reports, const struct by_cluster_message *report,
+                        struct by_cluster_job *jobs, uint64_t now) {
+  struct by_text text;
+  print_report(report, jobs, &text);
+  if (text.failed || text.length > BY_CLUSTER_LINE_UP) {
+    by_repeats_warn(&reports->ranks->jobs->users->rejections, "agent", "a report",
+                    "it is longer than the manager takes, and is left out", by_clock_to_seconds(now));
+  } else if (by_agent_users_may_forward(reports->ranks->jobs->users, NULL, text.length, now)) {
+    reports->n_sent++;
+    by_agent_session_send_line(reports->session, by_text_get(&text), now);
+  } else {
+    by_agent_session_note_change(reports->session, now);
+  }
+  by_text_fini(&text);
+}
+
+void by_agent_reports_send(struct by_agent_reports *reports, uint64_t now) {
+  struct by_cluster_interface interfaces[BY_AGENT_INTERFACES];
+  struct by_cluster_message report = {
+      .say = BY_SAY_REPORT, .n_interfaces = reports->n, .interfaces = interfaces, .n_jobs = reports->ranks->jobs->n};
+  struct by_cluster_job *jobs;
+  if (!by_agent_session_is_open(reports->session)) return;
+  by_arena_init(&report.arena);
+  by_agent_reports_list_interfaces(reports, interfaces);
+  if (by_agent_reports_list_jobs(reports, now, &report.arena, &jobs) == BANYAN_OK) {
+    report.jobs = jobs;
+    send_report(reports, &report, jobs, now);
+  } else {
+    by_error("agent", "%s", banyan_error_text());
+  }
+  by_cluster_message_fini(&report);
+}
+
+/* ---- hello */
+
+void by_agent_reports_send_hello(struct by_agent_reports *reports, uint64_t now) {
+  struct by_cluster_interface interfaces[BY_AGENT_INTERFACES] = {0};
+  struct by_cluster_message hello = {.say = BY_SAY_HELLO,
+                                     .version = BY_CLUSTER_VERSION,
+                                     .host = reports->options->host,
+                                     .may_help = reports->options->may_help,
+                                     .age = by_clock_to_seconds(now - reports->started),
+                                     .n_interfaces = reports->n,
+                                     .interfaces = interfaces};
+  for (uint32_t i = 0; i < reports->n; i++) {
+    const struct by_agent_counter *counter = &reports->interfaces[i].counter;
+    interfaces[i] =
+        (struct by_cluster_interface){.name = counter->name, .address = counter->address, .rate = counter->rate};
+  }
+  reports->renew = false;
+  by_agent_session_send(reports->session, &hello, now);
+}
+
+void by_agent_reports_init(struct by_agent_reports *reports, const struct by_agent_options *options,
+                           struct by_agent_session *session, const struct by_agent_ranks *ranks, uint64_t now) {
+  *reports = (struct by_agent_reports){.options = options, .session = session, .ranks = ranks, .started = now};
+  by_agent_reports_count(reports, now);
+}

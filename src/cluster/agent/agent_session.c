@@ -1,0 +1,180 @@
+#include "agent_session.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "log.h"
+
+static const double first_delay = 0.1, least_longest = 0.5, most_refused = 60; /* seconds */
+
+/* Changes that come together are reported together, and those that never end a tenth of an interval apart. */
+static const uint64_t soon = 50 * BY_MILLISECOND;
+static const double apart = 0.1;
+
+static void set_state(struct by_agent_session *session, enum by_agent_session_state state) {
+  static const char *const names[] = {"none", "waiting", "connecting", "open", "welcome"};
+  static const unsigned next[] = {
+      [BY_SESSION_WAITING] = 1 << BY_SESSION_CONNECTING,
+      [BY_SESSION_CONNECTING] = 1 << BY_SESSION_OPEN | 1 << BY_SESSION_WAITING,
+      [BY_SESSION_OPEN] = 1 << BY_SESSION_WELCOME | 1 << BY_SESSION_WAITING,
+      [BY_SESSION_WELCOME] = 1 << BY_SESSION_WAITING,
+  };
+  if (state == session->state) return;
+  by_debug("agent", "session with the manager: %s -> %s", names[session->state], names[state]);
+  assert(next[session->state] >> state & 1);
+  session->state = state;
+}
+
+bool by_agent_session_is_open(const struct by_agent_session *session) {
+  return session->state >= BY_SESSION_OPEN;
+}
+
+/* ---- connecting */
+
+static double longest_delay(const struct by_agent_session *session) {
+  return fmax(session->interval / 2, least_longest);
+}
+
+/* Waits a random part of the delay: all agents lose a manager at the same moment. */
+static void connect_after(struct by_agent_session *session, double delay, uint64_t now) {
+  session->connect_at = now + by_clock_from_seconds(delay * (0.5 + by_rng_unit(&session->rng) / 2));
+}
+
+void by_agent_session_closed(struct by_agent_session *session, const char *why, uint64_t now) {
+  /* A name with two addresses fails in two ways, in turn: each is logged once until the manager is there again. */
+  bool fresh = by_repeats_take(&session->reasons, "", 0, why, 1);
+  bool was_open = by_agent_session_is_open(session);
+  if (was_open) session->since = now;
+  by_keep_printable(why, session->why, sizeof session->why);
+  if (was_open || fresh) {
+    by_warn("agent", "no manager at %s: %s; jobs go on as they are, it is tried again", session->options->manager,
+            session->why);
+    session->announced = false;
+  }
+  session->delay = fmin(session->delay > 0 ? 2 * session->delay : first_delay, longest_delay(session));
+  set_state(session, BY_SESSION_WAITING);
+  connect_after(session, session->delay, now);
+}
+
+void by_agent_session_renew(struct by_agent_session *session, uint64_t now) {
+  if (!by_agent_session_is_open(session)) return;
+  session->options->calls->disconnect(session->options->context);
+  set_state(session, BY_SESSION_WAITING);
+  session->connect_at = now;
+}
+
+void by_agent_session_tick(struct by_agent_session *session, uint64_t now) {
+  if (session->state != BY_SESSION_WAITING || now < session->connect_at) return;
+  set_state(session, BY_SESSION_CONNECTING);
+  if (session->options->calls->connect(session->options->context) != BANYAN_OK)
+    by_agent_session_closed(session, banyan_error_text(), now);
+}
+
+void by_agent_session_opened(struct by_agent_session *session, uint64_t now) {
+  set_state(session, BY_SESSION_OPEN);
+  session->since = now;
+  session->why[0] = '\0';
+}
+
+/* ---- sending */
+
+static void disconnect(struct by_agent_session *session, const char *why, uint64_t now) {
+  session->options->calls->disconnect(session->options->context);
+  by_agent_session_closed(session, why, now);
+}
+
+/* A line that it cannot take must be sent anew, as is all that counts in a new session. */
+void by_agent_session_send_line(struct by_agent_session *session, const char *line, uint64_t now) {
+  if (!by_agent_session_is_open(session)) return;
+  if (!session->options->calls->say_manager(session->options->context, line, strlen(line)))
+    disconnect(session, "it does not read what it is told", now);
+}
+
+void by_agent_session_send(struct by_agent_session *session, const struct by_cluster_message *message, uint64_t now) {
+  struct by_text text;
+  if (!by_agent_session_is_open(session)) return;
+  by_text_init(&text);
+  by_cluster_message_print(message, &text);
+  if (text.failed || text.length > BY_CLUSTER_LINE_UP)
+    by_error("agent", "\"%s\" of %zu bytes cannot be sent", by_cluster_say_name(message->say), text.length);
+  else
+    by_agent_session_send_line(session, by_text_get(&text), now);
+  by_text_fini(&text);
+}
+
+/* ---- the manager's answers */
+
+void by_agent_session_take_welcome(struct by_agent_session *session, const struct by_cluster_message *welcome,
+                                   uint64_t now) {
+  set_state(session, BY_SESSION_WELCOME);
+  session->delay = 0;
+  session->interval = welcome->interval;
+  session->report_at = now + by_clock_from_seconds(session->interval);
+  session->rate = welcome->rate;
+  by_log(session->announced ? BY_LOG_INFO : BY_LOG_WARN, "agent", "the manager at %s is there; reports go every %g s",
+         session->options->manager, session->interval);
+  session->announced = true;
+  session->reasons = (struct by_repeats){0};
+  if (welcome->rate > 0) session->options->calls->take_rate(session->options->context, welcome->rate);
+}
+
+/* What it does not like will not pass soon: twice as long each time, until it has gone well for a while. */
+static void stay_away(struct by_agent_session *session, const char *why, uint64_t now) {
+  bool went_well = session->state == BY_SESSION_WELCOME && now - session->since > by_clock_from_seconds(most_refused);
+  bool first = went_well || !(session->refused_delay > 0);
+  session->refused_delay = first ? longest_delay(session) : fmin(2 * session->refused_delay, most_refused);
+  disconnect(session, why, now);
+  connect_after(session, session->refused_delay, now);
+}
+
+void by_agent_session_refused(struct by_agent_session *session, const char *why, uint64_t now) {
+  char text[BY_AGENT_TEXT];
+  snprintf(text, sizeof text, "it refuses this agent: %.200s", why);
+  stay_away(session, text, now);
+}
+
+void by_agent_session_reject(struct by_agent_session *session, uint64_t now) {
+  char text[BY_AGENT_TEXT];
+  session->n_refused++;
+  snprintf(text, sizeof text, "it says what no manager says (is it one, of this version?): %.150s",
+           banyan_error_text());
+  stay_away(session, text, now);
+}
+
+/* ---- when reports are due */
+
+static uint64_t earlier(uint64_t a, uint64_t b) {
+  return a < b ? a : b;
+}
+
+uint64_t by_agent_session_next(const struct by_agent_session *session) {
+  uint64_t next = earlier(session->report_at, session->change_at);
+  return session->state == BY_SESSION_WAITING ? earlier(next, session->connect_at) : next;
+}
+
+void by_agent_session_note_change(struct by_agent_session *session, uint64_t now) {
+  uint64_t earliest = session->ticked_at + by_clock_from_seconds(apart * session->interval);
+  if (session->change_at == UINT64_MAX) session->change_at = now + soon > earliest ? now + soon : earliest;
+}
+
+bool by_agent_session_take_due(struct by_agent_session *session, uint64_t now) {
+  if (now < session->report_at && now < session->change_at) return false;
+  if (now >= session->report_at) session->report_at = now + by_clock_from_seconds(session->interval);
+  session->change_at = UINT64_MAX;
+  session->ticked_at = now;
+  return true;
+}
+
+void by_agent_session_init(struct by_agent_session *session, const struct by_agent_options *options, uint64_t now) {
+  *session = (struct by_agent_session){.options = options,
+                                       .state = options->manager ? BY_SESSION_WAITING : BY_SESSION_NONE,
+                                       .connect_at = now,
+                                       .since = now,
+                                       .interval = options->interval,
+                                       .report_at = now + by_clock_from_seconds(options->interval),
+                                       .change_at = UINT64_MAX};
+  by_rng_init(&session->rng, options->seed);
+}

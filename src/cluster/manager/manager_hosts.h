@@ -1,0 +1,59 @@
+/* The hosts of the topology and strangers, with what their agents say of their interfaces. */
+#ifndef BY_MANAGER_MANAGER_HOSTS_H
+#define BY_MANAGER_MANAGER_HOSTS_H
+
+#include "manager_core.h"
+
+enum {
+  BY_MANAGER_STRANGERS = 1024, /* hosts that are not in the topology */
+  BY_MANAGER_UNKNOWN = 64,     /* jobs of a host that are remembered before their rank 0 has come */
+};
+
+struct by_manager_interface {
+  char *name;
+  double rate, sent, received, ours_sent, ours_received; /* as last said */
+  double mean[2], mean_ours[2];                          /* sent and received, of late; < 0: nothing was said yet */
+  uint32_t link;                                         /* of the topology; BY_NOWHERE: not known */
+};
+
+/* A node of the topology, or a stranger: a machine that is not in it. */
+struct by_manager_host {
+  const char *name; /* a stranger's is its own */
+  uint32_t node;    /* BY_NOWHERE: a stranger */
+  struct by_manager_peer *agent;
+  double parted;         /* when the last one went */
+  bool offers, may_help; /* says the agent; and the manager allows it */
+  uint32_t n_interfaces;
+  struct by_manager_interface *interfaces;
+  uint32_t n_unknown; /* jobs that its agent has last reported and that nobody has begun yet */
+  char (*unknown)[BY_CLUSTER_JOB_ID + 1];
+};
+
+struct by_manager_hosts {
+  uint32_t n;                  /* nodes first, then strangers */
+  struct by_manager_host *all; /* room for all */
+  uint32_t *by_name;           /* nodes in the order of their names */
+  bool *allowed;               /* to help, of each node */
+};
+
+BANYAN_CHECK enum banyan_status by_manager_hosts_init(struct by_manager *m);
+void by_manager_hosts_fini(struct by_manager *m);
+/* BY_NOWHERE: no such node. */
+uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name);
+/* A stranger becomes one of the hosts. BANYAN_ERR_UNSUPPORTED: too many. */
+BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
+/* The agent of a host has come, and has said whether it may help. */
+void by_manager_hosts_set_agent(struct by_manager *m, uint32_t index, struct by_manager_peer *agent, bool may_help);
+/* What an agent says of its machine. */
+BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
+                                                        const struct by_cluster_interface *said, uint32_t n);
+/* The agent has gone: its use of links is not known any more. */
+void by_manager_hosts_forget(struct by_manager *m, uint32_t index);
+/* Jobs that an agent reports before their rank 0 has come. */
+void by_manager_hosts_forget_unknown(struct by_manager *m, uint32_t index);
+void by_manager_hosts_note_unknown(struct by_manager *m, uint32_t index, const char *job);
+bool by_manager_hosts_has_unknown(const struct by_manager *m, uint32_t index, const char *job);
+/* bit/s of a host's links by the topology; 0: not known. */
+double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
+
+#endif

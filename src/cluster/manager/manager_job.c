@@ -1,0 +1,170 @@
+#include "manager_job.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_print.h"
+
+/* ---- the index: every report asks for a job by its ID. Chains of jobs of one hash; as a job may choose its ID, a long
+ * chain is as slow as a list, and no worse. */
+
+enum { BUCKETS = 2048 };
+
+struct by_job_index {
+  struct by_manager_job *by_id[BUCKETS], *by_root[BUCKETS];
+};
+
+enum banyan_status by_job_index_init(struct by_manager *m) {
+  m->index = calloc(1, sizeof *m->index);
+  return m->index ? BANYAN_OK : by_manager_no_memory();
+}
+
+void by_job_index_fini(struct by_manager *m) {
+  free(m->index);
+}
+
+/* FNV-1a. */
+static uint32_t bucket_of(const char *text) {
+  uint32_t hash = 2166136261u;
+  for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 16777619u;
+  return hash % BUCKETS;
+}
+
+struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id) {
+  struct by_manager_job *job = m->index->by_id[bucket_of(id)];
+  while (job && strcmp(job->id, id) != 0) job = job->next_by_id;
+  return job;
+}
+
+static struct by_manager_job *pass_others(struct by_manager_job *job, const char *host) {
+  while (job && strcmp(job->hosts[0], host) != 0) job = job->next_by_root;
+  return job;
+}
+
+struct by_manager_job *by_jobs_first_of(const struct by_manager *m, const char *host) {
+  return pass_others(m->index->by_root[bucket_of(host)], host);
+}
+
+struct by_manager_job *by_jobs_next_of(const struct by_manager_job *job) {
+  return pass_others(job->next_by_root, job->hosts[0]);
+}
+
+void by_jobs_index(struct by_manager *m, struct by_manager_job *job) {
+  struct by_manager_job **by_id = &m->index->by_id[bucket_of(job->id)],
+                        **by_root = &m->index->by_root[bucket_of(job->hosts[0])];
+  job->next_by_id = *by_id;
+  job->next_by_root = *by_root;
+  *by_id = *by_root = job;
+}
+
+void by_jobs_unindex(struct by_manager *m, struct by_manager_job *job) {
+  struct by_manager_job **at = &m->index->by_id[bucket_of(job->id)];
+  while (*at && *at != job) at = &(*at)->next_by_id;
+  if (*at) *at = job->next_by_id;
+  at = &m->index->by_root[bucket_of(job->hosts[0])];
+  while (*at && *at != job) at = &(*at)->next_by_root;
+  if (*at) *at = job->next_by_root;
+}
+
+/* ---- rows and notes */
+
+void by_job_keep(const struct by_manager *m, const struct by_manager_job *job) {
+  struct by_text hosts;
+  by_text_init(&hosts);
+  for (uint32_t r = 0; r < job->n_ranks; r++) {
+    by_text_add(&hosts, r ? "," : "[");
+    by_json_add_string(&hosts, job->hosts[job->of_rank[r]]);
+  }
+  by_text_add(&hosts, "]");
+  struct by_manager_row row = {.table = BY_ROW_JOB, .job = job->id, .name = job->name};
+  row.of_job.hosts = by_text_get(&hosts);
+  row.of_job.root = job->root;
+  row.of_job.since = job->since;
+  row.of_job.began = job->began;
+  row.of_job.iterations = job->iterations;
+  row.of_job.sent = job->sent;
+  row.of_job.expected = job->length.expected;
+  row.of_job.doubted = job->length.doubted;
+  row.of_job.numbers = job->plans.numbers;
+  row.of_job.class_ = job->order.class_;
+  row.of_job.left = by_job_has_left(job);
+  row.of_job.owner = job->owner;
+  row.of_job.own_plan = job->plans.own;
+  if (!hosts.failed) by_manager_keep_row(m, &row);
+  by_text_fini(&hosts);
+}
+
+void by_job_add_event(const struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event,
+                      bool keep) {
+  if (job->notes.n_history == BY_MANAGER_HISTORY)
+    memmove(job->notes.history, job->notes.history + 1, --job->notes.n_history * sizeof *job->notes.history);
+  job->notes.history[job->notes.n_history++] = *event;
+  if (!keep) return;
+  struct by_manager_row row = {.table = BY_ROW_HISTORY, .job = job->id};
+  row.history.number = event->number;
+  row.history.time = event->time;
+  row.history.before = event->before;
+  row.history.after = event->after;
+  row.history.why = event->why;
+  by_manager_keep_row(m, &row);
+}
+
+void by_job_set_trouble(struct by_manager_job *job, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(job->notes.trouble, sizeof job->notes.trouble, format, arguments);
+  va_end(arguments);
+}
+
+/* ---- plans */
+
+bool by_job_is_moving(const struct by_manager_job *job) {
+  return job->plans.proposal == BY_PROPOSAL_JOINING || job->plans.proposal == BY_PROPOSAL_ASKED;
+}
+
+const struct by_link_shares *by_job_shares(const struct by_manager_job *job) {
+  if (by_job_is_moving(job)) return &job->plans.proposed->shares; /* so that not all go where there is room now */
+  return job->plans.current ? &job->plans.current->shares : &job->plans.ring;
+}
+
+/* ---- being due */
+
+void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) {
+  if (due >= job->notes.due && job->notes.due != BY_DUE_NONE) return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(job->notes.reason, sizeof job->notes.reason, format, arguments);
+  va_end(arguments);
+  job->notes.due = due;
+}
+
+static bool share_a_step(const struct by_link_shares *a, const struct by_link_shares *b) {
+  uint32_t i = 0, j = 0;
+  while (i < a->n && j < b->n && a->items[i].step != b->items[j].step)
+    if (a->items[i].step < b->items[j].step)
+      i++;
+    else
+      j++;
+  return i < a->n && j < b->n;
+}
+
+void by_due_mark_sharers(const struct by_manager *m, const struct by_link_shares *shares, const char *why) {
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (!by_job_has_left(job) && share_a_step(by_job_shares(job), shares)) by_due_mark(job, BY_DUE_CHANGE, "%s", why);
+}
+
+void by_due_mark_all(const struct by_manager *m, const char *format, ...) {
+  char why[BY_MANAGER_WHY];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, sizeof why, format, arguments);
+  va_end(arguments);
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (!by_job_has_left(job)) by_due_mark(job, BY_DUE_CHANGE, "%s", why);
+}
+
+void by_due_clear(struct by_manager_job *job) {
+  job->notes.due = BY_DUE_NONE;
+}

@@ -1,0 +1,200 @@
+/* A job as the manager knows it, and where it is found: by its ID, and by the host of its rank 0. Each part of it
+ * belongs to the file that its comment names, and is changed there only. */
+#ifndef BY_MANAGER_MANAGER_JOB_H
+#define BY_MANAGER_MANAGER_JOB_H
+
+#include "manager_core.h"
+#include "priority.h"
+
+enum {
+  BY_MANAGER_HISTORY = 32, /* rows of a job that are shown */
+  BY_MANAGER_OWNER = 80,
+};
+
+/* What one host, or rank without an agent, last said of its ranks of a job. */
+struct by_manager_part {
+  char *host;
+  struct by_manager_peer *peer; /* NULL: it has gone */
+  struct by_manager_part *next;
+  uint32_t n_ranks;
+  uint64_t iterations, sent, input, calls;
+  double iteration_time;
+  struct by_seen_path *paths; /* link_seen.c */
+};
+
+enum by_helper_state { BY_HELPER_ASKED, BY_HELPER_JOINED, BY_HELPER_BARRED };
+struct by_manager_helper {
+  uint32_t host;
+  enum by_helper_state state;
+  double until; /* of ASKED and BARRED */
+  uint64_t by;  /* the agent's connection on which it said that it has joined; 0: none of this manager's */
+};
+
+struct by_manager_plan {
+  uint64_t number;
+  struct by_plan *plan;
+  struct by_embedding *embedding; /* NULL: not known any more */
+  struct by_link_shares shares;
+  double rate, made; /* bit/s that it was to carry */
+  double carries;    /* beside higher classes, when it was made; 0: not known */
+  double before;     /* what the one before would have; 0: nothing was known */
+  char why[BY_MANAGER_WHY];
+};
+
+/* What becomes of a plan that was made for a job.
+ *
+ *   state     next states           meaning
+ *   NONE      JOINING, LATE         nothing is proposed
+ *   JOINING   ASKED, NONE           its helpers are to join
+ *   ASKED     LATE, NONE            the job is to answer until its deadline
+ *   LATE      NONE                  it has not; or the manager has begun again. An answer may still come */
+enum by_proposal_state { BY_PROPOSAL_NONE, BY_PROPOSAL_JOINING, BY_PROPOSAL_ASKED, BY_PROPOSAL_LATE };
+
+/* The plans and helpers of a job; manager_plans.c. */
+struct by_job_plans {
+  char *own;        /* the plan that its user set, which stays in use; NULL: none */
+  uint64_t numbers; /* the last one that a plan got */
+  struct by_manager_plan *current, *proposed;
+  struct by_manager_plan *retired; /* what the job had when its planning began, and has no more */
+  enum by_proposal_state proposal;
+  double deadline;            /* in ASKED */
+  bool running;               /* a planner's thread makes one */
+  double planned;             /* when it last did; 0: never */
+  uint64_t planned_at;        /* iterations then */
+  double rate_then;           /* what its plan carried then; 0: not known */
+  double not_before;          /* after a refusal, */
+  uint32_t refusals;          /* of which there were so many in a row */
+  uint32_t unknown;           /* times that it has said to run a plan that is not known */
+  uint32_t gains;             /* plannings in a row that have found better trees, beside others */
+  struct by_link_shares ring; /* what it is taken to put on links without a plan */
+  uint32_t n_helpers;
+  uint32_t helpers_room;
+  struct by_manager_helper *helpers;
+};
+
+/* Its class, and the order of those that it meets; manager_order.c. */
+struct by_job_order {
+  uint32_t class_;
+  uint32_t above, behind;
+  double changed; /* when one of these two last changed */
+};
+
+/* What one of a job's trees wishes for at a switch. */
+struct by_manager_cells {
+  uint32_t node; /* the switch's; BY_NOWHERE: not known */
+  char *at, *server;
+  uint32_t wished, given; /* slots */
+  uint32_t bytes;         /* of memory that a slot takes */
+  bool settled;           /* the job has said what it has there */
+  double on_ways;         /* bytes on their way to its server and back at the job's rate; 0: not known */
+  double need;            /* the same, or a guess */
+};
+
+/* manager_cells.c; none, once the job has left. */
+struct by_job_cells {
+  uint32_t n;
+  struct by_manager_cells *all;
+};
+
+struct by_manager_event {
+  uint64_t number;
+  double time, before, after;
+  char why[BY_MANAGER_WHY];
+};
+
+/* What makes a job due to be planned for, the most urgent first. */
+enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_TIME, BY_DUE_NONE };
+
+/* manager_job.c. */
+struct by_job_notes {
+  enum by_job_due due;
+  char reason[BY_MANAGER_WHY];  /* of being due */
+  char trouble[BY_MANAGER_WHY]; /* why there is no plan, or no better one; "" */
+  uint32_t n_history;
+  struct by_manager_event history[BY_MANAGER_HISTORY]; /* the last ones, the oldest first */
+};
+
+/* manager_due.c. */
+struct by_job_check {
+  uint32_t n_confirmed; /* hosts from the first on that are known to be its own */
+  double worse;         /* what its plan carried when it was planned over what it carries now */
+};
+
+/* Where a job is in its life.
+ *
+ *   state      next states   meaning
+ *   RUNS       LEFT          somebody speaks for it
+ *   LEFT       REPLACED      it has ended, and is still shown
+ *   REPLACED   -             another one has its ID, and a planner's thread still reads it */
+enum by_job_state { BY_JOB_RUNS, BY_JOB_LEFT, BY_JOB_REPLACED };
+
+/* All else belongs to manager_jobs.c. */
+struct by_manager_job {
+  struct by_manager_job *next, *next_by_id, *next_by_root; /* the latter two: manager_job.c */
+  char id[BY_CLUSTER_JOB_ID + 1];                          /* "" once it is REPLACED */
+  char *name, *root, *key;                                 /* key: NULL where helpers may not join */
+  uint32_t n_ranks, n_hosts;
+  char **hosts;                             /* different ones, by their first rank */
+  uint32_t *nodes;                          /* in the topology; BY_NOWHERE: not there */
+  uint32_t *of_rank;                        /* which of these each rank is on */
+  uint32_t *by_name;                        /* these in the order of their names */
+  bool placed;                              /* all are there */
+  bool *heard;                              /* of which hosts a report of it has come */
+  struct by_manager_peer *peer;             /* which speaks for rank 0, */
+  char owner[BY_MANAGER_OWNER];             /* with which certificate; "": not known since the manager began */
+  struct by_manager_part *parts, **part_of; /* part_of: of each of the hosts; NULL: it has said nothing */
+  uint64_t parts_sent;                      /* bytes that these have sent */
+  double began;                             /* says rank 0; 0: it does not */
+  double since, seen;                       /* seen: when somebody last spoke for it */
+  enum by_job_state state;
+  double gone_at; /* when it left */
+
+  uint64_t iterations, sent, input;
+  struct by_job_length length; /* iterations in all, by its own word */
+  double iteration_time;
+  double input_rate; /* bit/s; smoothed */
+  double rated;      /* when `input` was last looked at */
+  uint64_t rated_input;
+  struct by_priority_place place;
+  uint32_t told; /* the class that its hosts were told last */
+
+  struct by_job_notes notes;
+  struct by_job_order order;
+  struct by_job_plans plans;
+  struct by_job_check check;
+  struct by_job_cells cells;
+};
+
+static inline bool by_job_has_left(const struct by_manager_job *job) {
+  return job->state != BY_JOB_RUNS;
+}
+
+BANYAN_CHECK enum banyan_status by_job_index_init(struct by_manager *m);
+void by_job_index_fini(struct by_manager *m);
+struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id);
+/* Those whose rank 0 is on a host. */
+struct by_manager_job *by_jobs_first_of(const struct by_manager *m, const char *host);
+struct by_manager_job *by_jobs_next_of(const struct by_manager_job *job);
+void by_jobs_index(struct by_manager *m, struct by_manager_job *job);
+/* A job that is there no more is passed over. */
+void by_jobs_unindex(struct by_manager *m, struct by_manager_job *job);
+
+/* Has its row kept. */
+void by_job_keep(const struct by_manager *m, const struct by_manager_job *job);
+void by_job_add_event(const struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event,
+                      bool keep);
+/* Why there is no plan, or no better one. */
+void by_job_set_trouble(struct by_manager_job *job, const char *format, ...) BY_PRINTF(2, 3);
+
+/* What it puts on the network: by its plan, or the ring that it is taken to have. */
+const struct by_link_shares *by_job_shares(const struct by_manager_job *job);
+/* A plan was proposed, and is waited for. */
+bool by_job_is_moving(const struct by_manager_job *job);
+
+void by_due_mark(struct by_manager_job *job, enum by_job_due due, const char *format, ...) BY_PRINTF(3, 4);
+void by_due_clear(struct by_manager_job *job);
+/* All jobs that share a step with these shares. */
+void by_due_mark_sharers(const struct by_manager *m, const struct by_link_shares *shares, const char *why);
+void by_due_mark_all(const struct by_manager *m, const char *format, ...) BY_PRINTF(2, 3);
+
+#endif

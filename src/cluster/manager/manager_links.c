@@ -1,0 +1,259 @@
+#include "manager_links.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "manager_order.h"
+
+static const double much_less = 0.9;  /* of what the topology says: the link is slower than that */
+static const double changed = 0.05;   /* of a capacity */
+static const double of_a_dead = 0.01; /* capacity that a link keeps which is down, so that numbers stay numbers */
+static const double always = 0.05;    /* of a capacity is left for everyone; others' use below that is none */
+
+static double given(const struct by_topology *t, uint32_t step) {
+  if (step < 2 * t->n_links) return t->links[step / 2].capacity[step % 2].all;
+  const struct by_node *node = &t->nodes[(step - 2 * t->n_links) / 2];
+  return step % 2 ? node->in.all : node->out.all;
+}
+
+enum banyan_status by_links_init(struct by_manager *m) {
+  struct by_manager_links *links = calloc(1, sizeof *links);
+  uint32_t n = 2 * m->topology->n_links + 2 * m->topology->n_nodes;
+  m->links = links;
+  if (!links) return by_manager_no_memory();
+  links->n_steps = n;
+  links->all = calloc((size_t)n + 1, sizeof *links->all);
+  links->of = calloc((size_t)n + 1, sizeof *links->of);
+  bool all = links->all && links->of;
+  for (int i = 0; i < 2; i++) all &= (links->others[i] = calloc((size_t)n + 1, sizeof(double))) != NULL;
+  for (int i = 0; i < BY_PRIORITY_CLASSES; i++)
+    all &= (links->ours[i] = calloc((size_t)n + 1, sizeof(double))) != NULL &&
+           (links->jobs_on[i] = calloc((size_t)n + 1, sizeof(uint32_t))) != NULL;
+  if (!all) return by_manager_no_memory();
+  for (uint32_t s = 0; s < n; s++) {
+    double carried = links->all[s] = given(m->topology, s);
+    links->of[s] = (struct by_manager_link){.by_agent = INFINITY, .said = carried, .seen = INFINITY, .marked = carried};
+  }
+  return BANYAN_OK;
+}
+
+void by_links_fini(struct by_manager *m) {
+  struct by_manager_links *links = m->links;
+  if (!links) return;
+  free(links->all);
+  free(links->of);
+  for (int i = 0; i < 2; i++) free(links->others[i]);
+  for (int i = 0; i < BY_PRIORITY_CLASSES; i++) free(links->ours[i]), free(links->jobs_on[i]);
+  free(links);
+}
+
+/* ---- what they carry */
+
+uint32_t by_links_step_out(const struct by_topology *t, uint32_t link, uint32_t node) {
+  return 2 * link + (t->links[link].a == node ? BY_AB : BY_BA);
+}
+
+/* The least of what is said and seen. Those it matters to are due to be planned for. */
+static void set_carried(struct by_manager *m, uint32_t step) {
+  const struct by_link *link = &m->topology->links[step / 2];
+  const char *from = m->topology->nodes[step % 2 ? link->b : link->a].name;
+  const char *to = m->topology->nodes[step % 2 ? link->a : link->b].name;
+  char before[32], after[32];
+  double was = m->links->of[step].marked, now = fmin(m->links->of[step].said, m->links->of[step].seen);
+  now = fmax(now, of_a_dead * given(m->topology, step)); /* whatever a job says it has seen */
+  m->links->all[step] = now;
+  if (fabs(now - was) <= changed * was) return;
+  m->links->of[step].marked = now;
+  by_info("manager", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", from, to, by_print_rate(now, after),
+          now < m->links->of[step].said ? " as far as is seen" : "", by_print_rate(was, before));
+  m->links->changed = m->now;
+  by_due_mark_all(m, "the link from %.64s to %.64s carries %s", from, to, after);
+}
+
+/* Of the words of both ends the smaller counts. */
+void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double said) {
+  struct by_manager_link *of = m->links->of;
+  of[by_links_step_out(m->topology, link, node)].by_agent = said;
+  double rate = fmin(of[2 * link].by_agent, of[2 * link + 1].by_agent);
+  for (uint32_t s = 2 * link; s < 2 * link + 2; s++) {
+    double whole = given(m->topology, s);
+    of[s].told = isfinite(rate);
+    of[s].said = rate < much_less * whole ? fmax(rate, of_a_dead * whole) : whole;
+    set_carried(m, s);
+  }
+}
+
+void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, double sent, double received) {
+  uint32_t out = by_links_step_out(m->topology, link, node);
+  m->links->others[0][out] = sent;
+  m->links->others[1][out ^ 1] = received;
+}
+
+/* What the agent has said is as good as nothing else. */
+void by_links_forget(struct by_manager *m, uint32_t node, uint32_t link) {
+  by_links_set_others(m, node, link, 0, 0);
+  m->links->of[2 * link].told = m->links->of[2 * link + 1].told = false;
+}
+
+void by_links_set_seen(struct by_manager *m, uint32_t step, double rate) {
+  m->links->of[step].seen = rate;
+  set_carried(m, step);
+}
+
+/* ---- who uses them */
+
+/* What the topology says that others use, which counts where nobody measures more. */
+static double used_always(const struct by_topology *t, uint32_t step) {
+  if (step < 2 * t->n_links) return t->links[step / 2].capacity[step % 2].used;
+  const struct by_node *node = &t->nodes[(step - 2 * t->n_links) / 2];
+  return step % 2 ? node->in.used : node->out.used;
+}
+
+static double measured(const struct by_manager *m, uint32_t step) {
+  double others = fmax(m->links->others[0][step], m->links->others[1][step]);
+  return others > always * m->links->all[step] ? others : 0;
+}
+
+double by_use_others(const struct by_manager *m, uint32_t step) {
+  return fmax(used_always(m->topology, step), measured(m, step));
+}
+
+void by_use_set_stale(struct by_manager *m) {
+  m->links->stale = true;
+}
+
+void by_use_sum(struct by_manager *m) {
+  if (!m->links->stale) return;
+  m->links->stale = false;
+  by_order_find(m, m->links->n_steps);
+  for (int c = 0; c < BY_PRIORITY_CLASSES; c++) {
+    memset(m->links->ours[c], 0, m->links->n_steps * sizeof *m->links->ours[c]);
+    memset(m->links->jobs_on[c], 0, m->links->n_steps * sizeof *m->links->jobs_on[c]);
+  }
+  for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
+    const struct by_link_shares *shares = by_job_shares(job);
+    for (uint32_t i = 0; !by_job_has_left(job) && job->input_rate > 0 && i < shares->n; i++) {
+      m->links->ours[job->order.class_][shares->items[i].step] += job->input_rate * shares->items[i].load;
+      m->links->jobs_on[job->order.class_][shares->items[i].step]++;
+    }
+  }
+}
+
+double by_use_of_jobs(const struct by_manager *m, uint32_t step) {
+  double sum = 0;
+  for (int c = 0; c < BY_PRIORITY_CLASSES; c++) sum += m->links->ours[c][step];
+  return sum;
+}
+
+double by_use_of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step) {
+  double sum = 0;
+  for (uint32_t c = 0; c < job->order.class_; c++) sum += m->links->ours[c][step];
+  return sum;
+}
+
+static bool higher_sends_somewhere(const struct by_manager *m, const struct by_manager_job *job) {
+  uint32_t step = 0;
+  while (step < m->links->n_steps && !(by_use_of_higher(m, job, step) > 0)) step++;
+  return step < m->links->n_steps;
+}
+
+bool by_use_may_give_way(const struct by_manager *m, const struct by_manager_job *job) {
+  const struct by_link_shares *shares = by_job_shares(job);
+  uint32_t i = 0;
+  if (!shares->n) return higher_sends_somewhere(m, job);
+  while (i < shares->n && !(by_use_of_higher(m, job, shares->items[i].step) > 0)) i++;
+  return i < shares->n;
+}
+
+bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) {
+  const struct by_link_shares *shares = by_job_shares(job);
+  uint32_t own = job->input_rate > 0, most = 0;
+  for (uint32_t i = 0; i < shares->n; i++) {
+    if (measured(m, shares->items[i].step) > 0) return true;
+    uint32_t n = 0;
+    for (uint32_t c = 0; c <= job->order.class_; c++) n += m->links->jobs_on[c][shares->items[i].step];
+    most = n > most ? n : most;
+  }
+  return most > own;
+}
+
+/* Streams of one class share a link evenly: a job that comes to it gets its part, however full the link is. Those whose
+ * first iterations go beside its own are soon past them. */
+static double find_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own,
+                        bool beside) {
+  double left = m->links->all[step] - by_use_others(m, step) - (beside ? by_use_of_higher(m, job, step) : 0);
+  if (!job->order.class_) return fmax(left, always * m->links->all[step]);
+  uint32_t sharers = m->links->jobs_on[job->order.class_][step] + (own > 0 ? 0 : 1);
+  left = fmax(left - (m->links->ours[job->order.class_][step] - own), left / (double)(sharers ? sharers : 1));
+  return fmax(left, always * m->links->all[step]);
+}
+
+/* What the job itself puts on each of its steps is no hindrance to it: looked up in its shares, which are sorted. */
+static double own_load(const struct by_link_shares *shares, uint32_t step) {
+  uint32_t low = 0, high = shares->n;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (shares->items[middle].step < step)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < shares->n && shares->items[low].step == step ? shares->items[low].load : 0;
+}
+
+double by_use_rate(const struct by_manager *m, const struct by_manager_job *job, const struct by_link_shares *shares) {
+  const struct by_link_shares *own = by_job_shares(job);
+  double rate = INFINITY;
+  for (uint32_t i = 0; i < shares->n; i++) {
+    uint32_t step = shares->items[i].step;
+    double back = job->input_rate * own_load(own, step);
+    rate = fmin(rate, find_left(m, job, step, back, true) / shares->items[i].load);
+  }
+  return rate;
+}
+
+double by_use_most(const struct by_manager *m, const struct by_link_shares *shares) {
+  double rate = INFINITY;
+  for (uint32_t i = 0; i < shares->n; i++)
+    rate = fmin(rate, m->links->all[shares->items[i].step] / shares->items[i].load);
+  return rate;
+}
+
+/* ---- as a topology */
+
+static void fill(const struct by_manager *m, const struct by_manager_job *job, bool beside, struct by_topology *out) {
+  const struct by_link_shares *own = by_job_shares(job);
+  uint32_t next = 0, links = 2 * out->n_links;
+  for (uint32_t s = 0; s < m->links->n_steps; s++) {
+    double back = 0;
+    if (next < own->n && own->items[next].step == s) back = job->input_rate * own->items[next++].load;
+    if (isinf(m->links->all[s])) continue;
+    struct by_node *node = s < links ? NULL : &out->nodes[(s - links) / 2];
+    struct by_capacity *capacity = s < links ? &out->links[s / 2].capacity[s % 2] : s % 2 ? &node->in : &node->out;
+    *capacity =
+        (struct by_capacity){.all = m->links->all[s], .used = m->links->all[s] - find_left(m, job, s, back, beside)};
+    if (capacity->used < 0) capacity->used = 0;
+  }
+}
+
+enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager_job *job, bool beside,
+                                   struct by_topology *out) {
+  const struct by_topology *t = m->topology;
+  *out = (struct by_topology){.name = t->name,
+                              .n_nodes = t->n_nodes,
+                              .n_links = t->n_links,
+                              .nodes = malloc(t->n_nodes * sizeof *t->nodes + 1),
+                              .links = malloc(t->n_links * sizeof *t->links + 1)};
+  if (!out->nodes || !out->links) {
+    free(out->nodes);
+    free(out->links);
+    return by_manager_no_memory();
+  }
+  memcpy(out->nodes, t->nodes, t->n_nodes * sizeof *t->nodes);
+  memcpy(out->links, t->links, t->n_links * sizeof *t->links);
+  by_use_sum(m);
+  fill(m, job, beside, out);
+  return BANYAN_OK;
+}

@@ -1,0 +1,66 @@
+/* What the network carries, and who uses how much of it: others, and jobs by their class. A job does not give way to a
+ * lower class, which the hosts' queues hold back for it. Steps are those of plan_request.h. */
+#ifndef BY_MANAGER_MANAGER_LINKS_H
+#define BY_MANAGER_MANAGER_LINKS_H
+
+#include "manager_job.h"
+
+/* One direction of a link. */
+struct by_manager_link {
+  double by_agent; /* what it carries, says the agent at its sending end; INFINITY: it does not say */
+  double said;     /* what topology and agents say it carries */
+  bool told;       /* an agent does */
+  double seen;     /* what it is seen to carry, if that is less; INFINITY: it is not */
+  double marked;   /* what it carried when jobs were last told */
+};
+
+struct by_manager_links {
+  uint32_t n_steps;
+  struct by_manager_link *of; /* of the links' steps */
+  double *all;                /* what each step carries: the topology's, or less, as hosts say or as it is seen */
+  double *others[2];          /* others' use: as the sending end says, as the receiving one does */
+  double *ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
+  uint32_t *jobs_on[BY_PRIORITY_CLASSES]; /* how many put something on a step */
+  bool stale;                             /* ours is to be summed again, and classes */
+  double changed;                         /* when a link last began to carry more or less */
+};
+
+BANYAN_CHECK enum banyan_status by_links_init(struct by_manager *m);
+void by_links_fini(struct by_manager *m);
+
+/* The step from a node over one of its links. */
+uint32_t by_links_step_out(const struct by_topology *topology, uint32_t link, uint32_t node);
+/* Both directions of a link carry so much at most, says the agent at one of its ends. */
+void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double said);
+/* What others send and receive over a link, as the agent at one of its ends says. */
+void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, double sent, double received);
+/* The agent at one of the link's ends has gone. */
+void by_links_forget(struct by_manager *m, uint32_t node, uint32_t link);
+/* What a step is seen to carry, if that is less than what is said. */
+void by_links_set_seen(struct by_manager *m, uint32_t step, double rate);
+
+/* What jobs put on links, or their classes, may have changed. */
+void by_use_set_stale(struct by_manager *m);
+/* Sums what jobs put on each step, if anything has changed, and finds their classes. */
+void by_use_sum(struct by_manager *m);
+/* What jobs put on a step, all classes together; after by_use_sum. */
+double by_use_of_jobs(const struct by_manager *m, uint32_t step);
+/* What jobs of higher classes put on a step, and whether they do where a job sends, or anywhere, while it is not known
+ * where that is; after by_use_sum. */
+double by_use_of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step);
+bool by_use_may_give_way(const struct by_manager *m, const struct by_manager_job *job);
+/* Whether others send where a job does, or jobs of its class or a higher one; after by_use_sum, too. */
+bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job);
+/* bit/s of input that these shares can carry for a job now. INFINITY: they need nothing. */
+double by_use_rate(const struct by_manager *m, const struct by_manager_job *job, const struct by_link_shares *shares);
+/* The same with the whole network for itself. */
+double by_use_most(const struct by_manager *m, const struct by_link_shares *shares);
+/* The network as a job sees it: of each step what others and higher classes leave, less what its own class does, or its
+ * part of that class's, whichever is more; a twentieth of the step at least. Beside higher classes, or while they are
+ * silent. Nodes and links are to be freed. */
+BANYAN_CHECK enum banyan_status by_use_residual(struct by_manager *m, const struct by_manager_job *job, bool beside,
+                                                struct by_topology *out);
+/* Others' use of a step. */
+double by_use_others(const struct by_manager *m, uint32_t step);
+
+#endif

@@ -1,0 +1,282 @@
+#include "manager_peers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "manager_cells.h"
+#include "manager_hosts.h"
+#include "manager_jobs.h"
+#include "manager_plans.h"
+
+enum { JOBS_OF_ONE = 512 /* of one certificate */ };
+
+static const double found_again = 6; /* s in which ranks find an agent that was started again */
+
+#define refuse(...) by_fail(BANYAN_ERR_PROTOCOL, __VA_ARGS__)
+
+/* ---- hello */
+
+static bool is_alive(const struct by_manager *m, const struct by_manager_peer *peer) {
+  return m->now - peer->heard < 3 * m->options.interval;
+}
+
+static enum banyan_status greet_agent(struct by_manager *m, struct by_manager_peer *peer,
+                                      const struct by_cluster_message *said) {
+  uint32_t index;
+  if (peer->role == BY_ROLE_JOB)
+    return by_fail(BANYAN_ERR_AUTH,
+                   "the certificate of \"%.64s\" is a job's: an agent needs one of `banyan keys agent`",
+                   peer->name ? peer->name : "");
+  if (peer->name && strcmp(peer->name, said->host) != 0)
+    return by_fail(BANYAN_ERR_AUTH, "the certificate is for host \"%.64s\", not for \"%.64s\": make one for it",
+                   peer->name, said->host);
+  BY_TRY(by_manager_hosts_find_or_add(m, said->host, &index));
+  const struct by_manager_host *host = &m->hosts->all[index];
+  if (host->agent && is_alive(m, host->agent))
+    return refuse("host \"%.64s\" has an agent already: stop one of them, or name this host otherwise", said->host);
+  peer->index = index;
+  peer->born = m->now - said->age;
+  by_manager_hosts_set_agent(m, index, peer, said->may_help);
+  return by_manager_hosts_report(m, index, said->interfaces, said->n_interfaces);
+}
+
+static enum banyan_status greet_rank(struct by_manager_peer *peer, const struct by_cluster_message *said) {
+  if (peer->role == BY_ROLE_AGENT)
+    return by_fail(BANYAN_ERR_AUTH, "the certificate of \"%.64s\" is an agent's: a job needs one of `banyan keys job`",
+                   peer->name ? peer->name : "");
+  if (peer->name && strcmp(peer->name, said->host) != 0)
+    return by_fail(BANYAN_ERR_AUTH,
+                   "the certificate is for jobs whose rank 0 is on \"%.64s\", this one's is on \"%.64s\": make one for "
+                   "that host, or name it by BANYAN_HOST",
+                   peer->name, said->host);
+  if (said->rank != 0) return refuse("rank %u speaks to the manager: only rank 0 may", said->rank);
+  memcpy(peer->job, said->job, sizeof peer->job);
+  return BANYAN_OK;
+}
+
+static enum banyan_status handle_hello(struct by_manager *m, struct by_manager_peer *peer,
+                                       const struct by_cluster_message *said) {
+  if (peer->welcome) return refuse("hello was said already");
+  if (said->version != BY_CLUSTER_VERSION)
+    return refuse("version %u is spoken there and %d here: install the same Banyan on both", said->version,
+                  BY_CLUSTER_VERSION);
+  if (!(peer->host = strdup(said->host))) return by_manager_no_memory();
+  BY_TRY(said->job ? greet_rank(peer, said) : greet_agent(m, peer, said));
+  peer->welcome = true;
+  uint32_t host = peer->index != BY_NOWHERE ? peer->index : by_manager_hosts_find(m, said->host);
+  by_manager_send(m, peer,
+                  &(struct by_cluster_message){.say = BY_SAY_WELCOME,
+                                               .version = BY_CLUSTER_VERSION,
+                                               .interval = m->options.interval,
+                                               .rate = host == BY_NOWHERE ? 0 : by_manager_hosts_rate(m, host)});
+  return BANYAN_OK;
+}
+
+/* ---- about jobs */
+
+/* A rank speaks for its job alone. */
+static enum banyan_status may_speak(const struct by_manager_peer *peer, const char *job) {
+  if (!*peer->job || !strcmp(peer->job, job)) return BANYAN_OK;
+  return refuse("job %.32s speaks for job %.32s", peer->job, job);
+}
+
+/* An agent passes on what anybody on its host says: nonsense about one job must not cost the host its manager. */
+static enum banyan_status pass_over(struct by_manager *m, const struct by_manager_peer *peer,
+                                    enum banyan_status status) {
+  if (status == BANYAN_OK || *peer->job) return status;
+  by_info("manager", "passed over what the agent of \"%.64s\" says: %s", peer->host, banyan_error_text());
+  m->counters.refused++;
+  return BANYAN_OK;
+}
+
+/* A job is of the certificate that it came with: an agent's, or another one of its rank 0's host. */
+static void print_owner(const struct by_manager_peer *peer, char out[BY_MANAGER_OWNER]) {
+  snprintf(out, BY_MANAGER_OWNER, "%s %.64s", peer->role == BY_ROLE_AGENT ? "agent" : "job",
+           peer->name ? peer->name : "");
+}
+
+static bool may_have_more(const struct by_manager *m, const struct by_manager_peer *peer, const char *owner) {
+  uint32_t n = 0;
+  for (const struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job))
+    n += !by_job_has_left(job) && !strcmp(job->owner, owner);
+  return n < JOBS_OF_ONE;
+}
+
+static enum banyan_status begin_job(struct by_manager *m, struct by_manager_peer *peer,
+                                    const struct by_cluster_message *said) {
+  struct by_manager_job *job = by_jobs_find(m, said->job);
+  if (strcmp(peer->host, said->hosts[0]) != 0)
+    return refuse("\"%.64s\" speaks for rank 0 of a job, which is on \"%.64s\"", peer->host, said->hosts[0]);
+  char owner[BY_MANAGER_OWNER];
+  print_owner(peer, owner);
+  if (job && !by_job_has_left(job) && strcmp(job->hosts[0], peer->host) != 0)
+    return refuse("job %.32s is another one's, on \"%.64s\"", said->job, job->hosts[0]);
+  if (job && !by_job_has_left(job) && *job->owner && strcmp(job->owner, owner) != 0)
+    return refuse("job %.32s is another one's, which came with the certificate of %s", said->job, job->owner);
+  if ((!job || by_job_has_left(job)) && !may_have_more(m, peer, owner))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "the manager has %d jobs that came with the certificate of %s", JOBS_OF_ONE,
+                   owner);
+  BY_TRY(by_jobs_begin(m, said, &job));
+  by_jobs_set_speaker(m, job, peer, owner);
+  return BANYAN_OK;
+}
+
+static enum banyan_status handle_job(struct by_manager *m, struct by_manager_peer *peer,
+                                     const struct by_cluster_message *said) {
+  BY_TRY(may_speak(peer, said->job));
+  return pass_over(m, peer, begin_job(m, peer, said));
+}
+
+/* An agent says what there is before its first report. But ranks take some seconds to find one that has just begun. */
+static bool may_not_know_all(const struct by_manager *m, const struct by_manager_peer *peer) {
+  return m->now - peer->born < found_again;
+}
+
+/* Jobs of rank 0 on an agent's host that it does not name are over. */
+static void end_unsaid(struct by_manager *m, const struct by_manager_peer *peer,
+                       const struct by_cluster_message *said) {
+  if (peer->index == BY_NOWHERE) return;
+  bool young = may_not_know_all(m, peer);
+  for (struct by_manager_job *job = by_jobs_first_of(m, peer->host); job; job = by_jobs_next_of(job)) {
+    if (by_job_has_left(job) || (young && job->peer != peer)) continue;
+    uint32_t i = 0;
+    while (i < said->n_jobs && strcmp(said->jobs[i].job, job->id) != 0) i++;
+    if (i == said->n_jobs && (!job->peer || *job->peer->job == 0)) by_jobs_leave(m, job, "its agent does not know it");
+  }
+}
+
+static enum banyan_status handle_report(struct by_manager *m, struct by_manager_peer *peer,
+                                        const struct by_cluster_message *said) {
+  m->counters.reports++;
+  bool is_agent = peer->index != BY_NOWHERE;
+  if (is_agent) BY_TRY(by_manager_hosts_report(m, peer->index, said->interfaces, said->n_interfaces));
+  if (is_agent) by_manager_hosts_forget_unknown(m, peer->index);
+  for (uint32_t i = 0; i < said->n_jobs; i++) {
+    BY_TRY(may_speak(peer, said->jobs[i].job));
+    struct by_manager_job *job = by_jobs_find(m, said->jobs[i].job);
+    bool may = job && !by_job_has_left(job) && (!*peer->job || job->peer == peer);
+    if (may) by_jobs_report(m, job, peer, &said->jobs[i]);
+    if ((!job || by_job_has_left(job)) && is_agent) by_manager_hosts_note_unknown(m, peer->index, said->jobs[i].job);
+  }
+  end_unsaid(m, peer, said);
+  if (!peer->reported && is_agent) by_plans_end_unsaid(m, peer);
+  peer->reported = true;
+  return BANYAN_OK;
+}
+
+/* A job that wishes for cells waits for an answer, also where it gets none. */
+static void answer_stranger(struct by_manager *m, struct by_manager_peer *peer, const struct by_cluster_message *said) {
+  struct by_cluster_message none = {.say = BY_SAY_CELLS, .job = said->job};
+  if (said->say == BY_SAY_WISH) by_manager_send(m, peer, &none);
+}
+
+static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_peer *peer,
+                                        const struct by_cluster_message *said) {
+  struct by_manager_job *job = by_jobs_find(m, said->job);
+  BY_TRY(may_speak(peer, said->job));
+  if (!job || by_job_has_left(job)) {
+    answer_stranger(m, peer, said); /* it has left meanwhile, or was passed over */
+    return BANYAN_OK;
+  }
+  if (said->say == BY_SAY_HELPING) {
+    uint32_t host = by_manager_hosts_find(m, said->helper);
+    if (host != BY_NOWHERE && host == peer->index)
+      by_plans_helping(m, job, host, said->joined ? peer : NULL, said->why);
+    return BANYAN_OK;
+  }
+  bool speaks_for_root = job->peer == peer;
+  if (said->say == BY_SAY_LEFT) {
+    if (said->rank == 0 && speaks_for_root) by_jobs_leave(m, job, "it ended");
+    return BANYAN_OK;
+  }
+  if (!speaks_for_root) {
+    answer_stranger(m, peer, said);
+    return pass_over(
+        m, peer,
+        refuse("\"%.64s\" says what job %.32s does, and does not speak for its rank 0", peer->host, said->job));
+  }
+  if (said->say == BY_SAY_WISH) return by_cells_wish(m, job, said);
+  if (said->say == BY_SAY_MOVED)
+    by_plans_moved(m, job, said->number);
+  else
+    by_plans_kept(m, job, said->number, said->why);
+  return BANYAN_OK;
+}
+
+static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *peer,
+                                 const struct by_cluster_message *said) {
+  if (said->say != BY_SAY_HELLO && !peer->welcome)
+    return refuse("received \"%s\" before \"hello\"", by_cluster_say_name(said->say));
+  switch (said->say) {
+  case BY_SAY_HELLO: return handle_hello(m, peer, said);
+  case BY_SAY_JOB: return handle_job(m, peer, said);
+  case BY_SAY_REPORT: return handle_report(m, peer, said);
+  case BY_SAY_LEFT:
+  case BY_SAY_MOVED:
+  case BY_SAY_KEPT:
+  case BY_SAY_WISH:
+  case BY_SAY_HELPING: return handle_of_job(m, peer, said);
+  default: return refuse("\"%s\" is not for a manager", by_cluster_say_name(said->say));
+  }
+}
+
+enum banyan_status by_manager_hear(struct by_manager *m, struct by_manager_peer *peer,
+                                   const struct by_cluster_message *said, double now) {
+  m->now = now;
+  peer->heard = now;
+  enum banyan_status status = handle(m, peer, said);
+  if (status != BANYAN_OK) m->counters.refused++;
+  return status;
+}
+
+/* ---- coming and going */
+
+static void free_peer(struct by_manager_peer *peer) {
+  peer->before->after = peer->after;
+  peer->after->before = peer->before;
+  free(peer->name);
+  free(peer->host);
+  free(peer);
+}
+
+enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enum by_manager_role role,
+                                     const char *name, double now, struct by_manager_peer **out) {
+  struct by_manager_peer *peer = calloc(1, sizeof *peer);
+  m->now = now;
+  if (!peer) return by_manager_no_memory();
+  *peer = (struct by_manager_peer){.connection = connection,
+                                   .number = ++m->peers->n_joined,
+                                   .role = role,
+                                   .name = name ? strdup(name) : NULL,
+                                   .index = BY_NOWHERE,
+                                   .born = now,
+                                   .heard = now,
+                                   .before = m->peers->ring.before,
+                                   .after = &m->peers->ring};
+  peer->before->after = peer->after->before = peer;
+  *out = peer;
+  if (!name || peer->name) return BANYAN_OK;
+  free_peer(peer);
+  return by_manager_no_memory();
+}
+
+void by_manager_gone(struct by_manager *m, struct by_manager_peer *peer, double now) {
+  m->now = now;
+  by_jobs_forget_peer(m, peer);
+  if (peer->index != BY_NOWHERE && m->hosts->all[peer->index].agent == peer) by_manager_hosts_forget(m, peer->index);
+  free_peer(peer);
+}
+
+enum banyan_status by_manager_peers_init(struct by_manager *m) {
+  m->peers = calloc(1, sizeof *m->peers);
+  if (!m->peers) return by_manager_no_memory();
+  m->peers->ring.before = m->peers->ring.after = &m->peers->ring;
+  return BANYAN_OK;
+}
+
+void by_manager_peers_fini(struct by_manager *m) {
+  while (m->peers && m->peers->ring.after != &m->peers->ring) free_peer(m->peers->ring.after);
+  free(m->peers);
+}

@@ -1,0 +1,50 @@
+/* A plan's way to its job: judged, its helpers asked, proposed, moved to or
+ * not.
+ *
+ *     request -> planned: for a gain -> helpers asked -> all joined -> plan sent -> moved
+ *                 \                      \                              \-> kept, or no answer
+ *                  it stays               one does not come
+ */
+#ifndef BY_MANAGER_MANAGER_PLANS_H
+#define BY_MANAGER_MANAGER_PLANS_H
+
+#include "manager_job.h"
+
+void by_plans_free(struct by_manager_job *job);
+/* Has all rows of its plans and helpers kept. */
+void by_plans_keep(const struct by_manager *m, const struct by_manager_job *job);
+/* From rows that were kept. */
+BANYAN_CHECK enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job *job,
+                                                 const struct by_manager_row *row);
+/* numbers: the last one that a plan got. */
+void by_plans_restore_numbers(struct by_manager_job *job, uint64_t numbers);
+/* The name of the plan that the job's user set. */
+void by_plans_restore_own(struct by_manager_job *job, const char *own_plan);
+BANYAN_CHECK enum banyan_status by_plans_restore_helper(struct by_manager *m, struct by_manager_job *job,
+                                                        const struct by_manager_row *row);
+
+/* The planner begins: the request gets what the job has. */
+void by_plans_begin(struct by_manager_job *job, struct by_plan_request *request);
+/* The planner has ended: frees the request. */
+void by_plans_judge(struct by_manager *m, struct by_plan_request *request);
+/* What its plan carries, when that is first known. */
+void by_plans_note_rate(struct by_manager_job *job, double rate);
+void by_plans_assume_ring(struct by_manager *m, struct by_manager_job *job);
+
+/* Sends a proposal whose helpers are there, gives up one that takes too long. */
+void by_plans_advance(struct by_manager *m, struct by_manager_job *job);
+void by_plans_moved(struct by_manager *m, struct by_manager_job *job, uint64_t number);
+void by_plans_kept(struct by_manager *m, struct by_manager_job *job, uint64_t number, const char *why);
+/* by: the agent that says that it has joined; NULL: it has not, or has ended. */
+void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,
+                      const char *why);
+/* An agent has said all that it knows: helpers that it has not named have ended. */
+void by_plans_end_unsaid(struct by_manager *m, const struct by_manager_peer *agent);
+/* Ends the helpers on hosts of which nothing has been heard for long. */
+void by_plans_end_silent(struct by_manager *m, struct by_manager_job *job);
+/* The job runs a plan of its user's, or does so no longer: what it has of the manager's is dropped, or planned anew. */
+void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const char *own_plan);
+/* The job leaves: all of its helpers may rest, its plans need not be kept. */
+void by_plans_end(struct by_manager *m, struct by_manager_job *job);
+
+#endif

@@ -1,0 +1,164 @@
+#include "plan_request.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_load.h"
+
+static const double way_round = 0.5; /* of what a job carries while higher classes are silent */
+
+/* ---- what a plan puts on the network */
+
+static uint32_t count_shares(const struct by_plan_load *load, const struct by_topology *t) {
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < 2 * t->n_links; s++) n += load->link[s / 2][s % 2] > 0;
+  for (uint32_t s = 0; s < 2 * t->n_nodes; s++)
+    n += load->node[s / 2][s % 2] > 0 && isfinite(s % 2 ? t->nodes[s / 2].in.all : t->nodes[s / 2].out.all);
+  return n;
+}
+
+static void list_shares(const struct by_plan_load *load, const struct by_topology *t, struct by_link_shares *out) {
+  for (uint32_t s = 0; s < 2 * t->n_links; s++)
+    if (load->link[s / 2][s % 2] > 0) out->items[out->n++] = (struct by_link_share){s, load->link[s / 2][s % 2]};
+  for (uint32_t s = 0; s < 2 * t->n_nodes; s++) {
+    double limit = s % 2 ? t->nodes[s / 2].in.all : t->nodes[s / 2].out.all, part = load->node[s / 2][s % 2];
+    if (part > 0 && isfinite(limit)) out->items[out->n++] = (struct by_link_share){2 * t->n_links + s, part};
+  }
+}
+
+/* Also says what the topology lets it carry. */
+static enum banyan_status find(const struct by_plan *plan, const struct by_topology *topology,
+                               struct by_link_shares *out, double *rate) {
+  struct by_plan_load load;
+  *out = (struct by_link_shares){0};
+  BY_TRY(by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], topology));
+  out->items = calloc((size_t)count_shares(&load, topology) + 1, sizeof *out->items);
+  if (out->items) list_shares(&load, topology, out);
+  if (rate) *rate = load.rate;
+  by_plan_load_fini(&load);
+  return out->items ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the load of a plan");
+}
+
+enum banyan_status by_link_shares_find(const struct by_plan *plan, const struct by_topology *topology,
+                                       struct by_link_shares *out) {
+  return find(plan, topology, out, NULL);
+}
+
+enum banyan_status by_plan_ring_over(const struct by_topology *topology, const uint32_t *nodes, uint32_t n,
+                                     struct by_plan **out) {
+  struct by_plan *plan;
+  BY_TRY(by_plan_builtin("ring", n, &plan));
+  for (uint32_t r = 0; r < n; r++) {
+    plan->vertices[r].name = by_arena_string(&plan->arena, topology->nodes[nodes[r]].name);
+    if (plan->vertices[r].name) continue;
+    by_plan_destroy(plan);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for a ring");
+  }
+  *out = plan;
+  return BANYAN_OK;
+}
+
+/* ---- running it */
+
+static enum banyan_status weigh(const struct by_plan *plan, const struct by_topology *topology, double *rate) {
+  struct by_plan_load load;
+  BY_TRY(by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], topology));
+  *rate = load.rate;
+  by_plan_load_fini(&load);
+  return BANYAN_OK;
+}
+
+static enum banyan_status embed(struct by_plan_request *request, const struct by_topology *network) {
+  struct by_embed_options options = by_embed_defaults();
+  options.choice = (struct by_graph_choice){.participants = request->nodes,
+                                            .n_participants = request->n_nodes,
+                                            .helpers = request->helpers,
+                                            .n_helpers = request->n_helpers};
+  by_embedding_destroy(request->embedding);
+  request->embedding = NULL;
+  if (!request->old) return by_embed(network, &options, &request->embedding);
+  struct by_embed_change change;
+  return by_embed_again(network, &options, request->old, 0, &change, &request->embedding);
+}
+
+static enum banyan_status take(struct by_plan_request *request, const struct by_topology *network) {
+  BY_TRY(by_embedding_plan(request->embedding, "cluster", &request->plan));
+  BY_TRY(find(request->plan, network, &request->shares, &request->rate));
+  request->gain = request->rate / request->rate_before;
+  request->carries = request->rate;
+  return BANYAN_OK;
+}
+
+static double left_of(const struct by_topology *t, uint32_t step) {
+  if (step < 2 * t->n_links) return by_residual(t->links[step / 2].capacity[step % 2]);
+  const struct by_node *node = &t->nodes[step / 2 - t->n_links];
+  return by_residual(step % 2 ? node->in : node->out);
+}
+
+/* Whether higher classes take something where the current plan, or the ring, sends. */
+static bool gives_way(const struct by_plan_request *request) {
+  uint32_t i = 0, n = request->calm.nodes ? request->before.n : 0;
+  while (i < n && left_of(&request->residual, request->before.items[i].step) >=
+                      left_of(&request->calm, request->before.items[i].step))
+    i++;
+  return i < n;
+}
+
+/* Higher classes come and go: when they are silent the job has all of the network, and what it has beside them is next
+ * to nothing. So trees that make most of that little would cost more than they gain. How long they will be silent
+ * nobody knows: what trees gain in one of both cases they may lose in the other only in part. */
+static enum banyan_status take_beside_higher(struct by_plan_request *request, const struct by_plan *current) {
+  double calm, other;
+  BY_TRY(weigh(current, &request->calm, &calm));
+  if (by_embedding_facts(request->embedding).throughput >= way_round * calm) {
+    BY_TRY(take(request, &request->residual));
+    BY_TRY(weigh(request->plan, &request->calm, &other));
+    request->gain = sqrt(request->gain * other / calm);
+    return BANYAN_OK;
+  }
+  request->rate_before = calm;
+  BY_TRY(embed(request, &request->calm));
+  BY_TRY(take(request, &request->calm));
+  BY_TRY(weigh(request->plan, &request->residual, &other));
+  request->gain = sqrt(request->gain * other / request->rate_now);
+  request->carries = other;
+  return BANYAN_OK;
+}
+
+static enum banyan_status run_from(struct by_plan_request *request, const struct by_plan *current) {
+  BY_TRY(find(current, &request->residual, &request->before, &request->rate_now));
+  request->rate_before = request->rate_now;
+  BY_TRY(embed(request, &request->residual));
+  return gives_way(request) ? take_beside_higher(request, current) : take(request, &request->residual);
+}
+
+static enum banyan_status run(struct by_plan_request *request) {
+  struct by_plan *ring = NULL;
+  if (!request->current) BY_TRY(by_plan_ring_over(&request->residual, request->nodes, request->n_nodes, &ring));
+  enum banyan_status status = run_from(request, request->current ? request->current : ring);
+  by_plan_destroy(ring);
+  return status;
+}
+
+void by_plan_request_run(struct by_plan_request *request) {
+  request->status = run(request);
+  if (request->status != BANYAN_OK) snprintf(request->why, sizeof request->why, "%s", banyan_error_text());
+}
+
+void by_plan_request_destroy(struct by_plan_request *request) {
+  if (!request) return;
+  free(request->residual.nodes);
+  free(request->residual.links);
+  free(request->calm.nodes);
+  free(request->calm.links);
+  free(request->nodes);
+  free(request->helpers);
+  free(request->shares.items);
+  free(request->before.items);
+  by_embedding_destroy(request->old);
+  by_embedding_destroy(request->embedding);
+  by_plan_destroy(request->plan);
+  free(request);
+}

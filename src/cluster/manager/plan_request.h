@@ -1,0 +1,55 @@
+/* What is asked of the planner for one job: a snapshot of what the others
+ * leave of the network, and the job's hosts. Made and judged on the manager's
+ * thread, run on any other; between the two nobody else touches it. */
+#ifndef BY_MANAGER_PLAN_REQUEST_H
+#define BY_MANAGER_PLAN_REQUEST_H
+
+#include "embed.h"
+
+/* How much of a job's input a part of the network carries. Steps 2 * link + direction, and behind those of all links
+ * 2 * node + (0 sent, 1 received) for nodes that have a limit. */
+struct by_link_share {
+  uint32_t step;
+  double load; /* bytes for each byte of input */
+};
+struct by_link_shares {
+  uint32_t n;
+  struct by_link_share *items; /* ascending by step */
+};
+
+/* The class for large buffers of a plan whose vertices are nodes. Free *out with free(out->items). */
+BANYAN_CHECK enum banyan_status by_link_shares_find(const struct by_plan *plan, const struct by_topology *topology,
+                                                    struct by_link_shares *out);
+/* What a job over these nodes is taken to do without a plan: a ring. */
+BANYAN_CHECK enum banyan_status by_plan_ring_over(const struct by_topology *topology, const uint32_t *nodes, uint32_t n,
+                                                  struct by_plan **out);
+
+struct by_plan_request {
+  void *job;                   /* the manager's */
+  struct by_topology residual; /* nodes and links of its own, the rest borrowed from the manager's */
+  struct by_topology calm;     /* the same while no higher class sends; no nodes: none does where the job sends */
+  uint32_t *nodes, *helpers;   /* the job's hosts, by their first rank; who may help */
+  uint32_t n_nodes, n_helpers;
+  bool sways;                    /* other jobs use the same links: what is left is known less well */
+  const struct by_plan *current; /* NULL: none; borrowed */
+  struct by_embedding *old;      /* what it came from; NULL: not known. The request's until it is judged */
+
+  /* The answer. */
+  enum banyan_status status;
+  char why[256];                        /* if it failed */
+  struct by_embedding *embedding;       /* new */
+  struct by_plan *plan;                 /* of it */
+  struct by_link_shares shares, before; /* of the new plan; of the current one, or the ring */
+  double rate_now, carries; /* bit/s of input that the current plan, or the ring, and the new one carry now */
+  double rate, rate_before; /* that the new one and it carry on the network that counts */
+  double gain;              /* times as good as it; beside higher classes the mean of that and silence */
+};
+
+/* Fills in the answer. What counts is the residual network, if there is a way round higher classes: trees that carry
+ * half of what the job has while they are silent. If there is none the job waits for them, and what counts is the
+ * network while they are silent. Cost: by_embed, twice for a job that waits. */
+void by_plan_request_run(struct by_plan_request *request);
+/* Frees all that was not taken out, and the request. NULL is allowed. */
+void by_plan_request_destroy(struct by_plan_request *request);
+
+#endif

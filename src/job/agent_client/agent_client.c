@@ -1,0 +1,423 @@
+#include "agent_client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent_client_state.h"
+#include "control.h"
+#include "log.h"
+#include "path_socket.h"
+#include "plan.h"
+#include "plan_make.h"
+#include "socket.h"
+
+enum {
+  WORLD = 0,      /* the first communicator's id */
+  LEAST_MS = 10,  /* between reports */
+  FIRST_MS = 100, /* before trying again; twice as long each time, up to */
+  LAST_MS = 5000,
+  WELCOME_MS = 10000, /* for a welcome */
+  QUIET_S = 60,       /* between lines in the log; and the longest delay after refusals */
+  RESOLVE_MS = 50,    /* looking whether the manager's name is known */
+  MOST_QUEUED = 4 << 20
+};
+
+static const char *whom(const struct by_agent_client *link) {
+  return link->agent ? link->agent : link->manager;
+}
+
+/* ---- losing it */
+
+static void drop(struct by_agent_client *link) {
+  by_stream_destroy(link->stream);
+  by_resolving_destroy(link->resolving);
+  link->stream = NULL;
+  link->resolving = NULL;
+  link->welcome = false;
+  by_loop_cancel_timer(&link->report);
+  by_job_lock(link->job);
+  link->observed->awake = NULL;
+  by_job_unlock(link->job);
+}
+
+/* One line, from one rank, for however many attempts; few for one who comes and goes. */
+static void miss(struct by_agent_client *link, const char *why) {
+  enum by_log_level level = link->job->rank == 0 ? BY_LOG_WARN : BY_LOG_INFO;
+  uint64_t now = by_loop_now(link->job->loop);
+  bool quiet = link->missed || (link->missed_at && now - link->missed_at < QUIET_S * BY_SECOND);
+  link->missed = true;
+  if (quiet) return;
+  link->missed_at = now;
+  by_log(level, "cluster", "%s at %s is away: %s; the job goes on without it, and it is tried again",
+         link->agent ? "the agent" : "the manager", whom(link), why);
+}
+
+static void lose(struct by_agent_client *link, const char *why) {
+  miss(link, why);
+  drop(link);
+  by_loop_set_delay(link->job->loop, &link->retry, link->delay);
+  link->delay *= 2;
+  if (link->delay > LAST_MS * BY_MILLISECOND) link->delay = LAST_MS * BY_MILLISECOND;
+}
+
+static void lose_for_long(struct by_agent_client *link, const char *why) {
+  bool went_well = link->welcome && by_loop_now(link->job->loop) - link->welcome_at > QUIET_S * BY_SECOND;
+  link->refused = went_well || !link->refused ? LAST_MS * BY_MILLISECOND : 2 * link->refused;
+  if (link->refused > QUIET_S * BY_SECOND) link->refused = QUIET_S * BY_SECOND;
+  link->delay = link->refused;
+  lose(link, why);
+}
+
+static void welcomed(struct by_agent_client *link) {
+  by_loop_cancel_timer(&link->retry);
+  link->welcome_at = by_loop_now(link->job->loop);
+  link->delay = FIRST_MS * BY_MILLISECOND;
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  struct by_agent_client *link = context;
+  if (status == BANYAN_ERR_AUTH)
+    lose_for_long(link, reason);
+  else
+    lose(link, reason);
+}
+
+/* ---- plans of the manager: over hosts, proposed to the ranks as a plan by hand would be */
+
+/* One that is not decided on. */
+struct by_cluster_proposal {
+  struct by_cluster_proposal *next;
+  struct by_agent_client *link;
+  uint64_t number;
+};
+
+static struct by_moves_view view_plan(const struct by_agent_client *link) {
+  return link->events.view_moves(link->events.context, WORLD);
+}
+
+static void say_kept(struct by_agent_client *link, uint64_t number, const char *why) {
+  char text[BY_CLUSTER_REASON + 1];
+  by_keep_printable(why, text, sizeof text);
+  by_agent_client_send(
+      link, &(struct by_cluster_message){.say = BY_SAY_KEPT, .job = link->id, .number = number, .why = text});
+}
+
+static void remove_proposal(struct by_cluster_proposal *proposal) {
+  struct by_cluster_proposal **place = &proposal->link->proposals;
+  while (*place != proposal) place = &(*place)->next;
+  *place = proposal->next;
+  free(proposal);
+}
+
+static void told(void *context, uint64_t at, const char *why) {
+  struct by_cluster_proposal *proposal = context;
+  struct by_agent_client *link = proposal->link;
+  uint64_t number = proposal->number;
+  remove_proposal(proposal);
+  if (why) {
+    say_kept(link, number, why);
+    return;
+  }
+  link->number = number;
+  link->at = at;
+  link->move = view_plan(link).last;
+  by_agent_client_send_moved(link);
+}
+
+bool by_agent_client_runs_plan(const struct by_agent_client *link) {
+  return link->number && link->move && view_plan(link).last == link->move;
+}
+
+static void forget_plans(struct by_agent_client *link) {
+  while (link->proposals) remove_proposal(link->proposals);
+}
+
+void by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]) {
+  struct by_moves_view view = view_plan(link);
+  if (!*view.plan) view.supplied = link->events.find_given_plan(link->events.context, view.plan, sizeof view.plan);
+  by_keep_printable(view.supplied ? view.plan : "", out, BY_CLUSTER_NAME + 1);
+}
+
+/* Its h-th rank must be the h-th host: others would be the ones that its trees go over. */
+static enum banyan_status check_hosts(const struct by_job *job, const struct by_plan *plan) {
+  for (uint32_t r = 0, h = 0; r < job->size; r++) {
+    const char *host = job->members[r].host;
+    if (job->host_of[r] != h) continue;
+    const char *name = h < plan->n_ranks ? plan->vertices[h].name : "missing";
+    if (strcmp(name, host) != 0)
+      return by_fail(BANYAN_ERR_PLAN, "host %u of the job is \"%.64s\", of plan '%.64s' it is \"%.64s\"", h, host,
+                     plan->name, name);
+    h++;
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status propose(struct by_cluster_proposal *proposal, struct by_plan **plan) {
+  struct by_job *job = proposal->link->job;
+  struct by_told_move tell = {told, proposal};
+  uint32_t *all = calloc(job->size, sizeof *all);
+  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  for (uint32_t r = 0; r < job->size; r++) all[r] = r;
+  const struct by_agent_events *events = &proposal->link->events;
+  enum banyan_status status = events->propose(events->context, WORLD, job->size, all, *plan, &tell);
+  *plan = NULL;
+  free(all);
+  return status;
+}
+
+static enum banyan_status take(struct by_agent_client *link, uint64_t number, struct by_plan **plan) {
+  char own_plan[BY_CLUSTER_NAME + 1];
+  by_agent_client_find_own_plan(link, own_plan);
+  if (*own_plan)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "the user has set plan '%.64s', which a manager does not replace", own_plan);
+  BY_TRY(check_hosts(link->job, *plan));
+  (*plan)->origin = (struct by_plan_origin){.source = BANYAN_PLAN_MANAGER};
+  struct by_cluster_proposal *proposal = calloc(1, sizeof *proposal);
+  if (!proposal) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  *proposal = (struct by_cluster_proposal){.next = link->proposals, .link = link, .number = number};
+  link->proposals = proposal;
+  enum banyan_status status = propose(proposal, plan);
+  if (status != BANYAN_OK) remove_proposal(proposal);
+  return status;
+}
+
+static void take_plan(struct by_agent_client *link, const struct by_cluster_message *message) {
+  struct by_plan *plan = NULL; /* NULL again, once it is proposed */
+  enum banyan_status status = by_plan_named(message->plan, link->job->size, &plan);
+  if (status == BANYAN_OK) status = take(link, message->number, &plan);
+  if (status != BANYAN_OK) say_kept(link, message->number, banyan_error_text());
+  by_plan_destroy(plan);
+}
+
+/* ---- what comes down */
+
+static bool is_ours(const struct by_agent_client *link, const char *job) {
+  return job && !strcmp(job, link->id);
+}
+
+/* A manager knows a host by its agent's name for it. */
+static void compare_names(struct by_agent_client *link, const char *theirs) {
+  const struct by_job *job = link->job;
+  const char *ours = job->members[job->rank].host;
+  if (job->rank != 0 || !theirs || link->misnamed || strcmp(ours, theirs) == 0) return;
+  link->misnamed = true;
+  by_warn("cluster",
+          "this host is \"%s\" for its ranks and \"%s\" for its agent: the job gets no plans; set BANYAN_HOST (or "
+          "the name in `banyan run -H`) to the agent's name for it, or start the agent with --name",
+          ours, theirs);
+}
+
+static void heard_welcome(struct by_agent_client *link, const struct by_cluster_message *message) {
+  compare_names(link, message->host);
+  if (link->missed) by_info("cluster", "%s is there", link->agent ? "the agent" : "the manager");
+  link->welcome = true;
+  link->missed = false;
+  link->interval = by_clock_from_seconds(message->interval);
+  if (link->interval < LEAST_MS * BY_MILLISECOND) link->interval = LEAST_MS * BY_MILLISECOND;
+  welcomed(link);
+  by_agent_client_send_wish(link);
+  by_agent_client_report(link);
+}
+
+/* Helpers and servers speak with no agent, and without agents neither do the other ranks. */
+static void heard_class(struct by_agent_client *link, uint32_t class_) {
+  struct by_job *job = link->job;
+  by_job_set_class(job, class_);
+  if (job->rank == 0) by_control_tell_class(link->control, class_, link->manager != NULL);
+}
+
+static void heard_classes(struct by_agent_client *link, const struct by_cluster_message *message) {
+  for (uint32_t i = 0; i < message->n_jobs; i++)
+    if (is_ours(link, message->jobs[i].job)) heard_class(link, message->jobs[i].class_);
+}
+
+static void hear(struct by_agent_client *link, const struct by_cluster_message *message) {
+  switch (message->say) {
+  case BY_SAY_WELCOME: heard_welcome(link, message); break;
+  case BY_SAY_CLASSES: heard_classes(link, message); break;
+  case BY_SAY_PLAN:
+    if (is_ours(link, message->job) && link->job->rank == 0) take_plan(link, message);
+    break;
+  case BY_SAY_CELLS:
+    if (is_ours(link, message->job) && link->job->rank == 0)
+      by_control_heard_cells(link->control, message->cells, message->n_cells);
+    break;
+  case BY_SAY_REFUSED: lose_for_long(link, message->why); break;
+  default: by_debug("cluster", "\"%s\" is not for ranks; ignored", by_cluster_say_name(message->say)); break;
+  }
+}
+
+static void handle_line(struct by_agent_client *link, const char *line, size_t length) {
+  struct by_cluster_message message;
+  if (by_cluster_message_read(line, length, &message) != BANYAN_OK) {
+    lose_for_long(link, banyan_error_text());
+    return;
+  }
+  hear(link, &message);
+  by_cluster_message_fini(&message);
+}
+
+/* ---- making it */
+
+static void came(void *context, uint16_t type, const void *payload, size_t length) {
+  (void)type;
+  handle_line(context, payload, length);
+}
+
+static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+  (void)purpose;
+  (void)hello;
+  (void)length;
+  by_agent_client_introduce(context);
+}
+
+static enum banyan_status speak(struct by_agent_client *link, int fd, const struct by_address *connecting) {
+  struct by_tls_options tls = {.identity = link->keys ? by_tls_watch_get(link->keys) : NULL, .peers = BY_TLS_MANAGER};
+  struct by_stream_options options = {.loop = link->job->loop,
+                                      .fd = fd,
+                                      .connecting = connecting,
+                                      .tls = tls.identity ? &tls : NULL,
+                                      .most_frame = BY_CLUSTER_LINE_UP,
+                                      .most_queued = MOST_QUEUED,
+                                      .most_line = BY_CLUSTER_LINE_DOWN,
+                                      .quiet = true,
+                                      .opened = opened,
+                                      .frame = came,
+                                      .ended = ended,
+                                      .context = link};
+  BY_TRY(by_stream_create(&options, &link->stream));
+  link->reported = (struct by_observed){0};
+  link->reported_sent = 0;
+  link->reported_expected = 0;
+  link->reported_at = 0;
+  by_loop_set_delay(link->job->loop, &link->retry, WELCOME_MS * BY_MILLISECOND);
+  return BANYAN_OK;
+}
+
+static enum banyan_status reach_agent(struct by_agent_client *link) {
+  int fd;
+  BY_TRY(by_path_socket_connect(link->agent, "agent", &fd));
+  BY_TRY(speak(link, fd, NULL));
+  by_agent_client_introduce(link);
+  return BANYAN_OK;
+}
+
+/* A job may outlive its certificate, and begin before it has one. */
+static enum banyan_status look_at_keys(struct by_agent_client *link) {
+  const struct by_tls_watch_options of_keys = {
+      .loop = link->job->loop, .folder = link->job->settings.keys, .role = BY_TLS_JOB};
+  if (!link->keys) return by_tls_watch_create(&of_keys, &link->keys);
+  by_tls_watch_look(link->keys);
+  return BANYAN_OK;
+}
+
+static enum banyan_status reach_manager(struct by_agent_client *link) {
+  struct by_address address;
+  bool known = false;
+  int fd;
+  if (!link->resolving) BY_TRY(by_resolving_start(link->manager, link->tries++, &link->resolving));
+  BY_TRY(by_resolving_look(link->resolving, &address, &known));
+  if (!known) {
+    by_loop_set_delay(link->job->loop, &link->retry, RESOLVE_MS * BY_MILLISECOND);
+    return BANYAN_OK;
+  }
+  by_resolving_destroy(link->resolving);
+  link->resolving = NULL;
+  BY_TRY(look_at_keys(link));
+  BY_TRY(by_socket_connect_start(&address, &fd));
+  (void)!by_socket_set_keepalive(fd, 5, 2, 3);
+  return speak(link, fd, &address);
+}
+
+/* It is time to try, or the welcome stays away. */
+static void due(void *context) {
+  struct by_agent_client *link = context;
+  if (link->stream) {
+    lose(link, "it takes connections and says nothing");
+    return;
+  }
+  enum banyan_status status = link->agent ? reach_agent(link) : reach_manager(link);
+  if (status != BANYAN_OK) lose(link, banyan_error_text());
+}
+
+/* ---- life */
+
+static const char *find_agent(const struct by_settings *settings) {
+  if (!settings->agent) return access(BY_CLUSTER_AGENT, F_OK) == 0 ? BY_CLUSTER_AGENT : NULL;
+  return strcmp(settings->agent, "off") != 0 ? settings->agent : NULL;
+}
+
+/* The same at all ranks, and nobody who has no key of the job makes one up. */
+static enum banyan_status name_job(const struct by_settings *settings, char *out) {
+  char text[4096];
+  struct by_key digest = {0};
+  int length = snprintf(text, sizeof text, "a job's id\n%s\n%s", settings->root, settings->key);
+  if (length >= (int)sizeof text) return by_fail(BANYAN_ERR_UNSUPPORTED, "the job's key or root is too long");
+  enum banyan_status status = by_key_derive(text, &digest);
+  for (int i = 0; i < BY_CLUSTER_JOB_ID / 2; i++) snprintf(out + 2 * i, 3, "%02x", digest.bytes[i]);
+  explicit_bzero(text, sizeof text);
+  return status;
+}
+
+static void choose_peer(struct by_agent_client *link) {
+  const struct by_settings *settings = &link->job->settings;
+  link->agent = find_agent(settings);
+  if (!link->agent && link->job->rank == 0) link->manager = settings->manager;
+}
+
+static enum banyan_status begin(struct by_agent_client *link) {
+  struct by_job *job = link->job;
+  struct timespec now;
+  BY_TRY(name_job(&job->settings, link->id));
+  clock_gettime(CLOCK_REALTIME, &now);
+  link->began = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+  by_job_lock(job);
+  by_observe_begin(link->observed);
+  by_job_unlock(job);
+  return by_loop_post(job->loop, due, link);
+}
+
+static enum banyan_status make(const struct by_agent_options *options, struct by_agent_client **out) {
+  struct by_agent_client *link = calloc(1, sizeof *link);
+  if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
+  *link = (struct by_agent_client){.job = options->job,
+                                   .control = options->control,
+                                   .events = options->events,
+                                   .observed = options->observed,
+                                   .delay = FIRST_MS * BY_MILLISECOND};
+  by_timer_init(&link->retry, due, link);
+  by_timer_init(&link->report, by_agent_client_report, link);
+  choose_peer(link);
+  bool wanted = link->agent || link->manager;
+  enum banyan_status status = wanted ? begin(link) : BANYAN_OK;
+  if (status == BANYAN_OK && wanted)
+    *out = link;
+  else
+    by_agent_client_destroy(link);
+  return status;
+}
+
+void by_agent_client_create(const struct by_agent_options *options, struct by_agent_client **out) {
+  *out = NULL;
+  if (make(options, out) != BANYAN_OK)
+    by_warn("cluster", "no agent or manager hears of this job: %s", banyan_error_text());
+}
+
+void by_agent_client_destroy(struct by_agent_client *link) {
+  if (!link) return;
+  if (link->welcome)
+    by_agent_client_send(link,
+                         &(struct by_cluster_message){.say = BY_SAY_LEFT, .job = link->id, .rank = link->job->rank});
+  by_stream_destroy(link->stream);
+  by_resolving_destroy(link->resolving);
+  by_tls_watch_destroy(link->keys);
+  by_loop_cancel_timer(&link->retry);
+  by_loop_cancel_timer(&link->report);
+  forget_plans(link);
+  by_agent_client_forget_paths(link);
+  free(link->wish);
+  free(link);
+}

@@ -1,0 +1,49 @@
+/* A rank's connection to the agent of its host, or rank 0's to a manager where
+ * there is no agent: says what the job is like, hears its class and its plans.
+ * Nothing of the job waits for it or fails with it: while it is away, the job
+ * goes on with what it has, and everything is said again when it is back.
+ * On the loop's thread; begun and ended while the loop does not run it. */
+#ifndef BY_JOB_AGENT_CLIENT_AGENT_CLIENT_H
+#define BY_JOB_AGENT_CLIENT_AGENT_CLIENT_H
+
+#include "cluster_message.h"
+#include "control.h"
+#include "observe.h"
+
+struct by_agent_client;
+
+/* Where agents listen unless BANYAN_AGENT says something else. */
+#define BY_CLUSTER_AGENT "/run/banyan/agent.sock"
+
+/* What the client asks of the communicators of this process. On the loop's thread. */
+struct by_agent_events {
+  /* How far the communicator of this id has come. */
+  struct by_moves_view (*view_moves)(void *context, uint32_t comm);
+  /* Proposes a plan to all ranks of the job; see by_moves_propose. */
+  enum banyan_status (*propose)(void *context, uint32_t comm, uint32_t n, const uint32_t *processes,
+                                struct by_plan *plan, const struct by_told_move *tell);
+  /* Before there is a communicator: the name of the plan that the job was given. False: it was given none. */
+  bool (*find_given_plan)(void *context, char *name, size_t room);
+  void *context;
+};
+
+struct by_agent_options {
+  struct by_job *job;
+  struct by_control *control;
+  struct by_observation *observed; /* what calls are like; under the job's lock */
+  struct by_agent_events events;
+};
+
+/* NULL in *out: there is nobody to speak with, or no way to (a warning says why). A rank of a job of several; its loop
+ * may run already. */
+void by_agent_client_create(const struct by_agent_options *options, struct by_agent_client **out);
+/* Says goodbye. The loop no longer runs, and is closed. NULL is allowed. */
+void by_agent_client_destroy(struct by_agent_client *link);
+
+/* Rank 0, on the loop's thread: what its trees wish for at switches, or have; said now and on each new connection, in
+ * place of what was said before. */
+void by_agent_client_wish(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n);
+/* Whether an answer may come: nothing is known of the other end being away. */
+bool by_agent_client_may_answer(const struct by_agent_client *link);
+
+#endif

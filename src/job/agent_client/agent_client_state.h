@@ -1,0 +1,96 @@
+/* Inside a rank's connection to an agent or manager: shared by its files only. Everything on the loop's thread.
+ *
+ *   agent_client.c   life: connecting, and again when it is lost; what comes down
+ *   agent_reports.c  what goes up
+ *   agent_paths.c    of that, what connections show of the network */
+#ifndef BY_JOB_AGENT_CLIENT_AGENT_CLIENT_STATE_H
+#define BY_JOB_AGENT_CLIENT_AGENT_CLIENT_STATE_H
+
+#include "agent_client.h"
+#include "cluster_message.h"
+#include "cluster_path.h"
+#include "observe.h"
+#include "resolve.h"
+#include "stream.h"
+#include "tls_watch.h"
+
+/* What was counted of the connections to each peer, by its number, at one time. */
+struct by_path_look {
+  uint64_t at;
+  uint32_t n, room;
+  struct by_path_seen {
+    uint32_t process;
+    struct by_meter meter;
+    double rate;                    /* bytes a second when it was last found full, */
+    uint32_t full, loaded, glances; /* so often as yet; found with much on its way; looked at */
+  } * seen;
+};
+
+/* What the connections to a host did of late. */
+struct by_path_usual {
+  const char *to;
+  uint64_t at; /* when it was last looked at */
+  struct by_path_late bandwidth, sent;
+};
+
+struct by_agent_client {
+  struct by_job *job;
+  struct by_control *control;
+  struct by_agent_events events;
+  struct by_observation *observed; /* under the job's lock */
+  const char *agent;               /* path; NULL: it speaks with the */
+  const char *manager;             /* host:port, as this: */
+  struct by_tls_watch *keys;       /* for the manager; NULL: none yet */
+  struct by_resolving *resolving;  /* NULL: its name is not being looked up */
+  unsigned tries;                  /* of its addresses, in turn */
+  char id[BY_CLUSTER_JOB_ID + 1];  /* of the job, for the cluster */
+  double began;                    /* s since 1970: one that is started again may have the same name */
+  struct by_stream *stream;        /* NULL: there is no connection */
+  bool welcome;                    /* the other end has said so */
+  bool misnamed;                   /* it calls this host otherwise, which was logged */
+  bool missed;                     /* it is away, which is known; */
+  uint64_t missed_at;              /* logged last */
+  uint64_t delay;                  /* until the next attempt */
+  uint64_t refused;                /* until the one after a refusal; 0: there was none */
+  uint64_t welcome_at;
+  struct by_timer retry; /* or, while there is a connection without a welcome, how long to wait for that */
+  struct by_timer report;
+  uint64_t interval, reported_at;
+  struct by_observed reported; /* last, on this connection, with so many bytes that were sent */
+  uint64_t reported_sent, reported_expected;
+  char own_plan[BY_CLUSTER_NAME + 1];            /* rank 0: as last sent, see cluster_message.h; "": none */
+  struct by_path_look first_look, last_look;     /* when it last reported, and looked whether there is news; */
+  struct by_path_look glance, spare;             /* a few times between looks: now, and room for the next one */
+  uint32_t glances;                              /* since the last look */
+  struct by_cluster_path told[BY_CLUSTER_PATHS]; /* as last reported */
+  uint32_t n_told;
+  struct by_path_usual usual[BY_CLUSTER_PATHS];
+  uint32_t n_usual;
+  uint32_t news;                         /* a path had changed much: so many more reports follow soon */
+  uint64_t number, at;                   /* of the manager's plan that the job moved to last; 0: it did to none; */
+  uint32_t move;                         /* that move */
+  struct by_cluster_proposal *proposals; /* that are not decided on */
+  char *wish;                            /* for cells of switches, as it is said; NULL: none */
+};
+
+/* agent_reports.c: who this is, and, from rank 0, all about the job. */
+void by_agent_client_introduce(struct by_agent_client *link);
+void by_agent_client_send_wish(struct by_agent_client *link);
+void by_agent_client_report(void *argument);
+void by_agent_client_send_moved(struct by_agent_client *link);
+void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_message *message);
+
+/* agent_paths.c: counts what passes; a few times for each look at what has become of it. */
+void by_agent_client_glance_at_paths(struct by_agent_client *link);
+/* After a glance. True where a path is so much faster or slower that it is to be said at once; `told` then says it. */
+bool by_agent_client_look_at_paths(struct by_agent_client *link);
+/* What they were like since the last report, to `told`. */
+void by_agent_client_take_paths(struct by_agent_client *link);
+void by_agent_client_forget_paths(struct by_agent_client *link);
+
+/* agent_client.c: the name of the plan that the user set, "": none. */
+void by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]);
+/* Whether the job still runs the manager's plan: another one may have been proposed, or set, by hand. */
+bool by_agent_client_runs_plan(const struct by_agent_client *link);
+
+#endif

@@ -1,0 +1,222 @@
+/* What this rank's connections show of the network: how much they carried of late, and how fast while that was what
+ * the network let them carry. The kernel counts it anyhow; here it is only looked at. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_client_state.h"
+#include "cluster_path.h"
+
+static const double least_busy = 0.05; /* s: the kernel counts them in ticks of some milliseconds */
+static const double most_held = 0.3;   /* of that, by the peer or a buffer: then it was not the network */
+static const double mostly = 0.7;
+enum {
+  MUCH = 4, /* segments: more than an answer that is held back may be for, */
+  TWICE = 2,
+  AGAIN = 5 /* reports more that follow news, so that it is believed */
+};
+
+/* ---- looking */
+
+static bool make_room(struct by_path_look *look, uint32_t n) {
+  if (n <= look->room) return true;
+  struct by_path_seen *grown = realloc(look->seen, 2 * (size_t)n * sizeof *grown);
+  if (!grown) return false; /* the next look may find memory */
+  look->seen = grown;
+  look->room = 2 * n;
+  return true;
+}
+
+static void add_peer(void *context, uint32_t process, const struct by_meter *meter) {
+  struct by_path_look *look = context;
+  if (!make_room(look, look->n + 1)) return;
+  look->seen[look->n++] = (struct by_path_seen){.process = process, .meter = *meter};
+}
+
+static int by_process(const void *a, const void *b) {
+  const struct by_path_seen *x = a, *y = b;
+  return (x->process > y->process) - (x->process < y->process);
+}
+
+/* Several connections to one peer are busy at the same time. */
+static void join(struct by_meter *to, const struct by_meter *other) {
+  to->bytes += other->bytes;
+  if (other->busy - other->held > to->busy - to->held) to->busy = other->busy, to->held = other->held;
+  if (other->answer && (!to->answer || other->answer < to->answer)) to->answer = other->answer;
+  if (other->rate > to->rate) to->rate = other->rate;
+  to->full |= other->full;
+  to->flying += other->flying;
+}
+
+static void join_connections(struct by_path_look *look) {
+  uint32_t n = 0;
+  qsort(look->seen, look->n, sizeof *look->seen, by_process);
+  for (uint32_t i = 0; i < look->n; i++)
+    if (n && look->seen[n - 1].process == look->seen[i].process)
+      join(&look->seen[n - 1].meter, &look->seen[i].meter);
+    else
+      look->seen[n++] = look->seen[i];
+  look->n = n;
+}
+
+static const struct by_path_seen *find(const struct by_path_look *look, uint32_t process) {
+  const struct by_path_seen wanted = {.process = process};
+  return look->n ? bsearch(&wanted, look->seen, look->n, sizeof *look->seen, by_process) : NULL;
+}
+
+/* A connection is given now more than the network takes and now less, so one moment says little of the time before. The
+ * kernel keeps a rate until it has measured a better one, which may be long. */
+static void count(const struct by_path_look *before, struct by_path_seen *seen) {
+  const struct by_path_seen none = {0}, *then = find(before, seen->process);
+  if (!then) then = &none;
+  bool full = seen->meter.full && seen->meter.rate != then->meter.rate;
+  seen->rate = full ? (double)seen->meter.rate : then->rate;
+  seen->full = then->full + full;
+  seen->loaded = then->loaded + (seen->meter.flying >= MUCH);
+  seen->glances = then->glances + 1;
+}
+
+static void swap(struct by_path_look *a, struct by_path_look *b) {
+  struct by_path_look third = *a;
+  *a = *b;
+  *b = third;
+}
+
+static void copy(const struct by_path_look *from, struct by_path_look *to) {
+  to->at = from->at;
+  to->n = make_room(to, from->n) ? from->n : 0;
+  if (to->n) memcpy(to->seen, from->seen, to->n * sizeof *to->seen);
+}
+
+void by_agent_client_glance_at_paths(struct by_agent_client *link) {
+  struct by_job *job = link->job;
+  struct by_path_look *now = &link->spare;
+  now->n = 0;
+  now->at = by_loop_now(job->loop);
+  by_job_lock(job);
+  by_engine_meter(job->engine, add_peer, now);
+  by_job_unlock(job);
+  if (now->n) join_connections(now);
+  for (uint32_t i = 0; i < now->n; i++) count(&link->glance, &now->seen[i]);
+  swap(&link->glance, now);
+  link->glances++;
+}
+
+/* ---- from one look to the next */
+
+/* Whether it was the network that let no more through: more was given to it than it took, or, as all may be on its way
+ * at once, there was much of it on its way for most of the part of the time that was busy. */
+static bool was_enough(const struct by_path_seen *then, const struct by_path_seen *now, double part) {
+  if (now->glances < then->glances) return false; /* for want of memory it was counted anew */
+  uint32_t loaded = now->loaded - then->loaded;
+  return now->full > then->full || (loaded >= TWICE && loaded >= mostly * part * (now->glances - then->glances));
+}
+
+/* Of short bursts most of the time goes by until the last answer comes: of these the kernel's own rate is nearer. */
+static struct by_cluster_path measure(const struct by_path_seen *then, const struct by_path_seen *now, double seconds) {
+  const struct by_meter *before = &then->meter, *after = &now->meter;
+  double bits = 8 * (double)(after->bytes - before->bytes), held = (double)(after->held - before->held) * 1e-6;
+  double all = (double)(after->busy - before->busy) * 1e-6, busy = all - held;
+  bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= least_busy && held <= most_held * all;
+  double rate = now->full > then->full ? 8 * now->rate : 0;
+  return (struct by_cluster_path){.sent = bits / seconds,
+                                  .busy = busy < seconds ? busy / seconds : 1,
+                                  .bandwidth = known ? fmax(bits / busy, rate) : 0,
+                                  .delay = after->answer * 1e-6};
+}
+
+/* Of too many those that carry least are left out. */
+static void add_path(struct by_cluster_path *out, uint32_t *n, const struct by_cluster_path *path) {
+  uint32_t least = 0;
+  for (uint32_t i = 0; i < *n; i++) {
+    if (!strcmp(out[i].to, path->to)) {
+      by_cluster_path_join(&out[i], path);
+      return;
+    }
+    if (out[i].sent < out[least].sent) least = i;
+  }
+  if (*n < BY_CLUSTER_PATHS)
+    out[(*n)++] = *path;
+  else if (path->sent > out[least].sent)
+    out[least] = *path;
+}
+
+static bool has_gone_on(const struct by_meter *before, const struct by_meter *after) {
+  return after->bytes > before->bytes && after->busy >= before->busy && after->held >= before->held;
+}
+
+static uint32_t list_paths(const struct by_agent_client *link, const struct by_path_look *before,
+                           const struct by_path_look *after, struct by_cluster_path *out) {
+  const struct by_member *members = link->job->members;
+  double seconds = by_clock_to_seconds(after->at - before->at);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < after->n && seconds > 0; i++) {
+    const struct by_path_seen *now = &after->seen[i], *then = find(before, now->process);
+    if (!then || !has_gone_on(&then->meter, &now->meter)) continue;
+    struct by_cluster_path path = measure(then, now, seconds);
+    path.to = members[after->seen[i].process].host;
+    add_path(out, &n, &path);
+  }
+  return n;
+}
+
+/* ---- news */
+
+static struct by_path_usual *find_usual(struct by_agent_client *link, const char *to) {
+  uint32_t i = 0;
+  while (i < link->n_usual && strcmp(link->usual[i].to, to) != 0) i++;
+  return i < link->n_usual ? &link->usual[i] : NULL;
+}
+
+/* In the place of the host that was not looked at for longest: many helpers come and go in a long job. */
+static struct by_path_usual *add_usual(struct by_agent_client *link, const char *to) {
+  struct by_path_usual *usual = link->usual;
+  for (uint32_t i = 1; i < link->n_usual; i++)
+    if (link->usual[i].at < usual->at) usual = &link->usual[i];
+  if (link->n_usual < BY_CLUSTER_PATHS) usual = &link->usual[link->n_usual++];
+  *usual = (struct by_path_usual){.to = to, .at = link->glance.at};
+  return usual;
+}
+
+/* What passes elsewhere becomes less too, where a job waits for a slow path; and what has passed there counts. */
+static bool is_news(struct by_agent_client *link, const struct by_cluster_path *paths, uint32_t n) {
+  bool news = false;
+  for (uint32_t i = 0; i < n; i++) {
+    struct by_path_usual *usual = find_usual(link, paths[i].to);
+    if (usual) usual->at = link->glance.at;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    struct by_path_usual *usual = find_usual(link, paths[i].to);
+    if (!usual) usual = add_usual(link, paths[i].to);
+    if (paths[i].bandwidth > 0) news |= by_path_late_add(&usual->bandwidth, paths[i].bandwidth);
+    news |= by_path_late_add(&usual->sent, paths[i].sent);
+  }
+  return news;
+}
+
+bool by_agent_client_look_at_paths(struct by_agent_client *link) {
+  struct by_cluster_path paths[BY_CLUSTER_PATHS];
+  uint32_t n = list_paths(link, &link->last_look, &link->glance, paths);
+  copy(&link->glance, &link->last_look);
+  link->glances = 0;
+  if (is_news(link, paths, n)) link->news = 1 + AGAIN;
+  if (!link->news || !n) return false; /* what is to be said again needs something that is seen */
+  link->news--;
+  memcpy(link->told, paths, n * sizeof *paths);
+  link->n_told = n;
+  copy(&link->last_look, &link->first_look);
+  return true;
+}
+
+void by_agent_client_take_paths(struct by_agent_client *link) {
+  if (link->first_look.at == link->last_look.at) return;
+  link->n_told = list_paths(link, &link->first_look, &link->last_look, link->told);
+  copy(&link->last_look, &link->first_look);
+}
+
+void by_agent_client_forget_paths(struct by_agent_client *link) {
+  free(link->first_look.seen);
+  free(link->last_look.seen);
+  free(link->glance.seen);
+  free(link->spare.seen);
+}

@@ -1,0 +1,183 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_client_state.h"
+#include "log.h"
+
+void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_message *message) {
+  struct by_text text;
+  by_text_init(&text);
+  by_cluster_message_print(message, &text);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory") : BANYAN_OK;
+  if (status == BANYAN_OK && link->stream) status = by_stream_send(link->stream, 0, by_text_get(&text), text.length);
+  if (status != BANYAN_OK)
+    by_info("cluster", "\"%s\" is not said: %s", by_cluster_say_name(message->say), banyan_error_text());
+  by_text_fini(&text);
+}
+
+/* ---- cells of switches */
+
+void by_agent_client_send_wish(struct by_agent_client *link) {
+  if (!link->wish || !link->welcome) return;
+  if (by_stream_send(link->stream, 0, link->wish, strlen(link->wish)) != BANYAN_OK)
+    by_info("cluster", "what is wished for at switches is not said: %s", banyan_error_text());
+}
+
+void by_agent_client_wish(struct by_agent_client *link, const struct by_cluster_cells *cells, uint32_t n) {
+  struct by_text text;
+  by_text_init(&text);
+  by_cluster_message_print(
+      &(struct by_cluster_message){.say = BY_SAY_WISH, .job = link->id, .n_cells = n, .cells = cells}, &text);
+  free(link->wish);
+  link->wish = text.failed ? NULL : strdup(by_text_get(&text));
+  by_text_fini(&text);
+  by_agent_client_send_wish(link);
+}
+
+bool by_agent_client_may_answer(const struct by_agent_client *link) {
+  return !link->missed;
+}
+
+/* ---- who this is */
+
+static void say_job(struct by_agent_client *link) {
+  by_agent_client_find_own_plan(link, link->own_plan);
+  const struct by_job *job = link->job;
+  const struct by_settings *settings = &job->settings;
+  const char **hosts = calloc(job->size, sizeof *hosts);
+  char name[BY_CLUSTER_NAME + 1];
+  by_keep_printable(settings->job ? settings->job : program_invocation_short_name, name, sizeof name);
+  for (uint32_t r = 0; hosts && r < job->size; r++) hosts[r] = job->members[r].host;
+  if (hosts)
+    by_agent_client_send(link, &(struct by_cluster_message){.say = BY_SAY_JOB,
+                                                            .job = link->id,
+                                                            .name = name,
+                                                            .n_hosts = job->size,
+                                                            .hosts = hosts,
+                                                            .root = settings->root,
+                                                            .began = link->began,
+                                                            .own_plan = *link->own_plan ? link->own_plan : NULL,
+                                                            .key = settings->share_key ? settings->key : NULL});
+  free(hosts);
+}
+
+void by_agent_client_send_moved(struct by_agent_client *link) {
+  by_agent_client_send(
+      link, &(struct by_cluster_message){.say = BY_SAY_MOVED, .job = link->id, .number = link->number, .at = link->at});
+}
+
+void by_agent_client_introduce(struct by_agent_client *link) {
+  const struct by_job *job = link->job;
+  by_agent_client_send(link, &(struct by_cluster_message){.say = BY_SAY_HELLO,
+                                                          .version = BY_CLUSTER_VERSION,
+                                                          .host = job->members[job->rank].host,
+                                                          .job = link->id,
+                                                          .rank = job->rank});
+  if (job->rank != 0) return;
+  say_job(link);
+  if (by_agent_client_runs_plan(link)) by_agent_client_send_moved(link);
+}
+
+/* ---- reports */
+
+enum { LOOKS = 4 /* in an interval; where there are not too */, MANY = 256, GLANCES = 4 /* for a look */ };
+
+struct report {
+  struct by_observed observed;
+  uint64_t sent, expected;
+  struct by_cluster_size sizes[BY_CLUSTER_SIZES];
+  uint32_t n_sizes;
+};
+
+static void resume(void *context) {
+  struct by_agent_client *link = context;
+  if (!link->welcome || by_timer_is_set(&link->report)) return;
+  by_loop_set_timer(link->job->loop, &link->report, link->reported_at + link->interval);
+}
+
+/* Under lock, in any thread: the first call after a time in which there was nothing to tell. */
+static void awake(void *context) {
+  struct by_agent_client *link = context;
+  if (by_loop_post(link->job->loop, resume, link) != BANYAN_OK) link->observed->awake = awake;
+}
+
+static void fill(const struct by_observation *observed, struct report *report) {
+  report->n_sizes = 0;
+  for (uint32_t i = 0; i < BY_CLUSTER_SIZES; i++)
+    if (observed->sizes[i]) report->sizes[report->n_sizes++] = (struct by_cluster_size){i, observed->sizes[i]};
+}
+
+/* False: nothing has changed, and there is no news of links. Then nothing is looked at before a call is made. */
+static bool take_report(struct by_agent_client *link, bool news, struct report *report) {
+  struct by_job *job = link->job;
+  by_job_lock(job);
+  by_observe_look(link->observed, &report->observed);
+  report->sent = by_engine_sent(job->engine);
+  report->expected = job->rank == 0 ? job->settings.iterations : 0;
+  bool changed = news || report->observed.calls != link->reported.calls ||
+                 report->observed.iterations != link->reported.iterations || report->sent != link->reported_sent ||
+                 report->expected != link->reported_expected;
+  if (changed) {
+    fill(link->observed, report);
+  } else {
+    link->observed->awake = awake;
+    link->observed->context = link;
+  }
+  by_job_unlock(job);
+  return changed;
+}
+
+static void say_report(struct by_agent_client *link, const struct report *report) {
+  struct by_cluster_job job = {.job = link->id,
+                               .n_ranks = 1,
+                               .ranks = &link->job->rank,
+                               .n_sizes = report->n_sizes,
+                               .sizes = report->sizes,
+                               .n_paths = link->n_told,
+                               .paths = link->told,
+                               .iterations = report->observed.iterations,
+                               .expected = report->expected,
+                               .iteration_time = report->observed.iteration_time,
+                               .calls = report->observed.calls,
+                               .sent = report->sent,
+                               .input = report->observed.input};
+  link->reported = report->observed;
+  link->reported_sent = report->sent;
+  link->reported_expected = report->expected;
+  link->reported_at = by_loop_now(link->job->loop);
+  by_agent_client_send(link, &(struct by_cluster_message){.say = BY_SAY_REPORT, .n_jobs = 1, .jobs = &job});
+}
+
+/* The user has set another plan, or none any more. What an agent keeps of a job ends where that is described anew. */
+static void say_own_plan(struct by_agent_client *link) {
+  char own_plan[BY_CLUSTER_NAME + 1];
+  if (link->job->rank != 0) return;
+  by_agent_client_find_own_plan(link, own_plan);
+  if (strcmp(own_plan, link->own_plan) == 0) return;
+  say_job(link);
+  by_agent_client_send_wish(link);
+  if (by_agent_client_runs_plan(link)) by_agent_client_send_moved(link);
+}
+
+/* False: there is nothing to tell, before a call is made. */
+static bool look(struct by_agent_client *link) {
+  struct report report;
+  bool news = by_agent_client_look_at_paths(link);
+  bool due = by_loop_now(link->job->loop) >= link->reported_at + link->interval;
+  if (!due && !news) return true;
+  if (due) say_own_plan(link);
+  if (!take_report(link, news, &report)) return false;
+  if (!news) by_agent_client_take_paths(link);
+  say_report(link, &report);
+  return true;
+}
+
+/* Looks a few times in each interval, and reports at its end, or when the network has changed. */
+void by_agent_client_report(void *argument) {
+  struct by_agent_client *link = argument;
+  by_agent_client_glance_at_paths(link);
+  if (link->glances >= GLANCES && !look(link)) return;
+  uint64_t looks = link->last_look.n > MANY ? 1 : LOOKS;
+  by_loop_set_delay(link->job->loop, &link->report, link->interval / looks / GLANCES);
+}

@@ -1,0 +1,107 @@
+/* Inside the connector: shared by its files only. Everything on the loop's thread.
+ *
+ *   connector.c   life, listening, requests for links
+ *   outgoing.c    towards one process: its addresses one after the other, and how that ends
+ *   incoming.c    accepted connections, and the exchange of descriptors over local ones
+ *   link_lanes.c  sockets become a link's lanes */
+#ifndef BY_JOB_CONNECT_CONNECTION_H
+#define BY_JOB_CONNECT_CONNECTION_H
+
+#include "admission.h"
+#include "connector.h"
+#include "repeats.h"
+#include "shm.h"
+
+enum {
+  PURPOSE_TCP = 'D',
+  PURPOSE_LOCAL = 'L',
+  HELLO = 10,
+  /* For a link, from the wish to its first connection; and for the descriptors of a local one. */
+  PATIENCE_S = 30,
+  /* For one handshake, at both ends. */
+  GREET_S = 5,
+  AGAIN_MS = 250 /* until somebody who answered, and then closed the connection, is tried once more */
+};
+
+/* What goes on towards one process. outgoing.c alone changes the state, from one to the next:
+ *
+ *   IDLE        -> CONNECTING  a link is wanted
+ *   IDLE        -> DONE        the peer connected, or the job ends
+ *   CONNECTING  -> DONE        the link is there, or cannot be made */
+enum by_target_state { BY_TARGET_IDLE, BY_TARGET_CONNECTING, BY_TARGET_DONE };
+
+struct target {
+  struct by_connector *connector;
+  uint32_t process, next_address, open; /* attempts under way */
+  enum by_target_state state;
+  bool greeting; /* one attempt at a time shakes hands: the other end takes what it finishes */
+  bool wished;   /* under the connector's lock */
+  bool again;    /* somebody was there, but slow: all addresses are worth another round */
+  struct by_timer stagger, patience, verdict;
+  struct attempt *attempts;
+  struct by_address winner; /* where the first connection went */
+  /* connections of the link that are there, -1 elsewhere; it begins when it has all `lanes` */
+  int fds[BY_LANES];
+  uint32_t lanes, have;
+  enum banyan_status last_status; /* BANYAN_ERR_SYSTEM: this process is out of something, */
+  struct by_timer lacking;        /* for long */
+  char last_error[400];
+};
+
+struct attempt; /* one address that is being tried, or a local socket */
+
+struct by_connector {
+  struct by_job *job;
+  struct by_connector_events events;
+  struct by_key key;
+  int tcp_listener, local_listener; /* until the acceptors have them; -1: none */
+  struct by_acceptor *tcp, *local;
+  struct target **targets; /* by process; more of them under the lock, too */
+  uint32_t n_targets;
+  struct incoming *incoming; /* newest first */
+  /* Connections whose peers have not authenticated, over TCP and local ones, and the log of those that never did. */
+  struct by_admission tcp_admission, local_admission;
+  struct by_repeats rejected;
+  pthread_mutex_t lock; /* of the rest */
+  uint32_t *wishes, n_wishes, taken;
+  bool posted; /* a task that takes them is on its way */
+};
+
+/* Who connects to whom, and which connection of how many of the link. */
+struct hello {
+  uint32_t from, to;
+  uint8_t lane, lanes;
+};
+
+/* link_lanes.c. `out` holds HELLO bytes. */
+void by_hello_write(const struct hello *hello, uint8_t *out);
+enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length, struct hello *out);
+/* How many connections a link to this address has. */
+uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address *peer);
+/* One more connection of a link. True: that was the last one, and the link has begun. Takes the socket over. */
+bool by_target_add_connection(struct target *target, const struct hello *hello, int fd);
+void by_target_forget_connections(struct target *target);
+/* A link over shared memory: takes segment and wake over, and the socket. */
+void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends);
+
+/* incoming.c */
+/* A connection was accepted. */
+void by_incoming_accept(struct by_connector *connector, int fd, bool local);
+/* This side made a local connection, and hands were shaken. */
+void by_incoming_exchange(struct target *target, int fd);
+void by_incoming_free(struct by_connector *connector);
+
+/* outgoing.c */
+void by_target_init(struct target *target, struct by_connector *connector, uint32_t process);
+/* A link is wanted. */
+void by_target_begin(struct target *target);
+/* Nothing goes on towards it any more. */
+void by_target_finish(struct target *target);
+/* It cannot be reached; `why` if no attempt has said why. Unless it turns out to have died, the job fails with it. */
+void by_target_fail(struct target *target, const char *why);
+/* It was reached, but this could not be made a link; the thread's error text says why. The same, but at once unless
+ * `status` says that the peer is gone. */
+void by_target_broken(struct target *target, enum banyan_status status, const char *what);
+void by_target_fini(struct target *target);
+
+#endif

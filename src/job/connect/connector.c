@@ -1,0 +1,208 @@
+#include "connector.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "acceptor.h"
+#include "connection.h"
+#include "descriptor.h"
+#include "interface.h"
+#include "localsocket.h"
+#include "log.h"
+#include "socket.h"
+
+enum { UNAUTHENTICATED = 96 }; /* connections beyond those that the job can have */
+
+static void accepted_tcp(void *connector, int fd) {
+  by_incoming_accept(connector, fd, false);
+}
+
+static void accepted_local(void *connector, int fd) {
+  by_incoming_accept(connector, fd, true);
+}
+
+/* The others would look for firewalls, so the job ends with the reason; but only if its calls need a connection. */
+static void exhausted(void *argument) {
+  const struct by_connector *connector = argument;
+  struct by_job *job = connector->job;
+  char text[400];
+  snprintf(text, sizeof text, "%s takes no connections: %s", by_job_name(job, job->rank), banyan_error_text());
+  by_job_lock(job);
+  bool lacks = !job->engine || by_engine_lacks_lanes(job->engine);
+  by_job_unlock(job);
+  if (lacks) by_job_fail(job, BANYAN_ERR_CONNECT, text);
+}
+
+/* ---- wishes */
+
+/* The next process to connect to, or UINT32_MAX: none is left. */
+static uint32_t take_wish(struct by_connector *connector) {
+  uint32_t process = UINT32_MAX;
+  pthread_mutex_lock(&connector->lock);
+  if (connector->taken < connector->n_wishes)
+    process = connector->wishes[connector->taken++];
+  else
+    connector->posted = false;
+  pthread_mutex_unlock(&connector->lock);
+  return process;
+}
+
+static void take_wishes(void *context) {
+  struct by_connector *connector = context;
+  for (uint32_t process; (process = take_wish(connector)) != UINT32_MAX;) by_target_begin(connector->targets[process]);
+}
+
+/* One task whatever the number of wishes: a first call may need a thousand links, and a loop's queue has an end. */
+void by_connector_want(struct by_connector *connector, uint32_t process) {
+  if (process >= connector->job->rank) return; /* it will come to us */
+  pthread_mutex_lock(&connector->lock);
+  struct target *target = connector->targets[process];
+  if (!target->wished) connector->wishes[connector->n_wishes++] = process;
+  target->wished = true;
+  bool post = !connector->posted;
+  connector->posted = true;
+  if (post && by_loop_post(connector->job->loop, take_wishes, connector) != BANYAN_OK) {
+    connector->posted = false; /* the next wish tries again */
+    by_error("net", "connecting to %s could not begin: %s", by_job_name(connector->job, process), banyan_error_text());
+  }
+  pthread_mutex_unlock(&connector->lock);
+}
+
+/* ---- life */
+
+static enum banyan_status add_addresses(const struct by_job *job, int port, bool loopback, struct by_member *self) {
+  struct by_interface *all = NULL;
+  size_t n = 0;
+  const char *filter = loopback ? "127.0.0.0/8" : job->settings.iface;
+  enum banyan_status status = by_interface_list(filter, loopback, &all, &n);
+  if (status != BANYAN_OK) return loopback ? BANYAN_OK : by_fail_within(status, "BANYAN_IFACE");
+  for (size_t i = 0; i < n && self->n_addresses < BY_MEMBER_ADDRESSES; i++) {
+    bool known = false;
+    for (uint32_t j = 0; j < self->n_addresses; j++)
+      known |= by_address_compare_host(&self->addresses[j], &all[i].address) == 0;
+    if (known) continue;
+    self->addresses[self->n_addresses] = all[i].address;
+    by_address_set_port(&self->addresses[self->n_addresses++], port);
+    bool first = !self->mtu && !by_address_is_loopback(&all[i].address);
+    if (first && by_address_family(&all[i].address) == AF_INET) self->mtu = by_interface_mtu(all[i].name);
+  }
+  free(all);
+  return BANYAN_OK;
+}
+
+/* The loopback address first, so that ranks of one machine use it; others skip it. */
+static enum banyan_status listen_tcp(struct by_connector *connector, struct by_member *self) {
+  struct by_job *job = connector->job;
+  struct by_port_range ports = {0, 0};
+  struct by_address bound;
+  if (job->settings.ports) {
+    enum banyan_status status = by_port_range_parse(job->settings.ports, &ports);
+    if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_PORTS");
+  }
+  BY_TRY(by_socket_listen(NULL, ports, &connector->tcp_listener, &bound));
+  self->addresses = BY_ARENA_ARRAY(&job->arena, struct by_address, BY_MEMBER_ADDRESSES);
+  if (!self->addresses) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for addresses");
+  int port = by_address_port(&bound);
+  if (!*job->settings.iface) BY_TRY(add_addresses(job, port, true, self));
+  return add_addresses(job, port, false, self);
+}
+
+static enum banyan_status listen_local(struct by_connector *connector, struct by_member *self) {
+  char name[64], random[BY_KEY_TEXT];
+  self->local = "";
+  if (!strcmp(connector->job->settings.transport, "tcp")) return BANYAN_OK;
+  BY_TRY(by_key_random(random));
+  snprintf(name, sizeof name, "banyan-%d-%.16s", (int)getpid(), random);
+  BY_TRY(by_local_listen(name, &connector->local_listener));
+  self->local = by_arena_string(&connector->job->arena, name);
+  return self->local ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a name");
+}
+
+enum banyan_status by_connector_create(struct by_job *job, const struct by_key *key, struct by_member *self,
+                                       const struct by_connector_events *events, struct by_connector **out) {
+  struct by_connector *connector = calloc(1, sizeof *connector);
+  if (!connector) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for connections");
+  *connector =
+      (struct by_connector){.job = job, .events = *events, .key = *key, .tcp_listener = -1, .local_listener = -1};
+  pthread_mutex_init(&connector->lock, NULL);
+  enum banyan_status status = listen_tcp(connector, self);
+  if (status == BANYAN_OK) status = listen_local(connector, self);
+  if (status != BANYAN_OK) {
+    by_connector_destroy(connector);
+    return status;
+  }
+  *out = connector;
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_connections(struct by_connector *connector, int *listener,
+                                           void (*accepted)(void *context, int fd), struct by_acceptor **out) {
+  int fd = *listener;
+  *listener = -1; /* the acceptor's, whatever comes */
+  if (fd < 0) return BANYAN_OK;
+  BY_TRY(by_acceptor_create(connector->job->loop, fd, accepted, connector, out));
+  by_acceptor_on_exhaustion(*out, exhausted);
+  return BANYAN_OK;
+}
+
+/* Targets stay where they are. Each process is wished for once. */
+static bool make_room(struct by_connector *connector, uint32_t n) {
+  struct target **targets = realloc(connector->targets, n * sizeof *targets);
+  if (targets) connector->targets = targets;
+  uint32_t *wishes = realloc(connector->wishes, n * sizeof *wishes);
+  if (wishes) connector->wishes = wishes;
+  return targets && wishes;
+}
+
+static enum banyan_status grow(struct by_connector *connector, uint32_t n) {
+  pthread_mutex_lock(&connector->lock);
+  bool room = make_room(connector, n);
+  while (room && connector->n_targets < n) {
+    struct target *target = calloc(1, sizeof *target);
+    if (!target) break;
+    by_target_init(target, connector, connector->n_targets);
+    connector->targets[connector->n_targets++] = target;
+  }
+  room = connector->n_targets == n;
+  pthread_mutex_unlock(&connector->lock);
+  return room ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", n);
+}
+
+enum banyan_status by_connector_add(struct by_connector *connector) {
+  return grow(connector, connector->n_targets + 1);
+}
+
+enum banyan_status by_connector_open(struct by_connector *connector) {
+  uint32_t n = connector->job->processes;
+  by_admission_init(&connector->tcp_admission, UNAUTHENTICATED + BY_LANES * n);
+  by_admission_init(&connector->local_admission, UNAUTHENTICATED + n);
+  BY_TRY(grow(connector, n));
+  BY_TRY(take_connections(connector, &connector->tcp_listener, accepted_tcp, &connector->tcp));
+  return take_connections(connector, &connector->local_listener, accepted_local, &connector->local);
+}
+
+void by_connector_stop_listening(struct by_connector *connector) {
+  if (connector->tcp_listener >= 0) by_close(connector->tcp_listener);
+  if (connector->local_listener >= 0) by_close(connector->local_listener);
+  connector->tcp_listener = connector->local_listener = -1;
+}
+
+void by_connector_destroy(struct by_connector *connector) {
+  if (!connector) return;
+  by_acceptor_destroy(connector->tcp);
+  by_acceptor_destroy(connector->local);
+  by_incoming_free(connector);
+  by_repeats_flush(&connector->rejected, "net", INFINITY);
+  for (uint32_t i = 0; i < connector->n_targets; i++) {
+    by_target_fini(connector->targets[i]);
+    free(connector->targets[i]);
+  }
+  by_connector_stop_listening(connector);
+  pthread_mutex_destroy(&connector->lock);
+  free(connector->targets);
+  free(connector->wishes);
+  free(connector);
+}

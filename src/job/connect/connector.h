@@ -1,0 +1,45 @@
+/* Data connections: takes those of higher ranks, makes those to lower ones
+ * when a schedule first needs them. Of a pair, the higher rank connects. Ranks
+ * of one host use shared memory; others try all addresses that the peer
+ * offers, each a little after the one before, and keep the first that answers
+ * and proves the key. On the loop's thread unless said otherwise. */
+#ifndef BY_JOB_CONNECT_CONNECTOR_H
+#define BY_JOB_CONNECT_CONNECTOR_H
+
+#include "handshake.h"
+#include "job_state.h"
+
+struct by_connector;
+
+/* What becomes of connections. */
+struct by_connector_events {
+  /* A link to this process is there: the lanes are taken over. */
+  void (*attach)(void *context, uint32_t process, struct by_lane *const *lanes, uint32_t n);
+  /* A helper does not answer: has rank 0 find out whether it is alive. False: it cannot be asked. */
+  bool (*ask)(void *context);
+  void *context;
+};
+
+/* Listens and fills the own member's `local` and `addresses` (in the job's arena). */
+BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, const struct by_key *key,
+                                                    struct by_member *self, const struct by_connector_events *events,
+                                                    struct by_connector **out);
+/* Begins to take connections: once the members are known. */
+BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);
+/* Instead of opening it: gives its listeners back. */
+void by_connector_stop_listening(struct by_connector *connector);
+/* One more process, with the next number. */
+BANYAN_CHECK enum banyan_status by_connector_add(struct by_connector *connector);
+/* Any thread: a lane to this process is needed. Nothing to do for the lower rank of the pair. */
+void by_connector_want(struct by_connector *connector, uint32_t process);
+/* Visits the processes to which no connection has come about since it was first tried: for how long in milliseconds,
+ * and where it is tried. */
+void by_connector_visit_tried(const struct by_connector *connector,
+                              void (*visit)(void *context, uint32_t process, uint32_t milliseconds, const char *way),
+                              void *context);
+/* The job knows now that this process has left. */
+void by_connector_left(struct by_connector *connector, uint32_t process);
+/* NULL is allowed. The loop no longer runs. */
+void by_connector_destroy(struct by_connector *connector);
+
+#endif

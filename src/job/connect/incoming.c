@@ -1,0 +1,226 @@
+/* Incoming connections: those accepted, and our own local ones after their handshake, until they are lanes. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "connection.h"
+#include "descriptor.h"
+#include "greet.h"
+#include "localsocket.h"
+#include "log.h"
+#include "socket.h"
+
+/* A connection that somebody made to us: its handshake, then for local ones the exchange of descriptors. */
+struct incoming {
+  struct incoming *next;
+  struct by_connector *connector;
+  struct by_greet *greet; /* NULL: it is over */
+  struct by_watch *watch;
+  struct by_timer patience;
+  struct target *target; /* once it is known */
+  int fd;
+  bool local, ours; /* ours: we connected */
+  char peer[BY_ADDRESS_TEXT];
+  int segment; /* ours: the link's memory */
+};
+
+static void free_incoming(struct incoming *in) {
+  by_greet_cancel(in->greet);
+  by_loop_unwatch(in->watch);
+  by_loop_cancel_timer(&in->patience);
+  if (in->segment >= 0) by_close(in->segment);
+  if (in->fd >= 0) by_close(in->fd);
+  free(in);
+}
+
+static void drop_incoming(struct incoming *in) {
+  struct incoming **place = &in->connector->incoming;
+  while (*place != in) place = &(*place)->next;
+  *place = in->next;
+  free_incoming(in);
+}
+
+/* ---- over a local connection: descriptors */
+
+/* It was a rank of the job: without this connection there is no link. */
+static void exchange_failed(struct incoming *in, enum banyan_status status) {
+  struct target *target = in->target;
+  drop_incoming(in);
+  by_target_broken(target, status, "setting up shared memory failed");
+}
+
+static void incoming_late(void *context) {
+  exchange_failed(context, by_fail(BANYAN_ERR_TIMEOUT, "the other side sent no descriptors in time"));
+}
+
+static struct incoming *new_incoming(struct by_connector *connector) {
+  struct incoming *in = calloc(1, sizeof *in);
+  if (!in) return NULL;
+  *in = (struct incoming){.next = connector->incoming, .connector = connector, .fd = -1, .segment = -1};
+  by_timer_init(&in->patience, incoming_late, in);
+  connector->incoming = in;
+  return in;
+}
+
+static enum banyan_status send_descriptors(struct incoming *in, const char *what, const int *fds, size_t n) {
+  bool sent = true;
+  BY_TRY(by_local_send(in->fd, what, 1, fds, n, &sent));
+  return sent ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "a local socket is full already");
+}
+
+/* *n = 0: they have not come yet. */
+static enum banyan_status receive_descriptors(struct incoming *in, int *fds, size_t wanted, size_t *n) {
+  size_t length;
+  char byte;
+  BY_TRY(by_local_receive(in->fd, &byte, 1, &length, fds, wanted, n));
+  if (!length || *n == wanted) return BANYAN_OK;
+  for (size_t i = 0; i < *n; i++) by_close(fds[i]);
+  return by_fail(BANYAN_ERR_PROTOCOL, "%zu descriptors came instead of %zu", *n, wanted);
+}
+
+static void make_link(struct incoming *in, int segment, int wake) {
+  struct target *target = in->target;
+  struct by_shm_ends ends = {.socket = in->fd, .segment = segment, .peer_wake = wake, .first = in->ours};
+  by_loop_unwatch(in->watch);
+  in->watch = NULL;
+  in->fd = in->segment = -1;
+  drop_incoming(in);
+  by_target_make_shm_link(target, &ends);
+}
+
+/* The side that connected sends (segment, its wake); the other one answers with its wake. */
+static void exchange_ready(void *context, uint32_t events) {
+  struct incoming *in = context;
+  int fds[2];
+  size_t n;
+  (void)events;
+  enum banyan_status status = receive_descriptors(in, fds, in->ours ? 1 : 2, &n);
+  if (status == BANYAN_OK && !n) return;
+  if (status == BANYAN_OK && !in->ours) {
+    status = send_descriptors(in, "w", &in->connector->job->wake, 1);
+    for (size_t i = 0; status != BANYAN_OK && i < n; i++) by_close(fds[i]);
+  }
+  if (status != BANYAN_OK)
+    exchange_failed(in, status);
+  else if (in->ours)
+    make_link(in, in->segment, fds[0]);
+  else
+    make_link(in, fds[0], fds[1]);
+}
+
+static enum banyan_status offer_segment(struct incoming *in) {
+  const struct by_job *job = in->connector->job;
+  in->segment = by_shm_segment(job->neighbours, job->members[job->rank].cores);
+  if (in->segment < 0) return BANYAN_ERR_SYSTEM;
+  int fds[2] = {in->segment, job->wake};
+  return send_descriptors(in, "s", fds, 2);
+}
+
+static void begin_exchange(struct incoming *in) {
+  struct by_loop *loop = in->connector->job->loop;
+  enum banyan_status status = in->ours ? offer_segment(in) : BANYAN_OK;
+  if (status == BANYAN_OK) status = by_loop_watch(loop, in->fd, EPOLLIN, exchange_ready, in, &in->watch);
+  if (status != BANYAN_OK)
+    exchange_failed(in, status);
+  else
+    by_loop_set_delay(loop, &in->patience, PATIENCE_S * BY_SECOND);
+}
+
+/* ---- accepted */
+
+static enum banyan_status check_hello(const struct incoming *in, uint8_t purpose, const struct hello *theirs) {
+  const struct by_job *job = in->connector->job;
+  char byte;
+  if (purpose != (in->local ? PURPOSE_LOCAL : PURPOSE_TCP))
+    return by_fail(BANYAN_ERR_PROTOCOL, "a connection for purpose %u", purpose);
+  if (theirs->from < job->rank || theirs->to != job->rank)
+    return by_fail(BANYAN_ERR_PROTOCOL, "rank %u connects to rank %u at rank %u", theirs->from, theirs->to, job->rank);
+  /* it may have lost patience while this process was held up; a link must not begin with a dead connection */
+  if (recv(in->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+    return by_fail(BANYAN_ERR_PEER_DEAD, "%s closed it again", by_job_name(in->connector->job, theirs->from));
+  return BANYAN_OK;
+}
+
+static void log_rejected(const struct incoming *in) {
+  by_repeats_warn(&in->connector->rejected, "net", in->peer, banyan_error_text(),
+                  by_clock_to_seconds(by_loop_now(in->connector->job->loop)));
+}
+
+static void incoming_greeted(void *context, enum banyan_status status, int fd, uint8_t purpose, const uint8_t *hello,
+                             size_t length) {
+  struct incoming *in = context;
+  struct hello theirs = {0};
+  in->greet = NULL;
+  in->fd = fd;
+  if (status == BANYAN_OK) status = by_hello_read(in->connector->job, hello, length, &theirs);
+  if (status == BANYAN_OK) status = check_hello(in, purpose, &theirs);
+  if (status != BANYAN_OK) {
+    log_rejected(in);
+    drop_incoming(in);
+    return;
+  }
+  in->target = in->connector->targets[theirs.from];
+  if (in->local) {
+    begin_exchange(in);
+  } else {
+    struct target *target = in->target;
+    in->fd = -1;
+    drop_incoming(in);
+    by_target_add_connection(target, &theirs, fd);
+  }
+}
+
+static void name_peer(struct incoming *in, int fd) {
+  struct by_address peer;
+  if (!in->local && by_socket_get_peer(fd, &peer) == BANYAN_OK)
+    by_address_print(&peer, in->peer);
+  else
+    strcpy(in->peer, "a process of this host");
+}
+
+void by_incoming_accept(struct by_connector *connector, int fd, bool local) {
+  struct incoming *in = new_incoming(connector);
+  if (!in) {
+    by_close(fd);
+    return;
+  }
+  uint8_t hello[HELLO];
+  by_hello_write(&(struct hello){.from = connector->job->rank, .to = UINT32_MAX, .lanes = 1}, hello);
+  in->local = local;
+  name_peer(in, fd);
+  struct by_greet_options options = {
+      .loop = connector->job->loop,
+      .fd = fd,
+      .packets = local,
+      .patience = GREET_S * BY_SECOND,
+      .admission = local ? &connector->local_admission : &connector->tcp_admission,
+      .handshake = {.role = BY_ROLE_SERVER, .key = &connector->key, .hello = hello, .hello_length = sizeof hello},
+      .done = incoming_greeted,
+      .context = in};
+  if (by_greet_start(&options, &in->greet) != BANYAN_OK) {
+    by_warn("net", "a connection was dropped: %s", banyan_error_text());
+    drop_incoming(in);
+  }
+}
+
+void by_incoming_exchange(struct target *target, int fd) {
+  struct incoming *in = new_incoming(target->connector);
+  if (!in) {
+    by_close(fd);
+    by_target_broken(target, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory"), "setting up shared memory failed");
+    return;
+  }
+  in->fd = fd;
+  in->target = target;
+  in->local = in->ours = true;
+  begin_exchange(in);
+}
+
+void by_incoming_free(struct by_connector *connector) {
+  while (connector->incoming) {
+    struct incoming *in = connector->incoming;
+    connector->incoming = in->next;
+    free_incoming(in);
+  }
+}

@@ -1,0 +1,160 @@
+/* What is to be known of a link's connections, and how they become its lanes. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "choose.h"
+#include "connection.h"
+#include "descriptor.h"
+#include "localsocket.h"
+#include "log.h"
+#include "shm.h"
+#include "socket.h"
+#include "tcp.h"
+
+enum { UNSENT = 128 << 10 };
+
+void by_hello_write(const struct hello *hello, uint8_t *out) {
+  struct by_writer writer;
+  by_writer_init(&writer, out, HELLO);
+  by_write_u32(&writer, hello->from);
+  by_write_u32(&writer, hello->to);
+  by_write_u8(&writer, hello->lane);
+  by_write_u8(&writer, hello->lanes);
+}
+
+enum banyan_status by_hello_read(const struct by_job *job, const uint8_t *bytes, size_t length, struct hello *out) {
+  struct by_reader reader;
+  by_reader_init(&reader, bytes, length);
+  out->from = by_read_u32(&reader);
+  out->to = by_read_u32(&reader);
+  out->lane = by_read_u8(&reader);
+  out->lanes = by_read_u8(&reader);
+  BY_TRY(by_reader_check(&reader, "a link's hello"));
+  if (out->from >= job->processes || out->from == job->rank)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello comes from rank %u", out->from);
+  if (out->to != job->rank && out->to != UINT32_MAX)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is for rank %u, this is rank %u", out->to, job->rank);
+  if (out->lanes < 1 || out->lanes > BY_LANES || out->lane >= out->lanes)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a link's hello is for connection %u of %u", out->lane, out->lanes);
+  return BANYAN_OK;
+}
+
+/* ---- lanes */
+
+/* Speed is at stake, not the link: what cannot be set is said, and the next option is tried. */
+static void tried(const char *option, enum banyan_status status) {
+  if (status != BANYAN_OK) by_warn("net", "a link's socket keeps its default for %s: %s", option, banyan_error_text());
+}
+
+static enum banyan_status tune_congestion(const struct by_settings *s, int fd, const struct by_address *peer) {
+  char name[BY_CHOICE_TEXT];
+  BY_TRY(by_choose(s->congestion, peer, name));
+  return *name ? by_socket_set_congestion(fd, name) : BANYAN_OK;
+}
+
+static enum banyan_status tune_buffers(const struct by_settings *s, int fd, const struct by_address *peer) {
+  char text[BY_CHOICE_TEXT];
+  uint64_t bytes = 0;
+  BY_TRY(by_choose(s->socket_buffer, peer, text));
+  if (*text) BY_TRY(by_parse_bytes(text, &bytes));
+  return bytes ? by_socket_set_buffers(fd, (int)bytes, (int)bytes) : BANYAN_OK;
+}
+
+/* That a host vanished is seen on the control connections, where somebody always reads: here a peer that computes reads
+ * nothing. */
+static void tune(const struct by_settings *s, int fd, const struct by_address *peer, bool one_of_many) {
+  tried("TCP_NODELAY", by_socket_set_nodelay(fd));
+  tried("BANYAN_CONGESTION", tune_congestion(s, fd, peer));
+  tried("BANYAN_SOCKET_BUFFER", tune_buffers(s, fd, peer));
+  tried("TCP_RTO_MAX_MS and keepalive", by_socket_set_patient(fd));
+  if (one_of_many) tried("TCP_NOTSENT_LOWAT", by_socket_set_unsent(fd, UNSENT));
+}
+
+uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address *peer) {
+  char text[BY_CHOICE_TEXT];
+  long n = 1;
+  if (by_choose(job->settings.connections, peer, text) != BANYAN_OK || !*text) return 1;
+  if (by_parse_int("number of connections", text, 1, BY_LANES, &n) != BANYAN_OK) return 1;
+  return (uint8_t)n;
+}
+
+/* Takes the socket over, also on failure. */
+static enum banyan_status make_tcp_lane(struct target *target, int fd, struct by_lane **out) {
+  struct by_job *job = target->connector->job;
+  char congestion[BY_CONGESTION_TEXT] = "?", text[BY_ADDRESS_TEXT];
+  struct by_address peer = {0};
+  (void)!by_socket_get_peer(fd, &peer);
+  tune(&job->settings, fd, &peer, target->lanes > 1);
+  enum banyan_status status = by_tcp_create(fd, job->settings.chunk, out);
+  if (status != BANYAN_OK) {
+    by_close(fd);
+    return status;
+  }
+  (void)!by_socket_get_congestion(fd, congestion);
+  by_info("net", "link to %s over TCP, %s, %s", by_job_name(job, target->process), by_address_print(&peer, text),
+          congestion);
+  return BANYAN_OK;
+}
+
+void by_target_forget_connections(struct target *target) {
+  for (uint32_t i = 0; i < BY_LANES; i++) {
+    if (target->fds[i] >= 0) by_close(target->fds[i]);
+    target->fds[i] = -1;
+  }
+  target->have = 0;
+}
+
+static void attach(const struct target *target, struct by_lane *const *lanes, uint32_t n) {
+  const struct by_connector_events *events = &target->connector->events;
+  events->attach(events->context, target->process, lanes, n);
+}
+
+static void make_tcp_link(struct target *target) {
+  struct by_lane *lanes[BY_LANES];
+  enum banyan_status status = BANYAN_OK;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < target->lanes && status == BANYAN_OK; i++) {
+    int fd = target->fds[i];
+    target->fds[i] = -1;
+    status = make_tcp_lane(target, fd, &lanes[n]);
+    if (status == BANYAN_OK) n++;
+  }
+  by_target_forget_connections(target);
+  if (status == BANYAN_OK) {
+    attach(target, lanes, n);
+    return;
+  }
+  by_target_broken(target, status, "its connection cannot be used");
+  for (uint32_t i = 0; i < n; i++) lanes[i]->ops->destroy(lanes[i]);
+}
+
+bool by_target_add_connection(struct target *target, const struct hello *hello, int fd) {
+  if (hello->lanes != target->lanes) by_target_forget_connections(target); /* the peer starts again */
+  target->lanes = hello->lanes;
+  if (target->fds[hello->lane] >= 0)
+    by_close(target->fds[hello->lane]);
+  else
+    target->have++;
+  target->fds[hello->lane] = fd;
+  if (target->have < target->lanes) return false;
+  make_tcp_link(target);
+  return true;
+}
+
+void by_target_make_shm_link(struct target *target, struct by_shm_ends *ends) {
+  struct by_job *job = target->connector->job;
+  struct by_lane *lane = NULL;
+  uid_t uid;
+  ends->crowded = job->yields;
+  ends->attach_from = job->settings.attach;
+  if (by_local_get_peer(ends->socket, &ends->peer, &uid) != BANYAN_OK)
+    ends->peer = (pid_t)job->members[target->process].pid;
+  enum banyan_status status = by_shm_create(ends, &lane);
+  if (status != BANYAN_OK) {
+    by_target_broken(target, status, "shared memory cannot be used");
+    return;
+  }
+  by_info("net", "link to %s over shared memory", by_job_name(job, target->process));
+  attach(target, &lane, 1);
+}

@@ -1,0 +1,102 @@
+/* The job's control connections: every rank holds one to rank 0. Over them the
+ * ranks meet (rank 0 collects the members and tells everybody) and later hear
+ * of deaths and aborts. No call waits for them. Rank 0 sees a death first, by
+ * the end of that rank's connection, and names it to all, so that everybody
+ * names the rank that died and not one that left because of it.
+ *
+ * On the loop's thread unless said otherwise. */
+#ifndef BY_JOB_CONTROL_CONTROL_H
+#define BY_JOB_CONTROL_CONTROL_H
+
+#include "connector.h"
+#include "handshake.h"
+#include "job_state.h"
+#include "move.h"
+#include "timeline.h"
+
+struct by_control;
+struct by_cluster_cells;
+struct by_tree_word;
+
+/* What the communicators of this process do about messages. On the loop's thread. */
+struct by_control_events {
+  /* This rank's part in a tree through switches. */
+  enum banyan_status (*attach_tree)(void *context, const struct by_tree_word *word);
+  /* This process has left the job on purpose. Under lock. */
+  void (*left)(void *context, uint32_t process);
+  /* Others have submitted what this rank has not: messages about submitted operations are read from now on. */
+  void (*listen)(void *context);
+  /* What a member does about a message of a plan switch; see by_moves_hear. */
+  bool (*hear_move)(void *context, const struct by_move_word *word, struct by_move_word *answer, char *text,
+                    size_t room);
+  struct by_moves_view (*view_moves)(void *context, uint32_t comm);
+  /* Rank 0: whether there is an agent or manager; what is wished for of the memory of switches goes to it. */
+  bool (*has_manager)(void *context);
+  void (*wish)(void *context, const struct by_cluster_cells *cells, uint32_t n);
+  /* Whether an answer may come: nothing is known of the manager being away. */
+  bool (*may_answer)(void *context);
+  void *context;
+};
+
+struct by_control_options {
+  struct by_job *job;
+  struct by_connector *connector;
+  struct by_timeline *timeline;
+  const struct by_key *key;
+  const struct by_member *self;
+  const char *plan; /* that this rank was given, and its version; see by_join */
+  uint32_t plan_version;
+  struct by_control_events events;
+};
+
+/* Meets the others: fills the job's members. Runs the loop itself and blocks
+ * until all have joined or the join deadline passes; errors name who is missing. */
+BANYAN_CHECK enum banyan_status by_control_join(const struct by_control_options *options, struct by_control **out);
+/* The job may have failed as soon as all had joined, before there is an engine to fail: why, to be asked when this rank
+ * has found nothing wrong itself, which would be the better reason. */
+BANYAN_CHECK enum banyan_status by_control_check(const struct by_control *control);
+/* Any thread: this rank's engine failed; tell the others. */
+void by_control_failed(struct by_control *control, enum banyan_status status, uint32_t process, const char *text);
+/* Any thread: a lane to this process ended. Rank 0 decides whether it is dead;
+ * if it says nothing for half a second, this rank decides alone. False: that could not be asked for. */
+bool by_control_suspect(struct by_control *control, uint32_t process, const char *text);
+/* Any thread: nothing goes on here, or a call's deadline has passed (how the error begins, whom this rank waits for;
+ * else NULL). Rank 0 asks everybody and fails the job with what it finds. False: it cannot. */
+bool by_control_ask(struct by_control *control, const char *late, const char *awaited);
+/* Any thread: has all ranks read letters, also those that do nothing. */
+void by_control_have_listen(struct by_control *control);
+/* Any thread, rank 0: tells all helpers of a plan; the bytes are copied. */
+void by_control_tell_plan(struct by_control *control, const void *bytes, size_t length);
+/* Any thread, rank 0, under the job's lock: sets up the trees of a plan that go through switches, and tells their
+ * workers and servers; in the background. Who is at the plan's vertices behind the ranks; UINT32_MAX: nobody. */
+void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
+                            const uint32_t *helpers);
+/* Any thread, rank 0, under the job's lock: whether the plan that is set has these trees. Where it has not, their
+ * cells are given back to switches, once the calls under way have ended; they are asked for again when it has. */
+void by_control_use_trees(struct by_control *control, bool used);
+/* Rank 0, on the loop's thread: what the manager grants of what was wished for. */
+void by_control_heard_cells(struct by_control *control, const struct by_cluster_cells *cells, uint32_t n);
+/* Rank 0, on the loop's thread: tells helpers and servers the job's class. `ranks`: and ranks, which have it from no
+ * agents. */
+void by_control_tell_class(struct by_control *control, uint32_t class_, bool ranks);
+/* A plan for a communicator, and who is at its vertices behind the ranks. */
+struct by_proposal {
+  uint32_t comm, n;
+  const uint32_t *processes; /* by rank */
+  struct by_plan *plan;
+  uint32_t *helpers; /* see by_plans_find_helpers; in the plan's arena */
+  struct by_told_move tell;
+};
+/* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
+ * for a communicator counts. The plan is taken over, unless this fails; all else is copied. */
+BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal);
+/* All have joined: from now on the timeline's messages travel here. */
+BANYAN_CHECK enum banyan_status by_control_connect_timeline(struct by_control *control);
+/* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
+bool by_control_is_over(const struct by_control *control);
+/* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */
+void by_control_leave(struct by_control *control);
+/* NULL is allowed. The loop no longer runs. */
+void by_control_destroy(struct by_control *control);
+
+#endif

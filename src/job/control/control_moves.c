@@ -1,0 +1,444 @@
+/* Moves to other plans, at the control connections: rank 0 asks and decides, the others answer. Of a communicator one
+ * move is under way at a time. What is proposed meanwhile waits until that is decided on, as would who proposes faster
+ * than words go to and fro otherwise drop each move for the next one; of those that wait, the latest stays. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_moves.h"
+#include "log.h"
+
+enum {
+  AGAIN_MS = 50, /* until it is looked at again; twice as long each time, up to */
+  LONGEST_MS = 1000,
+  AGAIN_S = 10, /* so long one is proposed that somebody cannot prepare yet */
+  WORD_MORE = 64,
+  LINKS_S = 45,      /* for links: longer than a helper tries to make one, */
+  LINKS_ALONE_S = 5, /* or so long where another proposal waits */
+  TURN_S = 60,       /* until its turn comes, */
+  ANSWERS_S = 60     /* and for answers */
+};
+
+static const char replaced[] = "another one was proposed";
+static const char users[] = "the user has set or proposed a plan, which a manager does not replace";
+
+static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word);
+static void give_up(struct by_control_move *move, const char *why, size_t length);
+
+static void free_move(struct by_control_move *move) {
+  by_loop_cancel_timer(&move->late);
+  by_helper_links_fini(move);
+  free(move->processes);
+  free(move->answered);
+  free(move->places);
+  by_plan_destroy(move->plan);
+  free(move->text);
+  free(move);
+}
+
+static void unlist(struct by_control_move *move) {
+  struct by_control_move **place = &move->control->moves;
+  while (*place != move) place = &(*place)->next;
+  *place = move->next;
+}
+
+/* ---- sending */
+
+void by_control_send_move(const struct end *end, const struct by_move_word *word) {
+  size_t room = word->length + 4 * word->n_processes + WORD_MORE;
+  uint8_t *bytes = malloc(room);
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, bytes ? room : 0);
+  by_move_word_write(&writer, word);
+  if (writer.failed)
+    by_control_cut(end, "out of memory");
+  else
+    (void)by_control_say(end, MOVE, bytes, writer.length);
+  free(bytes);
+}
+
+static struct by_move_word word_of(const struct by_control_move *move, enum by_move_kind kind) {
+  return (struct by_move_word){
+      .kind = kind, .comm = move->comm, .number = move->number, .at = move->agreement.at, .text = ""};
+}
+
+static void tell_others(const struct by_control_move *move, const struct by_move_word *word) {
+  for (uint32_t i = 0; i < move->n; i++) {
+    const struct end *end = move->processes[i] ? move->control->of_rank[move->processes[i]] : NULL;
+    if (end) by_control_send_move(end, word);
+  }
+}
+
+static void tell_helpers(const struct by_control_move *move, const struct by_move_word *word) {
+  for (uint32_t i = 0; i < move->n_helpers; i++) {
+    const struct end *end = move->control->of_rank[move->helpers[i].helper];
+    if (end) by_control_send_move(end, word);
+  }
+}
+
+/* What this process itself does about a word. */
+static bool hear_here(const struct by_control *control, const struct by_move_word *word, struct by_move_word *answer,
+                      char *text, size_t room) {
+  return control->events.hear_move(control->events.context, word, answer, text, room);
+}
+
+static struct by_moves_view view_of(const struct by_control_move *move) {
+  const struct by_control_events *events = &move->control->events;
+  return events->view_moves(events->context, move->comm);
+}
+
+/* TAKE and DROP. */
+static void tell_all(const struct by_control_move *move, const struct by_move_word *word) {
+  struct by_move_word none;
+  char text[TEXT_MOST];
+  tell_others(move, word);
+  (void)hear_here(move->control, word, &none, text, sizeof text);
+}
+
+/* PROPOSE and FIX. Rank 0 answers at once, which may decide: the move may be gone after it. */
+static void ask(struct by_control_move *move, const struct by_move_word *word) {
+  struct by_move_word answer, own = *word;
+  char text[TEXT_MOST];
+  memset(move->answered, 0, move->n * sizeof *move->answered);
+  tell_others(move, word);
+  own.plan = move->plan;
+  if (hear_here(move->control, &own, &answer, text, sizeof text)) hear_answer(move, 0, &answer);
+}
+
+/* ---- beginning, and again */
+
+/* The first that has not read for long what it was told, or 0. */
+static uint32_t find_full(const struct by_control_move *move) {
+  size_t more = move->length + 4 * move->n_places + WORD_MORE;
+  for (uint32_t i = 0; i < move->n; i++) {
+    const struct end *end = move->processes[i] ? move->control->of_rank[move->processes[i]] : NULL;
+    if (end && by_stream_queued(end->stream) + more > MOST_WAITING) return move->processes[i];
+  }
+  return 0;
+}
+
+/* Of a plan without helpers, or one whose helpers are linked. */
+static void propose(struct by_control_move *move) {
+  uint32_t full = find_full(move);
+  if (full) {
+    char text[TEXT_MOST];
+    snprintf(text, sizeof text, "rank %u does not read the plans before it: is it stopped?", full);
+    give_up(move, text, strlen(text));
+    return;
+  }
+  move->waits = false;
+  by_loop_set_delay(move->control->job->loop, &move->late, ANSWERS_S * BY_SECOND);
+  by_agreement_init(&move->agreement, move->n);
+  move->started = view_of(move).started;
+  struct by_move_word word = word_of(move, BY_MOVE_PROPOSE);
+  word.text = move->text;
+  word.length = move->length;
+  word.origin = move->plan->origin;
+  word.processes = move->places;
+  word.n_processes = move->n_places;
+  ask(move, &word);
+}
+
+static void drop(const struct by_control_move *move, const char *why, size_t length) {
+  struct by_move_word word = word_of(move, BY_MOVE_DROP);
+  word.text = why;
+  word.length = length;
+  if (move->links)
+    tell_helpers(move, &word);
+  else
+    tell_all(move, &word);
+}
+
+/* No later than so. */
+static void look_at(struct by_control *control, uint64_t due) {
+  if (!by_timer_is_set(&control->moves_due) || due < control->moves_due.at)
+    by_loop_set_timer(control->job->loop, &control->moves_due, due);
+}
+
+static void look_later(struct by_control_move *move) {
+  move->due = by_loop_now(move->control->job->loop) + move->again;
+  move->again *= 2;
+  if (move->again > LONGEST_MS * BY_MILLISECOND) move->again = LONGEST_MS * BY_MILLISECOND;
+  look_at(move->control, move->due);
+}
+
+/* What waits for it begins in a while: nothing ends another move than its own. */
+static void end(struct by_control_move *move, const char *why) {
+  look_at(move->control, by_loop_now(move->control->job->loop));
+  if (move->tell.told) move->tell.told(move->tell.context, why ? 0 : move->agreement.at, why);
+  free_move(move);
+}
+
+static void give_up(struct by_control_move *move, const char *why, size_t length) {
+  by_warn("plan", "the new plan is not used: %.*s", (int)length, why);
+  char text[TEXT_MOST];
+  snprintf(text, sizeof text, "%.*s", (int)length, why);
+  unlist(move);
+  if (!move->queued) drop(move, text, strlen(text));
+  end(move, text);
+}
+
+static uint64_t under_way(const struct by_control_move *move) {
+  return by_loop_now(move->control->job->loop) - move->begun;
+}
+
+/* A communicator is made on one rank before another, and comes to the call of the move before sooner. */
+static void put_off(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
+  static const char absent[] = "it has no such communicator";
+  char text[TEXT_MOST];
+  if (under_way(move) > AGAIN_S * BY_SECOND || move->agreement.fixing) {
+    size_t length = word->length ? word->length : strlen(absent);
+    snprintf(text, sizeof text, "rank %u: %.*s", process, (int)length, word->length ? word->text : absent);
+    give_up(move, text, strlen(text));
+    return;
+  }
+  move->waits = true;
+  drop(move, "", 0);
+  look_later(move);
+}
+
+static bool is_managers(const struct by_control_move *move) {
+  return move->plan->origin.source == BANYAN_PLAN_MANAGER;
+}
+
+static void start(struct by_control_move *move) {
+  static const char gone[] = "a helper that it names is not here any more, or not yet";
+  move->queued = false;
+  move->number = ++move->control->n_moves;
+  move->begun = by_loop_now(move->control->job->loop);
+  move->again = AGAIN_MS * BY_MILLISECOND;
+  if (is_managers(move) && view_of(move).supplied)
+    give_up(move, users, strlen(users));
+  else if (!by_helper_links_ask(move))
+    give_up(move, gone, strlen(gone));
+  else if (!move->links)
+    propose(move);
+  else
+    by_loop_set_delay(move->control->job->loop, &move->late, LINKS_S * BY_SECOND);
+}
+
+static struct by_control_move *find_of(const struct by_control *control, uint32_t comm, bool queued) {
+  struct by_control_move *move = control->moves;
+  while (move && (move->comm != comm || move->queued != queued)) /* NOLINT(clang-analyzer-unix.Malloc): as below */
+    move = move->next;
+  return move;
+}
+
+static bool holds_up_another(const struct by_control_move *move) {
+  return move->links && under_way(move) > LINKS_ALONE_S * BY_SECOND && find_of(move->control, move->comm, true);
+}
+
+/* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last. */
+static bool may_start(const struct by_control_move *move) {
+  const struct by_control *control = move->control;
+  return !find_of(control, move->comm, false) && !view_of(move).taken;
+}
+
+static void propose_again(struct by_control_move *move) {
+  move->number = ++move->control->n_moves;
+  propose(move);
+}
+
+static bool is_due(const struct by_control_move *move) {
+  return move->due <= by_loop_now(move->control->job->loop);
+}
+
+void by_control_moves_due(void *argument) {
+  struct by_control *control = argument;
+  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+    next = move->next;
+    if (holds_up_another(move))
+      give_up(move, replaced, strlen(replaced));
+    else if (move->waits && is_due(move))
+      propose_again(move);
+  }
+  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+    next = move->next; /* NOLINT(clang-analyzer-unix.Malloc): what has ended is in the list no more */
+    if (move->queued && may_start(move)) start(move);
+  }
+  for (struct by_control_move *move = control->moves; move; move = move->next) {
+    if (move->queued && is_due(move)) look_later(move); /* NOLINT(clang-analyzer-unix.Malloc) */
+    if (move->queued || move->waits) look_at(control, move->due);
+  }
+}
+
+/* ---- answers */
+
+static void decide(struct by_control_move *move) {
+  struct by_move_word word = word_of(move, BY_MOVE_TAKE);
+  unlist(move);
+  tell_all(move, &word);
+  end(move, NULL);
+}
+
+static void heard_started(struct by_control_move *move, uint32_t member, const struct by_move_word *word) {
+  enum by_move_kind awaited = move->agreement.fixing ? BY_MOVE_FIXED : BY_MOVE_PREPARED;
+  if (word->kind != awaited || move->answered[member]) return;
+  move->answered[member] = true;
+  uint64_t lead = view_of(move).started - move->started;
+  enum by_agreement_next next = by_agreement_hear(&move->agreement, word->at, &word->beat, lead);
+  struct by_move_word fix = word_of(move, BY_MOVE_FIX);
+  if (next == BY_AGREEMENT_TAKE) decide(move);
+  if (next == BY_AGREEMENT_FIX) ask(move, &fix);
+}
+
+static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
+  uint32_t member = 0;
+  while (member < move->n && move->processes[member] != process) member++;
+  if (member == move->n || move->waits || move->links) return;
+  if (word->kind == BY_MOVE_REFUSED)
+    give_up(move, word->text, word->length);
+  else if (word->kind == BY_MOVE_NOT_YET)
+    put_off(move, process, word);
+  else
+    heard_started(move, member, word);
+}
+
+static void heard_linked(struct by_control_move *move, uint32_t helper) {
+  if (!by_helper_links_made(move, helper)) return;
+  move->begun = by_loop_now(move->control->job->loop);
+  propose(move);
+}
+
+static struct by_control_move *find(const struct by_control *control, const struct by_move_word *word) {
+  struct by_control_move *move = control->moves;
+  while (move && (move->queued || move->comm != word->comm || move->number != word->number)) move = move->next;
+  return move;
+}
+
+static void answer_root(struct end *end, const struct by_move_word *word) {
+  struct by_move_word answer;
+  char text[TEXT_MOST];
+  if (hear_here(end->control, word, &answer, text, sizeof text)) by_control_send_move(end, &answer);
+}
+
+void by_control_heard_move(struct end *end, const void *payload, size_t length) {
+  struct by_control *control = end->control;
+  bool root = control->job->rank == 0;
+  struct by_move_word word;
+  bool fits = by_move_word_read(payload, length, &word) == BANYAN_OK && root == by_move_is_answer(word.kind);
+  bool linked = fits && word.kind == BY_MOVE_LINKED;
+  if (!fits || (root && by_control_is_helper(control, end->rank) != linked)) {
+    by_warn("control", "%s: a malformed word about a new plan; ignored", by_stream_get_name(end->stream));
+    return;
+  }
+  struct by_control_move *move = root ? find(control, &word) : NULL;
+  if (move && linked)
+    heard_linked(move, (uint32_t)end->rank);
+  else if (move)
+    hear_answer(move, (uint32_t)end->rank, &word);
+  if (!root && control->job->role.kind == BY_MEMBER_RANK) answer_root(end, &word);
+  if (!root && control->job->role.kind == BY_MEMBER_HELPER) by_control_heard_links(end, &word);
+}
+
+/* ---- the end */
+
+static bool has_member(const struct by_control_move *move, uint32_t process) {
+  for (uint32_t i = 0; i < move->n; i++)
+    if (move->processes[i] == process) return true;
+  return by_helper_links_has(move, process);
+}
+
+void by_control_drop_moves_with(struct by_control *control, uint32_t process, const char *why) {
+  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+    next = move->next;
+    if (has_member(move, process)) give_up(move, why, strlen(why));
+  }
+}
+
+void by_control_forget_moves(struct by_control *control) {
+  while (control->moves) {
+    struct by_control_move *move = control->moves;
+    control->moves = move->next;
+    free_move(move);
+  }
+}
+
+/* ---- from other threads */
+
+static uint32_t find_silent(const struct by_control_move *move) {
+  uint32_t i = 0;
+  while (i + 1 < move->n && move->answered[i]) i++;
+  return move->processes[i];
+}
+
+/* The turn of one that waits has not come: the one before it is not decided on, or has not come into use. */
+static void say_turn(const struct by_control_move *move, char *why, size_t room) {
+  const struct by_control_move *before = find_of(move->control, move->comm, false);
+  if (before)
+    snprintf(why, room, "the plan before it is not decided on: rank %u does not answer: is it stopped?",
+             find_silent(before));
+  else
+    snprintf(why, room, "the plan before it has not come into use for %d s: are no calls made?", TURN_S);
+}
+
+static void too_late(void *argument) {
+  struct by_control_move *move = argument;
+  char why[TEXT_MOST];
+  if (move->queued)
+    say_turn(move, why, sizeof why);
+  else if (move->links)
+    snprintf(why, sizeof why, "its helpers have not made their links: are they stopped, or kept apart by a firewall?");
+  else
+    snprintf(why, sizeof why, "rank %u has not answered for %d s: is it stopped?", find_silent(move), ANSWERS_S);
+  give_up(move, why, strlen(why));
+}
+
+static void begin(void *argument) {
+  struct by_control_move *move = argument;
+  struct by_control *control = move->control;
+  struct by_control_move *before = find_of(control, move->comm, true);
+  bool yields = before && is_managers(move) && before->plan->origin.supplied;
+  if (before && !yields) give_up(before, replaced, strlen(replaced));
+  move->next = control->moves;
+  control->moves = move;
+  if (yields) {
+    give_up(move, users, strlen(users));
+    return;
+  }
+  if (may_start(move)) {
+    start(move);
+    return;
+  }
+  by_loop_set_delay(control->job->loop, &move->late, TURN_S * BY_SECOND);
+  look_later(move);
+}
+
+static enum banyan_status copy(struct by_control_move *move, const struct by_proposal *proposal) {
+  const struct by_plan *plan = proposal->plan;
+  struct by_text text;
+  struct by_writer writer;
+  move->n_places = plan->n_vertices - plan->n_ranks;
+  move->places = malloc(4 * move->n_places + 1);
+  move->processes = calloc(move->n, sizeof *move->processes);
+  move->answered = calloc(move->n, sizeof *move->answered);
+  by_text_init(&text);
+  by_plan_print(plan, &text);
+  move->text = text.data;
+  move->length = text.length;
+  if (!move->places || !move->processes || !move->answered || text.failed)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+  by_writer_init(&writer, move->places, 4 * move->n_places);
+  for (size_t i = 0; i < move->n_places; i++) by_write_u32(&writer, proposal->helpers[i]);
+  memcpy(move->processes, proposal->processes, move->n * sizeof *move->processes);
+  size_t bytes = move->length + 4 * move->n_places;
+  if (bytes <= MOST_FRAME - WORD_MORE) return by_helper_links_find(move, proposal);
+  return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan is %zu bytes of JSON; at most %d can be proposed", bytes,
+                 MOST_FRAME - WORD_MORE);
+}
+
+enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {
+  struct by_control_move *move = calloc(1, sizeof *move);
+  if (!move) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
+  *move = (struct by_control_move){
+      .control = control, .queued = true, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
+  move->again = AGAIN_MS * BY_MILLISECOND;
+  by_timer_init(&move->late, too_late, move);
+  enum banyan_status status = copy(move, proposal);
+  if (status == BANYAN_OK) move->plan = proposal->plan; /* before others can see it */
+  if (status == BANYAN_OK) status = by_loop_post(control->job->loop, begin, move);
+  if (status == BANYAN_OK) return status;
+  move->plan = NULL;
+  free_move(move);
+  return status;
+}

@@ -1,0 +1,264 @@
+/* Rank 0 asks switches for cells: one connection to each switch, for all trees over it. A switch that does not answer
+ * in time, or says no, gets no part in the tree: it is not asked any more, since what the ends know of it stays. One
+ * that had its part and is gone is asked until it is back; meanwhile sums go past it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control_trees.h"
+#include "log.h"
+#include "resolve.h"
+#include "switch_client.h"
+
+enum { LOOKS_MS = 10, PATIENCE_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
+
+struct by_control_switch {
+  struct by_control_switch *next;
+  struct by_control *control;
+  struct by_resolving *resolving; /* NULL: its address is known, or never will be */
+  struct by_switch_client *client;
+  char why[300]; /* it has no part */
+  char name[];
+};
+
+/* ---- where it is */
+
+/* What BANYAN_SWITCHES says of it, or its name and the usual port. */
+static void find_place(const char *switches, const char *name, char *out, size_t room) {
+  size_t length = strlen(name);
+  snprintf(out, room, "%s:%d", name, BY_SWITCH_CONTROL_PORT);
+  for (const char *at = switches; at && *at; at += *at == ',') {
+    size_t item = strcspn(at, ",");
+    if (item > length && !strncmp(at, name, length) && at[length] == '=')
+      snprintf(out, room, "%.*s", (int)(item - length - 1), at + length + 1);
+    at += item;
+  }
+}
+
+static void lose_all(struct by_control_switch *at, const char *why) {
+  snprintf(at->why, sizeof at->why, "%s", why);
+  for (struct by_control_tree *tree = at->control->trees; tree; tree = tree->next)
+    for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->refused[s] |= tree->asked[s] == at;
+}
+
+static enum banyan_status add_switch(struct by_control *control, const char *name, struct by_control_switch **out) {
+  char place[BY_HOST_TEXT + 16];
+  struct by_control_switch *at = calloc(1, sizeof *at + strlen(name) + 1);
+  if (!at) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for switch %s", name);
+  at->control = control;
+  strcpy(at->name, name);
+  at->next = control->switches;
+  control->switches = at;
+  find_place(control->job->settings.switches, name, place, sizeof place);
+  *out = at;
+  return by_resolving_start(place, 0, &at->resolving);
+}
+
+static enum banyan_status get_switch(struct by_control *control, const char *name, struct by_control_switch **out) {
+  for (*out = control->switches; *out; *out = (*out)->next)
+    if (!strcmp((*out)->name, name)) return BANYAN_OK;
+  return add_switch(control, name, out);
+}
+
+/* ---- what it says */
+
+static struct by_control_tree *find_tree(const struct by_control_switch *at, uint16_t job, uint32_t *which) {
+  for (struct by_control_tree *tree = at->control->trees; tree; tree = tree->next)
+    for (*which = 0; tree->ends.job == job && *which < tree->tree->n_switches; ++*which)
+      if (tree->asked[*which] == at) return tree;
+  return NULL;
+}
+
+/* The ends know its ports, and use so many slots. */
+static bool is_as_before(const struct by_granted *before, const struct by_granted *now) {
+  return now->up == before->up && now->n_below == before->n_below && now->slots >= before->slots &&
+         !memcmp(now->below, before->below, now->n_below * sizeof *now->below);
+}
+
+/* Whoever keeps account of the switch's memory must know what is free again. */
+static void do_without(struct by_control_tree *tree, uint32_t which) {
+  tree->refused[which] = true;
+  tree->answers[which].granted = false;
+  by_control_say_granted(tree->control);
+}
+
+static void granted(void *context, uint16_t job, const struct by_granted *what) {
+  const struct by_control_switch *at = context;
+  uint32_t which;
+  struct by_control_tree *tree = find_tree(at, job, &which);
+  if (!tree || tree->refused[which]) return;
+  if (!tree->told) {
+    tree->answers[which] = (struct by_tree_answer){.granted = true, .what = *what};
+    by_debug("control", "switch %s grants tree %u %u slots", at->name, job, what->slots);
+    return;
+  }
+  if (is_as_before(&tree->answers[which].what, what)) {
+    by_warn("control", "switch %s has its part in tree %u again", at->name, job);
+    by_control_say_granted(tree->control);
+    return;
+  }
+  by_switch_client_drop(at->client, job);
+  do_without(tree, which);
+  by_warn("control", "switch %s grants tree %u other slots or ports than before; it forwards from here on", at->name,
+          job);
+}
+
+static void want(struct by_control_tree *tree, uint32_t which) {
+  struct by_wish wish;
+  by_tree_wish(tree->tree, &tree->ends, which, &wish);
+  if (wish.slots > tree->allowed[which]) wish.slots = tree->allowed[which];
+  if (by_switch_client_want(tree->asked[which]->client, &wish) == BANYAN_OK) return;
+  snprintf(tree->asked[which]->why, sizeof tree->asked[which]->why, "%s", banyan_error_text());
+  tree->refused[which] = true;
+}
+
+static void rename_tree(struct by_control_tree *tree) {
+  uint16_t before = tree->ends.job;
+  bool fresh = ++tree->renamed <= MOST_RENAMED && by_control_choose_numbers(tree) == BANYAN_OK;
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    tree->answers[s].granted = false;
+    tree->refused[s] |= !fresh;
+    if (!tree->asked[s]->client) continue;
+    by_switch_client_drop(tree->asked[s]->client, before);
+    if (!tree->refused[s]) want(tree, s);
+  }
+}
+
+static void lost(void *context, uint16_t job, enum by_wish_lost why, const char *text) {
+  struct by_control_switch *at = context;
+  uint32_t which;
+  struct by_control_tree *tree = find_tree(at, job, &which);
+  if (!tree) return;
+  snprintf(at->why, sizeof at->why, "%s", text);
+  if (tree->told) {
+    by_warn("control", "switch %s is lost to tree %u, whose sums go past it (%s)", at->name, job, text);
+    if (why == BY_WISH_TAKEN) do_without(tree, which); /* it is not asked for again */
+    return;
+  }
+  tree->answers[which].granted = false;
+  if (why == BY_WISH_TAKEN)
+    rename_tree(tree);
+  else if (why == BY_WISH_REFUSED)
+    tree->refused[which] = true;
+}
+
+/* ---- asking */
+
+static void want_all(struct by_control_switch *at) {
+  for (struct by_control_tree *tree = at->control->trees; tree; tree = tree->next)
+    for (uint32_t s = 0; s < tree->tree->n_switches && !tree->told; s++)
+      if (tree->asked[s] == at) want(tree, s);
+}
+
+static enum banyan_status open_client(struct by_control_switch *at, const struct by_address *address) {
+  const char *secret = at->control->job->settings.switch_key;
+  struct by_key key = {{0}};
+  struct by_switch_client_options options = {.loop = at->control->job->loop,
+                                             .name = at->name,
+                                             .address = *address,
+                                             .key = secret ? &key : NULL,
+                                             .granted = granted,
+                                             .lost = lost,
+                                             .context = at};
+  if (secret) BY_TRY(by_key_derive(secret, &key));
+  return by_switch_client_create(&options, &at->client);
+}
+
+static void look_for(struct by_control_switch *at) {
+  struct by_address address;
+  bool done = false;
+  enum banyan_status status = by_resolving_look(at->resolving, &address, &done);
+  if (status == BANYAN_OK && !done) return;
+  by_resolving_destroy(at->resolving);
+  at->resolving = NULL;
+  if (status == BANYAN_OK) status = open_client(at, &address);
+  if (status == BANYAN_OK)
+    want_all(at);
+  else
+    lose_all(at, banyan_error_text());
+}
+
+/* Where nothing listens a switch may be about to start. One that is silent may have lost a packet, which Linux sends
+ * again after a second, the first of a connection as well as a question for a neighbour: that takes longer. */
+static bool may_answer(const struct by_control_tree *tree, uint32_t which, uint64_t now) {
+  if (tree->answers[which].granted || tree->refused[which]) return false;
+  uint64_t patience = *tree->asked[which]->why ? STARTING_MS : PATIENCE_MS;
+  return now < tree->since + patience * BY_MILLISECOND;
+}
+
+static bool is_waited_for(const struct by_control_tree *tree, uint64_t now) {
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+    if (may_answer(tree, s, now)) return true;
+  return false;
+}
+
+/* Time is up, or all have answered: who has not granted anything has no part. */
+static void settle(struct by_control_tree *tree) {
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    struct by_control_switch *at = tree->asked[s];
+    if (tree->answers[s].granted) continue;
+    tree->refused[s] = true;
+    if (at->client) by_switch_client_drop(at->client, tree->ends.job);
+    by_warn("control", "switch %s has no part in tree %u, whose sums go past it (%s)", at->name, tree->ends.job,
+            *at->why ? at->why : "it has not answered");
+  }
+  by_control_tell_tree(tree);
+}
+
+void by_control_switches_due(void *argument) {
+  struct by_control *control = argument;
+  uint64_t now = by_loop_now(control->job->loop);
+  bool waiting = false, settled = false;
+  if (control->cells_until) {
+    by_control_await_cells(control);
+    return;
+  }
+  for (struct by_control_switch *at = control->switches; at; at = at->next)
+    if (at->resolving) look_for(at);
+  for (struct by_control_tree *tree = control->trees; tree; tree = tree->next) {
+    if (tree->told) continue;
+    if (!is_waited_for(tree, now)) {
+      settle(tree);
+      settled = true;
+    } else
+      waiting = true;
+  }
+  if (settled && !waiting) by_control_say_granted(control);
+  if (waiting) by_loop_set_delay(control->job->loop, &control->switches_due, LOOKS_MS * BY_MILLISECOND);
+}
+
+enum banyan_status by_control_ask_switches(struct by_control_tree *tree) {
+  struct by_control *control = tree->control;
+  tree->since = by_loop_now(control->job->loop);
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
+    BY_TRY(get_switch(control, tree->tree->switches[s].name, &tree->asked[s]));
+    if (tree->asked[s]->client)
+      want(tree, s);
+    else
+      tree->refused[s] = !tree->asked[s]->resolving;
+  }
+  if (!by_timer_is_set(&control->switches_due)) by_loop_set_delay(control->job->loop, &control->switches_due, 0);
+  return BANYAN_OK;
+}
+
+void by_control_ask_switches_again(struct by_control_tree *tree) {
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+    if (tree->asked[s] && tree->asked[s]->client && !tree->refused[s]) want(tree, s);
+}
+
+void by_control_drop_cells(struct by_control *control) {
+  for (struct by_control_tree *tree = control->trees; tree; tree = tree->next)
+    for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+      if (tree->asked[s] && tree->asked[s]->client) by_switch_client_drop(tree->asked[s]->client, tree->ends.job);
+}
+
+void by_control_forget_switches(struct by_control *control) {
+  by_loop_cancel_timer(&control->switches_due);
+  while (control->switches) {
+    struct by_control_switch *at = control->switches;
+    control->switches = at->next;
+    by_switch_client_destroy(at->client);
+    by_resolving_destroy(at->resolving);
+    free(at);
+  }
+}

@@ -1,0 +1,123 @@
+/* Moving to another plan while calls go on: all ranks of a communicator change at the same call, and none waits unless
+ * it gets there before the word that says so. As values, without I/O; control_moves.c carries the words, moves.c does
+ * what they say.
+ *
+ * Rank 0 of the job leads. Helpers that the plan names are asked by LINK to make the links that it needs, and answer
+ * LINKED. PROPOSE brings the plan, and every rank answers PREPARED with how many calls it has started. FIX names a call
+ * that nobody should have reached; from then on who gets there waits. FIXED says again how many calls were started:
+ * where somebody was faster, FIX names a later one. TAKE: that call, and those after it, use the plan. DROP: there will
+ * be no move. */
+#ifndef BY_JOB_CONTROL_MOVE_H
+#define BY_JOB_CONTROL_MOVE_H
+
+#include "bytes.h"
+#include "plan.h"
+
+enum by_move_kind {
+  BY_MOVE_PROPOSE = 1, /* text: the plan, as JSON; processes: who is at its vertices behind the ranks, UINT32_MAX:
+                          nobody that the plan names; servers are found by each rank */
+  BY_MOVE_FIX,         /* at */
+  BY_MOVE_TAKE,
+  BY_MOVE_DROP, /* text: why */
+  BY_MOVE_LINK, /* processes: to these, of a helper */
+  /* answers */
+  BY_MOVE_PREPARED, /* at: calls started; beat */
+  BY_MOVE_FIXED,    /* the same */
+  BY_MOVE_REFUSED,  /* text: why */
+  BY_MOVE_NOT_YET,  /* there is no such communicator here, perhaps not yet; text, if it is not that: why */
+  BY_MOVE_LINKED
+};
+
+/* How a communicator's calls come, by its marks of iterations: one of them began at call `began`, and each has `period`
+ * calls. 0: that is not known. */
+struct by_beat {
+  uint64_t began, period;
+};
+
+struct by_move_word {
+  enum by_move_kind kind;
+  uint32_t comm;   /* id of the communicator's domain */
+  uint32_t number; /* of the move; counts up */
+  uint64_t at;
+  struct by_plan_origin origin; /* of the plan in `text` */
+  struct by_beat beat;
+  const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_move_word_process */
+  size_t n_processes;
+  const char *text; /* borrowed; `length` bytes without an end */
+  size_t length;
+  const struct by_plan *plan; /* not on the wire: what `text` says, to whom it is said without one; else NULL */
+};
+
+void by_move_word_write(struct by_writer *writer, const struct by_move_word *word);
+/* `text` and `processes` are borrowed from the bytes. */
+BANYAN_CHECK enum banyan_status by_move_word_read(const void *bytes, size_t length, struct by_move_word *out);
+bool by_move_is_answer(enum by_move_kind kind);
+uint32_t by_move_word_process(const struct by_move_word *word, size_t i);
+
+/* What the leader knows of a move. */
+struct by_agreement {
+  uint32_t members, missing; /* answers */
+  uint64_t most, lead;       /* calls that a member has started; how far beyond them to look */
+  uint64_t at;
+  struct by_beat beat; /* of all that have answered this question; period 0: they differ, or do not know */
+  bool fixing, passed; /* what was asked; somebody was faster */
+};
+
+enum by_agreement_next { BY_AGREEMENT_WAITS, BY_AGREEMENT_FIX, BY_AGREEMENT_TAKE };
+
+void by_agreement_init(struct by_agreement *agreement, uint32_t members);
+/* One member's PREPARED or FIXED; each member answers each question once. `lead`: calls that are usually started while
+ * a question is answered; looked at when all have prepared. Where calls are so rare that it is 0, nobody need start
+ * another call for the move. Where all have the same beat, the call is the first one of an iteration. */
+enum by_agreement_next by_agreement_hear(struct by_agreement *agreement, uint64_t started, const struct by_beat *beat,
+                                         uint64_t lead);
+
+/* A member's marks of where iterations begin, and what follows from them. */
+struct by_marks {
+  uint64_t at, calls; /* of the last one; how many calls the iteration before it had */
+  uint32_t n;         /* marks, of which none is counted before which there was no call */
+  bool even;          /* the last two iterations had as many */
+};
+
+/* An iteration begins, after so many calls. */
+void by_marks_add(struct by_marks *marks, uint64_t started);
+/* Period 0: iterations differ, or the last mark is too long ago. */
+struct by_beat by_marks_beat(const struct by_marks *marks, uint64_t started);
+
+/* What a member knows of a move. */
+struct by_move {
+  enum { BY_MOVE_NONE, BY_MOVE_IS_PREPARED, BY_MOVE_IS_FIXED, BY_MOVE_IS_TAKEN } state;
+  uint32_t number;
+  uint64_t at;
+};
+
+enum by_move_next { BY_MOVE_GOES_ON, BY_MOVE_WAITS, BY_MOVE_CHANGES };
+
+/* False: another one has been decided on, and its call has not come yet; the answer is NOT_YET. */
+bool by_move_prepare(struct by_move *move, uint32_t number);
+/* False, here and below: this is about another move, or makes no sense. To FIX the answer is NOT_YET then, to the
+ * others none. */
+bool by_move_fix(struct by_move *move, uint32_t number, uint64_t at);
+bool by_move_take(struct by_move *move, uint32_t number);
+bool by_move_drop(struct by_move *move, uint32_t number);
+/* After TAKE, and before each call: what becomes of a call that is started now, after so many others. CHANGES: the plan
+ * is to be set first, and by_move_end called. */
+enum by_move_next by_move_next(const struct by_move *move, uint64_t started);
+void by_move_end(struct by_move *move);
+
+/* How far a communicator has come. */
+struct by_moves_view {
+  uint64_t started;                 /* calls, as they are counted */
+  uint32_t last;                    /* the move that was decided on last; 0: none, or a plan was set by hand since */
+  bool taken;                       /* its call has not come */
+  bool supplied;                    /* the user supplied the plan in use, */
+  char plan[BY_PLAN_MOST_NAME + 1]; /* which has this name; "": there is no such communicator */
+};
+
+/* Who is told what came of a move: `why` NULL: all ranks use the plan from call `at` on; else why it stays. */
+struct by_told_move {
+  void (*told)(void *context, uint64_t at, const char *why);
+  void *context;
+};
+
+#endif

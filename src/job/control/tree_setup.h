@@ -1,0 +1,46 @@
+/* Setting up one tree through switches: from the tree, where its ends are and
+ * what switches have granted to what each switch is asked for, and what each end
+ * is told. No I/O, no state.
+ *
+ * A switch that has not answered gets no part: its entries stay empty, and as it
+ * has no grant it sends on whatever comes by its address. Nor do results for all
+ * get past it, so those behind it get their own. */
+#ifndef BY_JOB_CONTROL_TREE_SETUP_H
+#define BY_JOB_CONTROL_TREE_SETUP_H
+
+#include "switched_tree.h"
+#include "tree_word.h"
+#include "wish.h"
+
+enum {
+  BY_TREE_WANTED = 512,   /* slots: more than that many fragments are on their way on fast networks only */
+  BY_TREE_WORTHWHILE = 16 /* with fewer, a switch would slow down all; it only forwards */
+};
+
+/* What the ends have said, and what rank 0 has chosen. */
+struct by_tree_ends {
+  uint16_t job, key;
+  uint32_t lines;
+  bool exact; /* numbers travel as they are, and switches that can add float32 */
+  unsigned char secret[BY_TREE_SECRET];
+  uint32_t server;      /* the process */
+  struct by_address at; /* its address; all of them IPv4 */
+  struct by_address workers[BY_FRAGMENT_WORKERS];
+};
+
+/* Of one switch. */
+struct by_tree_answer {
+  bool granted;
+  struct by_granted what;
+};
+
+/* Most lines of a fragment in packets of so many bytes; at least 1. */
+uint32_t by_tree_lines(uint32_t mtu);
+/* What switch number `which` is to be asked for. */
+void by_tree_wish(const struct by_switched_tree *tree, const struct by_tree_ends *ends, uint32_t which,
+                  struct by_wish *out);
+/* What worker number `worker` is told, or with BY_TREE_FOR_SERVER the server; one answer for each switch. */
+void by_tree_tell(const struct by_switched_tree *tree, const struct by_tree_ends *ends,
+                  const struct by_tree_answer *answers, uint32_t worker, struct by_tree_word *out);
+
+#endif

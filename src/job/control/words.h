@@ -1,0 +1,59 @@
+/* What control connections carry, as values: the hello of who joins, texts, and the plans that rank 0 gives to helpers.
+ * Reading checks all that the bytes and the numbers of ranks and processes can tell. No I/O. */
+#ifndef BY_JOB_CONTROL_WORDS_H
+#define BY_JOB_CONTROL_WORDS_H
+
+#include "engine.h"
+#include "member.h"
+
+enum { BY_WORD_TEXT = 1024 /* all that by_fail keeps */ };
+
+/* Who is in the job: ranks, and behind them helpers. */
+struct by_roster {
+  uint32_t ranks, processes;
+};
+
+enum { BY_PLAN_UNREADABLE = 1 }; /* in place of a version: it was given a plan that cannot be read, as it will report */
+
+struct by_join {
+  uint32_t rank, size;   /* rank: only of a rank */
+  uint32_t plan_version; /* of the plan that it was given; 0: it was given none */
+  const char *plan;      /* its name; may be NULL when written */
+  struct by_member member;
+};
+
+void by_join_write(struct by_writer *writer, const struct by_join *hello);
+/* Strings go to the arena. */
+BANYAN_CHECK enum banyan_status by_join_read(const void *bytes, size_t length, struct by_arena *arena,
+                                             struct by_join *out);
+
+/* REFUSED, FAILED, SUSPECT and LOST. */
+struct by_text_word {
+  enum banyan_status status; /* not BANYAN_OK */
+  uint32_t process;          /* whom it concerns; any number */
+  char text[BY_WORD_TEXT];
+};
+
+void by_text_word_write(struct by_writer *writer, enum banyan_status status, uint32_t process, const char *text);
+BANYAN_CHECK enum banyan_status by_text_word_read(const void *bytes, size_t length, struct by_text_word *out);
+
+/* PLAN: a communicator's plan, for helpers. */
+struct by_plan_word {
+  uint32_t id;
+  uint32_t n, n_helpers;
+  uint32_t *processes,
+      *helpers;         /* members by rank; who is at the plan's vertices behind the ranks, UINT32_MAX: nobody */
+  struct by_plan *plan; /* owned, as the lists are; NULL once an engine has it */
+};
+
+/* The lists are as long as the plan says. *bytes is the caller's, to be freed. */
+BANYAN_CHECK enum banyan_status by_plan_word_write(uint32_t id, const uint32_t *processes, const uint32_t *helpers,
+                                                   const struct by_plan *plan, uint8_t **bytes, size_t *length);
+/* Every process stands in it once. On failure nothing is owned. */
+BANYAN_CHECK enum banyan_status by_plan_word_read(const void *bytes, size_t length, struct by_roster roster,
+                                                  struct by_plan_word *out);
+/* Gives the plan to a helper's engine. One that this helper is not in changes nothing for it. */
+BANYAN_CHECK enum banyan_status by_plan_word_set(struct by_plan_word *word, struct by_engine *engine, uint32_t self);
+void by_plan_word_fini(struct by_plan_word *word);
+
+#endif

@@ -1,0 +1,42 @@
+/* Members: what every rank knows of every other one. Made when joining,
+ * immutable after that; strings lie in the context's arena. */
+#ifndef BY_JOB_RENDEZVOUS_MEMBER_H
+#define BY_JOB_RENDEZVOUS_MEMBER_H
+
+#include "address.h"
+#include "arena.h"
+#include "bytes.h"
+
+enum { BY_MEMBER_ADDRESSES = 16, BY_MEMBER_STRING = 255 };
+
+enum by_member_kind { BY_MEMBER_RANK, BY_MEMBER_HELPER, BY_MEMBER_SERVER, BY_MEMBER_KINDS };
+
+struct by_member {
+  enum by_member_kind kind;
+  const char *host;         /* name for people and plans */
+  const char *machine;      /* identity: equal if memory can be shared */
+  const char *local;        /* name of its local socket; "" if it takes no shared-memory links */
+  uint32_t pid, cores;      /* cores: of its machine */
+  uint64_t unasked, credit; /* of its settings: the same on all ranks, or they do not work together */
+  uint32_t udp_port;        /* where it takes part in trees through switches; 0: it does not */
+  uint32_t mtu;             /* of the interface of its first IPv4 address beyond loopback; 0: unknown */
+  uint32_t n_addresses;
+  struct by_address *addresses; /* where it takes links, the best first */
+};
+
+/* A member as bytes of a control message, and back into `arena`, without those of its addresses that mean nothing on
+ * this host. */
+void by_member_write(struct by_writer *writer, const struct by_member *member);
+BANYAN_CHECK enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out);
+
+/* "rank", "helper", "server". */
+const char *by_member_kind_name(enum by_member_kind kind);
+
+/* This machine's identity: boot id and the namespaces of network and processes, which must be the same to share memory
+ * and sockets. Where the system does not tell these, as without /proc, it is like no other. NULL: out of memory. */
+const char *by_member_machine(struct by_arena *arena);
+/* Whether both have the same network namespace, and so the same loopback, also where they cannot share memory. */
+bool by_member_same_network(const struct by_member *a, const struct by_member *b);
+bool by_member_same_host(const struct by_member *a, const struct by_member *b);
+
+#endif

@@ -1,0 +1,506 @@
+#include "timeline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "timeline_file.h"
+#include "timeline_message.h"
+#include "timeline_records.h"
+#include "timeline_signal.h"
+
+enum {
+  PINGS = 8,
+  MOST_TOGETHER = 1 << 19, /* records that rank 0 takes of all at the end */
+  LEAST_EACH = 512,
+  LEAVE_MS = 5000,
+  PERIOD_MS = 500,
+  AT_ONCE = 4096, /* records of all ranks in a period: about 20 ms of work for rank 0, and 4 MB */
+  LEAST_AT_ONCE = 16,
+  PATIENCE_MS = 10000,
+  CALLS_MS = 200,
+  LOOK_MS = 2,
+  HURRY_MS = 10, /* in which the calls of a job that has failed end */
+  REEL_BYTES = 64 << 10,
+  RECORD_MOST = 512,
+  MESSAGE_MOST = 256
+};
+static const uint64_t MOST_BYTES = 1 << 30;
+
+enum phase {
+  IDLE,    /* none is kept */
+  KEPT,    /* it is on */
+  CLOSING, /* rank 0: waits for others; others: measure once more */
+  SENT     /* others: rank 0 has not said yet that it has all */
+};
+
+struct by_timeline {
+  struct by_job *job;
+  struct by_timeline_peers peers; /* send NULL: this process is alone */
+  _Atomic int phase;              /* an enum phase; changed on the loop's thread, but by a start */
+  uint64_t most;                  /* records that rank 0 takes from each at the end */
+  uint64_t from;                  /* the oldest record of this process that may still have to be written or sent */
+  struct by_timer late, tick;     /* for what others owe; for the next records */
+  /* others */
+  struct by_clock_point points[2];
+  uint32_t point, pings, looks;
+  uint64_t error;  /* ns that the times sent so far may be off */
+  uint64_t unsent; /* records that have ended and were lost because they could not be sent */
+  /* rank 0 */
+  struct by_timeline_file *file;
+  bool *told;                /* by process: all of it has come */
+  enum banyan_status status; /* of the file */
+  char text[512];
+  struct by_timeline_signal *signal; /* NULL: none is waited for */
+};
+
+static bool send_message(const struct by_timeline *timeline, uint32_t process,
+                         const struct by_timeline_message *message) {
+  uint8_t bytes[MESSAGE_MOST];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_timeline_message_write(&writer, message);
+  if (timeline->peers.send(timeline->peers.context, process, bytes, writer.length) == BANYAN_OK) return true;
+  by_warn("timeline", "telling %s failed: %s", by_job_name(timeline->job, process), banyan_error_text());
+  return false;
+}
+
+/* A connection may be lost while the job begins, before the timeline knows of any. */
+static bool is_there(const struct by_timeline *timeline, uint32_t process) {
+  return timeline->peers.is_there && timeline->peers.is_there(timeline->peers.context, process);
+}
+
+/* Where there are many ranks, rank 0 is asked for the time less often by each. */
+static uint64_t period_of(const struct by_timeline *timeline) {
+  return PERIOD_MS * BY_MILLISECOND * MAX(timeline->job->founders / 32, 1);
+}
+
+static void set_tick(struct by_timeline *timeline, uint64_t ns) {
+  by_loop_set_delay(timeline->job->loop, &timeline->tick, ns);
+}
+
+/* Those that were not given before: a limited number of the oldest ones, or, at the end, the newest. */
+static void begin_reel(struct by_timeline *timeline, bool at_end, struct by_timeline_reel *out) {
+  uint64_t founders = timeline->job->founders ? timeline->job->founders : 1;
+  const struct by_clock_point *points = timeline->job->rank == 0 ? NULL : timeline->points;
+  by_timeline_reel_begin(out, &timeline->job->tracer, points, timeline->from, MAX(AT_ONCE / founders, LEAST_AT_ONCE));
+  if (at_end) by_timeline_reel_keep_newest(out, timeline->most);
+}
+
+/* --- rank 0: the file --- */
+
+/* Returns how many are missing. */
+static uint64_t write_own(struct by_timeline *timeline, bool at_end) {
+  struct by_timeline_reel reel;
+  struct by_trace_record record;
+  begin_reel(timeline, at_end, &reel);
+  while (by_timeline_reel_next(&reel, &record)) by_timeline_file_record(timeline->file, timeline->job->rank, &record);
+  timeline->from = by_timeline_reel_resume(&reel);
+  return reel.missing;
+}
+
+static void write_new(struct by_timeline *timeline) {
+  write_own(timeline, false);
+  by_timeline_file_flush(timeline->file);
+}
+
+/* On the loop's thread, or where there is none: puts its own records into the file and closes it. */
+static void finish(struct by_timeline *timeline) {
+  struct by_trace_totals totals[BY_TRACE_STATES];
+  uint64_t missing = write_own(timeline, true);
+  by_tracer_totals(&timeline->job->tracer, totals);
+  by_timeline_file_end(timeline->file, timeline->job->rank, missing, 0, totals);
+  timeline->status = by_timeline_file_close(timeline->file);
+  if (timeline->status != BANYAN_OK) snprintf(timeline->text, sizeof timeline->text, "%s", banyan_error_text());
+  timeline->file = NULL;
+  atomic_store(&timeline->phase, IDLE);
+}
+
+/* --- rank 0: the others --- */
+
+/* Helpers that came later are in no timeline: it has a place for each process from its start. */
+static bool is_noted(const struct by_timeline *timeline, uint32_t process) {
+  return process > 0 && process < timeline->job->founders;
+}
+
+static bool is_awaited(const struct by_timeline *timeline, uint32_t process) {
+  return is_there(timeline, process) && !timeline->told[process];
+}
+
+static void finish_if_all(struct by_timeline *timeline) {
+  if (atomic_load(&timeline->phase) != CLOSING) return;
+  for (uint32_t p = 1; p < timeline->job->founders; p++)
+    if (is_awaited(timeline, p)) return;
+  by_loop_cancel_timer(&timeline->late);
+  finish(timeline);
+}
+
+static void be_patient(struct by_timeline *timeline) {
+  by_loop_set_delay(timeline->job->loop, &timeline->late, PATIENCE_MS * BY_MILLISECOND);
+}
+
+static void others_are_late(struct by_timeline *timeline) {
+  for (uint32_t p = 1; p < timeline->job->founders; p++)
+    if (is_awaited(timeline, p))
+      by_warn("timeline", "%s has not sent what it noted within %d s; it is missing", by_job_name(timeline->job, p),
+              PATIENCE_MS / 1000);
+  finish(timeline);
+}
+
+static void tell_all(const struct by_timeline *timeline, enum by_timeline_kind kind) {
+  struct by_timeline_message message = {.kind = kind, .most = timeline->most};
+  for (uint32_t p = 1; p < timeline->job->founders; p++)
+    if (is_there(timeline, p)) (void)send_message(timeline, p, &message);
+}
+
+static void begin_here(void *context) {
+  struct by_timeline *timeline = context;
+  memset(timeline->told, 0, timeline->job->founders * sizeof *timeline->told);
+  tell_all(timeline, BY_TIMELINE_ON);
+  set_tick(timeline, period_of(timeline));
+}
+
+static void end_here(struct by_timeline *timeline) {
+  by_loop_cancel_timer(&timeline->tick); /* the next timeline sets it again, once it has a file */
+  tell_all(timeline, BY_TIMELINE_OFF);
+  be_patient(timeline);
+  finish_if_all(timeline);
+}
+
+static void take_records(struct by_timeline *timeline, uint32_t process, struct by_reader *reader, uint32_t n) {
+  struct by_trace_record record;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!by_timeline_read_record(reader, &record)) {
+      by_warn("timeline", "%s sent a malformed record; the rest of its frame is missing",
+              by_job_name(timeline->job, process));
+      break;
+    }
+    by_timeline_file_record(timeline->file, process, &record);
+  }
+  by_timeline_file_flush(timeline->file);
+}
+
+static void handle_at_rank_0(struct by_timeline *timeline, uint32_t process, const struct by_timeline_message *message,
+                             struct by_reader *reader) {
+  bool kept = atomic_load(&timeline->phase) != IDLE && timeline->file;
+  if (message->kind == BY_TIMELINE_PING) {
+    uint64_t now = by_clock_now(&by_clock_system);
+    (void)send_message(timeline, process,
+                       &(struct by_timeline_message){.kind = BY_TIMELINE_PONG, .sent = message->sent, .now = now});
+  }
+  if (message->kind == BY_TIMELINE_RECORDS && kept) take_records(timeline, process, reader, message->n);
+  if (message->kind == BY_TIMELINE_END) {
+    (void)send_message(timeline, process, &(struct by_timeline_message){.kind = BY_TIMELINE_TAKEN});
+    if (kept && !timeline->told[process])
+      by_timeline_file_end(timeline->file, process, message->missing, message->error, message->totals);
+    timeline->told[process] = true;
+  }
+  if (atomic_load(&timeline->phase) != CLOSING) return;
+  be_patient(timeline);
+  finish_if_all(timeline);
+}
+
+/* --- others --- */
+
+static void ping(struct by_timeline *timeline) {
+  struct by_timeline_message message = {.kind = BY_TIMELINE_PING, .sent = by_clock_now(&by_clock_system)};
+  timeline->pings++;
+  if (!is_there(timeline, 0) || !send_message(timeline, 0, &message)) atomic_store(&timeline->phase, IDLE);
+}
+
+static void measure(struct by_timeline *timeline, uint32_t point) {
+  timeline->point = point;
+  timeline->pings = timeline->looks = 0;
+  timeline->points[point] = (struct by_clock_point){0};
+  ping(timeline);
+}
+
+/* As many as fit into a frame. False: none was left, or it cannot be sent. */
+static bool send_some(struct by_timeline *timeline, struct by_timeline_reel *reel, uint8_t *bytes) {
+  struct by_timeline_message message = {.kind = BY_TIMELINE_RECORDS};
+  struct by_trace_record record;
+  struct by_writer writer, head;
+  by_writer_init(&writer, bytes, REEL_BYTES);
+  by_timeline_message_write(&writer, &message);
+  reel->given = reel->given_ended = 0;
+  while (writer.length + RECORD_MOST <= REEL_BYTES && by_timeline_reel_next(reel, &record)) {
+    by_timeline_write_record(&writer, &record);
+    message.n++;
+  }
+  by_writer_init(&head, bytes, REEL_BYTES);
+  by_timeline_message_write(&head, &message);
+  if (!message.n) return false;
+  if (timeline->peers.send(timeline->peers.context, 0, bytes, writer.length) == BANYAN_OK) return true;
+  timeline->unsent += by_timeline_reel_lose(reel);
+  return false;
+}
+
+/* Where the others end first, this rank's part of their calls soon does too. */
+static bool has_calls(struct by_job *job) {
+  if (!job->engine) return false;
+  by_job_lock(job);
+  bool has = by_engine_pending(job->engine) > 0;
+  by_job_unlock(job);
+  return has;
+}
+
+static void send_records(struct by_timeline *timeline, struct by_timeline_reel *reel) {
+  uint8_t *bytes = malloc(REEL_BYTES);
+  while (bytes && is_there(timeline, 0) && send_some(timeline, reel, bytes)) continue;
+  free(bytes);
+  for (int i = 0; i < 2; i++)
+    if (timeline->points[i].error > timeline->error) timeline->error = timeline->points[i].error;
+  timeline->from = by_timeline_reel_resume(reel);
+}
+
+static void send_new(struct by_timeline *timeline) {
+  struct by_timeline_reel reel;
+  begin_reel(timeline, false, &reel);
+  send_records(timeline, &reel);
+}
+
+static void send_all(struct by_timeline *timeline) {
+  struct by_timeline_reel reel;
+  begin_reel(timeline, true, &reel);
+  send_records(timeline, &reel);
+  struct by_timeline_message message = {.kind = BY_TIMELINE_END,
+                                        .missing = timeline->unsent + reel.missing + reel.end - reel.next,
+                                        .error = timeline->error};
+  by_tracer_totals(&timeline->job->tracer, message.totals);
+  bool sent = is_there(timeline, 0) && send_message(timeline, 0, &message);
+  atomic_store(&timeline->phase, sent ? SENT : IDLE);
+}
+
+static void send_soon(struct by_timeline *timeline) {
+  if (timeline->looks++ < CALLS_MS / LOOK_MS && has_calls(timeline->job))
+    by_loop_set_delay(timeline->job->loop, &timeline->late, LOOK_MS * BY_MILLISECOND);
+  else
+    send_all(timeline);
+}
+
+static bool is_beside_rank_0(const struct by_job *job) {
+  return strcmp(job->members[0].machine, job->members[job->rank].machine) == 0;
+}
+
+static void handle_pong(struct by_timeline *timeline, const struct by_timeline_message *message) {
+  uint64_t now = by_clock_now(&by_clock_system);
+  int phase = atomic_load(&timeline->phase);
+  if (message->sent > now || timeline->pings == 0 || phase == IDLE || phase == SENT) return;
+  struct by_clock_point *point = &timeline->points[timeline->point];
+  by_clock_point_add(point, message->sent, message->now, now);
+  if (is_beside_rank_0(timeline->job)) by_clock_point_same(point);
+  if (timeline->pings < PINGS) {
+    ping(timeline);
+    return;
+  }
+  timeline->pings = 0;
+  if (timeline->point == 0) return;
+  if (phase == CLOSING)
+    send_soon(timeline);
+  else
+    send_new(timeline);
+}
+
+static void turn_on(struct by_timeline *timeline, uint64_t most) {
+  if (atomic_load(&timeline->phase) != IDLE) return;
+  if (by_tracer_start(&timeline->job->tracer) != BANYAN_OK) {
+    by_warn("timeline", "%s", banyan_error_text());
+    return;
+  }
+  timeline->most = most;
+  timeline->from = timeline->error = timeline->unsent = 0;
+  atomic_store(&timeline->phase, KEPT);
+  measure(timeline, 0);
+  set_tick(timeline, period_of(timeline));
+}
+
+static void turn_off(struct by_timeline *timeline) {
+  by_tracer_stop(&timeline->job->tracer);
+  if (atomic_load(&timeline->phase) == KEPT) {
+    atomic_store(&timeline->phase, CLOSING);
+    measure(timeline, 1);
+  } else if (is_there(timeline, 0) && atomic_load(&timeline->phase) == IDLE) {
+    (void)send_message(timeline, 0, &(struct by_timeline_message){.kind = BY_TIMELINE_END});
+  }
+}
+
+static void handle_from_rank_0(struct by_timeline *timeline, const struct by_timeline_message *message) {
+  if (message->kind == BY_TIMELINE_ON) turn_on(timeline, message->most);
+  if (message->kind == BY_TIMELINE_OFF) turn_off(timeline);
+  if (message->kind == BY_TIMELINE_PONG) handle_pong(timeline, message);
+  if (message->kind == BY_TIMELINE_TAKEN && atomic_load(&timeline->phase) == SENT) atomic_store(&timeline->phase, IDLE);
+}
+
+/* --- what happens at the connections --- */
+
+void by_timeline_handle(struct by_timeline *timeline, uint32_t process, const void *payload, size_t length) {
+  struct by_timeline_message message;
+  struct by_reader reader;
+  by_reader_init(&reader, payload, length);
+  if (by_timeline_message_read(&reader, &message) != BANYAN_OK)
+    by_warn("timeline", "%s: malformed message; ignored", by_job_name(timeline->job, process));
+  else if (timeline->job->rank != 0)
+    handle_from_rank_0(timeline, &message);
+  else if (is_noted(timeline, process))
+    handle_at_rank_0(timeline, process, &message, &reader);
+}
+
+void by_timeline_lost(struct by_timeline *timeline) {
+  if (timeline->job->rank == 0)
+    finish_if_all(timeline);
+  else if (!is_there(timeline, 0))
+    atomic_store(&timeline->phase, IDLE);
+}
+
+static void late(void *context) {
+  struct by_timeline *timeline = context;
+  if (timeline->job->rank == 0)
+    others_are_late(timeline);
+  else if (atomic_load(&timeline->phase) == CLOSING)
+    send_soon(timeline);
+}
+
+static bool has_new(struct by_timeline *timeline) {
+  uint64_t first, next, missing;
+  by_tracer_range(&timeline->job->tracer, &first, &next, &missing);
+  return timeline->from < next;
+}
+
+static void tick(void *context) {
+  struct by_timeline *timeline = context;
+  if (atomic_load(&timeline->phase) != KEPT) return;
+  if (timeline->job->rank == 0)
+    write_new(timeline);
+  else if (timeline->pings == 0 && has_new(timeline))
+    measure(timeline, 1); /* then sends */
+  set_tick(timeline, period_of(timeline));
+}
+
+void by_timeline_hurry(struct by_timeline *timeline) {
+  if (by_timer_is_set(&timeline->tick)) set_tick(timeline, HURRY_MS * BY_MILLISECOND);
+}
+
+/* --- beginning and ending, in any thread --- */
+
+static enum banyan_status open_file(struct by_timeline *timeline, const char *path) {
+  struct by_job *job = timeline->job;
+  BY_TRY(by_tracer_start(&job->tracer));
+  BY_TRY(by_timeline_file_open(path, MOST_BYTES, &timeline->file));
+  timeline->from = 0;
+  for (uint32_t p = 0; p < job->founders; p++) by_timeline_file_name(timeline->file, p, by_job_name(job, p));
+  timeline->most = job->founders ? MOST_TOGETHER / job->founders : 0;
+  if (timeline->most < LEAST_EACH) timeline->most = LEAST_EACH;
+  return timeline->peers.send ? by_loop_post(job->loop, begin_here, timeline) : BANYAN_OK;
+}
+
+enum banyan_status by_timeline_begin(struct by_timeline *timeline, const char *path) {
+  int idle = IDLE;
+  if (!atomic_compare_exchange_strong(&timeline->phase, &idle, KEPT))
+    return by_fail(BANYAN_ERR_ARGUMENT, "a timeline is kept already");
+  enum banyan_status status = open_file(timeline, path);
+  if (status == BANYAN_OK) return status;
+  by_tracer_stop(&timeline->job->tracer);
+  atomic_store(&timeline->phase, IDLE);
+  return status;
+}
+
+static void stop_here(void *context) {
+  struct by_timeline *timeline = context;
+  if (timeline->job->rank == 0)
+    end_here(timeline);
+  else if (atomic_load(&timeline->phase) == KEPT)
+    turn_off(timeline);
+}
+
+static bool wait_until_idle(struct by_timeline *timeline, int milliseconds) {
+  for (int i = 0; milliseconds < 0 || i < milliseconds; i++) {
+    if (atomic_load(&timeline->phase) == IDLE) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
+/* Without waiting until it is written. */
+static enum banyan_status close_timeline(struct by_timeline *timeline) {
+  int kept = KEPT;
+  if (!atomic_compare_exchange_strong(&timeline->phase, &kept, CLOSING))
+    return by_fail(BANYAN_ERR_ARGUMENT, "no timeline is kept");
+  by_tracer_stop(&timeline->job->tracer);
+  if (timeline->peers.send) return by_loop_post(timeline->job->loop, stop_here, timeline);
+  finish(timeline);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_timeline_end(struct by_timeline *timeline) {
+  BY_TRY(close_timeline(timeline));
+  wait_until_idle(timeline, -1); /* rank 0's patience ends it */
+  return timeline->status == BANYAN_OK ? BANYAN_OK : by_fail(timeline->status, "%s", timeline->text);
+}
+
+void by_timeline_leave(struct by_timeline *timeline) {
+  int phase = atomic_load(&timeline->phase);
+  if (phase == IDLE) return;
+  if (timeline->job->rank == 0 && phase == KEPT) {
+    if (by_timeline_end(timeline) != BANYAN_OK) by_error("timeline", "%s", banyan_error_text());
+    return;
+  }
+  if (phase == KEPT && by_loop_post(timeline->job->loop, stop_here, timeline) != BANYAN_OK) return;
+  if (!wait_until_idle(timeline, LEAVE_MS))
+    by_warn("timeline", "rank 0 has not taken what this rank noted within %d s", LEAVE_MS / 1000);
+}
+
+/* --- life --- */
+
+enum banyan_status by_timeline_create(struct by_job *job, struct by_timeline **out) {
+  struct by_timeline *timeline = *out = BY_ARENA_NEW(&job->arena, struct by_timeline);
+  if (!timeline) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
+  timeline->job = job;
+  by_timer_init(&timeline->late, late, timeline);
+  by_timer_init(&timeline->tick, tick, timeline);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_timeline_connect(struct by_timeline *timeline, const struct by_timeline_peers *peers) {
+  if (peers) timeline->peers = *peers;
+  timeline->told = BY_ARENA_ARRAY(&timeline->job->arena, bool, timeline->job->founders);
+  return timeline->told ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
+}
+
+static void signalled(void *context) {
+  struct by_timeline *timeline = context;
+  enum banyan_status status = BANYAN_OK;
+  if (atomic_load(&timeline->phase) == IDLE)
+    status = by_timeline_begin(timeline, timeline->job->settings.timeline);
+  else
+    status = close_timeline(timeline);
+  if (status != BANYAN_OK) by_warn("timeline", "the signal has changed nothing: %s", banyan_error_text());
+}
+
+static enum banyan_status await_signal(struct by_timeline *timeline, int number) {
+  if (timeline->job->rank != 0 || !timeline->job->loop) return BANYAN_OK;
+  enum banyan_status status =
+      by_timeline_signal_open(timeline->job->loop, number, signalled, timeline, &timeline->signal);
+  if (status != BANYAN_OK) return by_fail_within(status, "BANYAN_TIMELINE_SIGNAL");
+  by_info("timeline", "signal %d to process %ld begins a timeline, and the next one ends it", number, (long)getpid());
+  return BANYAN_OK;
+}
+
+enum banyan_status by_timeline_open(struct by_timeline *timeline) {
+  struct by_job *job = timeline->job;
+  const char *path = job->settings.timeline;
+  if (!path || !*path || job->role.kind != BY_MEMBER_RANK) return BANYAN_OK;
+  if (job->settings.timeline_signal > 0) return await_signal(timeline, (int)job->settings.timeline_signal);
+  if (job->rank != 0) return by_tracer_start(&job->tracer);
+  enum banyan_status status = by_timeline_begin(timeline, path);
+  return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_TIMELINE");
+}
+
+void by_timeline_destroy(struct by_timeline *timeline) {
+  if (!timeline) return;
+  by_timeline_signal_close(timeline->signal);
+  by_loop_cancel_timer(&timeline->late);
+  by_loop_cancel_timer(&timeline->tick);
+}

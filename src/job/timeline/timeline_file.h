@@ -1,0 +1,27 @@
+/* A timeline's file: Chrome's JSON. A process is a rank, and each operation has
+ * a track of its own: a span from its beginning to its end, and in it the spans
+ * of its states. Each flush is one write that replaces the end of the file, so
+ * that the file is valid JSON whenever the process ends. A file that has grown
+ * too large becomes PATH.1, and a new one is begun. One thread at a time. */
+#ifndef BY_JOB_TIMELINE_TIMELINE_FILE_H
+#define BY_JOB_TIMELINE_TIMELINE_FILE_H
+
+#include "text.h"
+#include "trace.h"
+
+struct by_timeline_file;
+
+/* Replaces what is there. BANYAN_ERR_SYSTEM, BANYAN_ERR_NO_MEMORY. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_timeline_file_open(const char *path, uint64_t most_bytes,
+                                                      struct by_timeline_file **out);
+void by_timeline_file_name(struct by_timeline_file *file, uint32_t process, const char *name);
+/* A record that has not ended stands at the end of the file until it comes again. */
+void by_timeline_file_record(struct by_timeline_file *file, uint32_t process, const struct by_trace_record *record);
+/* That was all of this process: so many are missing, and its clock may be off by so many ns. */
+void by_timeline_file_end(struct by_timeline_file *file, uint32_t process, uint64_t missing, uint64_t error,
+                          const struct by_trace_totals totals[BY_TRACE_STATES]);
+void by_timeline_file_flush(struct by_timeline_file *file);
+/* Frees it in any case. BANYAN_ERR_SYSTEM: something was not written. */
+BANYAN_CHECK enum banyan_status by_timeline_file_close(struct by_timeline_file *file);
+
+#endif

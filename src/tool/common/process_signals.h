@@ -1,0 +1,26 @@
+/* What commands need that stay until they are told to leave, or to read their files again. The process's, as signals
+ * and limits are. */
+#ifndef BY_CLI_PROCESS_SIGNALS_H
+#define BY_CLI_PROCESS_SIGNALS_H
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "loop.h"
+
+/* Set from the first SIGTERM or SIGINT on. */
+volatile sig_atomic_t *by_stop_on_signals(void);
+
+/* SIGTERM and SIGINT end LOOP's run from now on, even one not begun, and whoever reads what we say may be gone.
+   NULL, before the loop is destroyed: SIGTERM and SIGINT kill again. */
+void by_stop_loop_on_signals(struct by_loop *loop);
+
+/* As many open files as we may have without asking. *BEFORE: the limit as it was, for children. */
+void by_allow_files(struct rlimit *before);
+
+/* SIGHUP has the loop call this from now on, once for any number that came meanwhile. Once in a process. */
+BANYAN_CHECK enum banyan_status by_hangup_call(struct by_loop *loop, void (*call)(void *context), void *context);
+/* SIGHUP kills again. Before the loop is destroyed; also if nothing was to be called. */
+void by_hangup_end(void);
+
+#endif
