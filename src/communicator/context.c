@@ -362,8 +362,7 @@ static enum banyan_status join(struct by_context *context) {
     context->job.members = BY_ARENA_NEW(&context->job.arena, struct by_member);
     if (!context->job.members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
     context->job.members[0] = self;
-    BY_TRY(name_members(context));
-    return by_timeline_connect(context->timeline, NULL);
+    return name_members(context);
   }
   const char *kind = by_member_kind_name(context->job.role.kind);
   if (context->job.role.kind != BY_MEMBER_RANK && (!secret || !*secret || !context->job.settings.root))
@@ -387,7 +386,6 @@ static enum banyan_status join(struct by_context *context) {
   BY_TRY(join_control(context, &key, &self));
   BY_TRY(name_members(context));
   BY_TRY(by_control_check(context->control));
-  BY_TRY(by_control_connect_timeline(context->control));
   return by_connector_open(context->connector);
 }
 

@@ -234,6 +234,30 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   if (rank >= 0 && !leaving) rank_died(control, (uint32_t)rank, reason);
 }
 
+/* ---- the timeline's messages */
+
+/* Of others, the only one there is: to rank 0. */
+static struct end *find_end(const struct by_control *control, uint32_t process) {
+  if (control->job->rank == 0) return control->of_rank[process];
+  struct end *end = control->ends;
+  while (end && (end->rank != (int64_t)process || end->over)) end = end->next;
+  return end;
+}
+
+static enum banyan_status send_timeline(void *context, uint32_t process, const void *bytes, size_t length) {
+  const struct end *end = find_end(context, process);
+  if (!end || end->over) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection has ended");
+  return by_stream_send(end->stream, TIMELINE, bytes, length);
+}
+
+static bool takes_timeline(void *context, uint32_t process) {
+  const struct by_control *control = context;
+  const struct end *end = find_end(control, process);
+  return end && !end->over && (control->job->rank != 0 || !end->leaving);
+}
+
+/* ---- joining */
+
 enum banyan_status by_control_join(const struct by_control_options *options, struct by_control **out) {
   struct by_control *control = calloc(1, sizeof *control);
   const struct by_job *job = options->job;
@@ -273,6 +297,7 @@ enum banyan_status by_control_join(const struct by_control_options *options, str
   if (options->plan) snprintf(control->given_plan, sizeof control->given_plan, "%s", options->plan);
   by_join_write(&writer, &hello);
   control->hello_length = writer.failed ? 0 : writer.length;
+  by_timeline_connect(control->timeline, &(struct by_timeline_peers){send_timeline, takes_timeline, control});
   enum banyan_status status = by_control_meet(control, options->self);
   if (status != BANYAN_OK) {
     char text[TEXT_MOST];
@@ -282,32 +307,6 @@ enum banyan_status by_control_join(const struct by_control_options *options, str
   }
   *out = control;
   return BANYAN_OK;
-}
-
-/* ---- the timeline's messages */
-
-/* Of others, the only one there is: to rank 0. */
-static struct end *find_end(const struct by_control *control, uint32_t process) {
-  if (control->job->rank == 0) return control->of_rank[process];
-  struct end *end = control->ends;
-  while (end && (end->rank != (int64_t)process || end->over)) end = end->next;
-  return end;
-}
-
-static enum banyan_status send_timeline(void *context, uint32_t process, const void *bytes, size_t length) {
-  const struct end *end = find_end(context, process);
-  if (!end || end->over) return by_fail(BANYAN_ERR_PEER_DEAD, "the connection has ended");
-  return by_stream_send(end->stream, TIMELINE, bytes, length);
-}
-
-static bool takes_timeline(void *context, uint32_t process) {
-  const struct by_control *control = context;
-  const struct end *end = find_end(control, process);
-  return end && !end->over && (control->job->rank != 0 || !end->leaving);
-}
-
-enum banyan_status by_control_connect_timeline(struct by_control *control) {
-  return by_timeline_connect(control->timeline, &(struct by_timeline_peers){send_timeline, takes_timeline, control});
 }
 
 enum banyan_status by_control_check(const struct by_control *control) {

@@ -90,8 +90,6 @@ struct by_proposal {
 /* Any thread, rank 0: has the members of a communicator agree on when to use this plan, in the background. The latest
  * for a communicator counts. The plan is taken over, unless this fails; all else is copied. */
 BANYAN_CHECK enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal);
-/* All have joined: from now on the timeline's messages travel here. */
-BANYAN_CHECK enum banyan_status by_control_connect_timeline(struct by_control *control);
 /* Any thread, a helper or server: whether the job is over for it, because rank 0 has left. */
 bool by_control_is_over(const struct by_control *control);
 /* Any thread, before the end: what happens to this rank from now on is no death. Blocks up to a second. */

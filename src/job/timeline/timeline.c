@@ -31,10 +31,11 @@ enum {
 static const uint64_t MOST_BYTES = 1 << 30;
 
 enum phase {
-  IDLE,    /* none is kept */
-  KEPT,    /* it is on */
-  CLOSING, /* rank 0: waits for others; others: measure once more */
-  SENT     /* others: rank 0 has not said yet that it has all */
+  IDLE,     /* no timeline is recorded */
+  EXPECTED, /* others: rank 0 has not announced yet that it records one */
+  KEPT,     /* a timeline is recorded */
+  CLOSING,  /* rank 0: waits for others; others: measure once more */
+  SENT      /* others: rank 0 has not confirmed yet that it has all records */
 };
 
 struct by_timeline {
@@ -68,7 +69,6 @@ static bool send_message(const struct by_timeline *timeline, uint32_t process,
   return false;
 }
 
-/* A connection may be lost while the job begins, before the timeline knows of any. */
 static bool is_there(const struct by_timeline *timeline, uint32_t process) {
   return timeline->peers.is_there && timeline->peers.is_there(timeline->peers.context, process);
 }
@@ -123,7 +123,7 @@ static void finish(struct by_timeline *timeline) {
 
 /* Helpers that came later are in no timeline: it has a place for each process from its start. */
 static bool is_noted(const struct by_timeline *timeline, uint32_t process) {
-  return process > 0 && process < timeline->job->founders;
+  return timeline->told && process > 0 && process < timeline->job->founders;
 }
 
 static bool is_awaited(const struct by_timeline *timeline, uint32_t process) {
@@ -288,7 +288,8 @@ static bool is_beside_rank_0(const struct by_job *job) {
 static void handle_pong(struct by_timeline *timeline, const struct by_timeline_message *message) {
   uint64_t now = by_clock_now(&by_clock_system);
   int phase = atomic_load(&timeline->phase);
-  if (message->sent > now || timeline->pings == 0 || phase == IDLE || phase == SENT) return;
+  if (phase == EXPECTED) atomic_store(&timeline->phase, IDLE); /* rank 0's announcement would have come first */
+  if (message->sent > now || timeline->pings == 0 || phase == IDLE || phase == EXPECTED || phase == SENT) return;
   struct by_clock_point *point = &timeline->points[timeline->point];
   by_clock_point_add(point, message->sent, message->now, now);
   if (is_beside_rank_0(timeline->job)) by_clock_point_same(point);
@@ -305,7 +306,7 @@ static void handle_pong(struct by_timeline *timeline, const struct by_timeline_m
 }
 
 static void turn_on(struct by_timeline *timeline, uint64_t most) {
-  if (atomic_load(&timeline->phase) != IDLE) return;
+  if (atomic_load(&timeline->phase) > EXPECTED) return;
   if (by_tracer_start(&timeline->job->tracer) != BANYAN_OK) {
     by_warn("timeline", "%s", banyan_error_text());
     return;
@@ -423,6 +424,18 @@ static bool wait_until_idle(struct by_timeline *timeline, int milliseconds) {
   return false;
 }
 
+static void ask_here(void *context) {
+  struct by_timeline *timeline = context;
+  if (atomic_load(&timeline->phase) == EXPECTED) ping(timeline);
+}
+
+/* A rank may leave before its loop has received rank 0's announcement. Rank 0 answers in order, so that the
+ * announcement, if there is one, has arrived before the answer. */
+static void settle_expected(struct by_timeline *timeline) {
+  if (by_loop_post(timeline->job->loop, ask_here, timeline) != BANYAN_OK) return;
+  for (int i = 0; i < LEAVE_MS && atomic_load(&timeline->phase) == EXPECTED; i++) usleep(1000);
+}
+
 /* Without waiting until it is written. */
 static enum banyan_status close_timeline(struct by_timeline *timeline) {
   int kept = KEPT;
@@ -441,8 +454,9 @@ enum banyan_status by_timeline_end(struct by_timeline *timeline) {
 }
 
 void by_timeline_leave(struct by_timeline *timeline) {
+  if (atomic_load(&timeline->phase) == EXPECTED) settle_expected(timeline);
   int phase = atomic_load(&timeline->phase);
-  if (phase == IDLE) return;
+  if (phase == IDLE || phase == EXPECTED) return;
   if (timeline->job->rank == 0 && phase == KEPT) {
     if (by_timeline_end(timeline) != BANYAN_OK) by_error("timeline", "%s", banyan_error_text());
     return;
@@ -463,10 +477,8 @@ enum banyan_status by_timeline_create(struct by_job *job, struct by_timeline **o
   return BANYAN_OK;
 }
 
-enum banyan_status by_timeline_connect(struct by_timeline *timeline, const struct by_timeline_peers *peers) {
-  if (peers) timeline->peers = *peers;
-  timeline->told = BY_ARENA_ARRAY(&timeline->job->arena, bool, timeline->job->founders);
-  return timeline->told ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
+void by_timeline_connect(struct by_timeline *timeline, const struct by_timeline_peers *peers) {
+  timeline->peers = *peers;
 }
 
 static void signalled(void *context) {
@@ -491,9 +503,15 @@ static enum banyan_status await_signal(struct by_timeline *timeline, int number)
 enum banyan_status by_timeline_open(struct by_timeline *timeline) {
   struct by_job *job = timeline->job;
   const char *path = job->settings.timeline;
+  timeline->told = BY_ARENA_ARRAY(&job->arena, bool, job->founders);
+  if (!timeline->told) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a timeline");
   if (!path || !*path || job->role.kind != BY_MEMBER_RANK) return BANYAN_OK;
   if (job->settings.timeline_signal > 0) return await_signal(timeline, (int)job->settings.timeline_signal);
-  if (job->rank != 0) return by_tracer_start(&job->tracer);
+  if (job->rank != 0) {
+    int idle = IDLE;
+    (void)atomic_compare_exchange_strong(&timeline->phase, &idle, EXPECTED);
+    return by_tracer_start(&job->tracer);
+  }
   enum banyan_status status = by_timeline_begin(timeline, path);
   return status == BANYAN_OK ? status : by_fail_within(status, "BANYAN_TIMELINE");
 }

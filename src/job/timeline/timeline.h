@@ -30,11 +30,11 @@ struct by_timeline_peers {
 
 /* In the job's arena. Before the loop runs. */
 BANYAN_CHECK enum banyan_status by_timeline_create(struct by_job *job, struct by_timeline **out);
-/* The members are known, and these connections to them; NULL: this process is alone. */
-BANYAN_CHECK enum banyan_status by_timeline_connect(struct by_timeline *timeline,
-                                                    const struct by_timeline_peers *peers);
-/* As the settings say: rank 0 begins one, or waits for the signal; other ranks note at once, as they need not wait for
- * rank 0's word. Before the loop's thread begins. */
+/* Before the first message can arrive: rank 0's announcement may follow its welcome at once. A process that is alone
+ * has no peers. */
+void by_timeline_connect(struct by_timeline *timeline, const struct by_timeline_peers *peers);
+/* As the settings say: rank 0 begins a timeline, or waits for the signal; other ranks record at once, without waiting
+ * for rank 0's announcement. The members are known; the loop's thread has not begun. */
 BANYAN_CHECK enum banyan_status by_timeline_open(struct by_timeline *timeline);
 /* NULL is allowed. The loop no longer runs, but is not closed. */
 void by_timeline_destroy(struct by_timeline *timeline);
