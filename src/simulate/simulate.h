@@ -11,7 +11,7 @@
 #define BY_SIMULATE_SIMULATE_H
 
 #include "cast.h"
-#include "use_log.h"
+#include "traffic.h"
 #include "ways.h"
 
 struct by_simulator {

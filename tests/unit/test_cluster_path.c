@@ -1,4 +1,4 @@
-#include "cluster_path.h"
+#include "cluster_message.h"
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-#include "key_revoker.h"
+#include "key_maker.h"
 
 #include <string.h>
 

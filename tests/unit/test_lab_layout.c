@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "lab_layout.h"
-#include "lab_line.h"
+#include "lab_relay.h"
 #include "topology_make.h"
 
 enum { ADDRESS = 0x0a4d0001 };

@@ -1,8 +1,10 @@
 /* What is counted of calls: nothing is lost where calls repeat, and iterations have the times that they had. */
-#include "observe.h"
+#include <string.h>
 
 #include "check.h"
 #include "clock.h"
+#include "observe.h"
+#include "rng.h"
 
 enum { STEP_MS = 100 };
 
@@ -119,10 +121,204 @@ static void test_beat(void **state) {
   assert_false(by_observe_beat(&o, 150, &began, &period));
 }
 
+/* Iterations found from calls. A call is a letter: its kind; numbers of bytes follow from it. */
+static bool hear(struct by_call_period *period, char letter) {
+  return by_call_period_hear(period, by_call_key((uint32_t)letter, (uint64_t)letter * 1000));
+}
+
+static uint32_t hear_all(struct by_call_period *period, const char *calls) {
+  uint32_t turns = 0;
+  for (; *calls; calls++) turns += hear(period, *calls);
+  return turns;
+}
+
+static void repeat(struct by_call_period *period, const char *calls, int times) {
+  for (int i = 0; i < times; i++) hear_all(period, calls);
+}
+
+static uint64_t count(const struct by_call_period *period) {
+  return by_call_period_iterations(period);
+}
+
+/* After some iterations all are counted, also those before it was known what they are. */
+static void check_found(const char *iteration) {
+  struct by_call_period period;
+  by_call_period_init(&period);
+  repeat(&period, iteration, 300);
+  if (period.length != strlen(iteration)) print_error("%s\n", iteration);
+  assert_int_equal(period.length, strlen(iteration));
+  assert_in_range(count(&period), 298, 300);
+  uint64_t before = count(&period);
+  repeat(&period, iteration, 10);
+  assert_int_equal(count(&period), before + 10);
+}
+
+static void test_plain(void **state) {
+  (void)state;
+  static const char *const iterations[] = {
+      "a",      "ab",        "aab",     "aabb",          "abcab",     "aaaaaaab",
+      "abbbba", "aaabbbccc", "abababc", "abcdefghijklm", "aabaabaac", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"};
+  for (size_t i = 0; i < sizeof iterations / sizeof *iterations; i++) check_found(iterations[i]);
+}
+
+/* DDP's: the buckets of the first iteration are other ones, and parameters are sent before. */
+static void test_buckets(void **state) {
+  (void)state;
+  struct by_call_period period;
+  by_call_period_init(&period);
+  hear_all(&period, "xyzwv");
+  hear_all(&period, "bac");
+  repeat(&period, "BBBBBC", 40);
+  assert_int_equal(period.length, 6);
+  assert_in_range(count(&period), 40, 42);
+}
+
+static uint64_t large(struct by_call_period *period, uint64_t kinds, int times) {
+  for (int i = 0; i < times; i++)
+    for (uint64_t k = 0; k < kinds; k++) by_call_period_hear(period, by_call_key(1, 64 * k));
+  return period->length;
+}
+
+/* As many calls as a model has tensors. */
+static void test_long(void **state) {
+  (void)state;
+  struct by_call_period period;
+  by_call_period_init(&period);
+  assert_int_equal(large(&period, 3000, 12), 3000);
+  assert_in_range(count(&period), 11, 12);
+}
+
+static void test_odd_calls(void **state) {
+  (void)state;
+  struct by_call_period period;
+  by_call_period_init(&period);
+  repeat(&period, "abcde", 30);
+  uint64_t before = count(&period);
+  for (int i = 0; i < 20; i++) { /* one too many, one too few, another one */
+    static const char *const odd[] = {"abxcde", "abde", "abbcde", "xabcde", "abcdx"};
+    hear_all(&period, odd[i % 5]);
+    repeat(&period, "abcde", 4);
+  }
+  assert_int_equal(period.length, 5);
+  assert_in_range(count(&period) - before, 95, 105);
+}
+
+/* Calls that are alike, with another one now and then: an evaluation. */
+static void test_alike_periods(void **state) {
+  (void)state;
+  struct by_call_period period;
+  by_call_period_init(&period);
+  for (int i = 0; i < 10; i++) {
+    repeat(&period, "a", 500);
+    hear_all(&period, "v");
+  }
+  assert_int_equal(period.length, 1);
+  assert_in_range(count(&period), 5000, 5010);
+}
+
+static void test_shuffled(void **state) {
+  (void)state;
+  struct by_call_period period;
+  struct by_rng rng;
+  by_rng_init(&rng, 7);
+  by_call_period_init(&period);
+  for (int i = 0; i < 500; i++) {
+    char calls[] = "bcdefghi";
+    for (uint32_t n = 8; n > 1; n--) {
+      uint32_t at = (uint32_t)by_rng_below(&rng, n);
+      char last = calls[n - 1];
+      calls[n - 1] = calls[at];
+      calls[at] = last;
+    }
+    hear_all(&period, "a");
+    hear_all(&period, calls);
+  }
+  assert_int_equal(period.length, 9);
+  assert_in_range(count(&period), 498, 500);
+}
+
+/* What comes in no order is no iteration, and nothing goes wrong; what comes after it is found. */
+static void test_disorder(void **state) {
+  (void)state;
+  struct by_call_period period;
+  struct by_rng rng;
+  by_rng_init(&rng, 11);
+  by_call_period_init(&period);
+  for (int i = 0; i < 20000; i++) hear(&period, (char)('a' + by_rng_below(&rng, 20)));
+  assert_in_range(count(&period), 0, 200);
+  for (int i = 0; i < 30000 && period.length != 6; i++) hear_all(&period, "uvwxyz");
+  assert_int_equal(period.length, 6);
+}
+
+/* Another model, or more buckets: what was counted stays, and what comes is counted by its own measure. */
+static void test_changes(void **state) {
+  (void)state;
+  static const char *const models[] = {"abc", "abcd", "xxxxy", "a", "abc"};
+  struct by_call_period period;
+  by_call_period_init(&period);
+  uint64_t before = 0;
+  for (int i = 0; i < 5; i++) {
+    repeat(&period, models[i], 1000);
+    assert_int_equal(period.length, strlen(models[i]));
+    assert_in_range(count(&period) - before, 930, 1100);
+    before = count(&period);
+  }
+}
+
+/* A turn is said at each iteration. */
+static void test_turns(void **state) {
+  (void)state;
+  struct by_call_period period;
+  by_call_period_init(&period);
+  repeat(&period, "abbc", 50);
+  for (int i = 0; i < 20; i++) assert_int_equal(hear_all(&period, "abbc"), 1);
+}
+
+static void test_never_fewer(void **state) {
+  (void)state;
+  struct by_call_period period;
+  struct by_rng rng;
+  for (uint64_t seed = 1; seed <= 30; seed++) {
+    uint64_t before = 0;
+    by_rng_init(&rng, seed);
+    by_call_period_init(&period);
+    for (int i = 0; i < 5000; i++) {
+      uint32_t kinds = 1 + (uint32_t)(i / 500 % 4);
+      hear(&period, (char)('a' + (by_rng_below(&rng, 20) ? (uint32_t)i % kinds : by_rng_below(&rng, 6))));
+      assert_true(count(&period) >= before);
+      assert_true(count(&period) <= period.now.calls);
+      before = count(&period);
+    }
+  }
+}
+
+/* Calls in a row, told at once. */
+static void test_many(void **state) {
+  (void)state;
+  struct by_call_period one, many;
+  struct by_rng rng;
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    by_rng_init(&rng, seed);
+    by_call_period_init(&one);
+    by_call_period_init(&many);
+    for (int i = 0; i < 200; i++) {
+      uint64_t n = 1 + by_rng_below(&rng, i % 3 ? 5 : 500), key = by_call_key(1, by_rng_below(&rng, 10) ? 8 : 16);
+      bool turned = false;
+      for (uint64_t k = 0; k < n; k++) turned |= by_call_period_hear(&one, key);
+      assert_int_equal(by_call_period_hear_many(&many, key, n), turned);
+      assert_memory_equal(&one, &many, sizeof one);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counts), cmocka_unit_test(test_times), cmocka_unit_test(test_alike),
-      cmocka_unit_test(test_steps),  cmocka_unit_test(test_awake), cmocka_unit_test(test_beat),
+      cmocka_unit_test(test_counts),      cmocka_unit_test(test_times),         cmocka_unit_test(test_alike),
+      cmocka_unit_test(test_steps),       cmocka_unit_test(test_awake),         cmocka_unit_test(test_beat),
+      cmocka_unit_test(test_plain),       cmocka_unit_test(test_buckets),       cmocka_unit_test(test_long),
+      cmocka_unit_test(test_odd_calls),   cmocka_unit_test(test_alike_periods), cmocka_unit_test(test_shuffled),
+      cmocka_unit_test(test_disorder),    cmocka_unit_test(test_changes),       cmocka_unit_test(test_turns),
+      cmocka_unit_test(test_never_fewer), cmocka_unit_test(test_many),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

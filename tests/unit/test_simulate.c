@@ -7,7 +7,7 @@
 #include "check.h"
 #include "fair.h"
 #include "topology_synth.h"
-#include "use_log.h"
+#include "traffic.h"
 
 enum { MIB = 1 << 20, KIB = 1 << 10 };
 

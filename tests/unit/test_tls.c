@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "key_revoker.h"
+#include "key_maker.h"
 #include "rng.h"
 #include "tls_keys.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "key_revoker.h"
+#include "key_maker.h"
 #include "tls_keys.h"
 
 static uint64_t hand_time;

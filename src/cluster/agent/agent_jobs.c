@@ -1,7 +1,138 @@
 #include "agent_jobs.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "agent.h"
+#include "clock.h"
+
+enum { MOST_KEPT = 8 << 20 /* bytes of all jobs' lines; a quarter of that of one user */ };
+
+/* Of the budget of the agent itself. */
+static const struct by_budget_rules of_user = {512, 5, 2 << 20, 1 << 16};
+/* As much as some ranks may send each, and each of many as a rule. */
+static const struct by_budget_rules of_received = {1 << 14, 2000, 64 << 20, 4 << 20};
+static const struct by_budget_rules of_news = {60, 0.25, 1, 1};
+
+static bool is_root(const struct by_agent_user *user) {
+  return user->uid == 0;
+}
+
+static bool is_unused(struct by_agent_user *user, double now) {
+  return by_budget_is_full(&user->forwards, now) && by_budget_is_full(&user->received, now) &&
+         by_budget_is_full(&user->news, now);
+}
+
+/* One that has gone keeps what it has used up, until it may have all again. */
+static void forget_others(struct by_agent_users *users, uint64_t now) {
+  for (struct by_agent_user **at = &users->all; *at;) {
+    struct by_agent_user *user = *at;
+    if (user->n_ranks || !is_unused(user, by_clock_to_seconds(now))) {
+      at = &user->next;
+      continue;
+    }
+    *at = user->next;
+    free(user);
+  }
+}
+
+static struct by_agent_user *create_user(struct by_agent_users *users, unsigned uid, uint64_t now) {
+  struct by_agent_user *user = calloc(1, sizeof *user);
+  double seconds = by_clock_to_seconds(now);
+  if (!user) return NULL;
+  *user = (struct by_agent_user){.next = users->all,
+                                 .uid = uid,
+                                 .forwards = by_budget_full(&of_user, seconds),
+                                 .received = by_budget_full(&of_received, seconds),
+                                 .news = by_budget_full(&of_news, seconds)};
+  users->all = user;
+  return user;
+}
+
+enum banyan_status by_agent_users_connect(struct by_agent_users *users, unsigned uid, uint64_t now,
+                                          struct by_agent_user **out) {
+  struct by_agent_user *user = users->all;
+  while (user && user->uid != uid) user = user->next;
+  if (!user) forget_others(users, now);
+  if (!user && !(user = create_user(users, uid, now))) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  if (user->n_ranks == BY_AGENT_RANKS / 2 && !is_root(user))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%d processes of user %u are connected already", BY_AGENT_RANKS / 2, uid);
+  user->n_ranks++;
+  *out = user;
+  return BANYAN_OK;
+}
+
+void by_agent_users_disconnect(struct by_agent_user *user) {
+  user->n_ranks--;
+}
+
+/* Counts a job of a user. BANYAN_ERR_UNSUPPORTED: it has too many. */
+static enum banyan_status agent_users_add_job(struct by_agent_user *user) {
+  if (user->n_jobs >= BY_AGENT_JOBS / 2 && !is_root(user))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "user %u has %d jobs here already, the agent takes no more of one user",
+                   user->uid, BY_AGENT_JOBS / 2);
+  user->n_jobs++;
+  return BANYAN_OK;
+}
+
+static void agent_users_remove_job(struct by_agent_user *user) {
+  user->n_jobs--;
+}
+
+enum banyan_status by_agent_users_may_send(struct by_agent_user *user, size_t length, uint64_t now) {
+  if (is_root(user) || by_budget_take(&user->received, length, by_clock_to_seconds(now))) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL,
+                 "all processes of user %u together say more than %.0f lines or %.0f bytes a second", user->uid,
+                 of_received.lines_a_second, of_received.bytes_a_second);
+}
+
+/* Whether what one of its ranks does is worth an early report: it may not have had too many of late. */
+static bool agent_users_may_report_early(struct by_agent_user *user, uint64_t now) {
+  return is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now));
+}
+
+bool by_agent_users_may_forward(struct by_agent_users *users, struct by_agent_user *user, size_t length, uint64_t now) {
+  double seconds = by_clock_to_seconds(now);
+  bool may = !user || is_root(user) || by_budget_take(&user->forwards, length, seconds);
+  return may && by_budget_take(&users->forwards, length, seconds);
+}
+
+/* Counts bytes of a line that is kept for a user. BANYAN_ERR_UNSUPPORTED: it would be too much. */
+static enum banyan_status agent_users_keep(struct by_agent_users *users, struct by_agent_user *user, size_t length) {
+  if (user->kept + length > MOST_KEPT / 4 && !is_root(user))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "what is told of the jobs of user %u here is more than %d bytes", user->uid,
+                   MOST_KEPT / 4);
+  if (users->kept + length > MOST_KEPT)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "what is told of the jobs here is more than %d bytes", MOST_KEPT);
+  user->kept += length;
+  users->kept += length;
+  return BANYAN_OK;
+}
+
+static void agent_users_release(struct by_agent_users *users, struct by_agent_user *user, size_t length) {
+  user->kept -= length;
+  users->kept -= length;
+}
+
+void by_agent_users_log(struct by_agent_users *users, unsigned uid, const char *what, uint64_t now) {
+  char who[32];
+  snprintf(who, sizeof who, "a process of user %u", uid);
+  by_repeats_warn(&users->rejections, "agent", who, what, by_clock_to_seconds(now));
+}
+
+void by_agent_users_init(struct by_agent_users *users, uint64_t now) {
+  *users = (struct by_agent_users){.forwards = by_budget_full(&by_budget_of_agent, by_clock_to_seconds(now))};
+}
+
+void by_agent_users_fini(struct by_agent_users *users) {
+  for (struct by_agent_user *user = users->all, *next; user; user = next) {
+    next = user->next;
+    free(user);
+  }
+  by_repeats_flush(&users->rejections, "agent", INFINITY);
+}
 
 struct by_agent_job *by_agent_jobs_find(const struct by_agent_jobs *jobs, const char *id) {
   struct by_agent_job *job = jobs->all;
@@ -11,13 +142,13 @@ struct by_agent_job *by_agent_jobs_find(const struct by_agent_jobs *jobs, const 
 
 void by_agent_jobs_note_news(struct by_agent_jobs *jobs, struct by_agent_user *user, uint64_t now) {
   if (jobs->session->change_at != UINT64_MAX) return; /* a report comes anyway */
-  if (by_agent_users_may_report_early(user, now)) by_agent_session_note_change(jobs->session, now);
+  if (agent_users_may_report_early(user, now)) by_agent_session_note_change(jobs->session, now);
 }
 
 /* ---- lines that are kept */
 
 static void drop_line(struct by_agent_jobs *jobs, struct by_agent_job *job, enum by_agent_line which) {
-  if (job->lines[which]) by_agent_users_release(jobs->users, job->user, strlen(job->lines[which]));
+  if (job->lines[which]) agent_users_release(jobs->users, job->user, strlen(job->lines[which]));
   free(job->lines[which]);
   job->lines[which] = NULL;
   job->unsent[which] = false;
@@ -32,9 +163,9 @@ static enum banyan_status keep_text(struct by_agent_jobs *jobs, struct by_agent_
   drop_line(jobs, job, which);
   if (text->failed || text->length > BY_CLUSTER_LINE_UP)
     return by_fail(BANYAN_ERR_PROTOCOL, "a line of %zu bytes cannot be passed on", text->length);
-  BY_TRY(by_agent_users_keep(jobs->users, job->user, text->length));
+  BY_TRY(agent_users_keep(jobs->users, job->user, text->length));
   if (!(job->lines[which] = strdup(by_text_get(text)))) {
-    by_agent_users_release(jobs->users, job->user, text->length);
+    agent_users_release(jobs->users, job->user, text->length);
     return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   }
   job->unsent[which] = true;
@@ -84,11 +215,11 @@ static enum banyan_status create(struct by_agent_jobs *jobs, const char *id, str
                                  struct by_agent_job **out) {
   if (jobs->n == BY_AGENT_JOBS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "this host has %d jobs already, the agent takes no more", BY_AGENT_JOBS);
-  BY_TRY(by_agent_users_add_job(user));
+  BY_TRY(agent_users_add_job(user));
   struct by_agent_job *job = calloc(1, sizeof *job);
   *out = job;
   if (!job) {
-    by_agent_users_remove_job(user);
+    agent_users_remove_job(user);
     return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   }
   strcpy(job->id, id);
@@ -105,7 +236,7 @@ static void drop(struct by_agent_jobs *jobs, struct by_agent_job *job) {
   while (*at != job) at = &(*at)->next;
   *at = job->next;
   jobs->n--;
-  by_agent_users_remove_job(job->user);
+  agent_users_remove_job(job->user);
   drop_lines(jobs, job);
   free(job->name);
   free(job);

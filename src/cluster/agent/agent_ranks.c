@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "cluster_path.h"
+#include "cluster_message.h"
 #include "log.h"
 
 enum { FRESH = 2 /* intervals; so long a rank's paths count */ };

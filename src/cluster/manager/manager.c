@@ -1,17 +1,210 @@
 #include "manager.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "link_seen.h"
 #include "log.h"
 #include "manager_cells.h"
-#include "manager_due.h"
 #include "manager_hosts.h"
+#include "manager_job.h"
 #include "manager_jobs.h"
 #include "manager_links.h"
 #include "manager_peers.h"
 #include "manager_plans.h"
+
+/* Which jobs are to be planned for, which first, and what is asked of the planner. */
+
+static const double much = 0.1;    /* of what a plan carried: it has lost that */
+static const double dwelling = 5;  /* intervals with a plan, before another is looked for; */
+static const double unsettled = 8; /* intervals after others began or ceased to go before it, or behind, */
+static const double restless =
+    24;                        /* but so many at most since it was planned: in a large cluster somebody always does */
+static const double awful = 2; /* but not where the old one carried so many times as much, */
+static const double failing = 1.2; /* or so many, and a link has changed since */
+static const double alone = 3;     /* intervals in which the agent of a job's host may come yet */
+
+/* ---- looking */
+
+static void look_at_rate(struct by_manager *m, struct by_manager_job *job) {
+  char before[32], now[32];
+  double rate = by_use_rate(m, job, &job->plans.current->shares);
+  bool settled = m->now - m->began >= dwelling * m->options.interval; /* the rates of jobs are known again */
+  if (!job->plans.rate_then && settled) by_plans_note_rate(job, rate);
+  job->check.worse = job->plans.rate_then / rate;
+  if (rate < (1 - much) * job->plans.rate_then)
+    by_due_mark(job, BY_DUE_LESS, "its trees carry %s, no longer %s", by_print_rate(rate, now),
+                by_print_rate(job->plans.rate_then, before));
+}
+
+static void look_at(struct by_manager *m, struct by_manager_job *job) {
+  const struct by_manager_options *o = &m->options;
+  if (!job->plans.current) {
+    by_due_mark(job, BY_DUE_NEW, job->plans.planned > 0 ? "it has no plan yet" : "the job is new");
+    return;
+  }
+  look_at_rate(m, job);
+  if (m->now - job->plans.planned >= o->replan) by_due_mark(job, BY_DUE_TIME, "%.0f s have passed", o->replan);
+  if (o->replan_iterations && job->iterations >= job->plans.planned_at + o->replan_iterations)
+    by_due_mark(job, BY_DUE_TIME, "%llu iterations have passed", (unsigned long long)o->replan_iterations);
+}
+
+/* Planning takes everybody's time, and one user may say that a job is on all hosts. So each of their agents must have
+ * reported a rank of it; of hosts that have none its word is taken. */
+static bool is_confirmed(const struct by_manager *m, const struct by_manager_job *job, uint32_t h) {
+  const struct by_manager_host *host = &m->hosts->all[job->nodes[h]];
+  if (job->heard[h]) return true;
+  return !host->agent && m->now - fmax(job->since, host->parted) >= alone * m->options.interval;
+}
+
+static bool are_confirmed(const struct by_manager *m, struct by_manager_job *job) {
+  if (job->check.n_confirmed == job->n_hosts) return true;
+  while (job->check.n_confirmed < job->n_hosts && is_confirmed(m, job, job->check.n_confirmed))
+    job->check.n_confirmed++;
+  by_job_set_trouble(job, "%s", "");
+  if (job->check.n_confirmed == job->n_hosts) return true;
+  by_job_set_trouble(
+      job,
+      "the agent on \"%.64s\" has not heard of its ranks there: have they BANYAN_AGENT=off, or do they not reach the "
+      "agent's socket?",
+      job->hosts[job->check.n_confirmed]);
+  return false;
+}
+
+static bool can_be_planned(const struct by_manager_job *job) {
+  return !by_job_has_left(job) && !job->plans.own && job->placed && job->n_hosts > 1 && job->peer &&
+         !job->plans.running && !by_job_is_moving(job);
+}
+
+static bool needs_ring(const struct by_manager_job *job) {
+  return job->plans.own && !by_job_has_left(job) && job->placed && job->n_hosts > 1 && !job->plans.running &&
+         !job->plans.ring.items;
+}
+
+/* Looks for jobs that are due. */
+static void due_look(struct by_manager *m) {
+  for (struct by_manager_job *job = m->jobs; job; job = job->next) {
+    if (can_be_planned(job) && are_confirmed(m, job)) look_at(m, job);
+    if (needs_ring(job) && are_confirmed(m, job)) by_plans_assume_ring(m, job);
+  }
+}
+
+/* ---- choosing */
+
+/* A new plan shows what it is worth when the rates of late are its own, and those that go before the job have rates of
+ * late when they have done so for a while. What has happened to a link meanwhile is known at once, also where the order
+ * has changed since: as it does when another job moves off the same link. */
+static bool dwells(const struct by_manager *m, const struct by_manager_job *job) {
+  if (!job->plans.current || job->notes.due <= BY_DUE_HELPER) return false;
+  bool known = m->links->changed > fmin(job->order.changed, job->plans.planned);
+  bool rests = m->now - job->order.changed >= unsettled * m->options.interval ||
+               m->now - job->plans.planned >= restless * m->options.interval;
+  if (!known && !rests) return true;
+  double bad = m->links->changed > job->plans.planned ? failing : awful;
+  return job->check.worse < bad && m->now - job->plans.current->made < dwelling * m->options.interval;
+}
+
+/* What comes by itself waits until an interval has passed; what was refused, until then. */
+static bool is_ripe(const struct by_manager *m, const struct by_manager_job *job) {
+  if (job->notes.due == BY_DUE_NONE || !can_be_planned(job) || job->check.n_confirmed < job->n_hosts) return false;
+  if (m->now < job->plans.not_before || dwells(m, job)) return false;
+  return job->notes.due <= BY_DUE_HELPER || m->now - job->plans.planned >= m->options.interval;
+}
+
+static bool goes_before(const struct by_manager_job *a, const struct by_manager_job *b) {
+  if (a->notes.due != b->notes.due) return a->notes.due < b->notes.due;
+  return a->check.worse > b->check.worse;
+}
+
+/* ---- who may help it */
+
+enum { HELPERS = 4, HELPED = 3 };   /* most; fewest hosts that gain by one */
+static const double to_spare = 0.5; /* of its link, in both directions */
+
+struct candidate {
+  uint32_t node;
+  double left;
+};
+
+/* Of its links together, in the direction that has less; and what there would be if nobody used them. */
+static double spare(const struct by_paths *of_node, const struct by_topology *t, uint32_t node, double *all) {
+  double left[2] = {0, 0}, most[2] = {0, 0};
+  for (uint32_t i = of_node->first[node]; i < of_node->first[node + 1]; i++) {
+    const struct by_link *link = &t->links[of_node->links[i]];
+    for (int way = 0; way < 2; way++) {
+      left[way == (link->a == node)] += by_residual(link->capacity[way]);
+      most[way == (link->a == node)] += link->capacity[way].all;
+    }
+  }
+  *all = fmin(most[0], most[1]);
+  return fmin(left[0], left[1]);
+}
+
+static bool is_in(const struct by_manager_job *job, uint32_t node) {
+  for (uint32_t h = 0; h < job->n_hosts; h++)
+    if (job->nodes[h] == node) return true;
+  return false;
+}
+
+static bool is_barred(const struct by_manager *m, const struct by_manager_job *job, uint32_t node) {
+  for (uint32_t i = 0; i < job->plans.n_helpers; i++)
+    if (job->plans.helpers[i].host == node)
+      return job->plans.helpers[i].state == BY_HELPER_BARRED && m->now < job->plans.helpers[i].until;
+  return false;
+}
+
+/* Those with most to spare, the first of equals. Helpers take seconds to come, so a job's first plan does without. */
+static uint32_t find_helpers(const struct by_manager *m, const struct by_manager_job *job,
+                             const struct by_topology *left, uint32_t *out) {
+  struct candidate best[HELPERS];
+  uint32_t n = 0;
+  bool some = job->plans.current && job->key && job->n_hosts >= HELPED;
+  for (uint32_t v = 0; some && v < m->topology->n_nodes; v++) {
+    const struct by_manager_host *host = &m->hosts->all[v];
+    if (!host->agent || !host->may_help || is_in(job, v) || is_barred(m, job, v)) continue;
+    double all, rate = spare(by_seen_paths(m), left, v, &all);
+    if (rate < to_spare * all) continue;
+    uint32_t at = n < HELPERS ? n++ : HELPERS;
+    for (; at > 0 && best[at - 1].left < rate; at--)
+      if (at < HELPERS) best[at] = best[at - 1];
+    if (at < HELPERS) best[at] = (struct candidate){v, rate};
+  }
+  for (uint32_t i = 0; i < n; i++) out[i] = best[i].node;
+  return n;
+}
+
+/* ---- the snapshot */
+
+static enum banyan_status fill(struct by_manager *m, struct by_manager_job *job, struct by_plan_request *request) {
+  BY_TRY(by_use_residual(m, job, true, &request->residual));
+  if (by_use_may_give_way(m, job)) BY_TRY(by_use_residual(m, job, false, &request->calm));
+  request->sways =
+      m->links->changed <= job->plans.planned && by_use_sways(m, job); /* what has happened to a link is known */
+  request->nodes = calloc(job->n_hosts, sizeof *request->nodes);
+  request->helpers = calloc(HELPERS, sizeof *request->helpers);
+  if (!request->nodes || !request->helpers) return by_manager_no_memory();
+  for (uint32_t h = 0; h < job->n_hosts; h++) request->nodes[request->n_nodes++] = job->nodes[h];
+  request->n_helpers = find_helpers(m, job, &request->residual, request->helpers);
+  by_plans_begin(job, request);
+  return BANYAN_OK;
+}
+
+/* The most urgent one, as by_manager_next. */
+static bool due_next(struct by_manager *m, struct by_plan_request **out) {
+  struct by_manager_job *first = NULL;
+  for (struct by_manager_job *job = m->jobs; job; job = job->next)
+    if (is_ripe(m, job) && (!first || goes_before(job, first))) first = job;
+  struct by_plan_request *request = first ? calloc(1, sizeof *request) : NULL;
+  if (!request) return false;
+  if (fill(m, first, request) != BANYAN_OK) {
+    by_plan_request_destroy(request);
+    return false;
+  }
+  by_due_clear(first); /* what comes meanwhile counts */
+  *out = request;
+  return true;
+}
 
 struct by_manager_options by_manager_defaults(void) {
   return (struct by_manager_options){
@@ -99,12 +292,12 @@ void by_manager_tick(struct by_manager *m, double now) {
   m->now = now;
   by_jobs_tick(m);
   by_seen_tick(m);
-  by_due_look(m);
+  due_look(m);
 }
 
 bool by_manager_next(struct by_manager *m, double now, struct by_plan_request **out) {
   m->now = now;
-  return by_due_next(m, out);
+  return due_next(m, out);
 }
 
 void by_manager_planned(struct by_manager *m, struct by_plan_request *request, double now) {

@@ -114,7 +114,7 @@ struct by_job_notes {
   struct by_manager_event history[BY_MANAGER_HISTORY]; /* the last ones, the oldest first */
 };
 
-/* manager_due.c. */
+/* manager.c. */
 struct by_job_check {
   uint32_t n_confirmed; /* hosts from the first on that are known to be its own */
   double worse;         /* what its plan carried when it was planned over what it carries now */

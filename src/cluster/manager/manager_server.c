@@ -13,7 +13,7 @@
 #include "json_print.h"
 #include "log.h"
 #include "manager_store.h"
-#include "plan_workers.h"
+#include "plan_request.h"
 #include "repeats.h"
 #include "socket.h"
 #include "stream.h"

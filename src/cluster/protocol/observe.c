@@ -2,6 +2,214 @@
 
 #include <string.h>
 
+enum {
+  FIRST_WINDOW = 32,
+  LEAST_ALONE = 64, /* calls of one kind that must be seen before each of them is taken for an iteration */
+  RARE = 64,        /* one call of so many may be odd */
+  MOST_MARKS = 16,  /* in an iteration */
+  TRIALS = 3,       /* equal stretches */
+  ATTEMPTS = 8,     /* with as long a survey */
+  PATIENCE = 4,     /* iterations without a mark */
+  MOST_BAD = 3,
+  BLOCK = 64, /* calls that should be alike, looked at together */
+  SURE = 1024 /* so many were */
+};
+
+#define MOST_WINDOW (1ull << 20)
+
+_Static_assert(TRIALS *MOST_MARKS < BY_CALL_MARKS, "a trial looks back so far");
+
+/* ---- survey */
+
+static void survey(struct by_call_period *p, uint64_t window) {
+  p->state = BY_CALLS_SURVEYED;
+  p->length = p->mark = p->look_at = 0;
+  p->window = window < MOST_WINDOW ? window : MOST_WINDOW;
+  p->since = p->now.calls;
+  memset(p->slots, 0, sizeof p->slots);
+}
+
+void by_call_period_init(struct by_call_period *period) {
+  *period = (struct by_call_period){0};
+  survey(period, FIRST_WINDOW);
+}
+
+static void begin_trial(struct by_call_period *p, uint64_t mark, uint32_t seen) {
+  p->state = BY_CALLS_TRIED;
+  p->mark = mark;
+  p->marks = 0;
+  p->most = seen < MOST_MARKS ? seen : MOST_MARKS;
+  p->look_at = p->now.calls + PATIENCE * p->window;
+}
+
+/* What came once may be the rarest call of all, seen too short. */
+static bool is_conclusive(const struct by_call_period *p) {
+  uint64_t once = 0, kinds = 0;
+  for (int i = 0; i < BY_CALL_SLOTS; i++) {
+    once += p->slots[i].n == 1;
+    kinds += p->slots[i].n > 0;
+  }
+  return once <= p->window / RARE && (kinds - once > 1 || p->window >= LEAST_ALONE);
+}
+
+/* Less is better. Where calls are shuffled, those that keep their places come evenly. */
+static uint32_t rank_slot(const struct by_call_slot *slot, uint32_t rarest) {
+  return slot->n < 2 || slot->n > rarest + 1 ? UINT32_MAX : slot->uneven;
+}
+
+/* One of the rarest that came again; of several that are as good the next one each time. */
+static int choose(const struct by_call_period *p) {
+  uint32_t rarest = UINT32_MAX - 1, best = UINT32_MAX, n = 0;
+  for (int i = 0; i < BY_CALL_SLOTS; i++)
+    if (p->slots[i].n >= 2 && p->slots[i].n < rarest) rarest = p->slots[i].n;
+  for (int i = 0; i < BY_CALL_SLOTS; i++) {
+    uint32_t rank = rank_slot(&p->slots[i], rarest);
+    n = rank < best ? 1 : n + (rank == best);
+    if (rank < best) best = rank;
+  }
+  if (best == UINT32_MAX) return -1;
+  uint32_t skip = p->attempts % n;
+  for (int i = 0; i < BY_CALL_SLOTS; i++)
+    if (rank_slot(&p->slots[i], rarest) == best && skip-- == 0) return i;
+  return -1;
+}
+
+static void count_slot(struct by_call_slot *slot, uint64_t call) {
+  uint64_t apart = call - slot->last;
+  slot->uneven += slot->n > 1 && apart != slot->apart;
+  slot->apart = apart;
+  slot->last = call;
+  slot->n++;
+}
+
+static void survey_one(struct by_call_period *p, uint64_t key) {
+  uint64_t at = key >> 1 & (BY_CALL_SLOTS - 1);
+  if (!p->slots[at].n) p->slots[at].key = key;
+  if (p->slots[at].key == key) count_slot(&p->slots[at], p->now.calls);
+  if (p->now.calls - p->since < p->window) return;
+  int chosen = is_conclusive(p) ? choose(p) : -1;
+  if (chosen < 0)
+    survey(p, 2 * p->window);
+  else
+    begin_trial(p, p->slots[chosen].key, p->slots[chosen].n);
+}
+
+/* ---- trial */
+
+static const struct by_call_place *place_before(const struct by_call_period *p, uint32_t marks) {
+  return &p->places[(p->marks - 1 - marks) % BY_CALL_MARKS];
+}
+
+static bool is_equal(const struct by_call_period *p, uint32_t multiple) {
+  const struct by_call_place *a = place_before(p, 0), *b = place_before(p, multiple);
+  uint64_t sum = a->sum - b->sum, calls = a->calls - b->calls;
+  for (uint32_t i = 2; i <= TRIALS; i++) {
+    a = b;
+    b = place_before(p, i * multiple);
+    if (a->sum - b->sum != sum || a->calls - b->calls != calls) return false;
+  }
+  return true;
+}
+
+static void find(struct by_call_period *p, uint32_t multiple) {
+  const struct by_call_place *before = place_before(p, multiple);
+  p->multiple = multiple;
+  p->reference = p->now.sum - before->sum;
+  p->length = p->now.calls - before->calls;
+  p->begun = p->now;
+  p->found_at = p->now.calls;
+  p->marks = p->bad = p->attempts = 0;
+  p->look_at = p->now.calls + PATIENCE * p->length;
+  p->state = BY_CALLS_FOUND;
+  if (p->length == 1) {
+    p->state = BY_CALLS_ALIKE;
+    p->mark = 0;
+    p->look_at = p->now.calls + BLOCK;
+  }
+  uint64_t since = (p->now.calls - p->base_at) / p->length;
+  if (p->base + since > p->iterations) p->iterations = p->base + since;
+}
+
+static bool try_mark(struct by_call_period *p) {
+  p->places[p->marks++ % BY_CALL_MARKS] = p->now;
+  for (uint32_t multiple = 1; multiple <= p->most && TRIALS * multiple < p->marks; multiple++)
+    if (is_equal(p, multiple)) {
+      find(p, multiple);
+      return true;
+    }
+  if (p->marks < (TRIALS + 2) * p->most + TRIALS) return false;
+  survey(p, ++p->attempts % ATTEMPTS ? p->window : 2 * p->window);
+  return false;
+}
+
+/* ---- found */
+
+/* What it is now counts from here. */
+static void lose(struct by_call_period *p) {
+  p->base = p->iterations;
+  p->base_at = p->now.calls;
+  survey(p, FIRST_WINDOW);
+}
+
+static bool end_stretch(struct by_call_period *p) {
+  if (++p->marks < p->multiple) return false;
+  p->bad = p->now.sum - p->begun.sum == p->reference ? 0 : p->bad + 1;
+  p->marks = 0;
+  p->begun = p->now;
+  p->look_at = p->now.calls + PATIENCE * p->length;
+  p->iterations++;
+  if (p->bad < MOST_BAD) return true;
+  lose(p);
+  return false;
+}
+
+/* An odd one now and then is none of an iteration's; if they come again soon, what was alike was part of one. */
+static bool end_block(struct by_call_period *p) {
+  p->bad = p->now.sum - p->begun.sum == BLOCK * p->reference ? 0 : p->bad + 1;
+  p->iterations += BLOCK;
+  p->begun = p->now;
+  p->look_at = p->now.calls + BLOCK;
+  if (p->bad < 2) return true;
+  if (p->now.calls - p->found_at > SURE)
+    lose(p);
+  else
+    survey(p, PATIENCE * BLOCK);
+  return false;
+}
+
+bool by_call_period_look(struct by_call_period *period, uint64_t key) {
+  bool stayed_away = key != period->mark;
+  switch (period->state) {
+  case BY_CALLS_SURVEYED: survey_one(period, key); return false;
+  case BY_CALLS_ALIKE: return end_block(period);
+  case BY_CALLS_TRIED:
+    if (!stayed_away) return try_mark(period);
+    survey(period, 2 * period->window);
+    return false;
+  case BY_CALLS_FOUND:
+    if (!stayed_away) return end_stretch(period);
+    lose(period);
+    return false;
+  }
+  return false;
+}
+
+bool by_call_period_hear_many(struct by_call_period *period, uint64_t key, uint64_t n) {
+  bool turned = false;
+  while (n) {
+    uint64_t step = 1;
+    if (period->state == BY_CALLS_ALIKE) { /* up to the end of the block */
+      step = period->look_at - period->now.calls;
+      if (step > n) step = n;
+      period->now.sum += (step - 1) * key;
+      period->now.calls += step - 1;
+    }
+    turned |= by_call_period_hear(period, key);
+    n -= step;
+  }
+  return turned;
+}
+
 void by_observe_begin(struct by_observation *observation) {
   observation->on = true;
   by_call_period_init(&observation->period);

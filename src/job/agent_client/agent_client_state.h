@@ -8,7 +8,6 @@
 
 #include "agent_client.h"
 #include "cluster_message.h"
-#include "cluster_path.h"
 #include "observe.h"
 #include "resolve.h"
 #include "stream.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent_client_state.h"
-#include "cluster_path.h"
+#include "cluster_message.h"
 
 static const double least_busy = 0.05; /* s: the kernel counts them in ticks of some milliseconds */
 static const double most_held = 0.3;   /* of that, by the peer or a buffer: then it was not the network */

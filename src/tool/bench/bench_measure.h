@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "bench_case.h"
+#include "bench_values.h"
 
 struct by_bench_how {
   bool registered; /* buffers from banyan_alloc */

@@ -9,7 +9,7 @@
 #include "options.h"
 #include "process_signals.h"
 #include "switch_control.h"
-#include "switch_place.h"
+#include "switch_status.h"
 #include "text.h"
 
 enum { CELLS = 4096, MOST_CELLS = 1 << 20 };

@@ -1,11 +1,26 @@
-/* What a switch says of itself, for people and for programs. */
+/* What a switch says of itself, for people and for programs.
+ *
+ * Where a switch is asked, as people write it: a path, or an address with or
+ * without a port; and the secret that it shares with jobs. */
 #ifndef BY_CLI_SWITCH_STATUS_H
 #define BY_CLI_SWITCH_STATUS_H
 
 #include <jansson.h>
 #include <stddef.h>
 
+#include "address.h"
 #include "fail.h"
+#include "handshake.h"
+
+struct by_switch_place {
+  const char *path; /* NULL: the address */
+  struct by_address address;
+};
+
+/* What holds a slash is a path. Names are looked up, which may take a while. */
+BANYAN_CHECK enum banyan_status by_switch_place_parse(const char *text, struct by_switch_place *out);
+/* From the file, or else from BANYAN_SWITCH_KEY; *has false: there is none. */
+BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, struct by_key *out, bool *has);
 
 /* The reply to "status"; *out is the caller's. */
 BANYAN_CHECK enum banyan_status by_switch_status_read(const char *line, size_t length, json_t **out);

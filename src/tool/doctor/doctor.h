@@ -19,11 +19,9 @@ struct by_findings {
 void by_finding(struct by_findings *findings, enum by_finding_level level, const char *check, const char *mend,
                 const char *format, ...) BY_PRINTF(5, 6);
 
-void by_doctor_kernel(struct by_findings *findings);   /* its features, shared memory, limits */
-void by_doctor_cores(struct by_findings *findings);    /* cores, their instructions, quotas, huge pages, clock */
-void by_doctor_network(struct by_findings *findings);  /* interfaces, names */
-void by_doctor_tcp(struct by_findings *findings);      /* loopback, congestion control, windows */
-void by_doctor_software(struct by_findings *findings); /* libraries, ssh, variables */
+void by_doctor_kernel(struct by_findings *findings);  /* its features, shared memory, limits; cores, their
+                                                       * instructions, quotas, huge pages, clock */
+void by_doctor_network(struct by_findings *findings); /* interfaces, names; loopback, congestion control, windows */
 
 /* The first line of a small file without its newline; false if it cannot be read. */
 bool by_read_line(const char *path, char *out, size_t room);

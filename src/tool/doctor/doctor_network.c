@@ -1,12 +1,140 @@
+#include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "doctor.h"
 #include "interface.h"
+#include "socket.h"
 #include "text.h"
+
+enum { ROUND_TRIPS = 200, SLOW_ROUND_US = 500 };
+
+/* A window fills a link only up to a delay; across a building a millisecond is usual. */
+static const double lan_delay = 1e-3;
+
+struct pair {
+  int listener, client, server;
+};
+
+static enum banyan_status wait_for(int fd, short events) {
+  struct pollfd p = {.fd = fd, .events = events};
+  return poll(&p, 1, 2000) == 1 ? BANYAN_OK : by_fail(BANYAN_ERR_TIMEOUT, "no answer on loopback in 2 s");
+}
+
+static enum banyan_status connect_pair(struct pair *pair) {
+  struct by_address any, at;
+  bool done = false;
+  BY_TRY(by_address_parse("127.0.0.1:0", &any));
+  BY_TRY(by_socket_listen(&any, (struct by_port_range){0}, &pair->listener, &at));
+  BY_TRY(by_socket_connect_start(&at, &pair->client));
+  BY_TRY(wait_for(pair->listener, POLLIN));
+  BY_TRY(by_socket_accept(pair->listener, &pair->server, NULL));
+  BY_TRY(wait_for(pair->client, POLLOUT));
+  BY_TRY(by_socket_connect_finish(pair->client, &at, &done));
+  BY_TRY(by_socket_set_nodelay(pair->client));
+  return by_socket_set_nodelay(pair->server);
+}
+
+static enum banyan_status pass_byte(int from, int to) {
+  char byte = 1;
+  if (send(from, &byte, 1, MSG_NOSIGNAL) != 1) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "send on loopback");
+  BY_TRY(wait_for(to, POLLIN));
+  return recv(to, &byte, 1, 0) == 1 ? BANYAN_OK : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "recv on loopback");
+}
+
+static enum banyan_status time_round_trips(const struct pair *pair, double *microseconds) {
+  uint64_t start = by_clock_now(&by_clock_system);
+  for (int i = 0; i < ROUND_TRIPS; i++) {
+    BY_TRY(pass_byte(pair->client, pair->server));
+    BY_TRY(pass_byte(pair->server, pair->client));
+  }
+  *microseconds = (double)(by_clock_now(&by_clock_system) - start) / 1e3 / ROUND_TRIPS;
+  return BANYAN_OK;
+}
+
+static enum banyan_status report_congestion(struct by_findings *findings, int fd) {
+  char name[BY_CONGESTION_TEXT], available[256] = "unknown";
+  BY_TRY(by_socket_get_congestion(fd, name));
+  by_read_line("/proc/sys/net/ipv4/tcp_available_congestion_control", available, sizeof available);
+  bool bbr = !strncmp(name, "bbr", 3);
+  by_finding(findings, bbr ? BY_FINDING_WARN : BY_FINDING_OK, "congestion",
+             bbr ? "sysctl -w net.ipv4.tcp_congestion_control=cubic (keep bbr for long and lossy links)" : NULL,
+             "%s is in force; there are: %s%s", name, available,
+             bbr ? ". BBR can halve one stream on loopback and in a local network: say which with every figure" : "");
+  return BANYAN_OK;
+}
+
+static void close_pair(struct pair *pair) {
+  if (pair->listener >= 0) close(pair->listener);
+  if (pair->client >= 0) close(pair->client);
+  if (pair->server >= 0) close(pair->server);
+}
+
+static void check_loopback(struct by_findings *findings) {
+  struct pair pair = {-1, -1, -1};
+  double microseconds = 0;
+  enum banyan_status status = connect_pair(&pair);
+  if (!status) status = time_round_trips(&pair, &microseconds);
+  bool slow = microseconds > SLOW_ROUND_US;
+  if (!status)
+    by_finding(findings, slow ? BY_FINDING_WARN : BY_FINDING_OK, "loopback",
+               slow ? "look for a busy machine, power saving or a slow hypervisor" : NULL,
+               "TCP connects; %.0f us a round trip", microseconds);
+  if (!status) status = report_congestion(findings, pair.client);
+  if (status)
+    by_finding(findings, BY_FINDING_FAIL, "loopback", "ip link set lo up; allow 127.0.0.1 in the firewall", "%s",
+               banyan_error_text());
+  close_pair(&pair);
+}
+
+/* The greatest value of "least default greatest"; 0 if unreadable. */
+static double read_greatest(const char *path) {
+  char line[128];
+  double greatest = 0;
+  if (!by_read_line(path, line, sizeof line) || sscanf(line, "%*f %*f %lf", &greatest) != 1) return 0;
+  return greatest;
+}
+
+/* Speed of the fastest interface; 10 Gbit/s where the driver does not say. */
+static double fastest(void) {
+  struct by_interface *all = NULL;
+  size_t n = 0;
+  double speed = 0;
+  if (by_interface_list("", false, &all, &n) == BANYAN_OK)
+    for (size_t i = 0; i < n; i++)
+      if (all[i].speed > speed) speed = all[i].speed;
+  free(all);
+  return speed > 0 ? speed : 10e9;
+}
+
+static void check_window(struct by_findings *findings, const char *name) {
+  char path[128], have[32], rate[32], delay[32], mend[192];
+  snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
+  double bytes = read_greatest(path), speed = fastest(), need = 2 * speed * lan_delay / 8;
+  if (bytes <= 0) return;
+  /* Half of a buffer is book-keeping (tcp_adv_win_scale), so that it holds half its size. */
+  snprintf(mend, sizeof mend, "sysctl -w net.ipv4.%s=\"4096 131072 %.0f\"", name, need * 4);
+  bool small = bytes < need;
+  by_finding(findings, small ? BY_FINDING_WARN : BY_FINDING_OK, name, small ? mend : NULL,
+             "at most %s: one connection fills %s up to a round trip of %s", by_print_bytes((uint64_t)bytes, have),
+             by_print_rate(speed, rate), by_print_seconds(bytes / 2 * 8 / speed, delay));
+}
+
+static void check_idle(struct by_findings *findings) {
+  char line[16];
+  if (!by_read_line("/proc/sys/net/ipv4/tcp_slow_start_after_idle", line, sizeof line)) return;
+  bool on = atoi(line) != 0;
+  by_finding(findings, on ? BY_FINDING_WARN : BY_FINDING_OK, "idle restart",
+             on ? "sysctl -w net.ipv4.tcp_slow_start_after_idle=0" : NULL,
+             on ? "a connection that rested while the ranks computed starts slowly again"
+                : "connections keep their speed while the ranks compute");
+}
 
 static int read_mtu(const char *name) {
   char path[128], line[32] = "0";
@@ -107,4 +235,8 @@ static void check_own_name(struct by_findings *findings) {
 void by_doctor_network(struct by_findings *findings) {
   check_interfaces(findings);
   check_own_name(findings);
+  check_loopback(findings);
+  check_window(findings, "tcp_rmem");
+  check_window(findings, "tcp_wmem");
+  check_idle(findings);
 }

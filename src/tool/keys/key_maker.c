@@ -2,17 +2,86 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
-#include <openssl/asn1.h>
-#include <openssl/bn.h>
-#include <openssl/ec.h>
-#include <openssl/err.h>
-#include <openssl/rand.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "key_pem.h"
+#include <openssl/asn1.h>
+#include <openssl/bn.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+
+/* "cannot WHAT", and why OpenSSL could not. */
+static enum banyan_status key_failed(const char *what) {
+  const char *reason = ERR_reason_error_string(ERR_peek_error());
+  ERR_clear_error();
+  return by_fail(BANYAN_ERR_SYSTEM, "cannot %s: %s", what, reason ? reason : "OpenSSL says no more");
+}
+
+/* s since 1970; 0: it is no time. */
+static int64_t key_seconds(const ASN1_TIME *at) {
+  struct tm tm;
+  return ASN1_TIME_to_tm(at, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+static bool append(BIO *bio, struct by_text *out) {
+  char *data;
+  long length = BIO_get_mem_data(bio, &data);
+  by_text_add(out, "%.*s", (int)length, data);
+  return length > 0 && !out->failed;
+}
+
+/* False: OpenSSL failed, or memory is out. */
+static bool key_pem_add_certificate(X509 *certificate, struct by_text *out) {
+  BIO *bio = BIO_new(BIO_s_mem());
+  bool done = bio && PEM_write_bio_X509(bio, certificate) == 1 && append(bio, out);
+  BIO_free(bio);
+  return done;
+}
+
+static bool key_pem_add_key(EVP_PKEY *key, struct by_text *out) {
+  BIO *bio = BIO_new(BIO_s_secmem());
+  bool done = bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1 && append(bio, out);
+  BIO_free(bio);
+  return done;
+}
+
+X509 *by_key_pem_certificate(const char *text) {
+  BIO *bio = BIO_new_mem_buf(text, -1);
+  X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+  BIO_free(bio);
+  return certificate;
+}
+
+/* Nobody is asked for a password. */
+static int no_password(char *buffer, int size, int writing, void *context) {
+  (void)buffer, (void)size, (void)writing, (void)context;
+  return -1;
+}
+
+EVP_PKEY *by_key_pem_key(const char *text) {
+  BIO *bio = BIO_new_mem_buf(text, -1);
+  EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+  BIO_free(bio);
+  return key;
+}
+
+X509_CRL *by_key_pem_list(const char *text) {
+  BIO *bio = BIO_new_mem_buf(text, -1);
+  X509_CRL *list = bio ? PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL) : NULL;
+  BIO_free(bio);
+  return list;
+}
+
+static bool key_pem_add_list(X509_CRL *list, struct by_text *out) {
+  BIO *bio = BIO_new(BIO_s_mem());
+  bool done = bio && PEM_write_bio_X509_CRL(bio, list) == 1 && append(bio, out);
+  BIO_free(bio);
+  return done;
+}
 
 /* SKEW: a certificate begins so much before it is made, for clocks that are behind. */
 enum { SKEW = 60 * 60, DAY = 24 * 60 * 60, SERIAL_BYTES = 16 };
@@ -109,11 +178,11 @@ enum banyan_status by_key_maker_authority(const struct by_key_authority *old, in
   by_text_init(&out->certificate);
   by_text_init(&out->key);
   bool done = there && sign_authority(certificate, key, before, now, days) &&
-              by_key_pem_add_certificate(certificate, &out->certificate) && by_key_pem_add_key(key, &out->key);
+              key_pem_add_certificate(certificate, &out->certificate) && key_pem_add_key(key, &out->key);
   X509_free(before);
   X509_free(certificate);
   EVP_PKEY_free(key);
-  return done ? BANYAN_OK : by_key_failed("make an authority");
+  return done ? BANYAN_OK : key_failed("make an authority");
 }
 
 static bool sign(X509 *certificate, const struct by_key_wish *wish, const char *names, X509 *issuer, EVP_PKEY *by) {
@@ -130,17 +199,17 @@ static bool sign(X509 *certificate, const struct by_key_wish *wish, const char *
 
 static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct by_key_wish *wish, const char *names,
                                       struct by_text *out) {
-  int64_t last = by_key_seconds(X509_get0_notAfter(issuer)), until = wish->now + wish->days * DAY;
+  int64_t last = key_seconds(X509_get0_notAfter(issuer)), until = wish->now + wish->days * DAY;
   if (last <= wish->now)
     return by_fail(BANYAN_ERR_ARGUMENT, "the authority has expired; `banyan keys renew` gives it a new certificate");
   X509 *certificate = X509_new();
   EVP_PKEY *key = EVP_EC_gen("P-256");
   bool done = certificate && key && begin(certificate, key, wish->now - SKEW, until < last ? until : last) &&
-              sign(certificate, wish, names, issuer, by) && by_key_pem_add_certificate(certificate, out) &&
-              by_key_pem_add_key(key, out);
+              sign(certificate, wish, names, issuer, by) && key_pem_add_certificate(certificate, out) &&
+              key_pem_add_key(key, out);
   X509_free(certificate);
   EVP_PKEY_free(key);
-  return done ? BANYAN_OK : by_key_failed("make a certificate");
+  return done ? BANYAN_OK : key_failed("make a certificate");
 }
 
 enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_wish *wish,
@@ -153,7 +222,7 @@ enum banyan_status by_key_maker_make(const struct by_key_authority *authority, c
   X509 *issuer = by_key_pem_certificate(by_text_get(&authority->certificate));
   EVP_PKEY *by = by_key_pem_key(by_text_get(&authority->key));
   enum banyan_status status = print_names(wish, &names);
-  if (status == BANYAN_OK && (!issuer || !by)) status = by_key_failed("read the authority");
+  if (status == BANYAN_OK && (!issuer || !by)) status = key_failed("read the authority");
   if (status == BANYAN_OK && X509_check_private_key(issuer, by) != 1)
     status = by_fail(BANYAN_ERR_ARGUMENT, "the authority's certificate and key do not belong together");
   if (status == BANYAN_OK) status = make_signed(issuer, by, wish, by_text_get(&names), out);
@@ -202,7 +271,7 @@ enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out)
   out->authority = X509_check_ca(certificate) > 0;
   enum banyan_status status = by_tls_who_read(certificate, &out->who);
   if (out->authority) status = BANYAN_OK;
-  out->begins = by_key_seconds(X509_get0_notBefore(certificate));
+  out->begins = key_seconds(X509_get0_notBefore(certificate));
   read_serial(certificate, out->serial, sizeof out->serial);
   read_names(certificate, out);
   X509_free(certificate);
@@ -213,9 +282,9 @@ enum banyan_status by_key_maker_strip(const char *text, struct by_text *out) {
   by_text_init(out);
   ERR_clear_error();
   X509 *certificate = by_key_pem_certificate(text);
-  bool done = certificate && by_key_pem_add_certificate(certificate, out);
+  bool done = certificate && key_pem_add_certificate(certificate, out);
   X509_free(certificate);
-  return done ? BANYAN_OK : by_key_failed("read a certificate");
+  return done ? BANYAN_OK : key_failed("read a certificate");
 }
 
 void by_key_maker_wipe(struct by_text *text) {
@@ -226,4 +295,123 @@ void by_key_maker_wipe(struct by_text *text) {
 void by_key_authority_fini(struct by_key_authority *authority) {
   by_key_maker_wipe(&authority->certificate);
   by_key_maker_wipe(&authority->key);
+}
+
+static enum banyan_status parse_old(const char *text, X509_CRL **out) {
+  *out = text ? by_key_pem_list(text) : NULL;
+  ERR_clear_error();
+  return !text || *out ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "there is no list of revoked certificates in it");
+}
+
+/* The list owns what is added; each serial serial_number once. */
+static bool add(X509_CRL *list, const ASN1_INTEGER *serial, const ASN1_TIME *when) {
+  X509_REVOKED *there;
+  if (X509_CRL_get0_by_serial(list, &there, serial) > 0) return true;
+  X509_REVOKED *entry = X509_REVOKED_new();
+  ASN1_INTEGER *copy = ASN1_INTEGER_dup(serial);
+  ASN1_TIME *at = ASN1_STRING_dup(when);
+  bool added = entry && copy && at && X509_REVOKED_set_serialNumber(entry, copy) == 1 &&
+               X509_REVOKED_set_revocationDate(entry, at) == 1 && X509_CRL_add0_revoked(list, entry) == 1;
+  if (!added) X509_REVOKED_free(entry);
+  ASN1_INTEGER_free(copy);
+  ASN1_TIME_free(at);
+  return added;
+}
+
+static bool add_old(X509_CRL *list, X509_CRL *old) {
+  STACK_OF(X509_REVOKED) *entries = old ? X509_CRL_get_REVOKED(old) : NULL;
+  for (int i = 0; i < sk_X509_REVOKED_num(entries); i++) {
+    const X509_REVOKED *entry = sk_X509_REVOKED_value(entries, i);
+    if (!add(list, X509_REVOKED_get0_serialNumber(entry), X509_REVOKED_get0_revocationDate(entry))) return false;
+  }
+  return true;
+}
+
+static enum banyan_status add_certificate(X509_CRL *list, const char *text, const ASN1_TIME *now) {
+  X509 *certificate = by_key_pem_certificate(text);
+  if (!certificate) {
+    ERR_clear_error();
+    return by_fail(BANYAN_ERR_PARSE, "there is no certificate in it");
+  }
+  bool added = add(list, X509_get0_serialNumber(certificate), now);
+  X509_free(certificate);
+  return added ? BANYAN_OK : key_failed("revoke a certificate");
+}
+
+static bool extend_list(X509_CRL *list, X509 *issuer, int nid, const char *value) {
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, issuer, NULL, NULL, list, 0);
+  X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
+  bool added = extension && X509_CRL_add_ext(list, extension, -1) == 1;
+  X509_EXTENSION_free(extension);
+  return added;
+}
+
+/* Each list's serial_number is one more than the one's before. */
+static bool serial_number(X509_CRL *list, const X509_CRL *old) {
+  ASN1_INTEGER *before = old ? X509_CRL_get_ext_d2i(old, NID_crl_number, NULL, NULL) : NULL, *mine = ASN1_INTEGER_new();
+  int64_t last = 0;
+  if (before && ASN1_INTEGER_get_int64(&last, before) != 1) last = 0;
+  bool done = mine && ASN1_INTEGER_set_int64(mine, last + 1) == 1 &&
+              X509_CRL_add1_ext_i2d(list, NID_crl_number, mine, 0, 0) == 1;
+  ASN1_INTEGER_free(before);
+  ASN1_INTEGER_free(mine);
+  return done;
+}
+
+static bool sign_list(X509_CRL *list, X509 *issuer, EVP_PKEY *key, const X509_CRL *old, const ASN1_TIME *now) {
+  return X509_CRL_set_version(list, X509_CRL_VERSION_2) == 1 &&
+         X509_CRL_set_issuer_name(list, X509_get_subject_name(issuer)) == 1 &&
+         X509_CRL_set1_lastUpdate(list, now) == 1 && X509_CRL_set1_nextUpdate(list, X509_get0_notAfter(issuer)) == 1 &&
+         extend_list(list, issuer, NID_authority_key_identifier, "keyid:always") && serial_number(list, old) &&
+         X509_CRL_sort(list) == 1 && X509_CRL_sign(list, key, EVP_sha256()) > 0;
+}
+
+struct parts {
+  X509 *issuer;
+  EVP_PKEY *key;
+  X509_CRL *old, *list;
+  ASN1_TIME *now;
+};
+
+static enum banyan_status fill(const struct parts *parts, const char *const *certificates, size_t n,
+                               struct by_text *out) {
+  if (!parts->issuer || !parts->key || !parts->list || !parts->now) return key_failed("read the authority");
+  if (X509_check_private_key(parts->issuer, parts->key) != 1)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the authority's certificate and key do not belong together");
+  if (!add_old(parts->list, parts->old)) return key_failed("copy the list");
+  for (size_t i = 0; i < n; i++) BY_TRY(add_certificate(parts->list, certificates[i], parts->now));
+  if (sign_list(parts->list, parts->issuer, parts->key, parts->old, parts->now) && key_pem_add_list(parts->list, out))
+    return BANYAN_OK;
+  return key_failed("make a list of revoked certificates");
+}
+
+enum banyan_status by_key_revoker_make(const struct by_key_authority *authority, const char *old,
+                                       const char *const *certificates, size_t n, int64_t now, struct by_text *out) {
+  struct parts parts = {0};
+  by_text_init(out);
+  ERR_clear_error();
+  BY_TRY(parse_old(old, &parts.old));
+  parts.issuer = by_key_pem_certificate(by_text_get(&authority->certificate));
+  parts.key = by_key_pem_key(by_text_get(&authority->key));
+  parts.list = X509_CRL_new();
+  parts.now = ASN1_TIME_set(NULL, (time_t)now);
+  enum banyan_status status = fill(&parts, certificates, n, out);
+  ERR_clear_error();
+  X509_free(parts.issuer);
+  EVP_PKEY_free(parts.key);
+  X509_CRL_free(parts.old);
+  X509_CRL_free(parts.list);
+  ASN1_TIME_free(parts.now);
+  return status;
+}
+
+enum banyan_status by_key_revoker_read(const char *text, size_t *count, int64_t *made) {
+  X509_CRL *list;
+  BY_TRY(parse_old(text, &list));
+  int n = sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list));
+  *count = n > 0 ? (size_t)n : 0;
+  *made = key_seconds(X509_CRL_get0_lastUpdate(list));
+  X509_CRL_free(list);
+  return BANYAN_OK;
 }

@@ -1,13 +1,25 @@
 /* Makes a cluster's authority and the certificates it signs: EC P-256 keys,
  * texts in PEM. No files and no clock: the time is handed in, s since 1970.
- * Texts with a private key are wiped by by_key_maker_wipe. */
+ * Texts with a private key are wiped by by_key_maker_wipe.
+ *
+ * Keys, certificates and lists of revoked ones between OpenSSL and texts in PEM. Nobody is asked for a password.
+ *
+ * Lists of the certificates that an authority has revoked, signed by it (CRL).
+ * No files and no clock. */
 #ifndef BY_CLI_KEY_MAKER_H
 #define BY_CLI_KEY_MAKER_H
 
 #include <stdbool.h>
 
+#include <openssl/x509.h>
+
 #include "text.h"
 #include "tls_identity.h"
+
+/* The first of its kind in a text; NULL: none. The caller frees it. */
+X509 *by_key_pem_certificate(const char *text);
+EVP_PKEY *by_key_pem_key(const char *text);
+X509_CRL *by_key_pem_list(const char *text);
 
 /* What an authority is: its certificate, and the key that signs. */
 struct by_key_authority {
@@ -50,5 +62,14 @@ enum banyan_status by_key_maker_check_name(const char *name) BANYAN_CHECK;
 
 void by_key_maker_wipe(struct by_text *text);
 void by_key_authority_fini(struct by_key_authority *authority);
+
+/* A new list in PEM: what the list `old` names (NULL: nothing), and `n` certificates more. It holds as long as the
+ * authority's certificate. The caller finishes *out, also after a failure. BANYAN_ERR_PARSE: `old` is no list, or a
+ * text no certificate. */
+enum banyan_status by_key_revoker_make(const struct by_key_authority *authority, const char *old,
+                                       const char *const *certificates, size_t n, int64_t now,
+                                       struct by_text *out) BANYAN_CHECK;
+/* How many certificates a list names, and when it was made. BANYAN_ERR_PARSE: it is none. */
+enum banyan_status by_key_revoker_read(const char *text, size_t *count, int64_t *made) BANYAN_CHECK;
 
 #endif

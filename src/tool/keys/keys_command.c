@@ -1,19 +1,151 @@
 /* `banyan keys`: a cluster's own authority, and the certificates it signs. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "commands.h"
+#include "fail.h"
 #include "key_folder.h"
+#include "key_maker.h"
 #include "keys_revoke.h"
-#include "keys_show.h"
 #include "options.h"
 #include "suggest.h"
 
 enum { DAYS_OF_AUTHORITY = 3650, DAYS_OF_CERTIFICATE = 365, MOST_DAYS = 36500, DAY = 24 * 60 * 60 };
+
+/* What `banyan keys show` prints: the files in a folder of keys, until when they hold, and what is wrong with them. */
+
+/* "2026-11-22"; `out` holds 16. */
+static void print_day(int64_t at, char *out) {
+  struct tm tm;
+  time_t time = (time_t)at;
+  if (!gmtime_r(&time, &tm) || !strftime(out, 16, "%Y-%m-%d", &tm)) strcpy(out, "?");
+}
+
+/* What is there, one line each; counts what needs a hand. */
+struct list {
+  const char *folder;
+  int64_t now;
+  struct by_key_authority authority; /* only its certificate */
+  char *revoked;                     /* NULL: no list */
+  int bad;
+};
+
+static void print_row(struct list *list, const char *file, const char *what, int64_t expires, const char *wrong) {
+  char until[16], left[32] = "";
+  int64_t rest = expires - list->now;
+  print_day(expires, until);
+  if (wrong)
+    snprintf(left, sizeof left, "REFUSED");
+  else if (rest <= 0)
+    snprintf(left, sizeof left, "EXPIRED");
+  else
+    snprintf(left, sizeof left, "%lld days", (long long)((rest + DAY - 1) / DAY));
+  printf("%-28s %-24s until %s  %s%s%s\n", file, what, until, left, wrong ? ": " : "", wrong ? wrong : "");
+  if (wrong || rest < BY_TLS_SOON * DAY) list->bad++;
+}
+
+static void print_unreadable(struct list *list, const char *file) {
+  printf("%-28s %s\n", file, banyan_error_text());
+  list->bad++;
+}
+
+static enum banyan_status check_closed(const char *path) {
+  struct stat file;
+  if (stat(path, &file) || !(file.st_mode & 077)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_AUTH, "others may read it (mode %03o)", (unsigned)file.st_mode & 0777);
+}
+
+/* What a host that loads it would say of it. */
+static enum banyan_status try_certificate(const struct list *list, const char *path, const char *text,
+                                          const struct by_tls_who *who) {
+  struct by_tls_identity *identity = NULL;
+  char named[BY_KEY_PATH];
+  BY_TRY(by_tls_identity_make(by_text_get(&list->authority.certificate), list->revoked, text, &identity));
+  by_tls_identity_destroy(identity);
+  BY_TRY(by_key_path_of(list->folder, who->role, who->name, named));
+  if (strcmp(named, path) != 0) return by_fail(BANYAN_ERR_AUTH, "the file's name is not that of its owner");
+  return check_closed(path);
+}
+
+static void show_certificate(struct list *list, const char *path) {
+  struct by_key_facts facts = {0};
+  const char *file = strrchr(path, '/') + 1;
+  char *text = NULL, what[BY_TLS_NAME + 300];
+  enum banyan_status status = by_tls_file_read(path, false, &text);
+  if (status == BANYAN_OK) status = by_key_maker_read(text, &facts);
+  if (status != BANYAN_OK) {
+    print_unreadable(list, file);
+  } else {
+    snprintf(what, sizeof what, "%s %s%s%.200s", by_tls_role_name(facts.who.role), facts.who.name,
+             facts.addresses.length ? " " : "", by_text_get(&facts.addresses));
+    bool good = try_certificate(list, path, text, &facts.who) == BANYAN_OK;
+    print_row(list, file, what, facts.who.expires, good ? NULL : banyan_error_text());
+  }
+  by_text_fini(&facts.addresses);
+  if (text) explicit_bzero(text, strlen(text));
+  free(text);
+}
+
+static void show_signing_key(struct list *list, const char *path) {
+  if (access(path, F_OK)) return;
+  if (check_closed(path) == BANYAN_OK)
+    printf("%-28s signs certificates; keep it on one machine\n", BY_KEY_SIGNING);
+  else
+    print_unreadable(list, BY_KEY_SIGNING);
+}
+
+static enum banyan_status show_authority(struct list *list) {
+  char path[BY_KEY_PATH], *text;
+  struct by_key_facts facts;
+  BY_TRY(by_key_path(list->folder, BY_TLS_AUTHORITY, path));
+  BY_TRY(by_tls_file_read(path, false, &text));
+  by_text_add(&list->authority.certificate, "%s", text);
+  enum banyan_status status = by_key_maker_read(text, &facts);
+  free(text);
+  if (status != BANYAN_OK) return by_fail_within(status, "%s", path);
+  print_row(list, BY_TLS_AUTHORITY, "the authority", facts.who.expires,
+            facts.authority ? NULL : "it is no certificate of an authority");
+  by_text_fini(&facts.addresses);
+  BY_TRY(by_key_path(list->folder, BY_KEY_SIGNING, path));
+  show_signing_key(list, path);
+  return BANYAN_OK;
+}
+
+static void show_revoked(struct list *list) {
+  char path[BY_KEY_PATH], day[16];
+  size_t count;
+  int64_t made;
+  if (by_key_path(list->folder, BY_TLS_REVOKED, path) != BANYAN_OK || access(path, F_OK)) return;
+  if (by_tls_file_read(path, false, &list->revoked) != BANYAN_OK ||
+      by_key_revoker_read(list->revoked, &count, &made) != BANYAN_OK) {
+    print_unreadable(list, BY_TLS_REVOKED);
+    return;
+  }
+  print_day(made, day);
+  printf("%-28s names %zu revoked certificate%s, of %s\n", BY_TLS_REVOKED, count, count == 1 ? "" : "s", day);
+}
+
+/* Prints a line for each file on standard output. *bad: how many expire within BY_TLS_SOON days, or would be refused.
+ * Fails if the folder or its authority cannot be read. `now` is in s since 1970. */
+static enum banyan_status keys_show(const char *folder, int64_t now, int *bad) {
+  struct list list = {.folder = folder, .now = now};
+  struct by_key_files files;
+  BY_TRY(by_key_folder_list(folder, &files));
+  enum banyan_status status = show_authority(&list);
+  if (status == BANYAN_OK) show_revoked(&list);
+  for (size_t i = 0; i < files.count && status == BANYAN_OK; i++) show_certificate(&list, files.paths[i]);
+  by_key_files_fini(&files);
+  by_key_authority_fini(&list.authority);
+  free(list.revoked);
+  *bad = list.bad;
+  return status;
+}
 
 struct keys_options {
   const char *folder;
@@ -137,7 +269,7 @@ static enum banyan_status issue(const char *folder, const struct by_key_authorit
     if (status != BANYAN_OK) by_key_folder_forget(folder, facts.serial);
   }
   if (status == BANYAN_OK) {
-    by_keys_print_day(facts.who.expires, until);
+    print_day(facts.who.expires, until);
     printf("%s: %s %s, until %s\n", path, by_tls_role_name(wish->role), wish->name, until);
   }
   by_text_fini(&facts.addresses);
@@ -174,7 +306,7 @@ static enum banyan_status make(const struct keys_options *asked, char **operands
 static enum banyan_status show(const struct keys_options *asked, char **operands) {
   int bad;
   (void)operands;
-  BY_TRY(by_keys_show(asked->folder, time(NULL), &bad));
+  BY_TRY(keys_show(asked->folder, time(NULL), &bad));
   if (!bad) return BANYAN_OK;
   return by_fail(BANYAN_ERR_AUTH,
                  "certificates and keys that need attention: %d; `banyan keys renew` renews what expires", bad);
@@ -198,7 +330,7 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
   by_key_authority_fini(authority);
   *authority = made;
   BY_TRY(by_keys_revoke_again(asked->folder, authority, now));
-  by_keys_print_day(now + (asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY) * DAY, day);
+  print_day(now + (asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY) * DAY, day);
   printf("%s: the authority, until %s\n", path, day);
   return BANYAN_OK;
 }
@@ -248,7 +380,7 @@ static enum banyan_status renew(const struct keys_options *asked, char **operand
   return status;
 }
 
-static enum banyan_status revoke(const struct keys_options *asked, char **operands) {
+static enum banyan_status revoke_named(const struct keys_options *asked, char **operands) {
   enum by_tls_role role = 0;
   if (!operands[1])
     return by_keys_revoke(asked->folder, BY_TLS_MANAGER | BY_TLS_AGENT | BY_TLS_JOB | BY_TLS_CLIENT, operands[0],
@@ -276,7 +408,7 @@ static const struct action {
     {.name = "show", .run = show},
     {.name = "renew", .run = renew, .days = true, .within = true},
     {.name = "revoke",
-     .run = revoke,
+     .run = revoke_named,
      .least = 1,
      .most = 2,
      .missing = "revoke wants a name, such as `banyan keys revoke host7`"},

@@ -9,7 +9,7 @@
 
 #include "array.h"
 #include "key_folder.h"
-#include "key_revoker.h"
+#include "key_maker.h"
 
 /* Certificates that are to be revoked, without their keys. */
 struct found {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "placement.h"
-#include "plan_in_network.h"
+#include "plan_topology.h"
 #include "text.h"
 
 static enum banyan_status place(const struct by_topology *topology, const struct by_placement_job *job,

@@ -1,16 +1,214 @@
 #include "lab_switches.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
 #include <sys/param.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fragment.h"
-#include "lab_keeper.h"
+#include "lab.h"
 #include "lab_netlink.h"
+#include "launch.h"
 #include "text.h"
 #include "user.h"
 #include "wish.h"
+
+/* A process that keeps a command running in a space of a lab, and prints what
+ * it says behind the space's name. When the command ends, the keeper says so
+ * and stays: so the space can be entered, and SIGHUP starts the command again,
+ * in place of the one that runs if one does. It ends with the process that has
+ * started it, and the command with it. */
+
+struct by_keeper_task {
+  const struct by_lab *lab;
+  uint32_t space;
+  const char *name;           /* in front of lines */
+  const char *const *command; /* of this program: "banyan", "switch", ...; ends with NULL */
+  /* In the space, before the command; NULL: nothing. */
+  enum banyan_status (*prepare)(const struct by_keeper_task *task);
+  uint32_t n_ports; /* for `prepare` */
+};
+
+struct by_keeper {
+  pid_t pid; /* 0: none */
+  int ready; /* '+' when the command has said that it is ready, '-' when it has ended */
+};
+
+enum { LINE_BYTES = 1024, READY_MS = 30000 };
+
+struct keeper {
+  const struct by_keeper_task *task;
+  int signals, output, ready;
+  pid_t child; /* 0: none */
+  bool again;  /* to be started when the one before has ended */
+  char line[LINE_BYTES];
+  size_t length;
+};
+
+static void say(const struct keeper *k, const char *text) {
+  fprintf(stderr, "[%s] %s\n", k->task->name, text);
+}
+
+/* Nobody may look any more. */
+static void tell(const struct keeper *k, char what) {
+  if (write(k->ready, &what, 1) != 1) return;
+}
+
+/* ---- the command */
+
+static _Noreturn void become(const struct keeper *k, int output, pid_t parent) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
+    execv("/proc/self/exe", (char *const *)k->task->command);
+  _exit(127);
+}
+
+static void start_command(struct keeper *k) {
+  int ends[2];
+  pid_t parent = getpid();
+  k->again = false;
+  k->length = 0;
+  k->child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
+  if (k->child < 0) {
+    say(k, strerror(errno));
+    return;
+  }
+  if (k->child == 0) become(k, ends[1], parent);
+  close(ends[1]);
+  if (k->output >= 0) close(k->output);
+  k->output = ends[0];
+}
+
+static void take_output(struct keeper *k) {
+  ssize_t n = read(k->output, k->line + k->length, sizeof k->line - 1 - k->length);
+  if (n <= 0) {
+    close(k->output);
+    k->output = -1;
+    return;
+  }
+  k->length += (size_t)n;
+  for (char *end; (end = memchr(k->line, '\n', k->length)) || k->length == sizeof k->line - 1;) {
+    size_t used = end ? (size_t)(end - k->line) + 1 : k->length;
+    k->line[used - (end ? 1 : 0)] = 0;
+    say(k, k->line);
+    if (strstr(k->line, ": ready")) tell(k, '+');
+    k->length -= used;
+    memmove(k->line, k->line + used, k->length);
+  }
+}
+
+static void report_end(struct keeper *k) {
+  int status;
+  char text[96], line[160];
+  if (k->child <= 0 || waitpid(k->child, &status, WNOHANG) != k->child) return;
+  while (k->output >= 0) take_output(k);
+  k->child = 0;
+  tell(k, '-');
+  snprintf(line, sizeof line, "%s %s: %s; kill -HUP %d starts it again", "banyan", k->task->command[1],
+           by_print_wait_status(status, text, sizeof text), (int)getpid());
+  if (k->again)
+    start_command(k);
+  else
+    say(k, line);
+}
+
+static void take_signal(struct keeper *k) {
+  struct signalfd_siginfo info;
+  if (read(k->signals, &info, sizeof info) != sizeof info) return;
+  if (info.ssi_signo == SIGCHLD) {
+    report_end(k);
+  } else if (k->child <= 0) {
+    start_command(k);
+  } else {
+    k->again = true;
+    kill(k->child, SIGTERM);
+  }
+}
+
+/* ---- the keeper */
+
+static void open_signals(struct keeper *k) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigaddset(&set, SIGHUP);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  k->signals = signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* The terminal's signals are for the lab. Sockets for people have one name each on a machine of their own. */
+static enum banyan_status settle(const struct by_keeper_task *task, pid_t parent) {
+  setsid();
+  prctl(PR_SET_NAME, "banyan-keeper");
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1); /* it died before prctl took hold */
+  BY_TRY(by_lab_enter(task->lab, task->space));
+  if (mount("banyan-lab", "/run", "tmpfs", 0, NULL))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot mount a /run of its own");
+  return task->prepare ? task->prepare(task) : BANYAN_OK;
+}
+
+static _Noreturn void keep(const struct by_keeper_task *task, int ready, pid_t parent) {
+  struct keeper k = {.task = task, .output = -1, .ready = ready};
+  if (settle(task, parent)) {
+    say(&k, banyan_error_text());
+    _exit(1);
+  }
+  open_signals(&k);
+  start_command(&k);
+  for (;;) {
+    struct pollfd wait[] = {{.fd = k.signals, .events = POLLIN}, {.fd = k.output, .events = POLLIN}};
+    if (poll(wait, 2, -1) < 0) continue;
+    if (wait[1].revents) take_output(&k);
+    if (wait[0].revents) take_signal(&k);
+  }
+}
+
+/* Returns at once; the task is no longer needed then. */
+static enum banyan_status keeper_start(const struct by_keeper_task *task, struct by_keeper *out) {
+  int ends[2];
+  *out = (struct by_keeper){.ready = -1};
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pipe");
+  pid_t parent = getpid(), pid = fork();
+  if (pid == 0) keep(task, ends[1], parent);
+  int reason = errno;
+  close(ends[1]);
+  *out = (struct by_keeper){.pid = pid > 0 ? pid : 0, .ready = ends[0]};
+  return pid > 0 ? BANYAN_OK
+                 : by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start_command a process in \"%s\"", task->name);
+}
+
+/* Until the command has said that it is ready. BANYAN_ERR_SYSTEM: it has ended instead, or has not in 30 s. */
+static enum banyan_status keeper_await(struct by_keeper *keeper, const char *name) {
+  struct pollfd wait = {.fd = keeper->ready, .events = POLLIN};
+  char what = 0;
+  if (poll(&wait, 1, READY_MS) == 1 && read(keeper->ready, &what, 1) == 1 && what == '+') return BANYAN_OK;
+  return by_fail(BANYAN_ERR_SYSTEM, "\"%s\" has not started%s", name, what ? "; above is why" : "");
+}
+
+static void keeper_stop(struct by_keeper *keeper) {
+  if (keeper->pid) {
+    kill(keeper->pid, SIGKILL);
+    waitpid(keeper->pid, NULL, 0);
+  }
+  if (keeper->ready >= 0) close(keeper->ready);
+  *keeper = (struct by_keeper){.ready = -1};
+}
 
 enum { MOST_CELLS = 1 << 20 };
 
@@ -60,7 +258,7 @@ static enum banyan_status start(struct by_lab_switches *switches, const struct b
                                 .prepare = xdp ? NULL : add_rules,
                                 .n_ports = n_ports};
   enum banyan_status status =
-      ports.failed ? BANYAN_ERR_NO_MEMORY : by_keeper_start(&task, &switches->keepers[switches->n]);
+      ports.failed ? BANYAN_ERR_NO_MEMORY : keeper_start(&task, &switches->keepers[switches->n]);
   switches->n += status == BANYAN_OK;
   by_text_fini(&ports);
   return status;
@@ -74,7 +272,7 @@ static enum banyan_status await(struct by_lab_switches *switches, const struct b
   for (uint32_t v = 0, i = 0; i < switches->n; v++) {
     if (!adds(layout, v)) continue;
     struct by_keeper *keeper = &switches->keepers[i++];
-    BY_TRY(by_keeper_await(keeper, layout->spaces[v].name));
+    BY_TRY(keeper_await(keeper, layout->spaces[v].name));
     fprintf(stderr,
             "banyan lab: switch %s: kill -HUP %d restarts it, \"nsenter -m -r -n -u -t %d\" enters its namespaces\n",
             layout->spaces[v].name, (int)keeper->pid, (int)keeper->pid);
@@ -100,6 +298,6 @@ enum banyan_status by_lab_switches_start(const struct by_lab *lab, const struct 
 }
 
 void by_lab_switches_stop(struct by_lab_switches *switches) {
-  for (uint32_t i = 0; switches && i < switches->n; i++) by_keeper_stop(&switches->keepers[i]);
+  for (uint32_t i = 0; switches && i < switches->n; i++) keeper_stop(&switches->keepers[i]);
   free(switches);
 }

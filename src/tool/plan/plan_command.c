@@ -11,7 +11,6 @@
 #include "file.h"
 #include "options.h"
 #include "plan.h"
-#include "plan_in_network.h"
 #include "plan_times.h"
 #include "plan_topology.h"
 #include "schedule.h"
