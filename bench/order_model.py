@@ -106,7 +106,7 @@ class Order:
                 "short": (job.left * job.gradients,)}[self.inside]
 
     def sort(self, jobs):
-        """Class of each job, as manager_order.c gives it; that a job without others behind it falls with its queue makes
+        """Class of each job, as manager_links.c gives it; that a job without others behind it falls with its queue makes
         no difference here."""
         classes = {job: 0 for job in jobs if self.is_early(job)}
         rest = sorted((job for job in jobs if job not in classes), key=self.key_of)

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "host_queues.h"
+#include "host_links.h"
 
 enum { STREAMS = 2, PORT = 4711, SAMPLE_MS = 20, SETTLE_MS = 2000, FLIPS = 6, SAMPLES = SETTLE_MS / SAMPLE_MS };
 

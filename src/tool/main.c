@@ -1,17 +1,46 @@
 /* banyan: finds the subcommand and hands it its arguments. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <banyan/status.h>
+#include <openssl/crypto.h>
 
 #include "commands.h"
 #include "options.h"
 #include "settings.h"
 #include "suggest.h"
 #include "text.h"
+
+struct version_options {
+  bool json;
+};
+
+static const struct by_option version_options[] = {
+    {"json", 0, BY_OPTION_FLAG, offsetof(struct version_options, json), NULL, "print one JSON object", 0, 0},
+    {.name = NULL},
+};
+
+static const struct by_command version_command = {
+    .name = "banyan version",
+    .usage = "[--json]",
+    .about = "Prints the version of banyan and of the libraries it uses.",
+    .options = version_options,
+};
+
+static int print_version(int argc, char **argv) {
+  struct version_options version = {0};
+  struct by_operands operands;
+  int exit_code;
+  if (!by_options_parse(&version_command, argc, argv, &version, &operands, &exit_code)) return exit_code;
+  const char *format = version.json ? "{\"banyan\": \"%s\", \"jansson\": \"%s\", \"openssl\": \"%s\"}\n"
+                                    : "banyan %s (jansson %s, %s)\n";
+  printf(format, banyan_version(), jansson_version_str(), OpenSSL_version(OPENSSL_VERSION));
+  return 0;
+}
 
 enum { MOST_COMMANDS = 32 };
 
@@ -32,7 +61,7 @@ const struct by_subcommand by_subcommands[] = {
     {"status", by_cli_status, "show the state of a switch or of a cluster's manager"},
     {"keys", by_cli_keys, "create and revoke the certificates of a cluster"},
     {"doctor", by_cli_doctor, "diagnose this machine and suggest fixes"},
-    {"version", by_cli_version, "print versions"},
+    {"version", print_version, "print versions"},
     {"help", help, "print this, or the help of a command"},
     {"run-host", by_cli_run_host, NULL},
     {NULL, NULL, NULL},

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "host_queues.h"
+#include "host_links.h"
 
 enum { PAYLOAD = 1000, HEADERS4 = 14 + 20 + 8, HEADERS6 = 14 + 40 + 8 };
 

@@ -93,11 +93,141 @@ static void test_reader_gone(void **state) {
   by_outbox_fini(&out);
 }
 
+/* What waits for stdout (0) or stderr (1), as a string. */
+static const char *waiting(struct by_output *output, int stream) {
+  struct by_outbox *box = &output->to[stream];
+  by_outbox_add(box, "", 1);
+  box->end--;
+  return box->data + box->start;
+}
+
+static void take(struct by_output *output, int rank, int stream, const char *text) {
+  by_output_take(output, rank, stream, text, strlen(text));
+}
+
+static void test_whole_lines(void **state) {
+  (void)state;
+  struct by_output output;
+  by_output_init(&output, BY_OUTPUT_PREFIX, 12, NULL);
+  take(&output, 0, 0, "on");
+  take(&output, 11, 0, "two\nthree");
+  take(&output, 0, 0, "e\n");
+  take(&output, 0, 1, "error\n\n");
+  assert_string_equal(waiting(&output, 0), "[11] two\n[0] one\n");
+  assert_string_equal(waiting(&output, 1), "[0] error\n[0] \n");
+  by_output_end(&output, 11);
+  by_output_end(&output, 0);
+  assert_string_equal(waiting(&output, 0), "[11] two\n[0] one\n[11] three\n");
+  by_output_fini(&output);
+}
+
+static void test_rank0(void **state) {
+  (void)state;
+  struct by_output output;
+  by_output_init(&output, BY_OUTPUT_RANK0, 2, NULL);
+  take(&output, 0, 0, "{\"a\"");
+  take(&output, 1, 0, "other\n");
+  take(&output, 0, 0, ": 1}\nno end");
+  take(&output, 0, 1, "error\n");
+  by_output_end(&output, 0);
+  assert_string_equal(waiting(&output, 0), "{\"a\": 1}\nno end");
+  assert_string_equal(waiting(&output, 1), "[1] other\n[0] error\n");
+  by_output_fini(&output);
+}
+
+static void test_labels_on_standard_error(void **state) {
+  (void)state;
+  static const char *const labels[] = {"oslo", "bergen"};
+  struct by_output output;
+  by_output_init(&output, BY_OUTPUT_ERROR, 2, labels);
+  take(&output, 1, 0, "one\n");
+  take(&output, 0, 0, "two\n");
+  take(&output, 0, 1, "three\n");
+  assert_int_equal(by_outbox_waiting(&output.to[0]), 0);
+  assert_string_equal(waiting(&output, 1), "[bergen] one\n[oslo] two\n[oslo] three\n");
+  by_output_fini(&output);
+}
+
+static void test_raw_adds_nothing(void **state) {
+  (void)state;
+  struct by_output output;
+  by_output_init(&output, BY_OUTPUT_RAW, 2, NULL);
+  take(&output, 0, 0, "half");
+  take(&output, 1, 0, "line\n");
+  by_output_end(&output, 0);
+  assert_string_equal(waiting(&output, 0), "line\nhalf");
+  by_output_fini(&output);
+}
+
+static void test_carriage_returns(void **state) {
+  (void)state;
+  struct by_output output;
+  by_output_init(&output, BY_OUTPUT_PREFIX, 1, NULL);
+  take(&output, 0, 1, "10%\r");
+  assert_string_equal(waiting(&output, 1), ""); /* may become \r\n */
+  take(&output, 0, 1, "20%\r");
+  assert_string_equal(waiting(&output, 1), "[0] 10%\r");
+  take(&output, 0, 1, "\nnext\r\nlast\r");
+  by_output_end(&output, 0);
+  assert_string_equal(waiting(&output, 1), "[0] 10%\r[0] 20%\r\n[0] next\r\n[0] last\r\n");
+  by_output_fini(&output);
+}
+
+static void test_long_lines_are_cut(void **state) {
+  (void)state;
+  enum { LENGTH = 3 << 20 };
+  char *text = malloc(LENGTH);
+  struct by_output output;
+  memset(text, 'x', LENGTH);
+  by_output_init(&output, BY_OUTPUT_PREFIX, 1, NULL);
+  for (int at = 0; at < LENGTH; at += 1 << 16) by_output_take(&output, 0, 0, text + at, 1 << 16);
+  assert_true(by_output_full(&output));
+  by_output_end(&output, 0);
+  size_t lines = 0, letters = 0;
+  for (const char *c = waiting(&output, 0); *c; c++) lines += *c == '\n', letters += *c == 'x';
+  assert_int_equal(letters, LENGTH);
+  assert_int_equal(lines, 3);
+  by_output_fini(&output);
+  free(text);
+}
+
+/* However the bytes come in, they go out alike. */
+static void test_pieces(void **state) {
+  (void)state;
+  struct by_rng rng;
+  by_rng_init(&rng, 3);
+  for (int round = 0; round < 300; round++) {
+    static const char letters[] = "ab\n\r\n";
+    char text[200];
+    struct by_output whole, pieces;
+    for (size_t i = 0; i < sizeof text; i++) text[i] = letters[by_rng_below(&rng, sizeof letters - 1)];
+    by_output_init(&whole, BY_OUTPUT_PREFIX, 1, NULL);
+    by_output_init(&pieces, BY_OUTPUT_PREFIX, 1, NULL);
+    by_output_take(&whole, 0, 0, text, sizeof text);
+    for (size_t at = 0, n; at < sizeof text; at += n) {
+      n = 1 + by_rng_below(&rng, sizeof text - at);
+      by_output_take(&pieces, 0, 0, text + at, n);
+    }
+    by_output_end(&whole, 0);
+    by_output_end(&pieces, 0);
+    assert_string_equal(waiting(&whole, 0), waiting(&pieces, 0));
+    by_output_fini(&whole);
+    by_output_fini(&pieces);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_frames_come_through),
       cmocka_unit_test(test_what_is_no_frame),
       cmocka_unit_test(test_reader_gone),
+      cmocka_unit_test(test_whole_lines),
+      cmocka_unit_test(test_rank0),
+      cmocka_unit_test(test_labels_on_standard_error),
+      cmocka_unit_test(test_raw_adds_nothing),
+      cmocka_unit_test(test_carriage_returns),
+      cmocka_unit_test(test_long_lines_are_cut),
+      cmocka_unit_test(test_pieces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

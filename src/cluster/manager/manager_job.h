@@ -72,7 +72,7 @@ struct by_job_plans {
   struct by_manager_helper *helpers;
 };
 
-/* Its class, and the order of those that it meets; manager_order.c. */
+/* Its class, and the order of those that it meets; manager_links.c. */
 struct by_job_order {
   uint32_t class_;
   uint32_t above, behind;

@@ -12,7 +12,6 @@
 #include "manager_cells.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
-#include "manager_order.h"
 #include "manager_peers.h"
 #include "manager_plans.h"
 

@@ -1,9 +1,24 @@
 /* What the network carries, and who uses how much of it: others, and jobs by their class. A job does not give way to a
- * lower class, which the hosts' queues hold back for it. Steps are those of plan_request.h. */
+ * lower class, which the hosts' queues hold back for it. Steps are those of plan_request.h.
+ *
+ * Which job goes before which. Jobs are in order by their queue and, in a queue,
+ * by what they have left. Those that have not said what that is come after them,
+ * as equals (or by when they came, where that is wished for). The few classes
+ * that the network has are given out along that order, to each part of the
+ * network by itself:
+ *
+ *   A before B on one link, B before C on another:    A 1, B 2, C 3
+ *   D meets none of them:                             D 1, and lower as it falls in the queues
+ *
+ * So a class says who goes first where jobs meet, and little of the job. Jobs
+ * that have the last class are equals, whatever the order says. */
 #ifndef BY_MANAGER_MANAGER_LINKS_H
 #define BY_MANAGER_MANAGER_LINKS_H
 
 #include "manager_job.h"
+
+/* The class that a job had when it was kept. */
+void by_order_restore(struct by_manager_job *job, uint32_t class_);
 
 /* One direction of a link. */
 struct by_manager_link {

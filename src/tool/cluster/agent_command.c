@@ -18,7 +18,7 @@
 #include "loop.h"
 #include "options.h"
 #include "path_socket.h"
-#include "process_signals.h"
+#include "process.h"
 #include "text.h"
 #include "tls_identity.h"
 

@@ -8,7 +8,7 @@
 #include "manager_page.h"
 #include "manager_server.h"
 #include "options.h"
-#include "process_signals.h"
+#include "process.h"
 #include "text.h"
 #include "tls_watch.h"
 #include "topology_synth.h"

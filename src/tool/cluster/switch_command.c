@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "data_plane.h"
 #include "options.h"
-#include "process_signals.h"
+#include "process.h"
 #include "switch_control.h"
 #include "switch_status.h"
 #include "text.h"

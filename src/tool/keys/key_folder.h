@@ -1,7 +1,9 @@
 /* The folder that `banyan keys` works in: ca.crt and ca.key, the authority; ca.crl,
  * what it has revoked; ROLE-NAME.pem, certificates with their keys;
  * issued/SERIAL.crt, what it ever signed, without keys. A file is there whole or not at
- * all. Every function fails with a text that names the file. */
+ * all. Every function fails with a text that names the file.
+ *
+ * What `banyan keys` does with certificates that are to hold no more. */
 #ifndef BY_CLI_KEY_FOLDER_H
 #define BY_CLI_KEY_FOLDER_H
 
@@ -38,8 +40,16 @@ enum banyan_status by_key_folder_record(const char *folder, const char *serial,
                                         const struct by_text *text) BANYAN_CHECK;
 /* Of a certificate that was not handed out after all. Keeps the text of an error. */
 void by_key_folder_forget(const char *folder, const char *serial);
-/* All that were kept. */
-enum banyan_status by_key_folder_list_issued(const char *folder, struct by_key_files *out) BANYAN_CHECK;
 void by_key_files_fini(struct by_key_files *files);
+
+/* Adds to the folder's BY_TLS_REVOKED every certificate that was made there for `name` in one of `roles` (bits), or
+ * with a '/' in `name` the one in that file, and removes ROLE-NAME.pem. Says what it did. BANYAN_ERR_ARGUMENT: there
+ * is none. `now` is in s since 1970. */
+enum banyan_status by_keys_revoke(const char *folder, unsigned roles, const char *name, int64_t now) BANYAN_CHECK;
+/* Signs the list again, if there is one, as it ends with the authority's certificate. */
+enum banyan_status by_keys_revoke_again(const char *folder, const struct by_key_authority *authority,
+                                        int64_t now) BANYAN_CHECK;
+/* Forgets certificates that have expired. */
+enum banyan_status by_keys_forget_expired(const char *folder, int64_t now) BANYAN_CHECK;
 
 #endif

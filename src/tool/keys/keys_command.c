@@ -12,7 +12,6 @@
 #include "fail.h"
 #include "key_folder.h"
 #include "key_maker.h"
-#include "keys_revoke.h"
 #include "options.h"
 #include "suggest.h"
 

@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "handshake.h"
-#include "job_environment.h"
+#include "job_setup.h"
 #include "lab.h"
 #include "lab_changes.h"
 #include "lab_placed.h"

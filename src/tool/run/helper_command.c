@@ -1,21 +1,24 @@
-/* `banyan helper`: adds and forwards for a job that this host has no rank of. */
+/* `banyan helper` and `banyan server`: join a job without being one of its ranks. */
 #include <stdio.h>
 #include <string.h>
 
 #include "commands.h"
+#include "fragment.h"
 #include "helper.h"
 #include "options.h"
-#include "process_signals.h"
+#include "process.h"
+#include "serve.h"
 #include "settings.h"
 
-struct helper_options {
+struct join_options {
   const char *root, *name;
-  int transport;
+  int transport;    /* of a helper */
+  long trees, port; /* of a server */
 };
 
-#define AT(member) offsetof(struct helper_options, member)
+#define AT(member) offsetof(struct join_options, member)
 
-static const struct by_option options[] = {
+static const struct by_option helper_options[] = {
     {"root", 'r', BY_OPTION_TEXT, AT(root), "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)", 0, 0},
     {"name", 0, BY_OPTION_TEXT, AT(name), "NAME",
      "this helper's name in the plan; default: the host name\n(BANYAN_HOST)", 0, 0},
@@ -24,7 +27,7 @@ static const struct by_option options[] = {
     {.name = NULL},
 };
 
-static const struct by_command command = {
+static const struct by_command helper_command = {
     .name = "banyan helper",
     .usage = "[--root HOST:PORT] [--name NAME]",
     .about = "Joins a job without being one of its ranks, and aggregates and forwards where\n"
@@ -42,7 +45,7 @@ static const struct by_command command = {
              "\n"
              "Returns 0 when the job is over or it got a signal to leave, 1 when it could not\n"
              "join, or the job failed.",
-    .options = options,
+    .options = helper_options,
 };
 
 static void say_joined(const char *name, uint32_t ranks) {
@@ -51,11 +54,54 @@ static void say_joined(const char *name, uint32_t ranks) {
 }
 
 int by_cli_helper(int argc, char **argv) {
-  struct helper_options asked = {.transport = -1};
+  struct join_options asked = {.transport = -1};
   struct by_operands operands;
   int exit_code;
-  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  if (!by_options_parse(&helper_command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
   struct banyan_options given = {.root = asked.root, .host = asked.name, .transport = by_transport_at(asked.transport)};
   if (by_helper_run(&given, by_stop_on_signals(), asked.root ? say_joined : NULL) == BANYAN_OK) return 0;
-  return by_options_failure(&command, banyan_error_text());
+  return by_options_failure(&helper_command, banyan_error_text());
+}
+
+static const struct by_option server_options[] = {
+    {"root", 'r', BY_OPTION_TEXT, AT(root), "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)", 0, 0},
+    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME", "this host's name in the plan; default: the host name\n(BANYAN_HOST)",
+     0, 0},
+    {"trees", 0, BY_OPTION_INT, AT(trees), "N", "number of trees to serve; default 1", 1, BY_SERVE_TREES},
+    {"udp-port", 0, BY_OPTION_INT, AT(port), "PORT", "port for fragments; default 7612, which switches expect", 1,
+     65535},
+    {.name = NULL},
+};
+
+static const struct by_command server_command = {
+    .name = "banyan server",
+    .usage = "[--root HOST:PORT] [--name NAME] [--trees N]",
+    .about = "Joins a job without being one of its ranks, and completes the sums of trees\n"
+             "through switches: it adds what switches could not, verifies the sums, and sends\n"
+             "them to the workers. Start it when the job starts: rank 0 waits for the servers\n"
+             "that its plan names (or BANYAN_SERVERS), for BANYAN_HELPER_DEADLINE after all\n"
+             "ranks have joined, and begins without those that are missing. `banyan run\n"
+             "--servers` starts servers together with the ranks.\n"
+             "\n"
+             "A plan's server vertices are called HOST/0, HOST/1, ...; --trees is the number\n"
+             "of those that this process serves. Fragments use UDP port 7612.\n"
+             "\n"
+             "It reads the same variables as ranks; BANYAN_KEY must be the job's. It stays\n"
+             "until the job is over. On SIGTERM or SIGINT it leaves earlier. In this case, as\n"
+             "when it is killed, the ranks repeat its part among themselves and continue.\n"
+             "\n"
+             "Returns 0 when the job is over or it got a signal to leave, 1 when it could not\n"
+             "join, or the job failed.",
+    .options = server_options,
+};
+
+int by_cli_server(int argc, char **argv) {
+  struct join_options asked = {.trees = 1, .port = BY_FRAGMENT_PORT};
+  struct by_operands operands;
+  int exit_code;
+  if (!by_options_parse(&server_command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  struct by_serve_options given = {
+      .joining = {.root = asked.root, .host = asked.name}, .trees = (unsigned)asked.trees, .udp_port = (int)asked.port};
+  if (by_serve(&given, by_stop_on_signals()) == BANYAN_OK) return 0;
+  return by_options_failure(&server_command, banyan_error_text());
 }

@@ -14,8 +14,8 @@
 #include "address.h"
 #include "clock.h"
 #include "host_job.h"
+#include "launch_io.h"
 #include "launch_link.h"
-#include "launch_output.h"
 #include "text.h"
 
 enum {

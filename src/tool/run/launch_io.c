@@ -3,6 +3,8 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,4 +117,122 @@ int by_inbox_next(struct by_inbox *box, struct by_launch_frame *out) {
   box->data[box->start] = 0;
   box->has_kept = true;
   return 1;
+}
+
+enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, SAY_BYTES = 2048 };
+
+void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels) {
+  *output = (struct by_output){.mode = mode, .ranks = ranks, .labels = labels};
+  by_outbox_init(&output->to[0], STDOUT_FILENO, PIPE_BUF);
+  by_outbox_init(&output->to[1], STDERR_FILENO, PIPE_BUF);
+  output->lines = by_cli_alloc(NULL, 2 * (size_t)ranks * sizeof *output->lines);
+  memset(output->lines, 0, 2 * (size_t)ranks * sizeof *output->lines);
+}
+
+void by_output_fini(struct by_output *output) {
+  for (int i = 0; i < 2 * output->ranks; i++) free(output->lines[i].data);
+  free(output->lines);
+  by_outbox_fini(&output->to[0]);
+  by_outbox_fini(&output->to[1]);
+}
+
+static bool has_prefix(const struct by_output *output) {
+  return output->mode != BY_OUTPUT_RAW;
+}
+
+/* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
+static struct by_outbox *where(struct by_output *output, int rank, int stream) {
+  if (output->mode == BY_OUTPUT_ERROR) return &output->to[1];
+  return &output->to[output->mode == BY_OUTPUT_RANK0 && rank ? 1 : stream];
+}
+
+static void add_prefix(const struct by_output *output, struct by_outbox *to, int rank) {
+  char number[16];
+  snprintf(number, sizeof number, "%d", rank);
+  const char *label = output->labels ? output->labels[rank] : number;
+  by_outbox_add(to, "[", 1);
+  by_outbox_add(to, label, strlen(label));
+  by_outbox_add(to, "] ", 2);
+}
+
+static void emit(struct by_output *output, int rank, int stream, const char *bytes, size_t length, bool end_it) {
+  struct by_outbox *to = where(output, rank, stream);
+  if (has_prefix(output)) add_prefix(output, to, rank);
+  by_outbox_add(to, bytes, length);
+  if (end_it && has_prefix(output)) by_outbox_add(to, "\n", 1);
+}
+
+/* Length of the first line with its end; 0 if none of `length` bytes ends one.
+ * "\r\n" is one end, so a final "\r" waits for what follows. `seen` bytes are
+ * known to hold no end. */
+static size_t first_line(const char *bytes, size_t length, size_t seen) {
+  const char *newline = memchr(bytes + seen, '\n', length - seen);
+  size_t within = newline ? (size_t)(newline - bytes) : length;
+  for (const char *at = bytes + seen; (at = memchr(at, '\r', within - (size_t)(at - bytes)));) {
+    size_t next = (size_t)(at - bytes) + 1;
+    if (next == length) return 0;
+    if (bytes[next] != '\n') return next;
+    at++;
+  }
+  return newline ? within + 1 : 0;
+}
+
+static void append(struct by_line *line, const char *bytes, size_t length) {
+  if (line->room - line->used < length) {
+    line->room = MAX(2 * line->room, line->used + length);
+    line->data = by_cli_alloc(line->data, line->room);
+  }
+  memcpy(line->data + line->used, bytes, length);
+  line->used += length;
+}
+
+static bool ends_in_return(const struct by_line *line) {
+  return line->used && line->data[line->used - 1] == '\r';
+}
+
+void by_output_take(struct by_output *output, int rank, int stream, const char *bytes, size_t length) {
+  if (output->mode == BY_OUTPUT_RANK0 && !rank && !stream) {
+    by_outbox_add(&output->to[0], bytes, length);
+    return;
+  }
+  struct by_line *line = &output->lines[2 * rank + stream];
+  size_t seen = line->used - ends_in_return(line), at = 0, n;
+  append(line, bytes, length);
+  while ((n = first_line(line->data + at, line->used - at, seen))) {
+    emit(output, rank, stream, line->data + at, n, false);
+    at += n;
+    seen = 0;
+  }
+  line->used -= at;
+  if (at && line->used) memmove(line->data, line->data + at, line->used);
+  if (line->used < MOST_LINE) return;
+  emit(output, rank, stream, line->data, line->used, true);
+  line->used = 0;
+}
+
+void by_output_end(struct by_output *output, int rank) {
+  for (int stream = 0; stream < 2; stream++) {
+    struct by_line *line = &output->lines[2 * rank + stream];
+    if (line->used) emit(output, rank, stream, line->data, line->used, true);
+    free(line->data);
+    *line = (struct by_line){0};
+  }
+}
+
+void by_output_say(struct by_output *output, const char *format, ...) {
+  char text[SAY_BYTES];
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  by_outbox_add(&output->to[1], text, MIN((size_t)n, sizeof text - 1));
+  by_outbox_add(&output->to[1], "\n", 1);
+}
+
+bool by_output_full(const struct by_output *output) {
+  return by_outbox_waiting(&output->to[0]) > MOST_WAITING || by_outbox_waiting(&output->to[1]) > MOST_WAITING;
+}
+
+bool by_output_waiting(const struct by_output *output) {
+  return by_outbox_waiting(&output->to[0]) || by_outbox_waiting(&output->to[1]);
 }

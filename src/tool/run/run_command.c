@@ -4,9 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check_plan.h"
 #include "commands.h"
-#include "job_environment.h"
+#include "job_setup.h"
 #include "launch.h"
 #include "launch_io.h"
 #include "options.h"

@@ -20,8 +20,7 @@
 #include "host_job.h"
 #include "interface.h"
 #include "log.h"
-#include "pin.h"
-#include "process_signals.h"
+#include "process.h"
 #include "socket.h"
 
 /* ---- The processes of the ranks of one host. Each leads a process group of its

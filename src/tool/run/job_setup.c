@@ -1,4 +1,4 @@
-#include "job_environment.h"
+#include "job_setup.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "plan.h"
 #include "text.h"
 
 enum { KEY_BYTES = 32 };
@@ -62,4 +63,19 @@ enum banyan_status by_job_environment_add(struct by_job_environment *environment
 void by_job_environment_fini(struct by_job_environment *environment) {
   free(environment->items);
   by_arena_fini(&environment->arena);
+}
+
+enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool here) {
+  struct by_plan *read = NULL;
+  if (!plan || !*plan) return BANYAN_OK;
+  enum banyan_status status = by_plan_named(plan, (uint32_t)ranks, &read);
+  bool fits =
+      read && (hosts ? read->n_ranks == (uint32_t)ranks || read->n_ranks == hosts : read->n_ranks <= (uint32_t)ranks);
+  if (status == BANYAN_OK && !fits)
+    status = by_fail(BANYAN_ERR_PLAN,
+                     "plan '%s' is for %u ranks; this job has %d: start as many ranks, or hosts, as it is for, or make "
+                     "another plan",
+                     read->name, read->n_ranks, ranks);
+  by_plan_destroy(read);
+  return status == BANYAN_ERR_SYSTEM && !here ? BANYAN_OK : status;
 }

@@ -1,12 +1,17 @@
 /* What commands need that stay until they are told to leave, or to read their files again. The process's, as signals
  * and limits are. */
-#ifndef BY_CLI_PROCESS_SIGNALS_H
-#define BY_CLI_PROCESS_SIGNALS_H
+#ifndef BY_CLI_PROCESS_H
+#define BY_CLI_PROCESS_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 
 #include "loop.h"
+
+/* Binds the process to the (which mod C)-th of the C cores it may use. Before any thread exists, so that all inherit
+ * it. False if the kernel refuses. */
+bool by_pin_process(int which);
 
 /* Set from the first SIGTERM or SIGINT on. */
 volatile sig_atomic_t *by_stop_on_signals(void);
