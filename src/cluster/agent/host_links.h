@@ -1,7 +1,7 @@
 /* The interfaces of this host: their rates and counters from the kernel, and the
  * queues that an agent sets on them. One thread.
  *
- * The queues of a host's interfaces: what leaves is sorted into classes by its
+ * What leaves an interface is sorted into classes by its
  * ToS byte (IPv4) or traffic class (IPv6), see priority.h. A higher class goes
  * first, and each has a guarantee, so that nothing starves:
  *

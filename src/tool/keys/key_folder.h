@@ -2,8 +2,7 @@
  * what it has revoked; ROLE-NAME.pem, certificates with their keys;
  * issued/SERIAL.crt, what it ever signed, without keys. A file is there whole or not at
  * all. Every function fails with a text that names the file.
- *
- * What `banyan keys` does with certificates that are to hold no more. */
+ * It also revokes certificates. */
 #ifndef BY_CLI_KEY_FOLDER_H
 #define BY_CLI_KEY_FOLDER_H
 

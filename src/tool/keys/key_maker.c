@@ -49,7 +49,8 @@ static bool key_pem_add_key(EVP_PKEY *key, struct by_text *out) {
   return done;
 }
 
-X509 *by_key_pem_certificate(const char *text) {
+/* The first of its kind in a text; NULL: there is none. The caller frees it. */
+static X509 *key_pem_certificate(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   X509 *certificate = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
   BIO_free(bio);
@@ -62,14 +63,14 @@ static int no_password(char *buffer, int size, int writing, void *context) {
   return -1;
 }
 
-EVP_PKEY *by_key_pem_key(const char *text) {
+static EVP_PKEY *key_pem_key(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
   BIO_free(bio);
   return key;
 }
 
-X509_CRL *by_key_pem_list(const char *text) {
+static X509_CRL *key_pem_list(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   X509_CRL *list = bio ? PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL) : NULL;
   BIO_free(bio);
@@ -172,8 +173,8 @@ static bool sign_authority(X509 *certificate, EVP_PKEY *key, const X509 *old, in
 enum banyan_status by_key_maker_authority(const struct by_key_authority *old, int64_t now, long days,
                                           struct by_key_authority *out) {
   ERR_clear_error();
-  X509 *before = old ? by_key_pem_certificate(by_text_get(&old->certificate)) : NULL, *certificate = X509_new();
-  EVP_PKEY *key = old ? by_key_pem_key(by_text_get(&old->key)) : EVP_EC_gen("P-256");
+  X509 *before = old ? key_pem_certificate(by_text_get(&old->certificate)) : NULL, *certificate = X509_new();
+  EVP_PKEY *key = old ? key_pem_key(by_text_get(&old->key)) : EVP_EC_gen("P-256");
   bool there = certificate && key && (before || !old);
   by_text_init(&out->certificate);
   by_text_init(&out->key);
@@ -219,8 +220,8 @@ enum banyan_status by_key_maker_make(const struct by_key_authority *authority, c
   BY_TRY(by_key_maker_check_name(wish->name));
   ERR_clear_error();
   by_text_init(&names);
-  X509 *issuer = by_key_pem_certificate(by_text_get(&authority->certificate));
-  EVP_PKEY *by = by_key_pem_key(by_text_get(&authority->key));
+  X509 *issuer = key_pem_certificate(by_text_get(&authority->certificate));
+  EVP_PKEY *by = key_pem_key(by_text_get(&authority->key));
   enum banyan_status status = print_names(wish, &names);
   if (status == BANYAN_OK && (!issuer || !by)) status = key_failed("read the authority");
   if (status == BANYAN_OK && X509_check_private_key(issuer, by) != 1)
@@ -265,7 +266,7 @@ static void read_serial(const X509 *certificate, char *out, size_t room) {
 enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out) {
   *out = (struct by_key_facts){0};
   ERR_clear_error();
-  X509 *certificate = by_key_pem_certificate(text);
+  X509 *certificate = key_pem_certificate(text);
   ERR_clear_error();
   if (!certificate) return by_fail(BANYAN_ERR_PARSE, "there is no certificate in it");
   out->authority = X509_check_ca(certificate) > 0;
@@ -281,7 +282,7 @@ enum banyan_status by_key_maker_read(const char *text, struct by_key_facts *out)
 enum banyan_status by_key_maker_strip(const char *text, struct by_text *out) {
   by_text_init(out);
   ERR_clear_error();
-  X509 *certificate = by_key_pem_certificate(text);
+  X509 *certificate = key_pem_certificate(text);
   bool done = certificate && key_pem_add_certificate(certificate, out);
   X509_free(certificate);
   return done ? BANYAN_OK : key_failed("read a certificate");
@@ -298,7 +299,7 @@ void by_key_authority_fini(struct by_key_authority *authority) {
 }
 
 static enum banyan_status parse_old(const char *text, X509_CRL **out) {
-  *out = text ? by_key_pem_list(text) : NULL;
+  *out = text ? key_pem_list(text) : NULL;
   ERR_clear_error();
   return !text || *out ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "there is no list of revoked certificates in it");
 }
@@ -328,7 +329,7 @@ static bool add_old(X509_CRL *list, X509_CRL *old) {
 }
 
 static enum banyan_status add_certificate(X509_CRL *list, const char *text, const ASN1_TIME *now) {
-  X509 *certificate = by_key_pem_certificate(text);
+  X509 *certificate = key_pem_certificate(text);
   if (!certificate) {
     ERR_clear_error();
     return by_fail(BANYAN_ERR_PARSE, "there is no certificate in it");
@@ -392,8 +393,8 @@ enum banyan_status by_key_revoker_make(const struct by_key_authority *authority,
   by_text_init(out);
   ERR_clear_error();
   BY_TRY(parse_old(old, &parts.old));
-  parts.issuer = by_key_pem_certificate(by_text_get(&authority->certificate));
-  parts.key = by_key_pem_key(by_text_get(&authority->key));
+  parts.issuer = key_pem_certificate(by_text_get(&authority->certificate));
+  parts.key = key_pem_key(by_text_get(&authority->key));
   parts.list = X509_CRL_new();
   parts.now = ASN1_TIME_set(NULL, (time_t)now);
   enum banyan_status status = fill(&parts, certificates, n, out);

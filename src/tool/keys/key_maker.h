@@ -1,25 +1,15 @@
 /* Makes a cluster's authority and the certificates it signs: EC P-256 keys,
  * texts in PEM. No files and no clock: the time is handed in, s since 1970.
  * Texts with a private key are wiped by by_key_maker_wipe.
- *
- * Keys, certificates and lists of revoked ones between OpenSSL and texts in PEM. Nobody is asked for a password.
- *
- * Lists of the certificates that an authority has revoked, signed by it (CRL).
- * No files and no clock. */
+ * It also makes lists of the certificates that an authority has revoked, signed
+ * by it (CRL). */
 #ifndef BY_CLI_KEY_MAKER_H
 #define BY_CLI_KEY_MAKER_H
 
 #include <stdbool.h>
 
-#include <openssl/x509.h>
-
 #include "text.h"
 #include "tls_identity.h"
-
-/* The first of its kind in a text; NULL: none. The caller frees it. */
-X509 *by_key_pem_certificate(const char *text);
-EVP_PKEY *by_key_pem_key(const char *text);
-X509_CRL *by_key_pem_list(const char *text);
 
 /* What an authority is: its certificate, and the key that signs. */
 struct by_key_authority {
