@@ -155,15 +155,6 @@ static void agent_helpers_stop(struct by_agent_helpers *helpers, const char *job
   helpers->options->calls->rest(helpers->options->context, job);
 }
 
-/* ---- what helpers do */
-
-static void agent_helpers_joined(struct by_agent_helpers *helpers, const char *job, uint64_t now) {
-  struct by_agent_helper *helper = *find(helpers, job);
-  if (!helper || is_leaving(helper)) return;
-  if (helper->state != BY_AGENT_HELPER_JOINED) set_state(helper, BY_AGENT_HELPER_JOINED);
-  send_helping(helpers, helper->job, helper->name, true, NULL, now);
-}
-
 static void start_again(struct by_agent_helpers *helpers, const char *line, uint64_t now) {
   struct by_cluster_message help;
   if (by_cluster_message_read(line, strlen(line), &help) != BANYAN_OK) {
@@ -172,17 +163,6 @@ static void start_again(struct by_agent_helpers *helpers, const char *line, uint
   }
   agent_helpers_start(helpers, &help, now);
   by_cluster_message_fini(&help);
-}
-
-static void agent_helpers_ended(struct by_agent_helpers *helpers, const char *job, const char *why, uint64_t now) {
-  struct by_agent_helper **at = find(helpers, job);
-  if (!*at) return;
-  char *again = (*at)->again;
-  (*at)->again = NULL;
-  if (!again) send_helping(helpers, (*at)->job, (*at)->name, false, why, now);
-  drop(helpers, at);
-  if (again) start_again(helpers, again, now);
-  free(again);
 }
 
 struct by_agent {
@@ -273,14 +253,24 @@ void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, u
   by_agent_users_log(&agent->users, uid, what, now);
 }
 
-/* ---- helpers */
+/* ---- what helpers do */
 
 void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now) {
-  agent_helpers_joined(&agent->helpers, job, now);
+  struct by_agent_helper *helper = *find(&agent->helpers, job);
+  if (!helper || is_leaving(helper)) return;
+  if (helper->state != BY_AGENT_HELPER_JOINED) set_state(helper, BY_AGENT_HELPER_JOINED);
+  send_helping(&agent->helpers, helper->job, helper->name, true, NULL, now);
 }
 
 void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now) {
-  agent_helpers_ended(&agent->helpers, job, why, now);
+  struct by_agent_helper **at = find(&agent->helpers, job);
+  if (!*at) return;
+  char *again = (*at)->again;
+  (*at)->again = NULL;
+  if (!again) send_helping(&agent->helpers, (*at)->job, (*at)->name, false, why, now);
+  drop(&agent->helpers, at);
+  if (again) start_again(&agent->helpers, again, now);
+  free(again);
 }
 
 /* ---- the manager */
