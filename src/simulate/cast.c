@@ -185,8 +185,8 @@ static const double slow = 1e9 / 8, frame_time = 5e-3; /* bytes a second; second
 static enum banyan_status list_actors(struct by_cast *cast) {
   const struct by_roles *roles = cast->roles;
   uint32_t n = cast->n_actors = cast->symmetry.n_rank_classes;
-  cast->rank = calloc(n, sizeof *cast->rank);
-  cast->members = calloc(n, sizeof *cast->members);
+  cast->rank = calloc((size_t)n + 1, sizeof *cast->rank);
+  cast->members = calloc((size_t)n + 1, sizeof *cast->members);
   cast->first_stream = calloc((size_t)n + 1, sizeof *cast->first_stream);
   if (!cast->rank || !cast->members || !cast->first_stream) return NO_MEMORY;
   for (uint32_t r = 0; r < roles->n; r++) {

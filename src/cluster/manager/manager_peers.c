@@ -277,6 +277,10 @@ enum banyan_status by_manager_peers_init(struct by_manager *m) {
 }
 
 void by_manager_peers_fini(struct by_manager *m) {
-  while (m->peers && m->peers->ring.after != &m->peers->ring) free_peer(m->peers->ring.after);
+  if (!m->peers) return;
+  for (struct by_manager_peer *peer = m->peers->ring.after, *after; peer != &m->peers->ring; peer = after) {
+    after = peer->after;
+    free_peer(peer);
+  }
   free(m->peers);
 }

@@ -132,7 +132,11 @@ bool by_agent_client_runs_plan(const struct by_agent_client *link) {
 }
 
 static void forget_plans(struct by_agent_client *link) {
-  while (link->proposals) remove_proposal(link->proposals);
+  for (struct by_cluster_proposal *proposal = link->proposals, *next; proposal; proposal = next) {
+    next = proposal->next;
+    free(proposal);
+  }
+  link->proposals = NULL;
 }
 
 void by_agent_client_find_own_plan(const struct by_agent_client *link, char out[BY_CLUSTER_NAME + 1]) {

@@ -270,7 +270,7 @@ static void say_away(void) {
 /* Prints on standard output; in place where that is a terminal. Fails if the manager cannot be asked, and while
  * watching, if the first answer does not come. */
 static enum banyan_status watch_manager(const struct manager_watch *watch) {
-  struct by_manager_client *client;
+  struct by_manager_client *client = NULL;
   BY_TRY(manager_client_create(&watch->client, &client));
   if (watch->again && find_screen(true).height && !watch->json) fputs(HOME WIPE_REST, stdout);
   enum banyan_status status = show_state(client, watch);

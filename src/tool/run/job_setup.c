@@ -71,7 +71,7 @@ enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool
   enum banyan_status status = by_plan_named(plan, (uint32_t)ranks, &read);
   bool fits =
       read && (hosts ? read->n_ranks == (uint32_t)ranks || read->n_ranks == hosts : read->n_ranks <= (uint32_t)ranks);
-  if (status == BANYAN_OK && !fits)
+  if (status == BANYAN_OK && read && !fits)
     status = by_fail(BANYAN_ERR_PLAN,
                      "plan '%s' is for %u ranks; this job has %d: start as many ranks, or hosts, as it is for, or make "
                      "another plan",

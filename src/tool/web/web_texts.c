@@ -123,7 +123,7 @@ enum { OF_ID = 12 /* digits of a job's ID, so that they differ: whoever has all 
 
 static void add_label(struct by_text *out, char before, const char *name, const char *value) {
   by_text_add(out, "%c%s=\"", before, name);
-  for (const char *c = value; *c; c++) {
+  for (const char *c = value; c && *c; c++) {
     if (*c == '\n')
       by_text_add(out, "\\n");
     else

@@ -369,7 +369,7 @@ static enum banyan_status add_pci_node(struct nccl *nccl, const xmlNode *pci, ui
 
 static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_t parent, uint32_t host) {
   uint32_t node;
-  double rate;
+  double rate = 0;
   BY_TRY(pci_rate(&nccl->xml, pci, &rate));
   BY_TRY(add_pci_node(nccl, pci, host, &node));
   BY_TRY(link_up(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? by_nccl_rate_inside : rate, 0));
