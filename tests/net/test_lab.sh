@@ -224,10 +224,13 @@ for entry in /*; do
     mount --rbind "$entry" "$root$entry"
   fi
 done
-before=$(cut -d' ' -f4- /proc/self/mountinfo)
+# Mounts may disappear meanwhile: who deletes a file in /run/netns removes what is mounted on it here as well.
+mounts() { cut -d' ' -f4- /proc/self/mountinfo | sort -u; }
+before=$(mounts)
 shift
 chroot "$root" "$@"
-[ "$(cut -d' ' -f4- /proc/self/mountinfo)" = "$before" ] || { echo "a mount of the lab got out" >&2; exit 1; }
+added=$(comm -13 <(echo "$before") <(mounts))
+[ -z "$added" ] || { echo "a mount of the lab got out: $added" >&2; exit 1; }
 END
 wants 0 unshare --mount bash "$scratch/chroot" "$scratch" env -C "$PWD" "$BANYAN" lab "$scratch/star.json" -- bash -c \
   'echo "$(hostname) $(getent hosts d) $(ls /sys/class/net | tr "\n" " ") $PWD"'
