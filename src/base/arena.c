@@ -41,12 +41,13 @@ static struct by_arena_block *add_block(struct by_arena *arena, size_t need) {
 }
 
 void *by_arena_alloc(struct by_arena *arena, size_t n, size_t size) {
-  if (size && n > (SIZE_MAX / 2 - ALIGN) / size) return NULL;
-  size_t need = (n * size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+  bool fits = !size || n <= (SIZE_MAX / 2 - ALIGN) / size;
+  size_t need = fits ? (n * size + ALIGN - 1) & ~(size_t)(ALIGN - 1) : 0;
   struct by_arena_block *block = arena->last;
-  if (!block || block->bytes - arena->used < need) {
-    block = add_block(arena, need);
-    if (!block) return NULL;
+  if (fits && (!block || block->bytes - arena->used < need)) block = add_block(arena, need);
+  if (!fits || !block) {
+    arena->failed = true;
+    return NULL;
   }
   void *memory = block->data + arena->used;
   arena->used += need;

@@ -3,12 +3,14 @@
 #ifndef BY_BASE_ARENA_H
 #define BY_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct by_arena_block;
 struct by_arena {
   struct by_arena_block *last;
   size_t used, bytes; /* of the last block; of all */
+  bool failed;        /* some allocation returned NULL: one check serves after several of them */
 };
 
 void by_arena_init(struct by_arena *arena);

@@ -42,12 +42,16 @@ static void test_overflow_gives_null(void **state) {
   (void)state;
   struct by_arena arena;
   by_arena_init(&arena);
+  assert_false(arena.failed);
   assert_null(by_arena_alloc(&arena, SIZE_MAX / 2, 4));
+  assert_true(arena.failed);
   assert_null(by_arena_alloc(&arena, SIZE_MAX, 1));
   assert_null(by_arena_alloc(&arena, 2, SIZE_MAX));
   assert_non_null(by_arena_alloc(&arena, 0, 8));
   assert_non_null(by_arena_alloc(&arena, 8, 0));
+  assert_true(arena.failed);
   by_arena_fini(&arena);
+  assert_false(arena.failed);
 }
 
 static void test_copies(void **state) {
