@@ -1,10 +1,9 @@
 #include "arena.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BLOCK = 4096, MOST_BLOCK = 1 << 20, ALIGN = 16 };
+enum { FIRST_BLOCK = 4096, MOST_BLOCK = 1 << 20, ALIGN = 16, FIRST_ROOM = 16 };
 
 struct by_arena_block {
   struct by_arena_block *before;
@@ -62,4 +61,22 @@ char *by_arena_copy(struct by_arena *arena, const void *bytes, size_t length) {
 
 char *by_arena_string(struct by_arena *arena, const char *text) {
   return by_arena_copy(arena, text, strlen(text));
+}
+
+bool by_array_grow(void **array, size_t *room, size_t need, size_t size) {
+  if (need <= *room) return true;
+  size_t wanted = *room <= SIZE_MAX / 2 && 2 * *room > need ? 2 * *room : need;
+  if (wanted < FIRST_ROOM) wanted = FIRST_ROOM;
+  void *grown = reallocarray(*array, wanted, size);
+  if (!grown) return false;
+  *array = grown;
+  *room = wanted;
+  return true;
+}
+
+bool by_array_grow_u32(void **array, uint32_t *room, size_t need, size_t size) {
+  size_t wide = *room;
+  if (need > UINT32_MAX / 2 || !by_array_grow(array, &wide, need, size)) return false;
+  *room = (uint32_t)wide;
+  return true;
 }

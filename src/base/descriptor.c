@@ -1,7 +1,7 @@
 #include "descriptor.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -69,4 +69,13 @@ void by_descriptors_close_in_children(void) {
 
 uint32_t by_process_generation(void) {
   return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+int by_thread_start(pthread_t *out, void *(*run)(void *), void *argument) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(out, NULL, run, argument);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return error;
 }

@@ -68,3 +68,15 @@ const char *banyan_status_name(enum banyan_status status) {
   }
   return "unknown status";
 }
+
+const char *banyan_version(void) {
+  return BANYAN_VERSION;
+}
+
+void banyan_version_numbers(int *major, int *minor, int *patch) {
+  int numbers[3] = {0};
+  (void)sscanf(BANYAN_VERSION, "%d.%d.%d", &numbers[0], &numbers[1], &numbers[2]);
+  if (major) *major = numbers[0];
+  if (minor) *minor = numbers[1];
+  if (patch) *patch = numbers[2];
+}

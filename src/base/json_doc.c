@@ -2,12 +2,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "suggest.h"
-#include "text.h"
-
-enum { PART_BYTES = 512, MOST_FIELDS = 16 };
+enum { PART_BYTES = 512, MOST_FIELDS = 16, NUMBER_BYTES = 32 };
 
 static size_t print_place(const struct by_place *place, char *out, size_t room) {
   if (!place->above) return 0;
@@ -193,4 +191,42 @@ enum banyan_status by_doc_load_next(const char *source, const char *text, size_t
   *at += (size_t)error.position; /* so much was read */
   while (*at < length && strchr(" \t\r\n", text[*at]) && text[*at]) ++*at;
   return BANYAN_OK;
+}
+
+/* --- writing --- */
+
+static const double most_whole = 1e15; /* below, %.15g prints whole numbers digit for digit */
+
+void by_json_add_string(struct by_text *text, const char *string) {
+  by_text_add_bytes(text, "\"", 1);
+  for (const char *at = string; *at;) {
+    size_t plain = strcspn(at, "\"\\");
+    by_text_add_bytes(text, at, plain);
+    at += plain;
+    if (!*at) break;
+    by_text_add_bytes(text, "\\", 1);
+    by_text_add_bytes(text, at++, 1);
+  }
+  by_text_add_bytes(text, "\"", 1);
+}
+
+/* Most numbers are whole, and a manager's state has ten thousands. */
+static void add_whole(struct by_text *text, double value) {
+  char digits[NUMBER_BYTES], *at = digits + NUMBER_BYTES;
+  uint64_t left = (uint64_t)fabs(value);
+  do *--at = (char)('0' + left % 10);
+  while (left /= 10);
+  if (value < 0) *--at = '-';
+  by_text_add_bytes(text, at, (size_t)(digits + NUMBER_BYTES - at));
+}
+
+void by_json_add_real(struct by_text *text, double value) {
+  char shorter[NUMBER_BYTES];
+  value += 0.0; /* -0 would be read as the integer 0 */
+  if (fabs(value) < most_whole && value == trunc(value)) {
+    add_whole(text, value);
+    return;
+  }
+  snprintf(shorter, sizeof shorter, "%.15g", value);
+  by_text_add(text, strtod(shorter, NULL) == value ? "%.15g" : "%.17g", value);
 }

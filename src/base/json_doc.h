@@ -1,7 +1,8 @@
 /* Reading values out of a JSON document, with errors that say where:
  *   p.json: trees[2].up["3"]: must be a vertex's name, is a number
  * A place is on the caller's stack and points to the one around it; the
- * outermost one is the file. All errors are BANYAN_ERR_PARSE. */
+ * outermost one is the file. All errors are BANYAN_ERR_PARSE.
+ * And writing JSON into a text, so that it is read back as the same values. */
 #ifndef BY_BASE_JSON_DOC_H
 #define BY_BASE_JSON_DOC_H
 
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #include "fail.h"
+#include "text.h"
 
 struct by_place {
   const struct by_place *above; /* NULL: the document, and `field` is its file */
@@ -62,5 +64,10 @@ BANYAN_CHECK enum banyan_status by_doc_rate(const struct by_place *place, const 
 
 /* Seconds: a number, or a text such as "20ms". */
 BANYAN_CHECK enum banyan_status by_doc_seconds(const struct by_place *place, const json_t *value, double *out);
+
+/* With its quotes. */
+void by_json_add_string(struct by_text *text, const char *string);
+/* A finite number, in the shortest of the usual forms that is read back as the same. */
+void by_json_add_real(struct by_text *text, double value);
 
 #endif

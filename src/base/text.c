@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/param.h>
 
-enum { FIRST_ROOM = 256, PRINT_BYTES = 32 };
+enum { FIRST_ROOM = 256, FIRST_FILE_ROOM = 65536, PRINT_BYTES = 32, LONGEST = 32 };
 
 /* A program that calls setlocale() must not turn our "1.5" into "1,5". */
 static locale_t c_locale;
@@ -277,4 +278,66 @@ const char *by_print_seconds(double seconds, char *out) {
   static const struct unit units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {NULL, 0}};
   if (seconds == 0) return strcpy(out, "0 s");
   return print_with_unit(seconds, units, 1000, out);
+}
+
+/* --- files --- */
+
+/* False: memory is out. A read error is left in `file`. */
+static bool read_all(FILE *file, size_t most, char **text, size_t *length) {
+  for (size_t room = 0, n = 1; n > 0 && *length <= most; *length += n) {
+    if (*length == room) {
+      char *more = realloc(*text, room = room ? 2 * room : FIRST_FILE_ROOM);
+      if (!more) return false;
+      *text = more;
+    }
+    size_t wanted = room - *length;
+    n = fread(*text + *length, 1, wanted <= most + 1 - *length ? wanted : most + 1 - *length, file);
+  }
+  return true;
+}
+
+enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text, size_t *length) {
+  FILE *file = fopen(path, "rbe");
+  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s %s", what, path);
+  *text = NULL;
+  *length = 0;
+  bool held = read_all(file, most, text, length);
+  bool bad = ferror(file);
+  int why = errno;
+  fclose(file);
+  if (held && !bad) return BANYAN_OK;
+  free(*text);
+  *text = NULL;
+  if (!held) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s %s", what, path);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read %s %s", what, path);
+}
+
+/* --- misspelt words --- */
+
+/* Edits that turn a into b: insert, delete, replace, or swap two neighbours
+ * (optimal string alignment). O(|a| |b|). */
+static size_t distance(const char *a, const char *b) {
+  size_t n = strlen(a), m = strlen(b), d[LONGEST + 1][LONGEST + 1];
+  if (n > LONGEST || m > LONGEST) return LONGEST;
+  for (size_t i = 0; i <= n; i++) d[i][0] = i;
+  for (size_t j = 0; j <= m; j++) d[0][j] = j;
+  for (size_t i = 1; i <= n; i++)
+    for (size_t j = 1; j <= m; j++) {
+      size_t replaced = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+      d[i][j] = MIN(replaced, MIN(d[i - 1][j], d[i][j - 1]) + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = MIN(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[n][m];
+}
+
+const char *by_suggest(const char *word, const char *const *names, size_t n) {
+  size_t best = 1 + MAX(strlen(word) / 3, (size_t)1); /* up to a third may be wrong */
+  const char *found = NULL;
+  for (size_t i = 0; i < n; i++) {
+    size_t far = strlen(word) > 2 && !strncmp(word, names[i], strlen(word)) ? 0 : distance(word, names[i]);
+    if (far >= best) continue;
+    best = far;
+    found = names[i];
+  }
+  return found;
 }

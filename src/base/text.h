@@ -1,5 +1,4 @@
-/* A growing string, and numbers with the units people write.
- * A text that ran out of memory stays empty and says so in `failed`. */
+/* Texts: growing strings, whole files, numbers with the units people write, misspelt words. */
 #ifndef BY_BASE_TEXT_H
 #define BY_BASE_TEXT_H
 
@@ -9,6 +8,7 @@
 
 #include "fail.h"
 
+/* A text that ran out of memory stays empty and has `failed` set. */
 struct by_text {
   char *data; /* NUL-terminated; NULL while empty */
   size_t length, room;
@@ -53,5 +53,13 @@ enum banyan_status by_parse_int(const char *what, const char *text, long least, 
 const char *by_print_bytes(uint64_t bytes, char *out);
 const char *by_print_rate(double bits_per_second, char *out);
 const char *by_print_seconds(double seconds, char *out);
+
+/* Reads at most `most` + 1 bytes, so that whoever parses them sees that there are too many. `what` is such as "plan",
+ * for errors. The caller frees *text, which has no NUL behind. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t most, char **text,
+                                             size_t *length);
+
+/* The nearest of n names, or NULL if none is near. */
+const char *by_suggest(const char *word, const char *const *names, size_t n);
 
 #endif

@@ -14,7 +14,6 @@
 #include "descriptor.h"
 #include "launcher.h"
 #include "log.h"
-#include "thread.h"
 #include "timeline.h"
 #include "tree_word.h"
 #include "udp.h"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "context.h"
+#include "descriptor.h"
 #include "log.h"
-#include "thread.h"
 
 enum {
   LOOKS_AT_CLOCK = 64,

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 #include "controller_parts.h"
 
 enum { GENERATION = 4096 /* starts by name, after which names that have not come again are forgotten */ };

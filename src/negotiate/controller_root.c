@@ -1,7 +1,7 @@
 /* What only the root does: it picks what starts, by priority and as far as the
  * network has room, fuses small operations, and puts into the table what comes
  * again. */
-#include "array.h"
+#include "arena.h"
 #include "controller_parts.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include <banyan/collectives.h>
 
-#include "array.h"
+#include "arena.h"
 #include "text.h"
 
 enum { OPERATION_BYTES = 3 + 4 + 8 + 8 };

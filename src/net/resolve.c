@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "thread.h"
+#include "descriptor.h"
 
 #define MOST_ADDRESSES 16
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "file.h"
+#include "text.h"
 #include "tls_identity.h"
 
 enum { MOST_FILE = 1 << 20, PATH = 512 };

@@ -5,7 +5,7 @@
 
 #include "plan.h"
 #include "plan_make.h"
-#include "suggest.h"
+#include "text.h"
 
 /* What stands behind the colon. */
 struct parameter {

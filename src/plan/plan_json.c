@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
 #include "json_doc.h"
 #include "plan.h"
 #include "plan_make.h"
+#include "text.h"
 
 struct reader {
   struct by_plan *plan; /* its vertices are there */

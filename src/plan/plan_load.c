@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 #include "plan_pairs.h"
 #include "switched_tree.h"
 #include "topology_paths.h"

@@ -23,7 +23,7 @@
  * wants the result. */
 #include <math.h>
 
-#include "array.h"
+#include "arena.h"
 #include "schedule_compile.h"
 #include "tree_view.h"
 

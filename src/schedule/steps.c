@@ -10,7 +10,7 @@
  * everybody has used up this rank's contribution to it. The checker proves it. */
 #include <stdlib.h>
 
-#include "array.h"
+#include "arena.h"
 #include "schedule_compile.h"
 
 #define NO_STEP UINT32_MAX

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "array.h"
+#include "arena.h"
 #include "traffic.h"
 
 /* A heap of streams by the times at which their chunks leave; of equal times the lower stream comes first. */

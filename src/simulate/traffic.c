@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 
 #define FIRST_WIDTH 1e-6 /* seconds */
 #define NEARLY 1e-9      /* relative: what rounding leaves of a rate */

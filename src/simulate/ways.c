@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 #include "plan_load.h"
 #include "topology_paths.h"
 

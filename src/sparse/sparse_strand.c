@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 #include "reduce.h"
 #include "sparse_parts.h"
 

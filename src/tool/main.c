@@ -12,7 +12,6 @@
 #include "commands.h"
 #include "options.h"
 #include "settings.h"
-#include "suggest.h"
 #include "text.h"
 
 struct version_options {

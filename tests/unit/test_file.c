@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "file.h"
+#include "text.h"
 
 static void test_files(void **state) {
   (void)state;

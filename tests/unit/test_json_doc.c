@@ -4,7 +4,6 @@
 
 #include "check.h"
 #include "json_doc.h"
-#include "json_print.h"
 
 static const struct by_doc_limits limits = {.bytes = 1000, .containers = 5, .elements = 10};
 

@@ -1,5 +1,5 @@
 /* What is said again and again: once a minute from each place, with little memory. */
-#include "repeats.h"
+#include "log.h"
 
 #include <stdio.h>
 #include <string.h>

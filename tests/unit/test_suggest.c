@@ -1,5 +1,5 @@
 #include "check.h"
-#include "suggest.h"
+#include "text.h"
 
 static const char *const names[] = {"run", "plan", "bench", "doctor", "version", "transport", "timeout", "help"};
 

@@ -235,7 +235,7 @@ static void try_all(const struct net *net, uint32_t to, struct by_hop *best) {
 }
 
 static void are_the_best(struct net *net, uint32_t to) {
-  struct by_hop best[MOST], some[MOST], hop;
+  struct by_hop best[MOST], some[MOST], hop = {0};
   towards(net, to);
   try_all(net, to, best);
   for (uint32_t v = 0; v < net->topology->n_nodes; v++) {

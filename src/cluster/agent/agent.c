@@ -7,7 +7,7 @@
 #include "agent_reports.h"
 #include "agent_session.h"
 #include "clock.h"
-#include "json_print.h"
+#include "json_doc.h"
 #include "log.h"
 
 /* The helpers of other hosts' jobs that run on this host, as the manager asks for them.

@@ -9,7 +9,7 @@
 #include "agent_session.h"
 #include "budget.h"
 #include "fail.h"
-#include "repeats.h"
+#include "log.h"
 
 struct by_agent_user {
   struct by_agent_user *next;

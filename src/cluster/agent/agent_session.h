@@ -10,7 +10,7 @@
 #define BY_AGENT_AGENT_SESSION_H
 
 #include "agent.h"
-#include "repeats.h"
+#include "log.h"
 #include "rng.h"
 
 enum by_agent_session_state {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_print.h"
+#include "json_doc.h"
 #include "link_seen.h"
 #include "log.h"
 #include "manager_hosts.h"

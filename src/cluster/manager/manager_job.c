@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_print.h"
+#include "json_doc.h"
 
 /* ---- the index: every report asks for a job by its ID. Chains of jobs of one hash; as a job may choose its ID, a long
  * chain is as slow as a list, and no worse. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 #include "log.h"
 #include "manager_hosts.h"
 #include "manager_links.h"

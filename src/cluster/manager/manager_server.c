@@ -10,11 +10,10 @@
 #include "acceptor.h"
 #include "budget.h"
 #include "descriptor.h"
-#include "json_print.h"
+#include "json_doc.h"
 #include "log.h"
 #include "manager_store.h"
 #include "plan_request.h"
-#include "repeats.h"
 #include "socket.h"
 #include "stream.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_print.h"
+#include "json_doc.h"
 #include "manager_cells.h"
 #include "manager_hosts.h"
 #include "manager_links.h"

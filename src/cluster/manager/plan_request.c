@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "descriptor.h"
 #include "plan_load.h"
-#include "thread.h"
 
 static const double way_round = 0.5; /* of what a job carries while higher classes are silent */
 

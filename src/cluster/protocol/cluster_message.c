@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "json_doc.h"
-#include "json_print.h"
 #include "priority.h"
 #include "text.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 
 void by_byte_ranges_fini(struct by_byte_ranges *set) {
   free(set->ranges);

@@ -6,7 +6,6 @@
 
 #include "address.h"
 #include "json_doc.h"
-#include "json_print.h"
 
 static const char *const deeds[] = {"describe", "status", "grant", "revoke", ""};
 static const char *const fields[] = {"do", "do", "do, holder, job, key, place, slots, float32, up, server, below",

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "json_print.h"
+#include "json_doc.h"
 #include "leases_parts.h"
 
 static void print_below(const struct lease *lease, struct by_text *text) {

@@ -9,11 +9,10 @@
 
 #include "acceptor.h"
 #include "descriptor.h"
-#include "json_print.h"
+#include "json_doc.h"
 #include "leases.h"
 #include "log.h"
 #include "path_socket.h"
-#include "repeats.h"
 #include "socket.h"
 #include "stream.h"
 

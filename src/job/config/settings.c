@@ -13,7 +13,7 @@
 #include "log.h"
 #include "priority.h"
 #include "socket.h"
-#include "suggest.h"
+#include "text.h"
 
 enum kind { TEXT, NUMBER, COUNT, BYTES, SECONDS };
 

@@ -9,7 +9,7 @@
 
 #include "admission.h"
 #include "connector.h"
-#include "repeats.h"
+#include "log.h"
 #include "shm.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include "control.h"
 #include "dialer.h"
 #include "inquiry.h"
-#include "repeats.h"
+#include "log.h"
 #include "stream.h"
 #include "words.h"
 

@@ -11,7 +11,7 @@
 #include <banyan/types.h>
 
 #include "descriptor.h"
-#include "json_print.h"
+#include "json_doc.h"
 
 enum { MOST_OPEN = 1024, FLUSH_BYTES = 1 << 20 };
 

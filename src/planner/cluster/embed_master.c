@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 #include "span.h"
 
 #define NONE UINT32_MAX

@@ -4,7 +4,7 @@
 
 #include "control_plan.h"
 #include "control_tree.h"
-#include "json_print.h"
+#include "json_doc.h"
 #include "text.h"
 #include "tree_draw.h"
 

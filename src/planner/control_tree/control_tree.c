@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "array.h"
+#include "arena.h"
 #include "assign.h"
 
 /* --- one tree under given limits --- */

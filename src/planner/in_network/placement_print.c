@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "json_print.h"
+#include "json_doc.h"
 #include "placement_parts.h"
 #include "text.h"
 #include "tree_draw.h"

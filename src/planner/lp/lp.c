@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 
 enum { MOST_PIVOTS = 200000, MOST_ROWS = 1 << 24 };
 

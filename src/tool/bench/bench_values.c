@@ -7,7 +7,7 @@
 
 #include "collective.h"
 #include "fail.h"
-#include "suggest.h"
+#include "text.h"
 
 static const char ping_pong[] = "sendrecv";
 

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "array.h"
+#include "arena.h"
 
 struct post {
   double at; /* when it arrives */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
 #include "json_doc.h"
 #include "lease_words.h"
 #include "switch_client.h"

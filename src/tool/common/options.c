@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/param.h>
 
-#include "suggest.h"
 #include "text.h"
 
 enum { HELP_COLUMN = 28, MOST_OPTIONS = 64 };

@@ -11,7 +11,7 @@
 
 #include <openssl/crypto.h>
 
-#include "array.h"
+#include "arena.h"
 #include "key_maker.h"
 
 enum banyan_status by_key_path(const char *folder, const char *file, char *out) {

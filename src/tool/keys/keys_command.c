@@ -13,7 +13,7 @@
 #include "key_folder.h"
 #include "key_maker.h"
 #include "options.h"
-#include "suggest.h"
+#include "text.h"
 
 enum { DAYS_OF_AUTHORITY = 3650, DAYS_OF_CERTIFICATE = 365, MOST_DAYS = 36500, DAY = 24 * 60 * 60 };
 

@@ -8,7 +8,6 @@
 #include "commands.h"
 #include "control_plan.h"
 #include "fail.h"
-#include "file.h"
 #include "options.h"
 #include "plan.h"
 #include "plan_times.h"

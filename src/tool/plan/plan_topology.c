@@ -9,7 +9,6 @@
 #include "placement.h"
 #include "plan.h"
 #include "plan_load.h"
-#include "suggest.h"
 #include "text.h"
 #include "topology.h"
 #include "topology_draw.h"

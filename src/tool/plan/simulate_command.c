@@ -7,7 +7,7 @@
 #include "bench_sizes.h"
 #include "commands.h"
 #include "fragment.h"
-#include "json_print.h"
+#include "json_doc.h"
 #include "log.h"
 #include "options.h"
 #include "plan.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cost.h"
-#include "json_print.h"
+#include "json_doc.h"
 
 enum { MOST_ROWS = 8, COLUMNS = 48, JSON_SLOTS = 32, NAME_COLUMNS = 20 };
 

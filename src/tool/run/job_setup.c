@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "array.h"
+#include "arena.h"
 #include "plan.h"
 #include "text.h"
 

@@ -10,7 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "array.h"
+#include "arena.h"
 #include "text.h"
 
 enum { NAME_BYTES = 256, LINE_BYTES = 1024 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_print.h"
+#include "json_doc.h"
 #include "topology_layout.h"
 #include "web_texts.h"
 

@@ -10,7 +10,7 @@
 
 #include <openssl/crypto.h>
 
-#include "file.h"
+#include "text.h"
 
 static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-";
 

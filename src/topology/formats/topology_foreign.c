@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
-#include "suggest.h"
 #include "text.h"
 #include "topology_graphml.h"
 #include "topology_lldp.h"

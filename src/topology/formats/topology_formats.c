@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "file.h"
 #include "text.h"
 
 enum { MOST_PATH = 4096 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "json_doc.h"
-#include "suggest.h"
+#include "text.h"
 #include "topology_make.h"
 
 /* Jansson takes less than 1 GiB for the largest, and for a real topology far less. */

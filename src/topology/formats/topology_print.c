@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "json_print.h"
+#include "json_doc.h"
 #include "topology.h"
 
 static void add_text(struct by_text *text, const char *field, const char *value) {

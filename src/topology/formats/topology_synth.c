@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "suggest.h"
 #include "text.h"
 #include "topology_formats.h"
 #include "topology_shapes.h"

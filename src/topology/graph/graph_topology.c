@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#include "arena.h"
 #include "graph.h"
 #include "leader.h"
 #include "topology_paths.h"
