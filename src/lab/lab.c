@@ -2,27 +2,29 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/param.h>
 #include <sys/resource.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "lab_netlink.h"
 #include "lab_relay.h"
-#include "lab_space.h"
 #include "text.h"
 
 enum {
   LOOPBACK = 1,
   FIRST_INTERFACE = 1000,
   MOST_AT_ONCE = 65536,
-  NAME_BYTES = 24,
+  PATH_BYTES = 256,
+  MOST_HOST_NAME = 64,
   SETTING_BYTES = 256,
   READY_STEPS = 5000
 };
@@ -31,8 +33,9 @@ struct by_lab {
   const struct by_lab_layout *layout;
   const struct by_lab_options *options;
   int home;
-  int *spaces;          /* descriptors; -1: not made */
-  uint32_t *port_first; /* of each space: its ports begin there; a port is 2 * wire + end */
+  struct by_arena arena; /* what the arrays are in */
+  int *spaces;           /* descriptors; -1: not made */
+  uint32_t *port_first;  /* of each space: its ports begin there; a port is 2 * wire + end */
   uint32_t *ports;
   uint32_t n_relayed; /* wires with delay */
   uint32_t *relayed;
@@ -48,12 +51,108 @@ static enum banyan_status no_memory(void) {
   return BANYAN_ERR_NO_MEMORY;
 }
 
+/* ---- spaces */
+
+/* Network namespaces without names: descriptors that only this process holds. */
+
+/* The calling thread's namespace; the caller closes *out. */
+static enum banyan_status open_here(int *out) {
+  *out = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (*out >= 0) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open this process's network namespace");
+}
+
+/* Makes a namespace, which the thread is in from then on. The caller closes *out. */
+static enum banyan_status make_space(int *out) {
+  if (!unshare(CLONE_NEWNET)) return open_here(out);
+  if (errno == EPERM)
+    return by_fail(BANYAN_ERR_SYSTEM, "a lab is made of network namespaces, which needs root's rights: use sudo");
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a network namespace");
+}
+
+static enum banyan_status enter(int space) {
+  if (!setns(space, CLONE_NEWNET)) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot enter a network namespace");
+}
+
+static enum banyan_status write_file(const char *path, int flags, const char *text) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0644);
+  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s", path);
+  ssize_t n = write(fd, text, strlen(text));
+  int reason = errno;
+  close(fd);
+  if (n < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot write \"%.64s\" to %s", text, path);
+  return BANYAN_OK;
+}
+
+/* Sets "net.ipv4.ip_forward" or the like in the thread's namespace: a sysctl's dots are the path's slashes. */
+static enum banyan_status set_sysctl(const char *name, const char *value) {
+  char path[PATH_BYTES];
+  int length = snprintf(path, sizeof path, "/proc/sys/%s", name);
+  if (length >= (int)sizeof path || strstr(name, "..") || strncmp(name, "net.", 4) != 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is no setting of a network namespace (net.*)", name);
+  for (char *c = path; *c; c++)
+    if (*c == '.') *c = '/';
+  return write_file(path, 0, value);
+}
+
+static enum banyan_status mount_on(const char *what, const char *where, const char *kind, unsigned long flags) {
+  if (!mount(what, where, kind, flags, NULL)) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot mount %s on %s", what, where);
+}
+
+/* The text needs a file to be seen under another name: one in memory, on a mount that is gone again at once. */
+static enum banyan_status show_hosts(const char *hosts) {
+  struct stat there;
+  if (stat("/etc/hosts", &there)) return BANYAN_OK;
+  BY_TRY(mount_on("banyan-lab", "/sys", "tmpfs", 0));
+  enum banyan_status status = write_file("/sys/hosts", O_CREAT, hosts);
+  if (!status) status = mount_on("/sys/hosts", "/etc/hosts", NULL, MS_BIND);
+  umount2("/sys", MNT_DETACH);
+  return status;
+}
+
+/* In a chroot, "/" is a directory on a mount that has no path there. Entering the mount namespace that the process is
+ * in leads to the root of all its mounts, and the descriptors lead back into the chroot. */
+static enum banyan_status cut_off_in_chroot(void) {
+  int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int mounts = open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  bool cut = root >= 0 && here >= 0 && mounts >= 0 && !setns(mounts, CLONE_NEWNS) &&
+             !mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) && !fchdir(root) && !chroot(".") && !fchdir(here);
+  int reason = errno;
+  close(root);
+  close(here);
+  close(mounts);
+  if (cut) return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep a host's mounts to itself in a chroot");
+}
+
+/* What is mounted from now on is seen by this process and its children alone. */
+static enum banyan_status cut_off(void) {
+  if (!mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL)) return BANYAN_OK;
+  if (errno == EINVAL) return cut_off_in_chroot();
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot keep a host's mounts to itself");
+}
+
+/* The process is called `host`, finds `hosts` in /etc/hosts and the space's devices in /sys; nobody else sees that.
+ * Needs a process with one thread. */
+static enum banyan_status furnish_process(const char *host, const char *hosts) {
+  if (unshare(CLONE_NEWNS | CLONE_NEWUTS))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a mount namespace");
+  if (sethostname(host, MIN(strlen(host), MOST_HOST_NAME)))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot call a host \"%.64s\"", host);
+  BY_TRY(cut_off());
+  BY_TRY(show_hosts(hosts));
+  umount2("/sys", MNT_DETACH);
+  return mount_on("sysfs", "/sys", "sysfs", 0);
+}
+
 /* ---- what is known beforehand */
 
 static enum banyan_status list_ports(struct by_lab *lab) {
   const struct by_lab_layout *l = lab->layout;
-  lab->port_first = calloc(l->n_spaces + 1, sizeof *lab->port_first);
-  lab->ports = calloc(2 * (size_t)l->n_wires + 1, sizeof *lab->ports);
+  lab->port_first = BY_ARENA_ARRAY(&lab->arena, uint32_t, l->n_spaces + 1);
+  lab->ports = BY_ARENA_ARRAY(&lab->arena, uint32_t, 2 * (size_t)l->n_wires);
   if (!lab->port_first || !lab->ports) return no_memory();
   for (uint32_t s = 0; s < l->n_spaces; s++) lab->port_first[s + 1] = lab->port_first[s] + l->spaces[s].n_wires;
   for (uint32_t i = 0; i < l->n_wires; i++)
@@ -90,7 +189,7 @@ static void raise_limit(uint32_t spaces) {
 /* ---- making */
 
 static enum banyan_status set_congestion(const char *name) {
-  if (!*name || !by_space_set("net.ipv4.tcp_congestion_control", name)) return BANYAN_OK;
+  if (!*name || !set_sysctl("net.ipv4.tcp_congestion_control", name)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_SYSTEM,
                  "this machine does not let namespaces use \"%.32s\" for TCP: name it in "
                  "net.ipv4.tcp_allowed_congestion_control, or ask for another, as \"reno\"",
@@ -103,7 +202,7 @@ static enum banyan_status set_asked(const char *setting) {
   if (!equals || equals - setting >= (ptrdiff_t)sizeof name)
     return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is not NAME=VALUE", setting);
   snprintf(name, sizeof name, "%.*s", (int)(equals - setting), setting);
-  return by_space_set(name, equals + 1);
+  return set_sysctl(name, equals + 1);
 }
 
 /* Before there is an interface, so that each gets it from the start. */
@@ -121,7 +220,7 @@ static enum banyan_status set_up(const struct by_lab *lab) {
       {"net.ipv6.conf.default.disable_ipv6", "1", true}, /* its own chatter would be counted */
   };
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-    enum banyan_status status = by_space_set(settings[i].name, settings[i].value);
+    enum banyan_status status = set_sysctl(settings[i].name, settings[i].value);
     if (status && !settings[i].may_lack) return status;
   }
   BY_TRY(set_congestion(lab->options->congestion));
@@ -129,13 +228,25 @@ static enum banyan_status set_up(const struct by_lab *lab) {
   return BANYAN_OK;
 }
 
+/* The thread goes to a space, and speaks to the kernel there. */
+static enum banyan_status open_in(int space, struct by_netlink *netlink) {
+  BY_TRY(enter(space));
+  return by_netlink_open(netlink);
+}
+
+/* What has failed before counts. */
+static enum banyan_status go_home(const struct by_lab *lab, enum banyan_status status) {
+  if (lab->home < 0 || !setns(lab->home, CLONE_NEWNET) || status) return status;
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot return to the network namespace I came from");
+}
+
 static enum banyan_status make_spaces(struct by_lab *lab) {
   uint32_t n = lab->layout->n_spaces;
-  lab->spaces = malloc(((size_t)n + 1) * sizeof *lab->spaces);
+  lab->spaces = BY_ARENA_ARRAY(&lab->arena, int, n);
   if (!lab->spaces) return no_memory();
   for (uint32_t s = 0; s < n; s++) lab->spaces[s] = -1;
   for (uint32_t s = 0; s < n; s++) {
-    enum banyan_status status = by_space_make(&lab->spaces[s]);
+    enum banyan_status status = make_space(&lab->spaces[s]);
     if (!status) status = set_up(lab);
     if (status) return by_fail_within(status, "\"%s\"", lab->layout->spaces[s].name);
   }
@@ -151,7 +262,6 @@ static uint32_t at_once(const struct by_lab *lab, double rate) {
 /* A wire's two ends, and the hardware address of both. */
 struct wire_ends {
   struct by_netlink_end ends[2];
-  char names[2][NAME_BYTES];
   uint8_t mac[6];
 };
 
@@ -160,32 +270,17 @@ static void describe_ends(const struct by_lab *lab, uint32_t i, struct wire_ends
   const uint8_t mac[6] = {2, 0, (uint8_t)(i >> 24), (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i};
   memcpy(out->mac, mac, sizeof mac);
   for (int end = 0; end < 2; end++) {
-    snprintf(out->names[end], sizeof out->names[end], "eth%u", wire->port[end]);
-    out->ends[end] = (struct by_netlink_end){.name = out->names[end],
-                                             .interface = FIRST_INTERFACE + wire->port[end],
+    out->ends[end] = (struct by_netlink_end){.interface = FIRST_INTERFACE + wire->port[end],
                                              .namespace_fd = lab->spaces[wire->space[end]],
                                              .at_once = at_once(lab, wire->rate[end]),
                                              .cut = wire->loss > 0};
+    snprintf(out->ends[end].name, sizeof out->ends[end].name, "eth%u", wire->port[end]);
   }
 }
 
 /* The kernel has no delays for us; losses it can do where there is no delay. */
 static bool is_relayed(const struct by_lab_wire *wire) {
   return wire->delay > 0;
-}
-
-static enum banyan_status make_pairs(struct by_lab *lab) {
-  struct by_netlink netlink;
-  struct wire_ends ends;
-  BY_TRY(by_netlink_open(&netlink));
-  enum banyan_status status = BANYAN_OK;
-  for (uint32_t i = 0; !status && i < lab->layout->n_wires; i++) {
-    if (is_relayed(&lab->layout->wires[i])) continue;
-    describe_ends(lab, i, &ends);
-    status = by_netlink_add_pair(&netlink, ends.ends, ends.mac, lab->options->mtu);
-  }
-  by_netlink_close(&netlink);
-  return status;
 }
 
 /* The number of a front's interface towards its switch. */
@@ -197,25 +292,29 @@ static unsigned inner_interface(const struct by_lab *lab, uint32_t front, uint32
 static enum banyan_status make_inner_pair(struct by_lab *lab, struct by_netlink *netlink, uint32_t front,
                                           uint32_t port) {
   struct wire_ends ends;
-  char inner[NAME_BYTES];
   uint32_t wire = lab->ports[lab->port_first[front] + port] / 2;
   describe_ends(lab, wire, &ends);
   struct by_netlink_end *outside = &ends.ends[lab->layout->wires[wire].space[0] == front ? 0 : 1];
   struct by_netlink_end pair[2] = {*outside, *outside};
-  snprintf(inner, sizeof inner, "in%u", port);
   pair[0].namespace_fd = lab->spaces[lab->layout->spaces[front].node];
-  pair[1].name = inner;
+  snprintf(pair[1].name, sizeof pair[1].name, "in%u", port);
   pair[1].interface = inner_interface(lab, front, port);
   return by_netlink_add_pair(netlink, pair, ends.mac, lab->options->mtu);
 }
 
-static enum banyan_status make_fronts(struct by_lab *lab) {
+/* The wires without delay, and those between fronts and their switches. */
+static enum banyan_status make_pairs(struct by_lab *lab) {
   const struct by_lab_layout *l = lab->layout;
   struct by_netlink netlink;
-  enum banyan_status status = BANYAN_OK;
-  if (!lab->options->xdp) return BANYAN_OK;
-  BY_TRY(by_program_pass(&lab->pass));
+  struct wire_ends ends;
+  if (lab->options->xdp) BY_TRY(by_program_pass(&lab->pass));
   BY_TRY(by_netlink_open(&netlink));
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t i = 0; !status && i < l->n_wires; i++) {
+    if (is_relayed(&l->wires[i])) continue;
+    describe_ends(lab, i, &ends);
+    status = by_netlink_add_pair(&netlink, ends.ends, ends.mac, lab->options->mtu);
+  }
   for (uint32_t s = 0; s < l->n_spaces; s++)
     for (uint32_t k = 0; l->spaces[s].front && k < l->spaces[s].n_wires && !status; k++)
       status = make_inner_pair(lab, &netlink, s, k);
@@ -228,7 +327,7 @@ static enum banyan_status make_tap(const struct by_lab *lab, const struct wire_e
                                    int *out) {
   struct by_netlink netlink;
   const struct by_netlink_end *it = &ends->ends[end];
-  BY_TRY(by_space_go(it->namespace_fd));
+  BY_TRY(enter(it->namespace_fd));
   BY_TRY(by_tap_make(it->name, it->interface, whole, out));
   BY_TRY(by_netlink_open(&netlink));
   enum banyan_status status = by_netlink_fit(&netlink, it, ends->mac, lab->options->mtu);
@@ -239,45 +338,38 @@ static enum banyan_status make_tap(const struct by_lab *lab, const struct wire_e
 static enum banyan_status make_relayed(struct by_lab *lab) {
   struct wire_ends ends;
   for (uint32_t k = 0; k < lab->n_relayed; k++) {
-    const struct by_lab_wire *wire = &lab->layout->wires[lab->relayed[k]];
     struct by_relay_link *link = &lab->relay_links[k];
-    *link = (struct by_relay_link){.fds = {-1, -1}, .delay = wire->delay, .loss = wire->loss};
     describe_ends(lab, lab->relayed[k], &ends);
-    for (int end = 0; end < 2; end++) BY_TRY(make_tap(lab, &ends, end, wire->loss <= 0, &link->fds[end]));
+    for (int end = 0; end < 2; end++) BY_TRY(make_tap(lab, &ends, end, link->loss <= 0, &link->fds[end]));
   }
   return by_relay_start(lab->relay_links, lab->n_relayed, lab->relay_lost, &lab->relay);
-}
-
-static enum banyan_status list_relayed(struct by_lab *lab) {
-  uint32_t n = lab->layout->n_wires;
-  lab->relayed = calloc((size_t)n + 1, sizeof *lab->relayed);
-  if (!lab->relayed) return no_memory();
-  for (uint32_t i = 0; i < n; i++)
-    if (is_relayed(&lab->layout->wires[i])) lab->relayed[lab->n_relayed++] = i;
-  return BANYAN_OK;
 }
 
 static size_t lost_bytes(const struct by_lab *lab) {
   return 2 * (size_t)lab->n_relayed * sizeof *lab->relay_lost;
 }
 
-/* Its descriptors are the relay's alone: interfaces are to end with it. */
-static void close_relayed(struct by_lab *lab, uint32_t n) {
-  for (uint32_t k = 0; k < n; k++)
+static enum banyan_status make_delays(struct by_lab *lab) {
+  uint32_t n = lab->layout->n_wires;
+  lab->relayed = BY_ARENA_ARRAY(&lab->arena, uint32_t, n);
+  lab->relay_links = BY_ARENA_ARRAY(&lab->arena, struct by_relay_link, n);
+  if (!lab->relayed || !lab->relay_links) return no_memory();
+  for (uint32_t i = 0; i < n; i++) {
+    const struct by_lab_wire *wire = &lab->layout->wires[i];
+    if (!is_relayed(wire)) continue;
+    lab->relay_links[lab->n_relayed] =
+        (struct by_relay_link){.fds = {-1, -1}, .delay = wire->delay, .loss = wire->loss};
+    lab->relayed[lab->n_relayed++] = i;
+  }
+  if (!lab->n_relayed) return BANYAN_OK;
+  void *shared = mmap(NULL, lost_bytes(lab), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return no_memory();
+  lab->relay_lost = shared;
+  enum banyan_status status = make_relayed(lab);
+  /* The descriptors are the relay's alone: interfaces are to end with it. */
+  for (uint32_t k = 0; k < lab->n_relayed; k++)
     for (int end = 0; end < 2; end++)
       if (lab->relay_links[k].fds[end] >= 0) close(lab->relay_links[k].fds[end]);
-}
-
-static enum banyan_status make_delays(struct by_lab *lab) {
-  BY_TRY(list_relayed(lab));
-  if (!lab->n_relayed) return BANYAN_OK;
-  lab->relay_links = calloc(lab->n_relayed, sizeof *lab->relay_links);
-  void *shared = mmap(NULL, lost_bytes(lab), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared != MAP_FAILED) lab->relay_lost = shared;
-  if (!lab->relay_links || !lab->relay_lost) return no_memory();
-  for (uint32_t k = 0; k < lab->n_relayed; k++) lab->relay_links[k] = (struct by_relay_link){.fds = {-1, -1}};
-  enum banyan_status status = make_relayed(lab);
-  close_relayed(lab, lab->n_relayed);
   return status;
 }
 
@@ -357,8 +449,7 @@ static enum banyan_status lay_routes(const struct by_lab *lab, struct by_netlink
 
 static enum banyan_status furnish_space(const struct by_lab *lab, uint32_t space, uint32_t *next_route) {
   struct by_netlink netlink;
-  BY_TRY(by_space_go(lab->spaces[space]));
-  BY_TRY(by_netlink_open(&netlink));
+  BY_TRY(open_in(lab->spaces[space], &netlink));
   enum banyan_status status = furnish_ports(lab, &netlink, space);
   if (!status) status = lay_routes(lab, &netlink, space, next_route);
   by_netlink_close(&netlink);
@@ -369,15 +460,13 @@ static enum banyan_status furnish_space(const struct by_lab *lab, uint32_t space
 /* A host whose interfaces are not ready would seem to have no address. */
 static enum banyan_status await_space(const struct by_lab *lab, uint32_t space) {
   struct by_netlink netlink;
-  static const struct timespec step = {.tv_nsec = 2 * BY_MILLISECOND};
   unsigned running = 0, wanted = count_interfaces(lab, space) * (lab->layout->spaces[space].front ? 2 : 1);
-  BY_TRY(by_space_go(lab->spaces[space]));
-  BY_TRY(by_netlink_open(&netlink));
+  BY_TRY(open_in(lab->spaces[space], &netlink));
   enum banyan_status status = BANYAN_OK;
   for (int i = 0; i < READY_STEPS && !status; i++) {
     status = by_netlink_count_running(&netlink, FIRST_INTERFACE, &running);
     if (running >= wanted) break;
-    nanosleep(&step, NULL);
+    usleep(2000);
   }
   by_netlink_close(&netlink);
   if (!status && running < wanted)
@@ -391,11 +480,10 @@ static enum banyan_status make(struct by_lab *lab) {
   BY_TRY(list_ports(lab));
   BY_TRY(list_hosts(lab));
   raise_limit(lab->layout->n_spaces);
-  BY_TRY(by_space_here(&lab->home));
+  BY_TRY(open_here(&lab->home));
   enum banyan_status status = make_spaces(lab);
   if (!status) status = make_pairs(lab);
   if (!status) status = make_delays(lab);
-  if (!status) status = make_fronts(lab);
   for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = furnish_space(lab, s, &next_route);
   for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = await_space(lab, s);
   return status;
@@ -406,15 +494,14 @@ enum banyan_status by_lab_create(const struct by_lab_layout *layout, const struc
   struct by_lab *lab = calloc(1, sizeof *lab);
   if (!lab) return no_memory();
   *lab = (struct by_lab){.layout = layout, .options = options, .home = -1, .pass = -1};
+  by_arena_init(&lab->arena);
   by_text_init(&lab->hosts);
   enum banyan_status status = make(lab);
-  if (lab->home >= 0 && setns(lab->home, CLONE_NEWNET) && !status)
-    status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot return to the network namespace I came from");
-  if (!status) {
+  status = go_home(lab, status);
+  if (status)
+    by_lab_destroy(lab);
+  else
     *out = lab;
-    return BANYAN_OK;
-  }
-  by_lab_destroy(lab);
   return status;
 }
 
@@ -422,22 +509,18 @@ void by_lab_destroy(struct by_lab *lab) {
   if (!lab) return;
   if (lab->relay) by_relay_stop(lab->relay);
   if (lab->relay_lost) munmap(lab->relay_lost, lost_bytes(lab));
-  free(lab->relay_links);
-  free(lab->relayed);
   for (uint32_t s = 0; lab->spaces && s < lab->layout->n_spaces; s++)
     if (lab->spaces[s] >= 0) close(lab->spaces[s]);
   if (lab->home >= 0) close(lab->home);
   if (lab->pass >= 0) close(lab->pass);
   by_text_fini(&lab->hosts);
-  free(lab->spaces);
-  free(lab->port_first);
-  free(lab->ports);
+  by_arena_fini(&lab->arena);
   free(lab);
 }
 
 enum banyan_status by_lab_enter(const struct by_lab *lab, uint32_t space) {
-  BY_TRY(by_space_go(lab->spaces[space]));
-  return by_space_furnish(lab->layout->spaces[space].name, by_text_get(&lab->hosts));
+  BY_TRY(enter(lab->spaces[space]));
+  return furnish_process(lab->layout->spaces[space].name, by_text_get(&lab->hosts));
 }
 
 enum banyan_status by_lab_change(const struct by_lab *lab, uint32_t wire, double rate) {
@@ -445,8 +528,7 @@ enum banyan_status by_lab_change(const struct by_lab *lab, uint32_t wire, double
   struct by_netlink netlink;
   enum banyan_status status = BANYAN_OK;
   for (int end = 0; end < 2 && !status; end++) {
-    BY_TRY(by_space_go(lab->spaces[it->space[end]]));
-    BY_TRY(by_netlink_open(&netlink));
+    BY_TRY(open_in(lab->spaces[it->space[end]], &netlink));
     if (it->rate[end] > 0) status = shape_port(lab, &netlink, FIRST_INTERFACE + it->port[end], rate, true);
     by_netlink_close(&netlink);
   }
@@ -459,8 +541,7 @@ static enum banyan_status read_space(const struct by_lab *lab, uint32_t space, s
                                      struct by_lab_traffic *out) {
   struct by_netlink netlink;
   unsigned n = FIRST_INTERFACE + lab->layout->spaces[space].n_wires;
-  BY_TRY(by_space_go(lab->spaces[space]));
-  BY_TRY(by_netlink_open(&netlink));
+  BY_TRY(open_in(lab->spaces[space], &netlink));
   memset(counters, 0, n * sizeof *counters);
   enum banyan_status status = by_netlink_read(&netlink, counters, n);
   by_netlink_close(&netlink);
@@ -495,7 +576,5 @@ enum banyan_status by_lab_read(const struct by_lab *lab, struct by_lab_traffic *
   for (uint32_t s = 0; !status && s < lab->layout->n_spaces; s++) status = read_space(lab, s, counters, out);
   free(counters);
   if (!status) status = add_relayed(lab, out);
-  if (setns(lab->home, CLONE_NEWNET) && !status)
-    status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot return to the network namespace I came from");
-  return status;
+  return go_home(lab, status);
 }

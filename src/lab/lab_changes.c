@@ -1,4 +1,4 @@
-#include "lab_changes.h"
+#include "lab.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "lab_layout.h"
+#include "lab.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,12 +49,17 @@ static void limit_only_link(struct by_lab_layout *l, uint32_t node, double out, 
   }
 }
 
+/* The wires that end in one space end in another one instead. */
+static void move_wires(struct by_lab_layout *l, uint32_t from, uint32_t to) {
+  for (uint32_t i = 0; i < l->n_wires; i++)
+    for (int end = 0; end < 2; end++)
+      if (l->wires[i].space[end] == from) l->wires[i].space[end] = to;
+}
+
 static void add_gate(struct by_lab_layout *l, uint32_t node, double out, double in) {
   uint32_t gate = l->n_spaces++;
   l->spaces[gate] = (struct by_lab_space){.name = l->spaces[node].name, .node = node, .gate = true, .outside = gate};
-  for (uint32_t i = 0; i < l->topology->n_links; i++)
-    for (int end = 0; end < 2; end++)
-      if (l->wires[i].space[end] == node) l->wires[i].space[end] = gate;
+  move_wires(l, node, gate);
   l->wires[l->n_wires++] = (struct by_lab_wire){.space = {node, gate}, .rate = {out, in}, .link = UINT32_MAX};
 }
 
@@ -111,10 +116,11 @@ static enum banyan_status check_rates(const struct by_lab_layout *l, const struc
 }
 
 static void number_ports(struct by_lab_layout *l) {
-  for (uint32_t i = l->topology->n_links; i < l->n_wires; i++) /* a gated host's only one, and the gate's first */
-    for (int end = 0; end < 2; end++) l->wires[i].port[end] = l->spaces[l->wires[i].space[end]].n_wires++;
-  for (uint32_t i = 0; i < l->topology->n_links; i++)
-    for (int end = 0; end < 2; end++) l->wires[i].port[end] = l->spaces[l->wires[i].space[end]].n_wires++;
+  for (uint32_t k = 0; k < l->n_wires; k++) {
+    /* First those behind all links: a gated host's only wire is the first one of its gate. */
+    struct by_lab_wire *wire = &l->wires[(l->topology->n_links + k) % l->n_wires];
+    for (int end = 0; end < 2; end++) wire->port[end] = l->spaces[wire->space[end]].n_wires++;
+  }
 }
 
 static void add_front(struct by_lab_layout *l, uint32_t v) {
@@ -123,9 +129,7 @@ static void add_front(struct by_lab_layout *l, uint32_t v) {
       .name = l->spaces[v].name, .node = v, .front = true, .outside = front, .n_wires = l->spaces[v].n_wires};
   l->spaces[v].outside = front;
   l->spaces[v].n_wires = 0;
-  for (uint32_t i = 0; i < l->n_wires; i++)
-    for (int end = 0; end < 2; end++)
-      if (l->wires[i].space[end] == v) l->wires[i].space[end] = front;
+  move_wires(l, v, front);
 }
 
 static void add_fronts(struct by_lab_layout *l) {
@@ -199,12 +203,7 @@ static uint32_t main_wire(struct router *r, uint32_t space) {
 static enum banyan_status add_route(struct by_lab_layout *l, struct by_lab_route route) {
   if (l->n_routes == BY_LAB_MOST_ROUTES)
     return by_fail(BANYAN_ERR_TOPOLOGY, "the lab would need more than %d routes", BY_LAB_MOST_ROUTES);
-  if ((l->n_routes & (l->n_routes - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
-    size_t room = l->n_routes ? 2 * (size_t)l->n_routes : 1;
-    struct by_lab_route *more = realloc(l->routes, room * sizeof *more);
-    if (!more) return no_memory();
-    l->routes = more;
-  }
+  if (!BY_ARRAY_GROW(&l->routes, &l->routes_room, (size_t)l->n_routes + 1)) return no_memory();
   l->routes[l->n_routes++] = route;
   return BANYAN_OK;
 }
@@ -274,26 +273,25 @@ static struct by_capacity built_capacity(const struct by_lab_options *options, s
 enum banyan_status by_lab_print_topology(const struct by_topology *topology, const struct by_lab_options *options,
                                          struct by_text *text) {
   struct by_topology built = *topology;
-  built.nodes = malloc((topology->n_nodes + 1) * sizeof *built.nodes);
-  built.links = malloc((topology->n_links + 1) * sizeof *built.links);
+  struct by_arena arena;
+  by_arena_init(&arena);
+  built.nodes = (void *)by_arena_copy(&arena, topology->nodes, topology->n_nodes * sizeof *built.nodes);
+  built.links = (void *)by_arena_copy(&arena, topology->links, topology->n_links * sizeof *built.links);
   if (built.nodes && built.links) {
     for (uint32_t v = 0; v < built.n_nodes; v++) {
       struct by_node *node = &built.nodes[v];
-      *node = topology->nodes[v];
       node->out = built_capacity(options, node->out);
       node->in = built_capacity(options, node->in);
     }
     for (uint32_t i = 0; i < built.n_links; i++) {
       struct by_link *link = &built.links[i];
-      *link = topology->links[i];
       for (int way = 0; way < 2; way++) link->capacity[way] = built_capacity(options, link->capacity[way]);
       if (options->plain) link->delay = link->loss = 0;
     }
     by_topology_print(&built, text);
   }
   bool failed = !built.nodes || !built.links || text->failed;
-  free(built.nodes);
-  free(built.links);
+  by_arena_fini(&arena);
   return failed ? no_memory() : BANYAN_OK;
 }
 

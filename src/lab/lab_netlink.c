@@ -29,26 +29,14 @@
 
 enum { RELAY_PACKETS = 4096 /* that may wait to be read by a process */ };
 
-static void put(struct by_netlink_request *request, uint16_t type, const void *data, size_t length) {
-  mnl_attr_put(request->header, type, length, data);
-}
-
-static void put_number(struct by_netlink_request *request, uint16_t type, uint32_t number) {
-  mnl_attr_put_u32(request->header, type, number);
-}
-
-static void put_name(struct by_netlink_request *request, uint16_t type, const char *name) {
-  mnl_attr_put_strz(request->header, type, name);
-}
-
 static void put_end(struct by_netlink_request *request, const struct by_netlink_end *end, const uint8_t mac[6],
                     long mtu) {
-  put_name(request, IFLA_IFNAME, end->name);
-  put_number(request, IFLA_NET_NS_FD, (uint32_t)end->namespace_fd);
-  put(request, IFLA_ADDRESS, mac, 6);
-  put_number(request, IFLA_MTU, (uint32_t)mtu);
-  put_number(request, IFLA_GSO_MAX_SIZE, end->at_once);
-  if (end->cut) put_number(request, IFLA_GSO_MAX_SEGS, 1);
+  mnl_attr_put_strz(request->header, IFLA_IFNAME, end->name);
+  mnl_attr_put_u32(request->header, IFLA_NET_NS_FD, (uint32_t)end->namespace_fd);
+  mnl_attr_put(request->header, IFLA_ADDRESS, 6, mac);
+  mnl_attr_put_u32(request->header, IFLA_MTU, (uint32_t)mtu);
+  mnl_attr_put_u32(request->header, IFLA_GSO_MAX_SIZE, end->at_once);
+  if (end->cut) mnl_attr_put_u32(request->header, IFLA_GSO_MAX_SEGS, 1);
 }
 
 enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct by_netlink_end ends[2],
@@ -58,7 +46,7 @@ enum banyan_status by_netlink_add_pair(struct by_netlink *netlink, const struct 
   link->ifi_index = (int)ends[0].interface;
   put_end(&request, &ends[0], mac, mtu);
   struct nlattr *info = mnl_attr_nest_start(request.header, IFLA_LINKINFO);
-  put_name(&request, IFLA_INFO_KIND, "veth");
+  mnl_attr_put_strz(request.header, IFLA_INFO_KIND, "veth");
   struct nlattr *data = mnl_attr_nest_start(request.header, IFLA_INFO_DATA);
   struct nlattr *peer = mnl_attr_nest_start(request.header, VETH_INFO_PEER);
   other = mnl_nlmsg_put_extra_header(request.header, sizeof *other);
@@ -75,10 +63,10 @@ enum banyan_status by_netlink_fit(struct by_netlink *netlink, const struct by_ne
   struct by_netlink_request request;
   struct ifinfomsg *link = by_netlink_begin(&request, RTM_NEWLINK, 0, sizeof *link);
   link->ifi_index = (int)end->interface;
-  put(&request, IFLA_ADDRESS, mac, 6);
-  put_number(&request, IFLA_MTU, (uint32_t)mtu);
-  put_number(&request, IFLA_GSO_MAX_SIZE, end->at_once);
-  put_number(&request, IFLA_TXQLEN, RELAY_PACKETS);
+  mnl_attr_put(request.header, IFLA_ADDRESS, 6, mac);
+  mnl_attr_put_u32(request.header, IFLA_MTU, (uint32_t)mtu);
+  mnl_attr_put_u32(request.header, IFLA_GSO_MAX_SIZE, end->at_once);
+  mnl_attr_put_u32(request.header, IFLA_TXQLEN, RELAY_PACKETS);
   return by_netlink_tell(netlink, &request, "change an interface");
 }
 
@@ -98,8 +86,8 @@ enum banyan_status by_netlink_add_address(struct by_netlink *netlink, unsigned i
   body->ifa_family = AF_INET;
   body->ifa_prefixlen = 32;
   body->ifa_index = interface;
-  put(&request, IFA_LOCAL, &in_order, sizeof in_order);
-  put(&request, IFA_ADDRESS, &in_order, sizeof in_order);
+  mnl_attr_put(request.header, IFA_LOCAL, sizeof in_order, &in_order);
+  mnl_attr_put(request.header, IFA_ADDRESS, sizeof in_order, &in_order);
   return by_netlink_tell(netlink, &request, "take an address");
 }
 
@@ -113,9 +101,9 @@ enum banyan_status by_netlink_add_route(struct by_netlink *netlink, unsigned int
   body->rtm_protocol = RTPROT_STATIC;
   body->rtm_scope = RT_SCOPE_LINK;
   body->rtm_type = RTN_UNICAST;
-  if (to) put(&request, RTA_DST, &to_in_order, sizeof to_in_order);
-  if (source) put(&request, RTA_PREFSRC, &source_in_order, sizeof source_in_order);
-  put_number(&request, RTA_OIF, interface);
+  if (to) mnl_attr_put(request.header, RTA_DST, sizeof to_in_order, &to_in_order);
+  if (source) mnl_attr_put(request.header, RTA_PREFSRC, sizeof source_in_order, &source_in_order);
+  mnl_attr_put_u32(request.header, RTA_OIF, interface);
   return by_netlink_tell(netlink, &request, "take a route");
 }
 
@@ -126,10 +114,10 @@ enum banyan_status by_netlink_add_rule(struct by_netlink *netlink, const char *i
   struct fib_rule_port_range ports = {.start = port, .end = port};
   body->family = AF_INET;
   body->action = FR_ACT_TO_TBL;
-  put_name(&request, FRA_IIFNAME, interface);
+  mnl_attr_put_strz(request.header, FRA_IIFNAME, interface);
   mnl_attr_put_u8(request.header, FRA_IP_PROTO, protocol);
-  put(&request, FRA_DPORT_RANGE, &ports, sizeof ports);
-  put_number(&request, FRA_TABLE, table);
+  mnl_attr_put(request.header, FRA_DPORT_RANGE, sizeof ports, &ports);
+  mnl_attr_put_u32(request.header, FRA_TABLE, table);
   return by_netlink_tell(netlink, &request, "take a routing rule (CONFIG_IP_MULTIPLE_TABLES)");
 }
 
@@ -158,9 +146,9 @@ static void put_mirred(struct by_netlink_request *request, unsigned to) {
   struct tc_mirred mirred = {.action = TC_ACT_STOLEN, .eaction = TCA_EGRESS_REDIR, .ifindex = to};
   struct nlattr *actions = mnl_attr_nest_start(request->header, TCA_U32_ACT);
   struct nlattr *action = mnl_attr_nest_start(request->header, 1);
-  put_name(request, TCA_ACT_KIND, "mirred");
+  mnl_attr_put_strz(request->header, TCA_ACT_KIND, "mirred");
   struct nlattr *options = mnl_attr_nest_start(request->header, TCA_ACT_OPTIONS);
-  put(request, TCA_MIRRED_PARMS, &mirred, sizeof mirred);
+  mnl_attr_put(request->header, TCA_MIRRED_PARMS, sizeof mirred, &mirred);
   mnl_attr_nest_end(request->header, options);
   mnl_attr_nest_end(request->header, action);
   mnl_attr_nest_end(request->header, actions);
@@ -183,9 +171,9 @@ enum banyan_status by_netlink_lose(struct by_netlink *netlink, unsigned interfac
   BY_TRY(add_ingress(netlink, interface));
   begin_filter(&request, interface, LOSES, "bpf");
   struct nlattr *options = mnl_attr_nest_start(request.header, TCA_OPTIONS);
-  put_number(&request, TCA_BPF_FD, (uint32_t)program);
-  put_name(&request, TCA_BPF_NAME, "lose");
-  put_number(&request, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
+  mnl_attr_put_u32(request.header, TCA_BPF_FD, (uint32_t)program);
+  mnl_attr_put_strz(request.header, TCA_BPF_NAME, "lose");
+  mnl_attr_put_u32(request.header, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
   mnl_attr_nest_end(request.header, options);
   return by_netlink_tell(netlink, &request, "lose packets of a link (CONFIG_NET_CLS_BPF)");
 }
@@ -195,8 +183,8 @@ enum banyan_status by_netlink_attach(struct by_netlink *netlink, unsigned interf
   struct ifinfomsg *link = by_netlink_begin(&request, RTM_NEWLINK, 0, sizeof *link);
   link->ifi_index = (int)interface;
   struct nlattr *xdp = mnl_attr_nest_start(request.header, IFLA_XDP);
-  put_number(&request, IFLA_XDP_FD, (uint32_t)program);
-  put_number(&request, IFLA_XDP_FLAGS, XDP_FLAGS_DRV_MODE);
+  mnl_attr_put_u32(request.header, IFLA_XDP_FD, (uint32_t)program);
+  mnl_attr_put_u32(request.header, IFLA_XDP_FLAGS, XDP_FLAGS_DRV_MODE);
   mnl_attr_nest_end(request.header, xdp);
   return by_netlink_tell(netlink, &request, "let an interface take an XDP program");
 }

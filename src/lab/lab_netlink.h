@@ -16,7 +16,7 @@ BANYAN_CHECK enum banyan_status by_program_lose(double share, int *out);
 
 /* One end of a pair of interfaces: its name and number, and the namespace that it is made in. */
 struct by_netlink_end {
-  const char *name;
+  char name[16];
   unsigned interface;
   int namespace_fd;
   uint32_t at_once; /* bytes that TCP may hand to it in one go, to be cut into packets later */

@@ -14,13 +14,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "fail.h"
 #include "rng.h"
 
 struct by_line_packet {
-  struct by_line_packet *next;
+  STAILQ_ENTRY(by_line_packet) next;
   uint64_t due;
   size_t length;
   unsigned char bytes[];
@@ -30,8 +31,8 @@ struct by_delay_line {
   uint64_t delay; /* nanoseconds */
   double loss;    /* of packets, 0 .. 1 */
   struct by_rng rng;
-  struct by_line_packet *first, **last;
-  size_t held; /* bytes */
+  STAILQ_HEAD(, by_line_packet) packets; /* the next one first */
+  size_t held;                           /* bytes */
 };
 
 enum { BY_LINE_MOST_BYTES = 512 << 20 };

@@ -1,4 +1,4 @@
-#include "lab_report.h"
+#include "lab.h"
 
 #include <jansson.h>
 #include <stdlib.h>

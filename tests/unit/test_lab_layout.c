@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "lab_layout.h"
+#include "lab.h"
 #include "lab_relay.h"
 #include "topology_make.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "lab_report.h"
+#include "lab.h"
 #include "topology_make.h"
 
 /* a and b with two links; a may send 1.5 Gbit/s in all. */

@@ -4,7 +4,7 @@
 #ifndef BY_CLI_LAB_PLACED_H
 #define BY_CLI_LAB_PLACED_H
 
-#include "lab_layout.h"
+#include "lab.h"
 #include "plan.h"
 #include "topology.h"
 
