@@ -211,12 +211,11 @@ void by_json_add_string(struct by_text *text, const char *string) {
 }
 
 /* Most numbers are whole, and a manager's state has ten thousands. */
-static void add_whole(struct by_text *text, double value) {
+static void add_whole(struct by_text *text, bool negative, uint64_t value) {
   char digits[NUMBER_BYTES], *at = digits + NUMBER_BYTES;
-  uint64_t left = (uint64_t)fabs(value);
-  do *--at = (char)('0' + left % 10);
-  while (left /= 10);
-  if (value < 0) *--at = '-';
+  do *--at = (char)('0' + value % 10);
+  while (value /= 10);
+  if (negative) *--at = '-';
   by_text_add_bytes(text, at, (size_t)(digits + NUMBER_BYTES - at));
 }
 
@@ -224,9 +223,44 @@ void by_json_add_real(struct by_text *text, double value) {
   char shorter[NUMBER_BYTES];
   value += 0.0; /* -0 would be read as the integer 0 */
   if (fabs(value) < most_whole && value == trunc(value)) {
-    add_whole(text, value);
+    add_whole(text, value < 0, (uint64_t)fabs(value));
     return;
   }
   snprintf(shorter, sizeof shorter, "%.15g", value);
   by_text_add(text, strtod(shorter, NULL) == value ? "%.15g" : "%.17g", value);
+}
+
+void by_json_separate(struct by_text *text) {
+  char last = text->length ? text->data[text->length - 1] : '{';
+  if (last != '{' && last != '[') by_text_add_bytes(text, ",", 1);
+}
+
+void by_json_begin_member(struct by_text *text, const char *name) {
+  by_json_separate(text);
+  by_text_add_bytes(text, "\"", 1);
+  by_text_add_bytes(text, name, strlen(name));
+  by_text_add_bytes(text, "\":", 2);
+}
+
+void by_json_put_string(struct by_text *text, const char *name, const char *string) {
+  by_json_begin_member(text, name);
+  if (string)
+    by_json_add_string(text, string);
+  else
+    by_text_add_bytes(text, "null", 4);
+}
+
+void by_json_put_real(struct by_text *text, const char *name, double value) {
+  by_json_begin_member(text, name);
+  by_json_add_real(text, isfinite(value) ? value : 0);
+}
+
+void by_json_put_count(struct by_text *text, const char *name, uint64_t count) {
+  by_json_begin_member(text, name);
+  add_whole(text, false, count);
+}
+
+void by_json_put_bool(struct by_text *text, const char *name, bool value) {
+  by_json_begin_member(text, name);
+  by_text_add(text, value ? "true" : "false");
 }

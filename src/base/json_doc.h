@@ -70,4 +70,14 @@ void by_json_add_string(struct by_text *text, const char *string);
 /* A finite number, in the shortest of the usual forms that is read back as the same. */
 void by_json_add_real(struct by_text *text, double value);
 
+/* A comma, unless what comes next is the first thing in its object or array. */
+void by_json_separate(struct by_text *text);
+/* Begins a member of an object, with the comma that it needs; its value is to follow. The name is added as it is. */
+void by_json_begin_member(struct by_text *text, const char *name);
+/* Members with their values. NULL is null, and a number that is not finite is 0. */
+void by_json_put_string(struct by_text *text, const char *name, const char *string);
+void by_json_put_real(struct by_text *text, const char *name, double value);
+void by_json_put_count(struct by_text *text, const char *name, uint64_t count);
+void by_json_put_bool(struct by_text *text, const char *name, bool value);
+
 #endif

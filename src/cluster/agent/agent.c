@@ -3,8 +3,9 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
-#include "agent_reports.h"
+#include "agent_ranks.h"
 #include "agent_session.h"
 #include "clock.h"
 #include "json_doc.h"
@@ -28,18 +29,22 @@ enum by_agent_helper_state {
 };
 
 struct by_agent_helper {
-  struct by_agent_helper *next;
+  LIST_ENTRY(by_agent_helper) entry;
   char job[BY_CLUSTER_JOB_ID + 1];
   char *name;
   enum by_agent_helper_state state;
   char *again; /* the manager wants it once more after it has ended: its line; NULL: it does not */
 };
 
-struct by_agent_helpers {
-  const struct by_agent_options *options; /* borrowed, like the next */
-  struct by_agent_session *session;
-  struct by_agent_helper *all;
-  uint32_t n;
+struct by_agent {
+  struct by_agent_options options;
+  struct by_agent_users users;
+  struct by_agent_session session;
+  struct by_agent_jobs jobs;
+  struct by_agent_ranks ranks;
+  struct by_agent_reports reports;
+  uint32_t n_helpers;
+  LIST_HEAD(, by_agent_helper) helpers;
 };
 
 static void set_state(struct by_agent_helper *helper, enum by_agent_helper_state state) {
@@ -59,63 +64,50 @@ static bool is_leaving(const struct by_agent_helper *helper) {
   return helper->state == BY_AGENT_HELPER_CANCELLED || helper->state == BY_AGENT_HELPER_LEAVING;
 }
 
-static bool agent_helper_has_joined(const struct by_agent_helper *helper) {
-  return helper->state == BY_AGENT_HELPER_JOINED || helper->state == BY_AGENT_HELPER_LEAVING;
+/* NULL: the job has none. */
+static struct by_agent_helper *find_helper(const struct by_agent *agent, const char *job) {
+  struct by_agent_helper *helper;
+  LIST_FOREACH(helper, &agent->helpers, entry) {
+    if (!strcmp(helper->job, job)) break;
+  }
+  return helper;
 }
 
-/* Where the helper of a job is in the list; *it is NULL where there is none. */
-static struct by_agent_helper **find(struct by_agent_helpers *helpers, const char *job) {
-  struct by_agent_helper **at = &helpers->all;
-  while (*at && strcmp((*at)->job, job) != 0) at = &(*at)->next;
-  return at;
-}
-
-static void drop(struct by_agent_helpers *helpers, struct by_agent_helper **at) {
-  struct by_agent_helper *helper = *at;
-  *at = helper->next;
-  helpers->n--;
+static void free_helper(struct by_agent_helper *helper) {
   free(helper->name);
   free(helper->again);
   free(helper);
 }
 
-static void agent_helpers_fini(struct by_agent_helpers *helpers) {
-  while (helpers->all) drop(helpers, &helpers->all);
+static void drop_helper(struct by_agent *agent, struct by_agent_helper *helper) {
+  LIST_REMOVE(helper, entry);
+  agent->n_helpers--;
+  free_helper(helper);
 }
 
-static void send_helping(const struct by_agent_helpers *helpers, const char *job, const char *name, bool joined,
-                         const char *why, uint64_t now) {
+static void send_helping(struct by_agent *agent, const char *job, const char *name, bool joined, const char *why,
+                         uint64_t now) {
   struct by_cluster_message message = {.say = BY_SAY_HELPING, .job = job, .helper = name, .joined = joined, .why = why};
-  by_agent_session_send(helpers->session, &message, now);
-}
-
-/* Names all that help to the manager. */
-static void agent_helpers_send(const struct by_agent_helpers *helpers, uint64_t now) {
-  for (const struct by_agent_helper *helper = helpers->all; helper; helper = helper->next)
-    if (helper->state == BY_AGENT_HELPER_JOINED) send_helping(helpers, helper->job, helper->name, true, NULL, now);
+  by_agent_session_send(&agent->session, &message, now);
 }
 
 /* ---- what the manager asks for */
 
-static enum banyan_status start(struct by_agent_helpers *helpers, const struct by_cluster_message *help) {
-  if (!helpers->options->may_help) return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent runs with --no-helpers");
-  if (helpers->n == BY_AGENT_HELPERS)
+static enum banyan_status add_helper(struct by_agent *agent, const struct by_cluster_message *help) {
+  if (!agent->options.may_help) return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent runs with --no-helpers");
+  if (agent->n_helpers == BY_AGENT_HELPERS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "this host helps %d jobs already", BY_AGENT_HELPERS);
   struct by_agent_helper *helper = calloc(1, sizeof *helper);
-  if (!helper || !(helper->name = strdup(help->helper))) {
-    free(helper);
-    return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
-  }
-  enum banyan_status status = helpers->options->calls->help(helpers->options->context, help);
+  bool there = helper && (helper->name = strdup(help->helper));
+  enum banyan_status status = there ? agent->options.calls->help(agent->options.context, help)
+                                    : by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   if (status != BANYAN_OK) {
-    free(helper->name);
-    free(helper);
+    if (helper) free_helper(helper);
     return status;
   }
   strcpy(helper->job, help->job);
-  helper->next = helpers->all;
-  helpers->all = helper;
-  helpers->n++;
+  LIST_INSERT_HEAD(&agent->helpers, helper, entry);
+  agent->n_helpers++;
   return BANYAN_OK;
 }
 
@@ -131,49 +123,39 @@ static void start_later(struct by_agent_helper *helper, const struct by_cluster_
 }
 
 /* A manager that was started again asks for what it has already. */
-static void agent_helpers_start(struct by_agent_helpers *helpers, const struct by_cluster_message *help, uint64_t now) {
-  struct by_agent_helper *helper = *find(helpers, help->job);
+static void start_helper(struct by_agent *agent, const struct by_cluster_message *help, uint64_t now) {
+  struct by_agent_helper *helper = find_helper(agent, help->job);
   if (helper && is_leaving(helper)) {
     start_later(helper, help);
   } else if (helper && strcmp(helper->name, help->helper) != 0) {
-    send_helping(helpers, help->job, help->helper, false, "this host helps the job already, by another name", now);
+    send_helping(agent, help->job, help->helper, false, "this host helps the job already, by another name", now);
   } else if (helper) {
-    if (helper->state == BY_AGENT_HELPER_JOINED) send_helping(helpers, help->job, help->helper, true, NULL, now);
-  } else if (start(helpers, help) != BANYAN_OK) {
+    if (helper->state == BY_AGENT_HELPER_JOINED) send_helping(agent, help->job, help->helper, true, NULL, now);
+  } else if (add_helper(agent, help) != BANYAN_OK) {
     by_warn("agent", "job %s is not helped: %s", help->job, banyan_error_text());
-    send_helping(helpers, help->job, help->helper, false, banyan_error_text(), now);
+    send_helping(agent, help->job, help->helper, false, banyan_error_text(), now);
   }
 }
 
-static void agent_helpers_stop(struct by_agent_helpers *helpers, const char *job) {
-  struct by_agent_helper *helper = *find(helpers, job);
+static void stop_helper(struct by_agent *agent, const char *job) {
+  struct by_agent_helper *helper = find_helper(agent, job);
   if (!helper) return;
   if (!is_leaving(helper))
     set_state(helper, helper->state == BY_AGENT_HELPER_JOINED ? BY_AGENT_HELPER_LEAVING : BY_AGENT_HELPER_CANCELLED);
   free(helper->again);
   helper->again = NULL;
-  helpers->options->calls->rest(helpers->options->context, job);
+  agent->options.calls->rest(agent->options.context, job);
 }
 
-static void start_again(struct by_agent_helpers *helpers, const char *line, uint64_t now) {
+static void start_again(struct by_agent *agent, const char *line, uint64_t now) {
   struct by_cluster_message help;
   if (by_cluster_message_read(line, strlen(line), &help) != BANYAN_OK) {
     by_error("agent", "%s", banyan_error_text());
     return;
   }
-  agent_helpers_start(helpers, &help, now);
+  start_helper(agent, &help, now);
   by_cluster_message_fini(&help);
 }
-
-struct by_agent {
-  struct by_agent_options options;
-  struct by_agent_users users;
-  struct by_agent_session session;
-  struct by_agent_jobs jobs;
-  struct by_agent_ranks ranks;
-  struct by_agent_reports reports;
-  struct by_agent_helpers helpers;
-};
 
 /* ---- classes without a manager */
 
@@ -182,9 +164,9 @@ struct by_agent {
 static uint32_t put_in_order(struct by_agent *agent, struct by_agent_job **out, uint32_t *steps) {
   struct by_agent_usage usage;
   uint32_t n = 0;
-  for (struct by_agent_job *job = agent->jobs.all; job; job = job->next) {
+  for (struct by_agent_job *job = TAILQ_FIRST(&agent->jobs.all); job; job = TAILQ_NEXT(job, entry)) {
     if (job->managed) continue;
-    by_agent_ranks_merge(&agent->ranks, job, &usage);
+    by_agent_usage_merge(&agent->ranks, job, &usage);
     by_agent_job_find_place(job, &agent->options.rules, usage.iterations, usage.sent, usage.expected);
     if (!job->place.queue) continue;
     uint32_t at = n++;
@@ -256,20 +238,20 @@ void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, u
 /* ---- what helpers do */
 
 void by_agent_helper_joined(struct by_agent *agent, const char *job, uint64_t now) {
-  struct by_agent_helper *helper = *find(&agent->helpers, job);
+  struct by_agent_helper *helper = find_helper(agent, job);
   if (!helper || is_leaving(helper)) return;
   if (helper->state != BY_AGENT_HELPER_JOINED) set_state(helper, BY_AGENT_HELPER_JOINED);
-  send_helping(&agent->helpers, helper->job, helper->name, true, NULL, now);
+  send_helping(agent, helper->job, helper->name, true, NULL, now);
 }
 
 void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *why, uint64_t now) {
-  struct by_agent_helper **at = find(&agent->helpers, job);
-  if (!*at) return;
-  char *again = (*at)->again;
-  (*at)->again = NULL;
-  if (!again) send_helping(&agent->helpers, (*at)->job, (*at)->name, false, why, now);
-  drop(&agent->helpers, at);
-  if (again) start_again(&agent->helpers, again, now);
+  struct by_agent_helper *helper = find_helper(agent, job);
+  if (!helper) return;
+  char *again = helper->again;
+  helper->again = NULL;
+  if (!again) send_helping(agent, helper->job, helper->name, false, why, now);
+  drop_helper(agent, helper);
+  if (again) start_again(agent, again, now);
   free(again);
 }
 
@@ -277,10 +259,13 @@ void by_agent_helper_ended(struct by_agent *agent, const char *job, const char *
 
 /* A manager that was away has missed it, and one that is new has never received it. */
 void by_agent_manager_came(struct by_agent *agent, uint64_t now) {
+  const struct by_agent_helper *helper;
   by_agent_session_opened(&agent->session, now);
   by_agent_reports_send_hello(&agent->reports, now);
   by_agent_jobs_send(&agent->jobs, true, now);
-  agent_helpers_send(&agent->helpers, now);
+  LIST_FOREACH(helper, &agent->helpers, entry) {
+    if (helper->state == BY_AGENT_HELPER_JOINED) send_helping(agent, helper->job, helper->name, true, NULL, now);
+  }
   by_agent_reports_send(&agent->reports, now);
 }
 
@@ -318,8 +303,8 @@ static void handle(struct by_agent *agent, const struct by_cluster_message *mess
   case BY_SAY_CLASSES: take_classes(agent, message); break;
   case BY_SAY_PLAN: pass_plan_on(agent, message, now); break;
   case BY_SAY_CELLS: (void)by_agent_ranks_send_root(&agent->ranks, message); break;
-  case BY_SAY_HELP: agent_helpers_start(&agent->helpers, message, now); break;
-  case BY_SAY_REST: agent_helpers_stop(&agent->helpers, message->job); break;
+  case BY_SAY_HELP: start_helper(agent, message, now); break;
+  case BY_SAY_REST: stop_helper(agent, message->job); break;
   case BY_SAY_REFUSED: by_agent_session_refused(&agent->session, message->why, now); break;
   default: break;
   }
@@ -339,111 +324,98 @@ void by_agent_manager_hear(struct by_agent *agent, const char *line, size_t leng
 
 /* ---- what `banyan agent status` shows */
 
-static void add_text(struct by_text *text, const char *field, const char *value) {
-  by_text_add(text, "\"%s\":", field);
-  by_json_add_string(text, value);
-}
-
-static void add_real(struct by_text *text, const char *field, double value) {
-  by_text_add(text, ",\"%s\":", field);
-  by_json_add_real(text, value);
-}
-
-static void add_manager(const struct by_agent *agent, uint64_t now, struct by_text *text) {
+static void print_manager(const struct by_agent *agent, uint64_t now, struct by_text *text) {
   if (!agent->options.manager) return;
   by_text_add(text, ",\"manager\":{");
-  add_text(text, "address", agent->options.manager);
-  by_text_add(text, ",\"connected\":%s", agent->session.state == BY_SESSION_WELCOME ? "true" : "false");
-  add_real(text, "for", by_clock_to_seconds(now - agent->session.since));
+  by_json_put_string(text, "address", agent->options.manager);
+  by_json_put_bool(text, "connected", agent->session.state == BY_SESSION_WELCOME);
+  by_json_put_real(text, "for", by_clock_to_seconds(now - agent->session.since));
   if (agent->options.calls->expires)
     by_text_add(text, ",\"certificate_expires\":%lld",
                 (long long)agent->options.calls->expires(agent->options.context));
-  if (agent->session.why[0]) {
-    by_text_add(text, ",");
-    add_text(text, "why", agent->session.why);
-  }
+  if (agent->session.why[0]) by_json_put_string(text, "why", agent->session.why);
   by_text_add(text, "}");
 }
 
-static void add_interfaces(const struct by_agent *agent, struct by_text *text) {
+static void print_interfaces(const struct by_agent *agent, struct by_text *text) {
   struct by_cluster_interface interfaces[BY_AGENT_INTERFACES];
   by_agent_reports_list_interfaces(&agent->reports, interfaces);
-  by_text_add(text, ",\"interfaces\":[");
   for (uint32_t i = 0; i < agent->reports.n; i++) {
     const struct by_cluster_interface *interface = &interfaces[i];
     by_text_add(text, "%s{", i ? "," : "");
-    add_text(text, "name", interface->name);
-    by_text_add(text, ",");
-    add_text(text, "address", interface->address);
-    add_real(text, "rate", interface->rate);
-    add_real(text, "sent", interface->sent);
-    add_real(text, "received", interface->received);
-    add_real(text, "ours_sent", interface->ours_sent);
-    add_real(text, "ours_received", interface->ours_received);
-    by_text_add(text, ",\"queues\":%s}", agent->reports.interfaces[i].counter.queues ? "true" : "false");
+    by_json_put_string(text, "name", interface->name);
+    by_json_put_string(text, "address", interface->address);
+    by_json_put_real(text, "rate", interface->rate);
+    by_json_put_real(text, "sent", interface->sent);
+    by_json_put_real(text, "received", interface->received);
+    by_json_put_real(text, "ours_sent", interface->ours_sent);
+    by_json_put_real(text, "ours_received", interface->ours_received);
+    by_json_put_bool(text, "queues", agent->reports.interfaces[i].counter.queues);
+    by_text_add(text, "}");
   }
-  by_text_add(text, "]");
 }
 
+/* All of a job's ID, or the beginning. */
 static int digits(bool all) {
   return all ? BY_CLUSTER_JOB_ID : 12;
 }
 
-static void add_job(const struct by_agent_job *job, const struct by_cluster_job *usage, bool all,
-                    struct by_text *text) {
-  by_text_add(text, "{\"job\":\"%.*s\",", digits(all), job->id);
-  if (job->name) {
-    add_text(text, "name", job->name);
-    by_text_add(text, ",");
-  }
-  by_text_add(text, "\"class\":%u,\"classed_by\":\"%s\",\"ranks\":[", job->class_, job->managed ? "manager" : "agent");
+static void print_job(const struct by_agent_job *job, const struct by_cluster_job *usage, bool all,
+                      struct by_text *text) {
+  by_json_separate(text);
+  by_text_add(text, "{\"job\":\"%.*s\"", digits(all), job->id);
+  if (job->name) by_json_put_string(text, "name", job->name);
+  by_json_put_count(text, "class", job->class_);
+  by_json_put_string(text, "classed_by", job->managed ? "manager" : "agent");
+  by_text_add(text, ",\"ranks\":[");
   for (uint32_t i = 0; i < usage->n_ranks; i++) by_text_add(text, "%s%u", i ? "," : "", usage->ranks[i]);
-  by_text_add(text, "],\"iterations\":%llu", (unsigned long long)usage->iterations);
-  if (usage->expected) by_text_add(text, ",\"expected\":%llu", (unsigned long long)usage->expected);
-  add_real(text, "iteration_time", usage->iteration_time);
+  by_text_add(text, "]");
+  by_json_put_count(text, "iterations", usage->iterations);
+  if (usage->expected) by_json_put_count(text, "expected", usage->expected);
+  by_json_put_real(text, "iteration_time", usage->iteration_time);
   by_cluster_paths_print(usage, text);
-  by_text_add(text, ",\"sent\":%llu,\"calls\":%llu}", (unsigned long long)usage->sent,
-              (unsigned long long)usage->calls);
+  by_json_put_count(text, "sent", usage->sent);
+  by_json_put_count(text, "calls", usage->calls);
+  by_text_add(text, "}");
 }
 
-static void add_jobs(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text) {
+static void print_jobs(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text) {
   struct by_arena arena;
   struct by_cluster_job *usage;
-  uint32_t i = 0;
   by_arena_init(&arena);
-  by_text_add(text, ",\"jobs\":[");
-  if (by_agent_reports_list_jobs(&agent->reports, now, &arena, &usage) == BANYAN_OK) {
-    for (const struct by_agent_job *job = agent->jobs.all; job; job = job->next, i++) {
-      if (i) by_text_add(text, ",");
-      add_job(job, &usage[i], uid == 0 || uid == job->user->uid, text);
-    }
-  }
-  by_text_add(text, "]");
+  if (by_agent_reports_list_jobs(&agent->reports, now, &arena, &usage) == BANYAN_OK)
+    for (const struct by_agent_job *job = TAILQ_FIRST(&agent->jobs.all); job; job = TAILQ_NEXT(job, entry))
+      print_job(job, usage++, uid == 0 || uid == job->user->uid, text);
   by_arena_fini(&arena);
 }
 
-static void add_helpers(const struct by_agent *agent, bool all, struct by_text *text) {
-  by_text_add(text, ",\"helpers\":[");
-  for (const struct by_agent_helper *helper = agent->helpers.all; helper; helper = helper->next) {
-    by_text_add(text, "%s{\"job\":\"%.*s\",", helper == agent->helpers.all ? "" : ",", digits(all), helper->job);
-    add_text(text, "name", helper->name);
-    by_text_add(text, ",\"joined\":%s}", agent_helper_has_joined(helper) ? "true" : "false");
+static void print_helpers(const struct by_agent *agent, bool all, struct by_text *text) {
+  const struct by_agent_helper *helper;
+  LIST_FOREACH(helper, &agent->helpers, entry) {
+    by_json_separate(text);
+    by_text_add(text, "{\"job\":\"%.*s\"", digits(all), helper->job);
+    by_json_put_string(text, "name", helper->name);
+    by_json_put_bool(text, "joined",
+                     helper->state == BY_AGENT_HELPER_JOINED || helper->state == BY_AGENT_HELPER_LEAVING);
+    by_text_add(text, "}");
   }
-  by_text_add(text, "]");
 }
 
 void by_agent_print(const struct by_agent *agent, unsigned uid, uint64_t now, struct by_text *text) {
   by_text_add(text, "{");
-  add_text(text, "host", agent->options.host);
-  by_text_add(text, ",\"version\":\"%s\"", BANYAN_VERSION);
-  add_real(text, "seconds", by_clock_to_seconds(now - agent->reports.started));
-  add_real(text, "interval", agent->session.interval);
-  by_text_add(text, ",\"may_help\":%s", agent->options.may_help ? "true" : "false");
-  add_manager(agent, now, text);
-  add_interfaces(agent, text);
-  add_jobs(agent, uid, now, text);
-  add_helpers(agent, uid == 0, text);
-  by_text_add(text, ",\"counters\":{\"reports\":%llu,\"refused\":%llu}}", (unsigned long long)agent->reports.n_sent,
+  by_json_put_string(text, "host", agent->options.host);
+  by_json_put_string(text, "version", BANYAN_VERSION);
+  by_json_put_real(text, "seconds", by_clock_to_seconds(now - agent->reports.started));
+  by_json_put_real(text, "interval", agent->session.interval);
+  by_json_put_bool(text, "may_help", agent->options.may_help);
+  print_manager(agent, now, text);
+  by_text_add(text, ",\"interfaces\":[");
+  print_interfaces(agent, text);
+  by_text_add(text, "],\"jobs\":[");
+  print_jobs(agent, uid, now, text);
+  by_text_add(text, "],\"helpers\":[");
+  print_helpers(agent, uid == 0, text);
+  by_text_add(text, "],\"counters\":{\"reports\":%llu,\"refused\":%llu}}", (unsigned long long)agent->reports.n_sent,
               (unsigned long long)agent->ranks.n_refused + agent->session.n_refused);
 }
 
@@ -460,10 +432,9 @@ enum banyan_status by_agent_create(const struct by_agent_options *options, uint6
   agent->options = *options;
   by_agent_users_init(&agent->users, now);
   by_agent_session_init(&agent->session, &agent->options, now);
-  agent->jobs = (struct by_agent_jobs){.users = &agent->users, .session = &agent->session};
+  by_agent_jobs_init(&agent->jobs, &agent->users, &agent->session);
   agent->ranks = (struct by_agent_ranks){
       .options = &agent->options, .jobs = &agent->jobs, .print_status = print_status, .context = agent};
-  agent->helpers = (struct by_agent_helpers){.options = &agent->options, .session = &agent->session};
   by_agent_reports_init(&agent->reports, &agent->options, &agent->session, &agent->ranks, now);
   return BANYAN_OK;
 }
@@ -472,7 +443,7 @@ void by_agent_destroy(struct by_agent *agent) {
   if (!agent) return;
   by_agent_ranks_fini(&agent->ranks);
   by_agent_jobs_fini(&agent->jobs);
-  agent_helpers_fini(&agent->helpers);
+  while (!LIST_EMPTY(&agent->helpers)) drop_helper(agent, LIST_FIRST(&agent->helpers));
   by_agent_users_fini(&agent->users);
   free(agent);
 }

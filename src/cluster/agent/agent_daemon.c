@@ -1,10 +1,12 @@
 #include "agent_daemon.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -13,40 +15,56 @@
 #include "localsocket.h"
 #include "log.h"
 #include "loop.h"
-#include "manager_link.h"
+#include "resolve.h"
+#include "socket.h"
 #include "stream.h"
+#include "tls_watch.h"
 
-enum { RANK_QUEUED = 2 * BY_CLUSTER_LINE_DOWN };
+enum {
+  RANK_QUEUED = 2 * BY_CLUSTER_LINE_DOWN,
+  MANAGER_QUEUED = 8 * BY_CLUSTER_LINE_UP,
+  SILENT_MS = 15000 /* data sent to the manager that nobody acknowledges */
+};
 
 static const uint64_t farewell = 5 * BY_SECOND; /* to read why it is refused */
 static const uint64_t hello_in = 10 * BY_SECOND;
+static const uint64_t patience = 5 * BY_SECOND;         /* for the manager's name, and for its connection */
+static const uint64_t look_again = 20 * BY_MILLISECOND; /* whether a name has been found */
 
 /* One of the ranks' connections. */
 struct visitor {
+  LIST_ENTRY(visitor) entry;
   struct by_agent_daemon *daemon;
-  struct visitor *next;
   struct by_stream *stream;
   struct by_agent_rank *rank; /* NULL: it is being finished */
   uid_t uid;                  /* of the process */
   struct by_timer deadline;   /* of hello, and of its end */
 };
 
-struct child {
-  struct child *next;
-  struct by_helper_process *process;
+/* The connection to the manager: one attempt at a time, when the agent asks for it. */
+struct manager_link {
+  struct by_tls_watch *keys; /* NULL: there is no manager */
+  struct by_resolving *resolving;
+  unsigned tries; /* of its addresses, in turn */
+  struct by_timer look;
+  uint64_t give_up_at; /* looking the name up */
+  struct by_stream *stream;
+  int64_t shown;         /* the end of the certificate that the stream was begun with */
+  struct by_timer judge; /* the stream, after the files have changed */
 };
 
 struct by_agent_daemon {
   struct by_agent_daemon_options options;
   struct by_agent *agent;
   struct by_host_links *links;
-  struct by_netlink sockets;       /* to ask about those of helpers */
-  struct by_manager_link *manager; /* NULL: none */
+  struct by_netlink sockets; /* to ask about those of helpers */
+  struct manager_link manager;
   struct by_acceptor *acceptor;
   struct by_watch *news;
   struct by_timer tick;
-  struct visitor *visitors;
-  struct child *children;
+  LIST_HEAD(, visitor) visitors;
+  uint32_t n_helpers;
+  struct by_helper_process *helpers[BY_AGENT_HELPERS];
 };
 
 static uint64_t now_of(const struct by_agent_daemon *daemon) {
@@ -68,9 +86,7 @@ static void tick(void *context) {
 /* ---- ranks */
 
 static void drop_visitor(struct visitor *visitor) {
-  struct visitor **at = &visitor->daemon->visitors;
-  while (*at != visitor) at = &(*at)->next;
-  *at = visitor->next;
+  LIST_REMOVE(visitor, entry);
   by_loop_cancel_timer(&visitor->deadline);
   by_stream_destroy(visitor->stream);
   free(visitor);
@@ -152,8 +168,7 @@ static void accepted(void *context, int fd) {
   }
   visitor->daemon = daemon;
   by_timer_init(&visitor->deadline, visitor_late, visitor);
-  visitor->next = daemon->visitors;
-  daemon->visitors = visitor;
+  LIST_INSERT_HEAD(&daemon->visitors, visitor, entry);
   if (take_in(visitor, fd) == BANYAN_OK) {
     by_loop_set_delay(daemon->options.loop, &visitor->deadline, hello_in);
     return;
@@ -164,45 +179,138 @@ static void accepted(void *context, int fd) {
 
 /* ---- the manager */
 
-static enum banyan_status connect_manager(void *context) {
-  struct by_agent_daemon *daemon = context;
-  return by_manager_link_connect(daemon->manager);
-}
-
 static void disconnect_manager(void *context) {
-  struct by_agent_daemon *daemon = context;
-  by_manager_link_disconnect(daemon->manager);
+  struct manager_link *link = &((struct by_agent_daemon *)context)->manager;
+  by_loop_cancel_timer(&link->look);
+  by_resolving_destroy(link->resolving);
+  link->resolving = NULL;
+  by_stream_destroy(link->stream);
+  link->stream = NULL;
 }
 
-static bool say_manager(void *context, const char *line, size_t length) {
-  struct by_agent_daemon *daemon = context;
-  return by_manager_link_say(daemon->manager, line, length);
+/* The connection could not be made, or has ended. */
+static void manager_gone(struct by_agent_daemon *daemon, const char *why) {
+  char text[BY_AGENT_TEXT]; /* what the stream has is gone with it */
+  snprintf(text, sizeof text, "%s", why);
+  disconnect_manager(daemon);
+  by_agent_manager_gone(daemon->agent, text, now_of(daemon));
+  set_tick(daemon);
 }
 
-static int64_t expires(void *context) {
-  const struct by_agent_daemon *daemon = context;
-  return by_manager_link_expires(daemon->manager);
-}
-
-static void manager_came(void *context) {
+static void manager_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   struct by_agent_daemon *daemon = context;
+  (void)purpose;
+  (void)hello;
+  (void)length;
   by_agent_manager_came(daemon->agent, now_of(daemon));
   set_tick(daemon);
 }
 
-static void manager_heard(void *context, const char *line, size_t length) {
+static void manager_heard(void *context, uint16_t type, const void *line, size_t length) {
   struct by_agent_daemon *daemon = context;
+  (void)type;
   by_agent_manager_hear(daemon->agent, line, length, now_of(daemon));
   set_tick(daemon);
 }
 
-static void manager_gone(void *context, const char *why) {
+static void manager_ended(void *context, enum banyan_status status, const char *reason) {
+  (void)status;
+  manager_gone(context, reason);
+}
+
+/* A manager whose host vanished is noticed too. */
+static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struct by_address *address) {
+  const struct by_tls_identity *identity = by_tls_watch_get(daemon->manager.keys);
+  struct by_tls_options tls = {.identity = identity, .peers = BY_TLS_MANAGER};
+  struct by_stream_options options = {.loop = daemon->options.loop,
+                                      .connecting = address,
+                                      .tls = &tls,
+                                      .patience = patience,
+                                      .most_frame = BY_CLUSTER_LINE_UP,
+                                      .most_line = BY_CLUSTER_LINE_DOWN,
+                                      .most_queued = MANAGER_QUEUED,
+                                      .quiet = true,
+                                      .opened = manager_opened,
+                                      .frame = manager_heard,
+                                      .ended = manager_ended,
+                                      .context = daemon};
+  daemon->manager.shown = by_tls_identity_who(identity)->expires;
+  BY_TRY(by_socket_connect_start(address, &options.fd));
+  (void)!by_socket_set_keepalive(options.fd, 5, 5, 2);
+  (void)!by_socket_set_user_timeout(options.fd, SILENT_MS);
+  return by_stream_create(&options, &daemon->manager.stream);
+}
+
+static void look(void *context) {
   struct by_agent_daemon *daemon = context;
-  char text[BY_AGENT_TEXT];
-  snprintf(text, sizeof text, "%s", why);
-  by_manager_link_disconnect(daemon->manager);
-  by_agent_manager_gone(daemon->agent, text, now_of(daemon));
-  set_tick(daemon);
+  struct manager_link *link = &daemon->manager;
+  struct by_address address;
+  bool done;
+  enum banyan_status status = by_resolving_look(link->resolving, &address, &done);
+  if (!done && now_of(daemon) < link->give_up_at) {
+    by_loop_set_delay(daemon->options.loop, &link->look, look_again);
+    return;
+  }
+  by_resolving_destroy(link->resolving);
+  link->resolving = NULL;
+  if (!done) status = by_fail(BANYAN_ERR_TIMEOUT, "the name was not found in time; is there an answer from DNS?");
+  if (status == BANYAN_OK) status = connect_to(daemon, &address);
+  if (status != BANYAN_OK) manager_gone(daemon, banyan_error_text());
+}
+
+static enum banyan_status connect_manager(void *context) {
+  struct by_agent_daemon *daemon = context;
+  const char *name = daemon->options.agent.manager;
+  struct by_address address;
+  disconnect_manager(daemon);
+  if (by_address_parse(name, &address) == BANYAN_OK) return connect_to(daemon, &address);
+  BY_TRY(by_resolving_start(name, daemon->manager.tries++, &daemon->manager.resolving));
+  daemon->manager.give_up_at = now_of(daemon) + patience;
+  by_loop_set_delay(daemon->options.loop, &daemon->manager.look, 0);
+  return BANYAN_OK;
+}
+
+static bool say_manager(void *context, const char *line, size_t length) {
+  const struct by_agent_daemon *daemon = context;
+  return daemon->manager.stream && by_stream_send(daemon->manager.stream, 0, line, length) == BANYAN_OK;
+}
+
+static int64_t expires(void *context) {
+  const struct by_agent_daemon *daemon = context;
+  return by_tls_identity_expires(by_tls_watch_get(daemon->manager.keys));
+}
+
+static enum banyan_status judge_stream(const struct manager_link *link) {
+  const struct by_tls_identity *identity = by_tls_watch_get(link->keys);
+  if (by_tls_identity_who(identity)->expires != link->shown || !by_stream_get_who(link->stream))
+    return by_fail(BANYAN_ERR_CLOSED, "there is a new certificate, and another connection is made with it");
+  return by_stream_judge_again(link->stream, identity);
+}
+
+static void judge(void *context) {
+  struct by_agent_daemon *daemon = context;
+  if (daemon->manager.stream && judge_stream(&daemon->manager) != BANYAN_OK) manager_gone(daemon, banyan_error_text());
+}
+
+/* The stream is not judged at once: whoever has files read again may be in the middle of a call. */
+static void keys_changed(void *context) {
+  struct by_agent_daemon *daemon = context;
+  by_loop_set_delay(daemon->options.loop, &daemon->manager.judge, 0);
+}
+
+/* Files that have changed are read again; the connection is then made anew if it was made with another certificate, or
+ * the manager's is believed no more. */
+static enum banyan_status watch_keys(struct by_agent_daemon *daemon) {
+  const struct by_tls_watch_options options = {.loop = daemon->options.loop,
+                                               .folder = daemon->options.keys,
+                                               .role = BY_TLS_AGENT,
+                                               .name = daemon->options.agent.host,
+                                               .changed = keys_changed,
+                                               .context = daemon};
+  char host[BY_HOST_TEXT];
+  int port;
+  BY_TRY(by_address_split(daemon->options.agent.manager, host, &port));
+  return by_tls_watch_create(&options, &daemon->manager.keys);
 }
 
 /* ---- interfaces */
@@ -210,8 +318,8 @@ static void manager_gone(void *context, const char *why) {
 static size_t count(void *context, struct by_agent_counter *out) {
   struct by_agent_daemon *daemon = context;
   size_t n = by_host_links_count(daemon->links, out);
-  for (const struct child *child = daemon->children; child; child = child->next)
-    by_helper_process_add_traffic(&daemon->sockets, by_helper_process_get_pid(child->process), out, n);
+  for (uint32_t i = 0; i < daemon->n_helpers; i++)
+    by_helper_process_add_traffic(&daemon->sockets, by_helper_process_get_pid(daemon->helpers[i]), out, n);
   return n;
 }
 
@@ -236,25 +344,20 @@ static void helper_joined(void *context, const char *job) {
   by_agent_helper_joined(daemon->agent, job, now_of(daemon));
 }
 
-static struct child **find_child(struct by_agent_daemon *daemon, const char *job) {
-  struct child **at = &daemon->children;
-  while (*at && strcmp(by_helper_process_get_job((*at)->process), job) != 0) at = &(*at)->next;
-  return at;
-}
-
-static void drop_child(struct child **at) {
-  struct child *child = *at;
-  *at = child->next;
-  by_helper_process_destroy(child->process);
-  free(child);
+static uint32_t find_helper(const struct by_agent_daemon *daemon, const char *job) {
+  uint32_t i = 0;
+  while (i < daemon->n_helpers && strcmp(by_helper_process_get_job(daemon->helpers[i]), job) != 0) i++;
+  return i;
 }
 
 static void helper_ended(void *context, const char *job, const char *why) {
   struct by_agent_daemon *daemon = context;
-  char id[BY_CLUSTER_JOB_ID + 1]; /* what the child has is gone with it */
+  char id[BY_CLUSTER_JOB_ID + 1]; /* what the process has is gone with it */
+  uint32_t i = find_helper(daemon, job);
   snprintf(id, sizeof id, "%s", job);
   by_info("agent", "job %s is helped no more: %s", id, why);
-  drop_child(find_child(daemon, id));
+  by_helper_process_destroy(daemon->helpers[i]);
+  daemon->helpers[i] = daemon->helpers[--daemon->n_helpers];
   by_agent_helper_ended(daemon->agent, id, why, now_of(daemon)); /* which may have another one started */
 }
 
@@ -265,22 +368,16 @@ static enum banyan_status help(void *context, const struct by_cluster_message *h
                                               .joined = helper_joined,
                                               .ended = helper_ended,
                                               .context = daemon};
-  struct child *child = calloc(1, sizeof *child);
-  if (!child) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-  enum banyan_status status = by_helper_process_start(&options, help, &child->process);
-  if (status != BANYAN_OK) {
-    free(child);
-    return status;
-  }
-  child->next = daemon->children;
-  daemon->children = child;
+  assert(daemon->n_helpers < BY_AGENT_HELPERS); /* the agent asks for no more */
+  BY_TRY(by_helper_process_start(&options, help, &daemon->helpers[daemon->n_helpers]));
+  daemon->n_helpers++;
   return BANYAN_OK;
 }
 
 static void rest(void *context, const char *job) {
   struct by_agent_daemon *daemon = context;
-  const struct child *child = *find_child(daemon, job);
-  if (child) by_helper_process_rest(child->process);
+  uint32_t i = find_helper(daemon, job);
+  if (i < daemon->n_helpers) by_helper_process_rest(daemon->helpers[i]);
 }
 
 /* ---- all */
@@ -313,24 +410,17 @@ static enum banyan_status make_agent(struct by_agent_daemon *daemon) {
 }
 
 static enum banyan_status start(struct by_agent_daemon *daemon) {
-  struct by_manager_link_options of_link = {.loop = daemon->options.loop,
-                                            .manager = daemon->options.agent.manager,
-                                            .keys = daemon->options.keys,
-                                            .host = daemon->options.agent.host,
-                                            .came = manager_came,
-                                            .heard = manager_heard,
-                                            .gone = manager_gone,
-                                            .context = daemon};
+  const char *manager = daemon->options.agent.manager;
   BY_TRY(by_host_links_create(&daemon->options.links, &daemon->links));
   BY_TRY(by_netlink_open_sockets(&daemon->sockets));
-  if (of_link.manager) BY_TRY(by_manager_link_create(&of_link, &daemon->manager));
+  if (manager) BY_TRY(watch_keys(daemon));
   BY_TRY(make_agent(daemon));
   BY_TRY(listen_for_ranks(daemon)); /* another agent is found here, before its queues are touched */
   BY_TRY(by_loop_watch(daemon->options.loop, by_host_links_get_fd(daemon->links), EPOLLIN, links_changed, daemon,
                        &daemon->news));
   by_loop_set_delay(daemon->options.loop, &daemon->tick, 0);
   const struct by_host_links_options *links = &daemon->options.links;
-  if (!of_link.manager && !(links->rate > 0) && !strcmp(links->queues, "auto"))
+  if (!manager && !(links->rate > 0) && !strcmp(links->queues, "auto"))
     by_warn("agent", "no queues are set, as nobody says what this host's link carries (--rate RATE)");
   return BANYAN_OK;
 }
@@ -341,6 +431,8 @@ enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *
   if (!daemon) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   daemon->options = *options;
   by_timer_init(&daemon->tick, tick, daemon);
+  by_timer_init(&daemon->manager.look, look, daemon);
+  by_timer_init(&daemon->manager.judge, judge, daemon);
   enum banyan_status status = start(daemon);
   if (status != BANYAN_OK) {
     by_agent_daemon_destroy(daemon);
@@ -351,19 +443,18 @@ enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *
 }
 
 void by_agent_daemon_renew(struct by_agent_daemon *daemon) {
-  if (daemon->manager) by_manager_link_renew(daemon->manager);
+  if (daemon->manager.keys) by_tls_watch_read(daemon->manager.keys);
 }
 
 void by_agent_daemon_destroy(struct by_agent_daemon *daemon) {
   if (!daemon) return;
   if (daemon->acceptor) unlink(daemon->options.socket.path);
   by_acceptor_destroy(daemon->acceptor);
-  while (daemon->children) drop_child(&daemon->children);
-  for (struct visitor *visitor = daemon->visitors, *next; visitor; visitor = next) {
-    next = visitor->next;
-    drop_visitor(visitor);
-  }
-  by_manager_link_destroy(daemon->manager);
+  for (uint32_t i = 0; i < daemon->n_helpers; i++) by_helper_process_destroy(daemon->helpers[i]);
+  while (!LIST_EMPTY(&daemon->visitors)) drop_visitor(LIST_FIRST(&daemon->visitors));
+  disconnect_manager(daemon);
+  by_loop_cancel_timer(&daemon->manager.judge);
+  by_tls_watch_destroy(daemon->manager.keys);
   by_loop_cancel_timer(&daemon->tick);
   by_loop_unwatch(daemon->news);
   by_host_links_destroy(daemon->links);

@@ -20,20 +20,15 @@ static bool is_root(const struct by_agent_user *user) {
   return user->uid == 0;
 }
 
-static bool is_unused(struct by_agent_user *user, double now) {
-  return by_budget_is_full(&user->forwards, now) && by_budget_is_full(&user->received, now) &&
-         by_budget_is_full(&user->news, now);
-}
-
 /* One that has gone keeps what it has used up, until it may have all again. */
 static void forget_others(struct by_agent_users *users, uint64_t now) {
-  for (struct by_agent_user **at = &users->all; *at;) {
-    struct by_agent_user *user = *at;
-    if (user->n_ranks || !is_unused(user, by_clock_to_seconds(now))) {
-      at = &user->next;
+  double seconds = by_clock_to_seconds(now);
+  for (struct by_agent_user *user = LIST_FIRST(&users->all), *next; user; user = next) {
+    next = LIST_NEXT(user, entry);
+    if (user->n_ranks || !by_budget_is_full(&user->forwards, seconds) || !by_budget_is_full(&user->received, seconds) ||
+        !by_budget_is_full(&user->news, seconds))
       continue;
-    }
-    *at = user->next;
+    LIST_REMOVE(user, entry);
     free(user);
   }
 }
@@ -42,19 +37,18 @@ static struct by_agent_user *create_user(struct by_agent_users *users, unsigned 
   struct by_agent_user *user = calloc(1, sizeof *user);
   double seconds = by_clock_to_seconds(now);
   if (!user) return NULL;
-  *user = (struct by_agent_user){.next = users->all,
-                                 .uid = uid,
+  *user = (struct by_agent_user){.uid = uid,
                                  .forwards = by_budget_full(&of_user, seconds),
                                  .received = by_budget_full(&of_received, seconds),
                                  .news = by_budget_full(&of_news, seconds)};
-  users->all = user;
+  LIST_INSERT_HEAD(&users->all, user, entry);
   return user;
 }
 
 enum banyan_status by_agent_users_connect(struct by_agent_users *users, unsigned uid, uint64_t now,
                                           struct by_agent_user **out) {
-  struct by_agent_user *user = users->all;
-  while (user && user->uid != uid) user = user->next;
+  struct by_agent_user *user = LIST_FIRST(&users->all);
+  while (user && user->uid != uid) user = LIST_NEXT(user, entry);
   if (!user) forget_others(users, now);
   if (!user && !(user = create_user(users, uid, now))) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   if (user->n_ranks == BY_AGENT_RANKS / 2 && !is_root(user))
@@ -68,29 +62,11 @@ void by_agent_users_disconnect(struct by_agent_user *user) {
   user->n_ranks--;
 }
 
-/* Counts a job of a user. BANYAN_ERR_UNSUPPORTED: it has too many. */
-static enum banyan_status agent_users_add_job(struct by_agent_user *user) {
-  if (user->n_jobs >= BY_AGENT_JOBS / 2 && !is_root(user))
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "user %u has %d jobs here already, the agent takes no more of one user",
-                   user->uid, BY_AGENT_JOBS / 2);
-  user->n_jobs++;
-  return BANYAN_OK;
-}
-
-static void agent_users_remove_job(struct by_agent_user *user) {
-  user->n_jobs--;
-}
-
 enum banyan_status by_agent_users_may_send(struct by_agent_user *user, size_t length, uint64_t now) {
   if (is_root(user) || by_budget_take(&user->received, length, by_clock_to_seconds(now))) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PROTOCOL,
                  "all processes of user %u together say more than %.0f lines or %.0f bytes a second", user->uid,
                  of_received.lines_a_second, of_received.bytes_a_second);
-}
-
-/* Whether what one of its ranks does is worth an early report: it may not have had too many of late. */
-static bool agent_users_may_report_early(struct by_agent_user *user, uint64_t now) {
-  return is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now));
 }
 
 bool by_agent_users_may_forward(struct by_agent_users *users, struct by_agent_user *user, size_t length, uint64_t now) {
@@ -127,22 +103,20 @@ void by_agent_users_init(struct by_agent_users *users, uint64_t now) {
 }
 
 void by_agent_users_fini(struct by_agent_users *users) {
-  for (struct by_agent_user *user = users->all, *next; user; user = next) {
-    next = user->next;
-    free(user);
-  }
+  for (struct by_agent_user *user; (user = LIST_FIRST(&users->all)); free(user)) LIST_REMOVE(user, entry);
   by_repeats_flush(&users->rejections, "agent", INFINITY);
 }
 
 struct by_agent_job *by_agent_jobs_find(const struct by_agent_jobs *jobs, const char *id) {
-  struct by_agent_job *job = jobs->all;
-  while (job && strcmp(job->id, id) != 0) job = job->next;
+  struct by_agent_job *job = TAILQ_FIRST(&jobs->all);
+  while (job && strcmp(job->id, id) != 0) job = TAILQ_NEXT(job, entry);
   return job;
 }
 
 void by_agent_jobs_note_news(struct by_agent_jobs *jobs, struct by_agent_user *user, uint64_t now) {
   if (jobs->session->change_at != UINT64_MAX) return; /* a report comes anyway */
-  if (agent_users_may_report_early(user, now)) by_agent_session_note_change(jobs->session, now);
+  if (is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now)))
+    by_agent_session_note_change(jobs->session, now);
 }
 
 /* ---- lines that are kept */
@@ -204,9 +178,10 @@ enum banyan_status by_agent_jobs_keep(struct by_agent_jobs *jobs, struct by_agen
 }
 
 void by_agent_jobs_send(struct by_agent_jobs *jobs, bool all, uint64_t now) {
-  for (struct by_agent_job *job = jobs->all; job && all; job = job->next)
+  for (struct by_agent_job *job = TAILQ_FIRST(&jobs->all); job && all; job = TAILQ_NEXT(job, entry))
     for (int i = 0; i < BY_AGENT_LINES; i++) job->unsent[i] = job->lines[i] != NULL;
-  for (struct by_agent_job *job = jobs->all; job; job = job->next) send_unsent(jobs, job, now);
+  for (struct by_agent_job *job = TAILQ_FIRST(&jobs->all); job; job = TAILQ_NEXT(job, entry))
+    send_unsent(jobs, job, now);
 }
 
 /* ---- coming and going */
@@ -215,28 +190,24 @@ static enum banyan_status create(struct by_agent_jobs *jobs, const char *id, str
                                  struct by_agent_job **out) {
   if (jobs->n == BY_AGENT_JOBS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "this host has %d jobs already, the agent takes no more", BY_AGENT_JOBS);
-  BY_TRY(agent_users_add_job(user));
+  if (user->n_jobs >= BY_AGENT_JOBS / 2 && !is_root(user))
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "user %u has %d jobs here already, the agent takes no more of one user",
+                   user->uid, BY_AGENT_JOBS / 2);
   struct by_agent_job *job = calloc(1, sizeof *job);
   *out = job;
-  if (!job) {
-    agent_users_remove_job(user);
-    return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
-  }
+  if (!job) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
   strcpy(job->id, id);
   job->user = user;
-  struct by_agent_job **at = &jobs->all;
-  while (*at) at = &(*at)->next;
-  *at = job;
+  TAILQ_INSERT_TAIL(&jobs->all, job, entry);
   jobs->n++;
+  user->n_jobs++;
   return BANYAN_OK;
 }
 
 static void drop(struct by_agent_jobs *jobs, struct by_agent_job *job) {
-  struct by_agent_job **at = &jobs->all;
-  while (*at != job) at = &(*at)->next;
-  *at = job->next;
+  TAILQ_REMOVE(&jobs->all, job, entry);
   jobs->n--;
-  agent_users_remove_job(job->user);
+  job->user->n_jobs--;
   drop_lines(jobs, job);
   free(job->name);
   free(job);
@@ -257,8 +228,13 @@ void by_agent_jobs_leave(struct by_agent_jobs *jobs, struct by_agent_job *job) {
   if (--job->ranks == 0) drop(jobs, job);
 }
 
+void by_agent_jobs_init(struct by_agent_jobs *jobs, struct by_agent_users *users, struct by_agent_session *session) {
+  *jobs = (struct by_agent_jobs){.users = users, .session = session};
+  TAILQ_INIT(&jobs->all);
+}
+
 void by_agent_jobs_fini(struct by_agent_jobs *jobs) {
-  while (jobs->all) drop(jobs, jobs->all);
+  while (!TAILQ_EMPTY(&jobs->all)) drop(jobs, TAILQ_FIRST(&jobs->all));
 }
 
 /* ---- classes */

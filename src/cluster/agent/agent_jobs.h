@@ -6,13 +6,15 @@
 #ifndef BY_AGENT_AGENT_JOBS_H
 #define BY_AGENT_AGENT_JOBS_H
 
+#include <sys/queue.h>
+
 #include "agent_session.h"
 #include "budget.h"
 #include "fail.h"
 #include "log.h"
 
 struct by_agent_user {
-  struct by_agent_user *next;
+  LIST_ENTRY(by_agent_user) entry;
   unsigned uid;
   uint32_t n_ranks, n_jobs;  /* n_ranks: connections */
   size_t kept;               /* bytes of its jobs' lines */
@@ -22,10 +24,10 @@ struct by_agent_user {
 };
 
 struct by_agent_users {
-  struct by_agent_user *all;    /* that have ranks here, or have used up something */
-  size_t kept;                  /* bytes of all jobs' lines */
-  struct by_budget forwards;    /* of what is sent to the manager by all */
-  struct by_repeats rejections; /* the log of what users do wrong */
+  LIST_HEAD(, by_agent_user) all; /* that have ranks here, or have used up something */
+  size_t kept;                    /* bytes of all jobs' lines */
+  struct by_budget forwards;      /* of what is sent to the manager by all */
+  struct by_repeats rejections;   /* the log of what users do wrong */
 };
 
 /* Full budgets. */
@@ -46,7 +48,7 @@ void by_agent_users_log(struct by_agent_users *users, unsigned uid, const char *
 enum by_agent_line { BY_AGENT_JOB, BY_AGENT_WISH, BY_AGENT_MOVED, BY_AGENT_KEEPS, BY_AGENT_LINES };
 
 struct by_agent_job {
-  struct by_agent_job *next;
+  TAILQ_ENTRY(by_agent_job) entry;
   char id[BY_CLUSTER_JOB_ID + 1];
   struct by_agent_user *user;  /* whose it is */
   char *name;                  /* NULL: rank 0 is not here, or has not sent it yet */
@@ -62,10 +64,11 @@ struct by_agent_job {
 struct by_agent_jobs {
   struct by_agent_users *users;     /* borrowed, like the next */
   struct by_agent_session *session; /* where the lines go */
-  struct by_agent_job *all;
+  TAILQ_HEAD(, by_agent_job) all;
   uint32_t n;
 };
 
+void by_agent_jobs_init(struct by_agent_jobs *jobs, struct by_agent_users *users, struct by_agent_session *session);
 void by_agent_jobs_fini(struct by_agent_jobs *jobs);
 /* NULL: it has no rank here. */
 struct by_agent_job *by_agent_jobs_find(const struct by_agent_jobs *jobs, const char *id);

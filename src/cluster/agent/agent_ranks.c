@@ -7,7 +7,6 @@
 #include "cluster_message.h"
 #include "log.h"
 
-enum { FRESH = 2 /* intervals; so long a rank's paths count */ };
 static const double early = 0.8; /* of an interval after the last one: a rank that reports then has news */
 
 static const struct by_budget_rules of_rank = {1000, 200, 4 << 20, 1 << 18}; /* it reports 100 times a second at most */
@@ -35,12 +34,12 @@ static void send_message(const struct by_agent_ranks *ranks, const struct by_age
 }
 
 void by_agent_ranks_send(const struct by_agent_ranks *ranks, const struct by_cluster_message *message) {
-  for (const struct by_agent_rank *rank = ranks->all; rank; rank = rank->next)
+  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry))
     if (rank->job) send_message(ranks, rank, message);
 }
 
 bool by_agent_ranks_send_root(const struct by_agent_ranks *ranks, const struct by_cluster_message *message) {
-  for (const struct by_agent_rank *rank = ranks->all; rank; rank = rank->next) {
+  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry)) {
     if (!rank->job || rank->rank != 0 || strcmp(rank->job->id, message->job) != 0) continue;
     send_message(ranks, rank, message);
     return true;
@@ -62,7 +61,7 @@ static void send_class(const struct by_agent_ranks *ranks, const struct by_agent
 }
 
 void by_agent_ranks_send_class(const struct by_agent_ranks *ranks, const struct by_agent_job *job) {
-  for (const struct by_agent_rank *rank = ranks->all; rank; rank = rank->next)
+  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry))
     if (rank->job == job) send_class(ranks, rank);
 }
 
@@ -103,82 +102,6 @@ static bool take_paths(struct by_agent_rank *rank, const struct by_cluster_job *
   return news;
 }
 
-/* ---- what the ranks of a job have done together */
-
-void by_agent_ranks_merge(const struct by_agent_ranks *ranks, const struct by_agent_job *job,
-                          struct by_agent_usage *out) {
-  *out = (struct by_agent_usage){0};
-  for (const struct by_agent_rank *rank = ranks->all; rank; rank = rank->next) {
-    const struct by_agent_usage *usage = &rank->usage;
-    if (rank->job != job) continue;
-    out->sent =
-        usage->sent < INT64_MAX - out->sent ? out->sent + usage->sent : INT64_MAX; /* the most that a message holds */
-    if (usage->iterations > out->iterations) out->iterations = usage->iterations;
-    if (usage->expected) out->expected = usage->expected;
-    if (usage->calls > out->calls) out->calls = usage->calls;
-    if (usage->input > out->input) out->input = usage->input;
-    if (usage->iteration_time > out->iteration_time) out->iteration_time = usage->iteration_time;
-    for (int i = 0; i < BY_CLUSTER_SIZES; i++)
-      if (usage->sizes[i] > out->sizes[i]) out->sizes[i] = usage->sizes[i];
-  }
-}
-
-static bool counts(const struct by_agent_ranks *ranks, const struct by_agent_job *job, const struct by_agent_rank *rank,
-                   uint64_t now) {
-  uint64_t fresh = by_clock_from_seconds(FRESH * ranks->jobs->session->interval);
-  return rank->job == job && rank->paths && rank->paths_at + fresh >= now;
-}
-
-static uint32_t gather(const struct by_agent_ranks *ranks, const struct by_agent_job *job, uint64_t now,
-                       struct by_cluster_path *out) {
-  uint32_t n = 0;
-  for (const struct by_agent_rank *rank = ranks->all; rank; rank = rank->next)
-    for (uint32_t i = 0; counts(ranks, job, rank, now) && i < rank->paths->n; i++, n++)
-      if (out) out[n] = rank->paths->all[i];
-  return n;
-}
-
-static int by_host(const void *a, const void *b) {
-  const struct by_cluster_path *x = a, *y = b;
-  return strcmp(x->to, y->to);
-}
-
-static int by_size(const void *a, const void *b) {
-  const struct by_cluster_path *x = a, *y = b;
-  return x->sent != y->sent ? (x->sent < y->sent) - (x->sent > y->sent) : strcmp(x->to, y->to);
-}
-
-static uint32_t join_equal(struct by_cluster_path *all, uint32_t n) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < n; i++)
-    if (kept && !strcmp(all[kept - 1].to, all[i].to))
-      by_cluster_path_join(&all[kept - 1], &all[i]);
-    else
-      all[kept++] = all[i];
-  return kept;
-}
-
-enum banyan_status by_agent_ranks_merge_paths(const struct by_agent_ranks *ranks, const struct by_agent_job *job,
-                                              uint64_t now, struct by_arena *arena, struct by_agent_paths *out) {
-  uint32_t n = gather(ranks, job, now, NULL);
-  struct by_cluster_path *all = BY_ARENA_ARRAY(arena, struct by_cluster_path, n + 1);
-  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-  (void)gather(ranks, job, now, all);
-  qsort(all, n, sizeof *all, by_host);
-  n = join_equal(all, n);
-  qsort(all, n, sizeof *all, by_size);
-  out->n = n < BY_CLUSTER_PATHS ? n : BY_CLUSTER_PATHS;
-  memcpy(out->all, all, out->n * sizeof *all);
-  return BANYAN_OK;
-}
-
-double by_agent_ranks_rate(const struct by_agent_ranks *ranks, uint64_t since) {
-  double all = 0;
-  for (const struct by_agent_rank *rank = ranks->all; rank; rank = rank->next)
-    if (rank->rated_at >= since) all += rank->rate;
-  return all;
-}
-
 /* ---- coming and going */
 
 enum banyan_status by_agent_ranks_connect(struct by_agent_ranks *ranks, void *connection, unsigned uid, uint64_t now,
@@ -193,20 +116,16 @@ enum banyan_status by_agent_ranks_connect(struct by_agent_ranks *ranks, void *co
     by_agent_users_disconnect(user);
     return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   }
-  rank->connection = connection;
-  rank->user = user;
-  rank->budget = by_budget_full(&of_rank, by_clock_to_seconds(now));
-  rank->next = ranks->all;
-  ranks->all = rank;
+  *rank = (struct by_agent_rank){
+      .connection = connection, .user = user, .budget = by_budget_full(&of_rank, by_clock_to_seconds(now))};
+  LIST_INSERT_HEAD(&ranks->all, rank, entry);
   ranks->n++;
   *out = rank;
   return BANYAN_OK;
 }
 
 static void drop(struct by_agent_ranks *ranks, struct by_agent_rank *rank) {
-  struct by_agent_rank **at = &ranks->all;
-  while (*at != rank) at = &(*at)->next;
-  *at = rank->next;
+  LIST_REMOVE(rank, entry);
   ranks->n--;
   by_agent_users_disconnect(rank->user);
   free_paths(rank);
@@ -231,12 +150,12 @@ void by_agent_ranks_disconnect(struct by_agent_ranks *ranks, struct by_agent_ran
 }
 
 void by_agent_ranks_fini(struct by_agent_ranks *ranks) {
-  while (ranks->all) drop(ranks, ranks->all);
+  while (!LIST_EMPTY(&ranks->all)) drop(ranks, LIST_FIRST(&ranks->all));
 }
 
 /* One that connects again is the same rank: its old connection may not have been seen to close. */
 static void replace(struct by_agent_ranks *ranks, struct by_agent_rank *rank, uint64_t now) {
-  for (struct by_agent_rank *old = ranks->all; old; old = old->next) {
+  for (struct by_agent_rank *old = LIST_FIRST(&ranks->all); old; old = LIST_NEXT(old, entry)) {
     if (old == rank || old->job != rank->job || old->rank != rank->rank) continue;
     send_refusal(ranks, old, "the rank has connected once more", now);
     ranks->options->calls->end_rank(ranks->options->context, old->connection);

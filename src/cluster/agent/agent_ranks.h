@@ -1,4 +1,5 @@
-/* The connections of this host's processes: the ranks of its jobs, what they have done, and what they send. */
+/* The connections of this host's processes: the ranks of its jobs, what they have done, and what they send; and what
+ * the agent reports to the manager of them and of this host's interfaces. */
 #ifndef BY_AGENT_AGENT_RANKS_H
 #define BY_AGENT_AGENT_RANKS_H
 
@@ -19,7 +20,7 @@ struct by_agent_paths {
 };
 
 struct by_agent_rank {
-  struct by_agent_rank *next;
+  LIST_ENTRY(by_agent_rank) entry;
   void *connection;
   struct by_agent_user *user;
   struct by_budget budget;  /* of what it sends */
@@ -37,7 +38,7 @@ struct by_agent_ranks {
   struct by_agent_jobs *jobs;
   void (*print_status)(void *context, unsigned uid, uint64_t now, struct by_text *text);
   void *context;
-  struct by_agent_rank *all;
+  LIST_HEAD(, by_agent_rank) all;
   uint32_t n;
   uint64_t n_refused; /* lines that were not taken */
 };
@@ -58,14 +59,37 @@ bool by_agent_ranks_send_root(const struct by_agent_ranks *ranks, const struct b
 /* The class of a job, to all ranks of it. */
 void by_agent_ranks_send_class(const struct by_agent_ranks *ranks, const struct by_agent_job *job);
 
-/* What the ranks of a job have done together. */
-void by_agent_ranks_merge(const struct by_agent_ranks *ranks, const struct by_agent_job *job,
+/* What the ranks of a job have done together; agent_reports.c, as is all that follows. */
+void by_agent_usage_merge(const struct by_agent_ranks *ranks, const struct by_agent_job *job,
                           struct by_agent_usage *out);
-/* The paths of all ranks of a job that have sent some of late, those that carry most first; `to` is theirs. */
-BANYAN_CHECK enum banyan_status by_agent_ranks_merge_paths(const struct by_agent_ranks *ranks,
-                                                           const struct by_agent_job *job, uint64_t now,
-                                                           struct by_arena *arena, struct by_agent_paths *out);
-/* bit/s that ranks send whose rates were measured since then. */
-double by_agent_ranks_rate(const struct by_agent_ranks *ranks, uint64_t since);
+
+struct by_agent_interface {
+  struct by_agent_counter counter;                             /* when it was last looked at */
+  double sent, received, marked, helped_sent, helped_received; /* bit/s before that */
+};
+
+struct by_agent_reports {
+  const struct by_agent_options *options; /* borrowed, like the next two */
+  struct by_agent_session *session;
+  const struct by_agent_ranks *ranks;
+  uint64_t started, counted_at;
+  uint32_t n;
+  struct by_agent_interface interfaces[BY_AGENT_INTERFACES];
+  bool renew;      /* there is an interface that the last hello did not name */
+  uint64_t n_sent; /* reports */
+};
+
+/* Reads the interfaces' counters, too. */
+void by_agent_reports_init(struct by_agent_reports *reports, const struct by_agent_options *options,
+                           struct by_agent_session *session, const struct by_agent_ranks *ranks, uint64_t now);
+/* Reads the interfaces' counters. */
+void by_agent_reports_count(struct by_agent_reports *reports, uint64_t now);
+void by_agent_reports_send_hello(struct by_agent_reports *reports, uint64_t now);
+void by_agent_reports_send(struct by_agent_reports *reports, uint64_t now);
+/* All jobs, in the order of the list; they lie in the arena. */
+BANYAN_CHECK enum banyan_status by_agent_reports_list_jobs(const struct by_agent_reports *reports, uint64_t now,
+                                                           struct by_arena *arena, struct by_cluster_job **out);
+/* The interfaces with what jobs send and receive over each. */
+void by_agent_reports_list_interfaces(const struct by_agent_reports *reports, struct by_cluster_interface *out);
 
 #endif

@@ -1,4 +1,4 @@
-#include "agent_reports.h"
+#include "agent_ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "log.h"
 
-enum { FRESH = 2 /* intervals; so long a rank's rate counts */, MOST_PATHS = 1024 };
+enum { FRESH = 2 /* intervals; so long a rank's rate and paths count */, MOST_PATHS = 1024 };
 
 /* ---- interfaces */
 
@@ -58,6 +58,83 @@ void by_agent_reports_count(struct by_agent_reports *reports, uint64_t now) {
   if (measure || !reports->counted_at) reports->counted_at = now;
 }
 
+/* ---- what the ranks of a job have done together */
+
+void by_agent_usage_merge(const struct by_agent_ranks *ranks, const struct by_agent_job *job,
+                          struct by_agent_usage *out) {
+  *out = (struct by_agent_usage){0};
+  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry)) {
+    const struct by_agent_usage *usage = &rank->usage;
+    if (rank->job != job) continue;
+    out->sent =
+        usage->sent < INT64_MAX - out->sent ? out->sent + usage->sent : INT64_MAX; /* the most that a message holds */
+    if (usage->iterations > out->iterations) out->iterations = usage->iterations;
+    if (usage->expected) out->expected = usage->expected;
+    if (usage->calls > out->calls) out->calls = usage->calls;
+    if (usage->input > out->input) out->input = usage->input;
+    if (usage->iteration_time > out->iteration_time) out->iteration_time = usage->iteration_time;
+    for (int i = 0; i < BY_CLUSTER_SIZES; i++)
+      if (usage->sizes[i] > out->sizes[i]) out->sizes[i] = usage->sizes[i];
+  }
+}
+
+static bool counts(const struct by_agent_ranks *ranks, const struct by_agent_job *job, const struct by_agent_rank *rank,
+                   uint64_t now) {
+  uint64_t fresh = by_clock_from_seconds(FRESH * ranks->jobs->session->interval);
+  return rank->job == job && rank->paths && rank->paths_at + fresh >= now;
+}
+
+static uint32_t gather(const struct by_agent_ranks *ranks, const struct by_agent_job *job, uint64_t now,
+                       struct by_cluster_path *out) {
+  uint32_t n = 0;
+  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry))
+    for (uint32_t i = 0; counts(ranks, job, rank, now) && i < rank->paths->n; i++, n++)
+      if (out) out[n] = rank->paths->all[i];
+  return n;
+}
+
+static int by_host(const void *a, const void *b) {
+  const struct by_cluster_path *x = a, *y = b;
+  return strcmp(x->to, y->to);
+}
+
+static int by_size(const void *a, const void *b) {
+  const struct by_cluster_path *x = a, *y = b;
+  return x->sent != y->sent ? (x->sent < y->sent) - (x->sent > y->sent) : strcmp(x->to, y->to);
+}
+
+static uint32_t join_equal(struct by_cluster_path *all, uint32_t n) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (kept && !strcmp(all[kept - 1].to, all[i].to))
+      by_cluster_path_join(&all[kept - 1], &all[i]);
+    else
+      all[kept++] = all[i];
+  return kept;
+}
+
+static enum banyan_status merge_paths(const struct by_agent_ranks *ranks, const struct by_agent_job *job, uint64_t now,
+                                      struct by_arena *arena, struct by_agent_paths *out) {
+  uint32_t n = gather(ranks, job, now, NULL);
+  struct by_cluster_path *all = BY_ARENA_ARRAY(arena, struct by_cluster_path, n + 1);
+  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
+  (void)gather(ranks, job, now, all);
+  qsort(all, n, sizeof *all, by_host);
+  n = join_equal(all, n);
+  qsort(all, n, sizeof *all, by_size);
+  out->n = n < BY_CLUSTER_PATHS ? n : BY_CLUSTER_PATHS;
+  memcpy(out->all, all, out->n * sizeof *all);
+  return BANYAN_OK;
+}
+
+/* bit/s that ranks send whose rates were measured since then. */
+static double sum_rates(const struct by_agent_ranks *ranks, uint64_t since) {
+  double all = 0;
+  for (const struct by_agent_rank *rank = LIST_FIRST(&ranks->all); rank; rank = LIST_NEXT(rank, entry))
+    if (rank->rated_at >= since) all += rank->rate;
+  return all;
+}
+
 /* ---- whose traffic it is */
 
 static double sent_unmarked(const struct by_agent_reports *reports) {
@@ -80,7 +157,7 @@ static double sent_marked(const struct by_agent_reports *reports) {
 void by_agent_reports_list_interfaces(const struct by_agent_reports *reports, struct by_cluster_interface *out) {
   /* A rank that has nothing new says nothing. */
   uint64_t fresh = by_clock_from_seconds(FRESH * reports->session->interval);
-  double of_ranks = by_agent_ranks_rate(reports->ranks, reports->counted_at > fresh ? reports->counted_at - fresh : 0);
+  double of_ranks = sum_rates(reports->ranks, reports->counted_at > fresh ? reports->counted_at - fresh : 0);
   double left = fmax(0, of_ranks - sent_marked(reports)), all = sent_unmarked(reports);
   for (uint32_t i = 0; i < reports->n; i++) {
     const struct by_agent_interface *interface = &reports->interfaces[i];
@@ -106,7 +183,7 @@ static int compare_ranks(const void *a, const void *b) {
 
 static uint32_t list_ranks(const struct by_agent_reports *reports, const struct by_agent_job *job, uint32_t *out) {
   uint32_t n = 0;
-  for (const struct by_agent_rank *rank = reports->ranks->all; rank; rank = rank->next)
+  for (const struct by_agent_rank *rank = LIST_FIRST(&reports->ranks->all); rank; rank = LIST_NEXT(rank, entry))
     if (rank->job == job) out[n++] = rank->rank;
   qsort(out, n, sizeof *out, compare_ranks);
   return n;
@@ -123,7 +200,7 @@ static struct by_cluster_job describe(const struct by_agent_reports *reports, co
                                       uint32_t *ranks, struct by_cluster_size *sizes,
                                       const struct by_agent_paths *paths) {
   struct by_agent_usage usage;
-  by_agent_ranks_merge(reports->ranks, job, &usage);
+  by_agent_usage_merge(reports->ranks, job, &usage);
   return (struct by_cluster_job){.job = job->id,
                                  .class_ = job->class_,
                                  .n_ranks = list_ranks(reports, job, ranks),
@@ -146,7 +223,7 @@ static enum banyan_status list_paths(const struct by_agent_reports *reports, con
                                      uint64_t now, uint32_t most, struct by_arena *arena, struct by_agent_paths **out) {
   *out = BY_ARENA_ARRAY(arena, struct by_agent_paths, 1);
   if (!*out) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-  BY_TRY(by_agent_ranks_merge_paths(reports->ranks, job, now, arena, *out));
+  BY_TRY(merge_paths(reports->ranks, job, now, arena, *out));
   if ((*out)->n > most) (*out)->n = most;
   return BANYAN_OK;
 }
@@ -158,7 +235,7 @@ enum banyan_status by_agent_reports_list_jobs(const struct by_agent_reports *rep
   struct by_cluster_job *jobs = BY_ARENA_ARRAY(arena, struct by_cluster_job, reports->ranks->jobs->n);
   *out = jobs;
   if (!ranks || !jobs) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
-  for (const struct by_agent_job *job = reports->ranks->jobs->all; job; job = job->next) {
+  for (const struct by_agent_job *job = TAILQ_FIRST(&reports->ranks->jobs->all); job; job = TAILQ_NEXT(job, entry)) {
     struct by_cluster_size *sizes = BY_ARENA_ARRAY(arena, struct by_cluster_size, BY_CLUSTER_SIZES);
     struct by_agent_paths *paths;
     if (!sizes) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");

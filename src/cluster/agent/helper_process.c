@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "address.h"
 #include "localsocket.h"
 #include "log.h"
 
@@ -105,8 +104,10 @@ static void close_output(struct output *output) {
 }
 
 /* Without waiting; what it wrote before it died is there. */
-static void read_output(struct output *output) {
+static void read_output(void *context, uint32_t events) {
+  struct output *output = context;
   char bytes[4096];
+  (void)events;
   while (output->fd >= 0) {
     ssize_t n = read(output->fd, bytes, sizeof bytes);
     if (n < 0 && errno == EINTR) continue;
@@ -117,11 +118,6 @@ static void read_output(struct output *output) {
     }
     take_bytes(output, bytes, (size_t)n);
   }
-}
-
-static void readable(void *context, uint32_t events) {
-  (void)events;
-  read_output(context);
 }
 
 /* ---- its end */
@@ -145,8 +141,8 @@ static void has_ended(void *context, uint32_t events) {
   process->pid = 0;
   by_loop_unwatch(process->end);
   process->end = NULL;
-  read_output(&process->out);
-  read_output(&process->err);
+  read_output(&process->out, EPOLLIN);
+  read_output(&process->err, EPOLLIN);
   describe_end(process, status, why);
   set_state(process, ENDED);
   process->options.ended(process->options.context, process->job, why);
@@ -204,7 +200,7 @@ static enum banyan_status watch_output(struct by_helper_process *process, struct
   output->process = process;
   if (fcntl(output->fd, F_SETFL, O_NONBLOCK))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read what a helper says");
-  return by_loop_watch(process->options.loop, output->fd, EPOLLIN, readable, output, &output->watch);
+  return by_loop_watch(process->options.loop, output->fd, EPOLLIN, read_output, output, &output->watch);
 }
 
 static enum banyan_status start(struct by_helper_process *process, const struct by_cluster_message *help) {
@@ -225,12 +221,11 @@ enum banyan_status by_helper_process_start(const struct by_helper_process_option
   snprintf(process->job, sizeof process->job, "%s", help->job);
   by_timer_init(&process->deadline, too_late, process);
   enum banyan_status status = start(process, help);
-  if (status != BANYAN_OK) {
+  if (status == BANYAN_OK)
+    *out = process;
+  else
     by_helper_process_destroy(process);
-    return status;
-  }
-  *out = process;
-  return BANYAN_OK;
+  return status;
 }
 
 void by_helper_process_destroy(struct by_helper_process *process) {
@@ -276,17 +271,13 @@ static bool is_of_process(const struct looking *looking, unsigned long inode) {
 }
 
 static struct by_agent_counter *find_interface(const struct looking *looking, const struct inet_diag_msg *socket) {
-  struct sockaddr_in6 six = {.sin6_family = AF_INET6};
-  struct sockaddr_in four = {.sin_family = AF_INET};
-  struct by_address address;
-  char text[BY_ADDRESS_TEXT];
-  memcpy(&six.sin6_addr, socket->id.idiag_src, sizeof six.sin6_addr);
-  memcpy(&four.sin_addr, socket->id.idiag_src, sizeof four.sin_addr);
-  if (socket->idiag_family == AF_INET)
-    by_address_set(&address, (const struct sockaddr *)&four, sizeof four);
+  char text[INET6_ADDRSTRLEN] = "";
+  struct in6_addr six;
+  memcpy(&six, socket->id.idiag_src, sizeof six);
+  if (socket->idiag_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six))
+    inet_ntop(AF_INET, &socket->id.idiag_src[3], text, sizeof text);
   else
-    by_address_set(&address, (const struct sockaddr *)&six, sizeof six);
-  by_address_print_host(&address, text);
+    inet_ntop(socket->idiag_family, socket->id.idiag_src, text, sizeof text);
   for (size_t i = 0; i < looking->n; i++)
     if (!strcmp(looking->counters[i].address, text)) return &looking->counters[i];
   return NULL;
@@ -315,8 +306,7 @@ void by_helper_process_add_traffic(struct by_netlink *sockets, pid_t pid, struct
   struct looking *looking = pid > 0 ? calloc(1, sizeof *looking) : NULL;
   struct by_netlink_request request;
   if (!looking) return;
-  looking->counters = counters;
-  looking->n = n;
+  *looking = (struct looking){.counters = counters, .n = n};
   list_sockets(pid, looking);
   for (size_t i = 0; i < sizeof families && looking->n_inodes > 0; i++) {
     struct inet_diag_req_v2 *body = by_netlink_begin(&request, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, sizeof *body);

@@ -60,8 +60,9 @@ static enum banyan_status look(struct by_netlink *netlink, unsigned interface, s
   return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot list the queues of interfaces") : BANYAN_OK;
 }
 
-static enum banyan_status refused(int reason, unsigned interface, const char *what) {
+static enum banyan_status told(int reason, unsigned interface, const char *what) {
   char name[IF_NAMESIZE];
+  if (!reason) return BANYAN_OK;
   if (reason == EPERM)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
                    "queues of %s: this process may not change them: run it as root, or give it "
@@ -70,15 +71,7 @@ static enum banyan_status refused(int reason, unsigned interface, const char *wh
   return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "queues of %s: the kernel %s", name_of(interface, name), what);
 }
 
-static enum banyan_status told(int reason, unsigned interface, const char *what) {
-  return reason ? refused(reason, interface, what) : BANYAN_OK;
-}
-
 /* ---- putting them up */
-
-static enum banyan_status add_root(struct by_netlink *netlink, unsigned interface) {
-  return told(by_tc_add_htb(netlink, interface, id(0), OTHERS), interface, "makes no htb queue (CONFIG_NET_SCH_HTB)");
-}
 
 static enum banyan_status add_class(struct by_netlink *netlink, unsigned interface, uint32_t parent, uint32_t minor,
                                     double rate, double ceil, uint32_t early) {
@@ -94,7 +87,7 @@ static enum banyan_status add_class(struct by_netlink *netlink, unsigned interfa
 
 static enum banyan_status add_all(struct by_netlink *netlink, unsigned interface, const struct by_host_queues *queues) {
   double rate = queues->rate, least = rate * queues->guarantee;
-  BY_TRY(add_root(netlink, interface));
+  BY_TRY(told(by_tc_add_htb(netlink, interface, id(0), OTHERS), interface, "makes no htb queue (CONFIG_NET_SCH_HTB)"));
   BY_TRY(add_class(netlink, interface, id(0), LINK, rate, rate, 0));
   BY_TRY(add_class(netlink, interface, id(LINK), OTHERS, least, rate, 0));
   for (uint32_t c = 0; c < BY_PRIORITY_CLASSES; c++) {
@@ -221,25 +214,16 @@ static void take_rate(const struct nlmsghdr *header, struct shape *shape, uint16
   }
 }
 
-static bool is_ours(const struct tcmsg *body) {
-  return body->tcm_handle >> 16 == BY_HOST_QUEUES_MAJOR;
-}
-
-/* The classes above all others limit the link together. */
-static int take_shaped_class(const struct nlmsghdr *header, void *context) {
+/* A tbf has its rate itself; of htb the classes above all others, which limit the link together. */
+static int take_shape(const struct nlmsghdr *header, void *context) {
   struct shape *shape = context;
   const struct tcmsg *body = mnl_nlmsg_get_payload(header);
-  if ((unsigned)body->tcm_ifindex == shape->interface && body->tcm_parent == TC_H_ROOT && !is_ours(body) &&
-      is_kind(header, "htb"))
-    take_rate(header, shape, TCA_HTB_PARMS, offsetof(struct tc_htb_opt, ceil), TCA_HTB_CEIL64);
-  return MNL_CB_OK;
-}
-
-static int take_shaped_root(const struct nlmsghdr *header, void *context) {
-  struct shape *shape = context;
-  const struct tcmsg *body = mnl_nlmsg_get_payload(header);
-  if ((unsigned)body->tcm_ifindex == shape->interface && body->tcm_parent == TC_H_ROOT && is_kind(header, "tbf"))
+  bool ours = body->tcm_handle >> 16 == BY_HOST_QUEUES_MAJOR;
+  if ((unsigned)body->tcm_ifindex != shape->interface || body->tcm_parent != TC_H_ROOT || ours) return MNL_CB_OK;
+  if (is_kind(header, "tbf"))
     take_rate(header, shape, TCA_TBF_PARMS, offsetof(struct tc_tbf_qopt, rate), TCA_TBF_RATE64);
+  if (is_kind(header, "htb"))
+    take_rate(header, shape, TCA_HTB_PARMS, offsetof(struct tc_htb_opt, ceil), TCA_HTB_CEIL64);
   return MNL_CB_OK;
 }
 
@@ -248,11 +232,11 @@ static int take_shaped_root(const struct nlmsghdr *header, void *context) {
 static double host_queues_find_shape(struct by_netlink *netlink, unsigned interface) {
   struct by_netlink_request request;
   struct shape shape = {.interface = interface};
-  (void)by_netlink_list(netlink, RTM_GETQDISC, sizeof(struct tcmsg), take_shaped_root, &shape);
+  (void)by_netlink_list(netlink, RTM_GETQDISC, sizeof(struct tcmsg), take_shape, &shape);
   if (shape.rate > 0) return shape.rate;
   struct tcmsg *body = by_netlink_begin(&request, RTM_GETTCLASS, NLM_F_DUMP, sizeof *body);
   body->tcm_ifindex = (int)interface;
-  (void)by_netlink_hear(netlink, &request, take_shaped_class, &shape);
+  (void)by_netlink_hear(netlink, &request, take_shape, &shape);
   return shape.rate;
 }
 
@@ -416,14 +400,10 @@ static void check_names(const char *queues) {
   }
 }
 
-static double said_rate(const struct by_host_links *links) {
-  return links->options.rate > 0 ? links->options.rate : links->manager_rate;
-}
-
 void by_host_links_set_queues(struct by_host_links *links) {
   struct by_interface interfaces[BY_AGENT_INTERFACES];
   bool only_one = !strcmp(links->options.queues, "auto");
-  double said = said_rate(links);
+  double said = links->options.rate > 0 ? links->options.rate : links->manager_rate;
   links->in_charge = true;
   if (!strcmp(links->options.queues, "none") || (only_one && !(said > 0))) return;
   size_t n = list_interfaces(links, interfaces);
@@ -475,13 +455,13 @@ enum banyan_status by_host_links_create(const struct by_host_links_options *opti
   if (!links) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   links->options = *options;
   enum banyan_status status = open_both(links);
-  if (status != BANYAN_OK) {
+  if (status == BANYAN_OK) {
+    check_names(options->queues);
+    *out = links;
+  } else {
     by_host_links_destroy(links);
-    return status;
   }
-  check_names(options->queues);
-  *out = links;
-  return BANYAN_OK;
+  return status;
 }
 
 void by_host_links_destroy(struct by_host_links *links) {
