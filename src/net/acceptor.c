@@ -1,7 +1,12 @@
 #include "acceptor.h"
 
+#include <netinet/in.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -10,7 +15,7 @@
 
 enum {
   AT_ONCE = 16,   /* connections in one round of the loop */
-  MOST_RESTS = 5, /* of a second each, until the owner hears of it, */
+  MOST_RESTS = 5, /* of a second each, until the owner is notified, */
   BRIEF_MS = 50,  /* and then */
   CALM_S = 5      /* without a rest, after which the next one is the first of a new shortage */
 };
@@ -27,37 +32,36 @@ struct by_acceptor {
   bool busy, destroyed; /* inside `accepted`; destroyed there */
 };
 
-/* The owner that has heard of it may use what little there is to say so to those who come. */
+/* The owner that is notified may use what little there is to answer those who come. */
 static void rest(struct by_acceptor *acceptor) {
-  bool heard = acceptor->rests >= MOST_RESTS && acceptor->exhausted;
-  if (!heard) by_warn("net", "no connections are taken for a second: %s", banyan_error_text());
+  bool notified = acceptor->rests >= MOST_RESTS && acceptor->exhausted;
+  if (!notified) by_warn("net", "no connections are taken for a second: %s", banyan_error_text());
   by_loop_change(acceptor->watch, 0);
-  by_loop_set_delay(acceptor->loop, &acceptor->rest, heard ? BRIEF_MS * BY_MILLISECOND : BY_SECOND);
+  by_loop_set_delay(acceptor->loop, &acceptor->rest, notified ? BRIEF_MS * BY_MILLISECOND : BY_SECOND);
   acceptor->rests++;
   acceptor->rested_at = by_loop_now(acceptor->loop);
-  if (heard) acceptor->exhausted(acceptor->context);
+  if (notified) acceptor->exhausted(acceptor->context);
 }
 
-static void take_one(struct by_acceptor *acceptor, bool *more) {
+/* False: there is none left for now. */
+static bool take_one(struct by_acceptor *acceptor) {
   int fd;
   if (by_socket_accept(acceptor->listener, &fd, NULL) != BANYAN_OK) {
     rest(acceptor);
-    *more = false;
-    return;
+    return false;
   }
-  *more = fd >= 0;
-  /* an owner that has given up tells those who come meanwhile, each as soon as there is a descriptor again */
+  /* An owner that has given up answers those who come meanwhile, each as soon as there is a descriptor again. */
   bool calm = by_loop_now(acceptor->loop) - acceptor->rested_at >= CALM_S * BY_SECOND;
   if (acceptor->rests < MOST_RESTS || calm) acceptor->rests = 0;
   if (fd >= 0) acceptor->accepted(acceptor->context, fd);
+  return fd >= 0;
 }
 
 static void ready(void *context, uint32_t events) {
   struct by_acceptor *acceptor = context;
-  bool more = true;
-  (void)events;
   acceptor->busy = true;
-  for (int i = 0; i < AT_ONCE && more && !acceptor->destroyed; i++) take_one(acceptor, &more);
+  for (int i = 0; i < AT_ONCE && !acceptor->destroyed && take_one(acceptor); i++) {
+  }
   acceptor->busy = false;
   if (acceptor->destroyed) free(acceptor);
 }
@@ -101,4 +105,95 @@ void by_acceptor_destroy(struct by_acceptor *acceptor) {
   by_close(acceptor->listener);
   acceptor->destroyed = true;
   if (!acceptor->busy) free(acceptor);
+}
+
+/* ---- admission */
+
+enum { SILENT, GREETED };
+
+void by_admission_init(struct by_admission *admission, uint32_t wanted) {
+  *admission = (struct by_admission){.most = by_acceptor_most_strangers(wanted)};
+  (void)!getrandom(&admission->seed, sizeof admission->seed, GRND_NONBLOCK);
+  for (int s = 0; s < BY_ADMISSION_SOURCES; s++) {
+    TAILQ_INIT(&admission->queues[SILENT].sources[s]);
+    TAILQ_INIT(&admission->queues[GREETED].sources[s]);
+  }
+}
+
+/* What one host can hardly change: an IPv4 address, the network part of an IPv6 address, or a local user. */
+static uint64_t identify(int fd) {
+  struct sockaddr_storage peer = {0};
+  socklen_t length = sizeof peer;
+  uint64_t source = 0;
+  if (getpeername(fd, (struct sockaddr *)&peer, &length) < 0) return 0;
+  if (peer.ss_family == AF_INET) {
+    source = ((const struct sockaddr_in *)&peer)->sin_addr.s_addr;
+  } else if (peer.ss_family == AF_INET6) {
+    const struct in6_addr *address = &((const struct sockaddr_in6 *)&peer)->sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(address))
+      memcpy(&source, &address->s6_addr[12], 4);
+    else
+      memcpy(&source, address->s6_addr, sizeof source);
+  } else {
+    struct ucred who = {0};
+    length = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0) source = who.uid;
+  }
+  return source;
+}
+
+/* An outsider cannot predict which addresses share a number. */
+static uint8_t hash(uint64_t source, uint64_t seed) {
+  uint64_t mixed = (source ^ seed) * 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93;
+  return (uint8_t)((mixed ^ mixed >> 32) % BY_ADMISSION_SOURCES);
+}
+
+static void take_out(struct by_admission_entry *entry) {
+  struct by_admission_queue *queue = &entry->admission->queues[entry->queue];
+  TAILQ_REMOVE(&queue->sources[entry->source], entry, link);
+  entry->queued = false;
+  queue->n--;
+  queue->n_of[entry->source]--;
+}
+
+static void evict_one(struct by_admission *admission) {
+  const struct by_admission_queue *queue = &admission->queues[SILENT];
+  if (queue->n < admission->queues[GREETED].n) queue = &admission->queues[GREETED];
+  uint32_t most = 0;
+  for (uint32_t s = 1; s < BY_ADMISSION_SOURCES; s++)
+    if (queue->n_of[s] > queue->n_of[most]) most = s;
+  struct by_admission_entry *oldest = TAILQ_FIRST(&queue->sources[most]);
+  take_out(oldest);
+  oldest->evicted(oldest->context);
+}
+
+static void put_in(struct by_admission_entry *entry, uint8_t to) {
+  struct by_admission_queue *queue = &entry->admission->queues[to];
+  TAILQ_INSERT_TAIL(&queue->sources[entry->source], entry, link);
+  entry->queue = to;
+  entry->queued = true;
+  queue->n_of[entry->source]++;
+  queue->n++;
+  if (by_admission_count(entry->admission) > entry->admission->most) evict_one(entry->admission);
+}
+
+void by_admission_enter(struct by_admission *admission, struct by_admission_entry *entry, int fd) {
+  entry->admission = admission;
+  entry->source = hash(identify(fd), admission->seed);
+  put_in(entry, SILENT);
+}
+
+void by_admission_greeted(struct by_admission_entry *entry) {
+  if (!entry->queued || entry->queue == GREETED) return;
+  take_out(entry);
+  put_in(entry, GREETED);
+}
+
+void by_admission_leave(struct by_admission_entry *entry) {
+  if (entry->queued) take_out(entry);
+}
+
+uint32_t by_admission_count(const struct by_admission *admission) {
+  return admission->queues[SILENT].n + admission->queues[GREETED].n;
 }

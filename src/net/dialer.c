@@ -1,12 +1,14 @@
 #include "dialer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "address.h"
 #include "descriptor.h"
-#include "resolve.h"
+#include "log.h"
 #include "socket.h"
 
 enum {
@@ -31,15 +33,17 @@ struct target {
   char error[REASON_BYTES];       /* "": it is known */
 };
 
+enum attempt { RESTING, TRYING, CONNECTED, HELD, ATTEMPTS };
+
 struct candidate {
   struct by_address to;
   uint32_t target; /* whose address it is */
-  int fd;          /* -1: it is not being tried */
-  struct by_watch *watch;
-  bool connected;   /* it waits to be handed over */
-  bool silent;      /* the last attempt had no answer at all, not even that nobody listens */
-  uint64_t late_at; /* of the attempt */
-  uint64_t next_at; /* not to be tried before */
+  enum attempt attempt;
+  int fd;                 /* TRYING, CONNECTED */
+  struct by_watch *watch; /* TRYING */
+  bool silent;            /* the last attempt had no answer at all, not even that nobody listens */
+  uint64_t late_at;       /* of the attempt */
+  uint64_t next_at;       /* not to be tried before */
   enum banyan_status status;
   char reason[REASON_BYTES]; /* of the last failure; "": there was none */
 };
@@ -60,12 +64,24 @@ static void step(struct by_dialer *dialer);
 
 /* ---- attempts */
 
+static void set_attempt(struct candidate *c, enum attempt to) {
+  static const char *const names[] = {"not being tried", "being tried", "connected", "handed over"};
+  static const bool allowed[ATTEMPTS][ATTEMPTS] = {[RESTING] = {[TRYING] = true},
+                                                   [TRYING] = {[RESTING] = true, [CONNECTED] = true},
+                                                   [CONNECTED] = {[RESTING] = true, [HELD] = true},
+                                                   [HELD] = {[RESTING] = true}};
+  char address[BY_ADDRESS_TEXT];
+  assert(allowed[c->attempt][to]);
+  by_debug("net", "%s: %s, was %s", by_address_print(&c->to, address), names[to], names[c->attempt]);
+  if (c->attempt == TRYING) by_loop_unwatch(c->watch);
+  c->attempt = to;
+}
+
+/* Of one that has not been handed over. */
 static void close_attempt(struct candidate *c) {
-  by_loop_unwatch(c->watch);
-  c->watch = NULL;
-  c->connected = false;
-  if (c->fd >= 0) by_close(c->fd);
-  c->fd = -1;
+  if (c->attempt != TRYING && c->attempt != CONNECTED) return;
+  set_attempt(c, RESTING);
+  by_close(c->fd);
 }
 
 /* `reason` names the address, or it is put in front. */
@@ -85,24 +101,19 @@ static void fail_attempt(const struct by_dialer *dialer, struct candidate *c, en
   note_failure(dialer, c, status, banyan_error_text(), RETRY_MS * BY_MILLISECOND);
 }
 
-static void look_at(const struct by_dialer *dialer, struct candidate *c) {
-  bool done = false;
-  enum banyan_status status = by_socket_connect_finish(c->fd, &c->to, &done);
-  if (status != BANYAN_OK) {
-    fail_attempt(dialer, c, status, errno);
-  } else if (done) {
-    c->connected = true;
-    by_loop_unwatch(c->watch);
-    c->watch = NULL;
-  }
-}
-
 /* Which attempt it was is found by looking at all: they are few. */
 static void writable(void *context, uint32_t events) {
   struct by_dialer *dialer = context;
-  (void)events;
-  for (uint32_t i = 0; i < dialer->n_candidates; i++)
-    if (dialer->candidates[i].watch) look_at(dialer, &dialer->candidates[i]);
+  for (uint32_t i = 0; i < dialer->n_candidates; i++) {
+    struct candidate *c = &dialer->candidates[i];
+    bool done = false;
+    if (c->attempt != TRYING) continue;
+    enum banyan_status status = by_socket_connect_finish(c->fd, &c->to, &done);
+    if (status != BANYAN_OK)
+      fail_attempt(dialer, c, status, errno);
+    else if (done)
+      set_attempt(c, CONNECTED);
+  }
   step(dialer);
 }
 
@@ -110,10 +121,13 @@ static void start_attempt(struct by_dialer *dialer, struct candidate *c) {
   struct by_loop *loop = dialer->options.loop;
   uint64_t now = by_loop_now(loop);
   enum banyan_status status = by_socket_connect_start(&c->to, &c->fd);
-  if (status != BANYAN_OK) c->fd = -1;
-  if (status == BANYAN_OK) status = by_loop_watch(loop, c->fd, EPOLLOUT, writable, dialer, &c->watch);
   c->late_at = now + ANSWER_MS * BY_MILLISECOND;
   dialer->started_at = now;
+  if (status == BANYAN_OK) {
+    c->watch = NULL;
+    set_attempt(c, TRYING);
+    status = by_loop_watch(loop, c->fd, EPOLLOUT, writable, dialer, &c->watch);
+  }
   if (status != BANYAN_OK) fail_attempt(dialer, c, status, errno);
 }
 
@@ -121,14 +135,14 @@ static void end_late_attempts(struct by_dialer *dialer) {
   uint64_t now = by_loop_now(dialer->options.loop);
   for (uint32_t i = 0; i < dialer->n_candidates; i++) {
     struct candidate *c = &dialer->candidates[i];
-    if (c->watch && now >= c->late_at)
+    if (c->attempt == TRYING && now >= c->late_at)
       fail_attempt(dialer, c, by_fail(BANYAN_ERR_CONNECT, "no answer within %d s", ANSWER_MS / 1000), ETIMEDOUT);
   }
 }
 
 static bool is_under_way(const struct by_dialer *dialer) {
   for (uint32_t i = 0; i < dialer->n_candidates; i++)
-    if (dialer->candidates[i].watch) return true;
+    if (dialer->candidates[i].attempt == TRYING) return true;
   return false;
 }
 
@@ -138,7 +152,7 @@ static struct candidate *next_due(struct by_dialer *dialer) {
   uint64_t now = by_loop_now(dialer->options.loop);
   for (uint32_t i = 0; i < dialer->n_candidates; i++) {
     struct candidate *c = &dialer->candidates[i];
-    if (c->fd < 0 && c->next_at <= now && (!found || c->next_at < found->next_at)) found = c;
+    if (c->attempt == RESTING && c->next_at <= now && (!found || c->next_at < found->next_at)) found = c;
   }
   return found;
 }
@@ -154,12 +168,10 @@ static void start_due_attempts(struct by_dialer *dialer) {
 static void hand_over(struct by_dialer *dialer) {
   for (uint32_t i = 0; i < dialer->n_candidates && !dialer->held; i++) {
     struct candidate *c = &dialer->candidates[i];
-    if (!c->connected) continue;
-    int fd = c->fd;
-    c->fd = -1;
-    c->connected = false;
+    if (c->attempt != CONNECTED) continue;
+    set_attempt(c, HELD);
     dialer->held = c;
-    dialer->options.connected(dialer->options.context, fd, &c->to);
+    dialer->options.connected(dialer->options.context, c->fd, &c->to);
   }
 }
 
@@ -173,14 +185,14 @@ static bool is_known(const struct by_dialer *dialer, const struct by_address *to
 
 static void add_candidate(struct by_dialer *dialer, uint32_t target, const struct by_address *to) {
   if (dialer->n_candidates == MOST_ADDRESSES || is_known(dialer, to)) return;
-  dialer->candidates[dialer->n_candidates++] = (struct candidate){.to = *to, .target = target, .fd = -1};
+  dialer->candidates[dialer->n_candidates++] = (struct candidate){.to = *to, .target = target};
 }
 
 /* Addresses that a name no longer has make room, unless they are in use. Not from within `connected`. */
 static void drop_outdated(struct by_dialer *dialer, uint32_t target, const struct by_address *now, size_t n) {
   for (uint32_t i = dialer->n_candidates; i-- > 0;) {
     struct candidate *c = &dialer->candidates[i];
-    bool stays = c->target != target || c->fd >= 0;
+    bool stays = c->target != target || c->attempt != RESTING;
     for (size_t k = 0; k < n && !stays; k++) stays = !by_address_compare(&now[k], &c->to);
     if (stays || dialer->held) continue;
     memmove(c, c + 1, (--dialer->n_candidates - i) * sizeof *c);
@@ -198,13 +210,9 @@ static void take_answer(struct by_dialer *dialer, uint32_t index) {
   by_resolving_destroy(target->resolving);
   target->resolving = NULL;
   target->look_up_at = now + (status == BANYAN_OK ? KNOWN_MS : UNKNOWN_MS) * BY_MILLISECOND;
-  if (status == BANYAN_OK) {
-    target->error[0] = '\0';
-    drop_outdated(dialer, index, found, n);
-    for (size_t i = 0; i < n; i++) add_candidate(dialer, index, &found[i]);
-    return;
-  }
-  snprintf(target->error, sizeof target->error, "%s", banyan_error_text());
+  snprintf(target->error, sizeof target->error, "%s", status == BANYAN_OK ? "" : banyan_error_text());
+  if (status == BANYAN_OK) drop_outdated(dialer, index, found, n);
+  for (size_t i = 0; i < n; i++) add_candidate(dialer, index, &found[i]);
 }
 
 static void look_names_up(struct by_dialer *dialer) {
@@ -294,6 +302,7 @@ void by_dialer_failed(struct by_dialer *dialer, enum banyan_status status, const
   struct candidate *c = dialer->held;
   if (!c) return;
   dialer->held = NULL;
+  set_attempt(c, RESTING);
   c->silent = false;
   note_failure(dialer, c, status, reason, pause);
   step(dialer);
@@ -308,14 +317,11 @@ static bool may_pass(enum banyan_status status) {
          status == BANYAN_ERR_TIMEOUT;
 }
 
-/* Somebody answered at another address: then this one is not waited for as long as if all were silent. Where nobody
+/* A silent address is given up where somebody answered at another one, sooner than if all were silent. Where nobody
  * listens the process may only start, and that somebody may be at another job. */
-static bool is_given_up(const struct by_dialer *dialer, const struct candidate *c) {
-  return c->silent && by_loop_now(dialer->options.loop) - dialer->begun_at >= SILENT_MS * BY_MILLISECOND;
-}
-
 enum banyan_status by_dialer_refusal(const struct by_dialer *dialer) {
   enum banyan_status refusal = BANYAN_OK;
+  bool long_ago = by_loop_now(dialer->options.loop) - dialer->begun_at >= SILENT_MS * BY_MILLISECOND;
   if (dialer->held) return BANYAN_OK;
   for (uint32_t i = 0; i < dialer->n_targets; i++) {
     bool is_name = dialer->targets[i].look_up_at != UINT64_MAX;
@@ -327,7 +333,7 @@ enum banyan_status by_dialer_refusal(const struct by_dialer *dialer) {
     const struct candidate *c = &dialer->candidates[i];
     if (!may_pass(c->status))
       refusal = refusal ? refusal : c->status;
-    else if (!is_given_up(dialer, c))
+    else if (!c->silent || !long_ago)
       return BANYAN_OK;
   }
   return refusal;

@@ -1,7 +1,15 @@
 /* Connects to one process that may have several names and addresses, of which
  * some lead nowhere: all are tried, each a little after the one before, again and
  * again until one connection is of use. Names are looked up in threads of their
- * own. One dialer for each process to be reached, on the loop's thread. */
+ * own. One dialer for each process to be reached, on the loop's thread.
+ *
+ *   an address   becomes        when
+ *   resting      being tried    its turn has come
+ *   being tried  connected      it has answered
+ *   being tried  resting        it has refused, or not answered in time
+ *   connected    handed over    no other connection is
+ *   connected    resting        another one is kept
+ *   handed over  resting        it was of no use */
 #ifndef BY_NET_DIALER_H
 #define BY_NET_DIALER_H
 

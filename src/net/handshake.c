@@ -172,24 +172,22 @@ static enum banyan_status refuse_garbage(const uint8_t *data, size_t length) {
                  guess(data, length), hex + 1, magic);
 }
 
-static enum banyan_status refuse_version(struct by_handshake *handshake, unsigned version) {
-  /* one's own head tells the peer which version this is; the client's went out before */
-  if (handshake->role == BY_ROLE_SERVER) BY_TRY(add_head(handshake));
-  return by_fail(BANYAN_ERR_PROTOCOL,
-                 "the peer speaks version %u of the protocol, this process %d: use the same Banyan on all hosts",
-                 version, BY_HANDSHAKE_VERSION);
-}
-
-/* As soon as the first bytes are there, so that strangers and other versions need not say more to be told apart. */
+/* As soon as the first bytes are there, so that strangers and other versions need not send more to be told apart. */
 static enum banyan_status check_head(struct by_handshake *handshake) {
   const uint8_t *in = handshake->in;
   if (memcmp(in, magic, AT_VERSION) != 0) return refuse_garbage(in, handshake->have);
   unsigned version = by_get_u16(in + AT_VERSION);
-  if (version != BY_HANDSHAKE_VERSION) return refuse_version(handshake, version);
+  if (version != BY_HANDSHAKE_VERSION) {
+    /* One's own head shows the peer which version this is; the client's went out before. */
+    if (handshake->role == BY_ROLE_SERVER) BY_TRY(add_head(handshake));
+    return by_fail(BANYAN_ERR_PROTOCOL,
+                   "the peer speaks version %u of the protocol, this process %d: use the same Banyan on all hosts",
+                   version, BY_HANDSHAKE_VERSION);
+  }
+  const char *name = handshake->role == BY_ROLE_CLIENT ? "client" : "server";
   if (in[AT_ROLE] == role_bytes[handshake->role])
     return by_fail(BANYAN_ERR_PROTOCOL, "the peer acts as %s too: this is a connection to oneself or between two %ss",
-                   handshake->role == BY_ROLE_CLIENT ? "client" : "server",
-                   handshake->role == BY_ROLE_CLIENT ? "client" : "server");
+                   name, name);
   if (in[AT_ROLE] != role_bytes[other(handshake->role)])
     return by_fail(BANYAN_ERR_PROTOCOL, "the peer's greeting has role %u, which there is not", in[AT_ROLE]);
   bool any = handshake->role == BY_ROLE_SERVER && handshake->purpose == 0;
@@ -222,22 +220,18 @@ static enum banyan_status accept_peer(struct by_handshake *handshake) {
   return BANYAN_OK;
 }
 
-static enum banyan_status client_step_greeting(struct by_handshake *handshake) {
+static enum banyan_status step_greeting(struct by_handshake *handshake) {
   static const uint8_t refusal[BY_MAC_BYTES];
-  memcpy(handshake->server_nonce, handshake->in + HEAD, BY_NONCE_BYTES);
+  bool client = handshake->role == BY_ROLE_CLIENT;
+  memcpy(client ? handshake->server_nonce : handshake->client_nonce, handshake->in + HEAD, BY_NONCE_BYTES);
   if (memcmp(handshake->server_nonce, handshake->client_nonce, BY_NONCE_BYTES) == 0)
     return by_fail(BANYAN_ERR_PROTOCOL, "the peer only mirrors what it is sent");
-  enum banyan_status status = check_proof(handshake, handshake->in + BY_GREETING_BYTES);
-  if (status == BANYAN_OK) return accept_peer(handshake);
-  /* a proof that cannot be right lets the server log the same reason; the status stands either way */
-  if (add_output(handshake, refusal, sizeof refusal) != BANYAN_OK) return wrong_key();
-  return status;
-}
-
-static enum banyan_status server_step_greeting(struct by_handshake *handshake) {
-  memcpy(handshake->client_nonce, handshake->in + HEAD, BY_NONCE_BYTES);
-  if (memcmp(handshake->server_nonce, handshake->client_nonce, BY_NONCE_BYTES) == 0)
-    return by_fail(BANYAN_ERR_PROTOCOL, "the peer only mirrors what it is sent");
+  if (client) {
+    enum banyan_status status = check_proof(handshake, handshake->in + BY_GREETING_BYTES);
+    if (status == BANYAN_OK) return accept_peer(handshake);
+    /* A proof that cannot be right lets the server log the same reason; the status stands either way. */
+    return add_output(handshake, refusal, sizeof refusal) == BANYAN_OK ? status : wrong_key();
+  }
   BY_TRY(add_greeting(handshake));
   BY_TRY(add_proof(handshake));
   expect(handshake, BY_HANDSHAKE_PROOF, BY_MAC_BYTES);
@@ -267,8 +261,7 @@ static enum banyan_status step_hello(struct by_handshake *handshake) {
 
 static enum banyan_status step(struct by_handshake *handshake) {
   switch (handshake->state) {
-  case BY_HANDSHAKE_GREETING:
-    return handshake->role == BY_ROLE_CLIENT ? client_step_greeting(handshake) : server_step_greeting(handshake);
+  case BY_HANDSHAKE_GREETING: return step_greeting(handshake);
   case BY_HANDSHAKE_PROOF: BY_TRY(check_proof(handshake, handshake->in)); return accept_peer(handshake);
   case BY_HANDSHAKE_LENGTH: return step_length(handshake);
   case BY_HANDSHAKE_HELLO: return step_hello(handshake);
@@ -334,10 +327,6 @@ enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool
 
 bool by_handshake_done(const struct by_handshake *handshake) {
   return handshake->state == BY_HANDSHAKE_DONE;
-}
-
-uint8_t by_handshake_purpose(const struct by_handshake *handshake) {
-  return handshake->purpose;
 }
 
 const uint8_t *by_handshake_hello(const struct by_handshake *handshake, size_t *length) {

@@ -58,7 +58,8 @@ enum by_handshake_state {
   BY_HANDSHAKE_FAILED
 };
 
-/* Members are the handshake's own. */
+/* The handshake's own; others may read its state and, once it is done, its purpose, which is what the client came for.
+ */
 struct by_handshake {
   enum by_handshake_state state;
   enum by_role role;
@@ -99,8 +100,6 @@ enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool
 
 /* The peer has proved its key and its hello is whole. Output may be left to send. */
 bool by_handshake_done(const struct by_handshake *handshake);
-/* What the client came for; of a server once done. */
-uint8_t by_handshake_purpose(const struct by_handshake *handshake);
 /* The peer's hello, once done; borrowed. */
 const uint8_t *by_handshake_hello(const struct by_handshake *handshake, size_t *length);
 

@@ -14,46 +14,104 @@
 #include "descriptor.h"
 #include "log.h"
 #include "socket.h"
-#include "stream_buffer.h"
-#include "stream_secure.h"
 
 /* HEADER: length and type. READS: at most so many in one go, for the loop has others to serve. AT_ONCE: bytes read from
- * a peer that is not known, or to be decrypted. */
-enum { HEADER = 6, READS = 16, AT_ONCE = 4096 };
+ * a peer that is not known, or to be decrypted. RECORD: what a record of TLS holds at most. FIRST: where a buffer
+ * begins. KEEP: above this it is given back when empty. */
+enum { HEADER = 6, READS = 16, AT_ONCE = 4096, RECORD = 16384, FIRST = 4096, KEEP = 65536 };
 
-enum state { CONNECTING, SHAKING, OPEN, ENDED };
+enum state { CONNECTING, SHAKING, OPEN, ENDED, STATES };
+enum protection { PLAIN, PROVED, SECURED }; /* PROVED: by a handshake, which is initialised; SECURED: the same of TLS */
+enum sending { SENDING, FINISHING, FINISHED }; /* our direction: asked to end it; done so */
+enum dismissal { WELCOME, REFUSED, EVICTED };  /* REFUSED: not read any more; EVICTED: closed to make room for others */
+
+/* Bytes that wait to be sent or delivered: added behind, used from the front. */
+struct buffer {
+  uint8_t *data;
+  size_t at, length, room; /* what lies between at and length is still to be used */
+};
 
 struct by_stream {
   struct by_stream_options options;
   enum state state;
+  enum protection protection;
+  enum sending sending;
+  enum dismissal dismissal;
   struct by_address to;
   struct by_handshake handshake;
   struct by_tls tls;
-  bool shaking;  /* the handshake is initialised */
-  bool secured;  /* the same of tls, through which everything goes */
   size_t shaken; /* bytes of either in the queue, which do not count against the limit */
   struct by_watch *watch;
   struct by_timer deadline;
   struct by_admission_entry admission; /* of a peer that has not authenticated */
-  struct by_stream_buffer in, out;
+  struct buffer in, out;
   char name[BY_ADDRESS_TEXT];
-  bool broken;              /* nothing can be sent any more; there may still be something to read */
-  bool finishing, finished; /* asked to end our direction; done so */
-  bool refused;             /* nothing more is read */
-  bool evicted;             /* closed to make room for other connections */
-  bool busy, destroyed;     /* inside a callback from the loop; destroyed meanwhile */
+  bool broken;          /* nothing can be sent any more; there may still be something to read */
+  bool busy, destroyed; /* inside a callback from the loop; destroyed meanwhile */
 };
 
+static void set_state(struct by_stream *stream, enum state to) {
+  static const char *const names[] = {"connecting", "shaking hands", "open", "ended"};
+  static const bool allowed[STATES][STATES] = {[CONNECTING] = {[SHAKING] = true, [OPEN] = true, [ENDED] = true},
+                                               [SHAKING] = {[OPEN] = true, [ENDED] = true},
+                                               [OPEN] = {[ENDED] = true}};
+  assert(allowed[stream->state][to]);
+  by_debug("net", "%s: %s, was %s", stream->name, names[to], names[stream->state]);
+  stream->state = to;
+}
+
+/* ---- buffers */
+
+static void buffer_fini(struct buffer *buffer) {
+  free(buffer->data);
+  *buffer = (struct buffer){0};
+}
+
+/* Room for `more` bytes at the end. BANYAN_ERR_NO_MEMORY: nothing has changed. */
+static enum banyan_status reserve(struct buffer *buffer, size_t more) {
+  if (buffer->at) {
+    memmove(buffer->data, buffer->data + buffer->at, buffer->length - buffer->at);
+    buffer->length -= buffer->at;
+    buffer->at = 0;
+  }
+  size_t need = buffer->length + more, room = buffer->room ? buffer->room : FIRST;
+  if (need <= buffer->room) return BANYAN_OK;
+  while (room < need) room *= 2;
+  uint8_t *data = realloc(buffer->data, room);
+  if (!data) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of a stream", room);
+  buffer->data = data;
+  buffer->room = room;
+  return BANYAN_OK;
+}
+
+/* All or none. */
+static enum banyan_status append(struct buffer *buffer, const void *data, size_t length) {
+  BY_TRY(reserve(buffer, length));
+  if (length) memcpy(buffer->data + buffer->length, data, length);
+  buffer->length += length;
+  return BANYAN_OK;
+}
+
+static void use(struct buffer *buffer, size_t n) {
+  buffer->at += n;
+  if (buffer->at < buffer->length) return;
+  buffer->at = buffer->length = 0;
+  if (buffer->room > KEEP) buffer_fini(buffer);
+}
+
+/* ---- the end */
+
 static void drop_handshake(struct by_stream *stream) {
-  if (stream->shaking) by_handshake_fini(&stream->handshake);
-  stream->shaking = false;
+  if (stream->protection != PROVED) return;
+  by_handshake_fini(&stream->handshake);
+  stream->protection = PLAIN;
 }
 
 static void free_stream(struct by_stream *stream) {
   drop_handshake(stream);
-  if (stream->secured) by_tls_fini(&stream->tls);
-  by_stream_buffer_fini(&stream->in);
-  by_stream_buffer_fini(&stream->out);
+  if (stream->protection == SECURED) by_tls_fini(&stream->tls);
+  buffer_fini(&stream->in);
+  buffer_fini(&stream->out);
   free(stream);
 }
 
@@ -65,7 +123,7 @@ static void release(struct by_stream *stream) {
   by_loop_cancel_timer(&stream->deadline);
   by_close(stream->options.fd);
   stream->options.fd = -1;
-  stream->state = ENDED;
+  set_state(stream, ENDED);
 }
 
 void by_stream_destroy(struct by_stream *stream) {
@@ -91,9 +149,13 @@ static size_t unsent(const struct by_stream *stream) {
   return stream->out.length - stream->out.at;
 }
 
-static enum banyan_status say_goodbye(struct by_stream *stream) {
-  by_tls_finish(&stream->tls);
-  return by_stream_take_secured(&stream->tls, &stream->out);
+/* What TLS itself has to send joins the queue. */
+static enum banyan_status queue_tls(struct by_stream *stream) {
+  size_t length = by_tls_pending(&stream->tls);
+  if (!length) return BANYAN_OK;
+  BY_TRY(reserve(&stream->out, length));
+  stream->out.length += by_tls_take(&stream->tls, stream->out.data + stream->out.length, length);
+  return BANYAN_OK;
 }
 
 static void send_queued(struct by_stream *stream) {
@@ -101,20 +163,23 @@ static void send_queued(struct by_stream *stream) {
     ssize_t n = send(stream->options.fd, stream->out.data + stream->out.at, unsent(stream), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    /* told as the end only once everything the peer said before is read: it may have said why */
+    /* reported as the end only once everything the peer has sent is read: it may have sent the reason */
     if (n < 0) stream->broken = true;
-    if (n > 0) by_stream_buffer_use(&stream->out, (size_t)n);
+    if (n > 0) use(&stream->out, (size_t)n);
   }
 }
 
 static void flush(struct by_stream *stream) {
   if (stream->state == CONNECTING) return;
   send_queued(stream);
-  if (stream->state != OPEN || !stream->finishing || stream->finished) return;
-  if (stream->secured && say_goodbye(stream) == BANYAN_OK) send_queued(stream);
+  if (stream->state != OPEN || stream->sending != FINISHING) return;
+  if (stream->protection == SECURED) {
+    by_tls_finish(&stream->tls);
+    if (queue_tls(stream) == BANYAN_OK) send_queued(stream);
+  }
   if (unsent(stream) && !stream->broken) return;
   shutdown(stream->options.fd, SHUT_WR);
-  stream->finished = true;
+  stream->sending = FINISHED;
 }
 
 static void update_watch(struct by_stream *stream) {
@@ -122,31 +187,31 @@ static void update_watch(struct by_stream *stream) {
     by_loop_change(stream->watch, EPOLLOUT);
   else if (stream->state != ENDED)
     by_loop_change(stream->watch,
-                   (stream->refused ? 0u : EPOLLIN) | (unsent(stream) && !stream->broken ? EPOLLOUT : 0u));
+                   (stream->dismissal == REFUSED ? 0u : EPOLLIN) | (unsent(stream) && !stream->broken ? EPOLLOUT : 0u));
 }
 
 /* What the handshake has to say joins the queue; before the peer proved itself that is no more than 74 bytes, or what
  * TLS answers to BY_TLS_STRANGER. */
 static enum banyan_status queue_handshake(struct by_stream *stream) {
   size_t length;
-  if (stream->secured) {
+  if (stream->protection == SECURED) {
     stream->shaken += by_tls_pending(&stream->tls);
-    return by_stream_take_secured(&stream->tls, &stream->out);
+    return queue_tls(stream);
   }
   const uint8_t *data = by_handshake_output(&stream->handshake, &length);
   if (!length) return BANYAN_OK;
-  BY_TRY(by_stream_buffer_add(&stream->out, data, length));
+  BY_TRY(append(&stream->out, data, length));
   by_handshake_sent(&stream->handshake, length);
   stream->shaken += length;
   return BANYAN_OK;
 }
 
 static bool is_read(const struct by_stream *stream) {
-  return stream->state == OPEN && !stream->refused;
+  return stream->state == OPEN && stream->dismissal != REFUSED;
 }
 
 static enum banyan_status deliver_lines(struct by_stream *stream) {
-  struct by_stream_buffer *in = &stream->in;
+  struct buffer *in = &stream->in;
   while (is_read(stream) && in->length > in->at) {
     const uint8_t *at = in->data + in->at, *newline = memchr(at, '\n', in->length - in->at);
     size_t length = newline ? (size_t)(newline - at) : in->length - in->at;
@@ -154,13 +219,13 @@ static enum banyan_status deliver_lines(struct by_stream *stream) {
       return by_fail(BANYAN_ERR_PROTOCOL, "the peer sent a line of more than %zu bytes", stream->options.most_line);
     if (!newline) return BANYAN_OK;
     stream->options.frame(stream->options.context, 0, at, length);
-    if (stream->state == OPEN) by_stream_buffer_use(in, length + 1);
+    if (stream->state == OPEN) use(in, length + 1);
   }
   return BANYAN_OK;
 }
 
 static enum banyan_status deliver_frames(struct by_stream *stream) {
-  struct by_stream_buffer *in = &stream->in;
+  struct buffer *in = &stream->in;
   while (is_read(stream) && in->length - in->at >= HEADER) {
     const uint8_t *at = in->data + in->at;
     size_t length = by_get_u32(at), have = in->length - in->at - HEADER;
@@ -168,9 +233,9 @@ static enum banyan_status deliver_frames(struct by_stream *stream) {
     if (length > stream->options.most_frame)
       return by_fail(BANYAN_ERR_PROTOCOL, "the peer announced a frame of %zu bytes, the limit is %zu", length,
                      stream->options.most_frame);
-    if (have < length) return by_stream_buffer_reserve(in, length - have);
+    if (have < length) return reserve(in, length - have);
     stream->options.frame(stream->options.context, type, at + HEADER, length);
-    if (stream->state == OPEN) by_stream_buffer_use(in, HEADER + length);
+    if (stream->state == OPEN) use(in, HEADER + length);
   }
   return BANYAN_OK;
 }
@@ -179,32 +244,32 @@ static enum banyan_status deliver(struct by_stream *stream) {
   return stream->options.most_line ? deliver_lines(stream) : deliver_frames(stream);
 }
 
-static void tell_opened(struct by_stream *stream) {
+static void notify_opened(const struct by_stream *stream) {
   size_t length = 0;
   const void *hello = NULL;
   uint8_t purpose = 0;
-  if (stream->shaking) {
+  if (stream->protection == PROVED) {
     hello = by_handshake_hello(&stream->handshake, &length);
-    purpose = by_handshake_purpose(&stream->handshake);
-  } else if (stream->secured) {
-    const struct by_tls_who *who = by_tls_peer(&stream->tls);
-    hello = who->name;
-    length = strlen(who->name);
-    purpose = (uint8_t)who->role;
+    purpose = stream->handshake.purpose;
+  } else if (stream->protection == SECURED) {
+    hello = stream->tls.peer.name;
+    length = strlen(hello);
+    purpose = (uint8_t)stream->tls.peer.role;
   }
   stream->options.opened(stream->options.context, purpose, hello, length);
 }
 
 static void open_stream(struct by_stream *stream) {
-  stream->state = OPEN;
+  set_state(stream, OPEN);
   by_admission_leave(&stream->admission);
   by_loop_cancel_timer(&stream->deadline);
-  if (stream->options.opened) tell_opened(stream);
+  if (stream->options.opened) notify_opened(stream);
   drop_handshake(stream);
 }
 
 static enum banyan_status give_up(const struct by_stream *stream, bool late) {
-  return stream->secured ? by_tls_ended(&stream->tls, late) : by_handshake_ended(&stream->handshake, late);
+  return stream->protection == SECURED ? by_tls_ended(&stream->tls, late)
+                                       : by_handshake_ended(&stream->handshake, late);
 }
 
 static enum banyan_status lost(struct by_stream *stream, int error) {
@@ -218,41 +283,39 @@ static enum banyan_status lost(struct by_stream *stream, int error) {
 
 /* Decrypts what was fed, a room at a time, and delivers it at once: no more waits than without TLS. */
 static enum banyan_status deliver_secured(struct by_stream *stream) {
-  struct by_stream_buffer *in = &stream->in;
+  struct buffer *in = &stream->in;
   while (is_read(stream)) {
     size_t n;
-    if (in->length == in->room) BY_TRY(by_stream_buffer_reserve(in, 1));
+    if (in->length == in->room) BY_TRY(reserve(in, 1));
     BY_TRY(by_tls_read(&stream->tls, in->data + in->length, in->room - in->length, &n));
-    if (n == 0) return by_tls_closed(&stream->tls) ? lost(stream, 0) : BANYAN_OK;
+    if (n == 0) return stream->tls.state == BY_TLS_CLOSED ? lost(stream, 0) : BANYAN_OK;
     in->length += n;
     BY_TRY(deliver(stream));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status shake_secured(struct by_stream *stream, enum banyan_status status) {
-  enum banyan_status queued = queue_handshake(stream);
-  if (status == BANYAN_OK) status = queued;
-  if (status == BANYAN_OK && unsent(stream)) by_admission_greeted(&stream->admission);
-  if (status == BANYAN_OK && by_tls_done(&stream->tls)) open_stream(stream);
-  return status;
-}
-
-/* What came through TLS: its handshake, and what is behind that. An error leaves a last word for the peer. */
+/* What came through TLS: its handshake, and what is behind that. An error leaves a last message for the peer. */
 static enum banyan_status take_secured(struct by_stream *stream, const uint8_t *data, size_t length) {
   enum banyan_status status = by_tls_feed(&stream->tls, data, length);
-  if (stream->state == SHAKING) status = shake_secured(stream, status);
+  if (stream->state == SHAKING) {
+    enum banyan_status queued = queue_handshake(stream);
+    if (status == BANYAN_OK) status = queued;
+    if (status == BANYAN_OK && unsent(stream)) by_admission_greeted(&stream->admission);
+    if (status == BANYAN_OK && by_tls_done(&stream->tls)) open_stream(stream);
+  }
   if (status == BANYAN_OK && stream->state == OPEN) status = deliver_secured(stream);
   if (stream->state == ENDED) return status;
-  if (by_stream_take_secured(&stream->tls, &stream->out) == BANYAN_OK && status != BANYAN_OK) flush(stream);
+  if (queue_tls(stream) == BANYAN_OK && status != BANYAN_OK) flush(stream);
   return status;
 }
 
 /* Bytes behind the handshake are the first frames. */
 static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, size_t length) {
   size_t used;
-  enum banyan_status status = by_handshake_feed(&stream->handshake, data, length, &used), queued;
-  if ((queued = queue_handshake(stream)) != BANYAN_OK && status == BANYAN_OK) status = queued;
+  enum banyan_status status = by_handshake_feed(&stream->handshake, data, length, &used);
+  enum banyan_status queued = queue_handshake(stream);
+  if (status == BANYAN_OK) status = queued;
   if (status != BANYAN_OK) {
     flush(stream); /* a refusal tells the peer why; not waited for */
     return status;
@@ -260,9 +323,7 @@ static enum banyan_status shake(struct by_stream *stream, const uint8_t *data, s
   if (stream->handshake.state == BY_HANDSHAKE_PROOF) by_admission_greeted(&stream->admission);
   if (stream->handshake.state > BY_HANDSHAKE_PROOF) by_admission_leave(&stream->admission);
   if (!by_handshake_done(&stream->handshake)) return BANYAN_OK;
-  BY_TRY(by_stream_buffer_reserve(&stream->in, length - used));
-  if (length > used) memcpy(stream->in.data, data + used, length - used);
-  stream->in.length = length - used;
+  BY_TRY(append(&stream->in, data + used, length - used));
   open_stream(stream);
   return stream->state == OPEN ? deliver(stream) : BANYAN_OK;
 }
@@ -272,8 +333,8 @@ static enum banyan_status read_once(struct by_stream *stream, bool *more) {
   uint8_t small[AT_ONCE]; /* all that a peer gets before it is known, and what is to be decrypted */
   uint8_t *to = small;
   size_t room = sizeof small;
-  if (stream->state == OPEN && !stream->secured) {
-    if (stream->in.length == stream->in.room) BY_TRY(by_stream_buffer_reserve(&stream->in, 1));
+  if (stream->state == OPEN && stream->protection != SECURED) {
+    if (stream->in.length == stream->in.room) BY_TRY(reserve(&stream->in, 1));
     to = stream->in.data + stream->in.length;
     room = stream->in.room - stream->in.length;
   }
@@ -281,35 +342,27 @@ static enum banyan_status read_once(struct by_stream *stream, bool *more) {
   *more = n == (ssize_t)room || (n < 0 && errno == EINTR);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return BANYAN_OK;
   if (n <= 0) return lost(stream, n < 0 ? errno : 0);
-  if (stream->secured) return take_secured(stream, small, (size_t)n);
+  if (stream->protection == SECURED) return take_secured(stream, small, (size_t)n);
   if (stream->state == SHAKING) return shake(stream, small, (size_t)n);
   stream->in.length += (size_t)n;
   return deliver(stream);
 }
 
-static enum banyan_status read_all(struct by_stream *stream) {
-  bool more = true;
-  for (int i = 0; i < READS && more && stream->state != ENDED && !stream->refused; i++)
-    BY_TRY(read_once(stream, &more));
-  return BANYAN_OK;
-}
-
-static enum banyan_status finish_connecting(struct by_stream *stream) {
-  bool done;
-  BY_TRY(by_socket_connect_finish(stream->options.fd, &stream->to, &done));
-  if (!done) return BANYAN_OK;
-  if (stream->shaking || stream->secured)
-    stream->state = SHAKING;
-  else
-    open_stream(stream);
-  return BANYAN_OK;
-}
-
 static enum banyan_status go_on(struct by_stream *stream, uint32_t events) {
-  if (stream->state == CONNECTING) BY_TRY(finish_connecting(stream));
-  if (stream->state == CONNECTING || stream->state == ENDED) return BANYAN_OK;
-  if (stream->refused) return events & (EPOLLERR | EPOLLHUP) ? lost(stream, 0) : BANYAN_OK;
-  if (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) BY_TRY(read_all(stream));
+  bool more = true, done;
+  if (stream->state == CONNECTING) {
+    BY_TRY(by_socket_connect_finish(stream->options.fd, &stream->to, &done));
+    if (!done) return BANYAN_OK;
+    if (stream->protection == PLAIN)
+      open_stream(stream);
+    else
+      set_state(stream, SHAKING);
+  }
+  if (stream->state != ENDED && stream->dismissal == REFUSED)
+    return events & (EPOLLERR | EPOLLHUP) ? lost(stream, 0) : BANYAN_OK;
+  if (!(events & (EPOLLIN | EPOLLERR | EPOLLHUP))) return BANYAN_OK;
+  for (int i = 0; i < READS && more && stream->state != ENDED && stream->dismissal != REFUSED; i++)
+    BY_TRY(read_once(stream, &more));
   return BANYAN_OK;
 }
 
@@ -337,7 +390,7 @@ static void too_late(void *context) {
     leave(stream, by_fail(BANYAN_ERR_CONNECT, "no connection in time; is the host up, does a firewall drop it?"));
   else if (stream->state == OPEN)
     leave(stream, by_fail(BANYAN_ERR_PEER_DEAD, "the peer was turned away and did not close the connection"));
-  else if (stream->evicted)
+  else if (stream->dismissal == EVICTED)
     leave(stream, by_fail(BANYAN_ERR_PEER_DEAD, "closed before it had authenticated, to make room for others"));
   else
     leave(stream, give_up(stream, true));
@@ -345,7 +398,7 @@ static void too_late(void *context) {
 
 static void evicted(void *context) {
   struct by_stream *stream = context;
-  stream->evicted = true;
+  stream->dismissal = EVICTED;
   by_loop_set_delay(stream->options.loop, &stream->deadline, 0);
 }
 
@@ -365,15 +418,14 @@ static enum banyan_status start(struct by_stream *stream) {
   (void)setsockopt(options->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a local socket has none */
   if (options->handshake) {
     BY_TRY(by_handshake_init(&stream->handshake, options->handshake));
-    stream->shaking = true;
+    stream->protection = PROVED;
   }
   if (options->tls) {
     BY_TRY(by_tls_init(&stream->tls, options->tls));
-    stream->secured = true;
+    stream->protection = SECURED;
   }
-  bool shakes = stream->shaking || stream->secured;
-  if (shakes) BY_TRY(queue_handshake(stream));
-  stream->state = options->connecting ? CONNECTING : shakes ? SHAKING : OPEN;
+  if (stream->protection != PLAIN) BY_TRY(queue_handshake(stream));
+  if (!options->connecting) set_state(stream, stream->protection == PLAIN ? OPEN : SHAKING);
   uint64_t patience = options->patience ? options->patience : BY_STREAM_PATIENCE;
   if (stream->state != OPEN) by_loop_set_delay(options->loop, &stream->deadline, patience);
   stream->admission = (struct by_admission_entry){.evicted = evicted, .context = stream};
@@ -401,24 +453,43 @@ enum banyan_status by_stream_create(const struct by_stream_options *options, str
   return status;
 }
 
-/* All parts or none; but with TLS, what is half said cannot be taken back, and the loop hears of the end. */
+/* A record at a time, so that small parts share one, and OpenSSL keeps no room for more. */
+static enum banyan_status queue_encrypted(struct by_stream *stream, const struct iovec *parts, int count) {
+  uint8_t record[RECORD];
+  size_t filled = 0, n;
+  for (int i = 0; i < count; i++) {
+    for (size_t at = 0; at < parts[i].iov_len; at += n) {
+      n = parts[i].iov_len - at < RECORD - filled ? parts[i].iov_len - at : RECORD - filled;
+      memcpy(record + filled, (const uint8_t *)parts[i].iov_base + at, n);
+      filled += n;
+      if (filled < RECORD) continue;
+      BY_TRY(by_tls_write(&stream->tls, record, filled));
+      BY_TRY(queue_tls(stream));
+      filled = 0;
+    }
+  }
+  BY_TRY(by_tls_write(&stream->tls, record, filled));
+  return queue_tls(stream);
+}
+
+/* All parts or none; but with TLS, what is half sent cannot be taken back, and the loop is notified of the end. */
 static enum banyan_status queue_all(struct by_stream *stream, const struct iovec *parts, int count) {
   size_t length = 0;
   for (int i = 0; i < count; i++) length += parts[i].iov_len;
-  BY_TRY(by_stream_buffer_reserve(&stream->out, length));
-  if (stream->secured) {
-    enum banyan_status status = by_stream_encrypt(&stream->tls, parts, count, &stream->out);
+  BY_TRY(reserve(&stream->out, length));
+  if (stream->protection == SECURED) {
+    enum banyan_status status = queue_encrypted(stream, parts, count);
     if (status != BANYAN_OK) shutdown(stream->options.fd, SHUT_RDWR);
     return status;
   }
-  for (int i = 0; i < count; i++) BY_TRY(by_stream_buffer_add(&stream->out, parts[i].iov_base, parts[i].iov_len));
+  for (int i = 0; i < count; i++) BY_TRY(append(&stream->out, parts[i].iov_base, parts[i].iov_len));
   return BANYAN_OK;
 }
 
 enum banyan_status by_stream_send(struct by_stream *stream, uint16_t type, const void *payload, size_t length) {
   uint8_t header[HEADER];
   size_t ends = stream->options.most_line ? 1 : HEADER;
-  if (stream->state != OPEN || stream->finishing)
+  if (stream->state != OPEN || stream->sending != SENDING)
     return by_fail(BANYAN_ERR_CLOSED, "%s: the stream is %s", stream->name,
                    stream->state < OPEN ? "not open yet" : "closed");
   if (length > stream->options.most_frame)
@@ -442,14 +513,14 @@ size_t by_stream_queued(const struct by_stream *stream) {
 }
 
 void by_stream_finish(struct by_stream *stream) {
-  stream->finishing = true;
+  if (stream->sending == SENDING) stream->sending = FINISHING;
   if (stream->state != OPEN) return;
   flush(stream);
   update_watch(stream);
 }
 
 void by_stream_refuse(struct by_stream *stream) {
-  stream->refused = true;
+  stream->dismissal = REFUSED;
   if (stream->state != ENDED) by_loop_set_delay(stream->options.loop, &stream->deadline, BY_STREAM_PATIENCE);
   by_stream_finish(stream);
 }
@@ -463,7 +534,7 @@ const char *by_stream_get_name(const struct by_stream *stream) {
 }
 
 const struct by_tls_who *by_stream_get_who(const struct by_stream *stream) {
-  return stream->secured && by_tls_done(&stream->tls) ? by_tls_peer(&stream->tls) : NULL;
+  return stream->protection == SECURED && by_tls_done(&stream->tls) ? &stream->tls.peer : NULL;
 }
 
 enum banyan_status by_stream_judge_again(struct by_stream *stream, const struct by_tls_identity *identity) {

@@ -4,12 +4,18 @@
  * peer that fails is closed and logged, unless its owner does that. What a peer claims is checked before
  * anything is allocated for it, and what it does not read is bounded.
  * One stream for each connection, on the loop's thread. Callbacks may do
- * anything to the stream, destroying it included. */
+ * anything to the stream, destroying it included.
+ *
+ *   from                 to              when
+ *   connecting           shaking hands   connected, and there is a handshake
+ *   connecting           open            connected, without one
+ *   shaking hands        open            the handshake is over
+ *   all                  ended           a failure, the peer's end, or destroyed */
 #ifndef BY_NET_STREAM_H
 #define BY_NET_STREAM_H
 
+#include "acceptor.h"
 #include "address.h"
-#include "admission.h"
 #include "handshake.h"
 #include "loop.h"
 #include "tls.h"

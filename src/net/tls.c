@@ -1,27 +1,172 @@
 #include "tls.h"
 
+#include <assert.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "tls_explain.h"
-#include "tls_revoked.h"
+#include "log.h"
+#include "text.h"
 
-static void note(struct by_tls *tls, const char *text) {
-  snprintf(tls->why, sizeof tls->why, "%s", text);
+static void set_state(struct by_tls *tls, enum by_tls_state to) {
+  static const char *const names[] = {"shaking hands", "refused", "open", "closed by the peer", "broken"};
+  bool allowed = tls->state == BY_TLS_SHAKING ? to == BY_TLS_REFUSED || to == BY_TLS_OPEN
+                                              : to > tls->state && tls->state >= BY_TLS_OPEN;
+  assert(allowed);
+  by_debug("net", "TLS of %s %s: %s, was %s", by_tls_role_name(tls->own.role), tls->own.name, names[to],
+           names[tls->state]);
+  tls->state = to;
 }
 
-/* X509_V_OK, or what makes OpenSSL tell the peer the alert that tls_explain.c reads. */
-static int judge(struct by_tls *tls, const X509 *certificate) {
-  if (by_tls_who_read(certificate, &tls->peer) != BANYAN_OK) {
-    note(tls, banyan_error_text());
-    return X509_V_ERR_INVALID_PURPOSE;
+static void fail(struct by_tls *tls) {
+  set_state(tls, by_tls_done(tls) ? BY_TLS_BROKEN : BY_TLS_REFUSED);
+}
+
+/* ---- what went wrong, for people */
+
+/* Remembers what is wrong with the peer's certificate. */
+static void BY_PRINTF(2, 3) note(struct by_tls *tls, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  vsnprintf(tls->why, sizeof tls->why, format, values);
+  va_end(values);
+}
+
+/* "agent h1", or of one whose subject is not ours, its whole subject. */
+static void describe(const X509 *certificate, char *out, size_t room) {
+  struct by_tls_who who;
+  char subject[256] = "";
+  if (certificate && by_tls_who_read(certificate, &who) == BANYAN_OK) {
+    snprintf(out, room, "%s %s", by_tls_role_name(who.role), who.name);
+    return;
   }
-  if (tls->peer.role & tls->peers) return X509_V_OK;
-  by_tls_explain_role(tls);
+  if (certificate) X509_NAME_oneline(X509_get_subject_name(certificate), subject, sizeof subject);
+  by_keep_printable(subject[0] ? subject : "without a subject", out, room);
+}
+
+static void print_time(const ASN1_TIME *at, char *out, size_t room) {
+  struct tm tm;
+  if (!at || ASN1_TIME_to_tm(at, &tm) != 1 || !strftime(out, room, "%Y-%m-%d %H:%M UTC", &tm))
+    snprintf(out, room, "an unknown time");
+}
+
+/* What is wrong with the peer's certificate, or with that of its authority: `why` is an X509_V_ERR_*. */
+static void explain_certificate(struct by_tls *tls, const X509 *certificate, int why, bool authority) {
+  char who[200], whose[300], when[64];
+  describe(certificate, who, sizeof who);
+  if (authority)
+    snprintf(whose, sizeof whose, "the authority's certificate in " BY_TLS_AUTHORITY);
+  else
+    snprintf(whose, sizeof whose, "the peer's certificate (%s)", who);
+  switch (why) {
+  case X509_V_ERR_CERT_HAS_EXPIRED:
+    print_time(certificate ? X509_get0_notAfter(certificate) : NULL, when, sizeof when);
+    note(tls, "%s expired on %s; `banyan keys renew` makes a new one, if this host's clock is right", whose, when);
+    return;
+  case X509_V_ERR_CERT_NOT_YET_VALID:
+    print_time(certificate ? X509_get0_notBefore(certificate) : NULL, when, sizeof when);
+    note(tls, "%s begins only on %s; compare this host's clock with that of the host where it was made", whose, when);
+    return;
+  case X509_V_ERR_CERT_REVOKED:
+    note(tls, "%s was revoked, says " BY_TLS_REVOKED "; `banyan keys make` makes a new one, if it should have one",
+         whose);
+    return;
+  case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+  case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+  case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+  case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+  case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+  case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+    note(tls,
+         "the peer's certificate (%s) is of another authority than ours; all hosts of a cluster need files from the "
+         "same `banyan keys init`, and the same " BY_TLS_AUTHORITY,
+         who);
+    return;
+  default: note(tls, "%s is not valid: %s; make one with `banyan keys`", whose, X509_verify_cert_error_string(why));
+  }
+}
+
+static void explain_role(struct by_tls *tls) {
+  char wanted[64];
+  size_t n = 0;
+  for (unsigned role = BY_TLS_MANAGER; role <= BY_TLS_CLIENT; role <<= 1)
+    if (tls->peers & role)
+      n += (size_t)snprintf(wanted + n, sizeof wanted - n, "%s%s", n ? " or " : "", by_tls_role_name(role));
+  note(tls,
+       "the peer's certificate is for %s %s, and here only %s may talk; `banyan keys make` makes one for each role",
+       by_tls_role_name(tls->peer.role), tls->peer.name, n ? wanted : "nobody");
+}
+
+enum { ALERT = SSL_AD_REASON_OFFSET };
+
+/* %s: our role and name. */
+static const struct {
+  int reason;
+  enum banyan_status status;
+  const char *text;
+} causes[] = {
+    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, BANYAN_ERR_AUTH,
+     "the peer shows no certificate; it needs one from `banyan keys make`"},
+    {SSL_R_WRONG_VERSION_NUMBER, BANYAN_ERR_PROTOCOL, "the peer does not speak TLS; is the port right?"},
+    {SSL_R_HTTP_REQUEST, BANYAN_ERR_PROTOCOL, "the peer speaks HTTP, not the cluster's TLS; is the port right?"},
+    {SSL_R_HTTPS_PROXY_REQUEST, BANYAN_ERR_PROTOCOL, "the peer takes this for a proxy; is the port right?"},
+    {SSL_R_UNSUPPORTED_PROTOCOL, BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3"},
+    {SSL_R_NO_SHARED_CIPHER, BANYAN_ERR_PROTOCOL, "the peer shares no TLS 1.3 cipher"},
+    {ALERT + SSL_AD_PROTOCOL_VERSION, BANYAN_ERR_PROTOCOL, "the peer speaks no TLS 1.3"},
+    {ALERT + SSL_AD_CERTIFICATE_EXPIRED, BANYAN_ERR_AUTH,
+     "the peer says that our certificate (%s) has expired; make a new one with `banyan keys`, if its clock is right"},
+    {ALERT + SSL_AD_CERTIFICATE_REVOKED, BANYAN_ERR_AUTH,
+     "the peer says that our certificate (%s) was revoked; `banyan keys make` makes a new one"},
+    {ALERT + SSL_AD_UNKNOWN_CA, BANYAN_ERR_AUTH,
+     "the peer knows another authority than that of our certificate (%s); all hosts of a cluster need files from the "
+     "same `banyan keys init`"},
+    {ALERT + SSL_AD_CERTIFICATE_REQUIRED, BANYAN_ERR_AUTH, "the peer wants a certificate, and we (%s) showed none"},
+    {ALERT + SSL_AD_BAD_CERTIFICATE, BANYAN_ERR_AUTH,
+     "the peer refuses our certificate (%s): its clock is behind ours, or it looks for another name"},
+    {ALERT + SSL_AD_UNSUPPORTED_CERTIFICATE, BANYAN_ERR_AUTH,
+     "the peer does not talk with our role (%s); is the address right, and is this the certificate that is meant?"},
+};
+
+/* The failure for what OpenSSL last put into its queue, which is emptied. `error` is an SSL_ERROR_*. */
+static enum banyan_status explain(const struct by_tls *tls, int error) {
+  unsigned long first = ERR_peek_error();
+  int reason = ERR_GET_LIB(first) == ERR_LIB_SSL ? ERR_GET_REASON(first) : 0;
+  const char *text = ERR_reason_error_string(first);
+  ERR_clear_error();
+  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && tls->why[0]) return by_fail(BANYAN_ERR_AUTH, "%s", tls->why);
+  for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+    if (causes[i].reason != reason) continue;
+    const char *cause = causes[i].text, *gap = strstr(cause, "%s");
+    if (!gap) return by_fail(causes[i].status, "%s", cause);
+    return by_fail(causes[i].status, "%.*s%s %s%s", (int)(gap - cause), cause, by_tls_role_name(tls->own.role),
+                   tls->own.name, gap + 2);
+  }
+  if (!text) return by_fail(BANYAN_ERR_PROTOCOL, "TLS failed (%d)", error);
+  return by_fail(BANYAN_ERR_PROTOCOL, "the peer does not speak TLS as it should: %s", text);
+}
+
+enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) {
+  if (late)
+    return by_fail(BANYAN_ERR_TIMEOUT, "the peer %s in time; does its port speak TLS, does it hang?",
+                   tls->heard ? "did not prove who it is" : "said nothing");
+  return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection before it proved who it is%s",
+                 tls->heard ? "" : "; does its port speak TLS?");
+}
+
+/* ---- the connection */
+
+/* X509_V_OK, or what makes OpenSSL send the peer the alert that its `causes` explain. */
+static int judge(struct by_tls *tls, const X509 *certificate) {
+  if (by_tls_who_read(certificate, &tls->peer) != BANYAN_OK)
+    note(tls, "%s", banyan_error_text());
+  else if (tls->peer.role & tls->peers)
+    return X509_V_OK;
+  else
+    explain_role(tls);
   return X509_V_ERR_INVALID_PURPOSE;
 }
 
@@ -32,7 +177,7 @@ static int verify(int good, X509_STORE_CTX *chain) {
   X509 *certificate = X509_STORE_CTX_get_current_cert(chain);
   bool authority = X509_STORE_CTX_get_error_depth(chain) > 0;
   if (!good && by_tls_revoked_excuses(chain)) return 1;
-  if (!good) by_tls_explain_certificate(tls, certificate, X509_STORE_CTX_get_error(chain), authority);
+  if (!good) explain_certificate(tls, certificate, X509_STORE_CTX_get_error(chain), authority);
   if (!good || authority) return good;
   int judged = judge(tls, certificate);
   X509_STORE_CTX_set_error(chain, judged);
@@ -66,8 +211,8 @@ static enum banyan_status prepare(struct by_tls *tls, const struct by_tls_option
 }
 
 static enum banyan_status give_up(struct by_tls *tls, int result) {
-  tls->failed = true;
-  return by_tls_explain(tls, SSL_get_error(tls->ssl, result));
+  fail(tls);
+  return explain(tls, SSL_get_error(tls->ssl, result));
 }
 
 /* After a call into OpenSSL that did not do all: nothing to do before more comes, the peer's end, or a failure. */
@@ -75,15 +220,16 @@ static enum banyan_status pause_or_fail(struct by_tls *tls, int result) {
   int error = SSL_get_error(tls->ssl, result);
   if (error == SSL_ERROR_WANT_READ) return BANYAN_OK;
   if (error != SSL_ERROR_ZERO_RETURN) return give_up(tls, result);
-  tls->closed = true;
+  if (tls->state == BY_TLS_OPEN) set_state(tls, BY_TLS_CLOSED);
   return BANYAN_OK;
 }
 
 static enum banyan_status shake(struct by_tls *tls) {
   ERR_clear_error();
   int result = SSL_do_handshake(tls->ssl);
-  tls->done = result == 1;
-  return tls->done ? BANYAN_OK : pause_or_fail(tls, result);
+  if (result != 1) return pause_or_fail(tls, result);
+  set_state(tls, BY_TLS_OPEN);
+  return BANYAN_OK;
 }
 
 enum banyan_status by_tls_init(struct by_tls *tls, const struct by_tls_options *options) {
@@ -101,20 +247,21 @@ void by_tls_fini(struct by_tls *tls) {
 }
 
 enum banyan_status by_tls_feed(struct by_tls *tls, const void *data, size_t length) {
-  if (tls->failed) return by_fail(BANYAN_ERR_CLOSED, "the TLS connection has failed");
+  if (tls->state == BY_TLS_REFUSED || tls->state == BY_TLS_BROKEN)
+    return by_fail(BANYAN_ERR_CLOSED, "the TLS connection has failed");
   size_t taken = 0;
   if (length && (BIO_write_ex(tls->in, data, length, &taken) != 1 || taken < length)) return no_memory();
-  if (tls->done) return BANYAN_OK;
+  if (by_tls_done(tls)) return BANYAN_OK;
   tls->heard += length;
   BY_TRY(shake(tls));
-  if (tls->done || tls->heard <= BY_TLS_STRANGER) return BANYAN_OK;
-  tls->failed = true;
+  if (by_tls_done(tls) || tls->heard <= BY_TLS_STRANGER) return BANYAN_OK;
+  fail(tls);
   return by_fail(BANYAN_ERR_PROTOCOL, "the peer said %zu bytes without proving who it is", tls->heard);
 }
 
 enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t *n) {
   *n = 0;
-  if (!tls->done || tls->closed || tls->failed) return BANYAN_OK;
+  if (tls->state != BY_TLS_OPEN) return BANYAN_OK;
   ERR_clear_error();
   int result = SSL_read_ex(tls->ssl, to, room, n);
   return result == 1 ? BANYAN_OK : pause_or_fail(tls, result);
@@ -122,7 +269,8 @@ enum banyan_status by_tls_read(struct by_tls *tls, void *to, size_t room, size_t
 
 enum banyan_status by_tls_write(struct by_tls *tls, const void *data, size_t length) {
   size_t written;
-  if (!tls->done || tls->failed) return by_fail(BANYAN_ERR_CLOSED, "the TLS connection is not open");
+  if (tls->state != BY_TLS_OPEN && tls->state != BY_TLS_CLOSED)
+    return by_fail(BANYAN_ERR_CLOSED, "the TLS connection is not open");
   if (length == 0) return BANYAN_OK;
   ERR_clear_error();
   int result = SSL_write_ex(tls->ssl, data, length, &written);
@@ -131,8 +279,8 @@ enum banyan_status by_tls_write(struct by_tls *tls, const void *data, size_t len
 
 void by_tls_finish(struct by_tls *tls) {
   ERR_clear_error();
-  bool said = SSL_get_shutdown(tls->ssl) & SSL_SENT_SHUTDOWN;
-  if (tls->done && !tls->failed && !said) (void)SSL_shutdown(tls->ssl);
+  bool sent = SSL_get_shutdown(tls->ssl) & SSL_SENT_SHUTDOWN;
+  if ((tls->state == BY_TLS_OPEN || tls->state == BY_TLS_CLOSED) && !sent) (void)SSL_shutdown(tls->ssl);
   ERR_clear_error();
 }
 
@@ -146,15 +294,7 @@ size_t by_tls_take(struct by_tls *tls, void *to, size_t room) {
 }
 
 bool by_tls_done(const struct by_tls *tls) {
-  return tls->done;
-}
-
-bool by_tls_closed(const struct by_tls *tls) {
-  return tls->closed;
-}
-
-const struct by_tls_who *by_tls_peer(const struct by_tls *tls) {
-  return &tls->peer;
+  return tls->state >= BY_TLS_OPEN;
 }
 
 enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) {
@@ -168,7 +308,7 @@ enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_id
   X509_STORE_CTX_set_flags(chain, X509_V_FLAG_NO_CHECK_TIME);
   bool good = X509_verify_cert(chain) == 1, authority = X509_STORE_CTX_get_error_depth(chain) > 0;
   if (!good)
-    by_tls_explain_certificate(tls, X509_STORE_CTX_get_current_cert(chain), X509_STORE_CTX_get_error(chain), authority);
+    explain_certificate(tls, X509_STORE_CTX_get_current_cert(chain), X509_STORE_CTX_get_error(chain), authority);
   X509_STORE_CTX_free(chain);
   ERR_clear_error();
   return good ? BANYAN_OK : by_fail(BANYAN_ERR_AUTH, "%s", tls->why);

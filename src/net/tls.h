@@ -4,7 +4,7 @@
  * what to send. No tickets, no older version, nothing to choose. A client is done
  * before the server has looked at its certificate: a refusal comes as an error of
  * the first read after that.
- * Before the peer has proved itself it is heard for BY_TLS_STRANGER bytes.
+ * Before the peer has proved itself it may send BY_TLS_STRANGER bytes.
  * Embedded in the caller's struct, which must not move; not for several threads. */
 #ifndef BY_NET_TLS_H
 #define BY_NET_TLS_H
@@ -24,11 +24,20 @@ struct by_tls_options {
   int64_t time;                           /* for tests: when certificates are judged, s since 1970; 0: now */
 };
 
-/* Members are the connection's own. */
+/*   from      to
+ *   SHAKING   OPEN      both have proved what they should, as far as this end knows
+ *   SHAKING   REFUSED   one of them has not, or the handshake failed otherwise
+ *   OPEN      CLOSED    the peer has sent that nothing more comes; sending goes on
+ *   OPEN      BROKEN    as does CLOSED: a failure
+ */
+enum by_tls_state { BY_TLS_SHAKING, BY_TLS_REFUSED, BY_TLS_OPEN, BY_TLS_CLOSED, BY_TLS_BROKEN };
+
+/* The connection's own: others may read its state and, once it is done, who the peer is. */
 struct by_tls {
+  enum by_tls_state state;
   struct ssl_st *ssl;
   struct bio_st *in, *out; /* the connection's */
-  bool server, done, closed, failed;
+  bool server;
   unsigned peers;
   size_t heard; /* bytes, before the peer was proved */
   struct by_tls_who own, peer;
@@ -58,12 +67,8 @@ size_t by_tls_take(struct by_tls *tls, void *to, size_t room);
  * long (_TIMEOUT). */
 enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) BANYAN_CHECK;
 
-/* The peer has proved itself. */
+/* The peer has proved itself, whatever happened since. */
 bool by_tls_done(const struct by_tls *tls);
-/* The peer has said that nothing more comes. */
-bool by_tls_closed(const struct by_tls *tls);
-/* Who it is, once done. */
-const struct by_tls_who *by_tls_peer(const struct by_tls *tls);
 /* Once done: whether the peer's certificate is still believed by one who has this identity now, whatever the time.
  * BANYAN_ERR_AUTH: it was revoked, or its authority is believed no more. */
 enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) BANYAN_CHECK;

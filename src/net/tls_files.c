@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "log.h"
 #include "text.h"
 #include "tls_identity.h"
 
@@ -16,21 +17,6 @@ enum { MOST_FILE = 1 << 20, PATH = 512 };
 const char *by_tls_folder(void) {
   const char *folder = getenv("BANYAN_KEYS");
   return folder && *folder ? folder : BY_TLS_FOLDER;
-}
-
-/* A file as a text with a NUL. */
-static enum banyan_status read_text(const char *path, char **text) {
-  size_t length;
-  BY_TRY(by_read_file("the file", path, MOST_FILE - 1, text, &length));
-  char *whole = realloc(*text, length + 1);
-  if (whole) {
-    *text = whole;
-    whole[length] = '\0';
-    return BANYAN_OK;
-  }
-  free(*text);
-  *text = NULL;
-  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s", path);
 }
 
 static enum banyan_status check_private(const char *path) {
@@ -43,8 +29,18 @@ static enum banyan_status check_private(const char *path) {
 }
 
 enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) {
+  size_t length;
   if (private_key) BY_TRY(check_private(path));
-  return read_text(path, text);
+  BY_TRY(by_read_file("the file", path, MOST_FILE - 1, text, &length));
+  char *whole = realloc(*text, length + 1);
+  if (whole) {
+    *text = whole;
+    whole[length] = '\0';
+    return BANYAN_OK;
+  }
+  free(*text);
+  *text = NULL;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s", path);
 }
 
 /* Whether a file's name is ROLE-NAME.pem. */
@@ -121,6 +117,12 @@ static enum banyan_status load(const char *folder, const char *path, enum by_tls
   return status;
 }
 
+/* What the three files are like: whether they have changed since can be told by comparing. A file that is not there is
+ * all zero. */
+struct stamp {
+  int64_t of[3][4];
+};
+
 static void stamp_file(const char *path, int64_t *out) {
   struct stat file;
   if (stat(path, &file)) return;
@@ -134,16 +136,17 @@ static bool fits(const char *folder, const char *name) {
   return strlen(folder) + (name ? strlen(name) : 0) + 300 <= PATH;
 }
 
-void by_tls_identity_stamp(const char *folder, enum by_tls_role role, const char *name, struct by_tls_stamp *out) {
+static struct stamp stamp_files(const char *folder, enum by_tls_role role, const char *name) {
   char path[PATH];
-  *out = (struct by_tls_stamp){0};
+  struct stamp stamp = {0};
   if (!folder) folder = by_tls_folder();
-  if (!fits(folder, name)) return;
-  if (find_file(folder, by_tls_role_name(role), name, path) == BANYAN_OK) stamp_file(path, out->of[0]);
+  if (!fits(folder, name)) return stamp;
+  if (find_file(folder, by_tls_role_name(role), name, path) == BANYAN_OK) stamp_file(path, stamp.of[0]);
   snprintf(path, sizeof path, "%s/" BY_TLS_AUTHORITY, folder);
-  stamp_file(path, out->of[1]);
+  stamp_file(path, stamp.of[1]);
   snprintf(path, sizeof path, "%s/" BY_TLS_REVOKED, folder);
-  stamp_file(path, out->of[2]);
+  stamp_file(path, stamp.of[2]);
+  return stamp;
 }
 
 enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
@@ -156,4 +159,110 @@ enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role rol
   BY_TRY(load(folder, path, role, name, out));
   by_tls_identity_warn(*out, time(NULL));
   return BANYAN_OK;
+}
+
+/* ---- following */
+
+static const uint64_t day = 24 * 60 * 60 * BY_SECOND;
+
+struct by_tls_watch {
+  struct by_tls_watch_options options;
+  char name[BY_TLS_NAME];
+  struct by_tls_identity *identity;
+  struct stamp seen, read; /* the files at the last look; and when they were read, of use or not */
+  struct by_timer look, warning;
+};
+
+static struct stamp stamp_now(const struct by_tls_watch *watch) {
+  return stamp_files(watch->options.folder, watch->options.role, watch->name);
+}
+
+static bool same(const struct stamp *a, const struct stamp *b) {
+  return !memcmp(a, b, sizeof *a);
+}
+
+/* Whoever was revoked would be let in again. */
+static enum banyan_status check_lists(const struct by_tls_watch *watch, const struct by_tls_identity *next) {
+  struct by_tls_list known[BY_TLS_LISTS];
+  uint32_t n = by_tls_identity_lists(watch->identity, known, BY_TLS_LISTS);
+  for (uint32_t i = 0; i < n; i++) BY_TRY(by_tls_identity_check_list(next, &known[i]));
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_identity(struct by_tls_watch *watch) {
+  struct by_tls_identity *next, *before = watch->identity;
+  BY_TRY(by_tls_identity_load(watch->options.folder, watch->options.role, watch->name, &next));
+  enum banyan_status status = check_lists(watch, next);
+  if (status != BANYAN_OK) {
+    by_tls_identity_destroy(next);
+    return status;
+  }
+  watch->identity = next;
+  if (watch->options.changed) watch->options.changed(watch->options.context);
+  by_tls_identity_destroy(before);
+  by_info("net", "the keys of %s %s were read again", by_tls_role_name(watch->options.role), watch->name);
+  return BANYAN_OK;
+}
+
+static void read_files(struct by_tls_watch *watch) {
+  watch->read = watch->seen;
+  if (take_identity(watch) != BANYAN_OK)
+    by_warn("net", "keys that have changed are not used, and those before stay: %s", banyan_error_text());
+}
+
+static void look(void *context) {
+  struct by_tls_watch *watch = context;
+  struct stamp now = stamp_now(watch);
+  bool settled = same(&now, &watch->seen);
+  watch->seen = now;
+  by_loop_set_delay(watch->options.loop, &watch->look, BY_TLS_LOOK);
+  if (settled && !same(&now, &watch->read)) read_files(watch);
+}
+
+static void warn(void *context) {
+  struct by_tls_watch *watch = context;
+  by_tls_identity_warn(watch->identity, time(NULL));
+  by_loop_set_delay(watch->options.loop, &watch->warning, day);
+}
+
+enum banyan_status by_tls_watch_create(const struct by_tls_watch_options *options, struct by_tls_watch **out) {
+  struct by_tls_watch *watch = calloc(1, sizeof *watch);
+  if (!watch) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for keys");
+  watch->options = *options;
+  watch->seen = stamp_files(options->folder, options->role, options->name); /* before they are read */
+  enum banyan_status status = by_tls_identity_load(options->folder, options->role, options->name, &watch->identity);
+  if (status != BANYAN_OK) {
+    free(watch);
+    return status;
+  }
+  watch->read = watch->seen;
+  strcpy(watch->name, by_tls_identity_who(watch->identity)->name);
+  by_timer_init(&watch->look, look, watch);
+  by_timer_init(&watch->warning, warn, watch);
+  by_loop_set_delay(options->loop, &watch->look, BY_TLS_LOOK);
+  by_loop_set_delay(options->loop, &watch->warning, day);
+  *out = watch;
+  return BANYAN_OK;
+}
+
+void by_tls_watch_destroy(struct by_tls_watch *watch) {
+  if (!watch) return;
+  by_loop_cancel_timer(&watch->look);
+  by_loop_cancel_timer(&watch->warning);
+  by_tls_identity_destroy(watch->identity);
+  free(watch);
+}
+
+const struct by_tls_identity *by_tls_watch_get(const struct by_tls_watch *watch) {
+  return watch->identity;
+}
+
+void by_tls_watch_look(struct by_tls_watch *watch) {
+  watch->seen = stamp_now(watch);
+  if (!same(&watch->seen, &watch->read)) read_files(watch);
+}
+
+void by_tls_watch_read(struct by_tls_watch *watch) {
+  watch->seen = stamp_now(watch);
+  read_files(watch);
 }

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fail.h"
+#include "loop.h"
 
 /* Where keys are looked for when nothing else is said. */
 #define BY_TLS_FOLDER "/etc/banyan/keys"
@@ -35,6 +35,7 @@ struct by_tls_who {
 struct by_tls_identity;
 struct x509_st;
 struct ssl_ctx_st;
+struct x509_store_ctx_st;
 
 /* "agent"; NULL if it is none. */
 const char *by_tls_role_name(enum by_tls_role role);
@@ -49,12 +50,6 @@ const char *by_tls_folder(void);
  * *out. */
 enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role role, const char *name,
                                         struct by_tls_identity **out) BANYAN_CHECK;
-/* What the three files are like: whether they have changed since can be told by comparing. A file that is not there is
- * all zero. */
-struct by_tls_stamp {
-  int64_t of[3][4];
-};
-void by_tls_identity_stamp(const char *folder, enum by_tls_role role, const char *name, struct by_tls_stamp *out);
 /* The same from texts in PEM: one or more certificates of authorities; lists of revoked certificates, or NULL; a
  * certificate and its key. */
 enum banyan_status by_tls_identity_make(const char *authority, const char *revoked, const char *own,
@@ -81,7 +76,8 @@ struct by_tls_list {
   char authority[BY_TLS_AUTHORITY_KEY];
   int64_t number; /* each of an authority's lists has a greater one; -1: there is no list */
 };
-/* How many of `most` it has written to `out`, one for each certificate in ca.crt. */
+/* How many of `most` it has written to `out`, one for each certificate in ca.crt. Cost: each list's signature is
+ * checked. */
 uint32_t by_tls_identity_lists(const struct by_tls_identity *identity, struct by_tls_list *out, uint32_t most);
 /* BANYAN_ERR_AUTH: it believes an authority without the list that is `known` of it, or a later one, and so whom that
  * has revoked. */
@@ -90,7 +86,40 @@ enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *iden
 
 /* What a certificate says of its owner. BANYAN_ERR_AUTH: no role, or no name. */
 enum banyan_status by_tls_who_read(const struct x509_st *certificate, struct by_tls_who *out) BANYAN_CHECK;
+/* In a callback that judges a chain: whether what was found wrong is not to count. A list that is old is still true,
+ * and an authority without a list has revoked nothing. */
+bool by_tls_revoked_excuses(struct x509_store_ctx_st *chain);
 /* For connections: what they are made from. */
 struct ssl_ctx_st *by_tls_identity_context(const struct by_tls_identity *identity);
+
+/* --- following files --- */
+
+/* An identity that follows its files: looks at them again and again, and takes what has changed and then stayed as it
+ * is for one look, so that nothing is read that is half copied. What cannot be used is logged, once, and what was
+ * there before stays. Warns each day of a certificate that ends soon. On the loop's thread. */
+#define BY_TLS_LOOK (5 * BY_SECOND)
+
+struct by_tls_watch;
+
+struct by_tls_watch_options {
+  struct by_loop *loop;
+  const char *folder, *name; /* as for by_tls_identity_load; a name that is NULL is looked for once. Borrowed. */
+  enum by_tls_role role;
+  /* There is another identity from now on; the one before is gone when this returns. May be NULL. */
+  void (*changed)(void *context);
+  void *context;
+};
+
+/* Errors of by_tls_identity_load. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_tls_watch_create(const struct by_tls_watch_options *options,
+                                                    struct by_tls_watch **out);
+/* NULL is allowed. */
+void by_tls_watch_destroy(struct by_tls_watch *watch);
+/* The identity of now; borrowed until the next `changed` returns. */
+const struct by_tls_identity *by_tls_watch_get(const struct by_tls_watch *watch);
+/* Reads the files now if they have changed, for who is about to need them. */
+void by_tls_watch_look(struct by_tls_watch *watch);
+/* Reads the files now, changed or not, and calls `changed` if that goes well. */
+void by_tls_watch_read(struct by_tls_watch *watch);
 
 #endif

@@ -11,7 +11,7 @@
 #include "check.h"
 #include "cluster_message.h"
 #include "job.h"
-#include "path_socket.h"
+#include "localsocket.h"
 #include "priority.h"
 #include "socket.h"
 

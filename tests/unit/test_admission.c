@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-#include "admission.h"
+#include "acceptor.h"
 
 enum { MOST = 32, MANY = 500 };
 

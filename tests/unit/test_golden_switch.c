@@ -8,7 +8,7 @@
 
 #include "golden.h"
 #include "lease_words.h"
-#include "path_socket.h"
+#include "localsocket.h"
 #include "switch_control.h"
 
 static enum banyan_status do_range(void *self, uint32_t base, uint32_t count) {

@@ -1,5 +1,5 @@
 /* Sockets in the file system: who may connect, and what is done about one that was left behind. */
-#include "path_socket.h"
+#include "localsocket.h"
 
 #include <fcntl.h>
 #include <stdio.h>

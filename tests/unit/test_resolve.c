@@ -1,4 +1,4 @@
-#include "resolve.h"
+#include "address.h"
 
 #include <string.h>
 #include <unistd.h>

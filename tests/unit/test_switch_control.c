@@ -11,7 +11,7 @@
 
 #include "check.h"
 #include "lease_words.h"
-#include "path_socket.h"
+#include "localsocket.h"
 #include "socket.h"
 #include "switch_client.h"
 

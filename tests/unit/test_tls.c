@@ -105,11 +105,11 @@ static void test_both_know_the_other(void **state) {
     begin(&pair, &client, &server);
     talk(&pair, cuts[i]);
     assert_open(&pair);
-    assert_int_equal(by_tls_peer(&pair.end[0])->role, BY_TLS_MANAGER);
-    assert_string_equal(by_tls_peer(&pair.end[0])->name, "m0");
-    assert_int_equal(by_tls_peer(&pair.end[1])->role, BY_TLS_AGENT);
-    assert_string_equal(by_tls_peer(&pair.end[1])->name, "h1");
-    assert_int_equal(by_tls_peer(&pair.end[1])->expires, keys_made + TEST_DAYS * TEST_DAY);
+    assert_int_equal(pair.end[0].peer.role, BY_TLS_MANAGER);
+    assert_string_equal(pair.end[0].peer.name, "m0");
+    assert_int_equal(pair.end[1].peer.role, BY_TLS_AGENT);
+    assert_string_equal(pair.end[1].peer.name, "h1");
+    assert_int_equal(pair.end[1].peer.expires, keys_made + TEST_DAYS * TEST_DAY);
     finish(&pair);
   }
 }
@@ -154,13 +154,13 @@ static void test_data_in_random_cuts(void **state) {
   for (int i = 0; i < 2; i++) {
     assert_int_equal(pair.length[!i], sizeof said[i]);
     assert_memory_equal(pair.heard[!i], said[i], sizeof said[i]);
-    assert_false(by_tls_closed(&pair.end[i]));
+    assert_false((pair.end[i].state == BY_TLS_CLOSED));
   }
   by_tls_finish(&pair.end[0]);
   by_tls_finish(&pair.end[0]);
   assert_ok(by_tls_write(&pair.end[1], "last", 4));
   talk(&pair, 10);
-  assert_true(by_tls_closed(&pair.end[1]) && !by_tls_closed(&pair.end[0]));
+  assert_true((pair.end[1].state == BY_TLS_CLOSED) && !(pair.end[0].state == BY_TLS_CLOSED));
   assert_memory_equal(pair.heard[0] + sizeof said[1], "last", 4); /* the other direction goes on */
   finish(&pair);
 }

@@ -1,4 +1,4 @@
-#include "tls_watch.h"
+#include "tls_identity.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #include "acceptor.h"
+#include "address.h"
 #include "helper_process.h"
 #include "localsocket.h"
 #include "log.h"
 #include "loop.h"
-#include "resolve.h"
 #include "socket.h"
 #include "stream.h"
-#include "tls_watch.h"
+#include "tls_identity.h"
 
 enum {
   RANK_QUEUED = 2 * BY_CLUSTER_LINE_DOWN,

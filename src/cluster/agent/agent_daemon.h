@@ -5,7 +5,7 @@
 
 #include "agent.h"
 #include "host_links.h"
-#include "path_socket.h"
+#include "localsocket.h"
 
 struct by_agent_daemon;
 

@@ -11,8 +11,8 @@
 #include "descriptor.h"
 #include "json_doc.h"
 #include "leases.h"
+#include "localsocket.h"
 #include "log.h"
-#include "path_socket.h"
 #include "socket.h"
 #include "stream.h"
 

@@ -8,8 +8,8 @@
 
 #include "agent_client_state.h"
 #include "control.h"
+#include "localsocket.h"
 #include "log.h"
-#include "path_socket.h"
 #include "plan.h"
 #include "plan_make.h"
 #include "socket.h"

@@ -6,12 +6,12 @@
 #ifndef BY_JOB_AGENT_CLIENT_AGENT_CLIENT_STATE_H
 #define BY_JOB_AGENT_CLIENT_AGENT_CLIENT_STATE_H
 
+#include "address.h"
 #include "agent_client.h"
 #include "cluster_message.h"
 #include "observe.h"
-#include "resolve.h"
 #include "stream.h"
-#include "tls_watch.h"
+#include "tls_identity.h"
 
 /* What was counted of the connections to each peer, by its number, at one time. */
 struct by_path_look {

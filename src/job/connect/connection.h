@@ -7,7 +7,7 @@
 #ifndef BY_JOB_CONNECT_CONNECTION_H
 #define BY_JOB_CONNECT_CONNECTION_H
 
-#include "admission.h"
+#include "acceptor.h"
 #include "connector.h"
 #include "log.h"
 #include "shm.h"

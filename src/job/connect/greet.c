@@ -44,7 +44,7 @@ static void succeed(struct by_greet *greet) {
   size_t length;
   const uint8_t *hello = by_handshake_hello(&greet->handshake, &length);
   struct by_greet_options options = greet->options;
-  uint8_t purpose = by_handshake_purpose(&greet->handshake), *copy = malloc(length + 1);
+  uint8_t purpose = greet->handshake.purpose, *copy = malloc(length + 1);
   if (!copy) {
     give_up(greet, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a hello"));
     return;

@@ -4,7 +4,7 @@
 #ifndef BY_JOB_CONNECT_GREET_H
 #define BY_JOB_CONNECT_GREET_H
 
-#include "admission.h"
+#include "acceptor.h"
 #include "handshake.h"
 #include "loop.h"
 

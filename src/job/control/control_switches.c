@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "address.h"
 #include "control_trees.h"
 #include "log.h"
-#include "resolve.h"
 #include "switch_client.h"
 
 enum { LOOKS_MS = 10, PATIENCE_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };

@@ -10,7 +10,7 @@
 #include "options.h"
 #include "process.h"
 #include "text.h"
-#include "tls_watch.h"
+#include "tls_identity.h"
 #include "topology_synth.h"
 
 #define FOLDER "/var/lib/banyan"

@@ -12,7 +12,7 @@
 
 #include <microhttpd.h>
 
-#include "admission.h"
+#include "acceptor.h"
 #include "library.h"
 #include "log.h"
 #include "page.h"

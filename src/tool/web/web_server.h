@@ -35,7 +35,7 @@ enum { BY_WEB_MOST_ROUTES = 8 };
 
 /* A connection is told to close with the first answer after the half of this time, and closed when it is over: so that
  * who reads or writes a byte now and then keeps nobody out. Where there are more than there is room for, some are
- * closed before that, see admission.h: one that has made a request counts as one that has sent its greeting. */
+ * closed before that, see acceptor.h: one that has made a request counts as one that has sent its greeting. */
 #define BY_WEB_MOST_AGE (60 * BY_SECOND)
 /* A text is used again for so long: many who look cost no more than one. */
 #define BY_WEB_FRESH (BY_SECOND / 2)
