@@ -1,5 +1,5 @@
 #!/bin/bash
-# `banyan bench negotiate`: what goes where, which does not depend on time.
+# bench/negotiate_bench.c: what goes where, which does not depend on time.
 . "$BANYAN_SOURCE/tests/shell.sh"
 
 # check CHILDREN: of the first JSON line a tree's, of the second a star's figures.
@@ -16,12 +16,12 @@ assert 0 < tree["by_bits"] and 0 < tree["cold"] and 0 < tree["round"], tree
 END
 }
 
-wants 0 "$BANYAN" bench negotiate -n 20 --operations 30 --rounds 6 --fan-out 4 --idle 0.1 --json
+wants 0 "$NEGOTIATE_BENCH" -n 20 --operations 30 --rounds 6 --fan-out 4 --idle 0.1 --json
 check 4
-wants 0 "$BANYAN" bench negotiate -n 300 --operations 30 --rounds 5 --fan-out 7 --simulated --json
+wants 0 "$NEGOTIATE_BENCH" -n 300 --operations 30 --rounds 5 --fan-out 7 --simulated --json
 check 7
-wants 0 "$BANYAN" run -n 3 --output rank0 -- "$BANYAN" bench negotiate --job --operations 20 --rounds 5 --idle 1 --json
+wants 0 "$BANYAN" run -n 3 --output rank0 -- "$NEGOTIATE_BENCH" --job --operations 20 --rounds 5 --idle 1 --json
 grep -q '"shape": "job", "ranks": 3, "operations": 20, .*"children": 2, .*"idle": 0, ' "$scratch/out" ||
   fail "a job's figures are not as promised"
-wants 2 "$BANYAN" bench negotiate -n 1
-wants 2 "$BANYAN" bench negotiate --rounds 3
+wants 2 "$NEGOTIATE_BENCH" -n 1
+wants 2 "$NEGOTIATE_BENCH" --rounds 3

@@ -167,8 +167,7 @@ static const struct by_command command = {
              "--explain` predicts it for an allreduce, and `banyan simulate` the links' part.\n"
              "The table shows the median, least and greatest time. Bytes are those of the\n"
              "largest buffer; bus bandwidth is algorithm bandwidth times the factor of\n"
-             "nccl-tests. Under `banyan run`, mpirun or srun it is a rank of that job. `banyan\n"
-             "bench negotiate --help` is about named operations.\n"
+             "nccl-tests. Under `banyan run`, mpirun or srun it is a rank of that job.\n"
              "\n"
              "Returns 0 if every call succeeded and no element was wrong.",
     .options = options,
@@ -360,7 +359,6 @@ int by_cli_bench(int argc, char **argv) {
                                 .iterations = "auto"};
   struct by_operands operands;
   int exit_code;
-  if (argc > 1 && !strcmp(argv[1], "negotiate")) return by_cli_bench_negotiate(argc - 1, argv + 1);
   char **said = malloc(((size_t)argc + 1) * sizeof *said); /* parsing moves the words about */
   if (!said) return by_options_failure(&command, "out of memory");
   memcpy(said, argv, ((size_t)argc + 1) * sizeof *said);

@@ -1,9 +1,11 @@
-/* `banyan bench negotiate`: what it takes the ranks to agree on what starts, along a tree of controllers and, beside
- * it, with all of them at one. */
+/* Measures what it takes the ranks to agree on which operations start, along a tree of controllers and, for comparison,
+ * with all of them at one.
+ *
+ *   build/negotiate_bench -n 1024 --rounds 50
+ *   banyan run -n 64 -- build/negotiate_bench --job */
 #include <stdio.h>
 #include <string.h>
 
-#include "commands.h"
 #include "control_tree.h"
 #include "negotiate_ranks.h"
 #include "options.h"
@@ -31,16 +33,15 @@ static const struct by_option options[] = {
     {"simulated", 0, BY_OPTION_FLAG, AT(simulated), NULL,
      "all ranks in this process, in a model of time: letters\ncost what they cost here and travel for --delay", 0, 0},
     {"job", 0, BY_OPTION_FLAG, AT(job), NULL,
-     "the ranks of a job, whole, with the calls that\noperations become: banyan run -n N -- banyan bench negotiate "
-     "--job",
-     0, 0},
+     "the ranks of a job, whole, with the calls that\noperations become: banyan run -n N -- negotiate_bench --job", 0,
+     0},
     {"delay", 0, BY_OPTION_SECONDS, AT(delay), "TIME", "of the simulated network; default 10 us", 0, 0},
     {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON object a shape; times in seconds", 0, 0},
     {.name = NULL},
 };
 
 static const struct by_command command = {
-    .name = "banyan bench negotiate",
+    .name = "negotiate_bench",
     .usage = "[-n N] [options]",
     .about = "Times negotiations: every rank submits the same operations by name, each in\n"
              "an order of its own, and learns in which order they start. Along a tree, and\n"
@@ -125,7 +126,7 @@ static int run(const struct negotiate_options *given) {
   return status == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
 }
 
-int by_cli_bench_negotiate(int argc, char **argv) {
+int main(int argc, char **argv) {
   struct negotiate_options given = {.ranks = 64, .operations = 160, .rounds = 20, .idle = 0.5, .delay = 10e-6};
   struct by_operands operands;
   int exit_code;

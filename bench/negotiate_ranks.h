@@ -1,8 +1,8 @@
-/* Negotiations for the bench: controllers in a tree by numbers, and what each
+/* Negotiations for negotiate_bench: controllers in a tree by numbers, and what each
  * rank submits. Rank r hangs on rank (r - 1) / fan-out; with as many children
  * as there are other ranks, that is a star. */
-#ifndef BY_CLI_NEGOTIATE_RANKS_H
-#define BY_CLI_NEGOTIATE_RANKS_H
+#ifndef BY_BENCH_NEGOTIATE_RANKS_H
+#define BY_BENCH_NEGOTIATE_RANKS_H
 
 #include "controller.h"
 #include "rng.h"

@@ -48,7 +48,7 @@ static double seconds_of(clockid_t which) {
 }
 
 static _Noreturn void give_up(const char *what) {
-  fprintf(stderr, "banyan bench negotiate: %s: %s\n", what, errno ? strerror(errno) : banyan_error_text());
+  fprintf(stderr, "negotiate_bench: %s: %s\n", what, errno ? strerror(errno) : banyan_error_text());
   _exit(1);
 }
 
