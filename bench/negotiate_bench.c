@@ -8,7 +8,7 @@
 
 #include "control_tree.h"
 #include "negotiate_ranks.h"
-#include "options.h"
+#include "commands.h"
 #include "text.h"
 
 enum { MOST_RANKS = 1 << 20, MOST_ROUNDS = 100000 };
@@ -19,24 +19,22 @@ struct negotiate_options {
   bool simulated, job, json;
 };
 
-#define AT(member) offsetof(struct negotiate_options, member)
+#define VALUES struct negotiate_options
 
 static const struct by_option options[] = {
-    {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N", "ranks, each a process; default 64", 2, MOST_RANKS},
-    {"operations", 0, BY_OPTION_INT, AT(operations), "N", "that each rank submits in a round; default 160", 1,
-     BY_NEGOTIATE_OPERATIONS},
-    {"rounds", 0, BY_OPTION_INT, AT(rounds), "N", "negotiations of all of them; default 20", BY_NEGOTIATE_COLD + 2,
-     MOST_ROUNDS},
-    {"fan-out", 0, BY_OPTION_INT, AT(fan_out), "N", "children of a controller; 0 (default): what costs advise", 0,
-     MOST_RANKS},
-    {"idle", 0, BY_OPTION_SECONDS, AT(idle), "TIME", "to count letters in after the last round; default 0.5 s", 0, 0},
-    {"simulated", 0, BY_OPTION_FLAG, AT(simulated), NULL,
-     "all ranks in this process, in a model of time: letters\ncost what they cost here and travel for --delay", 0, 0},
-    {"job", 0, BY_OPTION_FLAG, AT(job), NULL,
-     "the ranks of a job, whole, with the calls that\noperations become: banyan run -n N -- negotiate_bench --job", 0,
-     0},
-    {"delay", 0, BY_OPTION_SECONDS, AT(delay), "TIME", "of the simulated network; default 10 us", 0, 0},
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON object a shape; times in seconds", 0, 0},
+    BY_INT("ranks", 'n', ranks, "N", 2, MOST_RANKS, "ranks, each a process; default 64"),
+    BY_INT("operations", 0, operations, "N", 1, BY_NEGOTIATE_OPERATIONS,
+           "that each rank submits in a round; default 160"),
+    BY_INT("rounds", 0, rounds, "N", BY_NEGOTIATE_COLD + 2, MOST_ROUNDS, "negotiations of all of them; default 20"),
+    BY_INT("fan-out", 0, fan_out, "N", 0, MOST_RANKS, "children of a controller; 0 (default): what costs advise"),
+    BY_SECONDS("idle", 0, idle, "TIME", "to count letters in after the last round; default 0.5 s"),
+    BY_FLAG("simulated", 0, simulated,
+            "all ranks in this process, in a model of time: letters\ncost what they cost here and travel for --delay"),
+    BY_FLAG(
+        "job", 0, job,
+        "the ranks of a job, whole, with the calls that\noperations become: banyan run -n N -- negotiate_bench --job"),
+    BY_SECONDS("delay", 0, delay, "TIME", "of the simulated network; default 10 us"),
+    BY_FLAG("json", 0, json, "print one JSON object a shape; times in seconds"),
     {.name = NULL},
 };
 
@@ -123,14 +121,13 @@ static int run(const struct negotiate_options *given) {
   fflush(stdout);
   enum banyan_status status = run_shape(given, "tree", fan_out);
   if (status == BANYAN_OK) status = run_shape(given, "star", ranks - 1);
-  return status == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  return by_command_end(&command, status);
 }
 
 int main(int argc, char **argv) {
   struct negotiate_options given = {.ranks = 64, .operations = 160, .rounds = 20, .idle = 0.5, .delay = 10e-6};
-  struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &given, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &given, NULL);
+  if (exit_code >= 0) return exit_code;
   if (!given.job) return run(&given);
-  return run_in_job(&given) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  return by_command_end(&command, run_in_job(&given));
 }

@@ -10,7 +10,6 @@
 #include <openssl/crypto.h>
 
 #include "commands.h"
-#include "options.h"
 #include "settings.h"
 #include "text.h"
 
@@ -18,8 +17,10 @@ struct version_options {
   bool json;
 };
 
+#define VALUES struct version_options
+
 static const struct by_option version_options[] = {
-    {"json", 0, BY_OPTION_FLAG, offsetof(struct version_options, json), NULL, "print one JSON object", 0, 0},
+    BY_FLAG("json", 0, json, "print one JSON object"),
     {.name = NULL},
 };
 
@@ -32,20 +33,21 @@ static const struct by_command version_command = {
 
 static int print_version(int argc, char **argv) {
   struct version_options version = {0};
-  struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&version_command, argc, argv, &version, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&version_command, argc, argv, &version, NULL);
+  if (exit_code >= 0) return exit_code;
   const char *format = version.json ? "{\"banyan\": \"%s\", \"jansson\": \"%s\", \"openssl\": \"%s\"}\n"
                                     : "banyan %s (jansson %s, %s)\n";
   printf(format, banyan_version(), jansson_version_str(), OpenSSL_version(OPENSSL_VERSION));
   return 0;
 }
 
-enum { MOST_COMMANDS = 32 };
-
 static int help(int argc, char **argv);
 
-const struct by_subcommand by_subcommands[] = {
+static const struct subcommand {
+  const char *name;
+  int (*run)(int argc, char **argv);
+  const char *help; /* one line; NULL: not listed */
+} subcommands[] = {
     {"run", by_cli_run, "start the ranks of a job, here or on several hosts"},
     {"plan", by_cli_plan, "check, draw and print plans and schedules"},
     {"topo", by_cli_topo, "check, draw and convert topologies"},
@@ -63,22 +65,23 @@ const struct by_subcommand by_subcommands[] = {
     {"version", print_version, "print versions"},
     {"help", help, "print this, or the help of a command"},
     {"run-host", by_cli_run_host, NULL},
-    {NULL, NULL, NULL},
 };
+
+enum { COMMANDS = sizeof subcommands / sizeof *subcommands };
 
 static int print_commands(FILE *out) {
   fprintf(out, "usage: banyan COMMAND [options]\n\n"
                "Gradient synchronisation over weighted aggregation trees.\n\ncommands:\n");
-  for (const struct by_subcommand *c = by_subcommands; c->name; c++)
+  for (const struct subcommand *c = subcommands; c < subcommands + COMMANDS; c++)
     if (c->help) fprintf(out, "  %-10s %s\n", c->name, c->help);
   fprintf(out, "\n`banyan COMMAND --help` says more about each, `banyan help variables` lists the variables.\n");
   return out == stdout ? 0 : 2;
 }
 
 static int unknown_command(const char *name) {
-  const char *names[MOST_COMMANDS];
+  const char *names[COMMANDS];
   size_t n = 0;
-  for (const struct by_subcommand *c = by_subcommands; c->name && n < MOST_COMMANDS; c++)
+  for (const struct subcommand *c = subcommands; c < subcommands + COMMANDS; c++)
     if (c->help) names[n++] = c->name;
   const char *near = by_suggest(name, names, n);
   fprintf(stderr, "banyan: there is no command \"%s\"%s%s%s\nSee `banyan help`.\n", name,
@@ -87,7 +90,7 @@ static int unknown_command(const char *name) {
 }
 
 static int dispatch(int argc, char **argv) {
-  for (const struct by_subcommand *c = by_subcommands; c->name; c++)
+  for (const struct subcommand *c = subcommands; c < subcommands + COMMANDS; c++)
     if (!strcmp(c->name, argv[0])) return c->run(argc, argv);
   return unknown_command(argv[0]);
 }

@@ -16,7 +16,6 @@
 #include "commands.h"
 #include "job_setup.h"
 #include "launch.h"
-#include "options.h"
 #include "process.h"
 #include "settings.h"
 #include "socket.h"
@@ -121,39 +120,35 @@ struct bench_options {
   bool registered, in_place, barrier, json, counters, pin, realtime, as_rank;
 };
 
-#define AT(member) offsetof(struct bench_options, member)
+#define VALUES struct bench_options
 
 static const struct by_option options[] = {
-    {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N",
-     "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each core",
-     1, BY_MOST_RANKS},
-    {"sizes", 's', BY_OPTION_TEXT, AT(sizes), "LIST",
-     "bytes: \"8,64K,16M\"; \"8..64M\" means every power of two in this\nrange; default 8,1K,64K,1M,16M", 0, 0},
-    {"dtype", 'd', BY_OPTION_TEXT, AT(dtype), "TYPE", "f32 (default), f64, f16, bf16, i8, u8, i32, i64", 0, 0},
-    {"op", 0, BY_OPTION_TEXT, AT(op), "OP", "sum (default), avg, min, max, prod, and, or, xor", 0, 0},
-    {"root", 0, BY_OPTION_INT, AT(root), "R", "root of reduce, broadcast, gather and scatter; default 0", 0,
-     BY_MOST_RANKS},
-    {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES, "how ranks reach each other", 0, 0},
-    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file; default: by size", 0, 0},
-    {"registered", 0, BY_OPTION_FLAG, AT(registered), NULL, "buffers from banyan_alloc", 0, 0},
-    {"in-place", 0, BY_OPTION_FLAG, AT(in_place), NULL, "send and receive in one buffer", 0, 0},
-    {"iterations", 0, BY_OPTION_TEXT, AT(iterations), "auto|N",
-     "number of timed calls; auto: as the budget allows, 8 to 2000", 0, 0},
-    {"warmup", 0, BY_OPTION_INT, AT(warm_up), "N",
-     "number of calls before them; default: as a fifth of the\nbudget allows; 0: only two, which determine how many to "
-     "time",
-     0, MOST_CALLS},
-    {"budget", 0, BY_OPTION_SECONDS, AT(budget), "TIME", "time for the timed calls of a size; default 0.5 s", 0, 0},
-    {"check", 0, BY_OPTION_CHOICE, AT(check), "all|off", "compare every element of one call; default all", 0, 0},
-    {"barrier", 0, BY_OPTION_FLAG, AT(barrier), NULL,
-     "run a barrier before every timed call, outside its time;\ncalls with a root otherwise overlap", 0, 0},
-    {"counters", 0, BY_OPTION_FLAG, AT(counters), NULL,
-     "also show frames, sleeps and wake-ups (mean of the ranks) and\nallocations; JSON always has them", 0, 0},
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON object a size; rates in bit/s", 0, 0},
-    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, cyclically", 0, 0},
-    {"realtime", 0, BY_OPTION_FLAG, AT(realtime), NULL, "try the scheduler's real-time class (round-robin, priority 5)",
-     0, 0},
-    {"as-rank", 0, BY_OPTION_FLAG, AT(as_rank), NULL, NULL, 0, 0},
+    BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS,
+           "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
+           "core"),
+    BY_TEXT("sizes", 's', sizes, "LIST",
+            "bytes: \"8,64K,16M\"; \"8..64M\" means every power of two in this\nrange; default 8,1K,64K,1M,16M"),
+    BY_TEXT("dtype", 'd', dtype, "TYPE", "f32 (default), f64, f16, bf16, i8, u8, i32, i64"),
+    BY_TEXT("op", 0, op, "OP", "sum (default), avg, min, max, prod, and, or, xor"),
+    BY_INT("root", 0, root, "R", 0, BY_MOST_RANKS, "root of reduce, broadcast, gather and scatter; default 0"),
+    BY_CHOICE("transport", 't', transport, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
+    BY_TEXT("plan", 'p', plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
+    BY_FLAG("registered", 0, registered, "buffers from banyan_alloc"),
+    BY_FLAG("in-place", 0, in_place, "send and receive in one buffer"),
+    BY_TEXT("iterations", 0, iterations, "auto|N", "number of timed calls; auto: as the budget allows, 8 to 2000"),
+    BY_INT("warmup", 0, warm_up, "N", 0, MOST_CALLS,
+           "number of calls before them; default: as a fifth of the\nbudget allows; 0: only two, which determine how "
+           "many to time"),
+    BY_SECONDS("budget", 0, budget, "TIME", "time for the timed calls of a size; default 0.5 s"),
+    BY_CHOICE("check", 0, check, "all|off", "compare every element of one call; default all"),
+    BY_FLAG("barrier", 0, barrier,
+            "run a barrier before every timed call, outside its time;\ncalls with a root otherwise overlap"),
+    BY_FLAG("counters", 0, counters,
+            "also show frames, sleeps and wake-ups (mean of the ranks) and\nallocations; JSON always has them"),
+    BY_FLAG("json", 0, json, "print one JSON object a size; rates in bit/s"),
+    BY_FLAG("pin", 0, pin, "bind rank r to core r, cyclically"),
+    BY_FLAG("realtime", 0, realtime, "try the scheduler's real-time class (round-robin, priority 5)"),
+    BY_FLAG("as-rank", 0, as_rank, NULL),
     {.name = NULL},
 };
 
@@ -201,20 +196,7 @@ static int usable_cores(void) {
   return sched_getaffinity(0, sizeof allowed, &allowed) ? 2 : CPU_COUNT(&allowed);
 }
 
-/* "bench --as-rank" and what was said to us. */
-static char **make_command(char *self, char *const *said, int n) {
-  static char bench[] = "bench", as_rank[] = "--as-rank";
-  char **words = malloc(((size_t)n + 3) * sizeof *words);
-  if (!words) return NULL;
-  words[0] = self;
-  words[1] = bench;
-  words[2] = as_rank;
-  for (int i = 1; i < n; i++) words[2 + i] = said[i];
-  words[2 + n] = NULL;
-  return words;
-}
-
-static enum banyan_status start_ranks(int ranks, char **words, int *exit_code) {
+static enum banyan_status start_ranks(int ranks, char *const *words, int *exit_code) {
   struct by_launch_hosts hosts;
   struct by_job_environment environment;
   by_hosts_init(&hosts);
@@ -236,18 +218,17 @@ static enum banyan_status start_ranks(int ranks, char **words, int *exit_code) {
   return status;
 }
 
-static int launch(const struct bench_options *bench, char *const *said, int n) {
+/* `words`: the command of the ranks but for the path of this program. */
+static int launch(const struct bench_options *bench, char **words) {
   char self[PATH_BYTES];
   int exit_code = 1, ranks = bench->ranks ? (int)bench->ranks : MIN(MAX(usable_cores(), 2), MOST_OWN_RANKS);
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (length < 0) return by_options_failure(&command, "cannot find its own program");
-  if (by_check_plan(bench->plan, ranks, 1, true)) return by_options_misuse(&command, "%s", banyan_error_text());
+  if (length < 0) return by_command_end(&command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
+  if (by_check_plan(bench->plan, ranks, 1, true)) return by_command_misused(&command);
   self[length] = 0;
-  char **words = make_command(self, said, n);
-  if (!words) return by_options_failure(&command, "out of memory");
-  if (start_ranks(ranks, words, &exit_code)) by_options_failure(&command, banyan_error_text());
-  free(words);
-  return exit_code;
+  words[0] = self;
+  enum banyan_status status = start_ranks(ranks, words, &exit_code);
+  return status ? by_command_end(&command, status) : exit_code;
 }
 
 /* ---- being a rank */
@@ -333,7 +314,7 @@ static int be_rank(const struct bench_options *bench, const struct by_settings *
   return exit_code;
 }
 
-static int run(const struct bench_options *bench, const struct by_operands *operands, char *const *said, int n) {
+static int run(const struct bench_options *bench, const struct by_operands *operands, char **words) {
   struct by_bench_case c;
   struct by_bench_how how;
   struct by_bench_sizes sizes;
@@ -342,9 +323,9 @@ static int run(const struct bench_options *bench, const struct by_operands *oper
   if (!status) status = parse_how(bench, &how);
   if (!status) status = by_bench_parse_sizes(bench->sizes, &sizes);
   if (!status) status = by_settings_read(&settings);
-  if (status) return by_options_misuse(&command, "%s", banyan_error_text());
+  if (status) return by_command_misused(&command);
   bool alone = settings.rank < 0 && settings.size < 0;
-  if (!bench->as_rank && (bench->ranks || alone)) return launch(bench, said, n);
+  if (!bench->as_rank && (bench->ranks || alone)) return launch(bench, words);
   return be_rank(bench, &settings, &c, &how, &sizes);
 }
 
@@ -358,12 +339,14 @@ int by_cli_bench(int argc, char **argv) {
                                 .op = "sum",
                                 .iterations = "auto"};
   struct by_operands operands;
-  int exit_code;
-  char **said = malloc(((size_t)argc + 1) * sizeof *said); /* parsing moves the words about */
-  if (!said) return by_options_failure(&command, "out of memory");
-  memcpy(said, argv, ((size_t)argc + 1) * sizeof *said);
-  if (by_options_parse(&command, argc, argv, &bench, &operands, &exit_code))
-    exit_code = run(&bench, &operands, said, argc);
-  free(said);
+  char *const first[] = {NULL, (char[]){"bench"}, (char[]){"--as-rank"}};
+  size_t rest = (size_t)argc * sizeof *argv; /* with the NULL at the end */
+  char **words = malloc(sizeof first + rest);
+  if (!words) return by_command_end(&command, by_fail(BANYAN_ERR_NO_MEMORY, "out of memory"));
+  memcpy(words, first, sizeof first);
+  memcpy(words + 3, argv + 1, rest); /* before parsing, which moves them about */
+  int exit_code = by_options_parse(&command, argc, argv, &bench, &operands);
+  if (exit_code < 0) exit_code = run(&bench, &operands, words);
+  free(words);
   return exit_code;
 }

@@ -17,7 +17,6 @@
 #include "json_doc.h"
 #include "localsocket.h"
 #include "loop.h"
-#include "options.h"
 #include "process.h"
 #include "text.h"
 #include "tls_identity.h"
@@ -172,37 +171,32 @@ struct agent_options {
   bool no_helpers, json;
 };
 
-#define AT(member) offsetof(struct agent_options, member)
+#define VALUES struct agent_options
 
 static const struct by_option options[] = {
-    {"manager", 'm', BY_OPTION_TEXT, AT(manager), "HOST:PORT", "the cluster's manager (BANYAN_MANAGER); default: none",
-     0, 0},
-    {"keys", 0, BY_OPTION_TEXT, AT(keys), "FOLDER",
-     "this agent's certificate and the authority's (BANYAN_KEYS), default\n" BY_TLS_FOLDER, 0, 0},
-    {"socket", 0, BY_OPTION_TEXT, AT(socket), "PATH", "where ranks connect (BANYAN_AGENT), default\n" AGENT_SOCKET, 0,
-     0},
-    {"group", 0, BY_OPTION_TEXT, AT(group), "NAME", "only users of this group may connect; default: everybody", 0, 0},
-    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME", "this host's name; default: the host name (BANYAN_HOST)", 0, 0},
-    {"interfaces", 0, BY_OPTION_TEXT, AT(interfaces), "FILTER",
-     "interfaces to watch, as in BANYAN_IFACE; default: those that\nare up, without loopback", 0, 0},
-    {"rate", 0, BY_OPTION_TEXT, AT(rate), "RATE",
-     "rate of this host's link, 10g; default: as the kernel and the\nmanager report it", 0, 0},
-    {"queues", 0, BY_OPTION_TEXT, AT(queues), "IF,IF,...",
-     "interfaces with queues by class: names, none, or auto\n(default): the fastest, once its rate is known", 0, 0},
-    {"interval", 0, BY_OPTION_SECONDS, AT(interval), "TIME",
-     "time between reports, until the manager sets another; default\n5 s", 0, 0},
-    {"first-iterations", 0, BY_OPTION_INT, AT(iterations), "N",
-     "without a manager: number of a job's first iterations in the\nhighest class; default 10", 0, 1000000000},
-    {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
-     "without a manager: bytes that a job may send from here before\nit leaves the first queue; each lower queue takes "
-     "4 times as\nmany; default 10 GB",
-     0, 0},
-    {"order", 0, BY_OPTION_TEXT, AT(order), "first|share",
-     "without a manager: jobs of one queue that have not announced\ntheir length are served in the order of arrival, "
-     "or share the\nlink (default)",
-     0, 0},
-    {"no-helpers", 0, BY_OPTION_FLAG, AT(no_helpers), NULL, "run no helpers on this host", 0, 0},
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "with status: one JSON value", 0, 0},
+    BY_TEXT("manager", 'm', manager, "HOST:PORT", "the cluster's manager (BANYAN_MANAGER); default: none"),
+    BY_TEXT("keys", 0, keys, "FOLDER",
+            "this agent's certificate and the authority's (BANYAN_KEYS), default\n" BY_TLS_FOLDER),
+    BY_TEXT("socket", 0, socket, "PATH", "where ranks connect (BANYAN_AGENT), default\n" AGENT_SOCKET),
+    BY_TEXT("group", 0, group, "NAME", "only users of this group may connect; default: everybody"),
+    BY_TEXT("name", 0, name, "NAME", "this host's name; default: the host name (BANYAN_HOST)"),
+    BY_TEXT("interfaces", 0, interfaces, "FILTER",
+            "interfaces to watch, as in BANYAN_IFACE; default: those that\nare up, without loopback"),
+    BY_TEXT("rate", 0, rate, "RATE",
+            "rate of this host's link, 10g; default: as the kernel and the\nmanager report it"),
+    BY_TEXT("queues", 0, queues, "IF,IF,...",
+            "interfaces with queues by class: names, none, or auto\n(default): the fastest, once its rate is known"),
+    BY_SECONDS("interval", 0, interval, "TIME", "time between reports, until the manager sets another; default\n5 s"),
+    BY_INT("first-iterations", 0, iterations, "N", 0, 1000000000,
+           "without a manager: number of a job's first iterations in the\nhighest class; default 10"),
+    BY_BYTES("threshold", 0, threshold, "BYTES",
+             "without a manager: bytes that a job may send from here before\nit leaves the first queue; each lower "
+             "queue takes 4 times as\nmany; default 10 GB"),
+    BY_TEXT("order", 0, order, "first|share",
+            "without a manager: jobs of one queue that have not announced\ntheir length are served in the order of "
+            "arrival, or share the\nlink (default)"),
+    BY_FLAG("no-helpers", 0, no_helpers, "run no helpers on this host"),
+    BY_FLAG("json", 0, json, "with status: one JSON value"),
     {.name = NULL},
 };
 
@@ -329,8 +323,8 @@ int by_cli_agent(int argc, char **argv) {
       .order = "share", .interval = 5, .iterations = (long)usual.iterations, .threshold = usual.threshold};
   struct by_operands operands;
   struct wanted wanted = {0};
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  if (exit_code >= 0) return exit_code;
   asked.manager = said_or(asked.manager, "BANYAN_MANAGER", NULL);
   asked.socket = said_or(asked.socket, "BANYAN_AGENT", AGENT_SOCKET);
   if (!strcmp(asked.socket, "off")) asked.socket = AGENT_SOCKET; /* which is for jobs */
@@ -338,9 +332,8 @@ int by_cli_agent(int argc, char **argv) {
   asked.queues = asked.queues ? asked.queues : "auto";
   if (operands.count && strcmp(operands.items[0], "status") != 0)
     return by_options_misuse(&command, "\"%s\" is nothing to do; there is status", operands.items[0]);
-  if (operands.count)
-    return show_status(asked.socket, asked.json) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  if (operands.count) return by_command_end(&command, show_status(asked.socket, asked.json));
   if (asked.json) return by_options_misuse(&command, "--json is for `banyan agent status`");
-  if (check(&asked, &wanted) != BANYAN_OK) return by_options_misuse(&command, "%s", banyan_error_text());
-  return work(&asked, &wanted) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  if (check(&asked, &wanted) != BANYAN_OK) return by_command_misused(&command);
+  return by_command_end(&command, work(&asked, &wanted));
 }

@@ -7,7 +7,6 @@
 #include "commands.h"
 #include "manager_page.h"
 #include "manager_server.h"
-#include "options.h"
 #include "process.h"
 #include "text.h"
 #include "tls_identity.h"
@@ -26,43 +25,36 @@ struct manager_options {
   uint64_t threshold;
 };
 
-#define AT(member) offsetof(struct manager_options, member)
+#define VALUES struct manager_options
 
 static const struct by_option options[] = {
-    {"listen", 'l', BY_OPTION_TEXT, AT(listen), "ADDRESS:PORT",
-     "where agents and ranks connect; default: port 7650 of\nall addresses", 0, 0},
-    {"keys", 'k', BY_OPTION_TEXT, AT(keys), "FOLDER",
-     "folder with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`", 0, 0},
-    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME",
-     "name of the certificate, if the folder has those of several\nmanagers", 0, 0},
-    {"state", 0, BY_OPTION_TEXT, AT(state), "FILE", "its state, for a restart; default\n" STATE_FILE, 0, 0},
-    {"interval", 0, BY_OPTION_SECONDS, AT(interval), "TIME", "time between reports of an agent; default 2 s", 0, 0},
-    {"replan", 0, BY_OPTION_SECONDS, AT(replan), "TIME", "time after which each job is planned again; default 60 s", 0,
-     0},
-    {"replan-iterations", 0, BY_OPTION_INT, AT(iterations), "N",
-     "number of iterations after which a job is also planned again;\ndefault: no limit", 0, 1L << 40},
-    {"gain", 0, BY_OPTION_INT, AT(gain), "PERCENT", "gain in throughput for which a job changes its plan; default\n5",
-     0, 1000},
-    {"helpers", 0, BY_OPTION_TEXT, AT(helpers), "HOST,HOST,...",
-     "hosts that may run helpers for other jobs, among those that\noffer it: names, none, or all (default)", 0, 0},
-    {"first-iterations", 0, BY_OPTION_INT, AT(first), "N",
-     "number of a job's first iterations in the highest class;\ndefault 10", 0, 1L << 40},
-    {"threshold", 0, BY_OPTION_BYTES, AT(threshold), "BYTES",
-     "bytes that a job may send before it leaves the first queue;\neach lower queue takes 4 times as many; default 10 "
-     "GB",
-     0, 0},
-    {"order", 0, BY_OPTION_TEXT, AT(order), "first|share",
-     "jobs of one queue that have not announced their length are\nserved in the order of arrival, or share links "
-     "(default)",
-     0, 0},
-    {"http", 0, BY_OPTION_TEXT, AT(http), "ADDRESS:PORT",
-     "serve the page, the state and metrics here, such as\n127.0.0.1:8420; default: not at all", 0, 0},
-    {"token-file", 0, BY_OPTION_TEXT, AT(token), "FILE",
-     "file with the page's token, created if missing; default\n" TOKEN_FILE, 0, 0},
-    {"http-certificate", 0, BY_OPTION_TEXT, AT(certificate), "FILE", "certificate for HTTPS (PEM); with --http-key", 0,
-     0},
-    {"http-key", 0, BY_OPTION_TEXT, AT(key), "FILE", "key of this certificate", 0, 0},
-    {"threads", 0, BY_OPTION_INT, AT(threads), "N", "number of planning threads; default 2", 1, 64},
+    BY_TEXT("listen", 'l', listen, "ADDRESS:PORT",
+            "where agents and ranks connect; default: port 7650 of\nall addresses"),
+    BY_TEXT("keys", 'k', keys, "FOLDER",
+            "folder with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`"),
+    BY_TEXT("name", 0, name, "NAME", "name of the certificate, if the folder has those of several\nmanagers"),
+    BY_TEXT("state", 0, state, "FILE", "its state, for a restart; default\n" STATE_FILE),
+    BY_SECONDS("interval", 0, interval, "TIME", "time between reports of an agent; default 2 s"),
+    BY_SECONDS("replan", 0, replan, "TIME", "time after which each job is planned again; default 60 s"),
+    BY_INT("replan-iterations", 0, iterations, "N", 0, 1L << 40,
+           "number of iterations after which a job is also planned again;\ndefault: no limit"),
+    BY_INT("gain", 0, gain, "PERCENT", 0, 1000, "gain in throughput for which a job changes its plan; default\n5"),
+    BY_TEXT("helpers", 0, helpers, "HOST,HOST,...",
+            "hosts that may run helpers for other jobs, among those that\noffer it: names, none, or all (default)"),
+    BY_INT("first-iterations", 0, first, "N", 0, 1L << 40,
+           "number of a job's first iterations in the highest class;\ndefault 10"),
+    BY_BYTES("threshold", 0, threshold, "BYTES",
+             "bytes that a job may send before it leaves the first queue;\neach lower queue takes 4 times as many; "
+             "default 10 GB"),
+    BY_TEXT("order", 0, order, "first|share",
+            "jobs of one queue that have not announced their length are\nserved in the order of arrival, or share "
+            "links (default)"),
+    BY_TEXT("http", 0, http, "ADDRESS:PORT",
+            "serve the page, the state and metrics here, such as\n127.0.0.1:8420; default: not at all"),
+    BY_TEXT("token-file", 0, token, "FILE", "file with the page's token, created if missing; default\n" TOKEN_FILE),
+    BY_TEXT("http-certificate", 0, certificate, "FILE", "certificate for HTTPS (PEM); with --http-key"),
+    BY_TEXT("http-key", 0, key, "FILE", "key of this certificate"),
+    BY_INT("threads", 0, threads, "N", 1, 64, "number of planning threads; default 2"),
     {.name = NULL},
 };
 
@@ -227,12 +219,10 @@ int by_cli_manager(int argc, char **argv) {
                                 .threshold = usual.rules.threshold,
                                 .threads = 2}};
   struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &s.asked, &operands, &exit_code)) return exit_code;
-  if (check(&s.asked, &s.rules) != BANYAN_OK)
-    exit_code = by_options_misuse(&command, "%s", banyan_error_text());
-  else
-    exit_code = work(&s, operands.items[0]) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  int exit_code = by_options_parse(&command, argc, argv, &s.asked, &operands);
+  if (exit_code >= 0) return exit_code;
+  bool misused = check(&s.asked, &s.rules) != BANYAN_OK;
+  exit_code = misused ? by_command_misused(&command) : by_command_end(&command, work(&s, operands.items[0]));
   end_session(&s);
   return exit_code;
 }

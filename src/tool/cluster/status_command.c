@@ -20,7 +20,6 @@
 #include "localsocket.h"
 #include "loop.h"
 #include "manager_status.h"
-#include "options.h"
 #include "socket.h"
 #include "stream.h"
 #include "switch_control.h"
@@ -287,19 +286,16 @@ struct status_options {
   bool json, watch;
 };
 
-#define AT(member) offsetof(struct status_options, member)
+#define VALUES struct status_options
 
 static const struct by_option options[] = {
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one JSON value on each line", 0, 0},
-    {"watch", 'w', BY_OPTION_FLAG, AT(watch), NULL, "repeat every second, with the differences, until interrupted", 0,
-     0},
-    {"secret-file", 0, BY_OPTION_TEXT, AT(secret_file), "FILE", "file with the switch's secret (BANYAN_SWITCH_KEY)", 0,
-     0},
-    {"manager", 'm', BY_OPTION_TEXT, AT(manager), "URL",
-     "address of a manager's page: show its jobs, plans, links and\nhosts instead", 0, 0},
-    {"token-file", 0, BY_OPTION_TEXT, AT(token_file), "FILE", "file with the token of the manager's page", 0, 0},
-    {"ca-file", 0, BY_OPTION_TEXT, AT(ca_file), "FILE",
-     "certificates of the authority that signed the manager's, for\nhttps", 0, 0},
+    BY_FLAG("json", 0, json, "print one JSON value on each line"),
+    BY_FLAG("watch", 'w', watch, "repeat every second, with the differences, until interrupted"),
+    BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the switch's secret (BANYAN_SWITCH_KEY)"),
+    BY_TEXT("manager", 'm', manager, "URL",
+            "address of a manager's page: show its jobs, plans, links and\nhosts instead"),
+    BY_TEXT("token-file", 0, token_file, "FILE", "file with the token of the manager's page"),
+    BY_TEXT("ca-file", 0, ca_file, "FILE", "certificates of the authority that signed the manager's, for\nhttps"),
     {.name = NULL},
 };
 
@@ -428,19 +424,19 @@ int by_cli_status(int argc, char **argv) {
   struct by_switch_place place = {.path = BY_SWITCH_SOCKET};
   struct by_key key;
   bool has_key;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  if (exit_code >= 0) return exit_code;
   if (asked.manager) {
     struct manager_watch watch = {{asked.manager, asked.token_file, asked.ca_file}, asked.json, asked.watch};
-    return watch_manager(&watch) ? by_options_failure(&command, banyan_error_text()) : 0;
+    return by_command_end(&command, watch_manager(&watch));
   }
   enum banyan_status status = by_switch_secret(asked.secret_file, &key, &has_key);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
   if (!status) status = check_secret(&place, has_key);
   if (!status) status = show(&asked, &place, has_key ? &key : NULL);
   explicit_bzero(&key, sizeof key);
-  if (!status) return 0;
-  exit_code = by_options_failure(&command, banyan_error_text());
+  exit_code = by_command_end(&command, status);
+  if (!status) return exit_code;
   if (!operands.count)
     fprintf(stderr, "For a cluster: `banyan status --manager URL`, and `banyan agent status` for this host.\n");
   else if (!place.path && !has_key && status != BANYAN_ERR_ARGUMENT)

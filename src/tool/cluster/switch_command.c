@@ -6,7 +6,6 @@
 
 #include "commands.h"
 #include "data_plane.h"
-#include "options.h"
 #include "process.h"
 #include "switch_control.h"
 #include "switch_status.h"
@@ -20,24 +19,18 @@ struct switch_options {
   long cells, udp_port;
 };
 
-#define AT(member) offsetof(struct switch_options, member)
+#define VALUES struct switch_options
 
 static const struct by_option options[] = {
-    {"xdp", 0, BY_OPTION_TEXT, AT(xdp), "IF,IF,...",
-     "aggregate in the kernel, on these interfaces: port 0, 1, ...;\nneeds drivers with native XDP", 0, 0},
-    {"user", 0, BY_OPTION_TEXT, AT(user), "IF,IF,...",
-     "aggregate in this process, on these interfaces; works with\nany driver", 0, 0},
-    {"cells", 0, BY_OPTION_INT, AT(cells), "N", "number of cells, 3.4 KiB each; default 4096", 1, MOST_CELLS},
-    {"udp-port", 0, BY_OPTION_INT, AT(udp_port), "PORT", "port of servers, and with --user of workers; default 7612", 1,
-     65535},
-    {"control", 0, BY_OPTION_WORDS, AT(controls), "WHERE",
-     "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\n"
-     "for this machine; PORT is 7613 unless given. Or PATH: the\n"
-     "socket, in place of " BY_SWITCH_SOCKET "; may be\n"
-     "given several times",
-     0, 0},
-    {"secret-file", 0, BY_OPTION_TEXT, AT(secret_file), "FILE",
-     "file with the secret that jobs need (BANYAN_SWITCH_KEY)", 0, 0},
+    BY_TEXT("xdp", 0, xdp, "IF,IF,...",
+            "aggregate in the kernel, on these interfaces: port 0, 1, ...;\nneeds drivers with native XDP"),
+    BY_TEXT("user", 0, user, "IF,IF,...", "aggregate in this process, on these interfaces; works with\nany driver"),
+    BY_INT("cells", 0, cells, "N", 1, MOST_CELLS, "number of cells, 3.4 KiB each; default 4096"),
+    BY_INT("udp-port", 0, udp_port, "PORT", 1, 65535, "port of servers, and with --user of workers; default 7612"),
+    BY_WORDS("control", 0, controls, "WHERE",
+             "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "
+             "given. Or PATH: the\nsocket, in place of " BY_SWITCH_SOCKET "; may be\ngiven several times"),
+    BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the secret that jobs need (BANYAN_SWITCH_KEY)"),
     {.name = NULL},
 };
 
@@ -172,14 +165,10 @@ static void end_session(struct session *s) {
 
 int by_cli_switch(int argc, char **argv) {
   struct session s = {.asked = {.cells = CELLS}};
-  struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &s.asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &s.asked, NULL);
+  if (exit_code >= 0) return exit_code;
   by_text_init(&s.places);
-  if (check(&s) != BANYAN_OK)
-    exit_code = by_options_misuse(&command, "%s", banyan_error_text());
-  else
-    exit_code = work(&s) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  exit_code = check(&s) != BANYAN_OK ? by_command_misused(&command) : by_command_end(&command, work(&s));
   end_session(&s);
   return exit_code;
 }

@@ -14,7 +14,6 @@
 
 #include "commands.h"
 #include "doctor.h"
-#include "options.h"
 #include "settings.h"
 #include "text.h"
 
@@ -107,8 +106,10 @@ struct doctor_options {
   bool json;
 };
 
+#define VALUES struct doctor_options
+
 static const struct by_option options[] = {
-    {"json", 0, BY_OPTION_FLAG, offsetof(struct doctor_options, json), NULL, "print one JSON object a line", 0, 0},
+    BY_FLAG("json", 0, json, "print one JSON object a line"),
     {.name = NULL},
 };
 
@@ -123,9 +124,8 @@ static const struct by_command command = {
 
 int by_cli_doctor(int argc, char **argv) {
   struct doctor_options doctor = {0};
-  struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &doctor, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &doctor, NULL);
+  if (exit_code >= 0) return exit_code;
   struct by_findings findings = {.json = doctor.json};
   by_doctor_kernel(&findings);
   by_doctor_network(&findings);

@@ -12,7 +12,6 @@
 #include "fail.h"
 #include "key_folder.h"
 #include "key_maker.h"
-#include "options.h"
 #include "text.h"
 
 enum { DAYS_OF_AUTHORITY = 3650, DAYS_OF_CERTIFICATE = 365, MOST_DAYS = 36500, DAY = 24 * 60 * 60 };
@@ -153,20 +152,17 @@ struct keys_options {
   bool force;
 };
 
-#define AT(member) offsetof(struct keys_options, member)
+#define VALUES struct keys_options
 
 static const struct by_option options[] = {
-    {"keys", 'k', BY_OPTION_TEXT, AT(folder), "DIR", "folder of keys; default: /etc/banyan/keys (BANYAN_KEYS)", 0, 0},
-    {"address", 'a', BY_OPTION_WORDS, AT(addresses), "A",
-     "with make: a name or IP address by which the host is reached,\nin addition to NAME; may be repeated", 0, 0},
-    {"days", 0, BY_OPTION_INT, AT(days), "N",
-     "validity of new certificates in days; default: 365, and 3650 for an\nauthority; no certificate is valid longer "
-     "than its "
-     "authority",
-     1, MOST_DAYS},
-    {"within", 0, BY_OPTION_INT, AT(within), "N", "with renew: renew what expires within N days; default 30", 0,
-     MOST_DAYS},
-    {"force", 'f', BY_OPTION_FLAG, AT(force), NULL, "with init and make: replace existing files", 0, 0},
+    BY_TEXT("keys", 'k', folder, "DIR", "folder of keys; default: /etc/banyan/keys (BANYAN_KEYS)"),
+    BY_WORDS("address", 'a', addresses, "A",
+             "with make: a name or IP address by which the host is reached,\nin addition to NAME; may be repeated"),
+    BY_INT("days", 0, days, "N", 1, MOST_DAYS,
+           "validity of new certificates in days; default: 365, and 3650 for an\nauthority; no certificate is valid "
+           "longer than its authority"),
+    BY_INT("within", 0, within, "N", 0, MOST_DAYS, "with renew: renew what expires within N days; default 30"),
+    BY_FLAG("force", 'f', force, "with init and make: replace existing files"),
     {.name = NULL},
 };
 
@@ -440,8 +436,8 @@ static const char *stray_option(const struct action *action, const struct keys_o
 int by_cli_keys(int argc, char **argv) {
   struct keys_options asked = {.days = -1, .within = -1};
   struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  if (exit_code >= 0) return exit_code;
   const struct action *action = find_action(operands.items[0]);
   if (!action) return unknown_action(operands.items[0]);
   int given = operands.count - 1;
@@ -452,5 +448,5 @@ int by_cli_keys(int argc, char **argv) {
   if (stray) return by_options_misuse(&command, "--%s means nothing to %s", stray, action->name);
   if (!asked.folder) asked.folder = by_tls_folder();
   char *rest[] = {given > 0 ? operands.items[1] : NULL, given > 1 ? operands.items[2] : NULL};
-  return action->run(&asked, rest) == BANYAN_OK ? 0 : by_options_failure(&command, banyan_error_text());
+  return by_command_end(&command, action->run(&asked, rest));
 }

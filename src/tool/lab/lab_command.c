@@ -14,7 +14,6 @@
 #include "lab_switches.h"
 #include "launch.h"
 #include "launch_io.h"
-#include "options.h"
 #include "plan.h"
 #include "switched_tree.h"
 #include "text.h"
@@ -36,59 +35,49 @@ struct lab_options {
   int output;
 };
 
-#define AT(member) offsetof(struct lab_options, member)
+#define VALUES struct lab_options
 
 enum { OUTPUT_AUTO, OUTPUT_PREFIX, OUTPUT_RANK0, OUTPUT_RAW };
 
 static const struct by_option options[] = {
-    {"scale", 0, BY_OPTION_TEXT, AT(scale), "F",
-     "multiply all rates by this, \"1/100\", for fast networks on a\nslow machine", 0, 0},
-    {"whole", 0, BY_OPTION_FLAG, AT(lab.whole), NULL,
-     "give links their entire capacity; default: what others leave\nof it", 0, 0},
-    {"plain", 0, BY_OPTION_FLAG, AT(lab.plain), NULL, "ignore delay and loss", 0, 0},
-    {"per-host", 'n', BY_OPTION_INT, AT(per_host), "N", "ranks on each host that takes part; default 1", 1,
-     MOST_PER_HOST},
-    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN",
-     "a built-in plan's name or a plan file (BANYAN_PLAN), or\n\"default\": by size and hosts, not from the topology",
-     0, 0},
-    {"switches", 0, BY_OPTION_CHOICE, AT(switches), "none|user|xdp",
-     "how aggregating switches run `banyan switch`: in user space,\nin XDP, or not at all (none); without --plan, the "
-     "plan is the\nbest placement of sums on the topology",
-     0, 0},
-    {"server", 0, BY_OPTION_TEXT, AT(servers), "HOST,...", "with --switches: hosts of servers; default: the best one",
-     0, 0},
-    {"congestion", 0, BY_OPTION_TEXT, AT(lab.congestion), "NAME",
-     "congestion control of TCP on the hosts; default reno, which\nevery machine has; \"\": this machine's default", 0,
-     0},
-    {"sysctl", 0, BY_OPTION_WORDS, AT(sysctls), "NAME=VALUE", "a net.* setting for every host and switch", 0, 0},
-    {"mtu", 0, BY_OPTION_INT, AT(lab.mtu), "BYTES", "of an IP packet; default 1500", BY_LAB_LEAST_MTU, BY_LAB_MOST_MTU},
-    {"burst", 0, BY_OPTION_SECONDS, AT(lab.burst), "TIME", "what an idle link passes at once; default 1 ms", 0, 0},
-    {"queue", 0, BY_OPTION_SECONDS, AT(lab.queue), "TIME", "size of a link's queue, 256 KiB at least; default 50 ms", 0,
-     0},
-    {"fifo", 0, BY_OPTION_FLAG, AT(lab.fifo), NULL,
-     "acknowledgements of TCP wait behind data; default: they\novertake data", 0, 0},
-    {"tos", 0, BY_OPTION_FLAG, AT(lab.by_tos), NULL,
-     "links have a queue for each class of ToS, as hosts under\n`banyan agent` do and switches can: higher classes "
-     "first, 5 %\nfor each",
-     0, 0},
-    {"change", 0, BY_OPTION_WORDS, AT(changes), "\"TIME A B RATE\"",
-     "this long after the start, change the link between A and B to\nRATE in both directions; may be repeated", 0, 0},
-    {"env", 'x', BY_OPTION_WORDS, AT(environment), "NAME[=VALUE]",
-     "an environment variable for the ranks; may be repeated", 0, 0},
-    {"output", 'o', BY_OPTION_CHOICE, AT(output), "auto|prefix|rank0|raw",
-     "prefix: \"[host] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with a prefix "
-     "on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix",
-     0, 0},
-    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r to core r, cyclically", 0, 0},
-    {"keep-going", 'k', BY_OPTION_FLAG, AT(keep_going), NULL, "do not terminate the other ranks when one fails", 0, 0},
-    {"timeout", 0, BY_OPTION_SECONDS, AT(timeout), "TIME", "end the job after this time, with exit code 124", 0, 0},
-    {"report-time", 0, BY_OPTION_SECONDS, AT(report), "TIME",
-     "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; default 1 s", 0,
-     0},
-    {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "time between SIGTERM and SIGKILL; default 5 s", 0, 0},
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL,
-     "report the links' traffic as one line of JSON on standard\noutput, after the command's own", 0, 0},
-    {"dry-run", 0, BY_OPTION_FLAG, AT(dry_run), NULL, "print what would be built, and build nothing", 0, 0},
+    BY_TEXT("scale", 0, scale, "F", "multiply all rates by this, \"1/100\", for fast networks on a\nslow machine"),
+    BY_FLAG("whole", 0, lab.whole, "give links their entire capacity; default: what others leave\nof it"),
+    BY_FLAG("plain", 0, lab.plain, "ignore delay and loss"),
+    BY_INT("per-host", 'n', per_host, "N", 1, MOST_PER_HOST, "ranks on each host that takes part; default 1"),
+    BY_TEXT("plan", 'p', plan, "PLAN",
+            "a built-in plan's name or a plan file (BANYAN_PLAN), or\n\"default\": by size and hosts, not from the "
+            "topology"),
+    BY_CHOICE("switches", 0, switches, "none|user|xdp",
+              "how aggregating switches run `banyan switch`: in user space,\nin XDP, or not at all (none); without "
+              "--plan, the plan is the\nbest placement of sums on the topology"),
+    BY_TEXT("server", 0, servers, "HOST,...", "with --switches: hosts of servers; default: the best one"),
+    BY_TEXT(
+        "congestion", 0, lab.congestion, "NAME",
+        "congestion control of TCP on the hosts; default reno, which\nevery machine has; \"\": this machine's default"),
+    BY_WORDS("sysctl", 0, sysctls, "NAME=VALUE", "a net.* setting for every host and switch"),
+    BY_INT("mtu", 0, lab.mtu, "BYTES", BY_LAB_LEAST_MTU, BY_LAB_MOST_MTU, "of an IP packet; default 1500"),
+    BY_SECONDS("burst", 0, lab.burst, "TIME", "what an idle link passes at once; default 1 ms"),
+    BY_SECONDS("queue", 0, lab.queue, "TIME", "size of a link's queue, 256 KiB at least; default 50 ms"),
+    BY_FLAG("fifo", 0, lab.fifo, "acknowledgements of TCP wait behind data; default: they\novertake data"),
+    BY_FLAG("tos", 0, lab.by_tos,
+            "links have a queue for each class of ToS, as hosts under\n`banyan agent` do and switches can: higher "
+            "classes first, 5 %\nfor each"),
+    BY_WORDS("change", 0, changes, "\"TIME A B RATE\"",
+             "this long after the start, change the link between A and B to\nRATE in both directions; may be repeated"),
+    BY_WORDS("env", 'x', environment, "NAME[=VALUE]", "an environment variable for the ranks; may be repeated"),
+    BY_CHOICE("output", 'o', output, "auto|prefix|rank0|raw",
+              "prefix: \"[host] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
+              "a prefix on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix"),
+    BY_FLAG("pin", 0, pin, "bind rank r to core r, cyclically"),
+    BY_FLAG("keep-going", 'k', keep_going, "do not terminate the other ranks when one fails"),
+    BY_SECONDS("timeout", 0, timeout, "TIME", "end the job after this time, with exit code 124"),
+    BY_SECONDS("report-time", 0, report, "TIME",
+               "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; "
+               "default 1 s"),
+    BY_SECONDS("grace", 0, grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
+    BY_FLAG("json", 0, json,
+            "report the links' traffic as one line of JSON on standard\noutput, after the command's own"),
+    BY_FLAG("dry-run", 0, dry_run, "print what would be built, and build nothing"),
     {.name = NULL},
 };
 
@@ -466,18 +455,15 @@ static void end_session(struct session *s) {
 int by_cli_lab(int argc, char **argv) {
   struct session s = {
       .asked = {.lab = by_lab_options_default(), .per_host = 1, .report = 1, .grace = 5, .switches = -1}, .file = -1};
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &s.asked, &s.operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &s.asked, &s.operands);
+  if (exit_code >= 0) return exit_code;
   by_hosts_init(&s.hosts);
   enum banyan_status status = check(&s);
   if (!status) status = place_ranks(&s);
   if (!status) status = place_others(&s);
   bool misuse = status == BANYAN_ERR_ARGUMENT;
   if (!status) status = work(&s);
-  if (misuse)
-    s.exit_code = by_options_misuse(&command, "%s", banyan_error_text());
-  else if (status)
-    s.exit_code = by_options_failure(&command, banyan_error_text());
+  if (status) s.exit_code = misuse ? by_command_misused(&command) : by_command_end(&command, status);
   end_session(&s);
   return s.exit_code;
 }

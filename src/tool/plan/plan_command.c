@@ -8,7 +8,6 @@
 #include "commands.h"
 #include "control_plan.h"
 #include "fail.h"
-#include "options.h"
 #include "plan.h"
 #include "plan_times.h"
 #include "plan_topology.h"
@@ -154,71 +153,62 @@ struct plan_options {
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
 };
 
-#define AT(member) offsetof(struct plan_options, member)
+#define VALUES struct plan_options
 
 static const struct by_option options[] = {
-    {"builtin", 'b', BY_OPTION_TEXT, AT(builtin), "NAME", "a built-in plan, \"ring\" or \"tree:4\"; see --list", 0, 0},
-    {"file", 'f', BY_OPTION_TEXT, AT(file), "FILE", "a plan file", 0, 0},
-    {"ranks", 'n', BY_OPTION_TEXT, AT(request.ranks), "N|NAME,...",
-     "number of ranks; for a TOPOLOGY: the hosts that take part,\nrank 0 first; default: all that take part by the "
-     "topology",
-     0, 0},
-    {"hosts", 'H', BY_OPTION_TEXT, AT(hosts), "HxR|R,R,...",
-     "ranks of each host, \"2x4\" or \"4,2\": the plan is over hosts,\nand the ranks of each host combine first", 0, 0},
-    {"trees", 'k', BY_OPTION_INT, AT(request.trees), "K", "for a TOPOLOGY: largest number of trees; default 8", 1,
-     1024},
-    {"max-height", 0, BY_OPTION_TEXT, AT(request.max_height), "H", "largest height of a tree, in hops or seconds", 0,
-     0},
-    {"height-metric", 0, BY_OPTION_CHOICE, AT(request.metric), "hops|delay", "unit of heights; default hops", 0, 0},
-    {"min-rate", 0, BY_OPTION_TEXT, AT(request.min_rate), "RATE", "smallest rate of a tree, \"100m\"", 0, 0},
-    {"tolerance", 0, BY_OPTION_TEXT, AT(request.tolerance), "PART",
-     "part of the throughput that may be lost for lower trees;\ndefault 0.05, with more than 8 trees 0.01", 0, 0},
-    {"seed", 0, BY_OPTION_INT, AT(request.seed), "N", "seed of the search; default 1", 0, 1 << 30},
-    {"helpers", 0, BY_OPTION_TEXT, AT(request.helpers), "NAME,...", "hosts that may aggregate and forward for others",
-     0, 0},
-    {"method", 0, BY_OPTION_CHOICE, AT(request.method), BY_PLAN_METHODS,
-     "few: at most K low trees (default); exact: all trees that the\nlargest throughput needs; weights: nearly that, "
-     "for large\ntopologies; cluster: a few of many candidates, for a job on a\nshared cluster; in-network: trees to "
-     "servers through\naggregating switches",
-     0, 0},
-    {"cost", 0, BY_OPTION_TEXT, AT(request.cost), "NAME=VALUE,...",
-     "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements", 0, 0},
-    {"fit", 0, BY_OPTION_TEXT, AT(fit), "FILE",
-     "for a TOPOLOGY: instead of a plan, print the value of --cost\nwith which predicted times are nearest to those in "
-     "FILE,\nlines of `banyan bench --plan PLAN --json`",
-     0, 0},
-    {"explain", 0, BY_OPTION_FLAG, AT(request.explain), NULL,
-     "explain on standard error what limits the plan, what is used\nfor which sizes, the alternatives, and what "
-     "predicted times\ninclude",
-     0, 0},
-    {"control", 0, BY_OPTION_FLAG, AT(control), NULL,
-     "for a TOPOLOGY: instead of a plan, print the control tree by\nwhich ranks agree on what is ready, and a ring if "
-     "there is\none",
-     0, 0},
-    {"fan-out", 0, BY_OPTION_INT, AT(controlled.fan_out), "D",
-     "for --control: most children of a rank; default: derived from\ndelay and costs of messages", 1,
-     BY_PLAN_MOST_VERTICES},
-    {"control-height", 0, BY_OPTION_INT, AT(controlled.height), "H",
-     "for --control: most hops to the root; default: the minimum", 1, BY_PLAN_MOST_VERTICES},
-    {"control-distance", 0, BY_OPTION_TEXT, AT(controlled.distance), "D",
-     "for --control: most links, or seconds, between a rank and its\nparent; default: the minimum", 0, 0},
-    {"in-network", 0, BY_OPTION_FLAG, AT(in_network), NULL,
-     "for a TOPOLOGY: print which switches should aggregate\ngradients on their way to a server, and the gain", 0, 0},
-    {"server", 0, BY_OPTION_TEXT, AT(request.placed.servers), "NAME,...",
-     "for in-network: the servers; default: the best helper or rank", 0, 0},
-    {"adding", 0, BY_OPTION_INT, AT(request.placed.most_adding), "K",
-     "for in-network: most switches of a tree that aggregate", 0, BY_PLAN_MOST_VERTICES},
-    {"svg", 0, BY_OPTION_TEXT, AT(request.svg), "FILE",
-     "for a TOPOLOGY: draw it into this file, with the plan's load\non each link; \"-\": standard output", 0, 0},
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print the plan, or with --schedule the schedule, as JSON", 0, 0},
-    {"list", 'l', BY_OPTION_FLAG, AT(list), NULL, "list the built-in plans", 0, 0},
-    {"schedule", 's', BY_OPTION_INT, AT(schedule), "RANK", "print the steps of this rank", 0,
-     BY_PLAN_MOST_VERTICES - 1},
-    {"collective", 'c', BY_OPTION_TEXT, AT(collective), "NAME", "for --schedule; default allreduce", 0, 0},
-    {"root", 'r', BY_OPTION_INT, AT(root), "RANK", "for --schedule and collectives with a root; default 0", 0,
-     BY_PLAN_MOST_VERTICES - 1},
-    {"bytes", 0, BY_OPTION_BYTES, AT(bytes), "SIZE",
-     "for --schedule and --svg: size of the buffer, which selects\nthe size class; default 64M", 0, 0},
+    BY_TEXT("builtin", 'b', builtin, "NAME", "a built-in plan, \"ring\" or \"tree:4\"; see --list"),
+    BY_TEXT("file", 'f', file, "FILE", "a plan file"),
+    BY_TEXT("ranks", 'n', request.ranks, "N|NAME,...",
+            "number of ranks; for a TOPOLOGY: the hosts that take part,\nrank 0 first; default: all that take part by "
+            "the topology"),
+    BY_TEXT(
+        "hosts", 'H', hosts, "HxR|R,R,...",
+        "ranks of each host, \"2x4\" or \"4,2\": the plan is over hosts,\nand the ranks of each host combine first"),
+    BY_INT("trees", 'k', request.trees, "K", 1, 1024, "for a TOPOLOGY: largest number of trees; default 8"),
+    BY_TEXT("max-height", 0, request.max_height, "H", "largest height of a tree, in hops or seconds"),
+    BY_CHOICE("height-metric", 0, request.metric, "hops|delay", "unit of heights; default hops"),
+    BY_TEXT("min-rate", 0, request.min_rate, "RATE", "smallest rate of a tree, \"100m\""),
+    BY_TEXT("tolerance", 0, request.tolerance, "PART",
+            "part of the throughput that may be lost for lower trees;\ndefault 0.05, with more than 8 trees 0.01"),
+    BY_INT("seed", 0, request.seed, "N", 0, 1 << 30, "seed of the search; default 1"),
+    BY_TEXT("helpers", 0, request.helpers, "NAME,...", "hosts that may aggregate and forward for others"),
+    BY_CHOICE("method", 0, request.method, BY_PLAN_METHODS,
+              "few: at most K low trees (default); exact: all trees that the\nlargest throughput needs; weights: "
+              "nearly that, for large\ntopologies; cluster: a few of many candidates, for a job on a\nshared cluster; "
+              "in-network: trees to servers through\naggregating switches"),
+    BY_TEXT("cost", 0, request.cost, "NAME=VALUE,...",
+            "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements"),
+    BY_TEXT("fit", 0, fit, "FILE",
+            "for a TOPOLOGY: instead of a plan, print the value of --cost\nwith which predicted times are nearest to "
+            "those in FILE,\nlines of `banyan bench --plan PLAN --json`"),
+    BY_FLAG("explain", 0, request.explain,
+            "explain on standard error what limits the plan, what is used\nfor which sizes, the alternatives, and what "
+            "predicted times\ninclude"),
+    BY_FLAG("control", 0, control,
+            "for a TOPOLOGY: instead of a plan, print the control tree by\nwhich ranks agree on what is ready, and a "
+            "ring if there is\none"),
+    BY_INT("fan-out", 0, controlled.fan_out, "D", 1, BY_PLAN_MOST_VERTICES,
+           "for --control: most children of a rank; default: derived from\ndelay and costs of messages"),
+    BY_INT("control-height", 0, controlled.height, "H", 1, BY_PLAN_MOST_VERTICES,
+           "for --control: most hops to the root; default: the minimum"),
+    BY_TEXT("control-distance", 0, controlled.distance, "D",
+            "for --control: most links, or seconds, between a rank and its\nparent; default: the minimum"),
+    BY_FLAG("in-network", 0, in_network,
+            "for a TOPOLOGY: print which switches should aggregate\ngradients on their way to a server, and the gain"),
+    BY_TEXT("server", 0, request.placed.servers, "NAME,...",
+            "for in-network: the servers; default: the best helper or rank"),
+    BY_INT("adding", 0, request.placed.most_adding, "K", 0, BY_PLAN_MOST_VERTICES,
+           "for in-network: most switches of a tree that aggregate"),
+    BY_TEXT("svg", 0, request.svg, "FILE",
+            "for a TOPOLOGY: draw it into this file, with the plan's load\non each link; \"-\": standard output"),
+    BY_FLAG("json", 0, json, "print the plan, or with --schedule the schedule, as JSON"),
+    BY_FLAG("list", 'l', list, "list the built-in plans"),
+    BY_INT("schedule", 's', schedule, "RANK", 0, BY_PLAN_MOST_VERTICES - 1, "print the steps of this rank"),
+    BY_TEXT("collective", 'c', collective, "NAME", "for --schedule; default allreduce"),
+    BY_INT("root", 'r', root, "RANK", 0, BY_PLAN_MOST_VERTICES - 1,
+           "for --schedule and collectives with a root; default 0"),
+    BY_BYTES("bytes", 0, bytes, "SIZE",
+             "for --schedule and --svg: size of the buffer, which selects\nthe size class; default 64M"),
     {.name = NULL},
 };
 
@@ -428,8 +418,8 @@ int by_cli_plan(int argc, char **argv) {
   asked.request = (struct by_plan_request){.metric = -1, .method = -1, .seed = 1, .placed = {.most_adding = -1}};
   struct placement placement = {0};
   struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  if (exit_code >= 0) return exit_code;
   if (asked.list) return list_builtins();
   if (operands.count) asked.request.topology = operands.items[0];
   if (operands.count && is_builtin(operands.items[0]))
@@ -441,7 +431,5 @@ int by_cli_plan(int argc, char **argv) {
   enum banyan_status status = beside ? show_beside(&asked) : place(&asked, &placement);
   if (status == BANYAN_OK && !beside) status = show(&asked, &placement);
   free(placement.host_of);
-  if (status == BANYAN_OK) return 0;
-  if (status == BANYAN_ERR_ARGUMENT) return by_options_misuse(&command, "%s", banyan_error_text());
-  return by_options_failure(&command, banyan_error_text());
+  return status == BANYAN_ERR_ARGUMENT ? by_command_misused(&command) : by_command_end(&command, status);
 }

@@ -9,7 +9,6 @@
 #include "fragment.h"
 #include "json_doc.h"
 #include "log.h"
-#include "options.h"
 #include "plan.h"
 #include "plan_load.h"
 #include "planner.h"
@@ -145,28 +144,24 @@ struct simulate_options {
 
 #define NO_CHUNK UINT64_MAX /* none is asked for */
 
-#define AT(member) offsetof(struct simulate_options, member)
+#define VALUES struct simulate_options
 
 static const struct by_option options[] = {
-    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN",
-     "a plan file, or a built-in plan's name; default: plan for\nthe topology", 0, 0},
-    {"builtin", 'b', BY_OPTION_TEXT, AT(builtin), "NAME", "a built-in plan, see banyan plan --list", 0, 0},
-    {"sizes", 's', BY_OPTION_TEXT, AT(sizes), "LIST", "buffers, \"64K,16M\" or \"4K..64M\"; default 4K,64K,1M,16M,64M",
-     0, 0},
-    {"size", 0, BY_OPTION_TEXT, AT(sizes), "LIST", NULL, 0, 0},
-    {"chunk", 0, BY_OPTION_BYTES, AT(chunk), "SIZE",
-     "most bytes that are sent and forwarded at a time; default:\nthe plan's chunk, or 32K, as `banyan plan` predicts; "
-     "for sums\nthrough switches a fragment",
-     0, 0},
-    {"chunk-cost", 0, BY_OPTION_SECONDS, AT(chunk_cost), "TIME",
-     "time that a rank needs for each chunk that it receives,\n\"20us\"; default 0", 0, 0},
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print one line of JSON for each size", 0, 0},
-    {"all", 'a', BY_OPTION_FLAG, AT(all), NULL, "show all links, not only the busiest", 0, 0},
-    {"no-bound", 0, BY_OPTION_FLAG, AT(no_bound), NULL,
-     "do not compute the rate that no plan exceeds, which may take\nseconds", 0, 0},
-    {"trace", 't', BY_OPTION_TEXT, AT(trace), "FILE",
-     "write each chunk on each link as a trace for ui.perfetto.dev,\nfor the last size", 0, 0},
-    {"svg", 0, BY_OPTION_TEXT, AT(svg), "FILE", "draw the use of links into this file, for the last size", 0, 0},
+    BY_TEXT("plan", 'p', plan, "PLAN", "a plan file, or a built-in plan's name; default: plan for\nthe topology"),
+    BY_TEXT("builtin", 'b', builtin, "NAME", "a built-in plan, see banyan plan --list"),
+    BY_TEXT("sizes", 's', sizes, "LIST", "buffers, \"64K,16M\" or \"4K..64M\"; default 4K,64K,1M,16M,64M"),
+    BY_TEXT("size", 0, sizes, "LIST", NULL),
+    BY_BYTES("chunk", 0, chunk, "SIZE",
+             "most bytes that are sent and forwarded at a time; default:\nthe plan's chunk, or 32K, as `banyan plan` "
+             "predicts; for sums\nthrough switches a fragment"),
+    BY_SECONDS("chunk-cost", 0, chunk_cost, "TIME",
+               "time that a rank needs for each chunk that it receives,\n\"20us\"; default 0"),
+    BY_FLAG("json", 0, json, "print one line of JSON for each size"),
+    BY_FLAG("all", 'a', all, "show all links, not only the busiest"),
+    BY_FLAG("no-bound", 0, no_bound, "do not compute the rate that no plan exceeds, which may take\nseconds"),
+    BY_TEXT("trace", 't', trace, "FILE",
+            "write each chunk on each link as a trace for ui.perfetto.dev,\nfor the last size"),
+    BY_TEXT("svg", 0, svg, "FILE", "draw the use of links into this file, for the last size"),
     {.name = NULL},
 };
 
@@ -355,8 +350,8 @@ int by_cli_simulate(int argc, char **argv) {
   struct session session = {.asked = &asked};
   struct by_bench_sizes sizes;
   struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  if (exit_code >= 0) return exit_code;
   if (by_bench_parse_sizes(asked.sizes, &sizes) != BANYAN_OK)
     return by_options_misuse(&command, "--sizes: %s", banyan_error_text());
   if (asked.chunk == 0) return by_options_misuse(&command, "--chunk is 0, must be 1 byte or more");
@@ -366,7 +361,5 @@ int by_cli_simulate(int argc, char **argv) {
   by_text_fini(&session.text);
   by_plan_destroy(session.plan);
   by_topology_destroy(session.topology);
-  if (status == BANYAN_OK) return 0;
-  if (status == BANYAN_ERR_ARGUMENT) return by_options_misuse(&command, "%s", banyan_error_text());
-  return by_options_failure(&command, banyan_error_text());
+  return status == BANYAN_ERR_ARGUMENT ? by_command_misused(&command) : by_command_end(&command, status);
 }

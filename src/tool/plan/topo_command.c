@@ -6,7 +6,6 @@
 
 #include "commands.h"
 #include "measure.h"
-#include "options.h"
 #include "plan.h"
 #include "plan_load.h"
 #include "text.h"
@@ -48,21 +47,20 @@ struct topo_options {
   bool json, all, list, measure;
 };
 
-#define AT(member) offsetof(struct topo_options, member)
+#define VALUES struct topo_options
 
 static const struct by_option options[] = {
-    {"json", 0, BY_OPTION_FLAG, AT(json), NULL, "print it as JSON, see docs/topology-format.md", 0, 0},
-    {"measure", 'm', BY_OPTION_FLAG, AT(measure), NULL,
-     "instead of TOPOLOGY: as a rank of a job, measure the network\nbetween the job's hosts; rank 0 prints", 0, 0},
-    {"output", 'o', BY_OPTION_TEXT, AT(output), "FILE", "write it into this file as JSON", 0, 0},
-    {"svg", 's', BY_OPTION_TEXT, AT(svg), "FILE", "draw it into this file as SVG; \"-\": standard output", 0, 0},
-    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN",
-     "a built-in plan's name or a plan file: show the load of its\nAllReduce on every link", 0, 0},
-    {"bytes", 0, BY_OPTION_BYTES, AT(bytes), "SIZE",
-     "for --plan: size of the buffer, which selects the size class;\ndefault 64M", 0, 0},
-    {"title", 't', BY_OPTION_TEXT, AT(title), "TEXT", "title of the drawing; default: the topology's name", 0, 0},
-    {"all", 'a', BY_OPTION_FLAG, AT(all), NULL, "do not shorten long tables", 0, 0},
-    {"list", 'l', BY_OPTION_FLAG, AT(list), NULL, "list the short texts and the formats of files", 0, 0},
+    BY_FLAG("json", 0, json, "print it as JSON, see docs/topology-format.md"),
+    BY_FLAG("measure", 'm', measure,
+            "instead of TOPOLOGY: as a rank of a job, measure the network\nbetween the job's hosts; rank 0 prints"),
+    BY_TEXT("output", 'o', output, "FILE", "write it into this file as JSON"),
+    BY_TEXT("svg", 's', svg, "FILE", "draw it into this file as SVG; \"-\": standard output"),
+    BY_TEXT("plan", 'p', plan, "PLAN",
+            "a built-in plan's name or a plan file: show the load of its\nAllReduce on every link"),
+    BY_BYTES("bytes", 0, bytes, "SIZE", "for --plan: size of the buffer, which selects the size class;\ndefault 64M"),
+    BY_TEXT("title", 't', title, "TEXT", "title of the drawing; default: the topology's name"),
+    BY_FLAG("all", 'a', all, "do not shorten long tables"),
+    BY_FLAG("list", 'l', list, "list the short texts and the formats of files"),
     {.name = NULL},
 };
 
@@ -205,8 +203,8 @@ int by_cli_topo(int argc, char **argv) {
   struct topo_options asked = {.bytes = 64 << 20};
   struct subject subject = {.topology = NULL};
   struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  if (exit_code >= 0) return exit_code;
   if (asked.list) return list();
   subject.draw = (struct by_draw_options){.title = asked.title, .all = asked.all};
   enum banyan_status status = check(&asked, &operands);
@@ -216,7 +214,5 @@ int by_cli_topo(int argc, char **argv) {
   by_plan_load_fini(&subject.load);
   by_plan_destroy(subject.plan);
   by_topology_destroy(subject.topology);
-  if (status == BANYAN_OK) return 0;
-  if (status == BANYAN_ERR_ARGUMENT) return by_options_misuse(&command, "%s", banyan_error_text());
-  return by_options_failure(&command, banyan_error_text());
+  return status == BANYAN_ERR_ARGUMENT ? by_command_misused(&command) : by_command_end(&command, status);
 }

@@ -5,7 +5,6 @@
 #include "commands.h"
 #include "fragment.h"
 #include "helper.h"
-#include "options.h"
 #include "process.h"
 #include "serve.h"
 #include "settings.h"
@@ -16,14 +15,12 @@ struct join_options {
   long trees, port; /* of a server */
 };
 
-#define AT(member) offsetof(struct join_options, member)
+#define VALUES struct join_options
 
 static const struct by_option helper_options[] = {
-    {"root", 'r', BY_OPTION_TEXT, AT(root), "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)", 0, 0},
-    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME",
-     "this helper's name in the plan; default: the host name\n(BANYAN_HOST)", 0, 0},
-    {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES,
-     "how the ranks reach it (BANYAN_TRANSPORT)", 0, 0},
+    BY_TEXT("root", 'r', root, "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)"),
+    BY_TEXT("name", 0, name, "NAME", "this helper's name in the plan; default: the host name\n(BANYAN_HOST)"),
+    BY_CHOICE("transport", 't', transport, BY_TRANSPORT_CHOICES, "how the ranks reach it (BANYAN_TRANSPORT)"),
     {.name = NULL},
 };
 
@@ -55,21 +52,17 @@ static void say_joined(const char *name, uint32_t ranks) {
 
 int by_cli_helper(int argc, char **argv) {
   struct join_options asked = {.transport = -1};
-  struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&helper_command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&helper_command, argc, argv, &asked, NULL);
+  if (exit_code >= 0) return exit_code;
   struct banyan_options given = {.root = asked.root, .host = asked.name, .transport = by_transport_at(asked.transport)};
-  if (by_helper_run(&given, by_stop_on_signals(), asked.root ? say_joined : NULL) == BANYAN_OK) return 0;
-  return by_options_failure(&helper_command, banyan_error_text());
+  return by_command_end(&helper_command, by_helper_run(&given, by_stop_on_signals(), asked.root ? say_joined : NULL));
 }
 
 static const struct by_option server_options[] = {
-    {"root", 'r', BY_OPTION_TEXT, AT(root), "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)", 0, 0},
-    {"name", 0, BY_OPTION_TEXT, AT(name), "NAME", "this host's name in the plan; default: the host name\n(BANYAN_HOST)",
-     0, 0},
-    {"trees", 0, BY_OPTION_INT, AT(trees), "N", "number of trees to serve; default 1", 1, BY_SERVE_TREES},
-    {"udp-port", 0, BY_OPTION_INT, AT(port), "PORT", "port for fragments; default 7612, which switches expect", 1,
-     65535},
+    BY_TEXT("root", 'r', root, "HOST:PORT", "where rank 0 listens (BANYAN_ROOT)"),
+    BY_TEXT("name", 0, name, "NAME", "this host's name in the plan; default: the host name\n(BANYAN_HOST)"),
+    BY_INT("trees", 0, trees, "N", 1, BY_SERVE_TREES, "number of trees to serve; default 1"),
+    BY_INT("udp-port", 0, port, "PORT", 1, 65535, "port for fragments; default 7612, which switches expect"),
     {.name = NULL},
 };
 
@@ -97,11 +90,9 @@ static const struct by_command server_command = {
 
 int by_cli_server(int argc, char **argv) {
   struct join_options asked = {.trees = 1, .port = BY_FRAGMENT_PORT};
-  struct by_operands operands;
-  int exit_code;
-  if (!by_options_parse(&server_command, argc, argv, &asked, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&server_command, argc, argv, &asked, NULL);
+  if (exit_code >= 0) return exit_code;
   struct by_serve_options given = {
       .joining = {.root = asked.root, .host = asked.name}, .trees = (unsigned)asked.trees, .udp_port = (int)asked.port};
-  if (by_serve(&given, by_stop_on_signals()) == BANYAN_OK) return 0;
-  return by_options_failure(&server_command, banyan_error_text());
+  return by_command_end(&server_command, by_serve(&given, by_stop_on_signals()));
 }

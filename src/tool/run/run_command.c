@@ -8,7 +8,6 @@
 #include "job_setup.h"
 #include "launch.h"
 #include "launch_io.h"
-#include "options.h"
 #include "settings.h"
 #include "socket.h"
 #include "text.h"
@@ -26,51 +25,42 @@ struct run_options {
   int output, transport; /* transport -1: not given */
 };
 
-#define AT(member) offsetof(struct run_options, member)
+#define VALUES struct run_options
 
 enum { OUTPUT_AUTO, OUTPUT_PREFIX, OUTPUT_RANK0, OUTPUT_RAW };
 
 static const struct by_option options[] = {
-    {"ranks", 'n', BY_OPTION_INT, AT(ranks), "N", "number of ranks; default: all slots of the hosts", 1, BY_MOST_RANKS},
-    {"hosts", 'H', BY_OPTION_WORDS, AT(hosts), "LIST",
-     "hosts and their slots, \"a:2,b:4\"; filled in this order;\nuser@name is allowed; default: this machine", 0, 0},
-    {"hostfile", 'f', BY_OPTION_TEXT, AT(hostfile), "FILE",
-     "the same from a file: \"name:slots\" or \"name slots=N\" a line", 0, 0},
-    {"helpers", 0, BY_OPTION_TEXT, AT(helpers), "LIST",
-     "hosts for helpers, as for -H, or how many helpers to start\nhere; see `banyan helper`", 0, 0},
-    {"servers", 0, BY_OPTION_TEXT, AT(servers), "LIST",
-     "hosts for servers of trees through switches, one tree for\neach slot, or how many trees to serve here; see "
-     "`banyan\nserver`",
-     0, 0},
-    {"plan", 'p', BY_OPTION_TEXT, AT(plan), "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)", 0, 0},
-    {"topology", 0, BY_OPTION_TEXT, AT(topology), "TOPOLOGY",
-     "rank 0 plans for this file or short text at the start;\n\"measure\": for what the hosts measure then "
-     "(BANYAN_TOPOLOGY)",
-     0, 0},
-    {"transport", 't', BY_OPTION_CHOICE, AT(transport), BY_TRANSPORT_CHOICES,
-     "how ranks reach each other (BANYAN_TRANSPORT)", 0, 0},
-    {"iface", 'i', BY_OPTION_TEXT, AT(interface), "LIST",
-     "interfaces or subnets to use, \"eth1\", \"10.0.0.0/8\" (BANYAN_IFACE)", 0, 0},
-    {"port-range", 0, BY_OPTION_TEXT, AT(ports), "A-B", "ports to listen on (BANYAN_PORTS)", 0, 0},
-    {"env", 'x', BY_OPTION_WORDS, AT(environment), "NAME[=VALUE]",
-     "an environment variable for the ranks; hosts reached through\nssh get only these and BANYAN_*; may be repeated",
-     0, 0},
-    {"output", 'o', BY_OPTION_CHOICE, AT(output), "auto|prefix|rank0|raw",
-     "prefix: \"[rank] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with a prefix "
-     "on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix",
-     0, 0},
-    {"pin", 0, BY_OPTION_FLAG, AT(pin), NULL, "bind rank r of a host to its r-th core, cyclically", 0, 0},
-    {"timeout", 0, BY_OPTION_SECONDS, AT(timeout), "TIME", "end the job after this time, with exit code 124", 0, 0},
-    {"report-time", 0, BY_OPTION_SECONDS, AT(report), "TIME",
-     "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; default 1 s", 0,
-     0},
-    {"grace", 0, BY_OPTION_SECONDS, AT(grace), "TIME", "time between SIGTERM and SIGKILL; default 5 s", 0, 0},
-    {"start-timeout", 0, BY_OPTION_SECONDS, AT(start), "TIME", "time within which every host must answer; default 60 s",
-     0, 0},
-    {"ssh", 0, BY_OPTION_TEXT, AT(ssh), "COMMAND",
-     "command that reaches other hosts, split at spaces; default\n\"ssh\"", 0, 0},
-    {"remote", 0, BY_OPTION_TEXT, AT(remote), "PATH", "the banyan command on other hosts; default: this one's path", 0,
-     0},
+    BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS, "number of ranks; default: all slots of the hosts"),
+    BY_WORDS("hosts", 'H', hosts, "LIST",
+             "hosts and their slots, \"a:2,b:4\"; filled in this order;\nuser@name is allowed; default: this machine"),
+    BY_TEXT("hostfile", 'f', hostfile, "FILE", "the same from a file: \"name:slots\" or \"name slots=N\" a line"),
+    BY_TEXT("helpers", 0, helpers, "LIST",
+            "hosts for helpers, as for -H, or how many helpers to start\nhere; see `banyan helper`"),
+    BY_TEXT("servers", 0, servers, "LIST",
+            "hosts for servers of trees through switches, one tree for\neach slot, or how many trees to serve here; "
+            "see `banyan\nserver`"),
+    BY_TEXT("plan", 'p', plan, "PLAN", "a built-in plan's name or a plan file (BANYAN_PLAN)"),
+    BY_TEXT("topology", 0, topology, "TOPOLOGY",
+            "rank 0 plans for this file or short text at the start;\n\"measure\": for what the hosts measure then "
+            "(BANYAN_TOPOLOGY)"),
+    BY_CHOICE("transport", 't', transport, BY_TRANSPORT_CHOICES, "how ranks reach each other (BANYAN_TRANSPORT)"),
+    BY_TEXT("iface", 'i', interface, "LIST", "interfaces or subnets to use, \"eth1\", \"10.0.0.0/8\" (BANYAN_IFACE)"),
+    BY_TEXT("port-range", 0, ports, "A-B", "ports to listen on (BANYAN_PORTS)"),
+    BY_WORDS("env", 'x', environment, "NAME[=VALUE]",
+             "an environment variable for the ranks; hosts reached through\nssh get only these and BANYAN_*; may be "
+             "repeated"),
+    BY_CHOICE("output", 'o', output, "auto|prefix|rank0|raw",
+              "prefix: \"[rank] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
+              "a prefix on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix"),
+    BY_FLAG("pin", 0, pin, "bind rank r of a host to its r-th core, cyclically"),
+    BY_SECONDS("timeout", 0, timeout, "TIME", "end the job after this time, with exit code 124"),
+    BY_SECONDS("report-time", 0, report, "TIME",
+               "time after a rank's failure in which the others may report it\nand exit, before they get SIGTERM; "
+               "default 1 s"),
+    BY_SECONDS("grace", 0, grace, "TIME", "time between SIGTERM and SIGKILL; default 5 s"),
+    BY_SECONDS("start-timeout", 0, start, "TIME", "time within which every host must answer; default 60 s"),
+    BY_TEXT("ssh", 0, ssh, "COMMAND", "command that reaches other hosts, split at spaces; default\n\"ssh\""),
+    BY_TEXT("remote", 0, remote, "PATH", "the banyan command on other hosts; default: this one's path"),
     {.name = NULL},
 };
 
@@ -218,7 +208,7 @@ static int launch(const struct run_options *run, const struct by_launch_hosts *h
   struct by_job_environment environment;
   if (fill_environment(run, crew, &environment)) {
     by_job_environment_fini(&environment);
-    return by_options_misuse(&command, "%s", banyan_error_text());
+    return by_command_misused(&command);
   }
   char **labels = make_labels(crew);
   struct by_job job = {.title = command.name,
@@ -249,11 +239,11 @@ int by_cli_run(int argc, char **argv) {
   struct by_operands operands;
   struct by_launch_hosts hosts;
   struct crew crew = {0};
-  int exit_code;
-  if (!by_options_parse(&command, argc, argv, &run, &operands, &exit_code)) return exit_code;
+  int exit_code = by_options_parse(&command, argc, argv, &run, &operands);
+  if (exit_code >= 0) return exit_code;
   by_hosts_init(&hosts);
   if (place(&run, &hosts, &crew))
-    exit_code = by_options_misuse(&command, "%s", banyan_error_text());
+    exit_code = by_command_misused(&command);
   else
     exit_code = launch(&run, &hosts, &crew, &operands);
   by_hosts_fini(&hosts);

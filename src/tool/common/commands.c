@@ -1,4 +1,4 @@
-#include "options.h"
+#include "commands.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,8 +29,13 @@ int by_options_misuse(const struct by_command *command, const char *format, ...)
   return 2;
 }
 
-int by_options_failure(const struct by_command *command, const char *text) {
-  fprintf(stderr, "%s: %s\n", command->name, text);
+int by_command_misused(const struct by_command *command) {
+  return by_options_misuse(command, "%s", banyan_error_text());
+}
+
+int by_command_end(const struct by_command *command, enum banyan_status status) {
+  if (status == BANYAN_OK) return 0;
+  fprintf(stderr, "%s: %s\n", command->name, banyan_error_text());
   return 1;
 }
 
@@ -70,35 +75,28 @@ static int find_choice(const char *words, const char *text) {
   }
 }
 
-static enum banyan_status store_choice(const struct by_option *option, const char *text, int *out) {
-  int choice = find_choice(option->value, text);
-  if (choice < 0) return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not one of %s", text, option->value);
-  *out = choice;
-  return BANYAN_OK;
-}
-
-static enum banyan_status store_word(const char *text, struct by_words *words) {
-  if (words->count == BY_MOST_WORDS) return by_fail(BANYAN_ERR_ARGUMENT, "given more than %d times", BY_MOST_WORDS);
-  words->items[words->count++] = text;
-  return BANYAN_OK;
-}
-
-static enum banyan_status store_int(const struct by_option *option, const char *text, long *out) {
-  char name[64];
-  snprintf(name, sizeof name, "--%s", option->name);
-  return by_parse_int(name, text, option->least, option->most, out);
-}
-
 static enum banyan_status store(const struct by_option *option, const char *text, void *values) {
   void *out = (char *)values + option->offset;
+  struct by_words *words = out;
+  char name[64];
+  int choice;
   switch (option->kind) {
   case BY_OPTION_FLAG: *(bool *)out = true; break;
   case BY_OPTION_TEXT: *(const char **)out = text; break;
-  case BY_OPTION_INT: return store_int(option, text, out);
+  case BY_OPTION_INT:
+    snprintf(name, sizeof name, "--%s", option->name);
+    return by_parse_int(name, text, option->least, option->most, out);
   case BY_OPTION_BYTES: return by_parse_bytes(text, out);
   case BY_OPTION_SECONDS: return by_parse_seconds(text, out);
-  case BY_OPTION_CHOICE: return store_choice(option, text, out);
-  case BY_OPTION_WORDS: return store_word(text, out);
+  case BY_OPTION_CHOICE:
+    choice = find_choice(option->value, text);
+    if (choice < 0) return by_fail(BANYAN_ERR_ARGUMENT, "\"%s\" is not one of %s", text, option->value);
+    *(int *)out = choice;
+    break;
+  case BY_OPTION_WORDS:
+    if (words->count == BY_MOST_WORDS) return by_fail(BANYAN_ERR_ARGUMENT, "given more than %d times", BY_MOST_WORDS);
+    words->items[words->count++] = text;
+    break;
   }
   return BANYAN_OK;
 }
@@ -134,7 +132,7 @@ static int take_option(struct scan *scan, const struct by_option *option, const 
     attached = scan->argv[++scan->at];
   }
   if (store(option, attached, scan->values) == BANYAN_OK) return -1;
-  if (option->kind == BY_OPTION_INT) return by_options_misuse(scan->command, "%s", banyan_error_text());
+  if (option->kind == BY_OPTION_INT) return by_command_misused(scan->command);
   return by_options_misuse(scan->command, "--%s: %s", option->name, banyan_error_text());
 }
 
@@ -168,23 +166,23 @@ static int check_operands(const struct by_command *command, const struct by_oper
   return -1;
 }
 
-bool by_options_parse(const struct by_command *command, int argc, char **argv, void *values,
-                      struct by_operands *operands, int *exit_code) {
+int by_options_parse(const struct by_command *command, int argc, char **argv, void *values,
+                     struct by_operands *operands) {
   struct scan scan = {.command = command, .argv = argv, .argc = argc, .at = 1, .values = values};
-  *exit_code = -1;
-  for (; scan.at < argc && *exit_code < 0; scan.at++) {
+  int exit_code = -1;
+  for (; scan.at < argc && exit_code < 0; scan.at++) {
     const char *argument = argv[scan.at];
     if (!strcmp(argument, "--"))
       keep_rest(&scan, scan.at + 1);
     else if (argument[0] == '-' && argument[1])
-      *exit_code = take_dashed(&scan);
+      exit_code = take_dashed(&scan);
     else if (scan.kept + 1 == command->last_operand)
       keep_rest(&scan, scan.at);
     else
       argv[1 + scan.kept++] = argv[scan.at];
   }
   argv[1 + scan.kept] = NULL; /* operands may be handed to exec */
-  *operands = (struct by_operands){.items = argv + 1, .count = scan.kept};
-  if (*exit_code < 0) *exit_code = check_operands(command, operands);
-  return *exit_code < 0;
+  struct by_operands found = {.items = argv + 1, .count = scan.kept};
+  if (operands) *operands = found;
+  return exit_code < 0 ? check_operands(command, &found) : exit_code;
 }
