@@ -9,9 +9,7 @@
 #include "manager_cells.h"
 #include "manager_hosts.h"
 #include "manager_job.h"
-#include "manager_jobs.h"
 #include "manager_links.h"
-#include "manager_peers.h"
 #include "manager_plans.h"
 
 /* Which jobs are to be planned for, which first, and what is asked of the planner. */
@@ -214,7 +212,6 @@ struct by_manager_options by_manager_defaults(void) {
 /* ---- beginning and end */
 
 static enum banyan_status init(struct by_manager *m) {
-  BY_TRY(by_manager_peers_init(m));
   BY_TRY(by_job_index_init(m));
   BY_TRY(by_links_init(m));
   BY_TRY(by_seen_init(m));
@@ -227,6 +224,7 @@ enum banyan_status by_manager_create(const struct by_manager_options *options, d
   m->options = *options;
   m->topology = options->topology;
   m->now = m->began = now;
+  TAILQ_INIT(&m->peers);
   enum banyan_status status = init(m);
   if (status == BANYAN_OK)
     *out = m;

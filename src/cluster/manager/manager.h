@@ -2,13 +2,13 @@
  * gives each job a plan for what the others leave, and a class. Driven from
  * outside: no I/O, no clock, no thread. Messages come by by_manager_hear and
  * leave by `send`; what must outlive the process leaves by `keep`
- * (manager_rows.h). Time is in seconds since 1970 and never goes back. One
+ * (manager_store.h). Time is in seconds since 1970 and never goes back. One
  * thread at a time; only by_plan_request_run may run beside. */
 #ifndef BY_MANAGER_MANAGER_H
 #define BY_MANAGER_MANAGER_H
 
 #include "cluster_message.h"
-#include "manager_rows.h"
+#include "manager_store.h"
 #include "plan_request.h"
 #include "priority.h"
 #include "topology.h"

@@ -354,44 +354,33 @@ void by_cells_end(struct by_manager *m, struct by_manager_job *job) {
 
 static void add_of_job(const struct by_manager_job *job, const struct by_manager_cells *cells, bool of_switch,
                        struct by_text *text) {
-  by_text_add(text, "{\"%s\":", of_switch ? "job" : "switch");
-  by_json_add_string(text, of_switch ? job->id : cells->at);
+  by_json_separate(text);
+  by_text_add(text, "{");
+  by_json_put_string(text, of_switch ? "job" : "switch", of_switch ? job->id : cells->at);
   by_text_add(text, ",\"slots\":%u,\"wished\":%u,\"bytes\":%.0f}", cells->given, cells->wished, given_of(cells));
 }
 
 void by_cells_print(const struct by_manager_job *job, struct by_text *text) {
   by_text_add(text, "[");
-  for (uint32_t i = 0; i < job->cells.n; i++) {
-    by_text_add(text, i ? "," : "");
-    add_of_job(job, &job->cells.all[i], false, text);
-  }
+  for (uint32_t i = 0; i < job->cells.n; i++) add_of_job(job, &job->cells.all[i], false, text);
   by_text_add(text, "]");
 }
 
 static void add_switch(const struct by_manager *m, uint32_t node, struct by_text *text) {
-  const char *between = "";
-  by_text_add(text, "{\"name\":");
-  by_json_add_string(text, m->topology->nodes[node].name);
+  by_json_separate(text);
+  by_text_add(text, "{");
+  by_json_put_string(text, "name", m->topology->nodes[node].name);
   by_text_add(text, ",\"memory\":%llu,\"given\":%.0f,\"jobs\":[", (unsigned long long)m->topology->nodes[node].memory,
               all_given(m, node));
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    for (uint32_t i = 0; i < job->cells.n; i++) {
-      if (job->cells.all[i].node != node) continue;
-      by_text_add(text, "%s", between);
-      add_of_job(job, &job->cells.all[i], true, text);
-      between = ",";
-    }
+    for (uint32_t i = 0; i < job->cells.n; i++)
+      if (job->cells.all[i].node == node) add_of_job(job, &job->cells.all[i], true, text);
   by_text_add(text, "]}");
 }
 
 void by_cells_print_switches(const struct by_manager *m, struct by_text *text) {
-  const char *between = "";
   by_text_add(text, "[");
-  for (uint32_t v = 0; v < m->topology->n_nodes; v++) {
-    if (!m->topology->nodes[v].aggregates) continue;
-    by_text_add(text, "%s", between);
-    add_switch(m, v, text);
-    between = ",";
-  }
+  for (uint32_t v = 0; v < m->topology->n_nodes; v++)
+    if (m->topology->nodes[v].aggregates) add_switch(m, v, text);
   by_text_add(text, "]");
 }

@@ -1,13 +1,33 @@
-/* The hosts of the topology and strangers, with what their agents say of their interfaces. */
+/* The hosts of the topology and strangers, with what their agents say of their interfaces; and the connections of
+ * agents, and of ranks without one. */
 #ifndef BY_MANAGER_MANAGER_HOSTS_H
 #define BY_MANAGER_MANAGER_HOSTS_H
 
-#include "manager_core.h"
+#include "manager_job.h"
 
 enum {
   BY_MANAGER_STRANGERS = 1024, /* hosts that are not in the topology */
   BY_MANAGER_UNKNOWN = 64,     /* jobs of a host that are remembered before their rank 0 has come */
 };
+
+/* A connection; manager_peers.c. */
+struct by_manager_peer {
+  TAILQ_ENTRY(by_manager_peer) entry;
+  uint64_t number; /* of all that ever came, from 1 on */
+  void *connection;
+  enum by_manager_role role;
+  char *name; /* the certificate's; NULL: none */
+  bool welcome;
+  char *host;
+  uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
+  char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
+  double born, heard;              /* born: when the agent began, by its own word */
+  bool reported;
+};
+
+void by_manager_peers_fini(struct by_manager *m);
+
+/* ---- hosts: manager_hosts.c */
 
 struct by_manager_interface {
   char *name;

@@ -6,6 +6,16 @@
 #include <string.h>
 
 #include "json_doc.h"
+#include "manager_hosts.h"
+
+void by_manager_send(const struct by_manager *m, const struct by_manager_peer *peer,
+                     const struct by_cluster_message *message) {
+  if (peer) m->options.send(m->options.context, peer->connection, message);
+}
+
+void by_manager_keep_row(const struct by_manager *m, const struct by_manager_row *row) {
+  if (m->options.keep && !m->restoring) m->options.keep(m->options.context, row);
+}
 
 /* ---- the index: every report asks for a job by its ID. Chains of jobs of one hash; as a job may choose its ID, a long
  * chain is as slow as a list, and no worse. */

@@ -1,10 +1,44 @@
-/* A job as the manager knows it, and where it is found: by its ID, and by the host of its rank 0. Each part of it
- * belongs to the file that its comment names, and is changed there only. */
+/* The manager, and a job as it knows it: found by its ID, and by the host of its rank 0. Each part of them belongs to
+ * the file that its comment names, and is changed there only. */
 #ifndef BY_MANAGER_MANAGER_JOB_H
 #define BY_MANAGER_MANAGER_JOB_H
 
-#include "manager_core.h"
+#include <sys/queue.h>
+
+#include "manager.h"
 #include "priority.h"
+
+enum { BY_MANAGER_WHY = 256 };
+#define BY_NOWHERE UINT32_MAX
+
+struct by_manager {
+  struct by_manager_options options;
+  const struct by_topology *topology;
+  double now, began;
+  bool restoring; /* what is to be kept is kept already */
+  struct by_manager_counters counters;
+
+  TAILQ_HEAD(, by_manager_peer) peers; /* manager_hosts.h, manager_peers.c */
+  uint64_t n_joined;                   /* peers that ever were */
+  struct by_manager_hosts *hosts;      /* manager_hosts.h */
+  struct by_manager_links *links;      /* manager_links.h */
+  struct by_link_seen *seen;           /* link_seen.h */
+  struct by_job_index *index;          /* manager_job.c */
+  struct by_manager_job *jobs;
+};
+
+/* Inline, so that analysers see that it is never BANYAN_OK. */
+static inline enum banyan_status by_manager_no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the cluster's hosts and jobs");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
+/* NULL: the peer has gone, and nothing is sent. */
+void by_manager_send(const struct by_manager *m, const struct by_manager_peer *peer,
+                     const struct by_cluster_message *message);
+void by_manager_keep_row(const struct by_manager *m, const struct by_manager_row *row);
+
+/* ---- jobs */
 
 enum {
   BY_MANAGER_HISTORY = 32, /* rows of a job that are shown */
@@ -196,5 +230,23 @@ void by_due_clear(struct by_manager_job *job);
 /* All jobs that share a step with these shares. */
 void by_due_mark_sharers(const struct by_manager *m, const struct by_link_shares *shares, const char *why);
 void by_due_mark_all(const struct by_manager *m, const char *format, ...) BY_PRINTF(2, 3);
+
+/* ---- when they come and go, and what their hosts report of them: manager_jobs.c */
+
+/* A job as rank 0 says it; hosts: of each rank. One of the same ID on other hosts leaves. */
+BANYAN_CHECK enum banyan_status by_jobs_begin(struct by_manager *m, const struct by_cluster_message *message,
+                                              struct by_manager_job **out);
+/* From a row that was kept. */
+BANYAN_CHECK enum banyan_status by_jobs_restore(struct by_manager *m, const struct by_manager_row *row);
+/* The peer speaks for its rank 0, with the certificate that `owner` names. */
+void by_jobs_set_speaker(const struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
+                         const char *owner);
+void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
+                    const struct by_cluster_job *said);
+void by_jobs_leave(struct by_manager *m, struct by_manager_job *job, const char *why);
+void by_jobs_forget_peer(struct by_manager *m, struct by_manager_peer *peer);
+/* Rates, classes, and those that nobody speaks for any more. */
+void by_jobs_tick(struct by_manager *m);
+void by_jobs_free_all(struct by_manager *m);
 
 #endif

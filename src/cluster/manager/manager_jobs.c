@@ -1,4 +1,4 @@
-#include "manager_jobs.h"
+#include "manager_job.h"
 
 #include <assert.h>
 #include <math.h>
@@ -12,14 +12,14 @@
 #include "manager_cells.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
-#include "manager_peers.h"
 #include "manager_plans.h"
 
 enum { MOST_JOBS = 4096, MOST_LEFT = 64 /* jobs that have left and are still shown */ };
 
-static const double settled = 0.02;    /* of a rate: smaller changes are none */
-static const double idle = 1e3;        /* bit/s that are none */
-static const double fresh_part = 0.25; /* of a rate is what it was in the last interval */
+static const double least_timeout = 30, intervals_waited = 10; /* s, and intervals, of a job that nobody speaks for */
+static const double settled = 0.02;                            /* of a rate: smaller changes are none */
+static const double idle = 1e3;                                /* bit/s that are none */
+static const double fresh_part = 0.25;                         /* of a rate is what it was in the last interval */
 
 static void set_state(struct by_manager_job *job, enum by_job_state state) {
   static const char *const names[] = {"runs", "left", "replaced"};
@@ -366,7 +366,7 @@ void by_jobs_tick(struct by_manager *m) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (by_job_has_left(job)) continue;
     if (job->peer && *job->peer->job) job->seen = m->now; /* a rank that has nothing new says nothing */
-    if (m->now - job->seen > by_manager_timeout(m)) {
+    if (m->now - job->seen > fmax(intervals_waited * m->options.interval, least_timeout)) {
       by_jobs_leave(m, job, "nobody has spoken for it for a while");
       continue;
     }

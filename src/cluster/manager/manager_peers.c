@@ -1,4 +1,4 @@
-#include "manager_peers.h"
+#include "manager_hosts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,8 +6,7 @@
 
 #include "log.h"
 #include "manager_cells.h"
-#include "manager_hosts.h"
-#include "manager_jobs.h"
+#include "manager_job.h"
 #include "manager_plans.h"
 
 enum { JOBS_OF_ONE = 512 /* of one certificate */ };
@@ -233,9 +232,8 @@ enum banyan_status by_manager_hear(struct by_manager *m, struct by_manager_peer 
 
 /* ---- coming and going */
 
-static void free_peer(struct by_manager_peer *peer) {
-  peer->before->after = peer->after;
-  peer->after->before = peer->before;
+static void free_peer(struct by_manager *m, struct by_manager_peer *peer) {
+  TAILQ_REMOVE(&m->peers, peer, entry);
   free(peer->name);
   free(peer->host);
   free(peer);
@@ -247,18 +245,16 @@ enum banyan_status by_manager_joined(struct by_manager *m, void *connection, enu
   m->now = now;
   if (!peer) return by_manager_no_memory();
   *peer = (struct by_manager_peer){.connection = connection,
-                                   .number = ++m->peers->n_joined,
+                                   .number = ++m->n_joined,
                                    .role = role,
                                    .name = name ? strdup(name) : NULL,
                                    .index = BY_NOWHERE,
                                    .born = now,
-                                   .heard = now,
-                                   .before = m->peers->ring.before,
-                                   .after = &m->peers->ring};
-  peer->before->after = peer->after->before = peer;
+                                   .heard = now};
+  TAILQ_INSERT_TAIL(&m->peers, peer, entry);
   *out = peer;
   if (!name || peer->name) return BANYAN_OK;
-  free_peer(peer);
+  free_peer(m, peer);
   return by_manager_no_memory();
 }
 
@@ -266,21 +262,9 @@ void by_manager_gone(struct by_manager *m, struct by_manager_peer *peer, double 
   m->now = now;
   by_jobs_forget_peer(m, peer);
   if (peer->index != BY_NOWHERE && m->hosts->all[peer->index].agent == peer) by_manager_hosts_forget(m, peer->index);
-  free_peer(peer);
-}
-
-enum banyan_status by_manager_peers_init(struct by_manager *m) {
-  m->peers = calloc(1, sizeof *m->peers);
-  if (!m->peers) return by_manager_no_memory();
-  m->peers->ring.before = m->peers->ring.after = &m->peers->ring;
-  return BANYAN_OK;
+  free_peer(m, peer);
 }
 
 void by_manager_peers_fini(struct by_manager *m) {
-  if (!m->peers) return;
-  for (struct by_manager_peer *peer = m->peers->ring.after, *after; peer != &m->peers->ring; peer = after) {
-    after = peer->after;
-    free_peer(peer);
-  }
-  free(m->peers);
+  while (!TAILQ_EMPTY(&m->peers)) free_peer(m, TAILQ_FIRST(&m->peers));
 }

@@ -11,7 +11,6 @@
 #include "log.h"
 #include "manager_hosts.h"
 #include "manager_links.h"
-#include "manager_peers.h"
 
 static const double least_wait = 30, most_wait = 3600, iterations_waited = 20; /* s, and iterations, for an answer */
 static const double join_wait = 10;                                            /* s for a helper */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ static const double goodbye = 2;      /* s to read why it was refused */
 static const double tried_again = 10; /* s after which the state's file is tried again */
 
 struct connection {
-  struct connection *before, *after;
+  TAILQ_ENTRY(connection) entry;
   struct by_manager_server *server;
   struct by_stream *stream;
   struct by_manager_peer *peer; /* NULL: not proven yet, or refused */
@@ -38,10 +39,17 @@ struct connection {
 
 /* Whoever has one certificate: what one may say and have is for all its connections together. */
 struct holder {
-  struct holder *next;
+  LIST_ENTRY(holder) entry;
   struct by_tls_who who;
   uint32_t n; /* connections */
   struct by_budget budget;
+};
+
+struct worker {
+  struct by_manager_server *server;
+  pthread_t thread;
+  enum { IDLE, GIVEN, RUNS } state; /* RUNS until the loop has taken the request back */
+  struct by_plan_request *request;
 };
 
 struct by_manager_server {
@@ -49,17 +57,21 @@ struct by_manager_server {
   struct by_loop *loop;
   struct by_manager *manager;
   struct by_manager_store *store;
-  struct by_plan_workers *workers;
+  struct worker *workers;
+  unsigned n_workers;
+  pthread_mutex_t lock; /* of the workers' states */
+  pthread_cond_t more;
+  bool ending;
   struct by_acceptor *acceptor;
   struct by_address bound;
   struct by_timer tick;
   double began; /* s since 1970 at 0 of the loop's clock */
   double renewed;
-  struct connection connections; /* the ring's head */
+  TAILQ_HEAD(, connection) connections;
   uint32_t n_connections;
   struct by_admission admission;
   struct by_repeats rejected;
-  struct holder *holders;
+  LIST_HEAD(, holder) holders;
 };
 
 static double now_of(const struct by_manager_server *server) {
@@ -73,8 +85,7 @@ static void end_connection(struct connection *c) {
   if (c->peer) by_manager_gone(server->manager, c->peer, now_of(server));
   if (c->holder) c->holder->n--;
   server->n_connections--;
-  c->before->after = c->after;
-  c->after->before = c->before;
+  TAILQ_REMOVE(&server->connections, c, entry);
   by_stream_destroy(c->stream);
   free(c);
 }
@@ -146,25 +157,23 @@ static void heard(void *context, uint16_t type, const void *line, size_t length)
 
 /* Who has gone is remembered until it may say as much as anybody again: coming anew wins nothing. */
 static void forget_holders(struct by_manager_server *server) {
-  for (struct holder **at = &server->holders; *at;) {
-    struct holder *holder = *at;
-    if (holder->n || !by_budget_is_full(&holder->budget, now_of(server))) {
-      at = &holder->next;
-      continue;
-    }
-    *at = holder->next;
+  for (struct holder *holder = LIST_FIRST(&server->holders), *next; holder; holder = next) {
+    next = LIST_NEXT(holder, entry);
+    if (holder->n || !by_budget_is_full(&holder->budget, now_of(server))) continue;
+    LIST_REMOVE(holder, entry);
     free(holder);
   }
 }
 
 static struct holder *find_holder(struct by_manager_server *server, const struct by_tls_who *who) {
-  struct holder *holder = server->holders;
-  while (holder && (holder->who.role != who->role || strcmp(holder->who.name, who->name) != 0)) holder = holder->next;
+  struct holder *holder = LIST_FIRST(&server->holders);
+  while (holder && (holder->who.role != who->role || strcmp(holder->who.name, who->name) != 0))
+    holder = LIST_NEXT(holder, entry);
   if (holder) holder->who.expires = who->expires; /* it may have been renewed */
   if (holder || !(holder = calloc(1, sizeof *holder))) return holder;
-  *holder = (struct holder){
-      .next = server->holders, .who = *who, .budget = by_budget_full(&by_budget_of_peer, now_of(server))};
-  return server->holders = holder;
+  *holder = (struct holder){.who = *who, .budget = by_budget_full(&by_budget_of_peer, now_of(server))};
+  LIST_INSERT_HEAD(&server->holders, holder, entry);
+  return holder;
 }
 
 static enum banyan_status take_in(struct connection *c, const struct by_tls_who *who) {
@@ -222,14 +231,85 @@ static void accepted(void *context, int fd) {
     return;
   }
   (void)!by_socket_set_keepalive(fd, 5, 5, 3); /* a host that vanishes says nothing */
-  *c = (struct connection){.server = server, .before = server->connections.before, .after = &server->connections};
+  c->server = server;
   if (by_stream_create(&of_stream, &c->stream) != BANYAN_OK) {
     by_warn("manager", "a connection is refused: %s", banyan_error_text());
     free(c);
     return;
   }
-  c->before->after = c->after->before = c;
+  TAILQ_INSERT_TAIL(&server->connections, c, entry);
   server->n_connections++;
+}
+
+/* ---- threads that make plans, so that the loop does not wait for them: a request goes to a thread and comes back on
+ * the loop */
+
+/* The next request for a worker that is idle. */
+static void look_for_requests(struct by_manager_server *server) {
+  for (unsigned i = 0; i < server->n_workers; i++) {
+    struct worker *worker = &server->workers[i];
+    struct by_plan_request *request;
+    if (worker->request) continue; /* only this thread writes it */
+    if (!by_manager_next(server->manager, now_of(server), &request)) return;
+    pthread_mutex_lock(&server->lock);
+    worker->request = request;
+    worker->state = GIVEN;
+    pthread_cond_broadcast(&server->more);
+    pthread_mutex_unlock(&server->lock);
+  }
+}
+
+static void take_back(void *context) {
+  struct worker *worker = context;
+  struct by_manager_server *server = worker->server;
+  struct by_plan_request *request = worker->request;
+  pthread_mutex_lock(&server->lock);
+  worker->request = NULL;
+  worker->state = IDLE;
+  pthread_mutex_unlock(&server->lock);
+  by_manager_planned(server->manager, request, now_of(server));
+  look_for_requests(server);
+}
+
+static void *work(void *argument) {
+  struct worker *worker = argument;
+  struct by_manager_server *server = worker->server;
+  for (;;) {
+    pthread_mutex_lock(&server->lock);
+    while (!server->ending && worker->state != GIVEN) pthread_cond_wait(&server->more, &server->lock);
+    worker->state = RUNS;
+    bool ending = server->ending;
+    pthread_mutex_unlock(&server->lock);
+    if (ending) return NULL;
+    by_plan_request_run(worker->request);
+    if (by_loop_post(server->loop, take_back, worker) != BANYAN_OK) return NULL; /* the loop ends */
+  }
+}
+
+static enum banyan_status start_workers(struct by_manager_server *server) {
+  server->workers = calloc(server->options.threads, sizeof *server->workers);
+  if (!server->workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the planner's threads");
+  for (; server->n_workers < server->options.threads; server->n_workers++) {
+    struct worker *worker = &server->workers[server->n_workers];
+    worker->server = server;
+    int error = by_thread_start(&worker->thread, work, worker);
+    if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "a thread for the planner");
+  }
+  return BANYAN_OK;
+}
+
+/* Waits for the plans that are being made, which are thrown away, and closes the loop. */
+static void stop_workers(struct by_manager_server *server) {
+  pthread_mutex_lock(&server->lock);
+  server->ending = true;
+  pthread_cond_broadcast(&server->more);
+  pthread_mutex_unlock(&server->lock);
+  for (unsigned i = 0; i < server->n_workers; i++) pthread_join(server->workers[i].thread, NULL);
+  if (server->workers) by_loop_close(server->loop); /* nothing that was posted is about them any more */
+  for (unsigned i = 0; i < server->n_workers; i++) by_plan_request_destroy(server->workers[i].request);
+  free(server->workers);
+  pthread_cond_destroy(&server->more);
+  pthread_mutex_destroy(&server->lock);
 }
 
 /* ---- time */
@@ -256,27 +336,17 @@ static void renew_store(struct by_manager_server *server, double now) {
 static void tick(void *context) {
   struct by_manager_server *server = context;
   double now = now_of(server);
-  for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
-    next = c->after;
+  for (struct connection *c = TAILQ_FIRST(&server->connections), *next; c; c = next) {
+    next = TAILQ_NEXT(c, entry);
     if (c->closes && now >= c->closes) end_connection(c);
   }
   forget_holders(server);
   by_manager_tick(server->manager, now);
-  by_plan_workers_look(server->workers);
+  look_for_requests(server);
   by_repeats_flush(&server->rejected, "manager", now);
   if (server->store) by_manager_store_commit(server->store);
   renew_store(server, now);
   by_loop_set_delay(server->loop, &server->tick, by_clock_from_seconds(server->options.manager.interval / TICKS));
-}
-
-static bool next_request(void *context, struct by_plan_request **out) {
-  struct by_manager_server *server = context;
-  return by_manager_next(server->manager, now_of(server), out);
-}
-
-static void planned(void *context, struct by_plan_request *request) {
-  struct by_manager_server *server = context;
-  by_manager_planned(server->manager, request, now_of(server));
 }
 
 /* ---- to see it */
@@ -295,7 +365,7 @@ static void print_certificates(void *context, struct by_text *text) {
   int revoked = by_tls_identity_revoked(own);
   print_certificate(",\"certificates\":[", BY_TLS_MANAGER, by_tls_identity_who(own)->name, by_tls_identity_expires(own),
                     text);
-  for (const struct holder *holder = server->holders; holder; holder = holder->next)
+  for (const struct holder *holder = LIST_FIRST(&server->holders); holder; holder = LIST_NEXT(holder, entry))
     if (holder->n) print_certificate(",", holder->who.role, holder->who.name, holder->who.expires, text);
   by_text_add(text, "],\"revoked\":%d", revoked > 0 ? revoked : 0);
 }
@@ -334,8 +404,6 @@ static enum banyan_status listen_at(struct by_manager_server *server) {
 
 static enum banyan_status set_up(struct by_manager_server *server) {
   struct by_manager_server_options *o = &server->options;
-  struct by_plan_workers_options of_workers = {
-      .loop = server->loop, .n = o->threads, .next = next_request, .done = planned, .context = server};
   struct timespec wall;
   clock_gettime(CLOCK_REALTIME, &wall);
   server->began = (double)wall.tv_sec + (double)wall.tv_nsec * 1e-9 - by_clock_to_seconds(by_loop_now(server->loop));
@@ -345,7 +413,7 @@ static enum banyan_status set_up(struct by_manager_server *server) {
   o->manager.context = server;
   BY_TRY(by_manager_create(&o->manager, now_of(server), &server->manager));
   if (o->state) BY_TRY(open_store(server));
-  BY_TRY(by_plan_workers_create(&of_workers, &server->workers));
+  BY_TRY(start_workers(server));
   return listen_at(server);
 }
 
@@ -355,9 +423,11 @@ enum banyan_status by_manager_server_create(const struct by_manager_server_optio
   if (!server) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the manager");
   server->options = *options;
   server->loop = options->loop;
-  server->connections.before = server->connections.after = &server->connections;
+  TAILQ_INIT(&server->connections);
   by_admission_init(&server->admission, UNAUTHENTICATED);
   by_timer_init(&server->tick, tick, server);
+  pthread_mutex_init(&server->lock, NULL);
+  pthread_cond_init(&server->more, NULL);
   enum banyan_status status = set_up(server);
   if (status != BANYAN_OK) {
     by_manager_server_destroy(server);
@@ -373,15 +443,9 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   by_loop_cancel_timer(&server->tick);
   by_acceptor_destroy(server->acceptor);
   by_repeats_flush(&server->rejected, "manager", INFINITY);
-  by_plan_workers_destroy(server->workers);
-  for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
-    next = c->after;
-    end_connection(c);
-  }
-  for (struct holder *holder = server->holders, *next; holder; holder = next) {
-    next = holder->next;
-    free(holder);
-  }
+  stop_workers(server);
+  while (!TAILQ_EMPTY(&server->connections)) end_connection(TAILQ_FIRST(&server->connections));
+  for (struct holder *holder; (holder = LIST_FIRST(&server->holders)); free(holder)) LIST_REMOVE(holder, entry);
   by_manager_destroy(server->manager);
   by_manager_store_close(server->store);
   free(server);
@@ -400,8 +464,8 @@ static void judge_again(struct connection *c) {
 void by_manager_server_use(struct by_manager_server *server, const struct by_tls_identity *identity) {
   server->options.identity = identity;
   keep_lists(server);
-  for (struct connection *c = server->connections.after, *next; c != &server->connections; c = next) {
-    next = c->after;
+  for (struct connection *c = TAILQ_FIRST(&server->connections), *next; c; c = next) {
+    next = TAILQ_NEXT(c, entry);
     judge_again(c);
   }
 }

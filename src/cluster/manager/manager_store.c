@@ -1,6 +1,7 @@
 #include "manager_store.h"
 
 #include <sqlite3.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,42 +9,79 @@
 
 enum { APPLICATION = 0x42796d67 /* "Bymg" */, SCHEMA = 7 };
 
-/* What is done with a row: put in its table, or taken out. */
-enum {
-  PUT_JOB,
-  PUT_PLAN,
-  PUT_EVENT,
-  PUT_HELPER,
-  PUT_CELLS,
-  DROP_JOB,
-  DROP_PLAN,
-  DROP_EVENTS,
-  DROP_HELPER,
-  DROP_CELLS,
-  DROP_PLANS,
-  DROP_HELPERS,
-  TRIM_EVENTS,
-  PUT_LIST,
-  N_DEEDS
+/* Where a row has what a column holds. A text that is not there is "", but for MAYBE. */
+struct column {
+  enum { TEXT, MAYBE, REAL, COUNT, SMALL, FLAG } kind;
+  size_t at;
 };
-static const char *const deeds[N_DEEDS] = {
-    [PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [PUT_PLAN] = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
-    [PUT_EVENT] = "INSERT INTO history (job, number, time, before, after, why) VALUES (?, ?, ?, ?, ?, ?)",
-    [PUT_HELPER] = "INSERT OR REPLACE INTO helpers VALUES (?, ?, ?)",
-    [PUT_CELLS] = "INSERT OR REPLACE INTO cells VALUES (?, ?)",
-    [DROP_JOB] = "DELETE FROM jobs WHERE job = ?",
-    [DROP_PLAN] = "DELETE FROM plans WHERE job = ? AND number = ?",
-    [DROP_EVENTS] = "DELETE FROM history WHERE job = ?",
-    [DROP_HELPER] = "DELETE FROM helpers WHERE job = ? AND name = ?",
-    [DROP_CELLS] = "DELETE FROM cells WHERE job = ?",
-    [DROP_PLANS] = "DELETE FROM plans WHERE job = ?",
-    [DROP_HELPERS] = "DELETE FROM helpers WHERE job = ?",
-    /* As many stay as are shown. */
-    [TRIM_EVENTS] = ("DELETE FROM history WHERE job = ?1 AND id NOT IN"
-                     " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)"),
-    [PUT_LIST] = "INSERT OR REPLACE INTO lists VALUES (?, ?)",
+#define AT(field) offsetof(struct by_manager_row, field)
+
+/* The tables, each behind those that it is about. The first column of each is the job. */
+enum { N_TABLES = BY_ROW_CELLS + 1, MOST_COLUMNS = 15 };
+static const struct table {
+  const char *put, *clear; /* clear: forgets all rows of a job */
+  const char *drop;        /* forgets the row of a job that the second column names; NULL: a job has one at most */
+  const char *load;
+  int n;
+  struct column columns[MOST_COLUMNS];
+} tables[N_TABLES] = {
+    [BY_ROW_JOB] = {.put = "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    .clear = "DELETE FROM jobs WHERE job = ?",
+                    .load = "SELECT * FROM jobs ORDER BY since, job",
+                    .n = 15,
+                    .columns = {{TEXT, AT(job)},
+                                {TEXT, AT(name)},
+                                {TEXT, AT(of_job.hosts)},
+                                {TEXT, AT(of_job.root)},
+                                {REAL, AT(of_job.since)},
+                                {COUNT, AT(of_job.iterations)},
+                                {COUNT, AT(of_job.sent)},
+                                {COUNT, AT(of_job.numbers)},
+                                {SMALL, AT(of_job.class_)},
+                                {FLAG, AT(of_job.left)},
+                                {REAL, AT(of_job.began)},
+                                {TEXT, AT(of_job.owner)},
+                                {COUNT, AT(of_job.expected)},
+                                {FLAG, AT(of_job.doubted)},
+                                {MAYBE, AT(of_job.own_plan)}}},
+    [BY_ROW_PLAN] = {.put = "INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)",
+                     .clear = "DELETE FROM plans WHERE job = ?",
+                     .drop = "DELETE FROM plans WHERE job = ? AND number = ?",
+                     .load = "SELECT * FROM plans ORDER BY job, number",
+                     .n = 6,
+                     .columns = {{TEXT, AT(job)},
+                                 {COUNT, AT(plan.number)},
+                                 {TEXT, AT(plan.plan)},
+                                 {REAL, AT(plan.throughput)},
+                                 {REAL, AT(plan.made)},
+                                 {FLAG, AT(plan.moved)}}},
+    [BY_ROW_HISTORY] = {.put = "INSERT INTO history (job, number, time, before, after, why) VALUES (?, ?, ?, ?, ?, ?)",
+                        .clear = "DELETE FROM history WHERE job = ?",
+                        .load = "SELECT job, number, time, before, after, why FROM history ORDER BY id",
+                        .n = 6,
+                        .columns = {{TEXT, AT(job)},
+                                    {COUNT, AT(history.number)},
+                                    {REAL, AT(history.time)},
+                                    {REAL, AT(history.before)},
+                                    {REAL, AT(history.after)},
+                                    {TEXT, AT(history.why)}}},
+    [BY_ROW_HELPER] = {.put = "INSERT OR REPLACE INTO helpers VALUES (?, ?, ?)",
+                       .clear = "DELETE FROM helpers WHERE job = ?",
+                       .drop = "DELETE FROM helpers WHERE job = ? AND name = ?",
+                       .load = "SELECT * FROM helpers ORDER BY job, name",
+                       .n = 3,
+                       .columns = {{TEXT, AT(job)}, {TEXT, AT(name)}, {FLAG, AT(helper.joined)}}},
+    [BY_ROW_CELLS] = {.put = "INSERT OR REPLACE INTO cells VALUES (?, ?)",
+                      .clear = "DELETE FROM cells WHERE job = ?",
+                      .load = "SELECT * FROM cells ORDER BY job",
+                      .n = 2,
+                      .columns = {{TEXT, AT(job)}, {TEXT, AT(cells.wish)}}},
 };
+
+/* As many stay as are shown. */
+static const char trim_events[] = "DELETE FROM history WHERE job = ?1 AND id NOT IN"
+                                  " (SELECT id FROM history WHERE job = ?1 ORDER BY id DESC LIMIT 32)";
+static const char put_list[] = "INSERT OR REPLACE INTO lists VALUES (?, ?)";
 
 #define CELLS_TABLE "CREATE TABLE cells (job TEXT PRIMARY KEY, wish TEXT);"
 /* Of revoked certificates, by the key of the authority that made them. */
@@ -63,7 +101,7 @@ static const char schema[] =
 struct by_manager_store {
   sqlite3 *db;
   char *path;
-  sqlite3_stmt *statements[N_DEEDS];
+  sqlite3_stmt *put[N_TABLES], *clear[N_TABLES], *drop[N_TABLES], *trim_events, *put_list;
   bool open; /* a transaction */
   bool lost;
   bool told; /* that it is lost; each attempt while a disk is full is no news */
@@ -116,11 +154,11 @@ static const char *const to_next[SCHEMA] = {
 };
 
 static enum banyan_status check_tables(const struct by_manager_store *store) {
-  sqlite3_int64 application, version, tables;
+  sqlite3_int64 application, version, existing;
   BY_TRY(ask_number(store, "PRAGMA application_id", &application));
   BY_TRY(ask_number(store, "PRAGMA user_version", &version));
-  BY_TRY(ask_number(store, "SELECT count(*) FROM sqlite_master", &tables));
-  if (!tables && !application) return make_tables(store);
+  BY_TRY(ask_number(store, "SELECT count(*) FROM sqlite_master", &existing));
+  if (!existing && !application) return make_tables(store);
   if (application != APPLICATION)
     return by_fail(BANYAN_ERR_PARSE, "%s is a database of something else: name another file with --state", store->path);
   for (; version > 0 && version < SCHEMA; version++) BY_TRY(run(store, to_next[version]));
@@ -130,6 +168,11 @@ static enum banyan_status check_tables(const struct by_manager_store *store) {
                  (long long)version, SCHEMA);
 }
 
+static enum banyan_status make_statement(const struct by_manager_store *store, const char *sql, sqlite3_stmt **out) {
+  if (!sql || sqlite3_prepare_v2(store->db, sql, -1, out, NULL) == SQLITE_OK) return BANYAN_OK;
+  return fail(store, BANYAN_ERR_PARSE);
+}
+
 static enum banyan_status prepare(struct by_manager_store *store) {
   /* One manager a file, so no shared memory; and no waiting for the disk but when the log is written back. */
   BY_TRY(run(store, "PRAGMA locking_mode = EXCLUSIVE"));
@@ -137,9 +180,13 @@ static enum banyan_status prepare(struct by_manager_store *store) {
   BY_TRY(ask_number(store, "PRAGMA application_id", &ignored));
   BY_TRY(run(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
   BY_TRY(check_tables(store));
-  for (int i = 0; i < N_DEEDS; i++)
-    if (sqlite3_prepare_v2(store->db, deeds[i], -1, &store->statements[i], NULL) != SQLITE_OK)
-      return fail(store, BANYAN_ERR_PARSE);
+  for (int i = 0; i < N_TABLES; i++) {
+    BY_TRY(make_statement(store, tables[i].put, &store->put[i]));
+    BY_TRY(make_statement(store, tables[i].clear, &store->clear[i]));
+    BY_TRY(make_statement(store, tables[i].drop, &store->drop[i]));
+  }
+  BY_TRY(make_statement(store, trim_events, &store->trim_events));
+  BY_TRY(make_statement(store, put_list, &store->put_list));
   return run(store, "BEGIN IMMEDIATE; COMMIT"); /* takes the file */
 }
 
@@ -169,7 +216,7 @@ enum banyan_status by_manager_store_open(const char *path, struct by_manager_sto
 void by_manager_store_close(struct by_manager_store *store) {
   if (!store) return;
   by_manager_store_commit(store);
-  for (int i = 0; i < N_DEEDS; i++) sqlite3_finalize(store->statements[i]);
+  for (sqlite3_stmt *s; store->db && (s = sqlite3_next_stmt(store->db, NULL));) sqlite3_finalize(s);
   sqlite3_close(store->db);
   free(store->path);
   free(store);
@@ -177,92 +224,48 @@ void by_manager_store_close(struct by_manager_store *store) {
 
 /* ---- reading */
 
-static const char *text_of(sqlite3_stmt *s, int column) {
-  const char *text = (const char *)sqlite3_column_text(s, column);
-  return text ? text : "";
+static void read_column(sqlite3_stmt *s, int at, const struct column *column, struct by_manager_row *row) {
+  void *to = (char *)row + column->at;
+  const char **text = to;
+  switch (column->kind) {
+  case TEXT:
+  case MAYBE:
+    *text = (const char *)sqlite3_column_text(s, at);
+    if (!*text && column->kind == TEXT) *text = "";
+    break;
+  case REAL: *(double *)to = sqlite3_column_double(s, at); break;
+  case COUNT: *(uint64_t *)to = (uint64_t)sqlite3_column_int64(s, at); break;
+  case SMALL: *(uint32_t *)to = (uint32_t)sqlite3_column_int64(s, at); break;
+  case FLAG: *(bool *)to = sqlite3_column_int64(s, at) != 0; break;
+  }
 }
 
-static void read_job(sqlite3_stmt *s, struct by_manager_row *row) {
-  row->table = BY_ROW_JOB;
-  row->name = text_of(s, 1);
-  row->of_job.hosts = text_of(s, 2);
-  row->of_job.root = text_of(s, 3);
-  row->of_job.since = sqlite3_column_double(s, 4);
-  row->of_job.iterations = (uint64_t)sqlite3_column_int64(s, 5);
-  row->of_job.sent = (uint64_t)sqlite3_column_int64(s, 6);
-  row->of_job.numbers = (uint64_t)sqlite3_column_int64(s, 7);
-  row->of_job.class_ = (uint32_t)sqlite3_column_int64(s, 8);
-  row->of_job.left = sqlite3_column_int64(s, 9) != 0;
-  row->of_job.began = sqlite3_column_double(s, 10);
-  row->of_job.owner = text_of(s, 11);
-  row->of_job.expected = (uint64_t)sqlite3_column_int64(s, 12);
-  row->of_job.doubted = sqlite3_column_int64(s, 13) != 0;
-  row->of_job.own_plan = (const char *)sqlite3_column_text(s, 14);
-}
-
-static void read_plan(sqlite3_stmt *s, struct by_manager_row *row) {
-  row->table = BY_ROW_PLAN;
-  row->plan.number = (uint64_t)sqlite3_column_int64(s, 1);
-  row->plan.plan = text_of(s, 2);
-  row->plan.throughput = sqlite3_column_double(s, 3);
-  row->plan.made = sqlite3_column_double(s, 4);
-  row->plan.moved = sqlite3_column_int64(s, 5) != 0;
-}
-
-static void read_event(sqlite3_stmt *s, struct by_manager_row *row) {
-  row->table = BY_ROW_HISTORY;
-  row->history.number = (uint64_t)sqlite3_column_int64(s, 1);
-  row->history.time = sqlite3_column_double(s, 2);
-  row->history.before = sqlite3_column_double(s, 3);
-  row->history.after = sqlite3_column_double(s, 4);
-  row->history.why = text_of(s, 5);
-}
-
-static void read_helper(sqlite3_stmt *s, struct by_manager_row *row) {
-  row->table = BY_ROW_HELPER;
-  row->name = text_of(s, 1);
-  row->helper.joined = sqlite3_column_int64(s, 2) != 0;
-}
-
-static void read_cells(sqlite3_stmt *s, struct by_manager_row *row) {
-  row->table = BY_ROW_CELLS;
-  row->cells.wish = text_of(s, 1);
+static enum banyan_status load_table(const struct by_manager_store *store, enum by_manager_table table,
+                                     void (*take)(void *context, const struct by_manager_row *row), void *context) {
+  sqlite3_stmt *s;
+  BY_TRY(make_statement(store, tables[table].load, &s));
+  int code;
+  while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+    struct by_manager_row row = {.table = table};
+    for (int i = 0; i < tables[table].n; i++) read_column(s, i, &tables[table].columns[i], &row);
+    take(context, &row);
+  }
+  enum banyan_status status = code == SQLITE_DONE ? BANYAN_OK : fail(store, BANYAN_ERR_PARSE);
+  sqlite3_finalize(s);
+  return status;
 }
 
 enum banyan_status by_manager_store_load(struct by_manager_store *store,
                                          void (*row)(void *context, const struct by_manager_row *row), void *context) {
-  static const struct {
-    const char *sql;
-    void (*read)(sqlite3_stmt *s, struct by_manager_row *row);
-  } tables[] = {
-      {"SELECT * FROM jobs ORDER BY since, job", read_job},
-      {"SELECT * FROM plans ORDER BY job, number", read_plan},
-      {"SELECT job, number, time, before, after, why FROM history ORDER BY id", read_event},
-      {"SELECT * FROM helpers ORDER BY job, name", read_helper},
-      {"SELECT * FROM cells ORDER BY job", read_cells},
-  };
-  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-    sqlite3_stmt *s;
-    int code = sqlite3_prepare_v2(store->db, tables[i].sql, -1, &s, NULL);
-    while (code == SQLITE_OK || code == SQLITE_ROW) {
-      code = sqlite3_step(s);
-      if (code != SQLITE_ROW) break;
-      struct by_manager_row read = {.job = text_of(s, 0)};
-      tables[i].read(s, &read);
-      row(context, &read);
-    }
-    enum banyan_status status = code == SQLITE_DONE ? BANYAN_OK : fail(store, BANYAN_ERR_PARSE);
-    sqlite3_finalize(s);
-    BY_TRY(status);
-  }
+  for (int i = 0; i < N_TABLES; i++) BY_TRY(load_table(store, (enum by_manager_table)i, row, context));
   return BANYAN_OK;
 }
 
 enum banyan_status by_manager_store_get_list(struct by_manager_store *store, const char *authority, int64_t *number) {
   sqlite3_stmt *s;
-  int code = sqlite3_prepare_v2(store->db, "SELECT number FROM lists WHERE authority = ?", -1, &s, NULL);
-  if (code == SQLITE_OK) sqlite3_bind_text(s, 1, authority, -1, SQLITE_STATIC);
-  if (code == SQLITE_OK) code = sqlite3_step(s);
+  BY_TRY(make_statement(store, "SELECT number FROM lists WHERE authority = ?", &s));
+  sqlite3_bind_text(s, 1, authority, -1, SQLITE_STATIC);
+  int code = sqlite3_step(s);
   *number = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : -1;
   enum banyan_status status = code == SQLITE_ROW || code == SQLITE_DONE ? BANYAN_OK : fail(store, BANYAN_ERR_PARSE);
   sqlite3_finalize(s);
@@ -287,90 +290,46 @@ static bool begin(struct by_manager_store *store) {
   return store->open;
 }
 
-static void bind_text(sqlite3_stmt *s, int at, const char *text) {
-  sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
+static void bind(sqlite3_stmt *s, int at, const struct column *column, const struct by_manager_row *row) {
+  const void *from = (const char *)row + column->at;
+  switch (column->kind) {
+  case TEXT:
+  case MAYBE: sqlite3_bind_text(s, at, *(const char *const *)from, -1, SQLITE_STATIC); break;
+  case REAL: sqlite3_bind_double(s, at, *(const double *)from); break;
+  case COUNT: sqlite3_bind_int64(s, at, (sqlite3_int64) * (const uint64_t *)from); break;
+  case SMALL: sqlite3_bind_int64(s, at, *(const uint32_t *)from); break;
+  case FLAG: sqlite3_bind_int64(s, at, *(const bool *)from); break;
+  }
 }
 
-static void do_it(struct by_manager_store *store, int deed) {
-  sqlite3_stmt *s = store->statements[deed];
-  int code = sqlite3_step(s);
-  if (code != SQLITE_DONE) lose(store);
+/* Does what a statement says to a row, whose first n columns it names. */
+static void apply(struct by_manager_store *store, sqlite3_stmt *s, const struct by_manager_row *row, int n) {
+  for (int i = 0; i < n; i++) bind(s, i + 1, &tables[row->table].columns[i], row);
+  if (sqlite3_step(s) != SQLITE_DONE) lose(store);
   sqlite3_reset(s);
   sqlite3_clear_bindings(s);
 }
 
-static void put(struct by_manager_store *store, const struct by_manager_row *row) {
-  sqlite3_stmt *s = store->statements[row->table]; /* the deeds that put stand in the order of the tables */
-  bind_text(s, 1, row->job);
-  switch (row->table) {
-  case BY_ROW_JOB:
-    bind_text(s, 2, row->name);
-    bind_text(s, 3, row->of_job.hosts);
-    bind_text(s, 4, row->of_job.root);
-    sqlite3_bind_double(s, 5, row->of_job.since);
-    sqlite3_bind_int64(s, 6, (sqlite3_int64)row->of_job.iterations);
-    sqlite3_bind_int64(s, 7, (sqlite3_int64)row->of_job.sent);
-    sqlite3_bind_int64(s, 8, (sqlite3_int64)row->of_job.numbers);
-    sqlite3_bind_int64(s, 9, row->of_job.class_);
-    sqlite3_bind_int64(s, 10, row->of_job.left);
-    sqlite3_bind_double(s, 11, row->of_job.began);
-    bind_text(s, 12, row->of_job.owner ? row->of_job.owner : "");
-    sqlite3_bind_int64(s, 13, (sqlite3_int64)row->of_job.expected);
-    sqlite3_bind_int64(s, 14, row->of_job.doubted);
-    bind_text(s, 15, row->of_job.own_plan);
-    break;
-  case BY_ROW_PLAN:
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)row->plan.number);
-    bind_text(s, 3, row->plan.plan);
-    sqlite3_bind_double(s, 4, row->plan.throughput);
-    sqlite3_bind_double(s, 5, row->plan.made);
-    sqlite3_bind_int64(s, 6, row->plan.moved);
-    break;
-  case BY_ROW_HISTORY:
-    sqlite3_bind_int64(s, 2, (sqlite3_int64)row->history.number);
-    sqlite3_bind_double(s, 3, row->history.time);
-    sqlite3_bind_double(s, 4, row->history.before);
-    sqlite3_bind_double(s, 5, row->history.after);
-    bind_text(s, 6, row->history.why);
-    break;
-  case BY_ROW_HELPER:
-    bind_text(s, 2, row->name);
-    sqlite3_bind_int64(s, 3, row->helper.joined);
-    break;
-  case BY_ROW_CELLS: bind_text(s, 2, row->cells.wish); break;
-  }
-  do_it(store, (int)row->table);
-  if (row->table != BY_ROW_HISTORY) return;
-  bind_text(store->statements[TRIM_EVENTS], 1, row->job);
-  do_it(store, TRIM_EVENTS);
-}
-
-static void drop(struct by_manager_store *store, const struct by_manager_row *row) {
-  int deed = DROP_JOB + (int)row->table;
-  bind_text(store->statements[deed], 1, row->job);
-  if (row->table == BY_ROW_PLAN) sqlite3_bind_int64(store->statements[deed], 2, (sqlite3_int64)row->plan.number);
-  if (row->table == BY_ROW_HELPER) bind_text(store->statements[deed], 2, row->name);
-  do_it(store, deed);
-  static const int with_job[] = {DROP_EVENTS, DROP_PLANS, DROP_HELPERS, DROP_CELLS};
-  for (size_t i = 0; row->table == BY_ROW_JOB && i < sizeof with_job / sizeof *with_job; i++) {
-    bind_text(store->statements[with_job[i]], 1, row->job);
-    do_it(store, with_job[i]);
-  }
-}
-
 void by_manager_store_keep(struct by_manager_store *store, const struct by_manager_row *row) {
   if (store->lost || !begin(store)) return;
-  if (row->gone)
-    drop(store, row);
-  else
-    put(store, row);
+  if (!row->gone) {
+    apply(store, store->put[row->table], row, tables[row->table].n);
+    if (row->table == BY_ROW_HISTORY) apply(store, store->trim_events, row, 1);
+  } else if (store->drop[row->table]) {
+    apply(store, store->drop[row->table], row, 2);
+  } else { /* of a job with all that is about it */
+    int end = row->table == BY_ROW_JOB ? N_TABLES : (int)row->table + 1;
+    for (int i = (int)row->table; i < end; i++) apply(store, store->clear[i], row, 1);
+  }
 }
 
 void by_manager_store_keep_list(struct by_manager_store *store, const char *authority, int64_t number) {
   if (store->lost || !begin(store)) return;
-  bind_text(store->statements[PUT_LIST], 1, authority);
-  sqlite3_bind_int64(store->statements[PUT_LIST], 2, number);
-  do_it(store, PUT_LIST);
+  sqlite3_bind_text(store->put_list, 1, authority, -1, SQLITE_STATIC);
+  sqlite3_bind_int64(store->put_list, 2, number);
+  if (sqlite3_step(store->put_list) != SQLITE_DONE) lose(store);
+  sqlite3_reset(store->put_list);
+  sqlite3_clear_bindings(store->put_list);
 }
 
 void by_manager_store_commit(struct by_manager_store *store) {

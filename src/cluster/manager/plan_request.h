@@ -1,14 +1,10 @@
 /* What is asked of the planner for one job: a snapshot of what the others
  * leave of the network, and the job's hosts. Made and judged on the manager's
- * thread, run on any other; between the two nobody else touches it.
- *
- * Threads that make plans, so that a loop does not wait for them. A request goes
- * to a thread and comes back on the loop. On the loop's thread. */
+ * thread, run on any other; between the two nobody else touches it. */
 #ifndef BY_MANAGER_PLAN_REQUEST_H
 #define BY_MANAGER_PLAN_REQUEST_H
 
 #include "embed.h"
-#include "loop.h"
 
 /* How much of a job's input a part of the network carries. Steps 2 * link + direction, and behind those of all links
  * 2 * node + (0 sent, 1 received) for nodes that have a limit. */
@@ -55,24 +51,5 @@ struct by_plan_request {
 void by_plan_request_run(struct by_plan_request *request);
 /* Frees all that was not taken out, and the request. NULL is allowed. */
 void by_plan_request_destroy(struct by_plan_request *request);
-
-struct by_plan_workers;
-
-struct by_plan_workers_options {
-  struct by_loop *loop;
-  unsigned n;
-  /* The next request, or false; called when a thread has nothing to do. */
-  bool (*next)(void *context, struct by_plan_request **out);
-  /* One that was run, the receiver's from now on. */
-  void (*done)(void *context, struct by_plan_request *request);
-  void *context;
-};
-
-BANYAN_CHECK enum banyan_status by_plan_workers_create(const struct by_plan_workers_options *options,
-                                                       struct by_plan_workers **out);
-/* There may be requests: asks for as many as there are idle threads. */
-void by_plan_workers_look(struct by_plan_workers *all);
-/* Waits for the plans that are being made, which are thrown away, and closes the loop. NULL is allowed. */
-void by_plan_workers_destroy(struct by_plan_workers *all);
 
 #endif
