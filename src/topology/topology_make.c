@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROOM = 64 };
-
 enum banyan_status by_topology_builder_init(struct by_topology_builder *builder, const char *name) {
   *builder = (struct by_topology_builder){.topology = calloc(1, sizeof *builder->topology)};
   if (!builder->topology) return by_topology_no_memory();
@@ -53,6 +51,7 @@ uint32_t by_topology_builder_find(const struct by_topology_builder *builder, con
 
 /* As many slots as twice the room for nodes. */
 static enum banyan_status index_names(struct by_topology_builder *builder) {
+  if (builder->n_slots == builder->node_room * 2) return BANYAN_OK;
   uint32_t *slots = calloc((size_t)builder->node_room * 2, sizeof *slots);
   if (!slots) return by_topology_no_memory();
   free(builder->slots);
@@ -64,33 +63,13 @@ static enum banyan_status index_names(struct by_topology_builder *builder) {
 
 /* --- nodes --- */
 
-enum banyan_status by_topology_make_room(void **array, uint32_t n, uint32_t *room, size_t size) {
-  if (n < *room) return BANYAN_OK;
-  uint32_t wanted = *room ? *room * 2 : FIRST_ROOM;
-  void *grown = realloc(*array, wanted * size);
-  if (!grown) return by_topology_no_memory();
-  *array = grown;
-  *room = wanted;
-  return BANYAN_OK;
-}
-
-static enum banyan_status make_node_room(struct by_topology_builder *builder) {
-  struct by_topology *topology = builder->topology;
-  uint32_t before = builder->node_room;
-  void *nodes = topology->nodes;
-  enum banyan_status status =
-      by_topology_make_room(&nodes, topology->n_nodes, &builder->node_room, sizeof *topology->nodes);
-  topology->nodes = nodes;
-  BY_TRY(status);
-  return builder->node_room == before ? BANYAN_OK : index_names(builder);
-}
-
-static enum banyan_status add_node(struct by_topology_builder *builder, const char *name, enum by_node_kind kind,
-                                   uint32_t *out) {
+enum banyan_status by_topology_builder_add(struct by_topology_builder *builder, enum by_node_kind kind,
+                                           const char *name, uint32_t *out) {
   struct by_topology *topology = builder->topology;
   if (topology->n_nodes >= BY_TOPOLOGY_MOST_NODES)
     return by_fail(BANYAN_ERR_TOPOLOGY, "more than %d nodes", BY_TOPOLOGY_MOST_NODES);
-  BY_TRY(make_node_room(builder));
+  if (!BY_ARRAY_GROW(&topology->nodes, &builder->node_room, topology->n_nodes + 1)) return by_topology_no_memory();
+  BY_TRY(index_names(builder));
   uint32_t *slot = slot_of(builder, name);
   if (*slot) return by_fail(BANYAN_ERR_TOPOLOGY, "two nodes are named \"%.64s\"", name);
   struct by_capacity endless = {.all = INFINITY};
@@ -101,15 +80,6 @@ static enum banyan_status add_node(struct by_topology_builder *builder, const ch
   topology->nodes[topology->n_nodes++] = node;
   *slot = topology->n_nodes;
   return BANYAN_OK;
-}
-
-enum banyan_status by_topology_builder_add_host(struct by_topology_builder *builder, const char *name, uint32_t *out) {
-  return add_node(builder, name, BY_NODE_HOST, out);
-}
-
-enum banyan_status by_topology_builder_add_switch(struct by_topology_builder *builder, const char *name,
-                                                  uint32_t *out) {
-  return add_node(builder, name, BY_NODE_SWITCH, out);
 }
 
 struct by_node *by_topology_builder_node(struct by_topology_builder *builder, uint32_t node) {
@@ -123,11 +93,7 @@ enum banyan_status by_topology_builder_add_link(struct by_topology_builder *buil
   struct by_topology *topology = builder->topology;
   if (topology->n_links >= BY_TOPOLOGY_MOST_LINKS)
     return by_fail(BANYAN_ERR_TOPOLOGY, "more than %d links", BY_TOPOLOGY_MOST_LINKS);
-  void *links = topology->links;
-  enum banyan_status status =
-      by_topology_make_room(&links, topology->n_links, &builder->link_room, sizeof *topology->links);
-  topology->links = links;
-  BY_TRY(status);
+  if (!BY_ARRAY_GROW(&topology->links, &builder->link_room, topology->n_links + 1)) return by_topology_no_memory();
   struct by_link *link = &topology->links[topology->n_links++];
   *link = (struct by_link){
       .a = a, .b = b, .capacity = {{.all = capacity}, {.all = capacity}}, .delay = delay, .port = {"", ""}};
@@ -137,23 +103,16 @@ enum banyan_status by_topology_builder_add_link(struct by_topology_builder *buil
 
 /* --- the end --- */
 
-/* From an array that grew into the arena, which frees it. */
-static enum banyan_status settle(struct by_arena *arena, void **array, uint32_t n, size_t size) {
-  void *kept = by_arena_alloc(arena, n, size);
-  if (!kept) return by_topology_no_memory();
-  if (n) memcpy(kept, *array, n * size);
-  free(*array);
-  *array = kept;
-  return BANYAN_OK;
-}
-
-static enum banyan_status settle_all(struct by_topology_builder *builder, struct by_topology **out) {
+/* What grew moves into the arena. */
+static enum banyan_status settle(struct by_topology_builder *builder, struct by_topology **out) {
   struct by_topology *topology = builder->topology;
-  void *nodes = topology->nodes, *links = topology->links;
-  BY_TRY(settle(&topology->arena, &nodes, topology->n_nodes, sizeof *topology->nodes));
-  topology->nodes = NULL;
-  enum banyan_status status = settle(&topology->arena, &links, topology->n_links, sizeof *topology->links);
-  if (status != BANYAN_OK) return status;
+  struct by_node *nodes = BY_ARENA_ARRAY(&topology->arena, struct by_node, topology->n_nodes);
+  struct by_link *links = BY_ARENA_ARRAY(&topology->arena, struct by_link, topology->n_links);
+  if (!nodes || !links) return by_topology_no_memory();
+  memcpy(nodes, topology->nodes, topology->n_nodes * sizeof *nodes);
+  if (topology->n_links) memcpy(links, topology->links, topology->n_links * sizeof *links);
+  free(topology->nodes);
+  free(topology->links);
   topology->nodes = nodes;
   topology->links = links;
   builder->topology = NULL;
@@ -161,9 +120,10 @@ static enum banyan_status settle_all(struct by_topology_builder *builder, struct
   return BANYAN_OK;
 }
 
-enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder, struct by_topology **out) {
+enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder, const char *source,
+                                              struct by_topology **out) {
   enum banyan_status status = by_topology_validate(builder->topology);
-  if (status == BANYAN_OK) status = settle_all(builder, out);
+  if (status == BANYAN_OK) status = settle(builder, out);
   by_topology_builder_fini(builder);
-  return status;
+  return status == BANYAN_OK || !source ? status : by_fail_within(status, "%s", source);
 }

@@ -22,10 +22,8 @@ void by_topology_builder_fini(struct by_topology_builder *builder);
 
 /* A host that takes part and does not help, or a switch that only forwards; no limits, no group, place not known.
  * *out (or NULL) is its number. */
-BANYAN_CHECK enum banyan_status by_topology_builder_add_host(struct by_topology_builder *builder, const char *name,
-                                                             uint32_t *out);
-BANYAN_CHECK enum banyan_status by_topology_builder_add_switch(struct by_topology_builder *builder, const char *name,
-                                                               uint32_t *out);
+BANYAN_CHECK enum banyan_status by_topology_builder_add(struct by_topology_builder *builder, enum by_node_kind kind,
+                                                        const char *name, uint32_t *out);
 /* A link with that capacity in bit/s each way, of which others use nothing, without loss. `delay` in seconds.
  * *out (or NULL) is valid until the next link is added. */
 BANYAN_CHECK enum banyan_status by_topology_builder_add_link(struct by_topology_builder *builder, uint32_t a,
@@ -38,12 +36,9 @@ uint32_t by_topology_builder_find(const struct by_topology_builder *builder, con
 /* A copy of a text that lives as long as the topology; for groups and ports. */
 BANYAN_CHECK enum banyan_status by_topology_builder_keep(struct by_topology_builder *builder, const char *text,
                                                          const char **out);
-/* Validates. The caller owns *out; on failure all is freed. */
-BANYAN_CHECK enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder,
+/* Validates. The caller owns *out; on failure all is freed, and the error begins with `source`, unless that is NULL. */
+BANYAN_CHECK enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder, const char *source,
                                                            struct by_topology **out);
-
-/* Room for one more behind the n elements of an array that doubles. BANYAN_ERR_NO_MEMORY, and nothing has changed. */
-BANYAN_CHECK enum banyan_status by_topology_make_room(void **array, uint32_t n, uint32_t *room, size_t size);
 
 /* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
 static inline enum banyan_status by_topology_no_memory(void) {

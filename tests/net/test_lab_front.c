@@ -48,13 +48,13 @@ static void make_topology(struct scene *scene) {
   uint32_t node;
   assert_ok(by_topology_builder_init(&builder, "front"));
   for (int i = 0; i < WORKERS; i++)
-    assert_ok(by_topology_builder_add_host(&builder, (const char *[]){"a", "b"}[i], &node));
-  assert_ok(by_topology_builder_add_host(&builder, "server", &node));
-  assert_ok(by_topology_builder_add_switch(&builder, "s", &node));
+    assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, (const char *[]){"a", "b"}[i], &node));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, "server", &node));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_SWITCH, "s", &node));
   by_topology_builder_node(&builder, node)->aggregates = true;
   for (uint32_t i = 0; i < WORKERS; i++) assert_ok(by_topology_builder_add_link(&builder, i, node, 4. * RATE, 0, NULL));
   assert_ok(by_topology_builder_add_link(&builder, SERVER, node, RATE, 0, NULL));
-  assert_ok(by_topology_builder_finish(&builder, &scene->topology));
+  assert_ok(by_topology_builder_finish(&builder, NULL, &scene->topology));
 }
 
 /* ---- processes in the lab */

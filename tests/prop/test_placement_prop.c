@@ -148,9 +148,9 @@ static struct by_topology *random_network(struct by_rng *rng) {
     uint32_t at;
     snprintf(name, sizeof name, i < HOSTS ? "h%u" : "s%u", i);
     if (i < HOSTS)
-      assert_ok(by_topology_builder_add_host(&builder, name, &at));
+      assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, name, &at));
     else
-      assert_ok(by_topology_builder_add_switch(&builder, name, &at));
+      assert_ok(by_topology_builder_add(&builder, BY_NODE_SWITCH, name, &at));
     struct by_node *node = by_topology_builder_node(&builder, at);
     node->aggregates = i >= HOSTS && below(rng, 3);
     if (node->aggregates && short_memory) node->memory = 1 + below(rng, 40000);
@@ -163,7 +163,7 @@ static struct by_topology *random_network(struct by_rng *rng) {
       assert_ok(by_topology_builder_add_link(&builder, i, to, (1 + below(rng, 5)) * 1e9, below(rng, 3) * 1e-5, NULL));
     }
   }
-  assert_ok(by_topology_builder_finish(&builder, &topology));
+  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
   return topology;
 }
 

@@ -36,7 +36,7 @@ static void any_node(struct by_rng *rng, struct by_topology_builder *builder, ui
   char name[64];
   bool host = i == 0 || !chance(rng);
   snprintf(name, sizeof name, "%s%u", prefixes[by_rng_below(rng, 6)], i);
-  assert_ok((host ? by_topology_builder_add_host : by_topology_builder_add_switch)(builder, name, NULL));
+  assert_ok(by_topology_builder_add(builder, host ? BY_NODE_HOST : BY_NODE_SWITCH, name, NULL));
   struct by_node *node = by_topology_builder_node(builder, i);
   node->takes_part = host && (i == 0 || !chance(rng));
   node->may_help = host && chance(rng);
@@ -72,7 +72,7 @@ static bool any_topology(struct by_rng *rng, struct by_topology **out) {
     uint32_t a = (uint32_t)by_rng_below(rng, n), b = (uint32_t)by_rng_below(rng, n);
     if (a != b) any_link(rng, &builder, a, b);
   }
-  enum banyan_status status = by_topology_builder_finish(&builder, out);
+  enum banyan_status status = by_topology_builder_finish(&builder, NULL, out);
   if (status != BANYAN_OK) assert_non_null(strstr(banyan_error_text(), "reach"));
   return status == BANYAN_OK;
 }

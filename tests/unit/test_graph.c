@@ -178,13 +178,13 @@ static void begin(struct net *net) {
 
 static uint32_t host(struct net *net, const char *name) {
   uint32_t node;
-  assert_ok(by_topology_builder_add_host(&net->builder, name, &node));
+  assert_ok(by_topology_builder_add(&net->builder, BY_NODE_HOST, name, &node));
   return node;
 }
 
 static uint32_t forwarder(struct net *net, const char *name) {
   uint32_t node;
-  assert_ok(by_topology_builder_add_switch(&net->builder, name, &node));
+  assert_ok(by_topology_builder_add(&net->builder, BY_NODE_SWITCH, name, &node));
   return node;
 }
 
@@ -195,13 +195,13 @@ static struct by_link *join(struct net *net, uint32_t a, uint32_t b, double capa
 }
 
 static void make(struct net *net, const struct by_graph_choice *choice) {
-  assert_ok(by_topology_builder_finish(&net->builder, &net->topology));
+  assert_ok(by_topology_builder_finish(&net->builder, NULL, &net->topology));
   assert_ok(by_graph_of_topology(net->topology, choice, &net->graph));
 }
 
 static void make_badly(struct net *net, const struct by_graph_choice *choice, enum banyan_status status,
                        const char *words) {
-  assert_ok(by_topology_builder_finish(&net->builder, &net->topology));
+  assert_ok(by_topology_builder_finish(&net->builder, NULL, &net->topology));
   assert_status(by_graph_of_topology(net->topology, choice, &net->graph), status);
   if (!strstr(banyan_error_text(), words)) fail_msg("\"%s\" has no \"%s\"", banyan_error_text(), words);
   by_topology_destroy(net->topology);

@@ -32,13 +32,13 @@ static int end(void **state) {
 
 static uint32_t host(const char *name) {
   uint32_t node;
-  assert_ok(by_topology_builder_add_host(&builder, name, &node));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, name, &node));
   return node;
 }
 
 static uint32_t add_switch(const char *name) {
   uint32_t node;
-  assert_ok(by_topology_builder_add_switch(&builder, name, &node));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_SWITCH, name, &node));
   return node;
 }
 
@@ -49,7 +49,7 @@ static struct by_link *join(uint32_t a, uint32_t b, double capacity) {
 }
 
 static enum banyan_status finish(void) {
-  assert_ok(by_topology_builder_finish(&builder, &topology));
+  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
   return by_lab_layout_make(topology, &options, &layout);
 }
 

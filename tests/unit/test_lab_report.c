@@ -18,13 +18,13 @@ static int begin(void **state) {
   struct by_link *link;
   options = by_lab_options_default();
   assert_ok(by_topology_builder_init(&builder, "pair"));
-  assert_ok(by_topology_builder_add_host(&builder, "a", NULL));
-  assert_ok(by_topology_builder_add_host(&builder, "b", NULL));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, "a", NULL));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, "b", NULL));
   by_topology_builder_node(&builder, 0)->out.all = 1.5e9;
   assert_ok(by_topology_builder_add_link(&builder, 0, 1, 1e9, 0, NULL));
   assert_ok(by_topology_builder_add_link(&builder, 0, 1, 1e9, 0.02, &link));
   link->loss = 0.01;
-  assert_ok(by_topology_builder_finish(&builder, &topology));
+  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
   assert_ok(by_lab_layout_make(topology, &options, &layout));
   by_text_init(&text);
   return 0;
@@ -72,13 +72,13 @@ static void of_many_links_the_busiest_are_shown(void **state) {
   enum { LINKS = 100 };
   static struct by_lab_traffic each[2 * LINKS];
   assert_ok(by_topology_builder_init(&builder, ""));
-  assert_ok(by_topology_builder_add_host(&builder, "a", NULL));
-  assert_ok(by_topology_builder_add_host(&builder, "b", NULL));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, "a", NULL));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, "b", NULL));
   for (int i = 0; i < LINKS; i++) {
     assert_ok(by_topology_builder_add_link(&builder, 0, 1, 1e9, 0, NULL));
     each[2 * i] = (struct by_lab_traffic){.bytes = 1000000 * (uint64_t)(i + 1), .packets = 1};
   }
-  assert_ok(by_topology_builder_finish(&builder, &wide));
+  assert_ok(by_topology_builder_finish(&builder, NULL, &wide));
   assert_ok(by_lab_layout_make(wide, &options, &wide_layout));
   by_lab_print_traffic(&wide_layout, each, 1, &text);
   shows("the busiest 64 of 100 directions");

@@ -15,12 +15,12 @@ static struct by_topology *made(void) {
   struct by_topology *topology = NULL;
   assert_ok(by_topology_builder_init(&builder, "t"));
   for (uint32_t i = 0; i < 4; i++)
-    assert_ok((i == S ? by_topology_builder_add_switch : by_topology_builder_add_host)(&builder, names[i], NULL));
+    assert_ok(by_topology_builder_add(&builder, i == S ? BY_NODE_SWITCH : BY_NODE_HOST, names[i], NULL));
   by_topology_builder_node(&builder, SPARE)->takes_part = false;
   assert_ok(by_topology_builder_add_link(&builder, H0, S, 1e9, 1e-3, NULL));
   assert_ok(by_topology_builder_add_link(&builder, H1, S, 1e9, 0, NULL));
   assert_ok(by_topology_builder_add_link(&builder, SPARE, S, 1e9, 0, NULL));
-  assert_ok(by_topology_builder_finish(&builder, &topology));
+  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
   return topology;
 }
 
@@ -134,10 +134,10 @@ static void test_what_is_added(void **state) {
   char name[] = "a";
   assert_ok(by_topology_builder_init(&builder, "pair"));
   assert_int_equal(by_topology_builder_find(&builder, "a"), UINT32_MAX);
-  assert_ok(by_topology_builder_add_host(&builder, name, &a));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, name, &a));
   name[0] = 'b';
-  assert_ok(by_topology_builder_add_host(&builder, name, &b));
-  assert_ok(by_topology_builder_add_switch(&builder, "s", &s));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, name, &b));
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_SWITCH, "s", &s));
   assert_ok(by_topology_builder_keep(&builder, "rack 1", &by_topology_builder_node(&builder, a)->group));
   by_topology_builder_node(&builder, b)->out.all = 5e8;
   assert_ok(by_topology_builder_add_link(&builder, a, s, 1e9, 0.001, NULL));
@@ -145,7 +145,7 @@ static void test_what_is_added(void **state) {
   link->capacity[BY_BA].used = 1e8;
   assert_ok(by_topology_builder_keep(&builder, "eth0", &link->port[1]));
   assert_int_equal(by_topology_builder_find(&builder, "s"), s);
-  assert_ok(by_topology_builder_finish(&builder, &topology));
+  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
   by_topology_builder_fini(&builder);
   assert_string_equal(topology->name, "pair");
   assert_int_equal(topology->n_nodes, 3);
@@ -176,7 +176,7 @@ static void test_growth(void **state) {
   for (uint32_t i = 0; i < NODES; i++) {
     uint32_t at;
     snprintf(name, sizeof name, "n%u", i);
-    assert_ok(by_topology_builder_add_host(&builder, name, &at));
+    assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, name, &at));
     assert_int_equal(at, i);
     if (i) assert_ok(by_topology_builder_add_link(&builder, i - 1, i, i, 0, NULL));
   }
@@ -185,7 +185,7 @@ static void test_growth(void **state) {
     assert_int_equal(by_topology_builder_find(&builder, name), i);
   }
   assert_int_equal(by_topology_builder_find(&builder, "n3000"), UINT32_MAX);
-  assert_ok(by_topology_builder_finish(&builder, &topology));
+  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
   assert_string_equal(topology->name, "");
   assert_string_equal(topology->nodes[NODES - 1].name, "n2999");
   assert_true(topology->links[NODES - 2].capacity[BY_AB].all == NODES - 1);
@@ -197,12 +197,12 @@ static void test_refusals(void **state) {
   struct by_topology_builder builder;
   struct by_topology *topology;
   assert_ok(by_topology_builder_init(&builder, ""));
-  assert_ok(by_topology_builder_add_host(&builder, "a", NULL));
-  assert_status(by_topology_builder_add_switch(&builder, "a", NULL), BANYAN_ERR_TOPOLOGY);
+  assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, "a", NULL));
+  assert_status(by_topology_builder_add(&builder, BY_NODE_SWITCH, "a", NULL), BANYAN_ERR_TOPOLOGY);
   assert_string_equal(banyan_error_text(), "two nodes are named \"a\"");
   by_topology_builder_fini(&builder);
   assert_ok(by_topology_builder_init(&builder, ""));
-  assert_status(by_topology_builder_finish(&builder, &topology), BANYAN_ERR_TOPOLOGY);
+  assert_status(by_topology_builder_finish(&builder, NULL, &topology), BANYAN_ERR_TOPOLOGY);
   assert_string_equal(banyan_error_text(), "there are no nodes");
   by_topology_builder_fini(&builder);
 }
@@ -214,9 +214,9 @@ static void test_limits(void **state) {
   assert_ok(by_topology_builder_init(&builder, ""));
   for (uint32_t i = 0; i < BY_TOPOLOGY_MOST_NODES; i++) {
     snprintf(name, sizeof name, "%u", i);
-    assert_ok(by_topology_builder_add_host(&builder, name, NULL));
+    assert_ok(by_topology_builder_add(&builder, BY_NODE_HOST, name, NULL));
   }
-  assert_status(by_topology_builder_add_host(&builder, "one more", NULL), BANYAN_ERR_TOPOLOGY);
+  assert_status(by_topology_builder_add(&builder, BY_NODE_HOST, "one more", NULL), BANYAN_ERR_TOPOLOGY);
   assert_string_equal(banyan_error_text(), "more than 65536 nodes");
   for (uint32_t i = 0; i < BY_TOPOLOGY_MOST_LINKS; i++)
     assert_ok(by_topology_builder_add_link(&builder, 0, 1, 1, 0, NULL));

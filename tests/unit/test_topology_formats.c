@@ -8,7 +8,6 @@
 
 #include "check.h"
 #include "topology_data.h"
-#include "topology_foreign.h"
 #include "topology_formats.h"
 
 static void test_by_content(void **state) {
@@ -120,7 +119,7 @@ static void test_options(void **state) {
 
 static struct by_topology *parsed(const char *text) {
   struct by_topology *topology = NULL;
-  assert_ok(by_topology_parse_edges("t.el", text, strlen(text), &topology));
+  assert_ok(by_topology_parse_edges("t.el", text, strlen(text), "", &topology));
   return topology;
 }
 
@@ -183,7 +182,7 @@ static void test_errors_of_edges(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_topology *topology;
     enum banyan_status wanted = cases[i].status ? cases[i].status : BANYAN_ERR_PARSE;
-    if (by_topology_parse_edges("t.el", cases[i].text, strlen(cases[i].text), &topology) != wanted ||
+    if (by_topology_parse_edges("t.el", cases[i].text, strlen(cases[i].text), "", &topology) != wanted ||
         !strstr(banyan_error_text(), cases[i].error) || strchr(banyan_error_text(), '\n'))
       fail_msg("case %zu: %s\n  wanted: %s\n  got:    %s", i, cases[i].text, cases[i].error, banyan_error_text());
   }
@@ -192,7 +191,7 @@ static void test_errors_of_edges(void **state) {
 static void test_nul(void **state) {
   (void)state;
   struct by_topology *topology;
-  assert_status(by_topology_parse_edges("t.el", "1 0\n\0", 5, &topology), BANYAN_ERR_PARSE);
+  assert_status(by_topology_parse_edges("t.el", "1 0\n\0", 5, "", &topology), BANYAN_ERR_PARSE);
   assert_string_equal(banyan_error_text(), "t.el:2: is no line of an edge list: it holds a NUL");
 }
 
@@ -229,19 +228,24 @@ static struct by_topology *parsed_as(by_topology_parser *parse, const char *text
   return topology;
 }
 
+static enum banyan_status parse_lldp(const char *source, const char *text, size_t length, const char *options,
+                                     struct by_topology **out) {
+  return by_topology_parse_lldp(&(struct by_lldp_file){source, text, length}, 1, options, out);
+}
+
 static void test_foreign_options(void **state) {
   (void)state;
-  struct by_topology *topology = parsed_as(by_foreign_graphml, GRAPH, "rate=10g,delay=2ms");
+  struct by_topology *topology = parsed_as(by_topology_parse_graphml, GRAPH, "rate=10g,delay=2ms");
   assert_true(topology->links[0].capacity[BY_AB].all == 1e10 && topology->links[0].delay == 2e-3);
   by_topology_destroy(topology);
-  topology = parsed_as(by_foreign_pairs, PAIRS, "limits=gcp=2g+aws=3g,select=*:a+gcp:b");
+  topology = parsed_as(by_topology_parse_pairs, PAIRS, "limits=gcp=2g+aws=3g,select=*:a+gcp:b");
   assert_int_equal(topology->n_nodes, 2);
   assert_true(topology->nodes[0].out.all == 3e9 && topology->nodes[1].out.all == 2e9);
   by_topology_destroy(topology);
-  topology = parsed_as(by_foreign_pairs, PAIRS, "");
+  topology = parsed_as(by_topology_parse_pairs, PAIRS, "");
   assert_int_equal(topology->n_nodes, 3);
   by_topology_destroy(topology);
-  topology = parsed_as(by_foreign_lldp, HEARS("s"), "hosts=x+s,rate=5g");
+  topology = parsed_as(parse_lldp, HEARS("s"), "hosts=x+s,rate=5g");
   assert_true(topology->nodes[1].takes_part && topology->nodes[0].kind == BY_NODE_SWITCH);
   assert_true(topology->links[0].capacity[BY_AB].all == 5e9);
   by_topology_destroy(topology);
@@ -253,15 +257,15 @@ static void test_refusals(void **state) {
     by_topology_parser *parse;
     const char *options, *error;
   } cases[] = {
-      {by_foreign_graphml, "rat=5g", "no option \"rat\"; did you mean \"rate\"?; there are rate=, delay="},
-      {by_foreign_graphml, "x", "no option \"x\"; there are rate=, delay="},
-      {by_foreign_graphml, "rate", "the option \"rate\" must have a value: rate=..."},
-      {by_foreign_graphml, "rate=fast", "\"fast\" is not a rate"},
-      {by_foreign_graphml, "rate=0", "the rate is 0, must be more than 0"},
-      {by_foreign_graphml, "delay=soon", "\"soon\" is not a time"},
-      {by_foreign_pairs, "limits=aws", "limits must be like"},
-      {by_foreign_lldp, "rate=-1", "\"-1\" is not a rate"},
-      {by_foreign_nccl, "rate=1g", "there are no options for this format, such as \"rate\""},
+      {by_topology_parse_graphml, "rat=5g", "no option \"rat\"; did you mean \"rate\"?; there are rate=, delay="},
+      {by_topology_parse_graphml, "x", "no option \"x\"; there are rate=, delay="},
+      {by_topology_parse_graphml, "rate", "the option \"rate\" must have a value: rate=..."},
+      {by_topology_parse_graphml, "rate=fast", "\"fast\" is not a rate"},
+      {by_topology_parse_graphml, "rate=0", "the rate is 0, must be more than 0"},
+      {by_topology_parse_graphml, "delay=soon", "\"soon\" is not a time"},
+      {by_topology_parse_pairs, "limits=aws", "limits must be like"},
+      {parse_lldp, "rate=-1", "\"-1\" is not a rate"},
+      {by_topology_parse_nccl, "rate=1g", "there are no options for this format, such as \"rate\""},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_topology *topology;
@@ -287,27 +291,28 @@ static void drop(const char *folder, const char *name) {
 
 static void test_folder(void **state) {
   (void)state;
-  char folder[] = "/tmp/banyan-lldp-XXXXXX";
+  char folder[] = "/tmp/banyan-lldp-XXXXXX", with_options[64];
   struct by_topology *topology;
   assert_non_null(mkdtemp(folder));
-  assert_status(by_foreign_lldp_folder(folder, "", &topology), BANYAN_ERR_PARSE);
+  assert_status(by_topology_read(folder, &topology), BANYAN_ERR_PARSE);
   assert_non_null(strstr(banyan_error_text(), "holds 0 files of LLDP"));
   put(folder, "b.lldp", HEARS("s"));
   put(folder, "a.json", HEARS("s"));
   put(folder, "notes.txt", "not read");
-  assert_ok(by_foreign_lldp_folder(folder, "rate=25g", &topology));
+  snprintf(with_options, sizeof with_options, "%s?rate=25g", folder);
+  assert_ok(by_topology_read(with_options, &topology));
   assert_int_equal(topology->n_nodes, 3);
   assert_string_equal(topology->nodes[0].name, "a"); /* in the order of the names */
   assert_true(topology->links[0].capacity[BY_AB].all == 25e9);
   by_topology_destroy(topology);
   put(folder, "a.json", "{");
-  assert_status(by_foreign_lldp_folder(folder, "", &topology), BANYAN_ERR_PARSE);
+  assert_status(by_topology_read(folder, &topology), BANYAN_ERR_PARSE);
   assert_memory_equal(banyan_error_text(), "a.json:1:", 9);
   drop(folder, "a.json");
   drop(folder, "b.lldp");
   drop(folder, "notes.txt");
   assert_int_equal(rmdir(folder), 0);
-  assert_status(by_foreign_lldp_folder(folder, "", &topology), BANYAN_ERR_SYSTEM);
+  assert_status(by_topology_read(folder, &topology), BANYAN_ERR_SYSTEM);
 }
 
 int main(void) {

@@ -8,8 +8,7 @@
 #include "text.h"
 #include "topology_data.h"
 #include "topology_formats.h"
-#include "topology_graphml.h"
-#include "topology_xml.h"
+#include "topology_reader.h"
 
 #define KEYS                                                                                                           \
   "<key attr.name=\"label\" for=\"node\" id=\"n\"/><key attr.name=\"Latitude\" for=\"node\" id=\"la\"/>"               \
@@ -24,14 +23,14 @@
 
 static struct by_topology *parsed(const char *text) {
   struct by_topology *topology;
-  assert_ok(by_topology_parse_graphml("t.graphml", text, strlen(text), NULL, &topology));
+  assert_ok(by_topology_parse_graphml("t.graphml", text, strlen(text), "", &topology));
   return topology;
 }
 
 /* The error begins with the source and holds `part`. */
 static void check_refused(const char *text, const char *part) {
   struct by_topology *topology;
-  enum banyan_status status = by_topology_parse_graphml("t.graphml", text, strlen(text), NULL, &topology);
+  enum banyan_status status = by_topology_parse_graphml("t.graphml", text, strlen(text), "", &topology);
   assert_int_not_equal(status, BANYAN_OK);
   if (!strstr(banyan_error_text(), part) || strncmp(banyan_error_text(), "t.graphml:", 10) != 0)
     fail_msg("the error is \"%s\", must hold \"%s\"", banyan_error_text(), part);
@@ -82,9 +81,8 @@ static void test_missing_speeds(void **state) {
 static void test_options(void **state) {
   (void)state;
   static const char text[] = GRAPH(NODES "<edge source=\"a\" target=\"b\"/><edge source=\"b\" target=\"c\"/>");
-  struct by_graphml_options options = {.default_rate = 5e9, .default_delay = 1e-3};
   struct by_topology *topology;
-  assert_ok(by_topology_parse_graphml("t", text, strlen(text), &options, &topology));
+  assert_ok(by_topology_parse_graphml("t", text, strlen(text), "rate=5g,delay=1ms", &topology));
   assert_true(topology->links[1].capacity[BY_AB].all == 5e9 && topology->links[1].delay == 1e-3);
   by_topology_destroy(topology);
 }
@@ -210,7 +208,7 @@ static void check_huge(const char *head, const char *part, size_t n, const char 
   struct by_topology *topology;
   size_t length;
   char *text = repeated(head, part, n, tail, &length);
-  assert_status(by_topology_parse_graphml("t.graphml", text, length, NULL, &topology), BANYAN_ERR_PARSE);
+  assert_status(by_topology_parse_graphml("t.graphml", text, length, "", &topology), BANYAN_ERR_PARSE);
   if (!strstr(banyan_error_text(), wanted)) fail_msg("the error is \"%s\"", banyan_error_text());
   free(text);
 }
@@ -230,13 +228,13 @@ static void check_file(const char *folder, const char *name) {
   struct by_topology *topology;
   snprintf(path, sizeof path, "%s/%s", folder, name);
   assert_ok(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
-  assert_ok(by_topology_parse_graphml(name, text, length, NULL, &topology));
+  assert_ok(by_topology_parse_graphml(name, text, length, "", &topology));
   for (uint32_t i = 0; i < topology->n_links; i++) assert_true(topology->links[i].delay < 0.1);
   if (strcmp(name, "Geant2009.graphml") == 0) assert_true(topology->n_nodes == 34 && topology->n_links == 52);
   if (strcmp(name, "Kdl.graphml") == 0) assert_true(topology->n_nodes == 754 && topology->n_links == 899);
   by_topology_destroy(topology);
   for (size_t cut = 0; cut < length; cut += length / 16 + 1)
-    assert_status(by_topology_parse_graphml(name, text, cut, NULL, &topology), BANYAN_ERR_PARSE);
+    assert_status(by_topology_parse_graphml(name, text, cut, "", &topology), BANYAN_ERR_PARSE);
   free(text);
 }
 
@@ -294,11 +292,13 @@ static void check_refused_xml(const char *text, const char *error) {
 
 static void test_library(void **state) {
   (void)state;
-  const struct by_libxml *one, *other;
-  assert_ok(by_libxml_load(&one));
-  assert_ok(by_libxml_load(&other));
-  assert_ptr_equal(one, other);
-  assert_non_null(one->free_doc);
+  struct by_xml one, other; /* the second finds the library loaded */
+  assert_ok(by_xml_parse(&one, "t.xml", "<root/>", 7, "root", "a test"));
+  assert_ok(by_xml_parse(&other, "t.xml", "<root/>", 7, "root", "a test"));
+  assert_ptr_not_equal(one.doc, other.doc);
+  assert_non_null(other.root);
+  by_xml_fini(&one);
+  by_xml_fini(&other);
 }
 
 static void test_attributes(void **state) {
@@ -320,11 +320,11 @@ static void test_text(void **state) {
   struct by_xml xml = parsed_xml("<root><a>  one<!-- and -->\n two <b>no</b><![CDATA[<three> ]]></a><c/></root>");
   struct by_arena arena;
   by_arena_init(&arena);
-  const xmlNode *a = by_xml_first(xml.root);
+  const xmlNode *a = by_xml_find(xml.root->children, NULL);
   assert_true(by_xml_is(a, "a"));
   assert_string_equal(by_xml_text(&arena, a), "one\n two <three>");
-  assert_string_equal(by_xml_text(&arena, by_xml_next(a->next)), "");
-  assert_null(by_xml_next(by_xml_next(a->next)->next));
+  assert_string_equal(by_xml_text(&arena, by_xml_find(a->next, NULL)), "");
+  assert_null(by_xml_find(by_xml_find(a->next, NULL)->next, NULL));
   by_arena_fini(&arena);
   by_xml_fini(&xml);
 }
@@ -337,8 +337,8 @@ static void test_places(void **state) {
   memset(text + used, '\n', LINES);
   snprintf(text + used + LINES, sizeof text - used - LINES, "<a x='1&#10;'>t</a></root>");
   struct by_xml xml = parsed_xml(text);
-  assert_int_equal(by_xml_line(&xml, by_xml_first(xml.root)), LINES + 1);
-  (void)by_xml_fail(&xml, by_xml_first(xml.root), "bad\n%d", 5);
+  assert_int_equal(by_xml_line(by_xml_find(xml.root->children, NULL)), LINES + 1);
+  (void)by_xml_fail(&xml, by_xml_find(xml.root->children, NULL), "bad\n%d", 5);
   assert_string_equal(banyan_error_text(), "t.xml:70001: <a x=\"1?\">: bad?5");
   by_xml_fini(&xml);
 }

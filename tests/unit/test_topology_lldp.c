@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "topology_lldp.h"
+#include "topology_formats.h"
 
 /* One neighbor as `lldpcli -f json0 show neighbors details` prints it, without what is not read. */
 #define CHASSIS(name, bridge)                                                                                          \
@@ -25,7 +25,7 @@
 #define FAST "10GigBaseSR - R fiber over 850 nm optics"
 #define SWITCH_BY(port) HEARS("eth0", "sw", "true", port, port, FAST)
 
-static struct by_topology *parsed(const struct by_lldp_file *files, size_t n, const struct by_lldp_options *options) {
+static struct by_topology *parsed(const struct by_lldp_file *files, size_t n, const char *options) {
   struct by_topology *topology;
   assert_ok(by_topology_parse_lldp(files, n, options, &topology));
   return topology;
@@ -45,7 +45,7 @@ static void test_hosts_and_a_switch(void **state) {
   (void)state;
   struct by_lldp_file files[] = {file("/tmp/a.json", NEIGHBORS(SWITCH_BY("swp1"))),
                                  file("b.json", NEIGHBORS(SWITCH_BY("swp2")))};
-  struct by_topology *topology = parsed(files, 2, NULL);
+  struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 3);
   assert_string_equal(topology->nodes[0].name, "a");
   assert_true(node(topology, "a")->takes_part && node(topology, "b")->takes_part);
@@ -64,7 +64,7 @@ static void test_both_ends_tell(void **state) {
       file("h", SELF("a.org") NEIGHBORS(SWITCH_BY("swp1")) SELF("b.org") NEIGHBORS(SWITCH_BY("swp2"))),
       file("sw.json", NEIGHBORS(HEARS("swp1", "a.org", "false", "02:00", "eth0", "1000BaseTFD - UTP") "," HEARS(
                           "port 2", "b.org", "false", "02:01", "uplink", FAST)))};
-  struct by_topology *topology = parsed(files, 2, NULL);
+  struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 3);
   assert_int_equal(topology->n_links, 2);
   assert_true(topology->links[0].capacity[BY_AB].all == 1e9); /* the slower of what the ends say */
@@ -81,7 +81,7 @@ static void test_parallel_cables(void **state) {
                     "eth1", "b", "false", "m", "eth4", "2p5GigT") "," HEARS("eth1", "b", "false", "m", "eth4", ""))),
       file("b",
            NEIGHBORS(HEARS("eth4", "a", "false", "m", "eth1", "") "," HEARS("eth5", "a", "false", "m", "eth0", "")))};
-  struct by_topology *topology = parsed(files, 2, NULL);
+  struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 2);
   assert_int_equal(topology->n_links, 2);
   assert_string_equal(topology->links[0].port[0], "eth0");
@@ -96,7 +96,7 @@ static void test_short_names_of_files(void **state) {
   (void)state;
   struct by_lldp_file files[] = {file("n1.json", NEIGHBORS(HEARS("e0", "n2.x.org", "false", "m", "e0", FAST))),
                                  file("n2.json", NEIGHBORS(HEARS("e0", "n1.x.org", "false", "m", "e0", FAST)))};
-  struct by_topology *topology = parsed(files, 2, NULL);
+  struct by_topology *topology = parsed(files, 2, "");
   assert_int_equal(topology->n_nodes, 2);
   assert_int_equal(topology->n_links, 1);
   assert_string_equal(topology->nodes[0].name, "n2.x.org");
@@ -106,7 +106,7 @@ static void test_short_names_of_files(void **state) {
 static void test_one_object_of_hosts(void **state) {
   (void)state;
   struct by_lldp_file all = file("all", "{\"a\": " NEIGHBORS(SWITCH_BY("1")) ", \"b\": " NEIGHBORS(SWITCH_BY("2")) "}");
-  struct by_topology *topology = parsed(&all, 1, NULL);
+  struct by_topology *topology = parsed(&all, 1, "");
   assert_int_equal(topology->n_nodes, 3);
   assert_true(node(topology, "a")->takes_part && node(topology, "sw")->kind == BY_NODE_SWITCH);
   by_topology_destroy(topology);
@@ -118,7 +118,7 @@ static void test_one_object_of_hosts(void **state) {
 static void test_only_a_switch_tells(void **state) {
   (void)state;
   struct by_lldp_file one = file("sw", SELF_SWITCH NEIGHBORS(TWO_HOSTS));
-  struct by_topology *topology = parsed(&one, 1, NULL);
+  struct by_topology *topology = parsed(&one, 1, "");
   assert_true(node(topology, "sw")->kind == BY_NODE_SWITCH);
   assert_true(node(topology, "a")->takes_part && node(topology, "b")->takes_part);
   by_topology_destroy(topology);
@@ -126,9 +126,8 @@ static void test_only_a_switch_tells(void **state) {
 
 static void test_hosts_by_option(void **state) {
   (void)state;
-  struct by_lldp_options options = {.hosts = "a, s?"};
   struct by_lldp_file one = file("sw", SELF_SWITCH NEIGHBORS(TWO_HOSTS));
-  struct by_topology *topology = parsed(&one, 1, &options);
+  struct by_topology *topology = parsed(&one, 1, "hosts=a+ s?");
   assert_true(node(topology, "sw")->takes_part);
   assert_true(node(topology, "a")->kind == BY_NODE_HOST && node(topology, "b")->kind == BY_NODE_SWITCH);
   by_topology_destroy(topology);
@@ -136,13 +135,12 @@ static void test_hosts_by_option(void **state) {
 
 static void check_rate(const char *mau, double wanted) {
   char text[2048];
-  struct by_lldp_options options = {.default_rate = 7};
   snprintf(text, sizeof text,
            "{\"lldp\": [{\"interface\": [{\"name\": \"e\", \"chassis\": [{\"name\": [{\"value\": \"sw\"}]}], \"port\": "
            "[{\"auto-negotiation\": [{\"current\": [{\"value\": \"%s\"}]}]}]}]}]}",
            mau);
   struct by_lldp_file one = file("h", text);
-  struct by_topology *topology = parsed(&one, 1, &options);
+  struct by_topology *topology = parsed(&one, 1, "rate=7");
   if (fabs(topology->links[0].capacity[BY_AB].all - wanted) > wanted * 1e-9)
     fail_msg("\"%s\" is %g, must be %g", mau, topology->links[0].capacity[BY_AB].all, wanted);
   by_topology_destroy(topology);
@@ -169,7 +167,7 @@ static void test_rates(void **state) {
 static void check_refused(const char *text, const char *part) {
   struct by_lldp_file one = file("t.json", text);
   struct by_topology *topology;
-  assert_int_not_equal(by_topology_parse_lldp(&one, 1, NULL, &topology), BANYAN_OK);
+  assert_int_not_equal(by_topology_parse_lldp(&one, 1, "", &topology), BANYAN_OK);
   if (!strstr(banyan_error_text(), part)) fail_msg("the error is \"%s\", must hold \"%s\"", banyan_error_text(), part);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "topology_nccl.h"
+#include "topology_formats.h"
 
 #define CPU(id, body)                                                                                                  \
   "<cpu numaid=\"" id                                                                                                  \
@@ -22,7 +22,7 @@
 
 static struct by_topology *parsed(const char *text) {
   struct by_topology *topology;
-  assert_ok(by_topology_parse_nccl("t.xml", text, strlen(text), &topology));
+  assert_ok(by_topology_parse_nccl("t.xml", text, strlen(text), "", &topology));
   return topology;
 }
 
@@ -223,7 +223,7 @@ static void test_refusals(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_topology *topology;
-    assert_int_not_equal(by_topology_parse_nccl("t.xml", cases[i][0], strlen(cases[i][0]), &topology), BANYAN_OK);
+    assert_int_not_equal(by_topology_parse_nccl("t.xml", cases[i][0], strlen(cases[i][0]), "", &topology), BANYAN_OK);
     if (!strstr(banyan_error_text(), cases[i][1]))
       fail_msg("the error is \"%s\", must hold \"%s\"", banyan_error_text(), cases[i][1]);
   }

@@ -18,13 +18,13 @@ struct net {
 
 static uint32_t host(struct net *net, const char *name) {
   uint32_t node;
-  assert_ok(by_topology_builder_add_host(&net->builder, name, &node));
+  assert_ok(by_topology_builder_add(&net->builder, BY_NODE_HOST, name, &node));
   return node;
 }
 
 static uint32_t add_switch(struct net *net, const char *name) {
   uint32_t node;
-  assert_ok(by_topology_builder_add_switch(&net->builder, name, &node));
+  assert_ok(by_topology_builder_add(&net->builder, BY_NODE_SWITCH, name, &node));
   return node;
 }
 
@@ -39,7 +39,7 @@ static void begin(struct net *net) {
 }
 
 static void finish(struct net *net) {
-  assert_ok(by_topology_builder_finish(&net->builder, &net->topology));
+  assert_ok(by_topology_builder_finish(&net->builder, NULL, &net->topology));
   assert_true(net->topology->n_nodes <= MOST);
   assert_ok(by_paths_init(&net->paths, net->topology));
 }

@@ -1,18 +1,16 @@
 /* Edge lists; topology_formats.h describes them. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "text.h"
 #include "topology_formats.h"
-#include "topology_make.h"
+#include "topology_reader.h"
 
 enum { MOST_LINE = 512, MOST_WORDS = 4 };
 static const double gigabit = 1e9, millisecond = 1e-3;
 
 struct reader {
-  const char *source, *at, *end;
-  int line;
+  struct by_lines lines;
   char copy[MOST_LINE + 1]; /* of the line, cut into words */
   const char *words[MOST_WORDS];
   int n_words; /* MOST_WORDS + 1: there are more */
@@ -20,17 +18,7 @@ struct reader {
   struct by_topology_builder builder;
 };
 
-#define bad(reader, ...) line_fail((reader), BANYAN_ERR_PARSE, __VA_ARGS__)
-
-static BY_PRINTF(3, 4) enum banyan_status
-    line_fail(const struct reader *r, enum banyan_status status, const char *format, ...) {
-  char what[256];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(what, sizeof what, format, args);
-  va_end(args);
-  return by_fail(status, "%s:%d: %s", r->source, r->line, what);
-}
+#define bad(reader, ...) by_lines_fail(&(reader)->lines, __VA_ARGS__)
 
 static void split(struct reader *r) {
   char *kept = NULL;
@@ -44,16 +32,13 @@ static void split(struct reader *r) {
 
 /* The next line that says something; n_words is 0 behind the last. */
 static enum banyan_status next_line(struct reader *r) {
+  size_t length;
   r->n_words = 0;
-  while (r->at < r->end && r->n_words == 0) {
-    const char *stop = memchr(r->at, '\n', (size_t)(r->end - r->at));
-    size_t length = (size_t)((stop ? stop : r->end) - r->at);
-    r->line++;
-    if (length > MOST_LINE || memchr(r->at, '\0', length))
+  for (const char *line; r->n_words == 0 && (line = by_lines_next(&r->lines, &length)) != NULL;) {
+    if (length > MOST_LINE || memchr(line, '\0', length))
       return bad(r, "is no line of an edge list: %s", length > MOST_LINE ? "it is too long" : "it holds a NUL");
-    memcpy(r->copy, r->at, length);
+    memcpy(r->copy, line, length);
     r->copy[length] = '\0';
-    r->at += length + (stop != NULL);
     split(r);
   }
   return BANYAN_OK;
@@ -62,7 +47,7 @@ static enum banyan_status next_line(struct reader *r) {
 static enum banyan_status take_int(const struct reader *r, const char *what, const char *word, long least, long most,
                                    long *out) {
   if (by_parse_int(what, word, least, most, out) == BANYAN_OK) return BANYAN_OK;
-  return by_fail_within(BANYAN_ERR_PARSE, "%s:%d", r->source, r->line);
+  return by_fail_within(BANYAN_ERR_PARSE, "%s:%zu", r->lines.source, r->lines.number);
 }
 
 static enum banyan_status take_number(const struct reader *r, const char *what, const char *word, double *out) {
@@ -85,7 +70,7 @@ static enum banyan_status take_first_line(struct reader *r) {
   BY_TRY(take_int(r, "the number of links", r->words[1], 0, BY_TOPOLOGY_MOST_LINKS, &r->links));
   for (long i = 0; i < r->nodes; i++) {
     snprintf(name, sizeof name, "%ld", i);
-    BY_TRY(by_topology_builder_add_host(&r->builder, name, NULL));
+    BY_TRY(by_topology_builder_add(&r->builder, BY_NODE_HOST, name, NULL));
   }
   return BANYAN_OK;
 }
@@ -126,15 +111,13 @@ static enum banyan_status take_all(struct reader *r) {
   return r->read == r->links ? BANYAN_OK : bad(r, "ends after %ld of %ld links", r->read, r->links);
 }
 
-enum banyan_status by_topology_parse_edges(const char *source, const char *text, size_t length,
+enum banyan_status by_topology_parse_edges(const char *source, const char *text, size_t length, const char *options,
                                            struct by_topology **out) {
-  struct reader reader = {.source = source, .at = text, .end = text + length};
+  struct reader reader = {.lines = {.source = source, .at = text, .end = text + length}};
+  if (*options) return by_options_none(options);
   BY_TRY(by_topology_builder_init(&reader.builder, ""));
   enum banyan_status status = take_all(&reader);
-  if (status == BANYAN_OK) {
-    status = by_topology_builder_finish(&reader.builder, out);
-    if (status != BANYAN_OK) return by_fail_within(status, "%s", source);
-  }
+  if (status == BANYAN_OK) status = by_topology_builder_finish(&reader.builder, source, out);
   by_topology_builder_fini(&reader.builder);
   return status;
 }

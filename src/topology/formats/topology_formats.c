@@ -1,5 +1,7 @@
 #include "topology_formats.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +9,9 @@
 #include <unistd.h>
 
 #include "text.h"
+#include "topology_reader.h"
 
-enum { MOST_PATH = 4096 };
+enum { MOST_PATH = 4096, MOST_FILES = 16384 };
 
 static bool fits_own(const char *head) {
   return *head == '{' && (strstr(head, "\"banyan-topology") || strstr(head, "\"nodes\""));
@@ -41,34 +44,27 @@ static bool fits_pairs(const char *head) {
   return from && to && (size_t)(from - head) < line && (size_t)(to - head) < line;
 }
 
-static enum banyan_status without_options(const char *options) {
-  return *options ? by_fail(BANYAN_ERR_ARGUMENT, "there are no options for this format, such as \"%.64s\"", options)
-                  : BANYAN_OK;
-}
-
 static enum banyan_status parse_own(const char *source, const char *text, size_t length, const char *options,
                                     struct by_topology **out) {
-  BY_TRY(without_options(options));
-  return by_topology_parse(source, text, length, out);
+  return *options ? by_options_none(options) : by_topology_parse(source, text, length, out);
 }
 
-static enum banyan_status parse_edges(const char *source, const char *text, size_t length, const char *options,
-                                      struct by_topology **out) {
-  BY_TRY(without_options(options));
-  return by_topology_parse_edges(source, text, length, out);
+static enum banyan_status parse_lldp(const char *source, const char *text, size_t length, const char *options,
+                                     struct by_topology **out) {
+  return by_topology_parse_lldp(&(struct by_lldp_file){source, text, length}, 1, options, out);
 }
 
 static const struct by_topology_format formats[] = {
     {"json", ".json", "our own, docs/topology-format.md", fits_own, parse_own},
-    {"edges", ".el", "edge list: \"n m\", then \"u v Gbit/s ms\" a line", fits_edges, parse_edges},
+    {"edges", ".el", "edge list: \"n m\", then \"u v Gbit/s ms\" a line", fits_edges, by_topology_parse_edges},
     {"graphml", ".graphml", "GraphML, such as the Internet Topology Zoo's; FILE?rate=RATE,delay=TIME", fits_graphml,
-     by_foreign_graphml},
+     by_topology_parse_graphml},
     {"pairs", ".csv", "measured pairs of cloud regions, as Skyplane's CSV; FILE?select=REGIONS,limits=NAME=RATE",
-     fits_pairs, by_foreign_pairs},
+     fits_pairs, by_topology_parse_pairs},
     {"lldp", ".lldp",
      "what `lldpcli -f json0 show neighbors details` prints; FILE?rate=RATE,hosts=NAMES; or a folder of files",
-     fits_lldp, by_foreign_lldp},
-    {"nccl", ".xml", "the inside of GPU servers, as NCCL_TOPO_DUMP_FILE", fits_nccl, by_foreign_nccl},
+     fits_lldp, parse_lldp},
+    {"nccl", ".xml", "the inside of GPU servers, as NCCL_TOPO_DUMP_FILE", fits_nccl, by_topology_parse_nccl},
 };
 
 enum { N_FORMATS = sizeof formats / sizeof *formats };
@@ -125,15 +121,61 @@ enum banyan_status by_topology_parse_any(const char *source, const char *text, s
   return parse_with(source, text, length, "", out);
 }
 
-static bool is_folder(const char *path) {
-  struct stat about;
-  return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+/* --- a folder of what LLDP gave --- */
+
+static int is_of_lldp(const struct dirent *entry) {
+  static const char *const endings[] = {".json", ".json0", ".lldp"};
+  const char *end = strrchr(entry->d_name, '.');
+  for (size_t i = 0; end && end != entry->d_name && i < sizeof endings / sizeof *endings; i++)
+    if (strcmp(end, endings[i]) == 0) return 1;
+  return 0;
 }
 
+static enum banyan_status read_one(const char *folder, const char *name, size_t *left, struct by_lldp_file *out) {
+  char path[MOST_PATH], *text;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  BY_TRY(by_read_file("topology", path, *left, &text, &out->length));
+  out->source = name;
+  out->text = text;
+  if (out->length > *left)
+    return by_fail(BANYAN_ERR_PARSE, "%s: its files are too large: most are %d bytes", folder, BY_TOPOLOGY_MOST_FILE);
+  *left -= out->length;
+  return BANYAN_OK;
+}
+
+static enum banyan_status read_all(const char *path, const char *options, struct dirent **entries, size_t n,
+                                   struct by_topology **out) {
+  if (n == 0 || n > MOST_FILES)
+    return by_fail(BANYAN_ERR_PARSE, "%s: holds %zu files of LLDP (.json, .json0, .lldp), must hold 1 to %d", path, n,
+                   MOST_FILES);
+  struct by_lldp_file *files = calloc(n, sizeof *files);
+  if (!files) return by_topology_no_memory();
+  enum banyan_status status = BANYAN_OK;
+  size_t left = BY_TOPOLOGY_MOST_FILE;
+  for (size_t i = 0; i < n && status == BANYAN_OK; i++) status = read_one(path, entries[i]->d_name, &left, &files[i]);
+  if (status == BANYAN_OK) status = by_topology_parse_lldp(files, n, options, out);
+  for (size_t i = 0; i < n; i++) free((char *)files[i].text);
+  free(files);
+  return status;
+}
+
+static enum banyan_status read_folder(const char *path, const char *options, struct by_topology **out) {
+  struct dirent **entries;
+  int n = scandir(path, &entries, is_of_lldp, alphasort);
+  if (n < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read the folder %s", path);
+  enum banyan_status status = read_all(path, options, entries, (size_t)n, out);
+  for (int i = 0; i < n; i++) free(entries[i]);
+  free(entries);
+  return status;
+}
+
+/* --- a file --- */
+
 static enum banyan_status read_with(const char *path, const char *options, struct by_topology **out) {
+  struct stat about;
   char *text;
   size_t length;
-  if (is_folder(path)) return by_foreign_lldp_folder(path, options, out);
+  if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return read_folder(path, options, out);
   BY_TRY(by_read_file("topology", path, BY_TOPOLOGY_MOST_FILE, &text, &length));
   enum banyan_status status = parse_with(path, text, length, options, out);
   free(text);

@@ -4,11 +4,50 @@
  *
  * All readers work alike: `source` is the file's name in errors, which say
  * where ("net.el:7: ..."); the caller owns *out; BANYAN_ERR_PARSE: not in this
- * format; BANYAN_ERR_TOPOLOGY: it is, but makes no sense as a whole. */
+ * format; BANYAN_ERR_TOPOLOGY: it is, but makes no sense as a whole;
+ * BANYAN_ERR_ARGUMENT: an option. docs/topology-format.md says what is read and
+ * what is assumed, which is also said in the log. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_FORMATS_H
 #define BY_TOPOLOGY_TOPOLOGY_FORMATS_H
 
-#include "topology_foreign.h"
+#include "topology.h"
+
+/* `options` is "name=value,name=value" ("": none), as it stands behind a file's name: "FILE?rate=10g". Several patterns
+ * in one value are separated by "+". */
+typedef enum banyan_status by_topology_parser(const char *source, const char *text, size_t length, const char *options,
+                                              struct by_topology **out);
+
+/* Edge lists: a line `n m`, then m lines `u v capacity_Gbit_per_s latency_ms` for links that carry so much each way
+ * between nodes numbered 0 to n - 1 (no latency: 0), and anywhere behind the first line `nic v capacity_Gbit_per_s`
+ * for what all links of a node together may carry, each way. All nodes are hosts that take part, named by their
+ * number. Empty lines and what follows a "#" mean nothing. No options. */
+by_topology_parser by_topology_parse_edges;
+/* GraphML, as of the Internet Topology Zoo and plain. "rate": of links where no link of the graph has a speed, else 1
+ * Gbit/s; where some have one, the median of these stands for the others. "delay": where neither a delay nor any
+ * distance is known. */
+by_topology_parser by_topology_parse_graphml;
+/* Measured pairs of places as CSV, as Skyplane publishes them: one row for each direction with throughput and
+ * round-trip time. Nodes are sorted by name. "select": which regions, by shell patterns such as
+ * "aws:us-*+gcp:europe-*", with "!" before those to leave out; a tier other than the premium one is asked for by
+ * "gcp:*" "/STANDARD"; not given or "": all. "limits": what a machine may send in all, by provider (what stands before
+ * the colon): "aws=5g+gcp=7g+azure=16g" where not given, "" for no limits. */
+by_topology_parser by_topology_parse_pairs;
+/* The inside of GPU servers, as NCCL writes it (NCCL_TOPO_DUMP_FILE) and reads it (NCCL_TOPO_FILE), and RCCL too. GPUs
+ * are hosts, in the order of their ranks where they have ranks; CPUs, PCI switches, NICs and their ports are switches.
+ * No options. */
+by_topology_parser by_topology_parse_nccl;
+
+struct by_lldp_file {
+  const char *source, *text; /* the source's name without folder and ending names the machine, unless the text does */
+  size_t length;
+};
+
+/* What hosts and switches hear from their neighbours: the JSON of `lldpcli -f json0 show neighbors details`, of one
+ * machine or many. Merges what several machines heard; a cable that both its ends tell of is one link. "rate": of links
+ * whose speed no end tells, else 1 Gbit/s. "hosts": shell patterns of the names that are hosts, such as "gpu*+node-*";
+ * not given or "": by what they tell. */
+BANYAN_CHECK enum banyan_status by_topology_parse_lldp(const struct by_lldp_file *files, size_t n, const char *options,
+                                                       struct by_topology **out);
 
 struct by_topology_format {
   const char *name;   /* "edges" */
@@ -17,7 +56,7 @@ struct by_topology_format {
   /* Whether a text that begins so is in this format: at most BY_FORMAT_HEAD bytes, NUL-terminated, without the white
    * space it may begin with. A byte order mark is gone, for the parser too. */
   bool (*fits)(const char *head);
-  by_topology_parser *parse; /* with options as text, of which our own formats have none */
+  by_topology_parser *parse;
 };
 
 enum { BY_FORMAT_HEAD = 4096 };
@@ -27,15 +66,9 @@ const struct by_topology_format *by_topology_format_list(uint32_t i);
 /* Text in any of them, without options. BANYAN_ERR_PARSE also: in none. */
 BANYAN_CHECK enum banyan_status by_topology_parse_any(const char *source, const char *text, size_t length,
                                                       struct by_topology **out);
-/* The same from a file of at most BY_TOPOLOGY_MOST_FILE bytes, behind whose name options may stand: "FILE?rate=10g"
- * (topology_foreign.h); or from a folder of files that LLDP gave. Also BANYAN_ERR_SYSTEM and _ARGUMENT. */
+/* The same from a file of at most BY_TOPOLOGY_MOST_FILE bytes, behind whose name options may stand; or from all files
+ * of a folder that end in .json, .json0 or .lldp, as what the machine of that name heard by LLDP. Also
+ * BANYAN_ERR_SYSTEM. */
 BANYAN_CHECK enum banyan_status by_topology_read(const char *path, struct by_topology **out);
-
-/* Edge lists: a line `n m`, then m lines `u v capacity_Gbit_per_s latency_ms` for links that carry so much each way
- * between nodes numbered 0 to n - 1 (no latency: 0), and anywhere behind the first line `nic v capacity_Gbit_per_s`
- * for what all links of a node together may carry, each way. All nodes are hosts that take part, named by their
- * number. Empty lines and what follows a "#" mean nothing. */
-BANYAN_CHECK enum banyan_status by_topology_parse_edges(const char *source, const char *text, size_t length,
-                                                        struct by_topology **out);
 
 #endif

@@ -1,24 +1,25 @@
 /* A graph is drafted first: whether labels are unique, the median speed and the other direction of a directed edge are
  * only known when all of it has been seen. */
-#include "topology_graphml.h"
-
+#define HASH_NONFATAL_OOM 1
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 #include "log.h"
 #include "text.h"
-#include "topology_make.h"
-#include "topology_xml.h"
+#include "topology_formats.h"
+#include "topology_reader.h"
 
-enum { BY_GRAPHML_MOST_KEYS = 64 };
+enum { MOST_KEYS = 64 };
 
 struct graphml_node {
   const xmlNode *element;
   const char *id, *label, *group;
   double latitude, longitude, x, y; /* NAN: not known */
   bool is_switch, shares_label;
+  UT_hash_handle by_id, by_label;
 };
 
 struct graphml_edge {
@@ -37,13 +38,14 @@ struct graphml_key {
 struct graphml {
   struct by_xml xml;
   struct by_arena arena;
-  struct by_graphml_options options;
+  double default_rate, default_delay;
   const xmlNode *element;
   const char *name; /* NULL: none */
-  struct graphml_key keys[BY_GRAPHML_MOST_KEYS];
+  struct graphml_key keys[MOST_KEYS];
   size_t n_keys;
   struct graphml_node *nodes;
-  uint32_t n_nodes, *by_id; /* nodes sorted by their id */
+  uint32_t n_nodes;
+  struct graphml_node *by_id; /* all of them, hashed */
   struct graphml_edge *edges;
   uint32_t n_edges, n_loops; /* loops are not among the edges */
 };
@@ -52,13 +54,12 @@ struct graphml {
 
 enum { MOST_LABEL = 160, MOST_ID = 80 };
 
-static const double DEFAULT_RATE = 1e9, METRES_PER_SECOND = 2e8, EARTH_RADIUS = 6371e3, RADIANS = M_PI / 180;
+static const double METRES_PER_SECOND = 2e8, EARTH_RADIUS = 6371e3, RADIANS = M_PI / 180;
 
 /* --- what is missing --- */
 
 static int compare_numbers(const void *a, const void *b) {
-  double first = *(const double *)a, second = *(const double *)b;
-  return (first > second) - (first < second);
+  return BY_ORDER(*(const double *)a, *(const double *)b);
 }
 
 /* `otherwise` where there are none. Sorts. */
@@ -68,19 +69,15 @@ static double median(double *values, size_t n, double otherwise) {
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static void say_rate(const struct graphml *graph, size_t known, double rate) {
-  char text[32];
-  by_warn("topology", "%s: %zu of %u links have no speed; taken as %s, %s", graph->xml.source, graph->n_edges - known,
-          graph->n_edges, by_print_rate(rate, text), known ? "the median of the others" : "since no link has one");
-}
-
 static void fill_rates(struct graphml *graph, double *values) {
   size_t known = 0;
   for (uint32_t i = 0; i < graph->n_edges; i++)
     if (!isnan(graph->edges[i].rate[0])) values[known++] = graph->edges[i].rate[0];
   if (known == graph->n_edges) return;
-  double rate = median(values, known, graph->options.default_rate > 0 ? graph->options.default_rate : DEFAULT_RATE);
-  say_rate(graph, known, rate);
+  double rate = median(values, known, graph->default_rate);
+  char text[32];
+  by_warn("topology", "%s: %zu of %u links have no speed; taken as %s, %s", graph->xml.source, graph->n_edges - known,
+          graph->n_edges, by_print_rate(rate, text), known ? "the median of the others" : "since no link has one");
   for (uint32_t i = 0; i < graph->n_edges; i++)
     if (isnan(graph->edges[i].rate[0])) graph->edges[i].rate[0] = graph->edges[i].rate[1] = rate;
 }
@@ -101,7 +98,7 @@ static void fill_delays(struct graphml *graph, double *values) {
     if (!isnan(edge->delay)) values[known++] = edge->delay;
   }
   if (known == graph->n_edges) return;
-  double delay = median(values, known, graph->options.default_delay);
+  double delay = median(values, known, graph->default_delay);
   char text[32];
   by_info("topology", "%s: %zu of %u links have neither a delay nor places at both ends; taken as %s",
           graph->xml.source, graph->n_edges - known, graph->n_edges, by_print_seconds(delay, text));
@@ -111,24 +108,13 @@ static void fill_delays(struct graphml *graph, double *values) {
 
 /* --- directed edges become links with two capacities --- */
 
-static uint32_t lower(const struct graphml_edge *edge) {
-  return edge->a < edge->b ? edge->a : edge->b;
-}
-
-static uint32_t upper(const struct graphml_edge *edge) {
-  return edge->a < edge->b ? edge->b : edge->a;
-}
-
-#define ORDER(x, y) (((x) > (y)) - ((x) < (y)))
-
 /* By their ends, then direction, then as in the file. */
 static int compare_edges(const void *a, const void *b, void *edges) {
   const struct graphml_edge *first = (const struct graphml_edge *)edges + *(const uint32_t *)a;
   const struct graphml_edge *second = (const struct graphml_edge *)edges + *(const uint32_t *)b;
-  int order = ORDER(lower(first), lower(second));
-  if (!order) order = ORDER(upper(first), upper(second));
-  if (!order) order = ORDER(first->a, second->a);
-  return order ? order : ORDER(first, second);
+  int order = by_order_ends(first->a, first->b, second->a, second->b);
+  if (!order) order = BY_ORDER(first->a, second->a);
+  return order ? order : BY_ORDER(first, second);
 }
 
 /* Of the directed edges order[0 .. n) between two nodes, `forth` of them lead one way: the first of those and the first
@@ -150,7 +136,7 @@ static uint32_t pair_groups(struct graphml *graph, const uint32_t *order, uint32
     uint32_t forth = 0;
     for (to = from; to < n; to++) {
       const struct graphml_edge *edge = &graph->edges[order[to]];
-      if (lower(edge) != lower(first) || upper(edge) != upper(first)) break;
+      if (by_order_ends(edge->a, edge->b, first->a, first->b) != 0) break;
       forth += edge->a == first->a;
     }
     uint32_t back = to - from - forth;
@@ -183,8 +169,7 @@ static enum banyan_status add_node(struct by_topology_builder *builder, const st
   by_keep_printable(node->id, id, sizeof id);
   by_keep_printable(node->group, group, sizeof group);
   snprintf(name, sizeof name, node->shares_label ? "%s (%s)" : "%s", label, id);
-  BY_TRY(node->is_switch ? by_topology_builder_add_switch(builder, name, &number)
-                         : by_topology_builder_add_host(builder, name, &number));
+  BY_TRY(by_topology_builder_add(builder, node->is_switch ? BY_NODE_SWITCH : BY_NODE_HOST, name, &number));
   struct by_node *made = by_topology_builder_node(builder, number);
   made->x = node->x;
   made->y = node->y;
@@ -213,22 +198,9 @@ static enum banyan_status build(struct graphml *graph, struct by_topology **out)
   by_keep_printable(graph->name ? graph->name : "", name, sizeof name);
   BY_TRY(by_topology_builder_init(&builder, name));
   enum banyan_status status = add_all(graph, &builder);
-  if (status == BANYAN_OK) {
-    status = by_topology_builder_finish(&builder, out);
-    if (status != BANYAN_OK) status = by_fail_within(status, "%s", graph->xml.source);
-  }
+  if (status == BANYAN_OK) status = by_topology_builder_finish(&builder, graph->xml.source, out);
   by_topology_builder_fini(&builder);
   return status;
-}
-
-/* Fills in what is missing and makes the topology; the log says what was assumed. */
-static enum banyan_status graphml_make(struct graphml *graph, struct by_topology **out) {
-  double *values = BY_ARENA_ARRAY(&graph->arena, double, graph->n_edges);
-  if (!values) return by_topology_no_memory();
-  fill_rates(graph, values);
-  fill_delays(graph, values);
-  BY_TRY(pair_directions(graph));
-  return build(graph, out);
 }
 
 /* --- keys: which <data> means what --- */
@@ -265,15 +237,6 @@ static int owners_of(const char *text) {
   return text ? 0 : OF_GRAPH | OF_NODE | OF_EDGE;
 }
 
-static enum banyan_status take_fallback(struct graphml *graph, const xmlNode *element, struct graphml_key *key) {
-  for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next)) {
-    if (!by_xml_is(child, "default")) continue;
-    key->fallback = by_xml_text(&graph->arena, child);
-    if (!key->fallback) return by_topology_no_memory();
-  }
-  return BANYAN_OK;
-}
-
 static enum banyan_status take_key(struct graphml *graph, const xmlNode *element) {
   const char *name = by_xml_attribute(element, "attr.name"), *id;
   if (!name) return BANYAN_OK; /* another program's, such as a shape to draw */
@@ -281,11 +244,13 @@ static enum banyan_status take_key(struct graphml *graph, const xmlNode *element
   int owners = owners_of(by_xml_attribute(element, "for"));
   for (size_t i = 0; i < sizeof known_keys / sizeof *known_keys; i++) {
     if (strcasecmp(name, known_keys[i].name) != 0 || !(owners & known_keys[i].owners)) continue;
-    if (graph->n_keys == BY_GRAPHML_MOST_KEYS)
-      return by_xml_fail(&graph->xml, element, "more than %d such keys", BY_GRAPHML_MOST_KEYS);
+    if (graph->n_keys == MOST_KEYS) return by_xml_fail(&graph->xml, element, "more than %d such keys", MOST_KEYS);
     struct graphml_key *key = &graph->keys[graph->n_keys++];
     *key = (struct graphml_key){.id = id, .meaning = known_keys[i].meaning, .owners = owners & known_keys[i].owners};
-    return take_fallback(graph, element, key);
+    const xmlNode *fallback = by_xml_find(element->children, "default");
+    for (; fallback; fallback = by_xml_find(fallback->next, "default"))
+      if (!(key->fallback = by_xml_text(&graph->arena, fallback))) return by_topology_no_memory();
+    return BANYAN_OK;
   }
   return BANYAN_OK;
 }
@@ -296,8 +261,8 @@ static enum banyan_status take_data(struct graphml *graph, const xmlNode *elemen
   for (size_t i = 0; i < N_MEANINGS; i++) values[i] = NULL;
   for (size_t i = 0; i < graph->n_keys; i++)
     if (graph->keys[i].owners & owner) values[graph->keys[i].meaning] = graph->keys[i].fallback;
-  for (const xmlNode *data = by_xml_first(element); data; data = by_xml_next(data->next)) {
-    const char *id = by_xml_is(data, "data") ? by_xml_attribute(data, "key") : NULL;
+  for (const xmlNode *data = by_xml_find(element->children, "data"); data; data = by_xml_find(data->next, "data")) {
+    const char *id = by_xml_attribute(data, "key");
     size_t i = 0;
     while (id && i < graph->n_keys && (strcmp(graph->keys[i].id, id) != 0 || !(graph->keys[i].owners & owner))) i++;
     if (!id || i == graph->n_keys) continue;
@@ -338,8 +303,8 @@ static enum banyan_status take_place(struct graphml *graph, const xmlNode *eleme
 static enum banyan_status take_node(struct graphml *graph, const xmlNode *element, struct graphml_node *out) {
   const char *values[N_MEANINGS];
   *out = (struct graphml_node){.element = element};
-  for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next))
-    if (by_xml_is(child, "graph")) return by_xml_fail(&graph->xml, child, "a graph inside a node is not read");
+  const xmlNode *inner = by_xml_find(element->children, "graph");
+  if (inner) return by_xml_fail(&graph->xml, inner, "a graph inside a node is not read");
   BY_TRY(by_xml_need(&graph->xml, element, "id", &out->id));
   BY_TRY(take_data(graph, element, OF_NODE, values));
   out->label = values[LABEL] ? values[LABEL] : out->id;
@@ -350,60 +315,35 @@ static enum banyan_status take_node(struct graphml *graph, const xmlNode *elemen
   return take_place(graph, element, values, out);
 }
 
-static int compare_ids(const void *a, const void *b, void *nodes) {
-  const struct graphml_node *first = (const struct graphml_node *)nodes + *(const uint32_t *)a;
-  const struct graphml_node *second = (const struct graphml_node *)nodes + *(const uint32_t *)b;
-  int order = strcmp(first->id, second->id);
-  return order ? order : (first > second) - (first < second);
-}
-
-static int compare_labels(const void *a, const void *b, void *nodes) {
-  return strcmp(((const struct graphml_node *)nodes)[*(const uint32_t *)a].label,
-                ((const struct graphml_node *)nodes)[*(const uint32_t *)b].label);
-}
-
 static enum banyan_status index_nodes(struct graphml *graph) {
-  uint32_t *order = graph->by_id = BY_ARENA_ARRAY(&graph->arena, uint32_t, graph->n_nodes);
-  if (!order) return by_topology_no_memory();
-  for (uint32_t i = 0; i < graph->n_nodes; i++) order[i] = i;
-  qsort_r(order, graph->n_nodes, sizeof *order, compare_labels, graph->nodes);
-  for (uint32_t i = 1; i < graph->n_nodes; i++) {
-    struct graphml_node *one = &graph->nodes[order[i - 1]], *other = &graph->nodes[order[i]];
-    if (strcmp(one->label, other->label) == 0) one->shares_label = other->shares_label = true;
-  }
-  qsort_r(order, graph->n_nodes, sizeof *order, compare_ids, graph->nodes);
-  for (uint32_t i = 1; i < graph->n_nodes; i++) {
-    const struct graphml_node *one = &graph->nodes[order[i - 1]], *other = &graph->nodes[order[i]];
-    if (strcmp(one->id, other->id) == 0)
-      return by_xml_fail(&graph->xml, other->element, "another node has that id, on line %ld",
-                         by_xml_line(&graph->xml, one->element));
-  }
-  return BANYAN_OK;
-}
-
-/* UINT32_MAX: there is none. */
-static uint32_t find_node(const struct graphml *graph, const char *id) {
-  uint32_t low = 0, high = graph->n_nodes;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    int order = strcmp(graph->nodes[graph->by_id[middle]].id, id);
-    if (order == 0) return graph->by_id[middle];
-    if (order < 0)
-      low = middle + 1;
+  struct graphml_node *by_label = NULL, *found;
+  enum banyan_status status = BANYAN_OK;
+  for (struct graphml_node *node = graph->nodes; node < graph->nodes + graph->n_nodes; node++) {
+    HASH_FIND(by_label, by_label, node->label, strlen(node->label), found);
+    if (found)
+      found->shares_label = node->shares_label = true;
     else
-      high = middle;
+      HASH_ADD_KEYPTR(by_label, by_label, node->label, strlen(node->label), node);
+    HASH_FIND(by_id, graph->by_id, node->id, strlen(node->id), found);
+    if (found && status == BANYAN_OK)
+      status =
+          by_xml_fail(&graph->xml, node->element, "another node has that id, on line %ld", by_xml_line(found->element));
+    if (!found) HASH_ADD_KEYPTR(by_id, graph->by_id, node->id, strlen(node->id), node);
   }
-  return UINT32_MAX;
+  HASH_CLEAR(by_label, by_label);
+  return status;
 }
 
 /* --- edges --- */
 
 static enum banyan_status take_end(struct graphml *graph, const xmlNode *element, const char *which, uint32_t *out) {
   const char *id;
+  struct graphml_node *found;
   BY_TRY(by_xml_need(&graph->xml, element, which, &id));
-  *out = find_node(graph, id);
-  if (*out != UINT32_MAX) return BANYAN_OK;
-  return by_xml_fail(&graph->xml, element, "there is no node with the id \"%.64s\"", id);
+  HASH_FIND(by_id, graph->by_id, id, strlen(id), found);
+  if (!found) return by_xml_fail(&graph->xml, element, "there is no node with the id \"%.64s\"", id);
+  *out = (uint32_t)(found - graph->nodes);
+  return BANYAN_OK;
 }
 
 static enum banyan_status take_rate(struct graphml *graph, const xmlNode *element, const char *text, double *out) {
@@ -438,15 +378,9 @@ static enum banyan_status take_edge(struct graphml *graph, const xmlNode *elemen
 
 /* --- the whole --- */
 
-static uint32_t count(const xmlNode *parent, const char *name) {
-  uint32_t n = 0;
-  for (const xmlNode *child = by_xml_first(parent); child; child = by_xml_next(child->next))
-    n += by_xml_is(child, name);
-  return n;
-}
-
 static enum banyan_status find_graph(struct graphml *graph) {
-  for (const xmlNode *child = by_xml_first(graph->xml.root); child; child = by_xml_next(child->next)) {
+  for (const xmlNode *child = by_xml_find(graph->xml.root->children, NULL); child;
+       child = by_xml_find(child->next, NULL)) {
     if (by_xml_is(child, "key")) BY_TRY(take_key(graph, child));
     if (!by_xml_is(child, "graph")) continue;
     if (graph->element) return by_xml_fail(&graph->xml, child, "a second graph; a topology is one");
@@ -456,31 +390,30 @@ static enum banyan_status find_graph(struct graphml *graph) {
 }
 
 static enum banyan_status take_nodes(struct graphml *graph) {
-  uint32_t n = count(graph->element, "node"), i = 0;
+  uint32_t n = by_xml_count(graph->element, "node"), i = 0;
   if (n == 0 || n > BY_TOPOLOGY_MOST_NODES)
     return by_xml_fail(&graph->xml, graph->element, "has %u nodes, must have 1 to %d", n, BY_TOPOLOGY_MOST_NODES);
   graph->nodes = BY_ARENA_ARRAY(&graph->arena, struct graphml_node, n);
   if (!graph->nodes) return by_topology_no_memory();
   graph->n_nodes = n;
-  for (const xmlNode *child = by_xml_first(graph->element); child; child = by_xml_next(child->next))
-    if (by_xml_is(child, "node")) BY_TRY(take_node(graph, child, &graph->nodes[i++]));
+  for (const xmlNode *node = by_xml_find(graph->element->children, "node"); node;
+       node = by_xml_find(node->next, "node"))
+    BY_TRY(take_node(graph, node, &graph->nodes[i++]));
   return index_nodes(graph);
 }
 
 static enum banyan_status take_edges(struct graphml *graph) {
   const char *kind = by_xml_attribute(graph->element, "edgedefault");
   bool directed = kind && strcmp(kind, "directed") == 0;
-  graph->edges = BY_ARENA_ARRAY(&graph->arena, struct graphml_edge, count(graph->element, "edge"));
+  graph->edges = BY_ARENA_ARRAY(&graph->arena, struct graphml_edge, by_xml_count(graph->element, "edge"));
   if (!graph->edges) return by_topology_no_memory();
-  for (const xmlNode *child = by_xml_first(graph->element); child; child = by_xml_next(child->next)) {
+  for (const xmlNode *child = by_xml_find(graph->element->children, NULL); child;
+       child = by_xml_find(child->next, NULL)) {
     if (by_xml_is(child, "hyperedge")) return by_xml_fail(&graph->xml, child, "is not read; use a node of kind switch");
     if (!by_xml_is(child, "edge")) continue;
     struct graphml_edge *edge = &graph->edges[graph->n_edges];
     BY_TRY(take_edge(graph, child, directed, edge));
-    if (edge->a == edge->b)
-      graph->n_loops++;
-    else
-      graph->n_edges++;
+    *(edge->a == edge->b ? &graph->n_loops : &graph->n_edges) += 1;
   }
   return BANYAN_OK;
 }
@@ -494,15 +427,26 @@ static enum banyan_status read_graph(struct graphml *graph, struct by_topology *
   BY_TRY(take_edges(graph));
   if (graph->n_loops)
     by_warn("topology", "%s: %u edges lead from a node to itself and are left out", graph->xml.source, graph->n_loops);
-  return graphml_make(graph, out);
+  double *scratch = BY_ARENA_ARRAY(&graph->arena, double, graph->n_edges);
+  if (!scratch) return by_topology_no_memory();
+  fill_rates(graph, scratch);
+  fill_delays(graph, scratch);
+  BY_TRY(pair_directions(graph));
+  return build(graph, out);
 }
 
-enum banyan_status by_topology_parse_graphml(const char *source, const char *text, size_t length,
-                                             const struct by_graphml_options *options, struct by_topology **out) {
-  struct graphml graph = {.options = options ? *options : (struct by_graphml_options){0}};
+enum banyan_status by_topology_parse_graphml(const char *source, const char *text, size_t length, const char *options,
+                                             struct by_topology **out) {
+  static const char *const names[] = {"rate", "delay"};
+  struct graphml graph = {.default_rate = 1e9};
+  struct by_options given;
+  BY_TRY(by_options_take(&given, options, names));
+  BY_TRY(by_options_rate(given.values[0], &graph.default_rate));
+  if (given.values[1]) BY_TRY(by_parse_seconds(given.values[1], &graph.default_delay));
   BY_TRY(by_xml_parse(&graph.xml, source, text, length, "graphml", "GraphML"));
   by_arena_init(&graph.arena);
   enum banyan_status status = read_graph(&graph, out);
+  HASH_CLEAR(by_id, graph.by_id);
   by_arena_fini(&graph.arena);
   by_xml_fini(&graph.xml);
   return status;

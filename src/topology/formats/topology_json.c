@@ -1,5 +1,7 @@
-/* Reads topologies from JSON; docs/topology-format.md describes the format. What can be told with its place in the
- * document is found here; the rest is left to by_topology_validate. */
+/* Topologies as JSON, read and written; docs/topology-format.md describes the format. When it is read, what can be told
+ * with its place in the document is found here; the rest is left to by_topology_validate. When it is written, what is
+ * usual is left out. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -129,8 +131,7 @@ static enum banyan_status fill_node(struct by_topology_builder *builder, const s
 
 static enum banyan_status add_node(struct by_topology_builder *builder, const struct by_place *of_name,
                                    const char *name, enum by_node_kind kind, uint32_t *out) {
-  enum banyan_status status = kind == BY_NODE_HOST ? by_topology_builder_add_host(builder, name, out)
-                                                   : by_topology_builder_add_switch(builder, name, out);
+  enum banyan_status status = by_topology_builder_add(builder, kind, name, out);
   return status == BANYAN_ERR_TOPOLOGY ? by_doc_fail(of_name, "%s", banyan_error_text()) : status;
 }
 
@@ -248,10 +249,7 @@ static enum banyan_status make(const char *source, const json_t *root, struct by
   struct by_topology_builder builder;
   BY_TRY(by_topology_builder_init(&builder, ""));
   enum banyan_status status = take_document(&builder, &document, root);
-  if (status == BANYAN_OK) {
-    status = by_topology_builder_finish(&builder, out);
-    if (status != BANYAN_OK) return by_fail_within(status, "%s", source);
-  }
+  if (status == BANYAN_OK) status = by_topology_builder_finish(&builder, source, out);
   by_topology_builder_fini(&builder);
   return status;
 }
@@ -262,4 +260,105 @@ enum banyan_status by_topology_parse(const char *source, const char *text, size_
   enum banyan_status status = make(source, root, out);
   json_decref(root);
   return status;
+}
+
+/* --- writing --- */
+
+static void add_text(struct by_text *text, const char *field, const char *value) {
+  if (!*value) return;
+  by_text_add(text, ", \"%s\": ", field);
+  by_json_add_string(text, value);
+}
+
+static void add_real(struct by_text *text, const char *field, double value) {
+  by_text_add(text, ", \"%s\": ", field);
+  by_json_add_real(text, value);
+}
+
+/* Two directions' values as one where they are equal; a value that is `usual` is left out. */
+static void add_directions(struct by_text *text, const char *field, const char *const *names, const double *values,
+                           double usual) {
+  if (values[0] == usual && values[1] == usual) return;
+  if (values[0] == values[1]) {
+    add_real(text, field, values[0]);
+    return;
+  }
+  const char *between = "";
+  by_text_add(text, ", \"%s\": {", field);
+  for (int i = 0; i < 2; i++) {
+    if (values[i] == usual) continue;
+    by_text_add(text, "%s\"%s\": ", between, names[i]);
+    by_json_add_real(text, values[i]);
+    between = ", ";
+  }
+  by_text_add(text, "}");
+}
+
+static void add_capacities(struct by_text *text, const char *const *names, const struct by_capacity *first,
+                           const struct by_capacity *second) {
+  add_directions(text, "capacity", names, (double[]){first->all, second->all}, INFINITY);
+  add_directions(text, "used", names, (double[]){first->used, second->used}, 0);
+}
+
+static void add_part(struct by_text *text, const struct by_node *node) {
+  if (node->kind != BY_NODE_HOST) by_text_add(text, ", \"kind\": \"%s\"", by_node_kind_name(node->kind));
+  if (node->kind == BY_NODE_HOST && !node->takes_part) by_text_add(text, ", \"takes_part\": false");
+  if (node->may_help) by_text_add(text, ", \"helps\": true");
+  if (node->aggregates) by_text_add(text, ", \"aggregates\": true");
+  if (node->memory) by_text_add(text, ", \"memory\": %" PRIu64, node->memory);
+}
+
+static void print_node(struct by_text *text, const struct by_node *node) {
+  static const char *const ways[] = {"out", "in"};
+  by_text_add(text, "{\"name\": ");
+  by_json_add_string(text, node->name);
+  add_part(text, node);
+  add_text(text, "group", node->group);
+  add_capacities(text, ways, &node->out, &node->in);
+  if (!isnan(node->x)) {
+    add_real(text, "x", node->x);
+    add_real(text, "y", node->y);
+  }
+  by_text_add(text, "}");
+}
+
+static void add_ports(struct by_text *text, const struct by_link *link) {
+  const char *between = "";
+  if (!*link->port[0] && !*link->port[1]) return;
+  by_text_add(text, ", \"ports\": {");
+  for (int i = 0; i < 2; i++) {
+    if (!*link->port[i]) continue;
+    by_text_add(text, "%s\"%c\": ", between, "ab"[i]);
+    by_json_add_string(text, link->port[i]);
+    between = ", ";
+  }
+  by_text_add(text, "}");
+}
+
+static void print_link(struct by_text *text, const struct by_topology *topology, const struct by_link *link) {
+  static const char *const ways[] = {"ab", "ba"};
+  by_text_add(text, "{\"a\": ");
+  by_json_add_string(text, topology->nodes[link->a].name);
+  add_text(text, "b", topology->nodes[link->b].name);
+  add_capacities(text, ways, &link->capacity[BY_AB], &link->capacity[BY_BA]);
+  if (link->delay > 0) add_real(text, "delay", link->delay);
+  if (link->loss > 0) add_real(text, "loss", link->loss);
+  add_ports(text, link);
+  by_text_add(text, "}");
+}
+
+void by_topology_print(const struct by_topology *topology, struct by_text *text) {
+  by_text_add(text, "{\"format\": \"banyan-topology 1\"");
+  add_text(text, "name", topology->name);
+  by_text_add(text, ", \"nodes\": [");
+  for (uint32_t i = 0; i < topology->n_nodes; i++) {
+    by_text_add(text, i ? ", " : "");
+    print_node(text, &topology->nodes[i]);
+  }
+  by_text_add(text, "], \"links\": [");
+  for (uint32_t i = 0; i < topology->n_links; i++) {
+    by_text_add(text, i ? ", " : "");
+    print_link(text, topology, &topology->links[i]);
+  }
+  by_text_add(text, "]}");
 }

@@ -1,6 +1,4 @@
 /* LLDP's JSON is read into a draft, who spoke of whom, before the topology is made. */
-#include "topology_lldp.h"
-
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +8,8 @@
 #include "json_doc.h"
 #include "log.h"
 #include "text.h"
-#include "topology_make.h"
+#include "topology_formats.h"
+#include "topology_reader.h"
 
 /* A machine that speaks or is spoken of. */
 struct lldp_machine {
@@ -31,7 +30,8 @@ struct lldp_report {
 };
 
 struct lldp {
-  struct by_lldp_options options;
+  double default_rate;
+  const char *hosts;                /* patterns of the names that are hosts; NULL or "": by what they tell */
   struct by_topology_builder names; /* of the machines, which have the same numbers */
   struct lldp_machine *machines;
   uint32_t machine_room;
@@ -44,12 +44,9 @@ struct lldp {
 /* A cable between two machines that both report is told of twice. The two tellings are found by the names of ports:
  * each end knows its own, and the other's as that one calls it. */
 
-static const double DEFAULT_RATE = 1e9;
 static const uint32_t nobody = UINT32_MAX, several = UINT32_MAX - 1;
 
 enum { MOST_PATTERNS_TEXT = 1024 };
-
-#define ORDER(x, y) (((x) > (y)) - ((x) < (y)))
 
 static const char *name_of(const struct lldp *lldp, uint32_t machine) {
   return by_topology_builder_node((struct by_topology_builder *)&lldp->names, machine)->name;
@@ -98,20 +95,11 @@ static enum banyan_status join_names(struct lldp *lldp) {
 
 /* --- cables --- */
 
-static uint32_t lower(const struct lldp_report *report) {
-  return report->from < report->to ? report->from : report->to;
-}
-
-static uint32_t upper(const struct lldp_report *report) {
-  return report->from < report->to ? report->to : report->from;
-}
-
 /* By the two machines, then who tells it, then by port. */
 static int compare_reports(const void *a, const void *b) {
   const struct lldp_report *first = a, *second = b;
-  int order = ORDER(lower(first), lower(second));
-  if (!order) order = ORDER(upper(first), upper(second));
-  if (!order) order = ORDER(first->from, second->from);
+  int order = by_order_ends(first->from, first->to, second->from, second->to);
+  if (!order) order = BY_ORDER(first->from, second->from);
   return order ? order : strcmp(first->port, second->port);
 }
 
@@ -129,19 +117,14 @@ static void drop_repeats(struct lldp *lldp) {
   lldp->n_reports = kept;
 }
 
+static int compare_port(const void *port, const void *report) {
+  return strcmp(port, ((const struct lldp_report *)report)->port);
+}
+
 /* Among reports of one machine about one other, sorted by port; NULL: no report of that port that is still alone. */
 static struct lldp_report *find_port(struct lldp_report *reports, uint32_t n, const char *port) {
-  uint32_t low = 0, high = n;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    int order = strcmp(reports[middle].port, port);
-    if (order == 0) return reports[middle].partner == nobody ? &reports[middle] : NULL;
-    if (order < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return NULL;
+  struct lldp_report *found = bsearch(port, reports, n, sizeof *reports, compare_port);
+  return found && found->partner == nobody ? found : NULL;
 }
 
 static void become_partners(struct lldp *lldp, struct lldp_report *one, struct lldp_report *other) {
@@ -180,7 +163,7 @@ static void find_cables(struct lldp *lldp) {
     uint32_t ours = 0;
     for (to = from; to < lldp->n_reports; to++) {
       const struct lldp_report *report = &lldp->reports[to];
-      if (lower(report) != lower(first) || upper(report) != upper(first)) break;
+      if (by_order_ends(report->from, report->to, first->from, first->to) != 0) break;
       ours += report->from == first->from;
     }
     struct lldp_report *theirs = first + ours;
@@ -209,7 +192,7 @@ static bool is_plain(const struct lldp_machine *machine) {
  * the others: who tells nothing is more likely a switch, since hosts are what people collect from. */
 static bool is_switch(const struct lldp *lldp, uint32_t machine, const uint32_t *plain_heard) {
   const struct lldp_machine *it = &lldp->machines[machine];
-  if (lldp->options.hosts && *lldp->options.hosts) return !is_wanted(lldp->options.hosts, name_of(lldp, machine));
+  if (lldp->hosts && *lldp->hosts) return !is_wanted(lldp->hosts, name_of(lldp, machine));
   return it->reports ? it->bridges && plain_heard[machine] > 1 : !is_plain(it);
 }
 
@@ -244,8 +227,8 @@ static enum banyan_status add_machines(struct making *making, const bool *joined
     const struct lldp_machine *machine = &lldp->machines[i];
     uint32_t *number = &making->numbers[i];
     if (!joined[i]) continue;
-    BY_TRY(making->switches[i] ? by_topology_builder_add_switch(&making->builder, name_of(lldp, i), number)
-                               : by_topology_builder_add_host(&making->builder, name_of(lldp, i), number));
+    BY_TRY(by_topology_builder_add(&making->builder, making->switches[i] ? BY_NODE_SWITCH : BY_NODE_HOST,
+                                   name_of(lldp, i), number));
     struct by_node *node = by_topology_builder_node(&making->builder, *number);
     node->takes_part = !making->switches[i] && !machine->is_phone && (machine->reports || !some_report);
   }
@@ -259,11 +242,10 @@ static const char *far_port(const struct lldp_report *report) {
 static enum banyan_status add_cable(struct making *making, const struct lldp_report *report) {
   const struct lldp_report *other = report->partner == nobody ? NULL : &making->lldp->reports[report->partner];
   double rate = other ? fmin(report->rate, other->rate) : report->rate; /* fmin passes over NAN */
-  double usual = making->lldp->options.default_rate;
   struct by_link *link;
   const char *near, *far;
   making->n_guessed += isnan(rate);
-  if (isnan(rate)) rate = usual > 0 ? usual : DEFAULT_RATE;
+  if (isnan(rate)) rate = making->lldp->default_rate;
   BY_TRY(by_topology_builder_keep(&making->builder, report->port, &near));
   BY_TRY(by_topology_builder_keep(&making->builder, other ? other->port : far_port(report), &far));
   BY_TRY(by_topology_builder_add_link(&making->builder, making->numbers[report->from], making->numbers[report->to],
@@ -275,14 +257,13 @@ static enum banyan_status add_cable(struct making *making, const struct lldp_rep
 
 static enum banyan_status add_cables(struct making *making) {
   const struct lldp *lldp = making->lldp;
-  double usual = lldp->options.default_rate;
   char text[32];
   for (uint32_t i = 0; i < lldp->n_reports; i++)
     if (lldp->reports[i].partner == nobody || lldp->reports[i].partner > i)
       BY_TRY(add_cable(making, &lldp->reports[i]));
   if (making->n_guessed)
     by_warn("topology", "no end tells the speed of %u of %u links; taken as %s", making->n_guessed,
-            making->builder.topology->n_links, by_print_rate(usual > 0 ? usual : DEFAULT_RATE, text));
+            making->builder.topology->n_links, by_print_rate(lldp->default_rate, text));
   return BANYAN_OK;
 }
 
@@ -293,7 +274,7 @@ static enum banyan_status fill(struct making *making, bool *joined, struct by_to
   BY_TRY(find_switches(lldp, making->switches));
   BY_TRY(add_machines(making, joined));
   BY_TRY(add_cables(making));
-  return by_topology_builder_finish(&making->builder, out);
+  return by_topology_builder_finish(&making->builder, NULL, out);
 }
 
 static enum banyan_status build(const struct lldp *lldp, struct by_topology **out) {
@@ -314,7 +295,7 @@ static enum banyan_status build(const struct lldp *lldp, struct by_topology **ou
 
 /* Finds the cables and makes the topology; the log says what was assumed. */
 static enum banyan_status lldp_make(struct lldp *lldp, struct by_topology **out) {
-  if (lldp->options.hosts && strlen(lldp->options.hosts) >= MOST_PATTERNS_TEXT)
+  if (lldp->hosts && strlen(lldp->hosts) >= MOST_PATTERNS_TEXT)
     return by_fail(BANYAN_ERR_ARGUMENT, "the patterns of hosts are longer than %d bytes", MOST_PATTERNS_TEXT);
   BY_TRY(join_names(lldp));
   find_cables(lldp);
@@ -358,12 +339,9 @@ static enum banyan_status add_machine(struct lldp *lldp, const char *text, uint3
   by_keep_printable(text, name, sizeof name);
   *out = by_topology_builder_find(&lldp->names, name);
   if (*out != UINT32_MAX) return BANYAN_OK;
-  void *machines = lldp->machines;
-  enum banyan_status status =
-      by_topology_make_room(&machines, lldp->names.topology->n_nodes, &lldp->machine_room, sizeof *lldp->machines);
-  lldp->machines = machines;
-  BY_TRY(status);
-  BY_TRY(by_topology_builder_add_host(&lldp->names, name, out));
+  if (!BY_ARRAY_GROW(&lldp->machines, &lldp->machine_room, lldp->names.topology->n_nodes + 1))
+    return by_topology_no_memory();
+  BY_TRY(by_topology_builder_add(&lldp->names, BY_NODE_HOST, name, out));
   lldp->machines[*out] = (struct lldp_machine){0};
   return BANYAN_OK;
 }
@@ -450,18 +428,6 @@ static enum banyan_status take_port(struct lldp *lldp, const struct by_place *pl
   return keep_text(lldp, text, &out->far_text);
 }
 
-static enum banyan_status keep_report(struct lldp *lldp, const struct by_place *place,
-                                      const struct lldp_report *report) {
-  if (lldp->n_reports == MOST_REPORTS) return by_doc_fail(place, "more than %d neighbors in all", MOST_REPORTS);
-  void *reports = lldp->reports;
-  enum banyan_status status =
-      by_topology_make_room(&reports, lldp->n_reports, &lldp->report_room, sizeof *lldp->reports);
-  lldp->reports = reports;
-  BY_TRY(status);
-  lldp->reports[lldp->n_reports++] = *report;
-  return BANYAN_OK;
-}
-
 /* One neighbor that `from` hears on one of its interfaces. */
 static enum banyan_status take_interface(struct lldp *lldp, const struct by_place *place, const json_t *interface,
                                          uint32_t from) {
@@ -477,7 +443,11 @@ static enum banyan_status take_interface(struct lldp *lldp, const struct by_plac
   BY_TRY(keep_text(lldp, port, &report.port));
   BY_TRY(take_chassis(lldp, place, interface, &report.to));
   BY_TRY(take_port(lldp, place, interface, &report));
-  return report.from == report.to ? BANYAN_OK : keep_report(lldp, place, &report);
+  if (report.from == report.to) return BANYAN_OK;
+  if (lldp->n_reports == MOST_REPORTS) return by_doc_fail(place, "more than %d neighbors in all", MOST_REPORTS);
+  if (!BY_ARRAY_GROW(&lldp->reports, &lldp->report_room, lldp->n_reports + 1)) return by_topology_no_memory();
+  lldp->reports[lldp->n_reports++] = report;
+  return BANYAN_OK;
 }
 
 static enum banyan_status take_interfaces(struct lldp *lldp, const struct by_place *place, const json_t *list,
@@ -587,9 +557,14 @@ static enum banyan_status read_files(struct lldp *lldp, const struct by_lldp_fil
   return status;
 }
 
-enum banyan_status by_topology_parse_lldp(const struct by_lldp_file *files, size_t n,
-                                          const struct by_lldp_options *options, struct by_topology **out) {
-  struct lldp lldp = {.options = options ? *options : (struct by_lldp_options){0}};
+enum banyan_status by_topology_parse_lldp(const struct by_lldp_file *files, size_t n, const char *options,
+                                          struct by_topology **out) {
+  static const char *const names[] = {"rate", "hosts"};
+  struct lldp lldp = {.default_rate = 1e9};
+  struct by_options given;
+  BY_TRY(by_options_take(&given, options, names));
+  BY_TRY(by_options_rate(given.values[0], &lldp.default_rate));
+  lldp.hosts = given.values[1];
   BY_TRY(by_topology_builder_init(&lldp.names, ""));
   enum banyan_status status = read_files(&lldp, files, n, out);
   by_topology_builder_fini(&lldp.names);

@@ -3,8 +3,6 @@
  * The elements are walked four times: to count, to find the GPUs, which come first and in the order of their ranks; for
  * all that they hang on; and for the links between GPUs, which name their ends by bus ids. An element's node is kept in
  * the element itself, as number + 1. */
-#include "topology_nccl.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,14 +11,11 @@
 
 #include "log.h"
 #include "text.h"
-#include "topology_make.h"
-#include "topology_xml.h"
-
-/* Inside a chip: more than anything around it. */
-extern const double by_nccl_rate_inside;
+#include "topology_formats.h"
+#include "topology_reader.h"
 
 static const double GIGABYTE = 8e9, GIGABIT = 1e9;
-const double by_nccl_rate_inside = 5000 * 8e9;
+static const double INSIDE = 5000 * 8e9; /* a chip: more than anything around it */
 
 enum { DEFAULT_LANES = 16, MOST_LANES = 32 };
 
@@ -101,10 +96,10 @@ static double amd_rate(long family) {
 static double cpu_rate(const xmlNode *cpu) {
   const char *arch = by_xml_attribute(cpu, "arch"), *vendor = by_xml_attribute(cpu, "vendor");
   long family = plain_number(cpu, "familyid"), model = plain_number(cpu, "modelid");
-  if (!arch) return by_nccl_rate_inside;
+  if (!arch) return INSIDE;
   if (strcmp(arch, "ppc64") == 0) return 32 * GIGABYTE;
   if (strcmp(arch, "arm64") == 0) return 6 * GIGABYTE;
-  if (!vendor || strcmp(arch, "x86_64") != 0) return by_nccl_rate_inside;
+  if (!vendor || strcmp(arch, "x86_64") != 0) return INSIDE;
   if (strcmp(vendor, "GenuineIntel") == 0) return intel_rate(family, model);
   if (strcmp(vendor, "AuthenticAMD") == 0 || strcmp(vendor, "AMD") == 0) return amd_rate(family);
   return (family == 7 && model == 0x5b ? 9 : 6) * GIGABYTE; /* Zhaoxin */
@@ -160,24 +155,13 @@ static bool has_class(const xmlNode *pci, const char *beginning) {
   return class && strncasecmp(class, beginning, strlen(beginning)) == 0;
 }
 
-static uint32_t count_inside(const xmlNode *element, const char *name) {
-  uint32_t n = 0;
-  for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next))
-    n += by_xml_is(child, name);
-  return n;
-}
-
-static bool holds_pci(const xmlNode *pci) {
-  return count_inside(pci, "pci") > 0;
-}
-
 /* A file that was written by hand may know GPUs by their class only. */
 static bool is_bare_gpu(const struct nccl *nccl, const xmlNode *pci) {
-  return !nccl->some_gpus && (has_class(pci, "0x03") || has_class(pci, "0x12")) && !holds_pci(pci);
+  return !nccl->some_gpus && (has_class(pci, "0x03") || has_class(pci, "0x12")) && !by_xml_find(pci->children, "pci");
 }
 
 static bool is_nic(const xmlNode *pci) {
-  return count_inside(pci, "nic") > 0 || (has_class(pci, "0x02") && !holds_pci(pci));
+  return by_xml_find(pci->children, "nic") || (has_class(pci, "0x02") && !by_xml_find(pci->children, "pci"));
 }
 
 static void set_node(const xmlNode *element, uint32_t node) {
@@ -192,7 +176,7 @@ static uint32_t node_of(const xmlNode *element) {
 /* --- names --- */
 
 /* "gpu0", and "h1/gpu0" where there are several servers. `bus` tells apart what would be named alike. */
-static enum banyan_status add_named(struct nccl *nccl, const xmlNode *element, uint32_t host, bool is_host,
+static enum banyan_status add_named(struct nccl *nccl, const xmlNode *element, uint32_t host, enum by_node_kind kind,
                                     const char *name, const char *bus, uint32_t *out) {
   char full[2 * MOST_NAME + 40], shown[BY_TOPOLOGY_MOST_NAME + 1];
   int used = nccl->n_hosts > 1 ? snprintf(full, sizeof full, "h%u/", host) : 0;
@@ -202,8 +186,7 @@ static enum banyan_status add_named(struct nccl *nccl, const xmlNode *element, u
     snprintf(full + strlen(full), sizeof full - strlen(full), " (%.32s)", bus);
     by_keep_printable(full, shown, sizeof shown);
   }
-  enum banyan_status status = is_host ? by_topology_builder_add_host(&nccl->builder, shown, out)
-                                      : by_topology_builder_add_switch(&nccl->builder, shown, out);
+  enum banyan_status status = by_topology_builder_add(&nccl->builder, kind, shown, out);
   if (status != BANYAN_OK) return by_xml_fail_within(&nccl->xml, element, status);
   set_node(element, *out);
   return BANYAN_OK;
@@ -217,10 +200,6 @@ static enum banyan_status link_up(struct nccl *nccl, const xmlNode *element, uin
 
 /* --- what there is: GPUs, and devices by their bus --- */
 
-static void keep_device(struct nccl *nccl, const xmlNode *element, const char *bus, uint32_t host, bool is_gpu) {
-  nccl->devices[nccl->n_devices++] = (struct device){.element = element, .host = host, .bus = bus, .is_gpu = is_gpu};
-}
-
 static enum banyan_status keep_gpu(struct nccl *nccl, const xmlNode *pci, const xmlNode *element, uint32_t host,
                                    uint32_t cpu) {
   struct gpu *gpu = &nccl->gpus[nccl->n_gpus++];
@@ -231,14 +210,13 @@ static enum banyan_status keep_gpu(struct nccl *nccl, const xmlNode *pci, const 
 }
 
 static enum banyan_status find_devices(struct nccl *nccl, const xmlNode *parent, uint32_t host, uint32_t cpu) {
-  for (const xmlNode *pci = by_xml_first(parent); pci; pci = by_xml_next(pci->next)) {
-    const char *bus;
-    if (!by_xml_is(pci, "pci")) continue;
-    BY_TRY(by_xml_need(&nccl->xml, pci, "busid", &bus));
-    keep_device(nccl, pci, bus, host, is_bare_gpu(nccl, pci) || count_inside(pci, "gpu"));
+  for (const xmlNode *pci = by_xml_find(parent->children, "pci"); pci; pci = by_xml_find(pci->next, "pci")) {
+    const xmlNode *gpu = by_xml_find(pci->children, "gpu");
+    struct device *device = &nccl->devices[nccl->n_devices++];
+    *device = (struct device){.element = pci, .host = host, .is_gpu = is_bare_gpu(nccl, pci) || gpu};
+    BY_TRY(by_xml_need(&nccl->xml, pci, "busid", &device->bus));
     if (is_bare_gpu(nccl, pci)) BY_TRY(keep_gpu(nccl, pci, NULL, host, cpu));
-    for (const xmlNode *gpu = by_xml_first(pci); gpu; gpu = by_xml_next(gpu->next))
-      if (by_xml_is(gpu, "gpu")) BY_TRY(keep_gpu(nccl, pci, gpu, host, cpu));
+    for (; gpu; gpu = by_xml_find(gpu->next, "gpu")) BY_TRY(keep_gpu(nccl, pci, gpu, host, cpu));
     BY_TRY(find_devices(nccl, pci, host, cpu));
   }
   return BANYAN_OK;
@@ -255,9 +233,8 @@ static enum banyan_status find_host(struct nccl *nccl, const xmlNode *cpu, uint3
 }
 
 static enum banyan_status find_all(struct nccl *nccl) {
-  for (const xmlNode *cpu = by_xml_first(nccl->xml.root); cpu; cpu = by_xml_next(cpu->next)) {
+  for (const xmlNode *cpu = by_xml_find(nccl->xml.root->children, "cpu"); cpu; cpu = by_xml_find(cpu->next, "cpu")) {
     uint32_t host;
-    if (!by_xml_is(cpu, "cpu")) continue;
     BY_TRY(find_host(nccl, cpu, &host));
     if (nccl->n_cpus == MOST_CPUS) return by_xml_fail(&nccl->xml, cpu, "more than %d", MOST_CPUS);
     nccl->cpus[nccl->n_cpus] = (struct cpu){.element = cpu, .host = host};
@@ -303,8 +280,8 @@ static enum banyan_status add_gpu(struct nccl *nccl, const struct gpu *gpu, uint
   long number;
   BY_TRY(take_number(&nccl->xml, element, "dev", i, &number));
   snprintf(name, sizeof name, "gpu%ld", number);
-  BY_TRY(add_named(nccl, element, gpu->host, true, name, bus, &node));
-  if (!gpu->element || count_inside(gpu->pci, "gpu") == 1) set_node(gpu->pci, node);
+  BY_TRY(add_named(nccl, element, gpu->host, BY_NODE_HOST, name, bus, &node));
+  if (!gpu->element || by_xml_count(gpu->pci, "gpu") == 1) set_node(gpu->pci, node);
   by_topology_builder_node(&nccl->builder, node)->takes_part = gpu->rank >= 0 || !nccl->some_ranks;
   return BANYAN_OK;
 }
@@ -335,14 +312,14 @@ static enum banyan_status add_net(struct nccl *nccl, const xmlNode *net, uint32_
   if (latency && (by_parse_number(latency, &delay) != BANYAN_OK || delay < 0))
     return by_xml_fail(&nccl->xml, net, "latency is \"%.40s\", must be microseconds", latency);
   double rate = (megabits > 0 ? (double)megabits : DEFAULT_NET_MEGABITS) * 1e6;
-  BY_TRY(add_named(nccl, net, host, false, name ? name : "net", dev, &node));
+  BY_TRY(add_named(nccl, net, host, BY_NODE_SWITCH, name ? name : "net", dev, &node));
   BY_TRY(link_up(nccl, net, nic, node, rate, delay * 1e-6));
   return nccl->network == UINT32_MAX ? BANYAN_OK : link_up(nccl, net, node, nccl->network, rate, 0);
 }
 
 static enum banyan_status add_nets(struct nccl *nccl, const xmlNode *nic, uint32_t node, uint32_t host) {
-  for (const xmlNode *net = by_xml_first(nic); net; net = by_xml_next(net->next))
-    if (by_xml_is(net, "net")) BY_TRY(add_net(nccl, net, node, host));
+  for (const xmlNode *net = by_xml_find(nic->children, "net"); net; net = by_xml_find(net->next, "net"))
+    BY_TRY(add_net(nccl, net, node, host));
   return BANYAN_OK;
 }
 
@@ -364,7 +341,7 @@ static enum banyan_status add_pci_node(struct nccl *nccl, const xmlNode *pci, ui
   *out = node_of(pci);
   if (*out != UINT32_MAX) return BANYAN_OK; /* a GPU */
   snprintf(name, sizeof name, "%s %.64s", is_nic(pci) ? "nic" : "pci", bus ? bus : "");
-  return add_named(nccl, pci, host, false, name, NULL, out);
+  return add_named(nccl, pci, host, BY_NODE_SWITCH, name, NULL, out);
 }
 
 static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_t parent, uint32_t host) {
@@ -372,12 +349,12 @@ static enum banyan_status add_pci(struct nccl *nccl, const xmlNode *pci, uint32_
   double rate = 0;
   BY_TRY(pci_rate(&nccl->xml, pci, &rate));
   BY_TRY(add_pci_node(nccl, pci, host, &node));
-  BY_TRY(link_up(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? by_nccl_rate_inside : rate, 0));
-  for (const xmlNode *child = by_xml_first(pci); child; child = by_xml_next(child->next)) {
+  BY_TRY(link_up(nccl, pci, parent, node, is_same_switch(pci, pci->parent) ? INSIDE : rate, 0));
+  for (const xmlNode *child = by_xml_find(pci->children, NULL); child; child = by_xml_find(child->next, NULL)) {
     if (by_xml_is(child, "pci")) BY_TRY(add_pci(nccl, child, node, host));
     if (by_xml_is(child, "nic")) BY_TRY(add_nets(nccl, child, node, host));
     if (by_xml_is(child, "gpu") && node_of(child) != node)
-      BY_TRY(link_up(nccl, child, node, node_of(child), by_nccl_rate_inside, 0));
+      BY_TRY(link_up(nccl, child, node, node_of(child), INSIDE, 0));
   }
   return BANYAN_OK;
 }
@@ -387,8 +364,8 @@ static enum banyan_status add_nic_of_cpu(struct nccl *nccl, const xmlNode *nic, 
   char name[BY_TOPOLOGY_MOST_NAME + 16];
   uint32_t node;
   snprintf(name, sizeof name, "nic %u of cpu%.40s", i, by_xml_attribute(nic->parent, "numaid"));
-  BY_TRY(add_named(nccl, nic, host, false, name, NULL, &node));
-  BY_TRY(link_up(nccl, nic, cpu, node, by_nccl_rate_inside, 0));
+  BY_TRY(add_named(nccl, nic, host, BY_NODE_SWITCH, name, NULL, &node));
+  BY_TRY(link_up(nccl, nic, cpu, node, INSIDE, 0));
   return add_nets(nccl, nic, node, host);
 }
 
@@ -398,8 +375,9 @@ static enum banyan_status add_cpu(struct nccl *nccl, struct cpu *cpu) {
   uint32_t nics = 0;
   BY_TRY(by_xml_need(&nccl->xml, cpu->element, "numaid", &number));
   snprintf(name, sizeof name, "cpu%.40s", number);
-  BY_TRY(add_named(nccl, cpu->element, cpu->host, false, name, NULL, &cpu->node));
-  for (const xmlNode *child = by_xml_first(cpu->element); child; child = by_xml_next(child->next)) {
+  BY_TRY(add_named(nccl, cpu->element, cpu->host, BY_NODE_SWITCH, name, NULL, &cpu->node));
+  for (const xmlNode *child = by_xml_find(cpu->element->children, NULL); child;
+       child = by_xml_find(child->next, NULL)) {
     if (by_xml_is(child, "pci")) BY_TRY(add_pci(nccl, child, cpu->node, cpu->host));
     if (by_xml_is(child, "nic")) BY_TRY(add_nic_of_cpu(nccl, child, cpu->node, cpu->host, nics++));
   }
@@ -407,7 +385,7 @@ static enum banyan_status add_cpu(struct nccl *nccl, struct cpu *cpu) {
 }
 
 static enum banyan_status add_cpus(struct nccl *nccl) {
-  if (nccl->n_hosts > 1) BY_TRY(by_topology_builder_add_switch(&nccl->builder, "network", &nccl->network));
+  if (nccl->n_hosts > 1) BY_TRY(by_topology_builder_add(&nccl->builder, BY_NODE_SWITCH, "network", &nccl->network));
   for (uint32_t i = 0; i < nccl->n_cpus; i++) {
     struct cpu *cpu = &nccl->cpus[i];
     BY_TRY(add_cpu(nccl, cpu));
@@ -430,7 +408,8 @@ static enum banyan_status keep_lane(struct nccl *nccl, const xmlNode *element, u
 }
 
 static enum banyan_status find_nvswitch(struct nccl *nccl, uint32_t *out) {
-  if (nccl->nvswitch == UINT32_MAX) BY_TRY(by_topology_builder_add_switch(&nccl->builder, "nvswitch", &nccl->nvswitch));
+  if (nccl->nvswitch == UINT32_MAX)
+    BY_TRY(by_topology_builder_add(&nccl->builder, BY_NODE_SWITCH, "nvswitch", &nccl->nvswitch));
   *out = nccl->nvswitch;
   return BANYAN_OK;
 }
@@ -466,16 +445,10 @@ static enum banyan_status add_c2c(struct nccl *nccl, const xmlNode *c2c, const s
   return keep_lane(nccl, c2c, node_of(gpu->pci), nccl->cpus[gpu->cpu].node, (double)n * (double)megabytes * 8e6);
 }
 
-/* Several GPUs of one device (parts of it, or ranks that share it) list the same links. */
-static bool is_first_of_pci(const struct gpu *gpu) {
-  const xmlNode *first = by_xml_first(gpu->pci);
-  while (first && !by_xml_is(first, "gpu")) first = by_xml_next(first->next);
-  return first == gpu->element;
-}
-
+/* Several GPUs of one device (parts of it, or ranks that share it) list the same links: the first one counts. */
 static enum banyan_status add_lanes_of(struct nccl *nccl, const struct gpu *gpu) {
-  if (!gpu->element || !is_first_of_pci(gpu)) return BANYAN_OK;
-  for (const xmlNode *link = by_xml_first(gpu->element); link; link = by_xml_next(link->next)) {
+  if (!gpu->element || gpu->element != by_xml_find(gpu->pci->children, "gpu")) return BANYAN_OK;
+  for (const xmlNode *link = by_xml_find(gpu->element->children, NULL); link; link = by_xml_find(link->next, NULL)) {
     if (by_xml_is(link, "nvlink")) BY_TRY(add_nvlink(nccl, link, gpu, nvlink_rate(gpu->element)));
     if (by_xml_is(link, "xgmi")) BY_TRY(add_nvlink(nccl, link, gpu, xgmi_rate(gpu->element)));
     if (by_xml_is(link, "c2c")) BY_TRY(add_c2c(nccl, link, gpu));
@@ -485,32 +458,21 @@ static enum banyan_status add_lanes_of(struct nccl *nccl, const struct gpu *gpu)
 
 /* <pcilink target> inside a PCI switch: a way to another one that is not in the tree. */
 static enum banyan_status add_pci_links(struct nccl *nccl, const struct device *device) {
-  for (const xmlNode *link = by_xml_first(device->element); link; link = by_xml_next(link->next)) {
+  const xmlNode *link = by_xml_find(device->element->children, "pcilink");
+  for (; link; link = by_xml_find(link->next, "pcilink")) {
     const char *target;
-    if (!by_xml_is(link, "pcilink")) continue;
     BY_TRY(by_xml_need(&nccl->xml, link, "target", &target));
     const struct device *other = find_device(nccl, device->host, target);
     uint32_t to = other ? node_of(other->element) : UINT32_MAX;
     nccl->n_unknown += to == UINT32_MAX;
-    if (to != UINT32_MAX) BY_TRY(keep_lane(nccl, link, node_of(device->element), to, by_nccl_rate_inside));
+    if (to != UINT32_MAX) BY_TRY(keep_lane(nccl, link, node_of(device->element), to, INSIDE));
   }
   return BANYAN_OK;
 }
 
-#define ORDER(x, y) (((x) > (y)) - ((x) < (y)))
-
-static uint32_t lower(const struct lane *lane) {
-  return lane->from < lane->to ? lane->from : lane->to;
-}
-
-static uint32_t upper(const struct lane *lane) {
-  return lane->from < lane->to ? lane->to : lane->from;
-}
-
 static int compare_lanes(const void *a, const void *b) {
   const struct lane *first = a, *second = b;
-  int order = ORDER(lower(first), lower(second));
-  return order ? order : ORDER(upper(first), upper(second));
+  return by_order_ends(first->from, first->to, second->from, second->to);
 }
 
 /* Both ends list a link, each its way out; what only one end lists goes both ways. */
@@ -518,12 +480,13 @@ static enum banyan_status join_lanes(struct nccl *nccl) {
   qsort(nccl->lanes, nccl->n_lanes, sizeof *nccl->lanes, compare_lanes);
   for (uint32_t from = 0, to; from < nccl->n_lanes; from = to) {
     const struct lane *first = &nccl->lanes[from];
+    uint32_t a = MIN(first->from, first->to), b = MAX(first->from, first->to);
     double rates[2] = {0, 0};
     struct by_link *link;
     for (to = from; to < nccl->n_lanes && compare_lanes(first, &nccl->lanes[to]) == 0; to++)
-      rates[nccl->lanes[to].from == lower(first) ? BY_AB : BY_BA] += nccl->lanes[to].rate;
+      rates[nccl->lanes[to].from == a ? BY_AB : BY_BA] += nccl->lanes[to].rate;
     double forth = rates[BY_AB] > 0 ? rates[BY_AB] : rates[BY_BA];
-    BY_TRY(by_topology_builder_add_link(&nccl->builder, lower(first), upper(first), forth, 0, &link));
+    BY_TRY(by_topology_builder_add_link(&nccl->builder, a, b, forth, 0, &link));
     if (rates[BY_BA] > 0) link->capacity[BY_BA].all = rates[BY_BA];
   }
   return BANYAN_OK;
@@ -544,14 +507,14 @@ static enum banyan_status add_lanes(struct nccl *nccl) {
 static uint32_t count_below(struct nccl *nccl, const xmlNode *element) {
   uint32_t n = 1;
   nccl->some_gpus = nccl->some_gpus || by_xml_is(element, "gpu");
-  for (const xmlNode *child = by_xml_first(element); child; child = by_xml_next(child->next))
+  for (const xmlNode *child = by_xml_find(element->children, NULL); child; child = by_xml_find(child->next, NULL))
     n += count_below(nccl, child);
   return n;
 }
 
 static enum banyan_status make_arrays(struct nccl *nccl) {
   uint32_t n = count_below(nccl, nccl->xml.root);
-  nccl->cpus = BY_ARENA_ARRAY(&nccl->arena, struct cpu, count_inside(nccl->xml.root, "cpu"));
+  nccl->cpus = BY_ARENA_ARRAY(&nccl->arena, struct cpu, by_xml_count(nccl->xml.root, "cpu"));
   nccl->gpus = BY_ARENA_ARRAY(&nccl->arena, struct gpu, n);
   nccl->devices = BY_ARENA_ARRAY(&nccl->arena, struct device, n);
   nccl->lanes = BY_ARENA_ARRAY(&nccl->arena, struct lane, n);
@@ -565,12 +528,14 @@ static enum banyan_status read_system(struct nccl *nccl, struct by_topology **ou
   BY_TRY(add_gpus(nccl));
   BY_TRY(add_cpus(nccl));
   BY_TRY(add_lanes(nccl));
-  enum banyan_status status = by_topology_builder_finish(&nccl->builder, out);
-  return status == BANYAN_OK ? status : by_fail_within(status, "%s", nccl->xml.source);
+  return by_topology_builder_finish(&nccl->builder, nccl->xml.source, out);
 }
 
-enum banyan_status by_topology_parse_nccl(const char *source, const char *text, size_t length,
+enum banyan_status by_topology_parse_nccl(const char *source, const char *text, size_t length, const char *options,
                                           struct by_topology **out) {
+  if (*options)
+    return by_fail(BANYAN_ERR_ARGUMENT, "there are no options for this format, such as \"%.*s\"",
+                   (int)MIN(strcspn(options, "=,"), 64), options);
   struct nccl *nccl = calloc(1, sizeof *nccl);
   if (!nccl) return by_topology_no_memory();
   nccl->nvswitch = nccl->network = UINT32_MAX;

@@ -1,74 +1,27 @@
 /* Rows are collected first and then sorted by pair: directions, repeated measurements and what is missing are only
  * known when all have been seen. */
-#include "topology_pairs.h"
-
 #include <fnmatch.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"
-#include "fail.h"
 #include "log.h"
 #include "text.h"
-#include "topology_make.h"
+#include "topology_formats.h"
+#include "topology_reader.h"
 
-enum { BY_CSV_MOST_ROW = 16384, BY_CSV_MOST_FIELDS = 64 };
+enum { MOST_ROW = 16384, MOST_FIELDS = 64 };
 
 struct csv {
-  const char *source, *at, *end;
-  size_t line; /* of the row, from 1 */
+  struct by_lines lines;
   size_t n_fields;
-  bool open_end;                          /* the text ends in this row, without a line's end */
-  const char *fields[BY_CSV_MOST_FIELDS]; /* into the row; valid until the next one */
-  char row[BY_CSV_MOST_ROW + 1];
+  const char *fields[MOST_FIELDS]; /* into the row; valid until the next one */
+  char row[MOST_ROW + 1];
 };
 
-enum { REASON_BYTES = 256 };
-
-/* Source and text are borrowed. */
-static void csv_init(struct csv *csv, const char *source, const char *text, size_t length) {
-  static const char mark[] = "\xef\xbb\xbf"; /* that some programs put before UTF-8 */
-  if (length >= 3 && memcmp(text, mark, 3) == 0) {
-    text += 3;
-    length -= 3;
-  }
-  csv->source = source;
-  csv->at = text;
-  csv->end = text + length;
-  csv->line = csv->n_fields = 0;
-  csv->open_end = false;
-}
-
-/* "SOURCE:LINE: text", as BANYAN_ERR_PARSE. */
-static enum banyan_status csv_fail(const struct csv *csv, const char *format, ...) {
-  char all[REASON_BYTES], shown[REASON_BYTES];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(all, sizeof all, format, args);
-  va_end(args);
-  by_keep_printable(all, shown, sizeof shown);
-  return by_fail(BANYAN_ERR_PARSE, "%s:%zu: %s", csv->source, csv->line, shown);
-}
-
-/* The next line into csv->row, without its end. */
-static enum banyan_status take_line(struct csv *csv) {
-  const char *end = memchr(csv->at, '\n', (size_t)(csv->end - csv->at));
-  size_t length = (size_t)((end ? end : csv->end) - csv->at);
-  csv->line++;
-  if (length > BY_CSV_MOST_ROW) return csv_fail(csv, "is %zu bytes long, most is %d", length, BY_CSV_MOST_ROW);
-  memcpy(csv->row, csv->at, length);
-  csv->at += length + (end ? 1 : 0);
-  csv->open_end = !end;
-  if (memchr(csv->row, '\0', length)) return csv_fail(csv, "holds a byte 0; is this a text?");
-  if (length && csv->row[length - 1] == '\r') length--;
-  csv->row[length] = '\0';
-  return BANYAN_OK;
-}
+#define bad(csv, ...) by_lines_fail(&(csv)->lines, __VA_ARGS__)
 
 /* A field in quotes: what is in them moves to its start; a doubled quote is one. *from: behind the closing one. */
 static enum banyan_status take_quoted(struct csv *csv, char **from) {
@@ -77,16 +30,16 @@ static enum banyan_status take_quoted(struct csv *csv, char **from) {
     if (*at == '"') at++;
     *to++ = *at;
   }
-  if (!*at) return csv_fail(csv, "a quote is not closed");
+  if (!*at) return bad(csv, "a quote is not closed");
   *to = '\0';
   *from = at + 1;
-  return **from && **from != ',' ? csv_fail(csv, "text behind a closing quote") : BANYAN_OK;
+  return **from && **from != ',' ? bad(csv, "text behind a closing quote") : BANYAN_OK;
 }
 
 static enum banyan_status split(struct csv *csv) {
   char *at = csv->row;
   for (csv->n_fields = 0;; at++) {
-    if (csv->n_fields == BY_CSV_MOST_FIELDS) return csv_fail(csv, "more than %d fields", BY_CSV_MOST_FIELDS);
+    if (csv->n_fields == MOST_FIELDS) return bad(csv, "more than %d fields", MOST_FIELDS);
     csv->fields[csv->n_fields++] = at;
     if (*at == '"')
       BY_TRY(take_quoted(csv, &at));
@@ -98,13 +51,19 @@ static enum banyan_status split(struct csv *csv) {
 }
 
 /* The next row that is not empty; *more is false at the end. */
-static enum banyan_status csv_next(struct csv *csv, bool *more) {
-  for (*more = false; csv->at < csv->end;) {
-    BY_TRY(take_line(csv));
-    if (!csv->row[0]) continue;
+static enum banyan_status next_row(struct csv *csv, bool *more) {
+  size_t length;
+  for (const char *line; (line = by_lines_next(&csv->lines, &length)) != NULL;) {
+    if (length > MOST_ROW) return bad(csv, "is %zu bytes long, most is %d", length, MOST_ROW);
+    if (memchr(line, '\0', length)) return bad(csv, "holds a byte 0; is this a text?");
+    if (length && line[length - 1] == '\r') length--;
+    if (!length) continue;
+    memcpy(csv->row, line, length);
+    csv->row[length] = '\0';
     *more = true;
     return split(csv);
   }
+  *more = false;
   return BANYAN_OK;
 }
 
@@ -124,7 +83,7 @@ static const char *const column_names[] = {"src_region", "src_tier",     "dst_re
                                            "bps_sent",   "bps_received", "avg_rtt_ms"};
 
 struct measured {
-  uint32_t from, to;
+  uint32_t from, to;       /* regions */
   double rate, round_trip; /* bit/s; seconds, NAN: not known */
 };
 
@@ -202,7 +161,7 @@ static bool matches(const struct pattern *pattern, const char *region, const cha
 
 static bool selected(struct pairs *pairs, const char *region, const char *tier) {
   static const struct pattern everything = {.text = "*"};
-  char full[BY_CSV_MOST_ROW + 2];
+  char full[MOST_ROW + 2];
   bool wanted = true;
   snprintf(full, sizeof full, "%s/%s", region, tier);
   for (size_t i = 0; i < pairs->n_patterns; i++) wanted = wanted && pairs->patterns[i].leaves_out;
@@ -221,21 +180,22 @@ static bool selected(struct pairs *pairs, const char *region, const char *tier) 
 static enum banyan_status take_columns(struct pairs *pairs) {
   struct csv *csv = &pairs->csv;
   bool more;
-  BY_TRY(csv_next(csv, &more));
-  if (!more) return by_fail(BANYAN_ERR_PARSE, "%s: is empty, must be CSV with a line of column names", csv->source);
+  BY_TRY(next_row(csv, &more));
+  if (!more)
+    return by_fail(BANYAN_ERR_PARSE, "%s: is empty, must be CSV with a line of column names", csv->lines.source);
   pairs->n_columns = csv->n_fields;
   for (int c = 0; c < N_COLUMNS; c++) {
     pairs->columns[c] = -1;
     for (size_t i = 0; i < csv->n_fields; i++) {
       if (strcmp(csv->fields[i], column_names[c]) != 0) continue;
-      if (pairs->columns[c] >= 0) return csv_fail(csv, "two columns are named %s", column_names[c]);
+      if (pairs->columns[c] >= 0) return bad(csv, "two columns are named %s", column_names[c]);
       pairs->columns[c] = (int)i;
     }
   }
   if (pairs->columns[SOURCE] < 0 || pairs->columns[TARGET] < 0)
-    return csv_fail(csv, "the columns must be named, src_region and dst_region among them");
+    return bad(csv, "the columns must be named, src_region and dst_region among them");
   if (pairs->columns[RECEIVED] < 0 && pairs->columns[SENT] < 0)
-    return csv_fail(csv, "there must be a column bps_received or bps_sent");
+    return bad(csv, "there must be a column bps_received or bps_sent");
   return BANYAN_OK;
 }
 
@@ -248,19 +208,20 @@ static const char *field(const struct pairs *pairs, enum column column) {
 /* *out is UINT32_MAX if the region is not wanted. */
 static enum banyan_status take_region(struct pairs *pairs, enum column which, enum column which_tier, uint32_t *out) {
   const char *region = field(pairs, which), *tier = field(pairs, which_tier);
-  char name[BY_CSV_MOST_ROW + 2];
+  char name[MOST_ROW + 2];
   *out = UINT32_MAX;
-  if (!*region) return csv_fail(&pairs->csv, "%s is empty", column_names[which]);
+  if (!*region) return bad(&pairs->csv, "%s is empty", column_names[which]);
   if (!selected(pairs, region, tier)) return BANYAN_OK;
   bool plain = !*tier || strcmp(tier, default_tier) == 0;
   snprintf(name, sizeof name, plain ? "%s" : "%s/%s", region, tier);
   if (!by_is_printable(name, BY_TOPOLOGY_MOST_NAME))
-    return csv_fail(&pairs->csv, "%s must be at most %d bytes of UTF-8, is \"%.64s...\"", column_names[which],
-                    BY_TOPOLOGY_MOST_NAME, name);
+    return bad(&pairs->csv, "%s must be at most %d bytes of UTF-8, is \"%.64s...\"", column_names[which],
+               BY_TOPOLOGY_MOST_NAME, name);
   *out = by_topology_builder_find(&pairs->seen, name);
   if (*out != UINT32_MAX) return BANYAN_OK;
-  enum banyan_status status = by_topology_builder_add_host(&pairs->seen, name, out);
-  return status == BANYAN_OK ? status : by_fail_within(status, "%s:%zu", pairs->csv.source, pairs->csv.line);
+  enum banyan_status status = by_topology_builder_add(&pairs->seen, BY_NODE_HOST, name, out);
+  return status == BANYAN_OK ? status
+                             : by_fail_within(status, "%s:%zu", pairs->csv.lines.source, pairs->csv.lines.number);
 }
 
 static enum banyan_status take_number(struct pairs *pairs, enum column column, double *out) {
@@ -268,15 +229,15 @@ static enum banyan_status take_number(struct pairs *pairs, enum column column, d
   *out = NAN;
   if (!*text) return BANYAN_OK;
   if (by_parse_number(text, out) != BANYAN_OK)
-    return csv_fail(&pairs->csv, "%s: %s", column_names[column], banyan_error_text());
-  if (!(*out > 0)) return csv_fail(&pairs->csv, "%s is %s, must be more than 0", column_names[column], text);
+    return bad(&pairs->csv, "%s: %s", column_names[column], banyan_error_text());
+  if (!(*out > 0)) return bad(&pairs->csv, "%s is %s, must be more than 0", column_names[column], text);
   bool is_rate = column == SENT || column == RECEIVED;
   if (!is_rate || by_check_rate(*out) == BANYAN_OK) return BANYAN_OK;
-  return csv_fail(&pairs->csv, "%s %s", column_names[column], banyan_error_text());
+  return bad(&pairs->csv, "%s %s", column_names[column], banyan_error_text());
 }
 
 static enum banyan_status keep_row(struct pairs *pairs, const struct measured *row) {
-  if (pairs->n_rows == MOST_ROWS) return csv_fail(&pairs->csv, "more than %d pairs", MOST_ROWS);
+  if (pairs->n_rows == MOST_ROWS) return bad(&pairs->csv, "more than %d pairs", MOST_ROWS);
   if (!BY_ARRAY_GROW(&pairs->rows, &pairs->room, pairs->n_rows + 1)) return by_topology_no_memory();
   pairs->rows[pairs->n_rows++] = *row;
   return BANYAN_OK;
@@ -285,8 +246,8 @@ static enum banyan_status keep_row(struct pairs *pairs, const struct measured *r
 /* A name or number that is cut off would be another one. */
 static enum banyan_status check_whole(const struct pairs *pairs) {
   const struct csv *csv = &pairs->csv;
-  if (!csv->open_end || csv->n_fields >= pairs->n_columns) return BANYAN_OK;
-  return csv_fail(csv, "the file ends in this row, at field %zu of %zu; is it whole?", csv->n_fields, pairs->n_columns);
+  if (!csv->lines.open_end || csv->n_fields >= pairs->n_columns) return BANYAN_OK;
+  return bad(csv, "the file ends in this row, at field %zu of %zu; is it whole?", csv->n_fields, pairs->n_columns);
 }
 
 /* What arrived counts; what was sent also counts what was still in buffers when the time was over. */
@@ -309,35 +270,24 @@ static enum banyan_status take_row(struct pairs *pairs) {
 static enum banyan_status take_rows(struct pairs *pairs) {
   bool more;
   for (;;) {
-    BY_TRY(csv_next(&pairs->csv, &more));
+    BY_TRY(next_row(&pairs->csv, &more));
     if (!more) break;
     BY_TRY(take_row(pairs));
   }
   for (size_t i = 0; i < pairs->n_patterns; i++)
     if (!pairs->patterns[i].matched)
-      return by_fail(BANYAN_ERR_ARGUMENT, "%s: no region is like \"%.64s\"", pairs->csv.source,
+      return by_fail(BANYAN_ERR_ARGUMENT, "%s: no region is like \"%.64s\"", pairs->csv.lines.source,
                      pairs->patterns[i].text);
-  return pairs->n_rows ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "%s: no pair is measured", pairs->csv.source);
+  return pairs->n_rows ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "%s: no pair is measured", pairs->csv.lines.source);
 }
 
 /* --- pairs --- */
 
-#define ORDER(x, y) (((x) > (y)) - ((x) < (y)))
-
-static uint32_t lower(const struct measured *row) {
-  return row->from < row->to ? row->from : row->to;
-}
-
-static uint32_t upper(const struct measured *row) {
-  return row->from < row->to ? row->to : row->from;
-}
-
 /* By pair, the direction up first. */
 static int compare_rows(const void *a, const void *b) {
   const struct measured *first = a, *second = b;
-  int order = ORDER(lower(first), lower(second));
-  if (!order) order = ORDER(upper(first), upper(second));
-  return order ? order : ORDER(first->from, second->from);
+  int order = by_order_ends(first->from, first->to, second->from, second->to);
+  return order ? order : BY_ORDER(first->from, second->from);
 }
 
 struct pair {
@@ -345,27 +295,22 @@ struct pair {
   double rate[2], delay; /* NAN: not known */
 };
 
-/* Repeated measurements are disturbed from above only: the highest rate and the shortest time count. */
-static size_t merge(const struct measured *rows, size_t n, struct pair *out) {
-  size_t used = 0;
-  double shortest = NAN;
-  *out = (struct pair){.a = lower(rows), .b = upper(rows), .rate = {NAN, NAN}};
-  for (; used < n && lower(&rows[used]) == out->a && upper(&rows[used]) == out->b; used++) {
-    double *rate = &out->rate[rows[used].from == out->a ? BY_AB : BY_BA];
-    *rate = fmax(*rate, rows[used].rate); /* fmax and fmin pass over NAN */
-    shortest = fmin(shortest, rows[used].round_trip);
-  }
-  out->delay = shortest / 2;
-  return used;
-}
-
-/* The pairs take the place of the rows; returns how many. */
+/* Of the sorted rows one pair each; returns how many. Repeated measurements are disturbed from above only: the highest
+ * rate and the shortest time count. */
 static size_t make_pairs(struct pairs *pairs, struct pair *out) {
   size_t n = 0;
   for (size_t at = 0; at < pairs->n_rows; n++) {
+    const struct measured *first = &pairs->rows[at], *row = first;
     struct pair *pair = &out[n];
-    at += merge(pairs->rows + at, pairs->n_rows - at, pair);
-    if (isnan(pair->rate[BY_AB]) || isnan(pair->rate[BY_BA])) pairs->n_one_way++;
+    double shortest = NAN;
+    *pair = (struct pair){.a = MIN(first->from, first->to), .b = MAX(first->from, first->to), .rate = {NAN, NAN}};
+    for (; at < pairs->n_rows && by_order_ends(row->from, row->to, pair->a, pair->b) == 0; row = &pairs->rows[++at]) {
+      double *rate = &pair->rate[row->from == pair->a ? BY_AB : BY_BA];
+      *rate = fmax(*rate, row->rate); /* fmax and fmin pass over NAN */
+      shortest = fmin(shortest, row->round_trip);
+    }
+    pair->delay = shortest / 2;
+    pairs->n_one_way += isnan(pair->rate[BY_AB]) || isnan(pair->rate[BY_BA]);
     if (isnan(pair->rate[BY_AB])) pair->rate[BY_AB] = pair->rate[BY_BA];
     if (isnan(pair->rate[BY_BA])) pair->rate[BY_BA] = pair->rate[BY_AB];
   }
@@ -375,19 +320,7 @@ static size_t make_pairs(struct pairs *pairs, struct pair *out) {
 /* --- delays that were not measured --- */
 
 static int compare_numbers(const void *a, const void *b) {
-  return ORDER(*(const double *)a, *(const double *)b);
-}
-
-static enum banyan_status find_usual(struct pairs *pairs, const struct pair *all, size_t n) {
-  double *known = malloc((n ? n : 1) * sizeof *known);
-  size_t n_known = 0;
-  if (!known) return by_topology_no_memory();
-  for (size_t i = 0; i < n; i++)
-    if (!isnan(all[i].delay)) known[n_known++] = all[i].delay;
-  qsort(known, n_known, sizeof *known, compare_numbers);
-  pairs->usual = n_known ? known[n_known / 2] : 0;
-  free(known);
-  return BANYAN_OK;
+  return BY_ORDER(*(const double *)a, *(const double *)b);
 }
 
 /* Packets take about the shortest way, so the best detour over a third place is not far from it. */
@@ -415,7 +348,14 @@ static enum banyan_status take_detours(struct pairs *pairs, struct pair *all, si
 }
 
 static enum banyan_status fill_delays(struct pairs *pairs, struct pair *all, size_t n) {
-  BY_TRY(find_usual(pairs, all, n));
+  double *known = malloc(n * sizeof *known);
+  size_t n_known = 0;
+  if (!known) return by_topology_no_memory();
+  for (size_t i = 0; i < n; i++)
+    if (!isnan(all[i].delay)) known[n_known++] = all[i].delay;
+  qsort(known, n_known, sizeof *known, compare_numbers);
+  pairs->usual = n_known ? known[n_known / 2] : 0;
+  free(known);
   BY_TRY(take_detours(pairs, all, n));
   for (size_t i = 0; i < n; i++) {
     if (!isnan(all[i].delay)) continue;
@@ -426,7 +366,7 @@ static enum banyan_status fill_delays(struct pairs *pairs, struct pair *all, siz
 }
 
 static void say(const struct pairs *pairs) {
-  const char *source = pairs->csv.source;
+  const char *source = pairs->csv.lines.source;
   char usual[32];
   if (pairs->n_unmeasured)
     by_warn("topology", "%s: %zu rows hold no rate and are left out", source, pairs->n_unmeasured);
@@ -448,7 +388,7 @@ static int compare_names(const void *a, const void *b, void *nodes) {
 
 static enum banyan_status add_region(struct pairs *pairs, struct by_topology_builder *builder, const char *name,
                                      uint32_t *out) {
-  BY_TRY(by_topology_builder_add_host(builder, name, out));
+  BY_TRY(by_topology_builder_add(builder, BY_NODE_HOST, name, out));
   struct by_node *node = by_topology_builder_node(builder, *out);
   size_t length = strcspn(name, ":");
   if (!name[length]) return BANYAN_OK;
@@ -478,22 +418,17 @@ static enum banyan_status add_regions(struct pairs *pairs, struct by_topology_bu
   return status;
 }
 
-static enum banyan_status add_pairs(struct by_topology_builder *builder, const struct pair *all, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    struct by_link *link;
-    BY_TRY(by_topology_builder_add_link(builder, all[i].a, all[i].b, all[i].rate[BY_AB], all[i].delay, &link));
-    link->capacity[BY_BA].all = all[i].rate[BY_BA];
-  }
-  return BANYAN_OK;
-}
-
 static enum banyan_status connect_regions(struct pairs *pairs, struct by_topology_builder *builder) {
   struct pair *all = calloc(pairs->n_rows, sizeof *all);
   if (!all) return by_topology_no_memory();
   qsort(pairs->rows, pairs->n_rows, sizeof *pairs->rows, compare_rows);
   size_t n = make_pairs(pairs, all);
   enum banyan_status status = fill_delays(pairs, all, n);
-  if (status == BANYAN_OK) status = add_pairs(builder, all, n);
+  for (size_t i = 0; i < n && status == BANYAN_OK; i++) {
+    struct by_link *link;
+    status = by_topology_builder_add_link(builder, all[i].a, all[i].b, all[i].rate[BY_AB], all[i].delay, &link);
+    if (status == BANYAN_OK) link->capacity[BY_BA].all = all[i].rate[BY_BA];
+  }
   free(all);
   return status;
 }
@@ -502,28 +437,29 @@ static enum banyan_status build(struct pairs *pairs, struct by_topology_builder 
   BY_TRY(add_regions(pairs, builder));
   BY_TRY(connect_regions(pairs, builder));
   say(pairs);
-  enum banyan_status status = by_topology_builder_finish(builder, out);
-  return status == BANYAN_OK ? status : by_fail_within(status, "%s", pairs->csv.source);
+  return by_topology_builder_finish(builder, pairs->csv.lines.source, out);
 }
 
-static enum banyan_status read_pairs(struct pairs *pairs, const struct by_pairs_options *options,
-                                     struct by_topology **out) {
-  BY_TRY(take_patterns(pairs, options ? options->select : NULL));
-  BY_TRY(take_limits(pairs, options ? options->limits : NULL));
+static enum banyan_status read_pairs(struct pairs *pairs, const char *options, struct by_topology **out) {
+  static const char *const names[] = {"select", "limits"};
+  struct by_options given;
+  struct by_topology_builder builder;
+  BY_TRY(by_options_take(&given, options, names));
+  BY_TRY(take_patterns(pairs, given.values[0]));
+  BY_TRY(take_limits(pairs, given.values[1]));
   BY_TRY(take_columns(pairs));
   BY_TRY(take_rows(pairs));
-  struct by_topology_builder builder;
   BY_TRY(by_topology_builder_init(&builder, ""));
   enum banyan_status status = build(pairs, &builder, out);
   by_topology_builder_fini(&builder);
   return status;
 }
 
-enum banyan_status by_topology_parse_pairs(const char *source, const char *text, size_t length,
-                                           const struct by_pairs_options *options, struct by_topology **out) {
+enum banyan_status by_topology_parse_pairs(const char *source, const char *text, size_t length, const char *options,
+                                           struct by_topology **out) {
   struct pairs *pairs = calloc(1, sizeof *pairs);
   if (!pairs) return by_topology_no_memory();
-  csv_init(&pairs->csv, source, text, length);
+  pairs->csv.lines = (struct by_lines){.source = source, .at = text, .end = text + length};
   enum banyan_status status = by_topology_builder_init(&pairs->seen, "");
   if (status == BANYAN_OK) status = read_pairs(pairs, options, out);
   by_topology_builder_fini(&pairs->seen);

@@ -33,7 +33,7 @@ static enum banyan_status shape_host(struct by_topology_builder *builder, const 
   va_start(args, format);
   vsnprintf(name, sizeof name, format, args);
   va_end(args);
-  BY_TRY(by_topology_builder_add_host(builder, name, out));
+  BY_TRY(by_topology_builder_add(builder, BY_NODE_HOST, name, out));
   return set_group(builder, *out, group);
 }
 
@@ -63,7 +63,7 @@ static enum banyan_status shape_switch(struct by_topology_builder *builder, cons
   va_start(args, format);
   vsnprintf(name, sizeof name, format, args);
   va_end(args);
-  BY_TRY(by_topology_builder_add_switch(builder, name, out));
+  BY_TRY(by_topology_builder_add(builder, BY_NODE_SWITCH, name, out));
   by_topology_builder_node(builder, *out)->aggregates = (shape->adds & level) != 0;
   return set_group(builder, *out, group);
 }

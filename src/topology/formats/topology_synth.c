@@ -255,7 +255,7 @@ static enum banyan_status make(const struct reader *reader, const char *text, st
   struct by_topology_builder builder;
   BY_TRY(by_topology_builder_init(&builder, text));
   enum banyan_status status = reader->kind->make(&builder, &reader->shape);
-  if (status == BANYAN_OK) status = by_topology_builder_finish(&builder, out);
+  if (status == BANYAN_OK) status = by_topology_builder_finish(&builder, NULL, out);
   by_topology_builder_fini(&builder);
   return status;
 }

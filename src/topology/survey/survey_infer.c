@@ -311,7 +311,7 @@ static enum banyan_status add_switch(struct sketch *s, const char *kind, uint32_
   char name[32];
   do snprintf(name, sizeof name, "%s%u", kind, s->n_switches++);
   while (by_topology_builder_find(&s->builder, name) != UINT32_MAX);
-  return by_topology_builder_add_switch(&s->builder, name, out);
+  return by_topology_builder_add(&s->builder, BY_NODE_SWITCH, name, out);
 }
 
 static enum banyan_status link_nodes(struct sketch *s, uint32_t a, uint32_t b, double there, double back,
@@ -411,7 +411,8 @@ static enum banyan_status join_all(struct sketch *s) {
 
 static enum banyan_status infer(struct sketch *s, const char *const *hosts) {
   const struct by_survey *survey = s->survey;
-  for (uint32_t h = 0; h < survey->n; h++) BY_TRY(by_topology_builder_add_host(&s->builder, hosts[h], &s->node[h]));
+  for (uint32_t h = 0; h < survey->n; h++)
+    BY_TRY(by_topology_builder_add(&s->builder, BY_NODE_HOST, hosts[h], &s->node[h]));
   for (uint32_t i = 0; i < survey->n_levels; i++) {
     s->level = &survey->levels[i];
     s->in = s->out + s->level->n;
@@ -444,7 +445,7 @@ enum banyan_status by_survey_infer(const struct by_survey *survey, const char *n
   BY_TRY(by_topology_builder_init(&s.builder, name));
   enum banyan_status status = make_room(&s);
   if (status == BANYAN_OK) status = infer(&s, hosts);
-  if (status == BANYAN_OK) status = by_topology_builder_finish(&s.builder, out);
+  if (status == BANYAN_OK) status = by_topology_builder_finish(&s.builder, NULL, out);
   by_topology_builder_fini(&s.builder);
   free(s.out);
   free(s.node);

@@ -1,14 +1,77 @@
-#include "topology_xml.h"
+#include "topology_reader.h"
 
-#include <dlfcn.h>
+#include <libxml/SAX2.h>
+#include <libxml/parser.h>
 #include <libxml/xmlversion.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "library.h"
 #include "text.h"
+
+enum { PLACE_BYTES = 256, REASON_BYTES = 256, MOST_ATTRIBUTES_SHOWN = 2 };
+
+/* --- options --- */
+
+enum banyan_status by_options_none(const char *text) {
+  return by_fail(BANYAN_ERR_ARGUMENT, "there are no options for this format, such as \"%.64s\"", text);
+}
+
+static enum banyan_status no_option(const char *name, const char *const *names) {
+  const char *near = by_suggest(name, names, 2);
+  return by_fail(BANYAN_ERR_ARGUMENT, "no option \"%.64s\"%s%s%s; there are %s=, %s=", name,
+                 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "", names[0], names[1]);
+}
+
+enum banyan_status by_options_take(struct by_options *options, const char *text, const char *const *names) {
+  char *kept = NULL;
+  options->values[0] = options->values[1] = NULL;
+  if (strlen(text) >= sizeof options->copy)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the options are longer than %zu bytes", sizeof options->copy);
+  strcpy(options->copy, text);
+  for (char *word = strtok_r(options->copy, ",", &kept); word; word = strtok_r(NULL, ",", &kept)) {
+    char *equals = strchr(word, '=');
+    if (equals) *equals = '\0';
+    int i = 0;
+    while (i < 2 && strcmp(names[i], word) != 0) i++;
+    if (i == 2) return no_option(word, names);
+    if (!equals) return by_fail(BANYAN_ERR_ARGUMENT, "the option \"%s\" must have a value: %s=...", word, word);
+    options->values[i] = equals + 1;
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_options_rate(const char *value, double *out) {
+  if (!value) return BANYAN_OK;
+  BY_TRY(by_parse_rate(value, out));
+  return *out > 0 ? BANYAN_OK : by_fail(BANYAN_ERR_ARGUMENT, "the rate is %s, must be more than 0", value);
+}
+
+/* --- lines --- */
+
+const char *by_lines_next(struct by_lines *lines, size_t *length) {
+  if (lines->at >= lines->end) return NULL;
+  const char *line = lines->at, *end = memchr(line, '\n', (size_t)(lines->end - line));
+  *length = (size_t)((end ? end : lines->end) - line);
+  lines->number++;
+  lines->at += *length + (end != NULL);
+  lines->open_end = !end;
+  return line;
+}
+
+enum banyan_status by_lines_fail(const struct by_lines *lines, const char *format, ...) {
+  char all[REASON_BYTES], shown[REASON_BYTES];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(all, sizeof all, format, args);
+  va_end(args);
+  by_keep_printable(all, shown, sizeof shown);
+  return by_fail(BANYAN_ERR_PARSE, "%s:%zu: %s", lines->source, lines->number, shown);
+}
+
+/* --- XML: the library --- */
 
 /* The one whose structures the headers describe. */
 #if LIBXML_VERSION < 21400
@@ -17,51 +80,35 @@
 #define LIBRARY "libxml2.so.16"
 #endif
 
-static const struct {
-  const char *name;
-  size_t at;
-} symbols[] = {
-    {"xmlInitParser", offsetof(struct by_libxml, init)},
-    {"xmlNewParserCtxt", offsetof(struct by_libxml, new_parser)},
-    {"xmlFreeParserCtxt", offsetof(struct by_libxml, free_parser)},
-    {"xmlCtxtReadMemory", offsetof(struct by_libxml, read_memory)},
-    {"xmlStopParser", offsetof(struct by_libxml, stop_parser)},
-    {"xmlSAX2StartElementNs", offsetof(struct by_libxml, start_element)},
-    {"xmlDocGetRootElement", offsetof(struct by_libxml, root)},
-    {"xmlGetLineNo", offsetof(struct by_libxml, line)},
-    {"xmlFreeDoc", offsetof(struct by_libxml, free_doc)},
-};
+#define FUNCTIONS(X)                                                                                                   \
+  X(xmlInitParser)                                                                                                     \
+  X(xmlNewParserCtxt)                                                                                                  \
+  X(xmlFreeParserCtxt)                                                                                                 \
+  X(xmlCtxtReadMemory)                                                                                                 \
+  X(xmlStopParser)                                                                                                     \
+  X(xmlSAX2StartElementNs)                                                                                             \
+  X(xmlDocGetRootElement)                                                                                              \
+  X(xmlGetLineNo)                                                                                                      \
+  X(xmlFreeDoc)
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct by_libxml loaded;
-static char missing[256]; /* why it cannot be used; "" it can */
+static struct { FUNCTIONS(BY_LIBRARY_MEMBER) } library;
 
-static void load(void) {
-  void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  const char *why = handle ? NULL : dlerror();
-  for (size_t i = 0; handle && i < sizeof symbols / sizeof *symbols; i++) {
-    void *found = dlsym(handle, symbols[i].name);
-    if (!found) why = symbols[i].name;
-    memcpy((char *)&loaded + symbols[i].at, &found, sizeof found);
-  }
-  if (why) snprintf(missing, sizeof missing, "%s", why);
-  if (!why) loaded.init();
+static enum banyan_status load_library(void) {
+  static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static bool loaded;
+  enum banyan_status status = BANYAN_OK;
+  pthread_mutex_lock(&lock);
+  if (!loaded) status = by_library_load("XML", LIBRARY, "libxml2", names, sizeof names / sizeof *names, &library);
+  if (!loaded && status == BANYAN_OK) library.xmlInitParser();
+  loaded = status == BANYAN_OK;
+  pthread_mutex_unlock(&lock);
+  return status;
 }
 
-enum banyan_status by_libxml_load(const struct by_libxml **out) {
-  pthread_once(&once, load);
-  *out = &loaded;
-  if (!*missing) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_UNSUPPORTED, "XML needs libxml2 (%s, Debian package libxml2), which cannot be loaded: %s",
-                 LIBRARY, missing);
-}
-
-enum { PLACE_BYTES = 256, REASON_BYTES = 256, MOST_ATTRIBUTES_SHOWN = 2 };
-
-/* --- parsing --- */
+/* --- XML: parsing --- */
 
 struct watch {
-  const struct by_libxml *library;
   long parts;
   bool too_many, declares;
 };
@@ -73,9 +120,9 @@ static void start_element(void *data, const xmlChar *name, const xmlChar *prefix
   watch->parts += 1 + n_spaces + n_attributes;
   watch->too_many = watch->parts > BY_XML_MOST_PARTS;
   if (watch->too_many)
-    watch->library->stop_parser(parser);
+    library.xmlStopParser(parser);
   else
-    watch->library->start_element(data, name, prefix, uri, n_spaces, spaces, n_attributes, n_defaulted, attributes);
+    library.xmlSAX2StartElementNs(data, name, prefix, uri, n_spaces, spaces, n_attributes, n_defaulted, attributes);
 }
 
 /* A document may name its type; what the type declares inside the document is refused before it is read. */
@@ -83,7 +130,7 @@ static void start_type(void *data, const xmlChar *name, const xmlChar *external,
   xmlParserCtxt *parser = data;
   struct watch *watch = parser->_private;
   watch->declares = parser->input && parser->input->cur && *parser->input->cur == '[';
-  if (watch->declares) watch->library->stop_parser(parser);
+  if (watch->declares) library.xmlStopParser(parser);
 }
 
 /* Nor is anything that it declares elsewhere. */
@@ -91,7 +138,7 @@ static void take_reference(void *data, const xmlChar *name) {
   xmlParserCtxt *parser = data;
   struct watch *watch = parser->_private;
   watch->declares = true;
-  watch->library->stop_parser(parser);
+  library.xmlStopParser(parser);
 }
 
 static enum banyan_status parse_failed(const char *source, xmlParserCtxt *parser) {
@@ -111,23 +158,22 @@ static enum banyan_status parse_failed(const char *source, xmlParserCtxt *parser
 }
 
 static enum banyan_status parse_document(struct by_xml *xml, const char *text, size_t length) {
-  const struct by_libxml *library = xml->library;
-  struct watch watch = {.library = library};
-  xmlParserCtxt *parser = library->new_parser();
+  struct watch watch = {0};
+  xmlParserCtxt *parser = library.xmlNewParserCtxt();
   if (!parser) return by_fail(BANYAN_ERR_NO_MEMORY, "%s: no memory to read XML", xml->source);
   parser->_private = &watch;
   parser->sax->startElementNs = start_element;
   parser->sax->internalSubset = start_type;
   parser->sax->reference = take_reference;
-  xml->doc = library->read_memory(parser, text, (int)length, NULL, NULL,
-                                  XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING | XML_PARSE_NOCDATA |
-                                      XML_PARSE_NOBLANKS | XML_PARSE_COMPACT | XML_PARSE_BIG_LINES);
+  xml->doc = library.xmlCtxtReadMemory(parser, text, (int)length, NULL, NULL,
+                                       XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING | XML_PARSE_NOCDATA |
+                                           XML_PARSE_NOBLANKS | XML_PARSE_COMPACT | XML_PARSE_BIG_LINES);
   enum banyan_status status = BANYAN_OK;
   if (!xml->doc || watch.too_many || watch.declares) {
     by_xml_fini(xml);
     status = parse_failed(xml->source, parser);
   }
-  library->free_parser(parser);
+  library.xmlFreeParserCtxt(parser);
   return status;
 }
 
@@ -138,9 +184,9 @@ enum banyan_status by_xml_parse(struct by_xml *xml, const char *source, const ch
   if (length > BY_XML_MOST_BYTES)
     return by_fail(BANYAN_ERR_PARSE, "%s: is %zu bytes, most for %s is %d; convert it to JSON or an edge list", source,
                    length, format, BY_XML_MOST_BYTES);
-  BY_TRY(by_libxml_load(&xml->library));
+  BY_TRY(load_library());
   BY_TRY(parse_document(xml, text, length));
-  xml->root = xml->library->root(xml->doc);
+  xml->root = library.xmlDocGetRootElement(xml->doc);
   if (xml->root && by_xml_is(xml->root, root)) return BANYAN_OK;
   enum banyan_status status = by_xml_fail(xml, xml->root, "not %s, whose outermost element is <%s>", format, root);
   by_xml_fini(xml);
@@ -148,9 +194,8 @@ enum banyan_status by_xml_parse(struct by_xml *xml, const char *source, const ch
 }
 
 void by_xml_fini(struct by_xml *xml) {
-  if (xml->doc) xml->library->free_doc(xml->doc);
-  xml->doc = NULL;
-  xml->root = NULL;
+  if (xml->doc) library.xmlFreeDoc(xml->doc);
+  *xml = (struct by_xml){.source = xml->source};
 }
 
 /* --- errors --- */
@@ -190,26 +235,28 @@ enum banyan_status by_xml_fail_within(const struct by_xml *xml, const xmlNode *e
   char place[PLACE_BYTES], shown[PLACE_BYTES];
   print_element(element, place);
   by_keep_printable(place, shown, sizeof shown);
-  return by_fail_within(status, "%s:%ld: %s", xml->source, by_xml_line(xml, element), shown);
+  return by_fail_within(status, "%s:%ld: %s", xml->source, by_xml_line(element), shown);
 }
 
 /* --- looking at it --- */
 
-long by_xml_line(const struct by_xml *xml, const xmlNode *element) {
-  return xml->library->line((xmlNode *)element);
+long by_xml_line(const xmlNode *element) {
+  return library.xmlGetLineNo((xmlNode *)element);
 }
 
 bool by_xml_is(const xmlNode *element, const char *name) {
   return strcmp((const char *)element->name, name) == 0;
 }
 
-const xmlNode *by_xml_next(const xmlNode *node) {
-  while (node && node->type != XML_ELEMENT_NODE) node = node->next;
+const xmlNode *by_xml_find(const xmlNode *node, const char *name) {
+  while (node && (node->type != XML_ELEMENT_NODE || (name && !by_xml_is(node, name)))) node = node->next;
   return node;
 }
 
-const xmlNode *by_xml_first(const xmlNode *element) {
-  return by_xml_next(element->children);
+uint32_t by_xml_count(const xmlNode *parent, const char *name) {
+  uint32_t n = 0;
+  for (const xmlNode *child = by_xml_find(parent->children, name); child; child = by_xml_find(child->next, name)) n++;
+  return n;
 }
 
 /* A value is one text, since there are no entities. */
