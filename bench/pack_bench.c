@@ -11,9 +11,6 @@
 
 #include "graph_topology.h"
 #include "grow.h"
-#include "pack_exact.h"
-#include "pack_few.h"
-#include "pack_weights.h"
 #include "packing.h"
 #include "topology_formats.h"
 

@@ -5,14 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grow.h"
-#include "pack_exact.h"
-#include "pack_few.h"
-#include "pack_weights.h"
 #include "plan_join.h"
 #include "plan_make.h"
 #include "plan_order.h"
-#include "plan_packed.h"
 
 /* Another class has to be worth it: so much faster, or the plan stays as it is for larger buffers. What is nearly as
  * fast is as good, and better if it is simpler. */
@@ -121,8 +116,8 @@ static enum banyan_status weighed_plan(const struct by_weighed *weighed, const c
 
 /* --- what is weighed beside the packed trees: one low tree, rings and other built-ins in a good order --- */
 
-/* Beyond so many searches over so many links only what is near is weighed, and few roots are tried. */
-enum { MOST_WORK = 1 << 18, ROOTS_TRIED = 32, MOST_AS_GIVEN = 64 };
+/* Beyond so many searches over so many links only what is near is weighed. */
+enum { MOST_WORK = 1 << 18, MOST_AS_GIVEN = 64 };
 
 struct weighing {
   const struct by_topology *topology;
@@ -135,47 +130,6 @@ struct weighing {
 
 /* --- one low tree --- */
 
-static double no_price(void *context, uint32_t edge) {
-  (void)context;
-  (void)edge;
-  return 0;
-}
-
-/* The middle: of some vertices the one whose furthest terminal is nearest. */
-static uint32_t find_middle(struct by_grower *grower, uint32_t n, double *reach) {
-  uint32_t tried = n < ROOTS_TRIED ? n : ROOTS_TRIED, middle = 0;
-  *reach = INFINITY;
-  for (uint32_t i = 0; i < tried; i++) {
-    uint32_t root = (uint32_t)((uint64_t)i * n / tried);
-    double far = by_grower_reach(grower, root);
-    if (far >= *reach) continue;
-    *reach = far;
-    middle = root;
-  }
-  return middle;
-}
-
-static enum banyan_status pack_low_tree(const struct by_graph *graph, bool hops, struct by_packing **out) {
-  struct by_grower grower;
-  struct by_pool pool;
-  struct by_price price = {.of = no_price};
-  uint32_t tree;
-  double reach, rate = 1;
-  *out = NULL;
-  BY_TRY(by_grower_init(&grower, graph, hops));
-  enum banyan_status status = by_pool_init(&pool, graph);
-  if (status == BANYAN_OK) {
-    uint32_t middle = find_middle(&grower, graph->n_terminals, &reach);
-    if (by_grow(&grower, &price, middle, reach)) {
-      status = by_pool_add(&pool, grower.edges, grower.n_edges, &tree);
-      if (status == BANYAN_OK) status = by_packing_make(&pool, &rate, INFINITY, out);
-    }
-    by_pool_fini(&pool);
-  }
-  by_grower_fini(&grower);
-  return status;
-}
-
 static enum banyan_status add(struct weighing *w, const char *what, struct by_plan *plan) {
   return weighed_add(&w->planned->weighed, what, plan, w->topology, &w->options->rates);
 }
@@ -184,7 +138,7 @@ static enum banyan_status add_low_tree(struct weighing *w, bool hops, const char
   const struct by_graph *graph = w->planned->graph;
   struct by_packing *packing;
   struct by_plan *plan;
-  BY_TRY(pack_low_tree(graph, hops, &packing));
+  BY_TRY(by_pack_low(graph, hops, &packing));
   if (!packing) return BANYAN_OK;
   packing->bound = packing->throughput;
   enum banyan_status status = by_plan_of_packing("tree", w->topology, graph, packing, !hops, &plan);

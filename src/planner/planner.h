@@ -1,7 +1,7 @@
 /* The planner: from a topology to a plan that runs, with a bound that proves how good it is. It puts together the
- * parts: the graph (graph_topology.h), a bound (pack_exact.h, pack_weights.h), trees (pack_few.h or those of the
- * bound), the plan (plan_packed.h); and for each size of buffer weighs those trees against one low tree, rings and
- * other built-ins by predicted time (cost.h). Pure: no I/O, no clock, and the same seed gives the same plan. */
+ * parts: the graph (graph_topology.h), a bound, trees, and the plan (packing.h); and for each size of buffer weighs
+ * those trees against one low tree, rings and other built-ins by predicted time (cost.h). Pure: no I/O, no clock, and
+ * the same seed gives the same plan. */
 #ifndef BY_PLAN_PLANNER_H
 #define BY_PLAN_PLANNER_H
 

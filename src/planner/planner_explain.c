@@ -12,10 +12,7 @@ static const double full = 0.999, worth_saying = 0.99;
 static double *loads_of(const struct by_graph *graph, const struct by_packing *packing) {
   double *load = calloc(graph->n_resources, sizeof *load);
   for (uint32_t t = 0; load && t < packing->n_trees; t++)
-    for (uint32_t i = 0; i < packing->trees[t].n; i++) {
-      const struct by_graph_edge *edge = &graph->edges[packing->trees[t].edges[i]];
-      for (uint32_t u = 0; u < edge->n; u++) load[graph->uses[edge->first + u]] += packing->trees[t].rate;
-    }
+    by_graph_add_load(graph, packing->trees[t].edges, packing->trees[t].n, packing->trees[t].rate, load);
   return load;
 }
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "embed_parts.h"
-#include "pack_exact.h"
+#include "embed_choose.h"
+#include "packing.h"
 #include "plan_load.h"
 #include "rng.h"
 #include "topology_synth.h"

@@ -7,8 +7,7 @@
 #include "check.h"
 #include "graph_topology.h"
 #include "grow.h"
-#include "pack_exact.h"
-#include "pack_few.h"
+#include "packing.h"
 #include "topology_data.h"
 #include "topology_formats.h"
 

@@ -9,8 +9,6 @@
 #include "check.h"
 #include "graph.h"
 #include "grow.h"
-#include "pack_exact.h"
-#include "pack_few.h"
 #include "packing.h"
 #include "rng.h"
 

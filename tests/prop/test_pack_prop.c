@@ -2,8 +2,6 @@
 #include <stdio.h>
 
 #include "grow.h"
-#include "pack_exact.h"
-#include "pack_few.h"
 #include "packing.h"
 #include "random_graph.h"
 

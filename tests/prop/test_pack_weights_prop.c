@@ -2,7 +2,6 @@
  * the bound is near it and never below. */
 #include <string.h>
 
-#include "pack_weights.h"
 #include "packing.h"
 #include "random_graph.h"
 

@@ -2,7 +2,6 @@
 #include "packing.h"
 #include "random_graph.h"
 #include "span.h"
-#include "steiner.h"
 
 enum { GRAPHS = 300, PRICES = 3, MOST_RESOURCES = 64 };
 
@@ -39,11 +38,11 @@ static void check_graph(uint64_t seed, bool few_sets, const struct random_shape 
   by_rng_init(&rng, seed);
   struct by_graph *graph = random_graph(&rng, shape);
   assert_ok(by_span_init(&span, graph));
-  if (span.steiner && few_sets) span.steiner->exact = false;
-  assert_int_equal(by_span_is_exact(&span), !shape->n_optional || !few_sets);
+  if (span.steiner && few_sets) span.exact = false;
+  assert_int_equal(span.exact, !shape->n_optional || !few_sets);
   for (int i = 0; i < PRICES; i++) {
     random_prices(&rng, graph, price);
-    check_prices(&span, price, by_span_is_exact(&span));
+    check_prices(&span, price, span.exact);
   }
   by_span_fini(&span);
   by_graph_destroy(graph);
@@ -91,7 +90,7 @@ static void test_hub(void **state) {
   assert_ok(by_graph_finish(&builder, &graph));
   assert_ok(by_span_init(&span, graph));
   for (int exact = 0; exact < 2; exact++) {
-    span.steiner->exact = exact;
+    span.exact = exact;
     assert_true(fabs(by_span_certify(&span, (const double[]){1, 1, 1}) - 8) < 1e-6);
     assert_true(fabs(by_span_certify(&span, (const double[]){0, 1, 0}) - 8) < 1e-6);
     assert_true(isinf(by_span_certify(&span, (const double[]){0, 0, 0})));
@@ -115,7 +114,7 @@ static void test_helpers_formula(void **state) {
     for (uint32_t b = 0; b < a; b++) by_graph_add_edge(&builder, a, b, 0, NULL, 0);
   assert_ok(by_graph_finish(&builder, &graph));
   assert_ok(by_span_init(&span, graph));
-  assert_false(by_span_is_exact(&span));
+  assert_false(span.exact);
   assert_true(fabs(by_span_certify(&span, price) / best - 1) < 1e-6);
   by_span_set_prices(&span, price);
   assert_true(fabs(by_span_lightest(&span) - 2 * (N - 1)) < 1e-6);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "embed_parts.h"
+#include "embed_choose.h"
 #include "plan_load.h"
 #include "text.h"
 #include "topology_synth.h"

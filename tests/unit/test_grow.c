@@ -4,7 +4,6 @@
 #include <float.h>
 #include <math.h>
 
-#include "buckets.h"
 #include "check.h"
 #include "graph.h"
 #include "rng.h"

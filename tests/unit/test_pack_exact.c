@@ -1,5 +1,5 @@
 /* Column generation: optima that are known in closed form, with their bounds. */
-#include "pack_exact.h"
+#include "packing.h"
 
 #include <math.h>
 

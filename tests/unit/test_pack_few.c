@@ -1,5 +1,5 @@
 /* Few trees: known optima, limits that hold, options that are refused, runs that repeat. */
-#include "pack_few.h"
+#include "packing.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,8 +7,6 @@
 #include "check.h"
 #include "graph.h"
 #include "grow.h"
-#include "pack_limit.h"
-#include "packing.h"
 
 enum { SIDE = 8, TORUS = SIDE * SIDE };
 

@@ -1,5 +1,5 @@
 /* Multiplicative weights beside known answers, on real graphs and on large ones. */
-#include "pack_weights.h"
+#include "packing.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "check.h"
 #include "graph.h"
 #include "graph_topology.h"
-#include "packing.h"
 #include "rng.h"
 #include "topology_data.h"
 #include "topology_formats.h"

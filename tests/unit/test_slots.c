@@ -5,7 +5,6 @@
 
 #include "check.h"
 #include "graph.h"
-#include "swaps.h"
 
 /* A full mesh of n vertices of one capacity. */
 static struct by_graph *mesh(uint32_t n, double capacity) {

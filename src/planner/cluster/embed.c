@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "embed_master.h"
-#include "embed_parts.h"
-#include "pack_few.h"
+#include "embed_choose.h"
 #include "packing.h"
 #include "plan_make.h"
 #include "text.h"
@@ -20,9 +18,8 @@ struct taking {
   struct by_embedding *embedding;
   const struct by_embedding *old;
   uint32_t *vertex; /* of each of the old graph's: the new one's; NONE: it is gone */
-  struct by_draft draft;
-  double *load; /* of each resource under the old weights, over its capacity */
-  bool gone;    /* something that the old embedding uses */
+  double *load;     /* of each resource under the old weights, over its capacity */
+  bool gone;        /* something that the old embedding uses */
 };
 
 static enum banyan_status match_vertices(const struct taking *t) {
@@ -45,7 +42,7 @@ static enum banyan_status match_vertices(const struct taking *t) {
 /* The number of the same candidate in the new list; NONE: it does not fit any more. */
 static enum banyan_status take(struct taking *t, const struct by_embed_candidate *candidate, uint32_t *found) {
   const struct by_group *group = &candidate->group;
-  struct by_draft *draft = &t->draft;
+  struct by_draft *draft = &t->embedding->candidates.draft;
   draft->kind = candidate->kind;
   draft->n = group->n;
   draft->root = group->root;
@@ -57,7 +54,7 @@ static enum banyan_status take(struct taking *t, const struct by_embed_candidate
     draft->up[u] = group->up[u];
     if (draft->order[u] == NONE) return BANYAN_OK;
   }
-  return by_embed_candidates_add(&t->embedding->candidates, draft, found);
+  return by_embed_candidates_add(&t->embedding->candidates, found);
 }
 
 static enum banyan_status take_used(struct taking *t) {
@@ -100,18 +97,14 @@ static enum banyan_status take_over(struct taking *t, double *before) {
  * what it uses as a set. *before: what its weights carry now, bit/s; 0: something of it is gone. */
 static enum banyan_status embed_take_over(struct by_embedding *embedding, const struct by_embedding *old,
                                           double *before) {
-  struct taking t = {.embedding = embedding, .old = old};
-  size_t n = old->graph->n_vertices;
-  t.vertex = calloc(n, sizeof *t.vertex);
-  t.draft.order = calloc(n, sizeof *t.draft.order);
-  t.draft.up = calloc(n, sizeof *t.draft.up);
-  t.load = calloc(embedding->graph->n_resources, sizeof *t.load);
-  bool all = t.vertex && t.draft.order && t.draft.up && t.load;
-  enum banyan_status status = all ? take_over(&t, before) : by_embed_no_memory();
-  free(t.vertex);
-  free(t.draft.order);
-  free(t.draft.up);
-  free(t.load);
+  struct by_arena arena;
+  by_arena_init(&arena);
+  struct taking t = {.embedding = embedding,
+                     .old = old,
+                     .vertex = BY_ARENA_ARRAY(&arena, uint32_t, old->graph->n_vertices),
+                     .load = BY_ARENA_ARRAY(&arena, double, embedding->graph->n_resources)};
+  enum banyan_status status = arena.failed ? by_embed_no_memory() : take_over(&t, before);
+  by_arena_fini(&arena);
   return status;
 }
 
@@ -156,43 +149,29 @@ static enum banyan_status copy_names(struct by_embedding *e, const struct by_top
   uint32_t n = e->graph->n_vertices;
   e->name = BY_ARENA_ARRAY(&e->arena, const char *, n);
   e->is_switch = BY_ARENA_ARRAY(&e->arena, bool, n);
-  if (!e->name || !e->is_switch) return by_embed_no_memory();
-  for (uint32_t v = 0; v < n; v++) {
+  for (uint32_t v = 0; v < n && !e->arena.failed; v++) {
     e->name[v] = by_arena_string(&e->arena, topology->nodes[e->graph->node[v]].name);
     e->is_switch[v] = by_embed_is_switch(&e->net, v);
-    if (!e->name[v]) return by_embed_no_memory();
   }
-  return BANYAN_OK;
-}
-
-static enum banyan_status make_candidates(struct by_embed_candidates *list) {
-  struct by_hanger hanger;
-  BY_TRY(by_hanger_init(&hanger, list->net->graph));
-  enum banyan_status status = by_embed_candidates_make_shapes(list, &hanger.draft);
-  if (status == BANYAN_OK) status = by_embed_candidates_make_elastic(list, &hanger.draft);
-  by_hanger_fini(&hanger);
-  return status;
+  return e->arena.failed ? by_embed_no_memory() : BANYAN_OK;
 }
 
 /* At most so many trees of the search for few. One attempt, and no bound to reach: without what it does for the last
  * percent. BANYAN_ERR_PLAN: none is low enough. */
 static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t most_trees, double most_height) {
-  const struct by_graph *graph = list->net->graph;
   struct by_few_options few = by_few_defaults();
   struct by_packing *packing;
-  struct by_hanger hanger;
   few.most_trees = most_trees < BY_EMBED_MOST_LATER ? most_trees : BY_EMBED_MOST_LATER;
   few.most_height = most_height;
   few.tolerance = -1;
   few.attempts = 1;
-  BY_TRY(by_pack_few(graph, &few, &packing));
-  enum banyan_status status = by_hanger_init(&hanger, graph);
+  BY_TRY(by_pack_few(list->net->graph, &few, &packing));
+  enum banyan_status status = BANYAN_OK;
   for (uint32_t t = 0; status == BANYAN_OK && t < packing->n_trees; t++) {
     uint32_t found;
-    status = by_hanger_add(&hanger, list, packing->trees[t].edges, packing->trees[t].n, &found);
+    status = by_embed_candidates_add_tree(list, packing->trees[t].edges, packing->trees[t].n, &found);
     if (status == BANYAN_OK && found != UINT32_MAX) list->items[found].set = BY_EMBED_FEW;
   }
-  by_hanger_fini(&hanger);
   by_packing_destroy(packing);
   return status;
 }
@@ -223,7 +202,7 @@ static enum banyan_status make(struct by_embedding *e, const struct by_topology 
   BY_TRY(copy_names(e, topology));
   BY_TRY(by_embed_candidates_init(&e->candidates, &e->net,
                                   o->most_height < UINT32_MAX ? (uint32_t)o->most_height : UINT32_MAX));
-  BY_TRY(make_candidates(&e->candidates));
+  BY_TRY(by_embed_candidates_make(&e->candidates));
   if (old) BY_TRY(embed_take_over(e, old, before));
   if (!e->candidates.n) BY_TRY(add_few(&e->candidates, 1, o->most_height)); /* no shape fits */
   BY_TRY(by_embed_master_init(&master, &e->candidates));
@@ -321,6 +300,7 @@ struct planning {
   uint32_t *vertex; /* of each of the graph's: the plan's; NONE: nothing uses it */
   uint32_t *helper; /* optional vertices that are used, by name */
   uint32_t n_helpers;
+  struct by_arena arena;
 };
 
 /* ---- vertices */
@@ -397,24 +377,20 @@ static enum banyan_status add_groups(struct planning *p, uint32_t *position) {
 }
 
 static enum banyan_status fill(struct planning *p) {
+  uint32_t *position = BY_ARENA_ARRAY(&p->arena, uint32_t, p->embedding->graph->n_vertices);
+  p->vertex = BY_ARENA_ARRAY(&p->arena, uint32_t, p->embedding->graph->n_vertices);
+  p->helper = BY_ARENA_ARRAY(&p->arena, uint32_t, p->embedding->graph->n_vertices);
+  if (p->arena.failed) return by_plan_no_memory();
   find_helpers(p);
   BY_TRY(name_vertices(p));
-  uint32_t *position = calloc(p->plan->n_vertices, sizeof *position);
-  if (!position) return by_plan_no_memory();
-  enum banyan_status status = add_groups(p, position);
-  free(position);
-  return status;
+  return add_groups(p, position);
 }
 
 enum banyan_status by_embedding_plan(const struct by_embedding *embedding, const char *name, struct by_plan **out) {
   struct planning p = {.embedding = embedding};
-  size_t n = embedding->graph->n_vertices;
   BY_TRY(by_plan_create(name, &p.plan));
-  p.vertex = calloc(n, sizeof *p.vertex);
-  p.helper = calloc(n, sizeof *p.helper);
-  enum banyan_status status = p.vertex && p.helper ? fill(&p) : by_plan_no_memory();
-  free(p.vertex);
-  free(p.helper);
+  enum banyan_status status = fill(&p);
+  by_arena_fini(&p.arena);
   if (status == BANYAN_OK) return by_plan_finish(p.plan, out);
   by_plan_destroy(p.plan);
   return status;

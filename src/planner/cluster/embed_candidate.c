@@ -19,12 +19,8 @@ struct finding {
   uint32_t *number;    /* of each terminal that leads: its group's */
   uint32_t *mark;      /* of each node: the last group that it was found inside of */
   uint32_t marks;
+  struct by_arena arena;
 };
-
-static enum banyan_status no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the layers of the network");
-  return BANYAN_ERR_NO_MEMORY;
-}
 
 /* ---- vertices */
 
@@ -142,7 +138,7 @@ static enum banyan_status add_layer(struct finding *f, uint32_t most) {
   uint32_t n = net->graph->n_vertices, terminals = net->graph->n_terminals;
   layer->group = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
   layer->oversubscribed = BY_ARENA_ARRAY(&net->arena, bool, terminals);
-  if (!layer->group || !layer->oversubscribed) return no_memory();
+  if (net->arena.failed) return by_embed_no_memory();
   for (uint32_t v = 0; v < terminals; v++) f->number[v] = NONE;
   for (uint32_t v = 0; v < terminals; v++) {
     uint32_t leader = by_leader(f->above, v);
@@ -230,7 +226,7 @@ static void sort_terminals(struct finding *f) {
 
 /* ---- all of it */
 
-static enum banyan_status take_arrays(struct finding *f) {
+static enum banyan_status find(struct finding *f) {
   struct by_embed_net *net = f->net;
   size_t n = net->graph->n_vertices, nodes = net->topology->n_nodes;
   net->edge = BY_ARENA_ARRAY(&net->arena, uint32_t, n * n);
@@ -239,19 +235,14 @@ static enum banyan_status take_arrays(struct finding *f) {
   net->order = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
   net->shared = BY_ARENA_ARRAY(&net->arena, bool, net->graph->n_resources);
   net->left = BY_ARENA_ARRAY(&net->arena, double, net->graph->n_resources);
-  f->hops = calloc(nodes, sizeof *f->hops);
-  f->above = calloc(n, sizeof *f->above);
-  f->number = calloc(n, sizeof *f->number);
-  f->mark = calloc(nodes, sizeof *f->mark);
-  bool all = net->edge && net->hops && net->capacity && net->order && net->shared && net->left;
-  return all && f->hops && f->above && f->number && f->mark ? BANYAN_OK : no_memory();
-}
-
-static enum banyan_status find(struct finding *f) {
-  BY_TRY(take_arrays(f));
-  BY_TRY(by_paths_init(&f->paths, f->net->topology));
+  f->hops = BY_ARENA_ARRAY(&f->arena, struct by_hop, nodes);
+  f->above = BY_ARENA_ARRAY(&f->arena, uint32_t, n);
+  f->number = BY_ARENA_ARRAY(&f->arena, uint32_t, n);
+  f->mark = BY_ARENA_ARRAY(&f->arena, uint32_t, nodes);
+  if (net->arena.failed || f->arena.failed) return by_embed_no_memory();
+  BY_TRY(by_paths_init(&f->paths, net->topology));
   BY_TRY(measure(f));
-  list_edges(f->net);
+  list_edges(net);
   look_at_resources(f);
   BY_TRY(find_layers(f));
   BY_TRY(find_oversubscribed(f));
@@ -270,16 +261,13 @@ enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_t
   struct finding f = {.net = net};
   enum banyan_status status = find(&f);
   by_paths_fini(&f.paths);
-  free(f.hops);
-  free(f.above);
-  free(f.number);
-  free(f.mark);
+  by_arena_fini(&f.arena);
   if (status != BANYAN_OK) by_embed_net_fini(net);
   return status;
 }
 
 void by_embed_net_fini(struct by_embed_net *net) {
-  if (net->topology) by_arena_fini(&net->arena);
+  by_arena_fini(&net->arena);
   *net = (struct by_embed_net){0};
 }
 
@@ -301,17 +289,21 @@ const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind) {
 enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, const struct by_embed_net *net,
                                             uint32_t most_height) {
   *list = (struct by_embed_candidates){.net = net, .most_height = most_height};
-  by_arena_init(&list->arena);
-  list->count = BY_ARENA_ARRAY(&list->arena, uint32_t, net->graph->n_vertices);
-  list->height = BY_ARENA_ARRAY(&list->arena, uint32_t, net->graph->n_vertices);
-  list->load = BY_ARENA_ARRAY(&list->arena, double, net->graph->n_resources);
-  if (list->count && list->height && list->load) return BANYAN_OK;
+  BY_TRY(by_grower_init(&list->grower, net->graph, true));
+  struct by_arena *arena = &list->grower.arena;
+  uint32_t n = net->graph->n_vertices;
+  list->count = BY_ARENA_ARRAY(arena, uint32_t, n);
+  list->height = BY_ARENA_ARRAY(arena, uint32_t, n);
+  list->load = BY_ARENA_ARRAY(arena, double, net->graph->n_resources);
+  list->draft.order = BY_ARENA_ARRAY(arena, uint32_t, n);
+  list->draft.up = BY_ARENA_ARRAY(arena, uint32_t, n);
+  if (!arena->failed) return BANYAN_OK;
   by_embed_candidates_fini(list);
   return by_embed_no_memory();
 }
 
 void by_embed_candidates_fini(struct by_embed_candidates *list) {
-  if (list->net) by_arena_fini(&list->arena);
+  by_grower_fini(&list->grower);
   free(list->items);
   *list = (struct by_embed_candidates){0};
 }
@@ -319,8 +311,8 @@ void by_embed_candidates_fini(struct by_embed_candidates *list) {
 /* ---- shape */
 
 /* Height and width of the template. */
-static void measure_loads(struct by_embed_candidates *list, const struct by_draft *draft,
-                          struct by_embed_candidate *out) {
+static void measure_shape(struct by_embed_candidates *list, struct by_embed_candidate *out) {
+  const struct by_draft *draft = &list->draft;
   uint32_t *depth = list->height, *children = list->count;
   for (uint32_t u = 0; u < draft->n; u++) {
     children[u] = 0;
@@ -349,7 +341,8 @@ static bool add_edge(struct by_embed_candidates *list, uint32_t u, uint32_t v, d
   return true;
 }
 
-static bool load_tree(struct by_embed_candidates *list, const struct by_draft *draft) {
+static bool load_tree(struct by_embed_candidates *list) {
+  const struct by_draft *draft = &list->draft;
   for (uint32_t u = 0; u < draft->n; u++)
     if (u != draft->root && !add_edge(list, draft->order[u], draft->order[draft->up[u]], 1)) return false;
   return true;
@@ -357,7 +350,8 @@ static bool load_tree(struct by_embed_candidates *list, const struct by_draft *d
 
 /* Each edge of the template stands for one from every position to the one as far on; edges that lead as far are the
  * same ones. */
-static bool load_rotated(struct by_embed_candidates *list, const struct by_draft *draft, const struct by_group *group) {
+static bool load_rotated(struct by_embed_candidates *list, const struct by_group *group) {
+  const struct by_draft *draft = &list->draft;
   uint32_t *times = list->count;
   memset(times, 0, draft->n * sizeof *times);
   for (uint32_t u = 0; u < draft->n; u++)
@@ -371,10 +365,10 @@ static bool load_rotated(struct by_embed_candidates *list, const struct by_draft
 }
 
 /* Fills list->load and theta. False: an edge is missing. */
-static bool find_load(struct by_embed_candidates *list, const struct by_draft *draft, struct by_embed_candidate *out) {
+static bool find_load(struct by_embed_candidates *list, struct by_embed_candidate *out) {
   const struct by_graph *graph = list->net->graph;
   memset(list->load, 0, graph->n_resources * sizeof *list->load);
-  if (!(draft->n_radix ? load_rotated(list, draft, &out->group) : load_tree(list, draft))) return false;
+  if (!(list->draft.n_radix ? load_rotated(list, &out->group) : load_tree(list))) return false;
   for (uint32_t r = 0; r < graph->n_resources; r++) {
     list->load[r] /= graph->capacity[r];
     out->theta = fmax(out->theta, list->load[r]);
@@ -395,44 +389,59 @@ static uint32_t find_known(const struct by_embed_candidates *list, const struct 
 
 /* ---- adding */
 
-static enum banyan_status make_room(struct by_embed_candidates *list) {
-  return BY_ARRAY_GROW(&list->items, &list->room, list->n + 1) ? BANYAN_OK : by_embed_no_memory();
-}
-
-static enum banyan_status copy(struct by_embed_candidates *list, const struct by_draft *draft,
-                               struct by_embed_candidate *new) {
+static enum banyan_status copy(struct by_embed_candidates *list, struct by_embed_candidate *new) {
+  const struct by_draft *draft = &list->draft;
   struct by_group *group = &new->group;
+  struct by_arena *arena = &list->grower.arena;
   size_t bytes = draft->n * sizeof *group->order, n_resources = list->net->graph->n_resources;
-  group->order = BY_ARENA_ARRAY(&list->arena, uint32_t, draft->n);
-  group->up = group->down = BY_ARENA_ARRAY(&list->arena, uint32_t, draft->n);
-  group->radix = BY_ARENA_ARRAY(&list->arena, uint32_t, draft->n_radix);
-  new->load = BY_ARENA_ARRAY(&list->arena, double, n_resources);
-  if (!group->order || !group->up || !group->radix || !new->load) return by_embed_no_memory();
+  group->order = BY_ARENA_ARRAY(arena, uint32_t, draft->n);
+  group->up = group->down = BY_ARENA_ARRAY(arena, uint32_t, draft->n);
+  group->radix = BY_ARENA_ARRAY(arena, uint32_t, draft->n_radix);
+  new->load = BY_ARENA_ARRAY(arena, double, n_resources);
+  if (arena->failed || !BY_ARRAY_GROW(&list->items, &list->room, list->n + 1)) return by_embed_no_memory();
   memcpy(group->order, draft->order, bytes);
   memcpy(group->up, draft->up, bytes);
   memcpy(group->radix, draft->radix, draft->n_radix * sizeof *group->radix);
   memcpy(new->load, list->load, n_resources * sizeof *new->load);
   group->up[group->root] = group->root;
-  BY_TRY(make_room(list));
   list->items[list->n++] = *new;
   return BANYAN_OK;
 }
 
-enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, const struct by_draft *draft,
-                                           uint32_t *found) {
-  uint32_t radix[BY_PLAN_MOST_DIGITS], unasked;
-  struct by_embed_candidate new = {.kind = draft->kind};
-  memcpy(radix, draft->radix, sizeof radix);
-  new.group = (struct by_group){.kind = draft->n_radix ? BY_GROUP_ROTATED : BY_GROUP_TREE, .n = draft->n};
-  new.group.root = draft->root;
-  new.group.n_radix = draft->n_radix;
-  new.group.radix = radix;
+enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uint32_t *found) {
+  struct by_draft *draft = &list->draft;
+  struct by_embed_candidate new = {.kind = draft->kind,
+                                   .group = {.kind = draft->n_radix ? BY_GROUP_ROTATED : BY_GROUP_TREE,
+                                             .n = draft->n,
+                                             .root = draft->root,
+                                             .n_radix = draft->n_radix,
+                                             .radix = draft->radix}};
+  uint32_t unasked;
   if (!found) found = &unasked;
   *found = NONE;
-  measure_loads(list, draft, &new);
-  if (new.height > list->most_height || !find_load(list, draft, &new)) return BANYAN_OK;
+  measure_shape(list, &new);
+  if (new.height > list->most_height || !find_load(list, &new)) return BANYAN_OK;
   *found = find_known(list, &new);
   if (*found != NONE) return BANYAN_OK;
   *found = list->n;
-  return copy(list, draft, &new);
+  return copy(list, &new);
+}
+
+enum banyan_status by_embed_candidates_add_tree(struct by_embed_candidates *list, const uint32_t *edges, uint32_t n,
+                                                uint32_t *found) {
+  struct by_grower *g = &list->grower;
+  struct by_draft *draft = &list->draft;
+  uint32_t root, *position = list->count;
+  double height;
+  by_tree_centre(g, edges, n, &root, &height);
+  by_tree_walk(g, edges, n, root);
+  draft->kind = BY_EMBED_PACKED;
+  draft->n_radix = draft->root = 0;
+  draft->n = n + 1;
+  for (uint32_t u = 0; u <= n; u++) {
+    uint32_t v = draft->order[u] = g->order[u];
+    position[v] = u;
+    draft->up[u] = u ? position[by_graph_other_end(g->graph, g->via[v], v)] : 0;
+  }
+  return by_embed_candidates_add(list, found);
 }

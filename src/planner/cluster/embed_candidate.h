@@ -7,7 +7,7 @@
 #ifndef BY_PLAN_EMBED_CANDIDATE_H
 #define BY_PLAN_EMBED_CANDIDATE_H
 
-#include "graph.h"
+#include "grow.h"
 #include "plan.h"
 #include "topology.h"
 
@@ -76,16 +76,6 @@ struct by_embed_candidate {
 /* What sets are: few trees of pack_few.h, what an old embedding used, trees over blocks of 2, 4, 8, ... helpers. */
 enum { BY_EMBED_FEW = 1, BY_EMBED_OLD, BY_EMBED_BLOCKS, BY_EMBED_N_SETS = BY_EMBED_BLOCKS + 6 };
 
-struct by_embed_candidates {
-  const struct by_embed_net *net;
-  uint32_t most_height; /* higher ones are left out */
-  uint32_t n, room;
-  struct by_embed_candidate *items;
-  uint32_t *count, *height; /* working memory: of each vertex */
-  double *load;             /* and of each resource */
-  struct by_arena arena;
-};
-
 /* A candidate to be added: vertices at positions, their parents, and the digits of a rotation (none: one tree). */
 struct by_draft {
   enum by_embed_candidate_kind kind;
@@ -94,23 +84,32 @@ struct by_draft {
   uint32_t n_radix, radix[BY_PLAN_MOST_DIGITS];
 };
 
+struct by_embed_candidates {
+  const struct by_embed_net *net;
+  uint32_t most_height; /* higher ones are left out */
+  uint32_t n, room;
+  struct by_embed_candidate *items;
+  struct by_draft draft;    /* of the next one */
+  struct by_grower grower;  /* working memory: for trees of edges, */
+  uint32_t *count, *height; /* of each vertex */
+  double *load;             /* and of each resource */
+};
+
 /* The net must outlive it. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list,
                                                          const struct by_embed_net *net, uint32_t most_height);
 /* Also of one that is all zeros. */
 void by_embed_candidates_fini(struct by_embed_candidates *list);
-/* Copies a candidate; not one that is too high, that needs an edge which the graph does not have, or that loads
+/* Copies the draft; not one that is too high, that needs an edge which the graph does not have, or that loads
  * everything as one before it does, which is no higher and no wider. *found: its number, or that of the one before it;
  * UINT32_MAX: it does not fit; NULL: nobody asks. Cost: its edges; of a rotated one, the edges of its template that are
  * not translations of each other, times its vertices. */
-BANYAN_CHECK enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, const struct by_draft *draft,
-                                                        uint32_t *found);
-/* Add all of their kinds (embed_shapes.c); the draft lends its memory. Cost: some hundred candidates.
- */
-BANYAN_CHECK enum banyan_status by_embed_candidates_make_shapes(struct by_embed_candidates *list,
-                                                                struct by_draft *draft);
-BANYAN_CHECK enum banyan_status by_embed_candidates_make_elastic(struct by_embed_candidates *list,
-                                                                 struct by_draft *draft);
+BANYAN_CHECK enum banyan_status by_embed_candidates_add(struct by_embed_candidates *list, uint32_t *found);
+/* The same of the tree of these n edges of the graph, hung up at its centre, as the draft. Cost: vertices. */
+BANYAN_CHECK enum banyan_status by_embed_candidates_add_tree(struct by_embed_candidates *list, const uint32_t *edges,
+                                                             uint32_t n, uint32_t *found);
+/* Adds all that are made from their shapes (embed_shapes.c). Cost: some hundred candidates. */
+BANYAN_CHECK enum banyan_status by_embed_candidates_make(struct by_embed_candidates *list);
 /* "parameter server", "ring", ... Static storage. */
 const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rates.h"
 #include "text.h"
 
 enum { SHORT_LIST = 256, FINEST = 16, SWEEPS = 6, EXCHANGES = 4, TRIED = 12 };
@@ -11,6 +12,128 @@ static const double flat = 0.005;  /* part of the time that the height and width
 static const double wide = 2;      /* hops that a child is taken for: where many send to one port, queues overflow */
 static const double thrift = 0.05; /* part of the time that what is full is taken for, see use() */
 static const double better = 1e-9;
+
+/* ---- the program */
+
+enum banyan_status by_embed_master_add(struct by_embed_master *m) {
+  for (uint32_t c = m->lp->n_columns; c < m->list->n; c++) {
+    for (uint32_t r = 0; r < m->lp->n_rows; r++) m->load[r] = m->list->items[c].load[r] * m->lp->unit;
+    BY_TRY(by_lp_add(m->lp, 1, m->load));
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status create(struct by_embed_master *m) {
+  uint32_t n = m->list->net->graph->n_resources;
+  double least = INFINITY;
+  for (uint32_t c = 0; c < m->list->n; c++) least = fmin(least, m->list->items[c].theta);
+  m->fair = calloc(n, sizeof *m->fair);
+  m->load = calloc(n, sizeof *m->load);
+  if (!m->fair || !m->load) return by_embed_no_memory();
+  for (uint32_t r = 0; r < n; r++) m->load[r] = 1;
+  BY_TRY(by_lp_create(n, m->load, 1 / least, &m->lp));
+  return by_embed_master_add(m);
+}
+
+enum banyan_status by_embed_master_init(struct by_embed_master *master, struct by_embed_candidates *list) {
+  *master = (struct by_embed_master){.list = list};
+  enum banyan_status status = create(master);
+  if (status != BANYAN_OK) by_embed_master_fini(master);
+  return status;
+}
+
+void by_embed_master_fini(struct by_embed_master *master) {
+  by_lp_destroy(master->lp);
+  free(master->fair);
+  free(master->load);
+  *master = (struct by_embed_master){0};
+}
+
+/* The load of the fullest resource at the rates, over its capacity. */
+static double fullest(struct by_embed_master *m) {
+  uint32_t n = m->list->net->graph->n_resources;
+  double most = 0;
+  memset(m->load, 0, n * sizeof *m->load);
+  for (uint32_t c = 0; c < m->list->n; c++)
+    for (uint32_t r = 0; m->lp->rate[c] > 0 && r < n; r++) m->load[r] += m->lp->rate[c] * m->list->items[c].load[r];
+  for (uint32_t r = 0; r < n; r++) most = fmax(most, m->load[r]);
+  return most;
+}
+
+enum banyan_status by_embed_master_solve(struct by_embed_master *m) {
+  BY_TRY(by_lp_solve(m->lp));
+  double most = fullest(m);
+  m->throughput = by_lp_scale(m->lp, most > 0 ? most : 1);
+  return BANYAN_OK;
+}
+
+/* ---- new candidates by its prices */
+
+static const double worth_it = 1e-6, progress = 1e-4; /* the gain of a new tree, and of a round: part of the bound */
+enum { PATIENCE = 40 };
+
+struct pricing {
+  struct by_embed_master *master;
+  struct by_pricing trees; /* its bound is only what the prices seem to prove, as if no tree were lighter */
+};
+
+static enum banyan_status solve_all(void *context, double *throughput) {
+  struct by_embed_master *m = ((struct pricing *)context)->master;
+  BY_TRY(by_embed_master_solve(m));
+  *throughput = m->throughput;
+  return BANYAN_OK;
+}
+
+/* Adds a light tree if at the program's prices it is worth more than it costs. */
+static enum banyan_status price_tree(struct pricing *p, bool near_best) {
+  const struct by_lp *lp = p->master->lp;
+  const struct by_span *span = &p->trees.span;
+  by_pricing_mix(&p->trees, lp->price, near_best);
+  double least = by_pricing_find(&p->trees), cost = 0;
+  for (uint32_t i = 0; i < span->n_tree; i++) {
+    const struct by_graph_edge *edge = &span->graph->edges[span->tree[i]];
+    for (uint32_t j = 0; j < edge->n; j++) {
+      uint32_t r = span->graph->uses[edge->first + j];
+      cost += lp->price[r] / span->graph->capacity[r];
+    }
+  }
+  if (cost * lp->unit < 1 - worth_it)
+    BY_TRY(by_embed_candidates_add_tree(p->master->list, span->tree, span->n_tree, NULL));
+  by_pricing_prove(&p->trees, least);
+  return BANYAN_OK;
+}
+
+static enum banyan_status price_trees(void *context, double *bound, bool *added) {
+  struct pricing *p = context;
+  uint32_t known = p->master->list->n;
+  BY_TRY(price_tree(p, true));
+  BY_TRY(price_tree(p, false));
+  *added = p->master->list->n > known;
+  *bound = p->trees.bound;
+  return by_embed_master_add(p->master);
+}
+
+enum banyan_status by_embed_master_price(struct by_embed_master *master, double ratio, uint32_t rounds, double *bound) {
+  const struct by_graph *graph = master->list->net->graph;
+  const struct by_lp_rounds how = {.ratio = ratio,
+                                   .most = rounds,
+                                   .progress = progress,
+                                   .patience = PATIENCE,
+                                   .solve = solve_all,
+                                   .price = price_trees};
+  struct pricing p = {.master = master};
+  enum banyan_status status = by_pricing_init(&p.trees, graph, true, INFINITY);
+  if (status == BANYAN_OK) status = by_lp_generate(&how, &p, &p.trees.bound);
+  if (status == BANYAN_OK) {
+    memcpy(master->fair, p.trees.best, graph->n_resources * sizeof *master->fair);
+    for (uint32_t r = 0; r < graph->n_resources; r++) master->load[r] = master->fair[r] / graph->capacity[r];
+    *bound = by_span_certify_well(&p.trees.span, master->load);
+  }
+  by_pricing_fini(&p.trees);
+  return status;
+}
+
+/* ---- choosing few */
 
 struct choosing {
   struct by_embed_master *master;
@@ -25,6 +148,7 @@ struct choosing {
   struct by_embed_pick *trial; /* room for all candidates */
   uint32_t n_trial;
   struct by_embed_picks *picks; /* the best so far */
+  struct by_arena arena;
 };
 
 static const struct by_embed_candidate *item(const struct choosing *c, uint32_t candidate) {
@@ -266,7 +390,7 @@ static int by_cost(const void *a, const void *b) {
  * those that it does not use come last. */
 static enum banyan_status make_short_list(struct choosing *c) {
   uint32_t n = c->master->list->n;
-  struct listing *all = calloc(n, sizeof *all);
+  struct listing *all = BY_ARENA_ARRAY(&c->arena, struct listing, n);
   if (!all) return by_embed_no_memory();
   price_all(c, c->master->fair);
   for (uint32_t i = 0; i < n; i++) {
@@ -276,7 +400,6 @@ static enum banyan_status make_short_list(struct choosing *c) {
   qsort(all, n, sizeof *all, by_cost);
   c->n = n < SHORT_LIST ? n : SHORT_LIST;
   for (uint32_t i = 0; i < c->n; i++) c->listed[i] = all[i].candidate;
-  free(all);
   return BANYAN_OK;
 }
 
@@ -326,27 +449,18 @@ static enum banyan_status choose_more(struct choosing *c, uint32_t set) {
   return exchange(c);
 }
 
-static void fini(struct choosing *c) {
-  free(c->listed);
-  free(c->cost);
-  free(c->rate);
-  free(c->load);
-  free(c->steps);
-  free(c->trial);
-}
-
 static enum banyan_status init(struct choosing *c, struct by_embed_master *master, const struct by_embed_limits *limits,
                                struct by_embed_picks *picks) {
   size_t n = master->list->n;
   *c = (struct choosing){.master = master, .limits = limits, .picks = picks};
-  c->listed = calloc(n, sizeof *c->listed);
-  c->cost = calloc(n, sizeof *c->cost);
-  c->rate = calloc(n, sizeof *c->rate);
-  c->load = calloc(master->list->net->graph->n_resources, sizeof *c->load);
-  c->steps = calloc(n, sizeof *c->steps);
-  c->trial = calloc(2 * n + 1, sizeof *c->trial);
-  if (c->listed && c->cost && c->rate && c->load && c->steps && c->trial) return BANYAN_OK;
-  fini(c);
+  c->listed = BY_ARENA_ARRAY(&c->arena, uint32_t, n);
+  c->cost = BY_ARENA_ARRAY(&c->arena, double, n);
+  c->rate = BY_ARENA_ARRAY(&c->arena, double, n);
+  c->load = BY_ARENA_ARRAY(&c->arena, double, master->list->net->graph->n_resources);
+  c->steps = BY_ARENA_ARRAY(&c->arena, uint32_t, n);
+  c->trial = BY_ARENA_ARRAY(&c->arena, struct by_embed_pick, 2 * n + 1);
+  if (!c->arena.failed) return BANYAN_OK;
+  by_arena_fini(&c->arena);
   return by_embed_no_memory();
 }
 
@@ -358,7 +472,7 @@ enum banyan_status by_embed_choose(struct by_embed_master *master, const struct 
   *picks = (struct by_embed_picks){
       .score = INFINITY, .items = calloc((size_t)master->list->n + BY_EMBED_MOST_LATER, sizeof *picks->items)};
   enum banyan_status status = picks->items ? choose(&c) : by_embed_no_memory();
-  fini(&c);
+  by_arena_fini(&c.arena);
   if (status == BANYAN_OK) return BANYAN_OK;
   free(picks->items);
   *picks = (struct by_embed_picks){0};
@@ -372,6 +486,6 @@ enum banyan_status by_embed_choose_more(struct by_embed_master *master, const st
   BY_TRY(init(&c, master, limits, picks));
   c.best = best;
   enum banyan_status status = choose_more(&c, set);
-  fini(&c);
+  by_arena_fini(&c.arena);
   return status;
 }

@@ -1,15 +1,44 @@
-/* Choosing few of the candidates: the integer program
+/* The linear program over an embedding's candidates: rates of the largest sum that keep to all capacities; new
+ * candidates by its prices; and choosing few of them: the integer program
  *
  *     min theta + penalty * (number of candidates used) + flat * (the highest and widest of them)
  *         + thrift * (how full links between switches get, and the fullest part of the network if nobody else used it)
  *
  * theta being the time with the best weights for those that are used. A ring and trees from rack to rack may be as fast
- * for a job alone; the trees leave more of the uplinks to others. Used by
- * the files of embed.h alone. */
+ * for a job alone; the trees leave more of the uplinks to others. Used by the files of embed.h alone. */
 #ifndef BY_PLAN_EMBED_CHOOSE_H
 #define BY_PLAN_EMBED_CHOOSE_H
 
-#include "embed_master.h"
+#include "embed.h"
+#include "embed_candidate.h"
+#include "lp.h"
+
+struct by_embed_master {
+  struct by_embed_candidates *list; /* grows by pricing */
+  struct by_lp *lp;  /* a column for each candidate, in bit/s; a row for each resource, whose price is for all of it */
+  double throughput; /* the sum of the rates of the last solve */
+  double *fair;      /* prices that proved the bound, 1 together; nothing is cheaper than throughput / bound at it */
+  double *load;      /* working memory */
+};
+
+/* Takes all candidates of the list, one at least, which must outlive it. */
+BANYAN_CHECK enum banyan_status by_embed_master_init(struct by_embed_master *master, struct by_embed_candidates *list);
+/* Also of one that is all zeros. */
+void by_embed_master_fini(struct by_embed_master *master);
+/* Takes those that the list has got since. */
+BANYAN_CHECK enum banyan_status by_embed_master_add(struct by_embed_master *master);
+/* Rates for the candidates that are allowed, never more than the capacities, and prices. Starts from the last basis. */
+BANYAN_CHECK enum banyan_status by_embed_master_solve(struct by_embed_master *master);
+/* The candidate's rate must be 0 from now on; or not. */
+static inline void by_embed_master_allow(struct by_embed_master *master, uint32_t candidate, bool allowed) {
+  by_lp_allow(master->lp, candidate, allowed);
+}
+/* Column generation (Gilmore and Gomory 1961): adds lightest trees under the prices, and under prices between them and
+ * the best so far (Wentges 1997), until the rates reach `ratio` of the bound, nothing new helps, or so many rounds are
+ * over. *bound: no set of trees of the graph carries more, bit/s. Rates and prices are solved. Cost: two trees and a
+ * few pivots a round. */
+BANYAN_CHECK enum banyan_status by_embed_master_price(struct by_embed_master *master, double ratio, uint32_t rounds,
+                                                      double *bound);
 
 enum { BY_EMBED_MOST_LATER = 64 };
 
@@ -46,5 +75,16 @@ BANYAN_CHECK enum banyan_status by_embed_choose_more(struct by_embed_master *mas
 /* What is minimised for n candidates that carry so much together, each its rate; `best` is what all could. */
 double by_embed_score(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n,
                       double throughput, double best, double penalty);
+
+struct by_embedding {
+  struct by_graph *graph;
+  struct by_embed_net net; /* its topology is not looked at any more */
+  struct by_embed_candidates candidates;
+  struct by_embed_picks picks;
+  const char **name; /* of each vertex */
+  bool *is_switch;   /* of each vertex */
+  double bound, any_number;
+  struct by_arena arena;
+};
 
 #endif

@@ -29,7 +29,6 @@ enum policy {
 
 struct weave {
   struct by_embed_candidates *list;
-  struct by_draft *draft;
   enum policy policy;
   uint32_t arity;     /* children of each within a group's tree; NONE: a star */
   uint32_t top_arity; /* the same in the tree over the whole */
@@ -130,7 +129,7 @@ static void weave_group(struct weave *w, uint32_t l, uint32_t group) {
 
 static enum banyan_status add(struct weave *w, enum by_embed_candidate_kind kind) {
   uint32_t n_vertices = net_of(w)->graph->n_vertices;
-  struct by_draft *draft = w->draft;
+  struct by_draft *draft = &w->list->draft;
   draft->kind = kind;
   draft->n = draft->n_radix = 0;
   for (uint32_t v = 0; v < n_vertices; v++) {
@@ -143,7 +142,7 @@ static enum banyan_status add(struct weave *w, enum by_embed_candidate_kind kind
     if (parent == NONE) draft->root = u;
     draft->up[u] = parent == NONE ? u : w->position[parent];
   }
-  return by_embed_candidates_add(w->list, draft, NULL);
+  return by_embed_candidates_add(w->list, NULL);
 }
 
 /* Trees in which nothing was added below the root are among the other shapes. */
@@ -202,30 +201,25 @@ static enum banyan_status weave_all(struct weave *w) {
   return helpers ? weave_tree(w, BY_HUBS, NONE) : BANYAN_OK;
 }
 
-enum banyan_status by_embed_candidates_make_elastic(struct by_embed_candidates *list, struct by_draft *draft) {
+static enum banyan_status make_elastic(struct by_embed_candidates *list) {
   size_t n = list->net->graph->n_vertices;
-  struct weave w = {.list = list, .draft = draft};
-  w.waits = calloc(n, sizeof *w.waits);
-  w.parent = calloc(n, sizeof *w.parent);
-  w.heads = calloc(n + 1, sizeof *w.heads);
-  w.position = calloc(n, sizeof *w.position);
-  enum banyan_status status = BANYAN_OK;
-  if (w.waits && w.parent && w.heads && w.position)
-    status = weave_all(&w);
-  else
-    status = by_embed_no_memory();
-  free(w.waits);
-  free(w.parent);
-  free(w.heads);
-  free(w.position);
+  struct by_arena arena;
+  by_arena_init(&arena);
+  struct weave w = {.list = list,
+                    .waits = BY_ARENA_ARRAY(&arena, bool, n),
+                    .parent = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                    .heads = BY_ARENA_ARRAY(&arena, uint32_t, n + 1),
+                    .position = BY_ARENA_ARRAY(&arena, uint32_t, n)};
+  enum banyan_status status = arena.failed ? by_embed_no_memory() : weave_all(&w);
+  by_arena_fini(&arena);
   return status;
 }
 
 enum { MOST_STARS = 128, MOST_HUBS = 64, NAME_BYTES = 32 };
 
 /* Takes over the shape of a group and the way up, for the terminals in the net's order. */
-static enum banyan_status add_group(struct by_embed_candidates *list, struct by_draft *draft,
-                                    const struct by_group *group) {
+static enum banyan_status add_group(struct by_embed_candidates *list, const struct by_group *group) {
+  struct by_draft *draft = &list->draft;
   draft->n = group->n;
   draft->root = group->root;
   draft->n_radix = group->n_radix;
@@ -234,15 +228,15 @@ static enum banyan_status add_group(struct by_embed_candidates *list, struct by_
     draft->order[u] = list->net->order[group->order[u]];
     draft->up[u] = group->up[u];
   }
-  return by_embed_candidates_add(list, draft, NULL);
+  return by_embed_candidates_add(list, NULL);
 }
 
-static enum banyan_status add_builtin(struct by_embed_candidates *list, struct by_draft *draft, const char *name) {
+static enum banyan_status add_builtin(struct by_embed_candidates *list, const char *name) {
   struct by_plan *plan;
   enum banyan_status status = BANYAN_OK;
   BY_TRY(by_plan_builtin(name, list->net->graph->n_terminals, &plan));
   for (uint32_t g = 0; status == BANYAN_OK && g < plan->classes->n_groups; g++)
-    status = add_group(list, draft, &plan->classes->groups[g]);
+    status = add_group(list, &plan->classes->groups[g]);
   by_plan_destroy(plan);
   return status;
 }
@@ -257,7 +251,8 @@ static uint32_t even_size(const struct by_embed_net *net, const struct by_embed_
 }
 
 /* Stars within each group, at the member that stands where the root stands in its own; a star among these. */
-static enum banyan_status add_star_of_stars(struct by_embed_candidates *list, struct by_draft *draft, uint32_t size) {
+static enum banyan_status add_star_of_stars(struct by_embed_candidates *list, uint32_t size) {
+  struct by_draft *draft = &list->draft;
   draft->n = list->net->graph->n_terminals;
   draft->root = 0;
   draft->n_radix = 2;
@@ -267,49 +262,51 @@ static enum banyan_status add_star_of_stars(struct by_embed_candidates *list, st
     draft->order[u] = list->net->order[u];
     draft->up[u] = u % size ? u / size * size : 0;
   }
-  return by_embed_candidates_add(list, draft, NULL);
+  return by_embed_candidates_add(list, NULL);
 }
 
-static enum banyan_status add_layered(struct by_embed_candidates *list, struct by_draft *draft) {
+static enum banyan_status add_layered(struct by_embed_candidates *list) {
   const struct by_embed_net *net = list->net;
   char name[NAME_BYTES];
   for (uint32_t l = 0; l < net->n_layers; l++) {
     uint32_t size = even_size(net, &net->layers[l]);
     if (!size) continue;
-    draft->kind = BY_EMBED_SHARDED;
-    BY_TRY(add_star_of_stars(list, draft, size));
-    draft->kind = BY_EMBED_RING;
+    list->draft.kind = BY_EMBED_SHARDED;
+    BY_TRY(add_star_of_stars(list, size));
+    list->draft.kind = BY_EMBED_RING;
     snprintf(name, sizeof name, "ring2d:%ux%u", size, net->graph->n_terminals / size);
-    BY_TRY(add_builtin(list, draft, name));
+    BY_TRY(add_builtin(list, name));
   }
   return BANYAN_OK;
 }
 
-static enum banyan_status add_star(struct by_embed_candidates *list, struct by_draft *draft, uint32_t hub) {
+static enum banyan_status add_star(struct by_embed_candidates *list, uint32_t hub) {
+  struct by_draft *draft = &list->draft;
   uint32_t n = list->net->graph->n_terminals;
   draft->n = n + (hub >= n);
   for (uint32_t u = 0; u < n; u++) draft->order[u] = u;
   if (hub >= n) draft->order[n] = hub;
   draft->root = hub < n ? hub : n;
   for (uint32_t u = 0; u < draft->n; u++) draft->up[u] = draft->root;
-  return by_embed_candidates_add(list, draft, NULL);
+  return by_embed_candidates_add(list, NULL);
 }
 
 /* At every helper, and at so many terminals, here and there. */
-static enum banyan_status add_stars(struct by_embed_candidates *list, struct by_draft *draft) {
+static enum banyan_status add_stars(struct by_embed_candidates *list) {
   uint32_t n = list->net->graph->n_terminals, step = (n + MOST_STARS - 1) / MOST_STARS;
-  draft->kind = BY_EMBED_STAR;
-  draft->n_radix = 0;
-  for (uint32_t v = 0; v < n; v += step) BY_TRY(add_star(list, draft, v));
+  list->draft.kind = BY_EMBED_STAR;
+  list->draft.n_radix = 0;
+  for (uint32_t v = 0; v < n; v += step) BY_TRY(add_star(list, v));
   for (uint32_t v = n; v < list->net->graph->n_vertices; v++)
-    if (!by_embed_is_switch(list->net, v)) BY_TRY(add_star(list, draft, v));
+    if (!by_embed_is_switch(list->net, v)) BY_TRY(add_star(list, v));
   return BANYAN_OK;
 }
 
 /* The terminals in as many parts as there are helpers in the block, each part below one of them, and these a chain: so
  * one tree uses what several helpers have to spare. */
-static enum banyan_status add_shared(struct by_embed_candidates *list, struct by_draft *draft, const uint32_t *helpers,
-                                     uint32_t size, uint32_t set) {
+static enum banyan_status add_shared(struct by_embed_candidates *list, const uint32_t *helpers, uint32_t size,
+                                     uint32_t set) {
+  struct by_draft *draft = &list->draft;
   uint32_t found, n = list->net->graph->n_terminals;
   draft->n = n + size;
   for (uint32_t u = 0; u < n; u++) {
@@ -321,27 +318,27 @@ static enum banyan_status add_shared(struct by_embed_candidates *list, struct by
     draft->order[n + i] = helpers[i];
     draft->up[n + i] = n + (i < size / 2 ? i + 1 : i - (i > size / 2));
   }
-  BY_TRY(by_embed_candidates_add(list, draft, &found));
+  BY_TRY(by_embed_candidates_add(list, &found));
   if (found != UINT32_MAX) list->items[found].set = set;
   return BANYAN_OK;
 }
 
 /* In blocks of 2, 4, 8, ... and all of them. */
-static enum banyan_status add_hubs(struct by_embed_candidates *list, struct by_draft *draft) {
+static enum banyan_status add_hubs(struct by_embed_candidates *list) {
   const struct by_graph *graph = list->net->graph;
   uint32_t helpers[MOST_HUBS], n = 0, set = BY_EMBED_BLOCKS;
   for (uint32_t v = graph->n_terminals; v < graph->n_vertices && n < MOST_HUBS; v++)
     if (!by_embed_is_switch(list->net, v)) helpers[n++] = v;
-  draft->kind = BY_EMBED_HUBS;
+  list->draft.kind = BY_EMBED_HUBS;
   for (uint32_t size = 2; n >= 2 && size <= graph->n_terminals / 2; size *= 2, set++) {
     uint32_t block = size < n ? size : n;
-    for (uint32_t i = 0; i + block <= n; i += block) BY_TRY(add_shared(list, draft, helpers + i, block, set));
+    for (uint32_t i = 0; i + block <= n; i += block) BY_TRY(add_shared(list, helpers + i, block, set));
     if (block == n) break;
   }
   return BANYAN_OK;
 }
 
-enum banyan_status by_embed_candidates_make_shapes(struct by_embed_candidates *list, struct by_draft *draft) {
+enum banyan_status by_embed_candidates_make(struct by_embed_candidates *list) {
   static const struct {
     enum by_embed_candidate_kind kind;
     const char *builtin;
@@ -349,10 +346,11 @@ enum banyan_status by_embed_candidates_make_shapes(struct by_embed_candidates *l
                 {BY_EMBED_TREE, "double-tree"}, {BY_EMBED_TREE, "tree:2"},     {BY_EMBED_TREE, "tree:4"},
                 {BY_EMBED_CHAIN, "chain"}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-    draft->kind = shapes[i].kind;
-    BY_TRY(add_builtin(list, draft, shapes[i].builtin));
+    list->draft.kind = shapes[i].kind;
+    BY_TRY(add_builtin(list, shapes[i].builtin));
   }
-  BY_TRY(add_layered(list, draft));
-  BY_TRY(add_stars(list, draft));
-  return add_hubs(list, draft);
+  BY_TRY(add_layered(list));
+  BY_TRY(add_stars(list));
+  BY_TRY(add_hubs(list));
+  return make_elastic(list);
 }

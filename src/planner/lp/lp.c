@@ -201,3 +201,17 @@ double by_lp_scale(struct by_lp *lp, double excess) {
   for (uint32_t c = 0; c < lp->n_columns; c++) sum += lp->rate[c] /= excess;
   return sum;
 }
+
+enum banyan_status by_lp_generate(const struct by_lp_rounds *rounds, void *context, double *bound) {
+  double value, before = 0;
+  bool added = true;
+  for (uint32_t round = 0, idle = 0; added && round < rounds->most; round++) {
+    BY_TRY(rounds->solve(context, &value));
+    double ratio = value / *bound;
+    idle = ratio > before + rounds->progress ? 0 : idle + 1;
+    if (!idle) before = ratio;
+    if (value >= rounds->ratio * *bound || (idle >= rounds->patience && ratio >= rounds->good_enough)) return BANYAN_OK;
+    BY_TRY(rounds->price(context, bound, &added));
+  }
+  return added ? rounds->solve(context, &value) : BANYAN_OK;
+}

@@ -38,6 +38,20 @@ void by_lp_allow(struct by_lp *lp, uint32_t column, bool allowed);
 /* Fills rate, price and objective. Cost: exponential in theory; about (rows + columns) pivots of rows^2 steps in
  * practice. BANYAN_ERR_PLAN: the solver gave up or went wrong, or a column has no limit. */
 BANYAN_CHECK enum banyan_status by_lp_solve(struct by_lp *lp);
+/* Column generation (Gilmore and Gomory 1961): in rounds, the program of the columns that are known is solved, and more
+ * columns are looked for at its prices. */
+struct by_lp_rounds {
+  double ratio;       /* it ends when the value is so much of the bound, */
+  uint32_t most;      /* after so many rounds, */
+  uint32_t patience;  /* or after so many */
+  double progress;    /* that gained less than this part of the bound, */
+  double good_enough; /* where the value is so much of it */
+  enum banyan_status (*solve)(void *context, double *value);
+  /* Adds columns, if there are any that are worth more than they cost; may lower the bound. */
+  enum banyan_status (*price)(void *context, double *bound, bool *added);
+};
+/* On return the program is solved, and no column is newer. */
+BANYAN_CHECK enum banyan_status by_lp_generate(const struct by_lp_rounds *rounds, void *context, double *bound);
 /* Divides all rates by `excess`, so that they keep to the rows also where the solver's tolerance did not; their sum. */
 double by_lp_scale(struct by_lp *lp, double excess);
 

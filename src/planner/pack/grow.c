@@ -17,11 +17,9 @@
 
 #include "plan_make.h"
 
-/* --- distances --- */
+static const uint32_t none = UINT32_MAX;
 
-/* How far everything is: by hops breadth first, by delay with Dijkstra's algorithm. */
-
-/* --- by hops --- */
+/* --- distances: by hops breadth first --- */
 
 /* Offers the ways over `vertex`: to those that are new, and to those one deeper whose edge costs more. */
 static uint32_t widen(struct by_grower *g, const struct by_price *price, uint32_t vertex, uint32_t n) {
@@ -47,7 +45,7 @@ static uint32_t by_hops(struct by_grower *g, const struct by_price *price) {
   return n;
 }
 
-/* --- by delay --- */
+/* --- distances: by delay with Dijkstra's algorithm --- */
 
 static bool before(const struct by_grow_entry *a, const struct by_grow_entry *b) {
   return a->depth != b->depth ? a->depth < b->depth : a->edge < b->edge;
@@ -103,14 +101,12 @@ static uint32_t by_delay(struct by_grower *g, const struct by_price *price, uint
   return n;
 }
 
-/* --- --- */
-
 /* The shortest-path tree from `root` over allowed vertices: who is in it, at what depth, by which edge, in the order of
  * depths; of equally deep ways by hops the one whose last edge costs least. NULL: all cost the same. Returns how many
  * vertices are in it. Cost: edges; by delay, edges * log(edges). */
 static uint32_t grower_nearest_first(struct by_grower *g, const struct by_price *price, uint32_t root) {
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->in[v] = false;
-  g->via[root] = UINT32_MAX;
+  g->via[root] = none;
   g->in[root] = true;
   g->depth[root] = 0;
   g->order[0] = root;
@@ -124,12 +120,9 @@ double by_grower_reach(struct by_grower *g, uint32_t root) {
   return furthest;
 }
 
-enum { WORD = 64 };
-static const uint32_t none = UINT32_MAX;
+/* --- a tree --- */
 
-static double hop_or_delay(const struct by_graph_edge *edge, bool hops) {
-  return hops ? 1 : edge->delay;
-}
+enum { WORD = 64 };
 
 enum banyan_status by_grower_init(struct by_grower *g, const struct by_graph *graph, bool hops) {
   *g = (struct by_grower){.graph = graph, .hops = hops};
@@ -145,17 +138,15 @@ enum banyan_status by_grower_init(struct by_grower *g, const struct by_graph *gr
   g->depth = BY_ARENA_ARRAY(&g->arena, double, n);
   g->latest = BY_ARENA_ARRAY(&g->arena, double, n);
   g->below = BY_ARENA_ARRAY(&g->arena, double, n);
-  g->around.at = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)n + 2);
-  g->around.edges = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)2 * n);
+  g->around_at = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)n + 2);
+  g->around = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)2 * n);
   g->chosen = BY_ARENA_ARRAY(&g->arena, uint64_t, m / WORD + 1);
   g->heap = BY_ARENA_ARRAY(&g->arena, struct by_grow_entry, hops ? 0 : (size_t)2 * m + 1);
-  if (!length || !g->allowed || !g->edges || !g->in || !g->via || !g->order || !g->degree || !g->depth || !g->latest ||
-      !g->below || !g->around.at || !g->around.edges || !g->chosen || !g->heap ||
-      !by_buckets_init(&g->offers, m, &g->arena)) {
+  if (g->arena.failed || !by_buckets_init(&g->offers, m, &g->arena)) {
     by_grower_fini(g);
     return by_plan_no_memory();
   }
-  for (uint32_t e = 0; e < m; e++) length[e] = hop_or_delay(&graph->edges[e], hops);
+  for (uint32_t e = 0; e < m; e++) length[e] = hops ? 1 : graph->edges[e].delay;
   for (uint32_t v = 0; v < n; v++) g->allowed[v] = v < graph->n_terminals;
   g->length = length;
   return BANYAN_OK;
@@ -277,23 +268,35 @@ bool by_grow(struct by_grower *g, const struct by_price *price, uint32_t root, d
   return true;
 }
 
-/* --- the centre of a tree --- */
+/* --- a tree that is known --- */
 
-/* The furthest vertex from anywhere is one end of a
- * longest path, the furthest from that is the other end, and a vertex's
- * eccentricity is its distance to the further one of the two (Jordan, 1869). */
+/* Lists the edges at each vertex, the last one first. */
+static void list_neighbours(struct by_grower *g, const uint32_t *edges, uint32_t n_edges) {
+  const struct by_graph *graph = g->graph;
+  uint32_t *at = g->around_at;
+  for (uint32_t v = 0; v <= graph->n_vertices; v++) at[v] = 0;
+  for (uint32_t i = 0; i < n_edges; i++) {
+    at[graph->edges[edges[i]].a]++;
+    at[graph->edges[edges[i]].b]++;
+  }
+  for (uint32_t v = 0, sum = 0; v <= graph->n_vertices; v++) at[v] = sum += at[v];
+  for (uint32_t i = 0; i < n_edges; i++) {
+    g->around[--at[graph->edges[edges[i]].a]] = edges[i];
+    g->around[--at[graph->edges[edges[i]].b]] = edges[i];
+  }
+}
 
-/* Distances from `from` into `distance`, over the tree whose neighbours are in `around`; returns the furthest. */
-static uint32_t spread(struct by_grower *g, const struct by_around *around, uint32_t from, double *distance) {
+/* Walks the tree whose edges are listed; distances go into `distance`. Returns the furthest vertex. */
+static uint32_t walk(struct by_grower *g, uint32_t from, double *distance) {
   uint32_t n = 0, furthest = from;
   distance[from] = 0;
-  g->via[from] = UINT32_MAX;
+  g->via[from] = none;
   g->order[n++] = from;
   for (uint32_t done = 0; done < n; done++) {
     uint32_t v = g->order[done];
     if (distance[v] > distance[furthest]) furthest = v;
-    for (uint32_t i = around->at[v]; i < around->at[v + 1]; i++) {
-      uint32_t e = around->edges[i], to = by_graph_other_end(g->graph, e, v);
+    for (uint32_t i = g->around_at[v]; i < g->around_at[v + 1]; i++) {
+      uint32_t e = g->around[i], to = by_graph_other_end(g->graph, e, v);
       if (e == g->via[v]) continue;
       g->via[to] = e;
       distance[to] = distance[v] + g->length[e];
@@ -303,48 +306,24 @@ static uint32_t spread(struct by_grower *g, const struct by_around *around, uint
   return furthest;
 }
 
-static void list_neighbours(struct by_grower *g, const uint32_t *edges, uint32_t n_edges) {
-  struct by_around *around = &g->around;
-  const struct by_graph *graph = g->graph;
-  for (uint32_t v = 0; v <= graph->n_vertices; v++) around->at[v] = 0;
-  for (uint32_t i = 0; i < n_edges; i++) {
-    around->at[graph->edges[edges[i]].a]++;
-    around->at[graph->edges[edges[i]].b]++;
-  }
-  for (uint32_t v = 0, sum = 0; v <= graph->n_vertices; v++) around->at[v] = sum += around->at[v];
-  for (uint32_t i = 0; i < n_edges; i++) {
-    around->edges[--around->at[graph->edges[edges[i]].a]] = edges[i];
-    around->edges[--around->at[graph->edges[edges[i]].b]] = edges[i];
-  }
+void by_tree_walk(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t root) {
+  list_neighbours(g, edges, n_edges);
+  (void)walk(g, root, g->depth);
 }
 
+/* The furthest vertex from anywhere is one end of a longest path, the furthest from that is the other end, and a
+ * vertex's eccentricity is its distance to the further one of the two (Jordan, 1869). */
 void by_tree_centre(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t *root, double *height) {
   list_neighbours(g, edges, n_edges);
-  uint32_t one_end = spread(g, &g->around, 0, g->depth);
-  uint32_t other_end = spread(g, &g->around, one_end, g->depth);
-  (void)spread(g, &g->around, other_end, g->below);
+  uint32_t one_end = walk(g, 0, g->depth), other_end = walk(g, one_end, g->depth);
+  (void)walk(g, other_end, g->below);
   *root = one_end;
   *height = g->depth[other_end];
   for (uint32_t i = 0; i <= n_edges; i++) { /* the tree's vertices are in `order` */
     uint32_t v = g->order[i];
-    double eccentricity = g->depth[v] > g->below[v] ? g->depth[v] : g->below[v];
+    double eccentricity = fmax(g->depth[v], g->below[v]);
     if (eccentricity > *height || (eccentricity == *height && v >= *root)) continue;
     *root = v;
     *height = eccentricity;
   }
-}
-
-enum banyan_status by_packing_height(const struct by_graph *graph, const struct by_packing *packing, bool hops,
-                                     double *height) {
-  struct by_grower grower;
-  *height = 0;
-  BY_TRY(by_grower_init(&grower, graph, hops));
-  for (uint32_t t = 0; t < packing->n_trees; t++) {
-    uint32_t root;
-    double of_tree;
-    by_tree_centre(&grower, packing->trees[t].edges, packing->trees[t].n, &root, &of_tree);
-    if (of_tree > *height) *height = of_tree;
-  }
-  by_grower_fini(&grower);
-  return BANYAN_OK;
 }

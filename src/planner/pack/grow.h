@@ -8,10 +8,94 @@
 #define BY_PLAN_GROW_H
 
 #include <stdbool.h>
+#include <string.h>
 
-#include "buckets.h"
-#include "fail.h"
 #include "graph.h"
+
+/* A queue of items by keys, least first to within a part in 64: items are numbers below a limit, each in the queue at
+ * most once, and keys are doubles >= 0. Keys that share their leading bits share a bucket, first in first out; three
+ * levels of bits find the first bucket that is not empty. Adding and taking cost a few steps whatever is in it. Borrows
+ * the arena's memory.
+ *
+ *   top    1 word:      which words of mid are not 0
+ *   mid    32 words:    which words of low are not 0
+ *   low    2048 words:  which buckets are not empty
+ */
+/* Buckets go by exponent and so many bits of the mantissa. */
+enum { BY_BUCKET_DETAIL = 6, BY_BUCKETS = 2048 << BY_BUCKET_DETAIL };
+
+struct by_bucket {
+  uint32_t first, last; /* items, if the bucket's bit is set */
+};
+
+struct by_buckets {
+  struct by_bucket *buckets;
+  uint64_t top, *mid, *low;
+  uint32_t *next; /* of each item */
+  double *key;    /* of each item, as it was put in last */
+};
+
+/* For items 0 .. n_items - 1; empty. False: no memory. */
+static inline bool by_buckets_init(struct by_buckets *queue, uint32_t n_items, struct by_arena *arena) {
+  queue->buckets = BY_ARENA_ARRAY(arena, struct by_bucket, BY_BUCKETS);
+  queue->low = BY_ARENA_ARRAY(arena, uint64_t, BY_BUCKETS / 64);
+  queue->mid = BY_ARENA_ARRAY(arena, uint64_t, BY_BUCKETS / 64 / 64);
+  queue->next = BY_ARENA_ARRAY(arena, uint32_t, n_items);
+  queue->key = BY_ARENA_ARRAY(arena, double, n_items);
+  queue->top = 0;
+  return queue->buckets && queue->low && queue->mid && queue->next && queue->key;
+}
+
+static inline uint32_t by_bucket_of(double key) {
+  uint64_t bits;
+  memcpy(&bits, &key, sizeof bits);
+  return (uint32_t)(bits >> (52 - BY_BUCKET_DETAIL)) % BY_BUCKETS; /* also of -0 and NaN there is one */
+}
+
+static inline bool by_buckets_any(const struct by_buckets *queue) {
+  return queue->top != 0;
+}
+
+static inline void by_buckets_put(struct by_buckets *queue, uint32_t item, double key) {
+  uint32_t b = by_bucket_of(key), word = b / 64;
+  struct by_bucket *bucket = &queue->buckets[b];
+  queue->key[item] = key;
+  if (queue->low[word] >> b % 64 & 1) {
+    queue->next[bucket->last] = item;
+  } else {
+    queue->low[word] |= 1ull << b % 64;
+    queue->mid[word / 64] |= 1ull << word % 64;
+    queue->top |= 1ull << word / 64;
+    bucket->first = item;
+  }
+  bucket->last = item;
+}
+
+/* Takes an item out; there must be one. */
+static inline uint32_t by_buckets_take(struct by_buckets *queue) {
+  uint32_t high = (uint32_t)__builtin_ctzll(queue->top), word = high * 64 + (uint32_t)__builtin_ctzll(queue->mid[high]);
+  struct by_bucket *bucket = &queue->buckets[word * 64 + (uint32_t)__builtin_ctzll(queue->low[word])];
+  uint32_t item = bucket->first;
+  if (item != bucket->last) {
+    bucket->first = queue->next[item];
+    return item;
+  }
+  queue->low[word] &= queue->low[word] - 1; /* its lowest bit */
+  if (!queue->low[word]) queue->mid[high] &= queue->mid[high] - 1;
+  if (!queue->mid[high]) queue->top &= queue->top - 1;
+  return item;
+}
+
+/* Takes all out. Cost: the buckets that are not empty. */
+static inline void by_buckets_clear(struct by_buckets *queue) {
+  for (; queue->top; queue->top &= queue->top - 1) {
+    uint32_t high = (uint32_t)__builtin_ctzll(queue->top);
+    for (; queue->mid[high]; queue->mid[high] &= queue->mid[high] - 1)
+      queue->low[high * 64 + (uint32_t)__builtin_ctzll(queue->mid[high])] = 0;
+  }
+}
+
+/* --- growing --- */
 
 /* What an edge costs now, >= 0; less is better; INFINITY: it may not be used. It may only rise when edges are taken. */
 struct by_price {
@@ -23,10 +107,6 @@ struct by_price {
 struct by_grow_entry { /* a way to a vertex, for searches by delay */
   double depth;
   uint32_t edge, to;
-};
-
-struct by_around { /* the edges at each vertex of one tree */
-  uint32_t *at, *edges;
 };
 
 struct by_grower {
@@ -46,7 +126,7 @@ struct by_grower {
   struct by_buckets offers;   /* edges that lead out of the tree */
   struct by_grow_entry *heap; /* by delay only */
   uint32_t n_heap;
-  struct by_around around;
+  uint32_t *around_at, *around; /* the edges at each vertex of one tree */
   struct by_arena arena;
 };
 
@@ -63,8 +143,8 @@ bool by_grow(struct by_grower *grower, const struct by_price *price, uint32_t ro
 double by_grower_reach(struct by_grower *grower, uint32_t root);
 /* The vertex of the tree from which the furthest one is nearest, and how far that is. Cost: vertices + edges. */
 void by_tree_centre(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t *root, double *height);
-/* The largest height of a packing's trees when each hangs from its centre; `hops` as above. BANYAN_ERR_NO_MEMORY. */
-BANYAN_CHECK enum banyan_status by_packing_height(const struct by_graph *graph, const struct by_packing *packing,
-                                                  bool hops, double *height);
+/* Walks a tree breadth first from a vertex: leaves its vertices in `order`, each behind its parent, the edge towards
+ * the parent in `via`, UINT32_MAX for the root, and how far they are from the root in `depth`. Cost: vertices. */
+void by_tree_walk(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t root);
 
 #endif

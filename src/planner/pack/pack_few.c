@@ -1,14 +1,10 @@
-#include "pack_few.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "pack_limit.h"
 #include "plan_make.h"
 #include "rates.h"
 #include "slots.h"
-#include "swaps.h"
 #include "text.h"
 
 /* How the search goes: sweeps in which prices get steeper, then rounds in which a linear program sets the shares. */
@@ -43,6 +39,8 @@ static const double proves_the_bound = 0.992;
 static const double worth_a_round = 1.0003; /* a gain that makes another round worth while */
 static const double hopeless = 0.8;         /* of what is wanted, after annealing: it will not get there */
 static const double worth_a_tree = 1e-3;    /* a smaller part of the throughput is not */
+static const double worth_fewer = 1.001;    /* a limit that is so much better is worth having fewer trees */
+static const double stray = 0.4;            /* how far from the best shares, as a logarithm, at most */
 
 /* How swaps go: so often cooled, and each time so many edges looked at, for each of all trees' edges and at most. */
 struct cooling {
@@ -50,6 +48,14 @@ struct cooling {
   double each, most;
 };
 static const struct cooling cooled_briefly = {16, 200, 1e5}, cooled_well = {64, 400, 1.8e5};
+
+/* With which shares an attempt begins: they decide more than anything else in the search, which moves trees better than
+ * shares. */
+enum { PLANNED = 4 };
+struct start {
+  uint32_t n;
+  double *share; /* of each; room for as many as may be; they sum to 1 */
+};
 
 struct search {
   const struct by_graph *graph;
@@ -61,8 +67,8 @@ struct search {
   double work;     /* edges that were looked at */
   uint32_t sweeps; /* of an attempt; half as many rounds */
   bool tightened;
-  uint32_t luckiest;                  /* the attempt that gave the best */
-  struct by_start start, lucky_start; /* of this attempt, and of that one */
+  uint32_t luckiest;               /* the attempt that gave the best */
+  struct start start, lucky_start; /* of this attempt, and of that one */
   uint32_t n_reach, n_roots;
   uint32_t *vertex, *roots; /* from where trees may grow, nearest to everything first; those for one height */
   double *reach;            /* of each of them */
@@ -77,6 +83,47 @@ struct by_few_options by_few_defaults(void) {
 /* More than that is not to be had. */
 static double goal(const struct search *s) {
   return fmin(s->bound, s->limit);
+}
+
+/* --- shares to begin with --- */
+
+static void normalise(struct start *start) {
+  double sum = 0;
+  for (uint32_t i = 0; i < start->n; i++) sum += start->share[i];
+  for (uint32_t i = 0; i < start->n; i++) start->share[i] /= sum;
+}
+
+/* Of how many equal trees most may be expected: of a torus in three dimensions, six use what eight cannot share out. */
+static uint32_t best_of_equal(const struct by_graph *graph, uint32_t most, double bound) {
+  double best = fmin(by_limit_of_equal_trees(graph, most), bound);
+  uint32_t chosen = most;
+  for (uint32_t n = most - 1; n > most / 4 && best < bound; n--) {
+    double limit = fmin(by_limit_of_equal_trees(graph, n), bound);
+    if (limit < best * worth_fewer) continue;
+    best = limit;
+    chosen = n;
+  }
+  return chosen;
+}
+
+/* Shares far apart suit unequal links, one tree over a wide one and others over narrow ones; equal ones suit equal
+ * links. */
+static void start_planned(struct start *start, const struct by_graph *graph, uint32_t most, double bound,
+                          uint32_t number) {
+  static const double powers[PLANNED] = {1, 0, 0.5, 0};
+  start->n = number == 1 ? best_of_equal(graph, most, bound) : most;
+  for (uint32_t i = 0; i < start->n; i++) start->share[i] = pow(i + 1, -powers[number]);
+  normalise(start);
+}
+
+static void start_near(struct start *start, const struct by_rates *best, uint32_t most, struct by_rng *rng) {
+  uint32_t n = 0;
+  for (uint32_t t = 0; t < best->pool.n_trees && n < most; t++)
+    if (best->lp->rate[t] > 0) start->share[n++] = best->lp->rate[t] / best->throughput;
+  while (n < most) start->share[n++] = 1.0 / 4 / most;
+  for (uint32_t i = 0; i < most; i++) start->share[i] *= exp(stray * (by_rng_unit(rng) + by_rng_unit(rng) - 1));
+  start->n = most;
+  normalise(start);
 }
 
 /* --- shares by linear program --- */
@@ -212,7 +259,7 @@ static enum banyan_status recombine(struct search *s, const struct by_slots *slo
   BY_TRY(by_rates_init(&rates, s->graph));
   enum banyan_status status = fill_rates(&rates, slots, index);
   for (uint32_t t = 0; status == BANYAN_OK && t < s->best.pool.n_trees; t++)
-    status = by_rates_add(&rates, by_pool_edges(&s->best.pool, t), by_pool_size(&s->best.pool, t), NULL);
+    status = by_rates_add(&rates, s->best.pool.trees[t]->edges, s->best.pool.trees[t]->n, NULL);
   if (status == BANYAN_OK) status = by_rates_keep(&rates, s->options->most_trees, s->least_rate);
   if (status == BANYAN_OK)
     keep_better(s, &rates);
@@ -228,10 +275,10 @@ static void begin(struct search *s, uint32_t number, double wanted, struct by_rn
   if (!isinf(wanted)) {
     s->start.n = s->lucky_start.n;
     memcpy(s->start.share, s->lucky_start.share, s->start.n * sizeof *s->start.share);
-  } else if (number < BY_START_PLANNED || !(s->best.throughput > 0)) {
-    by_start_planned(&s->start, s->graph, o->most_trees, goal(s), number % BY_START_PLANNED);
+  } else if (number < PLANNED || !(s->best.throughput > 0)) {
+    start_planned(&s->start, s->graph, o->most_trees, goal(s), number % PLANNED);
   } else {
-    by_start_near(&s->start, &s->best, o->most_trees, rng);
+    start_near(&s->start, &s->best, o->most_trees, rng);
   }
 }
 
@@ -269,9 +316,9 @@ static void take_best(const struct search *s, struct by_slots *slots) {
   for (uint32_t t = 0; t < pool->n_trees; t++) {
     if (s->best.lp->rate[t] == 0) continue;
     struct by_slot *slot = &slots->slots[n++];
-    slot->n = by_pool_size(pool, t);
+    slot->n = pool->trees[t]->n;
     slot->share = s->best.lp->rate[t] / s->best.throughput;
-    memcpy(slot->edges, by_pool_edges(pool, t), slot->n * sizeof *slot->edges);
+    memcpy(slot->edges, pool->trees[t]->edges, slot->n * sizeof *slot->edges);
   }
 }
 
@@ -365,7 +412,7 @@ static enum banyan_status tighten(struct search *s) {
 }
 
 static void remember_start(struct search *s, uint32_t number) {
-  struct by_start lucky = s->start;
+  struct start lucky = s->start;
   s->start = s->lucky_start;
   s->lucky_start = lucky;
   s->luckiest = number;
@@ -399,7 +446,7 @@ static double height_of(struct search *s) {
     uint32_t root;
     double height;
     if (s->best.lp->rate[t] == 0) continue;
-    by_tree_centre(&s->grower, by_pool_edges(&s->best.pool, t), by_pool_size(&s->best.pool, t), &root, &height);
+    by_tree_centre(&s->grower, s->best.pool.trees[t]->edges, s->best.pool.trees[t]->n, &root, &height);
     highest = fmax(highest, height);
   }
   return highest;

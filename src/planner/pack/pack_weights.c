@@ -13,14 +13,12 @@
  * Bounds (by_span_certify) come from the prices of every tree; from their running average, which plays against all
  * trees of some time and evens out what one step makes of equal resources; and from prices that are 1 for loads above a
  * threshold and 0 below, which are the partitions of Tutte and Nash-Williams where every edge has one resource. */
-#include "pack_weights.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "packing.h"
-#include "span.h"
+#include "array.h"
+#include "rates.h"
 
 enum {
   FIRST_CHECK = 32,       /* for better bounds after so many trees, and then after an eighth more each time */
@@ -28,7 +26,6 @@ enum {
   EDGES_IN_ALL = 1 << 26, /* of trees to look for, unless it is said */
   LEAST_TREES = 1000,
   MOST_TREES = 40000,
-  FIRST_ROOM = 64,
 };
 
 static const double first_step = 0.2, last_step = 0x1p-10, growth = 4, usual_goal = 0.995;
@@ -40,8 +37,8 @@ static const double worth_keeping = 0.1; /* of what is missing to the goal */
 
 struct weights {
   const struct by_graph *graph;
-  struct by_span *span;
-  struct by_pool *pool;
+  struct by_span span;
+  struct by_pool pool;
   double goal;
   double *load;    /* of each resource, relative to its capacity */
   double *price;   /* under `load` */
@@ -51,7 +48,7 @@ struct weights {
   uint32_t *times; /* scratch, 0 between calls */
   double *rate;    /* of each tree of the pool */
   double *kept;    /* the rates when they were best */
-  size_t room;     /* of both */
+  uint32_t rate_room, kept_room;
   uint32_t n_kept;
   double total, largest; /* of the rates; of the loads */
   double step, phase_end;
@@ -66,32 +63,16 @@ static enum banyan_status no_memory(void) {
 
 static enum banyan_status init(struct weights *w) {
   size_t n = w->graph->n_resources;
-  BY_TRY(by_span_init(w->span, w->graph));
-  BY_TRY(by_pool_init(w->pool, w->graph));
-  w->load = calloc(n, sizeof *w->load);
-  w->price = calloc(n, sizeof *w->price);
-  w->average = calloc(n, sizeof *w->average);
-  w->phase = calloc(n, sizeof *w->phase);
-  w->other = calloc(n, sizeof *w->other);
-  w->times = calloc(n, sizeof *w->times);
-  w->room = FIRST_ROOM;
-  w->rate = calloc(w->room, sizeof *w->rate);
-  w->kept = calloc(w->room, sizeof *w->kept);
-  bool good = w->load && w->price && w->average && w->phase && w->other && w->times && w->rate && w->kept;
-  return good ? BANYAN_OK : no_memory();
-}
-
-static void fini(struct weights *w) {
-  by_span_fini(w->span);
-  by_pool_fini(w->pool);
-  free(w->load);
-  free(w->price);
-  free(w->average);
-  free(w->phase);
-  free(w->other);
-  free(w->times);
-  free(w->rate);
-  free(w->kept);
+  BY_TRY(by_span_init(&w->span, w->graph));
+  by_pool_init(&w->pool, w->graph);
+  struct by_arena *arena = &w->pool.arena;
+  w->load = BY_ARENA_ARRAY(arena, double, n);
+  w->price = BY_ARENA_ARRAY(arena, double, n);
+  w->average = BY_ARENA_ARRAY(arena, double, n);
+  w->phase = BY_ARENA_ARRAY(arena, double, n);
+  w->other = BY_ARENA_ARRAY(arena, double, n);
+  w->times = BY_ARENA_ARRAY(arena, uint32_t, n);
+  return arena->failed ? no_memory() : BANYAN_OK;
 }
 
 /* --- prices and bounds --- */
@@ -119,7 +100,7 @@ static void average_in(struct weights *w, double rate) {
 }
 
 static void try_bound(struct weights *w, const double *price) {
-  w->bound = fmin(w->bound, by_span_certify(w->span, price));
+  w->bound = fmin(w->bound, by_span_certify(&w->span, price));
 }
 
 static void try_threshold(struct weights *w, double threshold) {
@@ -131,7 +112,7 @@ static void find_bounds(struct weights *w) {
   const double thresholds[] = {1 - 2 * w->step, 1 - 8 * w->step, 0.9, 0.7, 0.5, 0.2};
   try_bound(w, w->average);
   try_bound(w, w->phase);
-  if (w->span->steiner) try_bound(w, w->price);
+  if (w->span.steiner) try_bound(w, w->price);
   for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) try_threshold(w, thresholds[i]);
 }
 
@@ -141,8 +122,8 @@ static void find_bounds(struct weights *w) {
 static double narrowest_of(struct weights *w) {
   const struct by_graph *graph = w->graph;
   double least = INFINITY;
-  for (uint32_t i = 0; i < w->span->n_tree; i++) {
-    const struct by_graph_edge *edge = &graph->edges[w->span->tree[i]];
+  for (uint32_t i = 0; i < w->span.n_tree; i++) {
+    const struct by_graph_edge *edge = &graph->edges[w->span.tree[i]];
     for (uint32_t j = 0; j < edge->n; j++) {
       uint32_t r = graph->uses[edge->first + j];
       double most = graph->capacity[r] / ++w->times[r];
@@ -155,8 +136,8 @@ static double narrowest_of(struct weights *w) {
 /* Also clears `times`. */
 static void add_loads(struct weights *w, double rate) {
   const struct by_graph *graph = w->graph;
-  for (uint32_t i = 0; i < w->span->n_tree; i++) {
-    const struct by_graph_edge *edge = &graph->edges[w->span->tree[i]];
+  for (uint32_t i = 0; i < w->span.n_tree; i++) {
+    const struct by_graph_edge *edge = &graph->edges[w->span.tree[i]];
     for (uint32_t j = 0; j < edge->n; j++) {
       uint32_t r = graph->uses[edge->first + j];
       w->times[r] = 0;
@@ -167,17 +148,11 @@ static void add_loads(struct weights *w, double rate) {
 }
 
 static enum banyan_status add_rate(struct weights *w, double rate) {
-  uint32_t tree, before = w->pool->n_trees;
-  BY_TRY(by_pool_add(w->pool, w->span->tree, w->span->n_tree, &tree));
-  if (w->pool->n_trees > w->room) {
-    size_t room = 2 * w->room;
-    double *rates = realloc(w->rate, room * sizeof *rates);
-    if (rates) w->rate = rates;
-    double *kept = realloc(w->kept, room * sizeof *kept);
-    if (kept) w->kept = kept;
-    if (!rates || !kept) return no_memory();
-    w->room = room;
-  }
+  uint32_t tree, before = w->pool.n_trees;
+  BY_TRY(by_pool_add(&w->pool, w->span.tree, w->span.n_tree, &tree));
+  if (!BY_ARRAY_GROW(&w->rate, &w->rate_room, w->pool.n_trees) ||
+      !BY_ARRAY_GROW(&w->kept, &w->kept_room, w->pool.n_trees))
+    return no_memory();
   if (tree == before) w->rate[tree] = 0;
   w->rate[tree] += rate;
   w->total += rate;
@@ -187,7 +162,7 @@ static enum banyan_status add_rate(struct weights *w, double rate) {
 static void scale_down(struct weights *w) {
   double by = 1 / w->largest;
   for (uint32_t r = 0; r < w->graph->n_resources; r++) w->load[r] *= by;
-  for (uint32_t t = 0; t < w->pool->n_trees; t++) w->rate[t] *= by;
+  for (uint32_t t = 0; t < w->pool.n_trees; t++) w->rate[t] *= by;
   w->total *= by;
   w->phase_end *= by;
   w->largest = 1;
@@ -198,16 +173,16 @@ static void keep_best(struct weights *w) {
   double now = w->total / w->largest;
   if (!(now > w->best * (1 + worth_keeping * (1 - w->goal)))) return;
   w->best = now;
-  w->n_kept = w->pool->n_trees;
+  w->n_kept = w->pool.n_trees;
   for (uint32_t t = 0; t < w->n_kept; t++) w->kept[t] = w->rate[t] > negligible * w->total ? w->rate[t] : 0;
 }
 
 /* The bound of a spanning tree comes with the tree; that of a Steiner tree is another search. */
 static enum banyan_status add_tree(struct weights *w) {
   set_prices(w);
-  by_span_set_prices(w->span, w->price);
-  double weight = by_span_lightest(w->span);
-  if (!w->span->steiner && weight > 0) w->bound = fmin(w->bound, worth(w, w->price) / weight * (1 + 0x1p-36));
+  by_span_set_prices(&w->span, w->price);
+  double weight = by_span_lightest(&w->span);
+  if (!w->span.steiner && weight > 0) w->bound = fmin(w->bound, worth(w, w->price) / weight * (1 + 0x1p-36));
   double rate = narrowest_of(w) * (w->largest > 0 ? w->step * w->largest : 1);
   BY_TRY(add_rate(w, rate));
   average_in(w, rate);
@@ -228,13 +203,9 @@ static void end_phase(struct weights *w) {
   w->phase_end = growth * w->largest;
 }
 
-static bool is_good(const struct weights *w) {
-  return w->best >= w->goal * w->bound;
-}
-
 static enum banyan_status run(struct weights *w, uint32_t most_trees) {
-  uint32_t check = w->span->steiner ? FIRST_STEINER : FIRST_CHECK, least = check;
-  for (uint32_t i = 1; i <= most_trees && !is_good(w); i++) {
+  uint32_t check = w->span.steiner ? FIRST_STEINER : FIRST_CHECK, least = check;
+  for (uint32_t i = 1; i <= most_trees && w->best < w->goal * w->bound; i++) {
     BY_TRY(add_tree(w));
     end_phase(w);
     if (i < check && i < most_trees) continue;
@@ -245,24 +216,21 @@ static enum banyan_status run(struct weights *w, uint32_t most_trees) {
   return BANYAN_OK;
 }
 
-static uint32_t usual_trees(const struct by_graph *graph) {
-  double trees = (double)EDGES_IN_ALL / graph->n_edges;
-  return (uint32_t)fmin(fmax(trees, LEAST_TREES), MOST_TREES);
-}
-
 enum banyan_status by_pack_weights(const struct by_graph *graph, const struct by_weights_options *options,
                                    struct by_packing **out) {
-  uint32_t most = options && options->most_trees ? options->most_trees : usual_trees(graph);
-  struct by_span span = {0};
-  struct by_pool pool = {0};
-  struct weights w = {.graph = graph, .span = &span, .pool = &pool, .step = first_step, .climb = 1, .bound = INFINITY};
-  w.goal = options && options->goal > 0 ? options->goal : usual_goal;
+  uint32_t most = (uint32_t)fmin(fmax((double)EDGES_IN_ALL / graph->n_edges, LEAST_TREES), MOST_TREES);
+  struct weights w = {.graph = graph, .goal = usual_goal, .step = first_step, .climb = 1, .bound = INFINITY};
+  if (options && options->most_trees) most = options->most_trees;
+  if (options && options->goal > 0) w.goal = options->goal;
   enum banyan_status status = init(&w);
   if (status == BANYAN_OK) status = run(&w, most);
   if (status == BANYAN_OK) {
-    for (uint32_t t = w.n_kept; t < pool.n_trees; t++) w.kept[t] = 0;
-    status = by_packing_make(&pool, w.kept, w.bound, out);
+    for (uint32_t t = w.n_kept; t < w.pool.n_trees; t++) w.kept[t] = 0;
+    status = by_packing_make(&w.pool, w.kept, w.bound, out);
   }
-  fini(&w);
+  by_span_fini(&w.span);
+  by_pool_fini(&w.pool);
+  free(w.rate);
+  free(w.kept);
   return status;
 }

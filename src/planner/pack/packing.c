@@ -4,93 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grow.h"
 #include "leader.h"
-
-enum { FIRST_TREES = 64, FIRST_SLOTS = 256 /* a power of two */ };
+#include "rates.h"
 
 static enum banyan_status no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the trees that are packed");
   return BANYAN_ERR_NO_MEMORY;
-}
-
-enum banyan_status by_pool_init(struct by_pool *pool, const struct by_graph *graph) {
-  *pool = (struct by_pool){.graph = graph, .room_trees = FIRST_TREES, .n_slots = FIRST_SLOTS};
-  pool->at = calloc(FIRST_TREES + 1, sizeof *pool->at);
-  pool->slots = calloc(FIRST_SLOTS, sizeof *pool->slots);
-  if (pool->at && pool->slots) return BANYAN_OK;
-  by_pool_fini(pool);
-  return no_memory();
-}
-
-void by_pool_fini(struct by_pool *pool) {
-  free(pool->at);
-  free(pool->edges);
-  free(pool->slots);
-  *pool = (struct by_pool){0};
-}
-
-/* FNV-1a, a word at a time. */
-static uint64_t hash_of(const uint32_t *edges, uint32_t n) {
-  uint64_t hash = 0xcbf29ce484222325ull;
-  for (uint32_t i = 0; i < n; i++) hash = (hash ^ edges[i]) * 0x100000001b3ull;
-  return hash ^ hash >> 29;
-}
-
-/* Where the tree is in the table, or would be. */
-static size_t find_slot(const struct by_pool *pool, const uint32_t *edges, uint32_t n) {
-  size_t mask = pool->n_slots - 1, slot = hash_of(edges, n) & mask;
-  for (; pool->slots[slot]; slot = (slot + 1) & mask) {
-    uint32_t t = pool->slots[slot] - 1;
-    if (by_pool_size(pool, t) == n && memcmp(by_pool_edges(pool, t), edges, n * sizeof *edges) == 0) break;
-  }
-  return slot;
-}
-
-static bool grow_slots(struct by_pool *pool) {
-  uint32_t *slots = calloc(pool->n_slots * 2, sizeof *slots);
-  if (!slots) return false;
-  free(pool->slots);
-  pool->slots = slots;
-  pool->n_slots *= 2;
-  for (uint32_t t = 0; t < pool->n_trees; t++)
-    slots[find_slot(pool, by_pool_edges(pool, t), by_pool_size(pool, t))] = t + 1;
-  return true;
-}
-
-static bool grow_trees(struct by_pool *pool) {
-  size_t *at = realloc(pool->at, (2 * pool->room_trees + 1) * sizeof *at);
-  if (!at) return false;
-  pool->at = at;
-  pool->room_trees *= 2;
-  return true;
-}
-
-static bool grow_edges(struct by_pool *pool, uint32_t n) {
-  size_t used = pool->at[pool->n_trees], room = pool->room_edges + pool->room_edges / 2 + n;
-  if (used + n <= pool->room_edges) return true;
-  uint32_t *edges = realloc(pool->edges, room * sizeof *edges);
-  if (!edges) return false;
-  pool->edges = edges;
-  pool->room_edges = room;
-  return true;
-}
-
-enum banyan_status by_pool_add(struct by_pool *pool, const uint32_t *edges, uint32_t n, uint32_t *out) {
-  size_t slot = find_slot(pool, edges, n);
-  *out = pool->slots[slot] - 1;
-  if (pool->slots[slot]) return BANYAN_OK;
-  if (pool->n_trees == pool->room_trees && !grow_trees(pool)) return no_memory();
-  if (!grow_edges(pool, n)) return no_memory();
-  if (2 * (size_t)(pool->n_trees + 1) > pool->n_slots) {
-    if (!grow_slots(pool)) return no_memory();
-    slot = find_slot(pool, edges, n);
-  }
-  size_t at = pool->at[pool->n_trees];
-  if (n) memcpy(pool->edges + at, edges, n * sizeof *edges);
-  pool->at[pool->n_trees + 1] = at + n;
-  *out = pool->n_trees++;
-  pool->slots[slot] = pool->n_trees;
-  return BANYAN_OK;
 }
 
 #define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
@@ -106,7 +26,7 @@ void by_packing_destroy(struct by_packing *packing) {
 
 /* --- make --- */
 
-static void add_load(const struct by_graph *graph, const uint32_t *edges, uint32_t n, double rate, double *load) {
+void by_graph_add_load(const struct by_graph *graph, const uint32_t *edges, uint32_t n, double rate, double *load) {
   for (uint32_t i = 0; i < n; i++) {
     const struct by_graph_edge *edge = &graph->edges[edges[i]];
     for (uint32_t j = 0; j < edge->n; j++) load[graph->uses[edge->first + j]] += rate;
@@ -119,7 +39,7 @@ static enum banyan_status find_scale(const struct by_pool *pool, const double *r
   double *load = calloc(graph->n_resources, sizeof *load), worst = 0;
   if (!load) return no_memory();
   for (uint32_t t = 0; t < pool->n_trees; t++)
-    if (rate[t] > 0) add_load(graph, by_pool_edges(pool, t), by_pool_size(pool, t), rate[t], load);
+    if (rate[t] > 0) by_graph_add_load(graph, pool->trees[t]->edges, pool->trees[t]->n, rate[t], load);
   for (uint32_t r = 0; r < graph->n_resources; r++) worst = fmax(worst, load[r] / graph->capacity[r]);
   free(load);
   *out = full / worst;
@@ -137,14 +57,14 @@ static enum banyan_status fill(const struct by_pool *pool, const double *rate, d
   size_t n_edges = 0;
   uint32_t n = 0;
   for (uint32_t t = 0; t < pool->n_trees; t++)
-    if (rate[t] > 0) n++, n_edges += by_pool_size(pool, t);
+    if (rate[t] > 0) n++, n_edges += pool->trees[t]->n;
   uint32_t *edges = BY_ARENA_ARRAY(&packing->arena, uint32_t, n_edges);
   packing->trees = BY_ARENA_ARRAY(&packing->arena, struct by_packed, n);
-  if (!edges || !packing->trees) return no_memory();
+  if (packing->arena.failed) return no_memory();
   for (uint32_t t = 0; t < pool->n_trees; t++) {
-    uint32_t size = by_pool_size(pool, t);
+    uint32_t size = pool->trees[t]->n;
     if (!(rate[t] > 0)) continue;
-    memcpy(edges, by_pool_edges(pool, t), size * sizeof *edges);
+    memcpy(edges, pool->trees[t]->edges, size * sizeof *edges);
     packing->trees[packing->n_trees++] = (struct by_packed){.n = size, .edges = edges, .rate = rate[t] * scale};
     edges += size;
   }
@@ -205,7 +125,7 @@ static enum banyan_status check_tree(struct check *check, uint32_t t, const stru
     if (check->touched[v] && by_leader(check->above, v) != by_leader(check->above, 0))
       return bad("packed tree %u does not join vertex %u to the others", t, v);
   if (!(tree->rate > 0) || !isfinite(tree->rate)) return bad("packed tree %u has a rate of %g", t, tree->rate);
-  add_load(graph, tree->edges, tree->n, tree->rate, check->load);
+  by_graph_add_load(graph, tree->edges, tree->n, tree->rate, check->load);
   return BANYAN_OK;
 }
 
@@ -229,17 +149,71 @@ static enum banyan_status check_packing(struct check *check, const struct by_pac
 }
 
 enum banyan_status by_packing_check(const struct by_graph *graph, const struct by_packing *packing) {
-  struct check check = {.graph = graph};
-  check.above = malloc(graph->n_vertices * sizeof *check.above);
-  check.touched = malloc(graph->n_vertices * sizeof *check.touched);
-  check.load = calloc(graph->n_resources, sizeof *check.load);
-  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
-  if (check.above && check.touched && check.load)
-    status = check_packing(&check, packing);
-  else
-    (void)no_memory();
-  free(check.above);
-  free(check.touched);
-  free(check.load);
+  struct by_arena arena;
+  by_arena_init(&arena);
+  struct check check = {.graph = graph,
+                        .above = BY_ARENA_ARRAY(&arena, uint32_t, graph->n_vertices),
+                        .touched = BY_ARENA_ARRAY(&arena, bool, graph->n_vertices),
+                        .load = BY_ARENA_ARRAY(&arena, double, graph->n_resources)};
+  enum banyan_status status = arena.failed ? no_memory() : check_packing(&check, packing);
+  by_arena_fini(&arena);
+  return status;
+}
+
+enum banyan_status by_packing_height(const struct by_graph *graph, const struct by_packing *packing, bool hops,
+                                     double *height) {
+  struct by_grower grower;
+  *height = 0;
+  BY_TRY(by_grower_init(&grower, graph, hops));
+  for (uint32_t t = 0; t < packing->n_trees; t++) {
+    uint32_t root;
+    double of_tree;
+    by_tree_centre(&grower, packing->trees[t].edges, packing->trees[t].n, &root, &of_tree);
+    *height = fmax(*height, of_tree);
+  }
+  by_grower_fini(&grower);
+  return BANYAN_OK;
+}
+
+/* --- one low tree --- */
+
+enum { ROOTS_TRIED = 32 };
+
+static double no_price(void *context, uint32_t edge) {
+  (void)context;
+  (void)edge;
+  return 0;
+}
+
+/* The middle: of some vertices the one whose furthest terminal is nearest. */
+static uint32_t find_middle(struct by_grower *grower, uint32_t n, double *reach) {
+  uint32_t tried = n < ROOTS_TRIED ? n : ROOTS_TRIED, middle = 0;
+  *reach = INFINITY;
+  for (uint32_t i = 0; i < tried; i++) {
+    uint32_t root = (uint32_t)((uint64_t)i * n / tried);
+    double far = by_grower_reach(grower, root);
+    if (far >= *reach) continue;
+    *reach = far;
+    middle = root;
+  }
+  return middle;
+}
+
+enum banyan_status by_pack_low(const struct by_graph *graph, bool hops, struct by_packing **out) {
+  struct by_grower grower;
+  struct by_pool pool;
+  uint32_t tree;
+  double reach, rate = 1;
+  *out = NULL;
+  BY_TRY(by_grower_init(&grower, graph, hops));
+  by_pool_init(&pool, graph);
+  uint32_t middle = find_middle(&grower, graph->n_terminals, &reach);
+  enum banyan_status status = BANYAN_OK;
+  if (by_grow(&grower, &(struct by_price){.of = no_price}, middle, reach)) {
+    status = by_pool_add(&pool, grower.edges, grower.n_edges, &tree);
+    if (status == BANYAN_OK) status = by_packing_make(&pool, &rate, INFINITY, out);
+  }
+  by_pool_fini(&pool);
+  by_grower_fini(&grower);
   return status;
 }

@@ -1,10 +1,11 @@
-#include "plan_packed.h"
-
+/* From a packing to a plan that runs: each tree hung up at its centre, named after the topology's nodes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "grow.h"
+#include "packing.h"
 #include "plan_make.h"
+#include "topology.h"
 
 #define NONE UINT32_MAX
 
@@ -21,27 +22,12 @@ struct packed {
   struct by_grower grower;
   struct helper *helpers;
   uint32_t n_helpers;
-  uint32_t *vertex;       /* of each of the graph's: the plan's; NONE: in no tree */
-  uint32_t *position;     /* of each of the plan's, in the tree at hand; NONE: not in it */
-  uint32_t *first, *next; /* the tree's edge ends by the plan's vertex: end 2e is edge e's at a, 2e + 1 at b */
-  uint32_t *queue;
-  struct by_arena arena;
+  uint32_t *vertex;   /* of each of the graph's: the plan's; NONE: in no tree */
+  uint32_t *position; /* of each of the plan's, in the tree at hand; NONE: not in it */
 };
 
 static const struct by_node *node_of(const struct packed *p, uint32_t vertex) {
   return &p->topology->nodes[p->graph->node[vertex]];
-}
-
-static enum banyan_status allocate(struct packed *p) {
-  uint32_t n = p->graph->n_vertices;
-  p->helpers = BY_ARENA_ARRAY(&p->arena, struct helper, n);
-  p->vertex = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
-  p->position = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
-  p->first = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
-  p->next = BY_ARENA_ARRAY(&p->arena, uint32_t, 2 * (size_t)n);
-  p->queue = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
-  bool all = p->helpers && p->vertex && p->position && p->first && p->next && p->queue;
-  return all ? BANYAN_OK : by_plan_no_memory();
 }
 
 /* ---- vertices */
@@ -83,64 +69,40 @@ static enum banyan_status name_vertices(struct packed *p) {
 
 /* ---- one tree */
 
-static uint32_t end_of(const struct packed *p, const struct by_packed *tree, uint32_t i) {
-  const struct by_graph_edge *edge = &p->graph->edges[tree->edges[i / 2]];
-  return p->vertex[i % 2 ? edge->b : edge->a];
-}
-
-/* Chains the edges' ends at their vertices, and finds who is in the tree. */
-static void list_ends(struct packed *p, const struct by_packed *tree) {
-  for (uint32_t v = 0; v < p->plan->n_vertices; v++) p->first[v] = NONE;
-  for (uint32_t i = 2 * tree->n; i-- > 0;) {
-    uint32_t v = end_of(p, tree, i);
-    p->next[i] = p->first[v];
-    p->first[v] = i;
-  }
-}
-
 /* Positions follow the plan's order of vertices, so that ranks come first. */
-static void take_positions(struct packed *p, struct by_group *group) {
-  uint32_t n = 0;
-  for (uint32_t v = 0; v < p->plan->n_vertices; v++) {
-    p->position[v] = p->first[v] == NONE ? NONE : n;
-    if (p->first[v] != NONE) group->order[n++] = v;
-  }
-}
-
-/* Breadth first from the root. */
-static void find_parents(struct packed *p, const struct by_packed *tree, struct by_group *group) {
-  uint32_t n = 0;
-  p->queue[n++] = group->order[group->root];
-  group->up[group->root] = group->root;
-  for (uint32_t done = 0; done < n; done++) {
-    uint32_t v = p->queue[done], at = p->position[v];
-    for (uint32_t i = p->first[v]; i != NONE; i = p->next[i]) {
-      uint32_t w = end_of(p, tree, i ^ 1);
-      if (p->position[w] == group->up[at]) continue;
-      group->up[p->position[w]] = at;
-      p->queue[n++] = w;
-    }
-  }
-}
-
 static enum banyan_status add_tree(struct packed *p, const struct by_packed *tree, double throughput,
                                    struct by_group *group) {
-  uint32_t root;
+  struct by_grower *g = &p->grower;
+  uint32_t root, n = 0;
   double height;
   BY_TRY(by_group_init(p->plan, group, BY_GROUP_TREE, tree->n + 1, false));
-  list_ends(p, tree);
-  take_positions(p, group);
-  by_tree_centre(&p->grower, tree->edges, tree->n, &root, &height);
-  group->root = p->position[p->vertex[root]];
+  by_tree_centre(g, tree->edges, tree->n, &root, &height);
+  by_tree_walk(g, tree->edges, tree->n, root);
+  for (uint32_t v = 0; v < p->plan->n_vertices; v++) p->position[v] = NONE;
+  for (uint32_t i = 0; i <= tree->n; i++) p->position[p->vertex[g->order[i]]] = 0;
+  for (uint32_t v = 0; v < p->plan->n_vertices; v++) {
+    if (p->position[v] == NONE) continue;
+    group->order[n] = v;
+    p->position[v] = n++;
+  }
+  group->root = group->up[p->position[p->vertex[root]]] = p->position[p->vertex[root]];
+  for (uint32_t i = 1; i <= tree->n; i++) {
+    uint32_t v = g->order[i], parent = by_graph_other_end(p->graph, g->via[v], v);
+    group->up[p->position[p->vertex[v]]] = p->position[p->vertex[parent]];
+  }
   group->share = tree->rate / throughput;
   group->rate = tree->rate;
-  find_parents(p, tree, group);
   return BANYAN_OK;
 }
 
 static enum banyan_status fill(struct packed *p, const struct by_packing *packing) {
   struct by_plan *plan = p->plan;
-  BY_TRY(allocate(p));
+  struct by_arena *arena = &p->grower.arena;
+  uint32_t n = p->graph->n_vertices;
+  p->helpers = BY_ARENA_ARRAY(arena, struct helper, n);
+  p->vertex = BY_ARENA_ARRAY(arena, uint32_t, n);
+  p->position = BY_ARENA_ARRAY(arena, uint32_t, n);
+  if (arena->failed) return by_plan_no_memory();
   find_helpers(p, packing);
   BY_TRY(name_vertices(p));
   BY_TRY(by_plan_add_classes(plan, 1));
@@ -158,13 +120,11 @@ enum banyan_status by_plan_of_packing(const char *name, const struct by_topology
                                       struct by_plan **out) {
   struct packed p = {.topology = topology, .graph = graph};
   BY_TRY(by_plan_create(name, &p.plan));
-  by_arena_init(&p.arena);
   enum banyan_status status = by_grower_init(&p.grower, graph, !by_delay);
   if (status == BANYAN_OK) {
     status = fill(&p, packing);
     by_grower_fini(&p.grower);
   }
-  by_arena_fini(&p.arena);
   if (status == BANYAN_OK) return by_plan_finish(p.plan, out);
   by_plan_destroy(p.plan);
   return status;

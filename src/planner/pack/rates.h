@@ -1,11 +1,38 @@
-/* Trees of one graph and the linear program that gives them the rates of the
- * largest sum: the common part of the methods that solve it. It owns the pool
- * that it is made of and borrows the graph. Not for several threads. */
+/* Trees of one graph, the linear program that gives them the rates of the largest sum, and the search for more trees by
+ * its prices: what the methods share that solve it. The graph is borrowed. Not for several threads. */
 #ifndef BY_PLAN_RATES_H
 #define BY_PLAN_RATES_H
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "lp.h"
 #include "packing.h"
+#include "span.h"
+
+struct by_pool_tree {
+  uint32_t number, n;
+  uint32_t *edges; /* n, ascending */
+  UT_hash_handle hh;
+};
+
+/* Different trees, numbered in the order in which they came. */
+struct by_pool {
+  const struct by_graph *graph;
+  uint32_t n_trees, room;
+  struct by_pool_tree **trees, *table;
+  struct by_arena arena;
+};
+
+void by_pool_init(struct by_pool *pool, const struct by_graph *graph);
+void by_pool_fini(struct by_pool *pool);
+/* The number of the tree of these n edges, ascending; it is added if it is not there. Cost: n. */
+BANYAN_CHECK enum banyan_status by_pool_add(struct by_pool *pool, const uint32_t *edges, uint32_t n, uint32_t *out);
+/* A packing of the pool's trees at rates in the proportions of rate[] (>= 0, one above 0; trees of rate 0 are left
+ * out), all scaled so that the worst loaded resource is just full. `bound` as it is certified; INFINITY: not at all.
+ * The caller owns *out. Cost: the edges of all trees and their uses. */
+BANYAN_CHECK enum banyan_status by_packing_make(const struct by_pool *pool, const double *rate, double bound,
+                                                struct by_packing **out);
 
 struct by_rates {
   struct by_pool pool; /* trees may be read here, and added by by_rates_add only */
@@ -30,5 +57,29 @@ BANYAN_CHECK enum banyan_status by_rates_solve(struct by_rates *rates);
 BANYAN_CHECK enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t most, double least);
 /* The trees that have a rate. The caller owns *out. BANYAN_ERR_PLAN: none has. */
 BANYAN_CHECK enum banyan_status by_rates_packing(const struct by_rates *rates, double bound, struct by_packing **out);
+
+/* The search for trees by prices. The prices of a program swing wildly while few columns are known, so trees are also
+ * looked for at a point between them and the best prices so far (Wentges 1997), where most of the progress comes from.
+ */
+struct by_pricing {
+  const struct by_graph *graph;
+  struct by_span span; /* has the last tree */
+  bool in_parts;       /* the program's prices are those of whole capacities, else of bits */
+  double bound;        /* bit/s that no set of trees exceeds, as far as the best prices prove it */
+  double *best;        /* the program's prices that proved it; all resources are worth 1 together */
+  double *price;       /* of bits of each resource, at which trees are looked for */
+};
+
+/* `bound`: what is known already; INFINITY: nothing. */
+BANYAN_CHECK enum banyan_status by_pricing_init(struct by_pricing *pricing, const struct by_graph *graph, bool in_parts,
+                                                double bound);
+/* Also of one that is all zeros. */
+void by_pricing_fini(struct by_pricing *pricing);
+/* Sets the prices: near the best ones, or the program's. */
+void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_best);
+/* Looks for a light tree at the prices; its weight. */
+double by_pricing_find(struct by_pricing *pricing);
+/* Nothing is lighter than `least` at the prices: they are the best if they prove a better bound. */
+void by_pricing_prove(struct by_pricing *pricing, double least);
 
 #endif

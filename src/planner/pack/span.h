@@ -8,7 +8,7 @@
  * with a radix sort, O(edges). With optional vertices it is a Steiner tree,
  * whose lightest is NP-hard to find: with few of them every set of them is
  * tried, else heuristics give a good tree, and a lower bound stands in for the
- * lightest one (steiner.c). */
+ * lightest one. */
 #ifndef BY_PLAN_SPAN_H
 #define BY_PLAN_SPAN_H
 
@@ -25,6 +25,7 @@ struct by_span {
   double *weight; /* of each edge under the prices that were set */
   uint32_t *tree; /* edges of the last tree found, ascending */
   uint32_t n_tree;
+  bool exact; /* the lightest tree is found, and its weight is the true least one */
   /* private */
   bool dense, sorted;         /* Prim's; keys are in order */
   struct by_span_key *keys;   /* edges by weight, and room for sorting them */
@@ -35,28 +36,24 @@ struct by_span {
   uint32_t *waiting;          /* vertices that are not in yet */
   uint64_t *chosen;           /* of each edge one bit, 0 between calls */
   struct by_steiner *steiner; /* NULL without optional vertices */
+  struct by_arena arena;
 };
 
 BANYAN_CHECK enum banyan_status by_span_init(struct by_span *span, const struct by_graph *graph);
+/* Also of one that is all zeros. */
 void by_span_fini(struct by_span *span);
 /* Weighs all edges; prices are >= 0 and finite. Cost: uses. */
 void by_span_set_prices(struct by_span *span, const double *price);
 /* Finds a light tree under the prices, leaves it in `tree`; its weight. The lightest, unless there are many optional
- * vertices (by_span_is_exact). None of its leaves is an optional vertex. */
+ * vertices (`exact`). None of its leaves is an optional vertex. */
 double by_span_lightest(struct by_span *span);
 /* A weight that no tree is below: the lightest tree's where that is known, else the larger of the bounds by dual ascent
  * (Wong 1984) and by half the metric closure's spanning tree. May change `tree`. */
 double by_span_least(struct by_span *span);
-/* Whether both of these are the true least weight. */
-bool by_span_is_exact(const struct by_span *span);
 /* What these prices prove: no packing carries more than sum(capacity * price) / least. Sets them. INFINITY: nothing. */
 double by_span_certify(struct by_span *span, const double *price);
 /* The same with the true least weight also where trying every set of optional vertices takes long, up to a tenth of a
  * second. */
 double by_span_certify_well(struct by_span *span, const double *price);
-
-/* For steiner.c: the lightest tree over the vertices v with in[v], all of them if NULL, in `tree`; INFINITY: they are
- * not joined. */
-double by_span_over(struct by_span *span, const bool *in);
 
 #endif
