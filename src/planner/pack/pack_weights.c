@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
 #include "rates.h"
 
 enum {

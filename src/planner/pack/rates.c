@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
 
 /* The error for memory that is out. */
 static enum banyan_status no_memory(void) {
