@@ -176,7 +176,7 @@ static enum banyan_status symmetry_find(struct by_symmetry *symmetry, const stru
   return status;
 }
 
-/* As over TCP (src/transport/pace.c), where the links on the way are the stream's alone. */
+/* As over TCP (src/transport/lane.c), where the links on the way are the stream's alone. */
 enum { MOST_FRAME = 1 << 20, LEAST_FRAME = 64 << 10 };
 static const double slow = 1e9 / 8, frame_time = 5e-3; /* bytes a second; seconds */
 

@@ -12,7 +12,7 @@
 #include <banyan/types.h>
 
 #include "frame.h"
-#include "mark.h"
+#include "lane.h"
 
 struct by_fabric {
   const struct by_fabric_ops *ops;

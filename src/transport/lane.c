@@ -1,7 +1,15 @@
 #include "lane.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+
+/* ---- failing */
 
 enum banyan_status by_lane_fail(struct by_lane *lane, enum banyan_status status, const char *format, ...) {
   if (lane->status != BANYAN_OK) return lane->status;
@@ -11,4 +19,70 @@ enum banyan_status by_lane_fail(struct by_lane *lane, enum banyan_status status,
   va_end(args);
   lane->status = status;
   return status;
+}
+
+/* ---- meter */
+
+/* A host whose program does not read answers probes of its closed window, one each; so more than one counts. */
+static uint32_t silence(const struct tcp_info *info) {
+  if (!info->tcpi_retransmits && info->tcpi_probes < 2) return 0;
+  bool data = info->tcpi_last_data_recv < info->tcpi_last_ack_recv;
+  return data ? info->tcpi_last_data_recv : info->tcpi_last_ack_recv;
+}
+
+/* A kernel that says less knows nothing of the time in which it was busy (4.10 is the first that does). */
+bool by_meter_read(int fd, struct by_meter *out) {
+  struct tcp_info info = {0};
+  socklen_t length = sizeof info, least = offsetof(struct tcp_info, tcpi_sndbuf_limited) + sizeof(uint64_t);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) || length < least) return false;
+  *out = (struct by_meter){.bytes = info.tcpi_bytes_acked,
+                           .busy = info.tcpi_busy_time,
+                           .held = info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited,
+                           .answer = info.tcpi_min_rtt == UINT32_MAX ? 0 : info.tcpi_min_rtt,
+                           .rate = info.tcpi_delivery_rate,
+                           .full = info.tcpi_delivery_rate > 0 && !info.tcpi_delivery_rate_app_limited,
+                           .flying = info.tcpi_unacked,
+                           .silent = silence(&info),
+                           .fd = fd};
+  return true;
+}
+
+/* ---- pace */
+
+enum { LEAST_FRAME = 64 << 10, PAGE = 4 << 10, FRAME_TIME = 5 * BY_MILLISECOND };
+
+/* One observation weighs an eighth, and none counts as more than eight times slower than what is known: a peer that
+ * computes for a while halves the speed at most, and a link that has become slow is found out after a few. */
+static const double weight = 1.0 / 8, most_slower = 8;
+
+static const double fast = 1e9 / 8 / BY_SECOND, fastest = 1e10 / 8 / BY_SECOND; /* bytes a nanosecond */
+
+void by_pace_wait(struct by_pace *pace, size_t bytes, uint64_t now) {
+  pace->since = now;
+  pace->bytes = bytes;
+}
+
+void by_pace_drained(struct by_pace *pace, uint64_t now) {
+  double bytes = (double)pace->bytes, nanoseconds = (double)(now - pace->since);
+  if (pace->drained <= 0) {
+    pace->drained = bytes / weight;
+    pace->nanoseconds = pace->drained / fastest;
+  }
+  double slowest = most_slower * bytes * pace->nanoseconds / pace->drained;
+  if (nanoseconds > slowest) nanoseconds = slowest;
+  if (nanoseconds < bytes / fastest) nanoseconds = bytes / fastest;
+  pace->drained += bytes - weight * pace->drained;
+  pace->nanoseconds += nanoseconds - weight * pace->nanoseconds;
+  pace->since = 0;
+}
+
+bool by_pace_is_slow(const struct by_pace *pace) {
+  return pace->drained < fast * pace->nanoseconds;
+}
+
+size_t by_pace_frame(const struct by_pace *pace, size_t most) {
+  if (!by_pace_is_slow(pace)) return most;
+  double bytes = FRAME_TIME * pace->drained / pace->nanoseconds;
+  size_t frame = bytes > LEAST_FRAME ? (size_t)bytes / PAGE * PAGE : LEAST_FRAME;
+  return frame < most ? frame : most;
 }

@@ -16,10 +16,28 @@
 #include <banyan/status.h>
 
 #include "frame.h"
-#include "mark.h"
-#include "meter.h"
 
 enum { BY_LANE_SMALL = 512 };
+
+/* How what is sent is marked, for the queues on its way and those of this host. */
+struct by_mark {
+  int tos;      /* the byte of IP: DSCP in the upper six bits, ECN stays the transport's; -1: left as it is */
+  int priority; /* of the socket, inside this host; -1: left as it is */
+};
+
+/* What the kernel has counted of a TCP connection: how much went, and for how long the network was what it waited for.
+ */
+struct by_meter {
+  uint64_t bytes;  /* that the other end has taken, */
+  uint64_t busy;   /* in so many microseconds with something on its way or waiting for its turn; in so many of these */
+  uint64_t held;   /* it was the peer, or a buffer of this end, that held it up */
+  uint32_t answer; /* microseconds there and back, the least of late; 0: not known */
+  uint64_t rate;   /* bytes a second that the network took last, as far as is known */
+  bool full;       /* it was given more than that then */
+  uint32_t flying; /* segments on their way just now */
+  uint32_t silent; /* milliseconds for which nothing came from the other host's kernel, though it was asked again */
+  int fd;
+};
 
 enum by_lane_sent {
   BY_LANE_SENT, /* taken; the payload may change again */
@@ -98,5 +116,29 @@ struct by_lane_ops {
 /* Ends a lane with an error text. Always returns `status`. */
 enum banyan_status by_lane_fail(struct by_lane *lane, enum banyan_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* False: the kernel does not say. */
+bool by_meter_read(int fd, struct by_meter *out);
+
+/* How fast a connection carries what it is given, and how much it is to be given at once. Speed shows while a payload
+ * waits for the connection. On a slow link a frame holds up the messages of other trees for long, and so does what
+ * waits in the socket; both are kept small there. */
+enum { BY_PACE_UNSENT = 64 << 10 }; /* bytes that may wait in the socket of a slow link */
+
+/* All zero: nothing is known yet, and the link counts as fast. */
+struct by_pace {
+  uint64_t since;              /* when something began to wait; 0: nothing does */
+  size_t bytes;                /* how much it was */
+  double drained, nanoseconds; /* of all that has waited, the last counting most */
+};
+
+/* So many bytes, at least one, wait for the connection from now on. */
+void by_pace_wait(struct by_pace *pace, size_t bytes, uint64_t now);
+/* They have gone. */
+void by_pace_drained(struct by_pace *pace, uint64_t now);
+/* Below 1 Gbit/s. */
+bool by_pace_is_slow(const struct by_pace *pace);
+/* Bytes of a frame: `most`, or what a slow link carries in 5 ms if that is less, in whole pages and 64 KiB at least. */
+size_t by_pace_frame(const struct by_pace *pace, size_t most);
 
 #endif

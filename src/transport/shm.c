@@ -167,8 +167,7 @@ static bool stores_well(void) {
 
 /* Once for each large frame and each offer. */
 static void probe_sometimes(struct shm *shm) {
-  if (shm->stores_well) return;
-  if (++shm->large % PROBE_EVERY == 0) probe(shm);
+  if (!shm->stores_well && ++shm->large % PROBE_EVERY == 0) probe(shm);
 }
 
 /* ---- sending */
@@ -307,12 +306,9 @@ static struct mapping *map_region(struct shm *shm, const struct by_offer *offer)
   snprintf(path, sizeof path, "/proc/%d/fd/%u", (int)shm->peer, offer->region_fd);
   int fd = BY_DESCRIPTOR(open(path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return NULL;
-  struct stat status; /* reading behind the end of a file would kill us by SIGBUS */
-  if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < offer->region_size) {
-    by_close(fd);
-    return NULL;
-  }
-  void *base = mmap(NULL, offer->region_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+  struct stat status; /* Reading behind the end of a file would kill us by SIGBUS. */
+  bool whole = fstat(fd, &status) == 0 && (uint64_t)status.st_size >= offer->region_size;
+  void *base = whole ? mmap(NULL, offer->region_size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
   by_close(fd);
   if (base == MAP_FAILED) return NULL;
   struct mapping *mapping = calloc(1, sizeof *mapping);

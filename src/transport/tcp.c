@@ -28,7 +28,7 @@
 #include "clock.h"
 #include "descriptor.h"
 #include "fail.h"
-#include "pace.h"
+#include "lane.h"
 #include "socket.h"
 
 enum { RX_BYTES = 256 << 10, HEADER_READ = 8 << 10, HEADER = sizeof(struct by_frame), REST = 8 };
@@ -91,30 +91,17 @@ static ssize_t push(struct tcp *tcp, struct iovec *parts, size_t n, int flags) {
   return 0;
 }
 
-/* splice() has no MSG_NOSIGNAL: into a broken connection it would end the process. */
-static void hold_sigpipe(sigset_t *before) {
-  sigset_t pipe_only;
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe_only, before);
-}
-
-/* It may have come whatever splice() returned: that tells what went before the connection was found broken. */
-static void release_sigpipe(const sigset_t *before) {
-  sigset_t pipe_only;
-  const struct timespec at_once = {0, 0};
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  if (!sigismember(before, SIGPIPE)) sigtimedwait(&pipe_only, NULL, &at_once);
-  pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
+/* splice() has no MSG_NOSIGNAL: into a broken connection it would end the process. The signal may have come whatever it
+ * returned: that tells what went before the connection was found broken. */
 static ssize_t splice_quietly(struct tcp *tcp, unsigned flags) {
-  sigset_t before;
-  hold_sigpipe(&before);
+  sigset_t pipe_only, before;
+  sigemptyset(&pipe_only);
+  sigaddset(&pipe_only, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
   ssize_t n = splice(tcp->pipe[0], NULL, tcp->fd, NULL, tcp->piped, flags);
   int error = errno;
-  release_sigpipe(&before);
+  if (!sigismember(&before, SIGPIPE)) sigtimedwait(&pipe_only, NULL, &(struct timespec){0});
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   errno = error;
   return n;
 }
@@ -343,16 +330,10 @@ static void fill(struct tcp *tcp, size_t most) {
 static const struct by_frame *tcp_peek(struct by_lane *lane) {
   struct tcp *tcp = tcp_of(lane);
   if (tcp->in_frame) return &tcp->frame;
+  if (buffered(tcp) < HEADER && !tcp->dry) fill(tcp, HEADER_READ);
   if (buffered(tcp) < HEADER) {
-    if (tcp->dry) {
-      tcp->dry = false;
-      return NULL;
-    }
-    fill(tcp, HEADER_READ);
-    if (buffered(tcp) < HEADER) {
-      tcp->dry = false;
-      return NULL;
-    }
+    tcp->dry = false;
+    return NULL;
   }
   memcpy(&tcp->frame, tcp->rx + tcp->first, HEADER);
   tcp->first += HEADER;

@@ -5,7 +5,7 @@
 
 #include "clock.h"
 #include "fabric.h"
-#include "mark.h"
+#include "lane.h"
 #include "worker.h"
 
 struct by_tree_io {

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,9 +82,9 @@ enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
   /* Most of it is never touched: runs used last are used first. */
   struct by_udp *udp = aligned_alloc(64, (sizeof *udp + 63) / 64 * 64);
   if (!udp) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for trees through switches");
-  udp->n_receivers = udp->last = udp->n_collecting = udp->n_waiting = 0;
-  udp->counters = (struct by_udp_counters){0};
+  memset(udp, 0, offsetof(struct by_udp, mailbox));
   udp->tos = CAN_BE_MARKED;
+  udp->mailer.patient = true;
   udp->n_free = RUNS;
   for (uint32_t i = 0; i < RUNS; i++) udp->free[i] = &udp->runs[RUNS - 1 - i];
   enum banyan_status status = open_socket(udp, port, or_any);
@@ -92,10 +93,6 @@ enum banyan_status by_udp_create(int port, bool or_any, struct by_udp **out) {
     return status;
   }
   udp->mailer.fd = udp->fd;
-  udp->mailer.patient = true;
-  udp->mailer.single = false;
-  udp->mailer.length = 0;
-  udp->mailer.sent = udp->mailer.unsent = 0;
   by_mailbox_init(&udp->mailbox);
   *out = udp;
   return BANYAN_OK;
@@ -165,17 +162,17 @@ static void free_runs(struct by_udp *udp) {
   while (udp->n_waiting) udp->free[udp->n_free++] = udp->waiting[--udp->n_waiting];
 }
 
-static bool post(struct by_udp *udp) {
-  if (!by_mailer_flush(&udp->mailer)) return false;
-  free_runs(udp);
-  return true;
+static bool send_waiting(struct by_udp *udp) {
+  bool sent = by_mailer_flush(&udp->mailer);
+  if (sent) free_runs(udp);
+  return sent;
 }
 
 bool by_udp_flush(struct by_udp *udp) {
   if (!udp->n_collecting && !udp->n_waiting) return true;
   for (uint32_t i = 0; i < udp->n_collecting; i++) pass_on(udp->collecting[i]);
   udp->n_collecting = 0;
-  return post(udp);
+  return send_waiting(udp);
 }
 
 static bool begin_run(struct by_udp_peer *peer, uint32_t size) {
@@ -210,7 +207,7 @@ static void append(struct by_udp_peer *peer, void *packet, uint32_t bytes) {
   run->bytes += bytes;
   if (continues(run, run->size)) return;
   end_run(peer); /* at once: who takes it can begin, and its memory is still in the cache when it is used again */
-  (void)post(peer->udp);
+  (void)send_waiting(peer->udp);
 }
 
 void by_udp_send(struct by_udp_peer *peer, const struct by_fragment *packet) {
@@ -291,7 +288,7 @@ static void take_datagram(struct by_udp *udp, const struct by_datagram *datagram
 
 bool by_udp_progress(struct by_udp *udp, uint64_t now) {
   int rounds = 0, n = BY_DATAGRAMS;
-  while (rounds < MOST_ROUNDS && n == BY_DATAGRAMS) {
+  for (; rounds < MOST_ROUNDS && n == BY_DATAGRAMS; rounds++) {
     n = by_mailbox_receive(&udp->mailbox, udp->fd);
     if (n == 0) break;
     bool filling = is_filling(udp);
@@ -300,7 +297,6 @@ bool by_udp_progress(struct by_udp *udp, uint64_t now) {
       take_datagram(udp, &datagram, filling, now);
     }
     (void)by_udp_flush(udp);
-    rounds++;
   }
   if (!rounds) (void)by_udp_flush(udp);
   return rounds > 0;

@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "fabric.h"
 #include "fragment.h"
-#include "mark.h"
+#include "lane.h"
 #include "worker.h"
 
 enum { BY_UDP_JOBS = 256 };

@@ -1,4 +1,4 @@
-#include "pace.h"
+#include "lane.h"
 
 #include "check.h"
 #include "clock.h"
