@@ -35,7 +35,7 @@ enum { BATCHES = 20, REPEAT = 1 << 16, SLOTS = 64, HEADERS = 14 + 20 + 8 };
 static const uint8_t lines[] = {1, 16, 22, 48};
 
 struct bench {
-  struct by_xdp *xdp;
+  struct by_plane xdp;
   unsigned in;
   uint32_t workers;
   struct by_cell cells[SLOTS];
@@ -75,7 +75,7 @@ static double run(const struct bench *bench, const char *program, uint8_t n, boo
   struct xdp_md context = {.data_end = length, .ingress_ifindex = bench->in};
   LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame, .data_size_in = length, .ctx_in = &context,
               .ctx_size_in = sizeof context, .repeat = REPEAT, .flags = live ? BPF_F_TEST_XDP_LIVE_FRAMES : 0);
-  insist(bpf_prog_test_run_opts(by_xdp_program(bench->xdp, program), &options) == 0, "the kernel ran no test");
+  insist(bpf_prog_test_run_opts(by_xdp_program(bench->xdp.self, program), &options) == 0, "the kernel ran no test");
   return options.duration;
 }
 
@@ -107,10 +107,11 @@ static double least(double a, double b) {
 
 /* Every term must have been merged, or it would not be that which was timed. */
 static void check_all_merged(const struct bench *bench) {
-  uint64_t events[BY_EVENTS], unsent, merged = 0, all = 0;
-  insist(by_xdp_count(bench->xdp, events, &unsent) == BANYAN_OK, "counters");
-  for (int i = 0; i < BY_EVENTS; i++) all += events[i];
-  for (int i = BY_EVENT_STORED; i <= BY_EVENT_COMPLETED; i++) merged += events[i];
+  uint64_t merged = 0, all = 0;
+  struct by_plane_counts counts;
+  insist(bench->xdp.ops->count(bench->xdp.self, &counts) == BANYAN_OK, "counters");
+  for (int i = 0; i < BY_EVENTS; i++) all += counts.events[i];
+  for (int i = BY_EVENT_STORED; i <= BY_EVENT_COMPLETED; i++) merged += counts.events[i];
   if (merged == all) return;
   fprintf(stderr, "switch_bench: of %llu terms only %llu were merged\n", (unsigned long long)all,
           (unsigned long long)merged);
@@ -149,26 +150,26 @@ static void add_port(const struct bench *bench, uint32_t number, const char *nam
   insist(system(command) == 0, command); /* NOLINT: ours */
   snprintf(command, sizeof command, "ip link set %s up; ip link set %s_far up", name, name);
   insist(system(command) == 0, command); /* NOLINT: ours */
-  insist(by_xdp_add_port(bench->xdp, number, name) == BANYAN_OK, "port");
-  insist(by_xdp_set_neighbour(bench->xdp, number, 0, neighbour) == BANYAN_OK, "neighbour");
+  insist(bench->xdp.ops->add_port(bench->xdp.self, number, name) == BANYAN_OK, "port");
+  insist(bench->xdp.ops->set_neighbour(bench->xdp.self, number, 0, neighbour) == BANYAN_OK, "neighbour");
 }
 
 int main(int argc, char **argv) {
   static struct bench bench;
-  struct by_xdp_options options = {.object = by_bench_object, .object_bytes = by_bench_object_bytes, .cells = SLOTS};
+  struct by_plane_options options = {.cells = SLOTS};
   cpu_set_t one;
   bench.workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 4; /* NOLINT: a bench's own argument */
   CPU_ZERO(&one);
   CPU_SET(0, &one);
   insist(sched_setaffinity(0, sizeof one, &one) == 0 && unshare(CLONE_NEWNET) == 0, "not root");
-  insist(by_xdp_create(&options, &bench.xdp) == BANYAN_OK, "XDP");
+  insist(by_xdp_open(&options, by_bench_object, by_bench_object_bytes, &bench.xdp) == BANYAN_OK, "XDP");
   add_port(&bench, 0, "in");
   add_port(&bench, 1, "out");
   drop_behind("out_far");
-  insist(by_xdp_grant(bench.xdp, &grant) == BANYAN_OK, "grant");
+  insist(bench.xdp.ops->grant(bench.xdp.self, &grant) == BANYAN_OK, "grant");
   bench.in = if_nametoindex("in");
   for (size_t i = 0; i < sizeof lines; i++) time_size(&bench, lines[i]);
-  by_xdp_destroy(bench.xdp);
+  by_plane_close(&bench.xdp);
   by_bench_sockets(bench.workers);
   return 0;
 }

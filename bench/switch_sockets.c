@@ -16,7 +16,7 @@ struct term {
 
 struct sockets {
   struct by_loop *loop;
-  struct by_user *user;
+  struct by_plane user;
   int worker, server;
   uint32_t workers;
   uint32_t number; /* of the next datagram */
@@ -57,9 +57,10 @@ static uint32_t datagrams_of(uint32_t workers) {
 }
 
 static uint64_t fragments_seen(const struct sockets *sockets) {
-  uint64_t events[BY_EVENTS], all = 0;
-  by_user_count(sockets->user, events);
-  for (int i = 0; i < BY_EVENTS; i++) all += events[i];
+  uint64_t all = 0;
+  struct by_plane_counts counts;
+  sockets->user.ops->count(sockets->user.self, &counts);
+  for (int i = 0; i < BY_EVENTS; i++) all += counts.events[i];
   return all;
 }
 
@@ -94,12 +95,11 @@ static struct cost time_rounds(struct sockets *sockets, uint32_t expected, bool 
 
 /* Each fragment must have had done to it what was timed, and left. */
 static void check(const struct sockets *sockets, uint64_t forwarded, uint64_t completed) {
-  uint64_t events[BY_EVENTS];
-  struct by_user_traffic traffic;
-  by_user_count(sockets->user, events);
-  by_user_get_traffic(sockets->user, &traffic);
-  insist(events[BY_EVENT_FORWARDED] == forwarded && events[BY_EVENT_COMPLETED] == completed, "not what was sent");
-  insist(traffic.unsent == 0 && traffic.sent == forwarded + completed, "something could not be sent");
+  struct by_plane_counts counts;
+  sockets->user.ops->count(sockets->user.self, &counts);
+  insist(counts.events[BY_EVENT_FORWARDED] == forwarded && counts.events[BY_EVENT_COMPLETED] == completed,
+         "not what was sent");
+  insist(counts.unsent == 0 && counts.sent == forwarded + completed, "something could not be sent");
 }
 
 static void print_row(const char *what, struct cost cost) {
@@ -110,18 +110,18 @@ static void print_row(const char *what, struct cost cost) {
 }
 
 static void set_up(struct sockets *sockets) {
-  struct by_user_options options = {.cells = MANY * WAITING};
+  struct by_plane_options options = {.cells = MANY * WAITING};
   int one = 1, hosts[2];
   insist(become_switch() && (hosts[0] = make_host(0)) >= 0 && (hosts[1] = make_host(1)) >= 0, "namespaces");
   insist((sockets->worker = open_at(hosts[0], "10.7.0.2", BY_FRAGMENT_PORT)) >= 0, "worker");
   insist((sockets->server = open_at(hosts[1], "10.9.9.1", BY_FRAGMENT_PORT)) >= 0, "server");
   insist(setsockopt(sockets->server, SOL_UDP, UDP_GRO, &one, sizeof one) == 0, "UDP_GRO");
   insist(by_loop_create(&by_clock_system, &sockets->loop) == BANYAN_OK, "loop");
-  insist(by_user_create(sockets->loop, &options, &sockets->user) == BANYAN_OK, "switch");
-  insist(by_user_add_port(sockets->user, 0, "p0") == BANYAN_OK, "port 0");
-  insist(by_user_add_port(sockets->user, 1, "p1") == BANYAN_OK, "port 1");
-  insist(by_user_grant(sockets->user, &grant) == BANYAN_OK, "grant");
-  insist(by_user_take(sockets->user, 0) == BANYAN_OK, "route");
+  insist(by_user_open(sockets->loop, &options, &sockets->user) == BANYAN_OK, "switch");
+  insist(sockets->user.ops->add_port(sockets->user.self, 0, "p0") == BANYAN_OK, "port 0");
+  insist(sockets->user.ops->add_port(sockets->user.self, 1, "p1") == BANYAN_OK, "port 1");
+  insist(sockets->user.ops->grant(sockets->user.self, &grant) == BANYAN_OK, "grant");
+  insist(sockets->user.ops->start(sockets->user.self, 0) == BANYAN_OK, "route");
 }
 
 void by_bench_sockets(uint32_t workers) {
@@ -140,6 +140,6 @@ void by_bench_sockets(uint32_t workers) {
   }
   check(&sockets, forwarded, completed);
   for (int i = 0; i < 4; i++) print_row(names[i], best[i]);
-  by_user_destroy(sockets.user);
+  by_plane_close(&sockets.user);
   by_loop_destroy(sockets.loop);
 }

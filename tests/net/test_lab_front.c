@@ -69,7 +69,7 @@ static pid_t fork_into(const struct scene *scene, uint32_t space) {
 }
 
 /* The other end's address is the interface's own. */
-static bool set_next_hop(struct by_xdp *xdp, uint32_t port, const char *interface) {
+static bool set_next_hop(const struct by_plane *xdp, uint32_t port, const char *interface) {
   char path[64];
   unsigned bytes[6];
   uint8_t hardware[6];
@@ -79,26 +79,26 @@ static bool set_next_hop(struct by_xdp *xdp, uint32_t port, const char *interfac
       file ? fscanf(file, "%x:%x:%x:%x:%x:%x", &bytes[0], &bytes[1], &bytes[2], &bytes[3], &bytes[4], &bytes[5]) : 0;
   if (file) (void)fclose(file);
   for (int i = 0; i < n; i++) hardware[i] = (uint8_t)bytes[i];
-  return n == 6 && by_xdp_set_neighbour(xdp, port, 0, hardware) == BANYAN_OK;
+  return n == 6 && xdp->ops->set_neighbour(xdp->self, port, 0, hardware) == BANYAN_OK;
 }
 
-static enum banyan_status start_xdp(struct by_xdp **xdp) {
+static enum banyan_status start_xdp(struct by_plane *xdp) {
   char name[8];
-  BY_TRY(by_xdp_create(&(struct by_xdp_options){.cells = SLOTS}, xdp));
+  BY_TRY(by_xdp_open(&(struct by_plane_options){.cells = SLOTS}, by_xdp_object, by_xdp_object_bytes, xdp));
   for (uint32_t port = 0; port <= WORKERS; port++) {
     snprintf(name, sizeof name, "eth%u", port);
-    BY_TRY(by_xdp_add_port(*xdp, port, name));
-    BY_TRY(by_xdp_attach(*xdp, port));
-    if (!set_next_hop(*xdp, port, name)) return BANYAN_ERR_SYSTEM;
+    BY_TRY(xdp->ops->add_port(xdp->self, port, name));
+    BY_TRY(by_xdp_attach(xdp->self, port));
+    if (!set_next_hop(xdp, port, name)) return BANYAN_ERR_SYSTEM;
   }
-  return by_xdp_grant(*xdp, &grant);
+  return xdp->ops->grant(xdp->self, &grant);
 }
 
 /* False: XDP programs cannot be loaded here. */
 static bool start_switch(struct scene *scene) {
   int ready[2];
   uint8_t status = BANYAN_ERR_SYSTEM;
-  struct by_xdp *xdp;
+  struct by_plane xdp;
   assert_int_equal(pipe(ready), 0);
   if ((scene->xdp = fork_into(scene, SWITCH)) == 0) {
     status = (uint8_t)start_xdp(&xdp);

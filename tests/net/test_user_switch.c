@@ -24,7 +24,7 @@ struct scene {
   int hosts[HOSTS];
   int workers[WORKERS], server; /* sockets */
   struct by_loop *loop;
-  struct by_user *user;
+  struct by_plane user;
   uint64_t sent; /* fragments, to this switch */
 };
 
@@ -37,26 +37,26 @@ struct train {
 _Static_assert(sizeof(struct train) == BYTES, "without holes");
 
 static enum banyan_status start_switch(struct scene *scene) {
-  struct by_user_options options = {.cells = SLOTS};
+  struct by_plane_options options = {.cells = SLOTS};
   struct by_switch_target targets[WORKERS];
   for (int i = 0; i < WORKERS; i++)
     targets[i] = (struct by_switch_target){
         .port = worker_ports[i], .address = inet_addr(worker_addresses[i]), .udp_port = htons(BY_FRAGMENT_PORT)};
   scene->sent = 0;
   BY_TRY(by_loop_create(&by_clock_system, &scene->loop));
-  BY_TRY(by_user_create(scene->loop, &options, &scene->user));
-  BY_TRY(by_user_add_port(scene->user, 0, "p0"));
-  BY_TRY(by_user_add_port(scene->user, 1, "p1"));
-  BY_TRY(by_user_add_port(scene->user, SERVER, "p2"));
-  BY_TRY(by_user_set_group(scene->user, grant.group, targets, WORKERS));
-  BY_TRY(by_user_grant(scene->user, &grant));
-  return by_user_take(scene->user, 0);
+  BY_TRY(by_user_open(scene->loop, &options, &scene->user));
+  BY_TRY(scene->user.ops->add_port(scene->user.self, 0, "p0"));
+  BY_TRY(scene->user.ops->add_port(scene->user.self, 1, "p1"));
+  BY_TRY(scene->user.ops->add_port(scene->user.self, SERVER, "p2"));
+  BY_TRY(scene->user.ops->set_group(scene->user.self, grant.group, targets, WORKERS));
+  BY_TRY(scene->user.ops->grant(scene->user.self, &grant));
+  return scene->user.ops->start(scene->user.self, 0);
 }
 
 static void stop_switch(struct scene *scene) {
-  by_user_destroy(scene->user);
+  by_plane_close(&scene->user);
   by_loop_destroy(scene->loop);
-  scene->user = NULL;
+  scene->user = (struct by_plane){0};
   scene->loop = NULL;
 }
 
@@ -139,12 +139,10 @@ static void receive(struct scene *scene, int fd, const char *address, struct pac
 }
 
 static uint64_t fragments_seen(const struct scene *scene) {
-  uint64_t events[BY_EVENTS];
-  struct by_user_traffic traffic;
-  by_user_count(scene->user, events);
-  by_user_get_traffic(scene->user, &traffic);
-  for (int i = 0; i < BY_EVENTS; i++) traffic.expired += events[i];
-  return traffic.expired;
+  struct by_plane_counts counts;
+  scene->user.ops->count(scene->user.self, &counts);
+  for (int i = 0; i < BY_EVENTS; i++) counts.expired += counts.events[i];
+  return counts.expired;
 }
 
 /* The switch has seen all that was sent. */
@@ -171,9 +169,9 @@ static void expect_sum(struct scene *scene, uint16_t slot, const char *from, str
 }
 
 static void expect_events(const struct scene *scene, enum by_event event, uint64_t n) {
-  uint64_t events[BY_EVENTS];
-  by_user_count(scene->user, events);
-  assert_int_equal(events[event], n);
+  struct by_plane_counts counts;
+  scene->user.ops->count(scene->user.self, &counts);
+  assert_int_equal(counts.events[event], n);
 }
 
 /* The server sends results for all, worked out from the sums that have come; each worker gets each once. */
@@ -222,7 +220,7 @@ static void test_many_as_one(void **state) {
   (void)state;
   struct scene scene;
   static struct packet sums[SLOTS];
-  struct by_user_traffic traffic;
+  struct by_plane_counts counts;
   begin(&scene);
   for (uint16_t rank = 0; rank < WORKERS; rank++) {
     send_terms(&scene, rank, SLOTS);
@@ -233,10 +231,10 @@ static void test_many_as_one(void **state) {
   spread_results(&scene, sums, 40);
   expect_events(&scene, BY_EVENT_COMPLETED, SLOTS);
   expect_events(&scene, BY_EVENT_RELEASED, 40);
-  by_user_get_traffic(scene.user, &traffic);
-  assert_int_equal(traffic.sent, SLOTS + 40 * WORKERS);
-  assert_int_equal(traffic.unsent + traffic.expired, 0);
-  assert_int_equal(traffic.datagrams, 2 * WORKERS + 1);
+  scene.user.ops->count(scene.user.self, &counts);
+  assert_int_equal(counts.sent, SLOTS + 40 * WORKERS);
+  assert_int_equal(counts.unsent + counts.expired, 0);
+  assert_int_equal(counts.datagrams, 2 * WORKERS + 1);
   end(&scene);
 }
 
@@ -277,7 +275,7 @@ static void test_uneven(void **state) {
   struct scene scene;
   struct packet packet;
   begin(&scene);
-  assert_ok(by_user_revoke(scene.user, grant.job));
+  assert_ok(scene.user.ops->revoke(scene.user.self, grant.job));
   for (uint16_t rank = 0; rank < 2; rank++) send_terms(&scene, rank, 1);
   for (int i = 0; i < 2; i++) receive(&scene, scene.server, worker_addresses[i], &packet);
   for (int i = 0; i < 4; i++) send_uneven(&scene, (uint16_t)(i / 3));
@@ -297,7 +295,7 @@ static void test_passes(void **state) {
   struct packet packet;
   struct train train;
   begin(&scene);
-  assert_ok(by_user_revoke(scene.user, grant.job));
+  assert_ok(scene.user.ops->revoke(scene.user.self, grant.job));
   send_terms(&scene, 0, 1);
   receive(&scene, scene.server, worker_addresses[0], &packet);
   assert_true(packet.head.flags == 0 && packet.head.hop == 0);
@@ -317,14 +315,14 @@ static void test_marks(void **state) {
   (void)state;
   struct scene scene;
   struct packet sum;
-  struct by_user_traffic traffic;
+  struct by_plane_counts counts;
   int ttl = 1, congestion = 3;
   begin(&scene);
   assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TTL, &ttl, sizeof ttl), 0);
   send_terms(&scene, 0, 1);
   expect_silence(&scene, scene.server);
-  by_user_get_traffic(scene.user, &traffic);
-  assert_int_equal(traffic.expired, 1);
+  scene.user.ops->count(scene.user.self, &counts);
+  assert_int_equal(counts.expired, 1);
   ttl = 2;
   assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TTL, &ttl, sizeof ttl), 0);
   assert_int_equal(setsockopt(scene.workers[0], SOL_IP, IP_TOS, &congestion, sizeof congestion), 0);
@@ -361,27 +359,27 @@ static void test_one_result(void **state) {
 static void test_refusals(void **state) {
   (void)state;
   struct scene scene;
-  struct by_user *other;
+  struct by_plane other;
   struct by_grant wrong = grant;
   struct by_switch_target target = {.port = 5, .udp_port = 1};
   begin(&scene);
-  assert_status(by_user_add_port(scene.user, 0, "p0"), BANYAN_ERR_ARGUMENT);
-  assert_status(by_user_add_port(scene.user, BY_FRAGMENT_PORTS, "p0"), BANYAN_ERR_ARGUMENT);
-  assert_status(by_user_add_port(scene.user, 5, "nowhere"), BANYAN_ERR_ARGUMENT);
-  assert_status(by_user_set_group(scene.user, 0, &target, 1), BANYAN_ERR_ARGUMENT);
+  assert_status(scene.user.ops->add_port(scene.user.self, 0, "p0"), BANYAN_ERR_ARGUMENT);
+  assert_status(scene.user.ops->add_port(scene.user.self, BY_FRAGMENT_PORTS, "p0"), BANYAN_ERR_ARGUMENT);
+  assert_status(scene.user.ops->add_port(scene.user.self, 5, "nowhere"), BANYAN_ERR_ARGUMENT);
+  assert_status(scene.user.ops->set_group(scene.user.self, 0, &target, 1), BANYAN_ERR_ARGUMENT);
   target = (struct by_switch_target){.port = 1};
-  assert_status(by_user_set_group(scene.user, 0, &target, 1), BANYAN_ERR_ARGUMENT);
-  assert_status(by_user_set_group(scene.user, BY_USER_GROUPS, NULL, 0), BANYAN_ERR_ARGUMENT);
+  assert_status(scene.user.ops->set_group(scene.user.self, 0, &target, 1), BANYAN_ERR_ARGUMENT);
+  assert_status(scene.user.ops->set_group(scene.user.self, BY_PLANE_GROUPS, NULL, 0), BANYAN_ERR_ARGUMENT);
   wrong.base = 1;
-  assert_status(by_user_grant(scene.user, &wrong), BANYAN_ERR_ARGUMENT);
+  assert_status(scene.user.ops->grant(scene.user.self, &wrong), BANYAN_ERR_ARGUMENT);
   wrong = grant;
   wrong.dtype = BY_FRAGMENT_INT32;
-  assert_status(by_user_grant(scene.user, &wrong), BANYAN_ERR_UNSUPPORTED);
-  assert_status(by_user_revoke(scene.user, 8), BANYAN_ERR_ARGUMENT);
-  assert_status(by_user_take(scene.user, 0), BANYAN_ERR_ARGUMENT);
-  assert_ok(by_user_create(scene.loop, &(struct by_user_options){.cells = 0}, &other));
-  assert_status(by_user_take(other, 0), BANYAN_ERR_ARGUMENT);
-  by_user_destroy(other);
+  assert_status(scene.user.ops->grant(scene.user.self, &wrong), BANYAN_ERR_UNSUPPORTED);
+  assert_status(scene.user.ops->revoke(scene.user.self, 8), BANYAN_ERR_ARGUMENT);
+  assert_status(scene.user.ops->start(scene.user.self, 0), BANYAN_ERR_ARGUMENT);
+  assert_ok(by_user_open(scene.loop, &(struct by_plane_options){.cells = 0}, &other));
+  assert_status(other.ops->start(other.self, 0), BANYAN_ERR_ARGUMENT);
+  by_plane_close(&other);
   end(&scene);
 }
 

@@ -15,7 +15,7 @@ enum { STEPS = 300000, PORTS = 4 };
 
 struct world {
   struct source source;
-  struct by_xdp *xdp;
+  struct by_plane xdp;
   int program;
   unsigned interfaces[PORTS];
   struct by_cell cells[CELLS];
@@ -28,9 +28,9 @@ static struct by_switch_target target = {.port = 0, .address = 1, .udp_port = 2,
 static void grant(struct world *world, uint32_t job) {
   renew_grant(&world->source, job);
   if (world->source.granted[job])
-    assert_ok(by_xdp_grant(world->xdp, &world->source.grants[job]));
+    assert_ok(world->xdp.ops->grant(world->xdp.self, &world->source.grants[job]));
   else
-    (void)!by_xdp_revoke(world->xdp, (uint16_t)job);
+    (void)!world->xdp.ops->revoke(world->xdp.self, (uint16_t)job);
 }
 
 /* Port n is p<n>, with the address 2:0:0:0:0:n, and its neighbour is 4:0:0:0:0:n. */
@@ -40,8 +40,8 @@ static void add_port(struct world *world, uint32_t number) {
   snprintf(name, sizeof name, "p%u", number);
   assert_true(make_pair(number));
   world->interfaces[number] = if_nametoindex(name);
-  assert_ok(by_xdp_add_port(world->xdp, number, name));
-  assert_ok(by_xdp_set_neighbour(world->xdp, number, 0, neighbour));
+  assert_ok(world->xdp.ops->add_port(world->xdp.self, number, name));
+  assert_ok(world->xdp.ops->set_neighbour(world->xdp.self, number, 0, neighbour));
 }
 
 /* As the program counts them. */
@@ -99,8 +99,10 @@ static void step(struct world *world) {
 static void check_unsent(struct world *world) {
   static struct packet packet;
   static struct frame frame;
-  uint64_t epoch, events[BY_EVENTS], unsent, wanted = 0;
-  for (uint32_t port = 0; port < PORTS; port++) assert_ok(by_xdp_drop_neighbour(world->xdp, port, 0));
+  uint64_t epoch, wanted = 0;
+  struct by_plane_counts counts;
+  for (uint32_t port = 0; port < PORTS; port++)
+    assert_ok(world->xdp.ops->set_neighbour(world->xdp.self, port, 0, NULL));
   for (int i = 0; i < 1000; i++) {
     uint32_t from = random_packet(&world->source, &packet, &epoch) % PORTS, bytes = by_fragment_bytes(&packet.head);
     struct by_cells cells = {world->cells, world->sums, CELLS, NULL};
@@ -111,70 +113,70 @@ static void check_unsent(struct world *world) {
     assert_int_equal(action, XDP_DROP);
     wanted++;
   }
-  assert_ok(by_xdp_count(world->xdp, events, &unsent));
-  assert_int_equal(unsent, wanted);
+  assert_ok(world->xdp.ops->count(world->xdp.self, &counts));
+  assert_int_equal(counts.unsent, wanted);
   assert_true(wanted > 0);
 }
 
 static void test_same_packets(void **state) {
   (void)state;
   static struct world world;
-  uint64_t events[BY_EVENTS], unsent;
-  struct by_xdp_options options = {.cells = CELLS};
+  struct by_plane_counts counts;
+  struct by_plane_options options = {.cells = CELLS};
   if (unshare(CLONE_NEWNET)) skip();
-  enum banyan_status status = by_xdp_create(&options, &world.xdp);
+  enum banyan_status status = by_xdp_open(&options, by_xdp_object, by_xdp_object_bytes, &world.xdp);
   if (status == BANYAN_ERR_UNSUPPORTED) print_message("skipped: %s\n", banyan_error_text());
   if (status == BANYAN_ERR_UNSUPPORTED) skip();
   assert_ok(status);
-  world.program = by_xdp_program(world.xdp, "by_xdp_switch");
+  world.program = by_xdp_program(world.xdp.self, "by_xdp_switch");
   for (uint32_t port = 0; port < PORTS; port++) add_port(&world, port);
-  assert_ok(by_xdp_set_group(world.xdp, 0, &target, 1));
+  assert_ok(world.xdp.ops->set_group(world.xdp.self, 0, &target, 1));
   init_source(&world.source, 6);
   for (uint32_t job = 0; job < JOBS; job++) grant(&world, job);
   for (uint32_t i = 0; i < STEPS; i++) {
     if (pick(&world.source, 500) == 0) grant(&world, pick(&world.source, JOBS));
     step(&world);
   }
-  assert_ok(by_xdp_count(world.xdp, events, &unsent));
-  assert_int_equal(unsent, 0);
+  assert_ok(world.xdp.ops->count(world.xdp.self, &counts));
+  assert_int_equal(counts.unsent, 0);
   for (int i = 0; i < BY_EVENTS; i++) {
-    assert_int_equal(events[i], world.events[i]);
-    assert_true(events[i] > 20);
+    assert_int_equal(counts.events[i], world.events[i]);
+    assert_true(counts.events[i] > 20);
   }
   check_unsent(&world);
-  by_xdp_destroy(world.xdp);
+  by_plane_close(&world.xdp);
 }
 
 static void test_refusals(void **state) {
   (void)state;
-  struct by_xdp *xdp;
-  struct by_xdp_options options = {.cells = 10};
+  struct by_plane xdp;
+  struct by_plane_options options = {.cells = 10};
   struct by_grant grant = {.base = 5, .count = 6, .dtype = BY_FRAGMENT_PAIRS};
   struct by_switch_target targets[BY_XDP_MEMBERS + 1] = {{0}};
-  if (by_xdp_create(&options, &xdp) == BANYAN_ERR_UNSUPPORTED) skip();
-  assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_ARGUMENT);
+  if (by_xdp_open(&options, by_xdp_object, by_xdp_object_bytes, &xdp) == BANYAN_ERR_UNSUPPORTED) skip();
+  assert_status(xdp.ops->grant(xdp.self, &grant), BANYAN_ERR_ARGUMENT);
   grant.base = UINT32_MAX;
-  assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->grant(xdp.self, &grant), BANYAN_ERR_ARGUMENT);
   grant = (struct by_grant){.count = 10, .dtype = BY_FRAGMENT_FLOAT32};
-  assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_UNSUPPORTED);
+  assert_status(xdp.ops->grant(xdp.self, &grant), BANYAN_ERR_UNSUPPORTED);
   grant.dtype = BY_FRAGMENT_PAIRS;
   grant.place = BY_FRAGMENT_HOPS;
-  assert_status(by_xdp_grant(xdp, &grant), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->grant(xdp.self, &grant), BANYAN_ERR_ARGUMENT);
   grant.place = 0;
-  assert_ok(by_xdp_grant(xdp, &grant));
-  assert_ok(by_xdp_revoke(xdp, 0));
-  assert_status(by_xdp_revoke(xdp, 0), BANYAN_ERR_ARGUMENT);
-  assert_status(by_xdp_add_port(xdp, 0, "no-such-port"), BANYAN_ERR_ARGUMENT);
-  assert_status(by_xdp_add_port(xdp, BY_FRAGMENT_PORTS, "lo"), BANYAN_ERR_ARGUMENT);
-  assert_status(by_xdp_attach(xdp, 0), BANYAN_ERR_ARGUMENT);
-  assert_status(by_xdp_set_group(xdp, 0, targets, 1), BANYAN_ERR_ARGUMENT);
-  assert_ok(by_xdp_add_port(xdp, 0, "lo"));
-  assert_status(by_xdp_add_port(xdp, 0, "lo"), BANYAN_ERR_ARGUMENT);
-  assert_ok(by_xdp_set_group(xdp, 0, targets, BY_XDP_MEMBERS));
-  assert_status(by_xdp_set_group(xdp, 0, targets, BY_XDP_MEMBERS + 1), BANYAN_ERR_ARGUMENT);
-  assert_status(by_xdp_set_group(xdp, BY_XDP_GROUPS, targets, 1), BANYAN_ERR_ARGUMENT);
-  assert_status(by_xdp_attach(xdp, 0), BANYAN_ERR_UNSUPPORTED); /* lo does generic XDP only */
-  by_xdp_destroy(xdp);
+  assert_ok(xdp.ops->grant(xdp.self, &grant));
+  assert_ok(xdp.ops->revoke(xdp.self, 0));
+  assert_status(xdp.ops->revoke(xdp.self, 0), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->add_port(xdp.self, 0, "no-such-port"), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->add_port(xdp.self, BY_FRAGMENT_PORTS, "lo"), BANYAN_ERR_ARGUMENT);
+  assert_status(by_xdp_attach(xdp.self, 0), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->set_group(xdp.self, 0, targets, 1), BANYAN_ERR_ARGUMENT);
+  assert_ok(xdp.ops->add_port(xdp.self, 0, "lo"));
+  assert_status(xdp.ops->add_port(xdp.self, 0, "lo"), BANYAN_ERR_ARGUMENT);
+  assert_ok(xdp.ops->set_group(xdp.self, 0, targets, BY_XDP_MEMBERS));
+  assert_status(xdp.ops->set_group(xdp.self, 0, targets, BY_XDP_MEMBERS + 1), BANYAN_ERR_ARGUMENT);
+  assert_status(xdp.ops->set_group(xdp.self, BY_XDP_GROUPS, targets, 1), BANYAN_ERR_ARGUMENT);
+  assert_status(by_xdp_attach(xdp.self, 0), BANYAN_ERR_UNSUPPORTED); /* lo does generic XDP only */
+  by_plane_close(&xdp);
 }
 
 int main(void) {

@@ -18,7 +18,7 @@
 enum { PORTS = 3, SERVER = 2, WORKERS = 3, PATIENCE = 20000 };
 
 struct wire {
-  struct by_xdp *xdp;
+  struct by_plane xdp;
   int sockets[PORTS]; /* at the far ends */
 };
 
@@ -31,9 +31,9 @@ static const struct by_switch_target targets[WORKERS] = {
 static const struct by_grant grant = {
     .below = 3, .above = 4, .count = 4, .job = 7, .key = 1, .group = 9, .dtype = BY_FRAGMENT_PAIRS};
 
-static bool make_xdp(struct by_xdp **xdp) {
-  struct by_xdp_options options = {.cells = 4};
-  enum banyan_status status = by_xdp_create(&options, xdp);
+static bool make_xdp(struct by_plane *xdp) {
+  struct by_plane_options options = {.cells = 4};
+  enum banyan_status status = by_xdp_open(&options, by_xdp_object, by_xdp_object_bytes, xdp);
   if (status == BANYAN_ERR_UNSUPPORTED) print_message("skipped: %s\n", banyan_error_text());
   if (status == BANYAN_ERR_UNSUPPORTED) return false;
   assert_ok(status);
@@ -67,9 +67,9 @@ static void open_port(struct wire *wire, uint32_t number) {
   assert_true(make_pair(number));
   let_pass(far);
   wire->sockets[number] = listen_at(far);
-  assert_ok(by_xdp_add_port(wire->xdp, number, near));
-  assert_ok(by_xdp_attach(wire->xdp, number));
-  if (number == SERVER) assert_ok(by_xdp_set_neighbour(wire->xdp, number, 0, server));
+  assert_ok(wire->xdp.ops->add_port(wire->xdp.self, number, near));
+  assert_ok(by_xdp_attach(wire->xdp.self, number));
+  if (number == SERVER) assert_ok(wire->xdp.ops->set_neighbour(wire->xdp.self, number, 0, server));
 }
 
 static void send_at(const struct wire *wire, uint32_t port, struct packet *packet) {
@@ -145,14 +145,14 @@ static void expect_copy(const struct wire *wire, uint32_t rank, struct packet *r
   assert_memory_equal(&copy, result, by_fragment_bytes(&copy.head));
 }
 
-static void expect_counters(const struct by_xdp *xdp) {
-  uint64_t events[BY_EVENTS], unsent;
-  assert_ok(by_xdp_count(xdp, events, &unsent));
-  assert_int_equal(events[BY_EVENT_STORED], 1);
-  assert_int_equal(events[BY_EVENT_ADDED], 1);
-  assert_int_equal(events[BY_EVENT_COMPLETED], 1);
-  assert_int_equal(events[BY_EVENT_RELEASED], 1);
-  assert_int_equal(unsent, 0);
+static void expect_counters(const struct by_plane *xdp) {
+  struct by_plane_counts counts;
+  assert_ok(xdp->ops->count(xdp->self, &counts));
+  assert_int_equal(counts.events[BY_EVENT_STORED], 1);
+  assert_int_equal(counts.events[BY_EVENT_ADDED], 1);
+  assert_int_equal(counts.events[BY_EVENT_COMPLETED], 1);
+  assert_int_equal(counts.events[BY_EVENT_RELEASED], 1);
+  assert_int_equal(counts.unsent, 0);
 }
 
 static void test_sum_and_copies(void **state) {
@@ -162,8 +162,8 @@ static void test_sum_and_copies(void **state) {
   struct frame frame;
   if (unshare(CLONE_NEWNET) || !make_xdp(&wire.xdp)) skip();
   for (uint32_t port = 0; port < PORTS; port++) open_port(&wire, port);
-  assert_ok(by_xdp_set_group(wire.xdp, grant.group, targets, WORKERS));
-  assert_ok(by_xdp_grant(wire.xdp, &grant));
+  assert_ok(wire.xdp.ops->set_group(wire.xdp.self, grant.group, targets, WORKERS));
+  assert_ok(wire.xdp.ops->grant(wire.xdp.self, &grant));
   for (uint16_t rank = 0; rank < WORKERS; rank++) send_term(&wire, rank);
   expect_sum(&wire, &result);
   for (int round = 0; round < 2; round++) {
@@ -172,28 +172,28 @@ static void test_sum_and_copies(void **state) {
     for (uint32_t rank = 0; rank < WORKERS; rank++) expect_copy(&wire, rank, &result);
   }
   for (uint32_t port = 0; port < PORTS; port++) assert_false(receive_at(&wire, port, &frame, 0));
-  expect_counters(wire.xdp);
-  by_xdp_destroy(wire.xdp);
+  expect_counters(&wire.xdp);
+  by_plane_close(&wire.xdp);
   for (uint32_t port = 0; port < PORTS; port++) close(wire.sockets[port]);
 }
 
 /* What a switch that was killed had attached is gone, so that the next one can take its place. */
 static void test_killed(void **state) {
   (void)state;
-  struct by_xdp *xdp = NULL;
+  struct by_plane xdp;
   if (unshare(CLONE_NEWNET) || !make_xdp(&xdp)) skip();
   assert_true(make_pair(0));
   pid_t child = fork();
   if (child == 0) {
-    bool attached = by_xdp_add_port(xdp, 0, "p0") == BANYAN_OK && by_xdp_attach(xdp, 0) == BANYAN_OK;
+    bool attached = xdp.ops->add_port(xdp.self, 0, "p0") == BANYAN_OK && by_xdp_attach(xdp.self, 0) == BANYAN_OK;
     (void)raise(attached ? SIGKILL : SIGTERM);
   }
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-  assert_ok(by_xdp_add_port(xdp, 0, "p0"));
-  assert_ok(by_xdp_attach(xdp, 0));
-  by_xdp_destroy(xdp);
+  assert_ok(xdp.ops->add_port(xdp.self, 0, "p0"));
+  assert_ok(by_xdp_attach(xdp.self, 0));
+  by_plane_close(&xdp);
 }
 
 int main(void) {

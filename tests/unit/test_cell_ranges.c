@@ -1,8 +1,8 @@
 /* Cells are given out in ranges that never overlap, the smallest gap first, and all come back. */
 #include <string.h>
 
-#include "cell_ranges.h"
 #include "check.h"
+#include "leases.h"
 #include "rng.h"
 
 static struct by_range take(struct by_ranges *ranges, uint32_t wanted) {

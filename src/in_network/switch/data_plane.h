@@ -9,7 +9,6 @@
 
 #include "cell.h"
 #include "fail.h"
-#include "grant.h"
 #include "loop.h"
 
 enum { BY_PLANE_GROUPS = 256, BY_PLANE_MEMBERS = 64 };
@@ -18,14 +17,23 @@ enum by_plane_kind { BY_PLANE_XDP, BY_PLANE_USER };
 
 struct by_plane_options {
   enum by_plane_kind kind;
-  uint32_t cells;
-  uint16_t udp_port; /* 0: BY_FRAGMENT_PORT */
+  uint32_t cells;    /* 3.4 KiB each */
+  uint16_t udp_port; /* of all ends, in XDP of servers; 0: BY_FRAGMENT_PORT */
+};
+
+/* One who gets a copy of results for all. */
+struct by_switch_target {
+  uint32_t port;
+  uint32_t address; /* as in packets */
+  uint16_t udp_port;
+  uint8_t hardware[6]; /* of the next hop; where the kernel finds that, not looked at */
 };
 
 struct by_plane_counts {
   uint64_t events[BY_EVENTS]; /* fragments, by what happened to them */
   uint64_t unsent;            /* fragments without room, a route or a next hop on the way out */
   uint64_t expired;           /* those that have gone round in circles, where IP's time to live tells */
+  uint64_t datagrams, sent;   /* between sockets: received, some with many fragments; fragments, each copy counts */
 };
 
 struct by_plane {
@@ -38,12 +46,14 @@ struct by_plane_ops {
   bool needs_neighbours; /* next hops have to be given; else the kernel's routes decide */
   void (*destroy)(void *self);
   enum banyan_status (*add_port)(void *self, uint32_t number, const char *interface);
-  /* Takes packets from here on, at all of the first n ports. */
+  /* Takes packets from here on, at all of the first n ports, once. */
   enum banyan_status (*start)(void *self, uint32_t n);
   /* Frees these cells. */
   enum banyan_status (*clear)(void *self, uint32_t base, uint32_t count);
+  /* Takes the place of what its job had. Its key must be another one if its cells or its group change. */
   enum banyan_status (*grant)(void *self, const struct by_grant *grant);
   enum banyan_status (*revoke)(void *self, uint16_t job);
+  /* Takes the place of the group's members. */
   enum banyan_status (*set_group)(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n);
   /* Of what leaves by the port for this address, 0: for all others; hardware NULL: none any more. */
   enum banyan_status (*set_neighbour)(void *self, uint32_t port, uint32_t address, const uint8_t hardware[6]);

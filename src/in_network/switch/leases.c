@@ -1,12 +1,76 @@
 #include "leases.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "leases_parts.h"
+#include "json_doc.h"
 #include "log.h"
+#include "neighbours.h"
+
+void by_ranges_init(struct by_ranges *ranges, uint32_t cells) {
+  *ranges = (struct by_ranges){.cells = cells};
+}
+
+void by_ranges_fini(struct by_ranges *ranges) {
+  free(ranges->taken);
+}
+
+/* The cells before the i-th that is taken; with i = n those behind the last. */
+static struct by_range gap_before(const struct by_ranges *ranges, uint32_t i) {
+  uint32_t start = i ? ranges->taken[i - 1].base + ranges->taken[i - 1].count : 0;
+  uint32_t end = i < ranges->n ? ranges->taken[i].base : ranges->cells;
+  return (struct by_range){start, end - start};
+}
+
+/* Whether a is the better of the two for so many. */
+static bool is_better(const struct by_range *a, const struct by_range *b, uint32_t wanted) {
+  if (a->count >= wanted) return b->count < wanted || a->count < b->count;
+  return b->count < wanted && a->count > b->count;
+}
+
+static enum banyan_status insert(struct by_ranges *ranges, uint32_t at, struct by_range range) {
+  if (ranges->n == ranges->room) {
+    uint32_t room = ranges->room ? 2 * ranges->room : 16;
+    struct by_range *taken = realloc(ranges->taken, room * sizeof *taken);
+    if (!taken) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+    ranges->taken = taken;
+    ranges->room = room;
+  }
+  memmove(ranges->taken + at + 1, ranges->taken + at, (ranges->n - at) * sizeof *ranges->taken);
+  ranges->taken[at] = range;
+  ranges->n++;
+  ranges->used += range.count;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_ranges_take(struct by_ranges *ranges, uint32_t wanted, struct by_range *out) {
+  struct by_range best = gap_before(ranges, 0);
+  uint32_t at = 0;
+  for (uint32_t i = 1; i <= ranges->n; i++) {
+    struct by_range gap = gap_before(ranges, i);
+    if (!is_better(&gap, &best, wanted)) continue;
+    best = gap;
+    at = i;
+  }
+  if (best.count > wanted) best.count = wanted;
+  *out = best;
+  return best.count ? insert(ranges, at, best) : BANYAN_OK;
+}
+
+void by_ranges_give(struct by_ranges *ranges, const struct by_range *range) {
+  for (uint32_t i = 0; i < ranges->n && range->count; i++) {
+    if (ranges->taken[i].base != range->base) continue;
+    ranges->used -= ranges->taken[i].count;
+    ranges->n--;
+    memmove(ranges->taken + i, ranges->taken + i + 1, (ranges->n - i) * sizeof *ranges->taken);
+    return;
+  }
+}
+
+/* ---- leases */
 
 _Static_assert(sizeof(struct by_cell) + sizeof(uint64_t[BY_CELL_PAIRS]) == BY_WISH_SLOT_BYTES, "a slot has one cell");
 
@@ -14,6 +78,40 @@ static const uint64_t patience = 3 * BY_SECOND;   /* for next hops */
 static const uint64_t soon = 20 * BY_MILLISECOND; /* those that are not known are looked for again */
 static const uint64_t sometimes = 5 * BY_SECOND;  /* the others */
 static const uint64_t lapse = BY_LEASE_SECONDS * BY_SECOND;
+
+enum state { SEEKING, GRANTED, LAPSING, STATES };
+
+/* Its place in the table is its group. */
+struct lease {
+  struct by_leases *leases;
+  struct by_wish wish;
+  char holder[BY_LEASE_HOLDER + 1];
+  void *owner; /* NULL: gone */
+  enum state state;
+  struct by_range cells;
+  struct by_granted granted;
+  struct by_timer timer; /* LAPSING: until it ends; SEEKING: until it is given up */
+};
+
+struct by_leases {
+  struct by_leases_options options;
+  char interfaces[BY_FRAGMENT_PORTS][IF_NAMESIZE];
+  unsigned indices[BY_FRAGMENT_PORTS];
+  struct by_ranges cells;
+  struct by_neighbours neighbours;
+  struct by_timer timer; /* looks for neighbours */
+  uint64_t looked;       /* at all of them */
+  struct lease *table[BY_PLANE_GROUPS];
+};
+
+static void set_state(struct lease *lease, enum state to) {
+  static const char *const names[] = {"looking for next hops", "granted", "lapsing"};
+  static const bool allowed[STATES][STATES] = {
+      [SEEKING] = {[GRANTED] = true}, [GRANTED] = {[LAPSING] = true}, [LAPSING] = {[GRANTED] = true}};
+  assert(allowed[lease->state][to]);
+  by_debug("switch", "job %u: %s, was %s", lease->wish.job, names[to], names[lease->state]);
+  lease->state = to;
+}
 
 static uint16_t group_of(const struct lease *lease) {
   uint16_t group = 0;
@@ -27,7 +125,7 @@ static struct lease *find(const struct by_leases *leases, uint16_t job) {
   return NULL;
 }
 
-/* ---- answers */
+/* ---- replies */
 
 static void answer(const struct by_leases *leases, void *owner, const struct by_lease_reply *reply) {
   if (owner) leases->options.answer(owner, reply);
@@ -50,13 +148,15 @@ static void confirm(const struct lease *lease) {
 
 /* ---- the end of a lease */
 
-static void drop_neighbours(const struct lease *lease) {
+/* Adds or drops the next hops that it needs. */
+static void change_neighbours(const struct lease *lease,
+                              void (*change)(struct by_neighbours *neighbours, uint32_t port, uint32_t address)) {
   struct by_neighbours *neighbours = &lease->leases->neighbours;
   const struct by_wish *wish = &lease->wish;
-  by_neighbours_drop(neighbours, lease->granted.up, wish->server.address);
+  change(neighbours, lease->granted.up, wish->server.address);
   for (unsigned i = 0; i < wish->n_below; i++)
     for (unsigned w = 0; w < wish->below[i].n; w++)
-      by_neighbours_drop(neighbours, lease->granted.below[i], wish->workers[wish->below[i].first + w].address);
+      change(neighbours, lease->granted.below[i], wish->workers[wish->below[i].first + w].address);
 }
 
 static void end_lease(struct lease *lease) {
@@ -65,11 +165,11 @@ static void end_lease(struct lease *lease) {
   const struct by_switch_target nobody = {0};
   uint16_t group = group_of(lease);
   by_loop_cancel_timer(&lease->timer);
-  if (lease->active && plane->ops->revoke(plane->self, lease->wish.job) != BANYAN_OK)
+  if (lease->state != SEEKING && plane->ops->revoke(plane->self, lease->wish.job) != BANYAN_OK)
     by_warn("switch", "%s", banyan_error_text());
-  if (lease->active && plane->ops->set_group(plane->self, group, &nobody, 0) != BANYAN_OK)
+  if (lease->state != SEEKING && plane->ops->set_group(plane->self, group, &nobody, 0) != BANYAN_OK)
     by_warn("switch", "%s", banyan_error_text());
-  drop_neighbours(lease);
+  change_neighbours(lease, by_neighbours_drop);
   by_ranges_give(&leases->cells, &lease->cells);
   leases->table[group] = NULL;
   free(lease);
@@ -91,23 +191,6 @@ static enum banyan_status find_port(const struct by_leases *leases, const char *
               interface, by_text_get(&names));
   by_text_fini(&names);
   return status;
-}
-
-static enum banyan_status find_ports(const struct by_leases *leases, const struct by_wish *wish,
-                                     struct by_granted *granted) {
-  BY_TRY(find_port(leases, wish->up, &granted->up));
-  for (unsigned i = 0; i < wish->n_below; i++) BY_TRY(find_port(leases, wish->below[i].interface, &granted->below[i]));
-  granted->n_below = wish->n_below;
-  return BANYAN_OK;
-}
-
-static void add_neighbours(const struct lease *lease) {
-  struct by_neighbours *neighbours = &lease->leases->neighbours;
-  const struct by_wish *wish = &lease->wish;
-  by_neighbours_add(neighbours, lease->granted.up, wish->server.address);
-  for (unsigned i = 0; i < wish->n_below; i++)
-    for (unsigned w = 0; w < wish->below[i].n; w++)
-      by_neighbours_add(neighbours, lease->granted.below[i], wish->workers[wish->below[i].first + w].address);
 }
 
 /* An address whose next hop is not known; NULL: all are. */
@@ -154,7 +237,7 @@ static enum banyan_status activate(struct lease *lease) {
   BY_TRY(plane->ops->clear(plane->self, grant.base, grant.count));
   BY_TRY(set_group(lease));
   BY_TRY(plane->ops->grant(plane->self, &grant));
-  lease->active = true;
+  set_state(lease, GRANTED);
   by_loop_cancel_timer(&lease->timer);
   by_info("switch", "job %u: %u cells from %u on", grant.job, grant.count, grant.base);
   confirm(lease);
@@ -182,7 +265,7 @@ static void lease_expired(void *context) {
   char end[BY_UDP_END_TEXT];
   const char *interface;
   const struct by_udp_end *unknown = find_unknown(lease, &interface);
-  if (lease->active) {
+  if (lease->state == LAPSING) {
     by_info("switch", "job %u: its holder has not come back", lease->wish.job);
     end_lease(lease);
   } else if (unknown) {
@@ -193,33 +276,30 @@ static void lease_expired(void *context) {
   }
 }
 
-static struct lease **find_place(struct by_leases *leases) {
-  for (int i = 0; i < BY_PLANE_GROUPS; i++)
-    if (!leases->table[i]) return &leases->table[i];
-  return NULL;
-}
-
 static enum banyan_status begin_lease(struct by_leases *leases, const struct by_lease_request *request, void *owner,
                                       struct lease **out) {
-  struct by_granted granted = {0};
-  struct lease **place = find_place(leases), *lease;
-  BY_TRY(find_ports(leases, &request->wish, &granted));
-  if (!place) return by_fail(BANYAN_ERR_UNSUPPORTED, "this switch has %d jobs already", BY_PLANE_GROUPS);
-  if (!(lease = calloc(1, sizeof *lease))) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory");
-  lease->leases = leases;
-  lease->wish = request->wish;
-  lease->owner = owner;
-  lease->granted = granted;
-  memcpy(lease->holder, request->holder, sizeof lease->holder);
-  by_timer_init(&lease->timer, lease_expired, lease);
-  enum banyan_status status = by_ranges_take(&leases->cells, lease->wish.slots, &lease->cells);
+  const struct by_wish *wish = &request->wish;
+  struct by_granted granted = {.n_below = wish->n_below};
+  struct by_range cells;
+  int place = 0;
+  BY_TRY(find_port(leases, wish->up, &granted.up));
+  for (unsigned i = 0; i < wish->n_below; i++) BY_TRY(find_port(leases, wish->below[i].interface, &granted.below[i]));
+  while (place < BY_PLANE_GROUPS && leases->table[place]) place++;
+  if (place == BY_PLANE_GROUPS)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this switch has %d jobs already", BY_PLANE_GROUPS);
+  struct lease *lease = malloc(sizeof *lease);
+  if (!lease) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory");
+  enum banyan_status status = by_ranges_take(&leases->cells, wish->slots, &cells);
   if (status != BANYAN_OK) {
     free(lease);
     return status;
   }
-  lease->granted.slots = lease->cells.count;
-  *out = *place = lease;
-  add_neighbours(lease);
+  granted.slots = cells.count;
+  *lease = (struct lease){.leases = leases, .wish = *wish, .owner = owner, .cells = cells, .granted = granted};
+  memcpy(lease->holder, request->holder, sizeof lease->holder);
+  by_timer_init(&lease->timer, lease_expired, lease);
+  *out = leases->table[place] = lease;
+  change_neighbours(lease, by_neighbours_add);
   return BANYAN_OK;
 }
 
@@ -234,9 +314,12 @@ static bool renew(struct lease *lease, const struct by_lease_request *request, v
     return true;
   }
   if (by_wish_same(&lease->wish, &request->wish)) {
-    if (!lease->owner) by_loop_cancel_timer(&lease->timer);
     lease->owner = owner;
-    if (lease->active) confirm(lease);
+    if (lease->state == LAPSING) {
+      by_loop_cancel_timer(&lease->timer);
+      set_state(lease, GRANTED);
+    }
+    if (lease->state == GRANTED) confirm(lease);
     return true;
   }
   if (lease->wish.key == request->wish.key) {
@@ -249,10 +332,6 @@ static bool renew(struct lease *lease, const struct by_lease_request *request, v
   return false;
 }
 
-static void look_soon(struct by_leases *leases) {
-  if (leases->options.plane->ops->needs_neighbours) by_loop_set_delay(leases->options.loop, &leases->timer, 0);
-}
-
 void by_leases_grant(struct by_leases *leases, const struct by_lease_request *request, void *owner) {
   struct lease *lease = find(leases, request->wish.job);
   if (lease && renew(lease, request, owner)) return;
@@ -261,7 +340,7 @@ void by_leases_grant(struct by_leases *leases, const struct by_lease_request *re
     return;
   }
   by_loop_set_delay(leases->options.loop, &lease->timer, patience);
-  look_soon(leases);
+  if (leases->options.plane->ops->needs_neighbours) by_loop_set_delay(leases->options.loop, &leases->timer, 0);
   try_lease(lease);
 }
 
@@ -282,38 +361,32 @@ void by_leases_leave(struct by_leases *leases, const void *owner) {
     struct lease *lease = leases->table[i];
     if (!lease || lease->owner != owner) continue;
     lease->owner = NULL;
-    if (lease->active)
-      by_loop_set_delay(leases->options.loop, &lease->timer, lapse);
-    else
+    if (lease->state == SEEKING) {
       end_lease(lease);
+      continue;
+    }
+    set_state(lease, LAPSING);
+    by_loop_set_delay(leases->options.loop, &lease->timer, lapse);
   }
 }
 
 /* ---- next hops, again and again */
 
-static bool any_waits(const struct by_leases *leases) {
-  for (int i = 0; i < BY_PLANE_GROUPS; i++)
-    if (leases->table[i] && !leases->table[i]->active) return true;
-  return false;
-}
-
-static void address_copies_anew(const struct by_leases *leases) {
-  for (int i = 0; i < BY_PLANE_GROUPS; i++)
-    if (leases->table[i] && leases->table[i]->active && set_group(leases->table[i]) != BANYAN_OK)
-      by_warn("switch", "%s", banyan_error_text());
-}
-
 static void look(void *context) {
   struct by_leases *leases = context;
   uint64_t now = by_loop_now(leases->options.loop);
-  bool all = now >= leases->looked + sometimes, changed;
+  bool all = now >= leases->looked + sometimes, changed, waits = false;
   if (all) leases->looked = now;
   if (by_neighbours_refresh(&leases->neighbours, all, &changed) != BANYAN_OK)
     by_info("switch", "%s", banyan_error_text());
-  if (changed && all) address_copies_anew(leases);
-  for (int i = 0; i < BY_PLANE_GROUPS; i++)
-    if (leases->table[i] && !leases->table[i]->active) try_lease(leases->table[i]);
-  by_loop_set_delay(leases->options.loop, &leases->timer, any_waits(leases) ? soon : sometimes);
+  for (int i = 0; changed && all && i < BY_PLANE_GROUPS; i++) /* copies get other addresses */
+    if (leases->table[i] && leases->table[i]->state != SEEKING && set_group(leases->table[i]) != BANYAN_OK)
+      by_warn("switch", "%s", banyan_error_text());
+  for (int i = 0; i < BY_PLANE_GROUPS; i++) {
+    if (leases->table[i] && leases->table[i]->state == SEEKING) try_lease(leases->table[i]);
+    waits |= leases->table[i] && leases->table[i]->state == SEEKING;
+  }
+  by_loop_set_delay(leases->options.loop, &leases->timer, waits ? soon : sometimes);
 }
 
 /* ---- all of them */
@@ -351,4 +424,47 @@ void by_leases_destroy(struct by_leases *leases) {
   by_neighbours_fini(&leases->neighbours);
   by_ranges_fini(&leases->cells);
   free(leases);
+}
+
+static void print_below(const struct lease *lease, struct by_text *text) {
+  for (unsigned i = 0; i < lease->wish.n_below; i++) {
+    const struct by_wish_below *below = &lease->wish.below[i];
+    by_text_add(text, "%s{\"interface\": ", i ? ", " : "");
+    by_json_add_string(text, below->interface);
+    by_text_add(text, ", \"switch\": %s, \"workers\": %u}", below->is_switch ? "true" : "false", below->n);
+  }
+}
+
+static void print_lease(const struct lease *lease, uint64_t now, struct by_text *text) {
+  char end[BY_UDP_END_TEXT];
+  by_text_add(
+      text, "{\"job\": %u, \"key\": %u, \"place\": %u, \"wanted\": %u, \"cells\": %u, \"first\": %u, \"granted\": %s, ",
+      lease->wish.job, lease->wish.key, lease->wish.place, lease->wish.slots, lease->cells.count, lease->cells.base,
+      lease->state == SEEKING ? "false" : "true");
+  if (lease->state == LAPSING)
+    by_text_add(text, "\"lapses_in\": %.1f, ",
+                lease->timer.at > now ? by_clock_to_seconds(lease->timer.at - now) : 0.0);
+  by_text_add(text, "\"server\": \"%s\", \"up\": ", by_udp_end_print(&lease->wish.server, end));
+  by_json_add_string(text, lease->wish.up);
+  by_text_add(text, ", \"below\": [");
+  print_below(lease, text);
+  by_text_add(text, "]}");
+}
+
+void by_leases_print(const struct by_leases *leases, struct by_text *text) {
+  uint64_t now = by_loop_now(leases->options.loop);
+  const char *between = "";
+  by_text_add(text, ", \"cells\": {\"all\": %u, \"used\": %u}, \"ports\": [", leases->cells.cells, leases->cells.used);
+  for (uint32_t i = 0; i < leases->options.n_ports; i++) {
+    if (i) by_text_add(text, ", ");
+    by_json_add_string(text, leases->interfaces[i]);
+  }
+  by_text_add(text, "], \"jobs\": [");
+  for (int i = 0; i < BY_PLANE_GROUPS; i++) {
+    if (!leases->table[i]) continue;
+    by_text_add(text, "%s", between);
+    print_lease(leases->table[i], now, text);
+    between = ", ";
+  }
+  by_text_add(text, "]");
 }

@@ -2,13 +2,37 @@
  * somebody's who holds it over a connection; BY_LEASE_SECONDS after that has
  * ended it lapses, unless the same holder asks again. What one wishes for takes
  * until its next hops are known, for some seconds at most. Cells are free when
- * they are given out. On the loop's thread. */
+ * they are given out. On the loop's thread.
+ *
+ *   a lease is   becomes   when
+ *   seeking      granted   its next hops are known, and the data plane has it
+ *   granted      lapsing   its holder's connection has ended
+ *   lapsing      granted   the same holder asks for the same again */
 #ifndef BY_SWITCH_LEASES_H
 #define BY_SWITCH_LEASES_H
 
 #include "data_plane.h"
 #include "lease_words.h"
 #include "loop.h"
+
+/* Which cells are whose: ranges of them, given out and taken back. A range is known by where it begins. */
+struct by_range {
+  uint32_t base, count;
+};
+
+struct by_ranges {
+  uint32_t cells;
+  uint32_t used;
+  struct by_range *taken; /* ascending */
+  uint32_t n, room;
+};
+
+void by_ranges_init(struct by_ranges *ranges, uint32_t cells);
+void by_ranges_fini(struct by_ranges *ranges);
+/* The smallest gap that holds `wanted`, or else the largest, all of it: out->count may be less, and 0. */
+BANYAN_CHECK enum banyan_status by_ranges_take(struct by_ranges *ranges, uint32_t wanted, struct by_range *out);
+/* What was taken; nothing happens for one without cells. */
+void by_ranges_give(struct by_ranges *ranges, const struct by_range *range);
 
 struct by_leases;
 

@@ -1,8 +1,123 @@
 #include "neighbours.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <net/if_arp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+
+enum { NUD_VALID = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY };
+
+/* ---- next hops, asked of the kernel, which answers at once */
+
+/* An interface, with IFF_ flags, or a neighbour, with a NUD_ state. */
+struct end {
+  unsigned flags;
+  bool has_hardware;
+  uint8_t hardware[6];
+};
+
+static void take_hardware(const struct nlmsghdr *header, size_t fixed, uint16_t type, struct end *end) {
+  const struct nlattr *attribute;
+  mnl_attr_for_each(attribute, header, fixed) {
+    if (mnl_attr_get_type(attribute) != type || mnl_attr_get_payload_len(attribute) != 6) continue;
+    end->has_hardware = true;
+    memcpy(end->hardware, mnl_attr_get_payload(attribute), 6);
+  }
+}
+
+static int take_device(const struct nlmsghdr *header, void *context) {
+  struct end *device = context;
+  const struct ifinfomsg *link = mnl_nlmsg_get_payload(header);
+  device->flags = link->ifi_flags;
+  if (link->ifi_type == ARPHRD_ETHER) take_hardware(header, sizeof *link, IFLA_ADDRESS, device);
+  return MNL_CB_OK;
+}
+
+static int take_neighbour(const struct nlmsghdr *header, void *context) {
+  struct end *neighbour = context;
+  const struct ndmsg *body = mnl_nlmsg_get_payload(header);
+  neighbour->flags = body->ndm_state;
+  take_hardware(header, sizeof *body, NDA_LLADDR, neighbour);
+  return MNL_CB_OK;
+}
+
+static int take_route(const struct nlmsghdr *header, void *context) {
+  uint32_t *gateway = context;
+  const struct nlattr *attribute;
+  mnl_attr_for_each(attribute, header, sizeof(struct rtmsg)) {
+    if (mnl_attr_get_type(attribute) == RTA_GATEWAY && mnl_attr_get_payload_len(attribute) == sizeof *gateway)
+      memcpy(gateway, mnl_attr_get_payload(attribute), sizeof *gateway);
+  }
+  return MNL_CB_OK;
+}
+
+/* The gateway, or the address itself where it is on the link. */
+static enum banyan_status find_gateway(struct by_netlink *netlink, unsigned interface, uint32_t address,
+                                       uint32_t *gateway) {
+  struct by_netlink_request request;
+  struct rtmsg *route = by_netlink_begin(&request, RTM_GETROUTE, 0, sizeof *route);
+  route->rtm_family = AF_INET;
+  route->rtm_dst_len = 32;
+  mnl_attr_put_u32(request.header, RTA_DST, address);
+  mnl_attr_put_u32(request.header, RTA_OIF, interface);
+  *gateway = address;
+  int reason = by_netlink_ask(netlink, &request, take_route, gateway);
+  return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: no route") : BANYAN_OK;
+}
+
+static struct ndmsg *begin_neighbour(struct by_netlink_request *request, uint16_t type, uint16_t flags,
+                                     unsigned interface, uint32_t address) {
+  struct ndmsg *body = by_netlink_begin(request, type, flags, sizeof *body);
+  body->ndm_family = AF_INET;
+  body->ndm_ifindex = (int)interface;
+  mnl_attr_put_u32(request->header, NDA_DST, address);
+  return body;
+}
+
+/* False: not known yet. Then the kernel is told to find it, as if a packet were to be sent there. */
+static bool find_neighbour(struct by_netlink *netlink, unsigned interface, uint32_t address, uint8_t hardware[6]) {
+  struct by_netlink_request request;
+  struct end neighbour = {0};
+  begin_neighbour(&request, RTM_GETNEIGH, 0, interface, address);
+  int reason = by_netlink_ask(netlink, &request, take_neighbour, &neighbour);
+  if (reason || !(neighbour.flags & (NUD_PERMANENT | NUD_REACHABLE))) {
+    begin_neighbour(&request, RTM_NEWNEIGH, NLM_F_CREATE, interface, address)->ndm_flags = NTF_USE;
+    (void)by_netlink_ask(netlink, &request, NULL, NULL);
+  }
+  if (reason || !(neighbour.flags & NUD_VALID) || !neighbour.has_hardware) return false;
+  memcpy(hardware, neighbour.hardware, 6);
+  return true;
+}
+
+/* Who gets what leaves an interface for an address: routes say the gateway, neighbours the hardware address. *found
+ * false: not known yet. IPv4 over Ethernet. */
+static enum banyan_status find_next_hop(struct by_netlink *netlink, unsigned interface, uint32_t address,
+                                        uint8_t hardware[6], bool *found) {
+  struct by_netlink_request request;
+  struct end device = {0};
+  struct ifinfomsg *link = by_netlink_begin(&request, RTM_GETLINK, 0, sizeof *link);
+  uint32_t gateway;
+  link->ifi_index = (int)interface;
+  *found = true;
+  int reason = by_netlink_ask(netlink, &request, take_device, &device);
+  if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: interface %u", interface);
+  if (!device.has_hardware)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: interface %u has no Ethernet address", interface);
+  if (device.flags & IFF_NOARP) { /* without address resolution both ends of a link have one address */
+    memcpy(hardware, device.hardware, 6);
+    return BANYAN_OK;
+  }
+  BY_TRY(find_gateway(netlink, interface, address, &gateway));
+  *found = find_neighbour(netlink, interface, gateway, hardware);
+  return BANYAN_OK;
+}
+
+/* ---- what grants need */
 
 struct by_neighbour {
   uint32_t port, address;
@@ -114,8 +229,8 @@ bool by_neighbours_know(const struct by_neighbours *neighbours, uint32_t port, u
 static enum banyan_status look_up(struct by_neighbours *neighbours, struct by_neighbour *neighbour, bool *changed) {
   uint8_t hardware[6];
   bool found;
-  BY_TRY(by_next_hop_find(&neighbours->netlink, neighbours->interfaces[neighbour->port], neighbour->address, hardware,
-                          &found));
+  BY_TRY(find_next_hop(&neighbours->netlink, neighbours->interfaces[neighbour->port], neighbour->address, hardware,
+                       &found));
   /* One that does not answer may be back in a moment: it is kept. */
   if (!found || (neighbour->known && !memcmp(neighbour->hardware, hardware, 6))) return BANYAN_OK;
   memcpy(neighbour->hardware, hardware, 6);

@@ -6,7 +6,7 @@
 #define BY_SWITCH_NEIGHBOURS_H
 
 #include "data_plane.h"
-#include "next_hop.h"
+#include "netlink.h"
 
 struct by_neighbour;
 

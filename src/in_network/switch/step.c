@@ -1,15 +1,79 @@
 #include "step.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
-static uint64_t *payload_of(struct by_fragment *packet) {
-  return (uint64_t *)(void *)(packet + 1);
+#include "fail.h"
+
+enum { PARTS = 8 }; /* for each cell, on average; touched only where terms come */
+
+enum banyan_status by_float_sums_init(struct by_float_sums *sums, uint32_t cells) {
+  *sums = (struct by_float_sums){.first = malloc(cells * sizeof *sums->first)};
+  if (!by_parts_init(&sums->parts, cells * PARTS, (size_t)BY_FRAGMENT_LINES * BY_FRAGMENT_LINE) || !sums->first)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "switch: no memory for float32 in %u cells", cells);
+  for (uint32_t i = 0; i < cells; i++) sums->first[i] = BY_NO_PART;
+  return by_sum_key_init_open(&sums->key);
 }
 
-/* NULL: the grant promises a cell that this switch does not have. */
-static struct by_cell *find_cell(const struct by_grant *grant, const struct by_cells *cells, uint32_t slot) {
-  uint64_t at = (uint64_t)grant->base + slot;
-  return at < cells->count ? &cells->cells[at] : NULL;
+void by_float_sums_fini(struct by_float_sums *sums) {
+  by_parts_fini(&sums->parts);
+  free(sums->first);
+}
+
+void by_float_sums_clear(struct by_float_sums *sums, uint32_t base, uint32_t count) {
+  for (uint32_t i = base; i < base + count; i++) by_parts_clear(&sums->parts, &sums->first[i]);
+}
+
+static size_t payload_bytes(const struct by_fragment *packet) {
+  return (size_t)packet->lines * BY_FRAGMENT_LINE;
+}
+
+/* A term of one worker, or all that the next adding switch below waits for. */
+static bool is_whole(const struct by_fragment *packet, uint32_t place) {
+  uint32_t expected = 1;
+  for (uint32_t at = BY_FRAGMENT_HOPS - 1; at > place; at--)
+    if (at < packet->hops && packet->stack[at].workers) expected = packet->stack[at].workers;
+  return by_worker_count(packet->workers) == expected;
+}
+
+/* The payload is still what came: `workers` of the head may be those of the sum already. */
+static void keep(struct by_float_sums *sums, uint32_t at, struct by_fragment *packet, uint64_t came, bool first) {
+  uint64_t workers = packet->workers;
+  if (first) by_parts_clear(&sums->parts, &sums->first[at]);
+  packet->workers = came;
+  (void)by_parts_add(&sums->parts, &sums->first[at], packet); /* there is room, and nothing of it is there yet */
+  packet->workers = workers;
+}
+
+static void add_up(struct by_float_sums *sums, uint32_t at, const struct by_fragment *packet, uint64_t *sum) {
+  uint32_t *list = &sums->first[at];
+  by_parts_fold(&sums->parts, list, ~0ull, BANYAN_FLOAT32, payload_bytes(packet) / 4);
+  memcpy(sum, by_parts_payload(&sums->parts, *list), payload_bytes(packet));
+  by_parts_clear(&sums->parts, list);
+}
+
+/* A term of float32 for cell number `at`, whose sum lies in `sum`, as by_cell_decide and by_cell_apply do it for
+ * others; `verdict` asks for the cell. */
+static void add_float(struct by_float_sums *sums, const struct by_grant *grant, struct by_cell *cell, uint32_t at,
+                      uint64_t *sum, struct by_fragment *packet, uint32_t now, struct by_verdict *verdict) {
+  if (packet->check != by_sum_check(&sums->key, packet, packet->workers)) {
+    *verdict = by_verdict_drop(BY_EVENT_MALFORMED);
+    return;
+  }
+  if (!is_whole(packet, grant->place) || sums->parts.free == BY_NO_PART) {
+    verdict->kind = BY_VERDICT_FORWARD;
+    (void)by_cell_refuse(packet, BY_FRAGMENT_BUSY, BY_EVENT_CONFLICT, verdict);
+    return;
+  }
+  uint64_t came = packet->workers;
+  enum by_cell_action action = by_cell_decide(cell, packet, now, verdict);
+  if (action == BY_CELL_LEAVE) return;
+  if (action != BY_CELL_EMIT) keep(sums, at, packet, came, action == BY_CELL_STORE);
+  if (verdict->kind == BY_VERDICT_DROP) return;
+  if (action != BY_CELL_EMIT) add_up(sums, at, packet, sum);
+  memcpy(packet + 1, sum, payload_bytes(packet));
+  packet->check = by_sum_check(&sums->key, packet, packet->workers);
 }
 
 struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_cells *cells, struct by_fragment *packet,
@@ -17,20 +81,38 @@ struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_c
   if (by_fragment_check(packet, bytes) != BY_FRAGMENT_SOUND) return by_verdict_drop(BY_EVENT_MALFORMED);
   struct by_verdict verdict = by_switch_enter(grant, packet, from);
   struct by_cell *cell = NULL;
+  uint64_t *payload = (uint64_t *)(void *)(packet + 1);
   const void *end = (const char *)packet + bytes;
   if (verdict.kind == BY_VERDICT_CELL) {
-    cell = find_cell(grant, cells, packet->slot);
-    if (!cell) return by_verdict_drop(BY_EVENT_NO_CELL);
-    uint32_t at = (uint32_t)(cell - cells->cells);
+    uint64_t at = (uint64_t)grant->base + packet->slot;
+    if (at >= cells->count) return by_verdict_drop(BY_EVENT_NO_CELL); /* which the grant promises */
+    cell = &cells->cells[at];
     if (cells->floats && packet->type == BY_FRAGMENT_UP && packet->dtype == BY_FRAGMENT_FLOAT32) {
-      by_float_sums_take(cells->floats, grant, cell, at, cells->sums[at], packet, now, &verdict);
+      add_float(cells->floats, grant, cell, (uint32_t)at, cells->sums[at], packet, now, &verdict);
     } else {
       enum by_cell_action action = by_cell_decide(cell, packet, now, &verdict);
-      by_cell_apply(action, cells->sums[at], payload_of(packet), packet->lines, end);
+      by_cell_apply(action, cells->sums[at], payload, packet->lines, end);
     }
   }
   if (packet->type == BY_FRAGMENT_PROBE && verdict.kind == BY_VERDICT_FORWARD)
-    by_probe_write((struct by_probe *)(void *)payload_of(packet), end, packet, grant->place, cell);
+    by_probe_write((struct by_probe *)(void *)payload, end, packet, grant->place, cell);
   if (verdict.kind != BY_VERDICT_DROP) by_fragment_seal(packet);
   return verdict;
+}
+
+enum banyan_status by_grant_check(const struct by_grant *grant, uint32_t cells, uint32_t groups) {
+  if (grant->base > cells || grant->count > cells - grant->base)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u wants cells %u to %llu; there are %u", grant->job, grant->base,
+                   (unsigned long long)grant->base + grant->count, cells);
+  if (grant->dtype != BY_FRAGMENT_PAIRS && grant->dtype != BY_FRAGMENT_FLOAT32)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "switch: job %u wants cells of type %u; there are pairs of int32 and float32", grant->job,
+                   grant->dtype);
+  if (grant->place >= BY_FRAGMENT_HOPS)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has %u switches between this one and the server; most are %d",
+                   grant->job, grant->place, BY_FRAGMENT_HOPS - 1);
+  if (grant->group >= groups)
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u names group %u; groups are numbered 0 to %u", grant->job,
+                   grant->group, groups - 1);
+  return BANYAN_OK;
 }

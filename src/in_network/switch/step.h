@@ -1,10 +1,28 @@
-/* A whole switch in memory: what cell.h needs, for user
- * space and for tests. One thread at a time; the tables belong to the caller. */
+/* A whole switch in memory: what cell.h needs, for user space and for tests; and
+ * what a grant may say, on any switch. One thread at a time; the tables belong
+ * to the caller. */
 #ifndef BY_SWITCH_STEP_H
 #define BY_SWITCH_STEP_H
 
 #include "cell.h"
-#include "float_sums.h"
+#include "server_parts.h"
+#include "sum_key.h"
+
+/* Sums of float32. Terms are kept apart until all are there and then added in the order of workers, so that the same
+ * bits come out in whatever order they came. What a switch further down should have merged and has not goes on
+ * unmerged: the server adds those terms as that switch would have. The check is made anew at each hop. */
+struct by_float_sums {
+  struct by_sum_key key;
+  struct by_parts parts;
+  uint32_t *first; /* of each cell: the list of its terms */
+};
+
+/* For so many cells; where terms find no room, they go on unmerged. BANYAN_ERR_NO_MEMORY, BANYAN_ERR_SYSTEM. */
+BANYAN_CHECK enum banyan_status by_float_sums_init(struct by_float_sums *sums, uint32_t cells);
+/* One that is all zeros is allowed. */
+void by_float_sums_fini(struct by_float_sums *sums);
+/* These cells are free. */
+void by_float_sums_clear(struct by_float_sums *sums, uint32_t base, uint32_t count);
 
 struct by_cells {
   struct by_cell *cells;
@@ -18,5 +36,9 @@ struct by_cells {
  * BY_VERDICT_CELL. */
 struct by_verdict by_switch_step(const struct by_grant *grant, const struct by_cells *cells, struct by_fragment *packet,
                                  uint32_t bytes, uint32_t from, uint32_t now);
+
+/* Whether a switch with so many cells and groups can keep it. BANYAN_ERR_ARGUMENT, BANYAN_ERR_UNSUPPORTED name the job.
+ */
+BANYAN_CHECK enum banyan_status by_grant_check(const struct by_grant *grant, uint32_t cells, uint32_t groups);
 
 #endif

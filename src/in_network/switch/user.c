@@ -1,28 +1,135 @@
 #include "user.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "datagram.h"
-#include "grant.h"
+#include "netlink.h"
 #include "step.h"
-#include "user_hold.h"
-#include "user_socket.h"
+
+/* ---- the route
+ *
+ * What makes a kernel hand packets to this process that are for others, and forward them again when it is gone: a TUN
+ * device, which ends with its descriptor, and a local route for everything over it, which ends with the device. The
+ * route lies in a table of its own, to which the host's rules send what is to be taken; an empty table changes
+ * nothing. */
+
+/* local default dev DEVICE table TABLE */
+static enum banyan_status add_route(const char *device, uint32_t table) {
+  struct by_netlink netlink;
+  struct by_netlink_request request;
+  struct rtmsg *route = by_netlink_begin(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof *route);
+  route->rtm_family = AF_INET;
+  route->rtm_protocol = RTPROT_STATIC;
+  route->rtm_scope = RT_SCOPE_HOST;
+  route->rtm_type = RTN_LOCAL;
+  mnl_attr_put_u32(request.header, RTA_OIF, if_nametoindex(device));
+  mnl_attr_put_u32(request.header, RTA_TABLE, table);
+  BY_TRY(by_netlink_open(&netlink));
+  int reason = by_netlink_ask(&netlink, &request, NULL, NULL);
+  by_netlink_close(&netlink);
+  if (reason == EEXIST)
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "switch: routing table %u has a default route already: another switch of this kind runs here, or other "
+        "software uses the table (ip route show table %u)",
+        table, table);
+  if (reason) return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: no local route in table %u", table);
+  return BANYAN_OK;
+}
+
+static enum banyan_status bring_up(const char *device) {
+  struct ifreq request = {.ifr_flags = IFF_UP};
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  snprintf(request.ifr_name, sizeof request.ifr_name, "%s", device);
+  int reason = fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) ? errno : 0;
+  if (fd >= 0) close(fd);
+  return reason ? by_fail_errno(BANYAN_ERR_SYSTEM, reason, "switch: %s does not come up", device) : BANYAN_OK;
+}
+
+static enum banyan_status make_device(int fd, uint32_t table) {
+  struct ifreq request = {.ifr_name = "banyan%d", .ifr_flags = IFF_TUN | IFF_NO_PI};
+  if (ioctl(fd, TUNSETIFF, &request))
+    return by_fail_errno(errno == EPERM ? BANYAN_ERR_UNSUPPORTED : BANYAN_ERR_SYSTEM, errno,
+                         "switch: cannot make a TUN device (CAP_NET_ADMIN is needed)");
+  BY_TRY(bring_up(request.ifr_name));
+  return add_route(request.ifr_name, table);
+}
+
+/* Until *out is closed, here and in all forks. */
+static enum banyan_status hold_route(uint32_t table, int *out) {
+  int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+  *out = -1;
+  if (fd < 0) return by_fail_errno(BANYAN_ERR_UNSUPPORTED, errno, "switch: cannot open /dev/net/tun (modprobe tun?)");
+  enum banyan_status status = make_device(fd, table);
+  if (status == BANYAN_OK)
+    *out = fd;
+  else
+    close(fd);
+  return status;
+}
+
+/* ---- sockets that take and send packets with others' addresses */
+
+/* How the socket must be. */
+static enum banyan_status set(int fd, int level, int option, int value, const char *what) {
+  if (setsockopt(fd, level, option, &value, sizeof value) == 0) return BANYAN_OK;
+  return by_fail_errno(errno == EPERM ? BANYAN_ERR_UNSUPPORTED : BANYAN_ERR_SYSTEM, errno, "switch: no socket with %s",
+                       what);
+}
+
+static enum banyan_status set_up(int fd, const char *interface) {
+  BY_TRY(set(fd, SOL_IP, IP_TRANSPARENT, 1, "IP_TRANSPARENT (run as root)"));
+  BY_TRY(set(fd, SOL_SOCKET, SO_REUSEADDR, 1, "SO_REUSEADDR"));
+  BY_TRY(set(fd, SOL_IP, IP_PKTINFO, 1, "IP_PKTINFO"));
+  BY_TRY(set(fd, SOL_IP, IP_RECVTTL, 1, "IP_RECVTTL"));
+  BY_TRY(by_datagram_prepare(fd));
+  if (!interface || setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)) == 0)
+    return BANYAN_OK;
+  return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "switch: interface %s", interface);
+}
+
+/* Receives what is for `udp_port`, on this interface only unless it is NULL (then `address` is the socket's own). */
+static enum banyan_status open_socket(const char *interface, uint32_t address, uint16_t udp_port, int *out) {
+  struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons(udp_port), .sin_addr.s_addr = address};
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  *out = -1;
+  if (fd < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: no UDP socket");
+  enum banyan_status status = set_up(fd, interface);
+  if (status == BANYAN_OK && bind(fd, (struct sockaddr *)&local, sizeof local))
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: UDP port %u on %s", udp_port,
+                           interface ? interface : "this host");
+  if (status == BANYAN_OK)
+    *out = fd;
+  else
+    close(fd);
+  return status;
+}
+
+/* ---- the switch */
 
 enum { PASSING = BY_FRAGMENT_PORTS, MAILERS, RANGES = BY_DATAGRAMS * BY_DATAGRAM_SEGMENTS };
 
 struct port {
-  struct by_user *user;
+  struct user *user;
   uint32_t number;
   struct by_watch *watch; /* NULL: no such port */
 };
 
 struct group {
   uint32_t n;
-  struct by_switch_target targets[BY_USER_MEMBERS];
+  struct by_switch_target targets[BY_PLANE_MEMBERS];
 };
 
 /* Fragments that follow each other and go the same way. Their ranges are the last that are taken. */
@@ -34,39 +141,39 @@ struct run {
   uint32_t size, bytes; /* of all but the last; of all */
 };
 
-struct by_user {
+struct user {
   struct by_loop *loop;
   uint16_t udp_port;
   int hold; /* -1: does not take packets yet */
   struct by_cells cells;
   struct by_float_sums floats;      /* from the first grant for them on */
   struct by_grant *grants[1 << 16]; /* by job */
-  struct group groups[BY_USER_GROUPS];
+  struct group groups[BY_PLANE_GROUPS];
   struct port ports[BY_FRAGMENT_PORTS];
   struct by_mailer mailers[MAILERS]; /* fd -1: no such port */
   uint64_t events[BY_EVENTS];
-  struct by_user_traffic traffic;
-  uint32_t now; /* ms: when the datagrams came that are being taken */
+  uint64_t datagrams, unsent, expired; /* beside what the mailers have not sent */
+  uint32_t now;                        /* ms: when the datagrams came that are being taken */
   struct run run;
   unsigned taken; /* ranges */
   struct iovec ranges[RANGES];
   struct by_mailbox mailbox;
 };
 
-static void flush(struct by_user *user) {
+static void flush(struct user *user) {
   for (int i = 0; i < MAILERS; i++)
     if (user->mailers[i].length > 0) (void)by_mailer_flush(&user->mailers[i]);
 }
 
-static void send_run_to(struct by_user *user, uint32_t port, const struct by_datagram_way *way) {
+static void send_run_to(struct user *user, uint32_t port, const struct by_datagram_way *way) {
   const struct run *run = &user->run;
   if (user->mailers[port].fd >= 0)
     by_mailer_add(&user->mailers[port], way, &user->ranges[user->taken - run->n_ranges], run->n_ranges, run->size);
   else
-    user->traffic.unsent += run->n;
+    user->unsent += run->n;
 }
 
-static void spread_run(struct by_user *user) {
+static void spread_run(struct user *user) {
   const struct group *group = &user->groups[user->run.group];
   struct by_datagram_way way = user->run.way;
   for (uint32_t i = 0; i < group->n; i++) {
@@ -76,7 +183,7 @@ static void spread_run(struct by_user *user) {
   }
 }
 
-static void end_run(struct by_user *user) {
+static void end_run(struct user *user) {
   struct run *run = &user->run;
   if (run->n == 0) return;
   if (run->verdict.kind == BY_VERDICT_MULTICAST)
@@ -98,7 +205,7 @@ static bool continues(const struct run *run, const struct run *next, uint32_t by
 }
 
 /* A fragment is to go on. It stays where it was received until that memory is needed again. */
-static void send_on(struct by_user *user, const struct run *next, struct by_fragment *packet, uint32_t bytes) {
+static void send_on(struct user *user, const struct run *next, struct by_fragment *packet, uint32_t bytes) {
   if (user->taken == RANGES) {
     end_run(user);
     flush(user);
@@ -117,7 +224,7 @@ static void send_on(struct by_user *user, const struct run *next, struct by_frag
   run->n++;
 }
 
-static void take_fragment(struct by_user *user, uint32_t from, const struct by_datagram_way *way,
+static void take_fragment(struct user *user, uint32_t from, const struct by_datagram_way *way,
                           struct by_fragment *packet, uint32_t bytes) {
   const struct by_grant *grant = bytes < sizeof *packet ? NULL : user->grants[packet->job];
   if ((way->tos & 3) == 3) by_fragment_mark(packet, bytes);
@@ -130,16 +237,16 @@ static void take_fragment(struct by_user *user, uint32_t from, const struct by_d
 
 /* Fragments are whole lines, and so aligned one behind the other. Of a datagram that is cut otherwise nothing is one.
  */
-static void take_datagram(struct by_user *user, uint32_t from, struct by_datagram datagram) {
+static void take_datagram(struct user *user, uint32_t from, struct by_datagram datagram) {
   uint32_t n = datagram.size ? (datagram.n + datagram.size - 1) / datagram.size : 1;
-  user->traffic.datagrams++;
+  user->datagrams++;
   datagram.way.to_port = htons(user->udp_port);
   if (datagram.size == 0 || datagram.size % BY_FRAGMENT_LINE) {
     user->events[BY_EVENT_MALFORMED] += n;
     return;
   }
   if (datagram.way.ttl <= 1) {
-    user->traffic.expired += n;
+    user->expired += n;
     return;
   }
   datagram.way.ttl--;
@@ -151,7 +258,7 @@ static void take_datagram(struct by_user *user, uint32_t from, struct by_datagra
 
 static void port_ready(void *context, uint32_t events) {
   const struct port *port = context;
-  struct by_user *user = port->user;
+  struct user *user = port->user;
   int n = by_mailbox_receive(&user->mailbox, user->mailers[port->number].fd);
   user->now = (uint32_t)(by_clock_coarse() / BY_MILLISECOND);
   for (int i = 0; i < n; i++) take_datagram(user, port->number, by_mailbox_get(&user->mailbox, i));
@@ -160,7 +267,7 @@ static void port_ready(void *context, uint32_t events) {
   user->taken = 0;
 }
 
-static enum banyan_status make(struct by_user *user, const struct by_user_options *options) {
+static enum banyan_status make(struct user *user, const struct by_plane_options *options) {
   uint32_t cells = options->cells ? options->cells : 1;
   user->cells.cells = calloc(cells, sizeof *user->cells.cells);
   user->cells.sums = calloc(cells, sizeof *user->cells.sums);
@@ -168,29 +275,11 @@ static enum banyan_status make(struct by_user *user, const struct by_user_option
     return by_fail(BANYAN_ERR_NO_MEMORY, "switch: no memory for %u cells", cells);
   user->cells.count = options->cells;
   by_mailbox_init(&user->mailbox);
-  return by_user_open(NULL, htonl(INADDR_LOOPBACK), user->udp_port, &user->mailers[PASSING].fd);
+  return open_socket(NULL, htonl(INADDR_LOOPBACK), user->udp_port, &user->mailers[PASSING].fd);
 }
 
-enum banyan_status by_user_create(struct by_loop *loop, const struct by_user_options *options, struct by_user **out) {
-  size_t bytes = (sizeof(struct by_user) + 63) / 64 * 64;
-  struct by_user *user = aligned_alloc(64, bytes);
-  *out = NULL;
-  if (!user) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
-  memset(user, 0, bytes);
-  user->loop = loop;
-  user->hold = -1;
-  user->udp_port = options->udp_port ? options->udp_port : BY_FRAGMENT_PORT;
-  for (int i = 0; i < MAILERS; i++) user->mailers[i].fd = -1;
-  enum banyan_status status = make(user, options);
-  if (status == BANYAN_OK)
-    *out = user;
-  else
-    by_user_destroy(user);
-  return status;
-}
-
-void by_user_destroy(struct by_user *user) {
-  if (!user) return;
+static void destroy(void *self) {
+  struct user *user = self;
   if (user->hold >= 0) close(user->hold);
   for (int i = 0; i < BY_FRAGMENT_PORTS; i++) by_loop_unwatch(user->ports[i].watch);
   for (int i = 0; i < MAILERS; i++)
@@ -202,14 +291,15 @@ void by_user_destroy(struct by_user *user) {
   free(user);
 }
 
-enum banyan_status by_user_add_port(struct by_user *user, uint32_t number, const char *interface) {
+static enum banyan_status add_port(void *self, uint32_t number, const char *interface) {
+  struct user *user = self;
   if (number >= BY_FRAGMENT_PORTS || user->ports[number].watch)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: %s cannot be port %u: ports are numbered 0 to %d, each once",
                    interface, number, BY_FRAGMENT_PORTS - 1);
   struct port *port = &user->ports[number];
   int *fd = &user->mailers[number].fd;
   *port = (struct port){.user = user, .number = number};
-  BY_TRY(by_user_open(interface, INADDR_ANY, user->udp_port, fd));
+  BY_TRY(open_socket(interface, INADDR_ANY, user->udp_port, fd));
   enum banyan_status status = by_loop_watch(user->loop, *fd, EPOLLIN, port_ready, port, &port->watch);
   if (status == BANYAN_OK) return BANYAN_OK;
   close(*fd);
@@ -217,12 +307,14 @@ enum banyan_status by_user_add_port(struct by_user *user, uint32_t number, const
   return status;
 }
 
-enum banyan_status by_user_take(struct by_user *user, uint32_t table) {
+static enum banyan_status start(void *self, uint32_t n) {
+  struct user *user = self;
   if (user->hold >= 0) return by_fail(BANYAN_ERR_ARGUMENT, "switch: takes packets already");
-  return by_hold_route(table ? table : BY_USER_TABLE, &user->hold);
+  return hold_route(BY_USER_TABLE, &user->hold);
 }
 
-enum banyan_status by_user_clear(struct by_user *user, uint32_t base, uint32_t count) {
+static enum banyan_status clear(void *self, uint32_t base, uint32_t count) {
+  struct user *user = self;
   if (base > user->cells.count || count > user->cells.count - base)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: there are no cells %u to %llu", base,
                    (unsigned long long)base + count);
@@ -231,7 +323,7 @@ enum banyan_status by_user_clear(struct by_user *user, uint32_t base, uint32_t c
   return BANYAN_OK;
 }
 
-static enum banyan_status prepare_floats(struct by_user *user) {
+static enum banyan_status prepare_floats(struct user *user) {
   enum banyan_status status = by_float_sums_init(&user->floats, user->cells.count);
   if (status == BANYAN_OK) {
     user->cells.floats = &user->floats;
@@ -242,8 +334,9 @@ static enum banyan_status prepare_floats(struct by_user *user) {
   return status;
 }
 
-enum banyan_status by_user_grant(struct by_user *user, const struct by_grant *grant) {
-  BY_TRY(by_grant_check(grant, user->cells.count, BY_USER_GROUPS));
+static enum banyan_status give_grant(void *self, const struct by_grant *grant) {
+  struct user *user = self;
+  BY_TRY(by_grant_check(grant, user->cells.count, BY_PLANE_GROUPS));
   if (grant->dtype == BY_FRAGMENT_FLOAT32 && !user->cells.floats) BY_TRY(prepare_floats(user));
   struct by_grant **place = &user->grants[grant->job];
   if (!*place && !(*place = malloc(sizeof **place))) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
@@ -251,18 +344,19 @@ enum banyan_status by_user_grant(struct by_user *user, const struct by_grant *gr
   return BANYAN_OK;
 }
 
-enum banyan_status by_user_revoke(struct by_user *user, uint16_t job) {
+static enum banyan_status take_grant(void *self, uint16_t job) {
+  struct user *user = self;
   if (!user->grants[job]) return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has no grant to revoke", job);
   free(user->grants[job]);
   user->grants[job] = NULL;
   return BANYAN_OK;
 }
 
-enum banyan_status by_user_set_group(struct by_user *user, uint16_t group, const struct by_switch_target *targets,
-                                     uint32_t n) {
-  if (group >= BY_USER_GROUPS || n > BY_USER_MEMBERS)
+static enum banyan_status set_group(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n) {
+  struct user *user = self;
+  if (group >= BY_PLANE_GROUPS || n > BY_PLANE_MEMBERS)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: group %u with %u members; groups are 0 to %d, of at most %d", group, n,
-                   BY_USER_GROUPS - 1, BY_USER_MEMBERS);
+                   BY_PLANE_GROUPS - 1, BY_PLANE_MEMBERS);
   for (uint32_t i = 0; i < n; i++)
     if (targets[i].port >= BY_FRAGMENT_PORTS || !user->ports[targets[i].port].watch || !targets[i].udp_port)
       return by_fail(BANYAN_ERR_ARGUMENT, "switch: member %u of group %u: there is no port %u, or UDP port 0", i, group,
@@ -272,14 +366,43 @@ enum banyan_status by_user_set_group(struct by_user *user, uint16_t group, const
   return BANYAN_OK;
 }
 
-void by_user_count(const struct by_user *user, uint64_t events[BY_EVENTS]) {
-  memcpy(events, user->events, sizeof user->events);
+static enum banyan_status count(const void *self, struct by_plane_counts *out) {
+  const struct user *user = self;
+  *out = (struct by_plane_counts){.unsent = user->unsent, .expired = user->expired, .datagrams = user->datagrams};
+  memcpy(out->events, user->events, sizeof user->events);
+  for (int i = 0; i < MAILERS; i++) {
+    out->sent += user->mailers[i].sent;
+    out->unsent += user->mailers[i].unsent;
+  }
+  return BANYAN_OK;
 }
 
-void by_user_get_traffic(const struct by_user *user, struct by_user_traffic *traffic) {
-  *traffic = user->traffic;
-  for (int i = 0; i < MAILERS; i++) {
-    traffic->sent += user->mailers[i].sent;
-    traffic->unsent += user->mailers[i].unsent;
-  }
+static const struct by_plane_ops ops = {
+    .name = "user",
+    .destroy = destroy,
+    .add_port = add_port,
+    .start = start,
+    .clear = clear,
+    .grant = give_grant,
+    .revoke = take_grant,
+    .set_group = set_group,
+    .count = count,
+};
+
+enum banyan_status by_user_open(struct by_loop *loop, const struct by_plane_options *options, struct by_plane *out) {
+  size_t bytes = (sizeof(struct user) + 63) / 64 * 64;
+  struct user *user = aligned_alloc(64, bytes);
+  *out = (struct by_plane){0};
+  if (!user) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  memset(user, 0, bytes);
+  user->loop = loop;
+  user->hold = -1;
+  user->udp_port = options->udp_port ? options->udp_port : BY_FRAGMENT_PORT;
+  for (int i = 0; i < MAILERS; i++) user->mailers[i].fd = -1;
+  enum banyan_status status = make(user, options);
+  if (status == BANYAN_OK)
+    *out = (struct by_plane){&ops, user};
+  else
+    destroy(user);
+  return status;
 }

@@ -1,8 +1,12 @@
 #include "xdp.h"
 
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/if_link.h>
 #include <net/if.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +15,58 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "grant.h"
-#include "libbpf.h"
 #include "log.h"
-#include "xdp_object.h"
+#include "step.h"
+
+/* ---- libbpf */
+
+/* Loaded by the first XDP switch of a process: the command shall run on hosts that have none. */
+#define LIBRARY "libbpf.so.1"
+
+#define LIBBPF(each)                                                                                                   \
+  each(bpf_link_create);                                                                                               \
+  each(bpf_map__name);                                                                                                 \
+  each(bpf_map__set_initial_value);                                                                                    \
+  each(bpf_map__set_max_entries);                                                                                      \
+  each(bpf_map__value_size);                                                                                           \
+  each(bpf_map_create);                                                                                                \
+  each(bpf_map_delete_elem);                                                                                           \
+  each(bpf_map_lookup_elem);                                                                                           \
+  each(bpf_map_update_elem);                                                                                           \
+  each(bpf_object__close);                                                                                             \
+  each(bpf_object__find_map_by_name);                                                                                  \
+  each(bpf_object__find_map_fd_by_name);                                                                               \
+  each(bpf_object__find_program_by_name);                                                                              \
+  each(bpf_object__load);                                                                                              \
+  each(bpf_object__next_map);                                                                                          \
+  each(bpf_object__open_mem);                                                                                          \
+  each(bpf_program__fd);                                                                                               \
+  each(libbpf_num_possible_cpus);                                                                                      \
+  each(libbpf_set_print);
+
+#define MEMBER(function) __typeof__(&function) function
+#define FIND(function) find(handle, #function, &bpf.function, sizeof bpf.function)
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct { LIBBPF(MEMBER) } bpf; /* its functions, by their names */
+static char missing[256];             /* why it cannot be used; "" it can */
+
+static void find(void *handle, const char *name, void *out, size_t size) {
+  void *found = dlsym(handle, name);
+  if (!found) snprintf(missing, sizeof missing, "it has no %s", name);
+  memcpy(out, &found, size);
+}
+
+static void load_library(void) {
+  void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    snprintf(missing, sizeof missing, "%s", dlerror());
+    return;
+  }
+  LIBBPF(FIND)
+}
+
+/* ---- the switch */
 
 struct port {
   char name[IF_NAMESIZE];
@@ -36,8 +88,6 @@ struct by_xdp {
   uint32_t n_targets[BY_XDP_GROUPS];
 };
 
-static const struct by_libbpf *bpf; /* there as soon as there is a switch */
-
 static int tell(enum libbpf_print_level level, const char *format, va_list values) {
   char text[512];
   vsnprintf(text, sizeof text, format, values);
@@ -47,41 +97,40 @@ static int tell(enum libbpf_print_level level, const char *format, va_list value
 }
 
 static int map_fd(const struct by_xdp *xdp, const char *name) {
-  return bpf->bpf_object__find_map_fd_by_name(xdp->object, name);
+  return bpf.bpf_object__find_map_fd_by_name(xdp->object, name);
 }
 
 int by_xdp_program(const struct by_xdp *xdp, const char *name) {
-  const struct bpf_program *program = bpf->bpf_object__find_program_by_name(xdp->object, name);
-  return program ? bpf->bpf_program__fd(program) : -1;
+  const struct bpf_program *program = bpf.bpf_object__find_program_by_name(xdp->object, name);
+  return program ? bpf.bpf_program__fd(program) : -1;
 }
 
 static enum banyan_status put(const struct by_xdp *xdp, const char *map, const void *key, const void *value) {
-  if (bpf->bpf_map_update_elem(map_fd(xdp, map), key, value, BPF_ANY) == 0) return BANYAN_OK;
+  if (bpf.bpf_map_update_elem(map_fd(xdp, map), key, value, BPF_ANY) == 0) return BANYAN_OK;
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot write to the XDP program's map \"%s\"", map);
 }
 
 /* The servers' port is the programs' only constant. */
 static enum banyan_status set_constants(struct bpf_object *object, uint16_t udp_port) {
   struct bpf_map *constants = NULL;
-  for (struct bpf_map *map = bpf->bpf_object__next_map(object, NULL); map; map = bpf->bpf_object__next_map(object, map))
-    if (strstr(bpf->bpf_map__name(map), ".rodata")) constants = map;
-  if (udp_port == 0 || (constants && bpf->bpf_map__set_initial_value(constants, &udp_port, sizeof udp_port) == 0))
+  for (struct bpf_map *map = bpf.bpf_object__next_map(object, NULL); map; map = bpf.bpf_object__next_map(object, map))
+    if (strstr(bpf.bpf_map__name(map), ".rodata")) constants = map;
+  if (udp_port == 0 || (constants && bpf.bpf_map__set_initial_value(constants, &udp_port, sizeof udp_port) == 0))
     return BANYAN_OK;
   return by_fail(BANYAN_ERR_SYSTEM, "switch: the XDP object has no place for the port");
 }
 
-static enum banyan_status load(struct by_xdp *xdp, const struct by_xdp_options *options) {
-  const void *bytes = options->object ? options->object : by_xdp_object;
-  size_t n = options->object ? options->object_bytes : by_xdp_object_bytes;
+static enum banyan_status load(struct by_xdp *xdp, const struct by_plane_options *options, const void *object,
+                               size_t bytes) {
   struct bpf_object_open_opts open = {.sz = sizeof open, .object_name = "banyan_switch"};
-  bpf->libbpf_set_print(tell);
-  if (!(xdp->object = bpf->bpf_object__open_mem(bytes, n, &open)))
+  bpf.libbpf_set_print(tell);
+  if (!(xdp->object = bpf.bpf_object__open_mem(object, bytes, &open)))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: libbpf cannot read the XDP object");
   BY_TRY(set_constants(xdp->object, options->udp_port));
-  struct bpf_map *cells = bpf->bpf_object__find_map_by_name(xdp->object, "cells");
-  if (!cells || bpf->bpf_map__set_max_entries(cells, options->cells ? options->cells : 1))
+  struct bpf_map *cells = bpf.bpf_object__find_map_by_name(xdp->object, "cells");
+  if (!cells || bpf.bpf_map__set_max_entries(cells, options->cells ? options->cells : 1))
     return by_fail(BANYAN_ERR_SYSTEM, "switch: the XDP object has no cells");
-  int result = bpf->bpf_object__load(xdp->object);
+  int result = bpf.bpf_object__load(xdp->object);
   if (result == -EPERM)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "switch: the kernel does not let this user load XDP programs; run as root");
   if (result)
@@ -90,26 +139,11 @@ static enum banyan_status load(struct by_xdp *xdp, const struct by_xdp_options *
   return BANYAN_OK;
 }
 
-enum banyan_status by_xdp_create(const struct by_xdp_options *options, struct by_xdp **out) {
-  *out = NULL;
-  BY_TRY(by_libbpf_load(&bpf));
-  struct by_xdp *xdp = calloc(1, sizeof *xdp);
-  if (!xdp) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
-  for (int i = 0; i < BY_FRAGMENT_PORTS; i++) xdp->ports[i].link = -1;
-  xdp->cells = options->cells;
-  enum banyan_status status = load(xdp, options);
-  if (status == BANYAN_OK)
-    *out = xdp;
-  else
-    by_xdp_destroy(xdp);
-  return status;
-}
-
-void by_xdp_destroy(struct by_xdp *xdp) {
-  if (!xdp) return;
+static void destroy(void *self) {
+  struct by_xdp *xdp = self;
   for (int i = 0; i < BY_FRAGMENT_PORTS; i++)
     if (xdp->ports[i].link >= 0) close(xdp->ports[i].link);
-  bpf->bpf_object__close(xdp->object);
+  bpf.bpf_object__close(xdp->object);
   free(xdp);
 }
 
@@ -136,7 +170,8 @@ static struct bpf_devmap_val device_of(const struct by_xdp *xdp, unsigned interf
   return (struct bpf_devmap_val){.ifindex = interface, .bpf_prog.fd = by_xdp_program(xdp, "by_xdp_leave")};
 }
 
-enum banyan_status by_xdp_add_port(struct by_xdp *xdp, uint32_t number, const char *interface) {
+static enum banyan_status add_port(void *self, uint32_t number, const char *interface) {
+  struct by_xdp *xdp = self;
   if (number >= BY_FRAGMENT_PORTS || xdp->ports[number].interface)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: %s cannot be port %u: ports are numbered 0 to %d, each once",
                    interface, number, BY_FRAGMENT_PORTS - 1);
@@ -160,7 +195,7 @@ enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number) {
   BY_TRY(check_port(xdp, number));
   struct port *port = &xdp->ports[number];
   struct bpf_link_create_opts options = {.sz = sizeof options, .flags = XDP_FLAGS_DRV_MODE};
-  int link = bpf->bpf_link_create(by_xdp_program(xdp, "by_xdp_switch"), (int)port->interface, BPF_XDP, &options);
+  int link = bpf.bpf_link_create(by_xdp_program(xdp, "by_xdp_switch"), (int)port->interface, BPF_XDP, &options);
   if (link == -EOPNOTSUPP || link == -EINVAL)
     return by_fail_errno(BANYAN_ERR_UNSUPPORTED, -link,
                          "switch: the driver of %s takes no native XDP program (veth: is its MTU above 3506?); generic "
@@ -183,46 +218,38 @@ static struct by_xdp_neighbour neighbour_by(const struct port *port, const uint8
   return neighbour;
 }
 
-static enum banyan_status write_way(const struct by_xdp *xdp, uint32_t number) {
-  struct by_xdp_way way = xdp->ports[number].way;
-  way.has_named = xdp->ports[number].named > 0;
-  return put(xdp, "ways", &number, &way);
-}
-
 static enum banyan_status name_neighbour(struct by_xdp *xdp, const struct by_xdp_next *next,
                                          const struct by_xdp_neighbour *neighbour) {
   struct by_xdp_neighbour before;
-  bool is_new = bpf->bpf_map_lookup_elem(map_fd(xdp, "neighbours"), next, &before) != 0;
+  bool is_new = bpf.bpf_map_lookup_elem(map_fd(xdp, "neighbours"), next, &before) != 0;
   BY_TRY(put(xdp, "neighbours", next, neighbour));
   xdp->ports[next->port].named += is_new;
   return BANYAN_OK;
 }
 
-enum banyan_status by_xdp_set_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address,
-                                        const uint8_t hardware[6]) {
+static enum banyan_status set_neighbour(void *self, uint32_t number, uint32_t address, const uint8_t hardware[6]) {
+  struct by_xdp *xdp = self;
   BY_TRY(check_port(xdp, number));
   struct port *port = &xdp->ports[number];
   struct by_xdp_next next = {.port = number, .address = address};
-  struct by_xdp_neighbour neighbour = neighbour_by(port, hardware);
-  if (address) BY_TRY(name_neighbour(xdp, &next, &neighbour));
-  if (!address) port->way.has_other = 1, port->way.other = neighbour;
-  return write_way(xdp, number);
-}
-
-enum banyan_status by_xdp_drop_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address) {
-  BY_TRY(check_port(xdp, number));
-  struct port *port = &xdp->ports[number];
-  struct by_xdp_next next = {.port = number, .address = address};
-  if (!address)
+  if (hardware) {
+    struct by_xdp_neighbour neighbour = neighbour_by(port, hardware);
+    if (address) BY_TRY(name_neighbour(xdp, &next, &neighbour));
+    if (!address) port->way.has_other = 1, port->way.other = neighbour;
+  } else if (!address) {
     port->way.has_other = 0;
-  else if (bpf->bpf_map_delete_elem(map_fd(xdp, "neighbours"), &next) == 0)
+  } else if (bpf.bpf_map_delete_elem(map_fd(xdp, "neighbours"), &next) == 0) {
     port->named--;
-  return write_way(xdp, number);
+  }
+  struct by_xdp_way way = port->way;
+  way.has_named = port->named > 0;
+  return put(xdp, "ways", &number, &way);
 }
 
-enum banyan_status by_xdp_clear(struct by_xdp *xdp, uint32_t base, uint32_t count) {
-  const struct bpf_map *map = bpf->bpf_object__find_map_by_name(xdp->object, "cells");
-  void *nothing = calloc(1, bpf->bpf_map__value_size(map));
+static enum banyan_status clear(void *self, uint32_t base, uint32_t count) {
+  const struct by_xdp *xdp = self;
+  const struct bpf_map *map = bpf.bpf_object__find_map_by_name(xdp->object, "cells");
+  void *nothing = calloc(1, bpf.bpf_map__value_size(map));
   enum banyan_status status = BANYAN_OK;
   if (!nothing) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
   for (uint32_t at = base; at < base + count && status == BANYAN_OK; at++) status = put(xdp, "cells", &at, nothing);
@@ -247,7 +274,8 @@ static enum banyan_status move_grant(struct by_xdp *xdp, uint32_t job, uint32_t 
   return BANYAN_OK;
 }
 
-enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant) {
+static enum banyan_status give_grant(void *self, const struct by_grant *grant) {
+  struct by_xdp *xdp = self;
   BY_TRY(by_grant_check(grant, xdp->cells, BY_XDP_GROUPS));
   if (grant->dtype != BY_FRAGMENT_PAIRS)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
@@ -260,7 +288,8 @@ enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant
   return move_grant(xdp, grant->job, place);
 }
 
-enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job) {
+static enum banyan_status take_grant(void *self, uint16_t job) {
+  struct by_xdp *xdp = self;
   if (!xdp->granted[job]) return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has no grant to revoke", job);
   return move_grant(xdp, job, 0);
 }
@@ -296,44 +325,82 @@ static enum banyan_status add_member(struct by_xdp *xdp, uint32_t group, uint32_
                                    .address = target->address};
   struct bpf_devmap_val device = device_of(xdp, xdp->ports[target->port].interface);
   BY_TRY(put(xdp, "members", &key, &address));
-  if (bpf->bpf_map_update_elem(devices, &i, &device, BPF_ANY))
+  if (bpf.bpf_map_update_elem(devices, &i, &device, BPF_ANY))
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "switch: cannot add a member to group %u", group);
   return BANYAN_OK;
 }
 
-static enum banyan_status fill_group(struct by_xdp *xdp, uint32_t group, int devices) {
-  for (uint32_t i = 0; i < xdp->n_targets[group]; i++) BY_TRY(add_member(xdp, group, i, devices));
-  return put(xdp, "groups", &group, &devices);
-}
-
-enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_switch_target *targets,
-                                    uint32_t n) {
+static enum banyan_status set_group(void *self, uint16_t group, const struct by_switch_target *targets, uint32_t n) {
+  struct by_xdp *xdp = self;
   BY_TRY(check_targets(xdp, group, targets, n));
   for (uint32_t i = 0; i < xdp->n_targets[group]; i++) {
     struct by_xdp_member key = member_key(group, xdp->targets[group], i);
-    bpf->bpf_map_delete_elem(map_fd(xdp, "members"), &key);
+    bpf.bpf_map_delete_elem(map_fd(xdp, "members"), &key);
   }
   memcpy(xdp->targets[group], targets, n * sizeof *targets);
   xdp->n_targets[group] = n;
-  int devices = bpf->bpf_map_create(BPF_MAP_TYPE_DEVMAP, "group", sizeof(uint32_t), sizeof(struct bpf_devmap_val),
-                                    BY_XDP_MEMBERS, NULL);
+  int devices = bpf.bpf_map_create(BPF_MAP_TYPE_DEVMAP, "group", sizeof(uint32_t), sizeof(struct bpf_devmap_val),
+                                   BY_XDP_MEMBERS, NULL);
   if (devices < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, -devices, "switch: cannot make group %u", group);
-  enum banyan_status status = fill_group(xdp, group, devices);
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t i = 0; i < n && status == BANYAN_OK; i++) status = add_member(xdp, group, i, devices);
+  uint32_t key = group;
+  if (status == BANYAN_OK) status = put(xdp, "groups", &key, &devices);
   close(devices);
   return status;
 }
 
-enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS], uint64_t *unsent) {
-  int cores = bpf->libbpf_num_possible_cpus();
+static enum banyan_status count(const void *self, struct by_plane_counts *out) {
+  const struct by_xdp *xdp = self;
+  int cores = bpf.libbpf_num_possible_cpus();
   if (cores < 1) return by_fail_errno(BANYAN_ERR_SYSTEM, -cores, "switch: cannot tell the number of cores");
   uint64_t *of_cores = calloc((size_t)cores, sizeof *of_cores);
   if (!of_cores) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  *out = (struct by_plane_counts){0};
   for (uint32_t i = 0; i < BY_XDP_COUNTERS; i++) {
-    uint64_t *sum = i == BY_XDP_UNSENT ? unsent : &events[i];
-    *sum = 0;
-    if (bpf->bpf_map_lookup_elem(map_fd(xdp, "counters"), &i, of_cores)) continue;
+    uint64_t *sum = i == BY_XDP_UNSENT ? &out->unsent : &out->events[i];
+    if (bpf.bpf_map_lookup_elem(map_fd(xdp, "counters"), &i, of_cores)) continue;
     for (int core = 0; core < cores; core++) *sum += of_cores[core];
   }
   free(of_cores);
   return BANYAN_OK;
+}
+
+static enum banyan_status start(void *self, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) BY_TRY(by_xdp_attach(self, i));
+  return BANYAN_OK;
+}
+
+static const struct by_plane_ops ops = {
+    .name = "xdp",
+    .needs_neighbours = true,
+    .destroy = destroy,
+    .add_port = add_port,
+    .start = start,
+    .clear = clear,
+    .grant = give_grant,
+    .revoke = take_grant,
+    .set_group = set_group,
+    .set_neighbour = set_neighbour,
+    .count = count,
+};
+
+enum banyan_status by_xdp_open(const struct by_plane_options *options, const void *object, size_t bytes,
+                               struct by_plane *out) {
+  *out = (struct by_plane){0};
+  pthread_once(&once, load_library);
+  if (*missing)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "switch: XDP needs libbpf (%s, Debian package libbpf1), which cannot be loaded: %s", LIBRARY,
+                   missing);
+  struct by_xdp *xdp = calloc(1, sizeof *xdp);
+  if (!xdp) return by_fail(BANYAN_ERR_NO_MEMORY, "switch: out of memory");
+  for (int i = 0; i < BY_FRAGMENT_PORTS; i++) xdp->ports[i].link = -1;
+  xdp->cells = options->cells;
+  enum banyan_status status = load(xdp, options, object, bytes);
+  if (status == BANYAN_OK)
+    *out = (struct by_plane){&ops, xdp};
+  else
+    destroy(xdp);
+  return status;
 }

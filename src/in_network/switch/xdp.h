@@ -10,42 +10,21 @@
 
 #include <stddef.h>
 
-#include "cell.h"
-#include "fail.h"
-#include "grant.h"
+#include "data_plane.h"
 #include "xdp_maps.h"
 
 struct by_xdp;
 
-struct by_xdp_options {
-  const void *object; /* the compiled programs; NULL: those of this build */
-  size_t object_bytes;
-  uint32_t cells;    /* 3.4 KiB each */
-  uint16_t udp_port; /* of servers; 0: BY_FRAGMENT_PORT */
-};
+/* The programs of this build, as an ELF object: the bytes of xdp_switch.bpf.c (scripts/embed). */
+extern const unsigned char by_xdp_object[];
+extern const size_t by_xdp_object_bytes;
 
-enum banyan_status by_xdp_create(const struct by_xdp_options *options, struct by_xdp **out);
-void by_xdp_destroy(struct by_xdp *xdp);
-
-/* This interface is port `number`. Packets from it count once by_xdp_attach has been called. */
-enum banyan_status by_xdp_add_port(struct by_xdp *xdp, uint32_t number, const char *interface);
-/* Attaches to the interface of this port, until destroyed. */
-enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number);
-/* Packets to `address` (0: to all that are not named) leave port `number` for this hardware address. */
-enum banyan_status by_xdp_set_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address,
-                                        const uint8_t hardware[6]);
-/* They go elsewhere again: to the port's other neighbour, or nowhere. There need not be one. */
-enum banyan_status by_xdp_drop_neighbour(struct by_xdp *xdp, uint32_t number, uint32_t address);
-/* These cells are free, whatever was in them. */
-enum banyan_status by_xdp_clear(struct by_xdp *xdp, uint32_t base, uint32_t count);
-/* Takes the place of what its job had. Its key must be another one if its cells or its group change. */
-enum banyan_status by_xdp_grant(struct by_xdp *xdp, const struct by_grant *grant);
-enum banyan_status by_xdp_revoke(struct by_xdp *xdp, uint16_t job);
-/* Takes the place of the group's members. */
-enum banyan_status by_xdp_set_group(struct by_xdp *xdp, uint16_t group, const struct by_switch_target *targets,
-                                    uint32_t n);
-/* Packets since the start, by what happened to them, and fragments without a next hop on the way out. */
-enum banyan_status by_xdp_count(const struct by_xdp *xdp, uint64_t events[BY_EVENTS], uint64_t *unsent);
+/* `object`: compiled programs, such as those. */
+BANYAN_CHECK enum banyan_status by_xdp_open(const struct by_plane_options *options, const void *object, size_t bytes,
+                                            struct by_plane *out);
+/* Attaches to the interface of this port, until destroyed: packets from it count from now on. The switch is the plane's
+ * `self`. */
+BANYAN_CHECK enum banyan_status by_xdp_attach(struct by_xdp *xdp, uint32_t number);
 /* Descriptor of a program of the object, for test runs; -1: there is none of this name. */
 int by_xdp_program(const struct by_xdp *xdp, const char *name);
 
