@@ -97,8 +97,7 @@ static int dispatch(int argc, char **argv) {
 
 /* From the table that reads them. */
 static int print_variables(void) {
-  struct by_text text;
-  by_text_init(&text);
+  struct by_text text = {0};
   by_settings_print(&text);
   printf("Variables that every program which joins a job reads (name, default, meaning):\n\n%s", by_text_get(&text));
   printf("%-22s %-6s %s\n", "BANYAN_LOG", "warn", "what is logged on standard error: \"info\", \"warn,plan:debug\"");

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host_job.h"
+#include "launch_io.h"
 
 #undef NDEBUG
 #include <assert.h>

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "launch_hosts.h"
+#include "launch.h"
 
 #undef NDEBUG
 #include <assert.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan_times.h"
+#include "plan_topology.h"
 #include "topology_synth.h"
 
 #undef NDEBUG

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "columns.h"
+#include "output.h"
 
 static const struct by_column columns[] = {{"name", false, 0}, {"spare", true, 2}, {"n", true, 0}, {"rare", false, 3}};
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "golden.h"
-#include "host_job.h"
 #include "launch_io.h"
 
 enum { MOST = 4096 };

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "host_job.h"
+#include "launch_io.h"
 
 static char sh[] = "sh", c[] = "-c", empty[] = "", spaces[] = "a  b\n", a[] = "A=1", b[] = "B=";
 static char *command[] = {sh, c, empty, spaces, NULL};

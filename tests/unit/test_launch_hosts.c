@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "launch_hosts.h"
+#include "launch.h"
 
 static void test_fills_in_order(void **state) {
   (void)state;

@@ -6,7 +6,7 @@
 #include "check.h"
 
 #include "clock.h"
-#include "launch_link.h"
+#include "launch_io.h"
 
 /* What run-host or ssh may do in the end. */
 static struct by_link start(int exit_code) {

@@ -12,9 +12,7 @@
 #include <unistd.h>
 
 #include "bench_measure.h"
-#include "bench_sizes.h"
 #include "commands.h"
-#include "job_setup.h"
 #include "launch.h"
 #include "process.h"
 #include "settings.h"
@@ -110,7 +108,7 @@ static void print_result(const struct by_bench_case *c, const struct by_bench_se
   fflush(stdout);
 }
 
-enum { PATH_BYTES = 4096, MOST_OWN_RANKS = 8, PRIORITY = 5, MOST_CALLS = 1000000 };
+enum { MOST_OWN_RANKS = 8, PRIORITY = 5, MOST_CALLS = 1000000 };
 
 struct bench_options {
   long ranks, root, warm_up;
@@ -220,12 +218,11 @@ static enum banyan_status start_ranks(int ranks, char *const *words, int *exit_c
 
 /* `words`: the command of the ranks but for the path of this program. */
 static int launch(const struct bench_options *bench, char **words) {
-  char self[PATH_BYTES];
+  char self[BY_PROGRAM_PATH];
   int exit_code = 1, ranks = bench->ranks ? (int)bench->ranks : MIN(MAX(usable_cores(), 2), MOST_OWN_RANKS);
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (length < 0) return by_command_end(&command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
+  if (!by_program_path(self))
+    return by_command_end(&command, by_fail(BANYAN_ERR_SYSTEM, "cannot find its own program"));
   if (by_check_plan(bench->plan, ranks, 1, true)) return by_command_misused(&command);
-  self[length] = 0;
   words[0] = self;
   enum banyan_status status = start_ranks(ranks, words, &exit_code);
   return status ? by_command_end(&command, status) : exit_code;
@@ -264,7 +261,7 @@ static void arrange_scheduling(const struct bench_options *bench, const struct b
 }
 
 static enum banyan_status measure_all(struct by_bench_case *c, const struct by_bench_how *how,
-                                      const struct by_bench_setting *setting, const struct by_bench_sizes *sizes,
+                                      const struct by_bench_setting *setting, const struct by_sizes *sizes,
                                       struct banyan_comm *comm, uint64_t *wrong) {
   c->rank = banyan_comm_rank(comm);
   c->ranks = banyan_comm_size(comm);
@@ -290,7 +287,7 @@ static int report(enum banyan_status status, long rank) {
 }
 
 static int be_rank(const struct bench_options *bench, const struct by_settings *settings, struct by_bench_case *c,
-                   const struct by_bench_how *how, const struct by_bench_sizes *sizes) {
+                   const struct by_bench_how *how, const struct by_sizes *sizes) {
   char congestion[BY_CONGESTION_TEXT];
   const char *transport = by_transport_at(bench->transport);
   struct banyan_options wanted = {.transport = transport, .plan = bench->plan};
@@ -317,11 +314,11 @@ static int be_rank(const struct bench_options *bench, const struct by_settings *
 static int run(const struct bench_options *bench, const struct by_operands *operands, char **words) {
   struct by_bench_case c;
   struct by_bench_how how;
-  struct by_bench_sizes sizes;
+  struct by_sizes sizes;
   struct by_settings settings;
   enum banyan_status status = parse_case(bench, operands, &c);
   if (!status) status = parse_how(bench, &how);
-  if (!status) status = by_bench_parse_sizes(bench->sizes, &sizes);
+  if (!status) status = by_parse_sizes(bench->sizes, &sizes);
   if (!status) status = by_settings_read(&settings);
   if (status) return by_command_misused(&command);
   bool alone = settings.rank < 0 && settings.size < 0;

@@ -47,10 +47,9 @@ static enum banyan_status hear(int fd, struct by_text *out) {
 static enum banyan_status ask(const char *path, json_t **out) {
   static const char question[] = "{\"say\":\"status\"}\n";
   static const struct by_doc_limits limits = {.bytes = MOST, .containers = 65536, .elements = 262144};
-  struct by_text answer;
+  struct by_text answer = {0};
   int fd;
   BY_TRY(by_path_socket_connect(path, "agent", &fd));
-  by_text_init(&answer);
   enum banyan_status status = BANYAN_OK;
   if (write(fd, question, sizeof question - 1) != sizeof question - 1)
     status = by_fail_errno(BANYAN_ERR_CONNECT, errno, "cannot ask the agent at %s", path);

@@ -41,8 +41,7 @@ static unsigned print_layout(void *context, struct by_text *out) {
 /* From the state, so that both always say the same. */
 static unsigned print_metrics(void *context, struct by_text *out) {
   const struct by_manager_page *page = context;
-  struct by_text text;
-  by_text_init(&text);
+  struct by_text text = {0};
   page->state(page->context, &text);
   json_t *state = json_loadb(by_text_get(&text), text.length, 0, NULL);
   by_text_fini(&text);
@@ -118,7 +117,6 @@ enum banyan_status by_manager_page_create(const struct by_manager_page_options *
   if (!page) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the page");
   page->state = options->state;
   page->context = options->context;
-  by_text_init(&page->layout);
   enum banyan_status status = serve(page, options);
   if (status == BANYAN_OK)
     *out = page;

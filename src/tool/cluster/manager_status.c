@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "columns.h"
+#include "output.h"
 #include "tls_identity.h"
 
 enum {

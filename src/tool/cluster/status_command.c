@@ -129,7 +129,6 @@ static enum banyan_status manager_client_create(const struct by_manager_client_o
   struct by_manager_client *client = calloc(1, sizeof *client);
   if (!client) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
   client->url = options->url;
-  by_text_init(&client->answer);
   enum banyan_status status = load(client);
   if (status == BANYAN_OK) status = set_options(client, options);
   if (status == BANYAN_OK)
@@ -228,9 +227,8 @@ static void print_in_place(const char *text, struct by_screen screen) {
 }
 
 static void print_tables(const json_t *state, bool again) {
-  struct by_text text;
+  struct by_text text = {0};
   struct by_screen screen = find_screen(again);
-  by_text_init(&text);
   by_manager_status_print(state, screen, &text);
   if (screen.height)
     print_in_place(by_text_get(&text), screen);
@@ -256,8 +254,7 @@ static void say_away(void) {
   time_t now = time(NULL);
   struct tm at;
   if (localtime_r(&now, &at)) strftime(clock, sizeof clock, "%T", &at);
-  struct by_text line;
-  by_text_init(&line);
+  struct by_text line = {0};
   by_text_add(&line, "%s: %s; trying again", clock, banyan_error_text());
   if (isatty(STDERR_FILENO)) /* over itself, below the tables that were */
     fprintf(stderr, "\r%.*s" WIPE_LINE, (int)find_screen(true).width - 1, by_text_get(&line));

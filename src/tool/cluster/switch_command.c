@@ -167,7 +167,6 @@ int by_cli_switch(int argc, char **argv) {
   struct session s = {.asked = {.cells = CELLS}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, NULL);
   if (exit_code >= 0) return exit_code;
-  by_text_init(&s.places);
   exit_code = check(&s) != BANYAN_OK ? by_command_misused(&command) : by_command_end(&command, work(&s));
   end_session(&s);
   return exit_code;

@@ -186,3 +186,44 @@ int by_options_parse(const struct by_command *command, int argc, char **argv, vo
   if (operands) *operands = found;
   return exit_code < 0 ? check_operands(command, &found) : exit_code;
 }
+
+/* ---- sizes */
+
+static enum banyan_status parse_size(const char *text, uint64_t *out) {
+  static const uint64_t greatest = (uint64_t)1 << 40;
+  BY_TRY(by_parse_bytes(text, out));
+  if (!*out || *out > greatest) return by_fail(BANYAN_ERR_ARGUMENT, "a size of %.40s is out of range", text);
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_size(struct by_sizes *sizes, uint64_t bytes) {
+  if (sizes->count == BY_MOST_SIZES) return by_fail(BANYAN_ERR_ARGUMENT, "more than %d sizes", BY_MOST_SIZES);
+  sizes->bytes[sizes->count++] = (size_t)bytes;
+  return BANYAN_OK;
+}
+
+/* "64K" or "8..64M"; `word` is changed. */
+static enum banyan_status parse_sizes(char *word, struct by_sizes *out) {
+  uint64_t first, last;
+  char *dots = strstr(word, "..");
+  if (dots) *dots = 0;
+  BY_TRY(parse_size(word, &first));
+  if (!dots) return add_size(out, first);
+  BY_TRY(parse_size(dots + 2, &last));
+  if (last < first) return by_fail(BANYAN_ERR_ARGUMENT, "%s..%s is empty", word, dots + 2);
+  for (; first <= last; first *= 2) BY_TRY(add_size(out, first));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_parse_sizes(const char *text, struct by_sizes *out) {
+  char word[64];
+  out->count = 0;
+  for (;;) {
+    size_t length = strcspn(text, ",");
+    if (length >= sizeof word) return by_fail(BANYAN_ERR_PARSE, "\"%.40s...\" is not a size", text);
+    snprintf(word, sizeof word, "%.*s", (int)length, text);
+    BY_TRY(parse_sizes(word, out));
+    if (!text[length]) return BANYAN_OK;
+    text += length + 1;
+  }
+}

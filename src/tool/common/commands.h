@@ -98,4 +98,14 @@ int by_command_misused(const struct by_command *command);
 /* Exit code for this status: 0; or 1, after the text of the error, without a reference to the help. */
 int by_command_end(const struct by_command *command, enum banyan_status status);
 
+enum { BY_MOST_SIZES = 128 };
+
+struct by_sizes {
+  size_t bytes[BY_MOST_SIZES];
+  size_t count;
+};
+
+/* Lists of sizes: "8,64K,16M"; "8..64M" stands for 8, 16, 32, ... 64M. */
+BANYAN_CHECK enum banyan_status by_parse_sizes(const char *text, struct by_sizes *out);
+
 #endif

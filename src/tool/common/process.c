@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 bool by_pin_process(int which) {
@@ -18,6 +19,22 @@ bool by_pin_process(int which) {
     return sched_setaffinity(0, sizeof one, &one) == 0;
   }
   return false;
+}
+
+int by_signal_descriptor(const int *signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (; *signals; signals++) sigaddset(&set, *signals);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+void by_restore_signals(void) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  signal(SIGPIPE, SIG_DFL);
 }
 
 static volatile sig_atomic_t stop;

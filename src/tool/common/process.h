@@ -13,6 +13,12 @@
  * it. False if the kernel refuses. */
 bool by_pin_process(int which);
 
+/* Blocks these signals, which end with 0, and returns a non-blocking descriptor that reports them. From then on SIGPIPE
+ * is ignored. */
+int by_signal_descriptor(const int *signals);
+/* In a child, before it becomes another program: no signal is blocked, and SIGPIPE kills. */
+void by_restore_signals(void);
+
 /* Set from the first SIGTERM or SIGINT on. */
 volatile sig_atomic_t *by_stop_on_signals(void);
 

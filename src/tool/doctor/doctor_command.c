@@ -79,8 +79,7 @@ static void report_misspelt(struct by_findings *findings, const char *variable) 
 
 /* What would act on every program started from here. The key is nobody's business. */
 static void check_variables(struct by_findings *findings) {
-  struct by_text text;
-  by_text_init(&text);
+  struct by_text text = {0};
   for (char **e = environ; *e; e++) {
     if (strncmp(*e, "BANYAN_", 7) != 0) continue;
     if (!strncmp(*e, "BANYAN_KEY=", 11))

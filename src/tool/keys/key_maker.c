@@ -215,11 +215,10 @@ static enum banyan_status make_signed(X509 *issuer, EVP_PKEY *by, const struct b
 
 enum banyan_status by_key_maker_make(const struct by_key_authority *authority, const struct by_key_wish *wish,
                                      struct by_text *out) {
-  struct by_text names;
+  struct by_text names = {0};
   by_text_init(out);
   BY_TRY(by_key_maker_check_name(wish->name));
   ERR_clear_error();
-  by_text_init(&names);
   X509 *issuer = key_pem_certificate(by_text_get(&authority->certificate));
   EVP_PKEY *by = key_pem_key(by_text_get(&authority->key));
   enum banyan_status status = print_names(wish, &names);

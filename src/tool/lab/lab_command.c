@@ -1,25 +1,28 @@
 /* `banyan lab`: a topology on this machine, and a job's ranks on its hosts. */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "commands.h"
 #include "handshake.h"
-#include "job_setup.h"
 #include "lab.h"
-#include "lab_placed.h"
 #include "lab_switches.h"
 #include "launch.h"
-#include "launch_io.h"
+#include "output.h"
 #include "plan.h"
+#include "plan_topology.h"
 #include "switched_tree.h"
 #include "text.h"
 #include "topology_synth.h"
 
-enum { PATH_BYTES = 4096, MOST_PER_HOST = 1024, LABEL_BYTES = 300 };
+enum { MOST_PER_HOST = 1024, LABEL_BYTES = 300, FILE_BYTES = 64 };
 
 /* What this kind of machine may be asked for without being the limit itself. */
 static const double most_rate = 4e9;
@@ -36,8 +39,6 @@ struct lab_options {
 };
 
 #define VALUES struct lab_options
-
-enum { OUTPUT_AUTO, OUTPUT_PREFIX, OUTPUT_RANK0, OUTPUT_RAW };
 
 static const struct by_option options[] = {
     BY_TEXT("scale", 0, scale, "F", "multiply all rates by this, \"1/100\", for fast networks on a\nslow machine"),
@@ -65,7 +66,7 @@ static const struct by_option options[] = {
     BY_WORDS("change", 0, changes, "\"TIME A B RATE\"",
              "this long after the start, change the link between A and B to\nRATE in both directions; may be repeated"),
     BY_WORDS("env", 'x', environment, "NAME[=VALUE]", "an environment variable for the ranks; may be repeated"),
-    BY_CHOICE("output", 'o', output, "auto|prefix|rank0|raw",
+    BY_CHOICE("output", 'o', output, BY_OUTPUT_CHOICES,
               "prefix: \"[host] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
               "a prefix on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix"),
     BY_FLAG("pin", 0, pin, "bind rank r to core r, cyclically"),
@@ -112,14 +113,14 @@ struct session {
   struct by_launch_hosts hosts;
   struct by_lab_switches *switches;
   struct by_lab_planned_change changes[BY_MOST_WORDS];
-  pid_t changing;               /* 0: nobody */
-  struct by_plan *plan;         /* NULL: none was given */
-  bool by_size;                 /* no plan and no topology, whatever the environment says */
-  const char *topology_path;    /* what ranks plan from; NULL: nothing */
-  int file;                     /* keeps the file at `path`; -1: there is none */
-  char path[BY_LAB_FILE_BYTES]; /* of a plan that was made here, or of that topology */
-  uint32_t *spaces;             /* of each host that has ranks, helps or serves */
-  char **labels;                /* of each rank, helper and server */
+  pid_t changing;            /* 0: nobody */
+  struct by_plan *plan;      /* NULL: none was given */
+  bool by_size;              /* no plan and no topology, whatever the environment says */
+  const char *topology_path; /* what ranks plan from; NULL: nothing */
+  int file;                  /* keeps the file at `path`; -1: there is none */
+  char path[FILE_BYTES];     /* of a plan that was made here, or of that topology */
+  uint32_t *spaces;          /* of each host that has ranks, helps or serves */
+  char **labels;             /* of each rank, helper and server */
   int ranks, beside;
   int exit_code;
 };
@@ -188,47 +189,94 @@ static enum banyan_status enter(void *context, const struct by_launch_host *host
   return by_lab_enter(s->lab, s->spaces[host - s->hosts.items]);
 }
 
-/* Of the i-th of `n` processes of a host. */
-static char *make_label(const char *host, long i, long n) {
+static BY_PRINTF(1, 2) char *make_label(const char *format, ...) {
   char *label = by_cli_alloc(NULL, LABEL_BYTES);
-  if (n == 1)
-    snprintf(label, LABEL_BYTES, "%s", host);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(label, LABEL_BYTES, format, arguments);
+  va_end(arguments);
+  return label;
+}
+
+/* A process of its own, so that the file is removed also if this one is killed. The terminal's signals are not for it.
+ */
+static enum banyan_status remove_at_end(const char *path, int *out) {
+  int ends[2];
+  char byte;
+  if (pipe2(ends, O_CLOEXEC)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a pipe");
+  pid_t pid = fork();
+  if (pid == 0) {
+    setsid();
+    dup2(ends[0], STDIN_FILENO);
+    close_range(STDOUT_FILENO, ~0U, 0);
+    while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) continue;
+    unlink(path);
+    _exit(0);
+  }
+  int reason = errno;
+  close(ends[0]);
+  *out = ends[1];
+  if (pid > 0) return BANYAN_OK;
+  close(ends[1]);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot start the process that removes %s", path);
+}
+
+/* Writes the text to a file, which is removed soon after the session has ended in whatever way. The lab's programs may
+ * be another user's than root, and start others without open descriptors: they need a file with a name. */
+static enum banyan_status keep_file(struct session *s, const struct by_text *text, const char *what) {
+  snprintf(s->path, sizeof s->path, "%s/banyan-lab-%s.XXXXXX", P_tmpdir, what);
+  int file = mkostemp(s->path, O_CLOEXEC);
+  bool written =
+      file >= 0 && write(file, by_text_get(text), text->length) == (ssize_t)text->length && !fchmod(file, 0644);
+  int reason = errno;
+  if (file >= 0) close(file);
+  enum banyan_status status = BANYAN_OK;
+  if (text->failed)
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the text of the lab's %s", what);
+  else if (!written)
+    status = by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot write the lab's %s to %s", what, s->path);
   else
-    snprintf(label, LABEL_BYTES, "%s:%ld", host, i);
-  return label;
+    status = remove_at_end(s->path, &s->file);
+  if (status && file >= 0) unlink(s->path);
+  return status;
 }
 
-static char *make_label_of(const char *host, const char *what) {
-  char *label = by_cli_alloc(NULL, LABEL_BYTES);
-  snprintf(label, LABEL_BYTES, "%s/%s", host, what);
-  return label;
+/* The planner's placement of sums in switches. Interfaces are those of the lab, eth0, eth1, ..., whatever the topology
+ * calls them: its names are forgotten. */
+static enum banyan_status place_sums(struct session *s) {
+  const struct by_in_network_request request = {.servers = s->asked.servers, .most_adding = -1};
+  struct by_text text = {0};
+  for (uint32_t i = 0; i < s->topology->n_links; i++)
+    s->topology->links[i].port[0] = s->topology->links[i].port[1] = "";
+  BY_TRY(by_plan_in_network(&request, "lab", s->topology, false, &s->plan));
+  by_plan_print(s->plan, &text);
+  enum banyan_status status = keep_file(s, &text, "plan");
+  by_text_fini(&text);
+  s->asked.plan = s->path;
+  return status;
 }
 
-static uint32_t count_hosts(const struct by_topology *t) {
-  uint32_t n = 0;
-  for (uint32_t v = 0; v < t->n_nodes; v++) n += t->nodes[v].takes_part;
-  return n;
+static enum banyan_status keep_topology(struct session *s) {
+  struct by_text text = {0};
+  enum banyan_status status = by_lab_print_topology(s->topology, &s->asked.lab, &text);
+  if (status == BANYAN_OK) status = keep_file(s, &text, "topology");
+  by_text_fini(&text);
+  s->topology_path = s->path;
+  return status;
 }
 
 /* The plan that was asked for, or the placement of sums in switches; else the topology is for ranks to plan from. */
 static enum banyan_status find_plan(struct session *s) {
-  uint32_t ranks = count_hosts(s->topology) * (uint32_t)s->asked.per_host;
+  uint32_t ranks = by_plan_count_ranks(s->topology) * (uint32_t)s->asked.per_host;
   s->by_size = s->asked.plan && strcmp(s->asked.plan, "default") == 0;
   if (s->by_size) return BANYAN_OK;
   if (s->asked.plan && *s->asked.plan) return by_plan_named(s->asked.plan, ranks, &s->plan);
-  if (s->asked.switches < 0) {
-    s->topology_path = s->path;
-    return by_lab_write_topology(s->topology, &s->asked.lab, &s->file, s->path);
-  }
-  BY_TRY(by_lab_place(s->topology, s->asked.servers, &s->plan));
-  BY_TRY(by_lab_write_plan(s->plan, &s->file, s->path));
-  s->asked.plan = s->path;
-  return BANYAN_OK;
+  return s->asked.switches < 0 ? keep_topology(s) : place_sums(s);
 }
 
 static enum banyan_status place_ranks(struct session *s) {
   const struct by_topology *t = s->topology;
-  uint32_t n = count_hosts(t);
+  uint32_t n = by_plan_count_ranks(t);
   if ((double)n * (double)s->asked.per_host > BY_MOST_RANKS)
     return by_fail(BANYAN_ERR_ARGUMENT, "a job has at most %d ranks", BY_MOST_RANKS);
   BY_TRY(find_plan(s));
@@ -240,7 +288,8 @@ static enum banyan_status place_ranks(struct session *s) {
     s->spaces[s->hosts.count] = v;
     BY_TRY(by_hosts_add_place(&s->hosts, t->nodes[v].name, (int)s->asked.per_host, enter, s));
     for (long i = 0; i < s->asked.per_host; i++)
-      s->labels[s->ranks++] = make_label(t->nodes[v].name, i, s->asked.per_host);
+      s->labels[s->ranks++] =
+          s->asked.per_host == 1 ? make_label("%s", t->nodes[v].name) : make_label("%s:%ld", t->nodes[v].name, i);
   }
   return by_hosts_place(&s->hosts, s->ranks);
 }
@@ -259,11 +308,12 @@ static enum banyan_status add_beside(struct session *s, struct by_launch_hosts *
     return BANYAN_OK;
   }
   s->spaces[s->hosts.count + list->count] = node;
-  s->labels[s->ranks + s->beside++] = t->nodes[node].takes_part ? make_label_of(name, what) : make_label(name, 0, 1);
+  s->labels[s->ranks + s->beside++] =
+      t->nodes[node].takes_part ? make_label("%s/%s", name, what) : make_label("%s", name);
   return by_hosts_add_place(list, name, 1, enter, s);
 }
 
-/* Those of one kind. */
+/* One helper on each host that the plan has beside those of the ranks, one server for all trees of a host. */
 static enum banyan_status place_beside(struct session *s, enum by_vertex_kind kind, enum by_beside beside) {
   struct by_launch_hosts list;
   char name[BY_TOPOLOGY_MOST_NAME + 1];
@@ -282,69 +332,40 @@ static enum banyan_status place_beside(struct session *s, enum by_vertex_kind ki
   return status;
 }
 
-/* One helper on each host that the plan has beside those of the ranks, one server for all trees of a host. */
-static enum banyan_status place_others(struct session *s) {
-  if (!s->plan) return BANYAN_OK;
-  BY_TRY(place_beside(s, BY_VERTEX_HELPER, BY_HELPERS));
-  return place_beside(s, BY_VERTEX_SERVER, BY_SERVERS);
-}
-
-/* Each rank takes the cores for its own, though there are fewer than ranks: one that spins keeps others from working.
- */
-static const char *spin(const struct session *s) {
-  return !getenv("BANYAN_SPIN") && s->ranks > sysconf(_SC_NPROCESSORS_ONLN) ? "0" : NULL;
-}
-
 /* Before all that the user gives: the last value counts, and a plan counts before a topology. */
-static enum banyan_status set_topology(const struct session *s, struct by_job_environment *environment) {
+static enum banyan_status set_usual(const struct session *s, struct by_job_environment *environment) {
   const char *given = getenv("BANYAN_TOPOLOGY");
-  return given && *given ? BANYAN_OK : by_job_environment_set(environment, "BANYAN_TOPOLOGY", s->topology_path);
-}
-
-static enum banyan_status set_plan(const struct session *s, struct by_job_environment *environment) {
-  if (!s->by_size) return by_job_environment_set(environment, "BANYAN_PLAN", s->asked.plan);
-  BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", ""));
-  return by_job_environment_set(environment, "BANYAN_PLAN", "");
+  if (!given || !*given) BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", s->topology_path));
+  /* Each rank takes the cores for its own, though there are fewer: one that spins keeps others from working. */
+  if (!getenv("BANYAN_SPIN") && s->ranks > sysconf(_SC_NPROCESSORS_ONLN))
+    BY_TRY(by_job_environment_set(environment, "BANYAN_SPIN", "0"));
+  if (s->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
+    BY_TRY(by_job_environment_set(environment, "OMP_NUM_THREADS", "1"));
+  return BANYAN_OK;
 }
 
 static enum banyan_status fill_environment(const struct session *s, struct by_job_environment *environment) {
   BY_TRY(by_job_environment_init(environment));
-  BY_TRY(set_topology(s, environment));
-  BY_TRY(by_job_environment_set(environment, "BANYAN_SPIN", spin(s)));
-  if (s->ranks > 1 && !getenv("OMP_NUM_THREADS")) /* all hosts of a lab share this machine's cores */
-    BY_TRY(by_job_environment_set(environment, "OMP_NUM_THREADS", "1"));
+  BY_TRY(set_usual(s, environment));
   for (int i = 0; i < s->asked.environment.count; i++)
     BY_TRY(by_job_environment_add(environment, s->asked.environment.items[i]));
-  return set_plan(s, environment);
-}
-
-static enum by_output_mode output_mode(const struct session *s) {
-  if (s->asked.output != OUTPUT_AUTO) return (enum by_output_mode)(s->asked.output - OUTPUT_PREFIX);
-  for (int i = 2; i < s->operands.count; i++)
-    if (!strcmp(s->operands.items[i], "--json")) return BY_OUTPUT_RANK0;
-  return s->asked.json ? BY_OUTPUT_ERROR : BY_OUTPUT_PREFIX;
-}
-
-/* "banyan" is this program, wherever it lies. */
-static void find_self(struct session *s, char *self) {
-  ssize_t length = readlink("/proc/self/exe", self, PATH_BYTES - 1);
-  if (length <= 0 || strcmp(s->operands.items[1], "banyan") != 0) return;
-  self[length] = 0;
-  s->operands.items[1] = self;
+  if (s->by_size) BY_TRY(by_job_environment_set(environment, "BANYAN_TOPOLOGY", ""));
+  return by_job_environment_set(environment, "BANYAN_PLAN", s->by_size ? "" : s->asked.plan);
 }
 
 static enum banyan_status run_ranks(struct session *s) {
-  char self[PATH_BYTES];
+  char self[BY_PROGRAM_PATH], **words = s->operands.items + 1;
   struct by_job_environment environment;
   enum banyan_status status = fill_environment(s, &environment);
-  find_self(s, self);
+  if (!strcmp(words[0], "banyan") && by_program_path(self)) words[0] = self; /* wherever it lies */
   struct by_job job = {.title = command.name,
                        .hosts = &s->hosts,
                        .ranks = s->ranks,
                        .beside = s->beside,
-                       .command = s->operands.items + 1,
+                       .command = words,
                        .environment = environment.items,
-                       .output = output_mode(s),
+                       .output =
+                           by_output_choose(s->asked.output, words, s->asked.json ? BY_OUTPUT_ERROR : BY_OUTPUT_PREFIX),
                        .labels = (const char *const *)s->labels,
                        .pin = s->asked.pin,
                        .keep_going = s->asked.keep_going,
@@ -362,24 +383,19 @@ static enum banyan_status run_ranks(struct session *s) {
 
 static enum banyan_status report(const struct session *s, const struct by_lab_traffic *before,
                                  struct by_lab_traffic *traffic, double seconds) {
-  struct by_text text;
+  struct by_text text = {0};
   enum banyan_status status = BANYAN_OK;
   for (uint32_t i = 0; i < 2 * s->layout.n_wires; i++) {
     traffic[i].bytes -= before[i].bytes;
     traffic[i].packets -= before[i].packets;
     traffic[i].drops -= before[i].drops;
   }
-  by_text_init(&text);
   if (s->asked.json)
     status = by_lab_print_json(&s->layout, traffic, seconds, &text);
   else
     by_lab_print_traffic(&s->layout, traffic, seconds, &text);
-  if (s->asked.json && !status)
-    printf("%s\n", by_text_get(&text));
-  else if (!status)
-    fprintf(stderr, "%s", by_text_get(&text));
-  by_text_fini(&text);
-  return status;
+  if (s->asked.json) by_text_add(&text, "\n");
+  return by_print_text(&text, status, s->asked.json ? stdout : stderr);
 }
 
 static enum banyan_status run_and_report(struct session *s) {
@@ -410,12 +426,9 @@ static void warn_of_speed(const struct session *s) {
 }
 
 static enum banyan_status print_plan(const struct session *s) {
-  struct by_text text;
-  by_text_init(&text);
+  struct by_text text = {0};
   by_lab_print_layout(&s->layout, &s->asked.lab, &text);
-  printf("%s", by_text_get(&text));
-  by_text_fini(&text);
-  return BANYAN_OK;
+  return by_print_text(&text, BANYAN_OK, stdout);
 }
 
 /* Under a key that ranks find, too. */
@@ -460,7 +473,8 @@ int by_cli_lab(int argc, char **argv) {
   by_hosts_init(&s.hosts);
   enum banyan_status status = check(&s);
   if (!status) status = place_ranks(&s);
-  if (!status) status = place_others(&s);
+  if (!status && s.plan) status = place_beside(&s, BY_VERTEX_HELPER, BY_HELPERS);
+  if (!status && s.plan) status = place_beside(&s, BY_VERTEX_SERVER, BY_SERVERS);
   bool misuse = status == BANYAN_ERR_ARGUMENT;
   if (!status) status = work(&s);
   if (status) s.exit_code = misuse ? by_command_misused(&command) : by_command_end(&command, status);

@@ -20,6 +20,7 @@
 #include "lab.h"
 #include "lab_netlink.h"
 #include "launch.h"
+#include "process.h"
 #include "text.h"
 #include "user.h"
 #include "wish.h"
@@ -68,9 +69,7 @@ static void tell(const struct keeper *k, char what) {
 /* ---- the command */
 
 static _Noreturn void become(const struct keeper *k, int output, pid_t parent) {
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
+  by_restore_signals();
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
@@ -142,15 +141,6 @@ static void take_signal(struct keeper *k) {
 
 /* ---- the keeper */
 
-static void open_signals(struct keeper *k) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGCHLD);
-  sigaddset(&set, SIGHUP);
-  sigprocmask(SIG_BLOCK, &set, NULL);
-  k->signals = signalfd(-1, &set, SFD_CLOEXEC);
-}
-
 /* The terminal's signals are for the lab. Sockets for people have one name each on a machine of their own. */
 static enum banyan_status settle(const struct by_keeper_task *task, pid_t parent) {
   setsid();
@@ -169,7 +159,7 @@ static _Noreturn void keep(const struct by_keeper_task *task, int ready, pid_t p
     say(&k, banyan_error_text());
     _exit(1);
   }
-  open_signals(&k);
+  k.signals = by_signal_descriptor((const int[]){SIGCHLD, SIGHUP, 0});
   start_command(&k);
   for (;;) {
     struct pollfd wait[] = {{.fd = k.signals, .events = POLLIN}, {.fd = k.output, .events = POLLIN}};
@@ -238,11 +228,10 @@ static enum banyan_status add_rules(const struct by_keeper_task *task) {
 
 static enum banyan_status start(struct by_lab_switches *switches, const struct by_lab *lab,
                                 const struct by_lab_layout *layout, uint32_t space, enum by_lab_switch_kind kind) {
-  struct by_text ports;
+  struct by_text ports = {0};
   char address[16], cells[16];
   bool xdp = kind == BY_LAB_SWITCHES_XDP;
   uint32_t n_ports = layout->spaces[layout->spaces[space].outside].n_wires;
-  by_text_init(&ports);
   for (uint32_t k = 0; k < n_ports; k++) by_text_add(&ports, "%seth%u", k ? "," : "", k);
   by_lab_print_address(layout->spaces[space].address, address);
   const struct by_node *node = &layout->topology->nodes[space];

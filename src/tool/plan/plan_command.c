@@ -1,5 +1,4 @@
 /* `banyan plan`: makes plans, and looks at them. Shows what every rank would run, without running anything. */
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,138 +6,12 @@
 
 #include "commands.h"
 #include "control_plan.h"
-#include "fail.h"
+#include "output.h"
 #include "plan.h"
-#include "plan_times.h"
 #include "plan_topology.h"
 #include "schedule.h"
 #include "text.h"
 #include "topology_synth.h"
-
-/* ---- `banyan plan TOPOLOGY --control`: a value of the planner beside the plan. */
-
-struct control_request {
-  const char *topology; /* as by_topology_named takes it */
-  const char *ranks;    /* names with commas; NULL: those the topology says */
-  const char *distance; /* as typed; NULL: not given */
-  long fan_out, height; /* 0: not given */
-  long seed;
-  bool by_delay, json;
-};
-
-static enum banyan_status parse_distance(const struct control_request *request, double *out) {
-  long links = 0;
-  if (!request->distance) return BANYAN_OK;
-  if (request->by_delay) return by_parse_seconds(request->distance, out);
-  BY_TRY(by_parse_int("--control-distance", request->distance, 1, UINT16_MAX, &links));
-  *out = (double)links;
-  return BANYAN_OK;
-}
-
-/* Prints the text if nothing failed, and frees it. */
-static enum banyan_status finish(enum banyan_status status, struct by_text *text) {
-  if (text->length && text->data[text->length - 1] != '\n') by_text_add(text, "\n");
-  if (status == BANYAN_OK && text->failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text");
-  if (status == BANYAN_OK) fputs(by_text_get(text), stdout);
-  by_text_fini(text);
-  return status;
-}
-
-static enum banyan_status print(const struct by_control *control, bool json) {
-  struct by_text text;
-  enum banyan_status status = BANYAN_OK;
-  by_text_init(&text);
-  if (json)
-    by_control_print(control, &text);
-  else
-    status = by_control_draw(control, &text);
-  return finish(status, &text);
-}
-
-static enum banyan_status show_on(const struct control_request *request, const struct by_topology *topology,
-                                  struct by_control_options *options) {
-  struct by_control control;
-  BY_TRY(by_control_make(topology, options, &control));
-  enum banyan_status status = print(&control, request->json);
-  by_control_fini(&control);
-  return status;
-}
-
-/* Makes the control tree and the ring, and prints them on standard output. */
-static enum banyan_status make_control(const struct control_request *request) {
-  struct by_control_options options = {.seed = (uint64_t)request->seed};
-  struct by_topology *topology;
-  uint32_t *ranks = NULL;
-  options.limits.fan_out = (uint32_t)request->fan_out;
-  options.limits.height = (uint32_t)request->height;
-  options.limits.by_delay = request->by_delay;
-  BY_TRY(parse_distance(request, &options.limits.distance));
-  BY_TRY(by_topology_named(request->topology, &topology));
-  enum banyan_status status = BANYAN_OK;
-  if (request->ranks) status = by_plan_find_nodes(topology, "ranks", request->ranks, &ranks, &options.n_participants);
-  options.participants = ranks;
-  if (status == BANYAN_OK) status = show_on(request, topology, &options);
-  free(ranks);
-  by_topology_destroy(topology);
-  return status;
-}
-
-/* ---- `banyan plan TOPOLOGY --fit FILE`: what hosts cost, from measured times. */
-
-static enum banyan_status read_file(struct by_times *times, const char *path) {
-  char *text;
-  size_t length;
-  BY_TRY(by_read_file("times", path, BY_TIMES_MOST_FILE, &text, &length));
-  enum banyan_status status = by_times_read(times, path, text, length);
-  free(text);
-  return status;
-}
-
-static void print_times(const struct by_times *times, double error) {
-  fprintf(stderr, "%-16s %10s %12s %12s\n", "plan", "bytes", "measured, us", "predicted");
-  for (uint32_t i = 0; i < times->n; i++) {
-    const struct by_cost_sample *sample = &times->samples[i];
-    for (uint32_t k = 0; k < sample->n; k++) {
-      double predicted = by_cost_time(&sample->cost, sample->bytes[k]);
-      fprintf(stderr, "%-16.64s %10.0f %12.0f %12.0f  %+.0f %%\n", times->names[i], sample->bytes[k],
-              1e6 * sample->seconds[k], 1e6 * predicted, 100 * (predicted / sample->seconds[k] - 1));
-    }
-  }
-  fprintf(stderr, "mean error %.0f %%\n", 100 * expm1(error));
-}
-
-static enum banyan_status fit_times(struct by_times *times, const char *cost, const char *path) {
-  double error;
-  BY_TRY(read_file(times, path));
-  BY_TRY(by_cost_fit(times->samples, times->n, &times->rates, &error));
-  print_times(times, error);
-  printf("%s%scall=%.3gus,hop=%.3gus,message=%.3gus,byte=%.3gns\n", cost ? cost : "", cost ? "," : "",
-         1e6 * times->rates.call, 1e6 * times->rates.hop, 1e6 * times->rates.message, 1e9 * times->rates.byte);
-  return BANYAN_OK;
-}
-
-static enum banyan_status fit_to(const struct by_topology *topology, const char *cost, const char *path) {
-  struct by_cost_rates rates = by_cost_defaults();
-  if (cost) BY_TRY(by_cost_parse(cost, &rates));
-  struct by_times *times = calloc(1, sizeof *times);
-  if (!times) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for measured times");
-  by_times_init(times, topology, &rates);
-  enum banyan_status status = fit_times(times, cost, path);
-  by_times_fini(times);
-  free(times);
-  return status;
-}
-
-/* Reads the lines of `banyan bench --json` in a file, each of a plan over the topology's hosts. Prints on standard
- * output what --cost takes, `cost` (NULL: the usual) and behind it what was found; on standard error times beside those
- * predicted with it. */
-static enum banyan_status show_fit(const char *topology_text, const char *cost, const char *path) {
-  struct by_topology *topology;
-  BY_TRY(by_topology_named(topology_text, &topology));
-  enum banyan_status status = fit_to(topology, cost, path);
-  by_topology_destroy(topology);
-  return status;
-}
 
 enum { NO_RANK = -1 };
 
@@ -148,8 +21,9 @@ struct plan_options {
   uint64_t bytes;
   bool json, list;
   bool control, in_network;
-  const char *fit; /* a file; NULL: not asked for */
-  struct control_request controlled;
+  const char *fit;                /* a file; NULL: not asked for */
+  const char *distance;           /* of --control, as typed; NULL: not given */
+  long fan_out, height;           /* of --control; 0: not given */
   struct by_plan_request request; /* its `ranks` also as a number, where no topology is given */
 };
 
@@ -187,11 +61,11 @@ static const struct by_option options[] = {
     BY_FLAG("control", 0, control,
             "for a TOPOLOGY: instead of a plan, print the control tree by\nwhich ranks agree on what is ready, and a "
             "ring if there is\none"),
-    BY_INT("fan-out", 0, controlled.fan_out, "D", 1, BY_PLAN_MOST_VERTICES,
+    BY_INT("fan-out", 0, fan_out, "D", 1, BY_PLAN_MOST_VERTICES,
            "for --control: most children of a rank; default: derived from\ndelay and costs of messages"),
-    BY_INT("control-height", 0, controlled.height, "H", 1, BY_PLAN_MOST_VERTICES,
+    BY_INT("control-height", 0, height, "H", 1, BY_PLAN_MOST_VERTICES,
            "for --control: most hops to the root; default: the minimum"),
-    BY_TEXT("control-distance", 0, controlled.distance, "D",
+    BY_TEXT("control-distance", 0, distance, "D",
             "for --control: most links, or seconds, between a rank and its\nparent; default: the minimum"),
     BY_FLAG("in-network", 0, in_network,
             "for a TOPOLOGY: print which switches should aggregate\ngradients on their way to a server, and the gain"),
@@ -362,30 +236,63 @@ static enum banyan_status add_plan(const struct plan_options *asked, const struc
   return BANYAN_OK;
 }
 
+/* Prints the text if nothing failed, and frees it. */
+static enum banyan_status finish(struct by_text *text, enum banyan_status status) {
+  if (text->length && text->data[text->length - 1] != '\n') by_text_add(text, "\n");
+  return by_print_text(text, status, stdout);
+}
+
 static enum banyan_status show(const struct plan_options *asked, const struct placement *placement) {
   struct by_plan *plan;
-  struct by_text text;
+  struct by_text text = {0};
   BY_TRY(make(asked, placement, &plan));
-  by_text_init(&text);
   enum banyan_status status = add_plan(asked, plan, &text);
-  if (text.length && text.data[text.length - 1] != '\n') by_text_add(&text, "\n");
-  if (status == BANYAN_OK && text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text");
-  if (status == BANYAN_OK) fputs(by_text_get(&text), stdout);
-  by_text_fini(&text);
   by_plan_destroy(plan);
-  return status;
+  return finish(&text, status);
 }
 
 /* --- what is asked for beside the plan --- */
 
-static enum banyan_status show_control(struct plan_options *asked) {
-  struct control_request *request = &asked->controlled;
-  request->topology = asked->request.topology;
-  request->ranks = asked->request.ranks;
-  request->seed = asked->request.seed;
-  request->by_delay = asked->request.metric == 1;
-  request->json = asked->json;
-  return make_control(request);
+static enum banyan_status parse_distance(const char *text, bool by_delay, double *out) {
+  long links;
+  if (by_delay) return by_parse_seconds(text, out);
+  BY_TRY(by_parse_int("--control-distance", text, 1, UINT16_MAX, &links));
+  *out = (double)links;
+  return BANYAN_OK;
+}
+
+static enum banyan_status print_control(const struct by_topology *topology, const struct by_control_options *wanted,
+                                        bool json) {
+  struct by_control control;
+  struct by_text text = {0};
+  BY_TRY(by_control_make(topology, wanted, &control));
+  enum banyan_status status = BANYAN_OK;
+  if (json)
+    by_control_print(&control, &text);
+  else
+    status = by_control_draw(&control, &text);
+  by_control_fini(&control);
+  return finish(&text, status);
+}
+
+/* Makes the control tree and the ring, and prints them. */
+static enum banyan_status show_control(const struct plan_options *asked) {
+  bool by_delay = asked->request.metric == 1;
+  struct by_control_options wanted = {
+      .seed = (uint64_t)asked->request.seed,
+      .limits = {.fan_out = (uint32_t)asked->fan_out, .height = (uint32_t)asked->height, .by_delay = by_delay}};
+  struct by_topology *topology;
+  uint32_t *ranks = NULL;
+  if (asked->distance) BY_TRY(parse_distance(asked->distance, by_delay, &wanted.limits.distance));
+  BY_TRY(by_topology_named(asked->request.topology, &topology));
+  enum banyan_status status = BANYAN_OK;
+  if (asked->request.ranks)
+    status = by_plan_find_nodes(topology, "ranks", asked->request.ranks, &ranks, &wanted.n_participants);
+  wanted.participants = ranks;
+  if (status == BANYAN_OK) status = print_control(topology, &wanted, asked->json);
+  free(ranks);
+  by_topology_destroy(topology);
+  return status;
 }
 
 static enum banyan_status show_in_network(struct plan_options *asked) {
@@ -402,7 +309,7 @@ static enum banyan_status show_beside(struct plan_options *asked) {
                    asked->control      ? "control"
                    : asked->in_network ? "in-network"
                                        : "fit");
-  if (asked->fit) return show_fit(asked->request.topology, asked->request.cost, asked->fit);
+  if (asked->fit) return by_plan_show_fit(asked->request.topology, asked->request.cost, asked->fit);
   return asked->control ? show_control(asked) : show_in_network(asked);
 }
 

@@ -1,17 +1,21 @@
-#include "plan_times.h"
-
+/* `banyan plan TOPOLOGY --fit FILE`: what hosts cost, from measured times. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json_doc.h"
+#include "plan_topology.h"
+#include "text.h"
+#include "topology_synth.h"
 
 static const struct by_doc_limits limits = {BY_TIMES_MOST_FILE, 100000, 1000000};
 
 void by_times_init(struct by_times *times, const struct by_topology *topology, const struct by_cost_rates *rates) {
   times->topology = topology;
   times->rates = *rates;
-  times->n = times->ranks = 0;
-  for (uint32_t v = 0; v < topology->n_nodes; v++) times->ranks += topology->nodes[v].takes_part;
+  times->n = 0;
+  times->ranks = by_plan_count_ranks(topology);
 }
 
 void by_times_fini(struct by_times *times) {
@@ -89,4 +93,45 @@ enum banyan_status by_times_read(struct by_times *times, const char *source, con
   return times->n
              ? BANYAN_OK
              : by_fail(BANYAN_ERR_PARSE, "%s: has no time of an allreduce as `banyan bench --json` prints it", source);
+}
+
+static void print_times(const struct by_times *times, double error) {
+  fprintf(stderr, "%-16s %10s %12s %12s\n", "plan", "bytes", "measured, us", "predicted");
+  for (uint32_t i = 0; i < times->n; i++) {
+    const struct by_cost_sample *sample = &times->samples[i];
+    for (uint32_t k = 0; k < sample->n; k++) {
+      double predicted = by_cost_time(&sample->cost, sample->bytes[k]);
+      fprintf(stderr, "%-16.64s %10.0f %12.0f %12.0f  %+.0f %%\n", times->names[i], sample->bytes[k],
+              1e6 * sample->seconds[k], 1e6 * predicted, 100 * (predicted / sample->seconds[k] - 1));
+    }
+  }
+  fprintf(stderr, "mean error %.0f %%\n", 100 * expm1(error));
+}
+
+static enum banyan_status fit(struct by_times *times, const char *cost, const char *path) {
+  char *text;
+  size_t length;
+  double error;
+  BY_TRY(by_read_file("times", path, BY_TIMES_MOST_FILE, &text, &length));
+  enum banyan_status status = by_times_read(times, path, text, length);
+  free(text);
+  BY_TRY(status);
+  BY_TRY(by_cost_fit(times->samples, times->n, &times->rates, &error));
+  print_times(times, error);
+  printf("%s%scall=%.3gus,hop=%.3gus,message=%.3gus,byte=%.3gns\n", cost ? cost : "", cost ? "," : "",
+         1e6 * times->rates.call, 1e6 * times->rates.hop, 1e6 * times->rates.message, 1e9 * times->rates.byte);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path) {
+  static struct by_times times; /* too large for a stack */
+  struct by_cost_rates rates = by_cost_defaults();
+  struct by_topology *topology;
+  BY_TRY(by_topology_named(name, &topology));
+  enum banyan_status status = cost ? by_cost_parse(cost, &rates) : BANYAN_OK;
+  by_times_init(&times, topology, &rates);
+  if (status == BANYAN_OK) status = fit(&times, cost, path);
+  by_times_fini(&times);
+  by_topology_destroy(topology);
+  return status;
 }

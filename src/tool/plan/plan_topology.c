@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "output.h"
 #include "placement.h"
 #include "plan.h"
 #include "plan_load.h"
@@ -13,9 +14,14 @@
 #include "topology.h"
 #include "topology_draw.h"
 #include "topology_synth.h"
-#include "write.h"
 
-/* ---- names of hosts */
+/* ---- hosts */
+
+uint32_t by_plan_count_ranks(const struct by_topology *topology) {
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < topology->n_nodes; v++) n += topology->nodes[v].takes_part;
+  return n;
+}
 
 static enum banyan_status unknown(const struct by_topology *topology, const char *option, const char *name) {
   return by_fail(BANYAN_ERR_ARGUMENT, "--%s: there is no \"%.64s\" in the topology%s%s", option, name,
@@ -37,8 +43,9 @@ enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const 
   }
   free(copy);
   *out = nodes;
-  if (status != BANYAN_OK) free(nodes);
-  if (status != BANYAN_OK) *out = NULL;
+  if (status == BANYAN_OK) return BANYAN_OK;
+  free(nodes);
+  *out = NULL;
   return status;
 }
 
@@ -94,23 +101,17 @@ static void placed_fini(struct placed *placed) {
 
 static enum banyan_status write_placed(const struct placed *placed, const struct by_topology *topology, bool json,
                                        FILE *to) {
-  struct by_text text;
-  by_text_init(&text);
+  struct by_text text = {0};
   enum banyan_status status =
       (json ? by_placement_print : by_placement_draw)(placed->placement, topology, &placed->job, &text);
   if (json) by_text_add(&text, "\n");
-  if (status == BANYAN_OK && text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text");
-  if (status == BANYAN_OK) fputs(by_text_get(&text), to);
-  by_text_fini(&text);
-  return status;
+  return by_print_text(&text, status, to);
 }
 
-/* Places aggregation on switches, and makes a plan of it that can be run; the caller owns *out. `explain`: says where
- * on standard error. */
-static enum banyan_status plan_in_network(const struct by_in_network_request *request,
-                                          const struct by_topology *topology, bool explain, struct by_plan **out) {
+enum banyan_status by_plan_in_network(const struct by_in_network_request *request, const char *name,
+                                      const struct by_topology *topology, bool explain, struct by_plan **out) {
   struct placed placed = {0};
-  const char *name = topology->name[0] ? topology->name : "in-network";
+  if (topology->name[0]) name = topology->name;
   enum banyan_status status = place(request, topology, &placed);
   if (status == BANYAN_OK && explain) status = write_placed(&placed, topology, false, stderr);
   if (status == BANYAN_OK) status = by_plan_of_placement(name, topology, placed.placement, 0, &placed.job, out);
@@ -131,15 +132,18 @@ enum banyan_status by_plan_show_in_network(const struct by_in_network_request *r
 
 /* ---- A topology drawn with what a plan asks of its links. */
 
-/* Writes it into the file as SVG, "-" for standard output: the class for buffers of so many bytes, at the rate at which
- * something is full. */
+void by_plan_scale_load(struct by_plan_load *load, const struct by_topology *topology) {
+  double rate = isfinite(load->rate) ? load->rate : 0;
+  for (uint32_t i = 0; i < 2 * topology->n_links; i++) load->link[i / 2][i % 2] *= rate;
+}
+
+/* Writes it into the file as SVG, "-" for standard output: the class for buffers of so many bytes. */
 static enum banyan_status draw_plan(const char *path, const struct by_topology *topology, const struct by_plan *plan,
                                     uint64_t bytes) {
   struct by_plan_load load;
   char name[BY_PLAN_MOST_NAME + 64], size[32];
   BY_TRY(by_plan_load_init(&load, plan, by_plan_class(plan, bytes), topology));
-  double rate = isfinite(load.rate) ? load.rate : 0;
-  for (uint32_t i = 0; i < 2 * topology->n_links; i++) load.link[i / 2][i % 2] *= rate;
+  by_plan_scale_load(&load, topology);
   snprintf(name, sizeof name, "plan %s, %s", plan->name, by_print_bytes(bytes, size));
   struct by_draw_options options = {.load = (const double(*)[2])load.link, .load_name = name};
   enum banyan_status status = by_write_svg(path, topology, &options);
@@ -199,48 +203,29 @@ static enum banyan_status fill(const struct by_plan_request *request, struct by_
 
 enum { IN_NETWORK = BY_PLANNER_CLUSTER + 1 }; /* of BY_PLAN_METHODS */
 
-static enum banyan_status explain(const struct by_planned *planned, const struct by_topology *topology) {
-  struct by_text text;
-  by_text_init(&text);
-  by_planned_explain(planned, topology, &text);
-  fputs(by_text_get(&text), stderr);
-  bool failed = text.failed;
-  by_text_fini(&text);
-  return failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the explanation") : BANYAN_OK;
-}
-
 static enum banyan_status run(const struct by_plan_request *request, const struct by_topology *topology,
                               const struct by_planner_options *options, struct by_plan **out) {
   struct by_planned planned;
+  struct by_text text = {0};
   uint64_t before = by_clock_now(&by_clock_system);
   const char *name = topology->name[0] ? topology->name : "trees";
   BY_TRY(by_planner_run(name, topology, options, &planned));
   planned.plan->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
-  enum banyan_status status = request->explain ? explain(&planned, topology) : BANYAN_OK;
-  if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, planned.plan, request->bytes);
-  if (status == BANYAN_OK) {
-    *out = planned.plan;
-    planned.plan = NULL;
-  }
+  if (request->explain) by_planned_explain(&planned, topology, &text);
+  *out = planned.plan;
+  planned.plan = NULL;
   by_planned_fini(&planned);
-  return status;
+  return by_print_text(&text, BANYAN_OK, stderr);
 }
 
 static enum banyan_status run_in_network(const struct by_plan_request *request, const struct by_topology *topology,
                                          struct by_plan **out) {
   struct by_in_network_request placed = request->placed;
   uint64_t before = by_clock_now(&by_clock_system);
-  struct by_plan *plan;
   placed.ranks = request->ranks;
-  BY_TRY(plan_in_network(&placed, topology, request->explain, &plan));
-  plan->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
-  enum banyan_status status = by_plan_check_switches(plan);
-  if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, plan, request->bytes);
-  if (status == BANYAN_OK)
-    *out = plan;
-  else
-    by_plan_destroy(plan);
-  return status;
+  BY_TRY(by_plan_in_network(&placed, "in-network", topology, request->explain, out));
+  (*out)->facts.seconds = (double)(by_clock_now(&by_clock_system) - before) * 1e-9;
+  return by_plan_check_switches(*out);
 }
 
 /* Ranks run on hosts; what helps has to add. */
@@ -278,11 +263,17 @@ static enum banyan_status make_trees(const struct by_plan_request *request, cons
 
 enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out) {
   struct by_topology *topology;
+  struct by_plan *plan = NULL;
   /* CLP brings a BLAS that would start a thread per core, to wait in vain. Unlike a program that links the library,
    * this process has no other use for it, and no threads yet. */
   (void)setenv("OPENBLAS_NUM_THREADS", "1", 0);
   BY_TRY(by_topology_named(request->topology, &topology));
-  enum banyan_status status = (request->method == IN_NETWORK ? run_in_network : make_trees)(request, topology, out);
+  enum banyan_status status = (request->method == IN_NETWORK ? run_in_network : make_trees)(request, topology, &plan);
+  if (status == BANYAN_OK && request->svg) status = draw_plan(request->svg, topology, plan, request->bytes);
   by_topology_destroy(topology);
+  if (status == BANYAN_OK)
+    *out = plan;
+  else
+    by_plan_destroy(plan);
   return status;
 }

@@ -1,15 +1,16 @@
-/* `banyan plan TOPOLOGY`: what the command line asks of the planner.
- *
- * `banyan plan TOPOLOGY --method in-network`, the plan, and `--in-network`, what is to be known beside it: aggregation
- * on switches. */
+/* `banyan plan TOPOLOGY`: what the command line asks of the planner; aggregation on switches, as a plan (`--method
+ * in-network`) and as a description (`--in-network`); and costs from measured times (`--fit`). */
 #ifndef BY_CLI_PLAN_TOPOLOGY_H
 #define BY_CLI_PLAN_TOPOLOGY_H
 
 #include <stdbool.h>
 
+#include "cost.h"
 #include "plan.h"
 #include "planner.h"
 #include "topology.h"
+
+struct by_plan_load;
 
 struct by_in_network_request {
   const char *ranks;   /* names with commas; NULL: those the topology says */
@@ -17,9 +18,18 @@ struct by_in_network_request {
   long most_adding;    /* switches of a tree that add; -1: any */
 };
 
+/* Hosts that take part. */
+uint32_t by_plan_count_ranks(const struct by_topology *topology);
+/* Loads become bit/s at the rate at which something is full, so that what is tight stands out in a drawing. */
+void by_plan_scale_load(struct by_plan_load *load, const struct by_topology *topology);
 /* Nodes by their names, which commas part; `option` is the one that names them, for errors. The caller frees *out. */
 BANYAN_CHECK enum banyan_status by_plan_find_nodes(const struct by_topology *topology, const char *option,
                                                    const char *names, uint32_t **out, uint32_t *n);
+/* Places aggregation on switches and makes a plan of it, called `name` if the topology has no name; with `explain`,
+ * prints the placement on standard error. The caller owns *out. */
+BANYAN_CHECK enum banyan_status by_plan_in_network(const struct by_in_network_request *request, const char *name,
+                                                   const struct by_topology *topology, bool explain,
+                                                   struct by_plan **out);
 /* Prints where on standard output. `name` of the topology: as by_topology_named takes it. */
 BANYAN_CHECK enum banyan_status by_plan_show_in_network(const struct by_in_network_request *request, const char *name,
                                                         bool json);
@@ -43,5 +53,30 @@ struct by_plan_request {
 /* Plans; prints the explanation on standard error and draws the links' use where that is asked for. The caller owns
  * *out. */
 BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_request *request, struct by_plan **out);
+
+/* Times that `banyan bench --json` has printed, sorted by the plans they are of. */
+enum { BY_TIMES_MOST_PLANS = 256, BY_TIMES_MOST = 256 /* of a plan */, BY_TIMES_MOST_FILE = 4 << 20 };
+
+struct by_times {
+  const struct by_topology *topology;
+  struct by_cost_rates rates;
+  uint32_t ranks; /* hosts of the topology that take part */
+  uint32_t n;
+  struct by_cost_sample samples[BY_TIMES_MOST_PLANS];
+  char *names[BY_TIMES_MOST_PLANS];
+  uint64_t up_to[BY_TIMES_MOST_PLANS]; /* of the class */
+};
+
+/* The topology must outlive it. The caller calls fini. */
+void by_times_init(struct by_times *times, const struct by_topology *topology, const struct by_cost_rates *rates);
+void by_times_fini(struct by_times *times);
+/* Adds the AllReduces of a text; `source` is its name in errors. BANYAN_ERR_PARSE also if there is none; other errors
+ * as of by_cost_init. */
+BANYAN_CHECK enum banyan_status by_times_read(struct by_times *times, const char *source, const char *text,
+                                              size_t length);
+/* Reads the lines of `banyan bench --json` in a file, each of a plan over the topology's hosts. Prints on standard
+ * output what --cost takes, `cost` (NULL: the usual) and behind it what was found; on standard error times beside those
+ * predicted with it. */
+BANYAN_CHECK enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path);
 
 #endif

@@ -4,20 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_sizes.h"
 #include "commands.h"
 #include "fragment.h"
 #include "json_doc.h"
 #include "log.h"
+#include "output.h"
 #include "plan.h"
 #include "plan_load.h"
+#include "plan_topology.h"
 #include "planner.h"
 #include "simulate.h"
 #include "simulate_print.h"
 #include "text.h"
 #include "topology_draw.h"
 #include "topology_synth.h"
-#include "write.h"
 
 /* ---- A simulation as a trace: Chrome's JSON, which Perfetto (ui.perfetto.dev) and
  * chrome://tracing open. A process is a direction of a link or a limit of a
@@ -52,8 +52,7 @@ static enum banyan_status open_trace(struct trace *trace, const char *path, cons
 }
 
 static void write_name(struct trace *trace, const char *what, uint32_t process, uint32_t thread, const char *name) {
-  struct by_text text;
-  by_text_init(&text);
+  struct by_text text = {0};
   by_json_add_string(&text, name);
   fprintf(trace->file, "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"args\": {\"name\": %s}},\n", what,
           process, thread, by_text_get(&text));
@@ -197,12 +196,6 @@ struct session {
 
 /* --- the plan and the bound --- */
 
-static uint32_t count_ranks(const struct by_topology *topology) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < topology->n_nodes; i++) n += topology->nodes[i].takes_part;
-  return n;
-}
-
 static uint64_t choose_chunk(const struct session *s) {
   if (s->asked->chunk != NO_CHUNK) return s->asked->chunk;
   if (by_simulate_has_switches(s->plan)) return BY_FRAGMENT_LINES * BY_FRAGMENT_LINE;
@@ -239,7 +232,7 @@ static enum banyan_status find_bound(struct session *s) {
 
 static enum banyan_status find_plan(struct session *s) {
   const struct simulate_options *asked = s->asked;
-  uint32_t n = count_ranks(s->topology);
+  uint32_t n = by_plan_count_ranks(s->topology);
   if (asked->plan && asked->builtin)
     return by_fail(BANYAN_ERR_ARGUMENT, "--plan and --builtin cannot both be given: name one");
   if (asked->plan) BY_TRY(by_plan_named(asked->plan, n, &s->plan));
@@ -290,15 +283,6 @@ static enum banyan_status run(struct session *s, uint64_t bytes, bool traced, st
 
 /* --- output --- */
 
-static enum banyan_status flush(struct session *s) {
-  if (s->text.failed) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text");
-  fputs(by_text_get(&s->text), stdout);
-  fflush(stdout);
-  by_text_fini(&s->text);
-  by_text_init(&s->text);
-  return BANYAN_OK;
-}
-
 /* The topology with what its links carried on average. */
 static enum banyan_status write_svg(const struct session *s, const struct by_simulation *simulation) {
   uint32_t n = s->topology->n_links;
@@ -327,10 +311,12 @@ static enum banyan_status show(struct session *s, const struct by_simulation *si
     BY_TRY(by_simulate_add_links(&s->subject, simulation, &s->text));
   }
   if (last && s->asked->svg) BY_TRY(write_svg(s, simulation));
-  return flush(s);
+  BY_TRY(by_print_text(&s->text, BANYAN_OK, stdout));
+  fflush(stdout);
+  return BANYAN_OK;
 }
 
-static enum banyan_status run_sizes(struct session *s, const char *topology, const struct by_bench_sizes *sizes) {
+static enum banyan_status run_sizes(struct session *s, const char *topology, const struct by_sizes *sizes) {
   BY_TRY(by_topology_named(topology, &s->topology));
   BY_TRY(find_plan(s));
   if (!s->asked->json) by_simulate_add_head(&s->subject, &s->text);
@@ -348,14 +334,13 @@ static enum banyan_status run_sizes(struct session *s, const char *topology, con
 int by_cli_simulate(int argc, char **argv) {
   struct simulate_options asked = {.sizes = "4K,64K,1M,16M,64M", .chunk = NO_CHUNK};
   struct session session = {.asked = &asked};
-  struct by_bench_sizes sizes;
+  struct by_sizes sizes;
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;
-  if (by_bench_parse_sizes(asked.sizes, &sizes) != BANYAN_OK)
+  if (by_parse_sizes(asked.sizes, &sizes) != BANYAN_OK)
     return by_options_misuse(&command, "--sizes: %s", banyan_error_text());
   if (asked.chunk == 0) return by_options_misuse(&command, "--chunk is 0, must be 1 byte or more");
-  by_text_init(&session.text);
   enum banyan_status status = run_sizes(&session, operands.items[0], &sizes);
   if (session.class_) by_simulator_fini(&session.simulator);
   by_text_fini(&session.text);

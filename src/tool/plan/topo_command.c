@@ -6,14 +6,15 @@
 
 #include "commands.h"
 #include "measure.h"
+#include "output.h"
 #include "plan.h"
 #include "plan_load.h"
+#include "plan_topology.h"
 #include "text.h"
 #include "topology.h"
 #include "topology_draw.h"
 #include "topology_formats.h"
 #include "topology_synth.h"
-#include "write.h"
 
 /* ---- `banyan topo --measure`: as a rank of a job. */
 
@@ -99,24 +100,11 @@ struct subject {
   struct by_draw_options draw;
 };
 
-static uint32_t count_ranks(const struct by_topology *topology) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < topology->n_nodes; i++) n += topology->nodes[i].takes_part;
-  return n;
-}
-
-/* Loads become bit/s at the rate at which something is full, so that what is tight stands out. */
-static void scale(struct subject *s) {
-  double rate = isfinite(s->load.rate) ? s->load.rate : 0;
-  for (uint32_t i = 0; i < s->topology->n_links; i++)
-    for (int way = 0; way < 2; way++) s->load.link[i][way] *= rate;
-}
-
 static enum banyan_status load_plan(struct subject *s, const struct topo_options *asked) {
-  BY_TRY(by_plan_named(asked->plan, count_ranks(s->topology), &s->plan));
+  BY_TRY(by_plan_named(asked->plan, by_plan_count_ranks(s->topology), &s->plan));
   const struct by_class *class_ = by_plan_class(s->plan, asked->bytes);
   BY_TRY(by_plan_load_init(&s->load, s->plan, class_, s->topology));
-  scale(s);
+  by_plan_scale_load(&s->load, s->topology);
   snprintf(s->load_name, sizeof s->load_name, "plan %s", s->plan->name);
   s->draw.load = (const double(*)[2])s->load.link;
   s->draw.load_name = s->load_name;
@@ -149,8 +137,7 @@ static void add_verdict(const struct subject *s, struct by_text *text) {
 
 /* Writes it all; "-" is standard output. */
 static enum banyan_status write_json(const struct by_topology *topology, const char *path) {
-  struct by_text text;
-  by_text_init(&text);
+  struct by_text text = {0};
   by_topology_print(topology, &text);
   by_text_add(&text, "\n");
   enum banyan_status status = by_write_text(path, &text);
@@ -170,13 +157,9 @@ static enum banyan_status add_text(const struct subject *s, const struct topo_op
 }
 
 static enum banyan_status print(const struct subject *s, const struct topo_options *asked) {
-  struct by_text text;
-  by_text_init(&text);
+  struct by_text text = {0};
   enum banyan_status status = add_text(s, asked, &text);
-  if (status == BANYAN_OK && text.failed) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text");
-  if (status == BANYAN_OK) fputs(by_text_get(&text), stdout);
-  by_text_fini(&text);
-  return status;
+  return by_print_text(&text, status, stdout);
 }
 
 /* What was asked for goes into files, and what is left to standard output. */

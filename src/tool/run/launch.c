@@ -1,5 +1,3 @@
-#include "launch.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,9 +11,8 @@
 
 #include "address.h"
 #include "clock.h"
-#include "host_job.h"
 #include "launch_io.h"
-#include "launch_link.h"
+#include "process.h"
 #include "text.h"
 
 enum {
@@ -54,9 +51,9 @@ struct launcher {
   int exit_code;  /* of the first failure */
   int reports;
   int early[MOST_REPORTS],
-      n_early; /* ranks that ended well before the first failure; all, of which the first are kept */
-  bool given_up;
-  bool quiet; /* nobody reads our output any more */
+      n_early;   /* ranks that ended well before the first failure; all, of which the first are kept */
+  bool given_up; /* no rank is waited for any more: what still lives ends when the links are closed */
+  bool quiet;    /* nobody reads our output any more */
 };
 
 static uint64_t from_now(double seconds) {
@@ -77,27 +74,14 @@ static void enter(struct launcher *l, enum launch_state state) {
   if (state == KILLED) broadcast_signal(l, SIGKILL);
 }
 
-/* Waits for no rank any more: what still lives ends when the links are closed. */
-static void give_up(struct launcher *l) {
-  l->given_up = true;
-}
-
-/* The job has failed; the first reason counts. */
-static void fail_job_in(struct launcher *l, int exit_code, enum launch_state next) {
+/* The job has failed; the first reason counts. With REPORTING next, the other ranks notice by themselves and get a
+ * moment to report what they saw and to write their files. */
+static void fail_job(struct launcher *l, int exit_code, enum launch_state next) {
   if (!l->exit_code) l->exit_code = exit_code ? exit_code : 1;
   if (l->state == STARTING)
-    give_up(l); /* no rank runs yet */
+    l->given_up = true; /* no rank runs yet */
   else
     enter(l, next);
-}
-
-static void fail_job(struct launcher *l, int exit_code) {
-  fail_job_in(l, exit_code, ENDING);
-}
-
-/* Ranks are gone. The others notice by themselves and get a moment to say what they saw and to write their files. */
-static void lose_ranks(struct launcher *l, int exit_code) {
-  fail_job_in(l, exit_code, REPORTING);
 }
 
 static void say_host_failed(struct launcher *l, const struct by_link *link, const char *text) {
@@ -107,13 +91,13 @@ static void say_host_failed(struct launcher *l, const struct by_link *link, cons
 /* A job does without helpers and servers. */
 static void fail_host(struct launcher *l, const struct by_link *link, const char *text) {
   say_host_failed(l, link, text);
-  if (!link->host->beside) lose_ranks(l, 1);
+  if (!link->host->beside) fail_job(l, 1, REPORTING);
 }
 
 /* In its own words. */
 static void host_gave_up(struct launcher *l, const struct by_link *link, const struct by_launch_frame *frame) {
   say_host_failed(l, link, frame->payload);
-  if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1);
+  if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1, ENDING);
 }
 
 /* Whether a rank ended by a signal that it got from us. */
@@ -155,16 +139,14 @@ static void rank_ended(struct launcher *l, struct by_link *link, int rank, int s
   if (link->host->beside) return;
   report_early(l);
   if (!l->job->keep_going || l->state >= ENDING)
-    lose_ranks(l, by_wait_exit_code(status));
+    fail_job(l, by_wait_exit_code(status), REPORTING);
   else if (!l->exit_code)
     l->exit_code = by_wait_exit_code(status);
 }
 
 static void say_start(struct launcher *l, struct by_link *link) {
   char directory[PATH_BYTES];
-  struct by_text host, root;
-  by_text_init(&host);
-  by_text_init(&root);
+  struct by_text host = {0}, root = {0};
   by_text_add(&host, "BANYAN_HOST=%s", link->host->name);
   by_text_add(&root, "BANYAN_ROOT=%s", by_text_get(&l->root));
   size_t n = 0;
@@ -229,15 +211,10 @@ static void take_port(struct launcher *l, struct by_link *link, const struct by_
   if (!l->job->interface && means_itself && !gethostname(own, sizeof own - 1)) add_name(&l->root, own, port);
 }
 
-static bool rank_of(const struct by_link *link, const struct by_launch_frame *frame, int *rank) {
-  *rank = (int)frame->number;
-  return frame->number >= (uint32_t)link->host->first &&
-         frame->number < (uint32_t)(link->host->first + link->host->ranks);
-}
-
 static void take_frame(struct launcher *l, struct by_link *link, const struct by_launch_frame *frame) {
-  int rank;
-  bool is_rank = rank_of(link, frame, &rank);
+  uint32_t first = (uint32_t)link->host->first;
+  int rank = (int)frame->number;
+  bool is_rank = frame->number >= first && frame->number < first + (uint32_t)link->host->ranks;
   if (frame->type == BY_LAUNCH_PORT_IS)
     take_port(l, link, frame);
   else if (frame->type == BY_LAUNCH_STDOUT && is_rank)
@@ -346,7 +323,7 @@ static void take_signal(struct launcher *l, int signal_number) {
   }
   l->forwarded = signal_number;
   if (l->state == STARTING)
-    fail_job(l, 128 + signal_number);
+    fail_job(l, 128 + signal_number, ENDING);
   else
     broadcast_signal(l, signal_number);
 }
@@ -367,7 +344,7 @@ static void pass_deadline(struct launcher *l) {
   uint64_t now = by_clock_now(&by_clock_system);
   if (now >= l->job_end && l->state < ENDING) {
     by_output_say(&l->output, "%s: not done after %g s (--timeout): ending all ranks", l->job->title, l->job->timeout);
-    fail_job(l, EXIT_TIMEOUT);
+    fail_job(l, EXIT_TIMEOUT, ENDING);
   }
   if (now < l->deadline) return;
   if (l->state == STARTING)
@@ -377,7 +354,7 @@ static void pass_deadline(struct launcher *l) {
   else if (l->state == ENDING)
     enter(l, KILLED);
   else
-    give_up(l); /* a host that cannot be reached any more */
+    l->given_up = true; /* a host that cannot be reached any more */
 }
 
 /* A reader that is gone (`| head`) is no news; a full disk is. */
@@ -388,7 +365,7 @@ static void check_output(struct launcher *l) {
   if (out->reason != EPIPE)
     by_output_say(&l->output, "%s: cannot write to standard output: %s: ending all ranks", l->job->title,
                   strerror(out->reason));
-  fail_job(l, out->reason == EPIPE ? EXIT_PIPE : 1);
+  fail_job(l, out->reason == EPIPE ? EXIT_PIPE : 1, ENDING);
 }
 
 static size_t fill_polled(struct launcher *l) {
@@ -457,16 +434,6 @@ static void await_beside(struct launcher *l) {
   while (live(l, true)) serve(l);
 }
 
-static void open_signals(struct launcher *l) {
-  static const int wanted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP};
-  sigset_t set;
-  sigemptyset(&set);
-  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) sigaddset(&set, wanted[i]);
-  sigprocmask(SIG_BLOCK, &set, NULL);
-  signal(SIGPIPE, SIG_IGN);
-  l->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-}
-
 static void open_links(struct launcher *l) {
   const struct by_launch_hosts *hosts = l->job->hosts;
   l->links = by_cli_alloc(NULL, hosts->count * sizeof *l->links);
@@ -476,7 +443,7 @@ static void open_links(struct launcher *l) {
     by_output_say(&l->output, "%s: host %s: %s", l->job->title, hosts->items[l->n_links].name, banyan_error_text());
     if (hosts->items[l->n_links].beside) continue;
     l->exit_code = 1;
-    give_up(l);
+    l->given_up = true;
     return;
   }
 }
@@ -521,11 +488,11 @@ static void fini(struct launcher *l) {
 }
 
 int by_launch(const struct by_job *job) {
+  static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, 0};
   struct launcher l = {.job = job, .deadline = from_now(job->start), .job_end = UINT64_MAX};
   if (job->timeout > 0) l.job_end = from_now(job->timeout);
   by_output_init(&l.output, job->output, job->ranks + job->beside, job->labels);
-  by_text_init(&l.root);
-  open_signals(&l);
+  l.signals = by_signal_descriptor(signals);
   open_links(&l);
   ask_port(&l);
   loop(&l);
@@ -533,6 +500,13 @@ int by_launch(const struct by_job *job) {
   finish(&l);
   fini(&l);
   return l.exit_code;
+}
+
+enum by_output_mode by_output_choose(int choice, char *const *command, enum by_output_mode usual) {
+  if (choice > 0) return (enum by_output_mode)(choice - 1);
+  for (int i = 1; command[i]; i++)
+    if (!strcmp(command[i], "--json")) return BY_OUTPUT_RANK0;
+  return usual;
 }
 
 /* ---- how ranks ended */

@@ -11,8 +11,94 @@
 #define BY_CLI_LAUNCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "launch_hosts.h"
+#include "arena.h"
+#include "fail.h"
+
+/* ---- the hosts of a job, and which ranks run where: launch_setup.c */
+
+/* Hosts are filled in the order given. A host is "name", "name:slots", "user@name:slots" or "[2001:db8::1]:slots"; a
+ * name given twice adds slots. */
+
+enum { BY_MOST_HOSTS = 4096, BY_MOST_RANKS = 65536 };
+
+struct by_launch_host {
+  const char *name;        /* without user and brackets */
+  const char *destination; /* what ssh gets */
+  int slots;
+  int first, ranks; /* set by by_hosts_place */
+  bool local;       /* names this machine */
+  /* What its processes are instead of ranks, behind which they are numbered: BY_HELPERS, one for each slot, or
+   * BY_SERVERS, one for all slots, which are trees. */
+  enum by_beside { BY_RANKS, BY_HELPERS, BY_SERVERS } beside;
+  /* Puts the process that is to be this host's run-host in its place, before it starts; NULL: it stays where it is. */
+  enum banyan_status (*enter)(void *context, const struct by_launch_host *host);
+  void *context;
+};
+
+struct by_launch_hosts {
+  struct by_launch_host *items;
+  size_t count, room;
+  struct by_arena arena;
+};
+
+void by_hosts_init(struct by_launch_hosts *hosts);
+void by_hosts_fini(struct by_launch_hosts *hosts);
+/* Adds "a:2,b:4". */
+enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list);
+/* Adds a file's hosts: one a line, also as "name slots=4"; # starts a comment. */
+enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path);
+/* Adds this machine under the name that BANYAN_HOST gives it, else its own. */
+enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
+/* Adds a host that is a place on this machine, whatever its name says. */
+enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
+                                      enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
+                                      void *context);
+/* Sum of all slots. */
+int by_hosts_slots(const struct by_launch_hosts *hosts);
+/* Gives every rank a host; hosts that stay empty are dropped. */
+enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks);
+/* Adds hosts of helpers or of servers, all slots of each, for processes numbered from `first` on. Names are copied. */
+enum banyan_status by_hosts_add_beside(struct by_launch_hosts *hosts, const struct by_launch_hosts *more,
+                                       enum by_beside beside, int first);
+/* "rank", "helper", "server". */
+const char *by_beside_name(enum by_beside beside);
+bool by_hosts_all_local(const struct by_launch_hosts *hosts);
+
+/* ---- what ranks get: launch_setup.c */
+
+/* The variables every rank of a job gets from the launcher: BANYAN_* of this process, a fresh BANYAN_KEY, and what was
+ * asked for. Later ones win. */
+struct by_job_environment {
+  const char **items; /* "NAME=value"; ends with NULL */
+  size_t count, room;
+  struct by_arena arena;
+};
+
+/* Also makes the key. After an error, too, fini is to be called. */
+enum banyan_status by_job_environment_init(struct by_job_environment *environment);
+/* "NAME=value", or "NAME" for this process's value (nothing where it has none). */
+enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text);
+/* Nothing where `value` is NULL. */
+enum banyan_status by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value);
+void by_job_environment_fini(struct by_job_environment *environment);
+
+/* A plan named on a command line is checked before any rank is started, so that a mistake is reported once and not by
+ * every rank: whether `plan` (NULL: none) can be read, is well-formed, and may be for this number of ranks or of hosts.
+ * `hosts` 0: the ranks may name their hosts themselves, so that any number of hosts is possible, but not more than
+ * ranks. A file that is not there counts only if all ranks run `here`. */
+enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool here);
+
+enum { BY_PROGRAM_PATH = 4096 };
+
+/* The path of this program; false: unknown. `out` holds BY_PROGRAM_PATH. */
+bool by_program_path(char *out);
+
+/* malloc and realloc that end the program when memory is out. */
+void *by_cli_alloc(void *old, size_t bytes);
+
+/* ---- launching: launch.c */
 
 enum by_output_mode {
   BY_OUTPUT_PREFIX, /* every line as "[rank] line" */
@@ -20,6 +106,11 @@ enum by_output_mode {
   BY_OUTPUT_RAW,    /* lines without prefix */
   BY_OUTPUT_ERROR,  /* all with a prefix to stderr */
 };
+
+#define BY_OUTPUT_CHOICES "auto|prefix|rank0|raw"
+
+/* By the place among BY_OUTPUT_CHOICES: "auto" is rank0 for a command with --json, else `usual`. */
+enum by_output_mode by_output_choose(int choice, char *const *command, enum by_output_mode usual);
 
 struct by_job {
   const char *title; /* of messages: "banyan run" */

@@ -1,5 +1,3 @@
-#include "launch_io.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +8,9 @@
 #include <string.h>
 #include <sys/param.h>
 #include <unistd.h>
+
+#include "launch_io.h"
+#include "text.h"
 
 enum { HEADER_BYTES = 12, MOST_PAYLOAD = 8 << 20, READ_BYTES = 128 << 10 };
 
@@ -119,14 +120,107 @@ int by_inbox_next(struct by_inbox *box, struct by_launch_frame *out) {
   return 1;
 }
 
+/* ---- what a host is to start */
+
+static void add_string(struct by_outbox *payload, const char *text) {
+  by_outbox_add(payload, text, strlen(text) + 1);
+}
+
+static void add_number(struct by_outbox *payload, long number) {
+  char text[24];
+  snprintf(text, sizeof text, "%ld", number);
+  add_string(payload, text);
+}
+
+static void add_list(struct by_outbox *payload, char *const *list) {
+  long n = 0;
+  while (list[n]) n++;
+  add_number(payload, n);
+  for (long i = 0; i < n; i++) add_string(payload, list[i]);
+}
+
+void by_host_job_send(struct by_outbox *box, const struct by_host_job *job) {
+  struct by_outbox payload;
+  by_outbox_init(&payload, -1, 0);
+  add_number(&payload, job->first);
+  add_number(&payload, job->ranks);
+  add_number(&payload, job->size);
+  add_number(&payload, job->pin);
+  add_string(&payload, job->directory);
+  add_list(&payload, job->command);
+  add_list(&payload, job->environment);
+  by_outbox_frame(box, BY_LAUNCH_START, 0, payload.data, by_outbox_waiting(&payload));
+  by_outbox_fini(&payload);
+}
+
+struct strings {
+  char *at, *end;
+};
+
+static enum banyan_status take_string(struct strings *strings, char **out) {
+  size_t left = (size_t)(strings->end - strings->at), length = strnlen(strings->at, left);
+  if (length == left) return by_fail(BANYAN_ERR_PROTOCOL, "the description of the job is truncated");
+  *out = strings->at;
+  strings->at += length + 1;
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_int(struct strings *strings, const char *what, long least, long most, int *out) {
+  char *text = NULL;
+  long number = 0;
+  BY_TRY(take_string(strings, &text));
+  BY_TRY(by_parse_int(what, text, least, most, &number));
+  *out = (int)number;
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_list(struct strings *strings, const char *what, char ***out) {
+  int n = 0;
+  BY_TRY(take_int(strings, what, 0, strings->end - strings->at, &n));
+  *out = by_cli_alloc(NULL, ((size_t)n + 1) * sizeof **out);
+  for (int i = 0; i < n; i++) BY_TRY(take_string(strings, &(*out)[i]));
+  (*out)[n] = NULL;
+  return BANYAN_OK;
+}
+
+static enum banyan_status parse(struct strings *strings, struct by_host_job *job) {
+  char *directory = NULL;
+  BY_TRY(take_int(strings, "first rank", 0, BY_MOST_RANKS, &job->first));
+  BY_TRY(take_int(strings, "ranks", 1, BY_MOST_RANKS, &job->ranks));
+  BY_TRY(take_int(strings, "size", 1, BY_MOST_RANKS, &job->size));
+  BY_TRY(take_int(strings, "core", -1, BY_MOST_RANKS, &job->pin));
+  BY_TRY(take_string(strings, &directory));
+  job->directory = directory;
+  BY_TRY(take_list(strings, "arguments", &job->command));
+  BY_TRY(take_list(strings, "variables", &job->environment));
+  if (!job->command[0]) return by_fail(BANYAN_ERR_PROTOCOL, "the job has no command");
+  return BANYAN_OK;
+}
+
+enum banyan_status by_host_job_parse(char *payload, size_t length, struct by_host_job *out) {
+  struct strings strings = {.at = payload, .end = payload + length};
+  *out = (struct by_host_job){0};
+  enum banyan_status status = parse(&strings, out);
+  if (status) by_host_job_fini(out);
+  return status;
+}
+
+void by_host_job_fini(struct by_host_job *job) {
+  free(job->command);
+  free(job->environment);
+  *job = (struct by_host_job){0};
+}
+
+/* ---- the output of ranks */
+
 enum { MOST_LINE = 1 << 20, MOST_WAITING = 1 << 20, SAY_BYTES = 2048 };
 
 void by_output_init(struct by_output *output, enum by_output_mode mode, int ranks, const char *const *labels) {
   *output = (struct by_output){.mode = mode, .ranks = ranks, .labels = labels};
   by_outbox_init(&output->to[0], STDOUT_FILENO, PIPE_BUF);
   by_outbox_init(&output->to[1], STDERR_FILENO, PIPE_BUF);
-  output->lines = by_cli_alloc(NULL, 2 * (size_t)ranks * sizeof *output->lines);
-  memset(output->lines, 0, 2 * (size_t)ranks * sizeof *output->lines);
+  size_t bytes = 2 * (size_t)ranks * sizeof *output->lines;
+  output->lines = memset(by_cli_alloc(NULL, bytes), 0, bytes);
 }
 
 void by_output_fini(struct by_output *output) {
@@ -134,10 +228,6 @@ void by_output_fini(struct by_output *output) {
   free(output->lines);
   by_outbox_fini(&output->to[0]);
   by_outbox_fini(&output->to[1]);
-}
-
-static bool has_prefix(const struct by_output *output) {
-  return output->mode != BY_OUTPUT_RAW;
 }
 
 /* With rank 0 only on stdout, the other ranks' stdout goes to stderr. */
@@ -157,9 +247,10 @@ static void add_prefix(const struct by_output *output, struct by_outbox *to, int
 
 static void emit(struct by_output *output, int rank, int stream, const char *bytes, size_t length, bool end_it) {
   struct by_outbox *to = where(output, rank, stream);
-  if (has_prefix(output)) add_prefix(output, to, rank);
+  bool prefixed = output->mode != BY_OUTPUT_RAW;
+  if (prefixed) add_prefix(output, to, rank);
   by_outbox_add(to, bytes, length);
-  if (end_it && has_prefix(output)) by_outbox_add(to, "\n", 1);
+  if (end_it && prefixed) by_outbox_add(to, "\n", 1);
 }
 
 /* Length of the first line with its end; 0 if none of `length` bytes ends one.
@@ -186,17 +277,14 @@ static void append(struct by_line *line, const char *bytes, size_t length) {
   line->used += length;
 }
 
-static bool ends_in_return(const struct by_line *line) {
-  return line->used && line->data[line->used - 1] == '\r';
-}
-
 void by_output_take(struct by_output *output, int rank, int stream, const char *bytes, size_t length) {
   if (output->mode == BY_OUTPUT_RANK0 && !rank && !stream) {
     by_outbox_add(&output->to[0], bytes, length);
     return;
   }
   struct by_line *line = &output->lines[2 * rank + stream];
-  size_t seen = line->used - ends_in_return(line), at = 0, n;
+  bool ends_in_return = line->used && line->data[line->used - 1] == '\r';
+  size_t seen = line->used - ends_in_return, at = 0, n;
   append(line, bytes, length);
   while ((n = first_line(line->data + at, line->used - at, seen))) {
     emit(output, rank, stream, line->data + at, n, false);

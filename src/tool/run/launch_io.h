@@ -1,18 +1,14 @@
-/* The output of many ranks as one: whole lines, each with "[rank] " before it, or another label of the rank.
- * A rank's own lines keep their order within each stream. A line longer than
- * 1 MiB is cut. A line also ends at a carriage return, so that progress bars
- * move. One thread; owns no descriptor.
- *
- * Bytes in and out without ever blocking, and the frames between `banyan run`
- * and its `run-host`s: a header of three numbers and a payload. Both ends run
- * the same program, but a frame is checked before it is believed.
- * Out of memory ends the program: everything it started ends with it. */
+/* What `banyan run` and its `run-host`s exchange: bytes in and out without ever
+ * blocking, and frames, with a header of three numbers and a payload. Both ends
+ * run the same program, but a frame is checked before it is believed. Out of
+ * memory ends the program: everything it started ends with it. */
 #ifndef BY_CLI_LAUNCH_IO_H
 #define BY_CLI_LAUNCH_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "launch.h"
 
@@ -36,7 +32,7 @@ void by_outbox_flush(struct by_outbox *box);
 enum by_launch_frame_type {
   /* to a host */
   BY_LAUNCH_PORT = 1, /* payload: range, interface: wants a free port */
-  BY_LAUNCH_START,    /* payload: struct by_host_job, see host_job.h */
+  BY_LAUNCH_START,    /* payload: struct by_host_job */
   BY_LAUNCH_SIGNAL,   /* number: for every rank */
   /* from a host */
   BY_LAUNCH_PORT_IS, /* number: the port; payload: where others may reach it, "address:port,..." */
@@ -72,11 +68,54 @@ bool by_inbox_fill(struct by_inbox *box, int fd);
 /* 1: *out holds the next frame; 0: not there yet; -1: no frame of ours. */
 int by_inbox_next(struct by_inbox *box, struct by_launch_frame *out);
 
-/* malloc and realloc that end the program when memory is out. */
-void *by_cli_alloc(void *old, size_t bytes);
 /* Makes a descriptor non-blocking. */
 void by_cli_nonblock(int fd);
 
+/* ---- what one host is to start */
+
+/* It travels in a BY_LAUNCH_START frame: NUL-terminated strings in the order of the members. */
+struct by_host_job {
+  int first, ranks, size; /* ranks first .. first + ranks - 1 of size */
+  int pin;                /* the first rank's core; -1: ranks are not bound */
+  const char *directory;  /* to run in, where it exists */
+  char **command;         /* ends with NULL */
+  char **environment;     /* "NAME=value"; ends with NULL */
+};
+
+void by_host_job_send(struct by_outbox *box, const struct by_host_job *job);
+/* *out points into `payload`, which has a NUL behind its `length` bytes, and
+ * to arrays that by_host_job_fini frees. */
+enum banyan_status by_host_job_parse(char *payload, size_t length, struct by_host_job *out);
+void by_host_job_fini(struct by_host_job *job);
+
+/* ---- one host as the launcher sees it: its run-host, started here or through ssh, and the pipes to it */
+
+struct by_link {
+  const struct by_launch_host *host;
+  pid_t pid; /* of run-host or ssh; 0: ended */
+  struct by_outbox to;
+  struct by_inbox from;
+  int from_fd, error_fd; /* its stdout and stderr; -1: closed */
+  bool ready;            /* has said hello */
+  bool started;          /* has been told what to start */
+  int live;              /* ranks there that have not ended */
+};
+
+/* Starts run-host for a host. */
+enum banyan_status by_link_open(const struct by_job *job, const struct by_launch_host *host, struct by_link *out);
+/* Waits until run-host or ssh has ended, until this time (of by_clock_system) at most, then kills it. Returns its wait
+ * status; 0 if it was waited for before. */
+int by_link_wait(struct by_link *link, uint64_t until);
+/* Closes the pipes, which ends what is still there; then it is to be waited for. */
+void by_link_shut(struct by_link *link);
+/* Finds the hello in what has come; `chatter` gets lines that came before it (a login script's). */
+void by_link_find_hello(struct by_link *link, const char **chatter, size_t *length);
+
+/* ---- the output of many ranks as one */
+
+/* Whole lines, each with "[rank] " before it, or another label of the rank. A rank's own lines keep their order within
+ * each stream. A line longer than 1 MiB is cut. A line also ends at a carriage return, so that progress bars move. One
+ * thread; owns no descriptor. */
 struct by_line {
   char *data;
   size_t used, room;

@@ -1,5 +1,3 @@
-#include "launch_link.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,6 +10,8 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "launch_io.h"
+#include "process.h"
 #include "text.h"
 
 enum { MOST_SSH_WORDS = 62, MOST_CHATTER = 1 << 16, UNREACHED = 255 /* as ssh says it */ };
@@ -38,7 +38,6 @@ static enum banyan_status make_ssh_line(const struct by_job *job, const struct b
   for (char *word = out->words ? strtok_r(out->words, " \t", &save) : NULL; word && n < MOST_SSH_WORDS;
        word = strtok_r(NULL, " \t", &save))
     out->argv[n++] = word;
-  by_text_init(&out->shell);
   by_text_add(&out->shell, "exec ");
   add_quoted(&out->shell, job->remote);
   by_text_add(&out->shell, " run-host");
@@ -48,18 +47,10 @@ static enum banyan_status make_ssh_line(const struct by_job *job, const struct b
   return BANYAN_OK;
 }
 
-static void free_ssh_line(struct ssh_line *line) {
-  free(line->words);
-  by_text_fini(&line->shell);
-}
-
 /* In the child. A session of its own: the terminal's Ctrl-C goes to the
  * launcher only, and ssh fails rather than waits where it would ask. */
 static _Noreturn void become(const char *file, char *const *argv, int pipes[3][2], const struct by_launch_host *host) {
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  signal(SIGPIPE, SIG_DFL);
+  by_restore_signals();
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   dup2(pipes[0][0], STDIN_FILENO);
@@ -102,7 +93,8 @@ static enum banyan_status start_ssh(const struct by_job *job, struct by_link *li
   struct ssh_line line;
   enum banyan_status status = make_ssh_line(job, link->host, &line);
   if (!status) status = start_process(line.argv[0], (char *const *)line.argv, link);
-  free_ssh_line(&line);
+  free(line.words);
+  by_text_fini(&line.shell);
   return status;
 }
 

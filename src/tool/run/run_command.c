@@ -5,14 +5,10 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "job_setup.h"
 #include "launch.h"
-#include "launch_io.h"
 #include "settings.h"
 #include "socket.h"
 #include "text.h"
-
-enum { PATH_BYTES = 4096 };
 
 struct run_options {
   long ranks;
@@ -26,8 +22,6 @@ struct run_options {
 };
 
 #define VALUES struct run_options
-
-enum { OUTPUT_AUTO, OUTPUT_PREFIX, OUTPUT_RANK0, OUTPUT_RAW };
 
 static const struct by_option options[] = {
     BY_INT("ranks", 'n', ranks, "N", 1, BY_MOST_RANKS, "number of ranks; default: all slots of the hosts"),
@@ -49,7 +43,7 @@ static const struct by_option options[] = {
     BY_WORDS("env", 'x', environment, "NAME[=VALUE]",
              "an environment variable for the ranks; hosts reached through\nssh get only these and BANYAN_*; may be "
              "repeated"),
-    BY_CHOICE("output", 'o', output, "auto|prefix|rank0|raw",
+    BY_CHOICE("output", 'o', output, BY_OUTPUT_CHOICES,
               "prefix: \"[rank] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
               "a prefix on standard\nerror; raw: no prefix; auto: rank0 if the command has --json,\nelse prefix"),
     BY_FLAG("pin", 0, pin, "bind rank r of a host to its r-th core, cyclically"),
@@ -176,13 +170,6 @@ static enum banyan_status fill_environment(const struct run_options *run, const 
   return by_job_environment_set(environment, "BANYAN_PORTS", run->ports);
 }
 
-static enum by_output_mode output_mode(int chosen, const struct by_operands *operands) {
-  if (chosen != OUTPUT_AUTO) return (enum by_output_mode)(chosen - OUTPUT_PREFIX);
-  for (int i = 1; i < operands->count; i++)
-    if (!strcmp(operands->items[i], "--json")) return BY_OUTPUT_RANK0;
-  return BY_OUTPUT_PREFIX;
-}
-
 /* What stands before the lines of ranks and of those beside them; NULL where there are only ranks: numbers. */
 static char **make_labels(const struct crew *crew) {
   enum { LABEL_BYTES = 24 };
@@ -202,9 +189,8 @@ static char **make_labels(const struct crew *crew) {
 
 static int launch(const struct run_options *run, const struct by_launch_hosts *hosts, const struct crew *crew,
                   const struct by_operands *operands) {
-  char self[PATH_BYTES] = "banyan";
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (length > 0) self[length] = 0;
+  char self[BY_PROGRAM_PATH];
+  if (!by_program_path(self)) strcpy(self, "banyan");
   struct by_job_environment environment;
   if (fill_environment(run, crew, &environment)) {
     by_job_environment_fini(&environment);
@@ -218,7 +204,7 @@ static int launch(const struct run_options *run, const struct by_launch_hosts *h
                        .labels = (const char *const *)labels,
                        .command = operands->items,
                        .environment = environment.items,
-                       .output = output_mode(run->output, operands),
+                       .output = by_output_choose(run->output, operands->items, BY_OUTPUT_PREFIX),
                        .pin = run->pin,
                        .timeout = run->timeout,
                        .report = run->report,

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "host_job.h"
 #include "interface.h"
+#include "launch_io.h"
 #include "log.h"
 #include "process.h"
 #include "socket.h"
@@ -32,14 +32,7 @@ struct rank_process {
   int pipes[2]; /* its stdout and stderr to read; -1: closed */
 };
 
-static struct rlimit files; /* as we found it */
-
-/* This process adopts what its descendants leave behind. Raises the limit of
- * open files to what `ranks` need; the ranks get the old one back. */
-static void prepare(void) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  by_allow_files(&files);
-}
+static struct rlimit files; /* the limit as it was found, which ranks get back */
 
 static void set_number(const char *name, int number) {
   char text[16];
@@ -59,19 +52,6 @@ static void set_environment(const struct by_host_job *job, int index) {
     by_info("launch", "OMP_NUM_THREADS=1, because %d ranks share this host; set it to use more threads", job->ranks);
 }
 
-static void reset_signals(void) {
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  signal(SIGPIPE, SIG_DFL);
-}
-
-static void redirect(int in, int out, int err) {
-  dup2(in, STDIN_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(err, STDERR_FILENO);
-}
-
 static int exit_code_of(int reason) {
   return reason == ENOENT ? 127 : 126;
 }
@@ -81,7 +61,7 @@ static _Noreturn void become_rank(const struct by_host_job *job, int index, pid_
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1); /* it died before prctl took hold */
-  reset_signals();
+  by_restore_signals();
   if (files.rlim_max) setrlimit(RLIMIT_NOFILE, &files);
   if (job->pin >= 0 && !by_pin_process(job->pin + index)) fprintf(stderr, "banyan run: cannot bind to a core\n");
   set_environment(job, index);
@@ -104,12 +84,6 @@ static enum banyan_status hear_failure(const struct by_host_job *job, int failed
   return by_fail(BANYAN_ERR_ARGUMENT, "cannot run %s: %s", job->command[0], strerror(reason));
 }
 
-static bool make_pipes(int pipes[3][2], int n) {
-  for (int i = 0; i < n; i++)
-    if (pipe2(pipes[i], O_CLOEXEC)) return false;
-  return true;
-}
-
 static void close_ends(int pipes[3][2], int end) {
   for (int i = 0; i < 3; i++)
     if (pipes[i][end] >= 0) close(pipes[i][end]);
@@ -121,9 +95,13 @@ static enum banyan_status start_rank(const struct by_host_job *job, int index, s
                                      int *exit_code) {
   int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   pid_t parent = getpid(), pid = -1;
-  if (nothing >= 0 && make_pipes(pipes, index == 0 ? 3 : 2)) pid = fork();
+  bool ready = nothing >= 0;
+  for (int i = 0; i < (index == 0 ? 3 : 2) && ready; i++) ready = !pipe2(pipes[i], O_CLOEXEC);
+  if (ready) pid = fork();
   if (pid == 0) {
-    redirect(nothing, pipes[0][1], pipes[1][1]);
+    dup2(nothing, STDIN_FILENO);
+    dup2(pipes[0][1], STDOUT_FILENO);
+    dup2(pipes[1][1], STDERR_FILENO);
     become_rank(job, index, parent, pipes[2][1]);
   }
   int reason = errno;
@@ -229,19 +207,9 @@ static void reap(struct host *host) {
       if (host->ranks[i].pid == pid) end_rank(host, i, status);
 }
 
-static void send_error(struct host *host) {
-  const char *text = banyan_error_text();
-  by_outbox_frame(&host->out, BY_LAUNCH_ERROR, (uint32_t)host->exit_code, text, strlen(text));
-}
-
 static void signal_ranks(struct host *host, int signal_number) {
   for (int i = 0; i < host->job.ranks && host->started; i++)
     if (host->ranks[i].pid) kill(-host->ranks[i].pid, signal_number);
-}
-
-static void enter_directory(const char *directory) {
-  if (*directory && chdir(directory))
-    fprintf(stderr, "cannot enter %s (%s); the ranks start elsewhere\n", directory, strerror(errno));
 }
 
 static enum banyan_status start(struct host *host, const struct by_launch_frame *frame) {
@@ -254,25 +222,24 @@ static enum banyan_status start(struct host *host, const struct by_launch_frame 
   host->polled = by_cli_alloc(host->polled, (3 + 2 * n) * sizeof *host->polled);
   for (size_t i = 0; i < n; i++) host->ranks[i] = (struct rank_process){.pipes = {-1, -1}};
   host->started = true;
-  enter_directory(host->job.directory);
+  const char *directory = host->job.directory;
+  if (*directory && chdir(directory))
+    fprintf(stderr, "cannot enter %s (%s); the ranks start elsewhere\n", directory, strerror(errno));
   for (int i = 0; i < host->job.ranks; i++, host->live++)
     BY_TRY(start_rank(&host->job, i, &host->ranks[i], &host->exit_code));
   return BANYAN_OK;
 }
 
-/* Jobs that start at the same time should not all try the same port first. */
-static struct by_port_range upper_part(struct by_port_range range) {
-  unsigned number = 0;
-  if (getrandom(&number, sizeof number, 0) != sizeof number) number = (unsigned)getpid();
-  range.low += (int)(number % (unsigned)(range.high - range.low + 1));
-  return range;
-}
-
 static enum banyan_status find_port(struct host *host, const char *text, int *port) {
   struct by_port_range range = {0};
   struct by_address bound;
+  unsigned number = 0;
   if (*text) BY_TRY(by_port_range_parse(text, &range));
-  if (by_socket_hold(upper_part(range), &host->held, &bound)) BY_TRY(by_socket_hold(range, &host->held, &bound));
+  /* Jobs that start at the same time should not all try the same port first. */
+  struct by_port_range upper = range;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) number = (unsigned)getpid();
+  upper.low += (int)(number % (unsigned)(range.high - range.low + 1));
+  if (by_socket_hold(upper, &host->held, &bound)) BY_TRY(by_socket_hold(range, &host->held, &bound));
   *port = by_address_port(&bound);
   return BANYAN_OK;
 }
@@ -307,7 +274,8 @@ static void hear(struct host *host) {
     if (found > 0 && obey(host, &frame) == BANYAN_OK) continue;
     if (found < 0)
       (void)by_fail(BANYAN_ERR_PROTOCOL, "no connection to banyan run, which starts this internal command");
-    send_error(host);
+    const char *text = banyan_error_text();
+    by_outbox_frame(&host->out, BY_LAUNCH_ERROR, (uint32_t)host->exit_code, text, strlen(text));
     host->ending = true;
   }
 }
@@ -360,13 +328,8 @@ static void say_rest(struct host *host) {
 }
 
 static void open_host(struct host *host) {
-  sigset_t wanted;
-  sigemptyset(&wanted);
-  static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaddset(&wanted, signals[i]);
-  sigprocmask(SIG_BLOCK, &wanted, NULL);
-  signal(SIGPIPE, SIG_IGN);
-  host->signals = signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);
+  static const int signals[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, 0};
+  host->signals = by_signal_descriptor(signals);
   host->polled = by_cli_alloc(NULL, 3 * sizeof *host->polled);
   by_cli_nonblock(STDIN_FILENO);
   by_cli_nonblock(STDOUT_FILENO);
@@ -380,7 +343,8 @@ int by_cli_run_host(int argc, char **argv) {
     return 2;
   }
   struct host host = {.held = -1};
-  prepare();
+  prctl(PR_SET_CHILD_SUBREAPER, 1); /* this process adopts what its descendants leave behind */
+  by_allow_files(&files);
   open_host(&host);
   loop(&host);
   sweep();

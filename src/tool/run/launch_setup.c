@@ -1,6 +1,6 @@
-#include "launch_hosts.h"
-
+/* What a job is made of: hosts with their ranks, and the environment of the ranks. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -8,10 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/param.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "arena.h"
+#include "launch.h"
+#include "plan.h"
 #include "text.h"
+
+/* ---- hosts */
 
 enum { NAME_BYTES = 256, LINE_BYTES = 1024 };
 
@@ -55,31 +61,20 @@ static bool is_local(const char *name) {
   return is_own_address(name);
 }
 
-/* A new host at the end; NULL with the error's text. */
-static struct by_launch_host *append(struct by_launch_hosts *hosts) {
-  if (hosts->count == BY_MOST_HOSTS || !BY_ARRAY_GROW(&hosts->items, &hosts->room, hosts->count + 1)) {
-    (void)by_fail(BANYAN_ERR_NO_MEMORY, "no room for more than %zu hosts", hosts->count);
-    return NULL;
-  }
-  struct by_launch_host *host = &hosts->items[hosts->count++];
-  *host = (struct by_launch_host){0};
-  return host;
-}
-
 static struct by_launch_host *find_host(struct by_launch_hosts *hosts, const char *name) {
   for (size_t i = 0; i < hosts->count; i++)
     if (strcmp(hosts->items[i].name, name) == 0) return &hosts->items[i];
   return NULL;
 }
 
-static enum banyan_status append_named(struct by_launch_hosts *hosts, const char *destination, const char *name,
-                                       struct by_launch_host values) {
-  values.name = by_arena_string(&hosts->arena, name);
-  values.destination = by_arena_string(&hosts->arena, destination);
-  if (!values.name || !values.destination) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the name of %s", name);
-  struct by_launch_host *host = append(hosts);
-  if (!host) return BANYAN_ERR_NO_MEMORY;
-  *host = values;
+static enum banyan_status append(struct by_launch_hosts *hosts, const char *destination, const char *name,
+                                 struct by_launch_host host) {
+  host.name = by_arena_string(&hosts->arena, name);
+  host.destination = by_arena_string(&hosts->arena, destination);
+  if (!host.name || !host.destination) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the name of %s", name);
+  if (hosts->count == BY_MOST_HOSTS || !BY_ARRAY_GROW(&hosts->items, &hosts->room, hosts->count + 1))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no room for more than %zu hosts", hosts->count);
+  hosts->items[hosts->count++] = host;
   return BANYAN_OK;
 }
 
@@ -91,14 +86,14 @@ static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *de
     host->slots += slots;
     return BANYAN_OK;
   }
-  return append_named(hosts, destination, name, (struct by_launch_host){.slots = slots, .local = is_local(name)});
+  return append(hosts, destination, name, (struct by_launch_host){.slots = slots, .local = is_local(name)});
 }
 
 enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
                                       enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
                                       void *context) {
-  return append_named(hosts, name, name,
-                      (struct by_launch_host){.slots = slots, .local = true, .enter = enter, .context = context});
+  return append(hosts, name, name,
+                (struct by_launch_host){.slots = slots, .local = true, .enter = enter, .context = context});
 }
 
 /* A name starting with a dash would be an option to ssh. */
@@ -194,7 +189,7 @@ enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks) {
   for (; used < hosts->count && placed < ranks; used++) {
     struct by_launch_host *host = &hosts->items[used];
     host->first = placed;
-    host->ranks = host->slots < ranks - placed ? host->slots : ranks - placed;
+    host->ranks = MIN(host->slots, ranks - placed);
     placed += host->ranks;
   }
   if (placed < ranks)
@@ -217,7 +212,7 @@ enum banyan_status by_hosts_add_beside(struct by_launch_hosts *hosts, const stru
     host.first = first;
     host.ranks = beside == BY_SERVERS ? 1 : host.slots;
     first += host.ranks;
-    BY_TRY(append_named(hosts, host.destination, host.name, host));
+    BY_TRY(append(hosts, host.destination, host.name, host));
   }
   return BANYAN_OK;
 }
@@ -226,4 +221,79 @@ bool by_hosts_all_local(const struct by_launch_hosts *hosts) {
   for (size_t i = 0; i < hosts->count; i++)
     if (!hosts->items[i].local) return false;
   return true;
+}
+
+/* ---- the environment */
+
+enum { KEY_BYTES = 32 };
+
+static enum banyan_status append_variable(struct by_job_environment *environment, const char *text, size_t length) {
+  char *copy = by_arena_copy(&environment->arena, text, length);
+  if (!copy || !BY_ARRAY_GROW(&environment->items, &environment->room, environment->count + 2))
+    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment");
+  environment->items[environment->count++] = copy;
+  environment->items[environment->count] = NULL;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_job_environment_set(struct by_job_environment *environment, const char *name, const char *value) {
+  struct by_text text = {0};
+  if (!value) return BANYAN_OK;
+  by_text_add(&text, "%s=%s", name, value);
+  enum banyan_status status = text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the environment")
+                                          : append_variable(environment, by_text_get(&text), text.length);
+  by_text_fini(&text);
+  return status;
+}
+
+static enum banyan_status add_key(struct by_job_environment *environment) {
+  unsigned char bytes[KEY_BYTES];
+  char hex[2 * KEY_BYTES + 1];
+  if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for the job's key");
+  for (int i = 0; i < KEY_BYTES; i++) snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+  return by_job_environment_set(environment, "BANYAN_KEY", hex);
+}
+
+enum banyan_status by_job_environment_init(struct by_job_environment *environment) {
+  *environment = (struct by_job_environment){0};
+  by_arena_init(&environment->arena);
+  for (char **e = environ; *e; e++)
+    if (!strncmp(*e, "BANYAN_", 7)) BY_TRY(append_variable(environment, *e, strlen(*e)));
+  return add_key(environment);
+}
+
+enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text) {
+  size_t name = strcspn(text, "=");
+  if (!name || isdigit((unsigned char)*text) || strcspn(text, " \t\r\n") < name)
+    return by_fail(BANYAN_ERR_ARGUMENT, "-x: \"%.64s\" is not NAME=VALUE: names have no blanks, and no digit in front",
+                   text);
+  if (text[name]) return append_variable(environment, text, strlen(text));
+  return by_job_environment_set(environment, text, getenv(text));
+}
+
+void by_job_environment_fini(struct by_job_environment *environment) {
+  free(environment->items);
+  by_arena_fini(&environment->arena);
+}
+
+enum banyan_status by_check_plan(const char *plan, int ranks, size_t hosts, bool here) {
+  struct by_plan *read = NULL;
+  if (!plan || !*plan) return BANYAN_OK;
+  enum banyan_status status = by_plan_named(plan, (uint32_t)ranks, &read);
+  bool fits =
+      read && (hosts ? read->n_ranks == (uint32_t)ranks || read->n_ranks == hosts : read->n_ranks <= (uint32_t)ranks);
+  if (status == BANYAN_OK && read && !fits)
+    status = by_fail(BANYAN_ERR_PLAN,
+                     "plan '%s' is for %u ranks; this job has %d: start as many ranks, or hosts, as it is for, or make "
+                     "another plan",
+                     read->name, read->n_ranks, ranks);
+  by_plan_destroy(read);
+  return status == BANYAN_ERR_SYSTEM && !here ? BANYAN_OK : status;
+}
+
+bool by_program_path(char *out) {
+  ssize_t length = readlink("/proc/self/exe", out, BY_PROGRAM_PATH - 1);
+  if (length >= 0) out[length] = 0;
+  return length >= 0;
 }
