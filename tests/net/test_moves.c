@@ -11,7 +11,7 @@
 #include "context.h"
 #include "deeds.h"
 #include "helper.h"
-#include "moves.h"
+#include "plan_switch.h"
 
 static const char *const plans[] = {"ring", "tree", "tree:3", NULL, "halving", "doubling"};
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "context.h"
+#include "comm.h"
 #include "deeds.h"
 #include "helper.h"
 

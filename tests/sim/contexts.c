@@ -3,6 +3,9 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "comms.h"
+#include "context_events.h"
+#include "events.h"
 
 static void name_member(struct by_context *context, struct by_member *member, uint32_t rank, uint32_t hosts) {
   char text[32];
@@ -29,9 +32,11 @@ void context_make(struct by_context *context, const struct world *world, uint32_
   assert_ok(by_hosts_index(&context->job));
   pthread_mutex_init(&context->job.lock, NULL);
   pthread_cond_init(&context->job.changed, NULL);
-  context->job.wake = context->data_poll = -1;
-  context->driver = BY_DRIVER_USER;
-  context->given_end = &context->given;
+  struct by_progress_events events = by_context_events.progress;
+  events.context = context;
+  assert_ok(by_progress_init(&context->progress, &context->job, &events));
+  context->progress.driver = BY_DRIVER_USER;
+  context->given.end = &context->given.first;
   context->job.engine = world->nodes[rank].engine;
 }
 
@@ -39,11 +44,12 @@ void context_end_comms(struct by_context *context) {
   while (context->comms) {
     struct banyan_comm *comm = context->comms;
     while (comm->hidden) comm = comm->next;
-    by_comm_end(comm);
+    by_comm_close(comm);
   }
 }
 
 void context_fini(struct by_context *context) {
+  by_progress_fini(&context->progress);
   by_regions_fini(&context->regions);
   by_arena_fini(&context->job.arena);
   pthread_mutex_destroy(&context->job.lock);

@@ -4,7 +4,9 @@
 
 #include "agent_client_state.h"
 #include "check.h"
+#include "context_events.h"
 #include "contexts.h"
+#include "events.h"
 #include "loop.h"
 
 enum { INTERVAL_MS = 1000, STEP_MS = 10 };
@@ -71,10 +73,11 @@ static void init(struct job *job) {
   by_observe_begin(&job->context.observed);
   job->link = (struct by_agent_client){.job = &job->context.job,
                                        .observed = &job->context.observed,
-                                       .events = by_context_agent_events(&job->context),
+                                       .events = by_context_events.agent,
                                        .id = "a job",
                                        .welcome = true,
                                        .interval = INTERVAL_MS * BY_MILLISECOND};
+  job->link.events.context = &job->context;
   by_timer_init(&job->link.report, by_agent_client_report, &job->link);
   by_agent_client_report(&job->link);
 }

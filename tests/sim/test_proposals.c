@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "check.h"
+#include "comms.h"
+#include "context_events.h"
 #include "contexts.h"
 #include "control_moves.h"
+#include "events.h"
 #include "loop.h"
-#include "moves.h"
+#include "plan_switch.h"
 
 enum { ID = 1, MOST = 8 };
 
@@ -46,12 +49,13 @@ static void init(struct job *job) {
   assert_ok(by_loop_create(&job->clock, &job->context.job.loop));
   job->context.control = &job->control;
   job->control.job = &job->context.job;
-  job->control.events = by_context_control_events(&job->context);
+  job->control.events = by_context_events.control;
+  job->control.events.context = &job->context;
   job->control.of_rank = job->of_rank;
   by_timer_init(&job->control.moves_due, by_control_moves_due, &job->control);
   job->end = (struct end){.control = &job->control, .rank = 1};
   by_context_lock(&job->context);
-  assert_ok(by_comm_make(&job->context, ID, 0, 2, all, &job->comm));
+  assert_ok(by_comm_open(&job->context, ID, 0, 2, all, &job->comm));
   by_context_unlock(&job->context);
 }
 

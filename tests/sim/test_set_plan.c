@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "check.h"
+#include "comms.h"
 #include "contexts.h"
-#include "moves.h"
 #include "submitter.h"
 
 enum { RANKS = 3, STEPS = 24, WORDS = 256, ID = 1 };
@@ -69,7 +69,7 @@ static struct job *make_job(uint64_t seed) {
     struct rank *rank = &job->ranks[r];
     context_make(&rank->context, &job->world, r, 1 + (uint32_t)seed % job->world.n);
     by_context_lock(&rank->context);
-    assert_ok(by_comm_make(&rank->context, ID, r, job->world.n, all, &rank->comm));
+    assert_ok(by_comm_open(&rank->context, ID, r, job->world.n, all, &rank->comm));
     by_context_unlock(&rank->context);
   }
   choose_steps(job);
@@ -100,11 +100,11 @@ static void tell_all(struct job *job, enum by_move_kind kind, const char *plan) 
 
 static bool propose(struct job *job, const char *plan) {
   const struct rank *leader = &job->ranks[0];
-  if (job->moving || leader->comm->move.state == BY_MOVE_IS_TAKEN || leader->words.n + 8 > WORDS) return false;
+  if (job->moving || leader->comm->plans.move.state == BY_MOVE_IS_TAKEN || leader->words.n + 8 > WORDS) return false;
   job->moving = true;
   job->managers = !by_domain_plan(leader->comm->domain)->origin.supplied && below(job, 4) > 0; /* as rank 0 does */
   job->number++;
-  job->started = leader->comm->started;
+  job->started = leader->comm->plans.started;
   by_agreement_init(&job->agreement, job->world.n);
   tell_all(job, BY_MOVE_PROPOSE, plan);
   return true;
@@ -130,7 +130,7 @@ static bool lead(struct job *job, struct queue *answers) {
     give_up(job);
     return true;
   }
-  uint64_t ahead = job->ranks[0].comm->started - job->started;
+  uint64_t ahead = job->ranks[0].comm->plans.started - job->started;
   enum by_agreement_next next = by_agreement_hear(&job->agreement, word->at, &word->beat, ahead);
   if (next == BY_AGREEMENT_FIX) tell_all(job, BY_MOVE_FIX, "");
   if (next == BY_AGREEMENT_TAKE) decide(job);
@@ -172,7 +172,7 @@ static void submit(struct rank *rank, uint32_t i) {
 /* It would wait for a word. */
 static bool waits(const struct rank *rank, enum step step) {
   bool counts = step == CALL || step == SET;
-  return counts && by_move_next(&rank->comm->move, rank->comm->started) == BY_MOVE_WAITS;
+  return counts && by_move_next(&rank->comm->plans.move, rank->comm->plans.started) == BY_MOVE_WAITS;
 }
 
 static bool go_on(const struct job *job, struct rank *rank) {
@@ -208,14 +208,14 @@ static bool collect(const struct job *job, struct rank *rank) {
 
 static bool progress(struct rank *rank) {
   by_context_lock(&rank->context);
-  bool moved = by_context_progress(&rank->context);
+  bool moved = by_progress_advance(&rank->context.progress);
   by_context_unlock(&rank->context);
   return moved;
 }
 
 static const struct by_plan *inner_plan(const struct rank *rank) {
   const struct by_submitter *submitter = rank->comm->submitter;
-  return submitter && submitter->inner ? by_domain_plan(submitter->inner->domain) : NULL;
+  return submitter && submitter->log.inner ? by_domain_plan(submitter->log.inner->domain) : NULL;
 }
 
 static struct by_plan_origin origin_of(const struct by_plan *plan) {
@@ -264,18 +264,18 @@ static void run(struct job *job) {
 static void check(const struct job *job) {
   const struct banyan_comm *first = job->ranks[0].comm;
   bool noted = true;
-  for (uint32_t r = 0; r < job->world.n; r++) noted &= !job->ranks[r].comm->announces;
+  for (uint32_t r = 0; r < job->world.n; r++) noted &= !job->ranks[r].comm->plans.announces;
   for (uint32_t r = 0; r < job->world.n; r++) {
     const struct rank *rank = &job->ranks[r];
     const struct banyan_comm *comm = rank->comm;
     if (rank->step < STEPS || rank->open)
       fail_msg("seed %llu: rank %u waits for ever at step %u", (unsigned long long)job->world.seed, r, rank->step);
-    assert_int_equal(comm->started, first->started);
-    assert_int_equal(comm->moved, first->moved);
+    assert_int_equal(comm->plans.started, first->plans.started);
+    assert_int_equal(comm->plans.decided, first->plans.decided);
     assert_string_equal(by_domain_plan(comm->domain)->name, by_domain_plan(first->domain)->name);
-    if (noted && comm->submitter && comm->submitter->inner)
-      assert_string_equal(by_domain_plan(comm->submitter->inner->domain)->name,
-                          by_domain_plan(first->submitter->inner->domain)->name);
+    if (noted && comm->submitter && comm->submitter->log.inner)
+      assert_string_equal(by_domain_plan(comm->submitter->log.inner->domain)->name,
+                          by_domain_plan(first->submitter->log.inner->domain)->name);
   }
 }
 
@@ -333,7 +333,7 @@ static void test_late_reader(void **state) {
   for (uint32_t i = 0; i < 2; i++) submit(late, i);
   run_both(job);
   assert_int_equal(root->open + late->open, 0);
-  assert_string_equal(by_domain_plan(late->comm->submitter->inner->domain)->name, "sharded");
+  assert_string_equal(by_domain_plan(late->comm->submitter->log.inner->domain)->name, "sharded");
   free_job(job);
 }
 
@@ -349,7 +349,7 @@ static void test_no_log(void **state) {
   }
   for (uint32_t r = 0; r < 2; r++) {
     assert_int_equal(job->ranks[r].open, 0);
-    assert_string_equal(by_domain_plan(job->ranks[r].comm->submitter->inner->domain)->name, plans[0]);
+    assert_string_equal(by_domain_plan(job->ranks[r].comm->submitter->log.inner->domain)->name, plans[0]);
   }
   free_job(job);
 }

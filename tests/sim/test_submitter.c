@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "check.h"
+#include "comms.h"
 #include "contexts.h"
-#include "moves.h"
 #include "plan.h"
 #include "submitter.h"
 
@@ -164,7 +164,7 @@ static struct job *make_job(uint64_t seed) {
 
 static void free_job(struct job *job) {
   for (uint32_t r = 0; r < job->world.n; r++) {
-    assert_null(job->ranks[r].context.letters);
+    assert_null(job->ranks[r].context.submitting.letters);
     context_end_comms(&job->ranks[r].context);
   }
   uint32_t n = job->world.n;
@@ -190,7 +190,7 @@ static void make_comm(struct job *job, uint32_t r, uint32_t t) {
   struct member *member = &job->ranks[r].members[t];
   while (team->processes[member->rank] != r) member->rank++;
   by_context_lock(&job->ranks[r].context);
-  assert_ok(by_comm_make(&job->ranks[r].context, FIRST_ID + t, member->rank, team->n, team->processes, &member->comm));
+  assert_ok(by_comm_open(&job->ranks[r].context, FIRST_ID + t, member->rank, team->n, team->processes, &member->comm));
   by_context_unlock(&job->ranks[r].context);
   begin_iteration(job, member, team);
 }
@@ -231,7 +231,7 @@ static void submit(struct job *job, struct member *member, struct team *team, ui
   kind->have |= 1ull << member->rank;
   enum banyan_status status = banyan_submit(member->comm, name, &what, &o->request);
   if (status == BANYAN_OK) {
-    o->trace = o->request->submitted->trace;
+    o->trace = ((struct by_submitted *)o->request->of)->trace;
     return;
   }
   o->request = NULL;
@@ -357,7 +357,7 @@ static bool hear_of_move(const struct team *team, struct member *member) {
 static bool is_in_vain(const struct job *job, uint32_t t) {
   bool announces = false;
   for (uint32_t i = 0; i < job->teams[t].n; i++)
-    announces |= job->ranks[job->teams[t].processes[i]].members[t].comm->announces;
+    announces |= job->ranks[job->teams[t].processes[i]].members[t].comm->plans.announces;
   return announces;
 }
 
@@ -366,9 +366,9 @@ static void check_plans(const struct job *job, uint32_t t) {
   if (is_in_vain(job, t)) return;
   for (uint32_t i = 0; i < team->n; i++) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
-    if (!team->move || !comm->submitter || !comm->submitter->inner) continue;
-    assert_int_equal(comm->noted, team->move);
-    assert_string_equal(by_domain_plan(comm->submitter->inner->domain)->name, team->plan);
+    if (!team->move || !comm->submitter || !comm->submitter->log.inner) continue;
+    assert_int_equal(comm->plans.noted, team->move);
+    assert_string_equal(by_domain_plan(comm->submitter->log.inner->domain)->name, team->plan);
   }
 }
 
@@ -405,7 +405,7 @@ static bool act(struct job *job, uint32_t r, bool eager) {
   if (!eager && below(job, 300) == 0) rank->asleep = below(job, 100);
   for (uint32_t t = 0; t < job->n_teams; t++) moved |= act_in(job, r, t, eager);
   by_context_lock(&rank->context);
-  moved |= by_context_progress(&rank->context);
+  moved |= by_progress_advance(&rank->context.progress);
   by_context_unlock(&rank->context);
   assert_ok(by_engine_status(rank->context.job.engine));
   return moved;

@@ -1,5 +1,7 @@
 /* Helpers that rank 0 asks for a sign of life, by a clock of the test's. */
 #include "context.h"
+#include "context_events.h"
+#include "events.h"
 #include "control_parts.h"
 
 #include <pthread.h>
@@ -70,7 +72,8 @@ static void init(struct job *job) {
   assert_ok(by_loop_create(&job->clock, &c->job.loop));
   assert_ok(by_engine_create(&engine, &c->job.engine));
   job->control.job = &c->job;
-  job->control.events = by_context_control_events(c);
+  job->control.events = by_context_events.control;
+  job->control.events.context = c;
   job->control.of_rank = job->of_rank;
   job->control.lost = job->control_lost;
   by_timer_init(&job->control.silence, by_control_silence_over, &job->control);

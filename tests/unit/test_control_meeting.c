@@ -4,6 +4,8 @@
 
 #include "check.h"
 #include "context.h"
+#include "context_events.h"
+#include "events.h"
 #include "control_parts.h"
 #include "loop.h"
 
@@ -75,7 +77,8 @@ static void begin_meeting(struct meeting *meeting, bool done) {
   by_arena_init(&meeting->context.job.arena);
   assert_ok(by_loop_create(&clock, &meeting->context.job.loop));
   meeting->control.job = &meeting->context.job;
-  meeting->control.events = by_context_control_events(&meeting->context);
+  meeting->control.events = by_context_events.control;
+  meeting->control.events.context = &meeting->context;
   meeting->control.of_rank = meeting->of_rank;
   meeting->first_peer = open_end(meeting, &meeting->first);
   meeting->first.rank = 1;

@@ -11,8 +11,10 @@
 
 #include "connection.h"
 #include "context.h"
+#include "context_events.h"
 #include "control_moves.h"
 #include "control_parts.h"
+#include "events.h"
 #include "golden.h"
 #include "loop.h"
 #include "socket.h"
@@ -132,10 +134,11 @@ static void begin(struct job *job, uint32_t rank) {
   make_engine(job);
   *control = (struct by_control){.job = &c->job,
                                  .connector = c->connector,
-                                 .events = by_context_control_events(c),
+                                 .events = by_context_events.control,
                                  .done = true,
                                  .joined = RANKS,
                                  .helpers = PROCESSES - RANKS};
+  control->events.context = c;
   control->lost = calloc(PROCESSES, sizeof *control->lost);
   control->of_rank = calloc(PROCESSES, sizeof(struct end *));
   control->leavers.ranks = calloc(PROCESSES, sizeof *control->leavers.ranks);

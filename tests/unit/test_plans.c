@@ -1,5 +1,5 @@
 /* Who stands where a plan has servers. */
-#include "context.h"
+#include "plans.h"
 
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* Moving to another plan while calls go on: all ranks of a communicator change at the same call, and none waits unless
- * it gets there before the word that says so. As values, without I/O; control_moves.c carries the words, moves.c does
- * what they say.
+ * it gets there before the word that says so. As values, without I/O; control_moves.c carries the words, plan_switch.c
+ * does what they say.
  *
  * Rank 0 of the job leads. Helpers that the plan names are asked by LINK to make the links that it needs, and answer
  * LINKED. PROPOSE brings the plan, and every rank answers PREPARED with how many calls it has started. FIX names a call

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <banyan/comm.h>
+
 #include "commands.h"
 #include "measure.h"
 #include "output.h"

@@ -1,0 +1,249 @@
+#include "comms.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "any.h"
+#include "plan_switch.h"
+#include "request.h"
+#include "submitter.h"
+
+enum banyan_status by_comm_open(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
+                                const uint32_t *processes, struct banyan_comm **out) {
+  BY_TRY(by_comm_make(context, domain_id, rank, n, processes, out));
+  if (context->submitting.letters) by_submitters_deliver_kept(context);
+  return BANYAN_OK;
+}
+
+void by_comm_close(struct banyan_comm *comm) {
+  by_comm_pay_debts(comm);
+  by_submitter_forget(comm);
+  by_any_forget(comm);
+  by_moves_forget(comm);
+  by_comm_end(comm);
+}
+
+void banyan_comm_destroy(struct banyan_comm *comm) {
+  if (!comm || by_context_is_of_parent(comm->context)) return;
+  struct by_context *context = comm->context;
+  by_context_lock(context);
+  by_context_hold(context); /* until all are notified */
+  by_comm_close(comm);
+  by_requests_notify_all(context);
+  if (context->doomed) by_memory_sweep(context);
+  if (context->references > 1) by_context_kick(context); /* it may have left something to send */
+  by_context_unlock_and_release(context);
+}
+
+/* ---- split: everybody tells everybody its colour and key */
+
+struct choice {
+  int32_t colour, key;
+  uint32_t rank;
+};
+
+static int by_key(const void *a, const void *b) {
+  const struct choice *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Keeps those of one colour, in their new order. */
+static uint32_t choose(struct choice *all, uint32_t n, int32_t colour) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (all[i].colour == colour) all[kept++] = all[i];
+  qsort(all, kept, sizeof *all, by_key);
+  return kept;
+}
+
+static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all, int colour, uint32_t splits,
+                                    struct banyan_comm **out) {
+  uint32_t rank = 0, first = UINT32_MAX, *processes = calloc(comm->size, sizeof *processes);
+  if (!processes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator");
+  uint32_t n = choose(all, comm->size, colour);
+  for (uint32_t i = 0; i < n; i++) {
+    processes[i] = comm->processes[all[i].rank];
+    if (all[i].rank == comm->rank) rank = i;
+    if (all[i].rank < first) first = all[i].rank;
+  }
+  by_context_lock(comm->context);
+  uint32_t number = by_comm_number(by_domain_id(comm->domain), splits, first);
+  enum banyan_status status = by_comm_open(comm->context, number, rank, n, processes, out);
+  if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
+  by_context_unlock(comm->context);
+  free(processes);
+  return status;
+}
+
+/* The others may have their part already, and wait in its first call. */
+static enum banyan_status fail_split(struct by_context *context, enum banyan_status status) {
+  char text[400];
+  snprintf(text, sizeof text, "%s could not make its part of a split: %s", by_context_name(context, context->job.rank),
+           banyan_error_text());
+  by_context_fail(context, status, text);
+  return by_fail(status, "%s", text);
+}
+
+enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int key, struct banyan_comm **out) {
+  BY_TRY(by_comm_check(comm));
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the new communicator is NULL");
+  *out = NULL;
+  struct choice mine = {.colour = colour < 0 ? -1 : colour, .key = key, .rank = comm->rank};
+  struct choice *all = calloc(comm->size, sizeof *all);
+  if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a split over %u ranks", comm->size);
+  uint32_t splits = atomic_fetch_add(&comm->splits, 1) + 1;
+  enum banyan_status status = banyan_allgather(comm, &mine, all, sizeof mine, BANYAN_UINT8);
+  if (status == BANYAN_OK && colour >= 0) {
+    status = make_part(comm, all, mine.colour, splits, out);
+    if (status != BANYAN_OK) status = fail_split(comm->context, status);
+  }
+  free(all);
+  return status;
+}
+
+enum banyan_status banyan_comm_duplicate(struct banyan_comm *comm, struct banyan_comm **out) {
+  return banyan_comm_split(comm, 0, 0, out);
+}
+
+/* ---- a subset: made by its members alone */
+
+static enum banyan_status check_subset(const struct banyan_comm *comm, const int *ranks, int n, uint32_t *place) {
+  *place = UINT32_MAX;
+  for (int i = 0; i < n; i++) {
+    if (ranks[i] < 0 || (uint32_t)ranks[i] >= comm->size)
+      return by_fail(BANYAN_ERR_ARGUMENT, "a subset cannot have rank %d: there are %u ranks", ranks[i], comm->size);
+    for (int k = 0; k < i; k++)
+      if (ranks[k] == ranks[i]) return by_fail(BANYAN_ERR_ARGUMENT, "a subset has rank %d twice", ranks[i]);
+    if ((uint32_t)ranks[i] == comm->rank) *place = (uint32_t)i;
+  }
+  if (*place == UINT32_MAX)
+    return by_fail(BANYAN_ERR_ARGUMENT, "this rank, %u, is not in the subset: only its members make it", comm->rank);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks, int n, uint32_t number,
+                                      struct banyan_comm **out) {
+  BY_TRY(by_comm_check(comm));
+  if (!ranks || !out) return by_fail(BANYAN_ERR_ARGUMENT, "the ranks or the place is NULL");
+  uint32_t place;
+  BY_TRY(check_subset(comm, ranks, n, &place));
+  uint32_t *processes = calloc((size_t)n, sizeof *processes);
+  if (!processes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator of %d ranks", n);
+  for (int i = 0; i < n; i++) processes[i] = comm->processes[ranks[i]];
+  by_context_lock(comm->context);
+  uint32_t subsets = by_comm_number(by_domain_id(comm->domain), BY_OF_NO_SPLIT, BY_OF_SUBSETS);
+  uint32_t id = by_comm_number(subsets, number, (uint32_t)ranks[0]);
+  enum banyan_status status = BANYAN_OK;
+  if (by_engine_domain(comm->context->job.engine, id))
+    status = by_fail(BANYAN_ERR_ARGUMENT, "a subset with number %u that begins with rank %d is there already", number,
+                     ranks[0]);
+  if (status == BANYAN_OK) status = by_comm_open(comm->context, id, place, (uint32_t)n, processes, out);
+  if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
+  by_context_unlock(comm->context);
+  free(processes);
+  return status;
+}
+
+/* ---- what it is */
+
+void banyan_comm_abort(struct banyan_comm *comm, const char *reason) {
+  if (!comm || by_context_is_of_parent(comm->context)) return;
+  struct by_context *context = comm->context;
+  char text[400];
+  snprintf(text, sizeof text, "%s aborted: %s", by_context_name(context, context->job.rank),
+           reason && *reason ? reason : "no reason was given");
+  by_context_fail(context, BANYAN_ERR_ABORTED, text);
+}
+
+int banyan_comm_rank(const struct banyan_comm *comm) {
+  return comm ? (int)comm->rank : -1;
+}
+
+int banyan_comm_size(const struct banyan_comm *comm) {
+  return comm ? (int)comm->size : 0;
+}
+
+const char *banyan_comm_host(const struct banyan_comm *comm, int rank) {
+  if (!comm || rank < 0 || (uint32_t)rank >= comm->size || by_context_is_of_parent(comm->context)) return NULL;
+  by_context_lock(comm->context);
+  const char *host = comm->context->job.members[comm->processes[rank]].host;
+  by_context_unlock(comm->context);
+  return host;
+}
+
+int banyan_comm_local_size(const struct banyan_comm *comm) {
+  return comm ? (int)comm->local_size : 0;
+}
+
+int banyan_comm_local_rank(const struct banyan_comm *comm) {
+  return comm ? (int)comm->local_rank : -1;
+}
+
+enum banyan_status banyan_comm_state(const struct banyan_comm *comm) {
+  BY_TRY(by_comm_check(comm));
+  by_context_lock(comm->context);
+  enum banyan_status status = by_context_status(comm->context);
+  by_context_unlock(comm->context);
+  return status;
+}
+
+enum banyan_status banyan_comm_set_deadline(struct banyan_comm *comm, double seconds) {
+  BY_TRY(by_comm_check(comm));
+  if (!(seconds > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", seconds);
+  by_context_lock(comm->context);
+  comm->deadline = by_clock_from_seconds(seconds);
+  by_context_unlock(comm->context);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_comm_plan(const struct banyan_comm *comm, uint64_t bytes, struct banyan_plan_info *out) {
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the plan's description is NULL");
+  *out = (struct banyan_plan_info){0};
+  BY_TRY(by_comm_check(comm));
+  by_context_lock(comm->context);
+  const struct by_plan *plan = by_domain_plan(comm->domain);
+  const struct by_class *class_ = by_plan_class(plan, bytes);
+  out->source = plan->origin.source;
+  out->supplied = plan->origin.supplied;
+  out->version = plan->version;
+  out->trees = class_->n_groups;
+  out->up_to = class_->up_to;
+  out->throughput = plan->facts.throughput;
+  out->bound = plan->facts.bound;
+  snprintf(out->name, sizeof out->name, "%s", plan->name);
+  snprintf(out->part, sizeof out->part, "%s", class_->part ? class_->part : "");
+  by_context_unlock(comm->context);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos) {
+  BY_TRY(by_comm_check(comm));
+  if (tos < 0 || tos > 255) return by_fail(BANYAN_ERR_ARGUMENT, "the ToS is %d, must be from 0 to 255", tos);
+  by_context_lock(comm->context);
+  comm->context->job.settings.tos = tos;
+  by_engine_set_mark(comm->context->job.engine, &(struct by_mark){tos, -1});
+  by_context_unlock(comm->context);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterations) {
+  BY_TRY(by_comm_check(comm));
+  if (iterations > INT64_MAX)
+    return by_fail(BANYAN_ERR_ARGUMENT, "%llu iterations are expected, must be at most 2^63 - 1",
+                   (unsigned long long)iterations);
+  by_context_lock(comm->context);
+  comm->context->job.settings.iterations = iterations;
+  by_context_unlock(comm->context);
+  return BANYAN_OK;
+}
+
+void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out) {
+  memset(out, 0, sizeof *out);
+  if (!comm || by_context_is_of_parent(comm->context)) return;
+  by_context_lock(comm->context);
+  by_engine_counters(comm->context->job.engine, out);
+  out->moves = comm->context->moves;
+  by_context_unlock(comm->context);
+}

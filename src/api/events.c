@@ -1,0 +1,92 @@
+#include "events.h"
+
+#include "any.h"
+#include "context_events.h"
+#include "plan_switch.h"
+#include "plans.h"
+#include "request.h"
+#include "sparse.h"
+#include "submitter.h"
+
+/* ---- progress */
+
+static bool advance(void *argument) {
+  struct by_context *context = argument;
+  bool moved = context->anys && by_any_advance(context);
+  if (context->sparse.comms && by_sparse_calls_advance(context)) moved = true;
+  return by_submitters_advance(context) || moved;
+}
+
+static void notify(void *argument) {
+  struct by_context *context = argument;
+  if (context->given.first) by_requests_notify(context);
+}
+
+static bool has_work(const void *argument) {
+  const struct by_context *context = argument;
+  return context->anys || context->submitting.open || by_requests_have_ended(context);
+}
+
+static uint64_t deadline(const void *context) {
+  return by_submitters_deadline(context);
+}
+
+static void check_deadlines(void *context) {
+  by_submitters_check(context);
+}
+
+/* ---- control messages */
+
+/* It connects to lower ranks, so a link to it would be here if it ever had one. To it as a lower one the connector may
+ * still be on its way, to a link that brings what it sent before it left, or to nothing. */
+static void left(void *argument, uint32_t process) {
+  struct by_context *context = argument;
+  context->job.left[process] = true;
+  by_engine_left(context->job.engine, process, process > context->job.rank);
+  by_submitters_left(context);
+}
+
+static void begin_listening(void *argument) {
+  struct by_context *context = argument;
+  by_context_lock(context);
+  by_progress_listen(&context->progress);
+  by_context_kick(context);
+  by_context_unlock(context);
+}
+
+static bool has_manager(void *argument) {
+  const struct by_context *context = argument;
+  return context->cluster != NULL;
+}
+
+static void wish(void *argument, const struct by_cluster_cells *cells, uint32_t n) {
+  const struct by_context *context = argument;
+  by_agent_client_wish(context->cluster, cells, n);
+}
+
+static bool may_answer(void *argument) {
+  const struct by_context *context = argument;
+  return by_agent_client_may_answer(context->cluster);
+}
+
+/* ---- all */
+
+static bool find_given_plan(void *context, char *name, size_t room) {
+  return by_plans_find_given(context, name, room);
+}
+
+const struct by_context_events by_context_events = {
+    .control = {.attach_tree = by_context_attach_tree,
+                .left = left,
+                .listen = begin_listening,
+                .hear_move = by_moves_hear,
+                .view_moves = by_moves_view,
+                .has_manager = has_manager,
+                .wish = wish,
+                .may_answer = may_answer},
+    .agent = {.view_moves = by_moves_view, .propose = by_moves_propose, .find_given_plan = find_given_plan},
+    .progress = {.advance = advance,
+                 .notify = notify,
+                 .has_work = has_work,
+                 .deadline = deadline,
+                 .check_deadlines = check_deadlines}};

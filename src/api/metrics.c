@@ -1,0 +1,88 @@
+/* What programs can have noted and counted: the timeline, and counters as text, in Prometheus' format. */
+#include <banyan/timeline.h>
+
+#include <string.h>
+
+#include "comm.h"
+#include "text.h"
+#include "timeline.h"
+
+static void add_counters(struct by_text *text, const struct banyan_comm *comm) {
+  struct banyan_counters c;
+  banyan_comm_counters(comm, &c);
+  const struct {
+    const char *name;
+    uint64_t value;
+  } rows[] = {{"calls", c.calls},
+              {"bytes_sent", c.bytes_sent},
+              {"bytes_received", c.bytes_received},
+              {"frames_sent", c.frames_sent},
+              {"frames_received", c.frames_received},
+              {"sleeps", c.sleeps},
+              {"wakes_sent", c.wakes_sent},
+              {"allocations", c.allocations},
+              {"links", c.links}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    by_text_add(text, "# TYPE banyan_%s_total counter\nbanyan_%s_total{rank=\"%u\"} %llu\n", rows[i].name, rows[i].name,
+                comm->context->job.rank, (unsigned long long)rows[i].value);
+}
+
+static void add_class(struct by_text *text, struct by_context *context) {
+  by_context_lock(context);
+  long class_ = context->job.class_;
+  unsigned long long changes = context->job.class_changes;
+  by_context_unlock(context);
+  by_text_add(text, "# TYPE banyan_class gauge\nbanyan_class{rank=\"%u\"} %ld\n", context->job.rank, class_);
+  by_text_add(text, "# TYPE banyan_class_changes_total counter\nbanyan_class_changes_total{rank=\"%u\"} %llu\n",
+              context->job.rank, changes);
+}
+
+static void add_state(struct by_text *text, const char *what, uint32_t rank, enum by_trace_state state, double value) {
+  by_text_add(text, "banyan_state_%s_total{rank=\"%u\",state=\"%s\"} %.15g\n", what, rank, by_trace_state_name(state),
+              value);
+}
+
+static void add_states(struct by_text *text, struct by_context *context) {
+  struct by_trace_totals totals[BY_TRACE_STATES];
+  static const char *const whats[] = {"operations", "bytes", "seconds"};
+  by_tracer_totals(&context->job.tracer, totals);
+  for (int w = 0; w < 3; w++) {
+    by_text_add(text, "# TYPE banyan_state_%s_total counter\n", whats[w]);
+    for (int s = 0; s < BY_TRACE_STATES; s++) {
+      double values[] = {(double)totals[s].n, (double)totals[s].bytes, (double)totals[s].ns * 1e-9};
+      add_state(text, whats[w], context->job.rank, (enum by_trace_state)s, values[w]);
+    }
+  }
+}
+
+size_t banyan_comm_metrics(const struct banyan_comm *comm, char *out, size_t room) {
+  struct by_text text;
+  if (!comm || by_context_is_of_parent(comm->context)) return 0;
+  by_text_init(&text);
+  add_counters(&text, comm);
+  add_class(&text, comm->context);
+  add_states(&text, comm->context);
+  size_t length = text.length;
+  if (out && room) {
+    size_t n = length < room ? length : room - 1;
+    memcpy(out, by_text_get(&text), n);
+    out[n] = 0;
+  }
+  by_text_fini(&text);
+  return length;
+}
+
+/* ---- the timeline */
+
+enum banyan_status banyan_timeline_start(struct banyan_comm *comm, const char *path) {
+  BY_TRY(by_comm_check(comm));
+  struct by_context *context = comm->context;
+  if (context->job.rank != 0) return by_tracer_start(&context->job.tracer);
+  if (!path) return by_fail(BANYAN_ERR_ARGUMENT, "the timeline's path is NULL");
+  return by_timeline_begin(context->timeline, path);
+}
+
+enum banyan_status banyan_timeline_stop(struct banyan_comm *comm) {
+  BY_TRY(by_comm_check(comm));
+  return comm->context->job.rank == 0 ? by_timeline_end(comm->context->timeline) : BANYAN_OK;
+}

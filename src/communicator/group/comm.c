@@ -1,0 +1,102 @@
+#include "comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plans.h"
+#include "sparse_exchange.h"
+
+enum banyan_status by_comm_check(const struct banyan_comm *comm) {
+  if (!comm) return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is NULL");
+  return by_context_check_process(comm->context);
+}
+
+struct banyan_comm *by_comm_find(const struct by_context *context, uint32_t id) {
+  struct banyan_comm *comm = context->comms;
+  while (comm && by_domain_id(comm->domain) != id) comm = comm->next;
+  return comm;
+}
+
+static void count_local(struct banyan_comm *comm) {
+  const uint32_t *first_here = comm->context->job.first_here;
+  uint32_t host = first_here[comm->processes[comm->rank]];
+  for (uint32_t r = 0; r < comm->size; r++) {
+    if (first_here[comm->processes[r]] != host) continue;
+    if (r < comm->rank) comm->local_rank++;
+    comm->local_size++;
+  }
+}
+
+enum banyan_status by_comm_make(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
+                                const uint32_t *processes, struct banyan_comm **out) {
+  struct banyan_comm *comm = calloc(1, sizeof *comm);
+  uint32_t *copy = calloc((size_t)n + 1, sizeof *copy);
+  struct by_plan *plan = NULL;
+  if (!comm || !copy) {
+    free(comm);
+    free(copy);
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator of %u ranks", n);
+  }
+  memcpy(copy, processes, n * sizeof *copy);
+  *comm = (struct banyan_comm){.context = context, .processes = copy, .rank = rank, .size = n};
+  comm->deadline = by_clock_from_seconds(context->job.settings.deadline);
+  count_local(comm);
+  enum banyan_status status = by_plans_first(context, n, processes, &plan);
+  if (status == BANYAN_OK) status = by_domain_create(context->job.engine, domain_id, rank, n, processes, &comm->domain);
+  if (status != BANYAN_OK) by_plan_destroy(plan);
+  if (status == BANYAN_OK) status = by_plans_set(context, comm->domain, n, processes, plan, NULL);
+  if (status != BANYAN_OK) {
+    by_domain_destroy(comm->domain);
+    free(copy);
+    free(comm);
+    return status;
+  }
+  if (domain_id == 0) by_plans_log(context, by_domain_plan(comm->domain), "");
+  comm->next = context->comms;
+  context->comms = comm;
+  context->references++;
+  *out = comm;
+  return BANYAN_OK;
+}
+
+static bool owes(const struct banyan_comm *comm) {
+  return by_domain_owes(comm->domain) || (comm->sparse && by_sparse_queue_owes(comm->sparse));
+}
+
+void by_comm_pay_debts(struct banyan_comm *comm) {
+  struct by_context *context = comm->context;
+  uint64_t until = by_clock_now(&by_clock_system) + BY_SECOND;
+  while (by_engine_status(context->job.engine) == BANYAN_OK && owes(comm)) {
+    by_engine_progress(context->job.engine);
+    if (by_clock_now(&by_clock_system) > until) break;
+    by_context_unlock(context);
+    usleep(50);
+    by_context_lock(context);
+  }
+}
+
+static void unlist(const struct banyan_comm *comm) {
+  struct banyan_comm **place = &comm->context->comms;
+  while (*place != comm) place = &(*place)->next;
+  *place = comm->next;
+}
+
+void by_comm_end(struct banyan_comm *comm) {
+  by_domain_destroy(comm->domain);
+  by_sparse_queue_destroy(comm->sparse);
+  unlist(comm);
+  comm->context->references--;
+  free(comm->processes);
+  free(comm);
+}
+
+/* A domain's number must be the same on its members and another one than that of any domain that shares two of
+ * them, without asking anybody: it is made of the parent's number, how many splits the parent has seen, and the
+ * first rank of the part. */
+uint32_t by_comm_number(uint32_t parent, uint32_t splits, uint32_t first) {
+  uint64_t x = ((uint64_t)parent << 32) ^ ((uint64_t)splits << 20) ^ first;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return (uint32_t)(x ^ (x >> 31));
+}

@@ -1,0 +1,492 @@
+#include "context.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "connector.h"
+#include "context_events.h"
+#include "descriptor.h"
+#include "launcher.h"
+#include "log.h"
+#include "plans.h"
+#include "timeline.h"
+#include "tree_word.h"
+#include "udp.h"
+#include "words.h"
+
+/* With several connections, the fast ones of a link run ahead of the slow ones by up to SPREAD_WINDOW. */
+enum { GOODBYE_MS = 5000, SPREAD_WINDOW = 4 << 20, PATIENCE_MS = 5000 /* with silent servers */ };
+
+/* ---- what the engine asks */
+
+static void engine_connect(void *argument, uint32_t process) {
+  struct by_context *context = argument;
+  if (context->job.members[process].kind == BY_MEMBER_SERVER) return; /* its tree is attached when it is set up */
+  by_connector_want(context->connector, process);
+}
+
+static void engine_failed(void *argument, enum banyan_status status, uint32_t process, const char *text) {
+  struct by_context *context = argument;
+  if (context->control) by_control_failed(context->control, status, process, text);
+}
+
+static bool engine_suspects(void *argument, uint32_t process, const char *text) {
+  struct by_context *context = argument;
+  return context->control && by_control_suspect(context->control, process, text);
+}
+
+static bool engine_asks(void *argument, const char *late, const char *awaited) {
+  struct by_context *context = argument;
+  return context->control && by_control_ask(context->control, late, awaited);
+}
+
+static bool ask_rank_0(void *context) {
+  return engine_asks(context, NULL, NULL);
+}
+
+static void engine_locate(void *argument, const void *memory, size_t bytes, struct by_offer *offer) {
+  const struct by_context *context = argument;
+  by_regions_locate(&context->regions, memory, bytes, offer);
+}
+
+/* Where that fails, who sleeps would not hear of what comes. */
+static void watch_lane(struct by_context *context, uint32_t process, int fd) {
+  char text[400];
+  if (fd < 0 || by_progress_watch(&context->progress, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) return;
+  snprintf(text, sizeof text, "%s cannot watch its link to %s: %s", by_context_name(context, context->job.rank),
+           by_context_name(context, process), strerror(errno));
+  by_engine_fail(context->job.engine, BANYAN_ERR_SYSTEM, context->job.rank, text);
+  pthread_cond_broadcast(&context->job.changed);
+}
+
+/* A peer's lanes: attaches and watches them. */
+static void attach_lanes(void *argument, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
+  struct by_context *context = argument;
+  by_context_lock(context);
+  bool fresh = !by_engine_attached(context->job.engine, process);
+  for (uint32_t i = 0; i < n && fresh; i++) watch_lane(context, process, lanes[i]->poll_fd);
+  by_engine_attach(context->job.engine, process, lanes, n);
+  if (context->state == BY_CONTEXT_LEAVES && by_engine_status(context->job.engine) == BANYAN_OK)
+    (void)by_engine_goodbye(context->job.engine);
+  by_context_unlock(context);
+  by_job_wake(&context->job);
+}
+
+static enum banyan_status make_fabric(const struct by_context *context, const struct by_tree_word *word,
+                                      struct by_fabric **out) {
+  struct by_worker_config config = {.job = word->job,
+                                    .key = word->key,
+                                    .rank = word->worker,
+                                    .workers = word->workers,
+                                    .slots = word->slots,
+                                    .lines = word->lines,
+                                    .exact = word->exact,
+                                    .hops = word->ways[0].hops,
+                                    .patience = PATIENCE_MS * BY_MILLISECOND};
+  if (!context->udp) return by_fail(BANYAN_ERR_PROTOCOL, "this rank takes no part in trees through switches");
+  memcpy(config.secret, word->secret, sizeof config.secret);
+  memcpy(config.stack, word->ways[0].stack, sizeof config.stack);
+  memcpy(config.below, word->ways[0].below, sizeof config.below);
+  return by_udp_fabric_create(context->udp, &word->ways[0].address, &config, &by_clock_system, out);
+}
+
+enum banyan_status by_context_attach_tree(void *argument, const struct by_tree_word *word) {
+  struct by_context *context = argument;
+  struct by_fabric *fabric = NULL;
+  by_context_lock(context);
+  enum banyan_status status = make_fabric(context, word, &fabric);
+  if (status == BANYAN_OK) {
+    by_info("communicator", "sums over %u switches with %s, as tree %u, %u fragments of %u bytes at once",
+            word->ways[0].hops, by_context_name(context, word->server), word->job, word->slots,
+            word->lines * BY_FRAGMENT_LINE);
+    by_engine_attach_fabric(context->job.engine, word->server, fabric);
+    by_context_kick(context);
+  }
+  by_context_unlock(context);
+  by_job_wake(&context->job);
+  return status;
+}
+
+/* ---- making one */
+
+static void set_state(struct by_context *context, enum by_context_state to) {
+  static const char *const names[] = {"joins", "runs", "leaves"};
+  assert(to == context->state + 1);
+  by_debug("communicator", "job: %s -> %s", names[context->state], names[to]);
+  context->state = to;
+}
+
+static const char *keep(struct by_context *context, const char *text) {
+  return text ? by_arena_string(&context->job.arena, text) : NULL;
+}
+
+/* A program that was built against an earlier version knows fewer members: those it lacks are 0. */
+static enum banyan_status copy_options(const struct banyan_options *options, struct banyan_options *out) {
+  size_t bytes = options->size_of_struct ? options->size_of_struct : sizeof *out;
+  if (bytes > sizeof *out)
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "struct banyan_options has %zu bytes, this library knows %zu: the program was built for a later one",
+                   bytes, sizeof *out);
+  *out = (struct banyan_options){0};
+  memcpy(out, options, bytes);
+  return BANYAN_OK;
+}
+
+static void count_places(struct by_context *context) {
+  const struct by_settings *s = &context->job.settings;
+  context->job.servers = s->servers < 0 ? by_plans_count(context, BY_VERTEX_SERVER) : (uint32_t)s->servers;
+  if (context->job.rank != 0) return;
+  context->job.places += s->helpers < 0 ? by_plans_count(context, BY_VERTEX_HELPER) : (uint32_t)s->helpers;
+  context->job.places += context->job.servers;
+}
+
+static enum banyan_status read_options(struct by_context *context, const struct banyan_options *options) {
+  struct by_settings *s = &context->job.settings;
+  BY_TRY(by_settings_read(s));
+  if (options) {
+    struct banyan_options given;
+    BY_TRY(copy_options(options, &given));
+    if (given.rank_plus_1 < 0 || given.size < 0)
+      return by_fail(BANYAN_ERR_ARGUMENT,
+                     "the options have rank_plus_1 %d and size %d; 0 leaves them to the environment", given.rank_plus_1,
+                     given.size);
+    if (given.rank_plus_1) s->rank = given.rank_plus_1 - 1;
+    if (given.size) s->size = given.size;
+    if (given.root) s->root = given.root;
+    if (given.key) s->key = given.key;
+    if (given.host) s->host = given.host;
+    if (given.transport) s->transport = given.transport;
+    if (given.plan) s->plan = given.plan;
+    if (given.topology) s->topology = given.topology;
+    if (given.timeline) s->timeline = given.timeline;
+    if (given.deadline != 0) s->deadline = given.deadline;
+    BY_TRY(by_settings_check(s));
+  }
+  bool beside = context->job.role.kind != BY_MEMBER_RANK;
+  if (s->asks_pmix && !beside) BY_TRY(by_pmix_read(s));
+  if (beside) s->rank = s->size = 0;
+  if (s->rank < 0 && s->size < 0) s->rank = 0, s->size = 1;
+  if (s->rank < 0 || s->size < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the rank and the number of ranks go together, but only %s is given (from %s)",
+                   s->rank < 0 ? "the number" : "the rank", s->source);
+  if (!beside && (s->size < 1 || s->rank >= s->size))
+    return by_fail(BANYAN_ERR_ARGUMENT, "rank %ld of %ld ranks (from %s): ranks go from 0 to the number of ranks - 1",
+                   s->rank, s->size, s->source);
+  if (s->rank == 0 && !beside) by_settings_warn_of_misspelt();
+  const char **kept[] = {&s->root,     &s->key,   &s->host,    &s->transport, &s->plan, &s->topology,  &s->timeline,
+                         &s->switches, &s->agent, &s->manager, &s->keys,      &s->job,  &s->switch_key};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) *kept[i] = keep(context, *kept[i]);
+  context->job.rank = (uint32_t)s->rank;
+  context->job.size = context->job.places = (uint32_t)s->size;
+  context->job.processes = context->job.size;
+  if (beside) context->job.rank = UINT32_MAX; /* until rank 0 says which */
+  if (!beside && context->job.size > 1) count_places(context);
+  return BANYAN_OK;
+}
+
+/* ---- what this process has joined: a second time as the same rank would wait for others in vain */
+
+static struct by_context *joined; /* under the lock of descriptors, which a fork waits for */
+
+static enum banyan_status note_joining(struct by_context *context) {
+  enum banyan_status status = BANYAN_OK;
+  if (context->job.role.kind != BY_MEMBER_RANK || context->job.size == 1 || !context->job.settings.root)
+    return BANYAN_OK;
+  by_descriptors_lock();
+  if (joined && joined->generation != context->generation) joined = NULL; /* a forked child has joined nothing */
+  for (const struct by_context *other = joined; other && status == BANYAN_OK; other = other->next_joined)
+    if (other->job.rank == context->job.rank && !strcmp(other->job.settings.root, context->job.settings.root))
+      status = by_fail(BANYAN_ERR_ARGUMENT,
+                       "this process is rank %u of the job at %s already: make further communicators of the job with "
+                       "banyan_comm_duplicate or banyan_comm_split, or destroy all that it has before it joins again",
+                       context->job.rank, context->job.settings.root);
+  if (status == BANYAN_OK) {
+    context->next_joined = joined;
+    joined = context;
+  }
+  by_descriptors_unlock();
+  return status;
+}
+
+static void forget_joining(const struct by_context *context) {
+  by_descriptors_lock();
+  for (struct by_context **place = &joined; *place; place = &(*place)->next_joined)
+    if (*place == context) {
+      *place = context->next_joined;
+      break;
+    }
+  by_descriptors_unlock();
+}
+
+static enum banyan_status describe_self(struct by_context *context, struct by_member *self) {
+  char name[BY_MEMBER_STRING] = "localhost";
+  gethostname(name, sizeof name - 1);
+  self->host = context->job.settings.host ? context->job.settings.host : keep(context, name);
+  if (self->host && strlen(self->host) > BY_MEMBER_STRING)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the host's name has %zu bytes, at most %d fit: set BANYAN_HOST",
+                   strlen(self->host), BY_MEMBER_STRING);
+  self->kind = context->job.role.kind;
+  self->udp_port = (uint32_t)context->job.role.udp_port;
+  self->machine = by_member_machine(&context->job.arena);
+  self->local = "";
+  self->pid = (uint32_t)getpid();
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  self->cores = cores > 0 ? (uint32_t)cores : 1;
+  self->unasked = context->job.settings.unasked;
+  self->credit = context->job.settings.credit;
+  return self->host && self->machine ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
+}
+
+static enum banyan_status name_members(struct by_context *context) {
+  context->job.names = BY_ARENA_ARRAY(&context->job.arena, const char *, context->job.processes);
+  context->job.left = BY_ARENA_ARRAY(&context->job.arena, bool, context->job.processes);
+  context->job.lost = BY_ARENA_ARRAY(&context->job.arena, const char *, context->job.processes);
+  if (!context->job.names || !context->job.left || !context->job.lost)
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  context->job.founders = context->job.room = context->job.processes;
+  for (uint32_t r = 0; r < context->job.processes; r++) {
+    context->job.names[r] = by_job_name_member(&context->job, r);
+    if (!context->job.names[r]) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
+  }
+  return by_hosts_index(&context->job);
+}
+
+static enum banyan_status make_engine(struct by_context *context) {
+  const struct by_settings *s = &context->job.settings;
+  const struct by_member *zero = &context->job.members[0]; /* ranks are like it, helpers need not know */
+  struct by_engine_options options = {.clock = by_clock_system,
+                                      .processes = context->job.processes,
+                                      .ranks = context->job.size,
+                                      .self = context->job.rank,
+                                      .unasked = zero->unasked,
+                                      .window = strcmp(s->connections, "1") ? SPREAD_WINDOW : 0,
+                                      .link_credit = zero->credit,
+                                      .chunk = s->chunk,
+                                      .block = s->block,
+                                      .connect = engine_connect,
+                                      .name = by_context_name,
+                                      .failed = engine_failed,
+                                      .suspects = engine_suspects,
+                                      .asks = engine_asks,
+                                      .locate = engine_locate,
+                                      .tracer = &context->job.tracer,
+                                      .context = context};
+  context->progress.spin = s->spin >= 0 ? by_clock_from_seconds(s->spin) : 200 * BY_MICROSECOND;
+  BY_TRY(by_engine_create(&options, &context->job.engine));
+  by_job_mark_first(&context->job);
+  return BANYAN_OK;
+}
+
+static void *loop_main(void *argument) {
+  struct by_context *context = argument;
+  if (by_loop_run(context->job.loop) != BANYAN_OK) by_error("net", "the control thread ended: %s", banyan_error_text());
+  return NULL;
+}
+
+static enum banyan_status start_thread(struct by_context *context) {
+  int error = by_thread_start(&context->thread, loop_main, context);
+  if (error) return by_fail_errno(BANYAN_ERR_SYSTEM, error, "starting the control thread");
+  return BANYAN_OK;
+}
+
+/* Switches know one port, which a server on this host needs more than a rank does. */
+static enum banyan_status open_udp(struct by_context *context, struct by_member *self) {
+  int port = by_plans_serve_here(context, self->host) ? 0 : BY_FRAGMENT_PORT;
+  BY_TRY(by_udp_create(port, true, &context->udp));
+  if (!by_progress_watch(&context->progress, by_udp_fd(context->udp), EPOLLIN | EPOLLOUT))
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching a UDP socket");
+  self->udp_port = (uint32_t)by_udp_port(context->udp);
+  return BANYAN_OK;
+}
+
+static enum banyan_status join_control(struct by_context *context, const struct by_control_events *events,
+                                       const struct by_key *key, const struct by_member *self) {
+  char plan[BY_PLAN_MOST_NAME + 1];
+  struct by_join hello = {0};
+  if (context->job.role.kind == BY_MEMBER_RANK) by_plans_join(context, &hello, plan, sizeof plan);
+  struct by_control_options options = {.job = &context->job,
+                                       .connector = context->connector,
+                                       .timeline = context->timeline,
+                                       .key = key,
+                                       .self = self,
+                                       .plan = hello.plan,
+                                       .plan_version = hello.plan_version,
+                                       .events = *events};
+  options.events.context = context;
+  return by_control_join(&options, &context->control);
+}
+
+static enum banyan_status join(struct by_context *context, const struct by_control_events *events) {
+  struct by_member self = {0};
+  struct by_key key;
+  const char *secret = context->job.settings.key;
+  BY_TRY(describe_self(context, &self));
+  if (context->job.size == 1) {
+    context->job.members = BY_ARENA_NEW(&context->job.arena, struct by_member);
+    if (!context->job.members) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+    context->job.members[0] = self;
+    return name_members(context);
+  }
+  const char *kind = by_member_kind_name(context->job.role.kind);
+  if (context->job.role.kind != BY_MEMBER_RANK && (!secret || !*secret || !context->job.settings.root))
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "which job to help? Start the %s with `banyan run --%ss`, or set BANYAN_ROOT to host:port of the "
+                   "job's rank 0, and BANYAN_KEY to the job's secret",
+                   kind, kind);
+  if (!secret || !*secret)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "this job has %u ranks but no key: start it with `banyan run`, or set BANYAN_KEY to the same secret "
+                   "on all ranks",
+                   context->job.size);
+  if (!context->job.settings.root)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "this job has %u ranks but no meeting point: set BANYAN_ROOT to host:port of rank 0 on all ranks",
+                   context->job.size);
+  BY_TRY(by_key_derive(secret, &key));
+  if (context->job.servers) BY_TRY(open_udp(context, &self));
+  BY_TRY(by_connector_create(&context->job, &key, &self,
+                             &(struct by_connector_events){attach_lanes, ask_rank_0, context}, &context->connector));
+  BY_TRY(join_control(context, events, &key, &self));
+  BY_TRY(name_members(context));
+  BY_TRY(by_control_check(context->control));
+  return by_connector_open(context->connector);
+}
+
+static void destroy(struct by_context *context) {
+  forget_joining(context);
+  by_progress_stop(&context->progress);
+  if (context->state != BY_CONTEXT_JOINS && context->job.size > 1) {
+    by_loop_stop(context->job.loop);
+    pthread_join(context->thread, NULL);
+  }
+  by_timeline_destroy(context->timeline);
+  if (context->job.loop) by_loop_close(context->job.loop); /* its tasks are about the next two */
+  by_connector_destroy(context->connector);
+  by_control_destroy(context->control);
+  context->control = NULL;
+  by_agent_client_destroy(context->cluster);
+  for (struct by_letter *letter = context->submitting.letters, *next; letter; letter = next) {
+    next = letter->next;
+    by_letter_free(context->job.engine, letter);
+  }
+  by_engine_destroy(context->job.engine);
+  by_udp_destroy(context->udp); /* which fabrics used */
+  by_tracer_fini(&context->job.tracer);
+  by_regions_fini(&context->regions);
+  by_loop_destroy(context->job.loop);
+  by_progress_fini(&context->progress);
+  pthread_mutex_destroy(&context->job.lock);
+  pthread_cond_destroy(&context->job.changed);
+  by_arena_fini(&context->job.arena);
+  free(context);
+}
+
+/* The others have joined: they hear why this rank does not stay. */
+static enum banyan_status begin_or_tell(struct by_context *context) {
+  char text[600];
+  enum banyan_status status = by_timeline_open(context->timeline);
+  if (status == BANYAN_OK) return BANYAN_OK;
+  snprintf(text, sizeof text, "%s cannot take part: %.400s", by_context_name(context, context->job.rank),
+           banyan_error_text());
+  by_context_fail(context, status, text);
+  return by_fail(status, "%s", text);
+}
+
+static void create_client(struct by_context *context, const struct by_agent_events *events) {
+  struct by_agent_options options = {
+      .job = &context->job, .control = context->control, .observed = &context->observed, .events = *events};
+  options.events.context = context;
+  by_agent_client_create(&options, &context->cluster);
+}
+
+static enum banyan_status begin(struct by_context *context, const struct banyan_options *options,
+                                const struct by_context_events *events) {
+  bool is_rank = context->job.role.kind == BY_MEMBER_RANK;
+  struct by_progress_events progress = events->progress;
+  progress.context = context;
+  BY_TRY(by_progress_init(&context->progress, &context->job, &progress));
+  BY_TRY(by_loop_create(&by_clock_system, &context->job.loop));
+  BY_TRY(read_options(context, options));
+  by_log_set_rank(context->job.size > 1 && is_rank ? (int)context->job.rank : -1);
+  BY_TRY(by_timeline_create(&context->job, &context->timeline));
+  BY_TRY(note_joining(context));
+  BY_TRY(join(context, &events->control));
+  BY_TRY(make_engine(context));
+  BY_TRY(begin_or_tell(context));
+  if (context->job.size > 1) BY_TRY(start_thread(context));
+  by_context_lock(context); /* the control thread may be at it */
+  set_state(context, BY_CONTEXT_RUNS);
+  by_context_unlock(context);
+  if (context->job.size > 1 && is_rank) create_client(context, &events->agent);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
+                                     const struct by_context_events *events, struct by_context **out) {
+  struct by_context *context = calloc(1, sizeof *context);
+  if (!context) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
+  by_descriptors_close_in_children();
+  context->generation = by_process_generation();
+  by_arena_init(&context->job.arena);
+  pthread_mutex_init(&context->job.lock, NULL);
+  pthread_cond_init(&context->job.changed, NULL);
+  context->job.class_ = -1;
+  context->given.end = &context->given.first;
+  if (role) context->job.role = *role;
+  enum banyan_status status = begin(context, options, events);
+  if (status != BANYAN_OK) {
+    char text[1024]; /* destroying may fail in ways of its own */
+    snprintf(text, sizeof text, "%s", banyan_error_text());
+    destroy(context);
+    return by_fail(status, "%s", text);
+  }
+  *out = context;
+  return BANYAN_OK;
+}
+
+/* Lets what is still to be sent go out, so that no peer takes our end for a death. */
+static void say_goodbye(struct by_context *context) {
+  uint64_t until = by_clock_now(&by_clock_system) + GOODBYE_MS * BY_MILLISECOND;
+  if (context->control) by_control_leave(context->control);
+  by_context_lock(context);
+  set_state(context, BY_CONTEXT_LEAVES);
+  while (by_engine_status(context->job.engine) == BANYAN_OK && !by_engine_goodbye(context->job.engine)) {
+    by_engine_progress(context->job.engine);
+    if (by_clock_now(&by_clock_system) > until) break;
+    by_context_unlock(context);
+    usleep(100);
+    by_context_lock(context);
+  }
+  by_context_unlock(context);
+}
+
+enum banyan_status by_context_check_process(const struct by_context *context) {
+  if (!by_context_is_of_parent(context)) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_ARGUMENT, "a process that was made by fork() cannot use its parent's communicators and "
+                                      "requests: make the call in the parent, or create a communicator here");
+}
+
+enum banyan_status by_context_status(const struct by_context *context) {
+  enum banyan_status status = by_engine_status(context->job.engine);
+  return status == BANYAN_OK ? status : by_fail(status, "%s", by_engine_error(context->job.engine));
+}
+
+void by_context_unlock_and_release(struct by_context *context) {
+  bool last = --context->references == 0;
+  by_context_unlock(context);
+  if (last) by_context_release(context);
+}
+
+void by_context_release(struct by_context *context) {
+  if (!context) return;
+  by_progress_stop(&context->progress);
+  by_timeline_leave(context->timeline);
+  if (context->job.size > 1) say_goodbye(context);
+  destroy(context);
+}

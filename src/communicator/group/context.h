@@ -1,0 +1,123 @@
+/* A context: this process's part in a job. It holds the engine, the members, the connections to them, and two threads:
+ * one accepts and makes connections and handles control messages; the other is that of progress.h. All communicators of
+ * the job share it; the last one that is destroyed ends it, unless requests are left.
+ *
+ * Threads: the job's lock guards everything but the loop and the control connections, which the loop's thread owns.
+ * What a higher module keeps here is in a struct that only its file changes. */
+#ifndef BY_COMMUNICATOR_GROUP_CONTEXT_H
+#define BY_COMMUNICATOR_GROUP_CONTEXT_H
+
+#include <banyan/collectives.h>
+
+#include "descriptor.h"
+#include "observe.h"
+#include "progress.h"
+#include "region.h"
+
+struct by_agent_client;
+struct by_context_events;
+struct by_control;
+struct by_connector;
+struct by_timeline;
+struct by_udp;
+
+/* The life of a context, from one to the next: JOINS -> RUNS when all have joined and its threads may run; then
+ * LEAVES. One that could not join is freed as it is. */
+enum by_context_state { BY_CONTEXT_JOINS, BY_CONTEXT_RUNS, BY_CONTEXT_LEAVES };
+
+/* request.c: requests whose end somebody is to be notified of, oldest first, and how many calls back are being made. */
+struct by_given_requests {
+  struct banyan_request *first, **end;
+  uint32_t notifying;
+};
+
+/* submitter.c: what is submitted to the communicators of a context. */
+struct by_submitting {
+  uint32_t submitters;       /* communicators that have one */
+  uint32_t open;             /* operations that have not ended */
+  uint64_t ended_seen;       /* calls that had ended when they were last looked at */
+  struct by_letter *letters; /* for communicators that are not made yet */
+  uint32_t n_letters;
+};
+
+/* sparse.c: communicators that have made sparse calls so far, and calls that had ended when they were last looked at.
+ */
+struct by_sparse_calls {
+  uint32_t comms;
+  uint64_t ended_seen;
+};
+
+struct by_context {
+  struct by_job job;
+  struct by_progress progress;
+  enum by_context_state state;
+  struct by_context *next_joined; /* another job of this process, or NULL */
+  uint32_t generation;            /* see by_process_generation */
+  uint32_t references;            /* communicators and requests */
+  struct banyan_comm *comms;      /* all of the job */
+  pthread_t thread;               /* the loop's */
+  struct by_timeline *timeline;
+  struct by_control *control;
+  struct by_connector *connector;
+  struct by_agent_client *cluster; /* to an agent or manager; NULL: there is none */
+  struct by_udp *udp;              /* of a rank in a job that may have trees through switches; else NULL */
+  struct by_observation observed;
+  struct by_regions regions; /* of banyan_alloc; and how many of them were freed while a call used them: see memory.c */
+  uint32_t doomed;
+  /* plans.c: where the plan in the settings was planned when the job started, how, else 0; and the first communicator's
+   * plan that has its servers, by version, 0: none. */
+  enum banyan_plan_source planned;
+  uint32_t served;
+  uint32_t *control_up, *control_down; /* planning.c: parents of hosts, by a topology; NULL: none is known */
+  uint64_t moves;                      /* plan_switch.c: to other plans while calls went on */
+  struct by_given_requests given;
+  struct by_any *anys; /* any.c: receives from any rank that have none yet */
+  struct by_sparse_calls sparse;
+  struct by_submitting submitting;
+};
+
+/* `role` NULL: a rank. */
+BANYAN_CHECK enum banyan_status by_context_create(const struct banyan_options *options, const struct by_job_role *role,
+                                                  const struct by_context_events *events, struct by_context **out);
+/* One reference more. Under lock. */
+static inline void by_context_hold(struct by_context *context) {
+  context->references++;
+}
+/* One less: the last one ends it. Unlocks it. */
+void by_context_unlock_and_release(struct by_context *context);
+void by_context_release(struct by_context *context);
+/* Whether this process was made by fork() since: its descriptors are closed, the threads and whoever held the locks are
+ * not here, and what lies in shared memory is the parent's. So nothing is done with it, not even freeing it. */
+static inline bool by_context_is_of_parent(const struct by_context *context) {
+  return context->generation != by_process_generation();
+}
+/* BANYAN_ERR_ARGUMENT: that is so. */
+BANYAN_CHECK enum banyan_status by_context_check_process(const struct by_context *context);
+/* The engine's status, with its text. Under lock. */
+BANYAN_CHECK enum banyan_status by_context_status(const struct by_context *context);
+static inline const char *by_context_name(void *context, uint32_t process) {
+  return by_job_name(&((struct by_context *)context)->job, process);
+}
+/* This rank's part in a tree through switches. Takes the lock. */
+BANYAN_CHECK enum banyan_status by_context_attach_tree(void *context, const struct by_tree_word *word);
+
+/* The job's, see there. */
+static inline void by_context_lock(struct by_context *context) {
+  by_job_lock(&context->job);
+}
+static inline void by_context_unlock(struct by_context *context) {
+  by_job_unlock(&context->job);
+}
+static inline void by_context_fail(struct by_context *context, enum banyan_status status, const char *text) {
+  by_job_fail(&context->job, status, text);
+}
+static inline void by_context_kick(struct by_context *context) {
+  by_progress_kick(&context->progress);
+}
+
+/* memory.c; under lock. Frees what was to be freed and is not used any more. */
+void by_memory_sweep(struct by_context *context);
+/* Such a region is to be freed. */
+void by_memory_doom(struct by_context *context, struct by_region *region);
+
+#endif

@@ -1,0 +1,354 @@
+#include "plans.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control.h"
+#include "log.h"
+#include "switched_tree.h"
+#include "text.h"
+#include "words.h"
+
+/* Host of each rank of the communicator, numbered in order of appearance. `hosts` has room for n + n_hosts numbers. */
+static uint32_t number_hosts(const struct by_context *context, uint32_t n, const uint32_t *processes, uint32_t *hosts) {
+  uint32_t next = 0, *number_plus_1 = hosts + n;
+  memset(number_plus_1, 0, context->job.n_hosts * sizeof *number_plus_1);
+  for (uint32_t r = 0; r < n; r++) {
+    uint32_t *known = &number_plus_1[context->job.host_of[processes[r]]];
+    if (!*known) *known = ++next;
+    hosts[r] = *known - 1;
+  }
+  return next;
+}
+
+static enum banyan_status make_default(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                       struct by_plan **out) {
+  uint32_t *hosts = calloc((size_t)n + context->job.n_hosts, sizeof *hosts);
+  if (!hosts) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  number_hosts(context, n, processes, hosts);
+  enum banyan_status status = by_plan_default(n, hosts, context->job.crowded, out);
+  free(hosts);
+  return status;
+}
+
+enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                struct by_plan *plan, struct by_plan **out) {
+  if (plan->n_ranks == n) {
+    *out = plan;
+    return BANYAN_OK;
+  }
+  uint32_t *hosts = calloc((size_t)n + context->job.n_hosts, sizeof *hosts), n_hosts = 0;
+  enum banyan_status status = BANYAN_OK;
+  if (!hosts)
+    status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  else
+    n_hosts = number_hosts(context, n, processes, hosts);
+  if (status == BANYAN_OK && n_hosts != plan->n_ranks)
+    status = by_fail(BANYAN_ERR_PLAN,
+                     "plan '%s' is for %u ranks; this communicator has %u ranks on %u host%s: start as many ranks, or "
+                     "hosts, as it is for, or make another plan",
+                     plan->name, plan->n_ranks, n, n_hosts, n_hosts == 1 ? "" : "s");
+  if (status == BANYAN_OK) status = by_plan_expand(plan, hosts, n, out);
+  by_plan_destroy(plan);
+  free(hosts);
+  return status;
+}
+
+enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                  const char *text, struct by_plan **out) {
+  struct by_plan *plan = NULL;
+  if (!text || !*text) return make_default(context, n, processes, out);
+  BY_TRY(by_plan_named(text, n, &plan));
+  plan->origin.supplied = true;
+  return by_plans_fit(context, n, processes, plan, out);
+}
+
+enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                  struct by_plan **out) {
+  const char *given = n == context->job.size ? context->job.settings.plan : NULL;
+  BY_TRY(by_plans_named(context, n, processes, given, out));
+  if ((*out)->origin.supplied && context->planned) (*out)->origin = (struct by_plan_origin){context->planned, false};
+  return BANYAN_OK;
+}
+
+bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed) {
+  return current->origin.supplied && proposed->origin.source == BANYAN_PLAN_MANAGER;
+}
+
+/* ---- the log */
+
+/* "exchange up to 16 KiB, sharded beyond" */
+static void add_parts(struct by_text *text, const struct by_plan *plan) {
+  char size[32];
+  for (uint32_t c = 0; c < plan->n_classes; c++) {
+    const struct by_class *class_ = &plan->classes[c];
+    by_text_add(text, "%s%s", c ? ", " : "; ", class_->part ? class_->part : "other trees");
+    if (class_->up_to < UINT64_MAX)
+      by_text_add(text, " up to %s", by_print_bytes(class_->up_to, size));
+    else
+      by_text_add(text, "%s", c ? " beyond" : "");
+  }
+}
+
+void by_plans_log(const struct by_context *context, const struct by_plan *plan, const char *when) {
+  struct by_text text;
+  char rate[2][32];
+  if (context->job.rank != 0) return;
+  by_text_init(&text);
+  by_text_add(&text, "%s%s", banyan_plan_source_name(plan->origin.source),
+              plan->origin.supplied ? ", supplied by the user" : "");
+  if (plan->classes[0].part) add_parts(&text, plan);
+  if (plan->facts.throughput > 0)
+    by_text_add(&text, "; %s of at most %s", by_print_rate(plan->facts.throughput, rate[0]),
+                by_print_rate(plan->facts.bound, rate[1]));
+  by_info("plan", "plan '%s'%s (%s)", plan->name, when, by_text_get(&text));
+  by_text_fini(&text);
+}
+
+/* ---- helpers and servers */
+
+/* Of a server that is what is before the last "/". */
+static bool is_on(const struct by_vertex *vertex, const char *host) {
+  size_t length = vertex->kind == BY_VERTEX_SERVER ? by_server_host_bytes(vertex->name) : strlen(vertex->name);
+  return strlen(host) == length && !memcmp(host, vertex->name, length);
+}
+
+/* The plan that this job was given; NULL: none, or it cannot be read. */
+static struct by_plan *given_plan(const struct by_context *context) {
+  const char *text = context->job.settings.plan;
+  struct by_plan *plan = NULL;
+  if (!text || !*text || by_plan_named(text, context->job.size, &plan) != BANYAN_OK) return NULL;
+  return plan;
+}
+
+bool by_plans_find_given(const struct by_context *context, char *name, size_t room) {
+  struct by_plan *plan = given_plan(context);
+  if (plan) snprintf(name, room, "%s", plan->name);
+  by_plan_destroy(plan);
+  return plan != NULL;
+}
+
+void by_plans_join(const struct by_context *context, struct by_join *hello, char *name, size_t room) {
+  const char *text = context->job.settings.plan;
+  struct by_plan *plan = given_plan(context);
+  snprintf(name, room, "%s", plan ? plan->name : "");
+  hello->plan = name;
+  hello->plan_version = plan ? plan->version : text && *text ? BY_PLAN_UNREADABLE : 0;
+  by_plan_destroy(plan);
+}
+
+uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind) {
+  struct by_plan *plan = given_plan(context);
+  uint32_t n = 0;
+  for (uint32_t v = plan ? plan->n_ranks : 0; plan && v < plan->n_vertices; v++) n += plan->vertices[v].kind == kind;
+  by_plan_destroy(plan);
+  return n;
+}
+
+bool by_plans_serve_here(const struct by_context *context, const char *host) {
+  struct by_plan *plan = given_plan(context);
+  bool here = false;
+  for (uint32_t v = plan ? plan->n_ranks : 0; plan && v < plan->n_vertices; v++)
+    here |= plan->vertices[v].kind == BY_VERTEX_SERVER && is_on(&plan->vertices[v], host);
+  by_plan_destroy(plan);
+  return here;
+}
+
+/* Whether this process can stand at a vertex: helpers for helpers, servers for servers, for switches nobody. */
+static bool suits(const struct by_context *context, uint32_t process, const struct by_vertex *vertex) {
+  enum by_member_kind kind = context->job.members[process].kind;
+  return vertex->kind == BY_VERTEX_HELPER ? kind == BY_MEMBER_HELPER
+                                          : vertex->kind == BY_VERTEX_SERVER && kind == BY_MEMBER_SERVER;
+}
+
+static uint32_t find_one(const struct by_context *context, const struct by_vertex *vertex, bool by_name,
+                         const bool *taken) {
+  for (uint32_t p = context->job.size; p < context->job.founders; p++)
+    if (!taken[p] && suits(context, p, vertex) && (!by_name || is_on(vertex, context->job.members[p].host))) return p;
+  return UINT32_MAX;
+}
+
+/* Who stands where the plan has helpers and servers: first those whose hosts have the vertices' names, then the others
+ * in turn, of who was there when the job started. The same on all ranks. Places that are not UINT32_MAX stay. */
+static void place_helpers(const struct by_context *context, const struct by_plan *plan, uint32_t *helpers,
+                          bool *taken) {
+  uint32_t n = plan->n_vertices - plan->n_ranks;
+  for (uint32_t i = 0; i < n; i++)
+    if (helpers[i] != UINT32_MAX) taken[helpers[i]] = true;
+  for (int by_name = 1; by_name >= 0; by_name--)
+    for (uint32_t i = 0; i < n; i++) {
+      if (helpers[i] != UINT32_MAX) continue;
+      helpers[i] = find_one(context, &plan->vertices[plan->n_ranks + i], by_name, taken);
+      if (helpers[i] != UINT32_MAX) taken[helpers[i]] = true;
+    }
+}
+
+static bool is_anybody_placed(const struct by_plan *plan, const uint32_t *helpers) {
+  for (uint32_t i = 0; i < plan->n_vertices - plan->n_ranks; i++)
+    if (helpers[i] != UINT32_MAX) return true;
+  return false;
+}
+
+/* Of a plan that was agreed on while the job runs: helpers by name alone, the one that came last. Under lock. */
+static uint32_t find_helper(const struct by_context *context, const char *name) {
+  for (uint32_t p = context->job.processes; p-- > context->job.size;)
+    if (context->job.members[p].kind == BY_MEMBER_HELPER && !strcmp(context->job.members[p].host, name) &&
+        !by_engine_has_lost(context->job.engine, p))
+      return p;
+  return UINT32_MAX;
+}
+
+/* The latest of this name that was here. */
+static const char *why_lost(const struct by_context *context, const char *name) {
+  for (uint32_t p = context->job.processes; p-- > context->job.size;)
+    if (context->job.lost[p] && !strcmp(context->job.members[p].host, name)) return context->job.lost[p];
+  return NULL;
+}
+
+static enum banyan_status say_who_is_not_here(const struct by_context *context, const char *plan, const char *helper) {
+  const char *lost = why_lost(context, helper);
+  return by_fail(BANYAN_ERR_PLAN,
+                 "helper \"%.64s\" of plan '%.64s' is not here: %s%sstart it with `banyan helper --name`, or propose a "
+                 "plan without it",
+                 helper, plan, lost ? lost : "", lost ? "; " : "");
+}
+
+enum banyan_status by_plans_find_helpers(const struct by_context *context, const struct by_plan *plan,
+                                         uint32_t *helpers) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
+    const struct by_vertex *vertex = &plan->vertices[v];
+    bool helps = vertex->kind == BY_VERTEX_HELPER;
+    uint32_t process = helpers[v - plan->n_ranks] = helps ? find_helper(context, vertex->name) : UINT32_MAX;
+    if (helps && process == UINT32_MAX) return say_who_is_not_here(context, plan->name, vertex->name);
+  }
+  return BANYAN_OK;
+}
+
+/* Found by rank 0; this process knows them all, as rank 0 has made sure before it admitted them. Under lock. */
+enum banyan_status by_plans_check_helpers(const struct by_context *context, const struct by_plan *plan,
+                                          const uint32_t *helpers, size_t n) {
+  bool fits = n == plan->n_vertices - plan->n_ranks;
+  for (size_t i = 0; fits && i < n; i++) {
+    bool helps = plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER;
+    fits = helps ? helpers[i] >= context->job.size && helpers[i] < context->job.processes &&
+                       context->job.members[helpers[i]].kind == BY_MEMBER_HELPER
+                 : helpers[i] == UINT32_MAX;
+    for (size_t j = 0; helps && fits && j < i; j++) fits = helpers[j] != helpers[i];
+  }
+  return fits ? BANYAN_OK : by_fail(BANYAN_ERR_PROTOCOL, "a plan names helpers that are not known here");
+}
+
+static void say_who_is_missing(const struct by_context *context, const struct by_plan *plan, const uint32_t *helpers) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices && context->job.rank == 0; v++)
+    if (helpers[v - plan->n_ranks] == UINT32_MAX && plan->vertices[v].kind != BY_VERTEX_SWITCH)
+      by_warn("communicator", "%s \"%s\" of plan '%s' is not there: its trees go among ranks alone",
+              by_vertex_kind_name(plan->vertices[v].kind), plan->vertices[v].name, plan->name);
+}
+
+/* Rank 0 has all that helpers must know. */
+static void tell_helpers(const struct by_context *context, const struct by_domain *domain, const uint32_t *processes,
+                         const struct by_plan *plan, const uint32_t *helpers) {
+  uint8_t *bytes;
+  size_t length;
+  if (by_plan_word_write(by_domain_id(domain), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
+    by_control_tell_plan(context->control, bytes, length);
+  else
+    by_error("communicator", "telling helpers failed: %s", banyan_error_text());
+  free(bytes);
+}
+
+enum { OWN = 0 /* the job's own communicator's number */ };
+
+/* Trees through switches are the job's own communicator's, with the first plan that has some, as their servers add up
+ * one row of calls. All ranks come to that plan at the same call. Of several communicators, and of one and what is
+ * submitted to it, each would have a new plan first on some rank. */
+static bool is_served(const struct by_context *context, const struct by_domain *domain, const struct by_plan *plan) {
+  return by_domain_id(domain) == OWN && (!context->served || context->served == plan->version);
+}
+
+/* For others these servers are not there. */
+static void keep_from_others(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan,
+                             bool *taken) {
+  if (is_served(context, domain, plan)) return;
+  for (uint32_t p = context->job.size; p < context->job.founders; p++)
+    taken[p] = context->job.members[p].kind == BY_MEMBER_SERVER;
+}
+
+static bool has_server(const struct by_plan *plan, const uint32_t *helpers) {
+  for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
+    if (plan->vertices[v].kind == BY_VERTEX_SERVER && helpers[v - plan->n_ranks] != UINT32_MAX) return true;
+  return false;
+}
+
+static void set_up_trees(struct by_context *context, const struct by_domain *domain, const uint32_t *processes,
+                         const struct by_plan *plan, const uint32_t *helpers) {
+  if (context->served || !has_server(plan, helpers)) return;
+  context->served = plan->version;
+  if (context->job.rank != 0) return;
+  by_control_begin_trees(context->control, plan, processes, helpers);
+  by_control_use_trees(context->control, true);
+}
+
+static enum banyan_status set_helped(struct by_context *context, struct by_domain *domain, uint32_t n,
+                                     const uint32_t *processes, struct by_plan *plan, uint32_t *helpers, bool *taken) {
+  struct by_plan *seen = NULL;
+  if (n == context->job.size) {
+    keep_from_others(context, domain, plan, taken);
+    place_helpers(context, plan, helpers, taken);
+    say_who_is_missing(context, plan, helpers);
+  }
+  bool placed = is_anybody_placed(plan, helpers);
+  if (placed && context->job.rank == 0) tell_helpers(context, domain, processes, plan, helpers);
+  if (placed) set_up_trees(context, domain, processes, plan, helpers);
+  enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
+  if (status == BANYAN_OK && placed) return by_domain_set_helped_plan(domain, seen, helpers);
+  if (status == BANYAN_OK) by_domain_set_plan(domain, seen);
+  return status;
+}
+
+enum banyan_status by_plans_check(const struct by_plan *plan) {
+  BY_TRY(by_plan_check_switches(plan));
+  for (uint32_t c = 0; c < plan->n_classes; c++)
+    for (uint32_t g = 0; g < plan->classes[c].n_groups; g++) {
+      struct by_switched_tree *tree = NULL;
+      if (!by_group_has_server(plan, &plan->classes[c].groups[g])) continue;
+      BY_TRY(by_switched_tree_make(plan, c, g, &tree));
+      by_switched_tree_destroy(tree);
+    }
+  return BANYAN_OK;
+}
+
+/* Of those that are named, the helpers. */
+static uint32_t *copy_places(const struct by_plan *plan, const uint32_t *named) {
+  uint32_t n = plan->n_vertices - plan->n_ranks, *places = calloc(n, sizeof *places);
+  for (uint32_t i = 0; places && i < n; i++) {
+    bool helps = plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER;
+    places[i] = named && helps ? named[i] : UINT32_MAX;
+  }
+  return places;
+}
+
+/* The switches' memory is others' while the plan in use has no trees there. */
+static void look_at_trees(struct by_context *context, const struct by_domain *domain, const struct by_plan *plan) {
+  if (!context->served || context->job.rank != 0 || by_domain_id(domain) != OWN) return;
+  by_control_use_trees(context->control, plan->version == context->served);
+}
+
+enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
+                                const uint32_t *processes, struct by_plan *plan, const uint32_t *named) {
+  look_at_trees(context, domain, plan);
+  if (plan->n_vertices == plan->n_ranks) {
+    by_domain_set_plan(domain, plan);
+    return BANYAN_OK;
+  }
+  uint32_t *helpers = copy_places(plan, named);
+  bool *taken = calloc(context->job.processes, sizeof *taken);
+  enum banyan_status status = by_plans_check(plan);
+  if (status == BANYAN_OK && (!helpers || !taken)) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  if (status == BANYAN_OK) status = set_helped(context, domain, n, processes, plan, helpers, taken);
+  by_plan_destroy(plan);
+  free(helpers);
+  free(taken);
+  return status;
+}

@@ -1,0 +1,47 @@
+/* Which plan a communicator uses: the one that the job was given, the default one, and what helpers and servers must
+ * know of it. Most functions take the n members of a communicator, by rank. */
+#ifndef BY_COMMUNICATOR_GROUP_PLANS_H
+#define BY_COMMUNICATOR_GROUP_PLANS_H
+
+#include "context.h"
+
+struct by_join;
+
+/* How many helpers or servers the plan names that this job was given; 0 also if it cannot be read. */
+uint32_t by_plans_count(const struct by_context *context, enum by_vertex_kind kind);
+/* Before there is a communicator: the name of that plan, never "". False: the job was given none. */
+bool by_plans_find_given(const struct by_context *context, char *name, size_t room);
+/* Names that plan in this process's hello; the name is stored in `name`. */
+void by_plans_join(const struct by_context *context, struct by_join *hello, char *name, size_t room);
+/* Rank 0 logs the plan that is in use from now on; `when` follows its name. */
+void by_plans_log(const struct by_context *context, const struct by_plan *plan, const char *when);
+/* Whether that plan has a server on this host. */
+bool by_plans_serve_here(const struct by_context *context, const char *host);
+/* Whether all that the plan asks for can be set up. */
+BANYAN_CHECK enum banyan_status by_plans_check(const struct by_plan *plan);
+/* Gives a domain its plan, and where it has helpers or servers tells these. `named`: who is at its vertices behind the
+ * ranks, UINT32_MAX: who was there when the job started and fits, as everywhere if it is NULL. Takes the plan over.
+ * Under lock. */
+BANYAN_CHECK enum banyan_status by_plans_set(struct by_context *context, struct by_domain *domain, uint32_t n,
+                                             const uint32_t *processes, struct by_plan *plan, const uint32_t *named);
+/* Rank 0: the helpers that a plan names, by vertex behind the ranks; UINT32_MAX for servers and switches. Under lock.
+ * BANYAN_ERR_PLAN: one is not here. */
+BANYAN_CHECK enum banyan_status by_plans_find_helpers(const struct by_context *context, const struct by_plan *plan,
+                                                      uint32_t *helpers);
+/* Whether this is such a list. Under lock. */
+BANYAN_CHECK enum banyan_status by_plans_check_helpers(const struct by_context *context, const struct by_plan *plan,
+                                                       const uint32_t *helpers, size_t n);
+/* A plan over hosts becomes one over ranks, if these are on so many hosts. Takes the plan over. */
+BANYAN_CHECK enum banyan_status by_plans_fit(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                             struct by_plan *plan, struct by_plan **out);
+/* A plan that the user supplies by this text; NULL or "": the default plan. */
+BANYAN_CHECK enum banyan_status by_plans_named(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                               const char *text, struct by_plan **out);
+/* The plan that a new communicator begins with. Under lock. */
+BANYAN_CHECK enum banyan_status by_plans_first(const struct by_context *context, uint32_t n, const uint32_t *processes,
+                                               struct by_plan **out);
+/* Whether a proposed plan must not take the place of this one: the user supplied it, and a manager proposes the other.
+ */
+bool by_plans_is_pinned(const struct by_plan *current, const struct by_plan *proposed);
+
+#endif

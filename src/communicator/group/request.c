@@ -1,0 +1,162 @@
+#include "request.h"
+
+#include <stdlib.h>
+
+static bool has_ended(const struct banyan_request *request) {
+  return request->call ? by_call_ended(request->call) : request->ops->ended(request);
+}
+
+static enum banyan_status finish(struct banyan_request *request) {
+  struct by_context *context = request->context;
+  enum banyan_status status;
+  if (request->call) {
+    status = by_call_result(request->call);
+    by_call_release(request->call);
+    free(request);
+  } else {
+    status = request->ops->finish(request);
+  }
+  if (context->doomed) by_memory_sweep(context);
+  return status;
+}
+
+static enum banyan_status finish_and_unlock(struct banyan_request *request) {
+  struct by_context *context = request->context;
+  enum banyan_status status = finish(request);
+  by_context_unlock_and_release(context);
+  return status;
+}
+
+/* ---- waiting */
+
+struct any_of {
+  struct banyan_request *const *requests;
+  size_t n, ended; /* the first one that has ended */
+};
+
+static bool any_ended(void *argument) {
+  struct any_of *any = argument;
+  for (any->ended = 0; any->ended < any->n; any->ended++)
+    if (any->requests[any->ended] && has_ended(any->requests[any->ended])) return true;
+  return false;
+}
+
+enum banyan_status banyan_wait(struct banyan_request *request) {
+  if (!request) return by_fail(BANYAN_ERR_ARGUMENT, "the request is NULL");
+  struct by_context *context = request->context;
+  BY_TRY(by_context_check_process(context));
+  by_context_lock(context);
+  if (request->call)
+    by_progress_wait_call(&context->progress, request->call);
+  else
+    by_progress_wait(&context->progress, any_ended, &(struct any_of){.requests = &request, .n = 1});
+  return finish_and_unlock(request);
+}
+
+enum banyan_status banyan_test(struct banyan_request *request, bool *done) {
+  if (!request || !done) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the place for the answer is NULL");
+  struct by_context *context = request->context;
+  BY_TRY(by_context_check_process(context));
+  by_context_lock(context);
+  if (!has_ended(request) && context->progress.driver == BY_DRIVER_NONE) by_progress_advance(&context->progress);
+  if (!has_ended(request)) by_progress_check_deadlines(&context->progress);
+  *done = has_ended(request);
+  if (*done) return finish_and_unlock(request);
+  by_context_unlock(context);
+  return BANYAN_OK;
+}
+
+enum banyan_status banyan_wait_any(struct banyan_request **requests, size_t n, size_t *index) {
+  if ((!requests && n) || !index)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the requests or the place for the index are NULL");
+  struct by_context *context = NULL;
+  for (size_t i = 0; i < n && !context; i++)
+    if (requests[i]) context = requests[i]->context;
+  *index = n;
+  if (!context) return BANYAN_OK;
+  BY_TRY(by_context_check_process(context));
+  struct any_of any = {.requests = requests, .n = n};
+  by_context_lock(context);
+  by_progress_wait(&context->progress, any_ended, &any);
+  *index = any.ended;
+  enum banyan_status status = finish_and_unlock(requests[any.ended]);
+  requests[any.ended] = NULL;
+  return status;
+}
+
+enum banyan_status banyan_wait_all(struct banyan_request **requests, size_t n) {
+  if (!requests && n) return by_fail(BANYAN_ERR_ARGUMENT, "the requests are NULL");
+  enum banyan_status first = BANYAN_OK;
+  for (size_t i = 0; i < n; i++) {
+    if (!requests[i]) continue;
+    enum banyan_status status = banyan_wait(requests[i]);
+    if (first == BANYAN_OK) first = status;
+    requests[i] = NULL;
+  }
+  return first;
+}
+
+/* ---- given away: the thread that moves the engine when one has ended calls back, without the lock.
+ * banyan_comm_destroy waits for all that is being called back, so the last reference never goes while another thread
+ * calls back. */
+
+static struct banyan_request *take_ended(struct by_context *context) {
+  struct banyan_request **place = &context->given.first;
+  while (*place && !has_ended(*place)) place = &(*place)->next;
+  struct banyan_request *request = *place;
+  if (!request) return NULL;
+  *place = request->next;
+  if (!*place) context->given.end = place;
+  return request;
+}
+
+bool by_requests_have_ended(const struct by_context *context) {
+  for (const struct banyan_request *request = context->given.first; request; request = request->next)
+    if (has_ended(request)) return true;
+  return false;
+}
+
+static void notify(struct by_context *context, struct banyan_request *request) {
+  void (*then)(void *, enum banyan_status, const char *) = request->then;
+  void *argument = request->argument;
+  enum banyan_status status = finish(request);
+  context->given.notifying++;
+  by_context_unlock(context);
+  then(argument, status, status == BANYAN_OK ? "" : banyan_error_text());
+  by_context_lock(context);
+  context->given.notifying--;
+  context->references--;
+  by_progress_changed(&context->progress);
+}
+
+void by_requests_notify(struct by_context *context) {
+  struct banyan_request *request;
+  while ((request = take_ended(context))) notify(context, request);
+}
+
+void by_requests_notify_all(struct by_context *context) {
+  by_requests_notify(context);
+  while (context->given.notifying) by_progress_idle(&context->progress);
+}
+
+enum banyan_status banyan_then(struct banyan_request *request,
+                               void (*then)(void *argument, enum banyan_status status, const char *text),
+                               void *argument) {
+  if (!request || !then) return by_fail(BANYAN_ERR_ARGUMENT, "the request or the function to call is NULL");
+  struct by_context *context = request->context;
+  BY_TRY(by_context_check_process(context));
+  by_context_lock(context);
+  request->then = then;
+  request->argument = argument;
+  request->next = NULL;
+  context->references++; /* until this call is over */
+  if (has_ended(request)) {
+    notify(context, request);
+  } else {
+    *context->given.end = request;
+    context->given.end = &request->next;
+    by_context_kick(context);
+  }
+  by_context_unlock_and_release(context);
+  return BANYAN_OK;
+}

@@ -1,0 +1,565 @@
+/* Submitted operations run in a communicator of their own, the inner one, and start where the log of their root says
+ * so. So does its new plan: the root notes the number of a move there once that is decided on, and what starts behind
+ * the note is made under the plan. Ranks may be late in making the inner communicator, and in reading the log, so each
+ * keeps the plans of the last moves. A rank that reads the log cannot prepare a move before it has come to the notes of
+ * all but the last few; nor can, therefore, anybody. A rank that has no inner communicator reads it only once it
+ * submits something: what starts then is behind what the root has noted now, which is the last but those few. And each
+ * keeps the plan before all of them, as the outer communicator moves on without the log. */
+#include "plan_switch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control.h"
+#include "log.h"
+#include "plans.h"
+
+enum {
+  KEPT = sizeof((struct by_plan_changes *)0)->kept / sizeof(struct by_kept_plan),
+  AHEAD = 3,           /* moves, at most, whose notes who reads the log has not come to */
+  DECIDED = AHEAD + 1, /* what others may need of those that are decided on: the last one noted, and these */
+};
+_Static_assert(KEPT == DECIDED + 1, "and one that is not decided on yet");
+
+static struct by_kept_plan *find_kept(struct banyan_comm *comm, uint32_t number) {
+  for (uint32_t i = 0; i < comm->plans.n_kept; i++)
+    if (comm->plans.kept[i].number == number) return &comm->plans.kept[i];
+  return NULL;
+}
+
+static void remove_kept(struct banyan_comm *comm, struct by_kept_plan *kept) {
+  by_plan_destroy(kept->plan);
+  comm->plans.n_kept--;
+  for (uint32_t i = (uint32_t)(kept - comm->plans.kept); i < comm->plans.n_kept; i++)
+    comm->plans.kept[i] = comm->plans.kept[i + 1];
+}
+
+static struct banyan_comm *inner_of(const struct banyan_comm *comm) {
+  return comm->plans.log ? comm->plans.log->inner : NULL;
+}
+
+static uint32_t count_ahead(const struct banyan_comm *comm) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < comm->plans.n_kept; i++) n += comm->plans.kept[i].number > comm->plans.noted;
+  return n;
+}
+
+bool by_moves_keep(struct banyan_comm *comm, const struct by_kept_plan *kept) {
+  bool reads = inner_of(comm) || (comm->plans.log && comm->plans.log->root);
+  if (comm->plans.n_kept == KEPT || (reads && count_ahead(comm) >= AHEAD)) return false;
+  comm->plans.kept[comm->plans.n_kept++] = *kept;
+  return true;
+}
+
+void by_moves_let_go(struct banyan_comm *comm, uint32_t number) {
+  struct by_kept_plan *kept = find_kept(comm, number);
+  if (kept) remove_kept(comm, kept);
+}
+
+static void forget_before(struct banyan_comm *comm) {
+  by_plan_destroy(comm->plans.before.plan);
+  comm->plans.before = (struct by_kept_plan){0};
+}
+
+static void forget_next(struct banyan_comm *comm) {
+  by_plan_destroy(comm->plans.next.plan);
+  comm->plans.next = (struct by_kept_plan){0};
+}
+
+void by_moves_forget(struct banyan_comm *comm) {
+  forget_next(comm);
+  while (comm->plans.n_kept) remove_kept(comm, &comm->plans.kept[0]);
+  forget_before(comm);
+}
+
+static bool is_under_way(const struct banyan_comm *comm, uint32_t number) {
+  return comm->plans.move.state != BY_MOVE_NONE && comm->plans.move.number == number;
+}
+
+/* A plan has been set by hand, at the same place on all ranks, which counts as a call: what they had moved to counts no
+ * more; a move that is under way comes behind it. */
+static void note_set_by_hand(struct banyan_comm *comm) {
+  while (comm->plans.n_kept && !is_under_way(comm, comm->plans.kept[0].number)) remove_kept(comm, &comm->plans.kept[0]);
+  forget_before(comm);
+  if (!is_under_way(comm, comm->plans.decided)) {
+    comm->plans.decided = 0;
+    comm->plans.announces = false;
+  }
+  comm->plans.set_by_hand++;
+  by_moves_count(comm);
+}
+
+static enum banyan_status copy(const struct by_plan *plan, const uint32_t *helpers, struct by_kept_plan *out) {
+  struct by_plan *copy = NULL;
+  BY_TRY(by_plan_copy(plan, &copy));
+  *out = (struct by_kept_plan){.plan = copy};
+  if (!helpers) return BANYAN_OK;
+  uint32_t n = copy->n_vertices - copy->n_ranks;
+  out->helpers = BY_ARENA_ARRAY(&copy->arena, uint32_t, n);
+  if (out->helpers) memcpy(out->helpers, helpers, n * sizeof *helpers);
+  if (out->helpers) return BANYAN_OK;
+  by_plan_destroy(copy);
+  *out = (struct by_kept_plan){0};
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+}
+
+/* The outer communicator's plan. */
+static enum banyan_status copy_plan(const struct banyan_comm *comm, struct by_kept_plan *out) {
+  return copy(by_domain_plan(comm->domain), by_domain_helpers(comm->domain), out);
+}
+
+/* The plan for submitted operations while `set` is set by hand: of a move that the log has noted and whose call is
+ * still to come, which comes behind `set`, unless that is the user's and the move's is a manager's. */
+static enum banyan_status choose_inner(const struct banyan_comm *comm, const struct by_plan *set,
+                                       struct by_kept_plan *out) {
+  const struct by_kept_plan *next = &comm->plans.next;
+  bool ahead = is_under_way(comm, comm->plans.noted) && next->plan && !by_plans_is_pinned(set, next->plan);
+  return ahead ? copy(next->plan, next->helpers, out) : copy(set, NULL, out);
+}
+
+/* The communicator changes its plan: keeps the one that is in use for operations that may start before the note. */
+static enum banyan_status keep_before(struct banyan_comm *comm) {
+  bool kept = inner_of(comm) || comm->plans.before.plan || find_kept(comm, comm->plans.noted);
+  return kept || comm->hidden ? BANYAN_OK : copy_plan(comm, &comm->plans.before);
+}
+
+/* ---- the note, at the log's root */
+
+static uint64_t count_submitted(const struct banyan_comm *comm) {
+  return comm->plans.log->count(comm->plans.log->submitter);
+}
+
+static void announce(struct banyan_comm *comm) {
+  comm->plans.announces = false;
+  comm->plans.log->note(comm->plans.log->submitter, comm->plans.decided);
+}
+
+/* Where the log's root is here, it notes the last move that was decided on. Between two marks an iteration is under
+ * way: then it does so when the next one begins. */
+static void announce_when_due(struct banyan_comm *comm) {
+  struct by_plan_changes *p = &comm->plans;
+  if (!p->log || !p->log->root || !p->decided) return;
+  p->announces = p->each && count_submitted(comm) > p->marked;
+  if (!p->announces) announce(comm);
+}
+
+void by_moves_attach_log(struct banyan_comm *comm, const struct by_submit_log *log) {
+  comm->plans.log = log;
+  if (log) announce_when_due(comm);
+}
+
+void by_moves_decided(struct banyan_comm *comm, uint32_t number) {
+  comm->plans.decided = number;
+  while (comm->plans.n_kept > DECIDED && !inner_of(comm)) remove_kept(comm, &comm->plans.kept[0]);
+  announce_when_due(comm);
+}
+
+/* No mark has come for twice as long as usual: perhaps none comes any more. */
+void by_moves_submitted(struct banyan_comm *comm) {
+  struct by_plan_changes *p = &comm->plans;
+  if (p->announces && count_submitted(comm) - p->marked > 2 * p->each) announce(comm);
+}
+
+static void mark(struct banyan_comm *comm) {
+  struct by_plan_changes *p = &comm->plans;
+  by_marks_add(&p->marks, p->started);
+  if (!p->log) return;
+  uint64_t submitted = count_submitted(comm);
+  if (submitted > p->marked) p->each = submitted - p->marked;
+  p->marked = submitted;
+  if (p->announces) announce(comm);
+}
+
+/* Of the rank, so of all its communicators. */
+void by_moves_mark(struct by_context *context) {
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+    if (!comm->hidden) mark(comm);
+}
+
+/* ---- what is noted */
+
+static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
+  struct by_kept_plan *kept = find_kept(comm, comm->plans.noted);
+  if (!kept) return false;
+  if (is_under_way(comm, kept->number) && by_plans_is_pinned(by_domain_plan(comm->domain), kept->plan)) {
+    remove_kept(comm, kept); /* where the user takes that plan back first, choose_inner finds this one */
+    return false;
+  }
+  *out = *kept;
+  kept->plan = NULL;
+  remove_kept(comm, kept);
+  return true;
+}
+
+/* The one way in which a communicator comes to another plan. Takes it over. */
+static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_plan *kept) {
+  return by_plans_set(comm->context, comm->domain, comm->size, comm->processes, kept->plan, kept->helpers);
+}
+
+enum banyan_status by_moves_set_first_inner(struct banyan_comm *comm, struct banyan_comm *inner) {
+  struct by_kept_plan kept = {0};
+  if (!take_kept(comm, &kept)) {
+    kept = comm->plans.before;
+    comm->plans.before.plan = NULL;
+    if (!kept.plan) BY_TRY(copy_plan(comm, &kept));
+  }
+  forget_before(comm);
+  return use(inner, &kept);
+}
+
+/* Without an inner communicator the plan waits for that. Those before it are of no use any more. */
+enum banyan_status by_moves_noted(struct banyan_comm *comm, uint32_t number) {
+  struct banyan_comm *inner = inner_of(comm);
+  struct by_kept_plan kept;
+  comm->plans.noted = number;
+  while (comm->plans.n_kept && comm->plans.kept[0].number != number && find_kept(comm, number))
+    remove_kept(comm, &comm->plans.kept[0]);
+  /* If it has none, it was made under this plan, or keeps the user's. */
+  return inner && take_kept(comm, &kept) ? use(inner, &kept) : BANYAN_OK;
+}
+
+/* ---- changing */
+
+/* A manager's plan comes behind one that the user has set meanwhile, at the same place on all ranks, so that all keep
+ * that. */
+static void keep_users_plan(struct banyan_comm *comm, const struct by_kept_plan *next) {
+  by_info("plan", "the manager's plan is not used: the user has set plan '%s'", by_domain_plan(comm->domain)->name);
+  by_moves_let_go(comm, next->number);
+  if (comm->plans.decided == next->number) comm->plans.decided = 0;
+  if (!comm->plans.decided) comm->plans.announces = false;
+  by_plan_destroy(next->plan);
+}
+
+static enum banyan_status use_next(struct banyan_comm *comm) {
+  struct by_kept_plan next = comm->plans.next;
+  comm->plans.next = (struct by_kept_plan){0};
+  by_move_end(&comm->plans.move);
+  if (by_plans_is_pinned(by_domain_plan(comm->domain), next.plan)) {
+    keep_users_plan(comm, &next);
+    return BANYAN_OK;
+  }
+  enum banyan_status status = keep_before(comm);
+  if (status != BANYAN_OK) {
+    by_plan_destroy(next.plan);
+    return status;
+  }
+  BY_TRY(use(comm, &next));
+  comm->context->moves++;
+  char when[48];
+  snprintf(when, sizeof when, " from call %llu on", (unsigned long long)comm->plans.started);
+  by_plans_log(comm->context, by_domain_plan(comm->domain), when);
+  return BANYAN_OK;
+}
+
+/* The others have it, so that going on with the old plan cannot end well. */
+static enum banyan_status change(struct banyan_comm *comm) {
+  enum banyan_status status = use_next(comm);
+  if (status != BANYAN_OK)
+    by_engine_fail(comm->context->job.engine, status, comm->context->job.rank, banyan_error_text());
+  return status;
+}
+
+struct wait {
+  struct banyan_comm *comm;
+  uint64_t deadline;
+};
+
+static enum by_move_next next(const struct banyan_comm *comm) {
+  return by_move_next(&comm->plans.move, comm->plans.started);
+}
+
+static bool is_over(void *argument) {
+  const struct wait *wait = argument;
+  return next(wait->comm) != BY_MOVE_WAITS || by_engine_status(wait->comm->context->job.engine) != BANYAN_OK ||
+         by_clock_now(&by_clock_system) > wait->deadline;
+}
+
+enum banyan_status by_moves_pass(struct banyan_comm *comm, uint64_t deadline) {
+  struct wait wait = {comm, deadline};
+  if (next(comm) == BY_MOVE_WAITS) by_progress_wait(&comm->context->progress, is_over, &wait);
+  if (next(comm) == BY_MOVE_CHANGES) return change(comm);
+  if (next(comm) == BY_MOVE_GOES_ON) return BANYAN_OK;
+  BY_TRY(by_context_status(comm->context));
+  return by_fail(BANYAN_ERR_TIMEOUT,
+                 "call %llu waited in vain for rank 0's word whether it is made under another plan: is rank 0 stopped?",
+                 (unsigned long long)comm->plans.started);
+}
+
+void by_moves_started_one(struct banyan_comm *comm) {
+  if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
+}
+
+/* ---- words */
+
+static enum banyan_status read_helpers(struct by_context *context, const struct by_move_word *word,
+                                       struct by_kept_plan *kept) {
+  kept->helpers = BY_ARENA_ARRAY(&kept->plan->arena, uint32_t, word->n_processes + 1);
+  if (!kept->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  for (size_t i = 0; i < word->n_processes; i++) kept->helpers[i] = by_move_word_process(word, i);
+  by_context_lock(context);
+  enum banyan_status status = by_plans_check_helpers(context, kept->plan, kept->helpers, word->n_processes);
+  by_context_unlock(context);
+  return status;
+}
+
+static enum banyan_status read_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
+                                    const struct by_move_word *word, struct by_plan **out) {
+  char *text = strndup(word->text ? word->text : "", word->length);
+  if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  enum banyan_status status = by_plans_named(context, n, processes, text, out);
+  free(text);
+  if (status == BANYAN_OK) (*out)->origin = word->origin;
+  return status;
+}
+
+/* Without the lock: reading a large plan takes a while, and the communicator may go meanwhile. */
+static enum banyan_status make_plan(struct by_context *context, uint32_t n, const uint32_t *processes,
+                                    const struct by_move_word *word, struct by_kept_plan *out) {
+  out->number = word->number;
+  if (word->plan)
+    BY_TRY(by_plan_copy(word->plan, &out->plan));
+  else
+    BY_TRY(read_plan(context, n, processes, word, &out->plan));
+  BY_TRY(by_plans_check(out->plan));
+  return read_helpers(context, word, out);
+}
+
+/* The members, copied. */
+static enum banyan_status get_members(struct by_context *context, uint32_t id, uint32_t *n, uint32_t **processes) {
+  *n = 0;
+  *processes = NULL;
+  if (!context->job.engine) return BANYAN_OK;
+  by_context_lock(context);
+  const struct banyan_comm *comm = by_comm_find(context, id);
+  *processes = comm ? calloc(comm->size, sizeof **processes) : NULL;
+  if (*processes) memcpy(*processes, comm->processes, comm->size * sizeof **processes);
+  if (comm) *n = comm->size;
+  by_context_unlock(context);
+  return !*n || *processes ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+}
+
+struct plans {
+  struct by_kept_plan own, submitted; /* one for the communicator, one for what is submitted */
+};
+
+static void drop_plans(struct plans *plans) {
+  by_plan_destroy(plans->own.plan);
+  by_plan_destroy(plans->submitted.plan);
+}
+
+/* NULL, or why it cannot be kept yet. Under lock. */
+static const char *keep(struct banyan_comm *comm, uint32_t number, struct plans *plans) {
+  if (comm->plans.move.state == BY_MOVE_IS_TAKEN)
+    return "the plan that was agreed on before is not in use yet: its first call has not been made";
+  if (!by_moves_keep(comm, &plans->submitted))
+    return "several plans were agreed on that submitted operations do not use yet: the iteration in which they were "
+           "has not ended";
+  (void)by_move_prepare(&comm->plans.move, number);
+  by_plan_destroy(comm->plans.next.plan);
+  comm->plans.next = plans->own;
+  *plans = (struct plans){0};
+  return NULL;
+}
+
+static enum banyan_status make_plans(struct by_context *context, const struct by_move_word *word, bool *present,
+                                     struct plans *out) {
+  uint32_t n, *processes;
+  BY_TRY(get_members(context, word->comm, &n, &processes));
+  *present = n > 0;
+  if (!n) return BANYAN_OK;
+  struct by_move_word again = *word;
+  enum banyan_status status = make_plan(context, n, processes, word, &out->own);
+  again.plan = out->own.plan;
+  if (status == BANYAN_OK) status = make_plan(context, n, processes, &again, &out->submitted);
+  free(processes);
+  return status;
+}
+
+static void say_started(const struct banyan_comm *comm, struct by_move_word *answer) {
+  struct by_beat *beat = &answer->beat;
+  answer->at = comm->plans.started;
+  *beat = by_marks_beat(&comm->plans.marks, comm->plans.started);
+  if (comm->plans.marks.n) return;
+  uint64_t calls = comm->plans.started - comm->plans.set_by_hand;
+  if (by_observe_beat(&comm->context->observed, calls, &beat->began, &beat->period))
+    beat->began += comm->plans.set_by_hand;
+}
+
+static void try_to_keep(struct banyan_comm *comm, uint32_t number, struct plans *plans, struct by_move_word *answer) {
+  answer->text = keep(comm, number, plans);
+  answer->length = answer->text ? strlen(answer->text) : 0;
+  answer->kind = answer->text ? BY_MOVE_NOT_YET : BY_MOVE_PREPARED;
+  say_started(comm, answer);
+}
+
+/* A failure's text becomes the answer's. */
+static enum banyan_status prepare(struct by_context *context, const struct by_move_word *word,
+                                  struct by_move_word *answer) {
+  struct plans plans = {0};
+  bool present = false;
+  enum banyan_status status = make_plans(context, word, &present, &plans);
+  answer->kind = BY_MOVE_NOT_YET;
+  if (status == BANYAN_OK && present) {
+    by_context_lock(context);
+    struct banyan_comm *comm = by_comm_find(context, word->comm);
+    if (comm) try_to_keep(comm, word->number, &plans, answer);
+    by_context_unlock(context);
+  }
+  drop_plans(&plans);
+  return status;
+}
+
+static void refuse(const struct by_context *context, struct by_move_word *answer, char *text, size_t room) {
+  snprintf(text, room, "%s: %s", context->job.names[context->job.rank], banyan_error_text());
+  answer->kind = BY_MOVE_REFUSED;
+  answer->text = text;
+  answer->length = strlen(text);
+}
+
+/* Of one that waits for this word, too. */
+static void decide(struct by_context *context, struct banyan_comm *comm, const struct by_move_word *word) {
+  if (word->kind == BY_MOVE_DROP && by_move_drop(&comm->plans.move, word->number)) {
+    forget_next(comm);
+    by_moves_let_go(comm, word->number);
+  }
+  if (word->kind == BY_MOVE_TAKE && by_move_take(&comm->plans.move, word->number)) {
+    by_moves_decided(comm, word->number);
+    if (next(comm) == BY_MOVE_CHANGES) (void)!change(comm);
+  }
+}
+
+/* FIX, TAKE and DROP; all may let go on who waits. A communicator of the same number may have been made anew since it
+ * was asked, and has no such move: it is absent too. */
+static bool follow(struct by_context *context, const struct by_move_word *word, struct by_move_word *answer) {
+  if (!context->job.engine) return false;
+  by_context_lock(context);
+  struct banyan_comm *comm = by_comm_find(context, word->comm);
+  bool fixed = comm && word->kind == BY_MOVE_FIX && by_move_fix(&comm->plans.move, word->number, word->at);
+  if (fixed) say_started(comm, answer);
+  if (comm && word->kind != BY_MOVE_FIX) decide(context, comm, word);
+  pthread_cond_broadcast(&context->job.changed);
+  by_context_unlock(context);
+  by_job_wake(&context->job);
+  answer->kind = fixed ? BY_MOVE_FIXED : BY_MOVE_NOT_YET;
+  return word->kind == BY_MOVE_FIX;
+}
+
+bool by_moves_hear(void *argument, const struct by_move_word *word, struct by_move_word *answer, char *text,
+                   size_t room) {
+  struct by_context *context = argument;
+  *answer = (struct by_move_word){.comm = word->comm, .number = word->number};
+  if (word->kind != BY_MOVE_PROPOSE) return follow(context, word, answer);
+  if (prepare(context, word, answer) != BANYAN_OK) refuse(context, answer, text, room);
+  return true;
+}
+
+/* ---- the caller */
+
+/* Fitted to the communicator, so that all read the same. */
+static enum banyan_status make_proposal(struct by_context *context, struct by_plan *plan, struct by_proposal *out) {
+  BY_TRY(by_plans_fit(context, out->n, out->processes, plan, &out->plan));
+  BY_TRY(by_plans_check(out->plan));
+  out->helpers = BY_ARENA_ARRAY(&out->plan->arena, uint32_t, out->plan->n_vertices);
+  if (!out->helpers) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+  by_context_lock(context);
+  enum banyan_status status = by_plans_find_helpers(context, out->plan, out->helpers);
+  by_context_unlock(context);
+  return status;
+}
+
+enum banyan_status by_moves_propose(void *argument, uint32_t id, uint32_t n, const uint32_t *processes,
+                                    struct by_plan *plan, const struct by_told_move *tell) {
+  struct by_context *context = argument;
+  struct by_proposal proposal = {.comm = id, .n = n, .processes = processes};
+  if (tell) proposal.tell = *tell;
+  enum banyan_status status = make_proposal(context, plan, &proposal);
+  if (status == BANYAN_OK) status = by_control_propose(context->control, &proposal);
+  if (status != BANYAN_OK) by_plan_destroy(proposal.plan);
+  return status;
+}
+
+/* Nobody else is there; what is submitted by one rank goes nowhere. */
+static enum banyan_status set_alone(struct banyan_comm *comm, struct by_plan *plan) {
+  by_context_lock(comm->context);
+  enum banyan_status status = use(comm, &(struct by_kept_plan){.plan = plan});
+  by_context_unlock(comm->context);
+  return status;
+}
+
+enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *text) {
+  BY_TRY(by_comm_check(comm));
+  struct by_context *context = comm->context;
+  struct by_plan *plan = NULL;
+  if (context->job.rank != 0)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u",
+                   context->job.rank);
+  BY_TRY(by_plans_named(context, comm->size, comm->processes, text, &plan));
+  if (context->job.size == 1) return set_alone(comm, plan);
+  return by_moves_propose(context, by_domain_id(comm->domain), comm->size, comm->processes, plan, NULL);
+}
+
+/* ---- set by the program, on all ranks */
+
+static enum banyan_status set_inner(const struct banyan_comm *comm, const struct by_plan *plan) {
+  const struct by_submit_log *log = comm->plans.log;
+  struct by_kept_plan kept;
+  if (!inner_of(comm)) return BANYAN_OK;
+  const char *open = log->find_open(log->submitter);
+  if (open)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "operation \"%s\" has been submitted and has not ended: wait for it before the plan is set", open);
+  BY_TRY(choose_inner(comm, plan, &kept));
+  return use(log->inner, &kept);
+}
+
+/* Among the calls this has a place, as they have, so that all ranks agree which of it and a move comes first. Takes the
+ * plan over. Under lock. */
+static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *plan) {
+  struct by_context *context = comm->context;
+  enum banyan_status status = by_moves_pass(comm, by_clock_now(&by_clock_system) + comm->deadline);
+  if (status == BANYAN_OK) status = set_inner(comm, plan);
+  if (status != BANYAN_OK) {
+    by_plan_destroy(plan);
+    return status;
+  }
+  BY_TRY(use(comm, &(struct by_kept_plan){.plan = plan}));
+  note_set_by_hand(comm);
+  by_plans_log(context, by_domain_plan(comm->domain), " from the next call on");
+  if (context->observed.awake) by_observe_wake(&context->observed); /* a manager hears of it */
+  return BANYAN_OK;
+}
+
+enum banyan_status by_moves_set_plan(struct banyan_comm *comm, const char *text, enum banyan_plan_source planned) {
+  struct by_plan *plan = NULL;
+  BY_TRY(by_comm_check(comm));
+  BY_TRY(by_plans_named(comm->context, comm->size, comm->processes, text, &plan));
+  if (planned) plan->origin = (struct by_plan_origin){planned, false};
+  by_context_lock(comm->context);
+  enum banyan_status status = set_plan(comm, plan);
+  by_context_unlock(comm->context);
+  return status;
+}
+
+enum banyan_status banyan_comm_set_plan(struct banyan_comm *comm, const char *text) {
+  return by_moves_set_plan(comm, text, 0);
+}
+
+/* ---- how far it has come */
+
+struct by_moves_view by_moves_view(void *argument, uint32_t id) {
+  struct by_context *context = argument;
+  struct by_moves_view view = {0};
+  by_context_lock(context);
+  const struct banyan_comm *comm = by_comm_find(context, id);
+  if (comm) {
+    const struct by_plan *plan = by_domain_plan(comm->domain);
+    view = (struct by_moves_view){.started = comm->plans.started,
+                                  .last = comm->plans.decided,
+                                  .taken = comm->plans.move.state == BY_MOVE_IS_TAKEN,
+                                  .supplied = plan->origin.supplied};
+    snprintf(view.plan, sizeof view.plan, "%s", plan->name);
+  }
+  by_context_unlock(context);
+  return view;
+}

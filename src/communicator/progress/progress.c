@@ -1,0 +1,359 @@
+/* Who waits, drives: one thread at a time moves the engine, spinning for a
+ * while and then sleeping on all connections at once. Other user threads sleep
+ * until it is their turn. While nobody waits and calls are under way, or what
+ * ended calls sent is still in a lane, the progress thread drives; a user
+ * thread that comes to wait takes over from it at once, since it looks at
+ * `driver` whenever it has the lock back. Where operations are submitted,
+ * letters may come at any time: once nobody has driven for a while, the
+ * progress thread sleeps on the connections, without an end. */
+#include "progress.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "descriptor.h"
+#include "log.h"
+
+enum {
+  LOOKS_AT_CLOCK = 64,
+  LET_OTHERS = 16,
+  LOOKS_AT_DEADLINES = 256,
+  KEEN = 64,
+  LAST_LOOKS = 16,
+  SLEEP_MS = 100,
+  QUIET_MS = 50
+};
+
+/* Tells the core that this is a loop that waits. */
+static void by_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  __asm__ volatile("yield");
+#endif
+}
+
+bool by_progress_advance(struct by_progress *progress) {
+  bool moved = by_engine_progress(progress->job->engine);
+  return progress->events.advance(progress->events.context) || moved;
+}
+
+void by_progress_check_deadlines(struct by_progress *progress) {
+  by_engine_check_deadlines(progress->job->engine);
+  progress->events.check_deadlines(progress->events.context);
+}
+
+/* Where there is always something that moves nobody sleeps, and a call that does not move would never be late. */
+static bool advance(struct by_progress *progress) {
+  if (++progress->rounds % LOOKS_AT_DEADLINES == 0) by_progress_check_deadlines(progress);
+  bool moved = by_progress_advance(progress);
+  progress->events.notify(progress->events.context);
+  return moved;
+}
+
+static void let_others(struct by_progress *progress) {
+  pthread_mutex_unlock(&progress->job->lock);
+  sched_yield();
+  pthread_mutex_lock(&progress->job->lock);
+}
+
+static void pause_a_little(struct by_progress *progress) {
+  if (atomic_load_explicit(&progress->job->contenders, memory_order_relaxed)) {
+    let_others(progress);
+  } else if (progress->job->yields) {
+    sched_yield();
+  } else {
+    by_pause();
+  }
+}
+
+/* Milliseconds, `most` (-1: no end): fabrics may have to send something though nothing comes, and controllers ask. */
+static int how_long(const struct by_progress *progress, int most) {
+  uint64_t deadline = by_engine_deadline(progress->job->engine);
+  uint64_t asks = progress->events.deadline(progress->events.context);
+  if (asks < deadline) deadline = asks;
+  if (deadline == UINT64_MAX) return most;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (deadline <= now) return 0;
+  uint64_t milliseconds = (deadline - now + BY_MILLISECOND - 1) / BY_MILLISECOND;
+  if (most >= 0 && milliseconds > (uint64_t)most) return most;
+  return milliseconds < INT_MAX ? (int)milliseconds : INT_MAX;
+}
+
+static void wait_for_events(const struct by_progress *progress, int milliseconds) {
+  struct epoll_event events[64];
+  int n = epoll_wait(progress->poll, events, 64, milliseconds);
+  for (int i = 0; i < n; i++) {
+    uint64_t rings;
+    if (events[i].data.fd != progress->job->wake) continue;
+    while (read(progress->job->wake, &rings, sizeof rings) < 0 && errno == EINTR) {
+    }
+  }
+}
+
+/* Sleeps until a connection has something, a peer rings, or some time has passed. */
+static void sleep_until_event(struct by_progress *progress, int most) {
+  by_progress_check_deadlines(progress);
+  by_engine_sleeping(progress->job->engine, true);
+  if (by_progress_advance(progress)) {
+    by_engine_sleeping(progress->job->engine, false);
+    return;
+  }
+  int milliseconds = how_long(progress, most);
+  pthread_mutex_unlock(&progress->job->lock);
+  wait_for_events(progress, milliseconds);
+  pthread_mutex_lock(&progress->job->lock);
+}
+
+struct spinner {
+  uint64_t since, most; /* when it stopped moving (0: it moves), how long it spins */
+  uint32_t looks;
+};
+
+/* One round of progress. True when it is time to sleep. */
+static inline bool spin(struct by_progress *progress, struct spinner *spinner) {
+  bool moved = advance(progress);
+  spinner->looks++;
+  if (moved) {
+    spinner->since = 0;
+    if (spinner->looks % LET_OTHERS == 0 && atomic_load_explicit(&progress->job->contenders, memory_order_relaxed))
+      pause_a_little(progress);
+    return false;
+  }
+  if (spinner->most && (progress->job->yields || spinner->looks > KEEN)) pause_a_little(progress);
+  if (spinner->most && !progress->job->yields && spinner->looks % LOOKS_AT_CLOCK) return false;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (!spinner->since) spinner->since = now;
+  return now - spinner->since >= spinner->most;
+}
+
+/* A user's thread sleeps, after which it spins again. */
+static void rest(struct by_progress *progress, struct spinner *spinner) {
+  progress->user_sleeps = true;
+  sleep_until_event(progress, SLEEP_MS);
+  progress->user_sleeps = false;
+  by_engine_sleeping(progress->job->engine, false);
+  spinner->since = 0;
+}
+
+/* A call may end with the last of what it sent still in a lane that was full. */
+static bool has_work(const struct by_progress *progress) {
+  return by_engine_pending(progress->job->engine) || by_engine_has_to_send(progress->job->engine) ||
+         progress->events.has_work(progress->events.context);
+}
+
+static uint64_t ended_so_far(const struct by_progress *progress) {
+  return by_engine_ended(progress->job->engine) + progress->ended;
+}
+
+void by_progress_idle(struct by_progress *progress) {
+  progress->idlers++;
+  pthread_cond_wait(&progress->job->changed, &progress->job->lock);
+  progress->idlers--;
+}
+
+void by_progress_changed(struct by_progress *progress) {
+  if (progress->idlers) pthread_cond_broadcast(&progress->job->changed);
+}
+
+/* Inlined, with what says that it is over, since small calls are a few rounds. */
+__attribute__((always_inline)) static inline void drive(struct by_progress *progress, bool (*over)(void *argument),
+                                                        void *argument) {
+  struct spinner spinner = {.most = progress->spin};
+  uint64_t ended = ended_so_far(progress);
+  if (progress->state == BY_PROGRESS_LISTENS)
+    by_job_wake(progress->job); /* what comes from now on is for this thread */
+  if (progress->driver == BY_DRIVER_HELPER) by_engine_sleeping(progress->job->engine, false);
+  progress->driver = BY_DRIVER_USER;
+  while (!over(argument)) {
+    bool tired = spin(progress, &spinner);
+    if (ended_so_far(progress) != ended) by_progress_changed(progress);
+    ended = ended_so_far(progress);
+    if (!tired || over(argument)) continue;
+    rest(progress, &spinner);
+  }
+  progress->driver = BY_DRIVER_NONE;
+  by_progress_changed(progress);
+  if (has_work(progress) || (progress->listens && progress->state == BY_PROGRESS_ABSENT)) by_progress_kick(progress);
+}
+
+__attribute__((always_inline)) static inline void wait_until(struct by_progress *progress, bool (*over)(void *argument),
+                                                             void *argument) {
+  if (progress->user_sleeps) by_job_wake(progress->job); /* it has to send what this thread's call brought */
+  while (!over(argument)) {
+    if (progress->driver == BY_DRIVER_USER)
+      by_progress_idle(progress);
+    else
+      drive(progress, over, argument);
+  }
+}
+
+void by_progress_wait(struct by_progress *progress, bool (*over)(void *argument), void *argument) {
+  wait_until(progress, over, argument);
+}
+
+static bool call_ended(void *call) {
+  return by_call_ended(call);
+}
+
+void by_progress_wait_call(struct by_progress *progress, struct by_call *call) {
+  wait_until(progress, call_ended, call);
+}
+
+/* ---- the progress thread */
+
+static void set_state(struct by_progress *progress, enum by_progress_state to) {
+  static const char *const names[] = {"absent", "works", "idle", "listens", "ends"};
+  enum by_progress_state from = progress->state;
+  assert(to == BY_PROGRESS_WORKS  ? from != BY_PROGRESS_WORKS && from != BY_PROGRESS_ENDS
+         : to == BY_PROGRESS_ENDS ? from != BY_PROGRESS_ABSENT
+                                  : from == (to == BY_PROGRESS_ABSENT ? BY_PROGRESS_ENDS : BY_PROGRESS_WORKS));
+  by_debug("communicator", "progress thread: %s -> %s", names[from], names[to]);
+  progress->state = to;
+}
+
+static void go_on(struct by_progress *progress) {
+  if (progress->state != BY_PROGRESS_ENDS) set_state(progress, BY_PROGRESS_WORKS);
+}
+
+static bool wanted(const struct by_progress *progress) {
+  return has_work(progress) && progress->driver != BY_DRIVER_USER;
+}
+
+/* Drives while something moves. Then, where calls are under way, it looks a few times more before it sleeps, as what
+ * they wait for mostly comes soon; whoever computes meanwhile goes first. */
+static void help(struct by_progress *progress) {
+  uint32_t looks = 0, most = progress->spin ? LAST_LOOKS : 0;
+  progress->driver = BY_DRIVER_HELPER;
+  while (progress->driver == BY_DRIVER_HELPER) {
+    if (advance(progress)) {
+      looks = 0;
+      if (atomic_load_explicit(&progress->job->contenders, memory_order_relaxed)) pause_a_little(progress);
+    } else if (looks++ < most && by_engine_pending(progress->job->engine)) {
+      let_others(progress);
+    } else {
+      break;
+    }
+  }
+  if (progress->driver == BY_DRIVER_HELPER && has_work(progress)) sleep_until_event(progress, SLEEP_MS);
+}
+
+/* Sleeps until control messages come, if need be for ever. */
+static void listen_to_peers(struct by_progress *progress) {
+  progress->driver = BY_DRIVER_HELPER;
+  set_state(progress, BY_PROGRESS_LISTENS);
+  sleep_until_event(progress, -1);
+  go_on(progress);
+}
+
+static void hand_over(struct by_progress *progress) {
+  if (progress->user_sleeps) by_job_wake(progress->job); /* what woke us may have been meant for it */
+  if (progress->driver != BY_DRIVER_HELPER) return;
+  by_engine_sleeping(progress->job->engine, false);
+  progress->driver = BY_DRIVER_NONE;
+}
+
+/* Until there is work, or nobody has driven for a while though control messages may come. True: that is so. */
+static bool idle(struct by_progress *progress) {
+  uint32_t rounds = progress->rounds;
+  struct timespec until;
+  set_state(progress, BY_PROGRESS_IDLE);
+  if (!progress->listens) {
+    pthread_cond_wait(&progress->work, &progress->job->lock);
+  } else {
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += QUIET_MS * (long)BY_MILLISECOND;
+    until.tv_sec += until.tv_nsec / (long)BY_SECOND;
+    until.tv_nsec %= (long)BY_SECOND;
+    pthread_cond_timedwait(&progress->work, &progress->job->lock, &until);
+  }
+  go_on(progress);
+  return progress->listens && progress->driver == BY_DRIVER_NONE && progress->rounds == rounds;
+}
+
+static void *progress_main(void *argument) {
+  struct by_progress *progress = argument;
+  pthread_mutex_lock(&progress->job->lock);
+  while (progress->state != BY_PROGRESS_ENDS) {
+    if (wanted(progress)) {
+      help(progress);
+      hand_over(progress);
+    } else if (idle(progress) && !wanted(progress) && progress->state != BY_PROGRESS_ENDS) {
+      listen_to_peers(progress);
+      hand_over(progress);
+    }
+  }
+  pthread_mutex_unlock(&progress->job->lock);
+  return NULL;
+}
+
+static void start_thread(struct by_progress *progress) {
+  int error = by_thread_start(&progress->thread, progress_main, progress);
+  if (error)
+    by_warn("communicator", "no progress thread could be started (error %d): calls move only while somebody waits",
+            error);
+  else
+    set_state(progress, BY_PROGRESS_WORKS);
+}
+
+void by_progress_kick(struct by_progress *progress) {
+  if (progress->user_sleeps) by_job_wake(progress->job);
+  if (progress->driver == BY_DRIVER_USER) return;
+  by_progress_advance(progress);
+  if (progress->state == BY_PROGRESS_ABSENT && (has_work(progress) || progress->listens)) {
+    start_thread(progress);
+    return;
+  }
+  if (!has_work(progress)) return;
+  if (progress->state == BY_PROGRESS_IDLE)
+    pthread_cond_signal(&progress->work);
+  else
+    by_job_wake(progress->job); /* it may sleep, perhaps since before a user drove, though there is more to do now */
+}
+
+/* ---- its life */
+
+bool by_progress_watch(struct by_progress *progress, int fd, uint32_t events) {
+  struct epoll_event event = {.events = events | EPOLLET, .data.fd = fd};
+  return epoll_ctl(progress->poll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+enum banyan_status by_progress_init(struct by_progress *progress, struct by_job *job,
+                                    const struct by_progress_events *events) {
+  pthread_condattr_t attributes;
+  *progress = (struct by_progress){.job = job, .events = *events};
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&progress->work, &attributes);
+  pthread_condattr_destroy(&attributes);
+  job->wake = BY_DESCRIPTOR(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  progress->poll = BY_DESCRIPTOR(epoll_create1(EPOLL_CLOEXEC));
+  if (job->wake < 0 || progress->poll < 0)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "making an eventfd and an epoll descriptor");
+  return by_progress_watch(progress, job->wake, EPOLLIN)
+             ? BANYAN_OK
+             : by_fail_errno(BANYAN_ERR_SYSTEM, errno, "watching an eventfd");
+}
+
+void by_progress_stop(struct by_progress *progress) {
+  if (progress->state == BY_PROGRESS_ABSENT) return;
+  pthread_mutex_lock(&progress->job->lock);
+  set_state(progress, BY_PROGRESS_ENDS);
+  pthread_cond_broadcast(&progress->work);
+  pthread_mutex_unlock(&progress->job->lock);
+  by_job_wake(progress->job);
+  pthread_join(progress->thread, NULL);
+  set_state(progress, BY_PROGRESS_ABSENT);
+}
+
+void by_progress_fini(struct by_progress *progress) {
+  if (progress->job->wake >= 0) by_close(progress->job->wake);
+  if (progress->poll >= 0) by_close(progress->poll);
+  pthread_cond_destroy(&progress->work);
+}

@@ -1,0 +1,92 @@
+/* Moving the engine: one thread at a time drives, and the others wait for their
+ * turn. Threads that wait for something drive; while nobody waits and calls are
+ * under way, a thread of the library's own does.
+ *
+ * All functions are called under the job's lock unless they say otherwise. Those
+ * that wait let go of it now and then. */
+#ifndef BY_COMMUNICATOR_PROGRESS_H
+#define BY_COMMUNICATOR_PROGRESS_H
+
+#include "job_state.h"
+
+/* What goes on beside the calls of the engine; higher modules register it. Under lock. */
+struct by_progress_events {
+  /* Does what can be done. True if anything was done. */
+  bool (*advance)(void *context);
+  /* Calls the program back for requests that have ended, without the lock. */
+  void (*notify)(void *context);
+  /* Whether there is something that must move though nobody waits for it. */
+  bool (*has_work)(const void *context);
+  /* When check_deadlines has to be called at the latest; UINT64_MAX: not before something else happens. */
+  uint64_t (*deadline)(const void *context);
+  void (*check_deadlines)(void *context);
+  void *context;
+};
+
+/* The library's own thread.
+ *
+ *   from      to
+ *   ABSENT    WORKS    something is under way that nobody waits for
+ *   WORKS     IDLE     waits until it is needed
+ *   IDLE      WORKS
+ *   WORKS     LISTENS  sleeps on the connections until control messages come
+ *   LISTENS   WORKS
+ *   WORKS, IDLE, LISTENS -> ENDS -> ABSENT */
+enum by_progress_state {
+  BY_PROGRESS_ABSENT,
+  BY_PROGRESS_WORKS,
+  BY_PROGRESS_IDLE,
+  BY_PROGRESS_LISTENS,
+  BY_PROGRESS_ENDS
+};
+
+struct by_progress {
+  struct by_job *job;
+  struct by_progress_events events;
+  enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
+  bool user_sleeps; /* a user's thread drives and sleeps until an event, without the lock */
+  bool listens;     /* control messages may come at any time */
+  uint32_t idlers;  /* user threads that wait for the job's `changed` */
+  uint32_t rounds;  /* of progress, in whatever thread */
+  uint64_t ended;   /* operations, see by_progress_count_ended */
+  uint64_t spin;    /* nanoseconds */
+  int poll;         /* epoll over all lanes and the job's `wake` */
+  pthread_t thread;
+  enum by_progress_state state; /* of that thread */
+  pthread_cond_t work;          /* for it: calls are under way and nobody drives */
+};
+
+/* Makes the job's `wake` too. by_progress_fini is due even if it fails. Without the lock. */
+BANYAN_CHECK enum banyan_status by_progress_init(struct by_progress *progress, struct by_job *job,
+                                                 const struct by_progress_events *events);
+/* Ends the thread. Without the lock. */
+void by_progress_stop(struct by_progress *progress);
+void by_progress_fini(struct by_progress *progress);
+/* False: the system refuses; see errno. */
+bool by_progress_watch(struct by_progress *progress, int fd, uint32_t events);
+
+/* Moves what can be moved. True if anything was. */
+bool by_progress_advance(struct by_progress *progress);
+/* Fails calls past their deadline. */
+void by_progress_check_deadlines(struct by_progress *progress);
+/* After something was started that nobody waits for. */
+void by_progress_kick(struct by_progress *progress);
+/* From now on control messages may come at any time. */
+static inline void by_progress_listen(struct by_progress *progress) {
+  progress->listens = true;
+}
+/* An operation that is no call of the engine has ended. */
+static inline void by_progress_count_ended(struct by_progress *progress) {
+  progress->ended++;
+}
+
+/* Moves the engine until `over`, or lets others do it. What makes it true is followed by a broadcast of the job's
+ * `changed` and by_job_wake. */
+void by_progress_wait(struct by_progress *progress, bool (*over)(void *argument), void *argument);
+/* Like it, until the call has ended. */
+void by_progress_wait_call(struct by_progress *progress, struct by_call *call);
+/* Waits, without driving, until by_progress_changed. */
+void by_progress_idle(struct by_progress *progress);
+void by_progress_changed(struct by_progress *progress);
+
+#endif

@@ -1,0 +1,130 @@
+#include "sparse.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plan_switch.h"
+#include "request.h"
+#include "sparse_exchange.h"
+
+enum { SPARSE = 2 << 16 /* a kind of call of its own */ };
+
+bool by_sparse_calls_advance(struct by_context *context) {
+  bool moved = false;
+  uint64_t ended = by_engine_ended(context->job.engine);
+  if (!context->sparse.comms || ended == context->sparse.ended_seen) return false;
+  context->sparse.ended_seen = ended;
+  for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+    moved |= comm->sparse && by_sparse_progress(comm->sparse);
+  return moved;
+}
+
+/* Half of the machine's memory, divided by the ranks on it. */
+static size_t usual_memory(const struct by_context *context) {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  uint32_t ranks = context->job.neighbours ? context->job.neighbours : 1;
+  return pages > 0 && page > 0 ? (size_t)pages / 2 / ranks * (size_t)page : SIZE_MAX / 2;
+}
+
+static enum banyan_status need_queue(struct banyan_comm *comm) {
+  struct by_context *context = comm->context;
+  if (comm->sparse) return BANYAN_OK;
+  struct by_sparse_options options = {
+      .engine = context->job.engine,
+      .domain = comm->domain,
+      .id = by_comm_number(by_domain_id(comm->domain), BY_OF_NO_SPLIT, BY_OF_SPARSE),
+      .n = comm->size,
+      .processes = comm->processes,
+      .memory = usual_memory(context),
+      .far = context->job.n_hosts > 1 || !strcmp(context->job.settings.transport, "tcp"),
+      .crowd = (double)context->job.neighbours / context->job.members[context->job.rank].cores};
+  BY_TRY(by_sparse_queue_create(&options, &comm->sparse));
+  context->sparse.comms++;
+  return BANYAN_OK;
+}
+
+enum banyan_status by_sparse_call_check(const struct banyan_comm *comm, const struct banyan_sparse_call *call) {
+  BY_TRY(by_comm_check(comm));
+  if (!call || !call->in || !call->out || call->in == call->out)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the sparse call or one of its tensors is NULL, or both are the same one");
+  if (call->deadline < 0)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_comm_take_exchange(struct banyan_comm *comm, struct by_sparse_exchange **out) {
+  BY_TRY(need_queue(comm));
+  *out = by_sparse_take(comm->sparse);
+  return *out ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a sparse call");
+}
+
+/* Rows differ from one iteration to the next; their width does not. */
+static void observe(struct by_observation *observed, const struct banyan_sparse_call *call, uint64_t now) {
+  uint64_t row = (uint64_t)call->in->width * banyan_dtype_size(call->in->dtype);
+  by_observe_odd(observed, SPARSE + call->collective, row, call->in->count * row, now);
+}
+
+/* Under lock. */
+static enum banyan_status start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
+                                struct by_sparse_exchange *exchange) {
+  uint64_t now = by_clock_now(&by_clock_system), deadline = now + by_comm_lasts(comm, call->deadline);
+  if (comm->plans.move.state != BY_MOVE_NONE) BY_TRY(by_moves_pass(comm, deadline));
+  BY_TRY(by_sparse_start(exchange, deadline));
+  by_moves_count(comm);
+  if (comm->context->observed.on) observe(&comm->context->observed, call, now);
+  return BANYAN_OK;
+}
+
+static bool has_ended(const struct banyan_request *request) {
+  return by_sparse_ended(request->of);
+}
+
+static enum banyan_status finish(struct banyan_request *request) {
+  enum banyan_status status = by_sparse_result(request->of);
+  by_sparse_release(request->of);
+  free(request);
+  return status;
+}
+
+static const struct by_request_ops ops = {has_ended, finish};
+
+/* `alone`: nobody will wait for it at once. What can be merged is merged without the lock. */
+static enum banyan_status make(struct banyan_comm *comm, const struct banyan_sparse_call *call, bool alone,
+                               struct banyan_request **out) {
+  struct by_context *context = comm->context;
+  struct by_sparse_exchange *exchange;
+  struct banyan_request *request = malloc(sizeof *request);
+  if (!request) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
+  by_context_lock(context);
+  enum banyan_status status = by_comm_take_exchange(comm, &exchange);
+  if (status == BANYAN_OK) {
+    by_context_unlock(context);
+    by_sparse_prepare(exchange, call);
+    by_context_lock(context);
+    status = start(comm, call, exchange);
+  }
+  if (status == BANYAN_OK) {
+    *request = (struct banyan_request){.context = context, .ops = &ops, .of = exchange};
+    *out = request;
+    by_context_hold(context);
+    if (alone) by_context_kick(context);
+  }
+  by_context_unlock(context);
+  if (status != BANYAN_OK) free(request);
+  return status;
+}
+
+enum banyan_status banyan_sparse_start(struct banyan_comm *comm, const struct banyan_sparse_call *call,
+                                       struct banyan_request **out) {
+  BY_TRY(by_sparse_call_check(comm, call));
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the request is NULL");
+  return make(comm, call, true, out);
+}
+
+enum banyan_status banyan_sparse_run(struct banyan_comm *comm, const struct banyan_sparse_call *call) {
+  struct banyan_request *request;
+  BY_TRY(by_sparse_call_check(comm, call));
+  BY_TRY(make(comm, call, false, &request));
+  return banyan_wait(request);
+}

@@ -1,0 +1,309 @@
+/* Groups of operations that start become calls of the engine, and calls that end, ends of operations. Several
+ * AllReduces become one call. The engine sends from, and adds to, memory that lies together. Gradients often do: then
+ * nothing is copied, as the root puts neighbours in its memory next to each other. What does not is copied into a
+ * buffer of the library's, or, where only the results lie together, to where these belong. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce.h"
+#include "sparse_exchange.h"
+#include "submitter.h"
+
+enum { SOME_PIECES = 8 };
+
+/* ---- fusing */
+
+static size_t bytes_of(const struct banyan_call *call) {
+  return call->count * banyan_dtype_size(call->dtype);
+}
+
+static bool fuses(const struct banyan_call *call, const struct banyan_call *first) {
+  return call->collective == BANYAN_ALLREDUCE && call->dtype == first->dtype && call->op == first->op &&
+         bytes_of(call) <= BY_FUSE_EACH;
+}
+
+static double scale_of(const struct banyan_call *call) {
+  return call->scale == 0 ? 1 : call->scale;
+}
+
+/* What may start as one call within an operation: from `first` on, so many. */
+static size_t count_fused(const struct by_submitted *s, size_t first, uint64_t most) {
+  const struct banyan_call *calls = &s->calls[first];
+  uint64_t bytes = bytes_of(&calls[0]);
+  size_t n = 1;
+  if (!fuses(&calls[0], &calls[0])) return 1;
+  for (; first + n < s->n_calls && fuses(&calls[n], &calls[0]); n++) {
+    bytes += bytes_of(&calls[n]);
+    if (bytes > most) break;
+  }
+  return n;
+}
+
+/* ---- what lies together */
+
+static bool sends_together(const struct by_flight *flight) {
+  const struct by_piece *p = flight->pieces;
+  for (size_t i = 1; i < flight->n; i++)
+    if ((const char *)p[i - 1].call->send + bytes_of(p[i - 1].call) != (const char *)p[i].call->send ||
+        scale_of(p[i].call) != scale_of(p[0].call))
+      return false;
+  return true;
+}
+
+static bool results_together(const struct by_flight *flight) {
+  const struct by_piece *p = flight->pieces;
+  for (size_t i = 1; i < flight->n; i++)
+    if ((char *)p[i - 1].call->recv + bytes_of(p[i - 1].call) != (char *)p[i].call->recv) return false;
+  return true;
+}
+
+/* ---- buffers */
+
+static struct by_fuse_buffer *take_buffer(struct by_submitter *owner, size_t bytes) {
+  struct by_fuse_buffer *buffer;
+  LIST_FOREACH(buffer, &owner->buffers, entry) {
+    if (buffer->region->bytes < bytes) continue;
+    LIST_REMOVE(buffer, entry);
+    return buffer;
+  }
+  buffer = calloc(1, sizeof *buffer);
+  uint64_t most = owner->context->job.settings.fusion;
+  if (!buffer) {
+    (void)by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for fusing operations");
+    return NULL;
+  }
+  if (by_region_create(bytes > most ? bytes : most, &buffer->region) != BANYAN_OK) {
+    free(buffer);
+    return NULL;
+  }
+  by_regions_add(&owner->context->regions, buffer->region);
+  owner->counts.allocations++;
+  return buffer;
+}
+
+void by_fuse_buffers_free(struct by_submitter *owner) {
+  for (struct by_fuse_buffer *buffer; (buffer = LIST_FIRST(&owner->buffers));) {
+    LIST_REMOVE(buffer, entry);
+    by_memory_doom(owner->context, buffer->region);
+    free(buffer);
+  }
+}
+
+/* ---- copying */
+
+static void copy_in(struct by_submitter *owner, const struct by_flight *flight, char *to) {
+  for (size_t i = 0; i < flight->n; i++) {
+    const struct banyan_call *call = flight->pieces[i].call;
+    size_t bytes = bytes_of(call);
+    if (scale_of(call) != 1)
+      by_kernel_scale(call->dtype, to, call->send, call->scale, call->count);
+    else if (bytes && to != call->send)
+      memcpy(to, call->send, bytes);
+    if (to != call->send) owner->counts.copied += bytes;
+    to += bytes;
+  }
+}
+
+/* Makes one call of a flight's AllReduces, which are of one type and operation: where they lie one behind the other it
+ * reads and writes them there, else in a buffer, into which they are copied. */
+static enum banyan_status fuse(struct by_submitter *owner, struct by_flight *flight, struct banyan_call *out) {
+  *out = *flight->pieces[0].call;
+  if (flight->n == 1) return BANYAN_OK;
+  out->count = 0;
+  for (size_t i = 0; i < flight->n; i++) out->count += flight->pieces[i].call->count;
+  if (!results_together(flight)) {
+    flight->buffer = take_buffer(owner, bytes_of(out));
+    if (!flight->buffer) return BANYAN_ERR_NO_MEMORY;
+    out->recv = flight->buffer->region->base;
+  }
+  if (sends_together(flight)) return BANYAN_OK;
+  copy_in(owner, flight, out->recv);
+  out->send = out->recv;
+  out->scale = 0;
+  return BANYAN_OK;
+}
+
+/* The call has ended: copies what is not in place yet, if it went well, and takes the buffer back. */
+static void unfuse(struct by_submitter *owner, struct by_flight *flight, bool well) {
+  if (!flight->buffer) return;
+  const char *from = flight->buffer->region->base;
+  for (size_t i = 0; i < flight->n && well; i++) {
+    const struct banyan_call *call = flight->pieces[i].call;
+    size_t bytes = bytes_of(call);
+    if (bytes) memcpy(call->recv, from, bytes);
+    owner->counts.copied += bytes;
+    from += bytes;
+  }
+  LIST_INSERT_HEAD(&owner->buffers, flight->buffer, entry);
+  flight->buffer = NULL;
+}
+
+/* ---- flights */
+
+static bool make_room(struct by_submitter *owner, struct by_flight *flight, size_t pieces) {
+  if (flight->pieces && flight->room >= pieces) return true;
+  size_t room = pieces + SOME_PIECES;
+  struct by_piece *more = realloc(flight->pieces, room * sizeof *more);
+  if (!more) return false;
+  flight->pieces = more;
+  flight->room = room;
+  owner->counts.allocations++;
+  return true;
+}
+
+static struct by_flight *take_flight(struct by_submitter *owner, size_t pieces) {
+  struct by_flight *flight = LIST_FIRST(&owner->spare_flights);
+  if (flight) {
+    LIST_REMOVE(flight, entry);
+  } else {
+    flight = calloc(1, sizeof *flight);
+    owner->counts.allocations++;
+  }
+  if (flight && !make_room(owner, flight, pieces)) {
+    LIST_INSERT_HEAD(&owner->spare_flights, flight, entry);
+    flight = NULL;
+  }
+  if (flight)
+    flight->n = 0;
+  else
+    (void)by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %zu pieces", pieces);
+  return flight;
+}
+
+/* An operation that started everywhere but here cannot end on the other ranks. */
+static void cannot_start(struct by_submitter *owner, const struct by_submitted *s, enum banyan_status status) {
+  char text[BY_OPERATION_NAME + 64];
+  snprintf(text, sizeof text, "operation \"%s\" could not be started", s->name);
+  by_submitter_fail(owner, status, text);
+}
+
+static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_t deadline) {
+  struct banyan_call call;
+  enum banyan_status status = fuse(owner, flight, &call);
+  call.name = NULL; /* a copy's, of what may be gone; the submitted operation has a name of its own */
+  if (status == BANYAN_OK) status = by_engine_start(owner->log.inner->domain, &call, deadline, &flight->call);
+  if (status != BANYAN_OK) {
+    cannot_start(owner, flight->pieces[0].submitted, status);
+    unfuse(owner, flight, false);
+    LIST_INSERT_HEAD(&owner->spare_flights, flight, entry);
+    return;
+  }
+  for (size_t i = 0; i < flight->n; i++) {
+    struct by_submitted *s = flight->pieces[i].submitted;
+    s->left++;
+    by_trace_through(&owner->context->job.tracer, s->trace, by_call_trace(flight->call));
+  }
+  owner->counts.calls++;
+  LIST_INSERT_HEAD(&owner->flights, flight, entry);
+}
+
+/* ---- groups */
+
+static void start_exchanges(struct by_submitter *owner, struct by_submitted *s) {
+  for (size_t i = 0; i < s->n_sparse; i++) {
+    struct by_sparse_exchange *exchange = s->exchanges[i];
+    s->exchanges[i] = NULL; /* on failure it has been given back */
+    enum banyan_status status = by_sparse_start(exchange, s->deadline);
+    if (status != BANYAN_OK) {
+      cannot_start(owner, s, status);
+      continue;
+    }
+    s->exchanges[i] = exchange;
+    s->left++;
+    owner->sparse_running++;
+    owner->counts.calls++;
+  }
+}
+
+/* One operation, maybe of several calls. */
+static void start_alone(struct by_submitter *owner, struct by_submitted *s) {
+  uint64_t most = owner->context->job.settings.fusion;
+  for (size_t i = 0, n; i < s->n_calls; i += n) {
+    n = count_fused(s, i, most);
+    struct by_flight *flight = take_flight(owner, n);
+    if (!flight) {
+      cannot_start(owner, s, BANYAN_ERR_NO_MEMORY);
+      return;
+    }
+    for (size_t k = 0; k < n; k++) flight->pieces[flight->n++] = (struct by_piece){s, &s->calls[i + k]};
+    launch(owner, flight, s->deadline);
+  }
+  start_exchanges(owner, s);
+}
+
+/* Several, of AllReduces that fuse. */
+static void start_together(struct by_submitter *owner, void *const *operations, uint32_t n) {
+  size_t pieces = 0;
+  uint64_t deadline = UINT64_MAX;
+  for (uint32_t i = 0; i < n; i++) pieces += ((struct by_submitted *)operations[i])->n_calls;
+  struct by_flight *flight = take_flight(owner, pieces);
+  if (!flight) {
+    cannot_start(owner, operations[0], BANYAN_ERR_NO_MEMORY);
+    return;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    struct by_submitted *s = operations[i];
+    for (size_t k = 0; k < s->n_calls; k++) flight->pieces[flight->n++] = (struct by_piece){s, &s->calls[k]};
+    if (s->deadline < deadline) deadline = s->deadline;
+  }
+  launch(owner, flight, deadline);
+}
+
+void by_submit_start(struct by_submitter *owner, void *const *operations, uint32_t n) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    struct by_submitted *s = operations[i];
+    by_submitted_set_state(s, BY_SUBMITTED_RUNS);
+    by_trace(&owner->context->job.tracer, s->trace, BY_TRACE_NEGOTIATED);
+    s->left = 1; /* until all of it has been started */
+    bytes += by_operation_bytes(&s->operation);
+  }
+  ((struct by_submitted *)operations[0])->group = bytes;
+  owner->counts.started += n;
+  if (n == 1)
+    start_alone(owner, operations[0]);
+  else
+    start_together(owner, operations, n);
+  for (uint32_t i = 0; i < n; i++) by_submitted_part_ended(operations[i], by_context_status(owner->context));
+}
+
+/* ---- ends */
+
+static void land(struct by_submitter *owner, struct by_flight *flight) {
+  enum banyan_status status = by_call_result(flight->call);
+  unfuse(owner, flight, status == BANYAN_OK);
+  by_call_release(flight->call);
+  for (size_t i = 0; i < flight->n; i++) by_submitted_part_ended(flight->pieces[i].submitted, status);
+  LIST_INSERT_HEAD(&owner->spare_flights, flight, entry);
+}
+
+static bool collect_exchanges(struct by_submitter *owner) {
+  bool any = false;
+  for (struct by_submitted *s = LIST_FIRST(&owner->open), *next; s; s = next) {
+    next = LIST_NEXT(s, entry);
+    for (size_t i = 0; i < s->n_sparse && s->state == BY_SUBMITTED_RUNS; i++) {
+      struct by_sparse_exchange *exchange = s->exchanges[i];
+      if (!exchange || !by_sparse_ended(exchange)) continue;
+      enum banyan_status status = by_sparse_result(exchange);
+      s->exchanges[i] = NULL;
+      by_sparse_release(exchange);
+      owner->sparse_running--;
+      by_submitted_part_ended(s, status);
+      any = true;
+    }
+  }
+  return any;
+}
+
+bool by_submit_collect(struct by_submitter *owner) {
+  bool any = owner->sparse_running && collect_exchanges(owner);
+  for (struct by_flight *flight = LIST_FIRST(&owner->flights), *next; flight; flight = next) {
+    next = LIST_NEXT(flight, entry);
+    if (!by_call_ended(flight->call)) continue;
+    LIST_REMOVE(flight, entry);
+    land(owner, flight);
+    any = true;
+  }
+  return any;
+}

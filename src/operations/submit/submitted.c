@@ -1,0 +1,278 @@
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "log.h"
+#include "sparse.h"
+#include "sparse_exchange.h"
+#include "submitter.h"
+
+void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to) {
+  static const char *const names[] = {"free", "waits", "root asked", "rank 0 asked", "runs", "ended"};
+  enum by_submitted_state from = s->state;
+  bool opened = from >= BY_SUBMITTED_WAITS && from <= BY_SUBMITTED_RUNS;
+  assert(to == BY_SUBMITTED_FREE    ? !opened
+         : to == BY_SUBMITTED_WAITS ? from == BY_SUBMITTED_FREE
+                                    : opened && to > from);
+  by_debug("negotiate", "operation \"%s\": %s -> %s", s->name, names[from], names[to]);
+  s->state = to;
+}
+
+/* ---- memory */
+
+static bool has_ended(const struct banyan_request *request) {
+  const struct by_submitted *s = request->of;
+  return s->state == BY_SUBMITTED_ENDED;
+}
+
+/* The request lies in the operation. */
+static enum banyan_status finish(struct banyan_request *request) {
+  const struct by_submitted *s = request->of;
+  enum banyan_status status = s->status;
+  if (status != BANYAN_OK) (void)by_fail(status, "%s", s->text ? s->text : "out of memory for the text of an error");
+  by_submitted_release(request->of);
+  return status;
+}
+
+static const struct by_request_ops ops = {has_ended, finish};
+
+struct by_submitted *by_submitted_take(struct by_submitter *owner) {
+  struct by_submitted *s = LIST_FIRST(&owner->spare);
+  if (s) {
+    LIST_REMOVE(s, entry);
+  } else {
+    s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    owner->counts.allocations++;
+  }
+  s->request = (struct banyan_request){.ops = &ops, .of = s, .context = owner->context};
+  s->owner = owner;
+  s->n_calls = s->n_sparse = s->left = 0;
+  s->group = UINT64_MAX;
+  s->status = BANYAN_OK;
+  s->text = NULL;
+  owner->taken++;
+  return s;
+}
+
+static void release_exchanges(struct by_submitted *s) {
+  for (size_t i = 0; i < s->n_sparse; i++)
+    if (s->exchanges[i]) by_sparse_release(s->exchanges[i]);
+  s->n_sparse = 0;
+}
+
+void by_submitted_release(struct by_submitted *s) {
+  struct by_submitter *owner = s->owner;
+  release_exchanges(s);
+  free(s->text);
+  by_submitted_set_state(s, BY_SUBMITTED_FREE);
+  LIST_INSERT_HEAD(&owner->spare, s, entry);
+  if (--owner->taken == 0 && !owner->comm) by_submitter_free(owner);
+}
+
+void by_submitter_free(struct by_submitter *owner) {
+  for (struct by_submitted *s; (s = LIST_FIRST(&owner->spare));) {
+    LIST_REMOVE(s, entry);
+    free(s->calls);
+    free(s->counts);
+    free(s->exchanges);
+    free(s);
+  }
+  for (struct by_flight *flight; (flight = LIST_FIRST(&owner->spare_flights));) {
+    LIST_REMOVE(flight, entry);
+    free(flight->pieces);
+    free(flight);
+  }
+  by_controller_destroy(owner->controller);
+  free(owner->neighbours);
+  free(owner);
+}
+
+void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, const char *what) {
+  struct by_context *context = owner->context;
+  char text[BY_REPORT_TEXT];
+  snprintf(text, sizeof text, "%s: %s: %s", by_context_name(context, context->job.rank), what, banyan_error_text());
+  by_engine_fail(context->job.engine, status, context->job.rank, text);
+}
+
+static enum banyan_status need(struct by_submitter *owner, void **memory, size_t *room, size_t wanted, size_t each) {
+  if (wanted <= *room) return BANYAN_OK;
+  void *more = realloc(*memory, wanted * each);
+  if (!more) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for an operation of %zu calls", wanted);
+  *memory = more;
+  *room = wanted;
+  owner->counts.allocations++;
+  return BANYAN_OK;
+}
+
+/* ---- what all ranks must agree on */
+
+static uint64_t hash(uint64_t seed, uint64_t value) {
+  uint64_t x = (seed ^ value) * 0x9e3779b97f4a7c15ull;
+  return x ^ x >> 29;
+}
+
+static uint64_t hash_operation(uint64_t seed, const struct by_operation *o) {
+  seed = hash(seed, (uint64_t)o->collective << 16 | (uint64_t)o->dtype << 8 | o->op);
+  return hash(hash(hash(seed, o->root), o->count), o->rest);
+}
+
+static struct by_operation of_call(const struct banyan_call *call, uint32_t ranks) {
+  struct by_operation o = {.collective = (uint8_t)call->collective};
+  if (call->collective == BANYAN_BARRIER) return o;
+  o.dtype = (uint8_t)call->dtype;
+  o.op = by_collective(call->collective)->adds ? (uint8_t)call->op : 0;
+  o.root = by_collective(call->collective)->rooted ? (uint32_t)call->root : 0;
+  o.count = call->count;
+  if (!call->counts) return o;
+  o.count = 0;
+  for (uint32_t r = 0; r < ranks; r++) {
+    o.count += call->counts[r];
+    o.rest = hash(o.rest, call->counts[r]);
+  }
+  return o;
+}
+
+static struct by_operation of_sparse(const struct banyan_sparse_call *call) {
+  struct by_operation o = {.collective = (uint8_t)(BY_OPERATION_SPARSE | call->collective),
+                           .dtype = (uint8_t)call->in->dtype,
+                           .op = by_collective(call->collective)->adds ? (uint8_t)call->op : 0,
+                           .root = (uint32_t)call->in->width,
+                           .count = call->in->height};
+  o.rest = hash(hash(call->in->width, call->in->row_dtype), call->way);
+  return o;
+}
+
+static bool all_fuse(const struct banyan_submission *what) {
+  for (size_t i = 0; i < what->n_calls; i++)
+    if (what->calls[i].collective != BANYAN_ALLREDUCE || what->calls[i].dtype != what->calls[0].dtype ||
+        what->calls[i].op != what->calls[0].op)
+      return false;
+  return what->n_sparse == 0;
+}
+
+/* A group. `fusion` decides how it is cut into calls, so it must be the same. */
+static struct by_operation of_several(const struct banyan_submission *what, uint32_t ranks, uint64_t fusion) {
+  struct by_operation sum = {.collective = BY_OPERATION_GROUP, .root = (uint32_t)(what->n_calls + what->n_sparse)};
+  uint64_t rest = hash(sum.root, fusion), elements = 0;
+  for (size_t i = 0; i < what->n_calls; i++) {
+    struct by_operation o = of_call(&what->calls[i], ranks);
+    rest = hash_operation(rest, &o);
+    sum.count += by_operation_bytes(&o);
+    elements += o.count;
+  }
+  for (size_t i = 0; i < what->n_sparse; i++) {
+    struct by_operation o = of_sparse(&what->sparse[i]);
+    rest = hash_operation(rest, &o);
+  }
+  if (all_fuse(what)) {
+    sum = of_call(&what->calls[0], ranks);
+    sum.count = elements;
+  }
+  sum.rest = rest;
+  return sum;
+}
+
+/* ---- filling one */
+
+static enum banyan_status check_calls(const struct by_submitter *owner, const struct banyan_submission *what) {
+  for (size_t i = 0; i < what->n_calls; i++) {
+    const struct banyan_call *call = &what->calls[i];
+    if (call->collective == BANYAN_SEND || call->collective == BANYAN_RECV)
+      return by_fail(BANYAN_ERR_UNSUPPORTED, "send and recv cannot be submitted: they are not of all ranks");
+    if (call->deadline < 0)
+      return by_fail(BANYAN_ERR_ARGUMENT, "the deadline is %g seconds, must be > 0", call->deadline);
+    BY_TRY(by_engine_check_call(owner->log.inner->domain, call));
+  }
+  for (size_t i = 0; i < what->n_sparse; i++) BY_TRY(by_sparse_call_check(owner->log.inner, &what->sparse[i]));
+  return BANYAN_OK;
+}
+
+static enum banyan_status copy_calls(struct by_submitted *s, const struct banyan_submission *what) {
+  size_t ranks = s->owner->comm->size, counted = 0;
+  for (size_t i = 0; i < what->n_calls; i++) counted += what->calls[i].counts ? ranks : 0;
+  BY_TRY(need(s->owner, (void **)&s->calls, &s->calls_room, what->n_calls, sizeof *s->calls));
+  BY_TRY(need(s->owner, (void **)&s->counts, &s->counts_room, counted, sizeof *s->counts));
+  size_t *counts = s->counts;
+  for (size_t i = 0; i < what->n_calls; i++) {
+    s->calls[i] = what->calls[i];
+    if (!what->calls[i].counts) continue;
+    memcpy(counts, what->calls[i].counts, ranks * sizeof *counts);
+    s->calls[i].counts = counts;
+    counts += ranks;
+  }
+  s->n_calls = what->n_calls;
+  return BANYAN_OK;
+}
+
+static enum banyan_status take_exchanges(struct by_submitted *s, const struct banyan_submission *what) {
+  BY_TRY(need(s->owner, (void **)&s->exchanges, &s->sparse_room, what->n_sparse, sizeof(struct by_sparse_exchange *)));
+  for (size_t i = 0; i < what->n_sparse; i++) {
+    BY_TRY(by_comm_take_exchange(s->owner->log.inner, &s->exchanges[i]));
+    s->n_sparse = i + 1;
+  }
+  return BANYAN_OK;
+}
+
+/* Nanoseconds: the least that a call says. */
+static uint64_t lasts(const struct banyan_comm *comm, const struct banyan_submission *what) {
+  uint64_t least = UINT64_MAX;
+  for (size_t i = 0; i < what->n_calls; i++) least = MIN(least, by_comm_lasts(comm, what->calls[i].deadline));
+  for (size_t i = 0; i < what->n_sparse; i++) least = MIN(least, by_comm_lasts(comm, what->sparse[i].deadline));
+  return least;
+}
+
+enum banyan_status by_submitted_fill(struct by_submitted *s, const char *name, const struct banyan_submission *what) {
+  const struct by_settings *settings = &s->owner->context->job.settings;
+  uint32_t ranks = s->owner->comm->size;
+  BY_TRY(check_calls(s->owner, what));
+  BY_TRY(copy_calls(s, what));
+  BY_TRY(take_exchanges(s, what));
+  size_t length = strnlen(name, sizeof s->name - 1);
+  memcpy(s->name, name, length);
+  s->name[length] = '\0';
+  if (what->n_calls + what->n_sparse > 1)
+    s->operation = of_several(what, ranks, settings->fusion);
+  else
+    s->operation = what->n_calls ? of_call(&what->calls[0], ranks) : of_sparse(&what->sparse[0]);
+  uint64_t now = by_clock_now(&by_clock_system), abort = by_clock_from_seconds(settings->stall_abort);
+  s->deadline = now + lasts(s->owner->comm, what);
+  s->limit = abort && now + abort < s->deadline ? now + abort : s->deadline;
+  return BANYAN_OK;
+}
+
+/* ---- its end */
+
+void by_submitted_open(struct by_submitted *s) {
+  struct by_submitter *owner = s->owner;
+  by_submitted_set_state(s, BY_SUBMITTED_WAITS);
+  LIST_INSERT_HEAD(&owner->open, s, entry);
+  owner->context->submitting.open++;
+  by_context_hold(owner->context);
+  if (s->limit < owner->deadline) owner->deadline = s->limit;
+  owner->dirty = true;
+}
+
+void by_submitted_end(struct by_submitted *s, enum banyan_status status, const char *text) {
+  struct by_submitter *owner = s->owner;
+  LIST_REMOVE(s, entry);
+  by_submitted_set_state(s, BY_SUBMITTED_ENDED);
+  s->status = status;
+  if (status != BANYAN_OK || s->n_sparse) by_trace_ended(&owner->context->job.tracer, s->trace, status);
+  if (status != BANYAN_OK && !s->text) s->text = strdup(text ? text : banyan_error_text());
+  owner->context->submitting.open--;
+  by_progress_count_ended(&owner->context->progress);
+  if (s->group == UINT64_MAX || !owner->log.root || !owner->comm) return;
+  by_controller_ended(owner->controller, s->group);
+  owner->dirty = true;
+}
+
+void by_submitted_part_ended(struct by_submitted *s, enum banyan_status status) {
+  if (status != BANYAN_OK && s->status == BANYAN_OK) {
+    s->status = status;
+    s->text = strdup(banyan_error_text());
+  }
+  if (--s->left == 0) by_submitted_end(s, s->status, NULL);
+}

@@ -1,0 +1,456 @@
+#include "submitter.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "control.h"
+#include "log.h"
+
+enum { MOST_KEPT = 4096, WORD_SECONDS = 5 /* for the root's word of who is late */ };
+
+static uint32_t number_of(const struct banyan_comm *comm) {
+  return by_comm_number(by_domain_id(comm->domain), BY_OF_NO_SPLIT, BY_OF_SUBMITTED);
+}
+
+/* ---- what is said of refusals and stalls */
+
+static const char *name_of(const struct banyan_comm *comm, uint32_t rank) {
+  return by_context_name(comm->context, comm->processes[rank]);
+}
+
+/* Why nobody starts an operation that ranks have submitted differently. */
+static void report_refusal(const struct banyan_comm *comm, const struct by_refusal *refusal,
+                           char text[BY_REPORT_TEXT]) {
+  char what[2][BY_OPERATION_TEXT];
+  snprintf(text, BY_REPORT_TEXT, "operation \"%s\": %s has submitted %s, %s %s: all ranks must submit the same",
+           refusal->name, name_of(comm, refusal->ranks[0]), by_operation_describe(&refusal->operations[0], what[0]),
+           name_of(comm, refusal->ranks[1]), by_operation_describe(&refusal->operations[1], what[1]));
+}
+
+/* Adds to a text of limited room. */
+static void add(char *text, size_t room, const char *more) {
+  size_t used = strlen(text);
+  snprintf(text + used, room - used, "%s", more);
+}
+
+static uint32_t count_lacking(const struct by_stall *stall) {
+  uint32_t n = stall->more;
+  for (uint32_t i = 0; i < stall->n_ranges; i++) n += stall->ranges[i].last - stall->ranges[i].first + 1;
+  return n;
+}
+
+/* "2, 5-7 and 3 more". */
+static void add_ranks(const struct by_stall *stall, char *text, size_t room) {
+  char part[64];
+  for (uint32_t i = 0; i < stall->n_ranges; i++) {
+    const struct by_rank_range *range = &stall->ranges[i];
+    snprintf(part, sizeof part, range->first == range->last ? "%s%u" : "%s%u-%u", i ? ", " : "", range->first,
+             range->last);
+    add(text, room, part);
+  }
+  snprintf(part, sizeof part, " and %u more", stall->more);
+  if (stall->more) add(text, room, part);
+}
+
+/* The host that all of them are on; NULL: there is none, or not all of them are known. */
+static const char *shared_host(const struct banyan_comm *comm, const struct by_stall *stall) {
+  const char *host = NULL;
+  if (stall->more) return NULL;
+  for (uint32_t i = 0; i < stall->n_ranges; i++)
+    for (uint32_t r = stall->ranges[i].first; r <= stall->ranges[i].last && r < comm->size; r++) {
+      const char *own = comm->context->job.members[comm->processes[r]].host;
+      if (host && strcmp(host, own) != 0) return NULL;
+      host = own;
+    }
+  return host;
+}
+
+static void add_place(const struct banyan_comm *comm, const struct by_stall *stall, char *text, size_t room) {
+  const char *host = shared_host(comm, stall);
+  add(text, room, host ? " (host " : "; all of them are below ");
+  add(text, room, host ? host : name_of(comm, stall->top));
+  add(text, room, host ? ")" : " in the control tree");
+}
+
+/* Adds whether a rank has left, so that it will never submit anything. */
+static void report_left(const struct banyan_comm *comm, char text[BY_REPORT_TEXT]) {
+  for (uint32_t r = 0; r < comm->size; r++) {
+    if (!comm->context->job.left[comm->processes[r]]) continue;
+    add(text, BY_REPORT_TEXT, "; ");
+    add(text, BY_REPORT_TEXT, name_of(comm, r));
+    add(text, BY_REPORT_TEXT, " has left the job");
+    return;
+  }
+}
+
+/* Which ranks lack an operation, and what they have in common. */
+static void report_stall(const struct banyan_comm *comm, const struct by_stall *stall, char text[BY_REPORT_TEXT]) {
+  char what[BY_OPERATION_TEXT], part[128];
+  uint32_t n = count_lacking(stall);
+  snprintf(text, BY_REPORT_TEXT, "operation \"%s\" (%s) waits for", stall->name,
+           by_operation_describe(&stall->operation, what));
+  snprintf(part, sizeof part, " %u of %u ranks, which have not submitted it: ", n, comm->size);
+  add(text, BY_REPORT_TEXT, part);
+  add_ranks(stall, text, BY_REPORT_TEXT);
+  add_place(comm, stall, text, BY_REPORT_TEXT);
+  snprintf(part, sizeof part, "; %u of them do%s not answer, nor do those below", stall->silent,
+           stall->silent == 1 ? "es" : "");
+  if (stall->silent) add(text, BY_REPORT_TEXT, part);
+  report_left(comm, text);
+}
+
+/* ---- what controllers ask for */
+
+static void on_send(void *argument, uint32_t to, const void *letter, size_t bytes) {
+  struct by_submitter *owner = argument;
+  uint32_t process = owner->comm->processes[to];
+  enum banyan_status status = by_engine_write(owner->context->job.engine, process, owner->id, letter, bytes);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
+}
+
+static void on_start(void *argument, void *const *cookies, uint32_t n) {
+  by_submit_start(argument, cookies, n);
+}
+
+static void on_refused(void *argument, void *cookie, const struct by_refusal *refusal) {
+  const struct by_submitter *owner = argument;
+  char text[BY_REPORT_TEXT];
+  report_refusal(owner->comm, refusal, text);
+  by_submitted_end(cookie, BANYAN_ERR_MISMATCH, text);
+}
+
+static void on_stalled(void *argument, const struct by_stall *stall) {
+  const struct by_submitter *owner = argument;
+  char text[BY_REPORT_TEXT];
+  report_stall(owner->comm, stall, text);
+  if (stall->late)
+    by_engine_fail(owner->context->job.engine, BANYAN_ERR_TIMEOUT, UINT32_MAX, text);
+  else
+    by_warn("negotiate", "%s", text);
+}
+
+static void on_noted(void *argument, uint32_t note) {
+  struct by_submitter *owner = argument;
+  enum banyan_status status = by_moves_noted(owner->comm, note);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "taking a new plan");
+}
+
+/* Neighbours in this rank's memory shall be neighbours in a call. */
+static bool comes_before(const void *a, const void *b) {
+  const struct by_submitted *x = a, *y = b;
+  return (uintptr_t)x->calls[0].recv < (uintptr_t)y->calls[0].recv;
+}
+
+/* ---- what plan switching asks for */
+
+static void note_move(void *submitter, uint32_t number) {
+  struct by_submitter *owner = submitter;
+  by_controller_announce(owner->controller, number);
+  owner->dirty = true;
+  by_context_kick(owner->context);
+}
+
+static uint64_t count_submitted(const void *submitter) {
+  const struct by_submitter *owner = submitter;
+  const struct by_controller_counters *counters = by_controller_counters(owner->controller);
+  return counters->by_name + counters->by_bit;
+}
+
+static const char *find_open(const void *submitter) {
+  const struct by_submitter *owner = submitter;
+  const struct by_submitted *s = LIST_FIRST(&owner->open);
+  return s ? s->name : NULL;
+}
+
+/* ---- making one */
+
+static enum banyan_status note_neighbours(struct by_submitter *owner, const struct by_control_place *place) {
+  owner->neighbours = calloc((size_t)place->n_up + 1, sizeof *owner->neighbours);
+  if (!owner->neighbours) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for negotiating");
+  for (uint32_t i = 0; i < place->n_up; i++) owner->neighbours[owner->n_neighbours++].rank = place->up_children[i];
+  if (!owner->log.root) owner->neighbours[owner->n_neighbours++].rank = place->down;
+  for (uint32_t i = 0; i < owner->n_neighbours; i++) {
+    owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
+    by_engine_expect_letters(owner->context->job.engine, owner->neighbours[i].process);
+  }
+  return BANYAN_OK;
+}
+
+static enum banyan_status make_controller(struct by_submitter *owner, const struct by_control_place *place) {
+  const struct by_settings *settings = &owner->context->job.settings;
+  struct by_controller_config config = {.rank = owner->comm->rank,
+                                        .ranks = owner->comm->size,
+                                        .up_parent = place->up,
+                                        .down_parent = place->down,
+                                        .n_up_children = place->n_up,
+                                        .n_down_children = place->n_down,
+                                        .up_children = place->up_children,
+                                        .down_children = place->down_children,
+                                        .fuse = settings->fusion,
+                                        .fuse_each = BY_FUSE_EACH,
+                                        .window = 4 * settings->fusion,
+                                        .patience = by_clock_from_seconds(settings->stall),
+                                        .send = on_send,
+                                        .start = on_start,
+                                        .before = comes_before,
+                                        .refused = on_refused,
+                                        .noted = on_noted,
+                                        .stalled = on_stalled,
+                                        .context = owner};
+  return by_controller_create(&config, &owner->controller);
+}
+
+enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out) {
+  struct by_control_place place;
+  *out = comm->submitter;
+  if (*out) return BANYAN_OK;
+  struct by_submitter *owner = calloc(1, sizeof *owner);
+  if (!owner) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for submitting operations");
+  *owner = (struct by_submitter){
+      .comm = comm,
+      .context = comm->context,
+      .id = number_of(comm),
+      .deadline = UINT64_MAX,
+      .log = {.note = note_move, .count = count_submitted, .find_open = find_open, .submitter = owner}};
+  enum banyan_status status = by_control_place_find(comm, &place);
+  owner->log.root = status == BANYAN_OK && place.up == comm->rank;
+  if (status == BANYAN_OK) status = note_neighbours(owner, &place);
+  if (status == BANYAN_OK) status = make_controller(owner, &place);
+  by_control_place_fini(&place);
+  if (status != BANYAN_OK) {
+    by_submitter_free(owner);
+    return status;
+  }
+  comm->submitter = owner;
+  comm->context->submitting.submitters++;
+  *out = owner;
+  if (comm->size > 1) by_progress_listen(&comm->context->progress);
+  by_moves_attach_log(comm, &owner->log);
+  return BANYAN_OK;
+}
+
+void by_submitter_forget(struct banyan_comm *comm) {
+  struct by_submitter *owner = comm->submitter;
+  struct by_submitted *s;
+  char text[BY_OPERATION_NAME + 128];
+  if (!owner) return;
+  if (owner->log.inner) {
+    by_comm_pay_debts(owner->log.inner);
+    by_comm_end(owner->log.inner);
+  }
+  by_submit_collect(owner);
+  while ((s = LIST_FIRST(&owner->open))) {
+    snprintf(text, sizeof text, "the communicator was destroyed while operation \"%s\" waited for other ranks",
+             s->name);
+    by_submitted_end(s, BANYAN_ERR_CLOSED, text);
+  }
+  by_fuse_buffers_free(owner);
+  by_moves_attach_log(comm, NULL);
+  comm->submitter = NULL;
+  owner->context->submitting.submitters--;
+  owner->comm = owner->log.inner = NULL;
+  if (!owner->taken) by_submitter_free(owner);
+}
+
+/* ---- letters */
+
+static uint32_t sender_of(const struct by_submitter *owner, uint32_t process) {
+  for (uint32_t i = 0; i < owner->n_neighbours; i++)
+    if (owner->neighbours[i].process == process) return owner->neighbours[i].rank;
+  return UINT32_MAX;
+}
+
+static void take_letter(struct by_submitter *owner, const struct by_letter *letter) {
+  uint32_t from = sender_of(owner, letter->process);
+  enum banyan_status status = by_controller_take(owner->controller, from, letter->data, letter->bytes);
+  owner->dirty = true;
+  if (status == BANYAN_ERR_PROTOCOL)
+    by_warn("negotiate", "a letter from %s was refused: %s", by_context_name(owner->context, letter->process),
+            banyan_error_text());
+  else if (status != BANYAN_OK)
+    by_submitter_fail(owner, status, "negotiating");
+}
+
+static struct banyan_comm *find_comm(const struct by_context *context, uint32_t id) {
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+    if (!comm->hidden && number_of(comm) == id) return comm;
+  return NULL;
+}
+
+/* A letter for a communicator that is not made here yet waits for that. */
+static void keep(struct by_context *context, struct by_letter *letter) {
+  struct by_submitting *submitting = &context->submitting;
+  struct by_letter *oldest = submitting->letters, **end = &submitting->letters;
+  if (oldest && submitting->n_letters == MOST_KEPT) {
+    submitting->letters = oldest->next;
+    submitting->n_letters--;
+    by_letter_free(context->job.engine, oldest);
+  }
+  while (*end) end = &(*end)->next;
+  letter->next = NULL;
+  *end = letter;
+  submitting->n_letters++;
+}
+
+static void deliver(struct by_context *context, struct by_letter *letter) {
+  struct by_submitter *owner;
+  struct banyan_comm *comm = find_comm(context, letter->domain);
+  if (!comm) {
+    keep(context, letter);
+    return;
+  }
+  enum banyan_status status = by_submitter_need(comm, &owner);
+  if (status == BANYAN_OK)
+    take_letter(owner, letter);
+  else
+    by_engine_fail(context->job.engine, status, context->job.rank, banyan_error_text());
+  by_letter_free(context->job.engine, letter);
+}
+
+void by_submitters_deliver_kept(struct by_context *context) {
+  struct by_letter *letters = context->submitting.letters;
+  context->submitting.letters = NULL;
+  context->submitting.n_letters = 0;
+  while (letters) {
+    struct by_letter *next = letters->next;
+    deliver(context, letters);
+    letters = next;
+  }
+}
+
+static bool read_letters(struct by_context *context) {
+  bool any = false;
+  for (struct by_letter *letter; (letter = by_engine_read(context->job.engine)); any = true) deliver(context, letter);
+  return any;
+}
+
+/* ---- going on */
+
+static void flush(struct by_submitter *owner) {
+  owner->dirty = false;
+  enum banyan_status status = by_controller_flush(owner->controller);
+  if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
+}
+
+static bool advance(struct by_submitter *owner, bool ended) {
+  const struct by_engine *engine = owner->context->job.engine;
+  bool any = ended && by_submit_collect(owner);
+  if (by_engine_status(engine) != BANYAN_OK) {
+    any |= !LIST_EMPTY(&owner->open);
+    by_submit_collect(owner);
+    for (struct by_submitted *s; (s = LIST_FIRST(&owner->open));)
+      by_submitted_end(s, by_engine_status(engine), by_engine_error(engine));
+    owner->dirty = false;
+  }
+  if (!owner->dirty) return any;
+  flush(owner);
+  return true;
+}
+
+bool by_submitters_advance(struct by_context *context) {
+  bool moved = read_letters(context), again = context->submitting.submitters > 0;
+  while (again) {
+    uint64_t now = by_engine_ended(context->job.engine);
+    bool ended = now != context->submitting.ended_seen;
+    context->submitting.ended_seen = now;
+    again = false;
+    for (struct banyan_comm *comm = context->comms; comm; comm = comm->next)
+      if (comm->submitter) again |= advance(comm->submitter, ended);
+    again &= by_engine_status(context->job.engine) == BANYAN_OK;
+    moved |= again;
+  }
+  return moved;
+}
+
+/* ---- time */
+
+static void ask_root(struct by_submitter *owner, struct by_submitted *s) {
+  if (owner->context->control) by_control_have_listen(owner->context->control);
+  by_controller_late(owner->controller, s->name, &s->operation);
+  owner->dirty = true;
+}
+
+static bool ask_rank_0(const struct by_submitter *owner, const struct by_submitted *s) {
+  char passed[200];
+  snprintf(passed, sizeof passed, "the deadline of operation \"%.120s\" passed", s->name);
+  return owner->context->control && by_control_ask(owner->context->control, passed, "other ranks to submit it");
+}
+
+static void end_alone(struct by_submitter *owner, const struct by_submitted *s) {
+  struct by_context *context = owner->context;
+  char text[BY_REPORT_TEXT];
+  bool mute = s->state == BY_SUBMITTED_RANK_0_ASKED;
+  if (mute)
+    snprintf(
+        text, sizeof text,
+        "the deadline of operation \"%s\" passed, and %s does not answer: is it stopped, or its machine overloaded?",
+        s->name, by_context_name(context, 0));
+  else
+    snprintf(text, sizeof text, "%s has waited too long for other ranks to submit operation \"%s\"",
+             by_context_name(context, context->job.rank), s->name);
+  report_left(owner->comm, text);
+  by_engine_fail(context->job.engine, BANYAN_ERR_TIMEOUT, mute ? 0 : UINT32_MAX, text);
+}
+
+/* The root of the controllers finds out who lacks it and ends the job. If it does not, rank 0 finds out who does not
+ * answer; and if nothing comes from there either, it is rank 0. */
+static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t now) {
+  s->limit = now + WORD_SECONDS * BY_SECOND;
+  if (s->state == BY_SUBMITTED_WAITS) {
+    by_submitted_set_state(s, BY_SUBMITTED_ROOT_ASKED);
+    ask_root(owner, s);
+  } else if (s->state == BY_SUBMITTED_ROOT_ASKED && ask_rank_0(owner, s)) {
+    by_submitted_set_state(s, BY_SUBMITTED_RANK_0_ASKED);
+  } else {
+    end_alone(owner, s);
+  }
+}
+
+void by_submitters_left(struct by_context *context) {
+  uint64_t soon = by_clock_now(&by_clock_system) + WORD_SECONDS * BY_SECOND;
+  for (const struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+    struct by_submitter *owner = comm->submitter;
+    struct by_submitted *s;
+    if (!owner || LIST_EMPTY(&owner->open)) continue;
+    LIST_FOREACH(s, &owner->open, entry) s->limit = MIN(s->limit, soon);
+    owner->deadline = MIN(owner->deadline, soon);
+  }
+}
+
+static void end_late(struct by_submitter *owner, uint64_t now) {
+  struct by_submitted *s;
+  owner->deadline = UINT64_MAX;
+  LIST_FOREACH(s, &owner->open, entry) {
+    if (s->state == BY_SUBMITTED_RUNS) continue;
+    if (s->limit <= now) give_up(owner, s, now);
+    owner->deadline = MIN(owner->deadline, s->limit);
+  }
+}
+
+uint64_t by_submitters_deadline(const struct by_context *context) {
+  uint64_t least = UINT64_MAX;
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+    if (!comm->submitter) continue;
+    least = MIN(least, by_controller_deadline(comm->submitter->controller));
+    least = MIN(least, comm->submitter->deadline);
+  }
+  return least;
+}
+
+void by_submitters_check(struct by_context *context) {
+  if (!context->submitting.submitters) return;
+  uint64_t now = by_clock_now(&by_clock_system);
+  if (by_submitters_deadline(context) > now) return;
+  for (struct banyan_comm *comm = context->comms; comm; comm = comm->next) {
+    struct by_submitter *owner = comm->submitter;
+    if (!owner) continue;
+    if (by_controller_deadline(owner->controller) <= now) {
+      if (context->control) by_control_have_listen(context->control);
+      by_controller_check(owner->controller, now);
+      owner->dirty = true;
+    }
+    if (owner->deadline <= now) end_late(owner, now);
+  }
+}

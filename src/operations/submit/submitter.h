@@ -1,0 +1,156 @@
+/* What a communicator submits: its controller, the operations that wait or are
+ * under way, and the calls that they become. Operations run in a communicator
+ * of their own with the same members, since nobody knows when they start
+ * between the direct calls of this one.
+ *
+ * All of it is under the lock of the context. */
+#ifndef BY_OPERATIONS_SUBMIT_SUBMITTER_H
+#define BY_OPERATIONS_SUBMIT_SUBMITTER_H
+
+#include <sys/queue.h>
+
+#include <banyan/submit.h>
+
+#include "controller.h"
+#include "plan_switch.h"
+#include "request.h"
+
+/* What is larger than this starts by itself: a call of its own costs less than copying it in and out. The same on all
+ * ranks. */
+enum { BY_FUSE_EACH = 64 << 10 };
+
+/* An operation's life; by_submitted_set_state alone changes it.
+ *
+ *   FREE          -> WAITS         it is submitted
+ *   WAITS         -> ROOT_ASKED    its deadline has passed: the root of the controllers is asked why
+ *   ROOT_ASKED    -> RANK_0_ASKED  the root has not answered
+ *   these three   -> RUNS          all ranks have submitted it
+ *   all but FREE  -> ENDED
+ *   FREE, ENDED   -> FREE          it is given back */
+enum by_submitted_state {
+  BY_SUBMITTED_FREE,
+  BY_SUBMITTED_WAITS,
+  BY_SUBMITTED_ROOT_ASKED,
+  BY_SUBMITTED_RANK_0_ASKED,
+  BY_SUBMITTED_RUNS,
+  BY_SUBMITTED_ENDED
+};
+
+/* An operation. Objects are used again. */
+struct by_submitted {
+  struct banyan_request request; /* the caller's handle */
+  struct by_submitter *owner;
+  LIST_ENTRY(by_submitted) entry; /* in the owner's list of those that have not ended, or of spare ones */
+  char name[BY_OPERATION_NAME + 1];
+  struct by_operation operation;
+  enum by_submitted_state state;
+  uint64_t deadline;
+  uint64_t limit;            /* until when it waits for others at most */
+  uint64_t trace;            /* its record in the tracer; 0: none */
+  struct banyan_call *calls; /* copied, with their counts */
+  size_t n_calls, calls_room;
+  size_t *counts, counts_room;
+  struct by_sparse_exchange **exchanges; /* NULL: it has ended */
+  size_t n_sparse, sparse_room;
+  size_t left;    /* calls and exchanges that have not ended */
+  uint64_t group; /* bytes of the group whose first it is; UINT64_MAX: it is not the first of one */
+  enum banyan_status status;
+  char *text; /* of its error; NULL: there is no memory for it */
+};
+
+/* A call of the engine: AllReduces of operations, one behind the other; or one call of any kind. */
+struct by_flight {
+  LIST_ENTRY(by_flight) entry; /* in the owner's list of those under way, or of spare ones */
+  struct by_call *call;
+  struct by_piece {
+    struct by_submitted *submitted;
+    const struct banyan_call *call;
+  } * pieces;
+  size_t n, room;
+  struct by_fuse_buffer *buffer; /* what results are copied from; NULL: they are in place */
+};
+
+/* Where pieces lie together that do not do so in the program's memory. */
+struct by_fuse_buffer {
+  LIST_ENTRY(by_fuse_buffer) entry; /* in the owner's list of free ones */
+  struct by_region *region;
+};
+
+struct by_submitter {
+  struct banyan_comm *comm; /* NULL: it is gone, and this waits for its last operation to be given back */
+  struct by_submit_log log; /* the communicator in which operations run, and whether this rank is the root */
+  struct by_context *context;
+  struct by_controller *controller;
+  struct by_neighbour {
+    uint32_t process, rank;
+  } * neighbours; /* whom letters come from */
+  uint32_t n_neighbours;
+  LIST_HEAD(, by_submitted) open, spare;
+  LIST_HEAD(, by_flight) flights, spare_flights;
+  LIST_HEAD(, by_fuse_buffer) buffers;
+  uint32_t taken;          /* operations in callers' hands */
+  uint32_t sparse_running; /* exchanges */
+  uint32_t id;             /* the inner communicator's number, which its letters carry too */
+  bool dirty;              /* the controller may have something to say */
+  uint64_t deadline;       /* no operation's limit is before it */
+  struct banyan_negotiation counts;
+};
+
+/* ---- submitted.c */
+
+/* A new operation, or one that was given back. NULL: out of memory. */
+struct by_submitted *by_submitted_take(struct by_submitter *owner);
+/* Checks and copies the calls. Exchanges are not prepared yet. */
+BANYAN_CHECK enum banyan_status by_submitted_fill(struct by_submitted *s, const char *name,
+                                                  const struct banyan_submission *submission);
+void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to);
+/* From now on it is one of those that have not ended. */
+void by_submitted_open(struct by_submitted *s);
+/* Ends it; without a text, with that of the thread's last error. */
+void by_submitted_end(struct by_submitted *s, enum banyan_status status, const char *text);
+/* A part of it has ended, with this status and the thread's error text; the last part ends it. */
+void by_submitted_part_ended(struct by_submitted *s, enum banyan_status status);
+/* Gives it back: it has ended, or was never opened. */
+void by_submitted_release(struct by_submitted *s);
+/* Frees a submitter whose communicator and operations are gone. */
+void by_submitter_free(struct by_submitter *owner);
+
+enum { BY_REPORT_TEXT = 1024 };
+/* Fails the job, with `what` and the thread's last error. */
+void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, const char *what);
+
+/* ---- flight.c */
+
+void by_submit_start(struct by_submitter *owner, void *const *operations, uint32_t n);
+/* Ends operations whose calls have ended. True if any did. */
+bool by_submit_collect(struct by_submitter *owner);
+void by_fuse_buffers_free(struct by_submitter *owner);
+
+/* ---- submitter.c */
+
+/* The communicator's submitter, made if need be, without an inner communicator. */
+BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out);
+/* Before the communicator is destroyed. */
+void by_submitter_forget(struct banyan_comm *comm);
+/* Takes letters, and goes on with submitted operations. True if anything was done. */
+bool by_submitters_advance(struct by_context *context);
+/* When by_submitters_check has to be called at the latest; UINT64_MAX: not before something else happens. */
+uint64_t by_submitters_deadline(const struct by_context *context);
+void by_submitters_check(struct by_context *context);
+/* A process has left: what waits for it will not start. What has started somewhere is still announced to all. */
+void by_submitters_left(struct by_context *context);
+/* Letters that came before their communicator was made. */
+void by_submitters_deliver_kept(struct by_context *context);
+
+/* ---- control_place.c */
+
+/* A rank's place: whom it tells what is ready, and whom it hears from what starts. */
+struct by_control_place {
+  uint32_t up, down; /* parents; of the root: itself */
+  uint32_t n_up, n_down;
+  uint32_t *up_children, *down_children;
+};
+BANYAN_CHECK enum banyan_status by_control_place_find(const struct banyan_comm *comm, struct by_control_place *out);
+void by_control_place_fini(struct by_control_place *place);
+
+#endif

@@ -1,0 +1,314 @@
+/* Joining a job as a rank, and planning when it starts: rank 0 plans over the job's hosts, and its plan becomes
+ * everybody's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <banyan/collectives.h>
+#include <banyan/comm.h>
+
+#include "clock.h"
+#include "comms.h"
+#include "control_plan.h"
+#include "events.h"
+#include "log.h"
+#include "measure.h"
+#include "plan_switch.h"
+#include "planner.h"
+#include "text.h"
+#include "topology_synth.h"
+
+/* --- which node each host is --- */
+
+static const char *name_of_host(const struct by_context *context, uint32_t host) {
+  const struct by_member *members = context->job.members;
+  for (uint32_t r = 0; r < context->job.size; r++)
+    if (context->job.host_of[r] == host) return members[r].host;
+  return "";
+}
+
+static uint32_t find_node(const struct by_topology *topology, const char *host) {
+  char brief[BY_TOPOLOGY_MOST_NAME + 1];
+  uint32_t node = by_topology_find(topology, host);
+  size_t length = strcspn(host, ".");
+  if (node != UINT32_MAX || !host[length] || length >= sizeof brief) return node;
+  memcpy(brief, host, length);
+  brief[length] = '\0';
+  return by_topology_find(topology, brief);
+}
+
+static enum banyan_status take_in_order(const struct by_context *context, const struct by_topology *topology,
+                                        uint32_t *nodes) {
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < topology->n_nodes; v++) {
+    if (!topology->nodes[v].takes_part) continue;
+    if (n < context->job.n_hosts) nodes[n] = v;
+    n++;
+  }
+  if (n == context->job.n_hosts) return BANYAN_OK;
+  return by_fail(
+      BANYAN_ERR_TOPOLOGY,
+      "the topology has no node \"%s\", nor one for any other host of the job; and %u hosts take part in it, "
+      "but the job has %u",
+      name_of_host(context, 0), n, context->job.n_hosts);
+}
+
+static enum banyan_status find_nodes(const struct by_context *context, const struct by_topology *topology,
+                                     uint32_t *nodes) {
+  uint32_t found = 0, missing = 0;
+  for (uint32_t h = 0; h < context->job.n_hosts; h++) {
+    nodes[h] = find_node(topology, name_of_host(context, h));
+    found += nodes[h] != UINT32_MAX;
+    if (nodes[h] == UINT32_MAX) missing = h;
+  }
+  if (found == context->job.n_hosts) return BANYAN_OK;
+  if (!found) return take_in_order(context, topology, nodes);
+  return by_fail(BANYAN_ERR_TOPOLOGY, "the topology has no node \"%s\", which is a host of the job",
+                 name_of_host(context, missing));
+}
+
+static uint32_t index_of(const uint32_t *nodes, uint32_t n, uint32_t node) {
+  uint32_t i = 0;
+  while (i < n && nodes[i] != node) i++;
+  return i;
+}
+
+static bool is_among(const uint32_t *nodes, uint32_t n, uint32_t node) {
+  return index_of(nodes, n, node) < n;
+}
+
+/* Leaves each node once: with BANYAN_TRANSPORT=tcp every rank is a host, and those of one machine are one node.
+ * place[h] is where the h-th host's is. Returns how many there are. */
+static uint32_t join_same(uint32_t *nodes, uint32_t n, uint32_t *place) {
+  uint32_t kept = 0;
+  for (uint32_t h = 0; h < n; h++) {
+    place[h] = index_of(nodes, kept, nodes[h]);
+    if (place[h] == kept) nodes[kept++] = nodes[h];
+  }
+  return kept;
+}
+
+static uint32_t next_that_helps(const struct by_topology *topology, const uint32_t *nodes, uint32_t n) {
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
+    if (topology->nodes[v].may_help && !is_among(nodes, n, v)) return v;
+  return UINT32_MAX;
+}
+
+/* Where the helpers that came stand: at the nodes of their names, else at those that may help, one after the other.
+ * Behind the `n_hosts` in `nodes`; returns how many do. */
+static uint32_t find_helpers(const struct by_context *context, const struct by_topology *topology, uint32_t *nodes,
+                             uint32_t n_hosts) {
+  const struct by_member *members = context->job.members;
+  const char **names = context->job.names;
+  uint32_t n = n_hosts;
+  for (uint32_t p = context->job.size; p < context->job.founders; p++) {
+    if (members[p].kind != BY_MEMBER_HELPER) continue;
+    uint32_t node = find_node(topology, members[p].host);
+    if (node == UINT32_MAX || is_among(nodes, n, node)) node = next_that_helps(topology, nodes, n);
+    if (node == UINT32_MAX)
+      by_warn("plan", "%s is no node of the topology, and no other may help: the plan goes without it", names[p]);
+    else
+      nodes[n++] = node;
+  }
+  return n - n_hosts;
+}
+
+/* --- rank 0 --- */
+
+/* What rank 0 makes of a topology. */
+struct made {
+  struct by_text text; /* the plan */
+  uint32_t *up, *down; /* who tells which host what is submitted; up[0] UINT32_MAX: that is not known */
+};
+
+static enum banyan_status made_init(struct made *made, uint32_t hosts) {
+  by_text_init(&made->text);
+  made->up = calloc(2 * (size_t)hosts, sizeof *made->up);
+  made->down = made->up ? made->up + hosts : NULL;
+  return made->up ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u hosts", hosts);
+}
+
+static void made_fini(struct made *made) {
+  by_text_fini(&made->text);
+  free(made->up);
+}
+
+/* The job can do without. */
+static void find_ways(const struct by_context *context, const struct by_topology *topology, const uint32_t *nodes,
+                      struct made *made) {
+  if (by_control_ways_make(topology, nodes, context->job.n_hosts, made->up, made->down) == BANYAN_OK) return;
+  by_warn("plan", "controllers go by the numbers of their hosts: %s", banyan_error_text());
+  made->up[0] = UINT32_MAX;
+}
+
+static enum banyan_status print_plan(struct by_planned *planned, const uint32_t *place, uint32_t n_hosts,
+                                     struct made *made) {
+  struct by_plan *wider = NULL;
+  if (planned->plan->n_ranks < n_hosts) BY_TRY(by_plan_expand(planned->plan, place, n_hosts, &wider));
+  by_plan_print(wider ? wider : planned->plan, &made->text);
+  by_plan_destroy(wider);
+  return made->text.failed ? by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the text of a plan") : BANYAN_OK;
+}
+
+/* Over `n` different nodes, of which the h-th host is the place[h]-th. */
+static enum banyan_status plan_over(const struct by_context *context, const struct by_topology *topology,
+                                    uint32_t *nodes, uint32_t n, const uint32_t *place, struct made *made) {
+  struct by_planner_options options = by_planner_defaults();
+  struct by_planned planned;
+  const struct by_member *members = context->job.members;
+  uint64_t before = by_clock_now(&by_clock_system);
+  char rate[2][32];
+  options.choice.participants = nodes;
+  options.choice.n_participants = n;
+  options.choice.helpers = nodes + n;
+  options.choice.n_helpers = find_helpers(context, topology, nodes, n);
+  if (context->job.crowded) options.rates.cores = members[0].cores;
+  BY_TRY(by_planner_run(topology->name[0] ? topology->name : "topology", topology, &options, &planned));
+  enum banyan_status status = print_plan(&planned, place, context->job.n_hosts, made);
+  if (status == BANYAN_OK)
+    by_info("plan", "planned from the topology in %.3f s: %s of at most %s",
+            (double)(by_clock_now(&by_clock_system) - before) * 1e-9,
+            by_print_rate(planned.plan->facts.throughput, rate[0]), by_print_rate(planned.plan->facts.bound, rate[1]));
+  by_planned_fini(&planned);
+  return status;
+}
+
+/* `in_order`: the h-th host is the h-th node; else by its name. Where all are one node, there is nothing to plan. */
+static enum banyan_status plan(const struct by_context *context, const struct by_topology *topology, bool in_order,
+                               struct made *made) {
+  uint32_t n_hosts = context->job.n_hosts, n = 0;
+  uint32_t *nodes = calloc(2 * (size_t)n_hosts + context->job.founders, sizeof *nodes), *place = nodes;
+  if (!nodes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the hosts of a plan");
+  nodes += n_hosts;
+  enum banyan_status status = in_order ? take_in_order(context, topology, nodes) : find_nodes(context, topology, nodes);
+  if (status == BANYAN_OK) n = join_same(nodes, n_hosts, place);
+  if (n > 1) status = plan_over(context, topology, nodes, n, place, made);
+  made->up[0] = UINT32_MAX;
+  if (status == BANYAN_OK && n == n_hosts) find_ways(context, topology, nodes, made);
+  free(place);
+  return status;
+}
+
+/* --- all ranks --- */
+
+static enum banyan_status set_plan(struct banyan_comm *comm, char *text, enum banyan_plan_source source) {
+  struct by_context *context = comm->context;
+  BY_TRY(by_moves_set_plan(comm, text, source));
+  by_context_lock(context);
+  const char *kept = by_arena_string(&context->job.arena, text); /* communicators made later use it too */
+  if (kept) {
+    context->job.settings.plan = kept;
+    context->planned = source;
+  }
+  by_context_unlock(context);
+  return kept ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
+}
+
+static enum banyan_status set_ways(struct by_context *context, const struct made *made) {
+  size_t bytes = context->job.n_hosts * sizeof *made->up;
+  uint32_t *up = NULL, *down = NULL;
+  if (made->up[0] == UINT32_MAX) return BANYAN_OK;
+  by_context_lock(context);
+  up = BY_ARENA_ARRAY(&context->job.arena, uint32_t, context->job.n_hosts);
+  down = BY_ARENA_ARRAY(&context->job.arena, uint32_t, context->job.n_hosts);
+  if (up && down) {
+    memcpy(up, made->up, bytes);
+    memcpy(down, made->down, bytes);
+    context->control_up = up;
+    context->control_down = down;
+  }
+  by_context_unlock(context);
+  return up && down ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the ways of controllers");
+}
+
+/* Rank 0's goes to all, who set it. */
+static enum banyan_status hand_out(struct banyan_comm *comm, enum banyan_plan_source source, struct made *made) {
+  uint64_t length = comm->rank == 0 ? made->text.length : 0;
+  BY_TRY(banyan_broadcast(comm, &length, sizeof length, BANYAN_UINT8, 0));
+  char *text = calloc(1, length + 1);
+  if (!text) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan of %zu bytes", (size_t)length);
+  if (comm->rank == 0) memcpy(text, by_text_get(&made->text), length);
+  enum banyan_status status = banyan_broadcast(comm, text, length, BANYAN_UINT8, 0);
+  if (status == BANYAN_OK) status = set_plan(comm, text, source);
+  free(text);
+  if (status != BANYAN_OK) return status;
+  BY_TRY(banyan_broadcast(comm, made->up, 2 * (size_t)comm->context->job.n_hosts, BANYAN_INT32, 0));
+  return set_ways(comm->context, made);
+}
+
+/* The others wait for a plan that does not come: they hear why. */
+static enum banyan_status give_up(struct banyan_comm *comm, enum banyan_status status) {
+  char text[400];
+  snprintf(text, sizeof text, "%s could not plan from the topology: %s", by_context_name(comm->context, comm->rank),
+           banyan_error_text());
+  by_context_fail(comm->context, status, text);
+  return by_fail(status, "%s", text);
+}
+
+static enum banyan_status plan_for_all(struct banyan_comm *comm, const struct by_topology *topology, bool in_order) {
+  struct made made;
+  enum banyan_status status = made_init(&made, comm->context->job.n_hosts);
+  if (status == BANYAN_OK && comm->rank == 0) status = plan(comm->context, topology, in_order, &made);
+  enum banyan_plan_source source = in_order ? BANYAN_PLAN_MEASURED : BANYAN_PLAN_TOPOLOGY;
+  status = status == BANYAN_OK ? hand_out(comm, source, &made) : give_up(comm, status);
+  made_fini(&made);
+  return status;
+}
+
+static void tell(void *context, const char *text) {
+  by_info("plan", "%s", text);
+}
+
+/* Measured hosts are in the order of the job's. */
+static enum banyan_status measure(struct banyan_comm *comm) {
+  struct by_measure_options options = {.tell = tell};
+  struct by_topology *topology = NULL;
+  BY_TRY(by_measure(comm, &options, &topology));
+  enum banyan_status status = plan_for_all(comm, topology, true);
+  by_topology_destroy(topology);
+  return status;
+}
+
+/* Where BANYAN_TOPOLOGY is set and BANYAN_PLAN is not, all ranks plan from it, or from what they measure. Hosts of the
+ * job are the nodes of their names (up to the first dot, where the whole is none); where no host has such a node, the
+ * h-th host is the h-th that takes part. Helpers that came are nodes of their names, or else the next that may help.
+ * Jobs on one host keep their plan. */
+static enum banyan_status plan_at_start(struct banyan_comm *comm) {
+  const struct by_settings *settings = &comm->context->job.settings;
+  struct by_topology *topology = NULL;
+  bool has_network = comm->context->job.n_hosts > 1;
+  if (!settings->topology || (settings->plan && *settings->plan)) return BANYAN_OK;
+  if (strcmp(settings->topology, "measure") == 0) return has_network ? measure(comm) : BANYAN_OK;
+  if (comm->rank == 0) { /* with one host too: a wrong one is to be heard of */
+    enum banyan_status status = by_topology_named(settings->topology, &topology);
+    if (status != BANYAN_OK) return give_up(comm, status);
+  }
+  enum banyan_status status = has_network ? plan_for_all(comm, topology, false) : BANYAN_OK;
+  by_topology_destroy(topology);
+  return status;
+}
+
+/* --- joining --- */
+
+enum banyan_status banyan_comm_create(const struct banyan_options *options, struct banyan_comm **out) {
+  if (!out) return by_fail(BANYAN_ERR_ARGUMENT, "the place for the communicator is NULL");
+  struct by_context *context = NULL;
+  BY_TRY(by_context_create(options, NULL, &by_context_events, &context));
+  uint32_t *all = calloc(context->job.size, sizeof *all);
+  enum banyan_status status = BANYAN_ERR_NO_MEMORY;
+  by_context_lock(context);
+  for (uint32_t i = 0; all && i < context->job.size; i++) all[i] = i;
+  if (all) status = by_comm_open(context, 0, context->job.rank, context->job.size, all, out);
+  by_context_unlock(context);
+  free(all);
+  if (status != BANYAN_OK) {
+    by_context_release(context);
+    return status;
+  }
+  status = plan_at_start(*out);
+  if (status != BANYAN_OK) {
+    banyan_comm_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}
