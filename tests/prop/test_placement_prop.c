@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "aggregate.h"
 #include "check.h"
 #include "placement.h"
+#include "placement_parts.h"
 #include "rng.h"
 #include "switched_tree.h"
 #include "topology_make.h"

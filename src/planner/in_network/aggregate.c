@@ -1,15 +1,7 @@
-#include "aggregate.h"
-
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "arena.h"
-
-static enum banyan_status no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory to place aggregation");
-  return BANYAN_ERR_NO_MEMORY;
-}
+#include "placement_parts.h"
 
 /* --- what a choice needs --- */
 
@@ -128,11 +120,11 @@ static bool read_sacks(const struct search *s, uint32_t k, bool *adds) {
 
 static enum banyan_status search_fewest(struct search *s, bool *adds, bool *found) {
   s->sacks = BY_ARENA_ARRAY(s->arena, struct knapsack, s->flow->n);
-  if (!s->sacks || !fill_sacks(s)) return no_memory();
+  if (!s->sacks || !fill_sacks(s)) return by_placement_no_memory();
   uint32_t k = 0;
   while (k <= s->sacks[0].most && !isfinite(s->sacks[0].out[k])) k++;
   *found = k <= s->sacks[0].most;
-  return !*found || read_sacks(s, k, adds) ? BANYAN_OK : no_memory();
+  return !*found || read_sacks(s, k, adds) ? BANYAN_OK : by_placement_no_memory();
 }
 
 enum banyan_status by_flow_fewest(const struct by_flow *flow, double theta, uint32_t most, bool *adds, bool *found) {
@@ -148,7 +140,7 @@ enum banyan_status by_flow_fewest(const struct by_flow *flow, double theta, uint
 
 enum banyan_status by_flow_least(const struct by_flow *flow, uint32_t most, bool *adds, double *theta) {
   bool found = true, *tried = calloc((size_t)flow->n + 1, sizeof *tried);
-  if (!tried) return no_memory();
+  if (!tried) return by_placement_no_memory();
   double low = 0, high = by_flow_theta(flow, tried, NULL);
   enum banyan_status status = BANYAN_OK;
   while (status == BANYAN_OK && isfinite(high) && high - low > 1e-12 * high) {
@@ -227,24 +219,24 @@ static size_t measure(struct table *t, const double *price) {
 
 enum banyan_status by_flow_cheapest(const struct by_flow *flow, const double *price, const double *rent, bool *adds,
                                     double *cost) {
-  struct table t = {.flow = flow, .rent = rent};
   struct by_arena arena;
   by_arena_init(&arena);
-  t.above = BY_ARENA_ARRAY(&arena, double, flow->n);
-  t.depth = BY_ARENA_ARRAY(&arena, uint32_t, flow->n);
-  t.row = BY_ARENA_ARRAY(&arena, size_t, flow->n);
-  t.reach = BY_ARENA_ARRAY(&arena, double, flow->n);
+  struct table t = {.flow = flow,
+                    .rent = rent,
+                    .above = BY_ARENA_ARRAY(&arena, double, flow->n),
+                    .depth = BY_ARENA_ARRAY(&arena, uint32_t, flow->n),
+                    .row = BY_ARENA_ARRAY(&arena, size_t, flow->n),
+                    .reach = BY_ARENA_ARRAY(&arena, double, flow->n)};
   uint32_t *next = BY_ARENA_ARRAY(&arena, uint32_t, flow->n);
-  bool ready = t.above && t.depth && t.row && t.reach && next;
-  size_t room = ready ? measure(&t, price) : 0;
+  size_t room = arena.failed ? 0 : measure(&t, price);
   t.cost = BY_ARENA_ARRAY(&arena, double, room);
   t.adds = BY_ARENA_ARRAY(&arena, bool, room);
-  ready = ready && t.cost && t.adds;
+  bool ready = !arena.failed;
   if (ready) {
     for (uint32_t v = flow->n; v-- > 1;) close_cheapest(&t, v);
     *cost = t.cost[0];
     read_table(&t, adds, next);
   }
   by_arena_fini(&arena);
-  return ready ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory to place aggregation");
+  return ready ? BANYAN_OK : by_placement_no_memory();
 }

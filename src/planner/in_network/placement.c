@@ -1,10 +1,11 @@
-#include "placement.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lp.h"
 #include "placement_parts.h"
+
+#define NONE UINT32_MAX
 
 /* Shares that are smaller are not worth a tree, and less gain not a split. */
 static const double least_share = 1e-6, least_gain = 1e-3;
@@ -13,61 +14,295 @@ struct by_placement_options by_placement_defaults(void) {
   return (struct by_placement_options){.most_adding = UINT32_MAX, .turnaround = 100e-6};
 }
 
+/* --- choices --- */
+
+enum { MOST_ROUNDS = 500 };
+static const double gain_wanted = 1e-9;
+
+/* One choice of who adds on a tree, with a rate. */
+struct choice {
+  uint32_t tree;
+  double rate; /* bit/s */
+  bool *adds;  /* in the ways' arena */
+};
+
+/* Choices, each once. */
+struct choices {
+  uint32_t n, room;
+  struct choice *items;
+};
+
+static enum banyan_status choices_add(struct choices *choices, struct by_placement_ways *ways, uint32_t tree,
+                                      const bool *adds) {
+  uint32_t n = ways->trees[tree].flow.n;
+  for (uint32_t i = 0; i < choices->n; i++)
+    if (choices->items[i].tree == tree && memcmp(choices->items[i].adds, adds, n) == 0) return BANYAN_OK;
+  bool *copy = BY_ARENA_ARRAY(&ways->arena, bool, n);
+  if (!copy || !BY_ARRAY_GROW(&choices->items, &choices->room, choices->n + 1)) return by_placement_no_memory();
+  memcpy(copy, adds, n * sizeof *copy);
+  choices->items[choices->n++] = (struct choice){.tree = tree, .adds = copy};
+  return BANYAN_OK;
+}
+
+/* --- the program --- */
+
+/* Rates for choices by column generation. Rows: a link, a node with a limit, a switch's memory, each of which is 1 in
+ * all; and a job, whose trees must carry its weight times the rate that is maximised, column 0. Rates are in units of
+ * the widest link. */
+
+struct program {
+  struct by_placement_ways *ways;
+  struct choices *choices;
+  struct by_lp *lp;
+  uint32_t *link_row, *node_row, *memory_row; /* of links and nodes; NONE: none */
+  uint32_t n_rows, first_job;
+  double unit;   /* bit/s */
+  double *load;  /* of each row, by one choice */
+  uint32_t *out; /* of the vertices of a tree */
+  double *price, *rent;
+  bool *adds;
+  bool more; /* choices are looked for */
+  struct by_arena arena;
+};
+
+/* --- rows --- */
+
+static void take_row(struct program *p, uint32_t *row) {
+  if (*row == NONE) *row = p->n_rows++;
+}
+
+static void find_rows(struct program *p) {
+  const struct by_topology *topology = p->ways->topology;
+  for (uint32_t i = 0; i < topology->n_links; i++) p->link_row[i] = NONE;
+  for (uint32_t i = 0; i < topology->n_nodes; i++) p->node_row[i] = p->memory_row[i] = NONE;
+  for (uint32_t t = 0; t < p->ways->n_trees; t++) {
+    const struct by_way_tree *tree = &p->ways->trees[t];
+    for (uint32_t v = 0; v < tree->flow.n; v++) {
+      if (v) take_row(p, &p->link_row[tree->link[v]]);
+      if (v) p->unit = fmax(p->unit, tree->capacity[v]);
+      if (isfinite(tree->limit[v])) take_row(p, &p->node_row[tree->node[v]]);
+      if (tree->hold[v] > 0) take_row(p, &p->memory_row[tree->node[v]]);
+    }
+  }
+  p->first_job = p->n_rows;
+  p->n_rows += p->ways->n_jobs;
+}
+
+static enum banyan_status init(struct program *p) {
+  struct by_arena *arena = &p->arena;
+  const struct by_topology *topology = p->ways->topology;
+  uint32_t n = 0;
+  for (uint32_t t = 0; t < p->ways->n_trees; t++) n = p->ways->trees[t].flow.n > n ? p->ways->trees[t].flow.n : n;
+  p->link_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_links);
+  p->node_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes);
+  p->memory_row = BY_ARENA_ARRAY(arena, uint32_t, topology->n_nodes);
+  if (arena->failed) return by_placement_no_memory();
+  find_rows(p);
+  p->load = BY_ARENA_ARRAY(arena, double, p->n_rows);
+  p->out = BY_ARENA_ARRAY(arena, uint32_t, n);
+  p->price = BY_ARENA_ARRAY(arena, double, n);
+  p->rent = BY_ARENA_ARRAY(arena, double, n);
+  p->adds = BY_ARENA_ARRAY(arena, bool, n);
+  return arena->failed ? by_placement_no_memory() : BANYAN_OK;
+}
+
+/* Adds what a choice at this rate takes of every row to load[]. */
+static void add_load(struct program *p, const struct choice *choice, double rate, double *load) {
+  const struct by_way_tree *tree = &p->ways->trees[choice->tree];
+  (void)by_flow_theta(&tree->flow, choice->adds, p->out);
+  for (uint32_t v = 0; v < tree->flow.n; v++) {
+    uint32_t node = p->node_row[tree->node[v]], parent = p->node_row[tree->node[tree->parent[v]]];
+    if (choice->adds[v] && tree->hold[v] > 0) load[p->memory_row[tree->node[v]]] += rate * tree->hold[v];
+    if (!v) continue;
+    load[p->link_row[tree->link[v]]] += rate * p->out[v] / tree->capacity[v];
+    if (node != NONE) load[node] += rate * p->out[v] / tree->limit[v];
+    if (parent != NONE) load[parent] += rate * p->out[v] / tree->limit[tree->parent[v]];
+  }
+}
+
+/* --- columns --- */
+
+static enum banyan_status add_column(struct program *p, uint32_t choice) {
+  const struct choice *item = &p->choices->items[choice];
+  memset(p->load, 0, p->n_rows * sizeof *p->load);
+  add_load(p, item, p->unit, p->load);
+  p->load[p->first_job + p->ways->trees[item->tree].job] = -1;
+  return by_lp_add(p->lp, 0, p->load);
+}
+
+static enum banyan_status start(struct program *p) {
+  for (uint32_t r = 0; r < p->n_rows; r++) p->load[r] = r < p->first_job;
+  BY_TRY(by_lp_create(p->n_rows, p->load, p->unit, &p->lp));
+  memset(p->load, 0, p->n_rows * sizeof *p->load);
+  for (uint32_t j = 0; j < p->ways->n_jobs; j++) p->load[p->first_job + j] = p->ways->jobs[j].weight;
+  BY_TRY(by_lp_add(p->lp, 1, p->load));
+  for (uint32_t i = 0; i < p->choices->n; i++) BY_TRY(add_column(p, i));
+  return BANYAN_OK;
+}
+
+/* --- prices --- */
+
+static double dual(const struct program *p, uint32_t row) {
+  return row == NONE ? 0 : p->lp->price[row] * p->unit;
+}
+
+/* The cheapest choice on a tree, into adds[]. */
+static enum banyan_status find_cheapest(struct program *p, const struct by_way_tree *tree, double *cost) {
+  for (uint32_t v = 1; v < tree->flow.n; v++) {
+    uint32_t parent = tree->parent[v];
+    p->price[v] = dual(p, p->link_row[tree->link[v]]) / tree->capacity[v] +
+                  dual(p, p->node_row[tree->node[v]]) / tree->limit[v] +
+                  dual(p, p->node_row[tree->node[parent]]) / tree->limit[parent];
+    p->rent[v] = tree->hold[v] > 0 ? dual(p, p->memory_row[tree->node[v]]) * tree->hold[v] : 0;
+  }
+  return by_flow_cheapest(&tree->flow, p->price, p->rent, p->adds, cost);
+}
+
+/* Weak duality: any prices bound the rate by what all rows cost over what the jobs' weights cost at least. */
+static enum banyan_status price(void *context, double *bound, bool *added) {
+  struct program *p = context;
+  double rows = 0, jobs = 0, least = INFINITY;
+  uint32_t known = p->choices->n;
+  for (uint32_t r = 0; r < p->first_job; r++) rows += p->lp->price[r];
+  for (uint32_t t = 0; t < p->ways->n_trees; t++) {
+    const struct by_way_tree *tree = &p->ways->trees[t];
+    double cost = 0, pays = p->lp->price[p->first_job + tree->job];
+    BY_TRY(find_cheapest(p, tree, &cost));
+    least = fmin(tree->server ? least : INFINITY, cost);
+    if (tree->server + 1 == p->ways->jobs[tree->job].n_servers) jobs += p->ways->jobs[tree->job].weight * least;
+    if (p->more && cost < pays - gain_wanted) BY_TRY(choices_add(p->choices, p->ways, t, p->adds));
+  }
+  if (jobs > 0) *bound = fmin(*bound, rows / jobs * p->unit);
+  *added = p->choices->n > known;
+  for (uint32_t i = known; i < p->choices->n; i++) BY_TRY(add_column(p, i));
+  return BANYAN_OK;
+}
+
+static enum banyan_status solve(void *context, double *rate) {
+  struct program *p = context;
+  BY_TRY(by_lp_solve(p->lp));
+  *rate = p->lp->objective * p->unit;
+  return BANYAN_OK;
+}
+
+static enum banyan_status find_rates(struct program *p, double *rate, double *bound) {
+  static const struct by_lp_rounds rounds = {
+      .ratio = INFINITY, .most = MOST_ROUNDS, .patience = UINT32_MAX, .solve = solve, .price = price};
+  *bound = INFINITY;
+  BY_TRY(init(p));
+  BY_TRY(start(p));
+  BY_TRY(by_lp_generate(&rounds, p, bound));
+  BY_TRY(solve(p, rate));
+  for (uint32_t i = 0; i < p->choices->n; i++) p->choices->items[i].rate = p->lp->rate[i + 1];
+  return BANYAN_OK;
+}
+
+/* --- what need not add --- */
+
+/* A flow as large as the tree's at its rate, in what the other choices leave of each row, and where only those may add
+ * that do. In units of the choice's rate, so that a theta of 1 does. */
+static void fill_spared(struct program *p, const struct choice *choice, const double *load, struct by_flow *spared,
+                        double *capacity, double *limit) {
+  const struct by_way_tree *tree = &p->ways->trees[choice->tree];
+  memset(p->load, 0, p->n_rows * sizeof *p->load);
+  add_load(p, choice, choice->rate, p->load);
+  *spared = tree->flow;
+  spared->able = choice->adds;
+  spared->capacity = capacity;
+  spared->limit = limit;
+  for (uint32_t v = 0; v < tree->flow.n; v++) {
+    uint32_t link = v ? p->link_row[tree->link[v]] : NONE, node = p->node_row[tree->node[v]];
+    capacity[v] = link == NONE ? INFINITY : fmax(1 - load[link], 0) + p->load[link];
+    capacity[v] *= tree->capacity[v] / choice->rate;
+    limit[v] = node == NONE ? INFINITY : (fmax(1 - load[node], 0) + p->load[node]) * tree->limit[v] / choice->rate;
+  }
+}
+
+static enum banyan_status prune_one(struct program *p, struct choice *choice, double *load) {
+  struct by_flow spared;
+  bool found;
+  fill_spared(p, choice, load, &spared, p->price, p->rent);
+  BY_TRY(by_flow_fewest(&spared, 1 + gain_wanted, UINT32_MAX, p->adds, &found));
+  if (!found) return BANYAN_OK;
+  for (uint32_t r = 0; r < p->n_rows; r++) load[r] -= p->load[r];
+  memcpy(choice->adds, p->adds, spared.n * sizeof *choice->adds);
+  add_load(p, choice, choice->rate, load);
+  return BANYAN_OK;
+}
+
+/* Leaves out, tree by tree, what the rates do not need to add. */
+static enum banyan_status prune(struct program *p) {
+  BY_TRY(init(p));
+  double *load = BY_ARENA_ARRAY(&p->arena, double, p->n_rows);
+  if (!load) return by_placement_no_memory();
+  for (uint32_t i = 0; i < p->choices->n; i++)
+    if (p->choices->items[i].rate > 0) add_load(p, &p->choices->items[i], p->choices->items[i].rate, load);
+  for (uint32_t i = 0; i < p->choices->n; i++)
+    if (p->choices->items[i].rate > 0) BY_TRY(prune_one(p, &p->choices->items[i], load));
+  return BANYAN_OK;
+}
+
+/* Rates for choices, and new choices by pricing if `more`, so that all jobs get as much as they can, each by its
+ * weight: `rate` is what a job of weight 1 gets, `bound` what it cannot exceed, whoever adds. Every tree has a choice.
+ */
+static enum banyan_status share(struct choices *choices, struct by_placement_ways *ways, bool more, double *rate,
+                                double *bound) {
+  struct program p = {.ways = ways, .choices = choices, .more = more};
+  enum banyan_status status = find_rates(&p, rate, bound);
+  by_lp_destroy(p.lp);
+  by_arena_fini(&p.arena);
+  return status;
+}
+
+static enum banyan_status share_and_prune(struct choices *choices, struct by_placement_ways *ways, bool more,
+                                          struct by_placement *out) {
+  struct program p = {.ways = ways, .choices = choices};
+  BY_TRY(share(choices, ways, more, &out->rate, &out->bound));
+  enum banyan_status status = prune(&p);
+  by_arena_fini(&p.arena);
+  return status;
+}
+
 /* --- who adds --- */
 
 /* The choice with the least theta on one tree. */
-static enum banyan_status add_best(struct by_choices *choices, struct by_placement_ways *ways, uint32_t t,
-                                   uint32_t most, double *theta) {
-  const struct by_flow *flow = &ways->trees[t].flow;
-  bool *adds = calloc((size_t)flow->n + 1, sizeof *adds);
+static enum banyan_status add_best(struct choices *choices, struct by_placement_ways *ways, uint32_t t, uint32_t most,
+                                   double *theta) {
+  bool *adds = BY_ARENA_ARRAY(&ways->arena, bool, ways->trees[t].flow.n);
   if (!adds) return by_placement_no_memory();
-  enum banyan_status status = by_flow_least(flow, most, adds, theta);
-  if (status == BANYAN_OK) status = by_choices_add(choices, ways, t, adds, NULL);
-  free(adds);
-  return status;
+  BY_TRY(by_flow_least(&ways->trees[t].flow, most, adds, theta));
+  return choices_add(choices, ways, t, adds);
 }
 
-static enum banyan_status add_none(struct by_choices *choices, struct by_placement_ways *ways, uint32_t t) {
-  bool *adds = calloc((size_t)ways->trees[t].flow.n + 1, sizeof *adds);
-  enum banyan_status status = adds ? by_choices_add(choices, ways, t, adds, NULL) : by_placement_no_memory();
-  free(adds);
-  return status;
+static enum banyan_status add_none(struct choices *choices, struct by_placement_ways *ways, uint32_t t) {
+  const bool *adds = BY_ARENA_ARRAY(&ways->arena, bool, ways->trees[t].flow.n);
+  return adds ? choices_add(choices, ways, t, adds) : by_placement_no_memory();
 }
 
 /* 1 / theta if all who are able add, or nobody does, memory aside. */
-static double rate_if(const struct by_flow *flow, bool all_add) {
-  double *hold = calloc((size_t)flow->n + 1, sizeof *hold);
-  bool *none = calloc((size_t)flow->n + 1, sizeof *none);
-  struct by_flow unheld = *flow;
-  unheld.hold = hold;
-  double theta = hold && none ? by_flow_theta(&unheld, all_add ? flow->able : none, NULL) : INFINITY;
-  free(hold);
-  free(none);
-  return 1 / theta;
+static double rate_if(struct by_placement_ways *ways, bool all_add) {
+  struct by_flow unheld = ways->trees[0].flow;
+  const bool *none = BY_ARENA_ARRAY(&ways->arena, bool, unheld.n);
+  unheld.hold = BY_ARENA_ARRAY(&ways->arena, double, unheld.n);
+  return none && unheld.hold ? 1 / by_flow_theta(&unheld, all_add ? unheld.able : none, NULL) : 0;
 }
 
 /* Only the first choice is used. */
-static void use_first(struct by_choices *choices, double rate) {
+static void use_first(struct choices *choices, double rate) {
   for (uint32_t i = 0; i < choices->n; i++) choices->items[i].rate = i ? 0 : rate;
 }
 
-static enum banyan_status share(struct by_choices *choices, struct by_placement_ways *ways, bool price_more,
-                                struct by_placement *out) {
-  BY_TRY(by_choices_share(choices, ways, price_more, &out->rate, &out->bound));
-  return by_choices_prune(choices, ways);
-}
-
 /* One job with one server. Shares between choices pay only where memory is short. */
-static enum banyan_status place_one(struct by_choices *choices, struct by_placement_ways *ways, uint32_t most,
+static enum banyan_status place_one(struct choices *choices, struct by_placement_ways *ways, uint32_t most,
                                     struct by_placement *out) {
   double theta = 0;
   BY_TRY(add_best(choices, ways, 0, most, &theta));
   double weight = ways->jobs[0].weight, rate = 1 / theta;
   use_first(choices, rate);
-  out->bound = rate_if(&ways->trees[0].flow, true) / weight;
+  out->bound = rate_if(ways, true) / weight;
   out->rate = rate / weight;
   if (most != UINT32_MAX || out->rate >= out->bound * (1 - least_gain)) return BANYAN_OK;
-  enum banyan_status status = share(choices, ways, true, out);
+  enum banyan_status status = share_and_prune(choices, ways, true, out);
   bool worth_it = status == BANYAN_OK && out->rate * weight > rate * (1 + least_gain);
   if (worth_it || (status != BANYAN_OK && status != BANYAN_ERR_UNSUPPORTED)) return status;
   choices->n = 0; /* pruning has changed them */
@@ -77,48 +312,30 @@ static enum banyan_status place_one(struct by_choices *choices, struct by_placem
   return BANYAN_OK;
 }
 
-static enum banyan_status place_several(struct by_choices *choices, struct by_placement_ways *ways, uint32_t most,
+static enum banyan_status place_several(struct choices *choices, struct by_placement_ways *ways, uint32_t most,
                                         struct by_placement *out) {
   double theta;
   for (uint32_t t = 0; t < ways->n_trees; t++) {
     BY_TRY(add_best(choices, ways, t, most, &theta));
     if (most == UINT32_MAX) BY_TRY(add_none(choices, ways, t));
   }
-  return share(choices, ways, most == UINT32_MAX, out);
+  return share_and_prune(choices, ways, most == UINT32_MAX, out);
 }
 
 /* The rate if no switch adds. */
 static enum banyan_status place_none(struct by_placement_ways *ways, double *rate) {
-  struct by_choices choices = {.n = 0};
+  struct choices choices = {.n = 0};
   double bound;
-  *rate = rate_if(&ways->trees[0].flow, false) / ways->jobs[0].weight;
+  *rate = rate_if(ways, false) / ways->jobs[0].weight;
   if (ways->n_trees == 1) return BANYAN_OK;
-  for (uint32_t t = 0; t < ways->n_trees; t++) BY_TRY(add_none(&choices, ways, t));
-  return by_choices_share(&choices, ways, false, rate, &bound);
+  enum banyan_status status = BANYAN_OK;
+  for (uint32_t t = 0; t < ways->n_trees && status == BANYAN_OK; t++) status = add_none(&choices, ways, t);
+  if (status == BANYAN_OK) status = share(&choices, ways, false, rate, &bound);
+  free(choices.items);
+  return status;
 }
 
 /* --- the value --- */
-
-static enum banyan_status copy_tree(struct by_placement *out, const struct by_placement_ways *ways,
-                                    const struct by_choice *choice, struct by_placed_tree *placed) {
-  const struct by_way_tree *tree = &ways->trees[choice->tree];
-  size_t n = tree->flow.n, workers = ways->jobs[tree->job].n_workers;
-  *placed = (struct by_placed_tree){.job = tree->job, .server = tree->server, .rate = choice->rate};
-  uint32_t *numbers = BY_ARENA_ARRAY(&out->arena, uint32_t, 5 * n + workers);
-  placed->adds = BY_ARENA_ARRAY(&out->arena, bool, n);
-  if (!numbers || !placed->adds) return by_placement_no_memory();
-  placed->n = tree->flow.n;
-  placed->round_trip = tree->round_trip;
-  placed->node = memcpy(numbers, tree->node, n * sizeof *numbers);
-  placed->parent = memcpy(numbers + n, tree->parent, n * sizeof *numbers);
-  placed->link = memcpy(numbers + 2 * n, tree->link, n * sizeof *numbers);
-  placed->workers = memcpy(numbers + 3 * n, tree->workers, n * sizeof *numbers);
-  placed->out = numbers + 4 * n;
-  placed->start = memcpy(numbers + 5 * n, tree->start, workers * sizeof *numbers);
-  memcpy(placed->adds, choice->adds, n * sizeof *placed->adds);
-  (void)by_flow_theta(&tree->flow, placed->adds, placed->out);
-  return BANYAN_OK;
-}
 
 static int compare_trees(const void *a, const void *b) {
   const struct by_placed_tree *x = a, *y = b;
@@ -128,7 +345,7 @@ static int compare_trees(const void *a, const void *b) {
 }
 
 /* What the kept choices of a job carry together. */
-static double rate_of_job(const struct by_choices *choices, const struct by_placement_ways *ways, uint32_t job,
+static double rate_of_job(const struct choices *choices, const struct by_placement_ways *ways, uint32_t job,
                           double least) {
   double sum = 0;
   for (uint32_t i = 0; i < choices->n; i++)
@@ -136,18 +353,32 @@ static double rate_of_job(const struct by_choices *choices, const struct by_plac
   return sum;
 }
 
-static enum banyan_status copy_trees(struct by_placement *out, const struct by_choices *choices,
-                                     const struct by_placement_ways *ways) {
-  out->trees = BY_ARENA_ARRAY(&out->arena, struct by_placed_tree, choices->n);
+/* Trees of what has a rate; their arrays are those of the ways. */
+static enum banyan_status make_trees(struct by_placement *out, const struct choices *choices,
+                                     struct by_placement_ways *ways) {
+  out->trees = BY_ARENA_ARRAY(&ways->arena, struct by_placed_tree, choices->n);
   if (!out->trees) return by_placement_no_memory();
   for (uint32_t i = 0; i < choices->n; i++) {
-    const struct by_choice *choice = &choices->items[i];
-    uint32_t job = ways->trees[choice->tree].job;
-    double least = least_share * rate_of_job(choices, ways, job, 0);
+    const struct choice *choice = &choices->items[i];
+    const struct by_way_tree *tree = &ways->trees[choice->tree];
+    double least = least_share * rate_of_job(choices, ways, tree->job, 0);
     if (choice->rate <= least) continue;
     struct by_placed_tree *placed = &out->trees[out->n_trees++];
-    BY_TRY(copy_tree(out, ways, choice, placed));
-    placed->share = choice->rate / rate_of_job(choices, ways, job, least);
+    *placed = (struct by_placed_tree){.job = tree->job,
+                                      .server = tree->server,
+                                      .share = choice->rate / rate_of_job(choices, ways, tree->job, least),
+                                      .rate = choice->rate,
+                                      .round_trip = tree->round_trip,
+                                      .n = tree->flow.n,
+                                      .node = tree->node,
+                                      .parent = tree->parent,
+                                      .link = tree->link,
+                                      .workers = tree->workers,
+                                      .adds = choice->adds,
+                                      .out = BY_ARENA_ARRAY(&ways->arena, uint32_t, tree->flow.n),
+                                      .start = tree->start};
+    if (!placed->out) return by_placement_no_memory();
+    (void)by_flow_theta(&tree->flow, placed->adds, placed->out);
   }
   qsort(out->trees, out->n_trees, sizeof *out->trees, compare_trees);
   return BANYAN_OK;
@@ -162,14 +393,14 @@ static bool is_idle(const struct by_placement_ways *ways) {
 
 static enum banyan_status place(struct by_placement_ways *ways, const struct by_placement_options *options,
                                 struct by_placement *out) {
-  struct by_choices choices = {.n = 0};
+  struct choices choices = {.n = 0};
   if (is_idle(ways)) return by_fail(BANYAN_ERR_ARGUMENT, "the only worker is the server: nothing is sent");
   BY_TRY(place_none(ways, &out->without));
-  if (ways->n_trees == 1)
-    BY_TRY(place_one(&choices, ways, options->most_adding, out));
-  else
-    BY_TRY(place_several(&choices, ways, options->most_adding, out));
-  return copy_trees(out, &choices, ways);
+  enum banyan_status status = ways->n_trees == 1 ? place_one(&choices, ways, options->most_adding, out)
+                                                 : place_several(&choices, ways, options->most_adding, out);
+  if (status == BANYAN_OK) status = make_trees(out, &choices, ways);
+  free(choices.items);
+  return status;
 }
 
 enum banyan_status by_placement_make(const struct by_topology *topology, const struct by_placement_job *jobs,
@@ -178,25 +409,21 @@ enum banyan_status by_placement_make(const struct by_topology *topology, const s
   struct by_placement_ways ways;
   BY_TRY(by_placement_ways_init(&ways, topology, jobs, n_jobs, options->turnaround));
   struct by_placement *placement = calloc(1, sizeof *placement);
-  enum banyan_status status = by_placement_no_memory();
-  if (placement) {
-    by_arena_init(&placement->arena);
-    status = place(&ways, options, placement);
-  }
-  by_placement_ways_fini(&ways);
+  enum banyan_status status = placement ? place(&ways, options, placement) : by_placement_no_memory();
   if (status != BANYAN_OK) {
-    by_placement_destroy(placement);
+    free(placement);
+    by_placement_ways_fini(&ways);
     return status;
   }
+  placement->arena = ways.arena;
   *out = placement;
   return BANYAN_OK;
 }
 
 void by_placement_destroy(struct by_placement *placement) {
   if (!placement) return;
-  struct by_arena arena = placement->arena;
+  by_arena_fini(&placement->arena);
   free(placement);
-  by_arena_fini(&arena);
 }
 
 /* --- a server --- */
@@ -211,10 +438,9 @@ struct contest {
 };
 
 static enum banyan_status try_server(struct contest *contest, uint32_t candidate) {
-  struct by_placement_job job = {.workers = contest->workers, .n_workers = contest->n_workers, .weight = 1};
+  struct by_placement_job job = {
+      .workers = contest->workers, .n_workers = contest->n_workers, .servers = &candidate, .n_servers = 1, .weight = 1};
   struct by_placement *placement;
-  job.servers = &candidate;
-  job.n_servers = 1;
   BY_TRY(by_placement_make(contest->topology, &job, 1, contest->options, &placement));
   if (placement->rate > contest->rate * (1 + least_share)) {
     contest->rate = placement->rate;

@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "aggregate.h"
 #include "arena.h"
 #include "plan.h"
 #include "topology.h"

@@ -1,8 +1,38 @@
-/* What the files of the placement share: the ways to a server as a tree, and who adds there. */
+/* What the files of the placement share: the ways to a server as a tree, and who adds there at what cost. */
 #ifndef BY_PLAN_PLACEMENT_PARTS_H
 #define BY_PLAN_PLACEMENT_PARTS_H
 
 #include "placement.h"
+
+/* Where a tree adds: workers' gradients flow along a rooted tree to a server, and some vertices can add what comes to
+ * them. A vertex that adds sends one gradient on, another one sends all that came; the result goes back the same ways.
+ * Pure, without names. All loads are gradients: at rate x each of them takes x bit/s of a link, in both directions. */
+struct by_flow {
+  uint32_t n;             /* vertices; 0 is the server, parents come before children */
+  const uint32_t *parent; /* parent[0] = 0 */
+  const uint32_t *own;    /* gradients that begin at a vertex; those of the server do not travel */
+  const bool *able;       /* may add */
+  const double *capacity; /* bit/s > 0 towards the parent and back, the smaller one; of the server: no matter */
+  const double *limit;    /* what a vertex may send, and receive, over all links; INFINITY: any */
+  const double *hold;     /* seconds per bit: where it adds, its memory allows no higher rate than 1 / hold; 0: any */
+};
+
+/* Seconds per bit that the choice needs: the largest of load / capacity, load / limit, and the holds of those that add.
+ * out[v] (NULL: not wanted): gradients that v sends to its parent. Cost: n. */
+double by_flow_theta(const struct by_flow *flow, const bool *adds, uint32_t *out);
+
+/* The fewest vertices that add, at most `most`, so that theta is no larger than given: *found says whether there are
+ * any, and then adds[] is filled. Tree knapsack: g_v(k) is the least that v sends if k vertices of its subtree add.
+ * Exact, since to send less never hurts. Cost: n x min(most, able ones). BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_flow_fewest(const struct by_flow *flow, double theta, uint32_t most, bool *adds,
+                                               bool *found);
+/* The least theta that at most `most` vertices that add allow, to 1e-12, and the fewest with which it is reached, by
+ * bisection. *theta is that of adds[]. */
+BANYAN_CHECK enum banyan_status by_flow_least(const struct by_flow *flow, uint32_t most, bool *adds, double *theta);
+/* The choice of least cost, where each gradient sent by v costs price[v] >= 0 and adding at v costs rent[v] >= 0;
+ * exact, by the next vertex above that adds. *cost is the whole. Cost: n x depth. */
+BANYAN_CHECK enum banyan_status by_flow_cheapest(const struct by_flow *flow, const double *price, const double *rent,
+                                                 bool *adds, double *cost);
 
 /* The ways of one job's workers to one of its servers, before it is known who adds. */
 struct by_way_tree {
@@ -28,29 +58,6 @@ BANYAN_CHECK enum banyan_status by_placement_ways_init(struct by_placement_ways 
                                                        const struct by_placement_job *jobs, uint32_t n_jobs,
                                                        double turnaround);
 void by_placement_ways_fini(struct by_placement_ways *ways);
-
-/* One choice of who adds on a tree, with a rate. */
-struct by_choice {
-  uint32_t tree;
-  double rate; /* bit/s */
-  bool *adds;
-};
-
-/* A growing list of choices, in the ways' arena. */
-struct by_choices {
-  uint32_t n, room;
-  struct by_choice *items;
-};
-/* *out (or NULL): its number. Equal ones are listed once. */
-BANYAN_CHECK enum banyan_status by_choices_add(struct by_choices *choices, struct by_placement_ways *ways,
-                                               uint32_t tree, const bool *adds, uint32_t *out);
-
-/* Rates for choices, and new choices by pricing if `price_more`, so that all jobs get as much as they can, each by its
- * weight. *rate is what a job of weight 1 gets; *bound what it cannot exceed, whoever adds. Every tree has a choice. */
-BANYAN_CHECK enum banyan_status by_choices_share(struct by_choices *choices, struct by_placement_ways *ways,
-                                                 bool price_more, double *rate, double *bound);
-/* Leaves out, tree by tree, what the rates do not need to add. */
-BANYAN_CHECK enum banyan_status by_choices_prune(struct by_choices *choices, struct by_placement_ways *ways);
 
 static inline enum banyan_status by_placement_no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory to place aggregation on switches");

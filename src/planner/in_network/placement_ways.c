@@ -75,7 +75,7 @@ static int compare_keys(const void *a, const void *b) {
 
 /* Vertices by their hops to the server, so that parents come before children. */
 static enum banyan_status sort_nodes(struct work *w) {
-  uint64_t *keys = calloc((size_t)w->n + 1, sizeof *keys);
+  uint64_t *keys = BY_ARENA_ARRAY(&w->ways->arena, uint64_t, w->n);
   if (!keys) return by_placement_no_memory();
   for (uint32_t i = 0; i < w->n; i++) keys[i] = (uint64_t)w->hops[w->nodes[i]].hops << 32 | w->nodes[i];
   qsort(keys, w->n, sizeof *keys, compare_keys);
@@ -83,31 +83,30 @@ static enum banyan_status sort_nodes(struct work *w) {
     w->nodes[v] = (uint32_t)keys[v];
     w->vertex[w->nodes[v]] = v + 1;
   }
-  free(keys);
   return BANYAN_OK;
 }
 
 static enum banyan_status allocate(struct work *w, struct by_way_tree *tree) {
   struct by_arena *arena = &w->ways->arena;
   size_t n = w->n;
-  uint32_t *numbers = BY_ARENA_ARRAY(arena, uint32_t, 5 * n);
-  double *reals = BY_ARENA_ARRAY(arena, double, 3 * n);
+  tree->node = BY_ARENA_ARRAY(arena, uint32_t, n);
+  tree->link = BY_ARENA_ARRAY(arena, uint32_t, n);
+  tree->workers = BY_ARENA_ARRAY(arena, uint32_t, n);
+  tree->parent = BY_ARENA_ARRAY(arena, uint32_t, n);
+  tree->own = BY_ARENA_ARRAY(arena, uint32_t, n);
+  tree->capacity = BY_ARENA_ARRAY(arena, double, n);
+  tree->limit = BY_ARENA_ARRAY(arena, double, n);
+  tree->hold = BY_ARENA_ARRAY(arena, double, n);
   tree->able = BY_ARENA_ARRAY(arena, bool, n);
   tree->start = BY_ARENA_ARRAY(arena, uint32_t, w->ways->jobs[tree->job].n_workers);
-  if (!numbers || !reals || !tree->able || !tree->start) return by_placement_no_memory();
-  tree->node = numbers;
-  tree->link = numbers + n;
-  tree->workers = numbers + 2 * n;
-  tree->parent = numbers + 3 * n;
-  tree->own = numbers + 4 * n;
-  tree->capacity = reals;
-  tree->limit = reals + n;
-  tree->hold = reals + 2 * n;
-  tree->flow = (struct by_flow){.n = w->n, .parent = tree->parent, .own = tree->own, .able = tree->able};
-  tree->flow.capacity = tree->capacity;
-  tree->flow.limit = tree->limit;
-  tree->flow.hold = tree->hold;
-  return BANYAN_OK;
+  tree->flow = (struct by_flow){.n = w->n,
+                                .parent = tree->parent,
+                                .own = tree->own,
+                                .able = tree->able,
+                                .capacity = tree->capacity,
+                                .limit = tree->limit,
+                                .hold = tree->hold};
+  return arena->failed ? by_placement_no_memory() : BANYAN_OK;
 }
 
 static void fill_vertex(const struct work *w, struct by_way_tree *tree, uint32_t v) {
@@ -172,7 +171,7 @@ static enum banyan_status make_trees(struct work *w, double turnaround) {
   w->hops = BY_ARENA_ARRAY(&ways->arena, struct by_hop, ways->topology->n_nodes);
   w->vertex = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
   w->nodes = BY_ARENA_ARRAY(&ways->arena, uint32_t, ways->topology->n_nodes);
-  if (!ways->trees || !w->hops || !w->vertex || !w->nodes) return by_placement_no_memory();
+  if (ways->arena.failed) return by_placement_no_memory();
   for (uint32_t j = 0; j < ways->n_jobs; j++)
     for (uint32_t s = 0; s < ways->jobs[j].n_servers; s++, n++) {
       ways->trees[n] = (struct by_way_tree){.job = j, .server = s};
