@@ -9,7 +9,7 @@
 
 #include "clock.h"
 #include "comms.h"
-#include "control_plan.h"
+#include "control_tree.h"
 #include "events.h"
 #include "log.h"
 #include "measure.h"

@@ -3,7 +3,7 @@
  * predicted. The placement of sums in switches and the control tree are planned likewise. */
 #include <math.h>
 
-#include "control_plan.h"
+#include "control_tree.h"
 #include "placement.h"
 #include "plan_load.h"
 #include "planner.h"

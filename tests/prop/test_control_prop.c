@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "assign.h"
 #include "check.h"
-#include "control_plan.h"
+#include "control_tree.h"
 #include "rng.h"
 #include "topology_synth.h"
 

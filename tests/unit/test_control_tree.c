@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "check.h"
-#include "control_plan.h"
 #include "text.h"
 #include "topology_synth.h"
 

@@ -2,13 +2,10 @@
  * where the pair carries something. Potentials keep all reduced costs at 0 or above, and those of carrying pairs at 0;
  * along arcs of reduced cost 0 the flow grows until no way is left, then the potentials rise by the next path's cost.
  */
-#include "assign.h"
-
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
+#include "control_tree.h"
 
 #define NONE UINT32_MAX
 
@@ -69,13 +66,12 @@ static enum banyan_status prepare(struct net *net) {
   net->arcs = BY_ARENA_ARRAY(&net->arena, uint32_t, 2 * (size_t)a->n_pairs);
   net->potential = BY_ARENA_ARRAY(&net->arena, uint64_t, n);
   net->distance = BY_ARENA_ARRAY(&net->arena, uint64_t, n);
-  net->heap = BY_ARENA_ARRAY(&net->arena, uint32_t, 5 * n + 1);
-  if (!net->left || !net->first || !net->arcs || !net->potential || !net->distance || !net->heap)
-    return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to assign %zu vertices", n);
-  net->place = net->heap + n;
-  net->level = net->place + n;
-  net->at = net->level + n;
-  net->path = net->at + n;
+  net->heap = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  net->place = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  net->level = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  net->at = BY_ARENA_ARRAY(&net->arena, uint32_t, n);
+  net->path = BY_ARENA_ARRAY(&net->arena, uint32_t, n + 1);
+  if (net->arena.failed) return by_control_no_memory();
   for (uint32_t v = 0; v < net->n; v++) net->left[v] = takes(net, v) ? a->supply[v] : a->demand[v - a->n_from];
   list_arcs(net);
   return BANYAN_OK;
@@ -220,7 +216,7 @@ static int compare_costs(const void *a, const void *b) {
 
 static enum banyan_status solve_quickly(struct net *net) {
   uint64_t *order = BY_ARENA_ARRAY(&net->arena, uint64_t, net->a->n_pairs);
-  if (!order) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to assign %u pairs", net->a->n_pairs);
+  if (!order) return by_control_no_memory();
   for (uint32_t i = 0; i < net->a->n_pairs; i++) order[i] = (uint64_t)net->a->pairs[i].cost << 32 | i;
   qsort(order, net->a->n_pairs, sizeof *order, compare_costs);
   for (uint32_t i = 0; i < net->a->n_pairs; i++) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "arena.h"
-#include "assign.h"
 
 /* --- one tree under given limits --- */
 
@@ -31,9 +30,13 @@ struct build {
   struct by_arena arena;
 };
 
+static double between_classes(const struct by_nearness *near, bool by_delay, uint32_t a, uint32_t b) {
+  size_t cell = (size_t)a * near->n_classes + b;
+  return by_delay ? (double)near->delay[cell] : near->hops[cell];
+}
+
 static double between(const struct build *b, uint32_t x, uint32_t y) {
-  size_t cell = (size_t)x * b->near->n_classes + y;
-  return b->limits->by_delay ? (double)b->near->delay[cell] : b->near->hops[cell];
+  return between_classes(b->near, b->limits->by_delay, x, y);
 }
 
 static uint32_t size_of(const struct build *b, uint32_t c) {
@@ -81,10 +84,12 @@ static void hang(struct build *b, uint32_t from, uint32_t to, uint32_t n) {
 static enum banyan_status place(struct build *b) {
   for (uint32_t c = 0; c < b->near->n_classes; c++) b->supply[c] = b->room[c];
   if (!list_pairs(b)) return by_control_no_memory();
-  struct by_assign assign = {.n_from = b->near->n_classes, .n_to = b->near->n_classes, .supply = b->supply};
-  assign.demand = b->demand;
-  assign.n_pairs = b->n_pairs;
-  assign.pairs = b->pairs;
+  struct by_assign assign = {.n_from = b->near->n_classes,
+                             .n_to = b->near->n_classes,
+                             .supply = b->supply,
+                             .demand = b->demand,
+                             .n_pairs = b->n_pairs,
+                             .pairs = b->pairs};
   if (!b->n_pairs) return BANYAN_OK;
   BY_TRY(by_assign_solve(&assign, b->flow));
   for (uint32_t i = 0; i < b->n_pairs; i++) hang(b, b->pairs[i].from, b->pairs[i].to, b->flow[i]);
@@ -142,20 +147,10 @@ static enum banyan_status place_all(struct build *b, uint32_t root_class, bool i
   return BANYAN_OK;
 }
 
-static enum banyan_status allocate(struct build *b) {
-  size_t n = b->near->n_classes;
-  uint32_t *numbers = BY_ARENA_ARRAY(&b->arena, uint32_t, 7 * n);
-  if (!numbers) return by_control_no_memory();
-  uint32_t **arrays[] = {&b->above, &b->placed, &b->upto, &b->turn, &b->supply, &b->demand, &b->room};
-  for (size_t i = 0; i < 7; i++) *arrays[i] = numbers + i * n;
-  return BANYAN_OK;
-}
-
 /* An empty tree for n ranks, all parents 0. */
 static enum banyan_status control_tree_create(uint32_t n, struct by_control_tree **out) {
   struct by_control_tree *tree = calloc(1, sizeof *tree);
   if (!tree) return by_control_no_memory();
-  by_arena_init(&tree->arena);
   tree->n = n;
   tree->parent = BY_ARENA_ARRAY(&tree->arena, uint32_t, n);
   if (!tree->parent) {
@@ -198,9 +193,10 @@ static enum banyan_status control_tree_from(const struct by_nearness *near, cons
                                             uint32_t root_class, struct by_control_tree **out) {
   struct build b = {.near = near, .limits = limits};
   struct by_control_tree *in_parts = NULL, *at_will = NULL;
-  by_arena_init(&b.arena);
-  enum banyan_status status = allocate(&b);
-  if (status == BANYAN_OK) status = make(&b, root_class, true, &in_parts);
+  uint32_t **const arrays[] = {&b.above, &b.placed, &b.upto, &b.turn, &b.supply, &b.demand, &b.room};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    *arrays[i] = BY_ARENA_ARRAY(&b.arena, uint32_t, near->n_classes);
+  enum banyan_status status = b.arena.failed ? by_control_no_memory() : make(&b, root_class, true, &in_parts);
   if (status == BANYAN_OK) status = make(&b, root_class, false, &at_will);
   free(b.pairs);
   free(b.flow);
@@ -217,9 +213,8 @@ static enum banyan_status control_tree_from(const struct by_nearness *near, cons
 
 void by_control_tree_destroy(struct by_control_tree *tree) {
   if (!tree) return;
-  struct by_arena arena = tree->arena;
+  by_arena_fini(&tree->arena);
   free(tree);
-  by_arena_fini(&arena);
 }
 
 enum { MUCH = 8192 }; /* fewer roots are tried where there are so many classes that it would take long */
@@ -247,15 +242,6 @@ uint32_t by_control_fan_out(uint32_t n, const struct by_control_costs *costs) {
 
 /* --- distances --- */
 
-static double between_classes(const struct by_nearness *near, bool by_delay, uint32_t a, uint32_t b) {
-  size_t cell = (size_t)a * near->n_classes + b;
-  return by_delay ? (double)near->delay[cell] : near->hops[cell];
-}
-
-static bool is_alone(const struct by_nearness *near, uint32_t c) {
-  return near->first[c + 1] - near->first[c] == 1;
-}
-
 static double eccentricity(const struct by_nearness *near, bool by_delay, uint32_t c) {
   double most = 0;
   for (uint32_t other = 0; other < near->n_classes; other++)
@@ -270,7 +256,7 @@ static enum banyan_status joining_distance(const struct by_nearness *near, bool 
   if (!to) return by_control_no_memory();
   for (uint32_t c = 0; c < near->n_classes; c++) {
     to[c] = c ? between_classes(near, by_delay, 0, c) : -1;
-    if (!is_alone(near, c)) most = fmax(most, between_classes(near, by_delay, c, c));
+    if (near->first[c + 1] - near->first[c] > 1) most = fmax(most, between_classes(near, by_delay, c, c));
   }
   for (uint32_t i = 1; i < near->n_classes; i++) {
     uint32_t nearest = 0;
@@ -405,4 +391,97 @@ enum banyan_status by_control_tree_by_number(uint32_t n, const struct by_control
   tree->kept = kept;
   tree->higher = limits->height && kept.height > limits->height;
   return BANYAN_OK;
+}
+
+/* --- how long the ranks need to receive from each other --- */
+
+static double hop(const struct by_nearness *near, const struct by_control_costs *costs, uint32_t a, uint32_t b) {
+  double delay = near ? by_delay_between(near, a, b) : 0;
+  return (delay > 0 ? delay : costs->delay) + costs->wake;
+}
+
+struct walk {
+  const struct by_control_tree *tree;
+  const struct by_nearness *near;
+  const struct by_control_costs *costs;
+  uint32_t *first, *children; /* of each rank */
+  uint32_t *order;            /* every rank behind its parent */
+  double *ready;              /* of each rank: when it has heard of all below; then when it knows */
+  double *heard;              /* of one rank's children */
+};
+
+static void list_children(struct walk *w) {
+  const struct by_control_tree *tree = w->tree;
+  uint32_t n = 0;
+  for (uint32_t r = 0; r < tree->n; r++)
+    if (r != tree->root) w->first[tree->parent[r] + 2]++;
+  for (uint32_t r = 2; r <= tree->n; r++) w->first[r] += w->first[r - 1];
+  for (uint32_t r = 0; r < tree->n; r++)
+    if (r != tree->root) w->children[w->first[tree->parent[r] + 1]++] = r;
+  w->order[n++] = tree->root;
+  for (uint32_t done = 0; done < n; done++)
+    for (uint32_t i = w->first[w->order[done]]; i < w->first[w->order[done] + 1]; i++) w->order[n++] = w->children[i];
+}
+
+static int compare_times(const void *a, const void *b) {
+  const double *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+/* Its children's messages wait for each other. */
+static void collect(struct walk *w, uint32_t r) {
+  uint32_t n = w->first[r + 1] - w->first[r];
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t child = w->children[w->first[r] + i];
+    w->heard[i] = w->ready[child] + w->costs->message + hop(w->near, w->costs, child, r);
+  }
+  if (n) qsort(w->heard, n, sizeof *w->heard, compare_times);
+  w->ready[r] = 0;
+  for (uint32_t i = 0; i < n; i++) w->ready[r] = fmax(w->ready[r], w->heard[i]) + w->costs->message;
+}
+
+static double tell(struct walk *w, uint32_t r) {
+  double at = w->ready[r];
+  for (uint32_t i = w->first[r]; i < w->first[r + 1]; i++) {
+    at += w->costs->message;
+    w->ready[w->children[i]] = at + hop(w->near, w->costs, r, w->children[i]) + w->costs->message;
+  }
+  return w->ready[r];
+}
+
+enum banyan_status by_control_tree_time(const struct by_control_tree *tree, const struct by_nearness *near,
+                                        const struct by_control_costs *costs, double *out) {
+  size_t n = tree->n;
+  struct by_arena scratch;
+  by_arena_init(&scratch);
+  struct walk w = {.tree = tree,
+                   .near = near,
+                   .costs = costs,
+                   .first = BY_ARENA_ARRAY(&scratch, uint32_t, n + 2),
+                   .children = BY_ARENA_ARRAY(&scratch, uint32_t, n),
+                   .order = BY_ARENA_ARRAY(&scratch, uint32_t, n),
+                   .ready = BY_ARENA_ARRAY(&scratch, double, n),
+                   .heard = BY_ARENA_ARRAY(&scratch, double, n)};
+  bool all = !scratch.failed;
+  *out = 0;
+  if (all) {
+    list_children(&w);
+    for (uint32_t i = tree->n; i-- > 0;) collect(&w, w.order[i]);
+    for (uint32_t i = 0; i < tree->n; i++) *out = fmax(*out, tell(&w, w.order[i]));
+  }
+  by_arena_fini(&scratch);
+  return all ? BANYAN_OK : by_control_no_memory();
+}
+
+double by_control_ring_time(const uint32_t *order, uint32_t n, const struct by_nearness *near,
+                            const struct by_control_costs *costs) {
+  double round = 0, spared = 0;
+  if (n < 2) return 0;
+  for (uint32_t i = 0; i < n; i++) {
+    double here = hop(near, costs, order[i], order[(i + 1) % n]);
+    double next = hop(near, costs, order[(i + 1) % n], order[(i + 2) % n]);
+    round += here;
+    spared = fmax(spared, here + next);
+  }
+  return 2 * round - spared + 4 * (n - 1) * costs->message;
 }

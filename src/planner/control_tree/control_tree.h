@@ -1,6 +1,6 @@
-/* The control tree: along which ranks tell each other what is ready. Small messages go from every rank to the root and
- * back, so it is low, no rank has many children, and those who talk to each other are near. A pure value; the same
- * input gives the same tree. */
+/* How the ranks of a job agree on what is ready: along a control tree, or round a ring where the network holds one
+ * through all ranks and it is no slower. Small messages go from every rank to the root and back, so the tree is low, no
+ * rank has many children, and those who exchange messages are near. Pure values; the same input gives the same. */
 #ifndef BY_PLAN_CONTROL_TREE_H
 #define BY_PLAN_CONTROL_TREE_H
 
@@ -10,6 +10,7 @@
 #include "arena.h"
 #include "fail.h"
 #include "nearness.h"
+#include "plan_order.h"
 
 /* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
 static inline enum banyan_status by_control_no_memory(void) {
@@ -79,5 +80,73 @@ BANYAN_CHECK enum banyan_status by_control_tree_time(const struct by_control_tre
  * last but one has the answer, 2 (n - 1) hops. It begins where the two hops that it leaves out are longest. */
 double by_control_ring_time(const uint32_t *order, uint32_t n, const struct by_nearness *near,
                             const struct by_control_costs *costs);
+
+/* --- a tree or a ring, that can be printed --- */
+
+/* Fills the parents of `n` participants (nodes of the topology); the root is its own. Errors as of by_control_make. */
+BANYAN_CHECK enum banyan_status by_control_ways_make(const struct by_topology *topology, const uint32_t *participants,
+                                                     uint32_t n, uint32_t *up, uint32_t *down);
+
+struct by_control_options {
+  const uint32_t *participants; /* nodes, rank 0 first; NULL: the hosts that take part */
+  uint32_t n_participants;
+  struct by_control_limits limits;
+  uint64_t seed; /* of the search for a ring */
+};
+
+struct by_control {
+  const struct by_topology *topology; /* borrowed */
+  struct by_nearness near;
+  struct by_control_costs costs;
+  struct by_control_tree *tree;
+  struct by_hamilton ring;     /* whether there is one; vertices are ranks */
+  uint32_t *order;             /* the ring; meaningless unless there is one */
+  double tree_time, ring_time; /* seconds; the ring's is INFINITY where there is none */
+  bool use_ring;
+};
+
+/* Makes tree and ring. Two ranks are neighbours on a ring if packets get from one to the other without passing a third:
+ * over a link between them, or through nodes that are no ranks. The order liked best goes from a rank to the nearest,
+ * so it goes through rack after rack. Empty it with by_control_fini; the topology must live as long. Errors as of
+ * by_nearness_init and by_control_tree_make. Cost: theirs. */
+BANYAN_CHECK enum banyan_status by_control_make(const struct by_topology *topology,
+                                                const struct by_control_options *options, struct by_control *out);
+void by_control_fini(struct by_control *control);
+
+struct by_text;
+/* Adds a drawing for people. */
+BANYAN_CHECK enum banyan_status by_control_draw(const struct by_control *control, struct by_text *text);
+/* Adds one line of JSON without a newline, docs/plan-format.md. */
+void by_control_print(const struct by_control *control, struct by_text *text);
+
+/* --- assignment, for the levels of a tree --- */
+
+/* Assignment with capacities: whom of many each of some takes. As many as possible are taken, and of all ways to take
+ * so many, one that costs least (a maximum b-matching of least cost, the transportation problem). */
+
+/* One may take the other, at this cost for each unit. */
+struct by_assign_pair {
+  uint32_t from, to;
+  uint32_t cost;
+};
+
+struct by_assign {
+  uint32_t n_from, n_to;
+  const uint32_t *supply; /* of each `from`: the most it takes */
+  const uint32_t *demand; /* of each `to`: the most that is taken of it */
+  uint32_t n_pairs;
+  const struct by_assign_pair *pairs; /* ascending by `from`, no pair twice */
+};
+
+/* So many pairs are assigned at least cost; of more, cheap ones are taken first. */
+enum { BY_ASSIGN_EXACT = 20000 };
+
+/* flow[i]: how much pair i carries; the caller gives n_pairs numbers. Their sum is the largest possible, and up to
+ * BY_ASSIGN_EXACT pairs, of the flows with that sum this one costs least: shortest paths with potentials, all paths of
+ * equal cost at once (the primal-dual method of Ford and Fulkerson, with Dinic's blocking flows), which takes pairs x
+ * log(n_from + n_to) for each cost that a path can have. Of more pairs the cheapest are taken in turn (at most twice
+ * the least cost for as much), and then ways are found to take more, at any cost: pairs x sqrt(n_from + n_to) at worst.
+ * BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_assign_solve(const struct by_assign *assign, uint32_t *flow);
 
 #endif

@@ -1,10 +1,9 @@
-#include "hamilton.h"
+#include "plan_order.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
 #include "rng.h"
 
 #define NONE UINT32_MAX
@@ -176,7 +175,6 @@ struct path {
   uint32_t n;
   uint32_t work; /* words and places looked at */
   struct by_rng rng;
-  struct by_arena arena;
 };
 
 static uint32_t count_free(struct path *p, uint32_t v) {
@@ -291,26 +289,23 @@ static bool attempt(struct path *p, bool as_liked) {
   return false;
 }
 
-static bool allocate(struct path *p) {
-  size_t n = p->graph->n;
-  p->vertex = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
-  p->place = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
-  p->liked_place = BY_ARENA_ARRAY(&p->arena, uint32_t, n);
-  p->free = BY_ARENA_ARRAY(&p->arena, uint64_t, p->graph->words);
-  return p->vertex && p->place && p->liked_place && p->free;
-}
-
 enum banyan_status by_hamilton_rotate(const struct by_adjacency *graph, uint64_t seed, uint32_t *order, bool *found) {
-  struct path p = {.graph = graph, .liked = order};
+  struct by_arena arena;
+  by_arena_init(&arena);
+  struct path p = {.graph = graph,
+                   .liked = order,
+                   .vertex = BY_ARENA_ARRAY(&arena, uint32_t, graph->n),
+                   .place = BY_ARENA_ARRAY(&arena, uint32_t, graph->n),
+                   .free = BY_ARENA_ARRAY(&arena, uint64_t, graph->words),
+                   .liked_place = BY_ARENA_ARRAY(&arena, uint32_t, graph->n)};
+  bool ready = !arena.failed;
   *found = false;
-  by_arena_init(&p.arena);
   by_rng_init(&p.rng, seed);
-  bool ready = allocate(&p);
   for (uint32_t i = 0; ready && i < graph->n; i++) p.liked_place[order[i]] = i;
   for (uint32_t tries = 0; ready && p.work < WORK && !*found; tries++) *found = attempt(&p, !tries);
   if (*found) memcpy(order, p.vertex, graph->n * sizeof *order);
-  by_arena_fini(&p.arena);
-  return ready ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory to look for a ring");
+  by_arena_fini(&arena);
+  return ready ? BANYAN_OK : no_memory();
 }
 
 /* --- simple reasons why a graph has no ring --- */
@@ -326,7 +321,6 @@ struct search {
   uint32_t (*need)[2]; /* forced neighbours; NONE */
   uint32_t *queue;     /* vertices that may have two neighbours only */
   uint32_t n_queue;
-  struct by_arena arena;
 };
 
 static void refuse(struct by_hamilton *out, enum by_hamilton_reason reason, uint32_t where) {
@@ -372,10 +366,9 @@ static void find_cut(struct search *s, struct by_hamilton *out) {
 
 /* Uses the search of find_cut: sides alternate along it. */
 static void find_sides(struct search *s, struct by_hamilton *out) {
-  uint32_t *side = s->low, n = s->graph.n, ones = 0, at = 0;
-  uint32_t *by_time = s->at;
+  uint32_t *side = s->low, *by_time = s->at, n = s->graph.n, ones = 0;
   for (uint32_t v = 0; v < n; v++) by_time[s->seen[v]] = v;
-  for (; at < n; at++) side[by_time[at]] = at ? !side[s->from[by_time[at]]] : 0;
+  for (uint32_t at = 0; at < n; at++) side[by_time[at]] = at ? !side[s->from[by_time[at]]] : 0;
   for (uint32_t v = 0; v < n; v++) {
     ones += side[v];
     for (uint32_t w = adjacency_next(&s->graph, v, v); w != NONE; w = adjacency_next(&s->graph, v, w + 1))
@@ -386,16 +379,12 @@ static void find_sides(struct search *s, struct by_hamilton *out) {
 
 /* --- edges that every ring needs --- */
 
-static void look_at(struct search *s, uint32_t v) {
-  s->queue[s->n_queue++] = v;
-}
-
 /* No ring uses this edge. */
 static void take_out(struct search *s, uint32_t v, uint32_t w) {
   s->graph.bits[(size_t)v * s->graph.words + w / 64] &= ~(1ull << w % 64);
   s->graph.bits[(size_t)w * s->graph.words + v / 64] &= ~(1ull << v % 64);
-  if (--s->degree[v] == 2) look_at(s, v);
-  if (--s->degree[w] == 2) look_at(s, w);
+  if (--s->degree[v] == 2) s->queue[s->n_queue++] = v;
+  if (--s->degree[w] == 2) s->queue[s->n_queue++] = w;
 }
 
 /* A vertex with both its edges forced needs no others. */
@@ -443,39 +432,35 @@ static void find_degrees(struct search *s, struct by_hamilton *out) {
       s->degree[v] += (uint32_t)__builtin_popcountll(s->graph.bits[(size_t)v * s->graph.words + i]);
     s->end[v] = v;
     s->need[v][0] = s->need[v][1] = NONE;
-    if (s->degree[v] == 2) look_at(s, v);
+    if (s->degree[v] == 2) s->queue[s->n_queue++] = v;
     if (s->degree[v] < 2 && out->answer == BY_HAMILTON_UNKNOWN) refuse(out, BY_HAMILTON_LONELY, v);
   }
 }
 
-static bool allocate_search(struct search *s, const struct by_adjacency *graph) {
-  size_t n = graph->n, bits = n * graph->words;
-  s->graph = *graph;
-  s->graph.bits = BY_ARENA_ARRAY(&s->arena, uint64_t, bits);
-  s->seen = BY_ARENA_ARRAY(&s->arena, uint32_t, 7 * n);
-  s->need = by_arena_alloc(&s->arena, n, sizeof *s->need);
-  if (!s->graph.bits || !s->seen || !s->need) return false;
-  memcpy(s->graph.bits, graph->bits, bits * sizeof *graph->bits);
-  s->low = s->seen + n;
-  s->from = s->low + n;
-  s->at = s->from + n;
-  s->degree = s->at + n;
-  s->end = s->degree + n;
-  s->queue = s->end + n; /* each vertex comes to two neighbours once at most */
-  return true;
-}
-
 enum banyan_status by_hamilton_refute(const struct by_adjacency *graph, struct by_hamilton *out) {
-  struct search s = {.n_queue = 0};
+  size_t n = graph->n, bits = n * graph->words;
+  struct by_arena arena;
+  by_arena_init(&arena);
+  struct search s = {.graph = *graph,
+                     .seen = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                     .low = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                     .from = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                     .at = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                     .degree = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                     .end = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                     .need = by_arena_alloc(&arena, n, sizeof *s.need),
+                     .queue =
+                         BY_ARENA_ARRAY(&arena, uint32_t, n)}; /* each vertex comes to two neighbours once at most */
+  s.graph.bits = BY_ARENA_ARRAY(&arena, uint64_t, bits);
   *out = (struct by_hamilton){.answer = BY_HAMILTON_UNKNOWN, .reason = BY_HAMILTON_GAVE_UP};
-  by_arena_init(&s.arena);
-  bool ready = allocate_search(&s, graph);
+  bool ready = !arena.failed;
   if (ready) {
+    memcpy(s.graph.bits, graph->bits, bits * sizeof *graph->bits);
     find_degrees(&s, out);
     if (out->answer == BY_HAMILTON_UNKNOWN) find_cut(&s, out);
     if (out->answer == BY_HAMILTON_UNKNOWN) find_sides(&s, out);
     if (out->answer == BY_HAMILTON_UNKNOWN) find_forced(&s, out);
   }
-  by_arena_fini(&s.arena);
-  return ready ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory to look for a ring");
+  by_arena_fini(&arena);
+  return ready ? BANYAN_OK : no_memory();
 }

@@ -19,6 +19,7 @@ struct work {
   uint32_t *order; /* ranks, those of a class together; then nodes of a search */
   uint32_t *hops;  /* of each node in a search */
   double *delay;
+  struct by_arena scratch;
 };
 
 static enum banyan_status no_memory(void) {
@@ -43,7 +44,7 @@ static void list_arcs(struct work *w) {
   }
 }
 
-static enum banyan_status find_arcs(struct work *w, struct by_arena *scratch) {
+static enum banyan_status find_arcs(struct work *w) {
   const struct by_link *links = w->topology->links;
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
     if (!carries(&links[i])) continue;
@@ -51,16 +52,10 @@ static enum banyan_status find_arcs(struct work *w, struct by_arena *scratch) {
     w->first[links[i].b + 1]++;
   }
   for (uint32_t v = 0; v < w->topology->n_nodes; v++) w->first[v + 1] += w->first[v];
-  w->arcs = BY_ARENA_ARRAY(scratch, struct arc, w->first[w->topology->n_nodes]);
+  w->arcs = BY_ARENA_ARRAY(&w->scratch, struct arc, w->first[w->topology->n_nodes]);
   if (!w->arcs) return no_memory();
   list_arcs(w);
   return BANYAN_OK;
-}
-
-static uint32_t count_hosts(const struct by_topology *topology) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < topology->n_nodes; i++) n += topology->nodes[i].takes_part;
-  return n;
 }
 
 static enum banyan_status take_ranks(struct work *w, const uint32_t *participants) {
@@ -116,7 +111,7 @@ static int compare_prints(const void *a, const void *b) {
  * whose hashes are equal by chance may part a class in two, which costs only time. */
 static enum banyan_status find_twins(struct work *w, uint32_t *leader) {
   uint32_t n = w->near->n_ranks;
-  uint64_t(*keys)[2] = calloc((size_t)n + 1, sizeof *keys);
+  uint64_t(*keys)[2] = by_arena_alloc(&w->scratch, n, sizeof *keys);
   if (!keys) return no_memory();
   for (uint32_t r = 0; r < n; r++) {
     w->print[r] = print_of(w, w->near->node[r]);
@@ -128,7 +123,6 @@ static enum banyan_status find_twins(struct work *w, uint32_t *leader) {
     uint32_t r = (uint32_t)keys[i][1], before = i ? leader[keys[i - 1][1]] : r;
     leader[r] = before != r && are_twins(w, before, r) ? before : r;
   }
-  free(keys);
   return BANYAN_OK;
 }
 
@@ -192,43 +186,41 @@ static enum banyan_status fill(struct work *w) {
   size_t cells = (size_t)near->n_classes * near->n_classes;
   near->hops = BY_ARENA_ARRAY(&near->arena, uint16_t, cells);
   near->delay = BY_ARENA_ARRAY(&near->arena, float, cells);
-  if (!near->hops || !near->delay) return no_memory();
+  if (near->arena.failed) return no_memory();
   for (uint32_t c = 0; c < near->n_classes; c++) BY_TRY(measure(w, c));
   return BANYAN_OK;
 }
 
-static enum banyan_status allocate(struct work *w, struct by_arena *scratch) {
+static enum banyan_status find(struct work *w, const uint32_t *participants) {
   struct by_nearness *near = w->near;
   uint32_t n = near->n_ranks, nodes = w->topology->n_nodes;
   near->node = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
   near->class_of = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
   near->first = BY_ARENA_ARRAY(&near->arena, uint32_t, (size_t)n + 1);
   near->ranks = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
-  w->first = BY_ARENA_ARRAY(scratch, uint32_t, (size_t)nodes + 1);
-  w->print = BY_ARENA_ARRAY(scratch, uint64_t, n);
-  w->order = BY_ARENA_ARRAY(scratch, uint32_t, nodes > n ? nodes : n);
-  w->hops = BY_ARENA_ARRAY(scratch, uint32_t, nodes);
-  w->delay = BY_ARENA_ARRAY(scratch, double, nodes);
-  if (!near->node || !near->class_of || !near->first || !near->ranks) return no_memory();
-  return w->first && w->print && w->order && w->hops && w->delay ? BANYAN_OK : no_memory();
+  w->first = BY_ARENA_ARRAY(&w->scratch, uint32_t, (size_t)nodes + 1);
+  w->print = BY_ARENA_ARRAY(&w->scratch, uint64_t, n);
+  w->order = BY_ARENA_ARRAY(&w->scratch, uint32_t, nodes > n ? nodes : n);
+  w->hops = BY_ARENA_ARRAY(&w->scratch, uint32_t, nodes);
+  w->delay = BY_ARENA_ARRAY(&w->scratch, double, nodes);
+  if (near->arena.failed || w->scratch.failed) return no_memory();
+  BY_TRY(take_ranks(w, participants));
+  BY_TRY(find_arcs(w));
+  return fill(w);
 }
 
 enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct by_topology *topology,
                                     const uint32_t *participants, uint32_t n) {
   struct work w = {.near = nearness, .topology = topology};
-  struct by_arena scratch;
-  *nearness = (struct by_nearness){.n_ranks = participants ? n : count_hosts(topology)};
-  if (nearness->n_ranks > BY_NEARNESS_MOST)
+  if (!participants) n = 0;
+  for (uint32_t i = 0; i < topology->n_nodes && !participants; i++) n += topology->nodes[i].takes_part;
+  *nearness = (struct by_nearness){.n_ranks = n};
+  if (n > BY_NEARNESS_MOST)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
-                   "%u ranks are too many for a control tree that heeds the topology; the most is %d",
-                   nearness->n_ranks, BY_NEARNESS_MOST);
-  by_arena_init(&nearness->arena);
-  by_arena_init(&scratch);
-  enum banyan_status status = allocate(&w, &scratch);
-  if (status == BANYAN_OK) status = take_ranks(&w, participants);
-  if (status == BANYAN_OK) status = find_arcs(&w, &scratch);
-  if (status == BANYAN_OK) status = fill(&w);
-  by_arena_fini(&scratch);
+                   "%u ranks are too many for a control tree that heeds the topology; the most is %d", n,
+                   BY_NEARNESS_MOST);
+  enum banyan_status status = find(&w, participants);
+  by_arena_fini(&w.scratch);
   if (status != BANYAN_OK) by_nearness_fini(nearness);
   return status;
 }

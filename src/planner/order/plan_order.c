@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
-#include "hamilton.h"
 #include "leader.h"
 #include "plan_make.h"
 #include "topology_paths.h"
@@ -22,6 +20,7 @@ struct search {
   size_t n_uses, room;
   double *seconds; /* of each of these, for a bit */
   double *load;    /* scratch, zero */
+  struct by_arena arena;
 };
 
 struct score {
@@ -118,13 +117,15 @@ static struct score improve(const struct search *s, uint32_t *order) {
 static enum banyan_status find(struct search *s, uint32_t *order) {
   uint32_t given[BY_RING_SEARCHED];
   struct by_paths paths;
-  struct by_hop *hops = calloc(s->topology->n_nodes, sizeof *hops);
-  enum banyan_status status = hops ? by_paths_init(&paths, s->topology) : by_plan_no_memory();
-  if (status == BANYAN_OK) {
-    status = list_ways(s, &paths, hops);
-    by_paths_fini(&paths);
-  }
-  free(hops);
+  struct by_hop *hops = BY_ARENA_ARRAY(&s->arena, struct by_hop, s->topology->n_nodes);
+  size_t things = 2 * ((size_t)s->topology->n_links + s->topology->n_nodes);
+  s->first = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)s->n * s->n + 1);
+  s->seconds = BY_ARENA_ARRAY(&s->arena, double, things);
+  s->load = BY_ARENA_ARRAY(&s->arena, double, things);
+  if (s->arena.failed) return by_plan_no_memory();
+  BY_TRY(by_paths_init(&paths, s->topology));
+  enum banyan_status status = list_ways(s, &paths, hops);
+  by_paths_fini(&paths);
   BY_TRY(status);
   for (uint32_t r = 0; r < s->n; r++) given[r] = r;
   struct score of_order = improve(s, order), of_given = improve(s, given);
@@ -133,17 +134,11 @@ static enum banyan_status find(struct search *s, uint32_t *order) {
 }
 
 enum banyan_status by_ring_search(const struct by_topology *topology, const struct by_graph *graph, uint32_t *order) {
-  struct search s = {.topology = topology, .graph = graph, .n = graph->n_terminals, .room = 64};
-  size_t things = 2 * ((size_t)topology->n_links + topology->n_nodes);
+  struct search s = {.topology = topology, .graph = graph, .n = graph->n_terminals};
   if (s.n > BY_RING_SEARCHED) return BANYAN_OK;
-  s.first = calloc((size_t)s.n * s.n + 1, sizeof *s.first);
-  s.uses = calloc(s.room, sizeof *s.uses);
-  s.seconds = calloc(2 * things, sizeof *s.seconds);
-  s.load = s.seconds ? s.seconds + things : NULL;
-  enum banyan_status status = s.first && s.uses && s.seconds ? find(&s, order) : by_plan_no_memory();
-  free(s.first);
-  free(s.seconds);
+  enum banyan_status status = find(&s, order);
   free(s.uses);
+  by_arena_fini(&s.arena);
   return status;
 }
 
@@ -223,28 +218,28 @@ static void go_round(struct walk *w, uint32_t start, const uint32_t *rank, uint3
 
 static enum banyan_status walk_round(const struct by_topology *topology, const struct by_graph *graph,
                                      uint32_t *order) {
-  size_t n = topology->n_nodes, m = topology->n_links;
-  struct walk w = {.topology = topology, .wide = calloc(m + 1, sizeof *w.wide)};
-  uint32_t *numbers = calloc(5 * n + 2 * n + 1, sizeof *numbers), *rank = numbers;
-  if (!w.wide || !numbers) {
-    free(w.wide);
-    free(numbers);
-    return by_plan_no_memory();
+  size_t n = topology->n_nodes;
+  struct by_arena arena;
+  by_arena_init(&arena);
+  struct walk w = {.topology = topology,
+                   .wide = BY_ARENA_ARRAY(&arena, struct wide, topology->n_links),
+                   .above = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                   .first = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                   .beside = BY_ARENA_ARRAY(&arena, uint32_t, 2 * n),
+                   .stack = BY_ARENA_ARRAY(&arena, uint32_t, n),
+                   .from = BY_ARENA_ARRAY(&arena, uint32_t, n)};
+  uint32_t *rank = BY_ARENA_ARRAY(&arena, uint32_t, n);
+  bool ready = !arena.failed;
+  if (ready) {
+    join_widest(&w);
+    list_ends(&w);
+    for (uint32_t v = 0; v < n; v++) rank[v] = NONE;
+    for (uint32_t r = 0; r < graph->n_terminals; r++) rank[graph->node[r]] = r;
+    for (uint32_t r = 0; r < graph->n_terminals; r++) order[r] = r; /* those that it does not reach */
+    go_round(&w, graph->node[0], rank, order);
   }
-  w.above = rank + n;
-  w.first = w.above + n;
-  w.stack = w.first + n;
-  w.from = w.stack + n;
-  w.beside = w.from + n;
-  join_widest(&w);
-  list_ends(&w);
-  for (uint32_t v = 0; v < n; v++) rank[v] = NONE;
-  for (uint32_t r = 0; r < graph->n_terminals; r++) rank[graph->node[r]] = r;
-  for (uint32_t r = 0; r < graph->n_terminals; r++) order[r] = r; /* those that it does not reach */
-  go_round(&w, graph->node[0], rank, order);
-  free(w.wide);
-  free(numbers);
-  return BANYAN_OK;
+  by_arena_fini(&arena);
+  return ready ? BANYAN_OK : by_plan_no_memory();
 }
 
 /* --- a ring of links --- */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "control_plan.h"
+#include "control_tree.h"
 #include "output.h"
 #include "plan.h"
 #include "plan_topology.h"
