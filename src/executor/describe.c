@@ -1,5 +1,5 @@
 /* What this rank is at, in bytes, for rank 0 to compare when nothing goes on. */
-#include "call.h"
+#include "engine_parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void write_awaited(struct by_writer *writer, const struct by_call *call) 
 /* `running` NULL: it has ended. */
 static void write_call(struct by_writer *writer, const struct by_frame *stamp, const struct by_call *running) {
   by_write_u32(writer, stamp->call);
-  by_write_u8(writer, running ? running->pair ? BY_DESCRIBED_PAIR : BY_DESCRIBED_RUNNING : BY_DESCRIBED_ENDED);
+  by_write_u8(writer, running ? running->exchange.pair ? BY_DESCRIBED_PAIR : BY_DESCRIBED_RUNNING : BY_DESCRIBED_ENDED);
   by_write_u8(writer, stamp->collective);
   by_write_u8(writer, stamp->dtype_op);
   by_write_u32(writer, stamp->root);
@@ -49,7 +49,7 @@ static void write_call(struct by_writer *writer, const struct by_frame *stamp, c
 /* The call of this number if it is under way or among the last that ended; *running is NULL for the latter. */
 static const struct by_frame *find(const struct by_domain *domain, uint32_t number, const struct by_call **running) {
   *running = domain->window[number & (domain->window_size - 1)];
-  if (*running && (*running)->stamp.call == number) return &(*running)->stamp;
+  if (*running && (*running)->exchange.stamp.call == number) return &(*running)->exchange.stamp;
   *running = NULL;
   const struct by_frame *past = &domain->past[number % BY_PAST];
   return past->call == number ? past : NULL;
@@ -60,26 +60,26 @@ static void write_domain(struct by_writer *writer, const struct by_domain *domai
   const struct by_call *running;
   by_write_u32(writer, domain->id);
   by_write_u32(writer, domain->n);
-  by_write_u32(writer, domain->processes[0]);
+  by_write_u32(writer, domain->vertices.processes[0]);
   by_write_u32(writer, domain->next_call);
   by_write_u32(writer, domain->plan ? domain->plan->version : 0);
   by_write_string(writer, domain->plan ? domain->plan->name : "");
   for (uint32_t i = from; i < domain->next_call; i++) n += find(domain, i, &running) != NULL;
-  for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->ready_next_pair) n++;
+  for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->listed_next) n++;
   by_write_u32(writer, n);
   for (uint32_t i = from; i < domain->next_call; i++) {
     const struct by_frame *stamp = find(domain, i, &running);
     if (stamp) write_call(writer, stamp, running);
   }
-  for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->ready_next_pair)
-    write_call(writer, &pair->stamp, pair);
+  for (const struct by_call *pair = domain->pair_calls; pair; pair = pair->listed_next)
+    write_call(writer, &pair->exchange.stamp, pair);
 }
 
 void by_engine_describe(const struct by_engine *engine, struct by_writer *writer) {
   uint32_t n = 0;
-  for (const struct by_domain *d = engine->domains; d; d = d->next) n++;
+  for (const struct by_domain *d = engine->recovery.runner.domains; d; d = d->next) n++;
   by_write_u32(writer, n);
-  for (const struct by_domain *d = engine->domains; d; d = d->next) write_domain(writer, d);
+  for (const struct by_domain *d = engine->recovery.runner.domains; d; d = d->next) write_domain(writer, d);
 }
 
 static bool differ_by_plan(const struct by_frame *a, const struct by_frame *b) {

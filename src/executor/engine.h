@@ -14,11 +14,10 @@
 #include "clock.h"
 #include "fabric.h"
 #include "lane.h"
+#include "letter.h"
 #include "plan.h"
 #include "schedule.h"
 #include "trace.h"
-
-enum { BY_LANES = 8 }; /* most of a link */
 
 struct by_call;
 struct by_domain;
@@ -86,15 +85,6 @@ bool by_engine_lacks_lanes(const struct by_engine *engine);
 /* Calls `visit` for every lane whose network is known, with the process that it goes to. */
 void by_engine_meter(const struct by_engine *engine,
                      void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context);
-
-/* A letter: bytes that belong to no call. */
-enum { BY_LETTER_BYTES = 16 << 20 };
-struct by_letter {
-  struct by_letter *next;
-  uint32_t process, domain; /* of a received one: who sent it */
-  size_t bytes, done, room;
-  unsigned char data[];
-};
 
 /* Letters come from this process, or go to it: it gets a lane, and frames of calls that are not made here yet do not
  * hold them up. */

@@ -1,7 +1,11 @@
 /* Who has sent a message that nobody receives yet. */
 #include "probe.h"
 
-#include "call.h"
+#include "engine_parts.h"
+
+static struct by_link *link_to(const struct by_domain *domain, uint32_t rank) {
+  return domain->runner->transfer.links[domain->vertices.processes[rank]];
+}
 
 static uint32_t awaited(const struct by_domain *domain, uint32_t peer, uint32_t tag) {
   for (const struct by_pair *p = domain->pairs; p; p = p->next)
@@ -21,8 +25,8 @@ static bool has_next(const struct by_link *link, const struct by_domain *domain,
 
 static void count(const struct by_domain *domain, int more) {
   for (uint32_t r = 0; r < domain->n; r++) {
-    struct by_link *link = domain->engine->links[domain->processes[r]];
-    if (r == domain->rank) continue;
+    struct by_link *link = link_to(domain, r);
+    if (r == domain->vertices.self) continue;
     link->running += (uint32_t)more;
     if (more > 0) by_link_want(link);
   }
@@ -38,8 +42,8 @@ void by_domain_expect_no_more(const struct by_domain *domain) {
 
 bool by_domain_probe(const struct by_domain *domain, uint32_t tag, uint32_t *rank) {
   for (uint32_t r = 0; r < domain->n; r++) {
-    if (!domain->engine->links[domain->processes[r]]->stored) continue;
-    if (!has_next(domain->engine->links[domain->processes[r]], domain, r, tag)) continue;
+    if (!link_to(domain, r)->stored) continue;
+    if (!has_next(link_to(domain, r), domain, r, tag)) continue;
     *rank = r;
     return true;
   }

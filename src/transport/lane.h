@@ -17,7 +17,7 @@
 
 #include "frame.h"
 
-enum { BY_LANE_SMALL = 512 };
+enum { BY_LANE_SMALL = 512, BY_LANES = 8 /* most to one peer */ };
 
 /* How what is sent is marked, for the queues on its way and those of this host. */
 struct by_mark {

@@ -5,16 +5,19 @@
  *
  * Frames of a plan that is not known yet, and those for which there is no room
  * now, are kept, within the credit of their link. */
-#include "call.h"
+#include "recovery.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective.h"
+#include "deliver.h"
+
 enum { PAST = 1024 };
 
 struct by_call *by_aid_find(const struct by_domain *domain, const struct by_frame *frame) {
-  for (struct by_call *call = domain->aids; call; call = call->ready_next_pair)
-    if (call->stamp.call == frame->call && call->stamp.plan == frame->plan) return call;
+  for (struct by_call *call = domain->recovery.aids; call; call = call->listed_next)
+    if (by_call_stamp(call)->call == frame->call && by_call_stamp(call)->plan == frame->plan) return call;
   return NULL;
 }
 
@@ -24,37 +27,39 @@ static uint64_t key_of(uint32_t call, uint32_t version) {
 
 /* Answers to what is over, and questions that were overtaken. */
 static bool is_past(const struct by_domain *domain, const struct by_frame *frame) {
-  return domain->aided_past &&
-         domain->aided_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
+  return domain->recovery.aided_past &&
+         domain->recovery.aided_past[(frame->call ^ frame->plan) % PAST] == key_of(frame->call, frame->plan);
 }
 
 static void note_past(struct by_domain *domain, const struct by_frame *stamp) {
-  if (!domain->aided_past) domain->aided_past = calloc(PAST, sizeof *domain->aided_past);
-  if (domain->aided_past) domain->aided_past[(stamp->call ^ stamp->plan) % PAST] = key_of(stamp->call, stamp->plan);
+  if (!domain->recovery.aided_past) domain->recovery.aided_past = calloc(PAST, sizeof *domain->recovery.aided_past);
+  if (domain->recovery.aided_past)
+    domain->recovery.aided_past[(stamp->call ^ stamp->plan) % PAST] = key_of(stamp->call, stamp->plan);
 }
 
-void by_aid_forget(struct by_call *call) {
+static struct by_helped *helped_of(const struct by_call *call) {
+  return (struct by_helped *)(uintptr_t)call->program->vertices;
+}
+
+static void ended(struct by_call *call) {
   struct by_domain *domain = call->domain;
-  struct by_call **place = &domain->aids;
-  while (*place != call) place = &(*place)->ready_next_pair;
-  *place = call->ready_next_pair;
-  note_past(domain, &call->stamp);
-  domain->engine->aid_bytes -= call->scratch_bytes;
-  domain->engine->retry = true;
-  call->program->helped->users--;
-}
-
-void by_aid_ended(struct by_call *call) {
-  by_call_end(call, BANYAN_OK);
+  struct by_recovery *recovery = by_recovery_of(domain);
+  struct by_call **place = &domain->recovery.aids;
+  while (*place != call) place = &(*place)->listed_next;
+  *place = call->listed_next;
+  note_past(domain, by_call_stamp(call));
+  recovery->aid_bytes -= call->scratch_bytes;
+  recovery->retry = true;
+  helped_of(call)->users--;
 }
 
 void by_aid_lost(struct by_domain *domain) {
-  for (struct by_call *call = domain->aids; call;) {
-    struct by_call *next = call->ready_next_pair;
+  for (struct by_call *call = domain->recovery.aids; call;) {
+    struct by_call *next = call->listed_next;
     uint32_t class_, group;
     bool again;
-    const struct by_helped *helped = call->program->helped;
-    if (by_helped_find(helped, call->stamp.plan, &class_, &group, &again) &&
+    const struct by_helped *helped = helped_of(call);
+    if (by_helped_find(helped, by_call_stamp(call)->plan, &class_, &group, &again) &&
         by_helped_group(helped, class_, group)->lost) {
       by_call_end(call, BANYAN_ERR_CLOSED);
       by_call_drop(call);
@@ -64,12 +69,6 @@ void by_aid_lost(struct by_domain *domain) {
 }
 
 /* ---- making one */
-
-static struct by_domain *domain_of(const struct by_engine *engine, const struct by_frame *frame) {
-  for (struct by_domain *d = engine->domains; d; d = d->next)
-    if (d->id == frame->domain) return d;
-  return NULL;
-}
 
 static bool is_sound(const struct by_domain *domain, const struct by_frame *frame) {
   enum banyan_collective collective = (enum banyan_collective)frame->collective;
@@ -90,8 +89,8 @@ static struct banyan_call call_of(const struct by_frame *frame) {
 }
 
 /* Scratch of calls that are not under way. */
-static void free_idle(struct by_engine *engine) {
-  for (struct by_domain *d = engine->domains; d; d = d->next)
+static void free_idle(const struct by_runner *runner) {
+  for (struct by_domain *d = runner->domains; d; d = d->next)
     for (struct by_program *p = d->programs; p; p = p->next)
       for (struct by_call *call = p->idle; call; call = call->next) {
         free(call->scratch);
@@ -102,18 +101,21 @@ static void free_idle(struct by_engine *engine) {
 
 static enum banyan_status make(struct by_domain *domain, struct by_helped *helped, struct by_program *program,
                                const struct by_frame *frame, struct by_call **out) {
-  struct by_engine *engine = domain->engine;
+  static const struct by_call_ops ops = {.done = by_due_add, .ended = ended};
   struct banyan_call user = call_of(frame);
   struct by_call *call = NULL;
   BY_TRY(by_program_take_call(program, &call));
-  enum banyan_status status = by_call_prepare(call, &user, NULL, NULL);
+  enum banyan_status status = by_call_fill_part(call, &user, NULL, NULL);
   if (status != BANYAN_OK) {
     by_program_give_call(call);
     return status;
   }
   call->aid = call->released = true; /* nobody waits for it */
-  call->stamp.call = frame->call;
-  engine->aid_bytes += call->scratch_bytes;
+  call->exchange.stamp.call = frame->call;
+  call->ops = &ops;
+  call->listed_next = domain->recovery.aids;
+  domain->recovery.aids = call;
+  by_recovery_of(domain)->aid_bytes += call->scratch_bytes;
   helped->users++;
   *out = call;
   by_call_begin(call, NULL);
@@ -122,12 +124,12 @@ static enum banyan_status make(struct by_domain *domain, struct by_helped *helpe
 
 /* Room for one more. A call only ever waits for earlier ones: ranks may not make later ones before it has ended. */
 static bool has_room(const struct by_domain *domain, const struct by_frame *frame) {
-  struct by_engine *engine = domain->engine;
+  const struct by_recovery *recovery = by_recovery_of(domain);
   size_t bytes = frame->count * banyan_dtype_size((enum banyan_dtype)(frame->dtype_op >> 4));
-  if (engine->aid_bytes + bytes <= engine->options.aid_memory) return true;
-  free_idle(engine);
-  for (const struct by_call *call = domain->aids; call; call = call->ready_next_pair)
-    if ((int32_t)(call->stamp.call - frame->call) < 0) return false;
+  if (recovery->aid_bytes + bytes <= recovery->aid_memory) return true;
+  free_idle(domain->runner);
+  for (const struct by_call *call = domain->recovery.aids; call; call = call->listed_next)
+    if ((int32_t)(by_call_stamp(call)->call - frame->call) < 0) return false;
   return true;
 }
 
@@ -140,10 +142,10 @@ static bool follows_kept(const struct by_link *link, const struct by_frame *fram
   return stored != NULL;
 }
 
-enum banyan_status by_aid_take(struct by_link *link, const struct by_frame *frame, struct by_call **call, bool *keep) {
-  struct by_engine *engine = link->engine;
-  struct by_domain *domain = domain_of(engine, frame);
-  struct by_helped *helped = domain ? domain->helped : NULL;
+enum banyan_status by_aid_take(struct by_recovery *recovery, struct by_link *link, const struct by_frame *frame,
+                               struct by_call **call, bool *keep) {
+  struct by_domain *domain = by_domain_of(&recovery->runner, frame->domain);
+  struct by_helped *helped = domain ? domain->recovery.helped : NULL;
   uint32_t class_ = 0, group = 0;
   bool again = false, begins = frame->type == BY_FRAME_DATA || frame->type == BY_FRAME_OFFER;
   while (helped && !by_helped_find(helped, frame->plan, &class_, &group, &again)) helped = helped->next;
@@ -155,27 +157,27 @@ enum banyan_status by_aid_take(struct by_link *link, const struct by_frame *fram
   *keep = !helped || !has_room(domain, frame);
   if (*keep) return BANYAN_OK;
   struct by_program *program = NULL;
-  BY_TRY(by_program_get_part(domain, helped, helped->plan, &helped->plan->classes[class_], group, frame->plan,
-                             (enum banyan_collective)frame->collective, frame->root, &program));
+  BY_TRY(by_helped_get(helped, false, class_, group, frame->plan, (enum banyan_collective)frame->collective,
+                       frame->root, &program));
   return make(domain, helped, program, frame, call);
 }
 
 /* ---- what was kept */
 
-static bool retry_link(struct by_link *link) {
+static bool retry_link(struct by_recovery *recovery, struct by_link *link) {
   for (struct by_stored *stored = link->stored; stored; stored = stored->next) {
     struct by_call *call = NULL;
     bool keep = false;
     if (stored->filled < stored->frame.size) continue;
-    struct by_domain *domain = domain_of(link->engine, &stored->frame);
+    struct by_domain *domain = by_domain_of(&recovery->runner, stored->frame.domain);
     if (domain) call = by_aid_find(domain, &stored->frame);
-    if (!call && by_aid_take(link, &stored->frame, &call, &keep) != BANYAN_OK) {
-      by_engine_fail(link->engine, BANYAN_ERR_PROTOCOL, link->process, banyan_error_text());
+    if (!call && by_aid_take(recovery, link, &stored->frame, &call, &keep) != BANYAN_OK) {
+      by_transfer_fail(link->transfer, BANYAN_ERR_PROTOCOL, link->process, banyan_error_text());
       return false;
     }
     if (keep) continue;
     if (call)
-      by_deliver_stored(call, link);
+      by_deliver_stored(link, &call->exchange);
     else
       by_deliver_forget_call(link, stored->frame.domain, stored->frame.call, stored->frame.plan);
     return true; /* the list is another one */
@@ -183,9 +185,10 @@ static bool retry_link(struct by_link *link) {
   return false;
 }
 
-void by_aid_retry(struct by_engine *engine) {
-  engine->retry = false;
-  for (uint32_t i = 0; i < engine->processes && engine->status == BANYAN_OK; i++)
-    while (engine->links[i]->stored && engine->status == BANYAN_OK && retry_link(engine->links[i])) {
+void by_aid_retry(struct by_recovery *recovery) {
+  const struct by_transfer *transfer = &recovery->runner.transfer;
+  recovery->retry = false;
+  for (uint32_t i = 0; i < transfer->processes && transfer->status == BANYAN_OK; i++)
+    while (transfer->links[i]->stored && transfer->status == BANYAN_OK && retry_link(recovery, transfer->links[i])) {
     }
 }

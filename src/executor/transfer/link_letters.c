@@ -1,6 +1,4 @@
-/* Letters: bytes between two processes that belong to no call, such as what controllers tell each other. They go over
- * the first lane of the link, in order, in parts that no lane keeps, before data that waits. */
-#include "call.h"
+#include "link_letters.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,25 +6,25 @@
 enum { LEAST_ROOM = 256, MOST_ROOM = 16 << 10, MOST_SPARE = 256 };
 
 /* Letters that are as small as most are used again. */
-static struct by_letter *take_spare(struct by_engine *engine, size_t bytes) {
-  for (struct by_letter **place = &engine->spare_letters; *place; place = &(*place)->next) {
+static struct by_letter *take_spare(struct by_transfer *transfer, size_t bytes) {
+  for (struct by_letter **place = &transfer->spare_letters; *place; place = &(*place)->next) {
     struct by_letter *letter = *place;
     if (letter->room < bytes) continue;
     *place = letter->next;
-    engine->n_spare_letters--;
+    transfer->n_spare_letters--;
     return letter;
   }
   return NULL;
 }
 
-static struct by_letter *make(struct by_engine *engine, uint32_t process, uint32_t domain, size_t bytes) {
-  struct by_letter *letter = take_spare(engine, bytes);
+static struct by_letter *make(struct by_transfer *transfer, uint32_t process, uint32_t domain, size_t bytes) {
+  struct by_letter *letter = take_spare(transfer, bytes);
   size_t room = letter ? letter->room : LEAST_ROOM;
   while (room < bytes) room *= 2;
   if (!letter) {
     letter = malloc(sizeof *letter + room);
     if (!letter) return NULL;
-    by_engine_count_allocation(engine);
+    transfer->counters.allocations++;
   }
   *letter = (struct by_letter){.process = process, .domain = domain, .bytes = bytes, .room = room};
   return letter;
@@ -40,43 +38,40 @@ static void free_all(struct by_letter *letters) {
   }
 }
 
-void by_engine_expect_letters(struct by_engine *engine, uint32_t process) {
-  struct by_link *link = engine->links[process];
+void by_letters_expect(struct by_link *link) {
   link->lettered = true;
   by_link_want(link);
 }
 
-enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t domain, const void *bytes,
-                                   size_t n) {
-  struct by_link *link = engine->links[process];
+enum banyan_status by_letters_write(struct by_link *link, uint32_t domain, const void *bytes, size_t n) {
   if (n == 0 || n > BY_LETTER_BYTES)
     return by_fail(BANYAN_ERR_ARGUMENT, "a letter of %zu bytes; there must be 1 to %d", n, BY_LETTER_BYTES);
-  struct by_letter *letter = make(link->engine, process, domain, n);
+  struct by_letter *letter = make(link->transfer, link->process, domain, n);
   if (!letter) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a letter of %zu bytes", n);
   memcpy(letter->data, bytes, n);
   *link->letters_end = letter;
   link->letters_end = &letter->next;
-  by_engine_expect_letters(engine, process);
+  by_letters_expect(link);
   by_link_touch(link);
   return BANYAN_OK;
 }
 
-struct by_letter *by_engine_read(struct by_engine *engine) {
-  struct by_letter *letter = engine->letters;
+struct by_letter *by_letters_read(struct by_transfer *transfer) {
+  struct by_letter *letter = transfer->letters;
   if (!letter) return NULL;
-  engine->letters = letter->next;
-  if (!engine->letters) engine->letters_end = &engine->letters;
+  transfer->letters = letter->next;
+  if (!transfer->letters) transfer->letters_end = &transfer->letters;
   return letter;
 }
 
-void by_letter_free(struct by_engine *engine, struct by_letter *letter) {
-  if (letter->room > MOST_ROOM || engine->n_spare_letters == MOST_SPARE) {
+void by_letters_free(struct by_transfer *transfer, struct by_letter *letter) {
+  if (letter->room > MOST_ROOM || transfer->n_spare_letters == MOST_SPARE) {
     free(letter);
     return;
   }
-  letter->next = engine->spare_letters;
-  engine->spare_letters = letter;
-  engine->n_spare_letters++;
+  letter->next = transfer->spare_letters;
+  transfer->spare_letters = letter;
+  transfer->n_spare_letters++;
 }
 
 bool by_letters_send(struct by_link *link) {
@@ -93,12 +88,12 @@ bool by_letters_send(struct by_link *link) {
     if (letter->done < letter->bytes) continue;
     link->letters = letter->next;
     if (!link->letters) link->letters_end = &link->letters;
-    by_letter_free(link->engine, letter);
+    by_letters_free(link->transfer, letter);
   }
   return true;
 }
 
-const char *by_letter_begin(struct by_link *link, const struct by_frame *frame) {
+const char *by_letters_begin(struct by_link *link, const struct by_frame *frame) {
   struct by_letter *letter = link->arriving;
   if (!frame->size || frame->count > BY_LETTER_BYTES || frame->offset > frame->count ||
       frame->size > frame->count - frame->offset)
@@ -106,25 +101,25 @@ const char *by_letter_begin(struct by_link *link, const struct by_frame *frame) 
   if (letter ? frame->offset != letter->done || frame->count != letter->bytes || frame->domain != letter->domain
              : frame->offset != 0)
     return "a part of a letter that does not follow the one before it";
-  if (!letter) link->arriving = make(link->engine, link->process, frame->domain, frame->count);
+  if (!letter) link->arriving = make(link->transfer, link->process, frame->domain, frame->count);
   return link->arriving ? NULL : "a letter for which there is no memory";
 }
 
-bool by_letter_receive(struct by_end *end) {
+bool by_letters_receive(struct by_end *end) {
   struct by_letter *letter = end->link->arriving;
   size_t n = end->lane->ops->read(end->lane, letter->data + letter->done, end->lane->ops->left(end->lane));
   letter->done += n;
   return n > 0;
 }
 
-void by_letter_end(struct by_link *link) {
+void by_letters_end(struct by_link *link) {
   struct by_letter *letter = link->arriving;
-  struct by_engine *engine = link->engine;
+  struct by_transfer *transfer = link->transfer;
   if (letter->done < letter->bytes) return;
   link->arriving = NULL;
-  *engine->letters_end = letter;
-  engine->letters_end = &letter->next;
-  engine->moved = true;
+  *transfer->letters_end = letter;
+  transfer->letters_end = &letter->next;
+  transfer->moved = true;
 }
 
 void by_letters_fini_link(struct by_link *link) {
@@ -132,7 +127,7 @@ void by_letters_fini_link(struct by_link *link) {
   free(link->arriving);
 }
 
-void by_letters_fini(struct by_engine *engine) {
-  free_all(engine->letters);
-  free_all(engine->spare_letters);
+void by_letters_fini(struct by_transfer *transfer) {
+  free_all(transfer->letters);
+  free_all(transfer->spare_letters);
 }

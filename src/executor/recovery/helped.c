@@ -2,7 +2,7 @@
  * call, and travels under a version of its own, which says that group and
  * whether it goes through its helpers or among ranks alone. So both may be
  * under way at once, and nobody has to agree on when a helper was lost. */
-#include "call.h"
+#include "recovery.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,12 @@ static uint32_t mix(uint32_t version, uint32_t a, uint32_t b) {
   return (uint32_t)(x >> 32) | 1; /* never 0 */
 }
 
-void by_helped_free(struct by_helped *helped) {
+static void free_helped(struct by_helped *helped) {
   if (!helped) return;
   by_plan_destroy(helped->plan);
   by_plan_destroy(helped->among);
   by_plan_destroy(helped->confirm);
-  free(helped->processes);
+  free(helped->vertices.processes);
   free(helped->first);
   free(helped->groups);
   free(helped);
@@ -44,6 +44,14 @@ bool by_helped_find(const struct by_helped *helped, uint32_t version, uint32_t *
   return false;
 }
 
+enum banyan_status by_helped_get(const struct by_helped *helped, bool among, uint32_t class_, uint32_t part,
+                                 uint32_t version, enum banyan_collective collective, uint32_t root,
+                                 struct by_program **out) {
+  const struct by_plan *plan = among ? helped->among : helped->plan;
+  return by_program_get(helped->domain, &helped->vertices, plan, &plan->classes[class_], part, version, collective,
+                        root, out);
+}
+
 bool by_helped_has(const struct by_helped *helped, uint32_t class_) {
   for (uint32_t g = 0; g < helped->plan->classes[class_].n_groups; g++)
     if (by_helped_group(helped, class_, g)->version) return true;
@@ -55,7 +63,7 @@ static void mark_lost(const struct by_helped *helped, uint32_t class_, uint32_t 
   const struct by_group *group = &plan->classes[class_].groups[g];
   struct by_helped_group *at = by_helped_group(helped, class_, g);
   for (uint32_t i = 0; at->version && i < group->n; i++)
-    if (group->order[i] >= plan->n_ranks && helped->processes[group->order[i]] == process) at->lost = true;
+    if (group->order[i] >= plan->n_ranks && helped->vertices.processes[group->order[i]] == process) at->lost = true;
 }
 
 static void lose(const struct by_helped *helped, uint32_t process) {
@@ -99,17 +107,18 @@ static enum banyan_status name_groups(struct by_helped *helped, const uint32_t *
 static enum banyan_status place(struct by_helped *helped, const uint32_t *helpers) {
   const struct by_domain *domain = helped->domain;
   uint32_t n = helped->plan->n_ranks, n_all = helped->plan->n_vertices;
-  helped->processes = calloc(n_all, sizeof *helped->processes);
-  if (!helped->processes) return no_memory();
-  memcpy(helped->processes, domain->processes, n * sizeof *helped->processes);
-  helped->self = domain->rank;
+  helped->vertices.processes = calloc(n_all, sizeof *helped->vertices.processes);
+  if (!helped->vertices.processes) return no_memory();
+  memcpy(helped->vertices.processes, domain->vertices.processes, n * sizeof *helped->vertices.processes);
+  helped->vertices.self = domain->vertices.self;
+  helped->vertices.chunk = helped->plan->chunk;
   for (uint32_t v = n; v < n_all; v++) {
-    uint32_t process = helped->processes[v] = helpers[v - n];
-    if (process == domain->engine->options.self) helped->self = v;
+    uint32_t process = helped->vertices.processes[v] = helpers[v - n];
+    if (process == domain->runner->transfer.options.self) helped->vertices.self = v;
     if (process == UINT32_MAX) continue;
-    struct by_link *link = domain->engine->links[process];
-    if (helped->plan->vertices[v].kind == BY_VERTEX_SERVER) link->through = true;
-    if (link->lost) lose(helped, process);
+    struct by_link *link = domain->runner->transfer.links[process];
+    if (helped->plan->vertices[v].kind == BY_VERTEX_SERVER) by_link_expect_fabric(link);
+    if (by_link_is_lost(link)) lose(helped, process);
   }
   lose(helped, UINT32_MAX);
   return BANYAN_OK;
@@ -123,8 +132,7 @@ static enum banyan_status prepare_aid(struct by_helped *helped) {
       const struct by_helped_group *at = by_helped_group(helped, c, g);
       struct by_program *program = NULL;
       if (!at->version || at->lost) continue;
-      BY_TRY(by_program_get_part(helped->domain, helped, plan, &plan->classes[c], g, at->version, BANYAN_ALLREDUCE, 0,
-                                 &program));
+      BY_TRY(by_helped_get(helped, false, c, g, at->version, BANYAN_ALLREDUCE, 0, &program));
     }
   return BANYAN_OK;
 }
@@ -141,8 +149,8 @@ static enum banyan_status make(struct by_domain *domain, struct by_plan *plan, c
 }
 
 void by_helped_sweep(struct by_domain *domain) {
-  uint32_t kept = 0, most = domain->engine->aids ? OLD_AT_HELPERS : OLD_AT_RANKS;
-  for (struct by_helped **place = &domain->helped; *place;) {
+  uint32_t kept = 0, most = by_recovery_of(domain)->aids ? OLD_AT_HELPERS : OLD_AT_RANKS;
+  for (struct by_helped **place = &domain->recovery.helped; *place;) {
     struct by_helped *helped = *place;
     bool current = helped->plan == domain->plan;
     if (current || helped->users || kept < most) {
@@ -151,12 +159,13 @@ void by_helped_sweep(struct by_domain *domain) {
       continue;
     }
     *place = helped->next;
-    by_programs_retire_of(domain, helped);
-    by_helped_free(helped);
+    by_programs_retire_of(domain, &helped->vertices);
+    free_helped(helped);
   }
 }
 
-enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by_plan *plan, const uint32_t *helpers) {
+enum banyan_status by_helped_use(struct by_domain *domain, struct by_plan *plan, const uint32_t *helpers) {
+  struct by_recovery *recovery = by_recovery_of(domain);
   struct by_helped *helped = calloc(1, sizeof *helped);
   if (!helped) {
     by_plan_destroy(plan);
@@ -165,31 +174,28 @@ enum banyan_status by_domain_set_helped_plan(struct by_domain *domain, struct by
   *helped = (struct by_helped){.domain = domain, .plan = plan};
   enum banyan_status status = make(domain, plan, helpers, helped);
   if (status != BANYAN_OK) {
-    by_helped_free(helped);
+    free_helped(helped);
     return status;
   }
-  by_domain_note_plan(domain);
-  if (!domain->engine->aids) by_programs_retire(domain);
-  if (!domain->helped || domain->helped->plan != domain->plan) by_plan_destroy(domain->plan);
-  domain->plan = plan;
+  if (!recovery->aids) by_programs_retire(domain);
+  by_domain_use_plan(domain, plan, true);
   by_helped_sweep(domain);
-  helped->next = domain->helped;
-  domain->helped = helped;
-  domain->aided = true;
-  domain->engine->retry = domain->engine->aids;
-  return domain->engine->aids ? prepare_aid(helped) : BANYAN_OK;
+  helped->next = domain->recovery.helped;
+  domain->recovery.helped = helped;
+  domain->recovery.aided = true;
+  recovery->retry = recovery->aids;
+  return recovery->aids ? prepare_aid(helped) : BANYAN_OK;
 }
 
-void by_engine_lost(struct by_engine *engine, uint32_t process) {
-  by_link_lose(engine->links[process]);
-  for (struct by_domain *d = engine->domains; d; d = d->next) {
-    for (struct by_helped *helped = d->helped; helped; helped = helped->next) lose(helped, process);
-    if (engine->aids) by_aid_lost(d);
-    for (uint32_t i = 0; engine->status == BANYAN_OK && i < d->window_size; i++)
-      if (d->window[i] && d->window[i]->joint) by_joint_lost(d->window[i]);
+void by_helped_lost(const struct by_domain *domain, uint32_t process) {
+  for (struct by_helped *helped = domain->recovery.helped; helped; helped = helped->next) lose(helped, process);
+}
+
+void by_helped_fini(struct by_domain *domain) {
+  while (domain->recovery.helped) {
+    struct by_helped *helped = domain->recovery.helped;
+    domain->recovery.helped = helped->next;
+    free_helped(helped);
   }
-}
-
-bool by_engine_has_lost(const struct by_engine *engine, uint32_t process) {
-  return engine->links[process]->lost;
+  free(domain->recovery.aided_past);
 }

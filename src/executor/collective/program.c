@@ -1,17 +1,17 @@
-/* Programs: compiled schedules, found again for every call of the same kind,
- * and the call objects that go with them. */
-#include "call.h"
+#include "program.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
 
-static struct by_link *link_of(const struct by_domain *domain, const struct by_helped *helped, uint32_t rank) {
-  struct by_engine *engine = domain->engine;
-  struct by_link *link = engine->links[helped ? helped->processes[rank] : domain->processes[rank]];
-  by_link_want(link);
-  return link;
+static enum banyan_status need_sources(struct by_runner *runner, uint32_t n) {
+  if (n <= runner->n_sources) return BANYAN_OK;
+  const void **sources = realloc(runner->sources, n * sizeof *sources);
+  if (!sources) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u operands", n);
+  runner->sources = sources;
+  runner->n_sources = n;
+  return BANYAN_OK;
 }
 
 static enum banyan_status index_outs(struct by_program *program) {
@@ -30,7 +30,7 @@ static enum banyan_status index_outs(struct by_program *program) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < schedule->n_steps; i++)
     if (schedule->steps[i].n_in > most) most = schedule->steps[i].n_in;
-  BY_TRY(by_engine_need_sources(program->domain->engine, most + 1));
+  BY_TRY(need_sources(program->domain->runner, most + 1));
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     const struct by_step *step = &schedule->steps[i];
     if (step->kind == BY_STEP_SEND) program->out_of_step[i] = program->first_out[step->peer] + step->tag;
@@ -39,27 +39,42 @@ static enum banyan_status index_outs(struct by_program *program) {
   return BANYAN_OK;
 }
 
+static void destroy(struct by_program *program) {
+  while (program->all) {
+    struct by_call *call = program->all;
+    program->all = call->sibling;
+    call->program = NULL; /* one that somebody still holds is freed when it is given back */
+    if (call->state == BY_CALL_IDLE || call->released) by_call_free(call);
+  }
+  by_schedule_destroy(program->schedule);
+  free(program->links);
+  free(program->out_of_step);
+  free(program->first_out);
+  free(program);
+}
+
 /* Takes the schedule over, also on failure. */
-static enum banyan_status make(struct by_domain *domain, struct by_helped *helped, const struct by_class *class_,
-                               struct by_schedule *schedule, struct by_program **out) {
+static enum banyan_status make(struct by_domain *domain, const struct by_vertices *vertices,
+                               const struct by_class *class_, struct by_schedule *schedule, struct by_program **out) {
   struct by_program *program = calloc(1, sizeof *program);
   if (!program) {
     by_schedule_destroy(schedule);
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a schedule");
   }
-  *program = (struct by_program){.domain = domain, .helped = helped, .class_ = class_, .schedule = schedule};
+  *program = (struct by_program){.domain = domain, .vertices = vertices, .class_ = class_, .schedule = schedule};
   enum banyan_status status = index_outs(program);
   if (status != BANYAN_OK) {
-    by_program_destroy(program);
+    destroy(program);
     return status;
   }
   for (uint32_t i = 0; i < schedule->n_peers; i++) {
-    program->links[i] = link_of(domain, helped, schedule->peers[i].rank);
+    program->links[i] = domain->runner->transfer.links[vertices->processes[schedule->peers[i].rank]];
+    by_link_want(program->links[i]);
     program->through |= program->links[i]->through;
   }
   program->next = domain->programs;
   domain->programs = program;
-  by_engine_count_allocation(domain->engine);
+  domain->runner->transfer.counters.allocations++;
   *out = program;
   return BANYAN_OK;
 }
@@ -79,54 +94,19 @@ static struct by_program *find(struct by_domain *domain, const struct by_class *
   return NULL;
 }
 
-enum banyan_status by_program_get_part(struct by_domain *domain, struct by_helped *helped, const struct by_plan *plan,
-                                       const struct by_class *class_, uint32_t part, uint32_t version,
-                                       enum banyan_collective collective, uint32_t root, struct by_program **out) {
+enum banyan_status by_program_get(struct by_domain *domain, const struct by_vertices *vertices,
+                                  const struct by_plan *plan, const struct by_class *class_, uint32_t part,
+                                  uint32_t version, enum banyan_collective collective, uint32_t root,
+                                  struct by_program **out) {
   *out = find(domain, class_, version, collective, root);
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
-  uint32_t self = helped ? helped->self : domain->rank;
-  BY_TRY(by_schedule_compile_part(plan, class_, part, version, collective, root, self, &schedule));
+  BY_TRY(by_schedule_compile_part(plan, class_, part, version, collective, root, vertices->self, &schedule));
   by_debug("executor", "compiled %s over plan %s: %u steps, %u peers", banyan_collective_name(collective), plan->name,
            schedule->n_steps, schedule->n_peers);
-  return make(domain, helped, class_, schedule, out);
-}
-
-static bool has_servers(const struct by_plan *plan, const struct by_class *class_) {
-  for (uint32_t g = 0; g < class_->n_groups; g++)
-    if (by_group_has_server(plan, &class_->groups[g])) return true;
-  return false;
-}
-
-/* Over a plan with helpers: its groups of ranks alone, with the other groups as parts; or all of it, among ranks. */
-static enum banyan_status get_joint(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,
-                                    uint32_t root, bool through, struct by_program **out) {
-  struct by_helped *helped = domain->helped;
-  const struct by_plan *plan = helped->plan, *among = helped->among;
-  const struct by_class *class_ = by_plan_class(plan, bytes);
-  uint32_t index = (uint32_t)(class_ - plan->classes);
-  bool can = by_collective(collective)->helpers && (through || !has_servers(plan, class_));
-  if (!can || domain->n == 1 || !by_helped_has(helped, index))
-    return by_program_get_part(domain, helped, among, &among->classes[index], BY_PART_ALL, among->version, collective,
-                               root, out);
-  BY_TRY(by_program_get_part(domain, helped, plan, class_, BY_PART_PLAIN, plan->version, collective, root, out));
-  (*out)->joint = true;
+  BY_TRY(make(domain, vertices, class_, schedule, out));
+  (*out)->part = part;
   return BANYAN_OK;
-}
-
-enum banyan_status by_program_get(struct by_domain *domain, uint64_t bytes, enum banyan_collective collective,
-                                  uint32_t root, bool through, struct by_program **out) {
-  const struct by_plan *plan = domain->plan;
-  if (domain->helped && domain->helped->plan == plan) return get_joint(domain, bytes, collective, root, through, out);
-  return by_program_get_part(domain, NULL, plan, by_plan_class(plan, bytes), BY_PART_ALL, plan->version, collective,
-                             root, out);
-}
-
-enum banyan_status by_program_get_empty(struct by_domain *domain, struct by_program **out) {
-  struct by_helped *helped = domain->helped && domain->helped->plan == domain->plan ? domain->helped : NULL;
-  const struct by_plan *plan = helped ? helped->among : domain->plan;
-  return by_program_get_part(domain, helped, plan, by_plan_class(plan, 1), BY_PART_ALL, plan->version, BANYAN_BARRIER,
-                             0, out);
 }
 
 /* One message to or from one peer. */
@@ -137,7 +117,7 @@ static enum banyan_status compile_pair(const struct by_domain *domain, bool send
   by_arena_init(&s->arena);
   s->collective = sends ? BANYAN_SEND : BANYAN_RECV;
   s->n_ranks = domain->n;
-  s->rank = domain->rank;
+  s->rank = domain->vertices.self;
   s->root = peer;
   s->n_pieces = s->n_steps = s->n_peers = 1;
   s->n_incoming = sends ? 0 : 1;
@@ -168,34 +148,15 @@ enum banyan_status by_program_get_pair(struct by_domain *domain, bool sends, uin
   if (*out) return BANYAN_OK;
   struct by_schedule *schedule = NULL;
   BY_TRY(compile_pair(domain, sends, peer, &schedule));
-  return make(domain, NULL, NULL, schedule, out);
+  return make(domain, &domain->vertices, NULL, schedule, out);
 }
 
-void by_call_free(struct by_call *call) {
-  for (uint32_t i = 0; call->ins && i < call->n_ins; i++) by_byte_ranges_fini(&call->ins[i].ahead);
-  free(call->bounds);
-  free(call->states);
-  free(call->outs);
-  free(call->ins);
-  free(call->work);
-  free(call->scratch);
-  by_joint_free(call->joint);
-  free(call);
-}
-
-void by_program_destroy(struct by_program *program) {
-  if (!program) return;
-  while (program->all) {
-    struct by_call *call = program->all;
-    program->all = call->sibling;
-    call->program = NULL; /* one that somebody still holds is freed when it is given back */
-    if (!call->taken || call->released) by_call_free(call);
+void by_programs_destroy(struct by_domain *domain) {
+  while (domain->programs) {
+    struct by_program *program = domain->programs;
+    domain->programs = program->next;
+    destroy(program);
   }
-  by_schedule_destroy(program->schedule);
-  free(program->links);
-  free(program->out_of_step);
-  free(program->first_out);
-  free(program);
 }
 
 static void sweep(struct by_domain *domain) {
@@ -203,7 +164,7 @@ static void sweep(struct by_domain *domain) {
     struct by_program *program = *place;
     if (program->retired && !program->running) {
       *place = program->next;
-      by_program_destroy(program);
+      destroy(program);
     } else {
       place = &program->next;
     }
@@ -217,29 +178,52 @@ void by_programs_retire(struct by_domain *domain) {
   sweep(domain);
 }
 
-void by_programs_retire_of(struct by_domain *domain, const struct by_helped *helped) {
-  if (domain->last.program && domain->last.program->helped == helped) domain->last.program = NULL;
+void by_programs_retire_of(struct by_domain *domain, const struct by_vertices *vertices) {
+  if (domain->last.program && domain->last.program->vertices == vertices) domain->last.program = NULL;
   for (struct by_program *p = domain->programs; p; p = p->next)
-    if (p->helped == helped) p->retired = true;
+    if (p->vertices == vertices) p->retired = true;
   sweep(domain);
+}
+
+/* The sum that answers a term given to a fabric: the message from the same peer for the same pieces. */
+static struct by_in *answer_to(const struct by_call *call, const struct by_out *out) {
+  const struct by_step *step = &call->schedule->steps[out->step];
+  for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
+    const struct by_incoming *incoming = &call->schedule->incoming[i];
+    if (call->ins[i].link == out->link && incoming->first == step->first && incoming->last == step->last)
+      return &call->ins[i];
+  }
+  return NULL;
 }
 
 static void wire_messages(struct by_program *program, struct by_call *call) {
   const struct by_schedule *schedule = program->schedule;
+  for (uint32_t i = 0; i < schedule->n_incoming; i++) {
+    const struct by_incoming *incoming = &schedule->incoming[i];
+    const struct by_step *step = &schedule->steps[incoming->step];
+    call->ins[i] = (struct by_in){.exchange = &call->exchange,
+                                  .link = program->links[incoming->peer],
+                                  .incoming = i,
+                                  .tag = incoming->tag,
+                                  .adds = step->kind == BY_STEP_REDUCE,
+                                  .alone = step->n_in == 1 && step->n_dep == 0};
+  }
   for (uint32_t i = 0; i < schedule->n_steps; i++) {
     const struct by_step *step = &schedule->steps[i];
     if (step->kind != BY_STEP_SEND) continue;
-    call->outs[program->out_of_step[i]] =
-        (struct by_out){.call = call, .link = program->links[step->peer], .step = i, .tag = step->tag};
+    struct by_out *out = &call->outs[program->out_of_step[i]];
+    *out = (struct by_out){.exchange = &call->exchange,
+                           .link = program->links[step->peer],
+                           .step = i,
+                           .tag = step->tag,
+                           .unoffered = step->copied};
+    if (out->link->through) out->answer = answer_to(call, out);
   }
-  for (uint32_t i = 0; i < schedule->n_incoming; i++)
-    call->ins[i] = (struct by_in){.call = call, .link = program->links[schedule->incoming[i].peer], .incoming = i};
 }
 
 /* The plan's chunk is for what it plans: not for messages of one rank to one other. */
 static size_t chunk_of(const struct by_program *program) {
-  const struct by_plan *plan = program->helped ? program->helped->plan : program->domain->plan;
-  size_t own = program->domain->engine->options.chunk, planned = program->class_ ? plan->chunk : 0;
+  size_t own = program->domain->runner->chunk, planned = program->class_ ? program->vertices->chunk : 0;
   size_t most = own ? own : SIZE_MAX;
   return planned && planned < most ? planned : most;
 }
@@ -261,17 +245,14 @@ static struct by_call *new_call(struct by_program *program) {
     return NULL;
   }
   call->domain = program->domain;
-  call->engine = program->domain->engine;
-  call->chunk = chunk_of(program);
-  if (program->joint && !by_joint_create(call)) {
-    by_call_free(call);
-    return NULL;
-  }
+  call->exchange.transfer = &program->domain->runner->transfer;
+  call->exchange.chunk = chunk_of(program);
+  call->exchange.family = call;
   call->bounds_count = SIZE_MAX;
   call->sibling = program->all;
   program->all = call;
   wire_messages(program, call);
-  by_engine_count_allocation(call->engine);
+  call->exchange.transfer->counters.allocations++;
   return call;
 }
 
@@ -283,7 +264,7 @@ enum banyan_status by_program_take_call(struct by_program *program, struct by_ca
     call = new_call(program);
   if (!call) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u steps", program->schedule->n_steps);
   program->running++;
-  call->taken = true;
+  by_call_set_state(call, BY_CALL_FILLED);
   *out = call;
   return BANYAN_OK;
 }
@@ -293,6 +274,22 @@ void by_program_give_call(struct by_call *call) {
   call->next = program->idle;
   program->idle = call;
   program->running--;
-  call->taken = false;
+  by_call_set_state(call, BY_CALL_IDLE);
   if (program->retired && !program->running) sweep(program->domain);
+}
+
+const struct by_peer *by_program_peer(const struct by_program *program, const struct by_link *link) {
+  uint32_t n = program->schedule->n_peers;
+  if (n <= 8 || by_transfer_is_aid(link->transfer, link->process)) { /* helpers have other vertices in other plans */
+    for (uint32_t i = 0; i < n; i++)
+      if (program->links[i] == link) return &program->schedule->peers[i];
+    return NULL;
+  }
+  uint32_t rank = program->domain->rank_of[link->process], low = 0;
+  while (n > 1) {
+    uint32_t half = n / 2;
+    if (program->schedule->peers[low + half].rank <= rank) low += half;
+    n -= half;
+  }
+  return program->schedule->peers[low].rank == rank ? &program->schedule->peers[low] : NULL;
 }

@@ -14,13 +14,35 @@
  * that up; else all take the second one: whoever has the first has not ended
  * either, so it takes part, and puts the other result over its own. So all
  * have the same bits, whoever hears of the loss when. */
-#include "call.h"
+#include "recovery.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "deliver.h"
+
+/* One group of a call, run apart from the others so that it can be repeated. */
+struct by_part {
+  uint32_t group;
+  struct by_call *call, *again; /* through helpers, among ranks; NULL: not begun, or given up */
+  bool in, in_again;            /* its result is there */
+  bool direct;                  /* `again` came first: it works in the caller's buffers */
+};
+
+struct by_joint {
+  struct by_helped *helped;
+  uint32_t class_, n;
+  struct by_part *parts;
+  struct banyan_call user;
+  struct by_call *confirm;
+  bool confirmed;
+  uint8_t *votes, *verdict; /* by part: 1: this rank, any rank, has the result of `again` only */
+  void *kept, *results;     /* contributions that adding in place would destroy; what comes out of `again` */
+  size_t kept_bytes, results_bytes;
+};
+
 static struct by_call *alive(struct by_call *call) {
-  return call && !call->ended ? call : NULL;
+  return call && call->state == BY_CALL_RUNNING ? call : NULL;
 }
 
 static const struct by_helped_group *group_of(const struct by_joint *joint, const struct by_part *part) {
@@ -56,60 +78,32 @@ static bool knows(const struct by_helped *helped, uint32_t version) {
 }
 
 static bool is_known(const struct by_domain *domain, uint32_t version) {
-  const struct by_helped *helped = domain->helped;
+  const struct by_helped *helped = domain->recovery.helped;
   while (helped && !knows(helped, version)) helped = helped->next;
   return helped;
 }
 
 static enum by_stray stray_part(const struct by_joint *joint, uint32_t version) {
-  if (version == joint->helped->confirm_version) return joint->confirm ? BY_STRAY_DROP : BY_STRAY_KEEP;
+  if (version == joint->helped->confirm_version) return joint->confirm ? BY_STRAY_HANDLED : BY_STRAY_KEEP;
   for (uint32_t p = 0; p < joint->n; p++) {
     const struct by_part *part = &joint->parts[p];
     const struct by_helped_group *group = group_of(joint, part);
-    if (version == group->version) return BY_STRAY_DROP;
+    if (version == group->version) return BY_STRAY_HANDLED;
     if (version != group->again) continue;
     bool unheard = !part->again && !(joint->confirmed && !joint->verdict[p]); /* the loss has not come to us yet */
-    return unheard ? BY_STRAY_KEEP : BY_STRAY_DROP;
+    return unheard ? BY_STRAY_KEEP : BY_STRAY_HANDLED;
   }
-  return BY_STRAY_NONE;
+  return BY_STRAY_FOUND;
 }
 
 /* The domain may have the same plan twice, and a call the older one. */
 enum by_stray by_joint_stray(const struct by_domain *domain, const struct by_frame *frame) {
   const struct by_call *whole = domain->window[frame->call & (domain->window_size - 1)];
-  if (whole && whole->stamp.call == frame->call)
+  if (whole && by_call_stamp(whole)->call == frame->call)
     return whole->joint && knows(whole->joint->helped, frame->plan) ? stray_part(whole->joint, frame->plan)
-                                                                    : BY_STRAY_NONE;
+                                                                    : BY_STRAY_FOUND;
   bool past = (int32_t)(frame->call - domain->next_call) < 0;
-  return past && is_known(domain, frame->plan) ? BY_STRAY_DROP : BY_STRAY_NONE;
-}
-
-/* ---- making one */
-
-bool by_joint_create(struct by_call *call) {
-  struct by_helped *helped = call->program->helped;
-  const struct by_class *class_ = call->program->class_;
-  uint32_t n = class_->n_groups;
-  struct by_joint *joint = call->joint = calloc(1, sizeof *joint);
-  if (!joint) return false;
-  *joint = (struct by_joint){.helped = helped, .class_ = (uint32_t)(class_ - helped->plan->classes)};
-  joint->parts = calloc(n, sizeof *joint->parts);
-  joint->votes = calloc(n, 1);
-  joint->verdict = calloc(n, 1);
-  if (!joint->parts || !joint->votes || !joint->verdict) return false;
-  for (uint32_t g = 0; g < n; g++)
-    if (by_helped_group(helped, joint->class_, g)->version) joint->parts[joint->n++].group = g;
-  return true;
-}
-
-void by_joint_free(struct by_joint *joint) {
-  if (!joint) return;
-  free(joint->parts);
-  free(joint->votes);
-  free(joint->verdict);
-  free(joint->kept);
-  free(joint->results);
-  free(joint);
+  return past && is_known(domain, frame->plan) ? BY_STRAY_HANDLED : BY_STRAY_FOUND;
 }
 
 /* ---- parts */
@@ -118,41 +112,41 @@ static void give_back(struct by_call **place, enum banyan_status status) {
   struct by_call *call = *place;
   *place = NULL;
   if (!call) return;
-  if (!call->ended) by_call_end(call, status == BANYAN_OK ? BANYAN_ERR_CLOSED : status);
-  by_call_release(call);
+  by_call_end(call, status == BANYAN_OK ? BANYAN_ERR_CLOSED : status);
+  call->released = true;
+  by_call_drop(call);
 }
 
-/* A call object for a part of the whole, filled but not begun: as if it had ended. */
+/* A call object for a part of the whole, filled but not begun. */
 static enum banyan_status take(struct by_call *whole, struct by_program *program, const struct banyan_call *user,
                                char *send, char *recv, struct by_call **out) {
+  static const struct by_call_ops ops = {.done = by_due_add};
   struct by_call *call = NULL;
   BY_TRY(by_program_take_call(program, &call));
   call->whole = whole;
-  enum banyan_status status = by_call_prepare(call, user, send, recv);
+  call->ops = &ops;
+  call->exchange.family = whole;
+  enum banyan_status status = by_call_fill_part(call, user, send, recv);
   if (status != BANYAN_OK) {
     by_program_give_call(call);
     return status;
   }
-  call->ended = true;
   *out = call;
   return BANYAN_OK;
 }
 
 static void begin(const struct by_call *whole, struct by_call *call) {
-  if (whole->ended) return; /* the job has failed */
-  call->ended = false;
-  call->stamp.call = whole->stamp.call;
+  if (whole->state != BY_CALL_RUNNING) return; /* the job has failed */
+  call->exchange.stamp.call = by_call_stamp(whole)->call;
   by_call_begin(call, NULL);
 }
 
 static enum banyan_status program_of(const struct by_call *whole, const struct by_part *part, bool again,
                                      struct by_program **out) {
   const struct by_joint *joint = whole->joint;
-  struct by_helped *helped = joint->helped;
-  const struct by_plan *plan = again ? helped->among : helped->plan;
   uint32_t version = again ? group_of(joint, part)->again : group_of(joint, part)->version;
-  return by_program_get_part(whole->domain, helped, plan, &plan->classes[joint->class_], part->group, version,
-                             joint->user.collective, whole->schedule->root, out);
+  return by_helped_get(joint->helped, again, joint->class_, part->group, version, joint->user.collective,
+                       whole->schedule->root, out);
 }
 
 /* The bytes of a part: its group has one piece. */
@@ -179,7 +173,8 @@ static enum banyan_status keep(struct by_call *whole, const struct by_call *part
   uint64_t first, n;
   extent(part, &first, &n);
   if (!adds(whole) || whole->buffer[BY_BUFFER_SEND] != whole->buffer[BY_BUFFER_RECV]) return BANYAN_OK;
-  BY_TRY(by_call_need(whole->engine, &joint->kept, &joint->kept_bytes, whole->bounds[whole->schedule->n_pieces]));
+  BY_TRY(
+      by_call_need(by_call_runner(whole), &joint->kept, &joint->kept_bytes, whole->bounds[whole->schedule->n_pieces]));
   if (n) memcpy((char *)joint->kept + first, whole->buffer[BY_BUFFER_SEND] + first, n);
   return BANYAN_OK;
 }
@@ -216,21 +211,56 @@ enum banyan_status by_joint_prepare(struct by_call *whole, const struct banyan_c
 
 void by_joint_begin(struct by_call *whole) {
   struct by_joint *joint = whole->joint;
-  for (uint32_t p = 0; p < joint->n && !whole->ended; p++)
+  for (uint32_t p = 0; p < joint->n && whole->state == BY_CALL_RUNNING; p++)
     begin(whole, joint->parts[p].direct ? joint->parts[p].again : joint->parts[p].call);
 }
 
-void by_joint_end(struct by_call *whole) {
+static void ended(struct by_call *whole) {
   struct by_joint *joint = whole->joint;
-  struct by_engine *engine = whole->engine;
+  const struct by_transfer *transfer = whole->exchange.transfer;
   for (uint32_t p = 0; p < joint->n; p++) {
     give_back(&joint->parts[p].call, whole->status);
     give_back(&joint->parts[p].again, whole->status);
   }
   give_back(&joint->confirm, whole->status);
   joint->helped->users--;
-  for (uint32_t i = 0; engine->status == BANYAN_OK && i < engine->processes; i++)
-    by_deliver_forget_call(engine->links[i], whole->domain->id, whole->stamp.call, 0);
+  for (uint32_t i = 0; transfer->status == BANYAN_OK && i < transfer->processes; i++)
+    by_deliver_forget_call(transfer->links[i], whole->domain->id, by_call_stamp(whole)->call, 0);
+}
+
+/* ---- making one */
+
+static void freed(struct by_call *call) {
+  struct by_joint *joint = call->joint;
+  free(joint->parts);
+  free(joint->votes);
+  free(joint->verdict);
+  free(joint->kept);
+  free(joint->results);
+  free(joint);
+}
+
+enum banyan_status by_joint_create(struct by_call *call) {
+  static const struct by_call_ops ops = {.done = by_due_add, .ended = ended, .freed = freed};
+  struct by_helped *helped = (struct by_helped *)(uintptr_t)call->program->vertices;
+  const struct by_class *class_ = call->program->class_;
+  uint32_t n = class_->n_groups;
+  struct by_joint *joint = calloc(1, sizeof *joint);
+  if (!joint) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u parts", n);
+  *joint = (struct by_joint){.helped = helped, .class_ = (uint32_t)(class_ - helped->plan->classes)};
+  joint->parts = calloc(n, sizeof *joint->parts);
+  joint->votes = calloc(n, 1);
+  joint->verdict = calloc(n, 1);
+  call->joint = joint;
+  if (!joint->parts || !joint->votes || !joint->verdict) {
+    freed(call);
+    call->joint = NULL;
+    return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a call of %u parts", n);
+  }
+  for (uint32_t g = 0; g < n; g++)
+    if (by_helped_group(helped, joint->class_, g)->version) joint->parts[joint->n++].group = g;
+  call->ops = &ops;
+  return BANYAN_OK;
 }
 
 /* ---- repeating */
@@ -249,7 +279,7 @@ static enum banyan_status repeat(struct by_call *whole, struct by_part *part) {
   BY_TRY(program_of(whole, part, true, &program));
   if (receives(whole)) {
     size_t bytes = whole->bounds[whole->schedule->n_pieces];
-    BY_TRY(by_call_need(whole->engine, &joint->results, &joint->results_bytes, bytes));
+    BY_TRY(by_call_need(by_call_runner(whole), &joint->results, &joint->results_bytes, bytes));
     recv = joint->results;
   }
   BY_TRY(take(whole, program, &joint->user, contribution(whole), recv, &part->again));
@@ -262,7 +292,7 @@ static bool has_all(struct by_call *call) {
 }
 
 static void note_end(struct by_call *call, bool *in) {
-  if (*in || !has_all(call) || call->ended) return;
+  if (*in || !has_all(call) || call->state != BY_CALL_RUNNING) return;
   *in = true;
   by_call_end(call, BANYAN_OK);
 }
@@ -270,7 +300,7 @@ static void note_end(struct by_call *call, bool *in) {
 void by_joint_lost(struct by_call *whole) {
   struct by_joint *joint = whole->joint;
   enum banyan_status status = BANYAN_OK;
-  for (uint32_t p = 0; p < joint->n && !whole->ended && status == BANYAN_OK; p++) {
+  for (uint32_t p = 0; p < joint->n && whole->state == BY_CALL_RUNNING && status == BANYAN_OK; p++) {
     struct by_part *part = &joint->parts[p];
     if (!group_of(joint, part)->lost || part->again) continue;
     note_end(part->call, &part->in);
@@ -278,8 +308,8 @@ void by_joint_lost(struct by_call *whole) {
     if (joint->confirmed && !joint->verdict[p]) continue;
     status = repeat(whole, part);
   }
-  if (status != BANYAN_OK) by_engine_fail(whole->engine, status, UINT32_MAX, banyan_error_text());
-  if (!whole->ended) by_due_add(whole);
+  if (status != BANYAN_OK) by_transfer_fail(whole->exchange.transfer, status, UINT32_MAX, banyan_error_text());
+  if (whole->state == BY_CALL_RUNNING) by_due_add(whole);
 }
 
 /* ---- going on */
@@ -290,8 +320,8 @@ static enum banyan_status confirm(struct by_call *whole) {
   struct by_program *program = NULL;
   struct banyan_call user = {.collective = BANYAN_ALLREDUCE, .count = joint->n, .dtype = BANYAN_UINT8, .op = BANYAN_OR};
   for (uint32_t p = 0; p < joint->n; p++) joint->votes[p] = !joint->parts[p].in;
-  BY_TRY(by_program_get_part(whole->domain, helped, helped->confirm, helped->confirm->classes, BY_PART_ALL,
-                             helped->confirm_version, BANYAN_ALLREDUCE, 0, &program));
+  BY_TRY(by_program_get(whole->domain, &helped->vertices, helped->confirm, helped->confirm->classes, BY_PART_ALL,
+                        helped->confirm_version, BANYAN_ALLREDUCE, 0, &program));
   BY_TRY(take(whole, program, &user, (char *)joint->votes, (char *)joint->verdict, &joint->confirm));
   begin(whole, joint->confirm);
   return BANYAN_OK;
@@ -328,35 +358,48 @@ static enum banyan_status advance(struct by_call *whole) {
   return BANYAN_OK;
 }
 
-/* ---- calls with all steps done: not looked at while bytes move, for what follows begins calls */
+/* ---- calls with all steps done */
 
 void by_due_add(struct by_call *call) {
-  struct by_engine *engine = call->engine;
+  struct by_recovery *recovery = by_recovery_of(call->domain);
   struct by_call *due = call->whole ? call->whole : call;
-  engine->moved = true;
+  recovery->runner.transfer.moved = true;
   if (due->due) return;
   due->due = true;
-  due->due_next = engine->due;
-  engine->due = due;
+  due->due_next = recovery->due;
+  recovery->due = due;
 }
 
-void by_due_run(struct by_engine *engine) {
-  while (engine->due) {
-    struct by_call *call = engine->due;
+void by_due_run(struct by_recovery *recovery) {
+  struct by_transfer *transfer = &recovery->runner.transfer;
+  while (recovery->due) {
+    struct by_call *call = recovery->due;
     struct by_domain *domain = call->domain;
-    engine->due = call->due_next;
+    recovery->due = call->due_next;
     call->due = false;
     enum banyan_status status = BANYAN_OK;
-    if (engine->status == BANYAN_OK && !call->ended) {
+    if (transfer->status == BANYAN_OK && call->state == BY_CALL_RUNNING) {
       if (call->aid)
-        by_aid_ended(call);
+        by_call_end(call, BANYAN_OK);
       else
         status = advance(call);
     }
-    if (status != BANYAN_OK) by_engine_fail(engine, status, UINT32_MAX, banyan_error_text());
+    if (status != BANYAN_OK) by_transfer_fail(transfer, status, UINT32_MAX, banyan_error_text());
     by_call_drop(call);
-    if (domain->helped && (domain->helped->next || domain->helped->plan != domain->plan)) by_helped_sweep(domain);
+    if (domain->recovery.helped && (domain->recovery.helped->next || !by_helped_current(domain)))
+      by_helped_sweep(domain);
   }
-  if (engine->retry && engine->status == BANYAN_OK) by_aid_retry(engine);
-  engine->moved = true;
+  transfer->moved = true;
+}
+
+void by_due_forget(const struct by_domain *domain) {
+  for (struct by_call **place = &by_recovery_of(domain)->due; *place;) {
+    struct by_call *call = *place;
+    if (call->domain == domain) {
+      call->due = false;
+      *place = call->due_next;
+    } else {
+      place = &call->due_next;
+    }
+  }
 }

@@ -7,28 +7,15 @@
  * may be sent that the receiver could be unable to take: a message may send
  * its first `unasked` bytes freely (within the link's credit: the receiver can
  * store that much for calls it has not made yet), and the rest as granted. */
-#include "call.h"
+#include "link.h"
 
-#include <stdlib.h>
+#include "arena.h"
+#include "fabric_link.h"
+#include "link_letters.h"
 
 enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, MOST_COMPARED = 16, FRAME_BYTES = sizeof(struct by_frame) };
 
 enum sent { SENT_MORE, SENT_ALL, SENT_NOT };
-
-void by_link_touch(struct by_link *link) {
-  if (link->dirty) return;
-  link->dirty = true;
-  link->dirty_next = NULL;
-  *link->engine->dirty_end = link;
-  link->engine->dirty_end = &link->dirty_next;
-}
-
-void by_link_want(struct by_link *link) {
-  struct by_engine *engine = link->engine;
-  if (link->lane || link->fabric || link->wanted || !engine->options.connect) return;
-  link->wanted = true;
-  engine->options.connect(engine->options.context, link->process);
-}
 
 void by_link_queue(struct by_out *out) {
   struct by_link *link = out->link;
@@ -54,17 +41,12 @@ static struct by_out *unqueue_first(struct by_link *link) {
   return out;
 }
 
-/* Parts of a call are trees of its plan as well. */
-static bool same_plan(const struct by_call *a, const struct by_call *b) {
-  return a == b || (a->whole && a->whole == b->whole) || a->whole == b || b->whole == a;
-}
-
 /* The next message to send a part of. Calls take turns; the one whose turn it is sends what is furthest behind, and
  * its first message waits in the place of that. */
 static inline struct by_out *unqueue_next(struct by_link *link) {
   struct by_out *first = link->outs, **best = &link->outs, **place = &first->next;
   for (int i = 1; i < MOST_COMPARED && *place; i++, place = &(*place)->next)
-    if (same_plan((*place)->call, first->call) && is_behind(*place, *best)) best = place;
+    if ((*place)->exchange->family == first->exchange->family && is_behind(*place, *best)) best = place;
   struct by_out *out = *best;
   if (out == first) return unqueue_first(link);
   *best = out->next;
@@ -84,7 +66,7 @@ void by_link_note(struct by_in *in) {
   if (in->noted) return;
   by_link_touch(link);
   in->noted = true;
-  in->call->notes++;
+  in->exchange->notes++;
   in->note_next = NULL;
   *link->notes_end = in;
   link->notes_end = &in->note_next;
@@ -93,23 +75,23 @@ void by_link_note(struct by_in *in) {
 bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload) {
   if (link->lane->ops->send(link->lane, frame, payload) == BY_LANE_FULL) return false;
   link->holds = true;
-  link->engine->counters.frames_sent++;
-  link->engine->moved = true;
+  link->transfer->counters.frames_sent++;
+  link->transfer->moved = true;
   return true;
 }
 
-static struct by_frame stamped(const struct by_call *call, enum by_frame_type type, uint32_t tag, uint64_t offset) {
-  struct by_frame frame = call->stamp;
+static struct by_frame stamped(const struct by_exchange *exchange, enum by_frame_type type, uint32_t tag,
+                               uint64_t offset) {
+  struct by_frame frame = exchange->stamp;
   frame.type = (uint8_t)type;
   frame.offset = offset;
-  if (!call->pair) frame.tag = tag;
+  if (!exchange->pair) frame.tag = tag;
   return frame;
 }
 
 static bool tell_one(struct by_in *in, bool *flag, enum by_frame_type type, uint64_t offset) {
   if (!*flag) return true;
-  uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
-  struct by_frame frame = stamped(in->call, type, tag, offset);
+  struct by_frame frame = stamped(in->exchange, type, in->tag, offset);
   if (!by_link_send_small(in->link, &frame, NULL)) return false;
   *flag = false;
   return true;
@@ -125,15 +107,14 @@ static bool tell_notes(struct by_link *link) {
     link->notes = in->note_next;
     if (!link->notes) link->notes_end = &link->notes;
     in->noted = false;
-    in->call->notes--;
-    by_call_drop(in->call);
+    by_exchange_end_note(in->exchange);
   }
   return true;
 }
 
 /* Early where it can go with data. */
 static bool report_credit(struct by_link *link) {
-  size_t credit = link->engine->options.link_credit;
+  size_t credit = link->transfer->options.link_credit;
   if (link->taken < (link->outs ? credit / 8 : credit / 2)) return true;
   struct by_frame frame = {.type = BY_FRAME_CREDIT, .offset = link->taken};
   if (!by_link_send_small(link, &frame, NULL)) return false;
@@ -151,13 +132,7 @@ static bool tell_words(struct by_link *link) {
 
 /* False: there is no memory for it. */
 static bool keep_word(struct by_link *link, struct by_frame frame) {
-  if (link->n_words == link->words_room) {
-    uint32_t room = link->words_room ? link->words_room * 2 : 16;
-    struct by_frame *words = realloc(link->words, room * sizeof *words);
-    if (!words) return false;
-    link->words = words;
-    link->words_room = room;
-  }
+  if (!BY_ARRAY_GROW(&link->words, &link->words_room, link->n_words + 1)) return false;
   link->words[link->n_words++] = frame;
   by_link_touch(link);
   return true;
@@ -170,17 +145,17 @@ void by_link_forget(struct by_link *link, uint32_t region) {
 }
 
 void by_link_let_come(const struct by_in *in) {
-  bool offered = in->source == BY_IN_MAPPED || in->source == BY_IN_PULLED;
+  bool offered = by_in_is_offered(in);
   if (in->consumed == in->length) {
     if (in->tell_done) by_link_owe(in); /* else it has been told */
     return;
   }
-  uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
   /* without memory for it, the sender's call ends with its deadline */
-  if (in->held) (void)keep_word(in->link, stamped(in->call, BY_FRAME_DONE, tag, 0));
+  if (in->held) (void)keep_word(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, 0));
   if (in->arrived < in->length || offered)
-    (void)keep_word(in->link, stamped(in->call, BY_FRAME_GRANT, tag, in->length));
-  if (offered || in->tell_refuse) (void)keep_word(in->link, stamped(in->call, BY_FRAME_REFUSE, tag, in->consumed));
+    (void)keep_word(in->link, stamped(in->exchange, BY_FRAME_GRANT, in->tag, in->length));
+  if (offered || in->tell_refuse)
+    (void)keep_word(in->link, stamped(in->exchange, BY_FRAME_REFUSE, in->tag, in->consumed));
 }
 
 void by_link_decline(struct by_link *link, const struct by_frame *frame) {
@@ -194,20 +169,19 @@ void by_link_decline(struct by_link *link, const struct by_frame *frame) {
 }
 
 void by_link_owe(const struct by_in *in) {
-  uint32_t tag = in->call->schedule->incoming[in->incoming].tag;
   /* without memory for it, the sender's call ends with its deadline */
-  (void)keep_word(in->link, stamped(in->call, BY_FRAME_DONE, tag, in->length));
+  (void)keep_word(in->link, stamped(in->exchange, BY_FRAME_DONE, in->tag, in->length));
 }
 
 /* Whether the receiver shall read the message where it lies. Decided once for each message. */
 bool by_link_offers(struct by_out *out) {
   const struct by_lane_ops *ops = out->link->lane->ops;
-  const struct by_engine_options *options = &out->link->engine->options;
+  const struct by_transfer_options *options = &out->link->transfer->options;
   if (out->decided) return out->by_offer;
   out->decided = true;
   out->by_offer = false;
   bool large = out->length >= ops->offer_from || out->length >= ops->offer_shared_from;
-  if (!ops->reads_memory || !large || out->call->schedule->steps[out->step].copied) return false;
+  if (!ops->reads_memory || !large || out->unoffered) return false;
   out->offer = (struct by_offer){.address = (uint64_t)(uintptr_t)out->base};
   if (options->locate) options->locate(options->context, out->base, out->length, &out->offer);
   if (out->offer.region)
@@ -220,14 +194,14 @@ bool by_link_offers(struct by_out *out) {
 static enum sent send_offer(struct by_out *out) {
   if (!out->offered) {
     out->offer.ready = out->ready;
-    struct by_frame frame = stamped(out->call, BY_FRAME_OFFER, out->tag, 0);
+    struct by_frame frame = stamped(out->exchange, BY_FRAME_OFFER, out->tag, 0);
     frame.size = sizeof out->offer;
     frame.length_check = (uint32_t)out->length;
     if (!by_link_send_small(out->link, &frame, &out->offer)) return SENT_NOT;
     out->offered = true;
-    by_call_wire(out->call);
+    by_exchange_wire(out->exchange);
   } else if (out->ready > out->announced && (out->ready == out->length || out->ready - out->announced >= MORE_EVERY)) {
-    struct by_frame frame = stamped(out->call, BY_FRAME_MORE, out->tag, out->ready);
+    struct by_frame frame = stamped(out->exchange, BY_FRAME_MORE, out->tag, out->ready);
     if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
   } else {
     return SENT_ALL;
@@ -238,7 +212,7 @@ static enum sent send_offer(struct by_out *out) {
 
 /* How many bytes may go now, and whether they count against the link's credit. */
 static uint64_t sendable(const struct by_out *out, bool *unasked) {
-  const struct by_engine_options *options = &out->link->engine->options;
+  const struct by_transfer_options *options = &out->link->transfer->options;
   uint64_t most = out->granted, n;
   *unasked = out->sent >= out->granted;
   if (*unasked) {
@@ -255,11 +229,11 @@ static uint64_t sendable(const struct by_out *out, bool *unasked) {
 
 /* Nothing may go: if that is for want of the link's credit, which calls not made yet may hold, ask for a grant. */
 static enum sent ask(struct by_out *out, uint32_t full) {
-  bool within = out->sent >= out->granted && out->sent < out->link->engine->options.unasked;
+  bool within = out->sent >= out->granted && out->sent < out->link->transfer->options.unasked;
   bool worth = out->ready == out->length ? out->sent < out->length : out->ready - out->sent >= LEAST_FRAME;
   if (out->asked || !within || !worth) return SENT_ALL;
   if (full & 1) return SENT_NOT;
-  struct by_frame frame = stamped(out->call, BY_FRAME_DATA, out->tag, out->sent);
+  struct by_frame frame = stamped(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
   frame.flags |= BY_FRAME_ASK;
   frame.length_check = (uint32_t)out->length;
   if (!by_link_send_small(out->link, &frame, NULL)) return SENT_NOT;
@@ -275,7 +249,7 @@ static void settle(struct by_out *out) {
     if (link->ends[i].kept == out && link->ends[i].kept_at < settled) settled = link->ends[i].kept_at;
   if (settled == out->settled) return;
   out->settled = settled;
-  by_work_sent(out);
+  link->transfer->ops->sent(out);
 }
 
 static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, struct by_frame *frame) {
@@ -289,9 +263,9 @@ static enum by_lane_sent send_payload(struct by_out *out, struct by_lane *lane, 
 /* Most bytes of the next frame. What is granted bit by bit is cut so that every lane gets a part. */
 static size_t frame_limit(const struct by_out *out) {
   const struct by_link *link = out->link;
-  const struct by_engine_options *options = &link->engine->options;
+  const struct by_transfer_options *options = &link->transfer->options;
   size_t most = link->lane->ops->frame_bytes;
-  if (out->call->chunk < most) most = out->call->chunk;
+  if (out->exchange->chunk < most) most = out->exchange->chunk;
   if (link->n_ends == 1 || out->granted >= out->length) return most;
   size_t part = options->unasked / (2 * link->n_ends);
   if (part < LEAST_FRAME) part = LEAST_FRAME;
@@ -311,16 +285,16 @@ static void note_rest(struct by_end *end, struct by_out *out, enum by_lane_sent 
 
 static inline enum sent send_part(struct by_out *out, struct by_end *end, uint64_t n, bool unasked) {
   struct by_link *link = out->link;
-  struct by_frame frame = stamped(out->call, BY_FRAME_DATA, out->tag, out->sent);
+  struct by_frame frame = stamped(out->exchange, BY_FRAME_DATA, out->tag, out->sent);
   frame.size = (uint32_t)n;
   frame.length_check = (uint32_t)out->length;
   if (unasked) frame.flags |= BY_FRAME_UNASKED;
   enum by_lane_sent sent = send_payload(out, end->lane, &frame);
   if (sent == BY_LANE_FULL) return SENT_NOT;
-  by_call_wire(out->call);
-  link->engine->counters.frames_sent++;
-  link->engine->counters.bytes_sent += n;
-  link->engine->moved = true;
+  by_exchange_wire(out->exchange);
+  link->transfer->counters.frames_sent++;
+  link->transfer->counters.bytes_sent += n;
+  link->transfer->moved = true;
   if (unasked) link->unasked += n + FRAME_BYTES;
   if (sent != BY_LANE_SENT) note_rest(end, out, sent);
   out->sent += n;
@@ -342,7 +316,7 @@ static inline enum sent send_data(struct by_out *out, uint32_t *full) {
   if (!n) return ask(out, *full);
   size_t most = frame_limit(out);
   if (n > most) n = most;
-  bool spread = link->n_ends > 1 && out->length >= link->engine->options.spread;
+  bool spread = link->n_ends > 1 && out->length >= link->transfer->options.spread;
   uint32_t lane = spread ? next_lane(link, *full) : 0;
   if (*full & 1u << lane) return SENT_NOT;
   enum sent sent = send_part(out, &link->ends[lane], n, unasked);
@@ -361,7 +335,7 @@ static inline uint32_t flush_ends(struct by_link *link) {
     } else if (out) {
       end->kept = NULL;
       link->kept--;
-      link->engine->moved = true;
+      link->transfer->moved = true;
       settle(out);
     }
   }
@@ -370,11 +344,11 @@ static inline uint32_t flush_ends(struct by_link *link) {
 
 bool by_link_flush(struct by_link *link) {
   if (link->through) {
-    by_through_flush(link);
+    by_fabric_link_flush(link);
     return true; /* what is left waits for what the fabric has in hand, or for the fabric */
   }
-  if (!link->lane) return true; /* by_engine_attach has it flushed */
-  if (link->lane->status != BANYAN_OK || link->engine->status != BANYAN_OK) return true;
+  if (!link->lane) return true; /* by_link_attach has it flushed */
+  if (link->lane->status != BANYAN_OK || link->transfer->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
   if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_words(link) || !by_letters_send(link)))
     full |= 1;
@@ -403,19 +377,19 @@ bool by_link_flush(struct by_link *link) {
   return !full;
 }
 
-void by_link_drop_call(struct by_link *link, const struct by_call *call) {
+void by_link_drop(struct by_link *link, struct by_exchange *exchange) {
   struct by_out **place = &link->outs;
   while (*place) {
-    if ((*place)->call == call)
+    if ((*place)->exchange == exchange)
       *place = (*place)->next;
     else
       place = &(*place)->next;
   }
   link->outs_end = place;
-  by_through_drop(link, call);
+  by_fabric_link_drop(link, exchange);
   struct by_in **note = &link->notes;
   while (*note) {
-    if ((*note)->call == call)
+    if ((*note)->exchange == exchange)
       *note = (*note)->note_next;
     else
       note = &(*note)->note_next;
@@ -423,10 +397,36 @@ void by_link_drop_call(struct by_link *link, const struct by_call *call) {
   link->notes_end = note;
   for (uint32_t i = 0; i < link->n_ends; i++) {
     struct by_end *end = &link->ends[i];
-    if (end->in && end->in->call == call) end->in = NULL;
-    if (!end->kept || end->kept->call != call) continue;
-    if (link->engine->status == BANYAN_OK) end->lane->ops->let_go(end->lane); /* else nothing is sent any more */
+    if (end->in && end->in->exchange == exchange) {
+      end->in = NULL;
+      end->receiving = BY_RECEIVE_DISCARD;
+    }
+    if (!end->kept || end->kept->exchange != exchange) continue;
+    if (link->transfer->status == BANYAN_OK) end->lane->ops->let_go(end->lane); /* else nothing is sent any more */
     end->kept = NULL;
     link->kept--;
   }
+}
+
+bool by_links_goodbye(struct by_transfer *transfer) {
+  bool all = true;
+  for (uint32_t i = 0; i < transfer->active; i++) {
+    struct by_end *end = transfer->ends[i];
+    struct by_link *link = end->link;
+    if (end->lane->status != BANYAN_OK || end->parting || by_link_is_lost(link)) continue;
+    by_link_flush(link);
+    struct by_frame frame = {.type = BY_FRAME_GOODBYE};
+    bool clear = !link->kept && !link->notes && !link->outs && !link->n_words && !link->letters;
+    if (clear && end->lane->ops->send(end->lane, &frame, NULL) != BY_LANE_FULL)
+      end->parting = true;
+    else
+      all = false;
+  }
+  for (uint32_t i = 0; i < transfer->active; i++) {
+    struct by_lane *lane = transfer->ends[i]->lane;
+    if (lane->status != BANYAN_OK || by_link_is_lost(transfer->ends[i]->link))
+      continue; /* who is stopped takes nothing */
+    if (!lane->ops->flush(lane) || (lane->ops->arrived && !lane->ops->arrived(lane))) all = false;
+  }
+  return all;
 }

@@ -1,0 +1,385 @@
+#include "call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_call.h"
+#include "collective.h"
+#include "deliver.h"
+#include "incoming.h"
+#include "program.h"
+#include "work.h"
+
+enum { BARRIER_BYTES = 1 };
+
+const char *by_call_describe(const struct by_frame *stamp, char *text, size_t room) {
+  enum banyan_collective collective = (enum banyan_collective)stamp->collective;
+  enum banyan_dtype dtype = (enum banyan_dtype)(stamp->dtype_op >> 4);
+  enum banyan_op op = (enum banyan_op)(stamp->dtype_op & 15);
+  bool adds = by_collective(collective)->adds;
+  char root[32] = "";
+  if (by_collective(collective)->rooted) snprintf(root, sizeof root, ", root %u", stamp->root);
+  snprintf(text, room, "%s(%llu x %s%s%s%s) under plan %08x", banyan_collective_name(collective),
+           (unsigned long long)stamp->count, banyan_dtype_name(dtype), adds ? ", " : "", adds ? banyan_op_name(op) : "",
+           root, stamp->plan);
+  return text;
+}
+
+struct by_call *by_call_find_pair(const struct by_domain *domain, const struct by_frame *frame, uint32_t rank) {
+  bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
+  for (struct by_call *call = domain->pair_calls; call; call = call->listed_next)
+    if (by_call_stamp(call)->call == frame->call && by_call_stamp(call)->tag == frame->tag &&
+        call->schedule->root == rank && (call->schedule->collective == BANYAN_SEND) == answers)
+      return call;
+  return NULL;
+}
+
+/* ---- filling a call */
+
+static uint64_t descriptor_count(const struct by_domain *domain, const struct banyan_call *call) {
+  if (!call->counts) return call->count;
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (uint32_t r = 0; r < domain->n; r++) hash = (hash ^ call->counts[r]) * 0x100000001b3ull;
+  return hash | 1ull << 63;
+}
+
+/* A barrier, or a collective of no elements. Ranks exchange a byte in the latter too, so that each of them learns of a
+ * rank that calls something else. */
+static bool runs_as_barrier(const struct by_call *call) {
+  return call->schedule->collective == BANYAN_BARRIER;
+}
+
+static void fill_bounds(struct by_call *call, const struct banyan_call *user) {
+  size_t count = runs_as_barrier(call) ? BARRIER_BYTES : user->count;
+  if (!user->counts && call->bounds_count == count && call->bounds_element == call->exchange.element) return;
+  by_schedule_bounds(call->schedule, count, user->counts, call->exchange.element, call->bounds);
+  call->bounds_count = user->counts ? SIZE_MAX : count;
+  call->bounds_element = call->exchange.element;
+}
+
+enum banyan_status by_call_need(struct by_runner *runner, void **memory, size_t *have, size_t bytes) {
+  if (*have >= bytes) return BANYAN_OK;
+  free(*memory);
+  *have = 0;
+  *memory = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+  if (!*memory) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of scratch", bytes);
+  *have = bytes;
+  runner->transfer.counters.allocations++;
+  return BANYAN_OK;
+}
+
+/* What the schedule's TMP needs. */
+static uint64_t scratch_of(const struct by_call *call) {
+  const struct by_schedule *s = call->schedule;
+  return s->needs_tmp ? (call->bounds[s->tmp_last] - call->bounds[s->origin[BY_BUFFER_TMP]] + 63) & ~63ull : 0;
+}
+
+/* Where byte 0 of the layout would be, if it were in this buffer: a place that may be outside of it, so it is reckoned
+ * as a number. A buffer of no bytes may be NULL, to which nothing can be added, not even 0. */
+static char *origin_of(char *buffer, uint64_t first) {
+  static char nothing;
+  return (char *)((uintptr_t)(buffer ? buffer : &nothing) - first);
+}
+
+/* Scratch holds, one after the other, what the schedule's TMP needs, a scaled copy of the send buffer, and the
+ * received block where it would overwrite what is still to be sent. */
+static enum banyan_status set_buffers(struct by_call *call, const struct banyan_call *user) {
+  const struct by_schedule *s = call->schedule;
+  uint64_t whole = call->bounds[s->n_pieces];
+  bool scaled = user->scale != 0 && user->scale != 1 && !runs_as_barrier(call);
+  char *send = (char *)(uintptr_t)user->send, *recv = user->recv;
+  uint64_t block = 0, tmp = scratch_of(call), copy = 0;
+  call->user_bytes = 0;
+  if (s->collective == BANYAN_REDUCE_SCATTER) {
+    block = call->bounds[(s->rank + 1) * s->per_block] - call->bounds[s->rank * s->per_block];
+    if (!by_check_overlap(send, whole, recv, block)) block = 0;
+  }
+  bool into_recv = user->collective == BANYAN_ALLREDUCE;
+  if (scaled && !into_recv) copy = (whole + 63) & ~63ull;
+  if (tmp + copy + block)
+    BY_TRY(by_call_need(by_call_runner(call), &call->scratch, &call->scratch_bytes, tmp + copy + block));
+  char *scratch = call->scratch;
+  if (scaled) {
+    char *to = into_recv ? recv : scratch + tmp;
+    by_kernel_scale(user->dtype, to, send, user->scale, whole / call->exchange.element);
+    send = to;
+  }
+  if (block) {
+    call->user_recv = recv;
+    call->user_bytes = block;
+    recv = scratch + tmp + copy;
+  }
+  if (runs_as_barrier(call)) {
+    send = recv = (char *)&call->barrier_byte;
+    call->barrier_byte = 0;
+  }
+  call->buffer[BY_BUFFER_SEND] = origin_of(send, call->bounds[s->origin[BY_BUFFER_SEND]]);
+  call->buffer[BY_BUFFER_RECV] = origin_of(recv, call->bounds[s->origin[BY_BUFFER_RECV]]);
+  call->buffer[BY_BUFFER_TMP] = origin_of(scratch, call->bounds[s->origin[BY_BUFFER_TMP]]);
+  return BANYAN_OK;
+}
+
+static inline void reset_messages(struct by_call *call) {
+  const struct by_schedule *s = call->schedule;
+  bool in_place = call->buffer[BY_BUFFER_SEND] == call->buffer[BY_BUFFER_RECV];
+  for (uint32_t i = 0; i < call->program->n_outs; i++) {
+    struct by_out *out = &call->outs[i];
+    const struct by_step *step = &s->steps[out->step];
+    out->base = call->buffer[step->from] + call->bounds[step->from_first];
+    out->length = call->bounds[step->last] - call->bounds[step->first];
+    out->copied = step->copied && (step->from != BY_BUFFER_SEND || in_place);
+    by_out_reset(out);
+  }
+  for (uint32_t i = 0; i < s->n_incoming; i++) {
+    struct by_in *in = &call->ins[i];
+    uint64_t first = call->bounds[s->incoming[i].first];
+    in->to = call->buffer[s->steps[s->incoming[i].step].to] + first;
+    in->length = call->bounds[s->incoming[i].last] - first;
+    by_in_reset(in);
+  }
+}
+
+static inline void reset(struct by_call *call) {
+  const struct by_schedule *s = call->schedule;
+  call->steps_left = 0;
+  call->work_first = call->work_n = 0;
+  call->exchange.notes = 0;
+  call->released = call->ready = false;
+  call->status = BANYAN_OK;
+  for (uint32_t i = 0; i < s->n_steps; i++) {
+    struct by_state *state = &call->states[i];
+    state->at = call->bounds[s->steps[i].first];
+    state->end = call->bounds[s->steps[i].last];
+    state->queued = false;
+    state->done = state->at == state->end;
+    if (!state->done) call->steps_left++;
+  }
+  reset_messages(call);
+}
+
+static void set_stamp(struct by_call *call, const struct banyan_call *user) {
+  const struct by_domain *domain = call->domain;
+  call->exchange.pair = by_collective(user->collective)->pair;
+  bool adds = by_collective(user->collective)->adds;
+  call->exchange.stamp = (struct by_frame){
+      .collective = (uint8_t)user->collective,
+      .dtype_op = (uint8_t)((unsigned)user->dtype << 4 | (adds ? (unsigned)user->op : 0)),
+      .domain = domain->id,
+      .root = by_collective(user->collective)->rooted ? (uint32_t)user->root : 0,
+      .count = descriptor_count(domain, user),
+      .plan = call->exchange.pair ? 0 : call->schedule->plan_version,
+      .tag = call->exchange.pair ? user->tag : 0,
+      .flags = call->exchange.pair ? BY_FRAME_PAIR : 0,
+  };
+}
+
+/* ---- start and end */
+
+static inline void list_running(struct by_call *call) {
+  struct by_runner *runner = by_call_runner(call);
+  by_call_set_state(call, BY_CALL_RUNNING);
+  call->next = runner->running;
+  call->back = &runner->running;
+  if (call->next) call->next->back = &call->next;
+  runner->running = call;
+  if (!call->whole) runner->pending++;
+  if (!call->whole) runner->transfer.counters.calls++;
+  by_transfer_want_stages(&runner->transfer, call->program->n_staged);
+}
+
+static inline uint64_t begin_trace(const struct by_call *call, const char *name) {
+  if (call->whole) return call->whole->exchange.trace;
+  struct by_traced what = {.name = name,
+                           .bytes = call->bounds[call->schedule->n_pieces],
+                           .domain = call->domain->id,
+                           .call = call->exchange.stamp.call,
+                           .collective = call->exchange.stamp.collective};
+  return by_trace_begin(call->exchange.transfer->options.tracer, &what, BY_TRACE_QUEUED);
+}
+
+static void list(struct by_call *call) {
+  struct by_domain *domain = call->domain;
+  if (call->exchange.pair) {
+    call->listed_next = domain->pair_calls;
+    domain->pair_calls = call;
+  } else if (!call->whole && !call->aid) {
+    domain->window[by_call_stamp(call)->call & (domain->window_size - 1)] = call;
+  }
+}
+
+/* All ranks give a fabric the same messages in the same order: they are queued though nothing of them is ready yet. */
+static void queue_through(struct by_call *call) {
+  for (uint32_t i = 0; i < call->program->n_outs; i++)
+    if (call->outs[i].link->through && call->outs[i].length) by_link_queue(&call->outs[i]);
+}
+
+void by_call_begin(struct by_call *call, const char *name) {
+  const struct by_schedule *s = call->schedule;
+  list_running(call);
+  call->exchange.trace = begin_trace(call, name);
+  call->exchange.wired = false;
+  for (uint32_t i = 0; i < s->n_peers; i++) call->program->links[i]->running++;
+  list(call);
+  if (call->steps_left == 0) {
+    by_call_done(call);
+    return;
+  }
+  if (call->program->through) queue_through(call);
+  for (uint32_t i = 0; i < s->n_steps; i++)
+    if (!call->states[i].done) by_work_start(call, i);
+  if (call->grants) by_work_grant_ahead(call);
+  for (uint32_t i = 0; i < s->n_peers && call->exchange.transfer->status == BANYAN_OK; i++)
+    if (call->program->links[i]->stored) by_deliver_stored(call->program->links[i], &call->exchange);
+}
+
+/* What depends on nothing but the kind of call. */
+static void fill_kind(struct by_call *call, const struct banyan_call *user) {
+  bool barrier = runs_as_barrier(call);
+  call->exchange.element = barrier ? 1 : banyan_dtype_size(user->dtype);
+  call->element_shift = (uint32_t)__builtin_ctzl(call->exchange.element);
+  call->reduce = barrier ? by_kernel_reduce(BANYAN_UINT8, BANYAN_OR) : by_kernel_reduce(user->dtype, user->op);
+  call->divisor = !barrier && by_collective(user->collective)->adds && user->op == BANYAN_AVERAGE ? call->domain->n : 0;
+  fill_bounds(call, user);
+  set_stamp(call, user);
+  call->grants = by_work_may_grant(call);
+}
+
+enum banyan_status by_call_fill(struct by_call *call, const struct banyan_call *user, uint64_t kind,
+                                uint64_t deadline) {
+  if (!kind || call->kind != kind) fill_kind(call, user);
+  call->kind = kind;
+  call->deadline = deadline;
+  BY_TRY(set_buffers(call, user));
+  reset(call);
+  return BANYAN_OK;
+}
+
+enum banyan_status by_call_fill_part(struct by_call *call, const struct banyan_call *user, char *send, char *recv) {
+  const struct by_schedule *s = call->schedule;
+  fill_kind(call, user);
+  call->kind = 0;
+  call->deadline = 0;
+  call->user_bytes = 0;
+  uint64_t tmp = scratch_of(call);
+  if (tmp) BY_TRY(by_call_need(by_call_runner(call), &call->scratch, &call->scratch_bytes, tmp));
+  call->buffer[BY_BUFFER_SEND] = origin_of(send, 0);
+  call->buffer[BY_BUFFER_RECV] = origin_of(recv, 0);
+  call->buffer[BY_BUFFER_TMP] = origin_of(call->scratch, call->bounds[s->origin[BY_BUFFER_TMP]]);
+  reset(call);
+  return BANYAN_OK;
+}
+
+static void unlist(const struct by_call *call) {
+  struct by_domain *domain = call->domain;
+  const struct by_frame *stamp = by_call_stamp(call);
+  if (call->exchange.pair) {
+    struct by_call **place = &domain->pair_calls;
+    while (*place != call) place = &(*place)->listed_next;
+    *place = call->listed_next;
+  } else if (!call->whole && !call->aid) {
+    domain->window[stamp->call & (domain->window_size - 1)] = NULL;
+    domain->past[stamp->call % BY_PAST] = *stamp;
+  }
+}
+
+static void drop_from_links(struct by_call *call) {
+  for (uint32_t i = 0; i < call->schedule->n_peers; i++) by_link_drop(call->program->links[i], &call->exchange);
+  call->exchange.notes = 0;
+}
+
+void by_call_end(struct by_call *call, enum banyan_status status) {
+  if (call->state != BY_CALL_RUNNING) return;
+  struct by_runner *runner = by_call_runner(call);
+  by_call_set_state(call, BY_CALL_ENDED);
+  call->status = status;
+  *call->back = call->next;
+  if (call->next) call->next->back = call->back;
+  if (!call->whole) runner->pending--;
+  by_transfer_unwant_stages(&runner->transfer, call->program->n_staged);
+  runner->transfer.moved = true;
+  unlist(call);
+  for (uint32_t i = 0; i < call->schedule->n_peers; i++) call->program->links[i]->running--;
+  for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
+    struct by_in *in = &call->ins[i];
+    if (in->stage) by_transfer_give_stage(&runner->transfer, in->stage);
+    in->stage = NULL;
+  }
+  if (status == BANYAN_OK && call->user_bytes)
+    memcpy(call->user_recv, call->buffer[BY_BUFFER_RECV] + call->bounds[call->schedule->origin[BY_BUFFER_RECV]],
+           call->user_bytes);
+  if (status != BANYAN_OK) drop_from_links(call);
+  if (!call->whole) by_trace_ended(runner->transfer.options.tracer, call->exchange.trace, status);
+  if (call->ops && call->ops->ended) call->ops->ended(call);
+}
+
+void by_call_done(struct by_call *call) {
+  if (call->ops)
+    call->ops->done(call);
+  else
+    by_call_end(call, BANYAN_OK);
+}
+
+void by_call_drop(struct by_call *call) {
+  if (!call->program) { /* its communicator is gone */
+    if (call->released) by_call_free(call);
+    return;
+  }
+  bool over = call->state == BY_CALL_ENDED || call->state == BY_CALL_FILLED;
+  if (over && call->released && !call->exchange.notes && !call->ready && !call->due) by_program_give_call(call);
+}
+
+void by_call_free(struct by_call *call) {
+  for (uint32_t i = 0; call->ins && i < call->n_ins; i++) by_byte_ranges_fini(&call->ins[i].ahead);
+  if (call->ops && call->ops->freed) call->ops->freed(call);
+  free(call->bounds);
+  free(call->states);
+  free(call->outs);
+  free(call->ins);
+  free(call->work);
+  free(call->scratch);
+  free(call);
+}
+
+/* ---- the end of a domain: calls, notes and words that are still under way refer to it */
+
+/* With a call its parts end. */
+static void end_running(struct by_domain *domain) {
+  struct by_runner *runner = domain->runner;
+  for (const struct by_call *call = runner->running; call; call = call->next)
+    for (uint32_t i = 0; call->domain == domain && i < call->schedule->n_incoming; i++) by_link_let_come(&call->ins[i]);
+  for (struct by_call *call = runner->running; call;) {
+    bool ends = call->domain == domain;
+    if (ends) by_call_end(call, BANYAN_ERR_CLOSED);
+    call = ends ? runner->running : call->next;
+  }
+}
+
+/* Calls with notes to tell or on the ready list still refer to the domain. */
+static void forget_ended(struct by_domain *domain) {
+  struct by_runner *runner = domain->runner;
+  for (struct by_program *p = domain->programs; p; p = p->next)
+    for (uint32_t i = 0; i < p->schedule->n_peers; i++) {
+      struct by_link *link = p->links[i];
+      for (const struct by_in *in = link->notes; in; in = in->note_next)
+        if (by_call_of(in->exchange)->program == p && in->tell_done) by_link_owe(in);
+      for (struct by_in *in = link->notes; in;) {
+        struct by_exchange *exchange = in->exchange;
+        in = in->note_next;
+        if (by_call_of(exchange)->program == p) by_link_drop(link, exchange), in = link->notes;
+      }
+    }
+  struct by_call **place = &runner->ready;
+  while (*place) {
+    if ((*place)->domain == domain)
+      *place = (*place)->ready_next;
+    else
+      place = &(*place)->ready_next;
+  }
+  runner->ready_end = place;
+}
+
+void by_calls_end(struct by_domain *domain) {
+  end_running(domain);
+  forget_ended(domain);
+}

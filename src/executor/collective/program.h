@@ -1,0 +1,45 @@
+/* Programs: compiled schedules, found again for every call of the same kind,
+ * with their peers' links and the call objects that have run before. */
+#ifndef BY_EXECUTOR_PROGRAM_H
+#define BY_EXECUTOR_PROGRAM_H
+
+#include "call.h"
+
+struct by_program {
+  struct by_program *next;
+  struct by_domain *domain;
+  const struct by_vertices *vertices; /* the domain's, or those of a plan with helpers */
+  const struct by_class *class_;
+  uint32_t part; /* of the class */
+  struct by_schedule *schedule;
+  struct by_link **links;    /* of the schedule's peers */
+  struct by_call *idle;      /* calls that can be used again */
+  struct by_call *all;       /* every call that was made for it */
+  uint32_t running;          /* calls in use */
+  uint32_t *out_of_step;     /* index into a call's outs */
+  uint32_t *first_out;       /* of each peer: a call's outs are ordered by peer and tag */
+  uint32_t n_outs, n_staged; /* messages to be added: each may need a ring */
+  bool through;              /* some link goes through switches */
+  bool retired;              /* its plan was replaced: freed with its last call */
+};
+
+/* Of a part of a plan's class (BY_PART_ALL, ...), whose messages travel under this version. */
+BANYAN_CHECK enum banyan_status by_program_get(struct by_domain *domain, const struct by_vertices *vertices,
+                                               const struct by_plan *plan, const struct by_class *class_, uint32_t part,
+                                               uint32_t version, enum banyan_collective collective, uint32_t root,
+                                               struct by_program **out);
+/* Of one message to or from one peer. */
+BANYAN_CHECK enum banyan_status by_program_get_pair(struct by_domain *domain, bool sends, uint32_t peer,
+                                                    struct by_program **out);
+/* Those of plans are not used for later calls. */
+void by_programs_retire(struct by_domain *domain);
+/* Those of this plan. */
+void by_programs_retire_of(struct by_domain *domain, const struct by_vertices *vertices);
+/* All of the domain; its calls have ended. */
+void by_programs_destroy(struct by_domain *domain);
+BANYAN_CHECK enum banyan_status by_program_take_call(struct by_program *program, struct by_call **out);
+void by_program_give_call(struct by_call *call);
+/* The peer of the schedule at this link; NULL: there is none. */
+const struct by_peer *by_program_peer(const struct by_program *program, const struct by_link *link);
+
+#endif

@@ -1,0 +1,27 @@
+/* The engine: what it adds to recovery, calls and links. */
+#ifndef BY_EXECUTOR_ENGINE_PARTS_H
+#define BY_EXECUTOR_ENGINE_PARTS_H
+
+#include "engine.h"
+#include "recovery.h"
+
+struct by_engine {
+  struct by_recovery recovery; /* the first member: a link's transfer is its engine's */
+  struct by_engine_options options;
+  uint32_t never;                         /* links without a lane that never will have one */
+  uint64_t ended_then, ask_at, ask_after; /* how many had ended; when to ask if no more have; how long that is */
+  uint64_t verdict_at;                    /* a call is late, and somebody asks why until then; 0: none is */
+};
+
+static inline struct by_engine *by_engine_of(const struct by_transfer *transfer) {
+  return (struct by_engine *)(uintptr_t)transfer;
+}
+
+static inline struct by_transfer *by_engine_transfer(const struct by_engine *engine) {
+  return (struct by_transfer *)(uintptr_t)&engine->recovery.runner.transfer;
+}
+
+/* route.c: whose messages frames are, and what becomes of messages. */
+extern const struct by_transfer_ops by_engine_ops;
+
+#endif

@@ -1,0 +1,100 @@
+/* Recovery: plans with helpers, and what makes up for one that is lost.
+ *
+ * helped.c: the plans, whose groups travel under versions of their own.
+ * joint.c: calls over them, whose parts are repeated among ranks alone.
+ * aid.c: what a helper does in the calls of others. */
+#ifndef BY_EXECUTOR_RECOVERY_H
+#define BY_EXECUTOR_RECOVERY_H
+
+#include "call.h"
+#include "program.h"
+#include "runner.h"
+
+struct by_recovery {
+  struct by_runner runner; /* the first member: a domain's runner is its recovery's */
+  struct by_call *due;     /* calls with all steps done that have parts, are parts, or are aids */
+  bool aids;               /* this is a helper */
+  bool retry;              /* frames that were kept may have a call now */
+  size_t aid_bytes;        /* scratch of aids under way, */
+  size_t aid_memory;       /* and how much that may be */
+};
+
+static inline struct by_recovery *by_recovery_of(const struct by_domain *domain) {
+  return (struct by_recovery *)domain->runner;
+}
+
+/* ---- helped.c */
+
+/* A group of a plan with helpers: the versions under which its messages travel. */
+struct by_helped_group {
+  uint32_t version, again; /* through its helpers; among ranks alone. 0: it has no helpers */
+  bool lost;               /* one of its helpers: it goes among ranks alone */
+};
+
+/* A plan with helpers, and what makes up for one that is lost. */
+struct by_helped {
+  struct by_vertices vertices; /* the first member: programs of its parts point there */
+  struct by_helped *next;      /* an older one of the domain */
+  struct by_domain *domain;
+  struct by_plan *plan, *among, *confirm; /* with helpers; among ranks; how all tell all that they have results */
+  uint32_t confirm_version;
+  uint32_t *first;                /* by class: its first group in `groups` */
+  struct by_helped_group *groups; /* of all classes */
+  uint32_t users;                 /* calls under way */
+};
+
+/* The domain's plan, if it has helpers; or NULL. */
+static inline struct by_helped *by_helped_current(const struct by_domain *domain) {
+  struct by_helped *helped = domain->recovery.helped;
+  return helped && helped->plan == domain->plan ? helped : NULL;
+}
+
+/* Makes a plan with helpers the domain's; see by_domain_set_helped_plan. */
+BANYAN_CHECK enum banyan_status by_helped_use(struct by_domain *domain, struct by_plan *plan, const uint32_t *helpers);
+/* Which group of which class travels under this version; false: none. `again`: among ranks alone. */
+bool by_helped_find(const struct by_helped *helped, uint32_t version, uint32_t *class_, uint32_t *group, bool *again);
+bool by_helped_has(const struct by_helped *helped, uint32_t class_);
+struct by_helped_group *by_helped_group(const struct by_helped *helped, uint32_t class_, uint32_t group);
+/* The program of a part, of the plan with helpers or of that among ranks alone. */
+BANYAN_CHECK enum banyan_status by_helped_get(const struct by_helped *helped, bool among, uint32_t class_,
+                                              uint32_t part, uint32_t version, enum banyan_collective collective,
+                                              uint32_t root, struct by_program **out);
+/* Frees old ones that no call uses. */
+void by_helped_sweep(struct by_domain *domain);
+/* A helper is gone: groups that lack it go among ranks alone. */
+void by_helped_lost(const struct by_domain *domain, uint32_t process);
+/* The domain goes away; its calls have ended. */
+void by_helped_fini(struct by_domain *domain);
+
+/* ---- joint.c */
+
+/* The part that a frame is for; NULL: it is not under way. */
+struct by_call *by_joint_find(const struct by_call *whole, const struct by_frame *frame);
+/* Part i of what is under way for a call, from 0; NULL: there are no more. */
+const struct by_call *by_joint_part(const struct by_call *whole, uint32_t i);
+/* Of a frame whose call is not under way: kept, handled (dropped), or found, which is that it is none of a part. */
+enum by_stray by_joint_stray(const struct by_domain *domain, const struct by_frame *frame);
+/* Makes a call over a plan with helpers one that has parts. */
+BANYAN_CHECK enum banyan_status by_joint_create(struct by_call *call);
+/* Before the call begins; on failure it is as before. */
+BANYAN_CHECK enum banyan_status by_joint_prepare(struct by_call *whole, const struct banyan_call *user);
+void by_joint_begin(struct by_call *whole);
+void by_joint_lost(struct by_call *whole);
+/* Goes on with calls that have all steps done. They are not looked at while bytes move, for what follows begins calls.
+ */
+void by_due_run(struct by_recovery *recovery);
+void by_due_add(struct by_call *call);
+void by_due_forget(const struct by_domain *domain);
+
+/* ---- aid.c: of helpers */
+
+struct by_call *by_aid_find(const struct by_domain *domain, const struct by_frame *frame);
+/* A frame of no call under way. *call is the one that was made for it; NULL: it is to be kept (`keep`) or dropped. */
+BANYAN_CHECK enum banyan_status by_aid_take(struct by_recovery *recovery, struct by_link *link,
+                                            const struct by_frame *frame, struct by_call **call, bool *keep);
+/* Gives up those of groups that are lost. */
+void by_aid_lost(struct by_domain *domain);
+/* Frames that were kept: their plan may be known now, or there may be room. */
+void by_aid_retry(struct by_recovery *recovery);
+
+#endif

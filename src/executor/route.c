@@ -1,0 +1,156 @@
+/* Whose messages the frames are that come in on links, and what becomes of messages: what the transfer asks. */
+#include <string.h>
+
+#include "deliver.h"
+#include "engine_parts.h"
+#include "work.h"
+
+/* `ours` is what this rank calls, or called, under the same number; NULL: no longer known. */
+static void differs(struct by_link *link, const struct by_frame *ours, const struct by_frame *frame) {
+  char text[BY_TEXT_BYTES], name[BY_NAME_BYTES], self[BY_NAME_BYTES];
+  const struct by_transfer *transfer = link->transfer;
+  const struct by_domain *domain = by_domain_of(by_runner_of(transfer), frame->domain);
+  struct by_differing a = {by_transfer_name(transfer, link->process, name), frame,
+                           by_domain_name_plan(domain, frame->plan)};
+  struct by_differing b = {by_transfer_name(transfer, transfer->options.self, self), ours,
+                           ours ? by_domain_name_plan(domain, ours->plan) : NULL};
+  by_engine_differ_text(&a, &b, text, sizeof text);
+  by_transfer_fail(link->transfer, BANYAN_ERR_MISMATCH, link->process, text);
+}
+
+static void mismatch(struct by_link *link, const struct by_exchange *exchange, const struct by_frame *frame) {
+  differs(link, &exchange->stamp, frame);
+}
+
+static bool same_call(const struct by_exchange *exchange, const struct by_frame *frame) {
+  const struct by_frame *stamp = &exchange->stamp;
+  bool kind = exchange->pair ? frame->dtype_op == stamp->dtype_op : frame->collective == stamp->collective;
+  return kind && frame->dtype_op == stamp->dtype_op && frame->count == stamp->count && frame->plan == stamp->plan &&
+         (exchange->pair || frame->root == stamp->root);
+}
+
+static struct by_exchange *find(struct by_link *link, const struct by_frame *frame) {
+  const struct by_domain *d = by_domain_of(by_runner_of(link->transfer), frame->domain);
+  if (!d) return NULL;
+  struct by_call *call = by_call_find(d, frame, d->rank_of[link->process]);
+  if (call && call->joint)
+    call = by_joint_find(call, frame);
+  else if (!call && d->recovery.aids && !(frame->flags & BY_FRAME_PAIR))
+    call = by_aid_find(d, frame);
+  return call ? &call->exchange : NULL;
+}
+
+static struct by_in *incoming(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+  const struct by_call *call = by_call_of(exchange);
+  const struct by_peer *peer = by_program_peer(call->program, link);
+  uint32_t tag = exchange->pair ? 0 : frame->tag;
+  if (!same_call(exchange, frame)) {
+    mismatch(link, exchange, frame);
+    return NULL;
+  }
+  if (!peer || tag >= peer->n_in) {
+    (void)by_deliver_broken(link, "a message that the schedule does not have");
+    return NULL;
+  }
+  return &call->ins[call->schedule->lookup[peer->first_in + tag]];
+}
+
+static struct by_out *outgoing(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+  const struct by_call *call = by_call_of(exchange);
+  const struct by_peer *peer = by_program_peer(call->program, link);
+  uint32_t tag = exchange->pair ? 0 : frame->tag;
+  if (frame->type == BY_FRAME_GRANT && !same_call(exchange, frame)) {
+    mismatch(link, exchange, frame);
+    return NULL;
+  }
+  if (!peer || tag >= peer->n_out) return NULL;
+  return &call->outs[call->program->first_out[peer - call->schedule->peers] + tag];
+}
+
+/* ---- frames of no call under way */
+
+/* More than this rank's call of that number had to receive. */
+static void surplus(struct by_link *link, const struct by_domain *domain, const struct by_frame *frame) {
+  const struct by_frame *ours = &domain->past[frame->call % BY_PAST];
+  bool known = !(frame->flags & BY_FRAME_PAIR) && ours->call == frame->call;
+  differs(link, known ? ours : NULL, frame);
+}
+
+/* Of a rank, which makes its calls itself. */
+static enum by_stray stray_at_rank(struct by_link *link, const struct by_frame *frame, bool answers) {
+  const struct by_runner *runner = by_runner_of(link->transfer);
+  const struct by_domain *d = by_domain_of(runner, frame->domain);
+  if (d && d->recovery.aided && !(frame->flags & BY_FRAME_PAIR)) {
+    enum by_stray stray = by_joint_stray(d, frame);
+    if (stray != BY_STRAY_FOUND) return stray;
+  }
+  bool past = d && by_domain_is_past(d, frame, d->rank_of[link->process]);
+  bool early = frame->type == BY_FRAME_GRANT && !(frame->flags & BY_FRAME_PAIR); /* the peer was faster */
+  if (answers && (!early || past)) return BY_STRAY_HANDLED;                      /* it came too late to matter */
+  if (past) {
+    bool late = link->n_ends > 1 && frame->flags & BY_FRAME_ASK; /* other lanes were faster */
+    if (!late) surplus(link, d, frame);
+    return BY_STRAY_HANDLED;
+  }
+  if (by_domain_is_gone(runner, frame->domain)) return BY_STRAY_DECLINE;
+  return link->running || link->lettered ? BY_STRAY_KEEP : BY_STRAY_WAIT;
+}
+
+static enum by_stray stray(struct by_link *link, const struct by_frame *frame, bool answers,
+                           struct by_exchange **exchange) {
+  struct by_recovery *recovery = &by_engine_of(link->transfer)->recovery;
+  if (!recovery->aids) return stray_at_rank(link, frame, answers);
+  struct by_call *call = NULL;
+  bool keep = false;
+  if (by_aid_take(recovery, link, frame, &call, &keep) != BANYAN_OK) {
+    (void)by_deliver_broken(link, banyan_error_text());
+    return BY_STRAY_HANDLED;
+  }
+  if (call) *exchange = &call->exchange;
+  return call ? BY_STRAY_FOUND : keep ? BY_STRAY_KEEP : BY_STRAY_HANDLED;
+}
+
+/* What was in its way may be gone. */
+static void kept(struct by_transfer *transfer) {
+  struct by_recovery *recovery = &by_engine_of(transfer)->recovery;
+  if (recovery->aids) recovery->retry = true;
+}
+
+/* What the peer told us to read has been read, unless it gave up a call that goes on here. Then the region stays
+ * mapped until the link ends, and that will be soon. */
+static bool reads(const struct by_link *link, uint64_t region) {
+  for (const struct by_call *call = by_runner_of(link->transfer)->running; call; call = call->next)
+    for (uint32_t i = 0; i < call->schedule->n_incoming; i++) {
+      const struct by_in *in = &call->ins[i];
+      bool mapped = in->link == link && in->source == BY_IN_MAPPED && in->offer.region == region;
+      if (mapped && in->consumed < in->length) return true;
+    }
+  return false;
+}
+
+static void idle(struct by_exchange *exchange) {
+  by_call_drop(by_call_of(exchange));
+}
+
+static void failed(struct by_transfer *transfer, uint32_t process) {
+  const struct by_engine_options *options = &by_engine_of(transfer)->options;
+  const struct by_runner *runner = by_runner_of(transfer);
+  while (runner->running) by_call_end(runner->running, transfer->status);
+  if (options->failed && transfer->status != BANYAN_ERR_CLOSED)
+    options->failed(options->context, transfer->status, process, transfer->error);
+}
+
+const struct by_transfer_ops by_engine_ops = {.find = find,
+                                              .stray = stray,
+                                              .incoming = incoming,
+                                              .outgoing = outgoing,
+                                              .mismatch = mismatch,
+                                              .kept = kept,
+                                              .reads = reads,
+                                              .add = by_work_add,
+                                              .arrived = by_work_arrived,
+                                              .offered = by_work_offered,
+                                              .summed = by_work_summed,
+                                              .sent = by_work_sent,
+                                              .idle = idle,
+                                              .failed = failed};

@@ -1,0 +1,419 @@
+#include "deliver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "incoming.h"
+#include "link_letters.h"
+#include "reduce.h"
+
+enum { FRAME_BYTES = sizeof(struct by_frame), FUTURE_CONTROL = 1 << 16, STREAM_FROM = 4 << 20 };
+
+bool by_deliver_broken(struct by_link *link, const char *what) {
+  char text[BY_TEXT_BYTES], name[BY_NAME_BYTES];
+  snprintf(text, sizeof text, "%s sent %s; are all ranks using the same version?",
+           by_transfer_name(link->transfer, link->process, name), what);
+  by_transfer_fail(link->transfer, BANYAN_ERR_PROTOCOL, link->process, text);
+  return false;
+}
+
+static inline void took(struct by_link *link, uint32_t size) {
+  link->taken += size + FRAME_BYTES;
+  if (link->taken >= link->transfer->options.link_credit / 2) by_link_touch(link);
+}
+
+/* ---- frames for calls that are not made yet */
+
+static void store(struct by_end *end, const struct by_frame *frame) {
+  struct by_link *link = end->link;
+  const struct by_transfer_options *options = &link->transfer->options;
+  if (link->stored_bytes + frame->size > options->link_credit + FUTURE_CONTROL * 64) {
+    by_deliver_broken(link, "more unasked data than its credit allows");
+    return;
+  }
+  struct by_stored *stored = by_transfer_take_stored(link->transfer, frame->size);
+  if (!stored) {
+    by_transfer_fail(link->transfer, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for data of calls not made yet");
+    return;
+  }
+  *stored = (struct by_stored){.frame = *frame};
+  link->stored_bytes += sizeof *stored + frame->size;
+  *link->stored_end = stored;
+  link->stored_end = &stored->next;
+  end->filling = stored;
+  end->receiving = BY_RECEIVE_STORED;
+}
+
+/* ---- frames without data */
+
+static void handle_offer(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame,
+                         const struct by_offer *offer) {
+  if (!link->lane->ops->reads_memory) {
+    by_deliver_broken(link, "an offer of memory that cannot be read here");
+    return;
+  }
+  struct by_in *in = link->transfer->ops->incoming(link, exchange, frame);
+  if (!in) return;
+  if (frame->length_check != (uint32_t)in->length) {
+    link->transfer->ops->mismatch(link, exchange, frame);
+    return;
+  }
+  if (in->source != BY_IN_NOTHING || offer->ready < in->consumed || offer->ready > in->length) {
+    by_deliver_broken(link, "an offer twice, or of what it does not have");
+    return;
+  }
+  in->offer = *offer;
+  in->mapped = offer->region ? link->lane->ops->map(link->lane, offer, in->length) : NULL;
+  in->source = in->mapped ? BY_IN_MAPPED : BY_IN_PULLED;
+  in->arrived = offer->ready;
+  by_exchange_wire(exchange);
+  link->transfer->ops->offered(in);
+}
+
+static void handle_more(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+  struct by_in *in = link->transfer->ops->incoming(link, exchange, frame);
+  if (!in || !by_in_is_offered(in)) return;
+  if (frame->offset < in->arrived || frame->offset > in->length) {
+    by_deliver_broken(link, "an offer that shrinks");
+    return;
+  }
+  in->arrived = frame->offset;
+  link->transfer->ops->offered(in);
+}
+
+static void handle_done(struct by_link *link, struct by_out *out, bool all) {
+  if (out->held && !all) {
+    out->held = false; /* it is thrown away there: what is still to be sent need not stay as it is */
+    link->transfer->ops->sent(out);
+    return;
+  }
+  if (out->held ? out->settled < out->length : !out->by_offer || out->announced < out->length) {
+    by_deliver_broken(link, "an answer to what it has not got yet");
+    return;
+  }
+  out->held = false;
+  out->sent = out->settled = out->length;
+  link->transfer->ops->sent(out);
+}
+
+static void handle_answer(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+  struct by_out *out = link->transfer->ops->outgoing(link, exchange, frame);
+  if (!out || frame->offset > out->length) {
+    by_deliver_broken(link, "an answer to a message that it was not sent");
+    return;
+  }
+  if (frame->type == BY_FRAME_DONE) {
+    handle_done(link, out, frame->offset == out->length);
+    return;
+  }
+  if (frame->type == BY_FRAME_REFUSE && out->offered && out->by_offer) {
+    out->by_offer = false;
+    link->refuses = true;
+    out->sent = frame->offset;
+  }
+  if (frame->type == BY_FRAME_GRANT && frame->offset > out->granted) out->granted = frame->offset;
+  if (frame->type == BY_FRAME_GRANT) out->asked = false;
+  if (out->sent < out->length) by_link_queue(out);
+}
+
+static void handle_ask(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+  struct by_in *in = link->transfer->ops->incoming(link, exchange, frame);
+  if (!in) return;
+  if (frame->length_check != (uint32_t)in->length) {
+    link->transfer->ops->mismatch(link, exchange, frame);
+    return;
+  }
+  if (in->arrived == in->length) return; /* other lanes were faster */
+  in->asked = true;
+  by_in_consumed(in);
+}
+
+/* ---- the payload of a data frame */
+
+/* The message that a data frame fits; NULL after a failure. */
+static inline struct by_in *data_in(struct by_link *link, struct by_exchange *exchange, const struct by_frame *frame) {
+  struct by_in *in = link->transfer->ops->incoming(link, exchange, frame);
+  uint64_t at = frame->offset;
+  if (!in) return NULL;
+  if (frame->length_check != (uint32_t)in->length) return link->transfer->ops->mismatch(link, exchange, frame), NULL;
+  bool fits = frame->size <= in->length - in->arrived && at == in->arrived;
+  if (link->n_ends > 1) fits = by_in_is_missing(in, at, frame->size);
+  if (in->source == BY_IN_NOTHING) in->source = BY_IN_DATA;
+  if (frame->flags & BY_FRAME_HELD) in->held = true;
+  if (!fits || in->source != BY_IN_DATA)
+    return by_deliver_broken(link, "data that does not follow what it sent before"), NULL;
+  size_t unasked = link->transfer->options.unasked;
+  if (!by_in_runs_free(in) && at + frame->size > in->granted && at + frame->size > unasked && in->granted < in->length)
+    return by_deliver_broken(link, "more than it was granted"), NULL;
+  return in;
+}
+
+static size_t read_streaming(struct by_lane *lane, char *to, size_t most) {
+  const void *bytes;
+  size_t n = lane->ops->view(lane, &bytes);
+  if (n > most) n = most;
+  by_kernel_copy_streaming(to, bytes, n);
+  lane->ops->take(lane, n);
+  return n;
+}
+
+static inline bool move_into(struct by_end *end, struct by_in *in) {
+  struct by_lane *lane = end->lane;
+  size_t left = lane->ops->left(lane), n = left;
+  const struct by_exchange *exchange = in->exchange;
+  bool in_turn = end->at == in->arrived;
+  if (in_turn && in->adds) {
+    const void *bytes;
+    size_t have = lane->ops->view(lane, &bytes);
+    size_t used = have ? exchange->transfer->ops->add(in, bytes, have) : 0;
+    if (used) {
+      lane->ops->take(lane, used);
+      end->at += used;
+      if (in->ahead.n) by_in_catch_up(in);
+      return true;
+    }
+    if (have < exchange->element && have < left) return false; /* wait for a whole element */
+  }
+  char *to = by_in_target(in, end->at, &n);
+  if (!to || !n) return false;
+  n = lane->ops->reads_memory && !in->adds && in->length >= STREAM_FROM ? read_streaming(lane, to, n)
+                                                                        : lane->ops->read(lane, to, n);
+  if (!n) return false;
+  end->at += n;
+  by_in_placed(in, end->at - n, n);
+  return true;
+}
+
+static bool move_stored(struct by_end *end) {
+  struct by_stored *stored = end->filling;
+  size_t n = end->lane->ops->read(end->lane, stored->payload + stored->filled, stored->frame.size - stored->filled);
+  stored->filled += (uint32_t)n;
+  return n > 0;
+}
+
+static bool discard(struct by_end *end) {
+  const void *bytes;
+  size_t n = end->lane->ops->view(end->lane, &bytes);
+  if (n) end->lane->ops->take(end->lane, n);
+  return n > 0;
+}
+
+/* Frames that belong to no call. */
+static bool of_link(struct by_end *end, const struct by_frame *frame) {
+  struct by_link *link = end->link;
+  const struct by_lane_ops *ops = end->lane->ops;
+  if (frame->type == BY_FRAME_LETTER) {
+    const char *wrong = by_letters_begin(link, frame);
+    if (wrong) return by_deliver_broken(link, wrong);
+    end->receiving = BY_RECEIVE_LETTER;
+    return true;
+  }
+  if (frame->type == BY_FRAME_CREDIT)
+    link->unasked -= frame->offset < link->unasked ? frame->offset : link->unasked;
+  else if (frame->type == BY_FRAME_GOODBYE)
+    end->leaving = true;
+  else if (ops->unmap && !link->transfer->ops->reads(link, frame->offset))
+    ops->unmap(end->lane, (uint32_t)frame->offset);
+  return true;
+}
+
+/* Where the frame that just began goes. False: it cannot be handled yet (its payload is not there) or failed. */
+static inline bool begin(struct by_end *end, const struct by_frame *frame) {
+  struct by_link *link = end->link;
+  struct by_lane *lane = end->lane;
+  if (frame->type == BY_FRAME_NONE || frame->type >= BY_FRAME_TYPES || frame->size > BY_FRAME_MOST)
+    return by_deliver_broken(link, "a frame of no known type");
+  if (frame->type >= BY_FRAME_CREDIT) return of_link(end, frame);
+  const struct by_transfer_ops *ops = link->transfer->ops;
+  struct by_exchange *exchange = ops->find(link, frame);
+  bool answers = frame->type == BY_FRAME_GRANT || frame->type == BY_FRAME_DONE || frame->type == BY_FRAME_REFUSE;
+  if (!exchange) {
+    enum by_stray stray = ops->stray(link, frame, answers, &exchange);
+    if (stray == BY_STRAY_WAIT) return false;
+    if (stray == BY_STRAY_KEEP) store(end, frame);
+    if (stray == BY_STRAY_DECLINE) by_link_decline(link, frame);
+    if (stray != BY_STRAY_FOUND) return link->transfer->status == BANYAN_OK;
+  }
+  if (frame->type == BY_FRAME_DATA && !(frame->flags & BY_FRAME_ASK)) {
+    struct by_in *in = data_in(link, exchange, frame);
+    end->in = in;
+    end->at = frame->offset;
+    end->receiving = BY_RECEIVE_MESSAGE;
+    return in != NULL;
+  }
+  if (frame->type == BY_FRAME_DATA) handle_ask(link, exchange, frame);
+  if (frame->type == BY_FRAME_MORE) handle_more(link, exchange, frame);
+  if (answers) handle_answer(link, exchange, frame);
+  if (frame->type == BY_FRAME_OFFER) {
+    struct by_offer offer;
+    const void *bytes;
+    if (frame->size != sizeof offer) return by_deliver_broken(link, "an offer of the wrong size");
+    if (lane->ops->view(lane, &bytes) < sizeof offer) return false;
+    memcpy(&offer, bytes, sizeof offer);
+    lane->ops->take(lane, sizeof offer);
+    handle_offer(link, exchange, frame, &offer);
+  }
+  return link->transfer->status == BANYAN_OK;
+}
+
+/* Takes payload that has come; false: none has, or none can be taken now. */
+static inline bool receive(struct by_end *end) {
+  switch ((enum by_receiving)end->receiving) {
+  case BY_RECEIVE_MESSAGE: return move_into(end, end->in);
+  case BY_RECEIVE_STORED: return move_stored(end);
+  case BY_RECEIVE_LETTER: return by_letters_receive(end);
+  default: return discard(end);
+  }
+}
+
+bool by_deliver(struct by_end *end) {
+  struct by_link *link = end->link;
+  struct by_transfer *transfer = link->transfer;
+  struct by_lane *lane = end->lane;
+  const struct by_frame *frame = lane->ops->peek(lane);
+  if (!frame) return false;
+  if (end->receiving == BY_RECEIVE_NOTHING) {
+    if (!begin(end, frame)) {
+      end->receiving = BY_RECEIVE_NOTHING;
+      return false;
+    }
+    if (end->receiving == BY_RECEIVE_NOTHING) end->receiving = BY_RECEIVE_DISCARD;
+  }
+  bool moved = true;
+  while (moved && lane->ops->left(lane)) {
+    size_t before = lane->ops->left(lane);
+    moved = receive(end);
+    transfer->counters.bytes_received += before - lane->ops->left(lane);
+  }
+  if (lane->ops->left(lane)) return false;
+  const struct by_stored *stored = end->filling;
+  if (frame->flags & BY_FRAME_UNASKED && !stored) took(link, frame->size);
+  transfer->counters.frames_received++;
+  if (end->receiving == BY_RECEIVE_LETTER) by_letters_end(link);
+  end->receiving = BY_RECEIVE_NOTHING;
+  end->filling = NULL;
+  end->in = NULL;
+  lane->ops->next(lane);
+  if (!stored) return true;
+  /* its call may have been made while the rest of it arrived */
+  struct by_exchange *exchange = transfer->ops->find(link, &stored->frame);
+  if (exchange) by_deliver_stored(link, exchange);
+  transfer->ops->kept(transfer);
+  return true;
+}
+
+/* ---- what was stored, once its call is made */
+
+/* The end at which a frame is still coming in; NULL: it is all there. */
+static struct by_end *end_of(struct by_link *link, const struct by_stored *stored) {
+  for (uint32_t i = 0; i < link->n_ends; i++)
+    if (link->ends[i].filling == stored) return &link->ends[i];
+  return NULL;
+}
+
+/* What is still to come of it goes straight to its message: on a slow link a frame takes long, and the call would stand
+ * still until all of it is there. */
+static void replay_data(struct by_link *link, struct by_exchange *exchange, const struct by_stored *stored) {
+  struct by_end *end = end_of(link, stored);
+  struct by_in *in = data_in(link, exchange, &stored->frame);
+  if (end) {
+    end->filling = NULL;
+    end->in = in;
+    end->at = stored->frame.offset + stored->filled;
+    end->receiving = in ? BY_RECEIVE_MESSAGE : BY_RECEIVE_DISCARD;
+  }
+  if (!in) return;
+  for (size_t done = 0; done < stored->filled;) {
+    size_t n = stored->filled - done;
+    uint64_t at = stored->frame.offset + done;
+    char *to = by_in_target(in, at, &n);
+    if (!to || !n) {
+      by_deliver_broken(link, "more unasked data than a message may hold");
+      return;
+    }
+    memcpy(to, stored->payload + done, n);
+    by_in_placed(in, at, n);
+    done += n;
+  }
+  if (!end && stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);
+}
+
+static void replay(struct by_link *link, struct by_exchange *exchange, const struct by_stored *stored) {
+  const struct by_frame *frame = &stored->frame;
+  if (frame->type == BY_FRAME_OFFER) {
+    struct by_offer offer;
+    if (frame->size != sizeof offer) {
+      by_deliver_broken(link, "an offer of the wrong size");
+      return;
+    }
+    memcpy(&offer, stored->payload, sizeof offer);
+    handle_offer(link, exchange, frame, &offer);
+  } else if (frame->type == BY_FRAME_MORE) {
+    handle_more(link, exchange, frame);
+  } else if (frame->type == BY_FRAME_GRANT) {
+    handle_answer(link, exchange, frame);
+  } else if (frame->flags & BY_FRAME_ASK) {
+    handle_ask(link, exchange, frame);
+  } else {
+    replay_data(link, exchange, stored);
+  }
+}
+
+/* Of data what has come will do; of anything else all is needed. */
+static bool can_replay(const struct by_stored *stored) {
+  const struct by_frame *frame = &stored->frame;
+  return stored->filled == frame->size || (frame->type == BY_FRAME_DATA && !(frame->flags & BY_FRAME_ASK));
+}
+
+void by_deliver_stored(struct by_link *link, struct by_exchange *exchange) {
+  struct by_stored **place = &link->stored;
+  while (*place && link->transfer->status == BANYAN_OK) {
+    struct by_stored *stored = *place;
+    if (!can_replay(stored) || link->transfer->ops->find(link, &stored->frame) != exchange) {
+      place = &stored->next;
+      continue;
+    }
+    *place = stored->next;
+    if (!*place) link->stored_end = place;
+    link->stored_bytes -= sizeof *stored + stored->frame.size;
+    replay(link, exchange, stored);
+    by_transfer_give_stored(link->transfer, stored);
+  }
+}
+
+static bool is_of(const struct by_frame *frame, uint32_t call, uint32_t version) {
+  return !(frame->flags & BY_FRAME_PAIR) && frame->call == call && (!version || frame->plan == version);
+}
+
+/* `call` NULL: all of the domain. */
+static void forget_stored(struct by_link *link, uint32_t domain, const uint32_t *call, uint32_t version) {
+  struct by_stored **place = &link->stored;
+  while (*place) {
+    struct by_stored *stored = *place;
+    if (stored->frame.domain != domain || (call && !is_of(&stored->frame, *call, version))) {
+      place = &stored->next;
+      continue;
+    }
+    bool whole = true; /* else the rest of it still comes */
+    for (uint32_t i = 0; i < link->n_ends; i++) {
+      if (link->ends[i].filling != stored) continue;
+      link->ends[i].filling = NULL;
+      link->ends[i].receiving = BY_RECEIVE_DISCARD;
+      whole = false;
+    }
+    if (!call) by_link_decline(link, &stored->frame);
+    *place = stored->next;
+    link->stored_bytes -= sizeof *stored + stored->frame.size;
+    if (whole && stored->frame.flags & BY_FRAME_UNASKED) took(link, stored->frame.size);
+    by_transfer_give_stored(link->transfer, stored);
+  }
+  link->stored_end = place;
+}
+
+void by_deliver_forget(struct by_link *link, uint32_t domain) {
+  forget_stored(link, domain, NULL, 0);
+}
+
+void by_deliver_forget_call(struct by_link *link, uint32_t domain, uint32_t call, uint32_t version) {
+  if (link->stored) forget_stored(link, domain, &call, version);
+}

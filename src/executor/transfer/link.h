@@ -1,0 +1,153 @@
+/* A link: all lanes to one process, or the fabric that stands for them, and
+ * what is to be sent there. The first lane carries all frames but those of
+ * large messages, in order. Lives as long as the transfer, since exchanges
+ * point to it. */
+#ifndef BY_EXECUTOR_LINK_H
+#define BY_EXECUTOR_LINK_H
+
+#include "message.h"
+#include "transfer.h"
+
+/* Its life, changed by by_link_set_state alone:
+ *
+ *   IDLE --> WANTED --> OPEN --> LOST --> CLOSED
+ *     '-------'----------^-------^
+ *
+ * A lane is asked for once, and may come unasked. A helper's link is lost when the helper is gone, whatever it was
+ * before, and closed once nothing uses it. */
+enum by_link_state {
+  BY_LINK_IDLE,   /* nobody has asked for a lane */
+  BY_LINK_WANTED, /* a lane was asked for */
+  BY_LINK_OPEN,   /* it has lanes or a fabric */
+  BY_LINK_LOST,   /* nobody misses it any more */
+  BY_LINK_CLOSED, /* nor has it lanes */
+};
+
+/* What becomes of the payload that is coming in at an end. */
+enum by_receiving {
+  BY_RECEIVE_NOTHING, /* the next frame has not begun */
+  BY_RECEIVE_MESSAGE, /* it goes to the message `in`, */
+  BY_RECEIVE_STORED,  /* is kept in `filling` for a later call, */
+  BY_RECEIVE_LETTER,  /* is a part of a letter, */
+  BY_RECEIVE_DISCARD, /* or is thrown away */
+};
+
+/* A frame that arrived before its call was made here. */
+struct by_stored {
+  struct by_stored *next;
+  struct by_frame frame;
+  uint32_t filled;
+  char payload[];
+};
+
+/* A link's end of one lane, and the frame that is being received there. */
+struct by_end {
+  struct by_link *link;
+  struct by_lane *lane;
+  struct by_out *kept;   /* whose payload the lane still holds, */
+  uint64_t kept_at;      /* from here on */
+  bool leaving, parting; /* the peer, this side said goodbye */
+  uint8_t receiving;     /* enum by_receiving */
+  struct by_in *in;
+  uint64_t at; /* next byte of `in` */
+  struct by_stored *filling;
+};
+
+struct by_link {
+  struct by_transfer *transfer;
+  uint32_t process;
+  enum by_link_state state;
+  uint32_t n_ends;
+  struct by_lane *lane;       /* the first one */
+  bool refuses;               /* the peer cannot read this process's ordinary memory */
+  struct by_link *dirty_next; /* in the transfer's list of links with something to send */
+  bool dirty;
+  bool suspected;               /* its end has been reported */
+  struct by_link *closing_next; /* in the transfer's list of those whose lanes are still there */
+  bool through;                 /* to a server, through switches: a fabric does it, and there is no lane */
+  bool holds;                   /* lanes may have small frames, or a part of one, until they are flushed */
+  bool left, never;             /* its process left on purpose; so that there never will be a lane if there is none */
+  uint32_t turn;                /* end that takes the next part of a large message */
+  uint32_t kept;                /* ends that hold a payload */
+  struct by_out *outs, **outs_end;
+  struct by_in *notes, **notes_end;
+  struct by_fabric *fabric;
+  struct by_out *begun, **begun_end;        /* what it has in hand */
+  uint32_t running;                         /* calls under way that use this link, and receives from any rank */
+  struct by_letter *letters, **letters_end; /* to be sent */
+  struct by_letter *arriving;               /* whose parts are coming in; NULL: none */
+  bool lettered;                            /* letters are to be expected here */
+  struct by_frame *words; /* to be said, of no call here: which regions were freed, what a domain owed */
+  uint32_t n_words, words_room;
+  uint64_t unasked; /* bytes sent beyond grants and not credited */
+  uint64_t taken;   /* unasked bytes of the peer that were taken and not reported */
+  struct by_stored *stored, **stored_end;
+  uint64_t stored_bytes;
+  struct by_end ends[BY_LANES];
+};
+
+/* Has the link flushed soon. */
+static inline void by_link_touch(struct by_link *link) {
+  if (link->dirty) return;
+  link->dirty = true;
+  link->dirty_next = NULL;
+  *link->transfer->dirty_end = link;
+  link->transfer->dirty_end = &link->dirty_next;
+}
+
+/* ---- link.c: its life */
+
+struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process); /* NULL: no memory */
+void by_link_destroy(struct by_link *link);
+/* Takes lanes over, which are destroyed where they are not needed: see by_engine_attach. */
+void by_link_attach(struct by_link *link, struct by_lane *const *lanes, uint32_t n);
+void by_link_attach_fabric(struct by_link *link, struct by_fabric *fabric);
+/* It goes through switches: a fabric will be attached. */
+void by_link_expect_fabric(struct by_link *link);
+/* What either sends from now on has the transfer's mark. */
+void by_link_mark_lane(const struct by_transfer *transfer, struct by_lane *lane);
+void by_link_mark_fabric(const struct by_transfer *transfer, struct by_fabric *fabric);
+/* Asks for a lane, once. */
+void by_link_want(struct by_link *link);
+/* Its process has left on purpose; `never`: if there is no lane now, there never will be one. */
+void by_link_left(struct by_link *link, bool never);
+/* A helper is gone: its lanes are closed by by_links_close, once they are over and no call uses them. Nothing that goes
+ * through lanes may call that. */
+void by_link_lose(struct by_link *link);
+void by_links_close(struct by_transfer *transfer);
+
+/* ---- link_send.c: what goes out */
+
+void by_link_queue(struct by_out *out);
+/* The message has something to tell its sender. */
+void by_link_note(struct by_in *in);
+/* Whether the receiver reads the message in this process's memory; the link has a lane. */
+bool by_link_offers(struct by_out *out);
+/* Sends what can be sent; false: something is left that the lane does not take now. */
+bool by_link_flush(struct by_link *link);
+/* One frame without regard to flow; the payload is small and copied by the lane. False: not now. */
+bool by_link_send_small(struct by_link *link, struct by_frame *frame, const void *payload);
+/* Has the peer told that a region of this process is gone. */
+void by_link_forget(struct by_link *link, uint32_t region);
+/* Has the sender told that all of a message has been taken, though its call goes away. */
+void by_link_owe(const struct by_in *in);
+/* Has the sender told to send all of a message, though its call goes away: what comes is thrown away, and its memory
+ * not needed any more. */
+void by_link_let_come(const struct by_in *in);
+/* The same of its memory, where a message begins that no call here will take. */
+void by_link_decline(struct by_link *link, const struct by_frame *frame);
+/* The exchange goes away: nothing here refers to its messages any more. */
+void by_link_drop(struct by_link *link, struct by_exchange *exchange);
+/* Says goodbye on all lanes; see by_engine_goodbye. */
+bool by_links_goodbye(struct by_transfer *transfer);
+
+/* Bytes given to the network so far. */
+static inline uint64_t by_link_sent_by(const struct by_lane *lane) {
+  return lane->ops->sent ? lane->ops->sent(lane) : 0;
+}
+
+static inline bool by_link_is_lost(const struct by_link *link) {
+  return link->state >= BY_LINK_LOST;
+}
+
+#endif

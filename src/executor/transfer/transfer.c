@@ -1,0 +1,177 @@
+#include "transfer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "link.h"
+#include "link_letters.h"
+
+enum { RESERVE_MOST = 64 << 20 };
+
+enum banyan_status by_transfer_init(struct by_transfer *transfer, const struct by_transfer_options *options,
+                                    const struct by_transfer_ops *ops, uint32_t processes) {
+  *transfer = (struct by_transfer){.options = *options, .ops = ops, .mark = {-1, -1}};
+  transfer->dirty_end = &transfer->dirty;
+  transfer->letters_end = &transfer->letters;
+  return by_transfer_grow(transfer, processes);
+}
+
+void by_transfer_fini(struct by_transfer *transfer) {
+  for (uint32_t i = 0; i < transfer->processes; i++) {
+    by_letters_fini_link(transfer->links[i]);
+    by_link_destroy(transfer->links[i]);
+  }
+  for (int i = 0; i < BY_SPARES; i++)
+    while (transfer->spare[i]) {
+      struct by_stored *stored = transfer->spare[i];
+      transfer->spare[i] = stored->next;
+      free(stored);
+    }
+  for (uint32_t i = 0; i < transfer->n_stages; i++) free(transfer->stages[i]);
+  by_letters_fini(transfer);
+  free(transfer->links);
+  free(transfer->ends);
+  free(transfer->fabrics);
+  free(transfer->stages);
+  free(transfer->blocks);
+}
+
+/* A longer list with what is in it; where there is no memory, the one that there is. */
+static void *extend(void *list, size_t n, size_t each, bool *room) {
+  void *longer = realloc(list, n * each);
+  if (longer) return longer;
+  *room = false;
+  return list;
+}
+
+enum banyan_status by_transfer_grow(struct by_transfer *transfer, uint32_t processes) {
+  bool room = true;
+  transfer->links = extend(transfer->links, processes, sizeof *transfer->links, &room);
+  transfer->ends = extend(transfer->ends, (size_t)processes * BY_LANES, sizeof *transfer->ends, &room);
+  transfer->fabrics = extend(transfer->fabrics, processes, sizeof *transfer->fabrics, &room);
+  while (room && transfer->processes < processes) {
+    struct by_link *link = by_link_create(transfer, transfer->processes);
+    if (!link) break;
+    transfer->links[transfer->processes++] = link;
+  }
+  if (transfer->processes == processes) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u links", processes);
+}
+
+const char *by_transfer_name(const struct by_transfer *transfer, uint32_t process, char *text) {
+  if (transfer->options.name) return transfer->options.name(transfer->options.context, process);
+  snprintf(text, BY_NAME_BYTES, "rank %u", process);
+  return text;
+}
+
+void by_transfer_fail(struct by_transfer *transfer, enum banyan_status status, uint32_t process, const char *text) {
+  if (transfer->status != BANYAN_OK) return;
+  transfer->status = status;
+  snprintf(transfer->error, sizeof transfer->error, "%s", text);
+  /* the callers get their memory back, and use it again, while peers that have not heard may still read it */
+  for (uint32_t i = 0; i < transfer->active; i++) {
+    struct by_lane *lane = transfer->ends[i]->lane;
+    if (lane->ops->withdraw) lane->ops->withdraw(lane);
+  }
+  transfer->ops->failed(transfer, process);
+}
+
+void by_transfer_flush(struct by_transfer *transfer) {
+  struct by_link *link = transfer->dirty;
+  transfer->dirty = NULL;
+  transfer->dirty_end = &transfer->dirty;
+  while (link) {
+    struct by_link *next = link->dirty_next;
+    link->dirty = false;
+    if (!by_link_flush(link)) by_link_touch(link);
+    link = next;
+  }
+}
+
+void by_transfer_set_mark(struct by_transfer *transfer, const struct by_mark *mark) {
+  transfer->mark = *mark;
+  for (uint32_t i = 0; i < transfer->active; i++) by_link_mark_lane(transfer, transfer->ends[i]->lane);
+  for (uint32_t i = 0; i < transfer->n_fabrics; i++) by_link_mark_fabric(transfer, transfer->fabrics[i]->fabric);
+}
+
+uint64_t by_transfer_sent(const struct by_transfer *transfer) {
+  uint64_t sent = transfer->sent_before;
+  for (uint32_t i = 0; i < transfer->active; i++) sent += by_link_sent_by(transfer->ends[i]->lane);
+  for (uint32_t i = 0; i < transfer->n_fabrics; i++)
+    sent += transfer->fabrics[i]->fabric->ops->sent(transfer->fabrics[i]->fabric);
+  return sent;
+}
+
+/* ---- memory that calls use for a while and give back, so that a warm call allocates nothing */
+
+char *by_transfer_take_stage(struct by_transfer *transfer) {
+  if (transfer->n_stages) return transfer->stages[--transfer->n_stages];
+  char *stage = aligned_alloc(64, transfer->options.window);
+  if (!stage)
+    by_transfer_fail(transfer, BANYAN_ERR_NO_MEMORY, UINT32_MAX, "out of memory for data that waits to be added");
+  transfer->stages_made += stage != NULL;
+  transfer->counters.allocations++;
+  return stage;
+}
+
+/* Pages come when they are written: until then a ring is address space, of which RESERVE_MOST is enough. */
+void by_transfer_make_stages(struct by_transfer *transfer) {
+  size_t most = RESERVE_MOST / transfer->options.window;
+  while (transfer->stages_made < transfer->stages_wanted && transfer->stages_made < most) {
+    char *stage = aligned_alloc(64, transfer->options.window);
+    if (!stage) return; /* it may never be needed */
+    transfer->stages_made++;
+    transfer->counters.allocations++;
+    by_transfer_give_stage(transfer, stage);
+  }
+}
+
+void by_transfer_give_stage(struct by_transfer *transfer, char *stage) {
+  if (!BY_ARRAY_GROW(&transfer->stages, &transfer->stages_room, transfer->n_stages + 1)) {
+    free(stage);
+    transfer->stages_made--;
+    return;
+  }
+  transfer->stages[transfer->n_stages++] = stage;
+}
+
+char *by_transfer_block(struct by_transfer *transfer, uint32_t index) {
+  size_t block = transfer->options.block;
+  if (index >= transfer->n_blocks) {
+    uint32_t n = index + 4;
+    void *blocks; /* aligned_alloc would want whole pages */
+    if (posix_memalign(&blocks, 4096, n * block)) return NULL;
+    if (transfer->n_blocks) memcpy(blocks, transfer->blocks, transfer->n_blocks * block);
+    free(transfer->blocks);
+    transfer->blocks = blocks;
+    transfer->n_blocks = n;
+    transfer->counters.allocations++;
+  }
+  return transfer->blocks + index * block;
+}
+
+/* Powers of two, so that what is given back fits what comes next. */
+static uint32_t spare_class(uint32_t size) {
+  uint32_t class_ = 0;
+  while (((uint32_t)256 << class_) < size) class_++;
+  return class_;
+}
+
+struct by_stored *by_transfer_take_stored(struct by_transfer *transfer, uint32_t size) {
+  uint32_t class_ = spare_class(size);
+  struct by_stored *stored = transfer->spare[class_];
+  if (stored) {
+    transfer->spare[class_] = stored->next;
+    return stored;
+  }
+  transfer->counters.allocations++;
+  return malloc(sizeof *stored + ((size_t)256 << class_));
+}
+
+void by_transfer_give_stored(struct by_transfer *transfer, struct by_stored *stored) {
+  uint32_t class_ = spare_class(stored->frame.size);
+  stored->next = transfer->spare[class_];
+  transfer->spare[class_] = stored;
+}

@@ -1,0 +1,18 @@
+/* A letter: bytes between two processes that belong to no call. It travels in
+ * frames of type BY_FRAME_LETTER, whose parts are put together again. */
+#ifndef BY_WIRE_LETTER_H
+#define BY_WIRE_LETTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BY_LETTER_BYTES = 16 << 20 };
+
+struct by_letter {
+  struct by_letter *next;
+  uint32_t process, domain; /* of a received one: who sent it */
+  size_t bytes, done, room;
+  unsigned char data[];
+};
+
+#endif
