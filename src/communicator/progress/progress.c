@@ -342,11 +342,13 @@ enum banyan_status by_progress_init(struct by_progress *progress, struct by_job 
 }
 
 void by_progress_stop(struct by_progress *progress) {
-  if (progress->state == BY_PROGRESS_ABSENT) return;
+  bool runs;
   pthread_mutex_lock(&progress->job->lock);
-  set_state(progress, BY_PROGRESS_ENDS);
+  runs = progress->state != BY_PROGRESS_ABSENT;
+  if (runs) set_state(progress, BY_PROGRESS_ENDS);
   pthread_cond_broadcast(&progress->work);
   pthread_mutex_unlock(&progress->job->lock);
+  if (!runs) return;
   by_job_wake(progress->job);
   pthread_join(progress->thread, NULL);
   set_state(progress, BY_PROGRESS_ABSENT);
