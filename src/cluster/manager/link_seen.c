@@ -34,7 +34,7 @@ struct by_seen_row {
 
 /* A job's connections from one host to another, as last said; link_seen.c. */
 struct by_seen_path {
-  struct by_seen_path *next;
+  LIST_ENTRY(by_seen_path) entry;
   uint32_t from, to; /* nodes */
   bool routed;       /* its way is known: */
   uint32_t n_steps, *steps;
@@ -145,46 +145,32 @@ bool by_link_ways_find(struct by_link_ways *ways, uint32_t from, uint32_t to, ui
 
 /* ---- paths */
 
-static void free_path(struct by_seen_path *path) {
+static void drop_path(struct by_seen_path *path) {
+  LIST_REMOVE(path, entry);
   free(path->steps);
   free(path);
 }
 
 void by_seen_free(struct by_manager_part *part) {
-  for (struct by_seen_path *path = part->paths, *next; path; path = next) {
-    next = path->next;
-    free_path(path);
-  }
-  part->paths = NULL;
+  while (!LIST_EMPTY(&part->paths)) drop_path(LIST_FIRST(&part->paths));
 }
 
-static struct by_seen_path *add_path(struct by_manager_part *part, uint32_t from, uint32_t to) {
-  struct by_seen_path *path = calloc(1, sizeof *path);
-  if (!path) return NULL;
-  path->from = from;
-  path->to = to;
-  path->next = part->paths;
-  part->paths = path;
-  return path;
-}
-
-static struct by_seen_path *path_to(struct by_manager_part *part, uint32_t to) {
-  struct by_seen_path *path = part->paths;
-  while (path && path->to != to) path = path->next;
+/* NULL: there is no memory for a new one. */
+static struct by_seen_path *path_to(struct by_manager_part *part, uint32_t from, uint32_t to) {
+  struct by_seen_path *path = LIST_FIRST(&part->paths);
+  while (path && path->to != to) path = LIST_NEXT(path, entry);
+  if (path || !(path = calloc(1, sizeof *path))) return path;
+  *path = (struct by_seen_path){.from = from, .to = to};
+  LIST_INSERT_HEAD(&part->paths, path, entry);
   return path;
 }
 
 /* Those that are named no more: nothing passes there, and what was seen before still counts for a while. */
 static void drop_old(const struct by_manager *m, struct by_manager_part *part) {
-  for (struct by_seen_path **at = &part->paths; *at;) {
-    struct by_seen_path *path = *at;
+  for (struct by_seen_path *path = LIST_FIRST(&part->paths), *next; path; path = next) {
+    next = LIST_NEXT(path, entry);
     if (path->named != m->now) path->sent = path->busy = path->bandwidth = 0;
-    if (m->now - path->named <= row_within * m->options.interval) {
-      at = &path->next;
-      continue;
-    }
-    *at = path->next;
-    free_path(path);
+    if (m->now - path->named > row_within * m->options.interval) drop_path(path);
   }
 }
 
@@ -199,14 +185,12 @@ static void take_words(const struct by_manager *m, struct by_seen_path *path, co
   path->news = true;
 }
 
-void by_seen_report(struct by_manager *m, struct by_manager_part *part, const struct by_cluster_job *said) {
-  uint32_t from = by_manager_hosts_find(m, part->host);
+void by_seen_report(struct by_manager *m, struct by_manager_part *part, uint32_t from,
+                    const struct by_cluster_job *said) {
   for (uint32_t i = 0; from != BY_NOWHERE && i < said->n_paths; i++) {
     uint32_t to = by_manager_hosts_find(m, said->paths[i].to);
-    if (to == BY_NOWHERE || to == from) continue;
-    struct by_seen_path *path = path_to(part, to);
-    if (!path) path = add_path(part, from, to);
-    if (!path) continue; /* the next report may find memory */
+    struct by_seen_path *path = to == BY_NOWHERE || to == from ? NULL : path_to(part, from, to);
+    if (!path) continue; /* it is no path; or the next report may find memory */
     path->named = m->now;
     take_words(m, path, &said->paths[i]);
   }
@@ -234,14 +218,14 @@ static void begin_next_job(struct by_manager *m, const struct by_seen_path *path
 }
 
 static bool tells_anything(const struct by_manager *m, const struct by_manager_part *part) {
-  const struct by_seen_path *path = part->peer ? part->paths : NULL;
-  while (path && !is_fresh(m, path)) path = path->next;
+  const struct by_seen_path *path = part->peer ? LIST_FIRST(&part->paths) : NULL;
+  while (path && !is_fresh(m, path)) path = LIST_NEXT(path, entry);
   return path;
 }
 
 static bool is_all_told(const struct by_manager *m, const struct by_manager_job *job) {
   uint32_t telling = 0;
-  for (const struct by_manager_part *part = job->parts; part; part = part->next) telling += tells_anything(m, part);
+  for (uint32_t h = 0; h < job->n_hosts; h++) telling += tells_anything(m, &job->parts[h]);
   return telling == job->n_hosts && !job->plans.n_helpers;
 }
 
@@ -255,24 +239,26 @@ static void add_untold(struct by_manager *m, const struct by_manager_job *job) {
 }
 
 static void add_up_job(struct by_manager *m, const struct by_manager_job *job) {
-  for (const struct by_manager_part *part = job->parts; part; part = part->next)
-    for (const struct by_seen_path *path = part->paths; path; path = path->next)
+  const struct by_seen_path *path;
+  for (uint32_t h = 0; h < job->n_hosts; h++) {
+    LIST_FOREACH(path, &job->parts[h].paths, entry) {
       if (is_fresh(m, path)) add_up_path(m, path);
+    }
+  }
   if (!is_all_told(m, job)) add_untold(m, job);
-  for (const struct by_manager_part *part = job->parts; part; part = part->next)
-    for (const struct by_seen_path *path = part->paths; path; path = path->next) begin_next_job(m, path);
+  for (uint32_t h = 0; h < job->n_hosts; h++) {
+    LIST_FOREACH(path, &job->parts[h].paths, entry) begin_next_job(m, path);
+  }
 }
 
 static void add_up_all(struct by_manager *m) {
   for (uint32_t s = 0; s < 2 * m->topology->n_links; s++) {
     struct seen_link *link = &m->seen->links[s];
-    link->of_others = by_use_others(m, s);
-    link->of_paths = link->fastest = link->busy = 0;
-    link->slow_paths = 0;
-    link->suspect = NULL;
-    link->suspects = false;
-    link->least = link->once = INFINITY;
-    link->most = 0;
+    *link = (struct seen_link){.since = link->since,
+                               .doubts = link->doubts,
+                               .of_others = by_use_others(m, s),
+                               .least = INFINITY,
+                               .once = INFINITY};
   }
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
     if (!by_job_has_left(job)) add_up_job(m, job);
@@ -305,8 +291,8 @@ static bool gives_way(const struct by_manager *m, const struct by_manager_job *j
 static bool is_slow(const struct by_manager *m, const struct by_seen_path *path) {
   for (uint32_t i = 0; i < path->n_steps; i++) {
     uint32_t s = path->steps[i];
-    double limit = isfinite(m->links->of[s].seen) ? slower : slow;
-    if (seen_of(m, path, s) >= limit * m->links->all[s]) return false;
+    double limit = isfinite(m->links->steps[s].seen) ? slower : slow;
+    if (seen_of(m, path, s) >= limit * m->links->steps[s].carries) return false;
   }
   return true;
 }
@@ -320,7 +306,7 @@ static bool saw_more(struct by_manager *m, const struct by_seen_path *path) {
   bool more = false;
   for (uint32_t i = 0; i < path->n_steps; i++) {
     struct seen_link *link = &m->seen->links[path->steps[i]];
-    double rate = m->links->of[path->steps[i]].seen;
+    double rate = m->links->steps[path->steps[i]].seen;
     if (isinf(rate)) continue;
     if (shown_by(link, path) > slower * rate) link->since = m->now;
     more |= shown_by(link, path) > faster * rate;
@@ -369,7 +355,7 @@ static void believe(struct by_manager *m, const struct by_manager_job *job, stru
 /* A host's interface may be faster than what is behind it, but it is rather the host or the other end that is slow. */
 static uint32_t suspicion(const struct by_manager *m, const struct by_seen_path *path, uint32_t step) {
   uint32_t slow_paths = m->seen->links[step].slow_paths;
-  bool told = m->links->of[step].told;
+  bool told = m->links->steps[step].told;
   if (!may_be_it(m, path, step) || (told && slow_paths < SEVERAL)) return 0;
   return 1 + 2 * slow_paths + !told;
 }
@@ -391,16 +377,18 @@ static void blame_slow(struct by_manager *m, const struct by_manager_job *job, s
 /* What happens to a cable happens to both of its directions; but an agent's word counts more than one slow report. */
 static void blame_other_way(struct by_manager *m, uint32_t step) {
   struct seen_link *link = &m->seen->links[step];
-  if (m->links->of[step].told || isfinite(m->links->of[step].seen) || isfinite(link->least)) return;
+  if (m->links->steps[step].told || isfinite(m->links->steps[step].seen) || isfinite(link->least)) return;
   if (isfinite(m->seen->links[step ^ 1].least)) link->least = link->once;
 }
 
 static void for_paths(struct by_manager *m, void (*visit)(struct by_manager *m, const struct by_manager_job *job,
                                                           struct by_seen_path *path)) {
+  struct by_seen_path *path;
   for (const struct by_manager_job *job = m->jobs; job; job = job->next)
-    for (const struct by_manager_part *part = job->parts; part && !by_job_has_left(job); part = part->next)
-      for (struct by_seen_path *path = part->paths; path; path = path->next)
+    for (uint32_t h = 0; h < job->n_hosts && !by_job_has_left(job); h++)
+      LIST_FOREACH(path, &job->parts[h].paths, entry) {
         if (is_fresh(m, path)) visit(m, job, path);
+      }
 }
 
 /* A path whose way is not known yet counts later. */
@@ -414,7 +402,7 @@ static void route(struct by_manager *m, const struct by_manager_job *job, struct
 
 static void set_rate(struct by_manager *m, uint32_t step, double rate) {
   m->seen->links[step].since = m->now;
-  by_links_set_seen(m, step, rate < healed * m->links->of[step].said ? rate : INFINITY);
+  by_links_set_seen(m, step, rate < healed * m->links->steps[step].said ? rate : INFINITY);
 }
 
 static void doubt(struct by_manager *m, uint32_t step) {
@@ -426,12 +414,12 @@ static void doubt(struct by_manager *m, uint32_t step) {
 
 static void follow(struct by_manager *m, uint32_t step) {
   struct seen_link *link = &m->seen->links[step];
-  double rate = m->links->of[step].seen;
+  double rate = m->links->steps[step].seen;
   if (isfinite(link->least)) {
     set_rate(m, step, link->least);
   } else if (isfinite(rate) && link->most > faster * rate) {
     set_rate(m, step, link->most);
-    if (isinf(m->links->of[step].seen)) link->doubts = 0;
+    if (isinf(m->links->steps[step].seen)) link->doubts = 0;
   } else if (isfinite(rate)) {
     doubt(m, step);
   }

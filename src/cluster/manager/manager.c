@@ -52,7 +52,7 @@ static void look_at(struct by_manager *m, struct by_manager_job *job) {
  * reported a rank of it; of hosts that have none its word is taken. */
 static bool is_confirmed(const struct by_manager *m, const struct by_manager_job *job, uint32_t h) {
   const struct by_manager_host *host = &m->hosts->all[job->nodes[h]];
-  if (job->heard[h]) return true;
+  if (job->parts[h].heard) return true;
   return !host->agent && m->now - fmax(job->since, host->parted) >= alone * m->options.interval;
 }
 
@@ -212,7 +212,6 @@ struct by_manager_options by_manager_defaults(void) {
 /* ---- beginning and end */
 
 static enum banyan_status init(struct by_manager *m) {
-  BY_TRY(by_job_index_init(m));
   BY_TRY(by_links_init(m));
   BY_TRY(by_seen_init(m));
   return by_manager_hosts_init(m);
@@ -240,7 +239,6 @@ void by_manager_destroy(struct by_manager *m) {
   by_manager_hosts_fini(m);
   by_seen_fini(m);
   by_links_fini(m);
-  by_job_index_fini(m);
   free(m);
 }
 
@@ -256,12 +254,9 @@ void by_manager_keep_all(struct by_manager *m) {
 }
 
 static void restore_event(const struct by_manager *m, struct by_manager_job *job, const struct by_manager_row *row) {
-  struct by_manager_event event = {.number = row->history.number,
-                                   .time = row->history.time,
-                                   .before = row->history.before,
-                                   .after = row->history.after};
+  struct by_manager_event event = {row->history.number, row->history.time, row->history.before, row->history.after, ""};
   snprintf(event.why, sizeof event.why, "%s", row->history.why);
-  by_job_add_event(m, job, &event, false);
+  by_job_add_event(m, job, &event);
 }
 
 static enum banyan_status restore(struct by_manager *m, const struct by_manager_row *row) {

@@ -110,7 +110,7 @@ static double on_their_way(const struct by_manager *m, const struct by_manager_j
     delay = fmax(delay, hops[v].delay);
     for (; v != server; v = hops[v].next) {
       if (hops[v].link == UINT32_MAX) return 0;
-      rate = fmin(rate, m->links->all[2 * hops[v].link + (m->topology->links[hops[v].link].a != v)]);
+      rate = fmin(rate, m->links->steps[2 * hops[v].link + (m->topology->links[hops[v].link].a != v)].carries);
     }
   }
   return isfinite(rate) ? rate / 8 * (2 * delay + turnaround) : 0;
@@ -138,7 +138,8 @@ static double on_ways_to(const struct by_manager *m, const struct by_manager_job
 static double find_need(const struct by_manager *m, const struct by_manager_cells *cells) {
   double fastest = 0;
   for (uint32_t i = by_seen_paths(m)->first[cells->node]; i < by_seen_paths(m)->first[cells->node + 1]; i++)
-    for (uint32_t way = 0; way < 2; way++) fastest = fmax(fastest, m->links->all[2 * by_seen_paths(m)->links[i] + way]);
+    for (uint32_t way = 0; way < 2; way++)
+      fastest = fmax(fastest, m->links->steps[2 * by_seen_paths(m)->links[i] + way].carries);
   return cells->on_ways > 0 ? cells->on_ways : fastest / 8 * turnaround;
 }
 

@@ -13,39 +13,41 @@ static const double fresh_part = 0.25; /* of a mean of late is what was just sai
 
 /* ---- by name */
 
-static int compare_names(const void *a, const void *b, void *context) {
-  const struct by_topology *t = context;
-  return strcmp(t->nodes[*(const uint32_t *)a].name, t->nodes[*(const uint32_t *)b].name);
+static struct by_manager_host *find(const struct by_manager *m, const char *name) {
+  struct by_manager_host *host;
+  HASH_FIND_STR(m->hosts->by_name, name, host);
+  return host;
 }
 
 uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name) {
-  uint32_t low = 0, high = m->topology->n_nodes;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    int order = strcmp(m->topology->nodes[m->hosts->by_name[middle]].name, name);
-    if (!order) return m->hosts->by_name[middle];
-    if (order < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return BY_NOWHERE;
+  const struct by_manager_host *host = find(m, name);
+  return host ? host->node : BY_NOWHERE;
+}
+
+/* The name must be as long-lived as the host. */
+static enum banyan_status add(struct by_manager *m, const char *name, uint32_t node) {
+  struct by_manager_host *host = &m->hosts->all[m->hosts->n];
+  *host = (struct by_manager_host){.name = name, .node = node, .parted = node == BY_NOWHERE ? 0 : m->now};
+  HASH_ADD_KEYPTR(hh, m->hosts->by_name, name, strlen(name), host);
+  if (!host->hh.tbl) return by_manager_no_memory();
+  m->hosts->n++;
+  return BANYAN_OK;
 }
 
 enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out) {
-  *out = by_manager_hosts_find(m, name);
-  for (uint32_t h = m->topology->n_nodes; *out == BY_NOWHERE && h < m->hosts->n; h++)
-    if (!strcmp(m->hosts->all[h].name, name)) *out = h;
-  if (*out != BY_NOWHERE) return BANYAN_OK;
+  const struct by_manager_host *host = find(m, name);
+  *out = host ? (uint32_t)(host - m->hosts->all) : m->hosts->n;
+  if (host) return BANYAN_OK;
   if (m->hosts->n - m->topology->n_nodes == BY_MANAGER_STRANGERS)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
                    "%d hosts have come already that are not in the manager's topology: add \"%.64s\" to it",
                    BY_MANAGER_STRANGERS, name);
   char *copy = strdup(name);
-  if (!copy) return by_manager_no_memory();
+  if (!copy || add(m, copy, BY_NOWHERE) != BANYAN_OK) {
+    free(copy);
+    return by_manager_no_memory();
+  }
   by_warn("manager", "host \"%s\" is not in the topology: it is shown, but its jobs get no plans", name);
-  *out = m->hosts->n++;
-  m->hosts->all[*out] = (struct by_manager_host){.name = copy, .node = BY_NOWHERE};
   return BANYAN_OK;
 }
 
@@ -69,20 +71,13 @@ static enum banyan_status allow(struct by_manager *m, const char *names) {
 }
 
 enum banyan_status by_manager_hosts_init(struct by_manager *m) {
-  struct by_manager_hosts *hosts = calloc(1, sizeof *hosts);
   uint32_t n = m->topology->n_nodes;
-  m->hosts = hosts;
+  struct by_manager_hosts *hosts = m->hosts = calloc(1, sizeof *hosts);
   if (!hosts) return by_manager_no_memory();
-  hosts->n = n;
   hosts->all = calloc((size_t)n + BY_MANAGER_STRANGERS, sizeof *hosts->all);
-  hosts->by_name = calloc(n, sizeof *hosts->by_name);
   hosts->allowed = calloc(n, sizeof *hosts->allowed);
-  if (!hosts->all || !hosts->by_name || !hosts->allowed) return by_manager_no_memory();
-  for (uint32_t v = 0; v < n; v++) {
-    hosts->by_name[v] = v;
-    hosts->all[v] = (struct by_manager_host){.name = m->topology->nodes[v].name, .node = v, .parted = m->now};
-  }
-  qsort_r(hosts->by_name, n, sizeof *hosts->by_name, compare_names, (void *)m->topology);
+  if (!hosts->all || !hosts->allowed) return by_manager_no_memory();
+  for (uint32_t v = 0; v < n; v++) BY_TRY(add(m, m->topology->nodes[v].name, v));
   return allow(m, m->options.helpers);
 }
 
@@ -101,8 +96,8 @@ void by_manager_hosts_fini(struct by_manager *m) {
     free(hosts->all[h].unknown);
     if (hosts->all[h].node == BY_NOWHERE) free((char *)hosts->all[h].name);
   }
+  HASH_CLEAR(hh, hosts->by_name);
   free(hosts->all);
-  free(hosts->by_name);
   free(hosts->allowed);
   free(hosts);
 }
@@ -131,7 +126,7 @@ static uint32_t busiest(const struct by_manager_host *host) {
   uint32_t best = 0;
   for (uint32_t i = 1; i < host->n_interfaces; i++) {
     const struct by_manager_interface *a = &host->interfaces[i], *b = &host->interfaces[best];
-    if (a->sent + a->received > b->sent + b->received) best = i;
+    if (a->said.sent + a->said.received > b->said.sent + b->said.received) best = i;
   }
   return best;
 }
@@ -168,15 +163,15 @@ static double of_others(struct by_manager_interface *i, int way, double all, dou
 static void read_interface(struct by_manager *m, const struct by_manager_host *host, struct by_manager_interface *i) {
   if (i->link == BY_NOWHERE) return;
   uint32_t out = by_links_step_out(m->topology, i->link, host->node), in = out ^ 1;
-  double of_jobs[2] = {i->ours_sent, i->ours_received};
+  double of_jobs[2] = {i->said.ours_sent, i->said.ours_received};
   /* What passes a switch is nobody's there: what jobs put on the link is known from their plans. */
   if (m->topology->nodes[host->node].kind == BY_NODE_SWITCH) {
     of_jobs[0] += by_use_of_jobs(m, out);
     of_jobs[1] += by_use_of_jobs(m, in);
   }
-  double sent = of_others(i, 0, i->sent, of_jobs[0]), received = of_others(i, 1, i->received, of_jobs[1]);
+  double sent = of_others(i, 0, i->said.sent, of_jobs[0]), received = of_others(i, 1, i->said.received, of_jobs[1]);
   by_links_set_others(m, host->node, i->link, sent, received);
-  by_links_set_capacity(m, host->node, i->link, i->rate > 0 ? i->rate : INFINITY);
+  by_links_set_capacity(m, host->node, i->link, i->said.rate > 0 ? i->said.rate : INFINITY);
 }
 
 static bool same_interfaces(const struct by_manager_host *host, const struct by_cluster_interface *said, uint32_t n) {
@@ -219,12 +214,8 @@ enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
   bool fresh = !same_interfaces(host, said, n);
   if (fresh) BY_TRY(list_interfaces(m, host, said, n));
   for (uint32_t i = 0; i < n; i++) {
-    struct by_manager_interface *to = &host->interfaces[i];
-    to->rate = said[i].rate;
-    to->sent = said[i].sent;
-    to->received = said[i].received;
-    to->ours_sent = said[i].ours_sent;
-    to->ours_received = said[i].ours_received;
+    host->interfaces[i].said = said[i];
+    host->interfaces[i].said.name = host->interfaces[i].said.address = NULL;
   }
   if (host->node == BY_NOWHERE) return BANYAN_OK;
   if (fresh) match_links(m, host);
@@ -240,8 +231,7 @@ void by_manager_hosts_forget(struct by_manager *m, uint32_t index) {
   for (uint32_t i = 0; i < host->n_interfaces; i++) {
     if (host->interfaces[i].link == BY_NOWHERE) continue;
     by_links_forget(m, host->node, host->interfaces[i].link);
-    host->interfaces[i].sent = host->interfaces[i].received = 0;
-    host->interfaces[i].ours_sent = host->interfaces[i].ours_received = 0;
+    host->interfaces[i].said = (struct by_cluster_interface){.rate = host->interfaces[i].said.rate};
     host->interfaces[i].mean[0] = host->interfaces[i].mean[1] = -1;
   }
 }

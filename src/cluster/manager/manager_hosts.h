@@ -3,6 +3,9 @@
 #ifndef BY_MANAGER_MANAGER_HOSTS_H
 #define BY_MANAGER_MANAGER_HOSTS_H
 
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
 #include "manager_job.h"
 
 enum {
@@ -31,9 +34,9 @@ void by_manager_peers_fini(struct by_manager *m);
 
 struct by_manager_interface {
   char *name;
-  double rate, sent, received, ours_sent, ours_received; /* as last said */
-  double mean[2], mean_ours[2];                          /* sent and received, of late; < 0: nothing was said yet */
-  uint32_t link;                                         /* of the topology; BY_NOWHERE: not known */
+  struct by_cluster_interface said; /* last, without its texts */
+  double mean[2], mean_ours[2];     /* sent and received, of late; < 0: nothing was said yet */
+  uint32_t link;                    /* of the topology; BY_NOWHERE: not known */
 };
 
 /* A node of the topology, or a stranger: a machine that is not in it. */
@@ -47,13 +50,14 @@ struct by_manager_host {
   struct by_manager_interface *interfaces;
   uint32_t n_unknown; /* jobs that its agent has last reported and that nobody has begun yet */
   char (*unknown)[BY_CLUSTER_JOB_ID + 1];
+  UT_hash_handle hh;
 };
 
 struct by_manager_hosts {
   uint32_t n;                  /* nodes first, then strangers */
   struct by_manager_host *all; /* room for all */
-  uint32_t *by_name;           /* nodes in the order of their names */
-  bool *allowed;               /* to help, of each node */
+  struct by_manager_host *by_name;
+  bool *allowed; /* to help, of each node */
 };
 
 BANYAN_CHECK enum banyan_status by_manager_hosts_init(struct by_manager *m);

@@ -20,62 +20,40 @@ void by_manager_keep_row(const struct by_manager *m, const struct by_manager_row
 /* ---- the index: every report asks for a job by its ID. Chains of jobs of one hash; as a job may choose its ID, a long
  * chain is as slow as a list, and no worse. */
 
-enum { BUCKETS = 2048 };
-
-struct by_job_index {
-  struct by_manager_job *by_id[BUCKETS], *by_root[BUCKETS];
-};
-
-enum banyan_status by_job_index_init(struct by_manager *m) {
-  m->index = calloc(1, sizeof *m->index);
-  return m->index ? BANYAN_OK : by_manager_no_memory();
-}
-
-void by_job_index_fini(struct by_manager *m) {
-  free(m->index);
-}
-
 /* FNV-1a. */
 static uint32_t bucket_of(const char *text) {
   uint32_t hash = 2166136261u;
   for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 16777619u;
-  return hash % BUCKETS;
+  return hash % BY_MANAGER_BUCKETS;
 }
 
 struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id) {
-  struct by_manager_job *job = m->index->by_id[bucket_of(id)];
-  while (job && strcmp(job->id, id) != 0) job = job->next_by_id;
+  struct by_manager_job *job = LIST_FIRST(&m->by_id[bucket_of(id)]);
+  while (job && strcmp(job->id, id) != 0) job = LIST_NEXT(job, by_id);
   return job;
 }
 
 static struct by_manager_job *pass_others(struct by_manager_job *job, const char *host) {
-  while (job && strcmp(job->hosts[0], host) != 0) job = job->next_by_root;
+  while (job && strcmp(job->hosts[0], host) != 0) job = LIST_NEXT(job, by_root);
   return job;
 }
 
 struct by_manager_job *by_jobs_first_of(const struct by_manager *m, const char *host) {
-  return pass_others(m->index->by_root[bucket_of(host)], host);
+  return pass_others(LIST_FIRST(&m->by_root[bucket_of(host)]), host);
 }
 
 struct by_manager_job *by_jobs_next_of(const struct by_manager_job *job) {
-  return pass_others(job->next_by_root, job->hosts[0]);
+  return pass_others(LIST_NEXT(job, by_root), job->hosts[0]);
 }
 
 void by_jobs_index(struct by_manager *m, struct by_manager_job *job) {
-  struct by_manager_job **by_id = &m->index->by_id[bucket_of(job->id)],
-                        **by_root = &m->index->by_root[bucket_of(job->hosts[0])];
-  job->next_by_id = *by_id;
-  job->next_by_root = *by_root;
-  *by_id = *by_root = job;
+  LIST_INSERT_HEAD(&m->by_id[bucket_of(job->id)], job, by_id);
+  LIST_INSERT_HEAD(&m->by_root[bucket_of(job->hosts[0])], job, by_root);
 }
 
-void by_jobs_unindex(struct by_manager *m, struct by_manager_job *job) {
-  struct by_manager_job **at = &m->index->by_id[bucket_of(job->id)];
-  while (*at && *at != job) at = &(*at)->next_by_id;
-  if (*at) *at = job->next_by_id;
-  at = &m->index->by_root[bucket_of(job->hosts[0])];
-  while (*at && *at != job) at = &(*at)->next_by_root;
-  if (*at) *at = job->next_by_root;
+void by_jobs_unindex(struct by_manager_job *job) {
+  LIST_REMOVE(job, by_id);
+  LIST_REMOVE(job, by_root);
 }
 
 /* ---- rows and notes */
@@ -83,41 +61,41 @@ void by_jobs_unindex(struct by_manager *m, struct by_manager_job *job) {
 void by_job_keep(const struct by_manager *m, const struct by_manager_job *job) {
   struct by_text hosts;
   by_text_init(&hosts);
+  by_text_add(&hosts, "[");
   for (uint32_t r = 0; r < job->n_ranks; r++) {
-    by_text_add(&hosts, r ? "," : "[");
+    by_json_separate(&hosts);
     by_json_add_string(&hosts, job->hosts[job->of_rank[r]]);
   }
   by_text_add(&hosts, "]");
-  struct by_manager_row row = {.table = BY_ROW_JOB, .job = job->id, .name = job->name};
-  row.of_job.hosts = by_text_get(&hosts);
-  row.of_job.root = job->root;
-  row.of_job.since = job->since;
-  row.of_job.began = job->began;
-  row.of_job.iterations = job->iterations;
-  row.of_job.sent = job->sent;
-  row.of_job.expected = job->length.expected;
-  row.of_job.doubted = job->length.doubted;
-  row.of_job.numbers = job->plans.numbers;
-  row.of_job.class_ = job->order.class_;
-  row.of_job.left = by_job_has_left(job);
-  row.of_job.owner = job->owner;
-  row.of_job.own_plan = job->plans.own;
+  struct by_manager_row row = {.table = BY_ROW_JOB,
+                               .job = job->id,
+                               .name = job->name,
+                               .of_job = {.hosts = by_text_get(&hosts),
+                                          .root = job->root,
+                                          .since = job->since,
+                                          .began = job->began,
+                                          .iterations = job->iterations,
+                                          .sent = job->sent,
+                                          .expected = job->length.expected,
+                                          .doubted = job->length.doubted,
+                                          .numbers = job->plans.numbers,
+                                          .class_ = job->order.class_,
+                                          .left = by_job_has_left(job),
+                                          .owner = job->owner,
+                                          .own_plan = job->plans.own}};
   if (!hosts.failed) by_manager_keep_row(m, &row);
   by_text_fini(&hosts);
 }
 
-void by_job_add_event(const struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event,
-                      bool keep) {
+void by_job_add_event(const struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event) {
   if (job->notes.n_history == BY_MANAGER_HISTORY)
     memmove(job->notes.history, job->notes.history + 1, --job->notes.n_history * sizeof *job->notes.history);
   job->notes.history[job->notes.n_history++] = *event;
-  if (!keep) return;
-  struct by_manager_row row = {.table = BY_ROW_HISTORY, .job = job->id};
-  row.history.number = event->number;
-  row.history.time = event->time;
-  row.history.before = event->before;
-  row.history.after = event->after;
-  row.history.why = event->why;
+  struct by_manager_row row = {
+      .table = BY_ROW_HISTORY,
+      .job = job->id,
+      .history = {event->number, event->time, event->before, event->after, event->why},
+  };
   by_manager_keep_row(m, &row);
 }
 

@@ -8,7 +8,7 @@
 #include "manager.h"
 #include "priority.h"
 
-enum { BY_MANAGER_WHY = 256 };
+enum { BY_MANAGER_WHY = 256, BY_MANAGER_BUCKETS = 2048 };
 #define BY_NOWHERE UINT32_MAX
 
 struct by_manager {
@@ -23,8 +23,8 @@ struct by_manager {
   struct by_manager_hosts *hosts;      /* manager_hosts.h */
   struct by_manager_links *links;      /* manager_links.h */
   struct by_link_seen *seen;           /* link_seen.h */
-  struct by_job_index *index;          /* manager_job.c */
   struct by_manager_job *jobs;
+  LIST_HEAD(, by_manager_job) by_id[BY_MANAGER_BUCKETS], by_root[BY_MANAGER_BUCKETS]; /* manager_job.c */
 };
 
 /* Inline, so that analysers see that it is never BANYAN_OK. */
@@ -47,13 +47,10 @@ enum {
 
 /* What one host, or rank without an agent, last said of its ranks of a job. */
 struct by_manager_part {
-  char *host;
-  struct by_manager_peer *peer; /* NULL: it has gone */
-  struct by_manager_part *next;
-  uint32_t n_ranks;
-  uint64_t iterations, sent, input, calls;
-  double iteration_time;
-  struct by_seen_path *paths; /* link_seen.c */
+  struct by_manager_peer *peer; /* NULL: it has said nothing yet, or has gone */
+  bool heard;                   /* a report of the job has come from there */
+  uint64_t sent;
+  LIST_HEAD(, by_seen_path) paths; /* link_seen.c */
 };
 
 enum by_helper_state { BY_HELPER_ASKED, BY_HELPER_JOINED, BY_HELPER_BARRED };
@@ -164,22 +161,23 @@ enum by_job_state { BY_JOB_RUNS, BY_JOB_LEFT, BY_JOB_REPLACED };
 
 /* All else belongs to manager_jobs.c. */
 struct by_manager_job {
-  struct by_manager_job *next, *next_by_id, *next_by_root; /* the latter two: manager_job.c */
-  char id[BY_CLUSTER_JOB_ID + 1];                          /* "" once it is REPLACED */
-  char *name, *root, *key;                                 /* key: NULL where helpers may not join */
+  struct by_manager_job *next;
+  LIST_ENTRY(by_manager_job) by_id, by_root; /* manager_job.c */
+  char id[BY_CLUSTER_JOB_ID + 1];            /* "" once it is REPLACED */
+  char *name, *root, *key;                   /* key: NULL where helpers may not join */
   uint32_t n_ranks, n_hosts;
-  char **hosts;                             /* different ones, by their first rank */
-  uint32_t *nodes;                          /* in the topology; BY_NOWHERE: not there */
-  uint32_t *of_rank;                        /* which of these each rank is on */
-  uint32_t *by_name;                        /* these in the order of their names */
-  bool placed;                              /* all are there */
-  bool *heard;                              /* of which hosts a report of it has come */
-  struct by_manager_peer *peer;             /* which speaks for rank 0, */
-  char owner[BY_MANAGER_OWNER];             /* with which certificate; "": not known since the manager began */
-  struct by_manager_part *parts, **part_of; /* part_of: of each of the hosts; NULL: it has said nothing */
-  uint64_t parts_sent;                      /* bytes that these have sent */
-  double began;                             /* says rank 0; 0: it does not */
-  double since, seen;                       /* seen: when somebody last spoke for it */
+  struct by_arena arena;         /* of the lists that follow */
+  const char **hosts;            /* different ones, by their first rank */
+  uint32_t *nodes;               /* in the topology; BY_NOWHERE: not there */
+  uint32_t *of_rank;             /* which of these each rank is on */
+  uint32_t *by_name;             /* these in the order of their names */
+  bool placed;                   /* all are there */
+  struct by_manager_peer *peer;  /* which speaks for rank 0, */
+  char owner[BY_MANAGER_OWNER];  /* with which certificate; "": not known since the manager began */
+  struct by_manager_part *parts; /* of each of the hosts */
+  uint64_t parts_sent;           /* bytes that these have sent */
+  double began;                  /* says rank 0; 0: it does not */
+  double since, seen;            /* seen: when somebody last spoke for it */
   enum by_job_state state;
   double gone_at; /* when it left */
 
@@ -203,20 +201,16 @@ static inline bool by_job_has_left(const struct by_manager_job *job) {
   return job->state != BY_JOB_RUNS;
 }
 
-BANYAN_CHECK enum banyan_status by_job_index_init(struct by_manager *m);
-void by_job_index_fini(struct by_manager *m);
 struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id);
 /* Those whose rank 0 is on a host. */
 struct by_manager_job *by_jobs_first_of(const struct by_manager *m, const char *host);
 struct by_manager_job *by_jobs_next_of(const struct by_manager_job *job);
 void by_jobs_index(struct by_manager *m, struct by_manager_job *job);
-/* A job that is there no more is passed over. */
-void by_jobs_unindex(struct by_manager *m, struct by_manager_job *job);
+void by_jobs_unindex(struct by_manager_job *job);
 
 /* Has its row kept. */
 void by_job_keep(const struct by_manager *m, const struct by_manager_job *job);
-void by_job_add_event(const struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event,
-                      bool keep);
+void by_job_add_event(const struct by_manager *m, struct by_manager_job *job, const struct by_manager_event *event);
 /* Why there is no plan, or no better one. */
 void by_job_set_trouble(struct by_manager_job *job, const char *format, ...) BY_PRINTF(2, 3);
 

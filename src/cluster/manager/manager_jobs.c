@@ -30,27 +30,11 @@ static void set_state(struct by_manager_job *job, enum by_job_state state) {
 
 /* ---- making and freeing */
 
-static void free_parts(struct by_manager_job *job) {
-  for (struct by_manager_part *part = job->parts, *next; part; part = next) {
-    next = part->next;
-    by_seen_free(part);
-    free(part->host);
-    free(part);
-  }
-  job->parts = NULL;
-}
-
 static void free_job(struct by_manager_job *job) {
-  free_parts(job);
+  for (uint32_t h = 0; job->parts && h < job->n_hosts; h++) by_seen_free(&job->parts[h]);
   by_plans_free(job);
   by_cells_free(job);
-  for (uint32_t h = 0; h < job->n_hosts; h++) free(job->hosts[h]);
-  free(job->hosts);
-  free(job->nodes);
-  free(job->heard);
-  free(job->of_rank);
-  free(job->by_name);
-  free(job->part_of);
+  by_arena_fini(&job->arena);
   free(job->name);
   free(job->root);
   free(job->key);
@@ -77,21 +61,14 @@ static enum banyan_status add_host(const struct by_manager *m, struct by_manager
   if (job->n_hosts == m->topology->n_nodes + BY_MANAGER_STRANGERS)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "job %s is on more hosts than the topology has nodes, and %d", job->id,
                    BY_MANAGER_STRANGERS);
-  char *copy = strdup(name);
-  if (!copy) return by_manager_no_memory();
   job->of_rank[r] = job->n_hosts;
-  job->hosts[job->n_hosts++] = copy;
+  job->hosts[job->n_hosts++] = by_arena_string(&job->arena, name);
   return BANYAN_OK;
 }
 
 static int compare_hosts(const void *a, const void *b, void *context) {
   const struct by_manager_job *job = context;
   return strcmp(job->hosts[*(const uint32_t *)a], job->hosts[*(const uint32_t *)b]);
-}
-
-static void sort_hosts(struct by_manager_job *job) {
-  for (uint32_t h = 0; h < job->n_hosts; h++) job->by_name[h] = h;
-  qsort_r(job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts, job);
 }
 
 /* BY_NOWHERE: none of its hosts. */
@@ -112,43 +89,45 @@ static uint32_t find_host(const struct by_manager_job *job, const char *host) {
 static enum banyan_status place(const struct by_manager *m, struct by_manager_job *job,
                                 const struct by_cluster_message *said) {
   const char *lost = NULL;
-  job->hosts = calloc(said->n_hosts, sizeof *job->hosts);
-  job->nodes = calloc(said->n_hosts, sizeof *job->nodes);
-  job->of_rank = calloc(said->n_hosts, sizeof *job->of_rank);
-  job->heard = calloc(said->n_hosts, sizeof *job->heard);
-  job->by_name = calloc(said->n_hosts, sizeof *job->by_name);
-  job->part_of = calloc(said->n_hosts, sizeof *job->part_of);
-  if (!job->hosts || !job->nodes || !job->of_rank || !job->heard || !job->by_name || !job->part_of)
-    return by_manager_no_memory();
+  job->hosts = BY_ARENA_ARRAY(&job->arena, const char *, said->n_hosts);
+  job->of_rank = BY_ARENA_ARRAY(&job->arena, uint32_t, said->n_hosts);
+  if (job->arena.failed) return by_manager_no_memory();
   for (uint32_t r = 0; r < said->n_hosts; r++) BY_TRY(add_host(m, job, r, said->hosts[r]));
   job->n_ranks = said->n_hosts;
-  sort_hosts(job);
+  job->nodes = BY_ARENA_ARRAY(&job->arena, uint32_t, job->n_hosts);
+  job->by_name = BY_ARENA_ARRAY(&job->arena, uint32_t, job->n_hosts);
+  job->parts = BY_ARENA_ARRAY(&job->arena, struct by_manager_part, job->n_hosts);
+  if (job->arena.failed) return by_manager_no_memory();
   for (uint32_t h = 0; h < job->n_hosts; h++) {
-    job->nodes[h] = by_manager_hosts_find(m, job->hosts[h]);
-    if (job->nodes[h] == BY_NOWHERE && !lost) lost = job->hosts[h];
+    uint32_t node = by_manager_hosts_find(m, job->hosts[h]);
+    if (node == BY_NOWHERE && !lost) lost = job->hosts[h];
+    job->nodes[h] = node;
+    job->by_name[h] = h;
+    job->parts[h].heard = node != BY_NOWHERE && by_manager_hosts_has_unknown(m, node, job->id);
   }
+  qsort_r(job->by_name, job->n_hosts, sizeof *job->by_name, compare_hosts, job);
   job->placed = !lost;
-  for (uint32_t h = 0; h < job->n_hosts; h++)
-    job->heard[h] = job->nodes[h] != BY_NOWHERE && by_manager_hosts_has_unknown(m, job->nodes[h], job->id);
   if (lost) by_job_set_trouble(job, "host \"%.64s\" is not in the manager's topology: add it there", lost);
   return BANYAN_OK;
 }
 
+/* False: no memory. NULL is a text, too. */
+static bool set_text(char **to, const char *text) {
+  free(*to);
+  *to = text ? strdup(text) : NULL;
+  return *to || !text;
+}
+
 static enum banyan_status copy_texts(struct by_manager_job *job, const struct by_cluster_message *said) {
-  char *name = strdup(said->name), *root = strdup(said->root), *key = said->key ? strdup(said->key) : NULL;
-  free(job->name);
-  free(job->root);
-  free(job->key);
-  job->name = name;
-  job->root = root;
-  job->key = key;
-  return name && root && (key || !said->key) ? BANYAN_OK : by_manager_no_memory();
+  bool all = set_text(&job->name, said->name) && set_text(&job->root, said->root) && set_text(&job->key, said->key);
+  return all ? BANYAN_OK : by_manager_no_memory();
 }
 
 static enum banyan_status create(struct by_manager *m, const struct by_cluster_message *said,
                                  struct by_manager_job **out) {
   struct by_manager_job *job = calloc(1, sizeof *job);
   if (!job) return by_manager_no_memory();
+  by_arena_init(&job->arena);
   snprintf(job->id, sizeof job->id, "%s", said->job);
   job->since = job->seen = job->rated = m->now;
   job->began = said->began;
@@ -190,8 +169,10 @@ static void forget_row(struct by_manager *m, const struct by_manager_job *job) {
 
 static void forget(struct by_manager *m, struct by_manager_job *job) {
   struct by_manager_job **at = &m->jobs;
-  forget_row(m, job);
-  by_jobs_unindex(m, job);
+  if (job->state != BY_JOB_REPLACED) {
+    forget_row(m, job);
+    by_jobs_unindex(job);
+  }
   while (*at != job) at = &(*at)->next;
   *at = job->next;
   free_job(job);
@@ -207,7 +188,7 @@ static void replace(struct by_manager *m, struct by_manager_job *job) {
     return;
   }
   forget_row(m, job);
-  by_jobs_unindex(m, job);
+  by_jobs_unindex(job);
   set_state(job, BY_JOB_REPLACED);
   *job->id = '\0';
 }
@@ -250,23 +231,12 @@ void by_jobs_leave(struct by_manager *m, struct by_manager_job *job, const char 
 void by_jobs_forget_peer(struct by_manager *m, struct by_manager_peer *peer) {
   for (struct by_manager_job *job = m->jobs; job; job = job->next) {
     if (job->peer == peer) job->peer = NULL;
-    for (struct by_manager_part *part = job->parts; part; part = part->next)
-      if (part->peer == peer) part->peer = NULL;
+    for (uint32_t h = 0; h < job->n_hosts; h++)
+      if (job->parts[h].peer == peer) job->parts[h].peer = NULL;
   }
 }
 
 /* ---- reports */
-
-static struct by_manager_part *part_of(struct by_manager_job *job, uint32_t h) {
-  struct by_manager_part *part = job->part_of[h];
-  if (part || !(part = calloc(1, sizeof *part))) return part;
-  if (!(part->host = strdup(job->hosts[h]))) {
-    free(part);
-    return NULL;
-  }
-  part->next = job->parts;
-  return job->parts = job->part_of[h] = part;
-}
 
 static void tell_class(struct by_manager *m, struct by_manager_peer *peer, const struct by_manager_job *job) {
   struct by_cluster_job of_job = {.job = job->id, .class_ = job->order.class_};
@@ -298,19 +268,14 @@ static void hear_length(struct by_manager *m, struct by_manager_job *job, uint64
 void by_jobs_report(struct by_manager *m, struct by_manager_job *job, struct by_manager_peer *peer,
                     const struct by_cluster_job *said) {
   uint32_t h = find_host(job, peer->host);
-  struct by_manager_part *part = h == BY_NOWHERE ? NULL : part_of(job, h);
-  if (!part) return; /* it is not there; or the next report may find memory */
-  job->heard[h] = true;
+  if (h == BY_NOWHERE) return;
+  struct by_manager_part *part = &job->parts[h];
+  part->heard = true;
   if (part->peer != peer) tell_class(m, peer, job);
   add_up(job, part->sent, said);
   part->peer = peer;
-  part->n_ranks = said->n_ranks;
-  part->iterations = said->iterations;
   part->sent = said->sent;
-  part->input = said->input;
-  part->calls = said->calls;
-  part->iteration_time = said->iteration_time;
-  by_seen_report(m, part, said);
+  by_seen_report(m, part, job->nodes[h], said);
   job->seen = m->now;
   hear_length(m, job, h == job->of_rank[0] ? said->expected : 0);
 }
@@ -341,7 +306,7 @@ static void tell_new_class(struct by_manager *m, struct by_manager_job *job) {
   if (job->order.class_ == job->told) return;
   by_debug("manager", "job %s (%s) is in class %u from now on", job->id, job->name, job->order.class_);
   job->told = job->order.class_;
-  for (const struct by_manager_part *part = job->parts; part; part = part->next) tell_class(m, part->peer, job);
+  for (uint32_t h = 0; h < job->n_hosts; h++) tell_class(m, job->parts[h].peer, job);
   by_job_keep(m, job);
 }
 

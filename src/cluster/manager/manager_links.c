@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "log.h"
 
@@ -10,10 +11,6 @@ struct place {
   struct by_manager_job *job;
   uint32_t came, behind;
 };
-
-static uint32_t larger(uint32_t a, uint32_t b) {
-  return a > b ? a : b;
-}
 
 static int compare(const void *one, const void *other) {
   const struct place *a = one, *b = other;
@@ -37,13 +34,13 @@ static uint32_t put_in_order(const struct by_manager *m, struct place *out) {
 static uint32_t most_on(const struct by_manager_job *job, const uint32_t *count) {
   const struct by_link_shares *shares = by_job_shares(job);
   uint32_t most = 0;
-  for (uint32_t i = 0; i < shares->n; i++) most = larger(most, count[shares->items[i].step]);
+  for (uint32_t i = 0; i < shares->n; i++) most = MAX(most, count[shares->items[i].step]);
   return most;
 }
 
 static void raise_on(const struct by_manager_job *job, uint32_t *count, uint32_t least) {
   const struct by_link_shares *shares = by_job_shares(job);
-  for (uint32_t i = 0; i < shares->n; i++) count[shares->items[i].step] = larger(count[shares->items[i].step], least);
+  for (uint32_t i = 0; i < shares->n; i++) count[shares->items[i].step] = MAX(count[shares->items[i].step], least);
 }
 
 static bool are_equals(const struct by_manager *m, const struct place *a, const struct place *b) {
@@ -107,41 +104,28 @@ static const double changed = 0.05;   /* of a capacity */
 static const double of_a_dead = 0.01; /* capacity that a link keeps which is down, so that numbers stay numbers */
 static const double always = 0.05;    /* of a capacity is left for everyone; others' use below that is none */
 
-static double given(const struct by_topology *t, uint32_t step) {
-  if (step < 2 * t->n_links) return t->links[step / 2].capacity[step % 2].all;
+/* What the topology says of a step. */
+static const struct by_capacity *given(const struct by_topology *t, uint32_t step) {
+  if (step < 2 * t->n_links) return &t->links[step / 2].capacity[step % 2];
   const struct by_node *node = &t->nodes[(step - 2 * t->n_links) / 2];
-  return step % 2 ? node->in.all : node->out.all;
+  return step % 2 ? &node->in : &node->out;
 }
 
 enum banyan_status by_links_init(struct by_manager *m) {
-  struct by_manager_links *links = calloc(1, sizeof *links);
   uint32_t n = 2 * m->topology->n_links + 2 * m->topology->n_nodes;
-  m->links = links;
-  if (!links) return by_manager_no_memory();
-  links->n_steps = n;
-  links->all = calloc((size_t)n + 1, sizeof *links->all);
-  links->of = calloc((size_t)n + 1, sizeof *links->of);
-  bool all = links->all && links->of;
-  for (int i = 0; i < 2; i++) all &= (links->others[i] = calloc((size_t)n + 1, sizeof(double))) != NULL;
-  for (int i = 0; i < BY_PRIORITY_CLASSES; i++)
-    all &= (links->ours[i] = calloc((size_t)n + 1, sizeof(double))) != NULL &&
-           (links->jobs_on[i] = calloc((size_t)n + 1, sizeof(uint32_t))) != NULL;
-  if (!all) return by_manager_no_memory();
+  m->links = calloc(1, sizeof *m->links + n * sizeof *m->links->steps);
+  if (!m->links) return by_manager_no_memory();
+  m->links->n_steps = n;
   for (uint32_t s = 0; s < n; s++) {
-    double carried = links->all[s] = given(m->topology, s);
-    links->of[s] = (struct by_manager_link){.by_agent = INFINITY, .said = carried, .seen = INFINITY, .marked = carried};
+    double whole = given(m->topology, s)->all;
+    m->links->steps[s] = (struct by_manager_step){
+        .carries = whole, .by_agent = INFINITY, .said = whole, .seen = INFINITY, .marked = whole};
   }
   return BANYAN_OK;
 }
 
 void by_links_fini(struct by_manager *m) {
-  struct by_manager_links *links = m->links;
-  if (!links) return;
-  free(links->all);
-  free(links->of);
-  for (int i = 0; i < 2; i++) free(links->others[i]);
-  for (int i = 0; i < BY_PRIORITY_CLASSES; i++) free(links->ours[i]), free(links->jobs_on[i]);
-  free(links);
+  free(m->links);
 }
 
 /* ---- what they carry */
@@ -156,24 +140,25 @@ static void set_carried(struct by_manager *m, uint32_t step) {
   const char *from = m->topology->nodes[step % 2 ? link->b : link->a].name;
   const char *to = m->topology->nodes[step % 2 ? link->a : link->b].name;
   char before[32], after[32];
-  double was = m->links->of[step].marked, now = fmin(m->links->of[step].said, m->links->of[step].seen);
-  now = fmax(now, of_a_dead * given(m->topology, step)); /* whatever a job says it has seen */
-  m->links->all[step] = now;
+  struct by_manager_step *of = &m->links->steps[step];
+  double was = of->marked, now = fmin(of->said, of->seen);
+  now = fmax(now, of_a_dead * given(m->topology, step)->all); /* whatever a job says it has seen */
+  of->carries = now;
   if (fabs(now - was) <= changed * was) return;
-  m->links->of[step].marked = now;
+  of->marked = now;
   by_info("manager", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s", from, to, by_print_rate(now, after),
-          now < m->links->of[step].said ? " as far as is seen" : "", by_print_rate(was, before));
+          now < of->said ? " as far as is seen" : "", by_print_rate(was, before));
   m->links->changed = m->now;
   by_due_mark_all(m, "the link from %.64s to %.64s carries %s", from, to, after);
 }
 
 /* Of the words of both ends the smaller counts. */
 void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, double said) {
-  struct by_manager_link *of = m->links->of;
+  struct by_manager_step *of = m->links->steps;
   of[by_links_step_out(m->topology, link, node)].by_agent = said;
   double rate = fmin(of[2 * link].by_agent, of[2 * link + 1].by_agent);
   for (uint32_t s = 2 * link; s < 2 * link + 2; s++) {
-    double whole = given(m->topology, s);
+    double whole = given(m->topology, s)->all;
     of[s].told = isfinite(rate);
     of[s].said = rate < much_less * whole ? fmax(rate, of_a_dead * whole) : whole;
     set_carried(m, s);
@@ -182,37 +167,32 @@ void by_links_set_capacity(struct by_manager *m, uint32_t node, uint32_t link, d
 
 void by_links_set_others(struct by_manager *m, uint32_t node, uint32_t link, double sent, double received) {
   uint32_t out = by_links_step_out(m->topology, link, node);
-  m->links->others[0][out] = sent;
-  m->links->others[1][out ^ 1] = received;
+  m->links->steps[out].others[0] = sent;
+  m->links->steps[out ^ 1].others[1] = received;
 }
 
 /* What the agent has said is as good as nothing else. */
 void by_links_forget(struct by_manager *m, uint32_t node, uint32_t link) {
   by_links_set_others(m, node, link, 0, 0);
-  m->links->of[2 * link].told = m->links->of[2 * link + 1].told = false;
+  m->links->steps[2 * link].told = m->links->steps[2 * link + 1].told = false;
 }
 
 void by_links_set_seen(struct by_manager *m, uint32_t step, double rate) {
-  m->links->of[step].seen = rate;
+  m->links->steps[step].seen = rate;
   set_carried(m, step);
 }
 
 /* ---- who uses them */
 
-/* What the topology says that others use, which counts where nobody measures more. */
-static double used_always(const struct by_topology *t, uint32_t step) {
-  if (step < 2 * t->n_links) return t->links[step / 2].capacity[step % 2].used;
-  const struct by_node *node = &t->nodes[(step - 2 * t->n_links) / 2];
-  return step % 2 ? node->in.used : node->out.used;
-}
-
 static double measured(const struct by_manager *m, uint32_t step) {
-  double others = fmax(m->links->others[0][step], m->links->others[1][step]);
-  return others > always * m->links->all[step] ? others : 0;
+  const struct by_manager_step *of = &m->links->steps[step];
+  double others = fmax(of->others[0], of->others[1]);
+  return others > always * of->carries ? others : 0;
 }
 
+/* What the topology says counts where nobody measures more. */
 double by_use_others(const struct by_manager *m, uint32_t step) {
-  return fmax(used_always(m->topology, step), measured(m, step));
+  return fmax(given(m->topology, step)->used, measured(m, step));
 }
 
 void by_use_set_stale(struct by_manager *m) {
@@ -223,28 +203,29 @@ void by_use_sum(struct by_manager *m) {
   if (!m->links->stale) return;
   m->links->stale = false;
   order_find(m, m->links->n_steps);
-  for (int c = 0; c < BY_PRIORITY_CLASSES; c++) {
-    memset(m->links->ours[c], 0, m->links->n_steps * sizeof *m->links->ours[c]);
-    memset(m->links->jobs_on[c], 0, m->links->n_steps * sizeof *m->links->jobs_on[c]);
+  for (uint32_t s = 0; s < m->links->n_steps; s++) {
+    memset(m->links->steps[s].ours, 0, sizeof m->links->steps[s].ours);
+    memset(m->links->steps[s].jobs_on, 0, sizeof m->links->steps[s].jobs_on);
   }
   for (const struct by_manager_job *job = m->jobs; job; job = job->next) {
     const struct by_link_shares *shares = by_job_shares(job);
     for (uint32_t i = 0; !by_job_has_left(job) && job->input_rate > 0 && i < shares->n; i++) {
-      m->links->ours[job->order.class_][shares->items[i].step] += job->input_rate * shares->items[i].load;
-      m->links->jobs_on[job->order.class_][shares->items[i].step]++;
+      struct by_manager_step *of = &m->links->steps[shares->items[i].step];
+      of->ours[job->order.class_] += job->input_rate * shares->items[i].load;
+      of->jobs_on[job->order.class_]++;
     }
   }
 }
 
 double by_use_of_jobs(const struct by_manager *m, uint32_t step) {
   double sum = 0;
-  for (int c = 0; c < BY_PRIORITY_CLASSES; c++) sum += m->links->ours[c][step];
+  for (int c = 0; c < BY_PRIORITY_CLASSES; c++) sum += m->links->steps[step].ours[c];
   return sum;
 }
 
 double by_use_of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step) {
   double sum = 0;
-  for (uint32_t c = 0; c < job->order.class_; c++) sum += m->links->ours[c][step];
+  for (uint32_t c = 0; c < job->order.class_; c++) sum += m->links->steps[step].ours[c];
   return sum;
 }
 
@@ -268,7 +249,7 @@ bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) 
   for (uint32_t i = 0; i < shares->n; i++) {
     if (measured(m, shares->items[i].step) > 0) return true;
     uint32_t n = 0;
-    for (uint32_t c = 0; c <= job->order.class_; c++) n += m->links->jobs_on[c][shares->items[i].step];
+    for (uint32_t c = 0; c <= job->order.class_; c++) n += m->links->steps[shares->items[i].step].jobs_on[c];
     most = n > most ? n : most;
   }
   return most > own;
@@ -278,33 +259,27 @@ bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job) 
  * first iterations go beside its own are soon past them. */
 static double find_left(const struct by_manager *m, const struct by_manager_job *job, uint32_t step, double own,
                         bool beside) {
-  double left = m->links->all[step] - by_use_others(m, step) - (beside ? by_use_of_higher(m, job, step) : 0);
-  if (!job->order.class_) return fmax(left, always * m->links->all[step]);
-  uint32_t sharers = m->links->jobs_on[job->order.class_][step] + (own > 0 ? 0 : 1);
-  left = fmax(left - (m->links->ours[job->order.class_][step] - own), left / (double)(sharers ? sharers : 1));
-  return fmax(left, always * m->links->all[step]);
+  const struct by_manager_step *of = &m->links->steps[step];
+  double left = of->carries - by_use_others(m, step) - (beside ? by_use_of_higher(m, job, step) : 0);
+  if (!job->order.class_) return fmax(left, always * of->carries);
+  uint32_t sharers = of->jobs_on[job->order.class_] + (own > 0 ? 0 : 1);
+  left = fmax(left - (of->ours[job->order.class_] - own), left / (double)(sharers ? sharers : 1));
+  return fmax(left, always * of->carries);
 }
 
-/* What the job itself puts on each of its steps is no hindrance to it: looked up in its shares, which are sorted. */
-static double own_load(const struct by_link_shares *shares, uint32_t step) {
-  uint32_t low = 0, high = shares->n;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (shares->items[middle].step < step)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < shares->n && shares->items[low].step == step ? shares->items[low].load : 0;
+/* What the job itself puts on a step is no hindrance to it. Shares are sorted: steps are to be asked for in their
+ * order, with the same `next`, which begins at 0. */
+static double find_own(const struct by_manager_job *job, uint32_t step, uint32_t *next) {
+  const struct by_link_shares *own = by_job_shares(job);
+  while (*next < own->n && own->items[*next].step < step) ++*next;
+  return *next < own->n && own->items[*next].step == step ? job->input_rate * own->items[*next].load : 0;
 }
 
 double by_use_rate(const struct by_manager *m, const struct by_manager_job *job, const struct by_link_shares *shares) {
-  const struct by_link_shares *own = by_job_shares(job);
   double rate = INFINITY;
-  for (uint32_t i = 0; i < shares->n; i++) {
-    uint32_t step = shares->items[i].step;
-    double back = job->input_rate * own_load(own, step);
-    rate = fmin(rate, find_left(m, job, step, back, true) / shares->items[i].load);
+  for (uint32_t i = 0, next = 0; i < shares->n; i++) {
+    double own = find_own(job, shares->items[i].step, &next);
+    rate = fmin(rate, find_left(m, job, shares->items[i].step, own, true) / shares->items[i].load);
   }
   return rate;
 }
@@ -312,24 +287,20 @@ double by_use_rate(const struct by_manager *m, const struct by_manager_job *job,
 double by_use_most(const struct by_manager *m, const struct by_link_shares *shares) {
   double rate = INFINITY;
   for (uint32_t i = 0; i < shares->n; i++)
-    rate = fmin(rate, m->links->all[shares->items[i].step] / shares->items[i].load);
+    rate = fmin(rate, m->links->steps[shares->items[i].step].carries / shares->items[i].load);
   return rate;
 }
 
 /* ---- as a topology */
 
 static void fill(const struct by_manager *m, const struct by_manager_job *job, bool beside, struct by_topology *out) {
-  const struct by_link_shares *own = by_job_shares(job);
   uint32_t next = 0, links = 2 * out->n_links;
   for (uint32_t s = 0; s < m->links->n_steps; s++) {
-    double back = 0;
-    if (next < own->n && own->items[next].step == s) back = job->input_rate * own->items[next++].load;
-    if (isinf(m->links->all[s])) continue;
+    double all = m->links->steps[s].carries, own = find_own(job, s, &next);
+    if (isinf(all)) continue;
     struct by_node *node = s < links ? NULL : &out->nodes[(s - links) / 2];
     struct by_capacity *capacity = s < links ? &out->links[s / 2].capacity[s % 2] : s % 2 ? &node->in : &node->out;
-    *capacity =
-        (struct by_capacity){.all = m->links->all[s], .used = m->links->all[s] - find_left(m, job, s, back, beside)};
-    if (capacity->used < 0) capacity->used = 0;
+    *capacity = (struct by_capacity){.all = all, .used = fmax(0, all - find_left(m, job, s, own, beside))};
   }
 }
 

@@ -20,24 +20,24 @@
 /* The class that a job had when it was kept. */
 void by_order_restore(struct by_manager_job *job, uint32_t class_);
 
-/* One direction of a link. */
-struct by_manager_link {
-  double by_agent; /* what it carries, says the agent at its sending end; INFINITY: it does not say */
-  double said;     /* what topology and agents say it carries */
-  bool told;       /* an agent does */
-  double seen;     /* what it is seen to carry, if that is less; INFINITY: it is not */
-  double marked;   /* what it carried when jobs were last told */
+/* One direction of a link, or of a node that has a limit. */
+struct by_manager_step {
+  double carries;                        /* what the topology says, or less, as hosts say or as it is seen */
+  double by_agent;                       /* of a link: what the agent at its sending end says; INFINITY: nothing */
+  double said;                           /* what topology and agents say */
+  bool told;                             /* an agent does */
+  double seen;                           /* what it is seen to carry, if that is less; INFINITY: it is not */
+  double marked;                         /* what it carried when jobs were last told */
+  double others[2];                      /* others' use: as the sending end says, as the receiving one does */
+  double ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
+  uint32_t jobs_on[BY_PRIORITY_CLASSES]; /* how many put something there */
 };
 
 struct by_manager_links {
+  bool stale;     /* ours is to be summed again, and classes */
+  double changed; /* when a link last began to carry more or less */
   uint32_t n_steps;
-  struct by_manager_link *of; /* of the links' steps */
-  double *all;                /* what each step carries: the topology's, or less, as hosts say or as it is seen */
-  double *others[2];          /* others' use: as the sending end says, as the receiving one does */
-  double *ours[BY_PRIORITY_CLASSES];      /* of jobs, by class */
-  uint32_t *jobs_on[BY_PRIORITY_CLASSES]; /* how many put something on a step */
-  bool stale;                             /* ours is to be summed again, and classes */
-  double changed;                         /* when a link last began to carry more or less */
+  struct by_manager_step steps[];
 };
 
 BANYAN_CHECK enum banyan_status by_links_init(struct by_manager *m);

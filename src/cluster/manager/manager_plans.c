@@ -51,21 +51,16 @@ static void keep_plan(const struct by_manager *m, const struct by_manager_job *j
   struct by_text text;
   by_text_init(&text);
   by_plan_print(plan->plan, &text);
-  struct by_manager_row row = {.table = BY_ROW_PLAN, .job = job->id};
-  row.plan.number = plan->number;
-  row.plan.plan = by_text_get(&text);
-  row.plan.throughput = plan->rate;
-  row.plan.made = plan->made;
-  row.plan.moved = moved;
+  struct by_manager_row row = {
+      .table = BY_ROW_PLAN, .job = job->id, .plan = {plan->number, by_text_get(&text), plan->rate, plan->made, moved}};
   if (!text.failed) by_manager_keep_row(m, &row);
   by_text_fini(&text);
 }
 
 static void forget_row(const struct by_manager *m, const struct by_manager_job *job,
                        const struct by_manager_plan *plan) {
-  struct by_manager_row row = {.table = BY_ROW_PLAN, .gone = true, .job = job->id};
-  row.plan.number = plan->number;
-  by_manager_keep_row(m, &row);
+  by_manager_keep_row(
+      m, &(struct by_manager_row){.table = BY_ROW_PLAN, .gone = true, .job = job->id, .plan.number = plan->number});
 }
 
 static void keep_helper(const struct by_manager *m, const struct by_manager_job *job,
@@ -154,7 +149,7 @@ static void add_event(struct by_manager *m, struct by_manager_job *job, const st
   va_start(arguments, format);
   vsnprintf(event.why, sizeof event.why, format, arguments);
   va_end(arguments);
-  by_job_add_event(m, job, &event, true);
+  by_job_add_event(m, job, &event);
 }
 
 static void drop(struct by_manager *m, struct by_manager_job *job) {
@@ -420,7 +415,7 @@ void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const ch
     snprintf(event.why, sizeof event.why, "its user no longer sets a plan");
   }
   by_info("manager", "job %s (%s): %s", job->id, job->name, event.why);
-  by_job_add_event(m, job, &event, true);
+  by_job_add_event(m, job, &event);
   free(job->plans.own);
   job->plans.own = copy;
   if (own_plan) drop_all(m, job);

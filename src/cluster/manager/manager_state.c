@@ -23,11 +23,11 @@ static void add_interface(const struct by_manager_interface *interface, struct b
   by_json_separate(text);
   add(text, "{");
   by_json_put_string(text, "name", interface->name);
-  put_rate(text, "rate", interface->rate);
-  put_rate(text, "sent", interface->sent);
-  put_rate(text, "received", interface->received);
-  put_rate(text, "ours_sent", interface->ours_sent);
-  put_rate(text, "ours_received", interface->ours_received);
+  put_rate(text, "rate", interface->said.rate);
+  put_rate(text, "sent", interface->said.sent);
+  put_rate(text, "received", interface->said.received);
+  put_rate(text, "ours_sent", interface->said.ours_sent);
+  put_rate(text, "ours_received", interface->said.ours_received);
   add(text, "}");
 }
 
@@ -93,7 +93,7 @@ static void add_links(const struct by_manager *m, struct by_text *text) {
     add(text, "{");
     by_json_put_string(text, "from", t->nodes[s % 2 ? link->b : link->a].name);
     by_json_put_string(text, "to", t->nodes[s % 2 ? link->a : link->b].name);
-    put_rate(text, "capacity", m->links->all[s]);
+    put_rate(text, "capacity", m->links->steps[s].carries);
     put_rate(text, "ours", by_use_of_jobs(m, s));
     put_rate(text, "others", by_use_others(m, s));
     add(text, "}");

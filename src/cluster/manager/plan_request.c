@@ -11,39 +11,37 @@ static const double way_round = 0.5; /* of what a job carries while higher class
 
 /* ---- what a plan puts on the network */
 
-static uint32_t count_shares(const struct by_plan_load *load, const struct by_topology *t) {
-  uint32_t n = 0;
-  for (uint32_t s = 0; s < 2 * t->n_links; s++) n += load->link[s / 2][s % 2] > 0;
-  for (uint32_t s = 0; s < 2 * t->n_nodes; s++)
-    n += load->node[s / 2][s % 2] > 0 && isfinite(s % 2 ? t->nodes[s / 2].in.all : t->nodes[s / 2].out.all);
+/* Returns how many there are; out: NULL, or room for them. */
+static uint32_t list_shares(const struct by_plan_load *load, const struct by_topology *t, struct by_link_share *out) {
+  uint32_t n = 0, links = 2 * t->n_links;
+  for (uint32_t s = 0; s < links + 2 * t->n_nodes; s++) {
+    uint32_t i = s < links ? s / 2 : (s - links) / 2;
+    double part = s < links ? load->link[i][s % 2] : load->node[i][s % 2];
+    bool counts = s < links || isfinite(s % 2 ? t->nodes[i].in.all : t->nodes[i].out.all);
+    if (!(part > 0) || !counts) continue;
+    if (out) out[n] = (struct by_link_share){s, part};
+    n++;
+  }
   return n;
 }
 
-static void list_shares(const struct by_plan_load *load, const struct by_topology *t, struct by_link_shares *out) {
-  for (uint32_t s = 0; s < 2 * t->n_links; s++)
-    if (load->link[s / 2][s % 2] > 0) out->items[out->n++] = (struct by_link_share){s, load->link[s / 2][s % 2]};
-  for (uint32_t s = 0; s < 2 * t->n_nodes; s++) {
-    double limit = s % 2 ? t->nodes[s / 2].in.all : t->nodes[s / 2].out.all, part = load->node[s / 2][s % 2];
-    if (part > 0 && isfinite(limit)) out->items[out->n++] = (struct by_link_share){2 * t->n_links + s, part};
-  }
-}
-
-/* Also says what the topology lets it carry. */
+/* What the topology lets a plan carry, and, where `out` is not NULL, what the plan puts on it. */
 static enum banyan_status find(const struct by_plan *plan, const struct by_topology *topology,
                                struct by_link_shares *out, double *rate) {
   struct by_plan_load load;
-  *out = (struct by_link_shares){0};
+  if (out) *out = (struct by_link_shares){0};
   BY_TRY(by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], topology));
-  out->items = calloc((size_t)count_shares(&load, topology) + 1, sizeof *out->items);
-  if (out->items) list_shares(&load, topology, out);
-  if (rate) *rate = load.rate;
+  if (out) out->items = calloc((size_t)list_shares(&load, topology, NULL) + 1, sizeof *out->items);
+  if (out && out->items) out->n = list_shares(&load, topology, out->items);
+  *rate = load.rate;
   by_plan_load_fini(&load);
-  return out->items ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the load of a plan");
+  return !out || out->items ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the load of a plan");
 }
 
 enum banyan_status by_link_shares_find(const struct by_plan *plan, const struct by_topology *topology,
                                        struct by_link_shares *out) {
-  return find(plan, topology, out, NULL);
+  double rate;
+  return find(plan, topology, out, &rate);
 }
 
 enum banyan_status by_plan_ring_over(const struct by_topology *topology, const uint32_t *nodes, uint32_t n,
@@ -61,14 +59,6 @@ enum banyan_status by_plan_ring_over(const struct by_topology *topology, const u
 }
 
 /* ---- running it */
-
-static enum banyan_status weigh(const struct by_plan *plan, const struct by_topology *topology, double *rate) {
-  struct by_plan_load load;
-  BY_TRY(by_plan_load_init(&load, plan, &plan->classes[plan->n_classes - 1], topology));
-  *rate = load.rate;
-  by_plan_load_fini(&load);
-  return BANYAN_OK;
-}
 
 static enum banyan_status embed(struct by_plan_request *request, const struct by_topology *network) {
   struct by_embed_options options = by_embed_defaults();
@@ -111,17 +101,17 @@ static bool gives_way(const struct by_plan_request *request) {
  * nobody knows: what trees gain in one of both cases they may lose in the other only in part. */
 static enum banyan_status take_beside_higher(struct by_plan_request *request, const struct by_plan *current) {
   double calm, other;
-  BY_TRY(weigh(current, &request->calm, &calm));
+  BY_TRY(find(current, &request->calm, NULL, &calm));
   if (by_embedding_facts(request->embedding).throughput >= way_round * calm) {
     BY_TRY(take(request, &request->residual));
-    BY_TRY(weigh(request->plan, &request->calm, &other));
+    BY_TRY(find(request->plan, &request->calm, NULL, &other));
     request->gain = sqrt(request->gain * other / calm);
     return BANYAN_OK;
   }
   request->rate_before = calm;
   BY_TRY(embed(request, &request->calm));
   BY_TRY(take(request, &request->calm));
-  BY_TRY(weigh(request->plan, &request->residual, &other));
+  BY_TRY(find(request->plan, &request->residual, NULL, &other));
   request->gain = sqrt(request->gain * other / request->rate_now);
   request->carries = other;
   return BANYAN_OK;
