@@ -13,6 +13,14 @@ enum {
   BY_MANAGER_UNKNOWN = 64,     /* jobs of a host that are remembered before their rank 0 has come */
 };
 
+/* Where a connection is.
+ *
+ *   state      next states   meaning
+ *   NEW        WELCOME       it has not said hello
+ *   WELCOME    REPORTED      it has
+ *   REPORTED   -             it has said all that it knows, too */
+enum by_peer_state { BY_PEER_NEW, BY_PEER_WELCOME, BY_PEER_REPORTED };
+
 /* A connection; manager_peers.c. */
 struct by_manager_peer {
   TAILQ_ENTRY(by_manager_peer) entry;
@@ -20,12 +28,11 @@ struct by_manager_peer {
   void *connection;
   enum by_manager_role role;
   char *name; /* the certificate's; NULL: none */
-  bool welcome;
+  enum by_peer_state state;
   char *host;
   uint32_t index;                  /* of the host; BY_NOWHERE: a rank without an agent */
   char job[BY_CLUSTER_JOB_ID + 1]; /* of such a rank; "": an agent */
   double born, heard;              /* born: when the agent began, by its own word */
-  bool reported;
 };
 
 void by_manager_peers_fini(struct by_manager *m);

@@ -53,7 +53,13 @@ struct by_manager_part {
   LIST_HEAD(, by_seen_path) paths; /* link_seen.c */
 };
 
-enum by_helper_state { BY_HELPER_ASKED, BY_HELPER_JOINED, BY_HELPER_BARRED };
+/* A host that helps a job, or is to, or did not.
+ *
+ *   state    next states       meaning
+ *   BARRED   ASKED, JOINED     not to be asked again until a while has passed
+ *   ASKED    JOINED, BARRED    the agent is to start it until its deadline
+ *   JOINED   BARRED            the agent says that it has joined */
+enum by_helper_state { BY_HELPER_BARRED, BY_HELPER_ASKED, BY_HELPER_JOINED };
 struct by_manager_helper {
   uint32_t host;
   enum by_helper_state state;

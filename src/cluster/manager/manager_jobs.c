@@ -382,8 +382,7 @@ enum banyan_status by_jobs_restore(struct by_manager *m, const struct by_manager
   job->length = (struct by_job_length){.expected = row->of_job.expected, .doubted = row->of_job.doubted};
   job->told = row->of_job.class_;
   by_order_restore(job, row->of_job.class_);
-  by_plans_restore_numbers(job, row->of_job.numbers);
-  if (row->of_job.own_plan) by_plans_restore_own(job, row->of_job.own_plan);
+  by_plans_restore_job(job, row->of_job.numbers, row->of_job.own_plan);
   job->place = by_priority_find(&m->options.rules, job->n_hosts, job->iterations, job->sent, &job->length);
   if (row->of_job.left) set_state(job, BY_JOB_LEFT);
   if (row->of_job.owner) snprintf(job->owner, sizeof job->owner, "%s", row->of_job.owner);

@@ -1,5 +1,6 @@
 #include "manager_hosts.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,14 @@ enum { JOBS_OF_ONE = 512 /* of one certificate */ };
 static const double found_again = 6; /* s in which ranks find an agent that was started again */
 
 #define refuse(...) by_fail(BANYAN_ERR_PROTOCOL, __VA_ARGS__)
+
+static void set_state(struct by_manager_peer *peer, enum by_peer_state state) {
+  static const char *const names[] = {"new", "welcome", "reported"};
+  by_debug("manager", "connection %llu, of \"%s\": %s -> %s", (unsigned long long)peer->number, peer->host,
+           names[peer->state], names[state]);
+  assert(state == peer->state + 1);
+  peer->state = state;
+}
 
 /* ---- hello */
 
@@ -57,13 +66,13 @@ static enum banyan_status greet_rank(struct by_manager_peer *peer, const struct 
 
 static enum banyan_status handle_hello(struct by_manager *m, struct by_manager_peer *peer,
                                        const struct by_cluster_message *said) {
-  if (peer->welcome) return refuse("hello was said already");
+  if (peer->state != BY_PEER_NEW) return refuse("hello was said already");
   if (said->version != BY_CLUSTER_VERSION)
     return refuse("version %u is spoken there and %d here: install the same Banyan on both", said->version,
                   BY_CLUSTER_VERSION);
   if (!(peer->host = strdup(said->host))) return by_manager_no_memory();
   BY_TRY(said->job ? greet_rank(peer, said) : greet_agent(m, peer, said));
-  peer->welcome = true;
+  set_state(peer, BY_PEER_WELCOME);
   uint32_t host = peer->index != BY_NOWHERE ? peer->index : by_manager_hosts_find(m, said->host);
   by_manager_send(m, peer,
                   &(struct by_cluster_message){.say = BY_SAY_WELCOME,
@@ -160,8 +169,9 @@ static enum banyan_status handle_report(struct by_manager *m, struct by_manager_
     if ((!job || by_job_has_left(job)) && is_agent) by_manager_hosts_note_unknown(m, peer->index, said->jobs[i].job);
   }
   end_unsaid(m, peer, said);
-  if (!peer->reported && is_agent) by_plans_end_unsaid(m, peer);
-  peer->reported = true;
+  if (peer->state == BY_PEER_REPORTED) return BANYAN_OK;
+  if (is_agent) by_plans_end_unsaid(m, peer);
+  set_state(peer, BY_PEER_REPORTED);
   return BANYAN_OK;
 }
 
@@ -206,7 +216,7 @@ static enum banyan_status handle_of_job(struct by_manager *m, struct by_manager_
 
 static enum banyan_status handle(struct by_manager *m, struct by_manager_peer *peer,
                                  const struct by_cluster_message *said) {
-  if (said->say != BY_SAY_HELLO && !peer->welcome)
+  if (said->say != BY_SAY_HELLO && peer->state == BY_PEER_NEW)
     return refuse("received \"%s\" before \"hello\"", by_cluster_say_name(said->say));
   switch (said->say) {
   case BY_SAY_HELLO: return handle_hello(m, peer, said);

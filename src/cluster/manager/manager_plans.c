@@ -92,6 +92,18 @@ static struct by_manager_helper *add_helper(struct by_manager_job *job, uint32_t
   return &plans->helpers[plans->n_helpers++];
 }
 
+static void set_helper(const struct by_manager *m, const struct by_manager_job *job, struct by_manager_helper *helper,
+                       enum by_helper_state state) {
+  static const char *const names[] = {"barred", "asked", "joined"};
+  const double lasts[] = {barred_for, join_wait, 0};
+  by_debug("manager", "helper \"%s\" of job %s: %s -> %s", m->hosts->all[helper->host].name, job->id,
+           names[helper->state], names[state]);
+  assert(state != BY_HELPER_ASKED || helper->state == BY_HELPER_BARRED);
+  helper->state = state;
+  helper->until = m->now + lasts[state];
+  keep_helper(m, job, helper, false);
+}
+
 static bool uses_helper(const struct by_manager *m, const struct by_manager_plan *plan, uint32_t host) {
   for (uint32_t v = plan ? plan->plan->n_ranks : 0; plan && v < plan->plan->n_vertices; v++)
     if (!strcmp(plan->plan->vertices[v].name, m->hosts->all[host].name)) return true;
@@ -128,9 +140,7 @@ static bool ask(struct by_manager *m, struct by_manager_job *job, uint32_t host)
   struct by_manager_helper *helper = find_helper(job, host);
   if (!helper && !(helper = add_helper(job, host, BY_HELPER_BARRED))) return false;
   if (helper->state != BY_HELPER_BARRED) return true;
-  helper->state = BY_HELPER_ASKED;
-  helper->until = m->now + join_wait;
-  keep_helper(m, job, helper, false);
+  set_helper(m, job, helper, BY_HELPER_ASKED);
   by_manager_send(
       m, m->hosts->all[host].agent,
       &(struct by_cluster_message){
@@ -196,10 +206,7 @@ static bool has_helpers(struct by_manager *m, struct by_manager_job *job) {
   for (uint32_t i = 0; i < job->plans.n_helpers; i++) {
     struct by_manager_helper *helper = &job->plans.helpers[i];
     if (!uses_helper(m, job->plans.proposed, helper->host)) continue;
-    if (helper->state == BY_HELPER_ASKED && m->now >= helper->until) {
-      helper->state = BY_HELPER_BARRED;
-      helper->until = m->now + barred_for;
-    }
+    if (helper->state == BY_HELPER_ASKED && m->now >= helper->until) set_helper(m, job, helper, BY_HELPER_BARRED);
     if (helper->state == BY_HELPER_BARRED) {
       char why[BY_MANAGER_WHY];
       snprintf(why, sizeof why, "helper \"%.64s\" has not come", m->hosts->all[helper->host].name);
@@ -329,15 +336,12 @@ static bool is_worth_it(const struct by_manager *m, struct by_manager_job *job, 
 void by_plans_judge(struct by_manager *m, struct by_plan_request *request) {
   struct by_manager_job *job = request->job;
   m->counters.planned++;
-  if (!take_back(m, job, request)) {
-    by_plan_request_destroy(request);
-    return;
-  }
-  if (request->status != BANYAN_OK) {
+  bool counts = take_back(m, job, request);
+  if (counts && request->status != BANYAN_OK) {
     by_warn("manager", "no plan for job %s (%s): %s", job->id, job->name, request->why);
     by_job_set_trouble(job, "%s", request->why);
     job->plans.not_before = m->now + m->options.replan;
-  } else {
+  } else if (counts) {
     by_job_set_trouble(job, "%s", "");
     if (is_worth_it(m, job, request)) propose(m, job, request);
   }
@@ -426,12 +430,6 @@ void by_plans_set_own(struct by_manager *m, struct by_manager_job *job, const ch
   by_job_keep(m, job);
 }
 
-void by_plans_restore_own(struct by_manager_job *job, const char *own_plan) {
-  free(job->plans.own);
-  job->plans.own = strdup(own_plan);
-  if (job->plans.own) by_due_clear(job);
-}
-
 void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t host, const struct by_manager_peer *by,
                       const char *why) {
   struct by_manager_helper *helper = find_helper(job, host);
@@ -440,10 +438,8 @@ void by_plans_helping(struct by_manager *m, struct by_manager_job *job, uint32_t
       by_manager_send(m, m->hosts->all[host].agent, &(struct by_cluster_message){.say = BY_SAY_REST, .job = job->id});
     return;
   }
-  helper->state = by ? BY_HELPER_JOINED : BY_HELPER_BARRED;
-  helper->until = by ? 0 : m->now + barred_for;
+  set_helper(m, job, helper, by ? BY_HELPER_JOINED : BY_HELPER_BARRED);
   helper->by = by ? by->number : 0;
-  keep_helper(m, job, helper, false);
   if (!by) {
     by_info("manager", "\"%s\" helps job %s (%s) no longer: %s", m->hosts->all[host].name, job->id, job->name,
             why ? why : "");
@@ -537,8 +533,10 @@ enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job 
   return BANYAN_OK;
 }
 
-void by_plans_restore_numbers(struct by_manager_job *job, uint64_t numbers) {
+void by_plans_restore_job(struct by_manager_job *job, uint64_t numbers, const char *own_plan) {
   job->plans.numbers = numbers;
+  job->plans.own = own_plan ? strdup(own_plan) : NULL;
+  if (job->plans.own) by_due_clear(job);
 }
 
 enum banyan_status by_plans_restore_helper(struct by_manager *m, struct by_manager_job *job,

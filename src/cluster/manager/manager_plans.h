@@ -16,10 +16,8 @@ void by_plans_keep(const struct by_manager *m, const struct by_manager_job *job)
 /* From rows that were kept. */
 BANYAN_CHECK enum banyan_status by_plans_restore(struct by_manager *m, struct by_manager_job *job,
                                                  const struct by_manager_row *row);
-/* numbers: the last one that a plan got. */
-void by_plans_restore_numbers(struct by_manager_job *job, uint64_t numbers);
-/* The name of the plan that the job's user set. */
-void by_plans_restore_own(struct by_manager_job *job, const char *own_plan);
+/* The last number that a plan got, and the name of the plan that the job's user set, or NULL. */
+void by_plans_restore_job(struct by_manager_job *job, uint64_t numbers, const char *own_plan);
 BANYAN_CHECK enum banyan_status by_plans_restore_helper(struct by_manager *m, struct by_manager_job *job,
                                                         const struct by_manager_row *row);
 
