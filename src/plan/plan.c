@@ -5,9 +5,8 @@
 
 void by_plan_destroy(struct by_plan *plan) {
   if (!plan) return;
-  struct by_arena arena = plan->arena;
+  by_arena_fini(&plan->arena);
   free(plan);
-  by_arena_fini(&arena);
 }
 
 const char *by_vertex_kind_name(enum by_vertex_kind kind) {

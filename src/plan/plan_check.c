@@ -14,11 +14,6 @@
 
 #define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
 
-static int compare_vertices(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
 static int compare_ports(const void *a, const void *b) {
   const struct by_group_port *x = a, *y = b;
   if (x->at != y->at) return x->at < y->at ? -1 : 1;
@@ -27,7 +22,7 @@ static int compare_ports(const void *a, const void *b) {
 
 bool by_group_adds(const struct by_group *group, uint32_t vertex) {
   return !group->n_forwards ||
-         !bsearch(&vertex, group->forwards, group->n_forwards, sizeof *group->forwards, compare_vertices);
+         !bsearch(&vertex, group->forwards, group->n_forwards, sizeof *group->forwards, by_compare_numbers);
 }
 
 const char *by_group_interface(const struct by_group *group, uint32_t at, uint32_t towards) {
@@ -37,29 +32,8 @@ const char *by_group_interface(const struct by_group *group, uint32_t at, uint32
 }
 
 void by_group_sort_ports(struct by_group *group) {
-  if (group->n_forwards) qsort(group->forwards, group->n_forwards, sizeof *group->forwards, compare_vertices);
+  if (group->n_forwards) qsort(group->forwards, group->n_forwards, sizeof *group->forwards, by_compare_numbers);
   if (group->n_ports) qsort(group->ports, group->n_ports, sizeof *group->ports, compare_ports);
-}
-
-enum banyan_status by_group_copy_ports(struct by_plan *plan, struct by_group *group, const struct by_group *from,
-                                       uint32_t (*map)(const void *context, uint32_t vertex), const void *context) {
-  uint32_t *forwards = BY_ARENA_ARRAY(&plan->arena, uint32_t, from->n_forwards);
-  struct by_group_port *ports = BY_ARENA_ARRAY(&plan->arena, struct by_group_port, from->n_ports);
-  if (!forwards || !ports) return by_plan_no_memory();
-  for (uint32_t i = 0; i < from->n_forwards; i++) forwards[i] = map(context, from->forwards[i]);
-  for (uint32_t i = 0; i < from->n_ports; i++) {
-    const struct by_group_port *port = &from->ports[i];
-    ports[i] = (struct by_group_port){.at = map(context, port->at),
-                                      .towards = map(context, port->towards),
-                                      .interface = by_arena_string(&plan->arena, port->interface)};
-    if (!ports[i].interface) return by_plan_no_memory();
-  }
-  group->forwards = forwards;
-  group->n_forwards = from->n_forwards;
-  group->ports = ports;
-  group->n_ports = from->n_ports;
-  by_group_sort_ports(group);
-  return BANYAN_OK;
 }
 
 static enum banyan_status check_switch(const struct by_plan *plan, const uint32_t *position, uint32_t vertex,
@@ -156,7 +130,7 @@ static int compare_names(const void *a, const void *b) {
 /* O(n log n) */
 static enum banyan_status check_names_differ(const struct by_plan *plan) {
   const char **names = calloc(plan->n_vertices, sizeof *names);
-  if (!names) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the plan");
+  if (!names) return by_plan_no_memory();
   for (uint32_t i = 0; i < plan->n_vertices; i++) names[i] = plan->vertices[i].name;
   qsort(names, plan->n_vertices, sizeof *names, compare_names);
   uint32_t i = 1;
@@ -307,18 +281,15 @@ enum banyan_status by_plan_validate(const struct by_plan *plan) {
   if (plan->chunk > BY_PLAN_MOST_CHUNK)
     return bad("the chunk is %zu bytes, most are %d", plan->chunk, BY_PLAN_MOST_CHUNK);
   BY_TRY(check_name(plan->name, "the plan's name"));
-  struct check check = {.plan = plan};
-  check.seen = calloc(plan->n_vertices, sizeof *check.seen);
-  check.state = calloc(plan->n_vertices, sizeof *check.state);
-  check.position = calloc(plan->n_vertices, sizeof *check.position);
-  enum banyan_status status = BANYAN_OK;
-  if (!check.seen || !check.state || !check.position)
-    status = by_fail(BANYAN_ERR_NO_MEMORY, "no memory to check the plan");
-  if (status == BANYAN_OK) status = check_vertices(plan);
+  struct by_arena arena;
+  by_arena_init(&arena);
+  struct check check = {.plan = plan,
+                        .seen = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
+                        .state = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices),
+                        .position = BY_ARENA_ARRAY(&arena, uint32_t, plan->n_vertices)};
+  enum banyan_status status = arena.failed ? by_plan_no_memory() : check_vertices(plan);
   if (status == BANYAN_OK) status = check_names_differ(plan);
   if (status == BANYAN_OK) status = check_classes(&check);
-  free(check.seen);
-  free(check.state);
-  free(check.position);
+  by_arena_fini(&arena);
   return status;
 }

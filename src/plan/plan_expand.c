@@ -83,10 +83,6 @@ struct hosts {
   uint32_t *anchor; /* scratch: the vertex that each host's ranks hang on, itself if it is in the group's order */
 };
 
-static void hosts_fini(struct hosts *hosts) {
-  free(hosts->start);
-}
-
 /* `host_of_rank` has numbers below n_hosts. One piece of memory holds all arrays. */
 static enum banyan_status hosts_init(struct hosts *hosts, const uint32_t *host_of_rank, uint32_t n_ranks,
                                      uint32_t n_hosts) {
@@ -126,44 +122,23 @@ static uint32_t map_vertex(const void *expansion, uint32_t vertex) {
   return e->hosts->rank[e->hosts->start[vertex] + e->leader];
 }
 
-static enum banyan_status copy(struct by_plan *plan, const uint32_t *from, uint32_t n, uint32_t **out) {
-  *out = NULL;
-  if (!from) return BANYAN_OK;
-  *out = BY_ARENA_ARRAY(&plan->arena, uint32_t, n);
-  if (!*out) return by_plan_no_memory();
-  memcpy(*out, from, n * sizeof *from);
-  return BANYAN_OK;
-}
-
-/* Everything but what differs between leaders: the copies share these arrays. */
-static enum banyan_status copy_shape(struct expansion *e, uint32_t leaders, struct by_group *to) {
+/* The group over leaders, and all other ranks as twigs of the leader of their host. */
+static enum banyan_status add_group(const struct expansion *e, struct by_group *to) {
   const struct by_group *from = e->from;
-  *to = *from;
-  to->share = from->share / leaders;
-  to->rate = from->rate / leaders;
-  BY_TRY(copy(e->plan, from->up, from->n, &to->up));
-  to->down = to->up;
-  if (from->down != from->up) BY_TRY(copy(e->plan, from->down, from->n, &to->down));
-  BY_TRY(copy(e->plan, from->radix, from->n_radix, &to->radix));
+  BY_TRY(by_group_copy(e->plan, to, from, map_vertex, e));
+  to->share = from->share / e->leaders;
+  to->rate = from->rate / e->leaders;
+  to->twigs = BY_ARENA_ARRAY(&e->plan->arena, struct by_twig, e->hosts->n_ranks);
+  to->n_twigs = 0;
+  if (!to->twigs) return by_plan_no_memory();
   for (uint32_t i = 0; i < from->n; i++)
     if (from->order[i] < e->hosts->n_hosts) e->hosts->anchor[from->order[i]] = from->order[i];
   for (uint32_t i = 0; i < from->n_twigs; i++) e->hosts->anchor[from->twigs[i].child] = from->twigs[i].parent;
-  return BANYAN_OK;
-}
-
-/* The order of leaders, and all other ranks as twigs of the leader of their host. */
-static enum banyan_status add_ranks(const struct expansion *e, struct by_group *to) {
-  struct by_arena *arena = &e->plan->arena;
-  to->order = BY_ARENA_ARRAY(arena, uint32_t, to->n);
-  to->twigs = BY_ARENA_ARRAY(arena, struct by_twig, e->hosts->n_ranks);
-  to->n_twigs = 0;
-  if (!to->order || !to->twigs) return by_plan_no_memory();
-  for (uint32_t i = 0; i < to->n; i++) to->order[i] = map_vertex(e, e->from->order[i]);
   for (uint32_t r = 0; r < e->hosts->n_ranks; r++) {
     uint32_t parent = map_vertex(e, e->hosts->anchor[e->hosts->host_of[r]]);
     if (parent != r) to->twigs[to->n_twigs++] = (struct by_twig){.child = r, .parent = parent};
   }
-  return by_group_copy_ports(e->plan, to, e->from, map_vertex, e);
+  return BANYAN_OK;
 }
 
 /* Fills a class of the plan with what `from` becomes. */
@@ -174,13 +149,8 @@ static enum banyan_status expand_class(struct expansion *e, const struct by_clas
                    leaders, BY_PLAN_MOST_GROUPS);
   BY_TRY(by_plan_add_groups(e->plan, to, from->n_groups * leaders));
   for (uint32_t g = 0; g < from->n_groups; g++) {
-    struct by_group *first = &to->groups[g * leaders];
     e->from = &from->groups[g];
-    BY_TRY(copy_shape(e, leaders, first));
-    for (e->leader = 0; e->leader < leaders; e->leader++) {
-      first[e->leader] = first[0];
-      BY_TRY(add_ranks(e, &first[e->leader]));
-    }
+    for (e->leader = 0; e->leader < leaders; e->leader++) BY_TRY(add_group(e, &to->groups[g * leaders + e->leader]));
   }
   return BANYAN_OK;
 }
@@ -219,7 +189,7 @@ enum banyan_status by_plan_expand(const struct by_plan *over_hosts, const uint32
   if (status == BANYAN_OK && !hosts.fewest)
     status = by_fail(BANYAN_ERR_ARGUMENT, "the plan is for %u hosts, but one of them has no rank", hosts.n_hosts);
   if (status == BANYAN_OK) status = expand(plan, &hosts, over_hosts);
-  hosts_fini(&hosts);
+  free(hosts.start);
   if (status == BANYAN_OK) return by_plan_finish(plan, out);
   by_plan_destroy(plan);
   return status;
@@ -300,20 +270,15 @@ static enum banyan_status add_choices(struct by_plan *plan, const struct hosts *
   return BANYAN_OK;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
 /* Numbers the hosts 0, 1, ... ascending; returns how many there are. `known` is scratch of n numbers. O(n log n) */
 static uint32_t number_hosts(const uint32_t *host_of_rank, uint32_t n, uint32_t *known, uint32_t *out) {
   uint32_t n_hosts = 0;
   memcpy(known, host_of_rank, n * sizeof *known);
-  qsort(known, n, sizeof *known, compare_numbers);
+  qsort(known, n, sizeof *known, by_compare_numbers);
   for (uint32_t i = 0; i < n; i++)
     if (i == 0 || known[i] != known[n_hosts - 1]) known[n_hosts++] = known[i];
   for (uint32_t r = 0; r < n; r++) {
-    const uint32_t *found = bsearch(&host_of_rank[r], known, n_hosts, sizeof *known, compare_numbers);
+    const uint32_t *found = bsearch(&host_of_rank[r], known, n_hosts, sizeof *known, by_compare_numbers);
     out[r] = (uint32_t)(found - known);
   }
   return n_hosts;
@@ -342,7 +307,7 @@ enum banyan_status by_plan_default(uint32_t n_ranks, const uint32_t *host_of_ran
   uint32_t n_choices = table_lengths[alone][crowded];
   enum banyan_status status = by_plan_create("default", &plan);
   if (status == BANYAN_OK) status = add_choices(plan, &hosts, choices, n_choices);
-  hosts_fini(&hosts);
+  free(hosts.start);
   if (status == BANYAN_OK) return by_plan_finish(plan, out);
   by_plan_destroy(plan);
   return status;

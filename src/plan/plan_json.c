@@ -134,11 +134,6 @@ static enum banyan_status find_position(const struct part *part, const struct by
   return *out != nowhere ? BANYAN_OK : by_doc_fail(place, "vertex \"%.64s\" is not in this tree", name);
 }
 
-static int compare_numbers(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
 /* The vertices of an order that is written down. */
 static enum banyan_status take_order(const struct part *part, const json_t *order) {
   struct by_place place = {.above = part->place, .field = "order"};
@@ -162,7 +157,7 @@ static enum banyan_status take_members(const struct part *part, const json_t *ro
     if (strcmp(key, json_string_value(root)) == 0) return by_doc_fail(&here, "the root has no parent");
     BY_TRY(find_vertex(part->reader, &here, key, &part->group->order[i++]));
   }
-  qsort(part->group->order, part->group->n, sizeof *part->group->order, compare_numbers);
+  qsort(part->group->order, part->group->n, sizeof *part->group->order, by_compare_numbers);
   return BANYAN_OK;
 }
 
@@ -242,10 +237,6 @@ static enum banyan_status take_ways(const struct part *part) {
   return BANYAN_OK;
 }
 
-static int compare_twigs(const void *a, const void *b) {
-  return compare_numbers(&((const struct by_twig *)a)->child, &((const struct by_twig *)b)->child);
-}
-
 static enum banyan_status take_twigs(const struct part *part) {
   struct by_place place = {.above = part->place, .field = "twigs"};
   struct by_group *group = part->group;
@@ -261,7 +252,7 @@ static enum banyan_status take_twigs(const struct part *part) {
     BY_TRY(find_vertex(part->reader, &here, key, &twig->child));
     BY_TRY(take_vertex(part, &here, value, &twig->parent));
   }
-  qsort(group->twigs, group->n_twigs, sizeof *group->twigs, compare_twigs);
+  qsort(group->twigs, group->n_twigs, sizeof *group->twigs, by_compare_numbers);
   return BANYAN_OK;
 }
 
@@ -402,10 +393,6 @@ static enum banyan_status name_members(struct by_plan *plan, const struct by_pla
   return BANYAN_OK;
 }
 
-static int compare_vertices(const void *a, const void *b) {
-  return strcmp(((const struct by_vertex *)a)->name, ((const struct by_vertex *)b)->name);
-}
-
 static enum banyan_status index_vertices(struct reader *reader, const struct by_place *place) {
   const struct by_plan *plan = reader->plan;
   for (uint32_t i = 0; i < plan->n_vertices; i++) {
@@ -425,7 +412,7 @@ static enum banyan_status fill_vertices(struct reader *reader, const struct by_p
   enum banyan_status status = name_members(plan, place, members, named);
   free(named);
   BY_TRY(status);
-  qsort(plan->vertices + plan->n_ranks, plan->n_vertices - plan->n_ranks, sizeof *plan->vertices, compare_vertices);
+  qsort(plan->vertices + plan->n_ranks, plan->n_vertices - plan->n_ranks, sizeof *plan->vertices, by_compare_vertices);
   reader->position = malloc(plan->n_vertices * sizeof *reader->position);
   return reader->position ? index_vertices(reader, place) : by_plan_no_memory();
 }

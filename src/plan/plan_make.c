@@ -1,6 +1,7 @@
 #include "plan_make.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,6 @@ static const double even_enough = 1e-9;
 enum banyan_status by_plan_create(const char *name, struct by_plan **out) {
   struct by_plan *plan = calloc(1, sizeof *plan);
   if (!plan) return by_plan_no_memory();
-  by_arena_init(&plan->arena);
   plan->name = by_arena_string(&plan->arena, name);
   if (!plan->name) {
     by_plan_destroy(plan);
@@ -104,31 +104,53 @@ enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out) {
 
 /* --- plans made of others, group by group --- */
 
-static enum banyan_status copy_twigs(const struct by_group *from, struct by_plan *plan, struct by_group *group) {
-  group->twigs = BY_ARENA_ARRAY(&plan->arena, struct by_twig, from->n_twigs);
-  if (!group->twigs) return by_plan_no_memory();
+int by_compare_numbers(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+int by_compare_vertices(const void *a, const void *b) {
+  return strcmp(((const struct by_vertex *)a)->name, ((const struct by_vertex *)b)->name);
+}
+
+/* Twigs begin with the child. */
+_Static_assert(offsetof(struct by_twig, child) == 0, "twigs are sorted by by_compare_numbers");
+
+static uint32_t *copy_numbers(struct by_plan *plan, const uint32_t *from, uint32_t n) {
+  uint32_t *copy = BY_ARENA_ARRAY(&plan->arena, uint32_t, n);
+  return copy && n ? memcpy(copy, from, n * sizeof *copy) : copy;
+}
+
+enum banyan_status by_group_copy(struct by_plan *plan, struct by_group *group, const struct by_group *from,
+                                 uint32_t (*map)(const void *context, uint32_t vertex), const void *context) {
+  struct by_arena *arena = &plan->arena;
+  *group = *from;
+  group->order = copy_numbers(plan, from->order, from->n);
+  if (from->up) group->up = copy_numbers(plan, from->up, from->n);
+  group->down = from->down == from->up ? group->up : copy_numbers(plan, from->down, from->n);
+  group->radix = copy_numbers(plan, from->radix, from->n_radix);
+  group->forwards = copy_numbers(plan, from->forwards, from->n_forwards);
+  group->twigs = BY_ARENA_ARRAY(arena, struct by_twig, from->n_twigs);
+  group->ports = BY_ARENA_ARRAY(arena, struct by_group_port, from->n_ports);
+  if (arena->failed) return by_plan_no_memory();
   if (from->n_twigs) memcpy(group->twigs, from->twigs, from->n_twigs * sizeof *group->twigs);
-  group->n_twigs = from->n_twigs;
+  for (uint32_t i = 0; i < from->n_ports; i++) {
+    group->ports[i] = from->ports[i];
+    group->ports[i].interface = by_arena_string(arena, from->ports[i].interface);
+  }
+  if (arena->failed) return by_plan_no_memory();
+  if (!map) return BANYAN_OK;
+  for (uint32_t i = 0; i < from->n; i++) group->order[i] = map(context, from->order[i]);
+  for (uint32_t i = 0; i < from->n_forwards; i++) group->forwards[i] = map(context, from->forwards[i]);
+  for (uint32_t i = 0; i < from->n_twigs; i++)
+    group->twigs[i] = (struct by_twig){map(context, from->twigs[i].child), map(context, from->twigs[i].parent)};
+  for (uint32_t i = 0; i < from->n_ports; i++) {
+    group->ports[i].at = map(context, from->ports[i].at);
+    group->ports[i].towards = map(context, from->ports[i].towards);
+  }
+  if (from->n_twigs) qsort(group->twigs, from->n_twigs, sizeof *group->twigs, by_compare_numbers);
+  by_group_sort_ports(group);
   return BANYAN_OK;
-}
-
-static uint32_t same_vertex(const void *context, uint32_t vertex) {
-  (void)context;
-  return vertex;
-}
-
-static enum banyan_status copy_group(const struct by_group *from, struct by_plan *plan, struct by_group *group) {
-  bool other_way = from->down != from->up;
-  BY_TRY(by_group_init(plan, group, from->kind, from->n, other_way));
-  memcpy(group->order, from->order, from->n * sizeof *group->order);
-  group->share = from->share;
-  group->rate = from->rate;
-  group->root = from->root;
-  if (group->up) memcpy(group->up, from->up, from->n * sizeof *group->up);
-  if (group->up && other_way) memcpy(group->down, from->down, from->n * sizeof *group->down);
-  if (from->kind != BY_GROUP_TREE) BY_TRY(by_group_set_radix(plan, group, from->radix, from->n_radix));
-  BY_TRY(by_group_copy_ports(plan, group, from, same_vertex, NULL));
-  return copy_twigs(from, plan, group);
 }
 
 static enum banyan_status copy_vertices(const struct by_plan *from, uint32_t n, struct by_plan *plan) {
@@ -153,8 +175,8 @@ static enum banyan_status fill(const struct by_plan *from, uint32_t n_vertices, 
     class_->part = source->part;
     BY_TRY(by_plan_add_groups(plan, class_, source->n_groups));
     for (uint32_t g = 0; g < source->n_groups; g++) {
-      BY_TRY(copy_group(&source->groups[g], plan, &class_->groups[g]));
-      BY_TRY(rework(from, plan, &class_->groups[g]));
+      BY_TRY(by_group_copy(plan, &class_->groups[g], &source->groups[g], NULL, NULL));
+      if (rework) BY_TRY(rework(from, plan, &class_->groups[g]));
     }
   }
   return BANYAN_OK;
@@ -166,13 +188,6 @@ static void keep_shares(const struct by_plan *from, struct by_plan *plan) {
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
       plan->classes[c].groups[g].share = from->classes[c].groups[g].share;
   plan->version = by_plan_hash(plan);
-}
-
-static enum banyan_status leave_group(const struct by_plan *from, struct by_plan *plan, struct by_group *group) {
-  (void)from;
-  (void)plan;
-  (void)group;
-  return BANYAN_OK;
 }
 
 enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertices, by_group_rework rework,
@@ -192,5 +207,128 @@ enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertice
 }
 
 enum banyan_status by_plan_copy(const struct by_plan *plan, struct by_plan **out) {
-  return by_plan_rework(plan, plan->n_vertices, leave_group, out);
+  return by_plan_rework(plan, plan->n_vertices, NULL, out);
+}
+
+/* --- joining, and other orders --- */
+
+struct joining {
+  struct by_plan *plan;
+  const struct by_plan *from;
+  uint32_t *vertex; /* of each of from's vertices: which of the plan's it is */
+};
+
+static enum banyan_status keep_name(struct by_plan *plan, struct by_vertex *vertex, const char *name) {
+  vertex->name = by_arena_string(&plan->arena, name);
+  return vertex->name ? BANYAN_OK : by_plan_no_memory();
+}
+
+/* All that are no ranks, each name once, in order. The caller frees *out. */
+static enum banyan_status list_others(const struct by_plan_part *parts, uint32_t n, struct by_vertex **out,
+                                      uint32_t *count) {
+  size_t most = 0, listed = 0;
+  for (uint32_t i = 0; i < n; i++) most += parts[i].plan->n_vertices - parts[i].plan->n_ranks;
+  struct by_vertex *others = calloc(most + 1, sizeof *others);
+  if (!others) return by_plan_no_memory();
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t v = parts[i].plan->n_ranks; v < parts[i].plan->n_vertices; v++)
+      others[listed++] = parts[i].plan->vertices[v];
+  qsort(others, listed, sizeof *others, by_compare_vertices);
+  *count = 0;
+  for (size_t i = 0; i < listed; i++)
+    if (!*count || by_compare_vertices(&others[i], &others[*count - 1]) != 0) others[(*count)++] = others[i];
+  *out = others;
+  return BANYAN_OK;
+}
+
+static enum banyan_status add_vertices(struct by_plan *plan, const struct by_plan *names,
+                                       const struct by_vertex *others, uint32_t n_others) {
+  BY_TRY(by_plan_add_vertices(plan, names->n_ranks, n_others));
+  for (uint32_t r = 0; r < plan->n_ranks; r++) BY_TRY(keep_name(plan, &plan->vertices[r], names->vertices[r].name));
+  for (uint32_t i = 0; i < n_others; i++) {
+    struct by_vertex *vertex = &plan->vertices[plan->n_ranks + i];
+    *vertex = others[i];
+    BY_TRY(keep_name(plan, vertex, others[i].name));
+  }
+  return BANYAN_OK;
+}
+
+static void map_vertices(struct joining *j) {
+  const struct by_plan *plan = j->plan;
+  for (uint32_t v = 0; v < j->from->n_vertices; v++) {
+    j->vertex[v] = v;
+    if (v < plan->n_ranks) continue;
+    const struct by_vertex *found = bsearch(&j->from->vertices[v], plan->vertices + plan->n_ranks,
+                                            plan->n_vertices - plan->n_ranks, sizeof *found, by_compare_vertices);
+    j->vertex[v] = (uint32_t)(found - plan->vertices);
+  }
+}
+
+static uint32_t joined_vertex(const void *joining, uint32_t vertex) {
+  return ((const struct joining *)joining)->vertex[vertex];
+}
+
+static enum banyan_status copy_class(const struct joining *j, const struct by_class *from, struct by_class *to) {
+  BY_TRY(by_plan_add_groups(j->plan, to, from->n_groups));
+  for (uint32_t i = 0; i < from->n_groups; i++)
+    BY_TRY(by_group_copy(j->plan, &to->groups[i], &from->groups[i], joined_vertex, j));
+  return BANYAN_OK;
+}
+
+static enum banyan_status fill_joined(struct by_plan *plan, const struct by_plan_part *parts, uint32_t n) {
+  struct joining j = {.plan = plan, .vertex = BY_ARENA_ARRAY(&plan->arena, uint32_t, plan->n_vertices)};
+  if (!j.vertex) return by_plan_no_memory();
+  BY_TRY(by_plan_add_classes(plan, n));
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t up_to = i + 1 < n ? parts[i].up_to : UINT64_MAX;
+    j.from = parts[i].plan;
+    map_vertices(&j);
+    plan->classes[i].up_to = up_to;
+    BY_TRY(copy_class(&j, by_plan_class(j.from, up_to), &plan->classes[i]));
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_join(const char *name, const struct by_plan_part *parts, uint32_t n, struct by_plan **out) {
+  const struct by_plan *last = parts[n - 1].plan;
+  struct by_plan *plan;
+  struct by_vertex *others = NULL;
+  uint32_t n_others = 0;
+  BY_TRY(by_plan_create(name, &plan));
+  enum banyan_status status = list_others(parts, n, &others, &n_others);
+  if (status == BANYAN_OK) status = add_vertices(plan, last, others, n_others);
+  free(others);
+  if (status == BANYAN_OK) status = fill_joined(plan, parts, n);
+  plan->facts = last->facts;
+  plan->chunk = last->chunk;
+  if (status == BANYAN_OK) return by_plan_finish(plan, out);
+  by_plan_destroy(plan);
+  return status;
+}
+
+static enum banyan_status fill_reordered(struct by_plan *plan, const struct by_plan *from, const uint32_t *order,
+                                         const struct by_plan *names) {
+  struct joining j = {.plan = plan, .from = from};
+  BY_TRY(add_vertices(plan, names, from->vertices + from->n_ranks, from->n_vertices - from->n_ranks));
+  BY_TRY(by_plan_add_classes(plan, from->n_classes));
+  j.vertex = BY_ARENA_ARRAY(&plan->arena, uint32_t, from->n_vertices);
+  if (!j.vertex) return by_plan_no_memory();
+  for (uint32_t v = 0; v < from->n_vertices; v++) j.vertex[v] = v < from->n_ranks ? order[v] : v;
+  for (uint32_t i = 0; i < from->n_classes; i++) {
+    plan->classes[i].up_to = from->classes[i].up_to;
+    BY_TRY(copy_class(&j, &from->classes[i], &plan->classes[i]));
+  }
+  return BANYAN_OK;
+}
+
+enum banyan_status by_plan_reorder(const struct by_plan *plan, const uint32_t *order, const struct by_plan *names,
+                                   struct by_plan **out) {
+  struct by_plan *made;
+  BY_TRY(by_plan_create(plan->name, &made));
+  made->facts = plan->facts;
+  made->chunk = plan->chunk;
+  enum banyan_status status = fill_reordered(made, plan, order, names);
+  if (status == BANYAN_OK) return by_plan_finish(made, out);
+  by_plan_destroy(made);
+  return status;
 }

@@ -20,11 +20,10 @@ BANYAN_CHECK enum banyan_status by_group_init(struct by_plan *plan, struct by_gr
 /* Copies n_radix digits; digits of 1 are left out. */
 BANYAN_CHECK enum banyan_status by_group_set_radix(struct by_plan *plan, struct by_group *group, const uint32_t *radix,
                                                    uint32_t n_radix);
-/* Gives `group` the forwards and ports of `from`, as other vertices: vertex v becomes map(context, v). In any order. */
-BANYAN_CHECK enum banyan_status by_group_copy_ports(struct by_plan *plan, struct by_group *group,
-                                                    const struct by_group *from,
-                                                    uint32_t (*map)(const void *context, uint32_t vertex),
-                                                    const void *context);
+/* Makes `group` a copy of `from` with other vertices: vertex v becomes map(context, v), NULL: stays. */
+BANYAN_CHECK enum banyan_status by_group_copy(struct by_plan *plan, struct by_group *group, const struct by_group *from,
+                                              uint32_t (*map)(const void *context, uint32_t vertex),
+                                              const void *context);
 /* Puts forwards and ports in order. */
 void by_group_sort_ports(struct by_group *group);
 /* Evens out shares whose sum is off by rounding, validates and sets the version. Takes `plan` over: on failure it is
@@ -36,6 +35,23 @@ typedef enum banyan_status (*by_group_rework)(const struct by_plan *from, struct
  * cut a buffer at the same places. */
 BANYAN_CHECK enum banyan_status by_plan_rework(const struct by_plan *from, uint32_t n_vertices, by_group_rework rework,
                                                struct by_plan **out);
+struct by_plan_part {
+  const struct by_plan *plan; /* its class for buffers of up_to bytes is taken */
+  uint64_t up_to;             /* ascending; the last one's does not matter: it takes all larger buffers */
+};
+
+/* A plan of size classes out of plans over the same ranks; those of the last name them. Other vertices are joined by
+ * name. Facts and frame size are the last part's. Nothing is borrowed; the caller owns *out. Cost: the classes' size.
+ */
+BANYAN_CHECK enum banyan_status by_plan_join(const char *name, const struct by_plan_part *parts, uint32_t n,
+                                             struct by_plan **out);
+/* A copy whose ranks stand in another order: where a group has rank r, it gets order[r]; their names come from `names`,
+ * a plan over as many ranks. Other vertices stay. */
+BANYAN_CHECK enum banyan_status by_plan_reorder(const struct by_plan *plan, const uint32_t *order,
+                                                const struct by_plan *names, struct by_plan **out);
+/* For qsort: numbers, and vertices by their names. */
+int by_compare_numbers(const void *a, const void *b);
+int by_compare_vertices(const void *a, const void *b);
 /* The error for memory that is out. Inline, so that analysers see that it is never BANYAN_OK. */
 static inline enum banyan_status by_plan_no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the plan");

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan_join.h"
 #include "plan_make.h"
 #include "plan_order.h"
 

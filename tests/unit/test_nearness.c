@@ -5,8 +5,8 @@
 
 #include "check.h"
 #include "graph_topology.h"
-#include "plan_join.h"
 #include "plan_load.h"
+#include "plan_make.h"
 #include "plan_order.h"
 #include "topology_synth.h"
 

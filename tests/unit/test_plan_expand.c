@@ -2,7 +2,7 @@
 
 #include "check.h"
 #include "plan.h"
-#include "plan_join.h"
+#include "plan_make.h"
 
 static const struct by_twig *find_twig(const struct by_group *group, uint32_t child) {
   for (uint32_t i = 0; i < group->n_twigs; i++)

@@ -5,7 +5,6 @@
 
 #include "check.h"
 #include "plan_load.h"
-#include "plan_pairs.h"
 #include "topology_synth.h"
 
 static struct by_topology *topology;

@@ -112,11 +112,6 @@ static enum banyan_status add_vertices(struct build *b) {
   return BANYAN_OK;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-  const uint32_t *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
-
 /* Positions follow the plan's order of vertices, so that ranks come first. */
 static enum banyan_status take_positions(struct build *b, uint32_t t, struct by_group *group) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
@@ -127,7 +122,7 @@ static enum banyan_status take_positions(struct build *b, uint32_t t, struct by_
   group->order[n++] = b->server[t];
   for (uint32_t v = 1; v < tree->n; v++)
     if (is_programmable(b, tree, v)) group->order[n++] = b->vertex[tree->node[v]];
-  qsort(group->order + ranks, n - ranks, sizeof *group->order, compare_numbers);
+  qsort(group->order + ranks, n - ranks, sizeof *group->order, by_compare_numbers);
   for (uint32_t u = 0; u < n; u++) b->position[group->order[u]] = u;
   group->root = b->position[b->server[t]];
   group->up[group->root] = group->root;

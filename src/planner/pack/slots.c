@@ -216,18 +216,13 @@ static uint32_t *tree_of(const struct by_swaps *s, uint32_t slot) {
 
 /* --- trees as edges and as ways up --- */
 
-static int ascending(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
 static void write_tree(const struct by_swaps *s, uint32_t slot) {
   struct by_slot *tree = &s->slots->slots[slot];
   const uint32_t *up = tree_of(s, slot);
   tree->n = 0;
   for (uint32_t v = 0; v < s->slots->grower->graph->n_vertices; v++)
     if (up[v] != none) tree->edges[tree->n++] = up[v];
-  qsort(tree->edges, tree->n, sizeof *tree->edges, ascending);
+  qsort(tree->edges, tree->n, sizeof *tree->edges, by_compare_numbers);
 }
 
 enum banyan_status by_swaps_init(struct by_swaps *s, struct by_slots *slots) {
