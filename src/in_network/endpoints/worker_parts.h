@@ -1,4 +1,4 @@
-/* What the files of the worker share. */
+/* What a worker knows of its slots and calls, and how it recovers what is lost (worker_recover.c). Part of worker.c. */
 #ifndef BY_INNETWORK_WORKER_PARTS_H
 #define BY_INNETWORK_WORKER_PARTS_H
 
@@ -87,8 +87,6 @@ struct by_worker {
 
 #define NOBODY UINT32_MAX
 
-/* --- calls (worker_calls.c) --- */
-
 static inline struct slot *slot_of(const struct by_worker *w, uint64_t number) {
   return &w->slots[number % w->config.slots];
 }
@@ -97,24 +95,11 @@ static inline struct by_fragment *packet_of(const struct by_worker *w, uint64_t 
   return (struct by_fragment *)(void *)(w->packets + number % w->config.slots * w->stride);
 }
 
-/* Whether it carries no elements and only agrees on exponents. */
-bool by_worker_is_opening(const struct call *call, uint64_t number);
 /* The call that a fragment below `end` belongs to. */
 struct call *by_worker_call_of(struct by_worker *w, uint64_t number);
-/* Marks it as ready to be sent if it is: its slot is free and its exponent agreed on. */
-void by_worker_make_ready(struct by_worker *w, uint64_t number);
 /* The first that is ready, or `end`. */
 uint64_t by_worker_first_ready(const struct by_worker *w);
-/* Whether the elements have come that its packet is made of. */
-bool by_worker_has_elements(const struct call *call, const struct by_worker *w, uint64_t number);
-/* Makes the packet of a fragment. */
-void by_worker_fill(struct by_worker *w, struct call *call, uint64_t number);
-/* Takes a result that belongs to a fragment; false: its check is wrong. */
-bool by_worker_store(struct by_worker *w, struct call *call, const struct by_fragment *result);
-/* A fragment is done: what waited for it becomes ready. */
-void by_worker_finish(struct by_worker *w, struct call *call, uint64_t number, unsigned ahead);
-
-/* --- recovery (worker_recover.c) --- */
+/* --- recovery --- */
 
 /* Sends what is in the slot, with these flags beside. */
 void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint64_t now);
@@ -128,7 +113,5 @@ void by_worker_sample(struct by_worker *w, uint64_t rtt);
 void by_worker_expire(struct by_worker *w, uint64_t now);
 void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, uint64_t now);
 void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, uint64_t now);
-/* Past the switches, to the server alone. */
-void by_worker_escalate(struct by_worker *w, struct slot *slot, uint64_t now);
 
 #endif

@@ -19,9 +19,11 @@
  *
  * While most say "wait", few are asked about at once. From the third time on
  * without success, the next wait doubles. */
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "clock.h"
+#include "fail.h"
 #include "log.h"
 #include "worker_parts.h"
 
@@ -121,7 +123,8 @@ void by_worker_send(struct by_worker *w, struct slot *slot, uint16_t flags, uint
   w->config.emit(w->config.context, packet);
 }
 
-void by_worker_escalate(struct by_worker *w, struct slot *slot, uint64_t now) {
+/* Past the switches, to the server alone. */
+static void escalate(struct by_worker *w, struct slot *slot, uint64_t now) {
   w->counters.escalated++;
   if (slot->resent < UINT8_MAX) slot->resent++;
   by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
@@ -134,7 +137,7 @@ static void count_lost(struct by_worker *w, const struct slot *slot) {
 static void send_again(struct by_worker *w, struct slot *slot, uint64_t now) {
   count_lost(w, slot);
   if (slot->resent >= RESENT) {
-    by_worker_escalate(w, slot, now);
+    escalate(w, slot, now);
     return;
   }
   slot->resent++;
@@ -174,17 +177,12 @@ static void send_probe(struct by_worker *w, struct slot *slot, uint16_t flags, u
 
 /* --- time is up --- */
 
-static void fail(struct by_worker *w, enum banyan_status status, const char *text) {
+static void BY_PRINTF(3, 4) fail(struct by_worker *w, enum banyan_status status, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  vsnprintf(w->text, sizeof w->text, format, values);
+  va_end(values);
   w->status = status;
-  snprintf(w->text, sizeof w->text, "%s", text);
-}
-
-static void give_up(struct by_worker *w, uint64_t now) {
-  char text[sizeof w->text];
-  snprintf(text, sizeof text,
-           "the aggregation server of tree %u has been silent for %.1f s; see whether it runs and can be reached",
-           w->config.job, by_clock_to_seconds(now - w->heard));
-  fail(w, BANYAN_ERR_PEER_DEAD, text);
 }
 
 /* Neither the switches nor the server have answered. */
@@ -195,7 +193,7 @@ static void go_straight(struct by_worker *w, struct slot *slot, uint64_t now) {
             w->config.rank, w->config.job);
   call->direct = true;
   slot->unanswered = 0;
-  by_worker_escalate(w, slot, now);
+  escalate(w, slot, now);
 }
 
 /* If there is a result, several workers may lack it: the first time the answer is for all. */
@@ -225,7 +223,9 @@ static void ask_what_happened(struct by_worker *w, struct slot *slot, uint64_t n
 
 static void expire(struct by_worker *w, struct slot *slot, bool last, uint64_t after, uint64_t now) {
   if (now - w->heard > w->config.patience && now > w->heard) {
-    give_up(w, now);
+    fail(w, BANYAN_ERR_PEER_DEAD,
+         "the aggregation server of tree %u has been silent for %.1f s; see whether it runs and can be reached",
+         w->config.job, by_clock_to_seconds(now - w->heard));
     return;
   }
   if (!slot->timeouts) w->flying--; /* lost or waiting somewhere: it leaves room for others */
@@ -317,7 +317,7 @@ void by_worker_take_reply(struct by_worker *w, const struct by_fragment *reply, 
   bool waits = waits_in_a_cell(w, reply, slot), past = reply->flags & BY_FRAGMENT_ESCALATE || is_torn(w, reply, slot);
   learn(w, !waits || past);
   if (past)
-    by_worker_escalate(w, slot, now);
+    escalate(w, slot, now);
   else if (now > slot->sent + torn_after)
     by_worker_send(w, slot, BY_FRAGMENT_ESCALATE | BY_FRAGMENT_RETX, now);
   else if (!waits)
@@ -337,16 +337,14 @@ void by_worker_take_nack(struct by_worker *w, const struct by_fragment *nack, ui
   struct slot *slot = &w->slots[nack->slot];
   if (nack->flags & BY_FRAGMENT_ESCALATE) {
     by_worker_answered(w, slot);
-    if (!slot->nacked) by_worker_escalate(w, slot, now);
+    if (!slot->nacked) escalate(w, slot, now);
     slot->nacked = true;
     return;
   }
   if (nack->call == packet_of(w, slot->number)->call) return; /* it was for those who have made the other call */
-  char text[sizeof w->text], others[100];
+  char others[100];
   const struct call *call = by_worker_call_of(w, slot->number);
   print_workers(others, sizeof others, nack->workers);
-  snprintf(text, sizeof text, "worker %u sums %zu elements of %s (%s) over tree %u while %s made another call",
-           w->config.rank, call->count, banyan_dtype_name(call->dtype), banyan_op_name(call->op), w->config.job,
-           others);
-  fail(w, BANYAN_ERR_MISMATCH, text);
+  fail(w, BANYAN_ERR_MISMATCH, "worker %u sums %zu elements of %s (%s) over tree %u while %s made another call",
+       w->config.rank, call->count, banyan_dtype_name(call->dtype), banyan_op_name(call->op), w->config.job, others);
 }
