@@ -1,6 +1,6 @@
 /* One element at a time, in plain C: what the scalar level consists of, and
  * what the vector levels do with the few elements that fill no vector. Included
- * only by the level_*.c files. Type and operation are constants wherever these
+ * only by level.c and reduce.c. Type and operation are constants wherever these
  * functions are inlined, so that no switch is left of them. */
 #ifndef BY_KERNEL_ELEMENT_H
 #define BY_KERNEL_ELEMENT_H

@@ -1,5 +1,4 @@
-/* What one level offers. Each level_*.c file compiles level_body.h with its
- * own instructions and fills one of these tables. */
+/* What one level offers: level.c is compiled once for each and fills one of these tables. */
 #ifndef BY_KERNEL_LEVEL_H
 #define BY_KERNEL_LEVEL_H
 
@@ -26,9 +25,6 @@ struct by_kernel_table {
   by_kernel_fixed_fn quantise[BANYAN_DTYPES], dequantise[BANYAN_DTYPES];
   uint64_t (*check)(const void *pairs, size_t count, const int32_t *key);
 };
-
-/* The level in use. */
-const struct by_kernel_table *by_kernel_table(void);
 
 extern const struct by_kernel_table by_kernel_scalar, by_kernel_avx2, by_kernel_avx512;
 

@@ -5,10 +5,12 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <emmintrin.h>
 #endif
 
 #include "element.h"
 #include "fail.h"
+#include "fixed.h"
 #include "level.h"
 
 static const char *const names[BY_KERNEL_LEVELS] = {"scalar", "avx2", "avx512"};
@@ -60,7 +62,7 @@ static enum by_kernel_level fastest_level(void) {
 /* NULL until first used. Threads that find the level at the same time find the same. */
 static _Atomic(const struct by_kernel_table *) current;
 
-const struct by_kernel_table *by_kernel_table(void) {
+static const struct by_kernel_table *table(void) {
   const struct by_kernel_table *found = atomic_load_explicit(&current, memory_order_relaxed);
   if (found) return found;
   const struct by_kernel_table *fastest = tables[fastest_level()];
@@ -70,12 +72,12 @@ const struct by_kernel_table *by_kernel_table(void) {
 
 by_kernel_reduce_fn by_kernel_reduce(enum banyan_dtype dtype, enum banyan_op op) {
   if ((unsigned)dtype >= BANYAN_DTYPES || (unsigned)op >= BANYAN_OPS) return NULL;
-  return by_kernel_table()->reduce[dtype][op == BANYAN_AVERAGE ? BANYAN_SUM : op];
+  return table()->reduce[dtype][op == BANYAN_AVERAGE ? BANYAN_SUM : op];
 }
 
 void by_kernel_scale(enum banyan_dtype dtype, void *dst, const void *src, double factor, size_t count) {
   assert((unsigned)dtype < BY_KERNEL_FLOATS);
-  by_kernel_table()->scale[dtype](dst, src, factor, count);
+  table()->scale[dtype](dst, src, factor, count);
 }
 
 /* float64's division is the faster one and good for up to 32 bits: a quotient x / d that is no integer is 1 / d or more
@@ -105,14 +107,14 @@ void by_kernel_divide(enum banyan_dtype dtype, void *dst, const void *src, int64
   if ((unsigned)dtype >= BY_KERNEL_FLOATS) {
     divide_integers(dtype, dst, src, divisor, count);
   } else if (!(divisor & (divisor - 1))) { /* the inverse of a power of two is exact, and so is as good */
-    by_kernel_table()->scale[dtype](dst, src, 1.0 / (double)divisor, count);
+    table()->scale[dtype](dst, src, 1.0 / (double)divisor, count);
   } else {
-    by_kernel_table()->divide[dtype](dst, src, (double)divisor, count);
+    table()->divide[dtype](dst, src, (double)divisor, count);
   }
 }
 
 enum by_kernel_level by_kernel_level_get(void) {
-  const struct by_kernel_table *used = by_kernel_table();
+  const struct by_kernel_table *used = table();
   int level = BY_KERNEL_LEVELS - 1;
   while (level > 0 && tables[level] != used) level--;
   return (enum by_kernel_level)level;
@@ -129,3 +131,83 @@ enum banyan_status by_kernel_level_set(enum by_kernel_level level) {
 const char *by_kernel_level_name(enum by_kernel_level level) {
   return (unsigned)level < BY_KERNEL_LEVELS ? names[level] : "?";
 }
+
+/* --- fixed point --- */
+
+/* -126 to 127 */
+static float power_of_two(int power) {
+  return float_of((uint32_t)(power + 127) << 23);
+}
+
+/* 2^power as two factors that are normal float32s; |power| <= 252. The first carries all of a negative power, so that
+ * only numbers which vanish anyway are rounded twice. */
+static struct by_kernel_factors factors_of(int power) {
+  int a = power < -126 ? -126 : power > 127 ? 127 : power;
+  return (struct by_kernel_factors){.a = power_of_two(a), .b = power_of_two(power - a)};
+}
+
+static int power_of(unsigned exponent, unsigned bits) {
+  return 126 - (int)exponent + (int)bits;
+}
+
+unsigned by_fixed_exponent(enum banyan_dtype dtype, const void *src, size_t count, unsigned bits) {
+  assert(by_fixed_has(dtype));
+  uint32_t largest = table()->largest[dtype](src, count);
+  if (dtype == BANYAN_INT32) return largest >> bits ? BY_FIXED_NOT_FINITE : 0;
+  return largest >> 23;
+}
+
+uint64_t by_fixed_quantise(enum banyan_dtype dtype, void *pairs, const void *src, size_t count, unsigned exponent,
+                           unsigned bits, const int32_t *key) {
+  assert(by_fixed_has(dtype) && exponent < BY_FIXED_NOT_FINITE);
+  return table()->quantise[dtype](pairs, src, count, factors_of(power_of(exponent, bits)), key);
+}
+
+uint64_t by_fixed_dequantise(enum banyan_dtype dtype, void *dst, const void *pairs, size_t count, unsigned exponent,
+                             unsigned bits, const int32_t *key) {
+  assert(by_fixed_has(dtype) && exponent < BY_FIXED_NOT_FINITE);
+  return table()->dequantise[dtype](dst, pairs, count, factors_of(-power_of(exponent, bits)), key);
+}
+
+uint64_t by_fixed_check(const void *pairs, size_t count, const int32_t *key) {
+  return table()->check(pairs, count, key);
+}
+
+/* --- stores that go past the cache ---
+ *
+ * Where another core has read the old contents, an ordinary store has to take every line back from it first; a streaming
+ * one writes whole lines without asking. Measured between two cores of one socket, 32 KiB: 0.9 us against 13.8. */
+
+#if defined(__x86_64__)
+enum { LINE = 64 };
+
+static void stream_lines(char *to, const char *from, size_t lines) {
+  for (; lines; lines--, to += LINE, from += LINE) {
+    __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
+    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));
+    __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + 32));
+    __m128i d = _mm_loadu_si128((const __m128i *)(const void *)(from + 48));
+    _mm_stream_si128((__m128i *)(void *)to, a);
+    _mm_stream_si128((__m128i *)(void *)(to + 16), b);
+    _mm_stream_si128((__m128i *)(void *)(to + 32), c);
+    _mm_stream_si128((__m128i *)(void *)(to + 48), d);
+  }
+  _mm_sfence();
+}
+
+void by_kernel_copy_streaming(void *dst, const void *src, size_t bytes) {
+  char *to = dst;
+  const char *from = src;
+  size_t head = -(uintptr_t)to & (LINE - 1);
+  if (bytes < 4 * LINE) head = bytes;
+  memcpy(to, from, head);
+  size_t lines = (bytes - head) / LINE;
+  if (lines) stream_lines(to + head, from + head, lines);
+  size_t done = head + lines * LINE;
+  memcpy(to + done, from + done, bytes - done);
+}
+#else
+void by_kernel_copy_streaming(void *dst, const void *src, size_t bytes) {
+  memcpy(dst, src, bytes);
+}
+#endif
