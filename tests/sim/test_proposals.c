@@ -8,7 +8,7 @@
 #include "comms.h"
 #include "context_events.h"
 #include "contexts.h"
-#include "control_moves.h"
+#include "control_object.h"
 #include "events.h"
 #include "loop.h"
 #include "plan_switch.h"
@@ -25,8 +25,7 @@ struct job {
   struct by_context context;
   struct banyan_comm *comm;
   struct by_control control;
-  struct end *of_rank[2]; /* nobody hears what it says */
-  struct end end;         /* by which rank 1 answers */
+  struct by_control_peer peer; /* by which rank 1 answers; none receives what it is sent */
   struct by_clock clock;
   uint64_t now;
   struct outcome outcomes[MOST];
@@ -48,19 +47,19 @@ static void init(struct job *job) {
   job->clock = (struct by_clock){now_of, job};
   assert_ok(by_loop_create(&job->clock, &job->context.job.loop));
   job->context.control = &job->control;
-  job->control.job = &job->context.job;
-  job->control.events = by_context_events.control;
-  job->control.events.context = &job->context;
-  job->control.of_rank = job->of_rank;
-  by_timer_init(&job->control.moves_due, by_control_moves_due, &job->control);
-  job->end = (struct end){.control = &job->control, .rank = 1};
+  struct by_control_events events = by_context_events.control;
+  events.context = &job->context;
+  struct by_control_options options = {.job = &job->context.job, .key = &(struct by_key){{0}}, .events = events};
+  assert_ok(by_control_object_init(&job->control, &options));
+  assert_ok(by_control_peers_make_room(&job->control.peers, 0, 2));
+  job->peer = (struct by_control_peer){.peers = &job->control.peers, .rank = 1};
   by_context_lock(&job->context);
   assert_ok(by_comm_open(&job->context, ID, 0, 2, all, &job->comm));
   by_context_unlock(&job->context);
 }
 
 static void fini(struct job *job) {
-  by_control_forget_moves(&job->control);
+  by_control_object_fini(&job->control);
   context_end_comms(&job->context);
   by_loop_destroy(job->context.job.loop);
   world_fini(&job->world);
@@ -93,11 +92,11 @@ static void answer(struct job *job, enum by_move_kind kind, uint64_t started, co
   uint8_t bytes[300];
   struct by_writer writer;
   struct by_move_word word = {
-      .kind = kind, .comm = ID, .number = job->control.n_moves, .at = started, .text = text, .length = strlen(text)};
+      .kind = kind, .comm = ID, .number = job->control.moves.n, .at = started, .text = text, .length = strlen(text)};
   by_writer_init(&writer, bytes, sizeof bytes);
   by_move_word_write(&writer, &word);
   assert_false(writer.failed);
-  by_control_heard_move(&job->end, bytes, writer.length);
+  by_control_moves_handle(&job->control.moves, &job->peer, bytes, writer.length);
 }
 
 static void agree(struct job *job, uint64_t started) {
@@ -113,15 +112,15 @@ static void test_not_yet(void **state) {
   const struct outcome *outcome = propose(&job, "star");
   uint32_t asked = 0;
   for (; job.now < 60 * BY_SECOND && !outcome->told; run(&job, 0.01)) {
-    if (job.control.n_moves == asked) continue;
-    asked = job.control.n_moves;
+    if (job.control.moves.n == asked) continue;
+    asked = job.control.moves.n;
     answer(&job, BY_MOVE_NOT_YET, 0, "too early");
   }
   assert_string_equal(outcome->why, "rank 1: too early");
   assert_in_range(job.now / BY_SECOND, 9, 12);
   assert_in_range(asked, 5, 20);
   run(&job, 60);
-  assert_int_equal(job.control.n_moves, asked);
+  assert_int_equal(job.control.moves.n, asked);
   fini(&job);
 }
 
@@ -176,8 +175,8 @@ static void test_behind_silent(void **state) {
   run(&job, 0.1);
   const struct outcome *second = propose(&job, "tree");
   for (uint32_t asked = 0; job.now < 8 * BY_SECOND; run(&job, 0.01)) {
-    if (job.control.n_moves == asked) continue;
-    asked = job.control.n_moves;
+    if (job.control.moves.n == asked) continue;
+    asked = job.control.moves.n;
     answer(&job, BY_MOVE_NOT_YET, 0, "too early");
   }
   while (!second->told) run(&job, 1);

@@ -1,10 +1,11 @@
 /* Helpers that rank 0 asks for a sign of life, by a clock of the test's. */
 #include "context.h"
 #include "context_events.h"
+#include "control_object.h"
 #include "events.h"
-#include "control_parts.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,8 +21,8 @@ struct job {
   uint64_t now;
   struct by_member members[2];
   const char *names[2], *lost[2];
-  bool left[2], control_lost[2];
-  struct end helper, *of_rank[2];
+  bool left[2];
+  struct by_control_peer *helper;
   int peer; /* the helper's end of the connection */
 };
 
@@ -46,22 +47,26 @@ static void connect_helper(struct job *job) {
   int fds[2];
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
   job->peer = fds[1];
-  job->helper = (struct end){.control = &job->control, .rank = 1};
-  job->of_rank[1] = job->control.ends = &job->helper;
+  job->helper = calloc(1, sizeof *job->helper);
+  assert_non_null(job->helper);
+  *job->helper = (struct by_control_peer){.peers = &job->control.peers, .rank = -1, .state = BY_PEER_WAITING};
   struct by_stream_options options = {.loop = job->context.job.loop,
                                       .fd = fds[0],
                                       .most_frame = MOST_FRAME,
                                       .most_queued = MOST_QUEUED,
                                       .frame = came,
                                       .ended = ended};
-  assert_ok(by_stream_create(&options, &job->helper.stream));
+  assert_ok(by_stream_create(&options, &job->helper->stream));
+  job->control.peers.all = job->helper;
+  by_control_peer_join(job->helper, 1);
 }
 
 static void init(struct job *job) {
   struct by_engine_options engine = {.processes = 2, .self = 0};
   *job = (struct job){.names = {"rank 0", "a helper"}, .clock = {now_of, job}};
   struct by_context *c = &job->context;
-  *c = (struct by_context){.job = {.size = 1, .processes = 2, .wake = -1, .left = job->left, .lost = job->lost}};
+  *c = (struct by_context){
+      .job = {.size = 1, .processes = 2, .places = 2, .wake = -1, .left = job->left, .lost = job->lost}};
   job->members[1] = (struct by_member){.kind = BY_MEMBER_HELPER, .host = "spare"};
   c->job.members = job->members;
   c->job.names = job->names;
@@ -71,22 +76,16 @@ static void init(struct job *job) {
   pthread_cond_init(&c->job.changed, NULL);
   assert_ok(by_loop_create(&job->clock, &c->job.loop));
   assert_ok(by_engine_create(&engine, &c->job.engine));
-  job->control.job = &c->job;
-  job->control.events = by_context_events.control;
-  job->control.events.context = c;
-  job->control.of_rank = job->of_rank;
-  job->control.lost = job->control_lost;
-  by_timer_init(&job->control.silence, by_control_silence_over, &job->control);
-  by_timer_init(&job->control.answers, by_control_give_verdict, &job->control);
+  struct by_control_events events = by_context_events.control;
+  events.context = c;
+  struct by_control_options options = {.job = &c->job, .key = &(struct by_key){{0}}, .events = events};
+  assert_ok(by_control_object_init(&job->control, &options));
   connect_helper(job);
 }
 
 static void fini(struct job *job) {
   struct by_context *c = &job->context;
-  by_stream_destroy(job->helper.stream);
-  by_loop_cancel_timer(&job->control.silence);
-  by_loop_cancel_timer(&job->control.answers);
-  by_inquiry_destroy(job->control.inquiry);
+  by_control_object_fini(&job->control);
   close(job->peer);
   by_loop_destroy(c->job.loop);
   by_engine_destroy(c->job.engine);
@@ -104,13 +103,13 @@ static void run_to(struct job *job, double seconds) {
 /* Somebody finds no way to it. Whether it was asked now. */
 static bool ask(struct job *job) {
   char bytes[64];
-  by_control_ask_here(&job->control, "", "");
+  by_deadlock_check_ask(&job->control.check, "", "");
   return read(job->peer, bytes, sizeof bytes) > 0;
 }
 
 static void answer(struct job *job) {
   static const uint8_t nothing[8] = {0};
-  by_control_heard_inquiry(&job->helper, DESCRIPTION, nothing, sizeof nothing);
+  by_deadlock_check_handle(&job->control.check, job->helper, DESCRIPTION, nothing, sizeof nothing);
 }
 
 static void test_answers(void **state) {
@@ -121,7 +120,7 @@ static void test_answers(void **state) {
   run_to(&job, 4);
   answer(&job);
   run_to(&job, 20);
-  assert_false(job.control_lost[1]);
+  assert_false(by_control_peers_has_lost(&job.control.peers, 1));
   fini(&job);
 }
 
@@ -133,9 +132,9 @@ static void test_silent(void **state) {
   run_to(&job, 3);
   assert_false(ask(&job)); /* it owes that answer still */
   run_to(&job, 4.5);
-  assert_false(job.control_lost[1]);
+  assert_false(by_control_peers_has_lost(&job.control.peers, 1));
   run_to(&job, 5.5);
-  assert_true(job.control_lost[1]);
+  assert_true(by_control_peers_has_lost(&job.control.peers, 1));
   fini(&job);
 }
 
@@ -150,9 +149,9 @@ static void test_gone_since(void **state) {
   run_to(&job, 3);
   assert_true(ask(&job));
   run_to(&job, 7.5);
-  assert_false(job.control_lost[1]);
+  assert_false(by_control_peers_has_lost(&job.control.peers, 1));
   run_to(&job, 8.5);
-  assert_true(job.control_lost[1]);
+  assert_true(by_control_peers_has_lost(&job.control.peers, 1));
   fini(&job);
 }
 

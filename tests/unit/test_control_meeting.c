@@ -1,12 +1,13 @@
 /* How rank 0 takes those who come, by a clock of the test's. */
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "context.h"
 #include "context_events.h"
+#include "control_object.h"
 #include "events.h"
-#include "control_parts.h"
 #include "loop.h"
 
 static uint64_t time_now;
@@ -27,7 +28,7 @@ struct meeting {
   struct by_context context;
   struct by_control control;
   struct by_member members[2];
-  struct end *of_rank[2], first, again;
+  struct by_control_peer *first, *again;
   int first_peer;
 };
 
@@ -45,7 +46,7 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
 }
 
 /* The other end of its connection. */
-static int open_end(struct meeting *meeting, struct end *end) {
+static int open_peer(struct meeting *meeting, struct by_control_peer **peer) {
   int fds[2];
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
   struct by_stream_options options = {.loop = meeting->context.job.loop,
@@ -54,39 +55,44 @@ static int open_end(struct meeting *meeting, struct end *end) {
                                       .most_queued = MOST_QUEUED,
                                       .frame = came,
                                       .ended = ended};
-  *end = (struct end){.control = &meeting->control, .rank = -1};
-  assert_ok(by_stream_create(&options, &end->stream));
+  struct by_control_peers *peers = &meeting->control.peers;
+  *peer = calloc(1, sizeof **peer);
+  assert_non_null(*peer);
+  **peer = (struct by_control_peer){.next = peers->all, .peers = peers, .rank = -1, .state = BY_PEER_WAITING};
+  peers->all = *peer;
+  assert_ok(by_stream_create(&options, &(*peer)->stream));
   return fds[1];
 }
 
-static void say_hello(struct end *end) {
+static void say_hello(struct meeting *meeting, struct by_control_peer *peer) {
   uint8_t bytes[HELLO_MOST];
   struct by_writer writer;
   struct by_join hello = {.rank = 1, .size = 2, .member = {.host = "a", .machine = "b", .local = ""}};
   by_writer_init(&writer, bytes, sizeof bytes);
   by_join_write(&writer, &hello);
   assert_false(writer.failed);
-  by_control_opened(end, PURPOSE_CONTROL, bytes, writer.length);
+  by_meeting_opened(&meeting->control.meeting, peer, PURPOSE_CONTROL, bytes, writer.length);
 }
 
 static void begin_meeting(struct meeting *meeting, bool done) {
   static const struct by_clock clock = {now_of, NULL};
-  *meeting = (struct meeting){.context = {.job = {.size = 2}}, .control = {.done = done, .joined = 1}};
+  *meeting = (struct meeting){.context = {.job = {.size = 2}}};
   meeting->context.job.members = meeting->members;
   meeting->context.job.places = 3; /* a helper is waited for */
   by_arena_init(&meeting->context.job.arena);
   assert_ok(by_loop_create(&clock, &meeting->context.job.loop));
-  meeting->control.job = &meeting->context.job;
-  meeting->control.events = by_context_events.control;
-  meeting->control.events.context = &meeting->context;
-  meeting->control.of_rank = meeting->of_rank;
-  meeting->first_peer = open_end(meeting, &meeting->first);
-  meeting->first.rank = 1;
-  meeting->of_rank[1] = &meeting->first;
+  struct by_control_events events = by_context_events.control;
+  events.context = &meeting->context;
+  struct by_control_options options = {.job = &meeting->context.job, .key = &(struct by_key){{0}}, .events = events};
+  assert_ok(by_control_object_init(&meeting->control, &options));
+  meeting->control.meeting.done = done;
+  meeting->control.meeting.joined = 1;
+  meeting->first_peer = open_peer(meeting, &meeting->first);
+  by_control_peer_join(meeting->first, 1);
 }
 
 static void end_meeting(struct meeting *meeting) {
-  by_stream_destroy(meeting->first.stream);
+  by_control_object_fini(&meeting->control);
   if (meeting->first_peer >= 0) close(meeting->first_peer);
   by_loop_destroy(meeting->context.job.loop);
   by_arena_fini(&meeting->context.job.arena);
@@ -96,15 +102,14 @@ static void end_meeting(struct meeting *meeting) {
  * will come again. */
 static int come_again(struct meeting *meeting) {
   uint8_t bytes[1000];
-  int peer = open_end(meeting, &meeting->again);
-  meeting->control.ends = &meeting->again;
-  say_hello(&meeting->again);
-  meeting->control.ends = NULL;
+  int peer = open_peer(meeting, &meeting->again);
+  say_hello(meeting, meeting->again);
   run(meeting->context.job.loop, 20);
   ssize_t n = read(peer, bytes, sizeof bytes);
   assert_true(n == 0 || n > 6);
   close(peer);
-  by_stream_destroy(meeting->again.stream);
+  by_control_peer_detach(meeting->again);
+  by_control_peer_destroy(meeting->again);
   return n ? bytes[4] : 0;
 }
 
@@ -129,7 +134,7 @@ static void test_word_comes_late(void **state) {
   begin_meeting(&meeting, true);
   assert_int_equal(come_again(&meeting), 0);
   run(meeting.context.job.loop, 500);
-  meeting.first.leaving = true;
+  by_control_peer_set_state(meeting.first, BY_PEER_LEAVING);
   run(meeting.context.job.loop, 5000);
   assert_int_equal(come_again(&meeting), 0); /* the job goes on without it */
   end_meeting(&meeting);
@@ -137,12 +142,11 @@ static void test_word_comes_late(void **state) {
   assert_int_equal(come_again(&meeting), 0);
   close(meeting.first_peer);
   meeting.first_peer = -1;
-  meeting.of_rank[1] = NULL; /* as rank_left does */
-  int peer = open_end(&meeting, &meeting.again);
-  say_hello(&meeting.again);
-  assert_ptr_equal(meeting.of_rank[1], &meeting.again);
+  meeting.control.peers.of_process[1] = NULL; /* as rank_left does */
+  int peer = open_peer(&meeting, &meeting.again);
+  say_hello(&meeting, meeting.again);
+  assert_ptr_equal(meeting.control.peers.of_process[1], meeting.again);
   close(peer);
-  by_stream_destroy(meeting.again.stream);
   end_meeting(&meeting);
 }
 

@@ -12,8 +12,7 @@
 #include "connection.h"
 #include "context.h"
 #include "context_events.h"
-#include "control_moves.h"
-#include "control_parts.h"
+#include "control_object.h"
 #include "events.h"
 #include "golden.h"
 #include "loop.h"
@@ -32,7 +31,7 @@ struct job {
   const char *names[ROOM], *lost[ROOM];
   bool left[ROOM];
   struct by_domain *domain;
-  struct end ends[PROCESSES];
+  struct by_control_peer *ends[PROCESSES];
   int peers[PROCESSES]; /* the other ends' sockets; -1: there is no connection */
 };
 
@@ -63,19 +62,23 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
 
 static void connect_end(struct job *job, uint32_t process) {
   int fds[2];
-  struct end *end = &job->ends[process];
+  struct by_control_peer *peer = calloc(1, sizeof *peer);
+  assert_non_null(peer);
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
   job->peers[process] = fds[1];
-  *end = (struct end){.next = job->control.ends, .control = &job->control, .rank = process};
-  job->control.ends = end;
-  if (job->context.job.rank == 0) job->control.of_rank[process] = end;
+  job->ends[process] = peer;
+  *peer = (struct by_control_peer){
+      .next = job->control.peers.all, .peers = &job->control.peers, .rank = process, .state = BY_PEER_WAITING};
+  job->control.peers.all = peer;
   struct by_stream_options options = {.loop = job->context.job.loop,
                                       .fd = fds[0],
                                       .most_frame = MOST_FRAME,
                                       .most_queued = MOST_QUEUED,
                                       .frame = came,
                                       .ended = ended};
-  assert_ok(by_stream_create(&options, &end->stream));
+  assert_ok(by_stream_create(&options, &peer->stream));
+  by_control_peer_set_state(peer, BY_PEER_JOINED);
+  if (job->context.job.rank == 0) job->control.peers.of_process[process] = peer;
 }
 
 static void make_members(struct job *job) {
@@ -132,22 +135,16 @@ static void begin(struct job *job, uint32_t rank) {
   pthread_cond_init(&c->job.changed, NULL);
   assert_ok(by_loop_create(&job->clock, &c->job.loop));
   make_engine(job);
-  *control = (struct by_control){.job = &c->job,
-                                 .connector = c->connector,
-                                 .events = by_context_events.control,
-                                 .done = true,
-                                 .joined = RANKS,
-                                 .helpers = PROCESSES - RANKS};
-  control->events.context = c;
-  control->lost = calloc(PROCESSES, sizeof *control->lost);
-  control->of_rank = calloc(PROCESSES, sizeof(struct end *));
-  control->leavers.ranks = calloc(PROCESSES, sizeof *control->leavers.ranks);
-  assert_true(control->lost && control->of_rank && control->leavers.ranks);
-  by_timer_init(&control->grace, by_control_grace_over, control);
-  by_timer_init(&control->answers, by_control_give_verdict, control);
-  by_timer_init(&control->silence, by_control_silence_over, control);
-  by_timer_init(&control->known_late, by_control_known_late, control);
-  by_timer_init(&control->leavers.due, by_control_leavers_due, control);
+  struct by_control_events events = by_context_events.control;
+  events.context = c;
+  struct by_control_options options = {
+      .job = &c->job, .connector = c->connector, .key = &(struct by_key){{0}}, .events = events};
+  assert_ok(by_control_object_init(control, &options));
+  control->meeting.done = true;
+  control->meeting.joined = RANKS;
+  control->meeting.helpers = PROCESSES - RANKS;
+  for (uint32_t p = 0; p < PROCESSES; p++)
+    assert_true(by_control_peers_set_member(&control->peers, p, BY_MEMBER_JOINED));
   for (uint32_t process = PROCESSES; process-- > 0;)
     if (rank == 0 ? process > 0 : process == 0) connect_end(job, process);
 }
@@ -155,19 +152,9 @@ static void begin(struct job *job, uint32_t rank) {
 static void finish(struct job *job) {
   struct by_control *control = &job->control;
   struct by_context *c = &job->context;
-  for (uint32_t i = 0; i < PROCESSES; i++) {
-    by_stream_destroy(job->ends[i].stream);
+  by_control_object_fini(control);
+  for (uint32_t i = 0; i < PROCESSES; i++)
     if (job->peers[i] >= 0) close(job->peers[i]);
-  }
-  struct by_timer *timers[] = {&control->grace, &control->answers, &control->silence, &control->known_late,
-                               &control->leavers.due};
-  for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) by_loop_cancel_timer(timers[i]);
-  by_control_forget_newcomers(control);
-  by_control_forget_suspects(control);
-  by_inquiry_destroy(control->inquiry);
-  free(control->lost);
-  free(control->of_rank);
-  free(control->leavers.ranks);
   for (uint32_t i = 0; i < job->connector.n_targets; i++) {
     by_target_fini(job->connector.targets[i]);
     free(job->connector.targets[i]);
@@ -221,10 +208,10 @@ static void test_welcome(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  by_control_welcome(&root.control);
+  by_meeting_welcome(&root.control.meeting);
   struct sent message = keep(&root, 1, WELCOME, "WELCOME to rank 1");
-  by_control_heard_welcome(&rank.control, message.bytes + HEAD, message.n - HEAD);
-  assert_ok(rank.control.status);
+  by_meeting_handle_welcome(&rank.control.meeting, message.bytes + HEAD, message.n - HEAD);
+  assert_ok(rank.control.deaths.status);
   check_members(&rank.context, &message);
   (void)keep(&root, HELPER, WELCOME, "WELCOME to the helper");
   finish(&root);
@@ -235,7 +222,7 @@ static void test_refused(void **state) {
   static struct job root;
   (void)state;
   begin(&root, 0);
-  by_control_refuse(&root.ends[1], "rank 1 was started twice");
+  by_control_peer_refuse(root.ends[1], BANYAN_ERR_ARGUMENT, "rank 1 was started twice");
   (void)keep(&root, 1, REFUSED, "REFUSED");
   finish(&root);
 }
@@ -243,15 +230,15 @@ static void test_refused(void **state) {
 static void test_newcomer(void **state) {
   static struct job root, rank;
   struct by_member member;
-  struct end newcomer = {.control = &root.control, .rank = -1};
+  struct by_control_peer newcomer = {.peers = &root.control.peers, .rank = -1};
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
   member = root.members[HELPER];
   member.host = "late";
-  by_control_newcomer_joins(&newcomer, &member);
+  by_helpers_join(&root.control.helpers, &newcomer, &member);
   struct sent message = keep(&root, 1, JOINED, "JOINED");
-  by_control_heard_joined(&rank.control, message.bytes + HEAD, message.n - HEAD);
+  by_helpers_handle(&rank.control.helpers, JOINED, message.bytes + HEAD, message.n - HEAD);
   assert_int_equal(rank.context.job.processes, PROCESSES + 1);
   assert_string_equal(rank.context.job.members[PROCESSES].host, "late");
   (void)keep(&rank, 0, KNOWN, "KNOWN");
@@ -266,11 +253,11 @@ static void test_failures(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  by_control_fail(&root.control, BANYAN_ERR_TIMEOUT, 1, "call 7 is late");
+  by_deaths_fail(&root.control.deaths, BANYAN_ERR_TIMEOUT, 1, "call 7 is late");
   (void)keep(&root, 1, FAILED, "FAILED from rank 0");
-  by_control_suspect_here(&rank.control, HELPER, "the link to helper 0 ended");
+  by_deaths_suspect(&rank.control.deaths, HELPER, "the link to helper 0 ended");
   (void)keep(&rank, 0, SUSPECT, "SUSPECT");
-  by_control_fail(&rank.control, BANYAN_ERR_ABORTED, UINT32_MAX, "the program gave up");
+  by_deaths_fail(&rank.control.deaths, BANYAN_ERR_ABORTED, UINT32_MAX, "the program gave up");
   (void)keep(&rank, 0, FAILED, "FAILED from a rank");
   finish(&root);
   finish(&rank);
@@ -281,9 +268,9 @@ static void test_lost(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  by_control_lose(&root.control, HELPER, "it closed its connection");
+  by_deaths_lose(&root.control.deaths, HELPER, "it closed its connection");
   struct sent message = keep(&root, 1, LOST, "LOST");
-  by_control_heard_word(&rank.control, LOST, message.bytes + HEAD, message.n - HEAD);
+  by_helpers_handle(&rank.control.helpers, LOST, message.bytes + HEAD, message.n - HEAD);
   assert_non_null(rank.lost[HELPER]);
   finish(&root);
   finish(&rank);
@@ -293,7 +280,7 @@ static void test_lost(void **state) {
 
 static void *run_loop(void *argument) {
   struct job *job = argument;
-  while (!atomic_load(&job->control.leaving))
+  while (!atomic_load(&job->control.peers.leaving))
     if (by_loop_run_once(job->context.job.loop, BY_MILLISECOND) != BANYAN_OK) break;
   return NULL;
 }
@@ -304,8 +291,8 @@ static void test_leaving(void **state) {
   (void)state;
   begin(&root, 0);
   begin(&rank, 1);
-  by_control_heard_leaving(&root.control, 1);
-  by_control_tell_leavers(&root.control);
+  by_leaving_handle(&root.control.leaving, 1);
+  by_leaving_send(&root.control.leaving);
   (void)keep(&root, HELPER, LEFT, "LEFT");
   assert_int_equal(pthread_create(&thread, NULL, run_loop, &rank), 0);
   by_control_leave(&rank.control);
@@ -321,11 +308,11 @@ static void test_left_is_read(void **state) {
   begin(&root, 0);
   begin(&rank, 1);
   rank.context.job.size = PROCESSES; /* a job of three ranks */
-  by_control_heard_leaving(&root.control, HELPER);
-  by_control_tell_leavers(&root.control);
+  by_leaving_handle(&root.control.leaving, HELPER);
+  by_leaving_send(&root.control.leaving);
   struct sent message = take(&root, 1, LEFT);
-  by_control_heard_left(&rank.ends[0], message.bytes + HEAD, message.n - HEAD);
-  assert_true(by_control_has_left(&rank.control, HELPER));
+  by_leaving_handle_list(&rank.control.leaving, rank.ends[0], message.bytes + HEAD, message.n - HEAD);
+  assert_true(by_control_peers_has_left(&rank.control.peers, HELPER));
   finish(&root);
   finish(&rank);
 }
@@ -366,16 +353,16 @@ static void test_inquiry(void **state) {
   begin(&rank, 1);
   for (uint32_t p = 0; p < PROCESSES; p++) /* processes that are there, else they are suspected */
     root.members[p].pid = rank.members[p].pid = (uint32_t)getpid();
-  by_control_ask_here(&rank.control, "call 0 is late", "rank 0 (host node-a)");
+  by_deadlock_check_ask(&rank.control.check, "call 0 is late", "rank 0 (host node-a)");
   (void)keep(&rank, 0, ASK, "ASK");
-  by_control_ask_here(&root.control, "call 0 is late", "rank 1 (host node-b)");
+  by_deadlock_check_ask(&root.control.check, "call 0 is late", "rank 1 (host node-b)");
   struct sent question = keep(&root, 1, DESCRIBE, "DESCRIBE");
   call_alone(&rank);
   struct by_call *calls[2] = {start(&rank, BANYAN_ALLREDUCE, 5), start(&rank, BANYAN_SEND, 4)};
-  by_control_heard_inquiry(&rank.ends[0], DESCRIBE, question.bytes + HEAD, question.n - HEAD);
+  by_deadlock_check_handle(&rank.control.check, rank.ends[0], DESCRIBE, question.bytes + HEAD, question.n - HEAD);
   struct sent answer = keep(&rank, 0, DESCRIPTION, "DESCRIPTION");
-  assert_true(by_inquiry_answer(root.control.inquiry, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
-  assert_status(by_inquiry_judge(root.control.inquiry, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
+  assert_true(by_inquiry_answer(root.control.check.inquiry, 1, answer.bytes + HEAD + 4, answer.n - HEAD - 4));
+  assert_status(by_inquiry_judge(root.control.check.inquiry, &culprit, text, sizeof text), BANYAN_ERR_TIMEOUT);
   assert_int_equal(culprit, 0); /* has made no such call */
   for (int i = 0; i < 2; i++) by_call_release(calls[i]);
   finish(&root);
@@ -391,7 +378,7 @@ static void test_class(void **state) {
   begin(&rank, 1);
   by_control_tell_class(&root.control, 2, true);
   struct sent message = keep(&root, 1, CLASS, "CLASS");
-  by_control_heard_class(&rank.control, message.bytes + HEAD, message.n - HEAD);
+  by_notices_handle_class(&rank.control.notices, message.bytes + HEAD, message.n - HEAD);
   assert_int_equal(rank.context.job.class_, 2);
   finish(&root);
   finish(&rank);
@@ -420,7 +407,7 @@ static void test_plans(void **state) {
   by_control_tell_plan(&root.control, "the plan's bytes", 16);
   run(&root);
   (void)keep(&root, HELPER, PLAN, "PLAN");
-  by_control_send_move(&root.ends[1], &fix);
+  by_control_send_move(root.ends[1], &fix);
   (void)keep(&root, 1, MOVE, "MOVE");
   finish(&root);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "connection.h"
-#include "control_parts.h"
+#include "control_peers.h"
 #include "golden.h"
 #include "handshake.h"
 #include "lease_words.h"

@@ -1,78 +1,70 @@
-/* Helpers at the control connections: how they join, what rank 0 tells them, and what it tells all when one is gone. */
+#include "control_helpers.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "control_parts.h"
 #include "log.h"
 #include "tree_word.h"
 
-enum { WORDS_MS = 5 };
+enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
 
 /* A message that has to wait until the engine is made. */
-struct by_control_word {
-  struct by_control_word *next;
+struct by_delayed_message {
+  struct by_delayed_message *next;
   uint16_t type;
   size_t length;
   uint8_t bytes[];
 };
 
-bool by_control_is_helper(const struct by_control *control, int64_t process) {
-  return process >= (int64_t)control->job->size;
+struct by_newcomer {
+  struct by_newcomer *next;
+  struct by_control_peer *peer; /* NULL: it is gone */
+  uint32_t process;             /* 0: others are before it */
+  uint32_t missing;             /* answers */
+  size_t length;
+  uint8_t joined[HELLO_MOST + NUMBER_BYTES]; /* what all are sent: its number, and what describes it */
+};
+
+/* ---- one process more: every member of the job makes room for it before it may do anything, so that a plan which
+ * names it finds it known everywhere */
+
+static enum banyan_status read_newcomer(struct by_job *job, const void *bytes, size_t length) {
+  struct by_reader reader;
+  struct by_member *member = &job->members[job->processes];
+  by_reader_init(&reader, bytes, length);
+  uint32_t process = by_read_u32(&reader);
+  BY_TRY(by_member_read(&reader, &job->arena, member));
+  BY_TRY(by_reader_check(&reader, "a helper that comes"));
+  if (process == job->processes && member->kind == BY_MEMBER_HELPER) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_PROTOCOL, "rank 0 tells of process %u; the next one is %u", process, job->processes);
 }
 
-/* ---- joining */
-
-/* Whether rank 0 waits for no more of this kind. */
-static bool has_enough(const struct by_control *control, enum by_member_kind kind) {
-  const struct by_job *job = control->job;
-  uint32_t most = job->servers, n = 0;
-  if (kind == BY_MEMBER_HELPER) most = job->places - job->size - job->servers;
-  for (uint32_t i = 0; i < control->helpers; i++) n += job->members[job->size + i].kind == kind;
-  return n == most;
+/* Where the connector or the engine has one more than the other, this process takes no part in the job any more. */
+static enum banyan_status add_locked(const struct by_helpers *helpers, const void *bytes, size_t length) {
+  struct by_job *job = helpers->peers->job;
+  BY_TRY(by_job_make_room(job));
+  BY_TRY(read_newcomer(job, bytes, length));
+  const char *name = by_job_name_member(job, job->processes);
+  if (!name) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for names");
+  BY_TRY(by_connector_add(helpers->meeting->connector));
+  BY_TRY(by_engine_add(job->engine));
+  job->names[job->processes] = name;
+  job->processes++; /* from now on others look at it */
+  return BANYAN_OK;
 }
 
-/* A helper comes again, and joins when the job has begun. */
-static void say_enough(struct end *end, enum by_member_kind kind) {
-  if (kind == BY_MEMBER_SERVER)
-    by_control_refuse(end, "this job has all the servers it waits for: see BANYAN_SERVERS");
-  else
-    by_stream_refuse(end->stream);
+static enum banyan_status add_member(const struct by_helpers *helpers, const void *bytes, size_t length) {
+  by_job_lock(helpers->peers->job);
+  enum banyan_status status = add_locked(helpers, bytes, length);
+  by_job_unlock(helpers->peers->job);
+  return status;
 }
 
-void by_control_helper_joins(struct end *end, const struct by_member *member) {
-  struct by_control *control = end->control;
-  struct by_job *job = control->job;
-  uint32_t place = job->size + control->helpers;
-  if (control->done && member->kind == BY_MEMBER_HELPER) {
-    by_control_newcomer_joins(end, member);
-  } else if (control->done) {
-    by_control_refuse(end, "the job has begun: servers must come while it starts");
-  } else if (has_enough(control, member->kind)) {
-    say_enough(end, member->kind);
-  } else {
-    end->rank = place;
-    control->of_rank[place] = end;
-    job->members[place] = *member;
-    control->helpers++;
-    if (control->waits_for_helpers && place + 1 == job->places) by_control_welcome(control);
-  }
-}
+/* ---- messages of rank 0 */
 
-/* The last one takes its place. */
-void by_control_helper_left(struct by_control *control, uint32_t process) {
-  struct by_job *job = control->job;
-  uint32_t last = job->size + --control->helpers;
-  control->of_rank[process] = control->of_rank[last];
-  job->members[process] = job->members[last];
-  if (process != last) control->of_rank[process]->rank = process;
-  control->of_rank[last] = NULL;
-}
-
-/* ---- gone */
-
-static void lose_here(struct by_control *control, uint32_t process, const char *text) {
-  struct by_job *job = control->job;
+static void lose_here(struct by_helpers *helpers, uint32_t process, const char *text) {
+  struct by_job *job = helpers->peers->job;
   by_job_lock(job);
   if (!job->lost[process]) job->lost[process] = by_arena_string(&job->arena, text);
   if (process == job->rank)
@@ -84,83 +76,13 @@ static void lose_here(struct by_control *control, uint32_t process, const char *
   by_job_wake(job);
 }
 
-static void send_lost(const struct by_control *control, uint32_t process, const char *text) {
-  for (struct end *end = control->ends; end; end = end->next)
-    if (end->rank > 0 && !end->leaving) by_control_send_text(end, LOST, BANYAN_ERR_PEER_DEAD, process, text);
-}
-
-/* Rank 0 hears its own word in the way the others do. */
-static void hear_own(struct by_control *control, uint32_t process, const char *text) {
-  uint8_t bytes[TEXT_MOST + 64];
-  struct by_writer writer;
-  by_writer_init(&writer, bytes, sizeof bytes);
-  by_text_word_write(&writer, BANYAN_ERR_PEER_DEAD, process, text);
-  if (!writer.failed) by_control_heard_word(control, LOST, bytes, writer.length);
-}
-
-void by_control_lose(struct by_control *control, uint32_t process, const char *text) {
-  struct by_job *job = control->job;
-  char reason[TEXT_MOST];
-  if (control->lost[process] || control->told || atomic_load(&control->leaving)) return;
-  control->lost[process] = true;
-  snprintf(reason, sizeof reason, "%s %u (host %s) is lost (%.300s)", by_member_kind_name(job->members[process].kind),
-           process - job->size, job->members[process].host, text);
-  by_error("communicator", "%s; what went through it goes among ranks from here on", reason);
-  send_lost(control, process, reason);
-  hear_own(control, process, reason);
-  by_control_drop_moves_with(control, process, reason);
-  if (control->of_rank && control->of_rank[process]) by_control_heard_known(control->of_rank[process]);
-}
-
-/* ---- stopped: the kernel answers for such a process, so its connections stay */
-
-void by_control_lose_silent(struct by_control *control, uint32_t process) {
-  by_control_lose(control, process, "it does not answer: is it stopped, or its machine overloaded?");
-}
-
-static bool is_silent(const struct by_control *control, uint32_t process) {
-  const struct end *end = control->of_rank[process];
-  return end && end->silent && !end->leaving && !end->over && !control->lost[process];
-}
-
-static void ask(struct by_control *control, uint32_t process, const uint8_t *number, size_t length) {
-  struct end *end = control->of_rank[process];
-  if (!end || end->leaving || end->over || control->lost[process] || end->silent) return;
-  end->silent = by_stream_send(end->stream, DESCRIBE, number, length) == BANYAN_OK;
-  end->asked_at = by_loop_now(control->job->loop);
-}
-
-void by_control_ask_helpers(struct by_control *control, const uint8_t *number, size_t length) {
-  const struct by_job *job = control->job;
-  for (uint32_t p = job->size; p < job->processes; p++) ask(control, p, number, length);
-  if (!by_timer_is_set(&control->silence)) by_loop_set_delay(job->loop, &control->silence, SILENCE_MS * BY_MILLISECOND);
-}
-
-/* Those that were asked later have their time, too. */
-void by_control_silence_over(void *argument) {
-  struct by_control *control = argument;
-  const struct by_job *job = control->job;
-  uint64_t now = by_loop_now(job->loop), next = UINT64_MAX;
-  for (uint32_t p = job->size; p < job->processes; p++) {
-    if (!is_silent(control, p)) continue;
-    uint64_t until = control->of_rank[p]->asked_at + SILENCE_MS * BY_MILLISECOND;
-    if (until <= now)
-      by_control_lose_silent(control, p);
-    else if (until < next)
-      next = until;
-  }
-  if (next != UINT64_MAX) by_loop_set_timer(job->loop, &control->silence, next);
-}
-
-/* ---- words */
-
-static void heard_lost(struct by_control *control, const void *payload, size_t length) {
+static void handle_lost(struct by_helpers *helpers, const void *payload, size_t length) {
   struct by_text_word word;
-  if (by_text_word_read(payload, length, &word) != BANYAN_OK || !by_control_is_helper(control, word.process) ||
-      word.process >= control->job->processes)
+  if (by_text_word_read(payload, length, &word) != BANYAN_OK ||
+      !by_control_peers_is_helper(helpers->peers, word.process) || word.process >= helpers->peers->job->processes)
     by_warn("control", "a malformed word about a helper; ignored");
   else
-    lose_here(control, word.process, word.text);
+    lose_here(helpers, word.process, word.text);
 }
 
 static enum banyan_status take_plan(const struct by_job *job, const void *payload, size_t length) {
@@ -171,8 +93,8 @@ static enum banyan_status take_plan(const struct by_job *job, const void *payloa
   return status;
 }
 
-static void heard_plan(struct by_control *control, const void *payload, size_t length) {
-  struct by_job *job = control->job;
+static void handle_plan(struct by_helpers *helpers, const void *payload, size_t length) {
+  struct by_job *job = helpers->peers->job;
   by_job_lock(job);
   enum banyan_status status = take_plan(job, payload, length);
   if (status != BANYAN_OK) by_engine_fail(job->engine, status, job->rank, banyan_error_text());
@@ -180,78 +102,244 @@ static void heard_plan(struct by_control *control, const void *payload, size_t l
   by_job_wake(job);
 }
 
-static enum banyan_status take_tree(const struct by_control *control, const void *payload, size_t length) {
-  const struct by_job *job = control->job;
+static enum banyan_status take_tree(const struct by_helpers *helpers, const void *payload, size_t length) {
+  const struct by_job *job = helpers->peers->job;
   struct by_tree_word word;
   struct by_roster roster = {job->size, job->processes};
   BY_TRY(by_tree_word_read(payload, length, roster, &word));
   if ((word.worker == BY_TREE_FOR_SERVER) != (job->role.kind == BY_MEMBER_SERVER))
     return by_fail(BANYAN_ERR_PROTOCOL, "a tree through switches in which this is no such end");
-  if (word.worker != BY_TREE_FOR_SERVER) return control->events.attach_tree(control->events.context, &word);
+  if (word.worker != BY_TREE_FOR_SERVER)
+    return helpers->notices->events->attach_tree(helpers->notices->events->context, &word);
   return job->role.serve(job->role.context, &word);
 }
 
 /* A server fails; a rank for which the tree fails does without its server. */
-static void heard_tree(struct by_control *control, const void *payload, size_t length) {
-  struct by_job *job = control->job;
+static void handle_tree(struct by_helpers *helpers, const void *payload, size_t length) {
+  struct by_job *job = helpers->peers->job;
   struct by_reader reader;
   char text[TEXT_MOST];
-  if (take_tree(control, payload, length) == BANYAN_OK) return;
+  if (take_tree(helpers, payload, length) == BANYAN_OK) return;
   snprintf(text, sizeof text, "%s", banyan_error_text());
   by_reader_init(&reader, payload, length);
   uint32_t server = by_read_u32(&reader);
   by_error("control", "a tree through switches cannot be used: %s", text);
   if (job->role.kind == BY_MEMBER_SERVER)
-    by_control_fail(control, BANYAN_ERR_PEER_DEAD, job->rank, text);
+    by_deaths_fail(helpers->deaths, BANYAN_ERR_PEER_DEAD, job->rank, text);
   else if (server >= job->size && server < job->processes)
-    by_control_suspect_here(control, server, text);
+    by_deaths_suspect(helpers->deaths, server, text);
 }
 
-static void hear(struct by_control *control, uint16_t type, const void *payload, size_t length) {
-  enum by_member_kind kind = control->job->role.kind;
+static void handle_joined(const struct by_helpers *helpers, const void *payload, size_t length) {
+  const struct by_control_peers *peers = helpers->peers;
+  enum banyan_status status = add_member(helpers, payload, length);
+  const struct by_control_peer *root = by_control_peers_root(peers);
+  if (status == BANYAN_OK && root) status = by_stream_send(root->stream, KNOWN, NULL, 0);
+  if (status != BANYAN_OK) by_deaths_fail(helpers->deaths, status, peers->job->rank, banyan_error_text());
+}
+
+static void handle(struct by_helpers *helpers, uint16_t type, const void *payload, size_t length) {
+  enum by_member_kind kind = helpers->peers->job->role.kind;
   if (type == LOST)
-    heard_lost(control, payload, length);
+    handle_lost(helpers, payload, length);
   else if (type == JOINED)
-    by_control_heard_joined(control, payload, length);
+    handle_joined(helpers, payload, length);
   else if (type == TREE && kind != BY_MEMBER_HELPER)
-    heard_tree(control, payload, length);
+    handle_tree(helpers, payload, length);
   else if (type == PLAN && kind == BY_MEMBER_HELPER)
-    heard_plan(control, payload, length);
+    handle_plan(helpers, payload, length);
 }
 
-void by_control_heard_word(struct by_control *control, uint16_t type, const void *payload, size_t length) {
-  if (control->job->engine && !control->words) {
-    hear(control, type, payload, length);
+static void delayed_due(void *argument) {
+  struct by_helpers *helpers = argument;
+  const struct by_job *job = helpers->peers->job;
+  while (helpers->delayed && job->engine) {
+    struct by_delayed_message *message = helpers->delayed;
+    helpers->delayed = message->next;
+    handle(helpers, message->type, message->bytes, message->length);
+    free(message);
+  }
+  if (helpers->delayed) by_loop_set_delay(job->loop, &helpers->delayed_due, LOOK_MS * BY_MILLISECOND);
+}
+
+void by_helpers_handle(struct by_helpers *helpers, uint16_t type, const void *payload, size_t length) {
+  struct by_delayed_message **last = &helpers->delayed;
+  if (helpers->peers->job->engine && !helpers->delayed) {
+    handle(helpers, type, payload, length);
     return;
   }
-  struct by_control_word *word = malloc(sizeof *word + length), **last = &control->words;
-  if (!word) {
+  struct by_delayed_message *message = malloc(sizeof *message + length);
+  if (!message) {
     by_error("control", "out of memory for what rank 0 says of helpers");
     return;
   }
-  *word = (struct by_control_word){.type = type, .length = length};
-  memcpy(word->bytes, payload, length);
+  *message = (struct by_delayed_message){.type = type, .length = length};
+  memcpy(message->bytes, payload, length);
   while (*last) last = &(*last)->next;
-  *last = word;
-  if (!by_timer_is_set(&control->words_due)) by_control_words_due(control);
+  *last = message;
+  if (!by_timer_is_set(&helpers->delayed_due)) delayed_due(helpers);
 }
 
-static struct by_control_word *take_word(struct by_control *control) {
-  struct by_control_word *word = control->words;
-  control->words = word->next;
-  return word;
+void by_helpers_handle_lost(struct by_helpers *helpers, uint32_t process, const char *text) {
+  uint8_t bytes[TEXT_MOST + 64];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_text_word_write(&writer, BANYAN_ERR_PEER_DEAD, process, text);
+  if (!writer.failed) by_helpers_handle(helpers, LOST, bytes, writer.length);
 }
 
-void by_control_words_due(void *argument) {
-  struct by_control *control = argument;
-  while (control->words && control->job->engine) {
-    struct by_control_word *word = take_word(control);
-    hear(control, word->type, word->bytes, word->length);
-    free(word);
+static void send_plan(const struct by_report *report) {
+  const struct by_helpers *helpers = report->context;
+  const struct by_control_peers *peers = helpers->peers;
+  for (const struct by_control_peer *peer = peers->all; peer; peer = peer->next)
+    if (by_control_peers_is_helper(peers, peer->rank) && peers->job->members[peer->rank].kind == BY_MEMBER_HELPER &&
+        by_stream_send(peer->stream, PLAN, report->bytes, report->length) != BANYAN_OK)
+      by_deaths_lose(helpers->deaths, (uint32_t)peer->rank, banyan_error_text());
+}
+
+void by_helpers_post_plan(struct by_helpers *helpers, const void *bytes, size_t length) {
+  struct by_report report = {.handle = send_plan, .context = helpers, .length = length};
+  (void)by_control_peers_post(helpers->peers, &report, bytes, "the plan of a communicator");
+}
+
+/* ---- helpers that come */
+
+static void send_joined(struct by_helpers *helpers, struct by_newcomer *newcomer) {
+  const struct by_control_peers *peers = helpers->peers;
+  for (struct by_control_peer *peer = peers->all; peer; peer = peer->next) {
+    if (!by_control_peer_stays(peer) || by_control_peers_has_lost(peers, (uint32_t)peer->rank))
+      continue; /* the lost may be stopped */
+    peer->asked = by_control_peer_send(peer, JOINED, newcomer->joined, newcomer->length);
+    newcomer->missing += peer->asked;
   }
-  if (control->words) by_loop_set_delay(control->job->loop, &control->words_due, WORDS_MS * BY_MILLISECOND);
+  by_loop_set_delay(peers->job->loop, &helpers->known_late, SILENCE_MS * BY_MILLISECOND);
 }
 
-void by_control_forget_words(struct by_control *control) {
-  while (control->words) free(take_word(control));
+static const struct by_control_peer *find_silent_helper(const struct by_helpers *helpers) {
+  const struct by_control_peer *peer = helpers->peers->all;
+  while (peer && (!peer->asked || !by_control_peers_is_helper(helpers->peers, peer->rank))) peer = peer->next;
+  return peer;
+}
+
+/* The last of them lets the next newcomer in, of which the others are asked anew. */
+static void known_late(void *argument) {
+  struct by_helpers *helpers = argument;
+  uint32_t process = helpers->newcomers->process;
+  while (helpers->newcomers && helpers->newcomers->process == process) {
+    const struct by_control_peer *silent = find_silent_helper(helpers);
+    if (silent) by_deaths_lose_silent(helpers->deaths, (uint32_t)silent->rank);
+    if (!silent || !by_control_peers_has_lost(helpers->peers, (uint32_t)silent->rank)) return; /* the job is ending */
+  }
+}
+
+static enum banyan_status begin(struct by_helpers *helpers, struct by_newcomer *newcomer) {
+  struct by_writer writer;
+  uint32_t process = helpers->peers->job->processes;
+  BY_TRY(by_control_peers_make_room(helpers->peers, process, process + 1));
+  by_writer_init(&writer, newcomer->joined, NUMBER_BYTES);
+  by_write_u32(&writer, process);
+  BY_TRY(add_member(helpers, newcomer->joined, newcomer->length));
+  newcomer->process = process;
+  send_joined(helpers, newcomer);
+  return BANYAN_OK;
+}
+
+static void welcome(struct by_helpers *helpers, const struct by_newcomer *newcomer) {
+  uint32_t process = newcomer->process;
+  if (!newcomer->peer) {
+    by_deaths_lose(helpers->deaths, process, "it left before it had joined");
+    return;
+  }
+  by_control_peer_join(newcomer->peer, process);
+  if (by_meeting_send_welcome(helpers->meeting, process) != BANYAN_OK) {
+    by_deaths_lose(helpers->deaths, process, banyan_error_text());
+    return;
+  }
+  by_notices_send_class_to(helpers->notices, newcomer->peer);
+  by_info("control", "%s has joined", by_job_name(helpers->peers->job, process));
+}
+
+static void advance(struct by_helpers *helpers) {
+  for (struct by_newcomer *first; (first = helpers->newcomers);) {
+    bool begun = first->process || (first->peer && begin(helpers, first) == BANYAN_OK);
+    if (begun && first->missing) return;
+    helpers->newcomers = first->next;
+    by_loop_cancel_timer(&helpers->known_late);
+    if (begun)
+      welcome(helpers, first);
+    else if (first->peer)
+      by_control_peer_refuse(first->peer, BANYAN_ERR_ARGUMENT, banyan_error_text());
+    free(first);
+  }
+}
+
+/* ---- coming and going */
+
+static struct by_newcomer *make_newcomer(struct by_control_peer *peer, const struct by_member *member) {
+  struct by_newcomer *newcomer = calloc(1, sizeof *newcomer);
+  struct by_writer writer;
+  if (!newcomer) return NULL;
+  newcomer->peer = peer;
+  by_writer_init(&writer, newcomer->joined, sizeof newcomer->joined);
+  by_write_u32(&writer, 0);
+  by_member_write(&writer, member);
+  newcomer->length = writer.length;
+  return newcomer;
+}
+
+static bool is_ending(const struct by_helpers *helpers) {
+  return helpers->deaths->spread || helpers->leaving->n || atomic_load(&helpers->peers->leaving);
+}
+
+void by_helpers_join(struct by_helpers *helpers, struct by_control_peer *peer, const struct by_member *member) {
+  struct by_newcomer **last = &helpers->newcomers;
+  if (!helpers->peers->job->engine) { /* it comes again: the job is still being made here */
+    by_stream_refuse(peer->stream);
+    return;
+  }
+  if (is_ending(helpers)) {
+    by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, "the job is ending");
+    return;
+  }
+  while (*last) last = &(*last)->next;
+  *last = make_newcomer(peer, member);
+  if (*last)
+    advance(helpers);
+  else
+    by_control_peer_refuse(peer, BANYAN_ERR_ARGUMENT, "out of memory for a helper");
+}
+
+void by_helpers_handle_known(struct by_helpers *helpers, struct by_control_peer *peer) {
+  struct by_newcomer *first = helpers->newcomers;
+  if (!peer->asked || !first) return;
+  peer->asked = false;
+  first->missing--;
+  advance(helpers);
+}
+
+void by_helpers_forget(struct by_helpers *helpers, struct by_control_peer *peer) {
+  for (struct by_newcomer *newcomer = helpers->newcomers; newcomer; newcomer = newcomer->next)
+    if (newcomer->peer == peer) newcomer->peer = NULL;
+  by_helpers_handle_known(helpers, peer);
+}
+
+void by_helpers_init(struct by_helpers *helpers, struct by_control_meeting *meeting, struct by_notices *notices,
+                     struct by_leaving *leaving) {
+  *helpers = (struct by_helpers){
+      .peers = meeting->peers, .deaths = meeting->deaths, .meeting = meeting, .notices = notices, .leaving = leaving};
+  by_timer_init(&helpers->delayed_due, delayed_due, helpers);
+  by_timer_init(&helpers->known_late, known_late, helpers);
+}
+
+void by_helpers_fini(struct by_helpers *helpers) {
+  by_loop_cancel_timer(&helpers->delayed_due);
+  by_loop_cancel_timer(&helpers->known_late);
+  for (struct by_delayed_message *next; helpers->delayed; helpers->delayed = next) {
+    next = helpers->delayed->next;
+    free(helpers->delayed);
+  }
+  for (struct by_newcomer *next; helpers->newcomers; helpers->newcomers = next) {
+    next = helpers->newcomers->next;
+    free(helpers->newcomers);
+  }
 }

@@ -1,12 +1,23 @@
-/* Links for a move: helpers that a new plan names make those that it needs before the ranks are asked. Of a pair, the
- * process with the higher number connects; the other one waits. */
+#include "control_links.h"
+
 #include <stdlib.h>
 
-#include "connector.h"
-#include "control_moves.h"
 #include "log.h"
 
 enum { LOOK_MS = 5, NUMBER_BYTES = 4 };
+
+void by_control_send_move(const struct by_control_peer *peer, const struct by_move_word *word) {
+  size_t room = word->length + 4 * word->n_processes + MOVE_WORD_MORE;
+  uint8_t *bytes = malloc(room);
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, bytes ? room : 0);
+  by_move_word_write(&writer, word);
+  if (writer.failed)
+    by_control_peer_cut(peer, "out of memory");
+  else
+    (void)by_control_peer_send(peer, MOVE, bytes, writer.length);
+  free(bytes);
+}
 
 /* ---- rank 0: which */
 
@@ -39,12 +50,12 @@ static enum banyan_status no_memory(void) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
 }
 
-static enum banyan_status list_near(const struct by_proposal *proposal, uint32_t vertex, struct by_helper_links *out) {
+static enum banyan_status list_near(const struct by_proposal *proposal, uint32_t vertex, struct by_helper_link *out) {
   const struct by_plan *plan = proposal->plan;
   bool *near = calloc((size_t)plan->n_vertices + 1, sizeof *near);
   struct by_writer writer;
   size_t room = NUMBER_BYTES * (size_t)plan->n_vertices;
-  *out = (struct by_helper_links){.helper = proposal->helpers[vertex - plan->n_ranks], .processes = malloc(room)};
+  *out = (struct by_helper_link){.helper = proposal->helpers[vertex - plan->n_ranks], .processes = malloc(room)};
   bool made = near && out->processes;
   by_writer_init(&writer, out->processes, made ? room : 0);
   if (made) find_near(plan, vertex, near);
@@ -57,75 +68,73 @@ static enum banyan_status list_near(const struct by_proposal *proposal, uint32_t
   return made ? BANYAN_OK : no_memory();
 }
 
-enum banyan_status by_helper_links_find(struct by_control_move *move, const struct by_proposal *proposal) {
+enum banyan_status by_helper_links_find(struct by_helper_links *links, const struct by_proposal *proposal) {
   const struct by_plan *plan = proposal->plan;
-  move->helpers = calloc((size_t)plan->n_vertices - plan->n_ranks + 1, sizeof *move->helpers);
-  if (!move->helpers) return no_memory();
+  links->helpers = calloc((size_t)plan->n_vertices - plan->n_ranks + 1, sizeof *links->helpers);
+  if (!links->helpers) return no_memory();
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++)
-    if (proposal->helpers[v - plan->n_ranks] != UINT32_MAX)
-      BY_TRY(list_near(proposal, v, &move->helpers[move->n_helpers++]));
+    if (proposal->helpers[v - plan->n_ranks] != UINT32_MAX) BY_TRY(list_near(proposal, v, &links->helpers[links->n++]));
   return BANYAN_OK;
 }
 
-void by_helper_links_fini(struct by_control_move *move) {
-  for (uint32_t i = 0; i < move->n_helpers; i++) free(move->helpers[i].processes);
-  free(move->helpers);
+void by_helper_links_fini(struct by_helper_links *links) {
+  for (uint32_t i = 0; i < links->n; i++) free(links->helpers[i].processes);
+  free(links->helpers);
 }
 
 /* ---- rank 0: asking for them */
 
-bool by_helper_links_ask(struct by_control_move *move) {
-  move->links = move->n_helpers > 0; /* those that are asked are told if nothing comes of it */
-  for (uint32_t i = 0; i < move->n_helpers; i++) {
-    const struct by_helper_links *links = &move->helpers[i];
-    const struct end *end = move->control->of_rank[links->helper];
-    if (!end || move->control->lost[links->helper]) return false;
-    by_control_send_move(end, &(struct by_move_word){.kind = BY_MOVE_LINK,
-                                                     .comm = move->comm,
-                                                     .number = move->number,
-                                                     .processes = links->processes,
-                                                     .n_processes = links->n,
-                                                     .text = ""});
+bool by_helper_links_ask(const struct by_helper_links *links, const struct by_control_peers *peers, uint32_t comm,
+                         uint32_t number) {
+  for (uint32_t i = 0; i < links->n; i++) {
+    const struct by_helper_link *link = &links->helpers[i];
+    const struct by_control_peer *peer = peers->of_process[link->helper];
+    if (!peer || by_control_peers_has_lost(peers, link->helper)) return false;
+    by_control_send_move(peer, &(struct by_move_word){.kind = BY_MOVE_LINK,
+                                                      .comm = comm,
+                                                      .number = number,
+                                                      .processes = link->processes,
+                                                      .n_processes = link->n,
+                                                      .text = ""});
   }
   return true;
 }
 
-bool by_helper_links_made(struct by_control_move *move, uint32_t helper) {
-  bool all = move->links;
-  for (uint32_t i = 0; i < move->n_helpers; i++) {
-    move->helpers[i].linked |= move->helpers[i].helper == helper;
-    all &= move->helpers[i].linked;
+bool by_helper_links_made(struct by_helper_links *links, uint32_t helper) {
+  bool all = true;
+  for (uint32_t i = 0; i < links->n; i++) {
+    links->helpers[i].linked |= links->helpers[i].helper == helper;
+    all &= links->helpers[i].linked;
   }
-  if (all) move->links = false;
   return all;
 }
 
-bool by_helper_links_has(const struct by_control_move *move, uint32_t helper) {
-  for (uint32_t i = 0; i < move->n_helpers; i++)
-    if (move->helpers[i].helper == helper) return true;
+bool by_helper_links_has(const struct by_helper_links *links, uint32_t helper) {
+  for (uint32_t i = 0; i < links->n; i++)
+    if (links->helpers[i].helper == helper) return true;
   return false;
 }
 
 /* ---- helpers */
 
-struct by_wanted_links {
-  struct by_wanted_links *next;
+struct by_wanted {
+  struct by_wanted *next;
   uint32_t comm, number;
   bool wanted; /* the connector knows */
   size_t n;
   uint32_t processes[];
 };
 
-static void drop_older(struct by_control *control, const struct by_move_word *word) {
-  struct by_wanted_links **place = &control->links;
+static void drop_older(struct by_wanted_links *links, const struct by_move_word *word) {
+  struct by_wanted **place = &links->first;
   while (*place) {
-    struct by_wanted_links *links = *place;
-    if (links->comm != word->comm || links->number > word->number) {
-      place = &links->next;
+    struct by_wanted *wanted = *place;
+    if (wanted->comm != word->comm || wanted->number > word->number) {
+      place = &wanted->next;
       continue;
     }
-    *place = links->next;
-    free(links);
+    *place = wanted->next;
+    free(wanted);
   }
 }
 
@@ -138,64 +147,67 @@ static bool knows_all(const struct by_job *job, const struct by_move_word *word)
 }
 
 /* Looked at from the timer: the engine may not be there yet. */
-static void want(struct by_control *control, const struct by_move_word *word) {
-  struct by_wanted_links *links = calloc(1, sizeof *links + word->n_processes * sizeof *links->processes);
-  if (!links) return; /* rank 0 gives the move up in time */
-  *links = (struct by_wanted_links){
-      .next = control->links, .comm = word->comm, .number = word->number, .n = word->n_processes};
-  for (size_t i = 0; i < links->n; i++) links->processes[i] = by_move_word_process(word, i);
-  control->links = links;
-  by_loop_set_delay(control->job->loop, &control->links_due, 0);
+static void want(struct by_wanted_links *links, const struct by_move_word *word) {
+  struct by_wanted *wanted = calloc(1, sizeof *wanted + word->n_processes * sizeof *wanted->processes);
+  if (!wanted) return; /* rank 0 gives the move up in time */
+  *wanted =
+      (struct by_wanted){.next = links->first, .comm = word->comm, .number = word->number, .n = word->n_processes};
+  for (size_t i = 0; i < wanted->n; i++) wanted->processes[i] = by_move_word_process(word, i);
+  links->first = wanted;
+  by_loop_set_delay(links->peers->job->loop, &links->due, 0);
 }
 
-void by_control_heard_links(struct end *end, const struct by_move_word *word) {
-  struct by_control *control = end->control;
-  if (word->kind != BY_MOVE_LINK && word->kind != BY_MOVE_DROP) return; /* said to all members */
-  drop_older(control, word);
+void by_wanted_links_handle(struct by_wanted_links *links, const struct by_control_peer *peer,
+                            const struct by_move_word *word) {
+  if (word->kind != BY_MOVE_LINK && word->kind != BY_MOVE_DROP) return; /* sent to all members */
+  drop_older(links, word);
   if (word->kind == BY_MOVE_DROP) return;
-  if (knows_all(control->job, word))
-    want(control, word);
+  if (knows_all(links->peers->job, word))
+    want(links, word);
   else
-    by_warn("control", "%s wants links to processes that are not known here; ignored", by_stream_get_name(end->stream));
+    by_warn("control", "%s wants links to processes that are not known here; ignored",
+            by_stream_get_name(peer->stream));
 }
 
-static bool are_made(const struct by_control *control, struct by_wanted_links *links) {
-  struct by_job *job = control->job;
+static bool are_made(const struct by_wanted_links *links, struct by_wanted *wanted) {
+  struct by_job *job = links->peers->job;
   bool made = true;
-  for (size_t i = 0; i < links->n && !links->wanted; i++) by_connector_want(control->connector, links->processes[i]);
-  links->wanted = true;
+  for (size_t i = 0; i < wanted->n && !wanted->wanted; i++) by_connector_want(links->connector, wanted->processes[i]);
+  wanted->wanted = true;
   by_job_lock(job);
-  for (size_t i = 0; i < links->n; i++) made &= by_engine_attached(job->engine, links->processes[i]);
+  for (size_t i = 0; i < wanted->n; i++) made &= by_engine_attached(job->engine, wanted->processes[i]);
   by_job_unlock(job);
   return made;
 }
 
-static void say_made(const struct by_control *control, const struct by_wanted_links *links) {
-  for (const struct end *end = control->ends; end; end = end->next)
-    if (end->rank == 0)
-      by_control_send_move(end, &(struct by_move_word){
-                                    .kind = BY_MOVE_LINKED, .comm = links->comm, .number = links->number, .text = ""});
-}
-
-void by_control_links_due(void *argument) {
-  struct by_control *control = argument;
-  for (struct by_wanted_links **place = &control->links; *place && control->job->engine;) {
-    struct by_wanted_links *links = *place;
-    if (!are_made(control, links)) {
-      place = &links->next;
+static void wanted_due(void *argument) {
+  struct by_wanted_links *links = argument;
+  const struct by_job *job = links->peers->job;
+  for (struct by_wanted **place = &links->first; *place && job->engine;) {
+    struct by_wanted *wanted = *place;
+    if (!are_made(links, wanted)) {
+      place = &wanted->next;
       continue;
     }
-    say_made(control, links);
-    *place = links->next;
-    free(links);
+    const struct by_control_peer *root = by_control_peers_root(links->peers);
+    struct by_move_word linked = {.kind = BY_MOVE_LINKED, .comm = wanted->comm, .number = wanted->number, .text = ""};
+    if (root) by_control_send_move(root, &linked);
+    *place = wanted->next;
+    free(wanted);
   }
-  if (control->links) by_loop_set_delay(control->job->loop, &control->links_due, LOOK_MS * BY_MILLISECOND);
+  if (links->first) by_loop_set_delay(job->loop, &links->due, LOOK_MS * BY_MILLISECOND);
 }
 
-void by_control_forget_links(struct by_control *control) {
-  while (control->links) {
-    struct by_wanted_links *links = control->links;
-    control->links = links->next;
-    free(links);
+void by_wanted_links_init(struct by_wanted_links *links, const struct by_control_peers *peers,
+                          struct by_connector *connector) {
+  *links = (struct by_wanted_links){.peers = peers, .connector = connector};
+  by_timer_init(&links->due, wanted_due, links);
+}
+
+void by_wanted_links_fini(struct by_wanted_links *links) {
+  by_loop_cancel_timer(&links->due);
+  for (struct by_wanted *next; links->first; links->first = next) {
+    next = links->first->next;
+    free(links->first);
   }
 }

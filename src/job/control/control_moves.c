@@ -1,22 +1,55 @@
-/* Moves to other plans, at the control connections: rank 0 asks and decides, the others answer. Of a communicator one
- * move is under way at a time. What is proposed meanwhile waits until that is decided on, as would who proposes faster
- * than words go to and fro otherwise drop each move for the next one; of those that wait, the latest stays. */
+#include "control_moves.h"
+
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "control_moves.h"
 #include "log.h"
 
 enum {
   AGAIN_MS = 50, /* until it is looked at again; twice as long each time, up to */
   LONGEST_MS = 1000,
-  AGAIN_S = 10, /* so long one is proposed that somebody cannot prepare yet */
-  WORD_MORE = 64,
-  LINKS_S = 45,      /* for links: longer than a helper tries to make one, */
-  LINKS_ALONE_S = 5, /* or so long where another proposal waits */
-  TURN_S = 60,       /* until its turn comes, */
-  ANSWERS_S = 60     /* and for answers */
+  AGAIN_S = 10,                           /* so long one is proposed that somebody cannot prepare yet */
+  MOST_WAITING = MOST_QUEUED - (1 << 20), /* for plans: other messages are short, and none may be missed */
+  LINKS_S = 45,                           /* for links: longer than a helper tries to make one, */
+  LINKS_ALONE_S = 5,                      /* or so long where another proposal waits */
+  TURN_S = 60,                            /* until its turn comes, */
+  ANSWERS_S = 60                          /* and for answers */
+};
+
+/* Where a move stands. set_state alone changes it, from one to the next:
+ *
+ *   QUEUED   -> LINKING   its turn has come, and its plan names helpers, which make their links
+ *   QUEUED   -> ASKED     it names none: the members are asked
+ *   LINKING  -> ASKED     all helpers have made them
+ *   ASKED    -> PUT_OFF   a member could not prepare it yet
+ *   PUT_OFF  -> ASKED     it is proposed again
+ *
+ * Any may be the last. */
+enum move_state { QUEUED, LINKING, ASKED, PUT_OFF, MOVE_STATES };
+
+/* Rank 0: a move that is not decided on. */
+struct by_control_move {
+  struct by_control_move *next;
+  struct by_control_moves *moves;
+  uint32_t comm, number;
+  enum move_state state;
+  struct by_agreement agreement;
+  uint64_t started;     /* calls of this rank, when it was proposed */
+  struct by_timer late; /* what it waits for has not come for long */
+  uint64_t begun;       /* when its turn came, or its links were made */
+  uint64_t due, again;  /* when it is looked at next, where it is queued or put off; and how long after that */
+  struct by_helper_links links;
+  struct by_told_move tell;
+  uint32_t n;
+  uint32_t *processes;
+  bool *answered;
+  size_t n_places;
+  uint8_t *places;      /* who is at the plan's vertices behind the ranks */
+  struct by_plan *plan; /* as `text` describes it */
+  char *text;
+  size_t length;
 };
 
 static const char replaced[] = "another one was proposed";
@@ -27,7 +60,7 @@ static void give_up(struct by_control_move *move, const char *why, size_t length
 
 static void free_move(struct by_control_move *move) {
   by_loop_cancel_timer(&move->late);
-  by_helper_links_fini(move);
+  by_helper_links_fini(&move->links);
   free(move->processes);
   free(move->answered);
   free(move->places);
@@ -36,26 +69,24 @@ static void free_move(struct by_control_move *move) {
   free(move);
 }
 
+static void set_state(struct by_control_move *move, enum move_state state) {
+  static const unsigned next[MOVE_STATES] = {[QUEUED] = 1u << LINKING | 1u << ASKED,
+                                             [LINKING] = 1u << ASKED,
+                                             [ASKED] = 1u << PUT_OFF,
+                                             [PUT_OFF] = 1u << ASKED};
+  static const char *const names[] = {"queued", "linking", "asked", "put off"};
+  assert(next[move->state] >> state & 1);
+  by_debug("plan", "move %u of communicator %u: %s -> %s", move->number, move->comm, names[move->state], names[state]);
+  move->state = state;
+}
+
 static void unlist(struct by_control_move *move) {
-  struct by_control_move **place = &move->control->moves;
+  struct by_control_move **place = &move->moves->first;
   while (*place != move) place = &(*place)->next;
   *place = move->next;
 }
 
 /* ---- sending */
-
-void by_control_send_move(const struct end *end, const struct by_move_word *word) {
-  size_t room = word->length + 4 * word->n_processes + WORD_MORE;
-  uint8_t *bytes = malloc(room);
-  struct by_writer writer;
-  by_writer_init(&writer, bytes, bytes ? room : 0);
-  by_move_word_write(&writer, word);
-  if (writer.failed)
-    by_control_cut(end, "out of memory");
-  else
-    (void)by_control_say(end, MOVE, bytes, writer.length);
-  free(bytes);
-}
 
 static struct by_move_word word_of(const struct by_control_move *move, enum by_move_kind kind) {
   return (struct by_move_word){
@@ -64,26 +95,26 @@ static struct by_move_word word_of(const struct by_control_move *move, enum by_m
 
 static void tell_others(const struct by_control_move *move, const struct by_move_word *word) {
   for (uint32_t i = 0; i < move->n; i++) {
-    const struct end *end = move->processes[i] ? move->control->of_rank[move->processes[i]] : NULL;
-    if (end) by_control_send_move(end, word);
+    const struct by_control_peer *peer = move->processes[i] ? move->moves->peers->of_process[move->processes[i]] : NULL;
+    if (peer) by_control_send_move(peer, word);
   }
 }
 
 static void tell_helpers(const struct by_control_move *move, const struct by_move_word *word) {
-  for (uint32_t i = 0; i < move->n_helpers; i++) {
-    const struct end *end = move->control->of_rank[move->helpers[i].helper];
-    if (end) by_control_send_move(end, word);
+  for (uint32_t i = 0; i < move->links.n; i++) {
+    const struct by_control_peer *peer = move->moves->peers->of_process[move->links.helpers[i].helper];
+    if (peer) by_control_send_move(peer, word);
   }
 }
 
 /* What this process itself does about a word. */
-static bool hear_here(const struct by_control *control, const struct by_move_word *word, struct by_move_word *answer,
-                      char *text, size_t room) {
-  return control->events.hear_move(control->events.context, word, answer, text, room);
+static bool hear_here(const struct by_control_moves *moves, const struct by_move_word *word,
+                      struct by_move_word *answer, char *text, size_t room) {
+  return moves->events->hear_move(moves->events->context, word, answer, text, room);
 }
 
 static struct by_moves_view view_of(const struct by_control_move *move) {
-  const struct by_control_events *events = &move->control->events;
+  const struct by_control_events *events = move->moves->events;
   return events->view_moves(events->context, move->comm);
 }
 
@@ -92,7 +123,7 @@ static void tell_all(const struct by_control_move *move, const struct by_move_wo
   struct by_move_word none;
   char text[TEXT_MOST];
   tell_others(move, word);
-  (void)hear_here(move->control, word, &none, text, sizeof text);
+  (void)hear_here(move->moves, word, &none, text, sizeof text);
 }
 
 /* PROPOSE and FIX. Rank 0 answers at once, which may decide: the move may be gone after it. */
@@ -102,17 +133,17 @@ static void ask(struct by_control_move *move, const struct by_move_word *word) {
   memset(move->answered, 0, move->n * sizeof *move->answered);
   tell_others(move, word);
   own.plan = move->plan;
-  if (hear_here(move->control, &own, &answer, text, sizeof text)) hear_answer(move, 0, &answer);
+  if (hear_here(move->moves, &own, &answer, text, sizeof text)) hear_answer(move, 0, &answer);
 }
 
 /* ---- beginning, and again */
 
 /* The first that has not read for long what it was told, or 0. */
 static uint32_t find_full(const struct by_control_move *move) {
-  size_t more = move->length + 4 * move->n_places + WORD_MORE;
+  size_t more = move->length + 4 * move->n_places + MOVE_WORD_MORE;
   for (uint32_t i = 0; i < move->n; i++) {
-    const struct end *end = move->processes[i] ? move->control->of_rank[move->processes[i]] : NULL;
-    if (end && by_stream_queued(end->stream) + more > MOST_WAITING) return move->processes[i];
+    const struct by_control_peer *peer = move->processes[i] ? move->moves->peers->of_process[move->processes[i]] : NULL;
+    if (peer && by_stream_queued(peer->stream) + more > MOST_WAITING) return move->processes[i];
   }
   return 0;
 }
@@ -126,8 +157,8 @@ static void propose(struct by_control_move *move) {
     give_up(move, text, strlen(text));
     return;
   }
-  move->waits = false;
-  by_loop_set_delay(move->control->job->loop, &move->late, ANSWERS_S * BY_SECOND);
+  set_state(move, ASKED);
+  by_loop_set_delay(move->moves->peers->job->loop, &move->late, ANSWERS_S * BY_SECOND);
   by_agreement_init(&move->agreement, move->n);
   move->started = view_of(move).started;
   struct by_move_word word = word_of(move, BY_MOVE_PROPOSE);
@@ -143,28 +174,28 @@ static void drop(const struct by_control_move *move, const char *why, size_t len
   struct by_move_word word = word_of(move, BY_MOVE_DROP);
   word.text = why;
   word.length = length;
-  if (move->links)
+  if (move->state == LINKING)
     tell_helpers(move, &word);
   else
     tell_all(move, &word);
 }
 
 /* No later than so. */
-static void look_at(struct by_control *control, uint64_t due) {
-  if (!by_timer_is_set(&control->moves_due) || due < control->moves_due.at)
-    by_loop_set_timer(control->job->loop, &control->moves_due, due);
+static void look_at(struct by_control_moves *moves, uint64_t due) {
+  if (!by_timer_is_set(&moves->due) || due < moves->due.at)
+    by_loop_set_timer(moves->peers->job->loop, &moves->due, due);
 }
 
 static void look_later(struct by_control_move *move) {
-  move->due = by_loop_now(move->control->job->loop) + move->again;
+  move->due = by_loop_now(move->moves->peers->job->loop) + move->again;
   move->again *= 2;
   if (move->again > LONGEST_MS * BY_MILLISECOND) move->again = LONGEST_MS * BY_MILLISECOND;
-  look_at(move->control, move->due);
+  look_at(move->moves, move->due);
 }
 
 /* What waits for it begins in a while: nothing ends another move than its own. */
 static void end(struct by_control_move *move, const char *why) {
-  look_at(move->control, by_loop_now(move->control->job->loop));
+  look_at(move->moves, by_loop_now(move->moves->peers->job->loop));
   if (move->tell.told) move->tell.told(move->tell.context, why ? 0 : move->agreement.at, why);
   free_move(move);
 }
@@ -174,12 +205,12 @@ static void give_up(struct by_control_move *move, const char *why, size_t length
   char text[TEXT_MOST];
   snprintf(text, sizeof text, "%.*s", (int)length, why);
   unlist(move);
-  if (!move->queued) drop(move, text, strlen(text));
+  if (move->state != QUEUED) drop(move, text, strlen(text));
   end(move, text);
 }
 
 static uint64_t under_way(const struct by_control_move *move) {
-  return by_loop_now(move->control->job->loop) - move->begun;
+  return by_loop_now(move->moves->peers->job->loop) - move->begun;
 }
 
 /* A communicator is made on one rank before another, and comes to the call of the move before sooner. */
@@ -192,8 +223,8 @@ static void put_off(struct by_control_move *move, uint32_t process, const struct
     give_up(move, text, strlen(text));
     return;
   }
-  move->waits = true;
   drop(move, "", 0);
+  set_state(move, PUT_OFF);
   look_later(move);
 }
 
@@ -203,62 +234,68 @@ static bool is_managers(const struct by_control_move *move) {
 
 static void start(struct by_control_move *move) {
   static const char gone[] = "a helper that it names is not here any more, or not yet";
-  move->queued = false;
-  move->number = ++move->control->n_moves;
-  move->begun = by_loop_now(move->control->job->loop);
+  struct by_control_moves *moves = move->moves;
+  move->number = ++moves->n;
+  move->begun = by_loop_now(moves->peers->job->loop);
   move->again = AGAIN_MS * BY_MILLISECOND;
-  if (is_managers(move) && view_of(move).supplied)
+  if (is_managers(move) && view_of(move).supplied) {
     give_up(move, users, strlen(users));
-  else if (!by_helper_links_ask(move))
-    give_up(move, gone, strlen(gone));
-  else if (!move->links)
+    return;
+  }
+  if (!move->links.n) {
     propose(move);
+    return;
+  }
+  set_state(move, LINKING); /* the helpers that are asked are notified if nothing comes of it */
+  if (by_helper_links_ask(&move->links, moves->peers, move->comm, move->number))
+    by_loop_set_delay(moves->peers->job->loop, &move->late, LINKS_S * BY_SECOND);
   else
-    by_loop_set_delay(move->control->job->loop, &move->late, LINKS_S * BY_SECOND);
+    give_up(move, gone, strlen(gone));
 }
 
-static struct by_control_move *find_of(const struct by_control *control, uint32_t comm, bool queued) {
-  struct by_control_move *move = control->moves;
-  while (move && (move->comm != comm || move->queued != queued)) /* NOLINT(clang-analyzer-unix.Malloc): as below */
-    move = move->next;
+/* The one of a communicator that is queued, or the one that is under way. */
+static struct by_control_move *find_of(const struct by_control_moves *moves, uint32_t comm, bool queued) {
+  struct by_control_move *move = moves->first;
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): as below */
+  while (move && (move->comm != comm || (move->state == QUEUED) != queued)) move = move->next;
   return move;
 }
 
 static bool holds_up_another(const struct by_control_move *move) {
-  return move->links && under_way(move) > LINKS_ALONE_S * BY_SECOND && find_of(move->control, move->comm, true);
+  return move->state == LINKING && under_way(move) > LINKS_ALONE_S * BY_SECOND &&
+         find_of(move->moves, move->comm, true);
 }
 
 /* Its turn comes when nothing else of its communicator is under way, and this rank has come to the call of the last. */
 static bool may_start(const struct by_control_move *move) {
-  const struct by_control *control = move->control;
-  return !find_of(control, move->comm, false) && !view_of(move).taken;
+  return !find_of(move->moves, move->comm, false) && !view_of(move).taken;
 }
 
 static void propose_again(struct by_control_move *move) {
-  move->number = ++move->control->n_moves;
+  move->number = ++move->moves->n;
   propose(move);
 }
 
 static bool is_due(const struct by_control_move *move) {
-  return move->due <= by_loop_now(move->control->job->loop);
+  return move->due <= by_loop_now(move->moves->peers->job->loop);
 }
 
-void by_control_moves_due(void *argument) {
-  struct by_control *control = argument;
-  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+static void moves_due(void *argument) {
+  struct by_control_moves *moves = argument;
+  for (struct by_control_move *move = moves->first, *next; move; move = next) {
     next = move->next;
     if (holds_up_another(move))
       give_up(move, replaced, strlen(replaced));
-    else if (move->waits && is_due(move))
+    else if (move->state == PUT_OFF && is_due(move))
       propose_again(move);
   }
-  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+  for (struct by_control_move *move = moves->first, *next; move; move = next) {
     next = move->next; /* NOLINT(clang-analyzer-unix.Malloc): what has ended is in the list no more */
-    if (move->queued && may_start(move)) start(move);
+    if (move->state == QUEUED && may_start(move)) start(move);
   }
-  for (struct by_control_move *move = control->moves; move; move = move->next) {
-    if (move->queued && is_due(move)) look_later(move); /* NOLINT(clang-analyzer-unix.Malloc) */
-    if (move->queued || move->waits) look_at(control, move->due);
+  for (struct by_control_move *move = moves->first; move; move = move->next) {
+    if (move->state == QUEUED && is_due(move)) look_later(move); /* NOLINT(clang-analyzer-unix.Malloc) */
+    if (move->state == QUEUED || move->state == PUT_OFF) look_at(moves, move->due);
   }
 }
 
@@ -285,7 +322,7 @@ static void heard_started(struct by_control_move *move, uint32_t member, const s
 static void hear_answer(struct by_control_move *move, uint32_t process, const struct by_move_word *word) {
   uint32_t member = 0;
   while (member < move->n && move->processes[member] != process) member++;
-  if (member == move->n || move->waits || move->links) return;
+  if (member == move->n || move->state != ASKED) return;
   if (word->kind == BY_MOVE_REFUSED)
     give_up(move, word->text, word->length);
   else if (word->kind == BY_MOVE_NOT_YET)
@@ -295,40 +332,43 @@ static void hear_answer(struct by_control_move *move, uint32_t process, const st
 }
 
 static void heard_linked(struct by_control_move *move, uint32_t helper) {
-  if (!by_helper_links_made(move, helper)) return;
-  move->begun = by_loop_now(move->control->job->loop);
+  if (move->state != LINKING || !by_helper_links_made(&move->links, helper)) return;
+  move->begun = by_loop_now(move->moves->peers->job->loop);
   propose(move);
 }
 
-static struct by_control_move *find(const struct by_control *control, const struct by_move_word *word) {
-  struct by_control_move *move = control->moves;
-  while (move && (move->queued || move->comm != word->comm || move->number != word->number)) move = move->next;
+static struct by_control_move *find(const struct by_control_moves *moves, const struct by_move_word *word) {
+  struct by_control_move *move = moves->first;
+  while (move && (move->state == QUEUED || move->comm != word->comm || move->number != word->number)) move = move->next;
   return move;
 }
 
-static void answer_root(struct end *end, const struct by_move_word *word) {
+static void answer_root(const struct by_control_moves *moves, const struct by_control_peer *peer,
+                        const struct by_move_word *word) {
   struct by_move_word answer;
   char text[TEXT_MOST];
-  if (hear_here(end->control, word, &answer, text, sizeof text)) by_control_send_move(end, &answer);
+  if (hear_here(moves, word, &answer, text, sizeof text)) by_control_send_move(peer, &answer);
 }
 
-void by_control_heard_move(struct end *end, const void *payload, size_t length) {
-  struct by_control *control = end->control;
-  bool root = control->job->rank == 0;
+void by_control_moves_handle(struct by_control_moves *moves, const struct by_control_peer *peer, const void *payload,
+                             size_t length) {
+  struct by_control_peers *peers = moves->peers;
+  enum by_member_kind kind = peers->job->role.kind;
+  bool root = by_control_peers_is_root(peers);
   struct by_move_word word;
   bool fits = by_move_word_read(payload, length, &word) == BANYAN_OK && root == by_move_is_answer(word.kind);
   bool linked = fits && word.kind == BY_MOVE_LINKED;
-  if (!fits || (root && by_control_is_helper(control, end->rank) != linked)) {
-    by_warn("control", "%s: a malformed word about a new plan; ignored", by_stream_get_name(end->stream));
+  if (!fits || (root && by_control_peers_is_helper(peers, peer->rank) != linked)) {
+    by_warn("control", "%s: a malformed word about a new plan; ignored", by_stream_get_name(peer->stream));
     return;
   }
-  struct by_control_move *move = root ? find(control, &word) : NULL;
+  struct by_control_move *move = root ? find(moves, &word) : NULL;
   if (move && linked)
-    heard_linked(move, (uint32_t)end->rank);
+    heard_linked(move, (uint32_t)peer->rank);
   else if (move)
-    hear_answer(move, (uint32_t)end->rank, &word);
-  if (!root && control->job->role.kind == BY_MEMBER_RANK) answer_root(end, &word);
-  if (!root && control->job->role.kind == BY_MEMBER_HELPER) by_control_heard_links(end, &word);
+    hear_answer(move, (uint32_t)peer->rank, &word);
+  if (!root && kind == BY_MEMBER_RANK) answer_root(moves, peer, &word);
+  if (!root && kind == BY_MEMBER_HELPER) by_wanted_links_handle(&moves->links, peer, &word);
 }
 
 /* ---- the end */
@@ -336,21 +376,13 @@ void by_control_heard_move(struct end *end, const void *payload, size_t length) 
 static bool has_member(const struct by_control_move *move, uint32_t process) {
   for (uint32_t i = 0; i < move->n; i++)
     if (move->processes[i] == process) return true;
-  return by_helper_links_has(move, process);
+  return by_helper_links_has(&move->links, process);
 }
 
-void by_control_drop_moves_with(struct by_control *control, uint32_t process, const char *why) {
-  for (struct by_control_move *move = control->moves, *next; move; move = next) {
+void by_control_moves_drop(struct by_control_moves *moves, uint32_t process, const char *why) {
+  for (struct by_control_move *move = moves->first, *next; move; move = next) {
     next = move->next;
     if (has_member(move, process)) give_up(move, why, strlen(why));
-  }
-}
-
-void by_control_forget_moves(struct by_control *control) {
-  while (control->moves) {
-    struct by_control_move *move = control->moves;
-    control->moves = move->next;
-    free_move(move);
   }
 }
 
@@ -364,7 +396,7 @@ static uint32_t find_silent(const struct by_control_move *move) {
 
 /* The turn of one that waits has not come: the one before it is not decided on, or has not come into use. */
 static void say_turn(const struct by_control_move *move, char *why, size_t room) {
-  const struct by_control_move *before = find_of(move->control, move->comm, false);
+  const struct by_control_move *before = find_of(move->moves, move->comm, false);
   if (before)
     snprintf(why, room, "the plan before it is not decided on: rank %u does not answer: is it stopped?",
              find_silent(before));
@@ -375,9 +407,9 @@ static void say_turn(const struct by_control_move *move, char *why, size_t room)
 static void too_late(void *argument) {
   struct by_control_move *move = argument;
   char why[TEXT_MOST];
-  if (move->queued)
+  if (move->state == QUEUED)
     say_turn(move, why, sizeof why);
-  else if (move->links)
+  else if (move->state == LINKING)
     snprintf(why, sizeof why, "its helpers have not made their links: are they stopped, or kept apart by a firewall?");
   else
     snprintf(why, sizeof why, "rank %u has not answered for %d s: is it stopped?", find_silent(move), ANSWERS_S);
@@ -386,12 +418,12 @@ static void too_late(void *argument) {
 
 static void begin(void *argument) {
   struct by_control_move *move = argument;
-  struct by_control *control = move->control;
-  struct by_control_move *before = find_of(control, move->comm, true);
+  struct by_control_moves *moves = move->moves;
+  struct by_control_move *before = find_of(moves, move->comm, true);
   bool yields = before && is_managers(move) && before->plan->origin.supplied;
   if (before && !yields) give_up(before, replaced, strlen(replaced));
-  move->next = control->moves;
-  control->moves = move;
+  move->next = moves->first;
+  moves->first = move;
   if (yields) {
     give_up(move, users, strlen(users));
     return;
@@ -400,7 +432,7 @@ static void begin(void *argument) {
     start(move);
     return;
   }
-  by_loop_set_delay(control->job->loop, &move->late, TURN_S * BY_SECOND);
+  by_loop_set_delay(moves->peers->job->loop, &move->late, TURN_S * BY_SECOND);
   look_later(move);
 }
 
@@ -422,23 +454,39 @@ static enum banyan_status copy(struct by_control_move *move, const struct by_pro
   for (size_t i = 0; i < move->n_places; i++) by_write_u32(&writer, proposal->helpers[i]);
   memcpy(move->processes, proposal->processes, move->n * sizeof *move->processes);
   size_t bytes = move->length + 4 * move->n_places;
-  if (bytes <= MOST_FRAME - WORD_MORE) return by_helper_links_find(move, proposal);
+  if (bytes <= MOST_FRAME - MOVE_WORD_MORE) return by_helper_links_find(&move->links, proposal);
   return by_fail(BANYAN_ERR_UNSUPPORTED, "the plan is %zu bytes of JSON; at most %d can be proposed", bytes,
-                 MOST_FRAME - WORD_MORE);
+                 MOST_FRAME - MOVE_WORD_MORE);
 }
 
-enum banyan_status by_control_propose(struct by_control *control, const struct by_proposal *proposal) {
+enum banyan_status by_control_moves_propose(struct by_control_moves *moves, const struct by_proposal *proposal) {
   struct by_control_move *move = calloc(1, sizeof *move);
   if (!move) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a new plan");
   *move = (struct by_control_move){
-      .control = control, .queued = true, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
+      .moves = moves, .state = QUEUED, .comm = proposal->comm, .n = proposal->n, .tell = proposal->tell};
   move->again = AGAIN_MS * BY_MILLISECOND;
   by_timer_init(&move->late, too_late, move);
   enum banyan_status status = copy(move, proposal);
   if (status == BANYAN_OK) move->plan = proposal->plan; /* before others can see it */
-  if (status == BANYAN_OK) status = by_loop_post(control->job->loop, begin, move);
+  if (status == BANYAN_OK) status = by_loop_post(moves->peers->job->loop, begin, move);
   if (status == BANYAN_OK) return status;
   move->plan = NULL;
   free_move(move);
   return status;
+}
+
+void by_control_moves_init(struct by_control_moves *moves, struct by_control_peers *peers,
+                           struct by_connector *connector, const struct by_control_events *events) {
+  *moves = (struct by_control_moves){.peers = peers, .events = events};
+  by_timer_init(&moves->due, moves_due, moves);
+  by_wanted_links_init(&moves->links, peers, connector);
+}
+
+void by_control_moves_fini(struct by_control_moves *moves) {
+  by_wanted_links_fini(&moves->links);
+  by_loop_cancel_timer(&moves->due);
+  for (struct by_control_move *next; moves->first; moves->first = next) {
+    next = moves->first->next;
+    free_move(moves->first);
+  }
 }

@@ -1,57 +1,31 @@
-/* Moves at the control connections, inside control: what rank 0 knows of one (control_moves.c), and the links that its
- * helpers are to make first (control_links.c). On the loop's thread. */
+/* Moves to other plans, at the control connections: rank 0 asks and decides, the others answer. Of a communicator one
+ * move is under way at a time. What is proposed meanwhile waits until that is decided on, since a rank that proposes
+ * faster than messages go to and fro would otherwise drop each move for the next one; of those that wait, the latest
+ * stays. On the loop's thread unless said otherwise. */
 #ifndef BY_JOB_CONTROL_CONTROL_MOVES_H
 #define BY_JOB_CONTROL_CONTROL_MOVES_H
 
-#include "control_parts.h"
-#include "move.h"
+#include "control_links.h"
 
-/* What a helper of a plan is asked for. */
-struct by_helper_links {
-  uint32_t helper;
-  bool linked;
-  size_t n;
-  uint8_t *processes; /* as by_move_word has them */
+struct by_control_moves {
+  struct by_control_peers *peers;
+  const struct by_control_events *events;
+  struct by_control_move *first; /* rank 0: not yet decided on */
+  uint32_t n;                    /* that there have been */
+  struct by_timer due;
+  struct by_wanted_links links; /* of a helper */
 };
 
-/* Rank 0: a move that is not decided on. */
-struct by_control_move {
-  struct by_control_move *next;
-  struct by_control *control;
-  uint32_t comm, number;
-  struct by_agreement agreement;
-  uint64_t started;     /* calls of this rank, when it was proposed */
-  bool queued;          /* not begun: another one is under way */
-  bool waits;           /* until it is proposed again: somebody could not prepare it yet */
-  bool links;           /* its helpers have not made all links */
-  struct by_timer late; /* what it waits for has not come for long */
-  uint64_t begun;       /* when its turn came, or its links were made */
-  uint64_t due, again;  /* when it is looked at next, where it is queued or waits; and how long after that */
-  uint32_t n_helpers;
-  struct by_helper_links *helpers;
-  struct by_told_move tell;
-  uint32_t n;
-  uint32_t *processes;
-  bool *answered;
-  size_t n_places;
-  uint8_t *places;      /* who is at the plan's vertices behind the ranks */
-  struct by_plan *plan; /* which stands in the */
-  char *text;
-  size_t length;
-};
-
-void by_control_send_move(const struct end *end, const struct by_move_word *word);
-
-/* From a proposal: what each helper of the plan needs. */
-BANYAN_CHECK enum banyan_status by_helper_links_find(struct by_control_move *move, const struct by_proposal *proposal);
-void by_helper_links_fini(struct by_control_move *move);
-/* Asks all helpers. False: one is not here any more. */
-bool by_helper_links_ask(struct by_control_move *move);
-/* One has them. True: now all have, which is so once. */
-bool by_helper_links_made(struct by_control_move *move, uint32_t helper);
-bool by_helper_links_has(const struct by_control_move *move, uint32_t helper);
-
-/* A helper: a word of rank 0's. */
-void by_control_heard_links(struct end *end, const struct by_move_word *word);
+void by_control_moves_init(struct by_control_moves *moves, struct by_control_peers *peers,
+                           struct by_connector *connector, const struct by_control_events *events);
+void by_control_moves_fini(struct by_control_moves *moves);
+/* Any thread: see by_control_propose. */
+BANYAN_CHECK enum banyan_status by_control_moves_propose(struct by_control_moves *moves,
+                                                         const struct by_proposal *proposal);
+/* MOVE. */
+void by_control_moves_handle(struct by_control_moves *moves, const struct by_control_peer *peer, const void *payload,
+                             size_t length);
+/* Rank 0: this process takes part in nothing more; why. */
+void by_control_moves_drop(struct by_control_moves *moves, uint32_t process, const char *why);
 
 #endif

@@ -1,20 +1,20 @@
-/* Rank 0 asks switches for cells: one connection to each switch, for all trees over it. A switch that does not answer
- * in time, or says no, gets no part in the tree: it is not asked any more, since what the ends know of it stays. One
- * that had its part and is gone is asked until it is back; meanwhile sums go past it. */
+#include "control_switches.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "address.h"
-#include "control_trees.h"
 #include "log.h"
 #include "switch_client.h"
 
-enum { LOOKS_MS = 10, PATIENCE_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
+enum { PATIENCE_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
 
 struct by_control_switch {
   struct by_control_switch *next;
-  struct by_control *control;
+  struct by_switches *switches;
   struct by_resolving *resolving; /* NULL: its address is known, or never will be */
   struct by_switch_client *client;
   char why[300]; /* it has no part */
@@ -37,33 +37,33 @@ static void find_place(const char *switches, const char *name, char *out, size_t
 
 static void lose_all(struct by_control_switch *at, const char *why) {
   snprintf(at->why, sizeof at->why, "%s", why);
-  for (struct by_control_tree *tree = at->control->trees; tree; tree = tree->next)
+  for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
     for (uint32_t s = 0; s < tree->tree->n_switches; s++) tree->refused[s] |= tree->asked[s] == at;
 }
 
-static enum banyan_status add_switch(struct by_control *control, const char *name, struct by_control_switch **out) {
+static enum banyan_status add_switch(struct by_switches *switches, const char *name, struct by_control_switch **out) {
   char place[BY_HOST_TEXT + 16];
   struct by_control_switch *at = calloc(1, sizeof *at + strlen(name) + 1);
   if (!at) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for switch %s", name);
-  at->control = control;
+  at->switches = switches;
   strcpy(at->name, name);
-  at->next = control->switches;
-  control->switches = at;
-  find_place(control->job->settings.switches, name, place, sizeof place);
+  at->next = switches->first;
+  switches->first = at;
+  find_place(switches->job->settings.switches, name, place, sizeof place);
   *out = at;
   return by_resolving_start(place, 0, &at->resolving);
 }
 
-static enum banyan_status get_switch(struct by_control *control, const char *name, struct by_control_switch **out) {
-  for (*out = control->switches; *out; *out = (*out)->next)
+static enum banyan_status get_switch(struct by_switches *switches, const char *name, struct by_control_switch **out) {
+  for (*out = switches->first; *out; *out = (*out)->next)
     if (!strcmp((*out)->name, name)) return BANYAN_OK;
-  return add_switch(control, name, out);
+  return add_switch(switches, name, out);
 }
 
 /* ---- what it says */
 
 static struct by_control_tree *find_tree(const struct by_control_switch *at, uint16_t job, uint32_t *which) {
-  for (struct by_control_tree *tree = at->control->trees; tree; tree = tree->next)
+  for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
     for (*which = 0; tree->ends.job == job && *which < tree->tree->n_switches; ++*which)
       if (tree->asked[*which] == at) return tree;
   return NULL;
@@ -76,10 +76,10 @@ static bool is_as_before(const struct by_granted *before, const struct by_grante
 }
 
 /* Whoever keeps account of the switch's memory must know what is free again. */
-static void do_without(struct by_control_tree *tree, uint32_t which) {
+static void do_without(const struct by_switches *switches, struct by_control_tree *tree, uint32_t which) {
   tree->refused[which] = true;
   tree->answers[which].granted = false;
-  by_control_say_granted(tree->control);
+  switches->events.changed(switches->events.context);
 }
 
 static void granted(void *context, uint16_t job, const struct by_granted *what) {
@@ -94,16 +94,16 @@ static void granted(void *context, uint16_t job, const struct by_granted *what) 
   }
   if (is_as_before(&tree->answers[which].what, what)) {
     by_warn("control", "switch %s has its part in tree %u again", at->name, job);
-    by_control_say_granted(tree->control);
+    at->switches->events.changed(at->switches->events.context);
     return;
   }
   by_switch_client_drop(at->client, job);
-  do_without(tree, which);
+  do_without(at->switches, tree, which);
   by_warn("control", "switch %s grants tree %u other slots or ports than before; it forwards from here on", at->name,
           job);
 }
 
-static void want(struct by_control_tree *tree, uint32_t which) {
+static void want(const struct by_control_tree *tree, uint32_t which) {
   struct by_wish wish;
   by_tree_wish(tree->tree, &tree->ends, which, &wish);
   if (wish.slots > tree->allowed[which]) wish.slots = tree->allowed[which];
@@ -112,9 +112,22 @@ static void want(struct by_control_tree *tree, uint32_t which) {
   tree->refused[which] = true;
 }
 
+enum banyan_status by_switches_choose_numbers(struct by_control_tree *tree) {
+  struct {
+    uint16_t job, key;
+    unsigned char secret[BY_TREE_SECRET];
+  } random;
+  if (getrandom(&random, sizeof random, 0) != sizeof random)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for a tree through switches");
+  tree->ends.job = random.job;
+  tree->ends.key = random.key;
+  memcpy(tree->ends.secret, random.secret, sizeof tree->ends.secret);
+  return BANYAN_OK;
+}
+
 static void rename_tree(struct by_control_tree *tree) {
   uint16_t before = tree->ends.job;
-  bool fresh = ++tree->renamed <= MOST_RENAMED && by_control_choose_numbers(tree) == BANYAN_OK;
+  bool fresh = ++tree->renamed <= MOST_RENAMED && by_switches_choose_numbers(tree) == BANYAN_OK;
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     tree->answers[s].granted = false;
     tree->refused[s] |= !fresh;
@@ -132,7 +145,7 @@ static void lost(void *context, uint16_t job, enum by_wish_lost why, const char 
   snprintf(at->why, sizeof at->why, "%s", text);
   if (tree->told) {
     by_warn("control", "switch %s is lost to tree %u, whose sums go past it (%s)", at->name, job, text);
-    if (why == BY_WISH_TAKEN) do_without(tree, which); /* it is not asked for again */
+    if (why == BY_WISH_TAKEN) do_without(at->switches, tree, which); /* it is not asked for again */
     return;
   }
   tree->answers[which].granted = false;
@@ -145,15 +158,15 @@ static void lost(void *context, uint16_t job, enum by_wish_lost why, const char 
 /* ---- asking */
 
 static void want_all(struct by_control_switch *at) {
-  for (struct by_control_tree *tree = at->control->trees; tree; tree = tree->next)
+  for (struct by_control_tree *tree = at->switches->trees; tree; tree = tree->next)
     for (uint32_t s = 0; s < tree->tree->n_switches && !tree->told; s++)
       if (tree->asked[s] == at) want(tree, s);
 }
 
 static enum banyan_status open_client(struct by_control_switch *at, const struct by_address *address) {
-  const char *secret = at->control->job->settings.switch_key;
+  const char *secret = at->switches->job->settings.switch_key;
   struct by_key key = {{0}};
-  struct by_switch_client_options options = {.loop = at->control->job->loop,
+  struct by_switch_client_options options = {.loop = at->switches->job->loop,
                                              .name = at->name,
                                              .address = *address,
                                              .key = secret ? &key : NULL,
@@ -193,7 +206,7 @@ static bool is_waited_for(const struct by_control_tree *tree, uint64_t now) {
 }
 
 /* Time is up, or all have answered: who has not granted anything has no part. */
-static void settle(struct by_control_tree *tree) {
+static void settle(const struct by_switches *switches, struct by_control_tree *tree) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
     struct by_control_switch *at = tree->asked[s];
     if (tree->answers[s].granted) continue;
@@ -202,61 +215,54 @@ static void settle(struct by_control_tree *tree) {
     by_warn("control", "switch %s has no part in tree %u, whose sums go past it (%s)", at->name, tree->ends.job,
             *at->why ? at->why : "it has not answered");
   }
-  by_control_tell_tree(tree);
+  switches->events.settled(switches->events.context, tree);
 }
 
-void by_control_switches_due(void *argument) {
-  struct by_control *control = argument;
-  uint64_t now = by_loop_now(control->job->loop);
+bool by_switches_look(struct by_switches *switches) {
+  uint64_t now = by_loop_now(switches->job->loop);
   bool waiting = false, settled = false;
-  if (control->cells_until) {
-    by_control_await_cells(control);
-    return;
-  }
-  for (struct by_control_switch *at = control->switches; at; at = at->next)
+  for (struct by_control_switch *at = switches->first; at; at = at->next)
     if (at->resolving) look_for(at);
-  for (struct by_control_tree *tree = control->trees; tree; tree = tree->next) {
+  for (struct by_control_tree *tree = switches->trees; tree; tree = tree->next) {
     if (tree->told) continue;
-    if (!is_waited_for(tree, now)) {
-      settle(tree);
-      settled = true;
-    } else
+    if (is_waited_for(tree, now)) {
       waiting = true;
+      continue;
+    }
+    settle(switches, tree);
+    settled = true;
   }
-  if (settled && !waiting) by_control_say_granted(control);
-  if (waiting) by_loop_set_delay(control->job->loop, &control->switches_due, LOOKS_MS * BY_MILLISECOND);
+  if (settled && !waiting) switches->events.changed(switches->events.context);
+  return waiting;
 }
 
-enum banyan_status by_control_ask_switches(struct by_control_tree *tree) {
-  struct by_control *control = tree->control;
-  tree->since = by_loop_now(control->job->loop);
+enum banyan_status by_switches_ask(struct by_switches *switches, struct by_control_tree *tree) {
+  tree->since = by_loop_now(switches->job->loop);
   for (uint32_t s = 0; s < tree->tree->n_switches; s++) {
-    BY_TRY(get_switch(control, tree->tree->switches[s].name, &tree->asked[s]));
+    BY_TRY(get_switch(switches, tree->tree->switches[s].name, &tree->asked[s]));
     if (tree->asked[s]->client)
       want(tree, s);
     else
       tree->refused[s] = !tree->asked[s]->resolving;
   }
-  if (!by_timer_is_set(&control->switches_due)) by_loop_set_delay(control->job->loop, &control->switches_due, 0);
   return BANYAN_OK;
 }
 
-void by_control_ask_switches_again(struct by_control_tree *tree) {
+void by_switches_ask_again(const struct by_control_tree *tree) {
   for (uint32_t s = 0; s < tree->tree->n_switches; s++)
     if (tree->asked[s] && tree->asked[s]->client && !tree->refused[s]) want(tree, s);
 }
 
-void by_control_drop_cells(struct by_control *control) {
-  for (struct by_control_tree *tree = control->trees; tree; tree = tree->next)
+void by_switches_drop_cells(const struct by_switches *switches) {
+  for (const struct by_control_tree *tree = switches->trees; tree; tree = tree->next)
     for (uint32_t s = 0; s < tree->tree->n_switches; s++)
       if (tree->asked[s] && tree->asked[s]->client) by_switch_client_drop(tree->asked[s]->client, tree->ends.job);
 }
 
-void by_control_forget_switches(struct by_control *control) {
-  by_loop_cancel_timer(&control->switches_due);
-  while (control->switches) {
-    struct by_control_switch *at = control->switches;
-    control->switches = at->next;
+void by_switches_fini(struct by_switches *switches) {
+  while (switches->first) {
+    struct by_control_switch *at = switches->first;
+    switches->first = at->next;
     by_switch_client_destroy(at->client);
     by_resolving_destroy(at->resolving);
     free(at);

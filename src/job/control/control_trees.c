@@ -1,15 +1,12 @@
-/* Trees through switches at rank 0: what their ends have said when they joined, and what switches grant, becomes what
- * each end must know. Calls wait for that; switches that do not answer in time have no part. */
-#include <errno.h>
-#include <stdio.h>
+#include "control_trees.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "control_trees.h"
+#include "cluster_message.h"
 #include "log.h"
 
-enum { IPV4_MTU = 1500, WORD_MOST = 16 << 10 };
+enum { IPV4_MTU = 1500, WORD_MOST = 16 << 10, LOOKS_MS = 10, MANAGER_MS = 5000 };
 
 static void free_tree(struct by_control_tree *tree) {
   by_switched_tree_destroy(tree->tree);
@@ -20,24 +17,14 @@ static void free_tree(struct by_control_tree *tree) {
   free(tree);
 }
 
-void by_control_forget_trees(struct by_control *control) {
-  by_control_forget_switches(control);
-  free(control->wished);
-  while (control->trees) {
-    struct by_control_tree *tree = control->trees;
-    control->trees = tree->next;
-    free_tree(tree);
-  }
-}
-
 /* ---- where the ends are */
 
 static const struct by_member *server_of(const struct by_control_tree *tree) {
-  return &tree->control->job->members[tree->ends.server];
+  return &tree->trees->peers->job->members[tree->ends.server];
 }
 
 static const struct by_member *worker_of(const struct by_control_tree *tree, uint32_t worker) {
-  return &tree->control->job->members[tree->processes[worker]];
+  return &tree->trees->peers->job->members[tree->processes[worker]];
 }
 
 /* All ends on one machine: by its loopback interface. */
@@ -77,86 +64,264 @@ static enum banyan_status find_ends(struct by_control_tree *tree) {
     if (!inside) narrow(&mtu, worker_of(tree, w));
   }
   tree->ends.lines = by_tree_lines(mtu);
-  tree->ends.exact = strcmp(tree->control->job->settings.sums, "float32") == 0;
+  tree->ends.exact = strcmp(tree->trees->peers->job->settings.sums, "float32") == 0;
   return BANYAN_OK;
 }
 
-/* ---- telling them */
+/* ---- sending them their parts */
 
-static enum banyan_status tell(struct by_control_tree *tree, uint32_t worker, uint32_t process) {
-  struct by_control *control = tree->control;
+static enum banyan_status send_part(struct by_control_tree *tree, uint32_t worker, uint32_t process) {
+  const struct by_control_peers *peers = tree->trees->peers;
   struct by_tree_word word;
   struct by_writer writer;
   uint8_t bytes[WORD_MOST];
   by_tree_tell(tree->tree, &tree->ends, tree->answers, worker, &word);
   by_writer_init(&writer, bytes, sizeof bytes);
   by_tree_word_write(&writer, &word);
-  if (process == control->job->rank) {
-    by_control_heard_word(control, TREE, bytes, writer.length);
+  if (process == peers->job->rank) {
+    by_helpers_handle(tree->trees->helpers, TREE, bytes, writer.length);
     return BANYAN_OK;
   }
-  const struct end *end = control->of_rank[process];
-  if (!end || end->over) return by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone", process);
-  return by_stream_send(end->stream, TREE, bytes, writer.length);
+  const struct by_control_peer *peer = peers->of_process[process];
+  if (!peer) return by_fail(BANYAN_ERR_PEER_DEAD, "process %u is gone", process);
+  return by_stream_send(peer->stream, TREE, bytes, writer.length);
 }
 
-void by_control_tell_tree(struct by_control_tree *tree) {
+static void lose(struct by_control_tree *tree) {
   tree->told = true;
-  enum banyan_status status = tell(tree, BY_TREE_FOR_SERVER, tree->ends.server);
+  by_deaths_lose(tree->trees->helpers->deaths, tree->ends.server, banyan_error_text());
+}
+
+/* What is known is what the ends are sent. */
+static void settled(void *context, struct by_control_tree *tree) {
+  (void)context;
+  tree->told = true;
+  enum banyan_status status = send_part(tree, BY_TREE_FOR_SERVER, tree->ends.server);
   for (uint32_t w = 0; w < tree->tree->n_workers && status == BANYAN_OK; w++)
-    status = tell(tree, w, tree->processes[w]);
-  if (status != BANYAN_OK) by_control_lose(tree->control, tree->ends.server, banyan_error_text());
+    status = send_part(tree, w, tree->processes[w]);
+  if (status != BANYAN_OK) lose(tree);
+}
+
+/* All switches of all trees, those that are set up already for the cells that they had. */
+static void ask_all(struct by_trees *trees) {
+  for (struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next)
+    if (tree->told)
+      by_switches_ask_again(tree);
+    else if (by_switches_ask(&trees->switches, tree) != BANYAN_OK)
+      lose(tree);
+  if (!by_timer_is_set(&trees->due)) by_loop_set_delay(trees->peers->job->loop, &trees->due, 0);
+}
+
+/* ---- what is wished for */
+
+static const char *name_of(const struct by_wished *one) {
+  return one->tree->tree->switches[one->which].name;
+}
+
+static uint32_t count(const struct by_control_tree *tree) {
+  uint32_t n = 0;
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++) n += tree->tree->switches[s].adds;
+  return tree->told ? 0 : n;
+}
+
+/* Of all trees that are to be set up, each switch that is to add. */
+static void list(struct by_trees *trees) {
+  uint32_t n = 0;
+  if (trees->wished) return; /* they are wished for again */
+  for (const struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next) n += count(tree);
+  trees->wished = calloc((size_t)n + 1, sizeof *trees->wished);
+  for (struct by_control_tree *tree = trees->switches.trees; tree && trees->wished; tree = tree->next)
+    for (uint32_t s = 0; count(tree) && s < tree->tree->n_switches; s++)
+      if (tree->tree->switches[s].adds) trees->wished[trees->n_wished++] = (struct by_wished){tree, s};
+}
+
+static struct by_cluster_cells describe(const struct by_wished *one, bool has) {
+  const struct by_control_tree *tree = one->tree;
+  const struct by_tree_answer *answer = &tree->answers[one->which];
+  return (struct by_cluster_cells){.at = name_of(one),
+                                   .server = tree->trees->peers->job->members[tree->ends.server].host,
+                                   .slots = BY_TREE_WANTED,
+                                   .bytes = BY_WISH_SLOT_BYTES,
+                                   .has = has,
+                                   .given = answer->granted ? answer->what.slots : 0};
+}
+
+/* False: there is nothing to say, or nobody to say it to. */
+static bool say(struct by_trees *trees, bool has) {
+  const struct by_control_events *events = trees->events;
+  bool asked = events->has_manager(events->context);
+  uint32_t n = trees->n_wished;
+  if (n > BY_CLUSTER_CELLS && asked && !has)
+    by_warn("switch", "the trees wish for cells %u times, and the manager is asked for %d at most: it is not asked", n,
+            BY_CLUSTER_CELLS);
+  struct by_cluster_cells *cells = n && n <= BY_CLUSTER_CELLS && asked ? calloc(n, sizeof *cells) : NULL;
+  if (!cells) return false;
+  for (uint32_t i = 0; i < n; i++) cells[i] = describe(&trees->wished[i], has);
+  events->wish(events->context, cells, n);
+  free(cells);
+  return true;
+}
+
+/* ---- waiting */
+
+static bool may_answer(const struct by_trees *trees) {
+  return trees->events->may_answer(trees->events->context);
+}
+
+/* Sends what is requested. True: the answer is awaited; ask_all follows. */
+static bool request(struct by_trees *trees) {
+  struct by_loop *loop = trees->peers->job->loop;
+  list(trees);
+  if (!say(trees, false) || !may_answer(trees)) return false;
+  trees->cells_until = by_loop_now(loop) + MANAGER_MS * BY_MILLISECOND;
+  by_loop_set_delay(loop, &trees->due, 0);
+  return true;
+}
+
+static void stop_waiting(struct by_trees *trees) {
+  trees->cells_until = 0;
+  ask_all(trees);
+}
+
+/* While that is awaited, a few times. */
+static void await_cells(struct by_trees *trees) {
+  struct by_loop *loop = trees->peers->job->loop;
+  bool late = by_loop_now(loop) >= trees->cells_until;
+  if (!late && may_answer(trees)) {
+    by_loop_set_delay(loop, &trees->due, LOOKS_MS * BY_MILLISECOND);
+    return;
+  }
+  by_warn("control",
+          "the manager has not said how much of the switches' memory is for this job, which takes what it gets");
+  stop_waiting(trees);
+}
+
+static void changed(void *context) {
+  (void)say(context, true);
+}
+
+static void trees_due(void *argument) {
+  struct by_trees *trees = argument;
+  if (trees->cells_until)
+    await_cells(trees);
+  else if (by_switches_look(&trees->switches))
+    by_loop_set_delay(trees->peers->job->loop, &trees->due, LOOKS_MS * BY_MILLISECOND);
+}
+
+/* ---- the answer of the manager */
+
+static bool fits(const struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n) {
+  if (n != trees->n_wished) return false;
+  for (uint32_t i = 0; i < n; i++)
+    if (strcmp(cells[i].at, name_of(&trees->wished[i])) != 0) return false;
+  return true;
+}
+
+static void explain(const struct by_wished *one, uint32_t slots) {
+  uint16_t tree = one->tree->ends.job;
+  if (slots < BY_TREE_WORTHWHILE)
+    by_warn("control",
+            "the manager leaves tree %u %u slots at switch %s, whose memory other jobs have: it only forwards", tree,
+            slots, name_of(one));
+  else if (slots < BY_TREE_WANTED)
+    by_info("control", "the manager leaves tree %u %u of %d slots at switch %s, whose memory it shares with other jobs",
+            tree, slots, BY_TREE_WANTED, name_of(one));
+}
+
+/* All ends use as many slots as the switch with the fewest has: more elsewhere would be of no use. */
+static void level(struct by_control_tree *tree) {
+  uint32_t least = BY_TREE_WANTED;
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+    if (tree->allowed[s] >= BY_TREE_WORTHWHILE && tree->allowed[s] < least) least = tree->allowed[s];
+  for (uint32_t s = 0; s < tree->tree->n_switches; s++)
+    tree->allowed[s] = tree->allowed[s] >= BY_TREE_WORTHWHILE ? least : 0;
+}
+
+void by_trees_handle_cells(struct by_trees *trees, const struct by_cluster_cells *cells, uint32_t n) {
+  if (!trees->cells_until) return;
+  if (n > 0 && !fits(trees, cells, n)) {
+    by_warn("control", "the manager grants cells that were not wished for; that is passed over");
+    return;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const struct by_wished *one = &trees->wished[i];
+    explain(one, cells[i].slots);
+    one->tree->allowed[one->which] = cells[i].slots;
+  }
+  for (struct by_control_tree *tree = trees->switches.trees; tree; tree = tree->next) level(tree);
+  stop_waiting(trees);
+}
+
+/* ---- while the job has another plan */
+
+static bool is_being_set_up(const struct by_trees *trees) {
+  const struct by_control_tree *tree = trees->switches.trees;
+  while (tree && tree->told) tree = tree->next;
+  return tree || trees->cells_until;
+}
+
+/* Whether the cells are to be given back; *later: not yet. */
+static bool is_unused(struct by_trees *trees, bool *later) {
+  struct by_job *job = trees->peers->job;
+  by_job_lock(job);
+  bool unused = !trees->used;
+  const struct by_domain *domain = by_engine_domain(job->engine, 0);
+  *later = unused && domain && by_domain_is_running(domain, trees->until);
+  by_job_unlock(job);
+  return unused;
+}
+
+/* The ends keep their part: what they send goes past the switches meanwhile, as where these are gone. */
+static void release_due(void *argument) {
+  struct by_trees *trees = argument;
+  bool later, unused = is_unused(trees, &later);
+  if (later || is_being_set_up(trees)) {
+    by_loop_set_delay(trees->peers->job->loop, &trees->release, LOOKS_MS * BY_MILLISECOND);
+    return;
+  }
+  if (unused == trees->released || !trees->wished || !trees->n_wished) return;
+  trees->released = unused;
+  if (!unused) {
+    if (!request(trees)) ask_all(trees);
+    return;
+  }
+  by_switches_drop_cells(&trees->switches);
+  by_info("control", "the plan in use has no trees through switches: their cells are given back");
+  if (trees->events->has_manager(trees->events->context)) trees->events->wish(trees->events->context, NULL, 0);
+}
+
+void by_trees_use(struct by_trees *trees, bool used) {
+  const struct by_domain *domain = by_engine_domain(trees->peers->job->engine, 0);
+  if (used == trees->used) return;
+  trees->used = used;
+  if (domain) trees->until = by_domain_next_call(domain);
+  if (by_loop_post(trees->peers->job->loop, release_due, trees) != BANYAN_OK)
+    by_warn("control", "cells of switches stay as they are: %s", banyan_error_text());
 }
 
 /* ---- beginning */
 
-static void lose(struct by_control_tree *tree) {
-  tree->told = true;
-  by_control_lose(tree->control, tree->ends.server, banyan_error_text());
-}
-
-void by_control_ask_all(struct by_control *control) {
-  for (struct by_control_tree *tree = control->trees; tree; tree = tree->next)
-    if (tree->told)
-      by_control_ask_switches_again(tree);
-    else if (by_control_ask_switches(tree) != BANYAN_OK)
-      lose(tree);
-}
-
 /* On the loop's thread: a list of trees. */
 static void begin(void *context) {
   struct by_control_tree *tree = context;
-  struct by_control *control = tree->control;
+  struct by_trees *trees = tree->trees;
   for (struct by_control_tree *next; tree; tree = next) {
     next = tree->next;
-    tree->next = control->trees;
-    control->trees = tree;
+    tree->next = trees->switches.trees;
+    trees->switches.trees = tree;
     if (find_ends(tree) != BANYAN_OK)
       lose(tree);
     else if (!tree->tree->n_switches)
-      by_control_tell_tree(tree);
+      settled(trees, tree);
   }
-  if (!by_control_wish(control)) by_control_ask_all(control);
+  if (!request(trees)) ask_all(trees);
 }
 
-enum banyan_status by_control_choose_numbers(struct by_control_tree *tree) {
-  struct {
-    uint16_t job, key;
-    unsigned char secret[BY_TREE_SECRET];
-  } random;
-  if (getrandom(&random, sizeof random, 0) != sizeof random)
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for a tree through switches");
-  tree->ends.job = random.job;
-  tree->ends.key = random.key;
-  memcpy(tree->ends.secret, random.secret, sizeof tree->ends.secret);
-  return BANYAN_OK;
-}
-
-static enum banyan_status make(struct by_control *control, const struct by_plan *plan, uint32_t class_, uint32_t group,
+static enum banyan_status make(struct by_trees *trees, const struct by_plan *plan, uint32_t class_, uint32_t group,
                                const uint32_t *processes, const uint32_t *helpers, struct by_control_tree *tree) {
-  tree->control = control;
+  tree->trees = trees;
   BY_TRY(by_switched_tree_make(plan, class_, group, &tree->tree));
-  BY_TRY(by_control_choose_numbers(tree));
+  BY_TRY(by_switches_choose_numbers(tree));
   size_t n = tree->tree->n_switches + 1;
   tree->answers = calloc(n, sizeof *tree->answers);
   tree->asked = calloc(n, sizeof *tree->asked);
@@ -171,35 +336,54 @@ static enum banyan_status make(struct by_control *control, const struct by_plan 
 }
 
 /* Ranks wait for a tree that cannot be set up, until they hear that its server is lost. */
-static void give_up(struct by_control *control, struct by_control_tree *tree) {
+static void give_up(struct by_trees *trees, struct by_control_tree *tree) {
   uint32_t server = tree ? tree->ends.server : 0;
-  if (server && server != UINT32_MAX) (void)by_control_suspect(control, server, banyan_error_text());
+  if (server && server != UINT32_MAX)
+    (void)by_deaths_post_suspicion(trees->helpers->deaths, server, banyan_error_text());
   if (tree) free_tree(tree);
 }
 
-static void add_tree(struct by_control *control, const struct by_plan *plan, uint32_t class_, uint32_t group,
-                     const uint32_t *processes, const uint32_t *helpers, struct by_control_tree **trees) {
+static void add_tree(struct by_trees *trees, const struct by_plan *plan, uint32_t class_, uint32_t group,
+                     const uint32_t *processes, const uint32_t *helpers, struct by_control_tree **list) {
   struct by_control_tree *tree = calloc(1, sizeof *tree);
   enum banyan_status status = BANYAN_ERR_NO_MEMORY;
-  if (tree) status = make(control, plan, class_, group, processes, helpers, tree);
+  if (tree) status = make(trees, plan, class_, group, processes, helpers, tree);
   if (status != BANYAN_OK) {
-    give_up(control, tree);
+    give_up(trees, tree);
     return;
   }
-  tree->next = *trees;
-  *trees = tree;
+  tree->next = *list;
+  *list = tree;
 }
 
-void by_control_begin_trees(struct by_control *control, const struct by_plan *plan, const uint32_t *processes,
-                            const uint32_t *helpers) {
-  struct by_control_tree *trees = NULL;
+void by_trees_begin(struct by_trees *trees, const struct by_plan *plan, const uint32_t *processes,
+                    const uint32_t *helpers) {
+  struct by_control_tree *list = NULL;
   for (uint32_t c = 0; c < plan->n_classes; c++)
     for (uint32_t g = 0; g < plan->classes[c].n_groups; g++)
       if (by_group_has_server(plan, &plan->classes[c].groups[g]))
-        add_tree(control, plan, c, g, processes, helpers, &trees);
-  if (!trees || by_loop_post(control->job->loop, begin, trees) == BANYAN_OK) return;
-  for (struct by_control_tree *next; trees; trees = next) {
-    next = trees->next;
-    give_up(control, trees);
+        add_tree(trees, plan, c, g, processes, helpers, &list);
+  if (!list || by_loop_post(trees->peers->job->loop, begin, list) == BANYAN_OK) return;
+  for (struct by_control_tree *next; list; list = next) {
+    next = list->next;
+    give_up(trees, list);
+  }
+}
+
+void by_trees_init(struct by_trees *trees, struct by_helpers *helpers, const struct by_control_events *events) {
+  *trees = (struct by_trees){.peers = helpers->peers, .helpers = helpers, .events = events};
+  trees->switches = (struct by_switches){.job = helpers->peers->job, .events = {settled, changed, trees}};
+  by_timer_init(&trees->due, trees_due, trees);
+  by_timer_init(&trees->release, release_due, trees);
+}
+
+void by_trees_fini(struct by_trees *trees) {
+  by_loop_cancel_timer(&trees->due);
+  by_loop_cancel_timer(&trees->release);
+  by_switches_fini(&trees->switches);
+  free(trees->wished);
+  for (struct by_control_tree *next; trees->switches.trees; trees->switches.trees = next) {
+    next = trees->switches.trees->next;
+    free_tree(trees->switches.trees);
   }
 }

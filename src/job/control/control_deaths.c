@@ -1,0 +1,196 @@
+#include "control_deaths.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "log.h"
+
+enum { GRACE_MS = 500 }; /* for rank 0 to send that a process is dead */
+
+struct suspicion {
+  struct suspicion *next;
+  uint32_t process;
+  char text[TEXT_MOST];
+};
+
+/* ---- the job's failure */
+
+void by_deaths_give_up(struct by_deaths *deaths, enum banyan_status status, const char *text) {
+  if (deaths->status != BANYAN_OK) return;
+  deaths->status = status;
+  snprintf(deaths->text, sizeof deaths->text, "%s", text);
+}
+
+static void fail_here(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  struct by_job *job = deaths->peers->job;
+  if (atomic_load(&deaths->peers->leaving)) return;
+  if (!job->engine) { /* it came with the message that all have joined */
+    deaths->status = status;
+    snprintf(deaths->text, sizeof deaths->text, "%s", text);
+    return;
+  }
+  by_job_lock(job);
+  by_engine_fail(job->engine, status, process, text);
+  pthread_cond_broadcast(&job->changed);
+  by_job_unlock(job);
+  by_job_wake(job);
+  if (deaths->timeline) by_timeline_hurry(deaths->timeline);
+}
+
+/* Rank 0 sends it to everybody, others to rank 0; once. */
+static void spread(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  if (deaths->spread) return;
+  deaths->spread = true;
+  by_control_peers_send_text(deaths->peers, FAILED, status, process, text);
+}
+
+void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  if (by_control_peers_is_root(deaths->peers)) spread(deaths, status, process, text);
+  deaths->spread = true;
+  fail_here(deaths, status, process, text);
+}
+
+void by_deaths_fail(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  spread(deaths, status, process, text);
+  fail_here(deaths, status, process, text);
+}
+
+void by_deaths_disconnected(struct by_deaths *deaths, uint32_t process, const char *reason) {
+  struct by_control_peers *peers = deaths->peers;
+  if (by_control_peers_is_helper(peers, process)) {
+    by_deaths_lose(deaths, process, reason);
+    return;
+  }
+  char text[TEXT_MOST]; /* it may come with the message that all have joined, before the job has names for them */
+  snprintf(text, sizeof text, "rank %u (host %s) is gone: %s", process, peers->job->members[process].host, reason);
+  by_deaths_handle_failure(deaths, BANYAN_ERR_PEER_DEAD, process, text);
+}
+
+/* ---- helpers */
+
+void by_deaths_lose(struct by_deaths *deaths, uint32_t process, const char *text) {
+  struct by_control_peers *peers = deaths->peers;
+  const struct by_job *job = peers->job;
+  char reason[TEXT_MOST];
+  if (by_control_peers_has_lost(peers, process) || deaths->spread || atomic_load(&peers->leaving)) return;
+  (void)by_control_peers_set_member(peers, process, BY_MEMBER_LOST);
+  snprintf(reason, sizeof reason, "%s %u (host %s) is lost (%.300s)", by_member_kind_name(job->members[process].kind),
+           process - job->size, job->members[process].host, text);
+  by_error("communicator", "%s; what went through it goes among ranks from here on", reason);
+  by_control_peers_send_text(peers, LOST, BANYAN_ERR_PEER_DEAD, process, reason);
+  deaths->events.lost(deaths->events.context, process, reason);
+}
+
+void by_deaths_lose_silent(struct by_deaths *deaths, uint32_t process) {
+  by_deaths_lose(deaths, process, "it does not answer: is it stopped, or its machine overloaded?");
+}
+
+/* ---- suspicions */
+
+static void drop_first(struct by_deaths *deaths) {
+  struct suspicion *first = deaths->suspicions;
+  deaths->suspicions = first->next;
+  free(first);
+}
+
+/* Rank 0 decides a little sooner than the others would alone. */
+static void give_grace(struct by_deaths *deaths) {
+  uint64_t grace = by_control_peers_is_root(deaths->peers) ? GRACE_MS / 2 : GRACE_MS;
+  by_loop_set_delay(deaths->peers->job->loop, &deaths->grace, grace * BY_MILLISECOND);
+}
+
+/* A rank that decides alone has asked rank 0 in vain: a stopped rank 0 is why others give up and end. */
+static void decide(struct by_deaths *deaths, const struct suspicion *suspicion) {
+  const struct by_control_peers *peers = deaths->peers;
+  char text[TEXT_MOST];
+  snprintf(text, sizeof text, "%s", suspicion->text);
+  if (!by_control_peers_is_root(peers) && suspicion->process != 0 && !atomic_load(&peers->deaf))
+    snprintf(text, sizeof text, "%.380s. Nor does rank 0 (host %.64s) answer: is it stopped?", suspicion->text,
+             peers->job->members[0].host);
+  by_deaths_fail(deaths, BANYAN_ERR_PEER_DEAD, suspicion->process, text);
+}
+
+/* One that has left may have been suspected in front of one that is dead. */
+static void grace_over(void *context) {
+  struct by_deaths *deaths = context;
+  const struct suspicion *first = deaths->suspicions;
+  if (!deaths->spread && !by_control_peers_has_left(deaths->peers, first->process)) {
+    decide(deaths, first);
+    return;
+  }
+  while (deaths->suspicions && by_control_peers_has_left(deaths->peers, deaths->suspicions->process))
+    drop_first(deaths);
+  if (deaths->suspicions && !deaths->spread) give_grace(deaths);
+}
+
+static void ask_root(const struct by_deaths *deaths, uint32_t process, const char *text) {
+  struct by_control_peer *root = by_control_peers_is_root(deaths->peers) ? NULL : by_control_peers_root(deaths->peers);
+  if (root) by_control_peer_send_text(root, SUSPECT, BANYAN_ERR_PEER_DEAD, process, text);
+}
+
+void by_deaths_suspect(struct by_deaths *deaths, uint32_t process, const char *text) {
+  struct suspicion **last = &deaths->suspicions;
+  if (deaths->spread) return;
+  if (by_control_peers_is_helper(deaths->peers, process)) { /* nobody dies of it: no need to be sure */
+    if (by_control_peers_is_root(deaths->peers)) by_deaths_lose(deaths, process, text);
+    ask_root(deaths, process, text);
+    return;
+  }
+  while (*last && (*last)->process != process) last = &(*last)->next;
+  if (*last) return;
+  struct suspicion *suspicion = calloc(1, sizeof *suspicion);
+  if (!suspicion) { /* a job that hangs would be worse than one that ends for a rank that left */
+    by_deaths_fail(deaths, BANYAN_ERR_PEER_DEAD, process, text);
+    return;
+  }
+  suspicion->process = process;
+  snprintf(suspicion->text, sizeof suspicion->text, "%s", text);
+  *last = suspicion;
+  ask_root(deaths, process, text);
+  if (!by_timer_is_set(&deaths->grace)) give_grace(deaths);
+}
+
+/* ---- messages */
+
+void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *peer, uint16_t type,
+                      const struct by_text_word *word) {
+  const struct by_control_peers *peers = deaths->peers;
+  bool helper = by_control_peers_is_root(peers) && by_control_peers_is_helper(peers, peer->rank);
+  if (type == FAILED && helper && word->status != BANYAN_ERR_MISMATCH)
+    by_deaths_lose(deaths, (uint32_t)peer->rank, word->text);
+  else if (type == FAILED)
+    by_deaths_handle_failure(deaths, word->status, word->process, word->text);
+  else if (helper && !by_control_peers_is_helper(peers, word->process))
+    by_deaths_lose(deaths, (uint32_t)peer->rank, word->text); /* a link of its own may have broken */
+  else if (word->process < peers->job->processes)
+    by_deaths_suspect(deaths, word->process, word->text);
+}
+
+static void handle_failure(const struct by_report *report) {
+  spread(report->context, report->status, report->process, report->text);
+}
+
+void by_deaths_post_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text) {
+  struct by_report report = {.handle = handle_failure, .context = deaths, .status = status, .process = process};
+  (void)by_control_peers_post(deaths->peers, &report, NULL, text);
+}
+
+static void handle_suspicion(const struct by_report *report) {
+  by_deaths_suspect(report->context, report->process, report->text);
+}
+
+bool by_deaths_post_suspicion(struct by_deaths *deaths, uint32_t process, const char *text) {
+  struct by_report report = {.handle = handle_suspicion, .context = deaths, .process = process};
+  return by_control_peers_post(deaths->peers, &report, NULL, text);
+}
+
+void by_deaths_init(struct by_deaths *deaths, struct by_control_peers *peers, struct by_timeline *timeline,
+                    const struct by_death_events *events) {
+  *deaths = (struct by_deaths){.peers = peers, .timeline = timeline, .events = *events};
+  by_timer_init(&deaths->grace, grace_over, deaths);
+}
+
+void by_deaths_fini(struct by_deaths *deaths) {
+  by_loop_cancel_timer(&deaths->grace);
+  while (deaths->suspicions) drop_first(deaths);
+}

@@ -1,0 +1,53 @@
+/* Deaths: how the job fails, on all ranks with the same reason, and how it loses helpers without failing. A process
+ * whose lane ended is suspected until it is known why: one that left has told rank 0, a dead one nobody. On the loop's
+ * thread unless said otherwise. */
+#ifndef BY_JOB_CONTROL_CONTROL_DEATHS_H
+#define BY_JOB_CONTROL_CONTROL_DEATHS_H
+
+#include "control_peers.h"
+#include "timeline.h"
+
+struct by_death_events {
+  /* Rank 0: this helper or server is lost, which all others have been sent. */
+  void (*lost)(void *context, uint32_t process, const char *reason);
+  void *context;
+};
+
+struct by_deaths {
+  struct by_control_peers *peers;
+  struct by_timeline *timeline;
+  struct by_death_events events;
+  enum banyan_status status;    /* the job has failed before there was an engine to fail: */
+  char text[TEXT_MOST];         /* why */
+  bool spread;                  /* the others know of the job's failure */
+  struct suspicion *suspicions; /* oldest first: the grace is for that one */
+  struct by_timer grace;
+};
+
+void by_deaths_init(struct by_deaths *deaths, struct by_control_peers *peers, struct by_timeline *timeline,
+                    const struct by_death_events *events);
+void by_deaths_fini(struct by_deaths *deaths);
+
+/* There will be no job; the first reason counts. */
+void by_deaths_give_up(struct by_deaths *deaths, enum banyan_status status, const char *text);
+/* This fails the job, here and, from rank 0, everywhere. */
+void by_deaths_handle_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
+/* The same, by a verdict of this rank's own: it goes to rank 0. */
+void by_deaths_fail(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
+/* The connection to this member has ended. */
+void by_deaths_disconnected(struct by_deaths *deaths, uint32_t process, const char *reason);
+/* Rank 0: this helper is gone; sent to all, once. */
+void by_deaths_lose(struct by_deaths *deaths, uint32_t process, const char *text);
+/* Because it does not answer. */
+void by_deaths_lose_silent(struct by_deaths *deaths, uint32_t process);
+/* A lane to this process ended, here or, at rank 0, elsewhere. */
+void by_deaths_suspect(struct by_deaths *deaths, uint32_t process, const char *text);
+/* FAILED and SUSPECT. */
+void by_deaths_handle(struct by_deaths *deaths, const struct by_control_peer *peer, uint16_t type,
+                      const struct by_text_word *word);
+/* Any thread: this rank's engine has failed; a lane to this process ended. See by_control_failed and
+ * by_control_suspect. */
+void by_deaths_post_failure(struct by_deaths *deaths, enum banyan_status status, uint32_t process, const char *text);
+bool by_deaths_post_suspicion(struct by_deaths *deaths, uint32_t process, const char *text);
+
+#endif

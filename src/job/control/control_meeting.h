@@ -1,0 +1,58 @@
+/* How the members of a job meet: rank 0 collects them and sends the list to all, or why there will be no job. On the
+ * loop's thread. */
+#ifndef BY_JOB_CONTROL_CONTROL_MEETING_H
+#define BY_JOB_CONTROL_CONTROL_MEETING_H
+
+#include "acceptor.h"
+#include "connector.h"
+#include "control_deaths.h"
+#include "dialer.h"
+
+struct by_meeting_events {
+  /* Rank 0: a helper comes while the job runs. */
+  void (*newcomer)(void *context, struct by_control_peer *peer, const struct by_member *member);
+  /* Others: the number of members is known. */
+  enum banyan_status (*make_room)(void *context);
+  void *context;
+};
+
+struct by_control_meeting {
+  struct by_control_peers *peers;
+  struct by_deaths *deaths;
+  struct by_connector *connector;
+  struct by_meeting_events events;
+  char given_plan[BY_PLAN_MOST_NAME + 1]; /* the plan that this rank was given, and its version; see by_join */
+  uint32_t given_version;
+  bool done; /* this process has joined */
+  /* rank 0: */
+  struct by_acceptor *acceptor;
+  uint32_t joined, helpers;    /* ranks, helpers that are there */
+  bool waits_for_helpers;      /* all ranks are there */
+  struct by_timer absence;     /* for a rank that left while the job was starting to come again: */
+  uint32_t absent;             /* which, while the timer is set, */
+  char absent_text[TEXT_MOST]; /* and why there will be no job without it */
+  char failed[TEXT_MOST];      /* why the last connection of an unknown process failed; "": none did */
+  /* others: */
+  struct by_dialer *dialer; /* to rank 0, until this process has joined */
+  uint32_t hangups;         /* of rank 0, one after the other, before its welcome */
+};
+
+void by_meeting_init(struct by_control_meeting *meeting, struct by_deaths *deaths, struct by_connector *connector,
+                     const char *plan, uint32_t plan_version, const struct by_meeting_events *events);
+void by_meeting_fini(struct by_control_meeting *meeting);
+/* Until all have joined, or the deadline for that has passed. */
+BANYAN_CHECK enum banyan_status by_meeting_run(struct by_control_meeting *meeting, const struct by_member *self);
+
+/* See struct by_control_peer_events; `ended`: while this process has not joined. */
+void by_meeting_opened(struct by_control_meeting *meeting, struct by_control_peer *peer, uint8_t purpose,
+                       const void *hello, size_t length);
+void by_meeting_ended(struct by_control_meeting *meeting, struct by_control_peer *peer, enum banyan_status status,
+                      const char *reason);
+/* Rank 0: all have joined that will. */
+void by_meeting_welcome(struct by_control_meeting *meeting);
+/* Rank 0: sends the list of members to this process. */
+BANYAN_CHECK enum banyan_status by_meeting_send_welcome(const struct by_control_meeting *meeting, uint32_t process);
+/* WELCOME. */
+void by_meeting_handle_welcome(struct by_control_meeting *meeting, const void *payload, size_t length);
+
+#endif

@@ -1,0 +1,228 @@
+#include "control_peers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "descriptor.h"
+#include "log.h"
+#include "socket.h"
+
+enum { UNAUTHENTICATED = 96 }; /* connections beyond the number of ranks */
+
+/* ---- members */
+
+enum banyan_status by_control_peers_make_room(struct by_control_peers *peers, uint32_t before, uint32_t processes) {
+  size_t n = (size_t)processes + 1;
+  struct by_control_peer **of_process = realloc(peers->of_process, n * sizeof(struct by_control_peer *));
+  if (of_process) peers->of_process = of_process;
+  enum by_member_state *states = realloc(peers->states, n * sizeof *states);
+  if (states) peers->states = states;
+  if (!of_process || !states) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for members");
+  for (uint32_t p = before; p < processes; p++) {
+    of_process[p] = NULL;
+    states[p] = BY_MEMBER_JOINING;
+  }
+  return BANYAN_OK;
+}
+
+bool by_control_peers_set_member(struct by_control_peers *peers, uint32_t process, enum by_member_state state) {
+  static const unsigned next[BY_MEMBER_STATES] = {
+      [BY_MEMBER_JOINING] = 1u << BY_MEMBER_JOINED | 1u << BY_MEMBER_LOST,
+      [BY_MEMBER_JOINED] = 1u << BY_MEMBER_JOINING | 1u << BY_MEMBER_LEAVING | 1u << BY_MEMBER_LOST,
+      [BY_MEMBER_LEAVING] = 1u << BY_MEMBER_LEFT,
+  };
+  static const char *const names[] = {"joining", "joined", "leaving", "left", "lost"};
+  enum by_member_state *now = &peers->states[process];
+  bool fits = next[*now] >> state & 1;
+  by_debug("control", "process %u: %s -> %s%s", process, names[*now], names[state], fits ? "" : " (ignored)");
+  if (fits) *now = state;
+  return fits;
+}
+
+struct by_control_peer *by_control_peers_root(const struct by_control_peers *peers) {
+  struct by_control_peer *peer = peers->all;
+  while (peer && peer->rank != 0) peer = peer->next;
+  return peer;
+}
+
+/* ---- connections */
+
+void by_control_peer_set_state(struct by_control_peer *peer, enum by_control_peer_state state) {
+  static const char *const names[] = {"greeting", "waiting", "joined", "leaving"};
+  bool fits = state == peer->state + 1u;
+  by_debug("control", "%s: %s -> %s%s", by_stream_get_name(peer->stream), names[peer->state], names[state],
+           fits ? "" : " (ignored)");
+  if (fits) peer->state = state;
+}
+
+void by_control_peer_join(struct by_control_peer *peer, uint32_t process) {
+  peer->rank = process;
+  peer->peers->of_process[process] = peer;
+  by_control_peer_set_state(peer, BY_PEER_JOINED);
+  (void)by_control_peers_set_member(peer->peers, process, BY_MEMBER_JOINED);
+}
+
+void by_control_peers_move(struct by_control_peers *peers, uint32_t from, uint32_t to) {
+  struct by_control_peer *peer = peers->of_process[from];
+  peers->of_process[from] = NULL;
+  if (from != to) {
+    peers->of_process[to] = peer;
+    peer->rank = to;
+  }
+  (void)by_control_peers_set_member(peers, from, BY_MEMBER_JOINING);
+}
+
+static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+  struct by_control_peer *peer = context;
+  by_control_peer_set_state(peer, BY_PEER_WAITING);
+  peer->peers->events.opened(peer->peers->events.context, peer, purpose, hello, length);
+}
+
+static void frame_came(void *context, uint16_t type, const void *payload, size_t length) {
+  struct by_control_peer *peer = context;
+  peer->peers->events.frame(peer->peers->events.context, peer, type, payload, length);
+}
+
+static void ended(void *context, enum banyan_status status, const char *reason) {
+  struct by_control_peer *peer = context;
+  struct by_control_peers *peers = peer->peers;
+  if (by_control_peers_is_root(peers) && peer->state == BY_PEER_GREETING)
+    by_repeats_warn(&peers->rejected, "control", by_stream_get_name(peer->stream), reason,
+                    by_clock_to_seconds(by_loop_now(peers->job->loop)));
+  peers->events.ended(peers->events.context, peer, status, reason);
+}
+
+struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, int fd,
+                                               const struct by_address *connecting, enum by_role role) {
+  struct by_control_peer *peer = calloc(1, sizeof *peer);
+  if (!peer) {
+    by_close(fd);
+    return NULL;
+  }
+  *peer = (struct by_control_peer){.next = peers->all, .peers = peers, .rank = role == BY_ROLE_CLIENT ? 0 : -1};
+  struct by_handshake_options handshake = {.role = role,
+                                           .purpose = PURPOSE_CONTROL,
+                                           .key = &peers->key,
+                                           .hello = peers->hello,
+                                           .hello_length = peers->hello_length};
+  struct by_stream_options options = {.loop = peers->job->loop,
+                                      .fd = fd,
+                                      .connecting = connecting,
+                                      .handshake = &handshake,
+                                      .most_frame = MOST_FRAME,
+                                      .most_queued = MOST_QUEUED,
+                                      .admission = role == BY_ROLE_SERVER ? &peers->admission : NULL,
+                                      .quiet = role == BY_ROLE_SERVER,
+                                      .opened = opened,
+                                      .frame = frame_came,
+                                      .ended = ended,
+                                      .context = peer};
+  (void)!by_socket_set_nodelay(fd);
+  (void)!by_socket_set_vigilant(fd);
+  if (by_stream_create(&options, &peer->stream) != BANYAN_OK) {
+    by_warn("control", "a connection was dropped: %s", banyan_error_text());
+    free(peer);
+    return NULL;
+  }
+  peers->all = peer;
+  return peer;
+}
+
+void by_control_peer_detach(struct by_control_peer *peer) {
+  struct by_control_peer **place = &peer->peers->all;
+  while (*place != peer) place = &(*place)->next;
+  *place = peer->next;
+  struct by_control_peer **of_process = peer->rank < 0 ? NULL : &peer->peers->of_process[peer->rank];
+  if (of_process && *of_process == peer) *of_process = NULL;
+}
+
+void by_control_peer_destroy(struct by_control_peer *peer) {
+  by_stream_destroy(peer->stream);
+  free(peer);
+}
+
+enum banyan_status by_control_peers_init(struct by_control_peers *peers, struct by_job *job, const struct by_key *key,
+                                         const struct by_control_peer_events *events, uint32_t processes) {
+  *peers = (struct by_control_peers){.job = job, .events = *events, .key = *key};
+  by_admission_init(&peers->admission, UNAUTHENTICATED + job->size);
+  return by_control_peers_make_room(peers, 0, processes);
+}
+
+void by_control_peers_close(struct by_control_peers *peers) {
+  while (peers->all) {
+    struct by_control_peer *peer = peers->all;
+    by_control_peer_detach(peer);
+    by_control_peer_destroy(peer);
+  }
+}
+
+void by_control_peers_fini(struct by_control_peers *peers) {
+  by_control_peers_close(peers);
+  by_repeats_flush(&peers->rejected, "control", INFINITY);
+  free(peers->of_process);
+  free(peers->states);
+}
+
+/* ---- sending */
+
+/* The loop is notified of the end. */
+void by_control_peer_cut(const struct by_control_peer *peer, const char *why) {
+  by_error("control", "%s cannot be told what it must know, and is given up: %s", by_stream_get_name(peer->stream),
+           why);
+  (void)shutdown(by_stream_get_fd(peer->stream), SHUT_RDWR);
+}
+
+bool by_control_peer_send(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length) {
+  enum banyan_status status = by_stream_send(peer->stream, (uint16_t)type, bytes, length);
+  if (status == BANYAN_ERR_NO_MEMORY)
+    by_control_peer_cut(peer, banyan_error_text());
+  else if (status != BANYAN_OK) /* it is closed already */
+    by_warn("control", "telling %s failed: %s", by_stream_get_name(peer->stream), banyan_error_text());
+  return status == BANYAN_OK;
+}
+
+void by_control_peer_send_text(struct by_control_peer *peer, enum message type, enum banyan_status status,
+                               uint32_t process, const char *text) {
+  uint8_t bytes[TEXT_MOST + 64];
+  struct by_writer writer;
+  by_writer_init(&writer, bytes, sizeof bytes);
+  by_text_word_write(&writer, status, process, text);
+  if (!writer.failed) (void)by_control_peer_send(peer, type, bytes, writer.length);
+}
+
+void by_control_peers_send_text(struct by_control_peers *peers, enum message type, enum banyan_status status,
+                                uint32_t process, const char *text) {
+  for (struct by_control_peer *peer = peers->all; peer; peer = peer->next)
+    if (by_control_peer_stays(peer)) by_control_peer_send_text(peer, type, status, process, text);
+}
+
+void by_control_peer_refuse(struct by_control_peer *peer, enum banyan_status status, const char *text) {
+  by_warn("control", "%s: %s", by_stream_get_name(peer->stream), text);
+  by_control_peer_send_text(peer, REFUSED, status, 0, text);
+  by_stream_refuse(peer->stream);
+}
+
+/* ---- from other threads */
+
+static void handle_report(void *context) {
+  struct by_report *report = context;
+  report->handle(report);
+  free(report);
+}
+
+bool by_control_peers_post(const struct by_control_peers *peers, const struct by_report *report, const void *bytes,
+                           const char *text) {
+  struct by_report *copy = malloc(sizeof *copy + report->length);
+  if (copy) {
+    *copy = *report;
+    snprintf(copy->text, sizeof copy->text, "%s", text);
+    if (report->length) memcpy(copy->bytes, bytes, report->length);
+    if (by_loop_post(peers->job->loop, handle_report, copy) == BANYAN_OK) return true;
+  }
+  free(copy);
+  by_error("control", "this could not be told to the others: %s", text);
+  return false;
+}

@@ -1,0 +1,178 @@
+/* The control connections of this process: at rank 0 one for each connection that was made to it, at others the one to
+ * rank 0. And what this process knows of the job's members. On the loop's thread unless said otherwise. */
+#ifndef BY_JOB_CONTROL_CONTROL_PEERS_H
+#define BY_JOB_CONTROL_CONTROL_PEERS_H
+
+#include "job_state.h"
+#include "log.h"
+#include "stream.h"
+#include "words.h"
+
+enum {
+  PURPOSE_CONTROL = 'C',
+  MOST_FRAME = 16 << 20,
+  MOST_QUEUED = 32 << 20,
+  HELLO_MOST = 8192,
+  TEXT_MOST = BY_WORD_TEXT,
+  SILENCE_MS = 5000 /* for a sign of life of helpers */
+};
+
+enum message {
+  WELCOME = 1,
+  REFUSED = 2,
+  FAILED = 3,
+  SUSPECT = 4,
+  LEAVING = 5,
+  ASK = 6,
+  DESCRIBE = 7,
+  DESCRIPTION = 8,
+  LEFT = 9,     /* Rank 0's: these ranks have left. */
+  PLAN = 10,    /* Rank 0's to helpers: a communicator's plan. */
+  LOST = 11,    /* Rank 0's: a helper or server is gone. */
+  TREE = 12,    /* Rank 0's to one worker or server of an in-network tree: what it must know. */
+  MOVE = 13,    /* To another plan: see move.h. */
+  LISTEN = 14,  /* Others have submitted what this rank has not. */
+  CLASS = 15,   /* Rank 0's: the class in which this process is to send. */
+  JOINED = 16,  /* Rank 0's: a helper comes. */
+  KNOWN = 17,   /* The answer: this process knows it. */
+  TIMELINE = 20 /* See timeline_message.h. */
+};
+
+/* What goes on at a connection. control_peers.c alone changes it, from one to the next:
+ *
+ *   GREETING  -> WAITING   the handshake is over
+ *   WAITING   -> JOINED    rank 0: it has a number among the processes; others: rank 0's welcome has come
+ *   JOINED    -> LEAVING   the peer has said so
+ *
+ * The connection's end frees it. */
+enum by_control_peer_state { BY_PEER_GREETING, BY_PEER_WAITING, BY_PEER_JOINED, BY_PEER_LEAVING };
+
+/* What this process knows of a member. control_peers.c alone changes it, from one to the next:
+ *
+ *   JOINING  -> JOINED    rank 0: it has a connection; others: all have joined
+ *   JOINED   -> JOINING   it left while the job was starting
+ *   JOINED   -> LEAVING   it has said so, to rank 0
+ *   LEAVING  -> LEFT      which this process has taken into account, and rank 0 has told all others
+ *   JOINING  -> LOST      a helper is gone, before it had joined
+ *   JOINED   -> LOST      or after */
+enum by_member_state {
+  BY_MEMBER_JOINING,
+  BY_MEMBER_JOINED,
+  BY_MEMBER_LEAVING,
+  BY_MEMBER_LEFT,
+  BY_MEMBER_LOST,
+  BY_MEMBER_STATES
+};
+
+struct by_control_peer {
+  struct by_control_peer *next;
+  struct by_control_peers *peers;
+  struct by_stream *stream;
+  int64_t rank; /* its number among the processes; -1: not known yet */
+  enum by_control_peer_state state;
+  uint64_t doubted_at; /* of control_meeting.c: when another process first claimed to be this rank; 0: none did */
+  bool silent;         /* of control_deadlock.c: a helper that has not answered yet, */
+  uint64_t asked_at;   /* since it was asked then */
+  bool asked;          /* of control_helpers.c: whether it knows the helper that comes */
+};
+
+/* What becomes of a connection. */
+struct by_control_peer_events {
+  void (*opened)(void *context, struct by_control_peer *peer, uint8_t purpose, const void *hello, size_t length);
+  void (*frame)(void *context, struct by_control_peer *peer, uint16_t type, const void *payload, size_t length);
+  /* The connection has ended: the peer is to be detached and destroyed. */
+  void (*ended)(void *context, struct by_control_peer *peer, enum banyan_status status, const char *reason);
+  void *context;
+};
+
+struct by_control_peers {
+  struct by_job *job;
+  struct by_control_peer_events events;
+  struct by_key key;
+  uint8_t hello[HELLO_MOST];
+  size_t hello_length;
+  struct by_admission admission;       /* rank 0: connections whose peers have not authenticated, */
+  struct by_repeats rejected;          /* and the log of those that never did */
+  struct by_control_peer *all;         /* newest first */
+  struct by_control_peer **of_process; /* rank 0 only */
+  enum by_member_state *states;        /* by process */
+  /* This process has sent that it leaves; it has received that rank 0 does. */
+  _Atomic bool leaving, deaf;
+};
+
+/* For so many processes. Whatever the status, by_control_peers_fini is to be called. */
+BANYAN_CHECK enum banyan_status by_control_peers_init(struct by_control_peers *peers, struct by_job *job,
+                                                      const struct by_key *key,
+                                                      const struct by_control_peer_events *events, uint32_t processes);
+void by_control_peers_fini(struct by_control_peers *peers);
+/* Closes all connections. */
+void by_control_peers_close(struct by_control_peers *peers);
+/* Room for so many processes instead of `before`: those that are more are JOINING. */
+BANYAN_CHECK enum banyan_status by_control_peers_make_room(struct by_control_peers *peers, uint32_t before,
+                                                           uint32_t processes);
+
+/* A connection, to be accepted or (`connecting` not NULL) made, with a handshake. NULL: that failed; the socket is
+ * closed. */
+struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, int fd,
+                                               const struct by_address *connecting, enum by_role role);
+/* It is among the peers no more. */
+void by_control_peer_detach(struct by_control_peer *peer);
+/* One that is detached. */
+void by_control_peer_destroy(struct by_control_peer *peer);
+/* Changes that are not listed above are ignored. */
+void by_control_peer_set_state(struct by_control_peer *peer, enum by_control_peer_state state);
+/* Rank 0: the peer is this process from now on, and has joined. */
+void by_control_peer_join(struct by_control_peer *peer, uint32_t process);
+/* Rank 0, while the job starts: the peer of process `from` becomes process `to`, whose own peer is gone. The same
+ * number: it is gone itself. */
+void by_control_peers_move(struct by_control_peers *peers, uint32_t from, uint32_t to);
+/* False: a change that is not listed above, which is ignored. */
+bool by_control_peers_set_member(struct by_control_peers *peers, uint32_t process, enum by_member_state state);
+/* Others than rank 0: the connection to it; NULL: there is none. */
+struct by_control_peer *by_control_peers_root(const struct by_control_peers *peers);
+
+static inline bool by_control_peers_is_root(const struct by_control_peers *peers) {
+  return peers->job->rank == 0;
+}
+/* A helper or server; any number. */
+static inline bool by_control_peers_is_helper(const struct by_control_peers *peers, int64_t process) {
+  return process >= (int64_t)peers->job->size;
+}
+static inline bool by_control_peers_has_left(const struct by_control_peers *peers, uint32_t process) {
+  return peers->states[process] == BY_MEMBER_LEAVING || peers->states[process] == BY_MEMBER_LEFT;
+}
+static inline bool by_control_peers_has_lost(const struct by_control_peers *peers, uint32_t process) {
+  return peers->states[process] == BY_MEMBER_LOST;
+}
+/* A member that has not said that it leaves. */
+static inline bool by_control_peer_stays(const struct by_control_peer *peer) {
+  return peer->rank >= 0 && peer->state != BY_PEER_LEAVING;
+}
+
+/* A message that must not be missed: where there is no room for it, that peer is given up. False: it is. */
+bool by_control_peer_send(const struct by_control_peer *peer, enum message type, const void *bytes, size_t length);
+void by_control_peer_cut(const struct by_control_peer *peer, const char *why);
+/* One message with a text, likewise. */
+void by_control_peer_send_text(struct by_control_peer *peer, enum message type, enum banyan_status status,
+                               uint32_t process, const char *text);
+/* The same to all members that stay. */
+void by_control_peers_send_text(struct by_control_peers *peers, enum message type, enum banyan_status status,
+                                uint32_t process, const char *text);
+/* Closes the connection, once the peer has been told why. */
+void by_control_peer_refuse(struct by_control_peer *peer, enum banyan_status status, const char *text);
+
+/* From any thread to the loop's: `handle` is called with a copy. */
+struct by_report {
+  void (*handle)(const struct by_report *report);
+  void *context;
+  enum banyan_status status;
+  uint32_t process;
+  char text[TEXT_MOST], awaited[TEXT_MOST];
+  size_t length;
+  uint8_t bytes[];
+};
+/* Any thread. False: out of memory, which is logged. */
+bool by_control_peers_post(const struct by_control_peers *peers, const struct by_report *report, const void *bytes,
+                           const char *text);
+
+#endif
