@@ -7,7 +7,6 @@
 
 #include "text.h"
 #include "web_server.h"
-#include "web_texts.h"
 
 enum { MOST_STATE = 64 << 20 };
 

@@ -8,7 +8,7 @@
 
 #include "manager_page.h"
 #include "socket.h"
-#include "web_token.h"
+#include "web_server.h"
 
 static const char topology_text[] =
     "{\"format\":\"banyan-topology 1\",\"nodes\":[\"a\",\"b\",{\"name\":\"s\",\"kind\":\"switch\"}],"

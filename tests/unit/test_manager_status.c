@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manager_status.h"
+#include "status_print.h"
 
 /* The caller frees it. */
 static char *print(const json_t *state, unsigned width, unsigned height) {

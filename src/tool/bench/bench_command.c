@@ -11,7 +11,9 @@
 #include <sys/param.h>
 #include <unistd.h>
 
-#include "bench_measure.h"
+#include "bench_values.h"
+#include "clock.h"
+#include "collective.h"
 #include "commands.h"
 #include "launch.h"
 #include "process.h"
@@ -19,9 +21,213 @@
 #include "socket.h"
 #include "text.h"
 
-/* ---- Results of a bench: a table for people, or a JSON object a line. */
+/* ---- the protocol of bench/README.md for one case: check, count, time, reduce */
 
-struct by_bench_setting {
+struct how {
+  bool registered; /* buffers from banyan_alloc */
+  bool check;
+  bool barrier;        /* before every timed call, outside its time */
+  long calls, warm_up; /* 0, -1: as many as the budget allows */
+  double budget;       /* seconds of timed calls */
+};
+
+struct result {
+  long calls;
+  double median, least, most; /* seconds; on rank 0 */
+  uint64_t wrong;             /* elements, over all ranks */
+  /* over all ranks, divided by ranks and timed calls: */
+  double frames, sleeps, wakes;
+  uint64_t allocations; /* during timed calls, over all ranks */
+};
+
+enum { FIRST_CALLS = 2, LEAST_CALLS = 8, MOST_TIMED = 2000, CALLS_BYTES = 64 << 20, ALIGNMENT = 64 };
+
+struct buffers {
+  void *memory[2];   /* as allocated; [1] NULL when in place */
+  void *send, *recv; /* what the call gets */
+};
+
+static enum banyan_status get_memory(struct banyan_comm *comm, bool registered, size_t bytes, void **out) {
+  *out = NULL;
+  if (!bytes) return BANYAN_OK;
+  if (registered) return banyan_alloc(comm, bytes, out);
+  if (posix_memalign(out, ALIGNMENT, bytes)) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
+  return BANYAN_OK;
+}
+
+static void give_back(struct banyan_comm *comm, bool registered, struct buffers *buffers) {
+  for (int i = 0; i < 2; i++) {
+    if (registered)
+      banyan_free(comm, buffers->memory[i]);
+    else
+      free(buffers->memory[i]);
+  }
+}
+
+/* Whether this rank's own part lies in the buffer it receives into. */
+static bool shares_buffer(const struct by_bench_case *c) {
+  return c->in_place && (c->collective != BANYAN_GATHER || c->rank == c->root);
+}
+
+static enum banyan_status make_buffers(const struct by_bench_case *c, bool registered, struct banyan_comm *comm,
+                                       struct buffers *out) {
+  size_t size = banyan_dtype_size(c->dtype);
+  *out = (struct buffers){0};
+  if (shares_buffer(c)) {
+    BY_TRY(get_memory(comm, registered, MAX(c->send_count, c->recv_count) * size, &out->memory[0]));
+    bool block = by_collective(c->collective)->send == BY_EXTENT_BLOCK;
+    out->recv = out->memory[0];
+    out->send = (char *)out->memory[0] + (block ? (size_t)c->rank * c->count * size : 0);
+    return BANYAN_OK;
+  }
+  BY_TRY(get_memory(comm, registered, c->send_count * size, &out->memory[0]));
+  BY_TRY(get_memory(comm, registered, c->recv_count * size, &out->memory[1]));
+  out->send = out->memory[0];
+  out->recv = out->memory[1];
+  return BANYAN_OK;
+}
+
+/* What every rank contributes; everything else is 0xff, which no result holds. */
+static void fill(const struct by_bench_case *c, const struct buffers *buffers) {
+  struct by_pattern own;
+  by_pattern_of_rank(c, c->rank, &own);
+  if (buffers->recv) memset(buffers->recv, 0xff, c->recv_count * own.size);
+  if (buffers->send) by_pattern_fill(&own, buffers->send, c->send_count);
+  if (c->collective == BANYAN_BROADCAST && c->rank == c->root) by_pattern_fill(&own, buffers->recv, c->recv_count);
+}
+
+static enum banyan_status check(const struct by_bench_case *c, struct banyan_comm *comm, const struct buffers *buffers,
+                                uint64_t *wrong) {
+  fill(c, buffers);
+  BY_TRY(by_bench_call(c, comm, buffers->send, buffers->recv));
+  *wrong = by_bench_wrong(c, shares_buffer(c) || !c->send_count ? NULL : buffers->send, buffers->recv);
+  size_t bytes = MAX(c->send_count, c->recv_count) * banyan_dtype_size(c->dtype);
+  if (shares_buffer(c) && buffers->recv) memset(buffers->recv, 0, bytes); /* sums of sums would grow without end */
+  return BANYAN_OK;
+}
+
+static enum banyan_status repeat(const struct by_bench_case *c, bool barrier, struct banyan_comm *comm,
+                                 const struct buffers *buffers, long calls, double *seconds) {
+  for (long k = 0; k < calls; k++) {
+    if (barrier) BY_TRY(banyan_barrier(comm));
+    uint64_t start = by_clock_now(&by_clock_system);
+    BY_TRY(by_bench_call(c, comm, buffers->send, buffers->recv));
+    seconds[k] = (double)(by_clock_now(&by_clock_system) - start) * 1e-9;
+  }
+  return BANYAN_OK;
+}
+
+static long clamp(double value, long least, long most) {
+  return value < (double)least ? least : value > (double)most ? most : (long)value;
+}
+
+/* Rank 0's number, on every rank. */
+static enum banyan_status agree(struct banyan_comm *comm, long *number) {
+  int64_t agreed = *number;
+  BY_TRY(banyan_broadcast(comm, &agreed, 1, BANYAN_INT64, 0));
+  *number = agreed;
+  return BANYAN_OK;
+}
+
+/* Makes calls, all ranks from the same moment on, and tells what one took here. */
+static enum banyan_status estimate(const struct by_bench_case *c, struct banyan_comm *comm,
+                                   const struct buffers *buffers, long calls, double *seconds) {
+  BY_TRY(banyan_barrier(comm));
+  uint64_t start = by_clock_now(&by_clock_system);
+  for (long k = 0; k < calls; k++) BY_TRY(by_bench_call(c, comm, buffers->send, buffers->recv));
+  *seconds = (double)(by_clock_now(&by_clock_system) - start) * 1e-9 / (double)calls;
+  return BANYAN_OK;
+}
+
+/* Warms up and finds how many calls to time: the same number on every rank. */
+static enum banyan_status warm_up(const struct by_bench_case *c, const struct how *how, struct banyan_comm *comm,
+                                  const struct buffers *buffers, long *calls) {
+  long cap = clamp((double)CALLS_BYTES / (double)MAX(c->bytes, (size_t)1), LEAST_CALLS, MOST_TIMED),
+       warm = how->warm_up;
+  double each = 0;
+  if (warm < 0 || (warm == 0 && !how->calls)) BY_TRY(estimate(c, comm, buffers, FIRST_CALLS, &each));
+  if (warm < 0) {
+    warm = clamp(how->budget / 5 / each, 1, MAX(cap / 10, 1));
+    BY_TRY(agree(comm, &warm));
+  }
+  if (warm > 0) BY_TRY(estimate(c, comm, buffers, warm, &each));
+  *calls = how->calls ? how->calls : clamp(how->budget / each, LEAST_CALLS, cap);
+  return agree(comm, calls);
+}
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The slowest rank's time of each call, sorted; `slowest` is rank 0's. */
+static enum banyan_status summarise(const struct by_bench_case *c, struct banyan_comm *comm, const double *seconds,
+                                    double *slowest, struct result *out) {
+  size_t n = (size_t)out->calls;
+  BY_TRY(banyan_reduce(comm, seconds, slowest, n, BANYAN_FLOAT64, BANYAN_MAX, 0));
+  if (c->rank) return BANYAN_OK;
+  double ways = c->collective == BANYAN_SEND ? 2 : 1; /* ping-pong: half of there and back */
+  qsort(slowest, n, sizeof *slowest, compare);
+  out->median = (slowest[(n - 1) / 2] + slowest[n / 2]) / 2 / ways;
+  out->least = slowest[0] / ways;
+  out->most = slowest[n - 1] / ways;
+  return BANYAN_OK;
+}
+
+/* Sums the counters' growth and the wrong elements over all ranks. */
+static enum banyan_status sum_up(const struct by_bench_case *c, struct banyan_comm *comm,
+                                 const struct banyan_counters *before, const struct banyan_counters *after,
+                                 struct result *out) {
+  int64_t own[] = {(int64_t)out->wrong, (int64_t)(after->frames_sent - before->frames_sent),
+                   (int64_t)(after->sleeps - before->sleeps), (int64_t)(after->wakes_sent - before->wakes_sent),
+                   (int64_t)(after->allocations - before->allocations)};
+  int64_t all[sizeof own / sizeof *own];
+  BY_TRY(banyan_allreduce(comm, own, all, sizeof own / sizeof *own, BANYAN_INT64, BANYAN_SUM));
+  double share = (double)c->ranks * (double)out->calls;
+  out->wrong = MAX(out->wrong, (uint64_t)all[0]); /* what this rank saw itself is never lost in a wrong sum */
+  out->frames = (double)all[1] / share;
+  out->sleeps = (double)all[2] / share;
+  out->wakes = (double)all[3] / share;
+  out->allocations = (uint64_t)all[4];
+  return BANYAN_OK;
+}
+
+static enum banyan_status time_calls(const struct by_bench_case *c, bool barrier, struct banyan_comm *comm,
+                                     const struct buffers *buffers, struct result *out) {
+  struct banyan_counters before, after;
+  size_t bytes = (size_t)out->calls * sizeof(double);
+  double *seconds = calloc(2, bytes);
+  if (!seconds) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %ld times", out->calls);
+  memset(seconds, 0xff, 2 * bytes); /* touched before, not while timing */
+  enum banyan_status status = banyan_barrier(comm);
+  banyan_comm_counters(comm, &before);
+  if (!status) status = repeat(c, barrier, comm, buffers, out->calls, seconds);
+  banyan_comm_counters(comm, &after);
+  if (!status) status = summarise(c, comm, seconds, seconds + out->calls, out);
+  if (!status) status = sum_up(c, comm, &before, &after, out);
+  free(seconds);
+  return status;
+}
+
+/* All ranks call it together. */
+static enum banyan_status measure(const struct by_bench_case *c, const struct how *how, struct banyan_comm *comm,
+                                  struct result *out) {
+  struct buffers buffers;
+  *out = (struct result){0};
+  enum banyan_status status = make_buffers(c, how->registered, comm, &buffers);
+  if (!status && how->check)
+    status = check(c, comm, &buffers, &out->wrong);
+  else if (!status)
+    fill(c, &buffers);
+  if (!status) status = warm_up(c, how, comm, &buffers, &out->calls);
+  if (!status) status = time_calls(c, how->barrier, comm, &buffers, out);
+  give_back(comm, how->registered, &buffers);
+  return status;
+}
+
+/* ---- results: a table for people, or a JSON object a line */
+
+struct setting {
   const char *transport, *plan, *congestion; /* plan: as it was given, "": it was not */
   bool json, registered, counters;
   int hosts;
@@ -41,7 +247,7 @@ static void print_plan(const struct banyan_plan_info *plan) {
 }
 
 /* `plan`: in use now; in print_result for buffers of the case's size, after it was timed. */
-static void print_head(const struct by_bench_case *c, const struct by_bench_setting *setting,
+static void print_head(const struct by_bench_case *c, const struct setting *setting,
                        const struct banyan_plan_info *plan) {
   if (setting->json) return;
   printf("# %s, %s, %s; %d ranks on %d host%s; transport %s, congestion control %s%s%s\n", by_bench_collective_name(c),
@@ -56,9 +262,8 @@ static void print_head(const struct by_bench_case *c, const struct by_bench_sett
   fflush(stdout);
 }
 
-static void print_row(const struct by_bench_case *c, const struct by_bench_setting *setting,
-                      const struct banyan_plan_info *plan, const struct by_bench_result *r, double algbw,
-                      double busbw) {
+static void print_row(const struct by_bench_case *c, const struct setting *setting, const struct banyan_plan_info *plan,
+                      const struct result *r, double algbw, double busbw) {
   printf("  %10zu %6ld %11.2f %11.2f %11.2f %9.3f %9.3f %9.3f %9.3f %7" PRIu64, c->bytes, r->calls, r->median * 1e6,
          r->least * 1e6, r->most * 1e6, algbw / 1e9, busbw / 1e9, algbw / 8e9, busbw / 8e9, r->wrong);
   if (setting->counters) printf(" %8.2f %8.3f %8.3f %7" PRIu64, r->frames, r->sleeps, r->wakes, r->allocations);
@@ -74,34 +279,28 @@ static json_t *describe_plan(const struct banyan_plan_info *plan) {
   return object;
 }
 
-static json_t *describe(const struct by_bench_case *c, const struct by_bench_setting *setting) {
-  return json_pack("{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:s}", "impl", "banyan", "collective",
-                   by_bench_collective_name(c), "bytes", (json_int_t)c->bytes, "dtype", banyan_dtype_name(c->dtype),
-                   "op", op_name(c), "ranks", c->ranks, "transport", setting->transport, "plan", setting->plan,
-                   "registered", setting->registered, "in_place", c->in_place, "cc", setting->congestion);
-}
-
-static void print_json(const struct by_bench_case *c, const struct by_bench_setting *setting,
-                       const struct banyan_plan_info *plan, const struct by_bench_result *r, double algbw,
-                       double busbw) {
-  json_t *object = describe(c, setting), *of_plan = describe_plan(plan);
-  json_t *figures =
-      json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I}", "calls", (json_int_t)r->calls, "time_us",
-                r->median * 1e6, "min_us", r->least * 1e6, "max_us", r->most * 1e6, "algbw", algbw, "busbw", busbw,
-                "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
-                "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations);
-  if (object && figures && of_plan && !json_object_update(object, figures) && !json_object_update(object, of_plan)) {
+static void print_json(const struct by_bench_case *c, const struct setting *setting,
+                       const struct banyan_plan_info *plan, const struct result *r, double algbw, double busbw) {
+  json_t *of_plan = describe_plan(plan);
+  json_t *object = json_pack(
+      "{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:b, s:b, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I}",
+      "impl", "banyan", "collective", by_bench_collective_name(c), "bytes", (json_int_t)c->bytes, "dtype",
+      banyan_dtype_name(c->dtype), "op", op_name(c), "ranks", c->ranks, "transport", setting->transport, "plan",
+      setting->plan, "registered", setting->registered, "in_place", c->in_place, "cc", setting->congestion, "calls",
+      (json_int_t)r->calls, "time_us", r->median * 1e6, "min_us", r->least * 1e6, "max_us", r->most * 1e6, "algbw",
+      algbw, "busbw", busbw, "wrong", (json_int_t)r->wrong, "frames_per_call", r->frames, "sleeps_per_call", r->sleeps,
+      "wakes_per_call", r->wakes, "allocations", (json_int_t)r->allocations);
+  if (object && of_plan && !json_object_update(object, of_plan)) {
     char *text = json_dumps(object, JSON_REAL_PRECISION(8));
     if (text) puts(text);
     free(text);
   }
   json_decref(of_plan);
-  json_decref(figures);
   json_decref(object);
 }
 
-static void print_result(const struct by_bench_case *c, const struct by_bench_setting *setting,
-                         const struct banyan_plan_info *plan, const struct by_bench_result *result) {
+static void print_result(const struct by_bench_case *c, const struct setting *setting,
+                         const struct banyan_plan_info *plan, const struct result *result) {
   double algbw = result->median > 0 ? 8 * (double)c->bytes / result->median : 0;
   double busbw = algbw * by_bench_bus_factor(c);
   (setting->json ? print_json : print_row)(c, setting, plan, result, algbw, busbw);
@@ -177,12 +376,12 @@ static enum banyan_status parse_case(const struct bench_options *bench, const st
   return by_bench_check(out);
 }
 
-static enum banyan_status parse_how(const struct bench_options *bench, struct by_bench_how *out) {
-  *out = (struct by_bench_how){.registered = bench->registered,
-                               .check = bench->check <= 0,
-                               .barrier = bench->barrier,
-                               .warm_up = bench->warm_up,
-                               .budget = bench->budget};
+static enum banyan_status parse_how(const struct bench_options *bench, struct how *out) {
+  *out = (struct how){.registered = bench->registered,
+                      .check = bench->check <= 0,
+                      .barrier = bench->barrier,
+                      .warm_up = bench->warm_up,
+                      .budget = bench->budget};
   if (!strcmp(bench->iterations, "auto")) return BANYAN_OK;
   return by_parse_int("--iterations", bench->iterations, 1, MOST_CALLS, &out->calls);
 }
@@ -260,9 +459,8 @@ static void arrange_scheduling(const struct bench_options *bench, const struct b
     fprintf(stderr, "banyan bench: no real-time priority: %s\n", strerror(errno));
 }
 
-static enum banyan_status measure_all(struct by_bench_case *c, const struct by_bench_how *how,
-                                      const struct by_bench_setting *setting, const struct by_sizes *sizes,
-                                      struct banyan_comm *comm, uint64_t *wrong) {
+static enum banyan_status measure_all(struct by_bench_case *c, const struct how *how, const struct setting *setting,
+                                      const struct by_sizes *sizes, struct banyan_comm *comm, uint64_t *wrong) {
   c->rank = banyan_comm_rank(comm);
   c->ranks = banyan_comm_size(comm);
   BY_TRY(by_bench_check(c));
@@ -271,9 +469,9 @@ static enum banyan_status measure_all(struct by_bench_case *c, const struct by_b
   BY_TRY(banyan_comm_plan(comm, 0, &plan));
   if (!c->rank) print_head(c, setting, &plan);
   for (size_t i = 0; i < n; i++) {
-    struct by_bench_result result;
+    struct result result;
     by_bench_resize(c, sizes->bytes[i]);
-    BY_TRY(by_bench_measure(c, how, comm, &result));
+    BY_TRY(measure(c, how, comm, &result));
     BY_TRY(banyan_comm_plan(comm, c->bytes, &plan));
     if (!c->rank) print_result(c, setting, &plan, &result);
     *wrong += result.wrong;
@@ -287,7 +485,7 @@ static int report(enum banyan_status status, long rank) {
 }
 
 static int be_rank(const struct bench_options *bench, const struct by_settings *settings, struct by_bench_case *c,
-                   const struct by_bench_how *how, const struct by_sizes *sizes) {
+                   const struct how *how, const struct by_sizes *sizes) {
   char congestion[BY_CONGESTION_TEXT];
   const char *transport = by_transport_at(bench->transport);
   struct banyan_options wanted = {.transport = transport, .plan = bench->plan};
@@ -298,13 +496,13 @@ static int be_rank(const struct bench_options *bench, const struct by_settings *
   if (status) return report(status, MAX(settings->rank, 0));
   read_congestion(settings, congestion);
   const char *plan = bench->plan ? bench->plan : settings->plan;
-  struct by_bench_setting setting = {.transport = transport ? transport : settings->transport,
-                                     .plan = plan ? plan : "",
-                                     .congestion = congestion,
-                                     .json = bench->json,
-                                     .registered = bench->registered,
-                                     .counters = bench->counters,
-                                     .hosts = count_hosts(comm)};
+  struct setting setting = {.transport = transport ? transport : settings->transport,
+                            .plan = plan ? plan : "",
+                            .congestion = congestion,
+                            .json = bench->json,
+                            .registered = bench->registered,
+                            .counters = bench->counters,
+                            .hosts = count_hosts(comm)};
   status = measure_all(c, how, &setting, sizes, comm, &wrong);
   int exit_code = status ? report(status, banyan_comm_rank(comm)) : wrong > 0;
   banyan_comm_destroy(comm);
@@ -313,7 +511,7 @@ static int be_rank(const struct bench_options *bench, const struct by_settings *
 
 static int run(const struct bench_options *bench, const struct by_operands *operands, char **words) {
   struct by_bench_case c;
-  struct by_bench_how how;
+  struct how how;
   struct by_sizes sizes;
   struct by_settings settings;
   enum banyan_status status = parse_case(bench, operands, &c);

@@ -17,6 +17,7 @@
 #include "json_doc.h"
 #include "localsocket.h"
 #include "loop.h"
+#include "output.h"
 #include "process.h"
 #include "text.h"
 #include "tls_identity.h"
@@ -150,12 +151,7 @@ static void show(const json_t *status) {
 static enum banyan_status show_status(const char *path, bool json) {
   json_t *status;
   BY_TRY(ask(path, &status));
-  char *text = json ? json_dumps(status, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
-  if (text)
-    printf("%s\n", text);
-  else
-    show(status);
-  free(text);
+  if (!json || !by_print_json(status)) show(status);
   json_decref(status);
   return BANYAN_OK;
 }
@@ -299,7 +295,6 @@ static enum banyan_status run(const struct agent_options *asked, const struct wa
   fprintf(stderr, "%s: ready: host %s, ranks connect at %s, manager %s\n", command.name, wanted->host, asked->socket,
           asked->manager ? asked->manager : "none");
   if (status == BANYAN_OK) status = by_loop_run(loop);
-  by_hangup_end();
   by_agent_daemon_destroy(daemon);
   return status;
 }

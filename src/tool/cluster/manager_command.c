@@ -105,12 +105,6 @@ static enum banyan_status check(const struct manager_options *asked, struct by_p
   return BANYAN_OK;
 }
 
-static enum banyan_status find_address(const char *option, const char *text, struct by_address *out) {
-  size_t n;
-  enum banyan_status status = by_address_resolve(text, out, 1, &n);
-  return status ? by_fail_within(status, "%s", option) : BANYAN_OK;
-}
-
 /* The usual folder, which no package has made; what stands in the way is said of the file. */
 static void make_folder(const struct manager_options *asked) {
   bool usual = !strcmp(asked->state, STATE_FILE) || (asked->http && !strcmp(asked->token, TOKEN_FILE));
@@ -143,11 +137,13 @@ static enum banyan_status set_up(struct session *s, const char *topology) {
   const struct manager_options *asked = &s->asked;
   struct by_manager_server_options of_server = {
       .state = asked->state, .threads = (unsigned)asked->threads, .manager = by_manager_defaults()};
+  size_t n;
   BY_TRY(by_topology_named(topology, &s->topology));
   BY_TRY(by_loop_create(&by_clock_system, &s->loop));
   BY_TRY(watch_keys(s));
   by_address_any(&of_server.at, AF_INET6, BY_MANAGER_PORT);
-  if (asked->listen) BY_TRY(find_address("--listen", asked->listen, &of_server.at));
+  if (asked->listen && by_address_resolve(asked->listen, &of_server.at, 1, &n) != BANYAN_OK)
+    return by_fail_within(BANYAN_ERR_ARGUMENT, "--listen");
   make_folder(asked);
   of_server.loop = s->loop;
   of_server.identity = by_tls_watch_get(s->keys);
@@ -201,7 +197,6 @@ static void end_session(struct session *s) {
   by_manager_server_destroy(s->server);
   by_tls_watch_destroy(s->keys);
   by_stop_loop_on_signals(NULL);
-  by_hangup_end();
   by_loop_destroy(s->loop);
   by_topology_destroy(s->topology);
 }

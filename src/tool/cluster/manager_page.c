@@ -7,7 +7,6 @@
 #include "log.h"
 #include "tls_identity.h"
 #include "web_server.h"
-#include "web_texts.h"
 
 enum { N_ROUTES = 4 };
 

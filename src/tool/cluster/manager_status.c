@@ -1,4 +1,4 @@
-#include "manager_status.h"
+#include "status_print.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -19,21 +19,20 @@
 #include "library.h"
 #include "localsocket.h"
 #include "loop.h"
-#include "manager_status.h"
+#include "output.h"
 #include "socket.h"
+#include "status_print.h"
 #include "stream.h"
 #include "switch_control.h"
-#include "switch_status.h"
 #include "text.h"
-#include "web_token.h"
+#include "web_server.h"
 
-/* Asks a manager over HTTP for what its page shows. */
-
-struct by_manager_client_options {
-  const char *url;        /* "http://127.0.0.1:8420"; what comes behind the port is ignored */
-  const char *token_file; /* NULL: without a token */
-  const char *authority;  /* PEM file of who signed the manager's certificate; NULL: who the system trusts */
+struct status_options {
+  const char *secret_file, *manager, *token_file, *ca_file;
+  bool json, watch;
 };
+
+/* ---- asking a manager over HTTP for what its page shows */
 
 enum { MOST_STATE = 64 << 20 };
 
@@ -51,16 +50,10 @@ struct by_manager_client {
   CURL *handle;
   CURLU *place;
   struct curl_slist *headers;
-  const char *url;
+  const char *url; /* "http://127.0.0.1:8420"; what comes behind the port is ignored */
   struct by_text answer;
   char error[CURL_ERROR_SIZE];
 };
-
-static enum banyan_status load(struct by_manager_client *client) {
-  static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
-  return by_library_load("asking a manager", "libcurl.so.4", "libcurl4", names, sizeof names / sizeof *names,
-                         &client->curl);
-}
 
 static size_t take(const char *data, size_t size, size_t n, void *context) {
   struct by_manager_client *client = context;
@@ -95,9 +88,9 @@ static enum banyan_status set_place(struct by_manager_client *client) {
   return BANYAN_OK;
 }
 
-static enum banyan_status set_options(struct by_manager_client *client, const struct by_manager_client_options *o) {
+static enum banyan_status set_options(struct by_manager_client *client, const struct status_options *asked) {
   const struct curl_functions *curl = &client->curl;
-  BY_TRY(set_token(client, o->token_file));
+  BY_TRY(set_token(client, asked->token_file));
   BY_TRY(set_place(client));
   client->handle = curl->curl_easy_init();
   if (!client->handle) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
@@ -109,7 +102,7 @@ static enum banyan_status set_options(struct by_manager_client *client, const st
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_WRITEFUNCTION, take);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_WRITEDATA, client);
   if (!code) code = curl->curl_easy_setopt(client->handle, CURLOPT_ERRORBUFFER, client->error);
-  if (!code && o->authority) code = curl->curl_easy_setopt(client->handle, CURLOPT_CAINFO, o->authority);
+  if (!code && asked->ca_file) code = curl->curl_easy_setopt(client->handle, CURLOPT_CAINFO, asked->ca_file);
   return code ? by_fail(BANYAN_ERR_UNSUPPORTED, "libcurl: %s", curl->curl_easy_strerror(code)) : BANYAN_OK;
 }
 
@@ -124,13 +117,14 @@ static void manager_client_destroy(struct by_manager_client *client) {
 }
 
 /* Loads libcurl. The caller owns *out. */
-static enum banyan_status manager_client_create(const struct by_manager_client_options *options,
-                                                struct by_manager_client **out) {
+static enum banyan_status manager_client_create(const struct status_options *asked, struct by_manager_client **out) {
+  static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
   struct by_manager_client *client = calloc(1, sizeof *client);
   if (!client) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a request");
-  client->url = options->url;
-  enum banyan_status status = load(client);
-  if (status == BANYAN_OK) status = set_options(client, options);
+  client->url = asked->manager;
+  enum banyan_status status = by_library_load("asking a manager", "libcurl.so.4", "libcurl4", names,
+                                              sizeof names / sizeof *names, &client->curl);
+  if (status == BANYAN_OK) status = set_options(client, asked);
   if (status == BANYAN_OK)
     *out = client;
   else
@@ -176,7 +170,6 @@ static enum banyan_status judge_status(struct by_manager_client *client) {
 static enum banyan_status manager_client_get(struct by_manager_client *client, json_t **out) {
   static const struct by_doc_limits limits = {.bytes = MOST_STATE, .containers = 2 << 20, .elements = 16 << 20};
   by_text_fini(&client->answer);
-  by_text_init(&client->answer);
   *client->error = '\0';
   CURLcode code = client->curl.curl_easy_perform(client->handle);
   if (code) return judge(client, code);
@@ -187,11 +180,6 @@ static enum banyan_status manager_client_get(struct by_manager_client *client, j
 /* ---- `banyan status --manager`: asks a manager once, or each second until it is
  * interrupted, also while it is away. */
 
-struct manager_watch {
-  struct by_manager_client_options client;
-  bool json, again;
-};
-
 /* To the left upper corner; what is left of the line, and of the screen, is wiped as it is written over. */
 #define HOME "\033[H"
 #define WIPE_LINE "\033[K"
@@ -201,12 +189,6 @@ static struct by_screen find_screen(bool again) {
   struct winsize size;
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return (struct by_screen){0};
   return (struct by_screen){.width = size.ws_col, .height = again ? size.ws_row : 0};
-}
-
-static void print_json(const json_t *state) {
-  char *text = json_dumps(state, JSON_COMPACT | JSON_PRESERVE_ORDER);
-  if (text) printf("%s\n", text);
-  free(text);
 }
 
 /* Line by line, so that nothing flickers. What does not fit is cut: a line that goes on in the next, or one too many,
@@ -237,13 +219,13 @@ static void print_tables(const json_t *state, bool again) {
   by_text_fini(&text);
 }
 
-static enum banyan_status show_state(struct by_manager_client *client, const struct manager_watch *watch) {
+static enum banyan_status show_state(struct by_manager_client *client, const struct status_options *asked) {
   json_t *state;
   BY_TRY(manager_client_get(client, &state));
-  if (watch->json)
-    print_json(state);
+  if (asked->json)
+    by_print_json(state);
   else
-    print_tables(state, watch->again);
+    print_tables(state, asked->watch);
   json_decref(state);
   fflush(stdout);
   return BANYAN_OK;
@@ -265,23 +247,18 @@ static void say_away(void) {
 
 /* Prints on standard output; in place where that is a terminal. Fails if the manager cannot be asked, and while
  * watching, if the first answer does not come. */
-static enum banyan_status watch_manager(const struct manager_watch *watch) {
+static enum banyan_status watch_manager(const struct status_options *asked) {
   struct by_manager_client *client = NULL;
-  BY_TRY(manager_client_create(&watch->client, &client));
-  if (watch->again && find_screen(true).height && !watch->json) fputs(HOME WIPE_REST, stdout);
-  enum banyan_status status = show_state(client, watch);
-  while (watch->again && status == BANYAN_OK && !ferror(stdout)) {
+  BY_TRY(manager_client_create(asked, &client));
+  if (asked->watch && find_screen(true).height && !asked->json) fputs(HOME WIPE_REST, stdout);
+  enum banyan_status status = show_state(client, asked);
+  while (asked->watch && status == BANYAN_OK && !ferror(stdout)) {
     sleep(1);
-    if (show_state(client, watch) != BANYAN_OK) say_away();
+    if (show_state(client, asked) != BANYAN_OK) say_away();
   }
   manager_client_destroy(client);
   return status;
 }
-
-struct status_options {
-  const char *secret_file, *manager, *token_file, *ca_file;
-  bool json, watch;
-};
 
 #define VALUES struct status_options
 
@@ -346,10 +323,6 @@ static void too_late(void *context) {
   end_question(context, by_fail(BANYAN_ERR_TIMEOUT, "the switch does not answer"));
 }
 
-static enum banyan_status connect_to(const struct by_switch_place *place, int *fd) {
-  return place->path ? by_path_socket_connect(place->path, "switch", fd) : by_socket_connect_start(&place->address, fd);
-}
-
 static enum banyan_status begin(struct question *q, const struct by_switch_place *place, const struct by_key *key) {
   struct by_handshake_options handshake = {
       .role = BY_ROLE_CLIENT, .purpose = BY_LEASE_PURPOSE, .key = key, .hello = ""};
@@ -364,7 +337,8 @@ static enum banyan_status begin(struct question *q, const struct by_switch_place
                                         .ended = ended,
                                         .context = q};
   by_timer_init(&q->deadline, too_late, q);
-  BY_TRY(connect_to(place, &of_stream.fd));
+  BY_TRY(place->path ? by_path_socket_connect(place->path, "switch", &of_stream.fd)
+                     : by_socket_connect_start(&place->address, &of_stream.fd));
   BY_TRY(by_stream_create(&of_stream, &q->stream));
   by_loop_set_delay(q->loop, &q->deadline, 5 * BY_SECOND);
   if (place->path) opened(q, 0, NULL, 0);
@@ -423,10 +397,7 @@ int by_cli_status(int argc, char **argv) {
   bool has_key;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;
-  if (asked.manager) {
-    struct manager_watch watch = {{asked.manager, asked.token_file, asked.ca_file}, asked.json, asked.watch};
-    return by_command_end(&command, watch_manager(&watch));
-  }
+  if (asked.manager) return by_command_end(&command, watch_manager(&asked));
   enum banyan_status status = by_switch_secret(asked.secret_file, &key, &has_key);
   if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
   if (!status) status = check_secret(&place, has_key);

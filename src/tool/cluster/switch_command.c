@@ -7,8 +7,8 @@
 #include "commands.h"
 #include "data_plane.h"
 #include "process.h"
+#include "status_print.h"
 #include "switch_control.h"
-#include "switch_status.h"
 #include "text.h"
 
 enum { CELLS = 4096, MOST_CELLS = 1 << 20 };

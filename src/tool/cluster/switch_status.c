@@ -1,4 +1,5 @@
-#include "switch_status.h"
+#include "output.h"
+#include "status_print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,10 +59,8 @@ void by_switch_status_print_json(const json_t *status) {
   json_t *shown = json_copy((json_t *)status);
   if (!shown) return;
   (void)json_object_del(shown, "done");
-  char *text = json_dumps(shown, JSON_COMPACT | JSON_PRESERVE_ORDER);
+  by_print_json(shown);
   json_decref(shown);
-  if (text) printf("%s\n", text);
-  free(text);
 }
 
 /* What is missing or something else is nothing. */

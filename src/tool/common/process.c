@@ -61,12 +61,6 @@ volatile sig_atomic_t *by_stop_on_signals(void) {
   return &stop;
 }
 
-void by_stop_loop_on_signals(struct by_loop *loop) {
-  if (loop) running = loop;
-  handle(loop ? stop_loop : SIG_DFL);
-  signal(SIGPIPE, SIG_IGN);
-}
-
 void by_allow_files(struct rlimit *before) {
   *before = (struct rlimit){0};
   if (getrlimit(RLIMIT_NOFILE, before)) return;
@@ -112,7 +106,13 @@ enum banyan_status by_hangup_call(struct by_loop *loop, void (*call)(void *conte
   return BANYAN_OK;
 }
 
-void by_hangup_end(void) {
+void by_stop_loop_on_signals(struct by_loop *loop) {
+  signal(SIGPIPE, SIG_IGN);
+  handle(loop ? stop_loop : SIG_DFL);
+  if (loop) {
+    running = loop;
+    return;
+  }
   handle_hangup(SIG_DFL);
   by_loop_unwatch(hangup.watch);
   if (hangup.fd >= 0) close(hangup.fd);

@@ -23,7 +23,7 @@ void by_restore_signals(void);
 volatile sig_atomic_t *by_stop_on_signals(void);
 
 /* SIGTERM and SIGINT end LOOP's run from now on, even one not begun, and whoever reads what we say may be gone.
-   NULL, before the loop is destroyed: SIGTERM and SIGINT kill again. */
+   NULL, before the loop is destroyed: these and SIGHUP kill again. */
 void by_stop_loop_on_signals(struct by_loop *loop);
 
 /* As many open files as we may have without asking. *BEFORE: the limit as it was, for children. */
@@ -31,7 +31,5 @@ void by_allow_files(struct rlimit *before);
 
 /* SIGHUP has the loop call this from now on, once for any number that came meanwhile. Once in a process. */
 BANYAN_CHECK enum banyan_status by_hangup_call(struct by_loop *loop, void (*call)(void *context), void *context);
-/* SIGHUP kills again. Before the loop is destroyed; also if nothing was to be called. */
-void by_hangup_end(void);
 
 #endif

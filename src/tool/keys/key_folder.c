@@ -1,5 +1,3 @@
-#include "key_folder.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -108,33 +106,49 @@ static int is_record(const struct dirent *entry) {
   return end && !strcmp(end, ".crt");
 }
 
-static enum banyan_status list(const char *folder, int (*wanted)(const struct dirent *entry),
-                               struct by_key_files *out) {
+/* Takes the text; NULL: memory was out before. */
+static enum banyan_status add_to(struct by_key_list *list, char *text) {
+  if (text && BY_ARRAY_GROW(&list->items, &list->room, list->count + 1)) {
+    list->items[list->count++] = text;
+    return BANYAN_OK;
+  }
+  free(text);
+  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of keys");
+}
+
+void by_key_list_fini(struct by_key_list *list) {
+  for (size_t i = 0; i < list->count; i++) free(list->items[i]);
+  free(list->items);
+  *list = (struct by_key_list){0};
+}
+
+static enum banyan_status list(const char *folder, int (*wanted)(const struct dirent *entry), struct by_key_list *out) {
   struct dirent **entries;
-  *out = (struct by_key_files){0};
+  char *path;
+  *out = (struct by_key_list){0};
   int n = scandir(folder, &entries, wanted, alphasort);
   if (n < 0)
     return by_fail_errno(BANYAN_ERR_SYSTEM, errno,
                          "cannot open the folder of keys %s; --keys DIR or BANYAN_KEYS names another", folder);
-  out->paths = calloc((size_t)n + 1, sizeof *out->paths);
+  enum banyan_status status = BANYAN_OK;
   for (int i = 0; i < n; i++) {
-    if (out->paths && asprintf(&out->paths[out->count], "%s/%s", folder, entries[i]->d_name) >= 0) out->count++;
+    if (status == BANYAN_OK)
+      status = add_to(out, asprintf(&path, "%s/%s", folder, entries[i]->d_name) < 0 ? NULL : path);
     free(entries[i]);
   }
   free(entries);
-  if (out->paths && out->count == (size_t)n) return BANYAN_OK;
-  by_key_files_fini(out);
-  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of keys");
+  if (status != BANYAN_OK) by_key_list_fini(out);
+  return status;
 }
 
-enum banyan_status by_key_folder_list(const char *folder, struct by_key_files *out) {
+enum banyan_status by_key_folder_list(const char *folder, struct by_key_list *out) {
   return list(folder, is_certificate, out);
 }
 
 /* All that were kept. */
-static enum banyan_status key_folder_list_issued(const char *folder, struct by_key_files *out) {
+static enum banyan_status key_folder_list_issued(const char *folder, struct by_key_list *out) {
   char path[BY_KEY_PATH];
-  *out = (struct by_key_files){0};
+  *out = (struct by_key_list){0};
   BY_TRY(by_key_path(folder, BY_KEY_ISSUED, path));
   return access(path, F_OK) ? BANYAN_OK : list(path, is_record, out);
 }
@@ -159,46 +173,16 @@ void by_key_folder_forget(const char *folder, const char *serial) {
   if (path_of_record(folder, serial, path) == BANYAN_OK) unlink(path);
 }
 
-void by_key_files_fini(struct by_key_files *files) {
-  for (size_t i = 0; files->paths && i < files->count; i++) free(files->paths[i]);
-  free(files->paths);
-  *files = (struct by_key_files){0};
-}
-
-/* Certificates that are to be revoked, without their keys. */
+/* Certificates that are to be revoked, without their keys, and the files that are to be removed then. */
 struct found {
-  char **texts, **removes; /* removes[i]: the file it was in, NULL: it stays */
-  size_t count, texts_room, removes_room;
+  struct by_key_list certificates, removes;
 };
-
-static void drop(struct found *found) {
-  for (size_t i = 0; i < found->count; i++) {
-    free(found->texts[i]);
-    free(found->removes[i]);
-  }
-  free(found->texts);
-  free(found->removes);
-}
-
-static enum banyan_status grow(struct found *found) {
-  size_t need = found->count + 1;
-  if (BY_ARRAY_GROW(&found->texts, &found->texts_room, need) &&
-      BY_ARRAY_GROW(&found->removes, &found->removes_room, need))
-    return BANYAN_OK;
-  return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of certificates");
-}
 
 static enum banyan_status keep(struct found *found, const char *text, const char *removed) {
   struct by_text stripped;
   enum banyan_status status = by_key_maker_strip(text, &stripped);
-  if (status == BANYAN_OK) status = grow(found);
-  if (status == BANYAN_OK) {
-    found->texts[found->count] = strdup(by_text_get(&stripped));
-    found->removes[found->count] = removed ? strdup(removed) : NULL;
-    bool kept = found->texts[found->count] && (!removed || found->removes[found->count]);
-    found->count++;
-    if (!kept) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a list of certificates");
-  }
+  if (status == BANYAN_OK) status = add_to(&found->certificates, strdup(by_text_get(&stripped)));
+  if (status == BANYAN_OK && removed) status = add_to(&found->removes, strdup(removed));
   by_text_fini(&stripped);
   return status;
 }
@@ -219,38 +203,28 @@ static enum banyan_status look(struct found *found, const char *path, unsigned r
   return status == BANYAN_OK ? status : by_fail_within(status, "%s", path);
 }
 
-static enum banyan_status look_at_all(struct found *found, const struct by_key_files *files, unsigned roles,
-                                      const char *name, bool remove) {
-  for (size_t i = 0; i < files->count; i++) BY_TRY(look(found, files->paths[i], roles, name, remove));
-  return BANYAN_OK;
-}
-
 static enum banyan_status find(const char *folder, unsigned roles, const char *name, struct found *found) {
-  struct by_key_files issued = {0}, files = {0};
+  struct by_key_list issued = {0}, files = {0};
   if (strchr(name, '/')) return look(found, name, roles, NULL, false);
   enum banyan_status status = key_folder_list_issued(folder, &issued);
   if (status == BANYAN_OK) status = by_key_folder_list(folder, &files);
-  if (status == BANYAN_OK) status = look_at_all(found, &issued, roles, name, false);
-  if (status == BANYAN_OK) status = look_at_all(found, &files, roles, name, true);
-  by_key_files_fini(&issued);
-  by_key_files_fini(&files);
+  for (size_t i = 0; i < issued.count && status == BANYAN_OK; i++)
+    status = look(found, issued.items[i], roles, name, false);
+  for (size_t i = 0; i < files.count && status == BANYAN_OK; i++)
+    status = look(found, files.items[i], roles, name, true);
+  by_key_list_fini(&issued);
+  by_key_list_fini(&files);
   return status;
-}
-
-/* NULL: there is none yet. */
-static enum banyan_status read_list(const char *path, char **text) {
-  *text = NULL;
-  return access(path, F_OK) && errno == ENOENT ? BANYAN_OK : by_tls_file_read(path, false, text);
 }
 
 static enum banyan_status write_list(const char *path, const struct by_key_authority *authority,
                                      const struct found *found, int64_t now, size_t *count) {
-  char *old;
+  char *old = NULL; /* there is none yet */
   int64_t made;
   struct by_text list;
-  BY_TRY(read_list(path, &old));
-  enum banyan_status status =
-      by_key_revoker_make(authority, old, (const char *const *)found->texts, found->count, now, &list);
+  if (!access(path, F_OK) || errno != ENOENT) BY_TRY(by_tls_file_read(path, false, &old));
+  enum banyan_status status = by_key_revoker_make(authority, old, (const char *const *)found->certificates.items,
+                                                  found->certificates.count, now, &list);
   if (status == BANYAN_OK) status = by_key_revoker_read(by_text_get(&list), count, &made);
   if (status == BANYAN_ERR_PARSE) status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK) status = by_key_file_write(path, &list, 0644, true);
@@ -259,18 +233,14 @@ static enum banyan_status write_list(const char *path, const struct by_key_autho
   return status;
 }
 
-static void remove_files(const struct found *found) {
-  for (size_t i = 0; i < found->count; i++)
-    if (found->removes[i] && unlink(found->removes[i]) == 0) printf("%s: revoked and removed\n", found->removes[i]);
-}
-
 static enum banyan_status revoke_all(const char *folder, const struct by_key_authority *authority,
                                      const struct found *found, int64_t now) {
   char path[BY_KEY_PATH];
   size_t count;
   BY_TRY(by_key_path(folder, BY_TLS_REVOKED, path));
   BY_TRY(write_list(path, authority, found, now, &count));
-  remove_files(found);
+  for (size_t i = 0; i < found->removes.count; i++)
+    if (unlink(found->removes.items[i]) == 0) printf("%s: revoked and removed\n", found->removes.items[i]);
   printf("%s: names %zu revoked certificate%s; every host of the cluster needs it, the manager's first\n", path, count,
          count == 1 ? "" : "s");
   return BANYAN_OK;
@@ -281,14 +251,15 @@ enum banyan_status by_keys_revoke(const char *folder, unsigned roles, const char
   struct found found = {0};
   enum banyan_status status = by_key_folder_read(folder, &authority);
   if (status == BANYAN_OK) status = find(folder, roles, name, &found);
-  if (status == BANYAN_OK && found.count == 0)
+  if (status == BANYAN_OK && found.certificates.count == 0)
     status =
         by_fail(BANYAN_ERR_ARGUMENT,
                 "no certificate for \"%s\" was made in %s; `banyan keys show` lists what is there, and revoke takes "
                 "the path of a certificate too",
                 name, folder);
   if (status == BANYAN_OK) status = revoke_all(folder, &authority, &found, now);
-  drop(&found);
+  by_key_list_fini(&found.certificates);
+  by_key_list_fini(&found.removes);
   by_key_authority_fini(&authority);
   return status;
 }
@@ -312,10 +283,10 @@ static bool has_expired(const char *path, int64_t now) {
 }
 
 enum banyan_status by_keys_forget_expired(const char *folder, int64_t now) {
-  struct by_key_files issued;
+  struct by_key_list issued;
   BY_TRY(key_folder_list_issued(folder, &issued));
   for (size_t i = 0; i < issued.count; i++)
-    if (has_expired(issued.paths[i], now)) unlink(issued.paths[i]);
-  by_key_files_fini(&issued);
+    if (has_expired(issued.items[i], now)) unlink(issued.items[i]);
+  by_key_list_fini(&issued);
   return BANYAN_OK;
 }

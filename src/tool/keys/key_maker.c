@@ -27,26 +27,28 @@ static int64_t key_seconds(const ASN1_TIME *at) {
   return ASN1_TIME_to_tm(at, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
-static bool append(BIO *bio, struct by_text *out) {
+/* Appends what was written to a BIO, which it frees. False: OpenSSL failed, or memory is out. */
+static bool append(BIO *bio, bool written, struct by_text *out) {
   char *data;
-  long length = BIO_get_mem_data(bio, &data);
-  by_text_add(out, "%.*s", (int)length, data);
+  long length = written ? BIO_get_mem_data(bio, &data) : 0;
+  if (length > 0) by_text_add(out, "%.*s", (int)length, data);
+  BIO_free(bio);
   return length > 0 && !out->failed;
 }
 
-/* False: OpenSSL failed, or memory is out. */
 static bool key_pem_add_certificate(X509 *certificate, struct by_text *out) {
   BIO *bio = BIO_new(BIO_s_mem());
-  bool done = bio && PEM_write_bio_X509(bio, certificate) == 1 && append(bio, out);
-  BIO_free(bio);
-  return done;
+  return append(bio, bio && PEM_write_bio_X509(bio, certificate) == 1, out);
 }
 
 static bool key_pem_add_key(EVP_PKEY *key, struct by_text *out) {
   BIO *bio = BIO_new(BIO_s_secmem());
-  bool done = bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1 && append(bio, out);
-  BIO_free(bio);
-  return done;
+  return append(bio, bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1, out);
+}
+
+static bool key_pem_add_list(X509_CRL *list, struct by_text *out) {
+  BIO *bio = BIO_new(BIO_s_mem());
+  return append(bio, bio && PEM_write_bio_X509_CRL(bio, list) == 1, out);
 }
 
 /* The first of its kind in a text; NULL: there is none. The caller frees it. */
@@ -75,13 +77,6 @@ static X509_CRL *key_pem_list(const char *text) {
   X509_CRL *list = bio ? PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL) : NULL;
   BIO_free(bio);
   return list;
-}
-
-static bool key_pem_add_list(X509_CRL *list, struct by_text *out) {
-  BIO *bio = BIO_new(BIO_s_mem());
-  bool done = bio && PEM_write_bio_X509_CRL(bio, list) == 1 && append(bio, out);
-  BIO_free(bio);
-  return done;
 }
 
 /* SKEW: a certificate begins so much before it is made, for clocks that are behind. */

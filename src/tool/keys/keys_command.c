@@ -10,7 +10,6 @@
 
 #include "commands.h"
 #include "fail.h"
-#include "key_folder.h"
 #include "key_maker.h"
 #include "text.h"
 
@@ -90,14 +89,6 @@ static void show_certificate(struct list *list, const char *path) {
   free(text);
 }
 
-static void show_signing_key(struct list *list, const char *path) {
-  if (access(path, F_OK)) return;
-  if (check_closed(path) == BANYAN_OK)
-    printf("%-28s signs certificates; keep it on one machine\n", BY_KEY_SIGNING);
-  else
-    print_unreadable(list, BY_KEY_SIGNING);
-}
-
 static enum banyan_status show_authority(struct list *list) {
   char path[BY_KEY_PATH], *text;
   struct by_key_facts facts;
@@ -111,7 +102,11 @@ static enum banyan_status show_authority(struct list *list) {
             facts.authority ? NULL : "it is no certificate of an authority");
   by_text_fini(&facts.addresses);
   BY_TRY(by_key_path(list->folder, BY_KEY_SIGNING, path));
-  show_signing_key(list, path);
+  if (access(path, F_OK)) return BANYAN_OK;
+  if (check_closed(path) == BANYAN_OK)
+    printf("%-28s signs certificates; keep it on one machine\n", BY_KEY_SIGNING);
+  else
+    print_unreadable(list, BY_KEY_SIGNING);
   return BANYAN_OK;
 }
 
@@ -133,12 +128,12 @@ static void show_revoked(struct list *list) {
  * Fails if the folder or its authority cannot be read. `now` is in s since 1970. */
 static enum banyan_status keys_show(const char *folder, int64_t now, int *bad) {
   struct list list = {.folder = folder, .now = now};
-  struct by_key_files files;
+  struct by_key_list files;
   BY_TRY(by_key_folder_list(folder, &files));
   enum banyan_status status = show_authority(&list);
   if (status == BANYAN_OK) show_revoked(&list);
-  for (size_t i = 0; i < files.count && status == BANYAN_OK; i++) show_certificate(&list, files.paths[i]);
-  by_key_files_fini(&files);
+  for (size_t i = 0; i < files.count && status == BANYAN_OK; i++) show_certificate(&list, files.items[i]);
+  by_key_list_fini(&files);
   by_key_authority_fini(&list.authority);
   free(list.revoked);
   *bad = list.bad;
@@ -199,6 +194,10 @@ static const struct by_command command = {
     .missing = "say what to do: init, make, show, renew or revoke",
 };
 
+static long days_of(const struct keys_options *asked, long usual) {
+  return asked->days > 0 ? asked->days : usual;
+}
+
 /* With those above it. */
 static enum banyan_status make_folder(const char *folder) {
   char path[BY_KEY_PATH];
@@ -230,8 +229,7 @@ static enum banyan_status init(const struct keys_options *asked, char **operands
   struct by_key_authority authority;
   const char *folder = operands[0] ? operands[0] : asked->folder;
   BY_TRY(make_folder(folder));
-  enum banyan_status status =
-      by_key_maker_authority(NULL, time(NULL), asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY, &authority);
+  enum banyan_status status = by_key_maker_authority(NULL, time(NULL), days_of(asked, DAYS_OF_AUTHORITY), &authority);
   if (status == BANYAN_OK) status = by_key_folder_write(folder, &authority, asked->force);
   if (status == BANYAN_OK) status = keep_list(folder, &authority);
   by_key_authority_fini(&authority);
@@ -287,7 +285,7 @@ static enum banyan_status make(const struct keys_options *asked, char **operands
                              .addresses = asked->addresses.items,
                              .address_count = asked->addresses.count,
                              .now = time(NULL),
-                             .days = asked->days > 0 ? asked->days : DAYS_OF_CERTIFICATE};
+                             .days = days_of(asked, DAYS_OF_CERTIFICATE)};
   char path[BY_KEY_PATH];
   BY_TRY(parse_role(operands[0], &wish.role));
   BY_TRY(by_key_maker_check_name(wish.name));
@@ -311,12 +309,13 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
                                           struct by_key_authority *authority) {
   struct by_key_authority made = {0};
   struct by_key_facts facts;
+  long days = days_of(asked, DAYS_OF_AUTHORITY);
   char path[BY_KEY_PATH], day[16];
   BY_TRY(by_key_path(asked->folder, BY_TLS_AUTHORITY, path));
   enum banyan_status status = by_key_maker_read(by_text_get(&authority->certificate), &facts);
   by_text_fini(&facts.addresses);
   if (status != BANYAN_OK || facts.who.expires > until) return status;
-  status = by_key_maker_authority(authority, now, asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY, &made);
+  status = by_key_maker_authority(authority, now, days, &made);
   if (status == BANYAN_OK) status = by_key_file_write(path, &made.certificate, 0644, true);
   if (status != BANYAN_OK) {
     by_key_authority_fini(&made);
@@ -325,7 +324,7 @@ static enum banyan_status renew_authority(const struct keys_options *asked, int6
   by_key_authority_fini(authority);
   *authority = made;
   BY_TRY(by_keys_revoke_again(asked->folder, authority, now));
-  print_day(now + (asked->days > 0 ? asked->days : DAYS_OF_AUTHORITY) * DAY, day);
+  print_day(now + days * DAY, day);
   printf("%s: the authority, until %s\n", path, day);
   return BANYAN_OK;
 }
@@ -338,7 +337,7 @@ static enum banyan_status renew_as(const struct keys_options *asked, const struc
                              .name = facts->who.name,
                              .addresses = addresses,
                              .now = now,
-                             .days = asked->days > 0 ? asked->days : DAYS_OF_CERTIFICATE};
+                             .days = days_of(asked, DAYS_OF_CERTIFICATE)};
   char *rest = facts->addresses.data;
   for (char *at; rest && (at = strsep(&rest, " ")) && wish.address_count < BY_MOST_WORDS;)
     addresses[wish.address_count++] = at;
@@ -361,16 +360,16 @@ static enum banyan_status renew_file(const struct keys_options *asked, const str
 
 static enum banyan_status renew(const struct keys_options *asked, char **operands) {
   struct by_key_authority authority;
-  struct by_key_files files = {0};
+  struct by_key_list files = {0};
   int64_t now = time(NULL), until = now + (asked->within >= 0 ? asked->within : BY_TLS_SOON) * DAY;
   (void)operands;
   enum banyan_status status = by_key_folder_read(asked->folder, &authority);
   if (status == BANYAN_OK) status = by_key_folder_list(asked->folder, &files);
   if (status == BANYAN_OK) status = renew_authority(asked, now, until, &authority);
   for (size_t i = 0; i < files.count && status == BANYAN_OK; i++)
-    status = renew_file(asked, &authority, files.paths[i], now, until);
+    status = renew_file(asked, &authority, files.items[i], now, until);
   if (status == BANYAN_OK) status = by_keys_forget_expired(asked->folder, now);
-  by_key_files_fini(&files);
+  by_key_list_fini(&files);
   by_key_authority_fini(&authority);
   return status;
 }
@@ -387,35 +386,18 @@ static enum banyan_status revoke_named(const struct keys_options *asked, char **
 static const struct action {
   const char *name;
   enum banyan_status (*run)(const struct keys_options *asked, char **operands);
-  int least, most; /* operands behind the name */
-  bool addresses, days, within, force;
+  int least, most;   /* operands behind the name */
+  const char *takes; /* options */
   const char *missing;
 } actions[] = {
-    {.name = "init", .run = init, .most = 1, .days = true, .force = true},
-    {.name = "make",
-     .run = make,
-     .least = 2,
-     .most = 2,
-     .addresses = true,
-     .days = true,
-     .force = true,
-     .missing = "make wants a role and a name, such as `banyan keys make agent host7`"},
-    {.name = "show", .run = show},
-    {.name = "renew", .run = renew, .days = true, .within = true},
-    {.name = "revoke",
-     .run = revoke_named,
-     .least = 1,
-     .most = 2,
-     .missing = "revoke wants a name, such as `banyan keys revoke host7`"},
+    {"init", init, 0, 1, "days force", NULL},
+    {"make", make, 2, 2, "address days force", "make wants a role and a name, such as `banyan keys make agent host7`"},
+    {"show", show, 0, 0, "", NULL},
+    {"renew", renew, 0, 0, "days within", NULL},
+    {"revoke", revoke_named, 1, 2, "", "revoke wants a name, such as `banyan keys revoke host7`"},
 };
 
 enum { ACTIONS = sizeof actions / sizeof *actions };
-
-static const struct action *find_action(const char *name) {
-  for (int i = 0; i < ACTIONS; i++)
-    if (!strcmp(actions[i].name, name)) return &actions[i];
-  return NULL;
-}
 
 static int unknown_action(const char *name) {
   const char *names[ACTIONS];
@@ -427,10 +409,10 @@ static int unknown_action(const char *name) {
 
 /* The name of an option that was given and means nothing here. */
 static const char *stray_option(const struct action *action, const struct keys_options *asked) {
-  if (asked->addresses.count && !action->addresses) return "address";
-  if (asked->days >= 0 && !action->days) return "days";
-  if (asked->within >= 0 && !action->within) return "within";
-  return asked->force && !action->force ? "force" : NULL;
+  if (asked->addresses.count && !strstr(action->takes, "address")) return "address";
+  if (asked->days >= 0 && !strstr(action->takes, "days")) return "days";
+  if (asked->within >= 0 && !strstr(action->takes, "within")) return "within";
+  return asked->force && !strstr(action->takes, "force") ? "force" : NULL;
 }
 
 int by_cli_keys(int argc, char **argv) {
@@ -438,8 +420,9 @@ int by_cli_keys(int argc, char **argv) {
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
   if (exit_code >= 0) return exit_code;
-  const struct action *action = find_action(operands.items[0]);
-  if (!action) return unknown_action(operands.items[0]);
+  const struct action *action = actions;
+  while (action < actions + ACTIONS && strcmp(action->name, operands.items[0]) != 0) action++;
+  if (action == actions + ACTIONS) return unknown_action(operands.items[0]);
   int given = operands.count - 1;
   if (given < action->least) return by_options_misuse(&command, "%s", action->missing);
   if (given > action->most)

@@ -7,16 +7,81 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <microhttpd.h>
+#include <openssl/crypto.h>
 
 #include "acceptor.h"
 #include "library.h"
 #include "log.h"
 #include "page.h"
 #include "socket.h"
+
+/* ---- the token */
+
+static const char token_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-";
+
+static enum banyan_status parse_token(const char *path, const char *text, size_t length, struct by_token *out) {
+  while (length && strchr(" \r\n", text[length - 1])) length--;
+  *out = (struct by_token){0};
+  if (length >= BY_TOKEN_LEAST && length <= BY_TOKEN_MOST) {
+    memcpy(out->text, text, length);
+    if (strspn(out->text, token_letters) == length) return BANYAN_OK;
+  }
+  return by_fail(BANYAN_ERR_ARGUMENT,
+                 "%s: must hold a token of %d to %d letters, digits and \"_.~-\"; `openssl rand -hex 32` makes one",
+                 path, BY_TOKEN_LEAST, BY_TOKEN_MOST);
+}
+
+enum banyan_status by_token_read(const char *path, struct by_token *out) {
+  char *text;
+  size_t length;
+  BY_TRY(by_read_file("token file", path, BY_TOKEN_MOST + 2, &text, &length));
+  enum banyan_status status = parse_token(path, text, length, out);
+  explicit_bzero(text, length);
+  free(text);
+  return status;
+}
+
+static enum banyan_status write_token(const char *path, int fd) {
+  unsigned char random[32];
+  char line[2 * sizeof random + 2];
+  if (getrandom(random, sizeof random, 0) != sizeof random)
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "no random numbers for a token");
+  for (size_t i = 0; i < sizeof random; i++) snprintf(line + 2 * i, 3, "%02x", random[i]);
+  line[sizeof line - 2] = '\n';
+  ssize_t written = write(fd, line, sizeof line - 1);
+  int why = errno;
+  explicit_bzero(line, sizeof line);
+  if (written == sizeof line - 1) return BANYAN_OK;
+  unlink(path);
+  return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write token file %s", path);
+}
+
+enum banyan_status by_token_read_or_make(const char *path, struct by_token *out) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0) {
+    enum banyan_status status = write_token(path, fd);
+    close(fd);
+    BY_TRY(status);
+  } else if (errno != EEXIST) {
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make token file %s (--token-file)", path);
+  }
+  return by_token_read(path, out);
+}
+
+bool by_token_is(const struct by_token *token, const char *given) {
+  char padded[sizeof token->text] = {0};
+  size_t length = given ? strnlen(given, sizeof padded) : 0;
+  if (length < BY_TOKEN_LEAST || length >= sizeof padded) return false;
+  memcpy(padded, given, length);
+  return CRYPTO_memcmp(padded, token->text, sizeof padded) == 0;
+}
+
+/* ---- the server */
 
 /* libmicrohttpd, loaded by whoever serves: the command shall run on hosts that have none. */
 #define BY_MICROHTTPD(each)                                                                                            \
@@ -57,12 +122,6 @@ struct by_web_visitor {
   int fd;
   uint64_t came;
 };
-
-static enum banyan_status load_library(struct by_microhttpd *out) {
-  static const char *const names[] = {BY_MICROHTTPD(BY_LIBRARY_NAME)};
-  return by_library_load("the page", "libmicrohttpd.so.12", "libmicrohttpd12", names, sizeof names / sizeof *names,
-                         out);
-}
 
 #define COOKIE "banyan_token"
 
@@ -114,11 +173,6 @@ static struct by_web_visitor *find_visitor(struct by_web *web, struct MHD_Connec
   return info ? info->socket_context : NULL;
 }
 
-static bool is_old(struct by_web *web, struct MHD_Connection *connection) {
-  const struct by_web_visitor *visitor = find_visitor(web, connection);
-  return visitor && by_loop_now(web->options.loop) - visitor->came > BY_WEB_MOST_AGE / 2;
-}
-
 static enum MHD_Result send_answer(struct by_web *web, struct MHD_Connection *connection, const struct answer *a) {
   const struct by_microhttpd *mhd = &web->mhd;
   struct MHD_Response *response = mhd->MHD_create_response_from_buffer(
@@ -129,7 +183,9 @@ static enum MHD_Result send_answer(struct by_web *web, struct MHD_Connection *co
     well = well && mhd->MHD_add_response_header(response, guards[i].name, guards[i].value) == MHD_YES;
   if (a->name) well = well && mhd->MHD_add_response_header(response, a->name, a->value) == MHD_YES;
   if (a->cookie) well = well && mhd->MHD_add_response_header(response, "Set-Cookie", a->cookie) == MHD_YES;
-  if (is_old(web, connection)) well = well && mhd->MHD_add_response_header(response, "Connection", "close") == MHD_YES;
+  const struct by_web_visitor *visitor = find_visitor(web, connection);
+  bool old = visitor && by_loop_now(web->options.loop) - visitor->came > BY_WEB_MOST_AGE / 2;
+  if (old) well = well && mhd->MHD_add_response_header(response, "Connection", "close") == MHD_YES;
   enum MHD_Result result = well ? mhd->MHD_queue_response(connection, a->status, response) : MHD_NO;
   mhd->MHD_destroy_response(response);
   return result;
@@ -181,31 +237,15 @@ static enum MHD_Result deny(struct by_web *web, struct MHD_Connection *connectio
 
 /* --- what there is --- */
 
-static const struct file *find_file(const char *path) {
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-    if (!strcmp(files[i].path, path)) return &files[i];
-  return NULL;
-}
-
-static enum MHD_Result send_file(struct by_web *web, struct MHD_Connection *connection, const struct file *file) {
-  return send_answer(
-      web, connection,
-      &(struct answer){.status = MHD_HTTP_OK, .type = file->type, .body = file->bytes, .length = *file->length});
-}
-
-static void print_again(struct by_web *web, const struct by_web_route *route, struct by_web_kept *kept) {
-  uint64_t now = by_loop_now(web->options.loop);
-  if (kept->status && now - kept->made < BY_WEB_FRESH) return;
-  by_text_fini(&kept->text);
-  by_text_init(&kept->text);
-  kept->status = route->print(route->context, &kept->text);
-  kept->made = now;
-}
-
 static enum MHD_Result send_route(struct by_web *web, struct MHD_Connection *connection, size_t i) {
   const struct by_web_route *route = &web->options.routes[i];
   struct by_web_kept *kept = &web->kept[i];
-  print_again(web, route, kept);
+  uint64_t now = by_loop_now(web->options.loop);
+  if (!kept->status || now - kept->made >= BY_WEB_FRESH) {
+    by_text_fini(&kept->text);
+    kept->status = route->print(route->context, &kept->text);
+    kept->made = now;
+  }
   struct answer a = short_answer(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
   if (!kept->text.failed)
     a = (struct answer){.status = kept->status,
@@ -222,11 +262,15 @@ static enum MHD_Result find(struct by_web *web, struct MHD_Connection *connectio
     if (!web->options.routes[i].open && !is_allowed(web, connection)) return deny(web, connection, false);
     return send_route(web, connection, i);
   }
-  const struct file *file = find_file(path);
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    if (strcmp(files[i].path, path) != 0) continue;
+    if (!files[i].open && !is_allowed(web, connection)) return deny(web, connection, i == 0);
+    struct answer file = {
+        .status = MHD_HTTP_OK, .type = files[i].type, .body = files[i].bytes, .length = *files[i].length};
+    return send_answer(web, connection, &file);
+  }
   struct answer none = short_answer(MHD_HTTP_NOT_FOUND, "there is nothing here; see /\n");
-  if (!file) return send_answer(web, connection, &none);
-  return file->open || is_allowed(web, connection) ? send_file(web, connection, file)
-                                                   : deny(web, connection, file == files);
+  return send_answer(web, connection, &none);
 }
 
 static enum MHD_Result answer(struct by_web *web, struct MHD_Connection *connection, const char *url) {
@@ -243,11 +287,6 @@ static enum MHD_Result refuse(struct by_web *web, struct MHD_Connection *connect
   return send_answer(web, connection, &a);
 }
 
-static bool has_body(struct by_web *web, struct MHD_Connection *connection) {
-  return value_of(web, connection, MHD_HEADER_KIND, "Content-Length") ||
-         value_of(web, connection, MHD_HEADER_KIND, "Transfer-Encoding");
-}
-
 /* Called twice for a request. What is answered in the first call ends its connection unread: right for those with a
  * body, but others shall keep theirs. */
 static enum MHD_Result answer_request(void *context, struct MHD_Connection *connection, const char *url,
@@ -258,7 +297,9 @@ static enum MHD_Result answer_request(void *context, struct MHD_Connection *conn
   if (visitor) by_admission_greeted(&visitor->admission);
   if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
     return refuse(web, connection);
-  if (*of_request || has_body(web, connection)) return answer(web, connection, url);
+  bool has_body = value_of(web, connection, MHD_HEADER_KIND, "Content-Length") ||
+                  value_of(web, connection, MHD_HEADER_KIND, "Transfer-Encoding");
+  if (*of_request || has_body) return answer(web, connection, url);
   *of_request = web;
   return MHD_YES;
 }
@@ -373,8 +414,10 @@ static enum banyan_status serve_at(struct by_web *web, int listener) {
 }
 
 static enum banyan_status open_server(struct by_web *web) {
+  static const char *const names[] = {BY_MICROHTTPD(BY_LIBRARY_NAME)};
   int listener;
-  BY_TRY(load_library(&web->mhd));
+  BY_TRY(by_library_load("the page", "libmicrohttpd.so.12", "libmicrohttpd12", names, sizeof names / sizeof *names,
+                         &web->mhd));
   BY_TRY(by_socket_listen(&web->options.at, (struct by_port_range){0}, &listener, &web->bound));
   return serve_at(web, listener);
 }
@@ -395,12 +438,11 @@ enum banyan_status by_web_create(const struct by_web_options *options, struct by
   by_admission_init(&web->admission, MOST_CONNECTIONS);
   by_timer_init(&web->timer, run, web);
   enum banyan_status status = open_server(web);
-  if (status != BANYAN_OK) {
+  if (status == BANYAN_OK)
+    *out = web;
+  else
     by_web_destroy(web);
-    return status;
-  }
-  *out = web;
-  return BANYAN_OK;
+  return status;
 }
 
 /* libmicrohttpd closes the socket that it listens at: each attempt has a copy. */

@@ -1,13 +1,34 @@
 /* Serves a few read-only texts and the page that shows them over HTTP, on a
- * loop; no thread of its own. It knows nothing of what the texts say: each is
- * printed by a function when it is asked for. On the loop's thread. */
+ * loop; no thread of its own. The server knows nothing of what the texts say:
+ * each is printed by a function when it is asked for. On the loop's thread. */
 #ifndef BY_WEB_WEB_SERVER_H
 #define BY_WEB_WEB_SERVER_H
+
+#include <jansson.h>
+#include <stdbool.h>
 
 #include "address.h"
 #include "loop.h"
 #include "text.h"
-#include "web_token.h"
+#include "topology.h"
+
+/* ---- the token: web_server.c */
+
+/* The secret with which the page may be seen: letters, digits and "_.~-", so that it can stand in an address. */
+enum { BY_TOKEN_LEAST = 16, BY_TOKEN_MOST = 128 };
+
+struct by_token {
+  char text[BY_TOKEN_MOST + 1];
+};
+
+/* From the file's only line. */
+BANYAN_CHECK enum banyan_status by_token_read(const char *path, struct by_token *out);
+/* The same; a file that is not there is made first, with a new token, for its owner's eyes only. */
+BANYAN_CHECK enum banyan_status by_token_read_or_make(const char *path, struct by_token *out);
+/* Takes as long whatever is right of it. `given` may be NULL. */
+bool by_token_is(const struct by_token *token, const char *given);
+
+/* ---- the server: web_server.c */
 
 struct by_web;
 
@@ -49,5 +70,16 @@ BANYAN_CHECK enum banyan_status by_web_renew(struct by_web *web, const char *cer
 void by_web_destroy(struct by_web *web);
 /* With the port that was found. */
 const struct by_address *by_web_get_address(const struct by_web *web);
+
+/* ---- texts that the manager serves beside its state: web_texts.c */
+
+/* Where the page draws the nodes, as one JSON object: {"kind":"layers","spots":{NAME:[x,y],...}}, y downwards.
+ * Cost: by_topology_layout. */
+BANYAN_CHECK enum banyan_status by_web_layout_print(const struct by_topology *topology, struct by_text *out);
+
+/* A state (docs/cluster.md) as Prometheus' text format 0.0.4. What is missing or of another type counts as nothing. */
+void by_web_metrics_print(const json_t *state, struct by_text *out);
+
+#define BY_WEB_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "json_doc.h"
 #include "topology_layout.h"
-#include "web_texts.h"
+#include "web_server.h"
 
 static void add_spots(const struct by_topology *topology, const struct by_spot *spots, struct by_text *out) {
   for (uint32_t i = 0; i < topology->n_nodes; i++) {

@@ -1,9 +1,8 @@
-/* What a switch says of itself, for people and for programs.
- *
- * Where a switch is asked, as people write it: a path, or an address with or
- * without a port; and the secret that it shares with jobs. */
-#ifndef BY_CLI_SWITCH_STATUS_H
-#define BY_CLI_SWITCH_STATUS_H
+/* What switches and a manager say of themselves, for people and for programs; and
+ * where a switch is asked, as people write it: a path, or an address with or
+ * without a port, and the secret that it shares with jobs. */
+#ifndef BY_CLI_STATUS_PRINT_H
+#define BY_CLI_STATUS_PRINT_H
 
 #include <jansson.h>
 #include <stddef.h>
@@ -11,6 +10,9 @@
 #include "address.h"
 #include "fail.h"
 #include "handshake.h"
+#include "text.h"
+
+/* ---- a switch: switch_status.c */
 
 struct by_switch_place {
   const char *path; /* NULL: the address */
@@ -25,7 +27,17 @@ BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, struct by_key
 /* The reply to "status"; *out is the caller's. */
 BANYAN_CHECK enum banyan_status by_switch_status_read(const char *line, size_t length, json_t **out);
 void by_switch_status_print_json(const json_t *status);
-/* `before` (or NULL) is what it said then: events are shown with what came since. */
+/* For people. `before` (or NULL) is what it said then: events are shown with what came since. */
 void by_switch_status_print(const json_t *status, const json_t *before);
+
+/* ---- a manager's state as tables, as the page shows it: manager_status.c */
+
+/* Of a terminal; 0: as much as there is. */
+struct by_screen {
+  unsigned width, height;
+};
+
+/* Whatever the state holds; what is missing or of another type counts as nothing. */
+void by_manager_status_print(const json_t *state, struct by_screen screen, struct by_text *out);
 
 #endif
