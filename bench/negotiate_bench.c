@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "commands.h"
 #include "control_tree.h"
 #include "negotiate_ranks.h"
-#include "commands.h"
 #include "text.h"
 
 enum { MOST_RANKS = 1 << 20, MOST_ROUNDS = 100000 };
@@ -65,7 +65,7 @@ static void print_row(const char *shape, const struct by_negotiate_result *r) {
   char cold[32], by_bits[32], submitting[32], round[32];
   printf("%-6s %8u %10s %10s %10s %10s %14.1f %12.1f %8llu\n", shape, r->children, by_print_seconds(r->cold, cold),
          by_print_seconds(r->by_bits, by_bits), by_print_seconds(r->submitting, submitting),
-         by_print_seconds(r->round, round), r->handled, r->letters, (unsigned long long)r->idle);
+         by_print_seconds(r->round, round), r->handled, r->messages, (unsigned long long)r->idle);
 }
 
 static void print_json(const char *shape, const struct negotiate_options *given, const struct by_negotiate_result *r) {
@@ -75,7 +75,7 @@ static void print_json(const char *shape, const struct negotiate_options *given,
       "%llu, "
       "\"message\": %.9f}\n",
       shape, given->ranks, given->operations, given->simulated ? "true" : "false", r->children, r->cold, r->by_bits,
-      r->submitting, r->round, r->handled, r->letters, (unsigned long long)r->idle, r->message);
+      r->submitting, r->round, r->handled, r->messages, (unsigned long long)r->idle, r->message);
 }
 
 static enum banyan_status run_shape(const struct negotiate_options *given, const char *shape, uint32_t fan_out) {

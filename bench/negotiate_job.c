@@ -12,7 +12,7 @@
 
 /* What all ranks' figures are made of, at one moment. */
 struct tally {
-  int64_t letters, frames; /* sent by this rank; frames and wake-ups of any kind */
+  int64_t messages, frames; /* sent by this rank; frames and wake-ups of any kind */
   double cpu, wall;
   uint64_t handled; /* letters, by this rank */
 };
@@ -28,11 +28,11 @@ static struct tally look(const struct banyan_comm *world) {
   struct banyan_counters counters;
   banyan_comm_negotiation(world, &negotiation);
   banyan_comm_counters(world, &counters);
-  return (struct tally){.letters = (int64_t)negotiation.letters,
+  return (struct tally){.messages = (int64_t)negotiation.messages,
                         .frames = (int64_t)(counters.frames_sent + counters.wakes_sent),
                         .cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID),
                         .wall = seconds_of(CLOCK_MONOTONIC),
-                        .handled = negotiation.letters + negotiation.taken};
+                        .handled = negotiation.messages + negotiation.taken};
 }
 
 /* Sums of one element each, in an order of this rank's own. */
@@ -65,7 +65,7 @@ static enum banyan_status stay_idle(struct banyan_comm *world, double seconds, u
   usleep(pause);
   struct tally after = look(world);
   usleep(pause);
-  BY_TRY(sum(world, after.frames - before.frames + after.letters - before.letters, &all));
+  BY_TRY(sum(world, after.frames - before.frames + after.messages - before.messages, &all));
   *out = (uint64_t)all;
   return BANYAN_OK;
 }
@@ -75,7 +75,7 @@ static enum banyan_status measure(struct banyan_comm *world, const struct by_neg
   struct by_rng rng;
   struct tally first = look(world), then = first;
   double rounds = c->rounds - BY_NEGOTIATE_COLD;
-  int64_t letters;
+  int64_t messages;
   by_rng_init(&rng, (uint64_t)banyan_comm_rank(world) + 1);
   for (uint32_t round = 0; round < c->rounds; round++) {
     if (round == BY_NEGOTIATE_COLD) then = look(world);
@@ -86,8 +86,8 @@ static enum banyan_status measure(struct banyan_comm *world, const struct by_neg
   out->by_bits = (last.cpu - then.cpu) / rounds;
   out->round = (last.wall - then.wall) / rounds;
   out->handled = (double)(last.handled - then.handled) / rounds;
-  BY_TRY(sum(world, last.letters - then.letters, &letters));
-  out->letters = (double)letters / rounds;
+  BY_TRY(sum(world, last.messages - then.messages, &messages));
+  out->messages = (double)messages / rounds;
   out->children = world->submitter->n_neighbours;
   return stay_idle(world, c->idle, &out->idle);
 }

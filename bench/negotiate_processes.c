@@ -17,11 +17,11 @@
 
 #include "clock.h"
 
-enum { LETTER_MOST = 1 << 20, LIMIT_S = 150, EVENTS = 64, RETRY_US = 50 };
+enum { MESSAGE_MOST = 1 << 20, LIMIT_S = 150, EVENTS = 64, RETRY_US = 50 };
 
 /* Seen by all processes. */
 struct board {
-  _Atomic uint64_t letters;    /* sent so far */
+  _Atomic uint64_t messages;   /* sent so far */
   pthread_barrier_t ready;     /* to begin */
   _Atomic uint32_t through;    /* processes that are through with all rounds */
   _Atomic uint64_t then, idle; /* letters when all were through, and after the pause */
@@ -38,7 +38,7 @@ struct node {
   int (*ends)[2];       /* of all: [0] is rank r's, [1] its parent's */
   uint32_t started;
   double submitting; /* CPU seconds */
-  char *letter;
+  char *message;
 };
 
 static double seconds_of(clockid_t which) {
@@ -52,14 +52,14 @@ static _Noreturn void give_up(const char *what) {
   _exit(1);
 }
 
-static void on_send(void *context, uint32_t to, const void *letter, size_t bytes) {
+static void on_send(void *context, uint32_t to, const void *message, size_t bytes) {
   struct node *node = context;
   int fd = to >= node->first && to < node->first + node->children ? node->down[to - node->first] : node->up;
-  while (send(fd, letter, bytes, MSG_NOSIGNAL) < 0) {
+  while (send(fd, message, bytes, MSG_NOSIGNAL) < 0) {
     if (errno != EINTR && errno != ENOBUFS) give_up("sending a letter");
     usleep(RETRY_US);
   }
-  atomic_fetch_add_explicit(&node->board->letters, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&node->board->messages, 1, memory_order_relaxed);
 }
 
 static void on_start(void *context, void *const *cookies, uint32_t n) {
@@ -77,8 +77,8 @@ static void watch(const struct node *node, int fd, uint32_t rank) {
 static void sort_ends(struct node *node) {
   node->epoll = epoll_create1(0);
   node->down = calloc((size_t)node->children + 1, sizeof *node->down);
-  node->letter = malloc(LETTER_MOST);
-  if (node->epoll < 0 || !node->down || !node->letter) give_up("making a rank");
+  node->message = malloc(MESSAGE_MOST);
+  if (node->epoll < 0 || !node->down || !node->message) give_up("making a rank");
   for (uint32_t r = 1; r < node->c->ranks; r++) {
     bool own = r == node->rank, child = r >= node->first && r < node->first + node->children;
     if (!own) close(node->ends[r][0]);
@@ -92,14 +92,14 @@ static void sort_ends(struct node *node) {
 
 static void take(struct node *node, const struct epoll_event *event) {
   int fd = (int)(uint32_t)event->data.u64;
-  ssize_t n = recv(fd, node->letter, LETTER_MOST, MSG_DONTWAIT);
+  ssize_t n = recv(fd, node->message, MESSAGE_MOST, MSG_DONTWAIT);
   if (n <= 0) {
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (atomic_load(&node->board->over)) _exit(0);
     give_up("a letter does not come");
   }
   errno = 0;
-  if (by_controller_take(node->controller, (uint32_t)(event->data.u64 >> 32), node->letter, (size_t)n) != BANYAN_OK)
+  if (by_controller_take(node->controller, (uint32_t)(event->data.u64 >> 32), node->message, (size_t)n) != BANYAN_OK)
     give_up("taking a letter");
 }
 
@@ -131,14 +131,14 @@ static void run_root(struct node *node, struct by_rng *rng) {
   struct by_negotiate_result *result = &node->board->result;
   const struct by_controller_counters *counters = by_controller_counters(node->controller);
   double before = seconds_of(CLOCK_PROCESS_CPUTIME_ID), began = 0;
-  uint64_t handled = 0, letters = 0;
+  uint64_t handled = 0, messages = 0;
   for (uint32_t round = 0; round < c->rounds; round++) {
     if (round == BY_NEGOTIATE_COLD) {
       node->submitting = 0;
       before = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
       began = seconds_of(CLOCK_MONOTONIC);
-      handled = counters->letters_down + counters->taken;
-      letters = atomic_load(&node->board->letters);
+      handled = counters->messages_down + counters->taken;
+      messages = atomic_load(&node->board->messages);
     }
     run_round(node, rng, round);
     if (round == 0) result->cold = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before - node->submitting;
@@ -147,8 +147,8 @@ static void run_root(struct node *node, struct by_rng *rng) {
   result->by_bits = (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before - node->submitting) / rounds;
   result->submitting = node->submitting / rounds;
   result->round = (seconds_of(CLOCK_MONOTONIC) - began) / rounds;
-  result->handled = (double)(counters->letters_down + counters->taken - handled) / rounds;
-  result->letters = (double)(atomic_load(&node->board->letters) - letters) / rounds;
+  result->handled = (double)(counters->messages_down + counters->taken - handled) / rounds;
+  result->messages = (double)(atomic_load(&node->board->messages) - messages) / rounds;
   result->children = node->children;
 }
 
@@ -156,10 +156,10 @@ static void run_root(struct node *node, struct by_rng *rng) {
 static void stay_idle(struct node *node) {
   struct board *board = node->board;
   while (atomic_load(&board->through) < node->c->ranks) take_some(node, 1);
-  board->then = atomic_load(&board->letters);
+  board->then = atomic_load(&board->messages);
   double until = seconds_of(CLOCK_MONOTONIC) + node->c->idle;
   while (seconds_of(CLOCK_MONOTONIC) < until) take_some(node, 10);
-  board->result.idle = atomic_load(&board->letters) - board->then;
+  board->result.idle = atomic_load(&board->messages) - board->then;
   atomic_store(&board->over, true);
 }
 

@@ -23,7 +23,7 @@ struct by_negotiate_result {
   double submitting; /* without what its own submissions take, which is this much in a later one; 0 where simulated */
   double round;      /* seconds that a later round takes */
   double handled;    /* letters that the root sends and takes in a later one, */
-  double letters;    /* and that all send */
+  double messages;   /* and that all send */
   uint64_t idle;     /* letters while nobody submits anything */
   double message;    /* seconds that a letter costs its sender and its receiver together; simulated only */
 };

@@ -55,7 +55,7 @@ static double now(void) {
 }
 
 /* The mean over many, one at a time, over a local socket. */
-static enum banyan_status measure_letters(struct world *world) {
+static enum banyan_status measure_messages(struct world *world) {
   enum { ROUNDS = 20000, BYTES = 64 };
   char bytes[BYTES] = {0};
   int ends[2];
@@ -109,7 +109,7 @@ static struct post *pop(struct world *world) {
 
 /* --- nodes --- */
 
-static void on_send(void *context, uint32_t to, const void *letter, size_t bytes) {
+static void on_send(void *context, uint32_t to, const void *message, size_t bytes) {
   const struct node *node = context;
   struct world *world = node->world;
   struct post *post = malloc(sizeof *post + bytes);
@@ -119,7 +119,7 @@ static void on_send(void *context, uint32_t to, const void *letter, size_t bytes
     return;
   }
   *post = (struct post){.number = world->sent++, .from = node->rank, .to = to, .bytes = bytes};
-  memcpy(post->data, letter, bytes);
+  memcpy(post->data, message, bytes);
   world->handled += node->rank == 0 || to == 0;
   world->fresh[world->n_fresh++] = post;
 }
@@ -200,7 +200,7 @@ static enum banyan_status run_rounds(struct world *world, struct by_negotiate_re
   uint64_t sent = 0, handled = 0;
   struct by_rng rng;
   by_rng_init(&rng, 1);
-  BY_TRY(measure_letters(world));
+  BY_TRY(measure_messages(world));
   for (world->round = 0; world->round < c->rounds; world->round++) {
     if (world->round == BY_NEGOTIATE_COLD + 1) {
       world->root = 0;
@@ -213,7 +213,7 @@ static enum banyan_status run_rounds(struct world *world, struct by_negotiate_re
   }
   out->by_bits = world->root / rounds;
   out->handled = (double)(world->handled - handled) / rounds;
-  out->letters = (double)(world->sent - sent) / rounds;
+  out->messages = (double)(world->sent - sent) / rounds;
   out->message = world->sending + world->taking;
   return BANYAN_OK;
 }

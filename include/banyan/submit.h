@@ -60,13 +60,13 @@ static inline enum banyan_status banyan_submit_allreduce(struct banyan_comm *com
 /* Counters of the negotiation on this communicator and rank. */
 struct banyan_negotiation {
   uint64_t submitted;
-  uint64_t by_bit;                /* of these, announced by a bit of the operation table instead of by name */
-  uint64_t started, refused;      /* operations that were started, and operations that were rejected */
-  uint64_t calls;                 /* calls made for started operations; fewer than these if operations were fused */
-  uint64_t copied;                /* bytes copied into and out of fusion buffers */
-  uint64_t letters, taken, bytes; /* control messages sent to other controllers, messages received, and bytes sent */
-  uint64_t malformed;             /* control messages that were rejected */
-  uint64_t allocations;           /* made for operations and control messages; a repeated operation makes none */
+  uint64_t by_bit;                 /* of these, announced by a bit of the operation table instead of by name */
+  uint64_t started, refused;       /* operations that were started, and operations that were rejected */
+  uint64_t calls;                  /* calls made for started operations; fewer than these if operations were fused */
+  uint64_t copied;                 /* bytes copied into and out of fusion buffers */
+  uint64_t messages, taken, bytes; /* control messages sent to other controllers, messages received, and bytes sent */
+  uint64_t malformed;              /* control messages that were rejected */
+  uint64_t allocations;            /* made for operations and control messages; a repeated operation makes none */
 };
 BANYAN_API void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negotiation *out);
 

@@ -12,7 +12,7 @@
 enum banyan_status by_comm_open(struct by_context *context, uint32_t domain_id, uint32_t rank, uint32_t n,
                                 const uint32_t *processes, struct banyan_comm **out) {
   BY_TRY(by_comm_make(context, domain_id, rank, n, processes, out));
-  if (context->submitting.letters) by_submitters_deliver_kept(context);
+  if (context->submitting.messages) by_submitters_deliver_kept(context);
   return BANYAN_OK;
 }
 

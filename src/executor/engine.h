@@ -88,13 +88,13 @@ void by_engine_meter(const struct by_engine *engine,
 
 /* Letters come from this process, or go to it: it gets a lane, and frames of calls that are not made here yet do not
  * hold them up. */
-void by_engine_expect_letters(struct by_engine *engine, uint32_t process);
+void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process);
 /* Sends a copy, in order with other letters to this process; `domain` is any number. BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t domain,
                                                 const void *bytes, size_t n);
 /* The next one that has come, which is the caller's; NULL: none. */
-struct by_letter *by_engine_read(struct by_engine *engine);
-void by_letter_free(struct by_engine *engine, struct by_letter *letter);
+struct by_control_message *by_engine_read(struct by_engine *engine);
+void by_control_message_free(struct by_engine *engine, struct by_control_message *message);
 
 /* A domain is a communicator: its own ranks (processes[rank]), plan and call
  * numbers. `id` is the same on all its members and unused so far. The domain

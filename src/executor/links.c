@@ -1,6 +1,6 @@
 /* The links of an engine, as its users see them: see engine.h. */
 #include "engine_parts.h"
-#include "link_letters.h"
+#include "link_messages.h"
 
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
   by_link_attach(by_engine_transfer(engine)->links[process], lanes, n);
@@ -56,7 +56,7 @@ void by_engine_forget_region(struct by_engine *engine, uint32_t region) {
   if (transfer->status == BANYAN_OK) by_transfer_flush(transfer);
 }
 
-void by_engine_expect_letters(struct by_engine *engine, uint32_t process) {
+void by_engine_expect_control_messages(struct by_engine *engine, uint32_t process) {
   by_letters_expect(by_engine_transfer(engine)->links[process]);
 }
 
@@ -65,12 +65,12 @@ enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, u
   return by_letters_write(by_engine_transfer(engine)->links[process], domain, bytes, n);
 }
 
-struct by_letter *by_engine_read(struct by_engine *engine) {
+struct by_control_message *by_engine_read(struct by_engine *engine) {
   return by_letters_read(by_engine_transfer(engine));
 }
 
-void by_letter_free(struct by_engine *engine, struct by_letter *letter) {
-  by_letters_free(by_engine_transfer(engine), letter);
+void by_control_message_free(struct by_engine *engine, struct by_control_message *message) {
+  by_letters_free(by_engine_transfer(engine), message);
 }
 
 void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark) {

@@ -43,7 +43,7 @@ void by_controller_destroy(struct by_controller *c) {
   if (!c) return;
   struct by_pile *piles[] = {&c->up.wanted,   &c->up.conflicts, &c->up.stalled,   &c->up.lacking,
                              &c->down.groups, &c->down.table,   &c->down.refused, &c->down.asked,
-                             &c->down.notes,  &c->letter,       &c->told};
+                             &c->down.notes,  &c->message,      &c->told};
   for (size_t i = 0; i < sizeof piles / sizeof *piles; i++) by_pile_fini(piles[i]);
   by_questions_fini(c);
   by_operations_fini(&c->operations);
@@ -220,22 +220,22 @@ static bool is_empty(const struct by_pile *pile) {
   return pile->n == 0 && !pile->failed;
 }
 
-static void begin_letter(struct by_controller *c, uint8_t kind, uint64_t place) {
+static void begin_message(struct by_controller *c, uint8_t kind, uint64_t place) {
   uint8_t head[9] = {kind};
   by_put_u64(head + 1, place);
-  by_pile_clear(&c->letter);
-  by_pile_bytes(&c->letter, head, sizeof head);
+  by_pile_clear(&c->message);
+  by_pile_bytes(&c->message, head, sizeof head);
 }
 
 static void add_list(struct by_controller *c, struct by_pile *list) {
-  by_pile_list(&c->letter, list);
+  by_pile_list(&c->message, list);
   by_pile_clear(list);
 }
 
-static void send(struct by_controller *c, uint32_t to, const void *letter, size_t bytes, uint64_t *counter) {
+static void send(struct by_controller *c, uint32_t to, const void *message, size_t bytes, uint64_t *counter) {
   ++*counter;
   c->counters.bytes += bytes;
-  c->config.send(c->config.context, to, letter, bytes);
+  c->config.send(c->config.context, to, message, bytes);
 }
 
 /* As a list or as words, whichever is shorter. */
@@ -247,7 +247,7 @@ static void add_bits(struct by_controller *c) {
       n += (uint32_t)__builtin_popcountll(c->complete[w]);
     }
   uint8_t in_words = n >= 2 * last && n;
-  by_pile_bytes(&c->letter, &in_words, 1);
+  by_pile_bytes(&c->message, &in_words, 1);
   for (uint32_t w = 0; w < last; w++) {
     uint64_t word = c->complete[w];
     c->complete[w] = 0;
@@ -261,37 +261,37 @@ static void send_up(struct by_controller *c) {
   if (!has_told_bits(c) && is_empty(&c->up.wanted) && is_empty(&c->up.conflicts) && is_empty(&c->up.stalled) &&
       is_empty(&c->up.lacking))
     return;
-  begin_letter(c, BY_LETTER_UP, c->place);
+  begin_message(c, BY_NEGOTIATION_UP, c->place);
   add_bits(c);
   add_list(c, &c->up.wanted);
   add_list(c, &c->up.conflicts);
   add_list(c, &c->up.stalled);
   add_list(c, &c->up.lacking);
-  if (c->letter.failed)
+  if (c->message.failed)
     c->failed = true;
   else
-    send(c, c->config.up_parent, c->letter.data, c->letter.length, &c->counters.letters_up);
+    send(c, c->config.up_parent, c->message.data, c->message.length, &c->counters.messages_up);
 }
 
-void by_controller_send_down(struct by_controller *c, const void *letter, size_t bytes) {
+void by_controller_send_down(struct by_controller *c, const void *message, size_t bytes) {
   for (uint32_t i = 0; i < c->config.n_down_children; i++)
-    send(c, c->down_children[i], letter, bytes, &c->counters.letters_down);
+    send(c, c->down_children[i], message, bytes, &c->counters.messages_down);
 }
 
 /* What the root has to say is said to itself as well. */
 static enum banyan_status send_down(struct by_controller *c) {
-  begin_letter(c, BY_LETTER_DOWN, c->place + 1);
+  begin_message(c, BY_NEGOTIATION_DOWN, c->place + 1);
   add_list(c, &c->down.groups);
   add_list(c, &c->down.table);
   add_list(c, &c->down.refused);
   add_list(c, &c->down.asked);
   add_list(c, &c->down.notes);
-  if (c->letter.failed) {
+  if (c->message.failed) {
     c->failed = true;
     return BANYAN_OK;
   }
-  by_controller_send_down(c, c->letter.data, c->letter.length);
-  return by_controller_apply(c, c->letter.data, c->letter.length);
+  by_controller_send_down(c, c->message.data, c->message.length);
+  return by_controller_apply(c, c->message.data, c->message.length);
 }
 
 static bool has_to_say(const struct by_controller *c) {

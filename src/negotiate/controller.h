@@ -85,7 +85,7 @@ struct by_controller_config {
    * of that at least. */
   uint64_t fuse, fuse_each, window;
   uint64_t patience; /* ns that an operation waits before somebody asks who lacks it; 0: for ever */
-  void (*send)(void *context, uint32_t to, const void *letter, size_t bytes);
+  void (*send)(void *context, uint32_t to, const void *message, size_t bytes);
   /* These start now, as one: all of them were submitted here. The same groups in the same order on all ranks. */
   void (*start)(void *context, void *const *cookies, uint32_t n);
   /* At the root: whether a comes before b among what starts as one. NULL: as they would start one by one. */
@@ -100,10 +100,10 @@ struct by_controller_config {
 };
 
 struct by_controller_counters {
-  uint64_t letters_up, letters_down; /* sent */
-  uint64_t taken;                    /* letters */
-  uint64_t bytes;                    /* sent */
-  uint64_t by_name, by_bit;          /* operations of the own rank, as they were submitted */
+  uint64_t messages_up, messages_down; /* sent */
+  uint64_t taken;                      /* letters */
+  uint64_t bytes;                      /* sent */
+  uint64_t by_name, by_bit;            /* operations of the own rank, as they were submitted */
   uint64_t started, groups, refused;
   uint64_t malformed; /* letters that were refused */
 };
@@ -134,7 +134,7 @@ void by_controller_announce(struct by_controller *controller, uint32_t note);
 void by_controller_late(struct by_controller *controller, const char *name, const struct by_operation *operation);
 
 /* A letter has come. BANYAN_ERR_PROTOCOL: it is none, or nobody who may send it has; nothing has changed then. */
-BANYAN_CHECK enum banyan_status by_controller_take(struct by_controller *controller, uint32_t from, const void *letter,
+BANYAN_CHECK enum banyan_status by_controller_take(struct by_controller *controller, uint32_t from, const void *message,
                                                    size_t bytes);
 /* Sends what there is to say, at most one letter to each neighbour. To be called after any of the above; one call for
  * several of them makes fewer letters. BANYAN_ERR_NO_MEMORY. */

@@ -55,12 +55,12 @@ static void check_subjects(struct by_reader *reader) {
 }
 
 /* Everything but whether something is submitted twice. */
-static bool check_up(struct by_controller *c, const void *letter, size_t bytes, uint64_t *seen) {
+static bool check_up(struct by_controller *c, const void *message, size_t bytes, uint64_t *seen) {
   struct by_reader reader;
   struct by_subject subject;
   struct by_stall stall;
-  by_reader_init(&reader, letter, bytes);
-  if (by_read_u8(&reader) != BY_LETTER_UP) return false;
+  by_reader_init(&reader, message, bytes);
+  if (by_read_u8(&reader) != BY_NEGOTIATION_UP) return false;
   *seen = by_read_u64(&reader);
   if (*seen > c->place)
     return false; /* who is above, or before us on a ring, has the log before us only to pass it on */
@@ -124,10 +124,10 @@ static void take_stalls(struct by_controller *c, uint32_t child, struct by_reade
   }
 }
 
-static enum banyan_status take_up(struct by_controller *c, uint32_t child, const void *letter, size_t bytes,
+static enum banyan_status take_up(struct by_controller *c, uint32_t child, const void *message, size_t bytes,
                                   uint64_t seen) {
   struct by_reader reader;
-  by_reader_init(&reader, letter, bytes);
+  by_reader_init(&reader, message, bytes);
   (void)by_read_bytes(&reader, 9);
   c->reading = seen;
   c->twice = false;
@@ -138,10 +138,10 @@ static enum banyan_status take_up(struct by_controller *c, uint32_t child, const
   return c->twice ? malformed(c, c->up_children[child], "that submits something twice") : BANYAN_OK;
 }
 
-static enum banyan_status from_child(struct by_controller *c, uint32_t child, const void *letter, size_t bytes) {
+static enum banyan_status from_child(struct by_controller *c, uint32_t child, const void *message, size_t bytes) {
   uint64_t seen;
-  if (!check_up(c, letter, bytes, &seen)) return malformed(c, c->up_children[child], "that makes no sense");
-  return take_up(c, child, letter, bytes, seen);
+  if (!check_up(c, message, bytes, &seen)) return malformed(c, c->up_children[child], "that makes no sense");
+  return take_up(c, child, message, bytes, seen);
 }
 
 /* ---- downward */
@@ -173,10 +173,10 @@ static void check_groups(struct by_controller *c, struct by_reader *reader) {
 }
 
 /* *refuses: whether it refuses anything. */
-static bool check_down(struct by_controller *c, const void *letter, size_t bytes, bool *refuses) {
+static bool check_down(struct by_controller *c, const void *message, size_t bytes, bool *refuses) {
   struct by_reader reader;
-  by_reader_init(&reader, letter, bytes);
-  if (by_read_u8(&reader) != BY_LETTER_DOWN || by_read_u64(&reader) != c->place + 1) return false;
+  by_reader_init(&reader, message, bytes);
+  if (by_read_u8(&reader) != BY_NEGOTIATION_DOWN || by_read_u64(&reader) != c->place + 1) return false;
   check_groups(c, &reader);
   uint32_t n_table = by_read_count(&reader, 4);
   if (n_table > BY_TABLE_MOST - c->n_table) reader.failed = true;
@@ -321,10 +321,10 @@ static void grow_old(struct by_controller *c) {
   by_operations_forget(&c->operations, c->generation - 1);
 }
 
-enum banyan_status by_controller_apply(struct by_controller *c, const void *letter, size_t bytes) {
+enum banyan_status by_controller_apply(struct by_controller *c, const void *message, size_t bytes) {
   struct by_reader reader;
   struct by_subject subject;
-  by_reader_init(&reader, letter, bytes);
+  by_reader_init(&reader, message, bytes);
   (void)by_read_bytes(&reader, 9);
   c->place++;
   BY_TRY(apply_groups(c, &reader));
@@ -342,16 +342,16 @@ enum banyan_status by_controller_apply(struct by_controller *c, const void *lett
   return BANYAN_OK;
 }
 
-enum banyan_status by_controller_take(struct by_controller *c, uint32_t from, const void *letter, size_t bytes) {
+enum banyan_status by_controller_take(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
   uint32_t child = by_controller_child(c, from);
-  uint8_t kind = bytes ? *(const uint8_t *)letter : 0;
+  uint8_t kind = bytes ? *(const uint8_t *)message : 0;
   c->counters.taken++;
-  if (kind == BY_LETTER_UP && child != UINT32_MAX) return from_child(c, child, letter, bytes);
-  if (kind != BY_LETTER_DOWN || from != c->config.down_parent || by_is_root(c))
+  if (kind == BY_NEGOTIATION_UP && child != UINT32_MAX) return from_child(c, child, message, bytes);
+  if (kind != BY_NEGOTIATION_DOWN || from != c->config.down_parent || by_is_root(c))
     return malformed(c, from, "that it does not take from there");
   bool refuses;
-  if (!check_down(c, letter, bytes, &refuses)) return malformed(c, from, "that makes no sense");
+  if (!check_down(c, message, bytes, &refuses)) return malformed(c, from, "that makes no sense");
   if (refuses) BY_TRY(by_controller_flush(c)); /* what is told later is taken for something new */
-  by_controller_send_down(c, letter, bytes);
-  return by_controller_apply(c, letter, bytes);
+  by_controller_send_down(c, message, bytes);
+  return by_controller_apply(c, message, bytes);
 }

@@ -2,7 +2,7 @@
 #ifndef BY_NEGOTIATE_CONTROLLER_PARTS_H
 #define BY_NEGOTIATE_CONTROLLER_PARTS_H
 
-#include "letters.h"
+#include "negotiation_message.h"
 #include "operations.h"
 
 /* Who lacks this operation is being asked of the children. */
@@ -46,7 +46,7 @@ struct by_controller {
 
   struct by_lists_up up;
   struct by_lists_down down;
-  struct by_pile letter, told; /* told: bits for the letter up */
+  struct by_pile message, told; /* told: bits for the letter up */
   struct by_question *questions;
   void **cookies; /* of a group */
   uint32_t room_cookies;
@@ -92,12 +92,12 @@ void by_controller_compare(struct by_controller *c, struct by_named *named);
 void by_controller_conflict(struct by_controller *c, struct by_named *named, const struct by_refusal *refusal);
 
 /* To all below on the way down. */
-void by_controller_send_down(struct by_controller *c, const void *letter, size_t bytes);
+void by_controller_send_down(struct by_controller *c, const void *message, size_t bytes);
 
 /* --- controller_log.c --- */
 
 /* Does what a letter downward says, which has been checked, or is the own one. */
-BANYAN_CHECK enum banyan_status by_controller_apply(struct by_controller *c, const void *letter, size_t bytes);
+BANYAN_CHECK enum banyan_status by_controller_apply(struct by_controller *c, const void *message, size_t bytes);
 
 /* Of what is submitted here: whether all below have it too, and that has been told upward. */
 bool by_controller_told(const struct by_controller *c, const struct by_variant *variant);

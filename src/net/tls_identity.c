@@ -181,7 +181,7 @@ static bool is_signed(X509_STORE *store, X509_CRL *list) {
 static enum banyan_status use_list(X509_STORE *store, X509_CRL *list, int *count) {
   if (!is_signed(store, list))
     return bad_list("holds a list that is not of the authority in " BY_TLS_AUTHORITY
-                  " beside it; both must come from the same folder of keys");
+                    " beside it; both must come from the same folder of keys");
   if (X509_STORE_add_crl(store, list) != 1) return bad_list("cannot be used");
   int n = sk_X509_REVOKED_num(X509_CRL_get_REVOKED(list));
   if (n > 0) *count += n;

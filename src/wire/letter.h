@@ -1,15 +1,15 @@
 /* A letter: bytes between two processes that belong to no call. It travels in
- * frames of type BY_FRAME_LETTER, whose parts are put together again. */
+ * frames of type BY_FRAME_CONTROL, whose parts are put together again. */
 #ifndef BY_WIRE_LETTER_H
 #define BY_WIRE_LETTER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BY_LETTER_BYTES = 16 << 20 };
+enum { BY_CONTROL_MESSAGE_BYTES = 16 << 20 };
 
-struct by_letter {
-  struct by_letter *next;
+struct by_control_message {
+  struct by_control_message *next;
   uint32_t process, domain; /* of a received one: who sent it */
   size_t bytes, done, room;
   unsigned char data[];

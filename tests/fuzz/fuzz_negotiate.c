@@ -27,9 +27,9 @@ enum {
 };
 enum { AT_ROOT = 1, FUSES = 2, SMALL_ONLY = 4, HAS_WINDOW = 8, HAS_PLACES = 16 };
 
-static void ignore_letter(void *context, uint32_t to, const void *letter, size_t bytes) {
+static void ignore_message(void *context, uint32_t to, const void *message, size_t bytes) {
   (void)context;
-  assert(to < RANKS && bytes > 9 && letter);
+  assert(to < RANKS && bytes > 9 && message);
 }
 
 static void end(void *cookie) {
@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                         .up_children = below,
                                         .down_children = below,
                                         .patience = 1000000000,
-                                        .send = ignore_letter,
+                                        .send = ignore_message,
                                         .start = started,
                                         .refused = refused,
                                         .noted = noted,

@@ -8,7 +8,7 @@
 
 enum { MOST = 20000, LONG = 50000 };
 
-static struct banyan_call letter(enum banyan_collective what, void *memory, size_t bytes) {
+static struct banyan_call message(enum banyan_collective what, void *memory, size_t bytes) {
   return (struct banyan_call){.collective = what,
                               .dtype = BANYAN_UINT8,
                               .root = what == BANYAN_SEND,
@@ -26,7 +26,7 @@ static void fill(struct job *job, struct banyan_comm *comm, size_t bytes) {
   for (bool done = true; done; sent += done) {
     must_hold(sent < MOST);
     memset(memory, (int)(sent % 100), bytes);
-    struct banyan_call call = letter(BANYAN_SEND, memory, bytes);
+    struct banyan_call call = message(BANYAN_SEND, memory, bytes);
     must(banyan_start(comm, &call, &request));
     must(banyan_test(request, &done));
   }
@@ -38,7 +38,7 @@ static void fill(struct job *job, struct banyan_comm *comm, size_t bytes) {
 static void empty(struct job *job, struct banyan_comm *comm, size_t bytes) {
   char memory[512];
   for (uint64_t i = 0; i < job->reports[0].number; i++) {
-    struct banyan_call call = letter(BANYAN_RECV, memory, bytes);
+    struct banyan_call call = message(BANYAN_RECV, memory, bytes);
     must(banyan_run(comm, &call));
     for (size_t k = 0; k < bytes; k++) must_hold(memory[k] == (char)(i % 100));
   }
@@ -76,7 +76,7 @@ static void rank_fills(struct job *job, int rank) {
   banyan_comm_destroy(world);
 }
 
-static void test_last_letter(void **state) {
+static void test_last_control_message(void **state) {
   (void)state;
   struct job job = {.n = 2, .run = rank_fills, .transport = "tcp", .seed = job_seed(0)};
   job_run(&job);
@@ -84,7 +84,7 @@ static void test_last_letter(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_last_letter),
+      cmocka_unit_test(test_last_control_message),
   };
   return cmocka_run_group_tests_name("full links", tests, NULL, NULL);
 }

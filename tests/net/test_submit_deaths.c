@@ -61,7 +61,7 @@ static const struct death deaths[] = {
 static struct {
   const struct death *death;
   int times;
-  void (*send)(void *context, uint32_t to, const void *letter, size_t bytes);
+  void (*send)(void *context, uint32_t to, const void *message, size_t bytes);
   void (*start)(void *context, void *const *cookies, uint32_t n);
 } plot;
 
@@ -69,10 +69,10 @@ static void pass(enum moment moment) {
   if (plot.death->moment == moment && ++plot.times == plot.death->times) kill(getpid(), SIGKILL);
 }
 
-static void send_or_die(void *context, uint32_t to, const void *letter, size_t bytes) {
-  bool up = *(const uint8_t *)letter == BY_LETTER_UP;
+static void send_or_die(void *context, uint32_t to, const void *message, size_t bytes) {
+  bool up = *(const uint8_t *)message == BY_NEGOTIATION_UP;
   pass(up ? TELLS : ANSWERS);
-  plot.send(context, to, letter, bytes);
+  plot.send(context, to, message, bytes);
   pass(up ? HAS_TOLD : HAS_ANSWERED);
 }
 

@@ -337,7 +337,7 @@ static void test_abort(void **state) {
 
 /* ---- letters */
 
-static void write_letter(struct banyan_comm *comm, uint32_t to, const void *bytes, size_t n) {
+static void write_message(struct banyan_comm *comm, uint32_t to, const void *bytes, size_t n) {
   by_context_lock(comm->context);
   must(by_engine_write(comm->context->job.engine, to, comm->submitter->id, bytes, n));
   by_context_kick(comm->context);
@@ -355,7 +355,7 @@ static void rank_babbles(struct job *job, int rank) {
   for (int i = 0; i < 100; i++) {
     for (size_t k = 0; k < sizeof bytes; k++) bytes[k] = (unsigned char)by_rng_next(&rng);
     bytes[0] = (unsigned char)(i % 4);
-    if (rank == 1) write_letter(world, 0, bytes, 1 + by_rng_below(&rng, sizeof bytes));
+    if (rank == 1) write_message(world, 0, bytes, 1 + by_rng_below(&rng, sizeof bytes));
     if (i % 10 == 0) must(submit_and_wait(world, "meanwhile", 10));
   }
   must(submit_and_wait(world, "last", 10));
@@ -365,7 +365,7 @@ static void rank_babbles(struct job *job, int rank) {
   (void)job;
 }
 
-static void test_letters(void **state) {
+static void test_control_messages(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) {
     struct job job = {.n = 3, .run = rank_babbles, .transport = i % 2 ? "tcp" : "shm"};
@@ -425,9 +425,9 @@ static void test_idle(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_differ), cmocka_unit_test(test_errors),  cmocka_unit_test(test_stall),
-      cmocka_unit_test(test_never),  cmocka_unit_test(test_destroy), cmocka_unit_test(test_leave),
-      cmocka_unit_test(test_abort),  cmocka_unit_test(test_letters), cmocka_unit_test(test_idle),
+      cmocka_unit_test(test_differ), cmocka_unit_test(test_errors),           cmocka_unit_test(test_stall),
+      cmocka_unit_test(test_never),  cmocka_unit_test(test_destroy),          cmocka_unit_test(test_leave),
+      cmocka_unit_test(test_abort),  cmocka_unit_test(test_control_messages), cmocka_unit_test(test_idle),
       cmocka_unit_test(test_deaths),
   };
   return cmocka_run_group_tests_name("faults of submitted operations", tests, NULL, NULL);

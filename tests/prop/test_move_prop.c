@@ -9,7 +9,7 @@
 
 enum { MEMBERS = 6, MOVES = 4, LAST = 200, WORDS = 4096 };
 
-struct letter {
+struct message {
   uint32_t member; /* to it, or from it */
   bool answers;
   struct by_move_word word;
@@ -36,19 +36,19 @@ struct world {
   uint64_t own_then, at[MOVES];
   bool known; /* all had marked enough iterations when the move was proposed, and alike */
   uint32_t cut;
-  struct letter letters[WORDS];
-  uint32_t n_letters;
+  struct message messages[WORDS];
+  uint32_t n_messages;
   int now, delay;
 };
 
 static void send(struct world *world, uint32_t member, bool answers, struct by_move_word word) {
   int due = world->now + 1 + (int)by_rng_below(&world->rng, (uint64_t)world->delay);
-  assert_true(world->n_letters < WORDS);
-  for (uint32_t i = 0; i < world->n_letters; i++) { /* in order, over each connection */
-    const struct letter *other = &world->letters[i];
+  assert_true(world->n_messages < WORDS);
+  for (uint32_t i = 0; i < world->n_messages; i++) { /* in order, over each connection */
+    const struct message *other = &world->messages[i];
     if (other->member == member && other->answers == answers && other->due > due) due = other->due;
   }
-  world->letters[world->n_letters++] = (struct letter){member, answers, word, due};
+  world->messages[world->n_messages++] = (struct message){member, answers, word, due};
 }
 
 static void tell_all(struct world *world, enum by_move_kind kind) {
@@ -116,18 +116,18 @@ static void follow(struct world *world, uint32_t m, const struct by_move_word *w
 }
 
 static void deliver(struct world *world) {
-  for (uint32_t i = 0; i < world->n_letters;) {
-    struct letter letter = world->letters[i];
-    if (letter.due > world->now) {
+  for (uint32_t i = 0; i < world->n_messages;) {
+    struct message message = world->messages[i];
+    if (message.due > world->now) {
       i++;
       continue;
     }
-    world->n_letters--;
-    memmove(&world->letters[i], &world->letters[i + 1], (world->n_letters - i) * sizeof *world->letters);
-    if (letter.answers)
-      lead(world, &letter.word);
+    world->n_messages--;
+    memmove(&world->messages[i], &world->messages[i + 1], (world->n_messages - i) * sizeof *world->messages);
+    if (message.answers)
+      lead(world, &message.word);
     else
-      follow(world, letter.member, &letter.word);
+      follow(world, message.member, &message.word);
   }
 }
 
@@ -153,7 +153,7 @@ static void call(struct world *world, struct member *member, uint64_t ahead) {
 }
 
 static bool all_done(const struct world *world) {
-  if (world->moving || world->n_letters) return false;
+  if (world->moving || world->n_messages) return false;
   for (uint32_t m = 0; m < world->n; m++)
     if (world->members[m].started < LAST) return false;
   return true;

@@ -15,12 +15,12 @@ uint32_t below(struct job *job, uint64_t n) {
 static void on_send(void *context, uint32_t to, const void *data, size_t bytes) {
   struct member *member = context;
   struct job *job = member->job;
-  struct letter *letter = malloc(sizeof *letter + bytes), **end = &job->queues[member->rank][to];
-  assert_non_null(letter);
-  *letter = (struct letter){.from = member->rank, .to = to, .bytes = bytes};
-  memcpy(letter->data, data, bytes);
+  struct message *message = malloc(sizeof *message + bytes), **end = &job->queues[member->rank][to];
+  assert_non_null(message);
+  *message = (struct message){.from = member->rank, .to = to, .bytes = bytes};
+  memcpy(message->data, data, bytes);
   while (*end) end = &(*end)->next;
-  *end = letter;
+  *end = message;
   job->under_way++;
   if (member->rank == job->root || to == job->root) job->handled++;
 }
@@ -122,7 +122,7 @@ void free_job(struct job *job) {
   for (uint32_t i = 0; i < job->n; i++)
     for (uint32_t k = 0; k < job->n; k++)
       while (job->queues[i][k]) {
-        struct letter *next = job->queues[i][k]->next;
+        struct message *next = job->queues[i][k]->next;
         free(job->queues[i][k]);
         job->queues[i][k] = next;
       }
@@ -143,13 +143,13 @@ void deliver_one(struct job *job) {
       from = (from + 1) % job->n;
     }
   }
-  struct letter *letter = job->queues[from][to];
-  job->queues[from][to] = letter->next;
+  struct message *message = job->queues[from][to];
+  job->queues[from][to] = message->next;
   job->under_way--;
   struct by_controller *controller = job->members[to].controller;
-  if (by_controller_take(controller, from, letter->data, letter->bytes) != BANYAN_OK)
+  if (by_controller_take(controller, from, message->data, message->bytes) != BANYAN_OK)
     fail_msg("letter from %u to %u: %s", from, to, banyan_error_text());
-  free(letter);
+  free(message);
   if (below(job, 3)) flush(job, to); /* sometimes several letters are taken before anything is said */
 }
 

@@ -10,8 +10,8 @@
 enum { MOST_RANKS = 48, MOST_OPERATIONS = 80, MOST_LOG = 4096 };
 enum { WAITS = 1, STARTED, REFUSED };
 
-struct letter {
-  struct letter *next;
+struct message {
+  struct message *next;
   uint32_t from, to;
   size_t bytes;
   unsigned char data[];
@@ -30,7 +30,7 @@ struct member {
 struct job {
   uint32_t n, root;
   struct member members[MOST_RANKS];
-  struct letter *queues[MOST_RANKS][MOST_RANKS]; /* from, to; in order */
+  struct message *queues[MOST_RANKS][MOST_RANKS]; /* from, to; in order */
   uint32_t under_way;
   uint64_t submitted[MOST_OPERATIONS]; /* ranks that have, in this step */
   uint64_t handled;                    /* letters that the root has sent or taken */

@@ -198,8 +198,8 @@ static void test_silent(void **state) {
   settle(job);
   by_controller_check(job->members[job->root].controller, 5000);
   flush(job, job->root);
-  for (struct letter **lost = &job->queues[job->root][quiet]; *lost;) {
-    struct letter *next = (*lost)->next;
+  for (struct message **lost = &job->queues[job->root][quiet]; *lost;) {
+    struct message *next = (*lost)->next;
     free(*lost);
     *lost = next;
     job->under_way--;
@@ -219,7 +219,7 @@ static void test_silent(void **state) {
 
 /* How much the root has to do, when all are ready at once: a letter from and to each child. And nothing is said when
  * nobody has anything new. */
-static void test_letters(void **state) {
+static void test_control_messages(void **state) {
   (void)state;
   struct by_controller_config config = {0};
   struct job *job = make_job(7, 40, RANDOM_TREE, &config);
@@ -239,10 +239,10 @@ static void test_letters(void **state) {
   assert_true(children > 0);
   for (uint32_t i = 0; i < job->n; i++) {
     const struct by_controller_counters *counters = by_controller_counters(job->members[i].controller);
-    uint64_t before = counters->letters_up + counters->letters_down;
+    uint64_t before = counters->messages_up + counters->messages_down;
     by_controller_check(job->members[i].controller, 1ull << 50);
     flush(job, i);
-    assert_int_equal(counters->letters_up + counters->letters_down, before);
+    assert_int_equal(counters->messages_up + counters->messages_down, before);
   }
   free_job(job);
 }
@@ -293,7 +293,7 @@ static void test_misuse(void **state) {
 }
 
 /* Every prefix of a letter, and letters with a byte changed, are refused or make sense; none does harm. */
-static void test_letters_broken(void **state) {
+static void test_control_messages_broken(void **state) {
   (void)state;
   uint64_t refused = 0;
   for (int seed = 1; seed <= seeds(60); seed++) {
@@ -308,11 +308,11 @@ static void test_letters_broken(void **state) {
     for (uint32_t i = 0; i < job->n; i++) flush(job, i);
     for (uint32_t i = 0; i < job->n; i++)
       for (uint32_t k = 0; k < job->n; k++) {
-        struct letter *letter = job->queues[i][k];
-        if (!letter) continue;
-        for (size_t cut = 0; cut < letter->bytes; cut++)
-          refused += by_controller_take(job->members[k].controller, i, letter->data, cut) == BANYAN_ERR_PROTOCOL;
-        assert_true(by_controller_counters(job->members[k].controller)->malformed >= letter->bytes);
+        struct message *message = job->queues[i][k];
+        if (!message) continue;
+        for (size_t cut = 0; cut < message->bytes; cut++)
+          refused += by_controller_take(job->members[k].controller, i, message->data, cut) == BANYAN_ERR_PROTOCOL;
+        assert_true(by_controller_counters(job->members[k].controller)->malformed >= message->bytes);
       }
     settle(job); /* what was cut has changed nothing */
     for (uint32_t i = 0; i < job->n; i++)
@@ -325,8 +325,8 @@ static void test_letters_broken(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_steps),  cmocka_unit_test(test_mismatch),   cmocka_unit_test(test_order),
-      cmocka_unit_test(test_stall),  cmocka_unit_test(test_silent),     cmocka_unit_test(test_letters),
-      cmocka_unit_test(test_misuse), cmocka_unit_test(test_forgetting), cmocka_unit_test(test_letters_broken),
+      cmocka_unit_test(test_stall),  cmocka_unit_test(test_silent),     cmocka_unit_test(test_control_messages),
+      cmocka_unit_test(test_misuse), cmocka_unit_test(test_forgetting), cmocka_unit_test(test_control_messages_broken),
   };
   return cmocka_run_group_tests_name("negotiate", tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static struct job *make_job(uint64_t seed) {
 
 static void free_job(struct job *job) {
   for (uint32_t r = 0; r < job->world.n; r++) {
-    assert_null(job->ranks[r].context.submitting.letters);
+    assert_null(job->ranks[r].context.submitting.messages);
     context_end_comms(&job->ranks[r].context);
   }
   uint32_t n = job->world.n;

@@ -1,5 +1,5 @@
-#include "commands.h"
 #include "check.h"
+#include "commands.h"
 
 static void test_lists_and_ranges(void **state) {
   (void)state;

@@ -52,7 +52,7 @@ static void note(int from, const struct by_frame *frame, const void *payload) {
   uint8_t bytes[sizeof *frame + SHORT];
   char name[128], flags[64];
   size_t n = frame->size <= SHORT ? frame->size : 0;
-  assert_in_range(frame->type, BY_FRAME_DATA, BY_FRAME_LETTER);
+  assert_in_range(frame->type, BY_FRAME_DATA, BY_FRAME_CONTROL);
   types_seen[frame->type] = true;
   if (talk.seen[from][frame->type][frame->flags] && !talk.keeps_all) return;
   talk.seen[from][frame->type][frame->flags] = true;
@@ -257,23 +257,23 @@ static void test_messages_beside_calls(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)i;
   begin("long message", &plain, &(struct by_engine_options){0});
-  by_engine_expect_letters(talk.engines[1], 0);
+  by_engine_expect_control_messages(talk.engines[1], 0);
   assert_ok(by_engine_write(talk.engines[0], 1, 0x01020304, bytes, sizeof bytes));
   run();
   talk.name = "short message";
   memset(talk.seen, 0, sizeof talk.seen);
   assert_ok(by_engine_write(talk.engines[0], 1, 0x01020304, "update", 6));
   run();
-  struct by_letter *got = by_engine_read(talk.engines[1]);
+  struct by_control_message *got = by_engine_read(talk.engines[1]);
   assert_non_null(got);
   assert_int_equal(got->bytes, sizeof bytes);
   assert_memory_equal(got->data, bytes, sizeof bytes);
-  by_letter_free(talk.engines[1], got);
+  by_control_message_free(talk.engines[1], got);
   got = by_engine_read(talk.engines[1]);
   assert_non_null(got);
   assert_int_equal(got->domain, 0x01020304);
   assert_memory_equal(got->data, "update", 6);
-  by_letter_free(talk.engines[1], got);
+  by_control_message_free(talk.engines[1], got);
   finish();
 }
 

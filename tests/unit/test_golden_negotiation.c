@@ -7,7 +7,7 @@
 
 #include "controller.h"
 #include "golden.h"
-#include "letters.h"
+#include "negotiation_message.h"
 
 enum { RANKS = 3, MOST_MESSAGES = 64, MANY = 66 };
 

@@ -371,9 +371,9 @@ static void destroy(struct by_context *context) {
   by_control_destroy(context->control);
   context->control = NULL;
   by_agent_client_destroy(context->cluster);
-  for (struct by_letter *letter = context->submitting.letters, *next; letter; letter = next) {
-    next = letter->next;
-    by_letter_free(context->job.engine, letter);
+  for (struct by_control_message *message = context->submitting.messages, *next; message; message = next) {
+    next = message->next;
+    by_control_message_free(context->job.engine, message);
   }
   by_engine_destroy(context->job.engine);
   by_udp_destroy(context->udp); /* which fabrics used */

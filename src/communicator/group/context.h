@@ -33,11 +33,11 @@ struct by_given_requests {
 
 /* submitter.c: what is submitted to the communicators of a context. */
 struct by_submitting {
-  uint32_t submitters;       /* communicators that have one */
-  uint32_t open;             /* operations that have not ended */
-  uint64_t ended_seen;       /* calls that had ended when they were last looked at */
-  struct by_letter *letters; /* for communicators that are not made yet */
-  uint32_t n_letters;
+  uint32_t submitters;                 /* communicators that have one */
+  uint32_t open;                       /* operations that have not ended */
+  uint64_t ended_seen;                 /* calls that had ended when they were last looked at */
+  struct by_control_message *messages; /* for communicators that are not made yet */
+  uint32_t n_messages;
 };
 
 /* sparse.c: communicators that have made sparse calls so far, and calls that had ended when they were last looked at.

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "incoming.h"
-#include "link_letters.h"
+#include "link_messages.h"
 #include "reduce.h"
 
 enum { FRAME_BYTES = sizeof(struct by_frame), FUTURE_CONTROL = 1 << 16, STREAM_FROM = 4 << 20 };
@@ -202,7 +202,7 @@ static bool discard(struct by_end *end) {
 static bool of_link(struct by_end *end, const struct by_frame *frame) {
   struct by_link *link = end->link;
   const struct by_lane_ops *ops = end->lane->ops;
-  if (frame->type == BY_FRAME_LETTER) {
+  if (frame->type == BY_FRAME_CONTROL) {
     const char *wrong = by_letters_begin(link, frame);
     if (wrong) return by_deliver_broken(link, wrong);
     end->receiving = BY_RECEIVE_LETTER;

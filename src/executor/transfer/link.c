@@ -84,7 +84,7 @@ struct by_link *by_link_create(struct by_transfer *transfer, uint32_t process) {
   link->notes_end = &link->notes;
   link->stored_end = &link->stored;
   link->begun_end = &link->begun;
-  link->letters_end = &link->letters;
+  link->messages_end = &link->messages;
   return link;
 }
 

@@ -72,11 +72,11 @@ struct by_link {
   struct by_out *outs, **outs_end;
   struct by_in *notes, **notes_end;
   struct by_fabric *fabric;
-  struct by_out *begun, **begun_end;        /* what it has in hand */
-  uint32_t running;                         /* calls under way that use this link, and receives from any rank */
-  struct by_letter *letters, **letters_end; /* to be sent */
-  struct by_letter *arriving;               /* whose parts are coming in; NULL: none */
-  bool lettered;                            /* letters are to be expected here */
+  struct by_out *begun, **begun_end; /* what it has in hand */
+  uint32_t running;                  /* calls under way that use this link, and receives from any rank */
+  struct by_control_message *messages, **messages_end; /* to be sent */
+  struct by_control_message *arriving;                 /* whose parts are coming in; NULL: none */
+  bool lettered;                                       /* letters are to be expected here */
   struct by_frame *words; /* to be said, of no call here: which regions were freed, what a domain owed */
   uint32_t n_words, words_room;
   uint64_t unasked; /* bytes sent beyond grants and not credited */

@@ -11,7 +11,7 @@
 
 #include "arena.h"
 #include "fabric_link.h"
-#include "link_letters.h"
+#include "link_messages.h"
 
 enum { LEAST_FRAME = 16 << 10, MORE_EVERY = 64 << 10, MOST_COMPARED = 16, FRAME_BYTES = sizeof(struct by_frame) };
 
@@ -350,7 +350,8 @@ bool by_link_flush(struct by_link *link) {
   if (!link->lane) return true; /* by_link_attach has it flushed */
   if (link->lane->status != BANYAN_OK || link->transfer->status != BANYAN_OK) return true;
   uint32_t full = flush_ends(link), all = (1u << link->n_ends) - 1;
-  if (!(full & 1) && (!tell_notes(link) || !report_credit(link) || !tell_words(link) || !by_letters_send(link)))
+  if (!(full & 1) &&
+      (!tell_notes(link) || !report_credit(link) || !tell_words(link) || !by_control_messages_send(link)))
     full |= 1;
   const struct by_out *blocked = NULL;
   while (link->outs && full != all) {
@@ -416,7 +417,7 @@ bool by_links_goodbye(struct by_transfer *transfer) {
     if (end->lane->status != BANYAN_OK || end->parting || by_link_is_lost(link)) continue;
     by_link_flush(link);
     struct by_frame frame = {.type = BY_FRAME_GOODBYE};
-    bool clear = !link->kept && !link->notes && !link->outs && !link->n_words && !link->letters;
+    bool clear = !link->kept && !link->notes && !link->outs && !link->n_words && !link->messages;
     if (clear && end->lane->ops->send(end->lane, &frame, NULL) != BY_LANE_FULL)
       end->parting = true;
     else

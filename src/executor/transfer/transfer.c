@@ -6,7 +6,7 @@
 
 #include "arena.h"
 #include "link.h"
-#include "link_letters.h"
+#include "link_messages.h"
 
 enum { RESERVE_MOST = 64 << 20 };
 
@@ -14,13 +14,13 @@ enum banyan_status by_transfer_init(struct by_transfer *transfer, const struct b
                                     const struct by_transfer_ops *ops, uint32_t processes) {
   *transfer = (struct by_transfer){.options = *options, .ops = ops, .mark = {-1, -1}};
   transfer->dirty_end = &transfer->dirty;
-  transfer->letters_end = &transfer->letters;
+  transfer->messages_end = &transfer->messages;
   return by_transfer_grow(transfer, processes);
 }
 
 void by_transfer_fini(struct by_transfer *transfer) {
   for (uint32_t i = 0; i < transfer->processes; i++) {
-    by_letters_fini_link(transfer->links[i]);
+    by_control_messages_fini_link(transfer->links[i]);
     by_link_destroy(transfer->links[i]);
   }
   for (int i = 0; i < BY_SPARES; i++)
@@ -30,7 +30,7 @@ void by_transfer_fini(struct by_transfer *transfer) {
       free(stored);
     }
   for (uint32_t i = 0; i < transfer->n_stages; i++) free(transfer->stages[i]);
-  by_letters_fini(transfer);
+  by_control_messages_fini(transfer);
   free(transfer->links);
   free(transfer->ends);
   free(transfer->fabrics);

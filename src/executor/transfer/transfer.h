@@ -93,10 +93,10 @@ struct by_transfer {
   uint32_t stages_made, stages_wanted; /* all that were made; what the calls under way could need at once */
   char *blocks;                        /* scratch for pulled operands: n_blocks x block bytes */
   uint32_t n_blocks;
-  struct by_stored *spare[BY_SPARES];       /* stored frames' memory for the next ones, by size */
-  struct by_letter *letters, **letters_end; /* that have come */
-  struct by_letter *spare_letters;          /* to be used again */
-  uint32_t n_spare_letters;
+  struct by_stored *spare[BY_SPARES];                  /* stored frames' memory for the next ones, by size */
+  struct by_control_message *messages, **messages_end; /* that have come */
+  struct by_control_message *spare_messages;           /* to be used again */
+  uint32_t n_spare_messages;
   struct by_mark mark;
   enum banyan_status status;
   char error[BY_TEXT_BYTES];

@@ -131,7 +131,7 @@ void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negot
     out->submitted = c->by_name + c->by_bit;
     out->by_bit = c->by_bit;
     out->refused = c->refused;
-    out->letters = c->letters_up + c->letters_down;
+    out->messages = c->messages_up + c->messages_down;
     out->taken = c->taken;
     out->bytes = c->bytes;
     out->malformed = c->malformed;

@@ -103,10 +103,10 @@ static void report_stall(const struct banyan_comm *comm, const struct by_stall *
 
 /* ---- what controllers ask for */
 
-static void on_send(void *argument, uint32_t to, const void *letter, size_t bytes) {
+static void on_send(void *argument, uint32_t to, const void *message, size_t bytes) {
   struct by_submitter *owner = argument;
   uint32_t process = owner->comm->processes[to];
-  enum banyan_status status = by_engine_write(owner->context->job.engine, process, owner->id, letter, bytes);
+  enum banyan_status status = by_engine_write(owner->context->job.engine, process, owner->id, message, bytes);
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "negotiating");
 }
 
@@ -173,7 +173,7 @@ static enum banyan_status note_neighbours(struct by_submitter *owner, const stru
   if (!owner->log.root) owner->neighbours[owner->n_neighbours++].rank = place->down;
   for (uint32_t i = 0; i < owner->n_neighbours; i++) {
     owner->neighbours[i].process = owner->comm->processes[owner->neighbours[i].rank];
-    by_engine_expect_letters(owner->context->job.engine, owner->neighbours[i].process);
+    by_engine_expect_control_messages(owner->context->job.engine, owner->neighbours[i].process);
   }
   return BANYAN_OK;
 }
@@ -262,12 +262,12 @@ static uint32_t sender_of(const struct by_submitter *owner, uint32_t process) {
   return UINT32_MAX;
 }
 
-static void take_letter(struct by_submitter *owner, const struct by_letter *letter) {
-  uint32_t from = sender_of(owner, letter->process);
-  enum banyan_status status = by_controller_take(owner->controller, from, letter->data, letter->bytes);
+static void take_message(struct by_submitter *owner, const struct by_control_message *message) {
+  uint32_t from = sender_of(owner, message->process);
+  enum banyan_status status = by_controller_take(owner->controller, from, message->data, message->bytes);
   owner->dirty = true;
   if (status == BANYAN_ERR_PROTOCOL)
-    by_warn("negotiate", "a letter from %s was refused: %s", by_context_name(owner->context, letter->process),
+    by_warn("negotiate", "a letter from %s was refused: %s", by_context_name(owner->context, message->process),
             banyan_error_text());
   else if (status != BANYAN_OK)
     by_submitter_fail(owner, status, "negotiating");
@@ -280,49 +280,50 @@ static struct banyan_comm *find_comm(const struct by_context *context, uint32_t 
 }
 
 /* A letter for a communicator that is not made here yet waits for that. */
-static void keep(struct by_context *context, struct by_letter *letter) {
+static void keep(struct by_context *context, struct by_control_message *message) {
   struct by_submitting *submitting = &context->submitting;
-  struct by_letter *oldest = submitting->letters, **end = &submitting->letters;
-  if (oldest && submitting->n_letters == MOST_KEPT) {
-    submitting->letters = oldest->next;
-    submitting->n_letters--;
-    by_letter_free(context->job.engine, oldest);
+  struct by_control_message *oldest = submitting->messages, **end = &submitting->messages;
+  if (oldest && submitting->n_messages == MOST_KEPT) {
+    submitting->messages = oldest->next;
+    submitting->n_messages--;
+    by_control_message_free(context->job.engine, oldest);
   }
   while (*end) end = &(*end)->next;
-  letter->next = NULL;
-  *end = letter;
-  submitting->n_letters++;
+  message->next = NULL;
+  *end = message;
+  submitting->n_messages++;
 }
 
-static void deliver(struct by_context *context, struct by_letter *letter) {
+static void deliver(struct by_context *context, struct by_control_message *message) {
   struct by_submitter *owner;
-  struct banyan_comm *comm = find_comm(context, letter->domain);
+  struct banyan_comm *comm = find_comm(context, message->domain);
   if (!comm) {
-    keep(context, letter);
+    keep(context, message);
     return;
   }
   enum banyan_status status = by_submitter_need(comm, &owner);
   if (status == BANYAN_OK)
-    take_letter(owner, letter);
+    take_message(owner, message);
   else
     by_engine_fail(context->job.engine, status, context->job.rank, banyan_error_text());
-  by_letter_free(context->job.engine, letter);
+  by_control_message_free(context->job.engine, message);
 }
 
 void by_submitters_deliver_kept(struct by_context *context) {
-  struct by_letter *letters = context->submitting.letters;
-  context->submitting.letters = NULL;
-  context->submitting.n_letters = 0;
-  while (letters) {
-    struct by_letter *next = letters->next;
-    deliver(context, letters);
-    letters = next;
+  struct by_control_message *messages = context->submitting.messages;
+  context->submitting.messages = NULL;
+  context->submitting.n_messages = 0;
+  while (messages) {
+    struct by_control_message *next = messages->next;
+    deliver(context, messages);
+    messages = next;
   }
 }
 
-static bool read_letters(struct by_context *context) {
+static bool read_messages(struct by_context *context) {
   bool any = false;
-  for (struct by_letter *letter; (letter = by_engine_read(context->job.engine)); any = true) deliver(context, letter);
+  for (struct by_control_message *message; (message = by_engine_read(context->job.engine)); any = true)
+    deliver(context, message);
   return any;
 }
 
@@ -350,7 +351,7 @@ static bool advance(struct by_submitter *owner, bool ended) {
 }
 
 bool by_submitters_advance(struct by_context *context) {
-  bool moved = read_letters(context), again = context->submitting.submitters > 0;
+  bool moved = read_messages(context), again = context->submitting.submitters > 0;
   while (again) {
     uint64_t now = by_engine_ended(context->job.engine);
     bool ended = now != context->submitting.ended_seen;

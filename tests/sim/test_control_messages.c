@@ -5,7 +5,7 @@
 #include "check.h"
 #include "world.h"
 
-enum { LETTERS = 12, MOST_BYTES = 3000 };
+enum { MESSAGES = 12, MOST_BYTES = 3000 };
 
 struct post {
   struct world world;
@@ -35,25 +35,25 @@ static void write_one(struct post *post, const struct node *node) {
   post->to_write[from]--;
 }
 
-static void check_letter(struct post *post, uint32_t to, const struct by_letter *letter) {
-  uint32_t from = letter->process, number = post->delivered[from][to]++;
-  assert_int_equal(letter->domain, from + 100);
-  assert_int_equal(letter->bytes, length_of(from, to, number));
-  for (size_t i = 0; i < letter->bytes; i++) assert_int_equal(letter->data[i], byte_of(from, to, number, i));
+static void check_message(struct post *post, uint32_t to, const struct by_control_message *message) {
+  uint32_t from = message->process, number = post->delivered[from][to]++;
+  assert_int_equal(message->domain, from + 100);
+  assert_int_equal(message->bytes, length_of(from, to, number));
+  for (size_t i = 0; i < message->bytes; i++) assert_int_equal(message->data[i], byte_of(from, to, number, i));
   post->left--;
 }
 
 static bool visit(void *visitor, struct node *node) {
   struct post *post = visitor;
-  struct by_letter *letter;
+  struct by_control_message *message;
   bool moved = false;
   if (post->to_write[node->rank] && by_rng_below(&post->world.rng, 3) == 0) {
     write_one(post, node);
     moved = true;
   }
-  while ((letter = by_engine_read(node->engine))) {
-    check_letter(post, node->rank, letter);
-    by_letter_free(node->engine, letter);
+  while ((message = by_engine_read(node->engine))) {
+    check_message(post, node->rank, message);
+    by_control_message_free(node->engine, message);
     moved = true;
   }
   return moved;
@@ -82,8 +82,8 @@ static struct post *make_post(uint32_t n, uint64_t seed, const struct by_sim_opt
   world_init(&post->world, n, seed % 2 ? "ring" : "double-tree", net, engine, seed);
   post->world.visit = visit;
   post->world.visitor = post;
-  post->left = n * LETTERS;
-  for (uint32_t i = 0; i < n; i++) post->to_write[i] = LETTERS;
+  post->left = n * MESSAGES;
+  for (uint32_t i = 0; i < n; i++) post->to_write[i] = MESSAGES;
   return post;
 }
 
@@ -92,7 +92,7 @@ static void free_post(struct post *post) {
   free(post);
 }
 
-static void test_letters(void **state) {
+static void test_control_messages(void **state) {
   (void)state;
   for (uint64_t seed = 1; seed <= world_seeds(300); seed++) {
     struct by_sim_options net;
@@ -110,7 +110,7 @@ static void test_letters(void **state) {
 }
 
 /* Data for a call that the other rank has not made does not hold up letters behind it. */
-static void test_letters_overtake(void **state) {
+static void test_control_messages_overtake(void **state) {
   (void)state;
   struct by_sim_options net = {.delay = 10 * BY_MICROSECOND};
   struct by_engine_options engine = {0};
@@ -120,20 +120,20 @@ static void test_letters_overtake(void **state) {
   struct banyan_call call = {
       .collective = BANYAN_ALLREDUCE, .dtype = BANYAN_INT32, .send = values, .recv = values, .count = 64};
   struct by_call *started;
-  struct by_letter *letter = NULL;
-  by_engine_expect_letters(second->engine, 0);
+  struct by_control_message *message = NULL;
+  by_engine_expect_control_messages(second->engine, 0);
   assert_ok(by_engine_start(first->domain, &call, 0, &started));
   by_engine_progress(first->engine); /* what it has to send is on its way */
   assert_ok(by_engine_write(first->engine, 1, 5, "after", 6));
-  for (int turn = 0; turn < 1000 && !letter; turn++) {
+  for (int turn = 0; turn < 1000 && !message; turn++) {
     by_engine_progress(first->engine);
     by_engine_progress(second->engine);
     by_sim_step(post->world.sim);
-    letter = by_engine_read(second->engine);
+    message = by_engine_read(second->engine);
   }
-  assert_non_null(letter);
-  assert_string_equal(letter->data, "after");
-  by_letter_free(second->engine, letter);
+  assert_non_null(message);
+  assert_string_equal(message->data, "after");
+  by_control_message_free(second->engine, message);
   by_call_release(started);
   free_post(post);
 }
@@ -144,7 +144,7 @@ static void test_misuse(void **state) {
   struct by_engine_options engine = {0};
   struct post *post = make_post(2, 2, &net, &engine);
   assert_status(by_engine_write(post->world.nodes[0].engine, 1, 0, "x", 0), BANYAN_ERR_ARGUMENT);
-  assert_status(by_engine_write(post->world.nodes[0].engine, 1, 0, "x", BY_LETTER_BYTES + (size_t)1),
+  assert_status(by_engine_write(post->world.nodes[0].engine, 1, 0, "x", BY_CONTROL_MESSAGE_BYTES + (size_t)1),
                 BANYAN_ERR_ARGUMENT);
   assert_null(by_engine_read(post->world.nodes[0].engine));
   assert_ok(by_engine_write(post->world.nodes[0].engine, 1, 0, "never sent", 11)); /* is freed with its engine */
@@ -153,8 +153,8 @@ static void test_misuse(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_letters),
-      cmocka_unit_test(test_letters_overtake),
+      cmocka_unit_test(test_control_messages),
+      cmocka_unit_test(test_control_messages_overtake),
       cmocka_unit_test(test_misuse),
   };
   return cmocka_run_group_tests_name("letters", tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "letters.h"
+#include "negotiation_message.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,13 +14,13 @@
  *             refused            as conflicts
  *             asked              name, operation
  *             notes              numbers */
-#ifndef BY_NEGOTIATE_LETTERS_H
-#define BY_NEGOTIATE_LETTERS_H
+#ifndef BY_NEGOTIATE_NEGOTIATION_MESSAGE_H
+#define BY_NEGOTIATE_NEGOTIATION_MESSAGE_H
 
 #include "bytes.h"
 #include "controller.h"
 
-enum { BY_LETTER_UP = 1, BY_LETTER_DOWN = 2 };
+enum { BY_NEGOTIATION_UP = 1, BY_NEGOTIATION_DOWN = 2 };
 
 /* Entries of a list while it is written. Keeps its memory. */
 struct by_pile {

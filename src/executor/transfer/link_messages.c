@@ -1,0 +1,133 @@
+#include "link_messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_ROOM = 256, MOST_ROOM = 16 << 10, MOST_SPARE = 256 };
+
+/* Letters that are as small as most are used again. */
+static struct by_control_message *take_spare(struct by_transfer *transfer, size_t bytes) {
+  for (struct by_control_message **place = &transfer->spare_messages; *place; place = &(*place)->next) {
+    struct by_control_message *message = *place;
+    if (message->room < bytes) continue;
+    *place = message->next;
+    transfer->n_spare_messages--;
+    return message;
+  }
+  return NULL;
+}
+
+static struct by_control_message *make(struct by_transfer *transfer, uint32_t process, uint32_t domain, size_t bytes) {
+  struct by_control_message *message = take_spare(transfer, bytes);
+  size_t room = message ? message->room : LEAST_ROOM;
+  while (room < bytes) room *= 2;
+  if (!message) {
+    message = malloc(sizeof *message + room);
+    if (!message) return NULL;
+    transfer->counters.allocations++;
+  }
+  *message = (struct by_control_message){.process = process, .domain = domain, .bytes = bytes, .room = room};
+  return message;
+}
+
+static void free_all(struct by_control_message *messages) {
+  while (messages) {
+    struct by_control_message *next = messages->next;
+    free(messages);
+    messages = next;
+  }
+}
+
+void by_letters_expect(struct by_link *link) {
+  link->lettered = true;
+  by_link_want(link);
+}
+
+enum banyan_status by_letters_write(struct by_link *link, uint32_t domain, const void *bytes, size_t n) {
+  if (n == 0 || n > BY_CONTROL_MESSAGE_BYTES)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a letter of %zu bytes; there must be 1 to %d", n, BY_CONTROL_MESSAGE_BYTES);
+  struct by_control_message *message = make(link->transfer, link->process, domain, n);
+  if (!message) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a letter of %zu bytes", n);
+  memcpy(message->data, bytes, n);
+  *link->messages_end = message;
+  link->messages_end = &message->next;
+  by_letters_expect(link);
+  by_link_touch(link);
+  return BANYAN_OK;
+}
+
+struct by_control_message *by_letters_read(struct by_transfer *transfer) {
+  struct by_control_message *message = transfer->messages;
+  if (!message) return NULL;
+  transfer->messages = message->next;
+  if (!transfer->messages) transfer->messages_end = &transfer->messages;
+  return message;
+}
+
+void by_letters_free(struct by_transfer *transfer, struct by_control_message *message) {
+  if (message->room > MOST_ROOM || transfer->n_spare_messages == MOST_SPARE) {
+    free(message);
+    return;
+  }
+  message->next = transfer->spare_messages;
+  transfer->spare_messages = message;
+  transfer->n_spare_messages++;
+}
+
+bool by_control_messages_send(struct by_link *link) {
+  while (link->messages) {
+    struct by_control_message *message = link->messages;
+    size_t left = message->bytes - message->done, n = left < BY_LANE_SMALL ? left : BY_LANE_SMALL;
+    struct by_frame frame = {.type = BY_FRAME_CONTROL,
+                             .size = (uint32_t)n,
+                             .domain = message->domain,
+                             .offset = message->done,
+                             .count = message->bytes};
+    if (!by_link_send_small(link, &frame, message->data + message->done)) return false;
+    message->done += n;
+    if (message->done < message->bytes) continue;
+    link->messages = message->next;
+    if (!link->messages) link->messages_end = &link->messages;
+    by_letters_free(link->transfer, message);
+  }
+  return true;
+}
+
+const char *by_letters_begin(struct by_link *link, const struct by_frame *frame) {
+  struct by_control_message *message = link->arriving;
+  if (!frame->size || frame->count > BY_CONTROL_MESSAGE_BYTES || frame->offset > frame->count ||
+      frame->size > frame->count - frame->offset)
+    return "a letter that is no letter";
+  if (message ? frame->offset != message->done || frame->count != message->bytes || frame->domain != message->domain
+              : frame->offset != 0)
+    return "a part of a letter that does not follow the one before it";
+  if (!message) link->arriving = make(link->transfer, link->process, frame->domain, frame->count);
+  return link->arriving ? NULL : "a letter for which there is no memory";
+}
+
+bool by_letters_receive(struct by_end *end) {
+  struct by_control_message *message = end->link->arriving;
+  size_t n = end->lane->ops->read(end->lane, message->data + message->done, end->lane->ops->left(end->lane));
+  message->done += n;
+  return n > 0;
+}
+
+void by_letters_end(struct by_link *link) {
+  struct by_control_message *message = link->arriving;
+  struct by_transfer *transfer = link->transfer;
+  if (message->done < message->bytes) return;
+  link->arriving = NULL;
+  *transfer->messages_end = message;
+  transfer->messages_end = &message->next;
+  transfer->moved = true;
+}
+
+void by_control_messages_fini_link(struct by_link *link) {
+  free_all(link->messages);
+  free(link->arriving);
+}
+
+void by_control_messages_fini(struct by_transfer *transfer) {
+  free_all(transfer->messages);
+  free_all(transfer->spare_messages);
+}
